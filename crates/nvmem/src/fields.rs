@@ -1,0 +1,29 @@
+//! Field-wise access: one slot a field, made by the derive, so that a library can log a field when it is first written.
+
+use crate::persist::Persist;
+
+/// Makes a slot for a field. A library that lends persistent data implements it.
+///
+/// # Safety
+/// A slot gives access to nothing but the field that it was made for.
+pub unsafe trait Lend: Copy {
+    /// Access to one field of type `U`.
+    type Slot<U: Persist>;
+
+    /// # Safety
+    /// `at` is a valid `U` inside an object that the lender has borrowed mutably, and no two slots overlap.
+    unsafe fn slot<U: Persist>(self, at: *mut U) -> Self::Slot<U>;
+}
+
+/// A struct whose fields can be lent one by one. `#[derive(Persist)]` implements it for structs with named fields.
+///
+/// # Safety
+/// `project` makes at most one slot for each field, and none outside of the value.
+pub unsafe trait Fields: Persist {
+    /// The struct of slots.
+    type Slots<L: Lend>;
+
+    /// # Safety
+    /// `at` is a valid value that `lend` has borrowed mutably.
+    unsafe fn project<L: Lend>(at: *mut Self, lend: L) -> Self::Slots<L>;
+}

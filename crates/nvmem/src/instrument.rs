@@ -1,0 +1,62 @@
+//! What a test kit sees of the stores to mapped media. Only with the dev feature `instrument`; needs `std`.
+
+use std::cell::Cell;
+
+/// Receives every event of the store module on this thread while it is [installed](observe).
+pub trait Observer {
+    /// `new` is about to be stored at `at`: one atomic unit. Called *before* the store.
+    fn store(&self, at: *mut u8, new: &[u8]);
+    /// A fence of the medium.
+    fn fence(&self) {}
+    /// User code may write to this range, unseen, until the loan ends.
+    fn lend(&self, at: *mut u8, len: usize) {
+        let _ = (at, len);
+    }
+    /// The loan of this range has ended.
+    fn end_loan(&self, at: *mut u8, len: usize) {
+        let _ = (at, len);
+    }
+    /// The range is about to be read.
+    fn read(&self, at: *const u8, len: usize) {
+        let _ = (at, len);
+    }
+    /// The range holds nothing that is looked at after a cut.
+    fn scratch(&self, at: *mut u8, len: usize) {
+        let _ = (at, len);
+    }
+}
+
+thread_local! {
+    static OBSERVER: Cell<Option<*const dyn Observer>> = const { Cell::new(None) };
+}
+
+/// Runs `f` while `o` observes this thread; the observer before is back afterwards, even when `f` unwinds.
+pub fn observe<R>(o: &dyn Observer, f: impl FnOnce() -> R) -> R {
+    struct Back(Option<*const dyn Observer>);
+    impl Drop for Back {
+        fn drop(&mut self) {
+            OBSERVER.set(self.0)
+        }
+    }
+    // SAFETY: only the lifetime changes; `Back` takes the pointer out before `o` ends.
+    let o: *const (dyn Observer + 'static) =
+        unsafe { core::mem::transmute(o as *const dyn Observer) };
+    let _back = Back(OBSERVER.replace(Some(o)));
+    f()
+}
+
+/// Installs an observer without a scope, for a run on a coroutine that may never come back; returns the one before.
+///
+/// # Safety
+/// `o` stays valid until it is replaced.
+pub unsafe fn install(o: Option<*const dyn Observer>) -> Option<*const dyn Observer> {
+    OBSERVER.replace(o)
+}
+
+#[inline(always)]
+pub(crate) fn with(f: impl FnOnce(&dyn Observer)) {
+    if let Some(o) = OBSERVER.get() {
+        // SAFETY: `observe` and `install` keep it valid while it is set.
+        f(unsafe { &*o })
+    }
+}

@@ -1,0 +1,22 @@
+#![doc = include_str!("../README.md")]
+#![cfg_attr(not(any(feature = "instrument", feature = "sabotage")), no_std)]
+#![cfg_attr(target_arch = "msp430", feature(asm_experimental_arch))]
+
+// The derive names this crate by its path.
+extern crate self as nvmem;
+
+pub mod describe;
+pub mod fields;
+#[cfg(feature = "instrument")]
+pub mod instrument;
+pub mod mapped;
+pub mod model;
+pub mod persist;
+mod region;
+#[doc(hidden)]
+pub mod sabotage;
+
+pub use describe::fingerprint;
+pub use model::{Buffered32, InOrder16, InOrder32, Model, Unit};
+pub use persist::{Invalid, Persist, Plain};
+pub use region::{Region, RegionError};

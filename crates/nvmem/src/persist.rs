@@ -1,0 +1,218 @@
+//! Which types may live in non-volatile memory.
+
+use crate::describe::Describe;
+use core::num::*;
+
+/// What a check of stored bytes found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum Invalid {
+    /// The bytes are no value of this type: a `bool` of 2, an unknown enum tag.
+    Bits(&'static str),
+    /// A handle leads nowhere, to something else, or to what another handle owns already.
+    Handle(&'static str),
+    /// A handle of a family that cannot live in this place.
+    Family(&'static str),
+}
+
+impl core::fmt::Display for Invalid {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Invalid::Bits(t) => write!(f, "the stored bytes are no `{t}`"),
+            Invalid::Handle(k) => write!(f, "a stored `{k}` leads to nothing that it could own"),
+            Invalid::Family(k) => write!(f, "a stored `{k}` does not belong in this place"),
+        }
+    }
+}
+impl core::error::Error for Invalid {}
+
+/// A function that checks the bytes of one value; [`Persist::check`] of some type.
+pub type CheckFn = unsafe fn(*const u8, &mut dyn Visit) -> Result<(), Invalid>;
+
+/// A handle found while checking.
+#[derive(Clone, Copy)]
+pub struct Found {
+    /// Which library's handle, and of what width.
+    pub family: &'static str,
+    /// The stored number.
+    pub value: u32,
+    /// Size in bytes of what it leads to.
+    pub size: usize,
+    /// How to check what it leads to.
+    pub check: CheckFn,
+}
+
+/// Receives the handles found by a check: the owner of the memory decides whether each is valid.
+pub trait Visit {
+    /// Must not call [`Found::check`] before it returns: the owner keeps a work list, so that a hostile image cannot
+    /// make it recurse.
+    fn handle(&mut self, found: Found) -> Result<(), Invalid>;
+}
+
+/// For values that hold no handle: any is refused.
+pub struct NoHandles;
+impl Visit for NoHandles {
+    fn handle(&mut self, found: Found) -> Result<(), Invalid> {
+        Err(Invalid::Family(found.family))
+    }
+}
+
+/// A type whose values may live in non-volatile memory and be read back after a power cut, by another build of the
+/// program too, if the layout fingerprint agrees.
+///
+/// A closed world: implemented for integers of fixed width, floats, `bool`, `char`, `NonZero`, `Option<NonZero>`, `()`,
+/// arrays, [`Maybe`], persistent handles, and what `#[derive(Persist)]` proves field by field. References, pointers,
+/// function pointers, cells, `Rc`, atomics, `usize`, types with drop glue and `Option`s without a guaranteed layout
+/// are out.
+///
+/// # Safety
+/// `At<'p>` is `Self` with its brand replaced and the same layout; there is no drop glue; `check` accepts only bytes that
+/// are a value of `Self` and shows every handle to `v`; `clear_padding` leaves every byte initialised; `describe` tells
+/// the whole layout.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot live in non-volatile memory",
+    label = "does not survive a power cut",
+    note = "persistent data is made of u8..u128, i8..i128, f32, f64, bool, char, NonZero, arrays, `Maybe<T>`, persistent handles, and structs and enums with #[derive(Persist)]",
+    note = "references, pointers, function pointers, cells, Rc/Arc/Vec/String/Instant and usize do not survive a power cut: store the value itself, an index, or a handle",
+    note = "`Option<T>` and tuples have no guaranteed layout: use `nvmem::Maybe<T>`, `Option<NonZeroU16>`, or a #[repr(C)] struct"
+)]
+pub unsafe trait Persist: Sized {
+    /// The same type with the brand `'p` in its handles.
+    type At<'p>: Persist;
+
+    /// Tells the layout.
+    fn describe(d: &mut Describe<'_>);
+
+    /// Checks that the bytes at `p` are a value of this type, padding aside.
+    ///
+    /// # Safety
+    /// `p` is valid for reads of `size_of::<Self>()` bytes, aligned for `Self`, and all but the padding is initialised.
+    unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid>;
+
+    /// Writes zeros over the padding of the value at `p`.
+    ///
+    /// # Safety
+    /// `p` holds a valid value of this type and is valid for writes.
+    unsafe fn clear_padding(p: *mut u8) {
+        let _ = p;
+    }
+}
+
+/// A persistable type without any handle: its bits mean the same wherever they are.
+///
+/// # Safety
+/// There is no handle in it and `At<'p>` is `Self`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not plain persistent data",
+    note = "it must be `Persist` and hold no handle: handles cross as `Held<T>` or `lend()`"
+)]
+pub unsafe trait Plain: Persist + 'static {}
+
+macro_rules! any_bits {
+    ($($t:ty)*) => {$(
+        // SAFETY: no padding, no handle, every bit pattern is a value.
+        unsafe impl Persist for $t {
+            type At<'p> = $t;
+            fn describe(d: &mut Describe<'_>) { d.scalar(stringify!($t)) }
+            #[inline(always)]
+            unsafe fn check(_: *const u8, _: &mut dyn Visit) -> Result<(), Invalid> { Ok(()) }
+        }
+        // SAFETY: no handle.
+        unsafe impl Plain for $t {}
+    )*};
+}
+type Nothing = ();
+any_bits!(u8 u16 u32 u64 u128 i8 i16 i32 i64 i128 f32 f64 Nothing
+    Option<NonZeroU8> Option<NonZeroU16> Option<NonZeroU32> Option<NonZeroU64> Option<NonZeroU128>
+    Option<NonZeroI8> Option<NonZeroI16> Option<NonZeroI32> Option<NonZeroI64> Option<NonZeroI128>);
+
+macro_rules! some_bits {
+    ($($t:ty: $bits:ty => $ok:expr;)*) => {$(
+        // SAFETY: no padding, no handle; `check` accepts exactly the valid bit patterns.
+        unsafe impl Persist for $t {
+            type At<'p> = $t;
+            fn describe(d: &mut Describe<'_>) { d.scalar(stringify!($t)) }
+            #[inline]
+            unsafe fn check(p: *const u8, _: &mut dyn Visit) -> Result<(), Invalid> {
+                // SAFETY: readable by the contract, and an integer has no invalid pattern.
+                let v = unsafe { p.cast::<$bits>().read() };
+                let ok: fn($bits) -> bool = $ok;
+                if ok(v) { Ok(()) } else { Err(Invalid::Bits(stringify!($t))) }
+            }
+        }
+        // SAFETY: no handle.
+        unsafe impl Plain for $t {}
+    )*};
+}
+some_bits! {
+    bool: u8 => |v| v < 2;
+    char: u32 => |v| char::from_u32(v).is_some();
+    NonZeroU8: u8 => |v| v != 0;
+    NonZeroU16: u16 => |v| v != 0;
+    NonZeroU32: u32 => |v| v != 0;
+    NonZeroU64: u64 => |v| v != 0;
+    NonZeroU128: u128 => |v| v != 0;
+    NonZeroI8: u8 => |v| v != 0;
+    NonZeroI16: u16 => |v| v != 0;
+    NonZeroI32: u32 => |v| v != 0;
+    NonZeroI64: u64 => |v| v != 0;
+    NonZeroI128: u128 => |v| v != 0;
+}
+
+// SAFETY: an array is its elements, one after the other.
+unsafe impl<T: Persist, const N: usize> Persist for [T; N] {
+    type At<'p> = [T::At<'p>; N];
+    fn describe(d: &mut Describe<'_>) {
+        d.compound::<Self>("array", |d| {
+            d.param(N as u128);
+            T::describe(d);
+        })
+    }
+    unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
+        for i in 0..N {
+            // SAFETY: element `i` of the array that the caller vouches for.
+            unsafe { T::check(p.add(i * size_of::<T>()), v)? }
+        }
+        Ok(())
+    }
+    unsafe fn clear_padding(p: *mut u8) {
+        for i in 0..N {
+            // SAFETY: as above.
+            unsafe { T::clear_padding(p.add(i * size_of::<T>())) }
+        }
+    }
+}
+// SAFETY: elements without handles.
+unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
+
+/// The bytes of a plain value with zeros for its padding.
+///
+/// `buf` must be as long as the value; the result is the filled part of it, or `None` when it is shorter.
+pub fn to_bytes<T: Plain>(value: T, buf: &mut [core::mem::MaybeUninit<u8>]) -> Option<&[u8]> {
+    let n = size_of::<T>();
+    let mut whole = core::mem::MaybeUninit::<T>::new(value);
+    let buf = buf.get_mut(..n)?;
+    // SAFETY: `whole` holds a value; afterwards all its bytes are initialised; `buf` has `n` bytes.
+    unsafe {
+        T::clear_padding(whole.as_mut_ptr().cast());
+        core::ptr::copy_nonoverlapping(whole.as_ptr().cast::<u8>(), buf.as_mut_ptr().cast(), n);
+        Some(core::slice::from_raw_parts(buf.as_ptr().cast(), n))
+    }
+}
+
+/// The plain value whose bytes these are, if they are one.
+///
+/// **Errors**: [`Invalid::Bits`] when they are not, or when the length is not the type's size.
+pub fn from_bytes<T: Plain>(bytes: &[u8]) -> Result<T, Invalid> {
+    let mut whole = core::mem::MaybeUninit::<T>::uninit();
+    if bytes.len() != size_of::<T>() {
+        return Err(Invalid::Bits(core::any::type_name::<T>()));
+    }
+    // SAFETY: copied into an aligned place of the same size, and checked before it becomes a value.
+    unsafe {
+        core::ptr::copy_nonoverlapping(bytes.as_ptr(), whole.as_mut_ptr().cast(), bytes.len());
+        T::check(whole.as_ptr().cast(), &mut NoHandles)?;
+        Ok(whole.assume_init())
+    }
+}

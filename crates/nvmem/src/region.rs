@@ -1,0 +1,137 @@
+//! A memory-mapped region that one owner has.
+
+use crate::mapped;
+use crate::model::{Model, Unit};
+use core::marker::PhantomData;
+use core::mem::MaybeUninit;
+use core::ptr::NonNull;
+
+/// Why a range of addresses cannot be a [`Region`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum RegionError {
+    /// The start is not a multiple of [`Region::ALIGN`].
+    Misaligned,
+    /// The end lies before the start, or the start is null.
+    Empty,
+    /// A cut point is not a multiple of [`Region::ALIGN`] or lies outside.
+    BadSplit,
+}
+
+impl core::fmt::Display for RegionError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            RegionError::Misaligned => "the region does not start at a multiple of 8",
+            RegionError::Empty => "the region has no bytes",
+            RegionError::BadSplit => "a region is split at a multiple of 8 inside it",
+        })
+    }
+}
+impl core::error::Error for RegionError {}
+
+/// Exclusive ownership of a memory-mapped range of a medium whose failure model is `M`.
+///
+/// A region is not `Clone`: whoever holds it is the only one that stores there. Bytes outside of whole 8-byte
+/// groups at the end are not used.
+pub struct Region<'m, M> {
+    base: NonNull<u8>,
+    len: usize,
+    _m: PhantomData<(&'m mut [MaybeUninit<u64>], fn() -> M)>,
+}
+
+// SAFETY: the region owns its bytes exclusively, as a `&mut [_]` does.
+unsafe impl<M> Send for Region<'_, M> {}
+
+impl<'m, M: Model> Region<'m, M> {
+    /// Every region starts at a multiple of this, in bytes.
+    pub const ALIGN: usize = 8;
+
+    /// A region in a buffer: tests, and host builds of firmware.
+    pub fn new(words: &'m mut [MaybeUninit<u64>]) -> Self {
+        Region {
+            len: size_of_val(words),
+            base: NonNull::from(words).cast(),
+            _m: PhantomData,
+        }
+    }
+
+    /// The region between two linker symbols.
+    ///
+    /// **Errors**: [`RegionError::Misaligned`], [`RegionError::Empty`].
+    ///
+    /// # Safety
+    /// `start..end` is memory of the model `M`, initialised (as any memory is after power-up), valid for `'m`, and
+    /// nothing else reads or writes it: call this once per range.
+    pub unsafe fn from_raw(start: *mut u8, end: *mut u8) -> Result<Self, RegionError> {
+        let len = (end as usize)
+            .checked_sub(start as usize)
+            .ok_or(RegionError::Empty)?
+            & !(Self::ALIGN - 1);
+        let base = NonNull::new(start).ok_or(RegionError::Empty)?;
+        if len == 0 {
+            return Err(RegionError::Empty);
+        }
+        if !(start as usize).is_multiple_of(Self::ALIGN) {
+            return Err(RegionError::Misaligned);
+        }
+        Ok(Region {
+            base,
+            len,
+            _m: PhantomData,
+        })
+    }
+
+    /// Length in bytes.
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The first byte.
+    #[inline(always)]
+    pub fn base(&self) -> *mut u8 {
+        self.base.as_ptr()
+    }
+
+    /// Two regions, the first of `at` bytes. On an error the whole comes back.
+    pub fn split_at(self, at: usize) -> Result<(Self, Self), (RegionError, Self)> {
+        if !at.is_multiple_of(Self::ALIGN) || at > self.len {
+            return Err((RegionError::BadSplit, self));
+        }
+        let second = Region {
+            // SAFETY: `at <= len`.
+            base: unsafe { self.base.add(at) },
+            len: self.len - at,
+            _m: PhantomData,
+        };
+        let first = Region {
+            base: self.base,
+            len: at,
+            _m: PhantomData,
+        };
+        Ok((first, second))
+    }
+
+    /// Loads the unit at byte offset `off`.
+    ///
+    /// # Safety
+    /// `off` is a multiple of the unit and inside; the unit is initialised and no `&mut` to it is live.
+    #[inline(always)]
+    pub unsafe fn load(&self, off: usize) -> u32 {
+        debug_assert!(off.is_multiple_of(M::Unit::BYTES) && off + M::Unit::BYTES <= self.len);
+        // SAFETY: inside by the contract.
+        unsafe { mapped::load(self.base().add(off).cast::<M::Unit>()).widen() }
+    }
+
+    /// Stores the low bits of `v` to the unit at byte offset `off`.
+    ///
+    /// # Safety
+    /// `off` is a multiple of the unit and inside; no reference to it is live.
+    #[inline(always)]
+    pub unsafe fn store(&self, off: usize, v: u32) {
+        debug_assert!(off.is_multiple_of(M::Unit::BYTES) && off + M::Unit::BYTES <= self.len);
+        // SAFETY: inside by the contract.
+        unsafe { mapped::store(self.base().add(off).cast::<M::Unit>(), M::Unit::truncate(v)) }
+    }
+}
