@@ -5,18 +5,23 @@
 // The derive names this crate by its path.
 extern crate self as nvmem;
 
+pub mod crc;
 pub mod describe;
 pub mod fields;
 #[cfg(feature = "instrument")]
 pub mod instrument;
+pub mod layout;
 pub mod mapped;
 pub mod model;
 pub mod persist;
 mod region;
 #[doc(hidden)]
 pub mod sabotage;
+pub mod superblock;
 
 pub use describe::fingerprint;
+pub use layout::{Layout, LayoutMismatch};
 pub use model::{Buffered32, InOrder16, InOrder32, Model, Unit};
 pub use persist::{Invalid, Persist, Plain};
 pub use region::{Region, RegionError};
+pub use superblock::Superblock;

@@ -1,0 +1,55 @@
+//! What a medium holds, in three numbers, and the error when it is not what the program expects.
+
+use core::fmt;
+
+/// Kind, format version and layout fingerprint of what a medium holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Layout {
+    /// What manages the content: four bytes, readable in a hex dump.
+    pub kind: [u8; 4],
+    /// Version of that manager's format.
+    pub version: u16,
+    /// [Fingerprint](crate::fingerprint) of the user's types.
+    pub fingerprint: u64,
+}
+
+impl fmt::Display for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "\"{}\" version {} with layout {:016x}",
+            self.kind.escape_ascii(),
+            self.version,
+            self.fingerprint
+        )
+    }
+}
+
+/// The medium holds another layout than the program expects. Nothing was written: migrate it, or erase it yourself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct LayoutMismatch {
+    /// What the medium holds.
+    pub stored: Layout,
+    /// What the program expects.
+    pub expected: Layout,
+}
+
+impl fmt::Display for LayoutMismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (s, e) = (&self.stored, &self.expected);
+        let differs = if s.kind != e.kind {
+            "another library's content"
+        } else if s.version != e.version {
+            "another version of the format"
+        } else {
+            "other types in the program, or in another order"
+        };
+        write!(
+            f,
+            "the medium holds {s}, the program expects {e}: {differs}"
+        )
+    }
+}
+impl core::error::Error for LayoutMismatch {}

@@ -1,0 +1,239 @@
+//! The superblock without cuts: states, errors, formats, hostile bytes. Cuts are in `crash_superblock.rs`.
+
+use core::mem::MaybeUninit;
+use nvmem::superblock::{self, State, Superblock};
+use nvmem::{Buffered32, InOrder16, InOrder32, Model, Region};
+
+const SB: Superblock = Superblock {
+    kind: *b"TEST",
+    version: 3,
+    fingerprint: 0x0123_4567_89ab_cdef,
+    params: [1, 2, 3, 4, 5, 6, 7, 0xFFFF_FFFF],
+};
+
+fn newer() -> Superblock {
+    Superblock { version: 4, ..SB }
+}
+
+struct Ram(Vec<MaybeUninit<u64>>);
+
+impl Ram {
+    fn filled(bytes: usize, fill: u8) -> Self {
+        Ram(vec![
+            MaybeUninit::new(u64::from_ne_bytes([fill; 8]));
+            bytes / 8
+        ])
+    }
+
+    fn bytes(&mut self) -> &mut [u8] {
+        let n = self.0.len() * 8;
+        // SAFETY: all of it was initialised by `filled`, and the superblock stores whole initialised units.
+        unsafe { std::slice::from_raw_parts_mut(self.0.as_mut_ptr().cast(), n) }
+    }
+
+    fn on<M: Model, R>(&mut self, f: impl FnOnce(&mut Region<'_, M>) -> R) -> R {
+        f(&mut Region::new(&mut self.0))
+    }
+
+    fn probe<M: Model>(&mut self) -> State {
+        self.on::<M, _>(|r| superblock::probe(r, &SB))
+    }
+
+    fn put(&mut self, copy: usize, bytes: &[u8]) {
+        let at = copy * Superblock::COPY_BYTES;
+        self.bytes()[at..at + bytes.len()].copy_from_slice(bytes)
+    }
+}
+
+fn life<M: Model>() {
+    for fill in [0, 0xFF] {
+        for len in [128, 136, 1024] {
+            let mut ram = Ram::filled(len, fill);
+            assert_eq!(ram.probe::<M>(), State::Blank);
+            ram.on::<M, _>(|r| superblock::begin(r, &SB));
+            assert_eq!(ram.probe::<M>(), State::Formatting);
+            if len > 128 {
+                ram.bytes()[130] = 77;
+            }
+            assert_eq!(ram.probe::<M>(), State::Formatting);
+            ram.on::<M, _>(|r| superblock::begin(r, &newer()));
+            ram.on::<M, _>(|r| superblock::finish(r, &SB));
+            assert_eq!(ram.probe::<M>(), State::Ready(SB));
+            let before = ram.bytes().to_vec();
+            ram.on::<M, _>(|r| superblock::finish(r, &SB));
+            assert_eq!(ram.bytes(), before, "idempotent");
+            for i in 0..5 {
+                let sb = Superblock {
+                    version: 10 + i,
+                    ..SB
+                };
+                ram.on::<M, _>(|r| superblock::replace(r, &sb));
+                assert_eq!(ram.probe::<M>(), State::Ready(sb));
+            }
+            ram.on::<M, _>(|r| superblock::begin(r, &SB));
+            assert_eq!(ram.probe::<M>(), State::Formatting, "given up by name");
+            ram.on::<M, _>(|r| superblock::finish(r, &SB));
+            assert_eq!(ram.probe::<M>(), State::Ready(SB));
+        }
+    }
+}
+
+#[test]
+fn life_on_every_model() {
+    life::<InOrder16>();
+    life::<InOrder32>();
+    life::<Buffered32>();
+}
+
+#[test]
+fn finish_alone_formats_too() {
+    let mut ram = Ram::filled(256, 0xFF);
+    ram.on::<InOrder32, _>(|r| superblock::finish(r, &SB));
+    assert_eq!(ram.probe::<InOrder32>(), State::Ready(SB));
+}
+
+#[test]
+fn the_models_agree_on_the_bytes() {
+    let mut a = Ram::filled(256, 0);
+    a.on::<InOrder16, _>(|r| superblock::finish(r, &SB));
+    let mut b = Ram::filled(256, 0);
+    b.on::<Buffered32, _>(|r| superblock::finish(r, &SB));
+    assert_eq!(a.bytes(), b.bytes());
+    let copy: &[u8; 64] = a.bytes()[64..128].try_into().unwrap();
+    assert_eq!(*copy, SB.encode(1));
+    let stored = Superblock::decode(copy).unwrap();
+    assert_eq!(
+        (stored.sequence, stored.formatting, stored.superblock),
+        (1, false, SB)
+    );
+    let both = a.on::<InOrder32, _>(|r| superblock::copies(r));
+    assert!(both[0].unwrap().formatting && !both[1].unwrap().formatting);
+}
+
+#[test]
+fn foreign_is_never_taken_for_blank() {
+    for at in 0..256 {
+        for fill in [0, 0xFF] {
+            let mut ram = Ram::filled(256, fill);
+            ram.bytes()[at] = 0x5A;
+            assert_eq!(ram.probe::<InOrder16>(), State::Foreign, "{at}");
+            assert_eq!(ram.probe::<InOrder32>(), State::Foreign, "{at}");
+        }
+    }
+    // Both blank bytes, but not one of them throughout.
+    let mut ram = Ram::filled(256, 0);
+    ram.bytes()[200] = 0xFF;
+    assert_eq!(ram.probe::<InOrder32>(), State::Foreign);
+}
+
+#[test]
+fn a_torn_marker_of_another_kind_is_foreign() {
+    let mut ram = Ram::filled(256, 0);
+    let other = Superblock {
+        kind: *b"ELSE",
+        ..SB
+    };
+    ram.on::<InOrder32, _>(|r| superblock::begin(r, &other));
+    assert_eq!(ram.probe::<InOrder32>(), State::Foreign);
+    ram.bytes()[60] = 0;
+    assert_eq!(ram.probe::<InOrder32>(), State::Damaged);
+}
+
+#[test]
+fn a_short_region_is_foreign_and_untouched() {
+    let mut ram = Ram::filled(120, 0);
+    assert_eq!(ram.probe::<InOrder32>(), State::Foreign);
+    ram.on::<InOrder32, _>(|r| {
+        superblock::begin(r, &SB);
+        superblock::finish(r, &SB);
+        superblock::replace(r, &SB);
+        assert_eq!(superblock::copies(r), [None; 2]);
+    });
+    assert!(ram.bytes().iter().all(|b| *b == 0));
+}
+
+#[test]
+fn bit_rot_is_damage_or_the_other_copy() {
+    for bit in 0..64 * 8 {
+        let mut ram = Ram::filled(256, 0);
+        ram.put(0, &SB.encode(7));
+        ram.bytes()[bit / 8] ^= 1 << (bit % 8);
+        let found = ram.probe::<InOrder32>();
+        let expected = if bit < 32 {
+            State::Foreign
+        } else {
+            State::Damaged
+        };
+        assert_eq!(found, expected, "bit {bit}");
+        ram.put(1, &newer().encode(6));
+        assert_eq!(ram.probe::<InOrder32>(), State::Ready(newer()), "bit {bit}");
+    }
+}
+
+#[test]
+fn the_sequence_wraps() {
+    for seq in [0u16, 1, 0x7FFF, 0x8000, 0xFFFE, 0xFFFF] {
+        for (older, newest) in [(0, 1), (1, 0)] {
+            let mut ram = Ram::filled(256, 0);
+            ram.put(older, &SB.encode(seq));
+            ram.put(newest, &newer().encode(seq.wrapping_add(1)));
+            assert_eq!(ram.probe::<InOrder16>(), State::Ready(newer()));
+            ram.on::<InOrder16, _>(|r| superblock::replace(r, &SB));
+            assert_eq!(ram.probe::<InOrder16>(), State::Ready(SB));
+        }
+    }
+}
+
+#[test]
+fn a_mismatch_names_both() {
+    let e = SB.check_layout(&newer()).unwrap_err();
+    assert_eq!((e.stored, e.expected), (SB.layout(), newer().layout()));
+    insta::assert_snapshot!(e, @r#"the medium holds "TEST" version 3 with layout 0123456789abcdef, the program expects "TEST" version 4 with layout 0123456789abcdef: another version of the format"#);
+    let other = Superblock {
+        kind: [b'A', 0, b'\n', 0xFF],
+        ..SB
+    };
+    insta::assert_snapshot!(other.check_layout(&SB).unwrap_err(), @r#"the medium holds "A\x00\n\xff" version 3 with layout 0123456789abcdef, the program expects "TEST" version 3 with layout 0123456789abcdef: another library's content"#);
+    let other = Superblock {
+        fingerprint: 1,
+        ..SB
+    };
+    insta::assert_snapshot!(other.check_layout(&SB).unwrap_err(), @r#"the medium holds "TEST" version 3 with layout 0000000000000001, the program expects "TEST" version 3 with layout 0123456789abcdef: other types in the program, or in another order"#);
+    assert!(
+        SB.check_layout(&Superblock {
+            params: [0; 8],
+            ..SB
+        })
+        .is_ok()
+    );
+}
+
+proptest::proptest! {
+    #[test]
+    fn any_bytes_are_judged(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 256), magic in 0..4) {
+        let mut ram = Ram::filled(256, 0);
+        ram.bytes().copy_from_slice(&bytes);
+        if magic & 1 != 0 { ram.put(0, b"RLM1") }
+        if magic & 2 != 0 { ram.put(1, b"RLM1") }
+        let expected = if magic == 0 { State::Foreign } else { State::Damaged };
+        proptest::prop_assert_eq!(ram.probe::<InOrder16>(), expected);
+        // A format by name works on anything.
+        ram.on::<InOrder16, _>(|r| superblock::begin(r, &SB));
+        proptest::prop_assert_eq!(ram.probe::<InOrder16>(), State::Formatting);
+        ram.on::<InOrder16, _>(|r| superblock::finish(r, &SB));
+        proptest::prop_assert_eq!(ram.probe::<InOrder16>(), State::Ready(SB));
+    }
+
+    #[test]
+    fn a_copy_survives_its_encoding(kind: [u8; 4], version: u16, fingerprint: u64, params: [u32; 8], seq: u16) {
+        let sb = Superblock { kind, version, fingerprint, params };
+        let c = Superblock::decode(&sb.encode(seq)).unwrap();
+        proptest::prop_assert_eq!((c.sequence, c.superblock), (seq, sb));
+    }
+}
+
+#[test]
+fn the_checksum_is_the_usual_one() {
+    assert_eq!(nvmem::crc::crc32(b"123456789"), 0xCBF4_3926);
+    assert_eq!(nvmem::crc::crc32(b""), 0);
+}
