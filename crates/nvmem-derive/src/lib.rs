@@ -1,1 +1,187 @@
 #![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
+mod attrs;
+mod enums;
+mod input;
+mod slots;
+mod structs;
+mod types;
+
+use proc_macro2::{Span, TokenStream};
+use quote::{quote, quote_spanned};
+
+/// Proves field by field that a struct or an enum may live in non-volatile memory, and makes what a library needs to
+/// keep it there. See the [crate](crate) for what it accepts and what it writes.
+#[proc_macro_derive(Persist, attributes(persist))]
+pub fn derive_persist(item: proc_macro::TokenStream) -> proc_macro::TokenStream {
+    let item = syn::parse_macro_input!(item as syn::DeriveInput);
+    expand(item)
+        .unwrap_or_else(syn::Error::into_compile_error)
+        .into()
+}
+
+fn expand(item: syn::DeriveInput) -> syn::Result<TokenStream> {
+    let input = input::Input::new(item)?;
+    let body = match &input.body {
+        input::Body::Struct(fields) => structs::body(&input, fields),
+        input::Body::Enum(repr, variants) => enums::body(&input, repr, variants),
+    };
+    let (slots, fields_impl) = slots::expand(&input);
+    let persist = persist_impl(&input, body);
+    let plain = plain_impl(&input);
+    let refusals = refusals(&input);
+    Ok(quote! {
+        #slots
+        #[doc(hidden)]
+        #[allow(
+            warnings,
+            reason = "what lints say about the type is said at the type, not at code that nobody wrote"
+        )]
+        const _: () = {
+            #persist
+            #plain
+            #fields_impl
+            #refusals
+        };
+    })
+}
+
+/// The bodies of the functions of `Persist`.
+struct Functions {
+    describe: TokenStream,
+    check: TokenStream,
+    clear_padding: TokenStream,
+}
+
+fn persist_impl(input: &input::Input, f: Functions) -> TokenStream {
+    let (krate, ident) = (&input.krate, &input.ident);
+    let (impl_generics, ty_generics, where_clause) = input.persist_generics.split_for_impl();
+    let (brand, at) = (&input.brand, input.at_self());
+    let name = input.name();
+    let consts = input.const_params();
+    let Functions {
+        describe,
+        check,
+        clear_padding,
+    } = f;
+    // What can be judged at once is judged by `refusals`, with the type's name in the message.
+    let assert = input
+        .has_params()
+        .then(|| quote!(#krate::__derived::assert_layout::<Self>();));
+    quote! {
+        // SAFETY: each field is `Persist`; the layout is the one that `repr` guarantees; offsets come from the compiler or
+        // from the documented rule; a type with drop glue is refused below.
+        #[automatically_derived]
+        unsafe impl #impl_generics #krate::Persist for #ident #ty_generics #where_clause {
+            type At<#brand> = #at;
+
+            fn describe(__d: &mut #krate::__derived::Describe<'_>) {
+                #assert
+                __d.compound::<Self>(#name, |__d| {
+                    #( __d.param(#consts as u128); )*
+                    #describe
+                })
+            }
+
+            unsafe fn check(
+                __p: *const u8,
+                __v: &mut dyn #krate::__derived::Visit,
+            ) -> ::core::result::Result<(), #krate::__derived::Invalid> {
+                #assert
+                unsafe { #check }
+            }
+
+            unsafe fn clear_padding(__p: *mut u8) {
+                unsafe { #clear_padding }
+            }
+        }
+    }
+}
+
+/// `Plain` for types that cannot name a handle's brand, when all fields agree.
+fn plain_impl(input: &input::Input) -> TokenStream {
+    if input.lifetime.is_some() {
+        return TokenStream::new();
+    }
+    let (krate, ident) = (&input.krate, &input.ident);
+    let (impl_generics, ty_generics, where_clause) = input.plain_generics.split_for_impl();
+    let asserts = input.fields().map(|f| {
+        let ty = &f.ty;
+        quote_spanned!(f.span=> #krate::__derived::assert_plain::<#ty>();)
+    });
+    quote! {
+        // SAFETY: no field holds a handle, which the function below does not compile without.
+        #[automatically_derived]
+        unsafe impl #impl_generics #krate::Plain for #ident #ty_generics #where_clause {}
+
+        const _: () = {
+            fn __fields_are_plain #impl_generics () #where_clause {
+                #( #asserts )*
+            }
+        };
+    }
+}
+
+fn refusals(input: &input::Input) -> TokenStream {
+    let ident = &input.ident;
+    let span = Span::call_site().located_at(ident.span());
+    let mut out = TokenStream::new();
+    if input.has_params() {
+        // A `Drop` impl covers every instance, so it overlaps with the blanket impl, and its trait's name is the message.
+        let (impl_generics, ty_generics, where_clause) = input.item_generics.split_for_impl();
+        out.extend(quote_spanned! {span=>
+            const _: () = {
+                trait PersistentDataMustNotImplementDrop {}
+                impl<__T: ::core::ops::Drop> PersistentDataMustNotImplementDrop for __T {}
+                impl #impl_generics PersistentDataMustNotImplementDrop for #ident #ty_generics #where_clause {}
+            };
+        });
+    } else {
+        let krate = &input.krate;
+        let brand = input.lifetime.iter().map(|_| quote!('static));
+        let whole = quote!(#ident #(<#brand>)*);
+        let drop = format!(
+            "`{ident}` implements `Drop`: persistent data has no drop glue, as nothing runs when the power goes. Free what it \
+             owns by a function"
+        );
+        let align = format!(
+            "`{ident}` is aligned to more than 8 bytes, more than any persistent memory is: replace `u128` and `i128` by \
+             `[u64; 2]`, drop `#[repr(align(..))]`"
+        );
+        out.extend(quote_spanned! {span=>
+            const _: () = ::core::assert!(!::core::mem::needs_drop::<#whole>(), #drop);
+            const _: () = ::core::assert!(
+                ::core::mem::align_of::<#whole>() <= #krate::__derived::MAX_ALIGN,
+                #align
+            );
+        });
+    }
+    out.extend(at_check(input));
+    out
+}
+
+/// A field whose brand does not change with the type's own would keep a handle beyond its transaction.
+fn at_check(input: &input::Input) -> TokenStream {
+    if input.lifetime.is_none() && !input.has_type_params() {
+        return TokenStream::new();
+    }
+    let (krate, brand) = (&input.krate, &input.brand);
+    let mut generics = input.persist_generics.clone();
+    let at = syn::GenericParam::Lifetime(syn::LifetimeParam::new(brand.clone()));
+    generics.params.insert(0, at);
+    let (impl_generics, _, where_clause) = generics.split_for_impl();
+    let fns = input.fields().map(|f| {
+        let (ty, branded) = (&f.ty, input.at(&f.ty));
+        quote_spanned! {f.span=>
+            const _: () = {
+                fn __field_follows_the_brand #impl_generics (
+                    field: <#ty as #krate::Persist>::At<#brand>,
+                ) -> #branded #where_clause {
+                    field
+                }
+            };
+        }
+    });
+    quote!(#( #fns )*)
+}

@@ -6,12 +6,16 @@
 extern crate self as nvmem;
 
 pub mod crc;
+#[doc(hidden)]
+#[path = "derived.rs"]
+pub mod __derived;
 pub mod describe;
 pub mod fields;
 #[cfg(feature = "instrument")]
 pub mod instrument;
 pub mod layout;
 pub mod mapped;
+mod maybe;
 pub mod model;
 pub mod persist;
 mod region;
@@ -21,7 +25,10 @@ pub mod superblock;
 
 pub use describe::fingerprint;
 pub use layout::{Layout, LayoutMismatch};
+pub use maybe::Maybe;
 pub use model::{Buffered32, InOrder16, InOrder32, Model, Unit};
-pub use persist::{Invalid, Persist, Plain};
+#[cfg(feature = "derive")]
+pub use nvmem_derive::Persist;
+pub use persist::{Invalid, Persist, Plain, ZeroNiche};
 pub use region::{Region, RegionError};
 pub use superblock::Superblock;

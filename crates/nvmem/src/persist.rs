@@ -102,12 +102,52 @@ pub unsafe trait Persist: Sized {
 /// A persistable type without any handle: its bits mean the same wherever they are.
 ///
 /// # Safety
-/// There is no handle in it and `At<'p>` is `Self`.
+/// There is no handle in it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not plain persistent data",
-    note = "it must be `Persist` and hold no handle: handles cross as `Held<T>` or `lend()`"
+    label = "may hold a handle",
+    note = "plain data is `Persist` and holds no handle: a type that does hold one takes a lifetime parameter and passes it on, `struct Node<'p> {{ next: Option<PBox<'p, Node<'p>>> }}`",
+    note = "to take a handle out of a transaction or into one, use `Held<T>` or `lend()`"
 )]
-pub unsafe trait Plain: Persist + 'static {}
+pub unsafe trait Plain: for<'p> Persist<At<'p> = Self> + 'static {}
+
+/// A persistable type that leaves the all-zero bytes to `None` of its `Option`: the `NonZero` integers, and owning
+/// handles.
+///
+/// # Safety
+/// `Option<Self>` is guaranteed to be as large as `Self`, with all bytes zero for `None`; `Self` has no padding and no
+/// value of all zero bytes; `Branded<'p>` is `At<'p>`.
+#[diagnostic::on_unimplemented(
+    message = "`Option<{Self}>` has no guaranteed layout and cannot live in non-volatile memory",
+    label = "`Option` of this has a layout that the next compiler may change",
+    note = "use `nvmem::Maybe<{Self}>`, which is `None` or `Some` with a fixed layout and converts from and to `Option`",
+    note = "`Option` itself is for `NonZero` integers and for owning handles"
+)]
+pub unsafe trait ZeroNiche: Persist {
+    /// The same as [`Persist::At`], and again of this trait.
+    type Branded<'p>: ZeroNiche;
+}
+
+// SAFETY: the layout is guaranteed by `ZeroNiche`; a value that is not `None` is shown to `T`.
+unsafe impl<T: ZeroNiche> Persist for Option<T> {
+    type At<'p> = Option<T::Branded<'p>>;
+    fn describe(d: &mut Describe<'_>) {
+        d.compound::<Self>("Option", |d| T::describe(d))
+    }
+    #[inline]
+    unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
+        for i in 0..size_of::<T>() {
+            // SAFETY: inside the value, which has no padding.
+            if unsafe { p.add(i).read() } != 0 {
+                // SAFETY: as the caller vouches; `T` is as large as its `Option`.
+                return unsafe { T::check(p, v) };
+            }
+        }
+        Ok(())
+    }
+}
+// SAFETY: no handle in `T`.
+unsafe impl<T: Plain + for<'p> ZeroNiche<Branded<'p> = T>> Plain for Option<T> {}
 
 macro_rules! any_bits {
     ($($t:ty)*) => {$(
@@ -122,10 +162,20 @@ macro_rules! any_bits {
         unsafe impl Plain for $t {}
     )*};
 }
-type Nothing = ();
-any_bits!(u8 u16 u32 u64 u128 i8 i16 i32 i64 i128 f32 f64 Nothing
-    Option<NonZeroU8> Option<NonZeroU16> Option<NonZeroU32> Option<NonZeroU64> Option<NonZeroU128>
-    Option<NonZeroI8> Option<NonZeroI16> Option<NonZeroI32> Option<NonZeroI64> Option<NonZeroI128>);
+any_bits!(u8 u16 u32 u64 u128 i8 i16 i32 i64 i128 f32 f64);
+
+// SAFETY: it has no bytes.
+unsafe impl Persist for () {
+    type At<'p> = ();
+    fn describe(d: &mut Describe<'_>) {
+        d.scalar("()")
+    }
+    unsafe fn check(_: *const u8, _: &mut dyn Visit) -> Result<(), Invalid> {
+        Ok(())
+    }
+}
+// SAFETY: no handle.
+unsafe impl Plain for () {}
 
 macro_rules! some_bits {
     ($($t:ty: $bits:ty => $ok:expr;)*) => {$(
@@ -159,6 +209,17 @@ some_bits! {
     NonZeroI64: u64 => |v| v != 0;
     NonZeroI128: u128 => |v| v != 0;
 }
+
+macro_rules! zero_niche {
+    ($($t:ty)*) => {$(
+        // SAFETY: guaranteed by the standard library for the `NonZero` integers.
+        unsafe impl ZeroNiche for $t {
+            type Branded<'p> = $t;
+        }
+    )*};
+}
+zero_niche!(NonZeroU8 NonZeroU16 NonZeroU32 NonZeroU64 NonZeroU128
+    NonZeroI8 NonZeroI16 NonZeroI32 NonZeroI64 NonZeroI128);
 
 // SAFETY: an array is its elements, one after the other.
 unsafe impl<T: Persist, const N: usize> Persist for [T; N] {

@@ -1,0 +1,133 @@
+//! Enums: the layout that is documented for `#[repr(u8)]` (a union of `repr(C)` structs, each beginning with the tag) and
+//! for `#[repr(C, u8)]` (a `repr(C)` struct of the tag and a union of `repr(C)` structs).
+
+use crate::Functions;
+use crate::input::{Field, Input, Tag, Variant};
+use proc_macro2::TokenStream;
+use quote::{format_ident, quote, quote_spanned};
+
+pub fn body(input: &Input, tag: &Tag, variants: &[Variant]) -> Functions {
+    let krate = &input.krate;
+    let int = &tag.int;
+    let int = quote!(::core::primitive::#int);
+    let name = input.name();
+    let consts = tag_consts(&int, variants);
+    let ids: Vec<_> = (0..variants.len()).map(tag_const).collect();
+    let start = start(tag, variants, &int, input);
+    let names = variants.iter().map(|v| &v.name);
+
+    let describe = variants.iter().zip(names).zip(&ids).map(|((v, name), id)| {
+        let fields = v.fields.iter().map(|f| {
+            let (Field { name, ty, .. }, place) = (f, place(f, input));
+            quote_spanned! {f.span=>
+                #place
+                __d.field::<#ty>(#name, __at);
+            }
+        });
+        quote! {
+            __d.variant(#name, #id as i128);
+            let mut __end = __start;
+            #( #fields )*
+        }
+    });
+    let check = variants.iter().zip(&ids).map(|(v, id)| {
+        let fields = v.fields.iter().map(|f| {
+            let (ty, place) = (&f.ty, place(f, input));
+            quote_spanned! {f.span=>
+                #place
+                <#ty as #krate::Persist>::check(__p.add(__at), __v)?;
+            }
+        });
+        quote! {
+            #id => {
+                let mut __end = __start;
+                #( #fields )*
+            }
+        }
+    });
+    let clear_padding = variants.iter().zip(&ids).map(|(v, id)| {
+        let fields = v.fields.iter().map(|f| {
+            let (ty, place) = (&f.ty, place(f, input));
+            quote_spanned! {f.span=>
+                let __gap = __end;
+                #place
+                #krate::__derived::zero(__p, __gap, __at);
+                <#ty as #krate::Persist>::clear_padding(__p.add(__at));
+            }
+        });
+        quote! {
+            #id => {
+                let mut __end = __start;
+                #( #fields )*
+                #krate::__derived::zero(__p, __end, ::core::mem::size_of::<Self>());
+            }
+        }
+    });
+    Functions {
+        describe: quote! {
+            #consts
+            #start
+            __d.field::<#int>("tag", 0);
+            #( #describe )*
+        },
+        check: quote! {
+            #consts
+            #start
+            match __p.cast::<#int>().read() {
+                #( #check )*
+                _ => return ::core::result::Result::Err(#krate::__derived::Invalid::Bits(#name)),
+            }
+            ::core::result::Result::Ok(())
+        },
+        clear_padding: quote! {
+            #consts
+            #start
+            #krate::__derived::zero(__p, ::core::mem::size_of::<#int>(), __start);
+            match __p.cast::<#int>().read() {
+                #( #clear_padding )*
+                _ => {}
+            }
+        },
+    }
+}
+
+fn tag_const(i: usize) -> proc_macro2::Ident {
+    format_ident!("__TAG_{i}")
+}
+
+/// The discriminants: as written, or one more than the one before.
+fn tag_consts(int: &TokenStream, variants: &[Variant]) -> TokenStream {
+    let consts = variants.iter().enumerate().map(|(i, v)| {
+        let id = tag_const(i);
+        let value = match (&v.discriminant, i.checked_sub(1).map(tag_const)) {
+            (Some(e), _) => quote!(#e),
+            (None, Some(before)) => quote!(#before + 1),
+            (None, None) => quote!(0),
+        };
+        quote_spanned!(v.span=> const #id: #int = #value;)
+    });
+    quote!( #( #consts )* )
+}
+
+/// Where the fields of each variant begin.
+fn start(tag: &Tag, variants: &[Variant], int: &TokenStream, input: &Input) -> TokenStream {
+    if !tag.c {
+        return quote!(let __start = ::core::mem::size_of::<#int>(););
+    }
+    let krate = &input.krate;
+    let types = variants.iter().flat_map(|v| &v.fields).map(|f| &f.ty);
+    quote! {
+        let mut __align = 1usize;
+        #( __align = ::core::cmp::Ord::max(__align, ::core::mem::align_of::<#types>()); )*
+        let __start = #krate::__derived::place(::core::mem::size_of::<#int>(), __align);
+    }
+}
+
+/// Binds the offset of the next field and moves the end behind it.
+fn place(f: &Field, input: &Input) -> TokenStream {
+    let (krate, ty) = (&input.krate, &f.ty);
+    quote! {
+        let __at = #krate::__derived::place(__end, ::core::mem::align_of::<#ty>());
+        __end = __at + ::core::mem::size_of::<#ty>();
+    }
+}

@@ -1,0 +1,274 @@
+//! The item, checked: what the derive refuses by the look of it is refused here.
+
+use crate::attrs::{Options, Repr};
+use crate::types::{NameSelf, Rebrand};
+use proc_macro2::{Span, TokenStream};
+use quote::{ToTokens, quote};
+use syn::spanned::Spanned;
+use syn::visit_mut::VisitMut;
+use syn::{
+    Attribute, Data, DeriveInput, Error, Expr, Fields, GenericParam, Generics, Ident, Lifetime,
+    Path, Result, Type, Visibility, parse_quote,
+};
+
+/// A field.
+pub struct Field {
+    /// As after the dot: a name or an index.
+    pub member: TokenStream,
+    /// For the layout.
+    pub name: String,
+    pub ident: Option<Ident>,
+    pub vis: Visibility,
+    pub ty: Type,
+    pub span: Span,
+    /// Attributes that say whether the field exists or is spoken of, for the slots.
+    pub attrs: Vec<Attribute>,
+}
+
+pub struct Variant {
+    pub name: String,
+    pub span: Span,
+    pub discriminant: Option<Expr>,
+    pub fields: Vec<Field>,
+}
+
+/// How an enum lies in memory.
+pub struct Tag {
+    pub int: Ident,
+    /// `repr(C, u8)`: the tag, then a union; `repr(u8)`: a union of structs that begin with the tag.
+    pub c: bool,
+}
+
+pub enum Body {
+    Struct(Vec<Field>),
+    Enum(Tag, Vec<Variant>),
+}
+
+pub struct Input {
+    pub ident: Ident,
+    pub vis: Visibility,
+    pub krate: Path,
+    pub slots: Option<Ident>,
+    /// `#[repr(transparent)]`: one field and nothing else.
+    pub transparent: bool,
+    pub named: bool,
+    /// The one lifetime parameter: the brand of the handles.
+    pub lifetime: Option<Lifetime>,
+    /// The name of the other brand: of `At<'p>`.
+    pub brand: Lifetime,
+    pub item_generics: Generics,
+    pub persist_generics: Generics,
+    pub plain_generics: Generics,
+    pub body: Body,
+    params: Vec<Ident>,
+}
+
+impl Input {
+    pub fn new(item: DeriveInput) -> Result<Self> {
+        let repr = Repr::new(&item.attrs)?;
+        let Options { krate, slots } = Options::new(&item.attrs)?;
+        let ident = item.ident;
+
+        let mut lifetimes = item.generics.lifetimes();
+        let lifetime = lifetimes.next().map(|l| l.lifetime.clone());
+        if let Some(second) = lifetimes.next() {
+            return Err(Error::new(
+                second.span(),
+                "persistent data has one lifetime parameter at most, that of the transaction in which its handles are used: give \
+                 all handles the same",
+            ));
+        }
+        let params: Vec<Ident> = item
+            .generics
+            .type_params()
+            .map(|t| t.ident.clone())
+            .collect();
+
+        let (_, ty_generics, _) = item.generics.split_for_impl();
+        let mut by_name = NameSelf {
+            by: parse_quote!(#ident #ty_generics),
+        };
+        let named = matches!(&item.data, Data::Struct(s) if matches!(s.fields, Fields::Named(_)));
+        let body = match item.data {
+            Data::Struct(s) => {
+                check_struct_repr(&ident, &repr)?;
+                Body::Struct(fields(s.fields, &mut by_name)?)
+            }
+            Data::Enum(e) => {
+                let tag = check_enum_repr(&ident, &repr, e.variants.is_empty())?;
+                let variants = e.variants.into_iter().map(|v| {
+                    Options::none(&v.attrs)?;
+                    Ok(Variant {
+                        span: Span::call_site().located_at(v.ident.span()),
+                        name: plain_name(&v.ident),
+                        discriminant: v.discriminant.map(|(_, e)| e),
+                        fields: fields(v.fields, &mut by_name)?,
+                    })
+                });
+                Body::Enum(tag, variants.collect::<Result<_>>()?)
+            }
+            Data::Union(u) => {
+                return Err(Error::new(
+                    u.union_token.span(),
+                    "a union does not say which of its fields is stored, so nothing can check it after a power cut: use an enum with \
+                     `#[repr(u8)]`",
+                ));
+            }
+        };
+
+        let item_generics = item.generics;
+        let persist_generics = bound(&item_generics, &quote!(#krate::Persist));
+        let plain_generics = bound(&item_generics, &quote!(#krate::Plain));
+        // A name for messages: the compiler shows it when a field keeps to another brand.
+        let brand = match &lifetime {
+            Some(l) if l.ident == "brand" => Lifetime::new("'other_brand", Span::mixed_site()),
+            _ => Lifetime::new("'brand", Span::mixed_site()),
+        };
+        Ok(Input {
+            ident,
+            vis: item.vis,
+            krate,
+            slots,
+            transparent: repr.transparent,
+            named,
+            lifetime,
+            brand,
+            item_generics,
+            persist_generics,
+            plain_generics,
+            body,
+            params,
+        })
+    }
+
+    /// The type's name in its layout.
+    pub fn name(&self) -> String {
+        plain_name(&self.ident)
+    }
+
+    pub fn has_type_params(&self) -> bool {
+        !self.params.is_empty()
+    }
+
+    pub fn has_params(&self) -> bool {
+        self.has_type_params() || self.item_generics.const_params().next().is_some()
+    }
+
+    pub fn const_params(&self) -> Vec<&Ident> {
+        self.item_generics
+            .const_params()
+            .map(|c| &c.ident)
+            .collect()
+    }
+
+    /// All fields, of all variants.
+    pub fn fields(&self) -> impl Iterator<Item = &Field> {
+        let (one, many) = match &self.body {
+            Body::Struct(fields) => (Some(fields), None),
+            Body::Enum(_, variants) => (None, Some(variants)),
+        };
+        let many = many.into_iter().flatten().flat_map(|v| &v.fields);
+        one.into_iter().flatten().chain(many)
+    }
+
+    /// The type in another brand.
+    pub fn at(&self, ty: &Type) -> Type {
+        let mut ty = ty.clone();
+        Rebrand {
+            krate: &self.krate,
+            lifetime: self.lifetime.as_ref(),
+            params: &self.params,
+            brand: &self.brand,
+        }
+        .visit_type_mut(&mut ty);
+        ty
+    }
+
+    /// This type in another brand.
+    pub fn at_self(&self) -> Type {
+        let ident = &self.ident;
+        let (_, ty_generics, _) = self.item_generics.split_for_impl();
+        self.at(&parse_quote!(#ident #ty_generics))
+    }
+}
+
+/// A name without `r#`.
+fn plain_name(ident: &Ident) -> String {
+    let s = ident.to_string();
+    match s.strip_prefix("r#") {
+        Some(plain) => plain.to_owned(),
+        None => s,
+    }
+}
+
+fn bound(generics: &Generics, by: &TokenStream) -> Generics {
+    let mut generics = generics.clone();
+    for p in &mut generics.params {
+        if let GenericParam::Type(t) = p {
+            t.bounds.push(parse_quote!(#by));
+        }
+    }
+    generics
+}
+
+fn fields(fields: Fields, by_name: &mut NameSelf) -> Result<Vec<Field>> {
+    let fields = fields.into_iter().enumerate().map(|(i, mut f)| {
+        Options::none(&f.attrs)?;
+        by_name.visit_type_mut(&mut f.ty);
+        let (member, name) = match &f.ident {
+            Some(ident) => (ident.to_token_stream(), plain_name(ident)),
+            None => (syn::Index::from(i).to_token_stream(), i.to_string()),
+        };
+        let attrs = f.attrs.into_iter();
+        Ok(Field {
+            span: Span::call_site().located_at(f.ty.span()),
+            member,
+            name,
+            ident: f.ident,
+            vis: f.vis,
+            ty: f.ty,
+            attrs: attrs.filter(|a| a.path().is_ident("doc")).collect(),
+        })
+    });
+    fields.collect()
+}
+
+fn check_struct_repr(ident: &Ident, repr: &Repr) -> Result<()> {
+    if repr.c || repr.transparent {
+        return Ok(());
+    }
+    Err(Error::new(
+        repr.span.unwrap_or(ident.span()),
+        format!(
+            "write `#[repr(C)]` on `{ident}`: without it the next compiler may order the fields in another way, and what was stored \
+             would be read as something else"
+        ),
+    ))
+}
+
+fn check_enum_repr(ident: &Ident, repr: &Repr, empty: bool) -> Result<Tag> {
+    if empty {
+        return Err(Error::new(
+            ident.span(),
+            "an enum without variants has no value to store",
+        ));
+    }
+    if let Some(int) = &repr.int {
+        return Ok(Tag {
+            int: int.clone(),
+            c: repr.c,
+        });
+    }
+    let message = if repr.c {
+        format!(
+            "write `#[repr(u8)]` or `#[repr(C, u8)]` on `{ident}`: the tag of `#[repr(C)]` alone is as wide as the target's C \
+             compiler likes"
+        )
+    } else {
+        format!(
+            "write `#[repr(u8)]` on `{ident}` (u16, u32, u64 or signed for more variants): without it the next compiler may number \
+             and place the variants in another way, and what was stored would be read as something else"
+        )
+    };
+    Err(Error::new(repr.span.unwrap_or(ident.span()), message))
+}

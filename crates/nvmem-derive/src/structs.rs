@@ -1,0 +1,57 @@
+//! Structs: `#[repr(C)]` and `#[repr(transparent)]`.
+
+use crate::Functions;
+use crate::input::{Field, Input};
+use quote::{quote, quote_spanned};
+
+pub fn body(input: &Input, fields: &[Field]) -> Functions {
+    let krate = &input.krate;
+    let describe = fields.iter().map(|f| {
+        let Field {
+            member, name, ty, ..
+        } = f;
+        quote_spanned!(f.span=> __d.field::<#ty>(#name, ::core::mem::offset_of!(Self, #member));)
+    });
+    let check = fields.iter().map(|f| {
+        let Field { member, ty, .. } = f;
+        quote_spanned! {f.span=>
+            <#ty as #krate::Persist>::check(__p.add(::core::mem::offset_of!(Self, #member)), __v)?;
+        }
+    });
+    let clear_padding = fields.iter().map(|f| {
+        let Field { member, ty, .. } = f;
+        let zero = (!input.transparent).then(|| {
+            quote! {
+                #krate::__derived::zero(__p, __end, __at);
+                __end = __at + ::core::mem::size_of::<#ty>();
+            }
+        });
+        quote_spanned! {f.span=>
+            let __at = ::core::mem::offset_of!(Self, #member);
+            <#ty as #krate::Persist>::clear_padding(__p.add(__at));
+            #zero
+        }
+    });
+    // The fields of a `repr(C)` struct lie in the order of their declaration; a transparent one has no padding of its own,
+    // and fields without size anywhere.
+    let (begin, tail) = if input.transparent {
+        (None, None)
+    } else {
+        (
+            Some(quote!(let mut __end = 0usize;)),
+            Some(quote!(#krate::__derived::zero(__p, __end, ::core::mem::size_of::<Self>());)),
+        )
+    };
+    Functions {
+        describe: quote!( #( #describe )* ),
+        check: quote! {
+            #( #check )*
+            ::core::result::Result::Ok(())
+        },
+        clear_padding: quote! {
+            #begin
+            #( #clear_padding )*
+            #tail
+        },
+    }
+}

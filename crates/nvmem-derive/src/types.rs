@@ -1,0 +1,54 @@
+//! Rewriting of field types.
+
+use syn::visit_mut::{self, VisitMut};
+use syn::{Ident, Lifetime, Path, Type, parse_quote};
+
+/// The name, when the type is nothing but a name.
+fn bare(ty: &Type) -> Option<&Ident> {
+    match ty {
+        Type::Path(p) if p.qself.is_none() => p.path.get_ident(),
+        _ => None,
+    }
+}
+
+/// `Self` becomes the type by its name, as field types are repeated where `Self` is another.
+pub struct NameSelf {
+    pub by: Type,
+}
+
+impl VisitMut for NameSelf {
+    fn visit_type_mut(&mut self, ty: &mut Type) {
+        if bare(ty).is_some_and(|i| i == "Self") {
+            *ty = self.by.clone();
+        } else {
+            visit_mut::visit_type_mut(self, ty);
+        }
+    }
+}
+
+/// The type as it is in a transaction of another brand: the lifetime parameter replaced, each type parameter `T` by
+/// its own `T::At`.
+pub struct Rebrand<'a> {
+    pub krate: &'a Path,
+    pub lifetime: Option<&'a Lifetime>,
+    pub params: &'a [Ident],
+    pub brand: &'a Lifetime,
+}
+
+impl VisitMut for Rebrand<'_> {
+    fn visit_lifetime_mut(&mut self, l: &mut Lifetime) {
+        if Some(&*l) == self.lifetime {
+            l.ident = self.brand.ident.clone();
+        }
+    }
+
+    fn visit_type_mut(&mut self, ty: &mut Type) {
+        let param = bare(ty).filter(|i| self.params.contains(i));
+        if let Some(param) = param {
+            let (krate, brand) = (self.krate, self.brand);
+            *ty = parse_quote!(<#param as #krate::Persist>::At<#brand>);
+        } else {
+            visit_mut::visit_type_mut(self, ty);
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! A stand-in for a library's owning handle.
+
+use core::marker::PhantomData;
+use core::num::NonZeroU32;
+use nvmem::describe::Describe;
+use nvmem::persist::{Found, Visit};
+use nvmem::{Invalid, Persist, ZeroNiche};
+
+/// An owning handle.
+#[repr(transparent)]
+pub struct PBox<'p, T> {
+    off: NonZeroU32,
+    _t: PhantomData<T>,
+    _brand: PhantomData<fn(&'p ()) -> &'p ()>,
+}
+
+impl<T> PBox<'_, T> {
+    /// A handle to nothing, for tests of layouts.
+    pub fn new(off: u32) -> Self {
+        PBox {
+            off: NonZeroU32::new(off).unwrap(),
+            _t: PhantomData,
+            _brand: PhantomData,
+        }
+    }
+}
+
+// SAFETY: a number that is shown to the visitor.
+unsafe impl<T: Persist> Persist for PBox<'_, T> {
+    type At<'p> = PBox<'p, T::At<'p>>;
+    fn describe(d: &mut Describe<'_>) {
+        d.handle::<T>("test")
+    }
+    unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
+        v.handle(Found {
+            family: "test",
+            // SAFETY: readable by the contract.
+            value: unsafe { p.cast::<u32>().read() },
+            size: size_of::<T>(),
+            check: T::check,
+        })
+    }
+}
+// SAFETY: transparent over `NonZeroU32`.
+unsafe impl<T: Persist> ZeroNiche for PBox<'_, T> {
+    type Branded<'p> = PBox<'p, T::At<'p>>;
+}
