@@ -5,16 +5,18 @@
 // The derive names this crate by its path.
 extern crate self as nvmem;
 
-pub mod crc;
 #[doc(hidden)]
 #[path = "derived.rs"]
 pub mod __derived;
+pub mod crc;
 pub mod describe;
+pub mod device;
 pub mod fields;
 #[cfg(feature = "instrument")]
 pub mod instrument;
 pub mod layout;
 pub mod mapped;
+mod mapped_medium;
 mod maybe;
 pub mod model;
 pub mod persist;
@@ -24,6 +26,7 @@ pub mod sabotage;
 pub mod superblock;
 
 pub use describe::fingerprint;
+pub use device::Medium;
 pub use layout::{Layout, LayoutMismatch};
 pub use maybe::Maybe;
 pub use model::{Buffered32, InOrder16, InOrder32, Model, Unit};
