@@ -37,6 +37,7 @@ impl core::error::Error for RegionError {}
 pub struct Region<'m, M> {
     base: NonNull<u8>,
     len: usize,
+    #[allow(clippy::type_complexity)]
     _m: PhantomData<(&'m mut [MaybeUninit<u64>], fn() -> M)>,
 }
 

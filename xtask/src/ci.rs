@@ -1,0 +1,57 @@
+//! `cargo xtask ci`: every check, in an order that shares what is built.
+
+mod checks;
+mod deep;
+
+use crate::project::{Project, nightly};
+use crate::run::Run;
+use anyhow::Result;
+use std::time::Duration;
+
+/// Every check that a change must pass; under 20 minutes on 2 cores.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Full Miri suites, depth 3, ten minutes for each fuzz target
+    #[arg(long)]
+    long: bool,
+    /// Only these steps (the first word of a step's name), separated by commas
+    #[arg(long, value_delimiter = ',', value_name = "STEP")]
+    only: Vec<String>,
+}
+
+/// What the steps share.
+pub struct Ctx {
+    pub project: Project,
+    pub nightly: Option<String>,
+    pub long: bool,
+}
+
+pub fn run(a: Args) -> Result<()> {
+    let ctx = Ctx {
+        project: Project::load()?,
+        nightly: nightly(),
+        long: a.long,
+    };
+    match &ctx.nightly {
+        Some(v) => println!("nightly: {v}"),
+        None => println!("nightly: none installed"),
+    }
+    let mut run = Run::new(ctx.project.target.join("xtask"), a.only);
+    run.step("fmt", None, |s| checks::fmt(&ctx, s));
+    run.step("docs-check", None, |s| checks::links(&ctx, s));
+    run.step("clippy", None, |s| checks::clippy(&ctx, s));
+    run.step("test", None, |s| checks::tests(&ctx, s));
+    run.step("doctest", None, |s| checks::doctests(&ctx, s));
+    run.step("rustdoc", None, |s| checks::rustdoc(&ctx, s));
+    run.step("bare", None, |s| checks::bare(&ctx, s));
+    run.step("msp430", None, |s| checks::msp430(&ctx, s));
+    run.step("msrv", None, |s| checks::msrv(&ctx, s));
+    run.step("sizes", None, |s| checks::sizes(&ctx, s));
+    run.step("sabotage", None, |s| deep::sabotage(&ctx, s));
+    run.step("evaluate", None, |s| deep::evaluate(&ctx, s));
+    let budget = (!ctx.long).then_some(Duration::from_secs(300));
+    run.step("miri", budget, |s| deep::miri(&ctx, s));
+    run.step("fuzz", None, |s| deep::fuzz(&ctx, s));
+    run.step("deny", None, |s| checks::deny(&ctx, s));
+    run.finish()
+}

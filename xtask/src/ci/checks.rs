@@ -1,0 +1,271 @@
+//! Steps that need the stable toolchain only, and the two that build for MSP430 and check licences.
+
+use super::Ctx;
+use crate::project::{BARE, Package, has_program, has_sources, has_target};
+use crate::run::{Outcome, Step, cargo, cargo_nightly};
+use crate::{docs, sizes};
+use anyhow::{Result, bail};
+use std::process::Command;
+
+fn at_root(ctx: &Ctx, mut c: Command, args: &[&str]) -> Command {
+    c.current_dir(&ctx.project.root).args(args);
+    c
+}
+
+/// `-p` for each package.
+fn select<'a>(c: &mut Command, packages: impl Iterator<Item = &'a Package>) -> usize {
+    let mut n = 0;
+    for p in packages {
+        c.args(["-p", &p.name]);
+        n += 1;
+    }
+    n
+}
+
+/// `package/feature` for each package that has the feature.
+fn enable<'a>(packages: impl Iterator<Item = &'a Package>, feature: &str) -> String {
+    let all: Vec<_> = packages
+        .filter(|p| p.has(feature))
+        .map(|p| format!("{}/{feature}", p.name))
+        .collect();
+    all.join(",")
+}
+
+pub fn fmt(ctx: &Ctx, s: &Step) -> Result<String> {
+    s.run(at_root(ctx, cargo(), &["fmt", "--all", "--check"]))?;
+    let fuzz = ctx.project.root.join("fuzz/Cargo.toml");
+    if fuzz.is_file() {
+        let mut c = cargo();
+        c.args(["fmt", "--check", "--manifest-path"]).arg(fuzz);
+        s.run(c)?;
+    }
+    Ok(String::new())
+}
+
+pub fn links(ctx: &Ctx, s: &Step) -> Result<String> {
+    s.says("links, anchors and paths in the documents");
+    docs::check(&ctx.project)
+}
+
+/// Feature sets, each once for all the crates: what users can choose, and what the tests turn on.
+pub fn clippy(ctx: &Ctx, s: &Step) -> Result<String> {
+    let deny = ["--", "-D", "warnings"];
+    let mut c = at_root(ctx, cargo(), &["clippy", "--workspace", "--all-targets"]);
+    c.args(deny);
+    s.run(c)?;
+    let mut sets = vec!["default"];
+
+    let mut c = at_root(ctx, cargo(), &["clippy", "--lib", "--no-default-features"]);
+    select(&mut c, ctx.project.published());
+    c.args(deny);
+    s.run(c)?;
+    sets.push("none");
+
+    for feature in every_feature(ctx) {
+        let with = enable(ctx.project.published(), &feature);
+        let mut c = at_root(
+            ctx,
+            cargo(),
+            &[
+                "clippy",
+                "--lib",
+                "--no-default-features",
+                "--features",
+                &with,
+            ],
+        );
+        select(&mut c, ctx.project.published().filter(|p| p.has(&feature)));
+        c.args(deny);
+        s.run(c)?;
+        sets.push(if feature.len() > 40 {
+            "…"
+        } else {
+            feature.clone().leak()
+        });
+    }
+    Ok(format!("features: {}", sets.join(", ")))
+}
+
+/// The names of all the features that a published crate has, but `default`.
+fn every_feature(ctx: &Ctx) -> Vec<String> {
+    let mut all: Vec<_> = ctx
+        .project
+        .published()
+        .flat_map(|p| p.features.clone())
+        .collect();
+    all.retain(|f| f != "default");
+    all.sort();
+    all.dedup();
+    all
+}
+
+/// How many tests the runs in `said` report as passed.
+fn passed(said: &str) -> u64 {
+    said.lines()
+        .filter_map(|l| {
+            l.strip_prefix("test result: ok. ")?
+                .split(' ')
+                .next()?
+                .parse::<u64>()
+                .ok()
+        })
+        .sum()
+}
+
+pub fn tests(ctx: &Ctx, s: &Step) -> Result<String> {
+    let mut c = at_root(
+        ctx,
+        cargo(),
+        &[
+            "test",
+            "--workspace",
+            "--lib",
+            "--bins",
+            "--tests",
+            "--examples",
+        ],
+    );
+    if ctx.long {
+        c.env("POWERFAIL_DEPTH", "3")
+            .args(["--", "--include-ignored"]);
+    }
+    let n = passed(&s.run(c)?);
+    if n == 0 {
+        bail!("no test ran");
+    }
+    let mut ran = 0;
+    for (p, example) in examples(ctx) {
+        let mut c = at_root(
+            ctx,
+            cargo(),
+            &["run", "--quiet", "-p", &p, "--example", &example],
+        );
+        c.env("CI", "true");
+        s.run(c)?;
+        ran += 1;
+    }
+    Ok(format!("{n} tests, {ran} examples run"))
+}
+
+/// Every example that is a program without required features; each runs to its end without arguments.
+fn examples(ctx: &Ctx) -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    for p in &ctx.project.packages {
+        for (name, kind, need) in &p.targets {
+            if kind == "example" && need.is_empty() {
+                all.push((p.name.clone(), name.clone()));
+            }
+        }
+    }
+    all
+}
+
+pub fn doctests(ctx: &Ctx, s: &Step) -> Result<String> {
+    let n = passed(&s.run(at_root(ctx, cargo(), &["test", "--workspace", "--doc"]))?);
+    if n == 0 {
+        bail!("no documentation test ran");
+    }
+    Ok(format!("{n} code blocks"))
+}
+
+pub fn rustdoc(ctx: &Ctx, s: &Step) -> Result<String> {
+    let mut c = at_root(ctx, cargo(), &["doc", "--no-deps", "--all-features"]);
+    let n = select(&mut c, ctx.project.published());
+    c.env("RUSTDOCFLAGS", "-D warnings");
+    s.run(c)?;
+    Ok(format!("{n} crates"))
+}
+
+pub fn bare(ctx: &Ctx, s: &Step) -> Result<Outcome> {
+    let missing: Vec<_> = BARE.iter().filter(|t| !has_target("", t)).collect();
+    if !missing.is_empty() {
+        let names: Vec<_> = missing.iter().map(|t| t.to_string()).collect();
+        return Ok(Outcome::Skipped(format!(
+            "rustup target add {}",
+            names.join(" ")
+        )));
+    }
+    let mut n = 0;
+    for t in BARE {
+        let mut c = at_root(
+            ctx,
+            cargo(),
+            &["build", "--lib", "--no-default-features", "--target", t],
+        );
+        n = select(&mut c, ctx.project.embedded());
+        s.run(c)?;
+        let with = enable(ctx.project.embedded(), "defmt");
+        let mut c = at_root(ctx, cargo(), &["build", "--lib", "--target", t]);
+        if !with.is_empty() {
+            c.args(["--features", &with]);
+        }
+        select(&mut c, ctx.project.embedded());
+        s.run(c)?;
+    }
+    Ok(format!("{n} crates on {}, bare and with defmt", BARE.join(", ")).into())
+}
+
+pub fn msp430(ctx: &Ctx, s: &Step) -> Result<Outcome> {
+    if ctx.nightly.is_none() || !has_sources("nightly") {
+        let how = "needs a nightly with rust-src: rustup toolchain install nightly -c rust-src";
+        return Ok(Outcome::Skipped(how.into()));
+    }
+    let args = [
+        "build",
+        "--lib",
+        "--no-default-features",
+        "-Zbuild-std=core",
+        "--target",
+        "msp430-none-elf",
+    ];
+    let mut c = at_root(ctx, cargo_nightly(), &args);
+    let n = select(&mut c, ctx.project.embedded());
+    s.run(c)?;
+    Ok(format!("{n} crates").into())
+}
+
+/// The pinned toolchain is the oldest that the manifests promise, so every other step tests the MSRV; anything
+/// else is an error here.
+pub fn msrv(ctx: &Ctx, s: &Step) -> Result<Outcome> {
+    s.says("rust-version in the manifests");
+    let pin = std::fs::read_to_string(ctx.project.root.join("rust-toolchain.toml"))?;
+    let pinned = pin
+        .lines()
+        .find_map(|l| l.strip_prefix("channel = \"")?.strip_suffix('"'))
+        .unwrap_or_default();
+    for p in ctx.project.published() {
+        let Some(v) = &p.rust_version else {
+            bail!("{}: no rust-version in its manifest", p.name);
+        };
+        if pinned != *v && !pinned.starts_with(&format!("{v}.")) {
+            bail!(
+                "{}: rust-version {v}, but only {pinned} (rust-toolchain.toml) is tested",
+                p.name
+            );
+        }
+    }
+    Ok(format!("{pinned}, pinned and promised: all steps run on it").into())
+}
+
+pub fn sizes(ctx: &Ctx, s: &Step) -> Result<Outcome> {
+    if BARE.iter().any(|t| !has_target("", t)) {
+        return Ok(Outcome::Skipped("needs the bare targets".into()));
+    }
+    sizes::check(&ctx.project, s)
+}
+
+/// Not required: it judges the dependencies' licences and advisories, which change without any change here, and takes
+/// minutes to install.
+pub fn deny(ctx: &Ctx, s: &Step) -> Result<Outcome> {
+    if !has_program("cargo-deny") {
+        return Ok(Outcome::NotRequired(
+            "cargo-deny is not installed (cargo install cargo-deny)".into(),
+        ));
+    }
+    s.run(at_root(
+        ctx,
+        cargo(),
+        &["deny", "check", "licenses", "bans", "sources"],
+    ))?;
+    Ok("licences, bans, sources".into())
+}

@@ -1,0 +1,119 @@
+//! Steps that look for bugs by running: planted bugs, the figures, Miri, fuzzing.
+
+use super::Ctx;
+use crate::project::{has_miri, has_program};
+use crate::run::{Outcome, Step, cargo_nightly};
+use crate::{evaluate, sabotage};
+use anyhow::{Context, Result, bail};
+use std::process::Command;
+
+pub fn sabotage(ctx: &Ctx, s: &Step) -> Result<Outcome> {
+    sabotage::check(&ctx.project, s)
+}
+
+pub fn evaluate(ctx: &Ctx, s: &Step) -> Result<Outcome> {
+    evaluate::check(&ctx.project, s)
+}
+
+/// Both aliasing models. What is too slow for Miri says `#[cfg_attr(miri, ignore)]`, and runs with `--long`.
+pub fn miri(ctx: &Ctx, s: &Step) -> Result<Outcome> {
+    if ctx.nightly.is_none() || !has_miri("nightly") {
+        let how = "needs a nightly with Miri: rustup toolchain install nightly -c miri,rust-src";
+        return Ok(Outcome::Skipped(how.into()));
+    }
+    let mut tests = 0;
+    for flags in [
+        "-Zmiri-disable-isolation",
+        "-Zmiri-disable-isolation -Zmiri-tree-borrows",
+    ] {
+        let mut c = cargo_nightly();
+        c.current_dir(&ctx.project.root)
+            .args(["miri", "test", "--lib", "--tests"])
+            .env("MIRIFLAGS", flags)
+            .env("PROPTEST_CASES", if ctx.long { "16" } else { "2" });
+        for p in ctx
+            .project
+            .published()
+            .filter(|p| !p.targets.iter().any(|t| t.1 == "proc-macro"))
+        {
+            c.args(["-p", &p.name]);
+        }
+        if ctx.long {
+            c.args(["--", "--include-ignored"]);
+        }
+        let said = s.run(c)?;
+        tests += said
+            .lines()
+            .filter_map(|l| {
+                l.strip_prefix("test result: ok. ")?
+                    .split(' ')
+                    .next()?
+                    .parse::<u64>()
+                    .ok()
+            })
+            .sum::<u64>();
+    }
+    if tests == 0 {
+        bail!("Miri ran no test");
+    }
+    Ok(format!("{tests} tests in all, Stacked and Tree Borrows").into())
+}
+
+/// Each target for 20 seconds from seeds that are made anew, and how many inputs were run.
+pub fn fuzz(ctx: &Ctx, s: &Step) -> Result<Outcome> {
+    if ctx.nightly.is_none() || !has_program("cargo-fuzz") {
+        let how =
+            "needs a nightly and cargo-fuzz: cargo install cargo-fuzz --version 0.13.2 --locked";
+        return Ok(Outcome::Skipped(how.into()));
+    }
+    let dir = ctx.project.root.join("fuzz");
+    if !dir.join("Cargo.toml").is_file() {
+        return Ok(Outcome::Skipped("there is no fuzz/".into()));
+    }
+    let target_dir = ctx.project.target.join("fuzz");
+    let fuzz = |args: &[&str]| -> Command {
+        let mut c = cargo_nightly();
+        c.current_dir(&dir).arg("fuzz").args(args);
+        c
+    };
+    let mut c = fuzz(&["build", "--target-dir"]);
+    c.arg(&target_dir);
+    s.run(c)?;
+    let seconds = if ctx.long { 600 } else { 20 };
+    let listed = s.run(fuzz(&["list"]))?;
+    let mut report = Vec::new();
+    for name in listed.split_whitespace() {
+        let corpus = target_dir.join("corpus").join(name);
+        std::fs::create_dir_all(&corpus)?;
+        let mut c = fuzz(&["run", "--target-dir"]);
+        c.arg(&target_dir).arg(name).arg(&corpus);
+        let seeds = dir.join("seeds").join(name);
+        if seeds.is_dir() {
+            c.arg(seeds);
+        }
+        c.arg("--").args([
+            &format!("-max_total_time={seconds}"),
+            "-print_final_stats=1",
+            "-rss_limit_mb=4096",
+            "-timeout=10",
+        ]);
+        let said = s.run(c).with_context(|| format!("fuzz target {name}"))?;
+        let runs = said
+            .lines()
+            .find_map(|l| {
+                l.strip_prefix("stat::number_of_executed_units:")?
+                    .trim()
+                    .parse::<u64>()
+                    .ok()
+            })
+            .with_context(|| format!("{name}: no count of executions in what it printed"))?;
+        if runs < 1000 {
+            bail!("{name}: only {runs} executions in {seconds} s");
+        }
+        report.push(format!("{name} {runs}"));
+    }
+    if report.is_empty() {
+        bail!("fuzz/ has no target");
+    }
+    Ok(format!("{seconds} s each; executions: {}", report.join(", ")).into())
+}

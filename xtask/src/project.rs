@@ -1,0 +1,146 @@
+//! What the workspace holds, as cargo tells it.
+
+use crate::run::{capture, cargo};
+use anyhow::{Context, Result};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The targets without an operating system on which every published crate must build with the stable toolchain.
+pub const BARE: [&str; 3] = [
+    "thumbv6m-none-eabi",
+    "thumbv7em-none-eabihf",
+    "riscv32imc-unknown-none-elf",
+];
+
+/// One package of the workspace.
+pub struct Package {
+    pub name: String,
+    /// The folder of its manifest.
+    pub dir: PathBuf,
+    pub published: bool,
+    /// Runs on a host only: a proc macro, or a crate that says so by its name.
+    pub host_only: bool,
+    pub features: Vec<String>,
+    pub rust_version: Option<String>,
+    /// `(name, kind, required features)` of each target.
+    pub targets: Vec<(String, String, Vec<String>)>,
+}
+
+impl Package {
+    pub fn has(&self, feature: &str) -> bool {
+        self.features.iter().any(|f| f == feature)
+    }
+}
+
+/// The workspace.
+pub struct Project {
+    pub root: PathBuf,
+    pub target: PathBuf,
+    pub packages: Vec<Package>,
+}
+
+/// The root folder of the repository that this program was built from.
+pub fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here).to_path_buf()
+}
+
+impl Project {
+    pub fn load() -> Result<Self> {
+        let root = root();
+        let mut c = cargo();
+        c.current_dir(&root)
+            .args(["metadata", "--format-version=1", "--no-deps"]);
+        let v: Value = serde_json::from_str(&capture(c)?).context("cargo metadata")?;
+        let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
+        let list = |v: &Value| v.as_array().cloned().unwrap_or_default();
+        let mut packages = Vec::new();
+        for p in list(&v["packages"]) {
+            let targets: Vec<_> = list(&p["targets"])
+                .iter()
+                .map(|t| {
+                    let need = list(&t["required-features"]).iter().map(text).collect();
+                    (text(&t["name"]), text(&t["kind"][0]), need)
+                })
+                .collect();
+            let name = text(&p["name"]);
+            packages.push(Package {
+                dir: PathBuf::from(text(&p["manifest_path"]))
+                    .parent()
+                    .map(Path::to_path_buf)
+                    .unwrap_or_default(),
+                published: p["publish"].is_null(),
+                host_only: name == "powerfail" || targets.iter().any(|t| t.1 == "proc-macro"),
+                features: p["features"]
+                    .as_object()
+                    .map(|m| m.keys().cloned().collect())
+                    .unwrap_or_default(),
+                rust_version: p["rust_version"].as_str().map(str::to_owned),
+                targets,
+                name,
+            });
+        }
+        packages.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(Project {
+            root,
+            target: PathBuf::from(text(&v["target_directory"])),
+            packages,
+        })
+    }
+
+    pub fn package(&self, name: &str) -> Option<&Package> {
+        self.packages.iter().find(|p| p.name == name)
+    }
+
+    pub fn published(&self) -> impl Iterator<Item = &Package> {
+        self.packages.iter().filter(|p| p.published)
+    }
+
+    /// The published crates that run on a device.
+    pub fn embedded(&self) -> impl Iterator<Item = &Package> {
+        self.published().filter(|p| !p.host_only)
+    }
+}
+
+/// What `rustc +nightly --version` says, if there is a toolchain of that name.
+pub fn nightly() -> Option<String> {
+    let mut c = Command::new("rustc");
+    c.args(["+nightly", "--version"]);
+    capture(c).ok().map(|s| s.trim().to_owned())
+}
+
+/// The file names in `<sysroot>/lib/rustlib` of a toolchain: its targets, and the manifests of its components.
+pub fn has_target(toolchain: &str, target: &str) -> bool {
+    sysroot(toolchain).is_some_and(|s| s.join("lib/rustlib").join(target).join("lib").is_dir())
+}
+
+/// Whether a toolchain has the library sources (component rust-src).
+pub fn has_sources(toolchain: &str) -> bool {
+    sysroot(toolchain).is_some_and(|s| s.join("lib/rustlib/src/rust/library/core").is_dir())
+}
+
+/// Whether a toolchain has Miri.
+pub fn has_miri(toolchain: &str) -> bool {
+    sysroot(toolchain).is_some_and(|s| s.join("bin/miri").is_file())
+}
+
+fn sysroot(toolchain: &str) -> Option<PathBuf> {
+    let mut c = Command::new("rustc");
+    if !toolchain.is_empty() {
+        c.arg(format!("+{toolchain}"));
+    }
+    c.current_dir(root()).args(["--print", "sysroot"]);
+    capture(c).ok().map(|s| PathBuf::from(s.trim()))
+}
+
+/// Whether a program can be started.
+pub fn has_program(name: &str) -> bool {
+    std::env::var_os("PATH")
+        .is_some_and(|p| std::env::split_paths(&p).any(|d| d.join(name).is_file()))
+}
+
+/// Whether this is the run that a CI service makes.
+pub fn in_ci() -> bool {
+    std::env::var("CI").is_ok_and(|v| v == "true" || v == "1")
+}

@@ -1,0 +1,297 @@
+//! Running other programs: quiet, with a log of each step, its time, and what was skipped.
+
+use crate::project::in_ci;
+use anyhow::{Context, Result, bail};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::fs::File;
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// `cargo` as a person would call it: nothing of the cargo that runs this program is passed on.
+pub fn cargo() -> Command {
+    clean(Command::new("cargo"))
+}
+
+/// `cargo +nightly`.
+pub fn cargo_nightly() -> Command {
+    let mut c = cargo();
+    c.arg("+nightly");
+    c
+}
+
+fn clean(mut c: Command) -> Command {
+    for (k, _) in std::env::vars_os() {
+        let k = k.to_string_lossy().into_owned();
+        let own = k.starts_with("CARGO_PKG_")
+            || k.starts_with("CARGO_MANIFEST")
+            || matches!(
+                k.as_str(),
+                "CARGO" | "RUSTUP_TOOLCHAIN" | "RUST_RECURSION_COUNT" | "OUT_DIR"
+            );
+        if own {
+            c.env_remove(k);
+        }
+    }
+    c
+}
+
+/// What a command prints on its standard output.
+///
+/// **Errors**: it cannot be started or fails; then its standard error is in the message.
+pub fn capture(mut c: Command) -> Result<String> {
+    let out = c
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("cannot start {}", show(&c)))?;
+    if !out.status.success() {
+        bail!(
+            "{} failed\n{}{}",
+            show(&c),
+            String::from_utf8_lossy(&out.stdout),
+            String::from_utf8_lossy(&out.stderr)
+        );
+    }
+    Ok(String::from_utf8_lossy(&out.stdout).into_owned())
+}
+
+/// The command as it would be typed.
+pub fn show(c: &Command) -> String {
+    let mut s = String::new();
+    for (k, v) in c.get_envs() {
+        if let Some(v) = v {
+            s += &format!("{}='{}' ", k.to_string_lossy(), v.to_string_lossy());
+        }
+    }
+    s += &c.get_program().to_string_lossy();
+    for a in c.get_args() {
+        let a = a.to_string_lossy();
+        s += if a.contains([' ', '*', '$']) {
+            " '"
+        } else {
+            " "
+        };
+        s += &a;
+        s += if a.contains([' ', '*', '$']) { "'" } else { "" };
+    }
+    s
+}
+
+/// A progress bar on a terminal, nothing otherwise.
+pub fn bar(len: u64, template: &str) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style =
+        ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    let bar = match len {
+        0 => ProgressBar::new_spinner(),
+        n => ProgressBar::new(n),
+    }
+    .with_style(style);
+    bar.enable_steady_tick(Duration::from_millis(120));
+    bar
+}
+
+/// The log of the step under way, and what it may ask of the runner.
+pub struct Step {
+    log: PathBuf,
+    bar: ProgressBar,
+    /// Past this nothing is started any more, and what runs is stopped.
+    pub deadline: Option<Instant>,
+}
+
+impl Step {
+    /// A step that reports only to the terminal.
+    pub fn alone(log: PathBuf, name: &str) -> Self {
+        let bar = bar(0, "{spinner} {prefix}  {elapsed}  {wide_msg}");
+        bar.set_prefix(name.to_owned());
+        Step {
+            log,
+            bar,
+            deadline: None,
+        }
+    }
+
+    /// Runs a command with its output in the log.
+    ///
+    /// **Errors**: it fails, or passes the deadline; the message ends with the end of its output.
+    pub fn run(&self, mut c: Command) -> Result<String> {
+        let shown = show(&c);
+        self.bar.set_message(shown.clone());
+        if let Some(dir) = self.log.parent() {
+            std::fs::create_dir_all(dir)?;
+        }
+        let file = File::create(&self.log).with_context(|| self.log.display().to_string())?;
+        c.stdin(Stdio::null())
+            .stdout(file.try_clone()?)
+            .stderr(file);
+        let status = match self.deadline {
+            None => Some(
+                c.status()
+                    .with_context(|| format!("cannot start {shown}"))?,
+            ),
+            Some(at) => until(&mut c, at).with_context(|| format!("cannot start {shown}"))?,
+        };
+        let said = String::from_utf8_lossy(&std::fs::read(&self.log)?).into_owned();
+        match status {
+            Some(s) if s.success() => Ok(said),
+            Some(s) => bail!("{shown}\n{}\n({s})", tail(&said, 120)),
+            None => bail!(
+                "{shown}\n{}\n(stopped: the time given to this part is over)",
+                tail(&said, 40)
+            ),
+        }
+    }
+
+    /// Says what is being done.
+    pub fn says(&self, m: impl Into<String>) {
+        self.bar.set_message(m.into());
+    }
+}
+
+impl Drop for Step {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// Waits for the command until `at`; `None` when it had to be stopped, with all that it started.
+fn until(c: &mut Command, at: Instant) -> Result<Option<ExitStatus>> {
+    use std::os::unix::process::CommandExt;
+    let mut child = c.process_group(0).spawn()?;
+    loop {
+        if let Some(s) = child.try_wait()? {
+            return Ok(Some(s));
+        }
+        if Instant::now() >= at {
+            let group = format!("-{}", child.id());
+            let _ = Command::new("kill").args(["-KILL", "--", &group]).status();
+            child.wait()?;
+            return Ok(None);
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// The last `n` lines.
+pub fn tail(s: &str, n: usize) -> String {
+    let lines: Vec<_> = s.lines().collect();
+    lines[lines.len().saturating_sub(n)..].join("\n")
+}
+
+/// How a step ended.
+enum End {
+    Passed,
+    Failed,
+    /// Why, and whether that is a failure when `CI=true`.
+    Skipped(String, bool),
+}
+
+/// What a step may return when it did not run.
+pub enum Outcome {
+    /// It ran; one remark for the table.
+    Passed(String),
+    /// It could not run here and must in CI.
+    Skipped(String),
+    /// It could not run here, and need not.
+    NotRequired(String),
+}
+
+impl<S: Into<String>> From<S> for Outcome {
+    fn from(s: S) -> Self {
+        Outcome::Passed(s.into())
+    }
+}
+
+/// The steps of a run, their times and their ends.
+pub struct Run {
+    logs: PathBuf,
+    only: Vec<String>,
+    steps: Vec<(String, f64, End)>,
+    start: Instant,
+}
+
+impl Run {
+    /// `only`: the names of the steps wanted; all when empty.
+    pub fn new(logs: PathBuf, only: Vec<String>) -> Self {
+        Run {
+            logs,
+            only,
+            steps: Vec::new(),
+            start: Instant::now(),
+        }
+    }
+
+    /// Runs one step. A failed step is reported at once, and the run goes on.
+    pub fn step<O: Into<Outcome>>(
+        &mut self,
+        name: &str,
+        budget: Option<Duration>,
+        f: impl FnOnce(&Step) -> Result<O>,
+    ) {
+        let group = name.split(' ').next().unwrap_or(name);
+        if !self.only.is_empty() && !self.only.iter().any(|o| o == group || o == name) {
+            return;
+        }
+        let mut step = Step::alone(
+            self.logs
+                .join(format!("{}.log", name.replace([' ', '/'], "-"))),
+            name,
+        );
+        let start = Instant::now();
+        step.deadline = budget.map(|b| start + b);
+        let result = f(&step).map(Into::into);
+        drop(step);
+        let seconds = start.elapsed().as_secs_f64();
+        let (word, remark, end) = match result {
+            Ok(Outcome::Passed(r)) => ("ok", r, End::Passed),
+            Ok(Outcome::Skipped(r)) => ("SKIPPED", r.clone(), End::Skipped(r, true)),
+            Ok(Outcome::NotRequired(r)) => ("skipped", r.clone(), End::Skipped(r, false)),
+            Err(e) => ("FAILED", format!("\n{e:#}\n"), End::Failed),
+        };
+        println!("{word:>7}  {seconds:7.1} s  {name}  {remark}");
+        self.steps.push((name.to_owned(), seconds, end));
+    }
+
+    /// Prints what failed and what was skipped.
+    ///
+    /// **Errors**: something failed, nothing ran, or a required step was skipped while `CI=true`.
+    pub fn finish(self) -> Result<()> {
+        let mut failed = Vec::new();
+        let mut skipped = Vec::new();
+        let mut passed = 0;
+        for (name, _, end) in &self.steps {
+            match end {
+                End::Passed => passed += 1,
+                End::Failed => failed.push(name.as_str()),
+                End::Skipped(why, required) => skipped.push((name, why, *required)),
+            }
+        }
+        let minutes = self.start.elapsed().as_secs_f64() / 60.0;
+        println!(
+            "\n{passed} passed, {} failed, {} skipped in {minutes:.1} minutes",
+            failed.len(),
+            skipped.len()
+        );
+        for (name, why, required) in &skipped {
+            let must = if *required {
+                "required"
+            } else {
+                "not required"
+            };
+            println!("skipped ({must}): {name}: {why}");
+        }
+        if !failed.is_empty() {
+            bail!("failed: {}", failed.join(", "));
+        }
+        if passed == 0 {
+            bail!("no step ran");
+        }
+        if in_ci() && skipped.iter().any(|s| s.2) {
+            bail!("required parts were skipped, which is a failure when CI=true");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,184 @@
+//! `cargo xtask sabotage`: planted bugs that the suites must catch.
+
+mod list;
+mod trial;
+
+use crate::project::Project;
+use crate::run::{Outcome, Step, bar};
+use anyhow::{Context, Result, bail};
+use list::Bug;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use trial::End;
+
+/// Crates that must plant at least this many bugs each.
+const AT_LEAST: [(&str, usize); 3] = [("nvmem", 10), ("pmem-tx", 10), ("nv-replay", 10)];
+
+/// Plants each bug listed in `crates/*/sabotage.txt` and runs the tests that must catch it.
+///
+/// The tests are built once; the bug is selected at run time. Without a bug the same tests must pass.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Where to write `<package>.planted` and `<package>.caught`, as one flat JSON object
+    #[arg(long, value_name = "PATH")]
+    json: Option<PathBuf>,
+    /// Only this package
+    #[arg(long, value_name = "PACKAGE")]
+    package: Option<String>,
+    /// Only bugs whose names contain this
+    #[arg(long, value_name = "NAME")]
+    bug: Option<String>,
+}
+
+/// The figures of one crate.
+pub struct Score {
+    pub package: String,
+    pub planted: usize,
+    pub caught: usize,
+}
+
+pub fn run(a: Args) -> Result<()> {
+    let project = Project::load()?;
+    let step = Step::alone(project.target.join("xtask/sabotage.log"), "sabotage");
+    let wanted = |b: &Bug| {
+        a.package.as_ref().is_none_or(|p| *p == b.package)
+            && a.bug.as_ref().is_none_or(|n| b.name.contains(n))
+    };
+    let all = a.package.is_none() && a.bug.is_none();
+    let (scores, escaped) = trials(&project, &step, wanted, true)?;
+    drop(step);
+    for s in &scores {
+        println!(
+            "{:12} {:3} planted, {:3} caught",
+            s.package, s.planted, s.caught
+        );
+    }
+    if let Some(path) = a.json {
+        std::fs::write(&path, json(&scores)).with_context(|| path.display().to_string())?;
+    }
+    verdict(&scores, &escaped, all)
+}
+
+/// The step of `cargo xtask ci`.
+pub fn check(project: &Project, step: &Step) -> Result<Outcome> {
+    let (scores, escaped) = trials(project, step, |_| true, false)?;
+    verdict(&scores, &escaped, true)?;
+    let each: Vec<_> = scores
+        .iter()
+        .map(|s| format!("{} {}/{}", s.package, s.caught, s.planted))
+        .collect();
+    Ok(each.join(", ").into())
+}
+
+fn json(scores: &[Score]) -> String {
+    let mut m = serde_json::Map::new();
+    for s in scores {
+        m.insert(format!("{}.planted", s.package), s.planted.into());
+        m.insert(format!("{}.caught", s.package), s.caught.into());
+    }
+    format!("{:#}\n", serde_json::Value::Object(m))
+}
+
+fn verdict(scores: &[Score], escaped: &[String], all: bool) -> Result<()> {
+    let mut wrong: Vec<String> = escaped.iter().map(|e| format!("escaped: {e}")).collect();
+    if all {
+        for (package, least) in AT_LEAST {
+            let planted = scores
+                .iter()
+                .find(|s| s.package == package)
+                .map_or(0, |s| s.planted);
+            if planted < least {
+                wrong.push(format!(
+                    "{package} plants {planted} bugs, {least} are required"
+                ));
+            }
+        }
+    }
+    if scores.iter().all(|s| s.planted == 0) {
+        wrong.push("no bug was planted".into());
+    }
+    if !wrong.is_empty() {
+        bail!("{}", wrong.join("\n"));
+    }
+    Ok(())
+}
+
+/// Builds, runs without a bug, then with each. The second part of the result names what escaped.
+fn trials(
+    project: &Project,
+    step: &Step,
+    wanted: impl Fn(&Bug) -> bool,
+    verbose: bool,
+) -> Result<(Vec<Score>, Vec<String>)> {
+    let mut bugs = list::read(project)?;
+    bugs.retain(wanted);
+    let mut scores: Vec<Score> = Vec::new();
+    for b in &bugs {
+        match scores.iter_mut().find(|s| s.package == b.package) {
+            Some(s) => s.planted += 1,
+            None => scores.push(Score {
+                package: b.package.clone(),
+                planted: 1,
+                caught: 0,
+            }),
+        }
+    }
+    let built = trial::build(project, step, scores.iter().map(|s| s.package.as_str()))?;
+    let work = trial::sound(project, step, &built, &bugs)?;
+    let shown = bar(
+        bugs.len() as u64,
+        "{spinner} sabotage  {bar:30} {pos}/{len}  {elapsed}, {eta} left  {wide_msg}",
+    );
+    let ends = in_parallel(&work, |w| {
+        let end = trial::plant(project, &built, w);
+        shown.inc(1);
+        shown.set_message(w.bug.name.clone());
+        end
+    })?;
+    shown.finish_and_clear();
+    let mut escaped = Vec::new();
+    for (w, end) in work.iter().zip(ends) {
+        let how = match end {
+            End::Caught(how) => how,
+            End::Escaped => {
+                escaped.push(format!("{} ({}): {}", w.bug.name, w.bug.args, w.bug.what));
+                "ESCAPED".into()
+            }
+        };
+        if how != "ESCAPED"
+            && let Some(s) = scores.iter_mut().find(|s| s.package == w.bug.package)
+        {
+            s.caught += 1;
+        }
+        if verbose {
+            println!("{:44} {how}", w.bug.name);
+        }
+    }
+    Ok((scores, escaped))
+}
+
+/// Runs `f` over the items on all cores; the results are in order.
+fn in_parallel<T: Sync, R: Send>(
+    items: &[T],
+    f: impl Fn(&T) -> Result<R> + Sync,
+) -> Result<Vec<R>> {
+    let next = AtomicUsize::new(0);
+    let done: Mutex<Vec<(usize, Result<R>)>> = Mutex::new(Vec::new());
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
+    std::thread::scope(|s| {
+        for _ in 0..threads {
+            s.spawn(|| {
+                loop {
+                    let i = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(item) = items.get(i) else { return };
+                    let r = f(item);
+                    done.lock().unwrap_or_else(|e| e.into_inner()).push((i, r));
+                }
+            });
+        }
+    });
+    let mut all = done.into_inner().unwrap_or_else(|e| e.into_inner());
+    all.sort_by_key(|d| d.0);
+    all.into_iter().map(|d| d.1).collect()
+}

@@ -1,0 +1,117 @@
+//! `cargo xtask test`: installs what is missing, then everything that CI does.
+
+use crate::ci;
+use crate::project::{BARE, has_miri, has_program, has_sources, has_target, nightly};
+use crate::run::{Step, cargo};
+use anyhow::{Result, bail};
+use std::process::Command;
+
+/// The version that is installed where there is none.
+const CARGO_FUZZ: &str = "0.13.2";
+
+pub fn run(a: ci::Args) -> Result<()> {
+    install()?;
+    ci::run(a)
+}
+
+/// **Errors**: something is missing and cannot be installed from here; the message is what a person must type.
+fn install() -> Result<()> {
+    if !has_program("rustup") {
+        bail!(
+            "rustup is not installed; type:\n  curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh"
+        );
+    }
+    for t in BARE.iter().filter(|t| !has_target("", t)) {
+        get(rustup(&["target", "add", t]))?;
+    }
+    if nightly().is_none() {
+        get(rustup(&[
+            "toolchain",
+            "install",
+            "nightly",
+            "--profile",
+            "minimal",
+        ]))?;
+    }
+    if !has_miri("nightly") {
+        get(rustup(&[
+            "component",
+            "add",
+            "miri",
+            "--toolchain",
+            "nightly",
+        ]))?;
+    }
+    if !has_sources("nightly") {
+        get(rustup(&[
+            "component",
+            "add",
+            "rust-src",
+            "--toolchain",
+            "nightly",
+        ]))?;
+    }
+    if !has_program("cargo-fuzz") {
+        let mut c = cargo();
+        c.args(["install", "cargo-fuzz", "--version", CARGO_FUZZ, "--locked"]);
+        get(c)?;
+    }
+    if !has_program("valgrind") {
+        apt("valgrind")?;
+    }
+    Ok(())
+}
+
+fn rustup(args: &[&str]) -> Command {
+    let mut c = Command::new("rustup");
+    c.args(args);
+    // The pinned toolchain of the repository is the one that gets the targets.
+    c.current_dir(crate::project::root());
+    c
+}
+
+/// Runs one installing command.
+fn get(c: Command) -> Result<()> {
+    let shown = crate::run::show(&c);
+    let log = std::env::temp_dir().join(format!("xtask-install-{}.log", std::process::id()));
+    println!("installing: {shown}");
+    let done = Step::alone(log.clone(), "install").run(c);
+    let _ = std::fs::remove_file(log);
+    match done {
+        Ok(_) => Ok(()),
+        Err(e) => bail!("{e:#}\n\nthis is needed and could not be installed; type:\n  {shown}"),
+    }
+}
+
+/// A package of the system: by apt-get where there is one, as root or with a sudo that asks for nothing.
+fn apt(package: &str) -> Result<()> {
+    let typed = format!("sudo apt-get install -y {package}");
+    if !has_program("apt-get") {
+        bail!(
+            "{package} is needed; install it with your system's package manager (on Debian: {typed})"
+        );
+    }
+    let quiet =
+        |c: &mut Command| crate::run::capture(std::mem::replace(c, Command::new("true"))).ok();
+    let mut id = Command::new("id");
+    id.arg("-u");
+    let root = quiet(&mut id).is_some_and(|s| s.trim() == "0");
+    let mut sudo = Command::new("sudo");
+    sudo.args(["-n", "true"]);
+    if !root && quiet(&mut sudo).is_none() {
+        bail!("{package} is needed; type:\n  {typed}");
+    }
+    let apt_get = |args: &[&str]| {
+        let mut c = Command::new(if root { "apt-get" } else { "sudo" });
+        if !root {
+            c.args(["-n", "apt-get"]);
+        }
+        c.args(args).env("DEBIAN_FRONTEND", "noninteractive");
+        c
+    };
+    if get(apt_get(&["install", "-y", package])).is_err() {
+        get(apt_get(&["update"]))?;
+        get(apt_get(&["install", "-y", package]))?;
+    }
+    Ok(())
+}
