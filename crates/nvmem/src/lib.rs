@@ -9,6 +9,7 @@ extern crate self as nvmem;
 #[path = "derived.rs"]
 pub mod __derived;
 pub mod crc;
+pub mod cross;
 pub mod describe;
 pub mod device;
 pub mod fields;

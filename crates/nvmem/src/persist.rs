@@ -35,6 +35,8 @@ pub type CheckFn = unsafe fn(*const u8, &mut dyn Visit) -> Result<(), Invalid>;
 pub struct Found {
     /// Which library's handle, and of what width.
     pub family: &'static str,
+    /// The name of the type that it leads to, for reports.
+    pub name: &'static str,
     /// The stored number.
     pub value: u32,
     /// Size in bytes of what it leads to.

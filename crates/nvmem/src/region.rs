@@ -38,7 +38,8 @@ pub struct Region<'m, M> {
     base: NonNull<u8>,
     len: usize,
     #[allow(clippy::type_complexity)]
-    _m: PhantomData<(&'m mut [MaybeUninit<u64>], fn() -> M)>,
+    _bytes: PhantomData<&'m mut [MaybeUninit<u64>]>,
+    _model: PhantomData<fn() -> M>,
 }
 
 // SAFETY: the region owns its bytes exclusively, as a `&mut [_]` does.
@@ -53,7 +54,8 @@ impl<'m, M: Model> Region<'m, M> {
         Region {
             len: size_of_val(words),
             base: NonNull::from(words).cast(),
-            _m: PhantomData,
+            _bytes: PhantomData,
+            _model: PhantomData,
         }
     }
 
@@ -79,7 +81,8 @@ impl<'m, M: Model> Region<'m, M> {
         Ok(Region {
             base,
             len,
-            _m: PhantomData,
+            _bytes: PhantomData,
+            _model: PhantomData,
         })
     }
 
@@ -104,12 +107,14 @@ impl<'m, M: Model> Region<'m, M> {
             // SAFETY: `at <= len`.
             base: unsafe { self.base.add(at) },
             len: self.len - at,
-            _m: PhantomData,
+            _bytes: PhantomData,
+            _model: PhantomData,
         };
         let first = Region {
             base: self.base,
             len: at,
-            _m: PhantomData,
+            _bytes: PhantomData,
+            _model: PhantomData,
         };
         Ok((first, second))
     }

@@ -33,6 +33,7 @@ unsafe impl<T: Persist> Persist for PBox<'_, T> {
     }
     unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
         v.handle(Found {
+            name: core::any::type_name::<T>(),
             family: "test",
             // SAFETY: readable by the contract.
             value: unsafe { p.cast::<u32>().read() },

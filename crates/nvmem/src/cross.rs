@@ -1,0 +1,140 @@
+//! What crosses the border of a transaction: plain values, handles in the form that their library gives them, and tuples.
+
+use crate::persist::{Invalid, Plain, Visit};
+use core::mem::MaybeUninit;
+
+/// What a body takes as its argument: plain values, [`Held`] by value, [`Lend`], and tuples of them.
+///
+/// # Safety
+/// `enter` gives each owning handle once; `handles` tells all handles.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot enter a transaction as an argument",
+    note = "arguments are plain persistent values, `Held<T>`, `held.lend()`, and tuples of them"
+)]
+pub unsafe trait Arg: Sized {
+    /// The argument inside.
+    type In<'p>;
+    /// Whether every handle belongs to this session.
+    fn of_session(&self, session: u32) -> bool;
+    /// Tells the offset of every handle, in order.
+    fn handles(&self, f: &mut dyn FnMut(u32));
+    /// Tells the bytes of every plain value, in order, padding as zeros.
+    fn bytes(&self, f: &mut dyn FnMut(&[u8]));
+    /// The argument inside a transaction.
+    ///
+    /// # Safety
+    /// `self` is forgotten afterwards, or the transaction is undone.
+    unsafe fn enter<'p>(&self) -> Self::In<'p>;
+}
+
+/// What a body returns: plain values, handles that become [`Held`], and tuples of them.
+///
+/// # Safety
+/// `leave` and `decode` give each owning handle once; `encode` and `decode` are inverse.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot leave a transaction",
+    note = "results are plain persistent values, `Held<T>` and tuples of them; a reference or a PBox cannot outlive its transaction"
+)]
+pub unsafe trait Ret: Sized {
+    /// The result inside.
+    type In<'p>;
+    /// How many bytes `encode` writes.
+    const BYTES: usize;
+    /// How many of the parts are handles.
+    const HANDLES: usize;
+    /// The result outside, its handles of this session.
+    fn leave(inside: Self::In<'_>, session: u32) -> Self;
+    /// Tells the bytes that a replay table keeps: plain values with zeros for padding, handles as numbers of their width.
+    fn encode(&self, f: &mut dyn FnMut(&[u8]));
+    /// The value of these bytes. **Errors**: they are none, or `v` refuses a handle.
+    ///
+    /// # Safety
+    /// The bytes came from `encode` of a value that nobody has any more, and `session` is that of the pool that owns the
+    /// objects; or `v` refuses every handle for which that is not so.
+    unsafe fn decode(bytes: &[u8], session: u32, v: &mut dyn Visit) -> Result<Self, Invalid>;
+}
+
+/// Calls `f` with the bytes of a plain value.
+fn plain_bytes<T: Plain>(v: &T, f: &mut dyn FnMut(&[u8])) {
+    let mut copy = MaybeUninit::<T>::uninit();
+    // SAFETY: a bit copy of a value without handles or drop glue; only its bytes are looked at, all initialised.
+    unsafe {
+        core::ptr::copy_nonoverlapping(v, copy.as_mut_ptr(), 1);
+        T::clear_padding(copy.as_mut_ptr().cast());
+        f(core::slice::from_raw_parts(copy.as_ptr().cast(), size_of::<T>()))
+    }
+}
+
+// SAFETY: no handle.
+unsafe impl<T: Plain> Arg for T {
+    type In<'p> = T;
+    fn of_session(&self, _: u32) -> bool {
+        true
+    }
+    fn handles(&self, _: &mut dyn FnMut(u32)) {}
+    fn bytes(&self, f: &mut dyn FnMut(&[u8])) {
+        plain_bytes(self, f)
+    }
+    unsafe fn enter<'p>(&self) -> Self::In<'p> {
+        // SAFETY: plain bits; the original is forgotten or the copy undone.
+        unsafe { core::ptr::read(self) }
+    }
+}
+// SAFETY: no handle.
+unsafe impl<T: Plain> Ret for T {
+    type In<'p> = T;
+    const BYTES: usize = size_of::<T>();
+    const HANDLES: usize = 0;
+    fn leave(inside: T, _: u32) -> T {
+        inside
+    }
+    fn encode(&self, f: &mut dyn FnMut(&[u8])) {
+        plain_bytes(self, f)
+    }
+    unsafe fn decode(bytes: &[u8], _: u32, _: &mut dyn Visit) -> Result<T, Invalid> {
+        crate::persist::from_bytes(bytes)
+    }
+}
+
+macro_rules! tuples {
+    ($($($n:ident $i:tt),+;)*) => {$(
+        // SAFETY: part by part.
+        unsafe impl<$($n: Arg),+> Arg for ($($n,)+) {
+            type In<'p> = ($($n::In<'p>,)+);
+            fn of_session(&self, session: u32) -> bool { $(self.$i.of_session(session))&&+ }
+            fn handles(&self, f: &mut dyn FnMut(u32)) { $(self.$i.handles(f);)+ }
+            fn bytes(&self, f: &mut dyn FnMut(&[u8])) { $(self.$i.bytes(f);)+ }
+            unsafe fn enter<'p>(&self) -> Self::In<'p> {
+                // SAFETY: forwarded.
+                unsafe { ($(self.$i.enter(),)+) }
+            }
+        }
+        // SAFETY: part by part.
+        unsafe impl<$($n: Ret),+> Ret for ($($n,)+) {
+            type In<'p> = ($($n::In<'p>,)+);
+            const BYTES: usize = 0 $(+ $n::BYTES)+;
+            const HANDLES: usize = 0 $(+ $n::HANDLES)+;
+            fn leave(inside: Self::In<'_>, session: u32) -> Self { ($($n::leave(inside.$i, session),)+) }
+            fn encode(&self, f: &mut dyn FnMut(&[u8])) { $(self.$i.encode(f);)+ }
+            unsafe fn decode(bytes: &[u8], session: u32, v: &mut dyn Visit) -> Result<Self, Invalid> {
+                let mut rest = bytes;
+                Ok(($({
+                    let (head, tail) = rest.split_at_checked($n::BYTES).ok_or(Invalid::Bits("tuple"))?;
+                    rest = tail;
+                    let _ = &rest;
+                    // SAFETY: forwarded.
+                    unsafe { $n::decode(head, session, v)? }
+                },)+))
+            }
+        }
+    )*};
+}
+tuples! {
+    A 0;
+    A 0, B 1;
+    A 0, B 1, C 2;
+    A 0, B 1, C 2, D 3;
+    A 0, B 1, C 2, D 3, E 4;
+    A 0, B 1, C 2, D 3, E 4, F 5;
+}
+

@@ -1,0 +1,129 @@
+//! What crosses the border of a transaction: plain values, and handles as [`Held`] or [`Lend`].
+
+use crate::error::Error;
+use crate::pbox::{PBox, Width, found};
+use crate::tx::Tx;
+use core::marker::PhantomData;
+use nvmem::cross::{Arg, Ret};
+use nvmem::persist::Visit;
+use nvmem::{Invalid, Model, Persist};
+
+/// An owning handle outside of any transaction, in volatile memory. It knows its session and cannot be dereferenced.
+///
+/// It enters a transaction by value, or is lent. Its object is reclaimed when the pool is opened again and no root leads to
+/// it; a handle of an earlier opening is refused with [`Error::WrongPool`].
+#[must_use = "a dropped handle leaves its object unreachable until the next open: give it to a transaction"]
+pub struct Held<T, W: Width = u32> {
+    off: W::Off,
+    session: u32,
+    _t: PhantomData<fn(T) -> T>,
+}
+
+impl<T: Persist, W: Width> Held<T, W> {
+    /// Lends the handle to one transaction: inside it is a [`Lent`], which cannot be stored, freed or returned.
+    pub fn lend(&mut self) -> Lend<'_, T, W> {
+        Lend(self)
+    }
+
+    /// The handle's number on the medium, for a replay table.
+    #[doc(hidden)]
+    pub fn offset(&self) -> u32 {
+        W::value(self.off)
+    }
+
+    /// # Safety
+    /// The offset came from [`Held::offset`] of a handle of this type that nobody has any more, and `session` is that of the
+    /// pool that owns the object.
+    #[doc(hidden)]
+    pub unsafe fn restore(off: u32, session: u32) -> Option<Self> {
+        Some(Held {
+            off: W::off(off)?,
+            session,
+            _t: PhantomData,
+        })
+    }
+}
+
+/// A [`Held`] handle, lent for one transaction.
+pub struct Lend<'h, T, W: Width = u32>(&'h mut Held<T, W>);
+
+/// A lent handle inside a transaction. Not a `PBox`: it cannot be stored, freed, returned or swapped with one.
+pub struct Lent<'p, T, W: Width = u32>(PBox<'p, T, W>);
+
+impl<'p, T: Persist, W: Width> Lent<'p, T, W> {
+    /// See [`PBox::get`].
+    pub fn get<'a, M: Model<Unit = W>>(&'a self, tx: &'a Tx<'p, M>) -> &'a T {
+        self.0.get(tx)
+    }
+    /// See [`PBox::get_mut`].
+    pub fn get_mut<'a, M: Model<Unit = W>>(
+        &'a mut self,
+        tx: &'a Tx<'p, M>,
+    ) -> Result<&'a mut T, Error> {
+        self.0.get_mut(tx)
+    }
+    /// See [`PBox::fields`].
+    pub fn fields<'a, M: Model<Unit = W>>(
+        &'a mut self,
+        tx: &'a Tx<'p, M>,
+    ) -> T::Slots<crate::slot::Lender<'a, 'p, M>>
+    where
+        T: nvmem::fields::Fields,
+    {
+        self.0.fields(tx)
+    }
+}
+
+// SAFETY: one handle, entered once.
+unsafe impl<T: Persist, W: Width> Arg for Held<T, W> {
+    type In<'p> = PBox<'p, T::At<'p>, W>;
+    fn of_session(&self, session: u32) -> bool {
+        self.session == session || nvmem::planted!("pmem-tx/session-not-compared")
+    }
+    fn handles(&self, f: &mut dyn FnMut(u32)) {
+        f(self.offset())
+    }
+    fn bytes(&self, _: &mut dyn FnMut(&[u8])) {}
+    unsafe fn enter<'p>(&self) -> Self::In<'p> {
+        PBox::from_offset(self.off)
+    }
+}
+// SAFETY: as `encode` says; `v` decides about the handle.
+unsafe impl<T: Persist, W: Width> Ret for Held<T, W> {
+    type In<'p> = PBox<'p, T::At<'p>, W>;
+    const BYTES: usize = W::BYTES;
+    const HANDLES: usize = 1;
+    fn leave(inside: Self::In<'_>, session: u32) -> Self {
+        Held {
+            off: inside.offset(),
+            session,
+            _t: PhantomData,
+        }
+    }
+    fn encode(&self, f: &mut dyn FnMut(&[u8])) {
+        f(&self.offset().to_le_bytes()[..W::BYTES])
+    }
+    unsafe fn decode(bytes: &[u8], session: u32, v: &mut dyn Visit) -> Result<Self, Invalid> {
+        let bad = Invalid::Handle("Held");
+        let mut le = [0; 4];
+        le.get_mut(..bytes.len()).ok_or(bad)?.copy_from_slice(bytes);
+        let value = u32::from_le_bytes(le);
+        v.handle(found::<T, W>(value, false))?;
+        // SAFETY: forwarded.
+        unsafe { Held::restore(value, session).ok_or(bad) }
+    }
+}
+// SAFETY: the lent handle cannot be consumed inside.
+unsafe impl<T: Persist, W: Width> Arg for Lend<'_, T, W> {
+    type In<'p> = Lent<'p, T::At<'p>, W>;
+    fn of_session(&self, session: u32) -> bool {
+        self.0.of_session(session)
+    }
+    fn handles(&self, f: &mut dyn FnMut(u32)) {
+        self.0.handles(f)
+    }
+    fn bytes(&self, _: &mut dyn FnMut(&[u8])) {}
+    unsafe fn enter<'p>(&self) -> Self::In<'p> {
+        Lent(PBox::from_offset(self.0.off))
+    }
+}

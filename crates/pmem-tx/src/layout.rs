@@ -1,0 +1,346 @@
+//! Where everything lies in a pool, and what its words mean. docs/SPEC.md shows the same as pictures.
+
+use nvmem::superblock::Superblock;
+use nvmem::{Model, Unit};
+
+/// The kind of superblock.
+pub(crate) const KIND: [u8; 4] = *b"POOL";
+/// Version of the format.
+pub(crate) const VERSION: u16 = 1;
+/// Blocks are multiples of this, and payloads are aligned to it.
+pub(crate) const GRANULE: usize = 8;
+
+/// How a pool is divided; fixed when it is formatted and read from the medium afterwards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Config {
+    /// How many ranges and blocks one transaction may touch before its journal is full.
+    pub journal_entries: u16,
+    /// How many bytes of old content one transaction may log, rounded up to 8.
+    pub journal_bytes: u32,
+    /// Width of the sequence number, 4 to 16 bits (8 on a medium with 16-bit units). After 2^(bits-1) transactions stale
+    /// journal headers are cleared; a small width is for tests.
+    pub seq_bits: u8,
+}
+
+impl Config {
+    /// 32 entries, 1 KiB of old content, sequence numbers as wide as the medium's units allow.
+    pub const DEFAULT: Config = Config {
+        journal_entries: 32,
+        journal_bytes: 1024,
+        seq_bits: 16,
+    };
+    /// 8 entries and 64 bytes of old content, for pools of less than a kilobyte.
+    pub const SMALL: Config = Config {
+        journal_entries: 8,
+        journal_bytes: 64,
+        seq_bits: 16,
+    };
+}
+
+impl Config {
+    /// What [`Pool::open`](crate::Pool::open) takes for a region of `len` bytes: old content up to an eighth of it, between 64
+    /// bytes and 1 KiB, and an entry for each 32 bytes of that, at least 8.
+    pub const fn for_len(len: usize) -> Config {
+        let bytes = match len / 8 {
+            0..64 => 64,
+            b @ 64..1024 => b,
+            _ => 1024,
+        };
+        let entries = if bytes < 256 { 8 } else { bytes / 32 };
+        Config {
+            journal_entries: entries as u16,
+            journal_bytes: bytes as u32,
+            seq_bits: 16,
+        }
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config::DEFAULT
+    }
+}
+
+/// Byte offsets of the parts of a pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Geometry {
+    pub entries: u32,
+    pub bytes: u32,
+    /// The largest sequence number; they run from 1 to it and 0 is none.
+    pub seq_max: u32,
+    pub contexts: u32,
+    /// Commit word and root word of each context.
+    pub table: u32,
+    /// Header area and payload area of each context.
+    pub journals: u32,
+    pub journal_stride: u32,
+    /// One nibble a granule for the walk at open.
+    pub scratch: u32,
+    pub scratch_len: u32,
+    /// The first block's header; payloads are multiples of 8.
+    pub heap: u32,
+    /// One past the last block.
+    pub end: u32,
+}
+
+/// Why a configuration or a region cannot hold a pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BadGeometry {
+    Config(&'static str),
+    TooSmall(usize),
+    TooLarge(usize),
+}
+
+impl Geometry {
+    /// The division of `len` bytes for this configuration.
+    pub fn new<M: Model>(c: &Config, contexts: usize, len: usize) -> Result<Geometry, BadGeometry> {
+        let unit = M::Unit::BYTES;
+        let widest = (unit * 4) as u8;
+        if c.journal_entries == 0 || c.journal_bytes == 0 {
+            return Err(BadGeometry::Config("the journal has no room"));
+        }
+        if c.seq_bits < 3 || c.seq_bits > 16 {
+            return Err(BadGeometry::Config("seq_bits is between 3 and 16"));
+        }
+        let seq_bits = c.seq_bits.min(widest);
+        let limit = if unit == 2 { 1 << 16 } else { 1 << 31 };
+        if len > limit {
+            return Err(BadGeometry::TooLarge(limit));
+        }
+        let up8 = |v: usize| v.next_multiple_of(GRANULE);
+        let table = up8(Superblock::BYTES);
+        let journals = up8(table + contexts * 2 * unit);
+        let entries = c.journal_entries as usize;
+        let bytes = up8(c.journal_bytes as usize);
+        let stride = up8(entries * 2 * unit) + bytes;
+        let scratch = journals + stride * contexts;
+        // One nibble for each granule of what is left; a little more than needed, because it takes room itself.
+        let rest = len.saturating_sub(scratch);
+        let scratch_len = up8((rest / GRANULE).div_ceil(2));
+        let heap = scratch + scratch_len + GRANULE - unit;
+        let smallest = heap + contexts * 2 * GRANULE;
+        if smallest > len {
+            // An estimate that is enough: the scratch area grows by a byte for 16.
+            return Err(BadGeometry::TooSmall(up8(smallest + smallest / 8)));
+        }
+        let granules = (len - heap) / GRANULE;
+        Ok(Geometry {
+            entries: entries as u32,
+            bytes: bytes as u32,
+            seq_max: (1 << seq_bits) - 1,
+            contexts: contexts as u32,
+            table: table as u32,
+            journals: journals as u32,
+            journal_stride: stride as u32,
+            scratch: scratch as u32,
+            scratch_len: scratch_len as u32,
+            heap: heap as u32,
+            end: (heap + granules * GRANULE) as u32,
+        })
+    }
+
+    /// The sequence number after `s`.
+    pub fn next(&self, s: u32) -> u32 {
+        if s >= self.seq_max { 1 } else { s + 1 }
+    }
+
+    /// Whether stale headers are cleared in the transaction `s`: twice in a round, so that a header of either of the two
+    /// is cleared by the other.
+    pub fn sweeps(&self, s: u32) -> bool {
+        if nvmem::planted!("pmem-tx/sweep-once-a-round") {
+            return s == self.seq_max;
+        }
+        s == self.seq_max || s == self.seq_max / 2
+    }
+
+    pub fn word(&self, ctx: usize, unit: usize) -> usize {
+        self.table as usize + ctx * 2 * unit
+    }
+    pub fn root(&self, ctx: usize, unit: usize) -> usize {
+        self.word(ctx, unit) + unit
+    }
+    pub fn header(&self, ctx: usize, i: u32, unit: usize) -> usize {
+        (self.journals + self.journal_stride * ctx as u32) as usize + i as usize * 2 * unit
+    }
+    pub fn payload(&self, ctx: usize) -> usize {
+        (self.journals + self.journal_stride * (ctx as u32 + 1) - self.bytes) as usize
+    }
+}
+
+/// Superblock parameters, by index.
+pub(crate) mod param {
+    pub const CONTEXTS: usize = 0;
+    pub const ENTRIES: usize = 1;
+    pub const BYTES: usize = 2;
+    pub const SEQ_BITS: usize = 3;
+    pub const UNIT: usize = 4;
+    pub const LEN: usize = 5;
+    /// The sequence number of a migration that is committed but not yet entered in the commit word; 0 is none.
+    pub const MIGRATED: usize = 6;
+}
+
+pub(crate) fn superblock<M: Model>(
+    c: &Config,
+    contexts: usize,
+    len: usize,
+    fingerprint: u64,
+) -> Superblock {
+    let mut params = [0; 8];
+    params[param::CONTEXTS] = contexts as u32;
+    params[param::ENTRIES] = c.journal_entries as u32;
+    params[param::BYTES] = c.journal_bytes;
+    params[param::SEQ_BITS] = c.seq_bits as u32;
+    params[param::UNIT] = M::Unit::BYTES as u32;
+    params[param::LEN] = len as u32;
+    Superblock {
+        kind: KIND,
+        version: VERSION,
+        fingerprint,
+        params,
+    }
+}
+
+/// The configuration that a superblock tells, if it can be one.
+pub(crate) fn config(sb: &Superblock) -> Option<Config> {
+    Some(Config {
+        journal_entries: u16::try_from(sb.params[param::ENTRIES]).ok()?,
+        journal_bytes: sb.params[param::BYTES],
+        seq_bits: u8::try_from(sb.params[param::SEQ_BITS]).ok()?,
+    })
+}
+
+/// A block's state: the low 3 bits of its header; the rest is its size in granules, header included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Free = 1,
+    /// An object.
+    Object = 2,
+    /// A two-version cell.
+    Cell = 3,
+}
+
+/// A block header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Block {
+    pub kind: Kind,
+    pub granules: u32,
+}
+
+impl Block {
+    pub fn decode(w: u32) -> Option<Block> {
+        let kind = match w & 7 {
+            1 => Kind::Free,
+            2 => Kind::Object,
+            3 => Kind::Cell,
+            _ => return None,
+        };
+        let granules = w >> 3;
+        (granules > 0).then_some(Block { kind, granules })
+    }
+    pub fn encode(self) -> u32 {
+        self.granules << 3 | self.kind as u32
+    }
+    /// Granules of a block whose payload is `size` bytes.
+    pub fn granules_for(size: usize, unit: usize) -> Option<u32> {
+        u32::try_from(size.checked_add(unit)?.div_ceil(GRANULE)).ok()
+    }
+}
+
+/// What a journal entry undoes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Undo {
+    /// `units` units at `off` held what the payload holds.
+    Content { off: u32, units: u32 },
+    /// The block whose header is at `off` was free.
+    Alloc { off: u32 },
+    /// The block whose header is at `off` was an object, or a cell.
+    Free { off: u32, kind: Kind },
+}
+
+/// A journal header is two units. The first is an offset: of the range, or of a block's header with the operation in
+/// its low 3 bits, which are the same in all headers' offsets. The second is the sequence number, and the length in
+/// units in its lower half; it makes the entry valid.
+impl Undo {
+    pub fn encode(self, seq: u32, unit: usize) -> (u32, u32) {
+        let half = unit as u32 * 4;
+        match self {
+            Undo::Content { off, units } => (off, seq << half | units),
+            Undo::Alloc { off } => (off & !7, seq << half),
+            Undo::Free { off, kind } => (off & !7 | kind as u32, seq << half),
+        }
+    }
+
+    /// `None` when no operation is coded so.
+    pub fn decode(first: u32, second: u32, unit: usize) -> Option<Undo> {
+        let units = Self::units(second, unit);
+        if units > 0 {
+            return Some(Undo::Content { off: first, units });
+        }
+        let off = (first & !7) | (GRANULE - unit) as u32;
+        match first & 7 {
+            0 => Some(Undo::Alloc { off }),
+            2 => Some(Undo::Free {
+                off,
+                kind: Kind::Object,
+            }),
+            3 => Some(Undo::Free {
+                off,
+                kind: Kind::Cell,
+            }),
+            _ => None,
+        }
+    }
+
+    pub fn seq(second: u32, unit: usize) -> u32 {
+        second >> (unit * 4)
+    }
+    pub fn units(second: u32, unit: usize) -> u32 {
+        second & Self::max_units(unit)
+    }
+    /// The longest range of one entry.
+    pub fn max_units(unit: usize) -> u32 {
+        (1 << (unit * 4)) - 1
+    }
+}
+
+/// The tag of a two-version cell: the context and sequence number of the transaction that wrote the current version
+/// (0: settled), and which version that is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Tag {
+    pub seq: u32,
+    pub ctx: u32,
+    pub current: u32,
+}
+
+impl Tag {
+    pub const SETTLED: Tag = Tag {
+        seq: 0,
+        ctx: 0,
+        current: 0,
+    };
+    pub fn decode(w: u32, unit: usize) -> Tag {
+        Tag {
+            seq: w >> (unit * 4),
+            ctx: w >> 1 & 0x7f,
+            current: w & 1,
+        }
+    }
+    pub fn encode(self, unit: usize) -> u32 {
+        self.seq << (unit * 4) | self.ctx << 1 | self.current
+    }
+    pub fn settled(self) -> Tag {
+        Tag {
+            current: self.current,
+            ..Tag::SETTLED
+        }
+    }
+    pub fn reverted(self) -> Tag {
+        Tag {
+            current: self.current ^ 1,
+            ..Tag::SETTLED
+        }
+    }
+}
+
+/// The most contexts of a pool.
+pub const MAX_CONTEXTS: usize = 8;

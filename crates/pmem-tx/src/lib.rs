@@ -1,0 +1,33 @@
+#![doc = include_str!("../README.md")]
+#![no_std]
+
+mod context;
+mod cross;
+mod error;
+mod heap;
+mod journal;
+mod layout;
+mod migrate;
+mod pbox;
+mod pool;
+mod ptr;
+mod roots;
+mod session;
+mod slot;
+mod state;
+mod tx;
+mod walk;
+
+pub use context::{Context, Failed, Prepared};
+pub use cross::{Held, Lend, Lent};
+pub use error::{Error, OpenError, Part, Refused};
+pub use layout::{Config, MAX_CONTEXTS};
+pub use nvmem;
+pub use nvmem::cross::{Arg, Ret};
+pub use pbox::{PBox, Width};
+pub use pool::Pool;
+pub use ptr::Ptr;
+pub use roots::{Contexts, Roots};
+pub use slot::{Lender, Slot};
+pub use tx::{Root, Tx};
+pub use walk::{Audit, MAX_TYPES};

@@ -1,0 +1,120 @@
+//! Migration: the types have changed, the content is kept.
+
+use crate::error::{Error, OpenError, Part, Refused};
+use crate::layout::{self, Config, param};
+use crate::pbox::{PBox, Width};
+use crate::pool::Pool;
+use crate::roots::Roots;
+use crate::tx::Tx;
+use nvmem::superblock::{self, State};
+use nvmem::{Model, Persist, Region, Superblock, Unit, mapped};
+
+impl<'m, R: Roots, M: Model> Pool<'m, R, M>
+where
+    M::Unit: Width,
+{
+    /// A migration is committed by the superblock; what is left to do afterwards is done here, any number of times.
+    pub(crate) fn finish_migration(
+        core: &mut crate::state::Core<'m, M>,
+        stored: Superblock,
+    ) -> Result<(), OpenError> {
+        let seq = stored.params[param::MIGRATED];
+        if seq == 0 {
+            return Ok(());
+        }
+        let at = core.geo.word(0, M::Unit::BYTES);
+        // SAFETY: the first context's commit word.
+        let last = unsafe { core.load(at) };
+        if last != seq {
+            if last > core.geo.seq_max || core.geo.next(last) != seq {
+                return Err(OpenError::Damaged(Part::CommitWord));
+            }
+            // SAFETY: as above.
+            unsafe { core.store(at, seq) }
+            core.fence();
+        }
+        let mut done = stored;
+        done.params[param::MIGRATED] = 0;
+        superblock::replace(&mut core.region, &done);
+        Ok(())
+    }
+}
+
+impl<'m, R: Persist, M: Model> Pool<'m, R, M>
+where
+    M::Unit: Width,
+{
+    /// Like [`Pool::open_with`]; a pool whose root is an `Old` becomes one of `R`, by `change`, which gets the old root by value
+    /// and gives the new one. Handles in it are worth converting one by one: `into_inner`, then `PBox::new`.
+    ///
+    /// **Power loss**: the old pool or the new one, never a mixture; the next `migrate` goes on. **Cost**: one transaction, so the
+    /// journal bounds it, and two superblocks. **Errors**: those of [`Pool::open`], and what `change` returns as
+    /// [`OpenError::Init`]; then the old pool is as it was.
+    pub fn migrate<Old: Persist, F, G>(
+        region: Region<'m, M>,
+        config: &Config,
+        init: F,
+        change: G,
+    ) -> Result<Self, Refused<'m, M>>
+    where
+        F: for<'p> FnOnce(&Tx<'p, M>) -> Result<R::At<'p>, Error>,
+        G: for<'p> FnOnce(&Tx<'p, M>, Old::At<'p>) -> Result<R::At<'p>, Error>,
+    {
+        let mine = layout::superblock::<M>(config, 1, region.len(), 0);
+        let old = match superblock::probe(&region, &mine) {
+            State::Ready(sb) => Some(sb.fingerprint) == nvmem::fingerprint::<Old>().ok(),
+            _ => false,
+        };
+        if !old {
+            return Self::open_with(region, config, init);
+        }
+        let mut pool = Pool::<Old, M>::open_with(region, config, |_| Err(Error::WrongPool))?;
+        let r = pool.change_root::<R, G>(change);
+        let region = pool.close();
+        match r {
+            Ok(()) => Self::open_with(region, config, init),
+            Err(e) => Err(Refused { error: e, region }),
+        }
+    }
+
+    fn change_root<New: Persist, G>(&mut self, change: G) -> Result<(), OpenError>
+    where
+        G: for<'p> FnOnce(&Tx<'p, M>, R::At<'p>) -> Result<New::At<'p>, Error>,
+    {
+        let fingerprint = nvmem::fingerprint::<New>().map_err(|_| OpenError::TooManyTypes)?;
+        let unit = M::Unit::BYTES;
+        let at = self.parts().0.geo.root(0, unit);
+        let stored = match superblock::probe(
+            &self.parts().0.region,
+            &layout::superblock::<M>(&Config::DEFAULT, 1, 0, 0),
+        ) {
+            State::Ready(sb) => sb,
+            _ => return Err(OpenError::Damaged(Part::Superblock)),
+        };
+        let mut context = self.context();
+        let base = context.core.region.base();
+        let p = context
+            .prepared::<(), (), _>((), |tx, root, ()| {
+                // The old root's handle is the table's; it goes with the word.
+                let old =
+                    PBox::<R::At<'_>, M::Unit>::from_offset(root.0.offset()).into_inner(tx)?;
+                let new = PBox::new(change(tx, old)?, tx)?;
+                tx.log(at, unit)?;
+                mapped::end_loan(tx.core.at(at), unit);
+                // SAFETY: the root word is a unit of the table.
+                unsafe { tx.core.store(at, <M::Unit as Width>::value(new.offset())) }
+                Ok(())
+            })
+            .map_err(|f| OpenError::Init(f.error))?;
+        let mut new = stored;
+        new.fingerprint = fingerprint;
+        new.params[param::MIGRATED] = p.seq();
+        // SAFETY: the superblock's part of the region, which nothing else touches while the pool is borrowed here.
+        let head = unsafe { Region::<M>::from_raw(base, base.add(Superblock::BYTES)) };
+        if let Ok(mut head) = head {
+            superblock::replace(&mut head, &new);
+            p.committed();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,247 @@
+//! Owning handles to persistent objects.
+
+use crate::error::Error;
+use crate::layout::{GRANULE, Kind};
+use crate::slot::Lender;
+use crate::state::Core;
+use crate::tx::{Brand, Tx};
+use crate::walk::family;
+use core::marker::PhantomData;
+use core::num::{NonZeroU16, NonZeroU32};
+use nvmem::describe::Describe;
+use nvmem::fields::Fields;
+use nvmem::persist::{Found, Visit, ZeroNiche};
+use nvmem::{InOrder32, Invalid, Model, Persist, Plain, Unit, mapped};
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for u16 {}
+    impl Sealed for u32 {}
+}
+
+/// The width of a handle: that of the medium's atomic unit. Sealed: `u16` and `u32`.
+pub trait Width: Unit + sealed::Sealed {
+    #[doc(hidden)]
+    type Off: Copy + Eq + core::fmt::Debug + Send + Sync + 'static;
+    #[doc(hidden)]
+    fn off(v: u32) -> Option<Self::Off>;
+    #[doc(hidden)]
+    fn value(o: Self::Off) -> u32;
+}
+impl Width for u16 {
+    type Off = NonZeroU16;
+    fn off(v: u32) -> Option<NonZeroU16> {
+        NonZeroU16::new(u16::try_from(v).ok()?)
+    }
+    #[inline(always)]
+    fn value(o: NonZeroU16) -> u32 {
+        o.get().into()
+    }
+}
+impl Width for u32 {
+    type Off = NonZeroU32;
+    fn off(v: u32) -> Option<NonZeroU32> {
+        NonZeroU32::new(v)
+    }
+    #[inline(always)]
+    fn value(o: NonZeroU32) -> u32 {
+        o.get()
+    }
+}
+
+/// An owning handle to a persistent `T`: an offset of 4 bytes, or 2 on a medium with 16-bit units, and so is
+/// `Option<PBox>`.
+///
+/// It exists only inside a transaction, whose brand `'p` it carries, or stored in a persistent object. Neither `Copy` nor
+/// `Clone`: an object has one owner. There is no `Drop`: a handle that is overwritten or dropped leaves its object
+/// unreachable, until the next open reclaims it; free it with [`PBox::into_inner`] or [`PBox::free`].
+#[must_use = "a dropped handle leaves its object unreachable until the next open: store it, or free it"]
+#[repr(transparent)]
+pub struct PBox<'p, T, W: Width = u32> {
+    off: W::Off,
+    _t: PhantomData<fn(T) -> T>,
+    _brand: Brand<'p>,
+}
+
+// SAFETY: an offset; `At` differs in the brand only; `check` shows the handle to the owner of the memory.
+unsafe impl<T: Persist, W: Width> Persist for PBox<'_, T, W> {
+    type At<'p> = PBox<'p, T::At<'p>, W>;
+    fn describe(d: &mut Describe<'_>) {
+        d.handle::<T>(family(W::BYTES, false))
+    }
+    unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
+        // SAFETY: readable and aligned by the contract.
+        let value = unsafe { p.cast::<W>().read() }.widen();
+        v.handle(found::<T, W>(value, false))
+    }
+}
+// SAFETY: a transparent non-zero integer, whose option has the guaranteed layout.
+unsafe impl<T: Persist, W: Width> ZeroNiche for PBox<'_, T, W> {
+    type Branded<'p> = PBox<'p, T::At<'p>, W>;
+}
+
+pub(crate) fn found<T: Persist, W: Width>(value: u32, cell: bool) -> Found {
+    Found {
+        family: family(W::BYTES, cell),
+        name: core::any::type_name::<T>(),
+        value,
+        size: size_of::<T>(),
+        check: T::check,
+    }
+}
+
+/// Refuses at compile time what cannot live in a block.
+pub(crate) const fn fits<T>() {
+    assert!(
+        align_of::<T>() <= GRANULE,
+        "a persistent type is aligned to at most 8 bytes"
+    );
+    assert!(
+        !core::mem::needs_drop::<T>(),
+        "a persistent type must not need Drop"
+    );
+}
+
+impl<'p, T: Persist, W: Width> PBox<'p, T, W> {
+    pub(crate) fn from_offset(off: W::Off) -> Self {
+        PBox {
+            off,
+            _t: PhantomData,
+            _brand: PhantomData,
+        }
+    }
+    pub(crate) fn offset(&self) -> W::Off {
+        self.off
+    }
+    fn value(&self) -> usize {
+        W::value(self.off) as usize
+    }
+    fn ptr<M: Model<Unit = W>>(&self, tx: &Tx<'p, M>) -> *mut T {
+        tx.core.at(self.value()).cast()
+    }
+
+    /// A new object that holds `v`.
+    ///
+    /// **Power loss**: it is there if and only if the transaction commits. **Cost**: `v`, one journal header (8 bytes, 4 with
+    /// 16-bit units), a block header and at most another one; writing to the object in the same transaction logs nothing.
+    /// **Errors**: [`Error::PoolFull`], [`Error::JournalFull`], [`Error::OuterTransaction`]; the transaction can then only abort,
+    /// because handles in `v` have lost their owner.
+    pub fn new<M: Model<Unit = W>>(v: T, tx: &Tx<'p, M>) -> Result<Self, Error> {
+        const { fits::<T>() }
+        tx.live()?;
+        let off =
+            tx.or_fail(
+                tx.core
+                    .alloc(tx.ctx, tx.all, size_of::<T>(), Kind::Object, tx.logged),
+            )?;
+        let Some(o) = W::off(off) else {
+            return tx.or_fail(Err(Error::PoolFull {
+                bytes: size_of::<T>(),
+            }));
+        };
+        let b = Self::from_offset(o);
+        // SAFETY: a block of this transaction's own, aligned to 8 and large enough.
+        unsafe {
+            let p = b.ptr(tx);
+            p.write(v);
+            T::clear_padding(p.cast());
+        }
+        if !tx.logged {
+            mapped::end_loan(tx.core.at(off as usize), size_of::<T>());
+        }
+        Ok(b)
+    }
+
+    /// The object, to read. **Cost**: 0 stores.
+    #[inline]
+    pub fn get<'a, M: Model<Unit = W>>(&'a self, tx: &'a Tx<'p, M>) -> &'a T {
+        let p = self.ptr(tx);
+        mapped::will_read(p.cast(), size_of::<T>());
+        // SAFETY: the handle owns a valid `T`, and is borrowed as long as the reference lives.
+        unsafe { &*p }
+    }
+
+    /// The object, to write. What it held is logged first, once a transaction.
+    ///
+    /// **Power loss**: unless the transaction commits, the old content is back. **Cost**: for `n` bytes, rounded up to
+    /// units, `n + 8` (`n + 4` with 16-bit units, for each started 510 bytes); the second time, and for an object that is new in this
+    /// transaction, 0. **Errors**: [`Error::JournalFull`], [`Error::OuterTransaction`]; nothing was changed.
+    #[inline]
+    pub fn get_mut<'a, M: Model<Unit = W>>(
+        &'a mut self,
+        tx: &'a Tx<'p, M>,
+    ) -> Result<&'a mut T, Error> {
+        tx.log(self.value(), size_of::<T>())?;
+        // SAFETY: the handle owns a valid `T`, and is borrowed mutably as long as the reference lives.
+        Ok(unsafe { &mut *self.ptr(tx) })
+    }
+
+    /// The object's fields, each logged when it is first written. **Cost**: 0 stores.
+    #[inline]
+    pub fn fields<'a, M: Model<Unit = W>>(
+        &'a mut self,
+        tx: &'a Tx<'p, M>,
+    ) -> T::Slots<Lender<'a, 'p, M>>
+    where
+        T: Fields,
+    {
+        // SAFETY: the handle owns a valid `T`, and is borrowed mutably as long as the slots live.
+        unsafe { T::project(self.ptr(tx), Lender::new(tx)) }
+    }
+
+    /// Frees the object and gives its value back, with the handles in it.
+    ///
+    /// **Power loss**: the object is free if and only if the transaction commits; its room is used again only after that.
+    /// **Cost**: one journal header, and one store before the commit. **Errors**: [`Error::JournalFull`],
+    /// [`Error::OuterTransaction`]; the transaction can then only abort.
+    pub fn into_inner<M: Model<Unit = W>>(self, tx: &Tx<'p, M>) -> Result<T, Error> {
+        let s = tx.or_fail(tx.live())?;
+        tx.or_fail(tx.core.free(tx.ctx, s, self.value() as u32, Kind::Object))?;
+        // SAFETY: the handle owned a valid `T` and is gone now; the block stays as it is until the commit.
+        Ok(unsafe { self.ptr(tx).read() })
+    }
+
+    /// Frees an object that holds no handles. See [`PBox::into_inner`].
+    pub fn free<M: Model<Unit = W>>(self, tx: &Tx<'p, M>) -> Result<(), Error>
+    where
+        T: Plain,
+    {
+        self.into_inner(tx).map(drop)
+    }
+}
+
+impl<'p, T: Persist, const N: usize, W: Width> PBox<'p, [T; N], W> {
+    /// One element, to write; only it is logged. **Errors**: [`Error::Index`] and those of [`PBox::get_mut`].
+    pub fn at_mut<'a, M: Model<Unit = W>>(
+        &'a mut self,
+        tx: &'a Tx<'p, M>,
+        i: usize,
+    ) -> Result<&'a mut T, Error> {
+        if i >= N {
+            return Err(Error::Index { index: i, len: N });
+        }
+        let off = self.value() + i * size_of::<T>();
+        tx.log(off, size_of::<T>())?;
+        // SAFETY: an element of the array that the handle owns.
+        Ok(unsafe { &mut *tx.core.at(off).cast() })
+    }
+}
+
+impl<'p, M: Model> Tx<'p, M> {
+    /// Logs a range of an object that the caller has borrowed mutably.
+    #[inline]
+    pub(crate) fn log(&self, off: usize, len: usize) -> Result<(), Error> {
+        let s = self.live()?;
+        if !self.logged || len == 0 {
+            return Ok(());
+        }
+        self.core.log(self.ctx, s, off, len)
+    }
+}
+
+/// The layout of handles, which the format promises.
+const _: () = {
+    assert!(size_of::<Option<PBox<'static, u64, u32>>>() == 4);
+    assert!(size_of::<Option<PBox<'static, u64, u16>>>() == 2);
+    let _ = Core::<InOrder32>::UNIT;
+};

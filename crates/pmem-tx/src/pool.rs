@@ -1,0 +1,365 @@
+//! Opening a pool: format, recover, refuse, migrate.
+
+use crate::context::{Context, Failed};
+use crate::error::{Error, OpenError, Part, Refused};
+use crate::layout::{self, BadGeometry, Block, Config, GRANULE, Geometry, Kind, param};
+use crate::pbox::Width;
+use crate::roots::Roots;
+use crate::session;
+use crate::state::{Core, CtxState};
+use crate::tx::{Root, Tx};
+use crate::walk::{Audit, Walk};
+use core::cell::Cell;
+use core::marker::PhantomData;
+use nvmem::cross::{Arg, Ret};
+use nvmem::superblock::{self, State};
+use nvmem::{InOrder32, Model, Persist, Region, Superblock, Unit, planted};
+
+/// A region that holds persistent objects, reachable from a root of type `R` (or one for each of several
+/// [`Contexts`](crate::Contexts)), on a medium of the model `M`.
+pub struct Pool<'m, R: Roots, M = InOrder32> {
+    core: Core<'m, M>,
+    states: R::States,
+    _r: PhantomData<fn(R) -> R>,
+}
+
+/// Who says which transactions are committed.
+enum Words<F> {
+    Own,
+    Callers(F),
+}
+
+impl<'m, R: Roots, M: Model> Pool<'m, R, M>
+where
+    M::Unit: Width,
+{
+    /// Opens the pool in `region`: formats a blank one with what `init` gives, recovers a used one, refuses a foreign one.
+    ///
+    /// Works on any bytes whatever: everything reachable is checked before it becomes a value, and objects that no root leads
+    /// to are freed. **Power loss**: a format begins again; a recovery goes on. **Cost**: the journal's old content if a
+    /// transaction was cut, one store for each object that is reclaimed, and a read of everything reachable; to format, the
+    /// superblock, the tables and `init`'s content. **Errors**: [`OpenError`], with the region back. The journal takes about an eighth of the region;
+    /// [`Pool::open_with`] gives the choice.
+    pub fn open<F>(region: Region<'m, M>, init: F) -> Result<Self, Refused<'m, M>>
+    where
+        F: for<'p> FnOnce(&Tx<'p, M>) -> Result<R::Init<'p>, Error>,
+    {
+        let config = Config::for_len(region.len());
+        Self::open_with(region, &config, init)
+    }
+
+    /// Like [`Pool::open`]; `config` counts when the region is formatted.
+    pub fn open_with<F>(
+        region: Region<'m, M>,
+        config: &Config,
+        init: F,
+    ) -> Result<Self, Refused<'m, M>>
+    where
+        F: for<'p> FnOnce(&Tx<'p, M>) -> Result<R::Init<'p>, Error>,
+    {
+        let mut pool = Self::start(region, config, Words::<fn(usize) -> u32>::Own, true, init)?;
+        pool.reclaim();
+        Ok(pool)
+    }
+
+    /// Like [`Pool::open_with`], for a caller that owns the commit words: `resolve(context)` tells the sequence number of the last
+    /// transaction of the context that is committed, 0 for none. Transactions go through [`Context::prepare`].
+    ///
+    /// Nothing is reclaimed yet: the caller first shows the handles that its own records hold with [`Pool::adopt`], then calls
+    /// [`Pool::reclaim`].
+    pub fn open_resolved<F, S>(
+        region: Region<'m, M>,
+        config: &Config,
+        resolve: S,
+        init: F,
+    ) -> Result<Self, Refused<'m, M>>
+    where
+        F: for<'p> FnOnce(&Tx<'p, M>) -> Result<R::Init<'p>, Error>,
+        S: Fn(usize) -> u32,
+    {
+        Self::start(region, config, Words::Callers(resolve), true, init)
+    }
+
+    /// Like [`Pool::open_with`] without the walk: what is reachable is not checked and nothing is reclaimed. For a quick reboot.
+    ///
+    /// # Safety
+    /// Since the region was formatted by this program, or one with the same types, nothing else has written to it, and the
+    /// medium has kept it.
+    pub unsafe fn open_trusting<F>(
+        region: Region<'m, M>,
+        config: &Config,
+        init: F,
+    ) -> Result<Self, Refused<'m, M>>
+    where
+        F: for<'p> FnOnce(&Tx<'p, M>) -> Result<R::Init<'p>, Error>,
+    {
+        Self::start(region, config, Words::<fn(usize) -> u32>::Own, false, init)
+    }
+
+    fn start<F, S>(
+        region: Region<'m, M>,
+        config: &Config,
+        words: Words<S>,
+        check: bool,
+        init: F,
+    ) -> Result<Self, Refused<'m, M>>
+    where
+        F: for<'p> FnOnce(&Tx<'p, M>) -> Result<R::Init<'p>, Error>,
+        S: Fn(usize) -> u32,
+    {
+        let geo = match Geometry::new::<M>(config, R::COUNT, region.len()) {
+            Ok(g) => g,
+            Err(bad) => {
+                return Err(Refused {
+                    error: bad.into(),
+                    region,
+                });
+            }
+        };
+        let mut core = Core {
+            region,
+            geo,
+            cursor: Cell::new(geo.heap),
+            walked: Cell::new(false),
+            session: 0,
+            external: matches!(words, Words::Callers(_)),
+        };
+        let states = R::States::default();
+        match Self::mount(&mut core, states.as_ref(), config, words, check, init) {
+            Ok(()) => Ok(Pool {
+                core,
+                states,
+                _r: PhantomData,
+            }),
+            Err(error) => Err(Refused {
+                error,
+                region: core.region,
+            }),
+        }
+    }
+
+    fn mount<F, S>(
+        core: &mut Core<'m, M>,
+        all: &[CtxState],
+        config: &Config,
+        words: Words<S>,
+        check: bool,
+        init: F,
+    ) -> Result<(), OpenError>
+    where
+        F: for<'p> FnOnce(&Tx<'p, M>) -> Result<R::Init<'p>, Error>,
+        S: Fn(usize) -> u32,
+    {
+        core.session = session::next()?;
+        let fingerprint = R::fingerprint().map_err(|_| OpenError::TooManyTypes)?;
+        let mine = layout::superblock::<M>(config, R::COUNT, core.region.len(), fingerprint);
+        match superblock::probe(&core.region, &mine) {
+            State::Ready(stored) => {
+                stored
+                    .check_layout(&mine)
+                    .map_err(OpenError::LayoutMismatch)?;
+                Self::adopt_geometry(core, &stored)?;
+                Self::finish_migration(core, stored)?;
+            }
+            State::Blank | State::Formatting => {
+                superblock::begin(&mut core.region, &mine);
+                Self::format(core, all, init)?;
+                superblock::finish(&mut core.region, &mine);
+            }
+            State::Foreign => return Err(OpenError::Foreign),
+            State::Damaged => return Err(OpenError::Damaged(Part::Superblock)),
+        }
+        for (ctx, s) in all.iter().enumerate() {
+            let last = match &words {
+                // SAFETY: the context's commit word.
+                Words::Own => unsafe { core.load(core.geo.word(ctx, M::Unit::BYTES)) },
+                Words::Callers(resolve) => resolve(ctx),
+            };
+            if last > core.geo.seq_max {
+                return Err(OpenError::Damaged(Part::CommitWord));
+            }
+            s.seq.set(core.geo.next(last));
+            core.recover(ctx, s).map_err(OpenError::Damaged)?;
+        }
+        core.blocks(|_, _| {}).map_err(OpenError::Damaged)?;
+        for (ctx, s) in all.iter().enumerate() {
+            core.revert_cells(ctx, s.seq.get());
+        }
+        if check {
+            let mut w = Walk::begin(core)?;
+            R::walk(&mut w, core)?;
+            core.walked.set(true);
+        }
+        Ok(())
+    }
+
+    /// The stored division counts, not the one that the program would choose today.
+    fn adopt_geometry(core: &mut Core<'m, M>, stored: &Superblock) -> Result<(), OpenError> {
+        let damaged = OpenError::Damaged(Part::Superblock);
+        if stored.params[param::UNIT] != M::Unit::BYTES as u32 {
+            return Err(OpenError::Config(
+                "the pool was formatted for another atomic unit",
+            ));
+        }
+        if stored.params[param::CONTEXTS] != R::COUNT as u32 {
+            return Err(damaged);
+        }
+        if stored.params[param::LEN] as usize != core.region.len() {
+            return Err(OpenError::OtherLength {
+                formatted: stored.params[param::LEN] as usize,
+            });
+        }
+        let config = layout::config(stored).ok_or(damaged)?;
+        core.geo = Geometry::new::<M>(&config, R::COUNT, core.region.len()).map_err(|_| damaged)?;
+        core.cursor.set(core.geo.heap);
+        Ok(())
+    }
+
+    fn format<F>(core: &Core<'m, M>, all: &[CtxState], init: F) -> Result<(), OpenError>
+    where
+        F: for<'p> FnOnce(&Tx<'p, M>) -> Result<R::Init<'p>, Error>,
+    {
+        let (g, unit) = (&core.geo, M::Unit::BYTES);
+        // SAFETY: units of the table, of the header areas, and the first block's header.
+        unsafe {
+            for ctx in 0..R::COUNT {
+                core.store(g.word(ctx, unit), 0);
+                for i in 0..g.entries {
+                    core.store(g.header(ctx, i, unit) + unit, 0);
+                }
+            }
+            let all = Block {
+                kind: Kind::Free,
+                granules: (g.end - g.heap) / GRANULE as u32,
+            };
+            core.store(g.heap as usize, all.encode());
+        }
+        // Nothing is logged: an interrupted format begins again. Sequence number 0 settles cells.
+        let s = &all[0];
+        core.reset(s);
+        s.seq.set(0);
+        s.level.set(1);
+        let tx = Tx::new(core, all, 0, false);
+        let r = init(&tx).and_then(|v| R::plant(v, &tx));
+        let r = r.and(s.failed.get().map_or(Ok(()), Err));
+        core.reset(s);
+        core.fence();
+        r.map_err(OpenError::Init)
+    }
+
+    pub(crate) fn parts(&self) -> (&Core<'_, M>, &[CtxState]) {
+        (&self.core, self.states.as_ref())
+    }
+
+    /// Frees the objects that no root leads to and that were not adopted; gives their number. Does nothing once a transaction
+    /// has run.
+    ///
+    /// **Power loss**: the rest is freed at the next open. **Cost**: one store an object.
+    pub fn reclaim(&mut self) -> usize {
+        if !self.core.walked.replace(false) || planted!("pmem-tx/no-reclaim") {
+            return 0;
+        }
+        Walk::resume(&self.core).reclaim()
+    }
+
+    /// A result that the caller has recorded as bytes: its handles become [`Held`](crate::Held) again, checked as at open, and their
+    /// objects are not reclaimed.
+    ///
+    /// **Errors**: [`Error::Invalid`] if the bytes are no such result, or an object has an owner already;
+    /// [`Error::WrongPool`] when a transaction has run since the pool was opened, for a result with handles.
+    pub fn adopt<O: Ret>(&mut self, bytes: &[u8]) -> Result<O, Error> {
+        if O::HANDLES > 0 && !self.core.walked.get() {
+            return Err(Error::WrongPool);
+        }
+        let mut w = Walk::resume(&self.core);
+        // SAFETY: the walk accepts a handle only if it is the sole owner of an object of its type in this pool.
+        let o = unsafe { O::decode(bytes, self.core.session, &mut w) }?;
+        w.finish()?;
+        Ok(o)
+    }
+
+    /// Walks from the roots and counts. Objects held outside count as unreachable.
+    ///
+    /// **Power loss**: nothing changes but scratch. **Errors**: what is reachable is damaged.
+    pub fn audit(&mut self) -> Result<Audit, OpenError> {
+        self.core.walked.set(false);
+        let mut w = Walk::begin(&self.core)?;
+        R::walk(&mut w, &self.core)?;
+        Ok(w.count())
+    }
+
+    /// The largest sequence number; after it comes 1.
+    pub fn seq_max(&self) -> u32 {
+        self.core.geo.seq_max
+    }
+
+    /// This opening's number, which every [`Held`](crate::Held) carries.
+    pub fn session(&self) -> u32 {
+        self.core.session
+    }
+
+    /// Ends the use of the pool. Nothing needs to be written.
+    pub fn close(self) -> Region<'m, M> {
+        self.core.region
+    }
+}
+
+impl<'m, R: Persist, M: Model> Pool<'m, R, M>
+where
+    M::Unit: Width,
+{
+    /// The only context.
+    #[inline]
+    pub fn context(&mut self) -> Context<'_, R, M> {
+        let (core, all) = self.parts();
+        Context {
+            core,
+            all,
+            ctx: 0,
+            _r: PhantomData,
+        }
+    }
+
+    /// See [`Context::tx`].
+    #[inline]
+    pub fn tx<O, F>(&mut self, body: F) -> Result<O, Error>
+    where
+        F: for<'p> FnOnce(&Tx<'p, M>, &mut Root<'p, R::At<'p>, M::Unit>) -> Result<O, Error>,
+    {
+        self.context().tx(body)
+    }
+
+    /// See [`Context::tx_with`].
+    pub fn tx_with<A: Arg, O, F>(&mut self, args: A, body: F) -> Result<O, Failed<A>>
+    where
+        F: for<'p> FnOnce(
+            &Tx<'p, M>,
+            &mut Root<'p, R::At<'p>, M::Unit>,
+            A::In<'p>,
+        ) -> Result<O, Error>,
+    {
+        self.context().tx_with(args, body)
+    }
+
+    /// See [`Context::tx_own`].
+    pub fn tx_own<A: Arg, O: Ret, F>(&mut self, args: A, body: F) -> Result<O, Failed<A>>
+    where
+        F: for<'p> FnOnce(
+            &Tx<'p, M>,
+            &mut Root<'p, R::At<'p>, M::Unit>,
+            A::In<'p>,
+        ) -> Result<O::In<'p>, Error>,
+    {
+        self.context().tx_own::<A, O, F>(args, body)
+    }
+}
+
+impl From<BadGeometry> for OpenError {
+    fn from(b: BadGeometry) -> Self {
+        match b {
+            BadGeometry::Config(why) => OpenError::Config(why),
+            BadGeometry::TooSmall(needed) => OpenError::TooSmall { needed },
+            BadGeometry::TooLarge(limit) => OpenError::TooLarge { limit },
+        }
+    }
+}

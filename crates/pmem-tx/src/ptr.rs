@@ -1,0 +1,164 @@
+//! A two-version cell: the log-free pointer.
+//!
+//! IntOS (7.3) leaves out the log of an object that a transaction writes before it reads. In place that is unsound as soon
+//! as the transaction runs again with another input: it may then not write the object at all, and the uncommitted content
+//! stays. Here a write goes to the version that is not valid, and the commit makes it valid.
+
+use crate::error::Error;
+use crate::layout::{GRANULE, Kind, Tag};
+use crate::pbox::{Width, fits, found};
+use crate::tx::{Brand, Tx};
+use crate::walk::family;
+use core::marker::PhantomData;
+use nvmem::describe::Describe;
+use nvmem::persist::{Visit, ZeroNiche};
+use nvmem::{Invalid, Model, Persist, Plain, mapped};
+
+/// An owning handle to a persistent `T` of which two versions are kept: a write stores the new value and one word, whatever
+/// the value was, and never logs the old one.
+///
+/// Costs twice the room. Use it for what each transaction rewrites whole. Any `Persist` type; one with handles is replaced,
+/// not copied.
+#[must_use = "a dropped handle leaves its object unreachable until the next open: store it, or free it"]
+#[repr(transparent)]
+pub struct Ptr<'p, T, W: Width = u32> {
+    off: W::Off,
+    _t: PhantomData<fn(T) -> T>,
+    _brand: Brand<'p>,
+}
+
+// SAFETY: as for `PBox`; the walk checks the current version.
+unsafe impl<T: Persist, W: Width> Persist for Ptr<'_, T, W> {
+    type At<'p> = Ptr<'p, T::At<'p>, W>;
+    fn describe(d: &mut Describe<'_>) {
+        d.handle::<T>(family(W::BYTES, true))
+    }
+    unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
+        // SAFETY: readable and aligned by the contract.
+        let value = unsafe { p.cast::<W>().read() }.widen();
+        v.handle(found::<T, W>(value, true))
+    }
+}
+// SAFETY: as for `PBox`.
+unsafe impl<T: Persist, W: Width> ZeroNiche for Ptr<'_, T, W> {
+    type Branded<'p> = Ptr<'p, T::At<'p>, W>;
+}
+
+impl<'p, T: Persist, W: Width> Ptr<'p, T, W> {
+    /// A new cell that holds `v`. Costs and errors as [`PBox::new`](crate::PBox::new), for two versions and a tag.
+    pub fn new<M: Model<Unit = W>>(v: T, tx: &Tx<'p, M>) -> Result<Self, Error> {
+        const { fits::<T>() }
+        tx.live()?;
+        let size = GRANULE + 2 * size_of::<T>();
+        let off = tx.or_fail(tx.core.alloc(tx.ctx, tx.all, size, Kind::Cell, tx.logged))?;
+        let Some(o) = W::off(off) else {
+            return tx.or_fail(Err(Error::PoolFull { bytes: size }));
+        };
+        let b = Ptr {
+            off: o,
+            _t: PhantomData,
+            _brand: PhantomData,
+        };
+        // SAFETY: a block of this transaction's own.
+        unsafe {
+            b.fill(tx, 0, v);
+            tx.core.store(off as usize, Tag::SETTLED.encode(W::BYTES));
+        }
+        Ok(b)
+    }
+
+    fn tag_at(&self) -> usize {
+        W::value(self.off) as usize
+    }
+    fn tag<M: Model<Unit = W>>(&self, tx: &Tx<'p, M>) -> Tag {
+        // SAFETY: a cell's payload starts with its tag.
+        Tag::decode(unsafe { tx.core.load(self.tag_at()) }, W::BYTES)
+    }
+    fn version<M: Model<Unit = W>>(&self, tx: &Tx<'p, M>, i: u32) -> *mut T {
+        tx.core
+            .at(self.tag_at() + GRANULE + i as usize * size_of::<T>())
+            .cast()
+    }
+    /// # Safety
+    /// No reference to version `i` is live, and nobody needs what it holds.
+    unsafe fn fill<M: Model<Unit = W>>(&self, tx: &Tx<'p, M>, i: u32, v: T) {
+        let p = self.version(tx, i);
+        mapped::lend(p.cast(), size_of::<T>());
+        // SAFETY: inside the cell, aligned to 8 or to the size of `T`, which is a multiple of its alignment.
+        unsafe {
+            p.write(v);
+            T::clear_padding(p.cast());
+        }
+        mapped::end_loan(p.cast(), size_of::<T>());
+    }
+
+    /// The current value, to read. **Cost**: 0 stores.
+    pub fn get<'a, M: Model<Unit = W>>(&'a self, tx: &'a Tx<'p, M>) -> &'a T {
+        let p = self.version(tx, self.tag(tx).current);
+        mapped::will_read(p.cast(), size_of::<T>());
+        // SAFETY: the current version is a valid `T`; writing it wants the handle mutably.
+        unsafe { &*p }
+    }
+
+    /// Puts `v` in and gives what was there, with the handles in it.
+    ///
+    /// **Power loss**: unless the transaction commits, the old value is back. **Cost**: `v` and one word, the first time in a
+    /// transaction; `v` again. In a nested transaction the cell is logged like an object. **Errors**: [`Error::OuterTransaction`],
+    /// and in a nested transaction [`Error::JournalFull`]; then `v` is lost, and if it holds handles they are reclaimed.
+    pub fn replace<M: Model<Unit = W>>(&mut self, tx: &Tx<'p, M>, v: T) -> Result<T, Error> {
+        let s = tx.or_fail(tx.live())?;
+        let tag = self.tag(tx);
+        let mine = Tag {
+            seq: s.seq.get(),
+            ctx: tx.ctx as u32,
+            current: tag.current ^ 1,
+        };
+        let p = self.version(tx, tag.current);
+        // SAFETY: the current version is valid; it is given away once, because the new one becomes current.
+        let old = unsafe { p.read() };
+        if s.level.get() > 1 {
+            // An abort of the nested transaction alone must find the outer one's version: log the cell.
+            let len = GRANULE + 2 * size_of::<T>();
+            tx.or_fail(tx.log(self.tag_at(), len))?;
+            mapped::end_loan(tx.core.at(self.tag_at()), len);
+        }
+        let already = (tag.seq, tag.ctx) == (mine.seq, mine.ctx);
+        let into = if already || nvmem::planted!("pmem-tx/cell-overwrites-valid") {
+            tag.current
+        } else {
+            mine.current
+        };
+        // SAFETY: the version is either this transaction's own or the one that is not valid.
+        unsafe { self.fill(tx, into, v) }
+        if into != tag.current {
+            s.cells.set(true);
+            // SAFETY: the cell's tag.
+            unsafe { tx.core.store(self.tag_at(), mine.encode(W::BYTES)) }
+        }
+        Ok(old)
+    }
+
+    /// Writes a value without handles. See [`Ptr::replace`].
+    pub fn write<M: Model<Unit = W>>(&mut self, tx: &Tx<'p, M>, v: T) -> Result<(), Error>
+    where
+        T: Plain,
+    {
+        self.replace(tx, v).map(drop)
+    }
+
+    /// A copy of a value without handles. **Cost**: 0 stores.
+    pub fn read<M: Model<Unit = W>>(&self, tx: &Tx<'p, M>) -> T
+    where
+        T: Plain + Copy,
+    {
+        *self.get(tx)
+    }
+
+    /// Frees the cell and gives its value back. See [`PBox::into_inner`](crate::PBox::into_inner).
+    pub fn into_inner<M: Model<Unit = W>>(self, tx: &Tx<'p, M>) -> Result<T, Error> {
+        let s = tx.or_fail(tx.live())?;
+        tx.or_fail(tx.core.free(tx.ctx, s, self.tag_at() as u32, Kind::Cell))?;
+        // SAFETY: the current version is valid, and the handle is gone.
+        Ok(unsafe { self.version(tx, self.tag(tx).current).read() })
+    }
+}

@@ -1,0 +1,112 @@
+//! One field or element of an object, logged when it is first written.
+
+use crate::error::Error;
+use crate::tx::Tx;
+use core::marker::PhantomData;
+use nvmem::fields::{Fields, Lend};
+use nvmem::{InOrder32, Model, Persist, mapped};
+
+/// Makes the slots of an object that is borrowed for `'a` in the transaction `'p`.
+pub struct Lender<'a, 'p, M = InOrder32> {
+    tx: &'a Tx<'p, M>,
+}
+impl<M> Clone for Lender<'_, '_, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<M> Copy for Lender<'_, '_, M> {}
+impl<'a, 'p, M: Model> Lender<'a, 'p, M> {
+    pub(crate) fn new(tx: &'a Tx<'p, M>) -> Self {
+        Lender { tx }
+    }
+}
+
+// SAFETY: a slot reaches the one field that it was made for.
+unsafe impl<'a, 'p, M: Model> Lend for Lender<'a, 'p, M> {
+    type Slot<U: Persist> = Slot<'a, 'p, U, M>;
+    unsafe fn slot<U: Persist>(self, at: *mut U) -> Slot<'a, 'p, U, M> {
+        Slot {
+            at,
+            tx: self.tx,
+            _m: PhantomData,
+        }
+    }
+}
+
+/// Access to one field of type `U`.
+pub struct Slot<'a, 'p, U, M = InOrder32> {
+    at: *mut U,
+    tx: &'a Tx<'p, M>,
+    _m: PhantomData<&'a mut ()>,
+}
+
+impl<'a, 'p, U: Persist, M: Model> Slot<'a, 'p, U, M> {
+    fn offset(&self) -> usize {
+        self.at as usize - self.tx.core.region.base() as usize
+    }
+
+    /// The field, to read. **Cost**: 0 stores.
+    #[inline]
+    pub fn get(&self) -> &U {
+        mapped::will_read(self.at.cast(), size_of::<U>());
+        // SAFETY: the object is borrowed mutably for `'a`, and this slot is all that reaches the field.
+        unsafe { &*self.at }
+    }
+
+    /// The field, to write; only it is logged, once. Costs and errors as [`PBox::get_mut`](crate::PBox::get_mut).
+    #[inline]
+    pub fn get_mut(&mut self) -> Result<&mut U, Error> {
+        self.tx.log(self.offset(), size_of::<U>())?;
+        // SAFETY: as in `get`, and the slot is borrowed mutably.
+        Ok(unsafe { &mut *self.at })
+    }
+
+    /// Like [`Slot::get_mut`], for as long as the object is borrowed.
+    #[inline]
+    pub fn into_mut(self) -> Result<&'a mut U, Error> {
+        self.tx.log(self.offset(), size_of::<U>())?;
+        // SAFETY: as in `get`; the slot is used up.
+        Ok(unsafe { &mut *self.at })
+    }
+
+    /// Writes the field.
+    #[inline]
+    pub fn set(&mut self, v: U) -> Result<(), Error>
+    where
+        U: nvmem::Plain,
+    {
+        *self.get_mut()? = v;
+        Ok(())
+    }
+
+    /// The fields of the field.
+    #[inline]
+    pub fn fields(&mut self) -> U::Slots<Lender<'_, 'p, M>>
+    where
+        U: Fields,
+    {
+        // SAFETY: as in `get_mut`.
+        unsafe { U::project(self.at, Lender::new(self.tx)) }
+    }
+}
+
+impl<'p, T: Persist, const N: usize, M: Model> Slot<'_, 'p, [T; N], M> {
+    /// An element, to read.
+    #[inline]
+    pub fn at(&self, i: usize) -> Result<&T, Error> {
+        self.get().get(i).ok_or(Error::Index { index: i, len: N })
+    }
+
+    /// An element, to write; only it is logged. **Errors**: [`Error::Index`] and those of [`Slot::get_mut`].
+    #[inline]
+    pub fn at_mut(&mut self, i: usize) -> Result<&mut T, Error> {
+        if i >= N {
+            return Err(Error::Index { index: i, len: N });
+        }
+        self.tx
+            .log(self.offset() + i * size_of::<T>(), size_of::<T>())?;
+        // SAFETY: an element of the field, which is borrowed mutably.
+        Ok(unsafe { &mut *self.at.cast::<T>().add(i) })
+    }
+}

@@ -1,0 +1,176 @@
+//! A running transaction: its token, its root, and transactions inside it.
+
+use crate::error::Error;
+use crate::pbox::{PBox, Width};
+use crate::state::{Core, CtxState};
+use core::marker::PhantomData;
+use nvmem::{InOrder32, Model, Persist};
+
+/// Makes `'p` invariant: two transactions' brands never unify.
+pub(crate) type Brand<'p> = PhantomData<fn(&'p ()) -> &'p ()>;
+
+/// Proof that a transaction runs, and the brand of every handle used in it.
+///
+/// It cannot leave the body of the transaction, nor go to another thread.
+pub struct Tx<'p, M = InOrder32> {
+    pub(crate) core: &'p Core<'p, M>,
+    pub(crate) all: &'p [CtxState],
+    pub(crate) ctx: usize,
+    level: u32,
+    /// False only while the pool is formatted: an interrupted format starts again.
+    pub(crate) logged: bool,
+    _brand: Brand<'p>,
+    _not_send: PhantomData<*mut ()>,
+}
+
+impl<'p, M: Model> Tx<'p, M> {
+    pub(crate) fn new(
+        core: &'p Core<'p, M>,
+        all: &'p [CtxState],
+        ctx: usize,
+        logged: bool,
+    ) -> Self {
+        Tx {
+            level: all[ctx].level.get(),
+            core,
+            all,
+            ctx,
+            logged,
+            _brand: PhantomData,
+            _not_send: PhantomData,
+        }
+    }
+
+    pub(crate) fn state(&self) -> &'p CtxState {
+        &self.all[self.ctx]
+    }
+
+    /// Refuses what an outer transaction's token would do while a nested one is open.
+    pub(crate) fn live(&self) -> Result<&'p CtxState, Error> {
+        let s = self.state();
+        if s.level.get() == self.level {
+            Ok(s)
+        } else {
+            Err(Error::OuterTransaction)
+        }
+    }
+
+    /// `r`, and the transaction can only abort when it is an error: a handle was consumed that nobody owns now.
+    pub(crate) fn or_fail<T>(&self, r: Result<T, Error>) -> Result<T, Error> {
+        if let Err(e) = r {
+            self.state().failed.set(Some(e));
+        }
+        r
+    }
+
+    /// An error that aborts the transaction with the program's own code: `return Err(tx.abort(7))`.
+    pub fn abort(&self, code: u16) -> Error {
+        Error::Aborted(code)
+    }
+
+    /// A transaction inside this one: if `body` fails, what it did is undone and the outer transaction goes on; if not,
+    /// it is part of the outer one, and durable when that commits.
+    ///
+    /// The body works on the same root under a brand of its own. Handles of the outer transaction cannot be used in it, and
+    /// the outer token is refused there with [`Error::OuterTransaction`]. A `&mut` that the outer body has lent from an
+    /// object outside of the root may be captured: what is written through it belongs to the outer transaction.
+    ///
+    /// **Power loss**: nothing of either is left unless the outermost has committed. **Cost**: 0 stores by itself; an
+    /// object that the outer transaction has logged is logged again when the inner one first writes it.
+    pub fn nested<R, O, F>(&self, root: &mut Root<'p, R, M::Unit>, body: F) -> Result<O, Error>
+    where
+        M::Unit: Width,
+        R: Persist,
+        F: for<'q> FnOnce(&Tx<'q, M>, &mut Root<'q, R::At<'q>, M::Unit>) -> Result<O, Error>,
+    {
+        let s = self.live()?;
+        let saved = Savepoint {
+            tx: self,
+            base: s.base.get(),
+            count: s.count.get(),
+            level: self.level,
+            failed: s.failed.take(),
+        };
+        s.base.set(s.count.get());
+        s.level.set(self.level + 1);
+        let tx = Tx::new(self.core, self.all, self.ctx, self.logged);
+        let r = body(&tx, &mut Root::new(root.0.offset()));
+        let r = match (r, s.failed.get()) {
+            (Ok(_), Some(e)) => Err(e),
+            (r, _) => r,
+        };
+        if r.is_ok() {
+            saved.keep();
+        }
+        r
+    }
+}
+
+/// Undoes a nested transaction when it is dropped, by unwinding too.
+struct Savepoint<'a, 'p, M: Model> {
+    tx: &'a Tx<'p, M>,
+    base: u32,
+    count: u32,
+    level: u32,
+    failed: Option<Error>,
+}
+impl<M: Model> Savepoint<'_, '_, M> {
+    fn leave(&self) {
+        let s = self.tx.state();
+        s.base.set(self.base);
+        s.level.set(self.level);
+        s.failed.set(self.failed);
+    }
+    fn keep(self) {
+        self.leave();
+        core::mem::forget(self);
+    }
+}
+impl<M: Model> Drop for Savepoint<'_, '_, M> {
+    fn drop(&mut self) {
+        let s = self.tx.state();
+        let from = if nvmem::planted!("pmem-tx/nested-clears-outer") {
+            0
+        } else {
+            self.count
+        };
+        self.tx.core.rollback_to(self.tx.ctx, s, from);
+        self.leave();
+    }
+}
+
+/// The root object. One value per transaction and no constructor: there is nothing that it could be swapped with.
+pub struct Root<'p, R, W: Width = u32>(pub(crate) PBox<'p, R, W>);
+
+impl<'p, R: Persist, W: Width> Root<'p, R, W> {
+    pub(crate) fn new(off: W::Off) -> Self {
+        Root(PBox::from_offset(off))
+    }
+
+    /// The root, to read. **Cost**: 0 stores.
+    #[inline]
+    pub fn get<'a, M: Model<Unit = W>>(&'a self, tx: &'a Tx<'p, M>) -> &'a R {
+        self.0.get(tx)
+    }
+
+    /// The root, to write; logged whole. See [`PBox::get_mut`].
+    #[inline]
+    pub fn get_mut<'a, M: Model<Unit = W>>(
+        &'a mut self,
+        tx: &'a Tx<'p, M>,
+    ) -> Result<&'a mut R, Error> {
+        self.0.get_mut(tx)
+    }
+
+    /// The root's fields, each logged when it is first written. See [`PBox::fields`].
+    #[inline]
+    pub fn fields<'a, M: Model<Unit = W>>(
+        &'a mut self,
+        tx: &'a Tx<'p, M>,
+    ) -> R::Slots<crate::slot::Lender<'a, 'p, M>>
+    where
+        R: nvmem::fields::Fields,
+    {
+        self.0.fields(tx)
+    }
+}

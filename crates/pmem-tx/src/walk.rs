@@ -1,0 +1,290 @@
+//! The walk from the roots: what is reachable is valid and has one owner; what is not is reclaimed.
+//!
+//! Works on any bytes whatever. No recursion and no volatile memory that grows: one nibble for each granule, in a scratch
+//! area of the medium whose content means nothing after a cut.
+
+use crate::error::{OpenError, Part};
+use crate::layout::{Block, GRANULE, Kind, Tag};
+use crate::state::Core;
+use nvmem::persist::{CheckFn, Found, Visit};
+use nvmem::{Invalid, Model, Persist, mapped, planted};
+
+/// How many different types may be reached through handles in one pool.
+pub const MAX_TYPES: usize = 13;
+
+/// No block starts here, or a free one.
+const NONE: u8 = 0;
+/// A block that nobody has shown to own yet.
+const UNOWNED: u8 = 1;
+/// A block with an owner, checked.
+const DONE: u8 = 2;
+/// A block with an owner, to be checked as the type of this index.
+const PENDING: u8 = 3;
+
+/// The name under which a pool's handles are shown to a walk.
+pub(crate) const fn family(unit: usize, cell: bool) -> &'static str {
+    match (unit, cell) {
+        (2, false) => "pmem-tx/16",
+        (2, true) => "pmem-tx/16/cell",
+        (_, false) => "pmem-tx/32",
+        (_, true) => "pmem-tx/32/cell",
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Known {
+    name: &'static str,
+    size: usize,
+    check: CheckFn,
+    cell: bool,
+}
+
+impl Known {
+    /// A check may have several addresses, and two types one if their checks are the same code: either is harmless,
+    /// because size and check are all that counts. Miri makes up a new address for every mention of a function.
+    fn same(&self, k: &Known) -> bool {
+        self.size == k.size
+            && self.cell == k.cell
+            && (core::ptr::fn_addr_eq(self.check, k.check) || cfg!(miri) && self.name == k.name)
+    }
+}
+
+/// A walk in progress.
+pub(crate) struct Walk<'c, 'm, M> {
+    core: &'c Core<'m, M>,
+    types: [Option<Known>; MAX_TYPES],
+    /// The lowest granule that may be pending.
+    low: u32,
+    overflow: bool,
+}
+
+impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
+    /// Begins: all blocks are unowned. **Errors**: the chain of blocks is broken.
+    pub fn begin(core: &'c Core<'m, M>) -> Result<Self, OpenError> {
+        let g = &core.geo;
+        mapped::scratch(core.at(g.scratch as usize), g.scratch_len as usize);
+        // SAFETY: the scratch area is this walk's alone.
+        unsafe {
+            core.at(g.scratch as usize)
+                .write_bytes(0, g.scratch_len as usize)
+        }
+        let mut w = Walk::resume(core);
+        let mut broken = false;
+        core.blocks(|off, b| match b.kind {
+            Kind::Free => {}
+            Kind::Object => w.set(off, UNOWNED),
+            Kind::Cell => {
+                broken |= (b.granules as usize * GRANULE) < Core::<M>::UNIT + GRANULE;
+                w.set(off, UNOWNED)
+            }
+        })
+        .map_err(OpenError::Damaged)?;
+        if broken {
+            Err(OpenError::Damaged(Part::Heap))
+        } else {
+            Ok(w)
+        }
+    }
+
+    /// Goes on with the marks of a walk that has ended, if nothing has changed since.
+    pub fn resume(core: &'c Core<'m, M>) -> Self {
+        Walk {
+            core,
+            types: [None; MAX_TYPES],
+            low: u32::MAX,
+            overflow: false,
+        }
+    }
+
+    fn granule(&self, header: u32) -> u32 {
+        (header - self.core.geo.heap) / GRANULE as u32
+    }
+    fn get(&self, header: u32) -> u8 {
+        self.nibble(self.granule(header))
+    }
+    fn nibble(&self, g: u32) -> u8 {
+        // SAFETY: a byte of the scratch area, written by `begin`.
+        let b = unsafe {
+            self.core
+                .at((self.core.geo.scratch + g / 2) as usize)
+                .read()
+        };
+        b >> (g % 2 * 4) & 15
+    }
+    fn set(&mut self, header: u32, v: u8) {
+        let g = self.granule(header);
+        let shift = g % 2 * 4;
+        let p = self.core.at((self.core.geo.scratch + g / 2) as usize);
+        // SAFETY: as in `nibble`.
+        unsafe { p.write(p.read() & !(15 << shift) | v << shift) }
+        if v >= PENDING {
+            self.low = self.low.min(g);
+        }
+    }
+
+    fn index(&mut self, k: Known) -> Option<u8> {
+        for (i, slot) in self.types.iter_mut().enumerate() {
+            match slot {
+                Some(t) if t.same(&k) => return Some(i as u8),
+                Some(_) => {}
+                None => {
+                    *slot = Some(k);
+                    return Some(i as u8);
+                }
+            }
+        }
+        None
+    }
+
+    /// `off` leads to an object of type `T`; everything reachable from it is checked.
+    pub fn root<T: Persist>(&mut self, off: u32) -> Result<(), OpenError> {
+        let found = Found {
+            family: family(Core::<M>::UNIT, false),
+            name: core::any::type_name::<T>(),
+            value: off,
+            size: size_of::<T>(),
+            check: T::check,
+        };
+        let r = self.handle(found).and_then(|()| self.finish());
+        if self.overflow {
+            return Err(OpenError::TooManyTypes);
+        }
+        r.map_err(OpenError::Invalid)
+    }
+
+    /// Checks all that is pending.
+    pub fn finish(&mut self) -> Result<(), Invalid> {
+        while self.low != u32::MAX {
+            let g = core::mem::replace(&mut self.low, u32::MAX);
+            let end = self.granule(self.core.geo.end);
+            let Some(g) = (g..end).find(|&g| self.nibble(g) >= PENDING) else {
+                continue;
+            };
+            let header = self.core.geo.heap + g * GRANULE as u32;
+            let k = self.types[(self.nibble(g) - PENDING) as usize];
+            self.set(header, DONE);
+            // Others may be pending behind this one.
+            self.low = g + 1;
+            if let Some(k) = k {
+                self.check(header as usize + Core::<M>::UNIT, k)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&mut self, payload: usize, k: Known) -> Result<(), Invalid> {
+        let mut at = payload;
+        if k.cell {
+            // SAFETY: the tag of a cell, whose block is large enough for it and two versions.
+            let tag = Tag::decode(unsafe { self.core.load(payload) }, Core::<M>::UNIT);
+            at += GRANULE + tag.current as usize * k.size;
+        }
+        let p = self.core.at(at);
+        mapped::will_read(p, k.size);
+        // SAFETY: inside a block of at least this size, aligned to 8, initialised as all memory of the region is, and
+        // not lent.
+        unsafe { (k.check)(p, self) }
+    }
+
+    /// Frees what has no owner; gives the number of blocks.
+    ///
+    /// **Power loss**: the rest is freed by the next walk. **Cost**: one store a block.
+    pub fn reclaim(&mut self) -> usize {
+        let mut n = 0;
+        let _ = self.core.blocks(|off, b| {
+            if b.kind != Kind::Free && self.get(off) == UNOWNED {
+                n += 1;
+                // SAFETY: a block header, and nobody holds a handle to it.
+                unsafe {
+                    self.core.store(
+                        off as usize,
+                        Block {
+                            kind: Kind::Free,
+                            ..b
+                        }
+                        .encode(),
+                    )
+                }
+            }
+        });
+        self.core.fence();
+        n
+    }
+
+    /// Blocks and bytes, counted.
+    pub fn count(&self) -> Audit {
+        let mut a = Audit::default();
+        let mut run = 0;
+        let _ = self.core.blocks(|off, b| {
+            let bytes = b.granules as usize * GRANULE;
+            if b.kind == Kind::Free {
+                run += bytes;
+                a.free += bytes;
+                a.largest_free = a.largest_free.max(run - Core::<M>::UNIT);
+            } else {
+                run = 0;
+                a.blocks += 1;
+                a.used += bytes;
+                a.unreachable += (self.get(off) != DONE) as usize;
+            }
+        });
+        a
+    }
+}
+
+impl<M: Model> Visit for Walk<'_, '_, M> {
+    fn handle(&mut self, f: Found) -> Result<(), Invalid> {
+        let unit = Core::<M>::UNIT;
+        let cell = f.family == family(unit, true);
+        if !cell && f.family != family(unit, false) {
+            return Err(Invalid::Family(f.family));
+        }
+        let bad = Err(Invalid::Handle(f.family));
+        let Some(header) = f.value.checked_sub(unit as u32) else {
+            return bad;
+        };
+        let Some(b) = self.core.block(header) else {
+            return bad;
+        };
+        let payload = if cell { 2 * f.size + GRANULE } else { f.size };
+        let kind = if cell { Kind::Cell } else { Kind::Object };
+        if planted!("pmem-tx/walk-trusts-handles") {
+            self.set(header, DONE);
+            return Ok(());
+        }
+        if b.kind != kind || Some(b.granules) != Block::granules_for(payload, unit) {
+            return bad;
+        }
+        let owned = self.get(header) != UNOWNED;
+        if owned && !(planted!("pmem-tx/walk-allows-two-owners") && self.get(header) != NONE) {
+            return bad;
+        }
+        let Some(i) = self.index(Known {
+            name: f.name,
+            size: f.size,
+            check: f.check,
+            cell,
+        }) else {
+            self.overflow = true;
+            return bad;
+        };
+        self.set(header, PENDING + i);
+        Ok(())
+    }
+}
+
+/// What a walk over the whole pool found. Bytes count headers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Audit {
+    /// Objects and cells.
+    pub blocks: usize,
+    /// Bytes in them.
+    pub used: usize,
+    /// Blocks that cannot be reached from a root: leaked, or held by a handle outside of the pool.
+    pub unreachable: usize,
+    /// Free bytes.
+    pub free: usize,
+    /// The largest object that could be allocated.
+    pub largest_free: usize,
+}

@@ -1,0 +1,346 @@
+//! What a user does with a pool, without cuts.
+
+use core::mem::MaybeUninit;
+use nvmem::{InOrder16, InOrder32, Model, Persist, Region};
+use pmem_tx::{Config, Contexts, Error, Held, OpenError, PBox, Pool, Ptr, Width};
+
+#[derive(Persist)]
+#[repr(C)]
+struct Node<'p> {
+    v: u32,
+    next: Option<PBox<'p, Node<'p>>>,
+}
+#[derive(Persist)]
+#[repr(C)]
+struct Top<'p> {
+    n: u32,
+    list: Option<PBox<'p, Node<'p>>>,
+    cell: Option<Ptr<'p, [u16; 3]>>,
+    last: [i16; 8],
+}
+type T = Top<'static>;
+
+fn buffer(words: usize) -> Vec<MaybeUninit<u64>> {
+    vec![MaybeUninit::new(0); words]
+}
+fn open<'m>(region: Region<'m, InOrder32>) -> Pool<'m, T> {
+    Pool::open(region, |_| {
+        Ok(Top {
+            n: 7,
+            list: None,
+            cell: None,
+            last: [0; 8],
+        })
+    })
+    .unwrap()
+}
+fn sum(pool: &mut Pool<'_, T>) -> u32 {
+    pool.tx(|tx, root| {
+        let (mut s, mut at) = (0, &root.get(tx).list);
+        while let Some(b) = at {
+            s += b.get(tx).v;
+            at = &b.get(tx).next;
+        }
+        Ok(s)
+    })
+    .unwrap()
+}
+fn push(pool: &mut Pool<'_, T>, v: u32) -> Result<(), Error> {
+    pool.tx(|tx, root| {
+        let r = root.get_mut(tx)?;
+        let next = r.list.take();
+        r.list = Some(PBox::new(Node { v, next }, tx)?);
+        r.n += 1;
+        Ok(())
+    })
+}
+
+#[test]
+fn format_commit_reopen() {
+    let mut b = buffer(256);
+    let mut pool = open(Region::new(&mut b));
+    for v in 1..=5 {
+        push(&mut pool, v).unwrap();
+    }
+    assert_eq!(sum(&mut pool), 15);
+    let mut pool = open(pool.close());
+    assert_eq!(sum(&mut pool), 15);
+    assert_eq!(pool.tx(|tx, r| Ok(r.get(tx).n)).unwrap(), 12);
+    let a = pool.audit().unwrap();
+    assert_eq!((a.blocks, a.unreachable), (6, 0));
+}
+
+#[test]
+fn abort_undoes_everything() {
+    let mut b = buffer(256);
+    let mut pool = open(Region::new(&mut b));
+    push(&mut pool, 5).unwrap();
+    let before = pool.audit().unwrap();
+    let e = pool.tx(|tx, root| {
+        let r = root.get_mut(tx)?;
+        let old = r.list.take().ok_or(Error::Aborted(1))?;
+        assert_eq!(old.into_inner(tx)?.v, 5);
+        r.list = Some(PBox::new(Node { v: 9, next: None }, tx)?);
+        Err::<(), _>(tx.abort(3))
+    });
+    assert_eq!(e, Err(Error::Aborted(3)));
+    assert_eq!(sum(&mut pool), 5);
+    let after = pool.audit().unwrap();
+    assert_eq!((before.blocks, before.free), (after.blocks, after.free));
+}
+
+#[test]
+fn a_nested_abort_undoes_only_itself() {
+    let mut b = buffer(256);
+    let mut pool = open(Region::new(&mut b));
+    pool.tx(|tx, root| {
+        root.get_mut(tx)?.n = 100;
+        let r = tx.nested(root, |tx, root| {
+            root.get_mut(tx)?.n = 200;
+            root.get_mut(tx)?.list = Some(PBox::new(Node { v: 1, next: None }, tx)?);
+            Err::<(), _>(tx.abort(1))
+        });
+        assert_eq!(r, Err(Error::Aborted(1)));
+        assert_eq!(root.get(tx).n, 100);
+        assert!(root.get(tx).list.is_none());
+        tx.nested(root, |tx, root| {
+            root.get_mut(tx)?.n += 1;
+            Ok(())
+        })?;
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(pool.tx(|tx, r| Ok(r.get(tx).n)).unwrap(), 101);
+    let e = pool.tx(|tx, root| {
+        let outer = tx;
+        tx.nested(root, |_, _| {
+            let _leak = PBox::new(1u32, outer)?;
+            Ok(())
+        })
+    });
+    assert_eq!(e, Err(Error::OuterTransaction));
+}
+
+#[test]
+fn cells_keep_two_versions() {
+    let mut b = buffer(256);
+    let mut pool = open(Region::new(&mut b));
+    pool.tx(|tx, root| {
+        root.get_mut(tx)?.cell = Some(Ptr::new([1, 2, 3], tx)?);
+        Ok(())
+    })
+    .unwrap();
+    let write = |pool: &mut Pool<'_, T>, v: [u16; 3], ok: bool| {
+        pool.tx(|tx, root| {
+            let mut f = root.fields(tx);
+            f.cell.get_mut()?.as_mut().unwrap().write(tx, v)?;
+            if ok { Ok(()) } else { Err(tx.abort(0)) }
+        })
+    };
+    let read = |pool: &mut Pool<'_, T>| pool.tx(|tx, r| Ok(r.get(tx).cell.as_ref().unwrap().read(tx)));
+    write(&mut pool, [4, 5, 6], true).unwrap();
+    assert_eq!(read(&mut pool), Ok([4, 5, 6]));
+    write(&mut pool, [7, 8, 9], false).unwrap_err();
+    assert_eq!(read(&mut pool), Ok([4, 5, 6]));
+    let mut pool = open(pool.close());
+    assert_eq!(read(&mut pool), Ok([4, 5, 6]));
+    pool.tx(|tx, root| {
+        let c = &mut root.get_mut(tx)?.cell;
+        c.as_mut().unwrap().write(tx, [1; 3])?;
+        assert_eq!(c.as_mut().unwrap().replace(tx, [2; 3])?, [1; 3]);
+        Ok(())
+    })
+    .unwrap();
+    let r = pool.tx(|tx, root| {
+        root.get_mut(tx)?.cell.as_mut().unwrap().write(tx, [3; 3])?;
+        let r = tx.nested(root, |tx, root| {
+            root.get_mut(tx)?.cell.as_mut().unwrap().write(tx, [4; 3])?;
+            Err::<(), _>(tx.abort(0))
+        });
+        assert!(r.is_err());
+        Ok(root.get(tx).cell.as_ref().unwrap().read(tx))
+    });
+    assert_eq!(r, Ok([3; 3]));
+    assert_eq!(read(&mut pool), Ok([3; 3]));
+}
+
+#[test]
+fn fields_and_elements() {
+    let mut b = buffer(256);
+    let mut pool = open(Region::new(&mut b));
+    pool.tx(|tx, root| {
+        let mut f = root.fields(tx);
+        let n = *f.n.get();
+        f.n.set(n + 1)?;
+        *f.last.at_mut(3)? = -4;
+        assert_eq!(f.last.at_mut(8), Err(Error::Index { index: 8, len: 8 }));
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(pool.tx(|tx, r| Ok((r.get(tx).n, r.get(tx).last[3]))), Ok((8, -4)));
+}
+
+#[test]
+fn held_handles_and_sessions() {
+    let (mut b, mut c) = (buffer(256), buffer(256));
+    let mut pool = open(Region::new(&mut b));
+    let mut other = open(Region::new(&mut c));
+    let mut h = pool
+        .tx_own::<_, Held<Node<'static>>, _>((), |tx, _, ()| PBox::new(Node { v: 3, next: None }, tx))
+        .ok()
+        .unwrap();
+    let v = pool.tx_with((h.lend(), 4u32), |tx, _, (mut h, k)| {
+        h.get_mut(tx)?.v += k;
+        Ok(h.get(tx).v)
+    });
+    assert_eq!(v.ok(), Some(7));
+    let r = other.tx_with(h, |tx, _, h| Ok(h.get(tx).v));
+    let Err(f) = r else { panic!("a foreign handle") };
+    assert_eq!(f.error, Error::WrongPool);
+    let r = pool.tx_with(f.args, |tx, root, h| {
+        root.get_mut(tx)?.list = Some(h);
+        Err::<(), _>(tx.abort(9))
+    });
+    let Err(f) = r else { panic!("aborted") };
+    pool.tx_with(f.args, |tx, root, h| {
+        root.get_mut(tx)?.list = Some(h);
+        Ok(())
+    })
+    .ok()
+    .unwrap();
+    assert_eq!(sum(&mut pool), 7);
+}
+
+#[test]
+fn an_object_nobody_owns_is_reclaimed_at_open() {
+    let mut b = buffer(256);
+    let mut pool = open(Region::new(&mut b));
+    push(&mut pool, 1).unwrap();
+    push(&mut pool, 2).unwrap();
+    pool.tx(|tx, root| {
+        root.get_mut(tx)?.list = None;
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(pool.audit().unwrap().unreachable, 2);
+    let mut pool = open(pool.close());
+    let a = pool.audit().unwrap();
+    assert_eq!((a.blocks, a.unreachable), (1, 0));
+}
+
+#[test]
+fn full_journal_full_pool_and_nothing_lost() {
+    let mut b = buffer(100);
+    let mut pool = open(Region::new(&mut b));
+    let mut n = 0;
+    let e = loop {
+        match push(&mut pool, 1) {
+            Ok(()) => n += 1,
+            Err(e) => break e,
+        }
+    };
+    assert_eq!(e, Error::PoolFull { bytes: 8 });
+    assert_eq!(sum(&mut pool), n);
+    let e = pool.tx(|tx, root| {
+        let r = root.get_mut(tx)?;
+        while let Some(b) = r.list.take() {
+            r.list = b.into_inner(tx)?.next;
+        }
+        Ok(())
+    });
+    assert!(matches!(e, Err(Error::JournalFull { .. })), "{e:?}");
+    assert_eq!(sum(&mut pool), n);
+    assert_eq!(pool.audit().unwrap().unreachable, 0);
+}
+
+#[test]
+fn what_cannot_be_opened_says_why() {
+    let mut b = buffer(256);
+    b[20] = MaybeUninit::new(77);
+    let r = Pool::<u32>::open(Region::<InOrder32>::new(&mut b), |_| Ok(1));
+    assert_eq!(r.err().unwrap().error, OpenError::Foreign);
+    let mut b = buffer(8);
+    let r = Pool::<u32>::open(Region::<InOrder32>::new(&mut b), |_| Ok(1));
+    let OpenError::TooSmall { needed } = r.err().unwrap().error else { panic!() };
+    let mut b = buffer(needed / 8);
+    let pool = Pool::<u32>::open(Region::<InOrder32>::new(&mut b), |_| Ok(1)).unwrap();
+    let r = Pool::<u64>::open(pool.close(), |_| Ok(1)).err().unwrap();
+    assert!(matches!(r.error, OpenError::LayoutMismatch(_)), "{r:?}");
+    let r = Pool::<u32, InOrder16>::open(Region::new(&mut b), |_| Ok(1)).err().unwrap();
+    assert!(matches!(r.error, OpenError::Config(_)), "{r:?}");
+}
+
+#[test]
+fn a_panic_in_a_body_undoes_it() {
+    let mut b = buffer(256);
+    let mut pool = open(Region::new(&mut b));
+    let r = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        pool.tx(|tx, r| -> Result<(), Error> {
+            r.get_mut(tx)?.n = 4;
+            panic!("in the body")
+        })
+    }));
+    assert!(r.is_err());
+    assert_eq!(pool.tx(|tx, r| Ok(r.get(tx).n)), Ok(7));
+}
+
+fn two_contexts<M: Model>()
+where
+    M::Unit: Width,
+{
+    let mut b = buffer(512);
+    type R = Contexts<(u32, [u16; 2])>;
+    let mut pool = Pool::<R, M>::open(Region::new(&mut b), |_| Ok((1, [2, 3]))).unwrap();
+    {
+        let (mut a, mut b) = pool.contexts();
+        a.tx(|tx, r| {
+            *r.get_mut(tx)? += 1;
+            // The other one runs while this one is open, as threads do.
+            b.tx(|ty, s| {
+                s.get_mut(ty)?[0] = 9;
+                Ok(())
+            })?;
+            Ok(())
+        })
+        .unwrap();
+    }
+    let mut pool = Pool::<R, M>::open(pool.close(), |_| Err(Error::Aborted(0))).unwrap();
+    let (mut a, mut b) = pool.contexts();
+    assert_eq!(a.tx(|tx, r| Ok(*r.get(tx))), Ok(2));
+    assert_eq!(b.tx(|tx, r| Ok(*r.get(tx))), Ok([9, 3]));
+}
+#[test]
+fn contexts_have_roots_of_their_own() {
+    two_contexts::<InOrder32>();
+    two_contexts::<InOrder16>();
+}
+
+#[test]
+fn a_pool_changes_its_types() {
+    #[derive(Persist)]
+    #[repr(C)]
+    struct New<'p> {
+        n: u64,
+        list: Option<PBox<'p, Node<'p>>>,
+    }
+    let mut b = buffer(256);
+    let mut pool = open(Region::new(&mut b));
+    push(&mut pool, 5).unwrap();
+    let change = |region| {
+        Pool::<New<'static>>::migrate::<T, _, _>(
+            region,
+            &Config::DEFAULT,
+            |_| Err(Error::Aborted(0)),
+            |_, old| Ok(New { list: old.list, n: old.n as u64 }),
+        )
+        .unwrap()
+    };
+    let pool = change(pool.close());
+    let mut pool = change(pool.close());
+    let r = pool.tx(|tx, r| {
+        let r = r.get(tx);
+        Ok((r.n, r.list.as_ref().unwrap().get(tx).v))
+    });
+    assert_eq!(r, Ok((8, 5)));
+    assert_eq!(pool.audit().unwrap().unreachable, 0);
+}
