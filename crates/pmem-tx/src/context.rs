@@ -179,11 +179,8 @@ where
 
     fn commit_prepared<A, O>(&self, p: Prepared<'c, A, O, M>) -> Result<O, Failed<A>> {
         let Prepared {
-            running,
-            result,
-            args,
+            running, result, ..
         } = p;
-        core::mem::forget(args);
         self.commit(running);
         Ok(result)
     }

@@ -137,7 +137,8 @@ fn cells_keep_two_versions() {
             if ok { Ok(()) } else { Err(tx.abort(0)) }
         })
     };
-    let read = |pool: &mut Pool<'_, T>| pool.tx(|tx, r| Ok(r.get(tx).cell.as_ref().unwrap().read(tx)));
+    let read =
+        |pool: &mut Pool<'_, T>| pool.tx(|tx, r| Ok(r.get(tx).cell.as_ref().unwrap().read(tx)));
     write(&mut pool, [4, 5, 6], true).unwrap();
     assert_eq!(read(&mut pool), Ok([4, 5, 6]));
     write(&mut pool, [7, 8, 9], false).unwrap_err();
@@ -177,7 +178,10 @@ fn fields_and_elements() {
         Ok(())
     })
     .unwrap();
-    assert_eq!(pool.tx(|tx, r| Ok((r.get(tx).n, r.get(tx).last[3]))), Ok((8, -4)));
+    assert_eq!(
+        pool.tx(|tx, r| Ok((r.get(tx).n, r.get(tx).last[3]))),
+        Ok((8, -4))
+    );
 }
 
 #[test]
@@ -186,7 +190,9 @@ fn held_handles_and_sessions() {
     let mut pool = open(Region::new(&mut b));
     let mut other = open(Region::new(&mut c));
     let mut h = pool
-        .tx_own::<_, Held<Node<'static>>, _>((), |tx, _, ()| PBox::new(Node { v: 3, next: None }, tx))
+        .tx_own::<_, Held<Node<'static>>, _>((), |tx, _, ()| {
+            PBox::new(Node { v: 3, next: None }, tx)
+        })
         .ok()
         .unwrap();
     let v = pool.tx_with((h.lend(), 4u32), |tx, _, (mut h, k)| {
@@ -195,7 +201,9 @@ fn held_handles_and_sessions() {
     });
     assert_eq!(v.ok(), Some(7));
     let r = other.tx_with(h, |tx, _, h| Ok(h.get(tx).v));
-    let Err(f) = r else { panic!("a foreign handle") };
+    let Err(f) = r else {
+        panic!("a foreign handle")
+    };
     assert_eq!(f.error, Error::WrongPool);
     let r = pool.tx_with(f.args, |tx, root, h| {
         root.get_mut(tx)?.list = Some(h);
@@ -261,12 +269,16 @@ fn what_cannot_be_opened_says_why() {
     assert_eq!(r.err().unwrap().error, OpenError::Foreign);
     let mut b = buffer(8);
     let r = Pool::<u32>::open(Region::<InOrder32>::new(&mut b), |_| Ok(1));
-    let OpenError::TooSmall { needed } = r.err().unwrap().error else { panic!() };
+    let OpenError::TooSmall { needed } = r.err().unwrap().error else {
+        panic!()
+    };
     let mut b = buffer(needed / 8);
     let pool = Pool::<u32>::open(Region::<InOrder32>::new(&mut b), |_| Ok(1)).unwrap();
     let r = Pool::<u64>::open(pool.close(), |_| Ok(1)).err().unwrap();
     assert!(matches!(r.error, OpenError::LayoutMismatch(_)), "{r:?}");
-    let r = Pool::<u32, InOrder16>::open(Region::new(&mut b), |_| Ok(1)).err().unwrap();
+    let r = Pool::<u32, InOrder16>::open(Region::new(&mut b), |_| Ok(1))
+        .err()
+        .unwrap();
     assert!(matches!(r.error, OpenError::Config(_)), "{r:?}");
 }
 
@@ -331,7 +343,12 @@ fn a_pool_changes_its_types() {
             region,
             &Config::DEFAULT,
             |_| Err(Error::Aborted(0)),
-            |_, old| Ok(New { list: old.list, n: old.n as u64 }),
+            |_, old| {
+                Ok(New {
+                    list: old.list,
+                    n: old.n as u64,
+                })
+            },
         )
         .unwrap()
     };
