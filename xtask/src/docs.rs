@@ -2,7 +2,7 @@
 
 use crate::project::Project;
 use anyhow::{Result, bail};
-use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
+use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
@@ -49,6 +49,8 @@ struct Document {
     /// `(line, destination)`
     links: Vec<(usize, String)>,
     spans: Vec<(usize, String)>,
+    /// Lines of code blocks that do not say what they are.
+    unnamed: Vec<usize>,
 }
 
 fn read(text: &str) -> Document {
@@ -73,6 +75,9 @@ fn read(text: &str) -> Document {
             }
             Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
                 d.links.push((line, dest_url.to_string()));
+            }
+            Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(info))) if info.is_empty() => {
+                d.unnamed.push(line);
             }
             Event::Text(t) => {
                 if let Some(h) = &mut heading {
@@ -120,6 +125,13 @@ pub fn check(project: &Project) -> Result<String> {
             .unwrap_or(file)
             .display()
             .to_string();
+        // A crate's README is its documentation, where rustdoc takes such a block for Rust.
+        let readme = file.ends_with("README.md") && dir != project.root;
+        for line in d.unnamed.iter().filter(|_| !readme) {
+            wrong.push(format!(
+                "{shown}:{line}: a code block without a language: rust, text, sh, …"
+            ));
+        }
         for (line, link) in &d.links {
             if link.contains("://") || link.starts_with("mailto:") || is_item(link) {
                 continue;

@@ -1,5 +1,9 @@
 //! `cargo xtask evaluate`: the figures that the documents show and that CI watches.
 
+mod measure;
+mod plot;
+mod report;
+
 use crate::project::Project;
 use crate::run::{Outcome, Step};
 use anyhow::{Context, Result, bail};
@@ -9,13 +13,13 @@ use std::path::PathBuf;
 /// Measures costs, speeds and campaigns, and writes the tables and plots of docs/.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Only this evaluation
+    /// Only this evaluation; docs/ is then left alone
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
     /// Where to write the figures: one flat JSON object of `"key": number`
     #[arg(long, value_name = "PATH", required_unless_present_any = ["check", "list"])]
     json: Option<PathBuf>,
-    /// Compare with the committed figures instead of writing docs/: more than 2 % worse is a failure
+    /// Compare the figures that do not depend on the machine with the committed ones: more than 2 % worse is a failure
     #[arg(long)]
     check: bool,
     /// List the evaluations
@@ -23,23 +27,59 @@ pub struct Args {
     list: bool,
 }
 
-/// What is measured: `"key"` and number.
-type Figures = BTreeMap<String, f64>;
+/// What is measured: key and number.
+pub type Figures = BTreeMap<String, f64>;
 
 /// One evaluation.
 struct Evaluation {
     name: &'static str,
     about: &'static str,
+    /// The same on every machine: stores, bytes, instructions.
+    exact: bool,
     measure: fn(&Project, &Step) -> Result<Figures>,
 }
 
-const ALL: &[Evaluation] = &[];
+const ALL: &[Evaluation] = &[
+    Evaluation {
+        name: "stores",
+        about: "stores and bytes of each operation of pmem-tx and nv-replay",
+        exact: true,
+        measure: measure::stores,
+    },
+    Evaluation {
+        name: "instructions",
+        about: "host instructions of an operation, by callgrind; release build without instrumentation",
+        exact: true,
+        measure: measure::instructions,
+    },
+    Evaluation {
+        name: "speed",
+        about: "boots and cuts that powerfail explores in a second on one core",
+        exact: false,
+        measure: measure::speed,
+    },
+    Evaluation {
+        name: "campaigns",
+        about: "cuts judged and states booted by the suites of all crates",
+        exact: false,
+        measure: measure::campaigns,
+    },
+];
 
 pub fn run(a: Args) -> Result<()> {
     let project = Project::load()?;
     if a.list {
         for e in ALL {
-            println!("{:12} {}", e.name, e.about);
+            println!("{:14} {}", e.name, e.about);
+        }
+        return Ok(());
+    }
+    if a.check {
+        let step = Step::alone(project.target.join("xtask/evaluate.log"), "evaluate");
+        let r = check(&project, &step);
+        drop(step);
+        if let Outcome::Passed(s) = r? {
+            println!("{s}");
         }
         return Ok(());
     }
@@ -60,30 +100,30 @@ pub fn run(a: Args) -> Result<()> {
         );
         figures.extend((e.measure)(&project, &step).with_context(|| e.name)?);
     }
+    for (key, value) in &figures {
+        println!("{key:48} {}", report::shown(*value));
+    }
     if let Some(path) = a.json {
-        std::fs::write(&path, json(&figures)).with_context(|| path.display().to_string())?;
+        std::fs::write(&path, report::json(&figures))
+            .with_context(|| path.display().to_string())?;
+    }
+    if a.only.is_none() {
+        report::write(&project, &figures)?;
     }
     Ok(())
 }
 
-/// The step of `cargo xtask ci`.
-pub fn check(_: &Project, _: &Step) -> Result<Outcome> {
-    Ok(Outcome::NotRequired("nothing to measure yet".into()))
-}
-
-fn json(figures: &Figures) -> String {
-    let map: serde_json::Map<_, _> = figures
-        .iter()
-        .map(|(k, v)| (k.clone(), number(*v)))
-        .collect();
-    format!("{:#}\n", serde_json::Value::Object(map))
-}
-
-/// A whole number without a point.
-fn number(v: f64) -> serde_json::Value {
-    if v.fract() == 0.0 && v.abs() < 9e15 {
-        (v as i64).into()
-    } else {
-        v.into()
+/// The step of `cargo xtask ci`: the documents are those of the committed figures, and no exact figure got worse.
+pub fn check(project: &Project, step: &Step) -> Result<Outcome> {
+    let committed = report::committed(project)?;
+    report::fresh(project, &committed)?;
+    let mut now = Figures::new();
+    for e in ALL.iter().filter(|e| e.exact) {
+        now.extend((e.measure)(project, step).with_context(|| e.name)?);
     }
+    if now.is_empty() {
+        bail!("nothing was measured");
+    }
+    report::compare(&committed, &now)?;
+    Ok(format!("{} figures as in {}", now.len(), report::FIGURES).into())
 }

@@ -1,0 +1,160 @@
+//! How each evaluation gets its figures: programs of the crates that print lines `key value`.
+
+use super::Figures;
+use crate::project::{Project, has_program};
+use crate::run::{Step, cargo};
+use anyhow::{Context, Result, bail};
+use std::path::PathBuf;
+use std::process::Command;
+
+/// An example of a crate that measures.
+struct Program {
+    package: &'static str,
+    example: &'static str,
+    features: &'static str,
+}
+
+const STORES: &[Program] = &[];
+
+/// What callgrind counts: the instructions inside of one function, called once.
+struct Counted {
+    key: &'static str,
+    program: Program,
+    function: &'static str,
+}
+
+const COUNTED: &[Counted] = &[];
+
+/// Crates whose suites make cuts, and report them.
+const CAMPAIGNS: &[&str] = &[];
+
+/// Figures from `key value` lines.
+fn figures(said: &str) -> Figures {
+    said.lines()
+        .filter_map(|l| {
+            let mut words = l.split_whitespace();
+            let (key, value) = (words.next()?, words.next()?.parse().ok()?);
+            (key.contains('.') && words.next().is_none()).then(|| (key.to_owned(), value))
+        })
+        .collect()
+}
+
+/// Builds an example in release and says where it is.
+fn build(project: &Project, step: &Step, p: &Program) -> Result<PathBuf> {
+    let mut c = cargo();
+    c.current_dir(&project.root).args([
+        "build",
+        "--release",
+        "-p",
+        p.package,
+        "--example",
+        p.example,
+    ]);
+    if !p.features.is_empty() {
+        c.args(["--features", p.features]);
+    }
+    step.run(c)?;
+    Ok(project.target.join("release/examples").join(p.example))
+}
+
+fn run_programs(project: &Project, step: &Step, programs: &[Program]) -> Result<Figures> {
+    let mut all = Figures::new();
+    for p in programs {
+        let program = build(project, step, p)?;
+        let found = figures(&step.run(Command::new(program))?);
+        if found.is_empty() {
+            bail!("{} of {} printed no figure", p.example, p.package);
+        }
+        all.extend(found);
+    }
+    Ok(all)
+}
+
+pub fn stores(project: &Project, step: &Step) -> Result<Figures> {
+    run_programs(project, step, STORES)
+}
+
+pub fn speed(project: &Project, step: &Step) -> Result<Figures> {
+    run_programs(project, step, &[])
+}
+
+pub fn instructions(project: &Project, step: &Step) -> Result<Figures> {
+    let mut all = Figures::new();
+    if !COUNTED.is_empty() && !has_program("valgrind") {
+        bail!("valgrind is not installed: cargo xtask test installs it");
+    }
+    for c in COUNTED {
+        let program = build(project, step, &c.program)?;
+        let out = project.target.join("xtask/callgrind.out");
+        let mut v = Command::new("valgrind");
+        v.args(["--tool=callgrind", "--collect-atstart=no"])
+            .arg(format!("--toggle-collect=*{}*", c.function))
+            .arg(format!("--callgrind-out-file={}", out.display()))
+            .arg(program);
+        step.run(v)?;
+        let total = collected(&std::fs::read_to_string(&out)?)
+            .with_context(|| format!("callgrind counted nothing in {}", c.function))?;
+        all.insert(c.key.to_owned(), total);
+    }
+    Ok(all)
+}
+
+/// The total of a callgrind file, if it is not 0.
+fn collected(out: &str) -> Option<f64> {
+    let line = out
+        .lines()
+        .find_map(|l| l.strip_prefix("totals:").or(l.strip_prefix("summary:")))?;
+    line.trim().parse().ok().filter(|n| *n > 0.0)
+}
+
+/// Runs the suites with the kit's counts written to a file: lines `name cuts boots`.
+pub fn campaigns(project: &Project, step: &Step) -> Result<Figures> {
+    let stats = project.target.join("xtask/cuts.txt");
+    let _ = std::fs::remove_file(&stats);
+    let mut all = Figures::new();
+    for package in CAMPAIGNS {
+        let mut c = cargo();
+        c.current_dir(&project.root)
+            .args(["test", "--release", "--tests", "-p", package])
+            .env("POWERFAIL_STATS", &stats);
+        step.run(c)?;
+    }
+    let (mut cuts, mut boots) = (0.0, 0.0);
+    for line in std::fs::read_to_string(&stats).unwrap_or_default().lines() {
+        let mut words = line.rsplit(' ');
+        boots += words
+            .next()
+            .and_then(|w| w.parse::<f64>().ok())
+            .unwrap_or(0.0);
+        cuts += words
+            .next()
+            .and_then(|w| w.parse::<f64>().ok())
+            .unwrap_or(0.0);
+    }
+    all.insert("tests.cuts_total".into(), cuts);
+    all.insert("tests.boots_total".into(), boots);
+    // A cut that fails its check fails the test, the command and this evaluation.
+    all.insert("tests.cuts_failed".into(), 0.0);
+    if cuts < 100_000.0 && !CAMPAIGNS.is_empty() {
+        bail!("the suites made {cuts} cuts, at least 100,000 are required");
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_lines_of_a_key_and_a_number() {
+        let f = figures("cost of a step\npmem_tx.begin.stores 0\na.b 1.5\nnot.this one two\n");
+        assert_eq!(f.len(), 2);
+        assert_eq!(f["a.b"], 1.5);
+    }
+
+    #[test]
+    fn callgrinds_total_is_found_and_never_nothing() {
+        assert_eq!(collected("version: 1\nsummary: 812\n"), Some(812.0));
+        assert_eq!(collected("totals: 0\n"), None);
+    }
+}
