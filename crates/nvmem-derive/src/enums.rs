@@ -21,11 +21,11 @@ pub fn body(input: &Input, tag: &Tag, variants: &[Variant]) -> Functions {
             let (Field { name, ty, .. }, place) = (f, place(f, input));
             quote_spanned! {f.span=>
                 #place
-                __d.field::<#ty>(#name, __at);
+                __d.field_by(#name, __at, |__d| <#ty as #krate::Persist>::describe(__d));
             }
         });
         quote! {
-            __d.variant(#name, #id as i128);
+            __d.variant(#name, #id as ::core::primitive::i128);
             let mut __end = __start;
             #( #fields )*
         }

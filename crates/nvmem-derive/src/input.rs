@@ -3,12 +3,12 @@
 use crate::attrs::{Options, Repr};
 use crate::types::{NameSelf, Rebrand};
 use proc_macro2::{Span, TokenStream};
-use quote::{ToTokens, quote};
+use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::visit_mut::VisitMut;
 use syn::{
-    Attribute, Data, DeriveInput, Error, Expr, Fields, GenericParam, Generics, Ident, Lifetime,
-    Path, Result, Type, Visibility, parse_quote,
+    Data, DeriveInput, Error, Expr, Fields, GenericParam, Generics, Ident, Lifetime, Path, Result,
+    Type, Visibility, parse_quote,
 };
 
 /// A field.
@@ -20,9 +20,23 @@ pub struct Field {
     pub ident: Option<Ident>,
     pub vis: Visibility,
     pub ty: Type,
+    /// Where the field's type is, for code of the macro.
     pub span: Span,
-    /// Attributes that say whether the field exists or is spoken of, for the slots.
-    pub attrs: Vec<Attribute>,
+}
+
+impl Field {
+    /// `<Type as Persist>::At<'brand>`, which to the compiler's messages is the field's type as the user wrote it: so it
+    /// says once what is wrong, not once for each mention.
+    pub fn projected(&self, krate: &Path, brand: &Lifetime) -> TokenStream {
+        let ty = &self.ty;
+        let mut tokens = ty.to_token_stream().into_iter();
+        let first = tokens.next().map_or(self.span, |t| t.span());
+        let last = tokens.last().map_or(first, |t| t.span());
+        let open = quote_spanned!(first=> <);
+        let close = quote_spanned!(last=> >);
+        let at = quote_spanned!(last=> ::At);
+        quote!(#open #ty as #krate::Persist #close #at #open #brand #close)
+    }
 }
 
 pub struct Variant {
@@ -219,7 +233,6 @@ fn fields(fields: Fields, by_name: &mut NameSelf) -> Result<Vec<Field>> {
             Some(ident) => (ident.to_token_stream(), plain_name(ident)),
             None => (syn::Index::from(i).to_token_stream(), i.to_string()),
         };
-        let attrs = f.attrs.into_iter();
         Ok(Field {
             span: Span::call_site().located_at(f.ty.span()),
             member,
@@ -227,7 +240,6 @@ fn fields(fields: Fields, by_name: &mut NameSelf) -> Result<Vec<Field>> {
             ident: f.ident,
             vis: f.vis,
             ty: f.ty,
-            attrs: attrs.filter(|a| a.path().is_ident("doc")).collect(),
         })
     });
     fields.collect()

@@ -69,9 +69,11 @@ fn persist_impl(input: &input::Input, f: Functions) -> TokenStream {
     let assert = input
         .has_params()
         .then(|| quote!(#krate::__derived::assert_layout::<Self>();));
+    let quiet = quiet(input);
     quote! {
         // SAFETY: each field is `Persist`; the layout is the one that `repr` guarantees; offsets come from the compiler or
         // from the documented rule; a type with drop glue is refused below.
+        #quiet
         #[automatically_derived]
         unsafe impl #impl_generics #krate::Persist for #ident #ty_generics #where_clause {
             type At<#brand> = #at;
@@ -79,7 +81,7 @@ fn persist_impl(input: &input::Input, f: Functions) -> TokenStream {
             fn describe(__d: &mut #krate::__derived::Describe<'_>) {
                 #assert
                 __d.compound::<Self>(#name, |__d| {
-                    #( __d.param(#consts as u128); )*
+                    #( __d.param(#consts as ::core::primitive::u128); )*
                     #describe
                 })
             }
@@ -99,6 +101,12 @@ fn persist_impl(input: &input::Input, f: Functions) -> TokenStream {
     }
 }
 
+/// Keeps the type out of the compiler's lists of what is `Persist`. One with a type parameter stays in, so that an error
+/// names the argument that is at fault.
+fn quiet(input: &input::Input) -> Option<TokenStream> {
+    (!input.has_type_params()).then(|| quote!(#[diagnostic::do_not_recommend]))
+}
+
 /// `Plain` for types that cannot name a handle's brand, when all fields agree.
 fn plain_impl(input: &input::Input) -> TokenStream {
     if input.lifetime.is_some() {
@@ -106,12 +114,15 @@ fn plain_impl(input: &input::Input) -> TokenStream {
     }
     let (krate, ident) = (&input.krate, &input.ident);
     let (impl_generics, ty_generics, where_clause) = input.plain_generics.split_for_impl();
+    let whole_life = syn::Lifetime::new("'static", Span::mixed_site());
     let asserts = input.fields().map(|f| {
-        let ty = &f.ty;
+        let ty = f.projected(krate, &whole_life);
         quote_spanned!(f.span=> #krate::__derived::assert_plain::<#ty>();)
     });
+    let quiet = quiet(input);
     quote! {
         // SAFETY: no field holds a handle, which the function below does not compile without.
+        #quiet
         #[automatically_derived]
         unsafe impl #impl_generics #krate::Plain for #ident #ty_generics #where_clause {}
 
@@ -142,15 +153,26 @@ fn refusals(input: &input::Input) -> TokenStream {
         let brand = input.lifetime.iter().map(|_| quote!('static));
         let whole = quote!(#ident #(<#brand>)*);
         let drop = format!(
-            "`{ident}` implements `Drop`: persistent data has no drop glue, as nothing runs when the power goes. Free what it \
-             owns by a function"
+            "`{ident}` implements `Drop`, but nothing runs when the power goes: remove the impl, and free what it owns by a \
+             function"
         );
         let align = format!(
             "`{ident}` is aligned to more than 8 bytes, more than any persistent memory is: replace `u128` and `i128` by \
              `[u64; 2]`, drop `#[repr(align(..))]`"
         );
         out.extend(quote_spanned! {span=>
-            const _: () = ::core::assert!(!::core::mem::needs_drop::<#whole>(), #drop);
+            const _: () = {
+                // The inherent constant exists only for types that implement `Drop` themselves, and comes first.
+                struct __Probe<__T>(::core::marker::PhantomData<__T>);
+                trait __Otherwise {
+                    const DROPS: bool = false;
+                }
+                impl<__T> __Otherwise for __Probe<__T> {}
+                impl<__T: ::core::ops::Drop> __Probe<__T> {
+                    const DROPS: bool = true;
+                }
+                ::core::assert!(!__Probe::<#whole>::DROPS, #drop);
+            };
             const _: () = ::core::assert!(
                 ::core::mem::align_of::<#whole>() <= #krate::__derived::MAX_ALIGN,
                 #align
@@ -172,11 +194,11 @@ fn at_check(input: &input::Input) -> TokenStream {
     generics.params.insert(0, at);
     let (impl_generics, _, where_clause) = generics.split_for_impl();
     let fns = input.fields().map(|f| {
-        let (ty, branded) = (&f.ty, input.at(&f.ty));
+        let (projected, branded) = (f.projected(krate, brand), input.at(&f.ty));
         quote_spanned! {f.span=>
             const _: () = {
                 fn __field_follows_the_brand #impl_generics (
-                    field: <#ty as #krate::Persist>::At<#brand>,
+                    field: #projected,
                 ) -> #branded #where_clause {
                     field
                 }

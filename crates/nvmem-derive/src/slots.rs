@@ -35,9 +35,10 @@ pub fn expand(input: &Input) -> (TokenStream, TokenStream) {
     let (impl_generics, ty_generics, where_clause) = input.persist_generics.split_for_impl();
 
     let decls = fields.iter().map(|f| {
-        let (vis, ident, ty, docs) = (&f.vis, &f.ident, &f.ty, &f.attrs);
+        let (vis, ident, ty) = (&f.vis, &f.ident, &f.ty);
+        let doc = format!("The slot of `{}`.", f.name);
         quote_spanned! {f.span=>
-            #( #docs )*
+            #[doc = #doc]
             #vis #ident: <#lend as #krate::__derived::Lend>::Slot<#ty>,
         }
     });

@@ -10,7 +10,7 @@ pub fn body(input: &Input, fields: &[Field]) -> Functions {
         let Field {
             member, name, ty, ..
         } = f;
-        quote_spanned!(f.span=> __d.field::<#ty>(#name, ::core::mem::offset_of!(Self, #member));)
+        quote_spanned!(f.span=> __d.field_by(#name, ::core::mem::offset_of!(Self, #member), |__d| <#ty as #krate::Persist>::describe(__d));)
     });
     let check = fields.iter().map(|f| {
         let Field { member, ty, .. } = f;

@@ -116,8 +116,13 @@ impl<'s> Describe<'s> {
 
     /// A field of type `F`.
     pub fn field<F: Persist>(&mut self, name: &str, offset: usize) {
+        self.field_by(name, offset, F::describe)
+    }
+
+    /// A field whose type is described by this function.
+    pub fn field_by(&mut self, name: &str, offset: usize, describe: impl FnOnce(&mut Self)) {
         self.sink.item(Item::Field { name, offset });
-        F::describe(self);
+        describe(self);
         self.sink.item(Item::EndField);
     }
 

@@ -4,15 +4,19 @@ use crate::persist::Persist;
 
 /// Makes a slot for a field. A library that lends persistent data implements it.
 ///
+/// `U` is always [`Persist`]: [`Fields`] cannot be implemented otherwise, and a bound here would only repeat the
+/// compiler's words about a field that is not.
+///
 /// # Safety
 /// A slot gives access to nothing but the field that it was made for.
 pub unsafe trait Lend: Copy {
     /// Access to one field of type `U`.
-    type Slot<U: Persist>;
+    type Slot<U>;
 
     /// # Safety
-    /// `at` is a valid `U` inside an object that the lender has borrowed mutably, and no two slots overlap.
-    unsafe fn slot<U: Persist>(self, at: *mut U) -> Self::Slot<U>;
+    /// `at` is a valid `U` inside an object that the lender has borrowed mutably, `U` is [`Persist`], and no two slots
+    /// overlap.
+    unsafe fn slot<U>(self, at: *mut U) -> Self::Slot<U>;
 }
 
 /// A struct whose fields can be lent one by one. `#[derive(Persist)]` implements it for structs with named fields.

@@ -151,9 +151,11 @@ unsafe impl<T: ZeroNiche> Persist for Option<T> {
 // SAFETY: no handle in `T`.
 unsafe impl<T: Plain + for<'p> ZeroNiche<Branded<'p> = T>> Plain for Option<T> {}
 
+// The compiler's lists of types that are `Persist` would bury the notes above, so scalars stay out of them.
 macro_rules! any_bits {
     ($($t:ty)*) => {$(
         // SAFETY: no padding, no handle, every bit pattern is a value.
+        #[diagnostic::do_not_recommend]
         unsafe impl Persist for $t {
             type At<'p> = $t;
             fn describe(d: &mut Describe<'_>) { d.scalar(stringify!($t)) }
@@ -161,12 +163,14 @@ macro_rules! any_bits {
             unsafe fn check(_: *const u8, _: &mut dyn Visit) -> Result<(), Invalid> { Ok(()) }
         }
         // SAFETY: no handle.
+        #[diagnostic::do_not_recommend]
         unsafe impl Plain for $t {}
     )*};
 }
 any_bits!(u8 u16 u32 u64 u128 i8 i16 i32 i64 i128 f32 f64);
 
 // SAFETY: it has no bytes.
+#[diagnostic::do_not_recommend]
 unsafe impl Persist for () {
     type At<'p> = ();
     fn describe(d: &mut Describe<'_>) {
@@ -177,11 +181,13 @@ unsafe impl Persist for () {
     }
 }
 // SAFETY: no handle.
+#[diagnostic::do_not_recommend]
 unsafe impl Plain for () {}
 
 macro_rules! some_bits {
     ($($t:ty: $bits:ty => $ok:expr;)*) => {$(
         // SAFETY: no padding, no handle; `check` accepts exactly the valid bit patterns.
+        #[diagnostic::do_not_recommend]
         unsafe impl Persist for $t {
             type At<'p> = $t;
             fn describe(d: &mut Describe<'_>) { d.scalar(stringify!($t)) }
@@ -194,6 +200,7 @@ macro_rules! some_bits {
             }
         }
         // SAFETY: no handle.
+        #[diagnostic::do_not_recommend]
         unsafe impl Plain for $t {}
     )*};
 }
@@ -215,6 +222,7 @@ some_bits! {
 macro_rules! zero_niche {
     ($($t:ty)*) => {$(
         // SAFETY: guaranteed by the standard library for the `NonZero` integers.
+        #[diagnostic::do_not_recommend]
         unsafe impl ZeroNiche for $t {
             type Branded<'p> = $t;
         }

@@ -24,8 +24,8 @@ impl<'a, 'p, M: Model> Lender<'a, 'p, M> {
 
 // SAFETY: a slot reaches the one field that it was made for.
 unsafe impl<'a, 'p, M: Model> Lend for Lender<'a, 'p, M> {
-    type Slot<U: Persist> = Slot<'a, 'p, U, M>;
-    unsafe fn slot<U: Persist>(self, at: *mut U) -> Slot<'a, 'p, U, M> {
+    type Slot<U> = Slot<'a, 'p, U, M>;
+    unsafe fn slot<U>(self, at: *mut U) -> Slot<'a, 'p, U, M> {
         Slot {
             at,
             tx: self.tx,

@@ -128,8 +128,8 @@ fn they_compile() {
 struct Raw;
 // SAFETY: the slot is a pointer to the field.
 unsafe impl Lend for Raw {
-    type Slot<U: Persist> = *mut U;
-    unsafe fn slot<U: Persist>(self, at: *mut U) -> *mut U {
+    type Slot<U> = *mut U;
+    unsafe fn slot<U>(self, at: *mut U) -> *mut U {
         at
     }
 }

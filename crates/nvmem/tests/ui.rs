@@ -1,0 +1,9 @@
+//! What cannot be persistent, and what the compiler says about it. The messages are pinned: each names the remedy.
+//!
+//! They are those of the pinned toolchain; `TRYBUILD=overwrite cargo test -p nvmem --test ui` writes new ones.
+
+#[test]
+#[cfg_attr(miri, ignore)]
+fn refused() {
+    trybuild::TestCases::new().compile_fail("tests/ui/*.rs");
+}

@@ -1,0 +1,6 @@
+use nvmem::Persist;
+
+#[derive(Persist)]
+enum Never {}
+
+fn main() {}

@@ -1,0 +1,10 @@
+use nvmem::Persist;
+
+#[derive(Persist)]
+#[repr(C)]
+enum Mode {
+    Off,
+    On(u32),
+}
+
+fn main() {}

@@ -1,0 +1,10 @@
+use nvmem::Persist;
+
+#[derive(Persist)]
+#[repr(usize)]
+enum Mode {
+    Off,
+    On,
+}
+
+fn main() {}

@@ -1,0 +1,9 @@
+use nvmem::Persist;
+
+#[derive(Persist)]
+enum Mode {
+    Off,
+    On,
+}
+
+fn main() {}

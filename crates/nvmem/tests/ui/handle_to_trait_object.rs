@@ -1,0 +1,14 @@
+use nvmem::Persist;
+
+#[path = "../derive/handle.rs"]
+mod handle;
+use handle::PBox;
+
+#[derive(Persist)]
+#[repr(C)]
+struct Data<'p> {
+    good: u32,
+    bad: PBox<'p, dyn Fn()>,
+}
+
+fn main() {}

@@ -1,0 +1,10 @@
+use nvmem::Persist;
+
+#[derive(Persist)]
+#[repr(C)]
+struct Data {
+    good: u32,
+    bad: &'static str,
+}
+
+fn main() {}

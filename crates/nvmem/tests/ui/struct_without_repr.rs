@@ -1,0 +1,8 @@
+use nvmem::Persist;
+
+#[derive(Persist)]
+struct Settings {
+    rate: u16,
+}
+
+fn main() {}
