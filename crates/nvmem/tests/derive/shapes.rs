@@ -52,9 +52,9 @@ pub struct Ring<T, const N: usize, const ON: bool = true> {
 
 #[derive(Persist)]
 #[repr(C)]
-struct Bounded<T: Plain + Copy>
+struct Bounded<T>
 where
-    T: PartialEq,
+    T: Plain + PartialEq,
 {
     value: Maybe<T>,
 }
