@@ -1,0 +1,139 @@
+//! The memory in which runs take place, and a shadow that knows what should be there.
+
+use crate::hash;
+use std::mem::MaybeUninit;
+
+/// All media of a program, one after the other, each at a multiple of 64.
+pub(crate) struct Arena {
+    block: *mut [MaybeUninit<u64>],
+    base: *mut u8,
+    shadow: Vec<u8>,
+    hash: u128,
+}
+
+// SAFETY: the arena owns its block; nothing else points into it between runs.
+unsafe impl Send for Arena {}
+
+impl Arena {
+    /// `skew` moves the start by whole 64 bytes, so that a stored address is wrong in another arena.
+    pub(crate) fn new(image: &[u8], skew: usize) -> Self {
+        let words = image.len().div_ceil(8) + 8 * (skew + 1);
+        let block = Box::into_raw(vec![MaybeUninit::<u64>::new(0); words].into_boxed_slice());
+        let start = block.cast::<u8>();
+        let to = start.align_offset(64) + 64 * skew;
+        // SAFETY: the block has 64 bytes to spare for the alignment and 64 for each step of the skew.
+        let base = unsafe { start.add(to) };
+        let mut a = Arena {
+            block,
+            base,
+            shadow: vec![0; image.len().next_multiple_of(4)],
+            hash: 0,
+        };
+        for i in 0..a.shadow.len() as u32 / 4 {
+            a.hash ^= hash::item(0, i, 0);
+        }
+        a.put(0, image);
+        a
+    }
+
+    pub(crate) fn base(&self) -> *mut u8 {
+        self.base
+    }
+    pub(crate) fn len(&self) -> usize {
+        self.shadow.len()
+    }
+    pub(crate) fn hash(&self) -> u128 {
+        self.hash
+    }
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.shadow
+    }
+
+    /// The unit of `len` ≤ 4 bytes at `at`.
+    pub(crate) fn unit(&self, at: u32, len: u8) -> u32 {
+        let mut w = [0; 4];
+        w[..len as usize].copy_from_slice(&self.shadow[at as usize..][..len as usize]);
+        u32::from_le_bytes(w)
+    }
+
+    pub(crate) fn put_unit(&mut self, at: u32, len: u8, v: u32) {
+        self.put(at, &v.to_le_bytes()[..len as usize]);
+    }
+
+    /// Writes between runs; keeps the hash.
+    pub(crate) fn put(&mut self, at: u32, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        let (first, last) = (at / 4, (at + bytes.len() as u32 - 1) / 4);
+        for i in first..=last {
+            self.hash ^= hash::item(0, i, self.unit(i * 4, 4).into());
+        }
+        self.shadow[at as usize..][..bytes.len()].copy_from_slice(bytes);
+        // SAFETY: the slice above has checked the bounds; no run holds a reference now.
+        unsafe {
+            self.base
+                .add(at as usize)
+                .copy_from_nonoverlapping(bytes.as_ptr(), bytes.len())
+        }
+        for i in first..=last {
+            self.hash ^= hash::item(0, i, self.unit(i * 4, 4).into());
+        }
+    }
+
+    /// During a run: what the program is about to store, into the shadow only. Returns what was there.
+    pub(crate) fn expect(&mut self, at: u32, len: u8, new: u32) -> u32 {
+        let old = self.unit(at, len);
+        self.shadow[at as usize..][..len as usize]
+            .copy_from_slice(&new.to_le_bytes()[..len as usize]);
+        old
+    }
+
+    /// What is really in memory at a unit.
+    ///
+    /// # Safety
+    /// The bytes are initialised; reading them invalidates no reference that is used again.
+    pub(crate) unsafe fn live(&self, at: u32, len: u8) -> u32 {
+        let mut w = [0; 4];
+        debug_assert!(at as usize + len as usize <= self.shadow.len());
+        // SAFETY: inside; the rest is the caller's.
+        unsafe {
+            for (i, b) in w[..len as usize].iter_mut().enumerate() {
+                *b = self.base.add(at as usize + i).read_volatile();
+            }
+        }
+        u32::from_le_bytes(w)
+    }
+
+    /// Undoes one store of a run, in memory and shadow. The hash is that of the start all along.
+    pub(crate) fn undo(&mut self, at: u32, old: &[u8]) {
+        self.shadow[at as usize..][..old.len()].copy_from_slice(old);
+        // SAFETY: inside by the line above.
+        unsafe {
+            self.base
+                .add(at as usize)
+                .copy_from_nonoverlapping(old.as_ptr(), old.len())
+        }
+    }
+
+    /// The first unit of which memory and shadow differ, if any; memory then follows the shadow.
+    pub(crate) fn stray(&mut self) -> Option<u32> {
+        let n = self.shadow.len();
+        // SAFETY: the run is over, so no reference into the arena is used again; all bytes were initialised by `new`.
+        let live = unsafe { std::slice::from_raw_parts(self.base, n) };
+        if live == &self.shadow[..] {
+            return None;
+        }
+        let at = (0..n).find(|&i| live[i] != self.shadow[i])?;
+        // SAFETY: inside; `live` is not used any more.
+        unsafe { self.base.copy_from_nonoverlapping(self.shadow.as_ptr(), n) }
+        Some(at as u32)
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        // SAFETY: made by `Box::into_raw` in `new`.
+        drop(unsafe { Box::from_raw(self.block) })
+    }
+}

@@ -1,0 +1,79 @@
+//! 128-bit hashing of states: a word of the image at a time, undone by hashing the same again.
+
+use std::hash::{Hash, Hasher};
+
+fn mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// The share of one item of a state; shares are joined by XOR.
+pub(crate) fn item(kind: u32, at: u32, value: u64) -> u128 {
+    let a = u64::from(kind) << 32 | u64::from(at);
+    let x = mix(value ^ mix(a.wrapping_add(0x9e37_79b9_7f4a_7c15)));
+    let y = mix(value.rotate_left(32) ^ mix(a ^ 0xd1b5_4a32_d192_ed03) ^ x);
+    u128::from(x) << 64 | u128::from(y)
+}
+
+/// A hasher of two independent lanes.
+pub(crate) struct Wide(u64, u64);
+
+impl Wide {
+    pub(crate) fn new() -> Self {
+        Wide(0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7344)
+    }
+    pub(crate) fn of<T: Hash + ?Sized>(v: &T) -> u128 {
+        let mut h = Wide::new();
+        v.hash(&mut h);
+        h.wide()
+    }
+    pub(crate) fn word(&mut self, w: u64) {
+        self.0 = mix(self.0 ^ w).wrapping_add(0x9e37_79b9_7f4a_7c15);
+        self.1 = mix(self.1.rotate_left(23) ^ w.wrapping_mul(0xff51_afd7_ed55_8ccd));
+    }
+    pub(crate) fn wide(&self) -> u128 {
+        u128::from(mix(self.0)) << 64 | u128::from(mix(self.1))
+    }
+}
+
+impl Hasher for Wide {
+    fn finish(&self) -> u64 {
+        mix(self.0 ^ self.1)
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        for c in bytes.chunks(8) {
+            let mut w = [0; 8];
+            w[..c.len()].copy_from_slice(c);
+            self.word(u64::from_le_bytes(w));
+        }
+        self.word(bytes.len() as u64);
+    }
+    fn write_u32(&mut self, v: u32) {
+        self.word(v.into());
+    }
+    fn write_u64(&mut self, v: u64) {
+        self.word(v);
+    }
+    fn write_usize(&mut self, v: usize) {
+        self.word(v as u64);
+    }
+}
+
+/// Keys are uniform already.
+#[derive(Default)]
+pub(crate) struct Uniform(u64);
+impl Hasher for Uniform {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        for b in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*b);
+        }
+    }
+    fn write_u128(&mut self, v: u128) {
+        self.0 = v as u64;
+    }
+}
+pub(crate) type Seen = std::collections::HashSet<u128, std::hash::BuildHasherDefault<Uniform>>;

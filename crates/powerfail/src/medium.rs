@@ -1,0 +1,134 @@
+//! Media that a program under test can be given.
+
+use crate::trace::{Part, Recorder};
+use nvmem::{Model, Region, Unit};
+use std::marker::PhantomData;
+
+/// One or more simulated media; [`explore`](crate::explore()) gives the program [`Media::Nv`] at each boot.
+///
+/// Implemented by the media of this crate and by tuples of them.
+pub trait Media: Send + Sync + 'static {
+    /// What the program gets, valid for one run.
+    type Nv<'r>;
+    /// For the engine.
+    #[doc(hidden)]
+    fn parts(&self, out: &mut PartsOut);
+    /// For the engine.
+    ///
+    /// # Safety
+    /// `run` hands out each part once, and it stays valid for `'r`.
+    #[doc(hidden)]
+    unsafe fn attach<'r>(&self, run: &mut Attach<'r>) -> Self::Nv<'r>;
+}
+
+/// For the engine.
+#[doc(hidden)]
+pub struct PartsOut {
+    pub(crate) parts: Vec<Part>,
+    pub(crate) image: Vec<u8>,
+}
+
+impl PartsOut {
+    pub(crate) fn add(&mut self, name: &'static str, unit: u8, buffered: bool, image: &[u8]) {
+        self.image.resize(self.image.len().next_multiple_of(64), 0);
+        self.parts.push(Part {
+            name,
+            at: self.image.len() as u32,
+            len: image.len() as u32,
+            unit,
+            buffered,
+        });
+        self.image.extend_from_slice(image);
+    }
+}
+
+/// For the engine.
+#[doc(hidden)]
+pub struct Attach<'r> {
+    #[allow(dead_code)] // for device media
+    pub(crate) rec: &'r Recorder,
+    pub(crate) base: *mut u8,
+    pub(crate) parts: std::slice::Iter<'r, Part>,
+}
+
+/// A memory-mapped medium of the failure model `M`; the program gets an [`nvmem::Region`].
+///
+/// ```
+/// use powerfail::{explore, Mapped, World};
+/// use nvmem::InOrder32;
+///
+/// explore(Mapped::<InOrder32>::new(64), |nv, world: &World<u32>| {
+///     // SAFETY: offset 0 is a unit of the region, and no reference to it exists.
+///     let n = unsafe { nv.load(0) };
+///     assert!(n >= world.last_acknowledged());
+///     if n < 10 {
+///         // SAFETY: as above.
+///         unsafe { nv.store(0, n + 1) };
+///         world.acknowledge(n + 1);
+///     }
+/// })
+/// .depth(2)
+/// .run();
+/// ```
+pub struct Mapped<M> {
+    image: Vec<u8>,
+    _m: PhantomData<fn() -> M>,
+}
+
+impl<M: Model> Mapped<M> {
+    /// `len` bytes, all zero. A region uses whole groups of eight.
+    pub fn new(len: usize) -> Self {
+        Self::with_image(vec![0; len])
+    }
+
+    /// A medium that holds `image` when the first run begins.
+    pub fn with_image(image: Vec<u8>) -> Self {
+        Mapped {
+            image,
+            _m: PhantomData,
+        }
+    }
+}
+
+impl<M: Model> Media for Mapped<M> {
+    type Nv<'r> = Region<'r, M>;
+
+    fn parts(&self, out: &mut PartsOut) {
+        out.add(M::NAME, M::Unit::BYTES as u8, M::BUFFERED, &self.image);
+    }
+
+    unsafe fn attach<'r>(&self, run: &mut Attach<'r>) -> Region<'r, M> {
+        let part = run.parts.next().expect("one part for each medium");
+        // SAFETY: the part lies in the arena, which is valid for `'r` and initialised; parts do not overlap.
+        unsafe {
+            let start = run.base.add(part.at as usize);
+            Region::from_raw(start, start.add(part.len as usize))
+        }
+        .expect("a medium of at least 8 bytes")
+    }
+}
+
+macro_rules! tuples {
+    ($($($m:ident)+;)+) => {$(
+        impl<$($m: Media),+> Media for ($($m,)+) {
+            type Nv<'r> = ($($m::Nv<'r>,)+);
+            #[allow(non_snake_case)]
+            fn parts(&self, out: &mut PartsOut) {
+                let ($($m,)+) = self;
+                $($m.parts(out);)+
+            }
+            #[allow(non_snake_case)]
+            unsafe fn attach<'r>(&self, run: &mut Attach<'r>) -> Self::Nv<'r> {
+                let ($($m,)+) = self;
+                // SAFETY: forwarded; each takes its own parts, in order.
+                unsafe { ($($m.attach(run),)+) }
+            }
+        }
+    )+};
+}
+tuples! {
+    A;
+    A B;
+    A B C;
+    A B C D;
+}

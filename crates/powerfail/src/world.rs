@@ -1,0 +1,70 @@
+//! What survives a power cut because it is not in the device.
+
+use crate::hash::Wide;
+use crate::trace::Recorder;
+use std::cell::RefCell;
+use std::hash::Hash;
+
+/// The outside of the device: what it has sent, what its sensors showed, what a user was promised.
+///
+/// It survives every cut. Each change is an instant at which the power may go, before it as well as after it.
+pub struct World<'r, T> {
+    value: RefCell<T>,
+    past: RefCell<Vec<(T, u128)>>,
+    rec: &'r Recorder,
+}
+
+/// What a value of the world must be able to do. Implemented for every type that can.
+pub trait Outside: Clone + Hash + std::fmt::Debug + Send + Sync + 'static {}
+impl<T: Clone + Hash + std::fmt::Debug + Send + Sync + 'static> Outside for T {}
+
+impl<'r, T: Outside> World<'r, T> {
+    pub(crate) fn new(value: T, rec: &'r Recorder) -> Self {
+        World {
+            value: RefCell::new(value),
+            past: RefCell::new(Vec::new()),
+            rec,
+        }
+    }
+
+    /// The value now.
+    pub fn get(&self) -> T {
+        self.value.borrow().clone()
+    }
+
+    /// Looks at the value.
+    pub fn with<R>(&self, f: impl FnOnce(&T) -> R) -> R {
+        f(&self.value.borrow())
+    }
+
+    /// Replaces the value.
+    pub fn set(&self, value: T) {
+        self.update(|v| *v = value)
+    }
+
+    /// Changes the value, all at once.
+    pub fn update(&self, f: impl FnOnce(&mut T)) {
+        f(&mut self.value.borrow_mut());
+        let v = self.value.borrow();
+        let mut past = self.past.borrow_mut();
+        past.push((v.clone(), Wide::of(&*v)));
+        let n = past.len() as u32 - 1;
+        drop(past);
+        drop(v);
+        self.rec.0.borrow_mut().world(n);
+    }
+
+    /// The device has told the outside that `value` is safe. The same as [`set`](World::set).
+    pub fn acknowledge(&self, value: T) {
+        self.set(value)
+    }
+
+    /// What was acknowledged last. The same as [`get`](World::get).
+    pub fn last_acknowledged(&self) -> T {
+        self.get()
+    }
+
+    pub(crate) fn into_past(self) -> Vec<(T, u128)> {
+        self.past.into_inner()
+    }
+}
