@@ -12,7 +12,7 @@ use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 
 /// Proves field by field that a struct or an enum may live in non-volatile memory, and makes what a library needs to
-/// keep it there. See the [crate](crate) for what it accepts and what it writes.
+/// keep it there. See the [crate] for what it accepts and what it writes.
 #[proc_macro_derive(Persist, attributes(persist))]
 pub fn derive_persist(item: proc_macro::TokenStream) -> proc_macro::TokenStream {
     let item = syn::parse_macro_input!(item as syn::DeriveInput);

@@ -103,9 +103,10 @@ impl Geometry {
             return Err(BadGeometry::Config("seq_bits is between 3 and 16"));
         }
         let seq_bits = c.seq_bits.min(widest);
-        let limit = if unit == 2 { 1 << 16 } else { 1 << 31 };
-        if len > limit {
-            return Err(BadGeometry::TooLarge(limit));
+        // Wider than a `usize` of 16 bits, where no region is too large.
+        let limit: u32 = if unit == 2 { 1 << 16 } else { 1 << 31 };
+        if len as u64 > u64::from(limit) {
+            return Err(BadGeometry::TooLarge(limit as usize));
         }
         let up8 = |v: usize| v.next_multiple_of(GRANULE);
         let table = up8(Superblock::BYTES);
