@@ -36,6 +36,7 @@ fn expand(item: syn::DeriveInput) -> syn::Result<TokenStream> {
         #[doc(hidden)]
         #[allow(
             warnings,
+            clippy::all,
             reason = "what lints say about the type is said at the type, not at code that nobody wrote"
         )]
         const _: () = {

@@ -3,7 +3,7 @@
 use crate::persist::{Invalid, Plain, Visit};
 use core::mem::MaybeUninit;
 
-/// What a body takes as its argument: plain values, [`Held`] by value, [`Lend`], and tuples of them.
+/// What a body takes as its argument: plain values, `Held` by value, what `lend` gives, and tuples of them.
 ///
 /// # Safety
 /// `enter` gives each owning handle once; `handles` tells all handles.
@@ -27,7 +27,7 @@ pub unsafe trait Arg: Sized {
     unsafe fn enter<'p>(&self) -> Self::In<'p>;
 }
 
-/// What a body returns: plain values, handles that become [`Held`], and tuples of them.
+/// What a body returns: plain values, handles that become `Held`, and tuples of them.
 ///
 /// # Safety
 /// `leave` and `decode` give each owning handle once; `encode` and `decode` are inverse.
@@ -61,7 +61,10 @@ fn plain_bytes<T: Plain>(v: &T, f: &mut dyn FnMut(&[u8])) {
     unsafe {
         core::ptr::copy_nonoverlapping(v, copy.as_mut_ptr(), 1);
         T::clear_padding(copy.as_mut_ptr().cast());
-        f(core::slice::from_raw_parts(copy.as_ptr().cast(), size_of::<T>()))
+        f(core::slice::from_raw_parts(
+            copy.as_ptr().cast(),
+            size_of::<T>(),
+        ))
     }
 }
 
@@ -137,4 +140,3 @@ tuples! {
     A 0, B 1, C 2, D 3, E 4;
     A 0, B 1, C 2, D 3, E 4, F 5;
 }
-

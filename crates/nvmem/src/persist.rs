@@ -64,7 +64,7 @@ impl Visit for NoHandles {
 /// program too, if the layout fingerprint agrees.
 ///
 /// A closed world: implemented for integers of fixed width, floats, `bool`, `char`, `NonZero`, `Option<NonZero>`, `()`,
-/// arrays, [`Maybe`], persistent handles, and what `#[derive(Persist)]` proves field by field. References, pointers,
+/// arrays, [`Maybe`](crate::Maybe), persistent handles, and what `#[derive(Persist)]` proves field by field. References, pointers,
 /// function pointers, cells, `Rc`, atomics, `usize`, types with drop glue and `Option`s without a guaranteed layout
 /// are out.
 ///
