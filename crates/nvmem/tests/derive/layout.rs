@@ -1,0 +1,257 @@
+//! The layout that a type tells, and its fingerprint.
+
+use crate::handle::PBox;
+use nvmem::describe::{Describe, Item};
+use nvmem::{Maybe, Persist, fingerprint};
+
+fn walk<T: Persist>() -> String {
+    let mut out = String::new();
+    let mut sink = |item: Item<'_>| {
+        let text = match item {
+            Item::Scalar(n) => format!("{n} "),
+            Item::Open { name, size, align } => format!("{name}[{size}/{align}]( "),
+            Item::Param(v) => format!("<{v}> "),
+            Item::Variant { name, tag } => format!("| {name}={tag} "),
+            Item::Field { name, offset } => format!("{name}@{offset}: "),
+            Item::EndField => String::new(),
+            Item::Close => ") ".into(),
+            Item::Handle(kind) => format!("->{kind} "),
+            other => panic!("unknown fact {other:?}"),
+        };
+        out.push_str(&text);
+    };
+    Describe::walk::<T>(&mut sink).unwrap();
+    out.trim_end().into()
+}
+
+mod base {
+    use super::*;
+    #[derive(Persist)]
+    #[repr(C)]
+    pub struct Inner {
+        pub x: u8,
+        pub y: u16,
+    }
+    #[derive(Persist)]
+    #[repr(u8)]
+    pub enum Mode {
+        Off,
+        Slow = 4,
+        Fast,
+    }
+    #[derive(Persist)]
+    #[repr(C)]
+    pub struct Data<'p, const N: usize> {
+        pub rate: u32,
+        pub limit: u32,
+        pub mode: Mode,
+        pub inner: Inner,
+        pub list: [u16; N],
+        pub next: Option<PBox<'p, Inner>>,
+    }
+}
+
+#[test]
+fn every_fact_is_told_in_order() {
+    assert_eq!(
+        walk::<base::Data<'_, 3>>(),
+        "Data[32/4]( <3> rate@0: u32 limit@4: u32 \
+         mode@8: Mode[1/1]( tag@0: u8 | Off=0 | Slow=4 | Fast=5 ) \
+         inner@10: Inner[4/2]( x@0: u8 y@2: u16 ) \
+         list@14: array[6/2]( <3> u16 ) \
+         next@20: Option[4/4]( ->test ) ) \
+         Inner[4/2]( x@0: u8 y@2: u16 )"
+            .replace(
+                "Data[32/4]",
+                &format!("Data[{}/4]", size_of::<base::Data<'_, 3>>())
+            )
+    );
+}
+
+#[test]
+fn variants_tell_where_their_fields_are() {
+    #[derive(Persist)]
+    #[repr(u8)]
+    #[allow(dead_code)]
+    enum Own {
+        A,
+        B(u8, u32),
+        C { x: u64 } = 9,
+        r#D(Maybe<u16>),
+    }
+    assert_eq!(
+        walk::<Own>(),
+        "Own[16/8]( tag@0: u8 | A=0 | B=1 0@1: u8 1@4: u32 | C=9 x@8: u64 \
+         | D=10 0@2: Maybe[4/2]( tag@0: u8 | None=0 | Some=1 0@2: u16 ) )"
+    );
+    #[derive(Persist)]
+    #[repr(C, i16)]
+    #[allow(dead_code)]
+    enum Apart<T> {
+        A(u8) = -7,
+        B(u8, T),
+    }
+    assert_eq!(
+        walk::<Apart<u64>>(),
+        "Apart[24/8]( tag@0: i16 | A=-7 0@8: u8 | B=-6 0@8: u8 1@16: u64 )"
+    );
+}
+
+/// The bytes in which two values differ: where the compiler put what differs.
+fn differing<T: nvmem::Plain>(a: T, b: T) -> Vec<usize> {
+    let (mut x, mut y) = (vec![], vec![]);
+    for (v, out) in [(a, &mut x), (b, &mut y)] {
+        let mut buf = [const { core::mem::MaybeUninit::uninit() }; 64];
+        out.extend_from_slice(nvmem::persist::to_bytes(v, &mut buf).unwrap());
+    }
+    (0..x.len()).filter(|&i| x[i] != y[i]).collect()
+}
+
+#[test]
+fn the_compiler_agrees_on_the_offsets() {
+    #[derive(Persist, Clone, Copy)]
+    #[repr(u16)]
+    #[allow(dead_code)]
+    enum Own {
+        A(u8, u32, u8),
+        B { a: u16, b: u64 },
+    }
+    assert_eq!(differing(Own::A(0, 0, 0), Own::A(255, 0, 0)), [2]);
+    assert_eq!(differing(Own::A(0, 0, 0), Own::A(0, !0, 0)), [4, 5, 6, 7]);
+    assert_eq!(differing(Own::A(0, 0, 0), Own::A(0, 0, 255)), [8]);
+    assert_eq!(
+        differing(Own::B { a: 0, b: 0 }, Own::B { a: !0, b: !0 }),
+        [2, 3, 8, 9, 10, 11, 12, 13, 14, 15]
+    );
+    assert_eq!(
+        walk::<Own>(),
+        "Own[16/8]( tag@0: u16 | A=0 0@2: u8 1@4: u32 2@8: u8 | B=1 a@2: u16 b@8: u64 )"
+    );
+    #[derive(Persist, Clone, Copy)]
+    #[repr(C, u8)]
+    #[allow(dead_code)]
+    enum Apart {
+        A(u8, u16),
+        B(u32),
+    }
+    assert_eq!(differing(Apart::A(0, 0), Apart::A(!0, !0)), [4, 6, 7]);
+    assert_eq!(
+        walk::<Apart>(),
+        "Apart[8/4]( tag@0: u8 | A=0 0@4: u8 1@6: u16 | B=1 0@4: u32 )"
+    );
+}
+
+#[test]
+fn maybe_is_what_the_derive_would_make_of_it() {
+    mod derived {
+        #[derive(nvmem::Persist)]
+        #[repr(u8)]
+        #[allow(dead_code)]
+        pub enum Maybe<T> {
+            None,
+            Some(T),
+        }
+    }
+    assert_eq!(walk::<Maybe<u8>>(), walk::<derived::Maybe<u8>>());
+    assert_eq!(walk::<Maybe<u64>>(), walk::<derived::Maybe<u64>>());
+    assert_eq!(
+        walk::<Maybe<Maybe<[u16; 3]>>>(),
+        walk::<derived::Maybe<derived::Maybe<[u16; 3]>>>()
+    );
+}
+
+/// The types of `base` again, changed in one place.
+macro_rules! layout {
+    ($name:ident, $x:ty, $slow:literal $fast:ident, $($field:ident: $t:ty),*) => {
+        mod $name {
+            #[allow(unused_imports)]
+            use super::*;
+            #[derive(Persist)]
+            #[repr(C)]
+            pub struct Inner { pub x: $x, pub y: u16 }
+            #[derive(Persist)]
+            #[repr(u8)]
+            pub enum Mode { Off, Slow = $slow, $fast }
+            #[derive(Persist)]
+            #[repr(C)]
+            pub struct Data<'p, const N: usize> { $(pub $field: $t),* }
+        }
+    };
+}
+layout! { same, u8, 4 Fast,
+rate: u32, limit: u32, mode: Mode, inner: Inner, list: [u16; N], next: Option<PBox<'p, Inner>> }
+layout! { order, u8, 4 Fast,
+limit: u32, rate: u32, mode: Mode, inner: Inner, list: [u16; N], next: Option<PBox<'p, Inner>> }
+layout! { name, u8, 4 Fast,
+speed: u32, limit: u32, mode: Mode, inner: Inner, list: [u16; N], next: Option<PBox<'p, Inner>> }
+layout! { kind, u8, 4 Fast,
+rate: i32, limit: u32, mode: Mode, inner: Inner, list: [u16; N], next: Option<PBox<'p, Inner>> }
+layout! { element, u8, 4 Fast,
+rate: u32, limit: u32, mode: Mode, inner: Inner, list: [i16; N], next: Option<PBox<'p, Inner>> }
+layout! { discriminant, u8, 5 Fast,
+rate: u32, limit: u32, mode: Mode, inner: Inner, list: [u16; N], next: Option<PBox<'p, Inner>> }
+layout! { variant_name, u8, 4 Quick,
+rate: u32, limit: u32, mode: Mode, inner: Inner, list: [u16; N], next: Option<PBox<'p, Inner>> }
+layout! { nested, i8, 4 Fast,
+rate: u32, limit: u32, mode: Mode, inner: Inner, list: [u16; N], next: Option<PBox<'p, Inner>> }
+layout! { owned, u8, 4 Fast,
+rate: u32, limit: u32, mode: Mode, inner: Inner, list: [u16; N], next: PBox<'p, Inner> }
+layout! { behind_a_handle, u8, 4 Fast,
+rate: u32, limit: u32, mode: Mode, inner: Inner, list: [u16; N], next: Option<PBox<'p, [u8; 3]>> }
+
+#[test]
+fn a_changed_layout_has_another_fingerprint() {
+    let base = fingerprint::<base::Data<'_, 3>>().unwrap();
+    assert_eq!(fingerprint::<same::Data<'_, 3>>().unwrap(), base);
+    let changed = [
+        ("the order of fields", fingerprint::<order::Data<'_, 3>>()),
+        ("a field's name", fingerprint::<name::Data<'_, 3>>()),
+        ("a field's type", fingerprint::<kind::Data<'_, 3>>()),
+        ("an element's type", fingerprint::<element::Data<'_, 3>>()),
+        ("a const size", fingerprint::<base::Data<'_, 2>>()),
+        ("a discriminant", fingerprint::<discriminant::Data<'_, 3>>()),
+        (
+            "a variant's name",
+            fingerprint::<variant_name::Data<'_, 3>>(),
+        ),
+        ("a nested type", fingerprint::<nested::Data<'_, 3>>()),
+        ("an option", fingerprint::<owned::Data<'_, 3>>()),
+        (
+            "what a handle leads to",
+            fingerprint::<behind_a_handle::Data<'_, 3>>(),
+        ),
+    ];
+    let mut seen = vec![base];
+    for (what, f) in changed {
+        let f = f.unwrap();
+        assert!(
+            !seen.contains(&f),
+            "{what} changed and the fingerprint did not"
+        );
+        seen.push(f);
+    }
+}
+
+#[test]
+fn recursion_is_told_once() {
+    #[derive(Persist)]
+    #[repr(C)]
+    #[allow(dead_code)]
+    struct Left<'p> {
+        v: u8,
+        right: Option<PBox<'p, Right<'p>>>,
+    }
+    #[derive(Persist)]
+    #[repr(C)]
+    #[allow(dead_code)]
+    struct Right<'p> {
+        v: u16,
+        left: Option<PBox<'p, Left<'p>>>,
+    }
+    assert_eq!(
+        walk::<Left<'_>>(),
+        "Left[8/4]( v@0: u8 right@4: Option[4/4]( ->test ) ) \
+         Right[8/4]( v@0: u16 left@4: Option[4/4]( ->test ) ) \
+         Left[8/4]( v@0: u8 right@4: Option[4/4]( ->test ) )"
+    );
+}
