@@ -8,6 +8,8 @@ extern crate self as nvmem;
 #[doc(hidden)]
 #[path = "derived.rs"]
 pub mod __derived;
+#[cfg(feature = "embedded-storage")]
+pub mod adapter;
 pub mod crc;
 pub mod cross;
 pub mod describe;
@@ -21,6 +23,8 @@ mod mapped_medium;
 mod maybe;
 pub mod model;
 pub mod persist;
+pub mod ram;
+pub mod record;
 mod region;
 #[doc(hidden)]
 pub mod sabotage;
@@ -34,5 +38,6 @@ pub use model::{Buffered32, InOrder16, InOrder32, Model, Unit};
 #[cfg(feature = "derive")]
 pub use nvmem_derive::Persist;
 pub use persist::{Invalid, Persist, Plain, ZeroNiche};
+pub use record::{Record, RecordError};
 pub use region::{Region, RegionError};
 pub use superblock::Superblock;

@@ -1,0 +1,412 @@
+//! A crash-atomic record: settings, counters, calibration, on any [`Medium`], without a pool.
+//!
+//! [`Record::set`] happens wholly or not at all. A value once seen, by [`Record::get`] or as the result of `set`, is
+//! never taken back by a later boot, not even on flash whose half-written words read differently each time.
+//!
+//! On a medium without erase the range holds two slots that are written in turn. On flash it holds three banks, each of
+//! whole erase units; updates are appended to a bank, [`Record::updates_per_erase`] of them, before the next one is
+//! erased. A boot never appends to what an earlier boot began, because a word that looks erased may not be it: the first
+//! `set` after a boot erases a bank. docs/DESIGN.md says why neither can be had for less.
+
+mod scan;
+mod slot;
+
+use crate::describe::fingerprint;
+use crate::device::Medium;
+use crate::layout::{Layout, LayoutMismatch};
+use crate::persist::{Plain, from_bytes};
+use crate::planted;
+use core::fmt;
+use core::mem::MaybeUninit;
+use core::ops::Range;
+use scan::{Empty, Found, Place};
+use slot::{Header, Words};
+
+/// Why a record cannot be opened or written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum RecordError<E> {
+    /// The medium's error. After one from [`Record::set`] the old value still counts in this run, and either may
+    /// count after a reboot.
+    Medium(E),
+    /// The range holds a record of another type. Nothing was written.
+    Layout(LayoutMismatch),
+    /// The range holds something that is no record. Nothing was written.
+    Foreign,
+    /// The range holds a record that is not intact, which no power cut can cause. Nothing was written.
+    Damaged,
+    /// The range has fewer bytes than this record needs.
+    TooSmall {
+        /// The least that does.
+        needed: u32,
+    },
+    /// The range does not begin at a multiple of [`Contract::alignment`](crate::device::Contract::alignment), or lies outside of the medium.
+    BadRange,
+}
+
+impl<E: fmt::Debug> fmt::Display for RecordError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RecordError::Medium(e) => write!(f, "the medium failed: {e:?}"),
+            RecordError::Layout(e) => write!(f, "{e}"),
+            RecordError::Foreign => f.write_str("the range holds something that is no record"),
+            RecordError::Damaged => f.write_str("the record is damaged"),
+            RecordError::TooSmall { needed } => write!(f, "the range needs {needed} bytes"),
+            RecordError::BadRange => {
+                f.write_str("the range is misaligned or outside of the medium")
+            }
+        }
+    }
+}
+impl<E: fmt::Debug> core::error::Error for RecordError<E> {}
+
+impl<E> From<LayoutMismatch> for RecordError<E> {
+    fn from(e: LayoutMismatch) -> Self {
+        RecordError::Layout(e)
+    }
+}
+
+/// A value of type `T` that survives power cuts, in a range of the medium `D`.
+///
+/// The value is also kept in RAM: reading it costs nothing.
+#[derive(Debug)]
+pub struct Record<T, D> {
+    medium: D,
+    place: Place,
+    value: T,
+    fingerprint: u64,
+    sequence: u16,
+    /// The bank and the slot that the next write takes, when this boot has erased that bank.
+    open: Option<(u32, u32)>,
+    /// The bank that is erased and written when there is no such slot.
+    next: u32,
+}
+
+/// What opening found.
+enum State<T> {
+    Holds {
+        value: T,
+        newest: Found,
+        next: u32,
+        doubt: bool,
+    },
+    Formatting,
+    Blank,
+    Other(Header),
+}
+
+impl<T: Plain, D: Medium> Record<T, D> {
+    const LEN: u32 = {
+        assert!(size_of::<T>() <= 0x8000, "a record holds up to 32 KiB");
+        size_of::<T>() as u32
+    };
+    const WORDS: Words = Words::of(&D::CONTRACT);
+
+    /// The size of the smallest range in which a bank takes `updates` updates between two erases; on a medium
+    /// without erase, the smallest range.
+    pub const fn bytes(updates: u32) -> u32 {
+        let mut stride = Self::WORDS.stride(Self::LEN);
+        let marker = Self::WORDS.stride(0);
+        match &D::CONTRACT.erase {
+            Some(e) => {
+                stride *= if updates == 0 { 1 } else { updates };
+                let bank = if stride < marker { marker } else { stride };
+                3 * bank.next_multiple_of(e.size)
+            }
+            None => 2 * stride,
+        }
+    }
+
+    /// Opens the record in a range that it has for itself; a blank range is formatted with `initial`.
+    ///
+    /// **Power loss**: the record has its old value, or `initial` when it was blank; a format that was cut is
+    /// repeated. **Cost**: reads the headers and a few slots; writes nothing unless the range is blank or the last
+    /// boot was cut in a write to flash, then one slot and one erase. **Errors**: all of [`RecordError`].
+    pub fn open(medium: D, range: Range<u32>, initial: T) -> Result<Self, RecordError<D::Error>> {
+        Self::open_with::<T>(medium, range, initial, None)
+    }
+
+    /// As [`Record::open`]; a record of the type `Old`, from an earlier version of the program, becomes what `migrate`
+    /// makes of it.
+    ///
+    /// **Power loss**: the old value or the new one, whole; a migration that was cut is repeated, so `migrate` has no
+    /// effect but its result. **Cost**, **Errors**: as for `open`; a migration writes one slot.
+    pub fn open_or_migrate<Old: Plain>(
+        medium: D,
+        range: Range<u32>,
+        initial: T,
+        mut migrate: impl FnMut(Old) -> T,
+    ) -> Result<Self, RecordError<D::Error>> {
+        Self::open_with::<Old>(medium, range, initial, Some(&mut migrate))
+    }
+
+    /// The value, without a write to the medium; `None` when there is none yet.
+    ///
+    /// On flash the value is what the next boot will *probably* find: after a cut in the middle of a write it may read
+    /// differently again. Show it, do not act upon it.
+    ///
+    /// **Power loss**: writes nothing. **Errors**: as for [`Record::open`].
+    pub fn read(mut medium: D, range: Range<u32>) -> Result<Option<T>, RecordError<D::Error>> {
+        let place = Self::place(&medium, &range)?;
+        let expected = fingerprint_of::<T>();
+        match look::<T, D>(&mut medium, &place, expected)? {
+            State::Holds { value, .. } => Ok(Some(value)),
+            State::Blank | State::Formatting => Ok(None),
+            State::Other(found) => Err(mismatch(&found, expected).into()),
+        }
+    }
+
+    fn place(medium: &D, range: &Range<u32>) -> Result<Place, RecordError<D::Error>> {
+        if range.end > medium.capacity()
+            || range.start > range.end
+            || !range.start.is_multiple_of(D::CONTRACT.alignment())
+        {
+            return Err(RecordError::BadRange);
+        }
+        Place::new(Self::WORDS, range, Self::LEN).ok_or(RecordError::TooSmall {
+            needed: Self::bytes(1),
+        })
+    }
+
+    fn open_with<Old: Plain>(
+        mut medium: D,
+        range: Range<u32>,
+        initial: T,
+        migrate: Option<&mut dyn FnMut(Old) -> T>,
+    ) -> Result<Self, RecordError<D::Error>> {
+        let place = Self::place(&medium, &range)?;
+        let fingerprint = fingerprint_of::<T>();
+        let state = look::<T, D>(&mut medium, &place, fingerprint)?;
+        let record = |value, sequence, next| Record {
+            medium,
+            place,
+            value,
+            fingerprint,
+            sequence,
+            open: None,
+            next,
+        };
+        match state {
+            State::Holds {
+                value,
+                newest,
+                next,
+                doubt,
+            } => {
+                let mut record = record(value, newest.header.sequence, next);
+                if planted!("nvmem/record-appends-after-boot") && !newest.torn_tail {
+                    record.open = Some((newest.bank, newest.slot + 1));
+                }
+                if doubt {
+                    record.store_value()?;
+                }
+                Ok(record)
+            }
+            State::Blank => {
+                let mut record = record(initial, 0, 0);
+                if !planted!("nvmem/record-format-unmarked") {
+                    record.mark().map_err(RecordError::Medium)?;
+                }
+                record.end_format()
+            }
+            State::Formatting => record(initial, 0, 0).end_format(),
+            State::Other(found) => {
+                let Some(migrate) = migrate else {
+                    return Err(mismatch(&found, fingerprint).into());
+                };
+                let old = fingerprint_of::<Old>();
+                let mut record = record(initial, 0, 0);
+                match look::<Old, D>(&mut record.medium, &place, old)? {
+                    State::Holds {
+                        value,
+                        newest,
+                        next,
+                        ..
+                    } => {
+                        record.value = migrate(value);
+                        record.sequence = newest.header.sequence;
+                        record.next = next;
+                        record.store_value()?;
+                        Ok(record)
+                    }
+                    _ => Err(mismatch(&found, fingerprint).into()),
+                }
+            }
+        }
+    }
+
+    /// The value.
+    #[inline]
+    pub fn get(&self) -> &T {
+        &self.value
+    }
+
+    /// Changes the value. It is on the medium when this returns.
+    ///
+    /// **Power loss**: the old value or the new one. **Cost**: one slot, that is the value, 20 bytes and padding to
+    /// the program word, on flash one program word more; one erase every [`Record::updates_per_erase`] updates and with
+    /// the first one of a boot. **Errors**: [`RecordError::Medium`]; the value in RAM is then the old one.
+    pub fn set(&mut self, value: T) -> Result<(), RecordError<D::Error>> {
+        let mut value = MaybeUninit::new(value);
+        self.store(&mut value)?;
+        // SAFETY: initialised above; `store` clears its padding only.
+        self.value = unsafe { value.assume_init() };
+        Ok(())
+    }
+
+    /// How many updates a bank takes before the next one is erased; `u32::MAX` on a medium without erase. The three banks
+    /// are erased in turn.
+    pub fn updates_per_erase(&self) -> u32 {
+        match self.place.words.erase {
+            Some(_) => self.place.slots(Self::LEN),
+            None => u32::MAX,
+        }
+    }
+
+    /// The medium back.
+    pub fn into_medium(self) -> D {
+        self.medium
+    }
+
+    fn store_value(&mut self) -> Result<(), RecordError<D::Error>> {
+        // SAFETY: a copy of the bytes, which nobody uses as a `T`.
+        let mut copy = unsafe { (&raw const self.value).cast::<MaybeUninit<T>>().read() };
+        self.store(&mut copy)
+    }
+
+    /// Writes the bytes of an initialised value to the next slot.
+    fn store(&mut self, value: &mut MaybeUninit<T>) -> Result<(), RecordError<D::Error>> {
+        let flash = self.place.words.erase.is_some();
+        let slots = self.place.slots(Self::LEN);
+        let (bank, slot, step) = match self.open.take() {
+            Some((bank, slot)) if slot < slots => (bank, slot, 1),
+            _ => {
+                if flash {
+                    let from = self.place.at(self.next, 0, Self::LEN);
+                    self.medium
+                        .erase(from, from + self.place.bank)
+                        .map_err(RecordError::Medium)?;
+                }
+                // On flash a record that was cut may appear later: this one is newer than that.
+                let skip = flash && !planted!("nvmem/record-sequence-not-skipped");
+                (self.next, 0, if skip { 2 } else { 1 })
+            }
+        };
+        let sequence = self.sequence.wrapping_add(step);
+        let header = Header {
+            magic: slot::RECORD,
+            sequence,
+            len: Self::LEN as u16,
+            fingerprint: self.fingerprint,
+        };
+        // SAFETY: `value` holds a `T`, whose bytes are all initialised once its padding is cleared.
+        let bytes = unsafe {
+            T::clear_padding(value.as_mut_ptr().cast());
+            core::slice::from_raw_parts(value.as_ptr().cast::<u8>(), size_of::<T>())
+        };
+        let at = self.place.at(bank, slot, Self::LEN);
+        slot::write(&mut self.medium, &self.place.words, at, &header, bytes)
+            .map_err(RecordError::Medium)?;
+        self.sequence = sequence;
+        self.next = (bank + 1) % self.place.banks;
+        self.open = flash.then_some((bank, slot + 1));
+        Ok(())
+    }
+
+    /// Marks the range as being formatted, at its end, where nobody's data is that begins at its start.
+    fn mark(&mut self) -> Result<(), D::Error> {
+        let (from, to) = (self.place.marker(), self.place.end());
+        self.medium.erase(from, to)?;
+        let words = &self.place.words;
+        slot::write(&mut self.medium, words, from, &Header::FORMATTING, &[])
+    }
+
+    fn end_format(mut self) -> Result<Self, RecordError<D::Error>> {
+        self.store_value()?;
+        let (from, to) = (self.place.marker(), self.place.end());
+        if self.place.words.erase.is_some() {
+            self.medium.erase(from, to)
+        } else {
+            let word = self.place.words.word as usize;
+            self.medium.write(from, &[0; 256][..word])
+        }
+        .map_err(RecordError::Medium)?;
+        Ok(self)
+    }
+}
+
+fn look<T: Plain, D: Medium>(
+    medium: &mut D,
+    place: &Place,
+    fingerprint: u64,
+) -> Result<State<T>, RecordError<D::Error>> {
+    let (mut best, mut other) = (Buffer::<T>::new(), Buffer::<T>::new());
+    let best = best.zeroed();
+    let scan = scan::scan(medium, place, best, other.zeroed()).map_err(RecordError::Medium)?;
+    if scan.damaged {
+        return Err(RecordError::Damaged);
+    }
+    let Some(newest) = scan.newest else {
+        return match scan::empty(medium, place).map_err(RecordError::Medium)? {
+            Empty::Blank => Ok(State::Blank),
+            Empty::Formatting => Ok(State::Formatting),
+            Empty::Foreign => Err(RecordError::Foreign),
+            Empty::Damaged => Err(RecordError::Damaged),
+        };
+    };
+    if newest.header.fingerprint != fingerprint {
+        return Ok(State::Other(newest.header));
+    }
+    if usize::from(newest.header.len) != size_of::<T>() {
+        return Err(RecordError::Damaged);
+    }
+    if planted!("nvmem/record-value-read-twice") {
+        let at = place.at(newest.bank, newest.slot, newest.header.len.into());
+        slot::read(medium, &place.words, at, place.bank, best).map_err(RecordError::Medium)?;
+    }
+    Ok(State::Holds {
+        value: from_bytes(best).map_err(|_| RecordError::Damaged)?,
+        newest,
+        next: scan.target(place),
+        doubt: scan.in_doubt(),
+    })
+}
+
+/// Room for the bytes of a `T`.
+struct Buffer<T>(MaybeUninit<T>);
+
+impl<T> Buffer<T> {
+    fn new() -> Self {
+        Buffer(MaybeUninit::uninit())
+    }
+
+    fn zeroed(&mut self) -> &mut [u8] {
+        let at = self.0.as_mut_ptr().cast::<u8>();
+        // SAFETY: `size_of::<T>()` bytes that are exclusively borrowed and initialised here.
+        unsafe {
+            at.write_bytes(0, size_of::<T>());
+            core::slice::from_raw_parts_mut(at, size_of::<T>())
+        }
+    }
+}
+
+fn fingerprint_of<T: Plain>() -> u64 {
+    // Too many types behind handles are not possible without handles.
+    fingerprint::<T>().unwrap_or_default()
+}
+
+fn layout(fingerprint: u64) -> Layout {
+    Layout {
+        kind: *b"RECD",
+        version: 1,
+        fingerprint,
+    }
+}
+
+fn mismatch(stored: &Header, expected: u64) -> LayoutMismatch {
+    LayoutMismatch {
+        stored: layout(stored.fingerprint),
+        expected: layout(expected),
+    }
+}

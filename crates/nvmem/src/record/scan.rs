@@ -1,0 +1,306 @@
+//! What a record's range holds: which value counts, and whether that could still change.
+
+use super::slot::{self, HEADER, Header, Slot, Words};
+use crate::device::Medium;
+use crate::planted;
+use core::ops::Range;
+
+/// More slots than this in a bank are not used: three banks stay within half of the sequence numbers.
+const MAX_SLOTS: u32 = 4096;
+
+/// Where things are.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    pub words: Words,
+    pub start: u32,
+    /// Bytes of a bank.
+    pub bank: u32,
+    pub banks: u32,
+}
+
+impl Place {
+    /// `None` when the range is too small for values of `len` bytes.
+    pub(super) const fn new(words: Words, range: &Range<u32>, len: u32) -> Option<Self> {
+        let (banks, multiple) = match &words.erase {
+            // Three, because two do not suffice where a torn word is unstable: docs/DESIGN.md.
+            Some(e) => (3, e.size),
+            None => (2, words.word),
+        };
+        let bank = range.end.saturating_sub(range.start) / banks / multiple * multiple;
+        let place = Place {
+            words,
+            start: range.start,
+            bank,
+            banks,
+        };
+        if bank < words.stride(len) || bank < place.marker_area() {
+            return None;
+        }
+        Some(place)
+    }
+
+    /// Bytes at the end that the format marker may leave in any state.
+    const fn marker_area(&self) -> u32 {
+        let n = self.words.stride(0);
+        match &self.words.erase {
+            Some(e) => n.next_multiple_of(e.size),
+            None => n,
+        }
+    }
+
+    pub(super) const fn end(&self) -> u32 {
+        self.start + self.banks * self.bank
+    }
+
+    pub(super) const fn marker(&self) -> u32 {
+        self.end() - self.marker_area()
+    }
+
+    pub(super) const fn at(&self, bank: u32, slot: u32, len: u32) -> u32 {
+        self.start + bank * self.bank + slot * self.words.stride(len)
+    }
+
+    pub(super) const fn slots(&self, len: u32) -> u32 {
+        if self.words.erase.is_none() {
+            return 1;
+        }
+        let n = self.bank / self.words.stride(len);
+        if n > MAX_SLOTS { MAX_SLOTS } else { n }
+    }
+}
+
+/// The newest intact record of a bank.
+#[derive(Clone, Copy)]
+pub(super) struct Found {
+    pub header: Header,
+    pub bank: u32,
+    pub slot: u32,
+    /// No word of it is in doubt.
+    pub confirmed: bool,
+    /// Something was begun after it in its bank.
+    pub torn_tail: bool,
+}
+
+/// What a bank holds.
+#[derive(Clone, Copy)]
+enum Bank {
+    Blank,
+    /// Its first slot is neither blank nor intact.
+    Torn,
+    Holds(Found),
+    /// More than one slot at the end is not intact, which only an interrupted erase can cause; the last one has this
+    /// sequence.
+    Damaged(u16),
+}
+
+/// What a range holds.
+pub(super) struct Scan {
+    pub newest: Option<Found>,
+    /// The bank that a write must not touch, besides the newest's: it holds the record that counts if the newest
+    /// proves unstable.
+    pub base: Option<u32>,
+    pub torn: [bool; 3],
+    pub damaged: bool,
+}
+
+impl Scan {
+    /// Whether another boot could come to another result, unless this one writes its own down first.
+    pub(super) fn in_doubt(&self) -> bool {
+        [
+            self.newest.is_some_and(|f| !f.confirmed)
+                && !planted!("nvmem/record-unconfirmed-not-rewritten"),
+            self.newest.is_some_and(|f| f.torn_tail) && !planted!("nvmem/record-torn-tail-ignored"),
+            self.torn.contains(&true) && !planted!("nvmem/record-torn-bank-ignored"),
+        ]
+        .contains(&true)
+    }
+
+    /// The bank that the next write takes, and erases first.
+    pub(super) fn target(&self, place: &Place) -> u32 {
+        let Some(newest) = self.newest else { return 0 };
+        if planted!("nvmem/record-overwrites-newest") {
+            return newest.bank;
+        }
+        let others = (1..place.banks).map(|i| (newest.bank + i) % place.banks);
+        let free = others.filter(|b| Some(*b) != self.base || planted!("nvmem/record-erases-base"));
+        // The first that is free is the oldest; one that is torn is cleaned before.
+        let torn = free.clone().find(|b| self.torn[*b as usize]);
+        torn.or(free.into_iter().next())
+            .unwrap_or((newest.bank + 1) % place.banks)
+    }
+}
+
+/// `a` was written after `b`.
+fn newer(a: u16, b: u16) -> bool {
+    if planted!("nvmem/record-sequence-does-not-wrap") {
+        return a > b;
+    }
+    (a.wrapping_sub(b) as i16) > 0
+}
+
+/// Looks at every bank; the newest value goes to `best` when it is as long. `other` is as long as `best`.
+pub(super) fn scan<D: Medium>(
+    d: &mut D,
+    place: &Place,
+    best: &mut [u8],
+    other: &mut [u8],
+) -> Result<Scan, D::Error> {
+    let mut scan = Scan {
+        newest: None,
+        base: None,
+        torn: [false; 3],
+        damaged: false,
+    };
+    let mut base_sequence = 0;
+    let mut damaged = None;
+    for b in 0..place.banks {
+        match scan_bank(d, place, b, other)? {
+            Bank::Blank => {}
+            Bank::Torn => scan.torn[b as usize] = place.words.erase.is_some(),
+            Bank::Damaged(last) => {
+                scan.torn[b as usize] = true;
+                damaged = Some(last);
+            }
+            Bank::Holds(f) => {
+                let s = f.header.sequence;
+                if scan.newest.is_none_or(|n| newer(s, n.header.sequence)) {
+                    scan.newest = Some(f);
+                    best.copy_from_slice(other);
+                }
+                if (f.confirmed || f.slot > 0) && scan.base.is_none_or(|_| newer(s, base_sequence))
+                {
+                    scan.base = Some(b);
+                    base_sequence = s;
+                }
+            }
+        }
+    }
+    // What is being erased is older than what counts.
+    scan.damaged =
+        damaged.is_some_and(|last| scan.newest.is_none_or(|n| newer(last, n.header.sequence)));
+    if let Some(f) = scan.newest
+        && scan.base.is_none()
+    {
+        // Just formatted: what would count is the marker.
+        scan.base = Some(if f.bank == place.banks - 1 {
+            0
+        } else {
+            place.banks - 1
+        });
+    }
+    Ok(scan)
+}
+
+fn scan_bank<D: Medium>(
+    d: &mut D,
+    place: &Place,
+    bank: u32,
+    out: &mut [u8],
+) -> Result<Bank, D::Error> {
+    let w = &place.words;
+    let first = match slot::read(d, w, place.at(bank, 0, 0), place.bank, out)? {
+        Slot::Blank => return Ok(Bank::Blank),
+        Slot::Valid(h) if h.magic == slot::RECORD => h,
+        _ => return Ok(Bank::Torn),
+    };
+    let mut found = Found {
+        header: first,
+        bank,
+        slot: 0,
+        confirmed: true,
+        torn_tail: false,
+    };
+    if w.erase.is_none() {
+        return Ok(Bank::Holds(found));
+    }
+    let len = u32::from(first.len);
+    let slots = place.slots(len);
+    let expected = |slot: u32| Header {
+        sequence: first.sequence.wrapping_add(slot as u16),
+        ..first
+    };
+    let mut last = 0;
+    while last + 1 < slots
+        && slot::read_header(d, w, place.at(bank, last + 1, len))? == Some(expected(last + 1))
+    {
+        last += 1;
+    }
+    // A bank is written by one boot, so at most its last slot is torn: that one, or the one before it is the newest.
+    for slot in (last.saturating_sub(1)..=last).rev() {
+        if slot > 0 {
+            let found = slot::read(d, w, place.at(bank, slot, len), w.stride(len), out)?;
+            if found != Slot::Valid(expected(slot)) {
+                continue;
+            }
+        } else if last > 0 {
+            // Its value was overwritten in `out` by the slot after it.
+            if slot::read(d, w, place.at(bank, 0, len), place.bank, out)? != Slot::Valid(first) {
+                continue;
+            }
+        }
+        found.header = expected(slot);
+        found.slot = slot;
+        found.torn_tail = slot < last;
+        if slot == last && last + 1 < slots {
+            let next = place.at(bank, last + 1, len);
+            found.torn_tail = !slot::all(d, w, next, next + w.word, w.erased())?;
+        }
+        let confirm = place.at(bank, slot, len) + w.content(len);
+        found.confirmed =
+            found.torn_tail || !slot::all(d, w, confirm, confirm + w.word, w.erased())?;
+        return Ok(Bank::Holds(found));
+    }
+    Ok(Bank::Damaged(expected(last).sequence))
+}
+
+/// What a range without any record holds.
+pub(super) enum Empty {
+    /// Nothing but, perhaps, a format marker that was begun.
+    Blank,
+    /// A format was begun.
+    Formatting,
+    Foreign,
+    Damaged,
+}
+
+/// Looks at a range in which [`scan`] found nothing.
+pub(super) fn empty<D: Medium>(d: &mut D, place: &Place) -> Result<Empty, D::Error> {
+    let (w, marker) = (&place.words, place.marker());
+    let found = slot::read(d, w, marker, place.end() - marker, &mut [])?;
+    let marked = found == Slot::Valid(Header::FORMATTING);
+    let confirm = marker + w.content(0);
+    if marked
+        && (w.erase.is_none()
+            || planted!("nvmem/record-marker-not-confirmed")
+            || !slot::all(d, w, confirm, confirm + w.word, w.erased())?)
+    {
+        return Ok(Empty::Formatting);
+    }
+    let mut blank = false;
+    let fills: &[u8] = match &w.erase {
+        Some(e) => &[e.erased],
+        None => &[0x00, 0xFF],
+    };
+    let end = if planted!("nvmem/record-blank-by-its-start") {
+        place.start + w.word
+    } else {
+        marker
+    };
+    for fill in fills {
+        blank = blank || slot::all(d, w, place.start, end, *fill)?;
+    }
+    if blank {
+        return Ok(Empty::Blank);
+    }
+    if marked {
+        // Somebody acted upon it: then it was whole.
+        return Ok(Empty::Formatting);
+    }
+    for b in 0..place.banks {
+        let at = place.at(b, 0, 0);
+        if place.bank >= HEADER && slot::read_header(d, w, at)?.is_some() {
+            return Ok(Empty::Damaged);
+        }
+    }
+    Ok(Empty::Foreign)
+}

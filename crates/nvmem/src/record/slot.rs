@@ -1,0 +1,278 @@
+//! One slot: its bytes, and how they are written and read through a small buffer, each byte once.
+
+use crate::crc::Crc32;
+use crate::device::{Contract, EraseUnit, Medium};
+use crate::planted;
+
+pub(super) const RECORD: [u8; 4] = *b"RLR1";
+pub(super) const MARKER: [u8; 4] = *b"RLF1";
+pub(super) const HEADER: u32 = 16;
+const CRC: u32 = 4;
+
+/// The first bytes of a slot.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Header {
+    pub magic: [u8; 4],
+    pub sequence: u16,
+    pub len: u16,
+    pub fingerprint: u64,
+}
+
+impl Header {
+    /// Says that a format is under way.
+    pub(super) const FORMATTING: Header = Header {
+        magic: MARKER,
+        sequence: 0,
+        len: 0,
+        fingerprint: 0,
+    };
+
+    fn encode(&self) -> [u8; HEADER as usize] {
+        let mut b = [0; HEADER as usize];
+        b[..4].copy_from_slice(&self.magic);
+        b[4..6].copy_from_slice(&self.sequence.to_le_bytes());
+        b[6..8].copy_from_slice(&self.len.to_le_bytes());
+        b[8..].copy_from_slice(&self.fingerprint.to_le_bytes());
+        b
+    }
+
+    pub(super) fn decode(b: &[u8]) -> Option<Self> {
+        let (magic, rest) = b.split_first_chunk::<4>()?;
+        let (sequence, rest) = rest.split_first_chunk::<2>()?;
+        let (len, rest) = rest.split_first_chunk::<2>()?;
+        let (fingerprint, _) = rest.split_first_chunk::<8>()?;
+        if *magic != RECORD && *magic != MARKER {
+            return None;
+        }
+        Some(Header {
+            magic: *magic,
+            sequence: u16::from_le_bytes(*sequence),
+            len: u16::from_le_bytes(*len),
+            fingerprint: u64::from_le_bytes(*fingerprint),
+        })
+    }
+}
+
+/// What was found in a slot.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Slot {
+    /// The first word reads as erased.
+    Blank,
+    Invalid,
+    Valid(Header),
+}
+
+/// The sizes that follow from a medium's contract.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Words {
+    /// What every offset and length is a multiple of.
+    pub word: u32,
+    pub erase: Option<EraseUnit>,
+}
+
+impl Words {
+    pub(super) const fn of(c: &Contract) -> Self {
+        let without_erase = Contract { erase: None, ..*c };
+        let word = without_erase.alignment();
+        assert!(
+            c.is_sound() && word <= 256,
+            "a record needs words of at most 256 bytes"
+        );
+        Words {
+            word,
+            erase: c.erase,
+        }
+    }
+
+    /// Bytes of header, value and checksum. Where a torn word is unstable the checksum is in another word than the
+    /// first, so that a first word alone never makes a record.
+    pub(super) const fn content(&self, len: u32) -> u32 {
+        let n = (HEADER + len + CRC).next_multiple_of(self.word);
+        if self.erase.is_some() && n < 2 * self.word {
+            2 * self.word
+        } else {
+            n
+        }
+    }
+
+    /// Bytes of a slot: the content and, on flash, a word that confirms it.
+    pub(super) const fn stride(&self, len: u32) -> u32 {
+        self.content(len) + if self.erase.is_some() { self.word } else { 0 }
+    }
+
+    pub(super) fn erased(&self) -> u8 {
+        self.erase.map_or(0xFF, |e| e.erased)
+    }
+}
+
+/// Writes one slot.
+pub(super) fn write<D: Medium>(
+    d: &mut D,
+    w: &Words,
+    at: u32,
+    header: &Header,
+    value: &[u8],
+) -> Result<(), D::Error> {
+    if w.word <= 64 {
+        write_in::<D, 64>(d, w, at, header, value)
+    } else {
+        write_in::<D, 256>(d, w, at, header, value)
+    }
+}
+
+fn write_in<D: Medium, const N: usize>(
+    d: &mut D,
+    w: &Words,
+    at: u32,
+    header: &Header,
+    value: &[u8],
+) -> Result<(), D::Error> {
+    let head = header.encode();
+    let content = w.content(value.len() as u32);
+    let padding = content - HEADER - CRC - value.len() as u32;
+    let mut crc = Crc32::new().bytes(&head).bytes(value);
+    for _ in 0..padding {
+        crc = crc.byte(0);
+    }
+    let crc = crc.finish().to_le_bytes();
+    let mut bytes = head
+        .iter()
+        .chain(value)
+        .copied()
+        .chain((0..padding).map(|_| 0))
+        .chain(crc);
+    let mut buf = [0; N];
+    let mut off = 0;
+    while off < content {
+        // The first word goes alone: that it was begun must not depend on a call that also wrote the checksum.
+        let piece =
+            if off == 0 && w.erase.is_some() && !planted!("nvmem/record-first-word-with-rest") {
+                w.word
+            } else {
+                (N as u32 / w.word * w.word).min(content - off)
+            };
+        let piece_buf = &mut buf[..piece as usize];
+        for (to, from) in piece_buf.iter_mut().zip(&mut bytes) {
+            *to = from;
+        }
+        d.write(at + off, piece_buf)?;
+        off += piece;
+    }
+    if w.erase.is_some() {
+        buf.fill(!w.erased());
+        d.write(at + content, &buf[..w.word as usize])?;
+    }
+    if planted!("nvmem/record-no-flush") {
+        return Ok(());
+    }
+    d.flush()
+}
+
+/// Reads one slot that may take up to `room` bytes, each byte once. The value goes to `out` when it is as long.
+pub(super) fn read<D: Medium>(
+    d: &mut D,
+    w: &Words,
+    at: u32,
+    room: u32,
+    out: &mut [u8],
+) -> Result<Slot, D::Error> {
+    if w.word <= 64 {
+        read_in::<D, 64>(d, w, at, room, out)
+    } else {
+        read_in::<D, 256>(d, w, at, room, out)
+    }
+}
+
+fn read_in<D: Medium, const N: usize>(
+    d: &mut D,
+    w: &Words,
+    at: u32,
+    room: u32,
+    out: &mut [u8],
+) -> Result<Slot, D::Error> {
+    let mut buf = [0; N];
+    let most = N as u32 / w.word * w.word;
+    let first = most.min(room);
+    let piece = &mut buf[..first as usize];
+    d.read(at, piece)?;
+    let blank = piece.iter().take(w.word as usize).all(|b| *b == w.erased());
+    if w.erase.is_some() && blank {
+        return Ok(Slot::Blank);
+    }
+    let Some(header) = Header::decode(piece) else {
+        return Ok(Slot::Invalid);
+    };
+    let len = u32::from(header.len);
+    let content = w.content(len);
+    if content > room || (header.magic == MARKER && header != Header::FORMATTING) {
+        return Ok(Slot::Invalid);
+    }
+    let (mut crc, mut stored, mut padded) = (Crc32::new(), [0; CRC as usize], true);
+    let mut off = 0;
+    let mut have = first;
+    loop {
+        for (i, b) in buf[..have as usize].iter().enumerate() {
+            let i = off + i as u32;
+            if i >= content {
+                break;
+            }
+            if i >= content - CRC {
+                stored[(i + CRC - content) as usize] = *b;
+                continue;
+            }
+            crc = crc.byte(*b);
+            if i >= HEADER + len {
+                padded &= *b == 0;
+            } else if i >= HEADER && out.len() == len as usize {
+                out[(i - HEADER) as usize] = *b;
+            }
+        }
+        off += have;
+        if off >= content {
+            break;
+        }
+        have = most.min(content - off);
+        d.read(at + off, &mut buf[..have as usize])?;
+    }
+    let right =
+        u32::from_le_bytes(stored) == crc.finish() || planted!("nvmem/record-crc-unchecked");
+    Ok(if right && padded {
+        Slot::Valid(header)
+    } else {
+        Slot::Invalid
+    })
+}
+
+/// The header at `at`, not checked against any checksum.
+pub(super) fn read_header<D: Medium>(
+    d: &mut D,
+    w: &Words,
+    at: u32,
+) -> Result<Option<Header>, D::Error> {
+    let mut buf = [0; 256];
+    let piece = &mut buf[..HEADER.next_multiple_of(w.word) as usize];
+    d.read(at, piece)?;
+    Ok(Header::decode(piece))
+}
+
+/// Whether every byte of `from..to` is `byte`.
+pub(super) fn all<D: Medium>(
+    d: &mut D,
+    w: &Words,
+    from: u32,
+    to: u32,
+    byte: u8,
+) -> Result<bool, D::Error> {
+    let mut buf = [0; 256];
+    let most = 256 / w.word * w.word;
+    let mut at = from;
+    while at < to {
+        let piece = &mut buf[..most.min(to - at) as usize];
+        d.read(at, piece)?;
+        if piece.iter().any(|b| *b != byte) {
+            return Ok(false);
+        }
+        at += piece.len() as u32;
+    }
+    Ok(true)
+}
