@@ -1,5 +1,8 @@
 //! The record without cuts: values, wear, errors, migration, hostile bytes. Cuts are in `crash_record.rs`.
 
+// `drop` says where a run ends.
+#![allow(clippy::drop_non_drop)]
+
 use core::cell::Cell;
 use core::mem::MaybeUninit;
 use nvmem::device::{Contract, Medium, Misuse};
