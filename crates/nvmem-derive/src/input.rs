@@ -8,7 +8,7 @@ use syn::spanned::Spanned;
 use syn::visit_mut::VisitMut;
 use syn::{
     Data, DeriveInput, Error, Expr, Fields, GenericParam, Generics, Ident, Lifetime, Path, Result,
-    Type, Visibility, parse_quote,
+    Type, Visibility, WherePredicate, parse_quote,
 };
 
 /// A field.
@@ -215,12 +215,22 @@ fn plain_name(ident: &Ident) -> String {
     }
 }
 
+/// Bounds every type parameter by this trait, where the user bounds it: a lint wants all bounds in one place.
 fn bound(generics: &Generics, by: &TokenStream) -> Generics {
     let mut generics = generics.clone();
+    let mut in_where: Vec<WherePredicate> = Vec::new();
     for p in &mut generics.params {
         if let GenericParam::Type(t) = p {
-            t.bounds.push(parse_quote!(#by));
+            let ident = &t.ident;
+            if t.bounds.is_empty() && generics.where_clause.is_some() {
+                in_where.push(parse_quote!(#ident: #by));
+            } else {
+                t.bounds.push(parse_quote!(#by));
+            }
         }
+    }
+    if let Some(clause) = &mut generics.where_clause {
+        clause.predicates.extend(in_where);
     }
     generics
 }

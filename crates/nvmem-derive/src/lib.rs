@@ -34,11 +34,6 @@ fn expand(item: syn::DeriveInput) -> syn::Result<TokenStream> {
     Ok(quote! {
         #slots
         #[doc(hidden)]
-        #[allow(
-            warnings,
-            clippy::all,
-            reason = "what lints say about the type is said at the type, not at code that nobody wrote"
-        )]
         const _: () = {
             #persist
             #plain

@@ -51,15 +51,6 @@ pub fn expand(input: &Input) -> (TokenStream, TokenStream) {
     let doc = format!("A slot for each field of [`{}`].", input.name());
     let declaration = quote! {
         #[doc = #doc]
-        #[allow(
-            missing_docs,
-            dead_code,
-            private_bounds,
-            private_interfaces,
-            missing_debug_implementations,
-            clippy::type_complexity,
-            reason = "as documented and as used as the type itself"
-        )]
         #[automatically_derived]
         #vis struct #slots #slot_generics #slot_where {
             #( #decls )*

@@ -24,7 +24,7 @@ struct Unit;
 #[repr(C)]
 struct Tuple(u8, f64, char);
 
-#[derive(Persist)]
+#[derive(Persist, PartialEq)]
 #[repr(transparent)]
 struct Meters(u32);
 
@@ -50,12 +50,18 @@ pub struct Ring<T, const N: usize, const ON: bool = true> {
     data: [T; N],
 }
 
-#[derive(Persist)]
+#[derive(Persist, PartialEq)]
 #[repr(C)]
 struct Bounded<T>
 where
     T: Plain + PartialEq,
 {
+    value: Maybe<T>,
+}
+
+#[derive(Persist)]
+#[repr(C)]
+struct Inline<T: Plain + PartialEq> {
     value: Maybe<T>,
 }
 
@@ -113,6 +119,7 @@ fn they_compile() {
     plain::<Pair<Pair<u8>, [Mode; 4]>>();
     plain::<Ring<Pair<u8>, 3>>();
     plain::<Bounded<u16>>();
+    plain::<Inline<Bounded<Meters>>>();
     plain::<Tagged<3>>();
     plain::<Option<NonZeroU16>>();
     persist::<Node<'_>>();
