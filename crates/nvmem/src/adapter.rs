@@ -228,7 +228,7 @@ impl<D: Medium, const ERASE: usize> ReadNorFlash for ToNor<D, ERASE> {
     }
 
     fn capacity(&self) -> usize {
-        self.medium.capacity() as usize
+        usize::try_from(self.medium.capacity()).unwrap_or(usize::MAX)
     }
 }
 
@@ -308,7 +308,7 @@ impl<D: AsyncMedium, const ERASE: usize> later::ReadNorFlash for ToAsyncNor<D, E
     }
 
     fn capacity(&self) -> usize {
-        self.inner.medium.capacity() as usize
+        usize::try_from(self.inner.medium.capacity()).unwrap_or(usize::MAX)
     }
 }
 

@@ -296,7 +296,7 @@ impl<'r, 'm, M: Model> Place<'r, 'm, M> {
         Some(state)
     }
 
-    /// Writes a copy that becomes valid with the store of its first unit.
+    /// Writes a copy that becomes valid with the store of its first unit, after everything that was stored before.
     fn write(&self, copy: usize, words: &[u32; WORDS]) {
         let size = M::Unit::BYTES;
         let base = copy * Superblock::COPY_BYTES;
@@ -352,9 +352,6 @@ impl<'r, 'm, M: Model> Place<'r, 'm, M> {
         } else {
             to
         };
-        if !planted!("nvmem/superblock-no-fence-before-commit") {
-            mapped::fence::<M>();
-        }
         let words = match state {
             FORMATTING => marker(sb.kind, sequence),
             _ => words(sb, sequence, state),
@@ -375,7 +372,7 @@ fn little(v: u32, bytes: usize) -> u32 {
 
 /// What the region holds. `expected` tells whose torn format is one's own; nothing else of it is compared.
 ///
-/// **Power loss**: writes nothing. **Cost**: when [`State::Ready`], reads the magics, the sequences and one copy (22 words),
+/// **Power loss**: writes nothing. **Cost**: when [`State::Ready`], reads the magics, the sequences and one copy (20 words),
 /// some 700 instructions; when not, the whole region.
 pub fn probe<M: Model>(region: &Region<'_, M>, expected: &Superblock) -> State {
     let Some(place) = Place::new(region) else {
@@ -405,7 +402,8 @@ pub fn copies<M: Model>(region: &Region<'_, M>) -> [Option<Stored>; 2] {
 /// Nothing happens when it is so marked already, or when the region is shorter than [`Superblock::BYTES`].
 ///
 /// **Power loss**: the region is what it was before, or [`State::Formatting`]; a blank one is either of the two. A region
-/// that was [`State::Foreign`] or [`State::Damaged`] may be either of those. **Cost**: at most 65 bytes' worth of units.
+/// that was [`State::Foreign`] or [`State::Damaged`] may be either of those. **Cost**: 16 words, and
+/// one unit more where a copy was before; two fences, or three.
 pub fn begin<M: Model>(region: &mut Region<'_, M>, sb: &Superblock) {
     if let Some(place) = Place::new(region) {
         place.commit(FORMATTING, sb)
@@ -416,8 +414,7 @@ pub fn begin<M: Model>(region: &mut Region<'_, M>, sb: &Superblock) {
 ///
 /// Nothing happens when it is so already, or when the region is shorter than [`Superblock::BYTES`].
 ///
-/// **Power loss**: the region is what [`probe`] said before, or `Ready(sb)`. **Cost**: 16 words and one unit, three or
-/// four fences.
+/// **Power loss**: the region is what [`probe`] said before, or `Ready(sb)`. **Cost**: as [`begin`].
 pub fn finish<M: Model>(region: &mut Region<'_, M>, sb: &Superblock) {
     if let Some(place) = Place::new(region) {
         place.commit(READY, sb)
@@ -430,7 +427,7 @@ pub fn finish<M: Model>(region: &mut Region<'_, M>, sb: &Superblock) {
 /// Nothing happens when it is so already, or when the region is shorter than [`Superblock::BYTES`].
 ///
 /// **Power loss**: the old superblock or the new one, never a mixture, and all that the caller has stored before is there
-/// with the new one. **Cost**: 16 words and one unit, three or four fences.
+/// with the new one. **Cost**: as [`begin`].
 pub fn replace<M: Model>(region: &mut Region<'_, M>, sb: &Superblock) {
     finish(region, sb)
 }

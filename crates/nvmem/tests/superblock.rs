@@ -1,6 +1,8 @@
 //! The superblock without cuts: states, errors, formats, hostile bytes. Cuts are in `crash_superblock.rs`.
 
+use core::cell::Cell;
 use core::mem::MaybeUninit;
+use nvmem::instrument::{self, Observer};
 use nvmem::superblock::{self, State, Superblock};
 use nvmem::{Buffered32, InOrder16, InOrder32, Model, Region};
 
@@ -206,6 +208,56 @@ fn a_mismatch_names_both() {
         })
         .is_ok()
     );
+}
+
+/// Stores, fences and loads.
+#[derive(Default)]
+struct Counter([Cell<u32>; 3]);
+
+impl Counter {
+    fn add(&self, i: usize) {
+        self.0[i].set(self.0[i].get() + 1)
+    }
+    fn take(&self) -> [u32; 3] {
+        self.0.each_ref().map(|c| c.take())
+    }
+}
+
+impl Observer for Counter {
+    fn store(&self, _: *mut u8, _: &[u8]) {
+        self.add(0)
+    }
+    fn fence(&self) {
+        self.add(1)
+    }
+    fn read(&self, _: *const u8, _: usize) {
+        self.add(2)
+    }
+}
+
+fn cost<M: Model>(word: u32) {
+    let mut ram = Ram::filled(1 << 16, 0xFF);
+    let c = Counter::default();
+    instrument::observe(&c, || {
+        ram.on::<M, _>(|r| superblock::begin(r, &SB));
+        assert_eq!(c.take()[..2], [16 * word, 2], "begin");
+        ram.on::<M, _>(|r| superblock::finish(r, &SB));
+        assert_eq!(c.take()[..2], [16 * word, 2], "finish");
+        ram.on::<M, _>(|r| superblock::replace(r, &newer()));
+        assert_eq!(c.take()[..2], [16 * word + 1, 3], "replace");
+        ram.on::<M, _>(|r| superblock::replace(r, &newer()));
+        assert_eq!(c.take()[..2], [0, 0], "replaced already");
+        ram.probe::<M>();
+        // Magics and sequences of both, then one copy, whatever the length of the region.
+        assert_eq!(c.take(), [0, 0, 20 * word], "probe");
+    })
+}
+
+#[test]
+fn costs_are_what_the_documentation_says() {
+    cost::<InOrder16>(2);
+    cost::<InOrder32>(1);
+    cost::<Buffered32>(1);
 }
 
 proptest::proptest! {
