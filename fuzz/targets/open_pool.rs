@@ -66,7 +66,12 @@ macro_rules! target {
                         1 => Mode::Busy(true),
                         _ => Mode::Gone { letter: 'x' },
                     };
-                    let node = Node { mode, value, next: top.list.take(), table };
+                    let node = Node {
+                        mode,
+                        value,
+                        next: top.list.take(),
+                        table,
+                    };
                     top.list = Some(PBox::new(node, tx)?);
                     top.count = top.count.wrapping_add(1);
                     Ok(())

@@ -53,13 +53,13 @@ pub fn clippy(ctx: &Ctx, s: &Step) -> Result<String> {
     let mut c = at_root(ctx, cargo(), &["clippy", "--workspace", "--all-targets"]);
     c.args(deny);
     s.run(c)?;
-    let mut sets = vec!["default"];
+    let mut sets = vec!["default".to_owned()];
 
     let mut c = at_root(ctx, cargo(), &["clippy", "--lib", "--no-default-features"]);
     select(&mut c, ctx.project.published());
     c.args(deny);
     s.run(c)?;
-    sets.push("none");
+    sets.push("none".into());
 
     for feature in every_feature(ctx) {
         let with = enable(ctx.project.published(), &feature);
@@ -77,11 +77,7 @@ pub fn clippy(ctx: &Ctx, s: &Step) -> Result<String> {
         select(&mut c, ctx.project.published().filter(|p| p.has(&feature)));
         c.args(deny);
         s.run(c)?;
-        sets.push(if feature.len() > 40 {
-            "…"
-        } else {
-            feature.clone().leak()
-        });
+        sets.push(feature);
     }
     Ok(format!("features: {}", sets.join(", ")))
 }

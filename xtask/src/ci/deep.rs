@@ -86,14 +86,13 @@ pub fn fuzz(ctx: &Ctx, s: &Step) -> Result<Outcome> {
         let corpus = target_dir.join("corpus").join(name);
         std::fs::create_dir_all(&corpus)?;
         let mut c = fuzz(&["run", "--target-dir"]);
+        // The target writes its seeds there before the fuzzer looks.
+        c.env("RELUME_SEEDS", &corpus);
         c.arg(&target_dir).arg(name).arg(&corpus);
-        let seeds = dir.join("seeds").join(name);
-        if seeds.is_dir() {
-            c.arg(seeds);
-        }
         c.arg("--").args([
             &format!("-max_total_time={seconds}"),
             "-print_final_stats=1",
+            "-max_len=1200",
             "-rss_limit_mb=4096",
             "-timeout=10",
         ]);
