@@ -1,9 +1,13 @@
 //! The entry points.
 
-use crate::engine::{self, Bad, Count, Setup};
+use crate::chain::Bad;
+use crate::engine::{self, Count, Setup};
 use crate::medium::Media;
+use crate::replay::{Line, Mark};
+use crate::report::{self, Failure};
 use crate::world::{Outside, World};
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Boots `program` on `media`, cuts the power at every instant that matters, boots it again, and so on.
@@ -36,7 +40,7 @@ where
 #[must_use = "nothing runs before `run`"]
 pub struct Explore<M: Media, T> {
     setup: Setup<M, T>,
-    name: String,
+    line: Option<String>,
 }
 
 /// What a campaign did.
@@ -63,26 +67,6 @@ impl fmt::Display for Summary {
     }
 }
 
-/// A state that a power cut permits and that the program did not survive. `Display` is the report.
-#[derive(Debug, Clone)]
-pub struct Failure {
-    report: String,
-}
-
-impl Failure {
-    /// The report, several lines.
-    pub fn report(&self) -> &str {
-        &self.report
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.report)
-    }
-}
-impl std::error::Error for Failure {}
-
 impl<M: Media, T: Outside + Default> Explore<M, T> {
     fn new(media: M, program: Box<engine::Program<M, T>>) -> Self {
         let name = std::thread::current()
@@ -91,6 +75,7 @@ impl<M: Media, T: Outside + Default> Explore<M, T> {
             .to_owned();
         Explore {
             setup: Setup {
+                name,
                 media,
                 program,
                 world: T::default(),
@@ -98,8 +83,9 @@ impl<M: Media, T: Outside + Default> Explore<M, T> {
                 budget: 1_000_000,
                 limit: 4096,
                 prune: true,
+                fields: Vec::new(),
             },
-            name,
+            line: std::env::var("POWERFAIL").ok(),
         }
     }
 }
@@ -113,7 +99,7 @@ impl<M: Media, T: Outside> Explore<M, T> {
 
     /// The name in reports and failure lines; that of the test unless told.
     pub fn name(mut self, name: &str) -> Self {
-        self.name = name.to_owned();
+        self.setup.name = name.to_owned();
         self
     }
 
@@ -154,14 +140,87 @@ impl<M: Media, T: Outside> Explore<M, T> {
         }
     }
 
+    /// Names bytes of the first medium for reports and failure lines, as field names are.
+    pub fn field(self, name: &str, bytes: Range<u32>) -> Self {
+        self.field_of(0, name, bytes)
+    }
+
+    /// Names bytes of a medium, counted from 0.
+    pub fn field_of(mut self, medium: usize, name: &str, bytes: Range<u32>) -> Self {
+        let name = crate::place::plain(name);
+        self.setup.fields.push((medium, bytes, name));
+        self
+    }
+
+    /// Replays this failure line instead of exploring; what the environment variable `POWERFAIL` does for the
+    /// campaign whose name is in it.
+    pub fn replay(mut self, line: &str) -> Self {
+        self.line = Some(line.to_owned());
+        self
+    }
+
     /// [`run`](Self::run) with the failure as a value.
     pub fn try_run(self) -> Result<Summary, Failure> {
         let setup = &self.setup;
+        if let Some(line) = &self.line
+            && let Some(l) = Line::parse(line)
+            && l.name == crate::place::plain(&setup.name)
+        {
+            return self.again(&l);
+        }
         let mut here = engine::engine(setup, 0);
         let done = self.agree(&mut here).and_then(|()| here.explore());
         match done {
             Ok(()) => Ok(summary(&here.count)),
-            Err(bad) => Err(crate::report::failure(&self.name, setup, &bad)),
+            Err(bad) => Err(report::failure(setup, &bad)),
+        }
+    }
+
+    fn again(&self, l: &Line<'_>) -> Result<Summary, Failure> {
+        let setup = &self.setup;
+        let refuse = |why: &str| {
+            Err(Failure::plain(
+                &setup.name,
+                &format!("cannot replay: {why}"),
+            ))
+        };
+        let mut e = engine::engine(setup, 0);
+        if l.model != e.model() {
+            return refuse(&format!("the line is about {}, not {}", l.model, e.model()));
+        }
+        if l.image != e.image_print() {
+            return refuse("the first image is not the one of the line");
+        }
+        let marks: Vec<Mark<'_>> = l.cuts.iter().map(|c| Mark::Line(c)).collect();
+        let story = match e.follow(&marks) {
+            Ok(s) => s,
+            Err(why) => return refuse(&why),
+        };
+        let exact = story.hash == l.hash;
+        match &story.end {
+            Err(what) => {
+                let note = if exact {
+                    "\n  (replayed exactly)"
+                } else {
+                    "\n  (found again in a program that has changed)"
+                };
+                let line = e.line(&story);
+                Err(report::tell(setup, &story, what, Some(line), note))
+            }
+            Ok(()) => {
+                let how = if exact {
+                    "exactly"
+                } else {
+                    "in a program that has changed"
+                };
+                eprintln!("{}: replayed {how}: survives", setup.name);
+                Ok(Summary {
+                    cuts: story.steps.len() as u64,
+                    boots: 1,
+                    same: 0,
+                    sampled: 0,
+                })
+            }
         }
     }
 
@@ -171,11 +230,11 @@ impl<M: Media, T: Outside> Explore<M, T> {
             cuts: Vec::new(),
             what: what.into(),
         };
-        let (first, cuts) = here.dry()?;
+        let (first, cuts, _) = here.dry()?;
         if cuts == 0 {
             return Err(bad("nothing to explore: the program stored nothing"));
         }
-        let (again, _) = here.dry()?;
+        let (again, ..) = here.dry()?;
         if first != again {
             return Err(bad(
                 "two runs without a cut differ: something outlives the reboot, or the program depends on time or chance",
@@ -202,11 +261,5 @@ fn summary(c: &Count) -> Summary {
         boots: c.boots,
         same: c.same,
         sampled: c.sampled,
-    }
-}
-
-impl Failure {
-    pub(crate) fn new(report: String) -> Self {
-        Failure { report }
     }
 }

@@ -1,17 +1,29 @@
 #![doc = include_str!("../README.md")]
 
 mod arena;
+mod chain;
+mod chip;
+mod cost;
+mod device;
 mod engine;
 mod explore;
 mod hash;
 mod medium;
+mod place;
 mod quiet;
+mod replay;
 mod report;
 mod sample;
+mod search;
+mod torn;
 mod trace;
 mod walk;
 mod world;
 
-pub use explore::{Explore, Failure, Summary, explore, explore_with};
+pub use chip::{Chip, Mram16, Nor, Simulated, SpiFram, SpiNor, Stm32f0, Stm32l1, Stm32l1HalfPage};
+pub use cost::Cost;
+pub use device::{Device, Refused};
+pub use explore::{Explore, Summary, explore, explore_with};
 pub use medium::{Mapped, Media};
+pub use report::Failure;
 pub use world::{Outside, World};

@@ -45,7 +45,6 @@ impl PartsOut {
 /// For the engine.
 #[doc(hidden)]
 pub struct Attach<'r> {
-    #[allow(dead_code)] // for device media
     pub(crate) rec: &'r Recorder,
     pub(crate) base: *mut u8,
     pub(crate) parts: std::slice::Iter<'r, Part>,

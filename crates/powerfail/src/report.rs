@@ -1,23 +1,116 @@
 //! What is printed when a state is not survived.
 
-use crate::engine::{self, Bad, Setup};
-use crate::explore::Failure;
+use crate::chain::Bad;
+use crate::engine::{self, Setup};
 use crate::medium::Media;
+use crate::replay::{Mark, Story};
 use crate::world::Outside;
+use std::fmt;
 use std::fmt::Write;
 
-pub(crate) fn failure<M: Media, T: Outside>(name: &str, setup: &Setup<M, T>, bad: &Bad) -> Failure {
-    let mut s = String::new();
-    let times = match bad.cuts.len() {
-        0 => "without a power cut".to_owned(),
-        1 => "power lost once".to_owned(),
-        2 => "power lost twice".to_owned(),
-        n => format!("power lost {n} times"),
-    };
-    let _ = writeln!(s, "{name}: {times}, and: {}", bad.what);
-    let mut e = engine::engine(setup, 0);
-    for (i, d) in e.describe(&bad.cuts).iter().enumerate() {
-        let _ = writeln!(s, "  cut {}  {d}", i + 1);
+/// A state that a power cut permits and that the program did not survive. `Display` is the report.
+#[derive(Debug, Clone)]
+pub struct Failure {
+    report: String,
+    line: Option<String>,
+    cuts: usize,
+}
+
+impl Failure {
+    /// The report, several lines.
+    pub fn report(&self) -> &str {
+        &self.report
     }
-    Failure::new(s)
+    /// What to set `POWERFAIL` to, to replay exactly this execution; none when no cut was needed.
+    pub fn line(&self) -> Option<&str> {
+        self.line.as_deref()
+    }
+    /// How often the power was lost.
+    pub fn cuts(&self) -> usize {
+        self.cuts
+    }
+    pub(crate) fn plain(name: &str, what: &str) -> Self {
+        Failure {
+            report: format!("{name}: {what}"),
+            line: None,
+            cuts: 0,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.report)
+    }
+}
+impl std::error::Error for Failure {}
+
+fn times(cuts: usize) -> String {
+    match cuts {
+        0 => "without a power cut".into(),
+        1 => "power lost once, and".into(),
+        2 => "power lost twice, and".into(),
+        n => format!("power lost {n} times, and"),
+    }
+}
+
+pub(crate) fn failure<M: Media, T: Outside>(setup: &Setup<M, T>, bad: &Bad) -> Failure {
+    let name = &setup.name;
+    if bad.cuts.is_empty() {
+        return Failure::plain(name, &format!("without a power cut: {}", bad.what));
+    }
+    let marks: Vec<Mark<'_>> = bad.cuts.iter().map(Mark::Known).collect();
+    let mut e = engine::engine(setup, 0);
+    match e.follow(&marks) {
+        Ok(story) => {
+            let line = e.line(&story);
+            tell(setup, &story, &bad.what, Some(line), "")
+        }
+        Err(why) => Failure::plain(
+            name,
+            &format!("{}; and it does not happen again: {why}", bad.what),
+        ),
+    }
+}
+
+pub(crate) fn tell<M: Media, T: Outside>(
+    setup: &Setup<M, T>,
+    story: &Story,
+    what: &str,
+    line: Option<String>,
+    note: &str,
+) -> Failure {
+    let cuts = story.steps.len();
+    let mut s = String::new();
+    let name = &setup.name;
+    let _ = writeln!(s, "{name}: {} {what}{note}", times(cuts));
+    for (i, step) in story.steps.iter().enumerate() {
+        for (k, t) in step.text.iter().enumerate() {
+            let _ = match k {
+                0 => writeln!(s, "  cut {}  {t}", i + 1),
+                _ => writeln!(s, "         {t}"),
+            };
+        }
+    }
+    match &story.end {
+        Err(again) if again == what => {}
+        Err(again) => {
+            let _ = writeln!(s, "  when followed again it failed otherwise: {again}");
+        }
+        Ok(()) => {
+            let _ = writeln!(
+                s,
+                "  when followed again it did not fail: something outlives the reboot, or the program depends on \
+                 time, addresses or chance"
+            );
+        }
+    }
+    if let Some(line) = &line {
+        let _ = write!(s, "replay this:  POWERFAIL='{line}' cargo test {name}");
+    }
+    Failure {
+        report: s,
+        line,
+        cuts,
+    }
 }

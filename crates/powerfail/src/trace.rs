@@ -1,6 +1,8 @@
 //! The record of one run, and the observer that makes it.
 
 use crate::arena::Arena;
+use crate::cost::Cost;
+use crate::torn::{Policy, Shaky, ShakySet, Tear, program};
 use nvmem::instrument::Observer;
 use std::cell::RefCell;
 
@@ -41,6 +43,51 @@ pub(crate) enum Event {
         at: u32,
         len: u32,
     },
+    /// A device programs or erases `len` bytes; old and new content are in the trace at `side`.
+    Program {
+        at: u32,
+        len: u32,
+        side: u32,
+        burst: u32,
+        how: Tear,
+    },
+    /// Nothing in the range is unstable any more.
+    Steady {
+        at: u32,
+        len: u32,
+    },
+    /// The range may read another way, which is in the trace at `side`.
+    Shaky {
+        at: u32,
+        len: u32,
+        side: u32,
+    },
+}
+
+/// The record of a run.
+#[derive(Debug, Default)]
+pub(crate) struct Trace {
+    pub(crate) events: Vec<Event>,
+    pub(crate) side: Vec<u8>,
+}
+
+impl Trace {
+    pub(crate) fn bytes(&self, side: u32, len: u32) -> &[u8] {
+        &self.side[side as usize..][..len as usize]
+    }
+    /// Content before and after a [`Event::Program`].
+    pub(crate) fn old_new(&self, side: u32, len: u32) -> (&[u8], &[u8]) {
+        (self.bytes(side, len), self.bytes(side + len, len))
+    }
+    fn clear(&mut self) {
+        self.events.clear();
+        self.side.clear();
+    }
+    fn keep(&mut self, bytes: &[u8]) -> u32 {
+        let at = self.side.len() as u32;
+        self.side.extend_from_slice(bytes);
+        at
+    }
 }
 
 /// What the engine knows of each medium.
@@ -60,7 +107,13 @@ pub(crate) struct Hung;
 pub(crate) struct Rec {
     pub(crate) arena: Arena,
     pub(crate) parts: Vec<Part>,
-    pub(crate) trace: Vec<Event>,
+    pub(crate) trace: Trace,
+    pub(crate) shaky: ShakySet,
+    pub(crate) policy: Policy,
+    /// Something unstable was read.
+    pub(crate) shook: bool,
+    pub(crate) cost: Cost,
+    burst: u32,
     pub(crate) loans: Vec<(u32, u32)>,
     pub(crate) want_reads: bool,
     /// Events that are left before the run counts as hanging.
@@ -84,10 +137,14 @@ impl Rec {
     fn push(&mut self, e: Event) {
         if self.budget == 0 {
             self.hung = true;
+            if std::thread::panicking() {
+                // A second panic would end the process; the run has failed anyway.
+                return;
+            }
             std::panic::resume_unwind(Box::new(Hung));
         }
         self.budget -= 1;
-        self.trace.push(e);
+        self.trace.events.push(e);
     }
 
     /// Looks for units that the user has written in the range.
@@ -102,6 +159,7 @@ impl Rec {
             let old = self.arena.unit(u, unit as u8);
             if new != old {
                 self.arena.expect(u, unit as u8, new);
+                self.cost.lent_bytes += u64::from(unit);
                 self.push(Event::Touched {
                     at: u,
                     len: unit as u8,
@@ -138,12 +196,132 @@ impl Rec {
     }
 
     /// Takes a run's stores back.
-    pub(crate) fn undo(&mut self, trace: &[Event]) {
-        for e in trace.iter().rev() {
-            if let Event::Store { at, len, old, .. } | Event::Touched { at, len, old, .. } = *e {
-                self.arena.undo(at, &old.to_le_bytes()[..len as usize]);
+    pub(crate) fn undo(&mut self, trace: &Trace) {
+        for e in trace.events.iter().rev() {
+            match *e {
+                Event::Store { at, len, old, .. } | Event::Touched { at, len, old, .. } => {
+                    self.arena.undo(at, &old.to_le_bytes()[..len as usize]);
+                }
+                Event::Program { at, len, side, .. } => self.arena.undo(at, trace.bytes(side, len)),
+                _ => {}
             }
         }
+    }
+
+    /// Ready for a boot of what is in the arena.
+    pub(crate) fn reset(&mut self, budget: usize, want_reads: bool, shaky: &ShakySet, p: Policy) {
+        self.trace.clear();
+        self.loans.clear();
+        self.shaky.clone_from(shaky);
+        self.policy = p;
+        self.shook = false;
+        self.cost = Cost::default();
+        self.burst = 0;
+        self.want_reads = want_reads;
+        self.hung = false;
+        self.budget = budget;
+    }
+
+    pub(crate) fn new(arena: Arena, parts: Vec<Part>) -> Self {
+        Rec {
+            arena,
+            parts,
+            trace: Trace::default(),
+            shaky: ShakySet::default(),
+            policy: Policy::default(),
+            shook: false,
+            cost: Cost::default(),
+            burst: 0,
+            loans: Vec::new(),
+            want_reads: false,
+            budget: 0,
+            hung: false,
+        }
+    }
+
+    /// One command of a device begins.
+    pub(crate) fn burst(&mut self) {
+        self.burst += 1;
+        self.cost.bursts += 1;
+    }
+
+    pub(crate) fn device_read(&mut self, at: u32, buf: &mut [u8]) {
+        self.cost.reads += buf.len() as u64;
+        self.push(Event::Read {
+            at,
+            len: buf.len() as u32,
+        });
+        buf.copy_from_slice(&self.arena.bytes()[at as usize..][..buf.len()]);
+        self.shook |= self.shaky.read(self.policy, at, buf);
+    }
+
+    pub(crate) fn device_store(&mut self, at: u32, v: u8) {
+        self.cost.stores += 1;
+        self.cost.bytes += 1;
+        let old = self.arena.unit(at, 1);
+        self.push(Event::Store {
+            at,
+            len: 1,
+            old,
+            new: v.into(),
+        });
+        self.arena.undo(at, &[v]);
+    }
+
+    pub(crate) fn is_erased(&self, at: u32, len: u32, erased: u8) -> bool {
+        let here = &self.arena.bytes()[at as usize..][..len as usize];
+        here.iter().all(|b| *b == erased) || self.shaky.alt(at, here).iter().all(|b| *b == erased)
+    }
+
+    pub(crate) fn program(&mut self, at: u32, new: &[u8], how: Tear) {
+        self.cost.stores += 1;
+        self.cost.bytes += new.len() as u64;
+        let is = self.arena.bytes()[at as usize..][..new.len()].to_vec();
+        let alt = self.shaky.alt(at, &is);
+        let (now, other) = match how {
+            Tear::Unstable { erased } => (program(&is, new, erased), program(&alt, new, erased)),
+            _ => (new.to_vec(), new.to_vec()),
+        };
+        self.change(at, &is, &now, how);
+        if alt != is {
+            self.push(Event::Steady {
+                at,
+                len: now.len() as u32,
+            });
+            self.shaky.settle(at, now.len() as u32);
+        }
+        if other != now {
+            let side = self.trace.keep(&other);
+            self.push(Event::Shaky {
+                at,
+                len: now.len() as u32,
+                side,
+            });
+            self.shaky.add(Shaky::new(at, other));
+        }
+    }
+
+    pub(crate) fn erase(&mut self, at: u32, len: u32, erased: u8) {
+        self.burst();
+        self.cost.erases += 1;
+        let is = self.arena.bytes()[at as usize..][..len as usize].to_vec();
+        self.change(at, &is, &vec![erased; len as usize], Tear::Erase);
+        if self.shaky.settle(at, len) {
+            self.push(Event::Steady { at, len });
+        }
+    }
+
+    fn change(&mut self, at: u32, is: &[u8], now: &[u8], how: Tear) {
+        let side = self.trace.keep(is);
+        self.trace.keep(now);
+        self.push(Event::Program {
+            at,
+            len: now.len() as u32,
+            side,
+            burst: self.burst,
+            how,
+        });
+        self.arena.undo(at, now);
     }
 }
 
@@ -156,16 +334,23 @@ impl Observer for Recorder {
         w[..new.len()].copy_from_slice(new);
         let (len, new) = (new.len() as u8, u32::from_le_bytes(w));
         if r.budget == 0 {
+            // Not recorded, so it must not be expected either.
             r.hung = true;
+            if std::thread::panicking() {
+                return;
+            }
             drop(r);
             std::panic::resume_unwind(Box::new(Hung));
         }
+        r.cost.stores += 1;
+        r.cost.bytes += u64::from(len);
         let old = r.arena.expect(at, len, new);
         r.push(Event::Store { at, len, old, new });
     }
     fn fence(&self) {
         let mut r = self.0.borrow_mut();
         r.scan_loans();
+        r.cost.fences += 1;
         r.push(Event::Fence);
     }
     fn lend(&self, at: *mut u8, len: usize) {
@@ -174,6 +359,7 @@ impl Observer for Recorder {
         r.scan_loans();
         let len = len as u32;
         if len > 0 {
+            r.cost.loans += 1;
             r.push(Event::Lend { at, len });
             r.loans.push((at, len));
         }
@@ -195,6 +381,9 @@ impl Observer for Recorder {
             // A loop that only reads must end, too.
             if r.budget == 0 {
                 r.hung = true;
+                if std::thread::panicking() {
+                    return;
+                }
                 drop(r);
                 std::panic::resume_unwind(Box::new(Hung));
             }

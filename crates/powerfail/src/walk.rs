@@ -1,7 +1,8 @@
 //! Walks along the record of a run and knows, at each instant, what a cut may leave.
 
 use crate::arena::Arena;
-use crate::trace::{Event, Part};
+use crate::torn::{Shaky, ShakySet};
+use crate::trace::{Event, Part, Trace};
 
 /// A unit of which it is open what persisted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,14 +36,16 @@ fn garbage(v: u32, len: u8) -> u32 {
 
 pub(crate) struct Walk {
     pub(crate) pend: Vec<Pend>,
+    pub(crate) shaky: ShakySet,
     loans: Vec<(u32, u32)>,
     scratch: Vec<(u32, u32)>,
 }
 
 impl Walk {
-    pub(crate) fn new(free: Vec<Pend>) -> Self {
+    pub(crate) fn new(free: Vec<Pend>, shaky: ShakySet) -> Self {
         Walk {
             pend: free,
+            shaky,
             loans: Vec::new(),
             scratch: Vec::new(),
         }
@@ -52,8 +55,8 @@ impl Walk {
     pub(crate) fn settles(&self, e: &Event, parts: &[Part]) -> bool {
         match *e {
             Event::Store { at, .. } => !part_of(parts, at).buffered,
-            Event::World(_) | Event::Scratch { .. } => true,
-            Event::Touched { .. } => false,
+            Event::World(_) | Event::Scratch { .. } | Event::Program { .. } => true,
+            Event::Touched { .. } | Event::Steady { .. } | Event::Shaky { .. } => false,
             Event::Fence => self.pend.iter().any(|p| !p.lent && !p.free),
             Event::EndLoan { at, len } => {
                 !part_of(parts, at).buffered && self.pend.iter().any(|p| p.inside(at, len))
@@ -68,7 +71,7 @@ impl Walk {
     pub(crate) fn is_cut(e: &Event) -> bool {
         matches!(
             e,
-            Event::Store { .. } | Event::Touched { .. } | Event::World(_)
+            Event::Store { .. } | Event::Touched { .. } | Event::World(_) | Event::Program { .. }
         )
     }
 
@@ -94,8 +97,8 @@ impl Walk {
     }
 
     /// Goes over event `i`. The arena then has the state in which everything so far persisted.
-    pub(crate) fn step(&mut self, arena: &mut Arena, parts: &[Part], trace: &[Event], i: usize) {
-        match trace[i] {
+    pub(crate) fn step(&mut self, arena: &mut Arena, parts: &[Part], trace: &Trace, i: usize) {
+        match trace.events[i] {
             Event::Store { at, len, old, new } => {
                 if self.is_scratch(at) {
                     return;
@@ -127,7 +130,7 @@ impl Walk {
                 self.pend.retain(|p| !(p.free && p.inside(at, len)));
                 self.loans.push((at, len));
                 // A plain store may reach memory long before the place where the program has it.
-                for e in &trace[i + 1..] {
+                for e in &trace.events[i + 1..] {
                     match *e {
                         Event::EndLoan { at: a, len: l } if (a, l) == (at, len) => break,
                         Event::Touched {
@@ -167,6 +170,14 @@ impl Walk {
                     .collect();
                 arena.put(at, &fill);
             }
+            Event::Program { at, len, side, .. } => arena.put(at, trace.old_new(side, len).1),
+            Event::Steady { at, len } => {
+                self.shaky.settle(at, len);
+            }
+            Event::Shaky { at, len, side } => {
+                self.shaky
+                    .add(Shaky::new(at, trace.bytes(side, len).to_vec()));
+            }
             Event::World(_) => {}
         }
     }
@@ -177,10 +188,10 @@ pub(crate) fn part_of(parts: &[Part], at: u32) -> &Part {
 }
 
 /// Which of the open units a run reads before it overwrites them, in that order.
-pub(crate) fn read_first(free: &[Pend], trace: &[Event]) -> Vec<Pend> {
+pub(crate) fn read_first(free: &[Pend], trace: &Trace) -> Vec<Pend> {
     let mut open: Vec<&Pend> = free.iter().collect();
     let mut read = Vec::new();
-    for e in trace {
+    for e in &trace.events {
         if open.is_empty() {
             break;
         }

@@ -1,0 +1,121 @@
+//! What things are called in reports and in the lines that replay them.
+
+use crate::engine::Engine;
+use crate::hash::Wide;
+use crate::medium::Media;
+use crate::trace::{Event, Trace};
+use crate::world::Outside;
+use std::collections::HashMap;
+
+/// Names may not hold what separates the parts of a line.
+pub(crate) fn plain(name: &str) -> String {
+    let odd = |c: char| c.is_whitespace() || c.is_control() || "@/{}^!#=,'\"".contains(c);
+    name.replace(odd, "_")
+}
+
+fn hex(bytes: &[u8]) -> String {
+    if bytes.len() > 8 {
+        return format!("h{:08x}", Wide::of(bytes) as u32);
+    }
+    bytes.iter().rev().map(|b| format!("{b:02x}")).collect()
+}
+
+/// A word as a number.
+pub(crate) fn number(bytes: &[u8]) -> String {
+    if bytes.len() > 8 {
+        return format!("{} bytes", bytes.len());
+    }
+    let v = bytes
+        .iter()
+        .rev()
+        .fold(0_u64, |v, b| v << 8 | u64::from(*b));
+    if v < 10 {
+        v.to_string()
+    } else {
+        format!("{v:#x}")
+    }
+}
+
+impl<M: Media, T: Outside> Engine<'_, M, T> {
+    /// The field, or the offset in the medium.
+    pub(crate) fn place(&self, at: u32) -> String {
+        let i = self.parts.partition_point(|p| p.at <= at) - 1;
+        let off = at - self.parts[i].at;
+        let field = self
+            .setup
+            .fields
+            .iter()
+            .filter(|(p, r, _)| *p == i && r.contains(&off))
+            .min_by_key(|(_, r, _)| r.len());
+        match field {
+            Some((_, r, n)) if r.start == off => n.clone(),
+            Some((_, r, n)) => format!("{n}+{}", off - r.start),
+            None if self.parts.len() == 1 => format!("{off:#x}"),
+            None => format!("{}[{i}]+{off:#x}", self.parts[i].name),
+        }
+    }
+
+    /// For each event what identifies it in its boot: its kind, its place, the how-many-th there, its value.
+    pub(crate) fn tokens<'t>(
+        &self,
+        trace: &'t Trace,
+    ) -> impl Iterator<Item = String> + use<'_, 't, M, T> {
+        let mut seen: HashMap<(char, u32), u32> = HashMap::new();
+        trace.events.iter().map(move |e| {
+            let (kind, at, value) = match *e {
+                Event::Store { at, len, new, .. } => {
+                    ('=', at, hex(&new.to_le_bytes()[..len as usize]))
+                }
+                Event::Touched { at, len, new, .. } => {
+                    ('*', at, hex(&new.to_le_bytes()[..len as usize]))
+                }
+                Event::Program { at, len, side, .. } => ('=', at, hex(trace.old_new(side, len).1)),
+                Event::Fence => ('f', 0, String::new()),
+                Event::World(_) => ('w', 0, String::new()),
+                Event::Lend { at, .. } => ('+', at, String::new()),
+                Event::EndLoan { at, .. } => ('-', at, String::new()),
+                Event::Read { at, .. } => ('?', at, String::new()),
+                Event::Scratch { at, .. } => ('%', at, String::new()),
+                Event::Steady { at, .. } | Event::Shaky { at, .. } => ('&', at, String::new()),
+            };
+            let n = seen.entry((kind, at)).or_default();
+            *n += 1;
+            match kind {
+                '=' => format!("{}#{n}={value}", self.place(at)),
+                '*' => format!("*{}#{n}={value}", self.place(at)),
+                'f' => format!("fence#{n}"),
+                'w' => format!("world#{n}"),
+                k => format!("{k}{}#{n}", self.place(at)),
+            }
+        })
+    }
+
+    /// One line of a report for an event.
+    pub(crate) fn say(&self, trace: &Trace, e: &Event) -> Option<String> {
+        let unit = |new: u32, len: u8| number(&new.to_le_bytes()[..len as usize]);
+        Some(match *e {
+            Event::Store { at, len, new, .. } => format!("{} = {}", self.place(at), unit(new, len)),
+            Event::Touched { at, len, new, .. } => {
+                format!("{} = {} (on loan)", self.place(at), unit(new, len))
+            }
+            Event::Program {
+                at, len, side, how, ..
+            } => {
+                let new = trace.old_new(side, len).1;
+                match how {
+                    crate::torn::Tear::Erase => {
+                        format!("erase of {len} bytes at {}", self.place(at))
+                    }
+                    _ => format!("{} = {}", self.place(at), number(new)),
+                }
+            }
+            Event::Fence => "fence".into(),
+            Event::EndLoan { at, .. } => format!("end of the loan of {}", self.place(at)),
+            Event::Lend { at, .. } => format!("loan of {}", self.place(at)),
+            Event::Read { at, .. } => format!("read of {}", self.place(at)),
+            Event::Scratch { at, .. } => format!("{} becomes scratch", self.place(at)),
+            Event::World(_) => "change of the world".into(),
+            Event::Steady { .. } | Event::Shaky { .. } => return None,
+        })
+    }
+}

@@ -1,0 +1,273 @@
+//! Follows given cuts: those of a failure, to describe it, and those of a line, to replay it.
+
+use crate::chain::{Cut, wrecks};
+use crate::engine::{Engine, trace_hash};
+use crate::hash::Wide;
+use crate::medium::Media;
+use crate::place::{number, plain};
+use crate::search::leftover;
+use crate::torn::{Policy, ShakySet};
+use crate::trace::Event;
+use crate::walk::{Walk, part_of};
+use crate::world::Outside;
+
+/// Where to cut: known, or as a line has it.
+pub(crate) enum Mark<'l> {
+    Known(&'l Cut),
+    Line(&'l str),
+}
+
+/// One cut, told.
+pub(crate) struct Step {
+    /// In a line.
+    pub(crate) token: String,
+    /// In a report.
+    pub(crate) text: Vec<String>,
+}
+
+pub(crate) struct Story {
+    pub(crate) steps: Vec<Step>,
+    pub(crate) end: Result<(), String>,
+    /// Of all runs on the way.
+    pub(crate) hash: u32,
+}
+
+/// A line taken apart.
+pub(crate) struct Line<'l> {
+    pub(crate) name: &'l str,
+    pub(crate) model: &'l str,
+    pub(crate) image: &'l str,
+    pub(crate) cuts: Vec<&'l str>,
+    pub(crate) hash: u32,
+}
+
+impl<'l> Line<'l> {
+    pub(crate) fn parse(s: &'l str) -> Option<Self> {
+        let parts: Vec<&str> = s.trim().split('@').collect();
+        let [name, model, image, cuts, hash] = parts[..] else {
+            return None;
+        };
+        Some(Line {
+            name,
+            model,
+            image,
+            cuts: cuts.split('/').filter(|c| !c.is_empty()).collect(),
+            hash: u32::from_str_radix(hash, 16).ok()?,
+        })
+    }
+}
+
+/// `point^way{place=value,…}!policy`, all but the first optional.
+struct CutText<'l> {
+    point: &'l str,
+    torn: Option<u8>,
+    choices: Vec<(&'l str, u32)>,
+    policy: Policy,
+}
+
+impl<'l> CutText<'l> {
+    fn parse(s: &'l str) -> Option<Self> {
+        let (s, policy) = match s.split_once('!') {
+            Some((s, p)) => (s, p.parse().ok().filter(|p| *p < Policy::ALL)?),
+            None => (s, 0),
+        };
+        let (s, choices) = match s.split_once('{') {
+            Some((s, c)) => {
+                let each = c.strip_suffix('}')?.split(',').map(|c| {
+                    let (place, v) = c.split_once('=')?;
+                    Some((place, u32::from_str_radix(v, 16).ok()?))
+                });
+                (s, each.collect::<Option<Vec<_>>>()?)
+            }
+            None => (s, Vec::new()),
+        };
+        let (point, torn) = match s.split_once('^') {
+            Some((p, w)) => (p, Some(w.parse().ok()?)),
+            None => (s, None),
+        };
+        Some(CutText {
+            point,
+            torn,
+            choices,
+            policy: Policy(policy),
+        })
+    }
+}
+
+impl<M: Media, T: Outside> Engine<'_, M, T> {
+    pub(crate) fn model(&self) -> String {
+        let names: Vec<&str> = self.parts.iter().map(|p| p.name).collect();
+        plain(&names.join("+"))
+    }
+
+    pub(crate) fn image_print(&self) -> String {
+        format!("{:08x}", Wide::of(&self.root[..]) as u32)
+    }
+
+    pub(crate) fn line(&self, story: &Story) -> String {
+        let cuts: Vec<&str> = story.steps.iter().map(|s| &s.token[..]).collect();
+        format!(
+            "{}@{}@{}@{}@{:08x}",
+            plain(&self.setup.name),
+            self.model(),
+            self.image_print(),
+            cuts.join("/"),
+            story.hash
+        )
+    }
+
+    /// Goes through the cuts and boots what the last one left.
+    ///
+    /// **Errors**: why a mark does not fit the program as it is now.
+    pub(crate) fn follow(&mut self, marks: &[Mark<'_>]) -> Result<Story, String> {
+        let setup = self.setup;
+        let mut world = setup.world.clone();
+        let mut free = Vec::new();
+        let mut shaky = ShakySet::default();
+        let mut policy = Policy::default();
+        let mut steps = Vec::new();
+        let mut hash = Wide::new();
+        for (level, mark) in marks.iter().enumerate() {
+            let run = self.boot(&world, !free.is_empty(), &shaky, policy);
+            let trace = self.take_trace();
+            if let Err(what) = run.end {
+                let end = Err(format!("already after {level} of the cuts: {what}"));
+                return Ok(Story {
+                    steps,
+                    end,
+                    hash: 0,
+                });
+            }
+            hash.word(trace_hash(&trace, &run.past) as u64);
+            let text;
+            let cut = match *mark {
+                Mark::Known(c) => c,
+                Mark::Line(l) => {
+                    let t = CutText::parse(l).ok_or_else(|| format!("`{l}` is not a cut"))?;
+                    let event = if t.point == "end" {
+                        trace.events.len()
+                    } else {
+                        self.tokens(&trace)
+                            .position(|k| k == t.point)
+                            .ok_or_else(|| format!("the program has no `{}` any more", t.point))?
+                    };
+                    let mut choices = Vec::new();
+                    let start = self.arena().bytes().to_vec();
+                    let mut dry = Walk::new(free.clone(), shaky.clone());
+                    for i in 0..event {
+                        dry.step(&mut self.rec.0.get_mut().arena, &self.parts, &trace, i);
+                    }
+                    for (place, v) in &t.choices {
+                        let p = dry.pend.iter().find(|p| self.place(p.at) == *place);
+                        let p = p.ok_or_else(|| format!("`{place}` is not open there any more"))?;
+                        if !p.vals.contains(v) {
+                            return Err(format!("`{place}` cannot be {v:x} there any more"));
+                        }
+                        choices.push((p.at, *v));
+                    }
+                    if let Some(w) = t.torn
+                        && usize::from(w) >= wrecks(&trace, event).len()
+                    {
+                        return Err(format!("`{l}` cannot be torn in that way any more"));
+                    }
+                    text = Cut {
+                        event: event as u32,
+                        torn: t.torn,
+                        choices,
+                        policy: t.policy,
+                    };
+                    self.arena().put(0, &start);
+                    &text
+                }
+            };
+            let mut walk = Walk::new(std::mem::take(&mut free), shaky.clone());
+            let mut last = Vec::new();
+            for i in 0..cut.event as usize {
+                let Some(e) = trace.events.get(i) else { break };
+                walk.step(&mut self.rec.0.get_mut().arena, &self.parts, &trace, i);
+                match *e {
+                    Event::World(n) => {
+                        world = run.past[n as usize].0.clone();
+                        last.push(format!("world = {world:?}"));
+                    }
+                    Event::Store { .. }
+                    | Event::Touched { .. }
+                    | Event::Program { .. }
+                    | Event::Fence => {
+                        last.extend(self.say(&trace, e));
+                    }
+                    _ => {}
+                }
+            }
+            let here = trace.events.get(cut.event as usize);
+            let mut token = match here {
+                Some(_) => self
+                    .tokens(&trace)
+                    .nth(cut.event as usize)
+                    .unwrap_or_default(),
+                None => "end".into(),
+            };
+            let say = here.and_then(|e| self.say(&trace, e));
+            let say = say.unwrap_or_else(|| "the end of the program".into());
+            let mut text = Vec::new();
+            let mut fits = walk.shaky.clone();
+            if let Some(k) = cut.torn {
+                let w = &wrecks(&trace, cut.event as usize)[usize::from(k)];
+                token += &format!("^{k}");
+                let unstable = if w.alt.is_some() { ", unstable" } else { "" };
+                text.push(format!("while {say}   torn: {}{unstable}", w.name));
+                w.mark(&mut fits);
+                self.patch(&w.patches);
+            } else {
+                text.push(format!("before {say}"));
+            }
+            shaky = fits;
+            if !last.is_empty() {
+                let from = last.len().saturating_sub(5);
+                let more = if from > 0 { "…   " } else { "" };
+                text.push(format!(
+                    "last   {more}{}   <- here",
+                    last[from..].join("   ")
+                ));
+            }
+            if !cut.choices.is_empty() {
+                let mut names = Vec::new();
+                let mut kept = Vec::new();
+                for &(at, v) in &cut.choices {
+                    let unit = part_of(&self.parts, at).unit;
+                    self.arena().put_unit(at, unit, v);
+                    names.push(format!("{}={v:x}", self.place(at)));
+                    kept.push(format!("{} = {}", self.place(at), number(&v.to_le_bytes())));
+                }
+                token += &format!("{{{}}}", names.join(","));
+                text.push(format!(
+                    "of what was still open there persisted   {}",
+                    kept.join("   ")
+                ));
+            }
+            policy = cut.policy;
+            if policy != Policy::default() {
+                token += &format!("!{}", policy.0);
+                text.push(format!(
+                    "in the boot after it, what is unstable {}",
+                    policy.name()
+                ));
+            }
+            let rest: Vec<_> = walk
+                .pend
+                .iter()
+                .filter(|p| !cut.choices.iter().any(|(at, _)| *at == p.at))
+                .cloned()
+                .collect();
+            free = leftover(&rest);
+            steps.push(Step { token, text });
+        }
+        let run = self.boot(&world, !free.is_empty(), &shaky, policy);
+        self.take_trace();
+        Ok(Story {
+            steps,
+            end: run.end,
+            hash: hash.wide() as u32,
+        })
+    }
+}

@@ -1,0 +1,293 @@
+//! All states that a number of cuts can lead to.
+
+use crate::chain::{Bad, Cut, Link, chain, wrecks};
+use crate::engine::{Engine, State, trace_hash};
+use crate::hash::{Wide, item};
+use crate::medium::Media;
+use crate::torn::{Policy, ShakySet};
+use crate::walk::{Pend, Walk, part_of, read_first};
+use crate::world::Outside;
+use std::sync::Arc;
+
+/// An instant at which the power goes.
+struct Spot<'a, T> {
+    event: u32,
+    torn: Option<u8>,
+    shaky: &'a ShakySet,
+    world: &'a T,
+    world_hash: u128,
+    from: &'a State<T>,
+}
+
+type Next<'n, T> = Option<&'n mut Vec<State<T>>>;
+
+/// Decided units with their values, and the units that stay open.
+type Branch = (Vec<(u32, u32)>, Vec<Pend>);
+
+/// The open units that a boot read, and the values that it found.
+type Reads = (Vec<Pend>, Vec<u32>);
+
+impl<M: Media, T: Outside> Engine<'_, M, T> {
+    pub(crate) fn explore(&mut self) -> Result<(), Bad> {
+        let setup = self.setup;
+        let (trace_hash, ..) = self.dry()?;
+        let mut states = vec![State {
+            diff: Vec::new(),
+            free: Vec::new(),
+            shaky: ShakySet::default(),
+            policy: Policy::default(),
+            world: setup.world.clone(),
+            trace_hash,
+            link: None,
+        }];
+        for level in 1..=setup.depth {
+            let mut next = Vec::new();
+            for s in &states {
+                self.load(s);
+                let r = self.cut_everywhere(s, (level < setup.depth).then_some(&mut next));
+                self.unload();
+                r?;
+            }
+            states = next;
+        }
+        Ok(())
+    }
+
+    fn cut_everywhere(&mut self, s: &State<T>, mut next: Next<'_, T>) -> Result<(), Bad> {
+        let run = self.boot(&s.world, !s.free.is_empty(), &s.shaky, s.policy);
+        let trace = self.take_trace();
+        if run.end.is_err() || trace_hash(&trace, &run.past) != s.trace_hash {
+            return Err(Bad {
+                cuts: chain(&s.link),
+                what:
+                    "two boots of the same state differ: something outlives the reboot (a static, \
+                       a thread local), or the program depends on time, addresses or chance"
+                        .into(),
+            });
+        }
+        let mut walk = Walk::new(s.free.clone(), s.shaky.clone());
+        let mut world = s.world.clone();
+        let mut world_hash = Wide::of(&world);
+        for i in 0..=trace.events.len() {
+            let event = trace.events.get(i);
+            if event.is_none_or(|e| walk.settles(e, &self.parts)) {
+                let spot = Spot {
+                    event: i as u32,
+                    torn: None,
+                    shaky: &walk.shaky,
+                    world: &world,
+                    world_hash,
+                    from: s,
+                };
+                self.judge(&spot, &walk.pend, next.as_deref_mut())?;
+            }
+            let Some(e) = event else { break };
+            self.count.cuts += u64::from(Walk::is_cut(e));
+            for (k, w) in wrecks(&trace, i).into_iter().enumerate() {
+                self.count.cuts += 1;
+                let mut shaky = walk.shaky.clone();
+                w.mark(&mut shaky);
+                let was = self.patch(&w.patches);
+                let spot = Spot {
+                    event: i as u32,
+                    torn: Some(k as u8),
+                    shaky: &shaky,
+                    world: &world,
+                    world_hash,
+                    from: s,
+                };
+                self.judge(&spot, &walk.pend, next.as_deref_mut())?;
+                self.patch(&was);
+            }
+            let r = self.rec.0.get_mut();
+            walk.step(&mut r.arena, &self.parts, &trace, i);
+            if let crate::trace::Event::World(n) = *e {
+                (world, world_hash) = run.past[n as usize].clone();
+            }
+        }
+        self.spare.push(trace);
+        Ok(())
+    }
+
+    /// Puts bytes into the arena; what was there comes back, in the order in which to put it back.
+    pub(crate) fn patch(&mut self, patches: &[(u32, Vec<u8>)]) -> Vec<(u32, Vec<u8>)> {
+        let arena = self.arena();
+        let mut was = Vec::new();
+        for (at, p) in patches {
+            was.push((*at, arena.bytes()[*at as usize..][..p.len()].to_vec()));
+            arena.put(*at, p);
+        }
+        was.reverse();
+        was
+    }
+
+    /// Boots everything that a cut now may have left.
+    fn judge(
+        &mut self,
+        spot: &Spot<'_, T>,
+        pend: &[Pend],
+        mut next: Next<'_, T>,
+    ) -> Result<(), Bad> {
+        let mut todo: Vec<Branch> = Vec::new();
+        let mut choices = Vec::new();
+        let mut free = pend.to_vec();
+        let mut boots = 0;
+        loop {
+            if let Some((reads, vals)) = self.decide(spot, &choices, &free, next.as_deref_mut())? {
+                boots += 1;
+                siblings(&choices, &free, &reads, &vals, &mut todo);
+            }
+            match todo.pop() {
+                Some(t) if boots < self.setup.limit => (choices, free) = t,
+                Some(_) => break,
+                None => return Ok(()),
+            }
+        }
+        self.count.sampled += 1;
+        for c in crate::sample::choices(pend, u64::from(spot.event) + 1) {
+            self.decide(spot, &c, &[], next.as_deref_mut())?;
+        }
+        Ok(())
+    }
+
+    /// Boots one state, unless it was booted before, however its unstable words read.
+    fn decide(
+        &mut self,
+        spot: &Spot<'_, T>,
+        choices: &[(u32, u32)],
+        free: &[Pend],
+        mut next: Next<'_, T>,
+    ) -> Result<Option<Reads>, Bad> {
+        let mut old = Vec::with_capacity(choices.len());
+        let arena = &mut self.rec.0.get_mut().arena;
+        for &(at, v) in choices {
+            let len = part_of(&self.parts, at).unit;
+            old.push((at, len, arena.unit(at, len)));
+            arena.put_unit(at, len, v);
+        }
+        let mut key = arena.hash() ^ spot.world_hash ^ spot.shaky.hash();
+        for p in free {
+            let mut vals: Vec<u32> = p.vals.clone();
+            vals.sort_unstable();
+            key ^= item(1, p.at, Wide::of(&vals[..]) as u64);
+            if p.len == 4 {
+                key ^= item(0, p.at / 4, arena.unit(p.at, 4).into());
+            }
+        }
+        let mut reads = None;
+        if self.seen.insert(key) {
+            for policy in 0..Policy::ALL {
+                let (found, shook) =
+                    self.boot_one(spot, choices, free, Policy(policy), next.as_deref_mut())?;
+                match &mut reads {
+                    None => reads = Some(found),
+                    Some((p, v)) => {
+                        for (q, w) in found.0.into_iter().zip(found.1) {
+                            if !p.contains(&q) {
+                                p.push(q);
+                                v.push(w);
+                            }
+                        }
+                    }
+                }
+                if !shook {
+                    break;
+                }
+            }
+        } else {
+            self.count.same += 1;
+        }
+        let arena = &mut self.rec.0.get_mut().arena;
+        for (at, len, v) in old.into_iter().rev() {
+            arena.put_unit(at, len, v);
+        }
+        Ok(reads)
+    }
+
+    fn boot_one(
+        &mut self,
+        spot: &Spot<'_, T>,
+        choices: &[(u32, u32)],
+        free: &[Pend],
+        policy: Policy,
+        next: Next<'_, T>,
+    ) -> Result<(Reads, bool), Bad> {
+        self.count.boots += 1;
+        let run = self.boot(spot.world, !free.is_empty(), spot.shaky, policy);
+        let link = || {
+            Some(Arc::new(Link {
+                parent: spot.from.link.clone(),
+                cut: Cut {
+                    event: spot.event,
+                    torn: spot.torn,
+                    choices: choices.to_vec(),
+                    policy,
+                },
+            }))
+        };
+        if let Err(what) = run.end {
+            return Err(Bad {
+                cuts: chain(&link()),
+                what,
+            });
+        }
+        let r = self.rec.0.get_mut();
+        let (trace, shook) = (&r.trace, r.shook);
+        let reads = if !self.setup.prune {
+            free.to_vec()
+        } else if free.is_empty() {
+            Vec::new()
+        } else {
+            read_first(free, trace)
+        };
+        let hash = next.is_some().then(|| trace_hash(trace, &run.past));
+        self.undo();
+        let arena = &self.rec.0.get_mut().arena;
+        let vals = reads.iter().map(|p| arena.unit(p.at, p.len)).collect();
+        if let (Some(next), Some(trace_hash)) = (next, hash) {
+            next.push(State {
+                diff: self.diff(),
+                free: leftover(free),
+                shaky: spot.shaky.clone(),
+                policy,
+                world: spot.world.clone(),
+                trace_hash,
+                link: link(),
+            });
+        }
+        Ok(((reads, vals), shook))
+    }
+}
+
+/// What is open at the next boot, too, until it is read or overwritten.
+pub(crate) fn leftover(free: &[Pend]) -> Vec<Pend> {
+    let open = |p: &Pend| Pend {
+        free: true,
+        lent: false,
+        ..p.clone()
+    };
+    free.iter().map(open).collect()
+}
+
+/// What else the units that were read may have held: the first differs, or the second, …, each value once.
+fn siblings(
+    choices: &[(u32, u32)],
+    free: &[Pend],
+    reads: &[Pend],
+    vals: &[u32],
+    todo: &mut Vec<Branch>,
+) {
+    for (j, p) in reads.iter().enumerate().rev() {
+        for &other in p.vals.iter().rev().filter(|v| **v != vals[j]) {
+            let mut c = choices.to_vec();
+            c.extend(reads[..j].iter().zip(vals).map(|(p, v)| (p.at, *v)));
+            c.push((p.at, other));
+            let f = free
+                .iter()
+                .filter(|p| !reads[..=j].iter().any(|r| r.at == p.at))
+                .cloned()
+                .collect();
+            todo.push((c, f));
+        }
+    }
+}

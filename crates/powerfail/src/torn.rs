@@ -1,0 +1,194 @@
+//! What is left of a word whose programming was cut.
+
+/// How an interrupted program or erase may end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tear {
+    /// Anything, always the same.
+    Arbitrary,
+    /// Anything, and not the same at each read.
+    Unstable { erased: u8 },
+    /// An erase: the same, even where there was nothing to erase.
+    Erase,
+}
+
+/// A word, or an erase unit, that may read one way or the other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Shaky {
+    pub(crate) at: u32,
+    /// The other way; the first is in the image.
+    pub(crate) alt: Vec<u8>,
+    /// How often each byte's word was read in this boot.
+    pub(crate) reads: Vec<u16>,
+}
+
+impl Shaky {
+    pub(crate) fn new(at: u32, alt: Vec<u8>) -> Self {
+        let reads = vec![0; alt.len()];
+        Shaky { at, alt, reads }
+    }
+    pub(crate) fn end(&self) -> u32 {
+        self.at + self.alt.len() as u32
+    }
+}
+
+/// All that is unstable.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct ShakySet(Vec<Shaky>);
+
+impl ShakySet {
+    pub(crate) fn add(&mut self, s: Shaky) {
+        let i = self.0.partition_point(|o| o.at < s.at);
+        self.0.insert(i, s);
+    }
+
+    /// Takes the range out; whether anything was in it.
+    pub(crate) fn settle(&mut self, at: u32, len: u32) -> bool {
+        let end = at + len;
+        if !self.0.iter().any(|s| s.at < end && at < s.end()) {
+            return false;
+        }
+        for s in std::mem::take(&mut self.0) {
+            if s.at >= end || at >= s.end() {
+                self.0.push(s);
+                continue;
+            }
+            if s.at < at {
+                self.0
+                    .push(Shaky::new(s.at, s.alt[..(at - s.at) as usize].to_vec()));
+            }
+            if end < s.end() {
+                self.0
+                    .push(Shaky::new(end, s.alt[(end - s.at) as usize..].to_vec()));
+            }
+        }
+        true
+    }
+
+    /// The other content of a range whose first is `is`.
+    pub(crate) fn alt(&self, at: u32, is: &[u8]) -> Vec<u8> {
+        let mut out = is.to_vec();
+        for s in &self.0 {
+            for (i, b) in out.iter_mut().enumerate() {
+                if let Some(k) = (at + i as u32).checked_sub(s.at)
+                    && let Some(a) = s.alt.get(k as usize)
+                {
+                    *b = *a;
+                }
+            }
+        }
+        out
+    }
+
+    /// Reads over `buf`, which has the first content; whether any of it is unstable.
+    pub(crate) fn read(&mut self, p: Policy, at: u32, buf: &mut [u8]) -> bool {
+        let end = at + buf.len() as u32;
+        let mut hit = false;
+        for s in &mut self.0 {
+            for u in at.max(s.at)..end.min(s.end()) {
+                let k = (u - s.at) as usize;
+                if p.other(s.reads[k]) {
+                    buf[(u - at) as usize] = s.alt[k];
+                }
+                s.reads[k] = s.reads[k].saturating_add(1);
+                hit = true;
+            }
+        }
+        hit
+    }
+
+    pub(crate) fn hash(&self) -> u128 {
+        self.0.iter().fold(0, |h, s| {
+            h ^ crate::hash::item(2, s.at, crate::hash::Wide::of(&s.alt[..]) as u64)
+        })
+    }
+}
+
+/// How unstable words read during one boot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Policy(pub(crate) u8);
+
+impl Policy {
+    pub(crate) const ALL: u8 = 6;
+
+    /// Whether the `n`-th read of a byte is the other way.
+    pub(crate) fn other(self, n: u16) -> bool {
+        match self.0 {
+            0 => false,
+            1 => true,
+            2 => n % 2 == 1,
+            3 => n.is_multiple_of(2),
+            4 => n > 0,
+            _ => n == 0,
+        }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        [
+            "reads old",
+            "reads new",
+            "reads old, new, old, …",
+            "reads new, old, new, …",
+            "reads old once, then new",
+            "reads new once, then old",
+        ][usize::from(self.0)]
+    }
+}
+
+/// What a torn word holds, and the other way that it may read.
+pub(crate) struct Torn {
+    pub(crate) name: &'static str,
+    pub(crate) is: Vec<u8>,
+    pub(crate) alt: Option<Vec<u8>>,
+}
+
+fn half(a: &[u8], b: &[u8]) -> Vec<u8> {
+    if let [a] = a {
+        return vec![a & 0x0f | b[0] & 0xf0];
+    }
+    let n = a.len() / 2;
+    [&a[..n], &b[n..]].concat()
+}
+
+fn garbage(old: &[u8], new: &[u8]) -> Vec<u8> {
+    let mut x = 0x9e37_79b9_u32;
+    old.iter()
+        .zip(new)
+        .map(|(o, n)| {
+            x = (x ^ u32::from(*o) << 8 ^ u32::from(*n)).wrapping_mul(0x85eb_ca6b) ^ x >> 13;
+            (x >> 24) as u8
+        })
+        .collect()
+}
+
+/// Every way that is tried.
+pub(crate) fn ways(old: &[u8], new: &[u8], how: Tear) -> Vec<Torn> {
+    let t = |name, is: Vec<u8>, alt| Torn { name, is, alt };
+    let (front, back) = (half(new, old), half(old, new));
+    match how {
+        Tear::Arbitrary => vec![
+            t("first half new", front, None),
+            t("second half new", back, None),
+            t("zeros", vec![0; old.len()], None),
+            t("ones", vec![0xff; old.len()], None),
+            t("garbage", garbage(old, new), None),
+        ],
+        // Cells that are programmed already are not disturbed by programming them again.
+        Tear::Unstable { .. } if old == new => Vec::new(),
+        Tear::Unstable { .. } | Tear::Erase => vec![
+            t("old or new", old.to_vec(), Some(new.to_vec())),
+            t("old or half new", old.to_vec(), Some(front)),
+            t("half new or new", back, Some(new.to_vec())),
+            t("old or garbage", old.to_vec(), Some(garbage(old, new))),
+            t("garbage or new", garbage(old, new), Some(new.to_vec())),
+        ],
+    }
+}
+
+/// What programming leaves where cells were already changed: bits only go one way.
+pub(crate) fn program(is: &[u8], new: &[u8], erased: u8) -> Vec<u8> {
+    let towards_zero = erased & 0x80 != 0;
+    is.iter()
+        .zip(new)
+        .map(|(a, b)| if towards_zero { a & b } else { a | b })
+        .collect()
+}
