@@ -75,10 +75,11 @@ impl Visit for NoHandles {
 /// the whole layout.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot live in non-volatile memory",
-    label = "does not survive a power cut",
-    note = "persistent data is made of u8..u128, i8..i128, f32, f64, bool, char, NonZero, arrays, `Maybe<T>`, persistent handles, and structs and enums with #[derive(Persist)]",
+    label = "not known to survive a power cut",
+    note = "a type of your own: `#[derive(Persist)]` with `#[repr(C)]` on a struct, `#[repr(u8)]` on an enum",
+    note = "persistent data is made of u8..u128, i8..i128, f32, f64, bool, char, NonZero, arrays, `Maybe<T>`, persistent handles, and what derives `Persist`",
     note = "references, pointers, function pointers, cells, Rc/Arc/Vec/String/Instant and usize do not survive a power cut: store the value itself, an index, or a handle",
-    note = "`Option<T>` and tuples have no guaranteed layout: use `nvmem::Maybe<T>`, `Option<NonZeroU16>`, or a #[repr(C)] struct"
+    note = "`Option<T>` and tuples have no guaranteed layout: use `nvmem::Maybe<T>`, `Option<NonZeroU16>`, or a struct with `#[repr(C)]`"
 )]
 pub unsafe trait Persist: Sized {
     /// The same type with the brand `'p` in its handles.
