@@ -80,7 +80,7 @@ where
     ) -> Result<(Running<'c, M>, O), Error> {
         let running = self.begin()?;
         // SAFETY: the root word is a unit of the table.
-        let off = unsafe { self.core.load(self.core.geo.root(self.ctx, M::Unit::BYTES)) };
+        let off = unsafe { self.core.load(self.core.geo.root(self.ctx, Core::<M>::UNIT)) };
         let off = M::Unit::off(off).ok_or(Error::WrongPool)?;
         let tx = Tx::new(self.core, self.all, self.ctx, true);
         let o = f(&tx, &mut Root::new(off))?;
@@ -95,7 +95,7 @@ where
             return;
         }
         self.core.prepare(self.ctx, running.s);
-        let at = self.core.geo.word(self.ctx, M::Unit::BYTES);
+        let at = self.core.geo.word(self.ctx, Core::<M>::UNIT);
         let seq = running.s.seq.get();
         // SAFETY: the context's commit word.
         unsafe {

@@ -20,7 +20,7 @@ mod sealed {
 }
 
 /// The width of a handle: that of the medium's atomic unit. Sealed: `u16` and `u32`.
-pub trait Width: Unit + sealed::Sealed {
+pub trait Width: Unit + Plain + sealed::Sealed {
     #[doc(hidden)]
     type Off: Copy + Eq + core::fmt::Debug + Send + Sync + 'static;
     #[doc(hidden)]
@@ -197,6 +197,7 @@ impl<'p, T: Persist, W: Width> PBox<'p, T, W> {
     pub fn into_inner<M: Model<Unit = W>>(self, tx: &Tx<'p, M>) -> Result<T, Error> {
         let s = tx.or_fail(tx.live())?;
         tx.or_fail(tx.core.free(tx.ctx, s, self.value() as u32, Kind::Object))?;
+        mapped::will_read(self.ptr(tx).cast(), size_of::<T>());
         // SAFETY: the handle owned a valid `T` and is gone now; the block stays as it is until the commit.
         Ok(unsafe { self.ptr(tx).read() })
     }

@@ -172,7 +172,7 @@ where
         for (ctx, s) in all.iter().enumerate() {
             let last = match &words {
                 // SAFETY: the context's commit word.
-                Words::Own => unsafe { core.load(core.geo.word(ctx, M::Unit::BYTES)) },
+                Words::Own => unsafe { core.load(core.geo.word(ctx, Core::<M>::UNIT)) },
                 Words::Callers(resolve) => resolve(ctx),
             };
             if last > core.geo.seq_max {
@@ -196,7 +196,7 @@ where
     /// The stored division counts, not the one that the program would choose today.
     fn adopt_geometry(core: &mut Core<'m, M>, stored: &Superblock) -> Result<(), OpenError> {
         let damaged = OpenError::Damaged(Part::Superblock);
-        if stored.params[param::UNIT] != M::Unit::BYTES as u32 {
+        if stored.params[param::UNIT] != Core::<M>::UNIT as u32 {
             return Err(OpenError::Config(
                 "the pool was formatted for another atomic unit",
             ));
@@ -219,7 +219,7 @@ where
     where
         F: for<'p> FnOnce(&Tx<'p, M>) -> Result<R::Init<'p>, Error>,
     {
-        let (g, unit) = (&core.geo, M::Unit::BYTES);
+        let (g, unit) = (&core.geo, Core::<M>::UNIT);
         // SAFETY: units of the table, of the header areas, and the first block's header.
         unsafe {
             for ctx in 0..R::COUNT {

@@ -114,6 +114,7 @@ impl<'p, T: Persist, W: Width> Ptr<'p, T, W> {
             current: tag.current ^ 1,
         };
         let p = self.version(tx, tag.current);
+        mapped::will_read(p.cast(), size_of::<T>());
         // SAFETY: the current version is valid; it is given away once, because the new one becomes current.
         let old = unsafe { p.read() };
         if s.level.get() > 1 {
@@ -158,7 +159,9 @@ impl<'p, T: Persist, W: Width> Ptr<'p, T, W> {
     pub fn into_inner<M: Model<Unit = W>>(self, tx: &Tx<'p, M>) -> Result<T, Error> {
         let s = tx.or_fail(tx.live())?;
         tx.or_fail(tx.core.free(tx.ctx, s, self.tag_at() as u32, Kind::Cell))?;
+        let p = self.version(tx, self.tag(tx).current);
+        mapped::will_read(p.cast(), size_of::<T>());
         // SAFETY: the current version is valid, and the handle is gone.
-        Ok(unsafe { self.version(tx, self.tag(tx).current).read() })
+        Ok(unsafe { p.read() })
     }
 }

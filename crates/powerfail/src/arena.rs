@@ -116,6 +116,17 @@ impl Arena {
         }
     }
 
+    /// Scratch was written without an event: memory follows the shadow again.
+    pub(crate) fn forget(&mut self, at: u32, len: u32) {
+        let bytes = &self.shadow[at as usize..][..len as usize];
+        // SAFETY: inside by the slice; the run is over.
+        unsafe {
+            self.base
+                .add(at as usize)
+                .copy_from_nonoverlapping(bytes.as_ptr(), bytes.len())
+        }
+    }
+
     /// The first unit of which memory and shadow differ, if any; memory then follows the shadow.
     pub(crate) fn stray(&mut self) -> Option<u32> {
         let n = self.shadow.len();

@@ -151,6 +151,11 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
                 setup.budget
             ));
         }
+        for e in &r.trace {
+            if let Event::Scratch { at, len } = *e {
+                r.arena.forget(at, len);
+            }
+        }
         if end.is_ok() {
             r.close();
             if !cfg!(miri)
