@@ -6,7 +6,7 @@ use crate::state::{Core, CtxState};
 use crate::tx::{Root, Tx};
 use core::marker::PhantomData;
 use nvmem::cross::{Arg, Ret};
-use nvmem::{InOrder32, Model, Persist, Unit, planted};
+use nvmem::{InOrder32, Model, Persist, planted};
 
 /// Runs transactions on a root of type `R`. A pool has one context for each of its roots; their transactions may be open
 /// at the same time, each on its own stack.
@@ -80,7 +80,10 @@ where
     ) -> Result<(Running<'c, M>, O), Error> {
         let running = self.begin()?;
         // SAFETY: the root word is a unit of the table.
-        let off = unsafe { self.core.load(self.core.geo.root(self.ctx, Core::<M>::UNIT)) };
+        let off = unsafe {
+            self.core
+                .load(self.core.geo.root(self.ctx, Core::<M>::UNIT))
+        };
         let off = M::Unit::off(off).ok_or(Error::WrongPool)?;
         let tx = Tx::new(self.core, self.all, self.ctx, true);
         let o = f(&tx, &mut Root::new(off))?;

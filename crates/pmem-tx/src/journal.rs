@@ -69,32 +69,28 @@ impl<M: Model> Core<'_, M> {
         })
     }
 
-    /// Logs `len` bytes at `off` once a transaction and lends them.
+    /// Logs `len` bytes at `off` once a transaction and lends them until it ends.
     ///
-    /// `off..off + len` is inside the heap.
+    /// `off..off + len` is inside the heap. **Errors**: the journal is full; parts that were logged stay so, and are true.
     pub fn log(&self, ctx: usize, s: &CtxState, off: usize, len: usize) -> Result<(), Error> {
-        let unit = Self::UNIT;
-        let start = off & !(unit - 1);
-        let units = (off + len).div_ceil(unit) - start / unit;
-        if !planted!("pmem-tx/never-log") && !self.covered(ctx, s, off as u32, len as u32) {
-            let most = Undo::max_units(unit) as usize;
-            let (count, used) = (s.count.get(), s.used.get());
-            let mut done = 0;
-            while done < units {
-                let n = (units - done).min(most);
-                let undo = Undo::Content {
-                    off: (start + done * unit) as u32,
-                    units: n as u32,
-                };
-                if let Err(e) = self.append(ctx, s, undo) {
-                    // The entries of the first part are complete and true: they stay, and cost nothing.
-                    let _ = (count, used);
-                    return Err(e);
-                }
-                done += n;
-            }
+        if self.covered(ctx, s, off as u32, len as u32) {
+            return Ok(());
         }
-        mapped::lend(self.at(start), units * unit);
+        let unit = Self::UNIT;
+        let mut at = off & !(unit - 1);
+        let end = (off + len).next_multiple_of(unit);
+        while at < end {
+            let units = ((end - at) / unit).min(Undo::max_units(unit) as usize);
+            let undo = Undo::Content {
+                off: at as u32,
+                units: units as u32,
+            };
+            if !planted!("pmem-tx/never-log") {
+                self.append(ctx, s, undo)?;
+            }
+            mapped::lend(self.at(at), units * unit);
+            at += units * unit;
+        }
         Ok(())
     }
 

@@ -90,6 +90,20 @@ pub(crate) fn found<T: Persist, W: Width>(value: u32, cell: bool) -> Found {
     }
 }
 
+/// Writes a whole value, padding as zeros.
+///
+/// # Safety
+/// `at` is aligned and valid, no reference to it is live, and nobody needs what it holds.
+pub(crate) unsafe fn fill<T: Persist>(at: *mut T, v: T) {
+    mapped::lend(at.cast(), size_of::<T>());
+    // SAFETY: as the caller vouches.
+    unsafe {
+        at.write(v);
+        T::clear_padding(at.cast());
+    }
+    mapped::end_loan(at.cast(), size_of::<T>());
+}
+
 /// Refuses at compile time what cannot live in a block.
 pub(crate) const fn fits<T>() {
     assert!(
@@ -141,14 +155,7 @@ impl<'p, T: Persist, W: Width> PBox<'p, T, W> {
         };
         let b = Self::from_offset(o);
         // SAFETY: a block of this transaction's own, aligned to 8 and large enough.
-        unsafe {
-            let p = b.ptr(tx);
-            p.write(v);
-            T::clear_padding(p.cast());
-        }
-        if !tx.logged {
-            mapped::end_loan(tx.core.at(off as usize), size_of::<T>());
-        }
+        unsafe { fill(b.ptr(tx), v) }
         Ok(b)
     }
 

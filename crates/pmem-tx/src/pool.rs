@@ -13,7 +13,7 @@ use core::cell::Cell;
 use core::marker::PhantomData;
 use nvmem::cross::{Arg, Ret};
 use nvmem::superblock::{self, State};
-use nvmem::{InOrder32, Model, Persist, Region, Superblock, Unit, planted};
+use nvmem::{InOrder32, Model, Persist, Region, Superblock, planted};
 
 /// A region that holds persistent objects, reachable from a root of type `R` (or one for each of several
 /// [`Contexts`](crate::Contexts)), on a medium of the model `M`.

@@ -6,7 +6,7 @@
 
 use crate::error::Error;
 use crate::layout::{GRANULE, Kind, Tag};
-use crate::pbox::{Width, fits, found};
+use crate::pbox::{Width, fill, fits, found};
 use crate::tx::{Brand, Tx};
 use crate::walk::family;
 use core::marker::PhantomData;
@@ -61,7 +61,7 @@ impl<'p, T: Persist, W: Width> Ptr<'p, T, W> {
         };
         // SAFETY: a block of this transaction's own.
         unsafe {
-            b.fill(tx, 0, v);
+            fill(b.version(tx, 0), v);
             tx.core.store(off as usize, Tag::SETTLED.encode(W::BYTES));
         }
         Ok(b)
@@ -79,19 +79,6 @@ impl<'p, T: Persist, W: Width> Ptr<'p, T, W> {
             .at(self.tag_at() + GRANULE + i as usize * size_of::<T>())
             .cast()
     }
-    /// # Safety
-    /// No reference to version `i` is live, and nobody needs what it holds.
-    unsafe fn fill<M: Model<Unit = W>>(&self, tx: &Tx<'p, M>, i: u32, v: T) {
-        let p = self.version(tx, i);
-        mapped::lend(p.cast(), size_of::<T>());
-        // SAFETY: inside the cell, aligned to 8 or to the size of `T`, which is a multiple of its alignment.
-        unsafe {
-            p.write(v);
-            T::clear_padding(p.cast());
-        }
-        mapped::end_loan(p.cast(), size_of::<T>());
-    }
-
     /// The current value, to read. **Cost**: 0 stores.
     pub fn get<'a, M: Model<Unit = W>>(&'a self, tx: &'a Tx<'p, M>) -> &'a T {
         let p = self.version(tx, self.tag(tx).current);
@@ -130,7 +117,7 @@ impl<'p, T: Persist, W: Width> Ptr<'p, T, W> {
             mine.current
         };
         // SAFETY: the version is either this transaction's own or the one that is not valid.
-        unsafe { self.fill(tx, into, v) }
+        unsafe { fill(self.version(tx, into), v) }
         if into != tag.current {
             s.cells.set(true);
             // SAFETY: the cell's tag.

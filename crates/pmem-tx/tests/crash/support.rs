@@ -210,7 +210,13 @@ where
                 let r = root.get_mut(tx)?;
                 r.done += 50;
                 r.pair = [0; 3];
-                r.list = Some(PBox::new(Node { v: 77, next: r.list.take() }, tx)?);
+                r.list = Some(PBox::new(
+                    Node {
+                        v: 77,
+                        next: r.list.take(),
+                    },
+                    tx,
+                )?);
                 Err::<(), _>(tx.abort(1))
             });
             assert_eq!(r, Err(Error::Aborted(1)));
@@ -218,7 +224,13 @@ where
             tx.nested(root, |tx, root| {
                 let r = root.get_mut(tx)?;
                 r.pair[1] += 1;
-                r.list = Some(PBox::new(Node { v, next: r.list.take() }, tx)?);
+                r.list = Some(PBox::new(
+                    Node {
+                        v,
+                        next: r.list.take(),
+                    },
+                    tx,
+                )?);
                 Ok(())
             })?;
             root.get_mut(tx)?.done += 1;

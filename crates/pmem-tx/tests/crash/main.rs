@@ -1,0 +1,7 @@
+//! Power cuts everywhere, and in the recovery again.
+#![allow(clippy::ptr_arg)] // the kit lends a campaign's input as it was given
+
+mod contexts;
+mod elision;
+mod ops;
+mod support;
