@@ -93,6 +93,11 @@ impl<'p, T: Persist, W: Width> Ptr<'p, T, W> {
     /// transaction; `v` again. In a nested transaction the cell is logged like an object. **Errors**: [`Error::OuterTransaction`],
     /// and in a nested transaction [`Error::JournalFull`]; then `v` is lost, and if it holds handles they are reclaimed.
     pub fn replace<M: Model<Unit = W>>(&mut self, tx: &Tx<'p, M>, v: T) -> Result<T, Error> {
+        self.put(tx, v)
+    }
+
+    /// [`Ptr::replace`], for who has borrowed the handle mutably in another form.
+    pub(crate) fn put<M: Model<Unit = W>>(&self, tx: &Tx<'p, M>, v: T) -> Result<T, Error> {
         let s = tx.or_fail(tx.live())?;
         let tag = self.tag(tx);
         let mine = Tag {

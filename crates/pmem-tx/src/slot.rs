@@ -1,10 +1,12 @@
 //! One field or element of an object, logged when it is first written.
 
 use crate::error::Error;
+use crate::pbox::{PBox, Width};
+use crate::ptr::Ptr;
 use crate::tx::Tx;
 use core::marker::PhantomData;
 use nvmem::fields::{Fields, Lend};
-use nvmem::{InOrder32, Model, Persist, mapped};
+use nvmem::{InOrder32, Model, Persist, Plain, mapped};
 
 /// Makes the slots of an object that is borrowed for `'a` in the transaction `'p`.
 pub struct Lender<'a, 'p, M = InOrder32> {
@@ -108,5 +110,100 @@ impl<'p, T: Persist, const N: usize, M: Model> Slot<'_, 'p, [T; N], M> {
             .log(self.offset() + i * size_of::<T>(), size_of::<T>())?;
         // SAFETY: an element of the field, which is borrowed mutably.
         Ok(unsafe { &mut *self.at.cast::<T>().add(i) })
+    }
+}
+
+impl<'a, 'p, U: Persist, M: Model> Slot<'a, 'p, U, M> {
+    /// # Safety
+    /// `at` is a valid `U` that the caller has borrowed mutably for `'a`.
+    pub(crate) unsafe fn new(at: *mut U, tx: &'a Tx<'p, M>) -> Self {
+        Slot {
+            at,
+            tx,
+            _m: PhantomData,
+        }
+    }
+}
+
+impl<'a, 'p, T: Persist, M: Model> Slot<'a, 'p, PBox<'p, T, M::Unit>, M>
+where
+    M::Unit: Width,
+{
+    /// The object that the handle owns, without logging the handle. **Cost**: 0 stores.
+    #[inline]
+    pub fn follow(&mut self) -> Slot<'_, 'p, T, M> {
+        let at = self.get().ptr(self.tx);
+        // SAFETY: the handle owns a valid `T`, and is borrowed mutably with its slot.
+        unsafe { Slot::new(at, self.tx) }
+    }
+
+    /// Like [`Slot::follow`], for as long as the object is borrowed: from node to node.
+    #[inline]
+    pub fn into_follow(self) -> Slot<'a, 'p, T, M> {
+        let at = self.get().ptr(self.tx);
+        // SAFETY: as in `follow`; the slot is used up.
+        unsafe { Slot::new(at, self.tx) }
+    }
+}
+
+impl<'a, 'p, T: Persist, M: Model> Slot<'a, 'p, Option<PBox<'p, T, M::Unit>>, M>
+where
+    M::Unit: Width,
+{
+    /// The object that the handle owns, if there is one, without logging the handle. **Cost**: 0 stores.
+    #[inline]
+    pub fn follow(&mut self) -> Option<Slot<'_, 'p, T, M>> {
+        let at = self.get().as_ref()?.ptr(self.tx);
+        // SAFETY: the handle owns a valid `T`, and is borrowed mutably with its slot.
+        Some(unsafe { Slot::new(at, self.tx) })
+    }
+
+    /// Like [`Slot::follow`], for as long as the object is borrowed: from node to node.
+    #[inline]
+    pub fn into_follow(self) -> Option<Slot<'a, 'p, T, M>> {
+        let at = self.get().as_ref()?.ptr(self.tx);
+        // SAFETY: as in `follow`; the slot is used up.
+        Some(unsafe { Slot::new(at, self.tx) })
+    }
+}
+
+impl<'p, T: Persist, M: Model> Slot<'_, 'p, Ptr<'p, T, M::Unit>, M>
+where
+    M::Unit: Width,
+{
+    /// See [`Ptr::replace`]; the handle is not logged.
+    pub fn replace(&mut self, v: T) -> Result<T, Error> {
+        let tx = self.tx;
+        self.get().put(tx, v)
+    }
+
+    /// See [`Ptr::write`]; the handle is not logged.
+    pub fn write(&mut self, v: T) -> Result<(), Error>
+    where
+        T: Plain,
+    {
+        self.replace(v).map(drop)
+    }
+}
+
+impl<'p, T: Persist, M: Model> Slot<'_, 'p, Option<Ptr<'p, T, M::Unit>>, M>
+where
+    M::Unit: Width,
+{
+    /// See [`Ptr::replace`]; the handle is not logged. `v` comes back if there is no cell.
+    pub fn replace(&mut self, v: T) -> Result<T, Error> {
+        let tx = self.tx;
+        match self.get() {
+            Some(c) => c.put(tx, v),
+            None => Ok(v),
+        }
+    }
+
+    /// See [`Ptr::write`]; the handle is not logged. Does nothing if there is no cell.
+    pub fn write(&mut self, v: T) -> Result<(), Error>
+    where
+        T: Plain,
+    {
+        self.replace(v).map(drop)
     }
 }

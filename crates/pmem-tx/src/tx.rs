@@ -162,6 +162,15 @@ impl<'p, R: Persist, W: Width> Root<'p, R, W> {
         self.0.get_mut(tx)
     }
 
+    /// The root as a slot: to follow handles in it without logging it. See [`PBox::slot`].
+    #[inline]
+    pub fn slot<'a, M: Model<Unit = W>>(
+        &'a mut self,
+        tx: &'a Tx<'p, M>,
+    ) -> crate::Slot<'a, 'p, R, M> {
+        self.0.slot(tx)
+    }
+
     /// The root's fields, each logged when it is first written. See [`PBox::fields`].
     #[inline]
     pub fn fields<'a, M: Model<Unit = W>>(

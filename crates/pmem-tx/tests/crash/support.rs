@@ -160,18 +160,15 @@ where
         Op::Node(v) => pool.tx(|tx, root| {
             let mut f = root.fields(tx);
             *f.done.get_mut()? += 1;
-            if let Some(n) = f.list.get_mut()? {
-                n.get_mut(tx)?.v += v;
+            if let Some(mut n) = f.list.follow() {
+                *n.fields().v.get_mut()? += v;
             }
             Ok(())
         }),
         Op::Cell(v) => pool.tx(|tx, root| {
             let mut f = root.fields(tx);
             *f.done.get_mut()? += 1;
-            if let Some(c) = f.cell.get_mut()? {
-                c.write(tx, [v; 4])?;
-            }
-            Ok(())
+            f.cell.write([v; 4])
         }),
         Op::CellTwice(v) => pool.tx(|tx, root| {
             let r = root.get_mut(tx)?;
