@@ -1,0 +1,133 @@
+//! The record under power cuts, two deep: on every mapped model, on byte media, on 16-byte words and on flash whose torn
+//! words read differently each time.
+
+use nvmem::device::Medium;
+use nvmem::{Buffered32, InOrder16, InOrder32, Model, Persist, Record};
+use powerfail::{Mapped, World, explore};
+
+#[derive(Persist, Debug, Clone, Copy, PartialEq)]
+#[repr(C)]
+struct Counter {
+    n: u32,
+    low: u8,
+    twice: u16,
+}
+
+fn counter(n: u32) -> Counter {
+    Counter {
+        n,
+        low: n as u8,
+        twice: (2 * n) as u16,
+    }
+}
+
+/// What the outside was told, and what the device set out to do.
+#[derive(Clone, Hash, Debug, Default)]
+struct Promise {
+    seen: u32,
+    tried: u32,
+}
+
+fn look(world: &World<'_, Promise>, found: Counter) -> u32 {
+    let n = found.n;
+    assert_eq!(found, counter(n), "a mixture");
+    let p = world.get();
+    assert!(n >= p.seen, "{n} is there, {} was seen before", p.seen);
+    assert!(n <= p.tried, "{n} is there, nobody wrote it");
+    // What was seen counts: the device acts upon it.
+    world.update(|p| p.seen = n);
+    n
+}
+
+/// Counts up to three.
+fn count<D: Medium>(mut nv: D, world: &World<'_, Promise>) {
+    let all = 0..nv.capacity();
+    // Reading changes nothing and acts upon nothing.
+    let read = Record::<Counter, _>::read(&mut nv, all.clone());
+    assert!(read.is_ok(), "{read:?}");
+    let mut r = Record::open(nv, all, counter(0)).expect("nothing but power cuts");
+    let n = look(world, *r.get());
+    for n in n..3 {
+        world.update(|p| p.tried = n + 1);
+        r.set(counter(n + 1)).expect("nothing but power cuts");
+        assert_eq!(look(world, *r.get()), n + 1);
+    }
+}
+
+#[derive(Persist, Debug, Clone, Copy, PartialEq)]
+#[repr(C)]
+struct Wide {
+    n: u32,
+    more: [u32; 4],
+}
+
+/// Format by an old program, an update of the program, one change.
+fn migrate<D: Medium>(mut nv: D, world: &World<'_, Promise>) {
+    let all = 0..nv.capacity();
+    if world.with(|p| p.tried) == 0 {
+        let r = Record::open(&mut nv, all.clone(), counter(7)).expect("nothing but power cuts");
+        assert_eq!(*r.get(), counter(7));
+        world.update(|p| p.tried = 1);
+    }
+    let wide = |n| Wide { n, more: [n; 4] };
+    let mut r = Record::open_or_migrate(&mut nv, all.clone(), wide(99), |old: Counter| {
+        assert_eq!(old, counter(7));
+        wide(1)
+    })
+    .expect("nothing but power cuts");
+    let found = *r.get();
+    assert_eq!(found, wide(found.n), "a mixture");
+    assert!((1..=2).contains(&found.n), "{found:?}");
+    assert!(found.n >= world.with(|p| p.seen), "taken back");
+    world.update(|p| p.seen = found.n);
+    r.set(wide(2)).expect("nothing but power cuts");
+    world.update(|p| p.seen = 2);
+}
+
+/// An image with two slots, as an old device has them: the sequence is about to wrap.
+fn aged(sequence: u16, fill: u8) -> Vec<u8> {
+    let mut image = vec![fill; 128];
+    let fingerprint = nvmem::fingerprint::<Counter>().unwrap();
+    for (at, sequence, n) in [(0, sequence.wrapping_sub(1), 0xFFFF), (64, sequence, 0u32)] {
+        let slot = &mut image[at..at + 28];
+        slot[..4].copy_from_slice(b"RLR1");
+        slot[4..6].copy_from_slice(&sequence.to_le_bytes());
+        slot[6..8].copy_from_slice(&8u16.to_le_bytes());
+        slot[8..16].copy_from_slice(&fingerprint.to_le_bytes());
+        slot[16..20].copy_from_slice(&n.to_le_bytes());
+        slot[20..24].copy_from_slice(&[n as u8, 0, (2 * n) as u8, (n >> 7) as u8]);
+        let crc = nvmem::crc::crc32(&slot[..24]);
+        slot[24..].copy_from_slice(&crc.to_le_bytes());
+    }
+    image
+}
+
+fn mapped<M: Model>() {
+    for fill in [0x00, 0xFF] {
+        let blank = || Mapped::<M>::with_image(vec![fill; 128]);
+        let s = explore(blank(), |nv, w| count(nv, w)).depth(2).run();
+        assert!(s.cuts > 100, "{s}");
+        let s = explore(blank(), |nv, w| migrate(nv, w)).depth(2).run();
+        assert!(s.cuts > 100, "{s}");
+    }
+    for sequence in [0, 0x7FFF, 0x8000, 0xFFFE, 0xFFFF] {
+        let aged = Mapped::<M>::with_image(aged(sequence, 0));
+        let s = explore(aged, |nv, w| count(nv, w)).depth(2).run();
+        assert!(s.cuts > 50, "{s}");
+    }
+}
+
+#[test]
+fn in_order_16() {
+    mapped::<InOrder16>();
+}
+
+#[test]
+fn in_order_32() {
+    mapped::<InOrder32>();
+}
+
+#[test]
+fn buffered_32() {
+    mapped::<Buffered32>();
+}
