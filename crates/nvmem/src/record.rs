@@ -410,3 +410,25 @@ fn mismatch(stored: &Header, expected: u64) -> LayoutMismatch {
         expected: layout(expected),
     }
 }
+
+/// What an inspector says of a slot.
+pub(crate) struct SlotFacts {
+    pub marker: bool,
+    pub sequence: u16,
+    pub layout: Layout,
+    pub len: u16,
+    /// Its bytes, when its checksum is right.
+    pub size: Option<usize>,
+}
+
+/// The slot at the start of `bytes`, if there is one.
+pub(crate) fn inspect_slot(bytes: &[u8], word: usize) -> Option<SlotFacts> {
+    let header = Header::decode(bytes)?;
+    Some(SlotFacts {
+        marker: header.magic == slot::MARKER,
+        sequence: header.sequence,
+        layout: layout(header.fingerprint),
+        len: header.len,
+        size: slot::intact(bytes, word),
+    })
+}

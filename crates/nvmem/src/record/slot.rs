@@ -1,6 +1,6 @@
 //! One slot: its bytes, and how they are written and read through a small buffer, each byte once.
 
-use crate::crc::Crc32;
+use crate::crc::{Crc32, crc32};
 use crate::device::{Contract, EraseUnit, Medium};
 use crate::planted;
 
@@ -275,4 +275,16 @@ pub(super) fn all<D: Medium>(
         at += piece.len() as u32;
     }
     Ok(true)
+}
+
+/// The size of the slot in `bytes` if its checksum is right, on a medium with words of `word` bytes, with erase or not.
+pub(super) fn intact(bytes: &[u8], word: usize) -> Option<usize> {
+    let len = usize::from(Header::decode(bytes)?.len);
+    let least = (HEADER as usize + len + CRC as usize).next_multiple_of(word);
+    [least, 2 * word].into_iter().find(|n| {
+        bytes
+            .get(..*n)
+            .and_then(|b| b.split_last_chunk::<4>())
+            .is_some_and(|(content, crc)| crc32(content) == u32::from_le_bytes(*crc))
+    })
 }

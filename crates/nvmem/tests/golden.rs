@@ -1,0 +1,233 @@
+//! Every byte of the formats. A change here is a new format version, a line in CHANGELOG.md and one in docs/SPEC.md.
+
+use core::fmt::Write;
+use core::mem::MaybeUninit;
+use nvmem::device::Medium;
+use nvmem::ram::{RamFram, RamNor};
+use nvmem::{InOrder32, Persist, Record, Region, Superblock, superblock};
+
+/// Like `hexdump -C`, with repeated lines left out.
+fn dump(bytes: &[u8]) -> String {
+    let mut out = String::new();
+    let mut last: Option<&[u8]> = None;
+    let mut left_out = false;
+    for (i, line) in bytes.chunks(16).enumerate() {
+        if last == Some(line) {
+            left_out = true;
+            continue;
+        }
+        if std::mem::take(&mut left_out) {
+            out += "*\n";
+        }
+        last = Some(line);
+        write!(out, "{:04x} ", i * 16).unwrap();
+        for word in line.chunks(4) {
+            out.push(' ');
+            word.iter().for_each(|b| write!(out, "{b:02x}").unwrap());
+        }
+        let text = line.iter().map(|b| {
+            if b.is_ascii_graphic() {
+                *b as char
+            } else {
+                '.'
+            }
+        });
+        writeln!(out, "  {}", text.collect::<String>()).unwrap();
+    }
+    out + if left_out { "*\n" } else { "" } + &format!("{:04x}", bytes.len())
+}
+
+const SB: Superblock = Superblock {
+    kind: *b"POOL",
+    version: 0x0102,
+    fingerprint: 0x1122_3344_5566_7788,
+    params: [1, 2, 3, 4, 5, 6, 7, 0x0A0B_0C0D],
+};
+
+fn region(f: impl FnOnce(&mut Region<'_, InOrder32>)) -> Vec<u8> {
+    let mut words = [MaybeUninit::new(0u64); 17];
+    f(&mut Region::new(&mut words));
+    // SAFETY: all initialised above, and the superblock stores whole units.
+    words
+        .iter()
+        .flat_map(|w| unsafe { w.assume_init() }.to_ne_bytes())
+        .collect()
+}
+
+#[test]
+fn superblock_formatting() {
+    let image = region(|r| superblock::begin(r, &SB));
+    insta::assert_snapshot!(dump(&image), @r#"
+    0000  524c4d31 00000100 504f4f4c 00000000  RLM1....POOL....
+    0010  00000000 00000000 00000000 00000000  ................
+    *
+    0030  00000000 00000000 00000000 95d807e4  ................
+    0040  00000000 00000000 00000000 00000000  ................
+    *
+    0080  00000000 00000000  ........
+    0088
+    "#);
+}
+
+#[test]
+fn superblock_ready() {
+    let image = region(|r| superblock::finish(r, &SB));
+    insta::assert_snapshot!(dump(&image), @r#"
+    0000  524c4d31 00000100 504f4f4c 00000000  RLM1....POOL....
+    0010  00000000 00000000 00000000 00000000  ................
+    *
+    0030  00000000 00000000 00000000 95d807e4  ................
+    0040  524c4d31 01000200 504f4f4c 02010000  RLM1....POOL....
+    0050  88776655 44332211 01000000 02000000  .wfUD3".........
+    0060  03000000 04000000 05000000 06000000  ................
+    0070  07000000 0d0c0b0a 00000000 66efd75b  ............f..[
+    0080  00000000 00000000  ........
+    0088
+    "#);
+}
+
+#[test]
+fn superblock_replaced() {
+    let image = region(|r| {
+        superblock::finish(r, &SB);
+        superblock::replace(
+            r,
+            &Superblock {
+                version: 0x0103,
+                ..SB
+            },
+        );
+    });
+    insta::assert_snapshot!(dump(&image), @r#"
+    0000  524c4d31 02000200 504f4f4c 03010000  RLM1....POOL....
+    0010  88776655 44332211 01000000 02000000  .wfUD3".........
+    0020  03000000 04000000 05000000 06000000  ................
+    0030  07000000 0d0c0b0a 00000000 c337d940  .............7.@
+    0040  524c4d31 01000200 504f4f4c 02010000  RLM1....POOL....
+    0050  88776655 44332211 01000000 02000000  .wfUD3".........
+    0060  03000000 04000000 05000000 06000000  ................
+    0070  07000000 0d0c0b0a 00000000 66efd75b  ............f..[
+    0080  00000000 00000000  ........
+    0088
+    "#);
+}
+
+#[derive(Persist, Clone, Copy)]
+#[repr(C)]
+struct Settings {
+    rate: u32,
+    on: bool,
+    gain: u16,
+}
+
+const FIRST: Settings = Settings {
+    rate: 0x0102_0304,
+    on: true,
+    gain: 0x0506,
+};
+
+fn record<D: Medium<Error: PartialEq>>(d: &mut D, updates: u32) {
+    let all = 0..d.capacity();
+    let mut r = Record::open(d, all, FIRST).unwrap();
+    for n in 0..updates {
+        r.set(Settings {
+            rate: 0xAAAA_0000 + n,
+            ..FIRST
+        })
+        .unwrap();
+    }
+}
+
+#[test]
+fn record_marker() {
+    // Format, and stop before the first value: the marker is at the end.
+    struct Stop<'d>(&'d mut RamFram<96>, u32);
+    impl Medium for Stop<'_> {
+        type Error = ();
+        const CONTRACT: nvmem::device::Contract = RamFram::<96>::CONTRACT;
+        fn capacity(&self) -> u32 {
+            96
+        }
+        fn read(&mut self, at: u32, buf: &mut [u8]) -> Result<(), ()> {
+            self.0.read(at, buf).map_err(|_| ())
+        }
+        fn write(&mut self, at: u32, bytes: &[u8]) -> Result<(), ()> {
+            self.1 = self.1.checked_sub(1).ok_or(())?;
+            self.0.write(at, bytes).map_err(|_| ())
+        }
+        fn erase(&mut self, _: u32, _: u32) -> Result<(), ()> {
+            Ok(())
+        }
+    }
+    let mut d = RamFram::<96>::filled(0xFF);
+    assert!(Record::open(Stop(&mut d, 1), 0..96, FIRST).is_err());
+    insta::assert_snapshot!(dump(d.bytes()), @r#"
+    0000  ffffffff ffffffff ffffffff ffffffff  ................
+    *
+    0040  ffffffff ffffffff ffffffff 524c4631  ............RLF1
+    0050  00000000 00000000 00000000 26fcd84f  ............&..O
+    0060
+    "#);
+}
+
+#[test]
+fn record_without_erase() {
+    let mut d = RamFram::<96>::filled(0xFF);
+    record(&mut d, 1);
+    insta::assert_snapshot!(dump(d.bytes()), @r#"
+    0000  524c5231 01000800 3fa5b7e7 999f17ce  RLR1....?.......
+    0010  04030201 01000605 d004961b ffffffff  ................
+    0020  ffffffff ffffffff ffffffff ffffffff  ................
+    0030  524c5231 02000800 3fa5b7e7 999f17ce  RLR1....?.......
+    0040  0000aaaa 01000605 796025f3 004c4631  ........y`%..LF1
+    0050  00000000 00000000 00000000 26fcd84f  ............&..O
+    0060
+    "#);
+}
+
+#[test]
+fn record_on_flash() {
+    let mut d = RamNor::<3, 128, 8>::new();
+    record(&mut d, 3);
+    insta::assert_snapshot!(dump(d.bytes()), @r#"
+    0000  524c5231 02000800 3fa5b7e7 999f17ce  RLR1....?.......
+    0010  04030201 01000605 00000000 018379f5  ..............y.
+    0020  00000000 00000000 524c5231 03000800  ........RLR1....
+    0030  3fa5b7e7 999f17ce 0000aaaa 01000605  ?...............
+    0040  00000000 4cedc632 00000000 00000000  ....L..2........
+    0050  524c5231 04000800 3fa5b7e7 999f17ce  RLR1....?.......
+    0060  0100aaaa 01000605 00000000 54967b98  ............T.{.
+    0070  00000000 00000000 ffffffff ffffffff  ................
+    0080  524c5231 06000800 3fa5b7e7 999f17ce  RLR1....?.......
+    0090  0200aaaa 01000605 00000000 ab88de36  ...............6
+    00a0  00000000 00000000 ffffffff ffffffff  ................
+    00b0  ffffffff ffffffff ffffffff ffffffff  ................
+    *
+    0180
+    "#);
+}
+
+#[test]
+fn record_on_flash_erased_to_zeros() {
+    let mut d = RamNor::<6, 64, 32, 0x00>::new();
+    record(&mut d, 1);
+    insta::assert_snapshot!(dump(d.bytes()), @r#"
+    0000  524c5231 02000800 3fa5b7e7 999f17ce  RLR1....?.......
+    0010  04030201 01000605 00000000 00000000  ................
+    0020  00000000 00000000 00000000 00000000  ................
+    0030  00000000 00000000 00000000 743eb997  ............t>..
+    0040  ffffffff ffffffff ffffffff ffffffff  ................
+    *
+    0060  00000000 00000000 00000000 00000000  ................
+    *
+    0080  524c5231 04000800 3fa5b7e7 999f17ce  RLR1....?.......
+    0090  0000aaaa 01000605 00000000 00000000  ................
+    00a0  00000000 00000000 00000000 00000000  ................
+    00b0  00000000 00000000 00000000 8590decc  ................
+    00c0  ffffffff ffffffff ffffffff ffffffff  ................
+    *
+    00e0  00000000 00000000 00000000 00000000  ................
+    *
+    0180
+    "#);
+}
