@@ -151,7 +151,7 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
                 setup.budget
             ));
         }
-        for e in &r.trace {
+        for e in &r.trace.events {
             if let Event::Scratch { at, len } = *e {
                 r.arena.forget(at, len);
             }
