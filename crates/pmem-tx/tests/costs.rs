@@ -51,7 +51,7 @@ where
         .unwrap();
     let count = Count::default();
     observe(&count, || {
-        let _ = pool.tx(|tx, root| body(tx, root));
+        let _ = pool.tx(body);
     });
     (count.bytes.get(), count.stores.get())
 }
@@ -110,7 +110,7 @@ where
     let ptr = bytes(|tx, r| r.fields(tx).cell.write(5));
     // The value itself is written plainly, as user data is: 8 bytes that the observer does not count.
     assert_eq!(ptr, unit + unit, "tag, commit");
-    let alloc = bytes(|tx, _| PBox::new([1u8; 32], tx).map(|b| drop(b)));
+    let alloc = bytes(|tx, _| PBox::new([1u8; 32], tx).map(drop));
     assert_eq!(
         alloc,
         header + 2 * unit + unit,
