@@ -31,6 +31,10 @@ pub(crate) fn chain(link: &Option<Arc<Link>>) -> Vec<Cut> {
     cuts
 }
 
+/// What is wrong when a state does not always boot alike.
+pub(crate) const DIFFER: &str = "two boots of the same state differ: something outlives the reboot (a static, a thread \
+                                 local), or the program depends on time, addresses or chance";
+
 /// How a run ended badly.
 #[derive(Debug, Clone)]
 pub(crate) struct Bad {

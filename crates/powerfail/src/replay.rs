@@ -1,6 +1,6 @@
 //! Follows given cuts: those of a failure, to describe it, and those of a line, to replay it.
 
-use crate::chain::{Cut, wrecks};
+use crate::chain::{Cut, DIFFER, wrecks};
 use crate::engine::{Engine, trace_hash};
 use crate::hash::Wide;
 use crate::medium::Media;
@@ -263,10 +263,17 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
             steps.push(Step { token, text });
         }
         let run = self.boot(&world, !free.is_empty(), &shaky, policy);
-        self.take_trace();
+        let first = trace_hash(&self.take_trace(), &run.past);
+        let mut end = run.end;
+        if end.is_ok() {
+            let again = self.boot(&world, !free.is_empty(), &shaky, policy);
+            if trace_hash(&self.take_trace(), &again.past) != first {
+                end = Err(DIFFER.into());
+            }
+        }
         Ok(Story {
             steps,
-            end: run.end,
+            end,
             hash: hash.wide() as u32,
         })
     }

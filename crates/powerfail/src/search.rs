@@ -1,10 +1,11 @@
 //! All states that a number of cuts can lead to.
 
-use crate::chain::{Bad, Cut, Link, chain, wrecks};
-use crate::engine::{Engine, State, trace_hash};
+use crate::chain::{Bad, Cut, DIFFER, Link, chain, wrecks};
+use crate::engine::{Engine, Run, State, trace_hash};
 use crate::hash::{Wide, item};
 use crate::medium::Media;
 use crate::torn::{Policy, ShakySet};
+use crate::trace::Trace;
 use crate::walk::{Pend, Walk, part_of, read_first};
 use crate::world::Outside;
 use std::sync::Arc;
@@ -19,7 +20,23 @@ struct Spot<'a, T> {
     from: &'a State<T>,
 }
 
-type Next<'n, T> = Option<&'n mut Vec<State<T>>>;
+/// States to go on from, and how many of them to keep.
+struct Next<'n, T>(&'n mut Vec<State<T>>, usize);
+
+/// How many states of each depth are booted once more at the end.
+const EARLY: usize = 16;
+
+impl<T> State<T> {
+    fn compare(&self, run: &Run<T>, trace: &Trace) -> Result<(), Bad> {
+        if run.end.is_ok() && trace_hash(trace, &run.past) == self.trace_hash {
+            return Ok(());
+        }
+        Err(Bad {
+            cuts: chain(&self.link),
+            what: DIFFER.into(),
+        })
+    }
+}
 
 /// Decided units with their values, and the units that stay open.
 type Branch = (Vec<(u32, u32)>, Vec<Pend>);
@@ -40,31 +57,37 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
             trace_hash,
             link: None,
         }];
+        let mut early = Vec::new();
         for level in 1..=setup.depth {
             let mut next = Vec::new();
             for s in &states {
                 self.load(s);
-                let r = self.cut_everywhere(s, (level < setup.depth).then_some(&mut next));
+                let keep = if level < setup.depth {
+                    usize::MAX
+                } else {
+                    EARLY
+                };
+                let r = self.cut_everywhere(s, &mut Next(&mut next, keep));
                 self.unload();
                 r?;
             }
-            states = next;
+            early.extend(std::mem::replace(&mut states, next).into_iter().take(EARLY));
+        }
+        // A cache that recovery fills once shows only by comparing with the boot before it was filled.
+        for s in early.iter().chain(states.iter().take(EARLY)) {
+            self.load(s);
+            let run = self.boot(&s.world, !s.free.is_empty(), &s.shaky, s.policy);
+            let trace = self.take_trace();
+            self.unload();
+            s.compare(&run, &trace)?;
         }
         Ok(())
     }
 
-    fn cut_everywhere(&mut self, s: &State<T>, mut next: Next<'_, T>) -> Result<(), Bad> {
+    fn cut_everywhere(&mut self, s: &State<T>, next: &mut Next<'_, T>) -> Result<(), Bad> {
         let run = self.boot(&s.world, !s.free.is_empty(), &s.shaky, s.policy);
         let trace = self.take_trace();
-        if run.end.is_err() || trace_hash(&trace, &run.past) != s.trace_hash {
-            return Err(Bad {
-                cuts: chain(&s.link),
-                what:
-                    "two boots of the same state differ: something outlives the reboot (a static, \
-                       a thread local), or the program depends on time, addresses or chance"
-                        .into(),
-            });
-        }
+        s.compare(&run, &trace)?;
         let mut walk = Walk::new(s.free.clone(), s.shaky.clone());
         let mut world = s.world.clone();
         let mut world_hash = Wide::of(&world);
@@ -79,7 +102,7 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
                     world_hash,
                     from: s,
                 };
-                self.judge(&spot, &walk.pend, next.as_deref_mut())?;
+                self.judge(&spot, &walk.pend, next)?;
             }
             let Some(e) = event else { break };
             self.count.cuts += u64::from(Walk::is_cut(e));
@@ -96,7 +119,7 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
                     world_hash,
                     from: s,
                 };
-                self.judge(&spot, &walk.pend, next.as_deref_mut())?;
+                self.judge(&spot, &walk.pend, next)?;
                 self.patch(&was);
             }
             let r = self.rec.0.get_mut();
@@ -126,14 +149,14 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
         &mut self,
         spot: &Spot<'_, T>,
         pend: &[Pend],
-        mut next: Next<'_, T>,
+        next: &mut Next<'_, T>,
     ) -> Result<(), Bad> {
         let mut todo: Vec<Branch> = Vec::new();
         let mut choices = Vec::new();
         let mut free = pend.to_vec();
         let mut boots = 0;
         loop {
-            if let Some((reads, vals)) = self.decide(spot, &choices, &free, next.as_deref_mut())? {
+            if let Some((reads, vals)) = self.decide(spot, &choices, &free, next)? {
                 boots += 1;
                 siblings(&choices, &free, &reads, &vals, &mut todo);
             }
@@ -145,7 +168,7 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
         }
         self.count.sampled += 1;
         for c in crate::sample::choices(pend, u64::from(spot.event) + 1) {
-            self.decide(spot, &c, &[], next.as_deref_mut())?;
+            self.decide(spot, &c, &[], next)?;
         }
         Ok(())
     }
@@ -156,7 +179,7 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
         spot: &Spot<'_, T>,
         choices: &[(u32, u32)],
         free: &[Pend],
-        mut next: Next<'_, T>,
+        next: &mut Next<'_, T>,
     ) -> Result<Option<Reads>, Bad> {
         let mut old = Vec::with_capacity(choices.len());
         let arena = &mut self.rec.0.get_mut().arena;
@@ -177,8 +200,7 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
         let mut reads = None;
         if self.seen.insert(key) {
             for policy in 0..Policy::ALL {
-                let (found, shook) =
-                    self.boot_one(spot, choices, free, Policy(policy), next.as_deref_mut())?;
+                let (found, shook) = self.boot_one(spot, choices, free, Policy(policy), next)?;
                 match &mut reads {
                     None => reads = Some(found),
                     Some((p, v)) => {
@@ -210,7 +232,7 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
         choices: &[(u32, u32)],
         free: &[Pend],
         policy: Policy,
-        next: Next<'_, T>,
+        next: &mut Next<'_, T>,
     ) -> Result<(Reads, bool), Bad> {
         self.count.boots += 1;
         let run = self.boot(spot.world, !free.is_empty(), spot.shaky, policy);
@@ -240,12 +262,13 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
         } else {
             read_first(free, trace)
         };
-        let hash = next.is_some().then(|| trace_hash(trace, &run.past));
+        let keep = next.0.len() < next.1;
+        let hash = keep.then(|| trace_hash(trace, &run.past));
         self.undo();
         let arena = &self.rec.0.get_mut().arena;
         let vals = reads.iter().map(|p| arena.unit(p.at, p.len)).collect();
-        if let (Some(next), Some(trace_hash)) = (next, hash) {
-            next.push(State {
+        if let Some(trace_hash) = hash {
+            next.0.push(State {
                 diff: self.diff(),
                 free: leftover(free),
                 shaky: spot.shaky.clone(),

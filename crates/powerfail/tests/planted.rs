@@ -1,0 +1,298 @@
+//! Bugs of the kind that ships. Each must be found, and the line that is printed must replay it.
+#![allow(clippy::undocumented_unsafe_blocks)] // toys: offsets are constants inside a small region
+
+use nvmem::{Buffered32, InOrder16, InOrder32, Medium, Model, Region, mapped};
+use powerfail::{Device, Explore, Failure, Mapped, Media, Nor, Outside, Stm32l1, World, explore};
+
+fn get<M: Model>(nv: &Region<'_, M>, off: usize) -> u32 {
+    unsafe { nv.load(off) }
+}
+fn put<M: Model>(nv: &Region<'_, M>, off: usize, v: u32) {
+    unsafe { nv.store(off, v) }
+}
+
+/// Finds the bug, then replays the line.
+fn found<M: Media, T: Outside>(campaign: impl Fn() -> Explore<M, T>, what: &str) -> Failure {
+    let e = campaign().try_run().expect_err("the planted bug");
+    println!("{e}\n");
+    assert!(e.report().contains(what), "{e}");
+    let line = e.line().expect("a line to replay");
+    let again = campaign().replay(line).try_run().expect_err("the same bug");
+    assert!(again.report().contains("replayed exactly"), "{again}");
+    assert!(again.report().contains(what), "{again}");
+    assert_eq!(again.line(), Some(line));
+    e
+}
+
+/// Two slots of sequence, value, copy of the value.
+fn slots<M: Model>(nv: Region<'_, M>, world: &World<u32>, order: [usize; 3], fence: bool) {
+    let newest = usize::from(get(&nv, 16) > get(&nv, 0));
+    let n = get(&nv, newest * 16);
+    if n > 0 {
+        let (a, b) = (get(&nv, newest * 16 + 4), get(&nv, newest * 16 + 8));
+        assert_eq!(a, b, "half a value");
+        assert!(a >= world.last_acknowledged(), "lost");
+    }
+    if n < 3 {
+        let to = (1 - newest) * 16;
+        for (k, off) in order.into_iter().enumerate() {
+            if k == 2 && fence {
+                mapped::fence::<M>();
+            }
+            put(&nv, to + off, n + 1);
+        }
+        mapped::fence::<M>();
+        world.acknowledge(n + 1);
+    }
+}
+
+#[test]
+fn missing_fence() {
+    explore(Mapped::<Buffered32>::new(64), |nv, w| {
+        slots(nv, w, [4, 8, 0], true)
+    })
+    .depth(2)
+    .run();
+    let e = found(
+        || {
+            explore(Mapped::<Buffered32>::new(64), |nv, w| {
+                slots(nv, w, [4, 8, 0], false)
+            })
+        },
+        "half a value",
+    );
+    assert_eq!(e.cuts(), 1);
+    // In order, nothing is wrong with it.
+    explore(Mapped::<InOrder32>::new(64), |nv, w| {
+        slots(nv, w, [4, 8, 0], false)
+    })
+    .depth(2)
+    .run();
+}
+
+#[test]
+fn wrong_order() {
+    let wrong = || {
+        explore(Mapped::<InOrder16>::new(64), |nv, w| {
+            slots(nv, w, [0, 4, 8], true)
+        })
+        .field("slot0.seq", 0..2)
+        .field("slot1.seq", 16..18)
+        .field("slot1.value", 20..22)
+    };
+    let e = found(wrong, "half a value");
+    assert!(
+        e.report().contains("slot1.seq = 1   slot1.value = 1"),
+        "{e}"
+    );
+}
+
+/// Recovery undoes a change of two words, and forgets that it may be cut, too.
+fn undo(nv: Region<'_, InOrder32>, clear_first: bool) {
+    const LOGGED: usize = 0;
+    const OLD_A: usize = 4;
+    const OLD_B: usize = 8;
+    const A: usize = 16;
+    const B: usize = 20;
+    if get(&nv, LOGGED) == 1 {
+        if clear_first {
+            put(&nv, LOGGED, 0);
+        }
+        put(&nv, A, get(&nv, OLD_A));
+        put(&nv, B, get(&nv, OLD_B));
+        put(&nv, LOGGED, 0);
+    }
+    let (a, b) = (get(&nv, A), get(&nv, B));
+    assert_eq!(a, b, "half a change");
+    if a < 2 {
+        put(&nv, OLD_A, a);
+        put(&nv, OLD_B, b);
+        put(&nv, LOGGED, 1);
+        put(&nv, A, a + 1);
+        put(&nv, B, b + 1);
+        put(&nv, LOGGED, 0);
+    }
+}
+
+#[test]
+fn two_cuts_needed() {
+    explore(Mapped::new(64), |nv, _: &World<()>| undo(nv, false))
+        .depth(3)
+        .run();
+    explore(Mapped::new(64), |nv, _: &World<()>| undo(nv, true))
+        .depth(1)
+        .run();
+    let e = found(
+        || explore(Mapped::new(64), |nv, _: &World<()>| undo(nv, true)).depth(2),
+        "half a change",
+    );
+    assert_eq!(e.cuts(), 2);
+}
+
+#[test]
+fn drop_guard_repairs_the_medium_after_the_cut() {
+    struct Repair<'r, 'm>(&'r Region<'m, InOrder32>);
+    impl Drop for Repair<'_, '_> {
+        fn drop(&mut self) {
+            put(self.0, 4, get(self.0, 0));
+        }
+    }
+    fn program(nv: Region<'_, InOrder32>) {
+        assert_eq!(get(&nv, 0), get(&nv, 4), "half a change");
+        let guard = Repair(&nv);
+        put(&nv, 0, get(&nv, 0) + 1);
+        drop(guard);
+    }
+    found(
+        || explore(Mapped::new(64), |nv, _: &World<()>| program(nv)),
+        "half a change",
+    );
+}
+
+#[test]
+fn leaked_static() {
+    use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+    static CACHE: AtomicU32 = AtomicU32::new(0);
+    // Set in recovery only: two runs without a cut agree.
+    let campaign = || {
+        explore(Mapped::<InOrder32>::new(64), |nv, _: &World<()>| {
+            if get(&nv, 0) == 1 && get(&nv, 4) == 0 {
+                put(&nv, 8, CACHE.fetch_add(1, Relaxed));
+            }
+            put(&nv, 0, 1);
+            put(&nv, 4, 1);
+        })
+    };
+    found(campaign, "outlives the reboot");
+}
+
+#[test]
+fn stored_address() {
+    let e = explore(Mapped::<InOrder32>::new(64), |nv, _: &World<()>| {
+        put(&nv, 0, nv.base() as usize as u32);
+    })
+    .try_run()
+    .unwrap_err();
+    assert!(e.report().contains("an address is stored"), "{e}");
+}
+
+/// An append-only log on NOR: a slot is a check word and a value. The last slot that is valid counts.
+#[derive(Clone, Copy, PartialEq)]
+enum Wrong {
+    Nothing,
+    /// What was found is shown at once, though it may be gone at the next boot.
+    Unconfirmed,
+    /// The check is done on one reading, and the value comes from another.
+    ReadTwice,
+    /// What looks erased is taken for erased.
+    LooksErased,
+}
+
+const SLOTS: u32 = 32;
+
+/// The world: what was shown last, and how many boots there were.
+fn log(mut nv: Device<'_, Stm32l1>, world: &World<(u32, u32)>, wrong: Wrong) {
+    world.update(|w| w.1 += 1);
+    let (shown, boots) = world.get();
+    let mut word = [0; 4];
+    let (mut newest, mut end) = (0, 0);
+    for i in 0..SLOTS {
+        nv.read_word(i * 8, &mut word);
+        let check = u32::from_le_bytes(word);
+        nv.read_word(i * 8 + 4, &mut word);
+        let mut value = u32::from_le_bytes(word);
+        if check == !value && value != 0 {
+            if wrong == Wrong::ReadTwice {
+                nv.read_word(i * 8 + 4, &mut word);
+                value = u32::from_le_bytes(word);
+            }
+            newest = value;
+        }
+        if (check, value) != (0, 0) {
+            end = i + 1;
+        }
+    }
+    if wrong != Wrong::LooksErased {
+        // The slot after the last may only look erased. Programmed to the full it is not touched again.
+        for word in 0..2 {
+            Medium::write(&mut nv, end * 8 + word * 4, &[0xff; 4]).unwrap();
+        }
+        end += 1;
+    }
+    let mut append = |value: u32| {
+        Medium::write(&mut nv, end * 8, &(!value).to_le_bytes()).unwrap();
+        Medium::write(&mut nv, end * 8 + 4, &value.to_le_bytes()).unwrap();
+        end += 1;
+    };
+    if wrong != Wrong::Unconfirmed && newest > 0 {
+        append(newest);
+    }
+    // The low byte is what a sensor says: another value at each attempt.
+    let n = newest >> 8;
+    assert!(n >= shown, "shown {shown}, read {n}");
+    world.update(|w| w.0 = n);
+    if n < 2 {
+        append((n + 1) << 8 | boots);
+        world.update(|w| w.0 = n + 1);
+    }
+}
+
+trait ReadWord {
+    fn read_word(&mut self, at: u32, to: &mut [u8; 4]);
+}
+impl ReadWord for Device<'_, Stm32l1> {
+    fn read_word(&mut self, at: u32, to: &mut [u8; 4]) {
+        Medium::read(self, at, to).unwrap();
+    }
+}
+
+#[test]
+fn a_log_on_nor_holds() {
+    let s = explore(Nor::stm32l1().size(512), |nv, w| log(nv, w, Wrong::Nothing))
+        .depth(2)
+        .run();
+    println!("{s}");
+    assert!(s.boots > 100, "{s}");
+}
+
+#[test]
+fn unstable_unconfirmed_record() {
+    let e = found(
+        || {
+            explore(Nor::stm32l1().size(512), |nv, w| {
+                log(nv, w, Wrong::Unconfirmed)
+            })
+            .depth(2)
+        },
+        "shown",
+    );
+    assert!(e.report().contains("unstable"), "{e}");
+}
+
+#[test]
+fn unstable_value_read_twice() {
+    let e = found(
+        || {
+            explore(Nor::stm32l1().size(512), |nv, w| {
+                log(nv, w, Wrong::ReadTwice)
+            })
+            .depth(2)
+        },
+        "shown",
+    );
+    assert!(e.report().contains("unstable"), "{e}");
+}
+
+#[test]
+fn unstable_tail_only_looks_erased() {
+    let e = found(
+        || {
+            explore(Nor::stm32l1().size(512), |nv, w| {
+                log(nv, w, Wrong::LooksErased)
+            })
+            .depth(2)
+        },
+        "shown",
+    );
+    assert!(e.report().contains("unstable"), "{e}");
+}
