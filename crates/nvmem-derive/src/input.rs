@@ -1,14 +1,15 @@
 //! The item, checked: what the derive refuses by the look of it is refused here.
 
 use crate::attrs::{Options, Repr};
-use crate::types::{NameSelf, Rebrand};
+use crate::types::{NameSelf, OtherBrand, Rebrand, bare};
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
+use syn::visit::Visit;
 use syn::visit_mut::VisitMut;
 use syn::{
     Data, DeriveInput, Error, Expr, Fields, GenericParam, Generics, Ident, Lifetime, Path, Result,
-    Type, Visibility, WherePredicate, parse_quote,
+    Type, TypeParamBound, Visibility, WherePredicate, parse_quote,
 };
 
 /// A field.
@@ -97,6 +98,9 @@ impl Input {
             .type_params()
             .map(|t| t.ident.clone())
             .collect();
+        params
+            .iter()
+            .try_for_each(|t| check_bounds(t, &item.generics))?;
 
         let (_, ty_generics, _) = item.generics.split_for_impl();
         let mut by_name = NameSelf {
@@ -138,7 +142,7 @@ impl Input {
             Some(l) if l.ident == "brand" => Lifetime::new("'other_brand", Span::mixed_site()),
             _ => Lifetime::new("'brand", Span::mixed_site()),
         };
-        Ok(Input {
+        let input = Input {
             ident,
             vis: item.vis,
             krate,
@@ -152,7 +156,32 @@ impl Input {
             plain_generics,
             body,
             params,
-        })
+        };
+        input.fields().try_for_each(|f| input.check_brand(&f.ty))?;
+        Ok(input)
+    }
+
+    /// A handle of another brand is found by the code that is written, too, if an alias hides it from this look.
+    fn check_brand(&self, ty: &Type) -> Result<()> {
+        let mut other = OtherBrand {
+            own: self.lifetime.as_ref(),
+            found: None,
+        };
+        other.visit_type(ty);
+        let Some(found) = other.found else {
+            return Ok(());
+        };
+        let name = self.name();
+        let remedy = match &self.lifetime {
+            Some(own) => format!("write `{own}`, the lifetime of `{name}`"),
+            None => format!("give the type a lifetime, `{name}<'p>`, and write `'p`"),
+        };
+        Err(Error::new(
+            found.span(),
+            format!(
+                "{remedy}: a handle is valid in one transaction, which this lifetime is; with `{found}` it would be in none"
+            ),
+        ))
     }
 
     /// The type's name in its layout.
@@ -204,6 +233,44 @@ impl Input {
         let (_, ty_generics, _) = self.item_generics.split_for_impl();
         self.at(&parse_quote!(#ident #ty_generics))
     }
+}
+
+/// In a transaction `T` is `T::At<'p>`, of which nothing is known but that it is `Persist`, unless `T` is `Plain` and so
+/// its own `At`. The compiler would say so in terms of generated code.
+fn check_bounds(param: &Ident, generics: &Generics) -> Result<()> {
+    let inline = generics
+        .type_params()
+        .filter(|t| t.ident == *param)
+        .flat_map(|t| &t.bounds);
+    let clauses = generics.where_clause.iter().flat_map(|w| &w.predicates);
+    let in_where = clauses.filter_map(|p| match p {
+        WherePredicate::Type(p) if bare(&p.bounded_ty) == Some(param) => Some(&p.bounds),
+        _ => None,
+    });
+    let mut other = None;
+    for bound in inline.chain(in_where.flatten()) {
+        let TypeParamBound::Trait(bound) = bound else {
+            continue;
+        };
+        match bound.path.segments.last() {
+            Some(name) if name.ident == "Plain" => return Ok(()),
+            Some(name) if name.ident == "Persist" || name.ident == "Sized" => {}
+            _ => other = other.or(Some(bound)),
+        }
+    }
+    let Some(bound) = other else { return Ok(()) };
+    let shown = bound
+        .path
+        .segments
+        .last()
+        .map_or(String::new(), |s| s.ident.to_string());
+    Err(Error::new(
+        bound.span(),
+        format!(
+            "write `{param}: Plain + {shown}`, or put `{shown}` on the `impl` blocks that need it: in a transaction `{param}` may \
+             become another type, with the handles of that transaction, and it would have to be `{shown}` as well"
+        ),
+    ))
 }
 
 /// A name without `r#`.

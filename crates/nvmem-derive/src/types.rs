@@ -1,10 +1,11 @@
 //! Rewriting of field types.
 
+use syn::visit::{self, Visit};
 use syn::visit_mut::{self, VisitMut};
-use syn::{Ident, Lifetime, Path, Type, parse_quote};
+use syn::{GenericArgument, Ident, Lifetime, Path, Type, parse_quote};
 
 /// The name, when the type is nothing but a name.
-fn bare(ty: &Type) -> Option<&Ident> {
+pub fn bare(ty: &Type) -> Option<&Ident> {
     match ty {
         Type::Path(p) if p.qself.is_none() => p.path.get_ident(),
         _ => None,
@@ -22,6 +23,23 @@ impl VisitMut for NameSelf {
             *ty = self.by.clone();
         } else {
             visit_mut::visit_type_mut(self, ty);
+        }
+    }
+}
+
+/// Finds a lifetime argument, `PBox<'a, T>`, that is not the type's own.
+pub struct OtherBrand<'a> {
+    pub own: Option<&'a Lifetime>,
+    pub found: Option<Lifetime>,
+}
+
+impl<'ast> Visit<'ast> for OtherBrand<'_> {
+    fn visit_generic_argument(&mut self, arg: &'ast GenericArgument) {
+        match arg {
+            GenericArgument::Lifetime(l) if Some(l) != self.own => {
+                self.found.get_or_insert_with(|| l.clone());
+            }
+            _ => visit::visit_generic_argument(self, arg),
         }
     }
 }

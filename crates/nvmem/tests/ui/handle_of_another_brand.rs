@@ -11,11 +11,4 @@ struct Node<'p> {
     next: Option<PBox<'p, Node<'p>>>,
 }
 
-#[derive(Persist)]
-#[repr(C)]
-struct Generic<T> {
-    kept: PBox<'static, u32>,
-    value: T,
-}
-
 fn main() {}

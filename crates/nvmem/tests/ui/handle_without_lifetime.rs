@@ -10,4 +10,13 @@ struct Node {
     next: PBox<'static, u32>,
 }
 
+// Hidden in an alias.
+type Kept = PBox<'static, u32>;
+
+#[derive(Persist)]
+#[repr(C)]
+struct Aliased {
+    next: Kept,
+}
+
 fn main() {}
