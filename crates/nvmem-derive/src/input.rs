@@ -235,6 +235,22 @@ impl Input {
     }
 }
 
+/// Traits that do not imply `Plain`.
+const STANDARD: [&str; 12] = [
+    "Clone",
+    "Copy",
+    "Debug",
+    "Default",
+    "Display",
+    "Eq",
+    "Hash",
+    "Ord",
+    "PartialEq",
+    "PartialOrd",
+    "Send",
+    "Sync",
+];
+
 /// In a transaction `T` is `T::At<'p>`, of which nothing is known but that it is `Persist`, unless `T` is `Plain` and so
 /// its own `At`. The compiler would say so in terms of generated code.
 fn check_bounds(param: &Ident, generics: &Generics) -> Result<()> {
@@ -247,18 +263,19 @@ fn check_bounds(param: &Ident, generics: &Generics) -> Result<()> {
         WherePredicate::Type(p) if bare(&p.bounded_ty) == Some(param) => Some(&p.bounds),
         _ => None,
     });
-    let mut other = None;
+    let mut known = None;
     for bound in inline.chain(in_where.flatten()) {
         let TypeParamBound::Trait(bound) = bound else {
             continue;
         };
         match bound.path.segments.last() {
-            Some(name) if name.ident == "Plain" => return Ok(()),
+            Some(name) if STANDARD.iter().any(|s| name.ident == s) => known = known.or(Some(bound)),
             Some(name) if name.ident == "Persist" || name.ident == "Sized" => {}
-            _ => other = other.or(Some(bound)),
+            // `Plain`, or a trait that may well imply it.
+            _ => return Ok(()),
         }
     }
-    let Some(bound) = other else { return Ok(()) };
+    let Some(bound) = known else { return Ok(()) };
     let shown = bound
         .path
         .segments

@@ -65,6 +65,17 @@ struct Inline<T: Plain + PartialEq> {
     value: Maybe<T>,
 }
 
+/// A trait that implies `Plain`.
+trait Sample: Plain + Copy {}
+impl Sample for u16 {}
+
+#[derive(Persist)]
+#[repr(C)]
+struct Implied<'p, T: Sample> {
+    value: [T; 2],
+    next: Option<PBox<'p, Implied<'p, T>>>,
+}
+
 #[derive(Persist)]
 #[repr(C)]
 struct Tree<'p, T, const N: usize> {
@@ -123,6 +134,7 @@ fn they_compile() {
     plain::<Tagged<3>>();
     plain::<Option<NonZeroU16>>();
     persist::<Node<'_>>();
+    persist::<Implied<'_, u16>>();
     persist::<Tree<'_, Mode, 3>>();
     persist::<Pair<Node<'_>>>();
     persist::<TupleOf<'_, PBox<'_, u8>>>();
