@@ -30,6 +30,8 @@ pub(crate) struct Setup<M: Media, T> {
     pub(crate) limit: usize,
     /// Open units that a boot does not read are not branched upon.
     pub(crate) prune: bool,
+    /// About how many states to boot in all, for a quick look; all of them when none.
+    pub(crate) thin: Option<u64>,
     /// Names of ranges of a medium.
     pub(crate) fields: Vec<(usize, Range<u32>, String)>,
 }
@@ -68,6 +70,8 @@ pub(crate) struct Engine<'s, M: Media, T> {
     pub(crate) seen: Seen,
     pub(crate) count: Count,
     pub(crate) spare: Vec<Trace>,
+    /// Every how many of the states are booted.
+    pub(crate) stride: u64,
 }
 
 /// Runs of one engine use memory at another address than those of an engine of another number.
@@ -86,6 +90,7 @@ pub(crate) fn engine<M: Media, T: Outside>(setup: &Setup<M, T>, skew: usize) -> 
         seen: Seen::default(),
         count: Count::default(),
         spare: Vec::new(),
+        stride: 1,
     }
 }
 

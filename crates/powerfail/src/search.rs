@@ -47,7 +47,8 @@ type Reads = (Vec<Pend>, Vec<u32>);
 impl<M: Media, T: Outside> Engine<'_, M, T> {
     pub(crate) fn explore(&mut self) -> Result<(), Bad> {
         let setup = self.setup;
-        let (trace_hash, ..) = self.dry()?;
+        let (trace_hash, cuts, _) = self.dry()?;
+        self.stride = setup.thin.map_or(1, |n| (cuts as u64).div_ceil(n).max(1));
         let mut states = vec![State {
             diff: Vec::new(),
             free: Vec::new(),
@@ -198,7 +199,9 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
             }
         }
         let mut reads = None;
-        if self.seen.insert(key) {
+        if self.left_out(key) {
+            self.count.sampled += 1;
+        } else if self.seen.insert(key) {
             for policy in 0..Policy::ALL {
                 let (found, shook) = self.boot_one(spot, choices, free, Policy(policy), next)?;
                 match &mut reads {
@@ -224,6 +227,13 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
             arena.put_unit(at, len, v);
         }
         Ok(reads)
+    }
+
+    /// Whether a thinned campaign passes over this state.
+    fn left_out(&self, key: u128) -> bool {
+        self.setup
+            .thin
+            .is_some_and(|n| self.count.boots >= 2 * n || !(key as u64).is_multiple_of(self.stride))
     }
 
     fn boot_one(
