@@ -18,6 +18,10 @@ pub unsafe trait Arg: Sized {
     fn of_session(&self, session: u32) -> bool;
     /// Tells the offset of every handle, in order.
     fn handles(&self, f: &mut dyn FnMut(u32));
+    /// Tells the offset of every handle that is given away for good, in order: all but those that are only lent.
+    fn owned(&self, f: &mut dyn FnMut(u32)) {
+        self.handles(f)
+    }
     /// Tells the bytes of every plain value, in order, padding as zeros.
     fn bytes(&self, f: &mut dyn FnMut(&[u8]));
     /// The argument inside a transaction.
@@ -25,6 +29,28 @@ pub unsafe trait Arg: Sized {
     /// # Safety
     /// `self` is forgotten afterwards, or the transaction is undone.
     unsafe fn enter<'p>(&self) -> Self::In<'p>;
+}
+
+/// What every iteration of a loop may be given anew, so that it carries nothing from one to the next: plain values, which
+/// are copied, handles, which are lent, and tuples of them.
+///
+/// # Safety
+/// An iteration can neither keep nor exchange a handle that it is given.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be given to every iteration of a loop",
+    note = "a loop's arguments are plain values that are `Copy`, `&mut held` for a handle that is lent, and tuples of them"
+)]
+pub unsafe trait Share {
+    /// What one iteration gets.
+    type In<'a>
+    where
+        Self: 'a;
+    /// The argument of the next iteration.
+    fn share(&mut self) -> Self::In<'_>;
+    /// Tells the offset of every handle, in order.
+    fn handles(&self, f: &mut dyn FnMut(u32));
+    /// Tells the bytes of every plain value, in order, padding as zeros.
+    fn bytes(&self, f: &mut dyn FnMut(&[u8]));
 }
 
 /// What a body returns: plain values, handles that become `Held`, and tuples of them.
@@ -84,6 +110,17 @@ unsafe impl<T: Plain> Arg for T {
     }
 }
 // SAFETY: no handle.
+unsafe impl<T: Plain + Copy> Share for T {
+    type In<'a> = T;
+    fn share(&mut self) -> T {
+        *self
+    }
+    fn handles(&self, _: &mut dyn FnMut(u32)) {}
+    fn bytes(&self, f: &mut dyn FnMut(&[u8])) {
+        plain_bytes(self, f)
+    }
+}
+// SAFETY: no handle.
 unsafe impl<T: Plain> Ret for T {
     type In<'p> = T;
     const BYTES: usize = size_of::<T>();
@@ -106,11 +143,19 @@ macro_rules! tuples {
             type In<'p> = ($($n::In<'p>,)+);
             fn of_session(&self, session: u32) -> bool { $(self.$i.of_session(session))&&+ }
             fn handles(&self, f: &mut dyn FnMut(u32)) { $(self.$i.handles(f);)+ }
+            fn owned(&self, f: &mut dyn FnMut(u32)) { $(self.$i.owned(f);)+ }
             fn bytes(&self, f: &mut dyn FnMut(&[u8])) { $(self.$i.bytes(f);)+ }
             unsafe fn enter<'p>(&self) -> Self::In<'p> {
                 // SAFETY: forwarded.
                 unsafe { ($(self.$i.enter(),)+) }
             }
+        }
+        // SAFETY: part by part.
+        unsafe impl<$($n: Share),+> Share for ($($n,)+) {
+            type In<'a> = ($($n::In<'a>,)+) where Self: 'a;
+            fn share(&mut self) -> Self::In<'_> { ($(self.$i.share(),)+) }
+            fn handles(&self, f: &mut dyn FnMut(u32)) { $(self.$i.handles(f);)+ }
+            fn bytes(&self, f: &mut dyn FnMut(&[u8])) { $(self.$i.bytes(f);)+ }
         }
         // SAFETY: part by part.
         unsafe impl<$($n: Ret),+> Ret for ($($n,)+) {

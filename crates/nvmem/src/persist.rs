@@ -51,6 +51,12 @@ pub trait Visit {
     /// Must not call [`Found::check`] before it returns: the owner keeps a work list, so that a hostile image cannot
     /// make it recurse.
     fn handle(&mut self, found: Found) -> Result<(), Invalid>;
+
+    /// The session of the handle that was accepted last, where `given` is the caller's: 0, which no pool has, for one that
+    /// is only to be compared.
+    fn session(&mut self, given: u32) -> u32 {
+        given
+    }
 }
 
 /// For values that hold no handle: any is refused.

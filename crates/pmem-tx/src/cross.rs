@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::pbox::{PBox, Width, found};
 use crate::tx::Tx;
 use core::marker::PhantomData;
-use nvmem::cross::{Arg, Ret};
+use nvmem::cross::{Arg, Ret, Share};
 use nvmem::persist::Visit;
 use nvmem::{Invalid, Model, Persist};
 
@@ -46,6 +46,46 @@ impl<T: Persist, W: Width> Held<T, W> {
 
 /// A [`Held`] handle, lent for one transaction.
 pub struct Lend<'h, T, W: Width = u32>(&'h mut Held<T, W>);
+
+/// A [`Held`] handle, lent to one iteration of a loop, which can lend it on and nothing else.
+pub struct Loan<'a, T, W: Width = u32>(&'a mut Held<T, W>);
+
+impl<T: Persist, W: Width> Loan<'_, T, W> {
+    /// Lends the handle to one transaction.
+    pub fn lend(&mut self) -> Lend<'_, T, W> {
+        Lend(self.0)
+    }
+}
+
+// SAFETY: a `Loan` gives no access to the `Held`.
+unsafe impl<'h, T: Persist, W: Width> Share for &'h mut Held<T, W> {
+    type In<'a>
+        = Loan<'a, T, W>
+    where
+        Self: 'a;
+    fn share(&mut self) -> Loan<'_, T, W> {
+        Loan(self)
+    }
+    fn handles(&self, f: &mut dyn FnMut(u32)) {
+        f(self.offset())
+    }
+    fn bytes(&self, _: &mut dyn FnMut(&[u8])) {}
+}
+
+// SAFETY: as above.
+unsafe impl<T: Persist, W: Width> Share for Loan<'_, T, W> {
+    type In<'a>
+        = Loan<'a, T, W>
+    where
+        Self: 'a;
+    fn share(&mut self) -> Loan<'_, T, W> {
+        Loan(self.0)
+    }
+    fn handles(&self, f: &mut dyn FnMut(u32)) {
+        f(self.0.offset())
+    }
+    fn bytes(&self, _: &mut dyn FnMut(&[u8])) {}
+}
 
 /// A lent handle inside a transaction. Not a `PBox`: it cannot be stored, freed, returned or swapped with one.
 pub struct Lent<'p, T, W: Width = u32>(PBox<'p, T, W>);
@@ -109,6 +149,7 @@ unsafe impl<T: Persist, W: Width> Ret for Held<T, W> {
         le.get_mut(..bytes.len()).ok_or(bad)?.copy_from_slice(bytes);
         let value = u32::from_le_bytes(le);
         v.handle(found::<T, W>(value, false))?;
+        let session = v.session(session);
         // SAFETY: forwarded.
         unsafe { Held::restore(value, session).ok_or(bad) }
     }
@@ -122,6 +163,7 @@ unsafe impl<T: Persist, W: Width> Arg for Lend<'_, T, W> {
     fn handles(&self, f: &mut dyn FnMut(u32)) {
         self.0.handles(f)
     }
+    fn owned(&self, _: &mut dyn FnMut(u32)) {}
     fn bytes(&self, _: &mut dyn FnMut(&[u8])) {}
     unsafe fn enter<'p>(&self) -> Self::In<'p> {
         Lent(PBox::from_offset(self.0.off))

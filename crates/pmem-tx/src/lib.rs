@@ -19,11 +19,11 @@ mod tx;
 mod walk;
 
 pub use context::{Context, Failed, Prepared};
-pub use cross::{Held, Lend, Lent};
+pub use cross::{Held, Lend, Lent, Loan};
 pub use error::{Error, OpenError, Part, Refused};
 pub use layout::{Config, MAX_CONTEXTS};
 pub use nvmem;
-pub use nvmem::cross::{Arg, Ret};
+pub use nvmem::cross::{Arg, Ret, Share};
 pub use pbox::{PBox, Width};
 pub use pool::Pool;
 pub use ptr::Ptr;

@@ -12,8 +12,9 @@ use crate::walk::{Audit, Walk};
 use core::cell::Cell;
 use core::marker::PhantomData;
 use nvmem::cross::{Arg, Ret};
+use nvmem::persist::{Found, Visit};
 use nvmem::superblock::{self, State};
-use nvmem::{InOrder32, Model, Persist, Region, Superblock, planted};
+use nvmem::{InOrder32, Invalid, Model, Persist, Region, Superblock, planted};
 
 /// A region that holds persistent objects, reachable from a root of type `R` (or one for each of several
 /// [`Contexts`](crate::Contexts)), on a medium of the model `M`.
@@ -271,10 +272,29 @@ where
         if O::HANDLES > 0 && !self.core.walked.get() {
             return Err(Error::WrongPool);
         }
-        let mut w = Walk::resume(&self.core);
-        // SAFETY: the walk accepts a handle only if it is the sole owner of an object of its type in this pool.
+        self.adopt_but(bytes, &mut |_| false)
+    }
+
+    /// Like [`Pool::adopt`], for a result of which a later record of the caller has consumed some handles: those for which
+    /// `spent` says so are not checked, and become [`Held`](crate::Held) of a session that no transaction accepts. They can be
+    /// compared by a replay and nothing else.
+    pub fn adopt_but<O: Ret>(
+        &mut self,
+        bytes: &[u8],
+        spent: &mut dyn FnMut(u32) -> bool,
+    ) -> Result<O, Error> {
+        if O::HANDLES > 0 && !self.core.walked.get() {
+            return Err(Error::WrongPool);
+        }
+        let mut w = Unspent {
+            walk: Walk::resume(&self.core),
+            spent,
+            last: false,
+        };
+        // SAFETY: the walk accepts a handle only if it is the sole owner of an object of its type in this pool; a spent one
+        // has the session 0.
         let o = unsafe { O::decode(bytes, self.core.session, &mut w) }?;
-        w.finish()?;
+        w.walk.finish()?;
         Ok(o)
     }
 
@@ -351,6 +371,27 @@ where
         ) -> Result<O::In<'p>, Error>,
     {
         self.context().tx_own::<A, O, F>(args, body)
+    }
+}
+
+/// A walk that leaves out spent handles.
+struct Unspent<'a, 'c, 'm, M> {
+    walk: Walk<'c, 'm, M>,
+    spent: &'a mut dyn FnMut(u32) -> bool,
+    last: bool,
+}
+
+impl<M: Model> Visit for Unspent<'_, '_, '_, M> {
+    fn handle(&mut self, found: Found) -> Result<(), Invalid> {
+        self.last = (self.spent)(found.value);
+        if self.last {
+            Ok(())
+        } else {
+            self.walk.handle(found)
+        }
+    }
+    fn session(&mut self, given: u32) -> u32 {
+        if self.last { 0 } else { given }
     }
 }
 
