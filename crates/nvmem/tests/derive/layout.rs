@@ -128,6 +128,17 @@ fn the_compiler_agrees_on_the_offsets() {
         "Own[16/8]( tag@0: u16 | A=0 0@2: u8 1@4: u32 2@8: u8 | B=1 a@2: u16 b@8: u64 )"
     );
     #[derive(Persist, Clone, Copy)]
+    #[repr(u8, align(8))]
+    #[allow(dead_code)]
+    enum Aligned {
+        A(u8, u16),
+    }
+    assert_eq!(differing(Aligned::A(0, 0), Aligned::A(!0, !0)), [1, 2, 3]);
+    assert_eq!(
+        walk::<Aligned>(),
+        "Aligned[8/8]( tag@0: u8 | A=0 0@1: u8 1@2: u16 )"
+    );
+    #[derive(Persist, Clone, Copy)]
     #[repr(C, u8)]
     #[allow(dead_code)]
     enum Apart {
