@@ -46,7 +46,7 @@ pub fn run(a: Args) -> Result<()> {
             && a.bug.as_ref().is_none_or(|n| b.name.contains(n))
     };
     let all = a.package.is_none() && a.bug.is_none();
-    let (scores, escaped) = trials(&project, &step, wanted, true)?;
+    let (scores, wrong) = trials(&project, &step, wanted, true)?;
     drop(step);
     for s in &scores {
         println!(
@@ -57,13 +57,13 @@ pub fn run(a: Args) -> Result<()> {
     if let Some(path) = a.json {
         std::fs::write(&path, json(&scores)).with_context(|| path.display().to_string())?;
     }
-    verdict(&scores, &escaped, all)
+    verdict(&scores, wrong, all)
 }
 
 /// The step of `cargo xtask ci`.
 pub fn check(project: &Project, step: &Step) -> Result<Outcome> {
-    let (scores, escaped) = trials(project, step, |_| true, false)?;
-    verdict(&scores, &escaped, true)?;
+    let (scores, wrong) = trials(project, step, |_| true, false)?;
+    verdict(&scores, wrong, true)?;
     let each: Vec<_> = scores
         .iter()
         .map(|s| format!("{} {}/{}", s.package, s.caught, s.planted))
@@ -80,8 +80,7 @@ fn json(scores: &[Score]) -> String {
     format!("{:#}\n", serde_json::Value::Object(m))
 }
 
-fn verdict(scores: &[Score], escaped: &[String], all: bool) -> Result<()> {
-    let mut wrong: Vec<String> = escaped.iter().map(|e| format!("escaped: {e}")).collect();
+fn verdict(scores: &[Score], mut wrong: Vec<String>, all: bool) -> Result<()> {
     if all {
         for (package, least) in AT_LEAST {
             let planted = scores
@@ -104,14 +103,15 @@ fn verdict(scores: &[Score], escaped: &[String], all: bool) -> Result<()> {
     Ok(())
 }
 
-/// Builds, runs without a bug, then with each. The second part of the result names what escaped.
+/// Builds, runs without a bug, then with each. The second part of the result says what is wrong: what escaped, and
+/// what is not listed.
 fn trials(
     project: &Project,
     step: &Step,
     wanted: impl Fn(&Bug) -> bool,
     verbose: bool,
 ) -> Result<(Vec<Score>, Vec<String>)> {
-    let mut bugs = list::read(project)?;
+    let (mut bugs, mut wrong) = list::read(project)?;
     bugs.retain(wanted);
     let mut scores: Vec<Score> = Vec::new();
     for b in &bugs {
@@ -137,12 +137,14 @@ fn trials(
         end
     })?;
     shown.finish_and_clear();
-    let mut escaped = Vec::new();
     for (w, end) in work.iter().zip(ends) {
         let how = match end {
             End::Caught(how) => how,
             End::Escaped => {
-                escaped.push(format!("{} ({}): {}", w.bug.name, w.bug.args, w.bug.what));
+                wrong.push(format!(
+                    "escaped: {} ({}): {}",
+                    w.bug.name, w.bug.args, w.bug.what
+                ));
                 "ESCAPED".into()
             }
         };
@@ -155,7 +157,7 @@ fn trials(
             println!("{:44} {how}", w.bug.name);
         }
     }
-    Ok((scores, escaped))
+    Ok((scores, wrong))
 }
 
 /// Runs `f` over the items on all cores; the results are in order.

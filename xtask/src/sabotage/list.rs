@@ -13,11 +13,12 @@ pub struct Bug {
     pub what: String,
 }
 
-/// All lists.
+/// All lists, and where they disagree with the sources: a name that no source plants, a planted name that is not listed.
 ///
-/// **Errors**: a line that is not of three columns, a name that no source plants, a planted name that is not listed.
-pub fn read(project: &Project) -> Result<Vec<Bug>> {
+/// **Errors**: a line that is not of three columns, a name listed twice.
+pub fn read(project: &Project) -> Result<(Vec<Bug>, Vec<String>)> {
     let mut bugs: Vec<Bug> = Vec::new();
+    let mut wrong = Vec::new();
     for p in project.published() {
         let file = p.dir.join("sabotage.txt");
         let mut listed = BTreeSet::new();
@@ -37,17 +38,20 @@ pub fn read(project: &Project) -> Result<Vec<Bug>> {
         }
         let mut planted = BTreeSet::new();
         sources(&p.dir.join("src"), &p.name, &mut planted)?;
-        if let Some(name) = listed.difference(&planted).next() {
-            bail!("{}: `{name}` is planted nowhere in src/", file.display());
+        for name in listed.difference(&planted) {
+            wrong.push(format!(
+                "`{name}` is listed but planted nowhere in src/ of {}",
+                p.name
+            ));
         }
-        if let Some(name) = planted.difference(&listed).next() {
-            bail!(
-                "`{name}` is planted in {}/src but not listed in its sabotage.txt",
-                p.dir.display()
-            );
+        for name in planted.difference(&listed) {
+            wrong.push(format!(
+                "`{name}` is planted but not in the sabotage.txt of {}",
+                p.name
+            ));
         }
     }
-    Ok(bugs)
+    Ok((bugs, wrong))
 }
 
 fn parse(package: &str, line: &str) -> Result<Bug> {
