@@ -361,3 +361,71 @@ fn a_pool_changes_its_types() {
     assert_eq!(r, Ok((8, 5)));
     assert_eq!(pool.audit().unwrap().unreachable, 0);
 }
+
+/// The offset of the only unit that holds `v`.
+fn find(words: &[MaybeUninit<u64>], v: u32) -> usize {
+    let mut at = Vec::new();
+    for (i, w) in words.iter().enumerate() {
+        // SAFETY: the pool is closed and its types have no padding, so every byte is initialised.
+        let w = unsafe { w.assume_init() };
+        for half in 0..2 {
+            if (w >> (half * 32)) as u32 == v {
+                at.push(i * 8 + half * 4);
+            }
+        }
+    }
+    assert_eq!(at.len(), 1, "{v:#x} at {at:x?}");
+    at[0]
+}
+fn patch(words: &mut [MaybeUninit<u64>], at: usize, v: u32) {
+    // SAFETY: as in `find`.
+    let w = unsafe { words[at / 8].assume_init() };
+    let shift = at % 8 * 8;
+    words[at / 8].write(w & !(0xffff_ffff << shift) | (v as u64) << shift);
+}
+
+#[test]
+fn an_image_with_two_owners_or_none_does_not_open() {
+    #[derive(Persist)]
+    #[repr(C)]
+    struct Pair<'p> {
+        mark: u32,
+        a: Option<PBox<'p, u32>>,
+        b: Option<PBox<'p, u32>>,
+    }
+    let init = || {
+        let mut buf = buffer(128);
+        Pool::<Pair<'static>>::open(Region::<InOrder32>::new(&mut buf), |tx| {
+            Ok(Pair {
+                mark: 0xabcd_ef01,
+                a: Some(PBox::new(1, tx)?),
+                b: Some(PBox::new(2, tx)?),
+            })
+        })
+        .unwrap();
+        buf
+    };
+    let open = |buf: &mut Vec<MaybeUninit<u64>>| {
+        Pool::<Pair<'static>>::open(Region::<InOrder32>::new(buf), |_| Err(Error::Aborted(0)))
+            .map(drop)
+            .map_err(|r| r.error)
+    };
+    assert_eq!(open(&mut init()), Ok(()));
+    let mut buf = init();
+    let root = find(&buf, 0xabcd_ef01);
+    // SAFETY: as in `find`.
+    let word = |b: &[MaybeUninit<u64>], at: usize| {
+        (unsafe { b[at / 8].assume_init() } >> (at % 8 * 8)) as u32
+    };
+    let a = word(&buf, root + 4);
+    patch(&mut buf, root + 8, a);
+    assert!(matches!(open(&mut buf), Err(OpenError::Invalid(_))));
+    for bad in [4, a + 4, a + 8 * 1000, u32::MAX, root as u32] {
+        let mut buf = init();
+        patch(&mut buf, root + 8, bad);
+        assert!(
+            matches!(open(&mut buf), Err(OpenError::Invalid(_))),
+            "{bad:#x}"
+        );
+    }
+}
