@@ -244,7 +244,7 @@ where
         }),
         Op::Churn => pool.tx(|tx, root| {
             *root.fields(tx).done.get_mut()? += 1;
-            let a = PBox::new([1u32; 4], tx)?;
+            let a = PBox::new([1u32; 2], tx)?;
             let b = PBox::new([2u16; 3], tx)?;
             a.free(tx)?;
             b.free(tx)?;
