@@ -42,6 +42,14 @@ impl Features {
         Features(of)
     }
 
+    /// What a place holds that no window has taken.
+    pub const NONE: Features = Features([0; 2 * AXES]);
+
+    /// Swing and change of each axis in turn.
+    pub fn values(&self) -> &[u16; 2 * AXES] {
+        &self.0
+    }
+
     /// How far two windows are from each other, at most 6,132.
     pub fn distance(&self, other: &Features) -> u16 {
         let apart = self.0.iter().zip(&other.0).map(|(a, b)| a.abs_diff(*b));

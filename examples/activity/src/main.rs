@@ -1,64 +1,110 @@
-//! `activity`: learns from motion recordings and recognises others.
+//! `activity`: learns from motion recordings and recognises others, on a device whose power comes and goes.
 
 #[path = "host/args.rs"]
 mod args;
+#[path = "host/device.rs"]
+mod device;
+#[path = "host/machine.rs"]
+mod machine;
 #[path = "host/plot.rs"]
 mod plot;
 #[path = "host/recordings.rs"]
 mod recordings;
+#[path = "host/report.rs"]
+mod report;
 #[path = "host/score.rs"]
 mod score;
+#[path = "host/trial.rs"]
+mod trial;
 
-use anyhow::{Context, Result};
-use args::{Args, Job};
+use anyhow::{Context, Result, ensure};
+use args::Args;
 use clap::Parser;
-use example_activity::{Class, Features, Found, Nearest, Sample, WINDOW};
+use device::Device;
+use indicatif::{ProgressBar, ProgressStyle};
+use report::{Report, grouped};
 use score::Score;
+use std::io::Write;
+use trial::Bench;
 
 fn main() -> Result<()> {
     let args = Args::parse();
     let job = args.job()?;
-    println!(
-        "activity recognition, {} recordings, {} learnt from",
+    let device = Device::new(&job)?;
+    let mut out = std::io::stdout();
+    writeln!(
+        out,
+        "activity recognition: {} recordings to learn from, {} to recognise, {} steps",
+        job.train.len(),
         job.recognize.len(),
-        job.train.len()
+        device.steps()
+    )?;
+    let (bare, unprotected) = device::unprotected(&device)?;
+    let factory = device::factory(&device)?;
+    let bench = Bench {
+        device: &device,
+        factory: &factory.image(),
+    };
+    let reference = bench.run(None, 0)?;
+    let left = reference.left.as_ref().context("the run without cuts")?;
+    ensure!(
+        *left == bare,
+        "the run without cuts leaves something else than the unprotected one"
     );
-    let results = recognise(&job);
-    let score = Score::of(&job, &results);
-    println!(
-        "{:.1} % of recordings recognised, {:.1} % of windows",
+
+    let bar = progress();
+    let (every, smallest) = match &args.cut_every[..] {
+        [] => {
+            bar.set_message("looking for the fewest stores that get on");
+            let n = bench.smallest(reference.count.stores + 1)?;
+            let above = [1_000, 300, 100].into_iter().filter(|m| *m > n);
+            let every: Vec<_> = above.chain([n, n - 1]).collect();
+            (every, Some(n))
+        }
+        given => (given.to_vec(), None),
+    };
+    let mut cuts = 0;
+    let trials = bench.trials(&every, |run| {
+        cuts += run.cuts;
+        bar.set_message(format!("{} cuts", grouped(cuts)));
+        bar.inc(1);
+    })?;
+    bar.finish_and_clear();
+
+    let score = Score::of(&job, &left.results);
+    let report = Report {
+        score: &score,
+        unprotected,
+        reference: &reference,
+        trials: &trials,
+        smallest,
+    };
+    writeln!(out, "\n{}\n", report.table())?;
+    writeln!(
+        out,
+        "{:.1} % of recordings recognised, {:.1} % of windows\n",
         100.0 * score.recordings,
         100.0 * score.windows
-    );
-    println!("{}", score.matrix(&job.labels.0));
+    )?;
+    writeln!(out, "{}", score.matrix(&job.labels.0))?;
     if let Some(path) = &args.plot {
-        plot::draw(path, &job, &results, &score)?;
+        plot::draw(path, &job, &device, &report)?;
+        writeln!(out, "\ntimeline: {}", path.display())?;
     }
     if let Some(path) = &args.json {
-        let figures = serde_json::json!({
-            "accuracy": score.recordings,
-            "accuracy_windows": score.windows,
-        });
-        std::fs::write(path, format!("{figures:#}\n"))
+        std::fs::write(path, format!("{:#}\n", report.json()))
             .with_context(|| path.display().to_string())?;
     }
+    ensure!(report.identical(), "a run left something else");
     Ok(())
 }
 
-fn recognise(job: &Job) -> Vec<Vec<Found>> {
-    let model: Vec<(Class, Features)> = job
-        .train
-        .iter()
-        .flat_map(|r| r.windows().iter().map(|w| (r.class, Features::of(w))))
-        .collect();
-    let one = |window: &[Sample; WINDOW]| {
-        let features = Features::of(window);
-        let mut nearest = Nearest::to(&features);
-        for (class, trained) in &model {
-            nearest.look(*class, trained);
-        }
-        nearest.found()
-    };
-    let of = |r: &recordings::Recording| r.windows().iter().filter_map(&one).collect();
-    job.recognize.iter().map(of).collect()
+/// On a terminal only.
+fn progress() -> ProgressBar {
+    let style = ProgressStyle::with_template("{spinner} {pos} runs, {msg}");
+    let bar = ProgressBar::new_spinner();
+    if let Ok(style) = style {
+        bar.set_style(style);
+    }
+    bar
 }

@@ -11,6 +11,9 @@ const DEFAULT: &[u8] = include_bytes!("../../data/basic_motions_train.csv");
 ///
 /// Without --train and --recognize, or with --train alone, the first half of each activity's recordings trains and the
 /// others are recognised. --recognize alone trains on the whole default file.
+///
+/// Without --cut-every, the cuts come after every 1,000, 300 and 100 stores and after the fewest with which the program still gets on,
+/// which are looked for.
 #[derive(clap::Parser)]
 pub struct Args {
     /// Recordings to learn from: series,label,t,ax,ay,az,gx,gy,gz
@@ -19,10 +22,13 @@ pub struct Args {
     /// Recordings to recognise, in the same columns
     #[arg(long, value_name = "CSV")]
     pub recognize: Option<PathBuf>,
+    /// Cut the power after every N stores; may be given several times
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub cut_every: Vec<u64>,
     /// Write the figures here, as one flat JSON object
     #[arg(long, value_name = "PATH")]
     pub json: Option<PathBuf>,
-    /// Draw the timeline of recognised activities here
+    /// Draw the timeline of recognised activities here, with the cuts marked
     #[arg(long, value_name = "SVG")]
     pub plot: Option<PathBuf>,
 }

@@ -1,13 +1,15 @@
-//! The timeline of recognised activities as SVG.
+//! The timeline of recognised activities as SVG, with the cuts marked.
 
 use crate::args::Job;
-use crate::score::Score;
+use crate::device::Device;
+use crate::report::{Report, grouped};
 use anyhow::{Result, anyhow};
-use example_activity::Found;
+use example_activity::{CLASSES, Class};
+use plotters::coord::Shift;
 use plotters::prelude::*;
 use std::path::Path;
 
-const COLOURS: [RGBColor; example_activity::CLASSES] = [
+const COLOURS: [RGBColor; CLASSES] = [
     RGBColor(78, 121, 167),
     RGBColor(225, 87, 89),
     RGBColor(89, 161, 79),
@@ -17,55 +19,97 @@ const COLOURS: [RGBColor; example_activity::CLASSES] = [
     RGBColor(176, 122, 161),
     RGBColor(156, 117, 95),
 ];
-const LEFT: i32 = 120;
-const WIDTH: i32 = 960;
+const LEFT: i32 = 130;
+const WIDTH: i32 = 1000;
 const ROW: i32 = 26;
-const TOP: i32 = 40;
+const TOP: i32 = 44;
 
-/// Draws what each recording was, what each of its windows and all of them together were taken for.
-pub fn draw(path: &Path, job: &Job, results: &[Vec<Found>], score: &Score) -> Result<()> {
-    let rows = 3 + 1;
-    let size = ((LEFT + WIDTH + 20) as u32, (TOP + rows * ROW + 30) as u32);
-    let area = SVGBackend::new(path, size).into_drawing_area();
-    let drawn = |e| anyhow!("{}: {e}", path.display());
-    area.fill(&WHITE).map_err(drawn)?;
-    let text = |s: &str, x: i32, y: i32| {
-        let style = ("sans-serif", 13).into_font().color(&BLACK);
-        area.draw(&Text::new(s.to_owned(), (x, y), style))
+struct Chart<'a> {
+    area: DrawingArea<SVGBackend<'a>, Shift>,
+    steps: i32,
+}
+
+type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
+
+/// Draws, step by step: what was learnt, what each window was and was taken for, the recordings' verdicts; and for each number of
+/// stores the steps in which the power went.
+pub fn draw(path: &Path, job: &Job, device: &Device, report: &Report<'_>) -> Result<()> {
+    let rows = 4 + report.trials.len() as i32;
+    let size = ((LEFT + WIDTH + 20) as u32, (TOP + rows * ROW + 10) as u32);
+    let chart = Chart {
+        area: SVGBackend::new(path, size).into_drawing_area(),
+        steps: i32::from(device.steps()).max(1),
     };
-    let bar = |row: i32, from: i32, to: i32, class: u8| {
-        let (top, bottom) = (TOP + row * ROW, TOP + (row + 1) * ROW - 6);
-        let colour = COLOURS[usize::from(class) % COLOURS.len()];
-        area.draw(&Rectangle::new(
-            [(from, top), (to, bottom)],
-            colour.filled(),
-        ))
-    };
-    for (row, name) in ["was", "windows", "recognised"].into_iter().enumerate() {
-        text(name, 10, TOP + row as i32 * ROW + 3).map_err(drawn)?;
-    }
-    let all: usize = results.iter().map(Vec::len).sum();
-    let x = |window: usize| LEFT + (window * WIDTH as usize / all.max(1)) as i32;
-    let mut at = 0;
-    for ((recording, found), verdict) in job.recognize.iter().zip(results).zip(&score.verdicts) {
-        let (from, to) = (x(at), x(at + found.len()) - 1);
-        bar(0, from, to, recording.class).map_err(drawn)?;
-        for (i, f) in found.iter().enumerate() {
-            bar(1, x(at + i), x(at + i + 1) - 1, f.class).map_err(drawn)?;
+    chart
+        .draw(job, device, report)
+        .map_err(|e| anyhow!("{}: {e}", path.display()))
+}
+
+impl Chart<'_> {
+    fn draw(&self, job: &Job, device: &Device, report: &Report<'_>) -> Drawn {
+        let lessons = i32::from(device.lessons());
+        self.area.fill(&WHITE)?;
+        self.text("learnt", self.x(0), 8)?;
+        let share = 100.0 * report.score.recordings;
+        let title = format!(
+            "recognised: {share:.1} % of {} recordings",
+            job.recognize.len()
+        );
+        self.text(&title, self.x(lessons) + 4, 8)?;
+        for (row, name) in ["was", "window by window", "recording"].iter().enumerate() {
+            self.text(name, 8, TOP + row as i32 * ROW + 3)?;
         }
-        bar(2, from, to, *verdict).map_err(drawn)?;
-        at += found.len();
+        for (i, class) in device.classes().enumerate() {
+            self.bar(0, i as i32, i as i32 + 1, class)?;
+        }
+        let results = report.reference.left.iter().flat_map(|l| &l.results);
+        for (i, found) in results.enumerate() {
+            let at = lessons + i as i32;
+            self.bar(1, at, at + 1, found.class)?;
+        }
+        let mut at = lessons;
+        for (recording, verdict) in job.recognize.iter().zip(&report.score.verdicts) {
+            let end = at + recording.windows().len() as i32;
+            self.bar(0, at, end, recording.class)?;
+            self.bar(2, at, end, *verdict)?;
+            at = end;
+        }
+        for (row, trial) in report.trials.iter().enumerate() {
+            let row = 3 + row as i32;
+            let top = TOP + row * ROW;
+            self.text(&format!("cut every {}", grouped(trial.every)), 8, top + 3)?;
+            for step in trial.runs.iter().flat_map(|r| &r.at) {
+                let x = (self.x(i32::from(*step)) + self.x(i32::from(*step) + 1)) / 2;
+                let mark = [(x, top), (x, top + ROW - 8)];
+                self.area.draw(&PathElement::new(mark, BLACK.mix(0.6)))?;
+            }
+        }
+        let row = 3 + report.trials.len() as i32;
+        for (class, label) in job.labels.0.iter().enumerate() {
+            let from = LEFT + class as i32 * 120;
+            let top = TOP + row * ROW;
+            let colour = COLOURS[class % CLASSES].filled();
+            let corners = [(from, top), (from + 14, top + ROW - 6)];
+            self.area.draw(&Rectangle::new(corners, colour))?;
+            self.text(label, from + 20, top + 3)?;
+        }
+        self.area.present()
     }
-    for (class, label) in job.labels.0.iter().enumerate() {
-        let from = LEFT + class as i32 * 120;
-        bar(3, from, from + 14, class as u8).map_err(drawn)?;
-        text(label, from + 20, TOP + 3 * ROW + 3).map_err(drawn)?;
+
+    fn x(&self, step: i32) -> i32 {
+        LEFT + step * WIDTH / self.steps
     }
-    let title = format!(
-        "{} recordings, {:.1} % recognised",
-        score.verdicts.len(),
-        100.0 * score.recordings
-    );
-    text(&title, LEFT, 12).map_err(drawn)?;
-    area.present().map_err(drawn)
+
+    fn text(&self, s: &str, x: i32, y: i32) -> Drawn {
+        let style = ("sans-serif", 13).into_font().color(&BLACK);
+        self.area.draw(&Text::new(s.to_owned(), (x, y), style))
+    }
+
+    /// Steps `from..to` have this class.
+    fn bar(&self, row: i32, from: i32, to: i32, class: Class) -> Drawn {
+        let (top, bottom) = (TOP + row * ROW, TOP + (row + 1) * ROW - 6);
+        let colour = COLOURS[usize::from(class) % CLASSES].filled();
+        let corners = [(self.x(from), top), (self.x(to) - 1, bottom)];
+        self.area.draw(&Rectangle::new(corners, colour))
+    }
 }

@@ -17,11 +17,14 @@ pub struct Score {
 }
 
 impl Score {
-    /// Compares the results, one for each window of each recording, with what the recordings say they are.
-    pub fn of(job: &Job, results: &[Vec<Found>]) -> Self {
+    /// Compares the results, one for each window of each recording in turn, with what the recordings say they are.
+    pub fn of(job: &Job, results: &[Found]) -> Self {
         let mut confusion = [[0; CLASSES]; CLASSES];
         let (mut verdicts, mut windows, mut right) = (Vec::new(), 0usize, 0usize);
-        for (recording, found) in job.recognize.iter().zip(results) {
+        let mut rest = results;
+        for recording in &job.recognize {
+            let (found, later) = rest.split_at(recording.windows().len().min(rest.len()));
+            rest = later;
             let mut votes = Votes::default();
             for f in found {
                 votes.add(*f);

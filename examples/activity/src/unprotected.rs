@@ -1,0 +1,43 @@
+//! The steps without protection: no log, no records, and a power cut in the middle ruins what is there.
+
+use crate::program::Steps;
+use crate::station::{Fram, learn, recognise};
+use crate::{Features, Lesson, Station};
+use pmem_tx::{Error, PBox, Tx};
+
+/// Executes the steps while a pool is being formatted. That is the one time when `pmem-tx` logs nothing: an interrupted format
+/// begins again from nothing, as this program would have to.
+pub struct Unprotected<'a, 'p> {
+    tx: &'a Tx<'p, Fram>,
+    station: PBox<'p, Station<'p>, u16>,
+}
+
+impl<'a, 'p> Unprotected<'a, 'p> {
+    /// A new station.
+    pub fn new(tx: &'a Tx<'p, Fram>) -> Result<Self, Error> {
+        let station = PBox::new(Station::new(), tx)?;
+        Ok(Unprotected { tx, station })
+    }
+
+    /// The station when the program is over.
+    pub fn into_station(self) -> PBox<'p, Station<'p>, u16> {
+        self.station
+    }
+}
+
+impl Steps for Unprotected<'_, '_> {
+    type Error = Error;
+    fn each(
+        &mut self,
+        n: u16,
+        mut body: impl FnMut(&mut Self, u16) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        (0..n).try_for_each(|i| body(self, i))
+    }
+    fn learn(&mut self, lesson: Lesson) -> Result<(), Error> {
+        learn(self.tx, self.station.fields(self.tx), lesson)
+    }
+    fn recognise(&mut self, window: Features) -> Result<(), Error> {
+        recognise(self.tx, self.station.fields(self.tx), window)
+    }
+}
