@@ -123,7 +123,7 @@ pub fn barrier() {
 /// Where the compiler has an assembler that is stable (or, on MSP430, must be used because `compiler_fence` aborts
 /// LLVM), an empty statement that may read and write what `at` points to; elsewhere a compiler fence.
 #[inline(always)]
-fn barrier_on(at: *mut u8) {
+pub(crate) fn barrier_on(at: *mut u8) {
     #[cfg(all(
         not(miri),
         any(

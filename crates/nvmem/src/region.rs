@@ -50,10 +50,17 @@ impl<'m, M: Model> Region<'m, M> {
     pub const ALIGN: usize = 8;
 
     /// A region in a buffer: tests, and host builds of firmware.
+    ///
+    /// Bytes that nothing has written yet are what the memory happens to hold, as after power-up; under Miri, which has no
+    /// such notion, begin with `MaybeUninit::new(0)`.
     pub fn new(words: &'m mut [MaybeUninit<u64>]) -> Self {
+        let len = size_of_val(words);
+        let base = NonNull::from(words).cast();
+        // The compiler may not conclude from an unwritten buffer what a load in it gives.
+        mapped::barrier_on(base.as_ptr());
         Region {
-            len: size_of_val(words),
-            base: NonNull::from(words).cast(),
+            len,
+            base,
             _bytes: PhantomData,
             _model: PhantomData,
         }

@@ -65,6 +65,10 @@ where
             return Err(Error::Unfinished);
         }
         self.core.walked.set(false);
+        if s.level.get() > 0 {
+            // The stack on which the last one ran was given up without unwinding.
+            self.core.rollback(self.ctx, s);
+        }
         self.core.reset(s);
         s.level.set(1);
         Ok(Running {

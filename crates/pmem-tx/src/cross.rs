@@ -19,6 +19,17 @@ pub struct Held<T, W: Width = u32> {
     _t: PhantomData<fn(T) -> T>,
 }
 
+impl<T, W: Width> core::fmt::Debug for Held<T, W> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(
+            f,
+            "Held({:#x} of session {})",
+            W::value(self.off),
+            self.session
+        )
+    }
+}
+
 impl<T: Persist, W: Width> Held<T, W> {
     /// Lends the handle to one transaction: inside it is a [`Lent`], which cannot be stored, freed or returned.
     pub fn lend(&mut self) -> Lend<'_, T, W> {
@@ -47,6 +58,12 @@ impl<T: Persist, W: Width> Held<T, W> {
 /// A [`Held`] handle, lent for one transaction.
 pub struct Lend<'h, T, W: Width = u32>(&'h mut Held<T, W>);
 
+impl<T, W: Width> core::fmt::Debug for Lend<'_, T, W> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 /// A [`Held`] handle, lent to one iteration of a loop, which can lend it on and nothing else.
 pub struct Loan<'a, T, W: Width = u32>(&'a mut Held<T, W>);
 
@@ -58,7 +75,7 @@ impl<T: Persist, W: Width> Loan<'_, T, W> {
 }
 
 // SAFETY: a `Loan` gives no access to the `Held`.
-unsafe impl<'h, T: Persist, W: Width> Share for &'h mut Held<T, W> {
+unsafe impl<T: Persist, W: Width> Share for &mut Held<T, W> {
     type In<'a>
         = Loan<'a, T, W>
     where

@@ -50,46 +50,49 @@ impl<M: Model> Core<'_, M> {
         Ok(())
     }
 
-    /// Whether an entry of the innermost transaction keeps the old content of the range, or its block is new.
-    fn covered(&self, ctx: usize, s: &CtxState, off: u32, len: u32) -> bool {
+    /// The end of the range that begins at or before `at`, holds it, and needs no log: an entry of the innermost transaction
+    /// keeps its old content, or its block is new.
+    fn covered(&self, ctx: usize, s: &CtxState, at: u32) -> Option<(u32, u32)> {
         let unit = Self::UNIT;
-        (s.base.get()..s.count.get()).any(|i| {
+        (s.base.get()..s.count.get()).find_map(|i| {
             let h = self.geo.header(ctx, i, unit);
             // SAFETY: an entry of the header area.
             let (first, second) = unsafe { (self.load(h), self.load(h + unit)) };
-            let (start, end) = match Undo::decode(first, second, unit) {
-                Some(Undo::Content { off, units }) => (off, off + units * unit as u32),
-                Some(Undo::Alloc { off }) => match self.block(off) {
-                    Some(b) => (off + unit as u32, off + b.granules * 8),
-                    None => return false,
-                },
-                _ => return false,
+            let (start, end) = match Undo::decode(first, second, unit)? {
+                Undo::Content { off, units } => (off, off + units * unit as u32),
+                Undo::Alloc { off } => (off + unit as u32, off + self.block(off)?.granules * 8),
+                Undo::Free { .. } => return None,
             };
-            start <= off && off + len <= end
+            (start <= at && at < end).then_some((start, end))
         })
     }
 
     /// Logs `len` bytes at `off` once a transaction and lends them until it ends.
     ///
-    /// `off..off + len` is inside the heap. **Errors**: the journal is full; parts that were logged stay so, and are true.
+    /// `off..off + len` is inside the heap. Units at either end that are kept already are not even read: a neighbouring
+    /// field that shares one may be borrowed mutably at this moment. No other unit is, because what is borrowed was logged.
+    /// **Errors**: the journal is full; parts that were logged stay so, and are true.
     pub fn log(&self, ctx: usize, s: &CtxState, off: usize, len: usize) -> Result<(), Error> {
-        if self.covered(ctx, s, off as u32, len as u32) {
-            return Ok(());
+        let unit = Self::UNIT as u32;
+        let mut from = off as u32 & !(unit - 1);
+        let mut to = ((off + len) as u32).next_multiple_of(unit);
+        while from < to
+            && let Some((_, end)) = self.covered(ctx, s, from)
+        {
+            from = end;
         }
-        let unit = Self::UNIT;
-        let mut at = off & !(unit - 1);
-        let end = (off + len).next_multiple_of(unit);
-        while at < end {
-            let units = ((end - at) / unit).min(Undo::max_units(unit) as usize);
-            let undo = Undo::Content {
-                off: at as u32,
-                units: units as u32,
-            };
+        while from < to
+            && let Some((start, _)) = self.covered(ctx, s, to - unit)
+        {
+            to = start;
+        }
+        while from < to {
+            let units = ((to - from) / unit).min(Undo::max_units(Self::UNIT));
             if !planted!("pmem-tx/never-log") {
-                self.append(ctx, s, undo)?;
+                self.append(ctx, s, Undo::Content { off: from, units })?;
             }
-            mapped::lend(self.at(at), units * unit);
-            at += units * unit;
+            mapped::lend(self.at(from as usize), units as usize * Self::UNIT);
+            from += units * unit;
         }
         Ok(())
     }
@@ -253,6 +256,19 @@ impl<M: Model> Core<'_, M> {
             }
         });
         self.fence();
+    }
+
+    /// After a reboot: the cells of the transaction in doubt go back to the version before, and a tag of a transaction that
+    /// has not been yet is settled: only a damaged image has it, and an abort would one day bring back a version that
+    /// nobody has checked.
+    pub fn mount_cells(&self, ctx: usize, next: u32) {
+        self.revert_cells(ctx, next);
+        self.tags(|off, tag| {
+            if tag.ctx as usize == ctx && tag.seq != 0 && !self.geo.recent(tag.seq, next) {
+                // SAFETY: a cell's tag.
+                unsafe { self.store(off, tag.settled().encode(Self::UNIT)) }
+            }
+        });
     }
 
     /// The volatile state of a context without a transaction.

@@ -103,41 +103,53 @@ impl Geometry {
             return Err(BadGeometry::Config("seq_bits is between 3 and 16"));
         }
         let seq_bits = c.seq_bits.min(widest);
-        // Wider than a `usize` of 16 bits, where no region is too large.
-        let limit: u32 = if unit == 2 { 1 << 16 } else { 1 << 31 };
-        if len as u64 > u64::from(limit) {
+        let limit = if unit == 2 { 1 << 16 } else { 1 << 31 };
+        let len = u32::try_from(len).unwrap_or(u32::MAX);
+        if len > limit {
             return Err(BadGeometry::TooLarge(limit as usize));
         }
-        let up8 = |v: usize| v.next_multiple_of(GRANULE);
-        let table = up8(Superblock::BYTES);
+        // In 32 bits, and saturating: the numbers may be an attacker's, and `usize` may have 16 bits.
+        const UP: u32 = GRANULE as u32;
+        let up8 = |v: u32| v.saturating_add(UP - 1) & !(UP - 1);
+        let (unit, contexts) = (unit as u32, contexts as u32);
+        let table = up8(Superblock::BYTES as u32);
         let journals = up8(table + contexts * 2 * unit);
-        let entries = c.journal_entries as usize;
-        let bytes = up8(c.journal_bytes as usize);
-        let stride = up8(entries * 2 * unit) + bytes;
-        let scratch = journals + stride * contexts;
+        let entries = c.journal_entries as u32;
+        let bytes = up8(c.journal_bytes);
+        let stride = up8(entries * 2 * unit).saturating_add(bytes);
+        let scratch = stride.saturating_mul(contexts).saturating_add(journals);
         // One nibble for each granule of what is left; a little more than needed, because it takes room itself.
         let rest = len.saturating_sub(scratch);
-        let scratch_len = up8((rest / GRANULE).div_ceil(2));
-        let heap = scratch + scratch_len + GRANULE - unit;
-        let smallest = heap + contexts * 2 * GRANULE;
+        let scratch_len = up8((rest / UP).div_ceil(2));
+        let heap = scratch.saturating_add(scratch_len + UP - unit);
+        let smallest = heap.saturating_add(contexts * 2 * UP);
         if smallest > len {
             // An estimate that is enough: the scratch area grows by a byte for 16.
-            return Err(BadGeometry::TooSmall(up8(smallest + smallest / 8)));
+            let needed = up8(smallest.saturating_add(smallest / 8));
+            return Err(BadGeometry::TooSmall(needed as usize));
         }
-        let granules = (len - heap) / GRANULE;
+        let granules = (len - heap) / UP;
         Ok(Geometry {
-            entries: entries as u32,
-            bytes: bytes as u32,
+            entries,
+            bytes,
             seq_max: (1 << seq_bits) - 1,
-            contexts: contexts as u32,
-            table: table as u32,
-            journals: journals as u32,
-            journal_stride: stride as u32,
-            scratch: scratch as u32,
-            scratch_len: scratch_len as u32,
-            heap: heap as u32,
-            end: (heap + granules * GRANULE) as u32,
+            contexts,
+            table,
+            journals,
+            journal_stride: stride,
+            scratch,
+            scratch_len,
+            heap,
+            end: heap + granules * UP,
         })
+    }
+
+    /// Whether the transaction `seq` was since the last clearing of stale tags, when `next` is the next one.
+    pub fn recent(&self, seq: u32, next: u32) -> bool {
+        // How many transactions ago, 1 being the last; and how many ago the clearing one was, itself included.
+        let ago = |s: u32| (next + self.seq_max - s - 1) % self.seq_max + 1;
+        let cleared = ago(self.seq_max).min(ago(self.seq_max / 2));
+        seq <= self.seq_max && ago(seq) <= cleared
     }
 
     /// The sequence number after `s`.

@@ -184,7 +184,7 @@ where
         }
         core.blocks(|_, _| {}).map_err(OpenError::Damaged)?;
         for (ctx, s) in all.iter().enumerate() {
-            core.revert_cells(ctx, s.seq.get());
+            core.mount_cells(ctx, s.seq.get());
         }
         if check {
             let mut w = Walk::begin(core)?;
@@ -286,6 +286,9 @@ where
         if O::HANDLES > 0 && !self.core.walked.get() {
             return Err(Error::WrongPool);
         }
+        if bytes.len() != O::BYTES {
+            return Err(Error::Invalid(Invalid::Bits(core::any::type_name::<O>())));
+        }
         let mut w = Unspent {
             walk: Walk::resume(&self.core),
             spent,
@@ -293,9 +296,13 @@ where
         };
         // SAFETY: the walk accepts a handle only if it is the sole owner of an object of its type in this pool; a spent one
         // has the session 0.
-        let o = unsafe { O::decode(bytes, self.core.session, &mut w) }?;
-        w.walk.finish()?;
-        Ok(o)
+        let r = unsafe { O::decode(bytes, self.core.session, &mut w) };
+        let r = r.and_then(|o| w.walk.finish().map(|()| o));
+        if r.is_err() {
+            // Of a tuple the first handle may have been good. The next walk knows other types.
+            w.walk.forget_pending();
+        }
+        Ok(r?)
     }
 
     /// Walks from the roots and counts. Objects held outside count as unreachable.

@@ -172,6 +172,16 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
         Ok(())
     }
 
+    /// What is still to be checked has no owner after all: a walk that failed ends, and another one may begin here.
+    pub fn forget_pending(&mut self) {
+        for g in 0..self.granule(self.core.geo.end) {
+            if self.nibble(g) >= PENDING {
+                self.set(self.core.geo.heap + g * GRANULE as u32, UNOWNED);
+            }
+        }
+        self.low = u32::MAX;
+    }
+
     fn check(&mut self, payload: usize, k: Known) -> Result<(), Invalid> {
         let mut at = payload;
         if k.cell {

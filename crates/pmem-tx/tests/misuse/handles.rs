@@ -1,0 +1,322 @@
+// Handles outside of transactions.
+
+#[test]
+fn swapped_with_a_held_handle_and_aborted() {
+    let mut m = buffer(256);
+    let mut pool = open(Region::new(&mut m));
+    let (h, b) = (node(&mut pool, 3), node(&mut pool, 70));
+    pool.tx_with(b, |tx, r, b| {
+        r.get_mut(tx)?.b = Some(b);
+        Ok(())
+    })
+    .unwrap();
+    let f = pool
+        .tx_with(h, |tx, r, mut h| {
+            core::mem::swap(&mut h, r.get_mut(tx)?.b.as_mut().unwrap());
+            h.get_mut(tx)?.v = 1;
+            h.free_tree(tx)?;
+            Err::<(), _>(tx.abort(0))
+        })
+        .unwrap_err();
+    let r = pool.tx_with(f.args, |tx, r, mut h| {
+        let (x, y) = (
+            h.get_mut(tx)?,
+            r.get_mut(tx)?.b.as_mut().unwrap().get_mut(tx)?,
+        );
+        x.v += 1;
+        y.v += 1;
+        x.v += 1;
+        let out = (x.v, y.v);
+        r.get_mut(tx)?.a = Some(h);
+        Ok(out)
+    });
+    assert_eq!(r.unwrap(), (5, 71));
+    assert_eq!(pool.audit().unwrap().unreachable, 0);
+}
+
+#[test]
+fn handles_do_not_survive_their_session() {
+    let mut m = buffer(256);
+    let mut pool = open(Region::new(&mut m));
+    let mut h = node(&mut pool, 3);
+    // Closed and opened again; forgotten and opened again from the buffer.
+    let mut pool = open(pool.close());
+    assert_eq!(
+        pool.tx_with(h.lend(), |tx, _, h| Ok(h.get(tx).v))
+            .unwrap_err()
+            .error,
+        Error::WrongPool
+    );
+    // Nothing runs when a pool is dropped, or is forgotten.
+    let _ = core::mem::ManuallyDrop::new(pool);
+    let mut pool = open(Region::new(&mut m));
+    let mut f = pool
+        .tx_with((1u32, h), |tx, _, (_, h)| Ok(h.get(tx).v))
+        .unwrap_err();
+    assert_eq!(f.error, Error::WrongPool);
+    assert_eq!(
+        pool.tx_with(f.args.1.lend(), |_, _, _| Ok(()))
+            .unwrap_err()
+            .error,
+        Error::WrongPool
+    );
+    // Its place is taken by another object, which it does not reach.
+    let k = node(&mut pool, 8);
+    assert_eq!(k.offset(), f.args.1.offset());
+    assert_eq!(
+        pool.tx_own::<_, H<N>, _>(f.args.1, |_, _, h| Ok(h))
+            .unwrap_err()
+            .error,
+        Error::WrongPool
+    );
+}
+
+#[test]
+fn two_contexts_lend_and_hand_over() {
+    type R = Contexts<(Top<'static>, Option<Box<'static, Node<'static>>>)>;
+    let mut m = buffer(512);
+    let fresh = |region| {
+        Pool::<R, M>::open(region, |_| {
+            Ok((
+                Top {
+                    n: 0,
+                    a: None,
+                    b: None,
+                    cell: None,
+                },
+                None,
+            ))
+        })
+        .unwrap()
+    };
+    let mut pool = fresh(Region::new(&mut m));
+    {
+        let (mut a, mut b) = pool.contexts();
+        let mut h: H<N> = a
+            .tx_own((), |tx, _, ()| PBox::new(Node { v: 1, next: None }, tx))
+            .unwrap();
+        let mut g: H<N> = b
+            .tx_own((), |tx, _, ()| PBox::new(Node { v: 10, next: None }, tx))
+            .unwrap();
+        // Both transactions are open, each with one of the handles; the inner commits, the outer aborts.
+        let r = a.tx_with(h.lend(), |tx, _, mut h| {
+            let x = h.get_mut(tx)?;
+            x.v += 1;
+            b.tx_with(g.lend(), |ty, _, mut g| {
+                let y = g.get_mut(ty)?;
+                core::mem::swap(&mut x.v, &mut y.v);
+                Ok(())
+            })?;
+            x.v += 1;
+            Err::<(), _>(tx.abort(0))
+        });
+        assert_eq!(r.unwrap_err().error, Error::Aborted(0));
+        assert_eq!(
+            a.tx_with((h.lend(), g.lend()), |tx, _, (h, g)| Ok((
+                h.get(tx).v,
+                g.get(tx).v
+            )))
+            .unwrap(),
+            (1, 2)
+        );
+        // From one context to the other, and out of its root again.
+        b.tx_with(h, |tx, r, h| {
+            *r.get_mut(tx)? = Some(h);
+            Ok(())
+        })
+        .unwrap();
+        let h: H<N> = b
+            .tx_own((), |tx, r, ()| r.get_mut(tx)?.take().ok_or(tx.abort(1)))
+            .unwrap();
+        a.tx_with((g, h), |tx, r, (mut g, h)| {
+            g.get_mut(tx)?.next = Some(h);
+            r.get_mut(tx)?.a = Some(g);
+            Ok(())
+        })
+        .unwrap();
+    }
+    let mut pool = fresh(pool.close());
+    let a = pool.audit().unwrap();
+    assert_eq!((a.blocks, a.unreachable), (4, 0));
+    let (mut a, _) = pool.contexts();
+    let v = a.tx(|tx, r| {
+        let g = r.get(tx).a.as_ref().unwrap().get(tx);
+        Ok((g.v, g.next.as_ref().unwrap().get(tx).v))
+    });
+    assert_eq!(v, Ok((2, 1)));
+}
+
+#[test]
+fn prepared_dropped_abandoned_forgotten() {
+    let mut m = buffer(256);
+    let word = Cell::new(0);
+    let open = |region| {
+        Pool::<T, M>::open_resolved(
+            region,
+            &Config::SMALL,
+            |_| word.get(),
+            |_| {
+                Ok(Top {
+                    n: 7,
+                    a: None,
+                    b: None,
+                    cell: None,
+                })
+            },
+        )
+        .unwrap()
+    };
+    let mut pool = open(Region::new(&mut m));
+    assert_eq!(pool.tx(|_, _| Ok(())), Err(Error::CallersCommitWord));
+    let mut c = pool.context();
+    let p = c
+        .prepare::<_, H<N>, _>((), |tx, r, ()| {
+            r.get_mut(tx)?.n = 1;
+            PBox::new(Node { v: 4, next: None }, tx)
+        })
+        .unwrap();
+    word.set(p.seq());
+    let h = p.committed();
+    // Dropped: undone. Abandoned: undone, and the handle is whole.
+    drop(
+        c.prepare::<_, u32, _>((), |tx, r, ()| {
+            r.get_mut(tx)?.n = 2;
+            Ok(2)
+        })
+        .unwrap(),
+    );
+    let p = c
+        .prepare::<_, (), _>(h, |tx, r, h| {
+            r.get_mut(tx)?.a = Some(h);
+            Ok(())
+        })
+        .unwrap();
+    let h = p.abandon();
+    let p = c
+        .prepare::<_, (u32, u32), _>(h, |tx, r, h| {
+            let v = h.get(tx).v;
+            let t = r.get_mut(tx)?;
+            t.a = Some(h);
+            Ok((t.n, v))
+        })
+        .unwrap();
+    assert_eq!(p.result(), &(1, 4));
+    word.set(p.seq());
+    core::mem::forget(p);
+    assert_eq!(
+        c.prepare::<_, (), _>((), |_, _, ()| Ok(()))
+            .map(|_| ())
+            .unwrap_err()
+            .error,
+        Error::Unfinished
+    );
+    // The caller's word was stored: committed.
+    let mut pool = open(pool.close());
+    let mut c = pool.context();
+    let p = c
+        .prepare::<_, bool, _>((), |tx, r, ()| Ok(r.get(tx).a.is_some()))
+        .unwrap();
+    assert_eq!(p.result(), &true);
+    // Never stored: undone at the next open.
+    core::mem::forget(p);
+    let p = c.prepare::<_, (), _>((), |_, _, ()| Ok(()));
+    assert!(p.is_err());
+    drop(p);
+    let mut pool = open(pool.close());
+    assert_eq!((pool.reclaim(), pool.audit().unwrap().unreachable), (0, 0));
+    let mut own = Pool::<T, M>::open(pool.close(), |_| Err(Error::Aborted(0))).unwrap();
+    let mut c = own.context();
+    let r = c.prepare::<_, (), _>((), |_, _, ()| Ok(()));
+    assert_eq!(r.map(|_| ()).unwrap_err().error, Error::PoolsCommitWord);
+}
+
+#[test]
+fn adopted_once_and_only_what_is_there() {
+    let mut m = buffer(256);
+    let word = Cell::new(0);
+    let open = |region| {
+        Pool::<T, M>::open_resolved(
+            region,
+            &Config::DEFAULT,
+            |_| word.get(),
+            |_| {
+                Ok(Top {
+                    n: 7,
+                    a: None,
+                    b: None,
+                    cell: None,
+                })
+            },
+        )
+        .unwrap()
+    };
+    let mut pool = open(Region::new(&mut m));
+    type Two = (H<N>, H<u32>);
+    let (two, one, lost): (Vec<u8>, Vec<u8>, Vec<u8>);
+    {
+        let mut c = pool.context();
+        let p = c
+            .prepare::<_, (Two, H<[bool; 2]>, H<u32>), _>((), |tx, _, ()| {
+                let next = Some(PBox::new(Node { v: 6, next: None }, tx)?);
+                Ok((
+                    (PBox::new(Node { v: 5, next }, tx)?, PBox::new(9u32, tx)?),
+                    PBox::new([true, false], tx)?,
+                    PBox::new(1u32, tx)?,
+                ))
+            })
+            .unwrap();
+        word.set(p.seq());
+        let (a, b, c) = p.committed();
+        (two, one, lost) = (bytes(&a), bytes(&b), bytes(&c));
+    }
+    let mut pool = open(pool.close());
+    // Hostile bytes: lengths, places, types. A handle accepted before its neighbour is refused must not be judged
+    // later as another type, of another size.
+    let refused = |r: Result<(), Error>| assert!(matches!(r, Err(Error::Invalid(_))), "{r:?}");
+    refused(pool.adopt::<H<N>>(&[]).map(drop));
+    refused(pool.adopt::<Two>(&two[..two.len() - 1]).map(drop));
+    refused(pool.adopt::<H<u32>>(&two).map(drop));
+    refused(
+        pool.adopt::<(H<u32>, H<u32>)>(&[&lost[..], &[0xff; 4][..lost.len()]].concat())
+            .map(drop),
+    );
+    refused(
+        pool.adopt::<(H<u32>, H<u32>)>(&[&lost[..], &lost[..]].concat())
+            .map(drop),
+    );
+    refused(pool.adopt::<H<[bool; 2000]>>(&one).map(drop));
+    for v in (0..2048u32).step_by(if cfg!(miri) { 101 } else { 1 }) {
+        let b = v.to_le_bytes();
+        refused(pool.adopt::<H<[bool; 2000]>>(&b[..lost.len()]).map(drop));
+        let _ = pool.adopt::<u16>(&b[..2]);
+        let _ = pool.adopt::<bool>(&b[..1]);
+    }
+    refused(pool.adopt::<bool>(&[2]).map(drop));
+    let (h, k) = pool.adopt::<Two>(&two).unwrap();
+    refused(pool.adopt::<Two>(&two).map(drop));
+    let b = pool.adopt::<H<[bool; 2]>>(&one).unwrap();
+    refused(pool.adopt::<H<[bool; 2]>>(&one).map(drop));
+    assert_eq!(pool.reclaim(), 1);
+    assert_eq!(pool.reclaim(), 0);
+    assert_eq!(pool.adopt::<H<u32>>(&lost).unwrap_err(), Error::WrongPool);
+    let mut c = pool.context();
+    let p = c
+        .prepare::<_, (), _>(((h, k), b), |tx, r, ((mut h, k), b)| {
+            assert_eq!(
+                (
+                    h.get_mut(tx)?.next.as_mut().unwrap().get_mut(tx)?.v,
+                    *k.get(tx),
+                    *b.get(tx)
+                ),
+                (6, 9, [true, false])
+            );
+            k.free(tx)?;
+            b.free(tx)?;
+            r.get_mut(tx)?.a = Some(h);
+            Ok(())
+        })
+        .unwrap();
+    word.set(p.seq());
+    p.committed();
+    assert_eq!(pool.audit().unwrap().unreachable, 0);
+}

@@ -1,0 +1,141 @@
+// Bodies that do not end in order, and outer tokens inside.
+
+#[test]
+fn a_panic_in_a_nested_body_leaves_the_outer_one_whole() {
+    let mut m = buffer(256);
+    let mut pool = open(Region::new(&mut m));
+    pool.tx(|tx, root| {
+        root.get_mut(tx)?.n = 1;
+        let mut own = PBox::new(Node { v: 1, next: None }, tx)?;
+        let lent = own.get_mut(tx)?;
+        lent.v = 2;
+        let r = caught(|| {
+            tx.nested(root, |tx, root| -> Result<(), Error> {
+                let r = root.get_mut(tx)?;
+                r.n = 2;
+                r.a = Some(PBox::new(Node { v: 9, next: None }, tx)?);
+                // Through a reference that the outer body has lent: it belongs to the outer transaction.
+                lent.v = 3;
+                let r = caught(|| {
+                    tx.nested(root, |tx, root| -> Result<(), Error> {
+                        root.get_mut(tx)?.n = 3;
+                        quiet()
+                    })
+                });
+                assert!(r.is_none());
+                assert_eq!(root.get(tx).n, 2);
+                quiet()
+            })
+        });
+        assert!(r.is_none());
+        lent.v += 1;
+        let top = root.get_mut(tx)?;
+        assert_eq!((top.n, top.a.is_none()), (1, true));
+        top.n += 4;
+        // The outer token works again, and what it logs now is undone with it.
+        assert_eq!(tx.nested(root, |tx, r| Ok(r.get(tx).n)), Ok(5));
+        root.get_mut(tx)?.b = Some(own);
+        Ok(())
+    })
+    .unwrap();
+    let r = pool.tx(|tx, r| {
+        let r = r.get(tx);
+        Ok((r.n, r.a.is_none(), r.b.as_ref().unwrap().get(tx).v))
+    });
+    assert_eq!(r, Ok((5, true, 4)));
+    assert_eq!(pool.audit().unwrap().unreachable, 0);
+    let mut pool = open(pool.close());
+    assert_eq!(pool.tx(|tx, r| Ok(r.get(tx).n)), Ok(5));
+}
+
+#[test]
+fn an_outer_handle_and_token_inside_a_nested_body() {
+    let mut m = buffer(256);
+    let mut pool = open(Region::new(&mut m));
+    let r = pool.tx(|tx, root| {
+        let mut own = PBox::new(Node { v: 1, next: None }, tx)?;
+        let cell = Ptr::new([true; 3], tx)?;
+        let mut cell2 = Ptr::new([true; 3], tx)?;
+        tx.nested(root, |ty, root| {
+            root.get_mut(ty)?.n = 5;
+            // Reading is harmless; whatever would be logged is refused, because it would be logged in the wrong place.
+            assert_eq!(own.get(tx).v, 1);
+            assert_eq!(own.get_mut(tx).map(|_| ()), Err(Error::OuterTransaction));
+            let slot = own.fields(tx).v.set(3);
+            assert_eq!(slot, Err(Error::OuterTransaction));
+            Ok(())
+        })?;
+        let r = tx.nested(root, |_, _| {
+            cell2.write(tx, [false; 3]).unwrap_err();
+            Ok(())
+        });
+        assert_eq!(r, Err(Error::OuterTransaction));
+        let r = tx.nested(root, |_, _| {
+            let _ = cell.into_inner(tx);
+            Ok(())
+        });
+        assert_eq!(r, Err(Error::OuterTransaction));
+        assert_eq!(own.into_inner(tx)?.v, 1);
+        assert_eq!(cell2.into_inner(tx)?, [true; 3]);
+        Ok(())
+    });
+    assert_eq!(r, Ok(()));
+    assert_eq!(pool.tx(|tx, r| Ok(r.get(tx).n)), Ok(5));
+}
+
+#[test]
+fn a_panic_keeps_objects_of_lost_arguments_until_the_next_open() {
+    let mut m = buffer(256);
+    let mut pool = open(Region::new(&mut m));
+    let h = node(&mut pool, 3);
+    let r = caught(|| {
+        pool.tx_with(h, |tx, r, h| -> Result<(), Error> {
+            r.get_mut(tx)?.a = Some(h);
+            panic_any(3u8)
+        })
+    });
+    assert!(r.is_none());
+    assert_eq!(pool.tx(|tx, r| Ok(r.get(tx).a.is_none())), Ok(true));
+    assert_eq!(pool.audit().unwrap().unreachable, 1);
+    let mut pool = open(pool.close());
+    assert_eq!(pool.audit().unwrap().unreachable, 0);
+}
+
+#[test]
+fn a_stack_that_was_given_up_is_undone() {
+    if cfg!(miri) {
+        return;
+    } // a thread that never ends
+    let mut m = buffer(256);
+    let mut pool = open(Region::new(&mut m));
+    struct Shared(*mut ());
+    // SAFETY: one thread at a time uses the pool.
+    unsafe impl Send for Shared {}
+    let p = Shared((&raw mut pool).cast());
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let p = p;
+        // SAFETY: what a coroutine that is forgotten would do: from here on this thread never touches the pool again.
+        let pool = unsafe { &mut *p.0.cast::<P<'_>>() };
+        let _ = pool.tx(|tx, r| {
+            r.get_mut(tx)?.n = 99;
+            r.get_mut(tx)?.a = Some(PBox::new(Node { v: 1, next: None }, tx)?);
+            tx.nested(r, |tx, r| -> Result<(), Error> {
+                r.get_mut(tx)?.n = 100;
+                tell.send(()).unwrap();
+                loop {
+                    std::thread::park()
+                }
+            })
+        });
+    });
+    told.recv().unwrap();
+    assert_eq!(
+        pool.tx(|tx, r| {
+            r.get_mut(tx)?.n += 1;
+            Ok((r.get(tx).n, r.get(tx).a.is_none()))
+        }),
+        Ok((8, true))
+    );
+    assert_eq!(pool.audit().unwrap().unreachable, 0);
+}
