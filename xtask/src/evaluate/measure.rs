@@ -7,23 +7,34 @@ use anyhow::{Context, Result, bail};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// An example of a crate that measures.
+/// A program that measures.
 struct Program {
     package: &'static str,
-    example: &'static str,
+    /// `--bin` or `--example`.
+    kind: &'static str,
+    name: &'static str,
     features: &'static str,
 }
 
-const STORES: &[Program] = &[];
+const STORES: &[Program] = &[Program {
+    package: "cost-probes",
+    kind: "--bin",
+    name: "stores",
+    features: "instrument",
+}];
 
-/// What callgrind counts: the instructions inside of one function, called once.
-struct Counted {
-    key: &'static str,
-    program: Program,
-    function: &'static str,
-}
+const SPEED: &[Program] = &[];
 
-const COUNTED: &[Counted] = &[];
+/// Not built together with anything that turns on instrumentation.
+const INSTRUCTIONS: Program = Program {
+    package: "cost-probes",
+    kind: "--bin",
+    name: "instructions",
+    features: "",
+};
+
+/// Key, and the function of that program in which callgrind counts; it is called once.
+const COUNTED: &[(&str, &str)] = &[("pmem_tx.instructions.update_8", "measure_update_8")];
 
 /// Crates whose suites make cuts, and report them.
 const CAMPAIGNS: &[&str] = &[];
@@ -39,22 +50,20 @@ fn figures(said: &str) -> Figures {
         .collect()
 }
 
-/// Builds an example in release and says where it is.
+/// Builds a program in release and says where it is.
 fn build(project: &Project, step: &Step, p: &Program) -> Result<PathBuf> {
     let mut c = cargo();
-    c.current_dir(&project.root).args([
-        "build",
-        "--release",
-        "-p",
-        p.package,
-        "--example",
-        p.example,
-    ]);
+    c.current_dir(&project.root)
+        .args(["build", "--release", "-p", p.package, p.kind, p.name]);
     if !p.features.is_empty() {
         c.args(["--features", p.features]);
     }
     step.run(c)?;
-    Ok(project.target.join("release/examples").join(p.example))
+    let dir = match p.kind {
+        "--bin" => "release",
+        _ => "release/examples",
+    };
+    Ok(project.target.join(dir).join(p.name))
 }
 
 fn run_programs(project: &Project, step: &Step, programs: &[Program]) -> Result<Figures> {
@@ -63,7 +72,7 @@ fn run_programs(project: &Project, step: &Step, programs: &[Program]) -> Result<
         let program = build(project, step, p)?;
         let found = figures(&step.run(Command::new(program))?);
         if found.is_empty() {
-            bail!("{} of {} printed no figure", p.example, p.package);
+            bail!("{} of {} printed no figure", p.name, p.package);
         }
         all.extend(found);
     }
@@ -75,26 +84,26 @@ pub fn stores(project: &Project, step: &Step) -> Result<Figures> {
 }
 
 pub fn speed(project: &Project, step: &Step) -> Result<Figures> {
-    run_programs(project, step, &[])
+    run_programs(project, step, SPEED)
 }
 
 pub fn instructions(project: &Project, step: &Step) -> Result<Figures> {
-    let mut all = Figures::new();
-    if !COUNTED.is_empty() && !has_program("valgrind") {
+    if !has_program("valgrind") {
         bail!("valgrind is not installed: cargo xtask test installs it");
     }
-    for c in COUNTED {
-        let program = build(project, step, &c.program)?;
+    let program = build(project, step, &INSTRUCTIONS)?;
+    let mut all = Figures::new();
+    for (key, function) in COUNTED {
         let out = project.target.join("xtask/callgrind.out");
         let mut v = Command::new("valgrind");
         v.args(["--tool=callgrind", "--collect-atstart=no"])
-            .arg(format!("--toggle-collect=*{}*", c.function))
+            .arg(format!("--toggle-collect=*{function}*"))
             .arg(format!("--callgrind-out-file={}", out.display()))
-            .arg(program);
+            .arg(&program);
         step.run(v)?;
         let total = collected(&std::fs::read_to_string(&out)?)
-            .with_context(|| format!("callgrind counted nothing in {}", c.function))?;
-        all.insert(c.key.to_owned(), total);
+            .with_context(|| format!("callgrind counted nothing in {function}"))?;
+        all.insert((*key).to_owned(), total);
     }
     Ok(all)
 }
