@@ -3,8 +3,9 @@
 use crate::arena::Arena;
 use crate::chain::{Bad, Link};
 use crate::cost::Cost;
-use crate::hash::{Seen, Wide};
-use crate::medium::{Attach, Media, PartsOut};
+use crate::hash::Wide;
+use crate::medium::{Attach, Media, media_arena};
+use crate::monitor::{Seat, Shared};
 use crate::quiet;
 use crate::torn::{Policy, ShakySet};
 use crate::trace::{Event, Part, Rec, Recorder, Trace};
@@ -32,6 +33,10 @@ pub(crate) struct Setup<M: Media, T> {
     pub(crate) prune: bool,
     /// About how many states to boot in all, for a quick look; all of them when none.
     pub(crate) thin: Option<u64>,
+    /// How long a boot may take.
+    pub(crate) patience: std::time::Duration,
+    /// How many threads may work.
+    pub(crate) threads: usize,
     /// Names of ranges of a medium.
     pub(crate) fields: Vec<(usize, Range<u32>, String)>,
 }
@@ -48,12 +53,23 @@ pub(crate) struct State<T> {
     pub(crate) link: Option<Arc<Link>>,
 }
 
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Count {
     pub(crate) cuts: u64,
     pub(crate) boots: u64,
     pub(crate) same: u64,
     pub(crate) sampled: u64,
+}
+
+impl Count {
+    pub(crate) fn plus(&self, o: &Count) -> Count {
+        Count {
+            cuts: self.cuts + o.cuts,
+            boots: self.boots + o.boots,
+            same: self.same + o.same,
+            sampled: self.sampled + o.sampled,
+        }
+    }
 }
 
 pub(crate) struct Run<T> {
@@ -67,7 +83,10 @@ pub(crate) struct Engine<'s, M: Media, T> {
     pub(crate) rec: Recorder,
     pub(crate) parts: Vec<Part>,
     pub(crate) root: Vec<u8>,
-    pub(crate) seen: Seen,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) seat: Arc<Seat>,
+    /// Which of the first cuts are this engine's: those of this number, modulo.
+    pub(crate) share: (u32, u32),
     pub(crate) count: Count,
     pub(crate) spare: Vec<Trace>,
     /// Every how many of the states are booted.
@@ -76,18 +95,23 @@ pub(crate) struct Engine<'s, M: Media, T> {
 
 /// Runs of one engine use memory at another address than those of an engine of another number.
 pub(crate) fn engine<M: Media, T: Outside>(setup: &Setup<M, T>, skew: usize) -> Engine<'_, M, T> {
-    let mut out = PartsOut {
-        parts: Vec::new(),
-        image: Vec::new(),
-    };
-    setup.media.parts(&mut out);
-    let arena = Arena::new(&out.image, skew);
+    engine_of(setup, skew, Shared::new())
+}
+
+pub(crate) fn engine_of<M: Media, T: Outside>(
+    setup: &Setup<M, T>,
+    skew: usize,
+    shared: Arc<Shared>,
+) -> Engine<'_, M, T> {
+    let (arena, parts) = media_arena(&setup.media, skew);
     Engine {
         setup,
         root: arena.bytes().to_vec(),
-        rec: Recorder(RefCell::new(Rec::new(arena, out.parts.clone()))),
-        parts: out.parts,
-        seen: Seen::default(),
+        rec: Recorder(RefCell::new(Rec::new(arena, parts.clone()))),
+        parts,
+        seat: shared.seat(),
+        shared,
+        share: (0, 1),
         count: Count::default(),
         spare: Vec::new(),
         stride: 1,
@@ -141,6 +165,7 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
             parts: self.parts.iter(),
         };
         let setup = self.setup;
+        self.seat.begin();
         let mut end = quiet::catch(|| {
             nvmem::instrument::observe(rec, || {
                 // SAFETY: the arena is in `self` and is not touched by anyone else until the run is over.
@@ -148,6 +173,7 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
                 (setup.program)(nv, &world)
             })
         });
+        self.seat.end();
         let past = world.into_past();
         let r = self.rec.0.get_mut();
         if r.hung {

@@ -1,14 +1,16 @@
 //! The entry points.
 
-use crate::chain::Bad;
+use crate::chain::{Bad, Cut};
 use crate::engine::{self, Count, Setup};
 use crate::medium::Media;
+use crate::monitor::{Shared, last_words};
 use crate::replay::{Line, Mark};
 use crate::report::{self, Failure};
 use crate::world::{Outside, World};
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Boots `program` on `media`, cuts the power at every instant that matters, boots it again, and so on.
 ///
@@ -57,6 +59,54 @@ pub struct Summary {
     pub sampled: u64,
 }
 
+impl std::ops::Add for Summary {
+    type Output = Summary;
+    fn add(self, o: Summary) -> Summary {
+        Summary {
+            cuts: self.cuts + o.cuts,
+            boots: self.boots + o.boots,
+            same: self.same + o.same,
+            sampled: self.sampled + o.sampled,
+        }
+    }
+}
+
+impl Summary {
+    /// One line `name cuts boots` to the file that `POWERFAIL_STATS` names.
+    pub(crate) fn append(&self, name: &str) {
+        let Some(path) = std::env::var_os("POWERFAIL_STATS") else {
+            return;
+        };
+        let line = format!(
+            "{} {} {}\n",
+            crate::place::plain(name),
+            self.cuts,
+            self.boots
+        );
+        let file = std::fs::OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(&path);
+        // In one write, so that lines of several processes do not mix.
+        let written = file.and_then(|mut f| std::io::Write::write_all(&mut f, line.as_bytes()));
+        if let Err(e) = written {
+            eprintln!("powerfail: {}: {e}", path.display());
+        }
+    }
+}
+
+/// `POWERFAIL_SHARD=i/n`: this process takes the i-th of n parts of the first cuts.
+fn shard() -> (u32, u32) {
+    let Ok(s) = std::env::var("POWERFAIL_SHARD") else {
+        return (0, 1);
+    };
+    let parts = s.split_once('/').and_then(|(i, n)| {
+        let (i, n): (u32, u32) = (i.parse().ok()?, n.parse().ok()?);
+        (1..=n).contains(&i).then_some((i - 1, n))
+    });
+    parts.unwrap_or_else(|| panic!("POWERFAIL_SHARD is `i/n` with 1 <= i <= n, not `{s}`"))
+}
+
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} cuts, {} boots", self.cuts, self.boots)?;
@@ -85,6 +135,8 @@ impl<M: Media, T: Outside + Default> Explore<M, T> {
                 prune: true,
                 thin: None,
                 fields: Vec::new(),
+                patience: Duration::from_secs(20),
+                threads: std::thread::available_parallelism().map_or(1, usize::from),
             },
             line: std::env::var("POWERFAIL").ok(),
         }
@@ -141,6 +193,19 @@ impl<M: Media, T: Outside> Explore<M, T> {
         }
     }
 
+    /// How long one boot may take before the watchdog ends the process with a report: 20 seconds unless told. For
+    /// loops that do not touch the medium; others run into the [budget](Self::budget).
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.setup.patience = patience;
+        self
+    }
+
+    /// How many threads may work: all cores unless told.
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.setup.threads = threads.max(1);
+        self
+    }
+
     /// Names bytes of the first medium for reports and failure lines, as field names are.
     pub fn field(self, name: &str, bytes: Range<u32>) -> Self {
         self.field_of(0, name, bytes)
@@ -177,12 +242,43 @@ impl<M: Media, T: Outside> Explore<M, T> {
         {
             return self.again(&l);
         }
-        let mut here = engine::engine(setup, 0);
-        let done = self.agree(&mut here).and_then(|()| here.explore());
+        let shared = Shared::new();
+        let mut here = engine::engine_of(setup, 0, shared.clone());
+        here.share = shard();
+        let done = self.watched(&shared, None, || {
+            self.agree(&mut here)?;
+            here.explore()
+        });
         match done {
-            Ok(()) => Ok(summary(&here.count)),
+            Ok(()) => {
+                let s = summary(&here.count);
+                s.append(&setup.name);
+                Ok(s)
+            }
             Err(bad) => Err(report::failure(setup, &bad)),
         }
+    }
+
+    /// Runs `work` with a watchdog beside it.
+    fn watched<R>(&self, shared: &Shared, line: Option<&str>, work: impl FnOnce() -> R) -> R {
+        if cfg!(miri) {
+            return work();
+        }
+        struct Stop<'a>(&'a Shared);
+        impl Drop for Stop<'_> {
+            fn drop(&mut self) {
+                self.0.stop()
+            }
+        }
+        let setup = &self.setup;
+        std::thread::scope(|scope| {
+            let _stop = Stop(shared);
+            scope.spawn(|| {
+                let hung = |cuts: &[Cut]| last_words(&report::hung(setup, cuts, line));
+                shared.watch(&setup.name, setup.depth, setup.patience, hung)
+            });
+            work()
+        })
     }
 
     fn again(&self, l: &Line<'_>) -> Result<Summary, Failure> {
@@ -201,7 +297,8 @@ impl<M: Media, T: Outside> Explore<M, T> {
             return refuse("the first image is not the one of the line");
         }
         let marks: Vec<Mark<'_>> = l.cuts.iter().map(|c| Mark::Line(c)).collect();
-        let story = match e.follow(&marks) {
+        let shared = e.shared.clone();
+        let story = match self.watched(&shared, self.line.as_deref(), || e.follow(&marks, true)) {
             Ok(s) => s,
             Err(why) => return refuse(&why),
         };

@@ -9,6 +9,7 @@ mod engine;
 mod explore;
 mod hash;
 mod medium;
+mod monitor;
 mod place;
 mod quiet;
 mod replay;
@@ -21,7 +22,7 @@ mod walk;
 mod world;
 
 pub use chip::{Chip, Mram16, Nor, Simulated, SpiFram, SpiNor, Stm32f0, Stm32l1, Stm32l1HalfPage};
-pub use cost::Cost;
+pub use cost::{Cost, Estimate, Meter, Price, measure};
 pub use device::{Device, Refused};
 pub use explore::{Explore, Summary, explore, explore_with};
 pub use medium::{Mapped, Media};

@@ -1,5 +1,6 @@
 //! Media that a program under test can be given.
 
+use crate::arena::Arena;
 use crate::trace::{Part, Recorder};
 use nvmem::{Model, Region, Unit};
 use std::marker::PhantomData;
@@ -48,6 +49,16 @@ pub struct Attach<'r> {
     pub(crate) rec: &'r Recorder,
     pub(crate) base: *mut u8,
     pub(crate) parts: std::slice::Iter<'r, Part>,
+}
+
+/// Memory for the media, in their first state.
+pub(crate) fn media_arena<M: Media>(media: &M, skew: usize) -> (Arena, Vec<Part>) {
+    let mut out = PartsOut {
+        parts: Vec::new(),
+        image: Vec::new(),
+    };
+    media.parts(&mut out);
+    (Arena::new(&out.image, skew), out.parts)
 }
 
 /// A memory-mapped medium of the failure model `M`; the program gets an [`nvmem::Region`].

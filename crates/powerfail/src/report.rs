@@ -1,6 +1,6 @@
 //! What is printed when a state is not survived.
 
-use crate::chain::Bad;
+use crate::chain::{Bad, Cut};
 use crate::engine::{self, Setup};
 use crate::medium::Media;
 use crate::replay::{Mark, Story};
@@ -61,7 +61,7 @@ pub(crate) fn failure<M: Media, T: Outside>(setup: &Setup<M, T>, bad: &Bad) -> F
     }
     let marks: Vec<Mark<'_>> = bad.cuts.iter().map(Mark::Known).collect();
     let mut e = engine::engine(setup, 0);
-    match e.follow(&marks) {
+    match e.follow(&marks, true) {
         Ok(story) => {
             let line = e.line(&story);
             tell(setup, &story, &bad.what, Some(line), "")
@@ -70,6 +70,34 @@ pub(crate) fn failure<M: Media, T: Outside>(setup: &Setup<M, T>, bad: &Bad) -> F
             name,
             &format!("{}; and it does not happen again: {why}", bad.what),
         ),
+    }
+}
+
+/// A boot that takes too long, told by the watchdog.
+pub(crate) fn hung<M: Media, T: Outside>(
+    setup: &Setup<M, T>,
+    cuts: &[Cut],
+    replayed: Option<&str>,
+) -> String {
+    let what = format!(
+        "the boot makes no end: no other one for {} s",
+        setup.patience.as_secs()
+    );
+    if let Some(line) = replayed {
+        return format!("{}: replaying {line}: {what}", setup.name);
+    }
+    if cuts.is_empty() {
+        return format!("{}: without a power cut: {what}", setup.name);
+    }
+    let marks: Vec<Mark<'_>> = cuts.iter().map(Mark::Known).collect();
+    let mut e = engine::engine(setup, 0);
+    match e.follow(&marks, false) {
+        Ok(mut story) => {
+            let line = e.line(&story);
+            story.end = Err(what.clone());
+            tell(setup, &story, &what, Some(line), "").report
+        }
+        Err(_) => format!("{}: {what}", setup.name),
     }
 }
 

@@ -1,14 +1,15 @@
 //! All states that a number of cuts can lead to.
 
 use crate::chain::{Bad, Cut, DIFFER, Link, chain, wrecks};
-use crate::engine::{Engine, Run, State, trace_hash};
+use crate::engine::{Count, Engine, Run, State, engine_of, trace_hash};
 use crate::hash::{Wide, item};
 use crate::medium::Media;
 use crate::torn::{Policy, ShakySet};
 use crate::trace::Trace;
 use crate::walk::{Pend, Walk, part_of, read_first};
 use crate::world::Outside;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// An instant at which the power goes.
 struct Spot<'a, T> {
@@ -22,6 +23,9 @@ struct Spot<'a, T> {
 
 /// States to go on from, and how many of them to keep.
 struct Next<'n, T>(&'n mut Vec<State<T>>, usize);
+
+/// From how many states on the work is shared out.
+const MANY: usize = 256;
 
 /// How many states of each depth are booted once more at the end.
 const EARLY: usize = 16;
@@ -61,16 +65,25 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
         let mut early = Vec::new();
         for level in 1..=setup.depth {
             let mut next = Vec::new();
-            for s in &states {
-                self.load(s);
-                let keep = if level < setup.depth {
-                    usize::MAX
-                } else {
-                    EARLY
-                };
-                let r = self.cut_everywhere(s, &mut Next(&mut next, keep));
-                self.unload();
-                r?;
+            let keep = if level < setup.depth {
+                usize::MAX
+            } else {
+                EARLY
+            };
+            self.shared.level.store(level.into(), Relaxed);
+            self.shared.total.store(states.len() as u64, Relaxed);
+            self.shared.done.store(0, Relaxed);
+            if level > 1 && states.len() >= MANY && setup.threads > 1 {
+                next = self.cut_in_parallel(&states, keep)?;
+            } else {
+                for s in &states {
+                    self.load(s);
+                    let r = self.cut_everywhere(s, &mut Next(&mut next, keep));
+                    self.unload();
+                    r?;
+                    self.share = (0, 1);
+                    self.shared.done.fetch_add(1, Relaxed);
+                }
             }
             early.extend(std::mem::replace(&mut states, next).into_iter().take(EARLY));
         }
@@ -85,6 +98,47 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
         Ok(())
     }
 
+    /// All cores take states as they come.
+    fn cut_in_parallel(&mut self, states: &[State<T>], keep: usize) -> Result<Vec<State<T>>, Bad> {
+        let taken = AtomicUsize::new(0);
+        let found = Mutex::new((Vec::new(), None::<(usize, Bad)>, Count::default()));
+        let (setup, shared) = (self.setup, &self.shared);
+        std::thread::scope(|scope| {
+            for worker in 0..setup.threads {
+                let (taken, found) = (&taken, &found);
+                scope.spawn(move || {
+                    let mut e = engine_of(setup, 2 + worker, shared.clone());
+                    loop {
+                        let i = taken.fetch_add(1, Relaxed);
+                        let Some(s) = states.get(i) else { break };
+                        let mut next = Vec::new();
+                        e.load(s);
+                        let r = e.cut_everywhere(s, &mut Next(&mut next, keep));
+                        e.unload();
+                        shared.done.fetch_add(1, Relaxed);
+                        let mut f = found.lock().unwrap_or_else(PoisonError::into_inner);
+                        f.0.push((i, next));
+                        if let Err(bad) = r {
+                            taken.store(states.len(), Relaxed);
+                            if f.1.as_ref().is_none_or(|(at, _)| i < *at) {
+                                f.1 = Some((i, bad));
+                            }
+                        }
+                    }
+                    let mut f = found.lock().unwrap_or_else(PoisonError::into_inner);
+                    f.2 = f.2.plus(&e.count);
+                });
+            }
+        });
+        let (mut next, bad, count) = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+        self.count = self.count.plus(&count);
+        if let Some((_, bad)) = bad {
+            return Err(bad);
+        }
+        next.sort_by_key(|(i, _)| *i);
+        Ok(next.into_iter().flat_map(|(_, n)| n).collect())
+    }
+
     fn cut_everywhere(&mut self, s: &State<T>, next: &mut Next<'_, T>) -> Result<(), Bad> {
         let run = self.boot(&s.world, !s.free.is_empty(), &s.shaky, s.policy);
         let trace = self.take_trace();
@@ -94,7 +148,8 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
         let mut world_hash = Wide::of(&world);
         for i in 0..=trace.events.len() {
             let event = trace.events.get(i);
-            if event.is_none_or(|e| walk.settles(e, &self.parts)) {
+            let mine = i as u32 % self.share.1 == self.share.0;
+            if mine && event.is_none_or(|e| walk.settles(e, &self.parts)) {
                 let spot = Spot {
                     event: i as u32,
                     torn: None,
@@ -106,8 +161,11 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
                 self.judge(&spot, &walk.pend, next)?;
             }
             let Some(e) = event else { break };
-            self.count.cuts += u64::from(Walk::is_cut(e));
-            for (k, w) in wrecks(&trace, i).into_iter().enumerate() {
+            let cut = u64::from(mine && Walk::is_cut(e));
+            self.count.cuts += cut;
+            self.seat.cuts.fetch_add(cut, Relaxed);
+            let wrecks = if mine { wrecks(&trace, i) } else { Vec::new() };
+            for (k, w) in wrecks.into_iter().enumerate() {
                 self.count.cuts += 1;
                 let mut shaky = walk.shaky.clone();
                 w.mark(&mut shaky);
@@ -201,7 +259,7 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
         let mut reads = None;
         if self.left_out(key) {
             self.count.sampled += 1;
-        } else if self.seen.insert(key) {
+        } else if self.shared.insert(key) {
             for policy in 0..Policy::ALL {
                 let (found, shook) = self.boot_one(spot, choices, free, Policy(policy), next)?;
                 match &mut reads {
@@ -245,16 +303,18 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
         next: &mut Next<'_, T>,
     ) -> Result<(Reads, bool), Bad> {
         self.count.boots += 1;
+        let cut = Cut {
+            event: spot.event,
+            torn: spot.torn,
+            choices: choices.to_vec(),
+            policy,
+        };
+        self.seat.at(&spot.from.link, &cut);
         let run = self.boot(spot.world, !free.is_empty(), spot.shaky, policy);
         let link = || {
             Some(Arc::new(Link {
                 parent: spot.from.link.clone(),
-                cut: Cut {
-                    event: spot.event,
-                    torn: spot.torn,
-                    choices: choices.to_vec(),
-                    policy,
-                },
+                cut: cut.clone(),
             }))
         };
         if let Err(what) = run.end {

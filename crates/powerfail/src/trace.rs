@@ -377,6 +377,7 @@ impl Observer for Recorder {
     }
     fn read(&self, at: *const u8, len: usize) {
         let mut r = self.0.borrow_mut();
+        r.cost.reads += len as u64;
         if !r.want_reads {
             // A loop that only reads must end, too.
             if r.budget == 0 {
