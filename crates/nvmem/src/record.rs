@@ -84,16 +84,19 @@ pub struct Record<T, D> {
 }
 
 /// What opening found.
-enum State<T> {
-    Holds {
-        value: T,
-        newest: Found,
-        next: u32,
-        doubt: bool,
-    },
+enum State<T, Old> {
+    New(T, Standing),
+    Old(Old, Standing),
     Formatting,
     Blank,
     Other(Header),
+}
+
+/// Where the newest record stands.
+struct Standing {
+    newest: Found,
+    next: u32,
+    doubt: bool,
 }
 
 impl<T: Plain, D: Medium> Record<T, D> {
@@ -149,11 +152,11 @@ impl<T: Plain, D: Medium> Record<T, D> {
     /// **Power loss**: writes nothing. **Errors**: as for [`Record::open`].
     pub fn read(mut medium: D, range: Range<u32>) -> Result<Option<T>, RecordError<D::Error>> {
         let place = Self::place(&medium, &range)?;
-        let expected = fingerprint_of::<T>();
-        match look::<T, D>(&mut medium, &place, expected)? {
-            State::Holds { value, .. } => Ok(Some(value)),
+        match look::<T, T, D>(&mut medium, &place, false)? {
+            State::New(value, _) => Ok(Some(value)),
             State::Blank | State::Formatting => Ok(None),
-            State::Other(found) => Err(mismatch(&found, expected).into()),
+            State::Old(..) => Err(RecordError::Damaged),
+            State::Other(found) => Err(mismatch(&found, fingerprint_of::<T>()).into()),
         }
     }
 
@@ -176,63 +179,50 @@ impl<T: Plain, D: Medium> Record<T, D> {
         migrate: Option<&mut dyn FnMut(Old) -> T>,
     ) -> Result<Self, RecordError<D::Error>> {
         let place = Self::place(&medium, &range)?;
-        let fingerprint = fingerprint_of::<T>();
-        let state = look::<T, D>(&mut medium, &place, fingerprint)?;
-        let record = |value, sequence, next| Record {
+        // One look for both types: a second one might see something else.
+        let state = look::<T, Old, D>(&mut medium, &place, migrate.is_some())?;
+        let mut record = Record {
             medium,
             place,
-            value,
-            fingerprint,
-            sequence,
+            value: initial,
+            fingerprint: fingerprint_of::<T>(),
+            sequence: 0,
             open: None,
-            next,
+            next: 0,
         };
-        match state {
-            State::Holds {
-                value,
-                newest,
-                next,
-                doubt,
-            } => {
-                let mut record = record(value, newest.header.sequence, next);
-                if planted!("nvmem/record-appends-after-boot") && !newest.torn_tail {
-                    record.open = Some((newest.bank, newest.slot + 1));
-                }
-                if doubt {
+        match (state, migrate) {
+            (State::New(value, standing), _) => {
+                record.value = value;
+                record.stand(&standing);
+                if standing.doubt {
                     record.store_value()?;
                 }
-                Ok(record)
             }
-            State::Blank => {
-                let mut record = record(initial, 0, 0);
+            (State::Old(value, standing), Some(migrate)) => {
+                record.value = migrate(value);
+                record.stand(&standing);
+                record.store_value()?;
+            }
+            (State::Blank, _) => {
                 if !planted!("nvmem/record-format-unmarked") {
                     record.mark().map_err(RecordError::Medium)?;
                 }
-                record.end_format()
+                record.end_format()?;
             }
-            State::Formatting => record(initial, 0, 0).end_format(),
-            State::Other(found) => {
-                let Some(migrate) = migrate else {
-                    return Err(mismatch(&found, fingerprint).into());
-                };
-                let old = fingerprint_of::<Old>();
-                let mut record = record(initial, 0, 0);
-                match look::<Old, D>(&mut record.medium, &place, old)? {
-                    State::Holds {
-                        value,
-                        newest,
-                        next,
-                        ..
-                    } => {
-                        record.value = migrate(value);
-                        record.sequence = newest.header.sequence;
-                        record.next = next;
-                        record.store_value()?;
-                        Ok(record)
-                    }
-                    _ => Err(mismatch(&found, fingerprint).into()),
-                }
+            (State::Formatting, _) => record.end_format()?,
+            (State::Old(_, Standing { newest, .. }), None) => {
+                return Err(mismatch(&newest.header, record.fingerprint).into());
             }
+            (State::Other(found), _) => return Err(mismatch(&found, record.fingerprint).into()),
+        }
+        Ok(record)
+    }
+
+    fn stand(&mut self, at: &Standing) {
+        self.sequence = at.newest.header.sequence;
+        self.next = at.next;
+        if planted!("nvmem/record-appends-after-boot") && !at.newest.torn_tail {
+            self.open = Some((at.newest.bank, at.newest.slot + 1));
         }
     }
 
@@ -322,7 +312,7 @@ impl<T: Plain, D: Medium> Record<T, D> {
         slot::write(&mut self.medium, words, from, &Header::FORMATTING, &[])
     }
 
-    fn end_format(mut self) -> Result<Self, RecordError<D::Error>> {
+    fn end_format(&mut self) -> Result<(), RecordError<D::Error>> {
         self.store_value()?;
         let (from, to) = (self.place.marker(), self.place.end());
         if self.place.words.erase.is_some() {
@@ -331,19 +321,24 @@ impl<T: Plain, D: Medium> Record<T, D> {
             let word = self.place.words.word as usize;
             self.medium.write(from, &[0; 256][..word])
         }
-        .map_err(RecordError::Medium)?;
-        Ok(self)
+        .map_err(RecordError::Medium)
     }
 }
 
-fn look<T: Plain, D: Medium>(
+/// Looks at the range once. An `Old` is looked for only with `or_old`.
+fn look<T: Plain, Old: Plain, D: Medium>(
     medium: &mut D,
     place: &Place,
-    fingerprint: u64,
-) -> Result<State<T>, RecordError<D::Error>> {
-    let (mut best, mut other) = (Buffer::<T>::new(), Buffer::<T>::new());
-    let best = best.zeroed();
-    let scan = scan::scan(medium, place, best, other.zeroed()).map_err(RecordError::Medium)?;
+    or_old: bool,
+) -> Result<State<T, Old>, RecordError<D::Error>> {
+    let mut new = (Buffer::<T>::new(), Buffer::<T>::new());
+    let mut old = (Buffer::<Old>::new(), Buffer::<Old>::new());
+    let (best, other) = if size_of::<Old>() > size_of::<T>() {
+        (old.0.zeroed(), old.1.zeroed())
+    } else {
+        (new.0.zeroed(), new.1.zeroed())
+    };
+    let scan = scan::scan(medium, place, best, other).map_err(RecordError::Medium)?;
     if scan.damaged {
         return Err(RecordError::Damaged);
     }
@@ -355,22 +350,27 @@ fn look<T: Plain, D: Medium>(
             Empty::Damaged => Err(RecordError::Damaged),
         };
     };
-    if newest.header.fingerprint != fingerprint {
-        return Ok(State::Other(newest.header));
-    }
-    if usize::from(newest.header.len) != size_of::<T>() {
-        return Err(RecordError::Damaged);
-    }
     if planted!("nvmem/record-value-read-twice") {
         let at = place.at(newest.bank, newest.slot, newest.header.len.into());
         slot::read(medium, &place.words, at, place.bank, best).map_err(RecordError::Medium)?;
     }
-    Ok(State::Holds {
-        value: from_bytes(best).map_err(|_| RecordError::Damaged)?,
+    let standing = Standing {
         newest,
         next: scan.target(place),
         doubt: scan.in_doubt(),
-    })
+    };
+    let bytes = best.get(..newest.header.len.into());
+    let bytes = bytes.ok_or(RecordError::Damaged);
+    let stored = newest.header.fingerprint;
+    if stored == fingerprint_of::<T>() {
+        let value = from_bytes(bytes?).map_err(|_| RecordError::Damaged)?;
+        Ok(State::New(value, standing))
+    } else if or_old && stored == fingerprint_of::<Old>() {
+        let value = from_bytes(bytes?).map_err(|_| RecordError::Damaged)?;
+        Ok(State::Old(value, standing))
+    } else {
+        Ok(State::Other(newest.header))
+    }
 }
 
 /// Room for the bytes of a `T`.

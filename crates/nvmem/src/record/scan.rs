@@ -138,7 +138,7 @@ fn newer(a: u16, b: u16) -> bool {
     (a.wrapping_sub(b) as i16) > 0
 }
 
-/// Looks at every bank; the newest value goes to `best` when it is as long. `other` is as long as `best`.
+/// Looks at every bank; the newest value goes to `best`, as much of it as has room. `other` is as long as `best`.
 pub(super) fn scan<D: Medium>(
     d: &mut D,
     place: &Place,

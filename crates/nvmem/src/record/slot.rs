@@ -168,7 +168,8 @@ fn write_in<D: Medium, const N: usize>(
     d.flush()
 }
 
-/// Reads one slot that may take up to `room` bytes, each byte once. The value goes to `out` when it is as long.
+/// Reads one slot that may take up to `room` bytes, each byte once. The value goes to `out`, as
+/// much of it as has room.
 pub(super) fn read<D: Medium>(
     d: &mut D,
     w: &Words,
@@ -223,8 +224,10 @@ fn read_in<D: Medium, const N: usize>(
             crc = crc.byte(*b);
             if i >= HEADER + len {
                 padded &= *b == 0;
-            } else if i >= HEADER && out.len() == len as usize {
-                out[(i - HEADER) as usize] = *b;
+            } else if i >= HEADER
+                && let Some(to) = out.get_mut((i - HEADER) as usize)
+            {
+                *to = *b;
             }
         }
         off += have;
