@@ -5,6 +5,7 @@ mod context;
 mod cross;
 mod error;
 mod heap;
+pub mod inspect;
 mod journal;
 mod layout;
 mod migrate;

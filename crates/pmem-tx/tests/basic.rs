@@ -429,3 +429,45 @@ fn an_image_with_two_owners_or_none_does_not_open() {
         );
     }
 }
+
+#[test]
+fn an_image_is_shown() {
+    let mut buf = buffer(128);
+    let mut pool = open(Region::new(&mut buf));
+    push(&mut pool, 5).unwrap();
+    drop(pool);
+    // SAFETY: the pool's types have no padding, so all is initialised.
+    let bytes: Vec<u8> = buf
+        .iter()
+        .flat_map(|w| unsafe { w.assume_init() }.to_ne_bytes())
+        .collect();
+    let head = bytes
+        .first_chunk::<{ nvmem::Superblock::COPY_BYTES }>()
+        .unwrap();
+    let second = bytes[nvmem::Superblock::COPY_BYTES..]
+        .first_chunk()
+        .unwrap();
+    let newest = nvmem::Superblock::decode(second)
+        .or(nvmem::Superblock::decode(head))
+        .unwrap();
+    assert!(pmem_tx::inspect::is_pool(&newest.superblock));
+    let show = |bytes: &[u8]| {
+        let mut out = String::new();
+        pmem_tx::inspect::pool(&newest.superblock, bytes, &mut out).unwrap();
+        out
+    };
+    let said = show(&bytes);
+    assert!(
+        said.contains("2 objects, 0 cells") && !said.contains("DAMAGED"),
+        "{said}"
+    );
+    for n in [0, 100, 500, 1000] {
+        show(&bytes[..n]);
+    }
+    let mut bad = bytes.clone();
+    for i in 0..bad.len() {
+        bad[i] ^= 0x55;
+        show(&bad);
+    }
+    assert!(show(&bad).contains("DAMAGED"));
+}

@@ -1,0 +1,114 @@
+//! Prints what an image of a pool holds, behind its superblock. Only reads, and survives any bytes.
+
+use crate::layout::{Block, GRANULE, Geometry, KIND, Kind, Tag, Undo, VERSION, config, param};
+use core::fmt::{Result, Write};
+use nvmem::{InOrder16, InOrder32, Superblock};
+
+/// A region's bytes, and its units.
+struct Image<'b> {
+    bytes: &'b [u8],
+    unit: usize,
+}
+
+impl Image<'_> {
+    fn word(&self, off: usize) -> Option<u32> {
+        let b = self.bytes.get(off..off + self.unit)?;
+        Some(b.iter().rev().fold(0, |w, b| w << 8 | *b as u32))
+    }
+}
+
+/// Whether this superblock is that of a pool that [`pool`] can print.
+pub fn is_pool(sb: &Superblock) -> bool {
+    sb.kind == KIND && sb.version == VERSION
+}
+
+/// Prints the contexts, their journals' valid entries, the blocks, and any damage.
+///
+/// `sb` is the superblock that counts in `bytes`, the region's whole image from a target of little-endian order.
+pub fn pool(sb: &Superblock, bytes: &[u8], out: &mut dyn Write) -> Result {
+    let contexts = sb.params[param::CONTEXTS] as usize;
+    let unit = sb.params[param::UNIT] as usize;
+    let geo = match (config(sb), unit) {
+        (Some(c), 2) => Geometry::new::<InOrder16>(&c, contexts, bytes.len()),
+        (Some(c), 4) => Geometry::new::<InOrder32>(&c, contexts, bytes.len()),
+        _ => return writeln!(out, "pool: DAMAGED parameters"),
+    };
+    let formatted = sb.params[param::LEN] as usize;
+    if formatted != bytes.len() {
+        writeln!(
+            out,
+            "pool: formatted for {formatted} bytes, the image has {}",
+            bytes.len()
+        )?;
+    }
+    let Ok(geo) = geo else {
+        return writeln!(out, "pool: DAMAGED parameters");
+    };
+    let image = Image { bytes, unit };
+    writeln!(
+        out,
+        "pool: {contexts} contexts, units of {unit} bytes, journals of {} entries and {} bytes, numbers to {}",
+        geo.entries, geo.bytes, geo.seq_max
+    )?;
+    if sb.params[param::MIGRATED] != 0 {
+        writeln!(out, "  a migration is committed and not entered yet")?;
+    }
+    for ctx in 0..contexts {
+        context(&image, &geo, ctx, out)?;
+    }
+    heap(&image, &geo, out)
+}
+
+fn context(image: &Image<'_>, geo: &Geometry, ctx: usize, out: &mut dyn Write) -> Result {
+    let word = |off| image.word(off).unwrap_or(0);
+    let committed = word(geo.word(ctx, image.unit));
+    let doubt = geo.next(committed);
+    writeln!(
+        out,
+        "  context {ctx}: root at {:#06x}, {committed} committed (if the word is its own), {doubt} in doubt",
+        word(geo.root(ctx, image.unit))
+    )?;
+    for i in 0..geo.entries {
+        let h = geo.header(ctx, i, image.unit);
+        let (first, second) = (word(h), word(h + image.unit));
+        if Undo::seq(second, image.unit) != doubt {
+            break;
+        }
+        match Undo::decode(first, second, image.unit) {
+            Some(u) => writeln!(out, "    entry {i}: undoes {u:?}")?,
+            None => writeln!(out, "    entry {i}: DAMAGED")?,
+        }
+    }
+    Ok(())
+}
+
+fn heap(image: &Image<'_>, geo: &Geometry, out: &mut dyn Write) -> Result {
+    let mut off = geo.heap;
+    let (mut objects, mut cells, mut free) = (0, 0, 0);
+    while off < geo.end {
+        let block = image.word(off as usize).and_then(Block::decode);
+        let Some(b) = block.filter(|b| b.granules <= (geo.end - off) / GRANULE as u32) else {
+            return writeln!(out, "  heap: the chain is DAMAGED at {off:#06x}");
+        };
+        let payload = off as usize + image.unit;
+        let bytes = b.granules as usize * GRANULE - image.unit;
+        match b.kind {
+            Kind::Free => free += bytes,
+            Kind::Object => {
+                objects += 1;
+                writeln!(out, "  {payload:#06x}: object, up to {bytes} bytes")?;
+            }
+            Kind::Cell => {
+                cells += 1;
+                let t = Tag::decode(image.word(payload).unwrap_or(0), image.unit);
+                writeln!(
+                    out,
+                    "  {payload:#06x}: cell, version {} counts, written by context {} in transaction {}",
+                    t.current, t.ctx, t.seq
+                )?;
+            }
+        }
+        off += b.granules * GRANULE as u32;
+    }
+    writeln!(out, "  {objects} objects, {cells} cells, {free} bytes free")
+}
