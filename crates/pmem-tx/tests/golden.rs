@@ -56,12 +56,12 @@ where
         Err::<(), _>(tx.abort(1))
     });
     assert_eq!(r, Err(Error::Aborted(1)));
-    drop(pool);
+    pool.close();
     let unit = size_of::<M::Unit>();
     let mut out = String::new();
-    for i in Superblock::BYTES / 8..words.len() {
+    for (i, w) in words.iter().enumerate().skip(Superblock::BYTES / 8) {
         // SAFETY: no type here has padding, so all is initialised.
-        let w = unsafe { words[i].assume_init() };
+        let w = unsafe { w.assume_init() };
         if w != 0 {
             let units: Vec<String> = (0..8 / unit)
                 .map(|u| {
