@@ -413,9 +413,10 @@ fn an_image_with_two_owners_or_none_does_not_open() {
     assert_eq!(open(&mut init()), Ok(()));
     let mut buf = init();
     let root = find(&buf, 0xabcd_ef01);
-    // SAFETY: as in `find`.
     let word = |b: &[MaybeUninit<u64>], at: usize| {
-        (unsafe { b[at / 8].assume_init() } >> (at % 8 * 8)) as u32
+        // SAFETY: as in `find`.
+        let w = unsafe { b[at / 8].assume_init() };
+        (w >> (at % 8 * 8)) as u32
     };
     let a = word(&buf, root + 4);
     patch(&mut buf, root + 8, a);
@@ -435,7 +436,7 @@ fn an_image_is_shown() {
     let mut buf = buffer(128);
     let mut pool = open(Region::new(&mut buf));
     push(&mut pool, 5).unwrap();
-    drop(pool);
+    pool.close();
     // SAFETY: the pool's types have no padding, so all is initialised.
     let bytes: Vec<u8> = buf
         .iter()
