@@ -14,36 +14,49 @@ mod recordings;
 mod report;
 #[path = "host/score.rs"]
 mod score;
+#[path = "host/sensor.rs"]
+mod sensor;
 #[path = "host/trial.rs"]
 mod trial;
 
 use anyhow::{Context, Result, ensure};
 use args::Args;
 use clap::Parser;
-use device::Device;
 use indicatif::{ProgressBar, ProgressStyle};
 use report::{Report, grouped};
 use score::Score;
+use sensor::Motions;
 use std::io::Write;
+use std::process::ExitCode;
+use std::rc::Rc;
 use trial::Bench;
 
-fn main() -> Result<()> {
-    let args = Args::parse();
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("error: {e:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &Args) -> Result<()> {
     let job = args.job()?;
-    let device = Device::new(&job)?;
+    let motions = Rc::new(Motions::new(&job)?);
     let mut out = std::io::stdout();
     writeln!(
         out,
         "activity recognition: {} recordings to learn from, {} to recognise, {} steps",
         job.train.len(),
         job.recognize.len(),
-        device.steps()
+        motions.steps()
     )?;
-    let (bare, unprotected) = device::unprotected(&device)?;
-    let factory = device::factory(&device)?;
+    let (bare, unprotected) = device::unprotected(&motions)?;
+    let factory = device::factory(&motions)?;
     let bench = Bench {
-        device: &device,
-        factory: &factory.image(),
+        motions: &motions,
+        factory: &factory,
     };
     let reference = bench.run(None, 0)?;
     let left = reference.left.as_ref().context("the run without cuts")?;
@@ -88,7 +101,7 @@ fn main() -> Result<()> {
     )?;
     writeln!(out, "{}", score.matrix(&job.labels.0))?;
     if let Some(path) = &args.plot {
-        plot::draw(path, &job, &device, &report)?;
+        plot::draw(path, &job, &motions, &report)?;
         writeln!(out, "\ntimeline: {}", path.display())?;
     }
     if let Some(path) = &args.json {

@@ -27,11 +27,7 @@ impl<'a, 'p> Unprotected<'a, 'p> {
 
 impl Steps for Unprotected<'_, '_> {
     type Error = Error;
-    fn each(
-        &mut self,
-        n: u16,
-        mut body: impl FnMut(&mut Self, u16) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+    fn each(&mut self, n: u32, body: fn(&mut Self, u32) -> Result<(), Error>) -> Result<(), Error> {
         (0..n).try_for_each(|i| body(self, i))
     }
     fn learn(&mut self, lesson: Lesson) -> Result<(), Error> {

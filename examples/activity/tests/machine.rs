@@ -100,4 +100,5 @@ fn what_nobody_lent_is_found_by_looking() {
     let c = m.count();
     assert_eq!((c.stores, c.bytes, c.programs), (3, 6, 6));
     assert!(m.chance(5) < 5);
+    assert_eq!(std::rc::Rc::strong_count(m.meter()), 1);
 }

@@ -7,6 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::rc::Rc;
 
 const UNIT: usize = <<Fram as Model>::Unit as Unit>::BYTES;
 
@@ -19,7 +20,7 @@ struct PowerCut;
 /// The FRAM, and the power supply.
 pub struct Machine {
     memory: Box<[MaybeUninit<u64>]>,
-    meter: Meter,
+    meter: Rc<Meter>,
 }
 
 /// What is stored, and how much.
@@ -66,7 +67,7 @@ impl Machine {
         let mut memory: Box<[_]> = words
             .map(|w| MaybeUninit::new(u64::from_ne_bytes(*w)))
             .collect();
-        let meter = Meter {
+        let meter = Rc::new(Meter {
             base: memory.as_mut_ptr().cast(),
             held: RefCell::new(image.to_vec()),
             loans: RefCell::default(),
@@ -78,7 +79,7 @@ impl Machine {
             again: RefCell::default(),
             chance: Cell::new(seed),
             count: Cell::default(),
-        };
+        });
         Machine { memory, meter }
     }
 
@@ -89,7 +90,7 @@ impl Machine {
         stores: Option<u64>,
         program: impl FnOnce(Region<'_, Fram>, &Meter) -> R,
     ) -> Option<R> {
-        let meter = &self.meter;
+        let meter = &*self.meter;
         meter.left.set(stores.unwrap_or(u64::MAX));
         meter.dead.set(false);
         meter.opened.set(None);
@@ -119,6 +120,11 @@ impl Machine {
         for (word, bytes) in self.memory.iter_mut().zip(held.as_chunks::<8>().0) {
             *word = MaybeUninit::new(u64::from_ne_bytes(*bytes));
         }
+    }
+
+    /// What watches the medium.
+    pub fn meter(&self) -> &Rc<Meter> {
+        &self.meter
     }
 
     /// What the medium holds.

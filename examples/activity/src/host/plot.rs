@@ -1,8 +1,8 @@
 //! The timeline of recognised activities as SVG, with the cuts marked.
 
 use crate::args::Job;
-use crate::device::Device;
 use crate::report::{Report, grouped};
+use crate::sensor::Motions;
 use anyhow::{Result, anyhow};
 use example_activity::{CLASSES, Class};
 use plotters::coord::Shift;
@@ -33,21 +33,21 @@ type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
 
 /// Draws, step by step: what was learnt, what each window was and was taken for, the recordings' verdicts; and for each number of
 /// stores the steps in which the power went.
-pub fn draw(path: &Path, job: &Job, device: &Device, report: &Report<'_>) -> Result<()> {
+pub fn draw(path: &Path, job: &Job, motions: &Motions, report: &Report<'_>) -> Result<()> {
     let rows = 4 + report.trials.len() as i32;
     let size = ((LEFT + WIDTH + 20) as u32, (TOP + rows * ROW + 10) as u32);
     let chart = Chart {
         area: SVGBackend::new(path, size).into_drawing_area(),
-        steps: i32::from(device.steps()).max(1),
+        steps: i32::from(motions.steps()).max(1),
     };
     chart
-        .draw(job, device, report)
+        .draw(job, motions, report)
         .map_err(|e| anyhow!("{}: {e}", path.display()))
 }
 
 impl Chart<'_> {
-    fn draw(&self, job: &Job, device: &Device, report: &Report<'_>) -> Drawn {
-        let lessons = i32::from(device.lessons());
+    fn draw(&self, job: &Job, motions: &Motions, report: &Report<'_>) -> Drawn {
+        let lessons = motions.lessons.len() as i32;
         self.area.fill(&WHITE)?;
         self.text("learnt", self.x(0), 8)?;
         let share = 100.0 * report.score.recordings;
@@ -59,7 +59,7 @@ impl Chart<'_> {
         for (row, name) in ["was", "window by window", "recording"].iter().enumerate() {
             self.text(name, 8, TOP + row as i32 * ROW + 3)?;
         }
-        for (i, class) in device.classes().enumerate() {
+        for (i, class) in motions.classes().enumerate() {
             self.bar(0, i as i32, i as i32 + 1, class)?;
         }
         let results = report.reference.left.iter().flat_map(|l| &l.results);

@@ -1,9 +1,10 @@
 //! Runs of the program with power cuts.
 
-use crate::device::{Device, Left, boot};
+use crate::device::{Left, boot};
 use crate::machine::{Count, Machine};
+use crate::sensor::{Arm, Motions};
 use anyhow::{Result, anyhow};
-use std::cell::Cell;
+use std::rc::Rc;
 
 /// Cuts in a row without a step further after which a run makes no progress.
 const PATIENCE: u64 = 100;
@@ -41,11 +42,11 @@ pub struct Trial {
     pub runs: Vec<Run>,
 }
 
-/// What runs: the device, and its FRAM as it leaves the factory.
+/// What runs.
 pub struct Bench<'a> {
-    /// The sensor's side.
-    pub device: &'a Device,
-    /// The medium's.
+    /// What the sensor sees.
+    pub motions: &'a Rc<Motions>,
+    /// FRAM as it leaves the factory.
     pub factory: &'a [u8],
 }
 
@@ -57,27 +58,27 @@ impl Bench<'_> {
     pub fn run(&self, every: Option<u64>, number: u64) -> Result<Run> {
         let mut machine = Machine::with(self.factory, number);
         let mut run = Run::default();
-        let reached = Cell::new(0);
+        let arm = Arm::new(self.motions, machine.meter(), false);
         let (mut idle, mut recovery) = (0, 0);
         let mut stores = match every {
             Some(n) if number > 0 => Some(1 + machine.chance(n)),
             _ => every,
         };
         loop {
-            let before = reached.get();
-            let end = boot(self.device, &mut machine, stores, &reached);
+            let before = arm.reached();
+            let end = boot(&mut machine, &arm, stores);
             run.count = machine.count();
             if let Some(end) = end {
                 run.left = Some(end.map_err(|e| anyhow!("after {} cuts: {e}", run.cuts))?);
                 return Ok(run);
             }
             run.cuts += 1;
-            run.at.push(reached.get());
+            run.at.push(arm.reached());
             match machine.opened() {
                 Some(stores) => recovery = stores,
                 None => run.in_recovery += 1,
             }
-            idle = if reached.get() > before { 0 } else { idle + 1 };
+            idle = if arm.reached() > before { 0 } else { idle + 1 };
             if idle == PATIENCE {
                 return Ok(run);
             }
