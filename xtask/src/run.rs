@@ -5,7 +5,7 @@ use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fs::File;
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -117,13 +117,35 @@ impl Step {
     /// Runs a command with its output in the log.
     ///
     /// **Errors**: it fails, or passes the deadline; the message ends with the end of its output.
-    pub fn run(&self, mut c: Command) -> Result<String> {
+    pub fn run(&self, c: Command) -> Result<String> {
+        self.run_to(&self.log, c)
+    }
+
+    /// Runs several commands at the same time; their outputs, in order.
+    ///
+    /// **Errors**: those of each.
+    pub fn run_all(&self, commands: Vec<Command>) -> Result<Vec<String>> {
+        let log = |i: usize| self.log.with_extension(format!("{}.log", i + 1));
+        let results: Vec<_> = std::thread::scope(|s| {
+            let all: Vec<_> = (commands.into_iter().enumerate())
+                .map(|(i, c)| s.spawn(move || self.run_to(&log(i), c)))
+                .collect();
+            all.into_iter().map(|t| t.join()).collect()
+        });
+        let flat = |r: std::thread::Result<Result<String>>| match r {
+            Ok(r) => r,
+            Err(_) => bail!("a thread of the runner panicked"),
+        };
+        results.into_iter().map(flat).collect()
+    }
+
+    fn run_to(&self, log: &Path, mut c: Command) -> Result<String> {
         let shown = show(&c);
         self.bar.set_message(shown.clone());
-        if let Some(dir) = self.log.parent() {
+        if let Some(dir) = log.parent() {
             std::fs::create_dir_all(dir)?;
         }
-        let file = File::create(&self.log).with_context(|| self.log.display().to_string())?;
+        let file = File::create(log).with_context(|| log.display().to_string())?;
         c.stdin(Stdio::null())
             .stdout(file.try_clone()?)
             .stderr(file);
@@ -134,7 +156,7 @@ impl Step {
             ),
             Some(at) => until(&mut c, at).with_context(|| format!("cannot start {shown}"))?,
         };
-        let said = String::from_utf8_lossy(&std::fs::read(&self.log)?).into_owned();
+        let said = String::from_utf8_lossy(&std::fs::read(log)?).into_owned();
         match status {
             Some(s) if s.success() => Ok(said),
             Some(s) => bail!("{shown}\n{}\n({s})", tail(&said, 120)),

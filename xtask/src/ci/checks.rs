@@ -96,7 +96,7 @@ fn every_feature(ctx: &Ctx) -> Vec<String> {
 }
 
 /// How many tests the runs in `said` report as passed.
-fn passed(said: &str) -> u64 {
+pub fn passed(said: &str) -> u64 {
     said.lines()
         .filter_map(|l| {
             l.strip_prefix("test result: ok. ")?
