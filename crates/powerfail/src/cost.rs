@@ -2,7 +2,6 @@
 
 use crate::medium::{Attach, Media, media_arena};
 use crate::trace::{Rec, Recorder};
-use std::cell::RefCell;
 
 /// Counts of one run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -147,9 +146,9 @@ impl Meter<'_> {
 /// assert_eq!((second.stores, second.bytes), (1, 4));
 /// ```
 pub fn measure<M: Media>(media: M, program: impl for<'r> FnOnce(M::Nv<'r>, &Meter<'r>)) -> Cost {
-    let (arena, parts) = media_arena(&media, 0);
+    let (arena, parts) = media_arena(&media, None, 0);
     let base = arena.base();
-    let rec = Recorder(RefCell::new(Rec::new(arena, parts.clone())));
+    let rec = Recorder::new(Rec::new(arena, parts.clone()));
     rec.0.borrow_mut().budget = usize::MAX;
     let mut at = Attach {
         rec: &rec,

@@ -57,12 +57,13 @@ impl<'r, C: Chip> Device<'r, C> {
     fn put(&mut self, at: u32, bytes: &[u8]) -> Result<(), Refused> {
         let c = &C::CONTRACT;
         check_range(at, bytes.len(), c.write_size, self.len).map_err(Refused)?;
-        let mut r = self.rec.0.borrow_mut();
         let word = c.write_size as usize;
         let mut off = at;
         for page in Pages::new::<C>(at, bytes) {
-            r.burst();
+            self.rec.0.borrow_mut().burst();
             for w in page.chunks(word) {
+                self.rec.tick();
+                let mut r = self.rec.0.borrow_mut();
                 match c.torn {
                     Torn::Prefix | Torn::Subset => r.device_store(self.at + off, w[0]),
                     Torn::Arbitrary => r.program(self.at + off, w, Tear::Arbitrary),
@@ -86,9 +87,12 @@ impl<'r, C: Chip> Device<'r, C> {
         };
         let len = to.checked_sub(from).ok_or(Refused(Misuse::OutOfRange))?;
         check_range(from, len as usize, e.size, self.len).map_err(Refused)?;
-        let mut r = self.rec.0.borrow_mut();
         for at in (from..to).step_by(e.size as usize) {
-            r.erase(self.at + at, e.size, e.erased);
+            self.rec.tick();
+            self.rec
+                .0
+                .borrow_mut()
+                .erase(self.at + at, e.size, e.erased);
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 use crate::arena::Arena;
 use crate::chain::{Bad, Link};
 use crate::cost::Cost;
+use crate::fuse::{Ran, Stack};
 use crate::hash::Wide;
 use crate::medium::{Attach, Media, media_arena};
 use crate::monitor::{Seat, Shared};
@@ -11,7 +12,6 @@ use crate::torn::{Policy, ShakySet};
 use crate::trace::{Event, Part, Rec, Recorder, Trace};
 use crate::walk::{Pend, Walk};
 use crate::world::{Outside, World};
-use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -33,6 +33,10 @@ pub(crate) struct Setup<M: Media, T> {
     pub(crate) prune: bool,
     /// About how many states to boot in all, for a quick look; all of them when none.
     pub(crate) thin: Option<u64>,
+    /// Events that persist or are seen outside after which a run ends; it ends by itself when none.
+    pub(crate) horizon: Option<u64>,
+    /// What the first medium holds at first, when it is not what the medium says.
+    pub(crate) seed: Option<Vec<u8>>,
     /// How long a boot may take.
     pub(crate) patience: std::time::Duration,
     /// How many threads may work.
@@ -76,6 +80,7 @@ pub(crate) struct Run<T> {
     pub(crate) past: Vec<(T, u128)>,
     pub(crate) end: Result<(), String>,
     pub(crate) cost: Cost,
+    pub(crate) ran: Ran,
 }
 
 pub(crate) struct Engine<'s, M: Media, T> {
@@ -89,6 +94,7 @@ pub(crate) struct Engine<'s, M: Media, T> {
     pub(crate) share: (u32, u32),
     pub(crate) count: Count,
     pub(crate) spare: Vec<Trace>,
+    stack: Stack,
     /// Every how many of the states are booted.
     pub(crate) stride: u64,
 }
@@ -103,17 +109,18 @@ pub(crate) fn engine_of<M: Media, T: Outside>(
     skew: usize,
     shared: Arc<Shared>,
 ) -> Engine<'_, M, T> {
-    let (arena, parts) = media_arena(&setup.media, skew);
+    let (arena, parts) = media_arena(&setup.media, setup.seed.as_deref(), skew);
     Engine {
         setup,
         root: arena.bytes().to_vec(),
-        rec: Recorder(RefCell::new(Rec::new(arena, parts.clone()))),
+        rec: Recorder::new(Rec::new(arena, parts.clone())),
         parts,
         seat: shared.seat(),
         shared,
         share: (0, 1),
         count: Count::default(),
         spare: Vec::new(),
+        stack: Stack::default(),
         stride: 1,
     }
 }
@@ -154,6 +161,18 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
         shaky: &ShakySet,
         policy: Policy,
     ) -> Run<T> {
+        self.boot_until(self.setup.horizon, world, want_reads, shaky, policy)
+    }
+
+    /// [`boot`](Self::boot), and the power goes before event `after` + 1 of those that persist or are seen outside.
+    pub(crate) fn boot_until(
+        &mut self,
+        after: Option<u64>,
+        world: &T,
+        want_reads: bool,
+        shaky: &ShakySet,
+        policy: Policy,
+    ) -> Run<T> {
         let r = self.rec.0.get_mut();
         r.reset(self.setup.budget, want_reads, shaky, policy);
         let base = r.arena.base();
@@ -165,17 +184,26 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
             parts: self.parts.iter(),
         };
         let setup = self.setup;
+        let stack = &mut self.stack;
+        let mut ran = Ran::ToItsEnd;
         self.seat.begin();
         let mut end = quiet::catch(|| {
             nvmem::instrument::observe(rec, || {
                 // SAFETY: the arena is in `self` and is not touched by anyone else until the run is over.
                 let nv = unsafe { setup.media.attach(&mut at) };
-                (setup.program)(nv, &world)
+                match after {
+                    None => (setup.program)(nv, &world),
+                    Some(n) => ran = stack.run(&rec.1, n, || (setup.program)(nv, &world)),
+                }
             })
         });
         self.seat.end();
         let past = world.into_past();
         let r = self.rec.0.get_mut();
+        #[cfg(miri)]
+        if let Some(n) = rec.1.blown.take() {
+            r.forget(n);
+        }
         if r.hung {
             end = Err(format!(
                 "the boot makes no end: more than {} events",
@@ -206,6 +234,7 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
             past,
             end,
             cost: r.cost,
+            ran,
         }
     }
 

@@ -41,7 +41,7 @@ where
 /// A campaign of [`explore`].
 #[must_use = "nothing runs before `run`"]
 pub struct Explore<M: Media, T> {
-    setup: Setup<M, T>,
+    pub(crate) setup: Setup<M, T>,
     line: Option<String>,
 }
 
@@ -135,6 +135,8 @@ impl<M: Media, T: Outside + Default> Explore<M, T> {
                 prune: true,
                 thin: None,
                 fields: Vec::new(),
+                horizon: None,
+                seed: None,
                 patience: Duration::from_secs(20),
                 threads: std::thread::available_parallelism().map_or(1, usize::from),
             },
@@ -206,6 +208,20 @@ impl<M: Media, T: Outside> Explore<M, T> {
         self
     }
 
+    /// Ends each run after so many events that persist or that the world sees, as if the power went there: for
+    /// super-loops, which never return. Nothing of a run is executed after its end, no `Drop` either.
+    pub fn horizon(mut self, events: u64) -> Self {
+        self.setup.horizon = Some(events);
+        self
+    }
+
+    /// What the first medium holds when the first run begins: an image from a device in the field, one whose sequence
+    /// numbers are about to wrap.
+    pub fn seed(mut self, image: Vec<u8>) -> Self {
+        self.setup.seed = Some(image);
+        self
+    }
+
     /// Names bytes of the first medium for reports and failure lines, as field names are.
     pub fn field(self, name: &str, bytes: Range<u32>) -> Self {
         self.field_of(0, name, bytes)
@@ -259,8 +275,18 @@ impl<M: Media, T: Outside> Explore<M, T> {
         }
     }
 
+    /// The line to replay, if it is one.
+    pub(crate) fn line(&self) -> Option<Line<'_>> {
+        Line::parse(self.line.as_deref()?)
+    }
+
     /// Runs `work` with a watchdog beside it.
-    fn watched<R>(&self, shared: &Shared, line: Option<&str>, work: impl FnOnce() -> R) -> R {
+    pub(crate) fn watched<R>(
+        &self,
+        shared: &Shared,
+        line: Option<&str>,
+        work: impl FnOnce() -> R,
+    ) -> R {
         if cfg!(miri) {
             return work();
         }
@@ -361,7 +387,7 @@ impl<M: Media, T: Outside> Explore<M, T> {
     }
 }
 
-fn summary(c: &Count) -> Summary {
+pub(crate) fn summary(c: &Count) -> Summary {
     Summary {
         cuts: c.cuts,
         boots: c.boots,

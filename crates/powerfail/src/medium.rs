@@ -52,12 +52,21 @@ pub struct Attach<'r> {
 }
 
 /// Memory for the media, in their first state.
-pub(crate) fn media_arena<M: Media>(media: &M, skew: usize) -> (Arena, Vec<Part>) {
+pub(crate) fn media_arena<M: Media>(
+    media: &M,
+    seed: Option<&[u8]>,
+    skew: usize,
+) -> (Arena, Vec<Part>) {
     let mut out = PartsOut {
         parts: Vec::new(),
         image: Vec::new(),
     };
     media.parts(&mut out);
+    if let Some(seed) = seed {
+        let first = out.parts[0].len as usize;
+        assert_eq!(seed.len(), first, "the seed is as long as the first medium");
+        out.image[..first].copy_from_slice(seed);
+    }
     (Arena::new(&out.image, skew), out.parts)
 }
 

@@ -29,6 +29,13 @@ impl Failure {
     pub fn cuts(&self) -> usize {
         self.cuts
     }
+    pub(crate) fn with_line(report: String, line: String, cuts: usize) -> Self {
+        Failure {
+            report,
+            line: Some(line),
+            cuts,
+        }
+    }
     pub(crate) fn plain(name: &str, what: &str) -> Self {
         Failure {
             report: format!("{name}: {what}"),
@@ -84,7 +91,7 @@ pub(crate) fn hung<M: Media, T: Outside>(
         setup.patience.as_secs()
     );
     if let Some(line) = replayed {
-        return format!("{}: replaying {line}: {what}", setup.name);
+        return format!("{}: in {line}: {what}", setup.name);
     }
     if cuts.is_empty() {
         return format!("{}: without a power cut: {what}", setup.name);

@@ -2,6 +2,7 @@
 
 use crate::arena::Arena;
 use crate::cost::Cost;
+use crate::fuse::Fuse;
 use crate::torn::{Policy, Shaky, ShakySet, Tear, program};
 use nvmem::instrument::Observer;
 use std::cell::RefCell;
@@ -121,7 +122,19 @@ pub(crate) struct Rec {
     pub(crate) hung: bool,
 }
 
-pub(crate) struct Recorder(pub(crate) RefCell<Rec>);
+pub(crate) struct Recorder(pub(crate) RefCell<Rec>, pub(crate) Fuse);
+
+impl Recorder {
+    pub(crate) fn new(rec: Rec) -> Self {
+        Recorder(RefCell::new(rec), Fuse::new())
+    }
+
+    /// Something that persists, or that the world sees, is about to happen.
+    #[inline]
+    pub(crate) fn tick(&self) {
+        self.1.tick(|| self.0.borrow().trace.events.len());
+    }
+}
 
 impl Rec {
     pub(crate) fn part_of(&self, at: u32) -> &Part {
@@ -193,6 +206,16 @@ impl Rec {
     pub(crate) fn world(&mut self, number: u32) {
         self.scan_loans();
         self.push(Event::World(number));
+    }
+
+    /// Takes back what the record has from event `from` on.
+    #[cfg(miri)]
+    pub(crate) fn forget(&mut self, from: usize) {
+        let mut rest = Trace::default();
+        std::mem::swap(&mut rest.side, &mut self.trace.side);
+        rest.events = self.trace.events.split_off(from);
+        self.undo(&rest);
+        self.trace.side = rest.side;
     }
 
     /// Takes a run's stores back.
@@ -327,6 +350,7 @@ impl Rec {
 
 impl Observer for Recorder {
     fn store(&self, at: *mut u8, new: &[u8]) {
+        self.tick();
         let mut r = self.0.borrow_mut();
         let Some(at) = r.offset(at) else { return };
         r.scan_loans();

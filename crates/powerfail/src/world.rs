@@ -44,6 +44,7 @@ impl<'r, T: Outside> World<'r, T> {
 
     /// Changes the value, all at once.
     pub fn update(&self, f: impl FnOnce(&mut T)) {
+        self.rec.tick();
         f(&mut self.value.borrow_mut());
         let v = self.value.borrow();
         let mut past = self.past.borrow_mut();

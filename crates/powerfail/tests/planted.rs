@@ -2,7 +2,10 @@
 #![allow(clippy::undocumented_unsafe_blocks)] // toys: offsets are constants inside a small region
 
 use nvmem::{Buffered32, InOrder16, InOrder32, Medium, Model, Region, mapped};
-use powerfail::{Device, Explore, Failure, Mapped, Media, Nor, Outside, Stm32l1, World, explore};
+use powerfail::{
+    Device, EveryEvents, Explore, Failure, Mapped, Media, Nor, Outside, Stm32l1, World, endure,
+    explore,
+};
 
 fn get<M: Model>(nv: &Region<'_, M>, off: usize) -> u32 {
     unsafe { nv.load(off) }
@@ -295,4 +298,112 @@ fn unstable_tail_only_looks_erased() {
         "shown",
     );
     assert!(e.report().contains("unstable"), "{e}");
+}
+
+/// The newest of two slots by a 16-bit sequence number, compared without a thought of its end.
+fn sequence(nv: Region<'_, InOrder16>, world: &World<u32>, wraps: bool) {
+    let seq = |slot: usize| get(&nv, slot * 8) as u16;
+    let newer = if wraps {
+        (seq(1).wrapping_sub(seq(0)) as i16) > 0
+    } else {
+        seq(1) > seq(0)
+    };
+    let newest = usize::from(newer);
+    let value = get(&nv, newest * 8 + 2);
+    assert!(
+        value >= world.get() % 0x1_0000,
+        "acknowledged {}, read {value}",
+        world.get()
+    );
+    let to = 1 - newest;
+    put(&nv, to * 8 + 2, value + 1);
+    put(&nv, to * 8, seq(newest).wrapping_add(1).into());
+    world.set(value + 1);
+}
+
+/// Slots that hold 65534 and 65535.
+fn aged() -> Vec<u8> {
+    let mut image = vec![0; 64];
+    image[0..4].copy_from_slice(&[0xfe, 0xff, 1, 0]);
+    image[8..12].copy_from_slice(&[0xff, 0xff, 2, 0]);
+    image
+}
+
+#[test]
+fn sixteen_bit_sequence_wraps() {
+    let wrong = || {
+        explore(Mapped::<InOrder16>::new(64), |nv, w| sequence(nv, w, false))
+            .seed(aged())
+            .depth(2)
+    };
+    found(wrong, "acknowledged");
+    explore(Mapped::<InOrder16>::new(64), |nv, w| sequence(nv, w, true))
+        .seed(aged())
+        .depth(3)
+        .run();
+    // From a fresh image nothing shows.
+    explore(Mapped::<InOrder16>::new(64), |nv, w| sequence(nv, w, false))
+        .depth(2)
+        .run();
+}
+
+#[test]
+fn endurance_reaches_the_wrap() {
+    let wrong = || {
+        endure(
+            Mapped::<InOrder16>::new(64),
+            EveryEvents(11),
+            |nv, w: &World<u32>| sequence(nv, w, false),
+        )
+        .boots(70_000)
+    };
+    let e = wrong().try_run().unwrap_err();
+    assert!((60_000..70_000).contains(&e.cuts()), "{e}");
+    let again = wrong().replay(e.line().unwrap()).try_run().unwrap_err();
+    assert!(again.report().contains("replayed exactly"), "{again}");
+}
+
+#[test]
+fn nothing_runs_after_the_cut() {
+    struct Repair<'r, 'm>(&'r Region<'m, InOrder32>);
+    impl Drop for Repair<'_, '_> {
+        fn drop(&mut self) {
+            put(self.0, 4, get(self.0, 0));
+        }
+    }
+    fn program(nv: Region<'_, InOrder32>) {
+        loop {
+            assert_eq!(get(&nv, 0), get(&nv, 4), "half a change");
+            let guard = Repair(&nv);
+            put(&nv, 0, get(&nv, 0) + 1);
+            drop(guard);
+        }
+    }
+    let e = endure(Mapped::new(64), EveryEvents(5), |nv, _: &World<()>| {
+        program(nv)
+    })
+    .try_run()
+    .unwrap_err();
+    assert!(e.report().contains("half a change"), "{e}");
+    // The same in a super-loop that is explored.
+    let e = found(
+        || explore(Mapped::new(64), |nv, _: &World<()>| program(nv)).horizon(8),
+        "half a change",
+    );
+    assert_eq!(e.cuts(), 1);
+}
+
+#[test]
+fn endurance_finds_what_needs_two_cuts() {
+    fn forever(nv: Region<'_, InOrder32>) {
+        undo(nv, true)
+    }
+    let e = endure(Mapped::new(64), EveryEvents(5), |nv, _: &World<()>| {
+        forever(nv)
+    })
+    .depth(2)
+    .try_run()
+    .unwrap_err();
+    println!("{e}");
+    assert!(e.report().contains("half a change"), "{e}");
 }
