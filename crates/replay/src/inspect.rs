@@ -1,0 +1,107 @@
+//! What a table holds, without the program that has made it.
+
+use crate::error::{OpenError, Refused};
+use crate::layout::{Config, Kind};
+use crate::recovery::{TableError, probe};
+use crate::table::{Frame, Table};
+use nvmem::{Model, Region};
+
+/// One thing that a table tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum Entry {
+    /// The program, at depth 0, or the iteration of a loop that is running.
+    Frame {
+        /// How many loops deep.
+        depth: u8,
+        /// Which iteration; of the program, which run.
+        iteration: u32,
+    },
+    /// A record of that frame.
+    Record {
+        /// What it is.
+        kind: Kind,
+        /// The low bits of the hash of its call site: 9, or 8 on 16-bit units. `None` there for a step without a result and
+        /// a running loop, of which only the sum of site and arguments is kept.
+        site: Option<u16>,
+        /// Bytes of content.
+        bytes: u32,
+    },
+    /// The end: the program's version, and the number of the last transaction that is committed.
+    End {
+        /// The program's version.
+        version: u16,
+        /// The sequence number.
+        committed: u32,
+    },
+}
+
+/// Tells what the table at the start of `region` holds. Writes nothing.
+///
+/// **Errors**: [`OpenError`]; with the region back, as it always comes back.
+pub fn inspect<'m, M: Model>(
+    region: Region<'m, M>,
+    tell: &mut dyn FnMut(Entry),
+) -> Result<Region<'m, M>, Refused<'m, M>> {
+    let (config, format) = match probe(&region, &Config::DEFAULT) {
+        Ok(x) => x,
+        Err(e) => {
+            let error = e.into();
+            return Err(Refused { error, region });
+        }
+    };
+    if format {
+        // Nothing has been committed yet.
+        return Ok(region);
+    }
+    match Table::open(region, &config, false, 0) {
+        Err((e, region)) => Err(Refused {
+            error: TableError::into(e),
+            region,
+        }),
+        Ok((t, found)) => {
+            for level in 0..=found.depth {
+                t.tell(level, &found.frames[level], tell);
+            }
+            tell(Entry::End {
+                version: t.version(found.frames[0].half),
+                committed: found.committed(),
+            });
+            Ok(t.region)
+        }
+    }
+}
+
+impl<M: Model> Table<'_, M> {
+    fn tell(&self, level: usize, f: &Frame, tell: &mut dyn FnMut(Entry)) {
+        tell(Entry::Frame {
+            depth: level as u8,
+            iteration: f.counter,
+        });
+        let mut from = 0;
+        for slot in 0..f.end {
+            let Some(h) = self.record(level, f.half, slot, from) else {
+                return;
+            };
+            tell(Entry::Record {
+                kind: h.kind,
+                site: self.geo.site(&h),
+                bytes: h.units * Self::UNIT as u32,
+            });
+            from += h.total();
+        }
+    }
+}
+
+impl From<TableError> for OpenError {
+    fn from(e: TableError) -> Self {
+        match e {
+            TableError::Foreign => OpenError::Foreign,
+            TableError::Damaged(d) => OpenError::Damaged(d),
+            TableError::Layout(m) => OpenError::LayoutMismatch(m),
+            TableError::Config(c) => OpenError::Config(c),
+            TableError::TooSmall(needed) => OpenError::TooSmall { needed },
+        }
+    }
+}

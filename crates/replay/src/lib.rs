@@ -1,0 +1,24 @@
+#![doc = include_str!("../README.md")]
+#![no_std]
+
+mod each;
+mod error;
+mod inspect;
+mod layout;
+mod open;
+mod outbox;
+mod record;
+mod recovery;
+mod site;
+mod step;
+mod table;
+
+pub use each::Iteration;
+pub use error::{Damage, Divergence, Error, Failed, OpenError, Refused, What};
+pub use inspect::{Entry, inspect};
+pub use layout::{Config, Kind, MAX_LOOPS};
+pub use open::{Options, Replay, Update};
+pub use outbox::{Message, Outlet, Port};
+pub use pmem_tx;
+pub use pmem_tx::{Held, PBox, Ptr, Root, Tx, nvmem};
+pub use step::{Body, Step};

@@ -1,0 +1,237 @@
+//! What a step sends to the outside: kept with its commit, drained after it, at least once, numbered.
+//!
+//! One head word, two counters, and the messages of one step. The head carries the number of the step; it counts while
+//! that is the last one committed, and is marked by putting 0 there when all is drained.
+
+use crate::error::{Damage, Error};
+use crate::table::{Encode, Table};
+use core::cell::Cell;
+use core::marker::PhantomData;
+use nvmem::cross::Arg;
+use nvmem::persist::{Plain, from_bytes};
+use nvmem::{Invalid, Model, planted};
+
+/// Something that a program sends to the outside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Message<'a> {
+    /// Its number: one more than that of the message before. A message that is sent again has the same number, so a receiver
+    /// that remembers the last one can drop it. Wraps.
+    pub number: u32,
+    /// The port.
+    pub port: u8,
+    /// The content, padding as zeros.
+    pub bytes: &'a [u8],
+}
+
+impl Message<'_> {
+    /// The content, if the message was sent to this port. **Errors**: the bytes are no `T`.
+    pub fn get<T: Plain>(&self, port: &Port<T>) -> Option<Result<T, Invalid>> {
+        (self.port == port.id).then(|| from_bytes(self.bytes))
+    }
+}
+
+/// Where messages of one type go.
+#[derive(Debug)]
+pub struct Port<T: ?Sized> {
+    id: u8,
+    _t: PhantomData<fn(&T)>,
+}
+
+impl<T: ?Sized> Port<T> {
+    /// The port of this number. The program keeps numbers apart.
+    pub const fn new(id: u8) -> Self {
+        Port {
+            id,
+            _t: PhantomData,
+        }
+    }
+}
+
+/// The way to the outside of the device.
+pub trait Outlet {
+    /// A step that is committed has sent this. Called again after a power cut, with the same number, until it has returned
+    /// for all messages of the step and that is marked.
+    fn send(&mut self, message: &Message<'_>) {
+        let _ = message;
+    }
+    /// The program has passed all that is recorded: from now on things happen for the first time. Called once in each life.
+    fn live(&mut self) {}
+}
+
+/// What the running step has queued. Messages are written to the medium at once, where nothing counts before the commit.
+pub(crate) struct Queue<'t, M> {
+    table: &'t Table<'t, M>,
+    count: Cell<u32>,
+    units: Cell<u32>,
+    pub failed: Cell<Option<Error>>,
+}
+
+/// A decoded head word.
+#[derive(Clone, Copy)]
+pub(crate) struct OutHead {
+    seq: u32,
+    parity: u32,
+    count: u32,
+}
+
+impl<'m, M: Model> Table<'m, M> {
+    fn out_head(&self) -> OutHead {
+        let w = self.load(self.geo.outbox as usize);
+        let half = Self::UNIT as u32 * 4;
+        OutHead {
+            seq: w >> half,
+            parity: w >> (half - 1) & 1,
+            count: w & ((1 << (half - 1)) - 1),
+        }
+    }
+    fn put_out_head(&self, h: OutHead) {
+        let half = Self::UNIT as u32 * 4;
+        self.store(
+            self.geo.outbox as usize,
+            h.seq << half | h.parity << (half - 1) | h.count,
+        );
+    }
+    fn number_at(&self, parity: u32) -> usize {
+        self.geo.outbox as usize + Self::UNIT + parity as usize * 4
+    }
+    fn number(&self, parity: u32) -> u32 {
+        let at = self.number_at(parity);
+        match Self::UNIT {
+            2 => self.load(at) | self.load(at + 2) << 16,
+            _ => self.load(at),
+        }
+    }
+    fn put_number(&self, parity: u32, v: u32) {
+        let at = self.number_at(parity);
+        self.store(at, v);
+        if Self::UNIT == 2 {
+            self.store(at + 2, v >> 16);
+        }
+    }
+    fn message_unit(&self, i: u32) -> usize {
+        self.number_at(0) + 8 + i as usize * Self::UNIT
+    }
+
+    pub(crate) fn queue(&self) -> Queue<'_, M> {
+        Queue {
+            table: self,
+            count: Cell::new(0),
+            units: Cell::new(0),
+            failed: Cell::new(None),
+        }
+    }
+
+    /// Makes `count` messages those of the step `seq`, if it commits. The head of an execution that did not commit used
+    /// up no numbers.
+    pub(crate) fn stage_outbox(&self, seq: u32, count: u32) {
+        let h = self.out_head();
+        let mut next = self.number(h.parity);
+        if h.seq == 0 && !planted!("nv-replay/outbox-number-repeats") {
+            next = next.wrapping_add(h.count);
+        }
+        let parity = 1 - h.parity;
+        self.put_number(parity, next);
+        if !planted!("nv-replay/no-fence-before-outbox-head") {
+            self.fence();
+        }
+        self.put_out_head(OutHead { seq, parity, count });
+    }
+
+    /// Sends what the last step committed has queued, and marks it. `committed` is its number.
+    ///
+    /// **Power loss**: what was sent may be sent again, with the same numbers. **Cost**: one store, if anything was queued.
+    pub(crate) fn drain(
+        &self,
+        committed: u32,
+        outlet: &mut dyn FnMut(&Message<'_>),
+    ) -> Result<(), Damage> {
+        if self.geo.outbox_units == 0 {
+            return Ok(());
+        }
+        let h = self.out_head();
+        if h.seq == 0 || h.seq != committed {
+            return Ok(());
+        }
+        if planted!("nv-replay/outbox-marked-before-sent") {
+            self.put_out_head(OutHead { seq: 0, ..h });
+        }
+        let first = self.number(h.parity);
+        let mut i = 0;
+        for n in 0..h.count {
+            if i >= self.geo.outbox_units {
+                return Err(Damage::Outbox);
+            }
+            let half = Self::UNIT as u32 * 4;
+            let w = self.load(self.message_unit(i));
+            let len = w & ((1 << half) - 1);
+            let units = len.div_ceil(Self::UNIT as u32);
+            if units > self.geo.outbox_units - i - 1 {
+                return Err(Damage::Outbox);
+            }
+            outlet(&Message {
+                number: first.wrapping_add(n),
+                port: (w >> half) as u8,
+                bytes: self.bytes(self.message_unit(i + 1), len as usize),
+            });
+            i += 1 + units;
+        }
+        self.put_out_head(OutHead { seq: 0, ..h });
+        self.fence();
+        Ok(())
+    }
+
+    /// Before any commit that sends nothing: a head that an uncommitted execution has left would count with it.
+    pub(crate) fn clear_outbox(&self, seq: u32) {
+        if self.geo.outbox_units == 0 {
+            return;
+        }
+        let h = self.out_head();
+        if h.seq == seq && !planted!("nv-replay/outbox-keeps-uncommitted") {
+            // Its numbers were not used: the next message has the one that it would have had.
+            self.put_out_head(OutHead {
+                seq: 0,
+                count: 0,
+                ..h
+            });
+        }
+    }
+}
+
+impl<M: Model> Queue<'_, M> {
+    pub(crate) fn count(&self) -> u32 {
+        self.count.get()
+    }
+
+    pub(crate) fn send<T: Plain>(&self, port: &Port<T>, value: &T) -> Result<(), Error> {
+        self.put(port.id, size_of::<T>(), &|f| Arg::bytes(value, f))
+    }
+
+    pub(crate) fn send_bytes(&self, port: &Port<[u8]>, bytes: &[u8]) -> Result<(), Error> {
+        self.put(port.id, bytes.len(), &|f| f(bytes))
+    }
+
+    fn put(&self, port: u8, len: usize, encode: &Encode<'_>) -> Result<(), Error> {
+        let t = self.table;
+        let unit = Table::<M>::UNIT;
+        let half = unit as u32 * 4;
+        let units = len.div_ceil(unit) as u32 + 1;
+        let (at, most) = (self.units.get(), t.geo.outbox_units);
+        let most_messages = (1 << (half - 1)) - 1;
+        if units > most - at || len >= 1 << half || self.count.get() >= most_messages {
+            let e = Error::OutboxFull {
+                limit: most * unit as u32,
+            };
+            self.failed.set(Some(e));
+            return Err(e);
+        }
+        t.store(t.message_unit(at), u32::from(port) << half | len as u32);
+        let mut to = t.message_unit(at + 1);
+        t.pack(encode, &mut |v| {
+            t.store(to, v);
+            to += unit;
+        });
+        self.units.set(at + units);
+        self.count.set(self.count.get() + 1);
+        Ok(())
+    }
+}

@@ -1,0 +1,51 @@
+//! Inputs that are pinned.
+
+use crate::error::Error;
+use crate::layout::Check;
+use crate::open::Replay;
+use crate::site;
+use core::panic::Location;
+use nvmem::cross::Ret;
+use nvmem::{Model, Persist};
+use pmem_tx::Width;
+
+impl<'m, R: Persist, M: Model> Replay<'m, R, M>
+where
+    M::Unit: Width,
+{
+    /// Pins an input: `read` is called once, and its value is recorded at once and returned ever after.
+    ///
+    /// An input that a step reads by itself is read again when the step is executed again after a cut, which is cheaper and
+    /// right whenever nothing outside of the step has seen it. `read` may capture, a driver for instance; what it does to
+    /// volatile things is not done when it is bypassed.
+    ///
+    /// **Power loss**: the value is recorded, or will be read again. **Cost**: that of a step with this result.
+    /// **Errors**: [`Error::TableFull`], [`Error::ResultsFull`], [`Error::Diverged`].
+    #[track_caller]
+    #[inline]
+    pub fn record_with<O>(&mut self, read: impl FnOnce() -> O) -> Result<O, Error>
+    where
+        O: for<'p> Ret<In<'p> = O>,
+    {
+        let check = Check {
+            site: site::site(Location::caller()),
+            args: 0,
+        };
+        self.going()?;
+        if self.frames[self.level].replaying() {
+            Ok(self.bypass(check, ())?)
+        } else {
+            Ok(self.execute::<(), O, _>(check, (), |_, _, ()| Ok(read()))?)
+        }
+    }
+
+    /// Like [`Replay::record_with`], for a value that was read already: the one that was recorded comes back.
+    #[track_caller]
+    #[inline]
+    pub fn record<O>(&mut self, value: O) -> Result<O, Error>
+    where
+        O: for<'p> Ret<In<'p> = O>,
+    {
+        self.record_with(|| value)
+    }
+}

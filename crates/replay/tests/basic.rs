@@ -1,0 +1,328 @@
+//! What a program does with the runtime, without cuts: executions, reboots, bypasses.
+
+use nv_replay::nvmem::{Buffered32, InOrder16, InOrder32, Model, Persist, Region};
+use nv_replay::pmem_tx::{self, Width};
+use nv_replay::{Config, Error, Held, Message, Options, Outlet, PBox, Port, Replay, What};
+use std::mem::MaybeUninit;
+
+#[derive(Persist)]
+#[repr(C)]
+struct Node<'p> {
+    v: u32,
+    next: Option<PBox<'p, Node<'p>>>,
+}
+#[derive(Persist)]
+#[repr(C)]
+struct Station<'p> {
+    n: u32,
+    sum: u32,
+    list: Option<PBox<'p, Node<'p>>>,
+}
+type S = Station<'static>;
+type Rt<'m> = Replay<'m, S>;
+
+fn memory() -> Vec<MaybeUninit<u64>> {
+    vec![MaybeUninit::new(0); 512]
+}
+fn open<'m>(region: Region<'m, InOrder32>, options: Options<'m>) -> Rt<'m> {
+    Replay::open(region, options, |_| {
+        Ok(Station {
+            n: 0,
+            sum: 0,
+            list: None,
+        })
+    })
+    .unwrap()
+}
+fn reboot<'m>(rt: Rt<'m>) -> Rt<'m> {
+    open(rt.close(), Options::default())
+}
+/// Not part of a program: looks at the pool behind the runtime's back.
+fn look(rt: Rt<'_>) -> (u32, u32) {
+    let region = rt.close();
+    let mut bytes = vec![0u8; region.len()];
+    unsafe { region.base().copy_to(bytes.as_mut_ptr(), bytes.len()) };
+    let mut copy = memory();
+    unsafe {
+        bytes
+            .as_ptr()
+            .copy_to(copy.as_mut_ptr().cast(), bytes.len())
+    };
+    let mut rt = open(
+        Region::new(&mut copy),
+        Options {
+            start_over: true,
+            ..Options::default()
+        },
+    );
+    rt.step_own::<_, (u32, u32)>((), |tx, st, ()| Ok((st.get(tx).n, st.get(tx).sum)))
+        .unwrap()
+}
+
+fn program(rt: &mut Rt<'_>) -> Result<u32, Error> {
+    let a = rt.step((), |tx, st, ()| {
+        st.fields(tx).n.set(1)?;
+        Ok(7u32)
+    })?;
+    let b = rt.step((a, 2u8), |tx, st, (a, k)| {
+        *st.fields(tx).n.get_mut()? += 1;
+        Ok(a + u32::from(k))
+    })?;
+    rt.step((), |tx, st, ()| {
+        *st.fields(tx).n.get_mut()? += 1;
+        Ok(())
+    })?;
+    Ok(a + b)
+}
+
+#[test]
+fn a_program_runs_once() {
+    let mut m = memory();
+    let mut rt = open(Region::new(&mut m), Options::default());
+    assert!(rt.is_live());
+    assert_eq!(program(&mut rt), Ok(16));
+    for _ in 0..3 {
+        rt = reboot(rt);
+        assert!(!rt.is_live());
+        assert_eq!(program(&mut rt), Ok(16));
+        assert!(rt.is_live());
+    }
+    assert_eq!(look(rt), (3, 0));
+}
+
+#[test]
+fn handles_cross_steps_and_reboots() {
+    fn program(rt: &mut Rt<'_>, until: u32) -> Result<u32, Error> {
+        let mut a = rt.step_own::<_, Held<Node>>((), |tx, _, ()| {
+            Ok(PBox::new(Node { v: 3, next: None }, tx)?)
+        })?;
+        let b = rt.step_own::<_, Held<Node>>((), |tx, _, ()| {
+            Ok(PBox::new(Node { v: 4, next: None }, tx)?)
+        })?;
+        let v = rt.step(a.lend(), |tx, _, mut a| {
+            a.get_mut(tx)?.v += 10;
+            Ok(a.get(tx).v)
+        })?;
+        if until == 0 {
+            return Ok(v);
+        }
+        let a = rt.step_own::<_, Held<Node>>((a, b), |tx, _, (mut a, b)| {
+            a.get_mut(tx)?.next = Some(b);
+            Ok(a)
+        })?;
+        if until == 1 {
+            return Ok(v);
+        }
+        rt.step(a, |tx, st, a| {
+            st.get_mut(tx)?.list = Some(a);
+            Ok(())
+        })?;
+        rt.step((), |tx, st, ()| {
+            let a = st.get(tx).list.as_ref().ok_or(tx.abort(1))?.get(tx);
+            Ok(a.v + a.next.as_ref().ok_or(tx.abort(2))?.get(tx).v)
+        })
+        .map_err(Error::from)
+    }
+    let mut m = memory();
+    let mut rt = open(Region::new(&mut m), Options::default());
+    for (until, v) in [(0, 13), (0, 13), (1, 13), (1, 13), (2, 17), (2, 17)] {
+        assert_eq!(program(&mut rt, until), Ok(v));
+        rt = reboot(rt);
+    }
+    assert_eq!(program(&mut rt, 2), Ok(17));
+}
+
+fn loops(rt: &mut Rt<'_>) -> Result<u32, Error> {
+    let k = rt.record(5u32)?;
+    rt.each_with(10..14, k, |rt, i, k| {
+        let x = rt.step(i, |_, _, i| Ok(i * 2))?;
+        rt.each_with(0..3, x, |rt, _, x| {
+            rt.step(x, |tx, st, x| {
+                *st.fields(tx).sum.get_mut()? += x;
+                Ok(())
+            })?;
+            Ok(())
+        })?;
+        rt.step((i, k), |tx, st, (_, k)| {
+            *st.fields(tx).n.get_mut()? += k;
+            Ok(())
+        })?;
+        Ok(())
+    })?;
+    Ok(rt.step((), |tx, st, ()| Ok(st.get(tx).n))?)
+}
+
+#[test]
+fn loops_fast_forward() {
+    let mut m = memory();
+    let mut rt = open(Region::new(&mut m), Options::default());
+    for _ in 0..3 {
+        assert_eq!(loops(&mut rt), Ok(20));
+        rt = reboot(rt);
+    }
+    assert_eq!(look(rt), (20, 3 * 2 * (10 + 11 + 12 + 13)));
+}
+
+#[test]
+fn a_failed_step_is_recorded() {
+    fn program(rt: &mut Rt<'_>) -> Result<u32, Error> {
+        let r = rt.step((), |tx, st, ()| {
+            st.get_mut(tx)?.n += 1;
+            Err::<(), _>(tx.abort(77))
+        });
+        let e = Error::from(r.unwrap_err());
+        assert_eq!(e, Error::Aborted(77));
+        let r = rt.step((), |tx, _, ()| {
+            let _ = PBox::new([0u64; 1000], tx)?;
+            Ok(())
+        });
+        let e = Error::from(r.unwrap_err());
+        assert!(matches!(
+            e,
+            Error::Tx(pmem_tx::Error::PoolFull { bytes: 8000.. })
+        ));
+        Ok(rt.step((), |tx, st, ()| Ok(st.get(tx).n))?)
+    }
+    let mut m = memory();
+    let mut rt = open(Region::new(&mut m), Options::default());
+    for _ in 0..3 {
+        assert_eq!(program(&mut rt), Ok(0));
+        rt = reboot(rt);
+    }
+}
+
+#[derive(Default)]
+struct Radio {
+    sent: Vec<(u32, u32)>,
+    live: u32,
+}
+static PORT: Port<u32> = Port::new(3);
+impl Outlet for Radio {
+    fn send(&mut self, m: &Message<'_>) {
+        assert_eq!(m.port, 3);
+        self.sent.push((m.number, m.get(&PORT).unwrap().unwrap()));
+    }
+    fn live(&mut self) {
+        self.live += 1;
+    }
+}
+
+#[test]
+fn outputs_leave_after_the_commit() {
+    fn program(rt: &mut Rt<'_>) -> Result<(), Error> {
+        rt.each(0..3, |rt, i| {
+            rt.step(i, |tx, _, i| {
+                tx.send(&PORT, i)?;
+                tx.send(&PORT, i + 100)
+            })?;
+            let r = rt.step((), |tx, _, ()| {
+                tx.send(&PORT, 9)?;
+                Err::<(), _>(tx.abort(1))
+            });
+            assert!(r.is_err());
+            Ok(())
+        })
+    }
+    let mut m = memory();
+    let mut region = Region::new(&mut m);
+    let mut radio = Radio::default();
+    for _ in 0..2 {
+        let mut rt = open(
+            region,
+            Options {
+                outlet: Some(&mut radio),
+                ..Options::default()
+            },
+        );
+        program(&mut rt).unwrap();
+        let r = rt.close();
+        // SAFETY: the same range, whose owner has just been given up.
+        region = unsafe { Region::from_raw(r.base(), r.base().add(r.len())).unwrap() };
+    }
+    let want: Vec<_> = [0, 100, 1, 101, 2, 102]
+        .into_iter()
+        .enumerate()
+        .map(|(i, v)| (i as u32, v))
+        .collect();
+    assert_eq!((radio.sent, radio.live), (want, 2));
+}
+
+#[test]
+fn another_way_is_divergence() {
+    fn program(rt: &mut Rt<'_>, x: u32, other: bool) -> Result<u32, Error> {
+        if other {
+            Ok(rt.step((), |_, _, ()| Ok(2u32))?)
+        } else {
+            Ok(rt.step(x, |_, _, x| Ok(x))?)
+        }
+    }
+    let mut m = memory();
+    let mut rt = open(Region::new(&mut m), Options::default());
+    program(&mut rt, 1, false).unwrap();
+    let mut rt = reboot(rt);
+    let e = program(&mut rt, 2, false).unwrap_err();
+    assert!(matches!(e, Error::Diverged(d) if d.what == What::Arguments));
+    assert_eq!(program(&mut rt, 1, false).unwrap_err(), e);
+    let mut rt = reboot(rt);
+    let e = program(&mut rt, 1, true).unwrap_err();
+    assert!(matches!(e, Error::Diverged(d) if d.what == What::Site));
+    let mut rt = reboot(rt);
+    assert_eq!(program(&mut rt, 1, false), Ok(1));
+}
+
+#[test]
+fn full_names_the_limit() {
+    let mut m = memory();
+    let table = Config {
+        steps: 3,
+        ..Config::DEFAULT
+    };
+    let options = || Options {
+        table,
+        ..Options::default()
+    };
+    let mut rt = open(Region::new(&mut m), options());
+    for _ in 0..2 {
+        for i in 0..4 {
+            let r = rt.step((), |_, _, ()| Ok(())).map_err(Error::from);
+            match i {
+                3 => assert_eq!(r, Err(Error::TableFull { limit: 3 })),
+                _ => r.unwrap(),
+            }
+        }
+        rt = open(rt.close(), options());
+    }
+}
+
+fn any_medium<M: Model>()
+where
+    M::Unit: Width,
+{
+    fn program<M: Model>(rt: &mut Replay<'_, [u32; 2], M>) -> Result<[u32; 2], Error>
+    where
+        M::Unit: Width,
+    {
+        rt.each(0..300, |rt, i| {
+            rt.step(i, |tx, r, i| {
+                r.get_mut(tx)?[0] += i;
+                Ok(())
+            })?;
+            Ok(())
+        })?;
+        Ok(rt.step((), |tx, r, ()| Ok(*r.get(tx)))?)
+    }
+    let mut m = memory();
+    let mut region = Region::<M>::new(&mut m);
+    for _ in 0..3 {
+        let mut rt = Replay::open(region, Options::default(), |_| Ok([0; 2])).unwrap();
+        assert_eq!(program(&mut rt), Ok([299 * 150, 0]));
+        region = rt.close();
+    }
+}
+
+#[test]
+fn every_medium() {
+    any_medium::<InOrder16>();
+    any_medium::<InOrder32>();
+    any_medium::<Buffered32>();
+}
