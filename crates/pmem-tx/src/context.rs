@@ -45,9 +45,11 @@ impl<M: Model> Drop for Running<'_, M> {
 impl<M: Model> Running<'_, M> {
     /// The commit word says that the transaction is committed.
     fn committed(self) {
-        let seq = self.s.seq.get();
+        self.s.seq.set(self.core.geo.next(self.s.seq.get()));
+        self.ended()
+    }
+    fn ended(self) {
         self.core.reset(self.s);
-        self.s.seq.set(self.core.geo.next(seq));
         core::mem::forget(self)
     }
     fn untouched(&self) -> bool {
@@ -69,7 +71,6 @@ where
             // The stack on which the last one ran was given up without unwinding.
             self.core.rollback(self.ctx, s);
         }
-        self.core.reset(s);
         s.level.set(1);
         Ok(Running {
             core: self.core,
@@ -99,7 +100,7 @@ where
 
     fn commit(&self, running: Running<'c, M>) {
         if running.untouched() {
-            return;
+            return running.ended();
         }
         self.core.prepare(self.ctx, running.s);
         let at = self.core.geo.word(self.ctx, Core::<M>::UNIT);

@@ -76,15 +76,17 @@ impl<M: Model> Core<'_, M> {
         let unit = Self::UNIT as u32;
         let mut from = off as u32 & !(unit - 1);
         let mut to = ((off + len) as u32).next_multiple_of(unit);
-        while from < to
-            && let Some((_, end)) = self.covered(ctx, s, from)
-        {
-            from = end;
-        }
-        while from < to
-            && let Some((start, _)) = self.covered(ctx, s, to - unit)
-        {
-            to = start;
+        if s.count.get() > s.base.get() {
+            while from < to
+                && let Some((_, end)) = self.covered(ctx, s, from)
+            {
+                from = end;
+            }
+            while from < to
+                && let Some((start, _)) = self.covered(ctx, s, to - unit)
+            {
+                to = start;
+            }
         }
         while from < to {
             let units = ((to - from) / unit).min(Undo::max_units(Self::UNIT));
