@@ -1,7 +1,7 @@
 //! To the flash traits of embedded-storage and back, blocking and async.
 #![cfg(feature = "embedded-storage-async")]
 
-use embedded_storage::nor_flash::{NorFlash, NorFlashError, NorFlashErrorKind, ReadNorFlash};
+use embedded_storage::nor_flash::{NorFlash, NorFlashError, NorFlashErrorKind};
 use embedded_storage_async::nor_flash as later;
 use nvmem::Record;
 use nvmem::adapter::{FromNor, ToAsyncNor, ToNor, ToNorError};
