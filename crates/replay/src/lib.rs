@@ -5,6 +5,7 @@ mod each;
 mod error;
 mod inspect;
 mod layout;
+mod look;
 mod open;
 mod outbox;
 mod record;
