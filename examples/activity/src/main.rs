@@ -53,10 +53,11 @@ fn run(args: &Args) -> Result<()> {
         motions.steps()
     )?;
     let (bare, unprotected) = device::unprotected(&motions)?;
-    let factory = device::factory(&motions)?;
+    let (factory, formatting) = device::factory(&motions)?;
     let bench = Bench {
         motions: &motions,
         factory: &factory,
+        formatting,
     };
     let reference = bench.run(None, 0)?;
     let left = reference.left.as_ref().context("the run without cuts")?;
@@ -69,7 +70,7 @@ fn run(args: &Args) -> Result<()> {
     let (every, smallest) = match &args.cut_every[..] {
         [] => {
             bar.set_message("looking for the fewest stores that get on");
-            let n = bench.smallest(reference.count.stores + 1)?;
+            let n = bench.smallest(reference.count.stores)?;
             let above = [1_000, 300, 100].into_iter().filter(|m| *m > n);
             let every: Vec<_> = above.chain([n, n - 1]).collect();
             (every, Some(n))

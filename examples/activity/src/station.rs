@@ -160,16 +160,6 @@ fn count(recognised: &[u16; CLASSES]) -> u32 {
 }
 
 impl<'p> Station<'p> {
-    /// How many lessons are learnt and how many windows recognised.
-    pub fn done(&self, tx: &Tx<'p, Fram>) -> (u16, u16) {
-        let (mut n, mut at) = (0, &self.model);
-        while let Some(l) = at {
-            n += 1;
-            at = &l.get(tx).next;
-        }
-        (n, count(&self.recognised) as u16)
-    }
-
     /// Calls `f` with each result in the log, by pages, the last page first; the number is the result's place in time.
     pub fn results(&self, tx: &Tx<'p, Fram>, mut f: impl FnMut(usize, Found)) {
         let mut left = count(&self.recognised) as usize;

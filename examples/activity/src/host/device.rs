@@ -1,14 +1,12 @@
 //! The device of the demo: how the program is started on its FRAM, and what it leaves there.
 
-use crate::machine::{Machine, Meter};
+use crate::machine::{Count, Machine, Meter};
 use crate::sensor::{Arm, Motions, Wrist};
 use anyhow::{Result, anyhow, ensure};
-use example_activity::{
-    Features, Found, Fram, Learnt, Lesson, PAGE, Page, Station, Steps, Unprotected, learn, program,
-    recognise,
-};
+use example_activity::{Found, Fram, Learnt, PAGE, Page, Station, TABLE, Unprotected, program};
+use nv_replay::{Options, Replay};
 use nvmem::Region;
-use pmem_tx::{Error, PBox, Pool, Tx};
+use pmem_tx::{PBox, Pool, Tx};
 use std::rc::Rc;
 
 /// What a program that has ended leaves in FRAM.
@@ -42,7 +40,7 @@ fn blank(motions: &Motions) -> Result<Machine> {
     let heap = (motions.lessons.len() + 2) * size_of::<Learnt<'_>>().next_multiple_of(8)
         + (pages + 2) * size_of::<Page<'_>>().next_multiple_of(8);
     // The journal takes an eighth, the walk at open a sixteenth.
-    let bytes = heap + heap / 4 + 512;
+    let bytes = heap + heap / 4 + 512 + TABLE.table_bytes::<Fram>();
     ensure!(
         bytes <= 1 << 16,
         "the recordings need {bytes} bytes of FRAM, and 16 bits address 65,536"
@@ -50,64 +48,37 @@ fn blank(motions: &Motions) -> Result<Machine> {
     Ok(Machine::new(bytes))
 }
 
-/// The pool in this region, formatted if it is blank.
-fn open(region: Region<'_, Fram>) -> Fails<Pool<'_, Station<'static>, Fram>> {
-    Pool::open(region, |_| Ok(Station::new())).map_err(|e| e.error.to_string())
+/// The device's memory in this region, formatted if it is blank.
+fn open(region: Region<'_, Fram>) -> Fails<Replay<'_, Station<'static>, Fram>> {
+    let options = Options {
+        table: TABLE,
+        ..Options::default()
+    };
+    Replay::open(region, options, |_| Ok(Station::new())).map_err(|e| e.error.to_string())
 }
 
-/// FRAM as it leaves the factory: formatted, nothing learnt.
-pub fn factory(motions: &Motions) -> Result<Vec<u8>> {
+/// FRAM as it leaves the factory: formatted, nothing learnt; and what was stored for that.
+pub fn factory(motions: &Motions) -> Result<(Vec<u8>, Count)> {
     let mut machine = blank(motions)?;
     let formatted = machine.boot(None, |region, _| open(region).map(drop));
     formatted
         .unwrap_or_else(|| Err("cut".into()))
         .map_err(|e| anyhow!(e))?;
-    Ok(machine.image())
+    Ok((machine.image(), machine.count()))
 }
 
 /// One boot of the device, from whatever its FRAM holds, until the power goes after `stores`.
 pub fn boot(machine: &mut Machine, arm: &Rc<Arm>, stores: Option<u64>) -> Option<Fails<Left>> {
     arm.wear(|| {
         machine.boot(stores, |region, meter| {
-            let mut pool = open(region)?;
+            let mut rt = open(region)?;
             meter.opened();
-            let (l, w) = pool
-                .tx(|tx, r| Ok(r.get(tx).done(tx)))
-                .map_err(|e| e.to_string())?;
-            let mut logged = Logged {
-                pool: &mut pool,
-                skip: vec![w, l],
-            };
-            program::<Wrist, _>(&mut logged).map_err(|e| e.to_string())?;
-            left(&mut pool)
+            program::<Wrist, _>(&mut rt).map_err(|e| e.to_string())?;
+            let left = rt.look(|tx, station| Left::of(tx, station.get(tx)));
+            let left = left.map_err(|e| e.to_string())?;
+            left.ok_or_else(|| "the program has ended and is not where its record ends".into())
         })
     })
-}
-
-/// Executes each step as a transaction, and goes on where the station says that it stands.
-struct Logged<'a, 'm> {
-    pool: &'a mut Pool<'m, Station<'static>, Fram>,
-    /// Iterations to leave out, of the last loop first.
-    skip: Vec<u16>,
-}
-
-impl Steps for Logged<'_, '_> {
-    type Error = Error;
-    fn each(&mut self, n: u32, body: fn(&mut Self, u32) -> Result<(), Error>) -> Result<(), Error> {
-        let from = u32::from(self.skip.pop().unwrap_or(0));
-        (from..n).try_for_each(|i| body(self, i))
-    }
-    fn learn(&mut self, l: Lesson) -> Result<(), Error> {
-        self.pool.tx(|tx, r| learn(tx, r.fields(tx), l))
-    }
-    fn recognise(&mut self, l: Features) -> Result<(), Error> {
-        self.pool.tx(|tx, r| recognise(tx, r.fields(tx), l))
-    }
-}
-
-fn left(pool: &mut Pool<'_, Station<'static>, Fram>) -> Fails<Left> {
-    let left = pool.tx(|tx, root| Ok(Left::of(tx, root.get(tx))));
-    left.map_err(|e| e.to_string())
 }
 
 /// The program without log and records, on a blank medium: what it leaves, and how many bytes it stored itself. What the allocator
@@ -116,19 +87,20 @@ pub fn unprotected(motions: &Rc<Motions>) -> Result<(Left, u64)> {
     let mut machine = blank(motions)?;
     let arm = Arm::new(motions, machine.meter(), true);
     let run = |region: Region<'_, Fram>, meter: &Meter| {
-        let mut left = None;
+        let mut end = None;
         let pool = Pool::<PBox<'static, Station<'static>, u16>, Fram>::open(region, |tx| {
             let mut steps = Unprotected::new(tx)?;
             program::<Wrist, _>(&mut steps)?;
             meter.look();
             let station = steps.into_station();
-            left = Some(Left::of(tx, station.get(tx)));
+            let left = Left::of(tx, station.get(tx));
+            end = Some((left, meter.count().programs));
             Ok(station)
         });
         pool.map_err(|e| e.error.to_string())?;
-        left.ok_or_else(|| "nothing was formatted".to_owned())
+        end.ok_or_else(|| "nothing was formatted".to_owned())
     };
-    let left = arm.wear(|| machine.boot(None, run));
-    let left = left.unwrap_or_else(|| Err("cut".into()));
-    Ok((left.map_err(|e| anyhow!(e))?, machine.count().programs))
+    let end = arm.wear(|| machine.boot(None, run));
+    end.unwrap_or_else(|| Err("cut".into()))
+        .map_err(|e| anyhow!(e))
 }

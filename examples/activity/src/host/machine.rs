@@ -55,6 +55,17 @@ pub struct Count {
     pub programs: u64,
 }
 
+impl std::ops::Add for Count {
+    type Output = Count;
+    fn add(self, other: Count) -> Count {
+        Count {
+            stores: self.stores + other.stores,
+            bytes: self.bytes + other.bytes,
+            programs: self.programs + other.programs,
+        }
+    }
+}
+
 impl Machine {
     /// A blank medium.
     pub fn new(len: usize) -> Self {
@@ -144,7 +155,7 @@ impl Machine {
 
     /// What was stored since the machine was made.
     pub fn count(&self) -> Count {
-        self.meter.count.get()
+        self.meter.count()
     }
 }
 
@@ -159,6 +170,11 @@ impl Meter {
     pub fn step(&self) {
         self.written.borrow_mut().clear();
         self.again.borrow_mut().clear();
+    }
+
+    /// What was stored so far.
+    pub fn count(&self) -> Count {
+        self.count.get()
     }
 
     /// Looks for what was written where nothing was lent, as a pool does while it is formatted.

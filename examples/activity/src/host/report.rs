@@ -109,7 +109,8 @@ impl Report<'_> {
             out += &format!("{result}\n");
         }
         out + &format!(
-            "Stores, bytes and overhead are those of a run. Unprotected, the program stores {} bytes.",
+            "Each figure is of one run, from a blank medium; it is formatted before the first cut. Unprotected,\n\
+             the program stores {} bytes.",
             grouped(self.unprotected)
         )
     }

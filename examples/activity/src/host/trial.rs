@@ -48,6 +48,8 @@ pub struct Bench<'a> {
     pub motions: &'a Rc<Motions>,
     /// FRAM as it leaves the factory.
     pub factory: &'a [u8],
+    /// What was stored for that. It counts in every run.
+    pub formatting: Count,
 }
 
 impl Bench<'_> {
@@ -67,7 +69,7 @@ impl Bench<'_> {
         loop {
             let before = arm.reached();
             let end = boot(&mut machine, &arm, stores);
-            run.count = machine.count();
+            run.count = self.formatting + machine.count();
             if let Some(end) = end {
                 run.left = Some(end.map_err(|e| anyhow!("after {} cuts: {e}", run.cuts))?);
                 return Ok(run);

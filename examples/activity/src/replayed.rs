@@ -1,0 +1,38 @@
+//! The steps with protection: each is executed once, whatever the power does.
+
+use crate::program::Steps;
+use crate::station::{Fram, learn, recognise};
+use crate::{Features, Lesson, Station};
+use nv_replay::{Config, Error, Replay};
+
+/// The replay table of the program: two loops, one after the other, with one step in each and no results.
+pub const TABLE: Config = Config {
+    steps: 2,
+    step_bytes: 16,
+    loop_steps: 1,
+    loop_bytes: 16,
+    loops: 1,
+    outbox_bytes: 0,
+    seq_bits: 16,
+};
+
+impl Steps for Replay<'_, Station<'static>, Fram> {
+    type Error = Error;
+
+    #[track_caller]
+    fn each(&mut self, n: u32, body: fn(&mut Self, u32) -> Result<(), Error>) -> Result<(), Error> {
+        Replay::each(self, 0..n, body)
+    }
+    fn learn(&mut self, lesson: Lesson) -> Result<(), Error> {
+        self.step(lesson, |tx, station, lesson| {
+            Ok(learn(tx, station.fields(tx), lesson)?)
+        })?;
+        Ok(())
+    }
+    fn recognise(&mut self, window: Features) -> Result<(), Error> {
+        self.step(window, |tx, station, window| {
+            Ok(recognise(tx, station.fields(tx), window)?)
+        })?;
+        Ok(())
+    }
+}
