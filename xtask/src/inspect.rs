@@ -1,7 +1,7 @@
 //! `cargo xtask inspect FILE`.
 
 use anyhow::{Context, Result};
-use nvmem::inspect;
+use nvmem::{Superblock, inspect};
 use std::path::PathBuf;
 
 /// Prints what an image of a medium holds: superblock, layout, journals, blocks, records, damage. The file is only read.
@@ -32,10 +32,25 @@ fn report(bytes: &[u8], write_size: usize) -> Result<String> {
     inspect::blank(bytes, &mut out)?;
     if inspect::is_superblock(bytes) {
         inspect::superblock(bytes, &mut out)?;
+        if let Some(sb) = counting(bytes).filter(pmem_tx::inspect::is_pool) {
+            pmem_tx::inspect::pool(&sb, bytes, &mut out)?;
+        }
     } else {
         inspect::records(bytes, write_size, &mut out)?;
     }
     Ok(out)
+}
+
+/// The superblock that counts: the later of the intact copies, if it is not that of an unfinished format.
+fn counting(bytes: &[u8]) -> Option<Superblock> {
+    let (copies, _) = bytes.as_chunks::<{ Superblock::COPY_BYTES }>();
+    let mut intact = copies.iter().take(2).filter_map(Superblock::decode);
+    let first = intact.next()?;
+    let newest = match intact.next() {
+        Some(second) if (second.sequence.wrapping_sub(first.sequence) as i16) > 0 => second,
+        _ => first,
+    };
+    (!newest.formatting).then_some(newest.superblock)
 }
 
 #[cfg(test)]
@@ -53,6 +68,24 @@ mod tests {
             "{said}"
         );
         assert!(!said.contains("NOT intact"), "{said}");
+    }
+
+    #[test]
+    fn a_pool_is_shown() {
+        let mut words = [const { std::mem::MaybeUninit::<u64>::new(0) }; 64];
+        let region = nvmem::Region::<nvmem::InOrder32>::new(&mut words);
+        let pool = pmem_tx::Pool::<u32>::open(region, |_| Ok(5)).ok().unwrap();
+        let region = pool.close();
+        // SAFETY: inside of the region, aligned, and nothing is lent.
+        let bytes: Vec<u8> = (0..128)
+            .flat_map(|i| unsafe { region.load(i * 4) }.to_le_bytes())
+            .collect();
+        let said = report(&bytes, 1).unwrap();
+        assert!(
+            said.contains("POOL") && said.contains("context 0"),
+            "{said}"
+        );
+        assert!(!said.contains("DAMAGED"), "{said}");
     }
 
     #[test]

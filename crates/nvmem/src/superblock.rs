@@ -373,7 +373,7 @@ fn little(v: u32, bytes: usize) -> u32 {
 /// What the region holds. `expected` tells whose torn format is one's own; nothing else of it is compared.
 ///
 /// **Power loss**: writes nothing. **Cost**: when [`State::Ready`], reads the magics, the sequences and one copy (20 words),
-/// some 700 instructions; when not, the whole region.
+/// some 750 instructions; when not, the whole region.
 pub fn probe<M: Model>(region: &Region<'_, M>, expected: &Superblock) -> State {
     let Some(place) = Place::new(region) else {
         return State::Foreign;

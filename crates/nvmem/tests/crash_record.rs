@@ -8,8 +8,15 @@ use powerfail::{
     explore,
 };
 
-/// Miri is slow.
-const DEPTH: u32 = if cfg!(miri) { 1 } else { 2 };
+/// Two cuts; one under Miri, which is slow; what `POWERFAIL_DEPTH` says, up to `most`, in long campaigns.
+fn depth(most: u32) -> u32 {
+    let asked = std::env::var("POWERFAIL_DEPTH").ok();
+    match asked.and_then(|d| d.parse().ok()) {
+        _ if cfg!(miri) => 1,
+        Some(d) => most.min(d),
+        None => 2,
+    }
+}
 
 #[derive(Persist, Debug, Clone, Copy, PartialEq)]
 #[repr(C)]
@@ -119,14 +126,16 @@ fn aged(sequence: u16, fill: u8) -> Vec<u8> {
 fn mapped<M: Model>() {
     for fill in [0x00, 0xFF] {
         let blank = || Mapped::<M>::with_image(vec![fill; 128]);
-        let s = explore(blank(), |nv, w| count(nv, w)).depth(DEPTH).run();
+        let s = explore(blank(), |nv, w| count(nv, w)).depth(depth(3)).run();
         assert!(cfg!(miri) || s.cuts > 100, "{s}");
-        let s = explore(blank(), |nv, w| migrate(nv, w)).depth(DEPTH).run();
+        let s = explore(blank(), |nv, w| migrate(nv, w))
+            .depth(depth(3))
+            .run();
         assert!(cfg!(miri) || s.cuts > 100, "{s}");
     }
     for sequence in [0, 0x7FFF, 0x8000, 0xFFFE, 0xFFFF] {
         let aged = Mapped::<M>::with_image(aged(sequence, 0));
-        let s = explore(aged, |nv, w| count(nv, w)).depth(DEPTH).run();
+        let s = explore(aged, |nv, w| count(nv, w)).depth(depth(3)).run();
         assert!(cfg!(miri) || s.cuts > 50, "{s}");
     }
 }
@@ -173,30 +182,30 @@ fn device<C: Chip>(size: usize, fill: u8, depth: u32) {
 
 #[test]
 fn serial_fram() {
-    device::<SpiFram>(128, 0x00, DEPTH);
-    device::<SpiFram>(128, 0xFF, DEPTH);
+    device::<SpiFram>(128, 0x00, depth(3));
+    device::<SpiFram>(128, 0xFF, depth(3));
     for sequence in [0, 0x7FFF, 0x8000, 0xFFFE, 0xFFFF] {
         let aged = Simulated::<SpiFram>::with_image(aged(sequence, 0));
-        explore(aged, |nv, w| count(nv, w)).depth(DEPTH).run();
+        explore(aged, |nv, w| count(nv, w)).depth(depth(3)).run();
     }
 }
 
 #[test]
 fn mram_by_16_bytes() {
-    device::<Mram16>(128, 0x00, DEPTH);
-    device::<Mram16>(128, 0xFF, DEPTH);
+    device::<Mram16>(128, 0x00, depth(3));
+    device::<Mram16>(128, 0xFF, depth(3));
 }
 
 #[test]
 #[cfg_attr(miri, ignore)]
 fn flash_of_an_stm32l1() {
-    device::<Stm32l1>(3 * 256, 0x00, DEPTH);
+    device::<Stm32l1>(3 * 256, 0x00, depth(2));
 }
 
 #[test]
 #[cfg_attr(miri, ignore)]
 fn flash_by_half_pages() {
-    device::<Stm32l1HalfPage>(3 * 512, 0x00, DEPTH);
+    device::<Stm32l1HalfPage>(3 * 512, 0x00, depth(2));
 }
 
 #[test]
@@ -215,7 +224,7 @@ fn serial_flash() {
 #[cfg_attr(miri, ignore)]
 fn tiny_serial_flash() {
     let s = explore(Simulated::<Tiny>::new(3 * 64), |nv, w| count_to(nv, w, 1))
-        .depth(DEPTH)
+        .depth(depth(2))
         .run();
     println!("{s}");
     assert!(cfg!(miri) || s.cuts > 10_000, "{s}");

@@ -55,6 +55,57 @@ impl<T: Persist, W: Width> Held<T, W> {
     }
 }
 
+/// What no type is: with it a method that newcomers look for says what to do instead.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "a `Held` handle gives no access to its object",
+    label = "is outside of any transaction, even when it is captured by a body",
+    note = "lend it to the transaction: `pool.tx_with(held.lend(), |tx, root, mut h| {{ h.get_mut(tx)?.n = 1; Ok(()) }})`",
+    note = "or give it away, to store or free the object: `pool.tx_with(held, |tx, root, h| …)`"
+)]
+pub trait Inside {}
+
+/// As [`Inside`].
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "a lent handle cannot be consumed",
+    label = "is only lent to this transaction, its owner is outside",
+    note = "pass the handle itself: `pool.tx_with(held, |tx, root, h| h.into_inner(tx))`, not `held.lend()`"
+)]
+pub trait Owned {}
+
+#[doc(hidden)]
+impl<T: Persist, W: Width> Held<T, W> {
+    pub fn get<X>(&self, _: X) -> &T
+    where
+        Self: Inside,
+    {
+        unreachable!("no type is `Inside`")
+    }
+    pub fn get_mut<X>(&mut self, _: X) -> Result<&mut T, Error>
+    where
+        Self: Inside,
+    {
+        unreachable!("no type is `Inside`")
+    }
+}
+
+#[doc(hidden)]
+impl<T: Persist, W: Width> Lent<'_, T, W> {
+    pub fn into_inner<X>(self, _: X) -> Result<T, Error>
+    where
+        Self: Owned,
+    {
+        unreachable!("no type is `Owned`")
+    }
+    pub fn free<X>(self, _: X) -> Result<(), Error>
+    where
+        Self: Owned,
+    {
+        unreachable!("no type is `Owned`")
+    }
+}
+
 /// A [`Held`] handle, lent for one transaction.
 pub struct Lend<'h, T, W: Width = u32>(&'h mut Held<T, W>);
 

@@ -108,11 +108,11 @@ pub(crate) unsafe fn fill<T: Persist>(at: *mut T, v: T) {
 pub(crate) const fn fits<T>() {
     assert!(
         align_of::<T>() <= GRANULE,
-        "a persistent type is aligned to at most 8 bytes"
+        "persistent data is aligned to 8 bytes at most: replace `u128` by `[u64; 2]`, drop `#[repr(align(..))]`"
     );
     assert!(
         !core::mem::needs_drop::<T>(),
-        "a persistent type must not need Drop"
+        "persistent data has no drop glue: free what it owns by a function"
     );
 }
 

@@ -34,3 +34,16 @@ pub fn region<M: nvmem::Model>() -> Option<nvmem::Region<'static, M>> {
     // SAFETY: never run; for a linked program the range is RAM of a board.
     unsafe { nvmem::Region::from_raw(start, start.wrapping_add(4096)) }.ok()
 }
+
+/// A program without interrupts is one critical section; for cores without compare-and-swap.
+#[cfg(target_os = "none")]
+mod alone {
+    struct Alone;
+    critical_section::set_impl!(Alone);
+
+    // SAFETY: a probe has one thread of execution.
+    unsafe impl critical_section::Impl for Alone {
+        unsafe fn acquire() {}
+        unsafe fn release(_: ()) {}
+    }
+}

@@ -1,0 +1,37 @@
+//! Rule 3: what does not survive a power cut is refused wherever it would be stored.
+
+include!("support/types.rs");
+
+fn a_reference<'p>(tx: &Tx<'p>, x: &'static u32) {
+    let _ = PBox::new(x, tx);
+}
+
+fn counted<'p>(tx: &Tx<'p>) {
+    let _ = PBox::new(std::rc::Rc::new(1u32), tx);
+}
+
+fn a_function<'p>(tx: &Tx<'p>, x: fn()) {
+    let _ = Ptr::new(x, tx);
+}
+
+fn a_cell<'p>(tx: &Tx<'p>) {
+    let _ = PBox::new([std::cell::Cell::new(1u32)], tx);
+}
+
+fn a_held_handle<'p>(tx: &Tx<'p>, h: Held<u32>) {
+    let _ = PBox::new(h, tx);
+}
+
+fn a_token<'p>(tx: &'p Tx<'p>) {
+    let _ = PBox::new(tx, tx);
+}
+
+fn a_number_of_the_machine<'p>(root: &mut Root<'p, usize>, tx: &Tx<'p>) {
+    let _ = root.get(tx);
+}
+
+fn a_root(region: Region<InOrder32>) {
+    let _ = Pool::<std::sync::atomic::AtomicU32>::open(region, |_| Err(Error::Aborted(0)));
+}
+
+fn main() {}
