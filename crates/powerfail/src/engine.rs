@@ -199,9 +199,11 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
         });
         self.seat.end();
         let past = world.into_past();
+        #[cfg(miri)]
+        let blown = rec.1.blown.take();
         let r = self.rec.0.get_mut();
         #[cfg(miri)]
-        if let Some(n) = rec.1.blown.take() {
+        if let Some(n) = blown {
             r.forget(n);
         }
         if r.hung {
