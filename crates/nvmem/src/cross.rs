@@ -42,11 +42,12 @@ pub unsafe trait Arg: Sized {
 )]
 pub unsafe trait Share {
     /// What one iteration gets.
-    type In<'a>
-    where
-        Self: 'a;
+    type In<'a>;
     /// The argument of the next iteration.
-    fn share(&mut self) -> Self::In<'_>;
+    ///
+    /// # Safety
+    /// `self` lives for `'a` and is not otherwise used in it.
+    unsafe fn share<'a>(&mut self) -> Self::In<'a>;
     /// Tells the offset of every handle, in order.
     fn handles(&self, f: &mut dyn FnMut(u32));
     /// Tells the bytes of every plain value, in order, padding as zeros.
@@ -112,7 +113,7 @@ unsafe impl<T: Plain> Arg for T {
 // SAFETY: no handle.
 unsafe impl<T: Plain + Copy> Share for T {
     type In<'a> = T;
-    fn share(&mut self) -> T {
+    unsafe fn share<'a>(&mut self) -> Self::In<'a> {
         *self
     }
     fn handles(&self, _: &mut dyn FnMut(u32)) {}
@@ -152,8 +153,11 @@ macro_rules! tuples {
         }
         // SAFETY: part by part.
         unsafe impl<$($n: Share),+> Share for ($($n,)+) {
-            type In<'a> = ($($n::In<'a>,)+) where Self: 'a;
-            fn share(&mut self) -> Self::In<'_> { ($(self.$i.share(),)+) }
+            type In<'a> = ($($n::In<'a>,)+);
+            unsafe fn share<'a>(&mut self) -> Self::In<'a> {
+                // SAFETY: forwarded.
+                unsafe { ($(self.$i.share(),)+) }
+            }
             fn handles(&self, f: &mut dyn FnMut(u32)) { $(self.$i.handles(f);)+ }
             fn bytes(&self, f: &mut dyn FnMut(&[u8])) { $(self.$i.bytes(f);)+ }
         }

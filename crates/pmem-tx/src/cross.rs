@@ -116,23 +116,37 @@ impl<T, W: Width> core::fmt::Debug for Lend<'_, T, W> {
 }
 
 /// A [`Held`] handle, lent to one iteration of a loop, which can lend it on and nothing else.
-pub struct Loan<'a, T, W: Width = u32>(&'a mut Held<T, W>);
+pub struct Loan<'a, T, W: Width = u32> {
+    /// A copy: the lender's is not used for `'a`.
+    held: Held<T, W>,
+    _a: PhantomData<&'a mut ()>,
+}
 
 impl<T: Persist, W: Width> Loan<'_, T, W> {
     /// Lends the handle to one transaction.
     pub fn lend(&mut self) -> Lend<'_, T, W> {
-        Lend(self.0)
+        Lend(&mut self.held)
+    }
+}
+
+impl<T, W: Width> Held<T, W> {
+    fn loan<'a>(&mut self) -> Loan<'a, T, W> {
+        Loan {
+            held: Held {
+                off: self.off,
+                session: self.session,
+                _t: PhantomData,
+            },
+            _a: PhantomData,
+        }
     }
 }
 
 // SAFETY: a `Loan` gives no access to the `Held`.
 unsafe impl<T: Persist, W: Width> Share for &mut Held<T, W> {
-    type In<'a>
-        = Loan<'a, T, W>
-    where
-        Self: 'a;
-    fn share(&mut self) -> Loan<'_, T, W> {
-        Loan(self)
+    type In<'a> = Loan<'a, T, W>;
+    unsafe fn share<'a>(&mut self) -> Self::In<'a> {
+        self.loan()
     }
     fn handles(&self, f: &mut dyn FnMut(u32)) {
         f(self.offset())
@@ -141,16 +155,13 @@ unsafe impl<T: Persist, W: Width> Share for &mut Held<T, W> {
 }
 
 // SAFETY: as above.
-unsafe impl<T: Persist, W: Width> Share for Loan<'_, T, W> {
-    type In<'a>
-        = Loan<'a, T, W>
-    where
-        Self: 'a;
-    fn share(&mut self) -> Loan<'_, T, W> {
-        Loan(self.0)
+unsafe impl<T: Persist, W: Width> Share for &mut Loan<'_, T, W> {
+    type In<'a> = Loan<'a, T, W>;
+    unsafe fn share<'a>(&mut self) -> Self::In<'a> {
+        self.held.loan()
     }
     fn handles(&self, f: &mut dyn FnMut(u32)) {
-        f(self.0.offset())
+        f(self.held.offset())
     }
     fn bytes(&self, _: &mut dyn FnMut(&[u8])) {}
 }

@@ -95,7 +95,9 @@ where
             if i >= n {
                 return Err(self.diverged(What::Shorter));
             }
-            self.iteration(|rt| body(rt, range.start + i, args.share()))?;
+            // SAFETY: `args` is used for the hash before and for the next iteration after this one.
+            let shared = unsafe { args.share() };
+            self.iteration(|rt| body(rt, range.start + i, shared))?;
             if i + 1 == n {
                 return self.leave(check);
             }
@@ -119,7 +121,9 @@ where
         }
         loop {
             let i = self.frames[self.level].counter;
-            self.iteration(|rt| body(rt, i, args.share()))?;
+            // SAFETY: as in `looping`.
+            let shared = unsafe { args.share() };
+            self.iteration(|rt| body(rt, i, shared))?;
             self.advance()?;
         }
     }

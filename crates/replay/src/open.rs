@@ -263,6 +263,17 @@ where
         e
     }
 
+    /// Ends the use of the region, and counts what the pool holds. Objects that are in the program's hands, or held by a
+    /// record, count as unreachable.
+    ///
+    /// **Power loss**: nothing changes but scratch. **Errors**: what is reachable is damaged.
+    pub fn audit(mut self) -> Result<(pmem_tx::Audit, Region<'m, M>), Refused<'m, M>> {
+        match self.pool.audit() {
+            Ok(a) => Ok((a, self.close())),
+            Err(e) => refuse(OpenError::Pool(e), self.close()),
+        }
+    }
+
     /// Ends the use of the region. Nothing needs to be written.
     pub fn close(self) -> Region<'m, M> {
         join(self.table.region, self.pool.close())

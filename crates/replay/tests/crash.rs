@@ -1,0 +1,7 @@
+//! Every cut, and every cut of the recovery, of programs that use each operation, on each mapped medium.
+
+mod crash {
+    mod every;
+    pub mod programs;
+    mod wraps;
+}

@@ -1,0 +1,49 @@
+//! Each program on each medium, at depth 2.
+
+use super::programs::*;
+use nv_replay::nvmem::{Buffered32, InOrder16, InOrder32, Model};
+use nv_replay::pmem_tx::Width;
+use powerfail::{Mapped, explore};
+
+const BYTES: usize = 2048;
+pub const DEPTH: u32 = if cfg!(miri) { 1 } else { 2 };
+
+macro_rules! every {
+    ($($name:ident: $program:ident, $check:ident;)*) => {$(
+        mod $name {
+            use super::*;
+            fn run<M: Model>()
+            where
+                M::Unit: Width,
+            {
+                let s = explore(Mapped::<M>::new(BYTES), |nv, world: &W<'_>| {
+                    life::<M>(nv, world, &Setup::small(16), $program::<M>, $check::<M>)
+                })
+                .depth(DEPTH)
+                .run();
+                println!("{}: {s}", M::NAME);
+                assert!(s.boots > 20);
+            }
+            #[test]
+            fn in_order_16() {
+                run::<InOrder16>()
+            }
+            #[test]
+            fn in_order_32() {
+                run::<InOrder32>()
+            }
+            #[test]
+            fn buffered_32() {
+                run::<Buffered32>()
+            }
+        }
+    )*};
+}
+every! {
+    results: steps, steps_done;
+    pinned_inputs: inputs, inputs_done;
+    objects: handles, handles_done;
+    nested_loops: loops, loops_done;
+    objects_in_loops: loop_handles, loop_handles_done;
+    outputs: sends, sends_done;
+}

@@ -1,0 +1,369 @@
+//! Programs that know what must hold at every boot.
+
+use nv_replay::nvmem::{Model, Persist, Region};
+use nv_replay::pmem_tx::{self, Width};
+use nv_replay::{Config, Error, Held, Message, Options, Outlet, PBox, Port, Replay, Update};
+use powerfail::World;
+
+/// What the outside has seen.
+#[derive(Clone, Hash, Debug, Default, PartialEq)]
+pub struct Outside {
+    /// How often the sensor was read; also what it shows.
+    pub reads: u32,
+    /// Messages, duplicates dropped by number.
+    pub sent: Vec<u32>,
+    /// The number of the last.
+    pub last: Option<u32>,
+    /// Values that were shown to a user, who will not forget them.
+    pub shown: Vec<u32>,
+    /// The program has run to its end.
+    pub done: bool,
+}
+pub type W<'r> = World<'r, Outside>;
+
+#[derive(Persist)]
+#[repr(C)]
+pub struct Item<'p, U: Width> {
+    pub v: u32,
+    pub next: Option<PBox<'p, Item<'p, U>, U>>,
+}
+#[derive(Persist)]
+#[repr(C)]
+pub struct Top<'p, U: Width> {
+    pub n: u32,
+    pub sum: u32,
+    pub list: Option<PBox<'p, Item<'p, U>, U>>,
+}
+pub type Root<M> = Top<'static, <M as Model>::Unit>;
+pub type Rt<'m, M> = Replay<'m, Root<M>, M>;
+
+pub static PORT: Port<u32> = Port::new(1);
+
+/// Keeps what it is sent in the world, and drops duplicates as a receiver would.
+struct Sink<'a, 'r> {
+    world: &'a W<'r>,
+    live: u32,
+}
+impl Outlet for Sink<'_, '_> {
+    fn send(&mut self, m: &Message<'_>) {
+        let v = m.get(&PORT).expect("the port").expect("a number");
+        self.world.update(|w| {
+            let next = w.last.map_or(0, |l| l + 1);
+            if m.number == next {
+                w.sent.push(v);
+                w.last = Some(m.number);
+            } else {
+                assert!(m.number < next, "message {} after {:?}", m.number, w.last);
+                assert_eq!(
+                    w.sent[m.number as usize], v,
+                    "another message of this number"
+                );
+            }
+        })
+    }
+    fn live(&mut self) {
+        self.live += 1;
+        assert_eq!(self.live, 1, "live twice");
+    }
+}
+
+pub struct Setup {
+    pub table: Config,
+    pub version: u16,
+    pub update: Update,
+}
+impl Setup {
+    pub const fn small(seq_bits: u8) -> Setup {
+        Setup {
+            table: Config {
+                steps: 8,
+                step_bytes: 112,
+                loop_steps: 6,
+                loop_bytes: 24,
+                loops: 2,
+                outbox_bytes: 24,
+                seq_bits,
+            },
+            version: 0,
+            update: Update::Refuse,
+        }
+    }
+}
+
+/// One life: open, run, check.
+pub fn life<M: Model>(
+    nv: Region<'_, M>,
+    world: &W<'_>,
+    setup: &Setup,
+    program: fn(&mut Rt<'_, M>, &W<'_>) -> Result<(), Error>,
+    check: fn(&mut Rt<'_, M>, &W<'_>),
+) where
+    M::Unit: Width,
+{
+    let mut sink = Sink { world, live: 0 };
+    let options = Options {
+        table: setup.table,
+        pool: Some(pmem_tx::Config::SMALL),
+        version: setup.version,
+        update: setup.update,
+        outlet: Some(&mut sink),
+        ..Options::default()
+    };
+    let mut rt = Rt::<M>::open(nv, options, |_| {
+        Ok(Top {
+            n: 0,
+            sum: 0,
+            list: None,
+        })
+    })
+    .unwrap();
+    if let Err(e) = program(&mut rt, world) {
+        panic!("the program failed: {e}");
+    }
+    check(&mut rt, world);
+    assert!(rt.is_live());
+    let (audit, _) = rt.audit().unwrap();
+    assert_eq!(audit.unreachable, 0, "{audit:?}");
+    assert_eq!(sink.live, 1);
+    if !world.get().done {
+        world.update(|w| w.done = true);
+    }
+}
+
+/// A value that the program shows for the `i`-th time in its life must be what it showed before.
+pub fn show(world: &W<'_>, i: usize, v: u32) {
+    match world.with(|w| w.shown.get(i).copied()) {
+        Some(seen) => assert_eq!(seen, v, "value {i} has changed"),
+        None => {
+            assert_eq!(world.with(|w| w.shown.len()), i);
+            world.update(|w| w.shown.push(v));
+        }
+    }
+}
+
+pub fn read_sensor(world: &W<'_>) -> u32 {
+    world.update(|w| w.reads += 1);
+    world.with(|w| w.reads)
+}
+
+pub fn state<M: Model>(rt: &mut Rt<'_, M>) -> (u32, u32)
+where
+    M::Unit: Width,
+{
+    rt.step((), |tx, t, ()| Ok((t.get(tx).n, t.get(tx).sum)))
+        .unwrap()
+}
+
+/// Results of no, one, two and many units; arguments; a step that fails.
+pub fn steps<M: Model>(rt: &mut Rt<'_, M>, world: &W<'_>) -> Result<(), Error>
+where
+    M::Unit: Width,
+{
+    rt.step((), |tx, t, ()| {
+        t.fields(tx).n.set(1)?;
+        Ok(())
+    })?;
+    let a = rt.step((), |tx, t, ()| {
+        *t.fields(tx).n.get_mut()? += 1;
+        Ok(7u8)
+    })?;
+    show(world, 0, a.into());
+    let b = rt.step((a, 3u32), |tx, t, (a, k)| {
+        *t.fields(tx).sum.get_mut()? += k;
+        Ok((u32::from(a) + k, t.get(tx).n))
+    })?;
+    show(world, 1, b.0 * 100 + b.1);
+    let r = rt.step(b.0, |tx, t, _| {
+        t.get_mut(tx)?.n = 99;
+        Err::<u32, _>(tx.abort(5))
+    });
+    assert_eq!(Error::from(r.unwrap_err()), Error::Aborted(5));
+    let c = rt.step((), |tx, t, ()| {
+        *t.fields(tx).sum.get_mut()? += 1;
+        Ok([t.get(tx).sum as u8; 63])
+    })?;
+    show(world, 2, c[62].into());
+    Ok(())
+}
+pub fn steps_done<M: Model>(rt: &mut Rt<'_, M>, world: &W<'_>)
+where
+    M::Unit: Width,
+{
+    assert_eq!(state(rt), (2, 4));
+    assert_eq!(world.get().shown, [7, 1002, 4]);
+}
+
+/// Inputs that are pinned, and one that is read again.
+pub fn inputs<M: Model>(rt: &mut Rt<'_, M>, world: &W<'_>) -> Result<(), Error>
+where
+    M::Unit: Width,
+{
+    let x = rt.record_with(|| read_sensor(world))?;
+    show(world, 0, x);
+    let y = rt.record(read_sensor(world))?;
+    show(world, 1, y);
+    rt.step((x, y), |tx, t, (x, y)| {
+        *t.fields(tx).sum.get_mut()? += x * 1000 + y;
+        Ok(())
+    })?;
+    Ok(())
+}
+pub fn inputs_done<M: Model>(rt: &mut Rt<'_, M>, world: &W<'_>)
+where
+    M::Unit: Width,
+{
+    let s = world.get().shown;
+    assert_eq!(state(rt), (0, s[0] * 1000 + s[1]));
+}
+
+/// Objects that are made, lent, changed, given to one another, to the root, and freed.
+pub fn handles<M: Model>(rt: &mut Rt<'_, M>, world: &W<'_>) -> Result<(), Error>
+where
+    M::Unit: Width,
+{
+    type H<M> = Held<Item<'static, <M as Model>::Unit>, <M as Model>::Unit>;
+    let make = |rt: &mut Rt<'_, M>, v: u32| -> Result<H<M>, Error> {
+        Ok(rt.step_at::<_, H<M>>(v, v, |tx, _, v| Ok(PBox::new(Item { v, next: None }, tx)?))?)
+    };
+    let mut a = make(rt, 3)?;
+    let b = make(rt, 4)?;
+    let v = rt.step(a.lend(), |tx, _, mut a| {
+        a.get_mut(tx)?.v += 10;
+        Ok(a.get(tx).v)
+    })?;
+    show(world, 0, v);
+    let (a, v) = rt.step_own::<_, (H<M>, u32)>((a, b), |tx, _, (mut a, b)| {
+        a.get_mut(tx)?.next = Some(b);
+        let v = a.get(tx).v;
+        Ok((a, v))
+    })?;
+    show(world, 1, v);
+    rt.step(a, |tx, t, a| {
+        t.get_mut(tx)?.list = Some(a);
+        Ok(())
+    })?;
+    let b = rt.step_own::<_, H<M>>((), |tx, t, ()| {
+        let list = &mut t.get_mut(tx)?.list;
+        let a = list.take().ok_or(tx.abort(1))?.into_inner(tx)?;
+        a.next.ok_or(tx.abort(2))
+    })?;
+    rt.step(b, |tx, t, b| {
+        t.get_mut(tx)?.n = b.into_inner(tx)?.v;
+        Ok(())
+    })?;
+    Ok(())
+}
+pub fn handles_done<M: Model>(rt: &mut Rt<'_, M>, world: &W<'_>)
+where
+    M::Unit: Width,
+{
+    assert_eq!(state(rt), (4, 0));
+    assert_eq!(world.get().shown, [13, 13]);
+}
+
+/// Loops inside loops, with a step before, between and after.
+pub fn loops<M: Model>(rt: &mut Rt<'_, M>, _: &W<'_>) -> Result<(), Error>
+where
+    M::Unit: Width,
+{
+    let k = rt.record(2u32)?;
+    rt.each_with(0..2, k, |rt, i, k| {
+        let x = rt.step((i, k), |tx, t, (i, k)| {
+            *t.fields(tx).n.get_mut()? += k;
+            Ok(i + 1)
+        })?;
+        rt.each_with(0..2, x, |rt, _, x| {
+            rt.step(x, |tx, t, x| {
+                *t.fields(tx).sum.get_mut()? += x;
+                Ok(())
+            })?;
+            Ok(())
+        })?;
+        rt.step((), |tx, t, ()| {
+            *t.fields(tx).n.get_mut()? += 10;
+            Ok(())
+        })?;
+        Ok(())
+    })?;
+    rt.each(5..6, |_, _| Ok(()))?;
+    Ok(())
+}
+pub fn loops_done<M: Model>(rt: &mut Rt<'_, M>, _: &W<'_>)
+where
+    M::Unit: Width,
+{
+    assert_eq!(state(rt), (24, 2 * (1 + 2)));
+}
+
+/// Objects that live for an iteration, and one that is lent to all.
+pub fn loop_handles<M: Model>(rt: &mut Rt<'_, M>, _: &W<'_>) -> Result<(), Error>
+where
+    M::Unit: Width,
+{
+    type H<M> = Held<Item<'static, <M as Model>::Unit>, <M as Model>::Unit>;
+    let mut total = rt.step_own::<_, H<M>>((), |tx, _, ()| {
+        Ok(PBox::new(Item { v: 0, next: None }, tx)?)
+    })?;
+    rt.each_with(0..2, &mut total, |rt, i, mut total| {
+        let x = rt.step_own::<_, H<M>>(i, |tx, _, i| {
+            let v = i + 5;
+            Ok(PBox::new(Item { v, next: None }, tx)?)
+        })?;
+        rt.step((total.lend(), x), |tx, _, (mut total, x)| {
+            total.get_mut(tx)?.v += x.into_inner(tx)?.v;
+            Ok(())
+        })?;
+        Ok(())
+    })?;
+    rt.step(total, |tx, t, total| {
+        t.get_mut(tx)?.n = total.into_inner(tx)?.v;
+        Ok(())
+    })?;
+    Ok(())
+}
+pub fn loop_handles_done<M: Model>(rt: &mut Rt<'_, M>, _: &W<'_>)
+where
+    M::Unit: Width,
+{
+    assert_eq!(state(rt), (11, 0));
+}
+
+/// Outputs of steps that commit, one that sends nothing, and one that fails.
+pub fn sends<M: Model>(rt: &mut Rt<'_, M>, world: &W<'_>) -> Result<(), Error>
+where
+    M::Unit: Width,
+{
+    rt.each(0..2, |rt, i| {
+        rt.step(i, |tx, t, i| {
+            *t.fields(tx).n.get_mut()? += 1;
+            tx.send(&PORT, i)?;
+            tx.send(&PORT, i + 100)
+        })?;
+        let r = rt.step((), |tx, _, ()| {
+            tx.send(&PORT, 999)?;
+            Err::<(), _>(tx.abort(1))
+        });
+        assert!(r.is_err());
+        Ok(())
+    })?;
+    // An input that is read again decides whether anything is sent.
+    let odd = read_sensor(world) % 2;
+    if odd == 1 {
+        rt.step_at::<_, ()>(77, (), |_, _, ()| Ok(()))?;
+    } else {
+        rt.step_at::<_, ()>(77, (), |tx, _, ()| tx.send(&PORT, 50))?;
+    }
+    rt.step((), |tx, _, ()| tx.send(&PORT, 5))?;
+    Ok(())
+}
+pub fn sends_done<M: Model>(rt: &mut Rt<'_, M>, world: &W<'_>)
+where
+    M::Unit: Width,
+{
+    assert_eq!(state(rt).0, 2);
+    let sent = world.get().sent;
+    assert!(
+        sent == [0, 100, 1, 101, 5] || sent == [0, 100, 1, 101, 50, 5],
+        "{sent:?}"
+    );
+}

@@ -1,0 +1,166 @@
+//! Sequence numbers that come round again, and counters that carry.
+
+use super::every::DEPTH;
+use super::programs::*;
+use nv_replay::Error;
+use nv_replay::nvmem::{Buffered32, InOrder16, InOrder32, Model, Region};
+use nv_replay::pmem_tx::Width;
+use powerfail::{Mapped, explore_with};
+use std::mem::MaybeUninit;
+
+const BYTES: usize = 2048;
+
+/// Iterations of different lengths, so that a long one leaves records that a later one finds behind its own, and an inner
+/// loop in some.
+fn uneven<M: Model, const TO: u32>(rt: &mut Rt<'_, M>, _: &W<'_>) -> Result<(), Error>
+where
+    M::Unit: Width,
+{
+    rt.each(0..TO, |rt, i| {
+        for k in 0..(i * 5) % 4 {
+            rt.step((i, k), |tx, t, (i, k)| {
+                *t.fields(tx).sum.get_mut()? += i * 4 + k;
+                Ok(())
+            })?;
+        }
+        if i % 3 == 1 {
+            rt.each_with(0..2, i, |rt, _, i| {
+                rt.step(i, |tx, t, i| {
+                    *t.fields(tx).n.get_mut()? += i;
+                    Ok(i)
+                })?;
+                Ok(())
+            })?;
+        }
+        Ok(())
+    })
+}
+fn expected<const TO: u32>() -> (u32, u32) {
+    let (mut n, mut sum) = (0, 0);
+    for i in 0..TO {
+        sum += (0..(i * 5) % 4).map(|k| i * 4 + k).sum::<u32>();
+        n += if i % 3 == 1 { 2 * i } else { 0 };
+    }
+    (n, sum)
+}
+
+/// The image when iteration `stop` begins.
+fn aged<M: Model>(bits: u8, stop: u32, run: fn(&mut Rt<'_, M>, u32)) -> Vec<u8>
+where
+    M::Unit: Width,
+{
+    let mut memory = vec![MaybeUninit::new(0u64); BYTES / 8];
+    let mut options = nv_replay::Options {
+        table: Setup::small(bits).table,
+        ..Default::default()
+    };
+    options.pool = Some(nv_replay::pmem_tx::Config::SMALL);
+    let mut rt = Rt::<M>::open(Region::<M>::new(&mut memory), options, |_| {
+        Ok(Top {
+            n: 0,
+            sum: 0,
+            list: None,
+        })
+    })
+    .unwrap();
+    run(&mut rt, stop);
+    drop(rt);
+    // SAFETY: every word was initialised, and whole units were stored.
+    memory
+        .iter()
+        .flat_map(|w| unsafe { w.assume_init() }.to_ne_bytes())
+        .collect()
+}
+
+fn wrap<M: Model, const TO: u32>(bits: u8)
+where
+    M::Unit: Width,
+{
+    let s = explore_with(
+        Setup::small(bits),
+        Mapped::<M>::new(BYTES),
+        |nv, world: &W<'_>, setup| {
+            life::<M>(nv, world, setup, uneven::<M, TO>, |rt, _| {
+                assert_eq!(state(rt), expected::<TO>())
+            })
+        },
+    )
+    .depth(DEPTH)
+    .run();
+    println!("{} {bits} bits: {s}", M::NAME);
+    assert!(s.boots > 50);
+}
+
+#[test]
+fn narrow_numbers_in_order_16() {
+    for bits in 3..=6 {
+        wrap::<InOrder16, 40>(bits)
+    }
+}
+#[test]
+fn narrow_numbers_in_order_32() {
+    for bits in 3..=6 {
+        wrap::<InOrder32, 40>(bits)
+    }
+}
+#[test]
+#[cfg_attr(miri, ignore = "slow")]
+fn narrow_numbers_buffered_32() {
+    for bits in 3..=6 {
+        wrap::<Buffered32, 20>(bits)
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "slow")]
+fn counters_carry() {
+    // Left in iteration 254 of 260, with 16-bit units, where 8 bits of the counter are in the start word.
+    fn until<M: Model>(rt: &mut Rt<'_, M>, stop: u32)
+    where
+        M::Unit: Width,
+    {
+        counting(rt, stop).unwrap_err();
+    }
+    fn counting<M: Model>(rt: &mut Rt<'_, M>, stop: u32) -> Result<(), Error>
+    where
+        M::Unit: Width,
+    {
+        STOP.set(stop);
+        rt.each(0..260, |rt, i| {
+            if i == STOP.get() {
+                return Err(Error::Other);
+            }
+            rt.step(i, |tx, t, i| {
+                *t.fields(tx).sum.get_mut()? += i;
+                Ok(())
+            })?;
+            Ok(())
+        })
+    }
+    std::thread_local!(static STOP: std::cell::Cell<u32> = const { std::cell::Cell::new(0) });
+    fn go<M: Model>()
+    where
+        M::Unit: Width,
+    {
+        let image = aged::<M>(16, 254, until);
+        let s = explore_with(
+            Setup::small(16),
+            Mapped::<M>::with_image(image),
+            |nv, world: &W<'_>, setup| {
+                life::<M>(
+                    nv,
+                    world,
+                    setup,
+                    |rt, _| counting(rt, u32::MAX),
+                    |rt, _| assert_eq!(state(rt), (0, 259 * 130)),
+                )
+            },
+        )
+        .depth(2)
+        .run();
+        assert!(s.boots > 20, "{s}");
+    }
+    go::<InOrder16>();
+    go::<InOrder32>();
+    go::<Buffered32>();
+}
