@@ -1,0 +1,212 @@
+// What is done to a sound image before it is opened.
+
+use pmem_tx::nvmem::{Superblock, Unit};
+
+const UNIT: usize = <W as Unit>::BYTES;
+const WORDS: usize = 112;
+
+fn bytes(m: &mut Words) -> &mut [u8] {
+    // SAFETY: initialised when made, and media are stored to in whole units; no padding is left in between, because values
+    // are written whole with their padding cleared or copied from such.
+    unsafe { core::slice::from_raw_parts_mut(m.as_mut_ptr().cast(), m.len() * 8) }
+}
+
+struct Random(u64);
+impl Random {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 16) as usize % n
+    }
+}
+
+/// Runs `change` on copies of both images until it says that it is done; how many opened and how many did not.
+fn campaign(step: usize, mut change: impl FnMut(usize, &mut [u8]) -> bool) -> [usize; 2] {
+    let mut seen = [0; 2];
+    for doubt in [false, true] {
+        let original = image(WORDS, doubt);
+        assert!(attack(&mut original.clone()), "the image is sound");
+        let mut i = 0;
+        loop {
+            let mut m = original.clone();
+            if !change(i, bytes(&mut m)) {
+                break;
+            }
+            seen[attack(&mut m) as usize] += 1;
+            i += if cfg!(miri) { step } else { 1 };
+        }
+    }
+    seen
+}
+
+fn both(seen: [usize; 2]) {
+    assert!(
+        seen[0] > 0 && seen[1] > 0,
+        "refused {}, opened {}",
+        seen[0],
+        seen[1]
+    );
+}
+
+#[test]
+fn every_unit_by_interesting_values() {
+    let mut values: Vec<u32> = vec![
+        0,
+        1,
+        2,
+        3,
+        4,
+        5,
+        7,
+        8,
+        9,
+        0x7f,
+        0x80,
+        0xff,
+        0x100,
+        0xfff8,
+        0xffff,
+        u32::MAX,
+        1 << 31,
+    ];
+    // Whatever is anywhere in the image: each handle in the place of each other one, headers in the place of tags.
+    let mut m = image(WORDS, true);
+    for u in bytes(&mut m).chunks_exact(UNIT) {
+        let mut le = [0; 4];
+        le[..UNIT].copy_from_slice(u);
+        values.push(u32::from_le_bytes(le));
+    }
+    values.sort_unstable();
+    values.dedup();
+    both(campaign(4001, |i, b| {
+        let (at, v) = (i / values.len() * UNIT, values[i % values.len()]);
+        if at >= b.len() {
+            return false;
+        }
+        b[at..at + UNIT].copy_from_slice(&v.to_le_bytes()[..UNIT]);
+        true
+    }))
+}
+
+#[test]
+fn every_bit() {
+    both(campaign(1009, |i, b| {
+        if i >= b.len() * 8 {
+            return false;
+        }
+        b[i / 8] ^= 1 << (i % 8);
+        true
+    }))
+}
+
+#[test]
+fn noise_behind_a_sound_superblock() {
+    let mut r = Random(1);
+    let seen = campaign(400, |i, b| {
+        let (from, to) = (r.below(b.len() - 128) + 128, r.below(b.len() - 128) + 128);
+        let (from, to) = if i % 4 == 0 {
+            (128, b.len())
+        } else {
+            (from.min(to), from.max(to))
+        };
+        let units: Vec<[u8; UNIT]> = b
+            .chunks_exact(UNIT)
+            .map(|u| u.try_into().unwrap())
+            .collect();
+        for u in b[from & !(UNIT - 1)..to & !(UNIT - 1)].chunks_exact_mut(UNIT) {
+            match r.below(4) {
+                0 => u.fill_with(|| r.below(256) as u8),
+                1 => u.fill(0),
+                // What looks right, in a wrong place.
+                _ => u.copy_from_slice(&units[r.below(units.len())]),
+            }
+        }
+        i < 4000
+    });
+    assert!(seen[0] > 0);
+}
+
+#[test]
+fn several_units_at_once() {
+    let mut r = Random(2);
+    both(campaign(400, |i, b| {
+        for _ in 0..2 + r.below(3) {
+            let (to, from) = (
+                128 + r.below(b.len() / UNIT - 128 / UNIT) * UNIT,
+                r.below(b.len() / UNIT) * UNIT,
+            );
+            if r.below(2) == 0 {
+                b.copy_within(from..from + UNIT, to);
+            } else {
+                b[to + r.below(UNIT)] = r.below(256) as u8;
+            }
+        }
+        i < 4000
+    }))
+}
+
+#[test]
+fn a_superblock_with_a_good_checksum_and_wrong_sizes() {
+    const VALUES: [u32; 12] = [
+        0,
+        1,
+        2,
+        3,
+        8,
+        0xff,
+        0xffff,
+        0x1_0000,
+        0x7fff_ffff,
+        0x8000_0000,
+        u32::MAX - 7,
+        u32::MAX,
+    ];
+    let seen = campaign(7, |i, b| {
+        let (param, v) = (i / VALUES.len(), VALUES[i % VALUES.len()]);
+        for copy in 0..2 {
+            let at = copy * Superblock::COPY_BYTES;
+            let raw = b[at..at + Superblock::COPY_BYTES].try_into().unwrap();
+            if let Some(mut s) = Superblock::decode(raw) {
+                if param >= s.superblock.params.len() {
+                    return false;
+                }
+                s.superblock.params[param] = v;
+                let new = s.superblock.encode(s.sequence);
+                b[at..at + Superblock::COPY_BYTES].copy_from_slice(&new);
+            }
+        }
+        true
+    });
+    assert!(seen[0] > 0);
+}
+
+#[test]
+fn truncated_or_too_long() {
+    for doubt in [false, true] {
+        let original = image(WORDS, doubt);
+        for len in 0..WORDS {
+            assert!(!attack(&mut original.clone()[..len]), "{len} words");
+        }
+        let mut longer = original.clone();
+        longer.push(MaybeUninit::new(0));
+        assert!(!attack(&mut longer));
+    }
+}
+
+/// A tag of a transaction to come, beside a version that is no value: an abort of that one must not bring it back.
+#[test]
+fn a_cell_of_the_future() {
+    let half = UNIT as u32 * 4;
+    both(campaign(997, |i, b| {
+        let (at, tag) = (i / 30 * UNIT, i as u32 % 30);
+        let (seq, current) = (tag / 2 + 1, tag % 2);
+        let other = at + 8 + (1 - current as usize) * 3;
+        if other + 3 > b.len() {
+            return false;
+        }
+        b[at..at + UNIT].copy_from_slice(&(seq << half | current).to_le_bytes()[..UNIT]);
+        b[other..other + 3].fill(0xff);
+        true
+    }))
+}
