@@ -1,5 +1,6 @@
-//! What the measuring programs share: a pool with something of each kind in its root.
+//! What the measuring programs share: a pool with something of each kind in its root, and a program in steps.
 
+use nv_replay::{Options, Replay};
 use nvmem::{Model, Persist, Region};
 use pmem_tx::{Error, Pool, Ptr, Width};
 use std::mem::MaybeUninit;
@@ -37,4 +38,18 @@ where
         })
     })
     .map_err(|e| panic!("a blank region is formatted: {}", e.error))
+}
+
+/// A replayed program whose persistent data is one number.
+pub type Steps<'m, M> = Replay<'m, u32, M>;
+
+/// Opens its memory, or formats it.
+pub fn steps<M: Model>(region: Region<'_, M>) -> Steps<'_, M>
+where
+    M::Unit: Width,
+{
+    match Replay::open(region, Options::default(), |_| Ok(0)) {
+        Ok(rt) => rt,
+        Err(e) => panic!("a blank region is formatted, and opens again: {}", e.error),
+    }
 }

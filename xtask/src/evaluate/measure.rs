@@ -34,7 +34,10 @@ const INSTRUCTIONS: Program = Program {
 };
 
 /// Key, and the function of that program in which callgrind counts; it is called once.
-const COUNTED: &[(&str, &str)] = &[("pmem_tx.instructions.update_8", "measure_update_8")];
+const COUNTED: &[(&str, &str)] = &[
+    ("pmem_tx.instructions.update_8", "measure_update_8"),
+    ("nv_replay.bypass_step.instructions", "measure_bypass_step"),
+];
 
 /// Figures from `key value` lines.
 fn figures(said: &str) -> Figures {

@@ -1,11 +1,11 @@
-//! Stores and bytes of the operations of a transaction, as lines `key value`.
+//! Stores and bytes of the operations of a transaction and of the steps of a program, as lines `key value`.
 //!
 //! The library's own stores are counted one by one. What user code writes through a `&mut` is its own and does not
 //! count, but the values that the library is given to write, into a cell or a new object, do.
 
-use cost_probes::{buffer, pool};
+use cost_probes::{Steps, buffer, pool, steps};
 use nvmem::instrument::{Observer, observe};
-use nvmem::{InOrder16, InOrder32, Model};
+use nvmem::{InOrder16, InOrder32, Model, Region};
 use pmem_tx::{Error, PBox, Width};
 use std::cell::Cell;
 
@@ -30,9 +30,11 @@ impl Count {
     }
 }
 
-fn main() -> Result<(), Error> {
+fn main() -> Result<(), Box<dyn std::error::Error>> {
     transactions::<InOrder32>("pmem_tx.")?;
     transactions::<InOrder16>("pmem_tx.units_of_16.")?;
+    replay::<InOrder32>("nv_replay.")?;
+    replay::<InOrder16>("nv_replay.units_of_16.")?;
     Ok(())
 }
 
@@ -74,6 +76,57 @@ where
         })
         .err();
         say("abort_8.bytes", c.take().1);
+        Ok(())
+    })
+}
+
+/// One program, executed and then bypassed.
+fn program<M: Model>(
+    rt: &mut Steps<'_, M>,
+    say: &dyn Fn(&str, (usize, usize)),
+    c: &Count,
+) -> Result<u32, nv_replay::Error>
+where
+    M::Unit: Width,
+{
+    let _ = c.take();
+    rt.step((), |_, _, ()| Ok(()))?;
+    say("step_empty", c.take());
+    let n = rt.step((), |_, _, ()| Ok(7_u32))?;
+    say("step_u32", c.take());
+    rt.step(n, |tx, root, n| {
+        *root.get_mut(tx)? = n;
+        Ok(())
+    })?;
+    say("step_update_4", c.take());
+    let n = rt.record(n)?;
+    say("record_u32", c.take());
+    rt.each(0..3, |rt, _| {
+        rt.step((), |_, _, ()| Ok(()))?;
+        Ok(())
+    })?;
+    say("loop_of_3_empty_steps", c.take());
+    Ok(n)
+}
+
+fn replay<M: Model>(prefix: &str) -> Result<(), nv_replay::Error>
+where
+    M::Unit: Width,
+{
+    let mut memory = buffer();
+    let c = Count::default();
+    observe(&c, || {
+        let mut rt = steps::<M>(Region::new(&mut memory));
+        let live = |key: &str, (stores, bytes): (usize, usize)| {
+            println!("{prefix}{key}.stores {stores}");
+            println!("{prefix}{key}.bytes {bytes}");
+        };
+        program(&mut rt, &live, &c)?;
+        let mut rt = steps::<M>(rt.close());
+        let bypassed = Cell::new(0);
+        let sum = |_: &str, (stores, _): (usize, usize)| bypassed.set(bypassed.get() + stores);
+        program(&mut rt, &sum, &c)?;
+        println!("{prefix}bypassed_program.stores {}", bypassed.get());
         Ok(())
     })
 }
