@@ -1,0 +1,44 @@
+//! The super-loop on a host, through a thousand power cuts.
+
+use example_superloop::{Log, RADIO, program};
+use nv_replay::{Message, Options, Outlet, Replay};
+use nvmem::InOrder32;
+use powerfail::{EveryEvents, Mapped, World, endure};
+
+/// What is on the air survives every cut: the last number that was sent.
+struct Air<'w, 'r>(&'w World<'r, u32>);
+
+impl Outlet for Air<'_, '_> {
+    fn send(&mut self, m: &Message<'_>) {
+        let (sent, last) = (m.get(&RADIO), self.0.get());
+        // At least once, in order, and no reading is lost or counted twice.
+        let again = sent == Some(Ok(last));
+        assert!(again || sent == Some(Ok(last + 1)), "{sent:?} after {last}");
+        self.0.set(last + u32::from(!again));
+    }
+}
+
+/// What a device does when it gets power; on a device the region is a section of the linker script.
+fn boot(region: nvmem::Region<'_, InOrder32>, world: &World<u32>) {
+    let mut air = Air(world);
+    let options = Options {
+        outlet: Some(&mut air),
+        ..Options::default()
+    };
+    let mut rt = Replay::open(region, options, |_| Ok(Log::default())).expect("opens");
+    let Err(e) = program(&mut rt);
+    panic!("the loop has ended: {e}");
+}
+
+fn main() {
+    let fram = Mapped::<InOrder32>::new(2048);
+    let life = endure(fram, EveryEvents(100), |nv, world| boot(nv, world))
+        .depth(2)
+        .run();
+    println!("{} power cuts, and no reading lost", life.cuts);
+}
+
+#[test]
+fn survives() {
+    main()
+}
