@@ -3,5 +3,6 @@
 
 mod contexts;
 mod elision;
+mod endurance;
 mod ops;
 mod support;

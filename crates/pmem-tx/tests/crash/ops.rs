@@ -8,7 +8,7 @@ use powerfail::{Mapped, Summary, World, explore_with};
 const DEPTH: u32 = if cfg!(miri) { 1 } else { 2 };
 
 /// Goes on where the power left off.
-fn program<M: Model>(region: Region<'_, M>, world: &World<'_, u32>, ops: &Vec<Op>)
+pub fn program<M: Model>(region: Region<'_, M>, world: &World<'_, u32>, ops: &Vec<Op>)
 where
     M::Unit: Width,
 {
