@@ -91,6 +91,16 @@ impl<'a, 'p, U: Persist, M: Model> Slot<'a, 'p, U, M> {
         // SAFETY: as in `get_mut`.
         unsafe { U::project(self.at, Lender::new(self.tx)) }
     }
+
+    /// Like [`Slot::fields`], for as long as the object is borrowed: from node to node, with [`Slot::into_follow`].
+    #[inline]
+    pub fn into_fields(self) -> U::Slots<Lender<'a, 'p, M>>
+    where
+        U: Fields,
+    {
+        // SAFETY: as in `into_mut`.
+        unsafe { U::project(self.at, Lender::new(self.tx)) }
+    }
 }
 
 impl<'p, T: Persist, const N: usize, M: Model> Slot<'_, 'p, [T; N], M> {

@@ -83,11 +83,13 @@ fn slots_of_several_fields_at_once(pool: &mut Store) {
 
 fn walked_without_logging(pool: &mut Store) {
     let _ = pool.tx(|tx, root| {
-        let mut s = root.fields(tx);
-        if let Some(mut node) = s.child.follow() {
-            *node.fields().v.get_mut()? += 1;
+        let mut at = root.fields(tx).child;
+        while let Some(node) = at.into_follow() {
+            let mut fields = node.into_fields();
+            *fields.v.get_mut()? += 1;
+            at = fields.next;
         }
-        *s.n.get_mut()? += 1;
+        *root.fields(tx).n.get_mut()? += 1;
         Ok(())
     });
 }
