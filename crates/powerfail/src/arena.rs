@@ -62,22 +62,26 @@ impl Arena {
 
     /// Writes between runs; keeps the hash.
     pub(crate) fn put(&mut self, at: u32, bytes: &[u8]) {
-        if bytes.is_empty() {
-            return;
-        }
-        let (first, last) = (at / 4, (at + bytes.len() as u32 - 1) / 4);
-        for i in first..=last {
-            self.hash ^= hash::item(0, i, self.unit(i * 4, 4).into());
-        }
-        self.shadow[at as usize..][..bytes.len()].copy_from_slice(bytes);
-        // SAFETY: the slice above has checked the bounds; no run holds a reference now.
-        unsafe {
-            self.base
-                .add(at as usize)
-                .copy_from_nonoverlapping(bytes.as_ptr(), bytes.len())
-        }
-        for i in first..=last {
-            self.hash ^= hash::item(0, i, self.unit(i * 4, 4).into());
+        let from = at as usize;
+        let mut i = 0;
+        // Most of a large patch changes nothing, and hashing is what costs.
+        while i < bytes.len() {
+            let word = (from + i) / 4;
+            let n = (4 * (word + 1) - (from + i)).min(bytes.len() - i);
+            if self.shadow[from + i..][..n] != bytes[i..][..n] {
+                let old = self.unit(word as u32 * 4, 4);
+                self.shadow[from + i..][..n].copy_from_slice(&bytes[i..][..n]);
+                let new = self.unit(word as u32 * 4, 4);
+                self.hash ^= hash::item(0, word as u32, old.into());
+                self.hash ^= hash::item(0, word as u32, new.into());
+                // SAFETY: the slice above has checked the bounds; no run holds a reference now.
+                unsafe {
+                    self.base
+                        .add(from + i)
+                        .copy_from_nonoverlapping(bytes[i..].as_ptr(), n)
+                }
+            }
+            i += n;
         }
     }
 

@@ -57,7 +57,7 @@ impl Wreck {
             shaky.settle(*at, p.len() as u32);
         }
         if let Some((at, alt)) = &self.alt {
-            shaky.add(Shaky::new(*at, alt.clone()));
+            shaky.add(Shaky::new(*at, alt));
         }
     }
 }

@@ -72,7 +72,14 @@ impl<'r, C: Chip> Device<'r, C> {
                         if e.write_once && !r.is_erased(self.at + off, w.len() as u32, e.erased) {
                             return Err(Refused(Misuse::NotErased));
                         }
-                        r.program(self.at + off, w, Tear::Unstable { erased: e.erased });
+                        r.program(
+                            self.at + off,
+                            w,
+                            Tear::Unstable {
+                                erased: e.erased,
+                                any: e.write_once,
+                            },
+                        );
                     }
                 }
                 off += w.len() as u32;

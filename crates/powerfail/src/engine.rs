@@ -63,6 +63,7 @@ pub(crate) struct Count {
     pub(crate) boots: u64,
     pub(crate) same: u64,
     pub(crate) sampled: u64,
+    pub(crate) depth: u32,
 }
 
 impl Count {
@@ -72,6 +73,7 @@ impl Count {
             boots: self.boots + o.boots,
             same: self.same + o.same,
             sampled: self.sampled + o.sampled,
+            depth: self.depth.max(o.depth),
         }
     }
 }
@@ -177,7 +179,7 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
         r.reset(self.setup.budget, want_reads, shaky, policy);
         let base = r.arena.base();
         let rec = &self.rec;
-        let world = World::new(world.clone(), rec);
+        let world = World::new(world.clone(), rec, &self.shared.watched);
         let mut at = Attach {
             rec,
             base,

@@ -43,10 +43,12 @@ where
 pub struct Explore<M: Media, T> {
     pub(crate) setup: Setup<M, T>,
     line: Option<String>,
+    /// Whether the results go to the file of statistics.
+    reported: bool,
 }
 
 /// What a campaign did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Summary {
     /// Instants at which the power was cut.
@@ -57,6 +59,8 @@ pub struct Summary {
     pub same: u64,
     /// Cuts that left more than the limit, so that not all of it was booted.
     pub sampled: u64,
+    /// How many cuts led to a state that fewer did not.
+    pub depth: u32,
 }
 
 impl std::ops::Add for Summary {
@@ -67,6 +71,7 @@ impl std::ops::Add for Summary {
             boots: self.boots + o.boots,
             same: self.same + o.same,
             sampled: self.sampled + o.sampled,
+            depth: self.depth.max(o.depth),
         }
     }
 }
@@ -95,6 +100,14 @@ impl Summary {
     }
 }
 
+/// The test that this thread runs.
+pub(crate) fn test_name() -> String {
+    std::thread::current()
+        .name()
+        .unwrap_or("explore")
+        .to_owned()
+}
+
 /// `POWERFAIL_SHARD=i/n`: this process takes the i-th of n parts of the first cuts.
 fn shard() -> (u32, u32) {
     let Ok(s) = std::env::var("POWERFAIL_SHARD") else {
@@ -119,10 +132,7 @@ impl fmt::Display for Summary {
 
 impl<M: Media, T: Outside + Default> Explore<M, T> {
     fn new(media: M, program: Box<engine::Program<M, T>>) -> Self {
-        let name = std::thread::current()
-            .name()
-            .unwrap_or("explore")
-            .to_owned();
+        let name = test_name();
         Explore {
             setup: Setup {
                 name,
@@ -141,6 +151,7 @@ impl<M: Media, T: Outside + Default> Explore<M, T> {
                 threads: std::thread::available_parallelism().map_or(1, usize::from),
             },
             line: std::env::var("POWERFAIL").ok(),
+            reported: true,
         }
     }
 }
@@ -222,6 +233,18 @@ impl<M: Media, T: Outside> Explore<M, T> {
         self
     }
 
+    /// Cuts until no cut leads to a new state: every image that any number of cuts can leave. Ends only if the program
+    /// and its world have a bounded number of states.
+    pub fn closure(mut self) -> Self {
+        self.setup.depth = u32::MAX;
+        self
+    }
+
+    pub(crate) fn unreported(mut self) -> Self {
+        self.reported = false;
+        self
+    }
+
     /// Names bytes of the first medium for reports and failure lines, as field names are.
     pub fn field(self, name: &str, bytes: Range<u32>) -> Self {
         self.field_of(0, name, bytes)
@@ -268,7 +291,9 @@ impl<M: Media, T: Outside> Explore<M, T> {
         match done {
             Ok(()) => {
                 let s = summary(&here.count);
-                s.append(&setup.name);
+                if self.reported {
+                    s.append(&setup.name);
+                }
                 Ok(s)
             }
             Err(bad) => Err(report::failure(setup, &bad)),
@@ -351,6 +376,7 @@ impl<M: Media, T: Outside> Explore<M, T> {
                     boots: 1,
                     same: 0,
                     sampled: 0,
+                    depth: story.steps.len() as u32,
                 })
             }
         }
@@ -393,5 +419,6 @@ pub(crate) fn summary(c: &Count) -> Summary {
         boots: c.boots,
         same: c.same,
         sampled: c.sampled,
+        depth: c.depth,
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::chain::{Cut, Link, chain};
 use crate::hash::Seen;
+use crate::world::Watched;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -12,6 +13,7 @@ use std::time::{Duration, Instant};
 pub(crate) struct Shared {
     seen: [Mutex<Seen>; 64],
     seats: Mutex<Vec<Arc<Seat>>>,
+    pub(crate) watched: Watched,
     stop: (Mutex<bool>, Condvar),
     /// States of this depth that have been cut everywhere, and how many there are.
     pub(crate) done: AtomicU64,
@@ -51,6 +53,7 @@ impl Shared {
         Arc::new(Shared {
             seen: std::array::from_fn(|_| Mutex::default()),
             seats: Mutex::default(),
+            watched: Mutex::default(),
             stop: (Mutex::new(false), Condvar::new()),
             done: AtomicU64::new(0),
             total: AtomicU64::new(1),

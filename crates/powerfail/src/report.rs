@@ -36,6 +36,10 @@ impl Failure {
             cuts,
         }
     }
+    pub(crate) fn and(mut self, more: &str) -> Self {
+        self.report += more;
+        self
+    }
     pub(crate) fn plain(name: &str, what: &str) -> Self {
         Failure {
             report: format!("{name}: {what}"),

@@ -70,6 +70,10 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
             } else {
                 EARLY
             };
+            if states.is_empty() {
+                break;
+            }
+            let boots = self.count.boots;
             self.shared.level.store(level.into(), Relaxed);
             self.shared.total.store(states.len() as u64, Relaxed);
             self.shared.done.store(0, Relaxed);
@@ -84,6 +88,9 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
                     self.share = (0, 1);
                     self.shared.done.fetch_add(1, Relaxed);
                 }
+            }
+            if self.count.boots > boots {
+                self.count.depth = level;
             }
             early.extend(std::mem::replace(&mut states, next).into_iter().take(EARLY));
         }

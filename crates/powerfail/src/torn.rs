@@ -1,12 +1,17 @@
 //! What is left of a word whose programming was cut.
 
+use crate::hash::{Wide, item};
+use std::sync::Arc;
+
 /// How an interrupted program or erase may end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tear {
     /// Anything, always the same.
     Arbitrary,
     /// Anything, and not the same at each read.
-    Unstable { erased: u8 },
+    /// With `any`, whatever it was programmed to (there are check bits that cover the word); else only bits change that
+    /// were to change.
+    Unstable { erased: u8, any: bool },
     /// An erase: the same, even where there was nothing to erase.
     Erase,
 }
@@ -16,15 +21,20 @@ pub(crate) enum Tear {
 pub(crate) struct Shaky {
     pub(crate) at: u32,
     /// The other way; the first is in the image.
-    pub(crate) alt: Vec<u8>,
-    /// How often each byte's word was read in this boot.
-    pub(crate) reads: Vec<u16>,
+    pub(crate) alt: Arc<[u8]>,
+    hash: u128,
+    /// How often each byte was read in this boot; empty as long as none was.
+    reads: Vec<u16>,
 }
 
 impl Shaky {
-    pub(crate) fn new(at: u32, alt: Vec<u8>) -> Self {
-        let reads = vec![0; alt.len()];
-        Shaky { at, alt, reads }
+    pub(crate) fn new(at: u32, alt: &[u8]) -> Self {
+        Shaky {
+            at,
+            hash: item(2, at, Wide::of(alt) as u64),
+            alt: alt.into(),
+            reads: Vec::new(),
+        }
     }
     pub(crate) fn end(&self) -> u32 {
         self.at + self.alt.len() as u32
@@ -54,11 +64,11 @@ impl ShakySet {
             }
             if s.at < at {
                 self.0
-                    .push(Shaky::new(s.at, s.alt[..(at - s.at) as usize].to_vec()));
+                    .push(Shaky::new(s.at, &s.alt[..(at - s.at) as usize]));
             }
             if end < s.end() {
                 self.0
-                    .push(Shaky::new(end, s.alt[(end - s.at) as usize..].to_vec()));
+                    .push(Shaky::new(end, &s.alt[(end - s.at) as usize..]));
             }
         }
         true
@@ -84,6 +94,9 @@ impl ShakySet {
         let end = at + buf.len() as u32;
         let mut hit = false;
         for s in &mut self.0 {
+            if s.at < end && at < s.end() && s.reads.is_empty() {
+                s.reads = vec![0; s.alt.len()];
+            }
             for u in at.max(s.at)..end.min(s.end()) {
                 let k = (u - s.at) as usize;
                 if p.other(s.reads[k]) {
@@ -97,9 +110,7 @@ impl ShakySet {
     }
 
     pub(crate) fn hash(&self) -> u128 {
-        self.0.iter().fold(0, |h, s| {
-            h ^ crate::hash::item(2, s.at, crate::hash::Wide::of(&s.alt[..]) as u64)
-        })
+        self.0.iter().fold(0, |h, s| h ^ s.hash)
     }
 }
 
@@ -174,13 +185,21 @@ pub(crate) fn ways(old: &[u8], new: &[u8], how: Tear) -> Vec<Torn> {
         ],
         // Cells that are programmed already are not disturbed by programming them again.
         Tear::Unstable { .. } if old == new => Vec::new(),
-        Tear::Unstable { .. } | Tear::Erase => vec![
-            t("old or new", old.to_vec(), Some(new.to_vec())),
-            t("old or half new", old.to_vec(), Some(front)),
-            t("half new or new", back, Some(new.to_vec())),
-            t("old or garbage", old.to_vec(), Some(garbage(old, new))),
-            t("garbage or new", garbage(old, new), Some(new.to_vec())),
-        ],
+        Tear::Unstable { .. } | Tear::Erase => {
+            let mut wild = garbage(old, new);
+            if let Tear::Unstable { any: false, .. } = how {
+                for (w, (o, n)) in wild.iter_mut().zip(old.iter().zip(new)) {
+                    *w = o & *w | n & !*w | o & n;
+                }
+            }
+            vec![
+                t("old or new", old.to_vec(), Some(new.to_vec())),
+                t("old or half new", old.to_vec(), Some(front)),
+                t("half new or new", back, Some(new.to_vec())),
+                t("old or garbage", old.to_vec(), Some(wild.clone())),
+                t("garbage or new", wild, Some(new.to_vec())),
+            ]
+        }
     }
 }
 

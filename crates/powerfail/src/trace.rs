@@ -302,7 +302,9 @@ impl Rec {
         let is = self.arena.bytes()[at as usize..][..new.len()].to_vec();
         let alt = self.shaky.alt(at, &is);
         let (now, other) = match how {
-            Tear::Unstable { erased } => (program(&is, new, erased), program(&alt, new, erased)),
+            Tear::Unstable { erased, .. } => {
+                (program(&is, new, erased), program(&alt, new, erased))
+            }
             _ => (new.to_vec(), new.to_vec()),
         };
         self.change(at, &is, &now, how);
@@ -320,7 +322,7 @@ impl Rec {
                 len: now.len() as u32,
                 side,
             });
-            self.shaky.add(Shaky::new(at, other));
+            self.shaky.add(Shaky::new(at, &other));
         }
     }
 

@@ -175,8 +175,7 @@ impl Walk {
                 self.shaky.settle(at, len);
             }
             Event::Shaky { at, len, side } => {
-                self.shaky
-                    .add(Shaky::new(at, trace.bytes(side, len).to_vec()));
+                self.shaky.add(Shaky::new(at, trace.bytes(side, len)));
             }
             Event::World(_) => {}
         }

@@ -1,0 +1,163 @@
+//! Programs by chance, every cut of each.
+
+use crate::explore::{Explore, Summary, explore_with};
+use crate::medium::Media;
+use crate::report::Failure;
+use crate::world::{Outside, World};
+use proptest::strategy::Strategy;
+use proptest::test_runner::{Config, RngSeed, TestCaseError, TestError, TestRunner};
+use std::cell::Cell;
+
+type With<M, T, V> = for<'r, 'w, 'c> fn(<M as Media>::Nv<'r>, &'w World<'r, T>, &'c V);
+
+/// Explores `program` for inputs that `strategy` makes, as a rule the operations that it is to do. When one fails, the
+/// input is shrunk; the cut is the first of the smallest program, and is not shrunk.
+///
+/// ```
+/// use powerfail::{random, Mapped, World};
+/// use nvmem::InOrder32;
+///
+/// random(
+///     proptest::collection::vec(0..8_usize, 1..6),
+///     || Mapped::<InOrder32>::new(64),
+///     |nv, _: &World<()>, cells| {
+///         for &c in cells {
+///             // SAFETY: units of the region, and no reference to them exists.
+///             unsafe { nv.store(4 * c, nv.load(4 * c) + 1) };
+///         }
+///     },
+/// )
+/// .cases(20)
+/// .run();
+/// ```
+pub fn random<S, M, T>(
+    strategy: S,
+    media: fn() -> M,
+    program: With<M, T, S::Value>,
+) -> Random<S, M, T>
+where
+    S: Strategy,
+    S::Value: Send + Sync + 'static,
+    M: Media,
+    T: Outside + Default,
+{
+    Random {
+        strategy,
+        media,
+        program,
+        name: None,
+        cases: 64,
+        depth: 1,
+        seed: 0,
+    }
+}
+
+/// A campaign of [`random`].
+#[must_use = "nothing runs before `run`"]
+pub struct Random<S: Strategy, M: Media, T> {
+    strategy: S,
+    media: fn() -> M,
+    program: With<M, T, S::Value>,
+    name: Option<String>,
+    cases: u32,
+    depth: u32,
+    seed: u64,
+}
+
+impl<S, M, T> Random<S, M, T>
+where
+    S: Strategy,
+    S::Value: Send + Sync + 'static,
+    M: Media,
+    T: Outside + Default,
+{
+    /// How many programs: 64 unless told.
+    pub fn cases(mut self, cases: u32) -> Self {
+        self.cases = cases;
+        self
+    }
+    /// See [`Explore::depth`].
+    pub fn depth(mut self, depth: u32) -> Self {
+        self.depth = depth;
+        self
+    }
+    /// See [`Explore::name`].
+    pub fn name(mut self, name: &str) -> Self {
+        self.name = Some(name.to_owned());
+        self
+    }
+    /// Other programs than those of seed 0. The same seed makes the same programs; the environment variable
+    /// `POWERFAIL_SEED` is used where none is given here.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    fn one(&self, input: S::Value) -> Explore<M, T> {
+        let e = explore_with(input, (self.media)(), self.program)
+            .depth(self.depth)
+            .unreported();
+        match &self.name {
+            Some(n) => e.name(n),
+            None => e,
+        }
+    }
+
+    /// Explores all of them.
+    ///
+    /// **Panics**: with the smallest program that fails, and the report of [`Explore::run`] for it.
+    #[track_caller]
+    pub fn run(self) -> Summary {
+        match self.try_run() {
+            Ok(s) => s,
+            Err(e) => panic!("{e}"),
+        }
+    }
+
+    /// [`run`](Self::run) with the failure as a value.
+    pub fn try_run(self) -> Result<Summary, Failure> {
+        let seed = match std::env::var("POWERFAIL_SEED") {
+            Ok(s) if self.seed == 0 => s.parse().unwrap_or(0),
+            _ => self.seed,
+        };
+        let mut runner = TestRunner::new(Config {
+            cases: self.cases,
+            failure_persistence: None,
+            rng_seed: RngSeed::Fixed(seed),
+            ..Config::default()
+        });
+        let sum = Cell::new(Summary::default());
+        let r = runner.run(&self.strategy, |input| match self.one(input).try_run() {
+            Ok(s) => {
+                sum.set(sum.get() + s);
+                Ok(())
+            }
+            Err(e) => Err(TestCaseError::fail(e.report().to_owned())),
+        });
+        let name = self.name.clone().unwrap_or_else(crate::explore::test_name);
+        match r {
+            Ok(()) => {
+                sum.get().append(&name);
+                Ok(sum.get())
+            }
+            Err(TestError::Abort(why)) => {
+                Err(Failure::plain(&name, &format!("no programs: {why}")))
+            }
+            Err(TestError::Fail(why, input)) => {
+                let program = format!("{input:#?}");
+                let again = self.one(input).try_run();
+                let end = format!(
+                    "\nwith the smallest program that fails:\n{program}\nall of it again:  POWERFAIL_SEED={seed} cargo \
+                     test {name}"
+                );
+                Err(match again {
+                    Err(e) => e.and(&end),
+                    Ok(_) => Failure::plain(
+                        &name,
+                        &format!("{why}\nand it passed when it was repeated{end}"),
+                    ),
+                })
+            }
+        }
+    }
+}
