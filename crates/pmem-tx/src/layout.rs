@@ -357,3 +357,86 @@ impl Tag {
 
 /// The most contexts of a pool.
 pub const MAX_CONTEXTS: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nvmem::{InOrder16, InOrder32};
+
+    /// Old content is the user's bytes: where it could lie in a header's place, it could be taken for one.
+    fn areas_are_apart<M: Model>() {
+        let unit = M::Unit::BYTES;
+        for entries in [1, 2, 7, 32, 300] {
+            for bytes in [1, 8, 60, 1024] {
+                for contexts in [1, 2, 8] {
+                    let c = Config {
+                        journal_entries: entries,
+                        journal_bytes: bytes,
+                        seq_bits: 16,
+                    };
+                    let Ok(g) = Geometry::new::<M>(&c, contexts, 60_000) else {
+                        continue;
+                    };
+                    let mut at = Superblock::BYTES;
+                    for ctx in 0..contexts {
+                        assert!(g.word(ctx, unit) >= at);
+                        at = g.root(ctx, unit) + unit;
+                    }
+                    for ctx in 0..contexts {
+                        assert!(g.header(ctx, 0, unit) >= at);
+                        let headers_end = g.header(ctx, g.entries - 1, unit) + 2 * unit;
+                        assert!(g.payload(ctx) >= headers_end);
+                        at = g.payload(ctx) + g.bytes as usize;
+                        assert!(g.bytes >= bytes);
+                    }
+                    assert!(g.scratch as usize >= at);
+                    assert!(g.heap >= g.scratch + g.scratch_len);
+                    assert_eq!((g.heap as usize + unit) % GRANULE, 0);
+                    let granules = (g.end - g.heap) as usize / GRANULE;
+                    assert!(g.scratch_len as usize * 2 >= granules, "a nibble each");
+                    assert!(g.end as usize <= 60_000);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn no_area_reaches_into_another() {
+        areas_are_apart::<InOrder32>();
+        areas_are_apart::<InOrder16>();
+    }
+
+    #[test]
+    fn words_come_back() {
+        for unit in [2, 4] {
+            let most = Undo::max_units(unit);
+            for u in [
+                Undo::Content {
+                    off: 1024,
+                    units: 1,
+                },
+                Undo::Content {
+                    off: 2,
+                    units: most,
+                },
+                Undo::Alloc {
+                    off: 8 * 77 + 8 - unit as u32,
+                },
+                Undo::Free {
+                    off: 8 - unit as u32,
+                    kind: Kind::Cell,
+                },
+            ] {
+                let (a, b) = u.encode(5, unit);
+                assert_eq!(Undo::seq(b, unit), 5);
+                assert_eq!(Undo::decode(a, b, unit), Some(u));
+            }
+            let t = Tag {
+                seq: 9,
+                ctx: 7,
+                current: 1,
+            };
+            assert_eq!(Tag::decode(t.encode(unit), unit), t);
+        }
+    }
+}

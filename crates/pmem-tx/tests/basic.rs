@@ -472,3 +472,17 @@ fn an_image_is_shown() {
     }
     assert!(show(&bad).contains("DAMAGED"));
 }
+
+#[test]
+fn a_reset_never_formats_again() {
+    let mut buf = buffer(256);
+    let mut pool = open(Region::new(&mut buf));
+    push(&mut pool, 5).unwrap();
+    let again = |region| Pool::<T>::open(region, |_| panic!("a used region was formatted"));
+    let pool = again(pool.close()).unwrap();
+    // With another configuration too: it counts when a region is formatted, and only then.
+    let pool = Pool::<T>::open_with(pool.close(), &Config::SMALL, |_| {
+        panic!("a used region was formatted")
+    });
+    assert_eq!(sum(&mut again(pool.unwrap().close()).unwrap()), 5);
+}
