@@ -3,6 +3,7 @@
 use crate::project::{Project, root};
 use crate::run::cargo;
 use anyhow::{Result, bail};
+use std::io::IsTerminal;
 
 /// Activity recognition on motion recordings, without cuts and through thousands of power cuts.
 #[derive(clap::Args)]
@@ -27,7 +28,11 @@ pub fn run(a: Args) -> Result<()> {
         bail!("this checkout has no examples/activity (package example-activity)");
     }
     let mut c = cargo();
-    c.args(["run", "--release", "--quiet", "--manifest-path"])
+    c.args(["run", "--release"]);
+    if !std::io::stderr().is_terminal() {
+        c.arg("--quiet");
+    }
+    c.arg("--manifest-path")
         .arg(root().join("Cargo.toml"))
         .args(["--package", "example-activity", "--bin", "activity", "--"])
         .args(a.args);

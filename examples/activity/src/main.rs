@@ -16,6 +16,9 @@ mod report;
 mod score;
 #[path = "host/sensor.rs"]
 mod sensor;
+#[cfg(test)]
+#[path = "host/tests.rs"]
+mod tests;
 #[path = "host/trial.rs"]
 mod trial;
 
