@@ -23,7 +23,12 @@ const STORES: &[Program] = &[Program {
     features: "instrument",
 }];
 
-const SPEED: &[Program] = &[];
+const SPEED: &[Program] = &[Program {
+    package: "cost-probes",
+    kind: "--bin",
+    name: "speed",
+    features: "speed",
+}];
 
 /// Not built together with anything that turns on instrumentation.
 const INSTRUCTIONS: Program = Program {
