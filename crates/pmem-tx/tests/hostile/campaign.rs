@@ -30,7 +30,9 @@ fn campaign(step: usize, mut change: impl FnMut(usize, &mut [u8]) -> bool) -> [u
         let mut i = 0;
         loop {
             let mut m = original.clone();
-            if !change(i, bytes(&mut m)) {
+            // Miri looks closely at a few.
+            let enough = cfg!(miri) && seen[0] + seen[1] >= 2 * (doubt as usize + 1);
+            if enough || !change(i, bytes(&mut m)) {
                 break;
             }
             seen[attack(&mut m) as usize] += 1;
@@ -42,7 +44,7 @@ fn campaign(step: usize, mut change: impl FnMut(usize, &mut [u8]) -> bool) -> [u
 
 fn both(seen: [usize; 2]) {
     assert!(
-        seen[0] > 0 && seen[1] > 0,
+        cfg!(miri) || seen[0] > 0 && seen[1] > 0,
         "refused {}, opened {}",
         seen[0],
         seen[1]
@@ -124,7 +126,7 @@ fn noise_behind_a_sound_superblock() {
         }
         i < 4000
     });
-    assert!(seen[0] > 0);
+    assert!(cfg!(miri) || seen[0] > 0);
 }
 
 #[test]
@@ -178,14 +180,14 @@ fn a_superblock_with_a_good_checksum_and_wrong_sizes() {
         }
         true
     });
-    assert!(seen[0] > 0);
+    assert!(cfg!(miri) || seen[0] > 0);
 }
 
 #[test]
 fn truncated_or_too_long() {
     for doubt in [false, true] {
         let original = image(WORDS, doubt);
-        for len in 0..WORDS {
+        for len in (0..WORDS).step_by(if cfg!(miri) { 37 } else { 1 }) {
             assert!(!attack(&mut original.clone()[..len]), "{len} words");
         }
         let mut longer = original.clone();
