@@ -181,7 +181,7 @@ pub fn bare(ctx: &Ctx, s: &Step) -> Result<Outcome> {
             names.join(" ")
         )));
     }
-    let mut n = 0;
+    let (mut n, mut examples) = (0, 0);
     for t in BARE {
         let mut c = at_root(
             ctx,
@@ -189,6 +189,7 @@ pub fn bare(ctx: &Ctx, s: &Step) -> Result<Outcome> {
             &["build", "--lib", "--no-default-features", "--target", t],
         );
         n = select(&mut c, ctx.project.embedded());
+        examples = select(&mut c, ctx.project.embedded_examples());
         s.run(c)?;
         let with = enable(ctx.project.embedded(), "defmt");
         let mut c = at_root(ctx, cargo(), &["build", "--lib", "--target", t]);
@@ -198,7 +199,8 @@ pub fn bare(ctx: &Ctx, s: &Step) -> Result<Outcome> {
         select(&mut c, ctx.project.embedded());
         s.run(c)?;
     }
-    Ok(format!("{n} crates on {}, bare and with defmt", BARE.join(", ")).into())
+    let on = BARE.join(", ");
+    Ok(format!("{n} crates and {examples} examples on {on}, the crates with defmt too").into())
 }
 
 pub fn msp430(ctx: &Ctx, s: &Step) -> Result<Outcome> {
