@@ -114,6 +114,7 @@ pub fn tests(ctx: &Ctx, s: &Step) -> Result<String> {
         cargo(),
         &[
             "test",
+            "--no-fail-fast",
             "--workspace",
             "--lib",
             "--bins",
