@@ -32,6 +32,7 @@ use sensor::Motions;
 use std::io::Write;
 use std::process::ExitCode;
 use std::rc::Rc;
+use std::time::Duration;
 use trial::Bench;
 
 fn main() -> ExitCode {
@@ -47,6 +48,8 @@ fn main() -> ExitCode {
 fn run(args: &Args) -> Result<()> {
     let job = args.job()?;
     let motions = Rc::new(Motions::new(&job)?);
+    let (bare, unprotected) = device::unprotected(&motions)?;
+    let (factory, formatting) = device::factory(&motions)?;
     let mut out = std::io::stdout();
     writeln!(
         out,
@@ -55,8 +58,6 @@ fn run(args: &Args) -> Result<()> {
         job.recognize.len(),
         motions.steps()
     )?;
-    let (bare, unprotected) = device::unprotected(&motions)?;
-    let (factory, formatting) = device::factory(&motions)?;
     let bench = Bench {
         motions: &motions,
         factory: &factory,
@@ -120,6 +121,7 @@ fn run(args: &Args) -> Result<()> {
 fn progress() -> ProgressBar {
     let style = ProgressStyle::with_template("{spinner} {pos} runs, {msg}");
     let bar = ProgressBar::new_spinner();
+    bar.enable_steady_tick(Duration::from_millis(100));
     if let Ok(style) = style {
         bar.set_style(style);
     }

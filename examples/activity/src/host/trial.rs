@@ -110,7 +110,8 @@ impl Bench<'_> {
         Ok(yes)
     }
 
-    /// A run for each of `every` on one device after the other, until enough cuts were survived. `told` hears of each run.
+    /// A run for each of `every` on one device after the other, at least those of [`Bench::smallest`], until enough cuts were
+    /// survived. `told` hears of each run.
     pub fn trials(&self, every: &[u64], mut told: impl FnMut(&Run)) -> Result<Vec<Trial>> {
         let none = |every: &u64| Trial {
             every: *every,
@@ -131,7 +132,7 @@ impl Bench<'_> {
                 }
                 t.runs.push(run);
             }
-            if cuts >= CUTS || cuts == before {
+            if cuts == before || cuts >= CUTS && number + 1 >= SAMPLE {
                 break;
             }
         }
