@@ -25,7 +25,8 @@ pub struct Machine {
 
 /// What is stored, and how much.
 pub struct Meter {
-    base: *mut u8,
+    /// Where the region of this boot is.
+    base: Cell<*mut u8>,
     /// What the medium holds: it differs from memory where a lent `&mut` was written through and not looked at yet, and
     /// after the power has gone.
     held: RefCell<Vec<u8>>,
@@ -75,11 +76,9 @@ impl Machine {
     /// A medium that holds this already. `seed` decides what chance decides.
     pub fn with(image: &[u8], seed: u64) -> Self {
         let words = image.as_chunks::<8>().0.iter();
-        let mut memory: Box<[_]> = words
-            .map(|w| MaybeUninit::new(u64::from_ne_bytes(*w)))
-            .collect();
+        let words = words.map(|w| MaybeUninit::new(u64::from_ne_bytes(*w)));
         let meter = Rc::new(Meter {
-            base: memory.as_mut_ptr().cast(),
+            base: Cell::new(std::ptr::null_mut()),
             held: RefCell::new(image.to_vec()),
             loans: RefCell::default(),
             left: Cell::new(u64::MAX),
@@ -91,7 +90,10 @@ impl Machine {
             chance: Cell::new(seed),
             count: Cell::default(),
         });
-        Machine { memory, meter }
+        Machine {
+            memory: words.collect(),
+            meter,
+        }
     }
 
     /// Runs `program` on the medium until it ends, or until `stores` units are stored: then `None`. Nothing of the run is left
@@ -108,7 +110,7 @@ impl Machine {
         meter.booted.set(meter.count.get().stores);
         meter.loans.borrow_mut().clear();
         let region = Region::new(&mut self.memory);
-        debug_assert_eq!(meter.base, region.base());
+        meter.base.set(region.base());
         let run = || {
             observe(meter, || {
                 let r = program(region, meter);
@@ -186,7 +188,7 @@ impl Meter {
     }
 
     fn offset(&self, at: *const u8) -> usize {
-        at as usize - self.base as usize
+        at as usize - self.base.get() as usize
     }
 
     /// The medium takes a unit, unless the power is gone.
@@ -223,7 +225,7 @@ impl Meter {
             let mut live = [0; UNIT];
             for (i, byte) in live.iter_mut().enumerate() {
                 // SAFETY: inside the medium, whose bytes are all initialised. Volatile: a lent `&mut` may have written it.
-                *byte = unsafe { self.base.add(unit + i).read_volatile() };
+                *byte = unsafe { self.base.get().add(unit + i).read_volatile() };
             }
             // A value that is stored again shows in memory as little as one that is not.
             let again = self.again.borrow_mut().remove(&unit);
@@ -255,10 +257,12 @@ impl Meter {
     }
 
     fn chance(&self, below: usize) -> usize {
-        let next = self.chance.get().wrapping_mul(6_364_136_223_846_793_005);
-        self.chance
-            .set(next.wrapping_add(1_442_695_040_888_963_407));
-        (self.chance.get() >> 33) as usize % below
+        // SplitMix64: neighbouring seeds have nothing in common.
+        let state = self.chance.get().wrapping_add(0x9E37_79B9_7F4A_7C15);
+        self.chance.set(state);
+        let v = (state ^ state >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let v = (v ^ v >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((v ^ v >> 31) % below as u64) as usize
     }
 }
 
