@@ -39,6 +39,7 @@ fn sums(nv: Region<'_, InOrder32>, amounts: &[u32]) {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes long")]
 fn random_programs_are_shrunk() {
     let right = random(
         proptest::collection::vec(0..10_u32, 0..5),
@@ -73,6 +74,7 @@ fn random_programs_are_shrunk() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes long")]
 fn closure_reaches_all_images() {
     let s = explore(Mapped::<InOrder32>::new(64), |nv, _: &World<()>| {
         // Each boot goes one step of a cycle of five, in two stores.
@@ -166,6 +168,7 @@ fn a_line_survives_small_edits_or_is_refused() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes long")]
 fn more_open_units_than_can_be_tried_are_sampled_and_it_says_so() {
     let many = || {
         explore(Mapped::<Buffered32>::new(256), |nv, _: &World<()>| {

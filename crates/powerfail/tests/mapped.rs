@@ -44,20 +44,23 @@ fn two_slots_hold() {
     let a = explore(Mapped::<InOrder32>::new(64), |nv, w| {
         slots(nv, w, false, true)
     })
-    .depth(3)
+    .depth(if cfg!(miri) { 1 } else { 3 })
     .run();
     let b = explore(Mapped::<InOrder16>::new(64), |nv, w| {
         slots(nv, w, false, true)
     })
-    .depth(2)
+    .depth(if cfg!(miri) { 1 } else { 2 })
     .run();
     let c = explore(Mapped::<Buffered32>::new(64), |nv, w| {
         slots(nv, w, true, true)
     })
-    .depth(3)
+    .depth(if cfg!(miri) { 1 } else { 3 })
     .run();
     println!("{a}\n{b}\n{c}");
-    assert!(a.boots > 8 && b.boots > 4 && c.boots > 8, "{a} {b} {c}");
+    assert!(
+        cfg!(miri) || a.boots > 8 && b.boots > 4 && c.boots > 8,
+        "{a} {b} {c}"
+    );
 }
 
 #[test]
@@ -65,7 +68,7 @@ fn a_missing_fence_shows_only_where_stores_are_buffered() {
     explore(Mapped::<InOrder32>::new(64), |nv, w| {
         slots(nv, w, false, true)
     })
-    .depth(2)
+    .depth(if cfg!(miri) { 1 } else { 2 })
     .run();
     let e = explore(Mapped::<Buffered32>::new(64), |nv, w| {
         slots(nv, w, false, true)
@@ -112,7 +115,7 @@ fn stores_on_loan_are_open_until_it_ends() {
     explore(Mapped::<InOrder32>::new(64), |nv, _: &World<()>| {
         loan(nv, true)
     })
-    .depth(2)
+    .depth(if cfg!(miri) { 1 } else { 2 })
     .run();
     let e = explore(Mapped::<InOrder32>::new(64), |nv, _: &World<()>| {
         loan(nv, false)
@@ -133,6 +136,10 @@ fn a_program_that_stores_nothing_fails() {
 }
 
 #[test]
+#[cfg_attr(
+    miri,
+    ignore = "memory that a run may have left uninitialised is not compared"
+)]
 fn a_stray_store_is_found() {
     let e = explore(Mapped::<InOrder32>::new(64), |nv, _: &World<()>| {
         put(&nv, 0, 1);
@@ -169,9 +176,9 @@ fn two_media_at_once() {
             w.set(n + 1);
         },
     )
-    .depth(2)
+    .depth(if cfg!(miri) { 1 } else { 2 })
     .run();
-    assert!(s.boots >= 6, "{s}");
+    assert!(cfg!(miri) || s.boots >= 6, "{s}");
 }
 
 #[test]

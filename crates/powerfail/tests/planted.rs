@@ -50,6 +50,7 @@ fn slots<M: Model>(nv: Region<'_, M>, world: &World<u32>, order: [usize; 3], fen
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes long")]
 fn missing_fence() {
     explore(Mapped::<Buffered32>::new(64), |nv, w| {
         slots(nv, w, [4, 8, 0], true)
@@ -74,6 +75,7 @@ fn missing_fence() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes long")]
 fn wrong_order() {
     let wrong = || {
         explore(Mapped::<InOrder16>::new(64), |nv, w| {
@@ -118,6 +120,7 @@ fn undo(nv: Region<'_, InOrder32>, clear_first: bool) {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes long")]
 fn two_cuts_needed() {
     explore(Mapped::new(64), |nv, _: &World<()>| undo(nv, false))
         .depth(3)
@@ -250,6 +253,7 @@ impl ReadWord for Device<'_, Stm32l1> {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes long")]
 fn a_log_on_nor_holds() {
     let s = explore(Nor::stm32l1().size(512), |nv, w| log(nv, w, Wrong::Nothing))
         .depth(2)
@@ -259,6 +263,7 @@ fn a_log_on_nor_holds() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes long")]
 fn unstable_unconfirmed_record() {
     let e = found(
         || {
@@ -273,6 +278,7 @@ fn unstable_unconfirmed_record() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes long")]
 fn unstable_value_read_twice() {
     let e = found(
         || {
@@ -287,6 +293,7 @@ fn unstable_value_read_twice() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes long")]
 fn unstable_tail_only_looks_erased() {
     let e = found(
         || {
@@ -330,6 +337,7 @@ fn aged() -> Vec<u8> {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes long")]
 fn sixteen_bit_sequence_wraps() {
     let wrong = || {
         explore(Mapped::<InOrder16>::new(64), |nv, w| sequence(nv, w, false))
@@ -355,6 +363,7 @@ fn middle_aged() -> Vec<u8> {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes long")]
 fn endurance_reaches_the_wrap() {
     let wrong = || {
         endure(
@@ -402,6 +411,7 @@ fn nothing_runs_after_the_cut() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes long")]
 fn endurance_finds_what_needs_two_cuts() {
     fn forever(nv: Region<'_, InOrder32>) {
         undo(nv, true)
