@@ -143,8 +143,8 @@ pub(crate) fn trace_hash<T>(trace: &Trace, past: &[(T, u128)]) -> u128 {
             Event::Steady { at, len } => (22, at, len, 0),
             Event::Shaky { at, len, side } => (23, at, len, side),
         };
-        h.word(u64::from(kind) << 32 | u64::from(at));
-        h.word(u64::from(a) << 32 | u64::from(b));
+        let values = (u64::from(a) << 32 | u64::from(b)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        h.word(values ^ (u64::from(kind) << 32 | u64::from(at)).rotate_left(17));
     }
     std::hash::Hasher::write(&mut h, &trace.side);
     h.wide()

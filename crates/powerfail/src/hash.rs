@@ -11,9 +11,16 @@ fn mix(mut z: u64) -> u64 {
 /// The share of one item of a state; shares are joined by XOR.
 pub(crate) fn item(kind: u32, at: u32, value: u64) -> u128 {
     let a = u64::from(kind) << 32 | u64::from(at);
-    let x = mix(value ^ mix(a.wrapping_add(0x9e37_79b9_7f4a_7c15)));
-    let y = mix(value.rotate_left(32) ^ mix(a ^ 0xd1b5_4a32_d192_ed03) ^ x);
+    // Values of words have 32 bits, so that no factor is zero.
+    let x = fold(value ^ 0xa076_1d64_78bd_642f, a ^ 0xe703_7ed1_a0b4_28db);
+    let y = fold(value ^ 0x8ebc_6af0_9c88_c6e3, a ^ 0x5899_65cc_7537_4cc3);
     u128::from(x) << 64 | u128::from(y)
+}
+
+/// Both halves of the product.
+fn fold(a: u64, b: u64) -> u64 {
+    let p = u128::from(a) * u128::from(b);
+    p as u64 ^ (p >> 64) as u64
 }
 
 /// A hasher of two independent lanes.

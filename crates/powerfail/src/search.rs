@@ -28,7 +28,7 @@ struct Next<'n, T>(&'n mut Vec<State<T>>, usize);
 const MANY: usize = 256;
 
 /// How many states of each depth are booted once more at the end.
-const EARLY: usize = 16;
+const EARLY: usize = 8;
 
 impl<T> State<T> {
     fn compare(&self, run: &Run<T>, trace: &Trace) -> Result<(), Bad> {
