@@ -83,6 +83,9 @@ pub struct Record<T, D> {
     next: u32,
 }
 
+/// By how much the sequence jumps when something that was cut may be newer than the newest record.
+const TORN_SKIP: u16 = 64;
+
 /// What opening found.
 enum State<T, Old> {
     New(T, Standing),
@@ -97,6 +100,7 @@ struct Standing {
     newest: Found,
     next: u32,
     doubt: bool,
+    torn: bool,
 }
 
 impl<T: Plain, D: Medium> Record<T, D> {
@@ -220,6 +224,10 @@ impl<T: Plain, D: Medium> Record<T, D> {
 
     fn stand(&mut self, at: &Standing) {
         self.sequence = at.newest.header.sequence;
+        if at.torn && !planted!("nvmem/record-sequence-not-skipped") {
+            // Beyond what was cut, and beyond what earlier boots wrote again and were cut in.
+            self.sequence = self.sequence.wrapping_add(TORN_SKIP);
+        }
         self.next = at.next;
         if planted!("nvmem/record-appends-after-boot") && !at.newest.torn_tail {
             self.open = Some((at.newest.bank, at.newest.slot + 1));
@@ -235,7 +243,7 @@ impl<T: Plain, D: Medium> Record<T, D> {
     /// Changes the value. It is on the medium when this returns.
     ///
     /// **Power loss**: the old value or the new one. **Cost**: one slot, that is the value, 20 bytes and padding to
-    /// the program word, on flash one program word more; one erase every [`Record::updates_per_erase`] updates and with
+    /// the program word, on flash two program words more; one erase every [`Record::updates_per_erase`] updates and with
     /// the first one of a boot. **Errors**: [`RecordError::Medium`]; the value in RAM is then the old one.
     pub fn set(&mut self, value: T) -> Result<(), RecordError<D::Error>> {
         let mut value = MaybeUninit::new(value);
@@ -358,6 +366,7 @@ fn look<T: Plain, Old: Plain, D: Medium>(
         newest,
         next: scan.target(place),
         doubt: scan.in_doubt(),
+        torn: scan.has_torn(),
     };
     let bytes = best.get(..newest.header.len.into());
     let bytes = bytes.ok_or(RecordError::Damaged);

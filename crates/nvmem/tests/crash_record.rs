@@ -2,6 +2,7 @@
 //! words read differently each time.
 
 use nvmem::device::{Contract, EraseUnit, Medium};
+use nvmem::ram::RamNor;
 use nvmem::{Buffered32, InOrder16, InOrder32, Model, Persist, Record};
 use powerfail::{
     Chip, Mapped, Mram16, Simulated, SpiFram, SpiNor, Stm32f0, Stm32l1, Stm32l1HalfPage, World,
@@ -153,6 +154,21 @@ fn in_order_32() {
 #[test]
 fn buffered_32() {
     mapped::<Buffered32>();
+}
+
+/// One change on flash that was in use before, three cuts deep: a torn record, a torn copy of it, a torn erase.
+#[test]
+#[cfg_attr(miri, ignore)]
+fn used_flash_three_deep() {
+    let mut d = RamNor::<6, 256, 128, 0x00>::new();
+    for n in [7, 0] {
+        let mut r = Record::open(&mut d, 0..1536, counter(9)).unwrap();
+        r.set(counter(n)).unwrap();
+    }
+    let used = Simulated::<Stm32l1HalfPage>::with_image(d.bytes().to_vec());
+    let s = explore(used, |nv, w| count_to(nv, w, 1)).depth(3).run();
+    println!("{s}");
+    assert!(s.cuts > 1000, "{s}");
 }
 
 /// A serial flash that is small, so that it can be explored two deep.

@@ -66,7 +66,7 @@ fn records_and_blanks() {
     assert_eq!(lines.len(), 2, "{out}");
     assert!(lines[0].starts_with("record slot at 0x0000: sequence 2, \"RECD\" version 1"));
     assert!(lines[0].ends_with(", 4 bytes, intact"));
-    assert!(lines[1].starts_with("record slot at 0x0020: sequence 3"));
+    assert!(lines[1].starts_with("record slot at 0x0028: sequence 3"));
     assert!(lines[1].ends_with("NOT intact"));
     assert_eq!(
         said(|o| inspect::blank(&[0xFF; 64], o)),

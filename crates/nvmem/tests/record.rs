@@ -122,8 +122,8 @@ fn wear_is_what_is_promised() {
     let mut d = F0::new();
     let mut r = Record::open(&mut d, 0..6144, FIRST).unwrap();
     let per_erase = r.updates_per_erase();
-    // 16 of header, 16 of value, 4 of checksum, 4 to confirm.
-    assert_eq!(per_erase, 2048 / 40);
+    // 16 of header, 16 of value, 4 of checksum, two words of 4 to confirm.
+    assert_eq!(per_erase, 2048 / 44);
     for n in 0..(per_erase * 30) as u16 {
         r.set(nth(n)).unwrap();
     }
@@ -147,7 +147,7 @@ fn a_worn_out_flash_is_an_error_and_the_old_value_stays() {
         }
     };
     assert_eq!(e, RecordError::Medium(Misuse::WornOut));
-    assert!(n > 51 * 4, "{n}");
+    assert!(n > 46 * 4, "{n}");
     assert_eq!(*r.get(), nth(n - 1));
     drop(r);
     let r = Record::open(&mut d, 0..6144, FIRST).unwrap();
@@ -302,8 +302,8 @@ fn two_bad_slots_in_the_newest_bank_are_damage() {
     (0..5).for_each(|n| r.set(nth(n)).unwrap());
     drop(r);
     // Slots 4 and 5 of bank 0; the value begins after 16 bytes of header.
-    d.bytes_mut()[4 * 40 + 17] ^= 1;
-    d.bytes_mut()[5 * 40 + 17] ^= 1;
+    d.bytes_mut()[4 * 44 + 17] ^= 1;
+    d.bytes_mut()[5 * 44 + 17] ^= 1;
     let e = Record::open(&mut d, 0..6144, FIRST).map(|_| ());
     assert_eq!(e, Err(RecordError::Damaged));
 }

@@ -1,6 +1,6 @@
 //! What a record's range holds: which value counts, and whether that could still change.
 
-use super::slot::{self, HEADER, Header, Slot, Words};
+use super::slot::{self, CONFIRMATIONS, HEADER, Header, Slot, Words};
 use crate::device::Medium;
 use crate::planted;
 use core::ops::Range;
@@ -75,8 +75,9 @@ pub(super) struct Found {
     pub header: Header,
     pub bank: u32,
     pub slot: u32,
-    /// No word of it is in doubt.
-    pub confirmed: bool,
+    /// How many of its confirmations were begun. 1: all its content is whole. 2: perhaps somebody acted upon it, and its
+    /// first confirmation is whole. 0: nobody has.
+    pub confirmations: u32,
     /// Something was begun after it in its bank.
     pub torn_tail: bool,
 }
@@ -96,8 +97,7 @@ enum Bank {
 /// What a range holds.
 pub(super) struct Scan {
     pub newest: Option<Found>,
-    /// The bank that a write must not touch, besides the newest's: it holds the record that counts if the newest
-    /// proves unstable.
+    /// The bank of the newest record whose content is certainly whole: it counts if the newest proves unstable.
     pub base: Option<u32>,
     pub torn: [bool; 3],
     pub damaged: bool,
@@ -107,12 +107,17 @@ impl Scan {
     /// Whether another boot could come to another result, unless this one writes its own down first.
     pub(super) fn in_doubt(&self) -> bool {
         [
-            self.newest.is_some_and(|f| !f.confirmed)
+            self.newest.is_some_and(|f| f.confirmations < CONFIRMATIONS)
                 && !planted!("nvmem/record-unconfirmed-not-rewritten"),
             self.newest.is_some_and(|f| f.torn_tail) && !planted!("nvmem/record-torn-tail-ignored"),
             self.torn.contains(&true) && !planted!("nvmem/record-torn-bank-ignored"),
         ]
         .contains(&true)
+    }
+
+    /// Whether a record that is newer than the newest may appear later.
+    pub(super) fn has_torn(&self) -> bool {
+        self.torn.contains(&true) || self.newest.is_some_and(|f| f.torn_tail)
     }
 
     /// The bank that the next write takes, and erases first.
@@ -167,10 +172,10 @@ pub(super) fn scan<D: Medium>(
                     scan.newest = Some(f);
                     best.copy_from_slice(other);
                 }
-                if (f.confirmed || f.slot > 0) && scan.base.is_none_or(|_| newer(s, base_sequence))
+                if (f.confirmations > 0 || f.slot > 0)
+                    && scan.base.is_none_or(|_| newer(s, base_sequence))
                 {
-                    scan.base = Some(b);
-                    base_sequence = s;
+                    (scan.base, base_sequence) = (Some(b), s);
                 }
             }
         }
@@ -207,7 +212,7 @@ fn scan_bank<D: Medium>(
         header: first,
         bank,
         slot: 0,
-        confirmed: true,
+        confirmations: CONFIRMATIONS,
         torn_tail: false,
     };
     if w.erase.is_none() {
@@ -245,9 +250,9 @@ fn scan_bank<D: Medium>(
             let next = place.at(bank, last + 1, len);
             found.torn_tail = !slot::all(d, w, next, next + w.word, w.erased())?;
         }
-        let confirm = place.at(bank, slot, len) + w.content(len);
-        found.confirmed =
-            found.torn_tail || !slot::all(d, w, confirm, confirm + w.word, w.erased())?;
+        if !found.torn_tail {
+            found.confirmations = slot::confirmations(d, w, place.at(bank, slot, len), len)?;
+        }
         return Ok(Bank::Holds(found));
     }
     Ok(Bank::Damaged(expected(last).sequence))
@@ -268,11 +273,10 @@ pub(super) fn empty<D: Medium>(d: &mut D, place: &Place) -> Result<Empty, D::Err
     let (w, marker) = (&place.words, place.marker());
     let found = slot::read(d, w, marker, place.end() - marker, &mut [])?;
     let marked = found == Slot::Valid(Header::FORMATTING);
-    let confirm = marker + w.content(0);
     if marked
         && (w.erase.is_none()
             || planted!("nvmem/record-marker-not-confirmed")
-            || !slot::all(d, w, confirm, confirm + w.word, w.erased())?)
+            || slot::confirmations(d, w, marker, 0)? > 0)
     {
         return Ok(Empty::Formatting);
     }

@@ -8,6 +8,8 @@ pub(super) const RECORD: [u8; 4] = *b"RLR1";
 pub(super) const MARKER: [u8; 4] = *b"RLF1";
 pub(super) const HEADER: u32 = 16;
 const CRC: u32 = 4;
+/// Words behind the content that are written one after the other, each by a call of its own.
+pub(super) const CONFIRMATIONS: u32 = 2;
 
 /// The first bytes of a slot.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -95,9 +97,14 @@ impl Words {
         }
     }
 
-    /// Bytes of a slot: the content and, on flash, a word that confirms it.
+    /// Bytes of a slot: the content and, on flash, two words that confirm it.
     pub(super) const fn stride(&self, len: u32) -> u32 {
-        self.content(len) + if self.erase.is_some() { self.word } else { 0 }
+        self.content(len)
+            + if self.erase.is_some() {
+                CONFIRMATIONS * self.word
+            } else {
+                0
+            }
     }
 
     pub(super) fn erased(&self) -> u8 {
@@ -160,7 +167,9 @@ fn write_in<D: Medium, const N: usize>(
     }
     if w.erase.is_some() {
         buf.fill(!w.erased());
-        d.write(at + content, &buf[..w.word as usize])?;
+        for i in 0..CONFIRMATIONS {
+            d.write(at + content + i * w.word, &buf[..w.word as usize])?;
+        }
     }
     if planted!("nvmem/record-no-flush") {
         return Ok(());
@@ -256,6 +265,25 @@ pub(super) fn read_header<D: Medium>(
     let piece = &mut buf[..HEADER.next_multiple_of(w.word) as usize];
     d.read(at, piece)?;
     Ok(Header::decode(piece))
+}
+
+/// How many of the words behind the content of the slot at `at` were begun.
+pub(super) fn confirmations<D: Medium>(
+    d: &mut D,
+    w: &Words,
+    at: u32,
+    len: u32,
+) -> Result<u32, D::Error> {
+    let mut n = 0;
+    let from = at + w.content(len);
+    while n < CONFIRMATIONS {
+        let word = from + n * w.word;
+        if all(d, w, word, word + w.word, w.erased())? {
+            break;
+        }
+        n += 1;
+    }
+    Ok(n)
 }
 
 /// Whether every byte of `from..to` is `byte`.
