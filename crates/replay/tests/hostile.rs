@@ -1,0 +1,197 @@
+//! Any bytes whatever: opening and running gives values or errors, never a panic, a hang or undefined behaviour.
+
+use nv_replay::nvmem::{Buffered32, InOrder16, InOrder32, Model, Persist, Region};
+use nv_replay::pmem_tx::{self, Width};
+use nv_replay::{Config, Error, Held, Message, Options, Outlet, PBox, Port, Replay, inspect};
+use std::mem::MaybeUninit;
+
+const BYTES: usize = 1024;
+
+#[derive(Persist)]
+#[repr(C)]
+struct Top<'p, U: Width> {
+    n: u32,
+    on: bool,
+    child: Option<PBox<'p, u64, U>>,
+}
+type Rt<'m, M> = Replay<'m, Top<'static, <M as Model>::Unit>, M>;
+
+static PORT: Port<u16> = Port::new(1);
+#[derive(Default)]
+struct Sink(usize);
+impl Outlet for Sink {
+    fn send(&mut self, m: &Message<'_>) {
+        self.0 += m.bytes.iter().map(|b| usize::from(*b)).sum::<usize>();
+    }
+}
+
+fn options<'m>(outlet: Option<&'m mut dyn Outlet>) -> Options<'m> {
+    Options {
+        table: Config {
+            steps: 6,
+            step_bytes: 32,
+            loop_steps: 4,
+            loop_bytes: 16,
+            loops: 2,
+            outbox_bytes: 8,
+            seq_bits: 5,
+        },
+        pool: Some(pmem_tx::Config {
+            journal_entries: 4,
+            journal_bytes: 48,
+            seq_bits: 16,
+        }),
+        outlet,
+        ..Options::default()
+    }
+}
+
+fn program<M: Model>(rt: &mut Rt<'_, M>, until: u32) -> Result<(), Error>
+where
+    M::Unit: Width,
+{
+    let mut h = rt.step_own::<_, Held<u64, M::Unit>>((), |tx, _, ()| Ok(PBox::new(5, tx)?))?;
+    let b = rt.record(true)?;
+    rt.each_with(0..4, (until, &mut h), |rt, i, (until, mut h)| {
+        if i == until {
+            return Err(Error::Other);
+        }
+        let x = rt.step((h.lend(), i), |tx, t, (mut h, i)| {
+            *h.get_mut(tx)? += u64::from(i);
+            t.get_mut(tx)?.n += 1;
+            tx.send(&PORT, i as u16)?;
+            Ok(*h.get(tx))
+        })?;
+        rt.each_with(0..2, x, |rt, _, x| {
+            rt.step(x, |_, _, x| Ok(x as u8))?;
+            Ok(())
+        })?;
+        let r = rt.step((), |tx, _, ()| Err::<(), _>(tx.abort(3)));
+        if r.is_ok() { Err(Error::Other) } else { Ok(()) }
+    })?;
+    rt.step((h, b), |tx, t, (h, b)| {
+        let t = t.get_mut(tx)?;
+        (t.child, t.on) = (Some(h), b);
+        Ok(())
+    })?;
+    Ok(())
+}
+
+/// The one thing to fuzz: open, run, close, inspect.
+fn anything<M: Model>(image: &[u8]) -> bool
+where
+    M::Unit: Width,
+{
+    let mut memory = vec![MaybeUninit::new(0u64); image.len().div_ceil(8)];
+    for (to, from) in memory.iter_mut().zip(image.chunks(8)) {
+        let mut word = [0; 8];
+        word[..from.len()].copy_from_slice(from);
+        *to = MaybeUninit::new(u64::from_ne_bytes(word));
+    }
+    let mut sink = Sink::default();
+    let region = Region::<M>::new(&mut memory);
+    let region = match inspect(region, &mut |_| {}) {
+        Ok(r) => r,
+        Err(r) => r.region,
+    };
+    let opened = Rt::<M>::open(region, options(Some(&mut sink)), |_| {
+        Ok(Top {
+            n: 0,
+            on: false,
+            child: None,
+        })
+    });
+    match opened {
+        Ok(mut rt) => {
+            let _ = program(&mut rt, 9);
+            let _ = rt.audit();
+            true
+        }
+        Err(_) => false,
+    }
+}
+
+/// Images of the program at different places.
+fn images<M: Model>() -> Vec<Vec<u8>>
+where
+    M::Unit: Width,
+{
+    [0, 1, 3, 9]
+        .map(|until| {
+            let mut memory = vec![MaybeUninit::new(0u64); BYTES / 8];
+            let mut rt = Rt::<M>::open(Region::new(&mut memory), options(None), |_| {
+                Ok(Top {
+                    n: 0,
+                    on: false,
+                    child: None,
+                })
+            })
+            .unwrap();
+            assert_eq!(program(&mut rt, until).is_ok(), until == 9);
+            drop(rt);
+            // SAFETY: initialised above, and whole units were stored.
+            let words = memory.iter().map(|w| unsafe { w.assume_init() });
+            words.flat_map(u64::to_ne_bytes).collect()
+        })
+        .to_vec()
+}
+
+fn random(seed: &mut u64) -> u64 {
+    *seed ^= *seed << 13;
+    *seed ^= *seed >> 7;
+    *seed ^= *seed << 17;
+    *seed
+}
+
+fn attacked<M: Model>()
+where
+    M::Unit: Width,
+{
+    let (mut opened, mut refused, mut seed) = (0, 0, 88_172_645_463_325_252);
+    let (step, rounds) = if cfg!(miri) { (61, 12) } else { (1, 4000) };
+    let mut attack = |image: &[u8]| {
+        if anything::<M>(image) {
+            opened += 1
+        } else {
+            refused += 1
+        }
+    };
+    for image in images::<M>() {
+        for at in (0..BYTES).step_by(step) {
+            for v in [0, 1, 0x7f, 0xff, image[at] ^ 1, image[at] ^ 0x80] {
+                let mut bad = image.clone();
+                bad[at] = v;
+                attack(&bad);
+            }
+        }
+        for _ in 0..rounds {
+            let mut bad = image.clone();
+            for _ in 0..1 + random(&mut seed) % 6 {
+                // The superblocks stay, or hardly anything would be looked at.
+                let at = 128 + random(&mut seed) as usize % (BYTES - 128);
+                bad[at] = random(&mut seed) as u8;
+            }
+            attack(&bad);
+        }
+    }
+    for len in [0, 8, 64, 128, 136, 400, 1024] {
+        attack(&vec![0xff; len]);
+        attack(&vec![0; len]);
+        let noise: Vec<_> = (0..len).map(|_| random(&mut seed) as u8).collect();
+        attack(&noise);
+    }
+    assert!(opened > 20 && refused > 20, "{opened} {refused}");
+}
+
+#[test]
+fn in_order_16() {
+    attacked::<InOrder16>()
+}
+#[test]
+fn in_order_32() {
+    attacked::<InOrder32>()
+}
+#[test]
+fn buffered_32() {
+    attacked::<Buffered32>()
+}

@@ -1,0 +1,23 @@
+//! A body that captures would change something volatile, which a bypass does not.
+
+use nv_replay::nvmem::Persist;
+use nv_replay::{Error, Held, PBox, Replay};
+
+#[derive(Persist)]
+#[repr(C)]
+struct Top<'p> {
+    n: u32,
+    child: Option<PBox<'p, u32>>,
+}
+type Rt<'m> = Replay<'m, Top<'static>>;
+
+fn program(rt: &mut Rt<'_>) -> Result<(), Error> {
+    let mut seen = 0;
+    rt.step((), |tx, top, ()| {
+        seen = top.get(tx).n;
+        Ok(())
+    })?;
+    let _ = seen;
+    Ok(())
+}
+fn main() {}

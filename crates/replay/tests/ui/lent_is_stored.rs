@@ -1,0 +1,21 @@
+//! A handle that is lent to a step cannot be stored there.
+
+use nv_replay::nvmem::Persist;
+use nv_replay::{Error, Held, PBox, Replay};
+
+#[derive(Persist)]
+#[repr(C)]
+struct Top<'p> {
+    n: u32,
+    child: Option<PBox<'p, u32>>,
+}
+type Rt<'m> = Replay<'m, Top<'static>>;
+
+fn program(rt: &mut Rt<'_>, mut held: Held<u32>) -> Result<(), Error> {
+    rt.step(held.lend(), |tx, top, h| {
+        top.get_mut(tx)?.child = Some(h);
+        Ok(())
+    })?;
+    Ok(())
+}
+fn main() {}

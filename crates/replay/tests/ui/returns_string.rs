@@ -1,0 +1,18 @@
+//! A result is plain persistent data.
+
+use nv_replay::nvmem::Persist;
+use nv_replay::{Error, Held, PBox, Replay};
+
+#[derive(Persist)]
+#[repr(C)]
+struct Top<'p> {
+    n: u32,
+    child: Option<PBox<'p, u32>>,
+}
+type Rt<'m> = Replay<'m, Top<'static>>;
+
+fn program(rt: &mut Rt<'_>) -> Result<(), Error> {
+    let _ = rt.step((), |_, _, ()| Ok(String::new()))?;
+    Ok(())
+}
+fn main() {}

@@ -1,0 +1,21 @@
+//! A step inside a step.
+
+use nv_replay::nvmem::Persist;
+use nv_replay::{Error, Held, PBox, Replay};
+
+#[derive(Persist)]
+#[repr(C)]
+struct Top<'p> {
+    n: u32,
+    child: Option<PBox<'p, u32>>,
+}
+type Rt<'m> = Replay<'m, Top<'static>>;
+
+fn program(rt: &mut Rt<'_>) -> Result<(), Error> {
+    rt.step((), |_, _, ()| {
+        rt.step((), |_, _, ()| Ok(()))?;
+        Ok(())
+    })?;
+    Ok(())
+}
+fn main() {}

@@ -1,0 +1,250 @@
+//! Another version of the program, a lost pool, starting over, and what divergence stops.
+
+use nv_replay::nvmem::{InOrder32, Region};
+use nv_replay::{Error, Held, OpenError, Options, PBox, Refused, Replay, Update, What};
+use std::mem::MaybeUninit;
+
+type Rt<'m> = Replay<'m, u32>;
+fn memory() -> Vec<MaybeUninit<u64>> {
+    vec![MaybeUninit::new(0); 512]
+}
+fn open<'m>(
+    region: Region<'m, InOrder32>,
+    version: u16,
+    update: Update,
+) -> Result<Rt<'m>, Refused<'m, InOrder32>> {
+    let options = Options {
+        version,
+        update,
+        ..Options::default()
+    };
+    Replay::open(region, options, |_| Ok(0))
+}
+
+/// Two steps that stay, and one that the new version has changed.
+fn program(rt: &mut Rt<'_>, version: u16) -> Result<u32, Error> {
+    let a = rt.step_at::<_, u32>(1, (), |tx, n, ()| {
+        *n.get_mut(tx)? += 1;
+        Ok(*n.get(tx))
+    })?;
+    let b = rt.step_at::<_, u32>(2, a, |tx, n, a| {
+        *n.get_mut(tx)? += 10;
+        Ok(a + 1)
+    })?;
+    if version == 0 {
+        rt.step_at::<_, ()>(3, b, |tx, n, _| {
+            *n.get_mut(tx)? += 100;
+            Ok(())
+        })?;
+    } else {
+        rt.step_at::<_, ()>(4, b, |tx, n, _| {
+            *n.get_mut(tx)? += 1000;
+            Ok(())
+        })?;
+    }
+    Ok(rt.step_at::<_, u32>(5, (), |tx, n, ()| Ok(*n.get(tx)))?)
+}
+
+#[test]
+fn another_version_is_the_callers_choice() {
+    let mut m = memory();
+    let mut rt = open(Region::new(&mut m), 0, Update::Refuse).unwrap();
+    assert_eq!(program(&mut rt, 0), Ok(111));
+    let Refused {
+        error: e, region, ..
+    } = open(rt.close(), 1, Update::Refuse).err().unwrap();
+    assert_eq!(e, OpenError::OtherVersion { recorded: 0 });
+    let Refused {
+        error: e, region, ..
+    } = open(region, 1, Update::Keep(9)).err().unwrap();
+    assert_eq!(e, OpenError::NoSuchRecord { records: 4 });
+    // The third step of the old version has happened and stays so.
+    let mut rt = open(region, 1, Update::Keep(2)).unwrap();
+    assert!(!rt.is_live());
+    assert_eq!(program(&mut rt, 1), Ok(1111));
+    // The choice counts once: the records are those of the new version now.
+    let mut rt = open(rt.close(), 1, Update::Keep(2)).unwrap();
+    assert_eq!(program(&mut rt, 1), Ok(1111));
+    let mut rt = open(rt.close(), 2, Update::StartOver).unwrap();
+    assert!(rt.is_live());
+    assert_eq!(program(&mut rt, 1), Ok(2122));
+    let mut rt = open(rt.close(), 2, Update::Refuse).unwrap();
+    assert_eq!(program(&mut rt, 1), Ok(2122));
+}
+
+#[test]
+fn an_unannounced_update_is_divergence_and_stops_everything() {
+    let mut m = memory();
+    let mut rt = open(Region::new(&mut m), 0, Update::Refuse).unwrap();
+    program(&mut rt, 0).unwrap();
+    let mut rt = open(rt.close(), 0, Update::Refuse).unwrap();
+    let e = program(&mut rt, 1).unwrap_err();
+    let Error::Diverged(d) = e else { panic!("{e}") };
+    assert_eq!((d.depth, d.record, d.what), (0, 2, What::Site));
+    // Whatever is tried now is refused, also what would agree.
+    assert_eq!(rt.record(1u32), Err(e));
+    assert_eq!(rt.each(0..2, |_, _| Ok(())), Err(e));
+    assert_eq!(program(&mut rt, 0), Err(e));
+    assert!(!rt.is_live());
+    // Nothing was changed: the old program goes on.
+    let mut rt = open(rt.close(), 0, Update::Refuse).unwrap();
+    assert_eq!(program(&mut rt, 0), Ok(111));
+    // Or the new one starts over, on demand.
+    let options = Options {
+        start_over: true,
+        ..Options::default()
+    };
+    let mut rt = Rt::open(rt.close(), options, |_| Ok(0)).unwrap();
+    assert_eq!(program(&mut rt, 1), Ok(1122));
+}
+
+#[test]
+fn a_handle_of_another_life_is_refused() {
+    let mut m = memory();
+    let mut rt = open(Region::new(&mut m), 0, Update::Refuse).unwrap();
+    let make = |rt: &mut Rt<'_>| {
+        rt.step_at::<_, Held<u32>>(1, (), |tx, _, ()| Ok(PBox::new(7u32, tx)?))
+            .unwrap()
+    };
+    let old = make(&mut rt);
+    let mut rt = open(rt.close(), 0, Update::Refuse).unwrap();
+    let new = make(&mut rt);
+    // The old one and the new one lead to the same object: only one of them gets in.
+    let f = rt
+        .step((new, old), |tx, _, (mut a, mut b)| {
+            let (a, b) = (a.get_mut(tx)?, b.get_mut(tx)?);
+            std::mem::swap(a, b);
+            Ok(())
+        })
+        .unwrap_err();
+    assert_eq!(f.error, Error::Tx(nv_replay::pmem_tx::Error::WrongPool));
+    let (new, _old) = f.args;
+    assert_eq!(rt.step(new, |tx, _, n| Ok(n.into_inner(tx)?)).unwrap(), 7);
+    // A runtime that was forgotten changes nothing.
+    let region = rt.close();
+    let (base, len) = (region.base(), region.len());
+    let mut rt = open(region, 0, Update::Refuse).unwrap();
+    let kept = make(&mut rt);
+    std::mem::forget(rt);
+    // SAFETY: who owned the range is forgotten.
+    let region = unsafe { Region::from_raw(base, base.add(len)) }.unwrap();
+    let mut rt = open(region, 0, Update::Refuse).unwrap();
+    let new = make(&mut rt);
+    drop((kept, new));
+}
+
+#[test]
+fn the_same_step_with_another_handle_is_divergence() {
+    fn program(rt: &mut Rt<'_>, swapped: bool) -> Result<u32, Error> {
+        let a = rt.step_own::<_, Held<u32>>((), |tx, _, ()| Ok(PBox::new(7u32, tx)?))?;
+        let b = rt.step_own::<_, Held<u32>>((), |tx, _, ()| Ok(PBox::new(8u32, tx)?))?;
+        let (gone, keep) = if swapped { (b, a) } else { (a, b) };
+        let moved = rt.step_own::<_, Held<u32>>(gone, |_, _, g| Ok(g))?;
+        rt.step((keep, moved), |tx, _, (mut a, mut b)| {
+            std::mem::swap(a.get_mut(tx)?, b.get_mut(tx)?);
+            Ok(a.into_inner(tx)? * 10 + b.into_inner(tx)?)
+        })
+        .map_err(Error::from)
+    }
+    let mut m = memory();
+    let mut rt = open(Region::new(&mut m), 0, Update::Refuse).unwrap();
+    assert_eq!(program(&mut rt, false), Ok(78));
+    let mut rt = open(rt.close(), 0, Update::Refuse).unwrap();
+    let e = program(&mut rt, true).unwrap_err();
+    assert!(
+        matches!(e, Error::Diverged(d) if matches!(d.what, What::Handles | What::Arguments)),
+        "{e}"
+    );
+    let mut rt = open(rt.close(), 0, Update::Refuse).unwrap();
+    assert_eq!(program(&mut rt, false), Ok(78));
+}
+
+#[test]
+fn a_loop_that_is_left_by_an_error_stays_there() {
+    fn program(rt: &mut Rt<'_>, fail: bool) -> Result<u32, Error> {
+        FAIL.set(fail);
+        rt.each(0..3, |rt, i| {
+            rt.step(i, |tx, n, i| {
+                *n.get_mut(tx)? += i + 1;
+                Ok(())
+            })?;
+            if FAIL.get() && i == 1 {
+                Err(Error::Aborted(4))
+            } else {
+                Ok(())
+            }
+        })?;
+        Ok(rt.step((), |tx, n, ()| Ok(*n.get(tx)))?)
+    }
+    std::thread_local!(static FAIL: std::cell::Cell<bool> = const { std::cell::Cell::new(false) });
+    let mut m = memory();
+    let mut rt = open(Region::new(&mut m), 0, Update::Refuse).unwrap();
+    for _ in 0..3 {
+        assert_eq!(program(&mut rt, true), Err(Error::Aborted(4)));
+        assert_eq!(rt.record(1u8), Err(Error::LoopLeft));
+        rt = open(rt.close(), 0, Update::Refuse).unwrap();
+    }
+    assert_eq!(program(&mut rt, false), Ok(6));
+}
+
+#[test]
+fn an_iteration_that_ends_too_early_is_divergence() {
+    fn program(rt: &mut Rt<'_>, short: bool) -> Result<(), Error> {
+        SHORT.set(short);
+        rt.each(0..3, |rt, i| {
+            if SHORT.get() {
+                return Ok(());
+            }
+            rt.record(i)?;
+            if i == 1 { Err(Error::Other) } else { Ok(()) }
+        })
+    }
+    std::thread_local!(static SHORT: std::cell::Cell<bool> = const { std::cell::Cell::new(false) });
+    let mut m = memory();
+    let mut rt = open(Region::new(&mut m), 0, Update::Refuse).unwrap();
+    assert_eq!(program(&mut rt, false), Err(Error::Other));
+    let mut rt = open(rt.close(), 0, Update::Refuse).unwrap();
+    let e = program(&mut rt, true).unwrap_err();
+    assert!(matches!(e, Error::Diverged(d) if d.what == What::Shorter && d.depth == 1));
+    // A step where the loop was, and a loop where a step was.
+    let mut rt = open(rt.close(), 0, Update::Refuse).unwrap();
+    let e = rt.record(3u32).unwrap_err();
+    assert!(matches!(e, Error::Diverged(d) if d.what == What::Kind));
+}
+
+#[test]
+fn limits_are_named() {
+    let mut m = memory();
+    let mut rt = open(Region::new(&mut m), 0, Update::Refuse).unwrap();
+    let e = rt.step((), |_, _, ()| Ok([0u8; 256])).map_err(Error::from);
+    assert_eq!(
+        e.unwrap_err(),
+        Error::ResultsFull {
+            bytes: 260,
+            limit: 128
+        }
+    );
+    let e = rt.each(0..1, |rt, _| {
+        rt.each(0..1, |rt, _| rt.each(0..1, |_, _| Ok(())))
+    });
+    assert_eq!(e, Err(Error::LoopsTooDeep { limit: 2 }));
+    let rt = open(rt.close(), 0, Update::Refuse).unwrap();
+    let region = rt.close();
+    let bytes = region.len();
+    let (table, pool) = region
+        .split_at(nv_replay::Config::DEFAULT.table_bytes::<InOrder32>())
+        .ok()
+        .unwrap();
+    // A pool that was wiped under its records.
+    for i in 0..pool.len() / 4 {
+        // SAFETY: a unit of the region, which is nobody's now.
+        unsafe { pool.store(i * 4, 0) }
+    }
+    // SAFETY: both parts are given up.
+    let region = unsafe { Region::from_raw(table.base(), table.base().add(bytes)) }.unwrap();
+    let Refused {
+        error: e, region, ..
+    } = open(region, 0, Update::Refuse).err().unwrap();
+    assert_eq!(e, OpenError::PoolLost);
+    assert_eq!(region.len(), bytes);
+}
