@@ -8,6 +8,8 @@ mod layout;
 mod look;
 mod open;
 mod outbox;
+#[cfg(feature = "postcard")]
+mod postcard;
 mod record;
 mod recovery;
 mod site;
@@ -20,6 +22,8 @@ pub use inspect::{Entry, inspect};
 pub use layout::{Config, Kind, MAX_LOOPS};
 pub use open::{Options, Replay, Update};
 pub use outbox::{Message, Outlet, Port};
+#[cfg(feature = "postcard")]
+pub use postcard::Postcard;
 pub use pmem_tx;
 pub use pmem_tx::{Held, PBox, Ptr, Root, Tx, nvmem};
 pub use step::{Body, Step};

@@ -262,7 +262,7 @@ impl<'m, M: Model> Table<'m, M> {
         }
         self.fence();
         if planted!("nv-replay/start-in-two-stores") {
-            self.store(at, 0);
+            self.store(at, start ^ 1 << self.geo.counter_bits());
         }
         self.store(at, start);
         self.fence();

@@ -1,7 +1,7 @@
 //! Another version of the program, a lost pool, starting over, and what divergence stops.
 
 use nv_replay::nvmem::{InOrder32, Region};
-use nv_replay::{Error, Held, OpenError, Options, PBox, Refused, Replay, Update, What};
+use nv_replay::{Config, Error, Held, OpenError, Options, PBox, Refused, Replay, Update, What};
 use std::mem::MaybeUninit;
 
 type Rt<'m> = Replay<'m, u32>;
@@ -157,6 +157,50 @@ fn the_same_step_with_another_handle_is_divergence() {
     );
     let mut rt = open(rt.close(), 0, Update::Refuse).unwrap();
     assert_eq!(program(&mut rt, false), Ok(78));
+}
+
+/// Of forty objects, some have numbers whose hashes agree in the bits that a record keeps: no pair is taken for the other.
+#[test]
+#[cfg_attr(miri, ignore = "slow")]
+fn no_other_handle_is_taken_for_the_recorded_one() {
+    const N: usize = 40;
+    fn program(rt: &mut Rt<'_>, which: usize) -> Result<(), Error> {
+        let mut all = Vec::new();
+        for i in 0..N {
+            let held =
+                rt.step_at::<_, Held<u32>>(i as u32, (), |tx, _, ()| Ok(PBox::new(7u32, tx)?))?;
+            all.push(held);
+        }
+        rt.step(all.swap_remove(which), |tx, _, h| Ok(h.into_inner(tx)?))?;
+        Ok(())
+    }
+    fn open(region: Region<'_, InOrder32>) -> Rt<'_> {
+        let options = Options {
+            table: Config {
+                steps: 64,
+                step_bytes: 400,
+                ..Config::DEFAULT
+            },
+            ..Options::default()
+        };
+        Rt::open(region, options, |_| Ok(0)).unwrap()
+    }
+    let mut collided = 0;
+    for a in 0..N {
+        let mut m = memory();
+        let mut rt = open(Region::new(&mut m));
+        program(&mut rt, a).unwrap();
+        for b in (0..N).filter(|b| *b != a) {
+            rt = open(rt.close());
+            let Err(Error::Diverged(d)) = program(&mut rt, b) else {
+                panic!("object {b} was taken for object {a}");
+            };
+            collided += usize::from(d.what == What::Handles);
+        }
+        rt = open(rt.close());
+        program(&mut rt, a).unwrap();
+    }
+    assert!(collided > 0, "the exact comparison was never needed");
 }
 
 #[test]

@@ -9,7 +9,7 @@ const BYTES: usize = 2048;
 pub const DEPTH: u32 = if cfg!(miri) { 1 } else { 2 };
 
 macro_rules! every {
-    ($($name:ident: $program:ident, $check:ident;)*) => {$(
+    ($($name:ident: $program:ident, $check:ident, $world:expr;)*) => {$(
         mod $name {
             use super::*;
             fn run<M: Model>()
@@ -19,6 +19,7 @@ macro_rules! every {
                 let s = explore(Mapped::<M>::new(BYTES), |nv, world: &W<'_>| {
                     life::<M>(nv, world, &Setup::small(16), $program::<M>, $check::<M>)
                 })
+                .world($world)
                 .depth(DEPTH)
                 .run();
                 println!("{}: {s}", M::NAME);
@@ -40,10 +41,12 @@ macro_rules! every {
     )*};
 }
 every! {
-    results: steps, steps_done;
-    pinned_inputs: inputs, inputs_done;
-    objects: handles, handles_done;
-    nested_loops: loops, loops_done;
-    objects_in_loops: loop_handles, loop_handles_done;
-    outputs: sends, sends_done;
+    results: steps, steps_done, Outside::default();
+    pinned_inputs: inputs, inputs_done, Outside::default();
+    objects: handles, handles_done, Outside::default();
+    nested_loops: loops, loops_done, Outside::default();
+    objects_in_loops: loop_handles, loop_handles_done, Outside::default();
+    outputs: sends, sends_done, Outside::default();
+    // The first execution sends, and the one after a cut does not.
+    outputs_withdrawn: sends, sends_done, Outside { reads: 1, ..Outside::default() };
 }

@@ -1,5 +1,6 @@
 //! A body that captures would change something volatile, which a bypass does not.
 
+#![allow(unused_imports)]
 use nv_replay::nvmem::Persist;
 use nv_replay::{Error, Held, PBox, Replay};
 

@@ -1,5 +1,6 @@
 //! What a body needs comes in as an argument.
 
+#![allow(unused_imports)]
 use nv_replay::nvmem::Persist;
 use nv_replay::{Error, Held, PBox, Replay};
 

@@ -1,5 +1,6 @@
 //! A handle that was given away is gone.
 
+#![allow(unused_imports)]
 use nv_replay::nvmem::Persist;
 use nv_replay::{Error, Held, PBox, Replay};
 

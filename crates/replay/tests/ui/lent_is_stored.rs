@@ -1,5 +1,6 @@
 //! A handle that is lent to a step cannot be stored there.
 
+#![allow(unused_imports)]
 use nv_replay::nvmem::Persist;
 use nv_replay::{Error, Held, PBox, Replay};
 

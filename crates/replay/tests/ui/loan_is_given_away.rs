@@ -1,5 +1,6 @@
 //! What a loop lends cannot be given away in an iteration.
 
+#![allow(unused_imports)]
 use nv_replay::nvmem::Persist;
 use nv_replay::{Error, Held, PBox, Replay};
 

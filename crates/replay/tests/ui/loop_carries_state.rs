@@ -1,5 +1,6 @@
 //! No volatile state goes from one iteration to the next.
 
+#![allow(unused_imports)]
 use nv_replay::nvmem::Persist;
 use nv_replay::{Error, Held, PBox, Replay};
 

@@ -1,5 +1,6 @@
 //! A loop cannot be given a handle for good: each iteration would want it.
 
+#![allow(unused_imports)]
 use nv_replay::nvmem::Persist;
 use nv_replay::{Error, Held, PBox, Replay};
 

@@ -1,5 +1,6 @@
 //! A handle leaves a step as `Held`: `step_own::<_, Held<u32>>`.
 
+#![allow(unused_imports)]
 use nv_replay::nvmem::Persist;
 use nv_replay::{Error, Held, PBox, Replay};
 

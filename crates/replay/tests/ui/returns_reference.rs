@@ -1,5 +1,6 @@
 //! A reference to persistent data cannot leave its step.
 
+#![allow(unused_imports)]
 use nv_replay::nvmem::Persist;
 use nv_replay::{Error, Held, PBox, Replay};
 

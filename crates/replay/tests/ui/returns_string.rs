@@ -1,5 +1,6 @@
 //! A result is plain persistent data.
 
+#![allow(unused_imports)]
 use nv_replay::nvmem::Persist;
 use nv_replay::{Error, Held, PBox, Replay};
 

@@ -1,5 +1,6 @@
 //! The token of a step cannot leave it.
 
+#![allow(unused_imports)]
 use nv_replay::nvmem::Persist;
 use nv_replay::{Error, Held, PBox, Replay};
 

@@ -1,0 +1,54 @@
+//! Results and inputs that have no stable layout, by postcard.
+
+use nvmem::Invalid;
+use nvmem::cross::Ret;
+use nvmem::persist::Visit;
+use postcard::ser_flavors::Flavor;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// A value that a step returns, or an input, recorded by [postcard](https://docs.rs/postcard) instead of by its bits:
+/// `Ok(Postcard(v))`, `rt.record(Postcard(v))?.0`.
+///
+/// **Cost**: the bytes that postcard makes of it, in units. What does not fit gives [`Error::ResultsFull`](crate::Error::ResultsFull)
+/// after the step's body has run, and the step is undone. What postcard refuses to write is found when it is read back: as a
+/// divergence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Postcard<T>(pub T);
+
+/// Hands on what is written.
+struct Tell<'f>(&'f mut dyn FnMut(&[u8]));
+impl Flavor for Tell<'_> {
+    type Output = ();
+    fn try_push(&mut self, b: u8) -> postcard::Result<()> {
+        (self.0)(&[b]);
+        Ok(())
+    }
+    fn try_extend(&mut self, b: &[u8]) -> postcard::Result<()> {
+        (self.0)(b);
+        Ok(())
+    }
+    fn finalize(self) -> postcard::Result<()> {
+        Ok(())
+    }
+}
+
+// SAFETY: no handle; what `encode` writes, `decode` reads.
+unsafe impl<T: Serialize + DeserializeOwned> Ret for Postcard<T> {
+    type In<'p> = Self;
+    /// Not known before.
+    const BYTES: usize = 0;
+    const HANDLES: usize = 0;
+    fn leave(inside: Self, _: u32) -> Self {
+        inside
+    }
+    fn encode(&self, f: &mut dyn FnMut(&[u8])) {
+        let _ = postcard::serialize_with_flavor(&self.0, Tell(f));
+    }
+    unsafe fn decode(bytes: &[u8], _: u32, _: &mut dyn Visit) -> Result<Self, Invalid> {
+        match postcard::take_from_bytes(bytes) {
+            Ok((v, _)) => Ok(Postcard(v)),
+            Err(_) => Err(Invalid::Bits(core::any::type_name::<T>())),
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! A super-loop through a thousand reboots and more, with numbers that come round again and again.
+
+use nv_replay::nvmem::{Buffered32, InOrder16, InOrder32, Model, Region};
+use nv_replay::pmem_tx::{self, Held, Width};
+use nv_replay::{Config, Error, Message, Options, Outlet, PBox, Port, Replay};
+use powerfail::{EveryEvents, Mapped, World, endure};
+
+type Rt<'m, M> = Replay<'m, [u32; 2], M>;
+static PORT: Port<u32> = Port::new(1);
+
+/// The numbers of the next message and of the last.
+#[derive(Clone, Hash, Debug, Default)]
+struct Outside {
+    next: u32,
+}
+struct Sink<'a, 'r>(&'a World<'r, Outside>);
+impl Outlet for Sink<'_, '_> {
+    fn send(&mut self, m: &Message<'_>) {
+        assert_eq!(
+            m.get(&PORT),
+            Some(Ok(m.number)),
+            "every third iteration sends"
+        );
+        let next = self.0.get().next;
+        assert!(
+            m.number == next || m.number + 1 == next,
+            "{} after {next}",
+            m.number
+        );
+        if m.number == next {
+            self.0.update(|w| w.next += 1);
+        }
+    }
+}
+
+/// Iterations of different lengths, with steps, failures, inner loops, objects and outputs.
+fn iteration<M: Model>(rt: &mut Rt<'_, M>, i: u32) -> Result<(), Error>
+where
+    M::Unit: Width,
+{
+    let n = rt.step((), |tx, r, ()| {
+        let r = r.get_mut(tx)?;
+        r[0] += 1;
+        Ok(r[0])
+    })?;
+    assert_eq!(n - 1, i, "an iteration was lost, or done twice");
+    match i % 4 {
+        0 => {
+            let f = rt.step(i, |tx, r, _| {
+                r.get_mut(tx)?[0] = 0;
+                Err::<(), _>(tx.abort(9))
+            });
+            assert!(f.is_err());
+        }
+        1 => rt.each_with(0..3, n, |rt, _, n| {
+            rt.step(n, |tx, r, n| {
+                let r = r.get_mut(tx)?;
+                r[1] = r[1].wrapping_add(n);
+                Ok(())
+            })?;
+            Ok(())
+        })?,
+        2 => {
+            let h =
+                rt.step_own::<_, Held<u64, M::Unit>>(n, |tx, _, n| Ok(PBox::new(n.into(), tx)?))?;
+            let v = rt.step(h, |tx, _, h| Ok(h.into_inner(tx)?))?;
+            assert_eq!(v, u64::from(n));
+        }
+        _ => {}
+    }
+    if i % 3 == 0 {
+        rt.step(i / 3, |tx, _, k| tx.send(&PORT, k))?;
+    }
+    Ok(())
+}
+
+fn life<M: Model, const BITS: u8>(nv: Region<'_, M>, world: &World<'_, Outside>)
+where
+    M::Unit: Width,
+{
+    let mut sink = Sink(world);
+    let options = Options {
+        table: Config {
+            steps: 2,
+            step_bytes: 8,
+            loop_steps: 6,
+            loop_bytes: 40,
+            loops: 2,
+            outbox_bytes: 8,
+            seq_bits: BITS,
+        },
+        pool: Some(pmem_tx::Config::SMALL),
+        outlet: Some(&mut sink),
+        ..Options::default()
+    };
+    let mut rt = Rt::<M>::open(nv, options, |_| Ok([0; 2])).unwrap();
+    let e = rt.forever(iteration::<M>);
+    panic!("the super-loop has ended: {e:?}");
+}
+
+fn long<M: Model, const BITS: u8>()
+where
+    M::Unit: Width,
+{
+    for every in [41, 97, 233] {
+        let boots = if cfg!(miri) { 6 } else { 1000 };
+        let s = endure(Mapped::<M>::new(1024), EveryEvents(every), |nv, world| {
+            life::<M, BITS>(nv, world)
+        })
+        .boots(boots)
+        .run();
+        assert!(s.cuts >= boots, "{s}");
+    }
+}
+
+#[test]
+fn in_order_16() {
+    long::<InOrder16, 4>();
+    long::<InOrder16, 8>();
+}
+#[test]
+fn in_order_32() {
+    long::<InOrder32, 4>();
+    long::<InOrder32, 6>();
+}
+#[test]
+fn buffered_32() {
+    long::<Buffered32, 5>();
+    long::<Buffered32, 16>();
+}

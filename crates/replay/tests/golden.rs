@@ -1,0 +1,125 @@
+//! Every byte of the format. A change here is a new format version, a line in CHANGELOG.md and one in docs/SPEC.md.
+
+use nv_replay::nvmem::{InOrder16, InOrder32, Model, Region};
+use nv_replay::pmem_tx::{self, Held, Width};
+use nv_replay::{Config, Entry, Error, Kind, Options, PBox, Port, Replay, inspect};
+use std::mem::MaybeUninit;
+
+const TABLE: Config = Config {
+    steps: 5,
+    step_bytes: 24,
+    loop_steps: 2,
+    loop_bytes: 8,
+    loops: 1,
+    outbox_bytes: 8,
+    seq_bits: 8,
+};
+static PORT: Port<u16> = Port::new(0x21);
+
+/// A step without a result, one with, a failed one, one that takes a handle, a loop that runs, an output.
+fn memory<M: Model>() -> Vec<MaybeUninit<u64>>
+where
+    M::Unit: Width,
+{
+    let mut m = vec![MaybeUninit::new(0u64); 80];
+    let options = Options {
+        table: TABLE,
+        pool: Some(pmem_tx::Config::SMALL),
+        version: 0x0102,
+        ..Options::default()
+    };
+    let mut rt = Replay::<u32, M>::open(Region::new(&mut m), options, |_| Ok(0)).unwrap();
+    rt.step_at::<_, ()>(1, (), |_, _, ()| Ok(())).unwrap();
+    let h = rt
+        .step_at::<_, (Held<u32, M::Unit>, u16)>(2, 7u8, |tx, _, _| Ok((PBox::new(1, tx)?, 0x5555)))
+        .unwrap();
+    let f = rt.step_at::<_, ()>(3, (), |tx, _, ()| Err(tx.abort(0x4444)));
+    assert!(f.is_err());
+    rt.step_at::<_, ()>(4, h.0, |tx, _, h| {
+        h.into_inner(tx)?;
+        Ok(())
+    })
+    .unwrap();
+    let left = rt.forever(|rt, i| {
+        rt.step_at::<_, u8>(5, (), |tx, _, ()| {
+            tx.send(&PORT, 0x6666)?;
+            Ok(0x77)
+        })?;
+        if i == 1 { Err(Error::Other) } else { Ok(()) }
+    });
+    assert_eq!(left.err(), Some(Error::Other));
+    drop(rt);
+    m
+}
+
+/// The table behind the superblock, what is not zero.
+fn image<M: Model>() -> String
+where
+    M::Unit: Width,
+{
+    let unit = size_of::<M::Unit>();
+    let words = memory::<M>();
+    let mut out = String::new();
+    for (i, w) in words.iter().enumerate().take(TABLE.table_bytes::<M>() / 8).skip(16) {
+        // SAFETY: initialised by `memory`, and whole units were stored.
+        let bytes = unsafe { w.assume_init() }.to_le_bytes();
+        if bytes != [0; 8] {
+            out += &format!("{:03x} ", i * 8);
+            for u in bytes.chunks(unit) {
+                out.push(' ');
+                // The hash of a loop's call site differs with every edit of this file.
+                u.iter().rev().for_each(|b| out += &format!("{b:02x}"));
+            }
+            out.push('\n');
+        }
+    }
+    out
+}
+
+fn entries<M: Model>() -> Vec<Entry>
+where
+    M::Unit: Width,
+{
+    let mut m = memory::<M>();
+    let mut all = Vec::new();
+    assert!(inspect(Region::<M>::new(&mut m), &mut |e| all.push(e)).is_ok());
+    all
+}
+
+#[test]
+fn a_table_of_32_bit_units() {
+    insta::assert_snapshot!(image::<InOrder32>(), @"");
+}
+
+#[test]
+fn a_table_of_16_bit_units() {
+    insta::assert_snapshot!(image::<InOrder16>(), @"");
+}
+
+#[test]
+fn it_tells_what_it_holds_without_the_program() {
+    for (all, unit) in [(entries::<InOrder16>(), 2), (entries::<InOrder32>(), 4)] {
+        let records: Vec<_> = all
+            .iter()
+            .filter_map(|e| match e {
+                Entry::Record { kind, bytes, .. } => Some((*kind, *bytes)),
+                _ => None,
+            })
+            .collect();
+        let up = |n: u32| n.next_multiple_of(unit);
+        assert_eq!(
+            records,
+            [
+                (Kind::Done, 0),
+                (Kind::Done, up(unit + 2)),
+                (Kind::Failed, unit),
+                (Kind::Took, unit),
+                (Kind::LoopOpen, 0),
+                (Kind::Done, unit),
+            ]
+        );
+        assert_eq!(all[0], Entry::Frame { depth: 0, iteration: 0 });
+        assert!(all.contains(&Entry::Frame { depth: 1, iteration: 1 }));
+        assert_eq!(all.last(), Some(&Entry::End { version: 0x0102, committed: 8 }));
+    }
+}
