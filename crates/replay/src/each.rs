@@ -46,6 +46,18 @@ where
         self.looping(site, range, args, |rt, i, a| body(rt, i, a))
     }
 
+    /// Like [`Replay::each_with`], told apart from other loops by a number instead of its place in the source: it may move.
+    pub fn each_at<S: Share>(
+        &mut self,
+        id: u32,
+        range: Range<u32>,
+        args: S,
+        body: for<'a> fn(&mut Self, u32, S::In<'a>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let site = site::Hash::new().word(id).finish();
+        self.looping(site, range, args, |rt, i, a| body(rt, i, a))
+    }
+
     /// Runs `body` again and again; the super-loop. Its number wraps, after 2^24 iterations on 16-bit units. Costs as
     /// [`Replay::each`]. Ends with an error only.
     #[track_caller]

@@ -22,8 +22,8 @@ pub use inspect::{Entry, inspect};
 pub use layout::{Config, Kind, MAX_LOOPS};
 pub use open::{Options, Replay, Update};
 pub use outbox::{Message, Outlet, Port};
-#[cfg(feature = "postcard")]
-pub use postcard::Postcard;
 pub use pmem_tx;
 pub use pmem_tx::{Held, PBox, Ptr, Root, Tx, nvmem};
+#[cfg(feature = "postcard")]
+pub use postcard::Postcard;
 pub use step::{Body, Step};

@@ -19,9 +19,13 @@ where
 {
     let a = rt.step((), |tx, n, ()| {
         *n.get_mut(tx)? += 1;
-        Ok(Postcard(Packet::Reading(Some(-300), vec![*n.get(tx) as u8; 5])))
+        Ok(Postcard(Packet::Reading(
+            Some(-300),
+            vec![*n.get(tx) as u8; 5],
+        )))
     })?;
-    let b = rt.record_with(|| Postcard(Packet::Text("hello".repeat(if long { 100 } else { 2 }))))?;
+    let b =
+        rt.record_with(|| Postcard(Packet::Text("hello".repeat(if long { 100 } else { 2 }))))?;
     Ok((a.0, b.0))
 }
 
@@ -31,7 +35,10 @@ where
 {
     let mut m = vec![MaybeUninit::new(0u64); 256];
     let mut region = Region::<M>::new(&mut m);
-    let want = (Packet::Reading(Some(-300), vec![1; 5]), Packet::Text("hellohello".into()));
+    let want = (
+        Packet::Reading(Some(-300), vec![1; 5]),
+        Packet::Text("hellohello".into()),
+    );
     for _ in 0..3 {
         let mut rt = Replay::<u32, M>::open(region, Options::default(), |_| Ok(0)).unwrap();
         assert_eq!(program(&mut rt, false), Ok(want.clone()));
@@ -43,7 +50,16 @@ where
     };
     let mut rt = Replay::<u32, M>::open(region, options, |_| Ok(0)).unwrap();
     let e = program(&mut rt, true).unwrap_err();
-    assert!(matches!(e, Error::ResultsFull { bytes: 500.., limit: 128 }), "{e}");
+    assert!(
+        matches!(
+            e,
+            Error::ResultsFull {
+                bytes: 500..,
+                limit: 128
+            }
+        ),
+        "{e}"
+    );
 }
 
 #[test]
