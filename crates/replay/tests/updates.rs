@@ -125,6 +125,7 @@ fn a_handle_of_another_life_is_refused() {
     let (base, len) = (region.base(), region.len());
     let mut rt = open(region, 0, Update::Refuse).unwrap();
     let kept = make(&mut rt);
+    #[allow(clippy::forget_non_drop)]
     std::mem::forget(rt);
     // SAFETY: who owned the range is forgotten.
     let region = unsafe { Region::from_raw(base, base.add(len)) }.unwrap();
