@@ -48,7 +48,7 @@ where
         if i == 1 { Err(Error::Other) } else { Ok(()) }
     });
     assert_eq!(left.err(), Some(Error::Other));
-    drop(rt);
+    let _ = rt.close();
     m
 }
 

@@ -128,7 +128,7 @@ where
             })
             .unwrap();
             assert_eq!(program(&mut rt, until).is_ok(), until == 9);
-            drop(rt);
+            let _ = rt.close();
             // SAFETY: initialised above, and whole units were stored.
             let words = memory.iter().map(|w| unsafe { w.assume_init() });
             words.flat_map(u64::to_ne_bytes).collect()

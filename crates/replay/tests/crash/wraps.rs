@@ -64,7 +64,7 @@ where
     })
     .unwrap();
     run(&mut rt, stop);
-    drop(rt);
+    let _ = rt.close();
     // SAFETY: every word was initialised, and whole units were stored.
     memory
         .iter()
