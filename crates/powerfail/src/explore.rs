@@ -240,8 +240,11 @@ impl<M: Media, T: Outside> Explore<M, T> {
         self
     }
 
-    pub(crate) fn unreported(mut self) -> Self {
+    /// Of a campaign of [`random`](crate::random()): its programs are not known by name, so no line is about one of them;
+    /// the whole is repeated instead.
+    pub(crate) fn one_of_many(mut self) -> Self {
         self.reported = false;
+        self.line = None;
         self
     }
 

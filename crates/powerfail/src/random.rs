@@ -96,7 +96,7 @@ where
     fn one(&self, input: S::Value) -> Explore<M, T> {
         let e = explore_with(input, (self.media)(), self.program)
             .depth(self.depth)
-            .unreported();
+            .one_of_many();
         match &self.name {
             Some(n) => e.name(n),
             None => e,
@@ -150,7 +150,11 @@ where
                     "\nwith the smallest program that fails:\n{program}\nall of it again:  POWERFAIL_SEED={seed} cargo \
                      test {name}"
                 );
+                let line = std::env::var("POWERFAIL").ok();
                 Err(match again {
+                    Err(e) if line.is_some() && e.line() == line.as_deref() => {
+                        e.and("\n(replayed exactly)").and(&end)
+                    }
                     Err(e) => e.and(&end),
                     Ok(_) => Failure::plain(
                         &name,

@@ -2,14 +2,15 @@
 
 use crate::walk::Pend;
 
-/// All, none, each prefix, each single, all but each one, and 64 at random.
+/// All, none, each prefix, each single, all but each one, garbage in what is lent, and 64 at random.
 pub(crate) fn choices(pend: &[Pend], seed: u64) -> Vec<Vec<(u32, u32)>> {
     let n = pend.len();
     let pick = |present: &dyn Fn(usize) -> bool| -> Vec<(u32, u32)> {
         pend.iter()
             .enumerate()
             .map(|(i, p)| {
-                let k = if present(i) { p.vals.len() - 1 } else { 0 };
+                let last = p.vals.len() - 1 - usize::from(p.wild);
+                let k = if present(i) { last } else { 0 };
                 (p.at, p.vals[k])
             })
             .collect()
@@ -20,6 +21,12 @@ pub(crate) fn choices(pend: &[Pend], seed: u64) -> Vec<Vec<(u32, u32)>> {
         all.push(pick(&|i| i == k));
         all.push(pick(&|i| i != k));
     }
+    // Whatever user code had half done in the ranges that were lent.
+    all.push(
+        pend.iter()
+            .filter_map(|p| Some((p.at, *p.vals.last()?)))
+            .collect(),
+    );
     let mut state = seed;
     for _ in 0..64 {
         all.push(

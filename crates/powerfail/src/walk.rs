@@ -13,6 +13,8 @@ pub(crate) struct Pend {
     pub(crate) vals: Vec<u32>,
     /// In a range that is still lent.
     pub(crate) lent: bool,
+    /// The last of the values is garbage that no event saw.
+    pub(crate) wild: bool,
     /// Left open by an earlier cut and never looked at since: decided when it is read.
     pub(crate) free: bool,
 }
@@ -85,6 +87,7 @@ impl Walk {
                     vals: vec![old],
                     lent: false,
                     free: false,
+                    wild: false,
                 });
                 self.pend.len() - 1
             }
@@ -139,6 +142,7 @@ impl Walk {
                             let now = arena.unit(u, n);
                             let p = self.pend_at(u, n, now);
                             p.lent = true;
+                            p.wild = true;
                             p.may_be(new);
                             p.may_be(garbage(new, n));
                         }
