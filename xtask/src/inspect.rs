@@ -1,7 +1,9 @@
 //! `cargo xtask inspect FILE`.
 
 use anyhow::{Context, Result};
-use nvmem::{Superblock, inspect};
+use nvmem::{InOrder16, InOrder32, Model, Region, Superblock, inspect};
+use std::fmt::Write;
+use std::mem::MaybeUninit;
 use std::path::PathBuf;
 
 /// Prints what an image of a medium holds: superblock, layout, journals, blocks, records, damage. The file is only read.
@@ -32,13 +34,59 @@ fn report(bytes: &[u8], write_size: usize) -> Result<String> {
     inspect::blank(bytes, &mut out)?;
     if inspect::is_superblock(bytes) {
         inspect::superblock(bytes, &mut out)?;
-        if let Some(sb) = counting(bytes).filter(pmem_tx::inspect::is_pool) {
-            pmem_tx::inspect::pool(&sb, bytes, &mut out)?;
+        if counting(bytes).is_some_and(|sb| sb.kind == *b"RPLY") {
+            table(bytes, &mut out)?;
+            // The pool that the steps change lies behind the table.
+            let pool = (Superblock::BYTES..bytes.len()).step_by(8);
+            let pool = pool.map(|at| &bytes[at..]).find(|b| b.starts_with(b"RLM1"));
+            if let Some(pool) = pool {
+                writeln!(out, "at {:#06x}:", bytes.len() - pool.len())?;
+                inspect::superblock(pool, &mut out)?;
+                self::pool(pool, &mut out)?;
+            }
         }
+        pool(bytes, &mut out)?;
     } else {
         inspect::records(bytes, write_size, &mut out)?;
     }
     Ok(out)
+}
+
+fn pool(bytes: &[u8], out: &mut String) -> Result<()> {
+    if let Some(sb) = counting(bytes).filter(pmem_tx::inspect::is_pool) {
+        pmem_tx::inspect::pool(&sb, bytes, out)?;
+    }
+    Ok(())
+}
+
+/// A replay table, on a copy of the image. Of what unit the medium is, the table's own check says.
+fn table(bytes: &[u8], out: &mut String) -> Result<()> {
+    let mut refused = String::new();
+    for read in [entries::<InOrder32>, entries::<InOrder16>] {
+        match read(bytes) {
+            Ok(all) => {
+                out.push_str(&all);
+                return Ok(());
+            }
+            Err(e) => refused = e,
+        }
+    }
+    writeln!(out, "replay table: {refused}")?;
+    Ok(())
+}
+
+fn entries<M: Model>(bytes: &[u8]) -> Result<String, String> {
+    let mut words: Vec<_> = (bytes.as_chunks::<8>().0.iter())
+        .map(|w| MaybeUninit::new(u64::from_ne_bytes(*w)))
+        .collect();
+    let mut out = String::from("replay table:\n");
+    let told = nv_replay::inspect(Region::<M>::new(&mut words), &mut |e| {
+        out += &format!("  {e:?}\n");
+    });
+    match told {
+        Ok(_) => Ok(out),
+        Err(e) => Err(e.error.to_string()),
+    }
 }
 
 /// The superblock that counts: the later of the intact copies, if it is not that of an unfinished format.
@@ -76,15 +124,33 @@ mod tests {
         let region = nvmem::Region::<nvmem::InOrder32>::new(&mut words);
         let pool = pmem_tx::Pool::<u32>::open(region, |_| Ok(5)).ok().unwrap();
         let region = pool.close();
-        // SAFETY: inside of the region, aligned, and nothing is lent.
-        let bytes: Vec<u8> = (0..128)
-            .flat_map(|i| unsafe { region.load(i * 4) }.to_le_bytes())
-            .collect();
+        let bytes = image(&region);
         let said = report(&bytes, 1).unwrap();
         assert!(
             said.contains("POOL") && said.contains("context 0"),
             "{said}"
         );
+        assert!(!said.contains("DAMAGED"), "{said}");
+    }
+
+    fn image(region: &Region<'_, InOrder32>) -> Vec<u8> {
+        // SAFETY: inside of the region, aligned, and nothing is lent.
+        let word = |i| unsafe { region.load(i * 4) }.to_le_bytes();
+        (0..region.len() / 4).flat_map(word).collect()
+    }
+
+    #[test]
+    fn a_replay_table_and_its_pool_are_shown() {
+        let mut words = [const { MaybeUninit::<u64>::new(0) }; 256];
+        let region = Region::<InOrder32>::new(&mut words);
+        let options = nv_replay::Options::default();
+        let rt = nv_replay::Replay::<u32>::open(region, options, |_| Ok(5));
+        let mut rt = rt.ok().unwrap();
+        rt.step((), |_, _, ()| Ok(())).ok().unwrap();
+        let said = report(&image(&rt.close()), 1).unwrap();
+        for part in ["RPLY", "replay table:", "Record", "POOL", "context 0"] {
+            assert!(said.contains(part), "{part} in {said}");
+        }
         assert!(!said.contains("DAMAGED"), "{said}");
     }
 

@@ -103,7 +103,7 @@ pub fn fuzz(ctx: &Ctx, s: &Step) -> Result<Outcome> {
         c.arg("--").args([
             &format!("-max_total_time={seconds}"),
             "-print_final_stats=1",
-            "-max_len=1200",
+            "-max_len=2200",
             "-rss_limit_mb=4096",
             "-timeout=10",
         ]);
