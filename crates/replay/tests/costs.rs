@@ -1,5 +1,7 @@
 //! What the documentation says that operations cost, counted store by store.
 
+#![allow(dropping_copy_types, clippy::drop_non_drop)]
+
 use core::cell::Cell;
 use core::mem::MaybeUninit;
 use nv_replay::nvmem::instrument::{Observer, observe};

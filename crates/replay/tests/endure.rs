@@ -68,7 +68,7 @@ where
         }
         _ => {}
     }
-    if i % 3 == 0 {
+    if i.is_multiple_of(3) {
         rt.step(i / 3, |tx, _, k| tx.send(&PORT, k))?;
     }
     Ok(())
