@@ -1,5 +1,8 @@
 //! Every byte of the formats. A change here is a new format version, a line in CHANGELOG.md and one in docs/SPEC.md.
 
+// insta starts a process, which Miri does not.
+#![cfg(not(miri))]
+
 use core::fmt::Write;
 use core::mem::MaybeUninit;
 use nvmem::device::Medium;

@@ -72,6 +72,7 @@ fn on_region<M: nvmem::Model>() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore)] // slow there
 fn every_medium() {
     on_region::<InOrder16>();
     on_region::<InOrder32>();
@@ -86,6 +87,7 @@ fn every_medium() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore)] // slow there
 fn the_smallest_range_is_enough() {
     fn check<D: Medium<Error: PartialEq>>(mut d: D) {
         let need = Record::<Settings, D>::bytes(1);
@@ -118,6 +120,7 @@ fn open_without_a_change_writes_nothing() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore)] // slow there
 fn wear_is_what_is_promised() {
     let mut d = F0::new();
     let mut r = Record::open(&mut d, 0..6144, FIRST).unwrap();
@@ -136,6 +139,7 @@ fn wear_is_what_is_promised() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore)] // slow there
 fn a_worn_out_flash_is_an_error_and_the_old_value_stays() {
     let mut d = F0::new().endurance(3);
     let mut r = Record::open(&mut d, 0..6144, FIRST).unwrap();
@@ -216,6 +220,7 @@ const UNUSED: SettingsV2 = SettingsV2 {
 };
 
 #[test]
+#[cfg_attr(miri, ignore)] // slow there
 fn migration() {
     fn check<D: Medium<Error: PartialEq>>(mut d: D) {
         let all = 0..d.capacity();
@@ -246,6 +251,7 @@ fn migration() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore)] // slow there
 fn foreign_is_never_formatted() {
     fn refused<D: Medium<Error: PartialEq> + Clone + PartialEq + core::fmt::Debug>(mut d: D) {
         let before = d.clone();
@@ -270,6 +276,7 @@ fn foreign_is_never_formatted() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore)] // slow there
 fn bit_rot_is_the_older_value_or_an_error() {
     let mut good = RamFram::<128>::filled(0);
     let mut r = Record::open(&mut good, 0..128, FIRST).unwrap();
@@ -369,6 +376,7 @@ impl<D: Medium> Medium for Failing<'_, D> {
 }
 
 #[test]
+#[cfg_attr(miri, ignore)] // slow there
 fn an_error_in_a_write_loses_nothing() {
     fn check<D: Medium<Error: PartialEq>>(make: impl Fn() -> D) {
         let all = 0..make().capacity();
@@ -404,6 +412,7 @@ fn an_error_in_a_write_loses_nothing() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore)] // slow there
 fn writing_goes_on_after_an_error() {
     for left in 8..60 {
         let budget = Cell::new(left);
