@@ -16,8 +16,11 @@ pub struct Args {
     /// Only this evaluation; docs/ is then left alone
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
+    /// Measure nothing: write docs/ from the figures in this file
+    #[arg(long, value_name = "PATH")]
+    from: Option<PathBuf>,
     /// Where to write the figures: one flat JSON object of `"key": number`
-    #[arg(long, value_name = "PATH", required_unless_present_any = ["check", "list"])]
+    #[arg(long, value_name = "PATH", required_unless_present_any = ["check", "list", "from"])]
     json: Option<PathBuf>,
     /// Compare the figures that do not depend on the machine with the committed ones: more than 2 % worse is a failure
     #[arg(long)]
@@ -73,6 +76,9 @@ pub fn run(a: Args) -> Result<()> {
             println!("{:14} {}", e.name, e.about);
         }
         return Ok(());
+    }
+    if let Some(path) = &a.from {
+        return report::write(&project, &report::read(path)?);
     }
     if a.check {
         let step = Step::alone(project.target.join("xtask/evaluate.log"), "evaluate");

@@ -4,6 +4,7 @@ use super::{Figures, plot};
 use crate::project::Project;
 use anyhow::{Context, Result, bail};
 use std::fmt::Write;
+use std::path::Path;
 
 pub const FIGURES: &str = "docs/costs.json";
 const TABLES: &str = "docs/COSTS.md";
@@ -73,12 +74,17 @@ pub fn shown(v: f64) -> String {
 }
 
 pub fn committed(project: &Project) -> Result<Figures> {
-    let text = std::fs::read_to_string(project.root.join(FIGURES))
-        .with_context(|| format!("{FIGURES}: run cargo xtask evaluate --json PATH"))?;
-    let v: serde_json::Value = serde_json::from_str(&text).context(FIGURES)?;
+    read(&project.root.join(FIGURES)).context("run cargo xtask evaluate --json PATH")
+}
+
+/// Figures from a file.
+pub fn read(path: &Path) -> Result<Figures> {
+    let name = || path.display().to_string();
+    let text = std::fs::read_to_string(path).with_context(name)?;
+    let v: serde_json::Value = serde_json::from_str(&text).with_context(name)?;
     let map = v
         .as_object()
-        .with_context(|| format!("{FIGURES} is no object"))?;
+        .with_context(|| format!("{} is no object", name()))?;
     map.iter()
         .map(|(k, v)| {
             Ok((
