@@ -65,7 +65,10 @@ fn nothing_is_stored() {
         .unwrap();
     let mut rt = open(rt.close());
     assert_eq!(program(&mut rt), Ok([None, None, Some(6)]));
-    rt.step((), |tx, top, ()| Ok(top.get_mut(tx)?.n += 1))
-        .unwrap();
+    rt.step((), |tx, top, ()| {
+        top.get_mut(tx)?.n += 1;
+        Ok(())
+    })
+    .unwrap();
     assert_eq!(rt.look(|tx, top| top.get(tx).n), Ok(Some(7)));
 }
