@@ -1,7 +1,7 @@
 //! Loops: a persistent counter, and the records of one iteration at a time.
 
 use crate::error::{Error, What};
-use crate::layout::{Check, Kind};
+use crate::header::{Check, Kind};
 use crate::open::Replay;
 use crate::site;
 use core::convert::Infallible;

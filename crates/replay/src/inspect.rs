@@ -1,7 +1,8 @@
 //! What a table holds, without the program that has made it.
 
 use crate::error::{OpenError, Refused};
-use crate::layout::{Config, Kind};
+use crate::header::Kind;
+use crate::layout::Config;
 use crate::recovery::{TableError, probe};
 use crate::table::{Frame, Table};
 use nvmem::{Model, Region};

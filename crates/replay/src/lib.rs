@@ -3,6 +3,7 @@
 
 mod each;
 mod error;
+mod header;
 mod inspect;
 mod layout;
 mod look;
@@ -18,8 +19,9 @@ mod table;
 
 pub use each::Iteration;
 pub use error::{Damage, Divergence, Error, Failed, OpenError, Refused, What};
+pub use header::Kind;
 pub use inspect::{Entry, inspect};
-pub use layout::{Config, Kind, MAX_LOOPS};
+pub use layout::{Config, MAX_LOOPS};
 pub use open::{Options, Replay, Update};
 pub use outbox::{Message, Outlet, Port};
 pub use pmem_tx;

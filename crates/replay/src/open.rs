@@ -1,7 +1,8 @@
 //! Opening: the table first, whose last record says which transaction is committed, then the pool.
 
 use crate::error::{Divergence, Error, OpenError, Refused, What};
-use crate::layout::{Config, Geometry, Head, Kind, MAX_LEVELS};
+use crate::header::{Head, Kind};
+use crate::layout::{Config, Geometry, MAX_LEVELS};
 use crate::outbox::{Message, Outlet};
 use crate::recovery::{Found, probe};
 use crate::table::{Frame, Table};
@@ -126,13 +127,14 @@ where
                 OpenError::Config("the pool counts with another width"),
                 join(table.region, pool.close()),
             ),
-            Ok(pool) => Self::begin(table, pool, found, options),
+            Ok(pool) => Self::begin(table, pool, &divided, found, options),
         }
     }
 
     fn begin(
         table: Table<'m, M>,
         pool: Pool<'m, R, M>,
+        divided: &pmem_tx::Config,
         found: Found,
         options: Options<'m>,
     ) -> Result<Self, Refused<'m, M>> {
@@ -162,13 +164,29 @@ where
             _ if recorded != options.version => Some(0),
             _ => None,
         };
-        if let Some(n) = keep
-            && let Err(e) = rt.keep(n.into())
-        {
-            return refuse(OpenError::Keep(e), rt.close());
+        if let Some(n) = keep {
+            if let Err(e) = rt.keep(n.into()) {
+                return refuse(OpenError::Keep(e), rt.close());
+            }
+            if !planted!("nv-replay/kept-without-a-walk") {
+                rt = rt.walk_again(divided)?;
+            }
         }
         rt.check_live();
         Ok(rt)
+    }
+
+    /// Empty transactions have run: the pool is walked anew, for the handles that the records hold and what nobody does.
+    fn walk_again(self, config: &pmem_tx::Config) -> Result<Self, Refused<'m, M>> {
+        // The pool is formatted, or its records would not have been there.
+        fn never<'p, R: Persist, M>(_: &Tx<'p, M>) -> Result<R::At<'p>, pmem_tx::Error> {
+            Err(pmem_tx::Error::CallersCommitWord)
+        }
+        let (committed, pool) = (self.frames[0].seq, self.pool.close());
+        match Pool::<R, M>::open_resolved(pool, config, |_| committed, never::<R, M>) {
+            Ok(pool) => Ok(Replay { pool, ..self }),
+            Err(e) => refuse(OpenError::Pool(e.error), join(self.table.region, e.region)),
+        }
     }
 
     /// Begins a new run of the program behind the first `n` records of this one, which are copied to the other half.

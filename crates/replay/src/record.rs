@@ -1,7 +1,7 @@
 //! Inputs that are pinned.
 
 use crate::error::Error;
-use crate::layout::Check;
+use crate::header::Check;
 use crate::open::Replay;
 use crate::site;
 use core::panic::Location;

@@ -1,7 +1,8 @@
 //! Opening a table: format, find the frames, refuse what no power cut leaves.
 
 use crate::error::Damage;
-use crate::layout::{Config, Geometry, Kind, MAX_LEVELS};
+use crate::header::Kind;
+use crate::layout::{Config, Geometry, MAX_LEVELS};
 use crate::layout::{config, superblock};
 use crate::table::{Frame, Table};
 use nvmem::superblock::{self as sb, State};

@@ -1,7 +1,7 @@
 //! Steps: executed once, bypassed ever after.
 
 use crate::error::{ERROR_BYTES, Error, Failed, What};
-use crate::layout::{Check, Kind};
+use crate::header::{Check, Kind};
 use crate::open::Replay;
 use crate::outbox::{Port, Queue};
 use crate::site;

@@ -6,7 +6,8 @@
 //! not how old its number seems. So before a record is committed, whatever lies behind it is looked at, and cleared if it
 //! would carry the number after it. That is the whole sweep.
 
-use crate::layout::{Check, Geometry, Head, Kind, PREFIX, Words};
+use crate::header::{Check, Head, Kind, Words};
+use crate::layout::{Geometry, PREFIX};
 use nvmem::{Model, Region, Unit, mapped, planted};
 
 /// Where the records of a frame are, and where the program is in them.

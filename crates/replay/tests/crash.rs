@@ -3,5 +3,6 @@
 mod crash {
     mod every;
     pub mod programs;
+    mod updates;
     mod wraps;
 }

@@ -258,6 +258,29 @@ fn an_iteration_that_ends_too_early_is_divergence() {
 }
 
 #[test]
+fn a_body_that_unwinds_is_undone() {
+    fn program(rt: &mut Rt<'_>, panics: bool) -> Result<u32, Error> {
+        PANICS.set(panics);
+        rt.step((), |tx, n, ()| {
+            *n.get_mut(tx)? += 1;
+            assert!(!PANICS.get(), "on purpose");
+            Ok(())
+        })?;
+        Ok(rt.step((), |tx, n, ()| Ok(*n.get(tx)))?)
+    }
+    std::thread_local!(static PANICS: std::cell::Cell<bool> = const { std::cell::Cell::new(false) });
+    let mut m = memory();
+    let mut rt = open(Region::new(&mut m), 0, Update::Refuse).unwrap();
+    for _ in 0..2 {
+        let unwound = std::panic::AssertUnwindSafe(|| program(&mut rt, true));
+        assert!(std::panic::catch_unwind(unwound).is_err());
+    }
+    assert_eq!(program(&mut rt, false), Ok(1));
+    let mut rt = open(rt.close(), 0, Update::Refuse).unwrap();
+    assert_eq!(program(&mut rt, true), Ok(1));
+}
+
+#[test]
 fn limits_are_named() {
     let mut m = memory();
     let mut rt = open(Region::new(&mut m), 0, Update::Refuse).unwrap();
