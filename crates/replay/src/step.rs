@@ -9,6 +9,7 @@ use crate::table::{Content, Table};
 use core::ops::Deref;
 use core::panic::Location;
 use nvmem::cross::{Arg, Ret};
+use nvmem::persist::NoHandles;
 use nvmem::{InOrder32, Model, Persist, Plain, planted};
 use pmem_tx::{Root, Tx, Width};
 
@@ -364,9 +365,15 @@ where
                 }
                 false
             };
-            match self.pool.adopt_but::<O>(bytes, &mut spent) {
-                Ok(o) => Ok(o),
-                Err(_) => return self.refuse(What::Result, args),
+            let o = if O::HANDLES == 0 {
+                // SAFETY: `NoHandles` refuses every handle.
+                unsafe { O::decode(bytes, self.pool.session(), &mut NoHandles) }.ok()
+            } else {
+                self.pool.adopt_but::<O>(bytes, &mut spent).ok()
+            };
+            match o {
+                Some(o) => Ok(o),
+                None => return self.refuse(What::Result, args),
             }
         };
         self.pass(head.total());
