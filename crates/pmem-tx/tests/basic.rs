@@ -466,7 +466,7 @@ fn an_image_is_shown() {
         show(&bytes[..n]);
     }
     let mut bad = bytes.clone();
-    for i in 0..bad.len() {
+    for i in (0..bad.len()).step_by(if cfg!(miri) { 211 } else { 1 }) {
         bad[i] ^= 0x55;
         show(&bad);
     }

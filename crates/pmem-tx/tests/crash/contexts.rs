@@ -118,7 +118,7 @@ fn contexts_overlap() {
                 (Mapped::<$m>::new(768), Mapped::<$m>::new(16)),
                 |nv, world: &World<u32>| overlap::<$m>(nv, world),
             )
-            .depth(if cfg!(miri) { 1 } else { 2 })
+            .depth(crate::ops::depth())
             .run()
         };
     }
@@ -195,7 +195,7 @@ fn migration_is_all_or_nothing() {
             explore(Mapped::<$m>::new(768), |nv, world: &World<bool>| {
                 migration::<$m>(nv, world)
             })
-            .depth(if cfg!(miri) { 1 } else { 2 })
+            .depth(crate::ops::depth())
             .run()
         };
     }

@@ -6,7 +6,15 @@ use nv_replay::pmem_tx::Width;
 use powerfail::{Mapped, explore};
 
 const BYTES: usize = 2048;
-pub const DEPTH: u32 = if cfg!(miri) { 1 } else { 2 };
+/// Two cuts; one under Miri, which is slow; what `POWERFAIL_DEPTH` says in long campaigns.
+pub fn depth() -> u32 {
+    let asked = std::env::var("POWERFAIL_DEPTH").ok();
+    match asked.and_then(|d| d.parse().ok()) {
+        _ if cfg!(miri) => 1,
+        Some(d) => d,
+        None => 2,
+    }
+}
 
 macro_rules! every {
     ($($name:ident: $program:ident, $check:ident, $world:expr;)*) => {$(
@@ -20,7 +28,7 @@ macro_rules! every {
                     life::<M>(nv, world, &Setup::small(16), $program::<M>, $check::<M>)
                 })
                 .world($world)
-                .depth(DEPTH)
+                .depth(depth())
                 .run();
                 println!("{}: {s}", M::NAME);
                 assert!(s.boots > 20);

@@ -1,6 +1,6 @@
 //! A new version of the program meets the records of the old one, under cuts.
 
-use super::every::DEPTH;
+use super::every::depth;
 use super::programs::*;
 use nv_replay::nvmem::{Buffered32, InOrder16, InOrder32, Model, Region};
 use nv_replay::pmem_tx::{self, Width};
@@ -103,7 +103,7 @@ where
             )
         },
     )
-    .depth(DEPTH)
+    .depth(depth())
     .run();
     assert!(s.boots > 20, "{s}");
 }

@@ -1,6 +1,6 @@
 //! Sequence numbers that come round again, and counters that carry.
 
-use super::every::DEPTH;
+use super::every::depth;
 use super::programs::*;
 use nv_replay::Error;
 use nv_replay::nvmem::{Buffered32, InOrder16, InOrder32, Model, Region};
@@ -85,7 +85,7 @@ where
             })
         },
     )
-    .depth(DEPTH)
+    .depth(depth())
     .run();
     println!("{} {bits} bits: {s}", M::NAME);
     assert!(s.boots > 50);
