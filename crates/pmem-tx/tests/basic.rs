@@ -470,6 +470,7 @@ fn an_image_is_shown() {
         bad[i] ^= 0x55;
         show(&bad);
     }
+    let bad: Vec<u8> = bytes.iter().map(|b| b ^ 0x55).collect();
     assert!(show(&bad).contains("DAMAGED"));
 }
 
