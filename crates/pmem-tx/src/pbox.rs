@@ -3,7 +3,6 @@
 use crate::error::Error;
 use crate::layout::{GRANULE, Kind};
 use crate::slot::{Lender, Slot};
-use crate::state::Core;
 use crate::tx::{Brand, Tx};
 use crate::walk::family;
 use core::marker::PhantomData;
@@ -11,7 +10,7 @@ use core::num::{NonZeroU16, NonZeroU32};
 use nvmem::describe::Describe;
 use nvmem::fields::Fields;
 use nvmem::persist::{Found, Visit, ZeroNiche};
-use nvmem::{InOrder32, Invalid, Model, Persist, Plain, Unit, mapped};
+use nvmem::{Invalid, Model, Persist, Plain, Unit, mapped};
 
 mod sealed {
     pub trait Sealed {}
@@ -258,5 +257,4 @@ impl<'p, M: Model> Tx<'p, M> {
 const _: () = {
     assert!(size_of::<Option<PBox<'static, u64, u32>>>() == 4);
     assert!(size_of::<Option<PBox<'static, u64, u16>>>() == 2);
-    let _ = Core::<InOrder32>::UNIT;
 };
