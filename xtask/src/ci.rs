@@ -2,6 +2,7 @@
 
 mod checks;
 mod deep;
+mod deny;
 
 use crate::project::{Project, nightly};
 use crate::run::Run;
@@ -52,6 +53,6 @@ pub fn run(a: Args) -> Result<()> {
     let budget = (!ctx.long).then_some(Duration::from_secs(300));
     run.step("miri", budget, |s| deep::miri(&ctx, s));
     run.step("fuzz", None, |s| deep::fuzz(&ctx, s));
-    run.step("deny", None, |s| checks::deny(&ctx, s));
+    run.step("deny", None, |s| deny::deny(&ctx, s));
     run.finish()
 }

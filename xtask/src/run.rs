@@ -207,18 +207,16 @@ pub fn tail(s: &str, n: usize) -> String {
 enum End {
     Passed,
     Failed,
-    /// Why, and whether that is a failure when `CI=true`.
-    Skipped(String, bool),
+    /// Why.
+    Skipped(String),
 }
 
 /// What a step may return when it did not run.
 pub enum Outcome {
     /// It ran; one remark for the table.
     Passed(String),
-    /// It could not run here and must in CI.
+    /// It could not run here, which is a failure when `CI=true`.
     Skipped(String),
-    /// It could not run here, and need not.
-    NotRequired(String),
 }
 
 impl<S: Into<String>> From<S> for Outcome {
@@ -269,8 +267,7 @@ impl Run {
         let seconds = start.elapsed().as_secs_f64();
         let (word, remark, end) = match result {
             Ok(Outcome::Passed(r)) => ("ok", r, End::Passed),
-            Ok(Outcome::Skipped(r)) => ("SKIPPED", r.clone(), End::Skipped(r, true)),
-            Ok(Outcome::NotRequired(r)) => ("skipped", r.clone(), End::Skipped(r, false)),
+            Ok(Outcome::Skipped(r)) => ("SKIPPED", r.clone(), End::Skipped(r)),
             Err(e) => ("FAILED", format!("\n{e:#}\n"), End::Failed),
         };
         println!("{word:>7}  {seconds:7.1} s  {name}  {remark}");
@@ -279,7 +276,7 @@ impl Run {
 
     /// Prints what failed and what was skipped.
     ///
-    /// **Errors**: something failed, nothing ran, or a required step was skipped while `CI=true`.
+    /// **Errors**: something failed, nothing ran, or a step was skipped while `CI=true`.
     pub fn finish(self) -> Result<()> {
         let mut failed = Vec::new();
         let mut skipped = Vec::new();
@@ -288,7 +285,7 @@ impl Run {
             match end {
                 End::Passed => passed += 1,
                 End::Failed => failed.push(name.as_str()),
-                End::Skipped(why, required) => skipped.push((name, why, *required)),
+                End::Skipped(why) => skipped.push((name, why)),
             }
         }
         let minutes = self.start.elapsed().as_secs_f64() / 60.0;
@@ -297,13 +294,8 @@ impl Run {
             failed.len(),
             skipped.len()
         );
-        for (name, why, required) in &skipped {
-            let must = if *required {
-                "required"
-            } else {
-                "not required"
-            };
-            println!("skipped ({must}): {name}: {why}");
+        for (name, why) in &skipped {
+            println!("skipped: {name}: {why}");
         }
         if !failed.is_empty() {
             bail!("failed: {}", failed.join(", "));
@@ -311,8 +303,8 @@ impl Run {
         if passed == 0 {
             bail!("no step ran");
         }
-        if in_ci() && skipped.iter().any(|s| s.2) {
-            bail!("required parts were skipped, which is a failure when CI=true");
+        if in_ci() && !skipped.is_empty() {
+            bail!("parts were skipped, which is a failure when CI=true");
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
-//! Steps that need the stable toolchain only, and the two that build for MSP430 and check licences.
+//! Steps that need the stable toolchain only, and the one that builds for MSP430.
 
 use super::Ctx;
-use crate::project::{BARE, Package, has_program, has_sources, has_target};
+use crate::project::{BARE, Package, has_sources, has_target};
 use crate::run::{Outcome, Step, cargo, cargo_nightly};
 use crate::{docs, sizes};
 use anyhow::{Result, bail};
@@ -251,20 +251,4 @@ pub fn sizes(ctx: &Ctx, s: &Step) -> Result<Outcome> {
         return Ok(Outcome::Skipped("needs the bare targets".into()));
     }
     sizes::check(&ctx.project, s)
-}
-
-/// Not required: it judges the dependencies' licences and advisories, which change without any change here, and takes
-/// minutes to install.
-pub fn deny(ctx: &Ctx, s: &Step) -> Result<Outcome> {
-    if !has_program("cargo-deny") {
-        return Ok(Outcome::NotRequired(
-            "cargo-deny is not installed (cargo install cargo-deny)".into(),
-        ));
-    }
-    s.run(at_root(
-        ctx,
-        cargo(),
-        &["deny", "check", "licenses", "bans", "sources"],
-    ))?;
-    Ok("licences, bans, sources".into())
 }
