@@ -1,0 +1,145 @@
+//! What the rig wants of a machine.
+
+use crate::image::Image;
+use crate::state::{Log, State, mix};
+use relume_suite::abi;
+
+/// A machine with an image in it.
+///
+/// Implementations keep what is slow to make (an engine, translated code, buffers) from boot to boot; nothing of what a
+/// program could see stays but what [`Boot`] says.
+pub trait Machine {
+    /// Where its memory lies.
+    fn map(&self) -> &'static abi::Machine;
+
+    /// What runs on it.
+    fn image(&self) -> &Image;
+
+    /// Switches the power on: the state is in the non-volatile memory and on the desk, the volatile RAM and all registers hold
+    /// garbage made from the seed, peripherals are as after a reset, and the program runs from the reset vector until it stores
+    /// its status (anything but [`abi::RUNNING`]), breaks a rule of the machine, or reaches the limit.
+    ///
+    /// Clears the log and records each store to the state in it, in atomic units, before it is made; the store of the status is
+    /// the last one.
+    fn boot(&mut self, boot: &Boot<'_>, log: &mut Log) -> Ran;
+
+    /// What the memory holds now.
+    fn state(&self, into: &mut State);
+
+    /// The instructions from `from` to before `to`: address and text.
+    fn disassemble(&self, from: u32, to: u32) -> Vec<(u32, String)>;
+}
+
+/// How to boot.
+pub struct Boot<'a> {
+    /// What survived.
+    pub state: &'a State,
+    /// What is in RAM and registers.
+    pub seed: u64,
+    /// Instructions after which it counts as hanging. With `detail` no instruction more is executed.
+    pub limit: u64,
+    /// Whether stores have their instruction's number and address, and the stack is measured. May be slower.
+    pub detail: bool,
+}
+
+/// What became of a boot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ran {
+    /// How it ended.
+    pub end: End,
+    /// Instructions executed, the one that stored the status included. Without `detail` a few more: the last basic block counts
+    /// whole.
+    pub instructions: u64,
+    /// Cycles, where the machine knows them.
+    pub cycles: Option<u64>,
+    /// The greatest depth of the stack in bytes, with `detail`.
+    pub stack: Option<u32>,
+}
+
+/// How a boot ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum End {
+    /// The program stored this status.
+    Status(u16),
+    /// It broke a rule of the machine.
+    Fault(Fault),
+    /// It reached the limit.
+    Limit,
+}
+
+/// A rule that was broken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// Which.
+    pub kind: FaultKind,
+    /// The instruction's address, where it is known: always with `detail`.
+    pub pc: u32,
+    /// The address that was accessed, or the number of an exception.
+    pub address: u32,
+}
+
+/// Rules of a machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FaultKind {
+    /// No such instruction, or one that traps.
+    Undefined,
+    /// A load from where there is no memory.
+    Load,
+    /// A store to where there is no memory, or to the desk beyond its cells.
+    Store,
+    /// A store to code.
+    StoreToCode,
+    /// A jump to where there is no code.
+    Fetch,
+    /// An exception or an interrupt that nobody asked for.
+    Exception,
+    /// The machine stopped without a status.
+    Stopped,
+}
+
+impl core::fmt::Display for Fault {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let what = match self.kind {
+            FaultKind::Undefined => "undefined instruction",
+            FaultKind::Load => "load from outside of memory",
+            FaultKind::Store => "store outside of memory",
+            FaultKind::StoreToCode => "store to code",
+            FaultKind::Fetch => "jump to outside of the code",
+            FaultKind::Exception => "exception",
+            FaultKind::Stopped => return write!(f, "stopped without a status"),
+        };
+        write!(f, "{what} ({:#x})", self.address)
+    }
+}
+
+/// Volatile garbage, made once for each seed.
+#[derive(Default)]
+pub struct Garbage(Vec<(u64, Box<[u8]>)>);
+
+impl Garbage {
+    /// Fills RAM.
+    pub fn fill(&mut self, seed: u64, ram: &mut [u8]) {
+        let known = self.0.iter().position(|g| g.0 == seed && g.1.len() == ram.len());
+        let i = known.unwrap_or_else(|| {
+            let mut all = vec![0; ram.len()].into_boxed_slice();
+            for (i, w) in all.chunks_mut(8).enumerate() {
+                w.copy_from_slice(&mix(seed << 32 | i as u64).to_le_bytes()[..w.len()]);
+            }
+            self.0.push((seed, all));
+            self.0.len() - 1
+        });
+        ram.copy_from_slice(&self.0[i].1);
+    }
+
+    /// The garbage of a register.
+    pub fn register(seed: u64, n: u32) -> u32 {
+        mix(!seed << 16 ^ u64::from(n)) as u32
+    }
+
+    /// How far down from its end RAM was written since it was filled, static variables (`from` bytes at its start) left out.
+    pub fn depth(&self, seed: u64, ram: &[u8], from: usize) -> Option<u32> {
+        let was = &self.0.iter().find(|g| g.0 == seed)?.1;
+        let first = (from..ram.len()).find(|i| ram[*i] != was[*i]);
+        Some((ram.len() - first.unwrap_or(ram.len())) as u32)
+    }
+}

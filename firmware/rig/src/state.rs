@@ -1,0 +1,225 @@
+//! What survives a power cut, and what a run stored there.
+
+use relume_suite::abi::{self, cell};
+
+/// Bytes of non-volatile memory.
+pub const NVM: usize = abi::NVM_BYTES;
+/// Bytes of the desk.
+pub const DESK: usize = 2 * abi::cell::COUNT as usize;
+
+/// Everything outside of the power domain: the non-volatile memory, and the desk behind it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct State(pub Box<[u8; NVM + DESK]>);
+
+/// Cells that start-up sets anew or that only count: no scenario reads them, so they are no part of what a boot depends on.
+const PASSING: core::ops::Range<usize> =
+    NVM + 2 * cell::STATUS as usize..NVM + 2 * (cell::TICKS as usize + 1);
+
+impl State {
+    /// A blank memory of `bytes`, and a desk that names a scenario. What lies behind belongs to somebody else.
+    pub fn blank(bytes: usize, scenario: u16, argument: u16) -> Self {
+        let mut s = State(Box::new([0; NVM + DESK]));
+        s.0[bytes.min(NVM)..NVM].fill(0xA5);
+        s.tell(cell::SCENARIO, scenario);
+        s.tell(cell::ARGUMENT, argument);
+        s
+    }
+
+    /// The non-volatile memory.
+    pub fn nvm(&self) -> &[u8] {
+        &self.0[..NVM]
+    }
+
+    /// The desk.
+    pub fn desk(&self) -> &[u8] {
+        &self.0[NVM..]
+    }
+
+    /// What a cell of the desk says.
+    pub fn told(&self, cell: u16) -> u16 {
+        let at = NVM + 2 * usize::from(cell);
+        u16::from_le_bytes([self.0[at], self.0[at + 1]])
+    }
+
+    /// Writes to a cell.
+    pub fn tell(&mut self, cell: u16, value: u16) {
+        let at = NVM + 2 * usize::from(cell);
+        self.0[at..at + 2].copy_from_slice(&value.to_le_bytes());
+    }
+
+    /// What a boot depends on, in a number: equal states have equal ones. 128 bits, so that two of the states that will ever be
+    /// seen do not share one by chance.
+    pub fn hash(&self) -> u128 {
+        let bytes = self.0.iter().enumerate();
+        bytes.fold(0, |h, (i, b)| h.wrapping_add(share(i, *b)))
+    }
+
+    /// Makes a store, and brings the hash up to date.
+    pub fn apply(&mut self, s: &Store, hash: &mut u128) {
+        for (i, new) in s.bytes().iter().enumerate() {
+            let at = usize::from(s.at) + i;
+            if PASSING.contains(&at) {
+                continue;
+            }
+            *hash = hash
+                .wrapping_sub(share(at, self.0[at]))
+                .wrapping_add(share(at, *new));
+            self.0[at] = *new;
+        }
+    }
+
+    /// Whether a boot would go the same way from both.
+    pub fn same(&self, other: &State) -> bool {
+        self.0[..PASSING.start] == other.0[..PASSING.start]
+            && self.0[PASSING.end..] == other.0[PASSING.end..]
+    }
+}
+
+/// One byte's share of a hash; 0 for a byte that is 0.
+fn share(at: usize, byte: u8) -> u128 {
+    if byte == 0 {
+        return 0;
+    }
+    let x = (at as u64) << 8 | u64::from(byte);
+    u128::from(mix(x)) << 64 | u128::from(mix(x ^ 0x5851_F42D_4C95_7F2D))
+}
+
+/// The finaliser of splitmix64.
+pub fn mix(x: u64) -> u64 {
+    let x = x.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let x = (x ^ x >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let x = (x ^ x >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    x ^ x >> 31
+}
+
+/// One store of one atomic unit, or of a part of one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Store {
+    /// Offset in a [`State`].
+    pub at: u16,
+    len: u8,
+    bytes: [u8; 4],
+    /// How many instructions had ended before the one that stores. 0 in a run without detail, as the next two.
+    pub instruction: u32,
+    /// The address of that instruction.
+    pub pc: u32,
+    /// Cycles before that instruction, where the machine counts them.
+    pub cycle: u64,
+}
+
+impl Store {
+    /// What was stored.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+
+    /// Whether it went to the desk.
+    pub fn to_desk(&self) -> bool {
+        usize::from(self.at) >= NVM
+    }
+
+    /// The desk's cell and its value.
+    pub fn told(&self) -> Option<(u16, u16)> {
+        let cell = usize::from(self.at).checked_sub(NVM)? / 2;
+        let v = self.bytes().iter().rev();
+        Some((cell as u16, v.fold(0, |v, b| v << 8 | u16::from(*b))))
+    }
+
+    /// Whether both store the same at the same place.
+    pub fn same(&self, other: &Store) -> bool {
+        (self.at, self.bytes()) == (other.at, other.bytes())
+    }
+}
+
+/// The stores of a run to what survives, in order, one atomic unit each.
+#[derive(Debug, Default)]
+pub struct Log {
+    /// The stores.
+    pub stores: Vec<Store>,
+}
+
+impl Log {
+    /// Records one machine store before it is made: as many units as it touches, from the lowest address upwards.
+    ///
+    /// `at` is an offset in a [`State`]; the caller has checked that the store lies inside.
+    pub fn store(&mut self, unit: usize, at: usize, bytes: &[u8], when: When) {
+        let (mut at, mut rest) = (at, bytes);
+        while !rest.is_empty() {
+            let n = rest.len().min(unit - at % unit);
+            let mut padded = [0; 4];
+            padded[..n].copy_from_slice(&rest[..n]);
+            self.stores.push(Store {
+                at: at as u16,
+                len: n as u8,
+                bytes: padded,
+                instruction: when.instruction,
+                pc: when.pc,
+                cycle: when.cycle,
+            });
+            (at, rest) = (at + n, &rest[n..]);
+        }
+    }
+}
+
+/// Where in a run something happened.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct When {
+    /// Instructions that had ended before.
+    pub instruction: u32,
+    /// The instruction's address.
+    pub pc: u32,
+    /// Cycles before it.
+    pub cycle: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wide_store_is_several_units_in_order_and_a_misaligned_one_more() {
+        let mut log = Log::default();
+        log.store(4, 8, &[1, 2, 3, 4, 5, 6, 7, 8], When::default());
+        log.store(4, 18, &[1, 2, 3, 4], When::default());
+        log.store(2, 18, &[1, 2, 3, 4], When::default());
+        log.store(4, 5, &[9], When::default());
+        let got: Vec<_> = log.stores.iter().map(|s| (s.at, s.bytes())).collect();
+        let want: [(u16, &[u8]); 7] = [
+            (8, &[1, 2, 3, 4]),
+            (12, &[5, 6, 7, 8]),
+            (18, &[1, 2]),
+            (20, &[3, 4]),
+            (18, &[1, 2]),
+            (20, &[3, 4]),
+            (5, &[9]),
+        ];
+        assert_eq!(got, want);
+    }
+
+    #[test]
+    fn the_hash_follows_the_stores_and_knows_places() {
+        let (mut a, mut log) = (State::blank(64, 3, 0), Log::default());
+        let mut h = a.hash();
+        log.store(4, 4, &[1, 0, 2, 0], When::default());
+        log.store(4, NVM + 2 * usize::from(cell::OWN), &[7, 0], When::default());
+        for s in &log.stores {
+            a.apply(s, &mut h);
+        }
+        assert_eq!(h, a.hash());
+        assert_eq!(a.told(cell::OWN), 7);
+        let mut b = State::blank(64, 3, 0);
+        b.0[5] = 1;
+        let mut c = State::blank(64, 3, 0);
+        c.0[6] = 1;
+        assert_ne!(b.hash(), c.hash());
+    }
+
+    #[test]
+    fn what_start_up_sets_anew_is_no_part_of_a_state() {
+        let (mut a, mut log) = (State::blank(64, 3, 0), Log::default());
+        let (before, mut h) = (a.clone(), a.hash());
+        log.store(4, NVM + 2 * usize::from(cell::BOOTS), &[1, 0], When::default());
+        a.apply(&log.stores[0], &mut h);
+        assert!(a == before && h == before.hash());
+    }
+}

@@ -1,0 +1,171 @@
+//! Machines on Unicorn: two engines over the same buffers, a fast one for boots and one that stops at every instruction for
+//! detail.
+
+pub mod arm;
+mod buffer;
+mod engine;
+pub mod riscv;
+
+use crate::image::Image;
+use crate::machine::{Boot, End, Fault, FaultKind, Garbage, Machine, Ran};
+use crate::state::{Log, NVM, State};
+use anyhow::{Context, Result, bail};
+use buffer::Buffer;
+use capstone::Capstone;
+use engine::{Engine, PAGE};
+use relume_suite::abi;
+use unicorn_engine::{Context as Registers, Prot, Unicorn};
+
+/// What differs between the instruction sets.
+pub trait Isa {
+    /// Where memory lies.
+    const MAP: &'static abi::Machine;
+    /// Places of peripherals that start-up touches: plain memory here, cleared by a reset.
+    const PERIPHERALS: &'static [u64];
+    /// A core of this kind.
+    fn engine(watch: engine::Watch) -> Result<Unicorn<'static, engine::Watch>>;
+    /// Garbage in all registers, then what the core does itself at reset. The address to start at, in the way Unicorn wants it.
+    fn reset(uc: &mut Unicorn<'static, engine::Watch>, image: &Image, seed: u64) -> u64;
+    /// Bytes of the instruction that begins with this half-word.
+    fn length(first: u16) -> usize;
+    /// A disassembler.
+    fn disassembler() -> capstone::CsResult<Capstone>;
+}
+
+/// An ARM or a RISC-V machine.
+pub struct Emulated<I: Isa> {
+    image: Image,
+    garbage: Garbage,
+    quick: Core,
+    slow: Core,
+    /// Bytes at the start of RAM that hold static variables.
+    statics: usize,
+    code: Buffer,
+    ram: Buffer,
+    nvm: Buffer,
+    desk: Buffer,
+    peripherals: Vec<Buffer>,
+    disassembler: Capstone,
+    isa: std::marker::PhantomData<I>,
+}
+
+/// An engine and its registers as they are when it is made.
+struct Core {
+    engine: Engine,
+    pristine: Registers,
+}
+
+impl<I: Isa> Emulated<I> {
+    /// A machine with this image.
+    ///
+    /// **Errors**: the image does not fit in its memory, or Unicorn refuses something.
+    pub fn new(image: Image) -> Result<Self> {
+        let map = I::MAP;
+        let mut code = Buffer::new(map.code_len as usize);
+        for (at, bytes) in &image.segments {
+            let from = at.checked_sub(map.code).map(|o| o as usize);
+            let place = from.and_then(|f| code.bytes_mut().get_mut(f..f + bytes.len()));
+            match place {
+                Some(p) => p.copy_from_slice(bytes),
+                None => bail!("a segment at {at:#x} is outside of the code's memory"),
+            }
+        }
+        let ram = Buffer::new(map.ram_len as usize);
+        let (nvm, desk) = (Buffer::new(NVM), Buffer::new(PAGE));
+        let peripherals: Vec<_> = I::PERIPHERALS.iter().map(|_| Buffer::new(PAGE)).collect();
+        let core = |detail| -> Result<Core> {
+            let mut engine = Engine::new(I::engine(engine::Watch::new(map, I::length))?, detail)?;
+            engine.map(map.code.into(), &code, Prot::READ | Prot::EXEC)?;
+            engine.map(map.ram.into(), &ram, Prot::READ | Prot::WRITE)?;
+            engine.map(map.nvm.into(), &nvm, Prot::READ | Prot::WRITE)?;
+            engine.map(map.desk.into(), &desk, Prot::READ | Prot::WRITE)?;
+            for (at, b) in I::PERIPHERALS.iter().zip(&peripherals) {
+                engine.map(*at, b, Prot::READ | Prot::WRITE)?;
+            }
+            let pristine = engine.uc.context_init().map_err(engine::error)?;
+            Ok(Core { engine, pristine })
+        };
+        let end = image.symbol("_bss_end").and_then(|e| e.checked_sub(map.ram));
+        Ok(Emulated {
+            quick: core(false)?,
+            slow: core(true)?,
+            statics: end.unwrap_or(0) as usize,
+            disassembler: I::disassembler().context("capstone")?,
+            image,
+            garbage: Garbage::default(),
+            code,
+            ram,
+            nvm,
+            desk,
+            peripherals,
+            isa: std::marker::PhantomData,
+        })
+    }
+}
+
+impl<I: Isa> Machine for Emulated<I> {
+    fn map(&self) -> &'static abi::Machine {
+        I::MAP
+    }
+
+    fn image(&self) -> &Image {
+        &self.image
+    }
+
+    fn boot(&mut self, boot: &Boot<'_>, log: &mut Log) -> Ran {
+        let core = if boot.detail { &mut self.slow } else { &mut self.quick };
+        self.garbage.fill(boot.seed, self.ram.bytes_mut());
+        self.nvm.bytes_mut().copy_from_slice(boot.state.nvm());
+        let desk = boot.state.desk();
+        self.desk.bytes_mut()[..desk.len()].copy_from_slice(desk);
+        for p in &mut self.peripherals {
+            p.bytes_mut().fill(0);
+        }
+        let e = &mut core.engine;
+        // It fails only when engines are mixed up.
+        let _ = e.uc.context_restore(&core.pristine);
+        let start = I::reset(&mut e.uc, &self.image, boot.seed);
+        let (end, instructions) = e.run(start, boot.limit, log);
+        Ran {
+            end,
+            instructions,
+            cycles: None,
+            stack: (boot.detail)
+                .then(|| self.garbage.depth(boot.seed, self.ram.bytes(), self.statics))
+                .flatten(),
+        }
+    }
+
+    fn state(&self, into: &mut State) {
+        into.0[..NVM].copy_from_slice(self.nvm.bytes());
+        let desk = &mut into.0[NVM..];
+        desk.copy_from_slice(&self.desk.bytes()[..desk.len()]);
+    }
+
+    fn disassemble(&self, from: u32, to: u32) -> Vec<(u32, String)> {
+        let base = I::MAP.code;
+        let (Some(a), Some(b)) = (from.checked_sub(base), to.checked_sub(base)) else {
+            return Vec::new();
+        };
+        let Some(bytes) = self.code.bytes().get(a as usize..b as usize) else {
+            return Vec::new();
+        };
+        let Ok(all) = self.disassembler.disasm_all(bytes, from.into()) else {
+            return Vec::new();
+        };
+        let text = |i: &capstone::Insn<'_>| {
+            let (m, o) = (i.mnemonic().unwrap_or("?"), i.op_str().unwrap_or(""));
+            (i.address() as u32, format!("{m} {o}").trim_end().to_owned())
+        };
+        all.iter().map(text).collect()
+    }
+}
+
+/// What an error of Unicorn says about the program, when no hook has said more.
+fn stopped(pc: u32) -> End {
+    End::Fault(Fault {
+        kind: FaultKind::Stopped,
+        pc,
+        address: pc,
+    })
+}

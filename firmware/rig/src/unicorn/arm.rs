@@ -1,0 +1,58 @@
+//! Cortex-M4.
+
+use super::engine::{Watch, error};
+use super::{Emulated, Isa};
+use crate::image::Image;
+use crate::machine::Garbage;
+use anyhow::Result;
+use capstone::prelude::*;
+use relume_suite::abi;
+use unicorn_engine::{Arch, ArmCpuModel, Mode, RegisterARM as R, Unicorn};
+
+/// The mps2-an386 machine.
+pub type Arm = Emulated<CortexM>;
+
+/// Cortex-M4.
+pub enum CortexM {}
+
+const GENERAL: [R; 14] = [
+    R::R0, R::R1, R::R2, R::R3, R::R4, R::R5, R::R6, R::R7, R::R8, R::R9, R::R10, R::R11, R::R12, R::LR,
+];
+
+impl Isa for CortexM {
+    const MAP: &'static abi::Machine = &abi::ARM;
+    // The system control space: start-up switches the FPU on.
+    const PERIPHERALS: &'static [u64] = &[0xE000_E000];
+
+    fn engine(watch: Watch) -> Result<Unicorn<'static, Watch>> {
+        let mode = Mode::THUMB | Mode::MCLASS;
+        let mut uc = Unicorn::new_with_data(Arch::ARM, mode, watch).map_err(error)?;
+        uc.ctl_set_cpu_model(ArmCpuModel::CORTEX_M4 as i32).map_err(error)?;
+        Ok(uc)
+    }
+
+    fn reset(uc: &mut Unicorn<'static, Watch>, image: &Image, seed: u64) -> u64 {
+        for (i, r) in GENERAL.iter().enumerate() {
+            let _ = uc.reg_write(*r, Garbage::register(seed, i as u32).into());
+        }
+        // The flags.
+        let _ = uc.reg_write(R::APSR_NZCVQ, u64::from(Garbage::register(seed, 99) & 0xF800_0000));
+        let vectors = image.segments.iter().find(|s| s.0 == Self::MAP.code);
+        let word = |i: usize| {
+            let bytes = vectors.and_then(|s| s.1.get(4 * i..4 * i + 4));
+            bytes.map_or(0, |b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
+        };
+        let _ = uc.reg_write(R::SP, word(0).into());
+        (word(1) | 1).into()
+    }
+
+    fn length(first: u16) -> usize {
+        if first >= 0xE800 { 4 } else { 2 }
+    }
+
+    fn disassembler() -> CsResult<Capstone> {
+        let mode = capstone::arch::arm::ArchMode::Thumb;
+        let extra = [capstone::arch::arm::ArchExtraMode::MClass];
+        Capstone::new().arm().mode(mode).extra_mode(extra.into_iter()).build()
+    }
+}

@@ -1,0 +1,239 @@
+//! One engine with its hooks.
+
+use super::Buffer;
+use crate::machine::{End, Fault, FaultKind};
+use crate::state::{DESK, Log, NVM, When};
+use anyhow::{Result, anyhow};
+use relume_suite::abi::{self, cell};
+use unicorn_engine::{HookType, MemType, Prot, Unicorn, uc_error};
+
+/// What memory is mapped in.
+pub const PAGE: usize = 4096;
+/// No program jumps here.
+const NOWHERE: u64 = 0xFFFF_FFF0;
+
+/// What the hooks see and keep.
+pub struct Watch {
+    log: Log,
+    end: Option<End>,
+    limit: u64,
+    /// Instructions of all blocks that have begun.
+    count: u64,
+    /// Instructions before the block that runs, or with detail before the instruction that runs.
+    before: u64,
+    /// With detail, the instruction that runs; else the block.
+    pc: u32,
+    /// Bytes and instructions of the block that begins at each half-word of the code.
+    blocks: Vec<(u32, u32)>,
+    map: &'static abi::Machine,
+    length: fn(u16) -> usize,
+    detail: bool,
+}
+
+impl Watch {
+    /// For an engine that is not watched yet.
+    pub fn new(map: &'static abi::Machine, length: fn(u16) -> usize) -> Self {
+        Watch {
+            log: Log::default(),
+            end: None,
+            limit: 0,
+            count: 0,
+            before: 0,
+            pc: 0,
+            blocks: vec![(0, 0); map.code_len as usize / 2],
+            map,
+            length,
+            detail: false,
+        }
+    }
+
+    fn fault(&mut self, kind: FaultKind, address: u32) {
+        let pc = self.pc;
+        self.end.get_or_insert(End::Fault(Fault { kind, pc, address }));
+    }
+}
+
+/// An engine that is watched.
+pub struct Engine {
+    pub uc: Unicorn<'static, Watch>,
+}
+
+/// Unicorn's errors have no `Error`.
+pub fn error(e: uc_error) -> anyhow::Error {
+    anyhow!("unicorn: {e:?}")
+}
+
+impl Engine {
+    /// Sets the hooks.
+    pub fn new(mut uc: Unicorn<'static, Watch>, detail: bool) -> Result<Self> {
+        uc.get_data_mut().detail = detail;
+        let map = uc.get_data().map;
+        uc.add_block_hook(1, 0, |uc, at, size| {
+            let n = instructions(uc, at as u32, size);
+            let w = uc.get_data_mut();
+            if w.end.is_some() {
+                return;
+            }
+            w.before = w.count;
+            w.count += u64::from(n);
+            w.pc = at as u32;
+            if !w.detail && w.before > w.limit {
+                w.end = Some(End::Limit);
+                let _ = uc.emu_stop();
+            }
+        })
+        .map_err(error)?;
+        if detail {
+            uc.add_code_hook(1, 0, |uc, at, _| {
+                // Unicorn does not show what a condition skips; a core fetches it, and it counts.
+                let n = instructions_between(uc, uc.get_data().pc, at as u32);
+                let w = uc.get_data_mut();
+                if w.end.is_some() {
+                    return;
+                }
+                w.before += u64::from(n);
+                w.pc = at as u32;
+                if w.before >= w.limit {
+                    w.end = Some(End::Limit);
+                    let _ = uc.emu_stop();
+                }
+            })
+            .map_err(error)?;
+        }
+        let mut watch = |start: u32, base: usize, len: usize| {
+            let (first, last) = (u64::from(start), u64::from(start) + PAGE as u64 - 1);
+            uc.add_mem_hook(HookType::MEM_WRITE, first, last, move |uc, _, at, size, value| {
+                store(uc, at, (at - first) as usize, base, len, size, value);
+                true
+            })
+            .map_err(error)
+        };
+        watch(map.nvm, 0, NVM)?;
+        watch(map.desk, NVM, DESK)?;
+        uc.add_mem_hook(HookType(0x3F0), 1, 0, |uc, kind, at, _, _| {
+            let kind = match kind {
+                MemType::READ_UNMAPPED | MemType::READ_PROT => FaultKind::Load,
+                MemType::WRITE_PROT => FaultKind::StoreToCode,
+                MemType::WRITE_UNMAPPED => FaultKind::Store,
+                _ => FaultKind::Fetch,
+            };
+            uc.get_data_mut().fault(kind, at as u32);
+            false
+        })
+        .map_err(error)?;
+        uc.add_intr_hook(|uc, number| {
+            let kind = match number {
+                // EXCP_UDEF of ARM, the illegal instruction of RISC-V.
+                1 | 2 => FaultKind::Undefined,
+                _ => FaultKind::Exception,
+            };
+            uc.get_data_mut().fault(kind, number);
+            let _ = uc.emu_stop();
+        })
+        .map_err(error)?;
+        uc.add_insn_invalid_hook(|uc| {
+            let pc = uc.get_data().pc;
+            uc.get_data_mut().fault(FaultKind::Undefined, pc);
+            false
+        })
+        .map_err(error)?;
+        Ok(Engine { uc })
+    }
+
+    /// Maps a buffer, which must outlive the engine.
+    pub fn map(&mut self, at: u64, buffer: &Buffer, may: Prot) -> Result<()> {
+        // SAFETY: the machine drops its engines before its buffers, which do not move.
+        let done = unsafe { self.uc.mem_map_ptr(at, buffer.len() as u64, may, buffer.pointer().cast()) };
+        done.map_err(error)
+    }
+
+    /// Runs from `start` until something ends it.
+    pub fn run(&mut self, start: u64, limit: u64, log: &mut Log) -> (End, u64) {
+        let w = self.uc.get_data_mut();
+        std::mem::swap(&mut w.log, log);
+        w.log.stores.clear();
+        (w.end, w.limit, w.count, w.before) = (None, limit, 0, 0);
+        w.pc = start as u32 & !1;
+        let result = self.uc.emu_start(start, NOWHERE, 0, 0);
+        let w = self.uc.get_data_mut();
+        std::mem::swap(&mut w.log, log);
+        let end = w.end.take().unwrap_or_else(|| match result {
+            Err(uc_error::INSN_INVALID) => End::Fault(Fault {
+                kind: FaultKind::Undefined,
+                pc: w.pc,
+                address: w.pc,
+            }),
+            _ => super::stopped(w.pc),
+        });
+        let ended = match (w.detail, &end) {
+            (true, End::Limit) => w.before,
+            (true, _) => w.before + 1,
+            (false, _) => w.count,
+        };
+        (end, ended)
+    }
+}
+
+/// A store to a page that survives, before it is made.
+fn store(
+    uc: &mut Unicorn<'_, Watch>,
+    at: u64,
+    offset: usize,
+    base: usize,
+    len: usize,
+    size: usize,
+    value: i64,
+) {
+    let w = uc.get_data_mut();
+    if w.end.is_some() {
+        return;
+    }
+    if offset + size > len {
+        w.fault(FaultKind::Store, at as u32);
+        let _ = uc.emu_stop();
+        return;
+    }
+    let when = if w.detail {
+        When {
+            instruction: w.before as u32,
+            pc: w.pc,
+            cycle: 0,
+        }
+    } else {
+        When::default()
+    };
+    let bytes = value.to_le_bytes();
+    let unit = w.map.unit as usize;
+    w.log.store(unit, base + offset, &bytes[..size.min(8)], when);
+    let status = NVM + 2 * usize::from(cell::STATUS);
+    if base + offset == status && value as u16 != abi::RUNNING {
+        w.end = Some(End::Status(value as u16));
+        let _ = uc.emu_stop();
+    }
+}
+
+/// The instructions of a block, counted once.
+fn instructions(uc: &mut Unicorn<'_, Watch>, at: u32, size: u32) -> u32 {
+    let w = uc.get_data();
+    let slot = (at.wrapping_sub(w.map.code) / 2) as usize;
+    match w.blocks.get(slot) {
+        Some((s, n)) if *s == size => return *n,
+        None => return size / 2,
+        Some(_) => {}
+    }
+    let n = instructions_between(uc, at, at + size);
+    uc.get_data_mut().blocks[slot] = (size, n);
+    n
+}
+
+fn instructions_between(uc: &Unicorn<'_, Watch>, mut at: u32, to: u32) -> u32 {
+    let length = uc.get_data().length;
+    let mut n = 0;
+    while at < to {
+        let mut half = [0; 2];
+        let read = uc.mem_read(at.into(), &mut half).is_ok();
+        at += if read { length(u16::from_le_bytes(half)) as u32 } else { 2 };
+        n += 1;
+    }
+    n
+}
