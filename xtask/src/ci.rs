@@ -46,6 +46,7 @@ pub fn run(a: Args) -> Result<()> {
     run.step("rustdoc", None, |s| checks::rustdoc(&ctx, s));
     run.step("bare", None, |s| checks::bare(&ctx, s));
     run.step("msp430", None, |s| checks::msp430(&ctx, s));
+    run.step("firmware", None, |s| checks::firmware(&ctx, s));
     run.step("msrv", None, |s| checks::msrv(&ctx, s));
     run.step("sizes", None, |s| checks::sizes(&ctx, s));
     run.step("sabotage", None, |s| deep::sabotage(&ctx, s));

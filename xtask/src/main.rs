@@ -4,6 +4,7 @@ mod ci;
 mod demo;
 mod docs;
 mod evaluate;
+mod firmware;
 mod inspect;
 mod project;
 mod run;
@@ -29,6 +30,7 @@ enum Command {
     Test(ci::Args),
     Ci(ci::Args),
     Evaluate(evaluate::Args),
+    Firmware(firmware::Args),
     Sabotage(sabotage::Args),
     Sizes(sizes::Args),
     Inspect(inspect::Args),
@@ -40,6 +42,7 @@ fn main() -> ExitCode {
         Command::Test(a) => test::run(a),
         Command::Ci(a) => ci::run(a),
         Command::Evaluate(a) => evaluate::run(a),
+        Command::Firmware(a) => firmware::run(a),
         Command::Sabotage(a) => sabotage::run(a),
         Command::Sizes(a) => sizes::run(a),
         Command::Inspect(a) => inspect::run(a),

@@ -135,6 +135,16 @@ pub fn has_miri(toolchain: &str) -> bool {
     sysroot(toolchain).is_some_and(|s| s.join("bin/miri").is_file())
 }
 
+/// The linker that a toolchain brings along.
+pub fn linker(toolchain: &str) -> Option<PathBuf> {
+    let hosts = std::fs::read_dir(sysroot(toolchain)?.join("lib/rustlib")).ok()?;
+    let of = |host: std::io::Result<std::fs::DirEntry>| {
+        let path = host.ok()?.path().join("bin/gcc-ld/ld.lld");
+        path.is_file().then_some(path)
+    };
+    hosts.filter_map(of).next()
+}
+
 fn sysroot(toolchain: &str) -> Option<PathBuf> {
     let mut c = Command::new("rustc");
     if !toolchain.is_empty() {

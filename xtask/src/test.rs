@@ -16,6 +16,31 @@ pub fn run(a: ci::Args) -> Result<()> {
 
 /// **Errors**: something is missing and cannot be installed from here; the message is what a person must type.
 fn install() -> Result<()> {
+    install_rust()?;
+    if !has_miri("nightly") {
+        get(rustup(&[
+            "component",
+            "add",
+            "miri",
+            "--toolchain",
+            "nightly",
+        ]))?;
+    }
+    if !has_program("cargo-fuzz") {
+        let mut c = cargo();
+        c.args(["install", "cargo-fuzz", "--version", CARGO_FUZZ, "--locked"]);
+        get(c)?;
+    }
+    if !has_program("valgrind") {
+        apt("valgrind")?;
+    }
+    Ok(())
+}
+
+/// The targets and components that building for the machines needs.
+///
+/// **Errors**: as above.
+pub fn install_rust() -> Result<()> {
     if !has_program("rustup") {
         bail!(
             "rustup is not installed; type:\n  curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh"
@@ -33,15 +58,6 @@ fn install() -> Result<()> {
             "minimal",
         ]))?;
     }
-    if !has_miri("nightly") {
-        get(rustup(&[
-            "component",
-            "add",
-            "miri",
-            "--toolchain",
-            "nightly",
-        ]))?;
-    }
     if !has_sources("nightly") {
         get(rustup(&[
             "component",
@@ -50,14 +66,6 @@ fn install() -> Result<()> {
             "--toolchain",
             "nightly",
         ]))?;
-    }
-    if !has_program("cargo-fuzz") {
-        let mut c = cargo();
-        c.args(["install", "cargo-fuzz", "--version", CARGO_FUZZ, "--locked"]);
-        get(c)?;
-    }
-    if !has_program("valgrind") {
-        apt("valgrind")?;
     }
     Ok(())
 }

@@ -3,8 +3,9 @@
 use super::Ctx;
 use crate::project::{BARE, Package, has_sources, has_target};
 use crate::run::{Outcome, Step, cargo, cargo_nightly};
-use crate::{docs, sizes};
+use crate::{docs, firmware, sizes};
 use anyhow::{Result, bail};
+use relume_suite::abi::MACHINES;
 use std::process::Command;
 
 fn at_root(ctx: &Ctx, mut c: Command, args: &[&str]) -> Command {
@@ -221,6 +222,18 @@ pub fn msp430(ctx: &Ctx, s: &Step) -> Result<Outcome> {
     let n = select(&mut c, ctx.project.embedded());
     s.run(c)?;
     Ok(format!("{n} crates").into())
+}
+
+/// The images of all machines.
+pub fn firmware(ctx: &Ctx, s: &Step) -> Result<Outcome> {
+    let mut n = 0;
+    for m in &MACHINES {
+        if let Some(how) = firmware::missing(m) {
+            return Ok(Outcome::Skipped(format!("{} needs: {how}", m.name)));
+        }
+        n += firmware::build(&ctx.project, m, s)?.len();
+    }
+    Ok(format!("{n} images").into())
 }
 
 /// The pinned toolchain is the oldest that the manifests promise, so every other step tests the MSRV; anything

@@ -1,0 +1,120 @@
+//! Vectors, start-up, the timer, and the end.
+
+use core::arch::{asm, global_asm};
+use relume_suite::{abi, machine};
+
+unsafe extern "C" {
+    static _stack_top: u8;
+    fn reset() -> !;
+    fn image() -> !;
+}
+
+/// An entry of the vector table.
+#[repr(C)]
+union Vector {
+    stack: *const u8,
+    reset: unsafe extern "C" fn() -> !,
+    handler: extern "C" fn(),
+    none: usize,
+}
+// SAFETY: constants.
+unsafe impl Sync for Vector {}
+
+const FAULT: Vector = Vector { handler: fault };
+const NONE: Vector = Vector { none: 0 };
+
+/// The system's vectors; no other interrupt is ever enabled.
+#[unsafe(no_mangle)]
+#[unsafe(link_section = ".vectors")]
+static VECTORS: [Vector; 16] = [
+    Vector {
+        stack: &raw const _stack_top,
+    },
+    Vector { reset },
+    FAULT,
+    FAULT,
+    FAULT,
+    FAULT,
+    FAULT,
+    NONE,
+    NONE,
+    NONE,
+    NONE,
+    FAULT,
+    FAULT,
+    NONE,
+    FAULT,
+    Vector { handler: systick },
+];
+
+// The FPU first, because compiled code may use it; then RAM, as a program finds it.
+global_asm!(
+    ".global reset
+    .thumb_func
+    reset:
+        ldr r0, =0xE000ED88
+        ldr r1, [r0]
+        orr r1, r1, #0x00F00000
+        str r1, [r0]
+        dsb
+        isb
+        ldr r0, =_data
+        ldr r1, =_data_end
+        ldr r2, =_data_load
+    1:  cmp r0, r1
+        bhs 2f
+        ldr r3, [r2], #4
+        str r3, [r0], #4
+        b 1b
+    2:  ldr r0, =_bss
+        ldr r1, =_bss_end
+        movs r3, #0
+    3:  cmp r0, r1
+        bhs 4f
+        str r3, [r0], #4
+        b 3b
+    4:  bl start
+        udf #0
+    .ltorg"
+);
+
+const SYST_CSR: *mut u32 = 0xE000_E010 as *mut u32;
+const SYST_RVR: *mut u32 = 0xE000_E014 as *mut u32;
+const SYST_CVR: *mut u32 = 0xE000_E018 as *mut u32;
+
+#[unsafe(no_mangle)]
+extern "C" fn start() -> ! {
+    if let Some(period) = machine::timer() {
+        // SAFETY: SysTick, which nothing else uses. It counts at 25 MHz, an instruction every 40 under QEMU's icount.
+        unsafe {
+            SYST_RVR.write_volatile(u32::from(period) / 40 + 1);
+            SYST_CVR.write_volatile(0);
+            SYST_CSR.write_volatile(7);
+        }
+    }
+    // SAFETY: the image's, called once.
+    unsafe { image() }
+}
+
+extern "C" fn systick() {
+    machine::tick();
+}
+
+extern "C" fn fault() {
+    machine::end(abi::FAULT)
+}
+
+/// Ends the program: semihosting's exit.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "Rust" fn relume_stop() -> ! {
+    loop {
+        // SAFETY: SYS_EXIT with ADP_Stopped_ApplicationExit; a debugger or an emulator does not return.
+        unsafe { asm!("cpsid i", "bkpt 0xAB", in("r0") 0x18, in("r1") 0x2_0026, options(nostack)) }
+    }
+}
+
+#[panic_handler]
+fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
+    machine::panicked(info)
+}

@@ -1,0 +1,157 @@
+//! The arithmetic that the compiler calls by the names of the MSP430 ABI, and that TI's libraries would bring. Numbers are
+//! unsigned; a result is in the registers that begin with R12. R4 to R10 are kept.
+
+use core::arch::global_asm;
+
+// 16 and 32 bits: R12 × R13, and R13:R12 × R15:R14. 64 bits: R11…R8 × R15…R12, by a convention of its own.
+global_asm!(
+    ".section .text.multiply,\"ax\",@progbits
+    .global __mspabi_mpyi
+    __mspabi_mpyi:
+        mov r12, r14
+        clr r12
+    1:  clrc
+        rrc r13
+        jnc 2f
+        add r14, r12
+    2:  rla r14
+        tst r13
+        jnz 1b
+        ret
+
+    .global __mspabi_mpyl
+    __mspabi_mpyl:
+        push r10
+        clr r10
+        clr r11
+    1:  clrc
+        rrc r15
+        rrc r14
+        jnc 2f
+        add r12, r10
+        addc r13, r11
+    2:  rla r12
+        rlc r13
+        tst r15
+        jnz 1b
+        tst r14
+        jnz 1b
+        mov r10, r12
+        mov r11, r13
+        pop r10
+        ret
+
+    .global __mspabi_mpyll
+    __mspabi_mpyll:
+        push r4
+        push r5
+        push r6
+        push r7
+        push r8
+        push r9
+        push r10
+        clr r4
+        clr r5
+        clr r6
+        clr r7
+    1:  clrc
+        rrc r11
+        rrc r10
+        rrc r9
+        rrc r8
+        jnc 2f
+        add r12, r4
+        addc r13, r5
+        addc r14, r6
+        addc r15, r7
+    2:  rla r12
+        rlc r13
+        rlc r14
+        rlc r15
+        tst r8
+        jnz 1b
+        tst r9
+        jnz 1b
+        tst r10
+        jnz 1b
+        tst r11
+        jnz 1b
+        mov r4, r12
+        mov r5, r13
+        mov r6, r14
+        mov r7, r15
+        pop r10
+        pop r9
+        pop r8
+        pop r7
+        pop r6
+        pop r5
+        pop r4
+        ret
+    .section .text"
+);
+
+// 16 bits: R12 / R13; 32 bits: R13:R12 / R15:R14. A bit of the quotient each time round.
+global_asm!(
+    ".section .text.divide,\"ax\",@progbits
+    .global __mspabi_remu
+    __mspabi_remu:
+        call #__mspabi_divu
+        mov r14, r12
+        ret
+
+    .global __mspabi_divu
+    __mspabi_divu:
+        mov #16, r15
+        clr r14
+    1:  rla r12
+        rlc r14
+        jc 2f
+        cmp r13, r14
+        jlo 3f
+    2:  sub r13, r14
+        bis #1, r12
+    3:  dec r15
+        jnz 1b
+        ret
+
+    .global __mspabi_remul
+    __mspabi_remul:
+        push r10
+        call #__divide_32
+        mov r10, r12
+        mov r11, r13
+        pop r10
+        ret
+
+    .global __mspabi_divul
+    __mspabi_divul:
+        push r10
+        call #__divide_32
+        pop r10
+        ret
+
+    __divide_32:
+        push r9
+        clr r10
+        clr r11
+        mov #32, r9
+    1:  rla r12
+        rlc r13
+        rlc r10
+        rlc r11
+        jc 2f
+        cmp r15, r11
+        jlo 3f
+        jne 2f
+        cmp r14, r10
+        jlo 3f
+    2:  sub r14, r10
+        subc r15, r11
+        bis #1, r12
+    3:  dec r9
+        jnz 1b
+        pop r9
+        ret
+    .section .text"
+);

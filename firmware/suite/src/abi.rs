@@ -1,0 +1,177 @@
+//! What the firmware, the rig and the emulators agree on: where memory lies on each machine, and what the cells of the desk
+//! mean.
+//!
+//! The *desk* is a block of 16-bit cells outside of the power domain: what a person at the bench would write down. It survives
+//! power cuts, is not part of the non-volatile memory, and each access to a cell is one volatile access on every machine.
+
+/// Where a machine's memory lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Machine {
+    /// The name in reports, keys and images.
+    pub name: &'static str,
+    /// The target that its images are built for.
+    pub target: &'static str,
+    /// Start of the code; on MSP430 the vectors lie at the end of it.
+    pub code: u32,
+    /// Bytes for the code, vectors included.
+    pub code_len: u32,
+    /// Start of the volatile RAM.
+    pub ram: u32,
+    /// Bytes of volatile RAM; the stack begins at its end.
+    pub ram_len: u32,
+    /// Start of the non-volatile memory, which start-up does not touch.
+    pub nvm: u32,
+    /// Bytes of non-volatile memory.
+    pub nvm_len: u32,
+    /// Start of the desk.
+    pub desk: u32,
+    /// Bytes of an atomic unit of the non-volatile memory.
+    pub unit: u32,
+}
+
+/// Bytes of non-volatile memory on every machine.
+pub const NVM_BYTES: usize = 4096;
+
+/// QEMU's mps2-an386, a Cortex-M4. Start-up writes to the coprocessor access register at 0xE000_ED88; the timer, if the desk asks
+/// for it, to SysTick at 0xE000_E010. The program ends with a semihosting exit (BKPT 0xAB).
+pub const ARM: Machine = Machine {
+    name: "arm",
+    target: "thumbv7em-none-eabihf",
+    code: 0x0000_0000,
+    code_len: 0x4_0000,
+    ram: 0x2000_0000,
+    ram_len: 0x1_0000,
+    nvm: 0x2100_0000,
+    nvm_len: NVM_BYTES as u32,
+    desk: 0x2101_0000,
+    unit: 4,
+};
+
+/// QEMU's virt as RV32IMC. The timer, if the desk asks for it, is the CLINT's. The program ends with a store of 0x5555 to
+/// 0x0010_0000.
+pub const RISCV: Machine = Machine {
+    name: "riscv",
+    target: "riscv32imc-unknown-none-elf",
+    code: 0x8000_0000,
+    code_len: 0x8_0000,
+    ram: 0x8008_0000,
+    ram_len: 0x1_0000,
+    nvm: 0x8010_0000,
+    nvm_len: NVM_BYTES as u32,
+    desk: 0x8011_0000,
+    unit: 4,
+};
+
+/// MSP430FR5994, its lower 64 KiB. Start-up stops the watchdog at 0x015C. If the desk asks for the timer, interrupts are enabled
+/// and come through vector 0xFFEA, Timer0_A0. The program ends with CPUOFF, interrupts off.
+pub const MSP430: Machine = Machine {
+    name: "msp430",
+    target: "msp430-none-elf",
+    code: 0x5000,
+    code_len: 0xB000,
+    ram: 0x1C00,
+    ram_len: 0x2000,
+    nvm: 0x4000,
+    nvm_len: NVM_BYTES as u32,
+    desk: 0x1800,
+    unit: 2,
+};
+
+/// All machines.
+pub const MACHINES: [Machine; 3] = [ARM, RISCV, MSP430];
+
+/// The cells of the desk. In: written before the first boot, and kept over all.
+pub mod cell {
+    /// In: which scenario of the image's group.
+    pub const SCENARIO: u16 = 0;
+    /// In: an argument; the number of a planted bug, or 0.
+    pub const ARGUMENT: u16 = 1;
+    /// Out: [`RUNNING`](super::RUNNING), [`FINISHED`](super::FINISHED) or [`FAILED`](super::FAILED). Set to running at each boot.
+    pub const STATUS: u16 = 2;
+    /// Out: what failed, see [`place`](super::place).
+    pub const FAILURE: u16 = 3;
+    /// Out: the measured section that begins; 0 when it ends.
+    pub const MARK: u16 = 4;
+    /// Out: boots, counted by start-up.
+    pub const BOOTS: u16 = 5;
+    /// Out: interrupts of the timer, over all boots.
+    pub const TICKS: u16 = 6;
+    /// In: the timer's period in instructions or so; 0 leaves interrupts off.
+    pub const TIMER: u16 = 7;
+    /// The first cell of the scenario's own.
+    pub const OWN: u16 = 8;
+    /// In: how many operations a scenario shall do; 0 for the few that every cut is made in.
+    pub const ROUNDS: u16 = 31;
+    /// How many cells there are.
+    pub const COUNT: u16 = 32;
+}
+
+/// The scenario has not ended.
+pub const RUNNING: u16 = 0;
+/// The scenario has come to its end, and every check held.
+pub const FINISHED: u16 = 1;
+/// A check failed: [`cell::FAILURE`] says which.
+pub const FAILED: u16 = 2;
+
+/// The failure code of a panic; the line is in the lower bits, the file is not known.
+pub const PANICKED: u16 = 0xF800;
+/// The failure code when there is no such scenario.
+pub const NO_SCENARIO: u16 = 0xFFFF;
+/// The failure code of a fault, or of an interrupt that nobody asked for.
+pub const FAULT: u16 = 0xFFFE;
+
+/// The files of the suite that checks stand in; the failure code names one of them.
+pub const FILES: [&str; 3] = ["scene.rs", "nvmem.rs", "tx.rs"];
+
+/// The failure code of a line: its file's number in [`FILES`] times 2048, and the line.
+///
+/// **Panics**: at compile time, when the file is not in the list.
+pub const fn code(file: &str, line: u32) -> u16 {
+    let mut i = 0;
+    while i < FILES.len() {
+        if ends_with(file.as_bytes(), FILES[i].as_bytes()) {
+            assert!(line < 2048, "a file of the suite is too long");
+            return (i as u16) << 11 | line as u16;
+        }
+        i += 1;
+    }
+    panic!("add the file to abi::FILES")
+}
+
+/// File and line of a failure code; `None` when it is not that of a check.
+pub fn place(code: u16) -> Option<(&'static str, u16)> {
+    let file = FILES.get(usize::from(code >> 11))?;
+    Some((file, code & 0x7FF))
+}
+
+/// Whether a path ends with this name: the whole last part of it, or several.
+const fn ends_with(path: &[u8], name: &[u8]) -> bool {
+    if path.len() < name.len() {
+        return false;
+    }
+    let from = path.len() - name.len();
+    let mut i = 0;
+    while i < name.len() {
+        if path[from + i] != name[i] {
+            return false;
+        }
+        i += 1;
+    }
+    from == 0 || path[from - 1] == b'/' || path[from - 1] == b'\\'
+}
+
+/// Measured sections: `Scene::measure` writes the number to [`cell::MARK`].
+pub mod section {
+    /// Nothing: what the marks themselves cost.
+    pub const EMPTY: u16 = 1;
+    /// Eight bytes by plain volatile stores.
+    pub const PLAIN_8: u16 = 2;
+    /// The same eight bytes, a resident object of a pool, in a transaction.
+    pub const UPDATE_8: u16 = 3;
+    /// The names of all sections.
+    pub const NAMES: [(u16, &str); 3] = [
+        (EMPTY, "empty"),
+        (PLAIN_8, "plain_8"),
+        (UPDATE_8, "update_8"),
+    ];
+}

@@ -1,0 +1,60 @@
+//! The operations of Relume's crates as small programs, each written once: they run on a host under `powerfail`, in emulators
+//! with the power cut at every instruction, and on boards.
+//!
+//! A scenario is a function that gets a [`Scene`]: it opens what the non-volatile memory holds (and formats it when it is
+//! blank), checks that this is permitted after what the desk was told, does what is left to be done and tells the desk after
+//! each operation. So each boot is a recovery, a check, and the way to the end. [`abi`] says how a machine's memory is
+//! divided.
+#![no_std]
+
+pub mod abi;
+mod desk;
+#[cfg(target_os = "none")]
+pub mod machine;
+pub mod nvmem;
+mod scene;
+pub mod tx;
+
+pub use abi::code;
+pub use desk::Desk;
+pub use scene::Scene;
+
+use ::nvmem::Model;
+use pmem_tx::Width;
+
+/// The models that every primitive runs on.
+pub trait Mapped: Model<Unit: Width> {}
+impl<M: Model<Unit: Width>> Mapped for M {}
+
+/// A model for those who only want the names.
+pub type HostModel = ::nvmem::InOrder32;
+
+/// A program that checks itself, at every boot.
+pub struct Scenario<M: Mapped> {
+    /// Its name, unique in its group.
+    pub name: &'static str,
+    /// Bytes of non-volatile memory that it is given, from the start.
+    pub bytes: usize,
+    /// The program. It returns when it has come to its end.
+    pub run: fn(&mut Scene<'_, M>),
+}
+
+/// The scenarios that are linked into one image.
+pub struct Group<M: Mapped> {
+    /// The image's name, and the primitive's.
+    pub name: &'static str,
+    /// The scenarios; the desk's first cell is an index into them.
+    pub scenarios: &'static [Scenario<M>],
+}
+
+/// All groups, in a fixed order.
+pub const fn groups<M: Mapped>() -> [Group<M>; 2] {
+    [nvmem::group(), tx::group()]
+}
+
+/// `(name, primitive, program)` of all scenarios.
+pub fn scenarios<M: Mapped>()
+-> impl Iterator<Item = (&'static str, &'static str, fn(&mut Scene<'_, M>))> {
+    let of = |g: Group<M>| g.scenarios.iter().map(move |s| (s.name, g.name, s.run));
+    groups::<M>().into_iter().flat_map(of)
+}

@@ -1,0 +1,156 @@
+//! What a scenario is given.
+
+use crate::Mapped;
+use crate::abi::{self, cell};
+use crate::desk::on::Handle;
+use core::fmt::Debug;
+use nvmem::{Region, mapped};
+
+/// The non-volatile memory and the desk.
+pub struct Scene<'s, M: Mapped> {
+    region: Option<Region<'s, M>>,
+    desk: Handle<'s>,
+}
+
+impl<'s, M: Mapped> Scene<'s, M> {
+    /// A scene on a host.
+    #[cfg(not(target_os = "none"))]
+    pub fn new(region: Region<'s, M>, desk: &'s dyn crate::Desk) -> Self {
+        Scene {
+            region: Some(region),
+            desk,
+        }
+    }
+
+    /// The scene of a machine.
+    #[cfg(target_os = "none")]
+    pub fn new(region: Region<'s, M>) -> Self {
+        Scene {
+            region: Some(region),
+            desk: crate::desk::on::Handle(core::marker::PhantomData),
+        }
+    }
+
+    /// The region, once.
+    pub fn region(&mut self) -> Region<'s, M> {
+        match self.region.take() {
+            Some(r) => r,
+            None => self.fail(abi::code(file!(), line!()), "the region is asked for once"),
+        }
+    }
+
+    /// What a cell of the scenario's own says: 0, or what was told.
+    #[inline(always)]
+    pub fn told(&self, i: u16) -> u16 {
+        self.desk.told(cell::OWN + i)
+    }
+
+    /// Tells a cell of the scenario's own. Everything that was stored before persists before.
+    #[inline(always)]
+    pub fn tell(&self, i: u16, value: u16) {
+        mapped::barrier();
+        self.desk.tell(cell::OWN + i, value);
+        mapped::barrier();
+    }
+
+    /// The scenario's argument: the number of a planted bug.
+    #[inline(always)]
+    pub fn argument(&self) -> u16 {
+        self.desk.told(cell::ARGUMENT)
+    }
+
+    /// How many operations to do: `few`, or what the desk asks for.
+    pub fn rounds(&self, few: u16) -> u16 {
+        match self.desk.told(cell::ROUNDS) {
+            0 => few,
+            n => n,
+        }
+    }
+
+    /// A measured section: what `f` does, between two stores to the desk.
+    #[inline(always)]
+    pub fn measure<O>(&self, section: u16, f: impl FnOnce() -> O) -> O {
+        mapped::barrier();
+        self.desk.tell(cell::MARK, section);
+        mapped::barrier();
+        let o = core::hint::black_box(f());
+        mapped::barrier();
+        self.desk.tell(cell::MARK, 0);
+        mapped::barrier();
+        o
+    }
+
+    /// The `found` operations that have taken effect must be those that the desk was told of in the scenario's first cell, or
+    /// one more. From here on they count as told.
+    #[inline]
+    pub fn progress(&self, found: u16, code: u16) {
+        let told = self.told(0);
+        if found != told {
+            if found != told.wrapping_add(1) {
+                self.fail(code, "not what the desk was told, nor one operation more")
+            }
+            self.tell(0, found);
+        }
+    }
+
+    /// Ends the scenario: a check has failed.
+    #[cfg(not(target_os = "none"))]
+    pub fn fail(&self, code: u16, why: &str) -> ! {
+        match abi::place(code) {
+            Some((file, line)) => panic!("{file}:{line}: {why}"),
+            None => panic!("{why}"),
+        }
+    }
+
+    /// Ends the scenario: a check has failed.
+    #[cfg(target_os = "none")]
+    #[cold]
+    #[inline(never)]
+    pub fn fail(&self, code: u16, why: &str) -> ! {
+        let _ = why;
+        crate::machine::end(code)
+    }
+
+    /// Ends the scenario: something failed that must not.
+    #[cold]
+    pub fn failed<E: Debug>(&self, code: u16, error: &E) -> ! {
+        #[cfg(not(target_os = "none"))]
+        if let Some((file, line)) = abi::place(code) {
+            panic!("{file}:{line}: {error:?}");
+        }
+        let _ = error;
+        self.fail(code, "an error")
+    }
+}
+
+/// Fails the scenario with the number of this line unless the condition holds.
+#[macro_export]
+macro_rules! check {
+    ($scene:expr, $cond:expr) => {
+        if !$cond {
+            $scene.fail(
+                const { $crate::abi::code(file!(), line!()) },
+                stringify!($cond),
+            )
+        }
+    };
+}
+
+/// The value, or the end of the scenario with the number of this line.
+#[macro_export]
+macro_rules! ok {
+    ($scene:expr, $result:expr) => {
+        match $result {
+            Ok(v) => v,
+            Err(e) => $scene.failed(const { $crate::abi::code(file!(), line!()) }, &e),
+        }
+    };
+}
+
+/// The operations that have taken effect, as [`Scene::progress`] judges them.
+#[macro_export]
+macro_rules! progress {
+    ($scene:expr, $found:expr) => {
+        $scene.progress($found, const { $crate::abi::code(file!(), line!()) })
+    };
+}

@@ -1,0 +1,71 @@
+//! Every scenario on every mapped model, with two power cuts: the desk is the world that survives them.
+
+use nvmem::{Buffered32, InOrder16, InOrder32};
+use powerfail::{Mapped, Summary, World, explore_with};
+use relume_suite::{Desk, Scenario, Scene, abi};
+
+/// The desk's cells.
+type Cells = [u16; abi::cell::COUNT as usize];
+
+struct OnWorld<'w, 'r>(&'w World<'r, Cells>);
+
+impl Desk for OnWorld<'_, '_> {
+    fn told(&self, cell: u16) -> u16 {
+        self.0.with(|c| c[usize::from(cell)])
+    }
+    fn tell(&self, cell: u16, value: u16) {
+        self.0.update(|c| c[usize::from(cell)] = value)
+    }
+}
+
+fn explored<M: relume_suite::Mapped>(s: &'static Scenario<M>, depth: u32) -> Summary {
+    explore_with(s, Mapped::<M>::new(s.bytes), |nv, world, s| {
+        (s.run)(&mut Scene::new(nv, &OnWorld(world)))
+    })
+    .world([0; abi::cell::COUNT as usize])
+    .depth(depth)
+    .name(&format!("{}-{}", s.name, M::NAME))
+    .run()
+}
+
+fn all<M: relume_suite::Mapped>() {
+    let depth = if cfg!(miri) { 1 } else { 2 };
+    for group in relume_suite::groups::<M>() {
+        for s in group.scenarios {
+            let n = explored(s, depth);
+            println!("{}/{}: {n}", group.name, s.name);
+            assert!(n.boots > 5, "{}: {n}", s.name);
+        }
+    }
+}
+
+#[test]
+fn in_order_16() {
+    all::<InOrder16>();
+}
+#[test]
+fn in_order_32() {
+    all::<InOrder32>();
+}
+#[test]
+fn buffered_32() {
+    all::<Buffered32>();
+}
+
+/// Names are unique, and the desk's index reaches them all.
+#[test]
+fn names() {
+    let mut names: Vec<_> = relume_suite::scenarios::<InOrder32>()
+        .map(|s| (s.1, s.0))
+        .collect();
+    let n = names.len();
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), n);
+    for m in abi::MACHINES {
+        assert_eq!(m.nvm_len as usize, abi::NVM_BYTES);
+    }
+    for s in relume_suite::groups::<InOrder32>() {
+        assert!(s.scenarios.iter().all(|s| s.bytes <= abi::NVM_BYTES));
+    }
+}

@@ -1,0 +1,93 @@
+//! `cargo xtask firmware`: the images of all machines.
+
+use crate::project::{Project, has_sources, has_target, linker, nightly};
+use crate::run::{Step, cargo, cargo_nightly};
+use anyhow::{Context, Result, bail};
+use relume_suite::abi::{MACHINES, MSP430, Machine};
+use std::path::PathBuf;
+
+/// Builds the scenarios for all machines and prints where the images are
+#[derive(clap::Args)]
+pub struct Args {
+    /// Only this machine: arm, riscv or msp430
+    #[arg(long)]
+    machine: Option<String>,
+}
+
+/// The program of one machine for one group of scenarios.
+pub struct Image {
+    pub machine: &'static Machine,
+    pub group: &'static str,
+    pub path: PathBuf,
+}
+
+pub fn run(a: Args) -> Result<()> {
+    let project = Project::load()?;
+    crate::test::install_rust()?;
+    let known = |n: &String| MACHINES.iter().any(|m| m.name == n);
+    if let Some(n) = a.machine.as_ref().filter(|n| !known(n)) {
+        bail!("no machine `{n}`: there are arm, riscv and msp430");
+    }
+    let step = Step::alone(project.target.join("xtask/firmware.log"), "firmware");
+    for m in &MACHINES {
+        if a.machine.as_ref().is_none_or(|n| m.name == n) {
+            for image in build(&project, m, &step)? {
+                let Image {
+                    machine,
+                    group,
+                    path,
+                } = image;
+                println!("{:6} {group:8} {}", machine.name, path.display());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What is missing to build for a machine, as a person must type it.
+pub fn missing(m: &Machine) -> Option<String> {
+    if m.target == MSP430.target {
+        (nightly().is_none() || !has_sources("nightly") || linker("nightly").is_none())
+            .then(|| "rustup toolchain install nightly -c rust-src".into())
+    } else {
+        (!has_target("", m.target)).then(|| format!("rustup target add {}", m.target))
+    }
+}
+
+/// Builds the images of one machine, one for each group of scenarios.
+///
+/// **Errors**: the build fails, or what it needs is [`missing`].
+pub fn build(project: &Project, m: &'static Machine, s: &Step) -> Result<Vec<Image>> {
+    if let Some(how) = missing(m) {
+        bail!("the {} images need:\n  {how}", m.name);
+    }
+    let narrow = m.target == MSP430.target;
+    let mut c = if narrow { cargo_nightly() } else { cargo() };
+    c.current_dir(&project.root)
+        .args(["build", "--bins", "--profile", "firmware"])
+        .args(["--target", m.target])
+        .args(["-p", &format!("relume-firmware-{}", m.name)]);
+    if narrow {
+        // What is optimised for speed does not fit below 64 KiB.
+        c.args(["--config", "profile.firmware.opt-level=\"s\""]);
+        c.arg("-Zbuild-std=core").env(
+            "CARGO_TARGET_MSP430_NONE_ELF_LINKER",
+            linker("nightly").context("no linker")?,
+        );
+    }
+    s.run(c)?;
+    let dir = project.target.join(m.target).join("firmware");
+    let groups = relume_suite::groups::<relume_suite::HostModel>();
+    let image = |group: &'static str| {
+        let path = dir.join(format!("{}-{group}", m.name));
+        match path.is_file() {
+            true => Ok(Image {
+                machine: m,
+                group,
+                path,
+            }),
+            false => bail!("{} was not built", path.display()),
+        }
+    };
+    groups.iter().map(|g| image(g.name)).collect()
+}
