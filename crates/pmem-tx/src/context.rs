@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::pbox::Width;
-use crate::state::{Core, CtxState};
+use crate::state::{Core, CtxState, flag};
 use crate::tx::{Root, Tx};
 use core::marker::PhantomData;
 use nvmem::cross::{Arg, Ret};
@@ -13,7 +13,7 @@ use nvmem::{InOrder32, Model, Persist, planted};
 pub struct Context<'c, R, M = InOrder32> {
     pub(crate) core: &'c Core<'c, M>,
     pub(crate) all: &'c [CtxState],
-    pub(crate) ctx: usize,
+    pub(crate) s: &'c CtxState,
     pub(crate) _r: PhantomData<fn(R) -> R>,
 }
 
@@ -35,76 +35,58 @@ impl<A> From<Failed<A>> for Error {
 struct Running<'c, M: Model> {
     core: &'c Core<'c, M>,
     s: &'c CtxState,
-    ctx: usize,
 }
 impl<M: Model> Drop for Running<'_, M> {
+    #[inline]
     fn drop(&mut self) {
-        self.core.rollback(self.ctx, self.s)
+        self.core.rollback(self.s)
     }
 }
 impl<M: Model> Running<'_, M> {
     /// The commit word says that the transaction is committed.
+    #[inline]
     fn committed(self) {
-        self.s.seq.set(self.core.geo.next(self.s.seq.get()));
-        self.ended()
-    }
-    fn ended(self) {
-        self.core.reset(self.s);
+        self.core.committed(self.s);
         core::mem::forget(self)
     }
-    fn untouched(&self) -> bool {
-        self.s.count.get() == 0 && !self.s.cells.get()
-    }
-}
 
-impl<'c, R: Persist, M: Model> Context<'c, R, M>
-where
-    M::Unit: Width,
-{
-    fn begin(&mut self) -> Result<Running<'c, M>, Error> {
-        let s = &self.all[self.ctx];
-        if s.prepared.get() {
-            return Err(Error::Unfinished);
-        }
-        self.core.walked.set(false);
-        if s.level.get() > 0 {
-            // The stack on which the last one ran was given up without unwinding.
-            self.core.rollback(self.ctx, s);
-        }
-        s.level.set(1);
-        Ok(Running {
-            core: self.core,
-            s,
-            ctx: self.ctx,
-        })
-    }
-
-    fn body<O>(
-        &mut self,
-        f: impl FnOnce(&Tx<'c, M>, &mut Root<'c, R::At<'c>, M::Unit>) -> Result<O, Error>,
-    ) -> Result<(Running<'c, M>, O), Error> {
-        let running = self.begin()?;
-        // SAFETY: the root word is a unit of the table.
-        let off = unsafe {
-            self.core
-                .load(self.core.geo.root(self.ctx, Core::<M>::UNIT))
-        };
-        let off = M::Unit::off(off).ok_or(Error::WrongPool)?;
-        let tx = Tx::new(self.core, self.all, self.ctx, true);
-        let o = f(&tx, &mut Root::new(off))?;
-        match running.s.failed.get() {
-            Some(e) => Err(e),
-            None => Ok((running, o)),
+    /// Stores the commit word.
+    #[inline]
+    fn commit(self) {
+        let s = self.s;
+        let seq = s.seq.get();
+        // One level that has logged content, and no other thing to do.
+        if s.flags.get() == 1 && s.count.get() > 0 && seq != s.milestone.get() {
+            self.core.end_loans(s);
+            self.store_word(seq);
+            s.seq.set(seq + 1);
+            s.count.set(0);
+            s.used.set(0);
+            s.flags.set(0);
+            core::mem::forget(self)
+        } else {
+            self.commit_more()
         }
     }
 
-    fn commit(&self, running: Running<'c, M>) {
-        if running.untouched() {
-            return running.ended();
+    #[inline(never)]
+    fn commit_more(self) {
+        if self.s.count.get() == 0 && !self.s.is(flag::CELLS) {
+            // Nothing was changed: the number is not used up.
+            self.core.reset(self.s);
+            return core::mem::forget(self);
         }
-        self.core.prepare(self.ctx, running.s);
-        let at = self.core.geo.word(self.ctx, Core::<M>::UNIT);
-        let seq = running.s.seq.get();
+        self.core.prepare(self.s);
+        self.store_word(self.s.seq.get());
+        self.committed();
+    }
+
+    #[inline(always)]
+    fn store_word(&self, seq: u32) {
+        let at = self.s.word.get() as usize;
+        if !planted!("pmem-tx/no-fence-before-commit") {
+            self.core.fence();
+        }
         // SAFETY: the context's commit word.
         unsafe {
             if planted!("pmem-tx/commit-in-two-stores") {
@@ -115,15 +97,69 @@ where
             }
         }
         self.core.fence();
-        running.committed();
+    }
+}
+
+impl<'c, R: Persist, M: Model> Context<'c, R, M>
+where
+    M::Unit: Width,
+{
+    /// Begins a transaction of a context that rests, with `rest` as its flags.
+    #[inline]
+    fn begin(&mut self, rest: u32) -> Result<Running<'c, M>, Error> {
+        if self.s.flags.get() != rest {
+            self.wake(rest)?;
+        }
+        self.s.flags.set(rest | 1);
+        Ok(Running {
+            core: self.core,
+            s: self.s,
+        })
     }
 
-    fn own_word(&self) -> Result<(), Error> {
-        if self.core.external {
-            Err(Error::CallersCommitWord)
-        } else {
-            Ok(())
+    /// The context does not rest.
+    #[cold]
+    fn wake(&self, rest: u32) -> Result<(), Error> {
+        let s = self.s;
+        if rest == 0 && s.is(flag::EXTERNAL) {
+            return Err(Error::CallersCommitWord);
         }
+        if s.is(flag::PREPARED) {
+            return Err(Error::Unfinished);
+        }
+        self.core.walked.set(false);
+        if s.level() > 0 {
+            // The stack on which the last one ran was given up without unwinding.
+            self.core.rollback(s);
+        }
+        s.clear(flag::WALKED);
+        Ok(())
+    }
+
+    /// The offset of the root object.
+    #[inline]
+    fn root(&self) -> Result<<M::Unit as Width>::Off, Error> {
+        // SAFETY: the root word is the unit after the commit word.
+        let off = unsafe { self.core.load(self.s.word.get() as usize + Core::<M>::UNIT) };
+        M::Unit::off(off).ok_or(Error::WrongPool)
+    }
+
+    #[inline]
+    fn body<O>(
+        &mut self,
+        rest: u32,
+        f: impl FnOnce(&Tx<'c, M>, &mut Root<'c, R::At<'c>, M::Unit>) -> Result<O, Error>,
+    ) -> Result<(Running<'c, M>, O), Error> {
+        let running = self.begin(rest)?;
+        let tx = Tx::new(self.core, self.all, self.s, true);
+        let o = f(&tx, &mut Root::new(self.root()?))?;
+        // One level, and nothing out of the ordinary.
+        if self.s.flags.get() != rest | 1
+            && let Some(e) = self.s.failure()
+        {
+            return Err(e);
+        }
+        Ok((running, o))
     }
 
     /// Runs a transaction: all that `body` does to persistent objects happens, or nothing.
@@ -138,9 +174,8 @@ where
     where
         F: for<'p> FnOnce(&Tx<'p, M>, &mut Root<'p, R::At<'p>, M::Unit>) -> Result<O, Error>,
     {
-        self.own_word()?;
-        let (running, o) = self.body(|tx, root| body(tx, root))?;
-        self.commit(running);
+        let (running, o) = self.body(0, |tx, root| body(tx, root))?;
+        running.commit();
         Ok(o)
     }
 
@@ -155,14 +190,14 @@ where
             A::In<'p>,
         ) -> Result<O, Error>,
     {
-        if let Err(error) = self.own_word().and_then(|()| self.session(&args)) {
+        if let Err(error) = self.session(&args) {
             return Err(Failed { error, args });
         }
         // SAFETY: if the body fails everything is undone, and the arguments are what they were; if not they are forgotten.
-        match self.body(|tx, root| body(tx, root, unsafe { args.enter() })) {
+        match self.body(0, |tx, root| body(tx, root, unsafe { args.enter() })) {
             Ok((running, o)) => {
                 core::mem::forget(args);
-                self.commit(running);
+                running.commit();
                 Ok(o)
             }
             Err(error) => Err(Failed { error, args }),
@@ -178,18 +213,10 @@ where
             A::In<'p>,
         ) -> Result<O::In<'p>, Error>,
     {
-        if let Err(error) = self.own_word() {
-            return Err(Failed { error, args });
-        }
-        let p = self.run::<A, O, F>(args, body)?;
-        self.commit_prepared(p)
-    }
-
-    fn commit_prepared<A, O>(&self, p: Prepared<'c, A, O, M>) -> Result<O, Failed<A>> {
         let Prepared {
             running, result, ..
-        } = p;
-        self.commit(running);
+        } = self.run::<A, O, F>(0, args, body)?;
+        running.commit();
         Ok(result)
     }
 
@@ -203,6 +230,7 @@ where
 
     fn run<A: Arg, O: Ret, F>(
         &mut self,
+        rest: u32,
         args: A,
         body: F,
     ) -> Result<Prepared<'c, A, O, M>, Failed<A>>
@@ -218,8 +246,9 @@ where
         }
         let session = self.core.session;
         // SAFETY: as in `tx_with`; `Prepared` forgets the arguments when it commits.
-        let r = self
-            .body(|tx, root| body(tx, root, unsafe { args.enter() }).map(|o| O::leave(o, session)));
+        let r = self.body(rest, |tx, root| {
+            body(tx, root, unsafe { args.enter() }).map(|o| O::leave(o, session))
+        });
         match r {
             Ok((running, result)) => Ok(Prepared {
                 running,
@@ -269,14 +298,18 @@ where
             A::In<'p>,
         ) -> Result<O::In<'p>, Error>,
     {
-        let p = self.run::<A, O, F>(args, body)?;
-        p.running.core.prepare(p.running.ctx, p.running.s);
+        let p = self.run::<A, O, F>(self.s.flags.get() & flag::EXTERNAL, args, body)?;
+        self.core.prepare(self.s);
+        if !planted!("pmem-tx/no-fence-before-commit") {
+            self.core.fence();
+        }
+        self.s.mark(flag::PREPARED);
         Ok(p)
     }
 
     /// The sequence number of the next transaction.
     pub fn next_seq(&self) -> u32 {
-        self.all[self.ctx].seq.get()
+        self.s.seq.get()
     }
 }
 

@@ -5,7 +5,7 @@
 
 use crate::error::{Error, Part};
 use crate::layout::{Block, GRANULE, Kind, Tag, Undo};
-use crate::state::{Core, CtxState};
+use crate::state::{Core, CtxState, flag};
 use nvmem::{Model, mapped, planted};
 
 impl<M: Model> Core<'_, M> {
@@ -51,7 +51,7 @@ impl<M: Model> Core<'_, M> {
     /// block is divided.
     pub fn alloc(
         &self,
-        ctx: usize,
+        s: &CtxState,
         all: &[CtxState],
         size: usize,
         kind: Kind,
@@ -71,7 +71,7 @@ impl<M: Model> Core<'_, M> {
             let room = self.room(all, off, want);
             if room >= want {
                 if log {
-                    self.log_alloc(ctx, &all[ctx], off)?;
+                    self.log_alloc(s, off)?;
                 }
                 self.split(off, want, room, kind);
                 if log {
@@ -110,10 +110,10 @@ impl<M: Model> Core<'_, M> {
         if planted!("pmem-tx/reuse-before-commit") {
             return false;
         }
-        all.iter().enumerate().any(|(ctx, s)| {
-            s.prepared.get()
+        all.iter().any(|s| {
+            s.is(flag::PREPARED)
                 && (0..s.count.get()).any(|i| {
-                    self.entry(ctx, i, s.seq.get()).is_some_and(|(a, b)| {
+                    self.entry(s, i).is_some_and(|(a, b)| {
                         matches!(Undo::decode(a, b, Self::UNIT), Some(Undo::Free { off: o, .. }) if o == off)
                     })
                 })
@@ -150,7 +150,7 @@ impl<M: Model> Core<'_, M> {
     }
 
     /// The block whose payload is at `off` is free from the commit on.
-    pub fn free(&self, ctx: usize, s: &CtxState, off: u32, kind: Kind) -> Result<(), Error> {
+    pub fn free(&self, s: &CtxState, off: u32, kind: Kind) -> Result<(), Error> {
         let header = off - Self::UNIT as u32;
         if planted!("pmem-tx/free-at-once") {
             let b = self.block(header).ok_or(Error::WrongPool)?;
@@ -167,6 +167,6 @@ impl<M: Model> Core<'_, M> {
             }
             return Ok(());
         }
-        self.log_free(ctx, s, header, kind)
+        self.log_free(s, header, kind)
     }
 }

@@ -5,59 +5,125 @@
 //! cleared at commit: the number moves on. A rollback goes backwards and clears each header after its content is back.
 
 use crate::error::{Error, Part};
-use crate::layout::{Block, Kind, Tag, Undo};
-use crate::state::{Core, CtxState};
-use nvmem::{Model, mapped, planted};
+use crate::layout::{Block, GRANULE, Kind, Tag, Undo};
+use crate::state::{Core, CtxState, flag};
+use nvmem::{Model, Unit, mapped, planted};
 
 impl<M: Model> Core<'_, M> {
-    /// Appends an entry. Order: content and first word, fence, second word, fence.
-    fn append(&self, ctx: usize, s: &CtxState, undo: Undo) -> Result<(), Error> {
-        let unit = Self::UNIT;
-        let (bytes, from) = match undo {
-            Undo::Content { off, units } => (units as usize * unit, off),
-            _ => (0, 0),
-        };
-        let i = s.count.get();
-        if i >= self.geo.entries || bytes > (self.geo.bytes - s.used.get()) as usize {
+    /// Logs `from..to` once a transaction and lends it until it ends.
+    ///
+    /// The range is whole units inside the heap. Units at either end that are kept already are not even read: a neighbouring
+    /// field that shares one may be borrowed mutably at this moment. No other unit is, because what is borrowed was logged.
+    /// **Errors**: the journal is full; parts that were logged stay so, and are true.
+    #[inline]
+    pub fn log(&self, s: &CtxState, from: u32, to: u32) -> Result<(), Error> {
+        // The first entry of a transaction finds nothing that is kept, and every journal has room for one of 8 bytes.
+        if s.count.get() == 0 && to - from <= GRANULE as u32 {
+            self.log_content(s, from, to - from, (0, 0));
+            Ok(())
+        } else {
+            self.log_more(s, from, to)
+        }
+    }
+
+    #[inline(never)]
+    fn log_more(&self, s: &CtxState, mut from: u32, mut to: u32) -> Result<(), Error> {
+        let unit = Self::UNIT as u32;
+        if s.count.get() > s.base.get() {
+            while from < to
+                && let Some((_, end)) = self.covered(s, from)
+            {
+                from = end;
+            }
+            while from < to
+                && let Some((start, _)) = self.covered(s, to - unit)
+            {
+                to = start;
+            }
+        }
+        while from < to {
+            let bytes = (to - from).min(Undo::max_units(Self::UNIT) * unit);
+            let at = self.journal_room(s, bytes)?;
+            self.log_content(s, from, bytes, at);
+            from += bytes;
+        }
+        Ok(())
+    }
+
+    /// The next entry's number and the place of its content, if there is room for both.
+    fn journal_room(&self, s: &CtxState, bytes: u32) -> Result<(u32, u32), Error> {
+        let (i, used) = (s.count.get(), s.used.get());
+        if i >= self.geo.entries || bytes > self.geo.bytes - used {
+            let bytes = bytes as usize;
             return Err(Error::JournalFull { bytes });
         }
-        let h = self.geo.header(ctx, i, unit);
+        Ok((i, used))
+    }
+
+    /// Keeps the content of `bytes` at `from`, and lends them.
+    #[inline(always)]
+    fn log_content(&self, s: &CtxState, from: u32, bytes: u32, (i, used): (u32, u32)) {
+        let (unit, base) = (Self::UNIT, self.at(0));
+        if !planted!("pmem-tx/never-log") {
+            let undo = Undo::Content {
+                off: from,
+                units: bytes / unit as u32,
+            };
+            self.append(s, undo, i, || {
+                if !planted!("pmem-tx/log-without-content") {
+                    let to = (s.payload.get() + used) as usize;
+                    // SAFETY: the place of content in this context's journal, which has room; `from` was checked by the caller.
+                    unsafe {
+                        mapped::copy(
+                            base.add(from as usize).cast::<M::Unit>(),
+                            base.add(to).cast::<M::Unit>(),
+                            bytes as usize / unit,
+                        )
+                    }
+                }
+            });
+            s.used.set(used + bytes);
+        }
+        mapped::lend(base.wrapping_add(from as usize), bytes as usize);
+    }
+
+    /// Appends entry `i`. Order: content and first word, fence, second word, fence.
+    #[inline(always)]
+    fn append(&self, s: &CtxState, undo: Undo, i: u32, content: impl FnOnce()) {
+        let unit = Self::UNIT;
+        let h = self.at(s.header(i, unit)).cast::<M::Unit>();
         let (first, second) = undo.encode(s.seq.get(), unit);
-        // SAFETY: the entry's header and payload lie in this context's journal; `from` was checked by the caller.
+        let (first, second) = (M::Unit::truncate(first), M::Unit::truncate(second));
+        // SAFETY: a header in this context's journal.
         unsafe {
             if planted!("pmem-tx/header-before-content") {
-                self.store(h + unit, second);
+                mapped::store(h.add(1), second);
             }
-            if bytes > 0 && !planted!("pmem-tx/log-without-content") {
-                let to = self.geo.payload(ctx) + s.used.get() as usize;
-                mapped::copy(
-                    self.at(from as usize).cast::<M::Unit>(),
-                    self.at(to).cast::<M::Unit>(),
-                    bytes / unit,
-                );
-            }
-            self.store(h, first);
+            content();
+            mapped::store(h, first);
             if !planted!("pmem-tx/no-fence-before-header") {
                 self.fence();
             }
-            self.store(h + unit, second);
+            mapped::store(h.add(1), second);
             if !planted!("pmem-tx/no-fence-after-header") {
                 self.fence();
             }
         }
         s.count.set(i + 1);
-        s.used.set(s.used.get() + bytes as u32);
+    }
+
+    fn append_block(&self, s: &CtxState, undo: Undo) -> Result<(), Error> {
+        let (i, _) = self.journal_room(s, 0)?;
+        self.append(s, undo, i, || ());
         Ok(())
     }
 
-    /// The end of the range that begins at or before `at`, holds it, and needs no log: an entry of the innermost transaction
-    /// keeps its old content, or its block is new.
-    fn covered(&self, ctx: usize, s: &CtxState, at: u32) -> Option<(u32, u32)> {
+    /// The range that holds `at` and needs no log: an entry of the innermost transaction keeps its old content, or its
+    /// block is new.
+    fn covered(&self, s: &CtxState, at: u32) -> Option<(u32, u32)> {
         let unit = Self::UNIT;
         (s.base.get()..s.count.get()).find_map(|i| {
-            let h = self.geo.header(ctx, i, unit);
-            // SAFETY: an entry of the header area.
-            let (first, second) = unsafe { (self.load(h), self.load(h + unit)) };
+            let (first, second) = self.words(s, i);
             let (start, end) = match Undo::decode(first, second, unit)? {
                 Undo::Content { off, units } => (off, off + units * unit as u32),
                 Undo::Alloc { off } => (off + unit as u32, off + self.block(off)?.granules * 8),
@@ -67,98 +133,87 @@ impl<M: Model> Core<'_, M> {
         })
     }
 
-    /// Logs `len` bytes at `off` once a transaction and lends them until it ends.
-    ///
-    /// `off..off + len` is inside the heap. Units at either end that are kept already are not even read: a neighbouring
-    /// field that shares one may be borrowed mutably at this moment. No other unit is, because what is borrowed was logged.
-    /// **Errors**: the journal is full; parts that were logged stay so, and are true.
-    pub fn log(&self, ctx: usize, s: &CtxState, off: usize, len: usize) -> Result<(), Error> {
-        let unit = Self::UNIT as u32;
-        let mut from = off as u32 & !(unit - 1);
-        let mut to = ((off + len) as u32).next_multiple_of(unit);
-        if s.count.get() > s.base.get() {
-            while from < to
-                && let Some((_, end)) = self.covered(ctx, s, from)
-            {
-                from = end;
-            }
-            while from < to
-                && let Some((start, _)) = self.covered(ctx, s, to - unit)
-            {
-                to = start;
-            }
-        }
-        while from < to {
-            let units = ((to - from) / unit).min(Undo::max_units(Self::UNIT));
-            if !planted!("pmem-tx/never-log") {
-                self.append(ctx, s, Undo::Content { off: from, units })?;
-            }
-            mapped::lend(self.at(from as usize), units as usize * Self::UNIT);
-            from += units * unit;
-        }
-        Ok(())
-    }
-
     /// Logs that the free block at `off` becomes an object.
-    pub fn log_alloc(&self, ctx: usize, s: &CtxState, off: u32) -> Result<(), Error> {
+    pub fn log_alloc(&self, s: &CtxState, off: u32) -> Result<(), Error> {
         if planted!("pmem-tx/alloc-not-logged") {
             return Ok(());
         }
-        self.append(ctx, s, Undo::Alloc { off })
+        self.append_block(s, Undo::Alloc { off })
     }
 
     /// Logs that the block at `off` becomes free at the commit.
-    pub fn log_free(&self, ctx: usize, s: &CtxState, off: u32, kind: Kind) -> Result<(), Error> {
-        self.append(ctx, s, Undo::Free { off, kind })
+    pub fn log_free(&self, s: &CtxState, off: u32, kind: Kind) -> Result<(), Error> {
+        s.mark(flag::FREES);
+        self.append_block(s, Undo::Free { off, kind })
     }
 
-    /// Everything but the commit store: ends the loans, frees what was freed, clears what would come round again.
-    pub fn prepare(&self, ctx: usize, s: &CtxState) {
+    /// Everything before the fence before the commit store: ends the loans, frees what was freed, clears what would come
+    /// round again.
+    pub fn prepare(&self, s: &CtxState) {
+        if s.is(flag::FREES) {
+            self.settle(s);
+        }
+        self.end_loans(s);
+        if s.seq.get() == s.milestone.get() {
+            self.sweep(s);
+        }
+    }
+
+    /// Ends the loans of a transaction. They end together: without an observer nobody asks which they were.
+    #[inline(always)]
+    pub fn end_loans(&self, s: &CtxState) {
+        if mapped::OBSERVED {
+            self.settle(s);
+        }
+        mapped::end_loans(self.at(0));
+    }
+
+    /// Ends the loans one by one, and frees what was freed.
+    #[inline(never)]
+    fn settle(&self, s: &CtxState) {
         let unit = Self::UNIT;
         for i in 0..s.count.get() {
-            let h = self.geo.header(ctx, i, unit);
-            // SAFETY: an entry of the header area.
-            let (first, second) = unsafe { (self.load(h), self.load(h + unit)) };
+            let (first, second) = self.words(s, i);
             match Undo::decode(first, second, unit) {
                 Some(Undo::Content { off, units }) => {
                     mapped::end_loan(self.at(off as usize), units as usize * unit)
                 }
-                Some(Undo::Alloc { off }) => {
-                    if let Some(b) = self.block(off) {
-                        mapped::end_loan(
-                            self.at(off as usize + unit),
-                            b.granules as usize * 8 - unit,
-                        )
-                    }
-                }
-                Some(Undo::Free { off, .. }) => {
-                    if let Some(b) = self.block(off) {
-                        let free = Block {
-                            kind: Kind::Free,
-                            ..b
-                        };
-                        // SAFETY: a block header.
-                        unsafe { self.store(off as usize, free.encode()) }
-                    }
-                }
+                Some(Undo::Alloc { off }) => self.end_block_loan(off),
+                Some(Undo::Free { off, .. }) => self.set_kind(off, Kind::Free),
                 None => {}
             }
         }
-        if self.geo.sweeps(s.seq.get()) && !planted!("pmem-tx/no-sweep") {
-            self.sweep(ctx, s);
+    }
+
+    fn end_block_loan(&self, off: u32) {
+        if let Some(b) = self.block(off) {
+            let payload = off as usize + Self::UNIT;
+            mapped::end_loan(self.at(payload), b.granules as usize * 8 - Self::UNIT)
         }
-        if !planted!("pmem-tx/no-fence-before-commit") {
-            self.fence();
+    }
+
+    /// The transaction whose number is in `s` is committed.
+    #[inline]
+    pub fn committed(&self, s: &CtxState) {
+        let seq = s.seq.get();
+        if seq == s.milestone.get() {
+            s.set_seq(&self.geo, self.geo.next(seq));
+        } else {
+            s.seq.set(seq + 1);
         }
-        s.prepared.set(true);
+        self.reset(s);
     }
 
     /// Clears stale headers and settles stale tags of this context, before their number comes round again. In the
     /// transaction in doubt, never after its commit: a cut here is rolled back and the sweep done again.
-    fn sweep(&self, ctx: usize, s: &CtxState) {
-        let (unit, seq) = (Self::UNIT, s.seq.get());
+    #[cold]
+    fn sweep(&self, s: &CtxState) {
+        let (unit, seq, ctx) = (Self::UNIT, s.seq.get(), s.ctx.get());
+        if !self.geo.sweeps(seq) || planted!("pmem-tx/no-sweep") {
+            return;
+        }
         for i in s.count.get()..self.geo.entries {
-            let h = self.geo.header(ctx, i, unit) + unit;
+            let h = s.header(i, unit) + unit;
             // SAFETY: an entry of the header area.
             unsafe {
                 if self.load(h) != 0 {
@@ -167,7 +222,7 @@ impl<M: Model> Core<'_, M> {
             }
         }
         self.tags(|off, tag| {
-            if tag.ctx as usize == ctx && tag.seq != 0 && tag.seq != seq {
+            if tag.ctx == ctx && tag.seq != 0 && tag.seq != seq {
                 // SAFETY: a cell's tag.
                 unsafe { self.store(off, tag.settled().encode(unit)) }
             }
@@ -177,35 +232,33 @@ impl<M: Model> Core<'_, M> {
     /// Undoes the entries from `from` on, the newest first.
     ///
     /// **Power loss**: the entries that are still valid are undone at the next open.
-    pub fn rollback_to(&self, ctx: usize, s: &CtxState, from: u32) {
+    pub fn rollback_to(&self, s: &CtxState, from: u32) {
         let unit = Self::UNIT;
         while s.count.get() > from {
             let i = s.count.get() - 1;
-            let h = self.geo.header(ctx, i, unit);
-            // SAFETY: an entry of the header area.
-            let (first, second) = unsafe { (self.load(h), self.load(h + unit)) };
+            let (first, second) = self.words(s, i);
             if let Some(undo) = Undo::decode(first, second, unit) {
-                self.undo(ctx, s, undo);
+                self.undo(s, undo);
             }
             if !planted!("pmem-tx/no-fence-in-rollback") {
                 self.fence();
             }
             if !planted!("pmem-tx/rollback-keeps-header") {
-                // SAFETY: as above.
-                unsafe { self.store(h + unit, 0) }
+                // SAFETY: an entry of the header area.
+                unsafe { self.store(s.header(i, unit) + unit, 0) }
             }
             s.count.set(i);
         }
         self.fence();
     }
 
-    fn undo(&self, ctx: usize, s: &CtxState, undo: Undo) {
+    fn undo(&self, s: &CtxState, undo: Undo) {
         let unit = Self::UNIT;
         match undo {
             Undo::Content { off, units } => {
                 let len = units * unit as u32;
                 s.used.set(s.used.get() - len);
-                let from = self.geo.payload(ctx) + s.used.get() as usize;
+                let from = (s.payload.get() + s.used.get()) as usize;
                 mapped::end_loan(self.at(off as usize), len as usize);
                 // SAFETY: the range was in the heap when it was logged, or was checked by `recover`.
                 unsafe {
@@ -216,43 +269,42 @@ impl<M: Model> Core<'_, M> {
                     )
                 }
             }
-            Undo::Alloc { off } => self.set_kind(off, Kind::Free),
+            Undo::Alloc { off } => {
+                self.end_block_loan(off);
+                self.set_kind(off, Kind::Free)
+            }
             Undo::Free { off, kind } => self.set_kind(off, kind),
         }
     }
 
     fn set_kind(&self, off: u32, kind: Kind) {
         if let Some(b) = self.block(off) {
-            if kind == Kind::Free {
-                mapped::end_loan(
-                    self.at(off as usize + Self::UNIT),
-                    b.granules as usize * 8 - Self::UNIT,
-                );
-            }
             // SAFETY: `block` found a header there.
             unsafe { self.store(off as usize, Block { kind, ..b }.encode()) }
         }
     }
 
     /// Rolls the whole running transaction back, two-version cells included.
-    pub fn rollback(&self, ctx: usize, s: &CtxState) {
-        if planted!("pmem-tx/abort-keeps-changes") && s.level.get() > 0 {
+    #[cold]
+    pub fn rollback(&self, s: &CtxState) {
+        if planted!("pmem-tx/abort-keeps-changes") && s.level() > 0 {
             s.count.set(0);
         }
-        self.rollback_to(ctx, s, 0);
-        if s.cells.get() {
-            self.revert_cells(ctx, s.seq.get());
+        self.rollback_to(s, 0);
+        if s.is(flag::CELLS) {
+            self.revert_cells(s);
         }
         self.reset(s);
     }
 
-    /// Two-version cells of the transaction `seq` go back to the version before.
-    pub fn revert_cells(&self, ctx: usize, seq: u32) {
+    /// Two-version cells of the transaction in doubt go back to the version before.
+    fn revert_cells(&self, s: &CtxState) {
+        let (ctx, seq) = (s.ctx.get(), s.seq.get());
         if planted!("pmem-tx/cell-not-reverted") {
             return;
         }
         self.tags(|off, tag| {
-            if tag.ctx as usize == ctx && tag.seq == seq {
+            if tag.ctx == ctx && tag.seq == seq {
                 // SAFETY: a cell's tag.
                 unsafe { self.store(off, Tag::reverted(tag).encode(Self::UNIT)) }
             }
@@ -263,10 +315,11 @@ impl<M: Model> Core<'_, M> {
     /// After a reboot: the cells of the transaction in doubt go back to the version before, and a tag of a transaction that
     /// has not been yet is settled: only a damaged image has it, and an abort would one day bring back a version that
     /// nobody has checked.
-    pub fn mount_cells(&self, ctx: usize, next: u32) {
-        self.revert_cells(ctx, next);
+    pub fn mount_cells(&self, s: &CtxState) {
+        let (ctx, next) = (s.ctx.get(), s.seq.get());
+        self.revert_cells(s);
         self.tags(|off, tag| {
-            if tag.ctx as usize == ctx && tag.seq != 0 && !self.geo.recent(tag.seq, next) {
+            if tag.ctx == ctx && tag.seq != 0 && !self.geo.recent(tag.seq, next) {
                 // SAFETY: a cell's tag.
                 unsafe { self.store(off, tag.settled().encode(Self::UNIT)) }
             }
@@ -274,23 +327,21 @@ impl<M: Model> Core<'_, M> {
     }
 
     /// The volatile state of a context without a transaction.
+    #[inline(always)]
     pub fn reset(&self, s: &CtxState) {
         s.count.set(0);
         s.used.set(0);
         s.base.set(0);
-        s.level.set(0);
-        s.cells.set(false);
-        s.prepared.set(false);
-        s.failed.set(None);
+        s.flags.set(s.flags.get() & flag::EXTERNAL);
     }
 
     /// After a reboot: undoes the transaction in doubt. The blocks are not to be trusted yet.
     ///
     /// **Errors**: an entry that no transaction writes; then nothing was changed.
-    pub fn recover(&self, ctx: usize, s: &CtxState) -> Result<(), Part> {
+    pub fn recover(&self, s: &CtxState) -> Result<(), Part> {
         let unit = Self::UNIT;
         let (mut n, mut used) = (0, 0u32);
-        while let Some((first, second)) = self.entry(ctx, n, s.seq.get()) {
+        while let Some((first, second)) = self.entry(s, n) {
             match Undo::decode(first, second, unit).ok_or(Part::Journal)? {
                 Undo::Content { off, units } => {
                     let len = units * unit as u32;
@@ -312,7 +363,7 @@ impl<M: Model> Core<'_, M> {
         }
         s.count.set(n);
         s.used.set(used);
-        self.rollback_to(ctx, s, 0);
+        self.rollback_to(s, 0);
         self.reset(s);
         Ok(())
     }

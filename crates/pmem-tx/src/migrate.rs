@@ -99,7 +99,7 @@ where
                 let old =
                     PBox::<R::At<'_>, M::Unit>::from_offset(root.0.offset()).into_inner(tx)?;
                 let new = PBox::new(change(tx, old)?, tx)?;
-                tx.log(at, unit)?;
+                tx.core.log(tx.s, at as u32, (at + unit) as u32)?;
                 mapped::end_loan(tx.core.at(at), unit);
                 // SAFETY: the root word is a unit of the table.
                 unsafe { tx.core.store(at, <M::Unit as Width>::value(new.offset())) }

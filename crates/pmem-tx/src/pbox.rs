@@ -145,7 +145,7 @@ impl<'p, T: Persist, W: Width> PBox<'p, T, W> {
         let off =
             tx.or_fail(
                 tx.core
-                    .alloc(tx.ctx, tx.all, size_of::<T>(), Kind::Object, tx.logged),
+                    .alloc(tx.s, tx.all, size_of::<T>(), Kind::Object, tx.logged),
             )?;
         let Some(o) = W::off(off) else {
             return tx.or_fail(Err(Error::PoolFull {
@@ -177,7 +177,7 @@ impl<'p, T: Persist, W: Width> PBox<'p, T, W> {
         &'a mut self,
         tx: &'a Tx<'p, M>,
     ) -> Result<&'a mut T, Error> {
-        tx.log(self.value(), size_of::<T>())?;
+        tx.log::<T>(self.value())?;
         // SAFETY: the handle owns a valid `T`, and is borrowed mutably as long as the reference lives.
         Ok(unsafe { &mut *self.ptr(tx) })
     }
@@ -208,8 +208,8 @@ impl<'p, T: Persist, W: Width> PBox<'p, T, W> {
     /// **Cost**: one journal header, and one store before the commit. **Errors**: [`Error::JournalFull`],
     /// [`Error::OuterTransaction`]; the transaction can then only abort.
     pub fn into_inner<M: Model<Unit = W>>(self, tx: &Tx<'p, M>) -> Result<T, Error> {
-        let s = tx.or_fail(tx.live())?;
-        tx.or_fail(tx.core.free(tx.ctx, s, self.value() as u32, Kind::Object))?;
+        tx.or_fail(tx.live())?;
+        tx.or_fail(tx.core.free(tx.s, self.value() as u32, Kind::Object))?;
         mapped::will_read(self.ptr(tx).cast(), size_of::<T>());
         // SAFETY: the handle owned a valid `T` and is gone now; the block stays as it is until the commit.
         Ok(unsafe { self.ptr(tx).read() })
@@ -235,21 +235,28 @@ impl<'p, T: Persist, const N: usize, W: Width> PBox<'p, [T; N], W> {
             return Err(Error::Index { index: i, len: N });
         }
         let off = self.value() + i * size_of::<T>();
-        tx.log(off, size_of::<T>())?;
+        tx.log::<T>(off)?;
         // SAFETY: an element of the array that the handle owns.
         Ok(unsafe { &mut *tx.core.at(off).cast() })
     }
 }
 
 impl<'p, M: Model> Tx<'p, M> {
-    /// Logs a range of an object that the caller has borrowed mutably.
+    /// Logs the `T` at byte offset `off`, which the caller has borrowed mutably.
     #[inline]
-    pub(crate) fn log(&self, off: usize, len: usize) -> Result<(), Error> {
-        let s = self.live()?;
-        if !self.logged || len == 0 {
+    pub(crate) fn log<T>(&self, off: usize) -> Result<(), Error> {
+        self.live()?;
+        if !self.logged || size_of::<T>() == 0 {
             return Ok(());
         }
-        self.core.log(self.ctx, s, off, len)
+        let (unit, len) = (M::Unit::BYTES, size_of::<T>());
+        // What is made of whole units needs no rounding; that is known when this is compiled.
+        let (from, to) = if align_of::<T>() >= unit && len.is_multiple_of(unit) {
+            (off, off + len)
+        } else {
+            (off & !(unit - 1), (off + len).next_multiple_of(unit))
+        };
+        self.core.log(self.s, from as u32, to as u32)
     }
 }
 

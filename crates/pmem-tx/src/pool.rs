@@ -6,7 +6,7 @@ use crate::layout::{self, BadGeometry, Block, Config, GRANULE, Geometry, Kind, p
 use crate::pbox::Width;
 use crate::roots::Roots;
 use crate::session;
-use crate::state::{Core, CtxState};
+use crate::state::{Core, CtxState, flag};
 use crate::tx::{Root, Tx};
 use crate::walk::{Audit, Walk};
 use core::cell::Cell;
@@ -171,25 +171,27 @@ where
             State::Damaged => return Err(OpenError::Damaged(Part::Superblock)),
         }
         for (ctx, s) in all.iter().enumerate() {
+            core.place(ctx, s);
             let last = match &words {
                 // SAFETY: the context's commit word.
-                Words::Own => unsafe { core.load(core.geo.word(ctx, Core::<M>::UNIT)) },
+                Words::Own => unsafe { core.load(s.word.get() as usize) },
                 Words::Callers(resolve) => resolve(ctx),
             };
             if last > core.geo.seq_max {
                 return Err(OpenError::Damaged(Part::CommitWord));
             }
-            s.seq.set(core.geo.next(last));
-            core.recover(ctx, s).map_err(OpenError::Damaged)?;
+            s.set_seq(&core.geo, core.geo.next(last));
+            core.recover(s).map_err(OpenError::Damaged)?;
         }
         core.blocks(|_, _| {}).map_err(OpenError::Damaged)?;
-        for (ctx, s) in all.iter().enumerate() {
-            core.mount_cells(ctx, s.seq.get());
+        for s in all {
+            core.mount_cells(s);
         }
         if check {
             let mut w = Walk::begin(core)?;
             R::walk(&mut w, core)?;
             core.walked.set(true);
+            all.iter().for_each(|s| s.mark(flag::WALKED));
         }
         Ok(())
     }
@@ -236,13 +238,15 @@ where
             core.store(g.heap as usize, all.encode());
         }
         // Nothing is logged: an interrupted format begins again. Sequence number 0 settles cells.
-        let s = &all[0];
-        core.reset(s);
-        s.seq.set(0);
-        s.level.set(1);
-        let tx = Tx::new(core, all, 0, false);
+        let Some(s) = all.first() else {
+            return Ok(());
+        };
+        core.place(0, s);
+        s.set_seq(g, 0);
+        s.set_level(1);
+        let tx = Tx::new(core, all, s, false);
         let r = init(&tx).and_then(|v| R::plant(v, &tx));
-        let r = r.and(s.failed.get().map_or(Ok(()), Err));
+        let r = r.and(s.failure().map_or(Ok(()), Err));
         core.reset(s);
         core.fence();
         r.map_err(OpenError::Init)
@@ -342,7 +346,7 @@ where
         Context {
             core,
             all,
-            ctx: 0,
+            s: &all[0],
             _r: PhantomData,
         }
     }

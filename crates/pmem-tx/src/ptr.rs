@@ -7,6 +7,7 @@
 use crate::error::Error;
 use crate::layout::{GRANULE, Kind, Tag};
 use crate::pbox::{Width, fill, fits, found};
+use crate::state::flag;
 use crate::tx::{Brand, Tx};
 use crate::walk::family;
 use core::marker::PhantomData;
@@ -50,7 +51,7 @@ impl<'p, T: Persist, W: Width> Ptr<'p, T, W> {
         const { fits::<T>() }
         tx.live()?;
         let size = GRANULE + 2 * size_of::<T>();
-        let off = tx.or_fail(tx.core.alloc(tx.ctx, tx.all, size, Kind::Cell, tx.logged))?;
+        let off = tx.or_fail(tx.core.alloc(tx.s, tx.all, size, Kind::Cell, tx.logged))?;
         let Some(o) = W::off(off) else {
             return tx.or_fail(Err(Error::PoolFull { bytes: size }));
         };
@@ -98,22 +99,25 @@ impl<'p, T: Persist, W: Width> Ptr<'p, T, W> {
 
     /// [`Ptr::replace`], for who has borrowed the handle mutably in another form.
     pub(crate) fn put<M: Model<Unit = W>>(&self, tx: &Tx<'p, M>, v: T) -> Result<T, Error> {
-        let s = tx.or_fail(tx.live())?;
+        tx.or_fail(tx.live())?;
+        let s = tx.s;
         let tag = self.tag(tx);
         let mine = Tag {
             seq: s.seq.get(),
-            ctx: tx.ctx as u32,
+            ctx: s.ctx.get(),
             current: tag.current ^ 1,
         };
         let p = self.version(tx, tag.current);
         mapped::will_read(p.cast(), size_of::<T>());
         // SAFETY: the current version is valid; it is given away once, because the new one becomes current.
         let old = unsafe { p.read() };
-        if s.level.get() > 1 {
+        if s.level() > 1 {
             // An abort of the nested transaction alone must find the outer one's version: log the cell.
             let len = GRANULE + 2 * size_of::<T>();
-            tx.or_fail(tx.log(self.tag_at(), len))?;
-            mapped::end_loan(tx.core.at(self.tag_at()), len);
+            let (at, unit) = (self.tag_at(), W::BYTES);
+            let to = (at + len).next_multiple_of(unit);
+            tx.or_fail(tx.core.log(s, at as u32, to as u32))?;
+            mapped::end_loan(tx.core.at(at), len);
         }
         let already = (tag.seq, tag.ctx) == (mine.seq, mine.ctx);
         let into = if already || nvmem::planted!("pmem-tx/cell-overwrites-valid") {
@@ -124,7 +128,7 @@ impl<'p, T: Persist, W: Width> Ptr<'p, T, W> {
         // SAFETY: the version is either this transaction's own or the one that is not valid.
         unsafe { fill(self.version(tx, into), v) }
         if into != tag.current {
-            s.cells.set(true);
+            s.mark(flag::CELLS);
             // SAFETY: the cell's tag.
             unsafe { tx.core.store(self.tag_at(), mine.encode(W::BYTES)) }
         }
@@ -149,8 +153,8 @@ impl<'p, T: Persist, W: Width> Ptr<'p, T, W> {
 
     /// Frees the cell and gives its value back. See [`PBox::into_inner`](crate::PBox::into_inner).
     pub fn into_inner<M: Model<Unit = W>>(self, tx: &Tx<'p, M>) -> Result<T, Error> {
-        let s = tx.or_fail(tx.live())?;
-        tx.or_fail(tx.core.free(tx.ctx, s, self.tag_at() as u32, Kind::Cell))?;
+        tx.or_fail(tx.live())?;
+        tx.or_fail(tx.core.free(tx.s, self.tag_at() as u32, Kind::Cell))?;
         let p = self.version(tx, self.tag(tx).current);
         mapped::will_read(p.cast(), size_of::<T>());
         // SAFETY: the current version is valid, and the handle is gone.

@@ -59,7 +59,7 @@ impl<'a, 'p, U: Persist, M: Model> Slot<'a, 'p, U, M> {
     /// The field, to write; only it is logged, once. Costs and errors as [`PBox::get_mut`](crate::PBox::get_mut).
     #[inline]
     pub fn get_mut(&mut self) -> Result<&mut U, Error> {
-        self.tx.log(self.offset(), size_of::<U>())?;
+        self.tx.log::<U>(self.offset())?;
         // SAFETY: as in `get`, and the slot is borrowed mutably.
         Ok(unsafe { &mut *self.at })
     }
@@ -67,7 +67,7 @@ impl<'a, 'p, U: Persist, M: Model> Slot<'a, 'p, U, M> {
     /// Like [`Slot::get_mut`], for as long as the object is borrowed.
     #[inline]
     pub fn into_mut(self) -> Result<&'a mut U, Error> {
-        self.tx.log(self.offset(), size_of::<U>())?;
+        self.tx.log::<U>(self.offset())?;
         // SAFETY: as in `get`; the slot is used up.
         Ok(unsafe { &mut *self.at })
     }
@@ -116,8 +116,7 @@ impl<'p, T: Persist, const N: usize, M: Model> Slot<'_, 'p, [T; N], M> {
         if i >= N {
             return Err(Error::Index { index: i, len: N });
         }
-        self.tx
-            .log(self.offset() + i * size_of::<T>(), size_of::<T>())?;
+        self.tx.log::<T>(self.offset() + i * size_of::<T>())?;
         // SAFETY: an element of the field, which is borrowed mutably.
         Ok(unsafe { &mut *self.at.cast::<T>().add(i) })
     }

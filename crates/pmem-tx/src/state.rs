@@ -5,25 +5,81 @@ use crate::layout::{Geometry, Undo};
 use core::cell::Cell;
 use nvmem::{Model, Region, Unit, mapped};
 
+/// What [`CtxState::flags`] consists of. A context at rest has none of them but `EXTERNAL`, so that one comparison tells
+/// what there is to do before a transaction, and one what there is after it.
+pub(crate) mod flag {
+    /// How deep transactions are nested.
+    pub const LEVEL: u32 = (1 << 24) - 1;
+    /// Everything but the commit store is done.
+    pub const PREPARED: u32 = 1 << 24;
+    /// A two-version cell was written.
+    pub const CELLS: u32 = 1 << 25;
+    /// A block was freed.
+    pub const FREES: u32 = 1 << 26;
+    /// An operation that consumed a handle failed: the transaction can only abort.
+    pub const FAILED: u32 = 1 << 27;
+    /// No transaction has run since the walk at open.
+    pub const WALKED: u32 = 1 << 28;
+    /// The commit word is the caller's.
+    pub const EXTERNAL: u32 = 1 << 29;
+}
+
 /// The volatile state of a context.
 #[derive(Debug, Default)]
 pub struct CtxState {
+    pub(crate) flags: Cell<u32>,
     /// The sequence number of the running, or the next, transaction.
     pub(crate) seq: Cell<u32>,
+    /// The next number in whose transaction stale headers are cleared; at the latest the largest.
+    pub(crate) milestone: Cell<u32>,
     /// Journal entries of the running transaction.
     pub(crate) count: Cell<u32>,
     /// Journal payload of the running transaction, in bytes.
     pub(crate) used: Cell<u32>,
+    /// Where the commit word, the first journal header and the first old content lie. They are in the region.
+    pub(crate) word: Cell<u32>,
+    pub(crate) headers: Cell<u32>,
+    pub(crate) payload: Cell<u32>,
     /// Entries before this belong to enclosing transactions.
     pub(crate) base: Cell<u32>,
-    /// How deep transactions are nested.
-    pub(crate) level: Cell<u32>,
-    /// A two-version cell was written.
-    pub(crate) cells: Cell<bool>,
-    /// Everything but the commit store is done.
-    pub(crate) prepared: Cell<bool>,
-    /// An operation that consumed a handle failed: the transaction can only abort.
+    /// The context's place among the others.
+    pub(crate) ctx: Cell<u32>,
+    /// Why the transaction can only abort, if `FAILED`.
     pub(crate) failed: Cell<Option<Error>>,
+}
+
+impl CtxState {
+    pub fn level(&self) -> u32 {
+        self.flags.get() & flag::LEVEL
+    }
+    pub fn is(&self, flag: u32) -> bool {
+        self.flags.get() & flag != 0
+    }
+    pub fn mark(&self, flag: u32) {
+        self.flags.set(self.flags.get() | flag)
+    }
+    pub fn clear(&self, flag: u32) {
+        self.flags.set(self.flags.get() & !flag)
+    }
+    pub fn failure(&self) -> Option<Error> {
+        self.failed.get().filter(|_| self.is(flag::FAILED))
+    }
+    /// Replaces the level, and nothing else.
+    pub fn set_level(&self, level: u32) {
+        self.flags.set(self.flags.get() & !flag::LEVEL | level)
+    }
+    /// The number of the next transaction.
+    pub(crate) fn set_seq(&self, geo: &Geometry, seq: u32) {
+        self.seq.set(seq);
+        let half = geo.seq_max / 2;
+        self.milestone
+            .set(if seq > half { geo.seq_max } else { half });
+    }
+    /// The offset of the header of entry `i`.
+    #[inline(always)]
+    pub fn header(&self, i: u32, unit: usize) -> usize {
+        self.headers.get() as usize + i as usize * 2 * unit
+    }
 }
 
 /// An open pool, without its types.
@@ -40,6 +96,17 @@ pub(crate) struct Core<'m, M> {
 
 impl<'m, M: Model> Core<'m, M> {
     pub const UNIT: usize = M::Unit::BYTES;
+
+    /// `s` is the state of context `ctx`, which rests.
+    pub fn place(&self, ctx: usize, s: &CtxState) {
+        let g = &self.geo;
+        s.ctx.set(ctx as u32);
+        s.word.set(g.word(ctx, Self::UNIT) as u32);
+        s.headers.set(g.header(ctx, 0, Self::UNIT) as u32);
+        s.payload.set(g.payload(ctx) as u32);
+        s.flags.set(if self.external { flag::EXTERNAL } else { 0 });
+        self.reset(s);
+    }
 
     #[inline(always)]
     pub fn at(&self, off: usize) -> *mut u8 {
@@ -67,14 +134,19 @@ impl<'m, M: Model> Core<'m, M> {
         mapped::fence::<M>()
     }
 
-    /// The `i`-th journal entry's header if it belongs to the transaction `seq`.
-    pub fn entry(&self, ctx: usize, i: u32, seq: u32) -> Option<(u32, u32)> {
+    /// The two words of the `i`-th journal header, which is one of `geo.entries`.
+    pub fn words(&self, s: &CtxState, i: u32) -> (u32, u32) {
+        let h = s.header(i, Self::UNIT);
+        // SAFETY: `i` is an entry of the header area.
+        unsafe { (self.load(h), self.load(h + Self::UNIT)) }
+    }
+
+    /// The `i`-th journal entry's header if it belongs to the transaction in doubt.
+    pub fn entry(&self, s: &CtxState, i: u32) -> Option<(u32, u32)> {
         if i >= self.geo.entries {
             return None;
         }
-        let h = self.geo.header(ctx, i, Self::UNIT);
-        // SAFETY: `i` is an entry of the header area.
-        let (first, second) = unsafe { (self.load(h), self.load(h + Self::UNIT)) };
-        (Undo::seq(second, Self::UNIT) == seq).then_some((first, second))
+        let (first, second) = self.words(s, i);
+        (Undo::seq(second, Self::UNIT) == s.seq.get()).then_some((first, second))
     }
 }

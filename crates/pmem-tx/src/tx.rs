@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::pbox::{PBox, Width};
-use crate::state::{Core, CtxState};
+use crate::state::{Core, CtxState, flag};
 use core::marker::PhantomData;
 use nvmem::{InOrder32, Model, Persist};
 
@@ -15,7 +15,7 @@ pub(crate) type Brand<'p> = PhantomData<fn(&'p ()) -> &'p ()>;
 pub struct Tx<'p, M = InOrder32> {
     pub(crate) core: &'p Core<'p, M>,
     pub(crate) all: &'p [CtxState],
-    pub(crate) ctx: usize,
+    pub(crate) s: &'p CtxState,
     level: u32,
     /// False only while the pool is formatted: an interrupted format starts again.
     pub(crate) logged: bool,
@@ -24,32 +24,29 @@ pub struct Tx<'p, M = InOrder32> {
 }
 
 impl<'p, M: Model> Tx<'p, M> {
+    #[inline(always)]
     pub(crate) fn new(
         core: &'p Core<'p, M>,
         all: &'p [CtxState],
-        ctx: usize,
+        s: &'p CtxState,
         logged: bool,
     ) -> Self {
         Tx {
-            level: all[ctx].level.get(),
+            level: s.level(),
             core,
             all,
-            ctx,
+            s,
             logged,
             _brand: PhantomData,
             _not_send: PhantomData,
         }
     }
 
-    pub(crate) fn state(&self) -> &'p CtxState {
-        &self.all[self.ctx]
-    }
-
     /// Refuses what an outer transaction's token would do while a nested one is open.
-    pub(crate) fn live(&self) -> Result<&'p CtxState, Error> {
-        let s = self.state();
-        if s.level.get() == self.level {
-            Ok(s)
+    #[inline]
+    pub(crate) fn live(&self) -> Result<(), Error> {
+        if self.s.level() == self.level {
+            Ok(())
         } else {
             Err(Error::OuterTransaction)
         }
@@ -58,7 +55,8 @@ impl<'p, M: Model> Tx<'p, M> {
     /// `r`, and the transaction can only abort when it is an error: a handle was consumed that nobody owns now.
     pub(crate) fn or_fail<T>(&self, r: Result<T, Error>) -> Result<T, Error> {
         if let Err(e) = r {
-            self.state().failed.set(Some(e));
+            self.s.failed.set(Some(e));
+            self.s.mark(flag::FAILED);
         }
         r
     }
@@ -83,22 +81,21 @@ impl<'p, M: Model> Tx<'p, M> {
         R: Persist,
         F: for<'q> FnOnce(&Tx<'q, M>, &mut Root<'q, R::At<'q>, M::Unit>) -> Result<O, Error>,
     {
-        let s = self.live()?;
+        self.live()?;
+        let s = self.s;
         let saved = Savepoint {
             tx: self,
             base: s.base.get(),
             count: s.count.get(),
-            level: self.level,
-            failed: s.failed.take(),
+            failed: s.flags.get() & flag::FAILED,
+            why: s.failed.get(),
         };
         s.base.set(s.count.get());
-        s.level.set(self.level + 1);
-        let tx = Tx::new(self.core, self.all, self.ctx, self.logged);
+        s.clear(flag::FAILED);
+        s.set_level(self.level + 1);
+        let tx = Tx::new(self.core, self.all, s, self.logged);
         let r = body(&tx, &mut Root::new(root.0.offset()));
-        let r = match (r, s.failed.get()) {
-            (Ok(_), Some(e)) => Err(e),
-            (r, _) => r,
-        };
+        let r = r.and_then(|o| s.failure().map_or(Ok(o), Err));
         if r.is_ok() {
             saved.keep();
         }
@@ -111,15 +108,17 @@ struct Savepoint<'a, 'p, M: Model> {
     tx: &'a Tx<'p, M>,
     base: u32,
     count: u32,
-    level: u32,
-    failed: Option<Error>,
+    failed: u32,
+    why: Option<Error>,
 }
 impl<M: Model> Savepoint<'_, '_, M> {
     fn leave(&self) {
-        let s = self.tx.state();
+        let s = self.tx.s;
         s.base.set(self.base);
-        s.level.set(self.level);
-        s.failed.set(self.failed);
+        s.set_level(self.tx.level);
+        s.clear(flag::FAILED);
+        s.mark(self.failed);
+        s.failed.set(self.why);
     }
     fn keep(self) {
         self.leave();
@@ -128,13 +127,12 @@ impl<M: Model> Savepoint<'_, '_, M> {
 }
 impl<M: Model> Drop for Savepoint<'_, '_, M> {
     fn drop(&mut self) {
-        let s = self.tx.state();
         let from = if nvmem::planted!("pmem-tx/nested-clears-outer") {
             0
         } else {
             self.count
         };
-        self.tx.core.rollback_to(self.tx.ctx, s, from);
+        self.tx.core.rollback_to(self.tx.s, from);
         self.leave();
     }
 }

@@ -3,7 +3,7 @@
 include!("support/types.rs");
 
 fn token() -> Tx<'static> {
-    Tx { ctx: 0 }
+    Tx { level: 0 }
 }
 
 fn root(b: PBox<'static, u32>) -> Root<'static, u32> {
