@@ -6,6 +6,7 @@ mod deny;
 
 use crate::project::{Project, nightly};
 use crate::run::Run;
+use crate::shard::Shard;
 use anyhow::Result;
 use std::time::Duration;
 
@@ -15,6 +16,9 @@ pub struct Args {
     /// Full Miri suites, depth 3, ten minutes for each fuzz target
     #[arg(long)]
     long: bool,
+    /// With --long: the i-th of n parts of the campaigns, the Miri suites and the fuzz targets; the rest is done by each
+    #[arg(long, value_name = "I/N", requires = "long")]
+    shard: Option<Shard>,
     /// Only these steps (the first word of a step's name), separated by commas
     #[arg(long, value_delimiter = ',', value_name = "STEP")]
     only: Vec<String>,
@@ -25,6 +29,7 @@ pub struct Ctx {
     pub project: Project,
     pub nightly: Option<String>,
     pub long: bool,
+    pub shard: Option<Shard>,
 }
 
 pub fn run(a: Args) -> Result<()> {
@@ -32,6 +37,7 @@ pub fn run(a: Args) -> Result<()> {
         project: Project::load()?,
         nightly: nightly(),
         long: a.long,
+        shard: a.shard,
     };
     match &ctx.nightly {
         Some(v) => println!("nightly: {v}"),

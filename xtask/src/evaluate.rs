@@ -1,11 +1,13 @@
 //! `cargo xtask evaluate`: the figures that the documents show and that CI watches.
 
 mod measure;
+mod merge;
 mod plot;
 mod report;
 
 use crate::project::Project;
 use crate::run::{Outcome, Step};
+use crate::shard::Shard;
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -22,6 +24,12 @@ pub struct Args {
     /// Where to write the figures: one flat JSON object of `"key": number`
     #[arg(long, value_name = "PATH", required_unless_present_any = ["check", "list", "from"])]
     json: Option<PathBuf>,
+    /// Only the campaigns, and of their cuts the i-th of n parts; `--merge` adds the parts up
+    #[arg(long, value_name = "I/N", conflicts_with_all = ["only", "check", "from"])]
+    shard: Option<Shard>,
+    /// Measure nothing: add up the figures of all the shards, which are in these files
+    #[arg(long, value_name = "PATH", num_args = 1.., conflicts_with_all = ["only", "check", "from", "shard"])]
+    merge: Vec<PathBuf>,
     /// Compare the figures that do not depend on the machine with the committed ones: more than 2 % worse is a failure
     #[arg(long)]
     check: bool,
@@ -39,7 +47,23 @@ struct Evaluation {
     about: &'static str,
     /// The same on every machine: stores, bytes, instructions.
     exact: bool,
-    measure: fn(&Project, &Step) -> Result<Figures>,
+    measure: fn(&Project, &Step, Option<Shard>) -> Result<Measured>,
+}
+
+/// What an evaluation found.
+pub struct Measured {
+    figures: Figures,
+    /// Why it failed all the same; what was counted until then is worth to be seen.
+    wrong: Option<String>,
+}
+
+impl From<Figures> for Measured {
+    fn from(figures: Figures) -> Self {
+        Measured {
+            figures,
+            wrong: None,
+        }
+    }
 }
 
 const ALL: &[Evaluation] = &[
@@ -89,14 +113,23 @@ pub fn run(a: Args) -> Result<()> {
         }
         return Ok(());
     }
+    if !a.merge.is_empty() {
+        let shards: Vec<_> = a.merge.iter().map(|p| report::read(p)).collect::<Result<_>>()?;
+        return finish(&project, &merge::all(&shards)?, a.json, None, false);
+    }
+    let only = match a.shard {
+        Some(_) => Some("campaigns"),
+        None => a.only.as_deref(),
+    };
     let wanted: Vec<_> = ALL
         .iter()
-        .filter(|e| a.only.as_ref().is_none_or(|o| o == e.name))
+        .filter(|e| only.is_none_or(|o| o == e.name))
         .collect();
     if wanted.is_empty() {
         bail!("no evaluation has this name; cargo xtask evaluate --list");
     }
     let mut figures = Figures::new();
+    let mut wrong = None;
     for e in wanted {
         let step = Step::alone(
             project
@@ -104,17 +137,32 @@ pub fn run(a: Args) -> Result<()> {
                 .join(format!("xtask/evaluate-{}.log", e.name)),
             e.name,
         );
-        figures.extend((e.measure)(&project, &step).with_context(|| e.name)?);
+        let m = (e.measure)(&project, &step, a.shard).with_context(|| e.name)?;
+        figures.extend(m.figures);
+        wrong = wrong.or(m.wrong);
     }
-    for (key, value) in &figures {
+    finish(&project, &figures, a.json, wrong, only.is_none())
+}
+
+/// Shows and keeps the figures, also those of an evaluation that failed; but such ones never get into the documents.
+fn finish(
+    project: &Project,
+    figures: &Figures,
+    json: Option<PathBuf>,
+    wrong: Option<String>,
+    documents: bool,
+) -> Result<()> {
+    for (key, value) in figures {
         println!("{key:48} {}", report::shown(*value));
     }
-    if let Some(path) = a.json {
-        std::fs::write(&path, report::json(&figures))
-            .with_context(|| path.display().to_string())?;
+    if let Some(path) = json {
+        std::fs::write(&path, report::json(figures)).with_context(|| path.display().to_string())?;
     }
-    if a.only.is_none() {
-        report::write(&project, &figures)?;
+    if let Some(wrong) = wrong {
+        bail!("{wrong}");
+    }
+    if documents {
+        report::write(project, figures)?;
     }
     Ok(())
 }
@@ -125,7 +173,7 @@ pub fn check(project: &Project, step: &Step) -> Result<Outcome> {
     report::fresh(project, &committed)?;
     let mut now = Figures::new();
     for e in ALL.iter().filter(|e| e.exact) {
-        now.extend((e.measure)(project, step).with_context(|| e.name)?);
+        now.extend((e.measure)(project, step, None).with_context(|| e.name)?.figures);
     }
     if now.is_empty() {
         bail!("nothing was measured");

@@ -9,6 +9,7 @@ mod inspect;
 mod project;
 mod run;
 mod sabotage;
+mod shard;
 mod sizes;
 mod test;
 

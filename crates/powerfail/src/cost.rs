@@ -1,7 +1,8 @@
 //! What a run cost the medium.
 
 use crate::medium::{Attach, Media, media_arena};
-use crate::trace::{Rec, Recorder};
+use crate::observe::Recorder;
+use crate::trace::Rec;
 
 /// Counts of one run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! What a program gets of a simulated device: `nvmem`'s medium traits and those of embedded-storage.
 
 use crate::chip::Chip;
+use crate::observe::Recorder;
 use crate::torn::Tear;
-use crate::trace::Recorder;
 use embedded_storage::nor_flash::{
     ErrorType, NorFlash, NorFlashError, NorFlashErrorKind, ReadNorFlash,
 };

@@ -2,13 +2,14 @@
 
 use crate::chain::wrecks;
 use crate::engine::{self, Engine, Setup, trace_hash};
-use crate::explore::{Explore, Summary};
+use crate::explore::Explore;
 use crate::fuse::Ran;
 use crate::hash::Wide;
 use crate::medium::Media;
 use crate::monitor::Shared;
 use crate::replay::Line;
 use crate::report::Failure;
+use crate::summary::Summary;
 use crate::torn::{Policy, ShakySet};
 use crate::trace::Event;
 use crate::walk::{Walk, part_of};
@@ -161,9 +162,13 @@ impl<M: Media, T: Outside> Endure<M, T> {
     /// **Panics**: with a report when the program does not survive; when it stored nothing; when a boot makes no end.
     #[track_caller]
     pub fn run(self) -> Summary {
+        let name = self.all.setup.name.clone();
         match self.try_run() {
             Ok(s) => s,
-            Err(e) => panic!("{e}"),
+            Err(e) => {
+                e.append(&name);
+                panic!("{e}")
+            }
         }
     }
 
@@ -179,6 +184,14 @@ impl<M: Media, T: Outside> Endure<M, T> {
             .all
             .line()
             .filter(|l| l.name == crate::place::plain(&setup.name));
+        let (mine, shards) = setup.shard;
+        if replayed.is_none() && Wide::of(&setup.name[..]) as u32 % shards != mine {
+            // A chain cannot be divided: one shard goes all of it.
+            return Ok(Summary {
+                part: true,
+                ..Summary::default()
+            });
+        }
         let shared = Shared::new();
         shared.total.store(plan.boots, Relaxed);
         let mut e = engine::engine_of(setup, 0, shared.clone());
@@ -206,15 +219,18 @@ impl<M: Media, T: Outside> Endure<M, T> {
                 "nothing to endure: the program stored nothing",
             )),
             Ok(()) => {
-                let s = crate::explore::summary(&e.count);
+                let s = Summary::of(&e.count, setup);
                 if replayed.is_some() {
                     eprintln!("{}: replayed: survives", setup.name);
                 } else {
-                    s.append(&setup.name);
+                    s.append(&setup.name, 0);
                 }
                 Ok(s)
             }
-            Err(b) => Err(tell(setup, &e, &plan, &b, hash, replayed.as_ref(), exact)),
+            Err(b) => {
+                let done = Summary::of(&e.count, setup);
+                Err(tell(setup, &e, &plan, &b, hash, replayed.as_ref(), exact).after(done))
+            }
         }
     }
 }

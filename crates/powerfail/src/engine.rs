@@ -7,9 +7,10 @@ use crate::fuse::{Ran, Stack};
 use crate::hash::Wide;
 use crate::medium::{Attach, Media, media_arena};
 use crate::monitor::{Seat, Shared};
+use crate::observe::Recorder;
 use crate::quiet;
 use crate::torn::{Policy, ShakySet};
-use crate::trace::{Event, Part, Rec, Recorder, Trace};
+use crate::trace::{Event, Part, Rec, Trace};
 use crate::walk::{Pend, Walk};
 use crate::world::{Outside, World};
 use std::ops::Range;
@@ -25,6 +26,12 @@ pub(crate) struct Setup<M: Media, T> {
     pub(crate) program: Box<Program<M, T>>,
     pub(crate) world: T,
     pub(crate) depth: u32,
+    /// No deeper, whatever the environment says.
+    pub(crate) deepest: u32,
+    /// Which part of how many, from 0.
+    pub(crate) shard: (u32, u32),
+    /// The environment asked for less than the whole.
+    pub(crate) part: bool,
     /// Events after which a boot counts as hanging.
     pub(crate) budget: usize,
     /// Boots of one cut after which its open units are sampled.
@@ -55,6 +62,8 @@ pub(crate) struct State<T> {
     pub(crate) world: T,
     pub(crate) trace_hash: u128,
     pub(crate) link: Option<Arc<Link>>,
+    /// What tells it from others.
+    pub(crate) key: u128,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -92,8 +101,10 @@ pub(crate) struct Engine<'s, M: Media, T> {
     pub(crate) root: Vec<u8>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) seat: Arc<Seat>,
-    /// Which of the first cuts are this engine's: those of this number, modulo.
-    pub(crate) share: (u32, u32),
+    /// The cuts of this level lead nowhere on: only a shard's own are judged.
+    pub(crate) last: bool,
+    /// The place in the order of one thread of the state that is being cut: level, then number.
+    pub(crate) rank: u64,
     pub(crate) count: Count,
     pub(crate) spare: Vec<Trace>,
     stack: Stack,
@@ -119,7 +130,8 @@ pub(crate) fn engine_of<M: Media, T: Outside>(
         parts,
         seat: shared.seat(),
         shared,
-        share: (0, 1),
+        last: false,
+        rank: 0,
         count: Count::default(),
         spare: Vec::new(),
         stack: Stack::default(),

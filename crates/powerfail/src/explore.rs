@@ -1,13 +1,14 @@
 //! The entry points.
 
 use crate::chain::{Bad, Cut};
-use crate::engine::{self, Count, Setup};
+use crate::engine::{self, Setup};
+use crate::env;
 use crate::medium::Media;
 use crate::monitor::{Shared, last_words};
 use crate::replay::{Line, Mark};
 use crate::report::{self, Failure};
+use crate::summary::Summary;
 use crate::world::{Outside, World};
-use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,92 +48,9 @@ pub struct Explore<M: Media, T> {
     reported: bool,
 }
 
-/// What a campaign did.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Summary {
-    /// Instants at which the power was cut.
-    pub cuts: u64,
-    /// Distinct states that were booted and checked.
-    pub boots: u64,
-    /// States that were not booted because they had been before.
-    pub same: u64,
-    /// Cuts that left more than the limit, so that not all of it was booted.
-    pub sampled: u64,
-    /// How many cuts led to a state that fewer did not.
-    pub depth: u32,
-}
-
-impl std::ops::Add for Summary {
-    type Output = Summary;
-    fn add(self, o: Summary) -> Summary {
-        Summary {
-            cuts: self.cuts + o.cuts,
-            boots: self.boots + o.boots,
-            same: self.same + o.same,
-            sampled: self.sampled + o.sampled,
-            depth: self.depth.max(o.depth),
-        }
-    }
-}
-
-impl Summary {
-    /// One line `name cuts boots` to the file that `POWERFAIL_STATS` names.
-    pub(crate) fn append(&self, name: &str) {
-        let Some(path) = std::env::var_os("POWERFAIL_STATS") else {
-            return;
-        };
-        let line = format!(
-            "{} {} {}\n",
-            crate::place::plain(name),
-            self.cuts,
-            self.boots
-        );
-        let file = std::fs::OpenOptions::new()
-            .append(true)
-            .create(true)
-            .open(&path);
-        // In one write, so that lines of several processes do not mix.
-        let written = file.and_then(|mut f| std::io::Write::write_all(&mut f, line.as_bytes()));
-        if let Err(e) = written {
-            eprintln!("powerfail: {}: {e}", path.display());
-        }
-    }
-}
-
-/// The test that this thread runs.
-pub(crate) fn test_name() -> String {
-    std::thread::current()
-        .name()
-        .unwrap_or("explore")
-        .to_owned()
-}
-
-/// `POWERFAIL_SHARD=i/n`: this process takes the i-th of n parts of the first cuts.
-fn shard() -> (u32, u32) {
-    let Ok(s) = std::env::var("POWERFAIL_SHARD") else {
-        return (0, 1);
-    };
-    let parts = s.split_once('/').and_then(|(i, n)| {
-        let (i, n): (u32, u32) = (i.parse().ok()?, n.parse().ok()?);
-        (1..=n).contains(&i).then_some((i - 1, n))
-    });
-    parts.unwrap_or_else(|| panic!("POWERFAIL_SHARD is `i/n` with 1 <= i <= n, not `{s}`"))
-}
-
-impl fmt::Display for Summary {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} cuts, {} boots", self.cuts, self.boots)?;
-        if self.sampled > 0 {
-            write!(f, "; {} cuts only sampled", self.sampled)?;
-        }
-        Ok(())
-    }
-}
-
 impl<M: Media, T: Outside + Default> Explore<M, T> {
     fn new(media: M, program: Box<engine::Program<M, T>>) -> Self {
-        let name = test_name();
+        let name = env::test_name();
         Explore {
             setup: Setup {
                 name,
@@ -140,6 +58,9 @@ impl<M: Media, T: Outside + Default> Explore<M, T> {
                 program,
                 world: T::default(),
                 depth: 1,
+                deepest: u32::MAX,
+                shard: env::shard(),
+                part: false,
                 budget: 1_000_000,
                 limit: 4096,
                 prune: true,
@@ -150,7 +71,7 @@ impl<M: Media, T: Outside + Default> Explore<M, T> {
                 patience: Duration::from_secs(20),
                 threads: std::thread::available_parallelism().map_or(1, usize::from),
             },
-            line: std::env::var("POWERFAIL").ok(),
+            line: env::line(),
             reported: true,
         }
     }
@@ -158,8 +79,17 @@ impl<M: Media, T: Outside + Default> Explore<M, T> {
 
 impl<M: Media, T: Outside> Explore<M, T> {
     /// How many cuts one execution may suffer: 1 unless told. At 2, recovery is cut, too.
+    ///
+    /// With `POWERFAIL_DEPTH=n` in the environment, campaigns of depth 2 and more go to depth n. One of depth 1 stays: it
+    /// is about what a single cut leaves. Under Miri, which is slow, all go to depth 1 without that variable.
     pub fn depth(mut self, depth: u32) -> Self {
         self.setup.depth = depth;
+        self
+    }
+
+    /// Not deeper than this, whatever `POWERFAIL_DEPTH` says: for campaigns that would make no end.
+    pub fn deepest(mut self, depth: u32) -> Self {
+        self.setup.deepest = depth;
         self
     }
 
@@ -200,9 +130,15 @@ impl<M: Media, T: Outside> Explore<M, T> {
     /// explored; when two runs without a cut differ; when a boot makes no end.
     #[track_caller]
     pub fn run(self) -> Summary {
+        let (reported, name) = (self.reported, self.setup.name.clone());
         match self.try_run() {
             Ok(s) => s,
-            Err(e) => panic!("{e}"),
+            Err(e) => {
+                if reported {
+                    e.append(&name);
+                }
+                panic!("{e}")
+            }
         }
     }
 
@@ -272,11 +208,14 @@ impl<M: Media, T: Outside> Explore<M, T> {
     /// With `POWERFAIL_THIN=n` in the environment it boots about `n` states, spread over all cuts, at depth 1: a quick look,
     /// for Miri. The rest counts as sampled.
     pub fn try_run(mut self) -> Result<Summary, Failure> {
-        let thin = std::env::var("POWERFAIL_THIN").ok();
-        if let Some(n) = thin.and_then(|n| n.parse().ok()) {
+        let asked = self.setup.depth.min(self.setup.deepest);
+        self.setup.depth = env::depth(self.setup.depth).min(self.setup.deepest);
+        if let Some(n) = env::thin() {
             self.setup.thin = Some(n);
             self.setup.depth = self.setup.depth.min(1);
         }
+        self.setup.part =
+            self.setup.shard.1 > 1 || self.setup.thin.is_some() || self.setup.depth < asked;
         let setup = &self.setup;
         if let Some(line) = &self.line
             && let Some(l) = Line::parse(line)
@@ -286,20 +225,19 @@ impl<M: Media, T: Outside> Explore<M, T> {
         }
         let shared = Shared::new();
         let mut here = engine::engine_of(setup, 0, shared.clone());
-        here.share = shard();
         let done = self.watched(&shared, None, || {
             self.agree(&mut here)?;
             here.explore()
         });
+        let s = Summary::of(&here.count, setup);
         match done {
             Ok(()) => {
-                let s = summary(&here.count);
                 if self.reported {
-                    s.append(&setup.name);
+                    s.append(&setup.name, 0);
                 }
                 Ok(s)
             }
-            Err(bad) => Err(report::failure(setup, &bad)),
+            Err(bad) => Err(report::failure(setup, &bad).after(s)),
         }
     }
 
@@ -377,9 +315,9 @@ impl<M: Media, T: Outside> Explore<M, T> {
                 Ok(Summary {
                     cuts: story.steps.len() as u64,
                     boots: 1,
-                    same: 0,
-                    sampled: 0,
                     depth: story.steps.len() as u32,
+                    part: true,
+                    ..Summary::default()
                 })
             }
         }
@@ -413,15 +351,5 @@ impl<M: Media, T: Outside> Explore<M, T> {
             ));
         }
         Ok(())
-    }
-}
-
-pub(crate) fn summary(c: &Count) -> Summary {
-    Summary {
-        cuts: c.cuts,
-        boots: c.boots,
-        same: c.same,
-        sampled: c.sampled,
-        depth: c.depth,
     }
 }

@@ -83,4 +83,6 @@ impl Hasher for Uniform {
         self.0 = v as u64;
     }
 }
-pub(crate) type Seen = std::collections::HashSet<u128, std::hash::BuildHasherDefault<Uniform>>;
+/// States, and the rank of who claims each.
+pub(crate) type Claims =
+    std::collections::HashMap<u128, u64, std::hash::BuildHasherDefault<Uniform>>;

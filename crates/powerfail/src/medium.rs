@@ -1,7 +1,8 @@
 //! Media that a program under test can be given.
 
 use crate::arena::Arena;
-use crate::trace::{Part, Recorder};
+use crate::observe::Recorder;
+use crate::trace::Part;
 use nvmem::{Model, Region, Unit};
 use std::marker::PhantomData;
 

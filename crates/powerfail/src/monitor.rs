@@ -1,9 +1,10 @@
 //! Watches a campaign from outside: a boot that makes no end, and how far it is.
 
 use crate::chain::{Cut, Link, chain};
-use crate::hash::Seen;
+use crate::hash::Claims;
 use crate::world::Watched;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::collections::hash_map::Entry;
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 
 /// What the engines of a campaign share.
 pub(crate) struct Shared {
-    seen: [Mutex<Seen>; 64],
+    claims: [Mutex<Claims>; 64],
     seats: Mutex<Vec<Arc<Seat>>>,
     pub(crate) watched: Watched,
     stop: (Mutex<bool>, Condvar),
@@ -19,6 +20,17 @@ pub(crate) struct Shared {
     pub(crate) done: AtomicU64,
     pub(crate) total: AtomicU64,
     pub(crate) level: AtomicU64,
+}
+
+/// Whose a state is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Claim {
+    /// Nobody came by before.
+    New,
+    /// Only such as come after in the order of one thread, which they were faster than. It is booted once more, so that
+    /// the first failure is the same with any number of threads.
+    Earlier,
+    Taken,
 }
 
 /// What one engine is doing.
@@ -51,7 +63,7 @@ impl Seat {
 impl Shared {
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Shared {
-            seen: std::array::from_fn(|_| Mutex::default()),
+            claims: std::array::from_fn(|_| Mutex::default()),
             seats: Mutex::default(),
             watched: Mutex::default(),
             stop: (Mutex::new(false), Condvar::new()),
@@ -61,9 +73,28 @@ impl Shared {
         })
     }
 
-    /// Whether the state is new.
-    pub(crate) fn insert(&self, key: u128) -> bool {
-        lock(&self.seen[(key >> 64) as usize % 64]).insert(key)
+    /// Claims a state for `rank`, which one thread alone would come by in that order.
+    pub(crate) fn claim(&self, key: u128, rank: u64) -> Claim {
+        match lock(self.claims(key)).entry(key) {
+            Entry::Vacant(e) => {
+                e.insert(rank);
+                Claim::New
+            }
+            Entry::Occupied(mut e) if rank < *e.get() => {
+                e.insert(rank);
+                Claim::Earlier
+            }
+            Entry::Occupied(_) => Claim::Taken,
+        }
+    }
+
+    /// Whether the state is still that of `rank`.
+    pub(crate) fn is_of(&self, key: u128, rank: u64) -> bool {
+        lock(self.claims(key)).get(&key) == Some(&rank)
+    }
+
+    fn claims(&self, key: u128) -> &Mutex<Claims> {
+        &self.claims[(key >> 64) as usize % 64]
     }
 
     pub(crate) fn seat(&self) -> Arc<Seat> {

@@ -1,8 +1,10 @@
 //! Programs by chance, every cut of each.
 
-use crate::explore::{Explore, Summary, explore_with};
+use crate::env;
+use crate::explore::{Explore, explore_with};
 use crate::medium::Media;
 use crate::report::Failure;
+use crate::summary::Summary;
 use crate::world::{Outside, World};
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngSeed, TestCaseError, TestError, TestRunner};
@@ -108,17 +110,21 @@ where
     /// **Panics**: with the smallest program that fails, and the report of [`Explore::run`] for it.
     #[track_caller]
     pub fn run(self) -> Summary {
+        let name = self.name.clone().unwrap_or_else(env::test_name);
         match self.try_run() {
             Ok(s) => s,
-            Err(e) => panic!("{e}"),
+            Err(e) => {
+                e.append(&name);
+                panic!("{e}")
+            }
         }
     }
 
     /// [`run`](Self::run) with the failure as a value.
     pub fn try_run(self) -> Result<Summary, Failure> {
-        let seed = match std::env::var("POWERFAIL_SEED") {
-            Ok(s) if self.seed == 0 => s.parse().unwrap_or(0),
-            _ => self.seed,
+        let seed = match self.seed {
+            0 => env::seed().unwrap_or(0),
+            s => s,
         };
         let mut runner = TestRunner::new(Config {
             cases: self.cases,
@@ -134,10 +140,10 @@ where
             }
             Err(e) => Err(TestCaseError::fail(e.report().to_owned())),
         });
-        let name = self.name.clone().unwrap_or_else(crate::explore::test_name);
+        let name = self.name.clone().unwrap_or_else(env::test_name);
         match r {
             Ok(()) => {
-                sum.get().append(&name);
+                sum.get().append(&name, 0);
                 Ok(sum.get())
             }
             Err(TestError::Abort(why)) => {
@@ -150,7 +156,7 @@ where
                     "\nwith the smallest program that fails:\n{program}\nall of it again:  POWERFAIL_SEED={seed} cargo \
                      test {name}"
                 );
-                let line = std::env::var("POWERFAIL").ok();
+                let line = env::line();
                 Err(match again {
                     Err(e) if line.is_some() && e.line() == line.as_deref() => {
                         e.and("\n(replayed exactly)").and(&end)

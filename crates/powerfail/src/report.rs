@@ -4,6 +4,7 @@ use crate::chain::{Bad, Cut};
 use crate::engine::{self, Setup};
 use crate::medium::Media;
 use crate::replay::{Mark, Story};
+use crate::summary::Summary;
 use crate::world::Outside;
 use std::fmt;
 use std::fmt::Write;
@@ -14,6 +15,8 @@ pub struct Failure {
     report: String,
     line: Option<String>,
     cuts: usize,
+    /// What was done until then.
+    done: Summary,
 }
 
 impl Failure {
@@ -34,6 +37,7 @@ impl Failure {
             report,
             line: Some(line),
             cuts,
+            done: Summary::default(),
         }
     }
     pub(crate) fn and(mut self, more: &str) -> Self {
@@ -45,7 +49,16 @@ impl Failure {
             report: format!("{name}: {what}"),
             line: None,
             cuts: 0,
+            done: Summary::default(),
         }
+    }
+    pub(crate) fn after(mut self, done: Summary) -> Self {
+        self.done = done;
+        self
+    }
+    /// To the file of statistics: a cut that was not survived.
+    pub(crate) fn append(&self, name: &str) {
+        self.done.append(name, 1);
     }
 }
 
@@ -151,5 +164,6 @@ pub(crate) fn tell<M: Media, T: Outside>(
         report: s,
         line,
         cuts,
+        done: Summary::default(),
     }
 }

@@ -1,15 +1,16 @@
-//! All states that a number of cuts can lead to.
+//! All states that one more cut can lead to.
 
 use crate::chain::{Bad, Cut, DIFFER, Link, chain, wrecks};
-use crate::engine::{Count, Engine, Run, State, engine_of, trace_hash};
+use crate::engine::{Engine, Run, State, trace_hash};
 use crate::hash::{Wide, item};
 use crate::medium::Media;
+use crate::monitor::Claim;
 use crate::torn::{Policy, ShakySet};
 use crate::trace::Trace;
 use crate::walk::{Pend, Walk, part_of, read_first};
 use crate::world::Outside;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// An instant at which the power goes.
 struct Spot<'a, T> {
@@ -22,16 +23,10 @@ struct Spot<'a, T> {
 }
 
 /// States to go on from, and how many of them to keep.
-struct Next<'n, T>(&'n mut Vec<State<T>>, usize);
-
-/// From how many states on the work is shared out.
-const MANY: usize = 256;
-
-/// How many states of each depth are booted once more at the end.
-const EARLY: usize = 8;
+pub(crate) struct Next<'n, T>(pub(crate) &'n mut Vec<State<T>>, pub(crate) usize);
 
 impl<T> State<T> {
-    fn compare(&self, run: &Run<T>, trace: &Trace) -> Result<(), Bad> {
+    pub(crate) fn compare(&self, run: &Run<T>, trace: &Trace) -> Result<(), Bad> {
         if run.end.is_ok() && trace_hash(trace, &run.past) == self.trace_hash {
             return Ok(());
         }
@@ -49,114 +44,23 @@ type Branch = (Vec<(u32, u32)>, Vec<Pend>);
 type Reads = (Vec<Pend>, Vec<u32>);
 
 impl<M: Media, T: Outside> Engine<'_, M, T> {
-    pub(crate) fn explore(&mut self) -> Result<(), Bad> {
-        let setup = self.setup;
-        let (trace_hash, cuts, _) = self.dry()?;
-        self.stride = setup.thin.map_or(1, |n| (cuts as u64).div_ceil(n).max(1));
-        let mut states = vec![State {
-            diff: Vec::new(),
-            free: Vec::new(),
-            shaky: ShakySet::default(),
-            policy: Policy::default(),
-            world: setup.world.clone(),
-            trace_hash,
-            link: None,
-        }];
-        let mut early = Vec::new();
-        for level in 1..=setup.depth {
-            let mut next = Vec::new();
-            let keep = if level < setup.depth {
-                usize::MAX
-            } else {
-                EARLY
-            };
-            if states.is_empty() {
-                break;
-            }
-            let boots = self.count.boots;
-            self.shared.level.store(level.into(), Relaxed);
-            self.shared.total.store(states.len() as u64, Relaxed);
-            self.shared.done.store(0, Relaxed);
-            if level > 1 && states.len() >= MANY && setup.threads > 1 {
-                next = self.cut_in_parallel(&states, keep)?;
-            } else {
-                for s in &states {
-                    self.load(s);
-                    let r = self.cut_everywhere(s, &mut Next(&mut next, keep));
-                    self.unload();
-                    r?;
-                    self.share = (0, 1);
-                    self.shared.done.fetch_add(1, Relaxed);
-                }
-            }
-            if self.count.boots > boots {
-                self.count.depth = level;
-            }
-            early.extend(std::mem::replace(&mut states, next).into_iter().take(EARLY));
-        }
-        // A cache that recovery fills once shows only by comparing with the boot before it was filled.
-        for s in early.iter().chain(states.iter().take(EARLY)) {
-            self.load(s);
-            let run = self.boot(&s.world, !s.free.is_empty(), &s.shaky, s.policy);
-            let trace = self.take_trace();
-            self.unload();
-            s.compare(&run, &trace)?;
-        }
-        Ok(())
-    }
-
-    /// All cores take states as they come.
-    fn cut_in_parallel(&mut self, states: &[State<T>], keep: usize) -> Result<Vec<State<T>>, Bad> {
-        let taken = AtomicUsize::new(0);
-        let found = Mutex::new((Vec::new(), None::<(usize, Bad)>, Count::default()));
-        let (setup, shared) = (self.setup, &self.shared);
-        std::thread::scope(|scope| {
-            for worker in 0..setup.threads {
-                let (taken, found) = (&taken, &found);
-                scope.spawn(move || {
-                    let mut e = engine_of(setup, 2 + worker, shared.clone());
-                    loop {
-                        let i = taken.fetch_add(1, Relaxed);
-                        let Some(s) = states.get(i) else { break };
-                        let mut next = Vec::new();
-                        e.load(s);
-                        let r = e.cut_everywhere(s, &mut Next(&mut next, keep));
-                        e.unload();
-                        shared.done.fetch_add(1, Relaxed);
-                        let mut f = found.lock().unwrap_or_else(PoisonError::into_inner);
-                        f.0.push((i, next));
-                        if let Err(bad) = r {
-                            taken.store(states.len(), Relaxed);
-                            if f.1.as_ref().is_none_or(|(at, _)| i < *at) {
-                                f.1 = Some((i, bad));
-                            }
-                        }
-                    }
-                    let mut f = found.lock().unwrap_or_else(PoisonError::into_inner);
-                    f.2 = f.2.plus(&e.count);
-                });
-            }
-        });
-        let (mut next, bad, count) = found.into_inner().unwrap_or_else(PoisonError::into_inner);
-        self.count = self.count.plus(&count);
-        if let Some((_, bad)) = bad {
-            return Err(bad);
-        }
-        next.sort_by_key(|(i, _)| *i);
-        Ok(next.into_iter().flat_map(|(_, n)| n).collect())
-    }
-
-    fn cut_everywhere(&mut self, s: &State<T>, next: &mut Next<'_, T>) -> Result<(), Bad> {
+    /// Cuts the run of a state at every instant.
+    pub(crate) fn cut_everywhere(
+        &mut self,
+        s: &State<T>,
+        next: &mut Next<'_, T>,
+    ) -> Result<(), Bad> {
         let run = self.boot(&s.world, !s.free.is_empty(), &s.shaky, s.policy);
         let trace = self.take_trace();
         s.compare(&run, &trace)?;
         let mut walk = Walk::new(s.free.clone(), s.shaky.clone());
         let mut world = s.world.clone();
         let mut world_hash = Wide::of(&world);
+        // Instants since the last that was judged: they are judged with it.
+        let mut instants = 0;
         for i in 0..=trace.events.len() {
             let event = trace.events.get(i);
-            let mine = i as u32 % self.share.1 == self.share.0;
-            if mine && event.is_none_or(|e| walk.settles(e, &self.parts)) {
+            if event.is_none_or(|e| walk.settles(e, &self.parts)) {
                 let spot = Spot {
                     event: i as u32,
                     torn: None,
@@ -165,15 +69,11 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
                     world_hash,
                     from: s,
                 };
-                self.judge(&spot, &walk.pend, next)?;
+                self.judge(&spot, &walk.pend, std::mem::take(&mut instants), next)?;
             }
             let Some(e) = event else { break };
-            let cut = u64::from(mine && Walk::is_cut(e));
-            self.count.cuts += cut;
-            self.seat.cuts.fetch_add(cut, Relaxed);
-            let wrecks = if mine { wrecks(&trace, i) } else { Vec::new() };
-            for (k, w) in wrecks.into_iter().enumerate() {
-                self.count.cuts += 1;
+            instants += u64::from(Walk::is_cut(e));
+            for (k, w) in wrecks(&trace, i).into_iter().enumerate() {
                 let mut shaky = walk.shaky.clone();
                 w.mark(&mut shaky);
                 let was = self.patch(&w.patches);
@@ -185,7 +85,7 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
                     world_hash,
                     from: s,
                 };
-                self.judge(&spot, &walk.pend, next)?;
+                self.judge(&spot, &walk.pend, 1, next)?;
                 self.patch(&was);
             }
             let r = self.rec.0.get_mut();
@@ -210,13 +110,49 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
         was
     }
 
-    /// Boots everything that a cut now may have left.
+    /// What tells this state from others.
+    fn key(&mut self, spot: &Spot<'_, T>, free: &[Pend]) -> u128 {
+        let arena = &self.rec.0.get_mut().arena;
+        let mut key = arena.hash() ^ spot.world_hash ^ spot.shaky.hash();
+        for p in free {
+            let mut vals: Vec<u32> = p.vals.clone();
+            vals.sort_unstable();
+            key ^= item(1, p.at, Wide::of(&vals[..]) as u64);
+            if p.len == 4 {
+                key ^= item(0, p.at / 4, arena.unit(p.at, 4).into());
+            }
+        }
+        key
+    }
+
+    /// Whether what has this key is counted, and on the last level judged, by this shard.
+    fn owns(&self, key: u128) -> bool {
+        let (mine, shards) = self.setup.shard;
+        shards == 1 || (key >> 96) as u32 % shards == mine
+    }
+
+    /// Boots everything that a cut now may have left; `instants` are judged by that.
+    ///
+    /// All shards go the way to the last level, since each needs the states that lead there; what comes of the last
+    /// level is divided. So each cut is counted by one shard, and judged by it.
     fn judge(
         &mut self,
         spot: &Spot<'_, T>,
         pend: &[Pend],
+        instants: u64,
         next: &mut Next<'_, T>,
     ) -> Result<(), Bad> {
+        if self.setup.shard.1 > 1 {
+            let key = self.key(spot, pend);
+            if self.owns(key) {
+                self.count.cuts += instants;
+            } else if self.last {
+                return Ok(());
+            }
+        } else {
+            self.count.cuts += instants;
+        }
+        self.seat.cuts.fetch_add(instants, Relaxed);
         let mut todo: Vec<Branch> = Vec::new();
         let mut choices = Vec::new();
         let mut free = pend.to_vec();
@@ -254,21 +190,18 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
             old.push((at, len, arena.unit(at, len)));
             arena.put_unit(at, len, v);
         }
-        let mut key = arena.hash() ^ spot.world_hash ^ spot.shaky.hash();
-        for p in free {
-            let mut vals: Vec<u32> = p.vals.clone();
-            vals.sort_unstable();
-            key ^= item(1, p.at, Wide::of(&vals[..]) as u64);
-            if p.len == 4 {
-                key ^= item(0, p.at / 4, arena.unit(p.at, 4).into());
-            }
-        }
+        let key = self.key(spot, free);
         let mut reads = None;
         if self.left_out(key) {
             self.count.sampled += 1;
-        } else if self.shared.insert(key) {
+        } else if let claim = self.shared.claim(key, self.rank)
+            && claim != Claim::Taken
+        {
+            let counted = claim == Claim::New && (self.last || self.owns(key));
             for policy in 0..Policy::ALL {
-                let (found, shook) = self.boot_one(spot, choices, free, Policy(policy), next)?;
+                self.count.boots += u64::from(counted);
+                let (found, shook) =
+                    self.boot_one(spot, (choices, key), free, Policy(policy), next)?;
                 match &mut reads {
                     None => reads = Some(found),
                     Some((p, v)) => {
@@ -304,12 +237,11 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
     fn boot_one(
         &mut self,
         spot: &Spot<'_, T>,
-        choices: &[(u32, u32)],
+        (choices, key): (&[(u32, u32)], u128),
         free: &[Pend],
         policy: Policy,
         next: &mut Next<'_, T>,
     ) -> Result<(Reads, bool), Bad> {
-        self.count.boots += 1;
         let cut = Cut {
             event: spot.event,
             torn: spot.torn,
@@ -353,6 +285,7 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
                 world: spot.world.clone(),
                 trace_hash,
                 link: link(),
+                key,
             });
         }
         Ok(((reads, vals), shook))

@@ -1,7 +1,7 @@
 //! What survives a power cut because it is not in the device.
 
 use crate::hash::Wide;
-use crate::trace::Recorder;
+use crate::observe::Recorder;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::hash::Hash;

