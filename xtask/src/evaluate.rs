@@ -114,7 +114,11 @@ pub fn run(a: Args) -> Result<()> {
         return Ok(());
     }
     if !a.merge.is_empty() {
-        let shards: Vec<_> = a.merge.iter().map(|p| report::read(p)).collect::<Result<_>>()?;
+        let shards: Vec<_> = a
+            .merge
+            .iter()
+            .map(|p| report::read(p))
+            .collect::<Result<_>>()?;
         return finish(&project, &merge::all(&shards)?, a.json, None, false);
     }
     let only = match a.shard {
@@ -173,7 +177,11 @@ pub fn check(project: &Project, step: &Step) -> Result<Outcome> {
     report::fresh(project, &committed)?;
     let mut now = Figures::new();
     for e in ALL.iter().filter(|e| e.exact) {
-        now.extend((e.measure)(project, step, None).with_context(|| e.name)?.figures);
+        now.extend(
+            (e.measure)(project, step, None)
+                .with_context(|| e.name)?
+                .figures,
+        );
     }
     if now.is_empty() {
         bail!("nothing was measured");

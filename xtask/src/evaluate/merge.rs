@@ -41,7 +41,10 @@ pub fn all(shards: &[Figures]) -> Result<Figures> {
     }
     let total = |key| sum.get(key).copied().unwrap_or_default();
     if total("tests.cuts_failed") == 0.0 && total("tests.cuts_total") < LEAST {
-        bail!("all shards together made {} cuts, {LEAST} are required", total("tests.cuts_total"));
+        bail!(
+            "all shards together made {} cuts, {LEAST} are required",
+            total("tests.cuts_total")
+        );
     }
     Ok(sum)
 }
@@ -73,14 +76,27 @@ mod tests {
     #[test]
     fn what_is_missing_double_or_different_is_refused() {
         let one = || shard(1.0, 1e6, 0.0);
-        assert!(all(&[one()]).unwrap_err().to_string().contains("2/2 is missing"));
+        assert!(
+            all(&[one()])
+                .unwrap_err()
+                .to_string()
+                .contains("2/2 is missing")
+        );
         assert!(all(&[one(), one()]).is_err());
         let mut other = shard(2.0, 1e6, 0.0);
         other.insert("pmem_tx.a".into(), 8.0);
-        assert!(all(&[one(), other]).unwrap_err().to_string().contains("pmem_tx.a"));
+        assert!(
+            all(&[one(), other])
+                .unwrap_err()
+                .to_string()
+                .contains("pmem_tx.a")
+        );
         let whole = Figures::from([("tests.cuts_total".into(), 1e6)]);
         assert!(all(&[one(), shard(2.0, 1e6, 0.0), whole]).is_err());
-        assert!(all(&[shard(1.0, 1.0, 0.0), shard(2.0, 1.0, 0.0)]).is_err(), "too few");
+        assert!(
+            all(&[shard(1.0, 1.0, 0.0), shard(2.0, 1.0, 0.0)]).is_err(),
+            "too few"
+        );
         assert!(all(&[]).is_err());
     }
 }
