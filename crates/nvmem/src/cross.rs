@@ -6,7 +6,7 @@ use core::mem::MaybeUninit;
 /// What a body takes as its argument: plain values, `Held` by value, what `lend` gives, and tuples of them.
 ///
 /// # Safety
-/// `enter` gives each owning handle once; `handles` tells all handles.
+/// `enter` gives each owning handle once; `handles` tells all handles; `owned` tells [`Arg::OWNED`] of them.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot enter a transaction as an argument",
     note = "arguments are plain persistent values, `Held<T>`, `held.lend()`, and tuples of them"
@@ -14,6 +14,8 @@ use core::mem::MaybeUninit;
 pub unsafe trait Arg: Sized {
     /// The argument inside.
     type In<'p>;
+    /// How many handles are given away for good.
+    const OWNED: usize;
     /// Whether every handle belongs to this session.
     fn of_session(&self, session: u32) -> bool;
     /// Tells the offset of every handle, in order.
@@ -98,6 +100,7 @@ fn plain_bytes<T: Plain>(v: &T, f: &mut dyn FnMut(&[u8])) {
 // SAFETY: no handle.
 unsafe impl<T: Plain> Arg for T {
     type In<'p> = T;
+    const OWNED: usize = 0;
     fn of_session(&self, _: u32) -> bool {
         true
     }
@@ -142,6 +145,7 @@ macro_rules! tuples {
         // SAFETY: part by part.
         unsafe impl<$($n: Arg),+> Arg for ($($n,)+) {
             type In<'p> = ($($n::In<'p>,)+);
+            const OWNED: usize = 0 $(+ $n::OWNED)+;
             fn of_session(&self, session: u32) -> bool { $(self.$i.of_session(session))&&+ }
             fn handles(&self, f: &mut dyn FnMut(u32)) { $(self.$i.handles(f);)+ }
             fn owned(&self, f: &mut dyn FnMut(u32)) { $(self.$i.owned(f);)+ }

@@ -196,6 +196,7 @@ impl<'p, T: Persist, W: Width> Lent<'p, T, W> {
 // SAFETY: one handle, entered once.
 unsafe impl<T: Persist, W: Width> Arg for Held<T, W> {
     type In<'p> = PBox<'p, T::At<'p>, W>;
+    const OWNED: usize = 1;
     fn of_session(&self, session: u32) -> bool {
         self.session == session || nvmem::planted!("pmem-tx/session-not-compared")
     }
@@ -236,6 +237,7 @@ unsafe impl<T: Persist, W: Width> Ret for Held<T, W> {
 // SAFETY: the lent handle cannot be consumed inside.
 unsafe impl<T: Persist, W: Width> Arg for Lend<'_, T, W> {
     type In<'p> = Lent<'p, T::At<'p>, W>;
+    const OWNED: usize = 0;
     fn of_session(&self, session: u32) -> bool {
         self.0.of_session(session)
     }

@@ -309,6 +309,18 @@ where
         Ok(r?)
     }
 
+    /// Walks from the roots again, as when the pool was opened: results can be adopted, and objects reclaimed, even if transactions
+    /// have run since.
+    ///
+    /// **Power loss**: nothing changes but scratch. **Errors**: what is reachable is damaged.
+    pub fn walk(&mut self) -> Result<(), OpenError> {
+        self.core.walked.set(false);
+        let mut w = Walk::begin(&self.core)?;
+        R::walk(&mut w, &self.core)?;
+        self.core.walked.set(true);
+        Ok(())
+    }
+
     /// Walks from the roots and counts. Objects held outside count as unreachable.
     ///
     /// **Power loss**: nothing changes but scratch. **Errors**: what is reachable is damaged.

@@ -4,12 +4,16 @@ use crate::error::{Error, What};
 use crate::header::{Check, Kind};
 use crate::open::Replay;
 use crate::site;
+use crate::table::Table;
 use core::convert::Infallible;
 use core::ops::Range;
 use core::panic::Location;
 use nvmem::cross::Share;
 use nvmem::{Model, Persist};
 use pmem_tx::Width;
+
+/// The length of a loop that does not end: no other has it, because an empty one is not entered.
+const ENDLESS: u32 = 0;
 
 /// The body of a loop without arguments: a function pointer, so that no volatile state goes from one iteration to the next.
 pub type Iteration<'m, R, M> = fn(&mut Replay<'m, R, M>, u32) -> Result<(), Error>;
@@ -28,6 +32,7 @@ where
     /// iteration, two more in 65,536 of them (in 256 on 16-bit units); three stores or four to open the loop, two or three
     /// to end it. **Errors**: those of the body, [`Error::TableFull`], [`Error::LoopsTooDeep`], [`Error::LoopTooLong`].
     #[track_caller]
+    #[inline(always)]
     pub fn each(&mut self, range: Range<u32>, body: Iteration<'m, R, M>) -> Result<(), Error> {
         let site = site::site(Location::caller());
         self.looping(site, range, (), |rt, i, ()| body(rt, i))
@@ -36,6 +41,7 @@ where
     /// Like [`Replay::each`], with arguments that every iteration is given anew: plain values, `&mut held` for a handle that is
     /// lent, and tuples of them.
     #[track_caller]
+    #[inline(always)]
     pub fn each_with<S: Share>(
         &mut self,
         range: Range<u32>,
@@ -61,6 +67,7 @@ where
     /// Runs `body` again and again; the super-loop. Its number wraps, after 2^24 iterations on 16-bit units. Costs as
     /// [`Replay::each`]. Ends with an error only.
     #[track_caller]
+    #[inline(always)]
     pub fn forever(&mut self, body: Iteration<'m, R, M>) -> Result<Infallible, Error> {
         let site = site::site(Location::caller());
         self.endless(site, (), |rt, i, ()| body(rt, i))
@@ -68,6 +75,7 @@ where
 
     /// Like [`Replay::forever`], with arguments as [`Replay::each_with`].
     #[track_caller]
+    #[inline(always)]
     pub fn forever_with<S: Share>(
         &mut self,
         args: S,
@@ -84,37 +92,22 @@ where
         mut args: S,
         mut body: impl for<'a> FnMut(&mut Self, u32, S::In<'a>) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        self.going()?;
         if range.is_empty() {
-            return Ok(());
+            return self.going();
         }
-        let (check, n) = (
-            Check {
-                site,
-                args: site::shared(&args, range.start, range.end),
-            },
-            range.end - range.start,
-        );
-        let limit = self.table.geo.most_iterations();
-        if n > limit {
-            return Err(Error::LoopTooLong { limit });
-        }
-        if self.enter(check)? {
-            return Ok(());
-        }
-        loop {
-            let i = self.frames[self.level].counter;
-            if i >= n {
-                return Err(self.diverged(What::Shorter));
-            }
+        let check = Check {
+            site,
+            args: site::shared(&args, range.start, range.end),
+        };
+        let n = range.end - range.start;
+        let mut i = self.enter(check, n)?;
+        while let Some(at) = i {
             // SAFETY: `args` is used for the hash before and for the next iteration after this one.
             let shared = unsafe { args.share() };
-            self.iteration(|rt| body(rt, range.start + i, shared))?;
-            if i + 1 == n {
-                return self.leave(check);
-            }
-            self.advance()?;
+            let r = body(self, range.start.wrapping_add(at), shared);
+            i = self.turn(check, n, r)?;
         }
+        Ok(())
     }
 
     fn endless<S: Share>(
@@ -123,100 +116,110 @@ where
         mut args: S,
         mut body: impl for<'a> FnMut(&mut Self, u32, S::In<'a>) -> Result<(), Error>,
     ) -> Result<Infallible, Error> {
-        self.going()?;
         let check = Check {
             site,
             args: site::shared(&args, 0, 0),
         };
-        if self.enter(check)? {
-            return Err(self.diverged(What::Kind));
-        }
-        loop {
-            let i = self.frames[self.level].counter;
+        let mut i = self.enter(check, ENDLESS)?;
+        while let Some(at) = i {
             // SAFETY: as in `looping`.
             let shared = unsafe { args.share() };
-            self.iteration(|rt| body(rt, i, shared))?;
-            self.advance()?;
+            let r = body(self, at, shared);
+            i = self.turn(check, ENDLESS, r)?;
         }
+        // A record says that it has ended.
+        Err(self.diverged(What::Kind))
     }
 
-    /// Goes into a loop, opens it, or passes it; then it is done.
-    fn enter(&mut self, check: Check) -> Result<bool, Error> {
-        let f = self.frames[self.level];
-        if !f.replaying() {
-            return self.open_loop(check).map(|()| false);
+    /// Goes into a loop of `n` iterations, opens it, or passes it; gives the iteration to go on with, none if it is done.
+    #[inline(never)]
+    fn enter(&mut self, check: Check, n: u32) -> Result<Option<u32>, Error> {
+        self.going()?;
+        if n > Table::<M>::MOST_ITERATIONS {
+            return Err(Error::LoopTooLong {
+                limit: Table::<M>::MOST_ITERATIONS,
+            });
         }
-        let t = &self.table;
-        let Some(h) = t.record(self.level, f.half, f.next, f.next_units) else {
+        let f = &self.cur;
+        if !f.replaying() {
+            return self.open_loop(check);
+        }
+        let Some(h) = self.table.record(f.at, f.body, f.body_end) else {
             return Err(self.diverged(What::Kind));
         };
-        let same = t.geo.agrees(&h, check);
-        match (h.kind, same) {
-            (Kind::LoopOpen | Kind::LoopDone, (false, _)) => Err(self.diverged(What::Site)),
-            (Kind::LoopOpen | Kind::LoopDone, (_, false)) => Err(self.diverged(What::Arguments)),
+        let what = match (h.kind, Table::<M>::agrees(&h, check)) {
+            (Kind::LoopOpen | Kind::LoopDone, (false, _)) => What::Site,
+            (Kind::LoopOpen | Kind::LoopDone, (_, false)) => What::Arguments,
+            // What is not for an endless one: it stays before the record, which is its divergence.
+            (Kind::LoopDone, _) if n == ENDLESS => What::Kind,
             (Kind::LoopDone, _) => {
-                self.pass(h.total());
-                Ok(true)
+                self.pass(h.total() as usize * Table::<M>::UNIT);
+                return Ok(None);
             }
             (Kind::LoopOpen, _) => {
-                let f = &mut self.frames[self.level];
-                (f.next, f.next_units) = (f.end, f.end_units);
-                self.level += 1;
+                self.go_to(self.level + 1)?;
                 self.check_live();
-                Ok(false)
+                return self.iteration(n);
             }
-            _ => Err(self.diverged(What::Kind)),
-        }
+            _ => What::Kind,
+        };
+        Err(self.diverged(what))
     }
 
-    fn open_loop(&mut self, check: Check) -> Result<(), Error> {
+    fn open_loop(&mut self, check: Check) -> Result<Option<u32>, Error> {
         let level = self.level;
         let limit = self.table.geo.levels - 1;
-        if level as u32 == limit {
+        if level == limit {
             return Err(Error::LoopsTooDeep { limit: limit as u8 });
         }
-        // It must fit before a number is used.
-        self.table
-            .fits(level, &self.frames[level], self.table.units_for(1, 0))?;
+        // It, and the record of its end, must fit before a number is used.
+        self.table.fits(level, &self.cur, Table::<M>::takes(1, 0))?;
         self.pass_number()?;
-        let f = &mut self.frames[level];
-        let inner = self.table.open_loop(level, f, check)?;
+        self.cur = self.table.open_loop(level, &mut self.cur, check);
         self.level += 1;
         self.depth = self.level;
-        self.frames[self.level] = inner;
-        Ok(())
+        Ok(Some(0))
     }
 
-    /// Runs an iteration to its end.
-    fn iteration(&mut self, run: impl FnOnce(&mut Self) -> Result<(), Error>) -> Result<(), Error> {
-        let level = self.level;
-        let r = run(self);
+    /// The iteration that the program is in, of `n`.
+    fn iteration(&mut self, n: u32) -> Result<Option<u32>, Error> {
+        let i = self.cur.counter;
+        if i >= n && n != ENDLESS {
+            return Err(self.diverged(What::Shorter));
+        }
+        Ok(Some(i))
+    }
+
+    /// Ends an iteration that has given `r`; gives the next one, none if it was the last.
+    #[inline(never)]
+    fn turn(&mut self, check: Check, n: u32, r: Result<(), Error>) -> Result<Option<u32>, Error> {
         if let Err(e) = r {
             // It may have left a loop inside of this one, or come from a divergence.
-            self.stopped.get_or_insert(Error::LoopLeft);
+            self.stop(Error::LoopLeft);
             return Err(e);
         }
         self.going()?;
-        debug_assert_eq!(level, self.level);
-        if self.frames[level].replaying() {
+        if self.cur.replaying() {
             return Err(self.diverged(What::Shorter));
         }
-        Ok(())
-    }
-
-    fn advance(&mut self) -> Result<(), Error> {
+        if self.cur.counter.wrapping_add(1) == n && n != ENDLESS {
+            let reached = self.cur.seq;
+            self.go_to(self.level - 1)?;
+            self.depth = self.level;
+            self.table
+                .close_loop(self.level, &mut self.cur, reached, check);
+            return Ok(None);
+        }
         self.pass_number()?;
-        let f = &mut self.frames[self.level];
-        self.table.advance(self.level, f, 0);
-        Ok(())
+        self.table.advance(self.level, &mut self.cur);
+        self.iteration(n)
     }
 
-    fn leave(&mut self, check: Check) -> Result<(), Error> {
-        let reached = self.frames[self.level].seq;
-        self.level -= 1;
-        self.depth = self.level;
-        let f = &mut self.frames[self.level];
-        self.table.close_loop(self.level, f, reached, check);
+    /// The frame of this level is the current one, as it is on the medium.
+    fn go_to(&mut self, level: usize) -> Result<(), Error> {
+        // All that runs was read when the table was opened, or written since.
+        let (f, _) = self.table.frame(level).map_err(|_| Error::Other)?;
+        (self.cur, self.level) = (f, level);
         Ok(())
     }
 }

@@ -171,35 +171,32 @@ impl<A> From<Failed<A>> for Error {
     }
 }
 
-/// The largest record of an error.
-pub(crate) const ERROR_BYTES: usize = 9;
+/// A record has at least this much room for an error.
+pub(crate) const ERROR_BYTES: usize = 4;
 
 impl Error {
-    /// What a table keeps of the error of a step.
-    pub(crate) fn encode(self) -> ([u8; ERROR_BYTES], usize) {
+    /// What a table keeps of the error of a step: a word with a number of at most 24 bits and, in its upper byte, what it is
+    /// about, 0 for an abort; and a second number, if there is room.
+    pub(crate) fn encode(self) -> ([u8; 8], usize) {
         use pmem_tx::Error as E;
         let (tag, a, b, len) = match self {
-            Error::Aborted(c) => {
-                let mut bytes = [0; ERROR_BYTES];
-                bytes[..2].copy_from_slice(&c.to_le_bytes());
-                return (bytes, 2);
-            }
-            Error::Tx(E::JournalFull { bytes }) => (1, bytes, 0, 5),
-            Error::Tx(E::PoolFull { bytes }) => (2, bytes, 0, 5),
-            Error::Tx(E::Index { index, len }) => (3, index, len, 9),
-            Error::OutboxFull { limit } => (4, limit as usize, 0, 5),
-            Error::Tx(E::OuterTransaction) => (5, 0, 0, 5),
-            Error::Tx(E::WrongPool) => (6, 0, 0, 5),
-            _ => (0, 0, 0, 5),
+            Error::Aborted(c) => (0, c.into(), 0, 2),
+            Error::Tx(E::JournalFull { bytes }) => (1, bytes, 0, 4),
+            Error::Tx(E::PoolFull { bytes }) => (2, bytes, 0, 4),
+            Error::Tx(E::Index { index, len }) => (3, index, len, 8),
+            Error::OutboxFull { limit } => (4, limit as usize, 0, 4),
+            Error::Tx(E::OuterTransaction) => (5, 0, 0, 4),
+            Error::Tx(E::WrongPool) => (6, 0, 0, 4),
+            _ => (7, 0, 0, 4),
         };
-        let mut bytes = [0; ERROR_BYTES];
-        bytes[0] = tag;
-        bytes[1..5].copy_from_slice(&(a as u32).to_le_bytes());
-        bytes[5..9].copy_from_slice(&(b as u32).to_le_bytes());
+        let first = (a as u32).min(0xff_ffff) | tag << 24;
+        let mut bytes = [0; 8];
+        bytes[..4].copy_from_slice(&first.to_le_bytes());
+        bytes[4..].copy_from_slice(&(b as u32).to_le_bytes());
         (bytes, len)
     }
 
-    /// The error that a table keeps; two bytes are an abort, up to the medium's unit of 4.
+    /// The error that a table keeps.
     pub(crate) fn decode(content: &[u8]) -> Error {
         use pmem_tx::Error as E;
         let word = |i: usize| {
@@ -207,21 +204,23 @@ impl Error {
             for (to, b) in le.iter_mut().zip(content.iter().skip(i)) {
                 *to = *b;
             }
-            u32::from_le_bytes(le) as usize
+            u32::from_le_bytes(le)
         };
-        if content.len() <= 4 {
-            return Error::Aborted(word(0) as u16);
-        }
-        match content[0] {
-            1 => Error::Tx(E::JournalFull { bytes: word(1) }),
-            2 => Error::Tx(E::PoolFull { bytes: word(1) }),
-            3 => Error::Tx(E::Index {
-                index: word(1),
-                len: word(5),
+        let number = word(0) & 0xff_ffff;
+        match word(0) >> 24 {
+            0 => Error::Aborted(number as u16),
+            1 => Error::Tx(E::JournalFull {
+                bytes: number as usize,
             }),
-            4 => Error::OutboxFull {
-                limit: word(1) as u32,
-            },
+            2 => Error::Tx(E::PoolFull {
+                bytes: number as usize,
+            }),
+            // Only if there was room for both numbers.
+            3 if content.len() >= 8 => Error::Tx(E::Index {
+                index: number as usize,
+                len: word(4) as usize,
+            }),
+            4 => Error::OutboxFull { limit: number },
             5 => Error::Tx(E::OuterTransaction),
             6 => Error::Tx(E::WrongPool),
             _ => Error::Other,

@@ -1,7 +1,7 @@
 //! A record's words: its header, and what describes its payload. docs/SPEC.md shows the same as a table.
 
-use crate::layout::Geometry;
-use nvmem::planted;
+use crate::table::Table;
+use nvmem::{Model, planted};
 
 /// What a record tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,33 +60,40 @@ impl Words {
 const LEN32: u32 = 15;
 const LEN16: u32 = 31;
 
-impl Geometry {
+/// What of a header is not the number.
+const LOW32: u32 = 0x00ff_ffff;
+const LOW16: u32 = 0x03ff;
+
+impl<M: Model> Table<'_, M> {
+    /// Units are of 16 bits.
+    const NARROW: bool = Self::UNIT == 2;
+
     /// The bits of a sequence number that a record header has.
-    fn tag(&self, seq: u32) -> u32 {
-        if self.unit == 2 {
+    fn tag(seq: u32) -> u32 {
+        if Self::NARROW {
             (seq & 0x3f) << 10
         } else {
-            (seq & 0xff) << 24
+            seq << 24
         }
     }
 
     /// The same header for another record number.
-    pub fn renumber(&self, header: u32, seq: u32) -> u32 {
-        let low = if self.unit == 2 { 0x03ff } else { 0x00ff_ffff };
-        header & low | self.tag(seq)
+    pub fn renumber(header: u32, seq: u32) -> u32 {
+        header & if Self::NARROW { LOW16 } else { LOW32 } | Self::tag(seq)
     }
 
     /// Whether `header` is one of the record whose number is `seq`.
-    pub fn carries(&self, header: u32, seq: u32) -> bool {
-        if self.unit == 2 {
-            header & 0xfc00 == self.tag(seq) && header & 0x0300 != 0
+    pub fn carries(header: u32, seq: u32) -> bool {
+        if Self::NARROW {
+            header & 0xfc00 == Self::tag(seq) && header & 0x0300 != 0
         } else {
-            header & 0xff00_0000 == self.tag(seq) && header & 0x00e0_0000 != 0
+            header & 0xff00_0000 == Self::tag(seq) && header & 0x00e0_0000 != 0
         }
     }
 
-    pub fn encode(&self, seq: u32, kind: Kind, units: u32, check: Check) -> Words {
-        if self.unit == 2 {
+    #[inline(always)]
+    pub fn encode(seq: u32, kind: Kind, units: u32, check: Check) -> Words {
+        if Self::NARROW {
             let form = match kind {
                 Kind::Done if units == 0 => 1,
                 Kind::LoopOpen => 3,
@@ -94,7 +101,7 @@ impl Geometry {
             };
             let low = (check.site ^ check.args) & 0xff;
             Words {
-                header: self.tag(seq) | form << 8 | low,
+                header: Self::tag(seq) | form << 8 | low,
                 second: (form == 2)
                     .then(|| (kind as u32) << 13 | units.min(LEN16) << 8 | check.args & 0xff),
                 long: (form == 2 && units >= LEN16).then_some(units),
@@ -102,7 +109,7 @@ impl Geometry {
         } else {
             let args = (check.args ^ check.site >> 9) & 0xff;
             Words {
-                header: self.tag(seq)
+                header: Self::tag(seq)
                     | (kind as u32) << 21
                     | units.min(LEN32) << 17
                     | (check.site & 0x1ff) << 8
@@ -113,10 +120,21 @@ impl Geometry {
         }
     }
 
+    /// Whether a length fits into the first words of a record.
+    pub const fn short(units: u32) -> bool {
+        units < if Self::NARROW { LEN16 } else { LEN32 }
+    }
+
+    /// Whether these are the words of one record, but for its number.
+    #[inline(always)]
+    pub fn same(header: u32, other: u32) -> bool {
+        (header ^ other) & if Self::NARROW { LOW16 } else { LOW32 } == 0
+    }
+
     /// The kind and the length of a record; `payload` reads the units behind its header. `None` if there is none such.
-    pub fn decode(&self, header: u32, mut payload: impl FnMut(u32) -> Option<u32>) -> Option<Head> {
-        if self.unit == 2 {
-            let (kind, second, mut units) = match header >> 8 & 3 {
+    pub fn decode(header: u32, mut payload: impl FnMut(u32) -> Option<u32>) -> Option<Head> {
+        let (kind, second, mut units, long) = if Self::NARROW {
+            let (kind, second, units) = match header >> 8 & 3 {
                 1 => (Kind::Done, None, 0),
                 3 => (Kind::LoopOpen, None, 0),
                 2 => {
@@ -125,39 +143,28 @@ impl Geometry {
                 }
                 _ => return None,
             };
-            let mut extra = u32::from(second.is_some());
-            if units == LEN16 {
-                units = payload(1)?;
-                extra += 1;
-            }
-            Some(Head {
-                kind,
-                units,
-                extra,
-                header,
-                second,
-            })
+            (kind, second, units, LEN16)
         } else {
             let kind = Kind::decode(header >> 21 & 7)?;
-            let mut units = header >> 17 & LEN32;
-            let mut extra = 0;
-            if units == LEN32 {
-                units = payload(0)?;
-                extra = 1;
-            }
-            Some(Head {
-                kind,
-                units,
-                extra,
-                header,
-                second: None,
-            })
+            (kind, None, header >> 17 & LEN32, LEN32)
+        };
+        let mut extra = u32::from(second.is_some());
+        if units == long {
+            units = payload(extra)?;
+            extra += 1;
         }
+        Some(Head {
+            kind,
+            units,
+            extra,
+            header,
+            second,
+        })
     }
 
     /// Whether a record was made by this call: the site, then the arguments.
-    pub fn agrees(&self, h: &Head, check: Check) -> (bool, bool) {
-        let (site, args) = if self.unit == 2 {
+    pub fn agrees(h: &Head, check: Check) -> (bool, bool) {
+        let (site, args) = if Self::NARROW {
             match h.second {
                 Some(s) => (
                     (h.header ^ s ^ check.site) & 0xff == 0,
@@ -179,8 +186,8 @@ impl Geometry {
     }
 
     /// The bits of the call site that can be read from a record, if any.
-    pub fn site(&self, h: &Head) -> Option<u16> {
-        if self.unit == 2 {
+    pub fn site(h: &Head) -> Option<u16> {
+        if Self::NARROW {
             h.second.map(|s| ((h.header ^ s) & 0xff) as u16)
         } else {
             Some((h.header >> 8 & 0x1ff) as u16)

@@ -2,9 +2,9 @@
 
 use crate::error::{OpenError, Refused};
 use crate::header::Kind;
-use crate::layout::Config;
+use crate::layout::{Config, Geometry};
 use crate::recovery::{TableError, probe};
-use crate::table::{Frame, Table};
+use crate::table::Table;
 use nvmem::{Model, Region};
 
 /// One thing that a table tells.
@@ -56,18 +56,25 @@ pub fn inspect<'m, M: Model>(
         // Nothing has been committed yet.
         return Ok(region);
     }
-    match Table::open(region, &config, false, 0) {
+    let geo = match Geometry::new::<M>(&config) {
+        Ok(g) => g,
+        Err(why) => {
+            let error = OpenError::Config(why);
+            return Err(Refused { error, region });
+        }
+    };
+    match Table::open(region, geo, &config, false, 0) {
         Err((e, region)) => Err(Refused {
             error: TableError::into(e),
             region,
         }),
         Ok((t, found)) => {
             for level in 0..=found.depth {
-                t.tell(level, &found.frames[level], tell);
+                t.tell(level, tell);
             }
             tell(Entry::End {
-                version: t.version(found.frames[0].half),
-                committed: found.committed(),
+                version: t.version(found.top.base),
+                committed: found.committed,
             });
             Ok(t.region)
         }
@@ -75,22 +82,27 @@ pub fn inspect<'m, M: Model>(
 }
 
 impl<M: Model> Table<'_, M> {
-    fn tell(&self, level: usize, f: &Frame, tell: &mut dyn FnMut(Entry)) {
+    fn tell(&self, level: usize, tell: &mut dyn FnMut(Entry)) {
+        // Read a moment ago.
+        let Ok((f, _)) = self.frame(level) else {
+            return;
+        };
         tell(Entry::Frame {
             depth: level as u8,
             iteration: f.counter,
         });
-        let mut from = 0;
-        for slot in 0..f.end {
-            let Some(h) = self.record(level, f.half, slot, from) else {
+        let (mut at, mut body) = (f.at, f.body);
+        while at != f.end {
+            let Some(h) = self.record(at, body, f.body_end) else {
                 return;
             };
             tell(Entry::Record {
                 kind: h.kind,
-                site: self.geo.site(&h),
+                site: Self::site(&h),
                 bytes: h.units * Self::UNIT as u32,
             });
-            from += h.total();
+            at += Self::UNIT;
+            body += h.total() as usize * Self::UNIT;
         }
     }
 }

@@ -6,11 +6,9 @@ use nvmem::{Model, Unit};
 /// The kind of superblock.
 pub(crate) const KIND: [u8; 4] = *b"RPLY";
 /// Version of the format.
-pub(crate) const VERSION: u16 = 1;
+pub(crate) const VERSION: u16 = 2;
 /// The deepest nesting of loops that a table can be made for.
 pub const MAX_LOOPS: usize = 7;
-/// Frames: the program's and one for each loop.
-pub(crate) const MAX_LEVELS: usize = MAX_LOOPS + 1;
 /// Units before the record headers of a half: the start word, the upper part of the counter, the version.
 pub(crate) const PREFIX: u32 = 3;
 
@@ -20,11 +18,12 @@ pub(crate) const PREFIX: u32 = 3;
 pub struct Config {
     /// Records outside of any loop; each step, input or loop is one. At most 127, or 62 on a medium with 16-bit units.
     pub steps: u16,
-    /// Bytes for their results.
+    /// Bytes for their results. What a step may need for its error, 4 bytes (6 on 16-bit units) if it has a smaller result,
+    /// must be left when it runs.
     pub step_bytes: u16,
     /// Records in one iteration of a loop, the loops inside it counted as one each. As many at most.
     pub loop_steps: u16,
-    /// Bytes for their results.
+    /// Bytes for their results, as in `step_bytes`.
     pub loop_bytes: u16,
     /// How deep loops are nested, at most [`MAX_LOOPS`].
     pub loops: u8,
@@ -59,7 +58,7 @@ impl Config {
 
     /// Bytes that the table takes on a medium of the model `M`; 0 if the configuration makes no sense.
     pub fn table_bytes<M: Model>(&self) -> usize {
-        Geometry::new::<M>(self).map_or(0, |g| g.len as usize)
+        Geometry::new::<M>(self).map_or(0, |g| g.len)
     }
 }
 
@@ -69,28 +68,30 @@ impl Default for Config {
     }
 }
 
-/// Records and payload of the halves of one level, in units.
+/// The halves of one level, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Room {
-    pub slots: u32,
-    pub units: u32,
+    /// From the start word to behind the last record header: where the payload begins.
+    pub heads: usize,
+    /// All of it.
+    pub size: usize,
 }
 
-/// Byte offsets of the parts of a table.
+/// Byte offsets of the parts of a table, and how it counts. The unit is the model's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Geometry {
-    pub unit: u32,
     pub seq_max: u32,
     /// Levels, the program's included.
-    pub levels: u32,
+    pub levels: usize,
     pub rooms: [Room; 2],
-    /// Head word, two numbers, messages.
-    pub outbox: u32,
     /// Units of messages.
     pub outbox_units: u32,
-    pub frames: u32,
-    pub len: u32,
+    pub frames: usize,
+    pub len: usize,
 }
+
+/// Head word, two numbers, messages; if there are any.
+pub(crate) const OUTBOX: usize = Superblock::BYTES;
 
 impl Geometry {
     pub fn new<M: Model>(c: &Config) -> Result<Geometry, &'static str> {
@@ -108,88 +109,62 @@ impl Geometry {
         if !(3..=16).contains(&c.seq_bits) {
             return Err("seq_bits is between 3 and 16");
         }
-        let room = |slots: u16, bytes: u16| Room {
-            slots: slots.into(),
-            units: u32::from(bytes).div_ceil(unit),
+        let room = |slots: u16, bytes: u16| {
+            let heads = (PREFIX + u32::from(slots)) * unit;
+            (heads, heads + u32::from(bytes).next_multiple_of(unit))
         };
-        let rooms = [
+        let (top, inner) = (
             room(c.steps, c.step_bytes),
             room(c.loop_steps, c.loop_bytes),
-        ];
-        let outbox_units = u32::from(c.outbox_bytes).div_ceil(unit);
-        let outbox = Superblock::BYTES as u32;
-        let head = if outbox_units == 0 {
-            0
-        } else {
-            (unit + 8 + outbox_units * unit).next_multiple_of(8)
+        );
+        let outbox = u32::from(c.outbox_bytes).next_multiple_of(unit);
+        let mut frames = OUTBOX as u32;
+        if outbox > 0 {
+            frames += (unit + 8 + outbox).next_multiple_of(8);
+        }
+        let len = frames + 2 * top.1 + 2 * inner.1 * u32::from(c.loops);
+        let len = len.next_multiple_of(8);
+        if usize::try_from(len).is_err() {
+            return Err("the table is larger than the address space");
+        }
+        // Smaller than `len`, or there are no loops.
+        let room = |(heads, size)| Room {
+            heads: heads as usize,
+            size: size as usize,
         };
-        let mut g = Geometry {
-            unit,
+        Ok(Geometry {
             seq_max: (1 << c.seq_bits.min(unit as u8 * 4)) - 1,
-            levels: 1 + u32::from(c.loops),
-            rooms,
-            outbox,
-            outbox_units,
-            frames: outbox + head,
-            len: 0,
-        };
-        g.len = g.half(g.levels, 0).next_multiple_of(8);
-        Ok(g)
+            levels: 1 + c.loops as usize,
+            rooms: [room(top), room(inner)],
+            outbox_units: outbox / unit,
+            frames: frames as usize,
+            len: len as usize,
+        })
     }
 
-    pub fn room(&self, level: usize) -> Room {
-        self.rooms[usize::from(level > 0)]
+    pub fn room(&self, level: usize) -> &Room {
+        &self.rooms[usize::from(level > 0)]
     }
-    /// The start word of a half; of the level after the last, the end of all.
-    pub fn half(&self, level: u32, half: u32) -> u32 {
-        let of = |r: Room| (PREFIX + r.slots + r.units) * self.unit;
-        let (top, inner) = (of(self.rooms[0]), of(self.rooms[1]));
-        self.frames
-            + match level {
-                0 => top * half,
-                l => 2 * top + inner * (2 * (l - 1) + half),
-            }
+    /// The start word of the first half of a level; the second half is behind it.
+    pub fn first(&self, level: usize) -> usize {
+        let [top, inner] = &self.rooms;
+        match level {
+            0 => self.frames,
+            l => self.frames + 2 * top.size + 2 * inner.size * (l - 1),
+        }
     }
-    /// The header of record `slot`, counted from 1.
-    pub fn header(&self, level: usize, half: u32, slot: u32) -> usize {
-        debug_assert!(slot >= 1 && slot <= self.room(level).slots);
-        (self.half(level as u32, half) + (PREFIX + slot - 1) * self.unit) as usize
-    }
-    /// Payload unit `i`.
-    pub fn payload(&self, level: usize, half: u32, i: u32) -> usize {
-        (self.half(level as u32, half) + (PREFIX + self.room(level).slots + i) * self.unit) as usize
+    /// The half of a level that `base` is not.
+    pub fn other(&self, level: usize, base: usize) -> usize {
+        let first = self.first(level);
+        if base == first {
+            first + self.room(level).size
+        } else {
+            first
+        }
     }
     pub fn next(&self, seq: u32) -> u32 {
         if seq >= self.seq_max { 1 } else { seq + 1 }
     }
-    /// Bits of a start word that count iterations.
-    pub fn counter_bits(&self) -> u32 {
-        self.unit * 4
-    }
-    /// The largest number of iterations of a loop.
-    pub fn most_iterations(&self) -> u32 {
-        if self.unit == 2 { 1 << 24 } else { u32::MAX }
-    }
-    /// The start word of a half.
-    pub fn start_word(&self, seq: u32, counter: u32) -> u32 {
-        let low = (1 << self.counter_bits()) - 1;
-        seq << self.counter_bits() | counter & low
-    }
-    pub fn decode_start(&self, w: u32) -> Option<Start> {
-        let bits = self.counter_bits();
-        let seq = w >> bits;
-        (seq >= 1 && seq <= self.seq_max).then_some(Start {
-            seq,
-            low: w & ((1 << bits) - 1),
-        })
-    }
-}
-
-/// A start word: a half-table's first sequence number and the low bits of its iteration.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Start {
-    pub seq: u32,
-    pub low: u32,
 }
 
 /// Superblock parameters, by index.

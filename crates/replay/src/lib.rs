@@ -1,8 +1,13 @@
 #![doc = include_str!("../README.md")]
 #![no_std]
 
+#[cfg(test)]
+extern crate std;
+
+mod bypass;
 mod each;
 mod error;
+mod execute;
 mod header;
 mod inspect;
 mod layout;

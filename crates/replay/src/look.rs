@@ -1,6 +1,7 @@
 //! A look at persistent objects between two steps.
 
 use crate::error::Error;
+use crate::execute::prepare;
 use crate::open::Replay;
 use nvmem::{Model, Persist};
 use pmem_tx::{Root, Tx, Width};
@@ -23,14 +24,14 @@ where
         if !self.live {
             return Ok(None);
         }
-        let mut seen = None;
+        let (mut f, mut seen) = (Some(f), None);
         let mut context = self.pool.context();
-        let prepared = context.prepare::<(), (), _>((), |tx, root, ()| {
-            seen = Some(f(tx, root));
+        let prepared = prepare(&mut context, &mut |tx, root| {
+            seen = f.take().map(|f| f(tx, root));
             Ok(())
         });
         // Undone: even an allocation would leave nothing.
-        prepared.map_err(|f| Error::from(f.error))?.abandon();
+        prepared?.abandon();
         Ok(seen)
     }
 }

@@ -1,8 +1,8 @@
 //! Opening: the table first, whose last record says which transaction is committed, then the pool.
 
 use crate::error::{Divergence, Error, OpenError, Refused, What};
-use crate::header::{Head, Kind};
-use crate::layout::{Config, Geometry, MAX_LEVELS};
+use crate::header::Kind;
+use crate::layout::{Config, Geometry};
 use crate::outbox::{Message, Outlet};
 use crate::recovery::{Found, probe};
 use crate::table::{Frame, Table};
@@ -55,16 +55,15 @@ impl Default for Options<'_> {
 /// A program that goes on where the power left off: a replay table, the pool that its steps change, and the place that the
 /// program has reached.
 pub struct Replay<'m, R: Persist, M = InOrder32> {
+    /// The frame of the innermost loop that the program has entered. Its `end` is its `at` if nothing may be done any more.
+    pub(crate) cur: Frame,
     pub(crate) table: Table<'m, M>,
     pub(crate) pool: Pool<'m, R, M>,
     pub(crate) outlet: Option<&'m mut dyn Outlet>,
-    /// Of each level; those down to `depth` are running.
-    pub(crate) frames: [Frame; MAX_LEVELS],
-    /// The innermost loop that the program has entered.
+    /// How deep that is.
     pub(crate) level: usize,
     /// The innermost loop on the medium.
     pub(crate) depth: usize,
-    pub(crate) version: u16,
     pub(crate) live: bool,
     /// Why nothing is done any more.
     pub(crate) stopped: Option<Error>,
@@ -79,6 +78,7 @@ where
     /// What the last committed step has sent and no mark says is drained. Works on any bytes whatever. **Power loss**: a
     /// format begins again, a recovery goes on. **Cost**: reads the headers that count, and what [`Pool::open`] says.
     /// **Errors**: [`OpenError`], with the region back.
+    #[inline]
     pub fn open<F>(
         region: Region<'m, M>,
         options: Options<'m>,
@@ -87,151 +87,100 @@ where
     where
         F: for<'p> FnOnce(&Tx<'p, M>) -> Result<R::At<'p>, pmem_tx::Error>,
     {
-        let (config, format) = match probe(&region, &options.table) {
-            Ok(x) => x,
-            Err(e) => return refuse(e.into(), region),
+        let (table, second, found) = mount(region, &options.table, options.version)?;
+        let recorded = table.version(found.top.base);
+        let other = recorded != options.version && !planted!("nv-replay/version-not-compared");
+        // What a program does not ask for is not part of it: this is inlined where the options are known.
+        let keep = match options.update {
+            _ if options.start_over => Ok(Some(0)),
+            _ if !other => Ok(None),
+            Update::Refuse => Err(OpenError::OtherVersion { recorded }),
+            Update::StartOver => Ok(Some(0)),
+            Update::Keep(n) => found.may_keep(n).map(|()| Some(n)),
         };
-        let at = config.table_bytes::<M>();
-        let (first, second) = match region.split_at(at) {
-            Ok(x) => x,
-            Err((_, region)) => {
-                let e = match Geometry::new::<M>(&config) {
-                    Err(why) => OpenError::Config(why),
-                    Ok(_) => OpenError::TooSmall { needed: at },
-                };
-                return refuse(e, region);
-            }
+        let keep = match keep {
+            Ok(k) => k,
+            Err(e) => return refuse(e, join(table.region, second)),
         };
-        if at == 0 {
-            let why = Geometry::new::<M>(&config).err();
-            return refuse(
-                OpenError::Config(why.unwrap_or("the table has no bytes")),
-                join(first, second),
-            );
-        }
-        let (table, found) = match Table::open(first, &config, format, options.version) {
-            Ok(x) => x,
-            Err((e, first)) => return refuse(e.into(), join(first, second)),
-        };
-        if let Err(e) = judge(&table, &found, &second, &options) {
-            return refuse(e, join(table.region, second));
-        }
         let mut divided = options
             .pool
             .unwrap_or_else(|| pmem_tx::Config::for_len(second.len()));
-        divided.seq_bits = config.seq_bits;
-        let committed = found.committed();
-        match Pool::<R, M>::open_resolved(second, &divided, |_| committed, init) {
-            Err(e) => refuse(OpenError::Pool(e.error), join(table.region, e.region)),
-            Ok(pool) if pool.seq_max() != table.geo.seq_max => refuse(
-                OpenError::Config("the pool counts with another width"),
-                join(table.region, pool.close()),
-            ),
-            Ok(pool) => Self::begin(table, pool, &divided, found, options),
-        }
-    }
-
-    fn begin(
-        table: Table<'m, M>,
-        pool: Pool<'m, R, M>,
-        divided: &pmem_tx::Config,
-        found: Found,
-        options: Options<'m>,
-    ) -> Result<Self, Refused<'m, M>> {
-        let recorded = table.version(found.frames[0].half);
+        divided.seq_bits = table.geo.seq_max.count_ones() as u8;
+        let pool = match Pool::<R, M>::open_resolved(second, &divided, |_| found.committed, init) {
+            Ok(p) => p,
+            Err(e) => return refuse(OpenError::Pool(e.error), join(table.region, e.region)),
+        };
         let mut rt = Replay {
+            cur: found.top,
             table,
             pool,
             outlet: options.outlet,
-            frames: found.frames,
             level: 0,
             depth: found.depth,
-            version: options.version,
             live: false,
             stopped: None,
         };
-        if !planted!("nv-replay/outbox-not-drained-at-open")
-            && let Err(d) = rt.drain(found.committed())
-        {
-            return refuse(OpenError::Damaged(d), rt.close());
+        let mut r = rt.recover(found.committed);
+        if let (Ok(()), Some(n)) = (&r, keep) {
+            r = rt.begin_again(n, found.committed, options.version);
         }
-        if planted!("nv-replay/reclaim-before-replay") {
-            rt.pool.reclaim();
-        }
-        let keep = match options.update {
-            _ if options.start_over => Some(0),
-            Update::Keep(n) if recorded != options.version => Some(n),
-            _ if recorded != options.version => Some(0),
-            _ => None,
-        };
-        if let Some(n) = keep {
-            if let Err(e) = rt.keep(n.into()) {
-                return refuse(OpenError::Keep(e), rt.close());
+        match r {
+            Ok(()) => {
+                rt.check_live();
+                Ok(rt)
             }
-            if !planted!("nv-replay/kept-without-a-walk") {
-                rt = rt.walk_again(divided)?;
-            }
+            Err(e) => refuse(e, rt.close()),
         }
-        rt.check_live();
-        Ok(rt)
     }
 
-    /// Empty transactions have run: the pool is walked anew, for the handles that the records hold and what nobody does.
-    fn walk_again(self, config: &pmem_tx::Config) -> Result<Self, Refused<'m, M>> {
-        // The pool is formatted, or its records would not have been there.
-        fn never<'p, R: Persist, M>(_: &Tx<'p, M>) -> Result<R::At<'p>, pmem_tx::Error> {
-            Err(pmem_tx::Error::CallersCommitWord)
+    /// What the last commit has left to do.
+    fn recover(&mut self, committed: u32) -> Result<(), OpenError> {
+        if self.pool.seq_max() != self.table.geo.seq_max {
+            return Err(OpenError::Config("the pool counts with another width"));
         }
-        let (committed, pool) = (self.frames[0].seq, self.pool.close());
-        match Pool::<R, M>::open_resolved(pool, config, |_| committed, never::<R, M>) {
-            Ok(pool) => Ok(Replay { pool, ..self }),
-            Err(e) => refuse(OpenError::Pool(e.error), join(self.table.region, e.region)),
+        if !planted!("nv-replay/outbox-not-drained-at-open") {
+            self.drain(committed).map_err(OpenError::Damaged)?;
         }
+        if planted!("nv-replay/reclaim-before-replay") {
+            self.pool.reclaim();
+        }
+        Ok(())
+    }
+
+    /// A new run of the program behind the first `n` records.
+    #[cold]
+    #[inline(never)]
+    fn begin_again(&mut self, n: u16, committed: u32, version: u16) -> Result<(), OpenError> {
+        self.keep(n, committed, version).map_err(OpenError::Keep)?;
+        if planted!("nv-replay/kept-without-a-walk") {
+            return Ok(());
+        }
+        // Empty transactions have run: the pool is walked anew, for the handles that the records hold and what nobody does.
+        self.pool.walk().map_err(OpenError::Pool)
     }
 
     /// Begins a new run of the program behind the first `n` records of this one, which are copied to the other half.
     ///
     /// **Power loss**: the old run, whole, or the new one with its records. **Cost**: the records, and one store.
-    fn keep(&mut self, n: u32) -> Result<(), Error> {
-        let old = self.frames[0];
-        let mut f = Frame {
-            half: 1 - old.half,
-            // The innermost frame has the last number.
-            seq: self.frames[self.depth].seq,
-            ..Frame::default()
-        };
+    fn keep(&mut self, n: u16, committed: u32, version: u16) -> Result<(), Error> {
+        let (mut old, geo) = (self.cur, self.table.geo);
+        let counter = old.counter.wrapping_add(1);
+        let start = geo.next(committed);
+        let mut f = self.table.empty(0, geo.other(0, old.base), start, counter);
         // What is there does not count before the start word.
-        f.seq = self.table.geo.next(f.seq);
-        let (start, mut from) = (f.seq, 0);
         self.pass_number()?;
-        for slot in 0..n {
-            let h = self
-                .table
-                .record(0, old.half, slot, from)
-                .ok_or(Error::Other)?;
-            let seq = self.table.geo.next(f.seq);
+        for _ in 0..n {
             self.table
-                .copy_record(old.half, slot, from, &h, &mut f, seq);
-            from += h.total();
+                .copy_record(&mut old, &mut f)
+                .ok_or(Error::Other)?;
             self.pass_number()?;
         }
-        self.table.clear_from(0, f.half, n);
+        if f.end < self.table.heads(0, &f) {
+            self.table.store(f.end, 0);
+        }
         self.table.clear_outbox(f.seq);
-        self.table
-            .put_start(0, f.half, start, old.counter.wrapping_add(1), self.version);
-        f.counter = old.counter.wrapping_add(1);
-        self.frames[0] = f;
-        self.depth = 0;
-        Ok(())
-    }
-
-    /// An empty transaction: numbers are used up one by one, because the pool clears what would come round again.
-    pub(crate) fn pass_number(&mut self) -> Result<(), Error> {
-        let mut context = self.pool.context();
-        context
-            .prepare::<(), (), _>((), |_, _, ()| Ok(()))
-            .map_err(|f| Error::from(f.error))?
-            .committed();
+        self.table.put_start(0, f.base, start, counter, version);
+        (self.cur, self.depth) = (f, 0);
         Ok(())
     }
 
@@ -250,9 +199,11 @@ where
     }
 
     /// The end of the replay, once: handles that nobody holds are reclaimed, and the outside is told.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn check_live(&mut self) {
-        let f = &self.frames[self.level];
-        let early = planted!("nv-replay/live-one-record-early") && f.next + 1 >= f.end;
+        let f = &self.cur;
+        let early = planted!("nv-replay/live-one-record-early") && f.at + Table::<M>::UNIT >= f.end;
         let here = self.level == self.depth && (!f.replaying() || early);
         if !here || self.live {
             return;
@@ -272,14 +223,22 @@ where
         }
     }
 
+    /// Nothing is done any more.
+    pub(crate) fn stop(&mut self, e: Error) {
+        self.stopped.get_or_insert(e);
+        self.cur.end = self.cur.at;
+    }
+
     /// The program has left its record: nothing is done any more.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn diverged(&mut self, what: What) -> Error {
         let e = Error::Diverged(Divergence {
             depth: self.level as u8,
-            record: self.frames[self.level].next as u16,
+            record: Table::<M>::slot(&self.cur, self.cur.at) as u16,
             what,
         });
-        self.stopped = Some(e);
+        self.stop(e);
         e
     }
 
@@ -300,43 +259,54 @@ where
     }
 }
 
-/// Whether table and pool belong together, and the version is one to go on with. Writes nothing.
-fn judge<M: Model>(
-    table: &Table<'_, M>,
-    found: &Found,
-    pool: &Region<'_, M>,
-    o: &Options<'_>,
-) -> Result<(), OpenError> {
-    let kind = Superblock {
-        kind: *b"POOL",
-        version: 0,
-        fingerprint: 0,
-        params: [0; 8],
+impl Found {
+    /// Whether the first `n` records can be kept. A loop that is running is the last record, and cannot.
+    fn may_keep(&self, n: u16) -> Result<(), OpenError> {
+        let whole = self.records - u32::from(self.depth > 0);
+        if u32::from(n) > whole {
+            return Err(OpenError::NoSuchRecord {
+                records: whole as u16,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// The table at the head of a region, the rest for the pool, and what has happened.
+#[inline(never)]
+#[allow(clippy::type_complexity)]
+fn mount<'m, M: Model>(
+    region: Region<'m, M>,
+    chosen: &Config,
+    version: u16,
+) -> Result<(Table<'m, M>, Region<'m, M>, Found), Refused<'m, M>> {
+    let (config, format) = match probe(&region, chosen) {
+        Ok(x) => x,
+        Err(e) => return refuse(e.into(), region),
     };
-    let blank = matches!(
-        superblock::probe(pool, &kind),
-        State::Blank | State::Formatting
-    );
-    if blank && !found.empty() {
-        return Err(OpenError::PoolLost);
-    }
-    let recorded = table.version(found.frames[0].half);
-    let other = recorded != o.version && !planted!("nv-replay/version-not-compared");
-    if !other || o.start_over {
-        return Ok(());
-    }
-    match o.update {
-        Update::Refuse => Err(OpenError::OtherVersion { recorded }),
-        Update::StartOver => Ok(()),
-        Update::Keep(n) => {
-            // A loop that is running is the last record.
-            let whole = found.frames[0].end - u32::from(found.depth > 0);
-            if u32::from(n) > whole {
-                return Err(OpenError::NoSuchRecord {
-                    records: whole as u16,
-                });
+    let geo = match Geometry::new::<M>(&config) {
+        Ok(g) => g,
+        Err(why) => return refuse(OpenError::Config(why), region),
+    };
+    let (first, second) = match region.split_at(geo.len) {
+        Ok(x) => x,
+        Err((_, region)) => return refuse(OpenError::TooSmall { needed: geo.len }, region),
+    };
+    match Table::open(first, geo, &config, format, version) {
+        Err((e, first)) => refuse(e.into(), join(first, second)),
+        Ok((table, found)) => {
+            // A pool that is blank, under records that are about one.
+            let kind = Superblock {
+                kind: *b"POOL",
+                version: 0,
+                fingerprint: 0,
+                params: [0; 8],
+            };
+            let state = superblock::probe(&second, &kind);
+            if matches!(state, State::Blank | State::Formatting) && !found.empty() {
+                return refuse(OpenError::PoolLost, join(table.region, second));
             }
-            Ok(())
+            Ok((table, second, found))
         }
     }
 }
@@ -359,31 +329,24 @@ fn join<'m, M: Model>(first: Region<'m, M>, second: Region<'m, M>) -> Region<'m,
 
 // Kept here: the copy is part of opening.
 impl<M: Model> Table<'_, M> {
-    /// Copies a record to the end of `f` under a new number. Nothing of it counts yet.
-    fn copy_record(&self, half: u32, slot: u32, from: u32, h: &Head, f: &mut Frame, seq: u32) {
-        let header = self.load(self.geo.header(0, half, slot + 1));
-        for i in 0..h.total() {
-            let v = self.load(self.geo.payload(0, half, from + i));
-            self.store(self.geo.payload(0, f.half, f.end_units + i), v);
+    /// Copies the next record of `old` to the end of `f`, under the next number. Nothing of it counts yet.
+    fn copy_record(&self, old: &mut Frame, f: &mut Frame) -> Option<()> {
+        let h = self.record(old.at, old.body, old.body_end)?;
+        let (seq, total) = (self.geo.next(f.seq), h.total() as usize * Self::UNIT);
+        for i in (0..total).step_by(Self::UNIT) {
+            self.store(f.body_end + i, self.load(old.body + i));
         }
         if h.kind == Kind::LoopDone {
             // The numbers of the loop are not used again: the record's own is the one reached.
-            let at = self.geo.payload(0, f.half, f.end_units + h.extra);
-            self.store(at, seq);
+            self.store(f.body_end + h.extra as usize * Self::UNIT, seq);
         }
-        self.store(
-            self.geo.header(0, f.half, f.end + 1),
-            self.geo.renumber(header, seq),
-        );
-        f.end += 1;
-        f.end_units += h.total();
+        let header = self.load(old.at);
+        self.store(f.end, Self::renumber(header, seq));
+        old.at += Self::UNIT;
+        old.body += total;
+        f.end += Self::UNIT;
+        f.body_end += total;
         f.seq = seq;
-    }
-
-    /// Clears the record behind the first `n` of a half that does not count.
-    fn clear_from(&self, level: usize, half: u32, n: u32) {
-        if n < self.geo.room(level).slots {
-            self.store(self.geo.header(level, half, n + 1), 0);
-        }
+        Some(())
     }
 }

@@ -4,6 +4,7 @@
 //! that is the last one committed, and is marked by putting 0 there when all is drained.
 
 use crate::error::{Damage, Error};
+use crate::layout::OUTBOX;
 use crate::table::{Encode, Table};
 use core::cell::Cell;
 use core::marker::PhantomData;
@@ -76,7 +77,7 @@ pub(crate) struct OutHead {
 
 impl<'m, M: Model> Table<'m, M> {
     fn out_head(&self) -> OutHead {
-        let w = self.load(self.geo.outbox as usize);
+        let w = self.load(OUTBOX);
         let half = Self::UNIT as u32 * 4;
         OutHead {
             seq: w >> half,
@@ -86,13 +87,10 @@ impl<'m, M: Model> Table<'m, M> {
     }
     fn put_out_head(&self, h: OutHead) {
         let half = Self::UNIT as u32 * 4;
-        self.store(
-            self.geo.outbox as usize,
-            h.seq << half | h.parity << (half - 1) | h.count,
-        );
+        self.store(OUTBOX, h.seq << half | h.parity << (half - 1) | h.count);
     }
     fn number_at(&self, parity: u32) -> usize {
-        self.geo.outbox as usize + Self::UNIT + parity as usize * 4
+        OUTBOX + Self::UNIT + parity as usize * 4
     }
     fn number(&self, parity: u32) -> u32 {
         let at = self.number_at(parity);
@@ -225,11 +223,7 @@ impl<M: Model> Queue<'_, M> {
             return Err(e);
         }
         t.store(t.message_unit(at), u32::from(port) << half | len as u32);
-        let mut to = t.message_unit(at + 1);
-        t.pack(encode, &mut |v| {
-            t.store(to, v);
-            to += unit;
-        });
+        t.pack(t.message_unit(at + 1), encode);
         self.units.set(at + units);
         self.count.set(self.count.get() + 1);
         Ok(())

@@ -22,7 +22,7 @@ where
     /// **Power loss**: the value is recorded, or will be read again. **Cost**: that of a step with this result.
     /// **Errors**: [`Error::TableFull`], [`Error::ResultsFull`], [`Error::Diverged`].
     #[track_caller]
-    #[inline]
+    #[inline(always)]
     pub fn record_with<O>(&mut self, read: impl FnOnce() -> O) -> Result<O, Error>
     where
         O: for<'p> Ret<In<'p> = O>,
@@ -31,17 +31,15 @@ where
             site: site::site(Location::caller()),
             args: 0,
         };
-        self.going()?;
-        if self.frames[self.level].replaying() {
-            Ok(self.bypass(check, ())?)
-        } else {
-            Ok(self.execute::<(), O, _>(check, (), |_, _, ()| Ok(read()))?)
+        if let Some(o) = self.bypass::<(), O>(check) {
+            return Ok(o);
         }
+        Ok(self.consider::<(), O, _>(check, (), |_, _, ()| Ok(read()))?)
     }
 
     /// Like [`Replay::record_with`], for a value that was read already: the one that was recorded comes back.
     #[track_caller]
-    #[inline]
+    #[inline(always)]
     pub fn record<O>(&mut self, value: O) -> Result<O, Error>
     where
         O: for<'p> Ret<In<'p> = O>,

@@ -2,8 +2,7 @@
 
 use crate::error::Damage;
 use crate::header::Kind;
-use crate::layout::{Config, Geometry, MAX_LEVELS};
-use crate::layout::{config, superblock};
+use crate::layout::{Config, Geometry, OUTBOX, config, superblock};
 use crate::table::{Frame, Table};
 use nvmem::superblock::{self as sb, State};
 use nvmem::{LayoutMismatch, Model, Region, Unit, planted};
@@ -18,21 +17,22 @@ pub(crate) enum TableError {
     TooSmall(usize),
 }
 
-/// The frames on the medium.
+/// What has happened so far.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Found {
-    pub frames: [Frame; MAX_LEVELS],
-    /// The innermost frame.
+    /// The program's frame.
+    pub top: Frame,
+    /// How many records it has.
+    pub records: u32,
+    /// The innermost loop.
     pub depth: usize,
+    /// The sequence number of the last transaction that is committed.
+    pub committed: u32,
 }
 
 impl Found {
-    /// The sequence number of the last transaction that is committed.
-    pub fn committed(&self) -> u32 {
-        self.frames[self.depth].seq
-    }
     pub fn empty(&self) -> bool {
-        self.depth == 0 && self.frames[0].end == 0 && self.frames[0].counter == 0
+        self.depth == 0 && !self.top.replaying() && self.top.counter == 0
     }
 }
 
@@ -65,16 +65,13 @@ impl<'m, M: Model> Table<'m, M> {
     /// The table in `region`, whose configuration [`probe`] has told. Formats it if it must be.
     pub fn open(
         mut region: Region<'m, M>,
+        geo: Geometry,
         c: &Config,
         format: bool,
         version: u16,
     ) -> Result<(Self, Found), (TableError, Region<'m, M>)> {
-        let geo = match Geometry::new::<M>(c) {
-            Ok(g) => g,
-            Err(e) => return Err((TableError::Config(e), region)),
-        };
-        if region.len() < geo.len as usize {
-            return Err((TableError::TooSmall(geo.len as usize), region));
+        if region.len() < geo.len {
+            return Err((TableError::TooSmall(geo.len), region));
         }
         if format {
             sb::begin(&mut region, &superblock::<M>(c));
@@ -93,105 +90,102 @@ impl<'m, M: Model> Table<'m, M> {
     /// Everything that is looked at before it is written.
     fn format(&self, version: u16) {
         let g = &self.geo;
-        if g.outbox_units > 0 {
-            self.store(g.outbox as usize, 0);
-            for i in 0..8 / Self::UNIT {
-                self.store(g.outbox as usize + (1 + i) * Self::UNIT, 0);
-            }
-        }
-        for level in 0..g.levels as usize {
-            for half in 0..2 {
-                self.store(g.half(level as u32, half) as usize, 0);
-                for slot in 1..=g.room(level).slots {
-                    self.store(g.header(level, half, slot), 0);
-                }
+        // The outbox, and of every half all but the payload.
+        self.clear(OUTBOX, g.frames);
+        for level in 0..g.levels {
+            let (first, room) = (g.first(level), g.room(level));
+            for base in [first, first + room.size] {
+                self.clear(base, base + room.heads);
             }
         }
         // After the largest number comes 1.
-        self.start(0, 0, g.seq_max, 0, version);
+        self.start(0, g.frames, g.seq_max, 0, version);
     }
 
-    /// Finds the current half of each level, its records, and the loops that are running.
+    fn clear(&self, mut at: usize, end: usize) {
+        while at < end {
+            self.store(at, 0);
+            at += Self::UNIT;
+        }
+    }
+
+    /// Finds the loops that are running.
     ///
     /// **Cost**: reads the headers of the records that count. **Errors**: what no power cut leaves.
     pub fn scan(&self) -> Result<Found, Damage> {
+        let (top, mut open) = self.frame(0)?;
         let mut found = Found {
-            frames: [Frame::default(); MAX_LEVELS],
+            top,
+            records: Self::slot(&top, top.end) as u32,
             depth: 0,
+            committed: top.seq,
         };
-        for level in 0..self.geo.levels as usize {
-            let mut f = self.current(level).ok_or(Damage::Start { level })?;
-            let open = self.chain(level, &mut f)?;
-            found.frames[level] = f;
-            found.depth = level;
-            if !open {
-                return Ok(found);
-            }
+        while open {
+            found.depth += 1;
+            (found.committed, open) = self.frame(found.depth).map(|(f, open)| (f.seq, open))?;
         }
-        Err(Damage::Start {
-            level: self.geo.levels as usize,
-        })
+        Ok(found)
+    }
+
+    /// The frame of a level that runs, of which nothing is passed, and whether its last record is a loop that runs.
+    ///
+    /// **Cost** and **Errors** as [`Table::scan`].
+    pub fn frame(&self, level: usize) -> Result<(Frame, bool), Damage> {
+        let f = match level < self.geo.levels {
+            true => self.current(level),
+            false => None,
+        };
+        let mut f = f.ok_or(Damage::Start { level })?;
+        let open = self.chain(level, &mut f)?;
+        Ok((f, open))
     }
 
     /// The half whose iteration is the other's next one, or the only one that has begun.
     fn current(&self, level: usize) -> Option<Frame> {
-        let g = &self.geo;
-        let at = |half| g.half(level as u32, half) as usize;
-        let start = |half| g.decode_start(self.load(at(half)));
-        let after = |a: u32, b: u32| b == (a + 1) & ((1 << g.counter_bits()) - 1);
-        let (half, s) = match (start(0), start(1)) {
-            (Some(a), Some(b)) if planted!("nv-replay/newer-half-by-its-number") => {
-                if a.seq > b.seq { (0, a) } else { (1, b) }
-            }
-            (Some(a), Some(b)) if after(a.low, b.low) => (1, b),
-            (Some(a), Some(b)) if after(b.low, a.low) => (0, a),
-            (Some(a), None) => (0, a),
-            (None, Some(b)) => (1, b),
-            _ => return None,
-        };
-        let upper = self.load(at(half) + Self::UNIT);
-        Some(Frame {
-            half,
-            seq: s.seq,
-            counter: upper << g.counter_bits() | s.low,
-            ..Frame::default()
-        })
+        let first = self.geo.first(level);
+        let second = first + self.geo.room(level).size;
+        let (base, (seq, low)) =
+            match (self.started(first), self.started(second)) {
+                (Some(a), Some(b)) if planted!("nv-replay/newer-half-by-its-number") => {
+                    if a.0 > b.0 { (first, a) } else { (second, b) }
+                }
+                (Some(a), Some(b)) if Self::after(a.1, b.1) => (second, b),
+                (Some(a), Some(b)) if Self::after(b.1, a.1) => (first, a),
+                (Some(a), None) => (first, a),
+                (None, Some(b)) => (second, b),
+                _ => return None,
+            };
+        Some(self.empty(level, base, seq, self.counter(base, low)))
     }
 
     /// Finds the records of a frame; whether the last is a loop that runs.
     fn chain(&self, level: usize, f: &mut Frame) -> Result<bool, Damage> {
-        let g = &self.geo;
-        while f.end < g.room(level).slots {
-            let seq = g.next(f.seq);
-            let at = g.header(level, f.half, f.end + 1);
-            if !g.carries(self.load(at), seq) {
+        let (heads, limit) = (self.heads(level, f), self.limit(level, f));
+        while f.end < heads {
+            let seq = self.geo.next(f.seq);
+            if !Self::carries(self.load(f.end), seq) {
                 break;
             }
             let bad = Damage::Record {
                 level,
-                slot: f.end as usize,
+                slot: Self::slot(f, f.end),
             };
-            let h = self.record(level, f.half, f.end, f.end_units).ok_or(bad)?;
+            let h = self.record(f.end, f.body_end, limit).ok_or(bad)?;
             f.seq = seq;
-            f.end += 1;
+            f.end += Self::UNIT;
             if h.kind == Kind::LoopOpen {
                 return if h.total() == 0 { Ok(true) } else { Err(bad) };
             }
             if h.kind == Kind::LoopDone {
-                let content = self.content(level, f.half, f.end_units, &h);
-                let mut reached = [0; 4];
-                let n = Self::UNIT.min(content.len());
-                reached[..n].copy_from_slice(&content[..n]);
-                f.seq = if Self::UNIT == 2 {
-                    u16::from_ne_bytes([reached[0], reached[1]]).into()
-                } else {
-                    u32::from_ne_bytes(reached)
-                };
-                if f.seq == 0 || f.seq > g.seq_max || n == 0 {
+                if h.units == 0 {
+                    return Err(bad);
+                }
+                f.seq = self.load(f.body_end + h.extra as usize * Self::UNIT);
+                if f.seq == 0 || f.seq > self.geo.seq_max {
                     return Err(bad);
                 }
             }
-            f.end_units += h.total();
+            f.body_end += h.total() as usize * Self::UNIT;
         }
         Ok(false)
     }

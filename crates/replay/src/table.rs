@@ -1,4 +1,4 @@
-//! A replay table: frames of records, each committed by one store. Knows nothing of programs or pools.
+//! The table of records, each committed by one store. Knows nothing of programs or pools.
 //!
 //! A frame is the program's, or an iteration's of the loop at its level. Each level has two halves of which one is
 //! current; the next iteration begins in the other, so that its start word is the one store that ends this iteration.
@@ -10,52 +10,39 @@ use crate::header::{Check, Head, Kind, Words};
 use crate::layout::{Geometry, PREFIX};
 use nvmem::{Model, Region, Unit, mapped, planted};
 
-/// Where the records of a frame are, and where the program is in them.
+/// Where the records of a frame are, and where the program is in them: byte offsets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Frame {
-    /// The current half.
-    pub half: u32,
-    /// How many records it holds.
-    pub end: u32,
-    /// Units of payload that they take.
-    pub end_units: u32,
-    /// The sequence number of the last of them, or of the frame's start.
+    /// The next record that the program comes to.
+    pub at: usize,
+    /// Behind the last record; `at` when the program has passed all.
+    pub end: usize,
+    /// The payload of the record at `at`.
+    pub body: usize,
+    /// Behind the payload of the last record.
+    pub body_end: usize,
+    /// The sequence number of the last record, or of the frame's start.
     pub seq: u32,
-    /// How many of them the program has passed.
-    pub next: u32,
-    /// Units of payload of those.
-    pub next_units: u32,
     /// The iteration, or the run of the program.
     pub counter: u32,
+    /// The start word of the current half.
+    pub base: usize,
 }
 
 impl Frame {
     pub fn replaying(&self) -> bool {
-        self.next < self.end
+        self.at != self.end
     }
 }
 
 /// Tells bytes, piece by piece.
 pub(crate) type Encode<'a> = dyn Fn(&mut dyn FnMut(&[u8])) + 'a;
 
-/// A record's content: owned handles, and bytes that are told piece by piece.
-pub(crate) struct Content<'a> {
-    pub owned: &'a [u32],
-    pub encode: &'a Encode<'a>,
-}
-
-impl Content<'_> {
-    pub const NONE: Content<'static> = Content {
-        owned: &[],
-        encode: &|_| {},
-    };
-}
-
 /// A record of which only the header is missing.
 #[must_use]
 pub(crate) struct Staged {
     header: u32,
-    units: u32,
+    body_end: usize,
 }
 
 /// What does not fit, and into how much.
@@ -73,129 +60,147 @@ pub(crate) struct Table<'m, M> {
 
 impl<'m, M: Model> Table<'m, M> {
     pub const UNIT: usize = M::Unit::BYTES;
+    /// Bits of a start word that count iterations.
+    pub const COUNTER_BITS: u32 = M::Unit::BYTES as u32 * 4;
+    /// The largest number of iterations of a loop.
+    pub const MOST_ITERATIONS: u32 = if Self::UNIT == 2 { 1 << 24 } else { u32::MAX };
+    const LOW: u32 = (1 << Self::COUNTER_BITS) - 1;
 
     #[inline(always)]
     pub fn load(&self, off: usize) -> u32 {
-        assert!(off + Self::UNIT <= self.region.len());
-        // SAFETY: aligned by `Geometry`, inside, initialised as all memory is after power-up, and never lent mutably.
+        debug_assert!(off + Self::UNIT <= self.region.len());
+        // SAFETY: aligned and inside, as all offsets of `Geometry` and of frames are (invariant "Inside the table");
+        // initialised as all memory is after power-up, and never lent mutably.
         unsafe { self.region.load(off) }
     }
 
     #[inline(always)]
     pub fn store(&self, off: usize, v: u32) {
-        assert!(off + Self::UNIT <= self.region.len());
+        debug_assert!(off + Self::UNIT <= self.region.len());
         // SAFETY: as in `load`; the bytes that `bytes` lends are given back before the next store.
         unsafe { self.region.store(off, v) }
     }
 
+    #[inline(always)]
     pub fn fence(&self) {
         mapped::fence::<M>()
     }
 
     /// Bytes of the table, to read.
+    #[inline(always)]
     pub fn bytes(&self, off: usize, len: usize) -> &[u8] {
-        assert!(off <= self.region.len() && len <= self.region.len() - off);
+        debug_assert!(off <= self.region.len() && len <= self.region.len() - off);
         let at = self.region.base().wrapping_add(off);
         mapped::will_read(at, len);
-        // SAFETY: inside the region, initialised; nothing stores while the slice is in use, which borrows the table and is
-        // never kept over a store.
+        // SAFETY: inside the region as in `load`, initialised; nothing stores while the slice is in use, which borrows the
+        // table and is never kept over a store.
         unsafe { core::slice::from_raw_parts(at, len) }
     }
 
-    /// Whether a frame can take another record of `units`.
-    pub fn fits(&self, level: usize, f: &Frame, units: u32) -> Result<(), Full> {
+    /// Where the payload of a frame begins: behind all headers.
+    pub fn heads(&self, level: usize, f: &Frame) -> usize {
+        f.base + self.geo.room(level).heads
+    }
+
+    /// Which record of its frame lies at `at`, from 0.
+    pub fn slot(f: &Frame, at: usize) -> usize {
+        (at - f.base) / Self::UNIT - PREFIX as usize
+    }
+
+    /// Whether a frame can take another record of so many bytes, all of its words but the header included.
+    pub fn fits(&self, level: usize, f: &Frame, bytes: usize) -> Result<(), Full> {
         let room = self.geo.room(level);
-        if f.end >= room.slots {
-            return Err(Full::Slots { limit: room.slots });
+        if f.end - f.base >= room.heads {
+            let limit = room.heads / Self::UNIT - PREFIX as usize;
+            return Err(Full::Slots {
+                limit: limit as u32,
+            });
         }
-        if units > room.units - f.end_units {
-            let unit = Self::UNIT as u32;
+        if bytes > f.base + room.size - f.body_end {
             return Err(Full::Units {
-                bytes: units * unit,
-                limit: room.units * unit,
+                bytes: bytes as u32,
+                limit: (room.size - room.heads) as u32,
             });
         }
         Ok(())
     }
 
-    /// Units that a record with this much content takes, at most.
-    pub fn units_for(&self, owned: u32, bytes: usize) -> u32 {
-        let units = (bytes as u32).div_ceil(Self::UNIT as u32) + owned;
-        let w = self
-            .geo
-            .encode(1, Kind::Failed, units, Check { site: 0, args: 0 });
-        units + w.extra()
+    /// Bytes that a record takes, at most, beyond the header.
+    pub fn takes(owned: usize, bytes: usize) -> usize {
+        let units = bytes.div_ceil(Self::UNIT) + owned;
+        let w = Self::encode(0, Kind::Failed, units as u32, Check { site: 0, args: 0 });
+        (units + w.extra() as usize) * Self::UNIT
     }
 
-    /// Writes a record's content behind those of the frame, and makes its header. Nothing of it counts yet.
+    /// Writes a record's content behind those of the frame, handles first, and makes its header. Nothing of it counts yet.
     ///
-    /// **Power loss**: none of it is looked at. **Cost**: a store for each unit. **Errors**: it does not fit; then part of
-    /// it may have been written.
+    /// **Power loss**: none of it is looked at. **Cost**: a store for each unit. **Errors**: it does not fit; then nothing
+    /// was written.
     pub fn stage(
         &self,
         level: usize,
         f: &Frame,
         kind: Kind,
         check: Check,
-        content: &Content<'_>,
+        owned: &[u32],
+        encode: &Encode<'_>,
     ) -> Result<Staged, Full> {
         let mut bytes = 0;
-        (content.encode)(&mut |b| bytes += b.len());
-        let units = bytes.div_ceil(Self::UNIT) as u32 + content.owned.len() as u32;
-        let words = self.geo.encode(self.geo.next(f.seq), kind, units, check);
-        self.fits(level, f, words.extra() + units)?;
+        encode(&mut |b| bytes += b.len());
+        let units = bytes.div_ceil(Self::UNIT) + owned.len();
+        let words = Self::encode(self.geo.next(f.seq), kind, units as u32, check);
+        let body = (units + words.extra() as usize) * Self::UNIT;
+        self.fits(level, f, body)?;
         if planted!("nv-replay/header-before-result") {
-            self.store(self.geo.header(level, f.half, f.end + 1), words.header);
+            self.store(f.end, words.header);
         }
-        self.write(level, f.half, f.end_units, &words, content);
+        let to = self.describe(f.body_end, &words);
+        for (i, o) in owned.iter().enumerate() {
+            // Objects are aligned to 8: the lowest bit marks the last.
+            self.store(to + i * Self::UNIT, o | u32::from(i + 1 == owned.len()));
+        }
+        self.pack(to + owned.len() * Self::UNIT, encode);
         Ok(Staged {
             header: words.header,
-            units: words.extra() + units,
+            body_end: f.body_end + body,
         })
     }
 
-    fn write(&self, level: usize, half: u32, from: u32, words: &Words, content: &Content<'_>) {
-        let mut at = self.geo.payload(level, half, from);
-        let mut put = |v| {
-            self.store(at, v);
-            at += Self::UNIT;
-        };
-        words.second.into_iter().for_each(&mut put);
-        words.long.into_iter().for_each(&mut put);
-        for (i, o) in content.owned.iter().enumerate() {
-            // Objects are aligned to 8: the lowest bit marks the last.
-            put(o | u32::from(i + 1 == content.owned.len()));
+    /// Writes the words of a record that are not its header; gives where its content begins.
+    fn describe(&self, mut to: usize, words: &Words) -> usize {
+        for w in [words.second, words.long].into_iter().flatten() {
+            self.store(to, w);
+            to += Self::UNIT;
         }
-        self.pack(content.encode, &mut put);
+        to
     }
 
-    /// The units of bytes that are told piece by piece, in the order of memory, the last filled up with zeros.
-    pub fn pack(&self, encode: &Encode<'_>, put: &mut dyn FnMut(u32)) {
+    /// Stores bytes that are told piece by piece, the last unit filled up with zeros.
+    pub fn pack(&self, mut to: usize, encode: &Encode<'_>) {
         let (mut unit, mut n) = ([0; 4], 0);
         encode(&mut |b| {
             for b in b {
                 unit[n] = *b;
                 n += 1;
                 if n == Self::UNIT {
-                    put(native(unit, n));
+                    self.store(to, native(unit, Self::UNIT));
+                    to += Self::UNIT;
                     (unit, n) = ([0; 4], 0);
                 }
             }
         });
         if n > 0 {
-            put(native(unit, Self::UNIT));
+            self.store(to, native(unit, Self::UNIT));
         }
     }
 
-    /// Makes sure that nothing behind record `slot` of a half counts once a record with the number `seq` is there.
-    fn clear_behind(&self, level: usize, half: u32, slot: u32, seq: u32) {
-        if slot < self.geo.room(level).slots {
-            let at = self.geo.header(level, half, slot + 1);
-            if self.geo.carries(self.load(at), self.geo.next(seq))
-                && !planted!("nv-replay/stale-record-not-cleared")
-            {
-                self.store(at, 0);
-            }
+    /// Makes sure that nothing at `at`, behind a record or start word with the number `seq`, counts with it.
+    fn clear_behind(&self, heads: usize, at: usize, seq: u32) {
+        if at < heads
+            && Self::carries(self.load(at), self.geo.next(seq))
+            && !planted!("nv-replay/stale-record-not-cleared")
+        {
+            self.store(at, 0);
         }
     }
 
@@ -209,9 +214,9 @@ impl<'m, M: Model> Table<'m, M> {
             0 => self.clear_outbox(seq),
             n => self.stage_outbox(seq, n),
         }
-        let at = self.geo.header(level, f.half, f.end + 1);
+        let (at, heads) = (f.end, self.heads(level, f));
         if !planted!("nv-replay/cleared-after-commit") {
-            self.clear_behind(level, f.half, f.end + 1, seq);
+            self.clear_behind(heads, at + Self::UNIT, seq);
         }
         if !planted!("nv-replay/no-fence-before-header") {
             self.fence();
@@ -224,138 +229,159 @@ impl<'m, M: Model> Table<'m, M> {
             self.fence();
         }
         if planted!("nv-replay/cleared-after-commit") {
-            self.clear_behind(level, f.half, f.end + 1, seq);
+            self.clear_behind(heads, at + Self::UNIT, seq);
         }
-        f.end += 1;
-        f.end_units += s.units;
-        f.next = f.end;
-        f.next_units = f.end_units;
+        f.end += Self::UNIT;
+        f.body_end = s.body_end;
+        f.at = f.end;
+        f.body = f.body_end;
         f.seq = seq;
     }
 
-    /// Writes the start of a frame in a half; it counts with the last store, if its level does.
-    pub fn start(&self, level: usize, half: u32, seq: u32, counter: u32, version: u16) -> Frame {
-        self.clear_behind(level, half, 0, seq);
-        self.put_start(level, half, seq, counter, version);
+    /// A frame whose half begins at `base`, empty so far.
+    pub fn empty(&self, level: usize, base: usize, seq: u32, counter: u32) -> Frame {
+        let (at, body) = (
+            base + PREFIX as usize * Self::UNIT,
+            base + self.geo.room(level).heads,
+        );
         Frame {
-            half,
+            at,
+            end: at,
+            body,
+            body_end: body,
             seq,
             counter,
-            ..Frame::default()
+            base,
         }
     }
 
+    /// Writes the start of a frame in the half at `base`; it counts with the last store, if its level does.
+    pub fn start(&self, level: usize, base: usize, seq: u32, counter: u32, version: u16) -> Frame {
+        let f = self.empty(level, base, seq, counter);
+        self.clear_behind(f.body, f.at, seq);
+        self.put_start(level, base, seq, counter, version);
+        f
+    }
+
     /// Its words, the one that counts last.
-    pub fn put_start(&self, level: usize, half: u32, seq: u32, counter: u32, version: u16) {
-        let at = self.geo.half(level as u32, half) as usize;
-        let start = self.geo.start_word(seq, counter);
+    pub fn put_start(&self, level: usize, base: usize, seq: u32, counter: u32, version: u16) {
+        let start = seq << Self::COUNTER_BITS | counter & Self::LOW;
         if planted!("nv-replay/start-before-counter") {
-            self.store(at, start);
+            self.store(base, start);
         }
         let keep = |i: usize, v: u32| {
-            if self.load(at + i * Self::UNIT) != v {
-                self.store(at + i * Self::UNIT, v);
+            if self.load(base + i * Self::UNIT) != v {
+                self.store(base + i * Self::UNIT, v);
             }
         };
-        keep(1, self.upper(counter));
+        keep(
+            1,
+            counter >> Self::COUNTER_BITS & (u32::MAX >> (32 - Self::UNIT * 8)),
+        );
         if level == 0 {
             keep(2, version.into());
         }
         self.fence();
         if planted!("nv-replay/start-in-two-stores") {
-            self.store(at, start ^ 1 << self.geo.counter_bits());
+            self.store(base, start ^ 1 << Self::COUNTER_BITS);
         }
-        self.store(at, start);
+        self.store(base, start);
         self.fence();
     }
 
-    fn upper(&self, counter: u32) -> u32 {
-        counter >> self.geo.counter_bits() & (u32::MAX >> (32 - self.geo.unit * 8))
+    /// The number and the low bits of the counter in the start word at `base`, if a frame has begun there.
+    pub fn started(&self, base: usize) -> Option<(u32, u32)> {
+        let w = self.load(base);
+        let seq = w >> Self::COUNTER_BITS;
+        (seq >= 1 && seq <= self.geo.seq_max).then_some((seq, w & Self::LOW))
+    }
+
+    /// The counter of the frame at `base`.
+    pub fn counter(&self, base: usize, low: u32) -> u32 {
+        self.load(base + Self::UNIT) << Self::COUNTER_BITS | low
+    }
+
+    /// Whether the counter `b` is the one after `a`, as far as start words tell.
+    pub fn after(a: u32, b: u32) -> bool {
+        b == (a + 1) & Self::LOW
     }
 
     /// Ends the iteration and begins the next one, with the next sequence number.
     ///
     /// **Power loss**: it is the old iteration, whole, or the new one, empty. **Cost**: one store; two more in 65,536
     /// iterations (in 256 on 16-bit units); those of [`Table::seal`].
-    pub fn advance(&self, level: usize, f: &mut Frame, version: u16) {
-        let half = if planted!("nv-replay/one-half") {
-            f.half
+    pub fn advance(&self, level: usize, f: &mut Frame) {
+        let base = if planted!("nv-replay/one-half") {
+            f.base
         } else {
-            1 - f.half
+            self.geo.other(level, f.base)
         };
         let seq = self.geo.next(f.seq);
         self.clear_outbox(seq);
-        *f = self.start(level, half, seq, f.counter.wrapping_add(1), version);
+        *f = self.start(level, base, seq, f.counter.wrapping_add(1), 0);
     }
 
     /// Opens a loop: a record in the frame of `level`, and the first iteration in the level below it.
     ///
     /// **Power loss**: there is no loop, or it is in its first iteration. **Cost**: two stores, and one each if the level
-    /// was used before by a longer loop or its counter was high.
-    pub fn open_loop(&self, level: usize, f: &mut Frame, check: Check) -> Result<Frame, Full> {
-        self.fits(level, f, self.done_units(0))?;
+    /// was used before by a longer loop or its counter was high. It fits: the caller has looked.
+    pub fn open_loop(&self, level: usize, f: &mut Frame, check: Check) -> Frame {
         let seq = self.geo.next(f.seq);
+        let staged = Staged {
+            header: Self::encode(seq, Kind::LoopOpen, 0, check).header,
+            body_end: f.body_end,
+        };
+        let first = self.geo.first(level + 1);
         if planted!("nv-replay/loop-open-before-its-start") {
-            let staged = self.stage(level, f, Kind::LoopOpen, check, &Content::NONE)?;
             self.seal(level, f, staged, 0);
-            return Ok(self.start(level + 1, 0, seq, 0, 0));
+            return self.start(level + 1, first, seq, 0, 0);
         }
-        let other = self.geo.half(level as u32 + 1, 1) as usize;
+        let other = self.geo.other(level + 1, first);
         if self.load(other) != 0 && !planted!("nv-replay/stale-half-not-cleared") {
             self.store(other, 0);
         }
-        let inner = self.start(level + 1, 0, seq, 0, 0);
-        let staged = self.stage(level, f, Kind::LoopOpen, check, &Content::NONE)?;
+        let inner = self.start(level + 1, first, seq, 0, 0);
         self.seal(level, f, staged, 0);
-        Ok(inner)
-    }
-
-    /// Units of the record of a loop that has ended.
-    fn done_units(&self, bytes: usize) -> u32 {
-        self.units_for(1, bytes)
+        inner
     }
 
     /// Ends a loop: its record, the last of the frame, becomes that of one that has ended, and says which number it reached.
     ///
     /// **Power loss**: the loop is in its last iteration, or done. **Cost**: two stores (three on 16-bit units).
     pub fn close_loop(&self, level: usize, f: &mut Frame, reached: u32, check: Check) {
-        let content = Content {
-            owned: &[],
-            encode: &|put| put(&native_bytes(reached, Self::UNIT)[..Self::UNIT]),
-        };
         // The number that the open loop's record has: `f.seq` is its own.
-        let words = self.geo.encode(f.seq, Kind::LoopDone, 1, check);
+        let words = Self::encode(f.seq, Kind::LoopDone, 1, check);
         if !planted!("nv-replay/loop-done-without-number") {
-            self.write(level, f.half, f.end_units, &words, &content);
+            let to = self.describe(f.body_end, &words);
+            self.store(to, reached);
         }
-        self.clear_behind(level, f.half, f.end, reached);
+        self.clear_behind(self.heads(level, f), f.end, reached);
         self.fence();
-        self.store(self.geo.header(level, f.half, f.end), words.header);
+        self.store(f.end - Self::UNIT, words.header);
         self.fence();
-        f.end_units += words.extra() + 1;
-        f.next = f.end;
-        f.next_units = f.end_units;
+        f.body_end += (words.extra() as usize + 1) * Self::UNIT;
+        f.at = f.end;
+        f.body = f.body_end;
         f.seq = reached;
     }
 
-    /// Reads the record behind `slot` others whose payload takes `from` units.
-    pub fn record(&self, level: usize, half: u32, slot: u32, from: u32) -> Option<Head> {
-        let room = self.geo.room(level);
-        if slot >= room.slots {
-            return None;
-        }
-        let head = self
-            .geo
-            .decode(self.load(self.geo.header(level, half, slot + 1)), |i| {
-                let i = from.checked_add(i)?;
-                (i < room.units).then(|| self.load(self.geo.payload(level, half, i)))
-            })?;
-        (from.checked_add(head.total())? <= room.units).then_some(head)
+    /// Reads the record at `at` of a frame whose payload is at `body` and ends, at most, at `limit`.
+    pub fn record(&self, at: usize, body: usize, limit: usize) -> Option<Head> {
+        let room = (limit - body) / Self::UNIT;
+        let head = Self::decode(self.load(at), |i| {
+            ((i as usize) < room).then(|| self.load(body + i as usize * Self::UNIT))
+        })?;
+        (head.total() as usize <= room).then_some(head)
     }
 
-    /// The bytes of a record's content.
-    pub fn content(&self, level: usize, half: u32, from: u32, h: &Head) -> &[u8] {
-        let at = self.geo.payload(level, half, from + h.extra);
+    /// Where a frame's payload ends, at most.
+    pub fn limit(&self, level: usize, f: &Frame) -> usize {
+        f.base + self.geo.room(level).size
+    }
+
+    /// The bytes of the content of a record whose payload is at `body`.
+    pub fn content(&self, body: usize, h: &Head) -> &[u8] {
+        let at = body + h.extra as usize * Self::UNIT;
         self.bytes(at, h.units as usize * Self::UNIT)
     }
 
@@ -374,10 +400,9 @@ impl<'m, M: Model> Table<'m, M> {
         })
     }
 
-    /// The version word of the program's current half.
-    pub fn version(&self, half: u32) -> u16 {
-        let at = self.geo.half(0, half) as usize + (PREFIX as usize - 1) * Self::UNIT;
-        self.load(at) as u16
+    /// The version word of the program's half at `base`.
+    pub fn version(&self, base: usize) -> u16 {
+        self.load(base + (PREFIX as usize - 1) * Self::UNIT) as u16
     }
 }
 
@@ -388,14 +413,4 @@ fn native(b: [u8; 4], unit: usize) -> u32 {
     } else {
         u32::from_ne_bytes(b)
     }
-}
-
-/// The bytes in memory of a unit with this value, at the front.
-fn native_bytes(v: u32, unit: usize) -> [u8; 4] {
-    let mut b = [0; 4];
-    match unit {
-        2 => b[..2].copy_from_slice(&(v as u16).to_ne_bytes()),
-        _ => b = v.to_ne_bytes(),
-    }
-    b
 }

@@ -283,6 +283,42 @@ fn full_names_the_limit() {
     }
 }
 
+/// A frame without room for results has none for errors; with 4 bytes it keeps the code of an abort.
+#[test]
+fn an_error_needs_four_bytes() {
+    fn program(rt: &mut Rt<'_>) -> [Result<(), Error>; 2] {
+        let abort = rt.step((), |tx, _, ()| Err::<(), _>(tx.abort(0xfffe)));
+        let index = rt.step((), |_, _, ()| {
+            Err::<(), _>(Error::Tx(pmem_tx::Error::Index { index: 7, len: 5 }))
+        });
+        [abort, index].map(|r| r.map_err(Error::from))
+    }
+    let aborted = Err(Error::Aborted(0xfffe));
+    let index = Err(Error::Tx(pmem_tx::Error::Index { index: 7, len: 5 }));
+    let full = |limit| Err(Error::ResultsFull { bytes: 4, limit });
+    for (step_bytes, want) in [
+        (0, [full(0), full(0)]),
+        (4, [aborted, full(4)]),
+        (8, [aborted, Err(Error::Other)]),
+        (12, [aborted, index]),
+    ] {
+        let table = Config {
+            step_bytes,
+            ..Config::DEFAULT
+        };
+        let options = || Options {
+            table,
+            ..Options::default()
+        };
+        let mut m = memory();
+        let mut rt = open(Region::new(&mut m), options());
+        for _ in 0..2 {
+            assert_eq!(program(&mut rt), want, "{step_bytes}");
+            rt = open(rt.close(), options());
+        }
+    }
+}
+
 fn any_medium<M: Model>()
 where
     M::Unit: Width,
