@@ -245,9 +245,10 @@ where
             return Err(Failed { error, args });
         }
         let session = self.core.session;
-        // SAFETY: as in `tx_with`; `Prepared` forgets the arguments when it commits.
         let r = self.body(rest, |tx, root| {
-            body(tx, root, unsafe { args.enter() }).map(|o| O::leave(o, session))
+            // SAFETY: as in `tx_with`; `Prepared` forgets the arguments when it commits.
+            let args = unsafe { args.enter() };
+            body(tx, root, args).map(|o| O::leave(o, session))
         });
         match r {
             Ok((running, result)) => Ok(Prepared {
