@@ -31,8 +31,10 @@ fn install() -> Result<()> {
         c.args(["install", "cargo-fuzz", "--version", CARGO_FUZZ, "--locked"]);
         get(c)?;
     }
-    if !has_program("valgrind") {
-        apt("valgrind")?;
+    for program in ["valgrind", "mspdebug"] {
+        if !has_program(program) {
+            apt(program)?;
+        }
     }
     Ok(())
 }

@@ -1,0 +1,43 @@
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
+mod cpu;
+pub mod crosscheck;
+mod cycles;
+mod decode;
+mod disassemble;
+mod execute;
+mod image;
+mod interrupt;
+mod operands;
+mod random;
+mod watch;
+
+pub use cpu::{Cpu, Event, Fault, FaultKind, PC, SP, SR, Stop};
+pub use cycles::{ACCEPT, Timing, cycles};
+pub use decode::{Condition, Double, Instruction, Operand, Single, decode};
+pub use disassemble::{Disassembled, disassemble};
+pub use image::{Image, ImageError};
+pub use interrupt::Timer;
+pub use random::Random;
+pub use watch::{Observer, Store, Unobserved, Watch, Width};
+
+/// The bits of the status register.
+pub mod flag {
+    /// Carry.
+    pub const C: u16 = 1 << 0;
+    /// Zero.
+    pub const Z: u16 = 1 << 1;
+    /// Negative.
+    pub const N: u16 = 1 << 2;
+    /// General interrupt enable.
+    pub const GIE: u16 = 1 << 3;
+    /// The CPU is off until an interrupt.
+    pub const CPUOFF: u16 = 1 << 4;
+    /// System clock generator 0; the one bit that the acceptance of an interrupt leaves.
+    pub const SCG0: u16 = 1 << 6;
+    /// Overflow.
+    pub const V: u16 = 1 << 8;
+    /// What arithmetic sets.
+    pub const ARITHMETIC: u16 = C | Z | N | V;
+}
