@@ -166,8 +166,16 @@ impl Cpu {
             new,
             pc,
             instruction: self.instructions,
+            cycle: self.cycles,
         };
         if o.store(&store).is_break() {
+            self.asked = true;
+        }
+    }
+
+    #[inline]
+    pub(crate) fn see_load<O: Observer>(&mut self, address: u16, width: Width, o: &mut O) {
+        if o.load(address, width).is_break() {
             self.asked = true;
         }
     }

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+mod board;
 mod cpu;
 pub mod crosscheck;
 mod cycles;
@@ -13,6 +14,7 @@ mod operands;
 mod random;
 mod watch;
 
+pub use board::{Board, Ended};
 pub use cpu::{Cpu, Event, Fault, FaultKind, PC, SP, SR, Stop};
 pub use cycles::{ACCEPT, Timing, cycles};
 pub use decode::{Condition, Double, Instruction, Operand, Single, decode};

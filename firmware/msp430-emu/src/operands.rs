@@ -57,11 +57,11 @@ impl Cpu {
             Place::Register(r) => self.regs[usize::from(r)] & mask,
             Place::Value(v) => v & mask,
             Place::Memory(a) if byte => {
-                o.load(a, Width::Byte);
+                self.see_load(a, Width::Byte, o);
                 u16::from(self.mem[usize::from(a)])
             }
             Place::Memory(a) => {
-                o.load(a, Width::Word);
+                self.see_load(a, Width::Word, o);
                 self.word(a)
             }
         }

@@ -25,6 +25,8 @@ pub struct Store {
     pub pc: u16,
     /// How many instructions were finished before this one.
     pub instruction: u64,
+    /// The cycles of those.
+    pub cycle: u64,
 }
 
 /// Sees the accesses of a run. An access of the operands, not the fetch of instructions.
@@ -35,9 +37,11 @@ pub trait Observer {
         ControlFlow::Continue(())
     }
 
-    /// Before a load.
+    /// Before a load. `Break` as above.
     #[inline]
-    fn load(&mut self, _address: u16, _width: Width) {}
+    fn load(&mut self, _address: u16, _width: Width) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
 }
 
 /// Sees nothing, and costs nothing.

@@ -135,6 +135,7 @@ fn stores_are_seen_where_they_are_watched() {
         new: 0x1234,
         pc: CODE,
         instruction: 0,
+        cycle: 0,
     };
     let second = Store {
         address: 0x4003,
@@ -143,6 +144,7 @@ fn stores_are_seen_where_they_are_watched() {
         new: 0x34,
         pc: CODE + 4,
         instruction: 1,
+        cycle: 4,
     };
     assert_eq!(watch.log, [first, second]);
 }

@@ -41,8 +41,9 @@ pub(super) struct Accesses {
 }
 
 impl Observer for Accesses {
-    fn load(&mut self, address: u16, width: Width) {
+    fn load(&mut self, address: u16, width: Width) -> ControlFlow<()> {
         self.loads.push((address, width));
+        ControlFlow::Continue(())
     }
 
     fn store(&mut self, store: &Store) -> ControlFlow<()> {
