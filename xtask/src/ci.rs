@@ -4,6 +4,7 @@ mod checks;
 mod deep;
 mod deny;
 
+use crate::msp430;
 use crate::project::{Project, nightly};
 use crate::run::Run;
 use crate::shard::Shard;
@@ -53,6 +54,12 @@ pub fn run(a: Args) -> Result<()> {
     run.step("bare", None, |s| checks::bare(&ctx, s));
     run.step("msp430", None, |s| checks::msp430(&ctx, s));
     run.step("firmware", None, |s| checks::firmware(&ctx, s));
+    run.step("crosscheck", None, |s| {
+        msp430::crosscheck(&ctx.project, ctx.long, s)
+    });
+    run.step("system-msp430", None, |s| {
+        msp430::kills(&ctx.project, ctx.long, s)
+    });
     run.step("msrv", None, |s| checks::msrv(&ctx, s));
     run.step("sizes", None, |s| checks::sizes(&ctx, s));
     run.step("sabotage", None, |s| deep::sabotage(&ctx, s));

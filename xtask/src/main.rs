@@ -6,6 +6,7 @@ mod docs;
 mod evaluate;
 mod firmware;
 mod inspect;
+mod msp430;
 mod project;
 mod run;
 mod sabotage;

@@ -144,7 +144,7 @@ fn stores_are_seen_where_they_are_watched() {
         new: 0x34,
         pc: CODE + 4,
         instruction: 1,
-        cycle: 4,
+        cycle: 3,
     };
     assert_eq!(watch.log, [first, second]);
 }

@@ -128,7 +128,7 @@ fn compare(job: &Job, limit: u64) -> Result<Report, Failure> {
             let length = whole.cpu.instructions;
             let mut all = Report::default();
             for part in CUTS {
-                let cut = if part == 0 { 0 } else { length / part };
+                let cut = length.checked_div(part).unwrap_or(0);
                 let b = start(cut);
                 let name = format!("{name}, cut at {cut}");
                 all.add(&crosscheck::image(&name, b.cpu, image, limit, None)?);
