@@ -1,0 +1,21 @@
+#![doc = include_str!("../README.md")]
+#![no_std]
+#![forbid(unsafe_code)]
+
+mod command;
+mod driver;
+mod error;
+mod id;
+mod medium;
+mod part;
+mod status;
+#[cfg(feature = "embedded-storage")]
+mod storage;
+
+#[cfg(feature = "async")]
+pub use driver::AsyncSpiFram;
+pub use driver::SpiFram;
+pub use error::Error;
+pub use id::{DeviceId, Maker};
+pub use part::{Address, Identity, Part};
+pub use status::{Protection, Status};

@@ -1,0 +1,26 @@
+//! The traits of `embedded-storage` for memory that needs no erase.
+
+use crate::driver::SpiFram;
+use crate::error::Error;
+use embedded_hal::spi::SpiDevice;
+use embedded_storage::{ReadStorage, Storage};
+
+impl<SPI: SpiDevice> ReadStorage for SpiFram<SPI> {
+    type Error = Error<SPI::Error>;
+
+    fn read(&mut self, offset: u32, bytes: &mut [u8]) -> Result<(), Self::Error> {
+        SpiFram::read(self, offset, bytes)
+    }
+
+    /// Capped where a pointer has 16 bits.
+    fn capacity(&self) -> usize {
+        usize::try_from(SpiFram::capacity(self)).unwrap_or(usize::MAX)
+    }
+}
+
+/// A write is a write: nothing is read or erased behind one's back. **Power loss**: a prefix.
+impl<SPI: SpiDevice> Storage for SpiFram<SPI> {
+    fn write(&mut self, offset: u32, bytes: &[u8]) -> Result<(), Self::Error> {
+        SpiFram::write(self, offset, bytes)
+    }
+}
