@@ -27,7 +27,8 @@ impl Image {
     /// **Errors**: it is none, or has nothing to load.
     pub fn read(group: &str, path: &Path) -> Result<Self> {
         let data = std::fs::read(path).with_context(|| path.display().to_string())?;
-        let elf = ElfFile32::<Endianness>::parse(&*data).with_context(|| path.display().to_string())?;
+        let elf =
+            ElfFile32::<Endianness>::parse(&*data).with_context(|| path.display().to_string())?;
         let end = elf.endian();
         let mut segments = Vec::new();
         for p in elf.elf_program_headers() {
@@ -42,9 +43,14 @@ impl Image {
         let thumb = elf.elf_header().e_machine(end) == object::elf::EM_ARM;
         let mut symbols: Vec<_> = elf
             .symbols()
-            .filter(|s| s.is_definition() && !matches!(s.kind(), SymbolKind::Section | SymbolKind::File))
+            .filter(|s| {
+                s.is_definition() && !matches!(s.kind(), SymbolKind::Section | SymbolKind::File)
+            })
             .filter_map(|s| {
-                let name = s.name().ok().filter(|n| !n.is_empty() && !n.starts_with(['$', '.']))?;
+                let name = s
+                    .name()
+                    .ok()
+                    .filter(|n| !n.is_empty() && !n.starts_with(['$', '.']))?;
                 let name = format!("{:#}", rustc_demangle::demangle(name));
                 // The lowest bit of a Thumb function's address is no part of it.
                 let odd = u64::from(thumb && s.kind() == SymbolKind::Text);
@@ -99,7 +105,11 @@ impl Image {
 
     /// File and line of an address, from the debugging information, innermost inlined function last.
     pub fn lines(&self, at: u32) -> Vec<String> {
-        let Some(loader) = self.path.as_ref().and_then(|p| addr2line::Loader::new(p).ok()) else {
+        let Some(loader) = self
+            .path
+            .as_ref()
+            .and_then(|p| addr2line::Loader::new(p).ok())
+        else {
             return Vec::new();
         };
         let mut out = Vec::new();
@@ -125,5 +135,7 @@ fn hash(segments: &[(u32, Vec<u8>)]) -> u32 {
     let bytes = segments
         .iter()
         .flat_map(|(at, bytes)| at.to_le_bytes().into_iter().chain(bytes.iter().copied()));
-    bytes.fold(0x811C_9DC5, |h, b| (h ^ u32::from(b)).wrapping_mul(0x0100_0193))
+    bytes.fold(0x811C_9DC5, |h, b| {
+        (h ^ u32::from(b)).wrapping_mul(0x0100_0193)
+    })
 }

@@ -50,6 +50,9 @@ pub struct Ran {
     /// Instructions executed, the one that stored the status included. Without `detail` a few more: the last basic block counts
     /// whole.
     pub instructions: u64,
+    /// With `detail`, the address of the instruction at which it ended: the one that stored the status or broke a rule, or the
+    /// first that was not executed any more.
+    pub pc: u32,
     /// Cycles, where the machine knows them.
     pub cycles: Option<u64>,
     /// The greatest depth of the stack in bytes, with `detail`.
@@ -119,7 +122,10 @@ pub struct Garbage(Vec<(u64, Box<[u8]>)>);
 impl Garbage {
     /// Fills RAM.
     pub fn fill(&mut self, seed: u64, ram: &mut [u8]) {
-        let known = self.0.iter().position(|g| g.0 == seed && g.1.len() == ram.len());
+        let known = self
+            .0
+            .iter()
+            .position(|g| g.0 == seed && g.1.len() == ram.len());
         let i = known.unwrap_or_else(|| {
             let mut all = vec![0; ram.len()].into_boxed_slice();
             for (i, w) in all.chunks_mut(8).enumerate() {

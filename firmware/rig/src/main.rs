@@ -1,37 +1,218 @@
 //! Cuts the power at every machine instruction of Relume's firmware, in an emulator, and checks what the next boot finds.
 
+mod campaign;
+mod explore;
 mod image;
 mod machine;
+mod machines;
+mod replay;
+mod report;
 mod state;
+#[cfg(test)]
+mod tests;
+mod time;
 mod unicorn;
-use machine::*;
-use state::*;
 
-fn go(m: &mut dyn Machine) {
-    for s in 0..5 {
-    let mut log = Log::default();
-    let st = State::blank(1024, s, 0);
-    for (detail, seed) in [(true, 1), (true, 2), (false, 1), (false, 3)] {
-        let r = m.boot(&Boot { state: &st, seed, limit: 1_000_000, detail }, &mut log);
-        println!("{s} {detail} {r:?} stores {} ", log.stores.len());
-        if let End::Fault(f) = &r.end { println!("{f} at {} {:?}", m.image().name(f.pc), m.image().lines(f.pc)); let a = f.pc & !1; for d in m.disassemble(a.saturating_sub(8), a+8) { println!("{:x} {}", d.0, d.1) } }
-        let mut now = State::blank(0, 0, 0);
-        m.state(&mut now);
-        println!("status {} failure {:x}", now.told(2), now.told(3));
-    }
-    let t = std::time::Instant::now();
-    let mut n = 0;
-    for i in 0..3000u64 { n += m.boot(&Boot { state: &st, seed: i & 1, limit: 1_000_000, detail: false }, &mut log).instructions; }
-    let e = t.elapsed().as_secs_f64();
-    println!("{:.0} boots/s {:.1} Minstr/s", 3000.0 / e, n as f64 / e / 1e6);
+use anyhow::{Context, Result, bail};
+use campaign::{Done, Job, Source};
+use clap::Parser;
+use explore::{Case, Reach};
+use relume_suite::{HostModel, groups};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Cuts the power at every machine instruction of the firmware's scenarios, and checks what the next boot finds
+#[derive(Parser)]
+#[command(name = "relume-rig")]
+struct Args {
+    /// An image: machine/group=FILE
+    #[arg(long = "image", value_name = "M/G=FILE", value_parser = source, required = true)]
+    images: Vec<Source>,
+    /// Only scenarios whose `group/name` contains this
+    #[arg(long, value_name = "NAME")]
+    scenario: Option<String>,
+    /// How many times the power fails
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    depth: u32,
+    /// Until no boot reaches a state that has not been booted, with more operations
+    #[arg(long)]
+    long: bool,
+    /// How many operations a scenario does; 0 for its own choice
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    rounds: u16,
+    /// Repeat a failure
+    #[arg(long, value_name = "LINE")]
+    replay: Option<replay::Line>,
+    /// Where to write the figures: one flat JSON object
+    #[arg(long, value_name = "PATH")]
+    json: Option<PathBuf>,
+    /// The i-th of n parts of the work, counted from 1
+    #[arg(long, value_name = "I/N", value_parser = shard)]
+    shard: Option<(usize, usize)>,
+    /// Threads; as many as there are cores by default
+    #[arg(long)]
+    threads: Option<usize>,
+}
+
+fn source(s: &str) -> Result<Source, String> {
+    let parse = || {
+        let (what, path) = s.split_once('=')?;
+        let (machine, group) = what.split_once('/')?;
+        Some(Source {
+            machine: machine.into(),
+            group: group.into(),
+            path: path.into(),
+        })
+    };
+    parse().ok_or_else(|| "not machine/group=FILE".into())
+}
+
+fn shard(s: &str) -> Result<(usize, usize), String> {
+    let parse = || {
+        let (i, n) = s.split_once('/')?;
+        Some((i.parse().ok()?, n.parse().ok()?))
+    };
+    let fits = |(i, n): &(usize, usize)| *i >= 1 && i <= n;
+    parse()
+        .filter(fits)
+        .ok_or_else(|| "not I/N with I from 1 to N".into())
+}
+
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(e) => {
+            eprintln!("error: {e:#}");
+            ExitCode::FAILURE
+        }
     }
 }
 
-fn main() {
-    for a in std::env::args().skip(1) {
-        let p = std::path::Path::new(&a);
-        let i = image::Image::read("x", p).unwrap();
-        println!("{a}");
-        if a.contains("arm-") { go(&mut unicorn::arm::Arm::new(i).unwrap()) } else { go(&mut unicorn::riscv::RiscV::new(i).unwrap()) }
+/// Whether nothing was wrong.
+fn run(a: &Args) -> Result<bool> {
+    match &a.replay {
+        Some(line) => again(a, line),
+        None => all(a),
     }
+}
+
+/// Name, number and region of the scenarios of a group.
+fn cases(group: &str, rounds: u16) -> Result<Vec<Case>> {
+    let all = groups::<HostModel>();
+    let g = all.iter().find(|g| g.name == group);
+    let g = g.with_context(|| format!("no group `{group}` in the suite"))?;
+    let case = |(i, s): (usize, &relume_suite::Scenario<HostModel>)| Case {
+        name: s.name.to_owned(),
+        number: i as u16,
+        argument: 0,
+        rounds,
+        bytes: s.bytes,
+    };
+    Ok(g.scenarios.iter().enumerate().map(case).collect())
+}
+
+fn again(a: &Args, line: &replay::Line) -> Result<bool> {
+    let of = |s: &&Source| s.machine == line.machine && s.group == line.group;
+    let source = a.images.iter().find(of);
+    let source = source.with_context(|| format!("no image for {}/{}", line.machine, line.group))?;
+    let mut m = source.machine()?;
+    if m.image().hash != line.hash {
+        bail!(
+            "the image has changed since (it is {:08x} now): its instructions are other ones, and the line says nothing about \
+             them. Explore again: cargo xtask machine --machine {} --scenario {}/{}",
+            m.image().hash,
+            line.machine,
+            line.group,
+            line.scenario
+        );
+    }
+    let named = cases(&line.group, line.rounds)?
+        .into_iter()
+        .find(|c| c.name == line.scenario);
+    let mut case =
+        named.with_context(|| format!("no scenario `{}` in {}", line.scenario, line.group))?;
+    case.argument = line.argument;
+    let (text, failed) = report::repeat(&mut *m, &case, &line.cuts, 20_000_000)?;
+    print!("{line}\n{text}");
+    Ok(!failed)
+}
+
+fn all(a: &Args) -> Result<bool> {
+    let reach = Reach {
+        depth: (!a.long).then_some(a.depth),
+        first_only: false,
+        most: 2_000_000,
+    };
+    let mut jobs = Vec::new();
+    for source in &a.images {
+        for case in cases(&source.group, a.rounds)? {
+            let name = format!("{}/{}", source.group, case.name);
+            if a.scenario.as_ref().is_none_or(|s| name.contains(s)) {
+                jobs.push(Job {
+                    source: source.clone(),
+                    case,
+                    reach: reach.clone(),
+                });
+            }
+        }
+    }
+    if let Some((i, n)) = a.shard {
+        let mut k = 0;
+        jobs.retain(|_| {
+            k += 1;
+            (k - 1) % n == i - 1
+        });
+    }
+    if jobs.is_empty() {
+        bail!("no scenario to explore");
+    }
+    println!(
+        "machine/group/scenario            instructions stores   stack      cuts     boots  boots/s"
+    );
+    let threads = a
+        .threads
+        .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, Into::into));
+    let done = campaign::run(&jobs, threads, &said)?;
+    let all: Vec<_> = jobs.into_iter().zip(done).collect();
+    let figures = campaign::figures(&all);
+    for (k, v) in &figures {
+        println!("{k:48} {v}");
+    }
+    for (_, d) in &all {
+        if let Some(r) = &d.report {
+            println!("\n{r}");
+        }
+    }
+    if let Some(path) = &a.json {
+        let map: serde_json::Map<_, _> = figures
+            .iter()
+            .map(|(k, v)| (k.clone(), number(*v)))
+            .collect();
+        let text = format!("{:#}\n", serde_json::Value::Object(map));
+        std::fs::write(path, text).with_context(|| path.display().to_string())?;
+    }
+    Ok(all.iter().all(|j| j.1.explored.failures == 0))
+}
+
+/// A whole number without a point.
+fn number(v: f64) -> serde_json::Value {
+    if v.fract() == 0.0 {
+        (v as i64).into()
+    } else {
+        v.into()
+    }
+}
+
+fn said(j: &Job, d: &Done) {
+    let e = &d.explored;
+    let name = format!("{}/{}/{}", j.source.machine, j.source.group, j.case.name);
+    let rate = e.boots as f64 / e.seconds.max(1e-9);
+    let (i, s, k, c, b) = (e.instructions, e.stores, e.stack, e.cuts, e.boots);
+    let end = match (e.failures, e.closed) {
+        (0, true) => "  closed".to_owned(),
+        (0, false) => String::new(),
+        (n, _) => format!("  {n} FAILED"),
+    };
+    println!("{name:34} {i:10} {s:6} {k:7} {c:9} {b:9} {rate:8.0}{end}");
 }

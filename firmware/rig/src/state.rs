@@ -114,7 +114,7 @@ impl Store {
     }
 
     /// Whether it went to the desk.
-    pub fn to_desk(&self) -> bool {
+    pub fn on_desk(&self) -> bool {
         usize::from(self.at) >= NVM
     }
 
@@ -201,7 +201,12 @@ mod tests {
         let (mut a, mut log) = (State::blank(64, 3, 0), Log::default());
         let mut h = a.hash();
         log.store(4, 4, &[1, 0, 2, 0], When::default());
-        log.store(4, NVM + 2 * usize::from(cell::OWN), &[7, 0], When::default());
+        log.store(
+            4,
+            NVM + 2 * usize::from(cell::OWN),
+            &[7, 0],
+            When::default(),
+        );
         for s in &log.stores {
             a.apply(s, &mut h);
         }
@@ -218,7 +223,12 @@ mod tests {
     fn what_start_up_sets_anew_is_no_part_of_a_state() {
         let (mut a, mut log) = (State::blank(64, 3, 0), Log::default());
         let (before, mut h) = (a.clone(), a.hash());
-        log.store(4, NVM + 2 * usize::from(cell::BOOTS), &[1, 0], When::default());
+        log.store(
+            4,
+            NVM + 2 * usize::from(cell::BOOTS),
+            &[1, 0],
+            When::default(),
+        );
         a.apply(&log.stores[0], &mut h);
         assert!(a == before && h == before.hash());
     }

@@ -85,7 +85,9 @@ impl<I: Isa> Emulated<I> {
             let pristine = engine.uc.context_init().map_err(engine::error)?;
             Ok(Core { engine, pristine })
         };
-        let end = image.symbol("_bss_end").and_then(|e| e.checked_sub(map.ram));
+        let end = image
+            .symbol("_bss_end")
+            .and_then(|e| e.checked_sub(map.ram));
         Ok(Emulated {
             quick: core(false)?,
             slow: core(true)?,
@@ -113,7 +115,11 @@ impl<I: Isa> Machine for Emulated<I> {
     }
 
     fn boot(&mut self, boot: &Boot<'_>, log: &mut Log) -> Ran {
-        let core = if boot.detail { &mut self.slow } else { &mut self.quick };
+        let core = if boot.detail {
+            &mut self.slow
+        } else {
+            &mut self.quick
+        };
         self.garbage.fill(boot.seed, self.ram.bytes_mut());
         self.nvm.bytes_mut().copy_from_slice(boot.state.nvm());
         let desk = boot.state.desk();
@@ -125,13 +131,17 @@ impl<I: Isa> Machine for Emulated<I> {
         // It fails only when engines are mixed up.
         let _ = e.uc.context_restore(&core.pristine);
         let start = I::reset(&mut e.uc, &self.image, boot.seed);
-        let (end, instructions) = e.run(start, boot.limit, log);
+        let (end, instructions, pc) = e.run(start, boot.limit, log);
         Ran {
             end,
             instructions,
+            pc,
             cycles: None,
             stack: (boot.detail)
-                .then(|| self.garbage.depth(boot.seed, self.ram.bytes(), self.statics))
+                .then(|| {
+                    self.garbage
+                        .depth(boot.seed, self.ram.bytes(), self.statics)
+                })
                 .flatten(),
         }
     }

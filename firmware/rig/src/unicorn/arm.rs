@@ -16,7 +16,20 @@ pub type Arm = Emulated<CortexM>;
 pub enum CortexM {}
 
 const GENERAL: [R; 14] = [
-    R::R0, R::R1, R::R2, R::R3, R::R4, R::R5, R::R6, R::R7, R::R8, R::R9, R::R10, R::R11, R::R12, R::LR,
+    R::R0,
+    R::R1,
+    R::R2,
+    R::R3,
+    R::R4,
+    R::R5,
+    R::R6,
+    R::R7,
+    R::R8,
+    R::R9,
+    R::R10,
+    R::R11,
+    R::R12,
+    R::LR,
 ];
 
 impl Isa for CortexM {
@@ -27,7 +40,8 @@ impl Isa for CortexM {
     fn engine(watch: Watch) -> Result<Unicorn<'static, Watch>> {
         let mode = Mode::THUMB | Mode::MCLASS;
         let mut uc = Unicorn::new_with_data(Arch::ARM, mode, watch).map_err(error)?;
-        uc.ctl_set_cpu_model(ArmCpuModel::CORTEX_M4 as i32).map_err(error)?;
+        uc.ctl_set_cpu_model(ArmCpuModel::CORTEX_M4 as i32)
+            .map_err(error)?;
         Ok(uc)
     }
 
@@ -36,7 +50,10 @@ impl Isa for CortexM {
             let _ = uc.reg_write(*r, Garbage::register(seed, i as u32).into());
         }
         // The flags.
-        let _ = uc.reg_write(R::APSR_NZCVQ, u64::from(Garbage::register(seed, 99) & 0xF800_0000));
+        let _ = uc.reg_write(
+            R::APSR_NZCVQ,
+            u64::from(Garbage::register(seed, 99) & 0xF800_0000),
+        );
         let vectors = image.segments.iter().find(|s| s.0 == Self::MAP.code);
         let word = |i: usize| {
             let bytes = vectors.and_then(|s| s.1.get(4 * i..4 * i + 4));
@@ -53,6 +70,10 @@ impl Isa for CortexM {
     fn disassembler() -> CsResult<Capstone> {
         let mode = capstone::arch::arm::ArchMode::Thumb;
         let extra = [capstone::arch::arm::ArchExtraMode::MClass];
-        Capstone::new().arm().mode(mode).extra_mode(extra.into_iter()).build()
+        Capstone::new()
+            .arm()
+            .mode(mode)
+            .extra_mode(extra.into_iter())
+            .build()
     }
 }

@@ -49,7 +49,8 @@ impl Watch {
 
     fn fault(&mut self, kind: FaultKind, address: u32) {
         let pc = self.pc;
-        self.end.get_or_insert(End::Fault(Fault { kind, pc, address }));
+        self.end
+            .get_or_insert(End::Fault(Fault { kind, pc, address }));
     }
 }
 
@@ -89,6 +90,8 @@ impl Engine {
                 let n = instructions_between(uc, uc.get_data().pc, at as u32);
                 let w = uc.get_data_mut();
                 if w.end.is_some() {
+                    // Refused before, between a condition and what it rules.
+                    let _ = uc.emu_stop();
                     return;
                 }
                 w.before += u64::from(n);
@@ -102,10 +105,15 @@ impl Engine {
         }
         let mut watch = |start: u32, base: usize, len: usize| {
             let (first, last) = (u64::from(start), u64::from(start) + PAGE as u64 - 1);
-            uc.add_mem_hook(HookType::MEM_WRITE, first, last, move |uc, _, at, size, value| {
-                store(uc, at, (at - first) as usize, base, len, size, value);
-                true
-            })
+            uc.add_mem_hook(
+                HookType::MEM_WRITE,
+                first,
+                last,
+                move |uc, _, at, size, value| {
+                    store(uc, at, (at - first) as usize, base, len, size, value);
+                    true
+                },
+            )
             .map_err(error)
         };
         watch(map.nvm, 0, NVM)?;
@@ -143,12 +151,15 @@ impl Engine {
     /// Maps a buffer, which must outlive the engine.
     pub fn map(&mut self, at: u64, buffer: &Buffer, may: Prot) -> Result<()> {
         // SAFETY: the machine drops its engines before its buffers, which do not move.
-        let done = unsafe { self.uc.mem_map_ptr(at, buffer.len() as u64, may, buffer.pointer().cast()) };
+        let done = unsafe {
+            self.uc
+                .mem_map_ptr(at, buffer.len() as u64, may, buffer.pointer().cast())
+        };
         done.map_err(error)
     }
 
     /// Runs from `start` until something ends it.
-    pub fn run(&mut self, start: u64, limit: u64, log: &mut Log) -> (End, u64) {
+    pub fn run(&mut self, start: u64, limit: u64, log: &mut Log) -> (End, u64, u32) {
         let w = self.uc.get_data_mut();
         std::mem::swap(&mut w.log, log);
         w.log.stores.clear();
@@ -170,7 +181,7 @@ impl Engine {
             (true, _) => w.before + 1,
             (false, _) => w.count,
         };
-        (end, ended)
+        (end, ended, w.pc)
     }
 }
 
@@ -204,7 +215,8 @@ fn store(
     };
     let bytes = value.to_le_bytes();
     let unit = w.map.unit as usize;
-    w.log.store(unit, base + offset, &bytes[..size.min(8)], when);
+    w.log
+        .store(unit, base + offset, &bytes[..size.min(8)], when);
     let status = NVM + 2 * usize::from(cell::STATUS);
     if base + offset == status && value as u16 != abi::RUNNING {
         w.end = Some(End::Status(value as u16));
@@ -232,7 +244,11 @@ fn instructions_between(uc: &Unicorn<'_, Watch>, mut at: u32, to: u32) -> u32 {
     while at < to {
         let mut half = [0; 2];
         let read = uc.mem_read(at.into(), &mut half).is_ok();
-        at += if read { length(u16::from_le_bytes(half)) as u32 } else { 2 };
+        at += if read {
+            length(u16::from_le_bytes(half)) as u32
+        } else {
+            2
+        };
         n += 1;
     }
     n

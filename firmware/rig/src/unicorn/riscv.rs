@@ -37,6 +37,10 @@ impl Isa for Rv32 {
     fn disassembler() -> CsResult<Capstone> {
         let mode = capstone::arch::riscv::ArchMode::RiscV32;
         let extra = [capstone::arch::riscv::ArchExtraMode::RiscVC];
-        Capstone::new().riscv().mode(mode).extra_mode(extra.into_iter()).build()
+        Capstone::new()
+            .riscv()
+            .mode(mode)
+            .extra_mode(extra.into_iter())
+            .build()
     }
 }

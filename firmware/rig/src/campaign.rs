@@ -1,0 +1,193 @@
+//! Many scenarios on all machines, on all cores.
+
+use crate::explore::{Case, Cost, Explored, Reach, explore};
+use crate::image::Image;
+use crate::machine::Machine;
+use crate::{machines, report};
+use anyhow::{Context, Result, bail};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// An image file.
+#[derive(Debug, Clone)]
+pub struct Source {
+    /// The machine's name.
+    pub machine: String,
+    /// The group's.
+    pub group: String,
+    /// The ELF file.
+    pub path: PathBuf,
+}
+
+impl Source {
+    /// A machine with this image.
+    ///
+    /// **Errors**: the file or the machine is no good.
+    pub fn machine(&self) -> Result<Box<dyn Machine>> {
+        machines::make(&self.machine, Image::read(&self.group, &self.path)?)
+            .with_context(|| self.path.display().to_string())
+    }
+}
+
+/// One exploration to do.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// On which image.
+    pub source: Source,
+    /// Of which scenario.
+    pub case: Case,
+    /// How far.
+    pub reach: Reach,
+}
+
+/// What came of it.
+pub struct Done {
+    /// The figures.
+    pub explored: Explored,
+    /// The first failure, in words.
+    pub report: Option<String>,
+}
+
+/// Explores all, with a thread for each core; results in the order of the jobs.
+///
+/// **Errors**: those of the first exploration that has one.
+pub fn run(jobs: &[Job], threads: usize, said: &(dyn Fn(&Job, &Done) + Sync)) -> Result<Vec<Done>> {
+    let next = AtomicUsize::new(0);
+    let results: Vec<Mutex<Option<Result<Done>>>> = jobs.iter().map(|_| Mutex::new(None)).collect();
+    std::thread::scope(|s| {
+        for _ in 0..threads.max(1) {
+            s.spawn(|| {
+                // An engine is expensive to make, and stays on its thread.
+                let mut kept = None;
+                while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let at = next.load(Ordering::Relaxed);
+                    let done = one(job, &mut kept);
+                    if let Ok(d) = &done {
+                        said(job, d);
+                    }
+                    let place = jobs.iter().position(|j| std::ptr::eq(j, job)).unwrap_or(at);
+                    *results[place].lock().unwrap_or_else(|e| e.into_inner()) = Some(done);
+                }
+            });
+        }
+    });
+    let take = |m: Mutex<Option<Result<Done>>>| m.into_inner().unwrap_or_else(|e| e.into_inner());
+    let results = results
+        .into_iter()
+        .map(|m| take(m).context("a thread died")?);
+    results.collect()
+}
+
+type Kept = Option<(PathBuf, Box<dyn Machine>)>;
+
+fn one(job: &Job, kept: &mut Kept) -> Result<Done> {
+    if kept.as_ref().is_none_or(|k| k.0 != job.source.path) {
+        *kept = Some((job.source.path.clone(), job.source.machine()?));
+    }
+    let Some((_, m)) = kept else {
+        bail!("no machine")
+    };
+    let explored = explore(&mut **m, &job.case, &job.reach)?;
+    let limit = 3 * explored.instructions + 10_000;
+    let limit = if explored.instructions == 0 {
+        20_000_000
+    } else {
+        limit
+    };
+    let report = match &explored.first {
+        Some(f) => Some(report::failure(
+            &mut **m,
+            &job.source.group,
+            &job.case,
+            f,
+            limit,
+        )?),
+        None => None,
+    };
+    Ok(Done { explored, report })
+}
+
+/// The figures of a campaign: key and number.
+pub type Figures = BTreeMap<String, f64>;
+
+/// The figures of all scenarios but planted ones.
+pub fn figures(all: &[(Job, Done)]) -> Figures {
+    let mut out = Figures::new();
+    let mut names: Vec<_> = all.iter().map(|j| j.0.source.machine.clone()).collect();
+    names.sort();
+    names.dedup();
+    for name in names {
+        let mine: Vec<_> = all.iter().filter(|j| j.0.source.machine == name).collect();
+        let sum =
+            |f: fn(&Explored) -> u64| mine.iter().map(|j| f(&j.1.explored)).sum::<u64>() as f64;
+        let mut put = |key: &str, v: f64| out.insert(format!("machine.{name}.{key}"), v);
+        put("scenarios", mine.len() as f64);
+        put("cuts", sum(|e| e.cuts));
+        put("boots", sum(|e| e.boots));
+        put("failures", sum(|e| e.failures));
+        // The rate is of the scenario whose boots are nearest to 1,000 instructions.
+        let mean = |e: &Explored| e.booted_instructions as f64 / e.boots as f64;
+        let usable = mine
+            .iter()
+            .map(|j| &j.1.explored)
+            .filter(|e| e.boots >= 50 && e.seconds > 0.0);
+        let off = |e: &&Explored| (mean(e) / 1000.0).ln().abs();
+        if let Some(e) = usable.min_by(|a, b| off(a).total_cmp(&off(b))) {
+            put("boots_per_second", (e.boots as f64 / e.seconds).round());
+            put("boots_per_second.instructions_a_boot", mean(e).round());
+        }
+        for j in &mine {
+            let key = format!("stack.{}", j.0.source.group);
+            let key = format!("machine.{name}.{key}");
+            let worst = out.entry(key).or_default();
+            *worst = worst.max(f64::from(j.1.explored.stack));
+        }
+        let costs = mine
+            .iter()
+            .flat_map(|j| j.1.explored.sections.iter().copied());
+        sections(&mut out, &name, costs);
+    }
+    out
+}
+
+/// The most that each section cost, without its marks; `update_8` without the plain store.
+fn sections(out: &mut Figures, machine: &str, all: impl Iterator<Item = (u16, Cost)>) {
+    use relume_suite::abi::section;
+    let mut most: BTreeMap<u16, Cost> = BTreeMap::new();
+    for (n, c) in all {
+        let m = most.entry(n).or_insert(c);
+        m.instructions = m.instructions.max(c.instructions);
+        m.stores = m.stores.max(c.stores);
+        m.bytes = m.bytes.max(c.bytes);
+        m.cycles = m.cycles.max(c.cycles);
+    }
+    let cost = |n: u16| most.get(&n).copied().unwrap_or_default();
+    for (n, name) in section::NAMES {
+        if n == section::EMPTY || !most.contains_key(&n) {
+            continue;
+        }
+        let base = cost(if n == section::UPDATE_8 {
+            section::PLAIN_8
+        } else {
+            section::EMPTY
+        });
+        let prefix = match name.strip_prefix("undo_") {
+            Some(rest) => format!("undo_list.{machine}.{rest}"),
+            None if ["insert", "remove", "move"].contains(&name) => {
+                format!("nvlist.{machine}.{name}")
+            }
+            None => format!("machine.{machine}.{name}"),
+        };
+        let c = cost(n);
+        let mut put =
+            |key: &str, a: u64, b: u64| out.insert(format!("{prefix}.{key}"), a as f64 - b as f64);
+        put("instructions", c.instructions, base.instructions);
+        put("stores", c.stores, base.stores);
+        put("nvm_bytes", c.bytes, base.bytes);
+        if c.cycles > 0 {
+            put("cycles", c.cycles, base.cycles);
+        }
+    }
+}

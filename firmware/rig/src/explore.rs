@@ -1,0 +1,391 @@
+//! Cuts at every instruction of a scenario, and cuts in the recoveries from them.
+
+use crate::machine::{Boot, End, Machine, Ran};
+use crate::state::{Log, NVM, State, Store};
+use crate::time::Stopwatch;
+use anyhow::{Result, bail};
+use relume_suite::abi::{self, cell};
+use std::collections::HashSet;
+
+/// What is run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Case {
+    /// The scenario's name in its group.
+    pub name: String,
+    /// Its number.
+    pub number: u16,
+    /// What it finds in the desk's argument: 0, or a planted bug.
+    pub argument: u16,
+    /// How many operations it shall do; 0 for its own choice.
+    pub rounds: u16,
+    /// Bytes of non-volatile memory that are its own.
+    pub bytes: usize,
+}
+
+impl Case {
+    /// The state before the very first boot.
+    pub fn blank(&self) -> State {
+        let mut s = State::blank(self.bytes, self.number, self.argument);
+        s.tell(cell::ROUNDS, self.rounds);
+        s
+    }
+}
+
+/// How far to go.
+#[derive(Debug, Clone)]
+pub struct Reach {
+    /// How many times the power fails; `None` until no boot reaches a state that has not been booted.
+    pub depth: Option<u32>,
+    /// Stop at the first failure.
+    pub first_only: bool,
+    /// States after which it ends although there are more.
+    pub most: u64,
+}
+
+/// What was wrong after the cuts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Why {
+    /// It did not finish. The failure code of the desk is in it, if it said that it failed.
+    Ended(End, u16),
+    /// A store to non-volatile memory outside of the scenario's region.
+    Outside(Store),
+    /// The memory is not what the stores made of it.
+    Unseen,
+    /// Two boots from the same state with different garbage in RAM and registers made different stores, from this one on.
+    Garbage(usize),
+}
+
+/// A failure, and the way to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// For each boot that was cut, how many units it had stored.
+    pub cuts: Vec<usize>,
+    /// What was wrong in the boot after the last cut.
+    pub why: Why,
+}
+
+/// What a measured section cost, its own marks included.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// Instructions.
+    pub instructions: u64,
+    /// Stores to non-volatile memory, in atomic units.
+    pub stores: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Cycles, where the machine knows them.
+    pub cycles: u64,
+}
+
+/// What an exploration saw.
+#[derive(Debug, Default)]
+pub struct Explored {
+    /// Of the run without cuts.
+    pub instructions: u64,
+    /// Units that it stored to non-volatile memory.
+    pub stores: u64,
+    /// Its deepest stack.
+    pub stack: u32,
+    /// Cut points that were judged.
+    pub cuts: u64,
+    /// Distinct states that were booted.
+    pub boots: u64,
+    /// Instructions of these boots.
+    pub booted_instructions: u64,
+    /// Processor time of these boots and of finding the states.
+    pub seconds: f64,
+    /// Whether the states came to an end (`false` with a given depth, or when there were too many).
+    pub closed: bool,
+    /// Measured sections, in order.
+    pub sections: Vec<(u16, Cost)>,
+    /// States after which something was wrong.
+    pub failures: u64,
+    /// The first of them: fewest cuts, then the earliest.
+    pub first: Option<Failure>,
+}
+
+/// A state that is to be booted: how it came about is in [`Way`]s.
+struct Open {
+    state: State,
+    hash: u128,
+    way: u32,
+}
+
+/// The boot that was cut, and after how many units.
+struct Way {
+    before: u32,
+    cut: u32,
+}
+
+/// One boot in this many is made twice.
+const TWICE: u64 = 8;
+/// Of the cuts in the first run, this many are made by stopping the machine there.
+const REALLY: u64 = 8;
+
+/// Explores one scenario.
+///
+/// **Errors**: the rig or the scenario is no good: it explores nothing, or a run does not repeat. What the program did wrong is
+/// no error but a [`Failure`].
+pub fn explore(m: &mut dyn Machine, case: &Case, reach: &Reach) -> Result<Explored> {
+    let mut e = Explorer {
+        case,
+        unit: m.map().unit as usize,
+        m,
+        log: Log::default(),
+        other: Log::default(),
+        now: case.blank(),
+        limit: 0,
+        seen: HashSet::new(),
+        ways: Vec::new(),
+        out: Explored::default(),
+    };
+    let Some(first) = e.uncut()? else {
+        return Ok(e.out);
+    };
+    let clock = Stopwatch::start();
+    e.search(first, reach);
+    e.out.seconds = clock.seconds();
+    if e.out.boots < 2 || e.out.stores == 0 {
+        bail!("{}: it explored nothing", case.name);
+    }
+    Ok(e.out)
+}
+
+struct Explorer<'a> {
+    case: &'a Case,
+    unit: usize,
+    m: &'a mut dyn Machine,
+    log: Log,
+    other: Log,
+    now: State,
+    limit: u64,
+    seen: HashSet<u128>,
+    ways: Vec<Way>,
+    out: Explored,
+}
+
+impl Explorer<'_> {
+    /// The run without cuts; the states to be booted first, or `None` when it fails already.
+    fn uncut(&mut self) -> Result<Option<Vec<Open>>> {
+        let blank = self.case.blank();
+        let boot = |seed, detail| Boot {
+            state: &blank,
+            seed,
+            limit: 20_000_000,
+            detail,
+        };
+        let ran = self.m.boot(&boot(0, true), &mut self.log);
+        if let Some(why) = self.wrong(&blank, &ran) {
+            self.fail(vec![], why);
+            return Ok(None);
+        }
+        let name = &self.case.name;
+        for (seed, detail) in [(1, true), (0, false), (1, false)] {
+            let again = self.m.boot(&boot(seed, detail), &mut self.other);
+            if let Some(i) = differ(&self.log, &self.other) {
+                self.fail(vec![], Why::Garbage(i));
+                return Ok(None);
+            }
+            if detail && ran.instructions != again.instructions {
+                bail!(
+                    "{name}: {} instructions, and again {}",
+                    ran.instructions,
+                    again.instructions
+                );
+            }
+            if !(ran.instructions..ran.instructions + 600).contains(&again.instructions) {
+                bail!(
+                    "{name}: {} instructions, and fast {}",
+                    ran.instructions,
+                    again.instructions
+                );
+            }
+        }
+        self.limit = 3 * ran.instructions + 10_000;
+        self.out.instructions = ran.instructions;
+        self.out.stack = ran.stack.unwrap_or(0);
+        let nvm = self.log.stores.iter().filter(|s| !s.on_desk());
+        self.out.stores = nvm.count() as u64;
+        self.out.sections = sections(&self.log);
+        // Every instruction, and inside of an instruction between its units.
+        let inner = self.log.stores.windows(2);
+        let inner = inner
+            .filter(|w| w[0].instruction == w[1].instruction)
+            .count();
+        self.out.cuts = ran.instructions + 1 + inner as u64;
+        self.really_stop(&blank)?;
+        let hash = blank.hash();
+        self.seen.insert(hash);
+        let mut open = Vec::new();
+        // A blank memory is a state to boot, too: it has been.
+        self.out.boots = 1;
+        self.out.booted_instructions = ran.instructions;
+        self.branch(&blank, hash, u32::MAX, &mut open);
+        Ok(Some(open))
+    }
+
+    /// What is derived from the stores is what a machine that stops there holds.
+    fn really_stop(&mut self, blank: &State) -> Result<()> {
+        let all = self.out.instructions;
+        for i in 1..=REALLY {
+            let at = all * i / (REALLY + 1);
+            let boot = Boot {
+                state: blank,
+                seed: 0,
+                limit: at,
+                detail: true,
+            };
+            let ran = self.m.boot(&boot, &mut self.other);
+            self.m.state(&mut self.now);
+            let agree = |n: u64| {
+                let mut s = blank.clone();
+                let before = self
+                    .log
+                    .stores
+                    .iter()
+                    .filter(|s| u64::from(s.instruction) < n);
+                before.for_each(|x| s.apply(x, &mut 0));
+                s.same(&self.now)
+            };
+            // Unicorn does not stop between a condition and the up to four instructions that it rules.
+            if ran.end != End::Limit || !(at..at + 5).any(agree) {
+                bail!(
+                    "{}: stopped after {at} instructions, the memory differs",
+                    self.case.name
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// Boots all states, and those that cuts in these boots leave.
+    fn search(&mut self, first: Vec<Open>, reach: &Reach) {
+        let mut open = first;
+        let mut depth = 1;
+        loop {
+            let last = reach.depth == Some(depth);
+            let mut next = Vec::new();
+            for o in open {
+                if self.out.boots >= reach.most {
+                    return;
+                }
+                let ok = self.judge(&o);
+                if !ok && reach.first_only {
+                    return;
+                }
+                if ok && !last {
+                    self.out.cuts += self.log.stores.len() as u64;
+                    self.branch(&o.state, o.hash, o.way, &mut next);
+                }
+            }
+            if last || next.is_empty() {
+                self.out.closed = !last;
+                return;
+            }
+            (open, depth) = (next, depth + 1);
+        }
+    }
+
+    /// One boot.
+    fn judge(&mut self, o: &Open) -> bool {
+        let n = self.out.boots;
+        self.out.boots += 1;
+        let limit = self.limit;
+        let boot = |seed| Boot {
+            state: &o.state,
+            seed,
+            limit,
+            detail: false,
+        };
+        let ran = self.m.boot(&boot(n & 1), &mut self.log);
+        self.out.booted_instructions += ran.instructions;
+        let mut why = self.wrong(&o.state, &ran);
+        if why.is_none() && n.is_multiple_of(TWICE) {
+            self.m.boot(&boot(2 + (n & 1)), &mut self.other);
+            why = differ(&self.log, &self.other).map(Why::Garbage);
+        }
+        let ok = why.is_none();
+        if let Some(why) = why {
+            let mut cuts = Vec::new();
+            let mut at = o.way;
+            while let Some(w) = self.ways.get(at as usize) {
+                cuts.insert(0, w.cut as usize);
+                at = w.before;
+            }
+            self.fail(cuts, why);
+        }
+        ok
+    }
+
+    fn fail(&mut self, cuts: Vec<usize>, why: Why) {
+        self.out.failures += 1;
+        self.out.first.get_or_insert(Failure { cuts, why });
+    }
+
+    /// Whether the boot that has just ended did wrong.
+    fn wrong(&mut self, from: &State, ran: &Ran) -> Option<Why> {
+        self.m.state(&mut self.now);
+        wrong(self.case, from, &self.log, &self.now, ran)
+    }
+
+    /// The states that a cut in the boot of `log` leaves, if they are new.
+    fn branch(&mut self, from: &State, hash: u128, way: u32, open: &mut Vec<Open>) {
+        debug_assert!(self.unit <= 4);
+        let (mut state, mut hash) = (from.clone(), hash);
+        for (i, s) in self.log.stores.iter().enumerate() {
+            state.apply(s, &mut hash);
+            if self.seen.insert(hash) {
+                let cut = i as u32 + 1;
+                self.ways.push(Way { before: way, cut });
+                let way = self.ways.len() as u32 - 1;
+                let state = state.clone();
+                open.push(Open { state, hash, way });
+            }
+        }
+    }
+}
+
+/// Whether a boot from `from` did wrong; `now` is what the memory held when it ended.
+pub fn wrong(case: &Case, from: &State, log: &Log, now: &State, ran: &Ran) -> Option<Why> {
+    let inside = |s: &&Store| usize::from(s.at) + s.bytes().len() <= case.bytes || s.on_desk();
+    if let Some(s) = log.stores.iter().find(|s| !inside(s)) {
+        return Some(Why::Outside(*s));
+    }
+    if ran.end != End::Status(abi::FINISHED) {
+        return Some(Why::Ended(ran.end.clone(), now.told(cell::FAILURE)));
+    }
+    let mut made = from.clone();
+    log.stores.iter().for_each(|s| made.apply(s, &mut 0));
+    (!made.same(now)).then_some(Why::Unseen)
+}
+
+/// The first store in which two runs differ.
+pub fn differ(a: &Log, b: &Log) -> Option<usize> {
+    let pairs = a.stores.iter().zip(&b.stores);
+    let same = pairs.take_while(|(a, b)| a.same(b)).count();
+    (same < a.stores.len().max(b.stores.len())).then_some(same)
+}
+
+/// What lies between the stores of marks.
+fn sections(log: &Log) -> Vec<(u16, Cost)> {
+    let mut out: Vec<(u16, Cost)> = Vec::new();
+    let mut begun: Option<(u16, &Store)> = None;
+    let mut cost = Cost::default();
+    for s in &log.stores {
+        match (s.told(), begun) {
+            (Some((cell::MARK, 0)), Some((n, b))) => {
+                cost.instructions = u64::from(s.instruction - b.instruction);
+                cost.cycles = s.cycle - b.cycle;
+                out.push((n, cost));
+                begun = None;
+            }
+            (Some((cell::MARK, n)), _) if n != 0 => (begun, cost) = (Some((n, s)), Cost::default()),
+            (None, Some(_)) if usize::from(s.at) < NVM => {
+                cost.stores += 1;
+                cost.bytes += s.bytes().len() as u64;
+            }
+            _ => {}
+        }
+    }
+    out
+}

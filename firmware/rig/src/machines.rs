@@ -1,0 +1,18 @@
+//! The machines that the rig knows.
+
+use crate::image::Image;
+use crate::machine::Machine;
+use crate::unicorn::{arm::Arm, riscv::RiscV};
+use anyhow::{Result, bail};
+use relume_suite::abi;
+
+/// A machine with an image in it.
+///
+/// **Errors**: there is no machine of this name, or it refuses the image.
+pub fn make(name: &str, image: Image) -> Result<Box<dyn Machine>> {
+    Ok(match name {
+        n if n == abi::ARM.name => Box::new(Arm::new(image)?),
+        n if n == abi::RISCV.name => Box::new(RiscV::new(image)?),
+        _ => bail!("no machine `{name}`"),
+    })
+}
