@@ -64,9 +64,10 @@ macro_rules! driver {
             ///
             /// Needed when only the processor was reset: the chip may sleep still.
             ///
-            /// **Power loss**: nothing is written. **Errors**: [`Error::WrongDevice`], [`Error::NoAnswer`],
-            /// [`Error::Bus`].
-            pub $($fn)* init<D: $DelayNs>(&mut self, delay: &mut D) -> Result<(), Error<SPI::Error>> {
+            /// **Power loss**: nothing is written. **Cost**: what [`wake`](Self::wake),
+            /// [`device_id`](Self::device_id) and [`status`](Self::status) cost; the first two only for parts that
+            /// have these commands. **Errors**: [`Error::WrongDevice`], [`Error::NoAnswer`], [`Error::Bus`].
+            pub $($fn)* init<D: $DelayNs + ?Sized>(&mut self, delay: &mut D) -> Result<(), Error<SPI::Error>> {
                 self.wake(delay)$($wait)*?;
                 if self.known.part.identity() != Identity::None {
                     let id = self.device_id()$($wait)*?;
@@ -162,8 +163,8 @@ macro_rules! driver {
                 Ok(())
             }
 
-            /// Clears the write enable latch, which a write that failed on the bus may leave set. The next write
-            /// does so as well.
+            /// Clears the write enable latch, which a write that failed on the bus may leave set. The end of the next
+            /// write clears it as well.
             ///
             /// **Cost**: a transaction of 1 byte. **Errors**: [`Error::Asleep`], [`Error::Bus`].
             pub $($fn)* write_disable(&mut self) -> Result<(), Error<SPI::Error>> {
@@ -202,7 +203,7 @@ macro_rules! driver {
             ///
             /// **Power loss**: nothing is written. **Cost**: a transaction of 2 bytes and [`Part::recovery_us`].
             /// **Errors**: [`Error::Bus`]; the chip counts as asleep then.
-            pub $($fn)* wake<D: $DelayNs>(&mut self, delay: &mut D) -> Result<(), Error<SPI::Error>> {
+            pub $($fn)* wake<D: $DelayNs + ?Sized>(&mut self, delay: &mut D) -> Result<(), Error<SPI::Error>> {
                 let Some(us) = self.known.part.recovery_us() else {
                     return Ok(());
                 };

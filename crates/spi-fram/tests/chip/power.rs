@@ -4,7 +4,7 @@ use crate::bench::{Bench, Delay};
 use crate::model::Kind;
 use nvmem::{Medium, Persist, Record};
 use powerfail::{Simulated, World, explore};
-use spi_fram::{Error, Part, Protection, SpiFram};
+use spi_fram::{AsyncSpiFram, Error, Part, Protection, SpiFram};
 
 /// Its cells and its status register survive; they are two media of the kit.
 type Nv<'r> = (
@@ -107,6 +107,33 @@ fn a_cut_leaves_a_prefix_of_the_write() {
             fram.write(100, &[round as u8; 24])
                 .expect("nothing but power cuts");
         }
+    })
+    .depth(2)
+    .run();
+    println!("{s}");
+    assert!(s.cuts > 100, "{s}");
+}
+
+/// The async driver, and the same promise.
+#[test]
+fn a_cut_leaves_a_prefix_of_the_async_write() {
+    let s = explore(chip(512), |(cells, status), world: &World<u32>| {
+        let bench = Bench::new(Kind::of(PART), cells, status);
+        let mut fram = AsyncSpiFram::new(bench.clone(), PART).with_max_burst(7);
+        embassy_futures::block_on(async {
+            fram.init(&mut Delay(bench)).await.expect("only power cuts");
+            let mut found = [0; 12];
+            fram.read(500, &mut found).await.expect("only power cuts");
+            let round = world.get() as u8;
+            let new = found.iter().take_while(|b| **b == round).count();
+            let old = round.saturating_sub(1);
+            assert!(found[new..].iter().all(|b| *b == old), "{found:?}");
+            for round in world.get()..4 {
+                world.set(round);
+                let bytes = [round as u8; 12];
+                fram.write(500, &bytes).await.expect("only power cuts");
+            }
+        });
     })
     .depth(2)
     .run();
