@@ -6,8 +6,10 @@ use std::cell::Cell;
 pub trait Observer {
     /// `new` is about to be stored at `at`: one atomic unit. Called *before* the store.
     fn store(&self, at: *mut u8, new: &[u8]);
-    /// A fence of the medium.
-    fn fence(&self) {}
+    /// A fence of the media of the model that has this name.
+    fn fence(&self, model: &'static str) {
+        let _ = model;
+    }
     /// User code may write to this range, unseen, until the loan ends.
     fn lend(&self, at: *mut u8, len: usize) {
         let _ = (at, len);

@@ -64,7 +64,11 @@ pub unsafe fn copy<U: Unit>(from: *const U, to: *mut U, units: usize) {
     }
 }
 
-/// Everything stored before persists before anything stored after. Nothing at run time on an in-order medium.
+/// Everything stored before to media of this model persists before anything stored after. Nothing at run time on an
+/// in-order medium.
+///
+/// It is about all media of the model, and about no other: a program with two media that are fenced apart gives each a
+/// [`Model`] of its own.
 #[inline(always)]
 pub fn fence<M: Model>() {
     if M::BUFFERED {
@@ -72,7 +76,7 @@ pub fn fence<M: Model>() {
         M::fence();
     }
     #[cfg(feature = "instrument")]
-    observe(|o| o.fence());
+    observe(|o| o.fence(M::NAME));
 }
 
 /// A range is about to be written through a `&mut T` that the library hands out.

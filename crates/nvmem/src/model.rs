@@ -53,9 +53,13 @@ pub trait Model: Sized + 'static {
     type Unit: Unit;
     /// Whether stores may persist out of program order until the next fence.
     const BUFFERED: bool;
-    /// The name in reports and failure lines.
+    /// The name in reports and failure lines; another one for each model.
     const NAME: &'static str;
     /// Everything stored before persists before anything stored after. Never called when `!BUFFERED`.
+    ///
+    /// It knows no medium, because an instruction as `DSB` does not: where a program has two mapped media, a fence of one
+    /// model is taken to fence all media of that model and none of another. So two that are drained in different ways, or
+    /// at different times, need two models with two names; `powerfail` then finds where one was fenced and the other meant.
     fn fence() {}
 }
 

@@ -228,7 +228,7 @@ impl Observer for Counter {
     fn store(&self, _: *mut u8, _: &[u8]) {
         self.add(0)
     }
-    fn fence(&self) {
+    fn fence(&self, _: &'static str) {
         self.add(1)
     }
     fn read(&self, _: *const u8, _: usize) {

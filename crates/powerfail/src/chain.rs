@@ -49,12 +49,17 @@ pub(crate) struct Wreck {
     pub(crate) patches: Vec<(u32, Vec<u8>)>,
     /// What is unstable then: place and other content.
     pub(crate) alt: Option<(u32, Vec<u8>)>,
+    /// An erase, at this place: it wears the unit as a whole one does.
+    pub(crate) erase: Option<u32>,
 }
 
 impl Wreck {
     pub(crate) fn mark(&self, shaky: &mut ShakySet) {
         for (at, p) in &self.patches {
             shaky.settle(*at, p.len() as u32);
+        }
+        if let Some(at) = self.erase {
+            shaky.erased(at);
         }
         if let Some((at, alt)) = &self.alt {
             shaky.add(Shaky::new(*at, alt));
@@ -79,6 +84,7 @@ pub(crate) fn wrecks(trace: &Trace, i: usize) -> Vec<Wreck> {
         name: t.name.into(),
         alt: t.alt.map(|a| (at, a)),
         patches: vec![(at, t.is)],
+        erase: (how == Tear::Erase).then_some(at),
     };
     let mut all: Vec<Wreck> = ways(old, new, how).into_iter().map(wreck).collect();
     if all.is_empty() || how == Tear::Erase {
@@ -103,6 +109,7 @@ pub(crate) fn wrecks(trace: &Trace, i: usize) -> Vec<Wreck> {
             name: "old or new, the page from its end".into(),
             patches,
             alt: matches!(how, Tear::Unstable { .. }).then(|| (at, new.to_vec())),
+            erase: None,
         });
     }
     all

@@ -90,6 +90,7 @@ impl Chip for Mram16 {
 /// A simulated device; the program gets a [`Device`].
 pub struct Simulated<C> {
     image: Vec<u8>,
+    endurance: Option<u32>,
     _c: PhantomData<fn() -> C>,
 }
 
@@ -104,13 +105,25 @@ impl<C: Chip> Simulated<C> {
     pub fn with_image(image: Vec<u8>) -> Self {
         Simulated {
             image,
+            endurance: None,
             _c: PhantomData,
         }
     }
 
     /// The same kind of device with another size, erased.
     pub fn size(self, size: usize) -> Self {
-        Self::new(size)
+        Simulated {
+            endurance: self.endurance,
+            ..Self::new(size)
+        }
+    }
+
+    /// An erase unit is worn out after so many erases, cut ones included: one more is a failure. Counted from the first
+    /// boot on: in [`endure`](crate::endure()) over the whole life, in [`explore`](crate::explore()) over one execution with its
+    /// cuts, where states that differ in wear only are one. What the data sheet promises is in the [`Contract`]; a test gives a fraction of it, and ages less.
+    pub fn endurance(mut self, cycles: u32) -> Self {
+        self.endurance = Some(cycles);
+        self
     }
 }
 
@@ -138,7 +151,7 @@ impl<C: Chip> Media for Simulated<C> {
 
     fn parts(&self, out: &mut PartsOut) {
         const { assert!(C::CONTRACT.is_sound()) };
-        out.add(C::CONTRACT.name, 1, false, &self.image);
+        out.add(C::CONTRACT.name, 1, false, &self.image, self.endurance);
     }
 
     unsafe fn attach<'r>(&self, run: &mut Attach<'r>) -> Device<'r, C> {

@@ -96,10 +96,13 @@ impl<'r, C: Chip> Device<'r, C> {
         check_range(from, len as usize, e.size, self.len).map_err(Refused)?;
         for at in (from..to).step_by(e.size as usize) {
             self.rec.tick();
-            self.rec
-                .0
-                .borrow_mut()
-                .erase(self.at + at, e.size, e.erased);
+            let mut r = self.rec.0.borrow_mut();
+            let times = r.erase(self.at + at, e.size, e.erased);
+            let endurance = r.part_of(self.at).endurance;
+            drop(r);
+            if let Some(most) = endurance.filter(|most| times > *most) {
+                panic!("worn out: the erase unit at {at:#x} is erased once more than {most} times");
+            }
         }
         Ok(())
     }

@@ -1,14 +1,13 @@
 //! A device's life: thousands of power cuts, one after the other, without ever going back.
 
-use crate::chain::wrecks;
+use crate::chain::{Cut, wrecks};
 use crate::engine::{self, Engine, Setup, trace_hash};
 use crate::explore::Explore;
 use crate::fuse::Ran;
 use crate::hash::Wide;
 use crate::medium::Media;
 use crate::monitor::Shared;
-use crate::replay::Line;
-use crate::report::Failure;
+use crate::report::{self, Failure};
 use crate::summary::Summary;
 use crate::torn::{Policy, ShakySet};
 use crate::trace::Event;
@@ -73,6 +72,18 @@ struct Plan {
 impl Plan {
     fn text(&self, boot: u64) -> String {
         format!("every={},depth={},boot={boot}", self.every, self.depth)
+    }
+
+    fn line<M: Media, T>(
+        &self,
+        setup: &Setup<M, T>,
+        model: &str,
+        image: &str,
+        boot: u64,
+        hash: u32,
+    ) -> String {
+        let name = crate::place::plain(&setup.name);
+        format!("{name}@{model}@{image}@{}@{hash:08x}", self.text(boot))
     }
 
     /// For how many events boot `i` has power: after each long one, `depth` - 1 that are cut in recovery.
@@ -195,6 +206,7 @@ impl<M: Media, T: Outside> Endure<M, T> {
         let shared = Shared::new();
         shared.total.store(plan.boots, Relaxed);
         let mut e = engine::engine_of(setup, 0, shared.clone());
+        let (model, image) = (e.model(), e.image_print());
         let refuse = |why: &str| Failure::plain(&setup.name, &format!("cannot replay: {why}"));
         if let Some(l) = &replayed {
             plan.boots = l
@@ -202,17 +214,26 @@ impl<M: Media, T: Outside> Endure<M, T> {
                 .first()
                 .and_then(|c| c.rsplit_once("boot=")?.1.parse().ok())
                 .ok_or_else(|| refuse("that is not a line of an endurance"))?;
-            if l.model != e.model() || l.image != e.image_print() {
+            if l.model != model || l.image != image {
                 return Err(refuse("the line is about another medium or image"));
             }
             if l.cuts != [plan.text(plan.boots)] {
                 return Err(refuse("the schedule is not the one of the line"));
             }
         }
-        let (done, hash) = self
-            .all
-            .watched(&shared, Some("an endurance"), || e.live(&plan));
+        let line = |boot, hash| plan.line(setup, &model, &image, boot, hash);
+        let hung = |_: &[Cut]| {
+            let (boot, hash) = (shared.done.load(Relaxed), shared.lived.load(Relaxed));
+            told(
+                &setup.name,
+                boot,
+                &report::no_end(setup.patience),
+                &line(boot, hash as u32),
+            )
+        };
+        let (done, hash) = self.all.watched(&shared, hung, || e.live(&plan));
         let exact = replayed.as_ref().is_none_or(|l| l.hash == hash);
+        let replayed = replayed.is_some();
         match done {
             Ok(()) if e.count.cuts == 0 => Err(Failure::plain(
                 &setup.name,
@@ -220,7 +241,7 @@ impl<M: Media, T: Outside> Endure<M, T> {
             )),
             Ok(()) => {
                 let s = Summary::of(&e.count, setup);
-                if replayed.is_some() {
+                if replayed {
                     eprintln!("{}: replayed: survives", setup.name);
                 } else {
                     s.append(&setup.name, 0);
@@ -228,44 +249,25 @@ impl<M: Media, T: Outside> Endure<M, T> {
                 Ok(s)
             }
             Err(b) => {
+                let line = line(b.boot, hash);
+                let note = match (replayed, exact) {
+                    (false, _) => "",
+                    (true, true) => "\n  (replayed exactly)",
+                    (true, false) => "\n  (found again in a program that has changed)",
+                };
+                let last = b.last.join("   ");
+                let what = format!("{}{note}\n  before the last cut   {last}", b.what);
+                let report = told(&setup.name, b.boot, &what, &line);
                 let done = Summary::of(&e.count, setup);
-                Err(tell(setup, &e, &plan, &b, hash, replayed.as_ref(), exact).after(done))
+                Err(Failure::with_line(report, line, b.boot as usize).after(done))
             }
         }
     }
 }
 
-fn tell<M: Media, T: Outside>(
-    setup: &Setup<M, T>,
-    e: &Engine<'_, M, T>,
-    plan: &Plan,
-    b: &Broken,
-    hash: u32,
-    replayed: Option<&Line<'_>>,
-    exact: bool,
-) -> Failure {
-    let name = &setup.name;
-    let line = format!(
-        "{}@{}@{}@{}@{hash:08x}",
-        crate::place::plain(name),
-        e.model(),
-        e.image_print(),
-        plan.text(b.boot),
-    );
-    let note = match replayed {
-        None => "",
-        Some(_) if exact => "\n  (replayed exactly)",
-        Some(_) => "\n  (found again in a program that has changed)",
-    };
-    let last = b.last.join("   ");
-    Failure::with_line(
-        format!(
-            "{name}: after {} power cuts: {}{note}\n  before the last cut   {last}\nreplay this:  POWERFAIL='{line}' \
-             cargo test {name}",
-            b.boot, b.what
-        ),
-        line,
-        b.boot as usize,
+fn told(name: &str, boot: u64, what: &str, line: &str) -> String {
+    format!(
+        "{name}: after {boot} power cuts: {what}\nreplay this:  POWERFAIL='{line}' cargo test {name}"
     )
 }
 
@@ -280,6 +282,7 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
         let mut last = Vec::new();
         for boot in 0..=plan.boots {
             let events = plan.events(boot, &mut chance);
+            self.shared.lived.store(hash.wide() as u32 as u64, Relaxed);
             let run = self.boot_until(Some(events), &world, false, &shaky, policy);
             let trace = self.take_trace();
             if let Err(what) = run.end {

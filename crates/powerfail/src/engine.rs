@@ -145,7 +145,7 @@ pub(crate) fn trace_hash<T>(trace: &Trace, past: &[(T, u128)]) -> u128 {
         let (kind, at, a, b) = match *e {
             Event::Store { at, len, old, new } => (u32::from(len), at, old, new),
             Event::Touched { at, len, old, new } => (8 + u32::from(len), at, old, new),
-            Event::Fence => (16, 0, 0, 0),
+            Event::Fence { of } => (16, 0, of >> 1, 0),
             Event::Lend { at, len } => (17, at, len, 0),
             Event::EndLoan { at, len } => (18, at, len, 0),
             Event::World(n) => (19, past[n as usize].1 as u32, n, 0),

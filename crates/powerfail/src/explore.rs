@@ -225,7 +225,8 @@ impl<M: Media, T: Outside> Explore<M, T> {
         }
         let shared = Shared::new();
         let mut here = engine::engine_of(setup, 0, shared.clone());
-        let done = self.watched(&shared, None, || {
+        let hung = |cuts: &[Cut]| report::hung(setup, cuts, None);
+        let done = self.watched(&shared, hung, || {
             self.agree(&mut here)?;
             here.explore()
         });
@@ -246,11 +247,11 @@ impl<M: Media, T: Outside> Explore<M, T> {
         Line::parse(self.line.as_deref()?)
     }
 
-    /// Runs `work` with a watchdog beside it.
+    /// Runs `work` with a watchdog beside it, which says what `hung` says when a boot makes no end.
     pub(crate) fn watched<R>(
         &self,
         shared: &Shared,
-        line: Option<&str>,
+        hung: impl Fn(&[Cut]) -> String + Sync,
         work: impl FnOnce() -> R,
     ) -> R {
         if cfg!(miri) {
@@ -266,8 +267,8 @@ impl<M: Media, T: Outside> Explore<M, T> {
         std::thread::scope(|scope| {
             let _stop = Stop(shared);
             scope.spawn(|| {
-                let hung = |cuts: &[Cut]| last_words(&report::hung(setup, cuts, line));
-                shared.watch(&setup.name, setup.depth, setup.patience, hung)
+                let last = |cuts: &[Cut]| last_words(&hung(cuts));
+                shared.watch(&setup.name, setup.depth, setup.patience, last)
             });
             work()
         })
@@ -290,7 +291,8 @@ impl<M: Media, T: Outside> Explore<M, T> {
         }
         let marks: Vec<Mark<'_>> = l.cuts.iter().map(|c| Mark::Line(c)).collect();
         let shared = e.shared.clone();
-        let story = match self.watched(&shared, self.line.as_deref(), || e.follow(&marks, true)) {
+        let hung = |cuts: &[Cut]| report::hung(setup, cuts, self.line.as_deref());
+        let story = match self.watched(&shared, hung, || e.follow(&marks, true)) {
             Ok(s) => s,
             Err(why) => return refuse(&why),
         };

@@ -31,7 +31,14 @@ pub struct PartsOut {
 }
 
 impl PartsOut {
-    pub(crate) fn add(&mut self, name: &'static str, unit: u8, buffered: bool, image: &[u8]) {
+    pub(crate) fn add(
+        &mut self,
+        name: &'static str,
+        unit: u8,
+        buffered: bool,
+        image: &[u8],
+        endurance: Option<u32>,
+    ) {
         self.image.resize(self.image.len().next_multiple_of(64), 0);
         self.parts.push(Part {
             name,
@@ -39,6 +46,7 @@ impl PartsOut {
             len: image.len() as u32,
             unit,
             buffered,
+            endurance,
         });
         self.image.extend_from_slice(image);
     }
@@ -114,7 +122,13 @@ impl<M: Model> Media for Mapped<M> {
     type Nv<'r> = Region<'r, M>;
 
     fn parts(&self, out: &mut PartsOut) {
-        out.add(M::NAME, M::Unit::BYTES as u8, M::BUFFERED, &self.image);
+        out.add(
+            M::NAME,
+            M::Unit::BYTES as u8,
+            M::BUFFERED,
+            &self.image,
+            None,
+        );
     }
 
     unsafe fn attach<'r>(&self, run: &mut Attach<'r>) -> Region<'r, M> {

@@ -20,6 +20,8 @@ pub(crate) struct Shared {
     pub(crate) done: AtomicU64,
     pub(crate) total: AtomicU64,
     pub(crate) level: AtomicU64,
+    /// Of an endurance: the hash of all boots before this one.
+    pub(crate) lived: AtomicU64,
 }
 
 /// Whose a state is.
@@ -70,6 +72,7 @@ impl Shared {
             done: AtomicU64::new(0),
             total: AtomicU64::new(1),
             level: AtomicU64::new(1),
+            lived: AtomicU64::new(0),
         })
     }
 

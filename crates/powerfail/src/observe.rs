@@ -1,7 +1,7 @@
 //! Makes the record: what the store module and the devices report.
 
 use crate::fuse::Fuse;
-use crate::trace::{Event, Rec};
+use crate::trace::{Event, Rec, bit};
 use nvmem::instrument::Observer;
 use std::cell::RefCell;
 
@@ -45,11 +45,13 @@ impl Observer for Recorder {
         let old = r.arena.expect(at, len, new);
         r.push(Event::Store { at, len, old, new });
     }
-    fn fence(&self) {
+    fn fence(&self, model: &'static str) {
         let mut r = self.0.borrow_mut();
         r.scan_loans();
         r.cost.fences += 1;
-        r.push(Event::Fence);
+        let fenced = r.parts.iter().enumerate().filter(|(_, p)| p.name == model);
+        let of = fenced.fold(0, |of, (i, _)| of | bit(i));
+        r.push(Event::Fence { of });
     }
     fn lend(&self, at: *mut u8, len: usize) {
         let mut r = self.0.borrow_mut();

@@ -70,7 +70,7 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
                     ('*', at, hex(&new.to_le_bytes()[..len as usize]))
                 }
                 Event::Program { at, len, side, .. } => ('=', at, hex(trace.old_new(side, len).1)),
-                Event::Fence => ('f', 0, String::new()),
+                Event::Fence { .. } => ('f', 0, String::new()),
                 Event::World(_) => ('w', 0, String::new()),
                 Event::Lend { at, .. } => ('+', at, String::new()),
                 Event::EndLoan { at, .. } => ('-', at, String::new()),
@@ -109,7 +109,7 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
                     _ => format!("{} = {}", self.place(at), number(new)),
                 }
             }
-            Event::Fence => "fence".into(),
+            Event::Fence { .. } => "fence".into(),
             Event::EndLoan { at, .. } => format!("end of the loan of {}", self.place(at)),
             Event::Lend { at, .. } => format!("loan of {}", self.place(at)),
             Event::Read { at, .. } => format!("read of {}", self.place(at)),

@@ -193,7 +193,7 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
                     Event::Store { .. }
                     | Event::Touched { .. }
                     | Event::Program { .. }
-                    | Event::Fence => {
+                    | Event::Fence { .. } => {
                         last.extend(self.say(&trace, e));
                     }
                     _ => {}

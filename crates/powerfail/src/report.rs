@@ -8,6 +8,7 @@ use crate::summary::Summary;
 use crate::world::Outside;
 use std::fmt;
 use std::fmt::Write;
+use std::time::Duration;
 
 /// A state that a power cut permits and that the program did not survive. `Display` is the report.
 #[derive(Debug, Clone)]
@@ -97,16 +98,20 @@ pub(crate) fn failure<M: Media, T: Outside>(setup: &Setup<M, T>, bad: &Bad) -> F
     }
 }
 
+pub(crate) fn no_end(patience: Duration) -> String {
+    format!(
+        "the boot makes no end: no other one for {} s",
+        patience.as_secs_f32()
+    )
+}
+
 /// A boot that takes too long, told by the watchdog.
 pub(crate) fn hung<M: Media, T: Outside>(
     setup: &Setup<M, T>,
     cuts: &[Cut],
     replayed: Option<&str>,
 ) -> String {
-    let what = format!(
-        "the boot makes no end: no other one for {} s",
-        setup.patience.as_secs()
-    );
+    let what = no_end(setup.patience);
     if let Some(line) = replayed {
         return format!("{}: in {line}: {what}", setup.name);
     }

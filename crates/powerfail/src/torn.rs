@@ -41,14 +41,29 @@ impl Shaky {
     }
 }
 
-/// All that is unstable.
+/// What a device has beside its image: all that is unstable, and how often each unit was erased. Wear does not tell one
+/// state from another: of the ways to a state, the one that was found first counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct ShakySet(Vec<Shaky>);
+pub(crate) struct ShakySet(Vec<Shaky>, Vec<(u32, u32)>);
 
 impl ShakySet {
     pub(crate) fn add(&mut self, s: Shaky) {
         let i = self.0.partition_point(|o| o.at < s.at);
         self.0.insert(i, s);
+    }
+
+    /// The erase unit at `at` is erased: for the how-many-th time.
+    pub(crate) fn erased(&mut self, at: u32) -> u32 {
+        match self.1.iter_mut().find(|w| w.0 == at) {
+            Some(w) => {
+                w.1 += 1;
+                w.1
+            }
+            None => {
+                self.1.push((at, 1));
+                1
+            }
+        }
     }
 
     /// Takes the range out; whether anything was in it.

@@ -22,8 +22,10 @@ pub(crate) enum Event {
         old: u32,
         new: u32,
     },
-    /// Everything before persists before everything after.
-    Fence,
+    /// Everything before persists before everything after, on the media that these bits stand for.
+    Fence {
+        of: u32,
+    },
     Lend {
         at: u32,
         len: u32,
@@ -98,6 +100,13 @@ pub(crate) struct Part {
     /// Bytes of an atomic unit.
     pub(crate) unit: u8,
     pub(crate) buffered: bool,
+    /// How often an erase unit may be erased, when that is to be kept.
+    pub(crate) endurance: Option<u32>,
+}
+
+/// What stands for a medium in [`Event::Fence`].
+pub(crate) fn bit(part: usize) -> u32 {
+    1_u32.checked_shl(part as u32).unwrap_or(0)
 }
 
 pub(crate) struct Rec {
@@ -307,7 +316,8 @@ impl Rec {
         }
     }
 
-    pub(crate) fn erase(&mut self, at: u32, len: u32, erased: u8) {
+    /// For the how-many-th time that unit is erased.
+    pub(crate) fn erase(&mut self, at: u32, len: u32, erased: u8) -> u32 {
         self.burst();
         self.cost.erases += 1;
         let is = self.arena.bytes()[at as usize..][..len as usize].to_vec();
@@ -315,6 +325,7 @@ impl Rec {
         if self.shaky.settle(at, len) {
             self.push(Event::Steady { at, len });
         }
+        self.shaky.erased(at)
     }
 
     fn change(&mut self, at: u32, is: &[u8], now: &[u8], how: Tear) {

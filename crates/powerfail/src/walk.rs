@@ -1,8 +1,8 @@
 //! Walks along the record of a run and knows, at each instant, what a cut may leave.
 
 use crate::arena::Arena;
-use crate::torn::{Shaky, ShakySet};
-use crate::trace::{Event, Part, Trace};
+use crate::torn::{Shaky, ShakySet, Tear};
+use crate::trace::{Event, Part, Trace, bit};
 
 /// A unit of which it is open what persisted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,7 +59,10 @@ impl Walk {
             Event::Store { at, .. } => !part_of(parts, at).buffered,
             Event::World(_) | Event::Scratch { .. } | Event::Program { .. } => true,
             Event::Touched { .. } | Event::Steady { .. } | Event::Shaky { .. } => false,
-            Event::Fence => self.pend.iter().any(|p| !p.lent && !p.free),
+            Event::Fence { of } => self
+                .pend
+                .iter()
+                .any(|p| !p.lent && !p.free && fences(of, parts, p.at)),
             Event::EndLoan { at, len } => {
                 !part_of(parts, at).buffered && self.pend.iter().any(|p| p.inside(at, len))
             }
@@ -128,7 +131,9 @@ impl Walk {
                 p.free = false;
                 p.may_be(new);
             }
-            Event::Fence => self.pend.retain(|p| p.lent || p.free),
+            Event::Fence { of } => self
+                .pend
+                .retain(|p| p.lent || p.free || !fences(of, parts, p.at)),
             Event::Lend { at, len } => {
                 self.pend.retain(|p| !(p.free && p.inside(at, len)));
                 self.loans.push((at, len));
@@ -174,7 +179,14 @@ impl Walk {
                     .collect();
                 arena.put(at, &fill);
             }
-            Event::Program { at, len, side, .. } => arena.put(at, trace.old_new(side, len).1),
+            Event::Program {
+                at, len, side, how, ..
+            } => {
+                arena.put(at, trace.old_new(side, len).1);
+                if how == Tear::Erase {
+                    self.shaky.erased(at);
+                }
+            }
             Event::Steady { at, len } => {
                 self.shaky.settle(at, len);
             }
@@ -184,6 +196,11 @@ impl Walk {
             Event::World(_) => {}
         }
     }
+}
+
+/// Whether a fence of these media is one of what lies at `at`.
+fn fences(of: u32, parts: &[Part], at: u32) -> bool {
+    of & bit(parts.partition_point(|p| p.at <= at) - 1) != 0
 }
 
 pub(crate) fn part_of(parts: &[Part], at: u32) -> &Part {

@@ -181,6 +181,38 @@ fn two_media_at_once() {
     assert!(cfg!(miri) || s.boots >= 6, "{s}");
 }
 
+/// A medium behind a controller of its own, which is drained by a fence of its own.
+enum Behind {}
+impl Model for Behind {
+    type Unit = u32;
+    const BUFFERED: bool = true;
+    const NAME: &'static str = "behind";
+    fn fence() {}
+}
+
+/// Content on one medium, the flag that it is there on the other.
+fn apart<M: Model>(a: Region<'_, Buffered32>, b: Region<'_, Behind>) {
+    if get(&a, 0) == 1 {
+        assert_eq!(get(&b, 0), 7, "no content");
+    }
+    put(&b, 0, 7);
+    mapped::fence::<M>();
+    put(&a, 0, 1);
+}
+
+#[test]
+fn a_fence_of_one_medium_is_none_of_another() {
+    let media = || (Mapped::<Buffered32>::new(64), Mapped::<Behind>::new(64));
+    explore(media(), |(a, b), _: &World<()>| apart::<Behind>(a, b)).run();
+    let e = explore(media(), |(a, b), _: &World<()>| apart::<Buffered32>(a, b))
+        .try_run()
+        .expect_err("the other medium was fenced");
+    assert!(e.report().contains("no content"), "{e}");
+    // Nor is one of a model that is in order.
+    let e = explore(media(), |(a, b), _: &World<()>| apart::<InOrder32>(a, b)).try_run();
+    assert!(e.is_err());
+}
+
 #[test]
 fn a_leaked_static_is_found() {
     use std::sync::atomic::{AtomicU32, Ordering::Relaxed};

@@ -380,6 +380,32 @@ fn endurance_reaches_the_wrap() {
     assert!(again.report().contains("replayed exactly"), "{again}");
 }
 
+/// Erases the first unit in each boot.
+fn wear(mut nv: Device<'_, Stm32l1>, boots: &World<u32>) {
+    boots.set(boots.get() + 1);
+    Medium::erase(&mut nv, 0, 256).unwrap();
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "takes long")]
+fn a_worn_out_unit_is_a_failure() {
+    let nor = |cycles| Nor::stm32l1().endurance(cycles).size(512);
+    let life = |cycles| endure(nor(cycles), EveryEvents(50), |nv, w| wear(nv, w)).boots(40);
+    life(41).run();
+    let e = life(40).try_run().expect_err("the 41st erase");
+    let what = "worn out: the erase unit at 0x0 is erased once more than 40 times";
+    assert!(e.report().contains(what), "{e}");
+    assert_eq!(e.cuts(), 40);
+    let again = life(40).replay(e.line().unwrap()).try_run();
+    assert!(again.unwrap_err().report().contains("replayed exactly"));
+    // In one execution with its cuts, erases that were cut included.
+    let all = |cycles| explore(nor(cycles), |nv, w| wear(nv, w)).depth(2);
+    assert_eq!(found(|| all(2), "worn out").cuts(), 2);
+    all(3).run();
+    // What is not asked for is not enforced.
+    endure(Nor::stm32l1(), EveryEvents(50), |nv, w| wear(nv, w)).run();
+}
+
 #[test]
 fn nothing_runs_after_the_cut() {
     struct Repair<'r, 'm>(&'r Region<'m, InOrder32>);

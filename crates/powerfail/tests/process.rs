@@ -58,6 +58,50 @@ fn the_watchdog_ends_a_loop_without_events() {
 }
 
 #[test]
+#[ignore = "hangs on purpose"]
+fn hangs_late() {
+    endure(
+        Mapped::<InOrder32>::new(64),
+        EveryEvents(3),
+        |nv, _: &World<()>| {
+            let n = unsafe { nv.load(0) };
+            unsafe { nv.store(0, n + 1) };
+            if n > 100 {
+                loop {
+                    std::hint::spin_loop();
+                }
+            }
+        },
+    )
+    .name("hangs_late")
+    .patience(Duration::from_millis(600))
+    .run();
+}
+
+#[test]
+fn the_watchdog_of_an_endurance_prints_a_line_that_hangs_again() {
+    let said = |env: &[(&str, &str)]| {
+        let out = again("hangs_late", env);
+        assert_eq!(out.status.code(), Some(101));
+        String::from_utf8_lossy(&out.stderr).into_owned()
+    };
+    let line = |said: &str| {
+        let from = said.find("POWERFAIL='").expect(said) + "POWERFAIL='".len();
+        said[from..].split('\'').next().unwrap().to_owned()
+    };
+    let first = said(&[]);
+    assert!(
+        first.contains("after 101 power cuts: the boot makes no end"),
+        "{first}"
+    );
+    let replayed = said(&[("POWERFAIL", &line(&first))]);
+    assert_eq!(line(&replayed), line(&first));
+    let other = line(&first).replace("boot=101", "boot=7");
+    let survives = again("hangs_late", &[("POWERFAIL", &other)]);
+    assert!(survives.status.success(), "{survives:?}");
+}
+
+#[test]
 #[ignore = "run by others"]
 fn counts() {
     explore(Mapped::<InOrder32>::new(64), |nv, w| counter(nv, w))
