@@ -1,6 +1,7 @@
 //! What is the same for the blocking and the async driver: opcodes, checks, and what is known of the chip.
 
 use crate::error::Error;
+use crate::id::DeviceId;
 use crate::part::{Address, Part};
 use crate::status::Status;
 use nvmem::planted;
@@ -32,6 +33,18 @@ impl Known {
             part,
             burst: u32::MAX,
             asleep: false,
+        }
+    }
+
+    /// Compares the ID with the part's.
+    pub fn recognise<E>(&self, id: &DeviceId) -> Result<(), Error<E>> {
+        if self.part.accepts(id) {
+            Ok(())
+        } else if id.0 == [0xFF; DeviceId::LEN] || id.0 == [0; DeviceId::LEN] {
+            // A line that nothing drives.
+            Err(Error::NoAnswer)
+        } else {
+            Err(Error::WrongDevice)
         }
     }
 

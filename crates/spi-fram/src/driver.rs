@@ -71,9 +71,7 @@ macro_rules! driver {
                 self.wake(delay)$($wait)*?;
                 if self.known.part.identity() != Identity::None {
                     let id = self.device_id()$($wait)*?;
-                    if !self.known.part.accepts(&id) {
-                        return Err(Error::WrongDevice);
-                    }
+                    self.known.recognise(&id)?;
                 }
                 self.status()$($wait)*?;
                 Ok(())

@@ -20,7 +20,8 @@ pub enum Error<E> {
     Unsupported,
     /// The chip tells another maker or another capacity than the part has.
     WrongDevice,
-    /// The status register reads as no such chip has it: nothing drives the line, or the chip sleeps.
+    /// The ID reads all ones or all zeros, or the status register as no such chip has it: nothing drives the line, or
+    /// the chip sleeps.
     NoAnswer,
 }
 

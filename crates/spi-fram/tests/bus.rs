@@ -309,6 +309,15 @@ fn init() {
         [450],
         |fram, delay, now| { assert_eq!(now!(fram.init(&mut delay)), Err(Error::WrongDevice)) }
     );
+    // A line that nothing drives.
+    for line in [0x00, 0xFF] {
+        on_the_bus!(
+            Part::MB85RS256B,
+            [reads(&[0x9F], &[line; 9])],
+            [],
+            |fram, delay, now| { assert_eq!(now!(fram.init(&mut delay)), Err(Error::NoAnswer)) }
+        );
+    }
     // Without sleep and without an ID only the status is left to ask.
     on_the_bus!(
         Part::FM25L16B,

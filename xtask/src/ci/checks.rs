@@ -174,6 +174,9 @@ pub fn rustdoc(ctx: &Ctx, s: &Step) -> Result<String> {
     Ok(format!("{n} crates"))
 }
 
+/// Features that are for tests on a host.
+const ON_A_HOST: [&str; 2] = ["instrument", "sabotage"];
+
 pub fn bare(ctx: &Ctx, s: &Step) -> Result<Outcome> {
     let missing: Vec<_> = BARE.iter().filter(|t| !has_target("", t)).collect();
     if !missing.is_empty() {
@@ -193,7 +196,13 @@ pub fn bare(ctx: &Ctx, s: &Step) -> Result<Outcome> {
         n = select(&mut c, ctx.project.embedded());
         examples = select(&mut c, ctx.project.embedded_examples());
         s.run(c)?;
-        let with = enable(ctx.project.embedded(), "defmt");
+        let with: Vec<_> = every_feature(ctx)
+            .iter()
+            .filter(|f| !ON_A_HOST.contains(&f.as_str()))
+            .map(|f| enable(ctx.project.embedded(), f))
+            .filter(|f| !f.is_empty())
+            .collect();
+        let with = with.join(",");
         let mut c = at_root(ctx, cargo(), &["build", "--lib", "--target", t]);
         if !with.is_empty() {
             c.args(["--features", &with]);
@@ -202,7 +211,10 @@ pub fn bare(ctx: &Ctx, s: &Step) -> Result<Outcome> {
         s.run(c)?;
     }
     let on = BARE.join(", ");
-    Ok(format!("{n} crates and {examples} examples on {on}, the crates with defmt too").into())
+    Ok(
+        format!("{n} crates and {examples} examples on {on}, the crates with their features too")
+            .into(),
+    )
 }
 
 pub fn msp430(ctx: &Ctx, s: &Step) -> Result<Outcome> {

@@ -146,7 +146,7 @@ fn another_chip_is_refused() {
     // No chip at all.
     b.chip.borrow_mut().kind = Kind::of(Part::FM25L16B);
     let mut fram = SpiFram::new(b.clone(), Part::MB85RS1MT);
-    assert_eq!(fram.init(&mut Delay(b)), Err(Error::WrongDevice));
+    assert_eq!(fram.init(&mut Delay(b)), Err(Error::NoAnswer));
 }
 
 #[test]
