@@ -155,3 +155,29 @@ global_asm!(
         ret
     .section .text"
 );
+
+// Shifts of R13:R12 by R14 bits.
+global_asm!(
+    ".section .text.shift,\"ax\",@progbits
+    .global __mspabi_slll
+    __mspabi_slll:
+        tst r14
+        jz 2f
+    1:  rla r12
+        rlc r13
+        dec r14
+        jnz 1b
+    2:  ret
+
+    .global __mspabi_srll
+    __mspabi_srll:
+        tst r14
+        jz 2f
+    1:  clrc
+        rrc r13
+        rrc r12
+        dec r14
+        jnz 1b
+    2:  ret
+    .section .text"
+);

@@ -121,7 +121,17 @@ pub const NO_SCENARIO: u16 = 0xFFFF;
 pub const FAULT: u16 = 0xFFFE;
 
 /// The files of the suite that checks stand in; the failure code names one of them.
-pub const FILES: [&str; 3] = ["scene.rs", "nvmem.rs", "tx.rs"];
+pub const FILES: &[&str] = &[
+    "suite/src/scene.rs",
+    "suite/src/nvmem.rs",
+    "suite/src/tx.rs",
+    "suite/src/objects.rs",
+    "suite/src/contexts.rs",
+    "suite/src/costs.rs",
+    "suite/src/replay.rs",
+    "suite/src/planted.rs",
+    "suite/src/nvlist.rs",
+];
 
 /// The failure code of a line: its file's number in [`FILES`] times 2048, and the line.
 ///
@@ -162,16 +172,59 @@ const fn ends_with(path: &[u8], name: &[u8]) -> bool {
 
 /// Measured sections: `Scene::measure` writes the number to [`cell::MARK`].
 pub mod section {
-    /// Nothing: what the marks themselves cost.
-    pub const EMPTY: u16 = 1;
-    /// Eight bytes by plain volatile stores.
-    pub const PLAIN_8: u16 = 2;
-    /// The same eight bytes, a resident object of a pool, in a transaction.
-    pub const UPDATE_8: u16 = 3;
-    /// The names of all sections.
-    pub const NAMES: [(u16, &str); 3] = [
-        (EMPTY, "empty"),
-        (PLAIN_8, "plain_8"),
-        (UPDATE_8, "update_8"),
-    ];
+    macro_rules! sections {
+        ($($(#[$doc:meta])* $name:ident = $n:literal $text:literal;)*) => {
+            $($(#[$doc])* pub const $name: u16 = $n;)*
+            /// The numbers and names of all sections.
+            pub const NAMES: &[(u16, &str)] = &[$(($n, $text)),*];
+        };
+    }
+    sections! {
+        /// Nothing: what the marks themselves cost.
+        EMPTY = 1 "empty";
+        /// Eight bytes by plain volatile stores.
+        PLAIN_8 = 2 "plain_8";
+        /// The same eight bytes, a resident object of a pool, in a transaction.
+        UPDATE_8 = 3 "update_8";
+        /// A first mutable access to 64 bytes in a transaction.
+        FIRST_MUT_64 = 4 "first_mut_64";
+        /// A second one, and a store.
+        SECOND_MUT_64 = 5 "second_mut_64";
+        /// An allocation of 32 bytes in a transaction.
+        ALLOC_32 = 6 "alloc_32";
+        /// Its release.
+        FREE_32 = 7 "free_32";
+        /// A write to a `Ptr` of 8 bytes in a transaction.
+        PTR_WRITE_8 = 8 "ptr_write_8";
+        /// A transaction that changes 8 bytes and is aborted.
+        ABORT_8 = 9 "abort_8";
+        /// A pool with one object is opened.
+        OPEN = 10 "open";
+        /// A step without a result, executed.
+        STEP_EMPTY = 20 "step_empty";
+        /// A step without a result, bypassed.
+        BYPASS_STEP = 21 "bypass_step";
+        /// A step with a result of 4 bytes, executed.
+        STEP_RESULT_4 = 22 "step_result_4";
+        /// A step with a result of 4 bytes, bypassed.
+        BYPASS_RESULT_4 = 23 "bypass_result_4";
+        /// An input of 4 bytes, recorded.
+        RECORD_4 = 24 "record";
+        /// An input of 4 bytes, bypassed.
+        BYPASS_RECORD_4 = 25 "bypass_record";
+        /// A step that changes a resident object of 8 bytes, executed.
+        STEP_UPDATE_8 = 26 "step_update_8";
+        /// The same, bypassed.
+        BYPASS_UPDATE_8 = 27 "bypass_update_8";
+        /// A program's memory is opened.
+        OPEN_REPLAY = 28 "open_replay";
+        /// A node is put between two others of an `nvlist`.
+        LIST_INSERT = 40 "list_insert";
+        /// A node is taken out of it.
+        LIST_REMOVE = 41 "list_remove";
+        /// A node goes from one list to another.
+        LIST_MOVE = 42 "list_move";
+        /// A node is put between two others with `pmem-tx`'s undo log.
+        UNDO_LIST_INSERT = 43 "undo_list_insert";
+    }
 }

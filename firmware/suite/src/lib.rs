@@ -8,10 +8,14 @@
 #![no_std]
 
 pub mod abi;
+pub mod contexts;
+pub mod costs;
 mod desk;
 #[cfg(target_os = "none")]
 pub mod machine;
 pub mod nvmem;
+pub mod objects;
+pub mod replay;
 mod scene;
 pub mod tx;
 
@@ -35,26 +39,66 @@ pub struct Scenario<M: Mapped> {
     pub name: &'static str,
     /// Bytes of non-volatile memory that it is given, from the start.
     pub bytes: usize,
+    /// Whether it is there to measure: it does too much for two cuts everywhere, and cuts in it find nothing new.
+    pub measures: bool,
     /// The program. It returns when it has come to its end.
     pub run: fn(&mut Scene<'_, M>),
 }
 
+impl<M: Mapped> Scenario<M> {
+    /// A scenario in which every cut is made.
+    pub const fn new(name: &'static str, bytes: usize, run: fn(&mut Scene<'_, M>)) -> Self {
+        Scenario {
+            name,
+            bytes,
+            measures: false,
+            run,
+        }
+    }
+
+    /// A scenario that measures.
+    pub const fn measuring(name: &'static str, bytes: usize, run: fn(&mut Scene<'_, M>)) -> Self {
+        Scenario {
+            name,
+            bytes,
+            measures: true,
+            run,
+        }
+    }
+}
+
 /// The scenarios that are linked into one image.
 pub struct Group<M: Mapped> {
-    /// The image's name, and the primitive's.
+    /// The image's name.
     pub name: &'static str,
+    /// The primitive whose operations these are.
+    pub primitive: &'static str,
     /// The scenarios; the desk's first cell is an index into them.
     pub scenarios: &'static [Scenario<M>],
 }
 
-/// All groups, in a fixed order.
-pub const fn groups<M: Mapped>() -> [Group<M>; 2] {
-    [nvmem::group(), tx::group()]
+/// All groups, in a fixed order. More than one for a primitive where they would not fit below the 64 KiB of an MSP430.
+pub const fn groups<M: Mapped>() -> [Group<M>; 10] {
+    [
+        nvmem::group(),
+        tx::group(),
+        objects::group(),
+        contexts::group(),
+        costs::tx_group(),
+        replay::group(),
+        replay::loops_group(),
+        replay::objects_group(),
+        replay::updates_group(),
+        costs::replay_group(),
+    ]
 }
 
 /// `(name, primitive, program)` of all scenarios.
 pub fn scenarios<M: Mapped>()
 -> impl Iterator<Item = (&'static str, &'static str, fn(&mut Scene<'_, M>))> {
-    let of = |g: Group<M>| g.scenarios.iter().map(move |s| (s.name, g.name, s.run));
+    let of = |g: Group<M>| {
+        let each = move |s: &'static Scenario<M>| (s.name, g.primitive, s.run);
+        g.scenarios.iter().map(each)
+    };
     groups::<M>().into_iter().flat_map(of)
 }

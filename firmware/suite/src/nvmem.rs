@@ -9,27 +9,12 @@ pub const fn group<M: Mapped>() -> Group<M> {
     const {
         Group {
             name: "nvmem",
+            primitive: "nvmem",
             scenarios: &[
-                Scenario {
-                    name: "superblock",
-                    bytes: 160,
-                    run: superblock,
-                },
-                Scenario {
-                    name: "record",
-                    bytes: 64,
-                    run: record,
-                },
-                Scenario {
-                    name: "record_migrate",
-                    bytes: 96,
-                    run: record_migrate,
-                },
-                Scenario {
-                    name: "loan",
-                    bytes: 24,
-                    run: loan,
-                },
+                Scenario::new("superblock", 160, superblock),
+                Scenario::new("record", 64, record),
+                Scenario::new("record_migrate", 96, record_migrate),
+                Scenario::new("loan", 24, loan),
             ],
         }
     }

@@ -1,40 +1,35 @@
-//! Scenarios of `pmem-tx`.
+//! Scenarios of `pmem-tx`: transactions that change one object in place. Those with several objects are in `objects`
+//! and `contexts`, what they cost in `costs`.
 
-use crate::abi::section;
 use crate::{Group, Mapped, Scenario, Scene, check, ok, progress};
-use core::hint::black_box;
-use nvmem::Unit;
-use pmem_tx::{Config, Pool};
+use nvmem::Persist;
+use pmem_tx::{Config, Error, Pool};
 
-/// The scenarios of this primitive.
+/// The scenarios of the image `tx`.
 pub const fn group<M: Mapped>() -> Group<M> {
     const {
         Group {
             name: "tx",
+            primitive: "pmem-tx",
             scenarios: &[
-                Scenario {
-                    name: "update",
-                    bytes: 400,
-                    run: update,
-                },
-                Scenario {
-                    name: "measure",
-                    bytes: 768,
-                    run: measure,
-                },
+                Scenario::new("update", 400, update),
+                Scenario::new("fields", 448, |scene| numbers(scene, 3, fields)),
+                Scenario::new("abort", 448, |scene| numbers(scene, 2, abort)),
+                Scenario::new("nested", 448, |scene| numbers(scene, 2, nested)),
+                // More transactions than sequence numbers.
+                Scenario::new("numbers_wrap", 448, |scene| numbers(scene, 9, fields)),
             ],
         }
     }
 }
 
-const CONFIG: Config = Config {
-    journal_entries: 4,
-    journal_bytes: 16,
-    seq_bits: 16,
-};
-
 /// Two numbers that always agree.
 fn update<M: Mapped>(scene: &mut Scene<'_, M>) {
+    const CONFIG: Config = Config {
+        journal_entries: 2,
+        journal_bytes: 8,
+        seq_bits: 16,
+    };
     let region = scene.region();
     let mut pool = ok!(
         scene,
@@ -57,39 +52,104 @@ fn update<M: Mapped>(scene: &mut Scene<'_, M>) {
     }
 }
 
-/// Figures: what operations cost, in one run from a blank memory to the end.
-fn measure<M: Mapped>(scene: &mut Scene<'_, M>) {
-    let region = scene.region();
-    let Ok((region, plain)) = region.split_at(768 - 8) else {
-        scene.fail(const { crate::code(file!(), line!()) }, "a multiple of 8")
+/// What `n` operations leave: their number, the last one of each place, the sum.
+#[derive(Persist, Clone, Copy, PartialEq)]
+#[repr(C)]
+struct Numbers {
+    done: u16,
+    last: [u16; 3],
+    sum: u32,
+}
+
+impl Numbers {
+    fn after(n: u16) -> Self {
+        let last = |place: u16| match n {
+            n if n <= place => 0,
+            n => (n - 1 - place) / 3 * 3 + place + 1,
+        };
+        let n32 = u32::from(n);
+        Numbers {
+            done: n,
+            last: [last(0), last(1), last(2)],
+            sum: n32 * (n32 + 1) / 2,
+        }
+    }
+}
+
+type NumberPool<'m, M> = Pool<'m, Numbers, M>;
+
+/// Operations one after the other.
+fn numbers<M: Mapped>(
+    scene: &mut Scene<'_, M>,
+    few: u16,
+    operation: fn(&mut NumberPool<'_, M>, u16) -> Result<(), Error>,
+) {
+    const CONFIG: Config = Config {
+        journal_entries: 6,
+        journal_bytes: 32,
+        // Numbers 1 to 7.
+        seq_bits: 3,
     };
+    let region = scene.region();
     let mut pool = ok!(
         scene,
-        Pool::<[u32; 2], M>::open_with(region, &CONFIG, |_| Ok([0, 0]))
+        NumberPool::<M>::open_with(region, &CONFIG, |_| Ok(Numbers::after(0)))
     );
-    scene.measure(section::EMPTY, || ());
-    for _ in 0..2 {
-        let v = black_box(7u32);
-        scene.measure(section::PLAIN_8, || {
-            for i in 0..2 {
-                let v = if i == 0 { v } else { !v };
-                // SAFETY: units of the region, of which nothing is lent.
-                unsafe {
-                    plain.store(4 * i, v);
-                    if M::Unit::BYTES == 2 {
-                        plain.store(4 * i + 2, v >> 16);
-                    }
-                }
-            }
-        });
-        let done = scene.measure(section::UPDATE_8, || {
-            pool.tx(|tx, root| {
-                let both = root.get_mut(tx)?;
-                both[0] = v;
-                both[1] = !v;
-                Ok(())
-            })
-        });
-        ok!(scene, done);
+    let found = ok!(scene, pool.tx(|tx, root| Ok(*root.get(tx))));
+    check!(scene, found == Numbers::after(found.done));
+    progress!(scene, found.done);
+    for n in found.done..scene.rounds(few) {
+        ok!(scene, operation(&mut pool, n + 1));
+        scene.tell(0, n + 1);
     }
+    let found = ok!(scene, pool.tx(|tx, root| Ok(*root.get(tx))));
+    check!(scene, found == Numbers::after(scene.rounds(few)));
+}
+
+/// Field by field, one element of the array.
+fn fields<M: Mapped>(pool: &mut NumberPool<'_, M>, n: u16) -> Result<(), Error> {
+    pool.tx(|tx, root| {
+        let mut f = root.fields(tx);
+        f.done.set(n)?;
+        *f.last.at_mut(usize::from((n - 1) % 3))? = n;
+        let sum = *f.sum.get() + u32::from(n);
+        f.sum.set(sum)
+    })
+}
+
+/// Everything is overwritten and taken back; then it is done.
+fn abort<M: Mapped>(pool: &mut NumberPool<'_, M>, n: u16) -> Result<(), Error> {
+    let r = pool.tx(|tx, root| {
+        root.get_mut(tx)?.sum = 1;
+        root.get_mut(tx)?.last = [n; 3];
+        Err::<(), _>(tx.abort(n))
+    });
+    match r {
+        Err(Error::Aborted(c)) if c == n => fields(pool, n),
+        Err(e) => Err(e),
+        Ok(()) => Err(Error::Aborted(0)),
+    }
+}
+
+/// An inner transaction that is undone, and one that is kept.
+fn nested<M: Mapped>(pool: &mut NumberPool<'_, M>, n: u16) -> Result<(), Error> {
+    pool.tx(|tx, root| {
+        root.fields(tx).done.set(n)?;
+        let r = tx.nested(root, |tx, root| {
+            let all = root.get_mut(tx)?;
+            all.done = 0;
+            all.last = [0; 3];
+            Err::<(), _>(tx.abort(n))
+        });
+        if r != Err(Error::Aborted(n)) {
+            return Err(Error::Aborted(0));
+        }
+        tx.nested(root, |tx, root| {
+            *root.fields(tx).last.at_mut(usize::from((n - 1) % 3))? = n;
+            Ok(())
+        })?;
+        let mut f = root.fields(tx);
+        let sum = *f.sum.get() + u32::from(n);
+        f.sum.set(sum)
+    })
 }
