@@ -8,6 +8,7 @@
 //! erased. A boot never appends to what an earlier boot began, because a word that looks erased may not be it: the first
 //! `set` after a boot erases a bank. docs/DESIGN.md says why neither can be had for less.
 
+mod format;
 mod scan;
 mod slot;
 
@@ -32,9 +33,10 @@ pub enum RecordError<E> {
     Medium(E),
     /// The range holds a record of another type. Nothing was written.
     Layout(LayoutMismatch),
-    /// The range holds something that is no record. Nothing was written.
+    /// The range holds something that is no record. Nothing was written. [`Record::format`] makes it one.
     Foreign,
     /// The range holds a record that is not intact, which no power cut can cause. Nothing was written.
+    /// [`Record::format`] gives it up.
     Damaged,
     /// The range has fewer bytes than this record needs.
     TooSmall {
@@ -310,26 +312,6 @@ impl<T: Plain, D: Medium> Record<T, D> {
         self.next = (bank + 1) % self.place.banks;
         self.open = flash.then_some((bank, slot + 1));
         Ok(())
-    }
-
-    /// Marks the range as being formatted, at its end, where nobody's data is that begins at its start.
-    fn mark(&mut self) -> Result<(), D::Error> {
-        let (from, to) = (self.place.marker(), self.place.end());
-        self.medium.erase(from, to)?;
-        let words = &self.place.words;
-        slot::write(&mut self.medium, words, from, &Header::FORMATTING, &[])
-    }
-
-    fn end_format(&mut self) -> Result<(), RecordError<D::Error>> {
-        self.store_value()?;
-        let (from, to) = (self.place.marker(), self.place.end());
-        if self.place.words.erase.is_some() {
-            self.medium.erase(from, to)
-        } else {
-            let word = self.place.words.word as usize;
-            self.medium.write(from, &[0; 256][..word])
-        }
-        .map_err(RecordError::Medium)
     }
 }
 

@@ -3,7 +3,7 @@
 
 use nvmem::device::{Contract, EraseUnit, Medium};
 use nvmem::ram::RamNor;
-use nvmem::{Buffered32, InOrder16, InOrder32, Model, Persist, Record};
+use nvmem::{Buffered32, InOrder16, InOrder32, Model, Persist, Record, RecordError};
 use powerfail::{
     Chip, Mapped, Mram16, Simulated, SpiFram, SpiNor, Stm32f0, Stm32l1, Stm32l1HalfPage, World,
     explore,
@@ -252,4 +252,98 @@ fn tiny_serial_flash() {
         .run();
     println!("{s}");
     assert!(s.part || s.cuts > 10_000, "{s}");
+}
+
+/// A device that was used for something else, or had two values, and is formatted by name.
+fn insist<D: Medium>(mut nv: D, world: &World<'_, bool>) {
+    const NEW: u32 = 77;
+    let all = 0..nv.capacity();
+    if world.get() {
+        let r = Record::<Counter, _>::open(nv, all, counter(1)).expect("it was formatted");
+        assert_eq!(*r.get(), counter(NEW));
+        return;
+    }
+    match Record::<Counter, _>::read(&mut nv, all.clone()) {
+        // The newest of before, the new one, or nothing that counts.
+        Ok(Some(v)) => assert!([0, NEW].contains(&v.n), "an older value is back: {v:?}"),
+        Ok(None) | Err(RecordError::Foreign | RecordError::Damaged) => {}
+        Err(e) => panic!("{e}"),
+    }
+    let r = Record::format(nv, all, counter(NEW)).expect("nothing but power cuts");
+    assert_eq!(*r.get(), counter(NEW));
+    world.set(true);
+}
+
+#[test]
+fn a_format_by_name_makes_a_record_of_anything() {
+    fn mapped<M: Model>(image: Vec<u8>) {
+        explore(Mapped::<M>::with_image(image), |nv, w| insist(nv, w))
+            .depth(2)
+            .run();
+    }
+    for image in [vec![0x5A; 128], vec![0; 128], aged(3, 0), aged(0xFFFF, 0)] {
+        mapped::<InOrder16>(image.clone());
+        mapped::<InOrder32>(image.clone());
+        mapped::<Buffered32>(image.clone());
+        explore(Simulated::<SpiFram>::with_image(image.clone()), |nv, w| {
+            insist(nv, w)
+        })
+        .depth(2)
+        .run();
+        explore(Simulated::<Mram16>::with_image(image), |nv, w| {
+            insist(nv, w)
+        })
+        .depth(2)
+        .run();
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore)]
+fn a_format_by_name_makes_a_record_of_any_flash() {
+    let mut d = RamNor::<3, 64, 4, 0xFF>::new();
+    for n in [7, 0] {
+        let mut r = Record::open(&mut d, 0..192, counter(9)).unwrap();
+        r.set(counter(n)).unwrap();
+    }
+    let used = Simulated::<Tiny>::with_image(d.bytes().to_vec());
+    explore(used, |nv, w| insist(nv, w)).run();
+    let foreign = Simulated::<Stm32l1>::with_image(vec![0x5A; 3 * 256]);
+    let s = explore(foreign, |nv, w| insist(nv, w))
+        .depth(2)
+        .deepest(2)
+        .run();
+    println!("{s}");
+}
+
+/// The one way to a foreign range without anybody's data, and the way out of it.
+#[test]
+#[cfg_attr(miri, ignore)]
+fn three_cuts_in_the_first_format() {
+    fn first<D: Medium>(mut nv: D, world: &World<'_, bool>, by_name: bool) {
+        let all = 0..nv.capacity();
+        let r = match Record::open(&mut nv, all.clone(), counter(0)) {
+            Err(RecordError::Foreign | RecordError::Damaged) if by_name => {
+                assert!(!world.get(), "a value was there");
+                Record::format(&mut nv, all, counter(0))
+            }
+            r => r,
+        };
+        assert_eq!(r.expect("nothing but power cuts").get().n, 0);
+        world.set(true);
+    }
+    let flash = || Simulated::<Tiny>::new(3 * 64);
+    // A torn confirmation of the marker; the erase of the marker, torn; and the one of the first bank. Found at depth 3.
+    for line in [
+        "first@spi-nor@63718a37@0x93#1=4f^2/0x80#1=hb98c59b3^3!3/0x0#1=hb98c59b3^3!1@1b5ad127",
+        "first@spi-nor@63718a37@0x93#1=4f^2/0x80#1=hb98c59b3^3!3/0x0#1=hb98c59b3^3!2@1b5ad127",
+    ] {
+        let again = explore(flash(), |nv, w| first(nv, w, false)).name("first");
+        let e = again.replay(line).try_run().expect_err("no record");
+        let way = e.report().contains("Foreign") || e.report().contains("Damaged");
+        assert!(way && e.report().contains("replayed exactly"), "{e}");
+        let again = explore(flash(), |nv, w| first(nv, w, true)).name("first");
+        again.replay(line).run();
+    }
+    explore(flash(), |nv, w| first(nv, w, true)).run();
 }
