@@ -1,0 +1,253 @@
+//! Positions in lists: to look around, and to change what is there.
+
+use crate::error::Full;
+use crate::layout::At;
+use crate::lists::{List, Lists, Node, Spot};
+use crate::state::Core;
+use core::marker::PhantomData;
+use nvmem::{InOrder32, Model, Persist};
+
+/// A position in a list: at a node, or at the list's end, which is also before its first node.
+///
+/// It borrows the lists, so nothing else changes them while it is there.
+pub struct Cursor<'a, 'b, T, M = InOrder32> {
+    pub(crate) lists: &'a mut Lists<'b, T, M>,
+    pub(crate) at: At,
+}
+
+impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
+    pub(crate) fn new(lists: &'a mut Lists<'b, T, M>, at: At) -> Self {
+        Cursor { lists, at }
+    }
+
+    #[inline]
+    pub(crate) fn core(&self) -> &'b Core<'b, M> {
+        self.lists.core
+    }
+
+    /// Whether it is at a node, and not at the end.
+    #[inline]
+    pub fn is_at_node(&self) -> bool {
+        // Heads lie before all nodes.
+        self.at << Core::<M>::SHIFT >= self.core().geo.first
+    }
+
+    /// The content of the node. `None` at the end.
+    #[inline]
+    pub fn get(&self) -> Option<&T> {
+        // SAFETY: a node in a list has a valid content, and the lists are borrowed.
+        self.is_at_node()
+            .then(|| unsafe { self.lists.value(self.at) })
+    }
+
+    /// The place of the node, to find it again. `None` at the end.
+    pub fn spot(&self) -> Option<Spot> {
+        self.is_at_node().then_some(Spot(self.at as u16))
+    }
+
+    /// To the next node, or the end; from the end to the first one. **Cost**: one load.
+    #[inline]
+    pub fn move_next(&mut self) {
+        // SAFETY: a place.
+        self.at = unsafe { self.core().next(self.at) };
+    }
+
+    /// To the node before, or the end; from the end to the last one. **Cost**: one load.
+    #[inline]
+    pub fn move_prev(&mut self) {
+        // SAFETY: a place.
+        self.at = unsafe { self.core().prev(self.at) };
+    }
+
+    /// Puts a node before this position; at the end, behind the last one.
+    ///
+    /// **Power loss**: it is there, or returned by the next open. **Cost**: 4 units, 5 of 2 bytes.
+    #[inline]
+    pub fn link_before(&mut self, node: Node<'b>) {
+        // SAFETY: the place before is its neighbour; the handle owned a node in no list.
+        unsafe {
+            let p = self.core().prev(self.at);
+            self.core().insert(node.at, p, self.at)
+        }
+    }
+
+    /// Puts a node behind this position; at the end, before the first one. See [`Cursor::link_before`].
+    #[inline]
+    pub fn link_after(&mut self, node: Node<'b>) {
+        // SAFETY: as above.
+        unsafe {
+            let n = self.core().next(self.at);
+            self.core().insert(node.at, self.at, n)
+        }
+    }
+
+    /// A new node with this content before this position. See [`Lists::push_front`].
+    #[inline]
+    pub fn insert_before(&mut self, value: T) -> Result<Spot, Full<T>> {
+        let at = self.lists.filled(value)?;
+        self.link_before(Node::new(at));
+        Ok(Spot(at as u16))
+    }
+
+    /// A new node with this content behind this position. See [`Lists::push_front`].
+    #[inline]
+    pub fn insert_after(&mut self, value: T) -> Result<Spot, Full<T>> {
+        let at = self.lists.filled(value)?;
+        self.link_after(Node::new(at));
+        Ok(Spot(at as u16))
+    }
+
+    /// Takes the node out of its list; the position is the next one. `None` at the end.
+    ///
+    /// **Power loss**: it is in the list, or returned by the next open. **Cost**: 3 units.
+    #[inline]
+    pub fn unlink(&mut self) -> Option<Node<'b>> {
+        if !self.is_at_node() {
+            return None;
+        }
+        let x = self.at;
+        self.move_next();
+        // SAFETY: a node in a list.
+        unsafe { self.core().remove(x) }
+        Some(Node::new(x))
+    }
+
+    /// Takes the content out of the list and returns its node; the position is the next one. `None` at the end.
+    ///
+    /// **Power loss**: it is in the list, or it is not and its node is free. **Cost**: 4 units.
+    #[inline]
+    pub fn remove(&mut self) -> Option<T> {
+        let node = self.unlink()?;
+        Some(self.lists.release(node))
+    }
+
+    /// Puts a node in the place of this one, which comes back; at the end, the new one comes back as the error.
+    ///
+    /// So a content in a list is changed as a whole. **Power loss**: the old one is there, or the new one. **Cost**: 4 units, 5 of 2 bytes.
+    #[inline]
+    pub fn replace(&mut self, node: Node<'b>) -> Result<Node<'b>, Node<'b>> {
+        if !self.is_at_node() {
+            return Err(node);
+        }
+        let old = core::mem::replace(&mut self.at, node.at);
+        // SAFETY: a node in a list, and one in none.
+        unsafe {
+            let (p, n) = self.core().links(old);
+            self.core().replace(node.at, p, n)
+        }
+        Ok(Node::new(old))
+    }
+
+    /// Moves the node to the beginning of a list, this one or another; the position is the next one here. Nothing at the
+    /// end.
+    ///
+    /// **Power loss**: it is here, or there. **Cost**: 7 units, 9 of 2 bytes; none where it is already.
+    #[inline]
+    pub fn shift_front(&mut self, to: List<'b>) {
+        // SAFETY: a head.
+        let n = unsafe { self.core().next(to.head) };
+        self.shift(n)
+    }
+
+    /// Moves the node to the end of a list. See [`Cursor::shift_front`].
+    #[inline]
+    pub fn shift_back(&mut self, to: List<'b>) {
+        self.shift(to.head)
+    }
+
+    /// Moves the node before the first one of which `before` holds, or to the end. See [`Cursor::shift_front`].
+    #[inline]
+    pub fn shift_before_first(&mut self, to: List<'b>, before: impl FnMut(&T) -> bool) {
+        let n = self.lists.first(to, before);
+        self.shift(n)
+    }
+
+    /// Moves the node to where its key belongs in a list that is sorted by it: behind those with the same key. See [`Cursor::shift_front`].
+    #[inline]
+    pub fn shift_sorted<K: Ord>(&mut self, to: List<'b>, mut key: impl FnMut(&T) -> K) {
+        if let Some(mine) = self.get().map(&mut key) {
+            self.shift_before_first(to, |other| key(other) > mine)
+        }
+    }
+
+    /// Between which two places a move before `n2` puts the node; `None` when it is there, or there is none.
+    #[inline]
+    pub(crate) fn target(&self, n2: At) -> Option<(At, At)> {
+        if !self.is_at_node() || n2 == self.at {
+            return None;
+        }
+        // SAFETY: a place.
+        let p2 = unsafe { self.core().prev(n2) };
+        (p2 != self.at).then_some((p2, n2))
+    }
+
+    #[inline]
+    fn shift(&mut self, n2: At) {
+        let x = self.at;
+        let target = self.target(n2);
+        if self.is_at_node() {
+            self.move_next();
+        }
+        if let Some((p2, n2)) = target {
+            // SAFETY: neighbours, and neither is the node.
+            unsafe { self.core().shift(x, p2, n2) }
+        }
+    }
+}
+
+/// The contents of a list, in order.
+pub struct Iter<'a, 'b, T, M = InOrder32> {
+    lists: &'a Lists<'b, T, M>,
+    /// The next from the front and the next from the back; the head once they have met.
+    front: At,
+    back: At,
+    head: At,
+    _list: PhantomData<List<'b>>,
+}
+
+impl<'a, 'b, T: Persist, M: Model> Iter<'a, 'b, T, M> {
+    pub(crate) fn new(lists: &'a Lists<'b, T, M>, list: List<'b>) -> Self {
+        // SAFETY: a head.
+        let (back, front) = unsafe { lists.core.links(list.head) };
+        Iter {
+            lists,
+            front,
+            back,
+            head: list.head,
+            _list: PhantomData,
+        }
+    }
+
+    fn step(&mut self, at: At, next: unsafe fn(&Core<'b, M>, At) -> At) -> (At, Option<&'a T>) {
+        if at == self.head {
+            return (at, None);
+        }
+        // SAFETY: a node in a list, whose content is valid; the lists are borrowed.
+        let (value, next) = unsafe { (self.lists.value(at), next(self.lists.core, at)) };
+        if self.front == self.back {
+            (self.front, self.back) = (self.head, self.head);
+            return (self.head, Some(value));
+        }
+        (next, Some(value))
+    }
+}
+
+impl<'a, T: Persist, M: Model> Iterator for Iter<'a, '_, T, M> {
+    type Item = &'a T;
+    #[inline]
+    fn next(&mut self) -> Option<&'a T> {
+        let (next, value) = self.step(self.front, Core::next);
+        self.front = next;
+        value
+    }
+}
+
+impl<'a, T: Persist, M: Model> DoubleEndedIterator for Iter<'a, '_, T, M> {
+    #[inline]
+    fn next_back(&mut self) -> Option<&'a T> {
+        let (next, value) = self.step(self.back, Core::prev);
+        self.back = next;
+        value
+    }
+}
+impl<T: Persist, M: Model> core::iter::FusedIterator for Iter<'_, '_, T, M> {}

@@ -1,0 +1,352 @@
+//! The lists of an open pool, and their nodes.
+
+use crate::cursor::{Cursor, Iter};
+use crate::error::Full;
+use crate::layout::{At, LINKS};
+use crate::state::Core;
+use core::marker::PhantomData;
+use nvmem::{InOrder32, Model, Persist, mapped};
+
+/// Makes `'b` invariant: the brands of two pools never unify.
+pub(crate) type Brand<'b> = PhantomData<fn(&'b ()) -> &'b ()>;
+
+/// Access to the lists of one pool, inside of [`NodePool::with`](crate::NodePool::with).
+///
+/// One value for each call and no constructor: who holds it may change the lists, and nobody else does at the same time.
+pub struct Lists<'b, T, M = InOrder32> {
+    pub(crate) core: &'b Core<'b, M>,
+    _t: PhantomData<fn(T) -> T>,
+    _brand: Brand<'b>,
+}
+
+/// One of the lists.
+#[derive(Clone, Copy)]
+pub struct List<'b> {
+    pub(crate) head: At,
+    _brand: Brand<'b>,
+}
+
+impl List<'_> {
+    pub(crate) fn new(head: At) -> Self {
+        List {
+            head,
+            _brand: PhantomData,
+        }
+    }
+}
+
+/// A node that is in no list, and the right to put it into one.
+///
+/// Neither `Copy` nor `Clone`, and given away by each operation that links or returns it: so it cannot be in two lists, nor
+/// used after its return. There is no `Drop`: a dropped node stays in use until
+/// [`NodePool::reclaim`](crate::NodePool::reclaim) or the next open.
+#[must_use = "a dropped node is lost until the pool is opened again: link it, or release it"]
+pub struct Node<'b> {
+    pub(crate) at: At,
+    _brand: Brand<'b>,
+}
+
+impl Node<'_> {
+    pub(crate) fn new(at: At) -> Self {
+        Node {
+            at,
+            _brand: PhantomData,
+        }
+    }
+}
+
+/// The number of a node's place, to find the node again in constant time: [`Lists::seek`]. May be kept in RAM or stored, and says nothing about
+/// what the place holds now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Spot(pub u16);
+
+impl<'b, T: Persist, M: Model> Lists<'b, T, M> {
+    pub(crate) fn new(core: &'b Core<'b, M>) -> Self {
+        Lists {
+            core,
+            _t: PhantomData,
+            _brand: PhantomData,
+        }
+    }
+
+    fn content(&self, at: At) -> *mut T {
+        self.core.address(at).wrapping_add(LINKS).cast()
+    }
+
+    /// # Safety
+    /// `at` is a node whose content is valid, and stays so while the reference lives.
+    #[inline]
+    pub(crate) unsafe fn value(&self, at: At) -> &T {
+        let p = self.content(at);
+        mapped::will_read(p.cast(), size_of::<T>());
+        // SAFETY: forwarded.
+        unsafe { &*p }
+    }
+
+    /// Writes a content, padding as zeros.
+    #[inline]
+    fn fill(&self, at: At, value: T) {
+        let p = self.content(at);
+        mapped::lend(p.cast(), size_of::<T>());
+        // SAFETY: the content of a node that is in no list, aligned and large enough; nobody needs what it holds.
+        unsafe {
+            p.write(value);
+            T::clear_padding(p.cast());
+        }
+        mapped::end_loan(p.cast(), size_of::<T>());
+    }
+
+    #[inline]
+    pub(crate) fn filled(&mut self, value: T) -> Result<At, Full<T>> {
+        self.core.settle();
+        match self.core.find() {
+            Some(at) => {
+                self.fill(at, value);
+                Ok(at)
+            }
+            None => Err(Full(value)),
+        }
+    }
+
+    /// A node with this content, in no list yet.
+    ///
+    /// **Power loss**: the next open returns it. **Cost**: the content and one unit; a search for a free node, one load for each that is looked
+    /// at. **Errors**: [`Full`], with the content back.
+    #[inline]
+    pub fn alloc(&mut self, value: T) -> Result<Node<'b>, Full<T>> {
+        let at = self.filled(value)?;
+        // SAFETY: free until now.
+        unsafe { self.core.hold(at) }
+        Ok(Node::new(at))
+    }
+
+    /// Returns a node to the pool and gives its content.
+    ///
+    /// **Power loss**: it is free afterwards, in any case. **Cost**: one unit.
+    #[inline]
+    pub fn release(&mut self, node: Node<'b>) -> T {
+        let p = self.content(node.at);
+        mapped::will_read(p.cast(), size_of::<T>());
+        // SAFETY: the handle owned a node with a valid content, and is gone now.
+        unsafe {
+            let value = p.read();
+            self.core.release(node.at);
+            value
+        }
+    }
+
+    /// The content of a node that is in no list.
+    #[inline]
+    pub fn get<'a>(&'a self, node: &'a Node<'b>) -> &'a T {
+        // SAFETY: the handle owns a node with a valid content, and is borrowed.
+        unsafe { self.value(node.at) }
+    }
+
+    /// Changes the content of a node that is in no list. (What is in a list is replaced: [`Cursor::replace`].)
+    ///
+    /// **Power loss**: the node is lost with any of it. **Cost**: what `change` stores.
+    #[inline]
+    pub fn edit<R>(&mut self, node: &mut Node<'b>, change: impl FnOnce(&mut T) -> R) -> R {
+        let p = self.content(node.at);
+        mapped::lend(p.cast(), size_of::<T>());
+        // SAFETY: the handle owns a node with a valid content, and is borrowed mutably.
+        let r = change(unsafe { &mut *p });
+        mapped::end_loan(p.cast(), size_of::<T>());
+        r
+    }
+
+    /// The place of a node, to find it again when it is in a list.
+    pub fn spot(&self, node: &Node<'b>) -> Spot {
+        Spot(node.at as u16)
+    }
+
+    /// Puts a node at the beginning of a list.
+    ///
+    /// **Power loss**: it is in the list, or returned by the next open. **Cost**: 4 units, 5 of 2 bytes.
+    #[inline]
+    pub fn link_front(&mut self, list: List<'b>, node: Node<'b>) {
+        // SAFETY: the head and the place after it are neighbours; the handle owned a node in no list.
+        unsafe {
+            let n = self.core.next(list.head);
+            self.core.insert(node.at, list.head, n)
+        }
+    }
+
+    /// Puts a node at the end of a list. See [`Lists::link_front`].
+    #[inline]
+    pub fn link_back(&mut self, list: List<'b>, node: Node<'b>) {
+        // SAFETY: as above.
+        unsafe {
+            let p = self.core.prev(list.head);
+            self.core.insert(node.at, p, list.head)
+        }
+    }
+
+    /// Puts a node before the first one of which `before` holds, or at the end. See [`Lists::link_front`].
+    #[inline]
+    pub fn link_before_first(
+        &mut self,
+        list: List<'b>,
+        node: Node<'b>,
+        before: impl FnMut(&T) -> bool,
+    ) {
+        let n = self.first(list, before);
+        // SAFETY: `n` is a place of the list, and the one before is its neighbour.
+        unsafe {
+            let p = self.core.prev(n);
+            self.core.insert(node.at, p, n)
+        }
+    }
+
+    /// Puts a node where its key belongs in a list that is sorted by it: behind those with the same key. A delay list, a
+    /// list by priority. See [`Lists::link_front`].
+    #[inline]
+    pub fn link_sorted<K: Ord>(
+        &mut self,
+        list: List<'b>,
+        node: Node<'b>,
+        mut key: impl FnMut(&T) -> K,
+    ) {
+        let mine = key(self.get(&node));
+        self.link_before_first(list, node, |other| key(other) > mine)
+    }
+
+    /// The place of the first node of which `found` holds, or the head.
+    #[inline]
+    pub(crate) fn first(&self, list: List<'b>, mut found: impl FnMut(&T) -> bool) -> At {
+        // SAFETY: places of a list, one after the other; nodes in lists have valid content.
+        unsafe {
+            let mut at = self.core.next(list.head);
+            while at != list.head && !found(self.value(at)) {
+                at = self.core.next(at);
+            }
+            at
+        }
+    }
+
+    /// A new node with this content at the beginning of a list.
+    ///
+    /// **Power loss**: it is in the list, or it is not and its node is free. **Cost**: the content and 4 units, 5 of 2 bytes. **Errors**: [`Full`], with the
+    /// content back.
+    #[inline]
+    pub fn push_front(&mut self, list: List<'b>, value: T) -> Result<Spot, Full<T>> {
+        let at = self.filled(value)?;
+        self.link_front(list, Node::new(at));
+        Ok(Spot(at as u16))
+    }
+
+    /// The same at the end. See [`Lists::push_front`].
+    #[inline]
+    pub fn push_back(&mut self, list: List<'b>, value: T) -> Result<Spot, Full<T>> {
+        let at = self.filled(value)?;
+        self.link_back(list, Node::new(at));
+        Ok(Spot(at as u16))
+    }
+
+    /// The same where its key belongs. See [`Lists::link_sorted`].
+    #[inline]
+    pub fn push_sorted<K: Ord>(
+        &mut self,
+        list: List<'b>,
+        value: T,
+        key: impl FnMut(&T) -> K,
+    ) -> Result<Spot, Full<T>> {
+        let at = self.filled(value)?;
+        self.link_sorted(list, Node::new(at), key);
+        Ok(Spot(at as u16))
+    }
+
+    /// Takes the first node out of a list.
+    ///
+    /// **Power loss**: it is in the list, or returned by the next open. **Cost**: 3 units.
+    #[inline]
+    pub fn unlink_front(&mut self, list: List<'b>) -> Option<Node<'b>> {
+        self.cursor_front(list).unlink()
+    }
+
+    /// Takes the last node out of a list. See [`Lists::unlink_front`].
+    #[inline]
+    pub fn unlink_back(&mut self, list: List<'b>) -> Option<Node<'b>> {
+        self.cursor_back(list).unlink()
+    }
+
+    /// Takes the first content out of a list, and returns its node.
+    ///
+    /// **Power loss**: it is in the list, or it is not and its node is free. **Cost**: 4 units.
+    #[inline]
+    pub fn pop_front(&mut self, list: List<'b>) -> Option<T> {
+        let node = self.unlink_front(list)?;
+        Some(self.release(node))
+    }
+
+    /// Takes the last content out of a list. See [`Lists::pop_front`].
+    #[inline]
+    pub fn pop_back(&mut self, list: List<'b>) -> Option<T> {
+        let node = self.unlink_back(list)?;
+        Some(self.release(node))
+    }
+
+    /// The first content of a list.
+    pub fn front(&self, list: List<'b>) -> Option<&T> {
+        self.iter(list).next()
+    }
+
+    /// The last content of a list.
+    pub fn back(&self, list: List<'b>) -> Option<&T> {
+        self.iter(list).next_back()
+    }
+
+    /// Whether a list has no node.
+    pub fn is_empty(&self, list: List<'b>) -> bool {
+        // SAFETY: a head.
+        unsafe { self.core.next(list.head) == list.head }
+    }
+
+    /// The contents of a list, from either end. **Cost**: one load for each.
+    pub fn iter(&self, list: List<'b>) -> Iter<'_, 'b, T, M> {
+        Iter::new(self, list)
+    }
+
+    /// A cursor at the first node of a list.
+    #[inline]
+    pub fn cursor_front(&mut self, list: List<'b>) -> Cursor<'_, 'b, T, M> {
+        // SAFETY: a head.
+        let at = unsafe { self.core.next(list.head) };
+        Cursor::new(self, at)
+    }
+
+    /// A cursor at the last node of a list.
+    #[inline]
+    pub fn cursor_back(&mut self, list: List<'b>) -> Cursor<'_, 'b, T, M> {
+        // SAFETY: a head.
+        let at = unsafe { self.core.prev(list.head) };
+        Cursor::new(self, at)
+    }
+
+    /// A cursor at the first node of which `found` holds.
+    pub fn find(
+        &mut self,
+        list: List<'b>,
+        found: impl FnMut(&T) -> bool,
+    ) -> Option<Cursor<'_, 'b, T, M>> {
+        let at = self.first(list, found);
+        (at != list.head).then(|| Cursor::new(self, at))
+    }
+
+    /// A cursor at the node of this place, if it is in a list and `same` says that it is still the one that is meant: a place is used again.
+    ///
+    /// **Cost**: constant, no store.
+    pub fn seek(
+        &mut self,
+        spot: Spot,
+        same: impl FnOnce(&T) -> bool,
+    ) -> Option<Cursor<'_, 'b, T, M>> {
+        let at = At::from(spot.0);
+        if !self.core.is_node(at) || !self.core.is_linked(at) {
+            return None;
+        }
+        // SAFETY: a node in a list has a valid content.
+        same(unsafe { self.value(at) }).then(|| Cursor::new(self, at))
+    }
+}

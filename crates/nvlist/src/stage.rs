@@ -1,0 +1,290 @@
+//! Operations that take effect with somebody else's commit.
+
+use crate::cursor::Cursor;
+use crate::layout::{At, Kind};
+use crate::lists::{Brand, List, Lists, Node};
+use crate::ops::Plan;
+use crate::state::Core;
+use core::marker::PhantomData;
+use nvmem::{Model, Persist};
+
+/// One of the contexts that the pool was opened with.
+#[derive(Clone, Copy)]
+pub struct Context<'b> {
+    index: usize,
+    _brand: Brand<'b>,
+}
+
+/// A sequence number of a context: what was staged with it happens if and only if it is committed.
+#[derive(Clone, Copy)]
+pub struct Number<'b> {
+    context: Context<'b>,
+    seq: u32,
+}
+
+impl<'b> Context<'b> {
+    /// The number with which a step or a transaction of this context is going to be committed: `Prepared::seq` of `pmem-tx`.
+    ///
+    /// On a medium with 16-bit units it has 16 bits.
+    pub fn number(self, seq: u32) -> Number<'b> {
+        Number { context: self, seq }
+    }
+}
+
+/// An operation of which everything is stored but the links of others. It does not happen when it is dropped.
+///
+/// Store the number as committed, fence, and call [`Staged::committed`]. Nothing else can be done with the lists in between: do
+/// it in one critical section, if others use them. **Power loss**: from here on the number decides. When the pool is opened,
+/// the resolver is asked, and the operation is finished or dropped.
+#[must_use = "a staged operation does not happen when it is dropped"]
+pub struct Staged<'a, 'b, M: Model, D, B> {
+    guard: Guard<'b, M>,
+    plan: Plan,
+    context: usize,
+    done: D,
+    back: B,
+    _lists: PhantomData<&'a mut Brand<'b>>,
+}
+
+struct Guard<'b, M: Model>(&'b Core<'b, M>);
+impl<M: Model> Drop for Guard<'_, M> {
+    fn drop(&mut self) {
+        self.0.abandon()
+    }
+}
+
+impl<M: Model, D, B> Staged<'_, '_, M, D, B> {
+    /// The number is committed: the operation takes effect. **Cost**: the links of the neighbours, one unit to clear the record.
+    pub fn committed(self) -> D {
+        // SAFETY: staged by the constructor; the lists are borrowed since.
+        unsafe { self.guard.0.finish(&self.plan, self.context) }
+        core::mem::forget(self.guard);
+        self.done
+    }
+
+    /// The number is not committed: the operation does not happen, and a node that was to be linked comes back.
+    ///
+    /// **Cost**: one unit.
+    pub fn abandon(self) -> B {
+        drop(self.guard);
+        self.back
+    }
+}
+
+impl<'b, T: Persist, M: Model> Lists<'b, T, M> {
+    /// The context of this index, if the pool was opened with so many.
+    pub fn context(&self, index: usize) -> Option<Context<'b>> {
+        (index < self.core.geo.contexts).then_some(Context {
+            index,
+            _brand: PhantomData,
+        })
+    }
+
+    /// # Safety
+    /// As [`Core::stage`].
+    unsafe fn stage<'a, D, B>(
+        core: &'b Core<'b, M>,
+        number: Number<'b>,
+        plan: Plan,
+        done: D,
+        back: B,
+    ) -> Staged<'a, 'b, M, D, B> {
+        let context = number.context.index;
+        // SAFETY: forwarded.
+        unsafe { core.stage(&plan, context, number.seq) }
+        Staged {
+            guard: Guard(core),
+            plan,
+            context,
+            done,
+            back,
+            _lists: PhantomData,
+        }
+    }
+
+    /// # Safety
+    /// As [`Core::insert`].
+    unsafe fn stage_link<'a>(
+        core: &'b Core<'b, M>,
+        number: Number<'b>,
+        x: At,
+        p: At,
+        n: At,
+    ) -> Staged<'a, 'b, M, (), Node<'b>> {
+        let plan = Plan {
+            kind: Kind::Insert,
+            x,
+            p,
+            n,
+            p2: 0,
+            n2: 0,
+        };
+        // SAFETY: forwarded.
+        unsafe { Self::stage(core, number, plan, (), Node::new(x)) }
+    }
+
+    /// [`Lists::link_front`], with a number. **Cost**: 7 units in all, 8 of 2 bytes.
+    pub fn stage_front(
+        &mut self,
+        number: Number<'b>,
+        list: List<'b>,
+        node: Node<'b>,
+    ) -> Staged<'_, 'b, M, (), Node<'b>> {
+        // SAFETY: the head and the place after it; a node in no list.
+        unsafe {
+            let n = self.core.next(list.head);
+            Self::stage_link(self.core, number, node.at, list.head, n)
+        }
+    }
+
+    /// [`Lists::link_back`], with a number. See [`Lists::stage_front`].
+    pub fn stage_back(
+        &mut self,
+        number: Number<'b>,
+        list: List<'b>,
+        node: Node<'b>,
+    ) -> Staged<'_, 'b, M, (), Node<'b>> {
+        self.stage_before_first(number, list, node, |_| false)
+    }
+
+    /// [`Lists::link_before_first`], with a number. See [`Lists::stage_front`].
+    pub fn stage_before_first(
+        &mut self,
+        number: Number<'b>,
+        list: List<'b>,
+        node: Node<'b>,
+        before: impl FnMut(&T) -> bool,
+    ) -> Staged<'_, 'b, M, (), Node<'b>> {
+        let n = self.first(list, before);
+        // SAFETY: a place of the list, and the one before it.
+        unsafe {
+            let p = self.core.prev(n);
+            Self::stage_link(self.core, number, node.at, p, n)
+        }
+    }
+}
+
+impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
+    /// [`Cursor::link_before`], with a number. See [`Lists::stage_front`].
+    pub fn stage_before(
+        self,
+        number: Number<'b>,
+        node: Node<'b>,
+    ) -> Staged<'a, 'b, M, (), Node<'b>> {
+        // SAFETY: a place and its neighbour; a node in no list.
+        unsafe {
+            let p = self.core().prev(self.at);
+            Lists::<T, M>::stage_link(self.core(), number, node.at, p, self.at)
+        }
+    }
+
+    /// [`Cursor::link_after`], with a number. See [`Lists::stage_front`].
+    pub fn stage_after(
+        self,
+        number: Number<'b>,
+        node: Node<'b>,
+    ) -> Staged<'a, 'b, M, (), Node<'b>> {
+        // SAFETY: as above.
+        unsafe {
+            let n = self.core().next(self.at);
+            Lists::<T, M>::stage_link(self.core(), number, node.at, self.at, n)
+        }
+    }
+
+    /// [`Cursor::unlink`], with a number. **Cost**: 6 units in all.
+    pub fn stage_unlink(self, number: Number<'b>) -> Option<Staged<'a, 'b, M, Node<'b>, ()>> {
+        if !self.is_at_node() {
+            return None;
+        }
+        let (core, x) = (self.core(), self.at);
+        // SAFETY: a node in a list.
+        unsafe {
+            let (p, n) = core.links(x);
+            let plan = Plan {
+                kind: Kind::Remove,
+                x,
+                p,
+                n,
+                p2: 0,
+                n2: 0,
+            };
+            Some(Lists::<T, M>::stage(core, number, plan, Node::new(x), ()))
+        }
+    }
+
+    /// [`Cursor::replace`], with a number. See [`Lists::stage_front`].
+    #[allow(clippy::type_complexity)]
+    pub fn stage_replace(
+        self,
+        number: Number<'b>,
+        node: Node<'b>,
+    ) -> Result<Staged<'a, 'b, M, Node<'b>, Node<'b>>, Node<'b>> {
+        if !self.is_at_node() {
+            return Err(node);
+        }
+        let (core, x) = (self.core(), node.at);
+        // SAFETY: a node in a list, and one in none.
+        unsafe {
+            let (p, n) = core.links(self.at);
+            let plan = Plan {
+                kind: Kind::Replace,
+                x,
+                p,
+                n,
+                p2: 0,
+                n2: 0,
+            };
+            let old = Node::new(self.at);
+            Ok(Lists::<T, M>::stage(core, number, plan, old, node))
+        }
+    }
+
+    /// [`Cursor::shift_front`], with a number. `None` when there is nothing to be done. **Cost**: 10 units in all, 12 of 2 bytes.
+    pub fn stage_shift_front(
+        self,
+        number: Number<'b>,
+        to: List<'b>,
+    ) -> Option<Staged<'a, 'b, M, (), ()>> {
+        // SAFETY: a head.
+        let n = unsafe { self.core().next(to.head) };
+        self.stage_shift(number, n)
+    }
+
+    /// [`Cursor::shift_back`], with a number. See [`Cursor::stage_shift_front`].
+    pub fn stage_shift_back(
+        self,
+        number: Number<'b>,
+        to: List<'b>,
+    ) -> Option<Staged<'a, 'b, M, (), ()>> {
+        self.stage_shift(number, to.head)
+    }
+
+    /// [`Cursor::shift_before_first`], with a number. See [`Cursor::stage_shift_front`].
+    pub fn stage_shift_before_first(
+        self,
+        number: Number<'b>,
+        to: List<'b>,
+        before: impl FnMut(&T) -> bool,
+    ) -> Option<Staged<'a, 'b, M, (), ()>> {
+        let n = self.lists.first(to, before);
+        self.stage_shift(number, n)
+    }
+
+    fn stage_shift(self, number: Number<'b>, n2: At) -> Option<Staged<'a, 'b, M, (), ()>> {
+        let (p2, n2) = self.target(n2)?;
+        let (core, x) = (self.core(), self.at);
+        // SAFETY: a node in a list; neighbours, and neither is the node.
+        unsafe {
+            let (p, n) = core.links(x);
+            let plan = Plan {
+                kind: Kind::MoveA,
+                x,
+                p,
+                n,
+                p2,
+                n2,
+            };
+            Some(Lists::<T, M>::stage(core, number, plan, (), ()))
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! Power cuts everywhere, and in the recovery again.
+#![allow(clippy::ptr_arg)] // the kit lends a campaign's input as it was given
+
+mod endurance;
+mod ops;
+mod staged;
+mod support;
