@@ -5,7 +5,7 @@
 //! everything else, is looked at in full.
 
 use crate::error::{Error, What};
-use crate::header::{Check, Kind};
+use crate::header::{Check, Head, Kind};
 use crate::open::Replay;
 use crate::table::{Frame, Table};
 use core::marker::PhantomData;
@@ -76,47 +76,49 @@ where
         given: &[u32],
         bytes: usize,
     ) -> Result<Recalled, Error> {
-        let (f, t) = (&self.cur, &self.table);
-        let what = 'differs: {
-            let Some(head) = t.record(f.at, f.body, f.body_end) else {
-                break 'differs What::Kind;
-            };
-            let (same_site, same_args) = Table::<M>::agrees(&head, check);
-            match head.kind {
-                Kind::LoopOpen | Kind::LoopDone => break 'differs What::Kind,
-                _ if !same_site => break 'differs What::Site,
-                _ if !same_args => break 'differs What::Arguments,
-                _ => {}
-            }
-            let unit = Table::<M>::UNIT;
-            let content = t.content(f.body, &head);
-            let total = head.total() as usize * unit;
-            if head.kind == Kind::Failed {
-                let e = Error::decode(content);
-                self.pass(total);
-                return Err(e);
-            }
-            let mut recorded = 0;
-            if head.kind == Kind::Took {
-                recorded = t.owned(content).count();
-                if !t.owned(content).eq(given.iter().copied())
-                    && !planted!("nv-replay/handles-not-compared")
-                {
-                    break 'differs What::Handles;
-                }
-            } else if !given.is_empty() && !planted!("nv-replay/handles-not-compared") {
-                break 'differs What::Handles;
-            }
-            let at = f.body + (head.extra as usize + recorded) * unit;
-            let len = content.len() - recorded * unit;
-            if bytes > 0 && len != bytes.next_multiple_of(unit) {
-                break 'differs What::Result;
-            }
-            return Ok(Recalled {
-                at,
+        let head = self.next_record(check, false)?;
+        let (unit, t, body) = (Table::<M>::UNIT, &self.table, self.cur.body);
+        let total = head.total() as usize * unit;
+        let content = t.content(body, &head);
+        if head.kind == Kind::Failed {
+            let e = t.failure(body, &head);
+            self.pass(total);
+            return Err(e);
+        }
+        let mut recorded = 0;
+        if head.kind == Kind::Took {
+            recorded = t.owned(content).count();
+        }
+        let same = match recorded {
+            0 => given.is_empty(),
+            _ => t.owned(content).eq(given.iter().copied()),
+        };
+        let len = content.len() - recorded * unit;
+        if !same && !planted!("nv-replay/handles-not-compared") {
+            Err(self.diverged(What::Handles))
+        } else if bytes > 0 && len != bytes.next_multiple_of(unit) {
+            Err(self.diverged(What::Result))
+        } else {
+            Ok(Recalled {
+                at: body + (head.extra as usize + recorded) * unit,
                 len: if bytes > 0 { bytes } else { len },
                 total,
-            });
+            })
+        }
+    }
+
+    /// The record that the program has come to, of a loop or not, if this call has made it. **Errors**: the divergence.
+    #[inline(never)]
+    pub(crate) fn next_record(&mut self, check: Check, looped: bool) -> Result<Head, Error> {
+        let f = &self.cur;
+        let what = match self.table.record(f.at, f.body, f.body_end) {
+            None => What::Kind,
+            Some(h) if matches!(h.kind, Kind::LoopOpen | Kind::LoopDone) != looped => What::Kind,
+            Some(h) => match Table::<M>::agrees(&h, check) {
+                (true, true) => return Ok(h),
+                (false, _) => What::Site,
+                (_, false) => What::Arguments,
+            },
         };
         Err(self.diverged(what))
     }
@@ -167,6 +169,24 @@ where
 }
 
 impl<M: Model> Table<'_, M> {
+    /// The error in a record whose payload is at `body`.
+    fn failure(&self, body: usize, h: &Head) -> Error {
+        let word = |i: usize| {
+            let mut v = 0;
+            for i in (i..i + 4).step_by(Self::UNIT) {
+                if i < h.units as usize * Self::UNIT {
+                    let at = body + h.extra as usize * Self::UNIT + i;
+                    v |= self.load(at) << (i % 4 * 8);
+                }
+            }
+            v
+        };
+        Error::decode(
+            word(0),
+            (h.units as usize * Self::UNIT > 4).then(|| word(4)),
+        )
+    }
+
     /// Whether a handle was given away by one of the records that are still to come: it leads to what others own now.
     fn given_away(&self, f: &Frame, handle: u32) -> bool {
         let (mut at, mut body) = (f.at, f.body);

@@ -140,30 +140,20 @@ where
                 limit: Table::<M>::MOST_ITERATIONS,
             });
         }
-        let f = &self.cur;
-        if !f.replaying() {
+        if !self.cur.replaying() {
             return self.open_loop(check);
         }
-        let Some(h) = self.table.record(f.at, f.body, f.body_end) else {
+        let h = self.next_record(check, true)?;
+        if h.kind == Kind::LoopOpen {
+            self.go_to(self.level + 1)?;
+            self.check_live();
+            return self.iteration(n);
+        }
+        if n == ENDLESS {
             return Err(self.diverged(What::Kind));
-        };
-        let what = match (h.kind, Table::<M>::agrees(&h, check)) {
-            (Kind::LoopOpen | Kind::LoopDone, (false, _)) => What::Site,
-            (Kind::LoopOpen | Kind::LoopDone, (_, false)) => What::Arguments,
-            // What is not for an endless one: it stays before the record, which is its divergence.
-            (Kind::LoopDone, _) if n == ENDLESS => What::Kind,
-            (Kind::LoopDone, _) => {
-                self.pass(h.total() as usize * Table::<M>::UNIT);
-                return Ok(None);
-            }
-            (Kind::LoopOpen, _) => {
-                self.go_to(self.level + 1)?;
-                self.check_live();
-                return self.iteration(n);
-            }
-            _ => What::Kind,
-        };
-        Err(self.diverged(what))
+        }
+        self.pass(h.total() as usize * Table::<M>::UNIT);
+        Ok(None)
     }
 
     fn open_loop(&mut self, check: Check) -> Result<Option<u32>, Error> {
@@ -173,7 +163,7 @@ where
             return Err(Error::LoopsTooDeep { limit: limit as u8 });
         }
         // It, and the record of its end, must fit before a number is used.
-        self.table.fits(level, &self.cur, Table::<M>::takes(1, 0))?;
+        self.table.fits(level, &self.cur, Table::<M>::takes(1))?;
         self.pass_number()?;
         self.cur = self.table.open_loop(level, &mut self.cur, check);
         self.level += 1;

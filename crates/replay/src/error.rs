@@ -175,9 +175,9 @@ impl<A> From<Failed<A>> for Error {
 pub(crate) const ERROR_BYTES: usize = 4;
 
 impl Error {
-    /// What a table keeps of the error of a step: a word with a number of at most 24 bits and, in its upper byte, what it is
-    /// about, 0 for an abort; and a second number, if there is room.
-    pub(crate) fn encode(self) -> ([u8; 8], usize) {
+    /// What a table keeps of the error of a step, and how many bytes of it: a word with a number of at most 24 bits and, in
+    /// its upper byte, what it is about, 0 for an abort; and a second number, if there is room.
+    pub(crate) fn encode(self) -> ([u32; 2], usize) {
         use pmem_tx::Error as E;
         let (tag, a, b, len) = match self {
             Error::Aborted(c) => (0, c.into(), 0, 2),
@@ -189,40 +189,25 @@ impl Error {
             Error::Tx(E::WrongPool) => (6, 0, 0, 4),
             _ => (7, 0, 0, 4),
         };
-        let first = (a as u32).min(0xff_ffff) | tag << 24;
-        let mut bytes = [0; 8];
-        bytes[..4].copy_from_slice(&first.to_le_bytes());
-        bytes[4..].copy_from_slice(&(b as u32).to_le_bytes());
-        (bytes, len)
+        ([(a as u32).min(0xff_ffff) | tag << 24, b as u32], len)
     }
 
-    /// The error that a table keeps.
-    pub(crate) fn decode(content: &[u8]) -> Error {
+    /// The error that a table keeps; the second number only if there was room for both.
+    pub(crate) fn decode(first: u32, second: Option<u32>) -> Error {
         use pmem_tx::Error as E;
-        let word = |i: usize| {
-            let mut le = [0; 4];
-            for (to, b) in le.iter_mut().zip(content.iter().skip(i)) {
-                *to = *b;
-            }
-            u32::from_le_bytes(le)
-        };
-        let number = word(0) & 0xff_ffff;
-        match word(0) >> 24 {
-            0 => Error::Aborted(number as u16),
-            1 => Error::Tx(E::JournalFull {
-                bytes: number as usize,
+        let number = first & 0xff_ffff;
+        let bytes = number as usize;
+        match (first >> 24, second) {
+            (0, _) => Error::Aborted(number as u16),
+            (1, _) => Error::Tx(E::JournalFull { bytes }),
+            (2, _) => Error::Tx(E::PoolFull { bytes }),
+            (3, Some(len)) => Error::Tx(E::Index {
+                index: bytes,
+                len: len as usize,
             }),
-            2 => Error::Tx(E::PoolFull {
-                bytes: number as usize,
-            }),
-            // Only if there was room for both numbers.
-            3 if content.len() >= 8 => Error::Tx(E::Index {
-                index: number as usize,
-                len: word(4) as usize,
-            }),
-            4 => Error::OutboxFull { limit: number },
-            5 => Error::Tx(E::OuterTransaction),
-            6 => Error::Tx(E::WrongPool),
+            (4, _) => Error::OutboxFull { limit: number },
+            (5, _) => Error::Tx(E::OuterTransaction),
+            (6, _) => Error::Tx(E::WrongPool),
             _ => Error::Other,
         }
     }
@@ -240,7 +225,7 @@ pub enum OpenError {
     /// It was made by another version of the format, or is something else.
     LayoutMismatch(LayoutMismatch),
     /// The configuration makes no sense.
-    Config(&'static str),
+    Config(Setting),
     /// The region is too small for the table alone, in bytes.
     TooSmall {
         /// Bytes that the table needs.
@@ -262,6 +247,41 @@ pub enum OpenError {
     Keep(Error),
     /// The pool cannot be opened.
     Pool(pmem_tx::OpenError),
+}
+
+/// What of a configuration makes no sense.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum Setting {
+    /// `steps` is 0, or too large.
+    Steps,
+    /// `loop_steps` is 0, or too large.
+    LoopSteps,
+    /// `loops` is too large.
+    Loops,
+    /// `seq_bits` is too small or too large.
+    SeqBits,
+    /// The table would be larger than the address space, or can be.
+    Length,
+    /// The table was formatted for another atomic unit.
+    Unit,
+    /// The pool counts with another width than the table.
+    PoolSeqBits,
+}
+
+impl core::fmt::Display for Setting {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Setting::Steps => "steps is 1 to 127, or to 62 with 16-bit units",
+            Setting::LoopSteps => "loop_steps is 1 to 127, or to 62 with 16-bit units",
+            Setting::Loops => "loops is at most 7",
+            Setting::SeqBits => "seq_bits is 3 to 16",
+            Setting::Length => "the table is larger than the address space",
+            Setting::Unit => "the table was formatted for another atomic unit",
+            Setting::PoolSeqBits => "the pool counts with another width",
+        })
+    }
 }
 
 /// A part of a table.

@@ -3,11 +3,12 @@
 //! What depends on the types of a call is behind [`Job`], so that a program holds the rest once, however many kinds of
 //! steps it has.
 
+use crate::bypass::Recalled;
 use crate::error::{ERROR_BYTES, Error, Failed};
 use crate::header::{Check, Kind};
 use crate::open::Replay;
 use crate::step::Step;
-use crate::table::Table;
+use crate::table::{Full, Staged, Table};
 use nvmem::cross::{Arg, Ret};
 use nvmem::{Model, Persist, planted};
 use pmem_tx::{Context, Prepared, Root, Tx, Width};
@@ -117,27 +118,24 @@ where
             });
         }
         let given = given.get(..n).unwrap_or_default();
-        let r = match self.going() {
+        let session = self.pool.session();
+        let fits = A::OWNED <= MOST_HANDLES;
+        let mut work = Work {
+            args: &args,
+            body: Some(body),
+            session,
+            result: None,
+        };
+        let r = match self.settle(
+            check,
+            fits.then_some(given),
+            args.of_session(session),
+            O::BYTES,
+            &mut work,
+        ) {
+            Ok(None) => work.result.ok_or(Error::Other),
+            Ok(Some(r)) => self.result::<A, O>(&r),
             Err(e) => Err(e),
-            Ok(()) if self.cur.replaying() => self
-                .recall(check, given, O::BYTES)
-                .and_then(|r| self.result::<A, O>(&r)),
-            Ok(()) if A::OWNED > MOST_HANDLES => Err(Error::TooManyHandles {
-                limit: MOST_HANDLES as u8,
-            }),
-            Ok(()) if !args.of_session(self.pool.session()) => {
-                Err(pmem_tx::Error::WrongPool.into())
-            }
-            Ok(()) => {
-                let mut work = Work {
-                    args: &args,
-                    body: Some(body),
-                    session: self.pool.session(),
-                    result: None,
-                };
-                self.perform(check, given, O::BYTES, &mut work)
-                    .and_then(|()| work.result.ok_or(Error::Other))
-            }
         };
         match r {
             Ok(o) => {
@@ -149,36 +147,49 @@ where
         }
     }
 
-    /// Runs a body and commits it with its record, or records why it failed.
+    /// Finds the record of a call, or runs its body and commits it with its record, or records why it failed.
     #[inline(never)]
-    fn perform(
+    fn settle(
         &mut self,
         check: Check,
-        owned: &[u32],
+        given: Option<&[u32]>,
+        of_session: bool,
         bytes: usize,
         job: &mut dyn Job<R, M>,
-    ) -> Result<(), Error> {
+    ) -> Result<Option<Recalled>, Error> {
+        self.going()?;
+        if self.cur.replaying() {
+            return self
+                .recall(check, given.unwrap_or_default(), bytes)
+                .map(Some);
+        }
         // What can be refused is refused before the body runs.
-        let most = Table::<M>::takes(owned.len(), bytes).max(Table::<M>::takes(0, ERROR_BYTES));
-        self.table.fits(self.level, &self.cur, most)?;
-        match self.commit(check, owned, job)? {
-            Ok(0) => Ok(()),
-            Ok(_) => {
-                // The messages were written a moment ago.
-                let _ = self.drain(self.cur.seq);
-                Ok(())
-            }
-            Err(e) => Err(self.failed(check, e)),
+        let Some(owned) = given else {
+            return Err(Error::TooManyHandles {
+                limit: MOST_HANDLES as u8,
+            });
+        };
+        if !of_session {
+            return Err(pmem_tx::Error::WrongPool.into());
+        }
+        let unit = Table::<M>::UNIT;
+        let units = (bytes.div_ceil(unit) + owned.len()).max(ERROR_BYTES / unit);
+        self.table
+            .fits(self.level, &self.cur, Table::<M>::takes(units))?;
+        match self.commit(check, owned, bytes, job)? {
+            None => Ok(None),
+            Some(e) => Err(self.failed(check, e)),
         }
     }
 
-    /// Runs a body and commits it; gives the number of messages, or why the body failed.
+    /// Runs a body and commits it; gives why it failed, if it did.
     fn commit(
         &mut self,
         check: Check,
         owned: &[u32],
+        mut bytes: usize,
         job: &mut dyn Job<R, M>,
-    ) -> Result<Result<u32, Error>, Error> {
+    ) -> Result<Option<Error>, Error> {
         let (table, level) = (&self.table, self.level);
         let queue = table.queue();
         let mut why = None;
@@ -186,39 +197,44 @@ where
         debug_assert_eq!(context.next_seq(), table.geo.next(self.cur.seq));
         let prepared = prepare(&mut context, &mut |tx, root| {
             let r = job.run(&Step { tx, queue: &queue }, root);
-            let r = r.and_then(|()| queue.failed.get().map_or(Ok(()), Err));
-            r.map_err(|e| {
-                why = Some(e);
-                match e {
-                    Error::Tx(e) => e,
-                    _ => pmem_tx::Error::Aborted(0),
-                }
-            })
+            why = r.err().or(queue.failed.get());
+            match why {
+                None => Ok(()),
+                Some(_) => Err(pmem_tx::Error::Aborted(0)),
+            }
         });
         let prepared = match prepared {
             Ok(p) => p,
-            Err(e) => return Ok(Err(why.unwrap_or(e))),
+            // A handle was lost in the body, although that has ended well.
+            Err(e) => return Ok(Some(why.unwrap_or(e))),
         };
         let kind = match owned.len() {
             0 => Kind::Done,
             _ => Kind::Took,
         };
-        // An error here undoes the step.
-        let staged = table.stage(level, &self.cur, kind, check, owned, &|f| job.tell(f))?;
-        let sends = queue.count();
-        if planted!("nv-replay/outbox-drained-before-commit") && sends > 0 {
-            let seq = table.geo.next(self.cur.seq);
-            table.stage_outbox(seq, sends);
-            let o = &mut self.outlet;
-            let _ = table.drain(seq, &mut |m| {
-                if let Some(o) = o {
-                    o.send(m)
-                }
-            });
+        if bytes == 0 {
+            // Or not known before.
+            job.tell(&mut |b| bytes += b.len());
         }
-        table.seal(level, &mut self.cur, staged, sends);
+        let unit = Table::<M>::UNIT;
+        let units = bytes.div_ceil(unit) + owned.len();
+        // An error here undoes the step.
+        let (mut to, staged) = table.stage(level, &self.cur, kind, units, check)?;
+        for (i, o) in owned.iter().enumerate() {
+            // Objects are aligned to 8: the lowest bit marks the last.
+            table.store(to, o | u32::from(i + 1 == owned.len()));
+            to += unit;
+        }
+        table.pack(to, &|f| job.tell(f));
+        let seq = table.geo.next(self.cur.seq);
+        queue.stage(seq);
+        if planted!("nv-replay/outbox-drained-before-commit") {
+            queue.drain(seq, &mut self.outlet);
+        }
+        table.seal(level, &mut self.cur, staged);
         prepared.committed();
-        Ok(Ok(sends))
+        queue.drain(seq, &mut self.outlet);
+        Ok(None)
     }
 
     /// Records that a step failed; gives the error as a replay will.
@@ -228,26 +244,38 @@ where
         if planted!("nv-replay/failure-not-recorded") {
             return error;
         }
-        let (bytes, len) = error.encode();
-        let level = self.level;
-        let stage = |len: usize| {
-            let bytes = &bytes[..len];
-            self.table
-                .stage(level, &self.cur, Kind::Failed, check, &[], &|f| f(bytes))
-                .map(|s| (s, Error::decode(bytes)))
-        };
-        // For the first part there is room.
-        match stage(len).or_else(|_| stage(len.min(ERROR_BYTES))) {
-            // The number of the step that was undone is that of the record.
-            Ok((s, error)) => match self.pass_number() {
-                Ok(()) => {
-                    self.table.seal(level, &mut self.cur, s, 0);
-                    error
-                }
-                Err(e) => e,
-            },
-            Err(full) => full.into(),
+        let unit = Table::<M>::UNIT;
+        let ([first, second], len) = error.encode();
+        let mut units = len.div_ceil(unit);
+        let mut staged = self.stage_failure(check, units);
+        if staged.is_err() {
+            // For the first part there is room.
+            units = ERROR_BYTES / unit;
+            staged = self.stage_failure(check, units);
         }
+        let (to, staged) = match staged {
+            Ok(s) => s,
+            Err(full) => return full.into(),
+        };
+        for i in 0..units {
+            let w = if i * unit < 4 { first } else { second };
+            self.table.store(to + i * unit, w >> (i * unit % 4 * 8));
+        }
+        // The number of the step that was undone is that of the record.
+        match self.pass_number() {
+            Ok(()) => {
+                let seq = self.table.geo.next(self.cur.seq);
+                self.table.mark_outbox(seq, false);
+                self.table.seal(self.level, &mut self.cur, staged);
+                Error::decode(first, (units * unit > 4).then_some(second))
+            }
+            Err(e) => e,
+        }
+    }
+
+    fn stage_failure(&self, check: Check, units: usize) -> Result<(usize, Staged), Full> {
+        self.table
+            .stage(self.level, &self.cur, Kind::Failed, units, check)
     }
 
     /// An empty transaction: numbers are used up one by one, because the pool clears what would come round again.

@@ -2,8 +2,7 @@
 
 use crate::error::{OpenError, Refused};
 use crate::header::Kind;
-use crate::layout::{Config, Geometry};
-use crate::recovery::{TableError, probe};
+use crate::layout::Config;
 use crate::table::Table;
 use nvmem::{Model, Region};
 
@@ -45,30 +44,19 @@ pub fn inspect<'m, M: Model>(
     region: Region<'m, M>,
     tell: &mut dyn FnMut(Entry),
 ) -> Result<Region<'m, M>, Refused<'m, M>> {
-    let (config, format) = match probe(&region, &Config::DEFAULT) {
-        Ok(x) => x,
-        Err(e) => {
-            let error = e.into();
-            return Err(Refused { error, region });
-        }
-    };
-    if format {
+    let mut t = Table::new(region);
+    let found = match t.read(&Config::DEFAULT) {
         // Nothing has been committed yet.
-        return Ok(region);
-    }
-    let geo = match Geometry::new::<M>(&config) {
-        Ok(g) => g,
-        Err(why) => {
-            let error = OpenError::Config(why);
-            return Err(Refused { error, region });
-        }
+        Ok(Some(_)) => return Ok(t.region),
+        Ok(None) => t.scan().map_err(OpenError::Damaged),
+        Err(e) => Err(e),
     };
-    match Table::open(region, geo, &config, false, 0) {
-        Err((e, region)) => Err(Refused {
-            error: TableError::into(e),
-            region,
+    match found {
+        Err(error) => Err(Refused {
+            error,
+            region: t.region,
         }),
-        Ok((t, found)) => {
+        Ok(found) => {
             for level in 0..=found.depth {
                 t.tell(level, tell);
             }
@@ -103,18 +91,6 @@ impl<M: Model> Table<'_, M> {
             });
             at += Self::UNIT;
             body += h.total() as usize * Self::UNIT;
-        }
-    }
-}
-
-impl From<TableError> for OpenError {
-    fn from(e: TableError) -> Self {
-        match e {
-            TableError::Foreign => OpenError::Foreign,
-            TableError::Damaged(d) => OpenError::Damaged(d),
-            TableError::Layout(m) => OpenError::LayoutMismatch(m),
-            TableError::Config(c) => OpenError::Config(c),
-            TableError::TooSmall(needed) => OpenError::TooSmall { needed },
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Where everything lies in a table, and what its words mean. docs/SPEC.md shows the same as pictures.
 
+use crate::error::Setting;
 use nvmem::superblock::Superblock;
 use nvmem::{Model, Unit};
 
@@ -58,7 +59,7 @@ impl Config {
 
     /// Bytes that the table takes on a medium of the model `M`; 0 if the configuration makes no sense.
     pub fn table_bytes<M: Model>(&self) -> usize {
-        Geometry::new::<M>(self).map_or(0, |g| g.len)
+        Geometry::new::<M>(&superblock::<M>(self).params).map_or(0, |g| g.len)
     }
 }
 
@@ -94,47 +95,66 @@ pub(crate) struct Geometry {
 pub(crate) const OUTBOX: usize = Superblock::BYTES;
 
 impl Geometry {
-    pub fn new<M: Model>(c: &Config) -> Result<Geometry, &'static str> {
+    pub const NONE: Geometry = Geometry {
+        seq_max: 0,
+        levels: 0,
+        rooms: [Room { heads: 0, size: 0 }; 2],
+        outbox_units: 0,
+        frames: 0,
+        len: 0,
+    };
+
+    /// The division that the parameters of a superblock tell, which may be any numbers.
+    pub fn new<M: Model>(p: &[u32; 8]) -> Result<Geometry, Setting> {
         let unit = M::Unit::BYTES as u32;
         let most = if unit == 2 { 62 } else { 127 };
-        if c.steps == 0 || c.steps > most {
-            return Err("steps is out of range");
+        if p[param::UNIT] != unit {
+            return Err(Setting::Unit);
         }
-        if c.loops as usize > MAX_LOOPS {
-            return Err("loops is out of range");
+        if p[param::STEPS].wrapping_sub(1) >= most {
+            return Err(Setting::Steps);
         }
-        if c.loops > 0 && (c.loop_steps == 0 || c.loop_steps > most) {
-            return Err("loop_steps is out of range");
+        let loops = p[param::LOOPS];
+        if loops > MAX_LOOPS as u32 {
+            return Err(Setting::Loops);
         }
-        if !(3..=16).contains(&c.seq_bits) {
-            return Err("seq_bits is between 3 and 16");
+        if loops > 0 && p[param::LOOP_STEPS].wrapping_sub(1) >= most {
+            return Err(Setting::LoopSteps);
         }
-        let room = |slots: u16, bytes: u16| {
-            let heads = (PREFIX + u32::from(slots)) * unit;
-            (heads, heads + u32::from(bytes).next_multiple_of(unit))
+        if p[param::SEQ_BITS].wrapping_sub(3) > 13 {
+            return Err(Setting::SeqBits);
+        }
+        let bytes = p[param::BYTES] | p[param::LOOP_BYTES] | p[param::OUTBOX];
+        if bytes > u16::MAX.into() {
+            return Err(Setting::Length);
+        }
+        let room = |slots: u32, bytes: u32| {
+            let heads = (PREFIX + slots) * unit;
+            (heads, heads + bytes.next_multiple_of(unit))
         };
-        let (top, inner) = (
-            room(c.steps, c.step_bytes),
-            room(c.loop_steps, c.loop_bytes),
-        );
-        let outbox = u32::from(c.outbox_bytes).next_multiple_of(unit);
+        let top = room(p[param::STEPS], p[param::BYTES]);
+        let inner = match loops {
+            0 => (0, 0),
+            _ => room(p[param::LOOP_STEPS], p[param::LOOP_BYTES]),
+        };
+        let outbox = p[param::OUTBOX].next_multiple_of(unit);
         let mut frames = OUTBOX as u32;
         if outbox > 0 {
             frames += (unit + 8 + outbox).next_multiple_of(8);
         }
-        let len = frames + 2 * top.1 + 2 * inner.1 * u32::from(c.loops);
+        let len = frames + 2 * top.1 + 2 * inner.1 * loops;
         let len = len.next_multiple_of(8);
         if usize::try_from(len).is_err() {
-            return Err("the table is larger than the address space");
+            return Err(Setting::Length);
         }
-        // Smaller than `len`, or there are no loops.
+        // All are smaller than `len`.
         let room = |(heads, size)| Room {
             heads: heads as usize,
             size: size as usize,
         };
         Ok(Geometry {
-            seq_max: (1 << c.seq_bits.min(unit as u8 * 4)) - 1,
-            levels: 1 + c.loops as usize,
+            seq_max: (1 << p[param::SEQ_BITS].min(unit * 4)) - 1,
+            levels: 1 + loops as usize,
             rooms: [room(top), room(inner)],
             outbox_units: outbox / unit,
             frames: frames as usize,
@@ -195,18 +215,4 @@ pub(crate) fn superblock<M: Model>(c: &Config) -> Superblock {
         fingerprint: 0,
         params,
     }
-}
-
-/// The configuration that a superblock tells, if it can be one.
-pub(crate) fn config(sb: &Superblock) -> Option<Config> {
-    let p = &sb.params;
-    Some(Config {
-        steps: p[param::STEPS].try_into().ok()?,
-        step_bytes: p[param::BYTES].try_into().ok()?,
-        loop_steps: p[param::LOOP_STEPS].try_into().ok()?,
-        loop_bytes: p[param::LOOP_BYTES].try_into().ok()?,
-        loops: p[param::LOOPS].try_into().ok()?,
-        outbox_bytes: p[param::OUTBOX].try_into().ok()?,
-        seq_bits: p[param::SEQ_BITS].try_into().ok()?,
-    })
 }

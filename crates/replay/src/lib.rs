@@ -23,7 +23,7 @@ mod step;
 mod table;
 
 pub use each::Iteration;
-pub use error::{Damage, Divergence, Error, Failed, OpenError, Refused, What};
+pub use error::{Damage, Divergence, Error, Failed, OpenError, Refused, Setting, What};
 pub use header::Kind;
 pub use inspect::{Entry, inspect};
 pub use layout::{Config, MAX_LOOPS};

@@ -1,10 +1,10 @@
 //! Opening: the table first, whose last record says which transaction is committed, then the pool.
 
-use crate::error::{Divergence, Error, OpenError, Refused, What};
+use crate::error::{Divergence, Error, OpenError, Refused, Setting, What};
 use crate::header::Kind;
-use crate::layout::{Config, Geometry};
-use crate::outbox::{Message, Outlet};
-use crate::recovery::{Found, probe};
+use crate::layout::Config;
+use crate::outbox::Outlet;
+use crate::recovery::Found;
 use crate::table::{Frame, Table};
 use nvmem::superblock::{self, State};
 use nvmem::{InOrder32, Model, Persist, Region, Superblock, planted};
@@ -87,7 +87,11 @@ where
     where
         F: for<'p> FnOnce(&Tx<'p, M>) -> Result<R::At<'p>, pmem_tx::Error>,
     {
-        let (table, second, found) = mount(region, &options.table, options.version)?;
+        let mut table = Table::new(region);
+        let found = match table.mount(&options.table, options.version) {
+            Ok(f) => f,
+            Err(e) => return refuse(e, table),
+        };
         let recorded = table.version(found.top.base);
         let other = recorded != options.version && !planted!("nv-replay/version-not-compared");
         // What a program does not ask for is not part of it: this is inlined where the options are known.
@@ -98,9 +102,10 @@ where
             Update::StartOver => Ok(Some(0)),
             Update::Keep(n) => found.may_keep(n).map(|()| Some(n)),
         };
-        let keep = match keep {
+        let second = keep.and_then(|k| Ok((k, table.rest(&found)?)));
+        let (keep, second) = match second {
             Ok(k) => k,
-            Err(e) => return refuse(e, join(table.region, second)),
+            Err(e) => return refuse(e, table),
         };
         let mut divided = options
             .pool
@@ -108,7 +113,7 @@ where
         divided.seq_bits = table.geo.seq_max.count_ones() as u8;
         let pool = match Pool::<R, M>::open_resolved(second, &divided, |_| found.committed, init) {
             Ok(p) => p,
-            Err(e) => return refuse(OpenError::Pool(e.error), join(table.region, e.region)),
+            Err(e) => return refuse(OpenError::Pool(e.error), table),
         };
         let mut rt = Replay {
             cur: found.top,
@@ -120,7 +125,17 @@ where
             live: false,
             stopped: None,
         };
-        let mut r = rt.recover(found.committed);
+        let mut r = rt.recover();
+        if r.is_ok() && !planted!("nv-replay/outbox-not-drained-at-open") {
+            r = match &mut rt.outlet {
+                // Nobody is there to whom the messages could be told.
+                None => Ok(rt.table.mark_outbox(found.committed, true)),
+                Some(o) => rt
+                    .table
+                    .drain(found.committed, &mut |m| o.send(m))
+                    .map_err(OpenError::Damaged),
+            };
+        }
         if let (Ok(()), Some(n)) = (&r, keep) {
             r = rt.begin_again(n, found.committed, options.version);
         }
@@ -129,17 +144,14 @@ where
                 rt.check_live();
                 Ok(rt)
             }
-            Err(e) => refuse(e, rt.close()),
+            Err(e) => refuse(e, rt.table),
         }
     }
 
-    /// What the last commit has left to do.
-    fn recover(&mut self, committed: u32) -> Result<(), OpenError> {
+    /// What is looked at before anything is done.
+    fn recover(&mut self) -> Result<(), OpenError> {
         if self.pool.seq_max() != self.table.geo.seq_max {
-            return Err(OpenError::Config("the pool counts with another width"));
-        }
-        if !planted!("nv-replay/outbox-not-drained-at-open") {
-            self.drain(committed).map_err(OpenError::Damaged)?;
+            return Err(OpenError::Config(Setting::PoolSeqBits));
         }
         if planted!("nv-replay/reclaim-before-replay") {
             self.pool.reclaim();
@@ -178,19 +190,10 @@ where
         if f.end < self.table.heads(0, &f) {
             self.table.store(f.end, 0);
         }
-        self.table.clear_outbox(f.seq);
+        self.table.mark_outbox(f.seq, false);
         self.table.put_start(0, f.base, start, counter, version);
         (self.cur, self.depth) = (f, 0);
         Ok(())
-    }
-
-    pub(crate) fn drain(&mut self, committed: u32) -> Result<(), crate::error::Damage> {
-        let outlet = &mut self.outlet;
-        self.table.drain(committed, &mut |m: &Message<'_>| {
-            if let Some(o) = outlet {
-                o.send(m)
-            }
-        })
     }
 
     /// Whether the program has passed all that is recorded.
@@ -249,13 +252,14 @@ where
     pub fn audit(mut self) -> Result<(pmem_tx::Audit, Region<'m, M>), Refused<'m, M>> {
         match self.pool.audit() {
             Ok(a) => Ok((a, self.close())),
-            Err(e) => refuse(OpenError::Pool(e), self.close()),
+            Err(e) => refuse(OpenError::Pool(e), self.table),
         }
     }
 
     /// Ends the use of the region. Nothing needs to be written.
     pub fn close(self) -> Region<'m, M> {
-        join(self.table.region, self.pool.close())
+        // The pool ends here, with the part of it.
+        self.table.region
     }
 }
 
@@ -272,63 +276,40 @@ impl Found {
     }
 }
 
-/// The table at the head of a region, the rest for the pool, and what has happened.
-#[inline(never)]
-#[allow(clippy::type_complexity)]
-fn mount<'m, M: Model>(
-    region: Region<'m, M>,
-    chosen: &Config,
-    version: u16,
-) -> Result<(Table<'m, M>, Region<'m, M>, Found), Refused<'m, M>> {
-    let (config, format) = match probe(&region, chosen) {
-        Ok(x) => x,
-        Err(e) => return refuse(e.into(), region),
-    };
-    let geo = match Geometry::new::<M>(&config) {
-        Ok(g) => g,
-        Err(why) => return refuse(OpenError::Config(why), region),
-    };
-    let (first, second) = match region.split_at(geo.len) {
-        Ok(x) => x,
-        Err((_, region)) => return refuse(OpenError::TooSmall { needed: geo.len }, region),
-    };
-    match Table::open(first, geo, &config, format, version) {
-        Err((e, first)) => refuse(e.into(), join(first, second)),
-        Ok((table, found)) => {
-            // A pool that is blank, under records that are about one.
+fn refuse<T, M>(error: OpenError, table: Table<'_, M>) -> Result<T, Refused<'_, M>> {
+    Err(Refused {
+        error,
+        region: table.region,
+    })
+}
+
+// Kept here: the copy is part of opening.
+impl<'m, M: Model> Table<'m, M> {
+    /// The region behind the table, for the pool. Called once.
+    ///
+    /// **Errors**: there is none, or the records are about a pool that is blank.
+    fn rest(&self, found: &Found) -> Result<Region<'m, M>, OpenError> {
+        let start = self.region.base().wrapping_add(self.geo.len);
+        let end = self.region.base().wrapping_add(self.region.len());
+        // SAFETY: a part of the table's region, and initialised as that is; the table never leaves its own part (invariant
+        // "Inside the table") and gives its region back only when the pool is gone.
+        let rest = unsafe { Region::from_raw(start, end) }.map_err(|_| OpenError::TooSmall {
+            needed: self.geo.len,
+        })?;
+        if !found.empty() {
             let kind = Superblock {
                 kind: *b"POOL",
                 version: 0,
                 fingerprint: 0,
                 params: [0; 8],
             };
-            let state = superblock::probe(&second, &kind);
-            if matches!(state, State::Blank | State::Formatting) && !found.empty() {
-                return refuse(OpenError::PoolLost, join(table.region, second));
+            if let State::Blank | State::Formatting = superblock::probe(&rest, &kind) {
+                return Err(OpenError::PoolLost);
             }
-            Ok((table, second, found))
         }
+        Ok(rest)
     }
-}
 
-fn refuse<T, M>(error: OpenError, region: Region<'_, M>) -> Result<T, Refused<'_, M>> {
-    Err(Refused { error, region })
-}
-
-/// The whole region of which these are the two parts.
-fn join<'m, M: Model>(first: Region<'m, M>, second: Region<'m, M>) -> Region<'m, M> {
-    let (start, len) = (first.base(), first.len() + second.len());
-    debug_assert_eq!(start.wrapping_add(first.len()), second.base());
-    // SAFETY: `open` split both from one region, whose pointer the first has; both are given up here.
-    match unsafe { Region::from_raw(start, start.wrapping_add(len)) } {
-        Ok(r) => r,
-        // A region that was one before has length and alignment.
-        Err(_) => first,
-    }
-}
-
-// Kept here: the copy is part of opening.
-impl<M: Model> Table<'_, M> {
     /// Copies the next record of `old` to the end of `f`, under the next number. Nothing of it counts yet.
     fn copy_record(&self, old: &mut Frame, f: &mut Frame) -> Option<()> {
         let h = self.record(old.at, old.body, old.body_end)?;

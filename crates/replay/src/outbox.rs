@@ -64,8 +64,14 @@ pub(crate) struct Queue<'t, M> {
     table: &'t Table<'t, M>,
     count: Cell<u32>,
     units: Cell<u32>,
+    /// What is to be done with the messages, once there is one. A function pointer: a program that sends nothing does not
+    /// contain it.
+    flush: Cell<Option<Flush<M>>>,
     pub failed: Cell<Option<Error>>,
 }
+
+/// Makes so many messages those of the step of this number if it commits; or, when it has, sends them.
+type Flush<M> = fn(&Table<'_, M>, u32, u32, Option<&mut dyn FnMut(&Message<'_>)>);
 
 /// A decoded head word.
 #[derive(Clone, Copy)]
@@ -115,13 +121,14 @@ impl<'m, M: Model> Table<'m, M> {
             table: self,
             count: Cell::new(0),
             units: Cell::new(0),
+            flush: Cell::new(None),
             failed: Cell::new(None),
         }
     }
 
     /// Makes `count` messages those of the step `seq`, if it commits. The head of an execution that did not commit used
     /// up no numbers.
-    pub(crate) fn stage_outbox(&self, seq: u32, count: u32) {
+    fn stage_outbox(&self, seq: u32, count: u32) {
         let h = self.out_head();
         let mut next = self.number(h.parity);
         if h.seq == 0 && !planted!("nv-replay/outbox-number-repeats") {
@@ -178,26 +185,46 @@ impl<'m, M: Model> Table<'m, M> {
         Ok(())
     }
 
-    /// Before any commit that sends nothing: a head that an uncommitted execution has left would count with it.
-    pub(crate) fn clear_outbox(&self, seq: u32) {
+    /// The messages of the step `seq`, if it is that which the head tells of, need not leave any more: they have, and their
+    /// numbers are `used`; or the step did not commit, and the next message has the number that the first would have had.
+    ///
+    /// The latter before any commit that sends nothing: a head that an uncommitted execution has left would count with it.
+    pub(crate) fn mark_outbox(&self, seq: u32, used: bool) {
         if self.geo.outbox_units == 0 {
             return;
         }
         let h = self.out_head();
-        if h.seq == seq && !planted!("nv-replay/outbox-keeps-uncommitted") {
-            // Its numbers were not used: the next message has the one that it would have had.
-            self.put_out_head(OutHead {
-                seq: 0,
-                count: 0,
-                ..h
-            });
+        if h.seq == seq && (used || !planted!("nv-replay/outbox-keeps-uncommitted")) {
+            let count = if used { h.count } else { 0 };
+            self.put_out_head(OutHead { seq: 0, count, ..h });
+            if used {
+                self.fence();
+            }
         }
     }
 }
 
 impl<M: Model> Queue<'_, M> {
-    pub(crate) fn count(&self) -> u32 {
-        self.count.get()
+    /// Before the commit of the step `seq`.
+    #[inline]
+    pub(crate) fn stage(&self, seq: u32) {
+        match self.flush.get() {
+            Some(flush) => flush(self.table, seq, self.count.get(), None),
+            None => self.table.mark_outbox(seq, false),
+        }
+    }
+
+    /// After it.
+    #[inline]
+    pub(crate) fn drain(&self, seq: u32, outlet: &mut Option<&mut dyn Outlet>) {
+        if let Some(flush) = self.flush.get() {
+            let mut send = |m: &Message<'_>| {
+                if let Some(o) = outlet {
+                    o.send(m)
+                }
+            };
+            flush(self.table, seq, self.count.get(), Some(&mut send));
+        }
     }
 
     pub(crate) fn send<T: Plain>(&self, port: &Port<T>, value: &T) -> Result<(), Error> {
@@ -224,6 +251,12 @@ impl<M: Model> Queue<'_, M> {
         }
         t.store(t.message_unit(at), u32::from(port) << half | len as u32);
         t.pack(t.message_unit(at + 1), encode);
+        self.flush
+            .set(Some(|table, seq, count, outlet| match outlet {
+                None => table.stage_outbox(seq, count),
+                // The messages were written a moment ago.
+                Some(o) => drop(table.drain(seq, o)),
+            }));
         self.units.set(at + units);
         self.count.set(self.count.get() + 1);
         Ok(())

@@ -1,21 +1,11 @@
 //! Opening a table: format, find the frames, refuse what no power cut leaves.
 
-use crate::error::Damage;
+use crate::error::{Damage, OpenError};
 use crate::header::Kind;
-use crate::layout::{Config, Geometry, OUTBOX, config, superblock};
+use crate::layout::{Config, Geometry, OUTBOX, superblock};
 use crate::table::{Frame, Table};
 use nvmem::superblock::{self as sb, State};
-use nvmem::{LayoutMismatch, Model, Region, Unit, planted};
-
-/// Why a region could not be opened as a table.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum TableError {
-    Foreign,
-    Damaged(Damage),
-    Layout(LayoutMismatch),
-    Config(&'static str),
-    TooSmall(usize),
-}
+use nvmem::{Model, Region, Superblock, planted};
 
 /// What has happened so far.
 #[derive(Debug, Clone, Copy)]
@@ -36,55 +26,48 @@ impl Found {
     }
 }
 
-/// The division of a region that holds a table, or will.
-///
-/// **Errors**: it holds something else. The flag tells whether it must be formatted.
-pub(crate) fn probe<M: Model>(
-    region: &Region<'_, M>,
-    chosen: &Config,
-) -> Result<(Config, bool), TableError> {
-    let mine = superblock::<M>(chosen);
-    match sb::probe(region, &mine) {
-        State::Ready(stored) => {
-            stored.check_layout(&mine).map_err(TableError::Layout)?;
-            if stored.params[crate::layout::param::UNIT] != M::Unit::BYTES as u32 {
-                return Err(TableError::Config(
-                    "the table was formatted for another atomic unit",
-                ));
-            }
-            let c = config(&stored).ok_or(TableError::Damaged(Damage::Superblock))?;
-            Ok((c, false))
-        }
-        State::Blank | State::Formatting => Ok((*chosen, true)),
-        State::Foreign => Err(TableError::Foreign),
-        State::Damaged => Err(TableError::Damaged(Damage::Superblock)),
-    }
-}
-
 impl<'m, M: Model> Table<'m, M> {
-    /// The table in `region`, whose configuration [`probe`] has told. Formats it if it must be.
-    pub fn open(
-        mut region: Region<'m, M>,
-        geo: Geometry,
-        c: &Config,
-        format: bool,
-        version: u16,
-    ) -> Result<(Self, Found), (TableError, Region<'m, M>)> {
-        if region.len() < geo.len {
-            return Err((TableError::TooSmall(geo.len), region));
+    /// The table at the head of a region: nothing is known of it yet.
+    pub fn new(region: Region<'m, M>) -> Self {
+        let geo = Geometry::NONE;
+        Table { region, geo }
+    }
+
+    /// Reads how the table is divided. Gives the superblock to format it with, if it must be.
+    ///
+    /// **Errors**: the region holds something else.
+    pub fn read(&mut self, chosen: &Config) -> Result<Option<Superblock>, OpenError> {
+        let mut sb = superblock::<M>(chosen);
+        let blank = match sb::probe(&self.region, &sb) {
+            State::Ready(stored) => {
+                stored
+                    .check_layout(&sb)
+                    .map_err(OpenError::LayoutMismatch)?;
+                sb = stored;
+                false
+            }
+            State::Blank | State::Formatting => true,
+            State::Foreign => return Err(OpenError::Foreign),
+            State::Damaged => return Err(OpenError::Damaged(Damage::Superblock)),
+        };
+        self.geo = Geometry::new::<M>(&sb.params).map_err(OpenError::Config)?;
+        if self.region.len() < self.geo.len {
+            return Err(OpenError::TooSmall {
+                needed: self.geo.len,
+            });
         }
-        if format {
-            sb::begin(&mut region, &superblock::<M>(c));
+        Ok(blank.then_some(sb))
+    }
+
+    /// Reads the table, or formats it, and finds what has happened.
+    #[inline(never)]
+    pub fn mount(&mut self, chosen: &Config, version: u16) -> Result<Found, OpenError> {
+        if let Some(sb) = self.read(chosen)? {
+            sb::begin(&mut self.region, &sb);
+            self.format(version);
+            sb::finish(&mut self.region, &sb);
         }
-        let mut t = Table { region, geo };
-        if format {
-            t.format(version);
-            sb::finish(&mut t.region, &superblock::<M>(c));
-        }
-        match t.scan() {
-            Ok(found) => Ok((t, found)),
-            Err(d) => Err((TableError::Damaged(d), t.region)),
-        }
+        self.scan().map_err(OpenError::Damaged)
     }
 
     /// Everything that is looked at before it is written.

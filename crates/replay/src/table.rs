@@ -125,45 +125,37 @@ impl<'m, M: Model> Table<'m, M> {
         Ok(())
     }
 
-    /// Bytes that a record takes, at most, beyond the header.
-    pub fn takes(owned: usize, bytes: usize) -> usize {
-        let units = bytes.div_ceil(Self::UNIT) + owned;
-        let w = Self::encode(0, Kind::Failed, units as u32, Check { site: 0, args: 0 });
-        (units + w.extra() as usize) * Self::UNIT
+    /// Bytes that a record takes beyond the header.
+    pub fn takes(units: usize) -> usize {
+        let extra = usize::from(Self::UNIT == 2) + usize::from(!Self::short(units as u32));
+        (units + extra) * Self::UNIT
     }
 
-    /// Writes a record's content behind those of the frame, handles first, and makes its header. Nothing of it counts yet.
+    /// Makes the header of a record behind those of the frame, and writes what describes its content; gives where that is to be
+    /// written. Nothing of it counts yet.
     ///
-    /// **Power loss**: none of it is looked at. **Cost**: a store for each unit. **Errors**: it does not fit; then nothing
-    /// was written.
+    /// **Power loss**: none of it is looked at. **Cost**: a store for each unit of description. **Errors**: it does not fit;
+    /// then nothing was written.
+    #[inline(never)]
     pub fn stage(
         &self,
         level: usize,
         f: &Frame,
         kind: Kind,
+        units: usize,
         check: Check,
-        owned: &[u32],
-        encode: &Encode<'_>,
-    ) -> Result<Staged, Full> {
-        let mut bytes = 0;
-        encode(&mut |b| bytes += b.len());
-        let units = bytes.div_ceil(Self::UNIT) + owned.len();
+    ) -> Result<(usize, Staged), Full> {
         let words = Self::encode(self.geo.next(f.seq), kind, units as u32, check);
         let body = (units + words.extra() as usize) * Self::UNIT;
         self.fits(level, f, body)?;
         if planted!("nv-replay/header-before-result") {
             self.store(f.end, words.header);
         }
-        let to = self.describe(f.body_end, &words);
-        for (i, o) in owned.iter().enumerate() {
-            // Objects are aligned to 8: the lowest bit marks the last.
-            self.store(to + i * Self::UNIT, o | u32::from(i + 1 == owned.len()));
-        }
-        self.pack(to + owned.len() * Self::UNIT, encode);
-        Ok(Staged {
+        let staged = Staged {
             header: words.header,
             body_end: f.body_end + body,
-        })
+        };
+        Ok((self.describe(f.body_end, &words), staged))
     }
 
     /// Writes the words of a record that are not its header; gives where its content begins.
@@ -208,12 +200,11 @@ impl<'m, M: Model> Table<'m, M> {
     ///
     /// **Power loss**: before the store nothing of it is there, after it all. **Cost**: one store; one more when the header
     /// behind it is stale by exactly a round of numbers.
-    pub fn seal(&self, level: usize, f: &mut Frame, s: Staged, sends: u32) {
+    ///
+    /// The outbox is settled: [`Queue::stage`](crate::outbox::Queue::stage) or [`Table::mark_outbox`].
+    #[inline(never)]
+    pub fn seal(&self, level: usize, f: &mut Frame, s: Staged) {
         let seq = self.geo.next(f.seq);
-        match sends {
-            0 => self.clear_outbox(seq),
-            n => self.stage_outbox(seq, n),
-        }
         let (at, heads) = (f.end, self.heads(level, f));
         if !planted!("nv-replay/cleared-after-commit") {
             self.clear_behind(heads, at + Self::UNIT, seq);
@@ -317,7 +308,7 @@ impl<'m, M: Model> Table<'m, M> {
             self.geo.other(level, f.base)
         };
         let seq = self.geo.next(f.seq);
-        self.clear_outbox(seq);
+        self.mark_outbox(seq, false);
         *f = self.start(level, base, seq, f.counter.wrapping_add(1), 0);
     }
 
@@ -331,9 +322,10 @@ impl<'m, M: Model> Table<'m, M> {
             header: Self::encode(seq, Kind::LoopOpen, 0, check).header,
             body_end: f.body_end,
         };
+        self.mark_outbox(seq, false);
         let first = self.geo.first(level + 1);
         if planted!("nv-replay/loop-open-before-its-start") {
-            self.seal(level, f, staged, 0);
+            self.seal(level, f, staged);
             return self.start(level + 1, first, seq, 0, 0);
         }
         let other = self.geo.other(level + 1, first);
@@ -341,7 +333,7 @@ impl<'m, M: Model> Table<'m, M> {
             self.store(other, 0);
         }
         let inner = self.start(level + 1, first, seq, 0, 0);
-        self.seal(level, f, staged, 0);
+        self.seal(level, f, staged);
         inner
     }
 
@@ -366,6 +358,7 @@ impl<'m, M: Model> Table<'m, M> {
     }
 
     /// Reads the record at `at` of a frame whose payload is at `body` and ends, at most, at `limit`.
+    #[inline(never)]
     pub fn record(&self, at: usize, body: usize, limit: usize) -> Option<Head> {
         let room = (limit - body) / Self::UNIT;
         let head = Self::decode(self.load(at), |i| {
