@@ -193,6 +193,7 @@ impl Error {
     }
 
     /// The error that a table keeps; the second number only if there was room for both.
+    #[inline(never)]
     pub(crate) fn decode(first: u32, second: Option<u32>) -> Error {
         use pmem_tx::Error as E;
         let number = first & 0xff_ffff;

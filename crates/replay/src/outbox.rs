@@ -189,6 +189,7 @@ impl<'m, M: Model> Table<'m, M> {
     /// numbers are `used`; or the step did not commit, and the next message has the number that the first would have had.
     ///
     /// The latter before any commit that sends nothing: a head that an uncommitted execution has left would count with it.
+    #[inline(never)]
     pub(crate) fn mark_outbox(&self, seq: u32, used: bool) {
         if self.geo.outbox_units == 0 {
             return;

@@ -160,7 +160,11 @@ impl<'m, M: Model> Table<'m, M> {
 
     /// Writes the words of a record that are not its header; gives where its content begins.
     fn describe(&self, mut to: usize, words: &Words) -> usize {
-        for w in [words.second, words.long].into_iter().flatten() {
+        if let Some(w) = words.second {
+            self.store(to, w);
+            to += Self::UNIT;
+        }
+        if let Some(w) = words.long {
             self.store(to, w);
             to += Self::UNIT;
         }
@@ -187,6 +191,7 @@ impl<'m, M: Model> Table<'m, M> {
     }
 
     /// Makes sure that nothing at `at`, behind a record or start word with the number `seq`, counts with it.
+    #[inline(never)]
     fn clear_behind(&self, heads: usize, at: usize, seq: u32) {
         if at < heads
             && Self::carries(self.load(at), self.geo.next(seq))
