@@ -18,7 +18,7 @@ impl Observer for Count {
         self.stores.set(self.stores.get() + 1);
         self.bytes.set(self.bytes.get() + new.len());
     }
-    fn fence(&self) {
+    fn fence(&self, _: &'static str) {
         self.fences.set(self.fences.get() + 1)
     }
 }
