@@ -3,6 +3,7 @@
 use crate::chain::{Cut, wrecks};
 use crate::engine::{self, Engine, Setup, trace_hash};
 use crate::explore::Explore;
+use crate::fresh::{self, Job};
 use crate::fuse::Ran;
 use crate::hash::Wide;
 use crate::medium::Media;
@@ -186,6 +187,13 @@ impl<M: Media, T: Outside> Endure<M, T> {
     /// [`run`](Self::run) with the failure as a value.
     pub fn try_run(self) -> Result<Summary, Failure> {
         let setup = &self.all.setup;
+        fresh::next_number();
+        if Job::of_this_process().is_some() {
+            return Ok(Summary {
+                part: true,
+                ..Summary::default()
+            });
+        }
         let mut plan = Plan {
             every: self.every,
             depth: setup.depth,

@@ -3,6 +3,7 @@
 use crate::chain::{Bad, Cut};
 use crate::engine::{self, Setup};
 use crate::env;
+use crate::fresh::{self, Came, Job};
 use crate::medium::Media;
 use crate::monitor::{Shared, last_words};
 use crate::replay::{Line, Mark};
@@ -216,12 +217,31 @@ impl<M: Media, T: Outside> Explore<M, T> {
         }
         self.setup.part =
             self.setup.shard.1 > 1 || self.setup.thin.is_some() || self.setup.depth < asked;
+        let number = if self.reported {
+            fresh::next_number()
+        } else {
+            0
+        };
         let setup = &self.setup;
+        let job = Job::of_this_process();
+        if let Some(job) = &job
+            && !job.is(number)
+        {
+            // What this process is to find out is about another one.
+            return Ok(Summary {
+                part: true,
+                ..Summary::default()
+            });
+        }
         if let Some(line) = &self.line
             && let Some(l) = Line::parse(line)
             && l.name == crate::place::plain(&setup.name)
         {
-            return self.again(&l);
+            let again = self.again(&l);
+            if let Some(job) = &job {
+                job.done(again.1);
+            }
+            return again.0;
         }
         let shared = Shared::new();
         let mut here = engine::engine_of(setup, 0, shared.clone());
@@ -238,7 +258,14 @@ impl<M: Media, T: Outside> Explore<M, T> {
                 }
                 Ok(s)
             }
-            Err(bad) => Err(report::failure(setup, &bad).after(s)),
+            Err(bad) => {
+                let f = report::failure(setup, &bad).after(s);
+                let came = match f.line() {
+                    Some(line) if self.reported => fresh::repeat(line, number, setup.patience),
+                    _ => None,
+                };
+                Err(f.and(fresh::note(came)))
+            }
         }
     }
 
@@ -274,13 +301,11 @@ impl<M: Media, T: Outside> Explore<M, T> {
         })
     }
 
-    fn again(&self, l: &Line<'_>) -> Result<Summary, Failure> {
+    fn again(&self, l: &Line<'_>) -> (Result<Summary, Failure>, Came) {
         let setup = &self.setup;
         let refuse = |why: &str| {
-            Err(Failure::plain(
-                &setup.name,
-                &format!("cannot replay: {why}"),
-            ))
+            let f = Failure::plain(&setup.name, &format!("cannot replay: {why}"));
+            (Err(f), Came::Elsewhere)
         };
         let mut e = engine::engine(setup, 0);
         if l.model != e.model() {
@@ -297,7 +322,12 @@ impl<M: Media, T: Outside> Explore<M, T> {
             Err(why) => return refuse(&why),
         };
         let exact = story.hash == l.hash;
-        match &story.end {
+        let came = match (exact, &story.end) {
+            (false, _) => Came::Elsewhere,
+            (true, Ok(())) => Came::Survived,
+            (true, Err(_)) => Came::Failed,
+        };
+        let result = match &story.end {
             Err(what) => {
                 let note = if exact {
                     "\n  (replayed exactly)"
@@ -322,7 +352,8 @@ impl<M: Media, T: Outside> Explore<M, T> {
                     ..Summary::default()
                 })
             }
-        }
+        };
+        (result, came)
     }
 
     /// Two runs without a cut, one of them on a fresh thread and at another address, must not differ.

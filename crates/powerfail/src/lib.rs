@@ -9,6 +9,7 @@ mod endure;
 mod engine;
 mod env;
 mod explore;
+mod fresh;
 mod fuse;
 mod hash;
 mod levels;

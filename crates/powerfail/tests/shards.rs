@@ -1,0 +1,285 @@
+//! Campaigns in parts, on several threads, and what the environment says. Each test runs this binary again.
+#![cfg(not(miri))]
+#![allow(clippy::undocumented_unsafe_blocks)] // toys: offsets are constants inside a small region
+
+use nvmem::{Buffered32, InOrder32, Region, mapped};
+use powerfail::{EveryEvents, Mapped, Nor, Summary, World, endure, explore};
+use std::process::{Command, Output};
+use std::time::Duration;
+
+fn counter(nv: Region<'_, InOrder32>, world: &World<u32>) {
+    let n = unsafe { nv.load(0) };
+    assert!(n >= world.get());
+    for n in n..5 {
+        unsafe { nv.store(0, n + 1) };
+        world.acknowledge(n + 1);
+    }
+}
+
+/// Runs one of the ignored tests below.
+fn again(test: &str, env: &[(&str, &str)]) -> Output {
+    Command::new(std::env::current_exe().unwrap())
+        .args([
+            test,
+            "--exact",
+            "--ignored",
+            "--nocapture",
+            "--test-threads=1",
+        ])
+        .envs(env.iter().copied())
+        .output()
+        .unwrap()
+}
+
+#[test]
+#[ignore = "run by others"]
+fn counts() {
+    explore(Mapped::<InOrder32>::new(64), |nv, w| counter(nv, w))
+        .name("counts")
+        .depth(3)
+        .run();
+}
+
+/// Many states, of which several cuts lead to the same ones.
+fn many(nv: &impl Fn(usize, u32), w: &World<(u32, u32)>) {
+    w.update(|w| w.1 += 1);
+    for k in 0..24 {
+        nv(4 * k, w.get().1);
+    }
+}
+
+#[test]
+#[ignore = "run by others"]
+fn counts_many() {
+    let s = explore(
+        Mapped::<InOrder32>::new(128),
+        |nv, w: &World<(u32, u32)>| many(&|at, v| unsafe { nv.store(at, v) }, w),
+    )
+    .name("counts_many")
+    .depth(3)
+    .run();
+    assert!(s.part || s.boots > 3_000, "{s}");
+}
+
+#[test]
+#[ignore = "run by others"]
+fn counts_shallow() {
+    let s = explore(Mapped::<InOrder32>::new(64), |nv, w| counter(nv, w))
+        .name("counts_shallow")
+        .run();
+    assert!(!s.part && s.depth == 1, "{s:?}");
+}
+
+#[test]
+#[ignore = "run by others"]
+fn counts_capped() {
+    let s = explore(Mapped::<InOrder32>::new(64), |nv, w| counter(nv, w))
+        .name("counts_capped")
+        .depth(2)
+        .deepest(2)
+        .run();
+    assert!(!s.part, "{s:?}");
+}
+
+#[test]
+#[ignore = "run by others"]
+fn counts_buffered() {
+    explore(Mapped::<Buffered32>::new(64), |nv, _: &World<()>| {
+        let n = unsafe { nv.load(0) };
+        for k in 0..4 {
+            assert!(unsafe { nv.load(4 * k) } <= n + 1);
+            unsafe { nv.store(4 * k, n + 1) };
+        }
+        mapped::fence::<Buffered32>();
+    })
+    .name("counts_buffered")
+    .depth(3)
+    .run();
+}
+
+#[test]
+#[ignore = "run by others"]
+fn counts_flash() {
+    explore(Nor::stm32l1(), |mut nv, w: &World<u32>| {
+        w.set(w.get() + 1);
+        nvmem::Medium::erase(&mut nv, 0, 256).unwrap();
+        nvmem::Medium::write(&mut nv, 0, &[1, 2, 3, 4, 5, 6, 7, 8]).unwrap();
+    })
+    .name("counts_flash")
+    .depth(2)
+    .run();
+}
+
+#[test]
+#[ignore = "run by others"]
+fn counts_a_chain() {
+    endure(
+        Mapped::<InOrder32>::new(64),
+        EveryEvents(3),
+        |nv, w: &World<u32>| counter(nv, w),
+    )
+    .name("counts_a_chain")
+    .boots(50)
+    .run();
+}
+
+#[test]
+#[ignore = "fails on purpose"]
+fn counts_a_failure() {
+    explore(Mapped::<InOrder32>::new(64), |nv, _: &World<()>| {
+        assert_eq!(unsafe { nv.load(4) }, unsafe { nv.load(0) });
+        unsafe { nv.store(0, 1) };
+        unsafe { nv.store(4, 1) };
+    })
+    .name("counts_a_failure")
+    .run();
+}
+
+/// What the campaign of that name writes to the file of statistics: cuts, boots, failed.
+fn stats(name: &str, env: &[(&str, &str)], passes: bool) -> [u64; 3] {
+    use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+    static FILES: AtomicU32 = AtomicU32::new(0);
+    let file = std::env::temp_dir().join(format!(
+        "powerfail-{}-stats-{}",
+        std::process::id(),
+        FILES.fetch_add(1, Relaxed)
+    ));
+    let mut all = env.to_vec();
+    all.push(("POWERFAIL_STATS", file.to_str().unwrap()));
+    let out = again(name, &all);
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.success(), passes, "{said}");
+    let text = std::fs::read_to_string(&file).unwrap_or_default();
+    let _ = std::fs::remove_file(&file);
+    let mut sum = [0; 3];
+    for line in text.lines() {
+        let mut words = line.split(' ');
+        assert_eq!(words.next(), Some(name));
+        for n in &mut sum {
+            *n += words.next().unwrap().parse::<u64>().unwrap();
+        }
+    }
+    sum
+}
+
+fn shards(name: &str) -> ([u64; 3], Vec<[u64; 3]>) {
+    let whole = stats(name, &[], true);
+    let parts = ["1/3", "2/3", "3/3"].map(|s| stats(name, &[("POWERFAIL_SHARD", s)], true));
+    (whole, parts.to_vec())
+}
+
+/// Each cut is judged by one shard, each state booted by one.
+#[test]
+fn shards_together_judge_exactly_the_cuts_of_the_whole() {
+    for name in ["counts", "counts_many", "counts_flash", "counts_a_chain"] {
+        let (whole, parts) = shards(name);
+        let sum = [0, 1, 2].map(|k| parts.iter().map(|p| p[k]).sum::<u64>());
+        assert_eq!(sum, whole, "{name}: {parts:?}");
+        if name == "counts_many" {
+            assert!(parts.iter().all(|p| p[1] > whole[1] / 5), "{parts:?}");
+        }
+    }
+}
+
+/// Where one boot decides which others there are, two shards may come to the same state.
+#[test]
+fn shards_of_a_buffered_medium_judge_each_cut_once() {
+    let (whole, parts) = shards("counts_buffered");
+    assert_eq!(
+        parts.iter().map(|p| p[0]).sum::<u64>(),
+        whole[0],
+        "{parts:?}"
+    );
+    assert!(
+        parts.iter().map(|p| p[1]).sum::<u64>() >= whole[1],
+        "{parts:?} of {whole:?}"
+    );
+}
+
+#[test]
+fn a_cut_that_is_not_survived_is_counted() {
+    let [cuts, boots, failed] = stats("counts_a_failure", &[], false);
+    assert!(failed == 1 && boots > 0, "{cuts} {boots} {failed}");
+    assert_eq!(stats("counts", &[], true)[2], 0);
+}
+
+#[test]
+fn the_environment_deepens_what_cuts_recovery() {
+    let at = |name, depth| stats(name, &[("POWERFAIL_DEPTH", depth)], true);
+    let whole = stats("counts_many", &[], true);
+    assert_eq!(at("counts_many", "3"), whole);
+    assert!(at("counts_many", "1")[1] < whole[1] / 10, "{whole:?}");
+    let flash = stats("counts_flash", &[], true);
+    assert!(at("counts_flash", "3")[1] > flash[1], "{flash:?}");
+    assert_eq!(
+        at("counts_shallow", "3"),
+        stats("counts_shallow", &[], true)
+    );
+    assert_eq!(at("counts_capped", "9"), at("counts_capped", "2"));
+}
+
+#[test]
+fn a_line_in_the_environment_is_for_the_campaign_that_it_names() {
+    let other = again("counts", &[("POWERFAIL", "else@in-order-32@0@end@0")]);
+    assert!(other.status.success());
+    let wrong = again("counts", &[("POWERFAIL", "counts@in-order-32@0@end@0")]);
+    let said = String::from_utf8_lossy(&wrong.stderr).into_owned();
+    assert!(
+        !wrong.status.success() && said.contains("cannot replay: the first image"),
+        "{said}"
+    );
+}
+
+#[test]
+fn threads_find_what_one_finds() {
+    let run = |threads| -> Summary {
+        explore(
+            Mapped::<InOrder32>::new(128),
+            |nv, w: &World<(u32, u32)>| many(&|at, v| unsafe { nv.store(at, v) }, w),
+        )
+        .depth(3)
+        .threads(threads)
+        .run()
+    };
+    let (one, three) = (run(1), run(3));
+    assert!(one.boots > 3_000, "{one}");
+    assert_eq!((one.boots, one.cuts), (three.boots, three.cuts));
+}
+
+/// Hundreds of states fail at the third cut, each reached from several others at the same time, and the one that one thread
+/// comes by first is the slowest: it is reported all the same.
+#[test]
+fn the_first_failure_is_the_same_with_any_number_of_threads() {
+    fn program(nv: Region<'_, InOrder32>, w: &World<u32>) {
+        // A boot that is cut after n stores adds one to the first n cells.
+        let at = |k: usize| unsafe { nv.load(4 * k) };
+        let runs = |n: u32| (0..30).filter(|&k| at(k) >= n).count();
+        let (long, middle, short) = (runs(1), runs(2), runs(3));
+        let bad = w.get() == 3 && long == middle + 1 && short >= 3;
+        assert!(!bad, "cut after {short}, {middle}, {long}");
+        if w.get() == 2 && (long + middle) % 2 == 0 {
+            std::thread::sleep(Duration::from_micros(300));
+        }
+        if w.get() < 3 {
+            w.set(w.get() + 1);
+        }
+        for k in 0..30 {
+            unsafe { nv.store(4 * k, at(k) + 1) };
+        }
+    }
+    let line = |threads| {
+        let e = explore(Mapped::<InOrder32>::new(128), |nv, w| program(nv, w))
+            .depth(3)
+            .threads(threads)
+            .try_run()
+            .expect_err("the planted bug");
+        assert_eq!(e.cuts(), 3, "{e}");
+        e.line().unwrap().to_owned()
+    };
+    let one = line(1);
+    for _ in 0..5 {
+        for threads in [2, 8] {
+            assert_eq!(line(threads), one);
+        }
+    }
+}
