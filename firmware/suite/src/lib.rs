@@ -15,6 +15,7 @@ mod desk;
 pub mod machine;
 pub mod nvmem;
 pub mod objects;
+pub mod planted;
 pub mod replay;
 mod scene;
 pub mod tx;
@@ -78,7 +79,7 @@ pub struct Group<M: Mapped> {
 }
 
 /// All groups, in a fixed order. More than one for a primitive where they would not fit below the 64 KiB of an MSP430.
-pub const fn groups<M: Mapped>() -> [Group<M>; 10] {
+pub const fn groups<M: Mapped>() -> [Group<M>; 11] {
     [
         nvmem::group(),
         tx::group(),
@@ -90,6 +91,7 @@ pub const fn groups<M: Mapped>() -> [Group<M>; 10] {
         replay::objects_group(),
         replay::updates_group(),
         costs::replay_group(),
+        planted::group(),
     ]
 }
 

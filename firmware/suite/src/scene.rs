@@ -53,6 +53,12 @@ impl<'s, M: Mapped> Scene<'s, M> {
         mapped::barrier();
     }
 
+    /// As [`tell`](Self::tell), by the one volatile store alone: what the program stores in another way may come before or after.
+    #[inline(always)]
+    pub fn tell_unordered(&self, i: u16, value: u16) {
+        self.desk.tell(cell::OWN + i, value);
+    }
+
     /// The scenario's argument: the number of a planted bug.
     #[inline(always)]
     pub fn argument(&self) -> u16 {

@@ -1,0 +1,302 @@
+//! Bugs that only machine code shows, to test those who look for them: what is right here as it is written, and wrong as it is
+//! compiled. Each scenario is a small protocol by hand; the desk's argument chooses the bug, and 0 the protocol without it.
+//!
+//! On a host the wrong stores are reported to the kit in the order in which the program says them, so the host finds nothing:
+//! that is the point.
+
+use crate::{Group, Mapped, Scenario, Scene, check, progress};
+use core::hint::black_box;
+use nvmem::{Region, Unit, mapped};
+
+/// The scenarios of the image `planted`.
+pub const fn group<M: Mapped>() -> Group<M> {
+    const {
+        Group {
+            name: "planted",
+            primitive: "planted",
+            scenarios: &[
+                Scenario::new("dirty_flag", 16, |s| {
+                    chosen(s, MERGED, [dirty, dirty_plain])
+                }),
+                Scenario::new("erase_first", 16, |s| {
+                    chosen(s, UNORDERED, [erase, erase_plain])
+                }),
+                Scenario::new("serve", 16, |s| chosen(s, REGISTER, [served, served_plain])),
+                Scenario::new("number_and_check", 16, number_and_check),
+                Scenario::new("last_to_first", 16, |s| {
+                    chosen(s, REVERSED, [backwards, backwards_plain])
+                }),
+            ],
+        }
+    }
+}
+
+/// A planted bug.
+pub struct Bug {
+    /// The desk's argument.
+    pub number: u16,
+    /// The scenario of this group that has it.
+    pub scenario: &'static str,
+    /// What is wrong.
+    pub what: &'static str,
+    /// The machines on which a cut must show it; on the others the code happens to be right.
+    pub on: &'static [&'static str],
+}
+
+const MERGED: u16 = 1;
+const UNORDERED: u16 = 2;
+const REGISTER: u16 = 3;
+const WIDE: u16 = 4;
+const PAIR: u16 = 5;
+const REVERSED: u16 = 6;
+
+/// All planted bugs.
+pub const BUGS: [Bug; 6] = [
+    Bug {
+        number: MERGED,
+        scenario: "dirty_flag",
+        what: "plain stores: the one that clears the flag is merged with the one that sets it",
+        on: &["arm", "riscv", "msp430"],
+    },
+    Bug {
+        number: UNORDERED,
+        scenario: "erase_first",
+        what: "no barrier: a volatile store orders no plain one, and the first of two is left out",
+        on: &["arm", "riscv", "msp430"],
+    },
+    Bug {
+        number: REGISTER,
+        scenario: "serve",
+        what: "the commit word stays in a register until the second request, after the desk was told of the first",
+        on: &["arm", "riscv", "msp430"],
+    },
+    Bug {
+        number: WIDE,
+        scenario: "number_and_check",
+        what: "a u32 as a commit word: two stores on a 16-bit machine",
+        on: &["msp430"],
+    },
+    Bug {
+        number: PAIR,
+        scenario: "number_and_check",
+        what: "a struct of two u16 as a commit word: two stores, whatever its size",
+        on: &["arm", "riscv", "msp430"],
+    },
+    Bug {
+        number: REVERSED,
+        scenario: "last_to_first",
+        what: "plain stores from the last to the first: the loop becomes a copy from the first to the last",
+        on: &["arm", "riscv"],
+    },
+];
+
+/// The right one or the wrong one.
+fn chosen<M: Mapped>(scene: &mut Scene<'_, M>, bug: u16, both: [fn(&mut Scene<'_, M>); 2]) {
+    both[usize::from(scene.argument() == bug)](scene)
+}
+
+/// A store. `PLAIN` is how somebody writes it who forgets that the compiler may merge, move and leave out.
+#[inline(always)]
+fn put<U: Unit, const PLAIN: bool>(at: *mut U, v: U) {
+    // SAFETY: callers name units of their region, which nothing else refers to.
+    unsafe {
+        if PLAIN && cfg!(target_os = "none") {
+            at.write(v)
+        } else {
+            mapped::store(at, v)
+        }
+    }
+}
+
+/// The units of a region.
+fn units<M: Mapped>(region: &Region<'_, M>) -> *mut M::Unit {
+    region.base().cast()
+}
+
+fn get<U: Unit>(at: *const U) -> u16 {
+    // SAFETY: as in `put`.
+    unsafe { mapped::load(at) }.widen() as u16
+}
+
+fn unit<U: Unit>(v: u16) -> U {
+    U::truncate(v.into())
+}
+
+fn dirty<M: Mapped>(scene: &mut Scene<'_, M>) {
+    dirty_flag::<M, false>(scene)
+}
+fn dirty_plain<M: Mapped>(scene: &mut Scene<'_, M>) {
+    dirty_flag::<M, true>(scene)
+}
+
+/// A flag is cleared, two values are written, the flag is set: while it is set, they are whole. What a cut leaves half done may
+/// be lost.
+fn dirty_flag<M: Mapped, const PLAIN: bool>(scene: &mut Scene<'_, M>) {
+    let region = scene.region();
+    let at = units(&region);
+    let (x, y) = (at.wrapping_add(1), at.wrapping_add(2));
+    let (flag, told) = (get(at), scene.told(0));
+    if flag != 0 {
+        check!(scene, flag == told || flag == told + 1);
+        check!(scene, get(x) == flag && get(y) == flag);
+    }
+    for n in told + 1..=scene.rounds(3) {
+        put::<M::Unit, PLAIN>(at, unit(0));
+        put::<M::Unit, PLAIN>(x, unit(n));
+        put::<M::Unit, PLAIN>(y, unit(n));
+        put::<M::Unit, PLAIN>(at, unit(n));
+        scene.tell(0, n);
+    }
+}
+
+fn erase<M: Mapped>(scene: &mut Scene<'_, M>) {
+    erase_first::<M, false>(scene)
+}
+fn erase_plain<M: Mapped>(scene: &mut Scene<'_, M>) {
+    erase_first::<M, true>(scene)
+}
+
+/// A value is erased, the state says so, the value is written, the state says that it is there.
+fn erase_first<M: Mapped, const PLAIN: bool>(scene: &mut Scene<'_, M>) {
+    const ERASED: u16 = 0x4000;
+    let region = scene.region();
+    let value = units(&region);
+    let state = value.wrapping_add(1);
+    let (v, s) = (get(value), get(state));
+    if s & ERASED != 0 {
+        // Never the one before.
+        check!(scene, v == 0 || v == s & !ERASED);
+        progress!(scene, (s & !ERASED) - 1);
+    } else {
+        check!(scene, v == 0 || v == s);
+        progress!(scene, s);
+    }
+    for n in scene.told(0) + 1..=scene.rounds(3) {
+        put::<M::Unit, PLAIN>(value, unit(0));
+        put::<M::Unit, false>(state, unit(ERASED | n));
+        put::<M::Unit, PLAIN>(value, unit(n));
+        put::<M::Unit, false>(state, unit(n));
+        scene.tell(0, n);
+    }
+}
+
+fn served<M: Mapped>(scene: &mut Scene<'_, M>) {
+    serve::<M, false>(scene)
+}
+fn served_plain<M: Mapped>(scene: &mut Scene<'_, M>) {
+    serve::<M, true>(scene)
+}
+
+/// A counter of requests, which come in twos; the desk is told of each.
+fn serve<M: Mapped, const PLAIN: bool>(scene: &mut Scene<'_, M>) {
+    let region = scene.region();
+    let at = units(&region);
+    let found = get(at);
+    progress!(scene, found);
+    let last = scene.rounds(4).next_multiple_of(2);
+    // SAFETY: a unit of the region, which nothing else refers to.
+    count::<M, PLAIN>(unsafe { &mut *at }, found, last, scene);
+    check!(scene, get(at) == last);
+}
+
+/// `counter` belongs to nobody else for the whole of the call, so the compiler may store it whenever it likes.
+#[inline(never)]
+fn count<M: Mapped, const PLAIN: bool>(
+    counter: &mut M::Unit,
+    from: u16,
+    to: u16,
+    scene: &Scene<'_, M>,
+) {
+    let mut one = |n: u16| {
+        put::<M::Unit, PLAIN>(counter, unit(n));
+        if PLAIN {
+            scene.tell_unordered(0, n);
+        } else {
+            scene.tell(0, n);
+        }
+    };
+    let mut n = from;
+    if n % 2 == 1 {
+        n += 1;
+        one(n);
+    }
+    while n < to {
+        one(n + 1);
+        one(n + 2);
+        n += 2;
+    }
+}
+
+#[cfg(target_os = "none")]
+#[repr(C)]
+struct Pair {
+    n: u16,
+    check: u16,
+}
+
+/// A number and its complement, which must agree: two copies in turn and a unit that says which one counts; or, wrongly, both
+/// in one word that is no unit.
+fn number_and_check<M: Mapped>(scene: &mut Scene<'_, M>) {
+    let bug = scene.argument();
+    let region = scene.region();
+    let at = units(&region);
+    let word = region.base().cast::<u32>();
+    let (n, check) = if bug == 0 {
+        let n = get(at);
+        (n, get(at.wrapping_add(1 + usize::from(n % 2))))
+    } else {
+        let halves = region.base().cast::<u16>();
+        (get(halves), get(halves.wrapping_add(1)))
+    };
+    check!(scene, check == !n || (n, check) == (0, 0));
+    progress!(scene, n);
+    for n in n + 1..=scene.rounds(3) {
+        let both = u32::from(n) | u32::from(!n) << 16;
+        match bug {
+            0 => {
+                put::<M::Unit, false>(at.wrapping_add(1 + usize::from(n % 2)), unit(!n));
+                put::<M::Unit, false>(at, unit(n));
+            }
+            #[cfg(target_os = "none")]
+            PAIR => {
+                let both = Pair { n, check: !n };
+                // SAFETY: the first four bytes of the region, which nothing refers to.
+                unsafe { word.cast::<Pair>().write_volatile(both) }
+            }
+            _ => put::<u32, false>(word, both),
+        }
+        scene.tell(0, n);
+    }
+}
+
+fn backwards<M: Mapped>(scene: &mut Scene<'_, M>) {
+    last_to_first::<M, false>(scene)
+}
+fn backwards_plain<M: Mapped>(scene: &mut Scene<'_, M>) {
+    last_to_first::<M, true>(scene)
+}
+
+/// Four units of which the first counts: it is taken away, the others are written, and it last.
+fn last_to_first<M: Mapped, const PLAIN: bool>(scene: &mut Scene<'_, M>) {
+    let region = scene.region();
+    let at = units(&region);
+    let (first, told) = (get(at), scene.told(0));
+    if first != 0 {
+        check!(scene, first == told || first == told + 1);
+        check!(scene, (1..4).all(|i| get(at.wrapping_add(i)) == first));
+    }
+    for n in told + 1..=scene.rounds(3) {
+        put::<M::Unit, false>(at, unit(0));
+        let new = black_box([unit::<M::Unit>(n); 4]);
+        // SAFETY: four units of the region, which nothing else refers to.
+        copy::<M::Unit, PLAIN>(unsafe { &mut *at.cast() }, &new);
+        scene.tell(0, n);
+    }
+}
+
+#[inline(never)]
+fn copy<U: Unit, const PLAIN: bool>(to: &mut [U; 4], from: &[U; 4]) {
+    for (to, from) in to.iter_mut().zip(from).rev() {
+        put::<U, PLAIN>(to, *from);
+    }
+}
