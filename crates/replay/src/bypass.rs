@@ -125,12 +125,7 @@ where
 
     /// The result of a call that [`Replay::bypass`] has not settled.
     pub(crate) fn result<A: Arg, O: Ret>(&mut self, r: &Recalled) -> Result<O, Error> {
-        let planted = [
-            planted!("nv-replay/site-not-compared"),
-            planted!("nv-replay/arguments-not-compared"),
-            planted!("nv-replay/handles-not-compared"),
-        ];
-        let o = if Known::<A, O, M>::SIMPLE && !planted.contains(&true) {
+        let o = if Known::<A, O, M>::SIMPLE && !cfg!(feature = "sabotage") {
             // It was the next record's result, and is no value of the type.
             None
         } else if O::HANDLES == 0 {

@@ -163,9 +163,9 @@ where
             return Err(Error::LoopsTooDeep { limit: limit as u8 });
         }
         // It, and the record of its end, must fit before a number is used.
-        self.table.fits(level, &self.cur, Table::<M>::takes(1))?;
+        self.table.fits(&self.cur, Table::<M>::takes(1))?;
         self.pass_number()?;
-        self.cur = self.table.open_loop(level, &mut self.cur, check);
+        self.table.open_loop(level, &mut self.cur, check);
         self.level += 1;
         self.depth = self.level;
         Ok(Some(0))
@@ -196,20 +196,21 @@ where
             let reached = self.cur.seq;
             self.go_to(self.level - 1)?;
             self.depth = self.level;
-            self.table
-                .close_loop(self.level, &mut self.cur, reached, check);
+            self.table.close_loop(&mut self.cur, reached, check);
             return Ok(None);
         }
         self.pass_number()?;
-        self.table.advance(self.level, &mut self.cur);
+        self.table.advance(&mut self.cur);
         self.iteration(n)
     }
 
     /// The frame of this level is the current one, as it is on the medium.
     fn go_to(&mut self, level: usize) -> Result<(), Error> {
         // All that runs was read when the table was opened, or written since.
-        let (f, _) = self.table.frame(level).map_err(|_| Error::Other)?;
-        (self.cur, self.level) = (f, level);
+        if self.table.frame(level, &mut self.cur).is_err() {
+            return Err(Error::Other);
+        }
+        self.level = level;
         Ok(())
     }
 }

@@ -174,8 +174,7 @@ where
         }
         let unit = Table::<M>::UNIT;
         let units = (bytes.div_ceil(unit) + owned.len()).max(ERROR_BYTES / unit);
-        self.table
-            .fits(self.level, &self.cur, Table::<M>::takes(units))?;
+        self.table.fits(&self.cur, Table::<M>::takes(units))?;
         match self.commit(check, owned, bytes, job)? {
             None => Ok(None),
             Some(e) => Err(self.failed(check, e)),
@@ -190,7 +189,7 @@ where
         mut bytes: usize,
         job: &mut dyn Job<R, M>,
     ) -> Result<Option<Error>, Error> {
-        let (table, level) = (&self.table, self.level);
+        let table = &self.table;
         let queue = table.queue();
         let mut why = None;
         let mut context = self.pool.context();
@@ -219,7 +218,7 @@ where
         let unit = Table::<M>::UNIT;
         let units = bytes.div_ceil(unit) + owned.len();
         // An error here undoes the step.
-        let (mut to, staged) = table.stage(level, &self.cur, kind, units, check)?;
+        let (mut to, staged) = table.stage(&self.cur, kind, units, check)?;
         for (i, o) in owned.iter().enumerate() {
             // Objects are aligned to 8: the lowest bit marks the last.
             table.store(to, o | u32::from(i + 1 == owned.len()));
@@ -231,7 +230,7 @@ where
         if planted!("nv-replay/outbox-drained-before-commit") {
             queue.drain(seq, &mut self.outlet);
         }
-        table.seal(level, &mut self.cur, staged);
+        table.seal(&mut self.cur, staged);
         prepared.committed();
         queue.drain(seq, &mut self.outlet);
         Ok(None)
@@ -266,7 +265,7 @@ where
             Ok(()) => {
                 let seq = self.table.geo.next(self.cur.seq);
                 self.table.mark_outbox(seq, false);
-                self.table.seal(self.level, &mut self.cur, staged);
+                self.table.seal(&mut self.cur, staged);
                 Error::decode(first, (units * unit > 4).then_some(second))
             }
             Err(e) => e,
@@ -274,8 +273,7 @@ where
     }
 
     fn stage_failure(&self, check: Check, units: usize) -> Result<(usize, Staged), Full> {
-        self.table
-            .stage(self.level, &self.cur, Kind::Failed, units, check)
+        self.table.stage(&self.cur, Kind::Failed, units, check)
     }
 
     /// An empty transaction: numbers are used up one by one, because the pool clears what would come round again.

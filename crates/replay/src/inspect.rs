@@ -3,7 +3,7 @@
 use crate::error::{OpenError, Refused};
 use crate::header::Kind;
 use crate::layout::Config;
-use crate::table::Table;
+use crate::table::{Frame, Table};
 use nvmem::{Model, Region};
 
 /// One thing that a table tells.
@@ -72,9 +72,10 @@ pub fn inspect<'m, M: Model>(
 impl<M: Model> Table<'_, M> {
     fn tell(&self, level: usize, tell: &mut dyn FnMut(Entry)) {
         // Read a moment ago.
-        let Ok((f, _)) = self.frame(level) else {
+        let mut f = Frame::default();
+        if self.frame(level, &mut f).is_err() {
             return;
-        };
+        }
         tell(Entry::Frame {
             depth: level as u8,
             iteration: f.counter,

@@ -173,15 +173,6 @@ impl Geometry {
             l => self.frames + 2 * top.size + 2 * inner.size * (l - 1),
         }
     }
-    /// The half of a level that `base` is not.
-    pub fn other(&self, level: usize, base: usize) -> usize {
-        let first = self.first(level);
-        if base == first {
-            first + self.room(level).size
-        } else {
-            first
-        }
-    }
     pub fn next(&self, seq: u32) -> u32 {
         if seq >= self.seq_max { 1 } else { seq + 1 }
     }

@@ -181,7 +181,9 @@ where
         let (mut old, geo) = (self.cur, self.table.geo);
         let counter = old.counter.wrapping_add(1);
         let start = geo.next(committed);
-        let mut f = self.table.empty(0, geo.other(0, old.base), start, counter);
+        let mut f = old;
+        f.swap();
+        Table::<M>::empty(&mut f, start, counter);
         // What is there does not count before the start word.
         self.pass_number()?;
         for _ in 0..n {
@@ -190,11 +192,11 @@ where
                 .ok_or(Error::Other)?;
             self.pass_number()?;
         }
-        if f.end < self.table.heads(0, &f) {
+        if f.end < f.heads {
             self.table.store(f.end, 0);
         }
         self.table.mark_outbox(f.seq, false);
-        self.table.put_start(0, f.base, start, counter, version);
+        self.table.put_start(&f, start, Some(version));
         (self.cur, self.depth) = (f, 0);
         Ok(())
     }

@@ -70,81 +70,71 @@ impl<'m, M: Model> Table<'m, M> {
         self.scan().map_err(OpenError::Damaged)
     }
 
-    /// Everything that is looked at before it is written.
+    /// Everything that is looked at before it is written, and what lies between.
     fn format(&self, version: u16) {
-        let g = &self.geo;
-        // The outbox, and of every half all but the payload.
-        self.clear(OUTBOX, g.frames);
-        for level in 0..g.levels {
-            let (first, room) = (g.first(level), g.room(level));
-            for base in [first, first + room.size] {
-                self.clear(base, base + room.heads);
-            }
-        }
-        // After the largest number comes 1.
-        self.start(0, g.frames, g.seq_max, 0, version);
-    }
-
-    fn clear(&self, mut at: usize, end: usize) {
-        while at < end {
+        let mut at = OUTBOX;
+        while at < self.geo.len {
             self.store(at, 0);
             at += Self::UNIT;
         }
+        // After the largest number comes 1.
+        self.start(&mut self.first(0), self.geo.seq_max, 0, Some(version));
     }
 
     /// Finds the loops that are running.
     ///
     /// **Cost**: reads the headers of the records that count. **Errors**: what no power cut leaves.
     pub fn scan(&self) -> Result<Found, Damage> {
-        let (top, mut open) = self.frame(0)?;
+        let mut f = Frame::default();
+        let mut open = self.frame(0, &mut f)?;
         let mut found = Found {
-            top,
-            records: Self::slot(&top, top.end) as u32,
+            top: f,
+            records: Self::slot(&f, f.end) as u32,
             depth: 0,
-            committed: top.seq,
+            committed: 0,
         };
         while open {
             found.depth += 1;
-            (found.committed, open) = self.frame(found.depth).map(|(f, open)| (f.seq, open))?;
+            open = self.frame(found.depth, &mut f)?;
         }
+        found.committed = f.seq;
         Ok(found)
     }
 
-    /// The frame of a level that runs, of which nothing is passed, and whether its last record is a loop that runs.
+    /// Reads the frame of a level that runs, of which nothing is passed; tells whether its last record is a loop that runs.
     ///
     /// **Cost** and **Errors** as [`Table::scan`].
-    pub fn frame(&self, level: usize) -> Result<(Frame, bool), Damage> {
-        let f = match level < self.geo.levels {
-            true => self.current(level),
-            false => None,
-        };
-        let mut f = f.ok_or(Damage::Start { level })?;
-        let open = self.chain(level, &mut f)?;
-        Ok((f, open))
+    #[inline(never)]
+    pub fn frame(&self, level: usize, f: &mut Frame) -> Result<bool, Damage> {
+        if level >= self.geo.levels || !self.current(level, f) {
+            return Err(Damage::Start { level });
+        }
+        self.chain(level, f)
     }
 
-    /// The half whose iteration is the other's next one, or the only one that has begun.
-    fn current(&self, level: usize) -> Option<Frame> {
-        let first = self.geo.first(level);
-        let second = first + self.geo.room(level).size;
-        let (base, (seq, low)) =
-            match (self.started(first), self.started(second)) {
-                (Some(a), Some(b)) if planted!("nv-replay/newer-half-by-its-number") => {
-                    if a.0 > b.0 { (first, a) } else { (second, b) }
-                }
-                (Some(a), Some(b)) if Self::after(a.1, b.1) => (second, b),
-                (Some(a), Some(b)) if Self::after(b.1, a.1) => (first, a),
-                (Some(a), None) => (first, a),
-                (None, Some(b)) => (second, b),
-                _ => return None,
-            };
-        Some(self.empty(level, base, seq, self.counter(base, low)))
+    /// Finds the half whose iteration is the other's next one, or the only one that has begun.
+    fn current(&self, level: usize, f: &mut Frame) -> bool {
+        *f = self.first(level);
+        let (first, second) = (self.started(f.base), self.started(f.other));
+        let (a, b) = (first.unwrap_or_default(), second.unwrap_or_default());
+        let swap = match (first.is_some(), second.is_some()) {
+            (false, false) => return false,
+            (true, true) if planted!("nv-replay/newer-half-by-its-number") => a.0 <= b.0,
+            (true, true) if Self::after(a.1, b.1) => true,
+            (true, true) if !Self::after(b.1, a.1) => return false,
+            (first, _) => !first,
+        };
+        if swap {
+            f.swap();
+        }
+        let (seq, low) = if swap { b } else { a };
+        Self::empty(f, seq, self.counter(f.base, low));
+        true
     }
 
     /// Finds the records of a frame; whether the last is a loop that runs.
     fn chain(&self, level: usize, f: &mut Frame) -> Result<bool, Damage> {
-        let (heads, limit) = (self.heads(level, f), self.limit(level, f));
-        while f.end < heads {
+        while f.end < f.heads {
             let seq = self.geo.next(f.seq);
             if !Self::carries(self.load(f.end), seq) {
                 break;
@@ -153,7 +143,7 @@ impl<'m, M: Model> Table<'m, M> {
                 level,
                 slot: Self::slot(f, f.end),
             };
-            let h = self.record(f.end, f.body_end, limit).ok_or(bad)?;
+            let h = self.record(f.end, f.body_end, f.limit).ok_or(bad)?;
             f.seq = seq;
             f.end += Self::UNIT;
             if h.kind == Kind::LoopOpen {

@@ -27,11 +27,25 @@ pub(crate) struct Frame {
     pub counter: u32,
     /// The start word of the current half.
     pub base: usize,
+    /// That of the other half.
+    pub other: usize,
+    /// Behind the last header that this half has room for: where its payload begins.
+    pub heads: usize,
+    /// The end of the half.
+    pub limit: usize,
 }
 
 impl Frame {
     pub fn replaying(&self) -> bool {
         self.at != self.end
+    }
+
+    /// Goes to the other half.
+    pub fn swap(&mut self) {
+        let (base, other) = (self.base, self.other);
+        self.heads = other + (self.heads - base);
+        self.limit = other + (self.limit - base);
+        (self.base, self.other) = (other, base);
     }
 }
 
@@ -97,29 +111,22 @@ impl<'m, M: Model> Table<'m, M> {
         unsafe { core::slice::from_raw_parts(at, len) }
     }
 
-    /// Where the payload of a frame begins: behind all headers.
-    pub fn heads(&self, level: usize, f: &Frame) -> usize {
-        f.base + self.geo.room(level).heads
-    }
-
     /// Which record of its frame lies at `at`, from 0.
     pub fn slot(f: &Frame, at: usize) -> usize {
         (at - f.base) / Self::UNIT - PREFIX as usize
     }
 
     /// Whether a frame can take another record of so many bytes, all of its words but the header included.
-    pub fn fits(&self, level: usize, f: &Frame, bytes: usize) -> Result<(), Full> {
-        let room = self.geo.room(level);
-        if f.end - f.base >= room.heads {
-            let limit = room.heads / Self::UNIT - PREFIX as usize;
+    pub fn fits(&self, f: &Frame, bytes: usize) -> Result<(), Full> {
+        if f.end >= f.heads {
             return Err(Full::Slots {
-                limit: limit as u32,
+                limit: Self::slot(f, f.heads) as u32,
             });
         }
-        if bytes > f.base + room.size - f.body_end {
+        if bytes > f.limit - f.body_end {
             return Err(Full::Units {
                 bytes: bytes as u32,
-                limit: (room.size - room.heads) as u32,
+                limit: (f.limit - f.heads) as u32,
             });
         }
         Ok(())
@@ -139,7 +146,6 @@ impl<'m, M: Model> Table<'m, M> {
     #[inline(never)]
     pub fn stage(
         &self,
-        level: usize,
         f: &Frame,
         kind: Kind,
         units: usize,
@@ -147,7 +153,7 @@ impl<'m, M: Model> Table<'m, M> {
     ) -> Result<(usize, Staged), Full> {
         let words = Self::encode(self.geo.next(f.seq), kind, units as u32, check);
         let body = (units + words.extra() as usize) * Self::UNIT;
-        self.fits(level, f, body)?;
+        self.fits(f, body)?;
         if planted!("nv-replay/header-before-result") {
             self.store(f.end, words.header);
         }
@@ -208,9 +214,9 @@ impl<'m, M: Model> Table<'m, M> {
     ///
     /// The outbox is settled: [`Queue::stage`](crate::outbox::Queue::stage) or [`Table::mark_outbox`].
     #[inline(never)]
-    pub fn seal(&self, level: usize, f: &mut Frame, s: Staged) {
+    pub fn seal(&self, f: &mut Frame, s: Staged) {
         let seq = self.geo.next(f.seq);
-        let (at, heads) = (f.end, self.heads(level, f));
+        let (at, heads) = (f.end, f.heads);
         if !planted!("nv-replay/cleared-after-commit") {
             self.clear_behind(heads, at + Self::UNIT, seq);
         }
@@ -234,33 +240,39 @@ impl<'m, M: Model> Table<'m, M> {
         f.seq = seq;
     }
 
-    /// A frame whose half begins at `base`, empty so far.
-    pub fn empty(&self, level: usize, base: usize, seq: u32, counter: u32) -> Frame {
-        let (at, body) = (
-            base + PREFIX as usize * Self::UNIT,
-            base + self.geo.room(level).heads,
-        );
+    /// The first half of a level.
+    pub fn first(&self, level: usize) -> Frame {
+        let (base, room) = (self.geo.first(level), self.geo.room(level));
         Frame {
-            at,
-            end: at,
-            body,
-            body_end: body,
-            seq,
-            counter,
             base,
+            other: base + room.size,
+            heads: base + room.heads,
+            limit: base + room.size,
+            ..Frame::default()
         }
     }
 
-    /// Writes the start of a frame in the half at `base`; it counts with the last store, if its level does.
-    pub fn start(&self, level: usize, base: usize, seq: u32, counter: u32, version: u16) -> Frame {
-        let f = self.empty(level, base, seq, counter);
-        self.clear_behind(f.body, f.at, seq);
-        self.put_start(level, base, seq, counter, version);
-        f
+    /// Nothing is recorded in the half of `f` so far.
+    pub fn empty(f: &mut Frame, seq: u32, counter: u32) {
+        f.end = f.base + PREFIX as usize * Self::UNIT;
+        f.at = f.end;
+        f.body_end = f.heads;
+        f.body = f.heads;
+        f.seq = seq;
+        f.counter = counter;
+    }
+
+    /// Writes the start of a frame in the half of `f`; it counts with the last store, if its level does.
+    #[inline(never)]
+    pub fn start(&self, f: &mut Frame, seq: u32, counter: u32, version: Option<u16>) {
+        Self::empty(f, seq, counter);
+        self.clear_behind(f.heads, f.at, seq);
+        self.put_start(f, seq, version);
     }
 
     /// Its words, the one that counts last.
-    pub fn put_start(&self, level: usize, base: usize, seq: u32, counter: u32, version: u16) {
+    pub fn put_start(&self, f: &Frame, seq: u32, version: Option<u16>) {
+        let (base, counter) = (f.base, f.counter);
         let start = seq << Self::COUNTER_BITS | counter & Self::LOW;
         if planted!("nv-replay/start-before-counter") {
             self.store(base, start);
@@ -274,8 +286,8 @@ impl<'m, M: Model> Table<'m, M> {
             1,
             counter >> Self::COUNTER_BITS & (u32::MAX >> (32 - Self::UNIT * 8)),
         );
-        if level == 0 {
-            keep(2, version.into());
+        if let Some(v) = version {
+            keep(2, v.into());
         }
         self.fence();
         if planted!("nv-replay/start-in-two-stores") {
@@ -306,53 +318,51 @@ impl<'m, M: Model> Table<'m, M> {
     ///
     /// **Power loss**: it is the old iteration, whole, or the new one, empty. **Cost**: one store; two more in 65,536
     /// iterations (in 256 on 16-bit units); those of [`Table::seal`].
-    pub fn advance(&self, level: usize, f: &mut Frame) {
-        let base = if planted!("nv-replay/one-half") {
-            f.base
-        } else {
-            self.geo.other(level, f.base)
-        };
+    pub fn advance(&self, f: &mut Frame) {
+        if !planted!("nv-replay/one-half") {
+            f.swap();
+        }
         let seq = self.geo.next(f.seq);
         self.mark_outbox(seq, false);
-        *f = self.start(level, base, seq, f.counter.wrapping_add(1), 0);
+        self.start(f, seq, f.counter.wrapping_add(1), None);
     }
 
-    /// Opens a loop: a record in the frame of `level`, and the first iteration in the level below it.
+    /// Opens a loop: a record in the frame of `level`, and the first iteration in the level below it, to which `f` goes.
     ///
     /// **Power loss**: there is no loop, or it is in its first iteration. **Cost**: two stores, and one each if the level
     /// was used before by a longer loop or its counter was high. It fits: the caller has looked.
-    pub fn open_loop(&self, level: usize, f: &mut Frame, check: Check) -> Frame {
+    pub fn open_loop(&self, level: usize, f: &mut Frame, check: Check) {
         let seq = self.geo.next(f.seq);
         let staged = Staged {
             header: Self::encode(seq, Kind::LoopOpen, 0, check).header,
             body_end: f.body_end,
         };
         self.mark_outbox(seq, false);
-        let first = self.geo.first(level + 1);
+        let mut inner = self.first(level + 1);
         if planted!("nv-replay/loop-open-before-its-start") {
-            self.seal(level, f, staged);
-            return self.start(level + 1, first, seq, 0, 0);
+            self.seal(f, staged);
+            self.start(&mut inner, seq, 0, None);
+        } else {
+            if self.load(inner.other) != 0 && !planted!("nv-replay/stale-half-not-cleared") {
+                self.store(inner.other, 0);
+            }
+            self.start(&mut inner, seq, 0, None);
+            self.seal(f, staged);
         }
-        let other = self.geo.other(level + 1, first);
-        if self.load(other) != 0 && !planted!("nv-replay/stale-half-not-cleared") {
-            self.store(other, 0);
-        }
-        let inner = self.start(level + 1, first, seq, 0, 0);
-        self.seal(level, f, staged);
-        inner
+        *f = inner;
     }
 
     /// Ends a loop: its record, the last of the frame, becomes that of one that has ended, and says which number it reached.
     ///
     /// **Power loss**: the loop is in its last iteration, or done. **Cost**: two stores (three on 16-bit units).
-    pub fn close_loop(&self, level: usize, f: &mut Frame, reached: u32, check: Check) {
+    pub fn close_loop(&self, f: &mut Frame, reached: u32, check: Check) {
         // The number that the open loop's record has: `f.seq` is its own.
         let words = Self::encode(f.seq, Kind::LoopDone, 1, check);
         if !planted!("nv-replay/loop-done-without-number") {
             let to = self.describe(f.body_end, &words);
             self.store(to, reached);
         }
-        self.clear_behind(self.heads(level, f), f.end, reached);
+        self.clear_behind(f.heads, f.end, reached);
         self.fence();
         self.store(f.end - Self::UNIT, words.header);
         self.fence();
@@ -370,11 +380,6 @@ impl<'m, M: Model> Table<'m, M> {
             ((i as usize) < room).then(|| self.load(body + i as usize * Self::UNIT))
         })?;
         (head.total() as usize <= room).then_some(head)
-    }
-
-    /// Where a frame's payload ends, at most.
-    pub fn limit(&self, level: usize, f: &Frame) -> usize {
-        f.base + self.geo.room(level).size
     }
 
     /// The bytes of the content of a record whose payload is at `body`.
