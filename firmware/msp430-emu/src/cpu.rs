@@ -29,6 +29,8 @@ pub struct Cpu {
     pub instructions: u64,
     /// Whose cycles are counted.
     pub timing: Timing,
+    /// The address of the last instruction.
+    last: u16,
     /// Where instructions may lie: first address and length less 1.
     executable: (u16, u16),
     pub(crate) pending: u64,
@@ -103,6 +105,7 @@ impl Cpu {
             cycles: 0,
             instructions: 0,
             timing: Timing::default(),
+            last: 0,
             executable: (0, 0xffff),
             pending: 0,
             timer: None,
@@ -124,6 +127,11 @@ impl Cpu {
     /// An instruction outside of `first..=last` is a fault from now on.
     pub fn set_executable(&mut self, first: u16, last: u16) {
         self.executable = (first, last.saturating_sub(first));
+    }
+
+    /// The address of the last instruction that was executed.
+    pub fn last(&self) -> u16 {
+        self.last
     }
 
     /// The word at an address; bit 0 of the address does not count, as on the bus.
@@ -210,6 +218,7 @@ impl Cpu {
             let kind = FaultKind::Undefined(word);
             return Err(Fault { pc, kind });
         };
+        self.last = pc;
         self.regs[PC] = pc.wrapping_add(2);
         self.execute(i, pc, o);
         self.cycles += cycles(self.timing, i);

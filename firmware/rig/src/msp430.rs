@@ -1,0 +1,210 @@
+//! The MSP430 on our own core emulator: exact in every mode, with cycles.
+
+use crate::image::Image;
+use crate::machine::{Boot, End, Fault, FaultKind, Garbage, Machine, Ran};
+use crate::state::{DESK, Log, NVM, State, When};
+use anyhow::{Result, bail};
+use msp430_emu::{self as emu, Cpu, Observer, PC, Stop, Width, disassemble};
+use relume_suite::abi::{self, MSP430, cell};
+use std::ops::{ControlFlow, Range};
+
+/// The peripherals that start-up touches: the watchdog's control. Plain memory here, cleared by a reset.
+const PERIPHERALS: Range<usize> = 0x15C..0x15E;
+
+const RAM: Range<usize> = MSP430.ram as usize..(MSP430.ram + MSP430.ram_len) as usize;
+const NVM_AT: Range<usize> = MSP430.nvm as usize..MSP430.nvm as usize + NVM;
+const DESK_AT: Range<usize> = MSP430.desk as usize..MSP430.desk as usize + DESK;
+const CODE: Range<usize> = MSP430.code as usize..(MSP430.code + MSP430.code_len) as usize;
+
+/// An MSP430FR5994, its lower 64 KiB.
+pub struct Msp430 {
+    image: Image,
+    cpu: Cpu,
+    garbage: Garbage,
+    /// Bytes at the start of RAM that hold static variables.
+    statics: usize,
+}
+
+impl Msp430 {
+    /// A machine with this image.
+    ///
+    /// **Errors**: the image does not fit in its memory.
+    pub fn new(image: Image) -> Result<Self> {
+        let mut cpu = Cpu::new();
+        for (at, bytes) in &image.segments {
+            let at = *at as usize;
+            if at < CODE.start || at + bytes.len() > CODE.end {
+                bail!("a segment at {at:#x} is outside of the code's memory");
+            }
+            cpu.mem[at..at + bytes.len()].copy_from_slice(bytes);
+        }
+        cpu.set_executable(CODE.start as u16, (CODE.end - 1) as u16);
+        let end = image.symbol("_bss_end");
+        let statics = end.and_then(|e| e.checked_sub(MSP430.ram)).unwrap_or(0) as usize;
+        Ok(Msp430 {
+            image,
+            cpu,
+            garbage: Garbage::default(),
+            statics,
+        })
+    }
+}
+
+/// What a run does to memory.
+struct Watch<'a> {
+    log: &'a mut Log,
+    detail: bool,
+    status: Option<u16>,
+    /// A rule that a load or a store broke, and the address.
+    broken: Option<(FaultKind, u16)>,
+    /// A store to code.
+    undo: Option<emu::Store>,
+}
+
+impl Observer for Watch<'_> {
+    #[inline]
+    fn load(&mut self, address: u16, _: Width) -> ControlFlow<()> {
+        let at = usize::from(address);
+        let there = RAM.contains(&at) || at >= NVM_AT.start || DESK_AT.contains(&at);
+        if there || PERIPHERALS.contains(&at) {
+            return ControlFlow::Continue(());
+        }
+        self.broken.get_or_insert((FaultKind::Load, address));
+        ControlFlow::Break(())
+    }
+
+    #[inline]
+    fn store(&mut self, s: &emu::Store) -> ControlFlow<()> {
+        let at = usize::from(s.address);
+        if RAM.contains(&at) || PERIPHERALS.contains(&at) {
+            return ControlFlow::Continue(());
+        }
+        if self.broken.is_some() {
+            return ControlFlow::Break(());
+        }
+        let offset = if NVM_AT.contains(&at) {
+            at - NVM_AT.start
+        } else if DESK_AT.contains(&at) {
+            NVM + at - DESK_AT.start
+        } else {
+            let code = CODE.contains(&at);
+            self.undo = code.then_some(*s);
+            let kind = if code { FaultKind::StoreToCode } else { FaultKind::Store };
+            self.broken = Some((kind, s.address));
+            return ControlFlow::Break(());
+        };
+        let when = if self.detail {
+            When {
+                instruction: s.instruction as u32,
+                pc: s.pc.into(),
+                cycle: s.cycle,
+            }
+        } else {
+            When::default()
+        };
+        let bytes = s.new.to_le_bytes();
+        let n = match s.width {
+            Width::Byte => 1,
+            Width::Word => 2,
+        };
+        self.log.store(MSP430.unit as usize, offset, &bytes[..n], when);
+        if offset == NVM + 2 * usize::from(cell::STATUS) && s.new != abi::RUNNING {
+            self.status = Some(s.new);
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+impl Machine for Msp430 {
+    fn map(&self) -> &'static abi::Machine {
+        &MSP430
+    }
+
+    fn image(&self) -> &Image {
+        &self.image
+    }
+
+    fn boot(&mut self, boot: &Boot<'_>, log: &mut Log) -> Ran {
+        log.stores.clear();
+        let cpu = &mut self.cpu;
+        self.garbage.fill(boot.seed, &mut cpu.mem[RAM]);
+        cpu.mem[NVM_AT].copy_from_slice(boot.state.nvm());
+        cpu.mem[DESK_AT].copy_from_slice(boot.state.desk());
+        cpu.mem[PERIPHERALS].fill(0);
+        for (n, r) in cpu.regs.iter_mut().enumerate() {
+            *r = Garbage::register(boot.seed, n as u32) as u16 & !1;
+        }
+        cpu.regs[3] = 0;
+        (cpu.cycles, cpu.instructions) = (0, 0);
+        cpu.reset();
+        let mut watch = Watch {
+            log,
+            detail: boot.detail,
+            status: None,
+            broken: None,
+            undo: None,
+        };
+        let stop = cpu.run(boot.limit, &mut watch);
+        let Watch {
+            status,
+            broken,
+            undo,
+            ..
+        } = watch;
+        // The next run finds the code as it was.
+        if let Some(s) = undo {
+            match s.width {
+                Width::Byte => cpu.mem[usize::from(s.address)] = s.old as u8,
+                Width::Word => cpu.set_word(s.address, s.old),
+            }
+        }
+        let (kind, pc, address) = match (broken, stop) {
+            (Some((kind, address)), _) => (Some(kind), cpu.last(), address),
+            (None, Stop::Fault(f)) => match f.kind {
+                emu::FaultKind::Undefined(_) => (Some(FaultKind::Undefined), f.pc, f.pc),
+                emu::FaultKind::NotExecutable => (Some(FaultKind::Fetch), f.pc, f.pc),
+            },
+            (None, Stop::Off) => (Some(FaultKind::Stopped), cpu.last(), cpu.last()),
+            (None, Stop::Observer) => (None, cpu.last(), 0),
+            (None, Stop::Limit) => (None, cpu.regs[PC], 0),
+        };
+        let (pc, address) = (pc.into(), address.into());
+        let end = match (kind, status) {
+            (Some(kind), _) => End::Fault(Fault { kind, pc, address }),
+            (None, Some(s)) => End::Status(s),
+            (None, None) => End::Limit,
+        };
+        let cpu = &self.cpu;
+        Ran {
+            end,
+            instructions: cpu.instructions,
+            pc,
+            cycles: Some(cpu.cycles),
+            stack: boot
+                .detail
+                .then(|| self.garbage.depth(boot.seed, &cpu.mem[RAM], self.statics))
+                .flatten(),
+        }
+    }
+
+    fn state(&self, into: &mut State) {
+        into.0[..NVM].copy_from_slice(&self.cpu.mem[NVM_AT]);
+        into.0[NVM..].copy_from_slice(&self.cpu.mem[DESK_AT]);
+    }
+
+    fn disassemble(&self, from: u32, to: u32) -> Vec<(u32, String)> {
+        let mut out = Vec::new();
+        let mut at = from;
+        while at < to && CODE.contains(&(at as usize)) {
+            let name = |a: u16| {
+                let n = self.image.name(a.into());
+                (!n.starts_with("0x") && !n.contains('+')).then_some(n)
+            };
+            let i = disassemble(at as u16, |a| self.cpu.word(a), name);
+            out.push((at, i.text));
+            at += u32::from(i.length);
+        }
+        out
+    }
+}
