@@ -57,6 +57,7 @@ pub fn run(a: Args) -> Result<()> {
     run.step("crosscheck", None, |s| {
         msp430::crosscheck(&ctx.project, ctx.long, s)
     });
+    run.step("arithmetic", None, |s| msp430::arithmetic(&ctx.project, s));
     run.step("system-msp430", None, |s| {
         msp430::kills(&ctx.project, ctx.long, s)
     });

@@ -39,6 +39,16 @@ fn figure(said: &str, key: &str) -> Result<u64> {
     n.with_context(|| format!("no {key} in what it printed"))
 }
 
+/// The arithmetic of the ABI, as the images have it, against the host's.
+pub fn arithmetic(project: &Project, s: &Step) -> Result<Outcome> {
+    let c = match program(project, "arithmetic", s)? {
+        Ok(c) => c,
+        Err(why) => return Ok(Outcome::Skipped(why)),
+    };
+    let n = figure(&s.run(c)?, "msp430.arithmetic_calls")?;
+    Ok(format!("{n} calls").into())
+}
+
 /// Random programs and the scenarios, instruction by instruction, against mspdebug's simulator.
 pub fn crosscheck(project: &Project, long: bool, s: &Step) -> Result<Outcome> {
     if !has_program("mspdebug") {

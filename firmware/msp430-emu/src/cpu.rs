@@ -1,9 +1,9 @@
 //! The state of the machine, and stepping it.
 
-use crate::cycles::{Timing, cycles};
-use crate::decode::decode;
+use crate::cycles::Timing;
 use crate::flag;
 use crate::interrupt::Timer;
+use crate::table::{TABLE, Table};
 use crate::watch::{Observer, Store, Width};
 
 /// The program counter's place in the registers.
@@ -17,7 +17,7 @@ pub const SR: usize = 2;
 const RESET: u16 = 0xfffe;
 
 /// The CPU and 64 KiB of memory, all of it read and written alike; there are no peripherals but a [`Timer`].
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Cpu {
     /// R0 to R15. PC and SP are kept even by what the CPU does; a value set here should be.
     pub regs: [u16; 16],
@@ -29,6 +29,7 @@ pub struct Cpu {
     pub instructions: u64,
     /// Whose cycles are counted.
     pub timing: Timing,
+    table: &'static Table,
     /// The address of the last instruction.
     last: u16,
     /// Where instructions may lie: first address and length less 1.
@@ -105,6 +106,7 @@ impl Cpu {
             cycles: 0,
             instructions: 0,
             timing: Timing::default(),
+            table: &TABLE,
             last: 0,
             executable: (0, 0xffff),
             pending: 0,
@@ -214,14 +216,16 @@ impl Cpu {
             return Err(Fault { pc, kind });
         }
         let word = self.word(pc);
-        let Some(i) = decode(word) else {
+        let entry = &self.table[usize::from(word)];
+        let cycles = entry.cycles[self.timing as usize];
+        if cycles == 0 {
             let kind = FaultKind::Undefined(word);
             return Err(Fault { pc, kind });
-        };
+        }
         self.last = pc;
         self.regs[PC] = pc.wrapping_add(2);
-        self.execute(i, pc, o);
-        self.cycles += cycles(self.timing, i);
+        self.execute(entry.instruction, pc, o);
+        self.cycles += u64::from(cycles);
         self.instructions += 1;
         Ok(Event::Executed)
     }
@@ -246,6 +250,15 @@ impl Cpu {
 
     fn may_wake(&self) -> bool {
         self.regs[SR] & flag::GIE != 0 && (self.timer.is_some() || self.pending != 0)
+    }
+}
+
+impl core::fmt::Debug for Cpu {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let mut s = f.debug_struct("Cpu");
+        s.field("regs", &self.regs).field("cycles", &self.cycles);
+        s.field("instructions", &self.instructions)
+            .finish_non_exhaustive()
     }
 }
 

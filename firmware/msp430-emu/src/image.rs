@@ -5,6 +5,7 @@ use crate::disassemble::disassemble;
 use object::elf::PT_LOAD;
 use object::read::elf::{ElfFile32, FileHeader as _, ProgramHeader};
 use object::{Endianness, Object, ObjectSymbol, SymbolKind};
+use std::collections::HashMap;
 use std::fmt;
 
 /// A program for the 64 KiB.
@@ -14,6 +15,8 @@ pub struct Image {
     pub segments: Vec<(u16, Vec<u8>)>,
     /// Address, size and name, in the order of the addresses.
     pub symbols: Vec<(u16, u16, String)>,
+    /// Every name that has an address, those without a size too.
+    labels: HashMap<String, u16>,
 }
 
 /// Why an ELF file is no program for this machine.
@@ -82,7 +85,16 @@ impl Image {
             .collect();
         symbols.sort();
         symbols.dedup_by_key(|s| s.0);
-        Ok(Image { segments, symbols })
+        let labels = file
+            .symbols()
+            .filter(|s| s.is_definition() || s.kind() == SymbolKind::Unknown)
+            .filter_map(|s| Some((s.name().ok()?.to_owned(), s.address() as u16)))
+            .collect();
+        Ok(Image {
+            segments,
+            symbols,
+            labels,
+        })
     }
 
     /// Writes the program to the memory; everything else stays.
@@ -91,6 +103,11 @@ impl Image {
             let at = usize::from(*at);
             cpu.mem[at..at + data.len()].copy_from_slice(data);
         }
+    }
+
+    /// The address of a name, as it stands in the file.
+    pub fn address(&self, name: &str) -> Option<u16> {
+        self.labels.get(name).copied()
     }
 
     /// `name` or `name+0x1a` of an address within a symbol.

@@ -12,6 +12,7 @@ mod image;
 mod interrupt;
 mod operands;
 mod random;
+mod table;
 mod watch;
 
 pub use board::{Board, Ended};

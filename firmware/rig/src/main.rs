@@ -5,6 +5,7 @@ mod explore;
 mod image;
 mod machine;
 mod machines;
+mod msp430;
 mod replay;
 mod report;
 mod state;

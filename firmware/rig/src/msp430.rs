@@ -89,7 +89,11 @@ impl Observer for Watch<'_> {
         } else {
             let code = CODE.contains(&at);
             self.undo = code.then_some(*s);
-            let kind = if code { FaultKind::StoreToCode } else { FaultKind::Store };
+            let kind = if code {
+                FaultKind::StoreToCode
+            } else {
+                FaultKind::Store
+            };
             self.broken = Some((kind, s.address));
             return ControlFlow::Break(());
         };
@@ -107,7 +111,8 @@ impl Observer for Watch<'_> {
             Width::Byte => 1,
             Width::Word => 2,
         };
-        self.log.store(MSP430.unit as usize, offset, &bytes[..n], when);
+        self.log
+            .store(MSP430.unit as usize, offset, &bytes[..n], when);
         if offset == NVM + 2 * usize::from(cell::STATUS) && s.new != abi::RUNNING {
             self.status = Some(s.new);
             return ControlFlow::Break(());
