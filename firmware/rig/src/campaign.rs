@@ -164,7 +164,7 @@ fn sections(out: &mut Figures, machine: &str, all: impl Iterator<Item = (u16, Co
         m.cycles = m.cycles.max(c.cycles);
     }
     let cost = |n: u16| most.get(&n).copied().unwrap_or_default();
-    for (n, name) in section::NAMES {
+    for &(n, name) in section::NAMES {
         if n == section::EMPTY || !most.contains_key(&n) {
             continue;
         }
