@@ -8,8 +8,8 @@ use relume_suite::abi::{FINISHED, cell};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Boots of a scenario that are compared: the first, and after cuts at these parts of it.
-const CUTS: [u64; 3] = [0, 2, 3];
+/// Pieces of a scenario that are compared: how many there are from its beginning to its end, and after a cut in the middle.
+const PIECES: u64 = 4;
 
 /// What is compared in one piece.
 enum Job {
@@ -35,7 +35,7 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<(), Box<dyn std::error::Error>> {
-    let (mut seed, mut programs, mut length, mut limit) = (1, 60, 2000, 10_000);
+    let (mut seed, mut programs, mut length, mut limit) = (1, 60, 2000, 2000);
     let mut jobs = Vec::new();
     let mut args = std::env::args().skip(1);
     while let Some(a) = args.next() {
@@ -46,7 +46,7 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
             "--seed" => seed = number()?,
             "--programs" => programs = number()?,
             "--length" => length = number()?,
-            // Of each boot of a scenario.
+            // Of each piece of a scenario.
             "--limit" => limit = number()?,
             _ => scenarios(&a, &mut jobs)?,
         }
@@ -110,28 +110,33 @@ fn compare(job: &Job, limit: u64) -> Result<Report, Failure> {
             scenario,
             name,
         } => {
-            let start = |cut| {
-                let mut b = Board::new(image);
-                b.blank();
-                b.tell(cell::SCENARIO, *scenario);
-                b.power_on(1);
-                if cut > 0 {
-                    b.run(cut);
-                    b.power_on(2);
-                }
-                b
-            };
-            let mut whole = start(0);
+            let mut b = Board::new(image);
+            b.blank();
+            b.tell(cell::SCENARIO, *scenario);
+            b.power_on(1);
+            let mut whole = b.clone();
             if whole.run(10_000_000) != Ended::Status(FINISHED) {
                 return Err(Failure::Differs(format!("{name} does not finish")));
             }
-            let length = whole.cpu.instructions;
+            let piece = whole.cpu.instructions / PIECES;
             let mut all = Report::default();
-            for part in CUTS {
-                let cut = length.checked_div(part).unwrap_or(0);
-                let b = start(cut);
-                let name = format!("{name}, cut at {cut}");
-                all.add(&crosscheck::image(&name, b.cpu, image, limit, None)?);
+            for n in 0..=PIECES {
+                let at = b.cpu.instructions;
+                let name = format!("{name}, from instruction {at}");
+                all.add(&crosscheck::image(
+                    &name,
+                    b.cpu.clone(),
+                    image,
+                    limit,
+                    None,
+                )?);
+                if n == PIECES / 2 {
+                    let mut again = b.clone();
+                    again.power_on(2);
+                    let name = format!("{name}, started again");
+                    all.add(&crosscheck::image(&name, again.cpu, image, limit, None)?);
+                }
+                b.run(piece.saturating_sub(limit / 2));
             }
             Ok(all)
         }
