@@ -63,7 +63,28 @@ pub fn body(input: &Input, tag: &Tag, variants: &[Variant]) -> Functions {
             }
         }
     });
+    let padded = variants.iter().map(|v| {
+        let fields = v.fields.iter().map(|f| {
+            let (ty, place) = (&f.ty, place(f, input));
+            quote! {
+                let __gap = __end;
+                #place
+                __padded |= __gap != __at || <#ty as #krate::Persist>::PADDED;
+            }
+        });
+        quote! {
+            let mut __end = __start;
+            #( #fields )*
+            __padded |= __end != ::core::mem::size_of::<Self>();
+        }
+    });
     Functions {
+        padded: quote! {
+            #start
+            let mut __padded = __start != ::core::mem::size_of::<#int>();
+            #( #padded )*
+            __padded
+        },
         describe: quote! {
             #consts
             #start
@@ -118,7 +139,7 @@ fn start(tag: &Tag, variants: &[Variant], int: &TokenStream, input: &Input) -> T
     let types = variants.iter().flat_map(|v| &v.fields).map(|f| &f.ty);
     quote! {
         let mut __align = 1usize;
-        #( __align = ::core::cmp::Ord::max(__align, ::core::mem::align_of::<#types>()); )*
+        #( if ::core::mem::align_of::<#types>() > __align { __align = ::core::mem::align_of::<#types>(); } )*
         let __start = #krate::__derived::place(::core::mem::size_of::<#int>(), __align);
     }
 }

@@ -48,6 +48,8 @@ struct Functions {
     describe: TokenStream,
     check: TokenStream,
     clear_padding: TokenStream,
+    /// An expression.
+    padded: TokenStream,
 }
 
 fn persist_impl(input: &input::Input, f: Functions) -> TokenStream {
@@ -60,6 +62,7 @@ fn persist_impl(input: &input::Input, f: Functions) -> TokenStream {
         describe,
         check,
         clear_padding,
+        padded,
     } = f;
     // What can be judged at once is judged by `refusals`, with the type's name in the message.
     let assert = input
@@ -73,6 +76,7 @@ fn persist_impl(input: &input::Input, f: Functions) -> TokenStream {
         #[automatically_derived]
         unsafe impl #impl_generics #krate::Persist for #ident #ty_generics #where_clause {
             type At<#brand> = #at;
+            const PADDED: bool = { #padded };
 
             fn describe(__d: &mut #krate::__derived::Describe<'_>) {
                 #assert

@@ -32,6 +32,20 @@ pub fn body(input: &Input, fields: &[Field]) -> Functions {
             #zero
         }
     });
+    let padded = fields.iter().map(|f| {
+        let Field { member, ty, .. } = f;
+        let gap = (!input.transparent).then(|| {
+            quote! {
+                __padded |= __end != ::core::mem::offset_of!(Self, #member);
+                __end = ::core::mem::offset_of!(Self, #member) + ::core::mem::size_of::<#ty>();
+            }
+        });
+        quote! {
+            __padded |= <#ty as #krate::Persist>::PADDED;
+            #gap
+        }
+    });
+    let all = (!input.transparent).then(|| quote!(|| __end != ::core::mem::size_of::<Self>()));
     // The fields of a `repr(C)` struct lie in the order of their declaration; a transparent one has no padding of its own,
     // and fields without size anywhere.
     let (begin, tail) = if input.transparent {
@@ -52,6 +66,12 @@ pub fn body(input: &Input, fields: &[Field]) -> Functions {
             #begin
             #( #clear_padding )*
             #tail
+        },
+        padded: quote! {
+            let mut __padded = false;
+            #begin
+            #( #padded )*
+            __padded #all
         },
     }
 }

@@ -38,7 +38,7 @@ pub use maybe::Maybe;
 pub use model::{Buffered32, InOrder16, InOrder32, Model, Unit};
 #[cfg(feature = "derive")]
 pub use nvmem_derive::Persist;
-pub use persist::{Invalid, Persist, Plain, ZeroNiche};
+pub use persist::{Invalid, Persist, Plain, ZeroNiche, assert_no_padding};
 pub use record::{Record, RecordError};
 pub use region::{Region, RegionError};
 pub use superblock::Superblock;

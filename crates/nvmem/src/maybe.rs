@@ -130,6 +130,8 @@ impl<T> Layout<T> {
 // glue.
 unsafe impl<T: Persist> Persist for Maybe<T> {
     type At<'p> = Maybe<T::At<'p>>;
+    // `None` is the tag alone.
+    const PADDED: bool = size_of::<Self>() > 1;
 
     fn describe(d: &mut Describe<'_>) {
         d.compound::<Self>("Maybe", |d| {

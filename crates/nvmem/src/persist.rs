@@ -91,6 +91,9 @@ pub unsafe trait Persist: Sized {
     /// The same type with the brand `'p` in its handles.
     type At<'p>: Persist;
 
+    /// Whether some value of this type has padding, which is what [`clear_padding`](Persist::clear_padding) clears.
+    const PADDED: bool = false;
+
     /// Tells the layout.
     fn describe(d: &mut Describe<'_>);
 
@@ -107,6 +110,45 @@ pub unsafe trait Persist: Sized {
     unsafe fn clear_padding(p: *mut u8) {
         let _ = p;
     }
+}
+
+/// Refuses a type with padding, when the program is compiled.
+///
+/// The library never reads padding as initialised bytes, and writes zeros there when it writes a value. But what you assign through
+/// a `&mut T` may copy the padding of its source: stale bytes of RAM, which then lie in memory that keeps them. Where that
+/// matters, say so next to the type:
+///
+/// ```
+/// use nvmem::{Persist, assert_no_padding};
+///
+/// #[derive(Persist)]
+/// #[repr(C)]
+/// struct Setting {
+///     rate: u16,
+///     on: bool,
+///     spare: u8, // instead of padding
+/// }
+/// const _: () = assert_no_padding::<Setting>();
+/// ```
+///
+/// ```compile_fail
+/// # use nvmem::{Persist, assert_no_padding};
+/// #[derive(Persist)]
+/// #[repr(C)]
+/// struct Setting {
+///     rate: u16,
+///     on: bool,
+/// }
+/// const _: () = assert_no_padding::<Setting>();
+/// ```
+///
+/// An enum with data has padding unless its variants are equally long; a [`Maybe`](crate::Maybe) has some, too.
+pub const fn assert_no_padding<T: Persist>() {
+    assert!(
+        !T::PADDED,
+        "this type has padding: order the fields from large to small, and add a field of type `u8` or `[u8; n]` for what is \
+         left; give the variants of an enum the same length"
+    );
 }
 
 /// A persistable type without any handle: its bits mean the same wherever they are.
@@ -242,6 +284,7 @@ zero_niche!(NonZeroU8 NonZeroU16 NonZeroU32 NonZeroU64 NonZeroU128
 // SAFETY: an array is its elements, one after the other.
 unsafe impl<T: Persist, const N: usize> Persist for [T; N] {
     type At<'p> = [T::At<'p>; N];
+    const PADDED: bool = N > 0 && T::PADDED;
     fn describe(d: &mut Describe<'_>) {
         d.compound::<Self>("array", |d| {
             d.param(N as u128);

@@ -134,3 +134,52 @@ fn options() {
     assert_eq!(map_after(3, Maybe::Some(Maybe::<u16>::None)), "#.....");
     assert_eq!(map([Maybe::Some(Pair(1u8, 0x0101u16)); 2]), "#.#.###.#.##");
 }
+
+#[derive(Persist, Clone, Copy)]
+#[repr(C)]
+struct Sum(u32, u16, u8, bool);
+
+#[derive(Persist, Clone, Copy)]
+#[repr(u8)]
+enum Even {
+    A(u8, [u8; 2]) = 1,
+    B([u8; 3]),
+}
+
+#[derive(Persist, Clone, Copy)]
+#[repr(u8)]
+enum Plainly {
+    A,
+    B,
+}
+
+/// What the type says is what its values show.
+fn says<T: Plain + Copy>(values: &[T]) {
+    let any = values.iter().any(|v| map(*v).contains('.'));
+    assert_eq!(T::PADDED, any, "{}", core::any::type_name::<T>());
+}
+
+#[test]
+fn a_type_says_whether_it_has_padding() {
+    says(&[GAPS]);
+    says(&[Pair(1u8, 0x0101u16)]);
+    says(&[Pair(0x0101u16, 0x0101u16)]);
+    says(&[Pair(Pair(1u8, 0x0101u16), 0x0101u16)]);
+    says(&[Pair([Pair(1u8, 1u8); 2], 1u8)]);
+    says(&[Pair([Pair(0x0101u16, 1u8); 2], 0x0101u16)]);
+    says(&[Pair([(); 3], 1u8)]);
+    says(&[Wide(1)]);
+    says(&[Wrapped(Pair(1, 0x0101))]);
+    says(&[Empty]);
+    says(&[Sum(0x0101_0101, 0x0101, 1, true)]);
+    says(&[Even::A(1, [1; 2]), Even::B([1; 3])]);
+    says(&[Apart::<u32>::A, Apart::B(1, 0x0101_0101), Apart::C(0x0101)]);
+    says(&[Own::A, Own::D(Maybe::Some(0x0101))]);
+    // `None` has nothing but a tag.
+    const { assert!(<Maybe<u8>>::PADDED) };
+    says(&[Maybe::Some(())]);
+    says(&[1u8]);
+    says(&[[0x0101u16; 3]]);
+    const { assert!(!Plainly::PADDED && !<[Gaps; 0]>::PADDED) };
+    assert_eq!([Plainly::A as u8, Plainly::B as u8], [0, 1]);
+}
