@@ -6,6 +6,7 @@ mod deny;
 
 use crate::msp430;
 use crate::project::{Project, nightly};
+use crate::qemu;
 use crate::run::Run;
 use crate::shard::Shard;
 use anyhow::Result;
@@ -60,6 +61,9 @@ pub fn run(a: Args) -> Result<()> {
     run.step("arithmetic", None, |s| msp430::arithmetic(&ctx.project, s));
     run.step("system-msp430", None, |s| {
         msp430::kills(&ctx.project, ctx.long, s)
+    });
+    run.step("system-qemu", None, |s| {
+        qemu::kills(&ctx.project, ctx.long, s)
     });
     run.step("msrv", None, |s| checks::msrv(&ctx, s));
     run.step("sizes", None, |s| checks::sizes(&ctx, s));

@@ -8,6 +8,7 @@ mod firmware;
 mod inspect;
 mod msp430;
 mod project;
+mod qemu;
 mod run;
 mod sabotage;
 mod shard;

@@ -2,6 +2,7 @@
 
 use crate::ci;
 use crate::project::{BARE, has_miri, has_program, has_sources, has_target, nightly};
+use crate::qemu;
 use crate::run::{Step, cargo};
 use anyhow::{Result, bail};
 use std::process::Command;
@@ -31,9 +32,10 @@ fn install() -> Result<()> {
         c.args(["install", "cargo-fuzz", "--version", CARGO_FUZZ, "--locked"]);
         get(c)?;
     }
-    for program in ["valgrind", "mspdebug"] {
+    let same = ["valgrind", "mspdebug"].map(|name| (name, name));
+    for (program, package) in same.into_iter().chain(qemu::programs()) {
         if !has_program(program) {
-            apt(program)?;
+            apt(package)?;
         }
     }
     Ok(())

@@ -1,0 +1,373 @@
+//! Whole systems: the images of Cortex-M and RISC-V in QEMU, interrupts on, killed at pseudo-random times and started again.
+//!
+//! The non-volatile memory and the desk lie in a file that QEMU maps; SIGKILL is the power cut. A kill counts when the scenario
+//! was running: start-up had been counted at the desk, and the end had not been told.
+
+use crate::firmware::{self, Image};
+use crate::project::{Project, has_program};
+use crate::run::{Outcome, Step};
+use anyhow::{Context, Result, bail};
+use relume_suite::abi::{ARM, FAILED, FINISHED, Machine, RISCV, RUNNING, cell, place};
+use relume_suite::planted;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Kills in running programs, of each machine; ten times as many with `--long`.
+const KILLS: u32 = 200;
+/// The scenarios that can be made long, and for how many operations.
+const LONG: [(&str, &str); 10] = [
+    ("nvmem", "superblock"),
+    ("nvmem", "record"),
+    ("nvmem", "loan"),
+    ("tx", "update"),
+    ("tx", "fields"),
+    ("tx", "nested"),
+    ("objects", "two_objects"),
+    ("objects", "list"),
+    ("objects", "cell"),
+    ("replay-loops", "loop"),
+];
+/// Planted bugs whose wrong state lasts long enough for a kill to meet it.
+const NOTICED: [u16; 2] = [1, 3];
+const ROUNDS: u16 = 60_000;
+/// The timer's period, in instructions or so.
+const PERIOD: u16 = 2000;
+/// The file is all of the memory that QEMU puts there, and must be as long.
+const FILE: u64 = 16 << 20;
+/// What a boot may take before it counts as hanging.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How a machine is emulated.
+struct Emulated {
+    machine: &'static Machine,
+    program: &'static str,
+    package: &'static str,
+    /// The address at which the file begins.
+    file: u32,
+    options: &'static [&'static str],
+}
+
+const EMULATED: [Emulated; 2] = [
+    Emulated {
+        machine: &ARM,
+        program: "qemu-system-arm",
+        package: "qemu-system-arm",
+        file: 0x2100_0000,
+        options: &[
+            "-machine",
+            "mps2-an386,memory-backend=nvm",
+            "-semihosting-config",
+            "enable=on,target=native",
+        ],
+    },
+    Emulated {
+        machine: &RISCV,
+        program: "qemu-system-riscv32",
+        package: "qemu-system-misc",
+        file: 0x8000_0000,
+        options: &[
+            "-machine",
+            "virt,memory-backend=nvm",
+            "-m",
+            "16M",
+            "-bios",
+            "none",
+        ],
+    },
+];
+
+/// `(program, package)` of the emulators.
+pub fn programs() -> impl Iterator<Item = (&'static str, &'static str)> {
+    EMULATED.iter().map(|e| (e.program, e.package))
+}
+
+/// What was done on one machine.
+#[derive(Default)]
+struct Count {
+    kills: u32,
+    boots: u32,
+    ends: u32,
+    ticks: u64,
+    noticed: u32,
+}
+
+/// The step of CI.
+pub fn kills(project: &Project, long: bool, s: &Step) -> Result<Outcome> {
+    for e in &EMULATED {
+        if !has_program(e.program) {
+            return Ok(Outcome::Skipped(format!(
+                "{} is not installed: cargo xtask test installs it (package {})",
+                e.program, e.package
+            )));
+        }
+        if let Some(how) = firmware::missing(e.machine) {
+            return Ok(Outcome::Skipped(format!("{} needs: {how}", e.machine.name)));
+        }
+    }
+    let wanted = if long { 10 * KILLS } else { KILLS };
+    let mut images = Vec::new();
+    for e in &EMULATED {
+        images.push(firmware::build(project, e.machine, s)?);
+    }
+    s.says("whole systems in QEMU, killed and started again");
+    let done: Vec<Result<Count>> = std::thread::scope(|scope| {
+        let all: Vec<_> = (EMULATED.iter().zip(&images))
+            .map(|(e, images)| scope.spawn(move || campaign(project, e, images, wanted)))
+            .collect();
+        let join = |t: std::thread::ScopedJoinHandle<'_, Result<Count>>| {
+            t.join()
+                .unwrap_or_else(|_| bail!("a campaign's thread panicked"))
+        };
+        all.into_iter().map(join).collect()
+    });
+    let mut remarks = Vec::new();
+    for (e, count) in EMULATED.iter().zip(done) {
+        let (name, count) = (e.machine.name, count?);
+        if count.kills < wanted {
+            bail!(
+                "{name}: {} kills of running programs, {wanted} are required",
+                count.kills
+            );
+        }
+        if count.ticks == 0 {
+            bail!("{name}: the timer has never interrupted");
+        }
+        remarks.push(format!(
+            "{name}: {} kills of running programs in {} boots, {} programs to their end, {} interrupts, {} \
+             planted bugs noticed",
+            count.kills, count.boots, count.ends, count.ticks, count.noticed
+        ));
+    }
+    Ok(remarks.join("; ").into())
+}
+
+fn campaign(project: &Project, e: &Emulated, images: &[Image], wanted: u32) -> Result<Count> {
+    let mut count = Count::default();
+    let mut random = Random(u64::from(e.file) ^ 0x9E37_79B9_7F4A_7C15);
+    let each = wanted.div_ceil(LONG.len() as u32);
+    let path = project
+        .target
+        .join(format!("xtask/qemu-{}.bin", e.machine.name));
+    let system = |group: &str, name: &str, argument| {
+        let image = images.iter().find(|i| i.group == group);
+        let image = image.with_context(|| format!("no image of {group}"))?;
+        let groups = relume_suite::groups::<relume_suite::HostModel>();
+        let all = groups.iter().find(|g| g.name == group);
+        let number = all.and_then(|g| g.scenarios.iter().position(|s| s.name == name));
+        let number = number.with_context(|| format!("no scenario {group}/{name}"))?;
+        Ok::<_, anyhow::Error>(System {
+            e,
+            image,
+            number: number as u16,
+            argument,
+            path: path.clone(),
+        })
+    };
+    for (group, name) in LONG {
+        let whole = || format!("{}/{group}/{name}", e.machine.name);
+        let found = system(group, name, 0)?
+            .run(each, 20, &mut random, &mut count)
+            .with_context(whole)?;
+        if let Some(failure) = found {
+            bail!("{}: {failure}; its memory is {}", whole(), path.display());
+        }
+    }
+    // Kills that find nothing prove nothing.
+    for b in planted::BUGS.iter().filter(|b| NOTICED.contains(&b.number)) {
+        let mut ignored = Count::default();
+        let found = system("planted", b.scenario, b.number)?
+            .run(u32::MAX, 300, &mut random, &mut ignored)
+            .with_context(|| format!("{}/planted/{}", e.machine.name, b.scenario))?;
+        if found.is_none() {
+            bail!("{}: not noticed: {}", e.machine.name, b.what);
+        }
+        count.noticed += 1;
+    }
+    Ok(count)
+}
+
+/// One scenario on one machine.
+struct System<'a> {
+    e: &'a Emulated,
+    image: &'a Image,
+    number: u16,
+    argument: u16,
+    path: PathBuf,
+}
+
+impl System<'_> {
+    /// Kills it so many times, then lets it come to its end; from a blank memory again, up to `lives` times, when it ends too
+    /// early. What has failed, if a check has.
+    fn run(
+        &self,
+        kills: u32,
+        lives: u32,
+        random: &mut Random,
+        count: &mut Count,
+    ) -> Result<Option<String>> {
+        let mut killed = 0;
+        for _ in 0..lives {
+            let file = self.blank()?;
+            loop {
+                match self.boot(&file, killed >= kills, random, count)? {
+                    End::Killed => killed += 1,
+                    End::Finished => break,
+                    End::Failed(what) => return Ok(Some(what)),
+                }
+            }
+            count.ends += 1;
+            count.ticks += u64::from(self.told(&file, cell::TICKS)?);
+            if killed >= kills {
+                return Ok(None);
+            }
+        }
+        match self.argument {
+            0 => bail!("the program ends before it can be killed: raise its operations"),
+            _ => Ok(None),
+        }
+    }
+
+    /// A memory that has never been used, and what the desk asks for.
+    fn blank(&self) -> Result<File> {
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(&self.path)
+            .with_context(|| self.path.display().to_string())?;
+        file.set_len(FILE)?;
+        for (c, v) in [
+            (cell::SCENARIO, self.number),
+            (cell::ARGUMENT, self.argument),
+            (cell::TIMER, PERIOD),
+            (cell::ROUNDS, ROUNDS),
+        ] {
+            file.write_all_at(&v.to_le_bytes(), self.desk(c))?;
+        }
+        Ok(file)
+    }
+
+    fn desk(&self, c: u16) -> u64 {
+        u64::from(self.e.machine.desk - self.e.file) + 2 * u64::from(c)
+    }
+
+    fn told(&self, file: &File, c: u16) -> Result<u16> {
+        let mut b = [0; 2];
+        file.read_exact_at(&mut b, self.desk(c))?;
+        Ok(u16::from_le_bytes(b))
+    }
+
+    /// One boot, to a kill or to the end.
+    fn boot(&self, file: &File, last: bool, random: &mut Random, count: &mut Count) -> Result<End> {
+        let m = self.e.machine;
+        if m.ram >= self.e.file && m.ram < self.e.file + FILE as u32 {
+            // Volatile memory that the file keeps: what a cut leaves there means nothing.
+            let garbage: Vec<u8> = (0..m.ram_len).map(|_| random.next() as u8).collect();
+            file.write_all_at(&garbage, u64::from(m.ram - self.e.file))?;
+        }
+        // The status is of the boot before until start-up has counted this one.
+        let before = self.told(file, cell::BOOTS)?;
+        let mut running = Running(self.start()?);
+        let began = Instant::now();
+        let started = |file: &File| Ok::<_, anyhow::Error>(self.told(file, cell::BOOTS)? != before);
+        let mut kill_at = None;
+        loop {
+            let over = running.0.try_wait()?;
+            if let Some(status) = over {
+                count.boots += 1;
+                if let Some(what) = self.failure(file)? {
+                    return Ok(End::Failed(what));
+                }
+                if !started(file)? || self.told(file, cell::STATUS)? != FINISHED {
+                    bail!("QEMU has left before the end: {status}");
+                }
+                return Ok(End::Finished);
+            }
+            if !last && kill_at.is_none() && started(file)? {
+                kill_at = Some(Instant::now() + Duration::from_micros(random.next() % 4000));
+            }
+            if kill_at.is_some_and(|at| Instant::now() >= at) {
+                running.0.kill()?;
+                running.0.wait()?;
+                count.boots += 1;
+                if let Some(what) = self.failure(file)? {
+                    return Ok(End::Failed(what));
+                }
+                if self.told(file, cell::STATUS)? == RUNNING {
+                    count.kills += 1;
+                    return Ok(End::Killed);
+                }
+                return Ok(End::Finished);
+            }
+            if began.elapsed() > PATIENCE {
+                bail!("no end after {} seconds", PATIENCE.as_secs());
+            }
+            std::thread::sleep(Duration::from_micros(200));
+        }
+    }
+
+    /// The check of the scenario that has failed.
+    fn failure(&self, file: &File) -> Result<Option<String>> {
+        if self.told(file, cell::STATUS)? != FAILED {
+            return Ok(None);
+        }
+        let code = self.told(file, cell::FAILURE)?;
+        let boots = self.told(file, cell::BOOTS)?;
+        Ok(Some(match place(code) {
+            Some((file, line)) => format!("firmware/{file}:{line} failed in boot {boots}"),
+            None => format!("failure {code:#x} in boot {boots}"),
+        }))
+    }
+
+    fn start(&self) -> Result<Child> {
+        let object = format!(
+            "memory-backend-file,id=nvm,mem-path={},size=16M,share=on",
+            self.path.display()
+        );
+        Command::new(self.e.program)
+            .args(self.e.options)
+            .args(["-object", &object])
+            .args(["-display", "none", "-monitor", "none", "-serial", "none"])
+            .args(["-icount", "shift=0,sleep=off", "-kernel"])
+            .arg(&self.image.path)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .with_context(|| format!("cannot start {}", self.e.program))
+    }
+}
+
+/// How a boot ended.
+enum End {
+    /// By a kill, in the middle of the program.
+    Killed,
+    /// By itself, or by a kill that came too late.
+    Finished,
+    /// A check has failed.
+    Failed(String),
+}
+
+/// An emulator that does not outlive an error.
+struct Running(Child);
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The same numbers in every run (xorshift).
+struct Random(u64);
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+}
