@@ -117,10 +117,17 @@ impl<M: Model> Core<'_, M> {
         // SAFETY: forwarded: `x` is a node.
         unsafe {
             let replaces = kind as usize == Kind::Replace as usize;
-            if (!Self::PACKED && !planted!("nvlist/removed-and-inserted-at-once")
-                || replaces && !planted!("nvlist/removed-and-replacing-at-once"))
+            let mut torn = !Self::PACKED;
+            if planted!("nvlist/removed-and-inserted-at-once") {
+                torn = false;
+            }
+            let mut apart = replaces;
+            if planted!("nvlist/removed-and-replacing-at-once") {
+                apart = false;
+            }
+            if (torn || apart)
                 && self.load(self.geo.record) == Self::word(x, Kind::Remove)
-                && (replaces || self.prev(x) > HELD)
+                && (apart || self.prev(x) > HELD)
             {
                 self.store(self.geo.record, 0);
                 self.fence();

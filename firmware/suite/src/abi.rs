@@ -219,12 +219,14 @@ pub mod section {
         /// A program's memory is opened.
         OPEN_REPLAY = 28 "open_replay";
         /// A node is put between two others of an `nvlist`.
-        LIST_INSERT = 40 "list_insert";
+        LIST_INSERT = 40 "insert";
         /// A node is taken out of it.
-        LIST_REMOVE = 41 "list_remove";
+        LIST_REMOVE = 41 "remove";
         /// A node goes from one list to another.
-        LIST_MOVE = 42 "list_move";
+        LIST_MOVE = 42 "move";
         /// A node is put between two others with `pmem-tx`'s undo log.
-        UNDO_LIST_INSERT = 43 "undo_list_insert";
+        UNDO_LIST_INSERT = 43 "undo_insert";
+        /// The same with links of 32 bits.
+        UNDO_WIDE_INSERT = 44 "undo_insert_32";
     }
 }

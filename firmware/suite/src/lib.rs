@@ -13,6 +13,7 @@ pub mod costs;
 mod desk;
 #[cfg(target_os = "none")]
 pub mod machine;
+pub mod nvlist;
 pub mod nvmem;
 pub mod objects;
 pub mod planted;
@@ -79,7 +80,7 @@ pub struct Group<M: Mapped> {
 }
 
 /// All groups, in a fixed order. More than one for a primitive where they would not fit below the 64 KiB of an MSP430.
-pub const fn groups<M: Mapped>() -> [Group<M>; 11] {
+pub const fn groups<M: Mapped>() -> [Group<M>; 13] {
     [
         nvmem::group(),
         tx::group(),
@@ -91,6 +92,8 @@ pub const fn groups<M: Mapped>() -> [Group<M>; 11] {
         replay::objects_group(),
         replay::updates_group(),
         costs::replay_group(),
+        nvlist::group(),
+        nvlist::costs_group(),
         planted::group(),
     ]
 }
