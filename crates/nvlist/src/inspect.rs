@@ -40,7 +40,7 @@ fn print<M: Model>(sb: &Superblock, bytes: &[u8], out: &mut dyn Write) -> Result
         b.iter().rev().fold(0, |w, b| w << 8 | usize::from(*b))
     };
     let pair = |off: usize| match unit {
-        4 => (word(off) & 0xffff, word(off) >> 16),
+        4 => (word(off) & 0xffff, word(off + 2) & 0xffff),
         _ => (word(off), word(off + 2)),
     };
     writeln!(

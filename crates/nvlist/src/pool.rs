@@ -72,7 +72,13 @@ impl<'m, T: Persist, const L: usize, M: Model> NodePool<'m, T, L, M> {
         resolve: &dyn Fn(usize) -> u32,
         check: bool,
     ) -> Result<Self, Refused<'m, M>> {
-        const { fits::<T>() }
+        const {
+            fits::<T>();
+            assert!(
+                M::Unit::BYTES == 2 || usize::BITS > 16,
+                "a medium with 4-byte units wants a processor of 32 bits"
+            );
+        }
         let geo = match Geometry::new::<M>(region.len(), L, contexts, size_of::<T>()) {
             Ok(geo) => geo,
             Err(error) => return Err(Refused { error, region }),

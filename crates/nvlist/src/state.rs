@@ -7,6 +7,9 @@ use crate::layout::{At, FREE, Geometry, HELD, Kind};
 use core::cell::Cell;
 use nvmem::{Model, Region, Unit, mapped, planted};
 
+/// Bits of a link where two are one unit. (Where `usize` has no room for both, none are.)
+const HALF: u32 = if usize::BITS > 16 { 16 } else { 0 };
+
 /// An open pool, without its types.
 pub(crate) struct Core<'m, M> {
     pub region: Region<'m, M>,
@@ -72,7 +75,7 @@ impl<'m, M: Model> Core<'m, M> {
         unsafe {
             let first = self.load(off);
             if Self::PACKED {
-                (first & 0xffff, first >> 16)
+                (first & 0xffff, first >> HALF)
             } else {
                 (first, self.load(off + 2))
             }
@@ -88,7 +91,7 @@ impl<'m, M: Model> Core<'m, M> {
         // SAFETY: forwarded.
         unsafe {
             if Self::PACKED {
-                self.store(off, prev | next << 16);
+                self.store(off, prev | next << HALF);
             } else if planted!("nvlist/previous-link-first") {
                 self.store(off, prev);
                 self.store(off + 2, next);
@@ -125,7 +128,7 @@ impl<'m, M: Model> Core<'m, M> {
         // SAFETY: forwarded.
         unsafe {
             if Self::PACKED {
-                self.load(at << Self::SHIFT) >> 16
+                self.load(at << Self::SHIFT) >> HALF
             } else {
                 self.load((at << Self::SHIFT) + 2)
             }
@@ -155,7 +158,7 @@ impl<'m, M: Model> Core<'m, M> {
         // SAFETY: forwarded.
         unsafe {
             if Self::PACKED {
-                self.store(off, self.load(off) & 0xffff | next << 16);
+                self.store(off, self.load(off) & 0xffff | next << HALF);
             } else {
                 self.store(off + 2, next);
             }
@@ -166,7 +169,7 @@ impl<'m, M: Model> Core<'m, M> {
     #[inline(always)]
     pub fn word(x: At, kind: Kind) -> usize {
         if Self::PACKED {
-            x << 16 | kind as usize
+            x << HALF | kind as usize
         } else {
             x & !7 | kind as usize
         }
@@ -175,7 +178,7 @@ impl<'m, M: Model> Core<'m, M> {
     /// What the word of a record says.
     pub fn parse(word: usize) -> Option<(At, Kind)> {
         if Self::PACKED {
-            Some((word >> 16, Kind::decode(word & 0xffff)?))
+            Some((word >> HALF, Kind::decode(word & 0xffff)?))
         } else {
             Some((word & !7 | 4, Kind::decode(word & 7)?))
         }
