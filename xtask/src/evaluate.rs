@@ -119,7 +119,10 @@ pub fn run(a: Args) -> Result<()> {
             .iter()
             .map(|p| report::read(p))
             .collect::<Result<_>>()?;
-        return finish(&project, &merge::all(&shards)?, a.json, None, false);
+        let sum = merge::all(&shards)?;
+        let failed = sum.get("tests.cuts_failed").copied().unwrap_or_default();
+        let wrong = (failed > 0.0).then(|| format!("{failed} cuts were not survived"));
+        return finish(&project, &sum, a.json, wrong, false);
     }
     let only = match a.shard {
         Some(_) => Some("campaigns"),

@@ -279,6 +279,7 @@ fn a_format_by_name_makes_a_record_of_anything() {
     fn mapped<M: Model>(image: Vec<u8>) {
         explore(Mapped::<M>::with_image(image), |nv, w| insist(nv, w))
             .depth(2)
+            .deepest(2)
             .run();
     }
     for image in [vec![0x5A; 128], vec![0; 128], aged(3, 0), aged(0xFFFF, 0)] {
@@ -289,11 +290,13 @@ fn a_format_by_name_makes_a_record_of_anything() {
             insist(nv, w)
         })
         .depth(2)
+        .deepest(2)
         .run();
         explore(Simulated::<Mram16>::with_image(image), |nv, w| {
             insist(nv, w)
         })
         .depth(2)
+        .deepest(2)
         .run();
     }
 }
