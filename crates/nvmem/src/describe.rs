@@ -1,5 +1,6 @@
 //! Layouts as facts that can be walked: for the fingerprint, the inspector and the field names in reports.
 
+use crate::fnv::times_prime;
 use crate::persist::Persist;
 use crate::planted;
 
@@ -167,7 +168,7 @@ struct Fnv(u64);
 impl Fnv {
     fn bytes(&mut self, b: &[u8]) {
         for &b in b {
-            self.0 = (self.0 ^ b as u64).wrapping_mul(0x100_0000_01b3);
+            self.0 = times_prime(self.0 ^ b as u64);
         }
     }
     fn text(&mut self, tag: u8, s: &str) {

@@ -105,9 +105,10 @@ impl Image {
         }
     }
 
-    /// The address of a name, as it stands in the file.
+    /// The address of a name, as it stands in the file or demangled.
     pub fn address(&self, name: &str) -> Option<u16> {
-        self.labels.get(name).copied()
+        let known = self.symbols.iter().find(|s| s.2 == name);
+        self.labels.get(name).copied().or(known.map(|s| s.0))
     }
 
     /// `name` or `name+0x1a` of an address within a symbol.
