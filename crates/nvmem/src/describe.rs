@@ -3,6 +3,7 @@
 use crate::fnv::times_prime;
 use crate::persist::Persist;
 use crate::planted;
+use core::mem::MaybeUninit;
 
 /// One fact about a layout, in declaration order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,7 +64,9 @@ type Pointee = (&'static str, fn(&mut Describe<'_>));
 /// A walk over a layout.
 pub struct Describe<'s> {
     sink: &'s mut dyn Sink,
-    pointees: [Option<Pointee>; MAX_POINTEES],
+    /// The first `known` are initialised.
+    pointees: [MaybeUninit<Pointee>; MAX_POINTEES],
+    known: usize,
     overflow: bool,
 }
 
@@ -72,14 +75,19 @@ impl<'s> Describe<'s> {
     ///
     /// **Errors**: `Err(TooManyTypes)` beyond [`MAX_POINTEES`] types behind handles.
     pub fn walk<T: Persist>(sink: &'s mut dyn Sink) -> Result<(), TooManyTypes> {
+        Self::walk_from(sink, T::describe)
+    }
+
+    fn walk_from(sink: &'s mut dyn Sink, root: fn(&mut Self)) -> Result<(), TooManyTypes> {
         let mut d = Describe {
             sink,
-            pointees: [None; MAX_POINTEES],
+            pointees: [const { MaybeUninit::uninit() }; MAX_POINTEES],
+            known: 0,
             overflow: false,
         };
-        T::describe(&mut d);
+        root(&mut d);
         let mut i = 0;
-        while let Some((_, f)) = d.pointees.get(i).copied().flatten()
+        while let Some(&(_, f)) = d.pointees().get(i)
             && !planted!("nvmem/fingerprint-stops-at-handles")
         {
             f(&mut d);
@@ -92,6 +100,11 @@ impl<'s> Describe<'s> {
         }
     }
 
+    fn pointees(&self) -> &[Pointee] {
+        // SAFETY: the first `known` are initialised, and there are not more than `MAX_POINTEES`.
+        unsafe { core::slice::from_raw_parts(self.pointees.as_ptr().cast(), self.known) }
+    }
+
     /// A scalar.
     pub fn scalar(&mut self, name: &str) {
         self.sink.item(Item::Scalar(name))
@@ -99,13 +112,19 @@ impl<'s> Describe<'s> {
 
     /// A compound type `T` of this name.
     pub fn compound<T>(&mut self, name: &str, inside: impl FnOnce(&mut Self)) {
-        self.sink.item(Item::Open {
-            name,
-            size: size_of::<T>(),
-            align: align_of::<T>(),
-        });
+        self.open(name, size_of::<T>(), align_of::<T>());
         inside(self);
-        self.sink.item(Item::Close);
+        self.close();
+    }
+
+    #[inline(never)]
+    fn open(&mut self, name: &str, size: usize, align: usize) {
+        self.sink.item(Item::Open { name, size, align })
+    }
+
+    #[inline(never)]
+    fn close(&mut self) {
+        self.sink.item(Item::Close)
     }
 
     /// A const generic's value.
@@ -132,20 +151,30 @@ impl<'s> Describe<'s> {
 
     /// A handle of this kind that leads to a `T`.
     pub fn handle<T: Persist>(&mut self, kind: &str) {
-        self.sink.item(Item::Handle(kind));
-        let name = core::any::type_name::<T>();
-        for slot in &mut self.pointees {
-            match slot {
-                Some((n, _)) if *n == name => return,
-                Some(_) => {}
-                None => {
-                    *slot = Some((name, T::describe));
-                    return;
-                }
-            }
-        }
-        self.overflow = true;
+        self.lead(kind, (core::any::type_name::<T>(), T::describe))
     }
+
+    #[inline(never)]
+    fn lead(&mut self, kind: &str, to: Pointee) {
+        self.sink.item(Item::Handle(kind));
+        if self.pointees().iter().any(|(n, _)| same_text(n, to.0)) {
+            return;
+        }
+        match self.pointees.get_mut(self.known) {
+            Some(slot) => {
+                slot.write(to);
+                self.known += 1;
+            }
+            None => self.overflow = true,
+        }
+    }
+}
+
+/// Whether two names are the same. Without the library's comparison of memory, which a small program may not have yet.
+#[doc(hidden)]
+#[inline(never)]
+pub fn same_text(a: &str, b: &str) -> bool {
+    a.len() == b.len() && a.bytes().zip(b.bytes()).all(|(a, b)| a == b)
 }
 
 /// More than [`MAX_POINTEES`] types are reached through handles.
@@ -166,16 +195,19 @@ impl core::error::Error for TooManyTypes {}
 /// FNV-1a, 64 bits.
 struct Fnv(u64);
 impl Fnv {
+    #[inline(never)]
     fn bytes(&mut self, b: &[u8]) {
         for &b in b {
             self.0 = times_prime(self.0 ^ b as u64);
         }
     }
+    #[inline(never)]
     fn text(&mut self, tag: u8, s: &str) {
         self.bytes(&[tag]);
         self.bytes(&(s.len() as u32).to_le_bytes());
         self.bytes(s.as_bytes());
     }
+    #[inline(never)]
     fn num(&mut self, v: u128) {
         self.bytes(&v.to_le_bytes())
     }

@@ -42,6 +42,8 @@ use crate::planted;
 use crate::region::Region;
 
 const WORDS: usize = 16;
+/// The last word: the checksum of the others.
+const CRC: usize = WORDS - 1;
 const MAGIC: u32 = u32::from_le_bytes(*b"RLM1");
 const FORMATTING: u16 = 1;
 const READY: u16 = 2;
@@ -63,14 +65,14 @@ pub struct Superblock {
 /// What [`probe`] found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum State {
+pub enum State<S = Superblock> {
     /// The whole region is one repeated byte, 0x00 or 0xFF: the caller formats it.
     Blank,
     /// A format of this kind was begun and cut, and nothing of it has ever been used: the caller formats it again, from
     /// [`begin`].
     Formatting,
     /// A complete format, of whatever kind: the caller checks it with [`Superblock::check_layout`] and goes on.
-    Ready(Superblock),
+    Ready(S),
     /// Something else, or a region shorter than [`Superblock::BYTES`]: the caller reports it and writes nothing, unless
     /// the user asked for a format by name.
     Foreign,
@@ -120,91 +122,95 @@ impl Superblock {
 
     /// The bytes of a copy, as [`decode`](Self::decode) reads them.
     pub fn encode(&self, sequence: u16) -> [u8; Self::COPY_BYTES] {
-        let words = words(self, sequence, READY);
+        let words = Words::new(self, sequence, READY);
         let mut bytes = [0; Self::COPY_BYTES];
-        for (to, w) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(words) {
-            *to = w.to_le_bytes();
+        let mut crc = Crc32::new();
+        for (i, to) in bytes.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+            *to = words.sealed(i, &mut crc).to_le_bytes();
         }
         bytes
     }
 
     /// The copy in these bytes, if they are an intact one.
     pub fn decode(bytes: &[u8; Self::COPY_BYTES]) -> Option<Stored> {
-        let mut words = [0; WORDS];
-        for (w, from) in words.iter_mut().zip(bytes.as_chunks::<4>().0) {
-            *w = u32::from_le_bytes(*from);
-        }
-        parse(|i| words[i])
+        let words = bytes.as_chunks::<4>().0;
+        let word = |i: usize| words.get(i).map_or(0, |w| u32::from_le_bytes(*w));
+        intact(word).then(|| unpack(word))
     }
 }
 
-fn words(sb: &Superblock, sequence: u16, state: u16) -> [u32; WORDS] {
-    let mut w = [0; WORDS];
-    w[0] = MAGIC;
-    w[1] = u32::from(sequence) | u32::from(state) << 16;
-    w[2] = u32::from_le_bytes(sb.kind);
-    w[3] = u32::from(sb.version);
-    w[4] = sb.fingerprint as u32;
-    w[5] = (sb.fingerprint >> 32) as u32;
-    w[6..14].copy_from_slice(&sb.params);
-    w[15] = w[..15]
-        .iter()
-        .fold(Crc32::new(), |c, w| c.word(*w))
-        .finish();
-    w
+/// The words of a copy that is to be written.
+struct Words<'s> {
+    sb: &'s Superblock,
+    order: u32,
 }
 
-/// What marks a region in which a format of this kind is under way: the same whatever the version and the types, so
-/// that a marker torn by one build is known to the next.
-fn marker(kind: [u8; 4], sequence: u16) -> [u32; WORDS] {
-    let empty = Superblock {
-        kind,
-        version: 0,
-        fingerprint: 0,
-        params: [0; 8],
-    };
-    words(&empty, sequence, FORMATTING)
+impl<'s> Words<'s> {
+    fn new(sb: &'s Superblock, sequence: u16, state: u16) -> Self {
+        let order = u32::from(sequence) | u32::from(state) << 16;
+        Words { sb, order }
+    }
+
+    /// All but the last.
+    ///
+    /// A region in which a format is under way is marked by its kind alone: the same whatever the version and the types, so
+    /// that a marker torn by one build is known to the next.
+    #[inline(never)]
+    fn get(&self, i: usize) -> u32 {
+        match i {
+            0 => MAGIC,
+            1 => self.order,
+            2 => u32::from_le_bytes(self.sb.kind),
+            _ if state_of(self.order) == FORMATTING => 0,
+            3 => u32::from(self.sb.version),
+            4 => self.sb.fingerprint as u32,
+            5 => (self.sb.fingerprint >> 32) as u32,
+            _ => self.sb.params.get(i - 6).copied().unwrap_or(0),
+        }
+    }
+
+    /// Each in order; `crc` has taken those before.
+    #[inline(never)]
+    fn sealed(&self, i: usize, crc: &mut Crc32) -> u32 {
+        if i == CRC {
+            return crc.finish();
+        }
+        let w = self.get(i);
+        *crc = crc.word(w);
+        w
+    }
+}
+
+/// The state in the second word.
+fn state_of(order: u32) -> u16 {
+    (order >> 16) as u16
 }
 
 /// Checked before anything in it is believed.
-fn parse(word: impl Fn(usize) -> u32) -> Option<Stored> {
-    let mut w = [0; WORDS];
-    let mut crc = Crc32::new();
-    for (i, w) in w.iter_mut().enumerate() {
-        *w = word(i);
-        if i < 15 {
-            crc = crc.word(*w);
-        }
+fn intact(word: impl Fn(usize) -> u32) -> bool {
+    let crc = (0..CRC).fold(Crc32::new(), |c, i| c.word(word(i)));
+    word(0) == MAGIC
+        && matches!(state_of(word(1)), FORMATTING | READY)
+        && (word(3) >> 16 | word(CRC - 1)) == 0
+        && (word(CRC) == crc.finish() || planted!("nvmem/superblock-crc-unchecked"))
+}
+
+/// What an intact copy says.
+fn unpack(word: impl Fn(usize) -> u32) -> Stored {
+    let mut params = [0; 8];
+    for (i, p) in params.iter_mut().enumerate() {
+        *p = word(6 + i);
     }
-    let [
-        magic,
-        seq_state,
-        kind,
-        version,
-        fp_low,
-        fp_high,
-        params @ ..,
-        zero,
-        stored_crc,
-    ] = w;
-    if magic != MAGIC || (stored_crc != crc.finish() && !planted!("nvmem/superblock-crc-unchecked"))
-    {
-        return None;
-    }
-    let state = (seq_state >> 16) as u16;
-    if !matches!(state, FORMATTING | READY) || version >> 16 != 0 || zero != 0 {
-        return None;
-    }
-    Some(Stored {
-        sequence: seq_state as u16,
-        formatting: state == FORMATTING,
+    Stored {
+        sequence: word(1) as u16,
+        formatting: state_of(word(1)) == FORMATTING,
         superblock: Superblock {
-            kind: kind.to_le_bytes(),
-            version: version as u16,
-            fingerprint: u64::from(fp_low) | u64::from(fp_high) << 32,
+            kind: word(2).to_le_bytes(),
+            version: word(3) as u16,
+            fingerprint: u64::from(word(4)) | u64::from(word(5)) << 32,
             params,
         },
-    })
+    }
 }
 
 /// A region that is long enough.
@@ -230,7 +236,7 @@ impl<'r, 'm, M: Model> Place<'r, 'm, M> {
         unsafe { self.0.store(off, little(v, M::Unit::BYTES)) }
     }
 
-    #[inline(always)]
+    #[inline]
     fn word(&self, copy: usize, i: usize) -> u32 {
         let off = copy * Superblock::COPY_BYTES + i * 4;
         if M::Unit::BYTES == 4 {
@@ -240,83 +246,89 @@ impl<'r, 'm, M: Model> Place<'r, 'm, M> {
         }
     }
 
-    fn parse(&self, copy: usize) -> Option<Stored> {
-        parse(|i| self.word(copy, i))
+    #[inline(never)]
+    fn intact(&self, copy: usize) -> bool {
+        intact(|i| self.word(copy, i))
     }
 
-    /// The newest intact copy and where it is. The other one's checksum is computed only when the copy that claims
-    /// to be newer is not intact.
-    fn newest(&self) -> Option<(usize, Stored)> {
-        let claim = |c| (self.word(c, 0) == MAGIC).then(|| self.word(c, 1) as u16);
-        let first = match (claim(0), claim(1)) {
-            (None, None) => return None,
-            (Some(_), None) => 0,
-            (None, Some(_)) => 1,
-            (Some(a), Some(b)) => {
-                if planted!("nvmem/superblock-sequence-does-not-wrap") {
-                    usize::from(b > a)
-                } else {
-                    usize::from((b.wrapping_sub(a) as i16) > 0)
-                }
-            }
+    /// Where the newest intact copy is. The other one's checksum is computed only when the copy that claims to be newer
+    /// is not intact.
+    #[inline(never)]
+    fn newest(&self) -> Option<usize> {
+        let (a, b) = (self.word(0, 1) as u16, self.word(1, 1) as u16);
+        let later = if planted!("nvmem/superblock-sequence-does-not-wrap") {
+            b > a
+        } else {
+            (b.wrapping_sub(a) as i16) > 0
         };
-        [first, 1 - first]
-            .into_iter()
-            .find_map(|c| Some((c, self.parse(c)?)))
+        let claims = |c| self.word(c, 0) == MAGIC;
+        let first = usize::from(claims(1) && (later || !claims(0)));
+        if self.intact(first) {
+            Some(first)
+        } else {
+            self.intact(1 - first).then_some(1 - first)
+        }
     }
 
-    /// Whether the region is blank, but for units of a marker that was being written.
-    fn blank(&self, kind: [u8; 4]) -> Option<State> {
+    /// What a region without an intact copy is: blank, but for units of a marker that was being written, or not ours.
+    fn other<S>(&self, expected: &Superblock) -> State<S> {
         let size = M::Unit::BYTES;
+        let mask = u32::MAX >> (32 - 8 * size);
         let last = self.unit(self.0.len() - size);
-        if last != 0 && last != u32::MAX >> (32 - 8 * size) {
-            return None;
-        }
-        let marker = marker(kind, 0);
+        let marker = Words::new(expected, 0, FORMATTING);
+        let mut crc = Crc32::new();
         let mut state = State::Blank;
+        let mut word = 0;
         for off in (0..self.0.len()).step_by(size) {
             if off >= Superblock::BYTES && planted!("nvmem/superblock-blank-by-its-start") {
                 break;
             }
-            let v = self.unit(off);
-            if v == last {
-                continue;
+            if off.is_multiple_of(4) && off < Superblock::COPY_BYTES {
+                word = marker.sealed(off / 4, &mut crc);
             }
-            let word = *marker.get(off / 4)?;
-            let of_marker = if size == 4 || off.is_multiple_of(4) {
-                word & (u32::MAX >> (32 - 8 * size))
+            let v = self.unit(off);
+            let of_marker = if off.is_multiple_of(4) {
+                word
             } else {
                 word >> 16
-            };
-            if v != of_marker || planted!("nvmem/superblock-torn-marker-is-foreign") {
-                return None;
+            } & mask;
+            if v == last && (last == 0 || last == mask) {
+                continue;
+            }
+            if off >= Superblock::COPY_BYTES
+                || v != of_marker
+                || (last != 0 && last != mask)
+                || planted!("nvmem/superblock-torn-marker-is-foreign")
+            {
+                return if self.word(0, 0) == MAGIC || self.word(1, 0) == MAGIC {
+                    State::Damaged
+                } else {
+                    State::Foreign
+                };
             }
             state = State::Formatting;
         }
-        Some(state)
+        state
     }
 
     /// Writes a copy that becomes valid with the store of its first unit, after everything that was stored before.
-    fn write(&self, copy: usize, words: &[u32; WORDS]) {
+    fn write(&self, copy: usize, words: &Words<'_>) {
         let size = M::Unit::BYTES;
         let base = copy * Superblock::COPY_BYTES;
-        let gate = words[0] & (u32::MAX >> (32 - 8 * size));
+        let gate = MAGIC & (u32::MAX >> (32 - 8 * size));
         // A blank first unit stays blank: a cut must leave a region that is blank or a torn marker.
         if self.unit(base) == gate || planted!("nvmem/superblock-always-closes") {
             self.put_unit(base, 0);
             mapped::fence::<M>();
         }
-        for (i, w) in words.iter().enumerate() {
-            let off = base + i * 4;
-            if i > 0 || size == 2 {
-                if size == 4 {
-                    self.put_unit(off, *w);
-                } else {
-                    if i > 0 {
-                        self.put_unit(off, w & 0xFFFF);
-                    }
-                    self.put_unit(off + 2, w >> 16);
-                }
+        let mut crc = Crc32::new();
+        for i in 0..WORDS {
+            let (w, off) = (words.sealed(i, &mut crc), base + i * 4);
+            if i > 0 {
+                self.put_unit(off, w);
+            }
+            if size == 2 {
+                self.put_unit(off + 2, w >> 16);
             }
         }
         if !planted!("nvmem/superblock-no-fence-before-valid") {
@@ -327,6 +339,7 @@ impl<'r, 'm, M: Model> Place<'r, 'm, M> {
     }
 
     /// Writes the other copy. What the caller stored before persists before it.
+    #[inline(never)]
     fn commit(&self, state: u16, sb: &Superblock) {
         let mut newest = self.newest();
         if newest.is_none() && state == READY {
@@ -334,29 +347,21 @@ impl<'r, 'm, M: Model> Place<'r, 'm, M> {
             self.commit(FORMATTING, sb);
             newest = self.newest();
         }
-        if let Some((_, c)) = newest {
-            let same = match state {
-                FORMATTING => c.superblock.kind == sb.kind,
-                _ => c.superblock == *sb,
-            };
-            if same && c.formatting == (state == FORMATTING) {
+        let (mut to, mut sequence) = (0, 0);
+        if let Some(at) = newest {
+            let order = self.word(at, 1);
+            (to, sequence) = (1 - at, (order as u16).wrapping_add(1));
+            let words = Words::new(sb, 0, state);
+            // A marker is one by its kind.
+            let end = if state == FORMATTING { 3 } else { CRC };
+            if state_of(order) == state && (2..end).all(|i| self.word(at, i) == words.get(i)) {
                 return;
             }
         }
-        let (to, sequence) = match newest {
-            Some((at, c)) => (1 - at, c.sequence.wrapping_add(1)),
-            None => (0, 0),
-        };
-        let to = if planted!("nvmem/superblock-overwrites-newest") {
-            0
-        } else {
-            to
-        };
-        let words = match state {
-            FORMATTING => marker(sb.kind, sequence),
-            _ => words(sb, sequence, state),
-        };
-        self.write(to, &words);
+        if planted!("nvmem/superblock-overwrites-newest") {
+            to = 0;
+        }
+        self.write(to, &Words::new(sb, sequence, state));
     }
 }
 
@@ -372,29 +377,79 @@ fn little(v: u32, bytes: usize) -> u32 {
 
 /// What the region holds. `expected` tells whose torn format is one's own; nothing else of it is compared.
 ///
-/// **Power loss**: writes nothing. **Cost**: when [`State::Ready`], reads the magics, the sequences and one copy (20 words),
-/// some 750 instructions; when not, the whole region.
+/// **Power loss**: writes nothing. **Cost**: when [`State::Ready`], reads the magics, the sequences and one copy twice, to check it
+/// and to read it (39 words), some 800 instructions; when not, the whole region.
 pub fn probe<M: Model>(region: &Region<'_, M>, expected: &Superblock) -> State {
+    match look(region, expected) {
+        State::Ready(view) => State::Ready(view.stored().superblock),
+        State::Blank => State::Blank,
+        State::Formatting => State::Formatting,
+        State::Foreign => State::Foreign,
+        State::Damaged => State::Damaged,
+    }
+}
+
+/// An intact copy where it lies.
+pub struct View<'r, 'm, M> {
+    place: Place<'r, 'm, M>,
+    copy: usize,
+}
+
+impl<M: Model> View<'_, '_, M> {
+    /// Kind, version and fingerprint.
+    pub fn layout(&self) -> Layout {
+        self.stored().superblock.layout()
+    }
+
+    /// Whether it has this kind, this version and this fingerprint. **Cost**: four loads.
+    pub fn is(&self, layout: &Layout) -> bool {
+        self.word(2) == u32::from_le_bytes(layout.kind)
+            && self.word(3) == u32::from(layout.version)
+            && self.word(4) == layout.fingerprint as u32
+            && self.word(5) == (layout.fingerprint >> 32) as u32
+    }
+
+    /// A parameter; 0 if there is none of this number. **Cost**: one load.
+    pub fn param(&self, i: usize) -> u32 {
+        if i < 8 { self.word(6 + i) } else { 0 }
+    }
+
+    /// All of it.
+    pub fn stored(&self) -> Stored {
+        unpack(|i| self.word(i))
+    }
+
+    fn word(&self, i: usize) -> u32 {
+        self.place.word(self.copy, i)
+    }
+}
+
+/// Like [`probe`], with a look at the stored superblock in the place of a copy: for a small program.
+#[inline(never)]
+pub fn look<'r, 'm, M: Model>(
+    region: &'r Region<'m, M>,
+    expected: &Superblock,
+) -> State<View<'r, 'm, M>> {
     let Some(place) = Place::new(region) else {
         return State::Foreign;
     };
-    match place.newest() {
-        Some((_, c)) if !c.formatting => State::Ready(c.superblock),
-        Some((_, c)) if c.superblock.kind == expected.kind => State::Formatting,
-        Some(_) => State::Foreign,
-        None => place.blank(expected.kind).unwrap_or_else(|| {
-            if (0..2).any(|c| place.word(c, 0) == MAGIC) {
-                State::Damaged
-            } else {
-                State::Foreign
-            }
-        }),
+    let Some(copy) = place.newest() else {
+        return place.other(expected);
+    };
+    if state_of(place.word(copy, 1)) == READY {
+        State::Ready(View { place, copy })
+    } else if place.word(copy, 2) == u32::from_le_bytes(expected.kind) {
+        State::Formatting
+    } else {
+        State::Foreign
     }
 }
 
 /// Both copies as they are, intact or not: for a look from outside.
 pub fn copies<M: Model>(region: &Region<'_, M>) -> [Option<Stored>; 2] {
-    Place::new(region).map_or([None; 2], |p| [p.parse(0), p.parse(1)])
+    Place::new(region).map_or([None; 2], |p| {
+        [0, 1].map(|c| p.intact(c).then(|| unpack(|i| p.word(c, i))))
+    })
 }
 
 /// Marks the region as being formatted. Whatever it held is given up.

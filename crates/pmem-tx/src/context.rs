@@ -44,14 +44,12 @@ impl<M: Model> Drop for Running<'_, M> {
 }
 impl<M: Model> Running<'_, M> {
     /// The commit word says that the transaction is committed.
-    #[inline]
     fn committed(self) {
         self.core.committed(self.s);
         core::mem::forget(self)
     }
 
     /// Stores the commit word.
-    #[inline]
     fn commit(self) {
         let s = self.s;
         let seq = s.seq.get();
@@ -105,7 +103,6 @@ where
     M::Unit: Width,
 {
     /// Begins a transaction of a context that rests, with `rest` as its flags.
-    #[inline]
     fn begin(&mut self, rest: u32) -> Result<Running<'c, M>, Error> {
         if self.s.flags.get() != rest {
             self.wake(rest)?;
@@ -137,14 +134,12 @@ where
     }
 
     /// The offset of the root object.
-    #[inline]
     fn root(&self) -> Result<<M::Unit as Width>::Off, Error> {
         // SAFETY: the root word is the unit after the commit word.
         let off = unsafe { self.core.load(self.s.word.get() as usize + Core::<M>::UNIT) };
         M::Unit::off(off).ok_or(Error::WrongPool)
     }
 
-    #[inline]
     fn body<O>(
         &mut self,
         rest: u32,

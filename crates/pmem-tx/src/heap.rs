@@ -4,17 +4,17 @@
 //! when an allocation wants them. Nothing about free space is kept elsewhere.
 
 use crate::error::{Error, Part};
-use crate::layout::{Block, GRANULE, Kind, Tag, Undo};
+use crate::layout::{Block, GRANULE, Kind, Undo};
 use crate::state::{Core, CtxState, flag};
 use nvmem::{Model, mapped, planted};
 
 impl<M: Model> Core<'_, M> {
     /// The block whose header is at `off`, if one can be there.
+    #[inline(never)]
     pub fn block(&self, off: u32) -> Option<Block> {
-        if off < self.geo.heap
-            || off >= self.geo.end
-            || !(off - self.geo.heap).is_multiple_of(GRANULE as u32)
-        {
+        // Before the heap it wraps, and is too large.
+        let from = off.wrapping_sub(self.geo.heap);
+        if from >= self.geo.end - self.geo.heap || !from.is_multiple_of(GRANULE as u32) {
             return None;
         }
         // SAFETY: inside the heap and aligned; blocks are only lent behind their headers.
@@ -33,18 +33,6 @@ impl<M: Model> Core<'_, M> {
         Ok(())
     }
 
-    /// Calls `f` with the place and content of the tag of each two-version cell.
-    pub fn tags(&self, mut f: impl FnMut(usize, Tag)) {
-        // The chain was checked at open and is whole at every moment since.
-        let _ = self.blocks(|off, b| {
-            if b.kind == Kind::Cell {
-                let at = off as usize + Self::UNIT;
-                // SAFETY: a cell's payload starts with its tag.
-                f(at, Tag::decode(unsafe { self.load(at) }, Self::UNIT));
-            }
-        });
-    }
-
     /// A block for `size` bytes becomes `kind`; gives the payload's offset. `log` is false only while formatting.
     ///
     /// **Power loss**: the block is free again. **Cost**: a journal entry, the header, and one more header when a
@@ -57,52 +45,51 @@ impl<M: Model> Core<'_, M> {
         kind: Kind,
         log: bool,
     ) -> Result<u32, Error> {
-        let full = Error::PoolFull { bytes: size };
-        let want = Block::granules_for(size, Self::UNIT).ok_or(full)?;
-        let total = (self.geo.end - self.geo.heap) / GRANULE as u32;
-        let mut off = self.cursor.get();
-        let mut seen = 0;
-        // Twice round, because joining may want to start before the cursor.
-        while seen < 2 * total {
-            if off >= self.geo.end {
-                off = self.geo.heap;
-            }
-            let b = self.block(off).ok_or(full)?;
-            let room = self.room(all, off, want);
-            if room >= want {
-                if log {
-                    self.log_alloc(s, off)?;
-                }
-                self.split(off, want, room, kind);
-                if log {
-                    // Until the transaction ends: `prepare` and `rollback` end the loans of new blocks.
-                    let payload = self.at(off as usize + Self::UNIT);
-                    mapped::lend(payload, want as usize * GRANULE - Self::UNIT);
-                }
-                self.cursor.set(off + want * GRANULE as u32);
-                return Ok(off + Self::UNIT as u32);
-            }
-            let step = room.max(b.granules);
-            seen += step;
-            off += step * GRANULE as u32;
+        let full = Err(Error::PoolFull { bytes: size });
+        let Some(want) = Block::granules_for(size, Self::UNIT) else {
+            return full;
+        };
+        let Some((off, room)) = self.find(all, want) else {
+            return full;
+        };
+        if log {
+            self.log_alloc(s, off)?;
         }
-        Err(full)
+        self.split(off, want, room, kind);
+        if log {
+            // Until the transaction ends: `prepare` and `rollback` end the loans of new blocks.
+            let payload = self.at(off as usize + Self::UNIT);
+            mapped::lend(payload, want as usize * GRANULE - Self::UNIT);
+        }
+        self.cursor.set(off + want * GRANULE as u32);
+        Ok(off + Self::UNIT as u32)
     }
 
-    /// Granules from the free block at `off` on that are free, at least `want` if there are as many.
-    fn room(&self, all: &[CtxState], off: u32, want: u32) -> u32 {
-        let mut room = 0;
-        let mut at = off;
-        while room < want {
-            match self.block(at) {
-                Some(b) if b.kind == Kind::Free && !self.freed_in_doubt(all, at) => {
-                    room += b.granules;
-                    at += b.granules * GRANULE as u32;
+    /// Free neighbours of at least `want` granules together: where they begin, and how many they are.
+    fn find(&self, all: &[CtxState], want: u32) -> Option<(u32, u32)> {
+        let mut off = self.cursor.get();
+        let (mut start, mut room) = (off, 0);
+        // Twice round, because joining may want to start before the cursor.
+        let mut left = (self.geo.end - self.geo.heap) / (GRANULE as u32 / 2);
+        while left > 0 {
+            if off >= self.geo.end {
+                off = self.geo.heap;
+                (start, room) = (off, 0);
+            }
+            let b = self.block(off)?;
+            let free = b.kind == Kind::Free && !self.freed_in_doubt(all, off);
+            off += b.granules * GRANULE as u32;
+            left = left.saturating_sub(b.granules);
+            if free {
+                room += b.granules;
+                if room >= want {
+                    return Some((start, room));
                 }
-                _ => break,
+            } else {
+                (start, room) = (off, 0);
             }
         }
-        room
+        None
     }
 
     /// Whether a transaction that is prepared and not committed has freed this block: it may come back.
@@ -121,6 +108,7 @@ impl<M: Model> Core<'_, M> {
     }
 
     /// The first `want` of `room` free granules at `off` become a block of this kind.
+    #[inline(never)]
     fn split(&self, off: u32, want: u32, room: u32, kind: Kind) {
         // SAFETY: both are places of headers inside free space; the rest's is not seen before the first is stored.
         unsafe {

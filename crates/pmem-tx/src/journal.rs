@@ -9,13 +9,24 @@ use crate::layout::{Block, GRANULE, Kind, Tag, Undo};
 use crate::state::{Core, CtxState, flag};
 use nvmem::{Model, Unit, mapped, planted};
 
+/// Which tags are changed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Retag {
+    /// A rollback: the version before counts again in the cells of the transaction in doubt.
+    Revert,
+    /// After a reboot: that, and a tag of a transaction that has not been yet is settled: only a damaged image has it, and an
+    /// abort would one day bring back a version that nobody has checked.
+    Mount,
+    /// All but those of the transaction in doubt are settled, before their number comes round again.
+    Sweep,
+}
+
 impl<M: Model> Core<'_, M> {
     /// Logs `from..to` once a transaction and lends it until it ends.
     ///
     /// The range is whole units inside the heap. Units at either end that are kept already are not even read: a neighbouring
     /// field that shares one may be borrowed mutably at this moment. No other unit is, because what is borrowed was logged.
     /// **Errors**: the journal is full; parts that were logged stay so, and are true.
-    #[inline]
     pub fn log(&self, s: &CtxState, from: u32, to: u32) -> Result<(), Error> {
         // The first entry of a transaction finds nothing that is kept, and every journal has room for one of 8 bytes.
         if s.count.get() == 0 && to - from <= GRANULE as u32 {
@@ -26,19 +37,17 @@ impl<M: Model> Core<'_, M> {
         }
     }
 
+    #[cold]
     #[inline(never)]
     fn log_more(&self, s: &CtxState, mut from: u32, mut to: u32) -> Result<(), Error> {
         let unit = Self::UNIT as u32;
-        if s.count.get() > s.base.get() {
-            while from < to
-                && let Some((_, end)) = self.covered(s, from)
-            {
+        while from < to {
+            if let Some((_, end)) = self.covered(s, from) {
                 from = end;
-            }
-            while from < to
-                && let Some((start, _)) = self.covered(s, to - unit)
-            {
+            } else if let Some((start, _)) = self.covered(s, to - unit) {
                 to = start;
+            } else {
+                break;
             }
         }
         while from < to {
@@ -77,7 +86,7 @@ impl<M: Model> Core<'_, M> {
                         mapped::copy(
                             base.add(from as usize).cast::<M::Unit>(),
                             base.add(to).cast::<M::Unit>(),
-                            bytes as usize / unit,
+                            bytes as usize / Self::UNIT,
                         )
                     }
                 }
@@ -193,7 +202,6 @@ impl<M: Model> Core<'_, M> {
     }
 
     /// The transaction whose number is in `s` is committed.
-    #[inline]
     pub fn committed(&self, s: &CtxState) {
         let seq = s.seq.get();
         if seq == s.milestone.get() {
@@ -208,7 +216,7 @@ impl<M: Model> Core<'_, M> {
     /// transaction in doubt, never after its commit: a cut here is rolled back and the sweep done again.
     #[cold]
     fn sweep(&self, s: &CtxState) {
-        let (unit, seq, ctx) = (Self::UNIT, s.seq.get(), s.ctx.get());
+        let (unit, seq) = (Self::UNIT, s.seq.get());
         if !self.geo.sweeps(seq) || planted!("pmem-tx/no-sweep") {
             return;
         }
@@ -221,12 +229,7 @@ impl<M: Model> Core<'_, M> {
                 }
             }
         }
-        self.tags(|off, tag| {
-            if tag.ctx == ctx && tag.seq != 0 && tag.seq != seq {
-                // SAFETY: a cell's tag.
-                unsafe { self.store(off, tag.settled().encode(unit)) }
-            }
-        });
+        self.retag(s, Retag::Sweep);
     }
 
     /// Undoes the entries from `from` on, the newest first.
@@ -292,38 +295,42 @@ impl<M: Model> Core<'_, M> {
         }
         self.rollback_to(s, 0);
         if s.is(flag::CELLS) {
-            self.revert_cells(s);
+            self.retag(s, Retag::Revert);
         }
         self.reset(s);
     }
 
-    /// Two-version cells of the transaction in doubt go back to the version before.
-    fn revert_cells(&self, s: &CtxState) {
-        let (ctx, seq) = (s.ctx.get(), s.seq.get());
-        if planted!("pmem-tx/cell-not-reverted") {
-            return;
-        }
-        self.tags(|off, tag| {
-            if tag.ctx == ctx && tag.seq == seq {
-                // SAFETY: a cell's tag.
-                unsafe { self.store(off, Tag::reverted(tag).encode(Self::UNIT)) }
+    /// Changes the tags that this context has left in two-version cells.
+    #[inline(never)]
+    pub fn retag(&self, s: &CtxState, why: Retag) {
+        let (ctx, doubt) = (s.ctx.get(), s.seq.get());
+        // The chain was checked at open and is whole at every moment since.
+        let _ = self.blocks(|off, b| {
+            let at = off as usize + Self::UNIT;
+            if b.kind != Kind::Cell {
+                return;
             }
+            // SAFETY: a cell's payload starts with its tag.
+            let tag = Tag::decode(unsafe { self.load(at) }, Self::UNIT);
+            if tag.ctx != ctx || tag.seq == 0 {
+                return;
+            }
+            let new = match why {
+                Retag::Sweep if tag.seq != doubt => tag.settled(),
+                Retag::Mount if tag.seq != doubt && !self.geo.recent(tag.seq, doubt) => {
+                    tag.settled()
+                }
+                Retag::Mount | Retag::Revert
+                    if tag.seq == doubt && !planted!("pmem-tx/cell-not-reverted") =>
+                {
+                    tag.reverted()
+                }
+                _ => return,
+            };
+            // SAFETY: as above.
+            unsafe { self.store(at, new.encode(Self::UNIT)) }
         });
         self.fence();
-    }
-
-    /// After a reboot: the cells of the transaction in doubt go back to the version before, and a tag of a transaction that
-    /// has not been yet is settled: only a damaged image has it, and an abort would one day bring back a version that
-    /// nobody has checked.
-    pub fn mount_cells(&self, s: &CtxState) {
-        let (ctx, next) = (s.ctx.get(), s.seq.get());
-        self.revert_cells(s);
-        self.tags(|off, tag| {
-            if tag.ctx == ctx && tag.seq != 0 && !self.geo.recent(tag.seq, next) {
-                // SAFETY: a cell's tag.
-                unsafe { self.store(off, tag.settled().encode(Self::UNIT)) }
-            }
-        });
     }
 
     /// The volatile state of a context without a transaction.

@@ -92,30 +92,46 @@ pub(crate) enum BadGeometry {
 }
 
 impl Geometry {
+    /// Of nothing yet. Not zeros, for the same reason as those of `CtxState`.
+    pub const NONE: Geometry = Geometry {
+        entries: 1,
+        bytes: 1,
+        seq_max: 1,
+        contexts: 1,
+        table: 1,
+        journals: 1,
+        journal_stride: 1,
+        scratch: 1,
+        scratch_len: 1,
+        heap: 1,
+        end: 1,
+    };
+
     /// The division of `len` bytes for this configuration.
     pub fn new<M: Model>(c: &Config, contexts: usize, len: usize) -> Result<Geometry, BadGeometry> {
-        let unit = M::Unit::BYTES;
-        let widest = (unit * 4) as u8;
-        if c.journal_entries == 0 || c.journal_bytes == 0 {
+        Self::of::<M>(&superblock::<M>(c, contexts, len, 0).params)
+    }
+
+    /// The division that a superblock's parameters tell, which may be anybody's.
+    pub fn of<M: Model>(params: &[u32; 8]) -> Result<Geometry, BadGeometry> {
+        const UP: u32 = GRANULE as u32;
+        // In 32 bits, and saturating: the numbers may be an attacker's, and `usize` may have 16 bits.
+        let up8 = |v: u32| v.saturating_add(UP - 1) & !(UP - 1);
+        let unit = M::Unit::BYTES as u32;
+        let [contexts, entries, bytes, seq_bits, _, len, ..] = *params;
+        if entries == 0 || entries > u16::MAX as u32 || bytes == 0 {
             return Err(BadGeometry::Config("the journal has no room"));
         }
-        if c.seq_bits < 3 || c.seq_bits > 16 {
+        if !(3..=16).contains(&seq_bits) {
             return Err(BadGeometry::Config("seq_bits is between 3 and 16"));
         }
-        let seq_bits = c.seq_bits.min(widest);
         let limit = if unit == 2 { 1 << 16 } else { 1 << 31 };
-        let len = u32::try_from(len).unwrap_or(u32::MAX);
         if len > limit {
             return Err(BadGeometry::TooLarge(limit as usize));
         }
-        // In 32 bits, and saturating: the numbers may be an attacker's, and `usize` may have 16 bits.
-        const UP: u32 = GRANULE as u32;
-        let up8 = |v: u32| v.saturating_add(UP - 1) & !(UP - 1);
-        let (unit, contexts) = (unit as u32, contexts as u32);
-        let table = up8(Superblock::BYTES as u32);
+        let table = Superblock::BYTES as u32;
         let journals = up8(table + contexts * 2 * unit);
-        let entries = c.journal_entries as u32;
-        let bytes = up8(c.journal_bytes);
+        let bytes = up8(bytes);
         let stride = up8(entries * 2 * unit).saturating_add(bytes);
         let scratch = stride.saturating_mul(contexts).saturating_add(journals);
         // One nibble for each granule of what is left; a little more than needed, because it takes room itself.
@@ -128,11 +144,11 @@ impl Geometry {
             let needed = up8(smallest.saturating_add(smallest / 8));
             return Err(BadGeometry::TooSmall(needed as usize));
         }
-        let granules = (len - heap) / UP;
         Ok(Geometry {
             entries,
             bytes,
-            seq_max: (1 << seq_bits) - 1,
+            // Without a shift by a variable, for which a 16-bit machine would need a function of the compiler's library.
+            seq_max: (0..seq_bits.min(unit * 4)).fold(0, |max, _| max << 1 | 1),
             contexts,
             table,
             journals,
@@ -140,14 +156,20 @@ impl Geometry {
             scratch,
             scratch_len,
             heap,
-            end: heap + granules * UP,
+            end: heap + ((len - heap) & !(UP - 1)),
         })
     }
 
     /// Whether the transaction `seq` was since the last clearing of stale tags, when `next` is the next one.
     pub fn recent(&self, seq: u32, next: u32) -> bool {
         // How many transactions ago, 1 being the last; and how many ago the clearing one was, itself included.
-        let ago = |s: u32| (next + self.seq_max - s - 1) % self.seq_max + 1;
+        let ago = |s: u32| {
+            if s < next {
+                next - s
+            } else {
+                next + self.seq_max - s
+            }
+        };
         let cleared = ago(self.seq_max).min(ago(self.seq_max / 2));
         seq <= self.seq_max && ago(seq) <= cleared
     }
@@ -204,7 +226,7 @@ pub(crate) fn superblock<M: Model>(
     params[param::BYTES] = c.journal_bytes;
     params[param::SEQ_BITS] = c.seq_bits as u32;
     params[param::UNIT] = M::Unit::BYTES as u32;
-    params[param::LEN] = len as u32;
+    params[param::LEN] = u32::try_from(len).unwrap_or(u32::MAX);
     Superblock {
         kind: KIND,
         version: VERSION,

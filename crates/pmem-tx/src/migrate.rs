@@ -16,8 +16,8 @@ where
     /// A migration is committed by the superblock; what is left to do afterwards is done here, any number of times.
     pub(crate) fn finish_migration(
         core: &mut crate::state::Core<'m, M>,
-        stored: Superblock,
-    ) -> Result<(), OpenError> {
+        mut stored: Superblock,
+    ) -> Result<(), Part> {
         let seq = stored.params[param::MIGRATED];
         if seq == 0 {
             return Ok(());
@@ -27,15 +27,14 @@ where
         let last = unsafe { core.load(at) };
         if last != seq {
             if last > core.geo.seq_max || core.geo.next(last) != seq {
-                return Err(OpenError::Damaged(Part::CommitWord));
+                return Err(Part::CommitWord);
             }
             // SAFETY: as above.
             unsafe { core.store(at, seq) }
             core.fence();
         }
-        let mut done = stored;
-        done.params[param::MIGRATED] = 0;
-        superblock::replace(&mut core.region, &done);
+        stored.params[param::MIGRATED] = 0;
+        superblock::replace(&mut core.region, &stored);
         Ok(())
     }
 }

@@ -243,7 +243,6 @@ impl<'p, T: Persist, const N: usize, W: Width> PBox<'p, [T; N], W> {
 
 impl<'p, M: Model> Tx<'p, M> {
     /// Logs the `T` at byte offset `off`, which the caller has borrowed mutably.
-    #[inline]
     pub(crate) fn log<T>(&self, off: usize) -> Result<(), Error> {
         self.live()?;
         if !self.logged || size_of::<T>() == 0 {

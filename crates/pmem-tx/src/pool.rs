@@ -2,11 +2,12 @@
 
 use crate::context::{Context, Failed};
 use crate::error::{Error, OpenError, Part, Refused};
+use crate::journal::Retag;
 use crate::layout::{self, BadGeometry, Block, Config, GRANULE, Geometry, Kind, param};
 use crate::pbox::Width;
 use crate::roots::Roots;
 use crate::session;
-use crate::state::{Core, CtxState, flag};
+use crate::state::{Core, CtxState};
 use crate::tx::{Root, Tx};
 use crate::walk::{Audit, Walk};
 use core::cell::Cell;
@@ -14,7 +15,7 @@ use core::marker::PhantomData;
 use nvmem::cross::{Arg, Ret};
 use nvmem::persist::{Found, Visit};
 use nvmem::superblock::{self, State};
-use nvmem::{InOrder32, Invalid, Model, Persist, Region, Superblock, planted};
+use nvmem::{InOrder32, Invalid, LayoutMismatch, Model, Persist, Region, Superblock, planted};
 
 /// A region that holds persistent objects, reachable from a root of type `R` (or one for each of several
 /// [`Contexts`](crate::Contexts)), on a medium of the model `M`.
@@ -22,12 +23,6 @@ pub struct Pool<'m, R: Roots, M = InOrder32> {
     core: Core<'m, M>,
     states: R::States,
     _r: PhantomData<fn(R) -> R>,
-}
-
-/// Who says which transactions are committed.
-enum Words<F> {
-    Own,
-    Callers(F),
 }
 
 impl<'m, R: Roots, M: Model> Pool<'m, R, M>
@@ -58,7 +53,7 @@ where
     where
         F: for<'p> FnOnce(&Tx<'p, M>) -> Result<R::Init<'p>, Error>,
     {
-        let mut pool = Self::start(region, config, Words::<fn(usize) -> u32>::Own, true, init)?;
+        let mut pool = Self::start(region, config, None, true, init)?;
         pool.reclaim();
         Ok(pool)
     }
@@ -78,7 +73,7 @@ where
         F: for<'p> FnOnce(&Tx<'p, M>) -> Result<R::Init<'p>, Error>,
         S: Fn(usize) -> u32,
     {
-        Self::start(region, config, Words::Callers(resolve), true, init)
+        Self::start(region, config, Some(&resolve), true, init)
     }
 
     /// Like [`Pool::open_with`] without the walk: what is reachable is not checked and nothing is reclaimed. For a quick reboot.
@@ -94,141 +89,155 @@ where
     where
         F: for<'p> FnOnce(&Tx<'p, M>) -> Result<R::Init<'p>, Error>,
     {
-        Self::start(region, config, Words::<fn(usize) -> u32>::Own, false, init)
+        Self::start(region, config, None, false, init)
     }
 
-    fn start<F, S>(
+    /// `resolve` tells which transactions are committed; without it, the commit words of the pool.
+    fn start<F>(
         region: Region<'m, M>,
         config: &Config,
-        words: Words<S>,
+        resolve: Option<&dyn Fn(usize) -> u32>,
         check: bool,
         init: F,
     ) -> Result<Self, Refused<'m, M>>
     where
         F: for<'p> FnOnce(&Tx<'p, M>) -> Result<R::Init<'p>, Error>,
-        S: Fn(usize) -> u32,
     {
-        let geo = match Geometry::new::<M>(config, R::COUNT, region.len()) {
-            Ok(g) => g,
-            Err(bad) => {
-                return Err(Refused {
-                    error: bad.into(),
-                    region,
-                });
-            }
+        let mut pool = Pool {
+            core: Core {
+                region,
+                geo: Geometry::NONE,
+                cursor: Cell::new(0),
+                walked: Cell::new(false),
+                session: 0,
+                external: resolve.is_some(),
+            },
+            states: R::States::default(),
+            _r: PhantomData,
         };
-        let mut core = Core {
-            region,
-            geo,
-            cursor: Cell::new(geo.heap),
-            walked: Cell::new(false),
-            session: 0,
-            external: matches!(words, Words::Callers(_)),
-        };
-        let states = R::States::default();
-        match Self::mount(&mut core, states.as_ref(), config, words, check, init) {
-            Ok(()) => Ok(Pool {
-                core,
-                states,
-                _r: PhantomData,
-            }),
+        match pool.mount(config, resolve, check, init) {
+            Ok(()) => Ok(pool),
             Err(error) => Err(Refused {
                 error,
-                region: core.region,
+                region: pool.core.region,
             }),
         }
     }
 
-    fn mount<F, S>(
-        core: &mut Core<'m, M>,
-        all: &[CtxState],
+    fn mount<F>(
+        &mut self,
         config: &Config,
-        words: Words<S>,
+        resolve: Option<&dyn Fn(usize) -> u32>,
         check: bool,
         init: F,
     ) -> Result<(), OpenError>
     where
         F: for<'p> FnOnce(&Tx<'p, M>) -> Result<R::Init<'p>, Error>,
-        S: Fn(usize) -> u32,
     {
+        let (core, all) = (&mut self.core, self.states.as_ref());
         core.session = session::next()?;
         let fingerprint = R::fingerprint().map_err(|_| OpenError::TooManyTypes)?;
         let mine = layout::superblock::<M>(config, R::COUNT, core.region.len(), fingerprint);
-        match superblock::probe(&core.region, &mine) {
-            State::Ready(stored) => {
-                stored
-                    .check_layout(&mine)
-                    .map_err(OpenError::LayoutMismatch)?;
-                Self::adopt_geometry(core, &stored)?;
-                Self::finish_migration(core, stored)?;
+        let state = superblock::look(&core.region, &mine);
+        let mut params = mine.params;
+        if let State::Ready(stored) = &state {
+            let expected = mine.layout();
+            if !stored.is(&expected) {
+                let stored = stored.layout();
+                return Err(OpenError::LayoutMismatch(LayoutMismatch {
+                    stored,
+                    expected,
+                }));
+            }
+            // The stored division counts, not the one that the program would choose today.
+            params[param::ENTRIES] = stored.param(param::ENTRIES);
+            params[param::BYTES] = stored.param(param::BYTES);
+            params[param::SEQ_BITS] = stored.param(param::SEQ_BITS);
+            params[param::MIGRATED] = stored.param(param::MIGRATED);
+            if stored.param(param::UNIT) != params[param::UNIT] {
+                return Err(OpenError::Config(
+                    "the pool was formatted for another atomic unit",
+                ));
+            }
+            if stored.param(param::CONTEXTS) != params[param::CONTEXTS] {
+                return Err(OpenError::Damaged(Part::Superblock));
+            }
+            let len = stored.param(param::LEN);
+            if len != params[param::LEN] {
+                let formatted = len as usize;
+                return Err(OpenError::OtherLength { formatted });
+            }
+        }
+        core.geo = match Geometry::of::<M>(&params) {
+            Ok(geo) => geo,
+            Err(bad) => return Err(bad.refuse(matches!(state, State::Ready(_)))),
+        };
+        core.cursor.set(core.geo.heap);
+        for (ctx, s) in all.iter().enumerate() {
+            core.place(ctx, s);
+        }
+        match state {
+            State::Ready(_) => {
+                let stored = Superblock { params, ..mine };
+                Self::finish_migration(core, stored).map_err(OpenError::Damaged)?
             }
             State::Blank | State::Formatting => {
                 superblock::begin(&mut core.region, &mine);
-                Self::format(core, all, init)?;
+                Self::format(core, all, init).map_err(OpenError::Init)?;
                 superblock::finish(&mut core.region, &mine);
             }
             State::Foreign => return Err(OpenError::Foreign),
             State::Damaged => return Err(OpenError::Damaged(Part::Superblock)),
         }
+        let mut w = Walk::resume(core);
+        Self::recover(core, all, resolve, check.then_some(&mut w)).map_err(OpenError::Damaged)?;
+        if check {
+            R::walk(&mut w, core)?;
+            core.keep_walk(all);
+        }
+        Ok(())
+    }
+
+    /// Undoes what was not committed. **Errors**: what no transaction leaves.
+    fn recover(
+        core: &Core<'m, M>,
+        all: &[CtxState],
+        resolve: Option<&dyn Fn(usize) -> u32>,
+        walk: Option<&mut Walk<'_, 'm, M>>,
+    ) -> Result<(), Part> {
         for (ctx, s) in all.iter().enumerate() {
-            core.place(ctx, s);
-            let last = match &words {
+            let last = match resolve {
                 // SAFETY: the context's commit word.
-                Words::Own => unsafe { core.load(s.word.get() as usize) },
-                Words::Callers(resolve) => resolve(ctx),
+                None => unsafe { core.load(s.word.get() as usize) },
+                Some(resolve) => resolve(ctx),
             };
             if last > core.geo.seq_max {
-                return Err(OpenError::Damaged(Part::CommitWord));
+                return Err(Part::CommitWord);
             }
             s.set_seq(&core.geo, core.geo.next(last));
-            core.recover(s).map_err(OpenError::Damaged)?;
+            core.recover(s)?;
         }
-        core.blocks(|_, _| {}).map_err(OpenError::Damaged)?;
+        match walk {
+            Some(w) => w.begin()?,
+            None => core.blocks(|_, _| {})?,
+        }
         for s in all {
-            core.mount_cells(s);
-        }
-        if check {
-            let mut w = Walk::begin(core)?;
-            R::walk(&mut w, core)?;
-            core.walked.set(true);
-            all.iter().for_each(|s| s.mark(flag::WALKED));
+            core.retag(s, Retag::Mount);
         }
         Ok(())
     }
 
-    /// The stored division counts, not the one that the program would choose today.
-    fn adopt_geometry(core: &mut Core<'m, M>, stored: &Superblock) -> Result<(), OpenError> {
-        let damaged = OpenError::Damaged(Part::Superblock);
-        if stored.params[param::UNIT] != Core::<M>::UNIT as u32 {
-            return Err(OpenError::Config(
-                "the pool was formatted for another atomic unit",
-            ));
-        }
-        if stored.params[param::CONTEXTS] != R::COUNT as u32 {
-            return Err(damaged);
-        }
-        if stored.params[param::LEN] as usize != core.region.len() {
-            return Err(OpenError::OtherLength {
-                formatted: stored.params[param::LEN] as usize,
-            });
-        }
-        let config = layout::config(stored).ok_or(damaged)?;
-        core.geo = Geometry::new::<M>(&config, R::COUNT, core.region.len()).map_err(|_| damaged)?;
-        core.cursor.set(core.geo.heap);
-        Ok(())
-    }
-
-    fn format<F>(core: &Core<'m, M>, all: &[CtxState], init: F) -> Result<(), OpenError>
+    fn format<F>(core: &Core<'m, M>, all: &[CtxState], init: F) -> Result<(), Error>
     where
         F: for<'p> FnOnce(&Tx<'p, M>) -> Result<R::Init<'p>, Error>,
     {
         let (g, unit) = (&core.geo, Core::<M>::UNIT);
         // SAFETY: units of the table, of the header areas, and the first block's header.
         unsafe {
-            for ctx in 0..R::COUNT {
-                core.store(g.word(ctx, unit), 0);
+            for s in all {
+                core.store(s.word.get() as usize, 0);
                 for i in 0..g.entries {
-                    core.store(g.header(ctx, i, unit) + unit, 0);
+                    core.store(s.header(i, unit) + unit, 0);
                 }
             }
             let all = Block {
@@ -241,15 +250,13 @@ where
         let Some(s) = all.first() else {
             return Ok(());
         };
-        core.place(0, s);
-        s.set_seq(g, 0);
         s.set_level(1);
         let tx = Tx::new(core, all, s, false);
         let r = init(&tx).and_then(|v| R::plant(v, &tx));
         let r = r.and(s.failure().map_or(Ok(()), Err));
         core.reset(s);
         core.fence();
-        r.map_err(OpenError::Init)
+        r
     }
 
     pub(crate) fn parts(&self) -> (&Core<'_, M>, &[CtxState]) {
@@ -315,9 +322,10 @@ where
     /// **Power loss**: nothing changes but scratch. **Errors**: what is reachable is damaged.
     pub fn walk(&mut self) -> Result<(), OpenError> {
         self.core.walked.set(false);
-        let mut w = Walk::begin(&self.core)?;
+        let mut w = Walk::resume(&self.core);
+        w.begin().map_err(OpenError::Damaged)?;
         R::walk(&mut w, &self.core)?;
-        self.core.walked.set(true);
+        self.core.keep_walk(self.states.as_ref());
         Ok(())
     }
 
@@ -326,7 +334,8 @@ where
     /// **Power loss**: nothing changes but scratch. **Errors**: what is reachable is damaged.
     pub fn audit(&mut self) -> Result<Audit, OpenError> {
         self.core.walked.set(false);
-        let mut w = Walk::begin(&self.core)?;
+        let mut w = Walk::resume(&self.core);
+        w.begin().map_err(OpenError::Damaged)?;
         R::walk(&mut w, &self.core)?;
         Ok(w.count())
     }
@@ -418,9 +427,12 @@ impl<M: Model> Visit for Unspent<'_, '_, '_, M> {
     }
 }
 
-impl From<BadGeometry> for OpenError {
-    fn from(b: BadGeometry) -> Self {
-        match b {
+impl BadGeometry {
+    /// Why the pool cannot be opened: its parameters are wrong, or those that the program would format it with.
+    #[cold]
+    fn refuse(self, stored: bool) -> OpenError {
+        match self {
+            _ if stored => OpenError::Damaged(Part::Superblock),
             BadGeometry::Config(why) => OpenError::Config(why),
             BadGeometry::TooSmall(needed) => OpenError::TooSmall { needed },
             BadGeometry::TooLarge(limit) => OpenError::TooLarge { limit },

@@ -25,7 +25,7 @@ pub(crate) mod flag {
 }
 
 /// The volatile state of a context.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct CtxState {
     pub(crate) flags: Cell<u32>,
     /// The sequence number of the running, or the next, transaction.
@@ -46,6 +46,26 @@ pub struct CtxState {
     pub(crate) ctx: Cell<u32>,
     /// Why the transaction can only abort, if `FAILED`.
     pub(crate) failed: Cell<Option<Error>>,
+}
+
+/// Before [`Core::place`]. Not zeros: a row of them would be a call of `memset`, which a small program may not have yet.
+impl Default for CtxState {
+    fn default() -> Self {
+        let unplaced = || Cell::new(1);
+        CtxState {
+            flags: unplaced(),
+            seq: Cell::new(0),
+            milestone: unplaced(),
+            count: unplaced(),
+            used: unplaced(),
+            word: unplaced(),
+            headers: unplaced(),
+            payload: unplaced(),
+            base: unplaced(),
+            ctx: unplaced(),
+            failed: Cell::new(None),
+        }
+    }
 }
 
 impl CtxState {
@@ -106,6 +126,14 @@ impl<'m, M: Model> Core<'m, M> {
         s.payload.set(g.payload(ctx) as u32);
         s.flags.set(if self.external { flag::EXTERNAL } else { 0 });
         self.reset(s);
+    }
+
+    /// The walk's marks are good until a transaction of any of these contexts begins.
+    pub fn keep_walk(&self, all: &[CtxState]) {
+        self.walked.set(true);
+        for s in all {
+            s.mark(flag::WALKED);
+        }
     }
 
     #[inline(always)]

@@ -6,6 +6,8 @@
 use crate::error::{OpenError, Part};
 use crate::layout::{Block, GRANULE, Kind, Tag};
 use crate::state::Core;
+use core::mem::MaybeUninit;
+use nvmem::describe::same_text;
 use nvmem::persist::{CheckFn, Found, Visit};
 use nvmem::{Invalid, Model, Persist, mapped, planted};
 
@@ -33,6 +35,7 @@ pub(crate) const fn family(unit: usize, cell: bool) -> &'static str {
 
 #[derive(Clone, Copy)]
 struct Known {
+    #[cfg(miri)]
     name: &'static str,
     size: usize,
     check: CheckFn,
@@ -43,16 +46,20 @@ impl Known {
     /// A check may have several addresses, and two types one if their checks are the same code: either is harmless,
     /// because size and check are all that counts. Miri makes up a new address for every mention of a function.
     fn same(&self, k: &Known) -> bool {
-        self.size == k.size
-            && self.cell == k.cell
-            && (core::ptr::fn_addr_eq(self.check, k.check) || cfg!(miri) && self.name == k.name)
+        #[cfg(miri)]
+        let same = self.name == k.name;
+        #[cfg(not(miri))]
+        let same = core::ptr::fn_addr_eq(self.check, k.check);
+        self.size == k.size && self.cell == k.cell && same
     }
 }
 
 /// A walk in progress.
 pub(crate) struct Walk<'c, 'm, M> {
     core: &'c Core<'m, M>,
-    types: [Option<Known>; MAX_TYPES],
+    /// The first `known` are initialised.
+    types: [MaybeUninit<Known>; MAX_TYPES],
+    known: usize,
     /// The lowest granule that may be pending.
     low: u32,
     overflow: bool,
@@ -60,37 +67,31 @@ pub(crate) struct Walk<'c, 'm, M> {
 
 impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
     /// Begins: all blocks are unowned. **Errors**: the chain of blocks is broken.
-    pub fn begin(core: &'c Core<'m, M>) -> Result<Self, OpenError> {
+    pub fn begin(&mut self) -> Result<(), Part> {
+        let core = self.core;
         let g = &core.geo;
         mapped::scratch(core.at(g.scratch as usize), g.scratch_len as usize);
-        // SAFETY: the scratch area is this walk's alone.
-        unsafe {
-            core.at(g.scratch as usize)
-                .write_bytes(0, g.scratch_len as usize)
+        for i in 0..g.scratch_len {
+            // SAFETY: the scratch area is this walk's alone.
+            unsafe { core.at((g.scratch + i) as usize).write_volatile(0) }
         }
-        let mut w = Walk::resume(core);
         let mut broken = false;
-        core.blocks(|off, b| match b.kind {
-            Kind::Free => {}
-            Kind::Object => w.set(off, UNOWNED),
-            Kind::Cell => {
-                broken |= (b.granules as usize * GRANULE) < Core::<M>::UNIT + GRANULE;
-                w.set(off, UNOWNED)
+        core.blocks(|off, b| {
+            broken |=
+                b.kind == Kind::Cell && (b.granules as usize * GRANULE) < Core::<M>::UNIT + GRANULE;
+            if b.kind != Kind::Free {
+                self.set(off, UNOWNED);
             }
-        })
-        .map_err(OpenError::Damaged)?;
-        if broken {
-            Err(OpenError::Damaged(Part::Heap))
-        } else {
-            Ok(w)
-        }
+        })?;
+        if broken { Err(Part::Heap) } else { Ok(()) }
     }
 
     /// Goes on with the marks of a walk that has ended, if nothing has changed since.
     pub fn resume(core: &'c Core<'m, M>) -> Self {
         Walk {
             core,
-            types: [None; MAX_TYPES],
+            types: [const { MaybeUninit::uninit() }; MAX_TYPES],
+            known: 0,
             low: u32::MAX,
             overflow: false,
         }
@@ -99,22 +100,23 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
     fn granule(&self, header: u32) -> u32 {
         (header - self.core.geo.heap) / GRANULE as u32
     }
+    /// The mark of the block whose header is at `header`.
     fn get(&self, header: u32) -> u8 {
         self.nibble(self.granule(header))
     }
+    #[inline(never)]
     fn nibble(&self, g: u32) -> u8 {
         // SAFETY: a byte of the scratch area, written by `begin`.
-        let b = unsafe {
-            self.core
-                .at((self.core.geo.scratch + g / 2) as usize)
-                .read()
-        };
+        let b = unsafe { self.byte(g).read() };
         b >> (g % 2 * 4) & 15
     }
+    fn byte(&self, g: u32) -> *mut u8 {
+        self.core.at((self.core.geo.scratch + g / 2) as usize)
+    }
+    #[inline(never)]
     fn set(&mut self, header: u32, v: u8) {
         let g = self.granule(header);
-        let shift = g % 2 * 4;
-        let p = self.core.at((self.core.geo.scratch + g / 2) as usize);
+        let (p, shift) = (self.byte(g), g % 2 * 4);
         // SAFETY: as in `nibble`.
         unsafe { p.write(p.read() & !(15 << shift) | v << shift) }
         if v >= PENDING {
@@ -122,18 +124,21 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
         }
     }
 
+    fn types(&self) -> &[Known] {
+        // SAFETY: the first `known` are initialised, and there are not more than `MAX_TYPES`.
+        unsafe { core::slice::from_raw_parts(self.types.as_ptr().cast(), self.known) }
+    }
+
     fn index(&mut self, k: Known) -> Option<u8> {
-        for (i, slot) in self.types.iter_mut().enumerate() {
-            match slot {
-                Some(t) if t.same(&k) => return Some(i as u8),
-                Some(_) => {}
-                None => {
-                    *slot = Some(k);
-                    return Some(i as u8);
-                }
+        let i = match self.types().iter().position(|t| t.same(&k)) {
+            Some(i) => i,
+            None => {
+                self.types.get_mut(self.known)?.write(k);
+                self.known += 1;
+                self.known - 1
             }
-        }
-        None
+        };
+        Some(i as u8)
     }
 
     /// `off` leads to an object of type `T`; everything reachable from it is checked.
@@ -161,7 +166,10 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
                 continue;
             };
             let header = self.core.geo.heap + g * GRANULE as u32;
-            let k = self.types[(self.nibble(g) - PENDING) as usize];
+            let k = self
+                .types()
+                .get((self.nibble(g) - PENDING) as usize)
+                .copied();
             self.set(header, DONE);
             // Others may be pending behind this one.
             self.low = g + 1;
@@ -245,8 +253,8 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
 impl<M: Model> Visit for Walk<'_, '_, M> {
     fn handle(&mut self, f: Found) -> Result<(), Invalid> {
         let unit = Core::<M>::UNIT;
-        let cell = f.family == family(unit, true);
-        if !cell && f.family != family(unit, false) {
+        let cell = same_text(f.family, family(unit, true));
+        if !cell && !same_text(f.family, family(unit, false)) {
             return Err(Invalid::Family(f.family));
         }
         let bad = Err(Invalid::Handle(f.family));
@@ -270,6 +278,7 @@ impl<M: Model> Visit for Walk<'_, '_, M> {
             return bad;
         }
         let Some(i) = self.index(Known {
+            #[cfg(miri)]
             name: f.name,
             size: f.size,
             check: f.check,

@@ -237,6 +237,28 @@ fn an_object_nobody_owns_is_reclaimed_at_open() {
 }
 
 #[test]
+fn a_walk_is_good_until_the_next_transaction() {
+    let mut b = buffer(256);
+    let mut pool = open(Region::new(&mut b));
+    let held = pool
+        .tx_own::<_, Held<Node<'static>>, _>((), |tx, _, ()| {
+            PBox::new(Node { v: 5, next: None }, tx)
+        })
+        .map_err(Error::from)
+        .unwrap();
+    pool.walk().unwrap();
+    pool.tx_with(held, |tx, root, node| {
+        root.get_mut(tx)?.list = Some(node);
+        Ok(())
+    })
+    .map_err(Error::from)
+    .unwrap();
+    assert_eq!(pool.reclaim(), 0, "the node has an owner now");
+    let mut pool = open(pool.close());
+    assert_eq!(sum(&mut pool), 5);
+}
+
+#[test]
 fn full_journal_full_pool_and_nothing_lost() {
     let mut b = buffer(100);
     let mut pool = open(Region::new(&mut b));

@@ -128,16 +128,18 @@ impl Geometry {
         if bytes > u16::MAX.into() {
             return Err(Setting::Length);
         }
+        // A unit is a power of 2; without a remainder no panic is linked.
+        let whole = |bytes: u32| (bytes + unit - 1) & !(unit - 1);
         let room = |slots: u32, bytes: u32| {
             let heads = (PREFIX + slots) * unit;
-            (heads, heads + bytes.next_multiple_of(unit))
+            (heads, heads + whole(bytes))
         };
         let top = room(p[param::STEPS], p[param::BYTES]);
         let inner = match loops {
             0 => (0, 0),
             _ => room(p[param::LOOP_STEPS], p[param::LOOP_BYTES]),
         };
-        let outbox = p[param::OUTBOX].next_multiple_of(unit);
+        let outbox = whole(p[param::OUTBOX]);
         let mut frames = OUTBOX as u32;
         if outbox > 0 {
             frames += (unit + 8 + outbox).next_multiple_of(8);

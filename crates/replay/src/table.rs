@@ -182,7 +182,10 @@ impl<'m, M: Model> Table<'m, M> {
         let (mut unit, mut n) = ([0; 4], 0);
         encode(&mut |b| {
             for b in b {
-                unit[n] = *b;
+                // Always there: `n` is less than a unit. Written so that no panic is linked.
+                if let Some(at) = unit.get_mut(n) {
+                    *at = *b;
+                }
                 n += 1;
                 if n == Self::UNIT {
                     self.store(to, native(unit, Self::UNIT));
