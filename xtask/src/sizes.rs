@@ -1,11 +1,14 @@
-//! `cargo xtask sizes`: flash and RAM that each crate adds to a program, on each target.
+//! `cargo xtask sizes`: what each crate adds to a program, on each target.
 
-use crate::project::{BARE, Project};
-use crate::run::{Outcome, Step, cargo};
+mod elf;
+
+use crate::project::{BARE, Project, has_sources, has_target, linker, nightly};
+use crate::run::{Outcome, Step, capture, cargo, cargo_nightly};
 use anyhow::{Context, Result, bail};
-use object::{Object, ObjectSection, SectionFlags, SectionKind};
+use elf::Size;
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::path::PathBuf;
 
 /// Builds the probes (xtask/size-probes) for the bare targets and writes docs/SIZES.md.
 #[derive(clap::Args)]
@@ -13,48 +16,79 @@ pub struct Args {
     /// Compare with docs/SIZES.md instead of writing it: more than 2 % (and 16 bytes) larger is a failure
     #[arg(long)]
     check: bool,
+    /// Where to write `<package>.<target>.code`, `.rodata`, `.ram` and `.nvm`, as one flat JSON object
+    #[arg(long, value_name = "PATH")]
+    json: Option<PathBuf>,
 }
 
 const DOC: &str = "docs/SIZES.md";
 
-/// Flash and RAM of one program.
-#[derive(Clone, Copy, Default, PartialEq, Debug)]
-struct Size {
-    flash: u64,
-    ram: u64,
+/// The narrow machine: built by the nightly.
+const MSP430: &str = "msp430-none-elf";
+
+/// Program and target.
+type Table = BTreeMap<(String, String), Size>;
+
+/// What was measured.
+struct Measured {
+    table: Table,
+    /// Bytes of a medium of 4 KiB that a crate keeps for itself, by package and size of the atomic unit.
+    overhead: BTreeMap<(String, String), u64>,
+    packages: Vec<String>,
 }
 
 pub fn run(a: Args) -> Result<()> {
     let project = Project::load()?;
+    crate::test::install_rust()?;
     let step = Step::alone(project.target.join("xtask/sizes.log"), "sizes");
+    let all = measure(&project, &step)?;
+    if let Some(path) = a.json {
+        std::fs::write(&path, json(&all)?).with_context(|| path.display().to_string())?;
+    }
+    let committed = project.root.join(DOC);
     if a.check {
-        let r = check(&project, &step);
+        let said = compare(&all.table, &std::fs::read_to_string(committed)?)?;
         drop(step);
-        if let Outcome::Passed(s) = r? {
-            println!("{s}");
-        }
+        println!("{said}");
         return Ok(());
     }
-    let doc = render(&measure(&project, &step)?);
+    let doc = render(&all);
     drop(step);
-    std::fs::write(project.root.join(DOC), &doc)?;
+    std::fs::write(committed, &doc)?;
     print!("{doc}");
     Ok(())
 }
 
 /// The step of `cargo xtask ci`.
 pub fn check(project: &Project, step: &Step) -> Result<Outcome> {
-    let now = measure(project, step)?;
+    if let Some(how) = missing() {
+        return Ok(Outcome::Skipped(how));
+    }
     let doc = std::fs::read_to_string(project.root.join(DOC))
         .with_context(|| format!("{DOC}: run cargo xtask sizes"))?;
-    let committed = parse(&doc);
+    Ok(compare(&measure(project, step)?.table, &doc)?.into())
+}
+
+/// What is missing to build the probes, as a person must type it.
+fn missing() -> Option<String> {
+    if let Some(t) = BARE.iter().find(|t| !has_target("", t)) {
+        return Some(format!("needs: rustup target add {t}"));
+    }
+    let narrow = nightly().is_some() && has_sources("nightly") && linker("nightly").is_some();
+    (!narrow).then(|| "needs: rustup toolchain install nightly -c rust-src".into())
+}
+
+/// Compares with the committed table. **Errors**: something grew, or the table is not of these programs.
+fn compare(now: &Table, doc: &str) -> Result<String> {
+    let committed = parse(doc);
     let mut wrong = Vec::new();
-    for (key, size) in &now {
+    for (key, size) in now {
         let Some(was) = committed.get(key) else {
             wrong.push(format!("{} on {} is not in {DOC}", key.0, key.1));
             continue;
         };
-        if size.flash > was.flash + (was.flash / 50).max(16) || size.ram > was.ram {
+        let flash = was.code + was.constants;
+        if size.code + size.constants > flash + (flash / 50).max(16) || size.ram > was.ram {
             wrong.push(format!("{} on {}: {was:?} became {size:?}", key.0, key.1));
         }
     }
@@ -67,87 +101,124 @@ pub fn check(project: &Project, step: &Step) -> Result<Outcome> {
     if !wrong.is_empty() {
         bail!("{}\nif this is meant: cargo xtask sizes", wrong.join("\n"));
     }
-    Ok(format!("{} programs as in {DOC}", now.len()).into())
+    Ok(format!("{} programs as in {DOC}", now.len()))
 }
 
-type Table = BTreeMap<(String, String), Size>;
-
 /// Every probe on every target, less the empty program.
-fn measure(project: &Project, step: &Step) -> Result<Table> {
+///
+/// **Errors**: a crate's minimal program, the one with the crate's name, holds code that panics or formats.
+fn measure(project: &Project, step: &Step) -> Result<Measured> {
+    if let Some(how) = missing() {
+        bail!(how);
+    }
     let probes = project
         .package("size-probes")
         .context("no package size-probes")?;
-    let names: Vec<_> = probes
-        .targets
-        .iter()
-        .filter(|t| t.1 == "bin")
-        .map(|t| t.0.as_str())
-        .collect();
+    let names = || {
+        let bins = probes.targets.iter().filter(|t| t.1 == "bin");
+        let names = bins.map(|t| t.0.as_str());
+        names.filter(|n| !matches!(*n, "empty" | "overhead"))
+    };
+    let packages: Vec<_> = project.published().map(|p| p.name.clone()).collect();
     let mut table = Table::new();
-    for target in BARE {
-        let mut c = cargo();
-        c.current_dir(&project.root).args([
-            "build",
-            "-p",
-            "size-probes",
-            "--bins",
-            "--profile",
-            "size",
-            "--target",
-            target,
-        ]);
+    let mut heavy = Vec::new();
+    for target in BARE.into_iter().chain([MSP430]) {
+        let narrow = target == MSP430;
+        let mut c = if narrow { cargo_nightly() } else { cargo() };
+        c.current_dir(&project.root)
+            .args(["build", "-p", "size-probes", "--profile", "size"])
+            .args(["--bins", "--target", target]);
+        if narrow {
+            let ld = linker("nightly").context("no linker")?;
+            c.arg("-Zbuild-std=core")
+                .env("CARGO_TARGET_MSP430_NONE_ELF_LINKER", ld);
+        }
         step.run(c)?;
         let one = |name: &str| {
-            size(&std::fs::read(
-                project.target.join(target).join("size").join(name),
-            )?)
+            let path = project.target.join(target).join("size").join(name);
+            std::fs::read(&path).with_context(|| path.display().to_string())
         };
-        let empty = one("empty")?;
-        for name in names.iter().filter(|n| **n != "empty") {
-            let all = one(name)?;
-            let size = Size {
-                flash: all.flash.saturating_sub(empty.flash),
-                ram: all.ram.saturating_sub(empty.ram),
-            };
-            table.insert(((*name).to_owned(), target.to_owned()), size);
+        let empty = elf::size(&one("empty")?)?;
+        for name in names() {
+            let program = one(name)?;
+            let minimal = packages.iter().any(|p| p.replace('-', "_") == name);
+            if minimal && let Some(symbol) = elf::heavy(&program)? {
+                heavy.push(format!("{name} on {target} holds {symbol}"));
+            }
+            let key = (name.to_owned(), target.to_owned());
+            table.insert(key, elf::size(&program)?.less(empty));
         }
     }
-    Ok(table)
+    if !heavy.is_empty() {
+        bail!(
+            "a minimal program neither panics nor formats\n{}",
+            heavy.join("\n")
+        );
+    }
+    let mut c = cargo();
+    c.current_dir(&project.root)
+        .args(["run", "--quiet", "-p", "size-probes", "--bin", "overhead"]);
+    let mut overhead = BTreeMap::new();
+    for line in capture(c)?.lines() {
+        let [package, unit, bytes] = line.split(' ').collect::<Vec<_>>()[..] else {
+            bail!("overhead: `{line}`");
+        };
+        overhead.insert((package.to_owned(), unit.to_owned()), bytes.parse()?);
+    }
+    Ok(Measured {
+        table,
+        overhead,
+        packages,
+    })
 }
 
-/// What the sections of a linked program take.
-fn size(elf: &[u8]) -> Result<Size> {
-    let file = object::File::parse(elf)?;
-    let mut s = Size::default();
-    for section in file.sections() {
-        let SectionFlags::Elf { sh_flags, .. } = section.flags() else {
+/// The figures of the minimal programs: those that are named like a package.
+fn json(all: &Measured) -> Result<String> {
+    let mut out = serde_json::Map::new();
+    for ((name, target), size) in &all.table {
+        let Some(p) = all.packages.iter().find(|p| p.replace('-', "_") == *name) else {
             continue;
         };
-        if sh_flags.0 & object::elf::SHF_ALLOC.0 == 0 {
-            continue;
-        }
-        let writable = sh_flags.0 & object::elf::SHF_WRITE.0 != 0;
-        if section.kind() != SectionKind::UninitializedData {
-            s.flash += section.size();
-        }
-        if writable {
-            s.ram += section.size();
+        let short = target.split('-').next().unwrap_or_default();
+        let short = short.strip_suffix("eabihf").unwrap_or(short);
+        let mut put = |what: &str, v: u64| {
+            out.insert(format!("{p}.{short}.{what}"), v.into());
+        };
+        put("code", size.code);
+        put("rodata", size.constants);
+        put("ram", size.ram);
+        let unit = if target == MSP430 { "2" } else { "4" };
+        if let Some(v) = all.overhead.get(&(p.clone(), unit.into())) {
+            put("nvm", *v);
         }
     }
-    Ok(s)
+    Ok(serde_json::to_string_pretty(&out)? + "\n")
 }
 
-fn render(table: &Table) -> String {
+fn render(all: &Measured) -> String {
     let mut out = String::from(
         "# Sizes\n\n\
          Generated by `cargo xtask sizes`; checked by `cargo xtask ci`.\n\n\
          What each program of `xtask/size-probes/src/bin` takes beyond one that does nothing, in bytes: `opt-level = \"s\"`, fat LTO,\n\
-         stable Rust, no default features. Flash is code, constants and initial data; RAM is static data (the 4 bytes\n\
-         are the number of the session, which tells handles of earlier openings apart). What a program's own types and closures add is part of it.\n\n\
-         | program | target | flash | RAM |\n|---|---|---:|---:|\n",
+         no default features; stable Rust, and the nightly for MSP430. A program that has the name of a crate is its minimal program. Everything\n\
+         in it counts: its own types and closures, the functions of other crates, and those of the compiler that it needs. The checks of `open` are\n\
+         on. RAM is static data: the number of the session, which tells handles of earlier openings apart. The stack is not computed here.\n\
+         That the minimal programs hold neither panics nor formatting is checked by their symbols.\n\n\
+         | program | target | code | constants | RAM |\n|---|---|---:|---:|---:|\n",
     );
-    for ((name, target), s) in table {
-        let _ = writeln!(out, "| {name} | {target} | {} | {} |", s.flash, s.ram);
+    for ((name, target), s) in &all.table {
+        let _ = writeln!(
+            out,
+            "| {name} | {target} | {} | {} | {} |",
+            s.code, s.constants, s.ram
+        );
+    }
+    out += "\n## Non-volatile memory\n\n\
+            What a crate keeps for itself of a region of 4,096 bytes with the default configuration, and one root; each object has a header of one\n\
+            atomic unit besides. A replayed program's table is part of it.\n\n\
+            | crate | atomic unit | bytes |\n|---|---:|---:|\n";
+    for ((package, unit), bytes) in &all.overhead {
+        let _ = writeln!(out, "| {package} | {unit} | {bytes} |");
     }
     out
 }
@@ -156,11 +227,12 @@ fn parse(doc: &str) -> Table {
     doc.lines()
         .filter_map(|l| {
             let c: Vec<_> = l.split('|').map(str::trim).collect();
-            let [_, name, target, flash, ram, _] = c[..] else {
+            let [_, name, target, code, constants, ram, _] = c[..] else {
                 return None;
             };
             let size = Size {
-                flash: flash.parse().ok()?,
+                code: code.parse().ok()?,
+                constants: constants.parse().ok()?,
                 ram: ram.parse().ok()?,
             };
             Some(((name.to_owned(), target.to_owned()), size))
@@ -172,11 +244,40 @@ fn parse(doc: &str) -> Table {
 mod tests {
     use super::*;
 
+    fn of(code: u64) -> Size {
+        Size {
+            code,
+            constants: 5,
+            ram: 3,
+        }
+    }
+
+    fn all(code: u64) -> Measured {
+        Measured {
+            table: [(("pmem_tx".into(), "thumbv7em-none-eabihf".into()), of(code))].into(),
+            overhead: [(("pmem-tx".into(), "4".into()), 7)].into(),
+            packages: vec!["pmem-tx".into()],
+        }
+    }
+
     #[test]
     fn the_table_reads_back() {
-        let mut t = Table::new();
-        t.insert(("a".into(), "thumb".into()), Size { flash: 12, ram: 3 });
-        t.insert(("b".into(), "thumb".into()), Size { flash: 0, ram: 0 });
-        assert_eq!(parse(&render(&t)), t);
+        let a = all(12);
+        assert_eq!(parse(&render(&a)), a.table);
+    }
+
+    #[test]
+    fn growth_is_a_failure() {
+        let doc = render(&all(1000));
+        assert!(compare(&all(1010).table, &doc).is_ok());
+        assert!(compare(&all(1030).table, &doc).is_err());
+        assert!(compare(&Table::new(), &doc).is_err());
+    }
+
+    #[test]
+    fn figures_have_the_names_of_packages() {
+        let v: serde_json::Value = serde_json::from_str(&json(&all(12)).unwrap()).unwrap();
+        assert_eq!(v["pmem-tx.thumbv7em.code"], 12);
+        assert_eq!(v["pmem-tx.thumbv7em.nvm"], 7);
     }
 }

@@ -2,6 +2,11 @@
 //!
 //! On a host the probes are programs that do nothing, so that `--workspace` builds them.
 #![cfg_attr(target_os = "none", no_std)]
+#![cfg_attr(target_arch = "msp430", feature(asm_experimental_arch))]
+
+#[cfg(target_arch = "msp430")]
+#[path = "../../../firmware/msp430/src/arithmetic.rs"]
+mod arithmetic;
 
 /// Makes a probe of the block: its entry on a bare target.
 #[macro_export]
@@ -26,13 +31,32 @@ macro_rules! probe {
     };
 }
 
-/// The medium: 4 KiB at an address that the compiler does not know.
+/// The medium's model: that of the cores of this width.
+#[cfg(target_pointer_width = "16")]
+pub type Machine = nvmem::InOrder16;
+/// The medium's model: that of the cores of this width.
+#[cfg(not(target_pointer_width = "16"))]
+pub type Machine = nvmem::InOrder32;
+/// Its unit.
+pub type Unit = <Machine as nvmem::Model>::Unit;
+
+/// The bytes of the medium.
+pub const BYTES: usize = 4096;
+
+/// The medium, at an address that the compiler does not know.
 #[cfg(target_os = "none")]
 #[inline(never)]
-pub fn region<M: nvmem::Model>() -> Option<nvmem::Region<'static, M>> {
-    let start = core::hint::black_box(0x2000_0000_usize) as *mut u8;
-    // SAFETY: never run; for a linked program the range is RAM of a board.
-    unsafe { nvmem::Region::from_raw(start, start.wrapping_add(4096)) }.ok()
+pub fn region() -> Option<nvmem::Region<'static, Machine>> {
+    let start = core::hint::black_box(0x4000_usize) as *mut u8;
+    // SAFETY: never run; for a linked program the range is memory of a board.
+    unsafe { nvmem::Region::from_raw(start, start.wrapping_add(BYTES)) }.ok()
+}
+
+/// What the compiler calls on MSP430 where a function cannot return.
+#[cfg(target_arch = "msp430")]
+#[unsafe(no_mangle)]
+extern "C" fn abort() -> ! {
+    loop {}
 }
 
 /// A program without interrupts is one critical section; for cores without compare-and-swap.

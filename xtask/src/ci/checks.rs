@@ -272,8 +272,5 @@ pub fn msrv(ctx: &Ctx, s: &Step) -> Result<Outcome> {
 }
 
 pub fn sizes(ctx: &Ctx, s: &Step) -> Result<Outcome> {
-    if BARE.iter().any(|t| !has_target("", t)) {
-        return Ok(Outcome::Skipped("needs the bare targets".into()));
-    }
     sizes::check(&ctx.project, s)
 }

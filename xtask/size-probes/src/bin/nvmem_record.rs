@@ -3,7 +3,7 @@
 
 size_probes::probe!({
     use nvmem::record::Record;
-    if let Some(r) = size_probes::region::<nvmem::InOrder32>() {
+    if let Some(r) = size_probes::region() {
         if let Ok(mut boots) = Record::<u32, _>::open(r, 0..256, 0) {
             let n = boots.get().wrapping_add(1);
             core::hint::black_box(boots.set(n).is_ok());

@@ -9,7 +9,7 @@ size_probes::probe!({
         fingerprint: 1,
         params: [0; 8],
     };
-    if let Some(mut r) = size_probes::region::<nvmem::InOrder32>() {
+    if let Some(mut r) = size_probes::region() {
         if let State::Ready(old) = superblock::probe(&r, &MINE) {
             let version = old.version.wrapping_add(1);
             superblock::replace(&mut r, &nvmem::Superblock { version, ..old });

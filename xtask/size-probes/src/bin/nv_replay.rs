@@ -3,8 +3,10 @@
 
 size_probes::probe!({
     use nv_replay::{Options, Replay};
-    if let Some(r) = size_probes::region::<nvmem::InOrder32>() {
-        if let Ok(mut rt) = Replay::<u32>::open(r, Options::default(), |_| Ok(0)) {
+    if let Some(r) = size_probes::region() {
+        if let Ok(mut rt) =
+            Replay::<u32, size_probes::Machine>::open(r, Options::default(), |_| Ok(0))
+        {
             let n = rt.step((), |tx, root, ()| Ok(*root.get(tx)));
             let done = rt.each(0..10, |rt, i| {
                 rt.step(i, |tx, root, i| {
