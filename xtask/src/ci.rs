@@ -4,13 +4,14 @@ mod checks;
 mod deep;
 mod deny;
 
-use crate::msp430;
 use crate::project::{Project, nightly};
-use crate::qemu;
 use crate::run::Run;
 use crate::shard::Shard;
+use crate::{machine, msp430, qemu};
 use anyhow::Result;
 use std::time::Duration;
+
+pub use checks::passed;
 
 /// Every check that a change must pass; under 20 minutes on 2 cores.
 #[derive(clap::Args)]
@@ -64,6 +65,9 @@ pub fn run(a: Args) -> Result<()> {
     });
     run.step("system-qemu", None, |s| {
         qemu::kills(&ctx.project, ctx.long, s)
+    });
+    run.step("machine", None, |s| {
+        machine::check(&ctx.project, ctx.long, s)
     });
     run.step("msrv", None, |s| checks::msrv(&ctx, s));
     run.step("sizes", None, |s| checks::sizes(&ctx, s));

@@ -45,10 +45,12 @@ pub type Figures = BTreeMap<String, f64>;
 struct Evaluation {
     name: &'static str,
     about: &'static str,
-    /// The same on every machine: stores, bytes, instructions.
-    exact: bool,
-    measure: fn(&Project, &Step, Option<Shard>) -> Result<Measured>,
+    /// Measures what is the same on every machine: stores, bytes, instructions.
+    exact: Option<Measure>,
+    measure: Measure,
 }
+
+type Measure = fn(&Project, &Step, Option<Shard>) -> Result<Measured>;
 
 /// What an evaluation found.
 pub struct Measured {
@@ -70,28 +72,36 @@ const ALL: &[Evaluation] = &[
     Evaluation {
         name: "stores",
         about: "stores and bytes of each operation of pmem-tx and nv-replay",
-        exact: true,
+        exact: Some(measure::stores),
         measure: measure::stores,
     },
     Evaluation {
         name: "instructions",
         about: "host instructions of an operation, by callgrind; release build without instrumentation",
-        exact: true,
+        exact: Some(measure::instructions),
         measure: measure::instructions,
+    },
+    Evaluation {
+        name: "machine",
+        about: "the rig: cuts, boots and costs of the machine code of three machines",
+        exact: Some(measure::machine_costs),
+        measure: measure::machine,
     },
     Evaluation {
         name: "speed",
         about: "boots and cuts that powerfail explores in a second on one core",
-        exact: false,
+        exact: None,
         measure: measure::speed,
     },
     Evaluation {
         name: "campaigns",
         about: "cuts judged and states booted by the suites of all crates",
-        exact: false,
+        exact: None,
         measure: measure::campaigns,
     },
 ];
+
+pub use report::read;
 
 pub fn run(a: Args) -> Result<()> {
     let project = Project::load()?;
@@ -179,12 +189,11 @@ pub fn check(project: &Project, step: &Step) -> Result<Outcome> {
     let committed = report::committed(project)?;
     report::fresh(project, &committed)?;
     let mut now = Figures::new();
-    for e in ALL.iter().filter(|e| e.exact) {
-        now.extend(
-            (e.measure)(project, step, None)
-                .with_context(|| e.name)?
-                .figures,
-        );
+    for e in ALL {
+        if let Some(measure) = e.exact {
+            let m = measure(project, step, None).with_context(|| e.name)?;
+            now.extend(m.figures);
+        }
     }
     if now.is_empty() {
         bail!("nothing was measured");

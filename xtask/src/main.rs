@@ -6,6 +6,7 @@ mod docs;
 mod evaluate;
 mod firmware;
 mod inspect;
+mod machine;
 mod msp430;
 mod project;
 mod qemu;
@@ -34,6 +35,7 @@ enum Command {
     Ci(ci::Args),
     Evaluate(evaluate::Args),
     Firmware(firmware::Args),
+    Machine(machine::Args),
     Sabotage(sabotage::Args),
     Sizes(sizes::Args),
     Inspect(inspect::Args),
@@ -46,6 +48,7 @@ fn main() -> ExitCode {
         Command::Ci(a) => ci::run(a),
         Command::Evaluate(a) => evaluate::run(a),
         Command::Firmware(a) => firmware::run(a),
+        Command::Machine(a) => machine::run(a),
         Command::Sabotage(a) => sabotage::run(a),
         Command::Sizes(a) => sizes::run(a),
         Command::Inspect(a) => inspect::run(a),

@@ -69,6 +69,14 @@ pub fn crosscheck(project: &Project, long: bool, s: &Step) -> Result<Outcome> {
     Ok(format!("{n} instructions as in mspdebug").into())
 }
 
+/// The same, for the figures.
+pub fn compared(project: &Project, s: &Step) -> Result<u64> {
+    match program(project, "crosscheck", s)? {
+        Ok(c) => figure(&s.run(c)?, "msp430.crosscheck_instructions"),
+        Err(why) => bail!("{why}"),
+    }
+}
+
 /// Whole systems: the timer's interrupt on, killed at pseudo-random instructions.
 pub fn kills(project: &Project, long: bool, s: &Step) -> Result<Outcome> {
     let mut c = match program(project, "kills", s)? {

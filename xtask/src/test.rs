@@ -38,7 +38,54 @@ fn install() -> Result<()> {
             apt(package)?;
         }
     }
-    Ok(())
+    install_rig()
+}
+
+/// What the rig's build calls besides Rust.
+pub fn rig_needs() -> Vec<&'static str> {
+    let mut out = Vec::new();
+    if !has_program("cmake") {
+        out.push("cmake");
+    }
+    if !has_libclang() {
+        out.push("libclang-dev");
+    }
+    out
+}
+
+/// Whether a library of that name is where bindgen looks for it.
+fn has_libclang() -> bool {
+    let named = |dir: &std::path::Path| {
+        let files = std::fs::read_dir(dir).into_iter().flatten().flatten();
+        let mut names = files.filter_map(|f| f.file_name().into_string().ok());
+        names.any(|n| n.starts_with("libclang") && (n.contains(".so") || n.ends_with(".dylib")))
+    };
+    if let Some(path) = std::env::var_os("LIBCLANG_PATH") {
+        return named(path.as_ref());
+    }
+    let versions = std::fs::read_dir("/usr/lib")
+        .into_iter()
+        .flatten()
+        .flatten();
+    let mut dirs: Vec<_> = versions
+        .filter(|d| d.file_name().to_string_lossy().starts_with("llvm"))
+        .map(|d| d.path().join("lib"))
+        .collect();
+    let fixed = [
+        "/usr/lib64",
+        "/usr/lib",
+        "/usr/local/lib",
+        "/usr/lib/x86_64-linux-gnu",
+        "/usr/lib/aarch64-linux-gnu",
+    ];
+    dirs.extend(fixed.map(Into::into));
+    dirs.iter().any(|d| named(d))
+}
+
+/// **Errors**: as above.
+pub fn install_rig() -> Result<()> {
+    install_rust()?;
+    rig_needs().into_iter().try_for_each(apt)
 }
 
 /// The targets and components that building for the machines needs.

@@ -109,6 +109,23 @@ fn one(job: &Job, kept: &mut Kept) -> Result<Done> {
     Ok(Done { explored, report })
 }
 
+/// Forgets explorations with more operations of scenarios that do not care how many they are asked for: they were the same.
+pub fn drop_repeated(all: &mut Vec<(Job, Done)>) {
+    let key = |j: &Job| {
+        (
+            j.source.machine.clone(),
+            j.source.group.clone(),
+            j.case.number,
+        )
+    };
+    let first: BTreeMap<_, _> = all
+        .iter()
+        .filter(|j| j.0.case.rounds == 0)
+        .map(|j| (key(&j.0), j.1.explored.instructions))
+        .collect();
+    all.retain(|(j, d)| j.case.rounds == 0 || first.get(&key(j)) != Some(&d.explored.instructions));
+}
+
 /// The figures of a campaign: key and number.
 pub type Figures = BTreeMap<String, f64>;
 
@@ -123,7 +140,8 @@ pub fn figures(all: &[(Job, Done)]) -> Figures {
         let sum =
             |f: fn(&Explored) -> u64| mine.iter().map(|j| f(&j.1.explored)).sum::<u64>() as f64;
         let mut put = |key: &str, v: f64| out.insert(format!("machine.{name}.{key}"), v);
-        put("scenarios", mine.len() as f64);
+        let scenarios = mine.iter().filter(|j| j.0.case.rounds == 0);
+        put("scenarios", scenarios.count() as f64);
         put("cuts", sum(|e| e.cuts));
         put("boots", sum(|e| e.boots));
         put("failures", sum(|e| e.failures));
@@ -138,7 +156,8 @@ pub fn figures(all: &[(Job, Done)]) -> Figures {
             put("boots_per_second", (e.boots as f64 / e.seconds).round());
             put("boots_per_second.instructions_a_boot", mean(e).round());
         }
-        for j in &mine {
+        let own = mine.iter().filter(|j| j.0.case.rounds == 0);
+        for j in own.clone() {
             let key = format!("stack.{}", j.0.source.group);
             let key = format!("machine.{name}.{key}");
             let worst = out.entry(key).or_default();
@@ -173,12 +192,11 @@ fn sections(out: &mut Figures, machine: &str, all: impl Iterator<Item = (u16, Co
         } else {
             section::EMPTY
         });
-        let prefix = match name.strip_prefix("undo_") {
-            Some(rest) => format!("undo_list.{machine}.{rest}"),
-            None if ["insert", "remove", "move"].contains(&name) => {
-                format!("nvlist.{machine}.{name}")
-            }
-            None => format!("machine.{machine}.{name}"),
+        let list = |prefix: &str| name.strip_prefix(prefix);
+        let prefix = match (list("undo_list_"), list("list_")) {
+            (Some(rest), _) => format!("undo_list.{machine}.{rest}"),
+            (_, Some(rest)) => format!("nvlist.{machine}.{rest}"),
+            _ => format!("machine.{machine}.{name}"),
         };
         let c = cost(n);
         let mut put =

@@ -38,9 +38,9 @@ struct Args {
     /// Until no boot reaches a state that has not been booted, with more operations
     #[arg(long)]
     long: bool,
-    /// How many operations a scenario does; 0 for its own choice
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    rounds: u16,
+    /// Explore nothing: run each scenario once, and count
+    #[arg(long)]
+    costs: bool,
     /// Repeat a failure
     #[arg(long, value_name = "LINE")]
     replay: Option<replay::Line>,
@@ -109,6 +109,7 @@ fn cases(group: &str, rounds: u16) -> Result<Vec<Case>> {
         argument: 0,
         rounds,
         bytes: s.bytes,
+        measures: s.measures,
     };
     Ok(g.scenarios.iter().enumerate().map(case).collect())
 }
@@ -139,25 +140,52 @@ fn again(a: &Args, line: &replay::Line) -> Result<bool> {
     Ok(!failed)
 }
 
-fn all(a: &Args) -> Result<bool> {
-    let reach = Reach {
-        depth: (!a.long).then_some(a.depth),
-        first_only: false,
-        most: 2_000_000,
+/// How often scenarios that repeat an operation do it, when they are explored once more.
+const MORE: u16 = 12;
+
+fn jobs(a: &Args) -> Result<Vec<Job>> {
+    let depth = match (a.costs, a.long) {
+        (true, _) => Some(0),
+        (_, true) => None,
+        _ => Some(a.depth),
     };
     let mut jobs = Vec::new();
-    for source in &a.images {
-        for case in cases(&source.group, a.rounds)? {
-            let name = format!("{}/{}", source.group, case.name);
-            if a.scenario.as_ref().is_none_or(|s| name.contains(s)) {
-                jobs.push(Job {
-                    source: source.clone(),
-                    case,
-                    reach: reach.clone(),
-                });
+    for rounds in if a.costs { vec![0] } else { vec![0, MORE] } {
+        for source in &a.images {
+            for case in cases(&source.group, rounds)? {
+                let name = format!("{}/{}", source.group, case.name);
+                if a.scenario.as_ref().is_none_or(|s| name.contains(s)) {
+                    if case.measures && rounds != 0 {
+                        continue;
+                    }
+                    let depth = if case.measures {
+                        depth.or(Some(1)).map(|d| d.min(1))
+                    } else {
+                        depth
+                    };
+                    let reach = Reach {
+                        depth,
+                        first_only: false,
+                        most: MOST,
+                    };
+                    let source = source.clone();
+                    jobs.push(Job {
+                        source,
+                        case,
+                        reach,
+                    });
+                }
             }
         }
     }
+    Ok(jobs)
+}
+
+/// States of one scenario after which an exploration without a given depth ends.
+const MOST: u64 = 300_000;
+
+fn all(a: &Args) -> Result<bool> {
+    let mut jobs = jobs(a)?;
     if let Some((i, n)) = a.shard {
         let mut k = 0;
         jobs.retain(|_| {
@@ -175,7 +203,8 @@ fn all(a: &Args) -> Result<bool> {
         .threads
         .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, Into::into));
     let done = campaign::run(&jobs, threads, &said)?;
-    let all: Vec<_> = jobs.into_iter().zip(done).collect();
+    let mut all: Vec<_> = jobs.into_iter().zip(done).collect();
+    campaign::drop_repeated(&mut all);
     let figures = campaign::figures(&all);
     for (k, v) in &figures {
         println!("{k:48} {v}");
@@ -207,7 +236,10 @@ fn number(v: f64) -> serde_json::Value {
 
 fn said(j: &Job, d: &Done) {
     let e = &d.explored;
-    let name = format!("{}/{}/{}", j.source.machine, j.source.group, j.case.name);
+    let mut name = format!("{}/{}/{}", j.source.machine, j.source.group, j.case.name);
+    if j.case.rounds != 0 {
+        name += &format!("+r{}", j.case.rounds);
+    }
     let rate = e.boots as f64 / e.seconds.max(1e-9);
     let (i, s, k, c, b) = (e.instructions, e.stores, e.stack, e.cuts, e.boots);
     let end = match (e.failures, e.closed) {

@@ -5,7 +5,7 @@ use crate::machine::{Boot, End, Machine};
 use crate::replay::{Cut, Line};
 use crate::state::{Log, NVM, State, Store};
 use anyhow::{Result, bail};
-use relume_suite::abi;
+use relume_suite::abi::{self, cell};
 use std::fmt::Write;
 
 /// Instructions after which a boot hangs, when a failure is repeated: the same multiple as in an exploration is not needed.
@@ -201,7 +201,8 @@ fn number(bytes: &[u8]) -> String {
     digits.concat()
 }
 
-/// The bytes in which the memory differs from the nearest state that the run without cuts had.
+/// The bytes in which the memory differs from the nearest state that the run without cuts had between two operations: at its
+/// start, its end, and when it told the desk something.
 fn differences(
     out: &mut String,
     m: &dyn Machine,
@@ -222,6 +223,12 @@ fn differences(
         let (mut best, mut fewest, mut after) = (s.clone(), unlike(&s), None);
         for x in &uncut.stores {
             s.apply(x, &mut 0);
+            let told = x
+                .told()
+                .is_some_and(|(c, _)| c >= cell::OWN || c == cell::STATUS);
+            if !told {
+                continue;
+            }
             let n = unlike(&s);
             // Of equals the latest.
             if n <= fewest {
@@ -230,17 +237,17 @@ fn differences(
         }
         let near = match after {
             Some(x) => format!("after i{} ({})", x.instruction, m.image().name(x.pc)),
-            None => "before it".into(),
+            None => "at its start".into(),
         };
         let _ = write!(
             out,
-            "  the memory {title}, against the run without cuts {near}: "
+            "  the memory {title}, nearest to the run without cuts {near}: "
         );
         if fewest == 0 {
             let _ = writeln!(out, "equal");
             continue;
         }
-        let _ = writeln!(out, "{fewest} bytes differ");
+        let _ = writeln!(out, "{fewest} bytes are other ones");
         let unit = m.map().unit as usize;
         let units = (0..NVM)
             .step_by(unit)

@@ -28,6 +28,8 @@ pub trait Isa {
     fn reset(uc: &mut Unicorn<'static, engine::Watch>, image: &Image, seed: u64) -> u64;
     /// Bytes of the instruction that begins with this half-word.
     fn length(first: u16) -> usize;
+    /// Puts right what Unicorn disturbs when it calls a hook of a store.
+    fn settle(uc: &Unicorn<'_, engine::Watch>);
     /// A disassembler.
     fn disassembler() -> capstone::CsResult<Capstone>;
 }
@@ -74,7 +76,7 @@ impl<I: Isa> Emulated<I> {
         let (nvm, desk) = (Buffer::new(NVM), Buffer::new(PAGE));
         let peripherals: Vec<_> = I::PERIPHERALS.iter().map(|_| Buffer::new(PAGE)).collect();
         let core = |detail| -> Result<Core> {
-            let mut engine = Engine::new(I::engine(engine::Watch::new(map, I::length))?, detail)?;
+            let mut engine = Engine::new(I::engine(engine::Watch::new::<I>())?, detail)?;
             engine.map(map.code.into(), &code, Prot::READ | Prot::EXEC)?;
             engine.map(map.ram.into(), &ram, Prot::READ | Prot::WRITE)?;
             engine.map(map.nvm.into(), &nvm, Prot::READ | Prot::WRITE)?;

@@ -34,10 +34,10 @@ fn enable<'a>(packages: impl Iterator<Item = &'a Package>, feature: &str) -> Str
 
 pub fn fmt(ctx: &Ctx, s: &Step) -> Result<String> {
     s.run(at_root(ctx, cargo(), &["fmt", "--all", "--check"]))?;
-    let fuzz = ctx.project.root.join("fuzz/Cargo.toml");
-    if fuzz.is_file() {
+    for apart in ["fuzz/Cargo.toml", "firmware/rig/Cargo.toml"] {
+        let manifest = ctx.project.root.join(apart);
         let mut c = cargo();
-        c.args(["fmt", "--check", "--manifest-path"]).arg(fuzz);
+        c.args(["fmt", "--check", "--manifest-path"]).arg(manifest);
         s.run(c)?;
     }
     Ok(String::new())

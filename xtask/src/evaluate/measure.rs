@@ -145,6 +145,19 @@ pub fn campaigns(project: &Project, step: &Step, shard: Option<Shard>) -> Result
     counted(&lines, ran, shard)
 }
 
+/// The rig on all scenarios and machines.
+pub fn machine(project: &Project, step: &Step, _: Option<Shard>) -> Result<Measured> {
+    let (mut figures, wrong) = crate::machine::campaign(project, false, step)?;
+    let compared = crate::msp430::compared(project, step)?;
+    figures.insert("msp430.crosscheck_instructions".into(), compared as f64);
+    Ok(Measured { figures, wrong })
+}
+
+/// The rig's costs alone: one boot of each scenario.
+pub fn machine_costs(project: &Project, step: &Step, _: Option<Shard>) -> Result<Measured> {
+    Ok(crate::machine::costs(project, step)?.into())
+}
+
 /// How many cuts the suites must make.
 pub const LEAST: f64 = 100_000.0;
 

@@ -67,6 +67,13 @@ impl Isa for CortexM {
         if first >= 0xE800 { 4 } else { 2 }
     }
 
+    fn settle(uc: &Unicorn<'_, Watch>) {
+        // Before it calls the hook, Unicorn stores how far the core is in an if-then block, and does not clear that at the block's
+        // end: the code after it would run under a condition that is over. What runs now has its conditions compiled in.
+        const THUMB: u32 = 1 << 24;
+        let _ = uc.reg_write_long(R::EPSR, &THUMB.to_le_bytes());
+    }
+
     fn disassembler() -> CsResult<Capstone> {
         let mode = capstone::arch::arm::ArchMode::Thumb;
         let extra = [capstone::arch::arm::ArchExtraMode::MClass];

@@ -1,6 +1,6 @@
 //! One engine with its hooks.
 
-use super::Buffer;
+use super::{Buffer, Isa};
 use crate::machine::{End, Fault, FaultKind};
 use crate::state::{DESK, Log, NVM, When};
 use anyhow::{Result, anyhow};
@@ -27,12 +27,14 @@ pub struct Watch {
     blocks: Vec<(u32, u32)>,
     map: &'static abi::Machine,
     length: fn(u16) -> usize,
+    settle: fn(&Unicorn<'_, Watch>),
     detail: bool,
 }
 
 impl Watch {
     /// For an engine that is not watched yet.
-    pub fn new(map: &'static abi::Machine, length: fn(u16) -> usize) -> Self {
+    pub fn new<I: Isa>() -> Self {
+        let map = I::MAP;
         Watch {
             log: Log::default(),
             end: None,
@@ -42,7 +44,8 @@ impl Watch {
             pc: 0,
             blocks: vec![(0, 0); map.code_len as usize / 2],
             map,
-            length,
+            length: I::length,
+            settle: I::settle,
             detail: false,
         }
     }
@@ -111,6 +114,7 @@ impl Engine {
                 last,
                 move |uc, _, at, size, value| {
                     store(uc, at, (at - first) as usize, base, len, size, value);
+                    (uc.get_data().settle)(uc);
                     true
                 },
             )

@@ -34,6 +34,8 @@ impl Isa for Rv32 {
         if first & 3 == 3 { 4 } else { 2 }
     }
 
+    fn settle(_: &Unicorn<'_, Watch>) {}
+
     fn disassembler() -> CsResult<Capstone> {
         let mode = capstone::arch::riscv::ArchMode::RiscV32;
         let extra = [capstone::arch::riscv::ArchExtraMode::RiscVC];

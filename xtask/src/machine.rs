@@ -1,0 +1,239 @@
+//! The rig: every instruction of the machine code is cut, in an emulator.
+
+use crate::ci::passed;
+use crate::evaluate::Figures;
+use crate::firmware;
+use crate::project::Project;
+use crate::run::{Outcome, Step, cargo};
+use crate::shard::Shard;
+use anyhow::{Context, Result, bail};
+use relume_suite::abi::MACHINES;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Cuts the power at every machine instruction of the firmware, in emulators, and checks what the next boot finds
+///
+/// A scenario runs once without a cut. Then, for every instruction of that run, and between the atomic units of a store that has
+/// several: what the non-volatile memory and the desk hold there survives, RAM and registers become garbage, and the machine boots
+/// again; the scenario must go on to its end. The same for cuts at every store of these boots. States that are equal are booted once.
+#[derive(clap::Args, Default)]
+pub struct Args {
+    /// Only this machine: arm, riscv or msp430
+    #[arg(long, value_name = "M")]
+    machine: Option<String>,
+    /// Only scenarios whose `group/name` contains this
+    #[arg(long, value_name = "S")]
+    scenario: Option<String>,
+    /// How many times the power fails: 2, if nothing else is said
+    #[arg(long, value_name = "N")]
+    depth: Option<u32>,
+    /// With any number of cuts, until no boot leaves a state that has not been booted; with more operations, too
+    #[arg(long)]
+    long: bool,
+    /// Repeat a failure: the line that it printed
+    #[arg(long, value_name = "LINE")]
+    replay: Option<String>,
+    /// Where to write the figures: one flat JSON object of `"key": number`
+    #[arg(long, value_name = "PATH")]
+    json: Option<PathBuf>,
+    /// Only the i-th of n parts, for several machines at once
+    #[arg(long, value_name = "I/N")]
+    shard: Option<Shard>,
+}
+
+/// Cuts that CI must judge, in all and on each machine, and states that it must boot on each.
+const CUTS: f64 = 200_000.0;
+const CUTS_EACH: f64 = 30_000.0;
+const BOOTS_EACH: f64 = 3_000.0;
+/// Cuts of `--long`.
+const CUTS_LONG: f64 = 1e7;
+const RIG: &str = "relume-rig";
+
+pub fn run(a: Args) -> Result<()> {
+    let project = Project::load()?;
+    crate::test::install_rig()?;
+    let step = Step::alone(project.target.join("xtask/machine.log"), "machine");
+    let mut c = command(&project, &a, &step)?;
+    drop(step);
+    let status = c.status().with_context(|| format!("cannot start {RIG}"))?;
+    if !status.success() {
+        bail!("something failed; what was wrong stands above");
+    }
+    Ok(())
+}
+
+/// The rig with its arguments, built, on images that are built.
+fn command(project: &Project, a: &Args, s: &Step) -> Result<Command> {
+    let line = a.replay.as_deref().and_then(|l| l.split('/').next());
+    let only = line.or(a.machine.as_deref());
+    let mut run = Command::new(build(project, s)?);
+    let mut n = 0;
+    for m in MACHINES.iter().filter(|m| only.is_none_or(|o| o == m.name)) {
+        for image in firmware::build(project, m, s)? {
+            let (machine, group) = (image.machine.name, image.group);
+            run.arg(format!(
+                "--image={machine}/{group}={}",
+                image.path.display()
+            ));
+            n += 1;
+        }
+    }
+    if n == 0 {
+        bail!("there is no such machine: they are arm, riscv and msp430");
+    }
+    let mut option = |name: &str, value: Option<String>| {
+        if let Some(v) = value {
+            run.arg(format!("--{name}={v}"));
+        }
+    };
+    option("scenario", a.scenario.clone());
+    option("depth", a.depth.map(|d| d.to_string()));
+    option("replay", a.replay.clone());
+    option("shard", a.shard.map(|s| s.to_string()));
+    option("json", a.json.as_ref().map(|p| p.display().to_string()));
+    if a.long {
+        run.arg("--long");
+    }
+    Ok(run)
+}
+
+/// `cargo COMMAND` on the rig, in release. The first build takes minutes: Unicorn is C.
+fn on_the_rig(project: &Project, command: &str) -> Command {
+    let mut c = cargo();
+    c.current_dir(&project.root)
+        .args([command, "--release", "--locked", "--manifest-path"])
+        .arg(project.root.join("firmware/rig/Cargo.toml"))
+        .arg("--target-dir")
+        .arg(project.target.join("rig"));
+    c
+}
+
+fn build(project: &Project, s: &Step) -> Result<PathBuf> {
+    s.run(on_the_rig(project, "build"))?;
+    Ok(project.target.join("rig/release").join(RIG))
+}
+
+/// Explores all scenarios on all machines; their figures, and what failed.
+///
+/// **Errors**: something cannot be built, or the rig broke off.
+pub fn campaign(project: &Project, long: bool, s: &Step) -> Result<(Figures, Option<String>)> {
+    let json = project.target.join("xtask/machine.json");
+    let _ = std::fs::remove_file(&json);
+    let a = Args {
+        long,
+        json: Some(json.clone()),
+        ..Args::default()
+    };
+    let c = command(project, &a, s)?;
+    let ran = s.run(c);
+    let figures = match (figures(&json), &ran) {
+        (Ok(f), _) => f,
+        (Err(_), Err(_)) => bail!("{:#}", ran.unwrap_err()),
+        (Err(e), Ok(_)) => return Err(e),
+    };
+    let wrong = ran.err().map(|e| format!("{e:#}"));
+    let wrong = wrong.or_else(|| too_few(&figures, long));
+    Ok((figures, wrong))
+}
+
+/// What the machine code costs, without exploring.
+///
+/// **Errors**: something cannot be built, or a scenario fails without any cut.
+pub fn costs(project: &Project, s: &Step) -> Result<Figures> {
+    let json = project.target.join("xtask/machine-costs.json");
+    let _ = std::fs::remove_file(&json);
+    let a = Args {
+        json: Some(json.clone()),
+        ..Args::default()
+    };
+    let mut c = command(project, &a, s)?;
+    c.arg("--costs");
+    s.run(c)?;
+    figures(&json)
+}
+
+fn figures(json: &Path) -> Result<Figures> {
+    crate::evaluate::read(json)
+}
+
+/// Why this was no campaign worth the name.
+fn too_few(f: &Figures, long: bool) -> Option<String> {
+    let of = |m: &str, key: &str| f.get(&format!("machine.{m}.{key}")).copied().unwrap_or(0.0);
+    let mut all = 0.0;
+    for m in &MACHINES {
+        let (cuts, boots) = (of(m.name, "cuts"), of(m.name, "boots"));
+        if cuts < CUTS_EACH || boots < BOOTS_EACH {
+            let n = m.name;
+            return Some(format!(
+                "{n}: {cuts} cuts and {boots} boots, at least {CUTS_EACH} and {BOOTS_EACH} are required"
+            ));
+        }
+        all += cuts;
+    }
+    let least = if long { CUTS_LONG } else { CUTS };
+    (all < least).then(|| format!("{all} cuts, at least {least} are required"))
+}
+
+/// The step of `cargo xtask ci`.
+pub fn check(project: &Project, long: bool, s: &Step) -> Result<Outcome> {
+    if let Some(how) = missing() {
+        return Ok(Outcome::Skipped(how));
+    }
+    let mut c = on_the_rig(project, "clippy");
+    c.args(["--all-targets", "--", "-D", "warnings"]);
+    s.run(c)?;
+    let tests = passed(&s.run(on_the_rig(project, "test"))?);
+    if tests == 0 {
+        bail!("no test of the rig ran");
+    }
+    let (f, wrong) = campaign(project, long, s)?;
+    if let Some(wrong) = wrong {
+        bail!("{wrong}");
+    }
+    let sum = |key: &str| -> f64 {
+        let of = MACHINES
+            .iter()
+            .map(|m| f.get(&format!("machine.{}.{key}", m.name)));
+        of.flatten().sum()
+    };
+    let planted = f.get("machine.planted").copied().unwrap_or(0.0);
+    let caught = f.get("machine.caught").copied().unwrap_or(0.0);
+    Ok(format!(
+        "{} cuts, {} boots of {} scenarios; {caught} of {planted} planted bugs caught; {tests} tests of the rig",
+        sum("cuts"),
+        sum("boots"),
+        sum("scenarios")
+    )
+    .into())
+}
+
+/// What is missing to build the rig or the images.
+pub fn missing() -> Option<String> {
+    let images = MACHINES.iter().find_map(firmware::missing);
+    images.or_else(|| {
+        crate::test::rig_needs()
+            .first()
+            .map(|p| format!("the rig needs {p}: cargo xtask test installs it"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_campaign_of_few_cuts_is_none() {
+        let with = |cuts: f64| {
+            let each = MACHINES.iter().flat_map(|m| {
+                let key = |k: &str| format!("machine.{}.{k}", m.name);
+                [(key("cuts"), cuts), (key("boots"), BOOTS_EACH)]
+            });
+            each.collect::<Figures>()
+        };
+        assert!(too_few(&with(CUTS_EACH - 1.0), false).is_some());
+        assert!(too_few(&with(CUTS_EACH), false).is_some(), "too few in all");
+        assert!(too_few(&with(CUTS), false).is_none());
+        assert!(too_few(&with(CUTS), true).is_some());
+        assert!(too_few(&Figures::new(), false).is_some());
+    }
+}
