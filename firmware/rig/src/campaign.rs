@@ -40,6 +40,8 @@ pub struct Job {
     pub case: Case,
     /// How far.
     pub reach: Reach,
+    /// What is wrong in it on purpose, and must be found.
+    pub planted: Option<&'static str>,
 }
 
 /// What came of it.
@@ -120,7 +122,7 @@ pub fn drop_repeated(all: &mut Vec<(Job, Done)>) {
     };
     let first: BTreeMap<_, _> = all
         .iter()
-        .filter(|j| j.0.case.rounds == 0)
+        .filter(|j| j.0.case.rounds == 0 && j.0.planted.is_none())
         .map(|j| (key(&j.0), j.1.explored.instructions))
         .collect();
     all.retain(|(j, d)| j.case.rounds == 0 || first.get(&key(j)) != Some(&d.explored.instructions));
@@ -129,9 +131,15 @@ pub fn drop_repeated(all: &mut Vec<(Job, Done)>) {
 /// The figures of a campaign: key and number.
 pub type Figures = BTreeMap<String, f64>;
 
-/// The figures of all scenarios but planted ones.
-pub fn figures(all: &[(Job, Done)]) -> Figures {
+/// The figures of all scenarios; those with a planted bug are counted apart.
+pub fn figures(everything: &[(Job, Done)]) -> Figures {
     let mut out = Figures::new();
+    let (planted, all): (Vec<_>, Vec<_>) = everything.iter().partition(|j| j.0.planted.is_some());
+    if !planted.is_empty() {
+        let caught = planted.iter().filter(|j| j.1.explored.failures > 0);
+        out.insert("machine.caught".into(), caught.count() as f64);
+        out.insert("machine.planted".into(), planted.len() as f64);
+    }
     let mut names: Vec<_> = all.iter().map(|j| j.0.source.machine.clone()).collect();
     names.sort();
     names.dedup();

@@ -18,7 +18,7 @@ use anyhow::{Context, Result, bail};
 use campaign::{Done, Job, Source};
 use clap::Parser;
 use explore::{Case, Reach};
-use relume_suite::{HostModel, groups};
+use relume_suite::{HostModel, groups, planted};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -173,12 +173,43 @@ fn jobs(a: &Args) -> Result<Vec<Job>> {
                         source,
                         case,
                         reach,
+                        planted: None,
                     });
                 }
             }
         }
     }
+    if !a.costs {
+        for source in a.images.iter().filter(|s| s.group == "planted") {
+            let of = |b: &&planted::Bug| b.on.contains(&source.machine.as_str());
+            for bug in planted::BUGS.iter().filter(of) {
+                let name = format!("planted/{}", bug.scenario);
+                if a.scenario.as_ref().is_none_or(|s| name.contains(s)) {
+                    jobs.push(plant(source, bug)?);
+                }
+            }
+        }
+    }
     Ok(jobs)
+}
+
+/// A scenario with a planted bug: two cuts at the most must show it.
+fn plant(source: &Source, bug: &'static planted::Bug) -> Result<Job> {
+    let named = cases(&source.group, 0)?;
+    let case = named.into_iter().find(|c| c.name == bug.scenario);
+    let mut case = case.with_context(|| format!("no scenario `{}`", bug.scenario))?;
+    case.argument = bug.number;
+    let reach = Reach {
+        depth: Some(2),
+        first_only: true,
+        most: MOST,
+    };
+    Ok(Job {
+        source: source.clone(),
+        case,
+        reach,
+        planted: Some(bug.what),
+    })
 }
 
 /// States of one scenario after which an exploration without a given depth ends.
@@ -209,8 +240,8 @@ fn all(a: &Args) -> Result<bool> {
     for (k, v) in &figures {
         println!("{k:48} {v}");
     }
-    for (_, d) in &all {
-        if let Some(r) = &d.report {
+    for (j, d) in &all {
+        if let (Some(r), None) = (&d.report, j.planted) {
             println!("\n{r}");
         }
     }
@@ -222,7 +253,8 @@ fn all(a: &Args) -> Result<bool> {
         let text = format!("{:#}\n", serde_json::Value::Object(map));
         std::fs::write(path, text).with_context(|| path.display().to_string())?;
     }
-    Ok(all.iter().all(|j| j.1.explored.failures == 0))
+    let right = |(j, d): &(Job, Done)| (d.explored.failures > 0) == j.planted.is_some();
+    Ok(all.iter().all(right))
 }
 
 /// A whole number without a point.
@@ -242,7 +274,12 @@ fn said(j: &Job, d: &Done) {
     }
     let rate = e.boots as f64 / e.seconds.max(1e-9);
     let (i, s, k, c, b) = (e.instructions, e.stores, e.stack, e.cuts, e.boots);
+    if j.case.argument != 0 {
+        name += &format!("+a{}", j.case.argument);
+    }
     let end = match (e.failures, e.closed) {
+        (0, _) if j.planted.is_some() => "  ESCAPED".to_owned(),
+        (_, _) if j.planted.is_some() => "  caught".to_owned(),
         (0, true) => "  closed".to_owned(),
         (0, false) => String::new(),
         (n, _) => format!("  {n} FAILED"),
