@@ -55,9 +55,14 @@ pub struct Done {
 /// Explores all, with a thread for each core; results in the order of the jobs.
 ///
 /// **Errors**: those of the first exploration that has one.
-pub fn run(jobs: &[Job], threads: usize, said: &(dyn Fn(&Job, &Done) + Sync)) -> Result<Vec<Done>> {
+pub fn run(
+    jobs: &[Job],
+    threads: usize,
+    said: &(dyn Fn(&Job, &Done) + Sync),
+) -> Result<Vec<Option<Done>>> {
     let next = AtomicUsize::new(0);
-    let results: Vec<Mutex<Option<Result<Done>>>> = jobs.iter().map(|_| Mutex::new(None)).collect();
+    let results: Vec<Mutex<Option<Result<Option<Done>>>>> =
+        jobs.iter().map(|_| Mutex::new(None)).collect();
     std::thread::scope(|s| {
         for _ in 0..threads.max(1) {
             s.spawn(|| {
@@ -66,7 +71,7 @@ pub fn run(jobs: &[Job], threads: usize, said: &(dyn Fn(&Job, &Done) + Sync)) ->
                 while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let at = next.load(Ordering::Relaxed);
                     let done = one(job, &mut kept);
-                    if let Ok(d) = &done {
+                    if let Ok(Some(d)) = &done {
                         said(job, d);
                     }
                     let place = jobs.iter().position(|j| std::ptr::eq(j, job)).unwrap_or(at);
@@ -75,7 +80,8 @@ pub fn run(jobs: &[Job], threads: usize, said: &(dyn Fn(&Job, &Done) + Sync)) ->
             });
         }
     });
-    let take = |m: Mutex<Option<Result<Done>>>| m.into_inner().unwrap_or_else(|e| e.into_inner());
+    let take =
+        |m: Mutex<Option<Result<Option<Done>>>>| m.into_inner().unwrap_or_else(|e| e.into_inner());
     let results = results
         .into_iter()
         .map(|m| take(m).context("a thread died")?);
@@ -84,13 +90,17 @@ pub fn run(jobs: &[Job], threads: usize, said: &(dyn Fn(&Job, &Done) + Sync)) ->
 
 type Kept = Option<(PathBuf, Box<dyn Machine>)>;
 
-fn one(job: &Job, kept: &mut Kept) -> Result<Done> {
+/// `None` when it is not worth it.
+fn one(job: &Job, kept: &mut Kept) -> Result<Option<Done>> {
     if kept.as_ref().is_none_or(|k| k.0 != job.source.path) {
         *kept = Some((job.source.path.clone(), job.source.machine()?));
     }
     let Some((_, m)) = kept else {
         bail!("no machine")
     };
+    if job.case.rounds != 0 && !worthwhile(&mut **m, &job.case)? {
+        return Ok(None);
+    }
     let explored = explore(&mut **m, &job.case, &job.reach)?;
     let limit = 3 * explored.instructions + 10_000;
     let limit = if explored.instructions == 0 {
@@ -108,24 +118,26 @@ fn one(job: &Job, kept: &mut Kept) -> Result<Done> {
         )?),
         None => None,
     };
-    Ok(Done { explored, report })
+    Ok(Some(Done { explored, report }))
 }
 
-/// Forgets explorations with more operations of scenarios that do not care how many they are asked for: they were the same.
-pub fn drop_repeated(all: &mut Vec<(Job, Done)>) {
-    let key = |j: &Job| {
-        (
-            j.source.machine.clone(),
-            j.source.group.clone(),
-            j.case.number,
-        )
+/// Instructions of a scenario beyond which it is not explored once more with more operations.
+const SHORT: u64 = 100_000;
+
+/// Whether it is worth to explore a scenario with more operations: it cares how many it is asked for, and does not take long.
+fn worthwhile(m: &mut dyn Machine, case: &Case) -> Result<bool> {
+    let once = Reach {
+        depth: Some(0),
+        first_only: true,
+        most: 1,
     };
-    let first: BTreeMap<_, _> = all
-        .iter()
-        .filter(|j| j.0.case.rounds == 0 && j.0.planted.is_none())
-        .map(|j| (key(&j.0), j.1.explored.instructions))
-        .collect();
-    all.retain(|(j, d)| j.case.rounds == 0 || first.get(&key(j)) != Some(&d.explored.instructions));
+    let own = Case {
+        rounds: 0,
+        ..case.clone()
+    };
+    let few = explore(m, &own, &once)?.instructions;
+    let more = explore(m, case, &once)?.instructions;
+    Ok(few != more && more < SHORT)
 }
 
 /// The figures of a campaign: key and number.

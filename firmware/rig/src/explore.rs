@@ -119,6 +119,8 @@ struct Way {
     cut: u32,
 }
 
+/// Instructions after which an exploration without a given depth ends.
+const LONG: u64 = 2_000_000_000;
 /// One boot in this many is made twice.
 const TWICE: u64 = 8;
 /// Of the cuts in the first run, this many are made by stopping the machine there.
@@ -271,7 +273,8 @@ impl Explorer<'_> {
             let last = reach.depth == Some(depth);
             let mut next = Vec::new();
             for o in open {
-                if self.out.boots >= reach.most {
+                let long = reach.depth.is_none() && self.out.booted_instructions >= LONG;
+                if self.out.boots >= reach.most || long {
                     return;
                 }
                 let ok = self.judge(&o);

@@ -234,8 +234,8 @@ fn all(a: &Args) -> Result<bool> {
         .threads
         .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, Into::into));
     let done = campaign::run(&jobs, threads, &said)?;
-    let mut all: Vec<_> = jobs.into_iter().zip(done).collect();
-    campaign::drop_repeated(&mut all);
+    let all = jobs.into_iter().zip(done);
+    let all: Vec<_> = all.filter_map(|(j, d)| Some((j, d?))).collect();
     let figures = campaign::figures(&all);
     for (k, v) in &figures {
         println!("{k:48} {v}");
