@@ -35,7 +35,7 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<(), Box<dyn std::error::Error>> {
-    let (mut seed, mut programs, mut length, mut limit) = (1, 60, 2000, 2000);
+    let (mut seed, mut programs, mut length, mut limit) = (1, 60, 2000, 1000);
     let mut jobs = Vec::new();
     let mut args = std::env::args().skip(1);
     while let Some(a) = args.next() {
