@@ -72,7 +72,7 @@ fn print<M: Model>(sb: &Superblock, bytes: &[u8], out: &mut dyn Write) -> Result
         for steps in 0.. {
             let (_, next) = pair(at << shift);
             let off = (next << shift).wrapping_sub(geo.first);
-            let node = off.is_multiple_of(geo.stride) && off / geo.stride < geo.nodes;
+            let node = off.is_multiple_of(geo.stride) && off < geo.nodes * geo.stride;
             if next != head && (!node || steps == geo.nodes) {
                 write!(out, " DAMAGED: leads to {:#06x}", next << shift)?;
                 break;

@@ -78,7 +78,7 @@ impl Geometry {
             .saturating_add(staged));
         let first = up8(lists.saturating_mul(LINKS).saturating_add(heads)).saturating_add(LINKS);
         let stride = up8(size.saturating_add(LINKS));
-        let nodes = len.saturating_sub(first) / stride;
+        let nodes = len.saturating_sub(first).checked_div(stride).unwrap_or(0);
         if nodes == 0 {
             let needed = up8(first.saturating_add(stride));
             return Err(OpenError::TooSmall { needed });

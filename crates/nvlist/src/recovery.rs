@@ -14,7 +14,8 @@ impl<M: Model> Core<'_, M> {
         let Some(off) = (at << Self::SHIFT).checked_sub(self.geo.first) else {
             return false;
         };
-        off.is_multiple_of(self.geo.stride) && off / self.geo.stride < self.geo.nodes
+        // A stride is not 0; the compiler need not know.
+        off.checked_rem(self.geo.stride) == Some(0) && off < self.geo.nodes * self.geo.stride
     }
 
     /// Whether it leads to a list's head.
