@@ -22,8 +22,25 @@ impl Recorder {
     }
 }
 
+impl Recorder {
+    /// The medium's atomic unit, if that is less than a store of `len` bytes.
+    #[inline]
+    fn narrower(&self, at: *const u8, len: usize) -> Option<usize> {
+        let r = self.0.borrow();
+        let unit = usize::from(r.part_of(r.offset(at)?).unit);
+        (unit < len).then_some(unit)
+    }
+}
+
 impl Observer for Recorder {
     fn store(&self, at: *mut u8, new: &[u8]) {
+        if let Some(unit) = self.narrower(at, new.len()) {
+            // One store of the program, as many as it takes for the medium: the power can go in between.
+            for (i, part) in new.chunks(unit).enumerate() {
+                self.store(at.wrapping_add(i * unit), part);
+            }
+            return;
+        }
         self.tick();
         let mut r = self.0.borrow_mut();
         let Some(at) = r.offset(at) else { return };

@@ -92,6 +92,20 @@ fn wrong_order() {
     );
 }
 
+/// A commit word of 32 bits is one store of the program, and two of a medium whose unit has 16.
+#[test]
+fn a_store_wider_than_the_unit_can_be_torn() {
+    fn flag<M: Model>(nv: Region<'_, M>) {
+        let at: *mut u32 = nv.base().cast();
+        let word = unsafe { mapped::load(at) };
+        assert!(word == 0 || word == 0x0001_0001, "half a word: {word:#x}");
+        unsafe { mapped::store(at, 0x0001_0001_u32) };
+    }
+    let narrow = || explore(Mapped::<InOrder16>::new(64), |nv, _: &World<()>| flag(nv));
+    found(narrow, "half a word: 0x1");
+    explore(Mapped::<InOrder32>::new(64), |nv, _: &World<()>| flag(nv)).run();
+}
+
 /// Recovery undoes a change of two words, and forgets that it may be cut, too.
 fn undo(nv: Region<'_, InOrder32>, clear_first: bool) {
     const LOGGED: usize = 0;
