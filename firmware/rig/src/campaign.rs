@@ -212,11 +212,15 @@ fn sections(out: &mut Figures, machine: &str, all: impl Iterator<Item = (u16, Co
         } else {
             section::EMPTY
         });
-        let list = |prefix: &str| name.strip_prefix(prefix);
-        let prefix = match (list("undo_list_"), list("list_")) {
-            (Some(rest), _) => format!("undo_list.{machine}.{rest}"),
-            (_, Some(rest)) => format!("nvlist.{machine}.{rest}"),
-            _ => format!("machine.{machine}.{name}"),
+        let lists = [
+            section::LIST_INSERT,
+            section::LIST_REMOVE,
+            section::LIST_MOVE,
+        ];
+        let prefix = match name.strip_prefix("undo_") {
+            Some(rest) => format!("undo_list.{machine}.{rest}"),
+            None if lists.contains(&n) => format!("nvlist.{machine}.{name}"),
+            None => format!("machine.{machine}.{name}"),
         };
         let c = cost(n);
         let mut put =
