@@ -82,7 +82,7 @@ fn a_million_operations() {
     }
     // Steps that have nothing to do with the length of an operation, so that cuts fall everywhere.
     life!(InOrder32, 83, 1, 1000);
-    life!(InOrder32, 1009, 3, 1000);
+    life!(InOrder32, 1009, 3, 20_000);
     life!(InOrder16, 131, 2, 1000);
     life!(Buffered32, 97, 2, 1000);
 }
