@@ -26,7 +26,7 @@ const UNDER_MIRI: &[(&str, &[&str])] = &[
     ("pmem-tx", &["--test", "misuse", "in_order_32"]),
     ("pmem-tx", &["--test", "crash", "elision"]),
     ("nv-replay", &["--lib", "--test", "basic"]),
-    ("nvlist", &["--lib", "--test", "model", "--test", "golden"]),
+    ("nvlist", &["--lib", "--test", "golden"]),
     ("powerfail", &["--test", "mapped", "two_"]),
 ];
 
