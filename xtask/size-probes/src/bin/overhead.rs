@@ -14,6 +14,8 @@ fn main() {
     }
     println!("pmem-tx 2 {}", host::pool::<InOrder16>());
     println!("pmem-tx 4 {}", host::pool::<InOrder32>());
+    println!("nvlist 2 {}", host::lists::<InOrder16>());
+    println!("nvlist 4 {}", host::lists::<InOrder32>());
     println!("nv-replay 2 {}", host::replay::<InOrder16>());
     println!("nv-replay 4 {}", host::replay::<InOrder32>());
 }
@@ -21,6 +23,7 @@ fn main() {
 #[cfg(not(target_os = "none"))]
 mod host {
     use nv_replay::{Options, Replay};
+    use nvlist::NodePool;
     use nvmem::{Model, Region};
     use pmem_tx::{Audit, Pool, Width};
     use size_probes::BYTES;
@@ -42,6 +45,17 @@ mod host {
         let mut words = buffer();
         match Pool::<u32, M>::open(Region::new(&mut words), |_| Ok(0)) {
             Ok(mut pool) => pool.audit().map_or(0, rest),
+            Err(_) => 0,
+        }
+    }
+
+    /// All that is not the content of a node.
+    pub fn lists<M: Model>() -> usize {
+        let mut words = buffer();
+        match NodePool::<[u32; 2], 2, M>::open(Region::new(&mut words)) {
+            Ok(mut pool) => pool
+                .audit()
+                .map_or(0, |a| BYTES - a.free * size_of::<[u32; 2]>()),
             Err(_) => 0,
         }
     }
