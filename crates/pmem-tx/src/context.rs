@@ -103,6 +103,7 @@ where
     M::Unit: Width,
 {
     /// Begins a transaction of a context that rests, with `rest` as its flags.
+    #[inline(always)]
     fn begin(&mut self, rest: u32) -> Result<Running<'c, M>, Error> {
         if self.s.flags.get() != rest {
             self.wake(rest)?;
@@ -134,12 +135,15 @@ where
     }
 
     /// The offset of the root object.
+    #[inline(always)]
     fn root(&self) -> Result<<M::Unit as Width>::Off, Error> {
         // SAFETY: the root word is the unit after the commit word.
         let off = unsafe { self.core.load(self.s.word.get() as usize + Core::<M>::UNIT) };
         M::Unit::off(off).ok_or(Error::WrongPool)
     }
 
+    /// Always inlined: each body is called from one place, and a result that stays in registers is half of the cost.
+    #[inline(always)]
     fn body<O>(
         &mut self,
         rest: u32,

@@ -207,10 +207,9 @@ fn sections(out: &mut Figures, machine: &str, all: impl Iterator<Item = (u16, Co
         if n == section::EMPTY || !most.contains_key(&n) {
             continue;
         }
-        let base = cost(if n == section::UPDATE_8 {
-            section::PLAIN_8
-        } else {
-            section::EMPTY
+        let base = cost(match n {
+            section::UPDATE_8 | section::UPDATE_8_AFTER_OPEN => section::PLAIN_8,
+            _ => section::EMPTY,
         });
         let lists = [
             section::LIST_INSERT,

@@ -186,6 +186,8 @@ pub mod section {
         PLAIN_8 = 2 "plain_8";
         /// The same eight bytes, a resident object of a pool, in a transaction.
         UPDATE_8 = 3 "update_8";
+        /// The same as the first transaction after an open, which ends what the walk at open knew.
+        UPDATE_8_AFTER_OPEN = 11 "update_8_after_open";
         /// A first mutable access to 64 bytes in a transaction.
         FIRST_MUT_64 = 4 "first_mut_64";
         /// A second one, and a store.

@@ -56,7 +56,11 @@ fn tx<M: Mapped>(scene: &mut Scene<'_, M>) {
         scene,
         Pool::<[u32; 2], M>::open_with(first, &Config::SMALL, |_| Ok([0; 2]))
     );
-    for _ in 0..2 {
+    for update in [
+        section::UPDATE_8_AFTER_OPEN,
+        section::UPDATE_8,
+        section::UPDATE_8,
+    ] {
         scene.measure(section::EMPTY, || ());
         let v = black_box(7u32);
         scene.measure(section::PLAIN_8, || {
@@ -71,7 +75,7 @@ fn tx<M: Mapped>(scene: &mut Scene<'_, M>) {
                 }
             }
         });
-        let done = scene.measure(section::UPDATE_8, || {
+        let done = scene.measure(update, || {
             pool.tx(|tx, root| {
                 let both = root.get_mut(tx)?;
                 both[0] = v;
