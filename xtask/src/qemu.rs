@@ -37,6 +37,10 @@ const ROUNDS: u16 = 60_000;
 const PERIOD: u16 = 2000;
 /// The file is all of the memory that QEMU puts there, and must be as long.
 const FILE: u64 = 16 << 20;
+/// How long after its start a program is killed at the latest, in microseconds; less if it ends before that.
+const LATEST: u64 = 4000;
+/// How often a program may end before it was killed often enough.
+const LIVES: u32 = 300;
 /// What a boot may take before it counts as hanging.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -169,7 +173,7 @@ fn campaign(project: &Project, e: &Emulated, images: &[Image], wanted: u32) -> R
     for (group, name) in LONG {
         let whole = || format!("{}/{group}/{name}", e.machine.name);
         let found = system(group, name, 0)?
-            .run(each, 20, &mut random, &mut count)
+            .run(each, &mut random, &mut count)
             .with_context(whole)?;
         if let Some(failure) = found {
             bail!("{}: {failure}; its memory is {}", whole(), path.display());
@@ -179,7 +183,7 @@ fn campaign(project: &Project, e: &Emulated, images: &[Image], wanted: u32) -> R
     for b in planted::BUGS.iter().filter(|b| NOTICED.contains(&b.number)) {
         let mut ignored = Count::default();
         let found = system("planted", b.scenario, b.number)?
-            .run(u32::MAX, 300, &mut random, &mut ignored)
+            .run(u32::MAX, &mut random, &mut ignored)
             .with_context(|| format!("{}/planted/{}", e.machine.name, b.scenario))?;
         if found.is_none() {
             bail!("{}: not noticed: {}", e.machine.name, b.what);
@@ -199,20 +203,16 @@ struct System<'a> {
 }
 
 impl System<'_> {
-    /// Kills it so many times, then lets it come to its end; from a blank memory again, up to `lives` times, when it ends too
-    /// early. What has failed, if a check has.
-    fn run(
-        &self,
-        kills: u32,
-        lives: u32,
-        random: &mut Random,
-        count: &mut Count,
-    ) -> Result<Option<String>> {
-        let mut killed = 0;
-        for _ in 0..lives {
+    /// Kills it so many times, then lets it come to its end; from a blank memory again when it ends too early, and then sooner. What
+    /// has failed, if a check has.
+    fn run(&self, kills: u32, random: &mut Random, count: &mut Count) -> Result<Option<String>> {
+        let (mut killed, mut latest) = (0, LATEST);
+        for _ in 0..LIVES {
             let file = self.blank()?;
             loop {
-                match self.boot(&file, killed >= kills, random, count)? {
+                let last = killed >= kills;
+                let after = (!last).then(|| Duration::from_micros(random.next() % latest));
+                match self.boot(&file, after, random, count)? {
                     End::Killed => killed += 1,
                     End::Finished => break,
                     End::Failed(what) => return Ok(Some(what)),
@@ -223,6 +223,7 @@ impl System<'_> {
             if killed >= kills {
                 return Ok(None);
             }
+            latest = (latest / 2).max(100);
         }
         match self.argument {
             0 => bail!("the program ends before it can be killed: raise its operations"),
@@ -261,8 +262,14 @@ impl System<'_> {
         Ok(u16::from_le_bytes(b))
     }
 
-    /// One boot, to a kill or to the end.
-    fn boot(&self, file: &File, last: bool, random: &mut Random, count: &mut Count) -> Result<End> {
+    /// One boot, to a kill so long `after` its start or to the end.
+    fn boot(
+        &self,
+        file: &File,
+        after: Option<Duration>,
+        random: &mut Random,
+        count: &mut Count,
+    ) -> Result<End> {
         let m = self.e.machine;
         if m.ram >= self.e.file && m.ram < self.e.file + FILE as u32 {
             // Volatile memory that the file keeps: what a cut leaves there means nothing.
@@ -287,8 +294,10 @@ impl System<'_> {
                 }
                 return Ok(End::Finished);
             }
-            if !last && kill_at.is_none() && started(file)? {
-                kill_at = Some(Instant::now() + Duration::from_micros(random.next() % 4000));
+            if let (Some(after), None) = (after, kill_at)
+                && started(file)?
+            {
+                kill_at = Some(Instant::now() + after);
             }
             if kill_at.is_some_and(|at| Instant::now() >= at) {
                 running.0.kill()?;
@@ -306,7 +315,7 @@ impl System<'_> {
             if began.elapsed() > PATIENCE {
                 bail!("no end after {} seconds", PATIENCE.as_secs());
             }
-            std::thread::sleep(Duration::from_micros(200));
+            std::thread::sleep(Duration::from_micros(50));
         }
     }
 
