@@ -125,6 +125,7 @@ mod tests {
 
     /// No two places in a long file that is full of calls, more often than chance has it.
     #[test]
+    #[cfg_attr(miri, ignore = "arithmetic, and much of it")]
     fn places_spread() {
         let mut seen = std::collections::BTreeMap::new();
         for line in 1..500 {
