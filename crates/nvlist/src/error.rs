@@ -1,6 +1,6 @@
 //! Errors.
 
-use nvmem::{Invalid, LayoutMismatch, Model, Region};
+use nvmem::{Invalid, LayoutMismatch};
 
 /// Why a region could not be opened. Nothing was changed, but for what an interrupted operation left to finish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,24 +67,7 @@ impl core::fmt::Display for OpenError {
 impl core::error::Error for OpenError {}
 
 /// A region that could not be opened, and why. The region comes back, so nothing is lost.
-pub struct Refused<'m, M> {
-    /// Why.
-    pub error: OpenError,
-    /// The region, for another attempt.
-    pub region: Region<'m, M>,
-}
-
-impl<M: Model> core::fmt::Debug for Refused<'_, M> {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        self.error.fmt(f)
-    }
-}
-impl<M: Model> core::fmt::Display for Refused<'_, M> {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        self.error.fmt(f)
-    }
-}
-impl<M: Model> core::error::Error for Refused<'_, M> {}
+pub type Refused<'m, M> = nvmem::Refused<'m, M, OpenError>;
 
 /// All nodes are in use. What was to be stored comes back.
 #[derive(Clone, Copy, PartialEq, Eq)]

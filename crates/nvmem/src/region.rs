@@ -148,3 +148,23 @@ impl<'m, M: Model> Region<'m, M> {
         unsafe { mapped::store(self.base().add(off).cast::<M::Unit>(), M::Unit::truncate(v)) }
     }
 }
+
+/// What a crate could not open in a region, and why. The region comes back, so nothing is lost.
+pub struct Refused<'m, M, E> {
+    /// Why.
+    pub error: E,
+    /// The region, for another attempt.
+    pub region: Region<'m, M>,
+}
+
+impl<M, E: core::fmt::Debug> core::fmt::Debug for Refused<'_, M, E> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        self.error.fmt(f)
+    }
+}
+impl<M, E: core::fmt::Display> core::fmt::Display for Refused<'_, M, E> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        self.error.fmt(f)
+    }
+}
+impl<M, E: core::error::Error> core::error::Error for Refused<'_, M, E> {}

@@ -1,7 +1,7 @@
 //! Errors.
 
 use crate::table::Full;
-use nvmem::{LayoutMismatch, Model, Region};
+use nvmem::LayoutMismatch;
 
 /// Why a step, an input or a loop did not happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -332,24 +332,7 @@ impl core::fmt::Display for OpenError {
 impl core::error::Error for OpenError {}
 
 /// A region that could not be opened, and why. The region comes back, so nothing is lost.
-pub struct Refused<'m, M> {
-    /// Why.
-    pub error: OpenError,
-    /// The region, for another attempt.
-    pub region: Region<'m, M>,
-}
-
-impl<M: Model> core::fmt::Debug for Refused<'_, M> {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        self.error.fmt(f)
-    }
-}
-impl<M: Model> core::fmt::Display for Refused<'_, M> {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        self.error.fmt(f)
-    }
-}
-impl<M: Model> core::error::Error for Refused<'_, M> {}
+pub type Refused<'m, M> = nvmem::Refused<'m, M, OpenError>;
 impl<M> From<Refused<'_, M>> for OpenError {
     fn from(r: Refused<'_, M>) -> Self {
         r.error

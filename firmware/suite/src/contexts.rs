@@ -1,9 +1,9 @@
 //! Scenarios of `pmem-tx` with several roots: those of two contexts, and of two versions of a program.
 
-use crate::objects::{List, Node, values};
+use crate::objects::{CONFIG, List, Node, values};
 use crate::{Group, Mapped, Scenario, Scene, check, ok};
 use nvmem::{Persist, Region, Unit};
-use pmem_tx::{Config, Context, Contexts, Error, OpenError, PBox, Pool, Width};
+use pmem_tx::{Context, Contexts, Error, OpenError, PBox, Pool, Width};
 
 /// The scenarios of the image `contexts`.
 pub const fn group<M: Mapped>() -> Group<M> {
@@ -18,12 +18,6 @@ pub const fn group<M: Mapped>() -> Group<M> {
         }
     }
 }
-
-const CONFIG: Config = Config {
-    journal_entries: 8,
-    journal_bytes: 24,
-    seq_bits: 3,
-};
 
 #[derive(Persist)]
 #[repr(C)]

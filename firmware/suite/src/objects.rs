@@ -19,7 +19,7 @@ pub const fn group<M: Mapped>() -> Group<M> {
     }
 }
 
-const CONFIG: Config = Config {
+pub(crate) const CONFIG: Config = Config {
     journal_entries: 8,
     journal_bytes: 24,
     seq_bits: 3,
