@@ -1,0 +1,131 @@
+//! What can go wrong.
+
+use core::fmt;
+use nvmem::{Invalid, LayoutMismatch};
+
+/// Why an operation failed. The heap stays consistent, and what is not named by the error stays readable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum Error<E> {
+    /// The object is held by a guard that excludes this use.
+    Busy,
+    /// The medium has no room left, or no free entry in its table. With the snapshot promise a commit may give some back.
+    Full,
+    /// Everything that could leave RAM is held, or the object is larger than the RAM.
+    RamFull,
+    /// What is held and dirty uses up the dirty limit.
+    DirtyLimit,
+    /// The heap is between a persist and its restore.
+    Suspended,
+    /// Persists come faster than one operation takes.
+    NoProgress,
+    /// The bytes of this object are not those that were written, or are no value of its type.
+    Damaged {
+        /// Its number.
+        object: u16,
+    },
+    /// The driver of the medium failed. Of a write, a part may have arrived; it is repeated at the next attempt.
+    Medium(E),
+}
+
+impl<E: fmt::Debug> fmt::Display for Error<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Busy => f.write_str("the object is held by another guard"),
+            Error::Full => f.write_str("the medium is full"),
+            Error::RamFull => {
+                f.write_str("no room in RAM: all of it is held, or the object is too large")
+            }
+            Error::DirtyLimit => f.write_str("the dirty limit is used up by what is held"),
+            Error::Suspended => f.write_str("the heap is persisted and not restored yet"),
+            Error::NoProgress => f.write_str("persists come faster than one operation takes"),
+            Error::Damaged { object } => write!(f, "object {object} is damaged"),
+            Error::Medium(e) => write!(f, "the medium failed: {e:?}"),
+        }
+    }
+}
+impl<E: fmt::Debug> core::error::Error for Error<E> {}
+
+/// What of an image is damaged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum Part {
+    /// The header.
+    Header,
+    /// The record of the last persist or commit.
+    Record,
+    /// The table of objects.
+    Table,
+    /// The map of what is used.
+    Bitmap,
+    /// The block of this object.
+    Object(u16),
+    /// A value on the way from the root.
+    Value(Invalid),
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Part::Header => f.write_str("the header"),
+            Part::Record => f.write_str("the record of the last save"),
+            Part::Table => f.write_str("the table of objects"),
+            Part::Bitmap => f.write_str("the map of used units"),
+            Part::Object(id) => write!(f, "the block of object {id}"),
+            Part::Value(e) => e.fmt(f),
+        }
+    }
+}
+
+/// Why a heap was not opened. Nothing was written, unless it says so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum OpenError<E> {
+    /// The medium holds something else. Erase it yourself if it may go.
+    Foreign,
+    /// It holds a heap with other types, or of the other promise.
+    LayoutMismatch(LayoutMismatch),
+    /// It holds a heap of ours that no power cut leaves so.
+    Damaged(Part),
+    /// The power went without a completed persist: what a just-in-time heap then holds is a mixture of old and new.
+    Interrupted,
+    /// The medium is too small for the configuration.
+    TooSmall {
+        /// What it would need, in bytes.
+        needed: u32,
+    },
+    /// The RAM is too small.
+    RamTooSmall {
+        /// What it would need, in bytes.
+        needed: u32,
+    },
+    /// The configuration contradicts itself, or the medium.
+    Config(&'static str),
+    /// An operation failed while formatting or checking.
+    Failed(Error<E>),
+}
+
+impl<E> From<Error<E>> for OpenError<E> {
+    fn from(e: Error<E>) -> Self {
+        OpenError::Failed(e)
+    }
+}
+
+impl<E: fmt::Debug> fmt::Display for OpenError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OpenError::Foreign => f.write_str("the medium holds something that is no heap"),
+            OpenError::LayoutMismatch(e) => e.fmt(f),
+            OpenError::Damaged(p) => write!(f, "{p} is damaged"),
+            OpenError::Interrupted => f.write_str("the power went without a completed persist"),
+            OpenError::TooSmall { needed } => write!(f, "the medium needs {needed} bytes"),
+            OpenError::RamTooSmall { needed } => write!(f, "the RAM needs {needed} bytes"),
+            OpenError::Config(why) => f.write_str(why),
+            OpenError::Failed(e) => e.fmt(f),
+        }
+    }
+}
+impl<E: fmt::Debug> core::error::Error for OpenError<E> {}

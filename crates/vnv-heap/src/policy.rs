@@ -1,0 +1,1 @@
+//! Which dirty object to clean and which resident one to evict.

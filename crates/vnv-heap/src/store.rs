@@ -1,0 +1,1 @@
+//! The format on the medium. Knows no RAM buffer and no types.
