@@ -68,6 +68,10 @@ fn persist_impl(input: &input::Input, f: Functions) -> TokenStream {
     let assert = input
         .has_params()
         .then(|| quote!(#krate::__derived::assert_layout::<Self>();));
+    let types = input.fields().map(|f| {
+        let ty = &f.ty;
+        quote_spanned!(f.span=> || <#ty as #krate::Persist>::HANDLES)
+    });
     let quiet = quiet(input);
     quote! {
         // SAFETY: each field is `Persist`; the layout is the one that `repr` guarantees; offsets come from the compiler or
@@ -77,6 +81,7 @@ fn persist_impl(input: &input::Input, f: Functions) -> TokenStream {
         unsafe impl #impl_generics #krate::Persist for #ident #ty_generics #where_clause {
             type At<#brand> = #at;
             const PADDED: bool = { #padded };
+            const HANDLES: bool = false #( #types )*;
 
             fn describe(__d: &mut #krate::__derived::Describe<'_>) {
                 #assert

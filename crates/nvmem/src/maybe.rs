@@ -132,6 +132,7 @@ unsafe impl<T: Persist> Persist for Maybe<T> {
     type At<'p> = Maybe<T::At<'p>>;
     // `None` is the tag alone.
     const PADDED: bool = size_of::<Self>() > 1;
+    const HANDLES: bool = T::HANDLES;
 
     fn describe(d: &mut Describe<'_>) {
         d.compound::<Self>("Maybe", |d| {

@@ -42,6 +42,8 @@ pub struct Found {
     pub value: u32,
     /// Size in bytes of what it leads to.
     pub size: usize,
+    /// Whether what it leads to may hold handles itself.
+    pub handles: bool,
     /// How to check what it leads to.
     pub check: CheckFn,
 }
@@ -77,8 +79,8 @@ impl Visit for NoHandles {
 ///
 /// # Safety
 /// `At<'p>` is `Self` with its brand replaced and the same layout; there is no drop glue; `check` accepts only bytes that
-/// are a value of `Self` and shows every handle to `v`; `clear_padding` leaves every byte initialised; `describe` tells
-/// the whole layout.
+/// are a value of `Self` and shows every handle to `v`; without [`HANDLES`](Persist::HANDLES) there is
+/// none; `clear_padding` leaves every byte initialised; `describe` tells the whole layout.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot live in non-volatile memory",
     label = "not known to survive a power cut",
@@ -93,6 +95,9 @@ pub unsafe trait Persist: Sized {
 
     /// Whether some value of this type has padding, which is what [`clear_padding`](Persist::clear_padding) clears.
     const PADDED: bool = false;
+
+    /// Whether some value of this type may hold a handle. A walk over what is reachable need not look into one that does not.
+    const HANDLES: bool = true;
 
     /// Tells the layout.
     fn describe(d: &mut Describe<'_>);
@@ -183,6 +188,7 @@ pub unsafe trait ZeroNiche: Persist {
 // SAFETY: the layout is guaranteed by `ZeroNiche`; a value that is not `None` is shown to `T`.
 unsafe impl<T: ZeroNiche> Persist for Option<T> {
     type At<'p> = Option<T::Branded<'p>>;
+    const HANDLES: bool = T::HANDLES;
     fn describe(d: &mut Describe<'_>) {
         d.compound::<Self>("Option", |d| T::describe(d))
     }
@@ -208,6 +214,7 @@ macro_rules! any_bits {
         #[diagnostic::do_not_recommend]
         unsafe impl Persist for $t {
             type At<'p> = $t;
+            const HANDLES: bool = false;
             fn describe(d: &mut Describe<'_>) { d.scalar(stringify!($t)) }
             #[inline(always)]
             unsafe fn check(_: *const u8, _: &mut dyn Visit) -> Result<(), Invalid> { Ok(()) }
@@ -223,6 +230,7 @@ any_bits!(u8 u16 u32 u64 u128 i8 i16 i32 i64 i128 f32 f64);
 #[diagnostic::do_not_recommend]
 unsafe impl Persist for () {
     type At<'p> = ();
+    const HANDLES: bool = false;
     fn describe(d: &mut Describe<'_>) {
         d.scalar("()")
     }
@@ -240,6 +248,7 @@ macro_rules! some_bits {
         #[diagnostic::do_not_recommend]
         unsafe impl Persist for $t {
             type At<'p> = $t;
+            const HANDLES: bool = false;
             fn describe(d: &mut Describe<'_>) { d.scalar(stringify!($t)) }
             #[inline]
             unsafe fn check(p: *const u8, _: &mut dyn Visit) -> Result<(), Invalid> {
@@ -285,6 +294,7 @@ zero_niche!(NonZeroU8 NonZeroU16 NonZeroU32 NonZeroU64 NonZeroU128
 unsafe impl<T: Persist, const N: usize> Persist for [T; N] {
     type At<'p> = [T::At<'p>; N];
     const PADDED: bool = N > 0 && T::PADDED;
+    const HANDLES: bool = N > 0 && T::HANDLES;
     fn describe(d: &mut Describe<'_>) {
         d.compound::<Self>("array", |d| {
             d.param(N as u128);

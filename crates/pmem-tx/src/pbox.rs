@@ -85,6 +85,7 @@ pub(crate) fn found<T: Persist, W: Width>(value: u32, cell: bool) -> Found {
         name: core::any::type_name::<T>(),
         value,
         size: size_of::<T>(),
+        handles: T::HANDLES,
         check: T::check,
     }
 }

@@ -148,6 +148,7 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
             name: core::any::type_name::<T>(),
             value: off,
             size: size_of::<T>(),
+            handles: T::HANDLES,
             check: T::check,
         };
         let r = self.handle(found).and_then(|()| self.finish());

@@ -245,3 +245,28 @@ mod random {
         }
     }
 }
+
+#[derive(Persist)]
+#[repr(C)]
+struct Link<'p> {
+    n: u32,
+    next: Option<PBox<'p, Link<'p>>>,
+}
+
+#[derive(Persist)]
+#[repr(u8)]
+enum Either<'p> {
+    Plain(u8),
+    Held(PBox<'p, u32>),
+}
+
+#[test]
+fn only_types_with_handles_say_so() {
+    const {
+        assert!(!Data::HANDLES && !<[Event; 2]>::HANDLES && !<()>::HANDLES);
+        assert!(Link::HANDLES && Either::HANDLES && <[Maybe<Link<'static>>; 1]>::HANDLES);
+        assert!(!<[Link<'static>; 0]>::HANDLES);
+    }
+    let _ = |h: Link<'_>| (h.n, h.next.is_some());
+    let _ = [Either::Plain(1), Either::Held(PBox::new(1))];
+}

@@ -38,6 +38,7 @@ unsafe impl<T: Persist> Persist for PBox<'_, T> {
             // SAFETY: readable by the contract.
             value: unsafe { p.cast::<u32>().read() },
             size: size_of::<T>(),
+            handles: T::HANDLES,
             check: T::check,
         })
     }
