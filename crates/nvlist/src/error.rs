@@ -25,8 +25,6 @@ pub enum OpenError {
         /// The largest length.
         limit: usize,
     },
-    /// The node's type has more types behind it than a fingerprint can hold.
-    TooManyTypes,
     /// A node that is in a list holds no value of its type.
     Invalid(Invalid),
 }
@@ -59,7 +57,6 @@ impl core::fmt::Display for OpenError {
             OpenError::TooLarge { limit } => {
                 write!(f, "the region is too large: at most {limit} bytes")
             }
-            OpenError::TooManyTypes => f.write_str("the node's type is made of too many types"),
             OpenError::Invalid(i) => i.fmt(f),
         }
     }

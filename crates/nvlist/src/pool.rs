@@ -104,7 +104,7 @@ impl<'m, T: Persist, const L: usize, M: Model> NodePool<'m, T, L, M> {
         let mine = Superblock {
             kind: KIND,
             version: VERSION,
-            fingerprint: fingerprint::<T>().map_err(|_| OpenError::TooManyTypes)?,
+            fingerprint: fingerprint::<T>(),
             params: core.geo.params::<M>(core.region.len()),
         };
         match superblock::probe(&core.region, &mine) {

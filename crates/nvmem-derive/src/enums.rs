@@ -16,20 +16,40 @@ pub fn body(input: &Input, tag: &Tag, variants: &[Variant]) -> Functions {
     let start = start(tag, variants, &int, input);
     let names = variants.iter().map(|v| &v.name);
 
-    let describe = variants.iter().zip(names).zip(&ids).map(|((v, name), id)| {
-        let fields = v.fields.iter().map(|f| {
-            let (Field { name, ty, .. }, place) = (f, place(f, input));
-            quote_spanned! {f.span=>
-                #place
-                __d.field_by(#name, __at, |__d| <#ty as #krate::Persist>::describe(__d));
-            }
+    let offsets = variants.iter().enumerate().map(|(v, variant)| {
+        let fields = variant.fields.iter().enumerate().map(|(i, f)| {
+            let (id, place) = (offset_of(v, i), place(f, input));
+            quote_spanned!(f.span=> #place let #id = __at;)
         });
         quote! {
-            __d.variant(#name, #id as ::core::primitive::i128);
             let mut __end = __start;
             #( #fields )*
         }
     });
+    let parts = variants
+        .iter()
+        .zip(names)
+        .enumerate()
+        .map(|(v, (variant, name))| {
+            let id = tag_const(v);
+            let fields = variant.fields.iter().enumerate().map(|(i, f)| {
+                let (Field { name, ty, .. }, id) = (f, offset_of(v, i));
+                quote_spanned! {f.span=>
+                    #krate::__derived::Part::Field {
+                        name: #name,
+                        offset: #id,
+                        of: <#ty as #krate::Persist>::LAYOUT,
+                    },
+                }
+            });
+            quote! {
+                #krate::__derived::Part::Variant {
+                    name: #name,
+                    tag: #id as ::core::primitive::i128,
+                },
+                #( #fields )*
+            }
+        });
     let check = variants.iter().zip(&ids).map(|(v, id)| {
         let fields = v.fields.iter().map(|f| {
             let (ty, place) = (&f.ty, place(f, input));
@@ -85,11 +105,18 @@ pub fn body(input: &Input, tag: &Tag, variants: &[Variant]) -> Functions {
             #( #padded )*
             __padded
         },
-        describe: quote! {
+        offsets: quote! {
             #consts
             #start
-            __d.field::<#int>("tag", 0);
-            #( #describe )*
+            #( #offsets )*
+        },
+        parts: quote! {
+            #krate::__derived::Part::Field {
+                name: "tag",
+                offset: 0,
+                of: <#int as #krate::Persist>::LAYOUT,
+            },
+            #( #parts )*
         },
         check: quote! {
             #consts
@@ -114,6 +141,11 @@ pub fn body(input: &Input, tag: &Tag, variants: &[Variant]) -> Functions {
 
 fn tag_const(i: usize) -> proc_macro2::Ident {
     format_ident!("__TAG_{i}")
+}
+
+/// The offset of a field of a variant, bound by `offsets`.
+fn offset_of(variant: usize, field: usize) -> proc_macro2::Ident {
+    format_ident!("__at_{variant}_{field}")
 }
 
 /// The discriminants: as written, or one more than the one before.

@@ -1,7 +1,7 @@
 //! The item, checked: what the derive refuses by the look of it is refused here.
 
 use crate::attrs::{Options, Repr};
-use crate::types::{NameSelf, OtherBrand, Rebrand, bare};
+use crate::types::{NameSelf, Names, OtherBrand, Rebrand, bare};
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
@@ -29,14 +29,32 @@ impl Field {
     /// `<Type as Persist>::At<'brand>`, which to the compiler's messages is the field's type as the user wrote it: so it
     /// says once what is wrong, not once for each mention.
     pub fn projected(&self, krate: &Path, brand: &Lifetime) -> TokenStream {
-        let ty = &self.ty;
-        let mut tokens = ty.to_token_stream().into_iter();
-        let first = tokens.next().map_or(self.span, |t| t.span());
-        let last = tokens.last().map_or(first, |t| t.span());
+        let (first, last) = self.ends();
         let open = quote_spanned!(first=> <);
         let close = quote_spanned!(last=> >);
-        let at = quote_spanned!(last=> ::At);
-        quote!(#open #ty as #krate::Persist #close #at #open #brand #close)
+        let at = quote_spanned!(last=> At);
+        self.associated(krate, quote!(#at #open #brand #close))
+    }
+
+    /// `<Type as Persist>::Leads`, in the same way.
+    pub fn leads(&self, krate: &Path) -> TokenStream {
+        let (_, last) = self.ends();
+        self.associated(krate, quote_spanned!(last=> Leads))
+    }
+
+    fn associated(&self, krate: &Path, name: TokenStream) -> TokenStream {
+        let ty = &self.ty;
+        let (first, last) = self.ends();
+        let open = quote_spanned!(first=> <);
+        let close = quote_spanned!(last=> >::);
+        quote!(#open #ty as #krate::Persist #close #name)
+    }
+
+    /// Where the type begins and ends.
+    pub fn ends(&self) -> (Span, Span) {
+        let mut tokens = self.ty.to_token_stream().into_iter();
+        let first = tokens.next().map_or(self.span, |t| t.span());
+        (first, tokens.last().map_or(first, |t| t.span()))
     }
 }
 
@@ -212,6 +230,17 @@ impl Input {
         };
         let many = many.into_iter().flatten().flat_map(|v| &v.fields);
         one.into_iter().flatten().chain(many)
+    }
+
+    /// Whether a field of this type may hold a handle: it names the brand, or a parameter.
+    pub fn may_hold(&self, ty: &Type) -> bool {
+        let mut names = Names {
+            brand: self.lifetime.as_ref(),
+            params: &self.params,
+            found: false,
+        };
+        names.visit_type(ty);
+        names.found
     }
 
     /// The type in another brand.

@@ -45,7 +45,10 @@ fn expand(item: syn::DeriveInput) -> syn::Result<TokenStream> {
 
 /// The bodies of the functions of `Persist`.
 struct Functions {
-    describe: TokenStream,
+    /// Statements before the parts.
+    offsets: TokenStream,
+    /// The parts of the layout.
+    parts: TokenStream,
     check: TokenStream,
     clear_padding: TokenStream,
     /// An expression.
@@ -59,7 +62,8 @@ fn persist_impl(input: &input::Input, f: Functions) -> TokenStream {
     let name = input.name();
     let consts = input.const_params();
     let Functions {
-        describe,
+        offsets,
+        parts,
         check,
         clear_padding,
         padded,
@@ -73,6 +77,7 @@ fn persist_impl(input: &input::Input, f: Functions) -> TokenStream {
         quote_spanned!(f.span=> || <#ty as #krate::Persist>::HANDLES)
     });
     let quiet = quiet(input);
+    let leads = leads(input);
     quote! {
         // SAFETY: each field is `Persist`; the layout is the one that `repr` guarantees; offsets come from the compiler or
         // from the documented rule; a type with drop glue is refused below.
@@ -83,13 +88,18 @@ fn persist_impl(input: &input::Input, f: Functions) -> TokenStream {
             const PADDED: bool = { #padded };
             const HANDLES: bool = false #( #types )*;
 
-            fn describe(__d: &mut #krate::__derived::Describe<'_>) {
+            #leads
+            const LAYOUT: &'static #krate::__derived::Type = {
                 #assert
-                __d.compound::<Self>(#name, |__d| {
-                    #( __d.param(#consts as ::core::primitive::u128); )*
-                    #describe
-                })
-            }
+                #offsets
+                &#krate::__derived::Type::Compound {
+                    name: #name,
+                    size: ::core::mem::size_of::<Self>(),
+                    align: ::core::mem::align_of::<Self>(),
+                    params: &[ #( #consts as ::core::primitive::u128 ),* ],
+                    parts: &[ #parts ],
+                }
+            };
 
             unsafe fn check(
                 __p: *const u8,
@@ -104,6 +114,27 @@ fn persist_impl(input: &input::Input, f: Functions) -> TokenStream {
             }
         }
     }
+}
+
+/// The lists of the fields that can hold a handle, in tuples of at most eight. What names neither the brand nor a type's
+/// parameter holds none.
+fn leads(input: &input::Input) -> TokenStream {
+    let krate = &input.krate;
+    let holders: Vec<_> = input.fields().filter(|f| input.may_hold(&f.ty)).collect();
+    let mut lists: Vec<_> = holders.iter().map(|f| f.leads(krate)).collect();
+    while lists.len() > 1 {
+        lists = lists.chunks(8).map(|c| quote!(( #( #c, )* ))).collect();
+    }
+    // A type that is not `Persist` is reported where it stands.
+    let (first, last) = holders
+        .last()
+        .map_or((Span::call_site(), Span::call_site()), |f| f.ends());
+    let (head, tail) = (quote_spanned!(first=> type), quote_spanned!(last=> Leads =));
+    let (list, end) = (
+        lists.pop().unwrap_or_else(|| quote!(())),
+        quote_spanned!(last=> ;),
+    );
+    quote!(#head #tail #list #end)
 }
 
 /// Keeps the type out of the compiler's lists of what is `Persist`. One with a type parameter stays in, so that an error

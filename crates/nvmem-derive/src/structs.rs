@@ -2,15 +2,22 @@
 
 use crate::Functions;
 use crate::input::{Field, Input};
+use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 
 pub fn body(input: &Input, fields: &[Field]) -> Functions {
     let krate = &input.krate;
-    let describe = fields.iter().map(|f| {
+    let parts = fields.iter().map(|f| {
         let Field {
             member, name, ty, ..
         } = f;
-        quote_spanned!(f.span=> __d.field_by(#name, ::core::mem::offset_of!(Self, #member), |__d| <#ty as #krate::Persist>::describe(__d));)
+        quote_spanned! {f.span=>
+            #krate::__derived::Part::Field {
+                name: #name,
+                offset: ::core::mem::offset_of!(Self, #member),
+                of: <#ty as #krate::Persist>::LAYOUT,
+            }
+        }
     });
     let check = fields.iter().map(|f| {
         let Field { member, ty, .. } = f;
@@ -57,7 +64,8 @@ pub fn body(input: &Input, fields: &[Field]) -> Functions {
         )
     };
     Functions {
-        describe: quote!( #( #describe )* ),
+        offsets: TokenStream::new(),
+        parts: quote!( #( #parts ),* ),
         check: quote! {
             #( #check )*
             ::core::result::Result::Ok(())

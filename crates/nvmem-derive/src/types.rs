@@ -44,6 +44,27 @@ impl<'ast> Visit<'ast> for OtherBrand<'_> {
     }
 }
 
+/// Looks for the brand, an elided one too, and for type parameters.
+pub struct Names<'a> {
+    pub brand: Option<&'a Lifetime>,
+    pub params: &'a [Ident],
+    pub found: bool,
+}
+
+impl<'ast> Visit<'ast> for Names<'_> {
+    fn visit_lifetime(&mut self, l: &'ast Lifetime) {
+        self.found |= self.brand == Some(l);
+    }
+
+    fn visit_ident(&mut self, i: &'ast Ident) {
+        self.found |= self.params.contains(i);
+    }
+
+    fn visit_macro(&mut self, _: &'ast syn::Macro) {
+        self.found |= self.brand.is_some() || !self.params.is_empty();
+    }
+}
+
 /// The type as it is in a transaction of another brand: the lifetime parameter replaced, each type parameter `T` by
 /// its own `T::At`.
 pub struct Rebrand<'a> {

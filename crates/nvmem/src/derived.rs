@@ -4,7 +4,7 @@ use crate::persist::{Persist, Plain};
 
 use crate::planted;
 
-pub use crate::describe::Describe;
+pub use crate::describe::{Part, Type};
 pub use crate::fields::{Fields, Lend};
 pub use crate::persist::{Invalid, Visit};
 

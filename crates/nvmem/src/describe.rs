@@ -1,172 +1,266 @@
-//! Layouts as facts that can be walked: for the fingerprint, the inspector and the field names in reports.
+//! Layouts as constants, and the fingerprint that is made of them when a program is compiled.
+//!
+//! A type tells its own layout in [`Persist::LAYOUT`], and what its handles lead to in [`Persist::Leads`]. The two are apart
+//! because a list's node leads to itself: a constant may not, a list of types may. The fingerprint follows it over
+//! [`REACH`] handles, a type for each number of handles that are left, so that each step is a constant of its own.
 
-use crate::fnv::times_prime;
 use crate::persist::Persist;
 use crate::planted;
-use core::mem::MaybeUninit;
+use core::marker::PhantomData;
 
-/// One fact about a layout, in declaration order.
+/// The layout of a type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Item<'a> {
+pub enum Type {
     /// A scalar of this name: `u32`, `bool`, …
-    Scalar(&'a str),
-    /// A compound begins: a struct, an enum, an array.
-    Open {
+    Scalar(&'static str),
+    /// A struct, an enum, an array.
+    Compound {
         /// The type's name without path and generics.
-        name: &'a str,
+        name: &'static str,
         /// Size in bytes.
         size: usize,
         /// Alignment in bytes.
         align: usize,
+        /// The values of const generics, or an array's length.
+        params: &'static [u128],
+        /// What it consists of, in the order of declaration.
+        parts: &'static [Part],
     },
-    /// The value of a const generic, or an array's length.
-    Param(u128),
-    /// An enum variant follows; its fields come after it.
+    /// A handle of this kind; what it leads to is in [`Persist::Leads`].
+    Handle(&'static str),
+}
+
+/// A part of a compound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Part {
+    /// An enum variant; its fields come after it.
     Variant {
         /// The variant's name.
-        name: &'a str,
+        name: &'static str,
         /// Its discriminant.
         tag: i128,
     },
-    /// A field follows. `offset` is in bytes from the start of the compound.
+    /// A field.
     Field {
         /// The field's name, or its index.
-        name: &'a str,
-        /// Offset in its compound.
+        name: &'static str,
+        /// Offset in bytes from the start of the compound.
         offset: usize,
+        /// Its type.
+        of: &'static Type,
     },
-    /// The field is over.
-    EndField,
-    /// The compound is over.
-    Close,
-    /// A handle of this kind; the type that it leads to is described later, once.
-    Handle(&'a str),
 }
 
-/// Receives the facts.
-pub trait Sink {
-    /// The next fact.
-    fn item(&mut self, item: Item<'_>);
+/// What the handles in a type lead to, in order: `()` for none, [`To`] for one, and tuples of such lists.
+pub trait Leads {
+    #[doc(hidden)]
+    type Within<D: Depth>: Hashed;
 }
 
-impl<F: FnMut(Item<'_>)> Sink for F {
-    fn item(&mut self, item: Item<'_>) {
-        self(item)
+/// The only handle in a list of them, to a `T`.
+pub struct To<T>(PhantomData<fn(T) -> T>);
+
+impl<T: Persist> Leads for To<T> {
+    type Within<D: Depth> = D::Target<T>;
+}
+
+/// How many handles are left to be followed.
+#[doc(hidden)]
+pub trait Depth {
+    type Target<T: Persist>: Hashed;
+}
+
+/// What a constant can be made of.
+#[doc(hidden)]
+pub trait Hashed {
+    const HASH: u64;
+}
+
+/// No handle is followed any more. `FACTS` are those that count: all of them, but in a test's planted bug.
+#[doc(hidden)]
+pub struct Last<const FACTS: u8>;
+impl<const FACTS: u8> Depth for Last<FACTS> {
+    type Target<T: Persist> = ();
+}
+
+/// One more handle than `D`.
+#[doc(hidden)]
+pub struct More<D>(D);
+impl<D: Depth + Facts> Depth for More<D> {
+    type Target<T: Persist> = Reached<T, D>;
+}
+
+/// Which facts count.
+#[doc(hidden)]
+pub trait Facts {
+    const FACTS: u8;
+}
+impl<const FACTS: u8> Facts for Last<FACTS> {
+    const FACTS: u8 = FACTS;
+}
+impl<D: Facts> Facts for More<D> {
+    const FACTS: u8 = D::FACTS;
+}
+
+/// A `T` from which handles are followed as far as `D` says.
+#[doc(hidden)]
+pub struct Reached<T, D>(PhantomData<(T, D)>);
+impl<T: Persist, D: Depth + Facts> Hashed for Reached<T, D> {
+    const HASH: u64 = Hash::new(D::FACTS)
+        .layout(T::LAYOUT)
+        .number(<<T::Leads as Leads>::Within<D> as Hashed>::HASH)
+        .value;
+}
+
+impl Hashed for () {
+    const HASH: u64 = 0;
+}
+
+macro_rules! tuples {
+    ($($($n:ident)+;)*) => {$(
+        impl<$($n: Leads),+> Leads for ($($n,)+) {
+            type Within<D: Depth> = ($($n::Within<D>,)+);
+        }
+        impl<$($n: Hashed),+> Hashed for ($($n,)+) {
+            const HASH: u64 = Hash::new(0)$(.number($n::HASH))+.value;
+        }
+    )*};
+}
+tuples! {
+    T0;
+    T0 T1;
+    T0 T1 T2;
+    T0 T1 T2 T3;
+    T0 T1 T2 T3 T4;
+    T0 T1 T2 T3 T4 T5;
+    T0 T1 T2 T3 T4 T5 T6;
+    T0 T1 T2 T3 T4 T5 T6 T7;
+}
+impl Leads for () {
+    type Within<D: Depth> = ();
+}
+
+/// FNV-1a, 64 bits.
+struct Hash {
+    value: u64,
+    facts: u8,
+}
+
+/// Discriminants count, names of fields count.
+const TAGS: u8 = 1;
+const NAMES: u8 = 2;
+
+impl Hash {
+    const fn new(facts: u8) -> Self {
+        let value = 0xcbf2_9ce4_8422_2325;
+        Hash { value, facts }
     }
-}
-
-/// How many different types may be reached through handles.
-pub const MAX_POINTEES: usize = 32;
-
-type Pointee = (&'static str, fn(&mut Describe<'_>));
-
-/// A walk over a layout.
-pub struct Describe<'s> {
-    sink: &'s mut dyn Sink,
-    /// The first `known` are initialised.
-    pointees: [MaybeUninit<Pointee>; MAX_POINTEES],
-    known: usize,
-    overflow: bool,
-}
-
-impl<'s> Describe<'s> {
-    /// Walks the layout of `T` and of every type that its handles lead to, each once.
-    ///
-    /// **Errors**: `Err(TooManyTypes)` beyond [`MAX_POINTEES`] types behind handles.
-    pub fn walk<T: Persist>(sink: &'s mut dyn Sink) -> Result<(), TooManyTypes> {
-        Self::walk_from(sink, T::describe)
+    const fn byte(self, b: u8) -> Self {
+        let value = (self.value ^ b as u64).wrapping_mul(0x100_0000_01b3);
+        Hash { value, ..self }
     }
-
-    fn walk_from(sink: &'s mut dyn Sink, root: fn(&mut Self)) -> Result<(), TooManyTypes> {
-        let mut d = Describe {
-            sink,
-            pointees: [const { MaybeUninit::uninit() }; MAX_POINTEES],
-            known: 0,
-            overflow: false,
-        };
-        root(&mut d);
-        let mut i = 0;
-        while let Some(&(_, f)) = d.pointees().get(i)
-            && !planted!("nvmem/fingerprint-stops-at-handles")
-        {
-            f(&mut d);
+    const fn number(mut self, v: u64) -> Self {
+        let (le, mut i) = (v.to_le_bytes(), 0);
+        while i < le.len() {
+            self = self.byte(le[i]);
             i += 1;
         }
-        if d.overflow {
-            Err(TooManyTypes)
-        } else {
-            Ok(())
+        self
+    }
+    const fn long(self, v: u128) -> Self {
+        self.number(v as u64).number((v >> 64) as u64)
+    }
+    const fn text(mut self, kind: u8, s: &str) -> Self {
+        let (s, mut i) = (s.as_bytes(), 0);
+        self = self.byte(kind).number(s.len() as u64);
+        while i < s.len() {
+            self = self.byte(s[i]);
+            i += 1;
         }
+        self
     }
 
-    fn pointees(&self) -> &[Pointee] {
-        // SAFETY: the first `known` are initialised, and there are not more than `MAX_POINTEES`.
-        unsafe { core::slice::from_raw_parts(self.pointees.as_ptr().cast(), self.known) }
-    }
-
-    /// A scalar.
-    pub fn scalar(&mut self, name: &str) {
-        self.sink.item(Item::Scalar(name))
-    }
-
-    /// A compound type `T` of this name.
-    pub fn compound<T>(&mut self, name: &str, inside: impl FnOnce(&mut Self)) {
-        self.open(name, size_of::<T>(), align_of::<T>());
-        inside(self);
-        self.close();
-    }
-
-    #[inline(never)]
-    fn open(&mut self, name: &str, size: usize, align: usize) {
-        self.sink.item(Item::Open { name, size, align })
-    }
-
-    #[inline(never)]
-    fn close(&mut self) {
-        self.sink.item(Item::Close)
-    }
-
-    /// A const generic's value.
-    pub fn param(&mut self, v: u128) {
-        self.sink.item(Item::Param(v))
-    }
-
-    /// An enum variant.
-    pub fn variant(&mut self, name: &str, tag: i128) {
-        self.sink.item(Item::Variant { name, tag })
-    }
-
-    /// A field of type `F`.
-    pub fn field<F: Persist>(&mut self, name: &str, offset: usize) {
-        self.field_by(name, offset, F::describe)
-    }
-
-    /// A field whose type is described by this function.
-    pub fn field_by(&mut self, name: &str, offset: usize, describe: impl FnOnce(&mut Self)) {
-        self.sink.item(Item::Field { name, offset });
-        describe(self);
-        self.sink.item(Item::EndField);
-    }
-
-    /// A handle of this kind that leads to a `T`.
-    pub fn handle<T: Persist>(&mut self, kind: &str) {
-        self.lead(kind, (core::any::type_name::<T>(), T::describe))
-    }
-
-    #[inline(never)]
-    fn lead(&mut self, kind: &str, to: Pointee) {
-        self.sink.item(Item::Handle(kind));
-        if self.pointees().iter().any(|(n, _)| same_text(n, to.0)) {
-            return;
-        }
-        match self.pointees.get_mut(self.known) {
-            Some(slot) => {
-                slot.write(to);
-                self.known += 1;
+    const fn layout(self, t: &Type) -> Self {
+        let (mut h, params, parts) = match *t {
+            Type::Scalar(name) => return self.text(1, name),
+            Type::Handle(kind) => return self.text(2, kind),
+            Type::Compound {
+                name,
+                size,
+                align,
+                params,
+                parts,
+            } => {
+                let h = self.text(3, name).number(size as u64);
+                (h.number(align as u64), params, parts)
             }
-            None => self.overflow = true,
+        };
+        let mut i = 0;
+        while i < params.len() {
+            h = h.byte(4).long(params[i]);
+            i += 1;
         }
+        i = 0;
+        while i < parts.len() {
+            h = h.part(&parts[i]);
+            i += 1;
+        }
+        h.byte(7)
+    }
+
+    const fn part(self, p: &Part) -> Self {
+        match *p {
+            Part::Variant { name, tag } => {
+                let h = self.text(5, name);
+                if h.facts & TAGS != 0 {
+                    h.long(tag as u128)
+                } else {
+                    h
+                }
+            }
+            Part::Field { name, offset, of } => {
+                let name = if self.facts & NAMES != 0 { name } else { "" };
+                self.text(6, name).number(offset as u64).layout(of)
+            }
+        }
+    }
+}
+
+/// How many handles, one after the other, a fingerprint follows from the type that it is of.
+pub const REACH: usize = 16;
+
+type Four<D> = More<More<More<More<D>>>>;
+type Far<const FACTS: u8> = Four<Four<Four<Four<Last<FACTS>>>>>;
+
+/// The layout fingerprint of `T`: names, types and offsets of fields in order, sizes, alignments, enum
+/// discriminants, const generic values, the target's endianness and pointer width, and the same of every type that
+/// at most [`REACH`] handles lead to.
+///
+/// **Cost**: none, it is a constant.
+pub fn fingerprint<T: Persist>() -> u64 {
+    if planted!("nvmem/fingerprint-stops-at-handles") {
+        return whole::<T, Last<{ TAGS | NAMES }>>();
+    }
+    if planted!("nvmem/fingerprint-without-tags") {
+        return whole::<T, Far<NAMES>>();
+    }
+    if planted!("nvmem/fingerprint-without-names") {
+        return whole::<T, Far<TAGS>>();
+    }
+    whole::<T, Far<{ TAGS | NAMES }>>()
+}
+
+#[inline(always)]
+fn whole<T: Persist, D: Depth + Facts>() -> u64 {
+    const {
+        // The pointer width has no part in any persistable type, but in what `usize` arithmetic of a program means.
+        Hash::new(0)
+            .byte(cfg!(target_endian = "big") as u8)
+            .number(size_of::<usize>() as u64)
+            .number(<Reached<T, D> as Hashed>::HASH)
+            .value
     }
 }
 
@@ -175,88 +269,4 @@ impl<'s> Describe<'s> {
 #[inline(never)]
 pub fn same_text(a: &str, b: &str) -> bool {
     a.len() == b.len() && a.bytes().zip(b.bytes()).all(|(a, b)| a == b)
-}
-
-/// More than [`MAX_POINTEES`] types are reached through handles.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct TooManyTypes;
-
-impl core::fmt::Display for TooManyTypes {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(
-            f,
-            "more than {MAX_POINTEES} types are reached through handles"
-        )
-    }
-}
-impl core::error::Error for TooManyTypes {}
-
-/// FNV-1a, 64 bits.
-struct Fnv(u64);
-impl Fnv {
-    #[inline(never)]
-    fn bytes(&mut self, b: &[u8]) {
-        for &b in b {
-            self.0 = times_prime(self.0 ^ b as u64);
-        }
-    }
-    #[inline(never)]
-    fn text(&mut self, tag: u8, s: &str) {
-        self.bytes(&[tag]);
-        self.bytes(&(s.len() as u32).to_le_bytes());
-        self.bytes(s.as_bytes());
-    }
-    #[inline(never)]
-    fn num(&mut self, v: u128) {
-        self.bytes(&v.to_le_bytes())
-    }
-}
-
-impl Sink for Fnv {
-    fn item(&mut self, item: Item<'_>) {
-        match item {
-            Item::Scalar(n) => self.text(1, n),
-            Item::Open { name, size, align } => {
-                self.text(2, name);
-                self.num(size as u128);
-                self.num(align as u128);
-            }
-            Item::Param(v) => {
-                self.text(3, "");
-                self.num(v);
-            }
-            Item::Variant { name, tag } => {
-                self.text(4, name);
-                if !planted!("nvmem/fingerprint-without-tags") {
-                    self.num(tag as u128);
-                }
-            }
-            Item::Field { name, offset } => {
-                if !planted!("nvmem/fingerprint-without-names") {
-                    self.text(5, name);
-                }
-                self.num(offset as u128);
-            }
-            Item::EndField => self.text(6, ""),
-            Item::Close => self.text(7, ""),
-            Item::Handle(kind) => self.text(8, kind),
-        }
-    }
-}
-
-/// The layout fingerprint of `T`: names, types and offsets of fields in order, sizes, alignments, enum
-/// discriminants, const generic values, the target's endianness and pointer width, and the same of every type that
-/// handles lead to.
-///
-/// **Cost**: a walk over the layout, some ten instructions per character of a name (on MSP430 a hundred); no memory access to
-/// the medium.
-/// **Errors**: [`TooManyTypes`].
-pub fn fingerprint<T: Persist>() -> Result<u64, TooManyTypes> {
-    let mut h = Fnv(0xcbf2_9ce4_8422_2325);
-    h.num(u128::from(cfg!(target_endian = "big")));
-    // The pointer width has no part in any persistable type, but in what `usize` arithmetic of a program means.
-    h.num(size_of::<usize>() as u128);
-    Describe::walk::<T>(&mut h)?;
-    Ok(h.0)
 }

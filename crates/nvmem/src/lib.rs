@@ -15,7 +15,6 @@ pub mod cross;
 pub mod describe;
 pub mod device;
 pub mod fields;
-mod fnv;
 pub mod inspect;
 #[cfg(feature = "instrument")]
 pub mod instrument;

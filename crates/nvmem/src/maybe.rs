@@ -1,6 +1,6 @@
 //! An option whose layout does not change.
 
-use crate::describe::Describe;
+use crate::describe::{Part, Type};
 use crate::persist::{Invalid, Persist, Plain, Visit};
 use crate::planted;
 use core::mem::offset_of;
@@ -134,14 +134,33 @@ unsafe impl<T: Persist> Persist for Maybe<T> {
     const PADDED: bool = size_of::<Self>() > 1;
     const HANDLES: bool = T::HANDLES;
 
-    fn describe(d: &mut Describe<'_>) {
-        d.compound::<Self>("Maybe", |d| {
-            d.field::<u8>("tag", offset_of!(Layout<T>, tag));
-            d.variant("None", 0);
-            d.variant("Some", 1);
-            d.field::<T>("0", Layout::<T>::VALUE);
-        })
-    }
+    type Leads = T::Leads;
+    const LAYOUT: &'static Type = &Type::Compound {
+        name: "Maybe",
+        size: size_of::<Self>(),
+        align: align_of::<Self>(),
+        params: &[],
+        parts: &[
+            Part::Field {
+                name: "tag",
+                offset: offset_of!(Layout<T>, tag),
+                of: u8::LAYOUT,
+            },
+            Part::Variant {
+                name: "None",
+                tag: 0,
+            },
+            Part::Variant {
+                name: "Some",
+                tag: 1,
+            },
+            Part::Field {
+                name: "0",
+                offset: Layout::<T>::VALUE,
+                of: T::LAYOUT,
+            },
+        ],
+    };
 
     unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
         // SAFETY: the tag is the first byte, and never padding.

@@ -1,6 +1,6 @@
 //! Which types may live in non-volatile memory.
 
-use crate::describe::Describe;
+use crate::describe::{Leads, Part, Type};
 use crate::planted;
 use core::num::*;
 
@@ -80,7 +80,7 @@ impl Visit for NoHandles {
 /// # Safety
 /// `At<'p>` is `Self` with its brand replaced and the same layout; there is no drop glue; `check` accepts only bytes that
 /// are a value of `Self` and shows every handle to `v`; without [`HANDLES`](Persist::HANDLES) there is
-/// none; `clear_padding` leaves every byte initialised; `describe` tells the whole layout.
+/// none; `clear_padding` leaves every byte initialised; `LAYOUT` and `Leads` tell the whole layout.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot live in non-volatile memory",
     label = "not known to survive a power cut",
@@ -99,8 +99,11 @@ pub unsafe trait Persist: Sized {
     /// Whether some value of this type may hold a handle. A walk over what is reachable need not look into one that does not.
     const HANDLES: bool = true;
 
-    /// Tells the layout.
-    fn describe(d: &mut Describe<'_>);
+    /// The layout, names included.
+    const LAYOUT: &'static Type;
+
+    /// What its handles lead to.
+    type Leads: Leads;
 
     /// Checks that the bytes at `p` are a value of this type, padding aside.
     ///
@@ -189,9 +192,18 @@ pub unsafe trait ZeroNiche: Persist {
 unsafe impl<T: ZeroNiche> Persist for Option<T> {
     type At<'p> = Option<T::Branded<'p>>;
     const HANDLES: bool = T::HANDLES;
-    fn describe(d: &mut Describe<'_>) {
-        d.compound::<Self>("Option", |d| T::describe(d))
-    }
+    type Leads = T::Leads;
+    const LAYOUT: &'static Type = &Type::Compound {
+        name: "Option",
+        size: size_of::<Self>(),
+        align: align_of::<Self>(),
+        params: &[],
+        parts: &[Part::Field {
+            name: "0",
+            offset: 0,
+            of: T::LAYOUT,
+        }],
+    };
     #[inline]
     unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
         for i in 0..size_of::<T>() {
@@ -215,7 +227,8 @@ macro_rules! any_bits {
         unsafe impl Persist for $t {
             type At<'p> = $t;
             const HANDLES: bool = false;
-            fn describe(d: &mut Describe<'_>) { d.scalar(stringify!($t)) }
+            type Leads = ();
+            const LAYOUT: &'static Type = &Type::Scalar(stringify!($t));
             #[inline(always)]
             unsafe fn check(_: *const u8, _: &mut dyn Visit) -> Result<(), Invalid> { Ok(()) }
         }
@@ -231,9 +244,8 @@ any_bits!(u8 u16 u32 u64 u128 i8 i16 i32 i64 i128 f32 f64);
 unsafe impl Persist for () {
     type At<'p> = ();
     const HANDLES: bool = false;
-    fn describe(d: &mut Describe<'_>) {
-        d.scalar("()")
-    }
+    type Leads = ();
+    const LAYOUT: &'static Type = &Type::Scalar("()");
     unsafe fn check(_: *const u8, _: &mut dyn Visit) -> Result<(), Invalid> {
         Ok(())
     }
@@ -249,7 +261,8 @@ macro_rules! some_bits {
         unsafe impl Persist for $t {
             type At<'p> = $t;
             const HANDLES: bool = false;
-            fn describe(d: &mut Describe<'_>) { d.scalar(stringify!($t)) }
+            type Leads = ();
+            const LAYOUT: &'static Type = &Type::Scalar(stringify!($t));
             #[inline]
             unsafe fn check(p: *const u8, _: &mut dyn Visit) -> Result<(), Invalid> {
                 // SAFETY: readable by the contract, and an integer has no invalid pattern.
@@ -295,12 +308,18 @@ unsafe impl<T: Persist, const N: usize> Persist for [T; N] {
     type At<'p> = [T::At<'p>; N];
     const PADDED: bool = N > 0 && T::PADDED;
     const HANDLES: bool = N > 0 && T::HANDLES;
-    fn describe(d: &mut Describe<'_>) {
-        d.compound::<Self>("array", |d| {
-            d.param(N as u128);
-            T::describe(d);
-        })
-    }
+    type Leads = T::Leads;
+    const LAYOUT: &'static Type = &Type::Compound {
+        name: "array",
+        size: size_of::<Self>(),
+        align: align_of::<Self>(),
+        params: &[N as u128],
+        parts: &[Part::Field {
+            name: "0",
+            offset: 0,
+            of: T::LAYOUT,
+        }],
+    };
     unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
         for i in 0..N {
             // SAFETY: element `i` of the array that the caller vouches for.

@@ -162,7 +162,7 @@ impl<T: Plain, D: Medium> Record<T, D> {
             State::New(value, _) => Ok(Some(value)),
             State::Blank | State::Formatting => Ok(None),
             State::Old(..) => Err(RecordError::Damaged),
-            State::Other(found) => Err(mismatch(&found, fingerprint_of::<T>()).into()),
+            State::Other(found) => Err(mismatch(&found, fingerprint::<T>()).into()),
         }
     }
 
@@ -191,7 +191,7 @@ impl<T: Plain, D: Medium> Record<T, D> {
             medium,
             place,
             value: initial,
-            fingerprint: fingerprint_of::<T>(),
+            fingerprint: fingerprint::<T>(),
             sequence: 0,
             open: None,
             next: 0,
@@ -353,10 +353,10 @@ fn look<T: Plain, Old: Plain, D: Medium>(
     let bytes = best.get(..newest.header.len.into());
     let bytes = bytes.ok_or(RecordError::Damaged);
     let stored = newest.header.fingerprint;
-    if stored == fingerprint_of::<T>() {
+    if stored == fingerprint::<T>() {
         let value = from_bytes(bytes?).map_err(|_| RecordError::Damaged)?;
         Ok(State::New(value, standing))
-    } else if or_old && stored == fingerprint_of::<Old>() {
+    } else if or_old && stored == fingerprint::<Old>() {
         let value = from_bytes(bytes?).map_err(|_| RecordError::Damaged)?;
         Ok(State::Old(value, standing))
     } else {
@@ -380,11 +380,6 @@ impl<T> Buffer<T> {
             core::slice::from_raw_parts_mut(at, size_of::<T>())
         }
     }
-}
-
-fn fingerprint_of<T: Plain>() -> u64 {
-    // Too many types behind handles are not possible without handles.
-    fingerprint::<T>().unwrap_or_default()
 }
 
 fn layout(fingerprint: u64) -> Layout {

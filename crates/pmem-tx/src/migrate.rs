@@ -61,7 +61,7 @@ where
     {
         let mine = layout::superblock::<M>(config, 1, region.len(), 0);
         let old = match superblock::probe(&region, &mine) {
-            State::Ready(sb) => Some(sb.fingerprint) == nvmem::fingerprint::<Old>().ok(),
+            State::Ready(sb) => sb.fingerprint == nvmem::fingerprint::<Old>(),
             _ => false,
         };
         if !old {
@@ -80,7 +80,7 @@ where
     where
         G: for<'p> FnOnce(&Tx<'p, M>, R::At<'p>) -> Result<New::At<'p>, Error>,
     {
-        let fingerprint = nvmem::fingerprint::<New>().map_err(|_| OpenError::TooManyTypes)?;
+        let fingerprint = nvmem::fingerprint::<New>();
         let unit = M::Unit::BYTES;
         let at = self.parts().0.geo.root(0, unit);
         let stored = match superblock::probe(

@@ -7,7 +7,7 @@ use crate::tx::{Brand, Tx};
 use crate::walk::family;
 use core::marker::PhantomData;
 use core::num::{NonZeroU16, NonZeroU32};
-use nvmem::describe::Describe;
+use nvmem::describe::{To, Type};
 use nvmem::fields::Fields;
 use nvmem::persist::{Found, Visit, ZeroNiche};
 use nvmem::{Invalid, Model, Persist, Plain, Unit, mapped};
@@ -65,9 +65,8 @@ pub struct PBox<'p, T, W: Width = u32> {
 // SAFETY: an offset; `At` differs in the brand only; `check` shows the handle to the owner of the memory.
 unsafe impl<T: Persist, W: Width> Persist for PBox<'_, T, W> {
     type At<'p> = PBox<'p, T::At<'p>, W>;
-    fn describe(d: &mut Describe<'_>) {
-        d.handle::<T>(family(W::BYTES, false))
-    }
+    type Leads = To<T>;
+    const LAYOUT: &'static Type = &Type::Handle(family(W::BYTES, false));
     unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
         // SAFETY: readable and aligned by the contract.
         let value = unsafe { p.cast::<W>().read() }.widen();

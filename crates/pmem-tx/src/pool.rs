@@ -136,7 +136,7 @@ where
     {
         let (core, all) = (&mut self.core, self.states.as_ref());
         core.session = session::next()?;
-        let fingerprint = R::fingerprint().map_err(|_| OpenError::TooManyTypes)?;
+        let fingerprint = R::fingerprint();
         let mine = layout::superblock::<M>(config, R::COUNT, core.region.len(), fingerprint);
         let state = superblock::look(&core.region, &mine);
         let mut params = mine.params;

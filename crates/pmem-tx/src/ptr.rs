@@ -11,7 +11,7 @@ use crate::state::flag;
 use crate::tx::{Brand, Tx};
 use crate::walk::family;
 use core::marker::PhantomData;
-use nvmem::describe::Describe;
+use nvmem::describe::{To, Type};
 use nvmem::persist::{Visit, ZeroNiche};
 use nvmem::{Invalid, Model, Persist, Plain, mapped};
 
@@ -31,9 +31,8 @@ pub struct Ptr<'p, T, W: Width = u32> {
 // SAFETY: as for `PBox`; the walk checks the current version.
 unsafe impl<T: Persist, W: Width> Persist for Ptr<'_, T, W> {
     type At<'p> = Ptr<'p, T::At<'p>, W>;
-    fn describe(d: &mut Describe<'_>) {
-        d.handle::<T>(family(W::BYTES, true))
-    }
+    type Leads = To<T>;
+    const LAYOUT: &'static Type = &Type::Handle(family(W::BYTES, true));
     unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
         // SAFETY: readable and aligned by the contract.
         let value = unsafe { p.cast::<W>().read() }.widen();

@@ -6,7 +6,6 @@ use crate::state::{Core, CtxState};
 use crate::tx::Tx;
 use crate::walk::Walk;
 use core::marker::PhantomData;
-use nvmem::describe::TooManyTypes;
 use nvmem::{Model, Persist, Unit};
 
 /// The roots of a pool: a `Persist` type, or [`Contexts`] of a tuple of them.
@@ -21,7 +20,7 @@ pub unsafe trait Roots {
     /// The first content: a value for each root.
     type Init<'p>;
     #[doc(hidden)]
-    fn fingerprint() -> Result<u64, TooManyTypes>;
+    fn fingerprint() -> u64;
     #[doc(hidden)]
     fn plant<'p, M: Model>(init: Self::Init<'p>, tx: &Tx<'p, M>) -> Result<(), Error>
     where
@@ -60,7 +59,7 @@ unsafe impl<R: Persist> Roots for R {
     const COUNT: usize = 1;
     type States = [CtxState; 1];
     type Init<'p> = R::At<'p>;
-    fn fingerprint() -> Result<u64, TooManyTypes> {
+    fn fingerprint() -> u64 {
         nvmem::fingerprint::<R>()
     }
     fn plant<'p, M: Model>(init: R::At<'p>, tx: &Tx<'p, M>) -> Result<(), Error>
@@ -85,11 +84,11 @@ macro_rules! contexts {
             const COUNT: usize = $n;
             type States = [CtxState; $n];
             type Init<'p> = ($($r::At<'p>,)+);
-            fn fingerprint() -> Result<u64, TooManyTypes> {
+            fn fingerprint() -> u64 {
                 // Order matters: the place of a type in the tuple is that of its context.
-                Ok([$(nvmem::fingerprint::<$r>()?),+]
+                [$(nvmem::fingerprint::<$r>()),+]
                     .iter()
-                    .fold($n, |h: u64, f| (h.rotate_left(7) ^ f).wrapping_mul(0x100_0000_01b3)))
+                    .fold($n, |h: u64, f| (h.rotate_left(7) ^ f).wrapping_mul(0x100_0000_01b3))
             }
             fn plant<'p, Md: Model>(init: Self::Init<'p>, tx: &Tx<'p, Md>) -> Result<(), Error>
             where

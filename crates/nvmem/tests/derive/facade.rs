@@ -35,7 +35,7 @@ mod user {
 
 #[test]
 fn it_is_found_there() {
-    assert!(::nvmem::fingerprint::<user::Settings<'_, user::Mode, 3>>().is_ok());
+    assert!(::nvmem::fingerprint::<user::Settings<'_, user::Mode, 3>>() != 0);
 }
 
 #[test]

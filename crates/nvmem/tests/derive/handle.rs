@@ -2,7 +2,7 @@
 
 use core::marker::PhantomData;
 use core::num::NonZeroU32;
-use nvmem::describe::Describe;
+use nvmem::describe::{To, Type};
 use nvmem::persist::{Found, Visit};
 use nvmem::{Invalid, Persist, ZeroNiche};
 
@@ -28,9 +28,8 @@ impl<T> PBox<'_, T> {
 // SAFETY: a number that is shown to the visitor.
 unsafe impl<T: Persist> Persist for PBox<'_, T> {
     type At<'p> = PBox<'p, T::At<'p>>;
-    fn describe(d: &mut Describe<'_>) {
-        d.handle::<T>("test")
-    }
+    type Leads = To<T>;
+    const LAYOUT: &'static Type = &Type::Handle("test");
     unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
         v.handle(Found {
             name: core::any::type_name::<T>(),

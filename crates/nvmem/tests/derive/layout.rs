@@ -1,27 +1,43 @@
 //! The layout that a type tells, and its fingerprint.
 
 use crate::handle::PBox;
-use nvmem::describe::{Describe, Item};
+use nvmem::describe::{Part, Type};
 use nvmem::{Maybe, Persist, fingerprint};
 
 fn walk<T: Persist>() -> String {
+    fn told(t: &Type, out: &mut String) {
+        match t {
+            Type::Scalar(n) => out.push_str(n),
+            Type::Handle(kind) => *out += &format!("->{kind}"),
+            Type::Compound {
+                name,
+                size,
+                align,
+                params,
+                parts,
+            } => {
+                *out += &format!("{name}[{size}/{align}](");
+                for p in *params {
+                    *out += &format!(" <{p}>");
+                }
+                for p in *parts {
+                    match p {
+                        Part::Variant { name, tag } => *out += &format!(" | {name}={tag}"),
+                        Part::Field { name, offset, of } => {
+                            *out += &format!(" {name}@{offset}: ");
+                            told(of, out);
+                        }
+                        other => panic!("unknown part {other:?}"),
+                    }
+                }
+                out.push_str(" )");
+            }
+            other => panic!("unknown type {other:?}"),
+        }
+    }
     let mut out = String::new();
-    let mut sink = |item: Item<'_>| {
-        let text = match item {
-            Item::Scalar(n) => format!("{n} "),
-            Item::Open { name, size, align } => format!("{name}[{size}/{align}]( "),
-            Item::Param(v) => format!("<{v}> "),
-            Item::Variant { name, tag } => format!("| {name}={tag} "),
-            Item::Field { name, offset } => format!("{name}@{offset}: "),
-            Item::EndField => String::new(),
-            Item::Close => ") ".into(),
-            Item::Handle(kind) => format!("->{kind} "),
-            other => panic!("unknown fact {other:?}"),
-        };
-        out.push_str(&text);
-    };
-    Describe::walk::<T>(&mut sink).unwrap();
-    out.trim_end().into()
+    told(T::LAYOUT, &mut out);
+    out
 }
 
 mod base {
@@ -58,9 +74,8 @@ fn every_fact_is_told_in_order() {
         "Data[32/4]( <3> rate@0: u32 limit@4: u32 \
          mode@8: Mode[1/1]( tag@0: u8 | Off=0 | Slow=4 | Fast=5 ) \
          inner@10: Inner[4/2]( x@0: u8 y@2: u16 ) \
-         list@14: array[6/2]( <3> u16 ) \
-         next@20: Option[4/4]( ->test ) ) \
-         Inner[4/2]( x@0: u8 y@2: u16 )"
+         list@14: array[6/2]( <3> 0@0: u16 ) \
+         next@20: Option[4/4]( 0@0: ->test ) )"
             .replace(
                 "Data[32/4]",
                 &format!("Data[{}/4]", size_of::<base::Data<'_, 3>>())
@@ -212,8 +227,8 @@ rate: u32, limit: u32, mode: Mode, inner: Inner, list: [u16; N], next: Option<PB
 
 #[test]
 fn a_changed_layout_has_another_fingerprint() {
-    let base = fingerprint::<base::Data<'_, 3>>().unwrap();
-    assert_eq!(fingerprint::<same::Data<'_, 3>>().unwrap(), base);
+    let base = fingerprint::<base::Data<'_, 3>>();
+    assert_eq!(fingerprint::<same::Data<'_, 3>>(), base);
     let changed = [
         ("the order of fields", fingerprint::<order::Data<'_, 3>>()),
         ("a field's name", fingerprint::<name::Data<'_, 3>>()),
@@ -234,7 +249,6 @@ fn a_changed_layout_has_another_fingerprint() {
     ];
     let mut seen = vec![base];
     for (what, f) in changed {
-        let f = f.unwrap();
         assert!(
             !seen.contains(&f),
             "{what} changed and the fingerprint did not"
@@ -243,26 +257,64 @@ fn a_changed_layout_has_another_fingerprint() {
     }
 }
 
+/// Types that lead to each other, with a third one at the end of a chain of handles.
+macro_rules! ring {
+    ($name:ident, $v:ty) => {
+        mod $name {
+            use super::*;
+            #[derive(Persist)]
+            #[repr(C)]
+            pub struct Left<'p> {
+                pub right: Option<PBox<'p, Right<'p>>>,
+            }
+            #[derive(Persist)]
+            #[repr(C)]
+            pub struct Right<'p> {
+                pub left: Option<PBox<'p, Left<'p>>>,
+                pub chain: PBox<'p, [Option<PBox<'p, Pair<PBox<'p, Last>>>>; 2]>,
+            }
+            #[derive(Persist)]
+            #[repr(C)]
+            pub struct Pair<T>(T, u32);
+            #[derive(Persist)]
+            #[repr(C)]
+            pub struct Last {
+                pub v: $v,
+            }
+        }
+    };
+}
+ring! { ring, u32 }
+ring! { again, u32 }
+ring! { other, i32 }
+
 #[test]
-fn recursion_is_told_once() {
-    #[derive(Persist)]
-    #[repr(C)]
-    #[allow(dead_code)]
-    struct Left<'p> {
-        v: u8,
-        right: Option<PBox<'p, Right<'p>>>,
-    }
-    #[derive(Persist)]
-    #[repr(C)]
-    #[allow(dead_code)]
-    struct Right<'p> {
-        v: u16,
-        left: Option<PBox<'p, Left<'p>>>,
-    }
+fn a_type_that_leads_to_itself_has_a_fingerprint() {
     assert_eq!(
-        walk::<Left<'_>>(),
-        "Left[8/4]( v@0: u8 right@4: Option[4/4]( ->test ) ) \
-         Right[8/4]( v@0: u16 left@4: Option[4/4]( ->test ) ) \
-         Left[8/4]( v@0: u8 right@4: Option[4/4]( ->test ) )"
+        walk::<ring::Left<'_>>(),
+        "Left[4/4]( right@0: Option[4/4]( 0@0: ->test ) )"
+    );
+    let base = fingerprint::<ring::Left<'_>>();
+    assert_eq!(base, fingerprint::<again::Left<'_>>());
+    assert_ne!(base, fingerprint::<other::Left<'_>>());
+    assert_ne!(base, fingerprint::<ring::Right<'_>>());
+}
+
+/// `u8`, that many handles away.
+macro_rules! away {
+    ($t:ty;) => { $t };
+    ($t:ty; $one:tt $($more:tt)*) => { away!(PBox<'static, $t>; $($more)*) };
+}
+
+#[test]
+fn sixteen_handles_are_followed() {
+    assert_eq!(nvmem::describe::REACH, 16);
+    assert_ne!(
+        fingerprint::<away!(u8; 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16)>(),
+        fingerprint::<away!(i8; 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16)>()
+    );
+    assert_eq!(
+        fingerprint::<away!(u8; 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17)>(),
+        fingerprint::<away!(i8; 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17)>()
     );
 }
