@@ -122,7 +122,17 @@ impl Superblock {
 
     /// The bytes of a copy, as [`decode`](Self::decode) reads them.
     pub fn encode(&self, sequence: u16) -> [u8; Self::COPY_BYTES] {
-        let words = Words::new(self, sequence, READY);
+        self.encode_as(sequence, READY)
+    }
+
+    /// The bytes of a copy that says that a format of this kind is under way: for a manager on a
+    /// [`Medium`](crate::Medium), which writes its copies itself.
+    pub fn encode_marker(&self, sequence: u16) -> [u8; Self::COPY_BYTES] {
+        self.encode_as(sequence, FORMATTING)
+    }
+
+    fn encode_as(&self, sequence: u16, state: u16) -> [u8; Self::COPY_BYTES] {
+        let words = Words::new(self, sequence, state);
         let mut bytes = [0; Self::COPY_BYTES];
         let mut crc = Crc32::new();
         for (i, to) in bytes.as_chunks_mut::<4>().0.iter_mut().enumerate() {

@@ -25,6 +25,8 @@ pub enum Error<E> {
         /// Its number.
         object: u16,
     },
+    /// A commit that the medium broke off must be brought to its end first: commit again.
+    Unfinished,
     /// The driver of the medium failed. Of a write, a part may have arrived; it is repeated at the next attempt.
     Medium(E),
 }
@@ -40,6 +42,7 @@ impl<E: fmt::Debug> fmt::Display for Error<E> {
             Error::DirtyLimit => f.write_str("the dirty limit is used up by what is held"),
             Error::Suspended => f.write_str("the heap is persisted and not restored yet"),
             Error::NoProgress => f.write_str("persists come faster than one operation takes"),
+            Error::Unfinished => f.write_str("a commit that was broken off is not finished yet"),
             Error::Damaged { object } => write!(f, "object {object} is damaged"),
             Error::Medium(e) => write!(f, "the medium failed: {e:?}"),
         }

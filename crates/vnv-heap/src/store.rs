@@ -1,1 +1,213 @@
 //! The format on the medium. Knows no RAM buffer and no types.
+//!
+//! docs/SPEC.md has every byte of it. What a call writes is at most [`Config::burst`](crate::Config::burst) bytes, so that its caller can run each call in
+//! one critical section; an operation that needs more is a value that carries its progress, and is called until it is
+//! [`Step::Done`]. Such a value is valid across a persist and its restore; when it is dropped before its end, units that it
+//! had taken come back at the next open.
+//!
+//! **Power loss**, in three sentences. *Just in time*: whatever happens between the record *running* and the record *persisted*
+//! counts for nothing, because open refuses it. *Snapshot*: until the record of a commit is whole, nothing that the table calls committed
+//! is touched; after it, what is pending counts, and open finishes the table. *In both*, the bitmap and the entries of unreachable
+//! objects mean nothing after a cut: [`Store::sweep`] derives them from the reachable blocks at each open, and can be cut
+//! and repeated at will.
+
+pub(crate) mod alloc;
+pub(crate) mod block;
+pub(crate) mod check;
+pub(crate) mod commit;
+pub(crate) mod free;
+mod header;
+pub(crate) mod inspect;
+mod map;
+mod open;
+mod record;
+mod sweep;
+#[cfg(test)]
+mod tests;
+mod units;
+
+use crate::error::Error;
+use crate::promise::Promise;
+use core::marker::PhantomData;
+use map::Map;
+use nvmem::Medium;
+
+#[allow(unused_imports)]
+pub(crate) use self::{
+    alloc::Alloc,
+    block::{Begin, Place},
+    check::Check,
+    commit::Commit,
+    free::Free,
+    open::Opened,
+    record::Pin,
+    sweep::Swept,
+};
+
+/// What a call of an operation in steps came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Step<T> {
+    /// It is at its end.
+    Done(T),
+    /// It is to be called again.
+    Again,
+}
+
+/// Objects are at most this large.
+pub(crate) const MAX_LEN: u16 = 16 * 1024;
+
+/// Bytes of the header before the content of a block.
+pub(crate) const BLOCK_HEADER: u32 = 8;
+
+/// Bytes that [`check`](mod@check) and copying prefer to be asked for: pieces of the content begin at multiples of it.
+pub(crate) const PIECE: usize = check::BLOCK;
+
+/// Blocks are whole units of this many bytes.
+const UNIT: u32 = 8;
+
+/// A pending unit from here on says that the object was freed; a half-written one, too.
+const FREED: u16 = 0xFF00;
+
+/// The unit of an object that is lost: its block overlaps another one. Never a unit.
+const LOST: u16 = 0xFEFF;
+
+/// An open heap on a medium.
+pub(crate) struct Store<S, P> {
+    medium: S,
+    map: Map,
+    /// The number of the newest record.
+    seq: u32,
+    /// Pins that were recorded with it.
+    pinned: u16,
+    burst: u16,
+    free_units: u16,
+    free_ids: u16,
+    /// Where the next search for units and ids begins.
+    next_unit: u16,
+    next_id: u16,
+    /// The last block that was taken since the last commit.
+    chain: u16,
+    /// Just in time: whether the record says *running*.
+    running: bool,
+    /// Snapshot: what is pending is not all in the chain.
+    scan: bool,
+    /// Snapshot: the medium failed in a commit, which must be finished before anything else changes.
+    unfinished: bool,
+    bytes_written: u32,
+    bytes_read: u32,
+    _promise: PhantomData<fn() -> P>,
+}
+
+/// Two numbers of the table: the unit of the committed block, and that of the current one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Entry {
+    committed: u16,
+    pending: u16,
+}
+
+impl Entry {
+    const FREE: Entry = Entry {
+        committed: 0,
+        pending: 0,
+    };
+
+    fn decode(b: [u8; 4]) -> Self {
+        Entry {
+            committed: u16::from_le_bytes([b[0], b[1]]),
+            pending: u16::from_le_bytes([b[2], b[3]]),
+        }
+    }
+
+    fn encode(self) -> [u8; 4] {
+        let (c, p) = (self.committed.to_le_bytes(), self.pending.to_le_bytes());
+        [c[0], c[1], p[0], p[1]]
+    }
+}
+
+impl<S: Medium, P: Promise> Store<S, P> {
+    /// The medium.
+    pub(crate) fn medium(&mut self) -> &mut S {
+        &mut self.medium
+    }
+
+    /// The medium back.
+    pub(crate) fn into_medium(self) -> S {
+        self.medium
+    }
+
+    /// The most objects that there can be; ids run from 1 to this.
+    pub(crate) fn objects(&self) -> u16 {
+        self.map.objects
+    }
+
+    /// Objects that can still be allocated, as far as the table goes.
+    pub(crate) fn free_objects(&self) -> u16 {
+        self.free_ids
+    }
+
+    /// Bytes that are free for blocks, headers included, in pieces of any size.
+    pub(crate) fn free_bytes(&self) -> u32 {
+        u32::from(self.free_units) * UNIT
+    }
+
+    /// Bytes written to the medium and read from it since it was opened; they wrap.
+    pub(crate) fn traffic(&self) -> (u32, u32) {
+        (self.bytes_written, self.bytes_read)
+    }
+
+    fn get(&mut self, at: u32, buf: &mut [u8]) -> Result<(), Error<S::Error>> {
+        self.bytes_read = self.bytes_read.wrapping_add(buf.len() as u32);
+        self.medium.read(at, buf).map_err(Error::Medium)
+    }
+
+    fn put(&mut self, at: u32, bytes: &[u8]) -> Result<(), Error<S::Error>> {
+        self.bytes_written = self.bytes_written.wrapping_add(bytes.len() as u32);
+        self.medium.write(at, bytes).map_err(Error::Medium)
+    }
+
+    fn flush(&mut self) -> Result<(), Error<S::Error>> {
+        self.medium.flush().map_err(Error::Medium)
+    }
+
+    fn entry(&mut self, id: u16) -> Result<Entry, Error<S::Error>> {
+        let at = self.map.entry(id).ok_or(Error::Damaged { object: id })?;
+        let mut b = [0; 4];
+        self.get(at, &mut b)?;
+        Ok(Entry::decode(b))
+    }
+
+    fn put_entry(&mut self, id: u16, e: Entry) -> Result<(), Error<S::Error>> {
+        match self.map.entry(id) {
+            Some(at) => self.put(at, &e.encode()),
+            None => Err(Error::Damaged { object: id }),
+        }
+    }
+
+    fn put_committed(&mut self, id: u16, unit: u16) -> Result<(), Error<S::Error>> {
+        match self.map.entry(id) {
+            Some(at) => self.put(at, &unit.to_le_bytes()),
+            None => Err(Error::Damaged { object: id }),
+        }
+    }
+
+    fn put_pending(&mut self, id: u16, unit: u16) -> Result<(), Error<S::Error>> {
+        match self.map.entry(id) {
+            Some(at) => self.put(at + 2, &unit.to_le_bytes()),
+            None => Err(Error::Damaged { object: id }),
+        }
+    }
+
+    /// Before anything on the medium changes.
+    fn change(&mut self) -> Result<(), Error<S::Error>> {
+        if P::SNAPSHOT {
+            if self.unfinished {
+                return Err(Error::Unfinished);
+            }
+        } else if !self.running && !nvmem::planted!("vnv-heap/not-running") {
+            self.put_record(record::RUNNING, 0)?;
+            self.running = true;
+        }
+        Ok(())
+    }
+}

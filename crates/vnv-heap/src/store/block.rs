@@ -1,0 +1,201 @@
+//! Blocks: finding, reading and writing what an object consists of.
+
+use super::map::units_of;
+use super::units::Take;
+use super::{BLOCK_HEADER, Check, Error, MAX_LEN, Step, Store};
+use crate::promise::Promise;
+use nvmem::{Medium, planted};
+
+/// In a header's length: the block says that its object was freed.
+pub(super) const TOMB: u16 = 0x8000;
+
+/// The header of a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Head {
+    pub(super) id: u16,
+    pub(super) len: u16,
+    /// The block that was taken before, in the same epoch.
+    pub(super) prev: u16,
+    pub(super) check: u16,
+}
+
+impl Head {
+    pub(super) fn decode(b: [u8; 8]) -> Self {
+        let [i0, i1, l0, l1, p0, p1, c0, c1] = b;
+        Head {
+            id: u16::from_le_bytes([i0, i1]),
+            len: u16::from_le_bytes([l0, l1]),
+            prev: u16::from_le_bytes([p0, p1]),
+            check: u16::from_le_bytes([c0, c1]),
+        }
+    }
+}
+
+/// Where the current content of an object lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) id: u16,
+    /// Bytes of the content.
+    pub(crate) len: u16,
+    /// What the content's [`Check`] comes to, if it is what was written.
+    pub(crate) check: u16,
+    pub(super) unit: u16,
+    at: u32,
+}
+
+impl Place {
+    /// The address of the content.
+    pub(crate) fn address(&self) -> u32 {
+        self.at
+    }
+}
+
+/// A write-back that begins.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Begin {
+    id: u16,
+    len: u16,
+    take: Option<Take>,
+}
+
+impl Begin {
+    pub(crate) fn new(id: u16, len: u16) -> Self {
+        Begin {
+            id,
+            len,
+            take: None,
+        }
+    }
+}
+
+impl<S: Medium, P: Promise> Store<S, P> {
+    /// The block of an object, by its entry and its header.
+    ///
+    /// **Cost**: reads 12 bytes. **Errors**: [`Error::Damaged`] when they do not belong together; the content is not looked at.
+    pub(crate) fn locate(&mut self, id: u16) -> Result<Place, Error<S::Error>> {
+        let e = self.entry(id)?;
+        if !P::SNAPSHOT && e.committed != e.pending {
+            return Err(Error::Damaged { object: id });
+        }
+        self.locate_in(id, e.pending)
+    }
+
+    pub(super) fn locate_in(&mut self, id: u16, unit: u16) -> Result<Place, Error<S::Error>> {
+        let damaged = Error::Damaged { object: id };
+        let head = self.head(unit, id)?;
+        let bounded = head.len <= MAX_LEN && self.map.has(unit, units_of(head.len));
+        if (head.id != id && !planted!("vnv-heap/id-unchecked")) || !bounded {
+            return Err(damaged);
+        }
+        Ok(Place {
+            id,
+            len: head.len,
+            check: head.check,
+            unit,
+            at: self.map.unit(unit) + BLOCK_HEADER,
+        })
+    }
+
+    /// The header in a unit; `id` is whose it should be.
+    pub(super) fn head(&mut self, unit: u16, id: u16) -> Result<Head, Error<S::Error>> {
+        if !self.map.has(unit, 1) {
+            return Err(Error::Damaged { object: id });
+        }
+        let mut b = [0; 8];
+        self.get(self.map.unit(unit), &mut b)?;
+        Ok(Head::decode(b))
+    }
+
+    /// A new block in the chain: all of its header but the check.
+    pub(super) fn put_head(&mut self, unit: u16, id: u16, len: u16) -> Result<(), Error<S::Error>> {
+        let prev = if P::SNAPSHOT { self.chain } else { 0 };
+        let ([i0, i1], [l0, l1], [p0, p1]) =
+            (id.to_le_bytes(), len.to_le_bytes(), prev.to_le_bytes());
+        self.put(self.map.unit(unit), &[i0, i1, l0, l1, p0, p1])?;
+        if P::SNAPSHOT {
+            self.chain = unit;
+        }
+        Ok(())
+    }
+
+    /// The size of an object's content. **Cost**, **Errors**: as [`Store::locate`].
+    pub(crate) fn size_of(&mut self, id: u16) -> Result<u16, Error<S::Error>> {
+        Ok(self.locate(id)?.len)
+    }
+
+    /// Reads a part of the content; what lies beyond its end is not touched.
+    ///
+    /// The caller gives all of it, in order, to a [`Check`] and compares that with [`Place::check`] before it believes any of it.
+    pub(crate) fn read(
+        &mut self,
+        place: &Place,
+        offset: u16,
+        buf: &mut [u8],
+    ) -> Result<(), Error<S::Error>> {
+        let n = usize::from(place.len.saturating_sub(offset)).min(buf.len());
+        match buf.get_mut(..n) {
+            Some(b) if n > 0 => self.get(place.at + u32::from(offset), b),
+            _ => Ok(()),
+        }
+    }
+
+    /// One step of the beginning of a write-back: where the content is to be written to.
+    ///
+    /// Just in time, that is where it lies; with the snapshot promise, for the first write-back since the last commit, a block of its
+    /// own. **From the first step on the object must be written** with [`Store::write`] and [`Store::finish_write`], before
+    /// it leaves RAM and before the next commit: what counts as current has no content until then. So a caller that wants
+    /// to hear of [`Error::Full`] in time begins when the object gets dirty, and begins once more, at no cost, when it writes.
+    ///
+    /// **Cost**: 12 bytes once after each persist; with the snapshot promise, once after each commit for each object, 8 bytes and a bit for each 8
+    /// bytes. **Errors**: [`Error::Full`], nothing has changed then; [`Error::Unfinished`]; [`Error::Damaged`].
+    pub(crate) fn begin_write(&mut self, b: &mut Begin) -> Result<Step<Place>, Error<S::Error>> {
+        self.change()?;
+        if !P::SNAPSHOT {
+            return self.locate(b.id).map(Step::Done);
+        }
+        let Some(take) = &mut b.take else {
+            let e = self.entry(b.id)?;
+            if e.committed != e.pending || planted!("vnv-heap/committed-in-place") {
+                return self.locate_in(b.id, e.pending).map(Step::Done);
+            }
+            b.take = Some(Take::new(units_of(b.len)));
+            return Ok(Step::Again);
+        };
+        let Step::Done(unit) = self.take(take)? else {
+            return Ok(Step::Again);
+        };
+        self.put_head(unit, b.id, b.len)?;
+        self.put_pending(b.id, unit)?;
+        b.take = None;
+        Ok(Step::Done(Place {
+            id: b.id,
+            len: b.len,
+            check: 0,
+            unit,
+            at: self.map.unit(unit) + BLOCK_HEADER,
+        }))
+    }
+
+    /// Writes a part of the content to where [`Store::begin_write`] said; what lies beyond its end is left out.
+    pub(crate) fn write(
+        &mut self,
+        place: &Place,
+        offset: u16,
+        bytes: &[u8],
+    ) -> Result<(), Error<S::Error>> {
+        let n = usize::from(place.len.saturating_sub(offset)).min(bytes.len());
+        match bytes.get(..n) {
+            Some(b) if n > 0 => self.put(place.at + u32::from(offset), b),
+            _ => Ok(()),
+        }
+    }
+
+    /// Ends a write-back with the check of what was written. **Cost**: 2 bytes.
+    pub(crate) fn finish_write(
+        &mut self,
+        place: &Place,
+        check: Check,
+    ) -> Result<(), Error<S::Error>> {
+        self.put(place.at - 2, &check.finish().to_le_bytes())
+    }
+}

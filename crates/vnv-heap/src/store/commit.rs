@@ -1,0 +1,193 @@
+//! Commit: one record, and the table follows.
+
+use super::block::TOMB;
+use super::map::units_of;
+use super::open::ENTRIES;
+use super::record::COMMITTED;
+use super::units::Mark;
+use super::{Entry, Error, FREED, MAX_LEN, Step, Store};
+use crate::promise::Promise;
+use nvmem::{Medium, planted};
+
+/// A commit under way.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Commit {
+    stage: Stage,
+    /// What becomes free, and what the entry becomes.
+    free: [Option<Mark>; 2],
+    then: Option<(u16, Entry)>,
+    /// Blocks that the chain can have at most.
+    left: u16,
+    /// A half-written entry may be among the table's: no block is freed by what an entry says.
+    keep: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Stage {
+    Record,
+    /// The next block of the chain.
+    Chain(u16),
+    /// The next entry of the table.
+    Table(u16),
+    Applied,
+}
+
+impl Commit {
+    pub(crate) fn new() -> Self {
+        Commit {
+            stage: Stage::Record,
+            free: [None; 2],
+            then: None,
+            left: u16::MAX,
+            keep: false,
+        }
+    }
+}
+
+impl<S: Medium, P: Promise> Store<S, P> {
+    /// One step of a commit. All that is dirty was written before the first one.
+    ///
+    /// **Power loss**: before the record is whole, the heap is as of the commit before; after it, as of this one.
+    /// **Cost**: 16 bytes; for each object that was written since the last commit 2 bytes and a bit for each 8 bytes. **Errors**: those of the medium. Nothing else
+    /// may change then before another commit has come to its end: a new [`Commit`] goes on from wherever this one got to.
+    pub(crate) fn commit(&mut self, c: &mut Commit) -> Result<Step<()>, Error<S::Error>> {
+        if let Some(at) = c.free.iter().position(Option::is_some) {
+            if let Some(mark) = &mut c.free[at]
+                && self.mark(mark)? == Step::Done(())
+            {
+                c.free[at] = None;
+            }
+            return Ok(Step::Again);
+        }
+        if let Some((id, e)) = c.then {
+            if e == Entry::FREE {
+                self.put_entry(id, e)?;
+                self.free_ids = (self.free_ids + 1).min(self.map.objects);
+            } else {
+                self.put_committed(id, e.committed)?;
+            }
+            c.then = None;
+            return Ok(Step::Again);
+        }
+        match c.stage {
+            Stage::Record => {
+                let late = self.applied()? != self.seq;
+                self.unfinished = true;
+                if late {
+                    // An earlier one was broken off, and how far it got is in the medium alone.
+                    (self.scan, self.chain, c.keep) = (true, 0, true);
+                } else {
+                    self.put_record(COMMITTED, 0)?;
+                }
+                c.stage = Stage::Chain(self.chain);
+            }
+            Stage::Chain(0) => {
+                self.chain = 0;
+                c.stage = if self.scan {
+                    Stage::Table(1)
+                } else {
+                    Stage::Applied
+                };
+            }
+            Stage::Chain(unit) => self.apply_block(c, unit)?,
+            Stage::Table(id) if id > self.map.objects => c.stage = Stage::Applied,
+            Stage::Table(id) => self.apply_entries(c, id)?,
+            Stage::Applied => {
+                self.put_applied()?;
+                (self.scan, self.unfinished) = (false, false);
+                return Ok(Step::Done(()));
+            }
+        }
+        Ok(Step::Again)
+    }
+
+    fn apply_block(&mut self, c: &mut Commit, unit: u16) -> Result<(), Error<S::Error>> {
+        c.left = c.left.saturating_sub(1);
+        let head = match self.head(unit, 0) {
+            Ok(h) if c.left > 0 && self.map.entry(h.id).is_some() => h,
+            Err(Error::Medium(e)) => return Err(Error::Medium(e)),
+            // The chain is damaged; the table knows the same.
+            _ => {
+                self.scan = true;
+                c.stage = Stage::Chain(0);
+                return Ok(());
+            }
+        };
+        c.stage = Stage::Chain(head.prev);
+        let len = head.len & !TOMB;
+        let e = self.entry(head.id)?;
+        if e.pending == unit {
+            c.free[0] = self.old(c, head.id, e.committed, len)?;
+            c.then = Some((
+                head.id,
+                Entry {
+                    committed: unit,
+                    pending: unit,
+                },
+            ));
+            return Ok(());
+        }
+        if e.pending >= FREED && e.committed != e.pending {
+            c.free[0] = self.old(c, head.id, e.committed, len)?;
+            c.then = Some((head.id, Entry::FREE));
+        }
+        // A tombstone, or the block of an object that was freed after it was written.
+        let n = if head.len & TOMB != 0 {
+            1
+        } else {
+            units_of(len)
+        };
+        if len <= MAX_LEN && self.map.has(unit, n) {
+            c.free[1] = Some(Mark::free(unit, n));
+        }
+        Ok(())
+    }
+
+    /// The units of an object's former block, if it is that: what cannot be proved stays taken until the next open.
+    fn old(
+        &mut self,
+        c: &Commit,
+        id: u16,
+        unit: u16,
+        len: u16,
+    ) -> Result<Option<Mark>, Error<S::Error>> {
+        if unit == 0 || c.keep || planted!("vnv-heap/old-block-kept") {
+            return Ok(None);
+        }
+        match self.locate_in(id, unit) {
+            Ok(place) if place.len == len || len == 0 => {
+                Ok(Some(Mark::free(place.unit, units_of(place.len))))
+            }
+            Ok(_) | Err(Error::Damaged { .. }) => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Entries that the chain does not lead to, one a call.
+    fn apply_entries(&mut self, c: &mut Commit, id: u16) -> Result<(), Error<S::Error>> {
+        let n = (self.map.objects - id + 1).min(ENTRIES);
+        let table = self.entries(id, n)?;
+        let mut all = (id..).zip(table.iter().take(usize::from(n)));
+        let Some((id, e)) = all.find(|(_, e)| e.committed != e.pending) else {
+            c.stage = Stage::Table(id + n);
+            return Ok(());
+        };
+        c.stage = Stage::Table(id + 1);
+        if e.pending >= FREED {
+            c.free[0] = self.old(c, id, e.committed, 0)?;
+            c.then = Some((id, Entry::FREE));
+        } else {
+            if let Ok(new) = self.locate_in(id, e.pending) {
+                c.free[0] = self.old(c, id, e.committed, new.len)?;
+            }
+            c.then = Some((
+                id,
+                Entry {
+                    committed: e.pending,
+                    pending: e.pending,
+                },
+            ));
+        }
+        Ok(())
+    }
+}

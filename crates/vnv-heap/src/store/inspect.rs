@@ -1,0 +1,153 @@
+//! Prints what an image of a heap holds. Only reads, and survives any bytes.
+
+use super::check::Check;
+use super::map::{APPLIED, Map, RECORD_STRIDE, RECORDS, units_of};
+use super::open::{KIND, SNAPSHOT};
+use super::record::{self, Record};
+use super::{BLOCK_HEADER, Entry, FREED, MAX_LEN, block::Head};
+use core::fmt::{Result, Write};
+use nvmem::superblock::{Stored, Superblock};
+
+/// The superblock that counts, if the image begins with one of a heap.
+fn superblock(bytes: &[u8]) -> Option<Superblock> {
+    let copy = |i: usize| -> Option<Stored> {
+        let b = bytes.get(i * Superblock::COPY_BYTES..)?;
+        Superblock::decode(b.first_chunk()?).filter(|s| s.superblock.kind == KIND)
+    };
+    let newest = match [copy(0), copy(1)] {
+        [Some(a), Some(b)] => {
+            if (b.sequence.wrapping_sub(a.sequence) as i16) > 0 {
+                b
+            } else {
+                a
+            }
+        }
+        [a, b] => a.or(b)?,
+    };
+    (!newest.formatting).then_some(newest.superblock)
+}
+
+/// Whether `bytes` begin with the superblock of a heap.
+pub fn is_heap(bytes: &[u8]) -> bool {
+    superblock(bytes).is_some()
+}
+
+fn array<const N: usize>(bytes: &[u8], at: u32) -> Option<[u8; N]> {
+    bytes
+        .get(usize::try_from(at).ok()?..)?
+        .first_chunk::<N>()
+        .copied()
+}
+
+/// Prints the superblock, the records, and each object: where it lies, how long it is, and whether its check is right.
+pub fn heap(bytes: &[u8], out: &mut dyn Write) -> Result {
+    nvmem::inspect::superblock(bytes, out)?;
+    let Some(sb) = superblock(bytes) else {
+        return writeln!(out, "no heap");
+    };
+    let snapshot = sb.version & SNAPSHOT != 0;
+    let promise = if snapshot { "snapshot" } else { "just in time" };
+    let Some(map) = Map::of_params(&sb.params) else {
+        return writeln!(out, "heap: DAMAGED, its sizes make no sense");
+    };
+    writeln!(
+        out,
+        "heap: {promise}, {} objects, {} units of 8 bytes at {:#x}, {} pins, {} bytes in all",
+        map.objects,
+        map.units,
+        map.unit(1),
+        map.pins,
+        map.end()
+    )?;
+    records(bytes, out)?;
+    let mut used = 0u32;
+    for id in 1..=map.objects {
+        let Some(e) = map.entry(id).and_then(|at| array::<4>(bytes, at)) else {
+            return writeln!(out, "the image ends within the table");
+        };
+        let e = Entry::decode(e);
+        if e == Entry::FREE {
+            continue;
+        }
+        used += 1;
+        write!(out, "object {id}: ")?;
+        if e.committed != e.pending {
+            write!(out, "committed in unit {}, ", e.committed)?;
+        }
+        if e.pending >= FREED {
+            writeln!(out, "freed")?;
+        } else {
+            object(bytes, &map, id, e.pending, out)?;
+        }
+    }
+    writeln!(out, "{used} objects")
+}
+
+fn records(bytes: &[u8], out: &mut dyn Write) -> Result {
+    let both = [0, 1].map(|i| {
+        array::<{ record::BYTES }>(bytes, RECORDS + i * RECORD_STRIDE)
+            .and_then(|b| Record::decode(&b))
+    });
+    let newest = Record::newest(both);
+    for (i, r) in both.iter().enumerate() {
+        match r {
+            None => writeln!(out, "record {i}: not intact")?,
+            Some(r) => {
+                let state = match r.state {
+                    record::RUNNING => "running",
+                    record::PERSISTED => "persisted",
+                    _ => "committed",
+                };
+                let age = if newest == Some(*r) {
+                    "counts"
+                } else {
+                    "older"
+                };
+                writeln!(
+                    out,
+                    "record {i}: number {}, {state}, {} pins, {age}",
+                    r.seq, r.pins
+                )?;
+            }
+        }
+    }
+    match (newest, array(bytes, APPLIED).map(u32::from_le_bytes)) {
+        (Some(r), Some(a)) if r.state == record::COMMITTED && a != r.seq => {
+            writeln!(
+                out,
+                "the table is behind: the next open finishes the commit"
+            )
+        }
+        _ => Ok(()),
+    }
+}
+
+fn object(bytes: &[u8], map: &Map, id: u16, unit: u16, out: &mut dyn Write) -> Result {
+    let head = map
+        .has(unit, 1)
+        .then(|| array::<8>(bytes, map.unit(unit)))
+        .flatten()
+        .map(Head::decode);
+    let Some(head) = head else {
+        return writeln!(out, "DAMAGED, there is no unit {unit}");
+    };
+    let content = |len: u16| {
+        let at = usize::try_from(map.unit(unit) + BLOCK_HEADER).ok()?;
+        bytes.get(at..)?.get(..usize::from(len))
+    };
+    write!(out, "unit {unit} at {:#x}, ", map.unit(unit))?;
+    if head.id != id || head.len > MAX_LEN || !map.has(unit, units_of(head.len)) {
+        return writeln!(out, "DAMAGED, its header is another one's");
+    }
+    let Some(content) = content(head.len) else {
+        return writeln!(out, "the image ends within it");
+    };
+    let mut check = Check::new(id, head.len);
+    check.add(content);
+    let intact = if check.finish() == head.check {
+        "intact"
+    } else {
+        "NOT intact"
+    };
+    writeln!(out, "{} bytes, {intact}", head.len)
+}

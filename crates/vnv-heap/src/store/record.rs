@@ -1,0 +1,179 @@
+//! The record that says what counts, and the pins beside it.
+
+use super::map::{APPLIED, RECORD_STRIDE, RECORDS};
+use super::{Error, Store};
+use crate::promise::Promise;
+use nvmem::crc::crc32;
+use nvmem::{Medium, planted};
+
+/// Something may have changed since the last persist.
+pub(super) const RUNNING: u8 = 1;
+/// All of it is on the medium.
+pub(super) const PERSISTED: u8 = 2;
+/// The end of a commit.
+pub(super) const COMMITTED: u8 = 3;
+
+/// Bytes of a record.
+pub(super) const BYTES: usize = 12;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Record {
+    pub(super) seq: u32,
+    pub(super) state: u8,
+    pub(super) pins: u16,
+}
+
+impl Record {
+    pub(super) fn encode(self) -> [u8; BYTES] {
+        let mut b = [0; BYTES];
+        let (content, crc) = b.split_at_mut(8);
+        content[..4].copy_from_slice(&self.seq.to_le_bytes());
+        content[4] = self.state;
+        content[6..].copy_from_slice(&self.pins.to_le_bytes());
+        crc.copy_from_slice(&crc32(content).to_le_bytes());
+        b
+    }
+
+    pub(super) fn decode(b: &[u8; BYTES]) -> Option<Self> {
+        let [s0, s1, s2, s3, state, zero, p0, p1, ..] = *b;
+        let r = Record {
+            seq: u32::from_le_bytes([s0, s1, s2, s3]),
+            state,
+            pins: u16::from_le_bytes([p0, p1]),
+        };
+        let intact =
+            zero == 0 && matches!(state, RUNNING | PERSISTED | COMMITTED) && r.encode() == *b;
+        (intact || planted!("vnv-heap/record-unchecked")).then_some(r)
+    }
+
+    /// The newer one of both that are intact.
+    pub(super) fn newest(both: [Option<Record>; 2]) -> Option<Record> {
+        match both {
+            [Some(a), Some(b)] => Some(if (b.seq.wrapping_sub(a.seq) as i32) > 0 {
+                b
+            } else {
+                a
+            }),
+            [a, b] => a.or(b),
+        }
+    }
+}
+
+/// What is restored of a pinned object: its number, where it lay in the RAM buffer, its size there, and by how many it is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Pin {
+    pub(crate) id: u16,
+    pub(crate) at: u16,
+    pub(crate) len: u16,
+    pub(crate) pins: u16,
+}
+
+impl<S: Medium, P: Promise> Store<S, P> {
+    pub(super) fn newest_record(&mut self) -> Result<Option<Record>, Error<S::Error>> {
+        let mut both = [None; 2];
+        for (i, to) in both.iter_mut().enumerate() {
+            let mut b = [0; BYTES];
+            self.get(RECORDS + i as u32 * RECORD_STRIDE, &mut b)?;
+            *to = Record::decode(&b);
+        }
+        Ok(Record::newest(both))
+    }
+
+    /// Writes the next record, after all that was written before, and before all that comes after.
+    pub(super) fn put_record(&mut self, state: u8, pins: u16) -> Result<(), Error<S::Error>> {
+        let seq = self.seq.wrapping_add(1);
+        let r = Record { seq, state, pins };
+        let slot = if planted!("vnv-heap/record-overwrites") {
+            self.seq
+        } else {
+            seq
+        };
+        if !planted!("vnv-heap/no-flush-before-record") {
+            self.flush()?;
+        }
+        self.put(RECORDS + (slot % 2) * RECORD_STRIDE, &r.encode())?;
+        if !planted!("vnv-heap/no-flush-after-record") {
+            self.flush()?;
+        }
+        self.seq = seq;
+        self.pinned = pins;
+        Ok(())
+    }
+
+    /// Just in time: says that what follows counts only when [`Store::set_persisted`] has come.
+    ///
+    /// Each operation that changes something does it by itself. **Power loss**: before the record is whole, the last persist
+    /// counts, and nothing has changed since. **Cost**: 12 bytes, once after each persist.
+    pub(crate) fn set_running(&mut self) -> Result<(), Error<S::Error>> {
+        self.change()
+    }
+
+    /// Just in time: records a pinned object; to be called for 0, 1, 2, … before [`Store::set_persisted`].
+    ///
+    /// **Cost**: 8 bytes. **Errors**: [`Error::Full`] when there are more than were configured.
+    pub(crate) fn write_pin(&mut self, i: u16, pin: Pin) -> Result<(), Error<S::Error>> {
+        self.change()?;
+        let at = self.map.pin(i).ok_or(Error::Full)?;
+        let mut b = [0; 8];
+        for (to, v) in b
+            .as_chunks_mut::<2>()
+            .0
+            .iter_mut()
+            .zip([pin.id, pin.at, pin.len, pin.pins])
+        {
+            *to = v.to_le_bytes();
+        }
+        self.put(at, &b)
+    }
+
+    /// The `i`-th pin of the last persist.
+    pub(crate) fn read_pin(&mut self, i: u16) -> Result<Pin, Error<S::Error>> {
+        let at = self.map.pin(i).ok_or(Error::Full)?;
+        let mut b = [0; 8];
+        self.get(at, &mut b)?;
+        let [i0, i1, a0, a1, l0, l1, p0, p1] = b;
+        Ok(Pin {
+            id: u16::from_le_bytes([i0, i1]),
+            at: u16::from_le_bytes([a0, a1]),
+            len: u16::from_le_bytes([l0, l1]),
+            pins: u16::from_le_bytes([p0, p1]),
+        })
+    }
+
+    /// The most pins that can be recorded.
+    pub(crate) fn max_pins(&self) -> u16 {
+        self.map.pins
+    }
+
+    /// Pins that the last persist recorded.
+    pub(crate) fn pinned(&self) -> u16 {
+        self.pinned
+    }
+
+    /// Just in time: all of it is on the medium, with so many pins.
+    ///
+    /// **Power loss**: before the record is whole, open says that the heap was interrupted. **Cost**: 12 bytes; nothing when nothing
+    /// has changed since the last time.
+    pub(crate) fn set_persisted(&mut self, pins: u16) -> Result<(), Error<S::Error>> {
+        if self.running || self.pinned != pins {
+            self.put_record(PERSISTED, pins)?;
+            self.running = false;
+        }
+        Ok(())
+    }
+
+    pub(super) fn applied(&mut self) -> Result<u32, Error<S::Error>> {
+        let mut b = [0; 4];
+        self.get(APPLIED, &mut b)?;
+        Ok(u32::from_le_bytes(b))
+    }
+
+    /// The table shows the last commit in full.
+    pub(super) fn put_applied(&mut self) -> Result<(), Error<S::Error>> {
+        if !planted!("vnv-heap/no-flush-before-applied") {
+            self.flush()?;
+        }
+        self.put(APPLIED, &self.seq.to_le_bytes())?;
+        self.flush()
+    }
+}

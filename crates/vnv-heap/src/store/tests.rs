@@ -1,0 +1,171 @@
+//! The store alone: the operations through [`Run`], which takes all steps at once.
+
+mod basic;
+mod check;
+mod crash;
+mod golden;
+mod hostile;
+
+use super::*;
+use crate::config::Config;
+use crate::promise::{JustInTime, Promise, Snapshot};
+use core::fmt::Debug;
+use std::vec::Vec;
+
+pub(super) const CONFIG: Config = Config {
+    objects: 12,
+    max_pins: 2,
+    ..Config::DEFAULT
+};
+pub(super) const PRINT: u64 = 0x0123_4567_89AB_CDEF;
+
+/// The most bytes that one step may write: what the crate says of its bursts.
+fn step<S: Medium, P: Promise, R>(s: &mut Store<S, P>, f: impl FnOnce(&mut Store<S, P>) -> R) -> R {
+    let before = s.traffic().0;
+    let r = f(s);
+    let n = s.traffic().0.wrapping_sub(before);
+    // A record may precede the first change.
+    assert!(n <= u32::from(s.burst) + 12, "{n} bytes in one step");
+    r
+}
+
+/// Whole operations.
+pub(super) trait Run<E> {
+    fn alloc_all(&mut self, n: u16, len: u16) -> Result<u16, Error<E>>;
+    fn free_all(&mut self, id: u16) -> Result<(), Error<E>>;
+    fn put_all(&mut self, id: u16, bytes: &[u8]) -> Result<(), Error<E>>;
+    fn get_all(&mut self, id: u16) -> Result<Vec<u8>, Error<E>>;
+    fn commit_all(&mut self) -> Result<(), Error<E>>;
+}
+
+impl<S: Medium, P: Promise> Run<S::Error> for Store<S, P> {
+    fn alloc_all(&mut self, n: u16, len: u16) -> Result<u16, Error<S::Error>> {
+        let mut a = Alloc::run(n, len);
+        loop {
+            if let Step::Done(id) = step(self, |s| s.alloc(&mut a))? {
+                return Ok(id);
+            }
+        }
+    }
+
+    fn free_all(&mut self, id: u16) -> Result<(), Error<S::Error>> {
+        let mut f = Free::new(id);
+        while step(self, |s| s.free(&mut f))? == Step::Again {}
+        Ok(())
+    }
+
+    fn put_all(&mut self, id: u16, bytes: &[u8]) -> Result<(), Error<S::Error>> {
+        let mut b = Begin::new(id, bytes.len() as u16);
+        let place = loop {
+            if let Step::Done(place) = step(self, |s| s.begin_write(&mut b))? {
+                break place;
+            }
+        };
+        let mut check = Check::new(id, place.len);
+        for (i, piece) in bytes.chunks(PIECE).enumerate() {
+            check.add(piece);
+            self.write(&place, (i * PIECE) as u16, piece)?;
+        }
+        self.finish_write(&place, check)
+    }
+
+    fn get_all(&mut self, id: u16) -> Result<Vec<u8>, Error<S::Error>> {
+        let place = self.locate(id)?;
+        let mut bytes = std::vec![0; usize::from(place.len)];
+        let mut check = Check::new(id, place.len);
+        for (i, piece) in bytes.chunks_mut(PIECE).enumerate() {
+            self.read(&place, (i * PIECE) as u16, piece)?;
+            check.add(piece);
+        }
+        if check.finish() == place.check {
+            Ok(bytes)
+        } else {
+            Err(Error::Damaged { object: id })
+        }
+    }
+
+    fn commit_all(&mut self) -> Result<(), Error<S::Error>> {
+        let mut c = Commit::new();
+        while step(self, |s| s.commit(&mut c))? == Step::Again {}
+        Ok(())
+    }
+}
+
+/// What is there counts after a cut.
+pub(super) fn save<S: Medium, P: Promise>(s: &mut Store<S, P>)
+where
+    S::Error: Debug,
+{
+    if P::SNAPSHOT {
+        s.commit_all().unwrap()
+    } else {
+        s.set_persisted(0).unwrap()
+    }
+}
+
+/// A store whose root, of 4 bytes, says which objects are reachable: a bit for each.
+pub(super) fn open<S: Medium, P: Promise>(
+    medium: S,
+    config: &Config,
+) -> Result<Store<S, P>, crate::OpenError<S::Error>> {
+    let (mut s, opened) = Store::<S, P>::open(medium, config, PRINT)?;
+    if opened == Opened::Blank {
+        let root = s.alloc_all(1, 4)?;
+        assert_eq!(root, 1);
+        s.put_all(1, &0u32.to_le_bytes())?;
+        save(&mut s);
+        s.finish_format(PRINT)?;
+    } else {
+        let root = reachable(&mut s)?;
+        let mut scratch = [0xAA; 40];
+        s.sweep(&mut scratch, |id| id == 1 || root >> id & 1 != 0)?;
+    }
+    Ok(s)
+}
+
+/// What the root says.
+pub(super) fn reachable<S: Medium, P: Promise>(
+    s: &mut Store<S, P>,
+) -> Result<u32, Error<S::Error>> {
+    let root = s.get_all(1)?;
+    Ok(u32::from_le_bytes(
+        *root.first_chunk().ok_or(Error::Damaged { object: 1 })?,
+    ))
+}
+
+/// What was swept is exactly what there is: no unit is lost, none is shared.
+pub(super) fn audit<S: Medium, P: Promise>(s: &mut Store<S, P>, root: u32)
+where
+    S::Error: Debug,
+{
+    let mut units = std::vec![false; usize::from(s.map.units)];
+    let mut ids = 0;
+    for id in 1..=s.map.objects {
+        if id != 1 && (id > 31 || root >> id & 1 == 0) {
+            continue;
+        }
+        ids += 1;
+        let e = s.entry(id).unwrap();
+        let place = s.locate(id).unwrap();
+        let mut blocks = std::vec![e.pending];
+        if P::SNAPSHOT && e.committed != e.pending && e.committed != 0 {
+            blocks.push(e.committed);
+        }
+        for b in blocks {
+            for u in b..b + map::units_of(place.len) {
+                let u = &mut units[usize::from(u) - 1];
+                assert!(!*u, "object {id} shares a unit");
+                *u = true;
+            }
+        }
+    }
+    let mut bits = std::vec![0; s.map.bitmap_len() as usize];
+    let at = s.map.bitmap();
+    s.get(at, &mut bits).unwrap();
+    for (i, used) in units.iter().enumerate() {
+        assert_eq!(bits[i / 8] >> (i % 8) & 1 != 0, *used, "unit {}", i + 1);
+    }
+    let used = units.iter().filter(|u| **u).count();
+    assert_eq!(usize::from(s.free_units), units.len() - used);
+    assert_eq!(s.free_ids, s.map.objects - ids);
+}
