@@ -109,7 +109,9 @@ pub(super) fn finish<S: Medium>(
     let failed = |e| OpenError::Failed(Error::Medium(e));
     medium.flush().map_err(failed)?;
     match newest(medium).map_err(failed)? {
-        Some((i, s, ..)) => write(medium, 1 - i, &mine.encode(s.wrapping_add(1))).map_err(failed),
+        Some((i, c)) => {
+            write(medium, 1 - i, &mine.encode(c.sequence.wrapping_add(1))).map_err(failed)
+        }
         // The marker was written and read back before.
         None => Err(OpenError::Damaged(crate::error::Part::Header)),
     }

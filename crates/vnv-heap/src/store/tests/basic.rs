@@ -38,7 +38,6 @@ fn keeps<P: Promise>() {
         assert_eq!(s.get_all(a).unwrap(), [round; 10]);
         save(&mut s);
         audit(&mut s, 0b111100);
-        drop(s);
         s = open::<_, P>(&mut fram, &CONFIG).unwrap();
         audit(&mut s, 0b111100);
         assert_eq!(s.get_all(a).unwrap(), [round; 10]);
@@ -68,16 +67,13 @@ fn what_was_saved_is_there_again() {
 #[test]
 fn running_is_interrupted() {
     let mut fram = ram();
+    open::<_, JustInTime>(&mut fram, &CONFIG).unwrap();
     let mut s = open::<_, JustInTime>(&mut fram, &CONFIG).unwrap();
-    drop(s);
-    s = open(&mut fram, &CONFIG).unwrap();
     s.put_all(1, &[0; 4]).unwrap();
-    drop(s);
     let e = open::<_, JustInTime>(&mut fram, &CONFIG).err().unwrap();
     assert_eq!(e, OpenError::Interrupted);
     let mut s = Store::<_, JustInTime>::format(&mut fram, &CONFIG, PRINT).unwrap();
     assert_eq!(s.alloc_all(1, 4), Ok(1));
-    drop(s);
     // It was not finished, so it begins again.
     open::<_, JustInTime>(&mut fram, &CONFIG).unwrap();
 }
@@ -94,7 +90,6 @@ fn a_commit_is_what_counts() {
     let b = s.alloc_all(1, 8).unwrap();
     s.put_all(b, &[3; 8]).unwrap();
     assert_eq!(s.get_all(a).unwrap(), [2; 8]);
-    drop(s);
     let mut s = open::<_, Snapshot>(&mut fram, &CONFIG).unwrap();
     assert_eq!(s.get_all(a).unwrap(), [1; 8]);
     assert!(s.get_all(b).is_err());
@@ -233,7 +228,6 @@ fn free_without_room_for_a_tombstone() {
     assert!(s.scan);
     s.commit_all().unwrap();
     let (root, freed) = (0b1000, len - 40);
-    drop(s);
     let mut s = open::<_, Snapshot>(&mut fram, &CONFIG).unwrap();
     audit(&mut s, root);
     assert!(s.free_bytes() > u32::from(freed));
@@ -255,7 +249,6 @@ fn pins_come_back() {
     }
     assert_eq!(s.write_pin(2, pins[0]), Err(Error::Full));
     s.set_persisted(2).unwrap();
-    drop(s);
     let mut s = open::<_, JustInTime>(&mut fram, &CONFIG).unwrap();
     assert_eq!((s.pinned(), s.max_pins()), (2, 2));
     assert_eq!([s.read_pin(0), s.read_pin(1)], pins.map(Ok));
