@@ -3,6 +3,7 @@
 use crate::error::Full;
 use crate::layout::At;
 use crate::lists::{List, Lists, Node, Spot};
+use crate::map::Map;
 use crate::state::Core;
 use core::marker::PhantomData;
 use nvmem::{InOrder32, Model, Persist};
@@ -29,7 +30,7 @@ impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
     #[inline]
     pub fn is_at_node(&self) -> bool {
         // Heads lie before all nodes.
-        self.at << Core::<M>::SHIFT >= self.core().geo.first
+        self.at >= self.core().geo.first
     }
 
     /// The content of the node. `None` at the end.
@@ -106,9 +107,12 @@ impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
             return None;
         }
         let x = self.at;
-        self.move_next();
         // SAFETY: a node in a list.
-        unsafe { self.core().remove(x) }
+        unsafe {
+            let (p, n) = self.core().links(x);
+            self.at = n;
+            self.core().remove(x, p, n)
+        }
         Some(Node::new(x))
     }
 
@@ -170,10 +174,10 @@ impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
         }
     }
 
-    /// Between which two places a move before `n2` puts the node; `None` when it is there, or there is none.
+    /// Between which two places a move before `n2` puts the node; `None` when it is there.
     #[inline]
     pub(crate) fn target(&self, n2: At) -> Option<(At, At)> {
-        if !self.is_at_node() || n2 == self.at {
+        if n2 == self.at {
             return None;
         }
         // SAFETY: a place.
@@ -183,14 +187,18 @@ impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
 
     #[inline]
     fn shift(&mut self, n2: At) {
-        let x = self.at;
-        let target = self.target(n2);
-        if self.is_at_node() {
-            self.move_next();
+        if !self.is_at_node() {
+            return;
         }
-        if let Some((p2, n2)) = target {
-            // SAFETY: neighbours, and neither is the node.
-            unsafe { self.core().shift(x, p2, n2) }
+        let x = self.at;
+        let to = self.target(n2);
+        // SAFETY: a node in a list; neighbours, and neither is the node.
+        unsafe {
+            let (p, n) = self.core().links(x);
+            self.at = n;
+            if let Some(to) = to {
+                self.core().shift(x, (p, n), to)
+            }
         }
     }
 }
@@ -218,7 +226,7 @@ impl<'a, 'b, T: Persist, M: Model> Iter<'a, 'b, T, M> {
         }
     }
 
-    fn step(&mut self, at: At, next: unsafe fn(&Core<'b, M>, At) -> At) -> (At, Option<&'a T>) {
+    fn step(&mut self, at: At, next: unsafe fn(&Map<'b, M>, At) -> At) -> (At, Option<&'a T>) {
         if at == self.head {
             return (at, None);
         }
@@ -236,7 +244,7 @@ impl<'a, T: Persist, M: Model> Iterator for Iter<'a, '_, T, M> {
     type Item = &'a T;
     #[inline]
     fn next(&mut self) -> Option<&'a T> {
-        let (next, value) = self.step(self.front, Core::next);
+        let (next, value) = self.step(self.front, Map::next);
         self.front = next;
         value
     }
@@ -245,7 +253,7 @@ impl<'a, T: Persist, M: Model> Iterator for Iter<'a, '_, T, M> {
 impl<'a, T: Persist, M: Model> DoubleEndedIterator for Iter<'a, '_, T, M> {
     #[inline]
     fn next_back(&mut self) -> Option<&'a T> {
-        let (next, value) = self.step(self.back, Core::prev);
+        let (next, value) = self.step(self.back, Map::prev);
         self.back = next;
         value
     }

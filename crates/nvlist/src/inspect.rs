@@ -1,7 +1,7 @@
 //! Prints what an image of a node pool holds, behind its superblock. Only reads, and survives any bytes.
 
-use crate::layout::{FREE, Geometry, KIND, LINKS, VERSION, param};
-use crate::state::Core;
+use crate::layout::{FREE, Geometry, KIND, LINKS, RECORD, Stride, VERSION, param};
+use crate::map::Map;
 use core::fmt::{Result, Write};
 use nvmem::{InOrder16, InOrder32, Model, Superblock, Unit};
 
@@ -25,7 +25,7 @@ fn print<M: Model>(sb: &Superblock, bytes: &[u8], out: &mut dyn Write) -> Result
     let p = sb.params.map(|p| usize::try_from(p).unwrap_or(usize::MAX));
     let (lists, contexts) = (p[param::LISTS], p[param::CONTEXTS]);
     let size = p[param::STRIDE].wrapping_sub(LINKS);
-    let geo = match Geometry::new::<M>(bytes.len(), lists, contexts, size) {
+    let geo = match Geometry::new::<M>(bytes.len(), lists, contexts, Stride::new::<M>(size)) {
         Ok(g) if g.params::<M>(bytes.len()) == sb.params => g,
         _ => {
             return writeln!(
@@ -34,7 +34,7 @@ fn print<M: Model>(sb: &Superblock, bytes: &[u8], out: &mut dyn Write) -> Result
             );
         }
     };
-    let unit = M::Unit::BYTES;
+    let (unit, shift) = (M::Unit::BYTES, Geometry::shift::<M>());
     let word = |off: usize| -> usize {
         let b = bytes.get(off..off + unit).unwrap_or(&[]);
         b.iter().rev().fold(0, |w, b| w << 8 | usize::from(*b))
@@ -47,32 +47,30 @@ fn print<M: Model>(sb: &Superblock, bytes: &[u8], out: &mut dyn Write) -> Result
         out,
         "node pool: {lists} lists, {} nodes of {} bytes, {contexts} contexts, units of {unit} bytes",
         geo.nodes,
-        geo.stride - LINKS
+        (geo.stride.places << shift) - LINKS
     )?;
-    let shift = Geometry::shift::<M>();
     let mut record = |name: &dyn core::fmt::Display, off: usize| match word(off) {
         0 => Ok(()),
-        w => match Core::<M>::parse(w) {
+        w => match Map::<M>::parse(w) {
             Some((x, kind)) => writeln!(out, "  record {name}: {kind:?} {:#06x}", x << shift),
             None => writeln!(out, "  record {name}: DAMAGED {w:#x}"),
         },
     };
-    record(&"of the last operation", geo.record)?;
+    record(&"of the last operation", RECORD)?;
     for ctx in 0..contexts {
-        let at = geo.staged + ctx * 2 * unit;
+        let (number, at) = geo.context::<M>(ctx);
         record(
-            &format_args!("of context {ctx}, number {}", word(at)),
-            at + unit,
+            &format_args!("of context {ctx}, number {}", word(number)),
+            at,
         )?;
     }
     for i in 0..lists {
-        let head = (geo.heads + i * LINKS) >> shift;
+        let head = Map::<M>::head(i);
         write!(out, "  list {i}:")?;
         let mut at = head;
         for steps in 0.. {
             let (_, next) = pair(at << shift);
-            let off = (next << shift).wrapping_sub(geo.first);
-            let node = off.is_multiple_of(geo.stride) && off < geo.nodes * geo.stride;
+            let node = geo.is_node(next);
             if next != head && (!node || steps == geo.nodes) {
                 write!(out, " DAMAGED: leads to {:#06x}", next << shift)?;
                 break;
@@ -88,6 +86,7 @@ fn print<M: Model>(sb: &Superblock, bytes: &[u8], out: &mut dyn Write) -> Result
         }
         writeln!(out)?;
     }
-    let free = (0..geo.nodes).filter(|i| pair(geo.first + i * geo.stride).0 == FREE);
+    let nodes = (geo.first..geo.end).step_by(geo.stride.places);
+    let free = nodes.filter(|x| pair(x << shift).0 == FREE);
     writeln!(out, "  {} nodes free", free.count())
 }

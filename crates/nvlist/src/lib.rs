@@ -6,6 +6,7 @@ mod error;
 pub mod inspect;
 mod layout;
 mod lists;
+mod map;
 mod ops;
 mod pool;
 mod recovery;

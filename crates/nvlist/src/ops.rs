@@ -1,6 +1,7 @@
 //! The operations: which stores, in which order. docs/DESIGN.md has the table of what a cut leaves after each.
 
-use crate::layout::{At, HELD, Kind};
+use crate::layout::{At, HELD, Kind, RECORD};
+use crate::map::Map;
 use crate::state::Core;
 use nvmem::{Model, planted};
 
@@ -39,7 +40,7 @@ impl<M: Model> Core<'_, M> {
             if !planted!("nvlist/no-fence-before-record") {
                 self.fence();
             }
-            self.record(Self::word(x, kind));
+            self.record(Map::<M>::word(x, kind));
             if !planted!("nvlist/no-fence-after-record") {
                 self.fence();
             }
@@ -66,14 +67,13 @@ impl<M: Model> Core<'_, M> {
     /// Takes `x` out of its list. **Cost**: 3 units.
     ///
     /// # Safety
-    /// `x` is a node that is in a list.
+    /// `x` is in a list, between `p` and `n`.
     #[inline]
-    pub unsafe fn remove(&self, x: At) {
+    pub unsafe fn remove(&self, x: At, p: At, n: At) {
         // SAFETY: forwarded.
         unsafe {
             self.settle();
-            let (p, n) = self.links(x);
-            self.record(Self::word(x, Kind::Remove));
+            self.record(Map::<M>::word(x, Kind::Remove));
             self.fence();
             self.join(p, n);
             self.fence();
@@ -83,24 +83,21 @@ impl<M: Model> Core<'_, M> {
     /// Takes `x` out of its list and puts it between `p2` and `n2`. **Cost**: 7 units; 9 where links are two.
     ///
     /// # Safety
-    /// `x` is in a list; `p2` and `n2` are neighbours, in the same or in another list, and neither is `x`.
+    /// `x` is in a list, between `p` and `n`; `p2` and `n2` are neighbours, in the same or in another list, and neither is `x`.
     #[inline]
-    pub unsafe fn shift(&self, x: At, p2: At, n2: At) {
+    pub unsafe fn shift(&self, x: At, (p, n): (At, At), (p2, n2): (At, At)) {
         // SAFETY: forwarded.
         unsafe {
             self.settle();
             // The target that a record still names must stay.
-            let last = self.load(self.geo.record);
-            let low = if Self::PACKED { 0xffff } else { 7 };
-            let kind = if last & low == Kind::MoveA as usize && !planted!("nvlist/one-target") {
-                Kind::MoveB
-            } else {
+            let kind = if self.load(RECORD) & 1 == 0 || planted!("nvlist/one-target") {
                 Kind::MoveA
+            } else {
+                Kind::MoveB
             };
-            let (p, n) = self.links(x);
-            self.set_pair(self.target(kind), p2, n2);
+            self.set_links(Map::<M>::target(kind), p2, n2);
             self.fence();
-            self.record(Self::word(x, kind));
+            self.record(Map::<M>::word(x, kind));
             self.fence();
             self.finish_move(x, p, n, p2, n2);
             self.fence();
@@ -117,7 +114,7 @@ impl<M: Model> Core<'_, M> {
         // SAFETY: forwarded: `x` is a node.
         unsafe {
             let replaces = kind as usize == Kind::Replace as usize;
-            let mut torn = !Self::PACKED;
+            let mut torn = !Map::<M>::PACKED;
             if planted!("nvlist/removed-and-inserted-at-once") {
                 torn = false;
             }
@@ -126,21 +123,99 @@ impl<M: Model> Core<'_, M> {
                 apart = false;
             }
             if (torn || apart)
-                && self.load(self.geo.record) == Self::word(x, Kind::Remove)
+                && self.load(RECORD) == Map::<M>::word(x, Kind::Remove)
                 && (apart || self.prev(x) > HELD)
             {
-                self.store(self.geo.record, 0);
+                self.store(RECORD, 0);
                 self.fence();
             }
-            self.set_pair(x << Self::SHIFT, p, n);
+            self.set_links(x, p, n);
         }
     }
 
+    /// A staged operation that its guard forgot: it will not happen.
     #[inline(always)]
-    unsafe fn record(&self, word: usize) {
+    pub fn settle(&self) {
+        let record = self.staged.get();
+        if record != 0 {
+            // SAFETY: a record's unit.
+            unsafe { self.store(record, 0) }
+            self.fence();
+            self.staged.set(0);
+        }
+    }
+
+    /// Stores everything of an operation that takes effect with a sequence number, but none of the links of others.
+    /// **Cost**: that of the operation up to its record, one unit for the number, one at most to clear the last record.
+    ///
+    /// # Safety
+    /// As the operation that `plan` describes; `ctx` is a context.
+    pub unsafe fn stage(&self, plan: &Plan, ctx: usize, seq: u32) {
+        let (number, record) = self.geo.context::<M>(ctx);
+        self.settle();
+        // SAFETY: units of the records; `plan` is as the caller vouches.
+        unsafe {
+            // One record at a time: two would be finished in an order that nobody knows.
+            if self.load(RECORD) != 0 {
+                self.store(RECORD, 0);
+                self.fence();
+            }
+            match plan.kind {
+                Kind::Insert | Kind::Replace => self.set_links(plan.x, plan.p, plan.n),
+                Kind::Remove => {}
+                Kind::MoveA | Kind::MoveB => {
+                    self.set_links(Map::<M>::target(plan.kind), plan.p2, plan.n2)
+                }
+            }
+            self.store(number, seq as usize);
+            if !planted!("nvlist/no-fence-before-staged-record") {
+                self.fence();
+            }
+            self.store(record, Map::<M>::word(plan.x, plan.kind));
+            self.fence();
+        }
+        self.staged.set(record);
+    }
+
+    /// The number is committed: the links of the others. **Cost**: those, and one unit to clear the record.
+    ///
+    /// # Safety
+    /// `plan` was staged, and nothing has been done since.
+    pub unsafe fn finish(&self, plan: &Plan) {
+        let &Plan { x, p, n, .. } = plan;
+        // SAFETY: as when it was staged.
+        unsafe {
+            match plan.kind {
+                Kind::Insert | Kind::Replace => self.join_both(p, n, x),
+                Kind::Remove => self.join(p, n),
+                Kind::MoveA | Kind::MoveB => self.finish_move(x, p, n, plan.p2, plan.n2),
+            }
+            if !planted!("nvlist/no-fence-before-clear") {
+                self.fence();
+            }
+            if planted!("nvlist/staged-record-stays") {
+                self.staged.set(0);
+            }
+        }
+        self.settle();
+    }
+
+    /// The number will not be committed.
+    pub fn abandon(&self) {
+        if planted!("nvlist/abandoned-record-stays") {
+            self.staged.set(0);
+        }
+        self.settle();
+    }
+}
+
+/// The stores behind the record: an operation's own, and recovery's.
+impl<M: Model> Map<'_, M> {
+    #[inline(always)]
+    pub unsafe fn record(&self, word: usize) {
         if !planted!("nvlist/no-record") {
             // SAFETY: the record's unit.
-            unsafe { self.store(self.geo.record, word) }
+            unsafe { self.store(RECORD, word) }
         }
     }
 
@@ -171,120 +246,43 @@ impl<M: Model> Core<'_, M> {
         unsafe {
             if planted!("nvlist/old-links-lost") {
                 self.turn(x, p2, n2);
-                self.join(p, n);
-            } else {
-                self.join(p, n);
-                if !planted!("nvlist/no-fence-in-move") {
-                    self.fence();
-                }
-                self.turn(x, p2, n2);
             }
+            self.leave(p, n);
+            self.arrive(x, p2, n2);
+        }
+    }
+
+    /// A node on the move is taken out from between `p` and `n`.
+    #[inline(always)]
+    pub unsafe fn leave(&self, p: At, n: At) {
+        // SAFETY: places.
+        unsafe { self.join(p, n) }
+        if !planted!("nvlist/no-fence-in-move") {
+            self.fence();
+        }
+    }
+
+    /// And put between `p2` and `n2`.
+    #[inline(always)]
+    pub unsafe fn arrive(&self, x: At, p2: At, n2: At) {
+        // SAFETY: places.
+        unsafe {
+            self.turn(x, p2, n2);
             self.join_both(p2, n2, x);
         }
     }
 
     /// The links of a node on the move: the previous one first, by which recovery sees that the old ones are not needed.
     #[inline(always)]
-    unsafe fn turn(&self, x: At, p2: At, n2: At) {
+    pub unsafe fn turn(&self, x: At, p2: At, n2: At) {
         // SAFETY: a node.
         unsafe {
             if Self::PACKED {
-                self.set_pair(x << Self::SHIFT, p2, n2);
+                self.set_links(x, p2, n2);
             } else {
                 self.set_prev(x, p2);
                 self.set_next(x, n2);
             }
         }
-    }
-
-    /// A staged operation that its guard forgot: it will not happen.
-    #[inline(always)]
-    pub fn settle(&self) {
-        if self.staged.get() {
-            self.drop_staged();
-        }
-    }
-
-    /// Clears the contexts' records.
-    #[cold]
-    #[inline(never)]
-    pub fn drop_staged(&self) {
-        for ctx in 0..self.geo.contexts {
-            let (_, record) = self.context(ctx);
-            // SAFETY: a record's unit.
-            unsafe {
-                if self.load(record) != 0 {
-                    self.store(record, 0);
-                }
-            }
-        }
-        self.fence();
-        self.staged.set(false);
-    }
-
-    /// Stores everything of an operation that takes effect with a sequence number, but none of the links of others.
-    /// **Cost**: that of the operation up to its record, one unit for the number, one at most to clear the last record.
-    ///
-    /// # Safety
-    /// As the operation that `plan` describes; `ctx` is a context.
-    pub unsafe fn stage(&self, plan: &Plan, ctx: usize, seq: u32) {
-        let (number, record) = self.context(ctx);
-        self.settle();
-        // SAFETY: units of the records; `plan` is as the caller vouches.
-        unsafe {
-            // One record at a time: two would be finished in an order that nobody knows.
-            if self.load(self.geo.record) != 0 {
-                self.store(self.geo.record, 0);
-                self.fence();
-            }
-            match plan.kind {
-                Kind::Insert | Kind::Replace => {
-                    self.set_pair(plan.x << Self::SHIFT, plan.p, plan.n)
-                }
-                Kind::Remove => {}
-                Kind::MoveA | Kind::MoveB => {
-                    self.set_pair(self.target(plan.kind), plan.p2, plan.n2)
-                }
-            }
-            self.store(number, seq as usize);
-            if !planted!("nvlist/no-fence-before-staged-record") {
-                self.fence();
-            }
-            self.store(record, Self::word(plan.x, plan.kind));
-            self.fence();
-        }
-        self.staged.set(true);
-    }
-
-    /// The number is committed: the links of the others. **Cost**: those, and one unit to clear the record.
-    ///
-    /// # Safety
-    /// `plan` was staged in this context, and nothing has been done since.
-    pub unsafe fn finish(&self, plan: &Plan, ctx: usize) {
-        let &Plan { x, p, n, .. } = plan;
-        // SAFETY: as when it was staged.
-        unsafe {
-            match plan.kind {
-                Kind::Insert | Kind::Replace => self.join_both(p, n, x),
-                Kind::Remove => self.join(p, n),
-                Kind::MoveA | Kind::MoveB => self.finish_move(x, p, n, plan.p2, plan.n2),
-            }
-            if !planted!("nvlist/no-fence-before-clear") {
-                self.fence();
-            }
-            if !planted!("nvlist/staged-record-stays") {
-                self.store(self.context(ctx).1, 0);
-            }
-        }
-        self.fence();
-        self.staged.set(false);
-    }
-
-    /// The number will not be committed.
-    pub fn abandon(&self) {
-        if planted!("nvlist/abandoned-record-stays") {
-            self.staged.set(false);
-        }
-        self.settle();
     }
 }

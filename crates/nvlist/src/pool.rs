@@ -1,13 +1,14 @@
 //! Opening a node pool: format, recover, check, refuse.
 
 use crate::error::{OpenError, Part, Refused};
-use crate::layout::{FREE, Geometry, KIND, LINKS, VERSION};
+use crate::layout::{Geometry, KIND, LINKS, Stride, VERSION};
 use crate::lists::{List, Lists};
+use crate::map::Map;
 use crate::state::Core;
 use crate::walk::Audit;
 use core::marker::PhantomData;
 use nvmem::superblock::{self, State};
-use nvmem::{InOrder32, Model, Persist, Region, Superblock, Unit, fingerprint};
+use nvmem::{InOrder32, LayoutMismatch, Model, Persist, Region, Superblock, Unit, fingerprint};
 
 /// A region with `L` lists and as many nodes of type `T` as fit, on a medium of the model `M`.
 ///
@@ -79,77 +80,74 @@ impl<'m, T: Persist, const L: usize, M: Model> NodePool<'m, T, L, M> {
                 "a medium with 4-byte units wants a processor of 32 bits"
             );
         }
-        let geo = match Geometry::new::<M>(region.len(), L, contexts, size_of::<T>()) {
+        let stride = const { Stride::new::<M>(size_of::<T>()) };
+        let geo = match Geometry::new::<M>(region.len(), L, contexts, stride) {
             Ok(geo) => geo,
             Err(error) => return Err(Refused { error, region }),
         };
-        let mut core = Core::new(region, geo);
-        match Self::mount(&mut core, resolve, check) {
+        let region = Self::mount(region, &geo)?;
+        let core = Core::new(region, geo);
+        match Self::recover(&core.map, resolve, check) {
             Ok(()) => Ok(NodePool {
                 core,
                 _t: PhantomData,
             }),
             Err(error) => Err(Refused {
                 error,
-                region: core.region,
+                region: core.map.region,
             }),
         }
     }
 
-    fn mount(
-        core: &mut Core<'m, M>,
-        resolve: &dyn Fn(usize) -> u32,
-        check: bool,
-    ) -> Result<(), OpenError> {
+    /// What the superblock says; formats a blank region.
+    #[inline]
+    fn mount(mut region: Region<'m, M>, geo: &Geometry) -> Result<Region<'m, M>, Refused<'m, M>> {
         let mine = Superblock {
             kind: KIND,
             version: VERSION,
             fingerprint: fingerprint::<T>(),
-            params: core.geo.params::<M>(core.region.len()),
+            params: geo.params::<M>(region.len()),
         };
-        match superblock::probe(&core.region, &mine) {
-            State::Ready(stored) => {
-                stored
-                    .check_layout(&mine)
-                    .map_err(OpenError::LayoutMismatch)?;
-                if stored.params != mine.params {
-                    return Err(OpenError::OtherDivision);
+        let error = match superblock::look(&region, &mine) {
+            State::Ready(view) => {
+                let layout = mine.layout();
+                if !view.is(&layout) {
+                    OpenError::LayoutMismatch(LayoutMismatch {
+                        stored: view.layout(),
+                        expected: layout,
+                    })
+                } else if (0..8).any(|i| view.param(i) != mine.params[i]) {
+                    OpenError::OtherDivision
+                } else {
+                    return Ok(region);
                 }
             }
             State::Blank | State::Formatting => {
-                superblock::begin(&mut core.region, &mine);
-                Self::format(core);
-                superblock::finish(&mut core.region, &mine);
+                superblock::begin(&mut region, &mine);
+                let map = Map { region, geo: *geo };
+                map.format();
+                region = map.region;
+                superblock::finish(&mut region, &mine);
+                return Ok(region);
             }
-            State::Foreign => return Err(OpenError::Foreign),
-            State::Damaged => return Err(OpenError::Damaged(Part::Superblock)),
-        }
-        core.recover(resolve).map_err(OpenError::Damaged)?;
-        if check {
-            let met = core.walk(size_of::<T>(), T::check)?;
-            if core.count(met)?.held > 0 {
-                core.reclaim();
-            }
-        }
-        Ok(())
+            State::Foreign => OpenError::Foreign,
+            State::Damaged => OpenError::Damaged(Part::Superblock),
+        };
+        Err(Refused { error, region })
     }
 
-    fn format(core: &Core<'m, M>) {
-        let g = &core.geo;
-        let unit = M::Unit::BYTES;
-        // SAFETY: units of the records, of the heads' and of the nodes' links.
-        unsafe {
-            for off in (g.record..g.heads).step_by(unit) {
-                core.store(off, 0);
-            }
-            for i in 0..g.lists {
-                let head = core.head(i);
-                core.set_pair(g.heads + i * LINKS, head, head);
-            }
-            for i in 0..g.nodes {
-                core.store(g.first + i * g.stride, FREE);
-            }
+    #[inline]
+    fn recover(
+        map: &Map<'m, M>,
+        resolve: &dyn Fn(usize) -> u32,
+        check: bool,
+    ) -> Result<(), OpenError> {
+        map.recover(resolve)
+            .ok_or(OpenError::Damaged(Part::Record))?;
+        if check {
+            map.check(size_of::<T>(), T::check)?;
         }
+        Ok(())
     }
 
     /// Gives access to the lists. Nodes, lists and positions carry the brand `'b` and cannot leave `body`: they belong to this
@@ -165,7 +163,7 @@ impl<'m, T: Persist, const L: usize, M: Model> NodePool<'m, T, L, M> {
         let core = &self.core;
         body(
             Lists::new(core),
-            core::array::from_fn(|i| List::new(core.head(i))),
+            core::array::from_fn(|i| List::new(Map::<M>::head(i))),
         )
     }
 
@@ -175,15 +173,17 @@ impl<'m, T: Persist, const L: usize, M: Model> NodePool<'m, T, L, M> {
     /// links.
     pub fn reclaim(&mut self) -> usize {
         self.core.settle();
-        let held = |a: Result<Audit, OpenError>| a.map_or(0, |a| a.held);
-        let before = held(self.audit());
-        self.core.reclaim();
-        before - held(self.audit()).min(before)
+        let walk = |core: &Core<'m, M>| core.walk(size_of::<T>(), T::check);
+        let met = walk(&self.core);
+        let reclaimed = met.and_then(|met| self.core.sweep(met, true));
+        self.core.fence();
+        reclaimed.map_or(0, |a| a.held)
     }
 
     /// Walks everything and counts. **Cost**: no store. **Errors**: [`OpenError::Damaged`], [`OpenError::Invalid`].
     pub fn audit(&mut self) -> Result<Audit, OpenError> {
-        self.core.count(self.core.walk(size_of::<T>(), T::check)?)
+        let met = self.core.walk(size_of::<T>(), T::check)?;
+        self.core.sweep(met, false)
     }
 
     /// How many nodes there are, whether in use or not.
@@ -193,15 +193,12 @@ impl<'m, T: Persist, const L: usize, M: Model> NodePool<'m, T, L, M> {
 
     /// How many bytes a region needs for `nodes` nodes and a record for each of `contexts` contexts.
     pub const fn bytes_for(nodes: usize, contexts: usize) -> usize {
-        let staged = contexts * 2 * M::Unit::BYTES;
-        let heads = (Superblock::BYTES + 16 + staged).next_multiple_of(8);
-        let first = (heads + L * LINKS).next_multiple_of(8) + LINKS;
         let stride = (size_of::<T>() + LINKS).next_multiple_of(8);
-        (first + nodes * stride).next_multiple_of(8)
+        (Geometry::first::<M>(L, contexts) + nodes * stride).next_multiple_of(8)
     }
 
     /// Gives the region back.
     pub fn close(self) -> Region<'m, M> {
-        self.core.region
+        self.core.map.region
     }
 }

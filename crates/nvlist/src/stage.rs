@@ -40,7 +40,6 @@ impl<'b> Context<'b> {
 pub struct Staged<'a, 'b, M: Model, D, B> {
     guard: Guard<'b, M>,
     plan: Plan,
-    context: usize,
     done: D,
     back: B,
     _lists: PhantomData<&'a mut Brand<'b>>,
@@ -57,7 +56,7 @@ impl<M: Model, D, B> Staged<'_, '_, M, D, B> {
     /// The number is committed: the operation takes effect. **Cost**: the links of the neighbours, one unit to clear the record.
     pub fn committed(self) -> D {
         // SAFETY: staged by the constructor; the lists are borrowed since.
-        unsafe { self.guard.0.finish(&self.plan, self.context) }
+        unsafe { self.guard.0.finish(&self.plan) }
         core::mem::forget(self.guard);
         self.done
     }
@@ -89,13 +88,11 @@ impl<'b, T: Persist, M: Model> Lists<'b, T, M> {
         done: D,
         back: B,
     ) -> Staged<'a, 'b, M, D, B> {
-        let context = number.context.index;
         // SAFETY: forwarded.
-        unsafe { core.stage(&plan, context, number.seq) }
+        unsafe { core.stage(&plan, number.context.index, number.seq) }
         Staged {
             guard: Guard(core),
             plan,
-            context,
             done,
             back,
             _lists: PhantomData,
@@ -271,6 +268,9 @@ impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
     }
 
     fn stage_shift(self, number: Number<'b>, n2: At) -> Option<Staged<'a, 'b, M, (), ()>> {
+        if !self.is_at_node() {
+            return None;
+        }
         let (p2, n2) = self.target(n2)?;
         let (core, x) = (self.core(), self.at);
         // SAFETY: a node in a list; neighbours, and neither is the node.

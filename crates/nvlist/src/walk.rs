@@ -4,8 +4,8 @@
 //! to lead back to two. The walk needs no memory and ends after as many steps as there are nodes.
 
 use crate::error::{OpenError, Part};
-use crate::layout::{At, FREE, HELD, LINKS};
-use crate::state::Core;
+use crate::layout::{At, FREE, LINKS, RECORD};
+use crate::map::Map;
 use nvmem::persist::{CheckFn, NoHandles};
 use nvmem::{Model, mapped, planted};
 
@@ -21,96 +21,120 @@ pub struct Audit {
     pub held: usize,
 }
 
-impl<M: Model> Core<'_, M> {
-    /// The place of list `i`.
-    pub fn head(&self, i: usize) -> At {
-        (self.geo.heads + i * LINKS) >> Self::SHIFT
-    }
-
-    /// The place of node `i`.
-    pub fn node(&self, i: usize) -> At {
-        (self.geo.first + i * self.geo.stride) >> Self::SHIFT
-    }
-
-    /// Walks all lists; how many nodes they hold.
+impl<M: Model> Map<'_, M> {
+    /// Walks all lists; how many nodes they hold. `None` for links that are not answered.
     pub fn walk(&self, size: usize, check: CheckFn) -> Result<usize, OpenError> {
         let mut met = 0;
         for i in 0..self.geo.lists {
-            let head = self.head(i);
+            let head = Self::head(i);
             let mut at = head;
-            loop {
-                // SAFETY: a place.
-                let next = unsafe { self.next(at) };
-                if next != head && !self.is_node(next) {
+            // SAFETY: a head.
+            let mut next = unsafe { self.next(head) };
+            while next != head {
+                if !self.is_node(next) {
                     return Err(OpenError::Damaged(Part::Links));
                 }
-                // SAFETY: a place.
-                if unsafe { self.prev(next) } != at && !planted!("nvlist/walk-looks-forward-only") {
-                    return Err(OpenError::Damaged(Part::Links));
-                }
-                if next == head {
-                    break;
-                }
-                if met == self.geo.nodes {
+                // SAFETY: a node.
+                let (back, after) = unsafe { self.links(next) };
+                if back != at && !planted!("nvlist/walk-looks-forward-only") {
                     return Err(OpenError::Damaged(Part::Links));
                 }
                 met += 1;
-                at = next;
+                (at, next) = (next, after);
                 let content = self.address(at).wrapping_add(LINKS);
                 mapped::will_read(content, size);
                 // SAFETY: a node's content, aligned, initialised as all memory is after power-up, and nothing is lent.
                 unsafe { check(content, &mut NoHandles) }.map_err(OpenError::Invalid)?;
             }
+            // SAFETY: a head.
+            if unsafe { self.prev(head) } != at && !planted!("nvlist/walk-looks-forward-only") {
+                return Err(OpenError::Damaged(Part::Links));
+            }
         }
         Ok(met)
     }
 
-    /// Whether the node is in a list: its neighbours lead to it.
+    /// Whether the node is in a list: the one before it leads to it.
+    ///
+    /// Of a node in no list that one, if there is one, never does: it was joined with another when the node left, or
+    /// will be when it comes. In other images [`Map::sweep`] counts differently than [`Map::walk`].
     pub fn is_linked(&self, x: At) -> bool {
-        // SAFETY: a node; its links are looked at before they are followed.
-        let (p, n) = unsafe { self.links(x) };
-        let place = |at| self.is_node(at) || self.is_head(at);
-        // SAFETY: checked.
-        place(p) && place(n) && unsafe { self.next(p) == x && self.prev(n) == x }
+        // SAFETY: a node.
+        self.leads_to(unsafe { self.prev(x) }, x)
     }
 
-    /// How the nodes are used, of which `met` are in lists.
-    pub fn count(&self, met: usize) -> Result<Audit, OpenError> {
+    #[inline]
+    fn leads_to(&self, p: At, x: At) -> bool {
+        // SAFETY: looked at before it is followed.
+        self.is_place(p) && unsafe { self.next(p) } == x
+    }
+
+    /// Counts how the nodes are used, of which `met` are in lists, and returns those that are neither free nor in a list if `reclaim`.
+    ///
+    /// **Cost**: one unit for each that is returned.
+    #[inline]
+    pub fn sweep(&self, met: usize, reclaim: bool) -> Result<Audit, OpenError> {
         let mut a = Audit {
             linked: 0,
             free: 0,
             held: 0,
         };
-        for x in (0..self.geo.nodes).map(|i| self.node(i)) {
-            // SAFETY: a node.
-            if unsafe { self.prev(x) } == FREE {
-                a.free += 1;
-            } else if self.is_linked(x) {
-                a.linked += 1;
-            } else {
-                a.held += 1;
+        let mut x = self.geo.first;
+        while x != self.geo.end {
+            // SAFETY: a node; where it is returned it is in no list, and nobody holds it.
+            unsafe {
+                let p = self.prev(x);
+                if p == FREE {
+                    a.free += 1;
+                } else if self.leads_to(p, x) {
+                    a.linked += 1;
+                } else {
+                    a.held += 1;
+                    if reclaim && !planted!("nvlist/no-reclaim") {
+                        self.store(x << Self::SHIFT, FREE);
+                    }
+                }
             }
+            x += self.geo.stride.places;
         }
-        // A ring that no list leads to.
-        if a.linked != met && !planted!("nvlist/ring-unseen") {
-            return Err(OpenError::Damaged(Part::Links));
+        // Otherwise there is a ring that no list leads to.
+        if a.linked == met || planted!("nvlist/ring-unseen") {
+            Ok(a)
+        } else {
+            Err(OpenError::Damaged(Part::Links))
         }
-        Ok(a)
     }
 
-    /// Returns what is neither free nor in a list. **Cost**: one unit each.
-    pub fn reclaim(&self) {
-        if planted!("nvlist/no-reclaim") {
-            return;
+    /// Looks at everything, and returns what is neither free nor in a list. **Cost**: one unit each.
+    #[inline]
+    pub fn check(&self, size: usize, check: CheckFn) -> Result<(), OpenError> {
+        let met = self.walk(size, check)?;
+        // First a look, so that nothing is stored in a damaged image.
+        let mut reclaim = false;
+        while self.sweep(met, reclaim)?.held > 0 && !(reclaim && planted!("nvlist/no-reclaim")) {
+            reclaim = true;
         }
-        for x in (0..self.geo.nodes).map(|i| self.node(i)) {
-            // SAFETY: a node.
-            let first = unsafe { self.prev(x) };
-            if first != FREE && (first == HELD || !self.is_linked(x)) {
-                // SAFETY: in no list, and nobody holds it.
-                unsafe { self.release(x) }
+        if reclaim {
+            self.fence();
+        }
+        Ok(())
+    }
+
+    /// An empty content: no record, no node in a list.
+    #[inline]
+    pub fn format(&self) {
+        // SAFETY: places from the record to the last node.
+        unsafe {
+            let mut at = RECORD >> Self::SHIFT;
+            while at != self.geo.first {
+                let to = if self.is_head(at) { at } else { 0 };
+                self.set_links(at, to, to);
+                at += Self::LINKS;
+            }
+            while at != self.geo.end {
+                self.store(at << Self::SHIFT, FREE);
+                at += self.geo.stride.places;
             }
         }
-        self.fence();
     }
 }

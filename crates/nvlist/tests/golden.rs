@@ -48,22 +48,22 @@ fn image<M: Model>() -> String {
 #[test]
 fn units_of_4() {
     let expected = "\
-0x084: 00270027
-0x090: 00000077
-0x094: 002d0002
-0x098: 002d0031
-0x09c: 00290029
-0x0a4: 00270027
-0x0a8: 00656e6f
-0x0ac: 00001111
-0x0b4: 00310026
-0x0b8: 006f7774
-0x0bc: 00002222
-0x0c4: 0026002d
-0x0c8: 00786973
-0x0cc: 00006666
-0x0d8: 006e6574
-0x0dc: 0000aaaa
+0x088: 00240024
+0x08c: 002b002f
+0x090: 00270027
+0x094: 00000077
+0x098: 002b0003
+0x09c: 00240024
+0x0a0: 00656e6f
+0x0a4: 00001111
+0x0ac: 002f0023
+0x0b0: 006f7774
+0x0b4: 00002222
+0x0bc: 0023002b
+0x0c0: 00786973
+0x0c4: 00006666
+0x0d0: 006e6574
+0x0d4: 0000aaaa
 ";
     assert_eq!(image::<InOrder32>(), expected);
 }
@@ -71,33 +71,33 @@ fn units_of_4() {
 #[test]
 fn units_of_2() {
     let expected = "\
-0x084: 009c
-0x086: 009c
-0x090: 0077
-0x092: 00b2
-0x098: 00c4
-0x09a: 00b4
-0x09c: 00a4
-0x09e: 00a4
-0x0a4: 009c
-0x0a6: 009c
-0x0a8: 6e6f
-0x0aa: 0065
-0x0ac: 1111
-0x0b4: 0098
-0x0b6: 00c4
-0x0b8: 7774
-0x0ba: 006f
-0x0bc: 2222
-0x0c4: 00b4
-0x0c6: 0098
-0x0c8: 6973
-0x0ca: 0078
-0x0cc: 6666
-0x0d6: 0098
-0x0d8: 6574
-0x0da: 006e
-0x0dc: aaaa
+0x088: 0090
+0x08a: 0090
+0x08c: 00bc
+0x08e: 00ac
+0x090: 009c
+0x092: 009c
+0x094: 0077
+0x096: 00ab
+0x09c: 0090
+0x09e: 0090
+0x0a0: 6e6f
+0x0a2: 0065
+0x0a4: 1111
+0x0ac: 008c
+0x0ae: 00bc
+0x0b0: 7774
+0x0b2: 006f
+0x0b4: 2222
+0x0bc: 00ac
+0x0be: 008c
+0x0c0: 6973
+0x0c2: 0078
+0x0c4: 6666
+0x0ce: 008c
+0x0d0: 6574
+0x0d2: 006e
+0x0d4: aaaa
 ";
     assert_eq!(image::<InOrder16>(), expected);
 }
@@ -120,7 +120,7 @@ fn the_superblock() {
     assert_eq!(bytes.len(), 128);
     let sb = copies.iter().flatten().find(|c| !c.formatting).unwrap();
     assert_eq!(&sb.superblock.kind, b"LIST");
-    assert_eq!(sb.superblock.version, 1);
-    // Lists, contexts, unit, length, from node to node, nodes.
-    assert_eq!(sb.superblock.params, [2, 0, 4, 256, 16, 6, 0, 0]);
+    assert_eq!(sb.superblock.version, 2);
+    // Lists, contexts, unit, length, from node to node.
+    assert_eq!(sb.superblock.params, [2, 0, 4, 256, 16, 0, 0, 0]);
 }

@@ -1,12 +1,10 @@
 //! Long lives: many reboots; and programs at random.
 
 use crate::ops::program;
-use crate::support::{Op, View, open, run, view};
+use crate::support::{Op, Pool, View, open, run, view};
 use nvmem::{Buffered32, InOrder16, InOrder32, Model, Region};
 use powerfail::{EveryEvents, Mapped, World, endure, explore_with};
 use proptest::prelude::*;
-
-const BYTES: usize = 128 + 16 + 8 + 4 + 8 * 16 + 4;
 
 /// The operation number `i` of a program that never ends: what it does depends on the lists only.
 fn op(i: u32, v: &View) -> Op {
@@ -70,7 +68,7 @@ fn a_million_operations() {
     macro_rules! life {
         ($m:ty, $every:literal, $depth:literal, $boots:literal) => {
             let s = endure(
-                Mapped::<$m>::new(BYTES),
+                Mapped::<$m>::new(Pool::<$m>::bytes_for(8, 0)),
                 EveryEvents($every),
                 |nv, w: &World<Life>| forever::<$m>(nv, w),
             )
@@ -112,7 +110,7 @@ proptest! {
     fn programs_at_random(ops in proptest::collection::vec(any_op(), 1..7)) {
         macro_rules! on {
             ($m:ty) => {
-                explore_with(ops.clone(), Mapped::<$m>::new(BYTES), |nv, w, ops| program::<$m>(nv, w, ops))
+                explore_with(ops.clone(), Mapped::<$m>::new(Pool::<$m>::bytes_for(8, 0)), |nv, w, ops| program::<$m>(nv, w, ops))
                     .depth(1)
                     .run();
             };

@@ -1,6 +1,6 @@
 //! Every operation, cut everywhere, on every mapped model, on lists of 0 to 5 nodes; and recovery cut again.
 
-use crate::support::{Op, View, model, open, run, view};
+use crate::support::{Op, Pool, View, model, open, run, view};
 use nvmem::{Buffered32, InOrder16, InOrder32, Model, Region};
 use powerfail::{Mapped, Summary, World, explore_with};
 
@@ -52,12 +52,12 @@ pub fn program<M: Model>(region: Region<'_, M>, world: &World<'_, u32>, ops: &Ve
     }
 }
 
-const BYTES: usize = 128 + 16 + 8 + 4 + 8 * 16 + 4;
-
 fn explore_ops<M: Model>(ops: &[Op]) -> Summary {
-    explore_with(ops.to_vec(), Mapped::<M>::new(BYTES), |nv, w, ops| {
-        program::<M>(nv, w, ops)
-    })
+    explore_with(
+        ops.to_vec(),
+        Mapped::<M>::new(Pool::<M>::bytes_for(8, 0)),
+        |nv, w, ops| program::<M>(nv, w, ops),
+    )
     .depth(depth())
     .run()
 }
@@ -69,7 +69,8 @@ fn all_models(ops: &[Op]) {
         explore_ops::<Buffered32>(ops),
     ] {
         println!("{s}");
-        assert!(s.boots > 20, "{s}");
+        // A format and nothing else has fewest.
+        assert!(s.boots > 10, "{s}");
     }
 }
 

@@ -7,8 +7,6 @@ use nvmem::{Buffered32, InOrder16, InOrder32, Model, Region, Unit, mapped};
 use pmem_tx::{Config, Width};
 use powerfail::{Mapped, World, explore_with};
 
-const BYTES: usize = 128 + 16 + 16 + 8 + 4 + 8 * 16 + 4;
-
 /// The commit words: one for each of two contexts.
 struct Words<'m, M>(Region<'m, M>);
 impl<M: Model> Words<'_, M> {
@@ -186,7 +184,10 @@ fn program<M: Model>(
 fn all_models(steps: &Steps) {
     macro_rules! on {
         ($m:ty) => {{
-            let media = (Mapped::<$m>::new(BYTES), Mapped::<$m>::new(16));
+            let media = (
+                Mapped::<$m>::new(Pool::<$m>::bytes_for(8, 2)),
+                Mapped::<$m>::new(16),
+            );
             let s = explore_with(steps.clone(), media, |nv, w, s| program::<$m>(nv, w, s))
                 .depth(depth())
                 .run();
@@ -301,7 +302,7 @@ fn a_transaction_and_a_list_commit_together() {
     macro_rules! on {
         ($m:ty) => {{
             let media = (
-                Mapped::<$m>::new(BYTES),
+                Mapped::<$m>::new(Pool::<$m>::bytes_for(8, 2)),
                 Mapped::<$m>::new(448),
                 Mapped::<$m>::new(16),
             );

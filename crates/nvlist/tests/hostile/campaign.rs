@@ -1,13 +1,15 @@
 // What is done to a sound image before it is opened.
 
 use nvlist::{OpenError, Part};
-use nvlist::nvmem::{Model, Unit};
+use nvlist::nvmem::{Model, Superblock, Unit};
 
 const UNIT: usize = <<M as Model>::Unit as Unit>::BYTES;
 const WORDS: usize = 48;
-/// Behind superblock, records and contexts.
-const HEADS: usize = 128 + 16 + 2 * 2 * UNIT;
-const FIRST: usize = HEADS + 16 + 4;
+/// Behind the superblock: the record, two targets, three heads, two contexts; nodes at 8k + 4.
+const RECORD: usize = Superblock::BYTES;
+const HEADS: usize = RECORD + 12;
+const STAGED: usize = HEADS + 3 * 4;
+const FIRST: usize = (STAGED + 2 * 2 * UNIT + 3) / 8 * 8 + 4;
 
 fn bytes(m: &mut Words) -> &mut [u8] {
     // SAFETY: initialised when made, and media are stored to in whole units with padding cleared.
@@ -42,7 +44,7 @@ fn both(seen: [usize; 2]) {
 }
 
 fn half(at: usize, v: usize, b: &mut [u8]) -> bool {
-    let at = 128 + at * 2;
+    let at = RECORD + at * 2;
     if at + 2 > b.len() {
         return false;
     }
@@ -68,10 +70,10 @@ fn every_record() {
         }
         let off = FIRST - 8 + node * 8;
         let (at, number) = match slot {
-            0 => (128, None),
+            0 => (RECORD, None),
             c => (
-                144 + (c - 1) * 2 * UNIT + UNIT,
-                Some(144 + (c - 1) * 2 * UNIT),
+                STAGED + (c - 1) * 2 * UNIT + UNIT,
+                Some(STAGED + (c - 1) * 2 * UNIT),
             ),
         };
         let word = match UNIT {
@@ -97,9 +99,9 @@ fn several_halves_at_once() {
     };
     both(campaign(400, |i, b| {
         for _ in 0..2 + random(3) {
-            let n = (b.len() - 128) / 2;
+            let n = (b.len() - RECORD) / 2;
             let (to, from) = (random(n), random(n));
-            let v = u16::from_le_bytes([b[128 + from * 2], b[129 + from * 2]]);
+            let v = u16::from_le_bytes([b[RECORD + from * 2], b[RECORD + 1 + from * 2]]);
             half(to, v.into(), b);
         }
         i < 4000
@@ -130,7 +132,7 @@ fn a_cycle() {
     for answered in [false, true] {
         let r = refused(0, |b| {
             // Otherwise the last operation is what the links do not show.
-            b[128..132].fill(0);
+            b[RECORD..RECORD + 4].fill(0);
             let first = get(b, HEADS + 4 + 2) * SCALE;
             let second = get(b, first + 2) * SCALE;
             put(b, second + 2, first / SCALE);
@@ -171,7 +173,7 @@ fn a_node_in_two_lists() {
 /// Pointers out of the pool, into the superblock, into the middle of a node.
 #[test]
 fn a_foreign_pointer() {
-    for to in [0, 4, 128, FIRST - 4, FIRST + 4, FIRST + 8, WORDS * 8, 65_528] {
+    for to in [0, 4, RECORD, FIRST - 4, FIRST + 4, FIRST + 8, WORDS * 8, 65_528] {
         let r = refused(0, |b| put(b, HEADS + 6, to / SCALE));
         assert_eq!(r, Some(OpenError::Damaged(Part::Links)), "{to:#x}");
     }
@@ -181,8 +183,8 @@ fn a_foreign_pointer() {
 fn two_records() {
     // The removal's, and one of context 1.
     let r = refused(3, |b| {
-        let word = b[128..128 + UNIT].to_vec();
-        let at = 144 + 2 * UNIT + UNIT;
+        let word = b[RECORD..RECORD + UNIT].to_vec();
+        let at = STAGED + 2 * UNIT + UNIT;
         b[at..at + UNIT].copy_from_slice(&word);
     });
     assert_eq!(r, Some(OpenError::Damaged(Part::Record)));
