@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::mem::MaybeUninit;
 use std::path::PathBuf;
 
-/// Prints what an image of a medium holds: superblock, layout, journals, blocks, records, damage. The file is only read.
+/// Prints what an image of a medium holds: superblock, layout, journals, blocks, lists, records, damage. The file is only read.
 #[derive(clap::Args)]
 pub struct Args {
     /// A dump of a medium
@@ -46,6 +46,9 @@ fn report(bytes: &[u8], write_size: usize) -> Result<String> {
             }
         }
         pool(bytes, &mut out)?;
+        if let Some(sb) = counting(bytes).filter(nvlist::inspect::is_lists) {
+            nvlist::inspect::lists(&sb, bytes, &mut out)?;
+        }
     } else {
         inspect::records(bytes, write_size, &mut out)?;
     }
@@ -104,6 +107,7 @@ fn counting(bytes: &[u8]) -> Option<Superblock> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nvmem::Unit;
     use nvmem::ram::RamFram;
     use nvmem::record::Record;
 
@@ -131,6 +135,45 @@ mod tests {
             "{said}"
         );
         assert!(!said.contains("DAMAGED"), "{said}");
+    }
+
+    fn lists<M: Model>(change: impl FnOnce(&mut [u8])) -> String {
+        let mut words = [const { MaybeUninit::<u64>::new(0) }; 64];
+        let pool = nvlist::NodePool::<u32, 2, M>::open(Region::new(&mut words));
+        let mut pool = pool.ok().unwrap();
+        pool.with(|mut lists, [a, b]| {
+            for k in 0..3 {
+                lists.push_back(a, k).unwrap();
+            }
+            lists.cursor_front(a).shift_back(b);
+        });
+        let region = pool.close();
+        let unit = M::Unit::BYTES;
+        // SAFETY: inside of the region, aligned, and nothing is lent.
+        let word = |i| unsafe { region.load(i * unit) }.to_le_bytes();
+        let bytes = (0..region.len() / unit).flat_map(|i| word(i).into_iter().take(unit));
+        let mut bytes: Vec<u8> = bytes.collect();
+        change(&mut bytes);
+        report(&bytes, 1).unwrap()
+    }
+
+    #[test]
+    fn lists_are_shown() {
+        for said in [lists::<InOrder32>(|_| ()), lists::<InOrder16>(|_| ())] {
+            for part in ["LIST", "2 lists", "record of the last operation: Move"] {
+                assert!(said.contains(part), "{part} in {said}");
+            }
+            let nodes = |list: &str| {
+                let line = said.lines().find_map(|l| l.trim().strip_prefix(list));
+                line.unwrap().split_whitespace().count()
+            };
+            assert_eq!((nodes("list 0:"), nodes("list 1:")), (2, 1), "{said}");
+            assert!(!said.contains("DAMAGED"), "{said}");
+        }
+        // A head that leads to where no node is.
+        let head = Superblock::BYTES + 12;
+        let said = lists::<InOrder16>(|b| b[head + 2..head + 4].copy_from_slice(&[1, 0]));
+        assert!(said.contains("DAMAGED"), "{said}");
     }
 
     fn image(region: &Region<'_, InOrder32>) -> Vec<u8> {
