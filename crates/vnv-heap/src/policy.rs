@@ -1,1 +1,48 @@
 //! Which dirty object to clean and which resident one to evict.
+//!
+//! A policy keeps 11 bits of history with each resident object and a few bytes for the whole heap. It ranks candidates;
+//! the search for them is the cache's.
+
+mod lru;
+mod predict;
+
+pub use lru::Lru;
+pub use predict::Predict;
+
+/// A replacement policy: [`Predict`] or [`Lru`].
+pub trait Policy: Rules {}
+
+/// What the cache remembers with each resident object: 11 bits, the upper seven of them a time stamp.
+pub type History = u16;
+
+/// No block: an entry of [`Rules::kept`] that is free.
+pub const NOTHING: u16 = u16::MAX;
+
+/// The most blocks that a policy keeps in mind.
+pub const KEPT: usize = 6;
+
+/// What a policy does. Sealed: the module is private.
+pub trait Rules: Sized {
+    /// How many candidates a search looks for among all blocks, besides those that are kept in mind.
+    const FRESH: usize;
+    /// How many blocks a search looks at before it is content with what it has.
+    const WALK: usize;
+
+    /// Nothing seen yet.
+    fn new() -> Self;
+    /// Blocks that were good candidates in the last search, the best first, and before them those that became dirty or
+    /// resident since, the youngest first. At most [`KEPT`]; the cache's to fill.
+    fn kept(&mut self) -> &mut [u16];
+    /// Time goes on: an object was updated or became resident.
+    fn tick(&mut self);
+    /// The history of an object that becomes resident.
+    fn fresh(&self) -> History;
+    /// Whether an access now would leave the history as it is.
+    fn is_current(&self, h: History) -> bool;
+    /// The history after an access now.
+    fn accessed(&mut self, h: History) -> History;
+    /// The history, kept from growing so old that it looks young. For every block that a search passes.
+    fn aged(&self, h: History) -> History;
+    /// How good a candidate it is to be cleaned or to leave: the greatest leaves.
+    fn rank(&self, h: History) -> u16;
+}

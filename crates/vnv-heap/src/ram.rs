@@ -1,1 +1,358 @@
 //! What is resident: the cache in the caller's buffer. Knows no medium, no types, no critical section.
+//!
+//! The buffer holds blocks from its start (a header of 8 bytes, then the content, rounded up to 8) and the heads of a hash
+//! directory from its end. Between the two is room. All access is through raw pointers, and no reference into the buffer
+//! is ever made here: guards hold references to contents, headers are reached beside them.
+//!
+//! **Invariant "blocks"**: from unit 0 to `top` the buffer is a gapless sequence of blocks with valid headers, except
+//! while a block is being moved. A [`Slot`] is the start of one of them, and stays so until the next `reserve`, `remove` or
+//! `settle`; the slot of a pinned block stays as long as it is pinned. **Invariant "directory"**: each block in use is in
+//! exactly one chain, the one that its number belongs to.
+
+mod block;
+mod directory;
+mod room;
+mod search;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use block::MAX_LEN;
+use block::{NONE, UNIT};
+use core::ptr::NonNull;
+
+use crate::policy::{NOTHING, Rules};
+use nvmem::planted;
+
+/// A block in use: its place in units of 8 bytes. Valid until the next `reserve`, `remove` or `settle`, or while it is
+/// pinned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Slot(u16);
+
+/// The object is pinned in a way that excludes this one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Busy;
+
+/// What [`Cache::reserve`] achieved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reserve {
+    /// The block is there: held, not pinned, its content undefined.
+    Done(Slot),
+    /// A step was done; call again with the same arguments.
+    Again,
+    /// Something must leave first.
+    NoRoom,
+}
+
+/// What persist writes for a dirty object besides its bytes.
+pub(crate) const CHECK: u32 = 2;
+/// What persist writes for a pinned object: its pin record.
+pub(crate) const PIN_RECORD: u32 = 8;
+
+/// What is resident.
+pub(crate) struct Cache<P> {
+    base: NonNull<u8>,
+    /// Bytes from the base to the end of the directory.
+    len: usize,
+    /// What a persist would have to write now, but for its record.
+    demand: u32,
+    /// End of the blocks.
+    top: u16,
+    /// Buckets of the directory.
+    heads: u16,
+    /// For the hash.
+    mask: u16,
+    /// Objects that are resident.
+    count: u16,
+    /// Units in free blocks below `top`.
+    free: u16,
+    /// The free block that was made last, or NONE.
+    hole: u16,
+    /// Blocks below are packed as well as they can be.
+    packed: u16,
+    /// Where the search for candidates goes on.
+    hand: u16,
+    /// A block that is being moved: to, from, and how many of its units have arrived. `to` is NONE when there is none.
+    to: u16,
+    from: u16,
+    arrived: u16,
+    policy: P,
+}
+
+impl<P: Rules> Cache<P> {
+    /// A cache in this buffer, without anything in it. `None` when not even an empty object would fit.
+    ///
+    /// # Safety
+    ///
+    /// The buffer is the cache's alone for as long as the cache, or anything that it gave out, is used.
+    pub(crate) unsafe fn new(base: *mut u8, len: usize) -> Option<Cache<P>> {
+        let skip = base.align_offset(UNIT);
+        let most = block::MOST_UNITS * UNIT;
+        let len = len.checked_sub(skip)?.min(most) & !1;
+        if len < 2 * UNIT {
+            return None;
+        }
+        let mut cache = Cache {
+            // SAFETY: skip is less than the buffer's length.
+            base: NonNull::new(unsafe { base.add(skip) })?,
+            len,
+            demand: 0,
+            top: 0,
+            heads: 1,
+            mask: 0,
+            count: 0,
+            free: 0,
+            hole: NONE,
+            packed: 0,
+            hand: 0,
+            to: NONE,
+            from: NONE,
+            arrived: 0,
+            policy: P::new(),
+        };
+        cache.clear();
+        Some(cache)
+    }
+
+    /// Forgets all that is resident, pinned or not, whatever the buffer holds now.
+    ///
+    /// After a restore, when RAM may have lost its content: then [`Cache::put_back`] for each pin record.
+    pub(crate) fn clear(&mut self) {
+        self.demand = 0;
+        self.top = 0;
+        self.set_heads(1);
+        self.count = 0;
+        self.free = 0;
+        self.hole = NONE;
+        self.packed = 0;
+        self.hand = 0;
+        self.to = NONE;
+        self.set_head(0, NONE);
+        self.policy.kept().fill(NOTHING);
+    }
+
+    /// Puts a block that was pinned back to where it was, clean, its content undefined: after [`Cache::clear`], in the
+    /// order of addresses. `None` when no block can have been there.
+    pub(crate) fn put_back(&mut self, slot: u16, id: u16, len: usize, pins: u16) -> Option<Slot> {
+        let units = block::units(len);
+        if id == 0 || len > MAX_LEN || slot < self.top || !block::pins_valid(pins) {
+            return None;
+        }
+        if usize::from(slot) + usize::from(units) > self.limit() || self.lookup(id).is_some() {
+            return None;
+        }
+        if slot > self.top {
+            self.make_free(self.top, slot - self.top);
+            self.free += slot - self.top;
+        }
+        self.top = slot + units;
+        self.enter(slot, id, len);
+        // The directory grows as far as there is room; if there is none, chains are longer.
+        self.grow();
+        self.set_pins(slot, pins);
+        if pins & block::PINS != 0 {
+            self.demand += PIN_RECORD;
+        }
+        Some(Slot(slot))
+    }
+
+    /// What a persist would have to write now, but for its record: the bytes of what is dirty, each with its check, and the
+    /// records of pins.
+    #[inline(always)]
+    pub(crate) fn demand(&self) -> u32 {
+        self.demand
+    }
+
+    /// How many objects are resident.
+    #[inline(always)]
+    pub(crate) fn count(&self) -> u16 {
+        self.count
+    }
+
+    /// The object's number.
+    #[inline(always)]
+    pub(crate) fn id(&self, s: Slot) -> u16 {
+        self.tag(s.0) as u16
+    }
+
+    /// Its length in bytes.
+    #[inline(always)]
+    pub(crate) fn len(&self, s: Slot) -> usize {
+        block::len(self.span(s.0))
+    }
+
+    /// Its content: aligned to 8, as long as [`Cache::len`] says.
+    #[inline(always)]
+    pub(crate) fn content(&self, s: Slot) -> NonNull<u8> {
+        // SAFETY: invariant "blocks": the content follows the header, within the buffer.
+        unsafe { self.base.add(s.0 as usize * UNIT + UNIT) }
+    }
+
+    /// The place of a block, for its pin record.
+    #[inline(always)]
+    pub(crate) fn place(&self, s: Slot) -> u16 {
+        s.0
+    }
+
+    /// The block with this content.
+    ///
+    /// # Safety
+    ///
+    /// The pointer came from [`Cache::content`] of a block that has been pinned ever since.
+    #[inline(always)]
+    pub(crate) unsafe fn slot_of(&self, content: NonNull<u8>) -> Slot {
+        let offset = content.as_ptr() as usize - self.base.as_ptr() as usize;
+        Slot((offset / UNIT - 1) as u16)
+    }
+
+    /// Its pins, with the mark of what is doomed: what [`Cache::put_back`] takes.
+    #[inline(always)]
+    pub(crate) fn pins(&self, s: Slot) -> u16 {
+        block::pins(self.tag(s.0), self.span(s.0))
+    }
+
+    /// Whether a guard holds it.
+    #[inline(always)]
+    pub(crate) fn is_pinned(&self, s: Slot) -> bool {
+        self.tag(s.0) & block::TAG_PINS != 0
+    }
+
+    /// Pins it: shared, or alone.
+    ///
+    /// # Errors
+    ///
+    /// [`Busy`] when it is pinned alone, or is to be and is pinned, or has 30 pins.
+    #[inline(always)]
+    pub(crate) fn pin(&mut self, s: Slot, alone: bool) -> Result<(), Busy> {
+        let tag = self.tag(s.0);
+        let pins = tag & block::TAG_PINS;
+        if pins == 0 {
+            self.demand += PIN_RECORD;
+            let to = if alone { block::ALONE } else { block::ONE_PIN };
+            self.set_tag(s.0, tag | to);
+            return Ok(());
+        }
+        let taken = alone || pins >= block::ALONE - block::ONE_PIN;
+        if taken && !planted!("vnv-heap/pinned-twice") {
+            return Err(Busy);
+        }
+        self.set_tag(s.0, tag + block::ONE_PIN);
+        Ok(())
+    }
+
+    /// Takes a pin away. Whether it was the last of an object that is to be freed now.
+    #[inline(always)]
+    pub(crate) fn unpin(&mut self, s: Slot) -> bool {
+        let tag = self.tag(s.0);
+        let pins = tag & block::TAG_PINS;
+        debug_assert!(pins != 0);
+        if pins != block::ONE_PIN && pins != block::ALONE {
+            self.set_tag(s.0, tag - block::ONE_PIN);
+            return false;
+        }
+        self.demand -= PIN_RECORD;
+        self.set_tag(s.0, tag & !block::TAG_PINS);
+        self.span(s.0) & block::DOOMED != 0
+    }
+
+    /// Whether the heap itself holds it: while its content is loaded or written back. It neither moves nor leaves.
+    #[inline(always)]
+    pub(crate) fn is_held(&self, s: Slot) -> bool {
+        self.span(s.0) & block::HELD != 0
+    }
+
+    /// Holds it, or lets it go.
+    #[inline(always)]
+    pub(crate) fn hold(&mut self, s: Slot, on: bool) {
+        self.set_flag(s.0, block::HELD, on);
+    }
+
+    /// It is to be freed when its last pin goes.
+    pub(crate) fn doom(&mut self, s: Slot) {
+        self.set_flag(s.0, block::DOOMED, true);
+    }
+
+    /// Whether its content is newer than the medium's.
+    #[inline(always)]
+    pub(crate) fn is_dirty(&self, s: Slot) -> bool {
+        self.span(s.0) & block::DIRTY != 0
+    }
+
+    /// What it adds to [`Cache::demand`] when it is dirty.
+    #[inline(always)]
+    pub(crate) fn weight(&self, s: Slot) -> u32 {
+        self.len(s) as u32 + CHECK
+    }
+
+    /// Its content is about to be newer than the medium's. The caller has made sure that the limit allows it.
+    #[inline(always)]
+    pub(crate) fn mark_dirty(&mut self, s: Slot) {
+        if !self.is_dirty(s) {
+            self.demand += self.weight(s);
+            self.set_flag(s.0, block::DIRTY, true);
+            self.keep(s.0);
+        }
+    }
+
+    /// The medium has its content.
+    #[inline(always)]
+    pub(crate) fn mark_clean(&mut self, s: Slot) {
+        if self.is_dirty(s) {
+            if !planted!("vnv-heap/cleaned-still-counts") {
+                self.demand -= self.weight(s);
+            }
+            self.set_flag(s.0, block::DIRTY, false);
+        }
+    }
+
+    /// It was read. Counts for what is clean: when it leaves, it must be loaded again.
+    #[inline(always)]
+    pub(crate) fn used(&mut self, s: Slot) {
+        let tag = self.tag(s.0);
+        if !self.policy.is_current(block::history(tag)) {
+            self.used_again(s, tag);
+        }
+    }
+
+    #[inline(never)]
+    fn used_again(&mut self, s: Slot, tag: u32) {
+        if !self.is_dirty(s) {
+            let h = self.policy.accessed(block::history(tag));
+            self.set_tag(s.0, block::with_history(tag, h));
+        }
+    }
+
+    /// It was updated.
+    #[inline(always)]
+    pub(crate) fn updated(&mut self, s: Slot) {
+        self.policy.tick();
+        let tag = self.tag(s.0);
+        let h = block::history(tag);
+        if !self.policy.is_current(h) {
+            let h = self.policy.accessed(h);
+            self.set_tag(s.0, block::with_history(tag, h));
+        }
+    }
+
+    /// All that is resident, by address. What is held and clean may have no content yet.
+    ///
+    /// The slots stay valid as long as nothing is reserved or removed; marking and pinning is allowed meanwhile.
+    pub(crate) fn first(&self) -> Option<Slot> {
+        self.in_use_from(0)
+    }
+
+    /// The one after it.
+    pub(crate) fn next(&self, s: Slot) -> Option<Slot> {
+        self.in_use_from(self.after(s.0))
+    }
+
+    fn in_use_from(&self, mut at: u16) -> Option<Slot> {
+        debug_assert!(self.to == NONE);
+        while at < self.top {
+            if !self.is_free(at) {
+                return Some(Slot(at));
+            }
+            at = self.after(at);
+        }
+        None
+    }
+}

@@ -1,0 +1,69 @@
+use super::{History, Policy, Rules};
+
+/// Least recently used first. The least code; searches through all that is resident.
+///
+/// Good where what was used lately is used again; a cycle that does not fit defeats it.
+#[derive(Debug, Clone, Copy)]
+pub struct Lru {
+    now: u16,
+}
+
+/// A history is a time stamp and nothing else.
+const MASK: u16 = 0x7FF;
+/// The age at which an object stops to grow older.
+const OLDEST: u16 = MASK / 4 * 3;
+
+impl Lru {
+    fn age(self, h: History) -> u16 {
+        self.now.wrapping_sub(h) & MASK
+    }
+}
+
+impl Policy for Lru {}
+
+impl Rules for Lru {
+    const FRESH: usize = usize::MAX;
+    const WALK: usize = usize::MAX;
+
+    fn new() -> Self {
+        Lru { now: 0 }
+    }
+
+    fn kept(&mut self) -> &mut [u16] {
+        &mut []
+    }
+
+    #[inline(always)]
+    fn tick(&mut self) {
+        self.now = self.now.wrapping_add(1) & MASK;
+    }
+
+    #[inline(always)]
+    fn fresh(&self) -> History {
+        self.now
+    }
+
+    #[inline(always)]
+    fn is_current(&self, h: History) -> bool {
+        h == self.now
+    }
+
+    #[inline(always)]
+    fn accessed(&mut self, _: History) -> History {
+        self.now
+    }
+
+    #[inline(always)]
+    fn aged(&self, h: History) -> History {
+        if self.age(h) > OLDEST {
+            self.now.wrapping_sub(OLDEST) & MASK
+        } else {
+            h
+        }
+    }
+
+    #[inline(always)]
+    fn rank(&self, h: History) -> u16 {
+        self.age(h)
+    }
+}

@@ -1,0 +1,135 @@
+use super::{History, KEPT, NOTHING, Policy, Rules};
+use nvmem::planted;
+
+/// Predicts when each object is updated next, and lets go of the one that is needed last. The default.
+///
+/// An object has a class: the smoothed logarithm of the gaps between its updates. A table of 16 bytes learns which gap
+/// follows which class. What is overdue counts as its age, the oldest first; all else as its prediction, among equals the
+/// youngest first. So it keeps part of a cycle that does not fit, as well as what is used often, and lets a group go that
+/// is no longer used.
+#[derive(Debug, Clone, Copy)]
+pub struct Predict {
+    /// In updates; the stamps are its bits from [`UNIT`] on.
+    now: u16,
+    kept: [u16; KEPT],
+    /// By class: twice the logarithm of the gap that followed.
+    follows: [u8; 16],
+}
+
+// A history: a stamp of 7 bits in units of 8 updates, and a class of 4.
+const UNIT: u32 = 3;
+const STAMP: u32 = 4;
+const CLASS: u16 = 0xF;
+const AGES: u16 = 0x7F;
+/// The class of what has been updated once, or in one go.
+const NEWBORN: u16 = 15;
+/// The age at which an object stops to grow older: far enough from the end that a search comes by before that.
+const OLDEST: u16 = 112;
+/// What is older than its prediction by half an octave is overdue.
+const LATE: u16 = 8;
+
+/// The logarithm of a time of 0 to 127 units: 0 to 127, 16 to the octave.
+#[inline(always)]
+fn log(units: u16) -> u16 {
+    let u = 2 * units + 1;
+    let octave = 15 - u.leading_zeros() as u16;
+    (octave << 4) + ((u << 4) >> octave) - 16
+}
+
+impl Predict {
+    #[inline(always)]
+    fn stamp(self) -> u16 {
+        (self.now >> UNIT) & AGES
+    }
+
+    #[inline(always)]
+    fn age(self, h: History) -> u16 {
+        (self.now >> UNIT).wrapping_sub(h >> STAMP) & AGES
+    }
+}
+
+impl Policy for Predict {}
+
+impl Rules for Predict {
+    const FRESH: usize = 3;
+    const WALK: usize = 64;
+
+    fn new() -> Self {
+        let mut follows = [0; 16];
+        for (class, lg) in follows.iter_mut().enumerate() {
+            // Until it is known better: as it was, and what is new is needed last.
+            *lg = if class == NEWBORN as usize {
+                u8::MAX
+            } else {
+                (class as u8) << 4
+            };
+        }
+        Predict {
+            now: 0,
+            kept: [NOTHING; KEPT],
+            follows,
+        }
+    }
+
+    fn kept(&mut self) -> &mut [u16] {
+        &mut self.kept
+    }
+
+    #[inline(always)]
+    fn tick(&mut self) {
+        self.now = self.now.wrapping_add(1);
+    }
+
+    #[inline(always)]
+    fn fresh(&self) -> History {
+        (self.stamp() << STAMP) | NEWBORN
+    }
+
+    #[inline(always)]
+    fn is_current(&self, h: History) -> bool {
+        self.age(h) == 0
+    }
+
+    fn accessed(&mut self, h: History) -> History {
+        let (age, class) = (self.age(h), h & CLASS);
+        // Accesses close together are one: what is loaded, read and then written has not been used three times.
+        if age <= (class == NEWBORN) as u16 {
+            return h;
+        }
+        let lg = log(age);
+        let follows = &mut self.follows[class as usize];
+        if !planted!("vnv-heap/nothing-learnt") {
+            let was = i16::from(*follows);
+            *follows = (was + ((2 * lg as i16 - was) >> 4)) as u8;
+        }
+        let gap = (lg >> 3).min(NEWBORN - 1);
+        let class = if class == NEWBORN {
+            gap
+        } else {
+            // A quarter of the way, rounded at random.
+            (3 * class + gap + (self.now.wrapping_mul(40503) >> 14)) >> 2
+        };
+        (self.stamp() << STAMP) | class
+    }
+
+    #[inline(always)]
+    fn aged(&self, h: History) -> History {
+        if self.age(h) > OLDEST {
+            ((self.stamp().wrapping_sub(OLDEST) & AGES) << STAMP) | (h & CLASS)
+        } else {
+            h
+        }
+    }
+
+    #[inline(always)]
+    fn rank(&self, h: History) -> u16 {
+        let age = self.age(h);
+        let predicted = u16::from(self.follows[(h & CLASS) as usize]) >> 1;
+        let lg = log(age);
+        if lg > predicted + LATE {
+            (lg << 7) | age
+        } else {
+            (predicted << 7) | (AGES - age)
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! Room: the space above all blocks, else the last hole, else blocks are slid together, one at a time.
+
+use super::block::{self, NONE, UNIT};
+use super::{Cache, Reserve, Slot};
+use crate::policy::Rules;
+use nvmem::planted;
+
+/// What one step of packing found.
+enum Packed {
+    /// A hole that is large enough.
+    Hole(u16),
+    /// All blocks are together: the room is above them.
+    Above,
+    /// A block is on its way.
+    Moving,
+    /// Pinned blocks keep the holes apart.
+    Stuck,
+}
+
+impl<P: Rules> Cache<P> {
+    /// Makes room for an object that is not resident, and a block for it: held, not pinned, its content undefined. Moves at
+    /// most `burst` bytes, but at least a unit.
+    pub(crate) fn reserve(&mut self, id: u16, len: usize, burst: usize) -> Reserve {
+        debug_assert!(id != 0 && self.lookup(id).is_none());
+        if self.to != NONE {
+            self.move_on(burst);
+            return Reserve::Again;
+        }
+        if len > block::MAX_LEN {
+            return Reserve::NoRoom;
+        }
+        let need = block::units(len);
+        if !self.grow() && self.free > 0 {
+            // Chains would grow: rather pack, so that the directory can.
+            if let Packed::Moving = self.pack(NONE, burst) {
+                return Reserve::Again;
+            }
+            self.grow();
+        }
+        let at = if self.fits_above(need) {
+            self.top += need;
+            self.top - need
+        } else if let Some(at) = self.last_hole(need) {
+            self.carve(at, need)
+        } else if self.limit() - self.top as usize + (self.free as usize) < need as usize {
+            return Reserve::NoRoom;
+        } else {
+            match self.pack(need, burst) {
+                Packed::Hole(at) => self.carve(at, need),
+                Packed::Above => {
+                    self.top += need;
+                    self.top - need
+                }
+                Packed::Moving => return Reserve::Again,
+                Packed::Stuck => return Reserve::NoRoom,
+            }
+        };
+        self.policy.tick();
+        self.enter(at, id, len);
+        self.set_flag(at, block::HELD, true);
+        self.keep(at);
+        Reserve::Done(Slot(at))
+    }
+
+    /// Takes an object out. It is neither pinned nor held.
+    pub(crate) fn remove(&mut self, s: Slot) {
+        debug_assert!(self.to == NONE && !self.is_pinned(s));
+        self.mark_clean(s);
+        self.leave(s.0);
+        self.forget(s.0);
+        let units = block::step(self.span(s.0));
+        self.make_free(s.0, units);
+        self.free += units;
+        self.merge(s.0);
+        self.packed = self.packed.min(s.0);
+        if !self.lower_top(s.0) {
+            self.hole = s.0;
+        }
+        self.shrink();
+    }
+
+    /// Ends a move that is under way: before anything but [`Cache::reserve`].
+    pub(crate) fn settle(&mut self) {
+        while self.to != NONE {
+            self.move_on(usize::MAX);
+        }
+    }
+
+    fn fits_above(&self, need: u16) -> bool {
+        self.top as usize + need as usize <= self.limit()
+    }
+
+    fn last_hole(&mut self, need: u16) -> Option<u16> {
+        let at = self.hole;
+        if at == NONE {
+            return None;
+        }
+        self.merge(at);
+        (block::step(self.span(at)) >= need).then_some(at)
+    }
+
+    /// Joins a free block with the free ones after it.
+    fn merge(&mut self, at: u16) {
+        let mut end = self.after(at);
+        let first = end;
+        while end < self.top && self.is_free(end) {
+            end = self.after(end);
+        }
+        if end != first {
+            self.make_free(at, end - at);
+            self.inside(at, end);
+        }
+    }
+
+    /// No block begins any more between here and there.
+    fn inside(&mut self, at: u16, end: u16) {
+        for mark in [&mut self.hand, &mut self.packed, &mut self.hole] {
+            if *mark > at && *mark < end {
+                *mark = at;
+            }
+        }
+    }
+
+    /// If this free block is the last one, it becomes room above.
+    fn lower_top(&mut self, at: u16) -> bool {
+        if self.after(at) != self.top {
+            return false;
+        }
+        self.free -= self.top - at;
+        self.top = at;
+        self.packed = self.packed.min(at);
+        if self.hand >= at {
+            self.hand = 0;
+        }
+        if self.hole >= at {
+            self.hole = NONE;
+        }
+        true
+    }
+
+    /// Takes these units from a free block's start.
+    fn carve(&mut self, at: u16, need: u16) -> u16 {
+        let rest = block::step(self.span(at)) - need;
+        self.free -= need;
+        if rest > 0 {
+            self.make_free(at + need, rest);
+        }
+        if self.hole == at {
+            self.hole = if rest > 0 { at + need } else { NONE };
+        }
+        at
+    }
+
+    /// One step: finds a hole of these units, or begins to move one block down into the first hole.
+    fn pack(&mut self, need: u16, burst: usize) -> Packed {
+        let mut at = self.packed;
+        let mut again = at != 0;
+        loop {
+            // The next hole.
+            while at < self.top && !self.is_free(at) {
+                at = self.after(at);
+            }
+            if at >= self.top {
+                if need != NONE && self.fits_above(need) {
+                    return Packed::Above;
+                }
+                // What is unpinned since may move.
+                self.packed = 0;
+                at = 0;
+                if !again || self.free == 0 {
+                    return Packed::Stuck;
+                }
+                again = false;
+                continue;
+            }
+            self.merge(at);
+            if self.lower_top(at) {
+                continue;
+            }
+            let end = self.after(at);
+            if end - at >= need {
+                return Packed::Hole(at);
+            }
+            self.packed = at;
+            if self.may_move(end) {
+                self.move_from(end, at, burst);
+                return Packed::Moving;
+            }
+            // A pinned block stays; one from further up may fill the hole before it.
+            let mut from = end;
+            while from < self.top {
+                let step = block::step(self.span(from));
+                if step <= end - at && !self.is_free(from) && self.may_move(from) {
+                    self.move_from(from, at, burst);
+                    return Packed::Moving;
+                }
+                from += step;
+            }
+            at = end;
+        }
+    }
+
+    fn may_move(&self, at: u16) -> bool {
+        self.tag(at) & block::TAG_PINS == 0 && self.span(at) & block::HELD == 0
+            || planted!("vnv-heap/pinned-block-moves")
+    }
+
+    /// Begins to move a block into a hole below it: one that it touches, or one that is large enough.
+    fn move_from(&mut self, from: u16, to: u16, burst: usize) {
+        self.relink(from, to);
+        for k in self.policy.kept() {
+            if *k == from {
+                *k = to;
+            }
+        }
+        let (units, hole) = (block::step(self.span(from)), block::step(self.span(to)));
+        if from - to >= units && hole > units {
+            self.make_free(to + units, hole - units);
+        }
+        (self.from, self.to, self.arrived) = (from, to, 0);
+        self.move_on(burst);
+    }
+
+    /// Moves up to so many bytes of the block that is on its way.
+    fn move_on(&mut self, burst: usize) {
+        let (from, to) = (self.from, self.to);
+        // The header is what arrives first, and tells the size from then on.
+        let units = block::step(self.span(if self.arrived == 0 { from } else { to }));
+        let left = units - self.arrived;
+        let now = left.min((burst / UNIT).clamp(1, NONE as usize) as u16);
+        // SAFETY: invariant "blocks": both lie within the buffer, and nothing refers to the content, which is not pinned.
+        unsafe {
+            self.header(from + self.arrived).copy_to(
+                self.header(to + self.arrived),
+                now as usize * (UNIT / size_of::<u32>()),
+            );
+        }
+        self.arrived += now;
+        if now == left {
+            self.arrive(units);
+        }
+    }
+
+    fn arrive(&mut self, units: u16) {
+        let (from, to) = (self.from, self.to);
+        self.to = NONE;
+        let end = to + units;
+        if self.hole == to {
+            self.hole = if from >= end { from } else { end };
+        }
+        if from >= end {
+            self.make_free(from, units);
+        } else {
+            // It slid less than its length: the hole is above it now.
+            self.make_free(end, from - to);
+            if self.hand == from {
+                self.hand = to;
+            }
+        }
+        self.packed = end;
+    }
+}
