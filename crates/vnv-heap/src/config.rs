@@ -1,4 +1,6 @@
-//! What a heap is configured with.
+//! What a heap is configured with, and what its last save then costs at most.
+
+use crate::cost::{Budget, CostModel, WorstCase};
 
 /// What a heap is configured with. `Config { dirty_limit: 2048, ..Config::DEFAULT }` changes what matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,6 +13,8 @@ pub struct Config {
     pub objects: u16,
     /// How many objects can be pinned at once and come back at their addresses. Counts when the medium is formatted.
     pub max_pins: u16,
+    /// What a persist may take. A configuration that cannot keep it is refused when the heap is opened.
+    pub budget: Option<Budget>,
 }
 
 impl Config {
@@ -20,8 +24,49 @@ impl Config {
         burst: 64,
         objects: 256,
         max_pins: 16,
+        budget: None,
     };
+
+    /// What a persist costs at most, whenever it comes.
+    ///
+    /// The bytes are those of the dirty limit and of two records. How many operations they come in depends on the sizes of the
+    /// objects: here, on the smallest ones that `objects` and the limit permit.
+    pub const fn worst_case(&self, model: &CostModel) -> WorstCase {
+        // A dirty object has at least a byte and its check.
+        let by_limit = self.dirty_limit / 3;
+        let objects = if by_limit < self.objects as u32 {
+            by_limit
+        } else {
+            self.objects as u32
+        };
+        let written = self.dirty_limit + 2 * RECORD_BYTES;
+        // Of each object its entry and its header are read; its content and its check are written.
+        let operations = 4 * objects + self.max_pins as u32 + 2;
+        model.cost(written, objects * 12, operations)
+    }
+
+    /// Whether a persist keeps within this budget; for `const { assert!(CONFIG.keeps(&BUDGET)) }`.
+    pub const fn keeps(&self, budget: &Budget) -> bool {
+        let worst = self.worst_case(&budget.model);
+        worst.microseconds <= budget.microseconds && worst.microjoules <= budget.microjoules
+    }
+
+    /// **Errors**: what is wrong with it.
+    pub(crate) const fn check(&self) -> Result<(), &'static str> {
+        if self.burst == 0 || self.dirty_limit == 0 {
+            return Err("a burst and a dirty limit have at least a byte");
+        }
+        match &self.budget {
+            Some(b) if !self.keeps(b) => {
+                Err("a persist may cost more than the budget: lower the dirty limit")
+            }
+            _ => Ok(()),
+        }
+    }
 }
+
+/// What the record of a persist has, and the record that something has changed since.
+const RECORD_BYTES: u32 = 12;
 
 impl Default for Config {
     fn default() -> Self {

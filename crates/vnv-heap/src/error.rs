@@ -1,7 +1,7 @@
 //! What can go wrong.
 
 use core::fmt;
-use nvmem::{Invalid, LayoutMismatch};
+use nvmem::LayoutMismatch;
 
 /// Why an operation failed. The heap stays consistent, and what is not named by the error stays readable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +18,10 @@ pub enum Error<E> {
     DirtyLimit,
     /// The heap is between a persist and its restore.
     Suspended,
+    /// What was freed owned more than can be freed in one go; the rest is unreachable, and the next open frees it.
+    TooMuch,
+    /// No heap is attached to this [`Saver`](crate::Saver).
+    Detached,
     /// Persists come faster than one operation takes.
     NoProgress,
     /// The bytes of this object are not those that were written, or are no value of its type.
@@ -41,6 +45,8 @@ impl<E: fmt::Debug> fmt::Display for Error<E> {
             }
             Error::DirtyLimit => f.write_str("the dirty limit is used up by what is held"),
             Error::Suspended => f.write_str("the heap is persisted and not restored yet"),
+            Error::TooMuch => f.write_str("it owned more than can be freed in one go"),
+            Error::Detached => f.write_str("no heap is attached"),
             Error::NoProgress => f.write_str("persists come faster than one operation takes"),
             Error::Unfinished => f.write_str("a commit that was broken off is not finished yet"),
             Error::Damaged { object } => write!(f, "object {object} is damaged"),
@@ -49,6 +55,57 @@ impl<E: fmt::Debug> fmt::Display for Error<E> {
     }
 }
 impl<E: fmt::Debug> core::error::Error for Error<E> {}
+
+impl<E> Error<E> {
+    /// Without what the driver says, for a caller that does not know it.
+    pub(crate) fn erase(self) -> Error<()> {
+        match self {
+            Error::Busy => Error::Busy,
+            Error::Full => Error::Full,
+            Error::RamFull => Error::RamFull,
+            Error::DirtyLimit => Error::DirtyLimit,
+            Error::Suspended => Error::Suspended,
+            Error::TooMuch => Error::TooMuch,
+            Error::Detached => Error::Detached,
+            Error::NoProgress => Error::NoProgress,
+            Error::Damaged { object } => Error::Damaged { object },
+            Error::Unfinished => Error::Unfinished,
+            Error::Medium(_) => Error::Medium(()),
+        }
+    }
+}
+
+/// What could not be done, with the value that it was to be done with. `?` turns it into an [`Error`] where the value may go.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Refused<T, E> {
+    /// Why.
+    pub error: Error<E>,
+    /// What was given.
+    pub value: T,
+}
+
+impl<T, E: fmt::Debug> fmt::Debug for Refused<T, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+impl<T, E: fmt::Debug> fmt::Display for Refused<T, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+impl<T, E: fmt::Debug> core::error::Error for Refused<T, E> {}
+
+impl<T, E> From<Refused<T, E>> for Error<E> {
+    fn from(r: Refused<T, E>) -> Self {
+        r.error
+    }
+}
+impl<T, E> From<Refused<T, E>> for OpenError<E> {
+    fn from(r: Refused<T, E>) -> Self {
+        OpenError::Failed(r.error)
+    }
+}
 
 /// What of an image is damaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,8 +122,6 @@ pub enum Part {
     Bitmap,
     /// The block of this object.
     Object(u16),
-    /// A value on the way from the root.
-    Value(Invalid),
 }
 
 impl fmt::Display for Part {
@@ -77,7 +132,6 @@ impl fmt::Display for Part {
             Part::Table => f.write_str("the table of objects"),
             Part::Bitmap => f.write_str("the map of used units"),
             Part::Object(id) => write!(f, "the block of object {id}"),
-            Part::Value(e) => e.fmt(f),
         }
     }
 }

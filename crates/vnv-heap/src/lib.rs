@@ -4,18 +4,52 @@
 #[cfg(test)]
 extern crate std;
 
+mod brand;
 mod config;
+mod cost;
 mod error;
+mod free;
+mod guard;
+mod heap;
+mod hold;
+mod mapped;
+mod open;
+mod own;
+mod persist;
 mod policy;
 mod promise;
-#[allow(dead_code)]
+// Some of it is used by its tests alone.
+#[cfg_attr(not(test), allow(dead_code))]
 mod ram;
-// Joined by the heap; alone it is used by its tests.
-#[allow(dead_code)]
+mod save;
+mod state;
+mod stats;
+// Some of it is used by its tests alone.
+#[cfg_attr(not(test), allow(dead_code))]
 mod store;
+mod walk;
 
+pub use brand::Brand;
 pub use config::Config;
-pub use error::{Error, OpenError, Part};
+pub use cost::{Budget, CostModel, WorstCase};
+pub use error::{Error, OpenError, Part, Refused};
+pub use guard::{Ref, RefMut};
+pub use heap::Heap;
 pub use nvmem;
+pub use open::Audit;
+pub use own::Own;
 pub use policy::{Lru, Policy, Predict};
 pub use promise::{JustInTime, Promise, Snapshot};
+pub use save::Saver;
+pub use stats::Stats;
+
+/// Prints what an image holds: for a look from outside.
+pub mod inspect {
+    pub use crate::store::inspect::{heap, is_heap};
+}
+
+/// What [`brand!`] uses.
+#[doc(hidden)]
+pub mod __brand {
+    pub use crate::brand::{Ends, Place};
+}

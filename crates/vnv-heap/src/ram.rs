@@ -187,6 +187,16 @@ impl<P: Rules> Cache<P> {
         unsafe { self.base.add(s.0 as usize * UNIT + UNIT) }
     }
 
+    /// The whole buffer, for a use that comes to its end before [`Cache::clear`].
+    pub(crate) fn buffer(&mut self) -> *mut [u8] {
+        core::ptr::slice_from_raw_parts_mut(self.base.as_ptr(), self.len)
+    }
+
+    /// Whether a guard holds it alone.
+    pub(crate) fn is_alone(&self, s: Slot) -> bool {
+        self.tag(s.0) & block::TAG_PINS == block::ALONE
+    }
+
     /// The place of a block, for its pin record.
     #[inline(always)]
     pub(crate) fn place(&self, s: Slot) -> u16 {

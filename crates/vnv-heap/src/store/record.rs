@@ -100,14 +100,6 @@ impl<S: Medium, P: Promise> Store<S, P> {
         Ok(())
     }
 
-    /// Just in time: says that what follows counts only when [`Store::set_persisted`] has come.
-    ///
-    /// Each operation that changes something does it by itself. **Power loss**: before the record is whole, the last persist
-    /// counts, and nothing has changed since. **Cost**: 12 bytes, once after each persist.
-    pub(crate) fn set_running(&mut self) -> Result<(), Error<S::Error>> {
-        self.change()
-    }
-
     /// Just in time: records a pinned object; to be called for 0, 1, 2, … before [`Store::set_persisted`].
     ///
     /// **Cost**: 8 bytes. **Errors**: [`Error::Full`] when there are more than were configured.

@@ -1,0 +1,136 @@
+//! Freeing an object and what it owns.
+
+use crate::error::Error;
+use crate::own::{Kind, Known};
+use crate::policy::Policy;
+use crate::promise::Promise;
+use crate::ram::Slot;
+use crate::state::Core;
+use crate::store::{Free, Step};
+use nvmem::persist::{CheckFn, Found, Visit};
+use nvmem::{Invalid, Medium, planted};
+
+/// How many objects can wait to be freed.
+const WAITING: usize = 24;
+
+/// What waits to be freed.
+struct Waiting {
+    list: [Option<(u16, u16, bool, CheckFn)>; WAITING],
+    len: usize,
+    /// Whether some had no place.
+    more: bool,
+    known: Known,
+}
+
+impl Visit for Waiting {
+    fn handle(&mut self, found: Found) -> Result<(), Invalid> {
+        self.known.handle(found)?;
+        match self.list.get_mut(self.len) {
+            Some(place) => {
+                let len = (found.size as u16).max(1);
+                *place = Some((found.value as u16, len, found.handles, found.check));
+                self.len += 1;
+            }
+            None => self.more = true,
+        }
+        Ok(())
+    }
+}
+
+impl Waiting {
+    fn pop(&mut self) -> Option<(u16, Kind)> {
+        self.len = self.len.checked_sub(1)?;
+        let (id, len, handles, check) = self.list.get_mut(self.len)?.take()?;
+        Some((id, Kind::to_free(len, handles, check)))
+    }
+}
+
+impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
+    /// Frees an object and all that it owns. What of that is held is freed at its release.
+    ///
+    /// **Errors**: with `true`, the object itself is freed, and something that it owned is not: the next open frees it.
+    pub(crate) fn free(&self, id: u16, kind: &Kind) -> Result<(), (Error<S::Error>, bool)> {
+        let objects = self
+            .section(|st| Ok(st.store.objects()))
+            .map_err(|e| (e, false))?;
+        let mut waiting = Waiting {
+            list: [None; WAITING],
+            len: 0,
+            more: false,
+            known: Known { objects },
+        };
+        self.free_one(id, kind, true, &mut waiting)
+            .map_err(|e| (e, false))?;
+        let mut result = Ok(());
+        while let Some((id, kind)) = waiting.pop() {
+            let r = self.free_one(id, &kind, false, &mut waiting);
+            result = result.and(r.map_err(|e| (e, true)));
+        }
+        if waiting.more && result.is_ok() {
+            result = Err((Error::TooMuch, true));
+        }
+        result
+    }
+
+    /// Frees one object; what it owns waits then.
+    fn free_one(
+        &self,
+        id: u16,
+        kind: &Kind,
+        first: bool,
+        waiting: &mut Waiting,
+    ) -> Result<(), Error<S::Error>> {
+        let before = waiting.len;
+        if kind.handles && !planted!("vnv-heap/children-kept") {
+            match self.hold(id, kind, false) {
+                Ok((slot, content)) => self.section(|st| {
+                    // SAFETY: a resident value of this kind, which is pinned; nobody has it mutably.
+                    let r = unsafe { (kind.check)(content.as_ptr(), waiting) };
+                    st.unpin(slot);
+                    r.map_err(|_| Error::Damaged { object: id })
+                })?,
+                Err(Error::Busy) if !first => {}
+                Err(e) => return Err(e),
+            }
+        }
+        let mut free = Free::new(id);
+        let held = self.section(|st| {
+            let Some(slot) = st.cache.lookup(id) else {
+                return Ok(false);
+            };
+            if st.cache.is_pinned(slot) && !planted!("vnv-heap/freed-while-held") {
+                if first {
+                    return Err(Error::Busy);
+                }
+                st.cache.doom(slot);
+                return Ok(true);
+            }
+            st.cache.remove(slot);
+            Ok(false)
+        });
+        let held = match held {
+            Ok(held) => held,
+            Err(e) => {
+                waiting.len = before;
+                return Err(e);
+            }
+        };
+        if held {
+            // It is freed at its release, with what it owns then.
+            waiting.len = before;
+            return Ok(());
+        }
+        while self.section(|st| st.store.free(&mut free))? == Step::Again {}
+        Ok(())
+    }
+
+    /// Frees what was doomed while it was held, now that nobody holds it any more.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn free_doomed(&self, slot: Slot, kind: &Kind) {
+        // Nobody is there to take an error; what is not freed here is freed by the next open.
+        if let Ok(id) = self.section(|st| Ok(st.cache.id(slot))) {
+            let _ = self.free(id, kind);
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Guards: an object that is held in RAM.
+
+use crate::own::Kind;
+use crate::policy::{Policy, Predict};
+use crate::promise::{JustInTime, Promise};
+use crate::ram::Slot;
+use crate::state::Core;
+use core::marker::PhantomData;
+use core::ops::{Deref, DerefMut};
+use core::ptr::NonNull;
+use nvmem::{Medium, Persist};
+
+/// An object held to be read. It stays in RAM, at its address, while this lives; one that is leaked holds it for good.
+///
+/// **Power loss**: the object comes back at its address by a restore. **Cost**: 8 bytes of the dirty limit.
+#[must_use = "a guard that is dropped at once only loads the object"]
+pub struct Ref<'a, T: Persist, S: Medium, P: Promise = JustInTime, Pol: Policy = Predict> {
+    at: NonNull<T>,
+    slot: Slot,
+    core: &'a Core<S, P, Pol>,
+    _t: PhantomData<&'a T>,
+}
+
+/// An object held to be written. It counts as changed from the start, whether or not it is.
+///
+/// **Power loss**: as [`Ref`]. **Cost**: the object's size and 10 bytes of the dirty limit.
+#[must_use = "a guard that is dropped at once only loads the object and marks it as changed"]
+pub struct RefMut<'a, T: Persist, S: Medium, P: Promise = JustInTime, Pol: Policy = Predict> {
+    at: NonNull<T>,
+    slot: Slot,
+    core: &'a Core<S, P, Pol>,
+    _t: PhantomData<&'a mut T>,
+}
+
+impl<'a, T: Persist, S: Medium, P: Promise, Pol: Policy> Ref<'a, T, S, P, Pol> {
+    /// # Safety
+    /// The object in `slot` is a valid `T`, and has been held for this guard.
+    #[inline(always)]
+    pub(crate) unsafe fn new(core: &'a Core<S, P, Pol>, slot: Slot, at: NonNull<u8>) -> Self {
+        Ref {
+            at: at.cast(),
+            slot,
+            core,
+            _t: PhantomData,
+        }
+    }
+}
+
+impl<'a, T: Persist, S: Medium, P: Promise, Pol: Policy> RefMut<'a, T, S, P, Pol> {
+    /// # Safety
+    /// The object in `slot` is a valid `T`, and has been held mutably for this guard.
+    #[inline(always)]
+    pub(crate) unsafe fn new(core: &'a Core<S, P, Pol>, slot: Slot, at: NonNull<u8>) -> Self {
+        RefMut {
+            at: at.cast(),
+            slot,
+            core,
+            _t: PhantomData,
+        }
+    }
+}
+
+impl<T: Persist, S: Medium, P: Promise, Pol: Policy> Deref for Ref<'_, T, S, P, Pol> {
+    type Target = T;
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        // SAFETY: valid, at its address and not written to while it is held.
+        unsafe { self.at.as_ref() }
+    }
+}
+
+impl<T: Persist, S: Medium, P: Promise, Pol: Policy> Deref for RefMut<'_, T, S, P, Pol> {
+    type Target = T;
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        // SAFETY: valid, at its address and held by this guard alone.
+        unsafe { self.at.as_ref() }
+    }
+}
+
+impl<T: Persist, S: Medium, P: Promise, Pol: Policy> DerefMut for RefMut<'_, T, S, P, Pol> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as in `deref`.
+        unsafe { self.at.as_mut() }
+    }
+}
+
+impl<T: Persist, S: Medium, P: Promise, Pol: Policy> Drop for Ref<'_, T, S, P, Pol> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if self.core.release(self.slot) {
+            self.core.free_doomed(self.slot, Kind::of::<T>());
+        }
+    }
+}
+
+impl<T: Persist, S: Medium, P: Promise, Pol: Policy> Drop for RefMut<'_, T, S, P, Pol> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if T::PADDED {
+            // What was assigned may have brought stale bytes, and what goes to the medium is all bytes.
+            // SAFETY: a valid value, held by this guard alone.
+            unsafe { T::clear_padding(self.at.as_ptr().cast()) }
+        }
+        if self.core.release(self.slot) {
+            self.core.free_doomed(self.slot, Kind::of::<T>());
+        }
+    }
+}
+
+impl<T: Persist + core::fmt::Debug, S: Medium, P: Promise, Pol: Policy> core::fmt::Debug
+    for Ref<'_, T, S, P, Pol>
+{
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        (**self).fmt(f)
+    }
+}
+impl<T: Persist + core::fmt::Debug, S: Medium, P: Promise, Pol: Policy> core::fmt::Debug
+    for RefMut<'_, T, S, P, Pol>
+{
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        (**self).fmt(f)
+    }
+}

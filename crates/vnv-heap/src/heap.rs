@@ -1,0 +1,267 @@
+//! The heap as a program uses it.
+
+use crate::brand::Tag;
+use crate::error::{Error, Refused};
+use crate::guard::{Ref, RefMut};
+use crate::own::{Kind, Own};
+use crate::policy::{Policy, Predict};
+use crate::promise::{JustInTime, Promise};
+use crate::state::{Core, Held};
+use crate::stats::Stats;
+use crate::store::{Alloc, Step};
+use core::marker::PhantomData;
+use core::mem::{ManuallyDrop, MaybeUninit};
+use core::num::NonZeroU16;
+use nvmem::{Medium, Persist, Plain};
+
+/// The number of the root.
+pub(crate) const ROOT: u16 = 1;
+
+/// A heap of persistent objects on the medium `S`, cached in a buffer of RAM, with a root of type `R`.
+///
+/// `P` is what it promises about a power cut: [`JustInTime`] or [`Snapshot`](crate::Snapshot); `Pol` decides what leaves RAM.
+///
+/// All operations take `&self`: objects are held by guards, and a second guard that the first one excludes is
+/// [`Error::Busy`]. In each, the medium is written at most a [burst](crate::Config::burst) at a time with interrupts masked.
+pub struct Heap<'h, R, S: Medium, P: Promise = JustInTime, Pol: Policy = Predict> {
+    pub(crate) core: Core<S, P, Pol>,
+    pub(crate) _r: PhantomData<fn(R) -> R>,
+    pub(crate) _brand: Tag<'h>,
+    /// The buffer is borrowed.
+    pub(crate) _ram: PhantomData<&'h mut [u8]>,
+}
+
+impl<'h, R, S, P, Pol> Heap<'h, R, S, P, Pol>
+where
+    S: Medium,
+    P: Promise,
+    Pol: Policy,
+{
+    /// A new object.
+    ///
+    /// **Power loss**: until something that the root leads to owns it, the next open frees it. **Cost**: its number and its room on the medium;
+    /// what must leave RAM is written. **Errors**: [`Error::Full`], [`Error::RamFull`], [`Error::DirtyLimit`], with the value back.
+    pub fn alloc<T: Persist<At<'h> = T>>(
+        &self,
+        value: T,
+    ) -> Result<Own<'h, T>, Refused<T, S::Error>> {
+        let value = ManuallyDrop::new(value);
+        let kind = Kind::of::<T>();
+        // SAFETY: the value is not used again when it has become the object's.
+        match unsafe { self.core.alloc(kind, (&raw const value).cast()) } {
+            Ok(id) => Ok(Own::new(id)),
+            Err(error) => Err(Refused {
+                error,
+                value: ManuallyDrop::into_inner(value),
+            }),
+        }
+    }
+
+    /// The object, to be read. It stays in RAM while the guard lives; many can be read at once.
+    ///
+    /// **Power loss**: nothing changes. **Cost**: a look-up when it is in RAM; else what must leave is written, and it is
+    /// read. **Errors**: [`Error::Busy`] while it is held to be written; [`Error::RamFull`], [`Error::DirtyLimit`] when what is held
+    /// takes up the RAM or the limit; [`Error::Damaged`]; [`Error::Suspended`].
+    #[inline]
+    pub fn get<T: Persist>(
+        &self,
+        own: &Own<'h, T>,
+    ) -> Result<Ref<'_, T, S, P, Pol>, Error<S::Error>> {
+        let (slot, at) = self.core.hold(own.id(), Kind::of::<T>(), false)?;
+        // SAFETY: the handle's object is a `T`, and is held now.
+        Ok(unsafe { Ref::new(&self.core, slot, at) })
+    }
+
+    /// The object, to be written. It stays in RAM while the guard lives, and counts as changed.
+    ///
+    /// **Power loss**: *just in time*, what was written counts from the next persist on; with the snapshot promise, from the
+    /// next commit on. **Cost**, **Errors**: as [`Heap::get`]; [`Error::Busy`] while it is held in any way; [`Error::Full`] with the
+    /// snapshot promise, which keeps the committed content too.
+    #[inline]
+    pub fn get_mut<T: Persist>(
+        &self,
+        own: &Own<'h, T>,
+    ) -> Result<RefMut<'_, T, S, P, Pol>, Error<S::Error>> {
+        let (slot, at) = self.core.hold(own.id(), Kind::of::<T>(), true)?;
+        // SAFETY: the handle's object is a `T`, and is held alone now.
+        Ok(unsafe { RefMut::new(&self.core, slot, at) })
+    }
+
+    /// What `f` makes of the object. See [`Heap::get`].
+    #[inline]
+    pub fn with<T: Persist, O>(
+        &self,
+        own: &Own<'h, T>,
+        f: impl FnOnce(&T) -> O,
+    ) -> Result<O, Error<S::Error>> {
+        Ok(f(&*self.get(own)?))
+    }
+
+    /// What `f` makes of the object, which it may change. See [`Heap::get_mut`].
+    #[inline]
+    pub fn update<T: Persist, O>(
+        &self,
+        own: &Own<'h, T>,
+        f: impl FnOnce(&mut T) -> O,
+    ) -> Result<O, Error<S::Error>> {
+        Ok(f(&mut *self.get_mut(own)?))
+    }
+
+    /// A copy of the object, which holds no handle. See [`Heap::get`].
+    #[inline]
+    pub fn read<T: Plain>(&self, own: &Own<'h, T>) -> Result<T, Error<S::Error>> {
+        let held = self.get(own)?;
+        // SAFETY: a valid value; plain data may be copied.
+        Ok(unsafe { core::ptr::from_ref::<T>(&held).read() })
+    }
+
+    /// Overwrites the object, which holds no handle. See [`Heap::get_mut`].
+    #[inline]
+    pub fn write<T: Plain>(&self, own: &Own<'h, T>, value: T) -> Result<(), Error<S::Error>> {
+        *self.get_mut(own)? = value;
+        Ok(())
+    }
+
+    /// Puts a value in and gives the one before back, with the handles in it. See [`Heap::get_mut`]; an error has the value.
+    pub fn replace<T: Persist>(
+        &self,
+        own: &Own<'h, T>,
+        value: T,
+    ) -> Result<T, Refused<T, S::Error>> {
+        match self.get_mut(own) {
+            Ok(mut held) => Ok(core::mem::replace(&mut *held, value)),
+            Err(error) => Err(Refused { error, value }),
+        }
+    }
+
+    /// Frees an object and all that it owns, without recursion.
+    ///
+    /// What of it is held is freed when it is released. **Power loss**: *just in time*, as any change; with the snapshot
+    /// promise it is there again unless a commit follows. **Cost**: reads what may hold handles; an entry of the table for
+    /// each object. **Errors**: [`Error::Busy`] while it is held, with the handle. Without the handle, the object is
+    /// gone, and the rest of what it owned is unreachable until the next open frees it: after [`Error::TooMuch`], for more than two
+    /// dozen objects that wait to be looked into at one time, or an error of the medium.
+    #[allow(clippy::type_complexity)]
+    pub fn free<T: Persist>(
+        &self,
+        own: Own<'h, T>,
+    ) -> Result<(), Refused<Option<Own<'h, T>>, S::Error>> {
+        self.core
+            .free(own.id(), Kind::of::<T>())
+            .map_err(|(error, gone)| Refused {
+                error,
+                value: (!gone).then_some(own),
+            })
+    }
+
+    /// Frees an object and gives its value, with the handles in it. **Errors**: as [`Heap::free`], with the handle.
+    pub fn take<T: Persist>(&self, own: Own<'h, T>) -> Result<T, Refused<Own<'h, T>, S::Error>> {
+        let mut value = MaybeUninit::<T>::uninit();
+        let copied = self.get_mut(&own).map(|held| {
+            // SAFETY: a valid value; the object is freed before anybody can use it again, or else the copy is not.
+            unsafe { value.write(core::ptr::from_ref::<T>(&held).read()) };
+        });
+        let freed = copied.and_then(|()| {
+            let kind = Kind::of::<T>();
+            let alone = Kind {
+                handles: false,
+                ..*kind
+            };
+            self.core.free(own.id(), &alone).map_err(|(e, _)| e)
+        });
+        match freed {
+            // SAFETY: written above.
+            Ok(()) => Ok(unsafe { value.assume_init() }),
+            Err(error) => Err(Refused { error, value: own }),
+        }
+    }
+
+    /// What the heap has done since it was opened.
+    pub fn stats(&self) -> Stats {
+        // A section fails only between a persist and its restore, or in the driver.
+        self.core
+            .section(|st| {
+                let (bytes_written, bytes_read) = st.store.traffic();
+                Ok(Stats {
+                    bytes_written,
+                    bytes_read,
+                    ..st.stats
+                })
+            })
+            .unwrap_or_default()
+    }
+
+    /// Bytes of the medium that are free for objects, each of which takes 8 more than its size, rounded up to 8.
+    pub fn free_bytes(&self) -> Result<u32, Error<S::Error>> {
+        self.core.section(|st| Ok(st.store.free_bytes()))
+    }
+
+    /// How many objects can still be allocated, as far as their numbers go.
+    pub fn free_objects(&self) -> Result<u16, Error<S::Error>> {
+        self.core.section(|st| Ok(st.store.free_objects()))
+    }
+}
+
+impl<'h, R, S, P, Pol> Heap<'h, R, S, P, Pol>
+where
+    R: Persist<At<'h> = R>,
+    S: Medium,
+    P: Promise,
+    Pol: Policy,
+{
+    /// The root, to be read. See [`Heap::get`].
+    #[inline]
+    pub fn root(&self) -> Result<Ref<'_, R, S, P, Pol>, Error<S::Error>> {
+        let (slot, at): Held = self.core.hold(ROOT, Kind::of::<R>(), false)?;
+        // SAFETY: the object 1 is an `R`, and is held now.
+        Ok(unsafe { Ref::new(&self.core, slot, at) })
+    }
+
+    /// The root, to be written. See [`Heap::get_mut`].
+    #[inline]
+    pub fn root_mut(&self) -> Result<RefMut<'_, R, S, P, Pol>, Error<S::Error>> {
+        let (slot, at): Held = self.core.hold(ROOT, Kind::of::<R>(), true)?;
+        // SAFETY: the object 1 is an `R`, and is held alone now.
+        Ok(unsafe { RefMut::new(&self.core, slot, at) })
+    }
+}
+
+impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
+    /// A number and room on the medium for an object of this kind. It has no content yet.
+    pub(crate) fn number(&self, kind: &Kind) -> Result<u16, Error<S::Error>> {
+        let mut alloc = Alloc::one(kind.len);
+        loop {
+            if let Step::Done(id) = self.section(|st| st.store.alloc(&mut alloc))? {
+                return Ok(id);
+            }
+        }
+    }
+
+    /// # Safety
+    /// `value` is a value of this kind, and the object's when this has succeeded.
+    #[inline(never)]
+    pub(crate) unsafe fn alloc(
+        &self,
+        kind: &Kind,
+        value: *const u8,
+    ) -> Result<NonZeroU16, Error<S::Error>> {
+        let id = self.number(kind)?;
+        // SAFETY: as the caller vouches.
+        let filled = unsafe { self.fill(id, kind, value) };
+        let id = match (filled, NonZeroU16::new(id)) {
+            (Ok(()), Some(id)) => return Ok(id),
+            (Err(e), _) => (e, id),
+            (Ok(()), None) => (Error::Full, id),
+        };
+        let (error, id) = id;
+        // What fails here leaves an object that the next open frees.
+        let _ = self.free(
+            id,
+            &Kind {
+                handles: false,
+                ..*kind
+            },
+        );
+        Err(error)
+    }
+}

@@ -1,0 +1,60 @@
+//! Reading in place, on media that are mapped.
+
+use crate::Heap;
+use crate::error::Error;
+use crate::own::{Kind, Known, Own};
+use crate::policy::Policy;
+use crate::promise::Promise;
+use crate::store::Check;
+use nvmem::device::Misuse;
+use nvmem::{Medium, Model, Persist, Region, mapped};
+
+impl<'h, R, M: Model, P: Promise, Pol: Policy> Heap<'h, R, Region<'_, M>, P, Pol>
+where
+    Self: 'h,
+{
+    /// The object where it lies: in RAM if it is there, else on the medium, without being loaded.
+    ///
+    /// Nothing else can be done with the heap while the reference lives, so that the object stays where it is.
+    /// **Power loss**: nothing changes. **Cost**: the check over its bytes. **Errors**: [`Error::Damaged`]; [`Error::Busy`] when a leaked
+    /// guard holds it to be written; [`Error::Suspended`].
+    pub fn get_in_place<T: Persist>(&mut self, own: &Own<'h, T>) -> Result<&T, Error<Misuse>> {
+        let (id, kind) = (own.id(), Kind::of::<T>());
+        let at = self.core.section(|st| {
+            if let Some(slot) = st.cache.lookup(id) {
+                return if st.cache.is_alone(slot) {
+                    Err(Error::Busy)
+                } else {
+                    Ok(st.cache.content(slot).as_ptr())
+                };
+            }
+            let damaged = || Error::Damaged { object: id };
+            let place = st.store.locate(id)?;
+            if place.len != kind.len {
+                return Err(damaged());
+            }
+            let mut known = Known {
+                objects: st.store.objects(),
+            };
+            let region = st.store.medium();
+            if place.address() + u32::from(place.len) > region.capacity() {
+                return Err(damaged());
+            }
+            // SAFETY: inside of the region; aligned to 8, as the region and all blocks are.
+            let at = unsafe { region.base().add(place.address() as usize) };
+            mapped::will_read(at, usize::from(place.len));
+            let mut check = Check::new(id, place.len);
+            // SAFETY: a medium is initialised, and no reference into it is live.
+            check.add(unsafe { core::slice::from_raw_parts(at, usize::from(place.len)) });
+            if check.finish() != place.check {
+                return Err(damaged());
+            }
+            // SAFETY: as many bytes as a `T` has.
+            unsafe { (kind.check)(at, &mut known) }.map_err(|_| damaged())?;
+            Ok(at)
+        })?;
+        // SAFETY: a checked `T`. The heap is borrowed mutably: no operation moves or changes it, and a persist changes nothing that
+        // is not dirty in RAM.
+        Ok(unsafe { &*at.cast::<T>() })
+    }
+}

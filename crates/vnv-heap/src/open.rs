@@ -1,0 +1,210 @@
+//! Opening: format, reopen, refuse.
+
+use crate::Heap;
+use crate::brand::Brand;
+use crate::config::Config;
+use crate::error::{Error, OpenError, Part};
+use crate::heap::ROOT;
+use crate::own::Kind;
+use crate::policy::Policy;
+use crate::promise::Promise;
+use crate::ram::Cache;
+use crate::state::{Core, Mode, State};
+use crate::stats::Stats;
+use crate::store::{Commit, Opened, Step, Store};
+use crate::walk::{self, Reached};
+use core::cell::{Cell, UnsafeCell};
+use core::marker::PhantomData;
+use core::mem::ManuallyDrop;
+use nvmem::{Medium, Persist, planted};
+
+/// What [`Heap::audit`] counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Audit {
+    /// Objects that the root leads to, itself included.
+    pub reachable: u16,
+    /// Objects that are allocated. Those that are not reachable are owned by variables of the program, or leaked.
+    pub allocated: u16,
+}
+
+impl<'h, R, S, P, Pol> Heap<'h, R, S, P, Pol>
+where
+    R: Persist<At<'h> = R>,
+    S: Medium,
+    P: Promise,
+    Pol: Policy,
+{
+    /// Opens the heap on `storage`: formats a blank medium with the root that `init` gives, reopens a used one, refuses a
+    /// foreign one. `init` may allocate; the root is not there yet.
+    ///
+    /// Works on any bytes whatever: all objects with handles that the root leads to are checked, and what it does not lead to
+    /// is freed. `ram` needs four bits for each of `config.objects`, and then the largest object with handles.
+    ///
+    /// **Power loss**: a format begins again; anything else was promised before. **Cost**: reads the table and what has handles;
+    /// to format, zeroes the table. **Errors**: [`OpenError`]; give `&mut storage` to keep it then. [`OpenError::Interrupted`] is for
+    /// [`Heap::format`] to overcome.
+    pub fn open<F>(
+        brand: Brand<'h>,
+        storage: S,
+        ram: &'h mut [u8],
+        config: Config,
+        init: F,
+    ) -> Result<Self, OpenError<S::Error>>
+    where
+        F: FnOnce(&Self) -> Result<R, Error<S::Error>>,
+    {
+        let _ = brand;
+        let fingerprint = Self::fingerprint(&config)?;
+        let (mut store, opened) = Store::open(storage, &config, fingerprint)?;
+        if opened == Opened::Ready {
+            let root = walk::root(Kind::of::<R>(), core::any::type_name::<R>());
+            let Reached { marks, rest, .. } = walk::walk(&mut store, ram, root)?;
+            if !planted!("vnv-heap/no-sweep") {
+                store.sweep(rest, |id| marks.reached(id))?;
+            }
+        }
+        let heap = Self::new(store, ram, &config)?;
+        if opened == Opened::Blank {
+            heap.create(fingerprint, init)?;
+        }
+        Ok(heap)
+    }
+
+    /// Gives up what `storage` holds, whatever it is, and formats it. See [`Heap::open`].
+    pub fn format<F>(
+        brand: Brand<'h>,
+        storage: S,
+        ram: &'h mut [u8],
+        config: Config,
+        init: F,
+    ) -> Result<Self, OpenError<S::Error>>
+    where
+        F: FnOnce(&Self) -> Result<R, Error<S::Error>>,
+    {
+        let _ = brand;
+        let fingerprint = Self::fingerprint(&config)?;
+        let store = Store::format(storage, &config, fingerprint)?;
+        let heap = Self::new(store, ram, &config)?;
+        heap.create(fingerprint, init)?;
+        Ok(heap)
+    }
+
+    fn fingerprint(config: &Config) -> Result<u64, OpenError<S::Error>> {
+        config.check().map_err(OpenError::Config)?;
+        Ok(nvmem::fingerprint::<R>())
+    }
+
+    fn new(
+        store: Store<S, P>,
+        ram: &'h mut [u8],
+        config: &Config,
+    ) -> Result<Self, OpenError<S::Error>> {
+        let kind = Kind::of::<R>();
+        // The root, its header, and the start of the directory.
+        let needed = usize::from(kind.len).next_multiple_of(8) + 8 + 16;
+        let max_pins = if P::SNAPSHOT {
+            u16::MAX
+        } else {
+            store.max_pins()
+        };
+        // SAFETY: the buffer is borrowed as long as the heap's brand lives, and only the cache uses it.
+        let cache = unsafe { Cache::new(ram.as_mut_ptr(), ram.len()) };
+        let cache = cache
+            .filter(|_| ram.len() >= needed)
+            .ok_or(OpenError::RamTooSmall {
+                needed: needed as u32,
+            })?;
+        Ok(Heap {
+            core: Core {
+                mode: Cell::new(Mode::Running),
+                state: UnsafeCell::new(State {
+                    cache,
+                    store,
+                    incarnation: 0,
+                    dirty_limit: config.dirty_limit,
+                    burst: config.burst,
+                    pinned: 0,
+                    max_pins,
+                    stats: Stats::default(),
+                }),
+            },
+            _r: PhantomData,
+            _brand: PhantomData,
+            _ram: PhantomData,
+        })
+    }
+
+    /// Puts the root in, and ends the format.
+    fn create<F>(&self, fingerprint: u64, init: F) -> Result<(), OpenError<S::Error>>
+    where
+        F: FnOnce(&Self) -> Result<R, Error<S::Error>>,
+    {
+        let (core, kind) = (&self.core, Kind::of::<R>());
+        let id = core.number(kind)?;
+        if id != ROOT {
+            return Err(OpenError::Damaged(Part::Table));
+        }
+        let value = ManuallyDrop::new(init(self)?);
+        // SAFETY: the value is the object's from here on.
+        unsafe { core.fill(id, kind, (&raw const value).cast())? };
+        core.clean_all()?;
+        if P::SNAPSHOT {
+            core.commit_all()?;
+        } else {
+            core.section(|st| st.store.set_persisted(0))?;
+        }
+        let mut finished = Ok(());
+        core.section(|st| {
+            finished = st.store.finish_format(fingerprint);
+            Ok(())
+        })?;
+        finished
+    }
+
+    /// Writes back all that has changed, gives up what is in RAM, and counts what the root leads to.
+    ///
+    /// **Power loss**: as any write-back. **Cost**: as [`Heap::open`]. **Errors**: [`Error::Busy`] when a leaked guard holds an
+    /// object; those of [`Heap::open`].
+    pub fn audit(&mut self) -> Result<Audit, OpenError<S::Error>> {
+        self.core.clean_all()?;
+        let mut result = Err(OpenError::Failed(Error::Busy));
+        self.core.section(|st| {
+            if st.pinned != 0 {
+                return Ok(());
+            }
+            let root = walk::root(Kind::of::<R>(), core::any::type_name::<R>());
+            // SAFETY: the buffer is the cache's, which is empty, and nobody holds anything.
+            let ram = unsafe { &mut *st.cache.buffer() };
+            result = walk::walk(&mut st.store, ram, root).map(|reached| Audit {
+                reachable: reached.count,
+                allocated: st.store.objects() - st.store.free_objects(),
+            });
+            st.cache.clear();
+            Ok(())
+        })?;
+        result
+    }
+}
+
+impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
+    /// All that was written back counts from here on.
+    pub(crate) fn commit_all(&self) -> Result<(), Error<S::Error>> {
+        let mut commit = Commit::new();
+        while self.section(|st| st.store.commit(&mut commit))? == Step::Again {}
+        Ok(())
+    }
+}
+
+impl<R, S: Medium, Pol: Policy> Heap<'_, R, S, crate::Snapshot, Pol> {
+    /// Everything as it is now is what the next open finds.
+    ///
+    /// No guard can be alive. **Power loss**: before the one record that counts, the heap is as of the commit before; after it, as of
+    /// this one; never in between. **Cost**: what is dirty, 16 bytes, and for each object that has changed since the last
+    /// commit 2 bytes and its bits of the bitmap. **Errors**: [`Error::Medium`]; commit again before anything else changes
+    /// then ([`Error::Unfinished`]). [`Error::Full`] cannot come: an object that is dirty has its room.
+    pub fn commit(&mut self) -> Result<(), Error<S::Error>> {
+        self.core.clean_all()?;
+        self.core.commit_all()
+    }
+}

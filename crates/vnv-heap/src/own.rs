@@ -1,0 +1,151 @@
+//! Owning handles.
+
+use crate::brand::Tag;
+use core::marker::PhantomData;
+use core::num::NonZeroU16;
+use nvmem::describe::{To, Type, same_text};
+use nvmem::persist::{CheckFn, Found, Visit, ZeroNiche};
+use nvmem::{Invalid, Persist};
+
+/// The family of handles to one object, for walks.
+pub(crate) const OWN: &str = "vnv-heap";
+
+/// An owning handle to a `T` in the heap of the brand `'h`: a number of 2 bytes, and so is `Option<Own>`.
+///
+/// Neither `Copy` nor `Clone`: an object has one owner. It can be stored in objects of the same heap. There is no `Drop`: a
+/// handle that is overwritten or dropped leaves its object unreachable, until the next open reclaims it; give it to
+/// [`Heap::free`](crate::Heap::free).
+#[must_use = "a dropped handle leaves its object unreachable until the next open: store it, or free it"]
+#[repr(transparent)]
+pub struct Own<'h, T> {
+    id: NonZeroU16,
+    _t: PhantomData<fn(T) -> T>,
+    _brand: Tag<'h>,
+}
+
+impl<T> core::fmt::Debug for Own<'_, T> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "Own({})", self.id)
+    }
+}
+
+impl<T> Own<'_, T> {
+    /// The only handle to this object, or the root's.
+    pub(crate) fn new(id: NonZeroU16) -> Self {
+        Own {
+            id,
+            _t: PhantomData,
+            _brand: PhantomData,
+        }
+    }
+
+    /// The number of the object, as errors name it.
+    #[inline(always)]
+    pub fn id(&self) -> u16 {
+        self.id.get()
+    }
+}
+
+// SAFETY: a number; `At` differs in the brand only; `check` shows the handle to the owner of the memory.
+unsafe impl<T: Persist> Persist for Own<'_, T> {
+    type At<'p> = Own<'p, T::At<'p>>;
+    type Leads = To<T>;
+    const LAYOUT: &'static Type = &Type::Handle(OWN);
+    unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
+        // SAFETY: readable and aligned by the contract.
+        let value = u32::from(unsafe { p.cast::<u16>().read() });
+        v.handle(Found {
+            family: OWN,
+            name: core::any::type_name::<T>(),
+            value,
+            size: size_of::<T>(),
+            handles: T::HANDLES,
+            check: T::check,
+        })
+    }
+}
+// SAFETY: a transparent non-zero integer, whose option has the guaranteed layout.
+unsafe impl<T: Persist> ZeroNiche for Own<'_, T> {
+    type Branded<'p> = Own<'p, T::At<'p>>;
+}
+
+/// The layout of handles, which the format promises.
+const _: () = assert!(size_of::<Option<Own<'static, u64>>>() == 2);
+
+/// The largest object.
+pub(crate) const MAX_OBJECT: usize = crate::ram::MAX_LEN;
+
+/// What the heap must know of a type.
+#[derive(Clone, Copy)]
+pub(crate) struct Kind {
+    /// Bytes in the heap; a type without any takes one.
+    pub(crate) len: u16,
+    /// Bytes of a value.
+    pub(crate) size: u16,
+    /// Whether a value may hold handles.
+    pub(crate) handles: bool,
+    pub(crate) check: CheckFn,
+    pub(crate) clear_padding: unsafe fn(*mut u8),
+}
+
+impl Kind {
+    /// Of a type; refuses at compile time what cannot be an object.
+    pub(crate) const fn of<T: Persist>() -> &'static Kind {
+        const { &Self::new::<T>() }
+    }
+
+    /// Of something that is only freed.
+    pub(crate) fn to_free(len: u16, handles: bool, check: CheckFn) -> Kind {
+        unsafe fn nothing(_: *mut u8) {}
+        Kind {
+            len,
+            size: len,
+            handles,
+            check,
+            clear_padding: nothing,
+        }
+    }
+
+    const fn new<T: Persist>() -> Kind {
+        assert!(
+            align_of::<T>() <= 8,
+            "objects are aligned to 8 bytes at most: replace `u128` by `[u64; 2]`, drop `#[repr(align(..))]`"
+        );
+        assert!(
+            !core::mem::needs_drop::<T>(),
+            "objects have no drop glue: free what they own by a function"
+        );
+        assert!(
+            size_of::<T>() <= MAX_OBJECT,
+            "an object has at most 16 KiB less 8 bytes: use a chunked array"
+        );
+        Kind {
+            len: if size_of::<T>() == 0 {
+                1
+            } else {
+                size_of::<T>() as u16
+            },
+            size: size_of::<T>() as u16,
+            handles: T::HANDLES,
+            check: T::check,
+            clear_padding: T::clear_padding,
+        }
+    }
+}
+
+/// Accepts handles that could be this heap's: the bytes were written by it, and who owns what was checked when it was opened.
+pub(crate) struct Known {
+    pub(crate) objects: u16,
+}
+
+impl Visit for Known {
+    fn handle(&mut self, found: Found) -> Result<(), Invalid> {
+        if !same_text(found.family, OWN) {
+            return Err(Invalid::Family(found.family));
+        }
+        if found.value == 0 || found.value > u32::from(self.objects) {
+            return Err(Invalid::Handle(found.family));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,236 @@
+//! Persist and restore.
+
+use crate::Heap;
+use crate::error::Error;
+use crate::hold::Clean;
+use crate::policy::Policy;
+use crate::promise::{JustInTime, Promise};
+use crate::ram::Slot;
+use crate::save::{Saver, Target};
+use crate::state::{Core, Mode, State};
+use crate::store::{Check, Pin};
+use nvmem::{Medium, planted};
+
+impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
+    /// Writes all that is dirty, in pieces. Nobody holds anything to be written, but for guards that were leaked.
+    pub(crate) fn clean_all(&self) -> Result<(), Error<S::Error>> {
+        let mut clean: Option<Clean> = None;
+        let mut incarnation = None;
+        loop {
+            let more = self.section(|st| {
+                if incarnation.replace(st.incarnation) != Some(st.incarnation) {
+                    clean = None;
+                }
+                let mut left = usize::from(st.burst);
+                while left > 0 {
+                    if clean.is_none() {
+                        let slot = match st.cache.victim(true) {
+                            Some(slot) => slot,
+                            None => match st.dirty() {
+                                Some(slot) => slot,
+                                None => return Ok(false),
+                            },
+                        };
+                        clean = Some(Clean::new(slot, st.cache.id(slot), false));
+                    }
+                    if let Some(c) = &mut clean
+                        && st.clean(c, &mut left)?
+                    {
+                        clean = None;
+                    }
+                }
+                Ok(true)
+            })?;
+            if !more {
+                return Ok(());
+            }
+        }
+    }
+
+    fn persist(&self) -> Result<(), Error<S::Error>> {
+        critical_section::with(|_| {
+            match self.mode.get() {
+                Mode::Running => self.mode.set(Mode::Inside),
+                Mode::Inside => return Err(Error::Busy),
+                Mode::Suspended => return Err(Error::Suspended),
+            }
+            // SAFETY: in a critical section, and `mode` was `Running`, so no other section is on.
+            let r = unsafe { &mut *self.state.get() }.save();
+            self.mode.set(match r {
+                Ok(()) => Mode::Suspended,
+                Err(_) => Mode::Running,
+            });
+            r
+        })
+    }
+
+    fn restore(&self) -> Result<(), Error<S::Error>> {
+        critical_section::with(|_| {
+            if self.mode.get() != Mode::Suspended {
+                return Err(match self.mode.get() {
+                    Mode::Inside => Error::Busy,
+                    _ => Error::Suspended,
+                });
+            }
+            self.mode.set(Mode::Inside);
+            // SAFETY: as in `persist`: no section is on between a persist and its restore.
+            let r = unsafe { &mut *self.state.get() }.bring_back();
+            self.mode.set(match r {
+                Ok(()) => Mode::Running,
+                Err(_) => Mode::Suspended,
+            });
+            r
+        })
+    }
+}
+
+impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
+    /// A dirty object, pinned or not.
+    fn dirty(&self) -> Option<Slot> {
+        let mut at = self.cache.first();
+        while let Some(slot) = at {
+            if self.cache.is_dirty(slot) {
+                return Some(slot);
+            }
+            at = self.cache.next(slot);
+        }
+        None
+    }
+
+    /// Writes what is dirty and what is pinned.
+    fn save(&mut self) -> Result<(), Error<S::Error>> {
+        self.cache.settle();
+        let mut pins = 0;
+        let mut at = self.cache.first();
+        while let Some(slot) = at {
+            if self.cache.is_dirty(slot) {
+                self.write_whole(slot)?;
+            }
+            if self.cache.is_pinned(slot) && !planted!("vnv-heap/pins-not-recorded") {
+                let pin = Pin {
+                    id: self.cache.id(slot),
+                    at: self.cache.place(slot),
+                    len: self.cache.len(slot) as u16,
+                    pins: self.cache.pins(slot),
+                };
+                self.store.write_pin(pins, pin)?;
+                pins += 1;
+            }
+            at = self.cache.next(slot);
+        }
+        if planted!("vnv-heap/not-persisted") {
+            return Ok(());
+        }
+        self.store.set_persisted(pins)
+    }
+
+    fn write_whole(&mut self, slot: Slot) -> Result<(), Error<S::Error>> {
+        let alone = self.cache.is_alone(slot);
+        let mut clean = Clean::new(slot, self.cache.id(slot), false);
+        let mut left = usize::MAX;
+        while !self.clean(&mut clean, &mut left)? {}
+        if alone {
+            // Its guard may go on writing.
+            self.cache.mark_dirty(slot);
+        }
+        Ok(())
+    }
+
+    /// Puts what was pinned back to where it was; the rest is forgotten.
+    fn bring_back(&mut self) -> Result<(), Error<S::Error>> {
+        self.cache.clear();
+        self.pinned = 0;
+        self.incarnation = self.incarnation.wrapping_add(1);
+        for i in 0..self.store.pinned() {
+            let pin = self.store.read_pin(i)?;
+            let damaged = || Error::Damaged { object: pin.id };
+            let len = usize::from(pin.len);
+            let slot = self
+                .cache
+                .put_back(pin.at, pin.id, len, pin.pins)
+                .ok_or_else(damaged)?;
+            self.pinned += 1;
+            let place = self.store.locate(pin.id)?;
+            if place.len != pin.len {
+                return Err(damaged());
+            }
+            // SAFETY: a block of this length, which was put back for this object. A reference that a guard has given out is not
+            // used meanwhile, as the caller of `restore` vouches.
+            let content =
+                unsafe { core::slice::from_raw_parts_mut(self.cache.content(slot).as_ptr(), len) };
+            self.store.read(&place, 0, content)?;
+            let mut check = Check::new(pin.id, pin.len);
+            check.add(content);
+            if check.finish() != place.check {
+                return Err(damaged());
+            }
+            if self.cache.is_alone(slot) && !planted!("vnv-heap/restored-as-clean") {
+                // Its guard may go on writing.
+                self.cache.mark_dirty(slot);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<R, S: Medium, Pol: Policy> Heap<'_, R, S, JustInTime, Pol> {
+    /// Writes all that has changed, so that it is there when the power comes back; until [`Heap::restore`], operations give
+    /// [`Error::Suspended`]. For an interrupt, see [`Heap::attach`].
+    ///
+    /// **Power loss**: before its end, the next open gives [`OpenError::Interrupted`](crate::OpenError::Interrupted).
+    /// **Cost**: at most [`Config::worst_case`](crate::Config::worst_case). **Errors**: [`Error::Medium`], after which the heap goes
+    /// on as before; [`Error::Suspended`].
+    pub fn persist(&mut self) -> Result<(), Error<S::Error>> {
+        self.core.persist()
+    }
+
+    /// Goes on after a persist; the RAM buffer may have lost its content.
+    ///
+    /// **Power loss**: the persist counts. **Cost**: reads what leaked guards hold. **Errors**: [`Error::Suspended`] without a persist
+    /// before; [`Error::Damaged`], [`Error::Medium`]: it may be repeated.
+    pub fn restore(&mut self) -> Result<(), Error<S::Error>> {
+        self.core.restore()
+    }
+
+    /// Runs `f` with the heap attached to `saver`, where an interrupt handler finds it. It is detached at the end, also when `f`
+    /// unwinds.
+    ///
+    /// **Errors**: [`Error::Busy`] when a heap is attached already; `f` did not run.
+    pub fn attach<O>(&self, saver: &Saver, f: impl FnOnce() -> O) -> Result<O, Error<S::Error>>
+    where
+        S: Send,
+    {
+        struct Detach<'a>(&'a Saver);
+        impl Drop for Detach<'_> {
+            fn drop(&mut self) {
+                self.0.clear();
+            }
+        }
+        let target = Target {
+            core: (&raw const self.core).cast(),
+            persist: persist_at::<S, Pol>,
+            restore: restore_at::<S, Pol>,
+        };
+        if !saver.put(target) {
+            return Err(Error::Busy);
+        }
+        let _detach = Detach(saver);
+        Ok(f())
+    }
+}
+
+/// # Safety
+/// `core` leads to a core of this type.
+unsafe fn persist_at<S: Medium, Pol: Policy>(core: *const ()) -> Result<(), Error<()>> {
+    // SAFETY: as the caller vouches.
+    let core = unsafe { &*core.cast::<Core<S, JustInTime, Pol>>() };
+    core.persist().map_err(Error::erase)
+}
+
+/// # Safety
+/// `core` leads to a core of this type.
+unsafe fn restore_at<S: Medium, Pol: Policy>(core: *const ()) -> Result<(), Error<()>> {
+    // SAFETY: as the caller vouches.
+    let core = unsafe { &*core.cast::<Core<S, JustInTime, Pol>>() };
+    core.restore().map_err(Error::erase)
+}

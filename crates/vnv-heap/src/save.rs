@@ -1,0 +1,96 @@
+//! Persist and restore, from an interrupt too.
+
+use crate::error::Error;
+use core::cell::Cell;
+use critical_section::Mutex;
+
+type Call = unsafe fn(*const ()) -> Result<(), Error<()>>;
+
+#[derive(Clone, Copy)]
+pub(crate) struct Target {
+    pub(crate) core: *const (),
+    pub(crate) persist: Call,
+    pub(crate) restore: Call,
+}
+
+// SAFETY: the pointer is used inside a critical section and while its heap is attached; `attach` asks for a medium that may be
+// used from another context.
+unsafe impl Send for Target {}
+
+/// Where an interrupt handler finds a heap: `static POWER_LOW: Saver = Saver::new();`.
+///
+/// The program runs what uses the heap inside [`Heap::attach`](crate::Heap::attach); the handler for failing power calls
+/// [`Saver::persist`], and, if the power comes back without a reset, [`Saver::restore`].
+pub struct Saver {
+    target: Mutex<Cell<Option<Target>>>,
+}
+
+impl Default for Saver {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Saver {
+    /// Attached to nothing.
+    pub const fn new() -> Self {
+        Saver {
+            target: Mutex::new(Cell::new(None)),
+        }
+    }
+
+    /// Attaches, if nothing is attached yet.
+    pub(crate) fn put(&self, target: Target) -> bool {
+        critical_section::with(|cs| {
+            let free = self.target.borrow(cs).get().is_none();
+            if free {
+                self.target.borrow(cs).set(Some(target));
+            }
+            free
+        })
+    }
+
+    pub(crate) fn clear(&self) {
+        critical_section::with(|cs| self.target.borrow(cs).set(None))
+    }
+
+    fn call(&self, which: fn(Target) -> Call) -> Result<(), Error<()>> {
+        critical_section::with(|cs| match self.target.borrow(cs).get() {
+            // SAFETY: attached, so the heap is there, and a critical section is what guards it.
+            Some(t) => unsafe { which(t)(t.core) },
+            None => Err(Error::Detached),
+        })
+    }
+
+    /// Writes what is changed and held, so that all of it is there when the power comes back. From then on the heap's operations
+    /// give [`Error::Suspended`], until the restore.
+    ///
+    /// May come at any point of any operation; one that is under way begins again after the restore. It runs with interrupts masked,
+    /// to its end.
+    ///
+    /// **Power loss**: before its end, the heap of this run is lost: open gives
+    /// [`OpenError::Interrupted`](crate::OpenError::Interrupted). **Cost**: at most
+    /// [`Config::worst_case`](crate::Config::worst_case); nothing for what is neither changed nor held.
+    /// **Errors**: [`Error::Detached`]; [`Error::Suspended`] when the last persist has had no restore; [`Error::Busy`] when the medium's
+    /// driver calls it; [`Error::Medium`], after which it may be repeated.
+    ///
+    /// # Safety
+    /// Called in an interrupt handler of the core that runs the heap's operations, or while no reference into an object is
+    /// used later: the bytes behind a `&mut` that the interrupted code uses are copied as the machine has them.
+    pub unsafe fn persist(&self) -> Result<(), Error<()>> {
+        self.call(|t| t.persist)
+    }
+
+    /// Brings back what is held, to its addresses, after the RAM buffer may have lost its content. The rest is loaded again when
+    /// it is used.
+    ///
+    /// **Power loss**: the last persist counts, as before. **Cost**: reads what is held. **Errors**: [`Error::Detached`];
+    /// [`Error::Suspended`] without a persist before; [`Error::Damaged`] and [`Error::Medium`], after which the heap stays suspended and
+    /// it may be repeated.
+    ///
+    /// # Safety
+    /// As [`Saver::persist`]; and since then all RAM but the heap's buffer has kept, or got back, its content.
+    pub unsafe fn restore(&self) -> Result<(), Error<()>> {
+        self.call(|t| t.restore)
+    }
+}

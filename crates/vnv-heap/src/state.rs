@@ -1,0 +1,199 @@
+//! What a heap is behind its types: the cache, the store, and the sections in which they are used.
+//!
+//! Four rules make a persist possible at any point of any operation. One, state is used inside a section only, which is a critical
+//! section. Two, nothing that another section will use is a pointer, unless its object is pinned and so comes back at its address. Three, a
+//! piece of work on the medium and the change of state that goes with it share one section. Four, each section compares the
+//! incarnation, which a restore changes; when it differs, the operation begins again.
+
+use crate::error::Error;
+use crate::own::Kind;
+use crate::policy::Policy;
+use crate::promise::Promise;
+use crate::ram::{CHECK, Cache, PIN_RECORD, Slot};
+use crate::stats::Stats;
+use crate::store::Store;
+use core::cell::{Cell, UnsafeCell};
+use core::ptr::NonNull;
+use nvmem::Medium;
+
+/// Restarts of one operation after which it gives up.
+const RESTARTS: u8 = 100;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Running,
+    /// In a section: what the driver of the medium calls is refused.
+    Inside,
+    /// Between a persist and its restore.
+    Suspended,
+}
+
+/// A heap without its brand and its root's type.
+pub(crate) struct Core<S: Medium, P: Promise, Pol: Policy> {
+    pub(crate) mode: Cell<Mode>,
+    /// Used inside critical sections only, and not while `mode` says that a section is on.
+    pub(crate) state: UnsafeCell<State<S, P, Pol>>,
+}
+
+pub(crate) struct State<S: Medium, P: Promise, Pol: Policy> {
+    pub(crate) cache: Cache<Pol>,
+    pub(crate) store: Store<S, P>,
+    /// How many restores there were.
+    pub(crate) incarnation: u32,
+    pub(crate) dirty_limit: u32,
+    pub(crate) burst: u16,
+    /// Objects that are pinned by guards.
+    pub(crate) pinned: u16,
+    pub(crate) max_pins: u16,
+    pub(crate) stats: Stats,
+}
+
+/// An object that is held: where it lies.
+pub(crate) type Held = (Slot, NonNull<u8>);
+
+/// Which incarnation an operation belongs to.
+pub(crate) struct Attempt {
+    incarnation: Option<u32>,
+    restarts: u8,
+}
+
+impl Attempt {
+    pub(crate) const fn new() -> Self {
+        Attempt {
+            incarnation: None,
+            restarts: 0,
+        }
+    }
+
+    /// Whether what the last section left is still so. **Errors**: [`Error::NoProgress`].
+    pub(crate) fn goes_on<E>(&mut self, incarnation: u32) -> Result<bool, Error<E>> {
+        if self.incarnation == Some(incarnation) {
+            return Ok(true);
+        }
+        if self.incarnation.replace(incarnation).is_some() {
+            self.restarts += 1;
+            if self.restarts > RESTARTS {
+                return Err(Error::NoProgress);
+            }
+        }
+        Ok(false)
+    }
+}
+
+impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
+    /// Runs `f` with the state. **Errors**: [`Error::Busy`] when the medium's driver asks for it, [`Error::Suspended`].
+    pub(crate) fn section<R>(
+        &self,
+        f: impl FnOnce(&mut State<S, P, Pol>) -> Result<R, Error<S::Error>>,
+    ) -> Result<R, Error<S::Error>> {
+        critical_section::with(|_| {
+            match self.mode.get() {
+                Mode::Running => self.mode.set(Mode::Inside),
+                Mode::Inside => return Err(Error::Busy),
+                Mode::Suspended => return Err(Error::Suspended),
+            }
+            // SAFETY: in a critical section, and `mode` was `Running`, so no other section is on.
+            let r = f(unsafe { &mut *self.state.get() });
+            self.mode.set(Mode::Running);
+            r
+        })
+    }
+
+    /// Holds an object. **Cost**: one section when it is resident; else what [`Core::hold_slowly`] costs.
+    #[inline(always)]
+    pub(crate) fn hold(
+        &self,
+        id: u16,
+        kind: &Kind,
+        mutable: bool,
+    ) -> Result<Held, Error<S::Error>> {
+        let fast = critical_section::with(|_| {
+            if self.mode.get() != Mode::Running {
+                return None;
+            }
+            // SAFETY: in a critical section, and no other section is on; nothing in here calls anything outside of this crate.
+            let st = unsafe { &mut *self.state.get() };
+            let slot = st.cache.lookup(id)?;
+            if !st.pin(slot, kind, mutable) {
+                return None;
+            }
+            st.stats.hits = st.stats.hits.wrapping_add(1);
+            Some((slot, st.cache.content(slot)))
+        });
+        match fast {
+            Some(held) => Ok(held),
+            None => self.hold_slowly(id, kind, mutable),
+        }
+    }
+
+    /// Ends a hold. Whether the object is doomed and nobody holds it any more.
+    #[inline(always)]
+    pub(crate) fn release(&self, slot: Slot) -> bool {
+        critical_section::with(|_| {
+            if self.mode.get() != Mode::Running {
+                // What a persist has recorded as held stays held.
+                return false;
+            }
+            // SAFETY: as in `hold`.
+            let st = unsafe { &mut *self.state.get() };
+            st.unpin(slot)
+        })
+    }
+}
+
+impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
+    /// What a persist has to write once this object is held.
+    #[inline(always)]
+    pub(crate) fn demand_with(&self, slot: Slot, kind: &Kind, mutable: bool) -> u32 {
+        let mut sum = self.cache.demand();
+        if !self.cache.is_pinned(slot) {
+            sum += PIN_RECORD;
+        }
+        if mutable && !self.cache.is_dirty(slot) {
+            sum += u32::from(kind.len) + CHECK;
+        }
+        sum
+    }
+
+    /// Pins a resident object, if it may be and nothing needs to be written first.
+    #[inline(always)]
+    fn pin(&mut self, slot: Slot, kind: &Kind, mutable: bool) -> bool {
+        if P::SNAPSHOT && mutable && !self.cache.is_dirty(slot) {
+            // It may need a block of its own.
+            return false;
+        }
+        let sum = self.demand_with(slot, kind, mutable);
+        sum <= self.dirty_limit && self.pin_within(slot, mutable, sum)
+    }
+
+    /// Pins a resident object for which the limit has room: `sum` is what a persist then has to write.
+    #[inline(always)]
+    pub(crate) fn pin_within(&mut self, slot: Slot, mutable: bool, sum: u32) -> bool {
+        if !self.cache.is_pinned(slot) {
+            if self.pinned >= self.max_pins {
+                return false;
+            }
+            self.pinned += 1;
+        }
+        if self.cache.pin(slot, mutable).is_err() {
+            return false;
+        }
+        if mutable {
+            self.cache.mark_dirty(slot);
+            self.cache.updated(slot);
+            self.stats.dirty_high_water = self.stats.dirty_high_water.max(sum);
+        } else {
+            self.cache.used(slot);
+        }
+        true
+    }
+
+    #[inline(always)]
+    pub(crate) fn unpin(&mut self, slot: Slot) -> bool {
+        let doomed = self.cache.unpin(slot);
+        if !self.cache.is_pinned(slot) {
+            self.pinned -= 1;
+        }
+        doomed
+    }
+}

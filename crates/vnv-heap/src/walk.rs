@@ -1,0 +1,217 @@
+//! The walk from the root: what is reachable is valid and has one owner.
+//!
+//! Works on any bytes whatever, without recursion, in the RAM buffer: a mark of four bits for each object, and the content of one.
+//! Objects without handles are only marked: what they hold is checked when they are loaded.
+
+use crate::error::{Error, OpenError, Part};
+use crate::own::{Kind, OWN};
+use crate::promise::Promise;
+use crate::store::{Check, Store};
+use nvmem::describe::same_text;
+use nvmem::persist::{CheckFn, Found, Visit};
+use nvmem::{Invalid, Medium, planted};
+
+/// How many types with handles can be reached from a root.
+const TYPES: usize = 14;
+
+/// Nothing leads to it.
+const NONE: u8 = 0;
+/// It has an owner, and is checked as far as it must be.
+const DONE: u8 = 1;
+/// It has an owner, and is to be looked into as the type of this index.
+const PENDING: u8 = 2;
+
+#[derive(Clone, Copy)]
+struct Type {
+    #[cfg(miri)]
+    name: &'static str,
+    len: usize,
+    check: CheckFn,
+}
+
+impl Type {
+    /// Two types with the same code for their check are one here. Miri makes up a new address for every mention of a function.
+    fn same(&self, t: &Type) -> bool {
+        #[cfg(miri)]
+        let same = self.name == t.name;
+        #[cfg(not(miri))]
+        let same = core::ptr::fn_addr_eq(self.check, t.check);
+        self.len == t.len && same
+    }
+}
+
+/// Marks, four bits each.
+pub(crate) struct Marks<'r> {
+    bits: &'r mut [u8],
+}
+
+impl Marks<'_> {
+    fn get(&self, id: u16) -> u8 {
+        let byte = self.bits.get(usize::from(id) / 2).copied().unwrap_or(0);
+        byte >> (id % 2 * 4) & 15
+    }
+    fn set(&mut self, id: u16, mark: u8) {
+        if let Some(byte) = self.bits.get_mut(usize::from(id) / 2) {
+            let shift = id % 2 * 4;
+            *byte = *byte & !(15 << shift) | mark << shift;
+        }
+    }
+    /// Whether something leads to it.
+    pub(crate) fn reached(&self, id: u16) -> bool {
+        self.get(id) != NONE
+    }
+}
+
+struct Walk<'r> {
+    marks: Marks<'r>,
+    types: [Option<Type>; TYPES],
+    objects: u16,
+    /// The lowest object that may be pending.
+    low: u16,
+    reached: u16,
+    too_many: bool,
+}
+
+impl Visit for Walk<'_> {
+    fn handle(&mut self, found: Found) -> Result<(), Invalid> {
+        if !same_text(found.family, OWN) {
+            return Err(Invalid::Family(found.family));
+        }
+        let bad = Invalid::Handle(found.family);
+        let id = u16::try_from(found.value).map_err(|_| bad)?;
+        if id == 0 || id > self.objects {
+            return Err(bad);
+        }
+        if self.marks.reached(id) && !planted!("vnv-heap/two-owners") {
+            return Err(bad);
+        }
+        let mark = if found.handles {
+            self.index(&found).ok_or(bad)?
+        } else {
+            DONE
+        };
+        self.reached += 1;
+        self.marks.set(id, mark);
+        if mark >= PENDING {
+            self.low = self.low.min(id);
+        }
+        Ok(())
+    }
+}
+
+impl Walk<'_> {
+    fn index(&mut self, found: &Found) -> Option<u8> {
+        let t = Type {
+            #[cfg(miri)]
+            name: found.name,
+            len: found.size,
+            check: found.check,
+        };
+        for (known, i) in self.types.iter_mut().zip(PENDING..) {
+            if known.get_or_insert(t).same(&t) {
+                return Some(i);
+            }
+        }
+        self.too_many = true;
+        None
+    }
+}
+
+/// What a walk reached.
+pub(crate) struct Reached<'r> {
+    pub(crate) marks: Marks<'r>,
+    /// RAM without a use.
+    pub(crate) rest: &'r mut [u8],
+    pub(crate) count: u16,
+}
+
+/// Walks from the root; what is reached is marked in `ram`.
+pub(crate) fn walk<'r, S: Medium, P: Promise>(
+    store: &mut Store<S, P>,
+    ram: &'r mut [u8],
+    root: Found,
+) -> Result<Reached<'r>, OpenError<S::Error>> {
+    let objects = store.objects();
+    let len = usize::from(objects) / 2 + 1;
+    let too_small = |content: usize| OpenError::RamTooSmall {
+        needed: (len + content).next_multiple_of(8) as u32 + 8,
+    };
+    // Contents are aligned to 8, wherever the marks end.
+    let Some((bits, rest)) = ram.split_at_mut_checked(len) else {
+        return Err(too_small(0));
+    };
+    let skip = rest.as_ptr().align_offset(8).min(rest.len());
+    let (_, content) = rest.split_at_mut(skip);
+    bits.fill(NONE);
+    let mut walk = Walk {
+        marks: Marks { bits },
+        types: [None; TYPES],
+        objects,
+        low: u16::MAX,
+        reached: 0,
+        too_many: false,
+    };
+    // A fresh walk has room for a type, and the root's number is good.
+    let mut next = match walk.handle(root) {
+        Ok(()) => 1,
+        Err(_) => return Err(OpenError::Damaged(Part::Table)),
+    };
+    while next <= objects {
+        let mark = walk.marks.get(next);
+        if mark < PENDING {
+            next += 1;
+            continue;
+        }
+        walk.marks.set(next, DONE);
+        if let Some(Some(t)) = walk.types.get(usize::from(mark - PENDING)).copied() {
+            let damaged = OpenError::Damaged(Part::Object(next));
+            let place = match store.locate(next) {
+                Ok(place) => place,
+                Err(Error::Damaged { .. }) => return Err(damaged),
+                Err(e) => return Err(OpenError::Failed(e)),
+            };
+            if usize::from(place.len) != t.len {
+                return Err(damaged);
+            }
+            let Some(value) = content.get_mut(..t.len) else {
+                return Err(too_small(t.len));
+            };
+            store.read(&place, 0, value)?;
+            let mut check = Check::new(next, place.len);
+            check.add(value);
+            if check.finish() != place.check {
+                return Err(damaged);
+            }
+            walk.low = u16::MAX;
+            // SAFETY: as many initialised bytes as a value of this type has, aligned to 8.
+            let r = unsafe { (t.check)(value.as_ptr(), &mut walk) };
+            if walk.too_many {
+                return Err(OpenError::Config(
+                    "more than 14 types with handles are reached from the root",
+                ));
+            }
+            if r.is_err() && !planted!("vnv-heap/walk-accepts-all") {
+                return Err(damaged);
+            }
+            // What was met may lie before.
+            next = walk.low.min(next + 1);
+        }
+    }
+    Ok(Reached {
+        marks: walk.marks,
+        rest: content,
+        count: walk.reached,
+    })
+}
+
+/// The root as a walk sees it.
+pub(crate) fn root(kind: &Kind, name: &'static str) -> Found {
+    Found {
+        family: OWN,
+        name,
+        value: 1,
+        size: usize::from(kind.size),
+        handles: kind.handles,
+        check: kind.check,
+    }
+}
