@@ -34,12 +34,12 @@
 //! # Ok(()) }
 //! ```
 
-use crate::crc::Crc32;
 use crate::layout::{Layout, LayoutMismatch};
 use crate::mapped;
 use crate::model::{Model, Unit};
 use crate::planted;
 use crate::region::Region;
+use core::mem::{MaybeUninit, offset_of};
 
 const WORDS: usize = 16;
 /// The last word: the checksum of the others.
@@ -51,6 +51,7 @@ const READY: u16 = 2;
 /// What a region holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[repr(C)]
 pub struct Superblock {
     /// What manages the region: four bytes, readable in a hex dump.
     pub kind: [u8; 4],
@@ -120,6 +121,14 @@ impl Superblock {
         }
     }
 
+    /// The fingerprint and the parameters, as they lie in memory.
+    fn tail(&self) -> &[u32; 10] {
+        const FROM: usize = offset_of!(Superblock, fingerprint);
+        const { assert!(offset_of!(Superblock, params) == FROM + 8) };
+        // SAFETY: two fields without padding that lie one behind the other, by `repr(C)`.
+        unsafe { &*(&raw const *self).byte_add(FROM).cast() }
+    }
+
     /// The bytes of a copy, as [`decode`](Self::decode) reads them.
     pub fn encode(&self, sequence: u16) -> [u8; Self::COPY_BYTES] {
         self.encode_as(sequence, READY)
@@ -132,11 +141,11 @@ impl Superblock {
     }
 
     fn encode_as(&self, sequence: u16, state: u16) -> [u8; Self::COPY_BYTES] {
-        let words = Words::new(self, sequence, state);
         let mut bytes = [0; Self::COPY_BYTES];
-        let mut crc = Crc32::new();
-        for (i, to) in bytes.as_chunks_mut::<4>().0.iter_mut().enumerate() {
-            *to = words.sealed(i, &mut crc).to_le_bytes();
+        let mut image = MaybeUninit::uninit();
+        let image = self::image(&mut image, self, order(sequence, state));
+        for (to, w) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(image) {
+            *to = w.to_le_bytes();
         }
         bytes
     }
@@ -145,50 +154,16 @@ impl Superblock {
     pub fn decode(bytes: &[u8; Self::COPY_BYTES]) -> Option<Stored> {
         let words = bytes.as_chunks::<4>().0;
         let word = |i: usize| words.get(i).map_or(0, |w| u32::from_le_bytes(*w));
-        intact(word).then(|| unpack(word))
+        intact(&core::array::from_fn(word)).then(|| unpack(word))
     }
 }
 
-/// The words of a copy that is to be written.
-struct Words<'s> {
-    sb: &'s Superblock,
-    order: u32,
-}
+/// The words of a copy.
+type Image = [u32; WORDS];
 
-impl<'s> Words<'s> {
-    fn new(sb: &'s Superblock, sequence: u16, state: u16) -> Self {
-        let order = u32::from(sequence) | u32::from(state) << 16;
-        Words { sb, order }
-    }
-
-    /// All but the last.
-    ///
-    /// A region in which a format is under way is marked by its kind alone: the same whatever the version and the types, so
-    /// that a marker torn by one build is known to the next.
-    #[inline(never)]
-    fn get(&self, i: usize) -> u32 {
-        match i {
-            0 => MAGIC,
-            1 => self.order,
-            2 => u32::from_le_bytes(self.sb.kind),
-            _ if state_of(self.order) == FORMATTING => 0,
-            3 => u32::from(self.sb.version),
-            4 => self.sb.fingerprint as u32,
-            5 => (self.sb.fingerprint >> 32) as u32,
-            _ => self.sb.params.get(i - 6).copied().unwrap_or(0),
-        }
-    }
-
-    /// Each in order; `crc` has taken those before.
-    #[inline(never)]
-    fn sealed(&self, i: usize, crc: &mut Crc32) -> u32 {
-        if i == CRC {
-            return crc.finish();
-        }
-        let w = self.get(i);
-        *crc = crc.word(w);
-        w
-    }
+/// The second word.
+fn order(sequence: u16, state: u16) -> u32 {
+    u32::from(sequence) | u32::from(state) << 16
 }
 
 /// The state in the second word.
@@ -196,35 +171,84 @@ fn state_of(order: u32) -> u16 {
     (order >> 16) as u16
 }
 
+/// The checksum of all words but the last. Bit by bit: there are 15 words, and no room for a table.
+#[inline(never)]
+fn checksum(image: &Image) -> u32 {
+    let mut crc = !0;
+    for w in image.iter().take(CRC) {
+        crc ^= w;
+        for _ in 0u8..32 {
+            let odd = crc & 1 != 0;
+            crc >>= 1;
+            if odd {
+                crc ^= crate::crc::POLYNOMIAL;
+            }
+        }
+    }
+    !crc
+}
+
+/// A copy that is to be written.
+///
+/// A region in which a format is under way is marked by its kind alone: the same whatever the version and the types, so
+/// that a marker torn by one build is known to the next.
+#[inline(never)]
+fn image<'i>(into: &'i mut MaybeUninit<Image>, sb: &Superblock, order: u32) -> &'i mut Image {
+    let keep = if state_of(order) == READY { !0 } else { 0 };
+    let to = into.as_mut_ptr().cast::<u32>();
+    // In place: an array that is made first and filled then is written three times.
+    // SAFETY: each of the 16 words is written before it is read.
+    let image = unsafe {
+        to.write(MAGIC);
+        to.add(1).write(order);
+        to.add(2).write(u32::from_le_bytes(sb.kind));
+        to.add(3).write(u32::from(sb.version) & keep);
+        for (i, w) in sb.tail().iter().enumerate() {
+            to.add(4 + i).write(*w & keep);
+        }
+        to.add(CRC - 1).write(0);
+        to.add(CRC).write(0);
+        into.assume_init_mut()
+    };
+    image[CRC] = checksum(image);
+    image
+}
+
 /// Checked before anything in it is believed.
-fn intact(word: impl Fn(usize) -> u32) -> bool {
-    let crc = (0..CRC).fold(Crc32::new(), |c, i| c.word(word(i)));
-    word(0) == MAGIC
-        && matches!(state_of(word(1)), FORMATTING | READY)
-        && (word(3) >> 16 | word(CRC - 1)) == 0
-        && (word(CRC) == crc.finish() || planted!("nvmem/superblock-crc-unchecked"))
+fn intact(image: &Image) -> bool {
+    image[0] == MAGIC
+        && matches!(state_of(image[1]), FORMATTING | READY)
+        && (image[3] >> 16 | image[CRC - 1]) == 0
+        && (image[CRC] == checksum(image) || planted!("nvmem/superblock-crc-unchecked"))
 }
 
 /// What an intact copy says.
 fn unpack(word: impl Fn(usize) -> u32) -> Stored {
-    let mut params = [0; 8];
-    for (i, p) in params.iter_mut().enumerate() {
-        *p = word(6 + i);
-    }
     Stored {
         sequence: word(1) as u16,
         formatting: state_of(word(1)) == FORMATTING,
-        superblock: Superblock {
-            kind: word(2).to_le_bytes(),
-            version: word(3) as u16,
-            fingerprint: u64::from(word(4)) | u64::from(word(5)) << 32,
-            params,
-        },
+        superblock: content(word),
+    }
+}
+
+fn content(word: impl Fn(usize) -> u32) -> Superblock {
+    Superblock {
+        kind: word(2).to_le_bytes(),
+        version: word(3) as u16,
+        fingerprint: u64::from(word(4)) | u64::from(word(5)) << 32,
+        params: core::array::from_fn(|i| word(6 + i)),
     }
 }
 
 /// A region that is long enough.
 struct Place<'r, 'm, M>(&'r Region<'m, M>);
+
+impl<M> Clone for Place<'_, '_, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<M> Copy for Place<'_, '_, M> {}
 
 impl<'r, 'm, M: Model> Place<'r, 'm, M> {
     fn new(region: &'r Region<'m, M>) -> Option<Self> {
@@ -232,7 +256,7 @@ impl<'r, 'm, M: Model> Place<'r, 'm, M> {
     }
 
     #[inline(always)]
-    fn unit(&self, off: usize) -> u32 {
+    fn unit(self, off: usize) -> u32 {
         debug_assert!(off < self.0.len());
         // SAFETY: callers stay inside; who owns a region has lent no part of it while it asks for the superblock.
         let v = unsafe { self.0.load(off) };
@@ -240,14 +264,14 @@ impl<'r, 'm, M: Model> Place<'r, 'm, M> {
     }
 
     #[inline(always)]
-    fn put_unit(&self, off: usize, v: u32) {
+    fn put_unit(self, off: usize, v: u32) {
         debug_assert!(off < Superblock::BYTES);
         // SAFETY: as in `unit`.
         unsafe { self.0.store(off, little(v, M::Unit::BYTES)) }
     }
 
     #[inline]
-    fn word(&self, copy: usize, i: usize) -> u32 {
+    fn word(self, copy: usize, i: usize) -> u32 {
         let off = copy * Superblock::COPY_BYTES + i * 4;
         if M::Unit::BYTES == 4 {
             self.unit(off)
@@ -257,22 +281,24 @@ impl<'r, 'm, M: Model> Place<'r, 'm, M> {
     }
 
     #[inline(never)]
-    fn intact(&self, copy: usize) -> bool {
-        intact(|i| self.word(copy, i))
+    fn intact(self, copy: usize) -> bool {
+        intact(&core::array::from_fn(
+            #[inline(always)]
+            |i| self.word(copy, i),
+        ))
     }
 
-    /// Where the newest intact copy is. The other one's checksum is computed only when the copy that claims to be newer
-    /// is not intact.
+    /// Where the newest intact copy is. The checksum of one that claims to be older is computed only when the other is not
+    /// intact.
     #[inline(never)]
-    fn newest(&self) -> Option<usize> {
+    fn newest(self) -> Option<usize> {
         let (a, b) = (self.word(0, 1) as u16, self.word(1, 1) as u16);
         let later = if planted!("nvmem/superblock-sequence-does-not-wrap") {
             b > a
         } else {
             (b.wrapping_sub(a) as i16) > 0
         };
-        let claims = |c| self.word(c, 0) == MAGIC;
-        let first = usize::from(claims(1) && (later || !claims(0)));
+        let first = usize::from(later);
         if self.intact(first) {
             Some(first)
         } else {
@@ -280,49 +306,57 @@ impl<'r, 'm, M: Model> Place<'r, 'm, M> {
         }
     }
 
+    /// What there is, and in which copy.
+    #[inline(never)]
+    fn find(self, expected: &Superblock) -> State<usize> {
+        if self.0.len() < Superblock::BYTES {
+            return State::Foreign;
+        }
+        let Some(copy) = self.newest() else {
+            return self.other(expected);
+        };
+        if state_of(self.word(copy, 1)) == READY {
+            State::Ready(copy)
+        } else if self.word(copy, 2) == u32::from_le_bytes(expected.kind) {
+            State::Formatting
+        } else {
+            State::Foreign
+        }
+    }
+
     /// What a region without an intact copy is: blank, but for units of a marker that was being written, or not ours.
-    fn other<S>(&self, expected: &Superblock) -> State<S> {
+    fn other(self, expected: &Superblock) -> State<usize> {
         let size = M::Unit::BYTES;
         let mask = u32::MAX >> (32 - 8 * size);
-        let last = self.unit(self.0.len() - size);
-        let marker = Words::new(expected, 0, FORMATTING);
-        let mut crc = Crc32::new();
-        let mut state = State::Blank;
-        let mut word = 0;
-        for off in (0..self.0.len()).step_by(size) {
+        let blank = self.unit(self.0.len() - size);
+        let mut marker = MaybeUninit::uninit();
+        let marker = image(&mut marker, expected, order(0, FORMATTING));
+        let erased = blank == 0 || blank == mask;
+        let (mut state, mut off) = (State::Blank, 0);
+        while off < self.0.len() {
             if off >= Superblock::BYTES && planted!("nvmem/superblock-blank-by-its-start") {
                 break;
             }
-            if off.is_multiple_of(4) && off < Superblock::COPY_BYTES {
-                word = marker.sealed(off / 4, &mut crc);
-            }
             let v = self.unit(off);
-            let of_marker = if off.is_multiple_of(4) {
-                word
-            } else {
-                word >> 16
-            } & mask;
-            if v == last && (last == 0 || last == mask) {
-                continue;
+            if !erased || v != blank {
+                let half = if off.is_multiple_of(4) { 0 } else { 16 };
+                let of_marker = marker.get(off / 4).is_some_and(|w| w >> half & mask == v);
+                if !erased || !of_marker || planted!("nvmem/superblock-torn-marker-is-foreign") {
+                    return if self.word(0, 0) == MAGIC || self.word(1, 0) == MAGIC {
+                        State::Damaged
+                    } else {
+                        State::Foreign
+                    };
+                }
+                state = State::Formatting;
             }
-            if off >= Superblock::COPY_BYTES
-                || v != of_marker
-                || (last != 0 && last != mask)
-                || planted!("nvmem/superblock-torn-marker-is-foreign")
-            {
-                return if self.word(0, 0) == MAGIC || self.word(1, 0) == MAGIC {
-                    State::Damaged
-                } else {
-                    State::Foreign
-                };
-            }
-            state = State::Formatting;
+            off += size;
         }
         state
     }
 
     /// Writes a copy that becomes valid with the store of its first unit, after everything that was stored before.
-    fn write(&self, copy: usize, words: &Words<'_>) {
+    fn write(self, copy: usize, image: &Image) {
         let size = M::Unit::BYTES;
         let base = copy * Superblock::COPY_BYTES;
         let gate = MAGIC & (u32::MAX >> (32 - 8 * size));
@@ -331,11 +365,10 @@ impl<'r, 'm, M: Model> Place<'r, 'm, M> {
             self.put_unit(base, 0);
             mapped::fence::<M>();
         }
-        let mut crc = Crc32::new();
-        for i in 0..WORDS {
-            let (w, off) = (words.sealed(i, &mut crc), base + i * 4);
+        for (i, w) in image.iter().enumerate() {
+            let off = base + i * 4;
             if i > 0 {
-                self.put_unit(off, w);
+                self.put_unit(off, *w);
             }
             if size == 2 {
                 self.put_unit(off + 2, w >> 16);
@@ -350,28 +383,30 @@ impl<'r, 'm, M: Model> Place<'r, 'm, M> {
 
     /// Writes the other copy. What the caller stored before persists before it.
     #[inline(never)]
-    fn commit(&self, state: u16, sb: &Superblock) {
+    fn commit(self, state: u16, sb: &Superblock) {
         let mut newest = self.newest();
         if newest.is_none() && state == READY {
             // Only a marker is recognised when it is torn.
             self.commit(FORMATTING, sb);
-            newest = self.newest();
+            newest = Some(0);
         }
         let (mut to, mut sequence) = (0, 0);
+        let mut image = MaybeUninit::uninit();
+        let image = self::image(&mut image, sb, order(0, state));
         if let Some(at) = newest {
             let order = self.word(at, 1);
             (to, sequence) = (1 - at, (order as u16).wrapping_add(1));
-            let words = Words::new(sb, 0, state);
-            // A marker is one by its kind.
-            let end = if state == FORMATTING { 3 } else { CRC };
-            if state_of(order) == state && (2..end).all(|i| self.word(at, i) == words.get(i)) {
+            let same = |i: usize| self.word(at, i) == image[i];
+            if state_of(order) == state && (2..CRC).all(same) {
                 return;
             }
         }
         if planted!("nvmem/superblock-overwrites-newest") {
             to = 0;
         }
-        self.write(to, &Words::new(sb, sequence, state));
+        image[1] = order(sequence, state);
+        image[CRC] = checksum(image);
+        self.write(to, image);
     }
 }
 
@@ -387,15 +422,22 @@ fn little(v: u32, bytes: usize) -> u32 {
 
 /// What the region holds. `expected` tells whose torn format is one's own; nothing else of it is compared.
 ///
-/// **Power loss**: writes nothing. **Cost**: when [`State::Ready`], reads the magics, the sequences and one copy twice, to check it
-/// and to read it (39 words), some 800 instructions; when not, the whole region.
+/// **Power loss**: writes nothing. **Cost**: when [`State::Ready`], reads the sequences and one copy twice, to check it
+/// and to read it (31 words), some 2,500 instructions, nearly all for the checksum; when not, the whole region.
 pub fn probe<M: Model>(region: &Region<'_, M>, expected: &Superblock) -> State {
-    match look(region, expected) {
-        State::Ready(view) => State::Ready(view.stored().superblock),
-        State::Blank => State::Blank,
-        State::Formatting => State::Formatting,
-        State::Foreign => State::Foreign,
-        State::Damaged => State::Damaged,
+    look(region, expected).map(|view| content(|i| view.word(i)))
+}
+
+impl<S> State<S> {
+    #[inline(always)]
+    fn map<T>(self, f: impl FnOnce(S) -> T) -> State<T> {
+        match self {
+            State::Ready(s) => State::Ready(f(s)),
+            State::Blank => State::Blank,
+            State::Formatting => State::Formatting,
+            State::Foreign => State::Foreign,
+            State::Damaged => State::Damaged,
+        }
     }
 }
 
@@ -408,7 +450,7 @@ pub struct View<'r, 'm, M> {
 impl<M: Model> View<'_, '_, M> {
     /// Kind, version and fingerprint.
     pub fn layout(&self) -> Layout {
-        self.stored().superblock.layout()
+        content(|i| self.word(i)).layout()
     }
 
     /// Whether it has this kind, this version and this fingerprint. **Cost**: four loads.
@@ -435,24 +477,13 @@ impl<M: Model> View<'_, '_, M> {
 }
 
 /// Like [`probe`], with a look at the stored superblock in the place of a copy: for a small program.
-#[inline(never)]
+#[inline(always)]
 pub fn look<'r, 'm, M: Model>(
     region: &'r Region<'m, M>,
     expected: &Superblock,
 ) -> State<View<'r, 'm, M>> {
-    let Some(place) = Place::new(region) else {
-        return State::Foreign;
-    };
-    let Some(copy) = place.newest() else {
-        return place.other(expected);
-    };
-    if state_of(place.word(copy, 1)) == READY {
-        State::Ready(View { place, copy })
-    } else if place.word(copy, 2) == u32::from_le_bytes(expected.kind) {
-        State::Formatting
-    } else {
-        State::Foreign
-    }
+    let place = Place(region);
+    place.find(expected).map(|copy| View { place, copy })
 }
 
 /// Both copies as they are, intact or not: for a look from outside.
