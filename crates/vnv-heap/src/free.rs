@@ -4,7 +4,6 @@ use crate::error::Error;
 use crate::own::{Kind, Known};
 use crate::policy::Policy;
 use crate::promise::Promise;
-use crate::ram::Slot;
 use crate::state::Core;
 use crate::store::{Free, Step};
 use nvmem::persist::{CheckFn, Found, Visit};
@@ -127,10 +126,8 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     /// Frees what was doomed while it was held, now that nobody holds it any more.
     #[cold]
     #[inline(never)]
-    pub(crate) fn free_doomed(&self, slot: Slot, kind: &Kind) {
+    pub(crate) fn free_doomed(&self, id: u16, kind: &Kind) {
         // Nobody is there to take an error; what is not freed here is freed by the next open.
-        if let Ok(id) = self.section(|st| Ok(st.cache.id(slot))) {
-            let _ = self.free(id, kind);
-        }
+        let _ = self.free(id, kind);
     }
 }

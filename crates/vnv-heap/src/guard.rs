@@ -89,8 +89,8 @@ impl<T: Persist, S: Medium, P: Promise, Pol: Policy> DerefMut for RefMut<'_, T, 
 impl<T: Persist, S: Medium, P: Promise, Pol: Policy> Drop for Ref<'_, T, S, P, Pol> {
     #[inline(always)]
     fn drop(&mut self) {
-        if self.core.release(self.slot) {
-            self.core.free_doomed(self.slot, Kind::of::<T>());
+        if let Some(id) = self.core.release(self.slot) {
+            self.core.free_doomed(id, Kind::of::<T>());
         }
     }
 }
@@ -103,8 +103,8 @@ impl<T: Persist, S: Medium, P: Promise, Pol: Policy> Drop for RefMut<'_, T, S, P
             // SAFETY: a valid value, held by this guard alone.
             unsafe { T::clear_padding(self.at.as_ptr().cast()) }
         }
-        if self.core.release(self.slot) {
-            self.core.free_doomed(self.slot, Kind::of::<T>());
+        if let Some(id) = self.core.release(self.slot) {
+            self.core.free_doomed(id, Kind::of::<T>());
         }
     }
 }

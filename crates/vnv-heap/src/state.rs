@@ -126,17 +126,17 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         }
     }
 
-    /// Ends a hold. Whether the object is doomed and nobody holds it any more.
+    /// Ends a hold. The object's number, if it is doomed and nobody holds it any more: its slot means nothing after this section.
     #[inline(always)]
-    pub(crate) fn release(&self, slot: Slot) -> bool {
+    pub(crate) fn release(&self, slot: Slot) -> Option<u16> {
         critical_section::with(|_| {
             if self.mode.get() != Mode::Running {
                 // What a persist has recorded as held stays held.
-                return false;
+                return None;
             }
             // SAFETY: as in `hold`.
             let st = unsafe { &mut *self.state.get() };
-            st.unpin(slot)
+            st.unpin(slot).then(|| st.cache.id(slot))
         })
     }
 }

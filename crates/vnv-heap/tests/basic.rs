@@ -1,5 +1,8 @@
 //! What a heap does when nothing goes wrong.
 
+#[path = "support/section.rs"]
+mod section;
+
 use nvmem::Persist;
 use nvmem::ram::RamFram;
 use vnv_heap::{Audit, Config, Error, Heap, OpenError, Own, Snapshot, brand};
