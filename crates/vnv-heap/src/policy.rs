@@ -5,6 +5,8 @@
 
 mod lru;
 mod predict;
+#[cfg(test)]
+mod tests;
 
 pub use lru::Lru;
 pub use predict::Predict;

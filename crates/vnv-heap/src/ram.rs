@@ -14,7 +14,7 @@ mod directory;
 mod room;
 mod search;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub(crate) use block::MAX_LEN;
 use block::{NONE, UNIT};
