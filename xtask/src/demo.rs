@@ -5,7 +5,7 @@ use crate::run::cargo;
 use anyhow::{Result, bail};
 use std::io::IsTerminal;
 
-/// Activity recognition on motion recordings, without cuts and through thousands of power cuts.
+/// Activity recognition through thousands of power cuts; `demo heap`: a year of temperatures, likewise.
 #[derive(clap::Args)]
 #[command(after_help = "\
 What follows `demo` goes to the example as it is:
@@ -15,17 +15,31 @@ What follows `demo` goes to the example as it is:
   --json PATH        the figures, as one flat JSON object
   --plot SVG         the timeline of recognised activities, with the cuts marked
 
-The default recordings are in examples/activity/.")]
+And what follows `demo heap`:
+  --data CSV         what is logged: hour,tenths_f
+  --commit-every N   a commit every N values
+  --seed N           when the power goes
+  --json PATH        the figures, as one flat JSON object
+
+The default recordings are in examples/activity/ and examples/logger/.")]
 pub struct Args {
-    /// Arguments of the example
+    /// `heap`, then arguments of the example
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     args: Vec<String>,
 }
 
+/// Folder, package and program of an example.
+const ACTIVITY: [&str; 3] = ["examples/activity", "example-activity", "activity"];
+const LOGGER: [&str; 3] = ["examples/logger", "example-logger", "logger"];
+
 pub fn run(a: Args) -> Result<()> {
     let project = Project::load()?;
-    if project.package("example-activity").is_none() {
-        bail!("this checkout has no examples/activity (package example-activity)");
+    let ([folder, package, program], args) = match a.args.split_first() {
+        Some((first, rest)) if first == "heap" => (LOGGER, rest),
+        _ => (ACTIVITY, &a.args[..]),
+    };
+    if project.package(package).is_none() {
+        bail!("this checkout has no {folder} (package {package})");
     }
     let mut c = cargo();
     c.args(["run", "--release"]);
@@ -34,8 +48,8 @@ pub fn run(a: Args) -> Result<()> {
     }
     c.arg("--manifest-path")
         .arg(root().join("Cargo.toml"))
-        .args(["--package", "example-activity", "--bin", "activity", "--"])
-        .args(a.args);
+        .args(["--package", package, "--bin", program, "--"])
+        .args(args);
     let status = c.status()?;
     std::process::exit(status.code().unwrap_or(1));
 }

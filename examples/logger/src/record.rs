@@ -1,0 +1,126 @@
+//! What is kept: a tree of days, and statistics that are brought up to date with every value.
+
+use nvmem::Persist;
+use vnv_heap::Own;
+
+/// Values of a day, one for each hour.
+pub const DAY: usize = 24;
+
+/// Days of a part of the record.
+pub const PART: usize = 31;
+
+/// Parts that there is room for.
+pub const PARTS: usize = 13;
+
+/// Values that there is room for.
+pub const VALUES: usize = DAY * PART * PARTS;
+
+/// The root.
+#[derive(Persist)]
+#[repr(C)]
+pub struct Record<'h> {
+    /// Of all values so far.
+    pub statistics: Statistics,
+    /// All values so far.
+    pub parts: [Option<Own<'h, Part<'h>>>; PARTS],
+    /// Nothing yet.
+    pub spare: [u16; 3],
+}
+
+/// About a month.
+#[derive(Persist)]
+#[repr(C)]
+pub struct Part<'h> {
+    /// Its days.
+    pub days: [Option<Own<'h, Day>>; PART],
+}
+
+impl Record<'_> {
+    /// No values.
+    pub const fn new() -> Self {
+        Record {
+            statistics: Statistics {
+                squares: 0,
+                sum: 0,
+                values: 0,
+                lowest: 0,
+                highest: 0,
+                lowest_at: 0,
+                highest_at: 0,
+            },
+            parts: [const { None }; PARTS],
+            spare: [0; 3],
+        }
+    }
+}
+
+impl Default for Record<'_> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Part<'_> {
+    /// No days.
+    pub const fn new() -> Self {
+        Part {
+            days: [const { None }; PART],
+        }
+    }
+}
+
+impl Default for Part<'_> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The values of a day; those that are to come are 0.
+pub type Day = [i16; DAY];
+
+/// What is known of the values.
+#[derive(Persist, Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Statistics {
+    /// The sum of their squares.
+    pub squares: u64,
+    /// Their sum.
+    pub sum: i32,
+    /// How many there are.
+    pub values: u32,
+    /// The lowest.
+    pub lowest: i16,
+    /// The highest.
+    pub highest: i16,
+    /// The first hour of the lowest.
+    pub lowest_at: u16,
+    /// The first hour of the highest.
+    pub highest_at: u16,
+}
+
+impl Statistics {
+    /// With one value more.
+    pub fn add(&mut self, value: i16) {
+        let hour = self.values as u16;
+        if self.values == 0 || value < self.lowest {
+            (self.lowest, self.lowest_at) = (value, hour);
+        }
+        if self.values == 0 || value > self.highest {
+            (self.highest, self.highest_at) = (value, hour);
+        }
+        self.sum += i32::from(value);
+        self.squares += u64::from(value.unsigned_abs()) * u64::from(value.unsigned_abs());
+        self.values += 1;
+    }
+
+    /// The mean.
+    pub fn mean(&self) -> f64 {
+        f64::from(self.sum) / f64::from(self.values.max(1))
+    }
+
+    /// The mean square of the distances from the mean.
+    pub fn variance(&self) -> f64 {
+        let mean = self.mean();
+        self.squares as f64 / f64::from(self.values.max(1)) - mean * mean
+    }
+}

@@ -1,0 +1,126 @@
+//! What the device does: it opens its heap, goes on from the last commit, and logs.
+
+use crate::record::{DAY, PART, PARTS, Part, Record, Statistics};
+use nvmem::Medium;
+use vnv_heap::{Config, Error, Heap, OpenError, Predict, Snapshot};
+
+/// Bytes of RAM for the heap.
+pub const RAM: usize = 2048;
+
+/// Room for every day and every part, and what a commit copies.
+pub const CONFIG: Config = Config {
+    dirty_limit: 1024,
+    objects: (PARTS * PART + PARTS + 8) as u16,
+    ..Config::DEFAULT
+};
+
+/// The record's heap: after any cut it is as of the last commit.
+type Store<'h, S> = Heap<'h, Record<'h>, S, Snapshot, Predict>;
+
+/// Where the values come from, and who is told.
+pub trait Station {
+    /// The heap is open, with so many values.
+    fn opened(&mut self, values: u32);
+    /// The value of this hour; `None` when there is none yet.
+    fn value(&mut self, hour: u32) -> Option<i16>;
+    /// A commit of so many values begins.
+    fn commits(&mut self, values: u32);
+    /// It is done.
+    fn committed(&mut self);
+}
+
+/// Why the device stopped.
+#[derive(Debug)]
+pub enum Stopped<E> {
+    /// The heap cannot be opened.
+    Open(OpenError<E>),
+    /// An operation failed.
+    Heap(Error<E>),
+    /// There are no more values that it has room for.
+    Full,
+}
+
+impl<E> From<Error<E>> for Stopped<E> {
+    fn from(e: Error<E>) -> Self {
+        Stopped::Heap(e)
+    }
+}
+
+/// Logs until the station has no more values, with a commit every `every` values and at the end.
+///
+/// **Power loss**: what is committed stays, and the next call goes on from there. **Errors**: [`Stopped`].
+pub fn log<S: Medium>(
+    storage: S,
+    ram: &mut [u8; RAM],
+    station: &mut impl Station,
+    every: u32,
+) -> Result<(), Stopped<S::Error>> {
+    vnv_heap::brand!(b);
+    let mut heap =
+        Store::open(b, storage, ram, CONFIG, |_| Ok(Record::new())).map_err(Stopped::Open)?;
+    let mut hour = heap.root()?.statistics.values;
+    station.opened(hour);
+    while let Some(value) = station.value(hour) {
+        append(&heap, hour, value)?;
+        hour += 1;
+        if hour % every == 0 {
+            station.commits(hour);
+            heap.commit()?;
+            station.committed();
+        }
+    }
+    station.commits(hour);
+    heap.commit()?;
+    station.committed();
+    Ok(())
+}
+
+fn append<'h, S: Medium>(
+    heap: &Store<'h, S>,
+    hour: u32,
+    value: i16,
+) -> Result<(), Stopped<S::Error>> {
+    let days = hour as usize / DAY;
+    let (part, day, at) = (days / PART, days % PART, hour as usize % DAY);
+    let mut root = heap.root_mut()?;
+    let part = root.parts.get_mut(part).ok_or(Stopped::Full)?;
+    if part.is_none() {
+        *part = Some(heap.alloc(Part::new()).map_err(|r| r.error)?);
+    }
+    let Some(part) = part else {
+        return Err(Stopped::Full);
+    };
+    if at == 0 {
+        let mut values = [0; DAY];
+        values[0] = value;
+        let new = heap.alloc(values).map_err(|r| r.error)?;
+        heap.get_mut(part)?.days[day] = Some(new);
+    } else if let Some(day) = &heap.get(part)?.days[day] {
+        heap.get_mut(day)?[at] = value;
+    }
+    root.statistics.add(value);
+    Ok(())
+}
+
+/// Opens what was logged, gives `each` value in order, and returns the statistics.
+///
+/// **Errors**: [`Stopped`].
+pub fn read<S: Medium>(
+    storage: S,
+    ram: &mut [u8; RAM],
+    each: &mut impl FnMut(i16),
+) -> Result<Statistics, Stopped<S::Error>> {
+    vnv_heap::brand!(b);
+    let heap =
+        Store::open(b, storage, ram, CONFIG, |_| Ok(Record::new())).map_err(Stopped::Open)?;
+    let root = heap.root()?;
+    let mut left = root.statistics.values as usize;
+    for part in root.parts.iter().flatten() {
+        for day in heap.get(part)?.days.iter().flatten() {
+            let values = heap.get(day)?;
+            values.iter().take(left).for_each(|v| each(*v));
+            left = left.saturating_sub(DAY);
+        }
+    }
+    Ok(root.statistics)
+}
