@@ -1,6 +1,7 @@
 //! Many scenarios on all machines, on all cores.
 
-use crate::explore::{Case, Cost, Explored, Reach, explore};
+use crate::cost::Cost;
+use crate::explore::{Case, Explored, Reach, explore};
 use crate::image::Image;
 use crate::machine::Machine;
 use crate::{machines, report};

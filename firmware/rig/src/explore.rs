@@ -1,7 +1,8 @@
 //! Cuts at every instruction of a scenario, and cuts in the recoveries from them.
 
+use crate::cost::{Cost, sections};
 use crate::machine::{Boot, End, Machine, Ran};
-use crate::state::{Log, NVM, State, Store};
+use crate::state::{Log, State, Store};
 use crate::time::Stopwatch;
 use anyhow::{Result, bail};
 use relume_suite::abi::{self, cell};
@@ -66,19 +67,6 @@ pub struct Failure {
     pub why: Why,
 }
 
-/// What a measured section cost, its own marks included.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Cost {
-    /// Instructions.
-    pub instructions: u64,
-    /// Stores to non-volatile memory, in atomic units.
-    pub stores: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// Cycles, where the machine knows them.
-    pub cycles: u64,
-}
-
 /// What an exploration saw.
 #[derive(Debug, Default)]
 pub struct Explored {
@@ -123,8 +111,10 @@ struct Way {
 const LONG: u64 = 2_000_000_000;
 /// One boot in this many is made twice.
 const TWICE: u64 = 8;
-/// Of the cuts in the first run, this many are made by stopping the machine there.
+/// Of the cuts in the first run, this many are made by stopping the machine there; without a given depth also one in each of so
+/// many boots.
 const REALLY: u64 = 8;
+const STOPS: u64 = 64;
 
 /// Explores one scenario.
 ///
@@ -139,6 +129,8 @@ pub fn explore(m: &mut dyn Machine, case: &Case, reach: &Reach) -> Result<Explor
         other: Log::default(),
         now: case.blank(),
         limit: 0,
+        slack: 0,
+        booted: 0,
         seen: HashSet::new(),
         ways: Vec::new(),
         out: Explored::default(),
@@ -150,7 +142,7 @@ pub fn explore(m: &mut dyn Machine, case: &Case, reach: &Reach) -> Result<Explor
         return Ok(e.out);
     }
     let clock = Stopwatch::start();
-    e.search(first, reach);
+    e.search(first, reach)?;
     e.out.seconds = clock.seconds();
     if e.out.boots < 2 || e.out.stores == 0 {
         bail!("{}: it explored nothing", case.name);
@@ -166,6 +158,10 @@ struct Explorer<'a> {
     other: Log,
     now: State,
     limit: u64,
+    /// By how many instructions a boot without details is counted too long: its end is always the same one.
+    slack: u64,
+    /// Instructions of the last boot that was judged.
+    booted: u64,
     seen: HashSet<u128>,
     ways: Vec<Way>,
     out: Explored,
@@ -207,6 +203,7 @@ impl Explorer<'_> {
                     again.instructions
                 );
             }
+            self.slack = again.instructions - ran.instructions;
         }
         self.limit = 3 * ran.instructions + 10_000;
         self.out.instructions = ran.instructions;
@@ -220,7 +217,9 @@ impl Explorer<'_> {
             .filter(|w| w[0].instruction == w[1].instruction)
             .count();
         self.out.cuts = ran.instructions + 1 + inner as u64;
-        self.really_stop(&blank)?;
+        for i in 1..=REALLY {
+            self.really_stop(&blank, ran.instructions * i / (REALLY + 1))?;
+        }
         let hash = blank.hash();
         self.seen.insert(hash);
         let mut open = Vec::new();
@@ -231,42 +230,59 @@ impl Explorer<'_> {
         Ok(Some(open))
     }
 
-    /// What is derived from the stores is what a machine that stops there holds.
-    fn really_stop(&mut self, blank: &State) -> Result<()> {
-        let all = self.out.instructions;
-        for i in 1..=REALLY {
-            let at = all * i / (REALLY + 1);
-            let boot = Boot {
-                state: blank,
-                seed: 0,
-                limit: at,
-                detail: true,
-            };
-            let ran = self.m.boot(&boot, &mut self.other);
-            self.m.state(&mut self.now);
-            let agree = |n: u64| {
-                let mut s = blank.clone();
-                let before = self
-                    .log
-                    .stores
-                    .iter()
-                    .filter(|s| u64::from(s.instruction) < n);
-                before.for_each(|x| s.apply(x, &mut 0));
-                s.same(&self.now)
-            };
-            // Unicorn does not stop between a condition and the up to four instructions that it rules.
-            if ran.end != End::Limit || !(at..at + 5).any(agree) {
-                bail!(
-                    "{}: stopped after {at} instructions, the memory differs",
-                    self.case.name
-                );
-            }
+    /// What is derived from the stores in the log, which has details, is what a machine holds that stops after `at` instructions.
+    fn really_stop(&mut self, from: &State, at: u64) -> Result<()> {
+        let boot = Boot {
+            state: from,
+            seed: 0,
+            limit: at,
+            detail: true,
+        };
+        let ran = self.m.boot(&boot, &mut self.other);
+        self.m.state(&mut self.now);
+        let agree = |n: u64| {
+            let mut s = from.clone();
+            let made = self.log.stores.iter();
+            let before = made.filter(|s| u64::from(s.instruction) < n);
+            before.for_each(|x| s.apply(x, &mut 0));
+            s.same(&self.now)
+        };
+        // Unicorn does not stop between a condition and the up to four instructions that it rules.
+        if ran.end != End::Limit || !(at..at + 5).any(agree) {
+            bail!(
+                "{}: stopped after {at} instructions, the memory differs",
+                self.case.name
+            );
         }
         Ok(())
     }
 
+    /// A cut at each instruction of the last boot leaves what a cut at a store before it leaves; so they are judged with those.
+    /// Now and then the machine is stopped at one. How many they are.
+    fn everywhere(&mut self, o: &Open) -> Result<u64> {
+        let all = self.booted - self.slack;
+        if self.out.boots.is_multiple_of(STOPS) {
+            let boot = Boot {
+                state: &o.state,
+                seed: 0,
+                limit: self.limit,
+                detail: true,
+            };
+            let ran = self.m.boot(&boot, &mut self.log);
+            if ran.instructions != all {
+                bail!(
+                    "{}: {} instructions after a cut, counted {all}",
+                    self.case.name,
+                    ran.instructions
+                );
+            }
+            self.really_stop(&o.state, 1 + o.hash as u64 % (all - 1))?;
+        }
+        Ok(all + 1)
+    }
+
     /// Boots all states, and those that cuts in these boots leave.
-    fn search(&mut self, first: Vec<Open>, reach: &Reach) {
+    fn search(&mut self, first: Vec<Open>, reach: &Reach) -> Result<()> {
         let mut open = first;
         let mut depth = 1;
         loop {
@@ -275,20 +291,23 @@ impl Explorer<'_> {
             for o in open {
                 let long = reach.depth.is_none() && self.out.booted_instructions >= LONG;
                 if self.out.boots >= reach.most || long {
-                    return;
+                    return Ok(());
                 }
                 let ok = self.judge(&o);
                 if !ok && reach.first_only {
-                    return;
+                    return Ok(());
                 }
                 if ok && !last {
-                    self.out.cuts += self.log.stores.len() as u64;
+                    self.out.cuts += match reach.depth {
+                        Some(_) => self.log.stores.len() as u64,
+                        None => self.everywhere(&o)?,
+                    };
                     self.branch(&o.state, o.hash, o.way, &mut next);
                 }
             }
             if last || next.is_empty() {
                 self.out.closed = !last;
-                return;
+                return Ok(());
             }
             (open, depth) = (next, depth + 1);
         }
@@ -307,6 +326,7 @@ impl Explorer<'_> {
         };
         let ran = self.m.boot(&boot(n & 1), &mut self.log);
         self.out.booted_instructions += ran.instructions;
+        self.booted = ran.instructions;
         let mut why = self.wrong(&o.state, &ran);
         if why.is_none() && n % TWICE == 1 {
             self.m.boot(&boot(2 + (n & 1)), &mut self.other);
@@ -372,28 +392,4 @@ pub fn differ(a: &Log, b: &Log) -> Option<usize> {
     let pairs = a.stores.iter().zip(&b.stores);
     let same = pairs.take_while(|(a, b)| a.same(b)).count();
     (same < a.stores.len().max(b.stores.len())).then_some(same)
-}
-
-/// What lies between the stores of marks.
-fn sections(log: &Log) -> Vec<(u16, Cost)> {
-    let mut out: Vec<(u16, Cost)> = Vec::new();
-    let mut begun: Option<(u16, &Store)> = None;
-    let mut cost = Cost::default();
-    for s in &log.stores {
-        match (s.told(), begun) {
-            (Some((cell::MARK, 0)), Some((n, b))) => {
-                cost.instructions = u64::from(s.instruction - b.instruction);
-                cost.cycles = s.cycle - b.cycle;
-                out.push((n, cost));
-                begun = None;
-            }
-            (Some((cell::MARK, n)), _) if n != 0 => (begun, cost) = (Some((n, s)), Cost::default()),
-            (None, Some(_)) if usize::from(s.at) < NVM => {
-                cost.stores += 1;
-                cost.bytes += s.bytes().len() as u64;
-            }
-            _ => {}
-        }
-    }
-    out
 }

@@ -1,6 +1,7 @@
 //! Cuts the power at every machine instruction of Relume's firmware, in an emulator, and checks what the next boot finds.
 
 mod campaign;
+mod cost;
 mod explore;
 mod image;
 mod machine;

@@ -35,6 +35,8 @@ reset:
     beq nowhere
     cmp r4, #10
     beq condition
+    cmp r4, #11
+    beq register
     b fail
 
 // A value and its copy, told apart by a third word that is stored first and cleared last: any cut is repaired.
@@ -139,6 +141,18 @@ condition:
     add r6, #1
     cmp r6, #3
     bne fail
+    b finish
+
+// A counter that the desk is told of before it is stored: the word stays in a register.
+register:
+    ldrh r5, [r1, #16]
+    cmp r2, r5
+    blo fail
+    movs r5, #1
+    strh r5, [r1, #16]
+    adds r5, #1
+    str r5, [r0]
+    strh r5, [r1, #16]
     b finish
 
 finish:

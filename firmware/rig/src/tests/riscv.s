@@ -27,6 +27,8 @@ reset:
     beq a4, a5, nowhere
     li a5, 10
     beq a4, a5, condition
+    li a5, 11
+    beq a4, a5, register
     j fail
 
 right:
@@ -110,6 +112,16 @@ nowhere:
 condition:
     li a5, 1
     sw a5, 0(s0)
+    j finish
+
+register:
+    lhu a5, 16(s1)
+    bltu a2, a5, fail
+    li a5, 1
+    sh a5, 16(s1)
+    addi a5, a5, 1
+    sw a5, 0(s0)
+    sh a5, 16(s1)
     j finish
 
 finish:
