@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::mem::MaybeUninit;
 use std::path::PathBuf;
 
-/// Prints what an image of a medium holds: superblock, layout, journals, blocks, lists, records, damage. The file is only read.
+/// Prints what an image of a medium holds: superblock, layout, journals, blocks, lists, records, objects of a heap, damage. The file is only read.
 #[derive(clap::Args)]
 pub struct Args {
     /// A dump of a medium
@@ -32,7 +32,9 @@ pub fn run(a: Args) -> Result<()> {
 fn report(bytes: &[u8], write_size: usize) -> Result<String> {
     let mut out = String::new();
     inspect::blank(bytes, &mut out)?;
-    if inspect::is_superblock(bytes) {
+    if vnv_heap::inspect::is_heap(bytes) {
+        vnv_heap::inspect::heap(bytes, &mut out)?;
+    } else if inspect::is_superblock(bytes) {
         inspect::superblock(bytes, &mut out)?;
         if counting(bytes).is_some_and(|sb| sb.kind == *b"RPLY") {
             table(bytes, &mut out)?;

@@ -84,7 +84,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
         let seq = self.seq.wrapping_add(1);
         let r = Record { seq, state, pins };
         let slot = if planted!("vnv-heap/record-overwrites") {
-            self.seq
+            0
         } else {
             seq
         };

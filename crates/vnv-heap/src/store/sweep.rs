@@ -89,6 +89,10 @@ impl<S: Medium, P: Promise> Store<S, P> {
                     Err(Error::Medium(e)) => return Err(Error::Medium(e)),
                     Err(_) => {
                         swept.damaged += u16::from(first);
+                        if e == Entry::FREE && !planted!("vnv-heap/number-given-twice") {
+                            // Its number must not be given to another one.
+                            store.lose(id)?;
+                        }
                         doubtful |= store.map.has(e.pending, 1);
                     }
                 }
@@ -118,7 +122,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
         Ok(swept)
     }
 
-    /// Each entry that is in use, and whether it is reachable. How many of these there are.
+    /// Each entry that is in use or should be, and whether it is reachable. How many of these there are.
     fn each(
         &mut self,
         reachable: impl Fn(u16) -> bool,
@@ -129,10 +133,10 @@ impl<S: Medium, P: Promise> Store<S, P> {
             let n = (self.map.objects - id + 1).min(ENTRIES);
             let table = self.entries(id, n)?;
             for (i, e) in (id..).zip(table.iter().take(usize::from(n))) {
-                if *e == Entry::FREE {
+                let r = reachable(i);
+                if *e == Entry::FREE && !r {
                     continue;
                 }
-                let r = reachable(i);
                 count += u16::from(r);
                 f(self, i, *e, r)?;
             }

@@ -142,6 +142,7 @@ where
     let mut ids = 0;
     for id in 1..=s.map.objects {
         if id != 1 && (id > 31 || root >> id & 1 == 0) {
+            assert_eq!(s.entry(id).unwrap(), Entry::FREE, "object {id} is leaked");
             continue;
         }
         ids += 1;

@@ -96,6 +96,34 @@ fn a_commit_is_what_counts() {
     audit(&mut s, 4);
 }
 
+/// Until its last byte is there, the record before counts.
+#[test]
+fn a_record_counts_when_it_is_whole() {
+    let mut fram = ram();
+    let mut s = open::<_, JustInTime>(&mut fram, &CONFIG).unwrap();
+    s.put_all(1, &[0; 4]).unwrap();
+    s.set_persisted(0).unwrap();
+    let before = *fram.bytes();
+    Store::<_, JustInTime>::open(&mut fram, &CONFIG, PRINT)
+        .unwrap()
+        .0
+        .change()
+        .unwrap();
+    let after = *fram.bytes();
+    let changed: Vec<usize> = (0..4096).filter(|i| before[*i] != after[*i]).collect();
+    assert!(changed.len() > 4 && changed.len() <= 12);
+    for n in 0..=changed.len() {
+        let mut fram = ram();
+        fram.bytes_mut().copy_from_slice(&before);
+        for i in &changed[..n] {
+            fram.bytes_mut()[*i] = after[*i];
+        }
+        let found = open::<_, JustInTime>(&mut fram, &CONFIG).err();
+        let whole = n == changed.len();
+        assert_eq!(found, whole.then_some(OpenError::Interrupted), "{n} bytes");
+    }
+}
+
 /// What an update costs on the medium.
 #[test]
 fn bytes_per_write() {
@@ -350,7 +378,7 @@ fn large() {
     s.commit_all().unwrap();
     let (mut t, _) = Store::<_, Snapshot>::open(s.into_medium(), &config, PRINT).unwrap();
     let mut scratch = [0; 512];
-    let swept = t.sweep(&mut scratch, |_| true).unwrap();
+    let swept = t.sweep(&mut scratch, |id| id <= many + 999).unwrap();
     assert_eq!(swept, Swept::default());
     assert_eq!(t.get_all(last).unwrap(), std::vec![5; usize::from(MAX_LEN)]);
     assert_eq!(u32::from(t.free_ids), 3000 - 1 - u32::from(n) - 1000);
