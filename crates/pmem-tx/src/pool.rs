@@ -92,6 +92,45 @@ where
         Self::start(region, config, None, false, init)
     }
 
+    /// A pool of no region, for a crate that has it as a part: opened where it lies, it need not be moved.
+    #[doc(hidden)]
+    pub fn closed() -> Self {
+        Self::on(Region::new(&mut []), true)
+    }
+
+    #[inline(always)]
+    fn on(region: Region<'m, M>, external: bool) -> Self {
+        Pool {
+            core: Core {
+                region,
+                geo: Geometry::NONE,
+                cursor: Cell::new(0),
+                walked: Cell::new(false),
+                session: 0,
+                external,
+            },
+            states: R::States::default(),
+            _r: PhantomData,
+        }
+    }
+
+    /// See [`Pool::open_resolved`]. Called once, on what [`Pool::closed`] gives; only if `blank` may the region be blank.
+    #[doc(hidden)]
+    pub fn mount_resolved<F>(
+        &mut self,
+        region: Region<'m, M>,
+        config: &Config,
+        resolve: &dyn Fn(usize) -> u32,
+        blank: bool,
+        init: F,
+    ) -> Result<(), OpenError>
+    where
+        F: for<'p> FnOnce(&Tx<'p, M>) -> Result<R::Init<'p>, Error>,
+    {
+        self.core.region = region;
+        self.mount(config, Some(resolve), true, blank, init)
+    }
+
     /// `resolve` tells which transactions are committed; without it, the commit words of the pool.
     fn start<F>(
         region: Region<'m, M>,
@@ -103,19 +142,8 @@ where
     where
         F: for<'p> FnOnce(&Tx<'p, M>) -> Result<R::Init<'p>, Error>,
     {
-        let mut pool = Pool {
-            core: Core {
-                region,
-                geo: Geometry::NONE,
-                cursor: Cell::new(0),
-                walked: Cell::new(false),
-                session: 0,
-                external: resolve.is_some(),
-            },
-            states: R::States::default(),
-            _r: PhantomData,
-        };
-        match pool.mount(config, resolve, check, init) {
+        let mut pool = Pool::on(region, resolve.is_some());
+        match pool.mount(config, resolve, check, true, init) {
             Ok(()) => Ok(pool),
             Err(error) => Err(Refused {
                 error,
@@ -129,6 +157,7 @@ where
         config: &Config,
         resolve: Option<&dyn Fn(usize) -> u32>,
         check: bool,
+        blank: bool,
         init: F,
     ) -> Result<(), OpenError>
     where
@@ -181,6 +210,7 @@ where
                 let stored = Superblock { params, ..mine };
                 Self::finish_migration(core, stored).map_err(OpenError::Damaged)?
             }
+            State::Blank | State::Formatting if !blank => return Err(OpenError::Blank),
             State::Blank | State::Formatting => {
                 superblock::begin(&mut core.region, &mine);
                 Self::format(core, all, init).map_err(OpenError::Init)?;

@@ -1,16 +1,19 @@
 //! Loops: a persistent counter, and the records of one iteration at a time.
 
 use crate::error::{Error, What};
-use crate::header::{Check, Kind};
+use crate::execute::{Call, Job};
+use crate::header::{Head, Kind};
+use crate::layout::STATE;
 use crate::open::Replay;
 use crate::site;
-use crate::table::Table;
+use crate::step::Step;
+use crate::table::{Frame, State, Table};
 use core::convert::Infallible;
 use core::ops::Range;
 use core::panic::Location;
 use nvmem::cross::Share;
-use nvmem::{Model, Persist};
-use pmem_tx::Width;
+use nvmem::{Model, Persist, planted};
+use pmem_tx::{Root, Width};
 
 /// The length of a loop that does not end: no other has it, because an empty one is not entered.
 const ENDLESS: u32 = 0;
@@ -29,8 +32,8 @@ where
     /// the body leaves the loop in this iteration, and nothing can follow in this life; handle it inside to go on.
     ///
     /// **Power loss**: an iteration has ended, or is continued behind its last record. **Cost**: one store to begin an
-    /// iteration, two more in 65,536 of them (in 256 on 16-bit units); three stores or four to open the loop, two or three
-    /// to end it. **Errors**: those of the body, [`Error::TableFull`], [`Error::LoopsTooDeep`], [`Error::LoopTooLong`].
+    /// iteration, two more in 32,768 of them (in 128 on 16-bit units); two stores or three to open the loop, one to end it.
+    /// **Errors**: those of the body, [`Error::TableFull`], [`Error::LoopTooLong`].
     #[track_caller]
     #[inline(always)]
     pub fn each(&mut self, range: Range<u32>, body: Iteration<'m, R, M>) -> Result<(), Error> {
@@ -64,7 +67,7 @@ where
         self.looping(site, range, args, |rt, i, a| body(rt, i, a))
     }
 
-    /// Runs `body` again and again; the super-loop. Its number wraps, after 2^24 iterations on 16-bit units. Costs as
+    /// Runs `body` again and again; the super-loop. Its number wraps, after 2^23 iterations on 16-bit units. Costs as
     /// [`Replay::each`]. Ends with an error only.
     #[track_caller]
     #[inline(always)]
@@ -85,6 +88,7 @@ where
         self.endless(site, args, |rt, i, a| body(rt, i, a))
     }
 
+    #[inline]
     fn looping<S: Share>(
         &mut self,
         site: u32,
@@ -95,122 +99,154 @@ where
         if range.is_empty() {
             return self.going();
         }
-        let check = Check {
-            site,
-            args: site::shared(&args, range.start, range.end),
-        };
-        let n = range.end - range.start;
-        let mut i = self.enter(check, n)?;
-        while let Some(at) = i {
+        let args_hash = site::shared(&args, range.start, range.end);
+        let mut l = Loop::new(Table::<M>::id(site, args_hash), range.end - range.start);
+        self.enter(&mut l)?;
+        while l.runs {
             // SAFETY: `args` is used for the hash before and for the next iteration after this one.
             let shared = unsafe { args.share() };
-            let r = body(self, range.start.wrapping_add(at), shared);
-            i = self.turn(check, n, r)?;
+            let r = body(self, range.start.wrapping_add(l.i), shared);
+            self.turn(&mut l, r)?;
         }
         Ok(())
     }
 
+    #[inline]
     fn endless<S: Share>(
         &mut self,
         site: u32,
         mut args: S,
         mut body: impl for<'a> FnMut(&mut Self, u32, S::In<'a>) -> Result<(), Error>,
     ) -> Result<Infallible, Error> {
-        let check = Check {
-            site,
-            args: site::shared(&args, 0, 0),
-        };
-        let mut i = self.enter(check, ENDLESS)?;
-        while let Some(at) = i {
+        let mut l = Loop::new(Table::<M>::id(site, site::shared(&args, 0, 0)), ENDLESS);
+        self.enter(&mut l)?;
+        while l.runs {
             // SAFETY: as in `looping`.
             let shared = unsafe { args.share() };
-            let r = body(self, at, shared);
-            i = self.turn(check, ENDLESS, r)?;
+            let r = body(self, l.i, shared);
+            self.turn(&mut l, r)?;
         }
         // A record says that it has ended.
         Err(self.diverged(What::Kind))
     }
 
-    /// Goes into a loop of `n` iterations, opens it, or passes it; gives the iteration to go on with, none if it is done.
+    /// Goes into a loop, opens it, or passes it, and says in which iteration it is.
     #[inline(never)]
-    fn enter(&mut self, check: Check, n: u32) -> Result<Option<u32>, Error> {
+    fn enter(&mut self, l: &mut Loop) -> Result<(), Error> {
         self.going()?;
-        if n > Table::<M>::MOST_ITERATIONS {
-            return Err(Error::LoopTooLong {
-                limit: Table::<M>::MOST_ITERATIONS,
-            });
+        if l.n > Table::<M>::COUNTER {
+            return Err(Error::LoopTooLong);
         }
-        if !self.cur.replaying() {
-            return self.open_loop(check);
+        if !self.replaying() {
+            let words = Table::<M>::encode(Kind::Loop, STATE as u32, true, l.id);
+            let call = Call {
+                id: l.id,
+                header: words.header,
+                room: Table::<M>::STATE,
+                simple: true,
+            };
+            self.commit(&call, Some(l), None)?;
+            l.inside = self.cur;
+            return Ok(());
         }
-        let h = self.next_record(check, true)?;
-        if h.kind == Kind::LoopOpen {
-            self.go_to(self.level + 1)?;
-            self.check_live();
-            return self.iteration(n);
-        }
-        if n == ENDLESS {
-            return Err(self.diverged(What::Kind));
-        }
-        self.pass(h.total() as usize * Table::<M>::UNIT);
-        Ok(None)
-    }
-
-    fn open_loop(&mut self, check: Check) -> Result<Option<u32>, Error> {
-        let level = self.level;
-        let limit = self.table.geo.levels - 1;
-        if level == limit {
-            return Err(Error::LoopsTooDeep { limit: limit as u8 });
-        }
-        // It, and the record of its end, must fit before a number is used.
-        self.table.fits(&self.cur, Table::<M>::takes(1))?;
-        self.pass_number()?;
-        self.table.open_loop(level, &mut self.cur, check);
-        self.level += 1;
-        self.depth = self.level;
-        Ok(Some(0))
-    }
-
-    /// The iteration that the program is in, of `n`.
-    fn iteration(&mut self, n: u32) -> Result<Option<u32>, Error> {
-        let i = self.cur.counter;
-        if i >= n && n != ENDLESS {
+        let mut h = Head::NONE;
+        self.next_record(l.id, true, &mut h)?;
+        // Found to be one when the table was opened.
+        let mut s = State::NONE;
+        self.table.state(h.content, &mut s);
+        self.pass(h.end);
+        // As it is when the iteration has ended.
+        l.inside = Frame {
+            end: self.cur.at,
+            ..self.cur
+        };
+        (l.runs, l.i) = (!s.done, s.counter);
+        if l.runs && l.i >= l.n && l.n != ENDLESS {
             return Err(self.diverged(What::Shorter));
         }
-        Ok(Some(i))
+        Ok(())
     }
 
-    /// Ends an iteration that has given `r`; gives the next one, none if it was the last.
+    /// Ends an iteration that has given `r`, and begins the next one, if it was not the last.
     #[inline(never)]
-    fn turn(&mut self, check: Check, n: u32, r: Result<(), Error>) -> Result<Option<u32>, Error> {
+    fn turn(&mut self, l: &mut Loop, r: Result<(), Error>) -> Result<(), Error> {
         if let Err(e) = r {
             // It may have left a loop inside of this one, or come from a divergence.
             self.stop(Error::LoopLeft);
             return Err(e);
         }
         self.going()?;
-        if self.cur.replaying() {
+        if self.replaying() {
             return Err(self.diverged(What::Shorter));
         }
-        if self.cur.counter.wrapping_add(1) == n && n != ENDLESS {
-            let reached = self.cur.seq;
-            self.go_to(self.level - 1)?;
-            self.depth = self.level;
-            self.table.close_loop(&mut self.cur, reached, check);
-            return Ok(None);
+        l.i = l.i.wrapping_add(1) & Table::<M>::COUNTER;
+        l.runs = l.i != l.n || l.n == ENDLESS;
+        // What the iteration has recorded first must not be taken for the first record of the next one.
+        while self
+            .table
+            .follows(l.inside.at, l.inside.body, self.pool.context().next_seq())
+            && !planted!("nv-replay/number-not-skipped")
+        {
+            self.commit(&Call::NONE, None, None)?;
         }
-        self.pass_number()?;
-        self.table.advance(&mut self.cur);
-        self.iteration(n)
+        self.commit(&Call::NONE, None, Some(l))
+    }
+}
+
+/// A loop that the program is in.
+pub(crate) struct Loop {
+    id: u32,
+    /// How many iterations.
+    n: u32,
+    /// Which one.
+    i: u32,
+    /// It has not ended.
+    runs: bool,
+    /// Where its records begin; its state is before them.
+    pub inside: Frame,
+}
+
+impl Loop {
+    #[inline(always)]
+    fn new(id: u32, n: u32) -> Self {
+        Loop {
+            id,
+            n,
+            i: 0,
+            runs: true,
+            inside: Frame::NONE,
+        }
     }
 
-    /// The frame of this level is the current one, as it is on the medium.
-    fn go_to(&mut self, level: usize) -> Result<(), Error> {
-        // All that runs was read when the table was opened, or written since.
-        if self.table.frame(level, &mut self.cur).is_err() {
-            return Err(Error::Other);
+    /// Its state, which counts with this number.
+    pub fn state(&self, seq: u32) -> State {
+        State {
+            seq,
+            counter: self.i,
+            done: !self.runs && !planted!("nv-replay/loop-end-not-marked"),
         }
-        self.level = level;
+    }
+}
+
+/// Opening it.
+impl<R: Persist, M: Model> Job<R, M> for Loop
+where
+    M::Unit: Width,
+{
+    fn run<'p>(
+        &mut self,
+        step: &Step<'_, 'p, M>,
+        _: &mut Root<'p, R::At<'p>, M::Unit>,
+        to: &mut Frame,
+    ) -> Result<(), Error> {
+        let (table, seq) = (step.queue.table, step.queue.seq);
+        to.end = to.body + Table::<M>::STATE;
+        if planted!("nv-replay/loop-open-before-its-start") {
+            let words = Table::<M>::encode(Kind::Loop, STATE as u32, true, self.id);
+            table.seal(to.at, to.end, seq, words.header);
+        }
+        // There is room: the record fits.
+        table.put_state(to.body, &self.state(seq));
         Ok(())
     }
 }

@@ -1,67 +1,48 @@
 //! Errors.
 
-use crate::table::Full;
-use nvmem::LayoutMismatch;
+use crate::header::Kind;
 
-/// Why a step, an input or a loop did not happen.
+/// Why a step, an input or a loop did not happen. Two half words, so that it travels in registers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum Error {
     /// The step aborted itself, with a code of its own. This is recorded.
     Aborted(u16),
-    /// An operation inside the step failed. This is recorded.
-    Tx(pmem_tx::Error),
-    /// The program has not taken the way that the table records. Nothing is done any more in this life: go back to the
-    /// old program, give the new one another version, or start over.
-    Diverged(Divergence),
-    /// The program, or an iteration, makes more records than the table has: at most `limit`. Raise `steps` or
-    /// `loop_steps`, or put steps into a loop.
-    TableFull {
-        /// Records that a frame can hold.
-        limit: u16,
-    },
-    /// The results of the program, or of an iteration, take more bytes than the table has. Raise `step_bytes` or
-    /// `loop_bytes`.
-    ResultsFull {
-        /// Bytes that this result needs.
-        bytes: u32,
-        /// Bytes that a frame can hold.
-        limit: u32,
-    },
-    /// More loops inside each other than the table has room for.
-    LoopsTooDeep {
-        /// How many it has.
-        limit: u8,
-    },
-    /// A loop of more iterations than can be counted.
-    LoopTooLong {
-        /// How many can.
-        limit: u32,
-    },
+    /// The journal had no room for what the step changed. This is recorded.
+    JournalFull,
+    /// No free block was large enough. This is recorded.
+    PoolFull,
+    /// An index outside of an array. This is recorded.
+    Index,
     /// A step sends more than the outbox holds. This is recorded.
-    OutboxFull {
-        /// Bytes of the outbox, 4 for each message included.
-        limit: u32,
-    },
-    /// More handles are given to one step than can be recorded.
-    TooManyHandles {
-        /// How many can.
-        limit: u8,
-    },
+    OutboxFull,
+    /// An outer transaction's token was used while a nested one was open. This is recorded.
+    OuterTransaction,
+    /// A handle of another pool, or of an earlier opening of this one.
+    WrongPool,
+    /// The step failed for a reason that the table has no number for. This is recorded.
+    Other,
+    /// The program has not taken the way that the table records; [`Replay::divergence`](crate::Replay::divergence) says
+    /// where. Nothing is done any more in this life: go back to the old program, give the new one another version, or
+    /// start over.
+    Diverged,
+    /// The table has no room for this record and its result. Raise `bytes` of the [`Config`](crate::Config), or put steps
+    /// into a loop.
+    TableFull,
+    /// A loop of more iterations than can be counted.
+    LoopTooLong,
+    /// More than 8 handles are given to one step for good.
+    TooManyHandles,
     /// An error has left the body of a loop: the loop stays in this iteration, and nothing can follow. Open again to go on.
     LoopLeft,
-    /// The step failed, when it was first executed, for a reason that the table cannot hold.
-    Other,
 }
 
 /// How the program differs from what is recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Divergence {
-    /// How many loops deep.
-    pub depth: u8,
-    /// Which record of its frame, from 0.
+    /// Which record of the table, from 0; those of a loop that runs follow the loop's own.
     pub record: u16,
     /// What differs.
     pub what: What,
@@ -96,63 +77,51 @@ impl core::fmt::Display for Divergence {
             What::Result => "a result of another type",
             What::Shorter => "an end before all records were passed",
         };
-        write!(
-            f,
-            "the program differs from record {} ({} loops deep): {what}",
-            self.record, self.depth
-        )
+        write!(f, "the program differs from record {}: {what}", self.record)
     }
 }
 
 impl core::fmt::Display for Error {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        match self {
-            Error::Aborted(c) => write!(f, "the step was aborted with code {c}"),
-            Error::Tx(e) => e.fmt(f),
-            Error::Diverged(d) => d.fmt(f),
-            Error::TableFull { limit } => write!(
-                f,
-                "the table holds {limit} records: raise steps or loop_steps, or put steps into a loop"
-            ),
-            Error::ResultsFull { bytes, limit } => write!(
-                f,
-                "a result of {bytes} bytes does not fit into {limit}: raise step_bytes or loop_bytes"
-            ),
-            Error::LoopsTooDeep { limit } => {
-                write!(f, "loops are nested more than {limit} deep: raise loops")
+        f.write_str(match self {
+            Error::Aborted(c) => return write!(f, "the step was aborted with code {c}"),
+            Error::Diverged => "the program has not taken the way that is recorded",
+            Error::JournalFull => {
+                "the journal has no room for what the step changes: raise journal_bytes or journal_entries"
             }
-            Error::LoopTooLong { limit } => write!(f, "a loop has at most {limit} iterations"),
-            Error::OutboxFull { limit } => {
-                write!(
-                    f,
-                    "a step sends more than {limit} bytes: raise outbox_bytes"
-                )
+            Error::PoolFull => "the pool has no free block that is large enough",
+            Error::Index => "an index outside of an array",
+            Error::OuterTransaction => {
+                "an outer transaction's token was used inside a nested one"
             }
-            Error::TooManyHandles { limit } => {
-                write!(f, "a step takes at most {limit} handles for good")
+            Error::WrongPool => {
+                "the handle belongs to another pool, or to an earlier opening of this one"
             }
-            Error::LoopLeft => f.write_str("an error has left a loop: open again to go on"),
-            Error::Other => f.write_str("the step failed for a reason that is not recorded"),
-        }
+            Error::TableFull => {
+                "the table has no room for the record: raise bytes, or put steps into a loop"
+            }
+            Error::LoopTooLong => "the loop has more iterations than can be counted",
+            Error::OutboxFull => "the step sends more than the outbox holds: raise outbox_bytes",
+            Error::TooManyHandles => "a step takes at most 8 handles for good",
+            Error::LoopLeft => "an error has left a loop: open again to go on",
+            Error::Other => "the step failed for a reason that has no number",
+        })
     }
 }
 impl core::error::Error for Error {}
 
 impl From<pmem_tx::Error> for Error {
+    #[inline(never)]
     fn from(e: pmem_tx::Error) -> Self {
+        use pmem_tx::Error as E;
         match e {
-            pmem_tx::Error::Aborted(c) => Error::Aborted(c),
-            e => Error::Tx(e),
-        }
-    }
-}
-impl From<Full> for Error {
-    fn from(f: Full) -> Self {
-        match f {
-            Full::Slots { limit } => Error::TableFull {
-                limit: limit as u16,
-            },
-            Full::Units { bytes, limit } => Error::ResultsFull { bytes, limit },
+            E::Aborted(c) => Error::Aborted(c),
+            E::JournalFull { .. } => Error::JournalFull,
+            E::PoolFull { .. } => Error::PoolFull,
+            E::Index { .. } => Error::Index,
+            E::OuterTransaction => Error::OuterTransaction,
+            E::WrongPool => Error::WrongPool,
+            _ => Error::Other,
         }
     }
 }
@@ -171,44 +140,54 @@ impl<A> From<Failed<A>> for Error {
     }
 }
 
-/// A record has at least this much room for an error.
-pub(crate) const ERROR_BYTES: usize = 4;
-
 impl Error {
-    /// What a table keeps of the error of a step, and how many bytes of it: a word with a number of at most 24 bits and, in
-    /// its upper byte, what it is about, 0 for an abort; and a second number, if there is room.
-    pub(crate) fn encode(self) -> ([u32; 2], usize) {
-        use pmem_tx::Error as E;
-        let (tag, a, b, len) = match self {
-            Error::Aborted(c) => (0, c.into(), 0, 2),
-            Error::Tx(E::JournalFull { bytes }) => (1, bytes, 0, 4),
-            Error::Tx(E::PoolFull { bytes }) => (2, bytes, 0, 4),
-            Error::Tx(E::Index { index, len }) => (3, index, len, 8),
-            Error::OutboxFull { limit } => (4, limit as usize, 0, 4),
-            Error::Tx(E::OuterTransaction) => (5, 0, 0, 4),
-            Error::Tx(E::WrongPool) => (6, 0, 0, 4),
-            _ => (7, 0, 0, 4),
-        };
-        ([(a as u32).min(0xff_ffff) | tag << 24, b as u32], len)
+    /// What a table keeps of the error of a step: its number; of an abort, the code.
+    pub(crate) fn encode(self) -> (Kind, u32) {
+        match self {
+            Error::Aborted(c) => (Kind::Aborted, c.into()),
+            e => (Kind::Failed, e.number()),
+        }
     }
 
-    /// The error that a table keeps; the second number only if there was room for both.
-    #[inline(never)]
-    pub(crate) fn decode(first: u32, second: Option<u32>) -> Error {
-        use pmem_tx::Error as E;
-        let number = first & 0xff_ffff;
-        let bytes = number as usize;
-        match (first >> 24, second) {
-            (0, _) => Error::Aborted(number as u16),
-            (1, _) => Error::Tx(E::JournalFull { bytes }),
-            (2, _) => Error::Tx(E::PoolFull { bytes }),
-            (3, Some(len)) => Error::Tx(E::Index {
-                index: bytes,
-                len: len as usize,
-            }),
-            (4, _) => Error::OutboxFull { limit: number },
-            (5, _) => Error::Tx(E::OuterTransaction),
-            (6, _) => Error::Tx(E::WrongPool),
+    /// In the order of the variants, so that it is no table.
+    #[inline(always)]
+    fn number(self) -> u32 {
+        match self {
+            Error::Aborted(_) => 0,
+            Error::JournalFull => 1,
+            Error::PoolFull => 2,
+            Error::Index => 3,
+            Error::OutboxFull => 4,
+            Error::OuterTransaction => 5,
+            Error::WrongPool => 6,
+            Error::Other => 7,
+            Error::Diverged => 8,
+            Error::TableFull => 9,
+            Error::LoopTooLong => 10,
+            Error::TooManyHandles => 11,
+            Error::LoopLeft => 12,
+        }
+    }
+
+    /// The same, if a table has a number for it.
+    pub(crate) fn recorded(self) -> Error {
+        if self.number() < Error::Other.number() {
+            self
+        } else {
+            Error::Other
+        }
+    }
+
+    /// The error that a record of this kind keeps.
+    pub(crate) fn decode(kind: Kind, number: u32) -> Error {
+        match number {
+            _ if kind == Kind::Aborted => Error::Aborted(number as u16),
+            1 => Error::JournalFull,
+            2 => Error::PoolFull,
+            3 => Error::Index,
+            4 => Error::OutboxFull,
+            5 => Error::OuterTransaction,
+            6 => Error::WrongPool,
             _ => Error::Other,
         }
     }
@@ -223,8 +202,9 @@ pub enum OpenError {
     Foreign,
     /// It holds a table, but this part of it is damaged in a way that no power cut can leave.
     Damaged(Damage),
-    /// It was made by another version of the format, or is something else.
-    LayoutMismatch(LayoutMismatch),
+    /// It is a table of another version of the format, or something else that a crate of this family has made. Nothing was
+    /// written: finish with the program that made it, or erase it.
+    OtherFormat,
     /// The configuration makes no sense.
     Config(Setting),
     /// The region is too small for the table alone, in bytes.
@@ -255,12 +235,6 @@ pub enum OpenError {
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum Setting {
-    /// `steps` is 0, or too large.
-    Steps,
-    /// `loop_steps` is 0, or too large.
-    LoopSteps,
-    /// `loops` is too large.
-    Loops,
     /// `seq_bits` is too small or too large.
     SeqBits,
     /// The table would be larger than the address space, or can be.
@@ -274,9 +248,6 @@ pub enum Setting {
 impl core::fmt::Display for Setting {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(match self {
-            Setting::Steps => "steps is 1 to 127, or to 62 with 16-bit units",
-            Setting::LoopSteps => "loop_steps is 1 to 127, or to 62 with 16-bit units",
-            Setting::Loops => "loops is at most 7",
             Setting::SeqBits => "seq_bits is 3 to 16",
             Setting::Length => "the table is larger than the address space",
             Setting::Unit => "the table was formatted for another atomic unit",
@@ -292,17 +263,12 @@ impl core::fmt::Display for Setting {
 pub enum Damage {
     /// Both copies of the superblock.
     Superblock,
-    /// The start words of a frame.
-    Start {
-        /// How many loops deep.
-        level: usize,
-    },
-    /// A record.
+    /// The start word of the program's run.
+    Start,
+    /// A record, or the start word in it.
     Record {
-        /// How many loops deep.
-        level: usize,
         /// Which one, from 0.
-        slot: usize,
+        record: u16,
     },
     /// The outbox.
     Outbox,
@@ -313,7 +279,9 @@ impl core::fmt::Display for OpenError {
         match self {
             OpenError::Foreign => f.write_str("the region holds something that is no replay table"),
             OpenError::Damaged(d) => write!(f, "the replay table is damaged: {d:?}"),
-            OpenError::LayoutMismatch(m) => m.fmt(f),
+            OpenError::OtherFormat => {
+                f.write_str("the region holds a replay table of another format, or something else")
+            }
             OpenError::Config(why) => write!(f, "bad configuration: {why}"),
             OpenError::TooSmall { needed } => {
                 write!(f, "the region is too small: the table needs {needed} bytes")

@@ -3,20 +3,33 @@
 //! What depends on the types of a call is behind [`Job`], so that a program holds the rest once, however many kinds of
 //! steps it has.
 
-use crate::bypass::Recalled;
-use crate::error::{ERROR_BYTES, Error, Failed};
-use crate::header::{Check, Kind};
+use crate::bypass::Known;
+use crate::each::Loop;
+use crate::error::{Error, Failed};
 use crate::open::Replay;
 use crate::step::Step;
-use crate::table::{Full, Staged, Table};
+use crate::table::{Frame, Out, Table};
 use nvmem::cross::{Arg, Ret};
 use nvmem::{Model, Persist, planted};
-use pmem_tx::{Context, Prepared, Root, Tx, Width};
+use pmem_tx::{Root, Width};
 
 /// The most handles that one step can be given for good.
 pub(crate) const MOST_HANDLES: usize = 8;
 
-/// A body with its arguments, and its result.
+/// What is known of a call before it is executed.
+pub(crate) struct Call {
+    /// Who makes it, see [`Table::id`].
+    pub id: u32,
+    /// The header of its record, but for the number.
+    pub header: u32,
+    /// Bytes that must be left for its payload, or its error.
+    pub room: usize,
+    /// The header settles all of a record: what differs from it is no result of the call.
+    pub simple: bool,
+}
+
+/// What happens with a record: a body with its arguments. Writes the payload from `to.body` on, and says in `to.end` where it
+/// ends.
 pub(crate) trait Job<R: Persist, M: Model>
 where
     M::Unit: Width,
@@ -25,35 +38,13 @@ where
         &mut self,
         step: &Step<'_, 'p, M>,
         root: &mut Root<'p, R::At<'p>, M::Unit>,
+        to: &mut Frame,
     ) -> Result<(), Error>;
-    /// Tells the bytes of the result.
-    fn tell(&self, f: &mut dyn FnMut(&[u8]));
-}
-
-/// What runs in a transaction.
-pub(crate) type Transaction<'a, R, M> = dyn for<'t, 'r, 'p> FnMut(
-        &'t Tx<'p, M>,
-        &'r mut Root<'p, <R as Persist>::At<'p>, <M as Model>::Unit>,
-    ) -> Result<(), pmem_tx::Error>
-    + 'a;
-
-/// Runs `body` and prepares its commit.
-#[inline(never)]
-pub(crate) fn prepare<'c, 'a, R: Persist + 'a, M: Model + 'a>(
-    context: &'c mut Context<'_, R, M>,
-    body: &'a mut Transaction<'a, R, M>,
-) -> Result<Prepared<'c, (), (), M>, Error>
-where
-    M::Unit: Width,
-{
-    match context.prepare::<(), (), _>((), |tx, root, ()| body(tx, root)) {
-        Ok(p) => Ok(p),
-        Err(f) => Err(f.error.into()),
-    }
 }
 
 /// The job of a call.
 struct Work<'a, A, O, F> {
+    id: u32,
     args: &'a A,
     body: Option<F>,
     session: u32,
@@ -73,20 +64,85 @@ where
         &mut self,
         step: &Step<'_, 'p, M>,
         root: &mut Root<'p, R::At<'p>, M::Unit>,
+        to: &mut Frame,
     ) -> Result<(), Error> {
-        if let Some(body) = self.body.take() {
-            // SAFETY: if the step commits the caller forgets the arguments, if not it is undone.
-            let args = unsafe { self.args.enter() };
-            let o = body(step, root, args)?;
-            self.result = Some(O::leave(o, self.session));
+        let Some(body) = self.body.take() else {
+            return Err(Error::Other);
+        };
+        // SAFETY: if the step commits the caller forgets the arguments, if not it is undone.
+        let args = unsafe { self.args.enter() };
+        let o = O::leave(body(step, root, args)?, self.session);
+        let mut units = Known::<A, O, M>::UNITS;
+        if Known::<A, O, M>::OPEN {
+            let mut bytes = 0;
+            o.encode(&mut |b| bytes += b.len());
+            units = (bytes.div_ceil(Table::<M>::UNIT) + A::OWNED) as u32;
         }
+        let words = Known::<A, O, M>::words(self.id, units);
+        let mut out = Out::new(step.queue.table, to.body);
+        if Known::<A, O, M>::OPEN {
+            let total = (words.extra() + units as usize) * Table::<M>::UNIT;
+            if total > to.at.saturating_sub(to.body) {
+                step.queue.failed.set(Error::TableFull);
+                return Err(Error::TableFull);
+            }
+        }
+        if let Some(w) = words.second {
+            out.word(w)
+        }
+        if let Some(w) = words.long {
+            out.word(w)
+        }
+        if A::OWNED > 0 {
+            let mut n = 0;
+            self.args.owned(&mut |o| {
+                n += 1;
+                // Objects are aligned to 8: the lowest bit marks the last.
+                out.word(o | u32::from(n == A::OWNED))
+            });
+        }
+        if O::BYTES > 0 || Known::<A, O, M>::OPEN {
+            o.encode(&mut |b| out.bytes(b));
+            if Known::<A, O, M>::OPEN || !O::BYTES.is_multiple_of(Table::<M>::UNIT) {
+                out.end();
+            }
+        }
+        self.result = Some(o);
+        to.end = out.to;
         Ok(())
     }
-    fn tell(&self, f: &mut dyn FnMut(&[u8])) {
-        if let Some(o) = &self.result {
-            o.encode(f)
+}
+
+/// A failure, to be recorded.
+struct Failure(u32, u32);
+impl<R: Persist, M: Model> Job<R, M> for Failure
+where
+    M::Unit: Width,
+{
+    fn run<'p>(
+        &mut self,
+        step: &Step<'_, 'p, M>,
+        _: &mut Root<'p, R::At<'p>, M::Unit>,
+        to: &mut Frame,
+    ) -> Result<(), Error> {
+        let mut out = Out::new(step.queue.table, to.body);
+        if Table::<M>::NARROW {
+            out.word(self.0);
         }
+        out.word(self.1);
+        to.end = out.to;
+        Ok(())
     }
+}
+
+impl Call {
+    /// Of no record.
+    pub const NONE: Call = Call {
+        id: 0,
+        header: 0,
+        room: 0,
+        simple: false,
+    };
 }
 
 impl<'m, R: Persist, M: Model> Replay<'m, R, M>
@@ -97,7 +153,7 @@ where
     #[inline(never)]
     pub(crate) fn consider<A: Arg, O: Ret, F>(
         &mut self,
-        check: Check,
+        id: u32,
         args: A,
         body: F,
     ) -> Result<O, Failed<A>>
@@ -108,34 +164,30 @@ where
             A::In<'p>,
         ) -> Result<O::In<'p>, Error>,
     {
-        let (mut given, mut n) = ([0; MOST_HANDLES], 0);
-        if A::OWNED > 0 {
-            args.owned(&mut |o| {
-                if let Some(slot) = given.get_mut(n) {
-                    *slot = o;
-                    n += 1;
-                }
-            });
-        }
-        let given = given.get(..n).unwrap_or_default();
         let session = self.pool.session();
-        let fits = A::OWNED <= MOST_HANDLES;
+        let refused = if A::OWNED > MOST_HANDLES {
+            Some(Error::TooManyHandles)
+        } else if !args.of_session(session) {
+            Some(Error::WrongPool)
+        } else {
+            None
+        };
         let mut work = Work {
+            id,
             args: &args,
             body: Some(body),
             session,
             result: None,
         };
-        let r = match self.settle(
-            check,
-            fits.then_some(given),
-            args.of_session(session),
-            O::BYTES,
-            &mut work,
-        ) {
-            Ok(None) => work.result.ok_or(Error::Other),
-            Ok(Some(r)) => self.result::<A, O>(&r),
-            Err(e) => Err(e),
+        let r = match refused {
+            // What can be refused is refused before the body runs.
+            Some(e) if !self.replaying() => self.going().and(Err(e)),
+            _ => self.settle(&Known::<A, O, M>::call(id), &mut work),
+        };
+        let r = match (r, work.result) {
+            (Ok(()), Some(o)) => Ok(o),
+            (Ok(()), None) => self.result::<A, O>(&args),
+            (Err(e), _) => Err(e),
         };
         match r {
             Ok(o) => {
@@ -147,138 +199,96 @@ where
         }
     }
 
-    /// Finds the record of a call, or runs its body and commits it with its record, or records why it failed.
+    /// Finds the record of a call; or runs its body and commits it with its record, or records why it failed.
     #[inline(never)]
-    fn settle(
-        &mut self,
-        check: Check,
-        given: Option<&[u32]>,
-        of_session: bool,
-        bytes: usize,
-        job: &mut dyn Job<R, M>,
-    ) -> Result<Option<Recalled>, Error> {
+    fn settle(&mut self, call: &Call, job: &mut dyn Job<R, M>) -> Result<(), Error> {
         self.going()?;
-        if self.cur.replaying() {
-            return self
-                .recall(check, given.unwrap_or_default(), bytes)
-                .map(Some);
+        if self.replaying() {
+            return self.recall(call);
         }
-        // What can be refused is refused before the body runs.
-        let Some(owned) = given else {
-            return Err(Error::TooManyHandles {
-                limit: MOST_HANDLES as u8,
-            });
+        let e = match self.commit(call, Some(job), None) {
+            Ok(()) => return Ok(()),
+            // It was not even tried, or its result is of a length that is only known now.
+            Err(Error::TableFull) => return Err(Error::TableFull),
+            Err(e) => e.recorded(),
         };
-        if !of_session {
-            return Err(pmem_tx::Error::WrongPool.into());
+        if planted!("nv-replay/failure-not-recorded") {
+            return Err(e);
         }
-        let unit = Table::<M>::UNIT;
-        let units = (bytes.div_ceil(unit) + owned.len()).max(ERROR_BYTES / unit);
-        self.table.fits(&self.cur, Table::<M>::takes(units))?;
-        match self.commit(check, owned, bytes, job)? {
-            None => Ok(None),
-            Some(e) => Err(self.failed(check, e)),
-        }
+        let (kind, number) = e.encode();
+        let words = Table::<M>::encode(kind, 1, true, call.id);
+        let call = Call {
+            header: words.header,
+            ..*call
+        };
+        let mut failure = Failure(words.second.unwrap_or(0), number);
+        self.commit(&call, Some(&mut failure), None)?;
+        Err(e)
     }
 
-    /// Runs a body and commits it; gives why it failed, if it did.
-    fn commit(
+    /// Runs a job and commits it with its record; or ends an iteration; or does nothing, and uses up a number, because the
+    /// pool clears what would come round again.
+    ///
+    /// **Errors**: why it failed; [`Error::TableFull`] if there is no room.
+    #[inline(never)]
+    pub(crate) fn commit(
         &mut self,
-        check: Check,
-        owned: &[u32],
-        mut bytes: usize,
-        job: &mut dyn Job<R, M>,
-    ) -> Result<Option<Error>, Error> {
-        let table = &self.table;
-        let queue = table.queue();
-        let mut why = None;
+        call: &Call,
+        job: Option<&mut dyn Job<R, M>>,
+        ends: Option<&Loop>,
+    ) -> Result<(), Error> {
+        let Frame { at, body, .. } = self.cur;
+        if call.room > at.saturating_sub(body) {
+            return Err(Error::TableFull);
+        }
         let mut context = self.pool.context();
-        debug_assert_eq!(context.next_seq(), table.geo.next(self.cur.seq));
-        let prepared = prepare(&mut context, &mut |tx, root| {
-            let r = job.run(&Step { tx, queue: &queue }, root);
-            why = r.err().or(queue.failed.get());
-            match why {
-                None => Ok(()),
-                Some(_) => Err(pmem_tx::Error::Aborted(0)),
+        let seq = context.next_seq();
+        let queue = self.table.queue(seq);
+        let mut to = self.cur;
+        let recorded = job.is_some();
+        if recorded && planted!("nv-replay/header-before-result") {
+            self.table.store(at, call.header | Table::<M>::tag(seq));
+        }
+        let mut why = Error::Other;
+        let prepared = context.prepare::<(), (), _>((), |tx, root, ()| {
+            let Some(job) = job else { return Ok(()) };
+            let step = Step { tx, queue: &queue };
+            let r = job.run(&step, root, &mut to);
+            why = queue.failed.get();
+            match r {
+                Ok(()) if why == Error::Other => return Ok(()),
+                // Said only by this crate: what a body says is recorded.
+                Ok(()) | Err(Error::TableFull) => {}
+                Err(e) => why = e,
             }
+            Err(pmem_tx::Error::Aborted(0))
         });
         let prepared = match prepared {
             Ok(p) => p,
-            // A handle was lost in the body, although that has ended well.
-            Err(e) => return Ok(Some(why.unwrap_or(e))),
-        };
-        let kind = match owned.len() {
-            0 => Kind::Done,
-            _ => Kind::Took,
-        };
-        if bytes == 0 {
-            // Or not known before.
-            job.tell(&mut |b| bytes += b.len());
-        }
-        let unit = Table::<M>::UNIT;
-        let units = bytes.div_ceil(unit) + owned.len();
-        // An error here undoes the step.
-        let (mut to, staged) = table.stage(&self.cur, kind, units, check)?;
-        for (i, o) in owned.iter().enumerate() {
-            // Objects are aligned to 8: the lowest bit marks the last.
-            table.store(to, o | u32::from(i + 1 == owned.len()));
-            to += unit;
-        }
-        table.pack(to, &|f| job.tell(f));
-        let seq = table.geo.next(self.cur.seq);
-        queue.stage(seq);
-        if planted!("nv-replay/outbox-drained-before-commit") {
-            queue.drain(seq, &mut self.outlet);
-        }
-        table.seal(&mut self.cur, staged);
-        prepared.committed();
-        queue.drain(seq, &mut self.outlet);
-        Ok(None)
-    }
-
-    /// Records that a step failed; gives the error as a replay will.
-    #[cold]
-    #[inline(never)]
-    fn failed(&mut self, check: Check, error: Error) -> Error {
-        if planted!("nv-replay/failure-not-recorded") {
-            return error;
-        }
-        let unit = Table::<M>::UNIT;
-        let ([first, second], len) = error.encode();
-        let mut units = len.div_ceil(unit);
-        let mut staged = self.stage_failure(check, units);
-        if staged.is_err() {
-            // For the first part there is room.
-            units = ERROR_BYTES / unit;
-            staged = self.stage_failure(check, units);
-        }
-        let (to, staged) = match staged {
-            Ok(s) => s,
-            Err(full) => return full.into(),
-        };
-        for i in 0..units {
-            let w = if i * unit < 4 { first } else { second };
-            self.table.store(to + i * unit, w >> (i * unit % 4 * 8));
-        }
-        // The number of the step that was undone is that of the record.
-        match self.pass_number() {
-            Ok(()) => {
-                let seq = self.table.geo.next(self.cur.seq);
-                self.table.mark_outbox(seq, false);
-                self.table.seal(&mut self.cur, staged);
-                Error::decode(first, (units * unit > 4).then_some(second))
+            Err(f) => {
+                return Err(match f.error {
+                    pmem_tx::Error::Aborted(_) => why,
+                    // A handle was lost in the body, although that has ended well.
+                    e => e.into(),
+                });
             }
-            Err(e) => e,
+        };
+        queue.stage();
+        if planted!("nv-replay/outbox-drained-before-commit") {
+            queue.drain(&mut self.outlet);
         }
-    }
-
-    fn stage_failure(&self, check: Check, units: usize) -> Result<(usize, Staged), Full> {
-        self.table.stage(&self.cur, Kind::Failed, units, check)
-    }
-
-    /// An empty transaction: numbers are used up one by one, because the pool clears what would come round again.
-    pub(crate) fn pass_number(&mut self) -> Result<(), Error> {
-        prepare(&mut self.pool.context(), &mut |_, _| Ok(()))?.committed();
+        if recorded {
+            self.table.seal(at, to.end, seq, call.header);
+            let at = at - Table::<M>::UNIT;
+            let body = to.end;
+            self.cur = Frame { at, end: at, body };
+        } else if let Some(l) = ends {
+            self.table
+                .put_state(l.inside.body - Table::<M>::STATE, &l.state(seq));
+            self.cur = l.inside;
+        }
+        prepared.committed();
+        queue.drain(&mut self.outlet);
         Ok(())
     }
 }

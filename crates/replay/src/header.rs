@@ -1,5 +1,6 @@
 //! A record's words: its header, and what describes its payload. docs/SPEC.md shows the same as a table.
 
+use crate::layout::STATE;
 use crate::table::Table;
 use nvmem::{Model, planted};
 
@@ -12,12 +13,12 @@ pub enum Kind {
     Done = 1,
     /// A step that was given handles for good: those, then its result.
     Took = 2,
-    /// A step that failed: its error.
+    /// A step that failed: the number of its error.
     Failed = 3,
-    /// A loop that is running.
-    LoopOpen = 4,
-    /// A loop that has ended.
-    LoopDone = 5,
+    /// A loop: its state.
+    Loop = 4,
+    /// A step that aborted itself: its code.
+    Aborted = 5,
 }
 
 impl Kind {
@@ -26,24 +27,18 @@ impl Kind {
             1 => Kind::Done,
             2 => Kind::Took,
             3 => Kind::Failed,
-            4 => Kind::LoopOpen,
-            5 => Kind::LoopDone,
+            4 => Kind::Loop,
+            5 => Kind::Aborted,
             _ => return None,
         })
     }
 }
 
-/// Who made a record: the call site, and what the call was given.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Check {
-    pub site: u32,
-    pub args: u32,
-}
-
-/// A record's words. One header unit; on 16-bit units, unless it is a plain step without a result, a second one at the
-/// head of its payload.
+/// A record's words. One header unit; on 16-bit units, unless it is a plain step without a result or a loop, a second one at
+/// the head of its payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Words {
+    /// All but the number.
     pub header: u32,
     /// The unit that describes the payload, on 16-bit units.
     pub second: Option<u32>,
@@ -52,13 +47,17 @@ pub(crate) struct Words {
 }
 
 impl Words {
-    pub fn extra(&self) -> u32 {
-        u32::from(self.second.is_some()) + u32::from(self.long.is_some())
+    #[inline(always)]
+    pub fn extra(&self) -> usize {
+        usize::from(self.second.is_some()) + usize::from(self.long.is_some())
     }
 }
 
 const LEN32: u32 = 15;
 const LEN16: u32 = 31;
+
+/// In an id, on 16-bit units: the hash of the arguments alone is not known.
+const BARE: u32 = 1 << 16;
 
 /// What of a header is not the number.
 const LOW32: u32 = 0x00ff_ffff;
@@ -66,10 +65,22 @@ const LOW16: u32 = 0x03ff;
 
 impl<M: Model> Table<'_, M> {
     /// Units are of 16 bits.
-    const NARROW: bool = Self::UNIT == 2;
+    pub(crate) const NARROW: bool = Self::UNIT == 2;
+
+    /// What a record says of who made it: the call site, and what the call was given. In 32-bit units 9 bits of the site and
+    /// 8 of the arguments, with 8 more of the site; in 16-bit units 8 of both together, and 8 of the arguments.
+    #[inline(always)]
+    pub const fn id(site: u32, args: u32) -> u32 {
+        if Self::NARROW {
+            (site ^ args) & 0xff | (args & 0xff) << 8
+        } else {
+            (site & 0x1ff) << 8 | (args ^ site >> 9) & 0xff
+        }
+    }
 
     /// The bits of a sequence number that a record header has.
-    fn tag(seq: u32) -> u32 {
+    #[inline(always)]
+    pub fn tag(seq: u32) -> u32 {
         if Self::NARROW {
             (seq & 0x3f) << 10
         } else {
@@ -78,11 +89,13 @@ impl<M: Model> Table<'_, M> {
     }
 
     /// The same header for another record number.
+    #[inline(always)]
     pub fn renumber(header: u32, seq: u32) -> u32 {
         header & if Self::NARROW { LOW16 } else { LOW32 } | Self::tag(seq)
     }
 
     /// Whether `header` is one of the record whose number is `seq`.
+    #[inline(always)]
     pub fn carries(header: u32, seq: u32) -> bool {
         if Self::NARROW {
             header & 0xfc00 == Self::tag(seq) && header & 0x0300 != 0
@@ -91,31 +104,28 @@ impl<M: Model> Table<'_, M> {
         }
     }
 
+    /// The words of a record, but for its number. If it is not `short`, its length is apart.
     #[inline(always)]
-    pub fn encode(seq: u32, kind: Kind, units: u32, check: Check) -> Words {
+    pub fn encode(kind: Kind, units: u32, short: bool, id: u32) -> Words {
+        let long = (!short).then_some(units);
         if Self::NARROW {
             let form = match kind {
-                Kind::Done if units == 0 => 1,
-                Kind::LoopOpen => 3,
+                Kind::Done if units == 0 && short => 1,
+                Kind::Loop => 3,
                 _ => 2,
             };
-            let low = (check.site ^ check.args) & 0xff;
+            let len = if short { units } else { LEN16 };
             Words {
-                header: Self::tag(seq) | form << 8 | low,
-                second: (form == 2)
-                    .then(|| (kind as u32) << 13 | units.min(LEN16) << 8 | check.args & 0xff),
-                long: (form == 2 && units >= LEN16).then_some(units),
+                header: form << 8 | id & 0xff,
+                second: (form == 2).then_some((kind as u32) << 13 | len << 8 | id >> 8),
+                long,
             }
         } else {
-            let args = (check.args ^ check.site >> 9) & 0xff;
+            let len = if short { units } else { LEN32 };
             Words {
-                header: Self::tag(seq)
-                    | (kind as u32) << 21
-                    | units.min(LEN32) << 17
-                    | (check.site & 0x1ff) << 8
-                    | args,
+                header: (kind as u32) << 21 | len << 17 | id,
                 second: None,
-                long: (units >= LEN32).then_some(units),
+                long,
             }
         }
     }
@@ -131,53 +141,89 @@ impl<M: Model> Table<'_, M> {
         (header ^ other) & if Self::NARROW { LOW16 } else { LOW32 } == 0
     }
 
-    /// The kind and the length of a record; `payload` reads the units behind its header. `None` if there is none such.
-    pub fn decode(header: u32, mut payload: impl FnMut(u32) -> Option<u32>) -> Option<Head> {
-        let (kind, second, mut units, long) = if Self::NARROW {
-            let (kind, second, units) = match header >> 8 & 3 {
-                1 => (Kind::Done, None, 0),
-                3 => (Kind::LoopOpen, None, 0),
+    /// Reads the record whose header is at `at` and whose payload is at `body`, if there is such a one.
+    #[inline(never)]
+    pub fn record(&self, at: usize, body: usize, h: &mut Head) -> bool {
+        let head = self.head(at, body);
+        if let Some(head) = head {
+            *h = head;
+        }
+        head.is_some()
+    }
+
+    #[inline(always)]
+    fn head(&self, at: usize, body: usize) -> Option<Head> {
+        let header = self.load(at);
+        let mut content = body;
+        let mut unit = || {
+            let v = (content < at).then(|| self.load(content));
+            content += Self::UNIT;
+            v
+        };
+        let (kind, id, mut units, long) = if Self::NARROW {
+            let (kind, id, units) = match header >> 8 & 3 {
+                1 => (Kind::Done, header & 0xff | BARE, 0),
+                3 => (Kind::Loop, header & 0xff | BARE, STATE as u32),
                 2 => {
-                    let s = payload(0)?;
-                    (Kind::decode(s >> 13)?, Some(s), s >> 8 & LEN16)
+                    let s = unit()?;
+                    let id = header & 0xff | (s & 0xff) << 8;
+                    (Kind::decode(s >> 13)?, id, s >> 8 & LEN16)
                 }
                 _ => return None,
             };
-            (kind, second, units, LEN16)
+            (kind, id, units, LEN16)
         } else {
             let kind = Kind::decode(header >> 21 & 7)?;
-            (kind, None, header >> 17 & LEN32, LEN32)
+            (kind, header & 0x1_ffff, header >> 17 & LEN32, LEN32)
         };
-        let mut extra = u32::from(second.is_some());
         if units == long {
-            units = payload(extra)?;
-            extra += 1;
+            units = unit()?;
         }
+        // Of 16 bits where the address has.
+        if content > at || units as usize > (at - content) / Self::UNIT {
+            return None;
+        }
+        let end = content + units as usize * Self::UNIT;
         Some(Head {
             kind,
-            units,
-            extra,
-            header,
-            second,
+            id,
+            content,
+            end,
         })
     }
+}
 
-    /// Whether a record was made by this call: the site, then the arguments.
-    pub fn agrees(h: &Head, check: Check) -> (bool, bool) {
-        let (site, args) = if Self::NARROW {
-            match h.second {
-                Some(s) => (
-                    (h.header ^ s ^ check.site) & 0xff == 0,
-                    (s ^ check.args) & 0xff == 0,
-                ),
-                // Only their sum is known.
-                None => ((h.header ^ check.site ^ check.args) & 0xff == 0, true),
-            }
+/// A record, as found on the medium.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Head {
+    pub kind: Kind,
+    pub id: u32,
+    /// Where its content begins, behind what describes it.
+    pub content: usize,
+    /// Where it ends.
+    pub end: usize,
+}
+
+impl Head {
+    /// Of no record.
+    pub const NONE: Head = Head {
+        kind: Kind::Done,
+        id: 0,
+        content: 0,
+        end: 0,
+    };
+
+    /// Whether the record was made by the call of this `id`: the site, then the arguments.
+    #[inline(always)]
+    pub fn agrees<M: Model>(&self, id: u32) -> (bool, bool) {
+        let diff = self.id ^ id;
+        let (site, args) = if !Table::<M>::NARROW {
+            (diff & 0x1_ff00 == 0, diff & 0xff == 0)
+        } else if self.id & BARE == 0 {
+            ((diff ^ diff >> 8) & 0xff == 0, diff & 0xff00 == 0)
         } else {
-            (
-                (h.header >> 8 ^ check.site) & 0x1ff == 0,
-                (h.header ^ check.args ^ check.site >> 9) & 0xff == 0,
-            )
+            // Only their sum is known.
+            (diff & 0xff == 0, true)
         };
         (
             site || planted!("nv-replay/site-not-compared"),
@@ -186,28 +232,11 @@ impl<M: Model> Table<'_, M> {
     }
 
     /// The bits of the call site that can be read from a record, if any.
-    pub fn site(h: &Head) -> Option<u16> {
-        if Self::NARROW {
-            h.second.map(|s| ((h.header ^ s) & 0xff) as u16)
+    pub fn site<M: Model>(&self) -> Option<u16> {
+        if !Table::<M>::NARROW {
+            Some((self.id >> 8 & 0x1ff) as u16)
         } else {
-            Some((h.header >> 8 & 0x1ff) as u16)
+            (self.id & BARE == 0).then_some(((self.id ^ self.id >> 8) & 0xff) as u16)
         }
-    }
-}
-
-/// A record, as found on the medium.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Head {
-    pub kind: Kind,
-    /// Units of content, behind `extra` units of description.
-    pub units: u32,
-    pub extra: u32,
-    header: u32,
-    second: Option<u32>,
-}
-
-impl Head {
-    pub fn total(&self) -> u32 {
-        self.extra.saturating_add(self.units)
     }
 }

@@ -2,8 +2,9 @@
 
 use crate::error::{OpenError, Refused};
 use crate::header::Kind;
-use crate::layout::Config;
-use crate::table::{Frame, Table};
+use crate::layout::{Config, superblock};
+use crate::recovery::Seen;
+use crate::table::Table;
 use nvmem::{Model, Region};
 
 /// One thing that a table tells.
@@ -11,19 +12,19 @@ use nvmem::{Model, Region};
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum Entry {
-    /// The program, at depth 0, or the iteration of a loop that is running.
-    Frame {
-        /// How many loops deep.
+    /// The iteration of a loop that is running: the records that follow are its own.
+    Iteration {
+        /// How many loops deep, from 1.
         depth: u8,
-        /// Which iteration; of the program, which run.
+        /// Which iteration.
         iteration: u32,
     },
-    /// A record of that frame.
+    /// A record. Of a loop that is running, its iteration is told next.
     Record {
         /// What it is.
         kind: Kind,
         /// The low bits of the hash of its call site: 9, or 8 on 16-bit units. `None` there for a step without a result and
-        /// a running loop, of which only the sum of site and arguments is kept.
+        /// a loop, of which only the sum of site and arguments is kept.
         site: Option<u16>,
         /// Bytes of content.
         bytes: u32,
@@ -45,10 +46,27 @@ pub fn inspect<'m, M: Model>(
     tell: &mut dyn FnMut(Entry),
 ) -> Result<Region<'m, M>, Refused<'m, M>> {
     let mut t = Table::new(region);
-    let found = match t.read(&Config::DEFAULT) {
+    let mut depth = 0;
+    let mut seen = |_: u16, s: &Seen| {
+        tell(Entry::Record {
+            kind: s.head.kind,
+            site: s.head.site::<M>(),
+            bytes: (s.head.end - s.head.content) as u32,
+        });
+        if let Some(state) = s.state
+            && !state.done
+        {
+            depth += 1;
+            tell(Entry::Iteration {
+                depth,
+                iteration: state.counter,
+            });
+        }
+    };
+    let found = match t.read(&mut superblock::<M>(&Config::DEFAULT)) {
         // Nothing has been committed yet.
-        Ok(Some(_)) => return Ok(t.region),
-        Ok(None) => t.scan().map_err(OpenError::Damaged),
+        Ok(true) => return Ok(t.region),
+        Ok(false) => t.scan(&mut seen).map_err(OpenError::Damaged),
         Err(e) => Err(e),
     };
     match found {
@@ -57,41 +75,11 @@ pub fn inspect<'m, M: Model>(
             region: t.region,
         }),
         Ok(found) => {
-            for level in 0..=found.depth {
-                t.tell(level, tell);
-            }
             tell(Entry::End {
-                version: t.version(found.top.base),
+                version: found.run.version::<M>(),
                 committed: found.committed,
             });
             Ok(t.region)
-        }
-    }
-}
-
-impl<M: Model> Table<'_, M> {
-    fn tell(&self, level: usize, tell: &mut dyn FnMut(Entry)) {
-        // Read a moment ago.
-        let mut f = Frame::default();
-        if self.frame(level, &mut f).is_err() {
-            return;
-        }
-        tell(Entry::Frame {
-            depth: level as u8,
-            iteration: f.counter,
-        });
-        let (mut at, mut body) = (f.at, f.body);
-        while at != f.end {
-            let Some(h) = self.record(at, body, f.body_end) else {
-                return;
-            };
-            tell(Entry::Record {
-                kind: h.kind,
-                site: Self::site(&h),
-                bytes: h.units * Self::UNIT as u32,
-            });
-            at += Self::UNIT;
-            body += h.total() as usize * Self::UNIT;
         }
     }
 }

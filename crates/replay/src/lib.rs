@@ -26,7 +26,7 @@ pub use each::Iteration;
 pub use error::{Damage, Divergence, Error, Failed, OpenError, Refused, Setting, What};
 pub use header::Kind;
 pub use inspect::{Entry, inspect};
-pub use layout::{Config, MAX_LOOPS};
+pub use layout::Config;
 pub use open::{Options, Replay, Update};
 pub use outbox::{Message, Outlet, Port};
 pub use pmem_tx;

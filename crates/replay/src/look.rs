@@ -1,7 +1,6 @@
 //! A look at persistent objects between two steps.
 
 use crate::error::Error;
-use crate::execute::prepare;
 use crate::open::Replay;
 use nvmem::{Model, Persist};
 use pmem_tx::{Root, Tx, Width};
@@ -21,17 +20,17 @@ where
         f: impl for<'p> FnOnce(&Tx<'p, M>, &Root<'p, R::At<'p>, M::Unit>) -> O,
     ) -> Result<Option<O>, Error> {
         self.going()?;
-        if !self.live {
+        if !self.is_live() {
             return Ok(None);
         }
         let (mut f, mut seen) = (Some(f), None);
         let mut context = self.pool.context();
-        let prepared = prepare(&mut context, &mut |tx, root| {
+        let prepared = context.prepare::<(), (), _>((), |tx, root, ()| {
             seen = f.take().map(|f| f(tx, root));
             Ok(())
         });
         // Undone: even an allocation would leave nothing.
-        prepared?.abandon();
+        prepared.map_err(|f| Error::from(f.error))?.abandon();
         Ok(seen)
     }
 }

@@ -1,13 +1,14 @@
 //! Opening: the table first, whose last record says which transaction is committed, then the pool.
 
 use crate::error::{Divergence, Error, OpenError, Refused, Setting, What};
-use crate::header::Kind;
+use crate::execute::Call;
+use crate::header::{Head, Kind};
 use crate::layout::Config;
 use crate::outbox::Outlet;
 use crate::recovery::Found;
-use crate::table::{Frame, Table};
-use nvmem::superblock::{self, State};
-use nvmem::{InOrder32, Model, Persist, Region, Superblock, planted};
+use crate::table::{Frame, State, Table};
+use core::mem::MaybeUninit;
+use nvmem::{InOrder32, Model, Persist, Region, planted};
 use pmem_tx::{Pool, Tx, Width};
 
 /// What to do when the records were made by another version of the program.
@@ -55,18 +56,15 @@ impl Default for Options<'_> {
 /// A program that goes on where the power left off: a replay table, the pool that its steps change, and the place that the
 /// program has reached.
 pub struct Replay<'m, R: Persist, M = InOrder32> {
-    /// The frame of the innermost loop that the program has entered. Its `end` is its `at` if nothing may be done any more.
+    /// Where the program is. Its `end` is its `at` if nothing may be done any more.
     pub(crate) cur: Frame,
     pub(crate) table: Table<'m, M>,
     pub(crate) pool: Pool<'m, R, M>,
     pub(crate) outlet: Option<&'m mut dyn Outlet>,
-    /// How deep that is.
-    pub(crate) level: usize,
-    /// The innermost loop on the medium.
-    pub(crate) depth: usize,
     pub(crate) live: bool,
     /// Why nothing is done any more.
     pub(crate) stopped: Option<Error>,
+    pub(crate) divergence: Option<Divergence>,
 }
 
 impl<'m, R: Persist, M: Model> Replay<'m, R, M>
@@ -78,7 +76,7 @@ where
     /// What the last committed step has sent and no mark says is drained. Works on any bytes whatever. **Power loss**: a
     /// format begins again, a recovery goes on. **Cost**: reads the headers that count, and what [`Pool::open`] says.
     /// **Errors**: [`OpenError`], with the region back.
-    #[inline]
+    #[inline(always)]
     pub fn open<F>(
         region: Region<'m, M>,
         options: Options<'m>,
@@ -87,86 +85,121 @@ where
     where
         F: for<'p> FnOnce(&Tx<'p, M>) -> Result<R::At<'p>, pmem_tx::Error>,
     {
-        let mut table = Table::new(region);
-        let found = match table.mount(&options.table, options.version) {
-            Ok(f) => f,
-            Err(e) => return refuse(e, table),
-        };
-        let recorded = table.version(found.top.base);
-        let other = recorded != options.version && !planted!("nv-replay/version-not-compared");
-        // What a program does not ask for is not part of it: this is inlined where the options are known.
-        let keep = match options.update {
-            _ if options.start_over => Ok(Some(0)),
-            _ if !other => Ok(None),
-            Update::Refuse => Err(OpenError::OtherVersion { recorded }),
-            Update::StartOver => Ok(Some(0)),
-            Update::Keep(n) => found.may_keep(n).map(|()| Some(n)),
-        };
-        let second = keep.and_then(|k| Ok((k, table.rest(&found)?)));
-        let (keep, second) = match second {
-            Ok(k) => k,
-            Err(e) => return refuse(e, table),
-        };
-        let mut divided = options
-            .pool
-            .unwrap_or_else(|| pmem_tx::Config::for_len(second.len()));
-        divided.seq_bits = table.geo.seq_max.count_ones() as u8;
-        let pool = match Pool::<R, M>::open_resolved(second, &divided, |_| found.committed, init) {
-            Ok(p) => p,
-            Err(e) => return refuse(OpenError::Pool(e.error), table),
-        };
-        let mut rt = Replay {
-            cur: found.top,
-            table,
-            pool,
-            outlet: options.outlet,
-            level: 0,
-            depth: found.depth,
-            live: false,
-            stopped: None,
-        };
-        let mut r = rt.recover();
-        if r.is_ok() && !planted!("nv-replay/outbox-not-drained-at-open") {
-            r = match &mut rt.outlet {
-                // Nobody is there to whom the messages could be told.
-                None => {
-                    rt.table.mark_outbox(found.committed, true);
-                    Ok(())
-                }
-                Some(o) => rt
-                    .table
-                    .drain(found.committed, &mut |m| o.send(m))
-                    .map_err(OpenError::Damaged),
-            };
-        }
-        if let (Ok(()), Some(n)) = (&r, keep) {
-            r = rt.begin_again(n, found.committed, options.version);
-        }
-        match r {
-            Ok(()) => {
-                rt.check_live();
-                Ok(rt)
-            }
-            Err(e) => refuse(e, rt.table),
-        }
+        let mut place = MaybeUninit::uninit();
+        Self::open_in(&mut place, region, options, init)?;
+        // SAFETY: it is where it was opened, and nobody else has it.
+        Ok(unsafe { place.assume_init() })
     }
 
-    /// What is looked at before anything is done.
-    fn recover(&mut self) -> Result<(), OpenError> {
-        if self.pool.seq_max() != self.table.geo.seq_max {
-            return Err(OpenError::Config(Setting::PoolSeqBits));
+    /// Like [`Replay::open`], in a place where it stays: in a small program the move of some 190 bytes may be the only call of
+    /// `memcpy`, which takes more code than all of the replaying.
+    #[inline(always)]
+    pub fn open_in<'p, F>(
+        place: &'p mut MaybeUninit<Self>,
+        region: Region<'m, M>,
+        options: Options<'m>,
+        init: F,
+    ) -> Result<&'p mut Self, Refused<'m, M>>
+    where
+        F: for<'a> FnOnce(&Tx<'a, M>) -> Result<R::At<'a>, pmem_tx::Error>,
+    {
+        let mut table = Table::new(region);
+        // The largest part is opened where it stays; the others are small.
+        let at = place.as_mut_ptr();
+        // SAFETY: inside the place.
+        let pool = unsafe {
+            (&raw mut (*at).pool).write(Pool::<R, M>::closed());
+            &mut (*at).pool
+        };
+        let Options {
+            table: config,
+            pool: divided,
+            version,
+            update,
+            start_over,
+            mut outlet,
+        } = options;
+        let start = || {
+            let found = table.mount(&config, version)?;
+            let recorded = found.run.version::<M>();
+            let other = recorded != version && !planted!("nv-replay/version-not-compared");
+            // What a program does not ask for is not part of it: this is inlined where the options are known.
+            let keep = match update {
+                _ if start_over => Some(0),
+                _ if !other => None,
+                Update::Refuse => return Err(OpenError::OtherVersion { recorded }),
+                Update::StartOver => Some(0),
+                Update::Keep(n) => {
+                    // A loop that is running cannot be kept.
+                    let records = table.whole();
+                    if n > records {
+                        return Err(OpenError::NoSuchRecord { records });
+                    }
+                    Some(n)
+                }
+            };
+            let rest = table.rest()?;
+            let mut divided = divided.unwrap_or_else(|| pmem_tx::Config::for_len(rest.len()));
+            divided.seq_bits = table.geo.seq_bits;
+            // Records about a pool that is blank are about one that was lost.
+            pool.mount_resolved(rest, &divided, &|_| found.committed, found.fresh(), init)
+                .map_err(|e| match e {
+                    pmem_tx::OpenError::Blank => OpenError::PoolLost,
+                    e => OpenError::Pool(e),
+                })?;
+            if pool.seq_max() != table.geo.seq_max {
+                return Err(OpenError::Config(Setting::PoolSeqBits));
+            }
+            if planted!("nv-replay/reclaim-before-replay") {
+                pool.reclaim();
+            }
+            if !planted!("nv-replay/outbox-not-drained-at-open") {
+                match &mut outlet {
+                    // Nobody is there to whom the messages could be told.
+                    None => table.mark_outbox(found.committed, true),
+                    Some(o) => table
+                        .drain(found.committed, &mut |m| o.send(m))
+                        .map_err(OpenError::Damaged)?,
+                }
+            }
+            Ok((found, keep))
+        };
+        let started = start();
+        let (found, keep) = match started {
+            Ok(s) => s,
+            Err(error) => {
+                return Err(Refused {
+                    error,
+                    region: table.region,
+                });
+            }
+        };
+        let live = keep.is_none() && go_live(&found.frame, pool, &mut outlet);
+        // SAFETY: inside the place; the pool is there, and these are the other fields.
+        let rt = unsafe {
+            (&raw mut (*at).cur).write(found.frame);
+            (&raw mut (*at).table).write(table);
+            (&raw mut (*at).outlet).write(outlet);
+            (&raw mut (*at).live).write(live);
+            (&raw mut (*at).stopped).write(None);
+            (&raw mut (*at).divergence).write(None);
+            place.assume_init_mut()
+        };
+        if let Some(n) = keep {
+            if let Err(error) = rt.begin_again(n, &found, version) {
+                let region = core::mem::replace(&mut rt.table.region, Region::new(&mut []));
+                return Err(Refused { error, region });
+            }
+            rt.check_live();
         }
-        if planted!("nv-replay/reclaim-before-replay") {
-            self.pool.reclaim();
-        }
-        Ok(())
+        Ok(rt)
     }
 
     /// A new run of the program behind the first `n` records.
     #[cold]
     #[inline(never)]
-    fn begin_again(&mut self, n: u16, committed: u32, version: u16) -> Result<(), OpenError> {
-        self.keep(n, committed, version).map_err(OpenError::Keep)?;
+    fn begin_again(&mut self, n: u16, found: &Found, version: u16) -> Result<(), OpenError> {
+        self.keep(n, found, version).map_err(OpenError::Keep)?;
         if planted!("nv-replay/kept-without-a-walk") {
             return Ok(());
         }
@@ -174,31 +207,45 @@ where
         self.pool.walk().map_err(OpenError::Pool)
     }
 
-    /// Begins a new run of the program behind the first `n` records of this one, which are copied to the other half.
+    /// Begins a new run of the program behind the first `n` records of this one, which are copied to the other area.
     ///
-    /// **Power loss**: the old run, whole, or the new one with its records. **Cost**: the records, and one store.
-    fn keep(&mut self, n: u16, committed: u32, version: u16) -> Result<(), Error> {
-        let (mut old, geo) = (self.cur, self.table.geo);
-        let counter = old.counter.wrapping_add(1);
-        let start = geo.next(committed);
-        let mut f = old;
-        f.swap();
-        Table::<M>::empty(&mut f, start, counter);
+    /// **Power loss**: the old run, whole, or the new one with its records. **Cost**: the records, and two or three stores.
+    fn keep(&mut self, n: u16, found: &Found, version: u16) -> Result<(), Error> {
+        let geo = self.table.geo;
+        let mut seq = geo.next(found.committed);
+        let part = 1 << (Table::<M>::COUNTER_BITS - 1);
+        let run = State {
+            seq,
+            counter: u32::from(version) << Table::<M>::COUNTER_BITS | !found.run.counter & part,
+            done: true,
+        };
+        let (mut old, top) = (self.cur, self.table.other());
+        let mut f = self.table.empty(top);
         // What is there does not count before the start word.
-        self.pass_number()?;
+        self.commit(&Call::NONE, None, None)?;
         for _ in 0..n {
+            seq = geo.next(seq);
             self.table
-                .copy_record(&mut old, &mut f)
+                .copy_record(&mut old, &mut f, seq)
                 .ok_or(Error::Other)?;
-            self.pass_number()?;
+            self.commit(&Call::NONE, None, None)?;
         }
-        if f.end < f.heads {
-            self.table.store(f.end, 0);
+        if f.at >= f.body {
+            self.table.store(f.at, 0);
         }
-        self.table.mark_outbox(f.seq, false);
-        self.table.put_start(&f, start, Some(version));
-        (self.cur, self.depth) = (f, 0);
+        self.table.mark_outbox(seq, false);
+        self.table.put_state(geo.run, &run);
+        self.table.top = top;
+        self.cur = Frame {
+            end: f.at,
+            ..self.table.empty(top)
+        };
         Ok(())
+    }
+
+    /// Where the program has left the way that is recorded, after [`Error::Diverged`].
+    pub fn divergence(&self) -> Option<Divergence> {
+        self.divergence
     }
 
     /// Whether the program has passed all that is recorded.
@@ -206,20 +253,22 @@ where
         self.live
     }
 
-    /// The end of the replay, once: handles that nobody holds are reclaimed, and the outside is told.
+    /// Whether there are records that the program has not passed.
+    #[inline(always)]
+    pub(crate) fn replaying(&self) -> bool {
+        self.cur.at != self.cur.end
+    }
+
+    /// The end of the replay, once.
     #[cold]
     #[inline(never)]
     pub(crate) fn check_live(&mut self) {
-        let f = &self.cur;
-        let early = planted!("nv-replay/live-one-record-early") && f.at + Table::<M>::UNIT >= f.end;
-        let here = self.level == self.depth && (!f.replaying() || early);
-        if !here || self.live {
-            return;
+        let mut f = self.cur;
+        if planted!("nv-replay/live-one-record-early") && f.at <= f.end + Table::<M>::UNIT {
+            f.at = f.end;
         }
-        self.live = true;
-        self.pool.reclaim();
-        if let Some(o) = &mut self.outlet {
-            o.live()
+        if !self.live {
+            self.live = go_live(&f, &mut self.pool, &mut self.outlet);
         }
     }
 
@@ -233,7 +282,9 @@ where
 
     /// Nothing is done any more.
     pub(crate) fn stop(&mut self, e: Error) {
-        self.stopped.get_or_insert(e);
+        if self.stopped.is_none() {
+            self.stopped = Some(e);
+        }
         self.cur.end = self.cur.at;
     }
 
@@ -241,13 +292,12 @@ where
     #[cold]
     #[inline(never)]
     pub(crate) fn diverged(&mut self, what: What) -> Error {
-        let e = Error::Diverged(Divergence {
-            depth: self.level as u8,
-            record: Table::<M>::slot(&self.cur, self.cur.at) as u16,
+        self.divergence = Some(Divergence {
+            record: self.table.slot(self.cur.at),
             what,
         });
-        self.stop(e);
-        e
+        self.stop(Error::Diverged);
+        Error::Diverged
     }
 
     /// Ends the use of the region, and counts what the pool holds. Objects that are in the program's hands, or held by a
@@ -257,7 +307,10 @@ where
     pub fn audit(mut self) -> Result<(pmem_tx::Audit, Region<'m, M>), Refused<'m, M>> {
         match self.pool.audit() {
             Ok(a) => Ok((a, self.close())),
-            Err(e) => refuse(OpenError::Pool(e), self.table),
+            Err(e) => Err(Refused {
+                error: OpenError::Pool(e),
+                region: self.close(),
+            }),
         }
     }
 
@@ -268,32 +321,32 @@ where
     }
 }
 
-impl Found {
-    /// Whether the first `n` records can be kept. A loop that is running is the last record, and cannot.
-    fn may_keep(&self, n: u16) -> Result<(), OpenError> {
-        let whole = self.records - u32::from(self.depth > 0);
-        if u32::from(n) > whole {
-            return Err(OpenError::NoSuchRecord {
-                records: whole as u16,
-            });
+/// If the program has passed all records: handles that nobody holds are reclaimed, and the outside is told.
+#[inline(never)]
+fn go_live<R: Persist, M: Model>(
+    f: &Frame,
+    pool: &mut Pool<'_, R, M>,
+    outlet: &mut Option<&mut dyn Outlet>,
+) -> bool
+where
+    M::Unit: Width,
+{
+    let live = f.at == f.end;
+    if live {
+        pool.reclaim();
+        if let Some(o) = outlet {
+            o.live()
         }
-        Ok(())
     }
-}
-
-fn refuse<T, M>(error: OpenError, table: Table<'_, M>) -> Result<T, Refused<'_, M>> {
-    Err(Refused {
-        error,
-        region: table.region,
-    })
+    live
 }
 
 // Kept here: the copy is part of opening.
 impl<'m, M: Model> Table<'m, M> {
     /// The region behind the table, for the pool. Called once.
     ///
-    /// **Errors**: there is none, or the records are about a pool that is blank.
-    fn rest(&self, found: &Found) -> Result<Region<'m, M>, OpenError> {
+    /// **Errors**: there is none.
+    fn rest(&self) -> Result<Region<'m, M>, OpenError> {
         let start = self.region.base().wrapping_add(self.geo.len);
         let end = self.region.base().wrapping_add(self.region.len());
         // SAFETY: a part of the table's region, and initialised as that is; the table never leaves its own part (invariant
@@ -301,38 +354,31 @@ impl<'m, M: Model> Table<'m, M> {
         let rest = unsafe { Region::from_raw(start, end) }.map_err(|_| OpenError::TooSmall {
             needed: self.geo.len,
         })?;
-        if !found.empty() {
-            let kind = Superblock {
-                kind: *b"POOL",
-                version: 0,
-                fingerprint: 0,
-                params: [0; 8],
-            };
-            if let State::Blank | State::Formatting = superblock::probe(&rest, &kind) {
-                return Err(OpenError::PoolLost);
-            }
-        }
         Ok(rest)
     }
 
-    /// Copies the next record of `old` to the end of `f`, under the next number. Nothing of it counts yet.
-    fn copy_record(&self, old: &mut Frame, f: &mut Frame) -> Option<()> {
-        let h = self.record(old.at, old.body, old.body_end)?;
-        let (seq, total) = (self.geo.next(f.seq), h.total() as usize * Self::UNIT);
-        for i in (0..total).step_by(Self::UNIT) {
-            self.store(f.body_end + i, self.load(old.body + i));
+    /// Copies the next record of `old` to the end of `f`, under the number `seq`. Nothing of it counts yet.
+    fn copy_record(&self, old: &mut Frame, f: &mut Frame, seq: u32) -> Option<()> {
+        let mut h = Head::NONE;
+        if !self.record(old.at, old.body, &mut h) {
+            return None;
         }
-        if h.kind == Kind::LoopDone {
+        for i in (0..h.end - old.body).step_by(Self::UNIT) {
+            self.store(f.body + i, self.load(old.body + i));
+        }
+        if h.kind == Kind::Loop {
             // The numbers of the loop are not used again: the record's own is the one reached.
-            self.store(f.body_end + h.extra as usize * Self::UNIT, seq);
+            let mut state = State::NONE;
+            self.state(h.content, &mut state);
+            let to = f.body + (h.content - old.body);
+            self.put_state(to, &State { seq, ..state });
         }
         let header = self.load(old.at);
-        self.store(f.end, Self::renumber(header, seq));
-        old.at += Self::UNIT;
-        old.body += total;
-        f.end += Self::UNIT;
-        f.body_end += total;
-        f.seq = seq;
+        self.store(f.at, Self::renumber(header, seq));
+        f.body += h.end - old.body;
+        f.at -= Self::UNIT;
+        old.body = h.end;
+        old.at -= Self::UNIT;
         Some(())
     }
 }

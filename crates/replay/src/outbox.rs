@@ -5,7 +5,7 @@
 
 use crate::error::{Damage, Error};
 use crate::layout::OUTBOX;
-use crate::table::{Encode, Table};
+use crate::table::{Encode, Out, Table};
 use core::cell::Cell;
 use core::marker::PhantomData;
 use nvmem::cross::Arg;
@@ -61,13 +61,16 @@ pub trait Outlet {
 
 /// What the running step has queued. Messages are written to the medium at once, where nothing counts before the commit.
 pub(crate) struct Queue<'t, M> {
-    table: &'t Table<'t, M>,
+    pub table: &'t Table<'t, M>,
     count: Cell<u32>,
     units: Cell<u32>,
     /// What is to be done with the messages, once there is one. A function pointer: a program that sends nothing does not
     /// contain it.
     flush: Cell<Option<Flush<M>>>,
-    pub failed: Cell<Option<Error>>,
+    /// Why the step cannot commit, even if its body has ended well; [`Error::Other`] if it can.
+    pub failed: Cell<Error>,
+    /// The step's number.
+    pub seq: u32,
 }
 
 /// Makes so many messages those of the step of this number if it commits; or, when it has, sends them.
@@ -116,13 +119,14 @@ impl<'m, M: Model> Table<'m, M> {
         self.number_at(0) + 8 + i as usize * Self::UNIT
     }
 
-    pub(crate) fn queue(&self) -> Queue<'_, M> {
+    pub(crate) fn queue(&self, seq: u32) -> Queue<'_, M> {
         Queue {
             table: self,
             count: Cell::new(0),
             units: Cell::new(0),
             flush: Cell::new(None),
-            failed: Cell::new(None),
+            failed: Cell::new(Error::Other),
+            seq,
         }
     }
 
@@ -206,25 +210,25 @@ impl<'m, M: Model> Table<'m, M> {
 }
 
 impl<M: Model> Queue<'_, M> {
-    /// Before the commit of the step `seq`.
+    /// Before the commit of the step.
     #[inline]
-    pub(crate) fn stage(&self, seq: u32) {
+    pub(crate) fn stage(&self) {
         match self.flush.get() {
-            Some(flush) => flush(self.table, seq, self.count.get(), None),
-            None => self.table.mark_outbox(seq, false),
+            Some(flush) => flush(self.table, self.seq, self.count.get(), None),
+            None => self.table.mark_outbox(self.seq, false),
         }
     }
 
     /// After it.
     #[inline]
-    pub(crate) fn drain(&self, seq: u32, outlet: &mut Option<&mut dyn Outlet>) {
+    pub(crate) fn drain(&self, outlet: &mut Option<&mut dyn Outlet>) {
         if let Some(flush) = self.flush.get() {
             let mut send = |m: &Message<'_>| {
                 if let Some(o) = outlet {
                     o.send(m)
                 }
             };
-            flush(self.table, seq, self.count.get(), Some(&mut send));
+            flush(self.table, self.seq, self.count.get(), Some(&mut send));
         }
     }
 
@@ -244,14 +248,13 @@ impl<M: Model> Queue<'_, M> {
         let (at, most) = (self.units.get(), t.geo.outbox_units);
         let most_messages = (1 << (half - 1)) - 1;
         if units > most - at || len >= 1 << half || self.count.get() >= most_messages {
-            let e = Error::OutboxFull {
-                limit: most * unit as u32,
-            };
-            self.failed.set(Some(e));
-            return Err(e);
+            self.failed.set(Error::OutboxFull);
+            return Err(Error::OutboxFull);
         }
-        t.store(t.message_unit(at), u32::from(port) << half | len as u32);
-        t.pack(t.message_unit(at + 1), encode);
+        let mut out = Out::new(t, t.message_unit(at));
+        out.word(u32::from(port) << half | len as u32);
+        encode(&mut |b| out.bytes(b));
+        out.end();
         self.flush
             .set(Some(|table, seq, count, outlet| match outlet {
                 None => table.stage_outbox(seq, count),

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 /// A value that a step returns, or an input, recorded by [postcard](https://docs.rs/postcard) instead of by its bits:
 /// `Ok(Postcard(v))`, `rt.record(Postcard(v))?.0`.
 ///
-/// **Cost**: the bytes that postcard makes of it, in units. What does not fit gives [`Error::ResultsFull`](crate::Error::ResultsFull)
+/// **Cost**: the bytes that postcard makes of it, in units, and one unit. What does not fit gives [`Error::TableFull`](crate::Error::TableFull)
 /// after the step's body has run, and the step is undone. What postcard refuses to write is found when it is read back: as a
 /// divergence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

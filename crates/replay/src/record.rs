@@ -1,9 +1,9 @@
 //! Inputs that are pinned.
 
 use crate::error::Error;
-use crate::header::Check;
 use crate::open::Replay;
 use crate::site;
+use crate::table::Table;
 use core::panic::Location;
 use nvmem::cross::Ret;
 use nvmem::{Model, Persist};
@@ -20,21 +20,18 @@ where
     /// volatile things is not done when it is bypassed.
     ///
     /// **Power loss**: the value is recorded, or will be read again. **Cost**: that of a step with this result.
-    /// **Errors**: [`Error::TableFull`], [`Error::ResultsFull`], [`Error::Diverged`].
+    /// **Errors**: [`Error::TableFull`], [`Error::Diverged`].
     #[track_caller]
     #[inline(always)]
     pub fn record_with<O>(&mut self, read: impl FnOnce() -> O) -> Result<O, Error>
     where
         O: for<'p> Ret<In<'p> = O>,
     {
-        let check = Check {
-            site: site::site(Location::caller()),
-            args: 0,
-        };
-        if let Some(o) = self.bypass::<(), O>(check) {
+        let id = Table::<M>::id(site::site(Location::caller()), 0);
+        if let Some(o) = self.bypass::<(), O>(id) {
             return Ok(o);
         }
-        Ok(self.consider::<(), O, _>(check, (), |_, _, ()| Ok(read()))?)
+        Ok(self.consider::<(), O, _>(id, (), |_, _, ()| Ok(read()))?)
     }
 
     /// Like [`Replay::record_with`], for a value that was read already: the one that was recorded comes back.

@@ -1,54 +1,64 @@
-//! Opening a table: format, find the frames, refuse what no power cut leaves.
+//! Opening a table: format, find the records that count, refuse what no power cut leaves.
 
 use crate::error::{Damage, OpenError};
-use crate::header::Kind;
-use crate::layout::{Config, Geometry, OUTBOX, superblock};
-use crate::table::{Frame, Table};
-use nvmem::superblock::{self as sb, State};
-use nvmem::{Model, Region, Superblock, planted};
+use crate::header::{Head, Kind};
+use crate::layout::{self, Config, Geometry, OUTBOX};
+use crate::table::{Frame, State, Table};
+use nvmem::superblock;
+use nvmem::{Model, Region, Superblock};
 
 /// What has happened so far.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Found {
-    /// The program's frame.
-    pub top: Frame,
-    /// How many records it has.
-    pub records: u32,
-    /// The innermost loop.
-    pub depth: usize,
+    /// All records.
+    pub frame: Frame,
     /// The sequence number of the last transaction that is committed.
     pub committed: u32,
+    /// The program's run.
+    pub run: State,
 }
 
 impl Found {
-    pub fn empty(&self) -> bool {
-        self.depth == 0 && !self.top.replaying() && self.top.counter == 0
+    /// Nothing has happened since the table was formatted.
+    pub fn fresh(&self) -> bool {
+        !self.run.done && self.frame.at == self.frame.end
     }
+}
+
+/// A record, and the state of a loop.
+pub(crate) struct Seen {
+    pub head: Head,
+    pub state: Option<State>,
 }
 
 impl<'m, M: Model> Table<'m, M> {
     /// The table at the head of a region: nothing is known of it yet.
     pub fn new(region: Region<'m, M>) -> Self {
-        let geo = Geometry::NONE;
-        Table { region, geo }
+        Table {
+            region,
+            geo: Geometry::NONE,
+            top: 0,
+        }
     }
 
-    /// Reads how the table is divided. Gives the superblock to format it with, if it must be.
+    /// Reads how the table is divided into `sb`, if it was not blank; it must be formatted as `sb` says if it was.
     ///
     /// **Errors**: the region holds something else.
-    pub fn read(&mut self, chosen: &Config) -> Result<Option<Superblock>, OpenError> {
-        let mut sb = superblock::<M>(chosen);
-        let blank = match sb::probe(&self.region, &sb) {
-            State::Ready(stored) => {
-                stored
-                    .check_layout(&sb)
-                    .map_err(OpenError::LayoutMismatch)?;
-                sb = stored;
+    #[inline]
+    pub fn read(&mut self, sb: &mut Superblock) -> Result<bool, OpenError> {
+        let blank = match superblock::look(&self.region, sb) {
+            superblock::State::Ready(stored) => {
+                if !stored.is(&sb.layout()) {
+                    return Err(OpenError::OtherFormat);
+                }
+                for (i, p) in sb.params.iter_mut().enumerate() {
+                    *p = stored.param(i);
+                }
                 false
             }
-            State::Blank | State::Formatting => true,
-            State::Foreign => return Err(OpenError::Foreign),
-            State::Damaged => return Err(OpenError::Damaged(Damage::Superblock)),
+            superblock::State::Blank | superblock::State::Formatting => true,
+            superblock::State::Foreign => return Err(OpenError::Foreign),
+            superblock::State::Damaged => return Err(OpenError::Damaged(Damage::Superblock)),
         };
         self.geo = Geometry::new::<M>(&sb.params).map_err(OpenError::Config)?;
         if self.region.len() < self.geo.len {
@@ -56,21 +66,35 @@ impl<'m, M: Model> Table<'m, M> {
                 needed: self.geo.len,
             });
         }
-        Ok(blank.then_some(sb))
+        self.top = self.geo.areas + self.geo.area;
+        Ok(blank)
     }
 
     /// Reads the table, or formats it, and finds what has happened.
     #[inline(never)]
     pub fn mount(&mut self, chosen: &Config, version: u16) -> Result<Found, OpenError> {
-        if let Some(sb) = self.read(chosen)? {
-            sb::begin(&mut self.region, &sb);
+        let mut sb = layout::superblock::<M>(chosen);
+        if self.read(&mut sb)? {
+            superblock::begin(&mut self.region, &sb);
             self.format(version);
-            sb::finish(&mut self.region, &sb);
+            superblock::finish(&mut self.region, &sb);
         }
-        self.scan().map_err(OpenError::Damaged)
+        self.scan(&mut |_, _| {}).map_err(OpenError::Damaged)
     }
 
-    /// Everything that is looked at before it is written, and what lies between.
+    /// How many records there are before the outermost loop that runs.
+    #[cold]
+    pub fn whole(&mut self) -> u16 {
+        let (mut n, mut inside) = (0, false);
+        // It has been looked through a moment ago.
+        let _ = self.scan(&mut |_, seen| {
+            inside |= seen.state.is_some_and(|s| !s.done);
+            n += u16::from(!inside);
+        });
+        n
+    }
+
+    /// Everything that is looked at before it is written.
     fn format(&self, version: u16) {
         let mut at = OUTBOX;
         while at < self.geo.len {
@@ -78,88 +102,70 @@ impl<'m, M: Model> Table<'m, M> {
             at += Self::UNIT;
         }
         // After the largest number comes 1.
-        self.start(&mut self.first(0), self.geo.seq_max, 0, Some(version));
-    }
-
-    /// Finds the loops that are running.
-    ///
-    /// **Cost**: reads the headers of the records that count. **Errors**: what no power cut leaves.
-    pub fn scan(&self) -> Result<Found, Damage> {
-        let mut f = Frame::default();
-        let mut open = self.frame(0, &mut f)?;
-        let mut found = Found {
-            top: f,
-            records: Self::slot(&f, f.end) as u32,
-            depth: 0,
-            committed: 0,
+        let run = State {
+            seq: self.geo.seq_max,
+            counter: u32::from(version) << Self::COUNTER_BITS,
+            done: false,
         };
-        while open {
-            found.depth += 1;
-            open = self.frame(found.depth, &mut f)?;
-        }
-        found.committed = f.seq;
-        Ok(found)
+        self.put_state(self.geo.run, &run);
     }
 
-    /// Reads the frame of a level that runs, of which nothing is passed; tells whether its last record is a loop that runs.
+    /// Finds the records that count, and tells each.
     ///
-    /// **Cost** and **Errors** as [`Table::scan`].
-    #[inline(never)]
-    pub fn frame(&self, level: usize, f: &mut Frame) -> Result<bool, Damage> {
-        if level >= self.geo.levels || !self.current(level, f) {
-            return Err(Damage::Start { level });
+    /// **Cost**: reads their headers. **Errors**: what no power cut leaves.
+    #[inline]
+    pub fn scan(&mut self, tell: &mut dyn FnMut(u16, &Seen)) -> Result<Found, Damage> {
+        let mut run = State::NONE;
+        if !self.state(self.geo.run, &mut run) {
+            return Err(Damage::Start);
         }
-        self.chain(level, f)
-    }
-
-    /// Finds the half whose iteration is the other's next one, or the only one that has begun.
-    fn current(&self, level: usize, f: &mut Frame) -> bool {
-        *f = self.first(level);
-        let (first, second) = (self.started(f.base), self.started(f.other));
-        let (a, b) = (first.unwrap_or_default(), second.unwrap_or_default());
-        let swap = match (first.is_some(), second.is_some()) {
-            (false, false) => return false,
-            (true, true) if planted!("nv-replay/newer-half-by-its-number") => a.0 <= b.0,
-            (true, true) if Self::after(a.1, b.1) => true,
-            (true, true) if !Self::after(b.1, a.1) => return false,
-            (first, _) => !first,
-        };
-        if swap {
-            f.swap();
+        self.top = self.geo.areas + self.geo.area;
+        if run.second::<M>() {
+            self.top += self.geo.area;
         }
-        let (seq, low) = if swap { b } else { a };
-        Self::empty(f, seq, self.counter(f.base, low));
-        true
-    }
-
-    /// Finds the records of a frame; whether the last is a loop that runs.
-    fn chain(&self, level: usize, f: &mut Frame) -> Result<bool, Damage> {
-        while f.end < f.heads {
-            let seq = self.geo.next(f.seq);
-            if !Self::carries(self.load(f.end), seq) {
-                break;
+        let mut frame = self.empty(self.top);
+        let (mut at, mut body, mut committed) = (frame.at, frame.body, run.seq);
+        while self.follows(at, body, committed) {
+            let record = self.slot(at);
+            let bad = Damage::Record { record };
+            let mut head = Head::NONE;
+            if !self.record(at, body, &mut head) {
+                return Err(bad);
             }
-            let bad = Damage::Record {
-                level,
-                slot: Self::slot(f, f.end),
-            };
-            let h = self.record(f.end, f.body_end, f.limit).ok_or(bad)?;
-            f.seq = seq;
-            f.end += Self::UNIT;
-            if h.kind == Kind::LoopOpen {
-                return if h.total() == 0 { Ok(true) } else { Err(bad) };
-            }
-            if h.kind == Kind::LoopDone {
-                if h.units == 0 {
+            committed = self.geo.next(committed);
+            let mut state = None;
+            if head.kind == Kind::Loop {
+                if head.end - head.content != Self::STATE {
                     return Err(bad);
                 }
-                f.seq = self.load(f.body_end + h.extra as usize * Self::UNIT);
-                if f.seq == 0 || f.seq > self.geo.seq_max {
+                let mut s = State::NONE;
+                if !self.state(head.content, &mut s) {
                     return Err(bad);
                 }
+                committed = s.seq;
+                state = Some(s);
             }
-            f.body_end += h.total() as usize * Self::UNIT;
+            body = head.end;
+            at -= Self::UNIT;
+            tell(record, &Seen { head, state });
         }
-        Ok(false)
+        frame.end = at;
+        Ok(Found {
+            frame,
+            committed,
+            run,
+        })
+    }
+}
+
+impl State {
+    /// Whether a run's records are in the second area.
+    pub fn second<M: Model>(&self) -> bool {
+        self.counter >> (Table::<M>::COUNTER_BITS - 1) & 1 != 0
+    }
+
+    /// The version in a run's counter.
+    pub fn version<M: Model>(&self) -> u16 {
+        (self.counter >> Table::<M>::COUNTER_BITS) as u16
     }
 }

@@ -1,10 +1,10 @@
 //! Steps: executed once, bypassed ever after.
 
 use crate::error::{Error, Failed};
-use crate::header::Check;
 use crate::open::Replay;
 use crate::outbox::{Port, Queue};
 use crate::site;
+use crate::table::Table;
 use core::ops::Deref;
 use core::panic::Location;
 use nvmem::cross::{Arg, Ret};
@@ -119,15 +119,12 @@ where
             A::In<'p>,
         ) -> Result<O::In<'p>, Error>,
     ) -> Result<O, Failed<A>> {
-        let check = Check {
-            site,
-            args: site::args(&args),
-        };
-        if let Some(o) = self.bypass::<A, O>(check) {
+        let id = Table::<M>::id(site, site::args(&args));
+        if let Some(o) = self.bypass::<A, O>(id) {
             // Consumed by the first execution.
             core::mem::forget(args);
             return Ok(o);
         }
-        self.consider(check, args, |tx, root, a| body(tx, root, a))
+        self.consider(id, args, move |tx, root, a| body(tx, root, a))
     }
 }

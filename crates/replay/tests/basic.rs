@@ -1,7 +1,7 @@
 //! What a program does with the runtime, without cuts: executions, reboots, bypasses.
 
 use nv_replay::nvmem::{Buffered32, InOrder16, InOrder32, Model, Persist, Region};
-use nv_replay::pmem_tx::{self, Width};
+use nv_replay::pmem_tx::Width;
 use nv_replay::{Config, Error, Held, Message, Options, Outlet, PBox, Port, Replay, What};
 use std::mem::MaybeUninit;
 
@@ -166,10 +166,7 @@ fn a_failed_step_is_recorded() {
             Ok(())
         });
         let e = Error::from(r.unwrap_err());
-        assert!(matches!(
-            e,
-            Error::Tx(pmem_tx::Error::PoolFull { bytes: 8000.. })
-        ));
+        assert_eq!(e, Error::PoolFull);
         Ok(rt.step((), |tx, st, ()| Ok(st.get(tx).n))?)
     }
     let mut m = memory();
@@ -250,20 +247,23 @@ fn another_way_is_divergence() {
     program(&mut rt, 1, false).unwrap();
     let mut rt = reboot(rt);
     let e = program(&mut rt, 2, false).unwrap_err();
-    assert!(matches!(e, Error::Diverged(d) if d.what == What::Arguments));
+    assert_eq!(e, Error::Diverged);
+    assert_eq!(rt.divergence().unwrap().what, What::Arguments);
     assert_eq!(program(&mut rt, 1, false).unwrap_err(), e);
     let mut rt = reboot(rt);
     let e = program(&mut rt, 1, true).unwrap_err();
-    assert!(matches!(e, Error::Diverged(d) if d.what == What::Site));
+    assert_eq!(e, Error::Diverged);
+    assert_eq!(rt.divergence().unwrap().what, What::Site);
     let mut rt = reboot(rt);
     assert_eq!(program(&mut rt, 1, false), Ok(1));
 }
 
 #[test]
-fn full_names_the_limit() {
+fn a_full_table_says_so() {
     let mut m = memory();
+    // Three headers, and room for an error.
     let table = Config {
-        steps: 3,
+        bytes: 16,
         ..Config::DEFAULT
     };
     let options = || Options {
@@ -275,7 +275,7 @@ fn full_names_the_limit() {
         for i in 0..4 {
             let r = rt.step((), |_, _, ()| Ok(())).map_err(Error::from);
             match i {
-                3 => assert_eq!(r, Err(Error::TableFull { limit: 3 })),
+                3 => assert_eq!(r, Err(Error::TableFull)),
                 _ => r.unwrap(),
             }
         }
@@ -283,27 +283,23 @@ fn full_names_the_limit() {
     }
 }
 
-/// A frame without room for results has none for errors; with 4 bytes it keeps the code of an abort.
+/// What a step may need for its error must be left before it runs.
 #[test]
-fn an_error_needs_four_bytes() {
+fn an_error_needs_a_unit() {
     fn program(rt: &mut Rt<'_>) -> [Result<(), Error>; 2] {
         let abort = rt.step((), |tx, _, ()| Err::<(), _>(tx.abort(0xfffe)));
-        let index = rt.step((), |_, _, ()| {
-            Err::<(), _>(Error::Tx(pmem_tx::Error::Index { index: 7, len: 5 }))
-        });
+        let index = rt.step((), |_, _, ()| Err::<(), _>(Error::Index));
         [abort, index].map(|r| r.map_err(Error::from))
     }
     let aborted = Err(Error::Aborted(0xfffe));
-    let index = Err(Error::Tx(pmem_tx::Error::Index { index: 7, len: 5 }));
-    let full = |limit| Err(Error::ResultsFull { bytes: 4, limit });
-    for (step_bytes, want) in [
-        (0, [full(0), full(0)]),
-        (4, [aborted, full(4)]),
-        (8, [aborted, Err(Error::Other)]),
-        (12, [aborted, index]),
+    let full = Err(Error::TableFull);
+    for (bytes, want) in [
+        (0, [full, full]),
+        (8, [aborted, full]),
+        (16, [aborted, Err(Error::Index)]),
     ] {
         let table = Config {
-            step_bytes,
+            bytes,
             ..Config::DEFAULT
         };
         let options = || Options {
@@ -313,9 +309,21 @@ fn an_error_needs_four_bytes() {
         let mut m = memory();
         let mut rt = open(Region::new(&mut m), options());
         for _ in 0..2 {
-            assert_eq!(program(&mut rt), want, "{step_bytes}");
+            assert_eq!(program(&mut rt), want, "{bytes}");
             rt = open(rt.close(), options());
         }
+    }
+}
+
+/// What only the runtime says is recorded as another failure when a body says it.
+#[test]
+fn a_body_cannot_pretend_that_the_table_is_full() {
+    let mut m = memory();
+    let mut rt = open(Region::new(&mut m), Options::default());
+    for _ in 0..2 {
+        let r = rt.step((), |_, _, ()| Err::<(), _>(Error::TableFull));
+        assert_eq!(Error::from(r.unwrap_err()), Error::Other);
+        rt = reboot(rt);
     }
 }
 

@@ -81,11 +81,7 @@ where
     let mut sink = Sink(world);
     let options = Options {
         table: Config {
-            steps: 2,
-            step_bytes: 8,
-            loop_steps: 6,
-            loop_bytes: 40,
-            loops: 2,
+            bytes: 168,
             outbox_bytes: 8,
             seq_bits: BITS,
         },

@@ -28,11 +28,7 @@ impl Outlet for Sink {
 fn options<'m>(outlet: Option<&'m mut dyn Outlet>) -> Options<'m> {
     Options {
         table: Config {
-            steps: 6,
-            step_bytes: 32,
-            loop_steps: 4,
-            loop_bytes: 16,
-            loops: 2,
+            bytes: 144,
             outbox_bytes: 8,
             seq_bits: 5,
         },

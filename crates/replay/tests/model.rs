@@ -134,11 +134,7 @@ where
             let mut sink = Sink(world);
             let options = Options {
                 table: Config {
-                    steps: 12,
-                    step_bytes: 64,
-                    loop_steps: 6,
-                    loop_bytes: 32,
-                    loops: 3,
+                    bytes: 320,
                     outbox_bytes: 8,
                     seq_bits: *bits,
                 },

@@ -7,11 +7,7 @@ use nv_replay::{Config, Error, Replay};
 
 /// The replay table of the program: two loops, one after the other, with one step in each and no results.
 pub const TABLE: Config = Config {
-    steps: 2,
-    step_bytes: 16,
-    loop_steps: 1,
-    loop_bytes: 16,
-    loops: 1,
+    bytes: 56,
     outbox_bytes: 0,
     seq_bits: 16,
 };

@@ -151,11 +151,7 @@ fn replay<M: Mapped>(scene: &mut Scene<'_, M>) {
     use nv_replay::{Config, Options, Replay};
     let options = || Options {
         table: Config {
-            steps: 20,
-            step_bytes: 64,
-            loop_steps: 4,
-            loop_bytes: 16,
-            loops: 1,
+            bytes: 192,
             outbox_bytes: 0,
             seq_bits: 16,
         },

@@ -144,11 +144,7 @@ impl<M: Mapped> Outlet for Outside<'_, '_, M> {
 fn options<'m>(version: u16, update: Update) -> Options<'m> {
     Options {
         table: Config {
-            steps: 8,
-            step_bytes: 48,
-            loop_steps: 4,
-            loop_bytes: 32,
-            loops: 2,
+            bytes: 200,
             outbox_bytes: 16,
             seq_bits: 4,
         },

@@ -76,11 +76,7 @@ impl Setup {
     pub const fn small(seq_bits: u8) -> Setup {
         Setup {
             table: Config {
-                steps: 8,
-                step_bytes: 112,
-                loop_steps: 6,
-                loop_bytes: 24,
-                loops: 2,
+                bytes: 264,
                 outbox_bytes: 24,
                 seq_bits,
             },

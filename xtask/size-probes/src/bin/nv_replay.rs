@@ -4,8 +4,11 @@
 size_probes::probe!({
     use nv_replay::{Options, Replay};
     if let Some(r) = size_probes::region() {
-        if let Ok(mut rt) =
-            Replay::<u32, size_probes::Machine>::open(r, Options::default(), |_| Ok(0))
+        let mut place = core::mem::MaybeUninit::uninit();
+        if let Ok(rt) =
+            Replay::<u32, size_probes::Machine>::open_in(&mut place, r, Options::default(), |_| {
+                Ok(0)
+            })
         {
             let n = rt.step((), |tx, root, ()| Ok(*root.get(tx)));
             let done = rt.each(0..10, |rt, i| {
