@@ -1,5 +1,6 @@
 //! `cargo xtask evaluate`: the figures that the documents show and that CI watches.
 
+mod heap;
 mod measure;
 mod merge;
 mod plot;
@@ -27,6 +28,9 @@ pub struct Args {
     /// Only the campaigns, and of their cuts the i-th of n parts; `--merge` adds the parts up
     #[arg(long, value_name = "I/N", conflicts_with_all = ["only", "check", "from"])]
     shard: Option<Shard>,
+    /// With --only heap: the first of the seeds of the random workloads, instead of 1
+    #[arg(long, value_name = "N", requires = "only")]
+    seed: Option<u64>,
     /// Measure nothing: add up the figures of all the shards, which are in these files
     #[arg(long, value_name = "PATH", num_args = 1.., conflicts_with_all = ["only", "check", "from", "shard"])]
     merge: Vec<PathBuf>,
@@ -50,7 +54,16 @@ struct Evaluation {
     measure: Measure,
 }
 
-type Measure = fn(&Project, &Step, Option<Shard>) -> Result<Measured>;
+type Measure = fn(&Project, &Step, Options) -> Result<Measured>;
+
+/// What a user may change of a measurement.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Options {
+    /// The part of the cuts.
+    shard: Option<Shard>,
+    /// The first seed of random workloads.
+    seed: Option<u64>,
+}
 
 /// What an evaluation found.
 pub struct Measured {
@@ -86,6 +99,12 @@ const ALL: &[Evaluation] = &[
         about: "the rig: cuts, boots and costs of the machine code of three machines",
         exact: Some(measure::machine_costs),
         measure: measure::machine,
+    },
+    Evaluation {
+        name: "heap",
+        about: "the workloads of docs/EVALUATION.md on vnv-heap and on what it is compared with; cuts of the heap",
+        exact: Some(heap::exact),
+        measure: heap::all,
     },
     Evaluation {
         name: "speed",
@@ -145,6 +164,10 @@ pub fn run(a: Args) -> Result<()> {
     if wanted.is_empty() {
         bail!("no evaluation has this name; cargo xtask evaluate --list");
     }
+    let options = Options {
+        shard: a.shard,
+        seed: a.seed,
+    };
     let mut figures = Figures::new();
     let mut wrong = None;
     for e in wanted {
@@ -154,7 +177,7 @@ pub fn run(a: Args) -> Result<()> {
                 .join(format!("xtask/evaluate-{}.log", e.name)),
             e.name,
         );
-        let m = (e.measure)(&project, &step, a.shard).with_context(|| e.name)?;
+        let m = (e.measure)(&project, &step, options).with_context(|| e.name)?;
         figures.extend(m.figures);
         wrong = wrong.or(m.wrong);
     }
@@ -171,6 +194,9 @@ fn finish(
 ) -> Result<()> {
     for (key, value) in figures {
         println!("{key:48} {}", report::shown(*value));
+    }
+    if figures.contains_key("heap.kv_uniform.ir") {
+        println!("\n{}", heap::goals::table(figures));
     }
     if let Some(path) = json {
         std::fs::write(&path, report::json(figures)).with_context(|| path.display().to_string())?;
@@ -191,7 +217,7 @@ pub fn check(project: &Project, step: &Step) -> Result<Outcome> {
     let mut now = Figures::new();
     for e in ALL {
         if let Some(measure) = e.exact {
-            let m = measure(project, step, None).with_context(|| e.name)?;
+            let m = measure(project, step, Options::default()).with_context(|| e.name)?;
             now.extend(m.figures);
         }
     }

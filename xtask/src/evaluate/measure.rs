@@ -1,6 +1,6 @@
 //! How each evaluation gets its figures: programs of the crates that print lines `key value`.
 
-use super::{Figures, Measured};
+use super::{Figures, Measured, Options};
 use crate::project::{Project, has_program};
 use crate::run::{Step, cargo};
 use crate::shard::Shard;
@@ -9,26 +9,32 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// A program that measures.
-struct Program {
-    package: &'static str,
+pub struct Program {
+    pub package: &'static str,
     /// `--bin` or `--example`.
-    kind: &'static str,
-    name: &'static str,
-    features: &'static str,
+    pub kind: &'static str,
+    pub name: &'static str,
+    pub default_features: bool,
+    pub features: &'static str,
+    pub profile: &'static str,
 }
 
 const STORES: &[Program] = &[Program {
     package: "cost-probes",
     kind: "--bin",
     name: "stores",
+    default_features: true,
     features: "instrument",
+    profile: "release",
 }];
 
 const SPEED: &[Program] = &[Program {
     package: "cost-probes",
     kind: "--bin",
     name: "speed",
+    default_features: true,
     features: "speed",
+    profile: "release",
 }];
 
 /// Not built together with anything that turns on instrumentation.
@@ -36,7 +42,9 @@ const INSTRUCTIONS: Program = Program {
     package: "cost-probes",
     kind: "--bin",
     name: "instructions",
+    default_features: true,
     features: "",
+    profile: "release",
 };
 
 /// Key, and the function of that program in which callgrind counts; it is called once.
@@ -46,7 +54,7 @@ const COUNTED: &[(&str, &str)] = &[
 ];
 
 /// Figures from `key value` lines.
-fn figures(said: &str) -> Figures {
+pub fn figures(said: &str) -> Figures {
     said.lines()
         .filter_map(|l| {
             let mut words = l.split_whitespace();
@@ -57,19 +65,23 @@ fn figures(said: &str) -> Figures {
 }
 
 /// Builds a program in release and says where it is.
-fn build(project: &Project, step: &Step, p: &Program) -> Result<PathBuf> {
+pub fn build(project: &Project, step: &Step, p: &Program) -> Result<PathBuf> {
     let mut c = cargo();
     c.current_dir(&project.root)
-        .args(["build", "--release", "-p", p.package, p.kind, p.name]);
+        .args(["build", "--profile", p.profile])
+        .args(["-p", p.package, p.kind, p.name]);
+    if !p.default_features {
+        c.arg("--no-default-features");
+    }
     if !p.features.is_empty() {
         c.args(["--features", p.features]);
     }
     step.run(c)?;
-    let dir = match p.kind {
-        "--bin" => "release",
-        _ => "release/examples",
-    };
-    Ok(project.target.join(dir).join(p.name))
+    let dir = project.target.join(p.profile);
+    Ok(match p.kind {
+        "--bin" => dir.join(p.name),
+        _ => dir.join("examples").join(p.name),
+    })
 }
 
 fn run_programs(project: &Project, step: &Step, programs: &[Program]) -> Result<Figures> {
@@ -85,15 +97,15 @@ fn run_programs(project: &Project, step: &Step, programs: &[Program]) -> Result<
     Ok(all)
 }
 
-pub fn stores(project: &Project, step: &Step, _: Option<Shard>) -> Result<Measured> {
+pub fn stores(project: &Project, step: &Step, _: Options) -> Result<Measured> {
     Ok(run_programs(project, step, STORES)?.into())
 }
 
-pub fn speed(project: &Project, step: &Step, _: Option<Shard>) -> Result<Measured> {
+pub fn speed(project: &Project, step: &Step, _: Options) -> Result<Measured> {
     Ok(run_programs(project, step, SPEED)?.into())
 }
 
-pub fn instructions(project: &Project, step: &Step, _: Option<Shard>) -> Result<Measured> {
+pub fn instructions(project: &Project, step: &Step, _: Options) -> Result<Measured> {
     if !has_program("valgrind") {
         bail!("valgrind is not installed: cargo xtask test installs it");
     }
@@ -123,7 +135,8 @@ fn collected(out: &str) -> Option<f64> {
 }
 
 /// Runs the suites of the published crates with the kit's counts written to a file.
-pub fn campaigns(project: &Project, step: &Step, shard: Option<Shard>) -> Result<Measured> {
+pub fn campaigns(project: &Project, step: &Step, o: Options) -> Result<Measured> {
+    let shard = o.shard;
     let stats = project.target.join("xtask/cuts.txt");
     let _ = std::fs::remove_file(&stats);
     let mut c = cargo();
@@ -146,7 +159,7 @@ pub fn campaigns(project: &Project, step: &Step, shard: Option<Shard>) -> Result
 }
 
 /// The rig on all scenarios and machines.
-pub fn machine(project: &Project, step: &Step, _: Option<Shard>) -> Result<Measured> {
+pub fn machine(project: &Project, step: &Step, _: Options) -> Result<Measured> {
     let (mut figures, wrong) = crate::machine::campaign(project, false, step)?;
     let compared = crate::msp430::compared(project, step)?;
     figures.insert("msp430.crosscheck_instructions".into(), compared as f64);
@@ -154,7 +167,7 @@ pub fn machine(project: &Project, step: &Step, _: Option<Shard>) -> Result<Measu
 }
 
 /// The rig's costs alone: one boot of each scenario.
-pub fn machine_costs(project: &Project, step: &Step, _: Option<Shard>) -> Result<Measured> {
+pub fn machine_costs(project: &Project, step: &Step, _: Options) -> Result<Measured> {
     Ok(crate::machine::costs(project, step)?.into())
 }
 

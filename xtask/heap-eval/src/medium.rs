@@ -1,0 +1,107 @@
+//! A byte-writable medium that counts what goes over its bus.
+
+use nvmem::Medium;
+use nvmem::device::{Contract, Misuse, Torn, check_range};
+use std::cell::Cell;
+
+/// Bytes and operations.
+#[derive(Debug, Default)]
+pub struct Counts {
+    read: Cell<u64>,
+    written: Cell<u64>,
+    operations: Cell<u64>,
+}
+
+impl Counts {
+    /// Bytes that were read.
+    pub fn read(&self) -> u64 {
+        self.read.get()
+    }
+    /// Bytes that were written.
+    pub fn written(&self) -> u64 {
+        self.written.get()
+    }
+    /// Reads and writes.
+    pub fn operations(&self) -> u64 {
+        self.operations.get()
+    }
+    /// From nothing.
+    pub fn reset(&self) {
+        self.read.set(0);
+        self.written.set(0);
+        self.operations.set(0);
+    }
+    fn add(&self, to: &Cell<u64>, bytes: usize) {
+        to.set(to.get() + bytes as u64);
+        self.operations.set(self.operations.get() + 1);
+    }
+}
+
+/// Serial FRAM in the memory of the host.
+#[derive(Debug)]
+pub struct Fram<'c> {
+    bytes: Vec<u8>,
+    counts: &'c Counts,
+}
+
+impl<'c> Fram<'c> {
+    /// Blank.
+    pub fn new(len: usize, counts: &'c Counts) -> Self {
+        Self::with(vec![0; len], counts)
+    }
+    /// One that holds this already.
+    pub fn with(bytes: Vec<u8>, counts: &'c Counts) -> Self {
+        Fram { bytes, counts }
+    }
+    /// What it holds.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// The name under which the medium's own work is left out of the instructions.
+#[inline(never)]
+fn medium_read(bytes: &[u8], at: usize, buf: &mut [u8]) {
+    buf.copy_from_slice(&bytes[at..at + buf.len()]);
+}
+
+/// As [`medium_read`].
+#[inline(never)]
+fn medium_write(bytes: &mut [u8], at: usize, from: &[u8]) {
+    bytes[at..at + from.len()].copy_from_slice(from);
+}
+
+impl Medium for Fram<'_> {
+    type Error = Misuse;
+
+    const CONTRACT: Contract = Contract {
+        name: "spi-fram",
+        read_size: 1,
+        write_size: 1,
+        unit: 1,
+        torn: Torn::Prefix,
+        erase: None,
+    };
+
+    fn capacity(&self) -> u32 {
+        self.bytes.len() as u32
+    }
+
+    fn read(&mut self, at: u32, buf: &mut [u8]) -> Result<(), Misuse> {
+        check_range(at, buf.len(), 1, self.capacity())?;
+        self.counts.add(&self.counts.read, buf.len());
+        medium_read(&self.bytes, at as usize, buf);
+        Ok(())
+    }
+
+    fn write(&mut self, at: u32, from: &[u8]) -> Result<(), Misuse> {
+        check_range(at, from.len(), 1, self.capacity())?;
+        self.counts.add(&self.counts.written, from.len());
+        medium_write(&mut self.bytes, at as usize, from);
+        Ok(())
+    }
+
+    fn erase(&mut self, _: u32, _: u32) -> Result<(), Misuse> {
+        Ok(())
+    }
+}
