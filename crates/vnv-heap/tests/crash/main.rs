@@ -1,0 +1,8 @@
+//! Power cuts everywhere, and in the recovery again.
+#![allow(clippy::ptr_arg)] // the kit lends a campaign's input as it was given
+
+mod ops;
+mod random;
+#[path = "../support/section.rs"]
+mod section;
+mod support;

@@ -1,0 +1,224 @@
+//! Images that no heap has written: never a panic, a hang or undefined behaviour; an error, or a heap that works.
+
+#[path = "support/section.rs"]
+mod section;
+#[path = "support/shared.rs"]
+mod shared;
+
+use nvmem::Persist;
+use shared::Shared;
+use vnv_heap::{Config, Error, Heap, JustInTime, Own, Promise, Snapshot, brand};
+
+const SIZE: usize = 768;
+const CONFIG: Config = Config {
+    dirty_limit: 200,
+    burst: 32,
+    objects: 16,
+    max_pins: 4,
+    budget: None,
+};
+
+#[derive(Persist)]
+#[repr(C)]
+struct Root<'h> {
+    list: Option<Own<'h, Node<'h>>>,
+    letter: char,
+    on: bool,
+}
+
+#[derive(Persist)]
+#[repr(C)]
+struct Node<'h> {
+    next: Option<Own<'h, Node<'h>>>,
+    leaf: Option<Own<'h, [bool; 12]>>,
+}
+
+type TestHeap<'h, P> = Heap<'h, Root<'h>, Shared, P>;
+
+fn root<'h, P: Promise>(heap: &TestHeap<'h, P>) -> Result<Root<'h>, Error<nvmem::device::Misuse>> {
+    let mut list = None;
+    for i in 0..3 {
+        let leaf = Some(heap.alloc([i > 0; 12])?);
+        list = Some(heap.alloc(Node { next: list, leaf })?);
+    }
+    Ok(Root {
+        list,
+        letter: 'ß',
+        on: true,
+    })
+}
+
+fn image<P: Promise>() -> Vec<u8> {
+    let (chip, mut ram) = (Shared::blank(SIZE), vec![0; 512]);
+    brand!(b);
+    TestHeap::<P>::open(b, chip.clone(), &mut ram, CONFIG, root).unwrap();
+    chip.bytes()
+}
+
+/// Opens it and uses what is there. Whether it opened.
+fn attack<P: Promise>(image: Vec<u8>) -> bool {
+    let mut ram = vec![0xEE; 512];
+    brand!(b);
+    let opened = TestHeap::<P>::open(b, Shared::new(image), &mut ram, CONFIG, root);
+    let Ok(mut heap) = opened else {
+        return false;
+    };
+    if let Ok(root) = heap.root() {
+        assert!(char::from_u32(root.letter as u32).is_some());
+        let mut at = root.list.as_ref().and_then(|own| heap.get(own).ok());
+        let mut steps = 0;
+        while let Some(node) = at {
+            steps += 1;
+            assert!(steps <= 16, "more objects than there are");
+            if let Some(leaf) = &node.leaf {
+                let _ = heap.update(leaf, |l| l[0] = !l[0]);
+            }
+            at = node.next.as_ref().and_then(|own| heap.get(own).ok());
+        }
+    }
+    let fresh = heap.alloc([true; 12]);
+    if let Ok(fresh) = &fresh {
+        assert_eq!(heap.read(fresh).unwrap(), [true; 12]);
+    }
+    let list = heap.root_mut().ok().and_then(|mut root| root.list.take());
+    if let Some(list) = list {
+        let _ = heap.free(list);
+    }
+    let _ = heap.audit();
+    if let Ok(fresh) = fresh {
+        assert_eq!(heap.read(&fresh).unwrap(), [true; 12]);
+    }
+    true
+}
+
+struct Random(u64);
+impl Random {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 16) as usize % n
+    }
+}
+
+fn each_byte<P: Promise>() {
+    let original = image::<P>();
+    assert!(attack::<P>(original.clone()));
+    let mut seen = [0; 2];
+    let step = if cfg!(miri) { 97 } else { 1 };
+    for i in (0..SIZE).step_by(step) {
+        let was = original[i];
+        for v in [0, 1, was ^ 1, was ^ 0x80, was.wrapping_add(1), 0x7F, 0xFF] {
+            let mut m = original.clone();
+            m[i] = v;
+            seen[attack::<P>(m) as usize] += 1;
+        }
+    }
+    assert!(seen[0] > 0 && seen[1] > 0, "{seen:?}");
+}
+
+/// Several bytes, and pieces from elsewhere.
+fn mutated<P: Promise>(seed: u64) {
+    let original = image::<P>();
+    let mut random = Random(seed);
+    for _ in 0..if cfg!(miri) { 5 } else { 20_000 } {
+        let mut m = original.clone();
+        for _ in 0..1 + random.below(6) {
+            let (from, to) = (random.below(SIZE), random.below(SIZE));
+            let n = 1 + random.below(16.min(SIZE - from.max(to)));
+            match random.below(3) {
+                0 => m[from] = random.below(256) as u8,
+                // What is valid somewhere else.
+                1 => m.copy_within(from..from + n, to),
+                _ => m[from..from + n].fill([0, 0xFF, 1][random.below(3)]),
+            }
+        }
+        attack::<P>(m);
+    }
+}
+
+/// The same layout as numbers, so that the checks of forged handles are right: only the walk can refuse them.
+#[derive(Persist)]
+#[repr(C)]
+struct Forged {
+    list: u16,
+    letter: u32,
+    on: u8,
+}
+
+fn forged<P: Promise>(random: &mut Random, header: &[u8]) -> Vec<u8> {
+    type Numbers<'h, P> = Heap<'h, Forged, Shared, P>;
+    let (chip, mut ram) = (Shared::blank(SIZE), vec![0; 512]);
+    let mut id = |n: usize| random.below(n) as u16;
+    {
+        brand!(b);
+        let opened = Numbers::<P>::open(b, chip.clone(), &mut ram, CONFIG, |heap| {
+            for i in 0..3 {
+                // As in a sound image, unless chance will have it otherwise.
+                let sound = id(4) > 0;
+                let leaf = heap.alloc([if sound { 1u8 } else { id(4) as u8 }; 12])?;
+                let next = if i > 0 { 1 + 2 * i } else { 0 };
+                let sound = id(4) > 0;
+                let of = |right: u16, wrong: u16| if sound { right } else { wrong };
+                let (next, leaf) = (of(next, id(18)), of(leaf.id(), id(18)));
+                let _ = heap.alloc([next, leaf])?;
+            }
+            let sound = id(4) > 0;
+            Ok(Forged {
+                list: if sound { 7 } else { id(18) },
+                letter: if id(8) > 0 { 65 } else { 0xD800 },
+                on: if id(8) > 0 { 1 } else { 2 },
+            })
+        });
+        opened.unwrap_or_else(|e| panic!("{e}"));
+    }
+    let mut image = chip.bytes();
+    image[..header.len()].copy_from_slice(header);
+    image
+}
+
+fn forgeries<P: Promise>() {
+    let header = image::<P>()[..nvmem::Superblock::BYTES].to_vec();
+    let mut random = Random(4711);
+    let mut seen = [0; 2];
+    for _ in 0..if cfg!(miri) { 10 } else { 5000 } {
+        let m = forged::<P>(&mut random, &header);
+        seen[attack::<P>(m) as usize] += 1;
+    }
+    assert!(cfg!(miri) || seen[0] > 100 && seen[1] > 100, "{seen:?}");
+}
+
+#[test]
+fn forged_handles() {
+    forgeries::<JustInTime>();
+    forgeries::<Snapshot>();
+}
+
+#[test]
+fn each_byte_just_in_time() {
+    each_byte::<JustInTime>()
+}
+
+#[test]
+fn each_byte_snapshot() {
+    each_byte::<Snapshot>()
+}
+
+#[test]
+fn mutated_just_in_time() {
+    mutated::<JustInTime>(0x9E37_79B9_7F4A_7C15)
+}
+
+#[test]
+fn mutated_snapshot() {
+    mutated::<Snapshot>(0xD1B5_4A32_D192_ED03)
+}
+
+#[test]
+fn random_bytes() {
+    let mut random = Random(77);
+    for _ in 0..if cfg!(miri) { 5 } else { 2000 } {
+        let m: Vec<u8> = (0..SIZE).map(|_| random.below(256) as u8).collect();
+        assert!(!attack::<JustInTime>(m.clone()) && !attack::<Snapshot>(m));
+    }
+}

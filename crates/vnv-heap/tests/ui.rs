@@ -1,0 +1,12 @@
+//! What the type rules refuse, and what the compiler says about it. The messages are pinned.
+//!
+//! They are those of the pinned toolchain; `TRYBUILD=overwrite cargo test -p vnv-heap --test ui` writes new ones.
+
+#[test]
+#[cfg_attr(miri, ignore)]
+fn refused() {
+    let t = trybuild::TestCases::new();
+    t.compile_fail("tests/ui/*.rs");
+    // Built, not only checked, so that what is found late is found too.
+    t.pass("tests/ui/support/compiles.rs");
+}

@@ -1,0 +1,30 @@
+//! A handle is gone when its object is.
+#![allow(dead_code, unused)]
+
+include!("support/types.rs");
+
+fn used_after_free<'h>(heap: &TestHeap<'h>, n: Own<'h, Node<'h>>) {
+    heap.free(n).unwrap();
+    heap.get(&n);
+}
+
+fn freed_twice<'h>(heap: &TestHeap<'h>, n: Own<'h, Node<'h>>) {
+    heap.free(n).unwrap();
+    heap.free(n).unwrap();
+}
+
+fn two_owners<'h>(heap: &TestHeap<'h>, n: Own<'h, Node<'h>>) {
+    heap.root_mut().unwrap().first = Some(n);
+    heap.root_mut().unwrap().first = Some(n);
+}
+
+fn freed_out_of_its_owner<'h>(heap: &TestHeap<'h>) {
+    let root = heap.root_mut().unwrap();
+    heap.free(root.first.unwrap());
+}
+
+fn copied<'h>(n: &Own<'h, Node<'h>>) -> Own<'h, Node<'h>> {
+    n.clone()
+}
+
+fn main() {}
