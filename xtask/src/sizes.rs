@@ -1,6 +1,8 @@
 //! `cargo xtask sizes`: what each crate adds to a program, on each target.
 
+mod decode;
 mod elf;
+mod stack;
 
 use crate::project::{BARE, Project, has_sources, has_target, linker, nightly};
 use crate::run::{Outcome, Step, capture, cargo, cargo_nightly};
@@ -16,7 +18,7 @@ pub struct Args {
     /// Compare with docs/SIZES.md instead of writing it: more than 2 % (and 16 bytes) larger is a failure
     #[arg(long)]
     check: bool,
-    /// Where to write `<package>.<target>.code`, `.rodata`, `.ram` and `.nvm`, as one flat JSON object
+    /// Where to write `<package>.<target>.code`, `.rodata`, `.ram`, `.nvm` and, where it can be told, `.stack`, as one flat JSON object
     #[arg(long, value_name = "PATH")]
     json: Option<PathBuf>,
 }
@@ -88,7 +90,11 @@ fn compare(now: &Table, doc: &str) -> Result<String> {
             continue;
         };
         let flash = was.code + was.constants;
-        if size.code + size.constants > flash + (flash / 50).max(16) || size.ram > was.ram {
+        let deeper = |(now, was): (u64, u64)| now > was + (was / 50).max(16);
+        if size.code + size.constants > flash + (flash / 50).max(16)
+            || size.ram > was.ram
+            || size.stack.zip(was.stack).is_some_and(deeper)
+        {
             wrong.push(format!("{} on {}: {was:?} became {size:?}", key.0, key.1));
         }
     }
@@ -187,6 +193,9 @@ fn json(all: &Measured) -> Result<String> {
         put("code", size.code);
         put("rodata", size.constants);
         put("ram", size.ram);
+        if let Some(v) = size.stack {
+            put("stack", v);
+        }
         let unit = if target == MSP430 { "2" } else { "4" };
         if let Some(v) = all.overhead.get(&(p.clone(), unit.into())) {
             put("nvm", *v);
@@ -202,15 +211,21 @@ fn render(all: &Measured) -> String {
          What each program of `xtask/size-probes/src/bin` takes beyond one that does nothing, in bytes: `opt-level = \"s\"`, fat LTO,\n\
          no default features; stable Rust, and the nightly for MSP430. A program that has the name of a crate is its minimal program. Everything\n\
          in it counts: its own types and closures, the functions of other crates, and those of the compiler that it needs. The checks of `open` are\n\
-         on. RAM is static data: the number of the session, which tells handles of earlier openings apart. The stack is not computed here.\n\
+         on. RAM is static data: the number of the session, which tells handles of earlier openings apart.\n\
+         The stack is the deepest way of calls from the entry in the program's machine code, each function with all that it ever takes; \
+         what interrupts need comes on top.\n\
+         There is none where a function is called through a pointer, or calls itself. `cargo xtask machine` measures it: `machine.M.stack` in [costs.json](costs.json).\n\
          That the minimal programs hold neither panics nor formatting is checked by their symbols.\n\n\
-         | program | target | code | constants | RAM |\n|---|---|---:|---:|---:|\n",
+         | program | target | code | constants | RAM | stack |\n|---|---|---:|---:|---:|---:|\n",
     );
     for ((name, target), s) in &all.table {
         let _ = writeln!(
             out,
-            "| {name} | {target} | {} | {} | {} |",
-            s.code, s.constants, s.ram
+            "| {name} | {target} | {} | {} | {} | {} |",
+            s.code,
+            s.constants,
+            s.ram,
+            s.stack.map_or("-".into(), |v| v.to_string())
         );
     }
     out += "\n## Non-volatile memory\n\n\
@@ -227,13 +242,14 @@ fn parse(doc: &str) -> Table {
     doc.lines()
         .filter_map(|l| {
             let c: Vec<_> = l.split('|').map(str::trim).collect();
-            let [_, name, target, code, constants, ram, _] = c[..] else {
+            let [_, name, target, code, constants, ram, stack, _] = c[..] else {
                 return None;
             };
             let size = Size {
                 code: code.parse().ok()?,
                 constants: constants.parse().ok()?,
                 ram: ram.parse().ok()?,
+                stack: stack.parse().ok(),
             };
             Some(((name.to_owned(), target.to_owned()), size))
         })
@@ -249,6 +265,7 @@ mod tests {
             code,
             constants: 5,
             ram: 3,
+            stack: Some(code / 4),
         }
     }
 
@@ -279,5 +296,6 @@ mod tests {
         let v: serde_json::Value = serde_json::from_str(&json(&all(12)).unwrap()).unwrap();
         assert_eq!(v["pmem-tx.thumbv7em.code"], 12);
         assert_eq!(v["pmem-tx.thumbv7em.nvm"], 7);
+        assert_eq!(v["pmem-tx.thumbv7em.stack"], 3);
     }
 }

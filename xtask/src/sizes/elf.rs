@@ -1,5 +1,6 @@
 //! What a linked program holds.
 
+use super::stack::worst;
 use anyhow::Result;
 use object::{Object, ObjectSection, ObjectSymbol, SectionFlags, SectionKind};
 
@@ -9,6 +10,8 @@ pub struct Size {
     pub code: u64,
     pub constants: u64,
     pub ram: u64,
+    /// The worst stack, where it can be told.
+    pub stack: Option<u64>,
 }
 
 impl Size {
@@ -18,6 +21,7 @@ impl Size {
             code: self.code.saturating_sub(other.code),
             constants: self.constants.saturating_sub(other.constants),
             ram: self.ram.saturating_sub(other.ram),
+            stack: self.stack,
         }
     }
 }
@@ -25,7 +29,10 @@ impl Size {
 /// What the sections of a linked program take.
 pub fn size(elf: &[u8]) -> Result<Size> {
     let file = object::File::parse(elf)?;
-    let mut s = Size::default();
+    let mut s = Size {
+        stack: worst(elf)?,
+        ..Size::default()
+    };
     for section in file.sections() {
         let SectionFlags::Elf { sh_flags, .. } = section.flags() else {
             continue;
