@@ -80,8 +80,8 @@ impl<M: Model> Running<'_, M> {
     }
 
     #[inline(always)]
-    fn store_word(&self, seq: u32) {
-        let at = self.s.word.get() as usize;
+    fn store_word(&self, seq: usize) {
+        let at = self.s.word.get();
         if !planted!("pmem-tx/no-fence-before-commit") {
             self.core.fence();
         }
@@ -104,7 +104,7 @@ where
 {
     /// Begins a transaction of a context that rests, with `rest` as its flags.
     #[inline(always)]
-    fn begin(&mut self, rest: u32) -> Result<Running<'c, M>, Error> {
+    fn begin(&mut self, rest: usize) -> Result<Running<'c, M>, Error> {
         if self.s.flags.get() != rest {
             self.wake(rest)?;
         }
@@ -117,7 +117,7 @@ where
 
     /// The context does not rest.
     #[cold]
-    fn wake(&self, rest: u32) -> Result<(), Error> {
+    fn wake(&self, rest: usize) -> Result<(), Error> {
         let s = self.s;
         if rest == 0 && s.is(flag::EXTERNAL) {
             return Err(Error::CallersCommitWord);
@@ -138,7 +138,7 @@ where
     #[inline(always)]
     fn root(&self) -> Result<<M::Unit as Width>::Off, Error> {
         // SAFETY: the root word is the unit after the commit word.
-        let off = unsafe { self.core.load(self.s.word.get() as usize + Core::<M>::UNIT) };
+        let off = unsafe { self.core.load(self.s.word.get() + Core::<M>::UNIT) };
         M::Unit::off(off).ok_or(Error::WrongPool)
     }
 
@@ -146,7 +146,7 @@ where
     #[inline(always)]
     fn body<O>(
         &mut self,
-        rest: u32,
+        rest: usize,
         f: impl FnOnce(&Tx<'c, M>, &mut Root<'c, R::At<'c>, M::Unit>) -> Result<O, Error>,
     ) -> Result<(Running<'c, M>, O), Error> {
         let running = self.begin(rest)?;
@@ -229,7 +229,7 @@ where
 
     fn run<A: Arg, O: Ret, F>(
         &mut self,
-        rest: u32,
+        rest: usize,
         args: A,
         body: F,
     ) -> Result<Prepared<'c, A, O, M>, Failed<A>>
@@ -309,7 +309,7 @@ where
 
     /// The sequence number of the next transaction.
     pub fn next_seq(&self) -> u32 {
-        self.s.seq.get()
+        self.s.seq.get() as u32
     }
 }
 
@@ -325,7 +325,7 @@ pub struct Prepared<'c, A, O, M: Model> {
 impl<A, O, M: Model> Prepared<'_, A, O, M> {
     /// The sequence number to store in the caller's commit word.
     pub fn seq(&self) -> u32 {
-        self.running.s.seq.get()
+        self.running.s.seq.get() as u32
     }
     /// The body's result.
     pub fn result(&self) -> &O {

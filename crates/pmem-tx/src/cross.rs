@@ -39,7 +39,7 @@ impl<T: Persist, W: Width> Held<T, W> {
     /// The handle's number on the medium, for a replay table.
     #[doc(hidden)]
     pub fn offset(&self) -> u32 {
-        W::value(self.off)
+        W::value(self.off) as u32
     }
 
     /// # Safety
@@ -48,7 +48,7 @@ impl<T: Persist, W: Width> Held<T, W> {
     #[doc(hidden)]
     pub unsafe fn restore(off: u32, session: u32) -> Option<Self> {
         Some(Held {
-            off: W::off(off)?,
+            off: W::off(usize::try_from(off).ok()?)?,
             session,
             _t: PhantomData,
         })

@@ -11,24 +11,24 @@ use nvmem::{Model, mapped, planted};
 impl<M: Model> Core<'_, M> {
     /// The block whose header is at `off`, if one can be there.
     #[inline(never)]
-    pub fn block(&self, off: u32) -> Option<Block> {
+    pub fn block(&self, off: usize) -> Option<Block> {
         // Before the heap it wraps, and is too large.
         let from = off.wrapping_sub(self.geo.heap);
-        if from >= self.geo.end - self.geo.heap || !from.is_multiple_of(GRANULE as u32) {
+        if from >= self.geo.end - self.geo.heap || !from.is_multiple_of(GRANULE) {
             return None;
         }
         // SAFETY: inside the heap and aligned; blocks are only lent behind their headers.
-        let b = Block::decode(unsafe { self.load(off as usize) })?;
-        (b.granules <= (self.geo.end - off) / GRANULE as u32).then_some(b)
+        let b = Block::decode(unsafe { self.load(off) })?;
+        (b.granules <= (self.geo.end - off) / GRANULE).then_some(b)
     }
 
     /// Calls `f` for each block. **Errors**: the chain is broken.
-    pub fn blocks(&self, mut f: impl FnMut(u32, Block)) -> Result<(), Part> {
+    pub fn blocks(&self, mut f: impl FnMut(usize, Block)) -> Result<(), Part> {
         let mut off = self.geo.heap;
         while off < self.geo.end {
             let b = self.block(off).ok_or(Part::Heap)?;
             f(off, b);
-            off += b.granules * GRANULE as u32;
+            off += b.granules * GRANULE;
         }
         Ok(())
     }
@@ -44,7 +44,7 @@ impl<M: Model> Core<'_, M> {
         size: usize,
         kind: Kind,
         log: bool,
-    ) -> Result<u32, Error> {
+    ) -> Result<usize, Error> {
         let full = Err(Error::PoolFull { bytes: size });
         let Some(want) = Block::granules_for(size, Self::UNIT) else {
             return full;
@@ -58,19 +58,19 @@ impl<M: Model> Core<'_, M> {
         self.split(off, want, room, kind);
         if log {
             // Until the transaction ends: `prepare` and `rollback` end the loans of new blocks.
-            let payload = self.at(off as usize + Self::UNIT);
-            mapped::lend(payload, want as usize * GRANULE - Self::UNIT);
+            let payload = self.at(off + Self::UNIT);
+            mapped::lend(payload, want * GRANULE - Self::UNIT);
         }
-        self.cursor.set(off + want * GRANULE as u32);
-        Ok(off + Self::UNIT as u32)
+        self.cursor.set(off + want * GRANULE);
+        Ok(off + Self::UNIT)
     }
 
     /// Free neighbours of at least `want` granules together: where they begin, and how many they are.
-    fn find(&self, all: &[CtxState], want: u32) -> Option<(u32, u32)> {
+    fn find(&self, all: &[CtxState], want: usize) -> Option<(usize, usize)> {
         let mut off = self.cursor.get();
         let (mut start, mut room) = (off, 0);
         // Twice round, because joining may want to start before the cursor.
-        let mut left = (self.geo.end - self.geo.heap) / (GRANULE as u32 / 2);
+        let mut left = (self.geo.end - self.geo.heap) / (GRANULE / 2);
         while left > 0 {
             if off >= self.geo.end {
                 off = self.geo.heap;
@@ -78,7 +78,7 @@ impl<M: Model> Core<'_, M> {
             }
             let b = self.block(off)?;
             let free = b.kind == Kind::Free && !self.freed_in_doubt(all, off);
-            off += b.granules * GRANULE as u32;
+            off += b.granules * GRANULE;
             left = left.saturating_sub(b.granules);
             if free {
                 room += b.granules;
@@ -93,7 +93,7 @@ impl<M: Model> Core<'_, M> {
     }
 
     /// Whether a transaction that is prepared and not committed has freed this block: it may come back.
-    fn freed_in_doubt(&self, all: &[CtxState], off: u32) -> bool {
+    fn freed_in_doubt(&self, all: &[CtxState], off: usize) -> bool {
         if planted!("pmem-tx/reuse-before-commit") {
             return false;
         }
@@ -109,7 +109,7 @@ impl<M: Model> Core<'_, M> {
 
     /// The first `want` of `room` free granules at `off` become a block of this kind.
     #[inline(never)]
-    fn split(&self, off: u32, want: u32, room: u32, kind: Kind) {
+    fn split(&self, off: usize, want: usize, room: usize, kind: Kind) {
         // SAFETY: both are places of headers inside free space; the rest's is not seen before the first is stored.
         unsafe {
             let rest = Block {
@@ -121,15 +121,15 @@ impl<M: Model> Core<'_, M> {
                 granules: want,
             };
             if planted!("pmem-tx/split-in-wrong-order") {
-                self.store(off as usize, new.encode());
+                self.store(off, new.encode());
             }
             if room > want {
-                self.store((off + want * GRANULE as u32) as usize, rest.encode());
+                self.store(off + want * GRANULE, rest.encode());
                 if !planted!("pmem-tx/no-fence-in-split") {
                     self.fence();
                 }
             }
-            self.store(off as usize, new.encode());
+            self.store(off, new.encode());
         }
         // The headers of joined blocks are inside the new one: its content must not reach them before its own header counts.
         if !planted!("pmem-tx/no-fence-after-split") {
@@ -138,14 +138,14 @@ impl<M: Model> Core<'_, M> {
     }
 
     /// The block whose payload is at `off` is free from the commit on.
-    pub fn free(&self, s: &CtxState, off: u32, kind: Kind) -> Result<(), Error> {
-        let header = off - Self::UNIT as u32;
+    pub fn free(&self, s: &CtxState, off: usize, kind: Kind) -> Result<(), Error> {
+        let header = off - Self::UNIT;
         if planted!("pmem-tx/free-at-once") {
             let b = self.block(header).ok_or(Error::WrongPool)?;
             // SAFETY: a block header.
             unsafe {
                 self.store(
-                    header as usize,
+                    header,
                     Block {
                         kind: Kind::Free,
                         ..b

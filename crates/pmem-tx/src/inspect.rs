@@ -11,9 +11,9 @@ struct Image<'b> {
 }
 
 impl Image<'_> {
-    fn word(&self, off: usize) -> Option<u32> {
+    fn word(&self, off: usize) -> Option<usize> {
         let b = self.bytes.get(off..off + self.unit)?;
-        Some(b.iter().rev().fold(0, |w, b| w << 8 | *b as u32))
+        Some(b.iter().rev().fold(0, |w, b| w << 8 | *b as usize))
     }
 }
 
@@ -86,12 +86,12 @@ fn heap(image: &Image<'_>, geo: &Geometry, out: &mut dyn Write) -> Result {
     let mut off = geo.heap;
     let (mut objects, mut cells, mut free) = (0, 0, 0);
     while off < geo.end {
-        let block = image.word(off as usize).and_then(Block::decode);
-        let Some(b) = block.filter(|b| b.granules <= (geo.end - off) / GRANULE as u32) else {
+        let block = image.word(off).and_then(Block::decode);
+        let Some(b) = block.filter(|b| b.granules <= (geo.end - off) / GRANULE) else {
             return writeln!(out, "  heap: the chain is DAMAGED at {off:#06x}");
         };
-        let payload = off as usize + image.unit;
-        let bytes = b.granules as usize * GRANULE - image.unit;
+        let payload = off + image.unit;
+        let bytes = b.granules * GRANULE - image.unit;
         match b.kind {
             Kind::Free => free += bytes,
             Kind::Object => {
@@ -108,7 +108,7 @@ fn heap(image: &Image<'_>, geo: &Geometry, out: &mut dyn Write) -> Result {
                 )?;
             }
         }
-        off += b.granules * GRANULE as u32;
+        off += b.granules * GRANULE;
     }
     writeln!(out, "  {objects} objects, {cells} cells, {free} bytes free")
 }

@@ -5,7 +5,7 @@
 //! cleared at commit: the number moves on. A rollback goes backwards and clears each header after its content is back.
 
 use crate::error::{Error, Part};
-use crate::layout::{Block, GRANULE, Kind, Tag, Undo};
+use crate::layout::{Block, GRANULE, Geometry, Kind, Tag, Undo};
 use crate::state::{Core, CtxState, flag};
 use nvmem::{Model, Unit, mapped, planted};
 
@@ -27,9 +27,9 @@ impl<M: Model> Core<'_, M> {
     /// The range is whole units inside the heap. Units at either end that are kept already are not even read: a neighbouring
     /// field that shares one may be borrowed mutably at this moment. No other unit is, because what is borrowed was logged.
     /// **Errors**: the journal is full; parts that were logged stay so, and are true.
-    pub fn log(&self, s: &CtxState, from: u32, to: u32) -> Result<(), Error> {
+    pub fn log(&self, s: &CtxState, from: usize, to: usize) -> Result<(), Error> {
         // The first entry of a transaction finds nothing that is kept, and every journal has room for one of 8 bytes.
-        if s.count.get() == 0 && to - from <= GRANULE as u32 {
+        if s.count.get() == 0 && to - from <= GRANULE {
             self.log_content(s, from, to - from, (0, 0));
             Ok(())
         } else {
@@ -39,8 +39,8 @@ impl<M: Model> Core<'_, M> {
 
     #[cold]
     #[inline(never)]
-    fn log_more(&self, s: &CtxState, mut from: u32, mut to: u32) -> Result<(), Error> {
-        let unit = Self::UNIT as u32;
+    fn log_more(&self, s: &CtxState, mut from: usize, mut to: usize) -> Result<(), Error> {
+        let unit = Self::UNIT;
         while from < to {
             if let Some((_, end)) = self.covered(s, from) {
                 from = end;
@@ -60,10 +60,9 @@ impl<M: Model> Core<'_, M> {
     }
 
     /// The next entry's number and the place of its content, if there is room for both.
-    fn journal_room(&self, s: &CtxState, bytes: u32) -> Result<(u32, u32), Error> {
+    fn journal_room(&self, s: &CtxState, bytes: usize) -> Result<(usize, usize), Error> {
         let (i, used) = (s.count.get(), s.used.get());
         if i >= self.geo.entries || bytes > self.geo.bytes - used {
-            let bytes = bytes as usize;
             return Err(Error::JournalFull { bytes });
         }
         Ok((i, used))
@@ -71,38 +70,41 @@ impl<M: Model> Core<'_, M> {
 
     /// Keeps the content of `bytes` at `from`, and lends them.
     #[inline(always)]
-    fn log_content(&self, s: &CtxState, from: u32, bytes: u32, (i, used): (u32, u32)) {
+    fn log_content(&self, s: &CtxState, from: usize, bytes: usize, (i, used): (usize, usize)) {
         let (unit, base) = (Self::UNIT, self.at(0));
         if !planted!("pmem-tx/never-log") {
             let undo = Undo::Content {
                 off: from,
-                units: bytes / unit as u32,
+                units: bytes / unit,
             };
             self.append(s, undo, i, || {
                 if !planted!("pmem-tx/log-without-content") {
-                    let to = (s.payload.get() + used) as usize;
+                    let to = s.payload.get() + used;
                     // SAFETY: the place of content in this context's journal, which has room; `from` was checked by the caller.
                     unsafe {
                         mapped::copy(
-                            base.add(from as usize).cast::<M::Unit>(),
+                            base.add(from).cast::<M::Unit>(),
                             base.add(to).cast::<M::Unit>(),
-                            bytes as usize / Self::UNIT,
+                            bytes / Self::UNIT,
                         )
                     }
                 }
             });
             s.used.set(used + bytes);
         }
-        mapped::lend(base.wrapping_add(from as usize), bytes as usize);
+        mapped::lend(base.wrapping_add(from), bytes);
     }
 
     /// Appends entry `i`. Order: content and first word, fence, second word, fence.
     #[inline(always)]
-    fn append(&self, s: &CtxState, undo: Undo, i: u32, content: impl FnOnce()) {
+    fn append(&self, s: &CtxState, undo: Undo, i: usize, content: impl FnOnce()) {
         let unit = Self::UNIT;
         let h = self.at(s.header(i, unit)).cast::<M::Unit>();
         let (first, second) = undo.encode(s.seq.get(), unit);
-        let (first, second) = (M::Unit::truncate(first), M::Unit::truncate(second));
+        let (first, second) = (
+            M::Unit::truncate(first as u32),
+            M::Unit::truncate(second as u32),
+        );
         // SAFETY: a header in this context's journal.
         unsafe {
             if planted!("pmem-tx/header-before-content") {
@@ -129,13 +131,13 @@ impl<M: Model> Core<'_, M> {
 
     /// The range that holds `at` and needs no log: an entry of the innermost transaction keeps its old content, or its
     /// block is new.
-    fn covered(&self, s: &CtxState, at: u32) -> Option<(u32, u32)> {
+    fn covered(&self, s: &CtxState, at: usize) -> Option<(usize, usize)> {
         let unit = Self::UNIT;
         (s.base.get()..s.count.get()).find_map(|i| {
             let (first, second) = self.words(s, i);
             let (start, end) = match Undo::decode(first, second, unit)? {
-                Undo::Content { off, units } => (off, off + units * unit as u32),
-                Undo::Alloc { off } => (off + unit as u32, off + self.block(off)?.granules * 8),
+                Undo::Content { off, units } => (off, off + units * unit),
+                Undo::Alloc { off } => (off + unit, off + self.block(off)?.granules * 8),
                 Undo::Free { .. } => return None,
             };
             (start <= at && at < end).then_some((start, end))
@@ -143,7 +145,7 @@ impl<M: Model> Core<'_, M> {
     }
 
     /// Logs that the free block at `off` becomes an object.
-    pub fn log_alloc(&self, s: &CtxState, off: u32) -> Result<(), Error> {
+    pub fn log_alloc(&self, s: &CtxState, off: usize) -> Result<(), Error> {
         if planted!("pmem-tx/alloc-not-logged") {
             return Ok(());
         }
@@ -151,7 +153,7 @@ impl<M: Model> Core<'_, M> {
     }
 
     /// Logs that the block at `off` becomes free at the commit.
-    pub fn log_free(&self, s: &CtxState, off: u32, kind: Kind) -> Result<(), Error> {
+    pub fn log_free(&self, s: &CtxState, off: usize, kind: Kind) -> Result<(), Error> {
         s.mark(flag::FREES);
         self.append_block(s, Undo::Free { off, kind })
     }
@@ -184,9 +186,7 @@ impl<M: Model> Core<'_, M> {
         for i in 0..s.count.get() {
             let (first, second) = self.words(s, i);
             match Undo::decode(first, second, unit) {
-                Some(Undo::Content { off, units }) => {
-                    mapped::end_loan(self.at(off as usize), units as usize * unit)
-                }
+                Some(Undo::Content { off, units }) => mapped::end_loan(self.at(off), units * unit),
                 Some(Undo::Alloc { off }) => self.end_block_loan(off),
                 Some(Undo::Free { off, .. }) => self.set_kind(off, Kind::Free),
                 None => {}
@@ -194,9 +194,9 @@ impl<M: Model> Core<'_, M> {
         }
     }
 
-    fn end_block_loan(&self, off: u32) {
+    fn end_block_loan(&self, off: usize) {
         if let Some(b) = self.block(off) {
-            let payload = off as usize + Self::UNIT;
+            let payload = off + Self::UNIT;
             mapped::end_loan(self.at(payload), b.granules as usize * 8 - Self::UNIT)
         }
     }
@@ -235,7 +235,7 @@ impl<M: Model> Core<'_, M> {
     /// Undoes the entries from `from` on, the newest first.
     ///
     /// **Power loss**: the entries that are still valid are undone at the next open.
-    pub fn rollback_to(&self, s: &CtxState, from: u32) {
+    pub fn rollback_to(&self, s: &CtxState, from: usize) {
         let unit = Self::UNIT;
         while s.count.get() > from {
             let i = s.count.get() - 1;
@@ -259,16 +259,16 @@ impl<M: Model> Core<'_, M> {
         let unit = Self::UNIT;
         match undo {
             Undo::Content { off, units } => {
-                let len = units * unit as u32;
+                let len = units * unit;
                 s.used.set(s.used.get() - len);
-                let from = (s.payload.get() + s.used.get()) as usize;
-                mapped::end_loan(self.at(off as usize), len as usize);
+                let from = s.payload.get() + s.used.get();
+                mapped::end_loan(self.at(off), len);
                 // SAFETY: the range was in the heap when it was logged, or was checked by `recover`.
                 unsafe {
                     mapped::copy(
                         self.at(from).cast::<M::Unit>(),
-                        self.at(off as usize).cast::<M::Unit>(),
-                        units as usize,
+                        self.at(off).cast::<M::Unit>(),
+                        units,
                     )
                 }
             }
@@ -280,10 +280,10 @@ impl<M: Model> Core<'_, M> {
         }
     }
 
-    fn set_kind(&self, off: u32, kind: Kind) {
+    fn set_kind(&self, off: usize, kind: Kind) {
         if let Some(b) = self.block(off) {
             // SAFETY: `block` found a header there.
-            unsafe { self.store(off as usize, Block { kind, ..b }.encode()) }
+            unsafe { self.store(off, Block { kind, ..b }.encode()) }
         }
     }
 
@@ -306,7 +306,7 @@ impl<M: Model> Core<'_, M> {
         let (ctx, doubt) = (s.ctx.get(), s.seq.get());
         // The chain was checked at open and is whole at every moment since.
         let _ = self.blocks(|off, b| {
-            let at = off as usize + Self::UNIT;
+            let at = off + Self::UNIT;
             if b.kind != Kind::Cell {
                 return;
             }
@@ -347,11 +347,11 @@ impl<M: Model> Core<'_, M> {
     /// **Errors**: an entry that no transaction writes; then nothing was changed.
     pub fn recover(&self, s: &CtxState) -> Result<(), Part> {
         let unit = Self::UNIT;
-        let (mut n, mut used) = (0, 0u32);
+        let (mut n, mut used) = (0, 0usize);
         while let Some((first, second)) = self.entry(s, n) {
             match Undo::decode(first, second, unit).ok_or(Part::Journal)? {
                 Undo::Content { off, units } => {
-                    let len = units * unit as u32;
+                    let len = units * unit;
                     used = used.saturating_add(len);
                     if used > self.geo.bytes || !self.undoable(off, len) {
                         return Err(Part::Journal);
@@ -376,12 +376,12 @@ impl<M: Model> Core<'_, M> {
     }
 
     /// Content that is logged lies in the heap, or is a context's root word (a migration changes it).
-    fn undoable(&self, off: u32, len: u32) -> bool {
+    fn undoable(&self, off: usize, len: usize) -> bool {
         let Some(end) = off.checked_add(len) else {
             return false;
         };
         let in_heap = off >= self.geo.heap && end <= self.geo.end;
-        let in_table = off >= self.geo.table && end <= self.geo.journals;
-        off.is_multiple_of(Self::UNIT as u32) && (in_heap || in_table)
+        let in_table = off >= Geometry::TABLE && end <= self.geo.journals;
+        off.is_multiple_of(Self::UNIT) && (in_heap || in_table)
     }
 }

@@ -61,113 +61,115 @@ impl Default for Config {
     }
 }
 
-/// Byte offsets of the parts of a pool.
+/// Byte offsets of the parts of a pool. A region is in memory, so `usize` holds them all, and what a unit holds, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Geometry {
-    pub entries: u32,
-    pub bytes: u32,
+    pub entries: usize,
+    pub bytes: usize,
     /// The largest sequence number; they run from 1 to it and 0 is none.
-    pub seq_max: u32,
-    pub contexts: u32,
-    /// Commit word and root word of each context.
-    pub table: u32,
+    pub seq_max: usize,
     /// Header area and payload area of each context.
-    pub journals: u32,
-    pub journal_stride: u32,
+    pub journals: usize,
+    pub journal_stride: usize,
     /// One nibble a granule for the walk at open.
-    pub scratch: u32,
-    pub scratch_len: u32,
+    pub scratch: usize,
     /// The first block's header; payloads are multiples of 8.
-    pub heap: u32,
+    pub heap: usize,
     /// One past the last block.
-    pub end: u32,
+    pub end: usize,
 }
 
 /// Why a configuration or a region cannot hold a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BadGeometry {
-    Config(&'static str),
+    Entries,
+    SeqBits,
     TooSmall(usize),
     TooLarge(usize),
 }
 
 impl Geometry {
+    /// Commit word and root word of each context.
+    pub const TABLE: usize = Superblock::BYTES;
+
     /// Of nothing yet. Not zeros, for the same reason as those of `CtxState`.
     pub const NONE: Geometry = Geometry {
         entries: 1,
         bytes: 1,
         seq_max: 1,
-        contexts: 1,
-        table: 1,
         journals: 1,
         journal_stride: 1,
         scratch: 1,
-        scratch_len: 1,
         heap: 1,
         end: 1,
     };
 
     /// The division of `len` bytes for this configuration.
     pub fn new<M: Model>(c: &Config, contexts: usize, len: usize) -> Result<Geometry, BadGeometry> {
-        Self::of::<M>(&superblock::<M>(c, contexts, len, 0).params)
+        let mut geo = Geometry::NONE;
+        geo.divide::<M>(&superblock::<M>(c, contexts, len, 0).params, contexts, len)?;
+        Ok(geo)
     }
 
-    /// The division that a superblock's parameters tell, which may be anybody's.
-    pub fn of<M: Model>(params: &[u32; 8]) -> Result<Geometry, BadGeometry> {
-        const UP: u32 = GRANULE as u32;
-        // In 32 bits, and saturating: the numbers may be an attacker's, and `usize` may have 16 bits.
-        let up8 = |v: u32| v.saturating_add(UP - 1) & !(UP - 1);
-        let unit = M::Unit::BYTES as u32;
-        let [contexts, entries, bytes, seq_bits, _, len, ..] = *params;
-        if entries == 0 || entries > u16::MAX as u32 || bytes == 0 {
-            return Err(BadGeometry::Config("the journal has no room"));
-        }
-        if !(3..=16).contains(&seq_bits) {
-            return Err(BadGeometry::Config("seq_bits is between 3 and 16"));
-        }
+    /// Becomes the division of `len` bytes that a superblock's parameters tell, which may be anybody's.
+    #[inline(never)]
+    pub fn divide<M: Model>(
+        &mut self,
+        params: &[u32; 8],
+        contexts: usize,
+        len: usize,
+    ) -> Result<(), BadGeometry> {
+        let unit = M::Unit::BYTES;
         let limit = if unit == 2 { 1 << 16 } else { 1 << 31 };
-        if len > limit {
+        // On a 16-bit machine no region is too long.
+        if len as u64 > limit {
             return Err(BadGeometry::TooLarge(limit as usize));
         }
-        let table = Superblock::BYTES as u32;
-        let journals = up8(table + contexts * 2 * unit);
-        let bytes = up8(bytes);
-        let stride = up8(entries * 2 * unit).saturating_add(bytes);
-        let scratch = stride.saturating_mul(contexts).saturating_add(journals);
+        // Saturating: the numbers may be an attacker's.
+        let number = |i: usize| usize::try_from(params[i]).unwrap_or(usize::MAX);
+        let up8 = |v: usize| v.saturating_add(GRANULE - 1) & !(GRANULE - 1);
+        let entries = number(param::ENTRIES);
+        if entries == 0 || entries > u16::MAX as usize || params[param::BYTES] == 0 {
+            return Err(BadGeometry::Entries);
+        }
+        let seq_bits = number(param::SEQ_BITS);
+        if !(3..=16).contains(&seq_bits) {
+            return Err(BadGeometry::SeqBits);
+        }
+        self.entries = entries;
+        self.bytes = up8(number(param::BYTES));
+        self.seq_max = (1 << (unit * 4)) - 1;
+        // Without a shift by a variable, for which a 16-bit machine would need a function of the compiler's library.
+        for _ in seq_bits..unit * 4 {
+            self.seq_max >>= 1;
+        }
+        self.journals = up8(Self::TABLE + contexts * 2 * unit);
+        self.journal_stride = up8(entries.saturating_mul(2 * unit)).saturating_add(self.bytes);
+        self.scratch = self.journals;
+        for _ in 0..contexts {
+            self.scratch = self.scratch.saturating_add(self.journal_stride);
+        }
         // One nibble for each granule of what is left; a little more than needed, because it takes room itself.
-        let rest = len.saturating_sub(scratch);
-        let scratch_len = up8((rest / UP).div_ceil(2));
-        let heap = scratch.saturating_add(scratch_len + UP - unit);
-        let smallest = heap.saturating_add(contexts * 2 * UP);
+        let scratch_len = up8((len.saturating_sub(self.scratch) / GRANULE).div_ceil(2));
+        self.heap = self.scratch.saturating_add(scratch_len + GRANULE - unit);
+        let smallest = self.heap.saturating_add(contexts * 2 * GRANULE);
         if smallest > len {
             // An estimate that is enough: the scratch area grows by a byte for 16.
             let needed = up8(smallest.saturating_add(smallest / 8));
-            return Err(BadGeometry::TooSmall(needed as usize));
+            return Err(BadGeometry::TooSmall(needed));
         }
-        Ok(Geometry {
-            entries,
-            bytes,
-            // Without a shift by a variable, for which a 16-bit machine would need a function of the compiler's library.
-            seq_max: (0..seq_bits.min(unit * 4)).fold(0, |max, _| max << 1 | 1),
-            contexts,
-            table,
-            journals,
-            journal_stride: stride,
-            scratch,
-            scratch_len,
-            heap,
-            end: heap + ((len - heap) & !(UP - 1)),
-        })
+        self.end = self.heap + ((len - self.heap) & !(GRANULE - 1));
+        Ok(())
     }
 
     /// Whether the transaction `seq` was since the last clearing of stale tags, when `next` is the next one.
-    pub fn recent(&self, seq: u32, next: u32) -> bool {
+    pub fn recent(&self, seq: usize, next: usize) -> bool {
         // How many transactions ago, 1 being the last; and how many ago the clearing one was, itself included.
-        let ago = |s: u32| {
+        let ago = |s: usize| {
             if s < next {
                 next - s
             } else {
-                next + self.seq_max - s
+                next + (self.seq_max - s)
             }
         };
         let cleared = ago(self.seq_max).min(ago(self.seq_max / 2));
@@ -175,13 +177,13 @@ impl Geometry {
     }
 
     /// The sequence number after `s`.
-    pub fn next(&self, s: u32) -> u32 {
+    pub fn next(&self, s: usize) -> usize {
         if s >= self.seq_max { 1 } else { s + 1 }
     }
 
     /// Whether stale headers are cleared in the transaction `s`: twice in a round, so that a header of either of the two
     /// is cleared by the other.
-    pub fn sweeps(&self, s: u32) -> bool {
+    pub fn sweeps(&self, s: usize) -> bool {
         if nvmem::planted!("pmem-tx/sweep-once-a-round") {
             return s == self.seq_max;
         }
@@ -189,16 +191,16 @@ impl Geometry {
     }
 
     pub fn word(&self, ctx: usize, unit: usize) -> usize {
-        self.table as usize + ctx * 2 * unit
+        Self::TABLE + ctx * 2 * unit
     }
     pub fn root(&self, ctx: usize, unit: usize) -> usize {
         self.word(ctx, unit) + unit
     }
-    pub fn header(&self, ctx: usize, i: u32, unit: usize) -> usize {
-        (self.journals + self.journal_stride * ctx as u32) as usize + i as usize * 2 * unit
+    pub fn header(&self, ctx: usize, i: usize, unit: usize) -> usize {
+        self.journals + self.journal_stride * ctx + i * 2 * unit
     }
     pub fn payload(&self, ctx: usize) -> usize {
-        (self.journals + self.journal_stride * (ctx as u32 + 1) - self.bytes) as usize
+        self.journals + self.journal_stride * (ctx + 1) - self.bytes
     }
 }
 
@@ -258,11 +260,11 @@ pub(crate) enum Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Block {
     pub kind: Kind,
-    pub granules: u32,
+    pub granules: usize,
 }
 
 impl Block {
-    pub fn decode(w: u32) -> Option<Block> {
+    pub fn decode(w: usize) -> Option<Block> {
         let kind = match w & 7 {
             1 => Kind::Free,
             2 => Kind::Object,
@@ -272,12 +274,12 @@ impl Block {
         let granules = w >> 3;
         (granules > 0).then_some(Block { kind, granules })
     }
-    pub fn encode(self) -> u32 {
-        self.granules << 3 | self.kind as u32
+    pub fn encode(self) -> usize {
+        self.granules << 3 | self.kind as usize
     }
     /// Granules of a block whose payload is `size` bytes.
-    pub fn granules_for(size: usize, unit: usize) -> Option<u32> {
-        u32::try_from(size.checked_add(unit)?.div_ceil(GRANULE)).ok()
+    pub fn granules_for(size: usize, unit: usize) -> Option<usize> {
+        Some(size.checked_add(unit)?.div_ceil(GRANULE))
     }
 }
 
@@ -285,33 +287,33 @@ impl Block {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Undo {
     /// `units` units at `off` held what the payload holds.
-    Content { off: u32, units: u32 },
+    Content { off: usize, units: usize },
     /// The block whose header is at `off` was free.
-    Alloc { off: u32 },
+    Alloc { off: usize },
     /// The block whose header is at `off` was an object, or a cell.
-    Free { off: u32, kind: Kind },
+    Free { off: usize, kind: Kind },
 }
 
 /// A journal header is two units. The first is an offset: of the range, or of a block's header with the operation in
 /// its low 3 bits, which are the same in all headers' offsets. The second is the sequence number, and the length in
 /// units in its lower half; it makes the entry valid.
 impl Undo {
-    pub fn encode(self, seq: u32, unit: usize) -> (u32, u32) {
-        let half = unit as u32 * 4;
+    pub fn encode(self, seq: usize, unit: usize) -> (usize, usize) {
+        let half = unit * 4;
         match self {
             Undo::Content { off, units } => (off, seq << half | units),
             Undo::Alloc { off } => (off & !7, seq << half),
-            Undo::Free { off, kind } => (off & !7 | kind as u32, seq << half),
+            Undo::Free { off, kind } => (off & !7 | kind as usize, seq << half),
         }
     }
 
     /// `None` when no operation is coded so.
-    pub fn decode(first: u32, second: u32, unit: usize) -> Option<Undo> {
+    pub fn decode(first: usize, second: usize, unit: usize) -> Option<Undo> {
         let units = Self::units(second, unit);
         if units > 0 {
             return Some(Undo::Content { off: first, units });
         }
-        let off = (first & !7) | (GRANULE - unit) as u32;
+        let off = (first & !7) | (GRANULE - unit);
         match first & 7 {
             0 => Some(Undo::Alloc { off }),
             2 => Some(Undo::Free {
@@ -326,14 +328,14 @@ impl Undo {
         }
     }
 
-    pub fn seq(second: u32, unit: usize) -> u32 {
+    pub fn seq(second: usize, unit: usize) -> usize {
         second >> (unit * 4)
     }
-    pub fn units(second: u32, unit: usize) -> u32 {
+    pub fn units(second: usize, unit: usize) -> usize {
         second & Self::max_units(unit)
     }
     /// The longest range of one entry.
-    pub fn max_units(unit: usize) -> u32 {
+    pub fn max_units(unit: usize) -> usize {
         (1 << (unit * 4)) - 1
     }
 }
@@ -342,9 +344,9 @@ impl Undo {
 /// (0: settled), and which version that is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Tag {
-    pub seq: u32,
-    pub ctx: u32,
-    pub current: u32,
+    pub seq: usize,
+    pub ctx: usize,
+    pub current: usize,
 }
 
 impl Tag {
@@ -353,14 +355,14 @@ impl Tag {
         ctx: 0,
         current: 0,
     };
-    pub fn decode(w: u32, unit: usize) -> Tag {
+    pub fn decode(w: usize, unit: usize) -> Tag {
         Tag {
             seq: w >> (unit * 4),
             ctx: w >> 1 & 0x7f,
             current: w & 1,
         }
     }
-    pub fn encode(self, unit: usize) -> u32 {
+    pub fn encode(self, unit: usize) -> usize {
         self.seq << (unit * 4) | self.ctx << 1 | self.current
     }
     pub fn settled(self) -> Tag {
@@ -408,15 +410,15 @@ mod tests {
                         assert!(g.header(ctx, 0, unit) >= at);
                         let headers_end = g.header(ctx, g.entries - 1, unit) + 2 * unit;
                         assert!(g.payload(ctx) >= headers_end);
-                        at = g.payload(ctx) + g.bytes as usize;
-                        assert!(g.bytes >= bytes);
+                        at = g.payload(ctx) + g.bytes;
+                        assert!(g.bytes >= bytes as usize);
                     }
-                    assert!(g.scratch as usize >= at);
-                    assert!(g.heap >= g.scratch + g.scratch_len);
-                    assert_eq!((g.heap as usize + unit) % GRANULE, 0);
-                    let granules = (g.end - g.heap) as usize / GRANULE;
-                    assert!(g.scratch_len as usize * 2 >= granules, "a nibble each");
-                    assert!(g.end as usize <= 60_000);
+                    assert!(g.scratch >= at);
+                    assert_eq!((g.heap + unit) % GRANULE, 0);
+                    let granules = (g.end - g.heap) / GRANULE;
+                    let scratch = g.heap + unit - GRANULE - g.scratch;
+                    assert!(scratch * 2 >= granules, "a nibble each");
+                    assert!(g.end <= 60_000);
                 }
             }
         }
@@ -442,10 +444,10 @@ mod tests {
                     units: most,
                 },
                 Undo::Alloc {
-                    off: 8 * 77 + 8 - unit as u32,
+                    off: 8 * 77 + 8 - unit,
                 },
                 Undo::Free {
-                    off: 8 - unit as u32,
+                    off: 8 - unit,
                     kind: Kind::Cell,
                 },
             ] {

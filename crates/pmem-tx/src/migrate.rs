@@ -18,7 +18,7 @@ where
         core: &mut crate::state::Core<'m, M>,
         mut stored: Superblock,
     ) -> Result<(), Part> {
-        let seq = stored.params[param::MIGRATED];
+        let seq = stored.params[param::MIGRATED] as usize;
         if seq == 0 {
             return Ok(());
         }
@@ -98,7 +98,7 @@ where
                 let old =
                     PBox::<R::At<'_>, M::Unit>::from_offset(root.0.offset()).into_inner(tx)?;
                 let new = PBox::new(change(tx, old)?, tx)?;
-                tx.core.log(tx.s, at as u32, (at + unit) as u32)?;
+                tx.core.log(tx.s, at, at + unit)?;
                 mapped::end_loan(tx.core.at(at), unit);
                 // SAFETY: the root word is a unit of the table.
                 unsafe { tx.core.store(at, <M::Unit as Width>::value(new.offset())) }

@@ -23,28 +23,28 @@ pub trait Width: Unit + Plain + sealed::Sealed {
     #[doc(hidden)]
     type Off: Copy + Eq + core::fmt::Debug + Send + Sync + 'static;
     #[doc(hidden)]
-    fn off(v: u32) -> Option<Self::Off>;
+    fn off(v: usize) -> Option<Self::Off>;
     #[doc(hidden)]
-    fn value(o: Self::Off) -> u32;
+    fn value(o: Self::Off) -> usize;
 }
 impl Width for u16 {
     type Off = NonZeroU16;
-    fn off(v: u32) -> Option<NonZeroU16> {
+    fn off(v: usize) -> Option<NonZeroU16> {
         NonZeroU16::new(u16::try_from(v).ok()?)
     }
     #[inline(always)]
-    fn value(o: NonZeroU16) -> u32 {
+    fn value(o: NonZeroU16) -> usize {
         o.get().into()
     }
 }
 impl Width for u32 {
     type Off = NonZeroU32;
-    fn off(v: u32) -> Option<NonZeroU32> {
-        NonZeroU32::new(v)
+    fn off(v: usize) -> Option<NonZeroU32> {
+        NonZeroU32::new(u32::try_from(v).ok()?)
     }
     #[inline(always)]
-    fn value(o: NonZeroU32) -> u32 {
-        o.get()
+    fn value(o: NonZeroU32) -> usize {
+        o.get() as usize
     }
 }
 
@@ -127,7 +127,7 @@ impl<'p, T: Persist, W: Width> PBox<'p, T, W> {
         self.off
     }
     fn value(&self) -> usize {
-        W::value(self.off) as usize
+        W::value(self.off)
     }
     pub(crate) fn ptr<M: Model<Unit = W>>(&self, tx: &Tx<'p, M>) -> *mut T {
         tx.core.at(self.value()).cast()
@@ -209,7 +209,7 @@ impl<'p, T: Persist, W: Width> PBox<'p, T, W> {
     /// [`Error::OuterTransaction`]; the transaction can then only abort.
     pub fn into_inner<M: Model<Unit = W>>(self, tx: &Tx<'p, M>) -> Result<T, Error> {
         tx.or_fail(tx.live())?;
-        tx.or_fail(tx.core.free(tx.s, self.value() as u32, Kind::Object))?;
+        tx.or_fail(tx.core.free(tx.s, self.value(), Kind::Object))?;
         mapped::will_read(self.ptr(tx).cast(), size_of::<T>());
         // SAFETY: the handle owned a valid `T` and is gone now; the block stays as it is until the commit.
         Ok(unsafe { self.ptr(tx).read() })
@@ -255,7 +255,7 @@ impl<'p, M: Model> Tx<'p, M> {
         } else {
             (off & !(unit - 1), (off + len).next_multiple_of(unit))
         };
-        self.core.log(self.s, from as u32, to as u32)
+        self.core.log(self.s, from, to)
     }
 }
 

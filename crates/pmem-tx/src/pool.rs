@@ -197,10 +197,10 @@ where
                 return Err(OpenError::OtherLength { formatted });
             }
         }
-        core.geo = match Geometry::of::<M>(&params) {
-            Ok(geo) => geo,
-            Err(bad) => return Err(bad.refuse(matches!(state, State::Ready(_)))),
-        };
+        let len = core.region.len();
+        if let Err(bad) = core.geo.divide::<M>(&params, R::COUNT, len) {
+            return Err(bad.refuse(matches!(state, State::Ready(_))));
+        }
         core.cursor.set(core.geo.heap);
         for (ctx, s) in all.iter().enumerate() {
             core.place(ctx, s);
@@ -238,8 +238,8 @@ where
         for (ctx, s) in all.iter().enumerate() {
             let last = match resolve {
                 // SAFETY: the context's commit word.
-                None => unsafe { core.load(s.word.get() as usize) },
-                Some(resolve) => resolve(ctx),
+                None => unsafe { core.load(s.word.get()) },
+                Some(resolve) => resolve(ctx) as usize,
             };
             if last > core.geo.seq_max {
                 return Err(Part::CommitWord);
@@ -265,16 +265,16 @@ where
         // SAFETY: units of the table, of the header areas, and the first block's header.
         unsafe {
             for s in all {
-                core.store(s.word.get() as usize, 0);
+                core.store(s.word.get(), 0);
                 for i in 0..g.entries {
                     core.store(s.header(i, unit) + unit, 0);
                 }
             }
             let all = Block {
                 kind: Kind::Free,
-                granules: (g.end - g.heap) / GRANULE as u32,
+                granules: (g.end - g.heap) / GRANULE,
             };
-            core.store(g.heap as usize, all.encode());
+            core.store(g.heap, all.encode());
         }
         // Nothing is logged: an interrupted format begins again. Sequence number 0 settles cells.
         let Some(s) = all.first() else {
@@ -372,7 +372,7 @@ where
 
     /// The largest sequence number; after it comes 1.
     pub fn seq_max(&self) -> u32 {
-        self.core.geo.seq_max
+        self.core.geo.seq_max as u32
     }
 
     /// This opening's number, which every [`Held`](crate::Held) carries.
@@ -463,7 +463,8 @@ impl BadGeometry {
     fn refuse(self, stored: bool) -> OpenError {
         match self {
             _ if stored => OpenError::Damaged(Part::Superblock),
-            BadGeometry::Config(why) => OpenError::Config(why),
+            BadGeometry::Entries => OpenError::Config("the journal has no room"),
+            BadGeometry::SeqBits => OpenError::Config("seq_bits is between 3 and 16"),
             BadGeometry::TooSmall(needed) => OpenError::TooSmall { needed },
             BadGeometry::TooLarge(limit) => OpenError::TooLarge { limit },
         }

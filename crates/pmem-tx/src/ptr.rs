@@ -62,21 +62,21 @@ impl<'p, T: Persist, W: Width> Ptr<'p, T, W> {
         // SAFETY: a block of this transaction's own.
         unsafe {
             fill(b.version(tx, 0), v);
-            tx.core.store(off as usize, Tag::SETTLED.encode(W::BYTES));
+            tx.core.store(off, Tag::SETTLED.encode(W::BYTES));
         }
         Ok(b)
     }
 
     fn tag_at(&self) -> usize {
-        W::value(self.off) as usize
+        W::value(self.off)
     }
     fn tag<M: Model<Unit = W>>(&self, tx: &Tx<'p, M>) -> Tag {
         // SAFETY: a cell's payload starts with its tag.
         Tag::decode(unsafe { tx.core.load(self.tag_at()) }, W::BYTES)
     }
-    fn version<M: Model<Unit = W>>(&self, tx: &Tx<'p, M>, i: u32) -> *mut T {
+    fn version<M: Model<Unit = W>>(&self, tx: &Tx<'p, M>, i: usize) -> *mut T {
         tx.core
-            .at(self.tag_at() + GRANULE + i as usize * size_of::<T>())
+            .at(self.tag_at() + GRANULE + i * size_of::<T>())
             .cast()
     }
     /// The current value, to read. **Cost**: 0 stores.
@@ -115,7 +115,7 @@ impl<'p, T: Persist, W: Width> Ptr<'p, T, W> {
             let len = GRANULE + 2 * size_of::<T>();
             let (at, unit) = (self.tag_at(), W::BYTES);
             let to = (at + len).next_multiple_of(unit);
-            tx.or_fail(tx.core.log(s, at as u32, to as u32))?;
+            tx.or_fail(tx.core.log(s, at, to))?;
             mapped::end_loan(tx.core.at(at), len);
         }
         let already = (tag.seq, tag.ctx) == (mine.seq, mine.ctx);
@@ -153,7 +153,7 @@ impl<'p, T: Persist, W: Width> Ptr<'p, T, W> {
     /// Frees the cell and gives its value back. See [`PBox::into_inner`](crate::PBox::into_inner).
     pub fn into_inner<M: Model<Unit = W>>(self, tx: &Tx<'p, M>) -> Result<T, Error> {
         tx.or_fail(tx.live())?;
-        tx.or_fail(tx.core.free(tx.s, self.tag_at() as u32, Kind::Cell))?;
+        tx.or_fail(tx.core.free(tx.s, self.tag_at(), Kind::Cell))?;
         let p = self.version(tx, self.tag(tx).current);
         mapped::will_read(p.cast(), size_of::<T>());
         // SAFETY: the current version is valid, and the handle is gone.

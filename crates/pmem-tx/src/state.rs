@@ -9,41 +9,41 @@ use nvmem::{Model, Region, Unit, mapped};
 /// what there is to do before a transaction, and one what there is after it.
 pub(crate) mod flag {
     /// How deep transactions are nested.
-    pub const LEVEL: u32 = (1 << 24) - 1;
+    pub const LEVEL: usize = EXTERNAL - 1;
     /// Everything but the commit store is done.
-    pub const PREPARED: u32 = 1 << 24;
+    pub const PREPARED: usize = 1 << (usize::BITS - 1);
     /// A two-version cell was written.
-    pub const CELLS: u32 = 1 << 25;
+    pub const CELLS: usize = 1 << (usize::BITS - 2);
     /// A block was freed.
-    pub const FREES: u32 = 1 << 26;
+    pub const FREES: usize = 1 << (usize::BITS - 3);
     /// An operation that consumed a handle failed: the transaction can only abort.
-    pub const FAILED: u32 = 1 << 27;
+    pub const FAILED: usize = 1 << (usize::BITS - 4);
     /// No transaction has run since the walk at open.
-    pub const WALKED: u32 = 1 << 28;
+    pub const WALKED: usize = 1 << (usize::BITS - 5);
     /// The commit word is the caller's.
-    pub const EXTERNAL: u32 = 1 << 29;
+    pub const EXTERNAL: usize = 1 << (usize::BITS - 6);
 }
 
 /// The volatile state of a context.
 #[derive(Debug)]
 pub struct CtxState {
-    pub(crate) flags: Cell<u32>,
+    pub(crate) flags: Cell<usize>,
     /// The sequence number of the running, or the next, transaction.
-    pub(crate) seq: Cell<u32>,
+    pub(crate) seq: Cell<usize>,
     /// The next number in whose transaction stale headers are cleared; at the latest the largest.
-    pub(crate) milestone: Cell<u32>,
+    pub(crate) milestone: Cell<usize>,
     /// Journal entries of the running transaction.
-    pub(crate) count: Cell<u32>,
+    pub(crate) count: Cell<usize>,
     /// Journal payload of the running transaction, in bytes.
-    pub(crate) used: Cell<u32>,
+    pub(crate) used: Cell<usize>,
     /// Where the commit word, the first journal header and the first old content lie. They are in the region.
-    pub(crate) word: Cell<u32>,
-    pub(crate) headers: Cell<u32>,
-    pub(crate) payload: Cell<u32>,
+    pub(crate) word: Cell<usize>,
+    pub(crate) headers: Cell<usize>,
+    pub(crate) payload: Cell<usize>,
     /// Entries before this belong to enclosing transactions.
-    pub(crate) base: Cell<u32>,
+    pub(crate) base: Cell<usize>,
     /// The context's place among the others.
-    pub(crate) ctx: Cell<u32>,
+    pub(crate) ctx: Cell<usize>,
     /// Why the transaction can only abort, if `FAILED`.
     pub(crate) failed: Cell<Option<Error>>,
 }
@@ -69,27 +69,27 @@ impl Default for CtxState {
 }
 
 impl CtxState {
-    pub fn level(&self) -> u32 {
+    pub fn level(&self) -> usize {
         self.flags.get() & flag::LEVEL
     }
-    pub fn is(&self, flag: u32) -> bool {
+    pub fn is(&self, flag: usize) -> bool {
         self.flags.get() & flag != 0
     }
-    pub fn mark(&self, flag: u32) {
+    pub fn mark(&self, flag: usize) {
         self.flags.set(self.flags.get() | flag)
     }
-    pub fn clear(&self, flag: u32) {
+    pub fn clear(&self, flag: usize) {
         self.flags.set(self.flags.get() & !flag)
     }
     pub fn failure(&self) -> Option<Error> {
         self.failed.get().filter(|_| self.is(flag::FAILED))
     }
     /// Replaces the level, and nothing else.
-    pub fn set_level(&self, level: u32) {
+    pub fn set_level(&self, level: usize) {
         self.flags.set(self.flags.get() & !flag::LEVEL | level)
     }
     /// The number of the next transaction.
-    pub(crate) fn set_seq(&self, geo: &Geometry, seq: u32) {
+    pub(crate) fn set_seq(&self, geo: &Geometry, seq: usize) {
         self.seq.set(seq);
         let half = geo.seq_max / 2;
         self.milestone
@@ -97,8 +97,8 @@ impl CtxState {
     }
     /// The offset of the header of entry `i`.
     #[inline(always)]
-    pub fn header(&self, i: u32, unit: usize) -> usize {
-        self.headers.get() as usize + i as usize * 2 * unit
+    pub fn header(&self, i: usize, unit: usize) -> usize {
+        self.headers.get() + i * 2 * unit
     }
 }
 
@@ -107,7 +107,7 @@ pub(crate) struct Core<'m, M> {
     pub region: Region<'m, M>,
     pub geo: Geometry,
     /// Where the search for a free block goes on.
-    pub cursor: Cell<u32>,
+    pub cursor: Cell<usize>,
     /// The root's and the handles' walk is still good: nothing has changed since.
     pub walked: Cell<bool>,
     pub session: u32,
@@ -115,15 +115,19 @@ pub(crate) struct Core<'m, M> {
 }
 
 impl<'m, M: Model> Core<'m, M> {
-    pub const UNIT: usize = M::Unit::BYTES;
+    /// A unit fits into a `usize`: what calculates with units wants no wider number than the machine has.
+    pub const UNIT: usize = {
+        assert!(M::Unit::BYTES <= size_of::<usize>());
+        M::Unit::BYTES
+    };
 
     /// `s` is the state of context `ctx`, which rests.
     pub fn place(&self, ctx: usize, s: &CtxState) {
         let g = &self.geo;
-        s.ctx.set(ctx as u32);
-        s.word.set(g.word(ctx, Self::UNIT) as u32);
-        s.headers.set(g.header(ctx, 0, Self::UNIT) as u32);
-        s.payload.set(g.payload(ctx) as u32);
+        s.ctx.set(ctx);
+        s.word.set(g.word(ctx, Self::UNIT));
+        s.headers.set(g.header(ctx, 0, Self::UNIT));
+        s.payload.set(g.payload(ctx));
         s.flags.set(if self.external { flag::EXTERNAL } else { 0 });
         self.reset(s);
     }
@@ -145,17 +149,17 @@ impl<'m, M: Model> Core<'m, M> {
     /// # Safety
     /// `off` is the offset of a unit of the superblock's, the table's or the journals' areas, or of a block header or tag.
     #[inline(always)]
-    pub unsafe fn load(&self, off: usize) -> u32 {
+    pub unsafe fn load(&self, off: usize) -> usize {
         // SAFETY: forwarded; these words are never lent.
-        unsafe { self.region.load(off) }
+        unsafe { self.region.load(off) as usize }
     }
 
     /// # Safety
     /// As [`Core::load`].
     #[inline(always)]
-    pub unsafe fn store(&self, off: usize, v: u32) {
+    pub unsafe fn store(&self, off: usize, v: usize) {
         // SAFETY: forwarded; these words are never lent.
-        unsafe { self.region.store(off, v) }
+        unsafe { self.region.store(off, v as u32) }
     }
 
     pub fn fence(&self) {
@@ -163,14 +167,14 @@ impl<'m, M: Model> Core<'m, M> {
     }
 
     /// The two words of the `i`-th journal header, which is one of `geo.entries`.
-    pub fn words(&self, s: &CtxState, i: u32) -> (u32, u32) {
+    pub fn words(&self, s: &CtxState, i: usize) -> (usize, usize) {
         let h = s.header(i, Self::UNIT);
         // SAFETY: `i` is an entry of the header area.
         unsafe { (self.load(h), self.load(h + Self::UNIT)) }
     }
 
     /// The `i`-th journal entry's header if it belongs to the transaction in doubt.
-    pub fn entry(&self, s: &CtxState, i: u32) -> Option<(u32, u32)> {
+    pub fn entry(&self, s: &CtxState, i: usize) -> Option<(usize, usize)> {
         if i >= self.geo.entries {
             return None;
         }

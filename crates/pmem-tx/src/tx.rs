@@ -16,7 +16,7 @@ pub struct Tx<'p, M = InOrder32> {
     pub(crate) core: &'p Core<'p, M>,
     pub(crate) all: &'p [CtxState],
     pub(crate) s: &'p CtxState,
-    level: u32,
+    level: usize,
     /// False only while the pool is formatted: an interrupted format starts again.
     pub(crate) logged: bool,
     _brand: Brand<'p>,
@@ -106,9 +106,9 @@ impl<'p, M: Model> Tx<'p, M> {
 /// Undoes a nested transaction when it is dropped, by unwinding too.
 struct Savepoint<'a, 'p, M: Model> {
     tx: &'a Tx<'p, M>,
-    base: u32,
-    count: u32,
-    failed: u32,
+    base: usize,
+    count: usize,
+    failed: usize,
     why: Option<Error>,
 }
 impl<M: Model> Savepoint<'_, '_, M> {

@@ -61,7 +61,7 @@ pub(crate) struct Walk<'c, 'm, M> {
     types: [MaybeUninit<Known>; MAX_TYPES],
     known: usize,
     /// The lowest granule that may be pending.
-    low: u32,
+    low: usize,
     overflow: bool,
 }
 
@@ -70,15 +70,16 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
     pub fn begin(&mut self) -> Result<(), Part> {
         let core = self.core;
         let g = &core.geo;
-        mapped::scratch(core.at(g.scratch as usize), g.scratch_len as usize);
-        for i in 0..g.scratch_len {
+        // The heap begins so that its payloads are aligned.
+        let len = g.heap + Core::<M>::UNIT - GRANULE - g.scratch;
+        mapped::scratch(core.at(g.scratch), len);
+        for i in 0..len {
             // SAFETY: the scratch area is this walk's alone.
-            unsafe { core.at((g.scratch + i) as usize).write_volatile(0) }
+            unsafe { core.at(g.scratch + i).write_volatile(0) }
         }
         let mut broken = false;
         core.blocks(|off, b| {
-            broken |=
-                b.kind == Kind::Cell && (b.granules as usize * GRANULE) < Core::<M>::UNIT + GRANULE;
+            broken |= b.kind == Kind::Cell && b.granules * GRANULE < Core::<M>::UNIT + GRANULE;
             if b.kind != Kind::Free {
                 self.set(off, UNOWNED);
             }
@@ -92,33 +93,38 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
             core,
             types: [const { MaybeUninit::uninit() }; MAX_TYPES],
             known: 0,
-            low: u32::MAX,
+            low: usize::MAX,
             overflow: false,
         }
     }
 
-    fn granule(&self, header: u32) -> u32 {
-        (header - self.core.geo.heap) / GRANULE as u32
+    fn granule(&self, header: usize) -> usize {
+        (header - self.core.geo.heap) / GRANULE
     }
     /// The mark of the block whose header is at `header`.
-    fn get(&self, header: u32) -> u8 {
+    fn get(&self, header: usize) -> u8 {
         self.nibble(self.granule(header))
     }
     #[inline(never)]
-    fn nibble(&self, g: u32) -> u8 {
+    fn nibble(&self, g: usize) -> u8 {
         // SAFETY: a byte of the scratch area, written by `begin`.
         let b = unsafe { self.byte(g).read() };
-        b >> (g % 2 * 4) & 15
+        if g.is_multiple_of(2) { b & 15 } else { b >> 4 }
     }
-    fn byte(&self, g: u32) -> *mut u8 {
-        self.core.at((self.core.geo.scratch + g / 2) as usize)
+    fn byte(&self, g: usize) -> *mut u8 {
+        self.core.at(self.core.geo.scratch + g / 2)
     }
     #[inline(never)]
-    fn set(&mut self, header: u32, v: u8) {
+    fn set(&mut self, header: usize, v: u8) {
         let g = self.granule(header);
-        let (p, shift) = (self.byte(g), g % 2 * 4);
+        let p = self.byte(g);
+        let (keep, new) = if g.is_multiple_of(2) {
+            (0xF0, v)
+        } else {
+            (15, v << 4)
+        };
         // SAFETY: as in `nibble`.
-        unsafe { p.write(p.read() & !(15 << shift) | v << shift) }
+        unsafe { p.write(p.read() & keep | new) }
         if v >= PENDING {
             self.low = self.low.min(g);
         }
@@ -142,11 +148,11 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
     }
 
     /// `off` leads to an object of type `T`; everything reachable from it is checked.
-    pub fn root<T: Persist>(&mut self, off: u32) -> Result<(), OpenError> {
+    pub fn root<T: Persist>(&mut self, off: usize) -> Result<(), OpenError> {
         let found = Found {
             family: family(Core::<M>::UNIT, false),
             name: core::any::type_name::<T>(),
-            value: off,
+            value: off as u32,
             size: size_of::<T>(),
             handles: T::HANDLES,
             check: T::check,
@@ -160,13 +166,13 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
 
     /// Checks all that is pending.
     pub fn finish(&mut self) -> Result<(), Invalid> {
-        while self.low != u32::MAX {
-            let g = core::mem::replace(&mut self.low, u32::MAX);
+        while self.low != usize::MAX {
+            let g = core::mem::replace(&mut self.low, usize::MAX);
             let end = self.granule(self.core.geo.end);
             let Some(g) = (g..end).find(|&g| self.nibble(g) >= PENDING) else {
                 continue;
             };
-            let header = self.core.geo.heap + g * GRANULE as u32;
+            let header = self.core.geo.heap + g * GRANULE;
             let k = self
                 .types()
                 .get((self.nibble(g) - PENDING) as usize)
@@ -175,7 +181,7 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
             // Others may be pending behind this one.
             self.low = g + 1;
             if let Some(k) = k {
-                self.check(header as usize + Core::<M>::UNIT, k)?;
+                self.check(header + Core::<M>::UNIT, k)?;
             }
         }
         Ok(())
@@ -185,10 +191,10 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
     pub fn forget_pending(&mut self) {
         for g in 0..self.granule(self.core.geo.end) {
             if self.nibble(g) >= PENDING {
-                self.set(self.core.geo.heap + g * GRANULE as u32, UNOWNED);
+                self.set(self.core.geo.heap + g * GRANULE, UNOWNED);
             }
         }
-        self.low = u32::MAX;
+        self.low = usize::MAX;
     }
 
     fn check(&mut self, payload: usize, k: Known) -> Result<(), Invalid> {
@@ -196,7 +202,7 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
         if k.cell {
             // SAFETY: the tag of a cell, whose block is large enough for it and two versions.
             let tag = Tag::decode(unsafe { self.core.load(payload) }, Core::<M>::UNIT);
-            at += GRANULE + tag.current as usize * k.size;
+            at += GRANULE + tag.current * k.size;
         }
         let p = self.core.at(at);
         mapped::will_read(p, k.size);
@@ -216,7 +222,7 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
                 // SAFETY: a block header, and nobody holds a handle to it.
                 unsafe {
                     self.core.store(
-                        off as usize,
+                        off,
                         Block {
                             kind: Kind::Free,
                             ..b
@@ -235,7 +241,7 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
         let mut a = Audit::default();
         let mut run = 0;
         let _ = self.core.blocks(|off, b| {
-            let bytes = b.granules as usize * GRANULE;
+            let bytes = b.granules * GRANULE;
             if b.kind == Kind::Free {
                 run += bytes;
                 a.free += bytes;
@@ -259,7 +265,7 @@ impl<M: Model> Visit for Walk<'_, '_, M> {
             return Err(Invalid::Family(f.family));
         }
         let bad = Err(Invalid::Handle(f.family));
-        let Some(header) = f.value.checked_sub(unit as u32) else {
+        let Some(header) = (f.value as usize).checked_sub(unit) else {
             return bad;
         };
         let Some(b) = self.core.block(header) else {
