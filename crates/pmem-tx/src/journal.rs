@@ -30,7 +30,7 @@ impl<M: Model> Core<'_, M> {
     pub fn log(&self, s: &CtxState, from: usize, to: usize) -> Result<(), Error> {
         // The first entry of a transaction finds nothing that is kept, and every journal has room for one of 8 bytes.
         if s.count.get() == 0 && to - from <= GRANULE {
-            self.log_content(s, from, to - from, (0, 0));
+            self.append(s, from, to - from, 0, 0);
             Ok(())
         } else {
             self.log_more(s, from, to)
@@ -40,108 +40,91 @@ impl<M: Model> Core<'_, M> {
     #[cold]
     #[inline(never)]
     fn log_more(&self, s: &CtxState, mut from: usize, mut to: usize) -> Result<(), Error> {
-        let unit = Self::UNIT;
-        while from < to {
-            if let Some((_, end)) = self.covered(s, from) {
+        // What is kept at either end is left out, until no entry reaches over one of them.
+        let mut i = s.base.get();
+        while from < to && i < s.count.get() {
+            let (start, end) = self.kept(s, i);
+            i += 1;
+            if start <= from && from < end {
                 from = end;
-            } else if let Some((start, _)) = self.covered(s, to - unit) {
+            } else if start < to && to <= end {
                 to = start;
             } else {
-                break;
+                continue;
             }
+            i = s.base.get();
         }
         while from < to {
-            let bytes = (to - from).min(Undo::max_units(Self::UNIT) * unit);
-            let at = self.journal_room(s, bytes)?;
-            self.log_content(s, from, bytes, at);
+            let bytes = (to - from).min(Undo::max_units(Self::UNIT) * Self::UNIT);
+            self.log_entry(s, from, bytes)?;
             from += bytes;
         }
         Ok(())
     }
 
-    /// The next entry's number and the place of its content, if there is room for both.
-    fn journal_room(&self, s: &CtxState, bytes: usize) -> Result<(usize, usize), Error> {
+    /// Appends an entry if there is room for it: its first word, and the length of the content, which is where the first word
+    /// says; none for what happens to a block.
+    #[inline(never)]
+    fn log_entry(&self, s: &CtxState, first: usize, bytes: usize) -> Result<(), Error> {
         let (i, used) = (s.count.get(), s.used.get());
         if i >= self.geo.entries || bytes > self.geo.bytes - used {
             return Err(Error::JournalFull { bytes });
         }
-        Ok((i, used))
-    }
-
-    /// Keeps the content of `bytes` at `from`, and lends them.
-    #[inline(always)]
-    fn log_content(&self, s: &CtxState, from: usize, bytes: usize, (i, used): (usize, usize)) {
-        let (unit, base) = (Self::UNIT, self.at(0));
-        if !planted!("pmem-tx/never-log") {
-            let undo = Undo::Content {
-                off: from,
-                units: bytes / unit,
-            };
-            self.append(s, undo, i, || {
-                if !planted!("pmem-tx/log-without-content") {
-                    let to = s.payload.get() + used;
-                    // SAFETY: the place of content in this context's journal, which has room; `from` was checked by the caller.
-                    unsafe {
-                        mapped::copy(
-                            base.add(from).cast::<M::Unit>(),
-                            base.add(to).cast::<M::Unit>(),
-                            bytes / Self::UNIT,
-                        )
-                    }
-                }
-            });
-            s.used.set(used + bytes);
-        }
-        mapped::lend(base.wrapping_add(from), bytes);
-    }
-
-    /// Appends entry `i`. Order: content and first word, fence, second word, fence.
-    #[inline(always)]
-    fn append(&self, s: &CtxState, undo: Undo, i: usize, content: impl FnOnce()) {
-        let unit = Self::UNIT;
-        let h = self.at(s.header(i, unit)).cast::<M::Unit>();
-        let (first, second) = undo.encode(s.seq.get(), unit);
-        let (first, second) = (
-            M::Unit::truncate(first as u32),
-            M::Unit::truncate(second as u32),
-        );
-        // SAFETY: a header in this context's journal.
-        unsafe {
-            if planted!("pmem-tx/header-before-content") {
-                mapped::store(h.add(1), second);
-            }
-            content();
-            mapped::store(h, first);
-            if !planted!("pmem-tx/no-fence-before-header") {
-                self.fence();
-            }
-            mapped::store(h.add(1), second);
-            if !planted!("pmem-tx/no-fence-after-header") {
-                self.fence();
-            }
-        }
-        s.count.set(i + 1);
-    }
-
-    fn append_block(&self, s: &CtxState, undo: Undo) -> Result<(), Error> {
-        let (i, _) = self.journal_room(s, 0)?;
-        self.append(s, undo, i, || ());
+        self.append(s, first, bytes, i, used);
         Ok(())
     }
 
-    /// The range that holds `at` and needs no log: an entry of the innermost transaction keeps its old content, or its
-    /// block is new.
-    fn covered(&self, s: &CtxState, at: usize) -> Option<(usize, usize)> {
-        let unit = Self::UNIT;
-        (s.base.get()..s.count.get()).find_map(|i| {
-            let (first, second) = self.words(s, i);
-            let (start, end) = match Undo::decode(first, second, unit)? {
-                Undo::Content { off, units } => (off, off + units * unit),
-                Undo::Alloc { off } => (off + unit, off + self.block(off)?.granules * 8),
-                Undo::Free { .. } => return None,
-            };
-            (start <= at && at < end).then_some((start, end))
-        })
+    /// Appends entry `i` and lends what it keeps. Order: content and first word, fence, second word, fence.
+    #[inline(always)]
+    fn append(&self, s: &CtxState, first: usize, bytes: usize, i: usize, used: usize) {
+        let (unit, base) = (Self::UNIT, self.at(0));
+        if bytes == 0 || !planted!("pmem-tx/never-log") {
+            let h = self.at(s.header(i, unit)).cast::<M::Unit>();
+            let second = Undo::second(s.seq.get(), bytes / unit, unit);
+            let second = M::Unit::truncate(second as u32);
+            // SAFETY: a header in this context's journal, and the place of content, which has room; `first` was checked by the
+            // caller if there is content.
+            unsafe {
+                if planted!("pmem-tx/header-before-content") {
+                    mapped::store(h.add(1), second);
+                }
+                if !planted!("pmem-tx/log-without-content") {
+                    mapped::copy(
+                        base.wrapping_add(first).cast::<M::Unit>(),
+                        base.add(s.payload.get() + used).cast::<M::Unit>(),
+                        bytes / unit,
+                    )
+                }
+                mapped::store(h, M::Unit::truncate(first as u32));
+                if !planted!("pmem-tx/no-fence-before-header") {
+                    self.fence();
+                }
+                mapped::store(h.add(1), second);
+                if !planted!("pmem-tx/no-fence-after-header") {
+                    self.fence();
+                }
+            }
+            s.count.set(i + 1);
+            s.used.set(used + bytes);
+        }
+        // What happens to a block lends nothing; without an observer nobody asks.
+        if bytes > 0 || !mapped::OBSERVED {
+            mapped::lend(base.wrapping_add(first), bytes);
+        }
+    }
+
+    /// The range that needs no log because of this entry, if any: it keeps the old content, or the block is new.
+    #[inline(always)]
+    fn kept(&self, s: &CtxState, i: usize) -> (usize, usize) {
+        let (first, second) = self.words(s, i);
+        match Undo::decode(first, second, Self::UNIT) {
+            Some(Undo::Content { off, units }) => (off, off + units * Self::UNIT),
+            Some(Undo::Alloc { off }) => {
+                let granules = self.block(off).map_or(0, |b| b.granules);
+                (off + Self::UNIT, off + granules * GRANULE)
+            }
+            _ => (0, 0),
+        }
     }
 
     /// Logs that the free block at `off` becomes an object.
@@ -149,13 +132,13 @@ impl<M: Model> Core<'_, M> {
         if planted!("pmem-tx/alloc-not-logged") {
             return Ok(());
         }
-        self.append_block(s, Undo::Alloc { off })
+        self.log_entry(s, Undo::Alloc { off }.first(), 0)
     }
 
     /// Logs that the block at `off` becomes free at the commit.
     pub fn log_free(&self, s: &CtxState, off: usize, kind: Kind) -> Result<(), Error> {
         s.mark(flag::FREES);
-        self.append_block(s, Undo::Free { off, kind })
+        self.log_entry(s, Undo::Free { off, kind }.first(), 0)
     }
 
     /// Everything before the fence before the commit store: ends the loans, frees what was freed, clears what would come
@@ -187,9 +170,9 @@ impl<M: Model> Core<'_, M> {
             let (first, second) = self.words(s, i);
             match Undo::decode(first, second, unit) {
                 Some(Undo::Content { off, units }) => mapped::end_loan(self.at(off), units * unit),
-                Some(Undo::Alloc { off }) => self.end_block_loan(off),
+                Some(Undo::Alloc { off }) if mapped::OBSERVED => self.end_block_loan(off),
                 Some(Undo::Free { off, .. }) => self.set_kind(off, Kind::Free),
-                None => {}
+                _ => {}
             }
         }
     }
@@ -273,7 +256,10 @@ impl<M: Model> Core<'_, M> {
                 }
             }
             Undo::Alloc { off } => {
-                self.end_block_loan(off);
+                if mapped::OBSERVED {
+                    self.end_block_loan(off);
+                }
+                mapped::end_loans(self.at(0));
                 self.set_kind(off, Kind::Free)
             }
             Undo::Free { off, kind } => self.set_kind(off, kind),

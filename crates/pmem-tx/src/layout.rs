@@ -298,13 +298,16 @@ pub(crate) enum Undo {
 /// its low 3 bits, which are the same in all headers' offsets. The second is the sequence number, and the length in
 /// units in its lower half; it makes the entry valid.
 impl Undo {
-    pub fn encode(self, seq: usize, unit: usize) -> (usize, usize) {
-        let half = unit * 4;
+    pub fn first(self) -> usize {
         match self {
-            Undo::Content { off, units } => (off, seq << half | units),
-            Undo::Alloc { off } => (off & !7, seq << half),
-            Undo::Free { off, kind } => (off & !7 | kind as usize, seq << half),
+            Undo::Content { off, .. } => off,
+            Undo::Alloc { off } => off & !7,
+            Undo::Free { off, kind } => off & !7 | kind as usize,
         }
+    }
+
+    pub fn second(seq: usize, units: usize, unit: usize) -> usize {
+        seq << (unit * 4) | units
     }
 
     /// `None` when no operation is coded so.
@@ -451,7 +454,11 @@ mod tests {
                     kind: Kind::Cell,
                 },
             ] {
-                let (a, b) = u.encode(5, unit);
+                let units = match u {
+                    Undo::Content { units, .. } => units,
+                    _ => 0,
+                };
+                let (a, b) = (u.first(), Undo::second(5, units, unit));
                 assert_eq!(Undo::seq(b, unit), 5);
                 assert_eq!(Undo::decode(a, b, unit), Some(u));
             }

@@ -16,7 +16,7 @@ where
     /// A migration is committed by the superblock; what is left to do afterwards is done here, any number of times.
     pub(crate) fn finish_migration(
         core: &mut crate::state::Core<'m, M>,
-        mut stored: Superblock,
+        stored: &mut Superblock,
     ) -> Result<(), Part> {
         let seq = stored.params[param::MIGRATED] as usize;
         if seq == 0 {
@@ -34,7 +34,7 @@ where
             core.fence();
         }
         stored.params[param::MIGRATED] = 0;
-        superblock::replace(&mut core.region, &stored);
+        superblock::replace(&mut core.region, stored);
         Ok(())
     }
 }

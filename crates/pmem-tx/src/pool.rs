@@ -15,7 +15,7 @@ use core::marker::PhantomData;
 use nvmem::cross::{Arg, Ret};
 use nvmem::persist::{Found, Visit};
 use nvmem::superblock::{self, State};
-use nvmem::{InOrder32, Invalid, LayoutMismatch, Model, Persist, Region, Superblock, planted};
+use nvmem::{InOrder32, Invalid, LayoutMismatch, Model, Persist, Region, planted};
 
 /// A region that holds persistent objects, reachable from a root of type `R` (or one for each of several
 /// [`Contexts`](crate::Contexts)), on a medium of the model `M`.
@@ -53,9 +53,7 @@ where
     where
         F: for<'p> FnOnce(&Tx<'p, M>) -> Result<R::Init<'p>, Error>,
     {
-        let mut pool = Self::start(region, config, None, true, init)?;
-        pool.reclaim();
-        Ok(pool)
+        Self::start(region, config, None, true, init)
     }
 
     /// Like [`Pool::open_with`], for a caller that owns the commit words: `resolve(context)` tells the sequence number of the last
@@ -166,9 +164,9 @@ where
         let (core, all) = (&mut self.core, self.states.as_ref());
         core.session = session::next()?;
         let fingerprint = R::fingerprint();
-        let mine = layout::superblock::<M>(config, R::COUNT, core.region.len(), fingerprint);
+        let len = core.region.len();
+        let mut mine = layout::superblock::<M>(config, R::COUNT, len, fingerprint);
         let state = superblock::look(&core.region, &mine);
-        let mut params = mine.params;
         if let State::Ready(stored) = &state {
             let expected = mine.layout();
             if !stored.is(&expected) {
@@ -178,6 +176,7 @@ where
                     expected,
                 }));
             }
+            let params = &mut mine.params;
             // The stored division counts, not the one that the program would choose today.
             params[param::ENTRIES] = stored.param(param::ENTRIES);
             params[param::BYTES] = stored.param(param::BYTES);
@@ -197,8 +196,7 @@ where
                 return Err(OpenError::OtherLength { formatted });
             }
         }
-        let len = core.region.len();
-        if let Err(bad) = core.geo.divide::<M>(&params, R::COUNT, len) {
+        if let Err(bad) = core.geo.divide::<M>(&mine.params, R::COUNT, len) {
             return Err(bad.refuse(matches!(state, State::Ready(_))));
         }
         core.cursor.set(core.geo.heap);
@@ -207,8 +205,7 @@ where
         }
         match state {
             State::Ready(_) => {
-                let stored = Superblock { params, ..mine };
-                Self::finish_migration(core, stored).map_err(OpenError::Damaged)?
+                Self::finish_migration(core, &mut mine).map_err(OpenError::Damaged)?
             }
             State::Blank | State::Formatting if !blank => return Err(OpenError::Blank),
             State::Blank | State::Formatting => {
@@ -224,6 +221,9 @@ where
         if check {
             R::walk(&mut w, core)?;
             core.keep_walk(all);
+            if resolve.is_none() {
+                self.reclaim();
+            }
         }
         Ok(())
     }
