@@ -100,9 +100,10 @@ impl<M: Model> Core<'_, M> {
         all.iter().any(|s| {
             s.is(flag::PREPARED)
                 && (0..s.count.get()).any(|i| {
-                    self.entry(s, i).is_some_and(|(a, b)| {
-                        matches!(Undo::decode(a, b, Self::UNIT), Some(Undo::Free { off: o, .. }) if o == off)
-                    })
+                    let (first, second) = self.words(s, i);
+                    // What was allocated has no kind there.
+                    let freed = first & !7 == off & !7 && first & 7 != 0;
+                    freed && Undo::units(second, Self::UNIT) == 0
                 })
         })
     }

@@ -119,7 +119,10 @@ impl<M: Model> Core<'_, M> {
         let (first, second) = self.words(s, i);
         match Undo::decode(first, second, Self::UNIT) {
             Some(Undo::Content { off, units }) => (off, off + units * Self::UNIT),
-            Some(Undo::Alloc { off }) => {
+            Some(Undo::Block {
+                off,
+                was: Kind::Free,
+            }) => {
                 let granules = self.block(off).map_or(0, |b| b.granules);
                 (off + Self::UNIT, off + granules * GRANULE)
             }
@@ -132,13 +135,21 @@ impl<M: Model> Core<'_, M> {
         if planted!("pmem-tx/alloc-not-logged") {
             return Ok(());
         }
-        self.log_entry(s, Undo::Alloc { off }.first(), 0)
+        self.log_entry(
+            s,
+            Undo::Block {
+                off,
+                was: Kind::Free,
+            }
+            .first(),
+            0,
+        )
     }
 
     /// Logs that the block at `off` becomes free at the commit.
     pub fn log_free(&self, s: &CtxState, off: usize, kind: Kind) -> Result<(), Error> {
         s.mark(flag::FREES);
-        self.log_entry(s, Undo::Free { off, kind }.first(), 0)
+        self.log_entry(s, Undo::Block { off, was: kind }.first(), 0)
     }
 
     /// Everything before the fence before the commit store: ends the loans, frees what was freed, clears what would come
@@ -170,8 +181,10 @@ impl<M: Model> Core<'_, M> {
             let (first, second) = self.words(s, i);
             match Undo::decode(first, second, unit) {
                 Some(Undo::Content { off, units }) => mapped::end_loan(self.at(off), units * unit),
-                Some(Undo::Alloc { off }) if mapped::OBSERVED => self.end_block_loan(off),
-                Some(Undo::Free { off, .. }) => self.set_kind(off, Kind::Free),
+                Some(Undo::Block { off, was }) if was != Kind::Free => {
+                    self.set_kind(off, Kind::Free)
+                }
+                Some(Undo::Block { off, .. }) if mapped::OBSERVED => self.end_block_loan(off),
                 _ => {}
             }
         }
@@ -255,14 +268,13 @@ impl<M: Model> Core<'_, M> {
                     )
                 }
             }
-            Undo::Alloc { off } => {
-                if mapped::OBSERVED {
+            Undo::Block { off, was } => {
+                if mapped::OBSERVED && was == Kind::Free {
                     self.end_block_loan(off);
                 }
                 mapped::end_loans(self.at(0));
-                self.set_kind(off, Kind::Free)
+                self.set_kind(off, was)
             }
-            Undo::Free { off, kind } => self.set_kind(off, kind),
         }
     }
 
@@ -343,7 +355,7 @@ impl<M: Model> Core<'_, M> {
                         return Err(Part::Journal);
                     }
                 }
-                Undo::Alloc { off } | Undo::Free { off, .. } => {
+                Undo::Block { off, .. } => {
                     if self.block(off).is_none() {
                         return Err(Part::Journal);
                     }

@@ -288,10 +288,8 @@ impl Block {
 pub(crate) enum Undo {
     /// `units` units at `off` held what the payload holds.
     Content { off: usize, units: usize },
-    /// The block whose header is at `off` was free.
-    Alloc { off: usize },
-    /// The block whose header is at `off` was an object, or a cell.
-    Free { off: usize, kind: Kind },
+    /// The block whose header is at `off` was of this kind: free, if it was allocated.
+    Block { off: usize, was: Kind },
 }
 
 /// A journal header is two units. The first is an offset: of the range, or of a block's header with the operation in
@@ -301,8 +299,7 @@ impl Undo {
     pub fn first(self) -> usize {
         match self {
             Undo::Content { off, .. } => off,
-            Undo::Alloc { off } => off & !7,
-            Undo::Free { off, kind } => off & !7 | kind as usize,
+            Undo::Block { off, was } => off & !7 | if was == Kind::Free { 0 } else { was as usize },
         }
     }
 
@@ -311,24 +308,20 @@ impl Undo {
     }
 
     /// `None` when no operation is coded so.
+    #[inline(always)]
     pub fn decode(first: usize, second: usize, unit: usize) -> Option<Undo> {
         let units = Self::units(second, unit);
         if units > 0 {
             return Some(Undo::Content { off: first, units });
         }
+        let was = match first & 7 {
+            0 => Kind::Free,
+            2 => Kind::Object,
+            3 => Kind::Cell,
+            _ => return None,
+        };
         let off = (first & !7) | (GRANULE - unit);
-        match first & 7 {
-            0 => Some(Undo::Alloc { off }),
-            2 => Some(Undo::Free {
-                off,
-                kind: Kind::Object,
-            }),
-            3 => Some(Undo::Free {
-                off,
-                kind: Kind::Cell,
-            }),
-            _ => None,
-        }
+        Some(Undo::Block { off, was })
     }
 
     pub fn seq(second: usize, unit: usize) -> usize {
@@ -446,12 +439,13 @@ mod tests {
                     off: 2,
                     units: most,
                 },
-                Undo::Alloc {
+                Undo::Block {
                     off: 8 * 77 + 8 - unit,
+                    was: Kind::Free,
                 },
-                Undo::Free {
+                Undo::Block {
                     off: 8 - unit,
-                    kind: Kind::Cell,
+                    was: Kind::Cell,
                 },
             ] {
                 let units = match u {
