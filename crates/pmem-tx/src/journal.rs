@@ -193,7 +193,7 @@ impl<M: Model> Core<'_, M> {
     fn end_block_loan(&self, off: usize) {
         if let Some(b) = self.block(off) {
             let payload = off + Self::UNIT;
-            mapped::end_loan(self.at(payload), b.granules as usize * 8 - Self::UNIT)
+            mapped::end_loan(self.at(payload), b.granules * GRANULE - Self::UNIT)
         }
     }
 
