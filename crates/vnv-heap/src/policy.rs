@@ -18,13 +18,15 @@ pub trait Policy: Rules {}
 pub type History = u16;
 
 /// No block: an entry of [`Rules::kept`] that is free.
-pub const NOTHING: u16 = u16::MAX;
+pub const NOTHING: u16 = 0x1FFF;
 
 /// The most blocks that a policy keeps in mind.
 pub const KEPT: usize = 6;
 
 /// What a policy does. Sealed: the module is private.
-pub trait Rules: Sized {
+pub trait Rules: Copy {
+    /// How many blocks it keeps in mind, at most [`KEPT`].
+    const KEEPS: usize;
     /// How many candidates a search looks for among all blocks, besides those that are kept in mind.
     const FRESH: usize;
     /// How many blocks a search looks at before it is content with what it has.
@@ -33,7 +35,7 @@ pub trait Rules: Sized {
     /// Nothing seen yet.
     fn new() -> Self;
     /// Blocks that were good candidates in the last search, the best first, and before them those that became dirty or
-    /// resident since, the youngest first. At most [`KEPT`]; the cache's to fill.
+    /// resident since, the youngest first; the cache's to fill.
     fn kept(&mut self) -> &mut [u16];
     /// Time goes on: an object was updated or became resident.
     fn tick(&mut self);
@@ -43,6 +45,8 @@ pub trait Rules: Sized {
     fn is_current(&self, h: History) -> bool;
     /// The history after an access now.
     fn accessed(&mut self, h: History) -> History;
+    /// Whether a search should look for histories that grow too old.
+    fn ages(&self) -> bool;
     /// The history, kept from growing so old that it looks young. For every block that a search passes.
     fn aged(&self, h: History) -> History;
     /// How good a candidate it is to be cleaned or to leave: the greatest leaves.

@@ -52,7 +52,7 @@ pub(crate) const PIN_RECORD: u32 = 8;
 pub(crate) struct Cache<P> {
     base: NonNull<u8>,
     /// Bytes from the base to the end of the directory.
-    len: usize,
+    len: u16,
     /// What a persist would have to write now, but for its record.
     demand: u32,
     /// End of the blocks.
@@ -71,9 +71,7 @@ pub(crate) struct Cache<P> {
     packed: u16,
     /// Where the search for candidates goes on.
     hand: u16,
-    /// A block that is being moved: to, from, and how many of its units have arrived. `to` is NONE when there is none.
-    to: u16,
-    from: u16,
+    /// Units that have arrived of a block that is being moved, from `hole` to `packed`; 0 when none is.
     arrived: u16,
     policy: P,
 }
@@ -94,7 +92,7 @@ impl<P: Rules> Cache<P> {
         let mut cache = Cache {
             // SAFETY: skip is less than the buffer's length.
             base: NonNull::new(unsafe { base.add(skip) })?,
-            len,
+            len: len as u16,
             demand: 0,
             top: 0,
             heads: 1,
@@ -104,8 +102,6 @@ impl<P: Rules> Cache<P> {
             hole: NONE,
             packed: 0,
             hand: 0,
-            to: NONE,
-            from: NONE,
             arrived: 0,
             policy: P::new(),
         };
@@ -125,7 +121,7 @@ impl<P: Rules> Cache<P> {
         self.hole = NONE;
         self.packed = 0;
         self.hand = 0;
-        self.to = NONE;
+        self.arrived = 0;
         self.set_head(0, NONE);
         self.policy.kept().fill(NOTHING);
     }
@@ -189,7 +185,7 @@ impl<P: Rules> Cache<P> {
 
     /// The whole buffer, for a use that comes to its end before [`Cache::clear`].
     pub(crate) fn buffer(&mut self) -> *mut [u8] {
-        core::ptr::slice_from_raw_parts_mut(self.base.as_ptr(), self.len)
+        core::ptr::slice_from_raw_parts_mut(self.base.as_ptr(), self.len as usize)
     }
 
     /// Whether a guard holds it alone.
@@ -356,7 +352,7 @@ impl<P: Rules> Cache<P> {
     }
 
     fn in_use_from(&self, mut at: u16) -> Option<Slot> {
-        debug_assert!(self.to == NONE);
+        debug_assert!(self.arrived == 0);
         while at < self.top {
             if !self.is_free(at) {
                 return Some(Slot(at));

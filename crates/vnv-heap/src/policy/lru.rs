@@ -22,6 +22,7 @@ impl Lru {
 impl Policy for Lru {}
 
 impl Rules for Lru {
+    const KEEPS: usize = 0;
     const FRESH: usize = usize::MAX;
     const WALK: usize = usize::MAX;
 
@@ -51,6 +52,11 @@ impl Rules for Lru {
     #[inline(always)]
     fn accessed(&mut self, _: History) -> History {
         self.now
+    }
+
+    #[inline(always)]
+    fn ages(&self) -> bool {
+        true
     }
 
     #[inline(always)]

@@ -3,7 +3,7 @@ use nvmem::planted;
 
 /// Predicts when each object is updated next, and lets go of the one that is needed last. The default.
 ///
-/// An object has a class: the smoothed logarithm of the gaps between its updates. A table of 16 bytes learns which gap
+/// An object has a class: the smoothed logarithm of the gaps between its updates. A table of 13 bytes learns which gap
 /// follows which class. What is overdue counts as its age, the oldest first; all else as its prediction, among equals the
 /// youngest first. So it keeps part of a cycle that does not fit, as well as what is used often, and lets a group go that
 /// is no longer used.
@@ -13,7 +13,7 @@ pub struct Predict {
     now: u16,
     kept: [u16; KEPT],
     /// By class: twice the logarithm of the gap that followed.
-    follows: [u8; 16],
+    follows: [u8; CLASSES],
 }
 
 // A history: a stamp of 7 bits in units of 8 updates, and a class of 4.
@@ -21,19 +21,32 @@ const UNIT: u32 = 3;
 const STAMP: u32 = 4;
 const CLASS: u16 = 0xF;
 const AGES: u16 = 0x7F;
+const CLASSES: usize = 13;
 /// The class of what has been updated once, or in one go.
-const NEWBORN: u16 = 15;
+const NEWBORN: u16 = CLASSES as u16 - 1;
+/// The logarithm of one unit in half octaves: class 0.
+const LEAST: u16 = 3;
 /// The age at which an object stops to grow older: far enough from the end that a search comes by before that.
 const OLDEST: u16 = 112;
-/// What is older than its prediction by half an octave is overdue.
-const LATE: u16 = 8;
+/// What is older than its prediction by a quarter of an octave is overdue.
+const LATE: u16 = 4;
 
-/// The logarithm of a time of 0 to 127 units: 0 to 127, 16 to the octave.
+/// Logarithms of times of 0 to 127 units: 0 to 127, 16 to the octave.
+const LOG: [u8; 128] = {
+    let mut log = [0; 128];
+    let mut i = 0;
+    while i < 128 {
+        let u: usize = 2 * i + 1;
+        let octave = u.ilog2() as usize;
+        log[i] = ((octave << 4) + ((u << 4) >> octave) - 16) as u8;
+        i += 1;
+    }
+    log
+};
+
 #[inline(always)]
 fn log(units: u16) -> u16 {
-    let u = 2 * units + 1;
-    let octave = 15 - u.leading_zeros() as u16;
-    (octave << 4) + ((u << 4) >> octave) - 16
+    u16::from(LOG[(units & AGES) as usize])
 }
 
 impl Predict {
@@ -51,18 +64,15 @@ impl Predict {
 impl Policy for Predict {}
 
 impl Rules for Predict {
+    const KEEPS: usize = KEPT;
     const FRESH: usize = 3;
     const WALK: usize = 64;
 
     fn new() -> Self {
-        let mut follows = [0; 16];
-        for (class, lg) in follows.iter_mut().enumerate() {
-            // Until it is known better: as it was, and what is new is needed last.
-            *lg = if class == NEWBORN as usize {
-                u8::MAX
-            } else {
-                (class as u8) << 4
-            };
+        // Until it is known better: as it was, and what is new is needed last.
+        let mut follows = [u8::MAX; CLASSES];
+        for (class, lg) in follows[..NEWBORN as usize].iter_mut().enumerate() {
+            *lg = (class as u8 + LEAST as u8) << 4;
         }
         Predict {
             now: 0,
@@ -97,12 +107,12 @@ impl Rules for Predict {
             return h;
         }
         let lg = log(age);
-        let follows = &mut self.follows[class as usize];
+        let follows = &mut self.follows[(class as usize).min(CLASSES - 1)];
         if !planted!("vnv-heap/nothing-learnt") {
             let was = i16::from(*follows);
             *follows = (was + ((2 * lg as i16 - was) >> 4)) as u8;
         }
-        let gap = (lg >> 3).min(NEWBORN - 1);
+        let gap = (lg >> 3).saturating_sub(LEAST).min(NEWBORN - 1);
         let class = if class == NEWBORN {
             gap
         } else {
@@ -110,6 +120,12 @@ impl Rules for Predict {
             (3 * class + gap + (self.now.wrapping_mul(40503) >> 14)) >> 2
         };
         (self.stamp() << STAMP) | class
+    }
+
+    #[inline(always)]
+    fn ages(&self) -> bool {
+        // There are 15 units of time to come by.
+        self.now & 3 == 0
     }
 
     #[inline(always)]
@@ -124,7 +140,7 @@ impl Rules for Predict {
     #[inline(always)]
     fn rank(&self, h: History) -> u16 {
         let age = self.age(h);
-        let predicted = u16::from(self.follows[(h & CLASS) as usize]) >> 1;
+        let predicted = u16::from(self.follows[((h & CLASS) as usize).min(CLASSES - 1)]) >> 1;
         let lg = log(age);
         if lg > predicted + LATE {
             (lg << 7) | age

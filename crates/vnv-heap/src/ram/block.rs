@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! tag   id 16 | pins 5 | history 11            id 0: free
-//! span  link 13 | length in bytes 14 | dirty | held | doomed | free | 0       free: the link is its units
+//! span  link 13 | dirty | held | doomed | free | 0 | length in bytes 14       free: the link is its units
 //! ```
 
 use super::Cache;
@@ -27,12 +27,11 @@ const HISTORY_AT: u32 = 21;
 
 // The span.
 const LINK: u32 = 0x1FFF;
-const LEN_AT: u32 = 13;
-const LEN: u32 = 0x3FFF;
-pub(super) const DIRTY: u32 = 1 << 27;
-pub(super) const HELD: u32 = 1 << 28;
-pub(super) const DOOMED: u32 = 1 << 29;
-const FREE: u32 = 1 << 30;
+pub(super) const DIRTY: u32 = 1 << 13;
+pub(super) const HELD: u32 = 1 << 14;
+pub(super) const DOOMED: u32 = 1 << 15;
+pub(super) const FREE: u32 = 1 << 16;
+const LEN_AT: u32 = 18;
 
 // Pins in a record.
 pub(super) const PINS: u16 = 31;
@@ -46,7 +45,7 @@ pub(super) fn units(len: usize) -> u16 {
 
 #[inline(always)]
 pub(super) fn len(span: u32) -> usize {
-    (span >> LEN_AT & LEN) as usize
+    (span >> LEN_AT) as usize
 }
 
 #[inline(always)]
@@ -85,7 +84,7 @@ pub(super) fn step(span: u32) -> u16 {
     if is_free(span) {
         link(span)
     } else {
-        ((span >> LEN_AT & LEN) as u16).wrapping_add(UNIT as u16 - 1) / UNIT as u16 + 1
+        ((span >> LEN_AT) as u16 + 2 * UNIT as u16 - 1) / UNIT as u16
     }
 }
 

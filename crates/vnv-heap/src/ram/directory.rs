@@ -11,13 +11,13 @@ const CHAIN: u16 = 2;
 impl<P: Rules> Cache<P> {
     /// Units below the directory.
     pub(super) fn limit(&self) -> usize {
-        (self.len - 2 * self.heads as usize) / UNIT
+        (self.len as usize - 2 * self.heads as usize) / UNIT
     }
 
     #[inline(always)]
     fn head_at(&self, bucket: u16) -> *mut u16 {
         // SAFETY: there are `heads` of them before `len`, which is even, as is the base.
-        unsafe { self.base.add(self.len - 2 - 2 * bucket as usize) }
+        unsafe { self.base.add(self.len as usize - 2 - 2 * bucket as usize) }
             .cast()
             .as_ptr()
     }
@@ -111,7 +111,7 @@ impl<P: Rules> Cache<P> {
     /// Grows as far as it should and can. Whether it is as large as it should be.
     pub(super) fn grow(&mut self) -> bool {
         while self.is_crowded() {
-            if (self.len - 2 * self.heads as usize - 2) / UNIT < self.top as usize
+            if (self.len as usize - 2 * self.heads as usize - 2) / UNIT < self.top as usize
                 && !planted!("vnv-heap/directory-grows-into-blocks")
             {
                 return false;

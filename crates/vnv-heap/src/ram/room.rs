@@ -22,7 +22,7 @@ impl<P: Rules> Cache<P> {
     /// most `burst` bytes, but at least a unit.
     pub(crate) fn reserve(&mut self, id: u16, len: usize, burst: usize) -> Reserve {
         debug_assert!(id != 0 && self.lookup(id).is_none());
-        if self.to != NONE {
+        if self.arrived != 0 {
             self.move_on(burst);
             return Reserve::Again;
         }
@@ -64,7 +64,7 @@ impl<P: Rules> Cache<P> {
 
     /// Takes an object out. It is neither pinned nor held.
     pub(crate) fn remove(&mut self, s: Slot) {
-        debug_assert!(self.to == NONE && !self.is_pinned(s));
+        debug_assert!(self.arrived == 0 && !self.is_pinned(s));
         self.mark_clean(s);
         self.leave(s.0);
         self.forget(s.0);
@@ -81,7 +81,7 @@ impl<P: Rules> Cache<P> {
 
     /// Ends a move that is under way: before anything but [`Cache::reserve`].
     pub(crate) fn settle(&mut self) {
-        while self.to != NONE {
+        while self.arrived != 0 {
             self.move_on(usize::MAX);
         }
     }
@@ -217,13 +217,13 @@ impl<P: Rules> Cache<P> {
         if from - to >= units && hole > units {
             self.make_free(to + units, hole - units);
         }
-        (self.from, self.to, self.arrived) = (from, to, 0);
+        (self.hole, self.packed) = (from, to);
         self.move_on(burst);
     }
 
     /// Moves up to so many bytes of the block that is on its way.
     fn move_on(&mut self, burst: usize) {
-        let (from, to) = (self.from, self.to);
+        let (from, to) = (self.hole, self.packed);
         // The header is what arrives first, and tells the size from then on.
         let units = block::step(self.span(if self.arrived == 0 { from } else { to }));
         let left = units - self.arrived;
@@ -242,17 +242,15 @@ impl<P: Rules> Cache<P> {
     }
 
     fn arrive(&mut self, units: u16) {
-        let (from, to) = (self.from, self.to);
-        self.to = NONE;
+        let (from, to) = (self.hole, self.packed);
+        self.arrived = 0;
         let end = to + units;
-        if self.hole == to {
-            self.hole = if from >= end { from } else { end };
-        }
         if from >= end {
             self.make_free(from, units);
         } else {
             // It slid less than its length: the hole is above it now.
             self.make_free(end, from - to);
+            self.hole = end;
             if self.hand == from {
                 self.hand = to;
             }

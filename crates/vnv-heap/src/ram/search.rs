@@ -3,38 +3,54 @@
 //! Candidates are the blocks that the policy keeps in mind (the best that the last search left over, and what became
 //! dirty or resident since) and a few more, found by a hand that goes round over all blocks.
 
-use super::block::{self, DIRTY, HELD, TAG_PINS};
+use super::block::{self, DIRTY, FREE, HELD, TAG_PINS};
 use super::{Cache, Slot};
 use crate::policy::{KEPT, NOTHING, Rules};
 use nvmem::planted;
 
-/// The best candidates so far, the best first; of equals the one that came first.
-struct Best {
-    slots: [u16; KEPT + 1],
-    ranks: [u16; KEPT + 1],
+/// Candidates: those that are kept in mind, and one more. Of each, in one number: 16 bits of rank, which is not 0, then 3 that
+/// put the first before the others, then its place.
+struct Candidates {
+    all: [u32; KEPT + 1],
     len: usize,
-    /// How many are worth remembering.
-    most: usize,
+    best: u32,
 }
 
-impl Best {
+/// Less than any candidate.
+const ABSENT: u32 = NOTHING as u32;
+
+#[inline(always)]
+fn candidate(rank: u16, i: usize, at: u16) -> u32 {
+    ((u32::from(rank) + 1) << 16) | ((KEPT - i) as u32 * (ABSENT + 1)) | u32::from(at)
+}
+
+#[inline(always)]
+fn place(candidate: u32) -> u16 {
+    candidate as u16 & NOTHING
+}
+
+impl Candidates {
     #[inline(always)]
-    fn add(&mut self, at: u16, rank: u16) {
-        let mut i = self.len;
-        if i < self.most {
-            self.len += 1;
-        } else if rank <= self.ranks[i - 1] {
-            return;
-        } else {
-            i -= 1;
+    fn put(&mut self, i: usize, rank: u16, at: u16) {
+        self.all[i] = candidate(rank, i, at);
+        self.best = self.best.max(self.all[i]);
+    }
+
+    /// Takes the place of the worst, if it is better and not there yet.
+    #[inline(always)]
+    fn offer(&mut self, rank: u16, at: u16) {
+        let (mut worst, mut least) = (0, self.all[0]);
+        for (i, c) in self.all.iter().enumerate().take(self.len) {
+            if place(*c) == at {
+                return;
+            }
+            if *c < least {
+                (worst, least) = (i, *c);
+            }
         }
-        while i > 0 && self.ranks[i - 1] < rank {
-            self.slots[i] = self.slots[i - 1];
-            self.ranks[i] = self.ranks[i - 1];
-            i -= 1;
+        if candidate(rank, worst, at) > least {
+            self.put(worst, rank, at);
         }
-        self.slots[i] = at;
-        self.ranks[i] = rank;
     }
 }
 
@@ -42,71 +58,80 @@ impl<P: Rules> Cache<P> {
     /// The object that the policy lets go of, of those that are dirty or of all; never one that is pinned or held.
     #[inline(never)]
     pub(crate) fn victim(&mut self, dirty_only: bool) -> Option<Slot> {
-        debug_assert!(self.to == block::NONE);
-        let kept = self.policy.kept().len();
-        let mut best = Best {
-            slots: [NOTHING; KEPT + 1],
-            ranks: [0; KEPT + 1],
-            len: 0,
-            most: kept + 1,
-        };
+        debug_assert!(self.arrived == 0);
         // What must be set, and what must not be.
-        let (need, spans) = if dirty_only {
-            (DIRTY, DIRTY | HELD)
-        } else {
-            (0, HELD)
+        let need = if dirty_only { DIRTY } else { 0 };
+        let spans = need | HELD | FREE;
+        let may_go = |tag: u32| tag & TAG_PINS == 0 || planted!("vnv-heap/pinned-victim");
+        // A copy, which no write to a header can change.
+        let mut policy = self.policy;
+        let mut c = Candidates {
+            all: [ABSENT; KEPT + 1],
+            len: P::KEEPS + 1,
+            best: ABSENT,
         };
-        for i in 0..kept {
-            let at = self.policy.kept()[i];
-            if at == NOTHING {
-                continue;
-            }
-            let tag = self.tag(at);
-            if self.span(at) & spans == need && tag & TAG_PINS == 0 {
-                best.add(at, self.policy.rank(block::history(tag)));
-            }
-        }
-        let mut found = 0;
-        let mut looked = 0;
-        if self.hand >= self.top {
-            self.hand = 0;
-        }
-        let mut at = self.hand;
-        while self.top > 0 {
-            let (tag, span) = (self.tag(at), self.span(at));
-            let here = at;
-            at += block::step(span);
-            looked += 1;
-            if !block::is_free(span) {
-                let was = block::history(tag);
-                let h = self.policy.aged(was);
-                if h != was {
-                    self.set_tag(here, block::with_history(tag, h));
+        for i in 0..P::KEEPS {
+            let at = policy.kept()[i];
+            if at != NOTHING && self.span(at) & spans == need {
+                let tag = self.tag(at);
+                if may_go(tag) {
+                    c.put(i, policy.rank(block::history(tag)), at);
                 }
-                if span & spans == need
-                    && (tag & TAG_PINS == 0 || planted!("vnv-heap/pinned-victim"))
-                {
-                    found += 1;
-                    if !self.policy.kept().contains(&here) {
-                        best.add(here, self.policy.rank(h));
+            }
+        }
+        let start = if self.hand < self.top { self.hand } else { 0 };
+        let (mut at, mut end) = (start, self.top);
+        let (mut fresh, mut looks) = (P::FRESH, P::WALK);
+        loop {
+            if at >= end {
+                if end == start || start == 0 {
+                    // Round to where it began.
+                    at = start;
+                    break;
+                }
+                (at, end) = (0, start);
+            }
+            let span = self.span(at);
+            if policy.ages() && span & FREE == 0 {
+                self.age(at, &policy);
+            }
+            if span & spans == need {
+                let tag = self.tag(at);
+                if may_go(tag) {
+                    c.offer(policy.rank(block::history(tag)), at);
+                    fresh -= 1;
+                    if fresh == 0 {
+                        looks = 0;
                     }
                 }
             }
-            if at >= self.top {
-                at = 0;
-            }
-            if found >= P::FRESH || looked >= P::WALK && best.len > 0 || at == self.hand {
+            at += block::step(span);
+            if looks == 0 && c.best != ABSENT {
                 break;
             }
+            looks = looks.saturating_sub(1);
         }
         self.hand = at;
-        if best.len == 0 {
+        if c.best == ABSENT {
             return None;
         }
-        for (kept, at) in self.policy.kept().iter_mut().zip(&best.slots[1..]) {
-            *kept = *at;
+        // Those after the best move up.
+        let best = KEPT - (c.best as u16 / (NOTHING + 1)) as usize % (KEPT + 2);
+        for (i, kept) in self.policy.kept().iter_mut().enumerate() {
+            *kept = place(c.all[i + usize::from(i >= best)]);
         }
-        Some(Slot(best.slots[0]))
+        Some(Slot(place(c.best)))
+    }
+
+    /// Keeps its history from growing too old.
+    #[inline(always)]
+    fn age(&mut self, at: u16, policy: &P) {
+        let tag = self.tag(at);
+        let was = block::history(tag);
+        let h = policy.aged(was);
+        if h != was {
+            self.set_tag(at, block::with_history(tag, h));
+        }
     }
 
     /// Keeps it in mind as the youngest candidate.
