@@ -9,25 +9,51 @@ use crate::store::{Free, Step};
 use nvmem::persist::{CheckFn, Found, Visit};
 use nvmem::{Invalid, Medium, planted};
 
-/// How many objects can wait to be freed.
+/// How many objects can wait to be freed; those with consecutive numbers that are freed alike count as one.
 const WAITING: usize = 24;
+
+/// `count` objects from number `id` on.
+#[derive(Clone, Copy)]
+struct Batch {
+    id: u16,
+    count: u16,
+    len: u16,
+    handles: bool,
+    check: CheckFn,
+}
 
 /// What waits to be freed.
 struct Waiting {
-    list: [Option<(u16, u16, bool, CheckFn)>; WAITING],
+    list: [Option<Batch>; WAITING],
     len: usize,
     /// Whether some had no place.
     more: bool,
+    /// Batches from here on belong to the object that is looked into.
+    before: usize,
     known: Known,
 }
 
 impl Visit for Waiting {
     fn handle(&mut self, found: Found) -> Result<(), Invalid> {
         self.known.handle(found)?;
+        let new = Batch {
+            id: found.value as u16,
+            count: 1,
+            len: (found.size as u16).max(1),
+            handles: found.handles,
+            check: found.check,
+        };
+        let last = self.len.checked_sub(1).and_then(|i| self.list.get_mut(i));
+        if let Some(Some(last)) = last
+            && self.len > self.before
+            && last.follows(&new)
+        {
+            last.count += 1;
+            return Ok(());
+        }
         match self.list.get_mut(self.len) {
             Some(place) => {
-                let len = (found.size as u16).max(1);
-                *place = Some((found.value as u16, len, found.handles, found.check));
+                *place = Some(new);
                 self.len += 1;
             }
             None => self.more = true,
@@ -37,10 +63,29 @@ impl Visit for Waiting {
 }
 
 impl Waiting {
+    /// The last one.
     fn pop(&mut self) -> Option<(u16, Kind)> {
-        self.len = self.len.checked_sub(1)?;
-        let (id, len, handles, check) = self.list.get_mut(self.len)?.take()?;
-        Some((id, Kind::to_free(len, handles, check)))
+        let last = self.len.checked_sub(1)?;
+        let place = self.list.get_mut(last)?;
+        let batch = place.as_mut()?;
+        batch.count -= 1;
+        let (id, count) = (batch.id.checked_add(batch.count)?, batch.count);
+        let kind = Kind::to_free(batch.len, batch.handles, batch.check);
+        if count == 0 {
+            *place = None;
+            self.len = last;
+        }
+        Some((id, kind))
+    }
+}
+
+impl Batch {
+    /// Whether `new` is the object after this batch, and freed alike.
+    fn follows(&self, new: &Batch) -> bool {
+        self.id.checked_add(self.count) == Some(new.id)
+            && self.len == new.len
+            && self.handles == new.handles
+            && (!self.handles || core::ptr::fn_addr_eq(self.check, new.check))
     }
 }
 
@@ -56,6 +101,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
             list: [None; WAITING],
             len: 0,
             more: false,
+            before: 0,
             known: Known { objects },
         };
         self.free_one(id, kind, true, &mut waiting)
@@ -80,6 +126,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         waiting: &mut Waiting,
     ) -> Result<(), Error<S::Error>> {
         let before = waiting.len;
+        waiting.before = before;
         if kind.handles && !planted!("vnv-heap/children-kept") {
             match self.hold(id, kind, false) {
                 Ok((slot, content)) => self.section(|st| {

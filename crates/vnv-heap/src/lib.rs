@@ -5,6 +5,7 @@
 extern crate std;
 
 mod brand;
+pub mod collections;
 mod config;
 mod cost;
 mod error;

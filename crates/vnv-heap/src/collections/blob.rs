@@ -1,0 +1,165 @@
+//! Bytes of a length that is known at run time.
+
+use crate::Heap;
+use crate::brand::Tag;
+use crate::error::{Error, Refused};
+use crate::own::{Kind, MAX_OBJECT, OWN};
+use crate::policy::Policy;
+use crate::promise::Promise;
+use crate::ram::Slot;
+use crate::state::Core;
+use core::marker::PhantomData;
+use core::num::NonZeroU16;
+use nvmem::describe::Type;
+use nvmem::persist::{Found, Visit};
+use nvmem::{Invalid, Medium, Persist};
+
+/// Owns some bytes: a handle of 4 bytes. Their number does not change: [`Blob::replace`] makes another blob.
+#[must_use = "what is dropped is unreachable until the next open: store it, or free it"]
+#[repr(C)]
+pub struct Blob<'h> {
+    id: NonZeroU16,
+    len: u16,
+    _brand: Tag<'h>,
+}
+
+unsafe fn any(_: *const u8, _: &mut dyn Visit) -> Result<(), Invalid> {
+    Ok(())
+}
+
+/// An object has at least a byte.
+fn kind(len: u16) -> Kind {
+    Kind::to_free(len.max(1), false, any)
+}
+
+// SAFETY: two numbers without padding; `At` differs in the brand only; `check` shows the handle; any bytes are a content.
+unsafe impl Persist for Blob<'_> {
+    type At<'p> = Blob<'p>;
+    type Leads = ();
+    const LAYOUT: &'static Type = &Type::Handle("vnv-heap blob");
+    unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
+        // SAFETY: readable and aligned by the contract.
+        let (id, len) = unsafe { (p.cast::<u16>().read(), p.cast::<u16>().add(1).read()) };
+        if usize::from(len) > MAX_OBJECT {
+            return Err(Invalid::Bits("Blob"));
+        }
+        v.handle(Found {
+            family: OWN,
+            name: "Blob",
+            value: u32::from(id),
+            size: usize::from(len),
+            handles: false,
+            check: any,
+        })
+    }
+}
+
+/// Released at its end, also by unwinding.
+struct Hold<'a, S: Medium, P: Promise, Pol: Policy> {
+    core: &'a Core<S, P, Pol>,
+    slot: Slot,
+    kind: Kind,
+}
+
+impl<S: Medium, P: Promise, Pol: Policy> Drop for Hold<'_, S, P, Pol> {
+    fn drop(&mut self) {
+        if let Some(id) = self.core.release(self.slot) {
+            self.core.free_doomed(id, &self.kind);
+        }
+    }
+}
+
+impl<'h> Blob<'h> {
+    /// These bytes, in an object of their own.
+    ///
+    /// **Power loss**, **Cost**: as [`Heap::alloc`]. **Errors**: the same; [`Error::RamFull`] for more than 16 KiB less 8 bytes.
+    pub fn alloc<R, S: Medium, P: Promise, Pol: Policy>(
+        heap: &Heap<'h, R, S, P, Pol>,
+        bytes: &[u8],
+    ) -> Result<Self, Error<S::Error>> {
+        if bytes.len() > MAX_OBJECT {
+            return Err(Error::RamFull);
+        }
+        let len = bytes.len() as u16;
+        let from = if bytes.is_empty() { &[0] } else { bytes };
+        // SAFETY: as many bytes as the kind has; any are a content.
+        let id = unsafe { heap.core.alloc(&kind(len), from.as_ptr())? };
+        Ok(Blob {
+            id,
+            len,
+            _brand: PhantomData,
+        })
+    }
+
+    /// How many bytes there are.
+    pub const fn len(&self) -> u16 {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// What `f` makes of the bytes. **Cost**, **Errors**: as [`Heap::get`].
+    pub fn with<R, S: Medium, P: Promise, Pol: Policy, O>(
+        &self,
+        heap: &Heap<'h, R, S, P, Pol>,
+        f: impl FnOnce(&[u8]) -> O,
+    ) -> Result<O, Error<S::Error>> {
+        let kind = kind(self.len);
+        let (slot, at) = heap.core.hold(self.id.get(), &kind, false)?;
+        let core = &heap.core;
+        let _hold = Hold { core, slot, kind };
+        // SAFETY: so many initialised bytes, which are not written to while they are held.
+        Ok(f(unsafe {
+            core::slice::from_raw_parts(at.as_ptr(), usize::from(self.len))
+        }))
+    }
+
+    /// What `f` makes of the bytes, which it may change. **Cost**, **Errors**: as [`Heap::get_mut`].
+    pub fn update<R, S: Medium, P: Promise, Pol: Policy, O>(
+        &self,
+        heap: &Heap<'h, R, S, P, Pol>,
+        f: impl FnOnce(&mut [u8]) -> O,
+    ) -> Result<O, Error<S::Error>> {
+        let kind = kind(self.len);
+        let (slot, at) = heap.core.hold(self.id.get(), &kind, true)?;
+        let core = &heap.core;
+        let _hold = Hold { core, slot, kind };
+        // SAFETY: so many initialised bytes, held by this alone.
+        Ok(f(unsafe {
+            core::slice::from_raw_parts_mut(at.as_ptr(), usize::from(self.len))
+        }))
+    }
+
+    /// Other bytes in the place of these. **Errors**: as [`Blob::alloc`] and [`Heap::free`]; the blob is as it was.
+    pub fn replace<R, S: Medium, P: Promise, Pol: Policy>(
+        &mut self,
+        heap: &Heap<'h, R, S, P, Pol>,
+        bytes: &[u8],
+    ) -> Result<(), Error<S::Error>> {
+        if bytes.len() == usize::from(self.len) {
+            return self.update(heap, |b| b.copy_from_slice(bytes));
+        }
+        let new = Self::alloc(heap, bytes)?;
+        let old = core::mem::replace(self, new);
+        old.free(heap).map_err(|refused| {
+            let new = core::mem::replace(self, refused.value);
+            // What cannot be freed here is unreachable, and freed by the next open.
+            let _ = new.free(heap);
+            refused.error
+        })
+    }
+
+    /// Frees the bytes. **Errors**: as [`Heap::free`], with the blob.
+    pub fn free<R, S: Medium, P: Promise, Pol: Policy>(
+        self,
+        heap: &Heap<'h, R, S, P, Pol>,
+    ) -> Result<(), Refused<Self, S::Error>> {
+        match heap.core.free(self.id.get(), &kind(self.len)) {
+            Ok(()) => Ok(()),
+            Err((error, _)) => Err(Refused { error, value: self }),
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! An array in chunks.
+
+use super::Run;
+use crate::Heap;
+use crate::error::{Error, Refused};
+use crate::guard::{Ref, RefMut};
+use crate::policy::Policy;
+use crate::promise::Promise;
+use nvmem::describe::{To, Type};
+use nvmem::persist::Visit;
+use nvmem::{Invalid, Medium, Persist, Plain};
+
+/// An array of a length that is set when it is made, `PER` elements in each chunk: 4 bytes.
+///
+/// A chunk is the unit of loading and writing back: choose `PER` so that one is 32 to 256 bytes.
+#[must_use = "what is dropped is unreachable until the next open: store it, or free it"]
+#[repr(transparent)]
+pub struct Chunked<'h, T, const PER: usize>(Run<'h, [T; PER]>);
+
+// SAFETY: a transparent `Run`.
+unsafe impl<T: Persist, const PER: usize> Persist for Chunked<'_, T, PER> {
+    type At<'p> = Chunked<'p, T::At<'p>, PER>;
+    type Leads = To<[T; PER]>;
+    const LAYOUT: &'static Type = <Run<'static, [T; PER]> as Persist>::LAYOUT;
+    unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
+        // SAFETY: as the caller vouches.
+        unsafe { <Run<'_, [T; PER]>>::check(p, v) }
+    }
+}
+
+impl<'h, T: Persist, const PER: usize> Chunked<'h, T, PER> {
+    /// `chunks` chunks, each of which `make` makes.
+    ///
+    /// **Cost**: the number, the room and the content of each. **Errors**: those of [`Heap::alloc`] and of `make`; nothing is left then.
+    pub fn alloc<R, S: Medium, P: Promise, Pol: Policy>(
+        heap: &Heap<'h, R, S, P, Pol>,
+        chunks: u16,
+        make: impl FnMut(u16) -> Result<[T; PER], Error<S::Error>>,
+    ) -> Result<Self, Error<S::Error>> {
+        Run::alloc(heap, chunks, make).map(Chunked)
+    }
+
+    /// How many chunks there are.
+    pub const fn chunks(&self) -> u16 {
+        self.0.count()
+    }
+
+    /// How many elements there are.
+    pub const fn len(&self) -> u32 {
+        self.0.count() as u32 * PER as u32
+    }
+
+    /// Whether there are none.
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// A chunk, to be read. `None` when there is none of this number. **Cost**, **Errors**: as [`Heap::get`].
+    pub fn chunk<'a, R, S: Medium, P: Promise, Pol: Policy>(
+        &self,
+        heap: &'a Heap<'h, R, S, P, Pol>,
+        chunk: u16,
+    ) -> Option<Result<Ref<'a, [T; PER], S, P, Pol>, Error<S::Error>>> {
+        self.0.get(heap, chunk)
+    }
+
+    /// A chunk, to be written. `None` when there is none of this number. **Cost**, **Errors**: as [`Heap::get_mut`].
+    pub fn chunk_mut<'a, R, S: Medium, P: Promise, Pol: Policy>(
+        &self,
+        heap: &'a Heap<'h, R, S, P, Pol>,
+        chunk: u16,
+    ) -> Option<Result<RefMut<'a, [T; PER], S, P, Pol>, Error<S::Error>>> {
+        self.0.get_mut(heap, chunk)
+    }
+
+    /// What `f` makes of an element. `None` when there is none of this number.
+    pub fn with<R, S: Medium, P: Promise, Pol: Policy, O>(
+        &self,
+        heap: &Heap<'h, R, S, P, Pol>,
+        i: u32,
+        f: impl FnOnce(&T) -> O,
+    ) -> Result<Option<O>, Error<S::Error>> {
+        let (chunk, at) = place::<PER>(i);
+        match self.0.get(heap, chunk) {
+            Some(held) => Ok(held?.get(at).map(f)),
+            None => Ok(None),
+        }
+    }
+
+    /// What `f` makes of an element, which it may change. `None` when there is none of this number.
+    pub fn update<R, S: Medium, P: Promise, Pol: Policy, O>(
+        &self,
+        heap: &Heap<'h, R, S, P, Pol>,
+        i: u32,
+        f: impl FnOnce(&mut T) -> O,
+    ) -> Result<Option<O>, Error<S::Error>> {
+        let (chunk, at) = place::<PER>(i);
+        match self.0.get_mut(heap, chunk) {
+            Some(held) => Ok(held?.get_mut(at).map(f)),
+            None => Ok(None),
+        }
+    }
+
+    /// Frees all of it, and what the elements own. **Errors**: as [`Heap::free`], with the chunks that are left.
+    pub fn free<R, S: Medium, P: Promise, Pol: Policy>(
+        self,
+        heap: &Heap<'h, R, S, P, Pol>,
+    ) -> Result<(), Refused<Self, S::Error>> {
+        self.0.free(heap).map_err(|(error, rest)| Refused {
+            error,
+            value: Chunked(rest),
+        })
+    }
+}
+
+impl<'h, T: Plain + Copy, const PER: usize> Chunked<'h, T, PER> {
+    /// An element. `None` when there is none of this number.
+    pub fn get<R, S: Medium, P: Promise, Pol: Policy>(
+        &self,
+        heap: &Heap<'h, R, S, P, Pol>,
+        i: u32,
+    ) -> Result<Option<T>, Error<S::Error>> {
+        self.with(heap, i, |v| *v)
+    }
+
+    /// Changes an element; false when there is none of this number.
+    pub fn set<R, S: Medium, P: Promise, Pol: Policy>(
+        &self,
+        heap: &Heap<'h, R, S, P, Pol>,
+        i: u32,
+        value: T,
+    ) -> Result<bool, Error<S::Error>> {
+        Ok(self.update(heap, i, |v| *v = value)?.is_some())
+    }
+}
+
+/// The chunk of an element, and its place there.
+pub(super) fn place<const PER: usize>(i: u32) -> (u16, usize) {
+    const { assert!(PER > 0, "a chunk has at least one element") };
+    let chunk = u16::try_from(i / PER as u32).unwrap_or(u16::MAX);
+    (chunk, i as usize % PER)
+}

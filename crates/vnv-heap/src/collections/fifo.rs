@@ -1,0 +1,175 @@
+//! A queue.
+
+use super::Run;
+use crate::Heap;
+use crate::error::{Error, Refused};
+use crate::policy::Policy;
+use crate::promise::Promise;
+use nvmem::describe::{Part, To, Type};
+use nvmem::persist::Visit;
+use nvmem::{Invalid, Medium, Persist, Plain};
+
+/// A queue of at most so many elements as it was made for, in a ring: 8 bytes, and an object for each element.
+///
+/// What is put in replaces what was there without loading it, and what is taken leaves RAM without being written. So a queue that
+/// fits into the RAM makes no traffic on the medium but what a persist or a commit writes.
+#[must_use = "what is dropped is unreachable until the next open: store it, or free it"]
+#[repr(C)]
+pub struct Fifo<'h, T> {
+    ring: Run<'h, T>,
+    head: u16,
+    len: u16,
+}
+
+// SAFETY: a run and two numbers, without padding; the run shows its handles.
+unsafe impl<T: Persist> Persist for Fifo<'_, T> {
+    type At<'p> = Fifo<'p, T::At<'p>>;
+    type Leads = To<T>;
+    const LAYOUT: &'static Type = &Type::Compound {
+        name: "Fifo",
+        size: size_of::<Self>(),
+        align: align_of::<Self>(),
+        params: &[],
+        parts: &[
+            Part::Field {
+                name: "ring",
+                offset: 0,
+                of: <Run<'static, T> as Persist>::LAYOUT,
+            },
+            Part::Field {
+                name: "head",
+                offset: 4,
+                of: u16::LAYOUT,
+            },
+            Part::Field {
+                name: "len",
+                offset: 6,
+                of: u16::LAYOUT,
+            },
+        ],
+    };
+    unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
+        // SAFETY: the run is the first field; as the caller vouches.
+        unsafe { <Run<'_, T>>::check(p, v)? };
+        // SAFETY: the numbers behind it, aligned.
+        let [count, head, len] = [1, 2, 3].map(|i| unsafe { p.cast::<u16>().add(i).read() });
+        if len > count || (head >= count && count > 0) {
+            return Err(Invalid::Bits("Fifo"));
+        }
+        Ok(())
+    }
+}
+
+impl<'h, T: Plain> Fifo<'h, T> {
+    /// An empty queue for `capacity` elements. **Cost**: a number and room for each; no content. **Errors**: [`Error::Full`].
+    pub fn alloc<R, S: Medium, P: Promise, Pol: Policy>(
+        heap: &Heap<'h, R, S, P, Pol>,
+        capacity: u16,
+    ) -> Result<Self, Error<S::Error>> {
+        Ok(Fifo {
+            ring: Run::reserve(heap, capacity)?,
+            head: 0,
+            len: 0,
+        })
+    }
+
+    /// How many elements are in it.
+    pub const fn len(&self) -> u16 {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// How many it has room for.
+    pub const fn capacity(&self) -> u16 {
+        self.ring.count()
+    }
+
+    fn place(&self, i: u16) -> u16 {
+        let n = u32::from(self.ring.count()).max(1);
+        ((u32::from(self.head) + u32::from(i)) % n) as u16
+    }
+
+    /// Puts an element in.
+    ///
+    /// **Power loss**: it is in the queue from the persist or commit on that saves the object in which the queue lies. **Cost**: nothing is read; what must
+    /// leave RAM is written. **Errors**: [`Error::Full`] when the queue is; as [`Heap::get_mut`]. The value is back, the queue as it was.
+    pub fn push<R, S: Medium, P: Promise, Pol: Policy>(
+        &mut self,
+        heap: &Heap<'h, R, S, P, Pol>,
+        value: T,
+    ) -> Result<(), Refused<T, S::Error>> {
+        if self.len >= self.ring.count() {
+            let error = Error::Full;
+            return Err(Refused { error, value });
+        }
+        // SAFETY: plain data may be copied.
+        let copy = unsafe { core::ptr::from_ref(&value).read() };
+        match self.ring.put(heap, self.place(self.len), copy) {
+            Ok(()) => {
+                self.len += 1;
+                Ok(())
+            }
+            Err(error) => Err(Refused { error, value }),
+        }
+    }
+
+    /// Takes the oldest element; `None` when there is none.
+    ///
+    /// **Power loss**: it is gone from the persist or commit on that saves the object in which the queue lies. **Cost**: reads it unless it is in
+    /// RAM. **Errors**: as [`Heap::get`]; the element is still in the queue. A damaged one can be [skipped](Fifo::skip).
+    pub fn pop<R, S: Medium, P: Promise, Pol: Policy>(
+        &mut self,
+        heap: &Heap<'h, R, S, P, Pol>,
+    ) -> Result<Option<T>, Error<S::Error>> {
+        let value = self.get(heap, 0)?;
+        if value.is_some() {
+            self.skip(heap);
+        }
+        Ok(value)
+    }
+
+    /// Drops the oldest element, whatever it is. **Cost**: nothing is read or written.
+    pub fn skip<R, S: Medium, P: Promise, Pol: Policy>(&mut self, heap: &Heap<'h, R, S, P, Pol>) {
+        if self.len > 0 {
+            // While somebody holds it, it stays in RAM for a while longer, and no harm is done.
+            let _ = self.ring.forget(heap, self.head);
+            self.head = self.place(1);
+            self.len -= 1;
+        }
+    }
+
+    /// The `i`-th oldest element; `None` when there are not so many.
+    pub fn get<R, S: Medium, P: Promise, Pol: Policy>(
+        &self,
+        heap: &Heap<'h, R, S, P, Pol>,
+        i: u16,
+    ) -> Result<Option<T>, Error<S::Error>> {
+        if i >= self.len {
+            return Ok(None);
+        }
+        match self.ring.get(heap, self.place(i)) {
+            // SAFETY: a valid value; plain data may be copied.
+            Some(held) => Ok(Some(unsafe { core::ptr::from_ref::<T>(&*held?).read() })),
+            None => Ok(None),
+        }
+    }
+
+    /// Frees it with all elements. **Errors**: as [`Heap::free`], with the queue, which then is empty and smaller.
+    pub fn free<R, S: Medium, P: Promise, Pol: Policy>(
+        self,
+        heap: &Heap<'h, R, S, P, Pol>,
+    ) -> Result<(), Refused<Self, S::Error>> {
+        self.ring.free(heap).map_err(|(error, ring)| Refused {
+            error,
+            value: Fifo {
+                ring,
+                head: 0,
+                len: 0,
+            },
+        })
+    }
+}

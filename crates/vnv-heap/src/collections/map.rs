@@ -1,0 +1,347 @@
+//! Values by key.
+
+use super::Run;
+use super::entry::Entry;
+use crate::Heap;
+use crate::error::{Error, Refused};
+use crate::guard::{Ref, RefMut};
+use crate::policy::Policy;
+use crate::promise::Promise;
+use nvmem::describe::{Part, To, Type};
+use nvmem::persist::Visit;
+use nvmem::{Invalid, Maybe, Medium, Persist, Plain, assert_no_padding, planted};
+
+/// A place: never used, freed, or used.
+type Slot<K, V> = Maybe<Maybe<Entry<K, V>>>;
+
+/// A map from keys to values of fixed size: a hash table of chunks with `PER` entries each. 12 bytes.
+///
+/// Keys are the same when their bytes are, so a key has no padding. It grows by a table of twice the size when three quarters of it are in use.
+/// It is empty by [`Map::new`]. For values of varying size, use a type that says where they are, such as an index of a [`Chunked`](super::Chunked).
+#[must_use = "what is dropped is unreachable until the next open: store it, or free it"]
+#[repr(C)]
+pub struct Map<'h, K, V, const PER: usize> {
+    table: Run<'h, [Slot<K, V>; PER]>,
+    /// Entries, and places that have ever been used.
+    len: u32,
+    used: u32,
+}
+
+// SAFETY: a run and two numbers, without padding; the run shows its handles.
+unsafe impl<K: Plain, V: Plain, const PER: usize> Persist for Map<'_, K, V, PER> {
+    type At<'p> = Map<'p, K, V, PER>;
+    type Leads = To<[Slot<K, V>; PER]>;
+    const LAYOUT: &'static Type = &Type::Compound {
+        name: "Map",
+        size: size_of::<Self>(),
+        align: align_of::<Self>(),
+        params: &[PER as u128],
+        parts: &[
+            Part::Field {
+                name: "table",
+                offset: 0,
+                of: <Run<'static, [Slot<K, V>; PER]> as Persist>::LAYOUT,
+            },
+            Part::Field {
+                name: "len",
+                offset: 4,
+                of: u32::LAYOUT,
+            },
+            Part::Field {
+                name: "used",
+                offset: 8,
+                of: u32::LAYOUT,
+            },
+        ],
+    };
+    unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
+        // SAFETY: the run is the first field; as the caller vouches.
+        unsafe { <Run<'_, [Slot<K, V>; PER]>>::check(p, v) }
+    }
+}
+
+impl<K, V, const PER: usize> Default for Map<'_, K, V, PER> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<K, V, const PER: usize> Map<'_, K, V, PER> {
+    /// Without entries and without room.
+    pub const fn new() -> Self {
+        const { assert!(PER > 0, "a chunk has at least one entry") };
+        Map {
+            table: Run::EMPTY,
+            len: 0,
+            used: 0,
+        }
+    }
+
+    /// How many entries there are.
+    pub const fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    fn places(&self) -> u32 {
+        u32::from(self.table.count()) * PER as u32
+    }
+}
+
+/// The bytes of a key.
+fn bytes<K: Plain>(key: &K) -> &[u8] {
+    const { assert_no_padding::<K>() };
+    // SAFETY: a valid value without padding.
+    unsafe { core::slice::from_raw_parts(core::ptr::from_ref(key).cast(), size_of::<K>()) }
+}
+
+/// The same in every build: FNV-1a, with the upper bits mixed down and up.
+fn hash<K: Plain>(key: &K) -> u32 {
+    let h = bytes(key).iter().fold(0x811C_9DC5, |h: u32, b| {
+        (h ^ u32::from(*b)).wrapping_mul(0x0100_0193)
+    });
+    (h ^ h >> 15).wrapping_mul(0x2C1B_3C6D)
+}
+
+/// Where a key is, or would go.
+struct Found {
+    chunk: u16,
+    at: usize,
+    /// Whether the key is there, and whether the place was ever used.
+    present: bool,
+    used: bool,
+}
+
+impl<'h, K: Plain + Copy, V: Plain + Copy, const PER: usize> Map<'h, K, V, PER> {
+    /// The value of a key. **Cost**: a load or two. **Errors**: as [`Heap::get`].
+    pub fn get<R, S: Medium, P: Promise, Pol: Policy>(
+        &self,
+        heap: &Heap<'h, R, S, P, Pol>,
+        key: &K,
+    ) -> Result<Option<V>, Error<S::Error>> {
+        let Some(f) = find(&self.table, heap, key)?.filter(|f| f.present) else {
+            return Ok(None);
+        };
+        let chunk = chunk(&self.table, heap, f.chunk)?;
+        Ok(match chunk.get(f.at) {
+            Some(Maybe::Some(Maybe::Some(e))) => Some(e.value),
+            _ => None,
+        })
+    }
+
+    /// Puts a value in and gives the one before back.
+    ///
+    /// **Power loss**: it is there from the persist or commit on that saves the object in which the map lies. **Cost**: a load or two and one chunk
+    /// changed; when the map grows, all of it. **Errors**: [`Error::Full`]; as [`Heap::get_mut`]. The map is as it was.
+    pub fn insert<R, S: Medium, P: Promise, Pol: Policy>(
+        &mut self,
+        heap: &Heap<'h, R, S, P, Pol>,
+        key: K,
+        value: V,
+    ) -> Result<Option<V>, Error<S::Error>> {
+        let mut found = find(&self.table, heap, &key)?;
+        let crowded = (self.used + 1).saturating_mul(4) > self.places().saturating_mul(3);
+        if !found.as_ref().is_some_and(|f| f.present || f.used) && crowded {
+            self.grow(heap)?;
+            found = find(&self.table, heap, &key)?;
+        }
+        let f = found.ok_or(Error::Full)?;
+        let mut chunk = chunk_mut(&self.table, heap, f.chunk)?;
+        let Some(slot) = chunk.get_mut(f.at) else {
+            return Err(Error::Full);
+        };
+        let new = Maybe::Some(Maybe::Some(Entry { key, value }));
+        let old = core::mem::replace(slot, new);
+        self.len += u32::from(!f.present);
+        self.used += u32::from(!f.used);
+        Ok(match old {
+            Maybe::Some(Maybe::Some(e)) => Some(e.value),
+            _ => None,
+        })
+    }
+
+    /// Takes a value out. **Power loss**, **Cost**, **Errors**: as [`Map::insert`]; it does not grow.
+    pub fn remove<R, S: Medium, P: Promise, Pol: Policy>(
+        &mut self,
+        heap: &Heap<'h, R, S, P, Pol>,
+        key: &K,
+    ) -> Result<Option<V>, Error<S::Error>> {
+        let Some(f) = find(&self.table, heap, key)?.filter(|f| f.present) else {
+            return Ok(None);
+        };
+        let mut chunk = chunk_mut(&self.table, heap, f.chunk)?;
+        let Some(slot) = chunk.get_mut(f.at) else {
+            return Ok(None);
+        };
+        // What was put behind it is still found.
+        let freed = if planted!("vnv-heap/removed-is-never-used") {
+            Maybe::None
+        } else {
+            Maybe::Some(Maybe::None)
+        };
+        let old = core::mem::replace(slot, freed);
+        self.len = self.len.saturating_sub(1);
+        Ok(match old {
+            Maybe::Some(Maybe::Some(e)) => Some(e.value),
+            _ => None,
+        })
+    }
+
+    /// Calls `f` for each entry, in no order. **Cost**: loads all of it.
+    pub fn for_each<R, S: Medium, P: Promise, Pol: Policy>(
+        &self,
+        heap: &Heap<'h, R, S, P, Pol>,
+        mut f: impl FnMut(K, V),
+    ) -> Result<(), Error<S::Error>> {
+        for i in 0..self.table.count() {
+            for slot in chunk(&self.table, heap, i)?.iter() {
+                if let Maybe::Some(Maybe::Some(e)) = slot {
+                    f(e.key, e.value);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A larger table, or one as large without what was freed.
+    #[inline(never)]
+    fn grow<R, S: Medium, P: Promise, Pol: Policy>(
+        &mut self,
+        heap: &Heap<'h, R, S, P, Pol>,
+    ) -> Result<(), Error<S::Error>> {
+        let count = self.table.count();
+        let more = (self.len + 1).saturating_mul(2) > self.places();
+        let count = if more {
+            count.checked_mul(2).ok_or(Error::Full)?.max(2)
+        } else {
+            count
+        };
+        let empty = |_| Ok([const { Maybe::None }; PER]);
+        let new = Run::alloc(heap, count, empty)?;
+        match copy(&self.table, &new, heap) {
+            Ok(len) => {
+                let old = core::mem::replace(&mut self.table, new);
+                (self.len, self.used) = (len, len);
+                // What cannot be freed here is unreachable, and freed by the next open.
+                let _ = old.free(heap);
+                Ok(())
+            }
+            Err(e) => {
+                let _ = new.free(heap);
+                Err(e)
+            }
+        }
+    }
+
+    /// Frees all of it. **Errors**: as [`Heap::free`], with what is left, without entries.
+    pub fn free<R, S: Medium, P: Promise, Pol: Policy>(
+        self,
+        heap: &Heap<'h, R, S, P, Pol>,
+    ) -> Result<(), Refused<Self, S::Error>> {
+        self.table.free(heap).map_err(|(error, table)| Refused {
+            error,
+            value: Map {
+                table,
+                len: 0,
+                used: 0,
+            },
+        })
+    }
+}
+
+type Table<'h, K, V, const PER: usize> = Run<'h, [Slot<K, V>; PER]>;
+
+fn chunk<'a, 'h, K: Plain, V: Plain, const PER: usize, R, S: Medium, P: Promise, Pol: Policy>(
+    table: &Table<'h, K, V, PER>,
+    heap: &'a Heap<'h, R, S, P, Pol>,
+    i: u16,
+) -> Result<Ref<'a, [Slot<K, V>; PER], S, P, Pol>, Error<S::Error>> {
+    table.get(heap, i).unwrap_or(Err(Error::Full))
+}
+
+fn chunk_mut<
+    'a,
+    'h,
+    K: Plain,
+    V: Plain,
+    const PER: usize,
+    R,
+    S: Medium,
+    P: Promise,
+    Pol: Policy,
+>(
+    table: &Table<'h, K, V, PER>,
+    heap: &'a Heap<'h, R, S, P, Pol>,
+    i: u16,
+) -> Result<RefMut<'a, [Slot<K, V>; PER], S, P, Pol>, Error<S::Error>> {
+    table.get_mut(heap, i).unwrap_or(Err(Error::Full))
+}
+
+/// Looks from the key's chunk on, until one has a place that was never used.
+fn find<'h, K: Plain, V: Plain, const PER: usize, R, S: Medium, P: Promise, Pol: Policy>(
+    table: &Table<'h, K, V, PER>,
+    heap: &Heap<'h, R, S, P, Pol>,
+    key: &K,
+) -> Result<Option<Found>, Error<S::Error>> {
+    let count = table.count();
+    let first = ((u64::from(hash(key)) * u64::from(count)) >> 32) as u32;
+    let mut free = None;
+    for i in 0..u32::from(count) {
+        let i = ((first + i) % u32::from(count)) as u16;
+        let held = chunk(table, heap, i)?;
+        for (at, slot) in held.iter().enumerate() {
+            let (present, used) = match slot {
+                Maybe::Some(Maybe::Some(e)) if bytes(&e.key) == bytes(key) => (true, true),
+                Maybe::Some(Maybe::Some(_)) => continue,
+                Maybe::Some(Maybe::None) => (false, true),
+                Maybe::None => (false, false),
+            };
+            let found = Found {
+                chunk: i,
+                at,
+                present,
+                used,
+            };
+            if present {
+                return Ok(Some(found));
+            }
+            if free.is_none() {
+                free = Some(found);
+            }
+            if !used {
+                return Ok(free);
+            }
+        }
+    }
+    Ok(free)
+}
+
+/// Puts all entries of a table into another one. How many there are.
+fn copy<'h, K, V, const PER: usize, R, S: Medium, P: Promise, Pol: Policy>(
+    from: &Table<'h, K, V, PER>,
+    to: &Table<'h, K, V, PER>,
+    heap: &Heap<'h, R, S, P, Pol>,
+) -> Result<u32, Error<S::Error>>
+where
+    K: Plain + Copy,
+    V: Plain + Copy,
+{
+    let mut len = 0;
+    for i in 0..from.count() {
+        for at in 0..PER {
+            let Some(Maybe::Some(Maybe::Some(e))) = chunk(from, heap, i)?.get(at).copied() else {
+                continue;
+            };
+            let f = find(to, heap, &e.key)?.ok_or(Error::Full)?;
+            if let Some(slot) = chunk_mut(to, heap, f.chunk)?.get_mut(f.at) {
+                *slot = Maybe::Some(Maybe::Some(e));
+                len += u32::from(!f.present);
+            }
+        }
+    }
+    Ok(len)
+}

@@ -1,0 +1,245 @@
+//! Objects of one type with consecutive numbers, under one handle.
+
+use crate::Heap;
+use crate::brand::Tag;
+use crate::error::Error;
+use crate::guard::{Ref, RefMut};
+use crate::own::{Kind, OWN};
+use crate::policy::Policy;
+use crate::promise::Promise;
+use crate::state::Core;
+use crate::store::{Alloc, Begin, Step};
+use core::marker::PhantomData;
+use core::mem::ManuallyDrop;
+use nvmem::describe::{To, Type};
+use nvmem::persist::{Found, Visit};
+use nvmem::{Invalid, Medium, Persist, Plain, planted};
+
+/// Owns `count` objects from number `base` on: 4 bytes. None when the base is 0.
+#[repr(C)]
+pub(crate) struct Run<'h, T> {
+    base: u16,
+    count: u16,
+    _t: PhantomData<fn(T) -> T>,
+    _brand: Tag<'h>,
+}
+
+// SAFETY: two numbers without padding; `At` differs in the brand only; `check` shows each handle to the owner of the memory.
+unsafe impl<T: Persist> Persist for Run<'_, T> {
+    type At<'p> = Run<'p, T::At<'p>>;
+    type Leads = To<T>;
+    const LAYOUT: &'static Type = &Type::Handle("vnv-heap run");
+    unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
+        // SAFETY: readable and aligned by the contract.
+        let (base, count) = unsafe { (p.cast::<u16>().read(), p.cast::<u16>().add(1).read()) };
+        if (base == 0) != (count == 0) {
+            return Err(Invalid::Handle(OWN));
+        }
+        for i in 0..count {
+            if i > 0 && planted!("vnv-heap/run-shows-one") {
+                break;
+            }
+            v.handle(Found {
+                family: OWN,
+                name: core::any::type_name::<T>(),
+                value: u32::from(base) + u32::from(i),
+                size: size_of::<T>(),
+                handles: T::HANDLES,
+                check: T::check,
+            })?;
+        }
+        Ok(())
+    }
+}
+
+impl<'h, T> Run<'h, T> {
+    /// Owns nothing.
+    pub(crate) const EMPTY: Self = Run {
+        base: 0,
+        count: 0,
+        _t: PhantomData,
+        _brand: PhantomData,
+    };
+
+    pub(crate) const fn count(&self) -> u16 {
+        self.count
+    }
+
+    /// The number of an object.
+    fn id(&self, i: u16) -> Option<u16> {
+        (i < self.count).then(|| self.base.checked_add(i)).flatten()
+    }
+
+    /// All that it owned; it owns nothing from here on.
+    pub(crate) fn take(&mut self) -> Self {
+        core::mem::replace(self, Self::EMPTY)
+    }
+}
+
+impl<'h, T: Persist> Run<'h, T> {
+    /// `count` objects that hold nothing yet: each is [put](Run::put) before it is read.
+    pub(crate) fn reserve<R, S: Medium, P: Promise, Pol: Policy>(
+        heap: &Heap<'h, R, S, P, Pol>,
+        count: u16,
+    ) -> Result<Self, Error<S::Error>> {
+        let mut alloc = Alloc::run(count, Kind::of::<T>().len);
+        loop {
+            if let Step::Done(base) = heap.core.section(|st| st.store.alloc(&mut alloc))? {
+                return Ok(Run {
+                    base,
+                    count,
+                    ..Self::EMPTY
+                });
+            }
+        }
+    }
+
+    /// `count` objects that `make` makes. On an error none is left.
+    pub(crate) fn alloc<R, S: Medium, P: Promise, Pol: Policy>(
+        heap: &Heap<'h, R, S, P, Pol>,
+        count: u16,
+        mut make: impl FnMut(u16) -> Result<T, Error<S::Error>>,
+    ) -> Result<Self, Error<S::Error>> {
+        let run = Self::reserve(heap, count)?;
+        for i in 0..count {
+            let put = make(i).and_then(|value| run.put(heap, i, value));
+            if let Err(e) = put {
+                // What these own is unreachable then, as after any value that is dropped.
+                let _ = run.free_shallow(heap);
+                return Err(e);
+            }
+        }
+        Ok(run)
+    }
+
+    /// Overwrites an object without loading it.
+    pub(crate) fn put<R, S: Medium, P: Promise, Pol: Policy>(
+        &self,
+        heap: &Heap<'h, R, S, P, Pol>,
+        i: u16,
+        value: T,
+    ) -> Result<(), Error<S::Error>> {
+        let Some(id) = self.id(i) else {
+            return Err(Error::Damaged { object: self.base });
+        };
+        let value = ManuallyDrop::new(value);
+        // SAFETY: the value is not used again.
+        unsafe {
+            heap.core
+                .put(id, Kind::of::<T>(), (&raw const value).cast())
+        }
+    }
+
+    pub(crate) fn get<'a, R, S: Medium, P: Promise, Pol: Policy>(
+        &self,
+        heap: &'a Heap<'h, R, S, P, Pol>,
+        i: u16,
+    ) -> Option<Result<Ref<'a, T, S, P, Pol>, Error<S::Error>>> {
+        let id = self.id(i)?;
+        let held = heap.core.hold(id, Kind::of::<T>(), false);
+        // SAFETY: the run's objects are of type `T`, and this one is held now.
+        Some(held.map(|(slot, at)| unsafe { Ref::new(&heap.core, slot, at) }))
+    }
+
+    pub(crate) fn get_mut<'a, R, S: Medium, P: Promise, Pol: Policy>(
+        &self,
+        heap: &'a Heap<'h, R, S, P, Pol>,
+        i: u16,
+    ) -> Option<Result<RefMut<'a, T, S, P, Pol>, Error<S::Error>>> {
+        let id = self.id(i)?;
+        let held = heap.core.hold(id, Kind::of::<T>(), true);
+        // SAFETY: the run's objects are of type `T`, and this one is held alone now.
+        Some(held.map(|(slot, at)| unsafe { RefMut::new(&heap.core, slot, at) }))
+    }
+
+    /// Frees the objects and what they own.
+    pub(crate) fn free<R, S: Medium, P: Promise, Pol: Policy>(
+        self,
+        heap: &Heap<'h, R, S, P, Pol>,
+    ) -> Result<(), (Error<S::Error>, Self)> {
+        self.free_as(heap, Kind::of::<T>())
+    }
+
+    /// Frees the objects alone.
+    fn free_shallow<R, S: Medium, P: Promise, Pol: Policy>(
+        self,
+        heap: &Heap<'h, R, S, P, Pol>,
+    ) -> Result<(), (Error<S::Error>, Self)> {
+        let kind = Kind {
+            handles: false,
+            ..*Kind::of::<T>()
+        };
+        self.free_as(heap, &kind)
+    }
+
+    /// From the last one on; on an error the rest comes back.
+    fn free_as<R, S: Medium, P: Promise, Pol: Policy>(
+        mut self,
+        heap: &Heap<'h, R, S, P, Pol>,
+        kind: &Kind,
+    ) -> Result<(), (Error<S::Error>, Self)> {
+        while let Some(id) = self.count.checked_sub(1).and_then(|i| self.id(i)) {
+            match heap.core.free(id, kind) {
+                Ok(()) => self.count -= 1,
+                Err((e, gone)) => {
+                    self.count -= u16::from(gone);
+                    if self.count == 0 {
+                        self.base = 0;
+                    }
+                    return Err((e, self));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<T: Plain> Run<'_, T> {
+    /// What an object holds does not matter any more: a copy in RAM goes without being written.
+    pub(crate) fn forget<R, S: Medium, P: Promise, Pol: Policy>(
+        &self,
+        heap: &Heap<'_, R, S, P, Pol>,
+        i: u16,
+    ) -> Result<(), Error<S::Error>> {
+        match self.id(i) {
+            Some(id) if !planted!("vnv-heap/dequeued-is-written") => heap.core.forget(id),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
+    /// Removes an object from RAM without writing it. **Errors**: [`Error::Busy`] while it is held.
+    pub(crate) fn forget(&self, id: u16) -> Result<(), Error<S::Error>> {
+        self.section(|st| {
+            if let Some(slot) = st.cache.lookup(id) {
+                if st.cache.is_pinned(slot) {
+                    return Err(Error::Busy);
+                }
+                st.cache.remove(slot);
+            }
+            Ok(())
+        })
+    }
+
+    /// Gives an object a content, whatever it had before, without loading it.
+    ///
+    /// **Errors**: those of a write-back; the object has no content then, and must not be read before it has been put again.
+    ///
+    /// # Safety
+    /// As [`Core::fill`].
+    pub(crate) unsafe fn put(
+        &self,
+        id: u16,
+        kind: &Kind,
+        value: *const u8,
+    ) -> Result<(), Error<S::Error>> {
+        self.forget(id)?;
+        if P::SNAPSHOT && !planted!("vnv-heap/put-in-place") {
+            let mut begin = Begin::new(id, kind.len);
+            while self.section(|st| st.store.begin_write(&mut begin))? == Step::Again {}
+        }
+        // SAFETY: as the caller vouches.
+        unsafe { self.fill(id, kind, value) }
+    }
+}
