@@ -28,15 +28,19 @@ impl CostModel {
 
     /// What this many bytes in this many operations cost.
     pub const fn cost(&self, bytes: u32, read: u32, operations: u32) -> WorstCase {
-        let ns = (bytes as u64 + read as u64) * self.byte_ns as u64
-            + operations as u64 * self.operation_ns as u64;
+        // In 32 bits, which a small core divides at once; what does not fit is far beyond any capacitor.
+        let ns = (bytes.saturating_add(read))
+            .saturating_mul(self.byte_ns)
+            .saturating_add(operations.saturating_mul(self.operation_ns));
         let microseconds = ns.div_ceil(1000);
-        let nanojoules = microseconds * self.power_uw as u64 / 1000;
+        let nanojoules = microseconds
+            .div_ceil(10)
+            .saturating_mul(self.power_uw.div_ceil(100));
         WorstCase {
             bytes,
             operations,
-            microseconds: microseconds as u32,
-            microjoules: nanojoules.div_ceil(1000) as u32,
+            microseconds,
+            microjoules: nanojoules.div_ceil(1000),
         }
     }
 }

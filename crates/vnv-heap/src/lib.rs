@@ -1,7 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![no_std]
 
-#[cfg(test)]
+#[cfg(any(test, feature = "instrument"))]
 extern crate std;
 
 mod brand;
@@ -13,6 +13,8 @@ mod free;
 mod guard;
 mod heap;
 mod hold;
+#[cfg(feature = "instrument")]
+pub mod instrument;
 mod mapped;
 mod open;
 mod own;

@@ -7,7 +7,7 @@ use crate::policy::Policy;
 use crate::promise::{JustInTime, Promise};
 use crate::ram::Slot;
 use crate::save::{Saver, Target};
-use crate::state::{Core, Mode, State};
+use crate::state::{Core, Masked, Mode, State};
 use crate::store::{Check, Pin};
 use nvmem::{Medium, planted};
 
@@ -48,39 +48,35 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     }
 
     fn persist(&self) -> Result<(), Error<S::Error>> {
-        critical_section::with(|_| {
-            match self.mode.get() {
-                Mode::Running => self.mode.set(Mode::Inside),
-                Mode::Inside => return Err(Error::Busy),
-                Mode::Suspended => return Err(Error::Suspended),
-            }
-            // SAFETY: in a critical section, and `mode` was `Running`, so no other section is on.
-            let r = unsafe { &mut *self.state.get() }.save();
-            self.mode.set(match r {
-                Ok(()) => Mode::Suspended,
-                Err(_) => Mode::Running,
-            });
-            r
-        })
+        let _masked = Masked::begin();
+        match self.mode.get() {
+            Mode::Running => self.mode.set(Mode::Inside),
+            Mode::Inside => return Err(Error::Busy),
+            Mode::Suspended => return Err(Error::Suspended),
+        }
+        // SAFETY: in a critical section, and `mode` was `Running`, so no other section is on.
+        let r = unsafe { &mut *self.state.get() }.save();
+        self.mode.set(match r {
+            Ok(()) => Mode::Suspended,
+            Err(_) => Mode::Running,
+        });
+        r
     }
 
     fn restore(&self) -> Result<(), Error<S::Error>> {
-        critical_section::with(|_| {
-            if self.mode.get() != Mode::Suspended {
-                return Err(match self.mode.get() {
-                    Mode::Inside => Error::Busy,
-                    _ => Error::Suspended,
-                });
-            }
-            self.mode.set(Mode::Inside);
-            // SAFETY: as in `persist`: no section is on between a persist and its restore.
-            let r = unsafe { &mut *self.state.get() }.bring_back();
-            self.mode.set(match r {
-                Ok(()) => Mode::Running,
-                Err(_) => Mode::Suspended,
-            });
-            r
-        })
+        let _masked = Masked::begin();
+        match self.mode.get() {
+            Mode::Suspended => self.mode.set(Mode::Inside),
+            Mode::Inside => return Err(Error::Busy),
+            Mode::Running => return Err(Error::Suspended),
+        }
+        // SAFETY: as in `persist`: no section is on between a persist and its restore.
+        let r = unsafe { &mut *self.state.get() }.bring_back();
+        self.mode.set(match r {
+            Ok(()) => Mode::Running,
+            Err(_) => Mode::Suspended,
+        });
+        r
     }
 }
 

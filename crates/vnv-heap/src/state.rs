@@ -51,6 +51,27 @@ pub(crate) struct State<S: Medium, P: Promise, Pol: Policy> {
 /// An object that is held: where it lies.
 pub(crate) type Held = (Slot, NonNull<u8>);
 
+/// A critical section, as long as this lives: `critical_section::with` without the closure, because the fast path is shorter than a call.
+pub(crate) struct Masked(critical_section::RestoreState);
+
+impl Masked {
+    #[inline(always)]
+    pub(crate) fn begin() -> Self {
+        // SAFETY: released by the destructor; a variable of a function that does not keep it longer, so in the opposite order.
+        Masked(unsafe { critical_section::acquire() })
+    }
+}
+
+impl Drop for Masked {
+    #[inline(always)]
+    fn drop(&mut self) {
+        // SAFETY: acquired by `begin`.
+        unsafe { critical_section::release(self.0) }
+        #[cfg(feature = "instrument")]
+        crate::instrument::section_ended();
+    }
+}
+
 /// Which incarnation an operation belongs to.
 pub(crate) struct Attempt {
     incarnation: Option<u32>,
@@ -86,17 +107,16 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         &self,
         f: impl FnOnce(&mut State<S, P, Pol>) -> Result<R, Error<S::Error>>,
     ) -> Result<R, Error<S::Error>> {
-        critical_section::with(|_| {
-            match self.mode.get() {
-                Mode::Running => self.mode.set(Mode::Inside),
-                Mode::Inside => return Err(Error::Busy),
-                Mode::Suspended => return Err(Error::Suspended),
-            }
-            // SAFETY: in a critical section, and `mode` was `Running`, so no other section is on.
-            let r = f(unsafe { &mut *self.state.get() });
-            self.mode.set(Mode::Running);
-            r
-        })
+        let _masked = Masked::begin();
+        match self.mode.get() {
+            Mode::Running => self.mode.set(Mode::Inside),
+            Mode::Inside => return Err(Error::Busy),
+            Mode::Suspended => return Err(Error::Suspended),
+        }
+        // SAFETY: in a critical section, and `mode` was `Running`, so no other section is on.
+        let r = f(unsafe { &mut *self.state.get() });
+        self.mode.set(Mode::Running);
+        r
     }
 
     /// Holds an object. **Cost**: one section when it is resident; else what [`Core::hold_slowly`] costs.
@@ -107,37 +127,43 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         kind: &Kind,
         mutable: bool,
     ) -> Result<Held, Error<S::Error>> {
-        let fast = critical_section::with(|_| {
-            if self.mode.get() != Mode::Running {
-                return None;
-            }
-            // SAFETY: in a critical section, and no other section is on; nothing in here calls anything outside of this crate.
-            let st = unsafe { &mut *self.state.get() };
-            let slot = st.cache.lookup(id)?;
-            if !st.pin(slot, kind, mutable) {
-                return None;
-            }
-            st.stats.hits = st.stats.hits.wrapping_add(1);
-            Some((slot, st.cache.content(slot)))
-        });
+        let fast = self.hold_at_once(id, kind, mutable);
         match fast {
             Some(held) => Ok(held),
             None => self.hold_slowly(id, kind, mutable),
         }
     }
 
+    #[inline(always)]
+    fn hold_at_once(&self, id: u16, kind: &Kind, mutable: bool) -> Option<Held> {
+        let _masked = Masked::begin();
+        if self.mode.get() != Mode::Running {
+            return None;
+        }
+        // SAFETY: in a critical section, and no other section is on; nothing in here calls anything outside of this crate.
+        let st = unsafe { &mut *self.state.get() };
+        let slot = st.cache.lookup(id)?;
+        if !st.pin(slot, kind, mutable) {
+            return None;
+        }
+        st.stats.hits = st.stats.hits.wrapping_add(1);
+        Some((slot, st.cache.content(slot)))
+    }
+
     /// Ends a hold. The object's number, if it is doomed and nobody holds it any more: its slot means nothing after this section.
     #[inline(always)]
     pub(crate) fn release(&self, slot: Slot) -> Option<u16> {
-        critical_section::with(|_| {
-            if self.mode.get() != Mode::Running {
-                // What a persist has recorded as held stays held.
-                return None;
-            }
-            // SAFETY: as in `hold`.
-            let st = unsafe { &mut *self.state.get() };
-            st.unpin(slot).then(|| st.cache.id(slot))
-        })
+        let _masked = Masked::begin();
+        if self.mode.get() != Mode::Running {
+            // What a persist has recorded as held stays held.
+            return None;
+        }
+        // SAFETY: as in `hold_at_once`.
+        let st = unsafe { &mut *self.state.get() };
+        if st.unpin(slot) {
+            return Some(st.cache.id(slot));
+        }
+        None
     }
 }
 
@@ -169,19 +195,20 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
     /// Pins a resident object for which the limit has room: `sum` is what a persist then has to write.
     #[inline(always)]
     pub(crate) fn pin_within(&mut self, slot: Slot, mutable: bool, sum: u32) -> bool {
-        if !self.cache.is_pinned(slot) {
-            if self.pinned >= self.max_pins {
-                return false;
-            }
-            self.pinned += 1;
+        let first = !self.cache.is_pinned(slot);
+        if first && self.pinned >= self.max_pins {
+            return false;
         }
         if self.cache.pin(slot, mutable).is_err() {
             return false;
         }
+        self.pinned += u16::from(first);
         if mutable {
             self.cache.mark_dirty(slot);
             self.cache.updated(slot);
-            self.stats.dirty_high_water = self.stats.dirty_high_water.max(sum);
+            if sum > self.stats.dirty_high_water {
+                self.stats.dirty_high_water = sum;
+            }
         } else {
             self.cache.used(slot);
         }

@@ -1,8 +1,5 @@
 //! What a heap does when nothing goes wrong.
 
-#[path = "support/section.rs"]
-mod section;
-
 use nvmem::Persist;
 use nvmem::ram::RamFram;
 use vnv_heap::{Audit, Config, Error, Heap, OpenError, Own, Snapshot, brand};

@@ -1,7 +1,5 @@
 //! Images that no heap has written: never a panic, a hang or undefined behaviour; an error, or a heap that works.
 
-#[path = "support/section.rs"]
-mod section;
 #[path = "support/shared.rs"]
 mod shared;
 

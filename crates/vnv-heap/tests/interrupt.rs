@@ -1,14 +1,12 @@
 //! A persist after every section of every operation: the RAM buffer is lost and restored, or the program boots again.
 
-#[path = "support/section.rs"]
-mod section;
 #[path = "support/shared.rs"]
 mod shared;
 
 use nvmem::Persist;
 use shared::Shared;
 use std::cell::{Cell, RefCell};
-use vnv_heap::{Config, CostModel, Error, Heap, OpenError, Own, Saver, brand};
+use vnv_heap::{Config, CostModel, Error, Heap, OpenError, Own, Saver, brand, instrument};
 
 const RAM: usize = 1024;
 const MEDIUM: usize = 8192;
@@ -194,7 +192,9 @@ fn run(when: impl Fn(u32) -> bool, cold: bool) -> (Seen, Result<(), Failure>) {
             unsafe { saver.restore() }.unwrap();
         };
         result = heap
-            .attach(&saver, || section::interrupted(blackout, || program(&heap)))
+            .attach(&saver, || {
+                instrument::interrupted(blackout, || program(&heap))
+            })
             .unwrap();
         if result.is_ok() {
             let audit = heap.audit().unwrap();

@@ -1,7 +1,5 @@
 //! What went wrong in a heap of others, on the same programs; and what went wrong while this one was designed.
 
-#[path = "support/section.rs"]
-mod section;
 #[path = "support/shared.rs"]
 mod shared;
 

@@ -3,6 +3,4 @@
 
 mod ops;
 mod random;
-#[path = "../support/section.rs"]
-mod section;
 mod support;

@@ -3,17 +3,6 @@
 
 include!("types.rs");
 
-struct Single;
-critical_section::set_impl!(Single);
-
-// SAFETY: a program of one thread, which never runs.
-unsafe impl critical_section::Impl for Single {
-    unsafe fn acquire() -> critical_section::RawRestoreState {
-        Default::default()
-    }
-    unsafe fn release(_: critical_section::RawRestoreState) {}
-}
-
 fn main() {
     let mut ram = [0; 1024];
     brand!(b);
