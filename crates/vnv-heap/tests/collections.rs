@@ -1,8 +1,5 @@
 //! The collections against models, beyond the RAM, over cold boots and power cuts.
 
-#[path = "support/section.rs"]
-mod section;
-
 use nvmem::ram::RamFram;
 use nvmem::{Medium, Persist};
 use powerfail::{Simulated, SpiFram, World, explore};
