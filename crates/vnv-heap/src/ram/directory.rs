@@ -7,6 +7,8 @@ use nvmem::planted;
 
 /// Objects to a bucket, at most on average, where there was room to grow.
 const CHAIN: u16 = 2;
+/// As many are worse than packing blocks for a larger directory, and better than an object less in RAM.
+const LONG_CHAIN: u16 = 4;
 
 impl<P: Rules> Cache<P> {
     /// Units below the directory.
@@ -108,6 +110,24 @@ impl<P: Rules> Cache<P> {
         self.count >= CHAIN * self.heads
     }
 
+    /// Whether chains are so long that it is worth moving blocks.
+    pub(super) fn is_overcrowded(&self) -> bool {
+        self.count >= LONG_CHAIN * self.heads
+    }
+
+    /// Gives buckets back, down to long chains, if that makes room above the blocks.
+    pub(super) fn yield_room(&mut self, need: u16) -> bool {
+        let least = (self.count / LONG_CHAIN + 1).min(self.heads);
+        let limit = (self.len as usize - 2 * least as usize) / UNIT;
+        if self.top as usize + need as usize > limit {
+            return false;
+        }
+        while !self.fits_above(need) {
+            self.shrink_by_one();
+        }
+        true
+    }
+
     /// Grows as far as it should and can. Whether it is as large as it should be.
     pub(super) fn grow(&mut self) -> bool {
         while self.is_crowded() {
@@ -134,9 +154,12 @@ impl<P: Rules> Cache<P> {
 
     /// Gives a bucket back when there are more of them than objects.
     pub(super) fn shrink(&mut self) {
-        if self.count >= self.heads || self.heads == 1 {
-            return;
+        if self.count < self.heads && self.heads > 1 {
+            self.shrink_by_one();
         }
+    }
+
+    fn shrink_by_one(&mut self) {
         let last = self.heads - 1;
         let mut at = self.head(last);
         self.set_heads(last);

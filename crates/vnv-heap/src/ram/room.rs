@@ -5,6 +5,9 @@ use super::{Cache, Reserve, Slot};
 use crate::policy::Rules;
 use nvmem::planted;
 
+/// Units of an object for which the directory gives way: a small one would not be worth longer chains.
+const LARGE: u16 = 16;
+
 /// What one step of packing found.
 enum Packed {
     /// A hole that is large enough.
@@ -30,14 +33,14 @@ impl<P: Rules> Cache<P> {
             return Reserve::NoRoom;
         }
         let need = block::units(len);
-        if !self.grow() && self.free > 0 {
+        if !self.grow() && self.is_overcrowded() && self.free > 0 {
             // Chains would grow: rather pack, so that the directory can.
             if let Packed::Moving = self.pack(NONE, burst) {
                 return Reserve::Again;
             }
             self.grow();
         }
-        let at = if self.fits_above(need) {
+        let at = if self.fits_above(need) || need >= LARGE && self.yield_room(need) {
             self.top += need;
             self.top - need
         } else if let Some(at) = self.last_hole(need) {
@@ -86,7 +89,7 @@ impl<P: Rules> Cache<P> {
         }
     }
 
-    fn fits_above(&self, need: u16) -> bool {
+    pub(super) fn fits_above(&self, need: u16) -> bool {
         self.top as usize + need as usize <= self.limit()
     }
 

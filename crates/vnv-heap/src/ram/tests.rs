@@ -360,12 +360,19 @@ fn a_mix_of_sizes_fills_most_of_it() {
 #[cfg_attr(miri, ignore = "arithmetic")]
 fn fifteen_of_256_and_three_quarters_of_32() {
     // Of 4 KiB, the heap's own state taken off: what cache, policy, store and the rest take on a 32-bit target.
-    let mut ram = Ram::new(4096 - 110, 0);
+    let mut ram = Ram::new(4096 - 128, 0);
     let mut c = ram.cache::<Predict>();
     for id in 1..=15 {
-        assert!(reserve(&mut c, id, 256, 64).is_some(), "{id}");
+        let s = reserve(&mut c, id, 256, 64).expect("it fits");
+        c.hold(s, false);
     }
-    let mut ram = Ram::new(4096 - 110, 0);
+    assert!((1..=15).all(|id| c.lookup(id).is_some()));
+    // Nor does a queue that does not fit move blocks for the directory.
+    for id in 16..=100 {
+        c.remove(c.lookup(id - 9).unwrap());
+        assert!(matches!(c.reserve(id, 256, 64), Reserve::Done(_)), "{id}");
+    }
+    let mut ram = Ram::new(4096 - 128, 0);
     let mut c = ram.cache::<Predict>();
     let n = (1..).take_while(|id| reserve(&mut c, *id, 32, 64).is_some());
     assert!(n.count() * 32 * 100 >= 74 * 4096);
@@ -469,7 +476,7 @@ fn a_directory_gets_its_room_after_large_objects() {
     for id in 100..400 {
         load(&mut c, id, 8, |_| {}).unwrap();
     }
-    assert!(c.heads * 2 >= c.count, "{} of {}", c.heads, c.count);
+    assert!(c.heads * 4 >= c.count, "{} of {}", c.heads, c.count);
     for id in 501..=515 {
         load(&mut c, id, 256, |_| {}).unwrap();
     }
