@@ -145,7 +145,7 @@ where
                 room: Table::<M>::STATE,
                 simple: true,
             };
-            self.commit(&call, Some(l), None)?;
+            self.commit(&call, Some(l), None, None)?;
             l.inside = self.cur;
             return Ok(());
         }
@@ -187,9 +187,9 @@ where
             .follows(l.inside.at, l.inside.body, self.pool.context().next_seq())
             && !planted!("nv-replay/number-not-skipped")
         {
-            self.commit(&Call::NONE, None, None)?;
+            self.commit(&Call::NONE, None, None, None)?;
         }
-        self.commit(&Call::NONE, None, Some(l))
+        self.commit(&Call::NONE, None, Some(l), None)
     }
 }
 

@@ -6,9 +6,12 @@
 use crate::bypass::Known;
 use crate::each::Loop;
 use crate::error::{Error, Failed};
+use crate::join::{Commit, Committed, Join};
 use crate::open::Replay;
 use crate::step::Step;
 use crate::table::{Frame, Out, Table};
+use core::cell::Cell;
+use core::marker::PhantomData;
 use nvmem::cross::{Arg, Ret};
 use nvmem::{Model, Persist, planted};
 use pmem_tx::{Root, Width};
@@ -42,13 +45,22 @@ where
     ) -> Result<(), Error>;
 }
 
+/// Who joins a step with a result.
+pub(crate) type JoinOf<'a, O> =
+    dyn for<'c> FnMut(&O, Commit<'c>) -> Result<Committed<'c>, Error> + 'a;
+
+/// A closure of this kind.
+fn joins<F: for<'c> FnMut(Commit<'c>) -> Result<Committed<'c>, Error>>(f: F) -> F {
+    f
+}
+
 /// The job of a call.
 struct Work<'a, A, O, F> {
     id: u32,
     args: &'a A,
     body: Option<F>,
     session: u32,
-    result: Option<O>,
+    result: &'a Cell<Option<O>>,
 }
 
 impl<R: Persist, M: Model, A: Arg, O: Ret, F> Job<R, M> for Work<'_, A, O, F>
@@ -107,7 +119,7 @@ where
                 out.end();
             }
         }
-        self.result = Some(o);
+        self.result.set(Some(o));
         to.end = out.to;
         Ok(())
     }
@@ -156,6 +168,7 @@ where
         id: u32,
         args: A,
         body: F,
+        join: Option<&mut JoinOf<'_, O>>,
     ) -> Result<O, Failed<A>>
     where
         F: for<'p> FnOnce(
@@ -172,19 +185,37 @@ where
         } else {
             None
         };
+        let result = Cell::new(None);
         let mut work = Work {
             id,
             args: &args,
             body: Some(body),
             session,
-            result: None,
+            result: &result,
         };
         let r = match refused {
             // What can be refused is refused before the body runs.
             Some(e) if !self.replaying() => self.going().and(Err(e)),
-            _ => self.settle(&Known::<A, O, M>::call(id), &mut work),
+            _ => {
+                let call = Known::<A, O, M>::call(id);
+                match join {
+                    None => self.settle(&call, &mut work, None),
+                    Some(join) => {
+                        let mut join = joins(|c| {
+                            let o = result.take();
+                            let r = match &o {
+                                Some(o) => join(o, c),
+                                None => Err(Error::Other),
+                            };
+                            result.set(o);
+                            r
+                        });
+                        self.settle(&call, &mut work, Some(&mut join))
+                    }
+                }
+            }
         };
-        let r = match (r, work.result) {
+        let r = match (r, result.into_inner()) {
             (Ok(()), Some(o)) => Ok(o),
             (Ok(()), None) => self.result::<A, O>(&args),
             (Err(e), _) => Err(e),
@@ -201,12 +232,17 @@ where
 
     /// Finds the record of a call; or runs its body and commits it with its record, or records why it failed.
     #[inline(never)]
-    fn settle(&mut self, call: &Call, job: &mut dyn Job<R, M>) -> Result<(), Error> {
+    fn settle(
+        &mut self,
+        call: &Call,
+        job: &mut dyn Job<R, M>,
+        join: Option<&mut Join<'_>>,
+    ) -> Result<(), Error> {
         self.going()?;
         if self.replaying() {
             return self.recall(call);
         }
-        let e = match self.commit(call, Some(job), None) {
+        let e = match self.commit(call, Some(job), None, join) {
             Ok(()) => return Ok(()),
             // It was not even tried, or its result is of a length that is only known now.
             Err(Error::TableFull) => return Err(Error::TableFull),
@@ -222,7 +258,7 @@ where
             ..*call
         };
         let mut failure = Failure(words.second.unwrap_or(0), number);
-        self.commit(&call, Some(&mut failure), None)?;
+        self.commit(&call, Some(&mut failure), None, None)?;
         Err(e)
     }
 
@@ -236,6 +272,7 @@ where
         call: &Call,
         job: Option<&mut dyn Job<R, M>>,
         ends: Option<&Loop>,
+        join: Option<&mut Join<'_>>,
     ) -> Result<(), Error> {
         let Frame { at, body, .. } = self.cur;
         if call.room > at.saturating_sub(body) {
@@ -277,17 +314,42 @@ where
         if planted!("nv-replay/outbox-drained-before-commit") {
             queue.drain(&mut self.outlet);
         }
-        if recorded {
-            self.table.seal(at, to.end, seq, call.header);
-            let at = at - Table::<M>::UNIT;
-            let body = to.end;
-            self.cur = Frame { at, end: at, body };
-        } else if let Some(l) = ends {
-            self.table
-                .put_state(l.inside.body - Table::<M>::STATE, &l.state(seq));
-            self.cur = l.inside;
+        let (table, cur) = (&self.table, &mut self.cur);
+        let mut prepared = Some(prepared);
+        // And what is in RAM, at once: who joins may unwind.
+        let mut store = || {
+            if recorded {
+                table.seal(at, to.end, seq, call.header);
+                let at = at - Table::<M>::UNIT;
+                let body = to.end;
+                *cur = Frame { at, end: at, body };
+            } else if let Some(l) = ends {
+                let state = l.inside.body - Table::<M>::STATE;
+                table.put_state(state, &l.state(seq));
+                *cur = l.inside;
+            }
+            if let Some(p) = prepared.take() {
+                p.committed();
+            }
+        };
+        match join {
+            None => store(),
+            Some(join) => {
+                if planted!("nv-replay/committed-before-join") {
+                    store();
+                }
+                let commit = Commit {
+                    number: seq,
+                    store: &mut store,
+                    _brand: PhantomData,
+                };
+                let joined = join(commit).map(|_| ());
+                if prepared.is_some() {
+                    // Not stored: undone.
+                    return Err(joined.err().map_or(Error::Other, Error::recorded));
+                }
+            }
         }
-        prepared.committed();
         queue.drain(&mut self.outlet);
         Ok(())
     }

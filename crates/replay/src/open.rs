@@ -222,13 +222,13 @@ where
         let (mut old, top) = (self.cur, self.table.other());
         let mut f = self.table.empty(top);
         // What is there does not count before the start word.
-        self.commit(&Call::NONE, None, None)?;
+        self.commit(&Call::NONE, None, None, None)?;
         for _ in 0..n {
             seq = geo.next(seq);
             self.table
                 .copy_record(&mut old, &mut f, seq)
                 .ok_or(Error::Other)?;
-            self.commit(&Call::NONE, None, None)?;
+            self.commit(&Call::NONE, None, None, None)?;
         }
         if f.at >= f.body {
             self.table.store(f.at, 0);

@@ -31,7 +31,7 @@ where
         if let Some(o) = self.bypass::<(), O>(id) {
             return Ok(o);
         }
-        Ok(self.consider::<(), O, _>(id, (), |_, _, ()| Ok(read()))?)
+        Ok(self.consider::<(), O, _>(id, (), |_, _, ()| Ok(read()), None)?)
     }
 
     /// Like [`Replay::record_with`], for a value that was read already: the one that was recorded comes back.

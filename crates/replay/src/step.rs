@@ -125,6 +125,6 @@ where
             core::mem::forget(args);
             return Ok(o);
         }
-        self.consider(id, args, move |tx, root, a| body(tx, root, a))
+        self.consider(id, args, move |tx, root, a| body(tx, root, a), None)
     }
 }

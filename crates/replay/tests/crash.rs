@@ -2,6 +2,7 @@
 
 mod crash {
     mod every;
+    mod joined;
     pub mod programs;
     mod updates;
     mod wraps;

@@ -1,0 +1,143 @@
+//! A list operation and a transaction in one step: together, or not at all.
+
+use nv_replay::nvmem::{Buffered32, InOrder16, InOrder32, Model, Region};
+use nv_replay::pmem_tx::{self, Width};
+use nv_replay::{Config, Error, Options, Replay, committed};
+use nvlist::NodePool;
+use powerfail::{Mapped, World, explore};
+
+const LISTS: usize = 512;
+const BYTES: usize = 2048;
+
+type Rt<'m, M> = Replay<'m, u32, M>;
+
+/// What the outside has seen of the program: results that must not change.
+#[derive(Default, Clone, PartialEq, Eq, Hash, Debug)]
+struct Outside {
+    shown: Vec<u32>,
+}
+
+/// The two lists, from the front.
+fn contents<M: Model>(pool: &mut NodePool<'_, u32, 2, M>) -> [Vec<u32>; 2] {
+    pool.with(|lists, all| all.map(|l| lists.iter(l).copied().collect()))
+}
+
+fn life<M: Model>(nv: Region<'_, M>, world: &World<'_, Outside>)
+where
+    M::Unit: Width,
+{
+    let (lists, table) = nv.split_at(LISTS).ok().unwrap();
+    // The resolver first: what the lists have staged is finished or dropped before anything else is committed.
+    let (number, table) = committed(table).ok().unwrap();
+    let mut pool = NodePool::<u32, 2, M>::open_resolved(lists, 1, |_| number)
+        .ok()
+        .unwrap();
+    let options = Options {
+        table: Config {
+            bytes: 200,
+            outbox_bytes: 0,
+            // Numbers come round again.
+            seq_bits: 4,
+        },
+        pool: Some(pmem_tx::Config::SMALL),
+        ..Options::default()
+    };
+    let mut rt = Rt::<M>::open(table, options, |_| Ok(0)).ok().unwrap();
+    for k in 1..4u32 {
+        // Counts, and appends what it has counted to.
+        let n = rt
+            .step_join(
+                k,
+                |tx, n, k| {
+                    *n.get_mut(tx)? += k;
+                    Ok(*n.get(tx))
+                },
+                |n, commit| {
+                    pool.with(|mut lists, [first, _]| {
+                        let node = lists.alloc(*n).map_err(|_| Error::Aborted(1))?;
+                        let context = lists.context(0).ok_or(Error::Aborted(2))?;
+                        let staged = lists.stage_back(context.number(commit.number()), first, node);
+                        let done = commit.store();
+                        staged.committed();
+                        Ok(done)
+                    })
+                },
+            )
+            .map_err(Error::from)
+            .unwrap();
+        match world.with(|w| w.shown.get(k as usize - 1).copied()) {
+            Some(seen) => assert_eq!(seen, n),
+            None => world.update(|w| w.shown.push(n)),
+        }
+        // A step that does not join, and one whose join fails: its changes are undone, its error recorded.
+        rt.step((), |_, _, ()| Ok(())).unwrap();
+        let refused = rt.step_join(
+            (),
+            |tx, n, ()| {
+                *n.get_mut(tx)? = 99;
+                Ok(())
+            },
+            |(), commit| {
+                pool.with(|mut lists, [first, _]| {
+                    let context = lists.context(0).ok_or(Error::Aborted(2))?;
+                    let node = lists.alloc(99).map_err(|_| Error::Aborted(1))?;
+                    let staged = lists.stage_front(context.number(commit.number()), first, node);
+                    let node = staged.abandon();
+                    lists.release(node);
+                    Err(Error::Aborted(7))
+                })
+            },
+        );
+        assert_eq!(Error::from(refused.unwrap_err()), Error::Aborted(7));
+    }
+    // One node moves, and the count says so.
+    rt.step_join(
+        (),
+        |tx, n, ()| {
+            *n.get_mut(tx)? += 100;
+            Ok(())
+        },
+        |(), commit| {
+            pool.with(|mut lists, [first, second]| {
+                let context = lists.context(0).ok_or(Error::Aborted(2))?;
+                let number = context.number(commit.number());
+                let staged = lists.cursor_front(first).stage_shift_back(number, second);
+                let done = commit.store();
+                if let Some(staged) = staged {
+                    staged.committed();
+                }
+                Ok(done)
+            })
+        },
+    )
+    .unwrap();
+    let n = rt.step((), |tx, n, ()| Ok(*n.get(tx))).unwrap();
+    assert_eq!((n, contents(&mut pool)), (106, [vec![3, 6], vec![1]]));
+    let audit = pool.audit().unwrap();
+    assert_eq!(audit.linked, 3, "{audit:?}");
+}
+
+fn run<M: Model>()
+where
+    M::Unit: Width,
+{
+    let s = explore(Mapped::<M>::new(BYTES), |nv, world| life::<M>(nv, world))
+        .world(Outside::default())
+        .depth(2)
+        .run();
+    println!("{}: {s}", M::NAME);
+    assert!(s.part || s.boots > 100, "{s}");
+}
+
+#[test]
+fn in_order_16() {
+    run::<InOrder16>()
+}
+#[test]
+fn in_order_32() {
+    run::<InOrder32>()
+}
+#[test]
+fn buffered_32() {
+    run::<Buffered32>()
+}
