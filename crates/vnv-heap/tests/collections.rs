@@ -311,6 +311,7 @@ fn traffic(len: u16) -> f64 {
     f64::from(heap.stats().bytes_written - before) / 2000.0
 }
 
+#[cfg_attr(miri, ignore = "thousands of rounds")]
 #[test]
 fn a_queue_writes_nothing_while_it_fits() {
     for len in [1, 5, 10, 13, 14] {
@@ -318,6 +319,7 @@ fn a_queue_writes_nothing_while_it_fits() {
     }
 }
 
+#[cfg_attr(miri, ignore = "thousands of rounds")]
 #[test]
 fn beyond_the_ram_a_queue_is_near_the_ideal() {
     for len in [16, 20, 30, 60, 120] {

@@ -340,6 +340,7 @@ fn an_old_heap_keeps_its_sizes() {
 }
 
 /// As large as it gets: the last unit, a block of 16 KiB, an id beyond 255.
+#[cfg_attr(miri, ignore = "half a megabyte")]
 #[test]
 fn large() {
     let mut fram = std::vec![0u8; 600 * 1024];

@@ -86,7 +86,7 @@ fn both(change: impl Fn(&mut [u8])) {
 
 #[test]
 fn any_byte_changed() {
-    for at in 0..SIZE {
+    for at in (0..SIZE).step_by(if cfg!(miri) { 97 } else { 1 }) {
         for v in [0, 1, 0x7F, 0x80, 0xFE, 0xFF] {
             both(|b| b[at] = v);
             both(|b| b[at] ^= v);
@@ -99,7 +99,7 @@ fn any_byte_changed() {
 fn any_number_forged() {
     let numbers = (0..20).chain([40, 48, 50, 0x100, 0xFE00, 0xFEFF, 0xFF00, 0xFFFF]);
     for v in numbers {
-        for at in (Superblock::BYTES..SIZE - 1).step_by(2) {
+        for at in (Superblock::BYTES..SIZE - 1).step_by(if cfg!(miri) { 302 } else { 2 }) {
             both(|b| b[at..at + 2].copy_from_slice(&(v as u16).to_le_bytes()));
         }
     }
@@ -109,8 +109,9 @@ fn any_number_forged() {
 #[test]
 fn overlapping_blocks() {
     let table = Map::of(&CONFIG, SIZE).table() as usize;
-    for from in 0..12 {
-        for to in 0..12 {
+    let entries = if cfg!(miri) { 2 } else { 12 };
+    for from in 0..entries {
+        for to in 0..entries {
             both(|b| b.copy_within(table + from * 4..table + from * 4 + 4, table + to * 4));
         }
     }
