@@ -262,7 +262,7 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
             hold.stage = Stage::Begin(Begin::new(hold.id, hold.kind.len));
             return Ok(None);
         }
-        if !self.cache.is_pinned(slot) && self.pinned >= self.max_pins {
+        if !self.cache.is_pinned(slot) && self.free_pins == 0 {
             return Err(Error::DirtyLimit);
         }
         if !self.pin_within(slot, mutable, sum) {

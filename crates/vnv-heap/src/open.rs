@@ -124,7 +124,7 @@ where
                     incarnation: 0,
                     dirty_limit: config.dirty_limit,
                     burst: config.burst,
-                    pinned: 0,
+                    free_pins: max_pins,
                     max_pins,
                     stats: Stats::default(),
                 }),
@@ -170,7 +170,7 @@ where
         self.core.clean_all()?;
         let mut result = Err(OpenError::Failed(Error::Busy));
         self.core.section(|st| {
-            if st.pinned != 0 {
+            if st.free_pins != st.max_pins {
                 return Ok(());
             }
             let root = walk::root(Kind::of::<R>(), core::any::type_name::<R>());

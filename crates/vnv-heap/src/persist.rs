@@ -135,7 +135,7 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
     /// Puts what was pinned back to where it was; the rest is forgotten.
     fn bring_back(&mut self) -> Result<(), Error<S::Error>> {
         self.cache.clear();
-        self.pinned = 0;
+        self.free_pins = self.max_pins;
         self.incarnation = self.incarnation.wrapping_add(1);
         for i in 0..self.store.pinned() {
             let pin = self.store.read_pin(i)?;
@@ -145,7 +145,7 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
                 .cache
                 .put_back(pin.at, pin.id, len, pin.pins)
                 .ok_or_else(damaged)?;
-            self.pinned += 1;
+            self.free_pins = self.free_pins.saturating_sub(1);
             let place = self.store.locate(pin.id)?;
             if place.len != pin.len {
                 return Err(damaged());

@@ -245,19 +245,19 @@ impl<P: Rules> Cache<P> {
         Ok(())
     }
 
-    /// Takes a pin away. Whether it was the last of an object that is to be freed now.
+    /// Takes a pin away. If it was the last: whether the object is to be freed now.
     #[inline(always)]
-    pub(crate) fn unpin(&mut self, s: Slot) -> bool {
+    pub(crate) fn unpin(&mut self, s: Slot) -> Option<bool> {
         let tag = self.tag(s.0);
         let pins = tag & block::TAG_PINS;
         debug_assert!(pins != 0);
         if pins != block::ONE_PIN && pins != block::ALONE {
             self.set_tag(s.0, tag - block::ONE_PIN);
-            return false;
+            return None;
         }
         self.demand -= PIN_RECORD;
         self.set_tag(s.0, tag & !block::TAG_PINS);
-        self.span(s.0) & block::DOOMED != 0
+        Some(self.span(s.0) & block::DOOMED != 0)
     }
 
     /// Whether the heap itself holds it: while its content is loaded or written back. It neither moves nor leaves.

@@ -42,8 +42,8 @@ pub(crate) struct State<S: Medium, P: Promise, Pol: Policy> {
     pub(crate) incarnation: u32,
     pub(crate) dirty_limit: u32,
     pub(crate) burst: u16,
-    /// Objects that are pinned by guards.
-    pub(crate) pinned: u16,
+    /// How many more objects guards can pin, of so many.
+    pub(crate) free_pins: u16,
     pub(crate) max_pins: u16,
     pub(crate) stats: Stats,
 }
@@ -195,14 +195,14 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
     /// Pins a resident object for which the limit has room: `sum` is what a persist then has to write.
     #[inline(always)]
     pub(crate) fn pin_within(&mut self, slot: Slot, mutable: bool, sum: u32) -> bool {
-        let first = !self.cache.is_pinned(slot);
-        if first && self.pinned >= self.max_pins {
+        let first = u16::from(!self.cache.is_pinned(slot));
+        let Some(left) = self.free_pins.checked_sub(first) else {
             return false;
-        }
+        };
         if self.cache.pin(slot, mutable).is_err() {
             return false;
         }
-        self.pinned += u16::from(first);
+        self.free_pins = left;
         if mutable {
             self.cache.mark_dirty(slot);
             self.cache.updated(slot);
@@ -215,12 +215,13 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
         true
     }
 
+    /// Whether the object is doomed and nobody holds it any more.
     #[inline(always)]
     pub(crate) fn unpin(&mut self, slot: Slot) -> bool {
-        let doomed = self.cache.unpin(slot);
-        if !self.cache.is_pinned(slot) {
-            self.pinned -= 1;
-        }
+        let Some(doomed) = self.cache.unpin(slot) else {
+            return false;
+        };
+        self.free_pins += 1;
         doomed
     }
 }

@@ -336,8 +336,14 @@ fn too_much_to_free_at_once() {
             WideHeap::open(b, chip.clone(), &mut ram, CONFIG, |_| Ok(Maybe::None)).unwrap();
         assert_eq!(heap.audit().unwrap().allocated, 1, "boot {boot}");
         let mut wide = Wide([const { None }; 30]);
+        let mut between = Vec::new();
         for w in &mut wide.0 {
             *w = Some(heap.alloc(1u16).unwrap());
+            // Numbers in a row would count as one.
+            between.push(heap.alloc(2u16).unwrap());
+        }
+        for x in between {
+            heap.free(x).unwrap();
         }
         let wide = heap.alloc(wide).unwrap();
         let r = heap.free(wide).unwrap_err();

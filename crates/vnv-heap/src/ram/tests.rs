@@ -203,7 +203,7 @@ fn run<P: Rules>(len: usize, skip: usize, burst: usize, ops: &[Op]) {
                     continue;
                 };
                 if o.pins > 0 {
-                    assert!(!c.unpin(c.lookup(id).unwrap()));
+                    assert_ne!(c.unpin(c.lookup(id).unwrap()), Some(true));
                     o.pins = if o.pins == 31 { 0 } else { o.pins - 1 };
                 }
             }
@@ -523,8 +523,8 @@ fn what_is_doomed_goes_with_its_last_pin() {
     let s = c
         .put_back(kept[0].0, kept[0].1, kept[0].2, kept[0].3)
         .unwrap();
-    assert!(!c.unpin(s));
-    assert!(c.unpin(s));
+    assert_eq!(c.unpin(s), None);
+    assert_eq!(c.unpin(s), Some(true));
 }
 
 #[test]
