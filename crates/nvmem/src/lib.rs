@@ -19,6 +19,7 @@ pub mod inspect;
 #[cfg(feature = "instrument")]
 pub mod instrument;
 pub mod layout;
+pub mod level;
 pub mod mapped;
 mod mapped_medium;
 mod maybe;
@@ -34,6 +35,7 @@ pub mod superblock;
 pub use describe::fingerprint;
 pub use device::Medium;
 pub use layout::{Layout, LayoutMismatch};
+pub use level::WearLevelled;
 pub use maybe::Maybe;
 pub use model::{Buffered32, InOrder16, InOrder32, Model, Unit};
 #[cfg(feature = "derive")]

@@ -7,7 +7,7 @@ use core::fmt::Write;
 use core::mem::MaybeUninit;
 use nvmem::device::Medium;
 use nvmem::ram::{RamFram, RamNor};
-use nvmem::{InOrder32, Persist, Record, Region, Superblock, superblock};
+use nvmem::{InOrder32, Persist, Record, Region, Superblock, WearLevelled, superblock};
 
 /// Like `hexdump -C`, with repeated lines left out.
 fn dump(bytes: &[u8]) -> String {
@@ -233,5 +233,31 @@ fn record_on_flash_erased_to_zeros() {
     0100  00000000 00000000 00000000 00000000  ................
     *
     0180
+    "#);
+}
+
+/// The format, one page, and another boot that carries it over.
+#[test]
+fn wear_levelling() {
+    let mut flash = RamNor::<7, 128, 4>::new();
+    let mut table = [0; 21];
+    let mut d = WearLevelled::<_, 8>::open(&mut flash, &mut table).unwrap();
+    d.write(9, b"page").unwrap();
+    WearLevelled::<_, 8>::open(&mut flash, &mut table).unwrap();
+    let blocks = [0, 1, 6].map(|b| dump(&flash.bytes()[b * 128..][..64]));
+    insta::assert_snapshot!(blocks.join("\n"), @r#"
+    0000  524c5731 02000000 01000000 06000000  RLW1............
+    0010  06000100 08000500 07000000 94516ffe  .............Qo.
+    0020  a594516f a594516f a5c20100 00706167  ..Qo..Qo.....pag
+    0030  65000000 dbefaa75 ffffffff ffffffff  e......u........
+    0040
+    0000  ffffffff ffffffff ffffffff ffffffff  ................
+    *
+    0040
+    0000  524c5731 01000000 00000000 ffff0000  RLW1............
+    0010  06000000 08000500 07000000 7d11676e  ............}.gn
+    0020  a57d1167 a57d1167 59c20100 00706167  .}.g.}.gY....pag
+    0030  65000000 dbefaa75 ffffffff ffffffff  e......u........
+    0040
     "#);
 }

@@ -1,0 +1,325 @@
+//! What a flash holds when it is opened: which block is the newest, how far it counts, where each page is.
+
+use super::log::{Begun, Log};
+use super::shape::{Found, Header, Kind, NONE, SlotHead};
+use super::{LevelError, Result, mismatch};
+use crate::device::Medium;
+use crate::planted;
+
+/// A block with a sound header.
+#[derive(Clone, Copy)]
+struct Block {
+    at: u16,
+    header: Header,
+}
+
+/// How the log ends.
+struct End {
+    /// How many slots of the newest block count.
+    cut: u16,
+    /// A page that is in doubt, and its slot.
+    carry: Option<(u16, u16)>,
+    /// Whether another boot could come to another result, unless this one writes its own down.
+    doubt: bool,
+}
+
+impl<D: Medium> Log<'_, D> {
+    pub(super) fn open(&mut self) -> Result<(), D::Error> {
+        // A page that proves unstable while it is copied was never whole: nobody has acted upon it.
+        let mut distrusted = NONE;
+        let mut drop_carry = false;
+        for _ in 0..3 {
+            self.forget();
+            let confirmed = self.confirmed()?;
+            let begun = self.begun(confirmed, distrusted)?;
+            let end = match (confirmed, begun) {
+                (None, None) => return self.format_blank(),
+                (None, Some(b)) => return self.format_begun(b),
+                (Some(_), Some(b)) => self.end_of(b)?,
+                (Some(c), None) => self.look_at_end(c, drop_carry)?,
+            };
+            let Some(newest) = confirmed else { continue };
+            self.walk(newest, end.cut)?;
+            if let Some((page, slot)) = end.carry {
+                self.table.set(page, slot);
+            }
+            if self.look_only {
+                return Ok(());
+            }
+            self.settle();
+            self.avoid = begun.map_or(NONE, |b| b.at);
+            let mut carry = end.carry;
+            let mut write = end.doubt;
+            let mut torn = false;
+            // Each block that is filled here brings room nearer, whatever cuts there are.
+            let most = self.shape.blocks * (self.shape.slots + 1);
+            for _ in 0..most {
+                if !write && self.room(0) {
+                    return Ok(());
+                }
+                if let Begun::Torn = self.begin(carry.take(), true)? {
+                    torn = true;
+                    break;
+                }
+                write = false;
+            }
+            if !torn {
+                return Err(LevelError::Damaged);
+            }
+            match begun {
+                Some(b) => distrusted = b.at,
+                None => drop_carry = true,
+            }
+        }
+        Err(LevelError::Damaged)
+    }
+
+    /// The block with the newest content; any if there is none.
+    pub(super) fn newest_block(&mut self) -> Result<u32, D::Error> {
+        match self.confirmed() {
+            Ok(c) => Ok(c.map_or(0, |c| c.at.into())),
+            Err(LevelError::Medium(e)) => Err(LevelError::Medium(e)),
+            // Another geometry's.
+            Err(_) => Ok(0),
+        }
+    }
+
+    fn forget(&mut self) {
+        self.table.clear();
+        (self.newest, self.newest_sequence, self.cut) = (0, 0, 0);
+        (self.open, self.used) = (false, 0);
+        (self.tail, self.oldest) = (0, 0);
+        (self.avoid, self.cursor) = (NONE, 0);
+    }
+
+    /// The newest block that has both seals.
+    fn confirmed(&mut self) -> Result<Option<Block>, D::Error> {
+        let mut newest: Option<Block> = None;
+        let needed = if planted!("nvmem/level-one-seal") {
+            0
+        } else {
+            1
+        };
+        for at in 0..self.shape.blocks as u16 {
+            let header = match self.header(at)? {
+                Found::Nothing => continue,
+                Found::Other(geometry) => return Err(mismatch(geometry, &self.shape).into()),
+                Found::Valid(h) => h,
+            };
+            self.sequence = self.sequence.max(header.sequence);
+            if newest.is_none_or(|n| header.sequence > n.header.sequence)
+                && self.sealed(at, &header, needed)?
+            {
+                newest = Some(Block { at, header });
+            }
+        }
+        Ok(newest)
+    }
+
+    /// The newest block after `last` that has its first seal: its content is whole, and somebody may have acted upon it.
+    fn begun(&mut self, last: Option<Block>, but: u16) -> Result<Option<Block>, D::Error> {
+        let (base, base_sequence) = last.map_or((NONE, 0), |l| (l.at, l.header.sequence));
+        let mut newest: Option<Block> = None;
+        if planted!("nvmem/level-half-sealed-ignored") {
+            return Ok(None);
+        }
+        for at in (0..self.shape.blocks as u16).filter(|b| *b != but && *b != base) {
+            let Found::Valid(h) = self.header(at)? else {
+                continue;
+            };
+            self.sequence = self.sequence.max(h.sequence);
+            if h.sequence <= base_sequence
+                || h.base_sequence != base_sequence
+                || h.base != base
+                || newest.is_some_and(|n| n.header.sequence >= h.sequence)
+                || !self.sealed(at, &h, 0)?
+            {
+                continue;
+            }
+            // The seal of a block that was being erased may be there, and its content not.
+            if h.carried {
+                let slot = at * self.shape.slots as u16;
+                if !matches!(self.slot_head(slot)?, SlotHead::Holds(..)) || !self.is_intact(slot)? {
+                    continue;
+                }
+            }
+            newest = Some(Block { at, header: h });
+        }
+        Ok(newest)
+    }
+
+    /// The end as a boot found it that began block `b`.
+    fn end_of(&mut self, b: Block) -> Result<End, D::Error> {
+        let slot = b.at * self.shape.slots as u16;
+        let mut carry = None;
+        if b.header.carried
+            && let SlotHead::Holds(_, page) = self.slot_head(slot)?
+        {
+            carry = Some((page, slot));
+        }
+        Ok(End {
+            cut: b.header.cut,
+            carry,
+            doubt: true,
+        })
+    }
+
+    /// Where the newest block ends. At most one slot of it was cut: the last one that was begun. Whether that is the last
+    /// one that can be read or the one after it, nobody knows.
+    fn look_at_end(&mut self, newest: Block, drop_carry: bool) -> Result<End, D::Error> {
+        let from = newest.at * self.shape.slots as u16;
+        let mut last = None;
+        let mut n = 0;
+        let mut begun = false;
+        while u32::from(n) < self.shape.slots {
+            match self.slot_head(from + n)? {
+                SlotHead::Holds(kind, page) => last = Some((kind, page)),
+                SlotHead::Erased => break,
+                SlotHead::Invalid => {
+                    begun = true;
+                    break;
+                }
+            }
+            n += 1;
+        }
+        let end = |cut, carry, doubt| {
+            Ok(End {
+                cut,
+                carry,
+                doubt: doubt && !planted!("nvmem/level-doubt-ignored"),
+            })
+        };
+        match last {
+            // What is before a slot that was begun is whole.
+            _ if begun => end(n, None, true),
+            Some((Kind::Appended, page)) => {
+                let slot = from + n - 1;
+                if !drop_carry && self.is_intact(slot)? {
+                    if planted!("nvmem/level-doubt-ignored") {
+                        return end(n, None, false);
+                    }
+                    end(n - 1, Some((page, slot)), true)
+                } else {
+                    end(n - 1, None, true)
+                }
+            }
+            // What was there when the block was sealed is whole, and nothing was begun after it.
+            _ => end(n, None, false),
+        }
+    }
+
+    /// Goes through the log, from the newest block to the oldest, and finds where each page is.
+    fn walk(&mut self, newest: Block, cut: u16) -> Result<(), D::Error> {
+        let s = self.shape;
+        let tail = newest.header.tail;
+        (self.newest, self.newest_sequence) = (newest.at, newest.header.sequence);
+        (self.cut, self.tail, self.oldest) = (cut, tail, tail);
+        let (mut block, mut cut, mut after) = (newest, cut, NONE);
+        loop {
+            if u32::from(cut) > s.slots || self.table.in_log(block.at) {
+                return Err(LevelError::Damaged);
+            }
+            self.table.link(block.at, after);
+            self.used += 1;
+            let from = block.at * s.slots as u16;
+            for slot in (from..from + cut).rev() {
+                let SlotHead::Holds(_, page) = self.slot_head(slot)? else {
+                    return Err(LevelError::Damaged);
+                };
+                if self.table.slot(page) == NONE {
+                    self.table.set(page, slot);
+                }
+            }
+            if block.at == tail {
+                return Ok(());
+            }
+            let at = block.header.base;
+            if u32::from(at) >= s.blocks {
+                return Err(LevelError::Damaged);
+            }
+            let Found::Valid(header) = self.header(at)? else {
+                return Err(LevelError::Damaged);
+            };
+            if header.sequence != block.header.base_sequence {
+                return Err(LevelError::Damaged);
+            }
+            cut = if planted!("nvmem/level-cut-forgotten") {
+                self.count(at)?
+            } else {
+                block.header.cut
+            };
+            after = block.at;
+            block = Block { at, header };
+        }
+    }
+
+    /// How many slots of a block can be read.
+    fn count(&mut self, block: u16) -> Result<u16, D::Error> {
+        let from = block * self.shape.slots as u16;
+        let mut n = 0;
+        while u32::from(n) < self.shape.slots
+            && matches!(self.slot_head(from + n)?, SlotHead::Holds(..))
+            && self.is_intact(from + n)?
+        {
+            n += 1;
+        }
+        Ok(n)
+    }
+
+    /// Nothing counts: begins the first block, the last one of the flash, if the flash is blank. That block may hold anything: an
+    /// interrupted erase leaves anything, also where nothing was to be erased.
+    fn format_blank(&mut self) -> Result<(), D::Error> {
+        let last = self.shape.blocks as u16 - 1;
+        if !self.blank_but(last)? {
+            let mut ours = false;
+            for at in 0..=last {
+                ours |= matches!(self.header(at)?, Found::Valid(_));
+            }
+            return Err(if ours {
+                LevelError::Damaged
+            } else {
+                LevelError::Foreign
+            });
+        }
+        if self.look_only {
+            return Ok(());
+        }
+        self.newest = last - 1;
+        self.begin(None, true).map(|_| ())
+    }
+
+    /// A first block was begun, and nobody has stored anything yet.
+    fn format_begun(&mut self, begun: Block) -> Result<(), D::Error> {
+        if self.look_only {
+            return Ok(());
+        }
+        let last = self.shape.blocks as u16 - 1;
+        if begun.at == last && self.blank_but(last)? {
+            self.newest = last - 1;
+        } else {
+            // Something came after it, so somebody knew that it was whole.
+            self.newest = begun.at;
+            self.avoid = begun.at;
+        }
+        self.begin(None, true).map(|_| ())
+    }
+
+    /// Whether everything but one block reads as erased.
+    fn blank_but(&mut self, block: u16) -> Result<bool, D::Error> {
+        let s = self.shape;
+        let mut buf = [0; 256];
+        let most = 256 / s.word * s.word;
+        for b in (0..s.blocks as u16).filter(|b| *b != block) {
+            let (mut at, end) = (s.block_at(b), s.block_at(b) + s.block);
+            while at < end {
+                let piece = &mut buf[..most.min(end - at) as usize];
+                self.medium.read(at, piece).map_err(LevelError::Medium)?;
+                if piece.iter().any(|b| *b != s.erased) {
+                    return Ok(false);
+                }
+                at += piece.len() as u32;
+            }
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,254 @@
+//! What is where on the flash: sizes, and the header of a block.
+
+use crate::crc::crc32;
+use crate::device::Contract;
+
+/// No slot, no block.
+pub(super) const NONE: u16 = 0xFFFF;
+/// Page copies for each page that is written, at most.
+pub(super) const COPIES: u32 = 4;
+/// The fewest slots of a block.
+const LEAST_SLOTS: u32 = 4;
+const MOST_SLOTS: u32 = 4096;
+/// Bytes of a slot before the content and of the checksum behind it.
+pub(super) const SLOT_HEAD: u32 = 4;
+pub(super) const CRC: u32 = 4;
+
+const MAGIC: [u8; 4] = *b"RLW1";
+const HEADER: usize = 32;
+
+/// The sizes that follow from the contract, the page size and the size of the medium.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Shape {
+    /// What every offset and length is a multiple of.
+    pub word: u32,
+    pub erased: u8,
+    pub page: u32,
+    /// Bytes of a slot that are written by a call of their own.
+    pub first: u32,
+    pub stride: u32,
+    pub header: u32,
+    pub seal: u32,
+    pub block: u32,
+    pub slots: u32,
+    pub blocks: u32,
+    /// How many pages the user gets.
+    pub pages: u32,
+}
+
+impl Shape {
+    pub(super) const fn of(c: &Contract, page: u32, bytes: u32) -> Self {
+        let without_erase = Contract { erase: None, ..*c };
+        let word = without_erase.alignment();
+        let Some(e) = &c.erase else {
+            panic!("what needs no erase needs no wear levelling");
+        };
+        assert!(
+            c.is_sound() && word <= 256,
+            "wear levelling needs words of at most 256 bytes"
+        );
+        assert!(
+            page >= 4 && page <= 4096 && page.is_multiple_of(4),
+            "a page has 4 to 4096 bytes, a multiple of 4"
+        );
+        let first = SLOT_HEAD.next_multiple_of(word);
+        let mut stride = (SLOT_HEAD + page + CRC).next_multiple_of(word);
+        if stride < first + CRC {
+            // The first word alone must never make a slot.
+            stride += word;
+        }
+        let header = (HEADER as u32).next_multiple_of(word);
+        let seal = 4u32.next_multiple_of(word);
+        let head = header + 2 * seal;
+        let block = (head + LEAST_SLOTS * stride).next_multiple_of(c.alignment());
+        let mut slots = (block - head) / stride;
+        if slots > MOST_SLOTS {
+            slots = MOST_SLOTS;
+        }
+        let mut blocks = bytes / block;
+        // Slots and blocks have 16 bits, and two values mean something else.
+        if blocks > 0xFFFD / slots {
+            blocks = 0xFFFD / slots;
+        }
+        Shape {
+            word,
+            erased: e.erased,
+            page,
+            first,
+            stride,
+            header,
+            seal,
+            block,
+            slots,
+            blocks,
+            pages: pages(blocks, slots),
+        }
+    }
+
+    /// Free slots that cleaning never counts on: two blocks for a boot to begin, one that was just cleaned, and what a cut
+    /// wastes.
+    pub(super) const fn floor(&self) -> u32 {
+        3 * self.slots + 4
+    }
+
+    /// Bytes of a block before its slots.
+    pub(super) const fn head(&self) -> u32 {
+        self.header + 2 * self.seal
+    }
+
+    pub(super) const fn block_at(&self, block: u16) -> u32 {
+        block as u32 * self.block
+    }
+
+    pub(super) const fn slot_at(&self, slot: u16) -> u32 {
+        let (block, slot) = (slot as u32 / self.slots, slot as u32 % self.slots);
+        block * self.block + self.head() + slot * self.stride
+    }
+
+    /// Entries of the table.
+    pub(super) const fn entries(&self) -> u32 {
+        self.pages + 2 * self.blocks
+    }
+}
+
+/// The most pages that cleaning keeps up with, whatever is written: see `room`.
+const fn pages(blocks: u32, slots: u32) -> u32 {
+    (blocks.saturating_sub(4) * slots).saturating_sub(6) * COPIES / (COPIES + 1)
+}
+
+/// What a block says of itself and of the log before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Header {
+    pub sequence: u32,
+    /// The block before it in the log, and its sequence; none and 0 in the first one.
+    pub base: u16,
+    pub base_sequence: u32,
+    /// How many slots of that one count.
+    pub cut: u16,
+    /// The oldest block that was in the log.
+    pub tail: u16,
+    /// The first slot holds a page that was in doubt, and must be intact.
+    pub carried: bool,
+}
+
+pub(super) enum Found {
+    Nothing,
+    /// The header of another geometry: page, slots, blocks.
+    Other([u16; 3]),
+    Valid(Header),
+}
+
+impl Header {
+    pub(super) fn encode(&self, s: &Shape) -> [u8; HEADER] {
+        let mut b = [0; HEADER];
+        let mut at = 0;
+        let mut put = |bytes: &[u8]| {
+            b[at..at + bytes.len()].copy_from_slice(bytes);
+            at += bytes.len();
+        };
+        put(&MAGIC);
+        put(&self.sequence.to_le_bytes());
+        put(&self.base_sequence.to_le_bytes());
+        for n in [self.base, self.cut, self.tail, self.carried.into()] {
+            put(&n.to_le_bytes());
+        }
+        for n in s.geometry() {
+            put(&n.to_le_bytes());
+        }
+        put(&[0; 2]);
+        let crc = crc32(&b[..HEADER - 4]);
+        b[HEADER - 4..].copy_from_slice(&crc.to_le_bytes());
+        b
+    }
+
+    pub(super) fn decode(b: &[u8], s: &Shape) -> Found {
+        let Some((b, crc)) = b
+            .first_chunk::<HEADER>()
+            .and_then(|b| b.split_last_chunk::<4>())
+        else {
+            return Found::Nothing;
+        };
+        if b[..4] != MAGIC || crc32(b) != u32::from_le_bytes(*crc) {
+            return Found::Nothing;
+        }
+        let u16_at = |at: usize| u16::from_le_bytes([b[at], b[at + 1]]);
+        let u32_at = |at: usize| u32::from(u16_at(at)) | u32::from(u16_at(at + 2)) << 16;
+        let geometry = [u16_at(20), u16_at(22), u16_at(24)];
+        if geometry != s.geometry() {
+            return Found::Other(geometry);
+        }
+        Found::Valid(Header {
+            sequence: u32_at(4),
+            base_sequence: u32_at(8),
+            base: u16_at(12),
+            cut: u16_at(14),
+            tail: u16_at(16),
+            carried: u16_at(18) != 0,
+        })
+    }
+}
+
+impl Shape {
+    pub(super) fn geometry(&self) -> [u16; 3] {
+        [self.page as u16, self.slots as u16, self.blocks as u16]
+    }
+
+    /// What a seal of the block with this header begins with: never erased, and another one for another header.
+    pub(super) fn seal_of(&self, header: &Header) -> [u8; 4] {
+        // The checksum that the header ends with: one over that, too, would be the same for all headers.
+        let bytes = header.encode(self);
+        let [.., a, b, c, _] = bytes;
+        [self.erased ^ 0x5A, a, b, c]
+    }
+}
+
+/// When a slot was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Before its block counted.
+    Initial,
+    Appended,
+}
+
+/// The first bytes of a slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SlotHead {
+    Erased,
+    Invalid,
+    Holds(Kind, u16),
+}
+
+impl Shape {
+    pub(super) fn slot_head(&self, kind: Kind, page: u16) -> [u8; 4] {
+        let mark = match kind {
+            Kind::Initial => 0x5A,
+            Kind::Appended => 0xA6,
+        };
+        let [low, high] = page.to_le_bytes();
+        [self.erased ^ mark, check(low, high), low, high]
+    }
+
+    pub(super) fn decode_slot(&self, b: &[u8]) -> SlotHead {
+        if b.iter().all(|b| *b == self.erased) {
+            return SlotHead::Erased;
+        }
+        let Some([mark, sum, low, high]) = b.first_chunk::<4>() else {
+            return SlotHead::Invalid;
+        };
+        let kind = match mark ^ self.erased {
+            0x5A => Kind::Initial,
+            0xA6 => Kind::Appended,
+            _ => return SlotHead::Invalid,
+        };
+        let page = u16::from_le_bytes([*low, *high]);
+        if *sum != check(*low, *high) || u32::from(page) >= self.pages {
+            return SlotHead::Invalid;
+        }
+        SlotHead::Holds(kind, page)
+    }
+}
+
+/// Finds every flipped bit of a page's number.
+const fn check(low: u8, high: u8) -> u8 {
+    low ^ high.rotate_left(3) ^ 0xC3
+}

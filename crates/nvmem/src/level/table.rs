@@ -1,0 +1,97 @@
+//! What is in RAM: where each page is, the order of the blocks, and how many live pages each one holds.
+
+use super::shape::{NONE, Shape};
+
+/// A block that is not in the log.
+const FREE: u16 = 0xFFFE;
+
+#[derive(Debug)]
+pub(super) struct Table<'b> {
+    slots: u16,
+    map: &'b mut [u16],
+    /// The block after this one in the log; `NONE` after the newest.
+    next: &'b mut [u16],
+    live: &'b mut [u16],
+}
+
+impl<'b> Table<'b> {
+    /// `None` when the buffer is too short.
+    pub(super) fn new(s: &Shape, buffer: &'b mut [u16]) -> Option<Self> {
+        let buffer = buffer.get_mut(..s.entries() as usize)?;
+        let (map, blocks) = buffer.split_at_mut(s.pages as usize);
+        let (next, live) = blocks.split_at_mut(s.blocks as usize);
+        let mut table = Table {
+            slots: s.slots as u16,
+            map,
+            next,
+            live,
+        };
+        table.clear();
+        Some(table)
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.map.fill(NONE);
+        self.next.fill(FREE);
+        self.live.fill(0);
+    }
+
+    /// The slot of a page, or `NONE`.
+    pub(super) fn slot(&self, page: u16) -> u16 {
+        self.map.get(usize::from(page)).copied().unwrap_or(NONE)
+    }
+
+    /// The page is in this slot now.
+    pub(super) fn set(&mut self, page: u16, slot: u16) {
+        let Some(entry) = self.map.get_mut(usize::from(page)) else {
+            return;
+        };
+        let old = core::mem::replace(entry, slot);
+        if old != NONE
+            && let Some(n) = self.live.get_mut(usize::from(old / self.slots))
+        {
+            *n -= 1;
+        }
+        if let Some(n) = self.live.get_mut(usize::from(slot / self.slots)) {
+            *n += 1;
+        }
+    }
+
+    pub(super) fn live(&self, block: u16) -> u16 {
+        self.live.get(usize::from(block)).copied().unwrap_or(0)
+    }
+
+    pub(super) fn next(&self, block: u16) -> u16 {
+        self.next.get(usize::from(block)).copied().unwrap_or(NONE)
+    }
+
+    /// Puts a block into the log, before `next`.
+    pub(super) fn link(&mut self, block: u16, next: u16) {
+        if let Some(n) = self.next.get_mut(usize::from(block)) {
+            *n = next;
+        }
+    }
+
+    /// Takes it out.
+    pub(super) fn unlink(&mut self, block: u16) {
+        self.link(block, FREE);
+    }
+
+    /// Whether a block may be erased.
+    pub(super) fn is_free(&self, block: u16) -> bool {
+        self.next(block) == FREE && self.live(block) == 0
+    }
+
+    pub(super) fn in_log(&self, block: u16) -> bool {
+        self.next(block) != FREE
+    }
+
+    /// The first page from `page` on that is in this block.
+    pub(super) fn page_in(&self, block: u16, page: u16) -> Option<u16> {
+        let from = u32::from(block) * u32::from(self.slots);
+        let slots = from..from + u32::from(self.slots);
+        let rest = self.map.get(usize::from(page)..)?;
+        let i = rest.iter().position(|s| slots.contains(&u32::from(*s)))?;
+        Some(page + i as u16)
+    }
+}

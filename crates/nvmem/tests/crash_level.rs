@@ -1,0 +1,270 @@
+//! Wear levelling under power cuts, two deep, on flash whose torn words read differently each time and whose erases are
+//! interrupted: what was acknowledged stays, what was seen once is not taken back, a write over several pages leaves a prefix.
+
+use nvmem::device::{Contract, EraseUnit, Medium};
+use nvmem::level::{LevelError, WearLevelled};
+use nvmem::ram::RamNor;
+use powerfail::{
+    Chip, EveryEvents, Simulated, SpiNor, Stm32f0, Stm32l1, Stm32l1HalfPage, World, endure, explore,
+};
+
+/// A flash that is small, so that it can be explored two deep.
+enum Tiny {}
+impl Chip for Tiny {
+    const CONTRACT: Contract = Contract {
+        erase: Some(EraseUnit {
+            size: 128,
+            erased: 0xFF,
+            write_once: true,
+            endurance: 0,
+        }),
+        write_size: 4,
+        ..SpiNor::CONTRACT
+    };
+    const PAGE: u32 = 32;
+}
+
+/// Parts of pages that were written: how many the outside saw, and how many the device has set out to write since.
+#[derive(Clone, Hash, Debug, Default)]
+struct Promise {
+    seen: u32,
+    tried: u32,
+}
+
+/// Where the `n`-th part of a page goes that a device writes; four bytes each. Of four, the last two are one write over the border of two
+/// pages. Page 1 is written once, page 0 often.
+fn part(n: u32, pages: u32, page: u32) -> u32 {
+    let turn = 3 + n / 4 % (pages - 3);
+    match n % 4 {
+        _ if n == 0 => page,
+        0 => turn * page,
+        1 => 0,
+        2 => turn * page - 4,
+        _ => turn * page,
+    }
+}
+
+/// How many parts the write has that the `n`-th one begins.
+fn parts(n: u32) -> u32 {
+    if n % 4 == 2 { 2 } else { 1 }
+}
+
+fn value(n: u32) -> [u8; 4] {
+    (n + 1).wrapping_mul(0x0101_0107).to_le_bytes()
+}
+
+/// What is there after `n` parts.
+fn model(n: u32, pages: u32, page: u32) -> Vec<u8> {
+    let mut all = vec![0; (pages * page) as usize];
+    // The others of a long life were written over.
+    let early = if n > 0 { 0..1 } else { 0..0 };
+    for i in early.chain(n.saturating_sub(8 * pages).max(1)..n) {
+        all[part(i, pages, page) as usize..][..4].copy_from_slice(&value(i));
+    }
+    all
+}
+
+/// Finds how many parts are there.
+fn look<D: Medium, const PAGE: usize>(
+    d: &mut WearLevelled<'_, D, PAGE>,
+    world: &World<'_, Promise>,
+) -> u32 {
+    let (page, pages) = (PAGE as u32, d.capacity() / PAGE as u32);
+    let mut found = vec![0; d.capacity() as usize];
+    d.read(0, &mut found).expect("nothing but power cuts");
+    let p = world.get();
+    let n = (p.seen..=p.tried).find(|n| model(*n, pages, page) == found);
+    let Some(n) = n else {
+        let found = &found[..found.len().min(64)];
+        panic!(
+            "{found:02x?} is there, {} parts were seen, {} tried",
+            p.seen, p.tried
+        );
+    };
+    assert_eq!(d.damaged_pages().expect("nothing but power cuts"), 0);
+    // The device acts upon it.
+    world.set(Promise { seen: n, tried: n });
+    n
+}
+
+/// Writes until `last` parts are there, from what is there.
+fn write_to<D: Medium, const PAGE: usize>(nv: D, world: &World<'_, Promise>, last: u32) {
+    let mut table = [0; 1024];
+    let mut d = WearLevelled::<_, PAGE>::open(nv, &mut table).expect("nothing but power cuts");
+    let (page, pages) = (PAGE as u32, d.capacity() / PAGE as u32);
+    let mut n = look(&mut d, world);
+    while n < last {
+        let k = parts(n);
+        world.update(|p| p.tried = n + k);
+        let bytes: Vec<u8> = (n..n + k).flat_map(value).collect();
+        d.write(part(n, pages, page), &bytes)
+            .expect("nothing but power cuts");
+        n += k;
+        world.set(Promise { seen: n, tried: n });
+    }
+    assert_eq!(look(&mut d, world), n);
+}
+
+/// An image after `writes` writes and `boots` boots that wrote.
+fn used<
+    const UNITS: usize,
+    const ERASE: usize,
+    const WORD: usize,
+    const ERASED: u8,
+    const PAGE: usize,
+>(
+    writes: u32,
+    boots: u32,
+) -> Vec<u8> {
+    let mut flash = RamNor::<UNITS, ERASE, WORD, ERASED>::new();
+    let mut table = [0; 1024];
+    let mut n = 0;
+    for boot in 0..boots {
+        let mut d = WearLevelled::<_, PAGE>::open(&mut flash, &mut table).unwrap();
+        let pages = d.capacity() / PAGE as u32;
+        while n < writes * (boot + 1) / boots {
+            d.write(part(n, pages, PAGE as u32), &value(n)).unwrap();
+            n += 1;
+        }
+    }
+    flash.bytes().to_vec()
+}
+
+#[test]
+#[cfg_attr(miri, ignore)]
+fn a_blank_flash() {
+    let s = explore(Simulated::<Tiny>::new(7 * 128), |nv, w| {
+        write_to::<_, 8>(nv, w, 2)
+    })
+    .depth(2)
+    .deepest(2)
+    .run();
+    println!("{s}");
+    assert!(s.part || s.cuts > 10_000, "{s}");
+}
+
+/// What a device in use begins with: it is full, blocks are cleaned, and its last boot left slots unused.
+fn in_use(writes: u32, boots: u32) -> Simulated<Tiny> {
+    Simulated::with_image(used::<7, 128, 4, 0xFF, 8>(writes, boots))
+}
+
+/// At each point of a block's life, as one boot or as several left it.
+fn two_deep(writes: std::ops::Range<u32>, boots: u32) {
+    for n in writes {
+        let s = explore(in_use(n, boots), |nv, w| {
+            write_to::<_, 8>(nv, w, w.get().seen + 1)
+        })
+        .name(&format!("in_use_{n}_{boots}"))
+        .world(Promise { seen: n, tried: n })
+        .depth(2)
+        .deepest(2)
+        .run();
+        println!("{n} writes, {boots} boots: {s}");
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore)]
+fn a_full_flash_is_cleaned() {
+    two_deep(40..42, 1);
+}
+
+#[test]
+#[cfg_attr(miri, ignore)]
+fn slots_that_boots_left_unused_are_cleaned() {
+    two_deep(40..41, 10);
+}
+
+/// A flash that is formatted by name holds what it held, nothing that opens, or zeros; never older content.
+fn insist<D: Medium>(mut nv: D, world: &World<'_, bool>) {
+    let mut table = [0; 64];
+    let seen = match WearLevelled::<_, 8>::open(&mut nv, &mut table) {
+        Ok(mut d) => {
+            let mut b = vec![0; d.capacity() as usize];
+            d.read(0, &mut b).expect("nothing but power cuts");
+            Some(b)
+        }
+        Err(LevelError::Foreign | LevelError::Damaged) => None,
+        Err(e) => panic!("{e}"),
+    };
+    if let Some(b) = &seen {
+        let zeros = b.iter().all(|b| *b == 0);
+        assert!(zeros || !world.get() && *b == model(40, 7, 8), "{b:02x?}");
+    } else {
+        assert!(!world.get(), "it was formatted");
+    }
+    if !world.get() {
+        let mut d =
+            WearLevelled::<_, 8>::format(&mut nv, &mut table).expect("nothing but power cuts");
+        let mut b = [1; 56];
+        d.read(0, &mut b).expect("nothing but power cuts");
+        assert_eq!(b, [0; 56]);
+        world.set(true);
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore)]
+fn a_format_by_name_gives_up_anything() {
+    for image in [used::<7, 128, 4, 0xFF, 8>(40, 3), vec![0x5A; 7 * 128]] {
+        let s = explore(Simulated::<Tiny>::with_image(image), |nv, w| insist(nv, w))
+            .depth(2)
+            .deepest(2)
+            .run();
+        println!("{s}");
+    }
+}
+
+/// How often a unit may be erased in 2000 boots of so many events: five hundredths more than the worst one is.
+const LIFE: [(&str, u64, u32); 2] = [("short", 60, 535), ("long", 400, 2_350)];
+
+#[test]
+#[cfg_attr(miri, ignore)]
+fn a_life() {
+    for (name, every, erases) in LIFE {
+        let flash = Simulated::<Tiny>::new(7 * 128).endurance(erases);
+        let s = endure(flash, EveryEvents(every), |nv, w| {
+            write_to::<_, 8>(nv, w, w.get().seen + 30)
+        })
+        .name(name)
+        .boots(2000)
+        .depth(2)
+        .run();
+        println!("{s}");
+    }
+}
+
+fn chip<C: Chip, const PAGE: usize>(size: usize, deepest: u32) {
+    let s = explore(Simulated::<C>::new(size), |nv, w| {
+        write_to::<_, PAGE>(nv, w, 3)
+    })
+    .depth(2)
+    .deepest(deepest)
+    .run();
+    println!("{}: {s}", C::CONTRACT.name);
+    assert!(s.part || s.cuts > 50, "{s}");
+}
+
+#[test]
+#[cfg_attr(miri, ignore)]
+fn flash_of_an_stm32l1() {
+    chip::<Stm32l1, 16>(6 * 256, 2);
+}
+
+#[test]
+#[cfg_attr(miri, ignore)]
+fn flash_by_half_pages() {
+    chip::<Stm32l1HalfPage, 244>(8 * 1536, 2);
+}
+
+#[test]
+#[cfg_attr(miri, ignore)]
+fn flash_of_an_stm32f0() {
+    chip::<Stm32f0, 64>(6 * 2048, 1);
+}
+
+#[test]
+#[cfg_attr(miri, ignore)]
+fn serial_flash() {
+    chip::<SpiNor, 16>(6 * 4096, 1);
+}
