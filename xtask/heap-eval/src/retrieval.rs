@@ -6,6 +6,9 @@ use crate::on_heap::{Bare, CONFIG, bytes, ram, sure};
 use std::hint::black_box;
 use vnv_heap::{Config, Heap, JustInTime, Own, Predict};
 
+/// How many are measured together.
+const GETS: usize = 4_000;
+
 /// RAM for content.
 const CONTENT: usize = 1024;
 
@@ -28,9 +31,9 @@ pub fn resident(n: usize) {
         Ok(Bare { number: 0 })
     }));
     let all: Vec<Own<'_, [u8; 32]>> = (0..n).map(|_| sure(heap.alloc([0; 32]))).collect();
-    let rounds = 4_000 / n;
+    let order: Vec<_> = all.iter().cycle().take(GETS).collect();
     let get_all = || {
-        for own in &all {
+        for own in &order {
             if let Ok(held) = heap.get(black_box(own)) {
                 black_box(&*held);
             }
@@ -39,13 +42,11 @@ pub fn resident(n: usize) {
     get_all();
     counts.reset();
     let key = format!("heap.get_resident_{n}");
-    measure(&key, rounds * n, || (0..rounds).for_each(|_| get_all()));
+    measure(&key, GETS, get_all);
     assert_eq!(counts.read(), 0, "all are resident");
-    measure(&format!("{key}.empty"), rounds * n, || {
-        for _ in 0..rounds {
-            for own in &all {
-                black_box(own);
-            }
+    measure(&format!("{key}.empty"), GETS, || {
+        for own in &order {
+            black_box(own);
         }
     });
 }
