@@ -185,7 +185,10 @@ where
                 Ok(Stats {
                     bytes_written,
                     bytes_read,
-                    ..st.stats
+                    hits: st.stats.hits,
+                    loads: st.stats.loads,
+                    write_backs: st.stats.write_backs,
+                    dirty_high_water: st.stats.dirty_high_water,
                 })
             })
             .unwrap_or_default()

@@ -10,7 +10,7 @@ use crate::policy::Policy;
 use crate::promise::Promise;
 use crate::ram::Cache;
 use crate::state::{Core, Mode, State};
-use crate::stats::Stats;
+use crate::stats::Counts;
 use crate::store::{Commit, Opened, Step, Store};
 use crate::walk::{self, Reached};
 use core::cell::{Cell, UnsafeCell};
@@ -126,7 +126,7 @@ where
                     burst: config.burst,
                     free_pins: max_pins,
                     max_pins,
-                    stats: Stats::default(),
+                    stats: Counts::default(),
                 }),
             },
             _r: PhantomData,

@@ -10,7 +10,7 @@ use crate::own::Kind;
 use crate::policy::Policy;
 use crate::promise::Promise;
 use crate::ram::{CHECK, Cache, PIN_RECORD, Slot};
-use crate::stats::Stats;
+use crate::stats::Counts;
 use crate::store::Store;
 use core::cell::{Cell, UnsafeCell};
 use core::ptr::NonNull;
@@ -45,7 +45,7 @@ pub(crate) struct State<S: Medium, P: Promise, Pol: Policy> {
     /// How many more objects guards can pin, of so many.
     pub(crate) free_pins: u16,
     pub(crate) max_pins: u16,
-    pub(crate) stats: Stats,
+    pub(crate) stats: Counts,
 }
 
 /// An object that is held: where it lies.

@@ -18,3 +18,12 @@ pub struct Stats {
     /// The most bytes that a persist would ever have had to write for what was changed and held.
     pub dirty_high_water: u32,
 }
+
+/// Those that the store does not count.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Counts {
+    pub(crate) hits: u32,
+    pub(crate) loads: u32,
+    pub(crate) write_backs: u32,
+    pub(crate) dirty_high_water: u32,
+}
