@@ -132,7 +132,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
                 Ok((slot, content)) => self.section(|st| {
                     // SAFETY: a resident value of this kind, which is pinned; nobody has it mutably.
                     let r = unsafe { (kind.check)(content.as_ptr(), waiting) };
-                    st.unpin(slot);
+                    st.unpin(slot, false);
                     r.map_err(|_| Error::Damaged { object: id })
                 })?,
                 Err(Error::Busy) if !first => {}

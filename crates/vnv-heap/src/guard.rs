@@ -89,7 +89,7 @@ impl<T: Persist, S: Medium, P: Promise, Pol: Policy> DerefMut for RefMut<'_, T, 
 impl<T: Persist, S: Medium, P: Promise, Pol: Policy> Drop for Ref<'_, T, S, P, Pol> {
     #[inline(always)]
     fn drop(&mut self) {
-        if let Some(id) = self.core.release(self.slot) {
+        if let Some(id) = self.core.release(self.slot, false) {
             self.core.free_doomed(id, Kind::of::<T>());
         }
     }
@@ -103,7 +103,7 @@ impl<T: Persist, S: Medium, P: Promise, Pol: Policy> Drop for RefMut<'_, T, S, P
             // SAFETY: a valid value, held by this guard alone.
             unsafe { T::clear_padding(self.at.as_ptr().cast()) }
         }
-        if let Some(id) = self.core.release(self.slot) {
+        if let Some(id) = self.core.release(self.slot, true) {
             self.core.free_doomed(id, Kind::of::<T>());
         }
     }

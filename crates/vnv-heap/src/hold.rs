@@ -110,7 +110,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
                     // What was reserved went with the RAM.
                     hold.stage = Stage::Idle;
                 }
-                let mut left = usize::from(st.burst);
+                let mut left = usize::from(st.store.burst());
                 loop {
                     let r = st.step(&mut hold, &mut left);
                     match r {
@@ -249,7 +249,7 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
             }
             self.demand_with(slot, hold.kind, mutable)
         };
-        if sum > self.dirty_limit {
+        if sum > u32::from(self.dirty_limit) {
             let slot = self.cache.victim(true).ok_or(Error::DirtyLimit)?;
             hold.stage = Stage::Clean(Clean::new(slot, self.cache.id(slot), false));
             return Ok(None);

@@ -122,11 +122,9 @@ where
                     cache,
                     store,
                     incarnation: 0,
-                    dirty_limit: config.dirty_limit,
-                    burst: config.burst,
+                    dirty_limit: config.dirty_limit.min(u32::from(u16::MAX)) as u16,
                     free_pins: max_pins,
-                    max_pins,
-                    stats: Counts::default(),
+                    stats: Stats::default(),
                 }),
             },
             _r: PhantomData,
@@ -170,7 +168,7 @@ where
         self.core.clean_all()?;
         let mut result = Err(OpenError::Failed(Error::Busy));
         self.core.section(|st| {
-            if st.free_pins != st.max_pins {
+            if st.cache.any_pinned() {
                 return Ok(());
             }
             let root = walk::root(Kind::of::<R>(), core::any::type_name::<R>());

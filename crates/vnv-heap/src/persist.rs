@@ -21,7 +21,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
                 if incarnation.replace(st.incarnation) != Some(st.incarnation) {
                     clean = None;
                 }
-                let mut left = usize::from(st.burst);
+                let mut left = usize::from(st.store.burst());
                 while left > 0 {
                     if clean.is_none() {
                         let slot = match st.cache.victim(true) {
@@ -135,7 +135,7 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
     /// Puts what was pinned back to where it was; the rest is forgotten.
     fn bring_back(&mut self) -> Result<(), Error<S::Error>> {
         self.cache.clear();
-        self.free_pins = self.max_pins;
+        self.free_pins = self.store.max_pins();
         self.incarnation = self.incarnation.wrapping_add(1);
         for i in 0..self.store.pinned() {
             let pin = self.store.read_pin(i)?;

@@ -245,19 +245,49 @@ impl<P: Rules> Cache<P> {
         Ok(())
     }
 
-    /// Takes a pin away. If it was the last: whether the object is to be freed now.
+    /// Pins it to be read, and tells the policy, if it is not pinned yet and the limit allows it.
     #[inline(always)]
-    pub(crate) fn unpin(&mut self, s: Slot) -> Option<bool> {
+    pub(crate) fn pin_first(&mut self, s: Slot, limit: u32) -> bool {
+        let tag = self.tag(s.0);
+        let demand = self.demand + PIN_RECORD;
+        if tag & block::TAG_PINS != 0 || demand > limit {
+            return false;
+        }
+        self.demand = demand;
+        self.set_tag(s.0, tag + block::ONE_PIN);
+        if !self.policy.is_current(block::history(tag)) {
+            self.used_again(s);
+        }
+        true
+    }
+
+    /// Takes a pin away: the one that excludes all others, or one of those that share. Whether it was the last, and whether
+    /// the object is to be freed now.
+    #[inline(always)]
+    pub(crate) fn unpin(&mut self, s: Slot, alone: bool) -> (bool, bool) {
         let tag = self.tag(s.0);
         let pins = tag & block::TAG_PINS;
-        debug_assert!(pins != 0);
-        if pins != block::ONE_PIN && pins != block::ALONE {
+        debug_assert!(pins != 0 && (pins == block::ALONE) == alone);
+        if !alone && pins != block::ONE_PIN {
             self.set_tag(s.0, tag - block::ONE_PIN);
-            return None;
+            return (false, false);
         }
         self.demand -= PIN_RECORD;
         self.set_tag(s.0, tag & !block::TAG_PINS);
-        Some(self.span(s.0) & block::DOOMED != 0)
+        (true, self.span(s.0) & block::DOOMED != 0)
+    }
+
+    /// Whether anything is pinned.
+    pub(crate) fn any_pinned(&mut self) -> bool {
+        self.settle();
+        let mut at = self.first();
+        while let Some(s) = at {
+            if self.is_pinned(s) {
+                return true;
+            }
+            at = self.next(s);
+        }
+        false
     }
 
     /// Whether the heap itself holds it: while its content is loaded or written back. It neither moves nor leaves.
@@ -313,15 +343,15 @@ impl<P: Rules> Cache<P> {
     /// It was read. Counts for what is clean: when it leaves, it must be loaded again.
     #[inline(always)]
     pub(crate) fn used(&mut self, s: Slot) {
-        let tag = self.tag(s.0);
-        if !self.policy.is_current(block::history(tag)) {
-            self.used_again(s, tag);
+        if !self.policy.is_current(block::history(self.tag(s.0))) {
+            self.used_again(s);
         }
     }
 
     #[inline(never)]
-    fn used_again(&mut self, s: Slot, tag: u32) {
+    fn used_again(&mut self, s: Slot) {
         if !self.is_dirty(s) {
+            let tag = self.tag(s.0);
             let h = self.policy.accessed(block::history(tag));
             self.set_tag(s.0, block::with_history(tag, h));
         }

@@ -40,12 +40,11 @@ pub(crate) struct State<S: Medium, P: Promise, Pol: Policy> {
     pub(crate) store: Store<S, P>,
     /// How many restores there were.
     pub(crate) incarnation: u32,
-    pub(crate) dirty_limit: u32,
-    pub(crate) burst: u16,
-    /// How many more objects guards can pin, of so many.
+    /// At most what the RAM can hold.
+    pub(crate) dirty_limit: u16,
+    /// How many objects more can be pinned by guards.
     pub(crate) free_pins: u16,
-    pub(crate) max_pins: u16,
-    pub(crate) stats: Counts,
+    pub(crate) stats: Stats,
 }
 
 /// An object that is held: where it lies.
@@ -143,7 +142,12 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         // SAFETY: in a critical section, and no other section is on; nothing in here calls anything outside of this crate.
         let st = unsafe { &mut *self.state.get() };
         let slot = st.cache.lookup(id)?;
-        if !st.pin(slot, kind, mutable) {
+        let held = if mutable {
+            st.pin(slot, kind, true)
+        } else {
+            st.pin_first(slot) || st.pin(slot, kind, false)
+        };
+        if !held {
             return None;
         }
         st.stats.hits = st.stats.hits.wrapping_add(1);
@@ -152,7 +156,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
 
     /// Ends a hold. The object's number, if it is doomed and nobody holds it any more: its slot means nothing after this section.
     #[inline(always)]
-    pub(crate) fn release(&self, slot: Slot) -> Option<u16> {
+    pub(crate) fn release(&self, slot: Slot, mutable: bool) -> Option<u16> {
         let _masked = Masked::begin();
         if self.mode.get() != Mode::Running {
             // What a persist has recorded as held stays held.
@@ -160,10 +164,16 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         }
         // SAFETY: as in `hold_at_once`.
         let st = unsafe { &mut *self.state.get() };
-        if st.unpin(slot) {
-            return Some(st.cache.id(slot));
-        }
-        None
+        st.unpin(slot, mutable).then(|| st.cache.id(slot))
+    }
+}
+
+impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
+    /// [`Core::release`] of an object of which it is not known how it is held.
+    pub(crate) fn release_either(&self, slot: Slot) -> Option<u16> {
+        // It is held, so nothing can change how.
+        let alone = self.section(|st| Ok(st.cache.is_alone(slot)));
+        self.release(slot, alone.ok()?)
     }
 }
 
@@ -189,20 +199,20 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
             return false;
         }
         let sum = self.demand_with(slot, kind, mutable);
-        sum <= self.dirty_limit && self.pin_within(slot, mutable, sum)
+        sum <= u32::from(self.dirty_limit) && self.pin_within(slot, mutable, sum)
     }
 
     /// Pins a resident object for which the limit has room: `sum` is what a persist then has to write.
     #[inline(always)]
     pub(crate) fn pin_within(&mut self, slot: Slot, mutable: bool, sum: u32) -> bool {
-        let first = u16::from(!self.cache.is_pinned(slot));
-        let Some(left) = self.free_pins.checked_sub(first) else {
+        let first = !self.cache.is_pinned(slot);
+        if first && self.free_pins == 0 {
             return false;
-        };
+        }
         if self.cache.pin(slot, mutable).is_err() {
             return false;
         }
-        self.free_pins = left;
+        self.free_pins -= u16::from(first);
         if mutable {
             self.cache.mark_dirty(slot);
             self.cache.updated(slot);
@@ -215,13 +225,21 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
         true
     }
 
-    /// Whether the object is doomed and nobody holds it any more.
+    /// [`State::pin`] of an object that is to be read and is not pinned yet, which most are not, in fewer steps.
     #[inline(always)]
-    pub(crate) fn unpin(&mut self, slot: Slot) -> bool {
-        let Some(doomed) = self.cache.unpin(slot) else {
+    fn pin_first(&mut self, slot: Slot) -> bool {
+        let (left, none) = self.free_pins.overflowing_sub(1);
+        if none || !self.cache.pin_first(slot, u32::from(self.dirty_limit)) {
             return false;
-        };
-        self.free_pins += 1;
+        }
+        self.free_pins = left;
+        true
+    }
+
+    #[inline(always)]
+    pub(crate) fn unpin(&mut self, slot: Slot, mutable: bool) -> bool {
+        let (last, doomed) = self.cache.unpin(slot, mutable);
+        self.free_pins += u16::from(last);
         doomed
     }
 }

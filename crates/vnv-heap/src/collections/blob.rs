@@ -63,7 +63,7 @@ struct Hold<'a, S: Medium, P: Promise, Pol: Policy> {
 
 impl<S: Medium, P: Promise, Pol: Policy> Drop for Hold<'_, S, P, Pol> {
     fn drop(&mut self) {
-        if let Some(id) = self.core.release(self.slot) {
+        if let Some(id) = self.core.release_either(self.slot) {
             self.core.free_doomed(id, &self.kind);
         }
     }

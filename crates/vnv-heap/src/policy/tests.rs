@@ -82,7 +82,7 @@ fn kv<P: Rules>(pattern: Pattern, fraction: u32, seeds: u64) -> f64 {
             c.updated(s);
             c.mark_dirty(s);
             assert!(c.demand() <= limit);
-            c.unpin(s);
+            c.unpin(s, true);
         }
     }
     f64::from(written) / f64::from(UPDATES) / seeds as f64

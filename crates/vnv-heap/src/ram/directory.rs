@@ -39,11 +39,16 @@ impl<P: Rules> Cache<P> {
     fn bucket(&self, id: u16) -> u16 {
         let hash = id ^ id >> 6;
         let bucket = hash & self.mask;
-        if bucket < self.heads {
-            bucket
-        } else {
-            bucket & self.mask >> 1
+        if bucket >= self.heads {
+            return self.not_split_yet(bucket);
         }
+        bucket
+    }
+
+    #[cold]
+    #[inline(always)]
+    fn not_split_yet(&self, bucket: u16) -> u16 {
+        bucket & self.mask >> 1
     }
 
     /// Where the object is, if it is resident.

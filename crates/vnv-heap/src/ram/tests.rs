@@ -203,8 +203,10 @@ fn run<P: Rules>(len: usize, skip: usize, burst: usize, ops: &[Op]) {
                     continue;
                 };
                 if o.pins > 0 {
-                    assert_ne!(c.unpin(c.lookup(id).unwrap()), Some(true));
-                    o.pins = if o.pins == 31 { 0 } else { o.pins - 1 };
+                    let alone = o.pins == 31;
+                    o.pins = if alone { 0 } else { o.pins - 1 };
+                    let ended = c.unpin(c.lookup(id).unwrap(), alone);
+                    assert_eq!(ended, (o.pins == 0, false));
                 }
             }
             Op::Dirty(id) => {
@@ -325,7 +327,7 @@ fn occupied(pins: usize) -> u32 {
                     Some(s) => break s,
                     // Pins keep the room apart.
                     None => held.drain(..).for_each(|id| {
-                        c.unpin(c.lookup(id).unwrap());
+                        c.unpin(c.lookup(id).unwrap(), false);
                     }),
                 }
                 apart += 1;
@@ -338,7 +340,7 @@ fn occupied(pins: usize) -> u32 {
             held.push(id);
         } else if round % 10 == 0 && !held.is_empty() {
             let id = held.remove(0);
-            c.unpin(c.lookup(id).unwrap());
+            c.unpin(c.lookup(id).unwrap(), false);
         }
         if round >= 30 {
             sum += used.values().sum::<u32>();
@@ -523,8 +525,8 @@ fn what_is_doomed_goes_with_its_last_pin() {
     let s = c
         .put_back(kept[0].0, kept[0].1, kept[0].2, kept[0].3)
         .unwrap();
-    assert_eq!(c.unpin(s), None);
-    assert_eq!(c.unpin(s), Some(true));
+    assert_eq!(c.unpin(s, false), (false, false));
+    assert_eq!(c.unpin(s, false), (true, true));
 }
 
 #[test]

@@ -137,6 +137,12 @@ impl<S: Medium, P: Promise> Store<S, P> {
         self.map.pins
     }
 
+    /// The most bytes of a call.
+    #[inline(always)]
+    pub(crate) fn burst(&self) -> u16 {
+        self.burst
+    }
+
     /// Pins that the last persist recorded.
     pub(crate) fn pinned(&self) -> u16 {
         self.pinned
