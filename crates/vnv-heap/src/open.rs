@@ -124,7 +124,7 @@ where
                     incarnation: 0,
                     dirty_limit: config.dirty_limit.min(u32::from(u16::MAX)) as u16,
                     free_pins: max_pins,
-                    stats: Stats::default(),
+                    stats: Counts::default(),
                 }),
             },
             _r: PhantomData,

@@ -44,7 +44,7 @@ pub(crate) struct State<S: Medium, P: Promise, Pol: Policy> {
     pub(crate) dirty_limit: u16,
     /// How many objects more can be pinned by guards.
     pub(crate) free_pins: u16,
-    pub(crate) stats: Stats,
+    pub(crate) stats: Counts,
 }
 
 /// An object that is held: where it lies.
