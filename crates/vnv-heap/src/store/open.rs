@@ -35,7 +35,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
         let c = &S::CONTRACT;
         assert!(
             c.write_size == 1 && c.read_size == 1 && c.erase.is_none(),
-            "a heap needs a medium that is read and written by single bytes and never erased: put flash behind `nvmem::level`"
+            "a heap needs a medium that is read and written by single bytes and never erased: put flash behind `nvmem::WearLevelled`"
         );
         assert!(
             matches!(c.torn, Torn::Prefix | Torn::Subset),
