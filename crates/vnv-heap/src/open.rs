@@ -108,10 +108,12 @@ where
         } else {
             store.max_pins()
         };
+        // The pointer comes last: nothing looks at the buffer through `ram` any more.
+        let len = ram.len();
         // SAFETY: the buffer is borrowed as long as the heap's brand lives, and only the cache uses it.
-        let cache = unsafe { Cache::new(ram.as_mut_ptr(), ram.len()) };
+        let cache = unsafe { Cache::new(ram.as_mut_ptr(), len) };
         let cache = cache
-            .filter(|_| ram.len() >= needed)
+            .filter(|_| len >= needed)
             .ok_or(OpenError::RamTooSmall {
                 needed: needed as u32,
             })?;

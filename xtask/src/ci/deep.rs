@@ -27,6 +27,7 @@ const UNDER_MIRI: &[(&str, &[&str])] = &[
     ("pmem-tx", &["--test", "crash", "elision"]),
     ("nv-replay", &["--lib", "--test", "basic"]),
     ("nvlist", &["--lib", "--test", "golden"]),
+    ("vnv-heap", &["--test", "basic"]),
     ("powerfail", &["--test", "mapped", "two_"]),
 ];
 
