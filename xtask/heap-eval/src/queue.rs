@@ -34,10 +34,11 @@ pub fn start<Q: Queue>(q: &mut Q, len: usize) -> bool {
     (0..len).all(|i| q.enqueue(fill(i)))
 }
 
-/// Puts and takes `rounds` elements, the first of which is number `from`; whether the right ones came out.
+/// Takes and puts `rounds` elements, the first of which is number `from`: never are there more than `len`. Whether the right ones
+/// came out.
 #[inline(always)]
 pub fn rounds<Q: Queue>(q: &mut Q, len: usize, from: usize, rounds: usize) -> bool {
-    (from..from + rounds).all(|i| q.enqueue(fill(len + i)) && q.dequeue() == Some(fill(i)))
+    (from..from + rounds).all(|i| q.dequeue() == Some(fill(i)) && q.enqueue(fill(len + i)))
 }
 
 /// The first byte, if all are the same.
