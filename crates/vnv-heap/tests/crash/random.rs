@@ -1,8 +1,7 @@
-//! Programs at random, and a long life.
+//! Programs at random.
 
-use crate::support::{Known, Op, Save, model, program};
-use nvmem::Medium;
-use powerfail::{EveryEvents, Simulated, SpiFram, World, endure, explore_with};
+use crate::support::{Known, Op, model, program};
+use powerfail::{Simulated, SpiFram, World, explore_with};
 use proptest::prelude::*;
 use vnv_heap::{JustInTime, Snapshot};
 
@@ -42,41 +41,4 @@ proptest! {
         on!(JustInTime);
         on!(Snapshot);
     }
-}
-
-/// What a device does all its life; the count of operations comes round, so that what is there is known.
-fn forever<P: Save, S: Medium>(mut nv: S, world: &World<'_, Known>) {
-    const ROUND: [Op; 8] = [
-        Op::Push(1),
-        Op::Push(2),
-        Op::Blob(3),
-        Op::Data(4),
-        Op::Churn,
-        Op::Pop,
-        Op::Values(5),
-        Op::Clear,
-    ];
-    loop {
-        program::<P, _>(&mut nv, world, &ROUND);
-        // A new life begins with an empty heap of its own making.
-        crate::support::begin_again::<P, _>(&mut nv, world);
-    }
-}
-
-#[test]
-fn a_thousand_reboots() {
-    macro_rules! life {
-        ($p:ty, $every:literal) => {
-            let s = endure(
-                Simulated::<SpiFram>::new(700),
-                EveryEvents($every),
-                |nv, w: &World<Known>| forever::<$p, _>(nv, w),
-            )
-            .boots(if cfg!(miri) { 5 } else { 1000 })
-            .run();
-            println!("{s}");
-        };
-    }
-    life!(JustInTime, 1009);
-    life!(Snapshot, 1511);
 }

@@ -1,0 +1,49 @@
+//! A long life. In a process of its own: nothing runs after a cut here, so that the critical section that it interrupts is never left,
+//! and other tests would wait for it.
+#![allow(clippy::ptr_arg)] // the kit lends a campaign's input as it was given
+
+#[path = "crash/support.rs"]
+#[allow(dead_code)]
+mod support;
+
+use nvmem::Medium;
+use powerfail::{EveryEvents, Simulated, SpiFram, World, endure};
+use support::{Known, Op, Save, begin_again, program};
+use vnv_heap::{JustInTime, Snapshot};
+
+/// What a device does all its life; the count of operations comes round, so that what is there is known.
+fn forever<P: Save, S: Medium>(mut nv: S, world: &World<'_, Known>) {
+    const ROUND: [Op; 8] = [
+        Op::Push(1),
+        Op::Push(2),
+        Op::Blob(3),
+        Op::Data(4),
+        Op::Churn,
+        Op::Pop,
+        Op::Values(5),
+        Op::Clear,
+    ];
+    loop {
+        program::<P, _>(&mut nv, world, &ROUND);
+        // A new life begins with an empty heap of its own making.
+        begin_again::<P, _>(&mut nv, world);
+    }
+}
+
+#[test]
+fn a_thousand_reboots() {
+    macro_rules! life {
+        ($p:ty, $every:literal) => {
+            let s = endure(
+                Simulated::<SpiFram>::new(700),
+                EveryEvents($every),
+                |nv, w: &World<Known>| forever::<$p, _>(nv, w),
+            )
+            .boots(if cfg!(miri) { 5 } else { 1000 })
+            .run();
+            println!("{s}");
+        };
+    }
+    life!(JustInTime, 1009);
+    life!(Snapshot, 1511);
+}
