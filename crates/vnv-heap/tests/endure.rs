@@ -8,8 +8,29 @@ mod support;
 
 use nvmem::Medium;
 use powerfail::{EveryEvents, Simulated, SpiFram, World, endure};
-use support::{Known, Op, Save, begin_again, program};
-use vnv_heap::{JustInTime, Snapshot};
+use support::{CONFIG, Known, Op, RAM, Save, TestHeap, program, top};
+use vnv_heap::{JustInTime, Snapshot, brand};
+
+/// Saves a heap as it was in the beginning.
+fn begin_again<P: Save, S: Medium>(nv: S, world: &World<'_, Known>) {
+    let mut ram = [0u8; RAM];
+    world.update(|k| k.begun = true);
+    brand!(b);
+    let mut heap = TestHeap::<_, P>::open(b, nv, &mut ram, CONFIG, top)
+        .unwrap_or_else(|e| panic!("open: {e}"));
+    let (first, blob) = {
+        let mut top = heap.root_mut().unwrap_or_else(|e| panic!("{e}"));
+        top.done = 0;
+        (top.first.take(), top.blob.take())
+    };
+    first
+        .map_or(Ok(()), |x| heap.free(x).map_err(|r| r.error))
+        .unwrap_or_else(|e| panic!("{e}"));
+    blob.map_or(Ok(()), |x| heap.free(x).map_err(|r| r.error))
+        .unwrap_or_else(|e| panic!("{e}"));
+    P::save(&mut heap).unwrap_or_else(|e| panic!("save: {e}"));
+    world.set(Known::default());
+}
 
 /// What a device does all its life; the count of operations comes round, so that what is there is known.
 fn forever<P: Save, S: Medium>(mut nv: S, world: &World<'_, Known>) {

@@ -274,24 +274,3 @@ fn boot<P: Save, S: Medium>(
     assert_eq!(seen, model(ops));
     false
 }
-
-/// Saves a heap as it was in the beginning.
-pub fn begin_again<P: Save, S: Medium>(nv: S, world: &powerfail::World<'_, Known>) {
-    let mut ram = [0u8; RAM];
-    world.update(|k| k.begun = true);
-    brand!(b);
-    let mut heap = TestHeap::<_, P>::open(b, nv, &mut ram, CONFIG, top)
-        .unwrap_or_else(|e| panic!("open: {e}"));
-    let (first, blob) = {
-        let mut top = heap.root_mut().unwrap_or_else(|e| panic!("{e}"));
-        top.done = 0;
-        (top.first.take(), top.blob.take())
-    };
-    first
-        .map_or(Ok(()), |x| heap.free(x).map_err(|r| r.error))
-        .unwrap_or_else(|e| panic!("{e}"));
-    blob.map_or(Ok(()), |x| heap.free(x).map_err(|r| r.error))
-        .unwrap_or_else(|e| panic!("{e}"));
-    P::save(&mut heap).unwrap_or_else(|e| panic!("save: {e}"));
-    world.set(Known::default());
-}
