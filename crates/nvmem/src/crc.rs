@@ -1,9 +1,6 @@
 //! CRC-32 (ISO-HDLC: the one of Ethernet, zlib and PNG) with a table of 16 words.
 
-/// Reflected.
-pub(crate) const POLYNOMIAL: u32 = 0xEDB8_8320;
-
-/// The remainders of the 16 nibbles.
+/// The remainders of the 16 nibbles for the reflected polynomial 0xEDB88320.
 static NIBBLE: [u32; 16] = {
     let mut table = [0; 16];
     let mut i = 0;
@@ -11,7 +8,7 @@ static NIBBLE: [u32; 16] = {
         let mut v = i as u32;
         let mut bit = 0;
         while bit < 4 {
-            v = (v >> 1) ^ (POLYNOMIAL & (v & 1).wrapping_neg());
+            v = (v >> 1) ^ (0xEDB8_8320 & (v & 1).wrapping_neg());
             bit += 1;
         }
         table[i] = v;

@@ -1,6 +1,7 @@
 //! The words of a copy: made, checked, read.
 
 use super::{Stored, Superblock};
+use crate::crc::Crc32;
 use crate::planted;
 use core::mem::{MaybeUninit, offset_of};
 
@@ -24,21 +25,11 @@ pub(super) fn state_of(order: u32) -> u16 {
     (order >> 16) as u16
 }
 
-/// The checksum of all words but the last. Bit by bit: there are 15 words, and no room for a table.
+/// The checksum of all words but the last.
 #[inline(never)]
 pub(super) fn checksum(image: &Image) -> u32 {
-    let mut crc = !0;
-    for w in image.iter().take(CRC) {
-        crc ^= w;
-        for _ in 0u8..32 {
-            let odd = crc & 1 != 0;
-            crc >>= 1;
-            if odd {
-                crc ^= crate::crc::POLYNOMIAL;
-            }
-        }
-    }
-    !crc
+    let words = image.iter().take(CRC);
+    words.fold(Crc32::new(), |crc, w| crc.word(*w)).finish()
 }
 
 /// A copy that is to be written.
