@@ -8,7 +8,7 @@ use crate::promise::{JustInTime, Promise};
 use crate::ram::Slot;
 use crate::save::{Saver, Target};
 use crate::state::{Core, Masked, Mode, State};
-use crate::store::{Check, Pin};
+use crate::store::Pin;
 use nvmem::{Medium, planted};
 
 impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
@@ -154,10 +154,7 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
             // used meanwhile, as the caller of `restore` vouches.
             let content =
                 unsafe { core::slice::from_raw_parts_mut(self.cache.content(slot).as_ptr(), len) };
-            self.store.read(&place, 0, content)?;
-            let mut check = Check::new(pin.id, pin.len);
-            check.add(content);
-            if check.finish() != place.check {
+            if !self.store.read_whole(&place, content)? {
                 return Err(damaged());
             }
             if self.cache.is_alone(slot) && !planted!("vnv-heap/restored-as-clean") {

@@ -4,10 +4,9 @@
 //! Objects without handles are only marked: what they hold is checked when they are loaded.
 
 use crate::error::{Error, OpenError, Part};
-use crate::own::{Kind, OWN};
+use crate::own::{Kind, Known, OWN};
 use crate::promise::Promise;
-use crate::store::{Check, Store};
-use nvmem::describe::same_text;
+use crate::store::Store;
 use nvmem::persist::{CheckFn, Found, Visit};
 use nvmem::{Invalid, Medium, planted};
 
@@ -65,7 +64,7 @@ impl Marks<'_> {
 struct Walk<'r> {
     marks: Marks<'r>,
     types: [Option<Type>; TYPES],
-    objects: u16,
+    known: Known,
     /// The lowest object that may be pending.
     low: u16,
     reached: u16,
@@ -74,14 +73,9 @@ struct Walk<'r> {
 
 impl Visit for Walk<'_> {
     fn handle(&mut self, found: Found) -> Result<(), Invalid> {
-        if !same_text(found.family, OWN) {
-            return Err(Invalid::Family(found.family));
-        }
+        self.known.handle(found)?;
         let bad = Invalid::Handle(found.family);
-        let id = u16::try_from(found.value).map_err(|_| bad)?;
-        if id == 0 || id > self.objects {
-            return Err(bad);
-        }
+        let id = found.value as u16;
         if self.marks.reached(id) && !planted!("vnv-heap/two-owners") {
             return Err(bad);
         }
@@ -146,7 +140,7 @@ pub(crate) fn walk<'r, S: Medium, P: Promise>(
     let mut walk = Walk {
         marks: Marks { bits },
         types: [None; TYPES],
-        objects,
+        known: Known { objects },
         low: u16::MAX,
         reached: 0,
         too_many: false,
@@ -176,10 +170,7 @@ pub(crate) fn walk<'r, S: Medium, P: Promise>(
             let Some(value) = content.get_mut(..t.len) else {
                 return Err(too_small(t.len));
             };
-            store.read(&place, 0, value)?;
-            let mut check = Check::new(next, place.len);
-            check.add(value);
-            if check.finish() != place.check {
+            if !store.read_whole(&place, value)? {
                 return Err(damaged);
             }
             walk.low = u16::MAX;

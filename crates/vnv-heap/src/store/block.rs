@@ -139,6 +139,18 @@ impl<S: Medium, P: Promise> Store<S, P> {
         }
     }
 
+    /// Reads the content of a block, for which there is just the room, at once. Whether it is as its check says.
+    pub(crate) fn read_whole(
+        &mut self,
+        place: &Place,
+        into: &mut [u8],
+    ) -> Result<bool, Error<S::Error>> {
+        self.read(place, 0, into)?;
+        let mut check = Check::new(place.id, place.len);
+        check.add(into);
+        Ok(check.finish() == place.check)
+    }
+
     /// One step of the beginning of a write-back: where the content is to be written to.
     ///
     /// Just in time, that is where it lies; with the snapshot promise, for the first write-back since the last commit, a block of its
