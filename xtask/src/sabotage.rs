@@ -10,6 +10,7 @@ use list::Bug;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 use trial::End;
 
 /// Crates that must plant at least this many bugs each.
@@ -131,20 +132,22 @@ fn trials(
             }),
         }
     }
-    let built = trial::build(project, step, scores.iter().map(|s| s.package.as_str()))?;
+    let packages: Vec<_> = scores.iter().map(|s| s.package.as_str()).collect();
+    let built = trial::build(project, step, &packages)?;
     let work = trial::sound(project, step, &built, &bugs)?;
     let shown = bar(
         bugs.len() as u64,
         "{spinner} sabotage  {bar:30} {pos}/{len}  {elapsed}, {eta} left  {wide_msg}",
     );
     let ends = in_parallel(&work, |w| {
-        let end = trial::plant(project, &built, w);
+        let start = Instant::now();
+        let end = trial::plant(project, &built, w)?;
         shown.inc(1);
         shown.set_message(w.bug.name.clone());
-        end
+        Ok((end, start.elapsed()))
     })?;
     shown.finish_and_clear();
-    for (w, end) in work.iter().zip(ends) {
+    for (w, (end, took)) in work.iter().zip(ends) {
         let how = match end {
             End::Caught(how) => how,
             End::Escaped => {
@@ -161,7 +164,7 @@ fn trials(
             s.caught += 1;
         }
         if verbose {
-            println!("{:44} {how}", w.bug.name);
+            println!("{:44} {:5.1} s  {how}", w.bug.name, took.as_secs_f32());
         }
     }
     Ok((scores, wrong))

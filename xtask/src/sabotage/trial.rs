@@ -1,5 +1,6 @@
 //! Building the test programs once, and one run of them with or without a bug.
 
+use super::in_parallel;
 use super::list::Bug;
 use crate::project::Project;
 use crate::run::{Step, cargo, tail};
@@ -36,45 +37,43 @@ pub enum End {
     Escaped,
 }
 
-/// Builds the tests of each package with its feature `sabotage`.
-pub fn build<'a>(
-    project: &Project,
-    step: &Step,
-    packages: impl Iterator<Item = &'a str>,
-) -> Result<Vec<Built>> {
-    let mut built = Vec::new();
+/// Builds the tests of the packages with their features `sabotage`.
+pub fn build(project: &Project, step: &Step, packages: &[&str]) -> Result<Vec<Built>> {
+    let mut c = cargo();
+    c.current_dir(&project.root)
+        .args(["test", "--no-run", "--lib", "--tests"])
+        .arg("--message-format=json-render-diagnostics");
     for package in packages {
-        let mut c = cargo();
-        c.current_dir(&project.root)
-            .args([
-                "test",
-                "--no-run",
-                "--lib",
-                "--tests",
-                "--features",
-                "sabotage",
-            ])
-            .args(["--message-format=json-render-diagnostics", "-p", package]);
-        for line in step.run(c)?.lines() {
-            let Ok(v) = serde_json::from_str::<Value>(line) else {
-                continue;
-            };
-            let Some(program) = v["executable"].as_str() else {
-                continue;
-            };
-            if v["profile"]["test"] == true {
-                let lib = v["target"]["kind"][0] != "test";
-                built.push(Built {
-                    package: package.into(),
-                    name: if lib {
-                        "lib".into()
-                    } else {
-                        v["target"]["name"].as_str().unwrap_or_default().into()
-                    },
-                    program: program.into(),
-                });
-            }
+        c.args(["-p", package, "--features"])
+            .arg(format!("{package}/sabotage"));
+    }
+    let mut built = Vec::new();
+    for line in step.run(c)?.lines() {
+        let Ok(v) = serde_json::from_str::<Value>(line) else {
+            continue;
+        };
+        let Some(program) = v["executable"].as_str() else {
+            continue;
+        };
+        if v["profile"]["test"] != true {
+            continue;
         }
+        let owner = v["manifest_path"].as_str().unwrap_or_default();
+        let package = packages.iter().find(|p| {
+            project
+                .package(p)
+                .is_some_and(|p| p.dir.join("Cargo.toml").as_os_str() == owner)
+        });
+        let lib = v["target"]["kind"][0] != "test";
+        built.push(Built {
+            package: package.context("a test program of no package")?.to_string(),
+            name: if lib {
+                "lib".into()
+            } else {
+                v["target"]["name"].as_str().unwrap_or_default().into()
+            },
+            program: program.into(),
+        });
     }
     Ok(built)
 }
@@ -112,40 +111,50 @@ pub fn sound<'a>(
     built: &[Built],
     bugs: &'a [Bug],
 ) -> Result<Vec<Work<'a>>> {
-    let mut known: Vec<(String, Duration)> = Vec::new();
-    let mut work = Vec::new();
+    let mut distinct: Vec<&Bug> = Vec::new();
     for bug in bugs {
-        let (programs, filter) = select(built, bug)?;
-        let key = format!("{} {}", bug.package, bug.args);
-        let sound = match known.iter().find(|k| k.0 == key) {
-            Some(k) => k.1,
-            None => {
-                step.says(format!("without a bug: {key}"));
-                let start = Instant::now();
-                let mut tests = 0;
-                for &i in &programs {
-                    match trial(project, &built[i], &filter, None, Duration::from_secs(600))? {
-                        (Verdict::Passed(n), _) => tests += n,
-                        (v, said) => {
-                            bail!("{key} fails without a bug ({v:?})\n{}", tail(&said, 60))
-                        }
-                    }
-                }
-                if tests == 0 {
-                    bail!("{}: `{}` runs no test", bug.name, bug.args);
-                }
-                known.push((key, start.elapsed()));
-                start.elapsed()
-            }
-        };
-        work.push(Work {
-            bug,
-            programs,
-            filter,
-            sound,
-        });
+        if !distinct.iter().any(|b| same_run(b, bug)) {
+            distinct.push(bug);
+        }
     }
-    Ok(work)
+    let times = in_parallel(&distinct, |bug| without(project, step, built, bug))?;
+    bugs.iter()
+        .map(|bug| {
+            let (programs, filter) = select(built, bug)?;
+            let known = distinct.iter().position(|b| same_run(b, bug));
+            Ok(Work {
+                bug,
+                programs,
+                filter,
+                sound: times[known.context("a run that was not made")?],
+            })
+        })
+        .collect()
+}
+
+fn same_run(a: &Bug, b: &Bug) -> bool {
+    (&a.package, &a.args) == (&b.package, &b.args)
+}
+
+/// How long the run that must catch this bug takes without it.
+fn without(project: &Project, step: &Step, built: &[Built], bug: &Bug) -> Result<Duration> {
+    let what = format!("{} {}", bug.package, bug.args);
+    step.says(format!("without a bug: {what}"));
+    let (programs, filter) = select(built, bug)?;
+    let start = Instant::now();
+    let mut tests = 0;
+    for i in programs {
+        match trial(project, &built[i], &filter, None, Duration::from_secs(600))? {
+            (Verdict::Passed(n), _) => tests += n,
+            (v, said) => {
+                bail!("{what} fails without a bug ({v:?})\n{}", tail(&said, 60))
+            }
+        }
+    }
+    if tests == 0 {
+        bail!("{}: `{}` runs no test", bug.name, bug.args);
+    }
+    Ok(start.elapsed())
 }
 
 /// Runs the tests with the bug.
