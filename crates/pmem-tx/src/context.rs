@@ -1,6 +1,6 @@
 //! Contexts: who runs transactions. Each has a journal, a root and a commit word of its own.
 
-use crate::error::Error;
+use crate::error::{Busy, Error};
 use crate::pbox::Width;
 use crate::state::{Core, CtxState, flag};
 use crate::tx::{Root, Tx};
@@ -117,13 +117,13 @@ where
 
     /// The context does not rest.
     #[cold]
-    fn wake(&self, rest: usize) -> Result<(), Error> {
+    fn wake(&self, rest: usize) -> Result<(), Busy> {
         let s = self.s;
         if rest == 0 && s.is(flag::EXTERNAL) {
-            return Err(Error::CallersCommitWord);
+            return Err(Busy::CallersCommitWord);
         }
         if s.is(flag::PREPARED) {
-            return Err(Error::Unfinished);
+            return Err(Busy::Unfinished);
         }
         self.core.walked.set(false);
         if s.level() > 0 {

@@ -69,6 +69,39 @@ impl core::fmt::Display for Error {
 }
 impl core::error::Error for Error {}
 
+/// What has no room, and how many bytes were asked for. As large as two registers: what is called from every transaction
+/// gives this and not an [`Error`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Full {
+    Journal(usize),
+    Pool(usize),
+}
+impl From<Full> for Error {
+    #[inline(always)]
+    fn from(full: Full) -> Self {
+        match full {
+            Full::Journal(bytes) => Error::JournalFull { bytes },
+            Full::Pool(bytes) => Error::PoolFull { bytes },
+        }
+    }
+}
+
+/// Why a context begins no transaction; small for the same reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Busy {
+    CallersCommitWord,
+    Unfinished,
+}
+impl From<Busy> for Error {
+    #[inline(always)]
+    fn from(busy: Busy) -> Self {
+        match busy {
+            Busy::CallersCommitWord => Error::CallersCommitWord,
+            Busy::Unfinished => Error::Unfinished,
+        }
+    }
+}
+
 impl From<Invalid> for Error {
     fn from(i: Invalid) -> Self {
         Error::Invalid(i)

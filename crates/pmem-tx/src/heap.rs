@@ -3,9 +3,10 @@
 //! A block changes state by one store of its header, so the chain is whole at every moment. Free neighbours are joined
 //! when an allocation wants them. Nothing about free space is kept elsewhere.
 
-use crate::error::{Error, Part};
+use crate::error::{Full, Part};
 use crate::layout::{Block, GRANULE, Kind, Undo};
 use crate::state::{Core, CtxState, flag};
+use core::num::NonZeroUsize;
 use nvmem::{Model, mapped, planted};
 
 impl<M: Model> Core<'_, M> {
@@ -44,8 +45,8 @@ impl<M: Model> Core<'_, M> {
         size: usize,
         kind: Kind,
         log: bool,
-    ) -> Result<usize, Error> {
-        let full = Err(Error::PoolFull { bytes: size });
+    ) -> Result<NonZeroUsize, Full> {
+        let full = Err(Full::Pool(size));
         let Some(want) = Block::granules_for(size, Self::UNIT) else {
             return full;
         };
@@ -62,7 +63,7 @@ impl<M: Model> Core<'_, M> {
             mapped::lend(payload, want * GRANULE - Self::UNIT);
         }
         self.cursor.set(off + want * GRANULE);
-        Ok(off + Self::UNIT)
+        NonZeroUsize::new(off + Self::UNIT).ok_or(Full::Pool(size))
     }
 
     /// Free neighbours of at least `want` granules together: where they begin, and how many they are.
@@ -139,10 +140,10 @@ impl<M: Model> Core<'_, M> {
     }
 
     /// The block whose payload is at `off` is free from the commit on.
-    pub fn free(&self, s: &CtxState, off: usize, kind: Kind) -> Result<(), Error> {
+    pub fn free(&self, s: &CtxState, off: usize, kind: Kind) -> Result<(), Full> {
         let header = off - Self::UNIT;
         if planted!("pmem-tx/free-at-once") {
-            let b = self.block(header).ok_or(Error::WrongPool)?;
+            let b = self.block(header).ok_or(Full::Pool(0))?;
             // SAFETY: a block header.
             unsafe {
                 self.store(

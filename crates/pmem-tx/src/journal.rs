@@ -4,7 +4,7 @@
 //! if its header carries the sequence number of the transaction in doubt and all entries before it are valid. Nothing is
 //! cleared at commit: the number moves on. A rollback goes backwards and clears each header after its content is back.
 
-use crate::error::{Error, Part};
+use crate::error::{Full, Part};
 use crate::layout::{Block, GRANULE, Geometry, Kind, Tag, Undo};
 use crate::state::{Core, CtxState, flag};
 use nvmem::{Model, Unit, mapped, planted};
@@ -27,7 +27,7 @@ impl<M: Model> Core<'_, M> {
     /// The range is whole units inside the heap. Units at either end that are kept already are not even read: a neighbouring
     /// field that shares one may be borrowed mutably at this moment. No other unit is, because what is borrowed was logged.
     /// **Errors**: the journal is full; parts that were logged stay so, and are true.
-    pub fn log(&self, s: &CtxState, from: usize, to: usize) -> Result<(), Error> {
+    pub fn log(&self, s: &CtxState, from: usize, to: usize) -> Result<(), Full> {
         // The first entry of a transaction finds nothing that is kept, and every journal has room for one of 8 bytes.
         if s.count.get() == 0 && to - from <= GRANULE {
             self.append(s, from, to - from, 0, 0);
@@ -39,7 +39,7 @@ impl<M: Model> Core<'_, M> {
 
     #[cold]
     #[inline(never)]
-    fn log_more(&self, s: &CtxState, mut from: usize, mut to: usize) -> Result<(), Error> {
+    fn log_more(&self, s: &CtxState, mut from: usize, mut to: usize) -> Result<(), Full> {
         // What is kept at either end is left out, until no entry reaches over one of them.
         let mut i = s.base.get();
         while from < to && i < s.count.get() {
@@ -65,10 +65,10 @@ impl<M: Model> Core<'_, M> {
     /// Appends an entry if there is room for it: its first word, and the length of the content, which is where the first word
     /// says; none for what happens to a block.
     #[inline(never)]
-    fn log_entry(&self, s: &CtxState, first: usize, bytes: usize) -> Result<(), Error> {
+    fn log_entry(&self, s: &CtxState, first: usize, bytes: usize) -> Result<(), Full> {
         let (i, used) = (s.count.get(), s.used.get());
         if i >= self.geo.entries || bytes > self.geo.bytes - used {
-            return Err(Error::JournalFull { bytes });
+            return Err(Full::Journal(bytes));
         }
         self.append(s, first, bytes, i, used);
         Ok(())
@@ -131,7 +131,7 @@ impl<M: Model> Core<'_, M> {
     }
 
     /// Logs that the free block at `off` becomes an object.
-    pub fn log_alloc(&self, s: &CtxState, off: usize) -> Result<(), Error> {
+    pub fn log_alloc(&self, s: &CtxState, off: usize) -> Result<(), Full> {
         if planted!("pmem-tx/alloc-not-logged") {
             return Ok(());
         }
@@ -147,7 +147,7 @@ impl<M: Model> Core<'_, M> {
     }
 
     /// Logs that the block at `off` becomes free at the commit.
-    pub fn log_free(&self, s: &CtxState, off: usize, kind: Kind) -> Result<(), Error> {
+    pub fn log_free(&self, s: &CtxState, off: usize, kind: Kind) -> Result<(), Full> {
         s.mark(flag::FREES);
         self.log_entry(s, Undo::Block { off, was: kind }.first(), 0)
     }

@@ -1,5 +1,6 @@
 //! Where everything lies in a pool, and what its words mean. docs/SPEC.md shows the same as pictures.
 
+use core::mem::MaybeUninit;
 use nvmem::superblock::Superblock;
 use nvmem::{Model, Unit};
 
@@ -92,33 +93,20 @@ impl Geometry {
     /// Commit word and root word of each context.
     pub const TABLE: usize = Superblock::BYTES;
 
-    /// Of nothing yet. Not zeros, for the same reason as those of `CtxState`.
-    pub const NONE: Geometry = Geometry {
-        entries: 1,
-        bytes: 1,
-        seq_max: 1,
-        journals: 1,
-        journal_stride: 1,
-        scratch: 1,
-        heap: 1,
-        end: 1,
-    };
-
     /// The division of `len` bytes for this configuration.
     pub fn new<M: Model>(c: &Config, contexts: usize, len: usize) -> Result<Geometry, BadGeometry> {
-        let mut geo = Geometry::NONE;
-        geo.divide::<M>(&superblock::<M>(c, contexts, len, 0).params, contexts, len)?;
-        Ok(geo)
+        let params = superblock::<M>(c, contexts, len, 0).params;
+        Self::divide::<M>(&mut MaybeUninit::uninit(), &params, contexts, len).copied()
     }
 
-    /// Becomes the division of `len` bytes that a superblock's parameters tell, which may be anybody's.
-    #[inline(never)]
-    pub fn divide<M: Model>(
-        &mut self,
+    /// The division of `len` bytes that a superblock's parameters tell, which may be anybody's.
+    #[inline(always)]
+    pub fn divide<'g, M: Model>(
+        into: &'g mut MaybeUninit<Geometry>,
         params: &[u32; 8],
         contexts: usize,
         len: usize,
-    ) -> Result<(), BadGeometry> {
+    ) -> Result<&'g Geometry, BadGeometry> {
         let unit = M::Unit::BYTES;
         let limit = if unit == 2 { 1 << 16 } else { 1 << 31 };
         // On a 16-bit machine no region is too long.
@@ -136,30 +124,37 @@ impl Geometry {
         if !(3..=16).contains(&seq_bits) {
             return Err(BadGeometry::SeqBits);
         }
-        self.entries = entries;
-        self.bytes = up8(number(param::BYTES));
-        self.seq_max = (1 << (unit * 4)) - 1;
+        let mut seq_max = (1 << (unit * 4)) - 1;
         // Without a shift by a variable, for which a 16-bit machine would need a function of the compiler's library.
         for _ in seq_bits..unit * 4 {
-            self.seq_max >>= 1;
+            seq_max >>= 1;
         }
-        self.journals = up8(Self::TABLE + contexts * 2 * unit);
-        self.journal_stride = up8(entries.saturating_mul(2 * unit)).saturating_add(self.bytes);
-        self.scratch = self.journals;
+        let bytes = up8(number(param::BYTES));
+        let journals = up8(Self::TABLE + contexts * 2 * unit);
+        let journal_stride = up8(entries.saturating_mul(2 * unit)).saturating_add(bytes);
+        let mut scratch = journals;
         for _ in 0..contexts {
-            self.scratch = self.scratch.saturating_add(self.journal_stride);
+            scratch = scratch.saturating_add(journal_stride);
         }
         // One nibble for each granule of what is left; a little more than needed, because it takes room itself.
-        let scratch_len = up8((len.saturating_sub(self.scratch) / GRANULE).div_ceil(2));
-        self.heap = self.scratch.saturating_add(scratch_len + GRANULE - unit);
-        let smallest = self.heap.saturating_add(contexts * 2 * GRANULE);
+        let scratch_len = up8((len.saturating_sub(scratch) / GRANULE).div_ceil(2));
+        let heap = scratch.saturating_add(scratch_len + GRANULE - unit);
+        let smallest = heap.saturating_add(contexts * 2 * GRANULE);
         if smallest > len {
             // An estimate that is enough: the scratch area grows by a byte for 16.
             let needed = up8(smallest.saturating_add(smallest / 8));
             return Err(BadGeometry::TooSmall(needed));
         }
-        self.end = self.heap + ((len - self.heap) & !(GRANULE - 1));
-        Ok(())
+        Ok(into.write(Geometry {
+            entries,
+            bytes,
+            seq_max,
+            journals,
+            journal_stride,
+            scratch,
+            heap,
+            end: heap + ((len - heap) & !(GRANULE - 1)),
+        }))
     }
 
     /// Whether the transaction `seq` was since the last clearing of stale tags, when `next` is the next one.

@@ -1,12 +1,12 @@
 //! Owning handles to persistent objects.
 
-use crate::error::Error;
+use crate::error::{Error, Full};
 use crate::layout::{GRANULE, Kind};
 use crate::slot::{Lender, Slot};
 use crate::tx::{Brand, Tx};
 use crate::walk::family;
 use core::marker::PhantomData;
-use core::num::{NonZeroU16, NonZeroU32};
+use core::num::{NonZeroU16, NonZeroU32, NonZeroUsize};
 use nvmem::describe::{To, Type};
 use nvmem::fields::Fields;
 use nvmem::persist::{Found, Visit, ZeroNiche};
@@ -25,12 +25,17 @@ pub trait Width: Unit + Plain + sealed::Sealed {
     #[doc(hidden)]
     fn off(v: usize) -> Option<Self::Off>;
     #[doc(hidden)]
+    fn narrow(v: NonZeroUsize) -> Option<Self::Off>;
+    #[doc(hidden)]
     fn value(o: Self::Off) -> usize;
 }
 impl Width for u16 {
     type Off = NonZeroU16;
     fn off(v: usize) -> Option<NonZeroU16> {
         NonZeroU16::new(u16::try_from(v).ok()?)
+    }
+    fn narrow(v: NonZeroUsize) -> Option<NonZeroU16> {
+        v.try_into().ok()
     }
     #[inline(always)]
     fn value(o: NonZeroU16) -> usize {
@@ -41,6 +46,9 @@ impl Width for u32 {
     type Off = NonZeroU32;
     fn off(v: usize) -> Option<NonZeroU32> {
         NonZeroU32::new(u32::try_from(v).ok()?)
+    }
+    fn narrow(v: NonZeroUsize) -> Option<NonZeroU32> {
+        v.try_into().ok()
     }
     #[inline(always)]
     fn value(o: NonZeroU32) -> usize {
@@ -147,11 +155,7 @@ impl<'p, T: Persist, W: Width> PBox<'p, T, W> {
                 tx.core
                     .alloc(tx.s, tx.all, size_of::<T>(), Kind::Object, tx.logged),
             )?;
-        let Some(o) = W::off(off) else {
-            return tx.or_fail(Err(Error::PoolFull {
-                bytes: size_of::<T>(),
-            }));
-        };
+        let o = tx.or_fail(W::narrow(off).ok_or(Full::Pool(size_of::<T>())))?;
         let b = Self::from_offset(o);
         // SAFETY: a block of this transaction's own, aligned to 8 and large enough.
         unsafe { fill(b.ptr(tx), v) }
@@ -255,7 +259,7 @@ impl<'p, M: Model> Tx<'p, M> {
         } else {
             (off & !(unit - 1), (off + len).next_multiple_of(unit))
         };
-        self.core.log(self.s, from, to)
+        Ok(self.core.log(self.s, from, to)?)
     }
 }
 

@@ -12,6 +12,7 @@ use crate::tx::{Root, Tx};
 use crate::walk::{Audit, Walk};
 use core::cell::Cell;
 use core::marker::PhantomData;
+use core::mem::MaybeUninit;
 use nvmem::cross::{Arg, Ret};
 use nvmem::persist::{Found, Visit};
 use nvmem::superblock::{self, State};
@@ -90,43 +91,34 @@ where
         Self::start(region, config, None, false, init)
     }
 
-    /// A pool of no region, for a crate that has it as a part: opened where it lies, it need not be moved.
-    #[doc(hidden)]
-    pub fn closed() -> Self {
-        Self::on(Region::new(&mut []), true)
-    }
-
+    /// Like [`Pool::open`], in a place where the pool stays: a small program does without the code that moves it.
     #[inline(always)]
-    fn on(region: Region<'m, M>, external: bool) -> Self {
-        Pool {
-            core: Core {
-                region,
-                geo: Geometry::NONE,
-                cursor: Cell::new(0),
-                walked: Cell::new(false),
-                session: 0,
-                external,
-            },
-            states: R::States::default(),
-            _r: PhantomData,
-        }
+    pub fn open_in<'p, F>(
+        place: &'p mut MaybeUninit<Self>,
+        region: Region<'m, M>,
+        init: F,
+    ) -> Result<&'p mut Self, Refused<'m, M>>
+    where
+        F: for<'t> FnOnce(&Tx<'t, M>) -> Result<R::Init<'t>, Error>,
+    {
+        let config = Config::for_len(region.len());
+        Self::mount(place, region, &config, None, true, true, init)
     }
 
-    /// See [`Pool::open_resolved`]. Called once, on what [`Pool::closed`] gives; only if `blank` may the region be blank.
+    /// See [`Pool::open_resolved`] and [`Pool::open_in`]; only if `blank` may the region be blank.
     #[doc(hidden)]
-    pub fn mount_resolved<F>(
-        &mut self,
+    pub fn mount_resolved<'p, F>(
+        place: &'p mut MaybeUninit<Self>,
         region: Region<'m, M>,
         config: &Config,
         resolve: &dyn Fn(usize) -> u32,
         blank: bool,
         init: F,
-    ) -> Result<(), OpenError>
+    ) -> Result<&'p mut Self, Refused<'m, M>>
     where
-        F: for<'p> FnOnce(&Tx<'p, M>) -> Result<R::Init<'p>, Error>,
+        F: for<'t> FnOnce(&Tx<'t, M>) -> Result<R::Init<'t>, Error>,
     {
-        self.core.region = region;
-        self.mount(config, Some(resolve), true, blank, init)
+        Self::mount(place, region, config, Some(resolve), true, blank, init)
     }
 
     /// `resolve` tells which transactions are committed; without it, the commit words of the pool.
@@ -140,18 +132,47 @@ where
     where
         F: for<'p> FnOnce(&Tx<'p, M>) -> Result<R::Init<'p>, Error>,
     {
-        let mut pool = Pool::on(region, resolve.is_some());
-        match pool.mount(config, resolve, check, true, init) {
-            Ok(()) => Ok(pool),
+        let mut place = MaybeUninit::uninit();
+        Self::mount(&mut place, region, config, resolve, check, true, init)?;
+        // SAFETY: it is where it was opened, and nobody else has it.
+        Ok(unsafe { place.assume_init() })
+    }
+
+    #[inline(always)]
+    fn mount<'p, F>(
+        place: &'p mut MaybeUninit<Self>,
+        region: Region<'m, M>,
+        config: &Config,
+        resolve: Option<&dyn Fn(usize) -> u32>,
+        check: bool,
+        blank: bool,
+        init: F,
+    ) -> Result<&'p mut Self, Refused<'m, M>>
+    where
+        F: for<'t> FnOnce(&Tx<'t, M>) -> Result<R::Init<'t>, Error>,
+    {
+        let at = place.as_mut_ptr();
+        // SAFETY: inside the place.
+        unsafe { (&raw mut (*at).core.region).write(region) }
+        // SAFETY: the region is there.
+        match unsafe { Self::fill(at, config, resolve, check, blank, init) } {
+            // SAFETY: the pool is whole.
+            Ok(()) => Ok(unsafe { place.assume_init_mut() }),
             Err(error) => Err(Refused {
                 error,
-                region: pool.core.region,
+                // SAFETY: it is still there, and nobody takes it out a second time.
+                region: unsafe { (&raw const (*at).core.region).read() },
             }),
         }
     }
 
-    fn mount<F>(
-        &mut self,
+    /// Opens the pool of which only the region is there; the other fields are written once their values are known.
+    ///
+    /// # Safety
+    /// `at` is the place of a pool, nobody else's, and its region is initialised. If this succeeds, all of it is.
+    #[inline(always)]
+    unsafe fn fill<F>(
+        at: *mut Self,
         config: &Config,
         resolve: Option<&dyn Fn(usize) -> u32>,
         check: bool,
@@ -161,12 +182,14 @@ where
     where
         F: for<'p> FnOnce(&Tx<'p, M>) -> Result<R::Init<'p>, Error>,
     {
-        let (core, all) = (&mut self.core, self.states.as_ref());
-        core.session = session::next()?;
+        let session = session::next()?;
+        // SAFETY: initialised by the contract.
+        let region = unsafe { &(*at).core.region };
         let fingerprint = R::fingerprint();
-        let len = core.region.len();
+        let len = region.len();
         let mut mine = layout::superblock::<M>(config, R::COUNT, len, fingerprint);
-        let state = superblock::look(&core.region, &mine);
+        let state = superblock::look(region, &mine);
+        let ready = matches!(state, State::Ready(_));
         if let State::Ready(stored) = &state {
             let expected = mine.layout();
             if !stored.is(&expected) {
@@ -196,25 +219,37 @@ where
                 return Err(OpenError::OtherLength { formatted });
             }
         }
-        if let Err(bad) = core.geo.divide::<M>(&mine.params, R::COUNT, len) {
-            return Err(bad.refuse(matches!(state, State::Ready(_))));
+        // SAFETY: a field of the place.
+        let geo = unsafe { &mut *(&raw mut (*at).core.geo).cast() };
+        let geo = match Geometry::divide::<M>(geo, &mine.params, R::COUNT, len) {
+            Ok(geo) => geo,
+            Err(bad) => return Err(bad.refuse(ready)),
+        };
+        match state {
+            State::Blank | State::Formatting if !blank => return Err(OpenError::Blank),
+            State::Foreign => return Err(OpenError::Foreign),
+            State::Damaged => return Err(OpenError::Damaged(Part::Superblock)),
+            _ => {}
         }
-        core.cursor.set(core.geo.heap);
+        // SAFETY: fields of the place; with the region and the geometry they are all.
+        let pool = unsafe {
+            (&raw mut (*at).core.cursor).write(Cell::new(geo.heap));
+            (&raw mut (*at).core.walked).write(Cell::new(false));
+            (&raw mut (*at).core.session).write(session);
+            (&raw mut (*at).core.external).write(resolve.is_some());
+            (&raw mut (*at).states).write(R::States::default());
+            &mut *at
+        };
+        let (core, all) = (&mut pool.core, pool.states.as_ref());
         for (ctx, s) in all.iter().enumerate() {
             core.place(ctx, s);
         }
-        match state {
-            State::Ready(_) => {
-                Self::finish_migration(core, &mut mine).map_err(OpenError::Damaged)?
-            }
-            State::Blank | State::Formatting if !blank => return Err(OpenError::Blank),
-            State::Blank | State::Formatting => {
-                superblock::begin(&mut core.region, &mine);
-                Self::format(core, all, init).map_err(OpenError::Init)?;
-                superblock::finish(&mut core.region, &mine);
-            }
-            State::Foreign => return Err(OpenError::Foreign),
-            State::Damaged => return Err(OpenError::Damaged(Part::Superblock)),
+        if ready {
+            Self::finish_migration(core, &mut mine).map_err(OpenError::Damaged)?
+        } else {
+            superblock::begin(&mut core.region, &mine);
+            Self::format(core, all, init).map_err(OpenError::Init)?;
+            superblock::finish(&mut core.region, &mine);
         }
         let mut w = Walk::resume(core);
         Self::recover(core, all, resolve, check.then_some(&mut w)).map_err(OpenError::Damaged)?;
@@ -222,7 +257,7 @@ where
             R::walk(&mut w, core)?;
             core.keep_walk(all);
             if resolve.is_none() {
-                self.reclaim();
+                pool.reclaim();
             }
         }
         Ok(())

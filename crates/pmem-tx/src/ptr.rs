@@ -4,7 +4,7 @@
 //! as the transaction runs again with another input: it may then not write the object at all, and the uncommitted content
 //! stays. Here a write goes to the version that is not valid, and the commit makes it valid.
 
-use crate::error::Error;
+use crate::error::{Error, Full};
 use crate::layout::{GRANULE, Kind, Tag};
 use crate::pbox::{Width, fill, fits, found};
 use crate::state::flag;
@@ -51,9 +51,7 @@ impl<'p, T: Persist, W: Width> Ptr<'p, T, W> {
         tx.live()?;
         let size = GRANULE + 2 * size_of::<T>();
         let off = tx.or_fail(tx.core.alloc(tx.s, tx.all, size, Kind::Cell, tx.logged))?;
-        let Some(o) = W::off(off) else {
-            return tx.or_fail(Err(Error::PoolFull { bytes: size }));
-        };
+        let o = tx.or_fail(W::narrow(off).ok_or(Full::Pool(size)))?;
         let b = Ptr {
             off: o,
             _t: PhantomData,
@@ -62,7 +60,7 @@ impl<'p, T: Persist, W: Width> Ptr<'p, T, W> {
         // SAFETY: a block of this transaction's own.
         unsafe {
             fill(b.version(tx, 0), v);
-            tx.core.store(off, Tag::SETTLED.encode(W::BYTES));
+            tx.core.store(off.get(), Tag::SETTLED.encode(W::BYTES));
         }
         Ok(b)
     }

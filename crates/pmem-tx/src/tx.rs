@@ -1,6 +1,6 @@
 //! A running transaction: its token, its root, and transactions inside it.
 
-use crate::error::Error;
+use crate::error::{Error, Full};
 use crate::pbox::{PBox, Width};
 use crate::state::{Core, CtxState, flag};
 use core::marker::PhantomData;
@@ -21,6 +21,23 @@ pub struct Tx<'p, M = InOrder32> {
     pub(crate) logged: bool,
     _brand: Brand<'p>,
     _not_send: PhantomData<*mut ()>,
+}
+
+/// Why a transaction can only abort.
+pub(crate) trait Failure: Copy + Into<Error> {
+    /// Keeps it in the context's state.
+    fn tell(self, s: &CtxState) {
+        s.failed.set(Some(self.into()));
+        s.mark(flag::FAILED);
+    }
+}
+impl Failure for Error {}
+impl Failure for Full {
+    #[cold]
+    #[inline(never)]
+    fn tell(self, s: &CtxState) {
+        Error::from(self).tell(s)
+    }
 }
 
 impl<'p, M: Model> Tx<'p, M> {
@@ -53,12 +70,15 @@ impl<'p, M: Model> Tx<'p, M> {
     }
 
     /// `r`, and the transaction can only abort when it is an error: a handle was consumed that nobody owns now.
-    pub(crate) fn or_fail<T>(&self, r: Result<T, Error>) -> Result<T, Error> {
-        if let Err(e) = r {
-            self.s.failed.set(Some(e));
-            self.s.mark(flag::FAILED);
+    #[inline(always)]
+    pub(crate) fn or_fail<T, E: Failure>(&self, r: Result<T, E>) -> Result<T, Error> {
+        match r {
+            Ok(v) => Ok(v),
+            Err(e) => {
+                e.tell(self.s);
+                Err(e.into())
+            }
         }
-        r
     }
 
     /// An error that aborts the transaction with the program's own code: `return Err(tx.abort(7))`.

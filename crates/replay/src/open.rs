@@ -107,10 +107,7 @@ where
         // The largest part is opened where it stays; the others are small.
         let at = place.as_mut_ptr();
         // SAFETY: inside the place.
-        let pool = unsafe {
-            (&raw mut (*at).pool).write(Pool::<R, M>::closed());
-            &mut (*at).pool
-        };
+        let pool = unsafe { &mut *(&raw mut (*at).pool).cast::<MaybeUninit<Pool<'m, R, M>>>() };
         let Options {
             table: config,
             pool: divided,
@@ -142,11 +139,14 @@ where
             let mut divided = divided.unwrap_or_else(|| pmem_tx::Config::for_len(rest.len()));
             divided.seq_bits = table.geo.seq_bits;
             // Records about a pool that is blank are about one that was lost.
-            pool.mount_resolved(rest, &divided, &|_| found.committed, found.fresh(), init)
-                .map_err(|e| match e {
+            let resolve = |_| found.committed;
+            let fresh = found.fresh();
+            let pool = Pool::mount_resolved(pool, rest, &divided, &resolve, fresh, init).map_err(
+                |refused| match refused.error {
                     pmem_tx::OpenError::Blank => OpenError::PoolLost,
                     e => OpenError::Pool(e),
-                })?;
+                },
+            )?;
             if pool.seq_max() != table.geo.seq_max {
                 return Err(OpenError::Config(Setting::PoolSeqBits));
             }
@@ -162,10 +162,10 @@ where
                         .map_err(OpenError::Damaged)?,
                 }
             }
-            Ok((found, keep))
+            Ok((found, keep, pool))
         };
         let started = start();
-        let (found, keep) = match started {
+        let (found, keep, pool) = match started {
             Ok(s) => s,
             Err(error) => {
                 return Err(Refused {

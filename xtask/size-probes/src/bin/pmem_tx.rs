@@ -8,7 +8,8 @@ size_probes::probe!({
     type Root = Option<PBox<'static, [u32; 2], Unit>>;
 
     if let Some(r) = size_probes::region() {
-        if let Ok(mut pool) = Pool::<Root, Machine>::open(r, |_| Ok(None)) {
+        let mut place = core::mem::MaybeUninit::uninit();
+        if let Ok(pool) = Pool::<Root, Machine>::open_in(&mut place, r, |_| Ok(None)) {
             let kept = pool.tx(|tx, root| {
                 match root.slot(tx).follow() {
                     Some(mut pair) => pair.get_mut()?[0] += 1,
