@@ -5,9 +5,28 @@
 
 use crate::error::{Full, Part};
 use crate::layout::{Block, GRANULE, Kind, Undo};
+use crate::pbox::Width;
 use crate::state::{Core, CtxState, flag};
-use core::num::NonZeroUsize;
 use nvmem::{Model, mapped, planted};
+
+/// What an allocation gives: a payload's offset, or why there is none. Flat, so that it is returned in registers.
+pub(crate) enum Room {
+    NoEntry(usize),
+    NoBlock(usize),
+    At(usize),
+}
+impl Room {
+    /// The offset as a handle has it.
+    #[inline(always)]
+    pub fn narrow<W: Width>(self) -> Result<W::Off, Full> {
+        match self {
+            Room::NoEntry(bytes) => Err(Full::Journal(bytes)),
+            Room::NoBlock(bytes) => Err(Full::Pool(bytes)),
+            // No pool is longer than its handles reach.
+            Room::At(off) => W::off(off).ok_or(Full::Pool(0)),
+        }
+    }
+}
 
 impl<M: Model> Core<'_, M> {
     /// The block whose header is at `off`, if one can be there.
@@ -23,12 +42,12 @@ impl<M: Model> Core<'_, M> {
         (b.granules <= (self.geo.end - off) / GRANULE).then_some(b)
     }
 
-    /// Calls `f` for each block. **Errors**: the chain is broken.
-    pub fn blocks(&self, mut f: impl FnMut(usize, Block)) -> Result<(), Part> {
+    /// Calls `f` for each block, until it fails. **Errors**: what it says; the chain is broken.
+    pub fn blocks(&self, mut f: impl FnMut(usize, Block) -> Result<(), Part>) -> Result<(), Part> {
         let mut off = self.geo.heap;
         while off < self.geo.end {
             let b = self.block(off).ok_or(Part::Heap)?;
-            f(off, b);
+            f(off, b)?;
             off += b.granules * GRANULE;
         }
         Ok(())
@@ -45,8 +64,8 @@ impl<M: Model> Core<'_, M> {
         size: usize,
         kind: Kind,
         log: bool,
-    ) -> Result<NonZeroUsize, Full> {
-        let full = Err(Full::Pool(size));
+    ) -> Room {
+        let full = Room::NoBlock(size);
         let Some(want) = Block::granules_for(size, Self::UNIT) else {
             return full;
         };
@@ -54,7 +73,9 @@ impl<M: Model> Core<'_, M> {
             return full;
         };
         if log {
-            self.log_alloc(s, off)?;
+            if let Err(Full::Journal(bytes) | Full::Pool(bytes)) = self.log_alloc(s, off) {
+                return Room::NoEntry(bytes);
+            }
         }
         self.split(off, want, room, kind);
         if log {
@@ -63,7 +84,7 @@ impl<M: Model> Core<'_, M> {
             mapped::lend(payload, want * GRANULE - Self::UNIT);
         }
         self.cursor.set(off + want * GRANULE);
-        NonZeroUsize::new(off + Self::UNIT).ok_or(Full::Pool(size))
+        Room::At(off + Self::UNIT)
     }
 
     /// Free neighbours of at least `want` granules together: where they begin, and how many they are.
@@ -71,26 +92,25 @@ impl<M: Model> Core<'_, M> {
         let mut off = self.cursor.get();
         let (mut start, mut room) = (off, 0);
         // Twice round, because joining may want to start before the cursor.
-        let mut left = (self.geo.end - self.geo.heap) / (GRANULE / 2);
-        while left > 0 {
+        let mut left = ((self.geo.end - self.geo.heap) / (GRANULE / 2)) as isize;
+        while room < want {
+            if left <= 0 {
+                return None;
+            }
             if off >= self.geo.end {
                 off = self.geo.heap;
                 (start, room) = (off, 0);
             }
             let b = self.block(off)?;
-            let free = b.kind == Kind::Free && !self.freed_in_doubt(all, off);
-            off += b.granules * GRANULE;
-            left = left.saturating_sub(b.granules);
-            if free {
-                room += b.granules;
-                if room >= want {
-                    return Some((start, room));
-                }
-            } else {
-                (start, room) = (off, 0);
+            let next = off + b.granules * GRANULE;
+            left -= b.granules as isize;
+            room += b.granules;
+            if b.kind != Kind::Free || self.freed_in_doubt(all, off) {
+                (start, room) = (next, 0);
             }
+            off = next;
         }
-        None
+        Some((start, room))
     }
 
     /// Whether a transaction that is prepared and not committed has freed this block: it may come back.

@@ -180,12 +180,13 @@ impl<M: Model> Core<'_, M> {
         for i in 0..s.count.get() {
             let (first, second) = self.words(s, i);
             match Undo::decode(first, second, unit) {
-                Some(Undo::Content { off, units }) => mapped::end_loan(self.at(off), units * unit),
                 Some(Undo::Block { off, was }) if was != Kind::Free => {
                     self.set_kind(off, Kind::Free)
                 }
-                Some(Undo::Block { off, .. }) if mapped::OBSERVED => self.end_block_loan(off),
-                _ => {}
+                _ if !mapped::OBSERVED => {}
+                Some(Undo::Content { off, units }) => mapped::end_loan(self.at(off), units * unit),
+                Some(Undo::Block { off, .. }) => self.end_block_loan(off),
+                None => {}
             }
         }
     }
@@ -306,27 +307,27 @@ impl<M: Model> Core<'_, M> {
         let _ = self.blocks(|off, b| {
             let at = off + Self::UNIT;
             if b.kind != Kind::Cell {
-                return;
+                return Ok(());
             }
             // SAFETY: a cell's payload starts with its tag.
             let tag = Tag::decode(unsafe { self.load(at) }, Self::UNIT);
             if tag.ctx != ctx || tag.seq == 0 {
-                return;
+                return Ok(());
             }
-            let new = match why {
-                Retag::Sweep if tag.seq != doubt => tag.settled(),
-                Retag::Mount if tag.seq != doubt && !self.geo.recent(tag.seq, doubt) => {
-                    tag.settled()
+            let new = if tag.seq == doubt {
+                if why == Retag::Sweep || planted!("pmem-tx/cell-not-reverted") {
+                    return Ok(());
                 }
-                Retag::Mount | Retag::Revert
-                    if tag.seq == doubt && !planted!("pmem-tx/cell-not-reverted") =>
-                {
-                    tag.reverted()
+                tag.reverted()
+            } else {
+                if why == Retag::Revert || why == Retag::Mount && self.geo.recent(tag.seq, doubt) {
+                    return Ok(());
                 }
-                _ => return,
+                tag.settled()
             };
             // SAFETY: as above.
             unsafe { self.store(at, new.encode(Self::UNIT)) }
+            Ok(())
         });
         self.fence();
     }
@@ -345,15 +346,15 @@ impl<M: Model> Core<'_, M> {
     /// **Errors**: an entry that no transaction writes; then nothing was changed.
     pub fn recover(&self, s: &CtxState) -> Result<(), Part> {
         let unit = Self::UNIT;
-        let (mut n, mut used) = (0, 0usize);
+        let (mut n, mut used) = (0, 0);
         while let Some((first, second)) = self.entry(s, n) {
             match Undo::decode(first, second, unit).ok_or(Part::Journal)? {
                 Undo::Content { off, units } => {
                     let len = units * unit;
-                    used = used.saturating_add(len);
-                    if used > self.geo.bytes || !self.undoable(off, len) {
+                    if len > self.geo.bytes - used || !self.undoable(off, len) {
                         return Err(Part::Journal);
                     }
+                    used += len;
                 }
                 Undo::Block { off, .. } => {
                     if self.block(off).is_none() {
@@ -375,11 +376,12 @@ impl<M: Model> Core<'_, M> {
 
     /// Content that is logged lies in the heap, or is a context's root word (a migration changes it).
     fn undoable(&self, off: usize, len: usize) -> bool {
-        let Some(end) = off.checked_add(len) else {
-            return false;
+        // The table lies before the heap.
+        let end = if off >= self.geo.heap {
+            self.geo.end
+        } else {
+            self.geo.journals
         };
-        let in_heap = off >= self.geo.heap && end <= self.geo.end;
-        let in_table = off >= Geometry::TABLE && end <= self.geo.journals;
-        off.is_multiple_of(Self::UNIT) && (in_heap || in_table)
+        off.is_multiple_of(Self::UNIT) && off >= Geometry::TABLE && off <= end && len <= end - off
     }
 }

@@ -1,12 +1,12 @@
 //! Owning handles to persistent objects.
 
-use crate::error::{Error, Full};
+use crate::error::Error;
 use crate::layout::{GRANULE, Kind};
 use crate::slot::{Lender, Slot};
 use crate::tx::{Brand, Tx};
 use crate::walk::family;
 use core::marker::PhantomData;
-use core::num::{NonZeroU16, NonZeroU32, NonZeroUsize};
+use core::num::{NonZeroU16, NonZeroU32};
 use nvmem::describe::{To, Type};
 use nvmem::fields::Fields;
 use nvmem::persist::{Found, Visit, ZeroNiche};
@@ -25,17 +25,12 @@ pub trait Width: Unit + Plain + sealed::Sealed {
     #[doc(hidden)]
     fn off(v: usize) -> Option<Self::Off>;
     #[doc(hidden)]
-    fn narrow(v: NonZeroUsize) -> Option<Self::Off>;
-    #[doc(hidden)]
     fn value(o: Self::Off) -> usize;
 }
 impl Width for u16 {
     type Off = NonZeroU16;
     fn off(v: usize) -> Option<NonZeroU16> {
         NonZeroU16::new(u16::try_from(v).ok()?)
-    }
-    fn narrow(v: NonZeroUsize) -> Option<NonZeroU16> {
-        v.try_into().ok()
     }
     #[inline(always)]
     fn value(o: NonZeroU16) -> usize {
@@ -46,9 +41,6 @@ impl Width for u32 {
     type Off = NonZeroU32;
     fn off(v: usize) -> Option<NonZeroU32> {
         NonZeroU32::new(u32::try_from(v).ok()?)
-    }
-    fn narrow(v: NonZeroUsize) -> Option<NonZeroU32> {
-        v.try_into().ok()
     }
     #[inline(always)]
     fn value(o: NonZeroU32) -> usize {
@@ -150,12 +142,10 @@ impl<'p, T: Persist, W: Width> PBox<'p, T, W> {
     pub fn new<M: Model<Unit = W>>(v: T, tx: &Tx<'p, M>) -> Result<Self, Error> {
         const { fits::<T>() }
         tx.live()?;
-        let off =
-            tx.or_fail(
-                tx.core
-                    .alloc(tx.s, tx.all, size_of::<T>(), Kind::Object, tx.logged),
-            )?;
-        let o = tx.or_fail(W::narrow(off).ok_or(Full::Pool(size_of::<T>())))?;
+        let room = tx
+            .core
+            .alloc(tx.s, tx.all, size_of::<T>(), Kind::Object, tx.logged);
+        let o = tx.or_fail(room.narrow::<W>())?;
         let b = Self::from_offset(o);
         // SAFETY: a block of this transaction's own, aligned to 8 and large enough.
         unsafe { fill(b.ptr(tx), v) }

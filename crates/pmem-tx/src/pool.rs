@@ -284,7 +284,7 @@ where
         }
         match walk {
             Some(w) => w.begin()?,
-            None => core.blocks(|_, _| {})?,
+            None => core.blocks(|_, _| Ok(()))?,
         }
         for s in all {
             core.retag(s, Retag::Mount);

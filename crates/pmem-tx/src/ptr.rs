@@ -4,7 +4,7 @@
 //! as the transaction runs again with another input: it may then not write the object at all, and the uncommitted content
 //! stays. Here a write goes to the version that is not valid, and the commit makes it valid.
 
-use crate::error::{Error, Full};
+use crate::error::Error;
 use crate::layout::{GRANULE, Kind, Tag};
 use crate::pbox::{Width, fill, fits, found};
 use crate::state::flag;
@@ -50,8 +50,8 @@ impl<'p, T: Persist, W: Width> Ptr<'p, T, W> {
         const { fits::<T>() }
         tx.live()?;
         let size = GRANULE + 2 * size_of::<T>();
-        let off = tx.or_fail(tx.core.alloc(tx.s, tx.all, size, Kind::Cell, tx.logged))?;
-        let o = tx.or_fail(W::narrow(off).ok_or(Full::Pool(size)))?;
+        let room = tx.core.alloc(tx.s, tx.all, size, Kind::Cell, tx.logged);
+        let o = tx.or_fail(room.narrow::<W>())?;
         let b = Ptr {
             off: o,
             _t: PhantomData,
@@ -60,7 +60,7 @@ impl<'p, T: Persist, W: Width> Ptr<'p, T, W> {
         // SAFETY: a block of this transaction's own.
         unsafe {
             fill(b.version(tx, 0), v);
-            tx.core.store(off.get(), Tag::SETTLED.encode(W::BYTES));
+            tx.core.store(W::value(o), Tag::SETTLED.encode(W::BYTES));
         }
         Ok(b)
     }

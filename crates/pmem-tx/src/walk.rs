@@ -39,7 +39,6 @@ struct Known {
     name: &'static str,
     size: usize,
     check: CheckFn,
-    cell: bool,
 }
 
 impl Known {
@@ -50,7 +49,7 @@ impl Known {
         let same = self.name == k.name;
         #[cfg(not(miri))]
         let same = core::ptr::fn_addr_eq(self.check, k.check);
-        self.size == k.size && self.cell == k.cell && same
+        self.size == k.size && same
     }
 }
 
@@ -60,7 +59,7 @@ pub(crate) struct Walk<'c, 'm, M> {
     /// The first `known` are initialised.
     types: [MaybeUninit<Known>; MAX_TYPES],
     known: usize,
-    /// The lowest granule that may be pending.
+    /// The lowest header of a block that may be pending.
     low: usize,
     overflow: bool,
 }
@@ -77,14 +76,16 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
             // SAFETY: the scratch area is this walk's alone.
             unsafe { core.at(g.scratch + i).write_volatile(0) }
         }
-        let mut broken = false;
         core.blocks(|off, b| {
-            broken |= b.kind == Kind::Cell && b.granules * GRANULE < Core::<M>::UNIT + GRANULE;
+            // A cell has a tag, which takes a granule.
+            if b.kind == Kind::Cell && b.granules * GRANULE < Core::<M>::UNIT + GRANULE {
+                return Err(Part::Heap);
+            }
             if b.kind != Kind::Free {
                 self.set(off, UNOWNED);
             }
-        })?;
-        if broken { Err(Part::Heap) } else { Ok(()) }
+            Ok(())
+        })
     }
 
     /// Goes on with the marks of a walk that has ended, if nothing has changed since.
@@ -98,35 +99,28 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
         }
     }
 
-    fn granule(&self, header: usize) -> usize {
-        (header - self.core.geo.heap) / GRANULE
+    /// Where the mark of the block is whose header is at `header`, and whether it is the upper half of the byte.
+    #[inline(always)]
+    fn place(&self, header: usize) -> (*mut u8, bool) {
+        let g = (header - self.core.geo.heap) / GRANULE;
+        (self.core.at(self.core.geo.scratch + g / 2), g % 2 != 0)
     }
-    /// The mark of the block whose header is at `header`.
-    fn get(&self, header: usize) -> u8 {
-        self.nibble(self.granule(header))
-    }
+    /// The mark of the block whose header is at `header`; of no block, if none is there.
     #[inline(never)]
-    fn nibble(&self, g: usize) -> u8 {
+    fn get(&self, header: usize) -> u8 {
+        let (p, upper) = self.place(header);
         // SAFETY: a byte of the scratch area, written by `begin`.
-        let b = unsafe { self.byte(g).read() };
-        if g.is_multiple_of(2) { b & 15 } else { b >> 4 }
-    }
-    fn byte(&self, g: usize) -> *mut u8 {
-        self.core.at(self.core.geo.scratch + g / 2)
+        let b = unsafe { p.read() };
+        if upper { b >> 4 } else { b & 15 }
     }
     #[inline(never)]
     fn set(&mut self, header: usize, v: u8) {
-        let g = self.granule(header);
-        let p = self.byte(g);
-        let (keep, new) = if g.is_multiple_of(2) {
-            (0xF0, v)
-        } else {
-            (15, v << 4)
-        };
-        // SAFETY: as in `nibble`.
+        let (p, upper) = self.place(header);
+        let (keep, new) = if upper { (15, v << 4) } else { (0xF0, v) };
+        // SAFETY: as in `get`.
         unsafe { p.write(p.read() & keep | new) }
         if v >= PENDING {
-            self.low = self.low.min(g);
+            self.low = self.low.min(header);
         }
     }
 
@@ -166,22 +160,14 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
 
     /// Checks all that is pending.
     pub fn finish(&mut self) -> Result<(), Invalid> {
-        while self.low != usize::MAX {
-            let g = core::mem::replace(&mut self.low, usize::MAX);
-            let end = self.granule(self.core.geo.end);
-            let Some(g) = (g..end).find(|&g| self.nibble(g) >= PENDING) else {
-                continue;
-            };
-            let header = self.core.geo.heap + g * GRANULE;
-            let k = self
-                .types()
-                .get((self.nibble(g) - PENDING) as usize)
-                .copied();
-            self.set(header, DONE);
-            // Others may be pending behind this one.
-            self.low = g + 1;
-            if let Some(k) = k {
-                self.check(header + Core::<M>::UNIT, k)?;
+        while self.low < self.core.geo.end {
+            let header = self.low;
+            // What is checked may make others pending before this one.
+            self.low = header + GRANULE;
+            let i = self.get(header).wrapping_sub(PENDING);
+            if let Some(&k) = self.types().get(usize::from(i)) {
+                self.set(header, DONE);
+                self.check(header, k)?;
             }
         }
         Ok(())
@@ -189,19 +175,22 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
 
     /// What is still to be checked has no owner after all: a walk that failed ends, and another one may begin here.
     pub fn forget_pending(&mut self) {
-        for g in 0..self.granule(self.core.geo.end) {
-            if self.nibble(g) >= PENDING {
-                self.set(self.core.geo.heap + g * GRANULE, UNOWNED);
+        let mut header = self.core.geo.heap;
+        while header < self.core.geo.end {
+            if self.get(header) >= PENDING {
+                self.set(header, UNOWNED);
             }
+            header += GRANULE;
         }
         self.low = usize::MAX;
     }
 
-    fn check(&mut self, payload: usize, k: Known) -> Result<(), Invalid> {
-        let mut at = payload;
-        if k.cell {
+    fn check(&mut self, header: usize, k: Known) -> Result<(), Invalid> {
+        let mut at = header + Core::<M>::UNIT;
+        // SAFETY: a block's header.
+        if unsafe { self.core.load(header) } & 7 == Kind::Cell as usize {
             // SAFETY: the tag of a cell, whose block is large enough for it and two versions.
-            let tag = Tag::decode(unsafe { self.core.load(payload) }, Core::<M>::UNIT);
+            let tag = Tag::decode(unsafe { self.core.load(at) }, Core::<M>::UNIT);
             at += GRANULE + tag.current * k.size;
         }
         let p = self.core.at(at);
@@ -231,6 +220,7 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
                     )
                 }
             }
+            Ok(())
         });
         self.core.fence();
         n
@@ -252,6 +242,7 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
                 a.used += bytes;
                 a.unreachable += (self.get(off) != DONE) as usize;
             }
+            Ok(())
         });
         a
     }
@@ -289,7 +280,6 @@ impl<M: Model> Visit for Walk<'_, '_, M> {
             name: f.name,
             size: f.size,
             check: f.check,
-            cell,
         }) else {
             self.overflow = true;
             return bad;
