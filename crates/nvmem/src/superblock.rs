@@ -147,7 +147,7 @@ impl Superblock {
     }
 }
 
-/// A region that is long enough.
+/// A region, which is long enough for what is not said to check it.
 struct Place<'r, 'm, M>(&'r Region<'m, M>);
 
 impl<M> Clone for Place<'_, '_, M> {
@@ -291,6 +291,9 @@ impl<'r, 'm, M: Model> Place<'r, 'm, M> {
     /// Writes the other copy. What the caller stored before persists before it.
     #[inline(never)]
     fn commit(self, state: u16, sb: &Superblock) {
+        if self.0.len() < Superblock::BYTES {
+            return;
+        }
         let mut newest = self.newest();
         if newest.is_none() && state == READY {
             // Only a marker is recognised when it is torn.
@@ -357,7 +360,11 @@ pub struct View<'r, 'm, M> {
 impl<M: Model> View<'_, '_, M> {
     /// Kind, version and fingerprint.
     pub fn layout(&self) -> Layout {
-        content(|i| self.word(i)).layout()
+        Layout {
+            kind: self.word(2).to_le_bytes(),
+            version: self.word(3) as u16,
+            fingerprint: u64::from(self.word(4)) | u64::from(self.word(5)) << 32,
+        }
     }
 
     /// Whether it has this kind, this version and this fingerprint. **Cost**: four loads.
@@ -408,9 +415,7 @@ pub fn copies<M: Model>(region: &Region<'_, M>) -> [Option<Stored>; 2] {
 /// that was [`State::Foreign`] or [`State::Damaged`] may be either of those. **Cost**: 16 words, and
 /// one unit more where a copy was before; two fences, or three.
 pub fn begin<M: Model>(region: &mut Region<'_, M>, sb: &Superblock) {
-    if let Some(place) = Place::new(region) {
-        place.commit(FORMATTING, sb)
-    }
+    Place(region).commit(FORMATTING, sb)
 }
 
 /// Ends a format: the region is [`State::Ready`] with `sb`, together with all that the caller has stored before.
@@ -419,9 +424,7 @@ pub fn begin<M: Model>(region: &mut Region<'_, M>, sb: &Superblock) {
 ///
 /// **Power loss**: the region is what [`probe`] said before, or `Ready(sb)`. **Cost**: as [`begin`].
 pub fn finish<M: Model>(region: &mut Region<'_, M>, sb: &Superblock) {
-    if let Some(place) = Place::new(region) {
-        place.commit(READY, sb)
-    }
+    Place(region).commit(READY, sb)
 }
 
 /// Puts `sb` in the place of the stored one: the commit point of a migration that has prepared the new content elsewhere

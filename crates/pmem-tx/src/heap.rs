@@ -39,7 +39,7 @@ impl<M: Model> Core<'_, M> {
         }
         // SAFETY: inside the heap and aligned; blocks are only lent behind their headers.
         let b = Block::decode(unsafe { self.load(off) })?;
-        (b.granules <= (self.geo.end - off) / GRANULE).then_some(b)
+        (b.bytes() <= self.geo.end - off).then_some(b)
     }
 
     /// Calls `f` for each block, until it fails. **Errors**: what it says; the chain is broken.
@@ -48,7 +48,7 @@ impl<M: Model> Core<'_, M> {
         while off < self.geo.end {
             let b = self.block(off).ok_or(Part::Heap)?;
             f(off, b)?;
-            off += b.granules * GRANULE;
+            off += b.bytes();
         }
         Ok(())
     }
@@ -66,7 +66,7 @@ impl<M: Model> Core<'_, M> {
         log: bool,
     ) -> Room {
         let full = Room::NoBlock(size);
-        let Some(want) = Block::granules_for(size, Self::UNIT) else {
+        let Some(want) = Block::bytes_for(size, Self::UNIT) else {
             return full;
         };
         let Some((off, room)) = self.find(all, want) else {
@@ -81,31 +81,31 @@ impl<M: Model> Core<'_, M> {
         if log {
             // Until the transaction ends: `prepare` and `rollback` end the loans of new blocks.
             let payload = self.at(off + Self::UNIT);
-            mapped::lend(payload, want * GRANULE - Self::UNIT);
+            mapped::lend(payload, want - Self::UNIT);
         }
-        self.cursor.set(off + want * GRANULE);
+        self.cursor.set(off + want);
         Room::At(off + Self::UNIT)
     }
 
-    /// Free neighbours of at least `want` granules together: where they begin, and how many they are.
+    /// Free neighbours of at least `want` bytes together: where they begin, and how many bytes they are.
     fn find(&self, all: &[CtxState], want: usize) -> Option<(usize, usize)> {
         let mut off = self.cursor.get();
         let (mut start, mut room) = (off, 0);
-        // Twice round, because joining may want to start before the cursor.
-        let mut left = ((self.geo.end - self.geo.heap) / (GRANULE / 2)) as isize;
+        let mut again = false;
         while room < want {
-            if left <= 0 {
-                return None;
-            }
             if off >= self.geo.end {
+                if again {
+                    return None;
+                }
+                // Once from the beginning to the end, because joining may want to start before the cursor.
+                again = true;
                 off = self.geo.heap;
                 (start, room) = (off, 0);
             }
             let b = self.block(off)?;
-            let next = off + b.granules * GRANULE;
-            left -= b.granules as isize;
-            room += b.granules;
-            if b.kind != Kind::Free || self.freed_in_doubt(all, off) {
+            let next = off + b.bytes();
+            room += b.bytes();
+            if !b.is(Kind::Free) || self.freed_in_doubt(all, off) {
                 (start, room) = (next, 0);
             }
             off = next;
@@ -129,29 +129,23 @@ impl<M: Model> Core<'_, M> {
         })
     }
 
-    /// The first `want` of `room` free granules at `off` become a block of this kind.
+    /// The first `want` of `room` free bytes at `off` become a block of this kind.
     #[inline(never)]
     fn split(&self, off: usize, want: usize, room: usize, kind: Kind) {
         // SAFETY: both are places of headers inside free space; the rest's is not seen before the first is stored.
         unsafe {
-            let rest = Block {
-                kind: Kind::Free,
-                granules: room - want,
-            };
-            let new = Block {
-                kind,
-                granules: want,
-            };
+            let rest = Block::word(Kind::Free, room - want);
+            let new = Block::word(kind, want);
             if planted!("pmem-tx/split-in-wrong-order") {
-                self.store(off, new.encode());
+                self.store(off, new);
             }
             if room > want {
-                self.store(off + want * GRANULE, rest.encode());
+                self.store(off + want, rest);
                 if !planted!("pmem-tx/no-fence-in-split") {
                     self.fence();
                 }
             }
-            self.store(off, new.encode());
+            self.store(off, new);
         }
         // The headers of joined blocks are inside the new one: its content must not reach them before its own header counts.
         if !planted!("pmem-tx/no-fence-after-split") {
@@ -165,16 +159,7 @@ impl<M: Model> Core<'_, M> {
         if planted!("pmem-tx/free-at-once") {
             let b = self.block(header).ok_or(Full::Pool(0))?;
             // SAFETY: a block header.
-            unsafe {
-                self.store(
-                    header,
-                    Block {
-                        kind: Kind::Free,
-                        ..b
-                    }
-                    .encode(),
-                )
-            }
+            unsafe { self.store(header, b.becomes(Kind::Free)) }
             return Ok(());
         }
         self.log_free(s, header, kind)

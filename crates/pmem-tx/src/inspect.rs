@@ -1,6 +1,6 @@
 //! Prints what an image of a pool holds, behind its superblock. Only reads, and survives any bytes.
 
-use crate::layout::{Block, GRANULE, Geometry, KIND, Kind, Tag, Undo, VERSION, config, param};
+use crate::layout::{Block, Geometry, KIND, Kind, Tag, Undo, VERSION, config, param};
 use core::fmt::{Result, Write};
 use nvmem::{InOrder16, InOrder32, Superblock};
 
@@ -87,28 +87,26 @@ fn heap(image: &Image<'_>, geo: &Geometry, out: &mut dyn Write) -> Result {
     let (mut objects, mut cells, mut free) = (0, 0, 0);
     while off < geo.end {
         let block = image.word(off).and_then(Block::decode);
-        let Some(b) = block.filter(|b| b.granules <= (geo.end - off) / GRANULE) else {
+        let Some(b) = block.filter(|b| b.bytes() <= geo.end - off) else {
             return writeln!(out, "  heap: the chain is DAMAGED at {off:#06x}");
         };
         let payload = off + image.unit;
-        let bytes = b.granules * GRANULE - image.unit;
-        match b.kind {
-            Kind::Free => free += bytes,
-            Kind::Object => {
-                objects += 1;
-                writeln!(out, "  {payload:#06x}: object, up to {bytes} bytes")?;
-            }
-            Kind::Cell => {
-                cells += 1;
-                let t = Tag::decode(image.word(payload).unwrap_or(0), image.unit);
-                writeln!(
-                    out,
-                    "  {payload:#06x}: cell, version {} counts, written by context {} in transaction {}",
-                    t.current, t.ctx, t.seq
-                )?;
-            }
+        let bytes = b.bytes() - image.unit;
+        if b.is(Kind::Free) {
+            free += bytes;
+        } else if b.is(Kind::Object) {
+            objects += 1;
+            writeln!(out, "  {payload:#06x}: object, up to {bytes} bytes")?;
+        } else {
+            cells += 1;
+            let t = Tag::decode(image.word(payload).unwrap_or(0), image.unit);
+            writeln!(
+                out,
+                "  {payload:#06x}: cell, version {} counts, written by context {} in transaction {}",
+                t.current, t.ctx, t.seq
+            )?;
         }
-        off += b.granules * GRANULE;
+        off += b.bytes();
     }
     writeln!(out, "  {objects} objects, {cells} cells, {free} bytes free")
 }

@@ -5,7 +5,7 @@
 //! cleared at commit: the number moves on. A rollback goes backwards and clears each header after its content is back.
 
 use crate::error::{Full, Part};
-use crate::layout::{Block, GRANULE, Geometry, Kind, Tag, Undo};
+use crate::layout::{GRANULE, Geometry, Kind, Tag, Undo};
 use crate::state::{Core, CtxState, flag};
 use nvmem::{Model, Unit, mapped, planted};
 
@@ -123,8 +123,8 @@ impl<M: Model> Core<'_, M> {
                 off,
                 was: Kind::Free,
             }) => {
-                let granules = self.block(off).map_or(0, |b| b.granules);
-                (off + Self::UNIT, off + granules * GRANULE)
+                let bytes = self.block(off).map_or(0, |b| b.bytes());
+                (off + Self::UNIT, off + bytes)
             }
             _ => (0, 0),
         }
@@ -174,27 +174,14 @@ impl<M: Model> Core<'_, M> {
     }
 
     /// Ends the loans one by one, and frees what was freed.
-    #[inline(never)]
     fn settle(&self, s: &CtxState) {
-        let unit = Self::UNIT;
-        for i in 0..s.count.get() {
-            let (first, second) = self.words(s, i);
-            match Undo::decode(first, second, unit) {
-                Some(Undo::Block { off, was }) if was != Kind::Free => {
-                    self.set_kind(off, Kind::Free)
-                }
-                _ if !mapped::OBSERVED => {}
-                Some(Undo::Content { off, units }) => mapped::end_loan(self.at(off), units * unit),
-                Some(Undo::Block { off, .. }) => self.end_block_loan(off),
-                None => {}
-            }
-        }
+        self.end(s, 0, false)
     }
 
     fn end_block_loan(&self, off: usize) {
         if let Some(b) = self.block(off) {
             let payload = off + Self::UNIT;
-            mapped::end_loan(self.at(payload), b.granules * GRANULE - Self::UNIT)
+            mapped::end_loan(self.at(payload), b.bytes() - Self::UNIT)
         }
     }
 
@@ -233,56 +220,66 @@ impl<M: Model> Core<'_, M> {
     ///
     /// **Power loss**: the entries that are still valid are undone at the next open.
     pub fn rollback_to(&self, s: &CtxState, from: usize) {
-        let unit = Self::UNIT;
-        while s.count.get() > from {
-            let i = s.count.get() - 1;
-            let (first, second) = self.words(s, i);
-            if let Some(undo) = Undo::decode(first, second, unit) {
-                self.undo(s, undo);
-            }
-            if !planted!("pmem-tx/no-fence-in-rollback") {
-                self.fence();
-            }
-            if !planted!("pmem-tx/rollback-keeps-header") {
-                // SAFETY: an entry of the header area.
-                unsafe { self.store(s.header(i, unit) + unit, 0) }
-            }
-            s.count.set(i);
-        }
-        self.fence();
+        self.end(s, from, true)
     }
 
-    fn undo(&self, s: &CtxState, undo: Undo) {
+    /// Undoes the entries from `from` on, or does what a commit leaves to do for them; the newest first.
+    #[inline(never)]
+    fn end(&self, s: &CtxState, from: usize, undo: bool) {
         let unit = Self::UNIT;
-        match undo {
-            Undo::Content { off, units } => {
-                let len = units * unit;
-                s.used.set(s.used.get() - len);
-                let from = s.payload.get() + s.used.get();
-                mapped::end_loan(self.at(off), len);
-                // SAFETY: the range was in the heap when it was logged, or was checked by `recover`.
-                unsafe {
-                    mapped::copy(
-                        self.at(from).cast::<M::Unit>(),
-                        self.at(off).cast::<M::Unit>(),
-                        units,
-                    )
+        let mut i = s.count.get();
+        while i > from {
+            i -= 1;
+            let (first, second) = self.words(s, i);
+            match Undo::decode(first, second, unit) {
+                Some(Undo::Content { off, units }) => {
+                    mapped::end_loan(self.at(off), units * unit);
+                    if undo {
+                        s.used.set(s.used.get() - units * unit);
+                        let from = s.payload.get() + s.used.get();
+                        // SAFETY: the range was in the heap when it was logged, or was checked by `recover`.
+                        unsafe {
+                            mapped::copy(
+                                self.at(from).cast::<M::Unit>(),
+                                self.at(off).cast::<M::Unit>(),
+                                units,
+                            )
+                        }
+                    }
                 }
-            }
-            Undo::Block { off, was } => {
-                if mapped::OBSERVED && was == Kind::Free {
-                    self.end_block_loan(off);
+                Some(Undo::Block { off, was }) => {
+                    if mapped::OBSERVED && was == Kind::Free {
+                        self.end_block_loan(off);
+                    }
+                    if undo {
+                        mapped::end_loans(self.at(0));
+                    }
+                    if undo || was != Kind::Free {
+                        self.set_kind(off, if undo { was } else { Kind::Free });
+                    }
                 }
-                mapped::end_loans(self.at(0));
-                self.set_kind(off, was)
+                None => {}
             }
+            if undo {
+                if !planted!("pmem-tx/no-fence-in-rollback") {
+                    self.fence();
+                }
+                if !planted!("pmem-tx/rollback-keeps-header") {
+                    // SAFETY: an entry of the header area.
+                    unsafe { self.store(s.header(i, unit) + unit, 0) }
+                }
+                s.count.set(i);
+            }
+        }
+        if undo {
+            self.fence();
         }
     }
 
     fn set_kind(&self, off: usize, kind: Kind) {
         if let Some(b) = self.block(off) {
             // SAFETY: `block` found a header there.
-            unsafe { self.store(off, Block { kind, ..b }.encode()) }
+            unsafe { self.store(off, b.becomes(kind)) }
         }
     }
 
@@ -306,7 +303,7 @@ impl<M: Model> Core<'_, M> {
         // The chain was checked at open and is whole at every moment since.
         let _ = self.blocks(|off, b| {
             let at = off + Self::UNIT;
-            if b.kind != Kind::Cell {
+            if !b.is(Kind::Cell) {
                 return Ok(());
             }
             // SAFETY: a cell's payload starts with its tag.

@@ -1,6 +1,7 @@
 //! Where everything lies in a pool, and what its words mean. docs/SPEC.md shows the same as pictures.
 
 use core::mem::MaybeUninit;
+use core::num::NonZeroUsize;
 use nvmem::superblock::Superblock;
 use nvmem::{Model, Unit};
 
@@ -125,9 +126,13 @@ impl Geometry {
             return Err(BadGeometry::SeqBits);
         }
         let mut seq_max = (1 << (unit * 4)) - 1;
-        // Without a shift by a variable, for which a 16-bit machine would need a function of the compiler's library.
-        for _ in seq_bits..unit * 4 {
-            seq_max >>= 1;
+        if size_of::<usize>() > 2 {
+            seq_max &= (1 << seq_bits) - 1;
+        } else {
+            // Without a shift by a variable, for which a 16-bit machine would need a function of the compiler's library.
+            for _ in seq_bits..unit * 4 {
+                seq_max >>= 1;
+            }
         }
         let bytes = up8(number(param::BYTES));
         let journals = up8(Self::TABLE + contexts * 2 * unit);
@@ -251,30 +256,33 @@ pub(crate) enum Kind {
     Cell = 3,
 }
 
-/// A block header.
+/// A block header: its kind, and its size in bytes, header included, which is a multiple of 8. As it is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Block {
-    pub kind: Kind,
-    pub granules: usize,
-}
+pub(crate) struct Block(NonZeroUsize);
 
 impl Block {
+    #[inline(always)]
     pub fn decode(w: usize) -> Option<Block> {
-        let kind = match w & 7 {
-            1 => Kind::Free,
-            2 => Kind::Object,
-            3 => Kind::Cell,
-            _ => return None,
-        };
-        let granules = w >> 3;
-        (granules > 0).then_some(Block { kind, granules })
+        let known = (1..=3).contains(&(w & 7)) && w >= GRANULE;
+        NonZeroUsize::new(if known { w } else { 0 }).map(Block)
     }
-    pub fn encode(self) -> usize {
-        self.granules << 3 | self.kind as usize
+    /// The header of a block of this kind and size.
+    pub fn word(kind: Kind, bytes: usize) -> usize {
+        bytes | kind as usize
     }
-    /// Granules of a block whose payload is `size` bytes.
-    pub fn granules_for(size: usize, unit: usize) -> Option<usize> {
-        Some(size.checked_add(unit)?.div_ceil(GRANULE))
+    pub fn is(self, kind: Kind) -> bool {
+        self.0.get() & 7 == kind as usize
+    }
+    pub fn bytes(self) -> usize {
+        self.0.get() & !7
+    }
+    /// The header of the same block when it is of this kind.
+    pub fn becomes(self, kind: Kind) -> usize {
+        Self::word(kind, self.bytes())
+    }
+    /// Bytes of a block whose payload is `size` bytes.
+    pub fn bytes_for(size: usize, unit: usize) -> Option<usize> {
+        Some(size.checked_add(unit + GRANULE - 1)? & !(GRANULE - 1))
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::context::{Context, Failed};
 use crate::error::{Error, OpenError, Part, Refused};
 use crate::journal::Retag;
-use crate::layout::{self, BadGeometry, Block, Config, GRANULE, Geometry, Kind, param};
+use crate::layout::{self, BadGeometry, Block, Config, Geometry, Kind, param};
 use crate::pbox::Width;
 use crate::roots::Roots;
 use crate::session;
@@ -255,9 +255,10 @@ where
         Self::recover(core, all, resolve, check.then_some(&mut w)).map_err(OpenError::Damaged)?;
         if check {
             R::walk(&mut w, core)?;
-            core.keep_walk(all);
-            if resolve.is_none() {
-                pool.reclaim();
+            if resolve.is_some() {
+                core.keep_walk(all);
+            } else if !planted!("pmem-tx/no-reclaim") {
+                w.reclaim();
             }
         }
         Ok(())
@@ -305,11 +306,7 @@ where
                     core.store(s.header(i, unit) + unit, 0);
                 }
             }
-            let all = Block {
-                kind: Kind::Free,
-                granules: (g.end - g.heap) / GRANULE,
-            };
-            core.store(g.heap, all.encode());
+            core.store(g.heap, Block::word(Kind::Free, g.end - g.heap));
         }
         // Nothing is logged: an interrupted format begins again. Sequence number 0 settles cells.
         let Some(s) = all.first() else {
@@ -317,11 +314,13 @@ where
         };
         s.set_level(1);
         let tx = Tx::new(core, all, s, false);
-        let r = init(&tx).and_then(|v| R::plant(v, &tx));
-        let r = r.and(s.failure().map_or(Ok(()), Err));
+        R::plant(init(&tx)?, &tx)?;
+        if let Some(e) = s.failure() {
+            return Err(e);
+        }
         core.reset(s);
         core.fence();
-        r
+        Ok(())
     }
 
     pub(crate) fn parts(&self) -> (&Core<'_, M>, &[CtxState]) {

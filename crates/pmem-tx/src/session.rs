@@ -2,13 +2,22 @@
 
 use crate::error::OpenError;
 
+/// The last session: one bit less than the number has.
+#[cfg(target_has_atomic = "32")]
+const LAST: u32 = u32::MAX / 2;
+
 #[cfg(target_has_atomic = "32")]
 pub(crate) fn next() -> Result<u32, OpenError> {
     use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
     static NEXT: AtomicU32 = AtomicU32::new(1);
-    // Refuses to wrap: a handle that was kept for 2^32 openings must not fit again.
-    NEXT.fetch_update(Relaxed, Relaxed, |n| n.checked_add(1))
-        .map_err(|_| OpenError::Sessions)
+    // Refuses to wrap: a handle that was kept for 2^32 openings must not fit again. What refusals add is taken away, long
+    // before they could add another 2^31.
+    let n = NEXT.fetch_add(1, Relaxed);
+    if n > LAST {
+        NEXT.store(LAST + 1, Relaxed);
+        return Err(OpenError::Sessions);
+    }
+    Ok(n)
 }
 
 #[cfg(not(target_has_atomic = "32"))]

@@ -78,10 +78,10 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
         }
         core.blocks(|off, b| {
             // A cell has a tag, which takes a granule.
-            if b.kind == Kind::Cell && b.granules * GRANULE < Core::<M>::UNIT + GRANULE {
+            if b.is(Kind::Cell) && b.bytes() < Core::<M>::UNIT + GRANULE {
                 return Err(Part::Heap);
             }
-            if b.kind != Kind::Free {
+            if !b.is(Kind::Free) {
                 self.set(off, UNOWNED);
             }
             Ok(())
@@ -143,19 +143,48 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
 
     /// `off` leads to an object of type `T`; everything reachable from it is checked.
     pub fn root<T: Persist>(&mut self, off: usize) -> Result<(), OpenError> {
-        let found = Found {
-            family: family(Core::<M>::UNIT, false),
+        let known = Known {
+            #[cfg(miri)]
             name: core::any::type_name::<T>(),
-            value: off as u32,
             size: size_of::<T>(),
-            handles: T::HANDLES,
             check: T::check,
         };
-        let r = self.handle(found).and_then(|()| self.finish());
+        let r = match self.core.block(off.wrapping_sub(Core::<M>::UNIT)) {
+            Some(b) if b.is(Kind::Object) && self.own(off, b, known) => self.finish(),
+            _ => Err(Invalid::Handle(family(Core::<M>::UNIT, false))),
+        };
         if self.overflow {
             return Err(OpenError::TooManyTypes);
         }
         r.map_err(OpenError::Invalid)
+    }
+
+    /// The block `b` with the payload at `off`, to be checked as `k`, has an owner now. Gives whether it is one that can have.
+    #[inline(never)]
+    fn own(&mut self, off: usize, b: Block, k: Known) -> bool {
+        let header = off - Core::<M>::UNIT;
+        if planted!("pmem-tx/walk-trusts-handles") {
+            self.set(header, DONE);
+            return true;
+        }
+        let payload = if b.is(Kind::Cell) {
+            2 * k.size + GRANULE
+        } else {
+            k.size
+        };
+        if Some(b.bytes()) != Block::bytes_for(payload, Core::<M>::UNIT) {
+            return false;
+        }
+        let owned = self.get(header) != UNOWNED;
+        if owned && !(planted!("pmem-tx/walk-allows-two-owners") && self.get(header) != NONE) {
+            return false;
+        }
+        let Some(i) = self.index(k) else {
+            self.overflow = true;
+            return false;
+        };
+        self.set(header, PENDING + i);
+        true
     }
 
     /// Checks all that is pending.
@@ -203,22 +232,14 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
     /// Frees what has no owner; gives the number of blocks.
     ///
     /// **Power loss**: the rest is freed by the next walk. **Cost**: one store a block.
+    #[inline(never)]
     pub fn reclaim(&mut self) -> usize {
         let mut n = 0;
         let _ = self.core.blocks(|off, b| {
-            if b.kind != Kind::Free && self.get(off) == UNOWNED {
+            if !b.is(Kind::Free) && self.get(off) == UNOWNED {
                 n += 1;
                 // SAFETY: a block header, and nobody holds a handle to it.
-                unsafe {
-                    self.core.store(
-                        off,
-                        Block {
-                            kind: Kind::Free,
-                            ..b
-                        }
-                        .encode(),
-                    )
-                }
+                unsafe { self.core.store(off, b.becomes(Kind::Free)) }
             }
             Ok(())
         });
@@ -231,8 +252,8 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
         let mut a = Audit::default();
         let mut run = 0;
         let _ = self.core.blocks(|off, b| {
-            let bytes = b.granules * GRANULE;
-            if b.kind == Kind::Free {
+            let bytes = b.bytes();
+            if b.is(Kind::Free) {
                 run += bytes;
                 a.free += bytes;
                 a.largest_free = a.largest_free.max(run - Core::<M>::UNIT);
@@ -251,41 +272,27 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
 impl<M: Model> Visit for Walk<'_, '_, M> {
     fn handle(&mut self, f: Found) -> Result<(), Invalid> {
         let unit = Core::<M>::UNIT;
-        let cell = same_text(f.family, family(unit, true));
-        if !cell && !same_text(f.family, family(unit, false)) {
-            return Err(Invalid::Family(f.family));
-        }
         let bad = Err(Invalid::Handle(f.family));
-        let Some(header) = (f.value as usize).checked_sub(unit) else {
-            return bad;
-        };
+        let header = (f.value as usize).wrapping_sub(unit);
         let Some(b) = self.core.block(header) else {
             return bad;
         };
-        let payload = if cell { 2 * f.size + GRANULE } else { f.size };
-        let kind = if cell { Kind::Cell } else { Kind::Object };
-        if planted!("pmem-tx/walk-trusts-handles") {
-            self.set(header, DONE);
-            return Ok(());
+        // A handle to a cell leads to a cell.
+        let cell = b.is(Kind::Cell);
+        if !same_text(f.family, family(unit, cell)) {
+            return Err(Invalid::Family(f.family));
         }
-        if b.kind != kind || Some(b.granules) != Block::granules_for(payload, unit) {
-            return bad;
-        }
-        let owned = self.get(header) != UNOWNED;
-        if owned && !(planted!("pmem-tx/walk-allows-two-owners") && self.get(header) != NONE) {
-            return bad;
-        }
-        let Some(i) = self.index(Known {
+        let known = Known {
             #[cfg(miri)]
             name: f.name,
             size: f.size,
             check: f.check,
-        }) else {
-            self.overflow = true;
-            return bad;
         };
-        self.set(header, PENDING + i);
-        Ok(())
+        if self.own(f.value as usize, b, known) {
+            Ok(())
+        } else {
+            bad
+        }
     }
 }
 
