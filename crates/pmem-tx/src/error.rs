@@ -69,20 +69,14 @@ impl core::fmt::Display for Error {
 }
 impl core::error::Error for Error {}
 
-/// What has no room, and how many bytes were asked for. As large as two registers: what is called from every transaction
-/// gives this and not an [`Error`].
+/// The journal has no room for so many bytes. It fits into a register: what is called from every transaction gives this and
+/// not an [`Error`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Full {
-    Journal(usize),
-    Pool(usize),
-}
-impl From<Full> for Error {
+pub(crate) struct NoEntry(pub usize);
+impl From<NoEntry> for Error {
     #[inline(always)]
-    fn from(full: Full) -> Self {
-        match full {
-            Full::Journal(bytes) => Error::JournalFull { bytes },
-            Full::Pool(bytes) => Error::PoolFull { bytes },
-        }
+    fn from(NoEntry(bytes): NoEntry) -> Self {
+        Error::JournalFull { bytes }
     }
 }
 

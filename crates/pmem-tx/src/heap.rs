@@ -3,13 +3,15 @@
 //! A block changes state by one store of its header, so the chain is whole at every moment. Free neighbours are joined
 //! when an allocation wants them. Nothing about free space is kept elsewhere.
 
-use crate::error::{Full, Part};
+use crate::error::{Error, NoEntry, Part};
 use crate::layout::{Block, GRANULE, Kind, Undo};
 use crate::pbox::Width;
 use crate::state::{Core, CtxState, flag};
+use crate::tx::Failure;
 use nvmem::{Model, mapped, planted};
 
 /// What an allocation gives: a payload's offset, or why there is none. Flat, so that it is returned in registers.
+#[derive(Clone, Copy)]
 pub(crate) enum Room {
     NoEntry(usize),
     NoBlock(usize),
@@ -18,13 +20,29 @@ pub(crate) enum Room {
 impl Room {
     /// The offset as a handle has it.
     #[inline(always)]
-    pub fn narrow<W: Width>(self) -> Result<W::Off, Full> {
+    pub fn narrow<W: Width>(self) -> Result<W::Off, Self> {
         match self {
-            Room::NoEntry(bytes) => Err(Full::Journal(bytes)),
-            Room::NoBlock(bytes) => Err(Full::Pool(bytes)),
             // No pool is longer than its handles reach.
-            Room::At(off) => W::off(off).ok_or(Full::Pool(0)),
+            Room::At(off) => W::off(off).ok_or(self),
+            _ => Err(self),
         }
+    }
+}
+
+impl From<Room> for Error {
+    #[inline(always)]
+    fn from(room: Room) -> Self {
+        match room {
+            Room::NoEntry(bytes) => Error::JournalFull { bytes },
+            Room::NoBlock(bytes) | Room::At(bytes) => Error::PoolFull { bytes },
+        }
+    }
+}
+impl Failure for Room {
+    #[cold]
+    #[inline(never)]
+    fn tell(self, s: &CtxState) {
+        Error::from(self).tell(s)
     }
 }
 
@@ -73,15 +91,17 @@ impl<M: Model> Core<'_, M> {
             return full;
         };
         if log {
-            if let Err(Full::Journal(bytes) | Full::Pool(bytes)) = self.log_alloc(s, off) {
+            if let Err(NoEntry(bytes)) = self.log_alloc(s, off) {
                 return Room::NoEntry(bytes);
             }
         }
         self.split(off, want, room, kind);
-        if log {
-            // Until the transaction ends: `prepare` and `rollback` end the loans of new blocks.
-            let payload = self.at(off + Self::UNIT);
-            mapped::lend(payload, want - Self::UNIT);
+        // Until the transaction ends: `prepare` and `rollback` end the loans of new blocks. Without an observer nobody asks for
+        // which.
+        if !mapped::OBSERVED {
+            mapped::lend(self.at(0), 0);
+        } else if log {
+            mapped::lend(self.at(off + Self::UNIT), want - Self::UNIT);
         }
         self.cursor.set(off + want);
         Room::At(off + Self::UNIT)
@@ -154,10 +174,10 @@ impl<M: Model> Core<'_, M> {
     }
 
     /// The block whose payload is at `off` is free from the commit on.
-    pub fn free(&self, s: &CtxState, off: usize, kind: Kind) -> Result<(), Full> {
+    pub fn free(&self, s: &CtxState, off: usize, kind: Kind) -> Result<(), NoEntry> {
         let header = off - Self::UNIT;
         if planted!("pmem-tx/free-at-once") {
-            let b = self.block(header).ok_or(Full::Pool(0))?;
+            let b = self.block(header).ok_or(NoEntry(0))?;
             // SAFETY: a block header.
             unsafe { self.store(header, b.becomes(Kind::Free)) }
             return Ok(());

@@ -4,7 +4,7 @@
 //! if its header carries the sequence number of the transaction in doubt and all entries before it are valid. Nothing is
 //! cleared at commit: the number moves on. A rollback goes backwards and clears each header after its content is back.
 
-use crate::error::{Full, Part};
+use crate::error::{NoEntry, Part};
 use crate::layout::{GRANULE, Geometry, Kind, Tag, Undo};
 use crate::state::{Core, CtxState, flag};
 use nvmem::{Model, Unit, mapped, planted};
@@ -27,7 +27,7 @@ impl<M: Model> Core<'_, M> {
     /// The range is whole units inside the heap. Units at either end that are kept already are not even read: a neighbouring
     /// field that shares one may be borrowed mutably at this moment. No other unit is, because what is borrowed was logged.
     /// **Errors**: the journal is full; parts that were logged stay so, and are true.
-    pub fn log(&self, s: &CtxState, from: usize, to: usize) -> Result<(), Full> {
+    pub fn log(&self, s: &CtxState, from: usize, to: usize) -> Result<(), NoEntry> {
         // The first entry of a transaction finds nothing that is kept, and every journal has room for one of 8 bytes.
         if s.count.get() == 0 && to - from <= GRANULE {
             self.append(s, from, to - from, 0, 0);
@@ -39,7 +39,7 @@ impl<M: Model> Core<'_, M> {
 
     #[cold]
     #[inline(never)]
-    fn log_more(&self, s: &CtxState, mut from: usize, mut to: usize) -> Result<(), Full> {
+    fn log_more(&self, s: &CtxState, mut from: usize, mut to: usize) -> Result<(), NoEntry> {
         // What is kept at either end is left out, until no entry reaches over one of them.
         let mut i = s.base.get();
         while from < to && i < s.count.get() {
@@ -65,10 +65,10 @@ impl<M: Model> Core<'_, M> {
     /// Appends an entry if there is room for it: its first word, and the length of the content, which is where the first word
     /// says; none for what happens to a block.
     #[inline(never)]
-    fn log_entry(&self, s: &CtxState, first: usize, bytes: usize) -> Result<(), Full> {
+    fn log_entry(&self, s: &CtxState, first: usize, bytes: usize) -> Result<(), NoEntry> {
         let (i, used) = (s.count.get(), s.used.get());
         if i >= self.geo.entries || bytes > self.geo.bytes - used {
-            return Err(Full::Journal(bytes));
+            return Err(NoEntry(bytes));
         }
         self.append(s, first, bytes, i, used);
         Ok(())
@@ -131,7 +131,7 @@ impl<M: Model> Core<'_, M> {
     }
 
     /// Logs that the free block at `off` becomes an object.
-    pub fn log_alloc(&self, s: &CtxState, off: usize) -> Result<(), Full> {
+    pub fn log_alloc(&self, s: &CtxState, off: usize) -> Result<(), NoEntry> {
         if planted!("pmem-tx/alloc-not-logged") {
             return Ok(());
         }
@@ -147,7 +147,7 @@ impl<M: Model> Core<'_, M> {
     }
 
     /// Logs that the block at `off` becomes free at the commit.
-    pub fn log_free(&self, s: &CtxState, off: usize, kind: Kind) -> Result<(), Full> {
+    pub fn log_free(&self, s: &CtxState, off: usize, kind: Kind) -> Result<(), NoEntry> {
         s.mark(flag::FREES);
         self.log_entry(s, Undo::Block { off, was: kind }.first(), 0)
     }
@@ -230,43 +230,42 @@ impl<M: Model> Core<'_, M> {
         let mut i = s.count.get();
         while i > from {
             i -= 1;
-            let (first, second) = self.words(s, i);
-            match Undo::decode(first, second, unit) {
-                Some(Undo::Content { off, units }) => {
-                    mapped::end_loan(self.at(off), units * unit);
-                    if undo {
-                        s.used.set(s.used.get() - units * unit);
-                        let from = s.payload.get() + s.used.get();
-                        // SAFETY: the range was in the heap when it was logged, or was checked by `recover`.
-                        unsafe {
-                            mapped::copy(
-                                self.at(from).cast::<M::Unit>(),
-                                self.at(off).cast::<M::Unit>(),
-                                units,
-                            )
-                        }
-                    }
+            let header = s.header(i, unit);
+            // SAFETY: an entry of the header area.
+            let (first, second) = unsafe { (self.load(header), self.load(header + unit)) };
+            let units = Undo::units(second, unit);
+            if units > 0 {
+                let (to, len) = (self.at(first), units * unit);
+                if undo {
+                    s.used.set(s.used.get() - len);
+                    let from = self.at(s.payload.get() + s.used.get());
+                    mapped::end_loan(to, len);
+                    // SAFETY: the range was in the heap when it was logged, or was checked by `recover`.
+                    unsafe { mapped::copy(from.cast::<M::Unit>(), to.cast::<M::Unit>(), units) }
+                } else if mapped::OBSERVED {
+                    mapped::end_loan(to, len);
                 }
-                Some(Undo::Block { off, was }) => {
-                    if mapped::OBSERVED && was == Kind::Free {
-                        self.end_block_loan(off);
-                    }
-                    if undo {
-                        mapped::end_loans(self.at(0));
-                    }
-                    if undo || was != Kind::Free {
-                        self.set_kind(off, if undo { was } else { Kind::Free });
-                    }
+            } else {
+                let (off, was) = Undo::block(first, unit);
+                let new = was == Kind::Free;
+                if mapped::OBSERVED && new {
+                    self.end_block_loan(off);
                 }
-                None => {}
+                if undo {
+                    mapped::end_loans(self.at(0));
+                }
+                // To whom it belonged, or to nobody.
+                if undo || !new {
+                    self.set_kind(off, if undo { was } else { Kind::Free });
+                }
             }
             if undo {
                 if !planted!("pmem-tx/no-fence-in-rollback") {
                     self.fence();
                 }
                 if !planted!("pmem-tx/rollback-keeps-header") {
-                    // SAFETY: an entry of the header area.
-                    unsafe { self.store(s.header(i, unit) + unit, 0) }
+                    // SAFETY: as above.
+                    unsafe { self.store(header + unit, 0) }
                 }
                 s.count.set(i);
             }
@@ -276,6 +275,7 @@ impl<M: Model> Core<'_, M> {
         }
     }
 
+    #[inline(never)]
     fn set_kind(&self, off: usize, kind: Kind) {
         if let Some(b) = self.block(off) {
             // SAFETY: `block` found a header there.

@@ -317,14 +317,22 @@ impl Undo {
         if units > 0 {
             return Some(Undo::Content { off: first, units });
         }
+        if !matches!(first & 7, 0 | 2 | 3) {
+            return None;
+        }
+        let (off, was) = Self::block(first, unit);
+        Some(Undo::Block { off, was })
+    }
+
+    /// The block that is meant, and what it was, when no length says that it is content.
+    #[inline(always)]
+    pub fn block(first: usize, unit: usize) -> (usize, Kind) {
         let was = match first & 7 {
-            0 => Kind::Free,
             2 => Kind::Object,
             3 => Kind::Cell,
-            _ => return None,
+            _ => Kind::Free,
         };
-        let off = (first & !7) | (GRANULE - unit);
-        Some(Undo::Block { off, was })
+        ((first & !7) | (GRANULE - unit), was)
     }
 
     pub fn seq(second: usize, unit: usize) -> usize {

@@ -1,6 +1,6 @@
 //! A running transaction: its token, its root, and transactions inside it.
 
-use crate::error::{Error, Full};
+use crate::error::{Error, NoEntry};
 use crate::pbox::{PBox, Width};
 use crate::state::{Core, CtxState, flag};
 use core::marker::PhantomData;
@@ -32,7 +32,7 @@ pub(crate) trait Failure: Copy + Into<Error> {
     }
 }
 impl Failure for Error {}
-impl Failure for Full {
+impl Failure for NoEntry {
     #[cold]
     #[inline(never)]
     fn tell(self, s: &CtxState) {
