@@ -187,12 +187,7 @@ impl<M: Model> Core<'_, M> {
 
     /// The transaction whose number is in `s` is committed.
     pub fn committed(&self, s: &CtxState) {
-        let seq = s.seq.get();
-        if seq == s.milestone.get() {
-            s.set_seq(&self.geo, self.geo.next(seq));
-        } else {
-            s.seq.set(seq + 1);
-        }
+        s.set_seq_after(&self.geo, s.seq.get());
         self.reset(s);
     }
 

@@ -280,7 +280,7 @@ where
             if last > core.geo.seq_max {
                 return Err(Part::CommitWord);
             }
-            s.set_seq(&core.geo, core.geo.next(last));
+            s.set_seq_after(&core.geo, last);
             core.recover(s)?;
         }
         match walk {

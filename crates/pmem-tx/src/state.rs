@@ -45,7 +45,7 @@ pub struct CtxState {
     /// The context's place among the others.
     pub(crate) ctx: Cell<usize>,
     /// Why the transaction can only abort, if `FAILED`.
-    pub(crate) failed: Cell<Option<Error>>,
+    pub(crate) failed: Cell<Error>,
 }
 
 /// Before [`Core::place`]. Not zeros: a row of them would be a call of `memset`, which a small program may not have yet.
@@ -63,7 +63,7 @@ impl Default for CtxState {
             payload: unplaced(),
             base: unplaced(),
             ctx: unplaced(),
-            failed: Cell::new(None),
+            failed: Cell::new(Error::WrongPool),
         }
     }
 }
@@ -82,14 +82,16 @@ impl CtxState {
         self.flags.set(self.flags.get() & !flag)
     }
     pub fn failure(&self) -> Option<Error> {
-        self.failed.get().filter(|_| self.is(flag::FAILED))
+        self.is(flag::FAILED).then(|| self.failed.get())
     }
     /// Replaces the level, and nothing else.
     pub fn set_level(&self, level: usize) {
         self.flags.set(self.flags.get() & !flag::LEVEL | level)
     }
-    /// The number of the next transaction.
-    pub(crate) fn set_seq(&self, geo: &Geometry, seq: usize) {
+    /// The number of the next transaction is that after `last`.
+    #[inline(never)]
+    pub(crate) fn set_seq_after(&self, geo: &Geometry, last: usize) {
+        let seq = geo.next(last);
         self.seq.set(seq);
         let half = geo.seq_max / 2;
         self.milestone

@@ -27,7 +27,7 @@ pub struct Tx<'p, M = InOrder32> {
 pub(crate) trait Failure: Copy + Into<Error> {
     /// Keeps it in the context's state.
     fn tell(self, s: &CtxState) {
-        s.failed.set(Some(self.into()));
+        s.failed.set(self.into());
         s.mark(flag::FAILED);
     }
 }
@@ -129,7 +129,7 @@ struct Savepoint<'a, 'p, M: Model> {
     base: usize,
     count: usize,
     failed: usize,
-    why: Option<Error>,
+    why: Error,
 }
 impl<M: Model> Savepoint<'_, '_, M> {
     fn leave(&self) {
