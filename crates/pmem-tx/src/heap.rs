@@ -90,10 +90,8 @@ impl<M: Model> Core<'_, M> {
         let Some((off, room)) = self.find(all, want) else {
             return full;
         };
-        if log {
-            if let Err(NoEntry(bytes)) = self.log_alloc(s, off) {
-                return Room::NoEntry(bytes);
-            }
+        if log && let Err(NoEntry(bytes)) = self.log_alloc(s, off) {
+            return Room::NoEntry(bytes);
         }
         self.split(off, want, room, kind);
         // Until the transaction ends: `prepare` and `rollback` end the loans of new blocks. Without an observer nobody asks for

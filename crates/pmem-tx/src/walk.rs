@@ -103,7 +103,8 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
     #[inline(always)]
     fn place(&self, header: usize) -> (*mut u8, bool) {
         let g = (header - self.core.geo.heap) / GRANULE;
-        (self.core.at(self.core.geo.scratch + g / 2), g % 2 != 0)
+        let byte = self.core.at(self.core.geo.scratch + g / 2);
+        (byte, !g.is_multiple_of(2))
     }
     /// The mark of the block whose header is at `header`; of no block, if none is there.
     #[inline(never)]
