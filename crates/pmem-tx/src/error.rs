@@ -138,7 +138,7 @@ pub enum OpenError {
     Invalid(Invalid),
     /// The first content could not be made.
     Init(Error),
-    /// Session numbers have run out: 2^31 pools were opened since power-up, on some machines 2^32.
+    /// Session numbers have run out: some 2^32 pools were opened since the last reset, which begins anew.
     Sessions,
 }
 

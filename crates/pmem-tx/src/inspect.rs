@@ -1,6 +1,8 @@
 //! Prints what an image of a pool holds, behind its superblock. Only reads, and survives any bytes.
 
-use crate::layout::{Block, Geometry, KIND, Kind, Tag, Undo, VERSION, config, param};
+use crate::config::{KIND, VERSION, config, param};
+use crate::geometry::Geometry;
+use crate::layout::{Block, Kind, Tag, Undo};
 use core::fmt::{Result, Write};
 use nvmem::{InOrder16, InOrder32, Superblock};
 

@@ -5,7 +5,8 @@
 //! cleared at commit: the number moves on. A rollback goes backwards and clears each header after its content is back.
 
 use crate::error::{NoEntry, Part};
-use crate::layout::{GRANULE, Geometry, Kind, Tag, Undo};
+use crate::geometry::Geometry;
+use crate::layout::{GRANULE, Kind, Tag, Undo};
 use crate::state::{Core, CtxState, flag};
 use nvmem::{Model, Unit, mapped, planted};
 

@@ -1,9 +1,12 @@
 #![doc = include_str!("../README.md")]
 #![no_std]
 
+mod adopt;
+mod config;
 mod context;
 mod cross;
 mod error;
+mod geometry;
 mod heap;
 pub mod inspect;
 mod journal;
@@ -19,10 +22,11 @@ mod state;
 mod tx;
 mod walk;
 
+pub use config::{Config, MAX_CONTEXTS};
 pub use context::{Context, Failed, Prepared};
 pub use cross::{Held, Lend, Lent, Loan};
 pub use error::{Error, OpenError, Part, Refused};
-pub use layout::{Config, MAX_CONTEXTS};
+
 pub use nvmem;
 pub use nvmem::cross::{Arg, Ret, Share};
 pub use pbox::{PBox, Width};

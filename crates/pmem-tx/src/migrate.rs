@@ -1,7 +1,7 @@
 //! Migration: the types have changed, the content is kept.
 
+use crate::config::{self, Config, param};
 use crate::error::{Error, OpenError, Part, Refused};
-use crate::layout::{self, Config, param};
 use crate::pbox::{PBox, Width};
 use crate::pool::Pool;
 use crate::roots::Roots;
@@ -59,7 +59,7 @@ where
         F: for<'p> FnOnce(&Tx<'p, M>) -> Result<R::At<'p>, Error>,
         G: for<'p> FnOnce(&Tx<'p, M>, Old::At<'p>) -> Result<R::At<'p>, Error>,
     {
-        let mine = layout::superblock::<M>(config, 1, region.len(), 0);
+        let mine = config::superblock::<M>(config, 1, region.len(), 0);
         let old = match superblock::probe(&region, &mine) {
             State::Ready(sb) => sb.fingerprint == nvmem::fingerprint::<Old>(),
             _ => false,
@@ -85,7 +85,7 @@ where
         let at = self.parts().0.geo.root(0, unit);
         let stored = match superblock::probe(
             &self.parts().0.region,
-            &layout::superblock::<M>(&Config::DEFAULT, 1, 0, 0),
+            &config::superblock::<M>(&Config::DEFAULT, 1, 0, 0),
         ) {
             State::Ready(sb) => sb,
             _ => return Err(OpenError::Damaged(Part::Superblock)),

@@ -1,28 +1,29 @@
 //! Opening a pool: format, recover, refuse, migrate.
 
+use crate::config::{self, Config, param};
 use crate::context::{Context, Failed};
 use crate::error::{Error, OpenError, Part, Refused};
+use crate::geometry::Geometry;
 use crate::journal::Retag;
-use crate::layout::{self, BadGeometry, Block, Config, Geometry, Kind, param};
+use crate::layout::{Block, Kind};
 use crate::pbox::Width;
 use crate::roots::Roots;
 use crate::session;
 use crate::state::{Core, CtxState};
 use crate::tx::{Root, Tx};
-use crate::walk::{Audit, Walk};
+use crate::walk::Walk;
 use core::cell::Cell;
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use nvmem::cross::{Arg, Ret};
-use nvmem::persist::{Found, Visit};
 use nvmem::superblock::{self, State};
-use nvmem::{InOrder32, Invalid, LayoutMismatch, Model, Persist, Region, planted};
+use nvmem::{InOrder32, LayoutMismatch, Model, Persist, Region, planted};
 
 /// A region that holds persistent objects, reachable from a root of type `R` (or one for each of several
 /// [`Contexts`](crate::Contexts)), on a medium of the model `M`.
 pub struct Pool<'m, R: Roots, M = InOrder32> {
-    core: Core<'m, M>,
-    states: R::States,
+    pub(crate) core: Core<'m, M>,
+    pub(crate) states: R::States,
     _r: PhantomData<fn(R) -> R>,
 }
 
@@ -187,7 +188,7 @@ where
         let region = unsafe { &(*at).core.region };
         let fingerprint = R::fingerprint();
         let len = region.len();
-        let mut mine = layout::superblock::<M>(config, R::COUNT, len, fingerprint);
+        let mut mine = config::superblock::<M>(config, R::COUNT, len, fingerprint);
         let state = superblock::look(region, &mine);
         let ready = matches!(state, State::Ready(_));
         if let State::Ready(stored) = &state {
@@ -327,83 +328,6 @@ where
         (&self.core, self.states.as_ref())
     }
 
-    /// Frees the objects that no root leads to and that were not adopted; gives their number. Does nothing once a transaction
-    /// has run.
-    ///
-    /// **Power loss**: the rest is freed at the next open. **Cost**: one store an object.
-    pub fn reclaim(&mut self) -> usize {
-        if !self.core.walked.replace(false) || planted!("pmem-tx/no-reclaim") {
-            return 0;
-        }
-        Walk::resume(&self.core).reclaim()
-    }
-
-    /// A result that the caller has recorded as bytes: its handles become [`Held`](crate::Held) again, checked as at open, and their
-    /// objects are not reclaimed.
-    ///
-    /// **Errors**: [`Error::Invalid`] if the bytes are no such result, or an object has an owner already;
-    /// [`Error::WrongPool`] when a transaction has run since the pool was opened, for a result with handles.
-    pub fn adopt<O: Ret>(&mut self, bytes: &[u8]) -> Result<O, Error> {
-        if O::HANDLES > 0 && !self.core.walked.get() {
-            return Err(Error::WrongPool);
-        }
-        self.adopt_but(bytes, &mut |_| false)
-    }
-
-    /// Like [`Pool::adopt`], for a result of which a later record of the caller has consumed some handles: those for which
-    /// `spent` says so are not checked, and become [`Held`](crate::Held) of a session that no transaction accepts. They can be
-    /// compared by a replay and nothing else.
-    pub fn adopt_but<O: Ret>(
-        &mut self,
-        bytes: &[u8],
-        spent: &mut dyn FnMut(u32) -> bool,
-    ) -> Result<O, Error> {
-        if O::HANDLES > 0 && !self.core.walked.get() {
-            return Err(Error::WrongPool);
-        }
-        if bytes.len() != O::BYTES {
-            return Err(Error::Invalid(Invalid::Bits(core::any::type_name::<O>())));
-        }
-        let mut w = Unspent {
-            walk: Walk::resume(&self.core),
-            spent,
-            last: false,
-        };
-        // SAFETY: the walk accepts a handle only if it is the sole owner of an object of its type in this pool; a spent one
-        // has the session 0.
-        let r = unsafe { O::decode(bytes, self.core.session, &mut w) };
-        let r = r.and_then(|o| w.walk.finish().map(|()| o));
-        if r.is_err() {
-            // Of a tuple the first handle may have been good. The next walk knows other types.
-            w.walk.forget_pending();
-        }
-        Ok(r?)
-    }
-
-    /// Walks from the roots again, as when the pool was opened: results can be adopted, and objects reclaimed, even if transactions
-    /// have run since.
-    ///
-    /// **Power loss**: nothing changes but scratch. **Errors**: what is reachable is damaged.
-    pub fn walk(&mut self) -> Result<(), OpenError> {
-        self.core.walked.set(false);
-        let mut w = Walk::resume(&self.core);
-        w.begin().map_err(OpenError::Damaged)?;
-        R::walk(&mut w, &self.core)?;
-        self.core.keep_walk(self.states.as_ref());
-        Ok(())
-    }
-
-    /// Walks from the roots and counts. Objects held outside count as unreachable.
-    ///
-    /// **Power loss**: nothing changes but scratch. **Errors**: what is reachable is damaged.
-    pub fn audit(&mut self) -> Result<Audit, OpenError> {
-        self.core.walked.set(false);
-        let mut w = Walk::resume(&self.core);
-        w.begin().map_err(OpenError::Damaged)?;
-        R::walk(&mut w, &self.core)?;
-        Ok(w.count())
-    }
-
     /// The largest sequence number; after it comes 1.
     pub fn seq_max(&self) -> u32 {
         self.core.geo.seq_max as u32
@@ -467,40 +391,5 @@ where
         ) -> Result<O::In<'p>, Error>,
     {
         self.context().tx_own::<A, O, F>(args, body)
-    }
-}
-
-/// A walk that leaves out spent handles.
-struct Unspent<'a, 'c, 'm, M> {
-    walk: Walk<'c, 'm, M>,
-    spent: &'a mut dyn FnMut(u32) -> bool,
-    last: bool,
-}
-
-impl<M: Model> Visit for Unspent<'_, '_, '_, M> {
-    fn handle(&mut self, found: Found) -> Result<(), Invalid> {
-        self.last = (self.spent)(found.value);
-        if self.last {
-            Ok(())
-        } else {
-            self.walk.handle(found)
-        }
-    }
-    fn session(&mut self, given: u32) -> u32 {
-        if self.last { 0 } else { given }
-    }
-}
-
-impl BadGeometry {
-    /// Why the pool cannot be opened: its parameters are wrong, or those that the program would format it with.
-    #[cold]
-    fn refuse(self, stored: bool) -> OpenError {
-        match self {
-            _ if stored => OpenError::Damaged(Part::Superblock),
-            BadGeometry::Entries => OpenError::Config("the journal has no room"),
-            BadGeometry::SeqBits => OpenError::Config("seq_bits is between 3 and 16"),
-            BadGeometry::TooSmall(needed) => OpenError::TooSmall { needed },
-            BadGeometry::TooLarge(limit) => OpenError::TooLarge { limit },
-        }
     }
 }

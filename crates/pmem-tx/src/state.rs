@@ -1,7 +1,8 @@
 //! What an open pool is made of, and access to its words.
 
 use crate::error::Error;
-use crate::layout::{Geometry, Undo};
+use crate::geometry::Geometry;
+use crate::layout::Undo;
 use core::cell::Cell;
 use nvmem::{Model, Region, Unit, mapped};
 

@@ -273,23 +273,23 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
 impl<M: Model> Visit for Walk<'_, '_, M> {
     fn handle(&mut self, f: Found) -> Result<(), Invalid> {
         let unit = Core::<M>::UNIT;
-        let bad = Err(Invalid::Handle(f.family));
-        let header = (f.value as usize).wrapping_sub(unit);
-        let Some(b) = self.core.block(header) else {
-            return bad;
-        };
-        // A handle to a cell leads to a cell.
-        let cell = b.is(Kind::Cell);
+        // A foreign family is named as such wherever it leads. Of ours, one is longer than the other.
+        let cell = f.family.len() > family(unit, false).len();
         if !same_text(f.family, family(unit, cell)) {
             return Err(Invalid::Family(f.family));
         }
+        let bad = Err(Invalid::Handle(f.family));
+        let Some(b) = self.core.block((f.value as usize).wrapping_sub(unit)) else {
+            return bad;
+        };
         let known = Known {
             #[cfg(miri)]
             name: f.name,
             size: f.size,
             check: f.check,
         };
-        if self.own(f.value as usize, b, known) {
+        // A handle to a cell leads to a cell.
+        if b.is(Kind::Cell) == cell && self.own(f.value as usize, b, known) {
             Ok(())
         } else {
             bad

@@ -1,7 +1,7 @@
 //! Misuse that types let through: each is an error value, or harmless. Miri runs all of it.
 
 use core::mem::MaybeUninit;
-use nvmem::{Maybe, Persist, Region};
+use nvmem::{Invalid, Maybe, Persist, Region};
 use pmem_tx::{Config, Contexts, Error, Held, PBox, Pool, Ptr, Ret};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, resume_unwind};

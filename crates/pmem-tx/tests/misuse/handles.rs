@@ -320,3 +320,44 @@ fn adopted_once_and_only_what_is_there() {
     p.committed();
     assert_eq!(pool.audit().unwrap().unreachable, 0);
 }
+
+/// A handle of a pool of the other width is named as such, even where nothing lies; one of this pool that leads nowhere is
+/// an owner of nothing.
+#[test]
+fn a_foreign_family_is_named() {
+    let mut m = buffer(256);
+    let mut pool = Pool::<T, M>::open_resolved(
+        Region::new(&mut m),
+        &Config::DEFAULT,
+        |_| 0,
+        |_| {
+            Ok(Top {
+                n: 7,
+                a: None,
+                b: None,
+                cell: None,
+            })
+        },
+    )
+    .unwrap();
+    fn kind<F: pmem_tx::Width>(pool: &mut P<'_>, off: u32) -> Invalid {
+        let bytes = &off.to_le_bytes()[..size_of::<F>()];
+        match pool.adopt::<Held<u32, F>>(bytes) {
+            Err(Error::Invalid(why)) => why,
+            other => panic!("{other:?}"),
+        }
+    }
+    for off in [0, 1, 8, 1024, 0xfff8] {
+        let (narrow, wide) = (
+            kind::<u16>(&mut pool, off),
+            kind::<u32>(&mut pool, off),
+        );
+        let (own, foreign) = if size_of::<W>() == 2 {
+            (narrow, wide)
+        } else {
+            (wide, narrow)
+        };
+        assert!(matches!(own, Invalid::Handle(_)), "{own:?}");
+        assert!(matches!(foreign, Invalid::Family(_)), "{foreign:?}");
+    }
+}

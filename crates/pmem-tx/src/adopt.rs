@@ -1,0 +1,113 @@
+//! What the walk from the roots is good for once a pool is open: handles that a caller has recorded, reclaiming, counting.
+
+use crate::error::{Error, OpenError};
+use crate::pbox::Width;
+use crate::pool::Pool;
+use crate::roots::Roots;
+use crate::walk::{Audit, Walk};
+use nvmem::cross::Ret;
+use nvmem::persist::{Found, Visit};
+use nvmem::{Invalid, Model, planted};
+
+impl<'m, R: Roots, M: Model> Pool<'m, R, M>
+where
+    M::Unit: Width,
+{
+    /// Frees the objects that no root leads to and that were not adopted; gives their number. Does nothing once a transaction
+    /// has run.
+    ///
+    /// **Power loss**: the rest is freed at the next open. **Cost**: one store an object.
+    pub fn reclaim(&mut self) -> usize {
+        if !self.core.walked.replace(false) || planted!("pmem-tx/no-reclaim") {
+            return 0;
+        }
+        Walk::resume(&self.core).reclaim()
+    }
+
+    /// A result that the caller has recorded as bytes: its handles become [`Held`](crate::Held) again, checked as at open, and their
+    /// objects are not reclaimed.
+    ///
+    /// **Errors**: [`Error::Invalid`] if the bytes are no such result, or an object has an owner already;
+    /// [`Error::WrongPool`] when a transaction has run since the pool was opened, for a result with handles.
+    pub fn adopt<O: Ret>(&mut self, bytes: &[u8]) -> Result<O, Error> {
+        if O::HANDLES > 0 && !self.core.walked.get() {
+            return Err(Error::WrongPool);
+        }
+        self.adopt_but(bytes, &mut |_| false)
+    }
+
+    /// Like [`Pool::adopt`], for a result of which a later record of the caller has consumed some handles: those for which
+    /// `spent` says so are not checked, and become [`Held`](crate::Held) of a session that no transaction accepts. They can be
+    /// compared by a replay and nothing else.
+    pub fn adopt_but<O: Ret>(
+        &mut self,
+        bytes: &[u8],
+        spent: &mut dyn FnMut(u32) -> bool,
+    ) -> Result<O, Error> {
+        if O::HANDLES > 0 && !self.core.walked.get() {
+            return Err(Error::WrongPool);
+        }
+        if bytes.len() != O::BYTES {
+            return Err(Error::Invalid(Invalid::Bits(core::any::type_name::<O>())));
+        }
+        let mut w = Unspent {
+            walk: Walk::resume(&self.core),
+            spent,
+            last: false,
+        };
+        // SAFETY: the walk accepts a handle only if it is the sole owner of an object of its type in this pool; a spent one
+        // has the session 0.
+        let r = unsafe { O::decode(bytes, self.core.session, &mut w) };
+        let r = r.and_then(|o| w.walk.finish().map(|()| o));
+        if r.is_err() {
+            // Of a tuple the first handle may have been good. The next walk knows other types.
+            w.walk.forget_pending();
+        }
+        Ok(r?)
+    }
+
+    /// Walks from the roots again, as when the pool was opened: results can be adopted, and objects reclaimed, even if transactions
+    /// have run since.
+    ///
+    /// **Power loss**: nothing changes but scratch. **Errors**: what is reachable is damaged.
+    pub fn walk(&mut self) -> Result<(), OpenError> {
+        self.core.walked.set(false);
+        let mut w = Walk::resume(&self.core);
+        w.begin().map_err(OpenError::Damaged)?;
+        R::walk(&mut w, &self.core)?;
+        self.core.keep_walk(self.states.as_ref());
+        Ok(())
+    }
+
+    /// Walks from the roots and counts. Objects held outside count as unreachable.
+    ///
+    /// **Power loss**: nothing changes but scratch. **Errors**: what is reachable is damaged.
+    pub fn audit(&mut self) -> Result<Audit, OpenError> {
+        self.core.walked.set(false);
+        let mut w = Walk::resume(&self.core);
+        w.begin().map_err(OpenError::Damaged)?;
+        R::walk(&mut w, &self.core)?;
+        Ok(w.count())
+    }
+}
+
+/// A walk that leaves out spent handles.
+struct Unspent<'a, 'c, 'm, M> {
+    walk: Walk<'c, 'm, M>,
+    spent: &'a mut dyn FnMut(u32) -> bool,
+    last: bool,
+}
+
+impl<M: Model> Visit for Unspent<'_, '_, '_, M> {
+    fn handle(&mut self, found: Found) -> Result<(), Invalid> {
+        self.last = (self.spent)(found.value);
+        if self.last {
+            Ok(())
+        } else {
+            self.walk.handle(found)
+        }
+    }
+    fn session(&mut self, given: u32) -> u32 {
+        if self.last { 0 } else { given }
+    }
+}

@@ -1,0 +1,104 @@
+//! How a pool is divided: chosen when it is formatted, kept in its superblock.
+
+use nvmem::superblock::Superblock;
+use nvmem::{Model, Unit};
+
+/// The kind of superblock.
+pub(crate) const KIND: [u8; 4] = *b"POOL";
+/// Version of the format.
+pub(crate) const VERSION: u16 = 1;
+/// The most contexts of a pool.
+pub const MAX_CONTEXTS: usize = 8;
+
+/// How a pool is divided; fixed when it is formatted and read from the medium afterwards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Config {
+    /// How many ranges and blocks one transaction may touch before its journal is full.
+    pub journal_entries: u16,
+    /// How many bytes of old content one transaction may log, rounded up to 8.
+    pub journal_bytes: u32,
+    /// Width of the sequence number, 4 to 16 bits (8 on a medium with 16-bit units). After 2^(bits-1) transactions stale
+    /// journal headers are cleared; a small width is for tests.
+    pub seq_bits: u8,
+}
+
+impl Config {
+    /// 32 entries, 1 KiB of old content, sequence numbers as wide as the medium's units allow.
+    pub const DEFAULT: Config = Config {
+        journal_entries: 32,
+        journal_bytes: 1024,
+        seq_bits: 16,
+    };
+    /// 8 entries and 64 bytes of old content, for pools of less than a kilobyte.
+    pub const SMALL: Config = Config {
+        journal_entries: 8,
+        journal_bytes: 64,
+        seq_bits: 16,
+    };
+}
+
+impl Config {
+    /// What [`Pool::open`](crate::Pool::open) takes for a region of `len` bytes: old content up to an eighth of it, between 64
+    /// bytes and 1 KiB, and an entry for each 32 bytes of that, at least 8.
+    pub const fn for_len(len: usize) -> Config {
+        let bytes = match len / 8 {
+            0..64 => 64,
+            b @ 64..1024 => b,
+            _ => 1024,
+        };
+        let entries = if bytes < 256 { 8 } else { bytes / 32 };
+        Config {
+            journal_entries: entries as u16,
+            journal_bytes: bytes as u32,
+            seq_bits: 16,
+        }
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config::DEFAULT
+    }
+}
+
+/// Superblock parameters, by index.
+pub(crate) mod param {
+    pub const CONTEXTS: usize = 0;
+    pub const ENTRIES: usize = 1;
+    pub const BYTES: usize = 2;
+    pub const SEQ_BITS: usize = 3;
+    pub const UNIT: usize = 4;
+    pub const LEN: usize = 5;
+    /// The sequence number of a migration that is committed but not yet entered in the commit word; 0 is none.
+    pub const MIGRATED: usize = 6;
+}
+
+pub(crate) fn superblock<M: Model>(
+    c: &Config,
+    contexts: usize,
+    len: usize,
+    fingerprint: u64,
+) -> Superblock {
+    let mut params = [0; 8];
+    params[param::CONTEXTS] = contexts as u32;
+    params[param::ENTRIES] = c.journal_entries as u32;
+    params[param::BYTES] = c.journal_bytes;
+    params[param::SEQ_BITS] = c.seq_bits as u32;
+    params[param::UNIT] = M::Unit::BYTES as u32;
+    params[param::LEN] = u32::try_from(len).unwrap_or(u32::MAX);
+    Superblock {
+        kind: KIND,
+        version: VERSION,
+        fingerprint,
+        params,
+    }
+}
+
+/// The configuration that a superblock tells, if it can be one.
+pub(crate) fn config(sb: &Superblock) -> Option<Config> {
+    Some(Config {
+        journal_entries: u16::try_from(sb.params[param::ENTRIES]).ok()?,
+        journal_bytes: sb.params[param::BYTES],
+        seq_bits: u8::try_from(sb.params[param::SEQ_BITS]).ok()?,
+    })
+}
