@@ -182,9 +182,9 @@ fn campaign(project: &Project, e: &Emulated, images: &[Image], wanted: u32) -> R
     // Kills that find nothing prove nothing.
     for b in planted::BUGS.iter().filter(|b| NOTICED.contains(&b.number)) {
         let mut ignored = Count::default();
-        let found = system("planted", b.scenario, b.number)?
+        let found = system(b.group, b.scenario, b.number)?
             .run(u32::MAX, &mut random, &mut ignored)
-            .with_context(|| format!("{}/planted/{}", e.machine.name, b.scenario))?;
+            .with_context(|| format!("{}/{}/{}", e.machine.name, b.group, b.scenario))?;
         if found.is_none() {
             bail!("{}: not noticed: {}", e.machine.name, b.what);
         }

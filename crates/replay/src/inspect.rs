@@ -63,7 +63,7 @@ pub fn inspect<'m, M: Model>(
             });
         }
     };
-    let found = match t.read(&mut superblock::<M>(&Config::DEFAULT)) {
+    let found = match t.read(&mut superblock::<M>(&Config::NONE)) {
         // Nothing has been committed yet.
         Ok(true) => return Ok(t.region),
         Ok(false) => t.scan(&mut seen).map_err(OpenError::Damaged),

@@ -90,7 +90,7 @@ where
 /// as it always comes back.
 pub fn committed<M: Model>(region: Region<'_, M>) -> Result<(u32, Region<'_, M>), Refused<'_, M>> {
     let mut t = Table::new(region);
-    let found = match t.read(&mut superblock::<M>(&Config::DEFAULT)) {
+    let found = match t.read(&mut superblock::<M>(&Config::NONE)) {
         Ok(true) => Ok(0),
         Ok(false) => t
             .scan(&mut |_, _| {})

@@ -39,6 +39,13 @@ impl Config {
         seq_bits: 16,
     };
 
+    /// Nothing at all: to look at what is there. A blank region may be of any size.
+    pub(crate) const NONE: Config = Config {
+        bytes: 0,
+        outbox_bytes: 0,
+        seq_bits: 16,
+    };
+
     /// Bytes that the table takes on a medium of the model `M`; 0 if the configuration makes no sense.
     pub fn table_bytes<M: Model>(&self) -> usize {
         Geometry::new::<M>(&superblock::<M>(self).params).map_or(0, |g| g.len)

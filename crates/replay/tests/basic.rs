@@ -359,3 +359,12 @@ fn every_medium() {
     any_medium::<InOrder32>();
     any_medium::<Buffered32>();
 }
+
+/// A blank region of a small program may be smaller than the default table: nothing is committed, and there is nothing to tell.
+#[test]
+fn a_small_blank_region_can_be_asked() {
+    let mut m = vec![MaybeUninit::<u64>::new(0); 32];
+    let (number, region) = nv_replay::committed(Region::<InOrder32>::new(&mut m)).unwrap();
+    assert_eq!(number, 0);
+    assert!(nv_replay::inspect(region, &mut |e| panic!("{e:?}")).is_ok());
+}

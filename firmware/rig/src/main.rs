@@ -181,10 +181,11 @@ fn jobs(a: &Args) -> Result<Vec<Job>> {
         }
     }
     if !a.costs {
-        for source in a.images.iter().filter(|s| s.group == "planted") {
-            let of = |b: &&planted::Bug| b.on.contains(&source.machine.as_str());
+        for source in &a.images {
+            let of =
+                |b: &&planted::Bug| b.group == source.group && b.on.contains(&&*source.machine);
             for bug in planted::BUGS.iter().filter(of) {
-                let name = format!("planted/{}", bug.scenario);
+                let name = format!("{}/{}", bug.group, bug.scenario);
                 if a.scenario.as_ref().is_none_or(|s| name.contains(s)) {
                     jobs.push(plant(source, bug)?);
                 }

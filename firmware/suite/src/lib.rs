@@ -11,6 +11,7 @@ pub mod abi;
 pub mod contexts;
 pub mod costs;
 mod desk;
+pub mod joined;
 #[cfg(target_os = "none")]
 pub mod machine;
 pub mod nvlist;
@@ -80,7 +81,7 @@ pub struct Group<M: Mapped> {
 }
 
 /// All groups, in a fixed order. More than one for a primitive where they would not fit below the 64 KiB of an MSP430.
-pub const fn groups<M: Mapped>() -> [Group<M>; 13] {
+pub const fn groups<M: Mapped>() -> [Group<M>; 14] {
     [
         nvmem::group(),
         tx::group(),
@@ -91,6 +92,7 @@ pub const fn groups<M: Mapped>() -> [Group<M>; 13] {
         replay::loops_group(),
         replay::objects_group(),
         replay::updates_group(),
+        joined::group(),
         costs::replay_group(),
         nvlist::group(),
         nvlist::costs_group(),
