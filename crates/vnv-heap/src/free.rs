@@ -129,10 +129,12 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         waiting.before = before;
         if kind.handles && !planted!("vnv-heap/children-kept") {
             match self.hold(id, kind, false) {
-                Ok((slot, content)) => self.section(|st| {
+                Ok(content) => self.section(|st| {
                     // SAFETY: a resident value of this kind, which is pinned; nobody has it mutably.
                     let r = unsafe { (kind.check)(content.as_ptr(), waiting) };
-                    st.unpin(slot, false);
+                    // SAFETY: it was pinned by this.
+                    let slot = unsafe { st.cache.slot_of(content) };
+                    st.cache.unpin(slot, false);
                     r.map_err(|_| Error::Damaged { object: id })
                 })?,
                 Err(Error::Busy) if !first => {}

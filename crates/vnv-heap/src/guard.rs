@@ -3,7 +3,6 @@
 use crate::own::Kind;
 use crate::policy::{Policy, Predict};
 use crate::promise::{JustInTime, Promise};
-use crate::ram::Slot;
 use crate::state::Core;
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
@@ -16,7 +15,6 @@ use nvmem::{Medium, Persist};
 #[must_use = "a guard that is dropped at once only loads the object"]
 pub struct Ref<'a, T: Persist, S: Medium, P: Promise = JustInTime, Pol: Policy = Predict> {
     at: NonNull<T>,
-    slot: Slot,
     core: &'a Core<S, P, Pol>,
     _t: PhantomData<&'a T>,
 }
@@ -27,19 +25,17 @@ pub struct Ref<'a, T: Persist, S: Medium, P: Promise = JustInTime, Pol: Policy =
 #[must_use = "a guard that is dropped at once only loads the object and marks it as changed"]
 pub struct RefMut<'a, T: Persist, S: Medium, P: Promise = JustInTime, Pol: Policy = Predict> {
     at: NonNull<T>,
-    slot: Slot,
     core: &'a Core<S, P, Pol>,
     _t: PhantomData<&'a mut T>,
 }
 
 impl<'a, T: Persist, S: Medium, P: Promise, Pol: Policy> Ref<'a, T, S, P, Pol> {
     /// # Safety
-    /// The object in `slot` is a valid `T`, and has been held for this guard.
+    /// `at` is the content of an object that is a valid `T`, and has been held for this guard.
     #[inline(always)]
-    pub(crate) unsafe fn new(core: &'a Core<S, P, Pol>, slot: Slot, at: NonNull<u8>) -> Self {
+    pub(crate) unsafe fn new(core: &'a Core<S, P, Pol>, at: NonNull<u8>) -> Self {
         Ref {
             at: at.cast(),
-            slot,
             core,
             _t: PhantomData,
         }
@@ -48,12 +44,11 @@ impl<'a, T: Persist, S: Medium, P: Promise, Pol: Policy> Ref<'a, T, S, P, Pol> {
 
 impl<'a, T: Persist, S: Medium, P: Promise, Pol: Policy> RefMut<'a, T, S, P, Pol> {
     /// # Safety
-    /// The object in `slot` is a valid `T`, and has been held mutably for this guard.
+    /// `at` is the content of an object that is a valid `T`, and has been held mutably for this guard.
     #[inline(always)]
-    pub(crate) unsafe fn new(core: &'a Core<S, P, Pol>, slot: Slot, at: NonNull<u8>) -> Self {
+    pub(crate) unsafe fn new(core: &'a Core<S, P, Pol>, at: NonNull<u8>) -> Self {
         RefMut {
             at: at.cast(),
-            slot,
             core,
             _t: PhantomData,
         }
@@ -89,7 +84,8 @@ impl<T: Persist, S: Medium, P: Promise, Pol: Policy> DerefMut for RefMut<'_, T, 
 impl<T: Persist, S: Medium, P: Promise, Pol: Policy> Drop for Ref<'_, T, S, P, Pol> {
     #[inline(always)]
     fn drop(&mut self) {
-        if let Some(id) = self.core.release(self.slot, false) {
+        // SAFETY: the object is held for this guard, which ends.
+        if let Some(id) = unsafe { self.core.release(self.at.cast(), false) } {
             self.core.free_doomed(id, Kind::of::<T>());
         }
     }
@@ -103,7 +99,8 @@ impl<T: Persist, S: Medium, P: Promise, Pol: Policy> Drop for RefMut<'_, T, S, P
             // SAFETY: a valid value, held by this guard alone.
             unsafe { T::clear_padding(self.at.as_ptr().cast()) }
         }
-        if let Some(id) = self.core.release(self.slot, true) {
+        // SAFETY: the object is held for this guard, which ends.
+        if let Some(id) = unsafe { self.core.release(self.at.cast(), true) } {
             self.core.free_doomed(id, Kind::of::<T>());
         }
     }

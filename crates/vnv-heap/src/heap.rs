@@ -6,7 +6,7 @@ use crate::guard::{Ref, RefMut};
 use crate::own::{Kind, Own};
 use crate::policy::{Policy, Predict};
 use crate::promise::{JustInTime, Promise};
-use crate::state::{Core, Held};
+use crate::state::Core;
 use crate::stats::Stats;
 use crate::store::{Alloc, Step};
 use core::marker::PhantomData;
@@ -67,9 +67,9 @@ where
         &self,
         own: &Own<'h, T>,
     ) -> Result<Ref<'_, T, S, P, Pol>, Error<S::Error>> {
-        let (slot, at) = self.core.hold(own.id(), Kind::of::<T>(), false)?;
+        let at = self.core.hold(own.id(), Kind::of::<T>(), false)?;
         // SAFETY: the handle's object is a `T`, and is held now.
-        Ok(unsafe { Ref::new(&self.core, slot, at) })
+        Ok(unsafe { Ref::new(&self.core, at) })
     }
 
     /// The object, to be written. It stays in RAM while the guard lives, and counts as changed.
@@ -82,9 +82,9 @@ where
         &self,
         own: &Own<'h, T>,
     ) -> Result<RefMut<'_, T, S, P, Pol>, Error<S::Error>> {
-        let (slot, at) = self.core.hold(own.id(), Kind::of::<T>(), true)?;
+        let at = self.core.hold(own.id(), Kind::of::<T>(), true)?;
         // SAFETY: the handle's object is a `T`, and is held alone now.
-        Ok(unsafe { RefMut::new(&self.core, slot, at) })
+        Ok(unsafe { RefMut::new(&self.core, at) })
     }
 
     /// What `f` makes of the object. See [`Heap::get`].
@@ -215,17 +215,17 @@ where
     /// The root, to be read. See [`Heap::get`].
     #[inline]
     pub fn root(&self) -> Result<Ref<'_, R, S, P, Pol>, Error<S::Error>> {
-        let (slot, at): Held = self.core.hold(ROOT, Kind::of::<R>(), false)?;
+        let at = self.core.hold(ROOT, Kind::of::<R>(), false)?;
         // SAFETY: the object 1 is an `R`, and is held now.
-        Ok(unsafe { Ref::new(&self.core, slot, at) })
+        Ok(unsafe { Ref::new(&self.core, at) })
     }
 
     /// The root, to be written. See [`Heap::get_mut`].
     #[inline]
     pub fn root_mut(&self) -> Result<RefMut<'_, R, S, P, Pol>, Error<S::Error>> {
-        let (slot, at): Held = self.core.hold(ROOT, Kind::of::<R>(), true)?;
+        let at = self.core.hold(ROOT, Kind::of::<R>(), true)?;
         // SAFETY: the object 1 is an `R`, and is held alone now.
-        Ok(unsafe { RefMut::new(&self.core, slot, at) })
+        Ok(unsafe { RefMut::new(&self.core, at) })
     }
 }
 

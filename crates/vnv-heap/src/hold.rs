@@ -78,6 +78,9 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         kind: &Kind,
         mutable: bool,
     ) -> Result<Held, Error<S::Error>> {
+        if let Some(held) = self.hold_again(id, kind, mutable)? {
+            return Ok(held);
+        }
         let want = if mutable { Want::Write } else { Want::Read };
         self.hold_by(id, kind, want)
     }
@@ -249,7 +252,7 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
             }
             self.demand_with(slot, hold.kind, mutable)
         };
-        if sum > u32::from(self.dirty_limit) {
+        if self.cache.is_over(sum) {
             let slot = self.cache.victim(true).ok_or(Error::DirtyLimit)?;
             hold.stage = Stage::Clean(Clean::new(slot, self.cache.id(slot), false));
             return Ok(None);
@@ -262,7 +265,7 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
             hold.stage = Stage::Begin(Begin::new(hold.id, hold.kind.len));
             return Ok(None);
         }
-        if !self.cache.is_pinned(slot) && self.free_pins == 0 {
+        if !self.cache.is_pinned(slot) && self.cache.is_pinned_out() {
             return Err(Error::DirtyLimit);
         }
         if !self.pin_within(slot, mutable, sum) {

@@ -9,11 +9,11 @@ use crate::own::Kind;
 use crate::policy::Policy;
 use crate::promise::Promise;
 use crate::ram::Cache;
-use crate::state::{Core, Mode, State};
+use crate::state::{Core, Gate, State};
 use crate::stats::Counts;
 use crate::store::{Commit, Opened, Step, Store};
 use crate::walk::{self, Reached};
-use core::cell::{Cell, UnsafeCell};
+use core::cell::UnsafeCell;
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 use nvmem::{Medium, Persist, planted};
@@ -112,20 +112,19 @@ where
         let len = ram.len();
         // SAFETY: the buffer is borrowed as long as the heap's brand lives, and only the cache uses it.
         let cache = unsafe { Cache::new(ram.as_mut_ptr(), len) };
-        let cache = cache
+        let mut cache = cache
             .filter(|_| len >= needed)
             .ok_or(OpenError::RamTooSmall {
                 needed: needed as u32,
             })?;
+        cache.limit_to(config.dirty_limit.min(u32::from(u16::MAX)) as u16, max_pins);
         Ok(Heap {
             core: Core {
-                mode: Cell::new(Mode::Running),
+                gate: Gate::new(cache.load()),
                 state: UnsafeCell::new(State {
                     cache,
                     store,
                     incarnation: 0,
-                    dirty_limit: config.dirty_limit.min(u32::from(u16::MAX)) as u16,
-                    free_pins: max_pins,
                     stats: Counts::default(),
                 }),
             },

@@ -7,7 +7,7 @@ use crate::policy::Policy;
 use crate::promise::{JustInTime, Promise};
 use crate::ram::Slot;
 use crate::save::{Saver, Target};
-use crate::state::{Core, Masked, Mode, State};
+use crate::state::{Core, Masked, State};
 use crate::store::Pin;
 use nvmem::{Medium, planted};
 
@@ -49,33 +49,28 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
 
     fn persist(&self) -> Result<(), Error<S::Error>> {
         let _masked = Masked::begin();
-        match self.mode.get() {
-            Mode::Running => self.mode.set(Mode::Inside),
-            Mode::Inside => return Err(Error::Busy),
-            Mode::Suspended => return Err(Error::Suspended),
+        let load = self.gate.enter()?;
+        // SAFETY: in a critical section, and the gate was open, so no other section is on.
+        let st = unsafe { &mut *self.state.get() };
+        st.cache.set_load(load);
+        let r = st.save();
+        match r {
+            Ok(()) => self.gate.suspend(),
+            Err(_) => self.gate.open(st.cache.load()),
         }
-        // SAFETY: in a critical section, and `mode` was `Running`, so no other section is on.
-        let r = unsafe { &mut *self.state.get() }.save();
-        self.mode.set(match r {
-            Ok(()) => Mode::Suspended,
-            Err(_) => Mode::Running,
-        });
         r
     }
 
     fn restore(&self) -> Result<(), Error<S::Error>> {
         let _masked = Masked::begin();
-        match self.mode.get() {
-            Mode::Suspended => self.mode.set(Mode::Inside),
-            Mode::Inside => return Err(Error::Busy),
-            Mode::Running => return Err(Error::Suspended),
-        }
+        self.gate.resume()?;
         // SAFETY: as in `persist`: no section is on between a persist and its restore.
-        let r = unsafe { &mut *self.state.get() }.bring_back();
-        self.mode.set(match r {
-            Ok(()) => Mode::Running,
-            Err(_) => Mode::Suspended,
-        });
+        let st = unsafe { &mut *self.state.get() };
+        let r = st.bring_back();
+        match r {
+            Ok(()) => self.gate.open(st.cache.load()),
+            Err(_) => self.gate.suspend(),
+        }
         r
     }
 }
@@ -135,7 +130,6 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
     /// Puts what was pinned back to where it was; the rest is forgotten.
     fn bring_back(&mut self) -> Result<(), Error<S::Error>> {
         self.cache.clear();
-        self.free_pins = self.store.max_pins();
         self.incarnation = self.incarnation.wrapping_add(1);
         for i in 0..self.store.pinned() {
             let pin = self.store.read_pin(i)?;
@@ -145,7 +139,6 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
                 .cache
                 .put_back(pin.at, pin.id, len, pin.pins)
                 .ok_or_else(damaged)?;
-            self.free_pins = self.free_pins.saturating_sub(1);
             let place = self.store.locate(pin.id)?;
             if place.len != pin.len {
                 return Err(damaged());

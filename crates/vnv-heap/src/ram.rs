@@ -48,19 +48,34 @@ pub(crate) const CHECK: u32 = 2;
 /// What persist writes for a pinned object: its pin record.
 pub(crate) const PIN_RECORD: u32 = 8;
 
+// A load: 14 bits that count what is pinned, then 18 of bytes.
+const MOST_PINNED: u32 = OVER_PINNED - 1;
+const OVER_PINNED: u32 = 1 << 13;
+const BYTES_AT: u32 = 14;
+const OVER_BYTES: u32 = 1 << 17;
+/// In a load: one pin is more than a limit allows. Of the two bits, the upper one is clear when a pin was just taken away.
+pub(crate) const OVER: u32 = CLOSED | OVER_PINNED;
+/// The upper one; with the next bit it is never set.
+pub(crate) const CLOSED: u32 = OVER_BYTES << BYTES_AT;
+/// What one object that is pinned adds to a load.
+pub(crate) const ONE_PINNED: u32 = (PIN_RECORD << BYTES_AT) + 1;
+
 /// What is resident.
 pub(crate) struct Cache<P> {
-    base: NonNull<u8>,
+    /// The content of the first block: the buffer's start and a header.
+    first: NonNull<u8>,
     /// Bytes from the base to the end of the directory.
     len: u16,
-    /// What a persist would have to write now, but for its record.
-    demand: u32,
+    /// What a persist would have to write, and how many objects are pinned: see [`Cache::load`].
+    load: u32,
+    /// The load when there is neither.
+    least_load: u32,
     /// End of the blocks.
     top: u16,
-    /// Buckets of the directory.
-    heads: u16,
-    /// For the hash.
-    mask: u16,
+    /// Minus the number of buckets in the directory.
+    least: i16,
+    /// For the hash: the bits that count are clear.
+    mask: i16,
     /// Objects that are resident.
     count: u16,
     /// Units in free blocks below `top`.
@@ -90,13 +105,14 @@ impl<P: Rules> Cache<P> {
             return None;
         }
         let mut cache = Cache {
-            // SAFETY: skip is less than the buffer's length.
-            base: NonNull::new(unsafe { base.add(skip) })?,
+            // SAFETY: the buffer has as many bytes.
+            first: NonNull::new(unsafe { base.add(skip + UNIT) })?,
             len: len as u16,
-            demand: 0,
+            load: ONE_PINNED,
+            least_load: ONE_PINNED,
             top: 0,
-            heads: 1,
-            mask: 0,
+            least: -1,
+            mask: -1,
             count: 0,
             free: 0,
             hole: NONE,
@@ -113,7 +129,7 @@ impl<P: Rules> Cache<P> {
     ///
     /// After a restore, when RAM may have lost its content: then [`Cache::put_back`] for each pin record.
     pub(crate) fn clear(&mut self) {
-        self.demand = 0;
+        self.load = self.least_load;
         self.top = 0;
         self.set_heads(1);
         self.count = 0;
@@ -122,7 +138,7 @@ impl<P: Rules> Cache<P> {
         self.packed = 0;
         self.hand = 0;
         self.arrived = 0;
-        self.set_head(0, NONE);
+        self.set_head(-1, NONE);
         self.policy.kept().fill(NOTHING);
     }
 
@@ -146,7 +162,7 @@ impl<P: Rules> Cache<P> {
         self.grow();
         self.set_pins(slot, pins);
         if pins & block::PINS != 0 {
-            self.demand += PIN_RECORD;
+            self.load += ONE_PINNED;
         }
         Some(Slot(slot))
     }
@@ -155,7 +171,40 @@ impl<P: Rules> Cache<P> {
     /// records of pins.
     #[inline(always)]
     pub(crate) fn demand(&self) -> u32 {
-        self.demand
+        (self.load - self.least_load) >> BYTES_AT
+    }
+
+    /// Sets how many bytes the demand may have, at most 65,535, and how many objects may be pinned. Nothing is resident.
+    pub(crate) fn limit_to(&mut self, demand: u16, pinned: u16) {
+        let bytes = OVER_BYTES - 1 - u32::from(demand);
+        let pins = MOST_PINNED - u32::from(pinned).min(MOST_PINNED);
+        self.least_load = (bytes << BYTES_AT) + pins + ONE_PINNED;
+        self.load = self.least_load;
+    }
+
+    /// Whether so many bytes are more than the demand may have.
+    #[inline(always)]
+    pub(crate) fn is_over(&self, demand: u32) -> bool {
+        demand + (self.least_load >> BYTES_AT) >= OVER_BYTES + PIN_RECORD
+    }
+
+    /// Whether as many objects are pinned as may be.
+    #[inline(always)]
+    pub(crate) fn is_pinned_out(&self) -> bool {
+        self.load & OVER_PINNED != 0
+    }
+
+    /// The demand and the number of objects that are pinned in one word, each counted so that a bit of its own ([`OVER`]) is set
+    /// when it would be beyond its limit with one pin more: one look at the word tells whether that is allowed.
+    #[inline(always)]
+    pub(crate) fn load(&self) -> u32 {
+        self.load
+    }
+
+    /// The load, after a pin or its end outside of the cache.
+    #[inline(always)]
+    pub(crate) fn set_load(&mut self, load: u32) {
+        self.load = load;
     }
 
     /// How many objects are resident.
@@ -180,12 +229,14 @@ impl<P: Rules> Cache<P> {
     #[inline(always)]
     pub(crate) fn content(&self, s: Slot) -> NonNull<u8> {
         // SAFETY: invariant "blocks": the content follows the header, within the buffer.
-        unsafe { self.base.add(s.0 as usize * UNIT + UNIT) }
+        unsafe { self.first.add(s.0 as usize * UNIT) }
     }
 
     /// The whole buffer, for a use that comes to its end before [`Cache::clear`].
     pub(crate) fn buffer(&mut self) -> *mut [u8] {
-        core::ptr::slice_from_raw_parts_mut(self.base.as_ptr(), self.len as usize)
+        // SAFETY: there is a header before the first content.
+        let start = unsafe { self.first.sub(UNIT) };
+        core::ptr::slice_from_raw_parts_mut(start.as_ptr(), self.len as usize)
     }
 
     /// Whether a guard holds it alone.
@@ -206,8 +257,8 @@ impl<P: Rules> Cache<P> {
     /// The pointer came from [`Cache::content`] of a block that has been pinned ever since.
     #[inline(always)]
     pub(crate) unsafe fn slot_of(&self, content: NonNull<u8>) -> Slot {
-        let offset = content.as_ptr() as usize - self.base.as_ptr() as usize;
-        Slot((offset / UNIT - 1) as u16)
+        let offset = content.as_ptr() as usize - self.first.as_ptr() as usize;
+        Slot((offset / UNIT) as u16)
     }
 
     /// Its pins, with the mark of what is doomed: what [`Cache::put_back`] takes.
@@ -226,18 +277,18 @@ impl<P: Rules> Cache<P> {
     ///
     /// # Errors
     ///
-    /// [`Busy`] when it is pinned alone, or is to be and is pinned, or has 30 pins.
+    /// [`Busy`] when it is pinned alone, or is to be and is pinned, or has 29 pins.
     #[inline(always)]
     pub(crate) fn pin(&mut self, s: Slot, alone: bool) -> Result<(), Busy> {
         let tag = self.tag(s.0);
         let pins = tag & block::TAG_PINS;
         if pins == 0 {
-            self.demand += PIN_RECORD;
+            self.load += ONE_PINNED;
             let to = if alone { block::ALONE } else { block::ONE_PIN };
             self.set_tag(s.0, tag | to);
             return Ok(());
         }
-        let taken = alone || pins >= block::ALONE - block::ONE_PIN;
+        let taken = alone || pins >= block::ALONE - 2 * block::ONE_PIN;
         if taken && !planted!("vnv-heap/pinned-twice") {
             return Err(Busy);
         }
@@ -245,19 +296,51 @@ impl<P: Rules> Cache<P> {
         Ok(())
     }
 
-    /// Pins it to be read, and tells the policy, if it is not pinned yet and the limit allows it.
+    /// Pins it to be read, and tells the policy, if it is not pinned yet. The caller has the load.
+    ///
+    /// # Safety
+    ///
+    /// The pointer came from [`Cache::find`], and nothing was moved since.
     #[inline(always)]
-    pub(crate) fn pin_first(&mut self, s: Slot, limit: u32) -> bool {
-        let tag = self.tag(s.0);
-        let demand = self.demand + PIN_RECORD;
-        if tag & block::TAG_PINS != 0 || demand > limit {
+    pub(crate) unsafe fn pin_first(&mut self, content: NonNull<u8>) -> bool {
+        // SAFETY: invariant "blocks": before a content there is its header.
+        let header = unsafe { content.sub(UNIT) }.cast::<u32>();
+        // SAFETY: as above.
+        let tag = unsafe { header.read() };
+        if tag & block::TAG_PINS != 0 {
             return false;
         }
-        self.demand = demand;
-        self.set_tag(s.0, tag + block::ONE_PIN);
-        if !self.policy.is_current(block::history(tag)) {
-            self.used_again(s);
+        // SAFETY: as above.
+        unsafe { header.write(tag | block::ONE_PIN) }
+        // SAFETY: as above; it is two words long.
+        let is_dirty = || unsafe { header.add(1).read() } & block::DIRTY != 0;
+        if !self.policy.is_current(block::history(tag)) && !is_dirty() {
+            // SAFETY: it is pinned now.
+            self.used_again(unsafe { self.slot_of(content) });
         }
+        true
+    }
+
+    /// Takes away the only pin of an object, unless there are more or it is to be freed now. The caller has the load.
+    ///
+    /// # Safety
+    ///
+    /// As [`Cache::slot_of`].
+    #[inline(always)]
+    pub(crate) unsafe fn unpin_last(&mut self, content: NonNull<u8>, alone: bool) -> bool {
+        // SAFETY: invariant "blocks": before a content there is its header.
+        let header = unsafe { content.sub(UNIT) }.cast::<u32>();
+        let pins = if alone { block::ALONE } else { block::ONE_PIN };
+        // SAFETY: as above.
+        let tag = unsafe { header.read() } ^ pins;
+        // SAFETY: as above; it is two words long.
+        let is_doomed = || unsafe { header.add(1).read() } & block::DOOMED != 0;
+        // What is doomed and read has a pin more: see `doom`.
+        if tag & block::TAG_PINS != 0 || alone && is_doomed() {
+            return false;
+        }
+        // SAFETY: as above.
+        unsafe { header.write(tag) }
         true
     }
 
@@ -268,13 +351,20 @@ impl<P: Rules> Cache<P> {
         let tag = self.tag(s.0);
         let pins = tag & block::TAG_PINS;
         debug_assert!(pins != 0 && (pins == block::ALONE) == alone);
-        if !alone && pins != block::ONE_PIN {
+        let doomed = self.span(s.0) & block::DOOMED != 0;
+        // What is doomed and read has one more: see `doom`.
+        let last = if doomed {
+            2 * block::ONE_PIN
+        } else {
+            block::ONE_PIN
+        };
+        if !alone && pins > last {
             self.set_tag(s.0, tag - block::ONE_PIN);
             return (false, false);
         }
-        self.demand -= PIN_RECORD;
+        self.load -= ONE_PINNED;
         self.set_tag(s.0, tag & !block::TAG_PINS);
-        (true, self.span(s.0) & block::DOOMED != 0)
+        (true, doomed)
     }
 
     /// Whether anything is pinned.
@@ -304,6 +394,10 @@ impl<P: Rules> Cache<P> {
 
     /// It is to be freed when its last pin goes.
     pub(crate) fn doom(&mut self, s: Slot) {
+        if !self.is_alone(s) && self.span(s.0) & block::DOOMED == 0 {
+            // So `unpin_last`, which does not look at the mark, is never the last one's.
+            self.set_tag(s.0, self.tag(s.0) + block::ONE_PIN);
+        }
         self.set_flag(s.0, block::DOOMED, true);
     }
 
@@ -323,7 +417,7 @@ impl<P: Rules> Cache<P> {
     #[inline(always)]
     pub(crate) fn mark_dirty(&mut self, s: Slot) {
         if !self.is_dirty(s) {
-            self.demand += self.weight(s);
+            self.load += self.weight(s) << BYTES_AT;
             self.set_flag(s.0, block::DIRTY, true);
             self.keep(s.0);
         }
@@ -334,7 +428,7 @@ impl<P: Rules> Cache<P> {
     pub(crate) fn mark_clean(&mut self, s: Slot) {
         if self.is_dirty(s) {
             if !planted!("vnv-heap/cleaned-still-counts") {
-                self.demand -= self.weight(s);
+                self.load -= self.weight(s) << BYTES_AT;
             }
             self.set_flag(s.0, block::DIRTY, false);
         }
@@ -343,18 +437,16 @@ impl<P: Rules> Cache<P> {
     /// It was read. Counts for what is clean: when it leaves, it must be loaded again.
     #[inline(always)]
     pub(crate) fn used(&mut self, s: Slot) {
-        if !self.policy.is_current(block::history(self.tag(s.0))) {
+        if !self.policy.is_current(block::history(self.tag(s.0))) && !self.is_dirty(s) {
             self.used_again(s);
         }
     }
 
     #[inline(never)]
     fn used_again(&mut self, s: Slot) {
-        if !self.is_dirty(s) {
-            let tag = self.tag(s.0);
-            let h = self.policy.accessed(block::history(tag));
-            self.set_tag(s.0, block::with_history(tag, h));
-        }
+        let tag = self.tag(s.0);
+        let h = self.policy.accessed(block::history(tag));
+        self.set_tag(s.0, block::with_history(tag, h));
     }
 
     /// It was updated.

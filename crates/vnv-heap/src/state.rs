@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::own::Kind;
 use crate::policy::Policy;
 use crate::promise::Promise;
-use crate::ram::{CHECK, Cache, PIN_RECORD, Slot};
+use crate::ram::{CHECK, CLOSED, Cache, ONE_PINNED, OVER, PIN_RECORD, Slot};
 use crate::stats::Counts;
 use crate::store::Store;
 use core::cell::{Cell, UnsafeCell};
@@ -19,19 +19,60 @@ use nvmem::Medium;
 /// Restarts of one operation after which it gives up.
 const RESTARTS: u8 = 100;
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mode {
-    Running,
+/// Whether the state may be used, and what only a pin changes of it.
+///
+/// While nothing is on, this is the cache's load, so that a pin needs one look at the gate and none at the limits.
+pub(crate) struct Gate(Cell<u32>);
+
+impl Gate {
     /// In a section: what the driver of the medium calls is refused.
-    Inside,
+    const INSIDE: u32 = CLOSED + CLOSED / 2;
     /// Between a persist and its restore.
-    Suspended,
+    const SUSPENDED: u32 = Self::INSIDE + 1;
+
+    pub(crate) fn new(load: u32) -> Self {
+        Gate(Cell::new(load))
+    }
+
+    /// The load, if the gate is open. It is inside from here on.
+    pub(crate) fn enter<E>(&self) -> Result<u32, Error<E>> {
+        match self.0.get() {
+            Self::INSIDE => Err(Error::Busy),
+            Self::SUSPENDED => Err(Error::Suspended),
+            load => {
+                self.0.set(Self::INSIDE);
+                Ok(load)
+            }
+        }
+    }
+
+    /// A restore begins. **Errors**: [`Error::Suspended`] when nothing was persisted.
+    pub(crate) fn resume<E>(&self) -> Result<(), Error<E>> {
+        match self.0.get() {
+            Self::INSIDE => Err(Error::Busy),
+            Self::SUSPENDED => {
+                self.0.set(Self::INSIDE);
+                Ok(())
+            }
+            _ => Err(Error::Suspended),
+        }
+    }
+
+    /// Nothing is on any more.
+    #[inline(always)]
+    pub(crate) fn open(&self, load: u32) {
+        self.0.set(load);
+    }
+
+    pub(crate) fn suspend(&self) {
+        self.0.set(Self::SUSPENDED);
+    }
 }
 
 /// A heap without its brand and its root's type.
 pub(crate) struct Core<S: Medium, P: Promise, Pol: Policy> {
-    pub(crate) mode: Cell<Mode>,
-    /// Used inside critical sections only, and not while `mode` says that a section is on.
+    pub(crate) gate: Gate,
+    /// Used inside critical sections only, and not while the gate says that a section is on.
     pub(crate) state: UnsafeCell<State<S, P, Pol>>,
 }
 
@@ -40,10 +81,6 @@ pub(crate) struct State<S: Medium, P: Promise, Pol: Policy> {
     pub(crate) store: Store<S, P>,
     /// How many restores there were.
     pub(crate) incarnation: u32,
-    /// At most what the RAM can hold.
-    pub(crate) dirty_limit: u16,
-    /// How many objects more can be pinned by guards.
-    pub(crate) free_pins: u16,
     pub(crate) stats: Counts,
 }
 
@@ -107,14 +144,12 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         f: impl FnOnce(&mut State<S, P, Pol>) -> Result<R, Error<S::Error>>,
     ) -> Result<R, Error<S::Error>> {
         let _masked = Masked::begin();
-        match self.mode.get() {
-            Mode::Running => self.mode.set(Mode::Inside),
-            Mode::Inside => return Err(Error::Busy),
-            Mode::Suspended => return Err(Error::Suspended),
-        }
-        // SAFETY: in a critical section, and `mode` was `Running`, so no other section is on.
-        let r = f(unsafe { &mut *self.state.get() });
-        self.mode.set(Mode::Running);
+        let load = self.gate.enter()?;
+        // SAFETY: in a critical section, and the gate was open, so no other section is on.
+        let st = unsafe { &mut *self.state.get() };
+        st.cache.set_load(load);
+        let r = f(st);
+        self.gate.open(st.cache.load());
         r
     }
 
@@ -125,55 +160,131 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         id: u16,
         kind: &Kind,
         mutable: bool,
-    ) -> Result<Held, Error<S::Error>> {
-        let fast = self.hold_at_once(id, kind, mutable);
+    ) -> Result<NonNull<u8>, Error<S::Error>> {
+        let fast = if mutable {
+            self.hold_to_write(id, kind)
+        } else {
+            self.hold_to_read(id)
+        };
         match fast {
             Some(held) => Ok(held),
-            None => self.hold_slowly(id, kind, mutable),
+            None => self.hold_slowly(id, kind, mutable).map(|held| held.1),
         }
     }
 
+    /// Holds an object that is resident and that nobody holds, as most are, in few steps.
     #[inline(always)]
-    fn hold_at_once(&self, id: u16, kind: &Kind, mutable: bool) -> Option<Held> {
+    fn hold_to_read(&self, id: u16) -> Option<NonNull<u8>> {
         let _masked = Masked::begin();
-        if self.mode.get() != Mode::Running {
+        if self.gate.0.get() & OVER != 0 {
+            // No room, or the gate is closed.
             return None;
         }
         // SAFETY: in a critical section, and no other section is on; nothing in here calls anything outside of this crate.
         let st = unsafe { &mut *self.state.get() };
-        let slot = st.cache.lookup(id)?;
-        let held = if mutable {
-            st.pin(slot, kind, true)
-        } else {
-            st.pin_first(slot) || st.pin(slot, kind, false)
-        };
-        if !held {
+        let content = st.cache.find(id)?;
+        // SAFETY: just found.
+        if !unsafe { st.cache.pin_first(content) } {
             return None;
         }
+        self.gate.0.set(self.gate.0.get() + ONE_PINNED);
         st.stats.hits = st.stats.hits.wrapping_add(1);
-        Some((slot, st.cache.content(slot)))
+        Some(content)
+    }
+
+    #[inline(always)]
+    fn hold_to_write(&self, id: u16, kind: &Kind) -> Option<NonNull<u8>> {
+        let _masked = Masked::begin();
+        let load = self.gate.0.get();
+        if load & OVER != 0 {
+            return None;
+        }
+        // SAFETY: as in `hold_to_read`.
+        let st = unsafe { &mut *self.state.get() };
+        let slot = st.cache.lookup(id)?;
+        st.cache.set_load(load);
+        if !st.pin(slot, kind, true) {
+            return None;
+        }
+        self.gate.0.set(st.cache.load());
+        st.stats.hits = st.stats.hits.wrapping_add(1);
+        Some(st.cache.content(slot))
+    }
+
+    /// [`Core::hold`] of an object that is resident, and may be held already.
+    pub(crate) fn hold_again(
+        &self,
+        id: u16,
+        kind: &Kind,
+        mutable: bool,
+    ) -> Result<Option<Held>, Error<S::Error>> {
+        self.section(|st| {
+            let Some(slot) = st.cache.lookup(id) else {
+                return Ok(None);
+            };
+            if !st.pin(slot, kind, mutable) {
+                return Ok(None);
+            }
+            st.stats.hits = st.stats.hits.wrapping_add(1);
+            Ok(Some((slot, st.cache.content(slot))))
+        })
     }
 
     /// Ends a hold. The object's number, if it is doomed and nobody holds it any more: its slot means nothing after this section.
+    ///
+    /// # Safety
+    /// `content` is that of an object that is held, mutably or not, and the caller does not use it again.
     #[inline(always)]
-    pub(crate) fn release(&self, slot: Slot, mutable: bool) -> Option<u16> {
+    pub(crate) unsafe fn release(&self, content: NonNull<u8>, mutable: bool) -> Option<u16> {
         let _masked = Masked::begin();
-        if self.mode.get() != Mode::Running {
-            // What a persist has recorded as held stays held.
-            return None;
+        let load = self.gate.0.get().wrapping_sub(ONE_PINNED);
+        self.gate.0.set(load);
+        if load & CLOSED == 0 {
+            // SAFETY: as in `hold_to_read`.
+            let st = unsafe { &mut *self.state.get() };
+            // SAFETY: as the caller vouches.
+            if unsafe { st.cache.unpin_last(content, mutable) } {
+                return None;
+            }
         }
-        // SAFETY: as in `hold_at_once`.
-        let st = unsafe { &mut *self.state.get() };
-        st.unpin(slot, mutable).then(|| st.cache.id(slot))
+        // SAFETY: as the caller vouches.
+        unsafe { self.release_slowly(content, mutable) }
+    }
+
+    /// [`Core::release`] of what is held more than once or doomed, or of anything while the gate is closed. Its pin was taken off the
+    /// gate's load.
+    ///
+    /// # Safety
+    /// As there.
+    #[cold]
+    #[inline(never)]
+    unsafe fn release_slowly(&self, content: NonNull<u8>, mutable: bool) -> Option<u16> {
+        self.gate.0.set(self.gate.0.get() + ONE_PINNED);
+        // What a persist has recorded as held stays held.
+        let doomed = self.section(|st| {
+            // SAFETY: as the caller vouches.
+            let slot = unsafe { st.cache.slot_of(content) };
+            let (_, doomed) = st.cache.unpin(slot, mutable);
+            Ok(doomed.then(|| st.cache.id(slot)))
+        });
+        doomed.ok()?
     }
 }
 
 impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     /// [`Core::release`] of an object of which it is not known how it is held.
-    pub(crate) fn release_either(&self, slot: Slot) -> Option<u16> {
+    ///
+    /// # Safety
+    /// As there.
+    pub(crate) unsafe fn release_either(&self, content: NonNull<u8>) -> Option<u16> {
         // It is held, so nothing can change how.
-        let alone = self.section(|st| Ok(st.cache.is_alone(slot)));
-        self.release(slot, alone.ok()?)
+        let alone = self.section(|st| {
+            // SAFETY: as the caller vouches.
+            let slot = unsafe { st.cache.slot_of(content) };
+            Ok(st.cache.is_alone(slot))
+        });
+        // SAFETY: as the caller vouches.
+        unsafe { self.release(content, alone.ok()?) }
     }
 }
 
@@ -199,20 +310,18 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
             return false;
         }
         let sum = self.demand_with(slot, kind, mutable);
-        sum <= u32::from(self.dirty_limit) && self.pin_within(slot, mutable, sum)
+        !self.cache.is_over(sum) && self.pin_within(slot, mutable, sum)
     }
 
     /// Pins a resident object for which the limit has room: `sum` is what a persist then has to write.
     #[inline(always)]
     pub(crate) fn pin_within(&mut self, slot: Slot, mutable: bool, sum: u32) -> bool {
-        let first = !self.cache.is_pinned(slot);
-        if first && self.free_pins == 0 {
+        if !self.cache.is_pinned(slot) && self.cache.is_pinned_out() {
             return false;
         }
         if self.cache.pin(slot, mutable).is_err() {
             return false;
         }
-        self.free_pins -= u16::from(first);
         if mutable {
             self.cache.mark_dirty(slot);
             self.cache.updated(slot);
@@ -223,23 +332,5 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
             self.cache.used(slot);
         }
         true
-    }
-
-    /// [`State::pin`] of an object that is to be read and is not pinned yet, which most are not, in fewer steps.
-    #[inline(always)]
-    fn pin_first(&mut self, slot: Slot) -> bool {
-        let (left, none) = self.free_pins.overflowing_sub(1);
-        if none || !self.cache.pin_first(slot, u32::from(self.dirty_limit)) {
-            return false;
-        }
-        self.free_pins = left;
-        true
-    }
-
-    #[inline(always)]
-    pub(crate) fn unpin(&mut self, slot: Slot, mutable: bool) -> bool {
-        let (last, doomed) = self.cache.unpin(slot, mutable);
-        self.free_pins += u16::from(last);
-        doomed
     }
 }

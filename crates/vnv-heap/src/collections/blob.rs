@@ -6,10 +6,10 @@ use crate::error::{Error, Refused};
 use crate::own::{Kind, MAX_OBJECT, OWN};
 use crate::policy::Policy;
 use crate::promise::Promise;
-use crate::ram::Slot;
 use crate::state::Core;
 use core::marker::PhantomData;
 use core::num::NonZeroU16;
+use core::ptr::NonNull;
 use nvmem::describe::Type;
 use nvmem::persist::{Found, Visit};
 use nvmem::{Invalid, Medium, Persist};
@@ -57,13 +57,14 @@ unsafe impl Persist for Blob<'_> {
 /// Released at its end, also by unwinding.
 struct Hold<'a, S: Medium, P: Promise, Pol: Policy> {
     core: &'a Core<S, P, Pol>,
-    slot: Slot,
+    content: NonNull<u8>,
     kind: Kind,
 }
 
 impl<S: Medium, P: Promise, Pol: Policy> Drop for Hold<'_, S, P, Pol> {
     fn drop(&mut self) {
-        if let Some(id) = self.core.release_either(self.slot) {
+        // SAFETY: the object is held for this, which ends.
+        if let Some(id) = unsafe { self.core.release_either(self.content) } {
             self.core.free_doomed(id, &self.kind);
         }
     }
@@ -108,12 +109,16 @@ impl<'h> Blob<'h> {
         f: impl FnOnce(&[u8]) -> O,
     ) -> Result<O, Error<S::Error>> {
         let kind = kind(self.len);
-        let (slot, at) = heap.core.hold(self.id.get(), &kind, false)?;
+        let content = heap.core.hold(self.id.get(), &kind, false)?;
         let core = &heap.core;
-        let _hold = Hold { core, slot, kind };
+        let _hold = Hold {
+            core,
+            content,
+            kind,
+        };
         // SAFETY: so many initialised bytes, which are not written to while they are held.
         Ok(f(unsafe {
-            core::slice::from_raw_parts(at.as_ptr(), usize::from(self.len))
+            core::slice::from_raw_parts(content.as_ptr(), usize::from(self.len))
         }))
     }
 
@@ -124,12 +129,16 @@ impl<'h> Blob<'h> {
         f: impl FnOnce(&mut [u8]) -> O,
     ) -> Result<O, Error<S::Error>> {
         let kind = kind(self.len);
-        let (slot, at) = heap.core.hold(self.id.get(), &kind, true)?;
+        let content = heap.core.hold(self.id.get(), &kind, true)?;
         let core = &heap.core;
-        let _hold = Hold { core, slot, kind };
+        let _hold = Hold {
+            core,
+            content,
+            kind,
+        };
         // SAFETY: so many initialised bytes, held by this alone.
         Ok(f(unsafe {
-            core::slice::from_raw_parts_mut(at.as_ptr(), usize::from(self.len))
+            core::slice::from_raw_parts_mut(content.as_ptr(), usize::from(self.len))
         }))
     }
 

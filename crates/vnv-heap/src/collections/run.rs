@@ -138,7 +138,7 @@ impl<'h, T: Persist> Run<'h, T> {
         let id = self.id(i)?;
         let held = heap.core.hold(id, Kind::of::<T>(), false);
         // SAFETY: the run's objects are of type `T`, and this one is held now.
-        Some(held.map(|(slot, at)| unsafe { Ref::new(&heap.core, slot, at) }))
+        Some(held.map(|at| unsafe { Ref::new(&heap.core, at) }))
     }
 
     pub(crate) fn get_mut<'a, R, S: Medium, P: Promise, Pol: Policy>(
@@ -149,7 +149,7 @@ impl<'h, T: Persist> Run<'h, T> {
         let id = self.id(i)?;
         let held = heap.core.hold(id, Kind::of::<T>(), true);
         // SAFETY: the run's objects are of type `T`, and this one is held alone now.
-        Some(held.map(|(slot, at)| unsafe { RefMut::new(&heap.core, slot, at) }))
+        Some(held.map(|at| unsafe { RefMut::new(&heap.core, at) }))
     }
 
     /// Frees the objects and what they own.

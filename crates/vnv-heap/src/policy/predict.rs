@@ -11,6 +11,8 @@ use nvmem::planted;
 pub struct Predict {
     /// In updates; the stamps are its bits from [`UNIT`] on.
     now: u16,
+    /// The stamp.
+    stamp: u8,
     kept: [u16; KEPT],
     /// By class: twice the logarithm of the gap that followed.
     follows: [u8; CLASSES],
@@ -52,12 +54,12 @@ fn log(units: u16) -> u16 {
 impl Predict {
     #[inline(always)]
     fn stamp(self) -> u16 {
-        (self.now >> UNIT) & AGES
+        u16::from(self.stamp)
     }
 
     #[inline(always)]
     fn age(self, h: History) -> u16 {
-        (self.now >> UNIT).wrapping_sub(h >> STAMP) & AGES
+        self.stamp().wrapping_sub(h >> STAMP) & AGES
     }
 }
 
@@ -76,6 +78,7 @@ impl Rules for Predict {
         }
         Predict {
             now: 0,
+            stamp: 0,
             kept: [NOTHING; KEPT],
             follows,
         }
@@ -88,6 +91,7 @@ impl Rules for Predict {
     #[inline(always)]
     fn tick(&mut self) {
         self.now = self.now.wrapping_add(1);
+        self.stamp = (self.now >> UNIT & AGES) as u8;
     }
 
     #[inline(always)]
@@ -97,7 +101,7 @@ impl Rules for Predict {
 
     #[inline(always)]
     fn is_current(&self, h: History) -> bool {
-        self.age(h) == 0
+        (h >> STAMP) as u8 == self.stamp
     }
 
     fn accessed(&mut self, h: History) -> History {

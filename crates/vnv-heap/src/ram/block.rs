@@ -27,6 +27,8 @@ const HISTORY_AT: u32 = 21;
 
 // The span.
 const LINK: u32 = 0x1FFF;
+/// Shifted so far, and what is above it off 16 bits, a link is in bytes.
+pub(super) const LINK_OFFSET: u32 = UNIT.ilog2();
 pub(super) const DIRTY: u32 = 1 << 13;
 pub(super) const HELD: u32 = 1 << 14;
 pub(super) const DOOMED: u32 = 1 << 15;
@@ -92,7 +94,9 @@ impl<P> Cache<P> {
     #[inline(always)]
     pub(super) fn header(&self, at: u16) -> *mut u32 {
         // SAFETY: invariant "blocks": a block begins there, within the buffer; the base is aligned to 8.
-        unsafe { self.base.add(at as usize * UNIT) }.cast().as_ptr()
+        unsafe { self.first.add(at as usize * UNIT).sub(UNIT) }
+            .cast()
+            .as_ptr()
     }
 
     #[inline(always)]

@@ -3,43 +3,54 @@
 use super::block::{self, NONE, UNIT};
 use super::{Cache, Slot};
 use crate::policy::Rules;
+use core::ptr::NonNull;
 use nvmem::planted;
 
-/// Objects to a bucket, at most on average, where there was room to grow.
-const CHAIN: u16 = 2;
+/// Objects to four buckets, at most on average, where there was room to grow.
+const CHAIN: u16 = 5;
 /// As many are worse than packing blocks for a larger directory, and better than an object less in RAM.
 const LONG_CHAIN: u16 = 4;
 
 impl<P: Rules> Cache<P> {
     /// Units below the directory.
     pub(super) fn limit(&self) -> usize {
-        (self.len as usize - 2 * self.heads as usize) / UNIT
+        (self.len as usize - 2 * self.heads() as usize) / UNIT
+    }
+
+    /// How many buckets there are.
+    #[inline(always)]
+    pub(super) fn heads(&self) -> u16 {
+        self.least.unsigned_abs()
     }
 
     #[inline(always)]
-    fn head_at(&self, bucket: u16) -> *mut u16 {
-        // SAFETY: there are `heads` of them before `len`, which is even, as is the base.
-        unsafe { self.base.add(self.len as usize - 2 - 2 * bucket as usize) }
-            .cast()
-            .as_ptr()
+    fn head_at(&self, bucket: isize) -> *mut u16 {
+        // SAFETY: there are as many of them before `len`, which is even, as is the base.
+        unsafe {
+            self.first
+                .add(self.len as usize - UNIT)
+                .cast::<u16>()
+                .offset(bucket)
+        }
+        .as_ptr()
     }
 
     #[inline(always)]
-    fn head(&self, bucket: u16) -> u16 {
+    fn head(&self, bucket: isize) -> u16 {
         // SAFETY: each was written when it was added.
         unsafe { self.head_at(bucket).read() }
     }
 
-    pub(super) fn set_head(&mut self, bucket: u16, at: u16) {
+    pub(super) fn set_head(&mut self, bucket: isize, at: u16) {
         // SAFETY: as in `head_at`.
         unsafe { self.head_at(bucket).write(at) }
     }
 
+    /// A bucket is a negative number, counted from the buffer's end. Numbers of objects are dense, so their last bits will do.
     #[inline(always)]
-    fn bucket(&self, id: u16) -> u16 {
-        let hash = id ^ id >> 6;
-        let bucket = hash & self.mask;
-        if bucket >= self.heads {
+    fn bucket(&self, id: u16) -> isize {
+        let bucket = isize::from(self.mask) | id as isize;
+        if (bucket as i16) < self.least {
             return self.not_split_yet(bucket);
         }
         bucket
@@ -47,8 +58,10 @@ impl<P: Rules> Cache<P> {
 
     #[cold]
     #[inline(always)]
-    fn not_split_yet(&self, bucket: u16) -> u16 {
-        bucket & self.mask >> 1
+    fn not_split_yet(&self, bucket: isize) -> isize {
+        // SAFETY: a reference to it. (Read once more, so that the common case needs no copy.)
+        let mask = unsafe { (&raw const self.mask).read_volatile() };
+        bucket | isize::from(mask >> 1)
     }
 
     /// Where the object is, if it is resident.
@@ -64,6 +77,40 @@ impl<P: Rules> Cache<P> {
         None
     }
 
+    /// [`Cache::content`] of the object, if it is resident: the same in fewer steps where the slot is not wanted.
+    #[inline(always)]
+    pub(crate) fn find(&self, id: u16) -> Option<NonNull<u8>> {
+        let at = self.head(self.bucket(id));
+        if at == NONE {
+            return None;
+        }
+        let content = self.content(Slot(at));
+        // SAFETY: invariant "blocks": before a content there is its header.
+        if unsafe { content.sub(UNIT).cast::<u32>().read() } as u16 == id {
+            return Some(content);
+        }
+        self.find_after(content, id)
+    }
+
+    /// [`Cache::find`] in the rest of a chain.
+    #[inline(always)]
+    fn find_after(&self, mut content: NonNull<u8>, id: u16) -> Option<NonNull<u8>> {
+        loop {
+            // SAFETY: as in `find`; a header is two words long.
+            let span = unsafe { content.sub(UNIT).cast::<u32>().add(1).read() };
+            let offset = (span as u16) << block::LINK_OFFSET;
+            if offset == NONE << block::LINK_OFFSET {
+                return None;
+            }
+            // SAFETY: as in `content`.
+            content = unsafe { self.first.add(offset as usize) };
+            // SAFETY: as above.
+            if unsafe { content.sub(UNIT).cast::<u32>().read() } as u16 == id {
+                return Some(content);
+            }
+        }
+    }
+
     /// Makes a block of this object here and puts it into the directory.
     pub(super) fn enter(&mut self, at: u16, id: u16, len: usize) {
         let h = self.policy.fresh();
@@ -74,14 +121,13 @@ impl<P: Rules> Cache<P> {
 
     /// There are so many buckets.
     pub(super) fn set_heads(&mut self, heads: u16) {
-        self.heads = heads;
-        // One less than the next power of two.
-        self.mask = u16::MAX
-            .checked_shr((heads - 1).leading_zeros())
-            .unwrap_or(0);
+        self.least = (heads as i16).wrapping_neg();
+        // All but the bits below the next power of two.
+        let below = u16::MAX.checked_shr((heads - 1).leading_zeros());
+        self.mask = !below.unwrap_or(0) as i16;
     }
 
-    fn chain(&mut self, at: u16, bucket: u16) {
+    fn chain(&mut self, at: u16, bucket: isize) {
         let next = self.head(bucket);
         self.set_link(at, next);
         self.set_head(bucket, at);
@@ -112,17 +158,17 @@ impl<P: Rules> Cache<P> {
 
     /// Whether one more object makes chains too long.
     pub(super) fn is_crowded(&self) -> bool {
-        self.count >= CHAIN * self.heads
+        4 * self.count >= CHAIN * self.heads()
     }
 
     /// Whether chains are so long that it is worth moving blocks.
     pub(super) fn is_overcrowded(&self) -> bool {
-        self.count >= LONG_CHAIN * self.heads
+        self.count >= LONG_CHAIN * self.heads()
     }
 
     /// Gives buckets back, down to long chains, if that makes room above the blocks.
     pub(super) fn yield_room(&mut self, need: u16) -> bool {
-        let least = (self.count / LONG_CHAIN + 1).min(self.heads);
+        let least = (self.count / LONG_CHAIN + 1).min(self.heads());
         let limit = (self.len as usize - 2 * least as usize) / UNIT;
         if self.top as usize + need as usize > limit {
             return false;
@@ -136,15 +182,15 @@ impl<P: Rules> Cache<P> {
     /// Grows as far as it should and can. Whether it is as large as it should be.
     pub(super) fn grow(&mut self) -> bool {
         while self.is_crowded() {
-            if (self.len as usize - 2 * self.heads as usize - 2) / UNIT < self.top as usize
+            if (self.len as usize - 2 * self.heads() as usize - 2) / UNIT < self.top as usize
                 && !planted!("vnv-heap/directory-grows-into-blocks")
             {
                 return false;
             }
-            // The bucket that is split: the new one without its highest bit.
-            let new = self.heads;
-            let old = new & !(1 << (15 - new.leading_zeros()));
-            self.set_heads(new + 1);
+            // The bucket that is split: where the objects of the new one have been.
+            self.set_heads(self.heads() + 1);
+            let new = isize::from(self.least);
+            let old = self.not_split_yet(new);
             self.set_head(new, NONE);
             let mut at = self.head(old);
             self.set_head(old, NONE);
@@ -159,15 +205,14 @@ impl<P: Rules> Cache<P> {
 
     /// Gives a bucket back when there are more of them than objects.
     pub(super) fn shrink(&mut self) {
-        if self.count < self.heads && self.heads > 1 {
+        if self.count < self.heads() && self.heads() > 1 {
             self.shrink_by_one();
         }
     }
 
     fn shrink_by_one(&mut self) {
-        let last = self.heads - 1;
-        let mut at = self.head(last);
-        self.set_heads(last);
+        let mut at = self.head(isize::from(self.least));
+        self.set_heads(self.heads() - 1);
         while at != NONE {
             let next = block::link(self.span(at));
             self.chain(at, self.bucket(self.tag(at) as u16));
