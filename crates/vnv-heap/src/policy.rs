@@ -30,7 +30,7 @@ pub trait Rules: Copy {
     /// How many candidates a search looks for among all blocks, besides those that are kept in mind.
     const FRESH: usize;
     /// How many blocks a search looks at before it is content with what it has.
-    const WALK: usize;
+    const WALK: isize;
 
     /// Nothing seen yet.
     fn new() -> Self;

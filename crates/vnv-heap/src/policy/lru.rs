@@ -24,7 +24,7 @@ impl Policy for Lru {}
 impl Rules for Lru {
     const KEEPS: usize = 0;
     const FRESH: usize = usize::MAX;
-    const WALK: usize = usize::MAX;
+    const WALK: isize = isize::MAX;
 
     fn new() -> Self {
         Lru { now: 0 }

@@ -68,7 +68,7 @@ impl Policy for Predict {}
 impl Rules for Predict {
     const KEEPS: usize = KEPT;
     const FRESH: usize = 3;
-    const WALK: usize = 64;
+    const WALK: isize = 64;
 
     fn new() -> Self {
         // Until it is known better: as it was, and what is new is needed last.

@@ -84,10 +84,16 @@ pub(super) fn pins_valid(pins: u16) -> bool {
 #[inline(always)]
 pub(super) fn step(span: u32) -> u16 {
     if is_free(span) {
-        link(span)
-    } else {
-        ((span >> LEN_AT) as u16 + 2 * UNIT as u16 - 1) / UNIT as u16
+        return free_step(span);
     }
+    (((span >> LEN_AT) + 2 * UNIT as u32 - 1) / UNIT as u32) as u16
+}
+
+/// Apart, as there are few of them.
+#[cold]
+#[inline(always)]
+fn free_step(span: u32) -> u16 {
+    link(span)
 }
 
 impl<P> Cache<P> {

@@ -14,6 +14,9 @@ struct Candidates {
     all: [u32; KEPT + 1],
     len: usize,
     best: u32,
+    /// Which one is the worst, unless that has changed.
+    worst: usize,
+    is_stale: bool,
 }
 
 /// Less than any candidate.
@@ -36,20 +39,21 @@ impl Candidates {
         self.best = self.best.max(self.all[i]);
     }
 
-    /// Takes the place of the worst, if it is better and not there yet.
+    /// Takes the place of the worst, if it is better.
     #[inline(always)]
     fn offer(&mut self, rank: u16, at: u16) {
-        let (mut worst, mut least) = (0, self.all[0]);
-        for (i, c) in self.all.iter().enumerate().take(self.len) {
-            if place(*c) == at {
-                return;
-            }
-            if *c < least {
-                (worst, least) = (i, *c);
+        if self.is_stale {
+            (self.worst, self.is_stale) = (0, false);
+            for i in 1..self.len.min(KEPT + 1) {
+                if self.all[i] < self.all[self.worst % (KEPT + 1)] {
+                    self.worst = i;
+                }
             }
         }
-        if candidate(rank, worst, at) > least {
-            self.put(worst, rank, at);
+        let i = self.worst % (KEPT + 1);
+        if candidate(rank, i, at) > self.all[i] {
+            self.put(i, rank, at);
+            self.is_stale = true;
         }
     }
 }
@@ -69,6 +73,9 @@ impl<P: Rules> Cache<P> {
             all: [ABSENT; KEPT + 1],
             len: P::KEEPS + 1,
             best: ABSENT,
+            // Nothing is there yet.
+            worst: P::KEEPS,
+            is_stale: false,
         };
         for i in 0..P::KEEPS {
             let at = policy.kept()[i];
@@ -82,34 +89,47 @@ impl<P: Rules> Cache<P> {
         let start = if self.hand < self.top { self.hand } else { 0 };
         let (mut at, mut end) = (start, self.top);
         let (mut fresh, mut looks) = (P::FRESH, P::WALK);
-        loop {
-            if at >= end {
-                if end == start || start == 0 {
-                    // Round to where it began.
-                    at = start;
-                    break;
+        // What is passed over at once: where histories are looked after, nothing.
+        let (mask, wanted) = if policy.ages() { (0, 0) } else { (spans, need) };
+        'search: loop {
+            let (here, span) = loop {
+                if at >= end {
+                    if end == start || start == 0 {
+                        // Round to where it began.
+                        at = start;
+                        break 'search;
+                    }
+                    (at, end) = (0, start);
                 }
-                (at, end) = (0, start);
-            }
-            let span = self.span(at);
-            if policy.ages() && span & FREE == 0 {
-                self.age(at, &policy);
+                let (here, span) = (at, self.span(at));
+                at += block::step(span);
+                if span & mask == wanted {
+                    break (here, span);
+                }
+                looks -= 1;
+                if looks < 0 && c.best != ABSENT {
+                    break 'search;
+                }
+            };
+            if mask == 0 && span & FREE == 0 {
+                self.age(here, &policy);
             }
             if span & spans == need {
-                let tag = self.tag(at);
+                let tag = self.tag(here);
                 if may_go(tag) {
-                    c.offer(policy.rank(block::history(tag)), at);
+                    if !policy.kept().contains(&here) {
+                        c.offer(policy.rank(block::history(tag)), here);
+                    }
                     fresh -= 1;
                     if fresh == 0 {
                         looks = 0;
                     }
                 }
             }
-            at += block::step(span);
-            if looks == 0 && c.best != ABSENT {
+            looks -= 1;
+            if looks < 0 && c.best != ABSENT {
                 break;
             }
-            looks = looks.saturating_sub(1);
         }
         self.hand = at;
         if c.best == ABSENT {
