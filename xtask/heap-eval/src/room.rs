@@ -4,6 +4,9 @@ use crate::medium::{Counts, Fram};
 use crate::on_heap::{Bare, CONFIG, bytes, ram, sure};
 use vnv_heap::{Config, Heap, JustInTime, Own, Predict};
 
+/// So often all objects are looked at: then the policy knows them.
+const ROUNDS: usize = 1000;
+
 /// How many objects of `N` bytes are resident at once in `buffer` bytes, beside the root.
 pub fn resident<const N: usize>(buffer: usize) -> usize {
     let counts = Counts::default();
@@ -23,13 +26,13 @@ pub fn resident<const N: usize>(buffer: usize) -> usize {
     let heap = sure(heap);
     let objects = room / N + 1;
     let all: Vec<Own<'_, [u8; N]>> = (0..objects).map(|_| sure(heap.alloc([0; N]))).collect();
-    // As many of them as are found again and again without a load.
+    // As many of them as are found again and again without a load, once what nobody uses has left.
     let fit = |n: &usize| {
-        for _ in 0..2 {
+        (0..ROUNDS).any(|_| {
             counts.reset();
             all.iter().take(*n).for_each(|o| drop(sure(heap.get(o))));
-        }
-        counts.read() == 0
+            counts.read() == 0
+        })
     };
     (1..objects).take_while(fit).last().unwrap_or(0)
 }

@@ -30,6 +30,8 @@ const NEWBORN: u16 = CLASSES as u16 - 1;
 const LEAST: u16 = 3;
 /// The age at which an object stops to grow older: far enough from the end that a search comes by before that.
 const OLDEST: u16 = 112;
+/// Twice the logarithm of a time so long that little is older, and [`OLDEST`] is.
+const NEVER: u8 = 2 * LOG[64];
 /// What is older than its prediction by a quarter of an octave is overdue.
 const LATE: u16 = 4;
 
@@ -71,8 +73,8 @@ impl Rules for Predict {
     const WALK: isize = 64;
 
     fn new() -> Self {
-        // Until it is known better: as it was, and what is new is needed last.
-        let mut follows = [u8::MAX; CLASSES];
+        // Until it is known better: as it was, and what is new is needed last, but leaves when nobody uses it for very long.
+        let mut follows = [NEVER; CLASSES];
         for (class, lg) in follows[..NEWBORN as usize].iter_mut().enumerate() {
             *lg = (class as u8 + LEAST as u8) << 4;
         }

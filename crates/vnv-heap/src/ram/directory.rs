@@ -14,7 +14,17 @@ const LONG_CHAIN: u16 = 4;
 impl<P: Rules> Cache<P> {
     /// Units below the directory.
     pub(super) fn limit(&self) -> usize {
-        (self.len as usize - 2 * self.heads() as usize) / UNIT
+        self.limit_of(self.heads())
+    }
+
+    /// Units below a directory of so many buckets.
+    pub(super) fn limit_of(&self, heads: u16) -> usize {
+        (self.len as usize - 2 * heads as usize) / UNIT
+    }
+
+    /// The fewest buckets, with chains that are long, but not so long that blocks are packed for a larger directory.
+    pub(super) fn least_heads(&self) -> u16 {
+        (self.count / LONG_CHAIN + 1).min(self.heads())
     }
 
     /// How many buckets there are.
@@ -168,8 +178,7 @@ impl<P: Rules> Cache<P> {
 
     /// Gives buckets back, down to long chains, if that makes room above the blocks.
     pub(super) fn yield_room(&mut self, need: u16) -> bool {
-        let least = (self.count / LONG_CHAIN + 1).min(self.heads());
-        let limit = (self.len as usize - 2 * least as usize) / UNIT;
+        let limit = self.limit_of(self.least_heads());
         if self.top as usize + need as usize > limit {
             return false;
         }

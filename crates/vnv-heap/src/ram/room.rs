@@ -40,12 +40,12 @@ impl<P: Rules> Cache<P> {
             }
             self.grow();
         }
-        let at = if self.fits_above(need) || need >= LARGE && self.yield_room(need) {
+        let at = if self.makes_above(need) {
             self.top += need;
             self.top - need
         } else if let Some(at) = self.last_hole(need) {
             self.carve(at, need)
-        } else if self.limit() - self.top as usize + (self.free as usize) < need as usize {
+        } else if self.room_at_most(need) < need as usize {
             return Reserve::NoRoom;
         } else {
             match self.pack(need, burst) {
@@ -91,6 +91,21 @@ impl<P: Rules> Cache<P> {
 
     pub(super) fn fits_above(&self, need: u16) -> bool {
         self.top as usize + need as usize <= self.limit()
+    }
+
+    /// Whether it fits above all blocks, after the directory has given way if need be.
+    fn makes_above(&mut self, need: u16) -> bool {
+        self.fits_above(need) || need >= LARGE && self.yield_room(need)
+    }
+
+    /// Units that can be brought together for an object of these units.
+    fn room_at_most(&self, need: u16) -> usize {
+        let limit = if need >= LARGE {
+            self.limit_of(self.least_heads())
+        } else {
+            self.limit()
+        };
+        limit.saturating_sub(self.top as usize) + self.free as usize
     }
 
     fn last_hole(&mut self, need: u16) -> Option<u16> {
@@ -164,7 +179,7 @@ impl<P: Rules> Cache<P> {
                 at = self.after(at);
             }
             if at >= self.top {
-                if need != NONE && self.fits_above(need) {
+                if need != NONE && self.makes_above(need) {
                     return Packed::Above;
                 }
                 // What is unpinned since may move.

@@ -486,6 +486,21 @@ fn a_directory_gets_its_room_after_large_objects() {
 }
 
 #[test]
+fn a_directory_gives_way_where_blocks_must_be_moved() {
+    let mut ram = Ram::new(4096 - 120, 0);
+    let mut c = ram.cache::<Predict>();
+    // A small one at the start, as a root is.
+    for (id, len) in (1..).zip([4].into_iter().chain([256; 14])) {
+        let s = reserve(&mut c, id, len, 64).unwrap();
+        c.hold(s, false);
+    }
+    assert!(reserve(&mut c, 16, 256, 64).is_none());
+    c.remove(c.lookup(1).unwrap());
+    assert!(reserve(&mut c, 16, 256, 64).is_some());
+    assert!((2..=16).all(|id| c.lookup(id).is_some()));
+}
+
+#[test]
 fn records_that_no_pin_left_are_refused() {
     let mut ram = Ram::new(1024, 0);
     let mut c = ram.cache::<Predict>();
