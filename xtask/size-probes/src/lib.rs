@@ -8,6 +8,8 @@
 #[path = "../../../firmware/msp430/src/arithmetic.rs"]
 mod arithmetic;
 
+use nvmem::device::{Contract, Medium, Misuse, Torn};
+
 /// Makes a probe of the block: its entry on a bare target.
 #[macro_export]
 macro_rules! probe {
@@ -50,6 +52,60 @@ pub fn region() -> Option<nvmem::Region<'static, Machine>> {
     let start = core::hint::black_box(0x4000_usize) as *mut u8;
     // SAFETY: never run; for a linked program the range is memory of a board.
     unsafe { nvmem::Region::from_raw(start, start.wrapping_add(BYTES)) }.ok()
+}
+
+/// A medium behind calls, as a serial FRAM is: reading and writing are functions of their own, and they may fail.
+pub struct Bytes(*mut u8);
+
+/// Where [`Bytes`] has its bytes, at an address that the compiler does not know.
+#[inline(never)]
+pub fn bytes() -> Bytes {
+    Bytes(core::hint::black_box(0x4000_usize) as *mut u8)
+}
+
+impl Bytes {
+    fn at(&self, at: u32, len: usize) -> Result<*mut u8, Misuse> {
+        let inside = at as usize <= BYTES && len <= BYTES - at as usize;
+        inside
+            .then(|| self.0.wrapping_add(at as usize))
+            .ok_or(Misuse::OutOfRange)
+    }
+}
+
+impl Medium for Bytes {
+    type Error = Misuse;
+    const CONTRACT: Contract = Contract {
+        name: "bytes",
+        read_size: 1,
+        write_size: 1,
+        unit: 1,
+        torn: Torn::Prefix,
+        erase: None,
+    };
+
+    fn capacity(&self) -> u32 {
+        BYTES as u32
+    }
+
+    #[inline(never)]
+    fn read(&mut self, at: u32, buf: &mut [u8]) -> Result<(), Misuse> {
+        let from = self.at(at, buf.len())?;
+        // SAFETY: never run; for a linked program the range is memory of a board.
+        unsafe { from.copy_to_nonoverlapping(buf.as_mut_ptr(), buf.len()) };
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn write(&mut self, at: u32, bytes: &[u8]) -> Result<(), Misuse> {
+        let to = self.at(at, bytes.len())?;
+        // SAFETY: as in `read`.
+        unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+        Ok(())
+    }
+
+    fn erase(&mut self, _: u32, _: u32) -> Result<(), Misuse> {
+        Ok(())
+    }
 }
 
 /// What the compiler calls on MSP430 where a function cannot return.
