@@ -141,7 +141,6 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
                 Err(e) => return Err(e),
             }
         }
-        let mut free = Free::new(id);
         let held = self.section(|st| {
             let Some(slot) = st.cache.lookup(id) else {
                 return Ok(false);
@@ -150,6 +149,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
                 if first {
                     return Err(Error::Busy);
                 }
+                st.reaper = Some(Self::free_doomed);
                 st.cache.doom(slot);
                 return Ok(true);
             }
@@ -168,6 +168,12 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
             waiting.len = before;
             return Ok(());
         }
+        self.give_back(id)
+    }
+
+    /// Frees the number and the room of an object that is not in RAM.
+    pub(crate) fn give_back(&self, id: u16) -> Result<(), Error<S::Error>> {
+        let mut free = Free::new(id);
         while self.section(|st| st.store.free(&mut free))? == Step::Again {}
         Ok(())
     }
@@ -175,7 +181,14 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     /// Frees what was doomed while it was held, now that nobody holds it any more.
     #[cold]
     #[inline(never)]
-    pub(crate) fn free_doomed(&self, id: u16, kind: &Kind) {
+    pub(crate) fn reap(&self, id: u16, kind: &Kind) {
+        let reaper = self.section(|st| Ok(st.reaper));
+        if let Ok(Some(reaper)) = reaper {
+            reaper(self, id, kind);
+        }
+    }
+
+    fn free_doomed(&self, id: u16, kind: &Kind) {
         // Nobody is there to take an error; what is not freed here is freed by the next open.
         let _ = self.free(id, kind);
     }

@@ -86,7 +86,7 @@ impl<T: Persist, S: Medium, P: Promise, Pol: Policy> Drop for Ref<'_, T, S, P, P
     fn drop(&mut self) {
         // SAFETY: the object is held for this guard, which ends.
         if let Some(id) = unsafe { self.core.release(self.at.cast(), false) } {
-            self.core.free_doomed(id, Kind::of::<T>());
+            self.core.reap(id, Kind::of::<T>());
         }
     }
 }
@@ -101,7 +101,7 @@ impl<T: Persist, S: Medium, P: Promise, Pol: Policy> Drop for RefMut<'_, T, S, P
         }
         // SAFETY: the object is held for this guard, which ends.
         if let Some(id) = unsafe { self.core.release(self.at.cast(), true) } {
-            self.core.free_doomed(id, Kind::of::<T>());
+            self.core.reap(id, Kind::of::<T>());
         }
     }
 }

@@ -188,7 +188,7 @@ where
                     hits: st.stats.hits,
                     loads: st.stats.loads,
                     write_backs: st.stats.write_backs,
-                    dirty_high_water: st.stats.dirty_high_water,
+                    dirty_high_water: st.cache.high_water(),
                 })
             })
             .unwrap_or_default()
@@ -234,7 +234,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     pub(crate) fn number(&self, kind: &Kind) -> Result<u16, Error<S::Error>> {
         let mut alloc = Alloc::one(kind.len);
         loop {
-            if let Step::Done(id) = self.section(|st| st.store.alloc(&mut alloc))? {
+            if let Step::Done(id) = self.section(|st| st.store.alloc::<false>(&mut alloc))? {
                 return Ok(id);
             }
         }
@@ -258,13 +258,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         };
         let (error, id) = id;
         // What fails here leaves an object that the next open frees.
-        let _ = self.free(
-            id,
-            &Kind {
-                handles: false,
-                ..*kind
-            },
-        );
+        let _ = self.give_back(id);
         Err(error)
     }
 }

@@ -36,12 +36,13 @@ where
             let mut known = Known {
                 objects: st.store.objects(),
             };
+            let address = st.store.address(&place);
             let region = st.store.medium();
-            if place.address() + u32::from(place.len) > region.capacity() {
+            if address + u32::from(place.len) > region.capacity() {
                 return Err(damaged());
             }
             // SAFETY: inside of the region; aligned to 8, as the region and all blocks are.
-            let at = unsafe { region.base().add(place.address() as usize) };
+            let at = unsafe { region.base().add(address as usize) };
             mapped::will_read(at, usize::from(place.len));
             let mut check = Check::new(id, place.len);
             // SAFETY: a medium is initialised, and no reference into it is live.

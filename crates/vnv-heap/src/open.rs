@@ -16,6 +16,7 @@ use crate::walk::{self, Reached};
 use core::cell::UnsafeCell;
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
+use nvmem::persist::Found;
 use nvmem::{Medium, Persist, planted};
 
 /// What [`Heap::audit`] counted.
@@ -56,16 +57,9 @@ where
     {
         let _ = brand;
         let fingerprint = Self::fingerprint(&config)?;
-        let (mut store, opened) = Store::open(storage, &config, fingerprint)?;
-        if opened == Opened::Ready {
-            let root = walk::root(Kind::of::<R>(), core::any::type_name::<R>());
-            let Reached { marks, rest, .. } = walk::walk(&mut store, ram, root)?;
-            if !planted!("vnv-heap/no-sweep") {
-                store.sweep(rest, |id| marks.reached(id))?;
-            }
-        }
-        let heap = Self::new(store, ram, &config)?;
-        if opened == Opened::Blank {
+        let mut heap = Self::new(storage, ram, &config)?;
+        let root = walk::root(Kind::of::<R>(), core::any::type_name::<R>());
+        if heap.core.find(&config, fingerprint, root)? == Opened::Blank {
             heap.create(fingerprint, init)?;
         }
         Ok(heap)
@@ -84,8 +78,13 @@ where
     {
         let _ = brand;
         let fingerprint = Self::fingerprint(&config)?;
-        let store = Store::format(storage, &config, fingerprint)?;
-        let heap = Self::new(store, ram, &config)?;
+        let mut heap = Self::new(storage, ram, &config)?;
+        heap.core
+            .state
+            .get_mut()
+            .store
+            .begin(&config, fingerprint)?;
+        heap.core.begin(&config);
         heap.create(fingerprint, init)?;
         Ok(heap)
     }
@@ -95,37 +94,28 @@ where
         Ok(nvmem::fingerprint::<R>())
     }
 
-    fn new(
-        store: Store<S, P>,
-        ram: &'h mut [u8],
-        config: &Config,
-    ) -> Result<Self, OpenError<S::Error>> {
+    fn new(storage: S, ram: &'h mut [u8], config: &Config) -> Result<Self, OpenError<S::Error>> {
         let kind = Kind::of::<R>();
         // The root, its header, and the start of the directory.
         let needed = usize::from(kind.len).next_multiple_of(8) + 8 + 16;
-        let max_pins = if P::SNAPSHOT {
-            u16::MAX
-        } else {
-            store.max_pins()
-        };
         // The pointer comes last: nothing looks at the buffer through `ram` any more.
         let len = ram.len();
         // SAFETY: the buffer is borrowed as long as the heap's brand lives, and only the cache uses it.
         let cache = unsafe { Cache::new(ram.as_mut_ptr(), len) };
-        let mut cache = cache
+        let cache = cache
             .filter(|_| len >= needed)
             .ok_or(OpenError::RamTooSmall {
                 needed: needed as u32,
             })?;
-        cache.limit_to(config.dirty_limit.min(u32::from(u16::MAX)) as u16, max_pins);
         Ok(Heap {
             core: Core {
                 gate: Gate::new(cache.load()),
                 state: UnsafeCell::new(State {
                     cache,
-                    store,
+                    store: Store::new(storage, config),
                     incarnation: 0,
                     stats: Counts::default(),
+                    reaper: None,
                 }),
             },
             _r: PhantomData,
@@ -173,13 +163,10 @@ where
                 return Ok(());
             }
             let root = walk::root(Kind::of::<R>(), core::any::type_name::<R>());
-            // SAFETY: the buffer is the cache's, which is empty, and nobody holds anything.
-            let ram = unsafe { &mut *st.cache.buffer() };
-            result = walk::walk(&mut st.store, ram, root).map(|reached| Audit {
-                reachable: reached.count,
+            result = st.survey(root, false).map(|reachable| Audit {
+                reachable,
                 allocated: st.store.objects() - st.store.free_objects(),
             });
-            st.cache.clear();
             Ok(())
         })?;
         result
@@ -187,11 +174,61 @@ where
 }
 
 impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
+    /// Finds out what the medium holds, before anything else is done.
+    fn find(
+        &mut self,
+        config: &Config,
+        fingerprint: u64,
+        root: Found,
+    ) -> Result<Opened, OpenError<S::Error>> {
+        let st = self.state.get_mut();
+        let opened = st.store.open(config, fingerprint)?;
+        if opened == Opened::Ready {
+            st.survey(root, true)?;
+        }
+        self.begin(config);
+        Ok(opened)
+    }
+
+    /// The limits hold from here on; nothing is resident.
+    fn begin(&mut self, config: &Config) {
+        let st = self.state.get_mut();
+        let pins = if P::SNAPSHOT {
+            u16::MAX
+        } else {
+            st.store.max_pins()
+        };
+        let bytes = config.dirty_limit.min(u32::from(u16::MAX)) as u16;
+        st.cache.limit_to(bytes, pins);
+        self.gate.open(st.cache.load());
+    }
+
     /// All that was written back counts from here on.
     pub(crate) fn commit_all(&self) -> Result<(), Error<S::Error>> {
         let mut commit = Commit::new();
         while self.section(|st| st.store.commit(&mut commit))? == Step::Again {}
         Ok(())
+    }
+}
+
+impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
+    /// Walks from the root, with all of the RAM, in which nothing is held; and frees what is not reachable. How many objects are.
+    fn survey(&mut self, root: Found, sweep: bool) -> Result<u16, OpenError<S::Error>> {
+        // SAFETY: the buffer is the cache's, which is empty from here on, and nobody holds anything.
+        let ram = unsafe { &mut *self.cache.buffer() };
+        let r = match walk::walk(&mut self.store, ram, root) {
+            Ok(Reached { marks, rest, count }) => {
+                let swept = if sweep && !planted!("vnv-heap/no-sweep") {
+                    self.store.sweep(rest, |id| marks.reached(id)).map(drop)
+                } else {
+                    Ok(())
+                };
+                swept.map(|()| count).map_err(OpenError::Failed)
+            }
+            Err(e) => Err(e),
+        };
+        self.cache.clear();
+        r
     }
 }
 

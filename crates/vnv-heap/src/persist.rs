@@ -2,7 +2,7 @@
 
 use crate::Heap;
 use crate::error::Error;
-use crate::hold::Clean;
+use crate::hold::Goal;
 use crate::policy::Policy;
 use crate::promise::{JustInTime, Promise};
 use crate::ram::Slot;
@@ -12,41 +12,6 @@ use crate::store::Pin;
 use nvmem::{Medium, planted};
 
 impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
-    /// Writes all that is dirty, in pieces. Nobody holds anything to be written, but for guards that were leaked.
-    pub(crate) fn clean_all(&self) -> Result<(), Error<S::Error>> {
-        let mut clean: Option<Clean> = None;
-        let mut incarnation = None;
-        loop {
-            let more = self.section(|st| {
-                if incarnation.replace(st.incarnation) != Some(st.incarnation) {
-                    clean = None;
-                }
-                let mut left = usize::from(st.store.burst());
-                while left > 0 {
-                    if clean.is_none() {
-                        let slot = match st.cache.victim(true) {
-                            Some(slot) => slot,
-                            None => match st.dirty() {
-                                Some(slot) => slot,
-                                None => return Ok(false),
-                            },
-                        };
-                        clean = Some(Clean::new(slot, st.cache.id(slot), false));
-                    }
-                    if let Some(c) = &mut clean
-                        && st.clean(c, &mut left)?
-                    {
-                        clean = None;
-                    }
-                }
-                Ok(true)
-            })?;
-            if !more {
-                return Ok(());
-            }
-        }
-    }
-
     fn persist(&self) -> Result<(), Error<S::Error>> {
         let _masked = Masked::begin();
         let load = self.gate.enter()?;
@@ -77,7 +42,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
 
 impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
     /// A dirty object, pinned or not.
-    fn dirty(&self) -> Option<Slot> {
+    pub(crate) fn dirty(&self) -> Option<Slot> {
         let mut at = self.cache.first();
         while let Some(slot) = at {
             if self.cache.is_dirty(slot) {
@@ -117,9 +82,7 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
 
     fn write_whole(&mut self, slot: Slot) -> Result<(), Error<S::Error>> {
         let alone = self.cache.is_alone(slot);
-        let mut clean = Clean::new(slot, self.cache.id(slot), false);
-        let mut left = usize::MAX;
-        while !self.clean(&mut clean, &mut left)? {}
+        self.transfer_whole(slot, Goal::Clean)?;
         if alone {
             // Its guard may go on writing.
             self.cache.mark_dirty(slot);
@@ -139,17 +102,9 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
                 .cache
                 .put_back(pin.at, pin.id, len, pin.pins)
                 .ok_or_else(damaged)?;
-            let place = self.store.locate(pin.id)?;
-            if place.len != pin.len {
-                return Err(damaged());
-            }
-            // SAFETY: a block of this length, which was put back for this object. A reference that a guard has given out is not
+            // A block of this length, which was put back for this object. A reference that a guard has given out is not
             // used meanwhile, as the caller of `restore` vouches.
-            let content =
-                unsafe { core::slice::from_raw_parts_mut(self.cache.content(slot).as_ptr(), len) };
-            if !self.store.read_whole(&place, content)? {
-                return Err(damaged());
-            }
+            self.transfer_whole(slot, Goal::Load)?;
             if self.cache.is_alone(slot) && !planted!("vnv-heap/restored-as-clean") {
                 // Its guard may go on writing.
                 self.cache.mark_dirty(slot);

@@ -28,6 +28,11 @@ use nvmem::planted;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Slot(u16);
 
+impl Slot {
+    /// No block.
+    pub(crate) const NONE: Slot = Slot(NONE);
+}
+
 /// The object is pinned in a way that excludes this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Busy;
@@ -88,6 +93,8 @@ pub(crate) struct Cache<P> {
     hand: u16,
     /// Units that have arrived of a block that is being moved, from `hole` to `packed`; 0 when none is.
     arrived: u16,
+    /// The most that a persist would ever have had to write.
+    high_water: u16,
     policy: P,
 }
 
@@ -97,6 +104,7 @@ impl<P: Rules> Cache<P> {
     /// # Safety
     ///
     /// The buffer is the cache's alone for as long as the cache, or anything that it gave out, is used.
+    #[inline(never)]
     pub(crate) unsafe fn new(base: *mut u8, len: usize) -> Option<Cache<P>> {
         let skip = base.align_offset(UNIT);
         let most = block::MOST_UNITS * UNIT;
@@ -119,6 +127,7 @@ impl<P: Rules> Cache<P> {
             packed: 0,
             hand: 0,
             arrived: 0,
+            high_water: 0,
             policy: P::new(),
         };
         cache.clear();
@@ -207,6 +216,19 @@ impl<P: Rules> Cache<P> {
         self.load = load;
     }
 
+    /// A persist would have to write so much now, which is within the limit.
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
+    pub(crate) fn note(&mut self, demand: u32) {
+        if demand > u32::from(self.high_water) {
+            self.high_water = demand as u16;
+        }
+    }
+
+    /// The most that was noted.
+    pub(crate) fn high_water(&self) -> u32 {
+        u32::from(self.high_water)
+    }
+
     /// How many objects are resident.
     #[inline(always)]
     pub(crate) fn count(&self) -> u16 {
@@ -278,7 +300,7 @@ impl<P: Rules> Cache<P> {
     /// # Errors
     ///
     /// [`Busy`] when it is pinned alone, or is to be and is pinned, or has 29 pins.
-    #[inline(always)]
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
     pub(crate) fn pin(&mut self, s: Slot, alone: bool) -> Result<(), Busy> {
         let tag = self.tag(s.0);
         let pins = tag & block::TAG_PINS;
@@ -301,7 +323,7 @@ impl<P: Rules> Cache<P> {
     /// # Safety
     ///
     /// The pointer came from [`Cache::find`], and nothing was moved since.
-    #[inline(always)]
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
     pub(crate) unsafe fn pin_first(&mut self, content: NonNull<u8>) -> bool {
         // SAFETY: invariant "blocks": before a content there is its header.
         let header = unsafe { content.sub(UNIT) }.cast::<u32>();
@@ -346,7 +368,7 @@ impl<P: Rules> Cache<P> {
 
     /// Takes a pin away: the one that excludes all others, or one of those that share. Whether it was the last, and whether
     /// the object is to be freed now.
-    #[inline(always)]
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
     pub(crate) fn unpin(&mut self, s: Slot, alone: bool) -> (bool, bool) {
         let tag = self.tag(s.0);
         let pins = tag & block::TAG_PINS;
@@ -414,7 +436,7 @@ impl<P: Rules> Cache<P> {
     }
 
     /// Its content is about to be newer than the medium's. The caller has made sure that the limit allows it.
-    #[inline(always)]
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
     pub(crate) fn mark_dirty(&mut self, s: Slot) {
         if !self.is_dirty(s) {
             self.load += self.weight(s) << BYTES_AT;
@@ -424,7 +446,7 @@ impl<P: Rules> Cache<P> {
     }
 
     /// The medium has its content.
-    #[inline(always)]
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
     pub(crate) fn mark_clean(&mut self, s: Slot) {
         if self.is_dirty(s) {
             if !planted!("vnv-heap/cleaned-still-counts") {
@@ -435,7 +457,7 @@ impl<P: Rules> Cache<P> {
     }
 
     /// It was read. Counts for what is clean: when it leaves, it must be loaded again.
-    #[inline(always)]
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
     pub(crate) fn used(&mut self, s: Slot) {
         if !self.policy.is_current(block::history(self.tag(s.0))) && !self.is_dirty(s) {
             self.used_again(s);
@@ -450,7 +472,7 @@ impl<P: Rules> Cache<P> {
     }
 
     /// It was updated.
-    #[inline(always)]
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
     pub(crate) fn updated(&mut self, s: Slot) {
         self.policy.tick();
         let tag = self.tag(s.0);
@@ -473,6 +495,7 @@ impl<P: Rules> Cache<P> {
         self.in_use_from(self.after(s.0))
     }
 
+    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     fn in_use_from(&self, mut at: u16) -> Option<Slot> {
         debug_assert!(self.arrived == 0);
         while at < self.top {

@@ -82,7 +82,12 @@ pub(crate) struct State<S: Medium, P: Promise, Pol: Policy> {
     /// How many restores there were.
     pub(crate) incarnation: u32,
     pub(crate) stats: Counts,
+    /// What frees a doomed object. Set with the first one, so that a program that frees nothing does not hold the code.
+    pub(crate) reaper: Option<Reaper<S, P, Pol>>,
 }
+
+/// Frees what was doomed while it was held.
+pub(crate) type Reaper<S, P, Pol> = fn(&Core<S, P, Pol>, u16, &Kind);
 
 /// An object that is held: where it lies.
 pub(crate) type Held = (Slot, NonNull<u8>);
@@ -154,7 +159,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     }
 
     /// Holds an object. **Cost**: one section when it is resident; else what [`Core::hold_slowly`] costs.
-    #[inline(always)]
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
     pub(crate) fn hold(
         &self,
         id: u16,
@@ -173,7 +178,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     }
 
     /// Holds an object that is resident and that nobody holds, as most are, in few steps.
-    #[inline(always)]
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
     fn hold_to_read(&self, id: u16) -> Option<NonNull<u8>> {
         let _masked = Masked::begin();
         if self.gate.0.get() & OVER != 0 {
@@ -234,7 +239,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     ///
     /// # Safety
     /// `content` is that of an object that is held, mutably or not, and the caller does not use it again.
-    #[inline(always)]
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
     pub(crate) unsafe fn release(&self, content: NonNull<u8>, mutable: bool) -> Option<u16> {
         let _masked = Masked::begin();
         let load = self.gate.0.get().wrapping_sub(ONE_PINNED);
@@ -290,7 +295,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
 
 impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
     /// What a persist has to write once this object is held.
-    #[inline(always)]
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
     pub(crate) fn demand_with(&self, slot: Slot, kind: &Kind, mutable: bool) -> u32 {
         let mut sum = self.cache.demand();
         if !self.cache.is_pinned(slot) {
@@ -303,7 +308,7 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
     }
 
     /// Pins a resident object, if it may be and nothing needs to be written first.
-    #[inline(always)]
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
     fn pin(&mut self, slot: Slot, kind: &Kind, mutable: bool) -> bool {
         if P::SNAPSHOT && mutable && !self.cache.is_dirty(slot) {
             // It may need a block of its own.
@@ -314,7 +319,7 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
     }
 
     /// Pins a resident object for which the limit has room: `sum` is what a persist then has to write.
-    #[inline(always)]
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
     pub(crate) fn pin_within(&mut self, slot: Slot, mutable: bool, sum: u32) -> bool {
         if !self.cache.is_pinned(slot) && self.cache.is_pinned_out() {
             return false;
@@ -325,9 +330,7 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
         if mutable {
             self.cache.mark_dirty(slot);
             self.cache.updated(slot);
-            if sum > self.stats.dirty_high_water {
-                self.stats.dirty_high_water = sum;
-            }
+            self.cache.note(sum);
         } else {
             self.cache.used(slot);
         }

@@ -25,5 +25,4 @@ pub(crate) struct Counts {
     pub(crate) hits: u32,
     pub(crate) loads: u32,
     pub(crate) write_backs: u32,
-    pub(crate) dirty_high_water: u32,
 }

@@ -83,7 +83,7 @@ pub(crate) struct Store<S, P> {
     burst: u16,
     free_units: u16,
     free_ids: u16,
-    /// Where the next search for units and ids begins.
+    /// Where the next search for units, from 0, and for ids begins.
     next_unit: u16,
     next_id: u16,
     /// The last block that was taken since the last commit.
@@ -156,11 +156,13 @@ impl<S: Medium, P: Promise> Store<S, P> {
         (self.bytes_written, self.bytes_read)
     }
 
+    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     fn get(&mut self, at: u32, buf: &mut [u8]) -> Result<(), Error<S::Error>> {
         self.bytes_read = self.bytes_read.wrapping_add(buf.len() as u32);
         self.medium.read(at, buf).map_err(Error::Medium)
     }
 
+    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     fn put(&mut self, at: u32, bytes: &[u8]) -> Result<(), Error<S::Error>> {
         self.bytes_written = self.bytes_written.wrapping_add(bytes.len() as u32);
         self.medium.write(at, bytes).map_err(Error::Medium)
@@ -170,6 +172,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
         self.medium.flush().map_err(Error::Medium)
     }
 
+    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     fn entry(&mut self, id: u16) -> Result<Entry, Error<S::Error>> {
         let at = self.map.entry(id).ok_or(Error::Damaged { object: id })?;
         let mut b = [0; 4];
@@ -177,6 +180,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
         Ok(Entry::decode(b))
     }
 
+    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     fn put_entry(&mut self, id: u16, e: Entry) -> Result<(), Error<S::Error>> {
         match self.map.entry(id) {
             Some(at) => self.put(at, &e.encode()),
@@ -199,6 +203,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
     }
 
     /// Before anything on the medium changes.
+    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     fn change(&mut self) -> Result<(), Error<S::Error>> {
         if P::SNAPSHOT {
             if self.unfinished {

@@ -159,19 +159,13 @@ pub(crate) fn walk<'r, S: Medium, P: Promise>(
         walk.marks.set(next, DONE);
         if let Some(Some(t)) = walk.types.get(usize::from(mark - PENDING)).copied() {
             let damaged = OpenError::Damaged(Part::Object(next));
-            let place = match store.locate(next) {
-                Ok(place) => place,
-                Err(Error::Damaged { .. }) => return Err(damaged),
-                Err(e) => return Err(OpenError::Failed(e)),
-            };
-            if usize::from(place.len) != t.len {
-                return Err(damaged);
-            }
             let Some(value) = content.get_mut(..t.len) else {
                 return Err(too_small(t.len));
             };
-            if !store.read_whole(&place, value)? {
-                return Err(damaged);
+            match store.load(next, value) {
+                Ok(()) => {}
+                Err(Error::Damaged { .. }) => return Err(damaged),
+                Err(e) => return Err(OpenError::Failed(e)),
             }
             walk.low = u16::MAX;
             // SAFETY: as many initialised bytes as a value of this type has, aligned to 8.

@@ -65,7 +65,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Drop for Hold<'_, S, P, Pol> {
     fn drop(&mut self) {
         // SAFETY: the object is held for this, which ends.
         if let Some(id) = unsafe { self.core.release_either(self.content) } {
-            self.core.free_doomed(id, &self.kind);
+            self.core.reap(id, &self.kind);
         }
     }
 }

@@ -84,7 +84,7 @@ impl<'h, T: Persist> Run<'h, T> {
     ) -> Result<Self, Error<S::Error>> {
         let mut alloc = Alloc::run(count, Kind::of::<T>().len);
         loop {
-            if let Step::Done(base) = heap.core.section(|st| st.store.alloc(&mut alloc))? {
+            if let Step::Done(base) = heap.core.section(|st| st.store.alloc::<true>(&mut alloc))? {
                 return Ok(Run {
                     base,
                     count,

@@ -134,7 +134,7 @@ impl Rules for Predict {
         self.now & 3 == 0
     }
 
-    #[inline(always)]
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
     fn aged(&self, h: History) -> History {
         if self.age(h) > OLDEST {
             ((self.stamp().wrapping_sub(OLDEST) & AGES) << STAMP) | (h & CLASS)
@@ -143,7 +143,8 @@ impl Rules for Predict {
         }
     }
 
-    #[inline(always)]
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
+    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     fn rank(&self, h: History) -> u16 {
         let age = self.age(h);
         let predicted = u16::from(self.follows[((h & CLASS) as usize).min(CLASSES - 1)]) >> 1;

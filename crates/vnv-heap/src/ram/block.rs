@@ -159,6 +159,7 @@ impl<P> Cache<P> {
     }
 
     /// Makes a free block of these units.
+    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     pub(super) fn make_free(&mut self, at: u16, units: u16) {
         self.set_tag(at, 0);
         self.set_span(at, FREE | u32::from(units));

@@ -75,7 +75,7 @@ impl<P: Rules> Cache<P> {
     }
 
     /// Where the object is, if it is resident.
-    #[inline(always)]
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
     pub(crate) fn lookup(&self, id: u16) -> Option<Slot> {
         let mut at = self.head(self.bucket(id));
         while at != NONE {
@@ -137,6 +137,7 @@ impl<P: Rules> Cache<P> {
         self.mask = !below.unwrap_or(0) as i16;
     }
 
+    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     fn chain(&mut self, at: u16, bucket: isize) {
         let next = self.head(bucket);
         self.set_link(at, next);

@@ -33,14 +33,17 @@ fn place(candidate: u32) -> u16 {
 }
 
 impl Candidates {
-    #[inline(always)]
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
     fn put(&mut self, i: usize, rank: u16, at: u16) {
-        self.all[i] = candidate(rank, i, at);
-        self.best = self.best.max(self.all[i]);
+        let c = candidate(rank, i, at);
+        if let Some(to) = self.all.get_mut(i) {
+            *to = c;
+        }
+        self.best = self.best.max(c);
     }
 
     /// Takes the place of the worst, if it is better.
-    #[inline(always)]
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
     fn offer(&mut self, rank: u16, at: u16) {
         if self.is_stale {
             (self.worst, self.is_stale) = (0, false);
@@ -144,7 +147,7 @@ impl<P: Rules> Cache<P> {
     }
 
     /// Keeps its history from growing too old.
-    #[inline(always)]
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
     fn age(&mut self, at: u16, policy: &P) {
         let tag = self.tag(at);
         let was = block::history(tag);
@@ -155,7 +158,8 @@ impl<P: Rules> Cache<P> {
     }
 
     /// Keeps it in mind as the youngest candidate.
-    #[inline(always)]
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
+    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     pub(super) fn keep(&mut self, at: u16) {
         let mut last = at;
         for kept in self.policy.kept() {

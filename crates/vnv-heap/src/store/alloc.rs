@@ -2,7 +2,7 @@
 
 use super::block::TOMB;
 use super::map::units_of;
-use super::open::ENTRIES;
+use super::open::NO_ENTRIES;
 use super::units::Take;
 use super::{Entry, Error, Free, MAX_LEN, Step, Store};
 use crate::promise::Promise;
@@ -14,28 +14,23 @@ pub(crate) struct Alloc {
     n: u16,
     len: u16,
     stage: Stage,
+    /// The next entry to be looked at; then the first object's.
+    id: u16,
+    /// Free entries just before it; then objects that are done.
+    run: u16,
+    /// Entries to be looked at.
+    left: u32,
+    take: Take,
+    free: Free,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum Stage {
     Start,
-    /// `run` free entries just before `at`, `left` to be looked at.
-    Ids {
-        at: u16,
-        run: u16,
-        left: u32,
-    },
-    Blocks {
-        base: u16,
-        done: u16,
-        take: Take,
-    },
+    Ids,
+    Blocks,
     /// There is no room: what was done is taken back.
-    Undo {
-        base: u16,
-        done: u16,
-        free: Free,
-    },
+    Undo,
 }
 
 impl Alloc {
@@ -50,6 +45,11 @@ impl Alloc {
             n,
             len,
             stage: Stage::Start,
+            id: 0,
+            run: 0,
+            left: 0,
+            take: Take::new(units_of(len)),
+            free: Free::new(0),
         }
     }
 }
@@ -61,44 +61,40 @@ impl<S: Medium, P: Promise> Store<S, P> {
     ///
     /// **Power loss**: an object to which nothing that is reachable leads is gone. **Cost**: for each object 6 bytes, an entry of 4 (2 with the snapshot
     /// promise), and a bit for each 8 bytes. **Errors**: [`Error::Full`] when ids or room do not suffice, nothing is taken then.
-    pub(crate) fn alloc(&mut self, a: &mut Alloc) -> Result<Step<u16>, Error<S::Error>> {
+    ///
+    /// `RUN`: whether it may be more than one; one that is not leaves nothing to be taken back, and needs less code.
+    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    pub(crate) fn alloc<const RUN: bool>(
+        &mut self,
+        a: &mut Alloc,
+    ) -> Result<Step<u16>, Error<S::Error>> {
         self.change()?;
-        match &mut a.stage {
+        // One at a time: a constant, so that what a run needs besides is left out.
+        let n = if RUN { a.n } else { 1 };
+        match a.stage {
             Stage::Start => {
-                let units = u32::from(units_of(a.len)) * u32::from(a.n);
-                if a.n == 0
+                let units = u32::from(units_of(a.len)) * u32::from(n);
+                if n == 0
                     || a.len > MAX_LEN
-                    || a.n > self.free_ids
+                    || n > self.free_ids
                     || units > u32::from(self.free_units)
                 {
                     return Err(Error::Full);
                 }
-                a.stage = Stage::Ids {
-                    at: self.next_id,
-                    run: 0,
-                    left: u32::from(self.map.objects) + u32::from(a.n) - 1,
-                };
-                Ok(Step::Again)
+                a.id = self.next_id;
+                a.left = u32::from(self.map.objects) + u32::from(n) - 1;
+                a.stage = Stage::Ids;
             }
-            Stage::Ids { at, run, left } => {
-                if *left == 0 {
+            Stage::Ids => {
+                if a.left == 0 {
                     return Err(Error::Full);
                 }
-                let found = self.look_for_ids(a.n, at, run, left)?;
-                if let Some(base) = found {
-                    self.next_id = base + a.n;
-                    a.stage = Stage::Blocks {
-                        base,
-                        done: 0,
-                        take: Take::new(units_of(a.len)),
-                    };
-                }
-                Ok(Step::Again)
+                self.look_for_ids(n, a)?;
             }
-            Stage::Blocks { base, done, take } => match self.take(take) {
-                Ok(Step::Again) => Ok(Step::Again),
+            Stage::Blocks => match self.take(&mut a.take) {
+                Ok(Step::Again) => {}
                 Ok(Step::Done(unit)) => {
-                    let id = *base + *done;
+                    let id = if RUN { a.id + a.run } else { a.id };
                     self.put_head(unit, id, a.len)?;
                     if P::SNAPSHOT {
                         self.put_pending(id, unit)?;
@@ -112,59 +108,56 @@ impl<S: Medium, P: Promise> Store<S, P> {
                         )?;
                     }
                     self.free_ids = self.free_ids.saturating_sub(1);
-                    *done += 1;
-                    if *done == a.n {
-                        return Ok(Step::Done(*base));
+                    a.run += 1;
+                    if !RUN || a.run == n {
+                        return Ok(Step::Done(a.id));
                     }
-                    *take = Take::new(units_of(a.len));
-                    Ok(Step::Again)
+                    a.take = Take::new(units_of(a.len));
                 }
-                Err(Error::Full) if *done > 0 => {
-                    let (base, done) = (*base, *done);
-                    let free = Free::new(base + done - 1);
-                    a.stage = Stage::Undo { base, done, free };
-                    Ok(Step::Again)
+                Err(Error::Full) if RUN && a.run > 0 => {
+                    a.free = Free::new(a.id + a.run - 1);
+                    a.stage = Stage::Undo;
                 }
-                Err(e) => Err(e),
+                Err(e) => return Err(e),
             },
-            Stage::Undo { base, done, free } => {
-                if self.free(free)? == Step::Done(()) {
-                    *done -= 1;
-                    if *done == 0 {
+            Stage::Undo if !RUN => return Err(Error::Full),
+            Stage::Undo => {
+                if self.free(&mut a.free)? == Step::Done(()) {
+                    a.run -= 1;
+                    if a.run == 0 {
                         return Err(Error::Full);
                     }
-                    *free = Free::new(*base + *done - 1);
+                    a.free = Free::new(a.id + a.run - 1);
                 }
-                Ok(Step::Again)
             }
         }
+        Ok(Step::Again)
     }
 
     /// Looks at some entries for `n` free ones in a row.
-    fn look_for_ids(
-        &mut self,
-        n: u16,
-        at: &mut u16,
-        run: &mut u16,
-        left: &mut u32,
-    ) -> Result<Option<u16>, Error<S::Error>> {
-        if *at == 0 || *at > self.map.objects {
-            (*at, *run) = (1, 0);
+    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    fn look_for_ids(&mut self, n: u16, a: &mut Alloc) -> Result<(), Error<S::Error>> {
+        if a.id == 0 || a.id > self.map.objects {
+            (a.id, a.run) = (1, 0);
         }
-        let some = (self.map.objects - *at + 1).min(ENTRIES);
-        let table = self.entries(*at, some)?;
+        let mut table = NO_ENTRIES;
+        let some = self.entries(a.id, &mut table)?;
         for e in table.iter().take(usize::from(some)) {
-            if *left == 0 {
+            if a.left == 0 {
                 break;
             }
-            *left -= 1;
-            *run = if *e == Entry::FREE { *run + 1 } else { 0 };
-            if *run == n {
-                return Ok(Some(*at - (n - 1)));
+            a.left -= 1;
+            a.id += 1;
+            a.run = if *e == [0; 4] { a.run + 1 } else { 0 };
+            if a.run == n {
+                self.next_id = a.id;
+                a.id -= n;
+                a.run = 0;
+                a.stage = Stage::Blocks;
+                break;
             }
-            *at += 1;
         }
-        Ok(None)
+        Ok(())
     }
 }
 

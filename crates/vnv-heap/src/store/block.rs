@@ -34,20 +34,11 @@ impl Head {
 /// Where the current content of an object lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
-    pub(crate) id: u16,
     /// Bytes of the content.
     pub(crate) len: u16,
     /// What the content's [`Check`] comes to, if it is what was written.
     pub(crate) check: u16,
     pub(super) unit: u16,
-    at: u32,
-}
-
-impl Place {
-    /// The address of the content.
-    pub(crate) fn address(&self) -> u32 {
-        self.at
-    }
 }
 
 /// A write-back that begins.
@@ -66,12 +57,17 @@ impl Begin {
             take: None,
         }
     }
+
+    pub(crate) fn id(&self) -> u16 {
+        self.id
+    }
 }
 
 impl<S: Medium, P: Promise> Store<S, P> {
     /// The block of an object, by its entry and its header.
     ///
     /// **Cost**: reads 12 bytes. **Errors**: [`Error::Damaged`] when they do not belong together; the content is not looked at.
+    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     pub(crate) fn locate(&mut self, id: u16) -> Result<Place, Error<S::Error>> {
         let e = self.entry(id)?;
         if !P::SNAPSHOT && e.committed != e.pending {
@@ -88,11 +84,9 @@ impl<S: Medium, P: Promise> Store<S, P> {
             return Err(damaged);
         }
         Ok(Place {
-            id,
             len: head.len,
             check: head.check,
             unit,
-            at: self.map.unit(unit) + BLOCK_HEADER,
         })
     }
 
@@ -118,37 +112,36 @@ impl<S: Medium, P: Promise> Store<S, P> {
         Ok(())
     }
 
+    /// Loads the whole content of an object of this size. **Errors**: [`Error::Damaged`] when it has another one, or other bytes
+    /// than were written.
+    pub(crate) fn load(&mut self, id: u16, content: &mut [u8]) -> Result<(), Error<S::Error>> {
+        let place = self.locate(id)?;
+        if usize::from(place.len) == content.len() {
+            self.get(self.address(&place), content)?;
+            let mut check = Check::new(id, place.len);
+            check.add(content);
+            if check.finish() == place.check {
+                return Ok(());
+            }
+        }
+        Err(Error::Damaged { object: id })
+    }
+
     /// The size of an object's content. **Cost**, **Errors**: as [`Store::locate`].
     pub(crate) fn size_of(&mut self, id: u16) -> Result<u16, Error<S::Error>> {
         Ok(self.locate(id)?.len)
     }
 
-    /// Reads a part of the content; what lies beyond its end is not touched.
-    ///
-    /// The caller gives all of it, in order, to a [`Check`] and compares that with [`Place::check`] before it believes any of it.
-    pub(crate) fn read(
-        &mut self,
-        place: &Place,
-        offset: u16,
-        buf: &mut [u8],
-    ) -> Result<(), Error<S::Error>> {
-        let n = usize::from(place.len.saturating_sub(offset)).min(buf.len());
-        match buf.get_mut(..n) {
-            Some(b) if n > 0 => self.get(place.at + u32::from(offset), b),
-            _ => Ok(()),
-        }
+    /// The address of the content; its check is in the two bytes before.
+    pub(crate) fn address(&self, place: &Place) -> u32 {
+        self.map.unit(place.unit) + BLOCK_HEADER
     }
 
-    /// Reads the content of a block, for which there is just the room, at once. Whether it is as its check says.
-    pub(crate) fn read_whole(
-        &mut self,
-        place: &Place,
-        into: &mut [u8],
-    ) -> Result<bool, Error<S::Error>> {
-        self.read(place, 0, into)?;
-        let mut check = Check::new(place.id, place.len);
-        check.add(into);
-        Ok(check.finish() == place.check)
+    /// Reads a part of a content, which is not longer than its block.
+    ///
+    /// The caller gives all of it, in order, to a [`Check`] and compares that with [`Place::check`] before it believes any of it.
+    pub(crate) fn read(&mut self, at: u32, to: &mut [u8]) -> Result<(), Error<S::Error>> {
+        self.get(at, to)
     }
 
     /// One step of the beginning of a write-back: where the content is to be written to.
@@ -180,34 +173,19 @@ impl<S: Medium, P: Promise> Store<S, P> {
         self.put_pending(b.id, unit)?;
         b.take = None;
         Ok(Step::Done(Place {
-            id: b.id,
             len: b.len,
             check: 0,
             unit,
-            at: self.map.unit(unit) + BLOCK_HEADER,
         }))
     }
 
-    /// Writes a part of the content to where [`Store::begin_write`] said; what lies beyond its end is left out.
-    pub(crate) fn write(
-        &mut self,
-        place: &Place,
-        offset: u16,
-        bytes: &[u8],
-    ) -> Result<(), Error<S::Error>> {
-        let n = usize::from(place.len.saturating_sub(offset)).min(bytes.len());
-        match bytes.get(..n) {
-            Some(b) if n > 0 => self.put(place.at + u32::from(offset), b),
-            _ => Ok(()),
-        }
+    /// Writes a part of the content to where [`Store::begin_write`] said; it is not longer than its block.
+    pub(crate) fn write(&mut self, at: u32, from: &[u8]) -> Result<(), Error<S::Error>> {
+        self.put(at, from)
     }
 
-    /// Ends a write-back with the check of what was written. **Cost**: 2 bytes.
-    pub(crate) fn finish_write(
-        &mut self,
-        place: &Place,
-        check: Check,
-    ) -> Result<(), Error<S::Error>> {
-        self.put(place.at - 2, &check.finish().to_le_bytes())
+    /// Ends a write-back to this address with the check of what was written. **Cost**: 2 bytes.
+    pub(crate) fn finish_write(&mut self, address: u32, check: u16) -> Result<(), Error<S::Error>> {
+        self.put(address - 2, &check.to_le_bytes())
     }
 }

@@ -8,15 +8,15 @@
 /// Words of the content that are taken together.
 pub(super) const BLOCK: usize = 32;
 
-const PRIME: u64 = 65_521;
+const PRIME: u32 = 65_521;
 /// 2^16 and 2^32 modulo the prime.
-const R16: u64 = 15;
+const R16: u32 = 15;
 const R32: u64 = 225;
 
 /// The weights of the words in a block, and what a block weighs more than the next one.
 ///
 /// Found by a search: `weights_are_apart` in the tests says what is asked of them.
-pub(super) const WEIGHTS: [u64; 8] = [9231, 62792, 16668, 41968, 23136, 51654, 42404, 13080];
+pub(super) const WEIGHTS: [u16; 8] = [9231, 62792, 16668, 41968, 23136, 51654, 42404, 13080];
 pub(super) const STRIDE: u64 = 18806;
 
 /// Congruent, and below 2^33 for any argument below 2^53.
@@ -30,24 +30,26 @@ const fn fold(c: u64) -> u64 {
 fn weigh(mut c: u64, bytes: &[u8]) -> u64 {
     let (blocks, rest) = bytes.as_chunks::<BLOCK>();
     for b in blocks {
-        let mut t = 0;
-        for (w, weight) in b.as_chunks::<4>().0.iter().zip(WEIGHTS) {
-            t += u64::from(u32::from_le_bytes(*w)) * weight;
-        }
-        c = fold(c) * STRIDE + t;
+        c = block(c, b);
     }
     if !rest.is_empty() {
         let mut last = [0; BLOCK];
         for (to, from) in last.iter_mut().zip(rest) {
             *to = *from;
         }
-        let mut t = 0;
-        for (w, weight) in last.as_chunks::<4>().0.iter().zip(WEIGHTS) {
-            t += u64::from(u32::from_le_bytes(*w)) * weight;
-        }
-        c = fold(c) * STRIDE + t;
+        c = block(c, &last);
     }
     c
+}
+
+#[cfg_attr(target_pointer_width = "64", inline(always))]
+#[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+fn block(c: u64, b: &[u8; BLOCK]) -> u64 {
+    let mut t = 0;
+    for (w, weight) in b.as_chunks::<4>().0.iter().zip(WEIGHTS) {
+        t += u64::from(u32::from_le_bytes(*w)) * u64::from(weight);
+    }
+    fold(c) * STRIDE + t
 }
 
 /// A check under way.
@@ -68,9 +70,11 @@ impl Check {
     }
 
     /// The check: from 1 to 65,521, so that neither a zeroed nor an erased one is ever right.
+    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     pub(crate) fn finish(self) -> u16 {
-        let mut c = fold(self.0);
-        c = (c & 0xFFFF) + (c >> 16) * R16;
+        // Below 2^33, so that the next one fits.
+        let c = fold(self.0);
+        let mut c = (c as u32 & 0xFFFF) + (c >> 16) as u32 * R16;
         c = (c & 0xFFFF) + (c >> 16) * R16;
         c = (c & 0xFFFF) + (c >> 16) * R16;
         if c >= PRIME {

@@ -2,7 +2,7 @@
 
 use super::block::TOMB;
 use super::map::units_of;
-use super::open::ENTRIES;
+use super::open::NO_ENTRIES;
 use super::record::COMMITTED;
 use super::units::Mark;
 use super::{Entry, Error, FREED, MAX_LEN, Step, Store};
@@ -165,9 +165,10 @@ impl<S: Medium, P: Promise> Store<S, P> {
 
     /// Entries that the chain does not lead to, one a call.
     fn apply_entries(&mut self, c: &mut Commit, id: u16) -> Result<(), Error<S::Error>> {
-        let n = (self.map.objects - id + 1).min(ENTRIES);
-        let table = self.entries(id, n)?;
-        let mut all = (id..).zip(table.iter().take(usize::from(n)));
+        let mut table = NO_ENTRIES;
+        let n = self.entries(id, &mut table)?;
+        let all = table.iter().take(usize::from(n)).map(|e| Entry::decode(*e));
+        let mut all = (id..).zip(all);
         let Some((id, e)) = all.find(|(_, e)| e.committed != e.pending) else {
             c.stage = Stage::Table(id + n);
             return Ok(());

@@ -12,15 +12,19 @@ use nvmem::{Medium, planted};
 pub(crate) struct Free {
     id: u16,
     stage: Stage,
+    /// Its length, for its tombstone.
+    len: u16,
+    take: Take,
+    mark: Mark,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum Stage {
     Start,
     /// Its entry is free; its units become free.
-    Units(Mark),
+    Units,
     /// Its committed block counts until the next commit: it gets a tombstone.
-    Tombstone(Take, u16),
+    Tombstone,
 }
 
 impl Free {
@@ -28,6 +32,9 @@ impl Free {
         Free {
             id,
             stage: Stage::Start,
+            len: 0,
+            take: Take::new(1),
+            mark: Mark::free(0, 0),
         }
     }
 }
@@ -40,13 +47,15 @@ impl<S: Medium, P: Promise> Store<S, P> {
     /// [`Error::Unfinished`]; [`Error::Damaged`] for an object that is free already.
     pub(crate) fn free(&mut self, f: &mut Free) -> Result<Step<()>, Error<S::Error>> {
         self.change()?;
-        match &mut f.stage {
+        match f.stage {
             Stage::Start => self.free_entry(f),
-            Stage::Units(mark) => self.mark(mark),
-            Stage::Tombstone(take, len) => {
-                match self.take(take) {
+            Stage::Units => self.mark(&mut f.mark),
+            // Nothing else comes here.
+            Stage::Tombstone if !P::SNAPSHOT => Ok(Step::Done(())),
+            Stage::Tombstone => {
+                match self.take(&mut f.take) {
                     Ok(Step::Again) => return Ok(Step::Again),
-                    Ok(Step::Done(unit)) => self.put_head(unit, f.id, *len | TOMB)?,
+                    Ok(Step::Done(unit)) => self.put_head(unit, f.id, f.len | TOMB)?,
                     // The commit then looks through the table.
                     Err(Error::Full) => self.scan = true,
                     Err(e) => return Err(e),
@@ -68,7 +77,8 @@ impl<S: Medium, P: Promise> Store<S, P> {
             Err(e) => return Err(e),
         };
         if P::SNAPSHOT && e.committed != 0 && !planted!("vnv-heap/freed-at-once") {
-            f.stage = Stage::Tombstone(Take::new(1), len.unwrap_or(0));
+            f.len = len.unwrap_or(0);
+            f.stage = Stage::Tombstone;
             return Ok(Step::Again);
         }
         // A block in the chain stays until the commit has gone by it; the last one can be taken out.
@@ -83,7 +93,8 @@ impl<S: Medium, P: Promise> Store<S, P> {
         self.free_ids = (self.free_ids + 1).min(self.map.objects);
         match len {
             Some(len) if ours => {
-                f.stage = Stage::Units(Mark::free(e.pending, units_of(len)));
+                f.mark = Mark::free(e.pending, units_of(len));
+                f.stage = Stage::Units;
                 Ok(Step::Again)
             }
             _ => Ok(Step::Done(())),

@@ -2,77 +2,81 @@
 
 use crate::error::{Error, OpenError};
 use nvmem::Medium;
-use nvmem::superblock::{State, Stored, Superblock};
+use nvmem::superblock::{Stored, Superblock};
 
 const COPY: usize = Superblock::COPY_BYTES;
 /// The first byte of the magic: the last to be written, the first to be taken away.
 const GATE: u8 = b'R';
 
-fn copy<S: Medium>(medium: &mut S, i: u32) -> Result<[u8; COPY], S::Error> {
-    let mut b = [0; COPY];
-    medium.read(i * COPY as u32, &mut b)?;
-    Ok(b)
+/// A medium without an intact copy.
+pub(super) enum Other {
+    /// All 0 or all 0xFF, but for bytes of a marker that was being written.
+    Blank,
+    Foreign,
+    Damaged,
 }
 
 /// Which copy counts, and what it says.
-fn newest<S: Medium>(medium: &mut S) -> Result<Option<(u32, Stored)>, S::Error> {
-    let mut best: Option<(u32, Stored)> = None;
+#[inline(never)]
+pub(super) fn newest<S: Medium>(
+    medium: &mut S,
+    best: &mut Option<Stored>,
+) -> Result<u32, S::Error> {
+    let mut which = 0;
     for i in 0..2 {
-        let Some(c) = Superblock::decode(&copy(medium, i)?) else {
+        let mut b = [0; COPY];
+        medium.read(i * COPY as u32, &mut b)?;
+        let Some(c) = Superblock::decode(&b) else {
             continue;
         };
         let later = |b: &Stored| (c.sequence.wrapping_sub(b.sequence) as i16) > 0;
-        if best.as_ref().is_none_or(|(_, b)| later(b)) {
-            best = Some((i, c));
+        if best.as_ref().is_none_or(later) {
+            *best = Some(c);
+            which = i;
         }
     }
-    Ok(best)
+    Ok(which)
 }
 
-/// What the medium holds.
-pub(super) fn probe<S: Medium>(medium: &mut S, mine: &Superblock) -> Result<State, S::Error> {
-    match newest(medium)? {
-        Some((_, c)) if !c.formatting => Ok(State::Ready(c.superblock)),
-        Some((_, c)) if c.superblock.kind == mine.kind => Ok(State::Formatting),
-        Some(_) => Ok(State::Foreign),
-        None => other(medium, mine),
-    }
-}
-
-/// What a medium without an intact copy is: blank, but for bytes of a marker that was being written, or not ours.
-fn other<S: Medium>(medium: &mut S, mine: &Superblock) -> Result<State, S::Error> {
+/// What a medium without an intact copy is.
+#[inline(never)]
+pub(super) fn other<S: Medium>(medium: &mut S, mine: &Superblock) -> Result<Other, S::Error> {
     let marker = mine.encode_marker(0);
-    let mut last = [0];
-    medium.read(medium.capacity() - 1, &mut last)?;
-    let fill = last[0];
-    let mut state = State::Blank;
-    let (mut at, end) = (0, medium.capacity());
+    let end = medium.capacity();
+    let mut b = [0; 32];
+    medium.read(end - 1, &mut b[..1])?;
+    let fill = b[0];
+    let erased = fill == 0 || fill == 0xFF;
+    let mut at = 0;
     while at < end {
-        let mut b = [0; 32];
         let n = (end - at).min(32) as usize;
-        let piece = &mut b[..n];
+        let piece = b.get_mut(..n).unwrap_or_default();
         medium.read(at, piece)?;
-        for (i, &v) in piece.iter().enumerate() {
-            let off = at as usize + i;
-            if v == fill && matches!(fill, 0 | 0xFF) {
-                continue;
+        for &mut v in piece {
+            let of_marker = marker.get(at as usize) == Some(&v);
+            if !erased || v != fill && !of_marker {
+                return magic(medium);
             }
-            if marker.get(off) != Some(&v) || !matches!(fill, 0 | 0xFF) {
-                let magic = |c: [u8; COPY]| c.starts_with(b"RLM1");
-                return Ok(if magic(copy(medium, 0)?) || magic(copy(medium, 1)?) {
-                    State::Damaged
-                } else {
-                    State::Foreign
-                });
-            }
-            state = State::Formatting;
+            at += 1;
         }
-        at += n as u32;
     }
-    Ok(state)
+    Ok(Other::Blank)
+}
+
+/// Whether there was a superblock once.
+fn magic<S: Medium>(medium: &mut S) -> Result<Other, S::Error> {
+    for i in 0..2 {
+        let mut b = [0; 4];
+        medium.read(i * COPY as u32, &mut b)?;
+        if b == *b"RLM1" {
+            return Ok(Other::Damaged);
+        }
+    }
+    Ok(Other::Foreign)
 }
 
 /// Writes a copy that becomes valid with its first byte, after everything that was written before.
+#[inline(never)]
 fn write<S: Medium>(medium: &mut S, i: u32, bytes: &[u8; COPY]) -> Result<(), S::Error> {
     let at = i * COPY as u32;
     let mut first = [0];
@@ -90,9 +94,11 @@ fn write<S: Medium>(medium: &mut S, i: u32, bytes: &[u8; COPY]) -> Result<(), S:
 
 /// Marks the medium as being formatted; what it held is given up.
 pub(super) fn begin<S: Medium>(medium: &mut S, mine: &Superblock) -> Result<(), S::Error> {
-    match newest(medium)? {
-        Some((_, c)) if c.formatting && c.superblock.kind == mine.kind => Ok(()),
-        Some((i, c)) => write(
+    let mut found = None;
+    let i = newest(medium, &mut found)?;
+    match found {
+        Some(c) if c.formatting && c.superblock.kind == mine.kind => Ok(()),
+        Some(c) => write(
             medium,
             1 - i,
             &mine.encode_marker(c.sequence.wrapping_add(1)),
@@ -108,10 +114,10 @@ pub(super) fn finish<S: Medium>(
 ) -> Result<(), OpenError<S::Error>> {
     let failed = |e| OpenError::Failed(Error::Medium(e));
     medium.flush().map_err(failed)?;
-    match newest(medium).map_err(failed)? {
-        Some((i, c)) => {
-            write(medium, 1 - i, &mine.encode(c.sequence.wrapping_add(1))).map_err(failed)
-        }
+    let mut found = None;
+    let i = newest(medium, &mut found).map_err(failed)?;
+    match found {
+        Some(c) => write(medium, 1 - i, &mine.encode(c.sequence.wrapping_add(1))).map_err(failed),
         // The marker was written and read back before.
         None => Err(OpenError::Damaged(crate::error::Part::Header)),
     }

@@ -32,6 +32,7 @@ impl Map {
     };
 
     /// Of the largest heap of this configuration in `capacity` bytes. **Errors**: the bytes that the smallest one needs.
+    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     pub(super) fn largest(config: &Config, capacity: u32) -> Result<Map, u32> {
         let mut map = Map {
             objects: config.objects,
@@ -56,7 +57,8 @@ impl Map {
             units: u16::try_from(units).ok()?,
             pins: u16::try_from(pins).ok()?,
         };
-        (map.is_sound() && units > 0 && units.is_multiple_of(8) && rest == [0; 5]).then_some(map)
+        (map.is_sound() && units > 0 && units.is_multiple_of(8) && rest.iter().all(|v| *v == 0))
+            .then_some(map)
     }
 
     pub(super) fn params(&self) -> [u32; 8] {
@@ -84,6 +86,7 @@ impl Map {
         (id != 0 && id <= self.objects).then(|| self.table() + (u32::from(id) - 1) * 4)
     }
 
+    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     pub(super) fn bitmap(&self) -> u32 {
         (self.table() + u32::from(self.objects) * 4).next_multiple_of(8)
     }
@@ -97,6 +100,7 @@ impl Map {
     }
 
     /// The address of a unit; they are numbered from 1.
+    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     pub(super) fn unit(&self, unit: u16) -> u32 {
         self.blocks() + u32::from(unit.saturating_sub(1)) * UNIT
     }

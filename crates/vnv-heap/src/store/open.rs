@@ -1,14 +1,15 @@
 //! Opening, formatting, and finishing a commit that was cut.
 
+use super::header::{self, Other};
 use super::map::{Map, RECORDS};
 use super::record::{COMMITTED, PERSISTED, RUNNING, Record};
-use super::{Entry, FREED, PIECE, Store, header};
+use super::{Entry, FREED, PIECE, Store};
 use crate::config::Config;
 use crate::error::{Error, OpenError, Part};
 use crate::promise::Promise;
 use core::marker::PhantomData;
 use nvmem::device::Torn;
-use nvmem::superblock::{State, Superblock};
+use nvmem::superblock::Superblock;
 use nvmem::{Medium, planted};
 
 /// The kind in the superblock.
@@ -19,6 +20,10 @@ pub(super) const SNAPSHOT: u16 = 0x0100;
 
 /// Entries of the table that are read at once.
 pub(super) const ENTRIES: u16 = 16;
+
+/// As they are on the medium.
+pub(super) type Entries = [[u8; 4]; ENTRIES as usize];
+pub(super) const NO_ENTRIES: Entries = [[0; 4]; ENTRIES as usize];
 
 /// What opening found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +48,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
         );
     };
 
+    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     fn superblock(map: Map, fingerprint: u64) -> Superblock {
         Superblock {
             kind: KIND,
@@ -52,16 +58,18 @@ impl<S: Medium, P: Promise> Store<S, P> {
         }
     }
 
-    fn new(medium: S, map: Map, config: &Config) -> Self {
+    /// A store that is neither opened nor formatted yet.
+    pub(crate) fn new(medium: S, config: &Config) -> Self {
+        let () = Self::MEDIUM;
         Store {
             medium,
-            map,
+            map: Map::NONE,
             seq: 0,
             pinned: 0,
             burst: config.burst.max(PIECE as u16),
             free_units: 0,
             free_ids: 0,
-            next_unit: 1,
+            next_unit: 0,
             next_id: 1,
             chain: 0,
             running: false,
@@ -78,99 +86,91 @@ impl<S: Medium, P: Promise> Store<S, P> {
     /// **Power loss**: as before, or nearer to what this would have done; the next open goes on. **Cost**: reads the superblock and
     /// the records, and with the snapshot promise the table; the whole medium when it holds no superblock.
     /// **Errors**: those of [`OpenError`] that do not speak of RAM. Nothing is written then.
+    #[inline(never)]
     pub(crate) fn open(
-        mut medium: S,
+        &mut self,
         config: &Config,
         fingerprint: u64,
-    ) -> Result<(Self, Opened), OpenError<S::Error>> {
-        let () = Self::MEDIUM;
+    ) -> Result<Opened, OpenError<S::Error>> {
+        let capacity = self.medium.capacity();
         // What an existing heap needs, it says itself.
-        let small = medium.capacity() < Superblock::BYTES as u32;
-        let map = match Map::largest(config, medium.capacity()) {
-            Err(needed) if small => return Err(OpenError::TooSmall { needed }),
-            fresh => fresh.unwrap_or(Map::NONE),
-        };
-        let mine = Self::superblock(map, fingerprint);
-        let found = header::probe(&mut medium, &mine).map_err(Error::Medium)?;
-        let stored = match found {
-            State::Blank | State::Formatting => {
-                let map = Self::map(config, medium.capacity())?;
-                return Self::begin(medium, map, config, &mine);
+        let fresh = Map::largest(config, capacity);
+        if let Err(needed) = fresh
+            && capacity < Superblock::BYTES as u32
+        {
+            return Err(OpenError::TooSmall { needed });
+        }
+        let mine = Self::superblock(Map::NONE, fingerprint);
+        let mut found = None;
+        header::newest(&mut self.medium, &mut found).map_err(Error::Medium)?;
+        let stored = match &found {
+            Some(c) if !c.formatting => &c.superblock,
+            Some(c) if c.superblock.kind != KIND => return Err(OpenError::Foreign),
+            Some(_) => return self.begin(config, fingerprint),
+            None => {
+                let marker = Self::superblock(fresh.unwrap_or(Map::NONE), fingerprint);
+                return match header::other(&mut self.medium, &marker).map_err(Error::Medium)? {
+                    Other::Blank => self.begin(config, fingerprint),
+                    Other::Foreign => Err(OpenError::Foreign),
+                    Other::Damaged => Err(OpenError::Damaged(Part::Header)),
+                };
             }
-            State::Foreign => return Err(OpenError::Foreign),
-            State::Damaged => return Err(OpenError::Damaged(Part::Header)),
-            State::Ready(stored) => stored,
         };
         stored
             .check_layout(&mine)
             .map_err(OpenError::LayoutMismatch)?;
-        let map = Map::of_params(&stored.params).ok_or(OpenError::Damaged(Part::Header))?;
-        if map.end() > medium.capacity() {
-            return Err(OpenError::TooSmall { needed: map.end() });
+        self.map = Map::of_params(&stored.params).ok_or(OpenError::Damaged(Part::Header))?;
+        if self.map.end() > capacity {
+            return Err(OpenError::TooSmall {
+                needed: self.map.end(),
+            });
         }
-        let mut store = Self::new(medium, map, config);
-        let Some(record) = store.newest_record()? else {
+        let Some(record) = self.newest_record()? else {
             return Err(OpenError::Damaged(Part::Record));
         };
-        store.seq = record.seq;
-        store.pinned = record.pins;
+        self.seq = record.seq;
+        self.pinned = record.pins;
         match (P::SNAPSHOT, record.state) {
-            (false, PERSISTED) if record.pins <= map.pins => {}
+            (false, PERSISTED) if record.pins <= self.map.pins => {}
             (false, RUNNING) if planted!("vnv-heap/interrupted-ignored") => {}
             (false, RUNNING) => return Err(OpenError::Interrupted),
-            (true, COMMITTED) => store.settle()?,
+            (true, COMMITTED) => self.settle()?,
             _ => return Err(OpenError::Damaged(Part::Record)),
         }
-        Ok((store, Opened::Ready))
+        Ok(Opened::Ready)
     }
 
     /// Gives up what the medium holds, and formats it.
     ///
     /// **Power loss**: before the format is finished, what was there, or blank, or something that [`Store::open`] refuses.
-    pub(crate) fn format(
-        medium: S,
+    #[inline(never)]
+    pub(crate) fn begin(
+        &mut self,
         config: &Config,
         fingerprint: u64,
-    ) -> Result<Self, OpenError<S::Error>> {
-        let () = Self::MEDIUM;
-        let map = Self::map(config, medium.capacity())?;
-        let mine = Self::superblock(map, fingerprint);
-        Ok(Self::begin(medium, map, config, &mine)?.0)
-    }
-
-    fn map(config: &Config, capacity: u32) -> Result<Map, OpenError<S::Error>> {
-        let map =
-            Map::largest(config, capacity).map_err(|needed| OpenError::TooSmall { needed })?;
-        if map.is_sound() {
-            Ok(map)
-        } else {
-            Err(OpenError::Config("1 to 65,534 objects, at most 4,096 pins"))
+    ) -> Result<Opened, OpenError<S::Error>> {
+        let map = Map::largest(config, self.medium.capacity())
+            .map_err(|needed| OpenError::TooSmall { needed })?;
+        if !map.is_sound() {
+            return Err(OpenError::Config("1 to 65,534 objects, at most 4,096 pins"));
         }
-    }
-
-    fn begin(
-        mut medium: S,
-        map: Map,
-        config: &Config,
-        mine: &Superblock,
-    ) -> Result<(Self, Opened), OpenError<S::Error>> {
+        self.map = map;
         if !planted!("vnv-heap/format-unmarked") {
-            header::begin(&mut medium, mine).map_err(Error::Medium)?;
+            header::begin(&mut self.medium, &Self::superblock(map, fingerprint))
+                .map_err(Error::Medium)?;
         }
-        let mut store = Self::new(medium, map, config);
-        store.zero(RECORDS, map.table())?;
-        store.zero(map.table(), map.unit(1))?;
+        self.zero(RECORDS, map.unit(1))?;
         let first = Record {
             seq: 0,
             state: if P::SNAPSHOT { COMMITTED } else { RUNNING },
             pins: 0,
         };
-        store.put(RECORDS, &first.encode())?;
-        store.flush()?;
-        store.running = !P::SNAPSHOT;
-        store.free_units = map.units;
-        store.free_ids = map.objects;
-        Ok((store, Opened::Blank))
+        self.put(RECORDS, &first.encode())?;
+        self.flush()?;
+        self.running = !P::SNAPSHOT;
+        self.free_units = map.units;
+        self.free_ids = map.objects;
+        Ok(Opened::Blank)
     }
 
     /// What is on the medium from here on is a heap: the root is in it, and it was persisted or committed.
@@ -206,9 +206,10 @@ impl<S: Medium, P: Promise> Store<S, P> {
         let late = self.applied()? != self.seq;
         let mut id = 1;
         while id <= self.map.objects {
-            let n = (self.map.objects - id + 1).min(ENTRIES);
-            let table = self.entries(id, n)?;
+            let mut table = NO_ENTRIES;
+            let n = self.entries(id, &mut table)?;
             for (i, e) in (id..).zip(table.iter().take(usize::from(n))) {
+                let e = Entry::decode(*e);
                 if e.committed == e.pending {
                     continue;
                 }
@@ -228,20 +229,14 @@ impl<S: Medium, P: Promise> Store<S, P> {
         Ok(())
     }
 
-    /// Up to [`ENTRIES`] entries from `id` on.
-    pub(super) fn entries(
-        &mut self,
-        id: u16,
-        n: u16,
-    ) -> Result<[Entry; ENTRIES as usize], Error<S::Error>> {
-        let mut b = [0; 4 * ENTRIES as usize];
-        let n = usize::from(n.min(ENTRIES));
+    /// Up to [`ENTRIES`] entries from `id` on, which is one of the table's; how many there are.
+    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    pub(super) fn entries(&mut self, id: u16, table: &mut Entries) -> Result<u16, Error<S::Error>> {
+        let n = (self.map.objects - id + 1).min(ENTRIES);
         let at = self.map.entry(id).ok_or(Error::Damaged { object: id })?;
-        self.get(at, &mut b[..4 * n])?;
-        let mut table = [Entry::FREE; ENTRIES as usize];
-        for (e, b) in table.iter_mut().zip(b.as_chunks::<4>().0) {
-            *e = Entry::decode(*b);
-        }
-        Ok(table)
+        let bytes = table.as_flattened_mut();
+        let n4 = bytes.len().min(usize::from(n) * 4);
+        self.get(at, &mut bytes[..n4])?;
+        Ok(n)
     }
 }

@@ -1,7 +1,7 @@
 //! What open does when it knows what is reachable: the table and the bitmap of exactly that.
 
 use super::map::units_of;
-use super::open::ENTRIES;
+use super::open::{ENTRIES, NO_ENTRIES};
 use super::units::set;
 use super::{Entry, Error, LOST, PIECE, Store};
 use crate::promise::Promise;
@@ -44,6 +44,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
     ///
     /// **Power loss**: reachable objects are not touched; the next open does it again. **Cost**: reads the table and the headers once for each
     /// `8 × scratch` units; writes what differs. `scratch` may be of any size, and lose its content.
+    #[inline(never)]
     pub(crate) fn sweep(
         &mut self,
         scratch: &mut [u8],
@@ -68,50 +69,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
                 first: at * 8,
                 bits,
             };
-            let first = at == 0;
-            let mut doubtful = false;
-            taken = self.each(&reachable, |store, id, e, reachable| {
-                if !reachable {
-                    if first && !planted!("vnv-heap/unreachable-kept") {
-                        store.put_entry(id, Entry::FREE)?;
-                        swept.freed += 1;
-                    }
-                    return Ok(());
-                }
-                match store.locate(id) {
-                    Ok(place) => {
-                        if window.set(place.unit, units_of(place.len))
-                            && !planted!("vnv-heap/overlap-unnoticed")
-                        {
-                            store.lose(id)?;
-                        }
-                    }
-                    Err(Error::Medium(e)) => return Err(Error::Medium(e)),
-                    Err(_) => {
-                        swept.damaged += u16::from(first);
-                        if e == Entry::FREE && !planted!("vnv-heap/number-given-twice") {
-                            // Its number must not be given to another one.
-                            store.lose(id)?;
-                        }
-                        doubtful |= store.map.has(e.pending, 1);
-                    }
-                }
-                Ok(())
-            })?;
-            if doubtful {
-                // Nobody may write what is read as their headers, so that they stay what they are.
-                self.each(&reachable, |store, id, e, reachable| {
-                    if reachable
-                        && store.map.has(e.pending, 1)
-                        && window.has(e.pending)
-                        && matches!(store.locate(id), Err(Error::Damaged { .. }))
-                        && window.set(e.pending, 1)
-                    {
-                        store.lose(id)?;
-                    }
-                    Ok(())
-                })?;
-            }
+            taken = self.window(&mut window, at == 0, &reachable, &mut swept)?;
             used += window.bits.iter().map(|b| b.count_ones()).sum::<u32>();
             self.put_bitmap(at, window.bits)?;
             at += n as u32;
@@ -122,27 +80,84 @@ impl<S: Medium, P: Promise> Store<S, P> {
         Ok(swept)
     }
 
-    /// Each entry that is in use or should be, and whether it is reachable. How many of these there are.
-    fn each(
+    /// Sets the bits of what is reachable in this window. How many objects that is.
+    fn window(
         &mut self,
+        window: &mut Window<'_>,
+        first: bool,
         reachable: impl Fn(u16) -> bool,
-        mut f: impl FnMut(&mut Self, u16, Entry, bool) -> Result<(), Error<S::Error>>,
+        swept: &mut Swept,
     ) -> Result<u16, Error<S::Error>> {
-        let (mut id, mut count) = (1, 0);
-        while id <= self.map.objects {
-            let n = (self.map.objects - id + 1).min(ENTRIES);
-            let table = self.entries(id, n)?;
-            for (i, e) in (id..).zip(table.iter().take(usize::from(n))) {
-                let r = reachable(i);
-                if *e == Entry::FREE && !r {
-                    continue;
+        // Once for what is intact; and once more, if something is not: nobody may write what is read as its header, so that it
+        // stays what it is.
+        let mut doubtful = false;
+        loop {
+            let again = doubtful;
+            doubtful = false;
+            let mut count = 0;
+            let mut table = NO_ENTRIES;
+            let (mut id, mut read) = (1, 0);
+            while id <= self.map.objects {
+                let at = usize::from((id - 1) % ENTRIES);
+                if at == 0 {
+                    read = self.entries(id, &mut table)?;
                 }
+                debug_assert!(at < usize::from(read));
+                let e = Entry::decode(table[at]);
+                let r = reachable(id);
                 count += u16::from(r);
-                f(self, i, *e, r)?;
+                if r {
+                    doubtful |= self.claim(window, id, e, first, again, swept)?;
+                } else if e != Entry::FREE
+                    && first
+                    && !again
+                    && !planted!("vnv-heap/unreachable-kept")
+                {
+                    self.put_entry(id, Entry::FREE)?;
+                    swept.freed += 1;
+                }
+                id += 1;
             }
-            id += n;
+            if again || !doubtful {
+                return Ok(count);
+            }
         }
-        Ok(count)
+    }
+
+    /// One reachable object. Whether it is one for the second time round.
+    fn claim(
+        &mut self,
+        window: &mut Window<'_>,
+        id: u16,
+        e: Entry,
+        first: bool,
+        again: bool,
+        swept: &mut Swept,
+    ) -> Result<bool, Error<S::Error>> {
+        let there = self.map.has(e.pending, 1);
+        let (unit, n) = match self.locate(id) {
+            Ok(_) if again => return Ok(false),
+            Ok(place) => (place.unit, units_of(place.len)),
+            Err(Error::Medium(e)) => return Err(Error::Medium(e)),
+            Err(_) if again => {
+                if !there || !window.has(e.pending) {
+                    return Ok(false);
+                }
+                (e.pending, 1)
+            }
+            Err(_) => {
+                swept.damaged += u16::from(first);
+                if e == Entry::FREE && !planted!("vnv-heap/number-given-twice") {
+                    // Its number must not be given to another one.
+                    self.lose(id)?;
+                }
+                return Ok(there);
+            }
+        };
+        if window.set(unit, n) && !planted!("vnv-heap/overlap-unnoticed") {
+            self.lose(id)?;
+        }
+        Ok(false)
     }
 
     fn lose(&mut self, id: u16) -> Result<(), Error<S::Error>> {
@@ -156,13 +171,14 @@ impl<S: Medium, P: Promise> Store<S, P> {
     }
 
     /// Writes the pieces of the bitmap that differ.
+    #[inline(never)]
     fn put_bitmap(&mut self, at: u32, bits: &[u8]) -> Result<(), Error<S::Error>> {
         let mut at = self.map.bitmap() + at;
         for piece in bits.chunks(PIECE) {
             let mut b = [0; PIECE];
             let there = &mut b[..piece.len()];
             self.get(at, there)?;
-            if there != piece {
+            if there.iter().ne(piece) {
                 self.put(at, piece)?;
             }
             at += piece.len() as u32;

@@ -29,6 +29,29 @@ fn step<S: Medium, P: Promise, R>(s: &mut Store<S, P>, f: impl FnOnce(&mut Store
     r
 }
 
+/// Opened or formatted, and the store that is.
+impl<S: Medium, P: Promise> Store<S, P> {
+    pub(super) fn opened(
+        medium: S,
+        config: &Config,
+        fingerprint: u64,
+    ) -> Result<(Self, Opened), crate::OpenError<S::Error>> {
+        let mut s = Self::new(medium, config);
+        let opened = s.open(config, fingerprint)?;
+        Ok((s, opened))
+    }
+
+    pub(super) fn formatted(
+        medium: S,
+        config: &Config,
+        fingerprint: u64,
+    ) -> Result<Self, crate::OpenError<S::Error>> {
+        let mut s = Self::new(medium, config);
+        s.begin(config, fingerprint)?;
+        Ok(s)
+    }
+}
+
 /// Whole operations.
 pub(super) trait Run<E> {
     fn alloc_all(&mut self, n: u16, len: u16) -> Result<u16, Error<E>>;
@@ -42,7 +65,7 @@ impl<S: Medium, P: Promise> Run<S::Error> for Store<S, P> {
     fn alloc_all(&mut self, n: u16, len: u16) -> Result<u16, Error<S::Error>> {
         let mut a = Alloc::run(n, len);
         loop {
-            if let Step::Done(id) = step(self, |s| s.alloc(&mut a))? {
+            if let Step::Done(id) = step(self, |s| s.alloc::<true>(&mut a))? {
                 return Ok(id);
             }
         }
@@ -64,9 +87,9 @@ impl<S: Medium, P: Promise> Run<S::Error> for Store<S, P> {
         let mut check = Check::new(id, place.len);
         for (i, piece) in bytes.chunks(PIECE).enumerate() {
             check.add(piece);
-            self.write(&place, (i * PIECE) as u16, piece)?;
+            self.write(self.address(&place) + (i * PIECE) as u32, piece)?;
         }
-        self.finish_write(&place, check)
+        self.finish_write(self.address(&place), check.finish())
     }
 
     fn get_all(&mut self, id: u16) -> Result<Vec<u8>, Error<S::Error>> {
@@ -74,7 +97,7 @@ impl<S: Medium, P: Promise> Run<S::Error> for Store<S, P> {
         let mut bytes = std::vec![0; usize::from(place.len)];
         let mut check = Check::new(id, place.len);
         for (i, piece) in bytes.chunks_mut(PIECE).enumerate() {
-            self.read(&place, (i * PIECE) as u16, piece)?;
+            self.read(self.address(&place) + (i * PIECE) as u32, piece)?;
             check.add(piece);
         }
         if check.finish() == place.check {
@@ -108,7 +131,7 @@ pub(super) fn open<S: Medium, P: Promise>(
     medium: S,
     config: &Config,
 ) -> Result<Store<S, P>, crate::OpenError<S::Error>> {
-    let (mut s, opened) = Store::<S, P>::open(medium, config, PRINT)?;
+    let (mut s, opened) = Store::<S, P>::opened(medium, config, PRINT)?;
     if opened == Opened::Blank {
         let root = s.alloc_all(1, 4)?;
         assert_eq!(root, 1);

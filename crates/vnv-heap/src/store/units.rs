@@ -7,15 +7,22 @@ use nvmem::{Medium, planted};
 /// Taking `need` units in a row: a search by next fit, in pieces, then marking them, in pieces.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Take {
-    need: u16,
-    /// The next unit to be looked at, from 1.
+    /// What was found, and is being marked; until then only how many are needed.
+    mark: Mark,
+    stage: Stage,
+    /// The next unit to be looked at, from 0.
     at: u16,
     /// Free units just before it.
     run: u16,
-    /// Units still to be looked at; `None` before the first look.
-    left: Option<u32>,
-    /// Found, and being marked.
-    found: Option<Mark>,
+    /// Units still to be looked at.
+    left: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Start,
+    Look,
+    Found,
 }
 
 /// Marking units as used or free, in pieces.
@@ -41,11 +48,16 @@ impl Mark {
 impl Take {
     pub(super) fn new(need: u16) -> Self {
         Take {
-            need,
+            mark: Mark {
+                unit: 0,
+                n: need,
+                done: 0,
+                used: true,
+            },
+            stage: Stage::Start,
             at: 0,
             run: 0,
-            left: None,
-            found: None,
+            left: 0,
         }
     }
 }
@@ -55,83 +67,67 @@ impl<S: Medium, P: Promise> Store<S, P> {
     ///
     /// **Errors**: [`Error::Full`]; nothing was marked then.
     pub(super) fn take(&mut self, t: &mut Take) -> Result<Step<u16>, Error<S::Error>> {
-        if let Some(mut m) = t.found {
-            let step = self.mark(&mut m)?;
-            t.found = Some(m);
-            return Ok(match step {
-                Step::Done(()) => {
-                    self.free_units = self.free_units.saturating_sub(t.need);
-                    Step::Done(m.unit)
-                }
-                Step::Again => Step::Again,
-            });
+        let need = t.mark.n;
+        if t.stage == Stage::Found {
+            let Step::Done(()) = self.mark(&mut t.mark)? else {
+                return Ok(Step::Again);
+            };
+            self.free_units = self.free_units.saturating_sub(need);
+            return Ok(Step::Done(t.mark.unit));
         }
-        let left = match t.left {
-            Some(left) => left,
-            None => {
-                if self.free_units < t.need {
-                    return Err(Error::Full);
-                }
-                t.at = self.next_unit;
-                // Once round, and on to where a run that began before the start may end.
-                u32::from(self.map.units) + u32::from(t.need) - 1
+        if t.stage == Stage::Start {
+            if self.free_units < need {
+                return Err(Error::Full);
             }
-        };
-        if left == 0 {
+            t.at = self.next_unit;
+            // Once round, and on to where a run that began before the start may end.
+            t.left = u32::from(self.map.units) + u32::from(need) - 1;
+            t.stage = Stage::Look;
+        }
+        if t.left == 0 {
             return Err(Error::Full);
         }
-        t.left = Some(self.look(t, left)?);
+        self.look(t)?;
         Ok(Step::Again)
     }
 
-    /// Looks at the bytes of the bitmap from `t.at` on; what is left to be looked at.
-    fn look(&mut self, t: &mut Take, mut left: u32) -> Result<u32, Error<S::Error>> {
-        let len = self.map.bitmap_len();
-        if t.at == 0 || t.at > self.map.units {
-            (t.at, t.run) = (1, 0);
-        }
-        let first = u32::from(t.at - 1) / 8;
-        let mut b = [0; PIECE];
-        let n = (len - first).min(PIECE as u32) as usize;
-        self.get(self.map.bitmap() + first, &mut b[..n])?;
-        let skip = u32::from(t.at - 1) % 8;
-        let end = first * 8 + n as u32 * 8;
-        let mut unit = first * 8 + skip;
-        while unit < end && left > 0 {
-            let byte = b[((unit / 8) - first) as usize];
-            if byte == 0xFF && unit.is_multiple_of(8) {
-                t.run = 0;
-                unit += 8;
-                left = left.saturating_sub(8);
-                continue;
-            }
-            unit += 1;
-            left -= 1;
-            if byte >> ((unit - 1) % 8) & 1 != 0 {
-                t.run = 0;
-                continue;
-            }
-            t.run += 1;
-            if t.run == t.need {
-                // Units are numbered from 1, so this is the number of the last one.
-                let from = unit as u16 - (t.need - 1);
-                t.found = Some(Mark {
-                    unit: from,
-                    n: t.need,
-                    done: 0,
-                    used: true,
-                });
-                self.next_unit = unit as u16 + 1;
-                return Ok(left);
-            }
-        }
-        if unit >= u32::from(self.map.units) {
+    /// Looks at the bytes of the bitmap from `t.at` on.
+    fn look(&mut self, t: &mut Take) -> Result<(), Error<S::Error>> {
+        if t.at >= self.map.units {
             // No block goes over the end.
-            (t.at, t.run) = (1, 0);
-        } else {
-            t.at = unit as u16 + 1;
+            (t.at, t.run) = (0, 0);
         }
-        Ok(left)
+        let mut unit = u32::from(t.at);
+        let first = unit / 8;
+        let mut b = [0; PIECE];
+        let n = (self.map.bitmap_len() - first).min(PIECE as u32) as usize;
+        let piece = b.get_mut(..n).unwrap_or_default();
+        self.get(self.map.bitmap() + first, piece)?;
+        for byte in piece {
+            let end = (unit | 7) + 1;
+            if *byte == 0xFF {
+                t.left = t.left.saturating_sub(end - unit);
+                (t.run, unit) = (0, end);
+            }
+            while unit < end && t.left > 0 {
+                let used = *byte >> (unit % 8) & 1;
+                unit += 1;
+                t.left -= 1;
+                t.run = if used != 0 { 0 } else { t.run + 1 };
+                if t.run == t.mark.n {
+                    // Units are numbered from 1, so this is the number of the last one.
+                    t.mark.unit = unit as u16 - (t.run - 1);
+                    t.stage = Stage::Found;
+                    self.next_unit = unit as u16;
+                    return Ok(());
+                }
+            }
+            if t.left == 0 {
+                break;
+            }
+        }
+        t.at = unit as u16;
+        Ok(())
     }
 
     /// One step.
@@ -145,7 +141,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
         let to = end.min((first + PIECE as u32) * 8);
         let n = (to.div_ceil(8) - first) as usize;
         let mut b = [0; PIECE];
-        let piece = &mut b[..n];
+        let piece = b.get_mut(..n).unwrap_or_default();
         self.get(self.map.bitmap() + first, piece)?;
         set(piece, from - first * 8, to - first * 8, m.used);
         if planted!("vnv-heap/bitmap-neighbours") {

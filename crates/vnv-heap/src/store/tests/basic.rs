@@ -72,7 +72,7 @@ fn running_is_interrupted() {
     s.put_all(1, &[0; 4]).unwrap();
     let e = open::<_, JustInTime>(&mut fram, &CONFIG).err().unwrap();
     assert_eq!(e, OpenError::Interrupted);
-    let mut s = Store::<_, JustInTime>::format(&mut fram, &CONFIG, PRINT).unwrap();
+    let mut s = Store::<_, JustInTime>::formatted(&mut fram, &CONFIG, PRINT).unwrap();
     assert_eq!(s.alloc_all(1, 4), Ok(1));
     // It was not finished, so it begins again.
     open::<_, JustInTime>(&mut fram, &CONFIG).unwrap();
@@ -104,7 +104,7 @@ fn a_record_counts_when_it_is_whole() {
     s.put_all(1, &[0; 4]).unwrap();
     s.set_persisted(0).unwrap();
     let before = *fram.bytes();
-    Store::<_, JustInTime>::open(&mut fram, &CONFIG, PRINT)
+    Store::<_, JustInTime>::opened(&mut fram, &CONFIG, PRINT)
         .unwrap()
         .0
         .change()
@@ -289,9 +289,9 @@ fn what_is_not_ours_is_refused() {
     let image = *fram.bytes();
     for (print, version) in [(PRINT, 0x0101), (PRINT + 1, 1)] {
         let e = if version == 1 {
-            Store::<_, JustInTime>::open(&mut fram, &CONFIG, print).err()
+            Store::<_, JustInTime>::opened(&mut fram, &CONFIG, print).err()
         } else {
-            Store::<_, Snapshot>::open(&mut fram, &CONFIG, print).err()
+            Store::<_, Snapshot>::opened(&mut fram, &CONFIG, print).err()
         };
         let Some(OpenError::LayoutMismatch(m)) = e else {
             panic!("{e:?}")
@@ -377,7 +377,7 @@ fn large() {
     let many = s.alloc_all(1000, 0).unwrap();
     assert_eq!(many, last + 1);
     s.commit_all().unwrap();
-    let (mut t, _) = Store::<_, Snapshot>::open(s.into_medium(), &config, PRINT).unwrap();
+    let (mut t, _) = Store::<_, Snapshot>::opened(s.into_medium(), &config, PRINT).unwrap();
     let mut scratch = [0; 512];
     let swept = t.sweep(&mut scratch, |id| id <= many + 999).unwrap();
     assert_eq!(swept, Swept::default());

@@ -15,7 +15,7 @@ fn weights_are_apart() {
     for b in 0..=40 {
         // The header's word weighs what a word of weight 1 would.
         let header = core::iter::once(1);
-        for weight in WEIGHTS.into_iter().chain(header) {
+        for weight in WEIGHTS.map(u64::from).into_iter().chain(header) {
             for bit in 0..32 {
                 let v = block * (weight % PRIME) % PRIME * (1 << bit) % PRIME;
                 for v in [v, PRIME - v] {

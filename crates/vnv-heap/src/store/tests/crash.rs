@@ -85,13 +85,13 @@ where
     where
         S: Medium,
     {
-        let mut found = Store::<&mut S, P>::open(&mut medium, &CONFIG, PRINT);
+        let mut found = Store::<&mut S, P>::opened(&mut medium, &CONFIG, PRINT);
         if matches!(found, Err(OpenError::Interrupted)) {
             assert!(world.with(|p| p.changing), "interrupted by nothing");
             assert!(!P::SNAPSHOT);
             // It is given up before it is formatted.
             world.update(|p| (p.saved, p.tried) = (0, 0));
-            let fresh = Store::format(&mut medium, &CONFIG, PRINT).unwrap();
+            let fresh = Store::formatted(&mut medium, &CONFIG, PRINT).unwrap();
             found = Ok((fresh, Opened::Blank));
         }
         let (mut s, opened) = found.unwrap();
@@ -257,7 +257,7 @@ where
 /// An image on which `script` has run to its end, with record numbers that begin at `seq`.
 fn image<P: Promise>(script: &[Op], seq: u32) -> Vec<u8> {
     let mut fram = RamFram::<SIZE>::filled(0);
-    let mut s = Store::<_, P>::open(&mut fram, &CONFIG, PRINT).unwrap().0;
+    let mut s = Store::<_, P>::opened(&mut fram, &CONFIG, PRINT).unwrap().0;
     s.alloc_all(1, 4).unwrap();
     s.put_all(1, &[0; 4]).unwrap();
     save(&mut s);
