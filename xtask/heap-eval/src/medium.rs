@@ -59,16 +59,22 @@ impl<'c> Fram<'c> {
     }
 }
 
-/// The name under which the medium's own work is left out of the instructions.
+/// All that the medium does: the name under which that is left out of the instructions.
 #[inline(never)]
-fn medium_read(bytes: &[u8], at: usize, buf: &mut [u8]) {
-    buf.copy_from_slice(&bytes[at..at + buf.len()]);
+fn medium_read(fram: &mut Fram<'_>, at: u32, buf: &mut [u8]) -> Result<(), Misuse> {
+    check_range(at, buf.len(), 1, fram.capacity())?;
+    fram.counts.add(&fram.counts.read, buf.len());
+    buf.copy_from_slice(&fram.bytes[at as usize..][..buf.len()]);
+    Ok(())
 }
 
 /// As [`medium_read`].
 #[inline(never)]
-fn medium_write(bytes: &mut [u8], at: usize, from: &[u8]) {
-    bytes[at..at + from.len()].copy_from_slice(from);
+fn medium_write(fram: &mut Fram<'_>, at: u32, from: &[u8]) -> Result<(), Misuse> {
+    check_range(at, from.len(), 1, fram.capacity())?;
+    fram.counts.add(&fram.counts.written, from.len());
+    fram.bytes[at as usize..][..from.len()].copy_from_slice(from);
+    Ok(())
 }
 
 impl Medium for Fram<'_> {
@@ -88,17 +94,11 @@ impl Medium for Fram<'_> {
     }
 
     fn read(&mut self, at: u32, buf: &mut [u8]) -> Result<(), Misuse> {
-        check_range(at, buf.len(), 1, self.capacity())?;
-        self.counts.add(&self.counts.read, buf.len());
-        medium_read(&self.bytes, at as usize, buf);
-        Ok(())
+        medium_read(self, at, buf)
     }
 
     fn write(&mut self, at: u32, from: &[u8]) -> Result<(), Misuse> {
-        check_range(at, from.len(), 1, self.capacity())?;
-        self.counts.add(&self.counts.written, from.len());
-        medium_write(&mut self.bytes, at as usize, from);
-        Ok(())
+        medium_write(self, at, from)
     }
 
     fn erase(&mut self, _: u32, _: u32) -> Result<(), Misuse> {
