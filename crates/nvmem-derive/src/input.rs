@@ -320,7 +320,7 @@ fn check_bounds(param: &Ident, generics: &Generics) -> Result<()> {
 }
 
 /// A name without `r#`.
-fn plain_name(ident: &Ident) -> String {
+pub fn plain_name(ident: &Ident) -> String {
     let s = ident.to_string();
     match s.strip_prefix("r#") {
         Some(plain) => plain.to_owned(),
@@ -329,7 +329,7 @@ fn plain_name(ident: &Ident) -> String {
 }
 
 /// Bounds every type parameter by this trait, where the user bounds it: a lint wants all bounds in one place.
-fn bound(generics: &Generics, by: &TokenStream) -> Generics {
+pub fn bound(generics: &Generics, by: &TokenStream) -> Generics {
     let mut generics = generics.clone();
     let mut in_where: Vec<WherePredicate> = Vec::new();
     for p in &mut generics.params {

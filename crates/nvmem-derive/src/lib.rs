@@ -4,6 +4,7 @@
 mod attrs;
 mod enums;
 mod input;
+mod methods;
 mod slots;
 mod structs;
 mod types;
@@ -17,6 +18,16 @@ use quote::{quote, quote_spanned};
 pub fn derive_persist(item: proc_macro::TokenStream) -> proc_macro::TokenStream {
     let item = syn::parse_macro_input!(item as syn::DeriveInput);
     expand(item)
+        .unwrap_or_else(syn::Error::into_compile_error)
+        .into()
+}
+
+/// Makes a getter and a setter for each field of a struct, as methods of the handles of `vnv-heap`, which says more: see
+/// `vnv_heap::Fields`.
+#[proc_macro_derive(Fields, attributes(fields))]
+pub fn derive_fields(item: proc_macro::TokenStream) -> proc_macro::TokenStream {
+    let item = syn::parse_macro_input!(item as syn::DeriveInput);
+    methods::expand(item)
         .unwrap_or_else(syn::Error::into_compile_error)
         .into()
 }

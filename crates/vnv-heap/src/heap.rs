@@ -212,6 +212,14 @@ where
     P: Promise,
     Pol: Policy,
 {
+    /// The root's handle, for what takes one: [`Heap::with`], [`Heap::read`], the methods of [`Fields`](crate::Fields).
+    pub fn root_handle(&self) -> &Own<'h, R> {
+        static NUMBER: NonZeroU16 = NonZeroU16::MIN;
+        const { assert!(ROOT == 1) };
+        // SAFETY: a handle is a transparent number, and object 1 is an `R` of this heap; lent, it can be neither stored nor freed.
+        unsafe { &*(&raw const NUMBER).cast() }
+    }
+
     /// The root, to be read. See [`Heap::get`].
     #[inline]
     pub fn root(&self) -> Result<Ref<'_, R, S, P, Pol>, Error<S::Error>> {

@@ -9,6 +9,7 @@ pub mod collections;
 mod config;
 mod cost;
 mod error;
+mod fields;
 mod free;
 mod guard;
 mod heap;
@@ -36,9 +37,12 @@ pub use brand::Brand;
 pub use config::Config;
 pub use cost::{Budget, CostModel, WorstCase};
 pub use error::{Error, OpenError, Part, Refused};
+pub use fields::Fields;
 pub use guard::{Ref, RefMut};
 pub use heap::Heap;
 pub use nvmem;
+#[cfg(feature = "derive")]
+pub use nvmem_derive::Fields;
 pub use open::Audit;
 pub use own::Own;
 pub use policy::{Lru, Policy, Predict};
@@ -49,6 +53,12 @@ pub use stats::Stats;
 /// Prints what an image holds: for a look from outside.
 pub mod inspect {
     pub use crate::store::inspect::{heap, is_heap};
+}
+
+/// What `#[derive(Fields)]` uses.
+#[doc(hidden)]
+pub mod __fields {
+    pub use crate::fields::copy;
 }
 
 /// What [`brand!`] uses.

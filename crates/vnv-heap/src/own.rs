@@ -39,10 +39,15 @@ impl<T> Own<'_, T> {
         }
     }
 
-    /// The number of the object, as errors name it.
     #[inline(always)]
-    pub fn id(&self) -> u16 {
+    pub(crate) fn id(&self) -> u16 {
         self.id.get()
+    }
+
+    /// The number of the object, as errors name it: `Own::number(&own)`. No method, because the methods are the fields': see
+    /// [`Fields`](crate::Fields).
+    pub fn number(own: &Self) -> u16 {
+        own.id()
     }
 }
 

@@ -158,7 +158,7 @@ fn forged<P: Promise>(random: &mut Random, header: &[u8]) -> Vec<u8> {
                 let next = if i > 0 { 1 + 2 * i } else { 0 };
                 let sound = id(4) > 0;
                 let of = |right: u16, wrong: u16| if sound { right } else { wrong };
-                let (next, leaf) = (of(next, id(18)), of(leaf.id(), id(18)));
+                let (next, leaf) = (of(next, id(18)), of(Own::number(&leaf), id(18)));
                 let _ = heap.alloc([next, leaf])?;
             }
             let sound = id(4) > 0;

@@ -219,7 +219,7 @@ fn damage_is_noticed_and_the_rest_stays_readable() {
     let heap = TestHeap::open(b, Shared::new(image), &mut ram, CONFIG, root).unwrap();
     let root = heap.root().unwrap();
     let damaged = root.all[7].as_ref().unwrap();
-    let object = damaged.id();
+    let object = Own::number(damaged);
     for (i, own) in root.all.iter().enumerate() {
         match heap.read(own.as_ref().unwrap()) {
             Ok(v) => assert_eq!(v, [i as u8; 256]),

@@ -1,0 +1,331 @@
+//! `#[derive(Fields)]`: a getter and a setter for each field, on the handles of `vnv-heap`.
+
+use crate::input::{bound, plain_name};
+use crate::types::{NameSelf, Names};
+use proc_macro2::{Span, TokenStream};
+use quote::{format_ident, quote, quote_spanned};
+use syn::visit::Visit;
+use syn::visit_mut::VisitMut;
+use syn::{
+    Attribute, Data, DeriveInput, Error, Fields, GenericParam, Ident, Path, Result, Type,
+    Visibility, parse_quote,
+};
+
+/// What `#[fields(..)]` says.
+struct Options {
+    /// `crate = path`: where `vnv-heap` is.
+    krate: Path,
+    /// `name = Name`: of the struct that has the methods.
+    name: Option<Ident>,
+}
+
+impl Options {
+    fn new(attrs: &[Attribute]) -> Result<Self> {
+        let mut o = Options {
+            krate: parse_quote!(::vnv_heap),
+            name: None,
+        };
+        for attr in attrs.iter().filter(|a| a.path().is_ident("fields")) {
+            attr.parse_nested_meta(|meta| {
+                if meta.path.is_ident("crate") {
+                    o.krate = meta.value()?.call(Path::parse_mod_style)?;
+                } else if meta.path.is_ident("name") {
+                    o.name = Some(meta.value()?.parse()?);
+                } else {
+                    return Err(meta.error(
+                        "unknown option: there are `#[fields(crate = path)]`, where `vnv-heap` is found, and `#[fields(name = \
+                         Name)]`, the name of the struct that has the methods",
+                    ));
+                }
+                Ok(())
+            })?;
+        }
+        Ok(o)
+    }
+}
+
+pub fn expand(item: DeriveInput) -> Result<TokenStream> {
+    let Options { krate, name } = Options::new(&item.attrs)?;
+    let (ident, vis) = (&item.ident, &item.vis);
+    let fields = match item.data {
+        Data::Struct(s) => s.fields,
+        Data::Enum(e) => {
+            return Err(Error::new(
+                e.enum_token.span,
+                "an enum has no fields of its own that could be read and written by name: use `heap.with` and `heap.update`, or put \
+                 it into a field of a struct",
+            ));
+        }
+        Data::Union(u) => {
+            return Err(Error::new(
+                u.union_token.span,
+                "a union cannot be an object",
+            ));
+        }
+    };
+    let Fields::Named(fields) = fields else {
+        return Err(Error::new(
+            ident.span(),
+            format!(
+                "the fields of `{ident}` have no names that methods could have: write `struct {ident} {{ name: Type }}`"
+            ),
+        ));
+    };
+
+    // The heap's brand, and the rest as the item has it.
+    let heap_life = syn::Lifetime::new("'__heap", Span::mixed_site());
+    let (_, ty_generics, _) = item.generics.split_for_impl();
+    let object: Type = parse_quote!(#ident #ty_generics);
+    let persist_generics = bound(&item.generics, &quote!(#krate::nvmem::Persist));
+    let (impl_generics, _, where_clause) = persist_generics.split_for_impl();
+    let mut of_generics = persist_generics.clone();
+    for p in &mut of_generics.params {
+        if let GenericParam::Type(t) = p {
+            t.default = None;
+        } else if let GenericParam::Const(c) = p {
+            c.default = None;
+        }
+    }
+    of_generics.params.insert(0, parse_quote!(#heap_life));
+    let (of_impl_generics, of_ty_generics, _) = of_generics.split_for_impl();
+    let of_where = &of_generics.where_clause;
+    let of = name.unwrap_or_else(|| format_ident!("{}Fields", ident));
+
+    let brand = item.generics.lifetimes().next().map(|l| &l.lifetime);
+    let params: Vec<Ident> = item
+        .generics
+        .type_params()
+        .map(|t| t.ident.clone())
+        .collect();
+    let mentions = |ty: &Type, brand, params| {
+        let mut names = Names {
+            brand,
+            params,
+            found: false,
+        };
+        names.visit_type(ty);
+        names.found
+    };
+    let mut methods = Vec::new();
+    for f in fields.named {
+        let Some(field) = f.ident else { continue };
+        let mut ty = f.ty;
+        NameSelf { by: object.clone() }.visit_type_mut(&mut ty);
+        let (owns, may_own) = (mentions(&ty, brand, &[]), mentions(&ty, None, &params));
+        methods.extend(
+            Method {
+                krate: &krate,
+                heap_life: &heap_life,
+                docs: f
+                    .attrs
+                    .into_iter()
+                    .filter(|a| a.path().is_ident("doc"))
+                    .collect(),
+                vis: &f.vis,
+                field,
+                ty,
+            }
+            .all(owns, may_own),
+        );
+    }
+    unique(&methods)?;
+    let methods = methods.into_iter().map(|(_, tokens)| tokens);
+    let doc = format!(
+        "A handle to a [`{}`], with a method to read and one to write each field.",
+        plain_name(ident)
+    );
+    Ok(quote! {
+        #[doc = #doc]
+        #[automatically_derived]
+        #[repr(transparent)]
+        #vis struct #of #of_impl_generics (#krate::Own<#heap_life, #object>) #of_where;
+
+        #[doc(hidden)]
+        const _: () = {
+            // SAFETY: a transparent `Own` of this type.
+            #[automatically_derived]
+            unsafe impl #impl_generics #krate::Fields for #object #where_clause {
+                type Of<#heap_life> = #of #of_ty_generics;
+            }
+
+            #[automatically_derived]
+            impl #of_impl_generics #of #of_ty_generics #of_where {
+                #( #methods )*
+            }
+        };
+    })
+}
+
+/// The compiler would speak of a method that is defined twice, in code that nobody wrote.
+fn unique(methods: &[(Ident, TokenStream)]) -> Result<()> {
+    for (i, (name, _)) in methods.iter().enumerate() {
+        if methods.iter().take(i).any(|(other, _)| other == name) {
+            return Err(Error::new(
+                name.span(),
+                format!("two fields make a method `{name}`: rename one"),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// A field, of which methods are made.
+struct Method<'a> {
+    krate: &'a Path,
+    heap_life: &'a syn::Lifetime,
+    docs: Vec<Attribute>,
+    vis: &'a Visibility,
+    field: Ident,
+    ty: Type,
+}
+
+impl Method<'_> {
+    /// `owns`: it may hold a handle. `may_own`: it depends on a type parameter.
+    fn all(&self, owns: bool, may_own: bool) -> Vec<(Ident, TokenStream)> {
+        let mut all = Vec::new();
+        if !owns {
+            let ty = &self.ty;
+            let krate = self.krate;
+            let plain = may_own.then(|| quote!(where #ty: #krate::nvmem::Plain));
+            all.extend([self.get(plain.as_ref()), self.set(plain.as_ref())]);
+        }
+        if owns || may_own {
+            all.extend([self.with(), self.update(), self.replace()]);
+        }
+        all
+    }
+
+    /// The name of a method, which is the derive's and not the user's: an unused one is nobody's fault.
+    fn name(&self, verb: &str) -> Ident {
+        let span = Span::call_site().located_at(self.field.span());
+        let mut name = self.field.clone();
+        if !verb.is_empty() {
+            name = format_ident!("{verb}_{}", plain_name(&self.field));
+        }
+        name.set_span(span);
+        name
+    }
+
+    fn one(
+        &self,
+        verb: &str,
+        does: &str,
+        more: Option<TokenStream>,
+        signature: TokenStream,
+        body: TokenStream,
+    ) -> (Ident, TokenStream) {
+        let (krate, heap_life, vis, docs) = (self.krate, self.heap_life, self.vis, &self.docs);
+        let name = self.name(verb);
+        let of = format!("Field `{}`: {does}", plain_name(&self.field));
+        let span = Span::call_site().located_at(self.field.span());
+        let (args, result) = (signature, quote!(::core::result::Result));
+        let tokens = quote_spanned! {span=>
+            #[doc = #of]
+            #[doc = ""]
+            #( #docs )*
+            #[inline]
+            #vis fn #name<__R, __S, __P, __Pol #more>(
+                &self,
+                heap: &#krate::Heap<#heap_life, __R, __S, __P, __Pol>,
+                #args
+            ) -> #result #body
+        };
+        (name, tokens)
+    }
+
+    fn bounds(&self) -> TokenStream {
+        let krate = self.krate;
+        quote! {
+            __S: #krate::nvmem::Medium,
+            __P: #krate::Promise,
+            __Pol: #krate::Policy,
+        }
+    }
+
+    fn get(&self, plain: Option<&TokenStream>) -> (Ident, TokenStream) {
+        let (krate, ty, field, bounds) = (self.krate, &self.ty, &self.field, self.bounds());
+        let bounds = plain.map_or(quote!(where #bounds), |p| quote!(#p, #bounds));
+        self.one(
+            "",
+            "a copy of it. The object is held while it is copied. **Cost**, **Errors**: as `Heap::get`.",
+            None,
+            quote!(),
+            quote! {
+                <#ty, #krate::Error<__S::Error>> #bounds {
+                    heap.with(&self.0, |object| #krate::__fields::copy(&object.#field))
+                }
+            },
+        )
+    }
+
+    fn set(&self, plain: Option<&TokenStream>) -> (Ident, TokenStream) {
+        let (krate, ty, field, bounds) = (self.krate, &self.ty, &self.field, self.bounds());
+        let bounds = plain.map_or(quote!(where #bounds), |p| quote!(#p, #bounds));
+        self.one(
+            "set",
+            "another value for it. The object is held meanwhile, and counts as changed. **Power loss**, **Cost**, **Errors**: as \
+             `Heap::get_mut`.",
+            None,
+            quote!(value: #ty),
+            quote! {
+                <(), #krate::Error<__S::Error>> #bounds {
+                    heap.update(&self.0, |object| object.#field = value)
+                }
+            },
+        )
+    }
+
+    fn with(&self) -> (Ident, TokenStream) {
+        let (krate, ty, field, bounds) = (self.krate, &self.ty, &self.field, self.bounds());
+        self.one(
+            "with",
+            "what `f` makes of it. The object is held meanwhile. **Cost**, **Errors**: as `Heap::get`.",
+            Some(quote!(, __O)),
+            quote!(f: impl ::core::ops::FnOnce(&#ty) -> __O),
+            quote! {
+                <__O, #krate::Error<__S::Error>> where #bounds {
+                    heap.with(&self.0, |object| f(&object.#field))
+                }
+            },
+        )
+    }
+
+    fn update(&self) -> (Ident, TokenStream) {
+        let (krate, ty, field, bounds) = (self.krate, &self.ty, &self.field, self.bounds());
+        self.one(
+            "update",
+            "what `f` makes of it, which it may change. The object is held meanwhile, and counts as changed. **Power loss**, \
+             **Cost**, **Errors**: as `Heap::get_mut`.",
+            Some(quote!(, __O)),
+            quote!(f: impl ::core::ops::FnOnce(&mut #ty) -> __O),
+            quote! {
+                <__O, #krate::Error<__S::Error>> where #bounds {
+                    heap.update(&self.0, |object| f(&mut object.#field))
+                }
+            },
+        )
+    }
+
+    fn replace(&self) -> (Ident, TokenStream) {
+        let (krate, ty, field, bounds) = (self.krate, &self.ty, &self.field, self.bounds());
+        self.one(
+            "replace",
+            "puts a value in and gives the one before back, with the handles in it. The object is held meanwhile, and counts as \
+             changed. **Power loss**, **Cost**, **Errors**: as `Heap::get_mut`, with the value.",
+            None,
+            quote!(value: #ty),
+            quote! {
+                <#ty, #krate::Refused<#ty, __S::Error>> where #bounds {
+                    match heap.get_mut(&self.0) {
+                        ::core::result::Result::Ok(mut object) => {
+                            ::core::result::Result::Ok(::core::mem::replace(&mut object.#field, value))
+                        }
+                        ::core::result::Result::Err(error) => {
+                            ::core::result::Result::Err(#krate::Refused { error, value })
+                        }
+                    }
+                }
+            },
+        )
+    }
+}

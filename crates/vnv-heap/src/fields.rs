@@ -1,0 +1,72 @@
+//! Getters and setters: what a handle shows of its object's fields.
+
+use crate::own::Own;
+use core::ops::Deref;
+use nvmem::{Persist, Plain};
+
+/// A struct whose fields are methods of its handles. `#[derive(Fields)]` makes them:
+///
+/// | field | methods |
+/// |---|---|
+/// | `name`, which holds no handle | `own.name(&heap)`, a copy; `own.set_name(&heap, value)` |
+/// | `name`, which may hold one: its type names the struct's lifetime | `own.with_name(&heap, f)`, `own.update_name(&heap, f)` with closures; `own.replace_name(&heap, value)`, which gives back what was there, so that nothing owned is lost |
+/// | `name`, whose type depends on a type parameter | those of the second row; those of the first where it is [`Plain`] |
+///
+/// A method is as public as its field, and has its documentation. The object is held inside of it and released at its end: nothing
+/// stays pinned, and only the field is copied. **Power loss**, **Cost**, **Errors**: as [`Heap::get`](crate::Heap::get) for what
+/// reads, as [`Heap::get_mut`](crate::Heap::get_mut) for what writes: each call looks the object up once more, so that a guard is better for several
+/// fields at once. [`Heap::root_handle`](crate::Heap::root_handle) is the root's handle.
+///
+/// ```
+/// use vnv_heap::nvmem::{Persist, ram::RamFram};
+/// use vnv_heap::{Config, Fields, Heap, Own, brand};
+///
+/// #[derive(Persist, Fields)]
+/// #[repr(C)]
+/// struct Node<'h> {
+///     temperature: i16,
+///     next: Option<Own<'h, Node<'h>>>,
+/// }
+///
+/// # fn main() { run().unwrap(); }
+/// # fn run() -> Result<(), vnv_heap::OpenError<vnv_heap::nvmem::device::Misuse>> {
+/// # let (fram, mut ram) = (RamFram::<4096>::filled(0), [0; 512]);
+/// brand!(b);
+/// let new = |temperature| Node { temperature, next: None };
+/// let heap = Heap::<Node, _>::open(b, fram, &mut ram, Config::DEFAULT, |_| Ok(new(20)))?;
+/// let node = heap.alloc(new(21))?;
+/// node.set_temperature(&heap, node.temperature(&heap)? + 1)?;
+/// let before = heap.root_handle().replace_next(&heap, Some(node))?;
+/// assert!(before.is_none());
+/// let read = heap.root_handle().with_next(&heap, |next| next.as_ref().map(|n| n.temperature(&heap)))?;
+/// assert_eq!(read.transpose()?, Some(22));
+/// # Ok(()) }
+/// ```
+///
+/// `#[fields(name = Name)]`: another name for the struct that has the methods, `NodeFields` here. `#[fields(crate = path)]`: where this
+/// crate is, if it is not `::vnv_heap`.
+///
+/// # Safety
+/// [`Of`](Fields::Of) is a transparent [`Own`] of this type, of the same brand.
+pub unsafe trait Fields: Persist {
+    /// The struct that has the methods.
+    type Of<'h>;
+}
+
+impl<'h, T: Fields> Deref for Own<'h, T> {
+    type Target = T::Of<'h>;
+    #[inline(always)]
+    fn deref(&self) -> &T::Of<'h> {
+        const { assert!(size_of::<T::Of<'h>>() == size_of::<Own<'h, T>>()) };
+        // SAFETY: as the trait vouches, the same by another name.
+        unsafe { &*core::ptr::from_ref(self).cast() }
+    }
+}
+
+/// A copy of a field.
+#[doc(hidden)]
+#[inline(always)]
+pub fn copy<T: Plain>(field: &T) -> T {
+    // SAFETY: a valid value; plain data may be copied.
+    unsafe { core::ptr::from_ref(field).read() }
+}
