@@ -145,7 +145,7 @@ where
         let _ = r.map.remove(&heap, &1);
         let _ = r
             .map
-            .for_each(&heap, |_, c| assert!(char::from_u32(c as u32).is_some()));
+            .for_each(&heap, |_, c| assert!(char::from_u32(*c as u32).is_some()));
         for i in 0..4 {
             let taken = r.tables.update(&heap, i, Option::take);
             if let Ok(Some(Some(own))) = taken {

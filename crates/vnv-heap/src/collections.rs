@@ -7,11 +7,15 @@
 //!
 //! | | elements | what it is for |
 //! |---|---|---|
-//! | [`Chunked`] | any type that can be stored, `PER` in a chunk | arrays whose length is known |
-//! | [`Fifo`] | plain values, one in a chunk | queues: no traffic at all while it fits into the RAM |
-//! | [`Vector`] | plain values, `PER` in a chunk | series that grow |
-//! | [`Map`] | plain keys and values, `PER` in a chunk | look-up by key |
+//! | [`Chunked`] | `PER` in a chunk | arrays whose length is known |
+//! | [`Fifo`] | one in a chunk | queues: no traffic at all while it fits into the RAM |
+//! | [`Vector`] | `PER` in a chunk | series that grow |
+//! | [`Map`] | keys and values, `PER` in a chunk | look-up by key |
 //! | [`Blob`] | bytes | texts, packets: a length that is known at run time |
+//!
+//! Elements and values may be of any type that can be stored, also one that owns objects or collections: `Fifo<Own<Packet>>`,
+//! `Map<u16, Blob, 8>`. They go in by value, and come back by value: what is put in belongs to the collection, what is taken out to
+//! the caller, and `clear` and `free` free what is in it. `with` and `update` look at an element where it lies. A key is plain.
 //!
 //! **Power loss**: a collection and the object in which it lies are as of the same persist or commit.
 
@@ -23,6 +27,7 @@ mod chunked;
 mod entry;
 mod fifo;
 mod map;
+mod places;
 mod run;
 mod vector;
 

@@ -94,25 +94,50 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     ///
     /// **Errors**: with `true`, the object itself is freed, and something that it owned is not: the next open frees it.
     pub(crate) fn free(&self, id: u16, kind: &Kind) -> Result<(), (Error<S::Error>, bool)> {
-        let objects = self
-            .section(|st| Ok(st.store.objects()))
+        let mut waiting = self.waiting().map_err(|e| (e, false))?;
+        self.free_one(id, kind, true, &mut waiting)
             .map_err(|e| (e, false))?;
-        let mut waiting = Waiting {
+        self.free_waiting(waiting).map_err(|e| (e, true))
+    }
+
+    /// Frees all that a value owns, which lies in no object. **Errors**: what is not freed is freed by the next open.
+    ///
+    /// # Safety
+    /// `check` is that of its type, and it is not used again.
+    pub(crate) unsafe fn free_owned(
+        &self,
+        check: CheckFn,
+        value: *const u8,
+    ) -> Result<(), Error<S::Error>> {
+        let mut waiting = self.waiting()?;
+        // SAFETY: a value of the type.
+        let shown = unsafe { check(value, &mut waiting) };
+        let freed = self.free_waiting(waiting);
+        // A value that the program had is valid.
+        shown.map_err(|_| Error::Busy).and(freed)
+    }
+
+    /// Nothing waits yet.
+    fn waiting(&self) -> Result<Waiting, Error<S::Error>> {
+        let objects = self.section(|st| Ok(st.store.objects()))?;
+        Ok(Waiting {
             list: [None; WAITING],
             len: 0,
             more: false,
             before: 0,
             known: Known { objects },
-        };
-        self.free_one(id, kind, true, &mut waiting)
-            .map_err(|e| (e, false))?;
+        })
+    }
+
+    /// Frees all that waits, and what that owns. **Errors**: the first; the others are freed all the same.
+    fn free_waiting(&self, mut waiting: Waiting) -> Result<(), Error<S::Error>> {
         let mut result = Ok(());
         while let Some((id, kind)) = waiting.pop() {
             let r = self.free_one(id, &kind, false, &mut waiting);
-            result = result.and(r.map_err(|e| (e, true)));
+            result = result.and(r);
         }
         if waiting.more && result.is_ok() {
-            result = Err((Error::TooMuch, true));
+            result = Err(Error::TooMuch);
         }
         result
     }

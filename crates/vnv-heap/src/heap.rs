@@ -154,6 +154,20 @@ where
             })
     }
 
+    /// Frees all that a value owns, which a collection, [`Heap::replace`] or [`Heap::take`] gave back: what dropping it would be where
+    /// handles have destructors. What owns nothing costs nothing.
+    ///
+    /// What of it is held is freed when it is released. **Power loss**, **Cost**: as [`Heap::free`]. **Errors**: as [`Heap::free`] when the object is
+    /// gone: what could not be freed is unreachable, and the next open frees it.
+    pub fn discard<T: Persist<At<'h> = T>>(&self, value: T) -> Result<(), Error<S::Error>> {
+        if !T::HANDLES {
+            return Ok(());
+        }
+        let value = ManuallyDrop::new(value);
+        // SAFETY: a value of the type, which nobody has any more.
+        unsafe { self.core.free_owned(T::check, (&raw const value).cast()) }
+    }
+
     /// Frees an object and gives its value, with the handles in it. **Errors**: as [`Heap::free`], with the handle.
     pub fn take<T: Persist>(&self, own: Own<'h, T>) -> Result<T, Refused<Own<'h, T>, S::Error>> {
         let mut value = MaybeUninit::<T>::uninit();

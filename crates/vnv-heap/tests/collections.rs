@@ -152,7 +152,7 @@ impl Model {
         }
         let mut all = HashMap::new();
         root.map
-            .for_each(heap, |k, v| assert_eq!(all.insert(k, v), None))
+            .for_each(heap, |k, v| assert_eq!(all.insert(*k, *v), None))
             .unwrap();
         assert_eq!(all, self.map);
         for (i, v) in self.table.iter().enumerate() {

@@ -1,5 +1,6 @@
 //! Bytes of a length that is known at run time.
 
+use super::run::any;
 use crate::Heap;
 use crate::brand::Tag;
 use crate::error::{Error, Refused};
@@ -21,10 +22,6 @@ pub struct Blob<'h> {
     id: NonZeroU16,
     len: u16,
     _brand: Tag<'h>,
-}
-
-unsafe fn any(_: *const u8, _: &mut dyn Visit) -> Result<(), Invalid> {
-    Ok(())
 }
 
 /// An object has at least a byte.

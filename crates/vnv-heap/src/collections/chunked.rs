@@ -28,7 +28,7 @@ unsafe impl<T: Persist, const PER: usize> Persist for Chunked<'_, T, PER> {
     }
 }
 
-impl<'h, T: Persist, const PER: usize> Chunked<'h, T, PER> {
+impl<'h, T: Persist<At<'h> = T>, const PER: usize> Chunked<'h, T, PER> {
     /// `chunks` chunks, each of which `make` makes.
     ///
     /// **Cost**: the number, the room and the content of each. **Errors**: those of [`Heap::alloc`] and of `make`; nothing is left then.

@@ -5,7 +5,6 @@ use nvmem::describe::{Part, Type};
 use nvmem::persist::Visit;
 use nvmem::{Invalid, Persist, Plain};
 
-#[derive(Clone, Copy)]
 #[repr(C)]
 #[allow(unreachable_pub)]
 pub struct Entry<K, V> {
@@ -17,13 +16,13 @@ impl<K, V> Entry<K, V> {
     const VALUE: usize = offset_of!(Self, value);
 }
 
-// SAFETY: the fields at their offsets are all there is; what lies between and behind them is cleared; plain data has no handles.
-unsafe impl<K: Plain, V: Plain> Persist for Entry<K, V> {
-    type At<'p> = Self;
+// SAFETY: the fields at their offsets are all there is; what lies between and behind them is cleared; keys have no handles.
+unsafe impl<K: Plain, V: Persist> Persist for Entry<K, V> {
+    type At<'p> = Entry<K, V::At<'p>>;
     const PADDED: bool =
         K::PADDED || V::PADDED || size_of::<K>() + size_of::<V>() != size_of::<Self>();
-    const HANDLES: bool = false;
-    type Leads = ();
+    const HANDLES: bool = V::HANDLES;
+    type Leads = V::Leads;
     const LAYOUT: &'static Type = &Type::Compound {
         name: "Entry",
         size: size_of::<Self>(),

@@ -7,9 +7,11 @@ use crate::policy::Policy;
 use crate::promise::Promise;
 use nvmem::describe::{Part, To, Type};
 use nvmem::persist::Visit;
-use nvmem::{Invalid, Medium, Persist, Plain};
+use nvmem::{Invalid, Medium, Persist, Plain, planted};
 
 /// A queue of at most so many elements as it was made for, in a ring: 8 bytes, and an object for each element.
+///
+/// An element may own what it likes, as `Fifo<Own<Packet>>` does: it is in the queue, and then the caller's again.
 ///
 /// What is put in replaces what was there without loading it, and what is taken leaves RAM without being written. So a queue that
 /// fits into the RAM makes no traffic on the medium but what a persist or a commit writes.
@@ -49,18 +51,26 @@ unsafe impl<T: Persist> Persist for Fifo<'_, T> {
         ],
     };
     unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
-        // SAFETY: the run is the first field; as the caller vouches.
-        unsafe { <Run<'_, T>>::check(p, v)? };
-        // SAFETY: the numbers behind it, aligned.
+        // SAFETY: the numbers behind the base, aligned.
         let [count, head, len] = [1, 2, 3].map(|i| unsafe { p.cast::<u16>().add(i).read() });
         if len > count || (head >= count && count > 0) {
             return Err(Invalid::Bits("Fifo"));
         }
-        Ok(())
+        // What was taken out still lies there, and owns nothing.
+        let live = |i: u16| {
+            let behind = if i >= head {
+                i - head
+            } else {
+                i + (count - head)
+            };
+            behind < len || planted!("vnv-heap/taken-still-owns")
+        };
+        // SAFETY: the run is the first field; as the caller vouches.
+        unsafe { <Run<'_, T>>::show(p, v, live) }
     }
 }
 
-impl<'h, T: Plain> Fifo<'h, T> {
+impl<'h, T: Persist<At<'h> = T>> Fifo<'h, T> {
     /// An empty queue for `capacity` elements. **Cost**: a number and room for each; no content. **Errors**: [`Error::Full`].
     pub fn alloc<R, S: Medium, P: Promise, Pol: Policy>(
         heap: &Heap<'h, R, S, P, Pol>,
@@ -106,9 +116,9 @@ impl<'h, T: Plain> Fifo<'h, T> {
             let error = Error::Full;
             return Err(Refused { error, value });
         }
-        // SAFETY: plain data may be copied.
-        let copy = unsafe { core::ptr::from_ref(&value).read() };
-        match self.ring.put(heap, self.place(self.len), copy) {
+        let place = self.place(self.len);
+        // SAFETY: it is not used again when it has become the object's.
+        match unsafe { self.ring.put_from(heap, place, &raw const value) } {
             Ok(()) => {
                 self.len += 1;
                 Ok(())
@@ -125,14 +135,16 @@ impl<'h, T: Plain> Fifo<'h, T> {
         &mut self,
         heap: &Heap<'h, R, S, P, Pol>,
     ) -> Result<Option<T>, Error<S::Error>> {
-        let value = self.get(heap, 0)?;
+        // SAFETY: a valid value, of which none is left in the queue.
+        let copy = |v: &T| unsafe { core::ptr::from_ref(v).read() };
+        let value = self.with(heap, 0, copy)?;
         if value.is_some() {
             self.skip(heap);
         }
         Ok(value)
     }
 
-    /// Drops the oldest element, whatever it is. **Cost**: nothing is read or written.
+    /// Drops the oldest element, whatever it is. **Cost**: nothing is read or written; what it owned is unreachable, and freed by the next open.
     pub fn skip<R, S: Medium, P: Promise, Pol: Policy>(&mut self, heap: &Heap<'h, R, S, P, Pol>) {
         if self.len > 0 {
             // While somebody holds it, it stays in RAM for a while longer, and no harm is done.
@@ -142,34 +154,72 @@ impl<'h, T: Plain> Fifo<'h, T> {
         }
     }
 
-    /// The `i`-th oldest element; `None` when there are not so many.
+    /// What `f` makes of the `i`-th oldest element; `None` when there are not so many. **Cost**, **Errors**: as [`Heap::get`].
+    pub fn with<R, S: Medium, P: Promise, Pol: Policy, O>(
+        &self,
+        heap: &Heap<'h, R, S, P, Pol>,
+        i: u16,
+        f: impl FnOnce(&T) -> O,
+    ) -> Result<Option<O>, Error<S::Error>> {
+        if i >= self.len {
+            return Ok(None);
+        }
+        match self.ring.get(heap, self.place(i)) {
+            Some(held) => Ok(Some(f(&*held?))),
+            None => Ok(None),
+        }
+    }
+
+    /// Takes all elements out, and frees what they own; a damaged one is skipped.
+    ///
+    /// **Power loss**: as [`Fifo::pop`]. **Cost**: loads those that may own something. **Errors**: as [`Heap::get`] and
+    /// [`Heap::discard`]; the elements that are left are still in the queue.
+    pub fn clear<R, S: Medium, P: Promise, Pol: Policy>(
+        &mut self,
+        heap: &Heap<'h, R, S, P, Pol>,
+    ) -> Result<(), Error<S::Error>> {
+        while self.len > 0 {
+            if !T::HANDLES {
+                self.skip(heap);
+                continue;
+            }
+            match self.pop(heap) {
+                Ok(Some(value)) => heap.discard(value)?,
+                Ok(None) | Err(Error::Damaged { .. }) => self.skip(heap),
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+
+    /// Frees it with all elements and what they own. **Errors**: as [`Fifo::clear`] and [`Heap::free`], with the queue and what is left in it; it may be smaller.
+    pub fn free<R, S: Medium, P: Promise, Pol: Policy>(
+        mut self,
+        heap: &Heap<'h, R, S, P, Pol>,
+    ) -> Result<(), Refused<Self, S::Error>> {
+        if let Err(error) = self.clear(heap) {
+            return Err(Refused { error, value: self });
+        }
+        self.ring
+            .free_shallow(heap)
+            .map_err(|(error, ring)| Refused {
+                error,
+                value: Fifo {
+                    ring,
+                    head: 0,
+                    len: 0,
+                },
+            })
+    }
+}
+
+impl<'h, T: Plain> Fifo<'h, T> {
+    /// A copy of the `i`-th oldest element; `None` when there are not so many. **Cost**, **Errors**: as [`Heap::get`].
     pub fn get<R, S: Medium, P: Promise, Pol: Policy>(
         &self,
         heap: &Heap<'h, R, S, P, Pol>,
         i: u16,
     ) -> Result<Option<T>, Error<S::Error>> {
-        if i >= self.len {
-            return Ok(None);
-        }
-        match self.ring.get(heap, self.place(i)) {
-            // SAFETY: a valid value; plain data may be copied.
-            Some(held) => Ok(Some(unsafe { core::ptr::from_ref::<T>(&*held?).read() })),
-            None => Ok(None),
-        }
-    }
-
-    /// Frees it with all elements. **Errors**: as [`Heap::free`], with the queue, which then is empty and smaller.
-    pub fn free<R, S: Medium, P: Promise, Pol: Policy>(
-        self,
-        heap: &Heap<'h, R, S, P, Pol>,
-    ) -> Result<(), Refused<Self, S::Error>> {
-        self.ring.free(heap).map_err(|(error, ring)| Refused {
-            error,
-            value: Fifo {
-                ring,
-                head: 0,
-                len: 0,
-            },
-        })
+        self.with(heap, i, crate::fields::copy)
     }
 }

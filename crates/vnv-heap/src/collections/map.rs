@@ -14,10 +14,10 @@ use nvmem::{Invalid, Maybe, Medium, Persist, Plain, assert_no_padding, planted};
 /// A place: never used, freed, or used.
 type Slot<K, V> = Maybe<Maybe<Entry<K, V>>>;
 
-/// A map from keys to values of fixed size: a hash table of chunks with `PER` entries each. 12 bytes.
+/// A map from keys to values: a hash table of chunks with `PER` entries each. 12 bytes.
 ///
 /// Keys are the same when their bytes are, so a key has no padding. It grows by a table of twice the size when three quarters of it are in use.
-/// It is empty by [`Map::new`]. For values of varying size, use a type that says where they are, such as an index of a [`Chunked`](super::Chunked).
+/// It is empty by [`Map::new`]. A value may own what it likes: for values of varying size, `Map<K, Blob, PER>`.
 #[must_use = "what is dropped is unreachable until the next open: store it, or free it"]
 #[repr(C)]
 pub struct Map<'h, K, V, const PER: usize> {
@@ -28,8 +28,8 @@ pub struct Map<'h, K, V, const PER: usize> {
 }
 
 // SAFETY: a run and two numbers, without padding; the run shows its handles.
-unsafe impl<K: Plain, V: Plain, const PER: usize> Persist for Map<'_, K, V, PER> {
-    type At<'p> = Map<'p, K, V, PER>;
+unsafe impl<K: Plain, V: Persist, const PER: usize> Persist for Map<'_, K, V, PER> {
+    type At<'p> = Map<'p, K, V::At<'p>, PER>;
     type Leads = To<[Slot<K, V>; PER]>;
     const LAYOUT: &'static Type = &Type::Compound {
         name: "Map",
@@ -116,43 +116,71 @@ struct Found {
     used: bool,
 }
 
-impl<'h, K: Plain + Copy, V: Plain + Copy, const PER: usize> Map<'h, K, V, PER> {
-    /// The value of a key. **Cost**: a load or two. **Errors**: as [`Heap::get`].
+impl<'h, K: Plain + Copy, V: Plain, const PER: usize> Map<'h, K, V, PER> {
+    /// A copy of the value of a key. **Cost**, **Errors**: as [`Map::with`].
     pub fn get<R, S: Medium, P: Promise, Pol: Policy>(
         &self,
         heap: &Heap<'h, R, S, P, Pol>,
         key: &K,
     ) -> Result<Option<V>, Error<S::Error>> {
-        let Some(f) = find(&self.table, heap, key)?.filter(|f| f.present) else {
+        self.with(heap, key, crate::fields::copy)
+    }
+}
+
+impl<'h, K: Plain + Copy, V: Persist<At<'h> = V>, const PER: usize> Map<'h, K, V, PER> {
+    /// What `f` makes of the value of a key; `None` when there is none. **Cost**: a load or two. **Errors**: as [`Heap::get`].
+    pub fn with<R, S: Medium, P: Promise, Pol: Policy, O>(
+        &self,
+        heap: &Heap<'h, R, S, P, Pol>,
+        key: &K,
+        f: impl FnOnce(&V) -> O,
+    ) -> Result<Option<O>, Error<S::Error>> {
+        let Some(found) = find(&self.table, heap, key)?.filter(|f| f.present) else {
             return Ok(None);
         };
-        let chunk = chunk(&self.table, heap, f.chunk)?;
-        Ok(match chunk.get(f.at) {
-            Some(Maybe::Some(Maybe::Some(e))) => Some(e.value),
+        let chunk = chunk(&self.table, heap, found.chunk)?;
+        Ok(match chunk.get(found.at) {
+            Some(Maybe::Some(Maybe::Some(e))) => Some(f(&e.value)),
             _ => None,
         })
     }
 
-    /// Puts a value in and gives the one before back.
+    /// What `f` makes of the value of a key, which it may change; `None` when there is none. **Power loss**, **Cost**, **Errors**: as
+    /// [`Map::insert`]; it does not grow.
+    pub fn update<R, S: Medium, P: Promise, Pol: Policy, O>(
+        &self,
+        heap: &Heap<'h, R, S, P, Pol>,
+        key: &K,
+        f: impl FnOnce(&mut V) -> O,
+    ) -> Result<Option<O>, Error<S::Error>> {
+        let Some(found) = find(&self.table, heap, key)?.filter(|f| f.present) else {
+            return Ok(None);
+        };
+        let mut chunk = chunk_mut(&self.table, heap, found.chunk)?;
+        Ok(match chunk.get_mut(found.at) {
+            Some(Maybe::Some(Maybe::Some(e))) => Some(f(&mut e.value)),
+            _ => None,
+        })
+    }
+
+    /// Puts a value in and gives the one before back, with what it owns.
     ///
     /// **Power loss**: it is there from the persist or commit on that saves the object in which the map lies. **Cost**: a load or two and one chunk
-    /// changed; when the map grows, all of it. **Errors**: [`Error::Full`]; as [`Heap::get_mut`]. The map is as it was.
+    /// changed; when the map grows, all of it. **Errors**: [`Error::Full`]; as [`Heap::get_mut`]. The value is back, the map as it was.
     pub fn insert<R, S: Medium, P: Promise, Pol: Policy>(
         &mut self,
         heap: &Heap<'h, R, S, P, Pol>,
         key: K,
         value: V,
-    ) -> Result<Option<V>, Error<S::Error>> {
-        let mut found = find(&self.table, heap, &key)?;
-        let crowded = (self.used + 1).saturating_mul(4) > self.places().saturating_mul(3);
-        if !found.as_ref().is_some_and(|f| f.present || f.used) && crowded {
-            self.grow(heap)?;
-            found = find(&self.table, heap, &key)?;
-        }
-        let f = found.ok_or(Error::Full)?;
-        let mut chunk = chunk_mut(&self.table, heap, f.chunk)?;
+    ) -> Result<Option<V>, Refused<V, S::Error>> {
+        let place = match self.place(heap, &key) {
+            Ok(place) => place,
+            Err(error) => return Err(Refused { error, value }),
+        };
+        let (f, mut chunk) = place;
         let Some(slot) = chunk.get_mut(f.at) else {
-            return Err(Error::Full);
+            let error = Error::Full;
+            return Err(Refused { error, value });
         };
         let new = Maybe::Some(Maybe::Some(Entry { key, value }));
         let old = core::mem::replace(slot, new);
@@ -162,6 +190,23 @@ impl<'h, K: Plain + Copy, V: Plain + Copy, const PER: usize> Map<'h, K, V, PER> 
             Maybe::Some(Maybe::Some(e)) => Some(e.value),
             _ => None,
         })
+    }
+
+    /// Where the value of a key is to be put; makes room.
+    fn place<'a, R, S: Medium, P: Promise, Pol: Policy>(
+        &mut self,
+        heap: &'a Heap<'h, R, S, P, Pol>,
+        key: &K,
+    ) -> Result<(Found, RefMut<'a, [Slot<K, V>; PER], S, P, Pol>), Error<S::Error>> {
+        let mut found = find(&self.table, heap, key)?;
+        let crowded = (self.used + 1).saturating_mul(4) > self.places().saturating_mul(3);
+        if !found.as_ref().is_some_and(|f| f.present || f.used) && crowded {
+            self.grow(heap)?;
+            found = find(&self.table, heap, key)?;
+        }
+        let f = found.ok_or(Error::Full)?;
+        let chunk = chunk_mut(&self.table, heap, f.chunk)?;
+        Ok((f, chunk))
     }
 
     /// Takes a value out. **Power loss**, **Cost**, **Errors**: as [`Map::insert`]; it does not grow.
@@ -191,20 +236,34 @@ impl<'h, K: Plain + Copy, V: Plain + Copy, const PER: usize> Map<'h, K, V, PER> 
         })
     }
 
-    /// Calls `f` for each entry, in no order. **Cost**: loads all of it.
+    /// Calls `f` for each entry, in no order. **Cost**: loads all of it. **Errors**: as [`Heap::get`].
     pub fn for_each<R, S: Medium, P: Promise, Pol: Policy>(
         &self,
         heap: &Heap<'h, R, S, P, Pol>,
-        mut f: impl FnMut(K, V),
+        mut f: impl FnMut(&K, &V),
     ) -> Result<(), Error<S::Error>> {
         for i in 0..self.table.count() {
             for slot in chunk(&self.table, heap, i)?.iter() {
                 if let Maybe::Some(Maybe::Some(e)) = slot {
-                    f(e.key, e.value);
+                    f(&e.key, &e.value);
                 }
             }
         }
         Ok(())
+    }
+
+    /// Takes all entries out, and frees what they own and the table. **Errors**: as [`Map::free`]; the map is empty all the same.
+    pub fn clear<R, S: Medium, P: Promise, Pol: Policy>(
+        &mut self,
+        heap: &Heap<'h, R, S, P, Pol>,
+    ) -> Result<(), Error<S::Error>> {
+        match core::mem::take(self).free(heap) {
+            Ok(()) => Ok(()),
+            Err(refused) => {
+                *self = refused.value;
+                Err(refused.error)
+            }
+        }
     }
 
     /// A larger table, or one as large without what was freed.
@@ -226,18 +285,23 @@ impl<'h, K: Plain + Copy, V: Plain + Copy, const PER: usize> Map<'h, K, V, PER> 
             Ok(len) => {
                 let old = core::mem::replace(&mut self.table, new);
                 (self.len, self.used) = (len, len);
-                // What cannot be freed here is unreachable, and freed by the next open.
-                let _ = old.free(heap);
+                // What cannot be freed here is unreachable, and freed by the next open. What the entries own is the new table's.
+                let _ = if planted!("vnv-heap/moved-is-freed") {
+                    old.free(heap)
+                } else {
+                    old.free_shallow(heap)
+                };
                 Ok(())
             }
             Err(e) => {
-                let _ = new.free(heap);
+                // And the old table's again.
+                let _ = new.free_shallow(heap);
                 Err(e)
             }
         }
     }
 
-    /// Frees all of it. **Errors**: as [`Heap::free`], with what is left, without entries.
+    /// Frees all of it, and what the values own. **Errors**: as [`Heap::free`], with what is left, without entries.
     pub fn free<R, S: Medium, P: Promise, Pol: Policy>(
         self,
         heap: &Heap<'h, R, S, P, Pol>,
@@ -255,7 +319,7 @@ impl<'h, K: Plain + Copy, V: Plain + Copy, const PER: usize> Map<'h, K, V, PER> 
 
 type Table<'h, K, V, const PER: usize> = Run<'h, [Slot<K, V>; PER]>;
 
-fn chunk<'a, 'h, K: Plain, V: Plain, const PER: usize, R, S: Medium, P: Promise, Pol: Policy>(
+fn chunk<'a, 'h, K: Plain, V: Persist, const PER: usize, R, S: Medium, P: Promise, Pol: Policy>(
     table: &Table<'h, K, V, PER>,
     heap: &'a Heap<'h, R, S, P, Pol>,
     i: u16,
@@ -267,7 +331,7 @@ fn chunk_mut<
     'a,
     'h,
     K: Plain,
-    V: Plain,
+    V: Persist,
     const PER: usize,
     R,
     S: Medium,
@@ -282,7 +346,7 @@ fn chunk_mut<
 }
 
 /// Looks from the key's chunk on, until one has a place that was never used.
-fn find<'h, K: Plain, V: Plain, const PER: usize, R, S: Medium, P: Promise, Pol: Policy>(
+fn find<'h, K: Plain, V: Persist, const PER: usize, R, S: Medium, P: Promise, Pol: Policy>(
     table: &Table<'h, K, V, PER>,
     heap: &Heap<'h, R, S, P, Pol>,
     key: &K,
@@ -320,21 +384,23 @@ fn find<'h, K: Plain, V: Plain, const PER: usize, R, S: Medium, P: Promise, Pol:
     Ok(free)
 }
 
-/// Puts all entries of a table into another one. How many there are.
+/// Copies all entries of a table into another one. How many there are. Both own what the entries own then.
 fn copy<'h, K, V, const PER: usize, R, S: Medium, P: Promise, Pol: Policy>(
     from: &Table<'h, K, V, PER>,
     to: &Table<'h, K, V, PER>,
     heap: &Heap<'h, R, S, P, Pol>,
 ) -> Result<u32, Error<S::Error>>
 where
-    K: Plain + Copy,
-    V: Plain + Copy,
+    K: Plain,
+    V: Persist,
 {
     let mut len = 0;
     for i in 0..from.count() {
         for at in 0..PER {
-            let Some(Maybe::Some(Maybe::Some(e))) = chunk(from, heap, i)?.get(at).copied() else {
-                continue;
+            let e = match chunk(from, heap, i)?.get(at) {
+                // SAFETY: a valid entry; of the two tables one is freed without looking into it.
+                Some(Maybe::Some(Maybe::Some(e))) => unsafe { core::ptr::from_ref(e).read() },
+                _ => continue,
             };
             let f = find(to, heap, &e.key)?.ok_or(Error::Full)?;
             if let Some(slot) = chunk_mut(to, heap, f.chunk)?.get_mut(f.at) {

@@ -13,7 +13,7 @@ use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 use nvmem::describe::{To, Type};
 use nvmem::persist::{Found, Visit};
-use nvmem::{Invalid, Medium, Persist, Plain, planted};
+use nvmem::{Invalid, Medium, Persist, planted};
 
 /// Owns `count` objects from number `base` on: 4 bytes. None when the base is 0.
 #[repr(C)]
@@ -30,6 +30,26 @@ unsafe impl<T: Persist> Persist for Run<'_, T> {
     type Leads = To<T>;
     const LAYOUT: &'static Type = &Type::Handle("vnv-heap run");
     unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
+        // SAFETY: as the caller vouches.
+        unsafe { Self::show(p, v, |_| true) }
+    }
+}
+
+/// For what nobody looks into.
+pub(super) unsafe fn any(_: *const u8, _: &mut dyn Visit) -> Result<(), Invalid> {
+    Ok(())
+}
+
+impl<T: Persist> Run<'_, T> {
+    /// Checks the bytes of a run, and shows its handles: to a `T`, or, where not `live`, to bytes that mean nothing.
+    ///
+    /// # Safety
+    /// As [`Persist::check`].
+    pub(super) unsafe fn show(
+        p: *const u8,
+        v: &mut dyn Visit,
+        live: impl Fn(u16) -> bool,
+    ) -> Result<(), Invalid> {
         // SAFETY: readable and aligned by the contract.
         let (base, count) = unsafe { (p.cast::<u16>().read(), p.cast::<u16>().add(1).read()) };
         if (base == 0) != (count == 0) {
@@ -39,13 +59,14 @@ unsafe impl<T: Persist> Persist for Run<'_, T> {
             if i > 0 && planted!("vnv-heap/run-shows-one") {
                 break;
             }
+            let live = T::HANDLES && live(i);
             v.handle(Found {
                 family: OWN,
                 name: core::any::type_name::<T>(),
                 value: u32::from(base) + u32::from(i),
                 size: size_of::<T>(),
-                handles: T::HANDLES,
-                check: T::check,
+                handles: live,
+                check: if live { T::check } else { any },
             })?;
         }
         Ok(())
@@ -66,7 +87,7 @@ impl<'h, T> Run<'h, T> {
     }
 
     /// The number of an object.
-    fn id(&self, i: u16) -> Option<u16> {
+    pub(super) fn id(&self, i: u16) -> Option<u16> {
         (i < self.count).then(|| self.base.checked_add(i)).flatten()
     }
 
@@ -119,15 +140,26 @@ impl<'h, T: Persist> Run<'h, T> {
         i: u16,
         value: T,
     ) -> Result<(), Error<S::Error>> {
+        let value = ManuallyDrop::new(value);
+        // SAFETY: the value is not used again.
+        unsafe { self.put_from(heap, i, (&raw const value).cast()) }
+    }
+
+    /// [`Run::put`] of the value at `from`.
+    ///
+    /// # Safety
+    /// A value lies there, which is the object's when this has succeeded.
+    pub(crate) unsafe fn put_from<R, S: Medium, P: Promise, Pol: Policy>(
+        &self,
+        heap: &Heap<'h, R, S, P, Pol>,
+        i: u16,
+        from: *const T,
+    ) -> Result<(), Error<S::Error>> {
         let Some(id) = self.id(i) else {
             return Err(Error::Damaged { object: self.base });
         };
-        let value = ManuallyDrop::new(value);
-        // SAFETY: the value is not used again.
-        unsafe {
-            heap.core
-                .put(id, Kind::of::<T>(), (&raw const value).cast())
-        }
+        // SAFETY: as the caller vouches.
+        unsafe { heap.core.put(id, Kind::of::<T>(), from.cast()) }
     }
 
     pub(crate) fn get<'a, R, S: Medium, P: Promise, Pol: Policy>(
@@ -161,7 +193,7 @@ impl<'h, T: Persist> Run<'h, T> {
     }
 
     /// Frees the objects alone.
-    fn free_shallow<R, S: Medium, P: Promise, Pol: Policy>(
+    pub(super) fn free_shallow<R, S: Medium, P: Promise, Pol: Policy>(
         self,
         heap: &Heap<'h, R, S, P, Pol>,
     ) -> Result<(), (Error<S::Error>, Self)> {
@@ -194,7 +226,7 @@ impl<'h, T: Persist> Run<'h, T> {
     }
 }
 
-impl<T: Plain> Run<'_, T> {
+impl<T> Run<'_, T> {
     /// What an object holds does not matter any more: a copy in RAM goes without being written.
     pub(crate) fn forget<R, S: Medium, P: Promise, Pol: Policy>(
         &self,

@@ -2,6 +2,7 @@
 
 use super::Run;
 use super::chunked::place;
+use super::places::Places;
 use crate::Heap;
 use crate::error::{Error, Refused};
 use crate::policy::Policy;
@@ -13,13 +14,13 @@ use nvmem::{Invalid, Medium, Persist, Plain};
 /// Segments of 1, 2, 4, … chunks.
 const SEGMENTS: usize = 12;
 
-/// A vector, `PER` elements in each chunk: 52 bytes. It holds up to 4,095 chunks.
+/// A vector, `PER` elements in each chunk: 52 bytes. It holds up to 4,095 chunks. An element may own what it likes.
 ///
 /// It grows by a segment that has as many chunks as all before it and one more; nothing is moved. It is empty by [`Vector::new`].
 #[must_use = "what is dropped is unreachable until the next open: store it, or free it"]
 #[repr(C)]
 pub struct Vector<'h, T, const PER: usize> {
-    segments: [Run<'h, [T; PER]>; SEGMENTS],
+    segments: [Run<'h, Places<T, PER>>; SEGMENTS],
     len: u32,
 }
 
@@ -36,7 +37,7 @@ unsafe impl<T: Persist, const PER: usize> Persist for Vector<'_, T, PER> {
             Part::Field {
                 name: "segments",
                 offset: 0,
-                of: <[Run<'static, [T; PER]>; SEGMENTS] as Persist>::LAYOUT,
+                of: <[Run<'static, Places<T, PER>>; SEGMENTS] as Persist>::LAYOUT,
             },
             Part::Field {
                 name: "len",
@@ -46,8 +47,16 @@ unsafe impl<T: Persist, const PER: usize> Persist for Vector<'_, T, PER> {
         ],
     };
     unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
-        // SAFETY: the runs are the first field; as the caller vouches.
-        unsafe { <[Run<'_, [T; PER]>; SEGMENTS]>::check(p, v) }
+        // SAFETY: the number behind the runs, aligned.
+        let len = unsafe { p.add(4 * SEGMENTS).cast::<u32>().read() };
+        let chunks = len.div_ceil(PER.max(1) as u32);
+        for k in 0..SEGMENTS {
+            // Chunks that no element has been put into hold nothing yet, or nothing any more.
+            let live = |i: u16| u32::from(i) + (1 << k) - 1 < chunks;
+            // SAFETY: run `k`; as the caller vouches.
+            unsafe { <Run<'_, Places<T, PER>>>::show(p.add(4 * k), v, live)? }
+        }
+        Ok(())
     }
 }
 
@@ -86,31 +95,50 @@ impl<T, const PER: usize> Vector<'_, T, PER> {
     }
 }
 
-impl<'h, T: Plain + Copy, const PER: usize> Vector<'h, T, PER> {
+impl<'h, T: Persist<At<'h> = T>, const PER: usize> Vector<'h, T, PER> {
     /// Adds an element at the end.
     ///
     /// **Power loss**: it is there from the persist or commit on that saves the object in which the vector lies. **Cost**: the first of a chunk is written
-    /// without a load; the first of a segment allocates it. **Errors**: [`Error::Full`]; as [`Heap::get_mut`]. The vector is as it was.
+    /// without a load; the first of a segment allocates it. **Errors**: [`Error::Full`]; as [`Heap::get_mut`]. The value is back, the vector as it was.
     pub fn push<R, S: Medium, P: Promise, Pol: Policy>(
         &mut self,
         heap: &Heap<'h, R, S, P, Pol>,
         value: T,
-    ) -> Result<(), Error<S::Error>> {
+    ) -> Result<(), Refused<T, S::Error>> {
+        let refused = |error, value| Err(Refused { error, value });
         let (chunk, at) = place::<PER>(self.len);
         let (k, i) = segment(chunk);
-        let run = self.segments.get_mut(k).ok_or(Error::Full)?;
+        let Some(run) = self.segments.get_mut(k) else {
+            return refused(Error::Full, value);
+        };
         if run.count() == 0 {
-            *run = Run::reserve(heap, 1 << k)?;
-        } else if run.count() < 1 << k {
+            match Run::reserve(heap, 1 << k) {
+                Ok(new) => *run = new,
+                Err(error) => return refused(error, value),
+            }
+        }
+        if i >= run.count() {
             // Left by a `free` that failed.
-            return Err(Error::Full);
+            return refused(Error::Full, value);
         }
         if at == 0 {
-            run.put(heap, i, [value; PER])?;
-        } else if let Some(held) = run.get_mut(heap, i)
-            && let Some(v) = held?.get_mut(at)
-        {
-            *v = value;
+            let mut places = Places::zeroed();
+            // SAFETY: zeros are empty places.
+            let new: &mut Places<T, PER> = unsafe { places.assume_init_mut() };
+            // SAFETY: plain bytes; the copy counts when the chunk does, and then the value is not used again.
+            new.put(0, unsafe { core::ptr::from_ref(&value).read() });
+            // SAFETY: as above.
+            if let Err(error) = unsafe { run.put_from(heap, i, new) } {
+                return refused(error, value);
+            }
+        } else {
+            match run.get_mut(heap, i) {
+                Some(Ok(mut held)) => {
+                    held.put(at, value);
+                }
+                Some(Err(error)) => return refused(error, value),
+                None => return refused(Error::Full, value),
+            }
         }
         self.len += 1;
         Ok(())
@@ -118,7 +146,8 @@ impl<'h, T: Plain + Copy, const PER: usize> Vector<'h, T, PER> {
 
     /// Takes the last element; `None` when there is none. Room is kept: [`Vector::free`] gives it back.
     ///
-    /// **Errors**: as [`Heap::get`]; the vector is as it was.
+    /// **Power loss**: it is gone from the persist or commit on that saves the object in which the vector lies. **Cost**, **Errors**: as [`Heap::get`], and
+    /// as [`Heap::get_mut`] when it may own something; the vector is as it was.
     pub fn pop<R, S: Medium, P: Promise, Pol: Policy>(
         &mut self,
         heap: &Heap<'h, R, S, P, Pol>,
@@ -126,9 +155,15 @@ impl<'h, T: Plain + Copy, const PER: usize> Vector<'h, T, PER> {
         let Some(last) = self.len.checked_sub(1) else {
             return Ok(None);
         };
-        let value = self.get(heap, last)?;
-        self.len = last;
         let (chunk, at) = place::<PER>(last);
+        let value = if T::HANDLES && at > 0 {
+            self.held_mut(heap, last, |places| places.take(at))?
+        } else {
+            // SAFETY: a valid value. It owns nothing, or else was the last one of a chunk that counts no more.
+            let copy = |v: &T| unsafe { core::ptr::from_ref(v).read() };
+            self.held(heap, last, |places| places.get(at).map(copy))?
+        };
+        self.len = last;
         if at == 0 {
             let (k, i) = segment(chunk);
             if let Some(run) = self.segments.get(k) {
@@ -136,24 +171,124 @@ impl<'h, T: Plain + Copy, const PER: usize> Vector<'h, T, PER> {
                 let _ = run.forget(heap, i);
             }
         }
-        Ok(value)
+        Ok(Some(value))
     }
 
-    /// An element; `None` when there is none of this number. **Cost**, **Errors**: as [`Heap::get`].
+    /// What `f` makes of an element; `None` when there is none of this number. **Cost**, **Errors**: as [`Heap::get`].
+    pub fn with<R, S: Medium, P: Promise, Pol: Policy, O>(
+        &self,
+        heap: &Heap<'h, R, S, P, Pol>,
+        i: u32,
+        f: impl FnOnce(&T) -> O,
+    ) -> Result<Option<O>, Error<S::Error>> {
+        if i >= self.len {
+            return Ok(None);
+        }
+        let (_, at) = place::<PER>(i);
+        self.held(heap, i, |places| places.get(at).map(f)).map(Some)
+    }
+
+    /// What `f` makes of an element, which it may change; `None` when there is none of this number. **Cost**, **Errors**: as
+    /// [`Heap::get_mut`].
+    pub fn update<R, S: Medium, P: Promise, Pol: Policy, O>(
+        &self,
+        heap: &Heap<'h, R, S, P, Pol>,
+        i: u32,
+        f: impl FnOnce(&mut T) -> O,
+    ) -> Result<Option<O>, Error<S::Error>> {
+        if i >= self.len {
+            return Ok(None);
+        }
+        let (_, at) = place::<PER>(i);
+        self.held_mut(heap, i, |places| places.update(at, f))
+            .map(Some)
+    }
+
+    /// With the chunk of element `i`.
+    fn held<R, S: Medium, P: Promise, Pol: Policy, O>(
+        &self,
+        heap: &Heap<'h, R, S, P, Pol>,
+        i: u32,
+        f: impl FnOnce(&Places<T, PER>) -> Option<O>,
+    ) -> Result<O, Error<S::Error>> {
+        let (k, i) = segment(place::<PER>(i).0);
+        let run = self.segments.get(k).ok_or(Error::Full)?;
+        let held = run.get(heap, i).unwrap_or(Err(Error::Full))?;
+        let object = run.id(i).unwrap_or(0);
+        f(&held).ok_or(Error::Damaged { object })
+    }
+
+    /// The same, to be changed.
+    fn held_mut<R, S: Medium, P: Promise, Pol: Policy, O>(
+        &self,
+        heap: &Heap<'h, R, S, P, Pol>,
+        i: u32,
+        f: impl FnOnce(&mut Places<T, PER>) -> Option<O>,
+    ) -> Result<O, Error<S::Error>> {
+        let (k, i) = segment(place::<PER>(i).0);
+        let run = self.segments.get(k).ok_or(Error::Full)?;
+        let mut held = run.get_mut(heap, i).unwrap_or(Err(Error::Full))?;
+        let object = run.id(i).unwrap_or(0);
+        f(&mut held).ok_or(Error::Damaged { object })
+    }
+
+    /// Takes all elements out, and frees what they own; what is damaged is skipped. Room is kept.
+    ///
+    /// **Power loss**: as [`Vector::pop`]. **Cost**: loads those that may own something. **Errors**: as [`Vector::pop`] and
+    /// [`Heap::discard`]; the elements that are left are still there.
+    pub fn clear<R, S: Medium, P: Promise, Pol: Policy>(
+        &mut self,
+        heap: &Heap<'h, R, S, P, Pol>,
+    ) -> Result<(), Error<S::Error>> {
+        while let Some(last) = self.len.checked_sub(1) {
+            let (chunk, at) = place::<PER>(last);
+            if T::HANDLES {
+                match self.pop(heap) {
+                    Ok(Some(value)) => heap.discard(value)?,
+                    Ok(None) | Err(Error::Damaged { .. }) => self.len = last,
+                    Err(e) => return Err(e),
+                }
+            } else {
+                let (k, i) = segment(chunk);
+                if let Some(run) = self.segments.get(k) {
+                    let _ = run.forget(heap, i);
+                }
+                self.len = last - at as u32;
+            }
+        }
+        Ok(())
+    }
+
+    /// Frees all of it, and what the elements own. **Errors**: as [`Vector::clear`] and [`Heap::free`], with what is left.
+    pub fn free<R, S: Medium, P: Promise, Pol: Policy>(
+        mut self,
+        heap: &Heap<'h, R, S, P, Pol>,
+    ) -> Result<(), Refused<Self, S::Error>> {
+        if let Err(error) = self.clear(heap) {
+            return Err(Refused { error, value: self });
+        }
+        for k in (0..SEGMENTS).rev() {
+            let run = self.segments.get_mut(k).map_or(Run::EMPTY, Run::take);
+            if let Err((error, rest)) = run.free_shallow(heap) {
+                // A later `free` takes it up.
+                if let Some(place) = self.segments.get_mut(k) {
+                    *place = rest;
+                }
+                return Err(Refused { error, value: self });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<'h, T: Plain, const PER: usize> Vector<'h, T, PER> {
+    /// A copy of an element; `None` when there is none of this number. **Cost**, **Errors**: as [`Heap::get`].
     pub fn get<R, S: Medium, P: Promise, Pol: Policy>(
         &self,
         heap: &Heap<'h, R, S, P, Pol>,
         i: u32,
     ) -> Result<Option<T>, Error<S::Error>> {
-        if i >= self.len {
-            return Ok(None);
-        }
-        let (chunk, at) = place::<PER>(i);
-        let (k, i) = segment(chunk);
-        match self.segments.get(k).and_then(|run| run.get(heap, i)) {
-            Some(held) => Ok(held?.get(at).copied()),
-            None => Ok(None),
-        }
+        self.with(heap, i, crate::fields::copy)
     }
 
     /// Changes an element; false when there is none of this number. **Cost**, **Errors**: as [`Heap::get_mut`].
@@ -163,36 +298,6 @@ impl<'h, T: Plain + Copy, const PER: usize> Vector<'h, T, PER> {
         i: u32,
         value: T,
     ) -> Result<bool, Error<S::Error>> {
-        if i >= self.len {
-            return Ok(false);
-        }
-        let (chunk, at) = place::<PER>(i);
-        let (k, i) = segment(chunk);
-        let Some(held) = self.segments.get(k).and_then(|run| run.get_mut(heap, i)) else {
-            return Ok(false);
-        };
-        if let Some(v) = held?.get_mut(at) {
-            *v = value;
-        }
-        Ok(true)
-    }
-
-    /// Frees all of it. **Errors**: as [`Heap::free`], with what is left, without elements.
-    pub fn free<R, S: Medium, P: Promise, Pol: Policy>(
-        mut self,
-        heap: &Heap<'h, R, S, P, Pol>,
-    ) -> Result<(), Refused<Self, S::Error>> {
-        self.len = 0;
-        for k in (0..SEGMENTS).rev() {
-            let run = self.segments.get_mut(k).map_or(Run::EMPTY, Run::take);
-            if let Err((error, rest)) = run.free(heap) {
-                // A segment that lost chunks is not used again: it is what a later `free` takes up.
-                if let Some(place) = self.segments.get_mut(k) {
-                    *place = rest;
-                }
-                return Err(Refused { error, value: self });
-            }
-        }
-        Ok(())
+        Ok(self.update(heap, i, |v| *v = value)?.is_some())
     }
 }
