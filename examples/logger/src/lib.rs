@@ -5,5 +5,5 @@
 mod record;
 mod station;
 
-pub use record::{DAY, PART, PARTS, Part, Record, Statistics, VALUES};
+pub use record::{DAY, DAYS, Record, Statistics, VALUES};
 pub use station::{CONFIG, RAM, Station, Stopped, log, read};

@@ -1,19 +1,16 @@
-//! What is kept: a tree of days, and statistics that are brought up to date with every value.
+//! What is kept: a series in chunks of a day, and statistics that are brought up to date with every value.
 
 use nvmem::Persist;
-use vnv_heap::Own;
+use vnv_heap::collections::Chunked;
 
-/// Values of a day, one for each hour.
+/// Values of a day, one for each hour: a chunk of the series.
 pub const DAY: usize = 24;
 
-/// Days of a part of the record.
-pub const PART: usize = 31;
-
-/// Parts that there is room for.
-pub const PARTS: usize = 13;
+/// Days that there is room for.
+pub const DAYS: usize = 400;
 
 /// Values that there is room for.
-pub const VALUES: usize = DAY * PART * PARTS;
+pub const VALUES: usize = DAY * DAYS;
 
 /// The root.
 #[derive(Persist)]
@@ -21,62 +18,11 @@ pub const VALUES: usize = DAY * PART * PARTS;
 pub struct Record<'h> {
     /// Of all values so far.
     pub statistics: Statistics,
-    /// All values so far.
-    pub parts: [Option<Own<'h, Part<'h>>>; PARTS],
+    /// All values so far; those that are to come are 0.
+    pub series: Chunked<'h, i16, DAY>,
     /// Nothing yet.
-    pub spare: [u16; 3],
+    pub spare: [u16; 2],
 }
-
-/// About a month.
-#[derive(Persist)]
-#[repr(C)]
-pub struct Part<'h> {
-    /// Its days.
-    pub days: [Option<Own<'h, Day>>; PART],
-}
-
-impl Record<'_> {
-    /// No values.
-    pub const fn new() -> Self {
-        Record {
-            statistics: Statistics {
-                squares: 0,
-                sum: 0,
-                values: 0,
-                lowest: 0,
-                highest: 0,
-                lowest_at: 0,
-                highest_at: 0,
-            },
-            parts: [const { None }; PARTS],
-            spare: [0; 3],
-        }
-    }
-}
-
-impl Default for Record<'_> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Part<'_> {
-    /// No days.
-    pub const fn new() -> Self {
-        Part {
-            days: [const { None }; PART],
-        }
-    }
-}
-
-impl Default for Part<'_> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-/// The values of a day; those that are to come are 0.
-pub type Day = [i16; DAY];
 
 /// What is known of the values.
 #[derive(Persist, Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -1,16 +1,17 @@
 //! What the device does: it opens its heap, goes on from the last commit, and logs.
 
-use crate::record::{DAY, PART, PARTS, Part, Record, Statistics};
+use crate::record::{DAY, DAYS, Record, Statistics};
 use nvmem::Medium;
+use vnv_heap::collections::Chunked;
 use vnv_heap::{Config, Error, Heap, OpenError, Predict, Snapshot};
 
 /// Bytes of RAM for the heap.
 pub const RAM: usize = 2048;
 
-/// Room for every day and every part, and what a commit copies.
+/// Room for every day.
 pub const CONFIG: Config = Config {
     dirty_limit: 1024,
-    objects: (PARTS * PART + PARTS + 8) as u16,
+    objects: (DAYS + 8) as u16,
     ..Config::DEFAULT
 };
 
@@ -56,8 +57,7 @@ pub fn log<S: Medium>(
     every: u32,
 ) -> Result<(), Stopped<S::Error>> {
     vnv_heap::brand!(b);
-    let mut heap =
-        Store::open(b, storage, ram, CONFIG, |_| Ok(Record::new())).map_err(Stopped::Open)?;
+    let mut heap = Store::open(b, storage, ram, CONFIG, empty).map_err(Stopped::Open)?;
     let mut hour = heap.root()?.statistics.values;
     station.opened(hour);
     while let Some(value) = station.value(hour) {
@@ -75,28 +75,23 @@ pub fn log<S: Medium>(
     Ok(())
 }
 
+/// A record without values, with room for all of them.
+fn empty<'h, S: Medium>(heap: &Store<'h, S>) -> Result<Record<'h>, Error<S::Error>> {
+    Ok(Record {
+        statistics: Statistics::default(),
+        series: Chunked::alloc(heap, DAYS as u16, |_| Ok([0; DAY]))?,
+        spare: [0; 2],
+    })
+}
+
 fn append<'h, S: Medium>(
     heap: &Store<'h, S>,
     hour: u32,
     value: i16,
 ) -> Result<(), Stopped<S::Error>> {
-    let days = hour as usize / DAY;
-    let (part, day, at) = (days / PART, days % PART, hour as usize % DAY);
     let mut root = heap.root_mut()?;
-    let part = root.parts.get_mut(part).ok_or(Stopped::Full)?;
-    if part.is_none() {
-        *part = Some(heap.alloc(Part::new()).map_err(|r| r.error)?);
-    }
-    let Some(part) = part else {
+    if !root.series.set(heap, hour, value)? {
         return Err(Stopped::Full);
-    };
-    if at == 0 {
-        let mut values = [0; DAY];
-        values[0] = value;
-        let new = heap.alloc(values).map_err(|r| r.error)?;
-        heap.get_mut(part)?.days[day] = Some(new);
-    } else if let Some(day) = &heap.get(part)?.days[day] {
-        heap.get_mut(day)?[at] = value;
     }
     root.statistics.add(value);
     Ok(())
@@ -111,16 +106,15 @@ pub fn read<S: Medium>(
     each: &mut impl FnMut(i16),
 ) -> Result<Statistics, Stopped<S::Error>> {
     vnv_heap::brand!(b);
-    let heap =
-        Store::open(b, storage, ram, CONFIG, |_| Ok(Record::new())).map_err(Stopped::Open)?;
+    let heap = Store::open(b, storage, ram, CONFIG, empty).map_err(Stopped::Open)?;
     let root = heap.root()?;
     let mut left = root.statistics.values as usize;
-    for part in root.parts.iter().flatten() {
-        for day in heap.get(part)?.days.iter().flatten() {
-            let values = heap.get(day)?;
-            values.iter().take(left).for_each(|v| each(*v));
-            left = left.saturating_sub(DAY);
-        }
+    for day in 0..root.series.chunks() {
+        let Some(values) = root.series.chunk(&heap, day).filter(|_| left > 0) else {
+            break;
+        };
+        values?.iter().take(left).for_each(|v| each(*v));
+        left = left.saturating_sub(DAY);
     }
     Ok(root.statistics)
 }
