@@ -3,8 +3,8 @@
 use crate::kv::{KEYS, Values, size};
 use crate::medium::{Counts, Fram};
 use crate::queue::{self, ELEMENT, Element, Queue, same};
-use std::collections::VecDeque;
 use std::fmt::Debug;
+use vnv_heap::collections::Fifo;
 use vnv_heap::nvmem::Persist;
 use vnv_heap::{Config, Heap, JustInTime, Own, Policy, Snapshot};
 
@@ -205,32 +205,20 @@ pub trait QueueJob {
     fn run<Q: Queue>(self, queue: &mut Q, counts: &Counts) -> Self::Found;
 }
 
-/// A queue of plain objects: one that was taken is the next that is put in.
+/// The crate's own queue.
 struct HeapQueue<'a, 'h, 'c> {
     heap: &'a Plain<'h, 'c, JustInTime, vnv_heap::Predict>,
-    full: VecDeque<Own<'h, Element>>,
-    free: Vec<Own<'h, Element>>,
+    queue: Fifo<'h, Element>,
 }
 
 impl Queue for HeapQueue<'_, '_, '_> {
     fn enqueue(&mut self, fill: u8) -> bool {
-        let e = match self.free.pop() {
-            Some(e) => {
-                sure(self.heap.get_mut(&e)).fill(fill);
-                e
-            }
-            None => sure(self.heap.alloc([fill; ELEMENT])),
-        };
-        self.full.push_back(e);
-        true
+        self.queue.push(self.heap, [fill; ELEMENT]).is_ok()
     }
 
     fn dequeue(&mut self) -> Option<u8> {
-        let e = self.full.pop_front()?;
-        let held = sure(self.heap.get(&e));
-        let fill = same(&held);
-        drop(held);
-        self.free.push(e);
+        let fill = sure(self.queue.with(self.heap, 0, same))?;
+        self.queue.skip(self.heap);
         fill
     }
 }
@@ -250,8 +238,7 @@ pub fn fifo<J: QueueJob>(buffer: usize, job: J) -> J::Found {
     }));
     let mut q = HeapQueue {
         heap: &heap,
-        full: VecDeque::new(),
-        free: Vec::new(),
+        queue: sure(Fifo::alloc(&heap, queue::LENGTHS[11] as u16)),
     };
     job.run(&mut q, &counts)
 }

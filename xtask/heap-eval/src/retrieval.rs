@@ -4,7 +4,8 @@ use crate::measure::measure;
 use crate::medium::{Counts, Fram};
 use crate::on_heap::{Bare, CONFIG, bytes, ram, sure};
 use std::hint::black_box;
-use vnv_heap::{Config, Heap, JustInTime, Own, Predict};
+use vnv_heap::nvmem::Persist;
+use vnv_heap::{Config, Fields, Heap, JustInTime, Own, Predict};
 
 /// How many are measured together.
 const GETS: usize = 4_000;
@@ -49,6 +50,50 @@ pub fn resident(n: usize) {
             black_box(own);
         }
     });
+}
+
+/// What has a field.
+#[derive(Persist, Fields)]
+#[repr(C)]
+struct Node {
+    data: [u8; 28],
+    temperature: i16,
+    spare: u16,
+}
+
+/// Reading and writing a field of a resident object: by what the derive makes, and by the closure that it stands for.
+pub fn fields() {
+    let counts = Counts::default();
+    let mut buffer = ram(CONTENT + METADATA);
+    vnv_heap::brand!(b);
+    let fram = Fram::new(16 * 1024, &counts);
+    let heap: Objects<'_, '_> = sure(Heap::open(b, fram, bytes(&mut buffer), CONFIG, |_| {
+        Ok(Bare { number: 0 })
+    }));
+    let node = sure(heap.alloc(Node {
+        data: [0; 28],
+        temperature: 20,
+        spare: 0,
+    }));
+    sure(node.set_temperature(&heap, 21));
+    let many = |key: &str, one: &dyn Fn(i16)| {
+        measure(&format!("heap.{key}"), GETS, || {
+            (0..GETS).for_each(|i| one(black_box(i as i16)));
+        });
+    };
+    many("field_get", &|_| {
+        black_box(node.temperature(&heap)).ok();
+    });
+    many("field_with", &|_| {
+        black_box(heap.with(&node, |n| n.temperature)).ok();
+    });
+    many("field_set", &|t| {
+        black_box(node.set_temperature(&heap, t)).ok();
+    });
+    many("field_update", &|t| {
+        black_box(heap.update(&node, |n| n.temperature = t)).ok();
+    });
+    assert_eq!(sure(node.temperature(&heap)), (GETS - 1) as i16);
 }
 
 /// `get` of an object of `N` bytes in the three cases, with 1 KiB of RAM and metadata.

@@ -21,6 +21,7 @@ fn main() {
     let heap_size = numbers.get(1).copied().unwrap_or(128) as usize;
     retrieval::resident(1);
     retrieval::resident(400);
+    retrieval::fields();
     retrieval::evict();
     retrieval::cases::<32>();
     retrieval::cases::<64>();
