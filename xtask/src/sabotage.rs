@@ -14,13 +14,14 @@ use std::time::Instant;
 use trial::End;
 
 /// Crates that must plant at least this many bugs each.
-const AT_LEAST: [(&str, usize); 6] = [
+const AT_LEAST: [(&str, usize); 7] = [
     ("nvmem", 10),
     ("pmem-tx", 10),
     ("nv-replay", 10),
     ("spi-fram", 5),
     ("nvlist", 10),
     ("vnv-heap", 15),
+    ("checkpoint", 10),
 ];
 
 /// Plants each bug listed in `crates/*/sabotage.txt` and runs the tests that must catch it.

@@ -28,6 +28,7 @@ const UNDER_MIRI: &[(&str, &[&str])] = &[
     ("nv-replay", &["--lib", "--test", "basic"]),
     ("nvlist", &["--lib", "--test", "golden"]),
     ("vnv-heap", &["--test", "basic"]),
+    ("checkpoint", &["--test", "images", "damage"]),
     ("powerfail", &["--test", "mapped", "two_"]),
 ];
 

@@ -1,0 +1,157 @@
+//! What a program's volatile state is: three segments, and which parts of them are in use.
+
+use core::marker::PhantomData;
+use nvmem::crc::Crc32;
+
+/// A segment: all of its bytes are initialised and may be read and written as long as the [`Memory`] exists.
+#[derive(Clone, Copy)]
+struct Segment {
+    start: *mut u8,
+    len: u32,
+}
+
+/// A program's volatile memory: statics (`.data` and `.bss`), heap and stack, in this order, and how much of heap and
+/// stack is in use. A segment that a program does not have is empty.
+///
+/// A segment has at most 512 MiB; what is behind that is not part of it. Offsets, as in an [`Extent`], count through the three segments one after the other.
+pub struct Memory<'m> {
+    segments: [Segment; 3],
+    /// Bytes of the heap, from its start, that are in use.
+    heap_used: u32,
+    /// Offset in the stack segment of the last byte that was pushed.
+    stack_from: u32,
+    /// Addresses are part of what an image depends on.
+    fixed: bool,
+    _m: PhantomData<&'m mut [u8]>,
+}
+
+/// A part of a [`Memory`] that goes into an image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extent {
+    pub(crate) at: u32,
+    pub(crate) len: u32,
+}
+
+/// Bytes of a segment: offsets through all three have 31 bits.
+const MOST: u64 = 1 << 29;
+
+const STATICS: usize = 0;
+const HEAP: usize = 1;
+const STACK: usize = 2;
+
+impl<'m> Memory<'m> {
+    /// Memory that is lent: on a host, in tests, and for programs that keep all of their state in buffers.
+    pub fn new(statics: &'m mut [u8], heap: &'m mut [u8], stack: &'m mut [u8]) -> Self {
+        let parts = [statics, heap, stack].map(|s| (s.as_mut_ptr(), s.len()));
+        // What is lent may be lent from another address next time.
+        Self::of(parts, false)
+    }
+
+    /// Memory by its addresses, each from the start to the byte after the end, as linker symbols tell them.
+    ///
+    /// A segment that ends before it starts is empty. Images of it are restored only where the three segments have the same addresses.
+    ///
+    /// # Safety
+    /// - Each range is initialised RAM of one piece that may be read at any time, and the three do not overlap.
+    /// - While [`Images::checkpoint`](crate::Images::checkpoint) runs nobody writes to what it saves: interrupts and DMA that do are off.
+    ///   Its own stack frame, and those of what it calls, lie below what `stack_from` says.
+    /// - [`Images::restore`](crate::Images::restore) writes to what the image holds. Then no reference to any of it is used again, and
+    ///   none of it is the stack that `restore` runs on, the [`Images`](crate::Images), or anything that its medium uses.
+    pub unsafe fn from_addresses(
+        statics: (*mut u8, *mut u8),
+        heap: (*mut u8, *mut u8),
+        stack: (*mut u8, *mut u8),
+    ) -> Self {
+        let parts = [statics, heap, stack]
+            .map(|(start, end)| (start, end.addr().saturating_sub(start.addr())));
+        Self::of(parts, true)
+    }
+
+    fn of(parts: [(*mut u8, usize); 3], fixed: bool) -> Self {
+        let segments = parts.map(|(start, len)| Segment {
+            start,
+            len: (len as u64).min(MOST) as u32,
+        });
+        Memory {
+            segments,
+            heap_used: segments[HEAP].len,
+            stack_from: 0,
+            fixed,
+            _m: PhantomData,
+        }
+    }
+
+    /// The same with this many bytes of the heap in use, from its start: all of it unless told.
+    #[must_use]
+    pub fn heap_used(mut self, bytes: usize) -> Self {
+        self.heap_used = u32::try_from(bytes).unwrap_or(u32::MAX);
+        self
+    }
+
+    /// The same with the stack in use from this offset in its segment to the end: all of it unless told.
+    #[must_use]
+    pub fn stack_from(mut self, offset: usize) -> Self {
+        self.stack_from = u32::try_from(offset).unwrap_or(u32::MAX);
+        self
+    }
+
+    /// The statics.
+    pub fn statics(&self) -> Extent {
+        self.extent(STATICS, 0, u32::MAX)
+    }
+
+    /// The whole heap.
+    pub fn heap(&self) -> Extent {
+        self.extent(HEAP, 0, u32::MAX)
+    }
+
+    /// The heap that is in use.
+    pub fn heap_in_use(&self) -> Extent {
+        self.extent(HEAP, 0, self.heap_used)
+    }
+
+    /// The whole stack.
+    pub fn stack(&self) -> Extent {
+        self.extent(STACK, 0, u32::MAX)
+    }
+
+    /// The stack that is in use.
+    pub fn stack_in_use(&self) -> Extent {
+        self.extent(STACK, self.stack_from, u32::MAX)
+    }
+
+    /// A part of a segment, cut to it.
+    fn extent(&self, segment: usize, from: u32, to: u32) -> Extent {
+        let base: u32 = self.segments[..segment].iter().map(|s| s.len).sum();
+        let to = to.min(self.segments[segment].len);
+        let from = from.min(to);
+        Extent {
+            at: base + from,
+            len: to - from,
+        }
+    }
+
+    /// Where `len` bytes at this offset are, if they lie in one segment.
+    pub(crate) fn locate(&self, at: u32, len: u32) -> Option<*mut u8> {
+        let mut at = at;
+        for s in &self.segments {
+            if at <= s.len && len <= s.len - at {
+                return Some(s.start.wrapping_add(at as usize));
+            }
+            at = at.checked_sub(s.len)?;
+        }
+        None
+    }
+
+    /// What an image depends on: sizes and, where they are fixed, addresses.
+    pub(crate) fn fingerprint(&self) -> u32 {
+        let mut crc = Crc32::new().word(self.fixed.into());
+        for s in &self.segments {
+            crc = crc.word(s.len);
+            if self.fixed {
+                crc = crc.bytes(&(s.start.addr() as u64).to_le_bytes());
+            }
+        }
+        crc.finish()
+    }
+}

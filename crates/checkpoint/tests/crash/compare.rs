@@ -1,0 +1,45 @@
+//! `CopyIfChange`: what is left as it is must be what it seems.
+
+use crate::support::{Promise, STILL, SmallUnits, life, lives};
+use checkpoint::{CopyIfChange, Split};
+use nvmem::InOrder32;
+use powerfail::{Mapped, Simulated, explore};
+
+#[test]
+fn mapped() {
+    let s = explore(
+        Mapped::<InOrder32>::new(192),
+        |nv, w: &powerfail::World<'_, Promise>| life::<_, _, 2>(nv, w, &CopyIfChange(Split), 4),
+    )
+    .depth(2)
+    .deepest(3)
+    .run();
+    assert!(s.part || s.cuts > 100, "{s}");
+}
+
+#[test]
+fn flash() {
+    let s = explore(
+        Simulated::<SmallUnits>::new(3 * 128),
+        |nv, w: &powerfail::World<'_, Promise>| life::<_, _, 3>(nv, w, &CopyIfChange(Split), 4),
+    )
+    .depth(2)
+    .deepest(3)
+    .run();
+    assert!(s.part || s.cuts > 100, "{s}");
+}
+
+/// Where nothing changes, everything but the ends of an image is compared, and what an earlier boot left of it must not be trusted.
+#[test]
+fn flash_that_stays_the_same() {
+    let s = explore(
+        Simulated::<SmallUnits>::new(3 * 128),
+        |nv, w: &powerfail::World<'_, Promise>| {
+            lives::<_, _, 3>(nv, w, &CopyIfChange(Split), 4, STILL)
+        },
+    )
+    .depth(2)
+    .deepest(3)
+    .run();
+    assert!(s.part || s.cuts > 100, "{s}");
+}

@@ -1,0 +1,144 @@
+//! A program whose memory says which checkpoint it is of, and what the outside knows.
+
+use checkpoint::{Error, Images, Memory, Mode};
+use nvmem::device::{Contract, EraseUnit, Medium, Torn};
+use powerfail::{Chip, World};
+
+/// What the outside was told, and what the device set out to do.
+#[derive(Clone, Hash, Debug, Default)]
+pub struct Promise {
+    /// The last checkpoint that returned, or was restored.
+    pub seen: u32,
+    /// The last one that was begun.
+    pub tried: u32,
+    pub boots: u32,
+}
+
+pub struct State {
+    pub statics: [u8; 9],
+    pub heap: [u8; 6],
+    pub stack: [u8; 5],
+}
+
+impl State {
+    /// What RAM holds after power-up.
+    pub fn garbage() -> Self {
+        State {
+            statics: [0xA5; 9],
+            heap: [0xA5; 6],
+            stack: [0xA5; 5],
+        }
+    }
+
+    /// All of it follows from a number.
+    pub fn of(context: u32) -> Self {
+        // What goes on and on: memory does not change.
+        let context = if context & STILL == 0 { context } else { 0 };
+        let byte =
+            |i: usize| (context.wrapping_mul(0x9E37_79B9).rotate_left(i as u32 * 5) >> 24) as u8;
+        State {
+            statics: std::array::from_fn(byte),
+            heap: std::array::from_fn(|i| byte(i + 9)),
+            stack: std::array::from_fn(|i| byte(i + 15)),
+        }
+    }
+
+    pub fn memory(&mut self) -> Memory<'_> {
+        Memory::new(&mut self.statics, &mut self.heap, &mut self.stack)
+            .heap_used(4)
+            .stack_from(2)
+    }
+
+    /// Whether it is what an image of `Split` brings back.
+    #[track_caller]
+    pub fn check(&self, context: u32) {
+        let of = State::of(context);
+        assert_eq!(self.statics, of.statics, "a mixture");
+        assert_eq!(self.heap[..4], of.heap[..4], "a mixture");
+        assert_eq!(self.stack[2..], of.stack[2..], "a mixture");
+    }
+}
+
+/// In a context: memory is the same at each checkpoint.
+pub const STILL: u32 = 1 << 31;
+
+pub const PROGRAM: u64 = 0x1234_5678_9ABC_DEF0;
+
+/// Checkpoints up to the `last` one.
+pub fn life<D: Medium, M: Mode, const N: usize>(
+    nv: D,
+    world: &World<'_, Promise>,
+    mode: &M,
+    last: u32,
+) {
+    lives::<_, _, N>(nv, world, mode, last, 0)
+}
+
+pub fn lives<D: Medium, M: Mode, const N: usize>(
+    nv: D,
+    world: &World<'_, Promise>,
+    mode: &M,
+    last: u32,
+    kind: u32,
+) {
+    let all = 0..nv.capacity();
+    let mut images = Images::<_, N>::open(nv, all, PROGRAM).expect("nothing but power cuts");
+    world.update(|p| p.boots += 1);
+    let mut state = State::garbage();
+    let n = match images.restore(&mut state.memory()) {
+        Ok(r) => {
+            assert_eq!(r.damaged, 0, "no power cut damages an image");
+            state.check(r.context);
+            r.context & 0xFF
+        }
+        Err(Error::NoImage) => 0,
+        Err(e) => panic!("nothing but power cuts, and {e}"),
+    };
+    let p = world.get();
+    assert!(
+        p.seen <= n && n <= p.tried,
+        "checkpoint {n} is restored, {} was seen, {} tried",
+        p.seen,
+        p.tried
+    );
+    world.update(|p| p.seen = n);
+    for n in n + 1..=last {
+        // Each attempt is another one.
+        let context = n | kind | world.with(|p| p.boots) << 8;
+        state = State::of(context);
+        world.update(|p| p.tried = p.tried.max(n));
+        images
+            .checkpoint(mode, &state.memory(), context)
+            .expect("nothing but power cuts");
+        world.update(|p| p.seen = n);
+    }
+}
+
+/// Flash with words and erase units of these sizes.
+const fn flash(name: &'static str, word: u32, erase: u32, erased: u8) -> Contract {
+    Contract {
+        name,
+        read_size: 1,
+        write_size: word,
+        unit: 1,
+        torn: Torn::Unstable,
+        erase: Some(EraseUnit {
+            size: erase,
+            erased,
+            write_once: true,
+            endurance: 0,
+        }),
+    }
+}
+
+/// Few words, and an image in several erase units.
+pub enum SmallUnits {}
+impl Chip for SmallUnits {
+    const CONTRACT: Contract = flash("small-units", 16, 32, 0xFF);
+}
+
+/// An image with its marks in one erase unit.
+pub enum OneUnit {}
+impl Chip for OneUnit {
+    const CONTRACT: Contract = flash("one-unit", 16, 128, 0x00);
+}
