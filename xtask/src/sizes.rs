@@ -211,7 +211,7 @@ fn render(all: &Measured) -> String {
          What each program of `xtask/size-probes/src/bin` takes beyond one that does nothing, in bytes: `opt-level = \"s\"`, fat LTO,\n\
          no default features; stable Rust, and the nightly for MSP430. A program that has the name of a crate is its minimal program. Everything\n\
          in it counts: its own types and closures, the functions of other crates, and those of the compiler that it needs. The checks of `open` are\n\
-         on. RAM is static data: the number of the session, which tells handles of earlier openings apart.\n\
+         on. RAM is static data: the number of the next session, which tells handles of earlier openings apart, where handles leave transactions.\n\
          The stack is the deepest way of calls from the entry in the program's machine code, each function with all that it ever takes; \
          what interrupts need comes on top.\n\
          There is none where a function is called through a pointer, or calls itself. `cargo xtask machine` measures it: `machine.M.stack` in [costs.json](costs.json).\n\

@@ -263,10 +263,3 @@ fn whole<T: Persist, D: Depth + Facts>() -> u64 {
             .value
     }
 }
-
-/// Whether two names are the same. Without the library's comparison of memory, which a small program may not have yet.
-#[doc(hidden)]
-#[inline(never)]
-pub fn same_text(a: &str, b: &str) -> bool {
-    a.len() == b.len() && a.bytes().zip(b.bytes()).all(|(a, b)| a == b)
-}

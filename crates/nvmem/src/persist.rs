@@ -4,6 +4,10 @@ use crate::describe::{Leads, Part, Type};
 use crate::planted;
 use core::num::*;
 
+mod visit;
+
+pub use visit::{CheckFn, Found, NoHandles, Target, Visit, family_id};
+
 /// What a check of stored bytes found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -27,47 +31,6 @@ impl core::fmt::Display for Invalid {
     }
 }
 impl core::error::Error for Invalid {}
-
-/// A function that checks the bytes of one value; [`Persist::check`] of some type.
-pub type CheckFn = unsafe fn(*const u8, &mut dyn Visit) -> Result<(), Invalid>;
-
-/// A handle found while checking.
-#[derive(Clone, Copy)]
-pub struct Found {
-    /// Which library's handle, and of what width.
-    pub family: &'static str,
-    /// The name of the type that it leads to, for reports.
-    pub name: &'static str,
-    /// The stored number.
-    pub value: u32,
-    /// Size in bytes of what it leads to.
-    pub size: usize,
-    /// Whether what it leads to may hold handles itself.
-    pub handles: bool,
-    /// How to check what it leads to.
-    pub check: CheckFn,
-}
-
-/// Receives the handles found by a check: the owner of the memory decides whether each is valid.
-pub trait Visit {
-    /// Must not call [`Found::check`] before it returns: the owner keeps a work list, so that a hostile image cannot
-    /// make it recurse.
-    fn handle(&mut self, found: Found) -> Result<(), Invalid>;
-
-    /// The session of the handle that was accepted last, where `given` is the caller's: 0, which no pool has, for one that
-    /// is only to be compared.
-    fn session(&mut self, given: u32) -> u32 {
-        given
-    }
-}
-
-/// For values that hold no handle: any is refused.
-pub struct NoHandles;
-impl Visit for NoHandles {
-    fn handle(&mut self, found: Found) -> Result<(), Invalid> {
-        Err(Invalid::Family(found.family))
-    }
-}
 
 /// A type whose values may live in non-volatile memory and be read back after a power cut, by another build of the
 /// program too, if the layout fingerprint agrees.

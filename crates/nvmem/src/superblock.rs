@@ -42,8 +42,10 @@ use crate::region::Region;
 use core::mem::MaybeUninit;
 
 mod copy;
+mod view;
 
 use copy::*;
+pub use view::{Differs, View, look};
 
 /// What a region holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,9 +134,10 @@ impl Superblock {
     fn encode_as(&self, sequence: u16, state: u16) -> [u8; Self::COPY_BYTES] {
         let mut bytes = [0; Self::COPY_BYTES];
         let mut image = MaybeUninit::uninit();
-        let image = self::image(&mut image, self, order(sequence, state));
+        let image = self::image(&mut image, self, state);
+        seal(image, order(sequence, state));
         for (to, w) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(image) {
-            *to = w.to_le_bytes();
+            *to = w.to_ne_bytes();
         }
         bytes
     }
@@ -142,8 +145,10 @@ impl Superblock {
     /// The copy in these bytes, if they are an intact one.
     pub fn decode(bytes: &[u8; Self::COPY_BYTES]) -> Option<Stored> {
         let words = bytes.as_chunks::<4>().0;
-        let word = |i: usize| words.get(i).map_or(0, |w| u32::from_le_bytes(*w));
-        intact(&core::array::from_fn(word)).then(|| unpack(word))
+        let image: Image =
+            core::array::from_fn(|i| words.get(i).map_or(0, |w| u32::from_ne_bytes(*w)));
+        // SAFETY: these are 16 words.
+        unsafe { intact(image.as_ptr()) }.then(|| unpack(|i| u32::from_le(image[i])))
     }
 }
 
@@ -177,22 +182,26 @@ impl<'r, 'm, M: Model> Place<'r, 'm, M> {
         unsafe { self.0.store(off, little(v, M::Unit::BYTES)) }
     }
 
-    #[inline]
-    fn word(self, copy: usize, i: usize) -> u32 {
-        let off = copy * Superblock::COPY_BYTES + i * 4;
-        if M::Unit::BYTES == 4 {
-            self.unit(off)
-        } else {
-            self.unit(off) | self.unit(off + 2) << 16
-        }
+    /// The first word of a copy.
+    #[inline(always)]
+    fn at(self, copy: usize) -> *const u32 {
+        let off = copy * Superblock::COPY_BYTES;
+        self.0.base().wrapping_add(off).cast()
     }
 
-    #[inline(never)]
+    /// A plain load: what nobody asks for is not read.
+    #[inline(always)]
+    fn word(self, copy: usize, i: usize) -> u32 {
+        let at = self.at(copy);
+        mapped::will_read(at.wrapping_add(i).cast(), 4);
+        // SAFETY: a region begins at a multiple of 8; callers stay inside, and nothing in it is lent, as in `unit`.
+        unsafe { word(at, i) }
+    }
+
     fn intact(self, copy: usize) -> bool {
-        intact(&core::array::from_fn(
-            #[inline(always)]
-            |i| self.word(copy, i),
-        ))
+        mapped::will_read(self.at(copy).cast(), Superblock::COPY_BYTES);
+        // SAFETY: as in `word`.
+        unsafe { intact(self.at(copy)) }
     }
 
     /// Where the newest intact copy is. The checksum of one that claims to be older is computed only when the other is not
@@ -237,7 +246,8 @@ impl<'r, 'm, M: Model> Place<'r, 'm, M> {
         let mask = u32::MAX >> (32 - 8 * size);
         let blank = self.unit(self.0.len() - size);
         let mut marker = MaybeUninit::uninit();
-        let marker = image(&mut marker, expected, order(0, FORMATTING));
+        let marker = image(&mut marker, expected, FORMATTING);
+        seal(marker, order(0, FORMATTING));
         let erased = blank == 0 || blank == mask;
         let (mut state, mut off) = (State::Blank, 0);
         while off < self.0.len() {
@@ -247,7 +257,8 @@ impl<'r, 'm, M: Model> Place<'r, 'm, M> {
             let v = self.unit(off);
             if !erased || v != blank {
                 let half = if off.is_multiple_of(4) { 0 } else { 16 };
-                let of_marker = marker.get(off / 4).is_some_and(|w| w >> half & mask == v);
+                let word = marker.get(off / 4).map(|w| u32::from_le(*w));
+                let of_marker = word.is_some_and(|w| w >> half & mask == v);
                 if !erased || !of_marker || planted!("nvmem/superblock-torn-marker-is-foreign") {
                     return if self.word(0, 0) == MAGIC || self.word(1, 0) == MAGIC {
                         State::Damaged
@@ -273,9 +284,9 @@ impl<'r, 'm, M: Model> Place<'r, 'm, M> {
             mapped::fence::<M>();
         }
         for (i, w) in image.iter().enumerate() {
-            let off = base + i * 4;
+            let (off, w) = (base + i * 4, u32::from_le(*w));
             if i > 0 {
-                self.put_unit(off, *w);
+                self.put_unit(off, w);
             }
             if size == 2 {
                 self.put_unit(off + 2, w >> 16);
@@ -294,19 +305,15 @@ impl<'r, 'm, M: Model> Place<'r, 'm, M> {
         if self.0.len() < Superblock::BYTES {
             return;
         }
-        let mut newest = self.newest();
-        if newest.is_none() && state == READY {
-            // Only a marker is recognised when it is torn.
-            self.commit(FORMATTING, sb);
-            newest = Some(0);
-        }
+        let newest = self.newest();
         let (mut to, mut sequence) = (0, 0);
         let mut image = MaybeUninit::uninit();
-        let image = self::image(&mut image, sb, order(0, state));
+        let image = self::image(&mut image, sb, state);
         if let Some(at) = newest {
             let order = self.word(at, 1);
             (to, sequence) = (1 - at, (order as u16).wrapping_add(1));
-            let same = |i: usize| self.word(at, i) == image[i];
+            // SAFETY: one of 16 words.
+            let same = |i: usize| self.word(at, i) == unsafe { word(image.as_ptr(), i) };
             if state_of(order) == state && (2..CRC).all(same) {
                 return;
             }
@@ -314,8 +321,7 @@ impl<'r, 'm, M: Model> Place<'r, 'm, M> {
         if planted!("nvmem/superblock-overwrites-newest") {
             to = 0;
         }
-        image[1] = order(sequence, state);
-        image[CRC] = checksum(image);
+        seal(image, order(sequence, state));
         self.write(to, image);
     }
 }
@@ -351,55 +357,6 @@ impl<S> State<S> {
     }
 }
 
-/// An intact copy where it lies.
-pub struct View<'r, 'm, M> {
-    place: Place<'r, 'm, M>,
-    copy: usize,
-}
-
-impl<M: Model> View<'_, '_, M> {
-    /// Kind, version and fingerprint.
-    pub fn layout(&self) -> Layout {
-        Layout {
-            kind: self.word(2).to_le_bytes(),
-            version: self.word(3) as u16,
-            fingerprint: u64::from(self.word(4)) | u64::from(self.word(5)) << 32,
-        }
-    }
-
-    /// Whether it has this kind, this version and this fingerprint. **Cost**: four loads.
-    pub fn is(&self, layout: &Layout) -> bool {
-        self.word(2) == u32::from_le_bytes(layout.kind)
-            && self.word(3) == u32::from(layout.version)
-            && self.word(4) == layout.fingerprint as u32
-            && self.word(5) == (layout.fingerprint >> 32) as u32
-    }
-
-    /// A parameter; 0 if there is none of this number. **Cost**: one load.
-    pub fn param(&self, i: usize) -> u32 {
-        if i < 8 { self.word(6 + i) } else { 0 }
-    }
-
-    /// All of it.
-    pub fn stored(&self) -> Stored {
-        unpack(|i| self.word(i))
-    }
-
-    fn word(&self, i: usize) -> u32 {
-        self.place.word(self.copy, i)
-    }
-}
-
-/// Like [`probe`], with a look at the stored superblock in the place of a copy: for a small program.
-#[inline(always)]
-pub fn look<'r, 'm, M: Model>(
-    region: &'r Region<'m, M>,
-    expected: &Superblock,
-) -> State<View<'r, 'm, M>> {
-    let place = Place(region);
-    place.find(expected).map(|copy| View { place, copy })
-}
-
 /// Both copies as they are, intact or not: for a look from outside.
 pub fn copies<M: Model>(region: &Region<'_, M>) -> [Option<Stored>; 2] {
     Place::new(region).map_or([None; 2], |p| {
@@ -424,16 +381,20 @@ pub fn begin<M: Model>(region: &mut Region<'_, M>, sb: &Superblock) {
 ///
 /// **Power loss**: the region is what [`probe`] said before, or `Ready(sb)`. **Cost**: as [`begin`].
 pub fn finish<M: Model>(region: &mut Region<'_, M>, sb: &Superblock) {
-    Place(region).commit(READY, sb)
+    if Place::new(region).is_some_and(|p| p.newest().is_none()) {
+        // Only a marker is recognised when it is torn.
+        begin(region, sb);
+    }
+    replace(region, sb)
 }
 
-/// Puts `sb` in the place of the stored one: the commit point of a migration that has prepared the new content elsewhere
-/// in the region.
+/// Puts `sb` in the place of the stored one, or of the marker of [`begin`]: the commit point of a migration that has prepared
+/// the new content elsewhere in the region, and of a format that has just begun.
 ///
 /// Nothing happens when it is so already, or when the region is shorter than [`Superblock::BYTES`].
 ///
 /// **Power loss**: the old superblock or the new one, never a mixture, and all that the caller has stored before is there
-/// with the new one. **Cost**: as [`begin`].
+/// with the new one; where there was neither a superblock nor a marker, anything. **Cost**: as [`begin`].
 pub fn replace<M: Model>(region: &mut Region<'_, M>, sb: &Superblock) {
-    finish(region, sb)
+    Place(region).commit(READY, sb)
 }

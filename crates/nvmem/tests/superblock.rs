@@ -3,7 +3,7 @@
 use core::cell::Cell;
 use core::mem::MaybeUninit;
 use nvmem::instrument::{self, Observer};
-use nvmem::superblock::{self, State, Superblock};
+use nvmem::superblock::{self, Differs, State, Superblock};
 use nvmem::{Buffered32, InOrder16, InOrder32, Model, Region};
 
 const SB: Superblock = Superblock {
@@ -212,12 +212,13 @@ fn a_mismatch_names_both() {
 }
 
 /// Stores, fences and loads.
+/// Stores, fences, bytes read.
 #[derive(Default)]
 struct Counter([Cell<u32>; 3]);
 
 impl Counter {
-    fn add(&self, i: usize) {
-        self.0[i].set(self.0[i].get() + 1)
+    fn add(&self, i: usize, n: usize) {
+        self.0[i].set(self.0[i].get() + n as u32)
     }
     fn take(&self) -> [u32; 3] {
         self.0.each_ref().map(|c| c.take())
@@ -226,13 +227,13 @@ impl Counter {
 
 impl Observer for Counter {
     fn store(&self, _: *mut u8, _: &[u8]) {
-        self.add(0)
+        self.add(0, 1)
     }
     fn fence(&self, _: &'static str) {
-        self.add(1)
+        self.add(1, 1)
     }
-    fn read(&self, _: *const u8, _: usize) {
-        self.add(2)
+    fn read(&self, _: *const u8, len: usize) {
+        self.add(2, len)
     }
 }
 
@@ -250,7 +251,7 @@ fn cost<M: Model>(word: u32) {
         assert_eq!(c.take()[..2], [0, 0], "replaced already");
         ram.probe::<M>();
         // The sequences of both, then one copy, to check it and to read it, whatever the length of the region.
-        assert_eq!(c.take(), [0, 0, 31 * word], "probe");
+        assert_eq!(c.take(), [0, 0, 31 * 4], "probe");
     })
 }
 
@@ -259,6 +260,46 @@ fn costs_are_what_the_documentation_says() {
     cost::<InOrder16>(2);
     cost::<InOrder32>(1);
     cost::<Buffered32>(1);
+}
+
+#[test]
+fn what_differs_first_is_told_and_what_counts_is_taken() {
+    let mut ram = Ram::filled(1024, 0);
+    ram.on::<InOrder16, _>(|r| superblock::finish(r, &SB));
+    let mut against = |mut mine: Superblock, taken: u8| {
+        let r = ram.on::<InOrder16, _>(|r| match superblock::look(r, &SB) {
+            State::Ready(view) => view.agrees(&mut mine, taken),
+            _ => panic!("not a superblock"),
+        });
+        r.map(|()| mine)
+    };
+    assert_eq!(against(SB, 0), Ok(SB));
+    for other in [
+        Superblock {
+            kind: *b"else",
+            ..SB
+        },
+        Superblock {
+            version: SB.version + 1,
+            ..SB
+        },
+        Superblock {
+            fingerprint: SB.fingerprint ^ 1,
+            ..SB
+        },
+        Superblock {
+            fingerprint: SB.fingerprint ^ 1 << 63,
+            ..SB
+        },
+    ] {
+        assert_eq!(against(other, 0xFF), Err(Differs::Layout));
+    }
+    for i in 0..8 {
+        let mut other = SB;
+        other.params[i] ^= 1 << 31;
+        assert_eq!(against(other, !(1 << i)), Err(Differs::Param(i)));
+        assert_eq!(against(other, 1 << i), Ok(SB));
+    }
 }
 
 proptest::proptest! {

@@ -55,9 +55,10 @@ where
             spent,
             last: false,
         };
+        let session = self.core.session()?;
         // SAFETY: the walk accepts a handle only if it is the sole owner of an object of its type in this pool; a spent one
         // has the session 0.
-        let r = unsafe { O::decode(bytes, self.core.session, &mut w) };
+        let r = unsafe { O::decode(bytes, session, &mut w) };
         let r = r.and_then(|o| w.walk.finish().map(|()| o));
         if r.is_err() {
             // Of a tuple the first handle may have been good. The next walk knows other types.
@@ -99,12 +100,12 @@ struct Unspent<'a, 'c, 'm, M> {
 }
 
 impl<M: Model> Visit for Unspent<'_, '_, '_, M> {
-    fn handle(&mut self, found: Found) -> Result<(), Invalid> {
-        self.last = (self.spent)(found.value);
+    fn handle(&mut self, value: u32, found: &Found) -> Result<(), Invalid> {
+        self.last = (self.spent)(value);
         if self.last {
             Ok(())
         } else {
-            self.walk.handle(found)
+            self.walk.handle(value, found)
         }
     }
     fn session(&mut self, given: u32) -> u32 {

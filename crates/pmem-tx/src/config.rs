@@ -1,7 +1,8 @@
 //! How a pool is divided: chosen when it is formatted, kept in its superblock.
 
-use nvmem::superblock::Superblock;
-use nvmem::{Model, Unit};
+use crate::error::{OpenError, Part};
+use nvmem::superblock::{Differs, Superblock, View};
+use nvmem::{LayoutMismatch, Model, Unit};
 
 /// The kind of superblock.
 pub(crate) const KIND: [u8; 4] = *b"POOL";
@@ -71,6 +72,9 @@ pub(crate) mod param {
     pub const LEN: usize = 5;
     /// The sequence number of a migration that is committed but not yet entered in the commit word; 0 is none.
     pub const MIGRATED: usize = 6;
+
+    /// Those of the stored superblock count, not those that the program would choose today.
+    pub const STORED: u8 = 1 << ENTRIES | 1 << BYTES | 1 << SEQ_BITS | 1 << MIGRATED;
 }
 
 pub(crate) fn superblock<M: Model>(
@@ -101,4 +105,26 @@ pub(crate) fn config(sb: &Superblock) -> Option<Config> {
         journal_bytes: sb.params[param::BYTES],
         seq_bits: u8::try_from(sb.params[param::SEQ_BITS]).ok()?,
     })
+}
+
+/// Why a pool that says something else than `mine` cannot be opened.
+#[inline(always)]
+pub(crate) fn refuse<M: Model>(
+    stored: &View<'_, '_, M>,
+    mine: &Superblock,
+    other: Differs,
+) -> OpenError {
+    match other {
+        Differs::Layout => OpenError::LayoutMismatch(LayoutMismatch {
+            stored: stored.layout(),
+            expected: mine.layout(),
+        }),
+        Differs::Param(param::UNIT) => {
+            OpenError::Config("the pool was formatted for another atomic unit")
+        }
+        Differs::Param(param::LEN) => OpenError::OtherLength {
+            formatted: stored.param(param::LEN) as usize,
+        },
+        Differs::Param(_) => OpenError::Damaged(Part::Superblock),
+    }
 }

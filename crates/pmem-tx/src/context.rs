@@ -2,6 +2,7 @@
 
 use crate::error::{Busy, Error};
 use crate::pbox::Width;
+use crate::session;
 use crate::state::{Core, CtxState, flag};
 use crate::tx::{Root, Tx};
 use core::marker::PhantomData;
@@ -12,7 +13,8 @@ use nvmem::{InOrder32, Model, Persist, planted};
 /// at the same time, each on its own stack.
 pub struct Context<'c, R, M = InOrder32> {
     pub(crate) core: &'c Core<'c, M>,
-    pub(crate) all: &'c [CtxState],
+    /// Those of whom one may have a transaction prepared while another runs one: all, if there are several.
+    pub(crate) others: &'c [CtxState],
     pub(crate) s: &'c CtxState,
     pub(crate) _r: PhantomData<fn(R) -> R>,
 }
@@ -150,13 +152,11 @@ where
         f: impl FnOnce(&Tx<'c, M>, &mut Root<'c, R::At<'c>, M::Unit>) -> Result<O, Error>,
     ) -> Result<(Running<'c, M>, O), Error> {
         let running = self.begin(rest)?;
-        let tx = Tx::new(self.core, self.all, self.s, true);
+        let tx = Tx::new(self.core, self.others, self.s, true);
         let o = f(&tx, &mut Root::new(self.root()?))?;
         // One level, and nothing out of the ordinary.
-        if self.s.flags.get() != rest | 1
-            && let Some(e) = self.s.failure()
-        {
-            return Err(e);
+        if self.s.flags.get() != rest | 1 {
+            self.s.sound()?;
         }
         Ok((running, o))
     }
@@ -220,7 +220,7 @@ where
     }
 
     fn session<A: Arg>(&self, args: &A) -> Result<(), Error> {
-        if args.of_session(self.core.session) {
+        if args.of_session(self.core.session.get()) {
             Ok(())
         } else {
             Err(Error::WrongPool)
@@ -243,7 +243,14 @@ where
         if let Err(error) = self.session(&args) {
             return Err(Failed { error, args });
         }
-        let session = self.core.session;
+        let session = if O::HANDLES > 0 {
+            match self.core.session() {
+                Ok(session) => session,
+                Err(error) => return Err(Failed { error, args }),
+            }
+        } else {
+            session::NONE
+        };
         let r = self.body(rest, |tx, root| {
             // SAFETY: as in `tx_with`; `Prepared` forgets the arguments when it commits.
             let args = unsafe { args.enter() };

@@ -228,7 +228,7 @@ unsafe impl<T: Persist, W: Width> Ret for Held<T, W> {
         let mut le = [0; 4];
         le.get_mut(..bytes.len()).ok_or(bad)?.copy_from_slice(bytes);
         let value = u32::from_le_bytes(le);
-        v.handle(found::<T, W>(value, false))?;
+        v.handle(value, found::<T, W, false>())?;
         let session = v.session(session);
         // SAFETY: forwarded.
         unsafe { Held::restore(value, session).ok_or(bad) }

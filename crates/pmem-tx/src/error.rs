@@ -36,6 +36,8 @@ pub enum Error {
     CallersCommitWord,
     /// The pool keeps its own commit word: use `tx`, or open it with a resolver.
     PoolsCommitWord,
+    /// No handle can leave a transaction: some 2^32 openings of pools have had handles outside since the last reset.
+    Sessions,
     /// A stored value is not what its type says.
     Invalid(Invalid),
 }
@@ -63,11 +65,14 @@ impl core::fmt::Display for Error {
                 f.write_str("this pool's commit word belongs to the caller: use prepare")
             }
             Error::PoolsCommitWord => f.write_str("this pool keeps its own commit word: use tx"),
+            Error::Sessions => f.write_str(NO_SESSION),
             Error::Invalid(i) => i.fmt(f),
         }
     }
 }
 impl core::error::Error for Error {}
+
+const NO_SESSION: &str = "session numbers have run out: they begin anew at the next reset";
 
 /// The journal has no room for so many bytes. It fits into a register: what is called from every transaction gives this and
 /// not an [`Error`].
@@ -138,7 +143,7 @@ pub enum OpenError {
     Invalid(Invalid),
     /// The first content could not be made.
     Init(Error),
-    /// Session numbers have run out: some 2^32 pools were opened since the last reset, which begins anew.
+    /// A pool with a resolver needs a session number, and some 2^32 were taken since the last reset, which begins anew.
     Sessions,
 }
 
@@ -186,7 +191,7 @@ impl core::fmt::Display for OpenError {
             ),
             OpenError::Invalid(i) => i.fmt(f),
             OpenError::Init(e) => write!(f, "the first content could not be made: {e}"),
-            OpenError::Sessions => f.write_str("session numbers have run out"),
+            OpenError::Sessions => f.write_str(NO_SESSION),
         }
     }
 }

@@ -58,9 +58,8 @@ impl Geometry {
         if len as u64 > limit {
             return Err(BadGeometry::TooLarge(limit as usize));
         }
-        // Saturating: the numbers may be an attacker's.
         let number = |i: usize| usize::try_from(params[i]).unwrap_or(usize::MAX);
-        let up8 = |v: usize| v.saturating_add(GRANULE - 1) & !(GRANULE - 1);
+        let up8 = |v: usize| (v + GRANULE - 1) & !(GRANULE - 1);
         let entries = number(param::ENTRIES);
         if entries == 0 || entries > u16::MAX as usize || params[param::BYTES] == 0 {
             return Err(BadGeometry::Entries);
@@ -78,22 +77,26 @@ impl Geometry {
                 seq_max >>= 1;
             }
         }
-        let bytes = up8(number(param::BYTES));
+        let small = || BadGeometry::TooSmall(Self::needed(params, contexts, unit));
         let journals = up8(Self::TABLE + contexts * 2 * unit);
-        let journal_stride = up8(entries.saturating_mul(2 * unit)).saturating_add(bytes);
-        let mut scratch = journals;
+        // The numbers may be an attacker's: each is compared with the room before anything is calculated with it.
+        let mut left = len.checked_sub(journals).ok_or_else(small)?;
+        let bytes = number(param::BYTES);
+        if entries > left / (2 * unit) || bytes > left - entries * (2 * unit) {
+            return Err(small());
+        }
+        let bytes = up8(bytes);
+        let journal_stride = up8(entries * (2 * unit)) + bytes;
         for _ in 0..contexts {
-            scratch = scratch.saturating_add(journal_stride);
+            left = left.checked_sub(journal_stride).ok_or_else(small)?;
         }
+        let scratch = len - left;
         // One nibble for each granule of what is left; a little more than needed, because it takes room itself.
-        let scratch_len = up8((len.saturating_sub(scratch) / GRANULE).div_ceil(2));
-        let heap = scratch.saturating_add(scratch_len + GRANULE - unit);
-        let smallest = heap.saturating_add(contexts * 2 * GRANULE);
-        if smallest > len {
-            // An estimate that is enough: the scratch area grows by a byte for 16.
-            let needed = up8(smallest.saturating_add(smallest / 8));
-            return Err(BadGeometry::TooSmall(needed));
+        let before = up8((left / GRANULE).div_ceil(2)) + GRANULE - unit;
+        if before + contexts * 2 * GRANULE > left {
+            return Err(small());
         }
+        let heap = scratch + before;
         Ok(into.write(Geometry {
             entries,
             bytes,
@@ -102,36 +105,26 @@ impl Geometry {
             journal_stride,
             scratch,
             heap,
-            end: heap + ((len - heap) & !(GRANULE - 1)),
+            end: heap + ((left - before) & !(GRANULE - 1)),
         }))
     }
 
-    /// Whether the transaction `seq` was since the last clearing of stale tags, when `next` is the next one.
-    pub fn recent(&self, seq: usize, next: usize) -> bool {
-        // How many transactions ago, 1 being the last; and how many ago the clearing one was, itself included.
-        let ago = |s: usize| {
-            if s < next {
-                next - s
-            } else {
-                next + (self.seq_max - s)
-            }
-        };
-        let cleared = ago(self.seq_max).min(ago(self.seq_max / 2));
-        seq <= self.seq_max && ago(seq) <= cleared
+    /// How long a region would do.
+    fn needed(params: &[u32; 8], contexts: usize, unit: usize) -> usize {
+        let number = |i: usize| usize::try_from(params[i]).unwrap_or(usize::MAX);
+        let up8 = |v: usize| v.saturating_add(GRANULE - 1) & !(GRANULE - 1);
+        let headers = number(param::ENTRIES).saturating_mul(2 * unit);
+        let journal = up8(headers).saturating_add(up8(number(param::BYTES)));
+        let smallest = up8(Self::TABLE + contexts * 2 * unit)
+            .saturating_add(journal.saturating_mul(contexts))
+            .saturating_add(contexts * 2 * GRANULE + 2 * GRANULE);
+        // An estimate that is enough: the scratch area takes a byte for 16.
+        up8(smallest.saturating_add(smallest / 8))
     }
 
     /// The sequence number after `s`.
     pub fn next(&self, s: usize) -> usize {
         if s >= self.seq_max { 1 } else { s + 1 }
-    }
-
-    /// Whether stale headers are cleared in the transaction `s`: twice in a round, so that a header of either of the two
-    /// is cleared by the other.
-    pub fn sweeps(&self, s: usize) -> bool {
-        if nvmem::planted!("pmem-tx/sweep-once-a-round") {
-            return s == self.seq_max;
-        }
-        s == self.seq_max || s == self.seq_max / 2
     }
 
     pub fn word(&self, ctx: usize, unit: usize) -> usize {

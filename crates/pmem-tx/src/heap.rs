@@ -78,16 +78,14 @@ impl<M: Model> Core<'_, M> {
     pub fn alloc(
         &self,
         s: &CtxState,
-        all: &[CtxState],
+        others: &[CtxState],
         size: usize,
         kind: Kind,
         log: bool,
     ) -> Room {
         let full = Room::NoBlock(size);
-        let Some(want) = Block::bytes_for(size, Self::UNIT) else {
-            return full;
-        };
-        let Some((off, room)) = self.find(all, want) else {
+        let want = Block::bytes_for(size, Self::UNIT);
+        let Some((off, room)) = self.find(others, want) else {
             return full;
         };
         if log && let Err(NoEntry(bytes)) = self.log_alloc(s, off) {
@@ -106,7 +104,7 @@ impl<M: Model> Core<'_, M> {
     }
 
     /// Free neighbours of at least `want` bytes together: where they begin, and how many bytes they are.
-    fn find(&self, all: &[CtxState], want: usize) -> Option<(usize, usize)> {
+    fn find(&self, others: &[CtxState], want: usize) -> Option<(usize, usize)> {
         let mut off = self.cursor.get();
         let (mut start, mut room) = (off, 0);
         let mut again = false;
@@ -123,7 +121,7 @@ impl<M: Model> Core<'_, M> {
             let b = self.block(off)?;
             let next = off + b.bytes();
             room += b.bytes();
-            if !b.is(Kind::Free) || self.freed_in_doubt(all, off) {
+            if !b.is(Kind::Free) || self.freed_in_doubt(others, off) {
                 (start, room) = (next, 0);
             }
             off = next;
@@ -132,11 +130,11 @@ impl<M: Model> Core<'_, M> {
     }
 
     /// Whether a transaction that is prepared and not committed has freed this block: it may come back.
-    fn freed_in_doubt(&self, all: &[CtxState], off: usize) -> bool {
+    fn freed_in_doubt(&self, others: &[CtxState], off: usize) -> bool {
         if planted!("pmem-tx/reuse-before-commit") {
             return false;
         }
-        all.iter().any(|s| {
+        others.iter().any(|s| {
             s.is(flag::PREPARED)
                 && (0..s.count.get()).any(|i| {
                     let (first, second) = self.words(s, i);

@@ -5,7 +5,6 @@
 //! cleared at commit: the number moves on. A rollback goes backwards and clears each header after its content is back.
 
 use crate::error::{NoEntry, Part};
-use crate::geometry::Geometry;
 use crate::layout::{GRANULE, Kind, Tag, Undo};
 use crate::state::{Core, CtxState, flag};
 use nvmem::{Model, Unit, mapped, planted};
@@ -15,8 +14,8 @@ use nvmem::{Model, Unit, mapped, planted};
 pub(crate) enum Retag {
     /// A rollback: the version before counts again in the cells of the transaction in doubt.
     Revert,
-    /// After a reboot: that, and a tag of a transaction that has not been yet is settled: only a damaged image has it, and an
-    /// abort would one day bring back a version that nobody has checked.
+    /// After a reboot: that, and all others are settled. An abort never brings back a version that the walk has not checked,
+    /// and no number that comes round finds a tag from before the reboot.
     Mount,
     /// All but those of the transaction in doubt are settled, before their number comes round again.
     Sweep,
@@ -118,12 +117,12 @@ impl<M: Model> Core<'_, M> {
     #[inline(always)]
     fn kept(&self, s: &CtxState, i: usize) -> (usize, usize) {
         let (first, second) = self.words(s, i);
-        match Undo::decode(first, second, Self::UNIT) {
-            Some(Undo::Content { off, units }) => (off, off + units * Self::UNIT),
-            Some(Undo::Block {
-                off,
-                was: Kind::Free,
-            }) => {
+        let units = Undo::units(second, Self::UNIT);
+        if units > 0 {
+            return (first, first + units * Self::UNIT);
+        }
+        match Undo::block(first, Self::UNIT) {
+            (off, Kind::Free) => {
                 let bytes = self.block(off).map_or(0, |b| b.bytes());
                 (off + Self::UNIT, off + bytes)
             }
@@ -197,7 +196,8 @@ impl<M: Model> Core<'_, M> {
     #[cold]
     fn sweep(&self, s: &CtxState) {
         let (unit, seq) = (Self::UNIT, s.seq.get());
-        if !self.geo.sweeps(seq) || planted!("pmem-tx/no-sweep") {
+        let half = planted!("pmem-tx/sweep-once-a-round") && seq != self.geo.seq_max;
+        if half || planted!("pmem-tx/no-sweep") {
             return;
         }
         for i in s.count.get()..self.geo.entries {
@@ -313,7 +313,7 @@ impl<M: Model> Core<'_, M> {
                 }
                 tag.reverted()
             } else {
-                if why == Retag::Revert || why == Retag::Mount && self.geo.recent(tag.seq, doubt) {
+                if why == Retag::Revert {
                     return Ok(());
                 }
                 tag.settled()
@@ -367,14 +367,13 @@ impl<M: Model> Core<'_, M> {
         Ok(())
     }
 
-    /// Content that is logged lies in the heap, or is a context's root word (a migration changes it).
+    /// Content that is logged lies in the heap, or is the root word that a migration changes.
     fn undoable(&self, off: usize, len: usize) -> bool {
-        // The table lies before the heap.
-        let end = if off >= self.geo.heap {
-            self.geo.end
-        } else {
-            self.geo.journals
-        };
-        off.is_multiple_of(Self::UNIT) && off >= Geometry::TABLE && off <= end && len <= end - off
+        let root = self.geo.root(0, Self::UNIT);
+        // Before the heap it wraps, and is too large.
+        let from = off.wrapping_sub(self.geo.heap);
+        let heap = self.geo.end - self.geo.heap;
+        let inside = off.is_multiple_of(Self::UNIT) && from <= heap && len <= heap - from;
+        inside || off == root && len == Self::UNIT
     }
 }

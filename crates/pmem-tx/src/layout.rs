@@ -39,9 +39,22 @@ impl Block {
     pub fn becomes(self, kind: Kind) -> usize {
         Self::word(kind, self.bytes())
     }
-    /// Bytes of a block whose payload is `size` bytes.
-    pub fn bytes_for(size: usize, unit: usize) -> Option<usize> {
-        Some(size.checked_add(unit + GRANULE - 1)? & !(GRANULE - 1))
+    /// Bytes of a block whose payload is `size` bytes, which [`cell`] or the language says is not too long to be rounded.
+    #[inline(always)]
+    pub fn bytes_for(size: usize, unit: usize) -> usize {
+        (size + unit + GRANULE - 1) & !(GRANULE - 1)
+    }
+}
+
+/// Bytes of the payload of a cell for a `T`: the tag, and two versions.
+pub(crate) const fn cell<T>() -> usize {
+    const {
+        // Objects are shorter than half of the address space, two of them need not be.
+        assert!(
+            size_of::<T>() < (usize::MAX >> 2) - 2 * GRANULE,
+            "a cell keeps two versions: this type is too long for that"
+        );
+        GRANULE + 2 * size_of::<T>()
     }
 }
 

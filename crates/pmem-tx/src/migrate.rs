@@ -14,28 +14,16 @@ where
     M::Unit: Width,
 {
     /// A migration is committed by the superblock; what is left to do afterwards is done here, any number of times.
-    pub(crate) fn finish_migration(
-        core: &mut crate::state::Core<'m, M>,
-        stored: &mut Superblock,
-    ) -> Result<(), Part> {
+    pub(crate) fn finish_migration(core: &mut crate::state::Core<'m, M>, stored: &mut Superblock) {
         let seq = stored.params[param::MIGRATED] as usize;
         if seq == 0 {
-            return Ok(());
+            return;
         }
-        let at = core.geo.word(0, M::Unit::BYTES);
         // SAFETY: the first context's commit word.
-        let last = unsafe { core.load(at) };
-        if last != seq {
-            if last > core.geo.seq_max || core.geo.next(last) != seq {
-                return Err(Part::CommitWord);
-            }
-            // SAFETY: as above.
-            unsafe { core.store(at, seq) }
-            core.fence();
-        }
+        unsafe { core.store(core.geo.word(0, M::Unit::BYTES), seq) }
+        // What is no sequence number is refused with the commit words.
         stored.params[param::MIGRATED] = 0;
         superblock::replace(&mut core.region, stored);
-        Ok(())
     }
 }
 

@@ -1,7 +1,7 @@
 //! Owning handles to persistent objects.
 
 use crate::error::Error;
-use crate::layout::{GRANULE, Kind};
+use crate::layout::{GRANULE, Kind, cell};
 use crate::slot::{Lender, Slot};
 use crate::tx::{Brand, Tx};
 use crate::walk::family;
@@ -9,7 +9,7 @@ use core::marker::PhantomData;
 use core::num::{NonZeroU16, NonZeroU32};
 use nvmem::describe::{To, Type};
 use nvmem::fields::Fields;
-use nvmem::persist::{Found, Visit, ZeroNiche};
+use nvmem::persist::{Found, Visit, ZeroNiche, family_id};
 use nvmem::{Invalid, Model, Persist, Plain, Unit, mapped};
 
 mod sealed {
@@ -70,7 +70,7 @@ unsafe impl<T: Persist, W: Width> Persist for PBox<'_, T, W> {
     unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
         // SAFETY: readable and aligned by the contract.
         let value = unsafe { p.cast::<W>().read() }.widen();
-        v.handle(found::<T, W>(value, false))
+        v.handle(value, found::<T, W, false>())
     }
 }
 // SAFETY: a transparent non-zero integer, whose option has the guaranteed layout.
@@ -78,14 +78,12 @@ unsafe impl<T: Persist, W: Width> ZeroNiche for PBox<'_, T, W> {
     type Branded<'p> = PBox<'p, T::At<'p>, W>;
 }
 
-pub(crate) fn found<T: Persist, W: Width>(value: u32, cell: bool) -> Found {
-    Found {
-        family: family(W::BYTES, cell),
-        name: core::any::type_name::<T>(),
-        value,
-        size: size_of::<T>(),
-        handles: T::HANDLES,
-        check: T::check,
+pub(crate) const fn found<T: Persist, W: Width, const CELL: bool>() -> &'static Found {
+    const {
+        // A cell is as long as it may be.
+        let _ = if CELL { cell::<T>() } else { 0 };
+        let id = family_id(family(W::BYTES, false)) + CELL as u32;
+        &Found::of::<T>(family(W::BYTES, CELL), id)
     }
 }
 
@@ -144,7 +142,7 @@ impl<'p, T: Persist, W: Width> PBox<'p, T, W> {
         tx.live()?;
         let room = tx
             .core
-            .alloc(tx.s, tx.all, size_of::<T>(), Kind::Object, tx.logged);
+            .alloc(tx.s, tx.others, size_of::<T>(), Kind::Object, tx.logged);
         let o = tx.or_fail(room.narrow::<W>())?;
         let b = Self::from_offset(o);
         // SAFETY: a block of this transaction's own, aligned to 8 and large enough.

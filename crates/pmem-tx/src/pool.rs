@@ -17,7 +17,7 @@ use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use nvmem::cross::{Arg, Ret};
 use nvmem::superblock::{self, State};
-use nvmem::{InOrder32, LayoutMismatch, Model, Persist, Region, planted};
+use nvmem::{InOrder32, Model, Persist, Region, planted};
 
 /// A region that holds persistent objects, reachable from a root of type `R` (or one for each of several
 /// [`Contexts`](crate::Contexts)), on a medium of the model `M`.
@@ -35,8 +35,8 @@ where
     ///
     /// Works on any bytes whatever: everything reachable is checked before it becomes a value, and objects that no root leads
     /// to are freed. **Power loss**: a format begins again; a recovery goes on. **Cost**: the journal's old content if a
-    /// transaction was cut, one store for each object that is reclaimed, and a read of everything reachable; to format, the
-    /// superblock, the tables and `init`'s content. **Errors**: [`OpenError`], with the region back. The journal takes about an eighth of the region;
+    /// transaction was cut, one store for each object that is reclaimed and for each cell that was written since the last open, and
+    /// a read of everything reachable; to format, the superblock, the tables and `init`'s content. **Errors**: [`OpenError`], with the region back. The journal takes about an eighth of the region;
     /// [`Pool::open_with`] gives the choice.
     pub fn open<F>(region: Region<'m, M>, init: F) -> Result<Self, Refused<'m, M>>
     where
@@ -183,7 +183,10 @@ where
     where
         F: for<'p> FnOnce(&Tx<'p, M>) -> Result<R::Init<'p>, Error>,
     {
-        let session = session::next()?;
+        let session = match resolve {
+            Some(_) => session::next().ok_or(OpenError::Sessions)?,
+            None => session::NONE,
+        };
         // SAFETY: initialised by the contract.
         let region = unsafe { &(*at).core.region };
         let fingerprint = R::fingerprint();
@@ -191,34 +194,10 @@ where
         let mut mine = config::superblock::<M>(config, R::COUNT, len, fingerprint);
         let state = superblock::look(region, &mine);
         let ready = matches!(state, State::Ready(_));
-        if let State::Ready(stored) = &state {
-            let expected = mine.layout();
-            if !stored.is(&expected) {
-                let stored = stored.layout();
-                return Err(OpenError::LayoutMismatch(LayoutMismatch {
-                    stored,
-                    expected,
-                }));
-            }
-            let params = &mut mine.params;
-            // The stored division counts, not the one that the program would choose today.
-            params[param::ENTRIES] = stored.param(param::ENTRIES);
-            params[param::BYTES] = stored.param(param::BYTES);
-            params[param::SEQ_BITS] = stored.param(param::SEQ_BITS);
-            params[param::MIGRATED] = stored.param(param::MIGRATED);
-            if stored.param(param::UNIT) != params[param::UNIT] {
-                return Err(OpenError::Config(
-                    "the pool was formatted for another atomic unit",
-                ));
-            }
-            if stored.param(param::CONTEXTS) != params[param::CONTEXTS] {
-                return Err(OpenError::Damaged(Part::Superblock));
-            }
-            let len = stored.param(param::LEN);
-            if len != params[param::LEN] {
-                let formatted = len as usize;
-                return Err(OpenError::OtherLength { formatted });
-            }
+        if let State::Ready(stored) = &state
+            && let Err(other) = stored.agrees(&mut mine, param::STORED)
+        {
+            return Err(config::refuse(stored, &mine, other));
         }
         // SAFETY: a field of the place.
         let geo = unsafe { &mut *(&raw mut (*at).core.geo).cast() };
@@ -236,7 +215,7 @@ where
         let pool = unsafe {
             (&raw mut (*at).core.cursor).write(Cell::new(geo.heap));
             (&raw mut (*at).core.walked).write(Cell::new(false));
-            (&raw mut (*at).core.session).write(session);
+            (&raw mut (*at).core.session).write(Cell::new(session));
             (&raw mut (*at).core.external).write(resolve.is_some());
             (&raw mut (*at).states).write(R::States::default());
             &mut *at
@@ -246,11 +225,11 @@ where
             core.place(ctx, s);
         }
         if ready {
-            Self::finish_migration(core, &mut mine).map_err(OpenError::Damaged)?
+            Self::finish_migration(core, &mut mine)
         } else {
             superblock::begin(&mut core.region, &mine);
             Self::format(core, all, init).map_err(OpenError::Init)?;
-            superblock::finish(&mut core.region, &mine);
+            superblock::replace(&mut core.region, &mine);
         }
         let mut w = Walk::resume(core);
         Self::recover(core, all, resolve, check.then_some(&mut w)).map_err(OpenError::Damaged)?;
@@ -314,11 +293,9 @@ where
             return Ok(());
         };
         s.set_level(1);
-        let tx = Tx::new(core, all, s, false);
+        let tx = Tx::new(core, &[], s, false);
         R::plant(init(&tx)?, &tx)?;
-        if let Some(e) = s.failure() {
-            return Err(e);
-        }
+        s.sound()?;
         core.reset(s);
         core.fence();
         Ok(())
@@ -333,9 +310,10 @@ where
         self.core.geo.seq_max as u32
     }
 
-    /// This opening's number, which every [`Held`](crate::Held) carries.
+    /// This opening's number, which every [`Held`](crate::Held) carries. `u32::MAX`, which is nobody's, as long as there is none:
+    /// a pool that keeps its own commit words takes a number when the first handle leaves a transaction.
     pub fn session(&self) -> u32 {
-        self.core.session
+        self.core.session.get()
     }
 
     /// Ends the use of the pool. Nothing needs to be written.
@@ -354,7 +332,7 @@ where
         let (core, all) = self.parts();
         Context {
             core,
-            all,
+            others: &[],
             s: &all[0],
             _r: PhantomData,
         }

@@ -5,7 +5,7 @@
 //! stays. Here a write goes to the version that is not valid, and the commit makes it valid.
 
 use crate::error::Error;
-use crate::layout::{GRANULE, Kind, Tag};
+use crate::layout::{GRANULE, Kind, Tag, cell};
 use crate::pbox::{Width, fill, fits, found};
 use crate::state::flag;
 use crate::tx::{Brand, Tx};
@@ -36,7 +36,7 @@ unsafe impl<T: Persist, W: Width> Persist for Ptr<'_, T, W> {
     unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
         // SAFETY: readable and aligned by the contract.
         let value = unsafe { p.cast::<W>().read() }.widen();
-        v.handle(found::<T, W>(value, true))
+        v.handle(value, found::<T, W, true>())
     }
 }
 // SAFETY: as for `PBox`.
@@ -49,8 +49,9 @@ impl<'p, T: Persist, W: Width> Ptr<'p, T, W> {
     pub fn new<M: Model<Unit = W>>(v: T, tx: &Tx<'p, M>) -> Result<Self, Error> {
         const { fits::<T>() }
         tx.live()?;
-        let size = GRANULE + 2 * size_of::<T>();
-        let room = tx.core.alloc(tx.s, tx.all, size, Kind::Cell, tx.logged);
+        let room = tx
+            .core
+            .alloc(tx.s, tx.others, cell::<T>(), Kind::Cell, tx.logged);
         let o = tx.or_fail(room.narrow::<W>())?;
         let b = Ptr {
             off: o,
@@ -110,7 +111,7 @@ impl<'p, T: Persist, W: Width> Ptr<'p, T, W> {
         let old = unsafe { p.read() };
         if s.level() > 1 {
             // An abort of the nested transaction alone must find the outer one's version: log the cell.
-            let len = GRANULE + 2 * size_of::<T>();
+            let len = cell::<T>();
             let (at, unit) = (self.tag_at(), W::BYTES);
             let to = (at + len).next_multiple_of(unit);
             tx.or_fail(tx.core.log(s, at, to))?;

@@ -111,7 +111,7 @@ macro_rules! contexts {
             /// The contexts, one for each root.
             pub fn contexts(&mut self) -> ($(crate::Context<'_, $r, M>,)+) {
                 let (core, all) = self.parts();
-                ($(crate::Context::<$r, M> { core, all, s: &all[$i], _r: PhantomData },)+)
+                ($(crate::Context::<$r, M> { core, others: all, s: &all[$i], _r: PhantomData },)+)
             }
         }
     )*};

@@ -3,6 +3,7 @@
 use crate::error::Error;
 use crate::geometry::Geometry;
 use crate::layout::Undo;
+use crate::session;
 use core::cell::Cell;
 use nvmem::{Model, Region, Unit, mapped};
 
@@ -31,7 +32,8 @@ pub struct CtxState {
     pub(crate) flags: Cell<usize>,
     /// The sequence number of the running, or the next, transaction.
     pub(crate) seq: Cell<usize>,
-    /// The next number in whose transaction stale headers are cleared; at the latest the largest.
+    /// The next number in whose transaction stale headers are cleared: twice in a round, so that a header of either of the two is
+    /// cleared by the other.
     pub(crate) milestone: Cell<usize>,
     /// Journal entries of the running transaction.
     pub(crate) count: Cell<usize>,
@@ -82,8 +84,13 @@ impl CtxState {
     pub fn clear(&self, flag: usize) {
         self.flags.set(self.flags.get() & !flag)
     }
-    pub fn failure(&self) -> Option<Error> {
-        self.is(flag::FAILED).then(|| self.failed.get())
+    /// **Errors**: why the transaction can only abort, if so.
+    #[inline(always)]
+    pub fn sound(&self) -> Result<(), Error> {
+        if self.is(flag::FAILED) {
+            return Err(self.failed.get());
+        }
+        Ok(())
     }
     /// Replaces the level, and nothing else.
     pub fn set_level(&self, level: usize) {
@@ -113,7 +120,8 @@ pub(crate) struct Core<'m, M> {
     pub cursor: Cell<usize>,
     /// The root's and the handles' walk is still good: nothing has changed since.
     pub walked: Cell<bool>,
-    pub session: u32,
+    /// The number of this opening; [`session::NONE`] until a handle wants one.
+    pub session: Cell<u32>,
     pub external: bool,
 }
 
@@ -133,6 +141,18 @@ impl<'m, M: Model> Core<'m, M> {
         s.payload.set(g.payload(ctx));
         s.flags.set(if self.external { flag::EXTERNAL } else { 0 });
         self.reset(s);
+    }
+
+    /// The number of this opening, which every handle outside of a transaction carries. **Errors**: there is none left.
+    pub fn session(&self) -> Result<u32, Error> {
+        match self.session.get() {
+            session::NONE => {
+                let n = session::next().ok_or(Error::Sessions)?;
+                self.session.set(n);
+                Ok(n)
+            }
+            n => Ok(n),
+        }
     }
 
     /// The walk's marks are good until a transaction of any of these contexts begins.

@@ -14,7 +14,7 @@ pub(crate) type Brand<'p> = PhantomData<fn(&'p ()) -> &'p ()>;
 /// It cannot leave the body of the transaction, nor go to another thread.
 pub struct Tx<'p, M = InOrder32> {
     pub(crate) core: &'p Core<'p, M>,
-    pub(crate) all: &'p [CtxState],
+    pub(crate) others: &'p [CtxState],
     pub(crate) s: &'p CtxState,
     level: usize,
     /// False only while the pool is formatted: an interrupted format starts again.
@@ -44,14 +44,14 @@ impl<'p, M: Model> Tx<'p, M> {
     #[inline(always)]
     pub(crate) fn new(
         core: &'p Core<'p, M>,
-        all: &'p [CtxState],
+        others: &'p [CtxState],
         s: &'p CtxState,
         logged: bool,
     ) -> Self {
         Tx {
             level: s.level(),
             core,
-            all,
+            others,
             s,
             logged,
             _brand: PhantomData,
@@ -113,9 +113,9 @@ impl<'p, M: Model> Tx<'p, M> {
         s.base.set(s.count.get());
         s.clear(flag::FAILED);
         s.set_level(self.level + 1);
-        let tx = Tx::new(self.core, self.all, s, self.logged);
+        let tx = Tx::new(self.core, self.others, s, self.logged);
         let r = body(&tx, &mut Root::new(root.0.offset()));
-        let r = r.and_then(|o| s.failure().map_or(Ok(o), Err));
+        let r = r.and_then(|o| s.sound().map(|()| o));
         if r.is_ok() {
             saved.keep();
         }

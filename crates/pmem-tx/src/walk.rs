@@ -7,8 +7,7 @@ use crate::error::{OpenError, Part};
 use crate::layout::{Block, GRANULE, Kind, Tag};
 use crate::state::Core;
 use core::mem::MaybeUninit;
-use nvmem::describe::same_text;
-use nvmem::persist::{CheckFn, Found, Visit};
+use nvmem::persist::{Found, Target, Visit, family_id};
 use nvmem::{Invalid, Model, Persist, mapped, planted};
 
 /// How many different types may be reached through handles in one pool.
@@ -33,31 +32,11 @@ pub(crate) const fn family(unit: usize, cell: bool) -> &'static str {
     }
 }
 
-#[derive(Clone, Copy)]
-struct Known {
-    #[cfg(miri)]
-    name: &'static str,
-    size: usize,
-    check: CheckFn,
-}
-
-impl Known {
-    /// A check may have several addresses, and two types one if their checks are the same code: either is harmless,
-    /// because size and check are all that counts. Miri makes up a new address for every mention of a function.
-    fn same(&self, k: &Known) -> bool {
-        #[cfg(miri)]
-        let same = self.name == k.name;
-        #[cfg(not(miri))]
-        let same = core::ptr::fn_addr_eq(self.check, k.check);
-        self.size == k.size && same
-    }
-}
-
 /// A walk in progress.
 pub(crate) struct Walk<'c, 'm, M> {
     core: &'c Core<'m, M>,
     /// The first `known` are initialised.
-    types: [MaybeUninit<Known>; MAX_TYPES],
+    types: [MaybeUninit<Target>; MAX_TYPES],
     known: usize,
     /// The lowest header of a block that may be pending.
     low: usize,
@@ -65,6 +44,9 @@ pub(crate) struct Walk<'c, 'm, M> {
 }
 
 impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
+    /// The family of its handles: 0 leads to an object, 1 to a cell.
+    const FAMILY: u32 = family_id(family(Core::<M>::UNIT, false));
+
     /// Begins: all blocks are unowned. **Errors**: the chain of blocks is broken.
     pub fn begin(&mut self) -> Result<(), Part> {
         let core = self.core;
@@ -125,12 +107,12 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
         }
     }
 
-    fn types(&self) -> &[Known] {
+    fn types(&self) -> &[Target] {
         // SAFETY: the first `known` are initialised, and there are not more than `MAX_TYPES`.
         unsafe { core::slice::from_raw_parts(self.types.as_ptr().cast(), self.known) }
     }
 
-    fn index(&mut self, k: Known) -> Option<u8> {
+    fn index(&mut self, k: Target) -> Option<u8> {
         let i = match self.types().iter().position(|t| t.same(&k)) {
             Some(i) => i,
             None => {
@@ -144,14 +126,8 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
 
     /// `off` leads to an object of type `T`; everything reachable from it is checked.
     pub fn root<T: Persist>(&mut self, off: usize) -> Result<(), OpenError> {
-        let known = Known {
-            #[cfg(miri)]
-            name: core::any::type_name::<T>(),
-            size: size_of::<T>(),
-            check: T::check,
-        };
         let r = match self.core.block(off.wrapping_sub(Core::<M>::UNIT)) {
-            Some(b) if b.is(Kind::Object) && self.own(off, b, known) => self.finish(),
+            Some(b) if b.is(Kind::Object) && self.own(off, b, Target::of::<T>()) => self.finish(),
             _ => Err(Invalid::Handle(family(Core::<M>::UNIT, false))),
         };
         if self.overflow {
@@ -162,7 +138,7 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
 
     /// The block `b` with the payload at `off`, to be checked as `k`, has an owner now. Gives whether it is one that can have.
     #[inline(never)]
-    fn own(&mut self, off: usize, b: Block, k: Known) -> bool {
+    fn own(&mut self, off: usize, b: Block, k: Target) -> bool {
         let header = off - Core::<M>::UNIT;
         if planted!("pmem-tx/walk-trusts-handles") {
             self.set(header, DONE);
@@ -173,7 +149,7 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
         } else {
             k.size
         };
-        if Some(b.bytes()) != Block::bytes_for(payload, Core::<M>::UNIT) {
+        if b.bytes() != Block::bytes_for(payload, Core::<M>::UNIT) {
             return false;
         }
         let owned = self.get(header) != UNOWNED;
@@ -215,7 +191,7 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
         self.low = usize::MAX;
     }
 
-    fn check(&mut self, header: usize, k: Known) -> Result<(), Invalid> {
+    fn check(&mut self, header: usize, k: Target) -> Result<(), Invalid> {
         let mut at = header + Core::<M>::UNIT;
         // SAFETY: a block's header.
         if unsafe { self.core.load(header) } & 7 == Kind::Cell as usize {
@@ -271,28 +247,17 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
 }
 
 impl<M: Model> Visit for Walk<'_, '_, M> {
-    fn handle(&mut self, f: Found) -> Result<(), Invalid> {
-        let unit = Core::<M>::UNIT;
-        // A foreign family is named as such wherever it leads. Of ours, one is longer than the other.
-        let cell = f.family.len() > family(unit, false).len();
-        if !same_text(f.family, family(unit, cell)) {
+    fn handle(&mut self, value: u32, f: &Found) -> Result<(), Invalid> {
+        // A foreign family is named as such wherever it leads.
+        let cell = f.kind(Self::FAMILY);
+        if cell > 1 {
             return Err(Invalid::Family(f.family));
         }
-        let bad = Err(Invalid::Handle(f.family));
-        let Some(b) = self.core.block((f.value as usize).wrapping_sub(unit)) else {
-            return bad;
-        };
-        let known = Known {
-            #[cfg(miri)]
-            name: f.name,
-            size: f.size,
-            check: f.check,
-        };
-        // A handle to a cell leads to a cell.
-        if b.is(Kind::Cell) == cell && self.own(f.value as usize, b, known) {
-            Ok(())
-        } else {
-            bad
+        let off = value as usize;
+        match self.core.block(off.wrapping_sub(Core::<M>::UNIT)) {
+            // A handle to a cell leads to a cell.
+            Some(b) if b.is(Kind::Cell) == (cell == 1) && self.own(off, b, f.target) => Ok(()),
+            _ => Err(Invalid::Handle(f.family)),
         }
     }
 }

@@ -34,14 +34,14 @@ struct Waiting {
 }
 
 impl Visit for Waiting {
-    fn handle(&mut self, found: Found) -> Result<(), Invalid> {
-        self.known.handle(found)?;
+    fn handle(&mut self, value: u32, found: &Found) -> Result<(), Invalid> {
+        self.known.handle(value, found)?;
         let new = Batch {
-            id: found.value as u16,
+            id: value as u16,
             count: 1,
-            len: (found.size as u16).max(1),
+            len: (found.target.size as u16).max(1),
             handles: found.handles,
-            check: found.check,
+            check: found.target.check,
         };
         let last = self.len.checked_sub(1).and_then(|i| self.list.get_mut(i));
         if let Some(Some(last)) = last

@@ -5,7 +5,7 @@ use crate::brand::Brand;
 use crate::config::Config;
 use crate::error::{Error, OpenError, Part};
 use crate::heap::ROOT;
-use crate::own::Kind;
+use crate::own::{Kind, OWN, OWN_ID};
 use crate::policy::Policy;
 use crate::promise::Promise;
 use crate::ram::Cache;
@@ -58,7 +58,7 @@ where
         let _ = brand;
         let fingerprint = Self::fingerprint(&config)?;
         let mut heap = Self::new(storage, ram, &config)?;
-        let root = walk::root(Kind::of::<R>(), core::any::type_name::<R>());
+        let root = const { &Found::of::<R>(OWN, OWN_ID) };
         if heap.core.find(&config, fingerprint, root)? == Opened::Blank {
             heap.create(fingerprint, init)?;
         }
@@ -162,7 +162,7 @@ where
             if st.cache.any_pinned() {
                 return Ok(());
             }
-            let root = walk::root(Kind::of::<R>(), core::any::type_name::<R>());
+            let root = const { &Found::of::<R>(OWN, OWN_ID) };
             result = st.survey(root, false).map(|reachable| Audit {
                 reachable,
                 allocated: st.store.objects() - st.store.free_objects(),
@@ -179,7 +179,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         &mut self,
         config: &Config,
         fingerprint: u64,
-        root: Found,
+        root: &Found,
     ) -> Result<Opened, OpenError<S::Error>> {
         let st = self.state.get_mut();
         let opened = st.store.open(config, fingerprint)?;
@@ -213,7 +213,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
 
 impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
     /// Walks from the root, with all of the RAM, in which nothing is held; and frees what is not reachable. How many objects are.
-    fn survey(&mut self, root: Found, sweep: bool) -> Result<u16, OpenError<S::Error>> {
+    fn survey(&mut self, root: &Found, sweep: bool) -> Result<u16, OpenError<S::Error>> {
         // SAFETY: the buffer is the cache's, which is empty from here on, and nobody holds anything.
         let ram = unsafe { &mut *self.cache.buffer() };
         let r = match walk::walk(&mut self.store, ram, root) {

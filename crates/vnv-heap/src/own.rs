@@ -3,12 +3,13 @@
 use crate::brand::Tag;
 use core::marker::PhantomData;
 use core::num::NonZeroU16;
-use nvmem::describe::{To, Type, same_text};
-use nvmem::persist::{CheckFn, Found, Visit, ZeroNiche};
+use nvmem::describe::{To, Type};
+use nvmem::persist::{CheckFn, Found, Visit, ZeroNiche, family_id};
 use nvmem::{Invalid, Persist};
 
 /// The family of handles to one object, for walks.
 pub(crate) const OWN: &str = "vnv-heap";
+pub(crate) const OWN_ID: u32 = family_id(OWN);
 
 /// An owning handle to a `T` in the heap of the brand `'h`: a number of 2 bytes, and so is `Option<Own>`.
 ///
@@ -59,14 +60,7 @@ unsafe impl<T: Persist> Persist for Own<'_, T> {
     unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
         // SAFETY: readable and aligned by the contract.
         let value = u32::from(unsafe { p.cast::<u16>().read() });
-        v.handle(Found {
-            family: OWN,
-            name: core::any::type_name::<T>(),
-            value,
-            size: size_of::<T>(),
-            handles: T::HANDLES,
-            check: T::check,
-        })
+        v.handle(value, const { &Found::of::<T>(OWN, OWN_ID) })
     }
 }
 // SAFETY: a transparent non-zero integer, whose option has the guaranteed layout.
@@ -144,11 +138,11 @@ pub(crate) struct Known {
 }
 
 impl Visit for Known {
-    fn handle(&mut self, found: Found) -> Result<(), Invalid> {
-        if !same_text(found.family, OWN) {
+    fn handle(&mut self, value: u32, found: &Found) -> Result<(), Invalid> {
+        if found.kind(OWN_ID) != 0 {
             return Err(Invalid::Family(found.family));
         }
-        if found.value == 0 || found.value > u32::from(self.objects) {
+        if value == 0 || value > u32::from(self.objects) {
             return Err(Invalid::Handle(found.family));
         }
         Ok(())

@@ -4,10 +4,10 @@
 //! Objects without handles are only marked: what they hold is checked when they are loaded.
 
 use crate::error::{Error, OpenError, Part};
-use crate::own::{Kind, Known, OWN};
+use crate::own::Known;
 use crate::promise::Promise;
 use crate::store::Store;
-use nvmem::persist::{CheckFn, Found, Visit};
+use nvmem::persist::{Found, Target, Visit};
 use nvmem::{Invalid, Medium, planted};
 
 /// How many types with handles can be reached from a root.
@@ -19,25 +19,6 @@ const NONE: u8 = 0;
 const DONE: u8 = 1;
 /// It has an owner, and is to be looked into as the type of this index.
 const PENDING: u8 = 2;
-
-#[derive(Clone, Copy)]
-struct Type {
-    #[cfg(miri)]
-    name: &'static str,
-    len: usize,
-    check: CheckFn,
-}
-
-impl Type {
-    /// Two types with the same code for their check are one here. Miri makes up a new address for every mention of a function.
-    fn same(&self, t: &Type) -> bool {
-        #[cfg(miri)]
-        let same = self.name == t.name;
-        #[cfg(not(miri))]
-        let same = core::ptr::fn_addr_eq(self.check, t.check);
-        self.len == t.len && same
-    }
-}
 
 /// Marks, four bits each.
 pub(crate) struct Marks<'r> {
@@ -63,7 +44,7 @@ impl Marks<'_> {
 
 struct Walk<'r> {
     marks: Marks<'r>,
-    types: [Option<Type>; TYPES],
+    types: [Option<Target>; TYPES],
     known: Known,
     /// The lowest object that may be pending.
     low: u16,
@@ -72,15 +53,15 @@ struct Walk<'r> {
 }
 
 impl Visit for Walk<'_> {
-    fn handle(&mut self, found: Found) -> Result<(), Invalid> {
-        self.known.handle(found)?;
+    fn handle(&mut self, value: u32, found: &Found) -> Result<(), Invalid> {
+        self.known.handle(value, found)?;
         let bad = Invalid::Handle(found.family);
-        let id = found.value as u16;
+        let id = value as u16;
         if self.marks.reached(id) && !planted!("vnv-heap/two-owners") {
             return Err(bad);
         }
         let mark = if found.handles {
-            self.index(&found).ok_or(bad)?
+            self.index(found.target).ok_or(bad)?
         } else {
             DONE
         };
@@ -94,13 +75,7 @@ impl Visit for Walk<'_> {
 }
 
 impl Walk<'_> {
-    fn index(&mut self, found: &Found) -> Option<u8> {
-        let t = Type {
-            #[cfg(miri)]
-            name: found.name,
-            len: found.size,
-            check: found.check,
-        };
+    fn index(&mut self, t: Target) -> Option<u8> {
         for (known, i) in self.types.iter_mut().zip(PENDING..) {
             if known.get_or_insert(t).same(&t) {
                 return Some(i);
@@ -123,7 +98,7 @@ pub(crate) struct Reached<'r> {
 pub(crate) fn walk<'r, S: Medium, P: Promise>(
     store: &mut Store<S, P>,
     ram: &'r mut [u8],
-    root: Found,
+    root: &Found,
 ) -> Result<Reached<'r>, OpenError<S::Error>> {
     let objects = store.objects();
     let len = usize::from(objects) / 2 + 1;
@@ -146,7 +121,7 @@ pub(crate) fn walk<'r, S: Medium, P: Promise>(
         too_many: false,
     };
     // A fresh walk has room for a type, and the root's number is good.
-    let mut next = match walk.handle(root) {
+    let mut next = match walk.handle(1, root) {
         Ok(()) => 1,
         Err(_) => return Err(OpenError::Damaged(Part::Table)),
     };
@@ -159,8 +134,8 @@ pub(crate) fn walk<'r, S: Medium, P: Promise>(
         walk.marks.set(next, DONE);
         if let Some(Some(t)) = walk.types.get(usize::from(mark - PENDING)).copied() {
             let damaged = OpenError::Damaged(Part::Object(next));
-            let Some(value) = content.get_mut(..t.len) else {
-                return Err(too_small(t.len));
+            let Some(value) = content.get_mut(..t.size) else {
+                return Err(too_small(t.size));
             };
             match store.load(next, value) {
                 Ok(()) => {}
@@ -187,16 +162,4 @@ pub(crate) fn walk<'r, S: Medium, P: Promise>(
         rest: content,
         count: walk.reached,
     })
-}
-
-/// The root as a walk sees it.
-pub(crate) fn root(kind: &Kind, name: &'static str) -> Found {
-    Found {
-        family: OWN,
-        name,
-        value: 1,
-        size: usize::from(kind.size),
-        handles: kind.handles,
-        check: kind.check,
-    }
 }

@@ -12,7 +12,7 @@ pub(super) const MAGIC: u32 = u32::from_le_bytes(*b"RLM1");
 pub(super) const FORMATTING: u16 = 1;
 pub(super) const READY: u16 = 2;
 
-/// The words of a copy.
+/// The words of a copy, each as it lies on the medium.
 pub(super) type Image = [u32; WORDS];
 
 /// The second word.
@@ -25,14 +25,39 @@ pub(super) fn state_of(order: u32) -> u16 {
     (order >> 16) as u16
 }
 
-/// The checksum of all words but the last.
-#[inline(never)]
-pub(super) fn checksum(image: &Image) -> u32 {
-    let words = image.iter().take(CRC);
-    words.fold(Crc32::new(), |crc, w| crc.word(*w)).finish()
+/// A word of a copy, wherever that lies.
+///
+/// # Safety
+/// `at` is the first of 16 aligned, initialised words, of which none is being written.
+#[inline(always)]
+pub(super) unsafe fn word(at: *const u32, i: usize) -> u32 {
+    debug_assert!(i < WORDS);
+    // SAFETY: one of the 16.
+    u32::from_le(unsafe { at.add(i).read() })
 }
 
-/// A copy that is to be written.
+/// The checksum of all words but the last.
+///
+/// # Safety
+/// As for [`word`].
+#[inline(never)]
+pub(super) unsafe fn checksum(at: *const u32) -> u32 {
+    let mut crc = Crc32::new();
+    for i in 0..CRC {
+        // SAFETY: as the caller vouches.
+        crc = crc.word(unsafe { word(at, i) });
+    }
+    crc.finish()
+}
+
+/// Sets the second word, and the checksum.
+pub(super) fn seal(image: &mut Image, order: u32) {
+    image[1] = order.to_le();
+    // SAFETY: these are 16 words.
+    image[CRC] = unsafe { checksum(image.as_ptr()) }.to_le();
+}
+
+/// A copy that is to be written, but for what [`seal`] sets.
 ///
 /// A region in which a format is under way is marked by its kind alone: the same whatever the version and the types, so
 /// that a marker torn by one build is known to the next.
@@ -40,34 +65,39 @@ pub(super) fn checksum(image: &Image) -> u32 {
 pub(super) fn image<'i>(
     into: &'i mut MaybeUninit<Image>,
     sb: &Superblock,
-    order: u32,
+    state: u16,
 ) -> &'i mut Image {
-    let keep = if state_of(order) == READY { !0 } else { 0 };
+    let keep = if state == READY { !0 } else { 0 };
     let to = into.as_mut_ptr().cast::<u32>();
     // In place: an array that is made first and filled then is written three times.
     // SAFETY: each of the 16 words is written before it is read.
-    let image = unsafe {
-        to.write(MAGIC);
-        to.add(1).write(order);
-        to.add(2).write(u32::from_le_bytes(sb.kind));
-        to.add(3).write(u32::from(sb.version) & keep);
+    unsafe {
+        to.write(MAGIC.to_le());
+        to.add(1).write(0);
+        to.add(2).write(u32::from_ne_bytes(sb.kind));
+        to.add(3).write((u32::from(sb.version) & keep).to_le());
         for (i, w) in sb.tail().iter().enumerate() {
-            to.add(4 + i).write(*w & keep);
+            to.add(4 + i).write((*w & keep).to_le());
         }
         to.add(CRC - 1).write(0);
         to.add(CRC).write(0);
         into.assume_init_mut()
-    };
-    image[CRC] = checksum(image);
-    image
+    }
 }
 
 /// Checked before anything in it is believed.
-pub(super) fn intact(image: &Image) -> bool {
-    image[0] == MAGIC
-        && matches!(state_of(image[1]), FORMATTING | READY)
-        && (image[3] >> 16 | image[CRC - 1]) == 0
-        && (image[CRC] == checksum(image) || planted!("nvmem/superblock-crc-unchecked"))
+///
+/// # Safety
+/// As for [`word`].
+#[inline(never)]
+pub(super) unsafe fn intact(at: *const u32) -> bool {
+    // SAFETY: as the caller vouches.
+    unsafe {
+        word(at, 0) == MAGIC
+            && matches!(state_of(word(at, 1)), FORMATTING | READY)
+            && (word(at, 3) >> 16 | word(at, CRC - 1)) == 0
+            && (word(at, CRC) == checksum(at) || planted!("nvmem/superblock-crc-unchecked"))
+    }
 }
 
 /// What an intact copy says.
@@ -89,11 +119,19 @@ pub(super) fn content(word: impl Fn(usize) -> u32) -> Superblock {
 }
 
 impl Superblock {
+    const TAIL: usize = {
+        assert!(offset_of!(Superblock, params) == offset_of!(Superblock, fingerprint) + 8);
+        offset_of!(Superblock, fingerprint)
+    };
+
     /// The fingerprint and the parameters, as they lie in memory.
     fn tail(&self) -> &[u32; 10] {
-        const FROM: usize = offset_of!(Superblock, fingerprint);
-        const { assert!(offset_of!(Superblock, params) == FROM + 8) };
         // SAFETY: two fields without padding that lie one behind the other, by `repr(C)`.
-        unsafe { &*(&raw const *self).byte_add(FROM).cast() }
+        unsafe { &*(&raw const *self).byte_add(Self::TAIL).cast() }
+    }
+
+    pub(super) fn tail_mut(&mut self) -> &mut [u32; 10] {
+        // SAFETY: as in `tail`.
+        unsafe { &mut *(&raw mut *self).byte_add(Self::TAIL).cast() }
     }
 }

@@ -132,11 +132,11 @@ fn every_tag_byte() {
 #[derive(Default)]
 struct Seen(Vec<(u32, usize)>);
 impl Visit for Seen {
-    fn handle(&mut self, found: Found) -> Result<(), Invalid> {
-        if found.value >= 100 {
+    fn handle(&mut self, value: u32, found: &Found) -> Result<(), Invalid> {
+        if value >= 100 {
             return Err(Invalid::Handle(found.family));
         }
-        self.0.push((found.value, found.size));
+        self.0.push((value, found.target.size));
         Ok(())
     }
 }

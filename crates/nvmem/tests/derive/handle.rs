@@ -31,15 +31,9 @@ unsafe impl<T: Persist> Persist for PBox<'_, T> {
     type Leads = To<T>;
     const LAYOUT: &'static Type = &Type::Handle("test");
     unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
-        v.handle(Found {
-            name: core::any::type_name::<T>(),
-            family: "test",
-            // SAFETY: readable by the contract.
-            value: unsafe { p.cast::<u32>().read() },
-            size: size_of::<T>(),
-            handles: T::HANDLES,
-            check: T::check,
-        })
+        // SAFETY: readable by the contract.
+        let value = unsafe { p.cast::<u32>().read() };
+        v.handle(value, &Found::of::<T>("test", 0))
     }
 }
 // SAFETY: transparent over `NonZeroU32`.

@@ -361,3 +361,33 @@ fn a_foreign_family_is_named() {
         assert!(matches!(foreign, Invalid::Family(_)), "{foreign:?}");
     }
 }
+
+/// A number is taken when the first handle leaves, and a handle without one fits no pool that has none.
+#[test]
+fn a_session_begins_with_its_first_handle() {
+    let none = u32::MAX;
+    let mut m = buffer(256);
+    let mut pool = open(Region::new(&mut m));
+    assert_eq!(pool.tx_own::<_, u8, _>((), |_, _, ()| Ok(1)).unwrap(), 1);
+    assert_eq!(pool.session(), none);
+    let old = node(&mut pool, 1);
+    let first = pool.session();
+    assert_ne!(first, none);
+    let _ = node(&mut pool, 2);
+    assert_eq!(pool.session(), first);
+    let mut pool = open(pool.close());
+    assert_eq!(pool.session(), none);
+    let off = old.offset();
+    let mut refused = |h: H<N>| {
+        let r = pool.tx_with(h, |tx, _, h| h.free_tree(tx));
+        assert_eq!(r.unwrap_err().error, Error::WrongPool);
+    };
+    refused(old);
+    // SAFETY: the handles are only refused.
+    unsafe {
+        refused(Held::restore(off, 0).unwrap());
+        refused(Held::restore(off, first).unwrap());
+    }
+    let _ = node(&mut pool, 3);
+    assert!(pool.session() > first && pool.session() < none);
+}

@@ -4,7 +4,7 @@ use super::run::any;
 use crate::Heap;
 use crate::brand::Tag;
 use crate::error::{Error, Refused};
-use crate::own::{Kind, MAX_OBJECT, OWN};
+use crate::own::{Kind, MAX_OBJECT, OWN, OWN_ID};
 use crate::policy::Policy;
 use crate::promise::Promise;
 use crate::state::Core;
@@ -12,7 +12,7 @@ use core::marker::PhantomData;
 use core::num::NonZeroU16;
 use core::ptr::NonNull;
 use nvmem::describe::Type;
-use nvmem::persist::{Found, Visit};
+use nvmem::persist::{Found, Target, Visit};
 use nvmem::{Invalid, Medium, Persist};
 
 /// Owns some bytes: a handle of 4 bytes. Their number does not change: [`Blob::replace`] makes another blob.
@@ -40,14 +40,8 @@ unsafe impl Persist for Blob<'_> {
         if usize::from(len) > MAX_OBJECT {
             return Err(Invalid::Bits("Blob"));
         }
-        v.handle(Found {
-            family: OWN,
-            name: "Blob",
-            value: u32::from(id),
-            size: usize::from(len),
-            handles: false,
-            check: any,
-        })
+        let found = Found::new(OWN, OWN_ID, Target::bytes(usize::from(len), any), false);
+        v.handle(u32::from(id), &found)
     }
 }
 

@@ -12,8 +12,8 @@ pub(super) struct Places<T, const PER: usize>([MaybeUninit<T>; PER]);
 /// Accepts a handle that leads somewhere.
 struct Somewhere;
 impl Visit for Somewhere {
-    fn handle(&mut self, found: Found) -> Result<(), Invalid> {
-        match found.value {
+    fn handle(&mut self, value: u32, found: &Found) -> Result<(), Invalid> {
+        match value {
             0 => Err(Invalid::Handle(found.family)),
             _ => Ok(()),
         }

@@ -4,7 +4,7 @@ use crate::Heap;
 use crate::brand::Tag;
 use crate::error::Error;
 use crate::guard::{Ref, RefMut};
-use crate::own::{Kind, OWN};
+use crate::own::{Kind, OWN, OWN_ID};
 use crate::policy::Policy;
 use crate::promise::Promise;
 use crate::state::Core;
@@ -12,7 +12,7 @@ use crate::store::{Alloc, Begin, Step};
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 use nvmem::describe::{To, Type};
-use nvmem::persist::{Found, Visit};
+use nvmem::persist::{Found, Target, Visit};
 use nvmem::{Invalid, Medium, Persist, planted};
 
 /// Owns `count` objects from number `base` on: 4 bytes. None when the base is 0.
@@ -60,14 +60,13 @@ impl<T: Persist> Run<'_, T> {
                 break;
             }
             let live = T::HANDLES && live(i);
-            v.handle(Found {
-                family: OWN,
-                name: core::any::type_name::<T>(),
-                value: u32::from(base) + u32::from(i),
-                size: size_of::<T>(),
-                handles: live,
-                check: if live { T::check } else { any },
-            })?;
+            let target = if live {
+                Target::of::<T>()
+            } else {
+                Target::bytes(size_of::<T>(), any)
+            };
+            let value = u32::from(base) + u32::from(i);
+            v.handle(value, &Found::new(OWN, OWN_ID, target, live))?;
         }
         Ok(())
     }
