@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 /// Kills in running programs, of each machine; ten times as many with `--long`.
 const KILLS: u32 = 200;
 /// The scenarios that can be made long, and for how many operations.
-const LONG: [(&str, &str); 10] = [
+const LONG: [(&str, &str); 12] = [
     ("nvmem", "superblock"),
     ("nvmem", "record"),
     ("nvmem", "loan"),
@@ -29,6 +29,8 @@ const LONG: [(&str, &str); 10] = [
     ("objects", "list"),
     ("objects", "cell"),
     ("replay-loops", "loop"),
+    ("heap", "trees"),
+    ("heap-queue-snapshot", "queue_snapshot"),
 ];
 /// Planted bugs whose wrong state lasts long enough for a kill to meet it.
 const NOTICED: [u16; 2] = [1, 3];

@@ -118,3 +118,24 @@ extern "Rust" fn relume_stop() -> ! {
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
     machine::panicked(info)
 }
+
+struct NoInterrupts;
+critical_section::set_impl!(NoInterrupts);
+
+// SAFETY: one core; nothing interrupts while they are off.
+unsafe impl critical_section::Impl for NoInterrupts {
+    #[inline(always)]
+    unsafe fn acquire() -> bool {
+        let masked: u32;
+        // SAFETY: reads PRIMASK and sets it.
+        unsafe { asm!("mrs {0}, primask", "cpsid i", out(reg) masked) };
+        masked & 1 == 0
+    }
+    #[inline(always)]
+    unsafe fn release(enabled: bool) {
+        if enabled {
+            // SAFETY: they were on before.
+            unsafe { asm!("cpsie i") }
+        }
+    }
+}

@@ -11,6 +11,9 @@ pub mod abi;
 pub mod contexts;
 pub mod costs;
 mod desk;
+pub mod heap;
+mod heap_list;
+mod heap_queue;
 pub mod joined;
 #[cfg(target_os = "none")]
 pub mod machine;
@@ -81,7 +84,7 @@ pub struct Group<M: Mapped> {
 }
 
 /// All groups, in a fixed order. More than one for a primitive where they would not fit below the 64 KiB of an MSP430.
-pub const fn groups<M: Mapped>() -> [Group<M>; 14] {
+pub const fn groups<M: Mapped>() -> [Group<M>; 18] {
     [
         nvmem::group(),
         tx::group(),
@@ -96,6 +99,10 @@ pub const fn groups<M: Mapped>() -> [Group<M>; 14] {
         costs::replay_group(),
         nvlist::group(),
         nvlist::costs_group(),
+        heap::group(),
+        heap::snapshot_group(),
+        heap::queue_group(),
+        heap::queue_snapshot_group(),
         planted::group(),
     ]
 }

@@ -35,7 +35,10 @@ impl<'s, M: Mapped> Scene<'s, M> {
     pub fn region(&mut self) -> Region<'s, M> {
         match self.region.take() {
             Some(r) => r,
-            None => self.fail(abi::code(file!(), line!()), "the region is asked for once"),
+            None => self.fail(
+                const { abi::code(file!(), line!()) },
+                "the region is asked for once",
+            ),
         }
     }
 

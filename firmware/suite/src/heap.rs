@@ -1,0 +1,210 @@
+//! Scenarios of `vnv-heap`: programs of operations on a heap with so little RAM that nearly each of them evicts, in both promises. What
+//! they do is in `heap_list` and `heap_queue`.
+
+use crate::heap_list::List;
+use crate::heap_queue::Queue;
+use crate::{Group, Mapped, Scenario, Scene, check, ok};
+use nvmem::device::Misuse;
+use nvmem::{Medium, Persist, Region};
+use vnv_heap::{Config, Heap, JustInTime, OpenError, Promise, Snapshot, brand};
+
+macro_rules! group {
+    ($(#[$doc:meta])* $fn:ident: $name:literal, $program:ty, $promise:ty, $($i:literal $scenario:literal),+) => {
+        $(#[$doc])*
+        pub const fn $fn<M: Mapped>() -> Group<M> {
+            const {
+                Group {
+                    name: $name,
+                    primitive: "vnv-heap",
+                    scenarios: &[$(Scenario::new(
+                        $scenario,
+                        BYTES,
+                        |scene| life::<M, $promise, $program>(scene, <$program>::PROGRAMS[$i]),
+                    )),+],
+                }
+            }
+        }
+    };
+}
+group! {
+    /// Objects that own objects, with a save just in time.
+    group: "heap", List, JustInTime, 0 "forget", 1 "write", 2 "trees"
+}
+group! {
+    /// The same with snapshots.
+    snapshot_group: "heap-snapshot", List, Snapshot, 0 "forget_snapshot", 1 "write_snapshot", 2 "trees_snapshot"
+}
+group! {
+    /// A queue, with a save just in time.
+    queue_group: "heap-queue", Queue, JustInTime, 0 "queue"
+}
+group! {
+    /// A queue, with snapshots.
+    queue_snapshot_group: "heap-queue-snapshot", Queue, Snapshot, 0 "queue_snapshot"
+}
+
+/// Operations beyond which a life in QEMU takes too long.
+const MOST: u16 = 5_000;
+const BYTES: usize = 640;
+/// The largest objects have 24 bytes: four blocks at most.
+const RAM: usize = 128;
+const CONFIG: Config = Config {
+    dirty_limit: 80,
+    burst: 16,
+    objects: 10,
+    max_pins: 4,
+    budget: None,
+};
+
+pub(crate) type Error = vnv_heap::Error<Misuse>;
+type Nv<'a, 's, M> = &'a mut Region<'s, M>;
+type On<'h, T, S, P> = Heap<'h, <T as Program>::Root<'h>, S, P>;
+
+/// What a heap is used for. After its last operation a program is where it began, so that it can go round.
+pub(crate) trait Program: Copy + 'static {
+    /// The root, which counts the operations.
+    type Root<'h>: Persist<At<'h> = Self::Root<'h>>;
+    /// What a heap shows.
+    type View: PartialEq;
+
+    /// The root of a new heap.
+    fn root<'h, S: Medium<Error = Misuse>, P: Promise>(
+        heap: &On<'h, Self, S, P>,
+    ) -> Result<Self::Root<'h>, Error>;
+    /// What a heap must show after these operations.
+    fn after(ops: &[Self]) -> Self::View;
+    /// How many operations were done, and what it shows; `None` when something is neither old nor new.
+    fn seen<'h, S: Medium<Error = Misuse>, P: Promise>(
+        heap: &On<'h, Self, S, P>,
+    ) -> Result<Option<(u16, Self::View)>, Error>;
+    /// Does it, and counts.
+    fn run<'h, S: Medium<Error = Misuse>, P: Promise>(
+        self,
+        heap: &On<'h, Self, S, P>,
+    ) -> Result<(), Error>;
+}
+
+/// How a program makes sure of what it did; the RAM at `ram` may be lost meanwhile.
+pub(crate) trait Save: Promise + Sized {
+    fn save<'h, T: Program, S: Medium<Error = Misuse>>(
+        heap: &mut On<'h, T, S, Self>,
+        ram: usize,
+    ) -> Result<(), Error>;
+}
+impl Save for JustInTime {
+    #[inline(always)]
+    fn save<'h, T: Program, S: Medium<Error = Misuse>>(
+        heap: &mut On<'h, T, S, Self>,
+        ram: usize,
+    ) -> Result<(), Error> {
+        heap.persist()?;
+        lose(ram);
+        heap.restore()
+    }
+}
+impl Save for Snapshot {
+    #[inline(always)]
+    fn save<'h, T: Program, S: Medium<Error = Misuse>>(
+        heap: &mut On<'h, T, S, Self>,
+        _: usize,
+    ) -> Result<(), Error> {
+        heap.commit()
+    }
+}
+
+/// On a machine, the buffer at this address loses its content.
+fn lose(ram: usize) {
+    #[cfg(target_os = "none")]
+    for i in 0..RAM {
+        // SAFETY: the heap's buffer, between a persist and its restore, when it may be lost; nothing in it is held.
+        unsafe { (ram as *mut u8).wrapping_add(i).write_volatile(0xA5) }
+    }
+    let _ = ram;
+}
+
+/// The cells of the desk, beside the first, which counts the operations that were saved: the operation that was begun last, and the
+/// last one that has changed something.
+const BEGUN: u16 = 1;
+const CHANGED: u16 = 2;
+
+/// Checks what is there, then does and saves what is left.
+fn life<M: Mapped, P: Save, T: Program>(scene: &mut Scene<'_, M>, ops: &[T]) {
+    let mut region = scene.region();
+    if boot::<M, P, T>(scene, &mut region, ops, false) {
+        // Never with snapshots, and never after a completed persist unless something was begun since.
+        check!(scene, !P::SNAPSHOT);
+        check!(scene, scene.told(BEGUN) > scene.told(0));
+        scene.tell(CHANGED, 0);
+        scene.tell(0, 0);
+        let interrupted = boot::<M, P, T>(scene, &mut region, ops, true);
+        check!(scene, !interrupted);
+    }
+}
+
+/// Whether the heap was interrupted.
+#[inline(never)]
+fn boot<M: Mapped, P: Save, T: Program>(
+    scene: &Scene<'_, M>,
+    region: Nv<'_, '_, M>,
+    ops: &[T],
+    format: bool,
+) -> bool {
+    #[repr(align(8))]
+    struct Buffer([u8; RAM]);
+    let mut ram = Buffer([0; RAM]);
+    let ram_at = (&raw const ram) as usize;
+    brand!(b);
+    let heap = if format {
+        On::<T, _, P>::format(b, region, &mut ram.0, CONFIG, T::root)
+    } else {
+        On::<T, _, P>::open(b, region, &mut ram.0, CONFIG, T::root)
+    };
+    let mut heap = match heap {
+        Err(OpenError::Interrupted) => return true,
+        heap => ok!(scene, heap),
+    };
+    if format {
+        scene.tell(BEGUN, 0);
+    }
+    let audit = ok!(scene, heap.audit());
+    check!(scene, audit.reachable == audit.allocated);
+    let (done, seen) = seen::<M, P, T>(scene, &heap);
+    let saved = scene.told(0);
+    if done != saved {
+        // It was begun, and its save was completed.
+        check!(scene, done == saved + 1 && scene.told(BEGUN) == done);
+        scene.tell(0, done);
+    }
+    check!(
+        scene,
+        seen == T::after(&ops[..usize::from(done) % ops.len()])
+    );
+    let all = scene.rounds(ops.len() as u16).min(MOST);
+    for n in done..all {
+        scene.tell(BEGUN, n + 1);
+        ok!(scene, ops[usize::from(n) % ops.len()].run(&heap));
+        scene.tell(CHANGED, n + 1);
+        ok!(scene, P::save::<T, _>(&mut heap, ram_at));
+        scene.tell(0, n + 1);
+    }
+    let (done, seen) = self::seen::<M, P, T>(scene, &heap);
+    check!(
+        scene,
+        done == all && seen == T::after(&ops[..usize::from(done) % ops.len()])
+    );
+    false
+}
+
+#[inline(never)]
+fn seen<'h, M: Mapped, P: Promise, T: Program>(
+    scene: &Scene<'_, M>,
+    heap: &On<'h, T, Nv<'_, '_, M>, P>,
+) -> (u16, T::View) {
+    match ok!(scene, T::seen(heap)) {
+        Some(seen) => seen,
+        None => scene.fail(
+            const { crate::code(file!(), line!()) },
+            "neither old nor new",
+        ),
+    }
+}
