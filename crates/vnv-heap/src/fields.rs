@@ -14,8 +14,8 @@ use nvmem::{Persist, Plain};
 ///
 /// A method is as public as its field, and has its documentation. The object is held inside of it and released at its end: nothing
 /// stays pinned, and only the field is copied. **Power loss**, **Cost**, **Errors**: as [`Heap::get`](crate::Heap::get) for what
-/// reads, as [`Heap::get_mut`](crate::Heap::get_mut) for what writes: each call looks the object up once more, so that a guard is better for several
-/// fields at once. [`Heap::root_handle`](crate::Heap::root_handle) is the root's handle.
+/// reads, as [`Heap::get_mut`](crate::Heap::get_mut) for what writes: each call looks the object up once more, and may be a call where
+/// [`Heap::with`](crate::Heap::with) is none, so that a guard is better for several fields at once. [`Heap::root_handle`](crate::Heap::root_handle) is the root's handle.
 ///
 /// ```
 /// use vnv_heap::nvmem::{Persist, ram::RamFram};

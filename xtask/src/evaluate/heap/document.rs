@@ -137,8 +137,18 @@ fn retrieval(f: &Figures) -> String {
         let key = |who: &str| format!("{who}.get_resident_{n}.ir");
         t.figures(&format!("{n} resident"), &[key("heap"), key("vnv")]);
     }
+    let mut one = Table::new(
+        f,
+        &["a field of a resident object", "its method", "a closure"],
+    );
+    for (what, method, closure) in [("read", "get", "with"), ("written", "set", "update")] {
+        let key = |how: &str| format!("heap.field_{how}.ir");
+        one.figures(what, &[key(method), key(closure)]);
+    }
     out + "\n"
         + &t.text
+        + "\n"
+        + &one.text
         + &plot(
             "heap-retrieval.svg",
             "instructions to get an object, by its size",
