@@ -141,7 +141,7 @@ impl<D: Medium, const N: usize> Images<D, N> {
     ) -> Result<(), Error<D::Error>> {
         let extents = mode.extents(memory);
         let body = extents.clone().fold(0u32, |sum, e| {
-            sum.saturating_add(EXTENT).saturating_add(e.len)
+            sum.saturating_add(EXTENT).saturating_add(e.written())
         });
         if !self.fits(body) {
             return Err(Error::TooSmall {
@@ -158,7 +158,11 @@ impl<D: Medium, const N: usize> Images<D, N> {
         let body = FromMemory {
             memory,
             extents,
-            now: Extent { at: 0, len: 0 },
+            now: Extent {
+                at: 0,
+                len: 0,
+                zero: true,
+            },
             taken: EXTENT,
         };
         self.write(self.target(), &head, body, M::COMPARE)

@@ -8,6 +8,8 @@ pub(crate) const HEAD: u32 = 32;
 pub(crate) const TRAILER: u32 = 8;
 /// In front of the bytes of each extent.
 pub(crate) const EXTENT: u32 = 8;
+/// In the size of an extent: it is zero, and its bytes are left out.
+pub(crate) const ZERO: u32 = 1 << 31;
 /// The largest piece that is read or written.
 pub(crate) const PIECE: usize = 256;
 /// Words behind the content that are written one after the other, each by a call of its own.

@@ -8,10 +8,14 @@ mod memory;
 mod mode;
 mod read;
 mod scan;
+#[cfg(feature = "critical-section")]
+mod tracked;
 mod write;
 
 pub use error::Error;
 pub use images::{Images, Restored};
 pub use memory::{Extent, Memory};
-pub use mode::{CopyIfChange, Full, Mode, Split, Stack};
+pub use mode::{BLOCK, Blocks, CopyIfChange, Full, HeapTracker, Mode, Split, Stack};
 pub use nvmem;
+#[cfg(feature = "critical-section")]
+pub use tracked::TrackedHeap;

@@ -30,6 +30,15 @@ pub struct Memory<'m> {
 pub struct Extent {
     pub(crate) at: u32,
     pub(crate) len: u32,
+    /// All of it is zero, and none of its bytes are written.
+    pub(crate) zero: bool,
+}
+
+impl Extent {
+    /// Bytes of it that are written.
+    pub(crate) fn written(&self) -> u32 {
+        if self.zero { 0 } else { self.len }
+    }
 }
 
 /// Bytes of a segment: offsets through all three have 31 bits.
@@ -128,6 +137,7 @@ impl<'m> Memory<'m> {
         Extent {
             at: base + from,
             len: to - from,
+            zero: false,
         }
     }
 
@@ -141,6 +151,17 @@ impl<'m> Memory<'m> {
             at = at.checked_sub(s.len)?;
         }
         None
+    }
+
+    /// Whether these bytes are zero; they lie in one segment.
+    pub(crate) fn is_zero(&self, at: u32, len: u32) -> bool {
+        let Some(from) = self.locate(at, len) else {
+            return true;
+        };
+        (0..len as usize).all(|i| {
+            // SAFETY: `locate` says that `len` bytes there are in a segment, which is readable.
+            unsafe { from.wrapping_add(i).read() == 0 }
+        })
     }
 
     /// What an image depends on: sizes and, where they are fixed, addresses.

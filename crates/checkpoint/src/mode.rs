@@ -1,6 +1,7 @@
 //! The modes: which parts of memory an image holds, and whether they are compared first.
 
 use crate::memory::{Extent, Memory};
+use nvmem::planted;
 
 /// What a checkpoint writes. An image says itself what it holds, so any mode's image is restored in the same way.
 pub trait Mode {
@@ -30,6 +31,96 @@ pub struct Split;
 /// heap that has grown does not.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CopyIfChange<M = Full>(pub M);
+
+/// Bytes of a heap block that [`Blocks`] tells about.
+pub const BLOCK: u32 = 128;
+
+/// Which blocks of the heap, counted from its start, are in use.
+pub trait Blocks {
+    /// Whether anything in this block may be in use. Of what is not, the next checkpoint holds only what is not zero.
+    fn in_use(&self, block: u32) -> bool;
+}
+
+/// Statics, the blocks of the heap that are in use, and the stack that is in use; of the other blocks, what is not zero.
+///
+/// An allocator keeps its free list in what is free, and would be lost without it after a restore. So nothing of the heap is: runs of zeros in
+/// blocks that are not in use are told by their length, all else is in the image. This is short if the heap was zeroed before the program first
+/// started, and what is freed is zeroed.
+#[derive(Debug)]
+pub struct HeapTracker<'t, B>(pub &'t B);
+
+/// The heap from `at` on, as parts that are zero and parts that are written.
+struct Parts<'a, 'm, 'b, B> {
+    memory: &'a Memory<'m>,
+    blocks: &'b B,
+    heap: u32,
+    at: u32,
+    end: u32,
+}
+
+impl<B> Clone for Parts<'_, '_, '_, B> {
+    fn clone(&self) -> Self {
+        Parts { ..*self }
+    }
+}
+
+/// A run of zeros within other bytes costs this much when it is told by its length.
+const SHORT: u32 = 2 * crate::layout::EXTENT;
+
+impl<B: Blocks> Parts<'_, '_, '_, B> {
+    /// The bytes from `at` on that are zero and not in use.
+    fn zeros(&self, at: u32) -> u32 {
+        let mut to = at;
+        while to < self.end && !self.blocks.in_use((to - self.heap) / BLOCK) {
+            let n = 4.min(self.end - to);
+            if !self.memory.is_zero(to, n) && !planted!("checkpoint/free-list-lost") {
+                break;
+            }
+            to += n;
+        }
+        to - at
+    }
+}
+
+impl<B: Blocks> Iterator for Parts<'_, '_, '_, B> {
+    type Item = Extent;
+
+    fn next(&mut self) -> Option<Extent> {
+        let at = self.at;
+        if at == self.end {
+            return None;
+        }
+        let told = |at, zeros| zeros >= SHORT || zeros > 0 && at + zeros == self.end;
+        let mut zeros = self.zeros(at);
+        let zero = told(at, zeros);
+        let mut to = at + if zero { zeros } else { 0 };
+        while !zero && to < self.end && !told(to, zeros) {
+            to = (to + zeros.max(4)).min(self.end);
+            zeros = self.zeros(to);
+        }
+        self.at = to;
+        Some(Extent {
+            at,
+            len: to - at,
+            zero,
+        })
+    }
+}
+
+impl<B: Blocks> Mode for HeapTracker<'_, B> {
+    fn extents(&self, memory: &Memory<'_>) -> impl Iterator<Item = Extent> + Clone {
+        let heap = memory.heap();
+        let parts = Parts {
+            memory,
+            blocks: self.0,
+            heap: heap.at,
+            at: heap.at,
+            end: heap.at + heap.len,
+        };
+        let stack = [memory.stack_in_use()];
+        [memory.statics()].into_iter().chain(parts).chain(stack)
+    }
+}
 
 impl Mode for Full {
     fn extents(&self, memory: &Memory<'_>) -> impl Iterator<Item = Extent> + Clone {

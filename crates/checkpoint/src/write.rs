@@ -1,6 +1,6 @@
 //! How an image is written: head, body, trailer, marks, in this order.
 
-use crate::layout::{HEAD, Head, MARKS, PIECE, TRAILER, mark, seal};
+use crate::layout::{HEAD, Head, MARKS, PIECE, TRAILER, ZERO, mark, seal};
 use crate::memory::{Extent, Memory};
 use crate::read::{Reader, copy};
 use crate::scan::Rank;
@@ -33,7 +33,7 @@ impl<D: Medium, I: Iterator<Item = Extent> + Clone> Body<D> for FromMemory<'_, '
     fn fill(&mut self, _: &mut D, mut buf: &mut [u8]) -> Result<(), D::Error> {
         const DESCRIPTION: u32 = crate::layout::EXTENT;
         while !buf.is_empty() {
-            if self.taken == DESCRIPTION + self.now.len {
+            if self.taken == DESCRIPTION + self.now.written() {
                 let Some(next) = self.extents.next() else {
                     break;
                 };
@@ -43,7 +43,8 @@ impl<D: Medium, I: Iterator<Item = Extent> + Clone> Body<D> for FromMemory<'_, '
             if self.taken < DESCRIPTION {
                 let mut d = [0; DESCRIPTION as usize];
                 d[..4].copy_from_slice(&self.now.at.to_le_bytes());
-                d[4..].copy_from_slice(&self.now.len.to_le_bytes());
+                let zero = if self.now.zero { ZERO } else { 0 };
+                d[4..].copy_from_slice(&(self.now.len | zero).to_le_bytes());
                 n = ((DESCRIPTION - self.taken) as usize).min(buf.len());
                 copy(buf, &d, self.taken);
             } else {

@@ -1,0 +1,158 @@
+//! An allocator that keeps a count for each block of the heap, so that a checkpoint knows which blocks are in use.
+
+use crate::mode::{BLOCK, Blocks};
+use core::alloc::{GlobalAlloc, Layout};
+use core::cell::Cell;
+use critical_section::Mutex;
+use nvmem::planted;
+
+/// Any allocator, with one byte for each of the heap's first `BLOCKS` blocks of 128 bytes: how many allocations lie in it, wholly or in part.
+///
+/// Make it the program's `#[global_allocator]` on top of the one that was, and give it to [`HeapTracker`](crate::HeapTracker). It is a static, so
+/// its table is part of the statics that an image holds.
+///
+/// What is freed is zeroed, so that images need not hold it. Threads and interrupts may allocate: the table is changed in a critical
+/// section; the allocator underneath takes care of itself.
+#[derive(Debug)]
+pub struct TrackedHeap<A, const BLOCKS: usize> {
+    inner: A,
+    start: Start,
+    table: Mutex<Table<BLOCKS>>,
+}
+
+#[derive(Debug)]
+struct Start(*const u8);
+// SAFETY: only ever used as an address.
+unsafe impl Sync for Start {}
+// SAFETY: as above.
+unsafe impl Send for Start {}
+
+#[derive(Debug)]
+struct Table<const BLOCKS: usize> {
+    counts: [Cell<u8>; BLOCKS],
+    bytes: Cell<usize>,
+}
+
+impl<A, const BLOCKS: usize> TrackedHeap<A, BLOCKS> {
+    /// On this allocator, for a heap that starts here. What it allocates elsewhere is not tracked.
+    pub const fn new(inner: A, start: *const u8) -> Self {
+        TrackedHeap {
+            inner,
+            start: Start(start),
+            table: Mutex::new(Table {
+                counts: [const { Cell::new(0) }; BLOCKS],
+                bytes: Cell::new(0),
+            }),
+        }
+    }
+
+    /// The allocator underneath.
+    pub const fn inner(&self) -> &A {
+        &self.inner
+    }
+
+    /// How many allocations lie in a block, wholly or in part.
+    pub fn count(&self, block: usize) -> u8 {
+        critical_section::with(|cs| {
+            let counts = &self.table.borrow(cs).counts;
+            counts.get(block).map_or(0, Cell::get)
+        })
+    }
+
+    /// Bytes that are allocated, of those that are tracked: the heap's *occupation*.
+    pub fn occupation(&self) -> usize {
+        critical_section::with(|cs| self.table.borrow(cs).bytes.get())
+    }
+
+    /// Bytes from the start of the first block that is in use to the end of the last: the heap's *span*, in whole blocks. **Cost**: looks at each block.
+    pub fn span(&self) -> usize {
+        critical_section::with(|cs| {
+            let counts = &self.table.borrow(cs).counts;
+            let used = |c: &Cell<u8>| c.get() > 0;
+            match (counts.iter().position(used), counts.iter().rposition(used)) {
+                (Some(first), Some(last)) => (last + 1 - first) * BLOCK as usize,
+                _ => 0,
+            }
+        })
+    }
+
+    /// Bytes from the start of the heap to the end of the last block that is in use, for [`Memory::heap_used`](crate::Memory::heap_used). **Cost**: looks at each block.
+    pub fn used(&self) -> usize {
+        critical_section::with(|cs| {
+            let counts = &self.table.borrow(cs).counts;
+            let last = counts.iter().rposition(|c| c.get() > 0);
+            last.map_or(0, |last| (last + 1) * BLOCK as usize)
+        })
+    }
+
+    /// Counts an allocation in or out. **Cost**: one byte for each block that it lies in.
+    fn count_in(&self, at: *mut u8, size: usize, more: bool) {
+        let Some(off) = at.addr().checked_sub(self.start.0.addr()) else {
+            return;
+        };
+        if size == 0 || off / BLOCK as usize >= BLOCKS {
+            return;
+        }
+        let first = off / BLOCK as usize;
+        let mut last = (off + size - 1) / BLOCK as usize;
+        if planted!("checkpoint/crossing-not-counted") {
+            last = first;
+        }
+        critical_section::with(|cs| {
+            let table = self.table.borrow(cs);
+            for c in table.counts.iter().take(last + 1).skip(first) {
+                // 128 allocations may start in a block and one cross into it. A count that was ever full stays so.
+                match (c.get(), more) {
+                    (u8::MAX, _) | (0, false) => {}
+                    (n, true) => c.set(n + 1),
+                    (n, false) => c.set(n - 1),
+                }
+            }
+            let bytes = table.bytes.get();
+            table.bytes.set(if more {
+                bytes.wrapping_add(size)
+            } else {
+                bytes.wrapping_sub(size)
+            });
+        });
+    }
+}
+
+// SAFETY: all memory comes from the inner allocator and goes back to it with the layout that it was given out with.
+unsafe impl<A: GlobalAlloc, const BLOCKS: usize> GlobalAlloc for TrackedHeap<A, BLOCKS> {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: forwarded.
+        let p = unsafe { self.inner.alloc(layout) };
+        if !p.is_null() {
+            self.count_in(p, layout.size(), true);
+        }
+        p
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: forwarded.
+        let p = unsafe { self.inner.alloc_zeroed(layout) };
+        if !p.is_null() {
+            self.count_in(p, layout.size(), true);
+        }
+        p
+    }
+
+    unsafe fn dealloc(&self, p: *mut u8, layout: Layout) {
+        self.count_in(p, layout.size(), false);
+        if !planted!("checkpoint/freed-not-zeroed") {
+            // SAFETY: the caller gives up these bytes, and the inner allocator does not have them yet.
+            unsafe { p.write_bytes(0, layout.size()) };
+        }
+        // SAFETY: forwarded.
+        unsafe { self.inner.dealloc(p, layout) }
+    }
+
+    // `realloc` is the provided one: it allocates, copies and frees, so what is left behind is zeroed.
+}
+
+impl<A, const BLOCKS: usize> Blocks for TrackedHeap<A, BLOCKS> {
+    fn in_use(&self, block: u32) -> bool {
+        block as usize >= BLOCKS || self.count(block as usize) > 0
+    }
+}
