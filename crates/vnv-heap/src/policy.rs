@@ -45,8 +45,8 @@ pub trait Rules: Copy {
     fn is_current(&self, h: History) -> bool;
     /// The history after an access now.
     fn accessed(&mut self, h: History) -> History;
-    /// Whether a search should look for histories that grow too old.
-    fn ages(&self) -> bool;
+    /// A search begins: whether it looks for histories that grow too old.
+    fn begin_search(&mut self) -> bool;
     /// The history, kept from growing so old that it looks young. For every block that a search passes.
     fn aged(&self, h: History) -> History;
     /// How good a candidate it is to be cleaned or to leave: the greatest leaves.

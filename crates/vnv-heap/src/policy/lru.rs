@@ -55,7 +55,7 @@ impl Rules for Lru {
     }
 
     #[inline(always)]
-    fn ages(&self) -> bool {
+    fn begin_search(&mut self) -> bool {
         true
     }
 

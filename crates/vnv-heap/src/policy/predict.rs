@@ -13,6 +13,8 @@ pub struct Predict {
     now: u16,
     /// The stamp.
     stamp: u8,
+    /// When a search last looked after histories.
+    aged: u8,
     kept: [u16; KEPT],
     /// By class: twice the logarithm of the gap that followed.
     follows: [u8; CLASSES],
@@ -81,6 +83,7 @@ impl Rules for Predict {
         Predict {
             now: 0,
             stamp: 0,
+            aged: 0,
             kept: [NOTHING; KEPT],
             follows,
         }
@@ -129,9 +132,11 @@ impl Rules for Predict {
     }
 
     #[inline(always)]
-    fn ages(&self) -> bool {
-        // There are 15 units of time to come by.
-        self.now & 3 == 0
+    fn begin_search(&mut self) -> bool {
+        // There are 15 units of time to come by at each block.
+        let ages = self.aged != self.stamp;
+        self.aged = self.stamp;
+        ages
     }
 
     #[cfg_attr(target_pointer_width = "64", inline(always))]

@@ -70,6 +70,7 @@ impl<P: Rules> Cache<P> {
         let need = if dirty_only { DIRTY } else { 0 };
         let spans = need | HELD | FREE;
         let may_go = |tag: u32| tag & TAG_PINS == 0 || planted!("vnv-heap/pinned-victim");
+        let ages = self.policy.begin_search();
         // A copy, which no write to a header can change.
         let mut policy = self.policy;
         let mut c = Candidates {
@@ -93,7 +94,7 @@ impl<P: Rules> Cache<P> {
         let (mut at, mut end) = (start, self.top);
         let (mut fresh, mut looks) = (P::FRESH, P::WALK);
         // What is passed over at once: where histories are looked after, nothing.
-        let (mask, wanted) = if policy.ages() { (0, 0) } else { (spans, need) };
+        let (mask, wanted) = if ages { (0, 0) } else { (spans, need) };
         'search: loop {
             let (here, span) = loop {
                 if at >= end {
