@@ -105,6 +105,23 @@ impl<'m, M: Model> Region<'m, M> {
         self.base.as_ptr()
     }
 
+    /// The part from byte `at` on, for who looks after the part before it. Nothing is checked.
+    ///
+    /// # Safety
+    /// `at` is a multiple of 8 and less than the length; while the part is used, `self` is not used behind `at`, and it is not given
+    /// away.
+    #[inline(always)]
+    pub unsafe fn tail(&self, at: usize) -> Self {
+        debug_assert!(at.is_multiple_of(Self::ALIGN) && at < self.len);
+        Region {
+            // SAFETY: inside.
+            base: unsafe { self.base.add(at) },
+            len: self.len - at,
+            _bytes: PhantomData,
+            _model: PhantomData,
+        }
+    }
+
     /// Two regions, the first of `at` bytes. On an error the whole comes back.
     pub fn split_at(self, at: usize) -> Result<(Self, Self), (RegionError, Self)> {
         if !at.is_multiple_of(Self::ALIGN) || at > self.len {

@@ -5,7 +5,7 @@
 //! everything else, is looked at in full.
 
 use crate::error::{Error, What};
-use crate::execute::Call;
+use crate::execute::Shape;
 use crate::header::{Head, Kind, Words};
 use crate::open::Replay;
 use crate::table::{Frame, Table};
@@ -24,7 +24,7 @@ impl<A: Arg, O: Ret, M: Model> Known<A, O, M> {
     pub const UNITS: u32 = (O::BYTES.div_ceil(Table::<M>::UNIT) + A::OWNED) as u32;
     const SHORT: bool = !Self::OPEN && Table::<M>::short(Self::UNITS);
     /// The header tells everything.
-    const SIMPLE: bool = A::OWNED == 0 && O::HANDLES == 0 && Self::SHORT;
+    pub const SIMPLE: bool = A::OWNED == 0 && O::HANDLES == 0 && Self::SHORT;
     const KIND: Kind = if A::OWNED == 0 {
         Kind::Done
     } else {
@@ -33,22 +33,21 @@ impl<A: Arg, O: Ret, M: Model> Known<A, O, M> {
 
     /// The words of its record.
     #[inline(always)]
-    pub fn words(id: u32, units: u32) -> Words {
+    pub const fn words(id: u32, units: u32) -> Words {
         Table::<M>::encode(Self::KIND, units, Self::SHORT, id)
     }
 
-    #[inline(always)]
-    pub fn call(id: u32) -> Call {
-        let words = Self::words(id, Self::UNITS);
+    pub const SHAPE: Shape = {
+        let words = Self::words(0, Self::UNITS);
         let units = words.extra() + Self::UNITS as usize;
-        Call {
-            id,
+        // Of an error: on 16-bit units its description, and its number.
+        let least = if Table::<M>::NARROW { 2 } else { 1 };
+        Shape {
             header: words.header,
-            // Of an error: on 16-bit units its description, and its number.
-            room: units.max(1 + usize::from(Table::<M>::NARROW)) * Table::<M>::UNIT,
+            room: Table::<M>::UNIT * (1 + if units > least { units } else { least }),
             simple: Self::SIMPLE,
         }
-    }
+    };
 }
 
 impl<'m, R: Persist, M: Model> Replay<'m, R, M>
@@ -86,36 +85,37 @@ where
     /// The same for every call, and what is to be said of one that differs from its record: an error that was recorded, or
     /// a divergence.
     #[inline(never)]
-    pub(crate) fn recall(&mut self, call: &Call) -> Result<(), Error> {
-        let mut h = Head::NONE;
-        self.next_record(call.id, false, &mut h)?;
+    pub(crate) fn recall(&mut self, id: u32, shape: &Shape) -> Result<(), Error> {
+        let Some(h) = self.next_record(id, false) else {
+            return Err(Error::Diverged);
+        };
         if let Kind::Failed | Kind::Aborted = h.kind {
             // One unit: there is one, or a number that nobody has written.
             let number = self.table.load(h.content);
-            self.pass(h.end);
+            self.passed(h.end);
             return Err(Error::decode(h.kind, number));
         }
-        if call.simple && !cfg!(feature = "sabotage") {
+        if shape.simple && !cfg!(feature = "sabotage") {
             // It was the next record's result, and is no value of the type; or it was given handles.
             return Err(self.diverged(What::Result));
         }
         Ok(())
     }
 
-    /// The record that the program has come to, of a loop or not, if this call has made it. **Errors**: the divergence.
-    #[inline(never)]
-    pub(crate) fn next_record(&mut self, id: u32, looped: bool, h: &mut Head) -> Result<(), Error> {
-        let found = self.table.record(self.cur.at, self.cur.body, h);
-        let what = if !found || (h.kind == Kind::Loop) != looped {
-            What::Kind
-        } else {
-            match h.agrees::<M>(id) {
-                (true, true) => return Ok(()),
+    /// The record that the program has come to, of a loop or not, if this call has made it; otherwise the program has diverged.
+    #[inline]
+    pub(crate) fn next_record(&mut self, id: u32, looped: bool) -> Option<Head> {
+        let found = self.table.record(self.cur.at, self.cur.body);
+        let what = match &found {
+            Some(h) if (h.kind == Kind::Loop) == looped => match h.agrees::<M>(id) {
+                (true, true) => return found,
                 (false, _) => What::Site,
                 (_, false) => What::Arguments,
-            }
+            },
+            _ => What::Kind,
         };
-        Err(self.diverged(what))
+        self.diverged(what);
+        None
     }
 
     /// The result of a call that [`Replay::bypass`] has not settled, and whose record [`Replay::recall`] has seen.
@@ -124,8 +124,9 @@ where
             return Err(Error::Other);
         }
         let (table, f) = (&self.table, &self.cur);
-        let mut h = Head::NONE;
-        table.record(f.at, f.body, &mut h);
+        let Some(h) = table.record(f.at, f.body) else {
+            return Err(Error::Other);
+        };
         let content = table.content(&h);
         let mut recorded = 0;
         if h.kind == Kind::Took {
@@ -165,11 +166,17 @@ where
         });
         match o {
             Some(o) => {
-                self.pass(h.end);
+                self.passed(h.end);
                 Ok(o)
             }
             None => Err(self.diverged(What::Result)),
         }
+    }
+
+    /// [`Replay::pass`], out of line.
+    #[inline(never)]
+    pub(crate) fn passed(&mut self, body: usize) {
+        self.pass(body)
     }
 
     /// The program is behind another record, whose payload ends at `body`.
@@ -194,10 +201,9 @@ impl<M: Model> Table<'_, M> {
     fn given_away(&self, f: &Frame, handle: u32) -> bool {
         let (mut at, mut body) = (f.at, f.body);
         while at != f.end {
-            let mut h = Head::NONE;
-            if !self.record(at, body, &mut h) {
+            let Some(h) = self.record(at, body) else {
                 break;
-            }
+            };
             if h.kind == Kind::Took && self.owned(self.content(&h)).any(|given| given == handle) {
                 return true;
             }

@@ -1,19 +1,18 @@
 //! Loops: a persistent counter, and the records of one iteration at a time.
 
 use crate::error::{Error, What};
-use crate::execute::{Call, Job};
-use crate::header::{Head, Kind};
+use crate::execute::Shape;
+use crate::header::Kind;
 use crate::layout::STATE;
 use crate::open::Replay;
 use crate::site;
-use crate::step::Step;
-use crate::table::{Frame, State, Table};
+use crate::table::{State, Table};
 use core::convert::Infallible;
 use core::ops::Range;
 use core::panic::Location;
 use nvmem::cross::Share;
 use nvmem::{Model, Persist, planted};
-use pmem_tx::{Root, Width};
+use pmem_tx::Width;
 
 /// The length of a loop that does not end: no other has it, because an empty one is not entered.
 const ENDLESS: u32 = 0;
@@ -130,36 +129,29 @@ where
         Err(self.diverged(What::Kind))
     }
 
+    /// The record of a loop.
+    const LOOP: Shape = Shape {
+        header: Table::<M>::encode(Kind::Loop, STATE as u32, true, 0).header,
+        room: Table::<M>::STATE + Table::<M>::UNIT,
+        simple: true,
+    };
+
     /// Goes into a loop, opens it, or passes it, and says in which iteration it is.
     #[inline(never)]
     fn enter(&mut self, l: &mut Loop) -> Result<(), Error> {
-        self.going()?;
         if l.n > Table::<M>::COUNTER {
-            return Err(Error::LoopTooLong);
+            return self.going().and(Err(Error::LoopTooLong));
         }
         if !self.replaying() {
-            let words = Table::<M>::encode(Kind::Loop, STATE as u32, true, l.id);
-            let call = Call {
-                id: l.id,
-                header: words.header,
-                room: Table::<M>::STATE,
-                simple: true,
-            };
-            self.commit(&call, Some(l), None, None)?;
-            l.inside = self.cur;
-            return Ok(());
+            self.commit(l.id, &Self::LOOP, None, Some(l), None)?;
         }
-        let mut h = Head::NONE;
-        self.next_record(l.id, true, &mut h)?;
-        // Found to be one when the table was opened.
-        let mut s = State::NONE;
-        self.table.state(h.content, &mut s);
-        self.pass(h.end);
-        // As it is when the iteration has ended.
-        l.inside = Frame {
-            end: self.cur.at,
-            ..self.cur
+        let Some(h) = self.next_record(l.id, true) else {
+            return Err(Error::Diverged);
         };
+        // Found to be one when the table was opened.
+        let s = self.table.state(h.content);
+        self.passed(h.end);
+        (l.at, l.body) = (self.cur.at, self.cur.body);
         (l.runs, l.i) = (!s.done, s.counter);
         if l.runs && l.i >= l.n && l.n != ENDLESS {
             return Err(self.diverged(What::Shorter));
@@ -175,21 +167,21 @@ where
             self.stop(Error::LoopLeft);
             return Err(e);
         }
-        self.going()?;
         if self.replaying() {
             return Err(self.diverged(What::Shorter));
         }
         l.i = l.i.wrapping_add(1) & Table::<M>::COUNTER;
         l.runs = l.i != l.n || l.n == ENDLESS;
-        // What the iteration has recorded first must not be taken for the first record of the next one.
-        while self
-            .table
-            .follows(l.inside.at, l.inside.body, self.pool.context().next_seq())
-            && !planted!("nv-replay/number-not-skipped")
-        {
-            self.commit(&Call::NONE, None, None, None)?;
+        loop {
+            // What the iteration has recorded first must not be taken for the first record of the next one.
+            let next = self.table.geo.next(self.pool.context().next_seq());
+            let skip =
+                self.table.follows(l.at, l.body, next) && !planted!("nv-replay/number-not-skipped");
+            self.commit(0, &Shape::NONE, None, (!skip).then_some(&*l), None)?;
+            if !skip {
+                return Ok(());
+            }
         }
-        self.commit(&Call::NONE, None, Some(l), None)
     }
 }
 
@@ -202,8 +194,9 @@ pub(crate) struct Loop {
     i: u32,
     /// It has not ended.
     runs: bool,
-    /// Where its records begin; its state is before them.
-    pub inside: Frame,
+    /// Where its records begin: the header, and the payload, before which its state is.
+    pub at: usize,
+    pub body: usize,
 }
 
 impl Loop {
@@ -214,39 +207,15 @@ impl Loop {
             n,
             i: 0,
             runs: true,
-            inside: Frame::NONE,
+            at: 0,
+            body: 0,
         }
     }
 
-    /// Its state, which counts with this number.
-    pub fn state(&self, seq: u32) -> State {
-        State {
-            seq,
-            counter: self.i,
-            done: !self.runs && !planted!("nv-replay/loop-end-not-marked"),
-        }
-    }
-}
-
-/// Opening it.
-impl<R: Persist, M: Model> Job<R, M> for Loop
-where
-    M::Unit: Width,
-{
-    fn run<'p>(
-        &mut self,
-        step: &Step<'_, 'p, M>,
-        _: &mut Root<'p, R::At<'p>, M::Unit>,
-        to: &mut Frame,
-    ) -> Result<(), Error> {
-        let (table, seq) = (step.queue.table, step.queue.seq);
-        to.end = to.body + Table::<M>::STATE;
-        if planted!("nv-replay/loop-open-before-its-start") {
-            let words = Table::<M>::encode(Kind::Loop, STATE as u32, true, self.id);
-            table.seal(to.at, to.end, seq, words.header);
-        }
-        // There is room: the record fits.
-        table.put_state(to.body, &self.state(seq));
-        Ok(())
+    /// Stores its state, which counts with this number, at `at`.
+    #[inline(always)]
+    pub fn put<M: Model>(&self, table: &Table<'_, M>, at: usize, seq: u32) {
+        let done = !self.runs && !planted!("nv-replay/loop-end-not-marked");
+        table.put_state(at, State::mark(seq, done), self.i)
     }
 }

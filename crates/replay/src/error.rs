@@ -2,10 +2,11 @@
 
 use crate::header::Kind;
 
-/// Why a step, an input or a loop did not happen. Two half words, so that it travels in registers.
+/// Why a step, an input or a loop did not happen. Two words, so that it travels in registers as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
+#[repr(usize)]
 pub enum Error {
     /// The step aborted itself, with a code of its own. This is recorded.
     Aborted(u16),

@@ -6,6 +6,7 @@
 use crate::bypass::Known;
 use crate::each::Loop;
 use crate::error::{Error, Failed};
+use crate::job::{Job, Kept, Recorded, Refused, Work};
 use crate::join::{Commit, Committed, Join};
 use crate::open::Replay;
 use crate::step::Step;
@@ -19,30 +20,23 @@ use pmem_tx::{Root, Width};
 /// The most handles that one step can be given for good.
 pub(crate) const MOST_HANDLES: usize = 8;
 
-/// What is known of a call before it is executed.
-pub(crate) struct Call {
-    /// Who makes it, see [`Table::id`].
-    pub id: u32,
-    /// The header of its record, but for the number.
+/// What is known of a kind of call when the program is compiled.
+pub(crate) struct Shape {
+    /// The header of its record, but for the number and who makes it.
     pub header: u32,
-    /// Bytes that must be left for its payload, or its error.
+    /// Bytes that must be left for its header and its payload, or its error.
     pub room: usize,
     /// The header settles all of a record: what differs from it is no result of the call.
     pub simple: bool,
 }
 
-/// What happens with a record: a body with its arguments. Writes the payload from `to.body` on, and says in `to.end` where it
-/// ends.
-pub(crate) trait Job<R: Persist, M: Model>
-where
-    M::Unit: Width,
-{
-    fn run<'p>(
-        &mut self,
-        step: &Step<'_, 'p, M>,
-        root: &mut Root<'p, R::At<'p>, M::Unit>,
-        to: &mut Frame,
-    ) -> Result<(), Error>;
+impl Shape {
+    /// Of no record.
+    pub const NONE: Shape = Shape {
+        header: 0,
+        room: 0,
+        simple: false,
+    };
 }
 
 /// Who joins a step with a result.
@@ -54,124 +48,76 @@ fn joins<F: for<'c> FnMut(Commit<'c>) -> Result<Committed<'c>, Error>>(f: F) -> 
     f
 }
 
-/// The job of a call.
-struct Work<'a, A, O, F> {
-    id: u32,
-    args: &'a A,
-    body: Option<F>,
-    session: u32,
-    result: &'a Cell<Option<O>>,
-}
-
-impl<R: Persist, M: Model, A: Arg, O: Ret, F> Job<R, M> for Work<'_, A, O, F>
-where
-    M::Unit: Width,
-    F: for<'p> FnOnce(
-        &Step<'_, 'p, M>,
-        &mut Root<'p, R::At<'p>, M::Unit>,
-        A::In<'p>,
-    ) -> Result<O::In<'p>, Error>,
-{
-    fn run<'p>(
-        &mut self,
-        step: &Step<'_, 'p, M>,
-        root: &mut Root<'p, R::At<'p>, M::Unit>,
-        to: &mut Frame,
-    ) -> Result<(), Error> {
-        let Some(body) = self.body.take() else {
-            return Err(Error::Other);
-        };
-        // SAFETY: if the step commits the caller forgets the arguments, if not it is undone.
-        let args = unsafe { self.args.enter() };
-        let o = O::leave(body(step, root, args)?, self.session);
-        let mut units = Known::<A, O, M>::UNITS;
-        if Known::<A, O, M>::OPEN {
-            let mut bytes = 0;
-            o.encode(&mut |b| bytes += b.len());
-            units = (bytes.div_ceil(Table::<M>::UNIT) + A::OWNED) as u32;
-        }
-        let words = Known::<A, O, M>::words(self.id, units);
-        let mut out = Out::new(step.queue.table, to.body);
-        if Known::<A, O, M>::OPEN {
-            let total = (words.extra() + units as usize) * Table::<M>::UNIT;
-            if total > to.at.saturating_sub(to.body) {
-                step.queue.failed.set(Error::TableFull);
-                return Err(Error::TableFull);
-            }
-        }
-        if let Some(w) = words.second {
-            out.word(w)
-        }
-        if let Some(w) = words.long {
-            out.word(w)
-        }
-        if A::OWNED > 0 {
-            let mut n = 0;
-            self.args.owned(&mut |o| {
-                n += 1;
-                // Objects are aligned to 8: the lowest bit marks the last.
-                out.word(o | u32::from(n == A::OWNED))
-            });
-        }
-        if O::BYTES > 0 || Known::<A, O, M>::OPEN {
-            o.encode(&mut |b| out.bytes(b));
-            if Known::<A, O, M>::OPEN || !O::BYTES.is_multiple_of(Table::<M>::UNIT) {
-                out.end();
-            }
-        }
-        self.result.set(Some(o));
-        to.end = out.to;
-        Ok(())
-    }
-}
-
-/// A failure, to be recorded.
-struct Failure(u32, u32);
-impl<R: Persist, M: Model> Job<R, M> for Failure
-where
-    M::Unit: Width,
-{
-    fn run<'p>(
-        &mut self,
-        step: &Step<'_, 'p, M>,
-        _: &mut Root<'p, R::At<'p>, M::Unit>,
-        to: &mut Frame,
-    ) -> Result<(), Error> {
-        let mut out = Out::new(step.queue.table, to.body);
-        if Table::<M>::NARROW {
-            out.word(self.0);
-        }
-        out.word(self.1);
-        to.end = out.to;
-        Ok(())
-    }
-}
-
-impl Call {
-    /// Of no record.
-    pub const NONE: Call = Call {
-        id: 0,
-        header: 0,
-        room: 0,
-        simple: false,
-    };
-}
-
 impl<'m, R: Persist, M: Model> Replay<'m, R, M>
 where
     M::Unit: Width,
 {
-    /// A call that [`Replay::bypass`] has not settled.
+    /// Settles a call whose record has a plain result, as [`Replay::bypass`] reads it.
+    #[inline(always)]
+    pub(crate) fn call<A: Arg, O: Ret, F>(
+        &mut self,
+        id: u32,
+        args: A,
+        body: F,
+    ) -> Result<O, Failed<A>>
+    where
+        F: for<'p> Fn(
+            &Step<'_, 'p, M>,
+            &mut Root<'p, R::At<'p>, M::Unit>,
+            A::In<'p>,
+        ) -> Result<O::In<'p>, Error>,
+    {
+        loop {
+            if let Some(o) = self.bypass::<A, O>(id) {
+                // Consumed, now or by the first execution.
+                core::mem::forget(args);
+                return Ok(o);
+            }
+            // With planted bugs a record is taken for one's own that this would not read.
+            if !Known::<A, O, M>::SIMPLE || cfg!(feature = "sabotage") {
+                return self.consider(id, args, &body, None);
+            }
+            if let Err(error) = self.execute::<A, O, F>(id, &args, &body) {
+                return Err(Failed { error, args });
+            }
+        }
+    }
+
+    /// The first execution of a call, up to its record.
+    #[inline(never)]
+    fn execute<A: Arg, O: Ret, F>(&mut self, id: u32, args: &A, body: &F) -> Result<(), Error>
+    where
+        F: for<'p> Fn(
+            &Step<'_, 'p, M>,
+            &mut Root<'p, R::At<'p>, M::Unit>,
+            A::In<'p>,
+        ) -> Result<O::In<'p>, Error>,
+    {
+        if !args.of_session(self.pool.session()) && !self.replaying() {
+            return self.going().and(Err(Error::WrongPool));
+        }
+        let work = Work::<A, O, _, _> {
+            id,
+            args,
+            body,
+            keep: &Recorded,
+            _o: PhantomData,
+        };
+        let shape = const { &Known::<A, O, M>::SHAPE };
+        self.commit(id, shape, Some(&work), None, None)
+    }
+
+    /// Settles a call with all that a call can have.
     #[inline(never)]
     pub(crate) fn consider<A: Arg, O: Ret, F>(
         &mut self,
         id: u32,
         args: A,
-        body: F,
+        body: &F,
         join: Option<&mut JoinOf<'_, O>>,
     ) -> Result<O, Failed<A>>
     where
-        F: for<'p> FnOnce(
+        F: for<'p> Fn(
             &Step<'_, 'p, M>,
             &mut Root<'p, R::At<'p>, M::Unit>,
             A::In<'p>,
@@ -185,38 +131,46 @@ where
         } else {
             None
         };
-        let result = Cell::new(None);
-        let mut work = Work {
+        let kept = Kept {
+            session,
+            result: Cell::new(None),
+            end: Cell::new(0),
+        };
+        let work = Work::<A, O, _, _> {
             id,
             args: &args,
-            body: Some(body),
-            session,
-            result: &result,
+            body,
+            keep: &kept,
+            _o: PhantomData,
         };
+        let shape = const { &Known::<A, O, M>::SHAPE };
         let r = match refused {
             // What can be refused is refused before the body runs.
             Some(e) if !self.replaying() => self.going().and(Err(e)),
-            _ => {
-                let call = Known::<A, O, M>::call(id);
-                match join {
-                    None => self.settle(&call, &mut work, None),
-                    Some(join) => {
-                        let mut join = joins(|c| {
-                            let o = result.take();
-                            let r = match &o {
-                                Some(o) => join(o, c),
-                                None => Err(Error::Other),
-                            };
-                            result.set(o);
-                            r
-                        });
-                        self.settle(&call, &mut work, Some(&mut join))
-                    }
+            _ => match join {
+                None => self.commit(id, shape, Some(&work), None, None),
+                Some(join) => {
+                    let mut join = joins(|c| {
+                        let o = kept.result.take();
+                        let r = match &o {
+                            Some(o) => join(o, c),
+                            None => Err(Error::Other),
+                        };
+                        kept.result.set(o);
+                        r
+                    });
+                    self.commit(id, shape, Some(&work), None, Some(&mut join))
                 }
-            }
+            },
         };
-        let r = match (r, result.into_inner()) {
-            (Ok(()), Some(o)) => Ok(o),
+        let r = match (r, kept.result.into_inner()) {
+            (Ok(()), Some(o)) => {
+                // Who has joined a step has passed it.
+                if self.replaying() {
+                    self.passed(kept.end.get());
+                }
+                Ok(o)
+            }
             (Ok(()), None) => self.result::<A, O>(&args),
             (Err(e), _) => Err(e),
         };
@@ -230,85 +184,88 @@ where
         }
     }
 
-    /// Finds the record of a call; or runs its body and commits it with its record, or records why it failed.
-    #[inline(never)]
-    fn settle(
-        &mut self,
-        call: &Call,
-        job: &mut dyn Job<R, M>,
-        join: Option<&mut Join<'_>>,
-    ) -> Result<(), Error> {
-        self.going()?;
-        if self.replaying() {
-            return self.recall(call);
-        }
-        let e = match self.commit(call, Some(job), None, join) {
-            Ok(()) => return Ok(()),
-            // It was not even tried, or its result is of a length that is only known now.
-            Err(Error::TableFull) => return Err(Error::TableFull),
-            Err(e) => e.recorded(),
-        };
-        if planted!("nv-replay/failure-not-recorded") {
-            return Err(e);
-        }
-        let (kind, number) = e.encode();
-        let words = Table::<M>::encode(kind, 1, true, call.id);
-        let call = Call {
-            header: words.header,
-            ..*call
-        };
-        let mut failure = Failure(words.second.unwrap_or(0), number);
-        self.commit(&call, Some(&mut failure), None, None)?;
-        Err(e)
-    }
-
-    /// Runs a job and commits it with its record; or ends an iteration; or does nothing, and uses up a number, because the
-    /// pool clears what would come round again.
+    /// Finds the record of a call; or does what is to be done and commits it, or why it has failed. The program is before the
+    /// record then, except when the step was joined.
     ///
-    /// **Errors**: why it failed; [`Error::TableFull`] if there is no room.
+    /// With a shape that is a record: with what `job` writes, or of the loop `l` and its first iteration. Without: the next iteration of
+    /// `l`; or nothing, but a number is used up, and the pool clears what would come round again.
+    ///
+    /// **Errors**: why it failed; if there is no room, what [`Replay::stop`] was called with, or [`Error::TableFull`].
     #[inline(never)]
     pub(crate) fn commit(
         &mut self,
-        call: &Call,
-        job: Option<&mut dyn Job<R, M>>,
-        ends: Option<&Loop>,
+        id: u32,
+        shape: &Shape,
+        mut job: Option<&dyn Job<R, M>>,
+        l: Option<&Loop>,
         join: Option<&mut Join<'_>>,
     ) -> Result<(), Error> {
-        let Frame { at, body, .. } = self.cur;
-        if call.room > at.saturating_sub(body) {
-            return Err(Error::TableFull);
+        let Frame { at, end, body } = self.cur;
+        if at != end {
+            return self.recall(id, shape);
         }
+        if at + Table::<M>::UNIT < body + shape.room {
+            return Err(self.full);
+        }
+        let mut header = shape.header;
         let mut context = self.pool.context();
         let seq = context.next_seq();
         let queue = self.table.queue(seq);
-        let mut to = self.cur;
-        let recorded = job.is_some();
+        let mut out = Out::new(&self.table, body, at.saturating_sub(body));
+        let recorded = shape.header != 0;
+        // Why the job has failed.
+        let mut failed = None;
         if recorded && planted!("nv-replay/header-before-result") {
-            self.table.store(at, call.header | Table::<M>::tag(seq));
+            let header = Table::<M>::header(header, id) | Table::<M>::tag(seq);
+            self.table.store(at, header);
         }
-        let mut why = Error::Other;
-        let prepared = context.prepare::<(), (), _>((), |tx, root, ()| {
-            let Some(job) = job else { return Ok(()) };
-            let step = Step { tx, queue: &queue };
-            let r = job.run(&step, root, &mut to);
-            why = queue.failed.get();
-            match r {
-                Ok(()) if why == Error::Other => return Ok(()),
-                // Said only by this crate: what a body says is recorded.
-                Ok(()) | Err(Error::TableFull) => {}
-                Err(e) => why = e,
-            }
-            Err(pmem_tx::Error::Aborted(0))
-        });
-        let prepared = match prepared {
-            Ok(p) => p,
-            Err(f) => {
-                return Err(match f.error {
-                    pmem_tx::Error::Aborted(_) => why,
+        let prepared = loop {
+            let prepared = context.prepare::<(), (), _>((), |tx, root, ()| {
+                if let Some(job) = job {
+                    let step = Step { tx, queue: &queue };
+                    let r = job.run(&step, root, &mut out);
+                    match r {
+                        Ok(()) if queue.failed.get() == Error::Other => return Ok(()),
+                        // Said only by this crate: what a body says is recorded.
+                        Ok(()) | Err(Error::TableFull) => {}
+                        Err(e) => queue.failed.set(e.recorded()),
+                    }
+                    return Err(pmem_tx::Error::Aborted(0));
+                } else if let Some(e) = failed {
+                    // There is room for it, and for a loop.
+                    let (kind, number) = Error::encode(e);
+                    let words = Table::<M>::encode(kind, 1, true, id);
+                    header = Table::<M>::encode(kind, 1, true, 0).header;
+                    out.to = body;
+                    if let Some(second) = words.second {
+                        out.word(second);
+                    }
+                    out.word(number);
+                } else if let (Some(l), true) = (l, recorded) {
+                    out.to = body + Table::<M>::STATE;
+                    if planted!("nv-replay/loop-open-before-its-start") {
+                        let header = Table::<M>::header(header, id);
+                        self.table.seal(at, out.to, seq, header);
+                    }
+                    l.put(&self.table, body, seq);
+                }
+                Ok(())
+            });
+            let e = match prepared {
+                Ok(p) => break p,
+                Err(f) => match f.error {
+                    pmem_tx::Error::Aborted(_) => queue.failed.get(),
                     // A handle was lost in the body, although that has ended well.
                     e => e.into(),
-                });
+                },
+            };
+            let record = job.take().is_some() && !planted!("nv-replay/failure-not-recorded");
+            // Not even tried, or a result of a length that is only known now.
+            if !record || e == Error::TableFull {
+                return Err(e);
             }
+            failed = Some(e);
+            queue.clear();
         };
         queue.stage();
         if planted!("nv-replay/outbox-drained-before-commit") {
@@ -316,25 +273,26 @@ where
         }
         let (table, cur) = (&self.table, &mut self.cur);
         let mut prepared = Some(prepared);
+        let joined = join.is_some() && failed.is_none();
         // And what is in RAM, at once: who joins may unwind.
         let mut store = || {
             if recorded {
-                table.seal(at, to.end, seq, call.header);
-                let at = at - Table::<M>::UNIT;
-                let body = to.end;
+                table.seal(at, out.to, seq, Table::<M>::header(header, id));
+                cur.end = at - Table::<M>::UNIT;
+                if joined {
+                    (cur.at, cur.body) = (cur.end, out.to);
+                }
+            } else if let Some(l) = l {
+                let Loop { at, body, .. } = *l;
+                l.put(table, body - Table::<M>::STATE, seq);
                 *cur = Frame { at, end: at, body };
-            } else if let Some(l) = ends {
-                let state = l.inside.body - Table::<M>::STATE;
-                table.put_state(state, &l.state(seq));
-                *cur = l.inside;
             }
             if let Some(p) = prepared.take() {
                 p.committed();
             }
         };
         match join {
-            None => store(),
-            Some(join) => {
+            Some(join) if joined => {
                 if planted!("nv-replay/committed-before-join") {
                     store();
                 }
@@ -346,11 +304,22 @@ where
                 let joined = join(commit).map(|_| ());
                 if prepared.is_some() {
                     // Not stored: undone.
-                    return Err(joined.err().map_or(Error::Other, Error::recorded));
+                    let e = joined.err().map_or(Error::Other, Error::recorded);
+                    drop(prepared);
+                    if planted!("nv-replay/failure-not-recorded") {
+                        return Err(e);
+                    }
+                    return self.commit(id, shape, Some(&Refused(e)), None, None);
                 }
             }
+            _ => store(),
         }
+        drop(prepared);
         queue.drain(&mut self.outlet);
+        if failed.is_some() {
+            // The program passes it, as in every later life.
+            return self.recall(id, shape);
+        }
         Ok(())
     }
 }

@@ -48,8 +48,8 @@ pub(crate) struct Words {
 
 impl Words {
     #[inline(always)]
-    pub fn extra(&self) -> usize {
-        usize::from(self.second.is_some()) + usize::from(self.long.is_some())
+    pub const fn extra(&self) -> usize {
+        self.second.is_some() as usize + self.long.is_some() as usize
     }
 }
 
@@ -106,8 +106,8 @@ impl<M: Model> Table<'_, M> {
 
     /// The words of a record, but for its number. If it is not `short`, its length is apart.
     #[inline(always)]
-    pub fn encode(kind: Kind, units: u32, short: bool, id: u32) -> Words {
-        let long = (!short).then_some(units);
+    pub const fn encode(kind: Kind, units: u32, short: bool, id: u32) -> Words {
+        let long = if short { None } else { Some(units) };
         if Self::NARROW {
             let form = match kind {
                 Kind::Done if units == 0 && short => 1,
@@ -115,9 +115,10 @@ impl<M: Model> Table<'_, M> {
                 _ => 2,
             };
             let len = if short { units } else { LEN16 };
+            let second = (kind as u32) << 13 | len << 8 | id >> 8;
             Words {
                 header: form << 8 | id & 0xff,
-                second: (form == 2).then_some((kind as u32) << 13 | len << 8 | id >> 8),
+                second: if form == 2 { Some(second) } else { None },
                 long,
             }
         } else {
@@ -128,6 +129,12 @@ impl<M: Model> Table<'_, M> {
                 long,
             }
         }
+    }
+
+    /// The header of a record of this `shape` that the call of this `id` makes.
+    #[inline(always)]
+    pub fn header(shape: u32, id: u32) -> u32 {
+        shape | if Self::NARROW { id & 0xff } else { id }
     }
 
     /// Whether a length fits into the first words of a record.
@@ -143,16 +150,7 @@ impl<M: Model> Table<'_, M> {
 
     /// Reads the record whose header is at `at` and whose payload is at `body`, if there is such a one.
     #[inline(never)]
-    pub fn record(&self, at: usize, body: usize, h: &mut Head) -> bool {
-        let head = self.head(at, body);
-        if let Some(head) = head {
-            *h = head;
-        }
-        head.is_some()
-    }
-
-    #[inline(always)]
-    fn head(&self, at: usize, body: usize) -> Option<Head> {
+    pub fn record(&self, at: usize, body: usize) -> Option<Head> {
         let header = self.load(at);
         let mut content = body;
         let mut unit = || {
@@ -205,14 +203,6 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    /// Of no record.
-    pub const NONE: Head = Head {
-        kind: Kind::Done,
-        id: 0,
-        content: 0,
-        end: 0,
-    };
-
     /// Whether the record was made by the call of this `id`: the site, then the arguments.
     #[inline(always)]
     pub fn agrees<M: Model>(&self, id: u32) -> (bool, bool) {

@@ -1,6 +1,6 @@
 //! What a table holds, without the program that has made it.
 
-use crate::error::{OpenError, Refused};
+use crate::error::Refused;
 use crate::header::Kind;
 use crate::layout::{Config, superblock};
 use crate::recovery::Seen;
@@ -66,12 +66,12 @@ pub fn inspect<'m, M: Model>(
     let found = match t.read(&mut superblock::<M>(&Config::NONE)) {
         // Nothing has been committed yet.
         Ok(true) => return Ok(t.region),
-        Ok(false) => t.scan(&mut seen).map_err(OpenError::Damaged),
+        Ok(false) => t.scan(&mut seen),
         Err(e) => Err(e),
     };
     match found {
-        Err(error) => Err(Refused {
-            error,
+        Err(why) => Err(Refused {
+            error: why.error(t.geo.len),
             region: t.region,
         }),
         Ok(found) => {

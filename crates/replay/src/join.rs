@@ -1,16 +1,16 @@
 //! What else takes effect with a step: the moment between its preparation and its commit.
 
-use crate::error::{Error, Failed, OpenError, Refused};
+use crate::error::{Error, Failed, Refused};
 use crate::layout::{Config, superblock};
 use crate::open::Replay;
 use crate::site;
-use crate::step::Body;
+use crate::step::{Body, Step};
 use crate::table::Table;
 use core::marker::PhantomData;
 use core::panic::Location;
 use nvmem::cross::{Arg, Ret};
 use nvmem::{Model, Persist, Region};
-use pmem_tx::Width;
+use pmem_tx::{Root, Width};
 
 /// Only this very one.
 type Brand<'c> = PhantomData<fn(&'c ()) -> &'c ()>;
@@ -77,7 +77,9 @@ where
         self.consider::<A, O, _>(
             id,
             args,
-            move |tx, root, a| body(tx, root, a),
+            &move |tx: &Step<'_, '_, M>, root: &mut Root<'_, R::At<'_>, M::Unit>, a: A::In<'_>| {
+                body(tx, root, a)
+            },
             Some(&mut join),
         )
     }
@@ -92,16 +94,13 @@ pub fn committed<M: Model>(region: Region<'_, M>) -> Result<(u32, Region<'_, M>)
     let mut t = Table::new(region);
     let found = match t.read(&mut superblock::<M>(&Config::NONE)) {
         Ok(true) => Ok(0),
-        Ok(false) => t
-            .scan(&mut |_, _| {})
-            .map(|found| found.committed)
-            .map_err(OpenError::Damaged),
+        Ok(false) => t.scan(&mut |_, _| {}).map(|found| found.committed),
         Err(e) => Err(e),
     };
     match found {
         Ok(number) => Ok((number, t.region)),
-        Err(error) => Err(Refused {
-            error,
+        Err(why) => Err(Refused {
+            error: why.error(t.geo.len),
             region: t.region,
         }),
     }

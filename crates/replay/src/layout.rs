@@ -58,6 +58,9 @@ impl Default for Config {
     }
 }
 
+/// How many of a superblock's parameters count.
+pub(crate) const PARAMS: usize = 4;
+
 /// Byte offsets of the parts of a table, and how it counts. The unit is the model's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Geometry {

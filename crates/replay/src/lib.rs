@@ -10,6 +10,7 @@ mod error;
 mod execute;
 mod header;
 mod inspect;
+mod job;
 mod join;
 mod layout;
 mod look;

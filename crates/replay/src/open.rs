@@ -1,8 +1,8 @@
 //! Opening: the table first, whose last record says which transaction is committed, then the pool.
 
 use crate::error::{Divergence, Error, OpenError, Refused, Setting, What};
-use crate::execute::Call;
-use crate::header::{Head, Kind};
+use crate::execute::Shape;
+use crate::header::Kind;
 use crate::layout::Config;
 use crate::outbox::Outlet;
 use crate::recovery::Found;
@@ -56,14 +56,14 @@ impl Default for Options<'_> {
 /// A program that goes on where the power left off: a replay table, the pool that its steps change, and the place that the
 /// program has reached.
 pub struct Replay<'m, R: Persist, M = InOrder32> {
-    /// Where the program is. Its `end` is its `at` if nothing may be done any more.
+    /// Where the program is; nowhere if nothing may be done any more.
     pub(crate) cur: Frame,
     pub(crate) table: Table<'m, M>,
     pub(crate) pool: Pool<'m, R, M>,
     pub(crate) outlet: Option<&'m mut dyn Outlet>,
     pub(crate) live: bool,
-    /// Why nothing is done any more.
-    pub(crate) stopped: Option<Error>,
+    /// What is said when there is no room: [`Error::TableFull`], or why nothing is done any more.
+    pub(crate) full: Error,
     pub(crate) divergence: Option<Divergence>,
 }
 
@@ -117,7 +117,10 @@ where
             mut outlet,
         } = options;
         let start = || {
-            let found = table.mount(&config, version)?;
+            let found = match table.mount(&config, version) {
+                Ok(found) => found,
+                Err(why) => return Err(why.error(table.geo.len)),
+            };
             let recorded = found.run.version::<M>();
             let other = recorded != version && !planted!("nv-replay/version-not-compared");
             // What a program does not ask for is not part of it: this is inlined where the options are known.
@@ -135,7 +138,7 @@ where
                     Some(n)
                 }
             };
-            let rest = table.rest()?;
+            let rest = table.rest();
             let mut divided = divided.unwrap_or_else(|| pmem_tx::Config::for_len(rest.len()));
             divided.seq_bits = table.geo.seq_bits;
             // Records about a pool that is blank are about one that was lost.
@@ -162,10 +165,10 @@ where
                         .map_err(OpenError::Damaged)?,
                 }
             }
-            Ok((found, keep, pool))
+            Ok((found, keep))
         };
         let started = start();
-        let (found, keep, pool) = match started {
+        let (found, keep) = match started {
             Ok(s) => s,
             Err(error) => {
                 return Err(Refused {
@@ -174,24 +177,23 @@ where
                 });
             }
         };
-        let live = keep.is_none() && go_live(&found.frame, pool, &mut outlet);
         // SAFETY: inside the place; the pool is there, and these are the other fields.
         let rt = unsafe {
             (&raw mut (*at).cur).write(found.frame);
             (&raw mut (*at).table).write(table);
             (&raw mut (*at).outlet).write(outlet);
-            (&raw mut (*at).live).write(live);
-            (&raw mut (*at).stopped).write(None);
+            (&raw mut (*at).live).write(false);
+            (&raw mut (*at).full).write(Error::TableFull);
             (&raw mut (*at).divergence).write(None);
             place.assume_init_mut()
         };
-        if let Some(n) = keep {
-            if let Err(error) = rt.begin_again(n, &found, version) {
-                let region = core::mem::replace(&mut rt.table.region, Region::new(&mut []));
-                return Err(Refused { error, region });
-            }
-            rt.check_live();
+        if let Some(n) = keep
+            && let Err(error) = rt.begin_again(n, &found, version)
+        {
+            let region = core::mem::replace(&mut rt.table.region, Region::new(&mut []));
+            return Err(Refused { error, region });
         }
+        rt.check_live();
         Ok(rt)
     }
 
@@ -214,27 +216,27 @@ where
         let geo = self.table.geo;
         let mut seq = geo.next(found.committed);
         let part = 1 << (Table::<M>::COUNTER_BITS - 1);
-        let run = State {
-            seq,
-            counter: u32::from(version) << Table::<M>::COUNTER_BITS | !found.run.counter & part,
-            done: true,
-        };
+        let counter = u32::from(version) << Table::<M>::COUNTER_BITS | !found.run.counter & part;
+        // The number of the commit before, of which this store is the other half.
+        let mark = State::mark(seq, true);
         let (mut old, top) = (self.cur, self.table.other());
+        // The program does not come to these records any more.
+        self.cur.at = self.cur.end;
         let mut f = self.table.empty(top);
         // What is there does not count before the start word.
-        self.commit(&Call::NONE, None, None, None)?;
+        self.commit(0, &Shape::NONE, None, None, None)?;
         for _ in 0..n {
             seq = geo.next(seq);
             self.table
                 .copy_record(&mut old, &mut f, seq)
                 .ok_or(Error::Other)?;
-            self.commit(&Call::NONE, None, None, None)?;
+            self.commit(0, &Shape::NONE, None, None, None)?;
         }
         if f.at >= f.body {
             self.table.store(f.at, 0);
         }
         self.table.mark_outbox(seq, false);
-        self.table.put_state(geo.run, &run);
+        self.table.put_state(geo.run, mark, counter);
         self.table.top = top;
         self.cur = Frame {
             end: f.at,
@@ -267,25 +269,39 @@ where
         if planted!("nv-replay/live-one-record-early") && f.at <= f.end + Table::<M>::UNIT {
             f.at = f.end;
         }
-        if !self.live {
-            self.live = go_live(&f, &mut self.pool, &mut self.outlet);
+        // Handles that nobody holds are reclaimed, and the outside is told.
+        if !self.live && f.at == f.end {
+            self.live = true;
+            self.pool.reclaim();
+            if let Some(o) = &mut self.outlet {
+                o.live()
+            }
         }
     }
 
     /// Whether anything may be done at all.
     pub(crate) fn going(&self) -> Result<(), Error> {
-        match self.stopped {
-            Some(e) if !planted!("nv-replay/diverged-goes-on") => Err(e),
-            _ => Ok(()),
+        match self.full {
+            Error::TableFull => Ok(()),
+            e => Err(e),
         }
     }
 
-    /// Nothing is done any more.
+    /// Nothing is done any more: no record is left to be passed, and there is no room for one.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn stop(&mut self, e: Error) {
-        if self.stopped.is_none() {
-            self.stopped = Some(e);
+        if planted!("nv-replay/diverged-goes-on") {
+            self.cur.end = self.cur.at;
+            return;
         }
-        self.cur.end = self.cur.at;
+        if self.full == Error::TableFull {
+            self.full = e;
+        }
+        self.cur = Frame {
+            body: self.table.top,
+            ..Frame::NONE
+        };
     }
 
     /// The program has left its record: nothing is done any more.
@@ -321,57 +337,26 @@ where
     }
 }
 
-/// If the program has passed all records: handles that nobody holds are reclaimed, and the outside is told.
-#[inline(never)]
-fn go_live<R: Persist, M: Model>(
-    f: &Frame,
-    pool: &mut Pool<'_, R, M>,
-    outlet: &mut Option<&mut dyn Outlet>,
-) -> bool
-where
-    M::Unit: Width,
-{
-    let live = f.at == f.end;
-    if live {
-        pool.reclaim();
-        if let Some(o) = outlet {
-            o.live()
-        }
-    }
-    live
-}
-
 // Kept here: the copy is part of opening.
 impl<'m, M: Model> Table<'m, M> {
     /// The region behind the table, for the pool. Called once.
-    ///
-    /// **Errors**: there is none.
-    fn rest(&self) -> Result<Region<'m, M>, OpenError> {
-        let start = self.region.base().wrapping_add(self.geo.len);
-        let end = self.region.base().wrapping_add(self.region.len());
-        // SAFETY: a part of the table's region, and initialised as that is; the table never leaves its own part (invariant
+    fn rest(&self) -> Region<'m, M> {
+        // SAFETY: a multiple of 8 and inside, as was seen when the table was read; the table never leaves its own part (invariant
         // "Inside the table") and gives its region back only when the pool is gone.
-        let rest = unsafe { Region::from_raw(start, end) }.map_err(|_| OpenError::TooSmall {
-            needed: self.geo.len,
-        })?;
-        Ok(rest)
+        unsafe { self.region.tail(self.geo.len) }
     }
 
     /// Copies the next record of `old` to the end of `f`, under the number `seq`. Nothing of it counts yet.
     fn copy_record(&self, old: &mut Frame, f: &mut Frame, seq: u32) -> Option<()> {
-        let mut h = Head::NONE;
-        if !self.record(old.at, old.body, &mut h) {
-            return None;
-        }
+        let h = self.record(old.at, old.body)?;
         for i in (0..h.end - old.body).step_by(Self::UNIT) {
             self.store(f.body + i, self.load(old.body + i));
         }
         if h.kind == Kind::Loop {
             // The numbers of the loop are not used again: the record's own is the one reached.
-            let mut state = State::NONE;
-            self.state(h.content, &mut state);
+            let state = self.state(h.content);
             let to = f.body + (h.content - old.body);
-            self.put_state(to, &State { seq, ..state });
+            self.put_state(to, State::mark(seq, state.done), state.counter);
         }
         let header = self.load(old.at);
         self.store(f.at, Self::renumber(header, seq));

@@ -64,17 +64,23 @@ pub(crate) struct Queue<'t, M> {
     pub table: &'t Table<'t, M>,
     count: Cell<u32>,
     units: Cell<u32>,
-    /// What is to be done with the messages, once there is one. A function pointer: a program that sends nothing does not
-    /// contain it.
-    flush: Cell<Option<Flush<M>>>,
+    /// What is to be done with the messages. A function pointer: a program that sends nothing does not contain that.
+    flush: Cell<Flush<M>>,
     /// Why the step cannot commit, even if its body has ended well; [`Error::Other`] if it can.
     pub failed: Cell<Error>,
     /// The step's number.
     pub seq: u32,
 }
 
-/// Makes so many messages those of the step of this number if it commits; or, when it has, sends them.
-type Flush<M> = fn(&Table<'_, M>, u32, u32, Option<&mut dyn FnMut(&Message<'_>)>);
+/// No message of this step: what an execution that did not commit has queued is dropped.
+fn nothing<M: Model>(q: &Queue<'_, M>, outlet: Option<&mut Option<&mut dyn Outlet>>) {
+    if outlet.is_none() {
+        q.table.mark_outbox(q.seq, false)
+    }
+}
+
+/// Makes the messages those of the step if it commits; or, when it has, sends them.
+type Flush<M> = fn(&Queue<'_, M>, Option<&mut Option<&mut dyn Outlet>>);
 
 /// A decoded head word.
 #[derive(Clone, Copy)]
@@ -124,7 +130,7 @@ impl<'m, M: Model> Table<'m, M> {
             table: self,
             count: Cell::new(0),
             units: Cell::new(0),
-            flush: Cell::new(None),
+            flush: Cell::new(nothing),
             failed: Cell::new(Error::Other),
             seq,
         }
@@ -210,26 +216,22 @@ impl<'m, M: Model> Table<'m, M> {
 }
 
 impl<M: Model> Queue<'_, M> {
+    /// What was queued is no part of the step any more.
+    #[inline]
+    pub(crate) fn clear(&self) {
+        self.flush.set(nothing);
+    }
+
     /// Before the commit of the step.
     #[inline]
     pub(crate) fn stage(&self) {
-        match self.flush.get() {
-            Some(flush) => flush(self.table, self.seq, self.count.get(), None),
-            None => self.table.mark_outbox(self.seq, false),
-        }
+        (self.flush.get())(self, None)
     }
 
     /// After it.
     #[inline]
     pub(crate) fn drain(&self, outlet: &mut Option<&mut dyn Outlet>) {
-        if let Some(flush) = self.flush.get() {
-            let mut send = |m: &Message<'_>| {
-                if let Some(o) = outlet {
-                    o.send(m)
-                }
-            };
-            flush(self.table, self.seq, self.count.get(), Some(&mut send));
-        }
+        (self.flush.get())(self, Some(outlet))
     }
 
     pub(crate) fn send<T: Plain>(&self, port: &Port<T>, value: &T) -> Result<(), Error> {
@@ -251,16 +253,22 @@ impl<M: Model> Queue<'_, M> {
             self.failed.set(Error::OutboxFull);
             return Err(Error::OutboxFull);
         }
-        let mut out = Out::new(t, t.message_unit(at));
+        let mut out = Out::new(t, t.message_unit(at), 0);
         out.word(u32::from(port) << half | len as u32);
         encode(&mut |b| out.bytes(b));
         out.end();
-        self.flush
-            .set(Some(|table, seq, count, outlet| match outlet {
-                None => table.stage_outbox(seq, count),
+        self.flush.set(|q, outlet| match outlet {
+            None => q.table.stage_outbox(q.seq, q.count.get()),
+            Some(outlet) => {
+                let mut send = |m: &Message<'_>| {
+                    if let Some(o) = outlet {
+                        o.send(m)
+                    }
+                };
                 // The messages were written a moment ago.
-                Some(o) => drop(table.drain(seq, o)),
-            }));
+                let _ = q.table.drain(q.seq, &mut send);
+            }
+        });
         self.units.set(at + units);
         self.count.set(self.count.get() + 1);
         Ok(())

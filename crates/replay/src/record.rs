@@ -3,11 +3,13 @@
 use crate::error::Error;
 use crate::open::Replay;
 use crate::site;
+use crate::step::Step;
 use crate::table::Table;
+use core::cell::Cell;
 use core::panic::Location;
 use nvmem::cross::Ret;
 use nvmem::{Model, Persist};
-use pmem_tx::Width;
+use pmem_tx::{Root, Width};
 
 impl<'m, R: Persist, M: Model> Replay<'m, R, M>
 where
@@ -28,10 +30,11 @@ where
         O: for<'p> Ret<In<'p> = O>,
     {
         let id = Table::<M>::id(site::site(Location::caller()), 0);
-        if let Some(o) = self.bypass::<(), O>(id) {
-            return Ok(o);
-        }
-        Ok(self.consider::<(), O, _>(id, (), |_, _, ()| Ok(read()), None)?)
+        let read = Cell::new(Some(read));
+        let body = |_: &Step<'_, '_, M>, _: &mut Root<'_, R::At<'_>, M::Unit>, ()| {
+            read.take().map(|read| read()).ok_or(Error::Other)
+        };
+        Ok(self.call::<(), O, _>(id, (), body)?)
     }
 
     /// Like [`Replay::record_with`], for a value that was read already: the one that was recorded comes back.

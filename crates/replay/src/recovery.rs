@@ -1,8 +1,8 @@
 //! Opening a table: format, find the records that count, refuse what no power cut leaves.
 
-use crate::error::{Damage, OpenError};
+use crate::error::{Damage, OpenError, Setting};
 use crate::header::{Head, Kind};
-use crate::layout::{self, Config, Geometry, OUTBOX};
+use crate::layout::{self, Config, Geometry, OUTBOX, PARAMS};
 use crate::table::{Frame, State, Table};
 use nvmem::superblock;
 use nvmem::{Model, Region, Superblock};
@@ -22,6 +22,30 @@ impl Found {
     /// Nothing has happened since the table was formatted.
     pub fn fresh(&self) -> bool {
         !self.run.done && self.frame.at == self.frame.end
+    }
+}
+
+/// Why a table cannot be opened; in a register. A program that does not ask why has nothing of [`OpenError`].
+#[derive(Clone, Copy)]
+pub(crate) enum Unfit {
+    Foreign,
+    OtherFormat,
+    TooSmall,
+    Config(Setting),
+    Damaged(Damage),
+}
+
+impl Unfit {
+    /// The same for users. The table would need `needed` bytes.
+    #[inline(always)]
+    pub fn error(self, needed: usize) -> OpenError {
+        match self {
+            Unfit::Foreign => OpenError::Foreign,
+            Unfit::OtherFormat => OpenError::OtherFormat,
+            Unfit::TooSmall => OpenError::TooSmall { needed },
+            Unfit::Config(why) => OpenError::Config(why),
+            Unfit::Damaged(what) => OpenError::Damaged(what),
+        }
     }
 }
 
@@ -45,41 +69,40 @@ impl<'m, M: Model> Table<'m, M> {
     ///
     /// **Errors**: the region holds something else.
     #[inline]
-    pub fn read(&mut self, sb: &mut Superblock) -> Result<bool, OpenError> {
+    pub fn read(&mut self, sb: &mut Superblock) -> Result<bool, Unfit> {
         let blank = match superblock::look(&self.region, sb) {
             superblock::State::Ready(stored) => {
                 if !stored.is(&sb.layout()) {
-                    return Err(OpenError::OtherFormat);
+                    return Err(Unfit::OtherFormat);
                 }
-                for (i, p) in sb.params.iter_mut().enumerate() {
+                for (i, p) in sb.params.iter_mut().enumerate().take(PARAMS) {
                     *p = stored.param(i);
                 }
                 false
             }
             superblock::State::Blank | superblock::State::Formatting => true,
-            superblock::State::Foreign => return Err(OpenError::Foreign),
-            superblock::State::Damaged => return Err(OpenError::Damaged(Damage::Superblock)),
+            superblock::State::Foreign => return Err(Unfit::Foreign),
+            superblock::State::Damaged => return Err(Unfit::Damaged(Damage::Superblock)),
         };
-        self.geo = Geometry::new::<M>(&sb.params).map_err(OpenError::Config)?;
-        if self.region.len() < self.geo.len {
-            return Err(OpenError::TooSmall {
-                needed: self.geo.len,
-            });
+        self.geo = Geometry::new::<M>(&sb.params).map_err(Unfit::Config)?;
+        // Something must be left for the pool.
+        if self.region.len() <= self.geo.len {
+            return Err(Unfit::TooSmall);
         }
         self.top = self.geo.areas + self.geo.area;
         Ok(blank)
     }
 
     /// Reads the table, or formats it, and finds what has happened.
-    #[inline(never)]
-    pub fn mount(&mut self, chosen: &Config, version: u16) -> Result<Found, OpenError> {
+    #[inline(always)]
+    pub fn mount(&mut self, chosen: &Config, version: u16) -> Result<Found, Unfit> {
         let mut sb = layout::superblock::<M>(chosen);
         if self.read(&mut sb)? {
             superblock::begin(&mut self.region, &sb);
             self.format(version);
             superblock::finish(&mut self.region, &sb);
         }
-        self.scan(&mut |_, _| {}).map_err(OpenError::Damaged)
+        self.scan(&mut |_, _| {})
     }
 
     /// How many records there are before the outermost loop that runs.
@@ -102,22 +125,18 @@ impl<'m, M: Model> Table<'m, M> {
             at += Self::UNIT;
         }
         // After the largest number comes 1.
-        let run = State {
-            seq: self.geo.seq_max,
-            counter: u32::from(version) << Self::COUNTER_BITS,
-            done: false,
-        };
-        self.put_state(self.geo.run, &run);
+        let mark = State::mark(self.geo.seq_max, false);
+        self.put_state(self.geo.run, mark, u32::from(version) << Self::COUNTER_BITS);
     }
 
     /// Finds the records that count, and tells each.
     ///
     /// **Cost**: reads their headers. **Errors**: what no power cut leaves.
     #[inline]
-    pub fn scan(&mut self, tell: &mut dyn FnMut(u16, &Seen)) -> Result<Found, Damage> {
-        let mut run = State::NONE;
-        if !self.state(self.geo.run, &mut run) {
-            return Err(Damage::Start);
+    pub fn scan(&mut self, tell: &mut dyn FnMut(u16, &Seen)) -> Result<Found, Unfit> {
+        let run = self.state(self.geo.run);
+        if run.seq == 0 {
+            return Err(Unfit::Damaged(Damage::Start));
         }
         self.top = self.geo.areas + self.geo.area;
         if run.second::<M>() {
@@ -125,21 +144,24 @@ impl<'m, M: Model> Table<'m, M> {
         }
         let mut frame = self.empty(self.top);
         let (mut at, mut body, mut committed) = (frame.at, frame.body, run.seq);
-        while self.follows(at, body, committed) {
-            let record = self.slot(at);
-            let bad = Damage::Record { record };
-            let mut head = Head::NONE;
-            if !self.record(at, body, &mut head) {
-                return Err(bad);
+        loop {
+            let next = self.geo.next(committed);
+            if !self.follows(at, body, next) {
+                break;
             }
-            committed = self.geo.next(committed);
+            let record = self.slot(at);
+            let bad = Unfit::Damaged(Damage::Record { record });
+            let Some(head) = self.record(at, body) else {
+                return Err(bad);
+            };
+            committed = next;
             let mut state = None;
             if head.kind == Kind::Loop {
                 if head.end - head.content != Self::STATE {
                     return Err(bad);
                 }
-                let mut s = State::NONE;
-                if !self.state(head.content, &mut s) {
+                let s = self.state(head.content);
+                if s.seq == 0 {
                     return Err(bad);
                 }
                 committed = s.seq;

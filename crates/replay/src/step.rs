@@ -120,11 +120,6 @@ where
         ) -> Result<O::In<'p>, Error>,
     ) -> Result<O, Failed<A>> {
         let id = Table::<M>::id(site, site::args(&args));
-        if let Some(o) = self.bypass::<A, O>(id) {
-            // Consumed by the first execution.
-            core::mem::forget(args);
-            return Ok(o);
-        }
-        self.consider(id, args, move |tx, root, a| body(tx, root, a), None)
+        self.call(id, args, move |tx, root, a| body(tx, root, a))
     }
 }

@@ -44,12 +44,11 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// Of nothing.
-    pub const NONE: State = State {
-        seq: 0,
-        counter: 0,
-        done: false,
-    };
+    /// The upper part of a start word.
+    #[inline(always)]
+    pub fn mark(seq: u32, done: bool) -> u32 {
+        seq << 1 | u32::from(done)
+    }
 }
 
 /// An open table.
@@ -126,16 +125,18 @@ impl<'m, M: Model> Table<'m, M> {
         2 * (self.geo.areas + self.geo.area) + self.geo.area - self.top
     }
 
-    /// Whether a place between headers and payloads could be taken for a record with the number after `seq`.
+    /// Whether a place between headers and payloads could be taken for a record with the number `next`.
     #[inline(never)]
-    pub fn follows(&self, at: usize, body: usize, seq: u32) -> bool {
-        at >= body && Self::carries(self.load(at), self.geo.next(seq))
+    pub fn follows(&self, at: usize, body: usize, next: u32) -> bool {
+        at >= body && Self::carries(self.load(at), next)
     }
 
     /// Makes sure that nothing at `at`, behind what has the number `seq`, counts with it.
     #[inline]
     pub fn clear_behind(&self, at: usize, body: usize, seq: u32) {
-        if self.follows(at, body, seq) && !planted!("nv-replay/stale-record-not-cleared") {
+        if self.follows(at, body, self.geo.next(seq))
+            && !planted!("nv-replay/stale-record-not-cleared")
+        {
             self.store(at, 0);
         }
     }
@@ -167,18 +168,17 @@ impl<'m, M: Model> Table<'m, M> {
         }
     }
 
-    /// Reads the state whose words are at `at`; whether they are one.
-    #[inline(never)]
-    pub fn state(&self, at: usize, s: &mut State) -> bool {
+    /// Reads the state whose words are at `at`; the number 0 if they are none.
+    #[inline]
+    pub fn state(&self, at: usize) -> State {
         let w = self.load(at);
         let (seq, low) = (w >> (Self::COUNTER_BITS + 1), w & Self::LOW);
         let high = self.load(at + Self::upper(low)) << Self::COUNTER_BITS;
-        *s = State {
-            seq,
+        State {
+            seq: if seq <= self.geo.seq_max { seq } else { 0 },
             counter: (high | low) & Self::COUNTER,
             done: w >> Self::COUNTER_BITS & 1 != 0,
-        };
-        seq >= 1 && seq <= self.geo.seq_max
+        }
     }
 
     /// Where the upper part of a counter lies, behind the start word: alternately, so that one can be written while the
@@ -193,18 +193,16 @@ impl<'m, M: Model> Table<'m, M> {
         }
     }
 
-    /// Stores a state at `at`; it counts with the last store, if the record there does.
+    /// Stores a state at `at`: its [`State::mark`] and its counter; it counts with the last store, if the record there does.
     ///
     /// **Power loss**: the old state or the new one. **Cost**: one store; two more in 32,768 of them (in 128 on 16-bit units).
     #[inline(never)]
-    pub fn put_state(&self, at: usize, s: &State) {
-        let start = s.seq << (Self::COUNTER_BITS + 1)
-            | u32::from(s.done) << Self::COUNTER_BITS
-            | s.counter & Self::LOW;
+    pub fn put_state(&self, at: usize, mark: u32, counter: u32) {
+        let start = mark << Self::COUNTER_BITS | counter & Self::LOW;
         if planted!("nv-replay/start-before-counter") {
             self.store(at, start);
         }
-        let (to, high) = (at + Self::upper(s.counter), s.counter >> Self::COUNTER_BITS);
+        let (to, high) = (at + Self::upper(counter), counter >> Self::COUNTER_BITS);
         if self.load(to) != high {
             self.store(to, high);
         }
@@ -239,6 +237,8 @@ impl<'m, M: Model> Table<'m, M> {
 pub(crate) struct Out<'t, M> {
     table: &'t Table<'t, M>,
     pub to: usize,
+    /// Bytes that there were at first.
+    pub room: usize,
     /// Bytes of a unit, the last one in its upper bits.
     unit: u32,
     n: usize,
@@ -246,10 +246,11 @@ pub(crate) struct Out<'t, M> {
 
 impl<'t, M: Model> Out<'t, M> {
     #[inline(always)]
-    pub fn new(table: &'t Table<'t, M>, to: usize) -> Self {
+    pub fn new(table: &'t Table<'t, M>, to: usize, room: usize) -> Self {
         Out {
             table,
             to,
+            room,
             unit: 0,
             n: 0,
         }

@@ -368,3 +368,19 @@ fn a_small_blank_region_can_be_asked() {
     assert_eq!(number, 0);
     assert!(nv_replay::inspect(region, &mut |e| panic!("{e:?}")).is_ok());
 }
+
+/// A loop that cannot be counted leaves no record, and a replay comes to the same end.
+#[test]
+fn a_loop_that_is_too_long_is_so_in_every_life() {
+    let mut m = memory();
+    let mut region = Region::<InOrder16>::new(&mut m);
+    for _ in 0..3 {
+        let mut rt = Replay::<u32, InOrder16>::open(region, Options::default(), |_| Ok(0))
+            .ok()
+            .unwrap();
+        let long = rt.each(0..1 << 24, |_, _| Ok(()));
+        assert_eq!(long, Err(Error::LoopTooLong));
+        assert_eq!(rt.record(7u32), Ok(7));
+        region = rt.close();
+    }
+}

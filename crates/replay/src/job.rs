@@ -1,0 +1,139 @@
+//! Jobs: what a call writes into its record. All that depends on the types of a call is here.
+
+use crate::bypass::Known;
+use crate::error::Error;
+use crate::step::Step;
+use crate::table::{Out, Table};
+use core::cell::Cell;
+use core::marker::PhantomData;
+use nvmem::cross::{Arg, Ret};
+use nvmem::{Model, Persist};
+use pmem_tx::{Root, Width};
+
+/// What happens with a record: a body with its arguments. Writes the payload.
+pub(crate) trait Job<R: Persist, M: Model>
+where
+    M::Unit: Width,
+{
+    fn run<'p>(
+        &self,
+        step: &Step<'_, 'p, M>,
+        root: &mut Root<'p, R::At<'p>, M::Unit>,
+        out: &mut Out<'_, M>,
+    ) -> Result<(), Error>;
+}
+
+/// What becomes of a result, beside its record.
+pub(crate) trait Keep<O> {
+    /// The session of its handles.
+    fn session(&self) -> u32;
+    /// The result, and where its record ends.
+    fn keep(&self, o: O, end: usize);
+}
+
+/// Nothing: it is read from its record, like one that was recorded in an earlier life.
+pub(crate) struct Recorded;
+impl<O> Keep<O> for Recorded {
+    fn session(&self) -> u32 {
+        0
+    }
+    fn keep(&self, _: O, _: usize) {}
+}
+
+/// It is kept: its handles are those of a running transaction, or who joins the step asks for it.
+pub(crate) struct Kept<O> {
+    pub session: u32,
+    pub result: Cell<Option<O>>,
+    pub end: Cell<usize>,
+}
+impl<O> Keep<O> for Kept<O> {
+    fn session(&self) -> u32 {
+        self.session
+    }
+    fn keep(&self, o: O, end: usize) {
+        self.result.set(Some(o));
+        self.end.set(end);
+    }
+}
+
+/// The job of a call.
+pub(crate) struct Work<'a, A, O, F, K> {
+    pub id: u32,
+    pub args: &'a A,
+    pub body: F,
+    pub keep: &'a K,
+    pub _o: PhantomData<fn() -> O>,
+}
+
+impl<R: Persist, M: Model, A: Arg, O: Ret, F, K: Keep<O>> Job<R, M> for Work<'_, A, O, F, K>
+where
+    M::Unit: Width,
+    F: for<'p> Fn(
+        &Step<'_, 'p, M>,
+        &mut Root<'p, R::At<'p>, M::Unit>,
+        A::In<'p>,
+    ) -> Result<O::In<'p>, Error>,
+{
+    fn run<'p>(
+        &self,
+        step: &Step<'_, 'p, M>,
+        root: &mut Root<'p, R::At<'p>, M::Unit>,
+        out: &mut Out<'_, M>,
+    ) -> Result<(), Error> {
+        // SAFETY: if the step commits the caller forgets the arguments, if not it is undone.
+        let args = unsafe { self.args.enter() };
+        let o = O::leave((self.body)(step, root, args)?, self.keep.session());
+        let mut units = Known::<A, O, M>::UNITS;
+        if Known::<A, O, M>::OPEN {
+            let mut bytes = 0;
+            o.encode(&mut |b| bytes += b.len());
+            units = (bytes.div_ceil(Table::<M>::UNIT) + A::OWNED) as u32;
+        }
+        let words = Known::<A, O, M>::words(self.id, units);
+        if Known::<A, O, M>::OPEN {
+            let total = (words.extra() + units as usize) * Table::<M>::UNIT;
+            if total > out.room {
+                step.queue.failed.set(Error::TableFull);
+                return Err(Error::TableFull);
+            }
+        }
+        if let Some(w) = words.second {
+            out.word(w)
+        }
+        if let Some(w) = words.long {
+            out.word(w)
+        }
+        if A::OWNED > 0 {
+            let mut n = 0;
+            self.args.owned(&mut |o| {
+                n += 1;
+                // Objects are aligned to 8: the lowest bit marks the last.
+                out.word(o | u32::from(n == A::OWNED))
+            });
+        }
+        if O::BYTES > 0 || Known::<A, O, M>::OPEN {
+            o.encode(&mut |b| out.bytes(b));
+            if Known::<A, O, M>::OPEN || !O::BYTES.is_multiple_of(Table::<M>::UNIT) {
+                out.end();
+            }
+        }
+        self.keep.keep(o, out.to);
+        Ok(())
+    }
+}
+
+/// The job of a step that its joiner has refused: to fail.
+pub(crate) struct Refused(pub Error);
+impl<R: Persist, M: Model> Job<R, M> for Refused
+where
+    M::Unit: Width,
+{
+    fn run<'p>(
+        &self,
+        _: &Step<'_, 'p, M>,
+        _: &mut Root<'p, R::At<'p>, M::Unit>,
+        _: &mut Out<'_, M>,
+    ) -> Result<(), Error> {
+        Err(self.0)
+    }
+}
