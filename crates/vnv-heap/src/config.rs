@@ -29,7 +29,7 @@ impl Config {
 
     /// What a persist costs at most, whenever it comes.
     ///
-    /// The bytes are those of the dirty limit and of two records. How many operations they come in depends on the sizes of the
+    /// The bytes are those of the dirty limit and of the record. How many operations they come in depends on the sizes of the
     /// objects: here, on the smallest ones that `objects` and the limit permit.
     pub const fn worst_case(&self, model: &CostModel) -> WorstCase {
         // A dirty object has at least a byte and its check.
@@ -39,7 +39,7 @@ impl Config {
         } else {
             self.objects as u32
         };
-        let written = self.dirty_limit + 2 * RECORD_BYTES;
+        let written = self.dirty_limit + RECORD_BYTES;
         // Of each object its entry and its header are read; its content and its check are written.
         let operations = 4 * objects + self.max_pins as u32 + 2;
         model.cost(written, objects * 12, operations)
@@ -65,7 +65,7 @@ impl Config {
     }
 }
 
-/// What the record of a persist has, and the record that something has changed since.
+/// What the record of a persist has. The record that something has changed since was written when it did.
 const RECORD_BYTES: u32 = 12;
 
 impl Default for Config {

@@ -18,8 +18,6 @@ pub enum Error<E> {
     DirtyLimit,
     /// The heap is between a persist and its restore.
     Suspended,
-    /// What was freed owned more than can be freed in one go; the rest is unreachable, and the next open frees it.
-    TooMuch,
     /// No heap is attached to this [`Saver`](crate::Saver).
     Detached,
     /// Persists come faster than one operation takes.
@@ -45,7 +43,6 @@ impl<E: fmt::Debug> fmt::Display for Error<E> {
             }
             Error::DirtyLimit => f.write_str("the dirty limit is used up by what is held"),
             Error::Suspended => f.write_str("the heap is persisted and not restored yet"),
-            Error::TooMuch => f.write_str("it owned more than can be freed in one go"),
             Error::Detached => f.write_str("no heap is attached"),
             Error::NoProgress => f.write_str("persists come faster than one operation takes"),
             Error::Unfinished => f.write_str("a commit that was broken off is not finished yet"),
@@ -65,7 +62,6 @@ impl<E> Error<E> {
             Error::RamFull => Error::RamFull,
             Error::DirtyLimit => Error::DirtyLimit,
             Error::Suspended => Error::Suspended,
-            Error::TooMuch => Error::TooMuch,
             Error::Detached => Error::Detached,
             Error::NoProgress => Error::NoProgress,
             Error::Damaged { object } => Error::Damaged { object },

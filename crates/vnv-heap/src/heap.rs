@@ -138,9 +138,10 @@ where
     ///
     /// What of it is held is freed when it is released. **Power loss**: *just in time*, as any change; with the snapshot
     /// promise it is there again unless a commit follows. **Cost**: reads what may hold handles; an entry of the table for
-    /// each object. **Errors**: [`Error::Busy`] while it is held, with the handle. Without the handle, the object is
-    /// gone, and the rest of what it owned is unreachable until the next open frees it: after [`Error::TooMuch`], for more than two
-    /// dozen objects that wait to be looked into at one time, or an error of the medium.
+    /// each object. RAM holds a dozen objects' places, whatever the size and the shape of what is freed; where that is deep and branches
+    /// all the way, objects are read a few times. **Errors**: [`Error::Busy`] while it is held, with the handle; those of
+    /// [`Heap::get`], with the handle when nothing is freed yet. Without the handle, the object is gone, and what is left of what it owned is
+    /// unreachable until the next open frees it.
     #[allow(clippy::type_complexity)]
     pub fn free<T: Persist>(
         &self,
@@ -168,7 +169,8 @@ where
         unsafe { self.core.free_owned(T::check, (&raw const value).cast()) }
     }
 
-    /// Frees an object and gives its value, with the handles in it. **Errors**: as [`Heap::free`], with the handle.
+    /// Frees an object and gives its value, with the handles in it. **Errors**: as [`Heap::get_mut`], with the handle; what the medium fails to
+    /// free once the object is gone is freed by the next open.
     pub fn take<T: Persist>(&self, own: Own<'h, T>) -> Result<T, Refused<Own<'h, T>, S::Error>> {
         let mut value = MaybeUninit::<T>::uninit();
         let copied = self.get_mut(&own).map(|held| {
@@ -176,12 +178,12 @@ where
             unsafe { value.write(core::ptr::from_ref::<T>(&held).read()) };
         });
         let freed = copied.and_then(|()| {
-            let kind = Kind::of::<T>();
-            let alone = Kind {
-                handles: false,
-                ..*kind
-            };
-            self.core.free(own.id(), &alone).map_err(|(e, _)| e)
+            let mut gone = false;
+            match self.core.free_one(own.id(), &mut gone) {
+                Err(e) if !gone => Err(e),
+                // What the medium did not take of it, the next open does.
+                _ => Ok(()),
+            }
         });
         match freed {
             // SAFETY: written above.
@@ -190,20 +192,20 @@ where
         }
     }
 
-    /// What the heap has done since it was opened.
+    /// What the heap has done since it was opened, also between a persist and its restore. A driver of the medium that asks in the midst of an
+    /// operation is told of nothing: all zero.
     pub fn stats(&self) -> Stats {
-        // A section fails only between a persist and its restore, or in the driver.
         self.core
-            .section(|st| {
+            .look(|st| {
                 let (bytes_written, bytes_read) = st.store.traffic();
-                Ok(Stats {
+                Stats {
                     bytes_written,
                     bytes_read,
                     hits: st.stats.hits,
                     loads: st.stats.loads,
                     write_backs: st.stats.write_backs,
                     dirty_high_water: st.cache.high_water(),
-                })
+                }
             })
             .unwrap_or_default()
     }

@@ -234,7 +234,7 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
                 Ok(Some((slot, to)))
             }
             Stage::Room => self.make_room(hold, left).map(|()| None),
-            Stage::Idle => self.decide(hold),
+            Stage::Idle => self.decide(hold, left),
         }
     }
 
@@ -272,7 +272,11 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
         };
     }
 
-    fn decide(&mut self, hold: &mut Hold<'_>) -> Result<Option<Held>, Error<S::Error>> {
+    fn decide(
+        &mut self,
+        hold: &mut Hold<'_>,
+        left: &mut usize,
+    ) -> Result<Option<Held>, Error<S::Error>> {
         let cleans = hold.want == Want::Clean;
         let mutable = hold.want == Want::Write;
         let mut slot = Slot::NONE;
@@ -304,6 +308,14 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
                 None if cleans => return Ok(Some((slot, NonNull::dangling()))),
                 None => return Err(Error::DirtyLimit),
             }
+            return Ok(None);
+        }
+        let changes = hold.want != Want::Read;
+        if !P::SNAPSHOT && changes && !self.store.is_running() && !planted!("vnv-heap/running-late")
+        {
+            // Before anybody can change anything: a cut then is an interruption, even if all that has changed was in RAM.
+            self.store.change()?;
+            *left = 0;
             return Ok(None);
         }
         if hold.fills() {

@@ -92,6 +92,7 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
 
     /// Puts what was pinned back to where it was; the rest is forgotten.
     fn bring_back(&mut self) -> Result<(), Error<S::Error>> {
+        let mut changes = false;
         self.cache.clear();
         self.incarnation = self.incarnation.wrapping_add(1);
         for i in 0..self.store.pinned() {
@@ -108,7 +109,11 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
             if self.cache.is_alone(slot) && !planted!("vnv-heap/restored-as-clean") {
                 // Its guard may go on writing.
                 self.cache.mark_dirty(slot);
+                changes = true;
             }
+        }
+        if changes && !planted!("vnv-heap/restored-not-running") {
+            self.store.change()?;
         }
         Ok(())
     }
@@ -127,7 +132,8 @@ impl<R, S: Medium, Pol: Policy> Heap<'_, R, S, JustInTime, Pol> {
 
     /// Goes on after a persist; the RAM buffer may have lost its content.
     ///
-    /// **Power loss**: the persist counts. **Cost**: reads what leaked guards hold. **Errors**: [`Error::Suspended`] without a persist
+    /// **Power loss**: the persist counts; when a leaked guard holds something to be written, until the end of this. **Cost**: reads what leaked
+    /// guards hold. **Errors**: [`Error::Suspended`] without a persist
     /// before; [`Error::Damaged`], [`Error::Medium`]: it may be repeated.
     pub fn restore(&mut self) -> Result<(), Error<S::Error>> {
         self.core.restore()

@@ -84,7 +84,8 @@ impl Saver {
     /// Brings back what is held, to its addresses, after the RAM buffer may have lost its content. The rest is loaded again when
     /// it is used.
     ///
-    /// **Power loss**: the last persist counts, as before. **Cost**: reads what is held. **Errors**: [`Error::Detached`];
+    /// **Power loss**: the last persist counts, as before; when something is held to be written, until the end of this. **Cost**: reads what is
+    /// held; 12 bytes when something is held to be written. **Errors**: [`Error::Detached`];
     /// [`Error::Suspended`] without a persist before; [`Error::Damaged`] and [`Error::Medium`], after which the heap stays suspended and
     /// it may be repeated.
     ///

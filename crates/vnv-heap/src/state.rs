@@ -46,6 +46,10 @@ impl Gate {
         }
     }
 
+    pub(crate) fn is_inside(&self) -> bool {
+        self.0.get() == Self::INSIDE
+    }
+
     /// A restore begins. **Errors**: [`Error::Suspended`] when nothing was persisted.
     pub(crate) fn resume<E>(&self) -> Result<(), Error<E>> {
         match self.0.get() {
@@ -156,6 +160,16 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         let r = f(st);
         self.gate.open(st.cache.load());
         r
+    }
+
+    /// What `f` makes of the state, which it does not change; nothing when a section is on.
+    pub(crate) fn look<R>(&self, f: impl FnOnce(&State<S, P, Pol>) -> R) -> Option<R> {
+        let _masked = Masked::begin();
+        if self.gate.is_inside() {
+            return None;
+        }
+        // SAFETY: in a critical section, and no section is on that would have the state.
+        Some(f(unsafe { &*self.state.get() }))
     }
 
     /// Holds an object. **Cost**: one section when it is resident; else what [`Core::hold_slowly`] costs.
@@ -310,8 +324,14 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
     /// Pins a resident object, if it may be and nothing needs to be written first.
     #[cfg_attr(target_pointer_width = "64", inline(always))]
     fn pin(&mut self, slot: Slot, kind: &Kind, mutable: bool) -> bool {
-        if P::SNAPSHOT && mutable && !self.cache.is_dirty(slot) {
-            // It may need a block of its own.
+        // It may need a block of its own; or the medium must say first that something changes.
+        let prepared = !mutable
+            || if P::SNAPSHOT {
+                self.cache.is_dirty(slot)
+            } else {
+                self.store.is_running()
+            };
+        if !prepared {
             return false;
         }
         let sum = self.demand_with(slot, kind, mutable);

@@ -92,6 +92,8 @@ pub(crate) struct Store<S, P> {
     running: bool,
     /// Snapshot: what is pending is not all in the chain.
     scan: bool,
+    /// Snapshot: the object whose pending unit may be half-written, because the medium failed; 0 when there is none.
+    torn: u16,
     /// Snapshot: the medium failed in a commit, which must be finished before anything else changes.
     unfinished: bool,
     bytes_written: u32,
@@ -174,6 +176,9 @@ impl<S: Medium, P: Promise> Store<S, P> {
 
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     fn entry(&mut self, id: u16) -> Result<Entry, Error<S::Error>> {
+        if P::SNAPSHOT {
+            self.mend()?;
+        }
         let at = self.map.entry(id).ok_or(Error::Damaged { object: id })?;
         let mut b = [0; 4];
         self.get(at, &mut b)?;
@@ -202,13 +207,33 @@ impl<S: Medium, P: Promise> Store<S, P> {
         }
     }
 
+    /// Just in time: whether the medium says that something may have changed since the last persist.
+    #[inline(always)]
+    pub(crate) fn is_running(&self) -> bool {
+        self.running
+    }
+
+    /// What the medium did not take in a write-back that began: the object's content is the committed one.
+    fn mend(&mut self) -> Result<(), Error<S::Error>> {
+        if self.torn == 0 || nvmem::planted!("vnv-heap/torn-entry-kept") {
+            return Ok(());
+        }
+        let at = self.map.entry(self.torn).ok_or(Error::Unfinished)?;
+        let mut b = [0; 4];
+        self.get(at, &mut b)?;
+        self.put(at + 2, &b[..2])?;
+        self.torn = 0;
+        Ok(())
+    }
+
     /// Before anything on the medium changes.
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    fn change(&mut self) -> Result<(), Error<S::Error>> {
+    pub(crate) fn change(&mut self) -> Result<(), Error<S::Error>> {
         if P::SNAPSHOT {
             if self.unfinished {
                 return Err(Error::Unfinished);
             }
+            self.mend()?;
         } else if !self.running && !nvmem::planted!("vnv-heap/not-running") {
             self.put_record(record::RUNNING, 0)?;
             self.running = true;

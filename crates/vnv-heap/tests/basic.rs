@@ -92,8 +92,10 @@ fn a_list_larger_than_the_ram_comes_back_after_a_cold_boot() {
         check(&heap, boot * 10 + 10);
         heap.persist().unwrap();
         assert!(matches!(heap.root(), Err(Error::Suspended)));
-        let stats = heap.stats();
-        println!("{stats:?}");
+        let suspended = heap.stats();
+        assert!(suspended.write_backs > 0 && suspended.bytes_written > 0);
+        heap.restore().unwrap();
+        assert_eq!(heap.stats(), suspended);
     }
 }
 

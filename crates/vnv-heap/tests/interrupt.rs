@@ -340,3 +340,27 @@ fn a_persist_that_the_medium_breaks_off_can_be_repeated() {
         assert_eq!(walk(&heap).unwrap(), [4, 3, 2, 1, 0]);
     }
 }
+
+/// What a guard to write does after a restore, the heap is not told: so it counts as a change from the restore on.
+#[test]
+fn a_guard_to_write_that_comes_back_is_a_change() {
+    for mutable in [false, true] {
+        let (chip, mut ram) = (Shared::blank(MEDIUM), vec![0u8; RAM]);
+        brand!(b);
+        let mut heap = TestHeap::open(b, chip.clone(), &mut ram, CONFIG, root).unwrap();
+        push(&heap, 0).unwrap();
+        if mutable {
+            std::mem::forget(heap.root_mut().unwrap());
+        } else {
+            std::mem::forget(heap.root().unwrap());
+        }
+        heap.persist().unwrap();
+        reopen(chip.bytes());
+        heap.restore().unwrap();
+        let mut ram = vec![0u8; RAM];
+        brand!(c);
+        let opened = TestHeap::open(c, Shared::new(chip.bytes()), &mut ram, CONFIG, root).err();
+        let interrupted = matches!(opened, Some(OpenError::Interrupted));
+        assert_eq!(interrupted, mutable, "{opened:?}");
+    }
+}

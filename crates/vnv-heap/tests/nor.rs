@@ -7,35 +7,168 @@ mod support;
 
 use nvmem::device::{Contract, EraseUnit};
 use nvmem::level::WearLevelled;
+use nvmem::ram::RamNor;
+use nvmem::{Medium, Persist};
 use powerfail::{Chip, Simulated, SpiNor, World, explore_with};
 use support::{Known, Op, Save, program};
-use vnv_heap::{JustInTime, Snapshot};
+use vnv_heap::{Config, Error, Heap, JustInTime, OpenError, Own, Promise, Snapshot, brand};
 
-/// A small flash.
-enum Small {}
-impl Chip for Small {
+/// A small flash that is programmed by so many bytes.
+enum Small<const WORD: usize> {}
+impl<const WORD: usize> Chip for Small<WORD> {
     const CONTRACT: Contract = Contract {
         erase: Some(EraseUnit {
-            size: 512,
+            size: UNIT as u32,
             erased: 0xFF,
             write_once: true,
             endurance: 0,
         }),
-        write_size: 32,
+        write_size: WORD as u32,
         ..SpiNor::CONTRACT
     };
-    const PAGE: u32 = 32;
+    const PAGE: u32 = WORD as u32;
 }
 
-/// One cut deep: two cuts on flash are judged in `nvmem`, below this; on bytes they are in the crash tests beside this.
-fn on_flash<P: Save>(ops: &[Op]) {
-    let flash = Simulated::<Small>::new(8 * 512);
-    let s = explore_with(ops.to_vec(), flash, |nv, w: &World<Known>, ops| {
-        let mut table = [0; 64];
-        let nv = WearLevelled::<_, 88>::open(nv, &mut table).expect("nothing but power cuts");
-        program::<P, _>(nv, w, ops)
+const UNIT: usize = 1024;
+const UNITS: usize = 8;
+
+/// The flash as bytes.
+fn bytes<D: Medium<Error: core::fmt::Debug>, const PAGE: usize>(
+    flash: D,
+    table: &mut [u16],
+) -> WearLevelled<'_, D, PAGE> {
+    match WearLevelled::open(flash, table) {
+        Ok(bytes) => bytes,
+        Err(e) => panic!("{e}"),
+    }
+}
+
+/// From a blank flash on: one cut.
+fn from_the_start<P: Save>() {
+    let ops = vec![Op::Push(1), Op::Blob(2), Op::Pop];
+    let flash = Simulated::<Small<32>>::new(UNITS * UNIT);
+    let s = explore_with(ops, flash, |nv, w: &World<Known>, ops| {
+        let mut table = [0; 128];
+        program::<P, _>(bytes::<_, 88>(nv, &mut table), w, ops)
     })
-    .depth(1)
+    .run();
+    println!("{s}");
+    assert!(s.part || s.boots > 50, "{s}");
+}
+
+/// What a device keeps: a count, and an object of which each byte is that count.
+#[derive(Persist)]
+#[repr(C)]
+struct Counted<'h> {
+    n: u32,
+    data: Option<Own<'h, [u8; 20]>>,
+}
+
+type Counter<'h, S, P> = Heap<'h, Counted<'h>, S, P>;
+
+const FEW: Config = Config {
+    dirty_limit: 60,
+    burst: 32,
+    objects: 3,
+    max_pins: 2,
+    budget: None,
+};
+
+/// How a counter is saved.
+trait Keep: Promise + Sized {
+    fn keep<S: Medium>(heap: &mut Counter<'_, S, Self>) -> Result<(), Error<S::Error>>;
+}
+impl Keep for JustInTime {
+    fn keep<S: Medium>(heap: &mut Counter<'_, S, Self>) -> Result<(), Error<S::Error>> {
+        heap.persist()?;
+        heap.restore()
+    }
+}
+impl Keep for Snapshot {
+    fn keep<S: Medium>(heap: &mut Counter<'_, S, Self>) -> Result<(), Error<S::Error>> {
+        heap.commit()
+    }
+}
+
+/// What the outside knows of a counter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+struct Count {
+    saved: u32,
+    /// The next one is begun.
+    begun: bool,
+}
+
+/// Checks what is there, and counts on up to `last`; another object each time.
+fn count<P: Keep, S: Medium>(
+    nv: S,
+    last: u32,
+    replaced: bool,
+    known: Count,
+    mut tell: impl FnMut(Count),
+) {
+    let mut ram = [0xA5; 96];
+    brand!(b);
+    let init = |_: &Counter<'_, S, P>| Ok(Counted { n: 0, data: None });
+    let mut heap = match Counter::<S, P>::open(b, nv, &mut ram, FEW, init) {
+        Ok(heap) => heap,
+        // How life goes on then, is explored on bytes.
+        Err(OpenError::Interrupted) => return assert!(!P::SNAPSHOT && known.begun, "{known:?}"),
+        Err(e) => panic!("{e}"),
+    };
+    let audit = heap.audit().unwrap();
+    assert_eq!(audit.reachable, audit.allocated);
+    let mut n = heap.root().unwrap().n;
+    assert!(
+        n == known.saved || known.begun && n == known.saved + 1,
+        "{n} found, {known:?}"
+    );
+    if let Some(data) = &heap.root().unwrap().data {
+        let data = heap.read(data).unwrap();
+        assert!(data[0] <= n as u8 && data == [data[0]; 20]);
+    }
+    while n < last {
+        let saved = n;
+        tell(Count { saved, begun: true });
+        n += 1;
+        heap.root_mut().unwrap().n = n;
+        if replaced {
+            let data = heap.alloc([n as u8; 20]).unwrap();
+            let old = heap.root_mut().unwrap().data.replace(data);
+            old.map_or(Ok(()), |old| heap.free(old)).unwrap();
+        }
+        P::keep(&mut heap).unwrap();
+        tell(Count {
+            saved: n,
+            begun: false,
+        });
+    }
+}
+
+/// Two cuts take minutes: they are judged in long campaigns, and one here.
+fn depth() -> u32 {
+    let asked = std::env::var("POWERFAIL_DEPTH").ok();
+    asked.and_then(|n| n.parse().ok()).unwrap_or(1).min(2)
+}
+
+/// A flash that is in use, with blocks that are cleaned: one operation is cut everywhere, in long campaigns the boot after it again.
+fn in_use<P: Keep>(saved: u32) {
+    let mut flash = RamNor::<UNITS, UNIT, 64>::new();
+    let mut table = [0; 128];
+    let nv = bytes::<_, 56>(&mut flash, &mut table);
+    count::<P, _>(nv, saved, true, Count::default(), |_| ());
+    assert!(flash.wear().iter().all(|n| *n > 1), "{:?}", flash.wear());
+    let flash = Simulated::<Small<64>>::with_image(flash.bytes().to_vec());
+    let s = explore_with(saved + 1, flash, |nv, w: &World<Count>, last| {
+        let mut table = [0; 128];
+        let nv = bytes::<_, 56>(nv, &mut table);
+        count::<P, _>(nv, *last, false, w.get(), |k| w.set(k))
+    })
+    .world(Count {
+        saved,
+        begun: false,
+    })
+    .depth(depth())
+    .deepest(2)
     .run();
     println!("{s}");
     assert!(s.part || s.boots > 50, "{s}");
@@ -44,11 +177,23 @@ fn on_flash<P: Save>(ops: &[Op]) {
 #[test]
 #[cfg_attr(miri, ignore)]
 fn just_in_time() {
-    on_flash::<JustInTime>(&[Op::Push(1), Op::Blob(2), Op::Pop]);
+    from_the_start::<JustInTime>();
 }
 
 #[test]
 #[cfg_attr(miri, ignore)]
 fn snapshot() {
-    on_flash::<Snapshot>(&[Op::Push(1), Op::Blob(2), Op::Pop]);
+    from_the_start::<Snapshot>();
+}
+
+#[test]
+#[cfg_attr(miri, ignore)]
+fn just_in_time_in_use() {
+    in_use::<JustInTime>(80);
+}
+
+#[test]
+#[cfg_attr(miri, ignore)]
+fn snapshot_in_use() {
+    in_use::<Snapshot>(80);
 }

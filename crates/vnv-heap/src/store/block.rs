@@ -170,7 +170,9 @@ impl<S: Medium, P: Promise> Store<S, P> {
             return Ok(Step::Again);
         };
         self.put_head(unit, b.id, b.len)?;
+        self.torn = b.id;
         self.put_pending(b.id, unit)?;
+        self.torn = 0;
         b.take = None;
         Ok(Step::Done(Place {
             len: b.len,

@@ -71,6 +71,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
         }
         match c.stage {
             Stage::Record => {
+                self.mend()?;
                 let late = self.applied()? != self.seq;
                 self.unfinished = true;
                 if late {

@@ -16,6 +16,7 @@ pub(crate) struct Free {
     len: u16,
     take: Take,
     mark: Mark,
+    begun: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -35,7 +36,13 @@ impl Free {
             len: 0,
             take: Take::new(1),
             mark: Mark::free(0, 0),
+            begun: false,
         }
+    }
+
+    /// Whether the object's entry may have changed: before, an error leaves it as it was.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.begun
     }
 }
 
@@ -60,10 +67,17 @@ impl<S: Medium, P: Promise> Store<S, P> {
                     Err(Error::Full) => self.scan = true,
                     Err(e) => return Err(e),
                 }
+                f.begun = true;
                 self.put_pending(f.id, FREED | 0xFF)?;
                 Ok(Step::Done(()))
             }
         }
+    }
+
+    /// Whether the object is allocated. **Cost**: reads 4 bytes.
+    pub(crate) fn is_allocated(&mut self, id: u16) -> Result<bool, Error<S::Error>> {
+        let e = self.entry(id)?;
+        Ok(e != Entry::FREE && !(P::SNAPSHOT && e.pending >= FREED))
     }
 
     fn free_entry(&mut self, f: &mut Free) -> Result<Step<()>, Error<S::Error>> {
@@ -89,6 +103,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
                 self.chain = self.head(e.pending, f.id)?.prev;
             }
         }
+        f.begun = true;
         self.put_entry(f.id, Entry::FREE)?;
         self.free_ids = (self.free_ids + 1).min(self.map.objects);
         match len {

@@ -74,6 +74,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
             chain: 0,
             running: false,
             scan: false,
+            torn: 0,
             unfinished: false,
             bytes_written: 0,
             bytes_read: 0,

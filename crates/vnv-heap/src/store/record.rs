@@ -104,9 +104,8 @@ impl<S: Medium, P: Promise> Store<S, P> {
 
     /// Just in time: records a pinned object; to be called for 0, 1, 2, … before [`Store::set_persisted`].
     ///
-    /// **Cost**: 8 bytes. **Errors**: [`Error::Full`] when there are more than were configured.
+    /// **Power loss**: a cold open does not look at them. **Cost**: 8 bytes. **Errors**: [`Error::Full`] when there are more than were configured.
     pub(crate) fn write_pin(&mut self, i: u16, pin: Pin) -> Result<(), Error<S::Error>> {
-        self.change()?;
         let at = self.map.pin(i).ok_or(Error::Full)?;
         let mut b = [0; 8];
         for (to, v) in b

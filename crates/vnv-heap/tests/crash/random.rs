@@ -1,9 +1,10 @@
 //! Programs at random.
 
-use crate::support::{Known, Op, model, program};
+use crate::support::{CONFIG, Known, Op, RAM, Save, TestHeap, model, program, run, top, view};
+use nvmem::ram::RamFram;
 use powerfail::{Simulated, SpiFram, World, explore_with};
 use proptest::prelude::*;
-use vnv_heap::{JustInTime, Snapshot};
+use vnv_heap::{JustInTime, Snapshot, brand};
 
 fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
@@ -23,6 +24,54 @@ fn op() -> impl Strategy<Value = Op> {
 fn fits(ops: &[Op]) -> bool {
     (0..=ops.len()).all(|n| model(&ops[..n]).list.len() <= 4)
         && ops.iter().filter(|o| **o == Op::Forget).count() <= 2
+}
+
+/// Without a cut: many operations, saved and opened again every few.
+fn uncut<P: Save>(ops: &[Op], every: usize) {
+    let mut nv = RamFram::<1000>::filled(0xFF);
+    for (i, some) in ops.chunks(every).enumerate() {
+        let mut ram = [0x5A; RAM];
+        brand!(b);
+        let open = TestHeap::<_, P>::open;
+        let mut heap = open(b, &mut nv, &mut ram, CONFIG, top).unwrap_or_else(|e| panic!("{e}"));
+        let audit = heap.audit().unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(audit.reachable, audit.allocated);
+        for (done, op) in (i * every..).zip(some) {
+            let seen = view(&heap).unwrap_or_else(|e| panic!("{e}"));
+            assert_eq!(seen, (done as u32, model(&ops[..done])));
+            run(&heap, *op).unwrap_or_else(|e| panic!("{op:?}: {e}"));
+        }
+        P::save(&mut heap).unwrap_or_else(|e| panic!("{e}"));
+    }
+}
+
+/// As many of these as are never too much.
+fn as_fits(ops: Vec<Op>) -> Vec<Op> {
+    let (mut kept, mut nodes) = (Vec::new(), 0);
+    for op in ops {
+        match op {
+            Op::Push(_) if nodes == 4 => continue,
+            Op::Push(_) => nodes += 1,
+            Op::Pop => nodes = usize::max(nodes, 1) - 1,
+            Op::Clear => nodes = 0,
+            // It would be there until the next open.
+            Op::Forget => continue,
+            _ => {}
+        }
+        kept.push(op);
+    }
+    kept
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 1 } else { 200 }, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn long_programs_without_a_cut(ops in proptest::collection::vec(op(), 1..80), every in 1..12usize) {
+        let ops = as_fits(ops);
+        // With the snapshot promise, a number that is freed is free after the commit.
+        uncut::<Snapshot>(&ops, every.min(3));
+        uncut::<JustInTime>(&ops, every);
+    }
 }
 
 proptest! {

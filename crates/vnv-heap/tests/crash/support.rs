@@ -1,6 +1,7 @@
 //! A program of operations on a heap with very little RAM, and what it must find after each boot.
 
 use nvmem::{Medium, Persist};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use vnv_heap::{Config, Error, Heap, JustInTime, OpenError, Own, Promise, Snapshot, brand};
 
 #[derive(Persist)]
@@ -214,7 +215,14 @@ pub struct Known {
     pub saved: u32,
     /// Something was begun since.
     pub begun: bool,
+    /// Something has changed since, in RAM at least.
+    pub changed: bool,
+    /// All is being given up, for a new beginning.
+    pub anew: bool,
 }
+
+/// Operations that were done and saved, of all heaps.
+pub static OPERATIONS: AtomicU32 = AtomicU32::new(0);
 
 /// Goes on where the power left off: checks what is there, then does and saves what is left.
 pub fn program<P: Save, S: Medium>(mut nv: S, world: &powerfail::World<'_, Known>, ops: &[Op]) {
@@ -223,8 +231,8 @@ pub fn program<P: Save, S: Medium>(mut nv: S, world: &powerfail::World<'_, Known
         let known = world.get();
         assert!(!P::SNAPSHOT && known.begun, "{known:?}");
         world.set(Known {
-            saved: 0,
             begun: true,
+            ..Known::default()
         });
         assert!(!boot::<P, _>(&mut nv, world, ops, true));
     }
@@ -253,21 +261,29 @@ fn boot<P: Save, S: Medium>(
     let audit = heap.audit().unwrap_or_else(|e| panic!("audit: {e}"));
     assert_eq!(audit.reachable, audit.allocated);
     let (done, seen) = view(&heap).unwrap_or_else(|e| panic!("view: {e}"));
-    assert!(
-        done == known.saved || known.begun && (done == known.saved + 1 || done == 0),
-        "{done} found, {known:?}"
-    );
+    let saved = known.begun && done == known.saved + 1 || known.anew && done == 0;
+    // Just in time, what has changed is saved, or else the heap was interrupted.
+    let unchanged = done == known.saved && (P::SNAPSHOT || !known.changed);
+    assert!(unchanged || saved, "{done} found, {known:?}");
     assert_eq!(seen, model(&ops[..done as usize]), "after {done}");
     for (i, op) in ops.iter().enumerate().skip(done as usize) {
-        world.set(Known {
+        let known = Known {
             saved: i as u32,
             begun: true,
+            ..Known::default()
+        };
+        world.set(known);
+        drop(heap.root_mut().unwrap_or_else(|e| panic!("root: {e}")));
+        world.set(Known {
+            changed: true,
+            ..known
         });
         run(&heap, *op).unwrap_or_else(|e| panic!("{op:?}: {e}"));
         P::save(&mut heap).unwrap_or_else(|e| panic!("save: {e}"));
+        OPERATIONS.fetch_add(1, Relaxed);
         world.set(Known {
             saved: i as u32 + 1,
-            begun: false,
+            ..Known::default()
         });
     }
     let (_, seen) = view(&heap).unwrap_or_else(|e| panic!("view: {e}"));

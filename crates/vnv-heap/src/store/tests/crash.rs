@@ -236,6 +236,7 @@ impl<S, P> Store<S, P> {
             chain: self.chain,
             running: self.running,
             scan: self.scan,
+            torn: self.torn,
             unfinished: self.unfinished,
             bytes_written: 0,
             bytes_read: 0,

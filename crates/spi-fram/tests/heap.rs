@@ -1,0 +1,471 @@
+//! `vnv-heap` on the driver: the bus fails at each byte of each operation. The error comes back, the heap goes on, and nothing that it
+//! promised is lost.
+#![allow(dead_code)] // the bench can do more
+
+#[path = "chip/bench.rs"]
+mod bench;
+#[path = "chip/model.rs"]
+mod model;
+
+use bench::{Bench, Fault, Plain};
+use critical_section as _;
+use model::Kind;
+use nvmem::Persist;
+use nvmem::ram::RamFram;
+use spi_fram::{Error as Bus, Part, SpiFram};
+use std::cell::Cell;
+use vnv_heap::collections::Fifo;
+use vnv_heap::{Config, Error, Heap, JustInTime, OpenError, Own, Promise, Snapshot, brand};
+
+const SIZE: usize = 1024;
+const PART: Part = Part::new("small", SIZE as u32);
+/// Less than the objects need: nearly every operation evicts.
+const RAM: usize = 240;
+const CONFIG: Config = Config {
+    dirty_limit: 160,
+    burst: 16,
+    objects: 16,
+    max_pins: 4,
+    budget: None,
+};
+
+#[derive(Persist)]
+#[repr(C)]
+struct Root<'h> {
+    blobs: [Option<Own<'h, Blob>>; 3],
+    node: Option<Own<'h, Node<'h>>>,
+    queue: Fifo<'h, Element>,
+    n: u32,
+}
+
+#[derive(Persist)]
+#[repr(C)]
+struct Node<'h> {
+    value: u16,
+    data: Option<Own<'h, [u8; 24]>>,
+    next: Option<Own<'h, Node<'h>>>,
+}
+
+type Blob = [u8; 40];
+type Element = [u8; 12];
+type Chip = Plain<SIZE>;
+type TestHeap<'h, P> = Heap<'h, Root<'h>, SpiFram<Chip>, P>;
+type Failure = Error<Bus<Fault>>;
+
+/// What the heap must show.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Model {
+    blobs: [u8; 3],
+    /// Values of a list of nodes, each with its data.
+    nodes: Vec<u16>,
+    queue: Vec<u8>,
+    n: u32,
+}
+
+/// How a heap is saved, and goes on.
+trait Save: Promise + Sized {
+    fn save<'h>(heap: &mut TestHeap<'h, Self>) -> Result<(), Failure>;
+    fn go_on<'h>(heap: &mut TestHeap<'h, Self>) -> Result<(), Failure>;
+}
+impl Save for JustInTime {
+    fn save<'h>(heap: &mut TestHeap<'h, Self>) -> Result<(), Failure> {
+        heap.persist()
+    }
+    fn go_on<'h>(heap: &mut TestHeap<'h, Self>) -> Result<(), Failure> {
+        heap.restore()
+    }
+}
+impl Save for Snapshot {
+    fn save<'h>(heap: &mut TestHeap<'h, Self>) -> Result<(), Failure> {
+        heap.commit()
+    }
+    fn go_on<'h>(_: &mut TestHeap<'h, Self>) -> Result<(), Failure> {
+        Ok(())
+    }
+}
+
+fn node<'h, P: Promise>(
+    heap: &TestHeap<'h, P>,
+    value: u16,
+    next: Option<Own<'h, Node<'h>>>,
+) -> Result<Own<'h, Node<'h>>, Failure> {
+    let data = Some(heap.alloc([value as u8; 24])?);
+    Ok(heap.alloc(Node { value, data, next })?)
+}
+
+fn root<'h, P: Promise>(heap: &TestHeap<'h, P>) -> Result<Root<'h>, Failure> {
+    let mut blobs = [const { None }; 3];
+    for (b, i) in blobs.iter_mut().zip(0..) {
+        *b = Some(heap.alloc([i; 40])?);
+    }
+    let mut queue = Fifo::alloc(heap, 3)?;
+    queue.push(heap, [5; 12]).map_err(|r| r.error)?;
+    let last = node(heap, 7, None)?;
+    Ok(Root {
+        blobs,
+        node: Some(node(heap, 8, Some(last))?),
+        queue,
+        n: 0,
+    })
+}
+
+fn fresh() -> Model {
+    Model {
+        blobs: [0, 1, 2],
+        nodes: vec![8, 7],
+        queue: vec![5],
+        n: 0,
+    }
+}
+
+fn bench(image: RamFram<SIZE>) -> Chip {
+    Bench::new(Kind::of(PART), image, RamFram::filled(0))
+}
+
+fn image(b: &Chip) -> RamFram<SIZE> {
+    b.chip.borrow().cells.clone()
+}
+
+/// The bus fails once.
+struct Fuse<'a> {
+    chip: &'a Chip,
+    /// After so many bytes.
+    after: u64,
+    /// Whether it did.
+    failed: Cell<bool>,
+}
+
+impl<'a> Fuse<'a> {
+    fn new(chip: &'a Chip, after: u64) -> Self {
+        let failed = Cell::new(false);
+        Fuse {
+            chip,
+            after,
+            failed,
+        }
+    }
+
+    /// Runs `f`, and the bus fails meanwhile.
+    fn around<O>(&self, f: impl FnOnce() -> O) -> O {
+        self.chip.fault.replace(Some(self.after));
+        let o = f();
+        let left = self.chip.fault.replace(None);
+        self.failed
+            .set(left.is_some_and(|left| left > u64::MAX / 2));
+        o
+    }
+}
+
+/// All that the heap holds; each object is one that was written as a whole.
+fn view<P: Promise>(heap: &TestHeap<'_, P>) -> Result<Model, Failure> {
+    let filled = |bytes: &[u8]| {
+        assert!(bytes.iter().all(|b| *b == bytes[0]), "a mixture: {bytes:?}");
+        bytes[0]
+    };
+    let root = heap.root()?;
+    let mut seen = Model {
+        blobs: [0; 3],
+        nodes: Vec::new(),
+        queue: Vec::new(),
+        n: root.n,
+    };
+    for (to, own) in seen.blobs.iter_mut().zip(&root.blobs) {
+        *to = filled(&*heap.get(own.as_ref().unwrap())?);
+    }
+    for i in 0..root.queue.len() {
+        let element = root.queue.get(heap, i)?.unwrap();
+        seen.queue.push(filled(&element));
+    }
+    let mut at = root.node.as_ref().map(|own| heap.get(own)).transpose()?;
+    while let Some(node) = at {
+        let data = heap.with(node.data.as_ref().unwrap(), |d| filled(d))?;
+        assert_eq!(data, node.value as u8);
+        seen.nodes.push(node.value);
+        at = node.next.as_ref().map(|own| heap.get(own)).transpose()?;
+    }
+    Ok(seen)
+}
+
+/// What a boot from this image finds; nothing when the heap was interrupted.
+fn reopened<P: Save>(image: RamFram<SIZE>) -> Option<Model> {
+    let mut ram = [0xA5; RAM];
+    brand!(b);
+    let fram = SpiFram::new(bench(image), PART);
+    match TestHeap::<P>::open(b, fram, &mut ram, CONFIG, root) {
+        Ok(mut heap) => {
+            let audit = heap.audit().unwrap();
+            assert_eq!(audit.reachable, audit.allocated);
+            Some(view(&heap).unwrap())
+        }
+        Err(OpenError::Interrupted) => None,
+        Err(e) => panic!("{e}"),
+    }
+}
+
+/// An operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Op {
+    Get,
+    Write,
+    Change,
+    Alloc,
+    Free,
+    Take,
+    Replace,
+    Push,
+    Pop,
+    Save,
+    GoOn,
+    Audit,
+}
+use Op::*;
+
+const OPS: [Op; 12] = [
+    Get, Write, Change, Alloc, Free, Take, Replace, Push, Pop, Save, GoOn, Audit,
+];
+
+/// Runs it with the bus failing. What the heap must show then is in `m`.
+fn run<'h, P: Save>(
+    op: Op,
+    heap: &mut TestHeap<'h, P>,
+    m: &mut Model,
+    fuse: &Fuse<'_>,
+) -> Result<(), Failure> {
+    match op {
+        Get => {
+            let root = heap.root()?;
+            let blob = root.blobs[2].as_ref().unwrap();
+            let value = fuse.around(|| heap.read(blob))?;
+            assert_eq!(value, [m.blobs[2]; 40]);
+        }
+        Write => {
+            let root = heap.root()?;
+            let blob = root.blobs[1].as_ref().unwrap();
+            fuse.around(|| heap.write(blob, [77; 40]))?;
+            m.blobs[1] = 77;
+        }
+        Change => {
+            fuse.around(|| heap.root_mut().map(|mut root| root.n = 9))?;
+            m.n = 9;
+        }
+        Alloc => {
+            let made = fuse.around(|| heap.alloc([66; 40])).map_err(|r| {
+                assert_eq!(r.value, [66; 40]);
+                r.error
+            })?;
+            let old = heap.root_mut().unwrap().blobs[0].replace(made).unwrap();
+            m.blobs[0] = 66;
+            heap.free(old).unwrap();
+        }
+        Free => {
+            let first = heap.root_mut()?.node.take().unwrap();
+            let nodes = core::mem::take(&mut m.nodes);
+            if let Err(r) = fuse.around(|| heap.free(first)) {
+                if let Some(own) = r.value {
+                    // It is as it was, and so is what it owns.
+                    heap.root_mut().unwrap().node = Some(own);
+                    m.nodes = nodes;
+                }
+                return Err(r.error);
+            }
+        }
+        Take => {
+            let first = heap.root_mut()?.node.take().unwrap();
+            match fuse.around(|| heap.take(first)) {
+                Ok(mut node) => {
+                    heap.root_mut().unwrap().node = node.next.take();
+                    assert_eq!(node.value, m.nodes.remove(0));
+                    let data = node.data.take().unwrap();
+                    assert_eq!(heap.take(data).unwrap(), [node.value as u8; 24]);
+                }
+                Err(r) => {
+                    heap.root_mut().unwrap().node = Some(r.value);
+                    return Err(r.error);
+                }
+            }
+        }
+        Replace => {
+            let root = heap.root()?;
+            let blob = root.blobs[1].as_ref().unwrap();
+            match fuse.around(|| heap.replace(blob, [55; 40])) {
+                Ok(old) => assert_eq!(old, [m.blobs[1]; 40]),
+                Err(r) => {
+                    assert_eq!(r.value, [55; 40]);
+                    return Err(r.error);
+                }
+            }
+            m.blobs[1] = 55;
+        }
+        Push => {
+            let mut root = heap.root_mut()?;
+            let queue = &mut root.queue;
+            fuse.around(|| queue.push(heap, [44; 12]))
+                .map_err(|r| r.error)?;
+            m.queue.push(44);
+        }
+        Pop => {
+            let mut root = heap.root_mut()?;
+            let queue = &mut root.queue;
+            let popped = fuse.around(|| queue.pop(heap))?;
+            assert_eq!(popped, Some([m.queue.remove(0); 12]));
+        }
+        Save => {
+            fuse.around(|| P::save(heap))?;
+            P::go_on(heap).unwrap();
+        }
+        GoOn => {
+            // What it holds is brought back.
+            core::mem::forget(heap.get(heap.root()?.blobs[1].as_ref().unwrap()));
+            P::save(heap)?;
+            if let Err(e) = fuse.around(|| P::go_on(heap)) {
+                assert_eq!(heap.root().err(), Some(Error::Suspended));
+                P::go_on(heap).unwrap();
+                return Err(e);
+            }
+        }
+        Audit => {
+            let audit = fuse.around(|| heap.audit()).map_err(|e| match e {
+                OpenError::Failed(e) => e,
+                e => panic!("{e}"),
+            })?;
+            assert_eq!(audit.reachable, audit.allocated);
+        }
+    }
+    Ok(())
+}
+
+/// A heap as it is saved first.
+fn saved<P: Save>() -> RamFram<SIZE> {
+    let b = bench(RamFram::filled(0));
+    let mut ram = [0; RAM];
+    brand!(brand);
+    let fram = SpiFram::new(b.clone(), PART);
+    TestHeap::<P>::open(brand, fram, &mut ram, CONFIG, root).unwrap();
+    image(&b)
+}
+
+/// The bus fails after `k` bytes of the operation. Whether it got so far.
+fn fails_at<P: Save>(op: Op, before: &RamFram<SIZE>, k: u64) -> bool {
+    let b = bench(before.clone());
+    let (mut ram, mut m) = ([0; RAM], fresh());
+    brand!(brand);
+    let fram = SpiFram::new(b.clone(), PART);
+    let mut heap = TestHeap::<P>::open(brand, fram, &mut ram, CONFIG, root).unwrap();
+    // Something is in RAM alone.
+    let mut changed = !matches!(op, Get | Audit | Change);
+    if changed {
+        let root = heap.root().unwrap();
+        let blob = root.blobs[0].as_ref().unwrap();
+        heap.write(blob, [99; 40]).unwrap();
+        m.blobs[0] = 99;
+    }
+    let fuse = Fuse::new(&b, k);
+    let done = run(op, &mut heap, &mut m, &fuse);
+    let failed = fuse.failed.get();
+    changed |= op == Change && done.is_ok();
+    match done {
+        Err(e) => assert_eq!(e, Error::Medium(Bus::Bus(Fault::Bus)), "{op:?} at {k}"),
+        // The value is there, and all that is left to do is done by the next open.
+        Ok(()) if op == Take => {}
+        Ok(()) => assert!(!failed, "{op:?}: the error at {k} is lost"),
+    }
+    // The power goes now.
+    let cut = reopened::<P>(image(&b));
+    let complete = matches!(op, Save | GoOn) && done.is_ok();
+    if P::SNAPSHOT {
+        let committed = if complete || op == GoOn {
+            m.clone()
+        } else {
+            fresh()
+        };
+        // The commit's record may have arrived before the error did.
+        let arrived = op == Save && cut.as_ref() == Some(&m);
+        assert!(cut == Some(committed) || arrived, "{op:?} at {k}: {cut:?}");
+    } else if let Some(cut) = cut {
+        let persisted = complete || op == GoOn || op == Save && cut == m;
+        assert!(persisted || !changed, "{op:?} at {k}: not interrupted");
+        assert_eq!(cut, if changed { m.clone() } else { fresh() });
+    }
+    // The bus fails once more, at whatever comes first.
+    if failed && !(P::SNAPSHOT && op == Save) {
+        let changed = Fuse::new(&b, 0).around(|| heap.root_mut().map(|mut root| root.n = 3));
+        if changed.is_ok() {
+            m.n = 3;
+        }
+    }
+    // A commit that was broken off comes to its end before anything else changes.
+    if P::SNAPSHOT && op == Save && failed {
+        P::save(&mut heap).unwrap();
+    }
+    assert_eq!(view(&heap).unwrap(), m, "{op:?} at {k}");
+    {
+        let root = heap.root().unwrap();
+        let blob = root.blobs[2].as_ref().unwrap();
+        heap.write(blob, [88; 40]).unwrap();
+        m.blobs[2] = 88;
+    }
+    P::save(&mut heap).unwrap_or_else(|e| panic!("{op:?} at {k}: {e}"));
+    P::go_on(&mut heap).unwrap();
+    assert_eq!(view(&heap).unwrap(), m, "{op:?} at {k}");
+    assert_eq!(reopened::<P>(image(&b)), Some(m), "{op:?} at {k}");
+    failed
+}
+
+fn every_byte<P: Save>() {
+    let before = saved::<P>();
+    for op in OPS {
+        let n = (0..).find(|k| !fails_at::<P>(op, &before, *k)).unwrap();
+        println!("{op:?}: {n} bytes on the bus");
+        // Some need nothing of the medium: they are here for what comes after them.
+        let nothing = if P::SNAPSHOT { op == GoOn } else { op == Push };
+        assert!(nothing || n > 15, "{op:?} is too small: {n}");
+    }
+}
+
+#[test]
+fn just_in_time() {
+    every_byte::<JustInTime>();
+}
+
+#[test]
+fn snapshot() {
+    every_byte::<Snapshot>();
+}
+
+/// The first open, which formats, and the ones after it.
+fn opens<P: Save>(before: RamFram<SIZE>) {
+    for k in 0.. {
+        let b = bench(before.clone());
+        for fails in [true, false] {
+            let fuse = Fuse::new(&b, if fails { k } else { u64::MAX / 2 });
+            let mut ram = [0; RAM];
+            brand!(brand);
+            let fram = SpiFram::new(b.clone(), PART);
+            let opened = fuse.around(|| TestHeap::<P>::open(brand, fram, &mut ram, CONFIG, root));
+            let failed = fuse.failed.get();
+            match opened {
+                Ok(_) if fails && !failed => {
+                    assert!(k > 100);
+                    return;
+                }
+                Ok(heap) => {
+                    assert!(!failed, "the error at {k} is lost");
+                    assert_eq!(view(&heap).unwrap(), fresh(), "{k}");
+                }
+                Err(OpenError::Failed(e)) => {
+                    assert_eq!(e, Error::Medium(Bus::Bus(Fault::Bus)));
+                    assert!(failed, "{k}");
+                }
+                Err(e) => panic!("{k}: {e}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn opening() {
+    opens::<JustInTime>(RamFram::filled(0));
+    opens::<Snapshot>(RamFram::filled(0));
+    opens::<JustInTime>(saved::<JustInTime>());
+    opens::<Snapshot>(saved::<Snapshot>());
+}

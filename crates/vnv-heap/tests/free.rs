@@ -1,0 +1,398 @@
+//! Freeing what owns much: trees of any size and shape, with what is held in them, under power cuts and persists.
+
+#[path = "support/shared.rs"]
+mod shared;
+
+use nvmem::{Medium, Persist};
+use powerfail::{Simulated, SpiFram, World, explore_with};
+use shared::Shared;
+use std::cell::Cell;
+use vnv_heap::{Config, Error, Heap, JustInTime, OpenError, Own, Promise, Saver, Snapshot};
+use vnv_heap::{brand, instrument};
+
+#[derive(Persist)]
+#[repr(C)]
+struct Node<'h> {
+    left: Option<Own<'h, Node<'h>>>,
+    right: Option<Own<'h, Node<'h>>>,
+    data: Option<Own<'h, u32>>,
+    wide: Option<Own<'h, Many<'h>>>,
+}
+
+#[derive(Persist)]
+#[repr(C)]
+struct Many<'h>([Option<Own<'h, Node<'h>>>; 300]);
+
+#[derive(Persist)]
+#[repr(C)]
+struct Root<'h> {
+    tree: Option<Own<'h, Node<'h>>>,
+    done: u32,
+}
+
+type TestHeap<'h, S, P> = Heap<'h, Root<'h>, S, P>;
+type Tree<'h> = Option<Own<'h, Node<'h>>>;
+
+fn root<'h, S: Medium, P: Promise>(_: &TestHeap<'h, S, P>) -> Result<Root<'h>, Error<S::Error>> {
+    Ok(Root {
+        tree: None,
+        done: 0,
+    })
+}
+
+/// What a tree looks like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    /// Each node owns the next one and nothing else.
+    List,
+    /// Each owns a small node and then the next one.
+    Right,
+    /// Each owns the next one and then a small node: what comes after the longest path.
+    Left,
+    /// One and then the other.
+    Zigzag,
+    /// The next one is right of a left one: owners go before what they own, again and again.
+    Hooks,
+    /// As chance has it.
+    Random,
+    /// Each owns hundreds, one of which is the next one.
+    Wide,
+}
+use Shape::*;
+
+fn number(seed: &mut u64) -> u64 {
+    *seed = seed
+        .wrapping_mul(6364136223846793005)
+        .wrapping_add(1442695040888963407);
+    *seed >> 33
+}
+
+fn node<'h, S: Medium, P: Promise>(
+    heap: &TestHeap<'h, S, P>,
+    left: Tree<'h>,
+    right: Tree<'h>,
+) -> Result<Tree<'h>, Error<S::Error>> {
+    let data = match (&left, &right) {
+        (None, None) => None,
+        _ => Some(heap.alloc(7)?),
+    };
+    let wide = None;
+    Ok(Some(heap.alloc(Node {
+        left,
+        right,
+        data,
+        wide,
+    })?))
+}
+
+/// A tree of this depth, and how many objects it has.
+fn build<'h, S: Medium, P: Promise>(
+    heap: &TestHeap<'h, S, P>,
+    shape: Shape,
+    depth: u32,
+) -> Result<Tree<'h>, Error<S::Error>> {
+    let (mut seed, mut tree) = (1, None);
+    for i in 0..depth {
+        let small = || {
+            // Objects with numbers in a row are freed from the last one on.
+            let between = heap.alloc(0u8)?;
+            let small = node(heap, None, None);
+            heap.free(between)?;
+            small
+        };
+        tree = match shape {
+            List => node(heap, tree, None)?,
+            Right => node(heap, small()?, tree)?,
+            Left => node(heap, tree, small()?)?,
+            Zigzag if i.is_multiple_of(2) => node(heap, tree, small()?)?,
+            Zigzag => node(heap, small()?, tree)?,
+            Hooks => node(heap, node(heap, None, tree)?, small()?)?,
+            Random => {
+                let mut side = None;
+                for _ in 0..number(&mut seed) % 4 {
+                    side = node(heap, side, small()?)?;
+                }
+                if number(&mut seed).is_multiple_of(2) {
+                    node(heap, tree, side)?
+                } else {
+                    node(heap, side, tree)?
+                }
+            }
+            Wide => {
+                let mut all = Many([const { None }; 300]);
+                for (place, i) in all.0.iter_mut().zip(0..) {
+                    *place = if i == 150 { tree.take() } else { small()? };
+                }
+                let wide = Some(heap.alloc(all)?);
+                let (left, right, data) = (None, small()?, None);
+                Some(heap.alloc(Node {
+                    left,
+                    right,
+                    data,
+                    wide,
+                })?)
+            }
+        };
+    }
+    Ok(tree)
+}
+
+const OBJECTS: u16 = 32_000;
+const LARGE: Config = Config {
+    dirty_limit: 4096,
+    objects: OBJECTS,
+    ..Config::DEFAULT
+};
+
+/// All of it goes, whatever it looks like, and is read a few times at most.
+fn large<P: Promise>(save: fn(&mut TestHeap<'_, Shared, P>)) {
+    for (shape, depth) in [
+        (List, 10_000),
+        (Right, 10_000),
+        (Left, 10_000),
+        (Zigzag, 10_000),
+        (Hooks, 5_000),
+        (Random, 4_000),
+        (Wide, 12),
+    ] {
+        let depth = match shape {
+            _ if cfg!(miri) => 30,
+            // What is freed while it is built has its room until a commit.
+            List => depth,
+            _ if P::SNAPSHOT => depth / 2,
+            _ => depth,
+        };
+        let (mut ram, chip) = (vec![0; 40_000], Shared::blank(1 << 20));
+        brand!(b);
+        let mut heap = TestHeap::<_, P>::open(b, chip, &mut ram, LARGE, root).unwrap();
+        let tree = build(&heap, shape, depth).unwrap();
+        save(&mut heap);
+        let taken = u32::from(OBJECTS) - u32::from(heap.free_objects().unwrap()) - 1;
+        let before = heap.stats();
+        heap.free(tree.unwrap()).unwrap();
+        let after = heap.stats();
+        let read = after.loads - before.loads;
+        println!("{shape:?}: {taken} objects, {read} loads");
+        assert!(
+            taken >= depth && read <= 3 * taken,
+            "{shape:?}: {read} loads"
+        );
+        save(&mut heap);
+        let audit = heap.audit().unwrap();
+        assert_eq!((audit.reachable, audit.allocated), (1, 1), "{shape:?}");
+    }
+}
+
+#[test]
+fn large_trees_just_in_time() {
+    large::<JustInTime>(|heap| {
+        heap.persist().unwrap();
+        heap.restore().unwrap();
+    });
+}
+
+#[test]
+fn large_trees_of_snapshots() {
+    large::<Snapshot>(|heap| heap.commit().unwrap());
+}
+
+const SMALL: Config = Config {
+    dirty_limit: 128,
+    burst: 32,
+    objects: 160,
+    ..Config::DEFAULT
+};
+
+/// Deeper than any path that is remembered.
+const DEPTH: u32 = 40;
+
+/// What is held stays, with all that it owns, until it is released.
+#[test]
+fn what_is_held_is_freed_later() {
+    for shape in [List, Right, Left, Zigzag, Hooks] {
+        for at in [0, 1, 12, 13, 25, DEPTH / 2 - 1] {
+            let (mut ram, chip) = (vec![0; 512], Shared::blank(8192));
+            brand!(b);
+            let heap = TestHeap::<_, JustInTime>::open(b, chip, &mut ram, SMALL, root).unwrap();
+            let tree = build(&heap, shape, DEPTH / 2).unwrap().unwrap();
+            let mut held = heap.get(&tree).unwrap();
+            for _ in 0..at {
+                let next = match (&held.left, &held.right) {
+                    (Some(own), _) | (None, Some(own)) => heap.get(own).unwrap(),
+                    _ => break,
+                };
+                held = next;
+            }
+            let freed = heap.free(tree);
+            if at == 0 {
+                let r = freed.unwrap_err();
+                assert_eq!(r.error, Error::Busy);
+                drop(held);
+                heap.free(r.value.unwrap()).unwrap();
+            } else {
+                freed.unwrap();
+                assert!(heap.free_objects().unwrap() < 159);
+                if let Some(data) = &held.data {
+                    assert_eq!(heap.read(data).unwrap(), 7);
+                }
+                drop(held);
+            }
+            assert_eq!(heap.free_objects().unwrap(), 159, "{shape:?}, {at} held");
+        }
+    }
+}
+
+/// The medium fails at each of its operations: what was not freed is freed by the next open, and the handle comes back as long as
+/// nothing is freed.
+#[test]
+fn the_medium_fails() {
+    for n in (0..).step_by(if cfg!(miri) { 97 } else { 1 }) {
+        let (mut ram, chip) = (vec![0; 512], Shared::blank(8192));
+        let done = {
+            brand!(b);
+            let open = TestHeap::<_, JustInTime>::open;
+            let mut heap = open(b, chip.clone(), &mut ram, SMALL, root).unwrap();
+            let tree = build(&heap, Left, DEPTH / 2).unwrap().unwrap();
+            chip.0.lock().unwrap().fails_after = Some(n);
+            let freed = heap.free(tree);
+            chip.0.lock().unwrap().fails_after = None;
+            let done = freed.is_ok();
+            if let Err(r) = freed {
+                assert!(matches!(r.error, Error::Medium(_)));
+                if let Some(tree) = r.value {
+                    heap.root_mut().unwrap().tree = Some(tree);
+                    let audit = heap.audit().unwrap();
+                    assert_eq!(audit.reachable, audit.allocated);
+                    assert_eq!(u32::from(audit.reachable), 1 + 3 * (DEPTH / 2));
+                }
+            }
+            heap.persist().unwrap();
+            done
+        };
+        brand!(b);
+        let mut heap = TestHeap::<_, JustInTime>::open(b, chip, &mut ram, SMALL, root).unwrap();
+        let audit = heap.audit().unwrap();
+        assert_eq!(audit.reachable, audit.allocated);
+        if done {
+            assert!(n > 100);
+            break;
+        }
+    }
+}
+
+/// A persist, and the loss of the RAM buffer, after each section of it.
+#[test]
+fn persists_while_it_is_freed() {
+    let freed = |k: u32| {
+        let (chip, saver, sections) = (Shared::blank(8192), Saver::new(), Cell::new(0));
+        let mut ram = vec![0; 512];
+        let base = ram.as_mut_ptr();
+        brand!(b);
+        let open = TestHeap::<_, JustInTime>::open;
+        let mut heap = open(b, chip, &mut ram, SMALL, root).unwrap();
+        let mut tree = build(&heap, Left, DEPTH / 2).unwrap();
+        let blackout = || {
+            sections.set(sections.get() + 1);
+            if sections.get() == k {
+                // SAFETY: no reference out of a guard is used across a section; the buffer lives as long as the heap, which does not use
+                // it between the two.
+                unsafe {
+                    saver.persist().unwrap();
+                    if !cfg!(miri) {
+                        base.write_bytes(0xDB, 512);
+                    }
+                    saver.restore().unwrap();
+                }
+            }
+        };
+        heap.attach(&saver, || {
+            instrument::interrupted(blackout, || heap.free(tree.take().unwrap()).unwrap())
+        })
+        .unwrap();
+        let audit = heap.audit().unwrap();
+        assert_eq!(
+            (audit.reachable, audit.allocated),
+            (1, 1),
+            "after section {k}"
+        );
+        sections.get()
+    };
+    let all = freed(0);
+    assert!(all > 200, "{all}");
+    for k in (1..=all).step_by(if cfg!(miri) { 97 } else { 1 }) {
+        freed(k);
+    }
+}
+
+/// How a program saves.
+trait Save: Promise + Sized {
+    fn save<S: Medium>(heap: &mut TestHeap<'_, S, Self>) -> Result<(), Error<S::Error>>;
+}
+impl Save for JustInTime {
+    fn save<S: Medium>(heap: &mut TestHeap<'_, S, Self>) -> Result<(), Error<S::Error>> {
+        heap.persist()?;
+        heap.restore()
+    }
+}
+impl Save for Snapshot {
+    fn save<S: Medium>(heap: &mut TestHeap<'_, S, Self>) -> Result<(), Error<S::Error>> {
+        heap.commit()
+    }
+}
+
+/// Makes a tree, frees it, and saves after each; nothing is ever lost or left over.
+fn life<P: Save, S: Medium>(mut nv: S, world: &World<'_, bool>, shape: Shape) {
+    let mut ram = [0xA5; 512];
+    let interrupted = {
+        brand!(b);
+        let heap = TestHeap::<_, P>::open(b, &mut nv, &mut ram, SMALL, root);
+        matches!(heap, Err(OpenError::Interrupted))
+    };
+    brand!(b);
+    let mut heap = if interrupted {
+        assert!(!P::SNAPSHOT && world.get());
+        TestHeap::<_, P>::format(b, nv, &mut ram, SMALL, root).unwrap()
+    } else {
+        TestHeap::<_, P>::open(b, nv, &mut ram, SMALL, root).unwrap()
+    };
+    let audit = heap.audit().unwrap();
+    assert_eq!(audit.reachable, audit.allocated);
+    loop {
+        let done = heap.root().unwrap().done;
+        assert_eq!(heap.root().unwrap().tree.is_some(), done == 1);
+        world.set(true);
+        match done {
+            0 => {
+                let tree = build(&heap, shape, DEPTH / 2).unwrap();
+                heap.root_mut().unwrap().tree = tree;
+            }
+            1 => {
+                let tree = heap.root_mut().unwrap().tree.take();
+                heap.free(tree.unwrap()).unwrap();
+            }
+            _ => return,
+        }
+        heap.root_mut().unwrap().done += 1;
+        P::save(&mut heap).unwrap();
+        world.set(false);
+        let audit = heap.audit().unwrap();
+        assert_eq!(audit.reachable, audit.allocated);
+    }
+}
+
+#[test]
+fn cuts() {
+    for shape in [List, Left, Hooks] {
+        let medium = || Simulated::<SpiFram>::new(4096);
+        let s = explore_with(shape, medium(), |nv, w, s| life::<Snapshot, _>(nv, w, *s));
+        println!(
+            "{shape:?}: {}",
+            s.name(&format!("snapshot_{shape:?}")).run()
+        );
+        let s = explore_with(shape, medium(), |nv, w, s| life::<JustInTime, _>(nv, w, *s));
+        println!(
+            "{shape:?}: {}",
+            s.name(&format!("just_in_time_{shape:?}")).run()
+        );
+    }
+}
