@@ -289,6 +289,7 @@ fn as_the_models_snapshot() {
 }
 
 /// A collection goes with all that is in it, in whatever way it goes.
+#[cfg_attr(miri, ignore = "hundreds of operations")]
 #[test]
 fn all_of_it_is_freed() {
     for way in 0..3 {

@@ -49,9 +49,13 @@ unsafe impl<T: Persist, const PER: usize> Persist for Places<T, PER> {
 }
 
 impl<T: Persist, const PER: usize> Places<T, PER> {
-    /// All empty; it is used where it lies, as padding need not survive a move.
-    pub(super) const fn zeroed() -> MaybeUninit<Self> {
-        MaybeUninit::zeroed()
+    /// All empty, in a place that it does not leave as a value: padding need not survive a move.
+    pub(super) fn empty_in(place: &mut MaybeUninit<Self>) -> &mut Self {
+        // SAFETY: zeros are empty places.
+        unsafe {
+            place.as_mut_ptr().write_bytes(0, 1);
+            place.assume_init_mut()
+        }
     }
 
     /// The element of a place; `None` when it has none.
@@ -114,9 +118,8 @@ mod tests {
     /// A place without an element is no value, whatever an image says about it.
     #[test]
     fn an_empty_place_has_no_element() {
-        let mut places = Places::<NonZeroU16, 2>::zeroed();
-        // SAFETY: zeros are empty places.
-        let places = unsafe { places.assume_init_mut() };
+        let mut place = MaybeUninit::uninit();
+        let places = Places::<NonZeroU16, 2>::empty_in(&mut place);
         let seven = NonZeroU16::MIN.saturating_add(6);
         assert!(places.put(1, seven) && !places.put(2, seven));
         assert_eq!((places.get(0), places.get(1)), (None, Some(&seven)));

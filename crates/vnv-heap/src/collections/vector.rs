@@ -7,6 +7,7 @@ use crate::Heap;
 use crate::error::{Error, Refused};
 use crate::policy::Policy;
 use crate::promise::Promise;
+use core::mem::MaybeUninit;
 use nvmem::describe::{Part, To, Type};
 use nvmem::persist::Visit;
 use nvmem::{Invalid, Medium, Persist, Plain};
@@ -122,9 +123,8 @@ impl<'h, T: Persist<At<'h> = T>, const PER: usize> Vector<'h, T, PER> {
             return refused(Error::Full, value);
         }
         if at == 0 {
-            let mut places = Places::zeroed();
-            // SAFETY: zeros are empty places.
-            let new: &mut Places<T, PER> = unsafe { places.assume_init_mut() };
+            let mut places = MaybeUninit::uninit();
+            let new = Places::<T, PER>::empty_in(&mut places);
             // SAFETY: plain bytes; the copy counts when the chunk does, and then the value is not used again.
             new.put(0, unsafe { core::ptr::from_ref(&value).read() });
             // SAFETY: as above.
