@@ -455,8 +455,8 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         loop {
             let step = self.section(|st| {
                 let step = st.store.free(&mut free);
+                *gone |= free.has_begun();
                 if free.has_begun() || planted!("vnv-heap/forgotten-before-freed") {
-                    *gone = true;
                     if let Some(slot) = st.cache.lookup(id) {
                         st.cache.remove(slot);
                     }

@@ -253,6 +253,9 @@ fn the_medium_fails() {
             let open = TestHeap::<_, JustInTime>::open;
             let mut heap = open(b, chip.clone(), &mut ram, SMALL, root).unwrap();
             let tree = build(&heap, Left, DEPTH / 2).unwrap().unwrap();
+            // In RAM alone.
+            let changed = heap.with(&tree, |t| heap.write(t.data.as_ref().unwrap(), 9));
+            changed.unwrap().unwrap();
             chip.0.lock().unwrap().fails_after = Some(n);
             let freed = heap.free(tree);
             chip.0.lock().unwrap().fails_after = None;
@@ -260,6 +263,8 @@ fn the_medium_fails() {
             if let Err(r) = freed {
                 assert!(matches!(r.error, Error::Medium(_)));
                 if let Some(tree) = r.value {
+                    let data = heap.with(&tree, |t| heap.read(t.data.as_ref().unwrap()));
+                    assert_eq!(data.unwrap().unwrap(), 9);
                     heap.root_mut().unwrap().tree = Some(tree);
                     let audit = heap.audit().unwrap();
                     assert_eq!(audit.reachable, audit.allocated);
