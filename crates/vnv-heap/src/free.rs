@@ -456,10 +456,10 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
             let step = self.section(|st| {
                 let step = st.store.free(&mut free);
                 *gone |= free.has_begun();
-                if free.has_begun() || planted!("vnv-heap/forgotten-before-freed") {
-                    if let Some(slot) = st.cache.lookup(id) {
-                        st.cache.remove(slot);
-                    }
+                if (free.has_begun() || planted!("vnv-heap/forgotten-before-freed"))
+                    && let Some(slot) = st.cache.lookup(id)
+                {
+                    st.cache.remove(slot);
                 }
                 step
             })?;
