@@ -188,8 +188,35 @@ pub fn figures(everything: &[(Job, Done)]) -> Figures {
             .iter()
             .flat_map(|j| j.1.explored.sections.iter().copied());
         sections(&mut out, &name, costs);
+        let said = mine
+            .iter()
+            .flat_map(|j| j.1.explored.figures.iter().copied());
+        memory(&mut out, &name, &said.collect());
     }
     out
+}
+
+/// What a heap takes of the machine's RAM, from what its scenario has counted.
+fn memory(out: &mut Figures, machine: &str, said: &BTreeMap<u16, u16>) {
+    use relume_suite::abi::figure::*;
+    let mut put = |key: &str, v: f64| out.insert(format!("machine.{machine}.{key}"), v);
+    let of = |n: u16| said.get(&n).map(|v| f64::from(*v));
+    let taken = relume_suite::heap_costs::TAKEN as f64;
+    if let Some(v) = of(HEAP_BYTES) {
+        put("heap_bytes", v);
+    }
+    if let Some(v) = of(HEAP_HANDLE_BYTES) {
+        put("heap_ram_per_handle", v);
+    }
+    if let Some(n) = of(HEAP_RESIDENT_32) {
+        put("heap_usable_32", n * 32.0 / taken);
+        if let Some(more) = of(HEAP_RESIDENT_32_IN_8_KIB) {
+            put("heap_ram_per_resident", taken / (more - n) - 32.0);
+        }
+    }
+    if let Some(n) = of(HEAP_RESIDENT_256) {
+        put("heap_usable_256", n * 256.0 / taken);
+    }
 }
 
 /// The most that each section cost, without its marks; `update_8` without the plain store.

@@ -39,3 +39,17 @@ pub fn sections(log: &Log) -> Vec<(u16, Cost)> {
     }
     out
 }
+
+/// What the scenario counted itself: number and value.
+pub fn figures(log: &Log) -> Vec<(u16, u16)> {
+    let mut out = Vec::new();
+    let mut number = 0;
+    for s in &log.stores {
+        match s.told() {
+            Some((cell::FIGURE, n)) => number = n,
+            Some((cell::VALUE, v)) => out.push((number, v)),
+            _ => {}
+        }
+    }
+    out
+}

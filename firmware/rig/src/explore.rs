@@ -1,6 +1,6 @@
 //! Cuts at every instruction of a scenario, and cuts in the recoveries from them.
 
-use crate::cost::{Cost, sections};
+use crate::cost::{Cost, figures, sections};
 use crate::machine::{Boot, End, Machine, Ran};
 use crate::state::{Log, State, Store};
 use crate::time::Stopwatch;
@@ -88,6 +88,8 @@ pub struct Explored {
     pub closed: bool,
     /// Measured sections, in order.
     pub sections: Vec<(u16, Cost)>,
+    /// What the scenario counted itself: number and value.
+    pub figures: Vec<(u16, u16)>,
     /// States after which something was wrong.
     pub failures: u64,
     /// The first of them: fewest cuts, then the earliest.
@@ -211,6 +213,7 @@ impl Explorer<'_> {
         let nvm = self.log.stores.iter().filter(|s| !s.on_desk());
         self.out.stores = nvm.count() as u64;
         self.out.sections = sections(&self.log);
+        self.out.figures = figures(&self.log);
         // Every instruction, and inside of an instruction between its units.
         let inner = self.log.stores.windows(2);
         let inner = inner

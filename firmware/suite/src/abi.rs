@@ -100,6 +100,10 @@ pub mod cell {
     pub const TIMER: u16 = 7;
     /// The first cell of the scenario's own.
     pub const OWN: u16 = 8;
+    /// Out: the figure that comes next, of [`figure`](super::figure).
+    pub const FIGURE: u16 = 29;
+    /// Out: its value.
+    pub const VALUE: u16 = 30;
     /// In: how many operations a scenario shall do; 0 for the few that every cut is made in.
     pub const ROUNDS: u16 = 31;
     /// How many cells there are.
@@ -133,6 +137,7 @@ pub const FILES: &[&str] = &[
     "suite/src/nvlist.rs",
     "suite/src/joined.rs",
     "suite/src/heap.rs",
+    "suite/src/heap_costs.rs",
 ];
 
 /// The failure code of a line: its file's number in [`FILES`] times 2048, and the line.
@@ -222,6 +227,30 @@ pub mod section {
         BYPASS_UPDATE_8 = 27 "bypass_update_8";
         /// A program's memory is opened.
         OPEN_REPLAY = 28 "open_replay";
+        /// A heap of 1 KiB is formatted, with a save just in time.
+        HEAP_FORMAT = 50 "heap_format";
+        /// It is opened: nothing but its root is there.
+        HEAP_OPEN = 51 "heap_open";
+        /// An object of 32 bytes is allocated.
+        HEAP_ALLOC_32 = 52 "heap_alloc_32";
+        /// It is got and released, resident.
+        HEAP_GET = 53 "heap_get";
+        /// The same, to be written.
+        HEAP_GET_MUT = 54 "heap_get_mut";
+        /// A persist, when one object of 32 bytes is dirty.
+        HEAP_PERSIST_32 = 55 "heap_persist_32";
+        /// A restore when nothing is held.
+        HEAP_RESTORE = 56 "heap_restore";
+        /// An object of 32 bytes that is not resident is freed.
+        HEAP_FREE_32 = 57 "heap_free_32";
+        /// An object of 256 bytes is got to be written, for which another one must be written out.
+        HEAP_EVICT_256 = 58 "heap_get_mut_evict_256";
+        /// A heap of 1 KiB is formatted, with snapshots.
+        HEAP_FORMAT_SNAPSHOT = 59 "heap_format_snapshot";
+        /// It is opened.
+        HEAP_OPEN_SNAPSHOT = 60 "heap_open_snapshot";
+        /// A commit, when one object of 32 bytes is dirty.
+        HEAP_COMMIT_32 = 61 "heap_commit_32";
         /// A node is put between two others of an `nvlist`.
         LIST_INSERT = 40 "insert";
         /// A node is taken out of it.
@@ -233,4 +262,18 @@ pub mod section {
         /// The same with links of 32 bits.
         UNDO_WIDE_INSERT = 44 "undo_insert_32";
     }
+}
+
+/// What a scenario counts itself: `Scene::figure` writes the number and the value.
+pub mod figure {
+    /// Bytes of a heap's own variable, its medium left out.
+    pub const HEAP_BYTES: u16 = 1;
+    /// Bytes of a handle.
+    pub const HEAP_HANDLE_BYTES: u16 = 2;
+    /// Objects of 32 bytes that are resident at once in 4 KiB, the heap's own variable included.
+    pub const HEAP_RESIDENT_32: u16 = 3;
+    /// The same of 256 bytes.
+    pub const HEAP_RESIDENT_256: u16 = 4;
+    /// Objects of 32 bytes in 8 KiB.
+    pub const HEAP_RESIDENT_32_IN_8_KIB: u16 = 5;
 }

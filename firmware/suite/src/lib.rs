@@ -12,6 +12,7 @@ pub mod contexts;
 pub mod costs;
 mod desk;
 pub mod heap;
+pub mod heap_costs;
 mod heap_list;
 mod heap_queue;
 pub mod joined;
@@ -84,7 +85,7 @@ pub struct Group<M: Mapped> {
 }
 
 /// All groups, in a fixed order. More than one for a primitive where they would not fit below the 64 KiB of an MSP430.
-pub const fn groups<M: Mapped>() -> [Group<M>; 18] {
+pub const fn groups<M: Mapped>() -> [Group<M>; 20] {
     [
         nvmem::group(),
         tx::group(),
@@ -103,6 +104,8 @@ pub const fn groups<M: Mapped>() -> [Group<M>; 18] {
         heap::snapshot_group(),
         heap::queue_group(),
         heap::queue_snapshot_group(),
+        heap_costs::group(),
+        heap_costs::snapshot_group(),
         planted::group(),
     ]
 }

@@ -89,6 +89,15 @@ impl<'s, M: Mapped> Scene<'s, M> {
         o
     }
 
+    /// Something that the scenario has counted, of [`abi::figure`].
+    pub fn figure(&self, number: u16, value: u16) {
+        mapped::barrier();
+        self.desk.tell(cell::FIGURE, number);
+        mapped::barrier();
+        self.desk.tell(cell::VALUE, value);
+        mapped::barrier();
+    }
+
     /// The `found` operations that have taken effect must be those that the desk was told of in the scenario's first cell, or
     /// one more. From here on they count as told.
     #[inline]

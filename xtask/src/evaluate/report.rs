@@ -83,7 +83,7 @@ fn varies(key: &str) -> bool {
 
 /// Figures that are better when they are larger.
 fn more_is_better(key: &str) -> bool {
-    key.starts_with("heap.usable_")
+    key.starts_with("heap.usable_") || key.contains(".heap_usable_")
 }
 
 pub fn json(figures: &Figures) -> String {
