@@ -40,7 +40,7 @@ pub enum Entry {
 
 /// Tells what the table at the start of `region` holds. Writes nothing.
 ///
-/// **Errors**: [`OpenError`]; with the region back, as it always comes back.
+/// **Errors**: [`OpenError`](crate::OpenError); with the region back, as it always comes back.
 pub fn inspect<'m, M: Model>(
     region: Region<'m, M>,
     tell: &mut dyn FnMut(Entry),

@@ -88,7 +88,7 @@ where
 /// The number of the last transaction that is committed, 0 for none: what those resolve with that have joined a step. Ask it,
 /// and open them with it, before the runtime is opened, for that may commit again.
 ///
-/// Writes nothing. **Cost**: reads the superblock and the headers that count. **Errors**: [`OpenError`]; with the region back,
+/// Writes nothing. **Cost**: reads the superblock and the headers that count. **Errors**: [`OpenError`](crate::OpenError); with the region back,
 /// as it always comes back.
 pub fn committed<M: Model>(region: Region<'_, M>) -> Result<(u32, Region<'_, M>), Refused<'_, M>> {
     let mut t = Table::new(region);

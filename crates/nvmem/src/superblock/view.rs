@@ -79,7 +79,7 @@ impl<M: Model> View<'_, '_, M> {
     }
 }
 
-/// Like [`probe`], with a look at the stored superblock in the place of a copy: for a small program.
+/// Like [`probe`](super::probe), with a look at the stored superblock in the place of a copy: for a small program.
 #[inline(always)]
 pub fn look<'r, 'm, M: Model>(
     region: &'r Region<'m, M>,

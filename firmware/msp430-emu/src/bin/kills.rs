@@ -110,6 +110,11 @@ fn scenario(
     }
     let length = b.cpu.instructions;
     let ticks = b.told(cell::TICKS);
+    if ticks == 0 && b.cpu.cycles < 4 * u64::from(o.timer) {
+        // With what starts the machine: nothing was on for a whole interval.
+        println!("{name}: {length} instructions, too few for an interrupt: not killed");
+        return Ok(());
+    }
     if ticks == 0 {
         return Err(format!("{name}: the timer did not interrupt").into());
     }
