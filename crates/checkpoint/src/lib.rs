@@ -8,6 +8,7 @@ mod memory;
 mod mode;
 mod read;
 mod scan;
+mod store;
 #[cfg(feature = "critical-section")]
 mod tracked;
 mod write;
@@ -17,5 +18,6 @@ pub use images::{Images, Restored};
 pub use memory::{Extent, Memory};
 pub use mode::{BLOCK, Blocks, CopyIfChange, Full, HeapTracker, Mode, Split, Stack};
 pub use nvmem;
+pub use store::{Slots, Store};
 #[cfg(feature = "critical-section")]
 pub use tracked::TrackedHeap;

@@ -1,6 +1,6 @@
 //! Images without cuts: modes, errors, wear, wrapping, damage, hostile bytes. Cuts are in `crash`.
 
-use checkpoint::{CopyIfChange, Error, Full, Images, Memory, Mode, Split, Stack};
+use checkpoint::{CopyIfChange, Error, Full, Images, Memory, Mode, Slots, Split, Stack, Store};
 use nvmem::device::{Contract, Medium, Misuse};
 use nvmem::ram::{RamFram, RamMram, RamNor};
 use nvmem::{Buffered32, InOrder16, InOrder32, Region};
@@ -106,6 +106,36 @@ fn byte_media() {
     modes::<_, 2>(RamFram::<2400>::filled.with(0));
     modes::<_, 3>(RamFram::<3600>::filled.with(0xFF));
     modes::<_, 2>(RamMram::<2400>::filled.with(0x77));
+}
+
+/// Another state in one store than in the other, and both come back.
+#[test]
+fn stores_of_any_mode() {
+    let mut small = RamFram::<2400>::filled(0);
+    let mut flash = L1::new();
+    let slots = Slots::new(open::<_, 2>(&mut small), Split);
+    let others = Slots::new(open::<_, 3>(&mut flash), CopyIfChange(Full));
+    fn twice<S: Store>(mut store: S, from: u32) {
+        let none = store.load(&mut State::filled(0).memory());
+        assert!(matches!(none, Err(Error::NoImage)));
+        for n in from..from + 3 {
+            store.save(&State::nth(n).memory(), n).unwrap();
+            let mut found = State::filled(0xA5);
+            let restored = store.load(&mut found.memory()).unwrap();
+            assert_eq!(restored.context, n);
+            assert!(found.statics == State::nth(n).statics);
+            assert!(found.stack[150..] == State::nth(n).stack[150..]);
+        }
+    }
+    twice(slots, 7);
+    twice(others, 70);
+    let mut again = Slots::new(open::<_, 2>(&mut small), Full);
+    let found = again.load(&mut State::filled(0).memory()).unwrap();
+    assert_eq!((found.context, found.damaged), (9, 0));
+    assert_eq!(
+        again.into_images().restore(&mut State::filled(0).memory()),
+        Ok(found)
+    );
 }
 
 trait With: Fn(u8) -> Self::Out {
