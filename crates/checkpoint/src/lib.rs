@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![no_std]
 
+mod cost;
 mod error;
 mod images;
 mod layout;
@@ -13,6 +14,7 @@ mod store;
 mod tracked;
 mod write;
 
+pub use cost::{Bounded, Cost, Most, OverBudget, Parts, Price, Work};
 pub use error::Error;
 pub use images::{Images, Restored};
 pub use memory::{Extent, Memory};

@@ -1,0 +1,412 @@
+//! What a checkpoint costs at most, in work of the medium, in energy and in time; and budgets.
+
+use crate::images::Images;
+use crate::layout::{EXTENT, MARKS, Sizes, TRAILER};
+use crate::memory::Memory;
+use crate::mode::{CopyIfChange, Full, HeapTracker, Mode, Split, Stack};
+use nvmem::device::Medium;
+
+/// What the operations of a medium take: a named model. Picojoules and nanoseconds for each byte, nanojoules and nanoseconds for each operation.
+///
+/// The constants say where their figures are from, and what is assumed. A board's own figures are better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cost {
+    /// The name in reports.
+    pub name: &'static str,
+    /// Bytes that one program operation covers, at multiples of their number: what a write of less takes as well.
+    pub operation: u32,
+    /// A byte read.
+    pub read_pj: u32,
+    /// A byte read.
+    pub read_ns: u32,
+    /// A byte read and compared with one in RAM.
+    pub compare_pj: u32,
+    /// A byte read and compared with one in RAM.
+    pub compare_ns: u32,
+    /// A program operation.
+    pub program_nj: u32,
+    /// A program operation.
+    pub program_ns: u32,
+    /// An erase of one unit.
+    pub erase_nj: u32,
+    /// An erase of one unit.
+    pub erase_ns: u32,
+}
+
+impl Cost {
+    /// Energy for a byte when a block of 128 bytes takes this many nanojoules.
+    const fn block(nj: u32) -> u32 {
+        nj * 1000 / 128
+    }
+
+    /// Comparing mapped flash: 0.3 µJ for 128 bytes. Assumed: 32 words in some ten cycles each at 32 MHz and 30 mW.
+    pub const MAPPED_PJ: u32 = Self::block(300);
+
+    /// STM32L152RE as measured in *Efficient State Retention for Transiently-powered Embedded Sensing* (EWSN 2016): 128-byte half pages, erase
+    /// units of 256 bytes.
+    ///
+    /// Fitted: saving all of RAM with `Full` took 85.2 mJ, which are 640 half pages and 320 erases, taken as equal: 88.75 µJ each. The first image of
+    /// `CopyIfChange` took 94.5 mJ: the rest, 14.5 µJ for each of 640 blocks, is for comparing, as uncertain as the difference of the two (± 45 %).
+    /// From the data sheet: 3.28 ms for a half page and for an erase, which together are the paper's "slightly more than 3 secs". Assumed: comparing
+    /// takes as much power as writing, 27 mW; reading costs what [`Cost::MAPPED_PJ`] says.
+    pub const STM32L1: Cost = Cost {
+        name: "stm32l1",
+        operation: 128,
+        read_pj: Self::MAPPED_PJ,
+        read_ns: 80,
+        compare_pj: Self::block(14_500),
+        compare_ns: 4_200,
+        program_nj: 88_750,
+        program_ns: 3_280_000,
+        erase_nj: 88_750,
+        erase_ns: 3_280_000,
+    };
+
+    /// STM32F091RC: words of 4 bytes, erase units of 2 KiB.
+    ///
+    /// Assumed: 5.3 µJ a word and 1.47 mJ an erase; 107 µs a word (two half-words of 53.5 µs, data sheet) and 30 ms an erase (20 to 40, data sheet);
+    /// reading and comparing mapped flash.
+    pub const STM32F0: Cost = Cost {
+        name: "stm32f0",
+        operation: 4,
+        read_pj: Self::MAPPED_PJ,
+        read_ns: 80,
+        compare_pj: Self::MAPPED_PJ,
+        compare_ns: 80,
+        program_nj: 5_300,
+        program_ns: 107_000,
+        erase_nj: 1_470_000,
+        erase_ns: 30_000_000,
+    };
+
+    /// A serial NOR flash with erase units of 4 KiB.
+    ///
+    /// Assumed: 6.3 µJ for 32 bytes and 4 mJ an erase; 90 µs for 32 bytes and 60 ms an erase (data sheets: 0.7 ms a page of 256, 60 to 100 ms);
+    /// 320 ns for a byte over the bus (25 MHz) at 30 mW.
+    pub const SPI_NOR: Cost = Cost {
+        name: "spi_nor",
+        operation: 32,
+        read_pj: 9_600,
+        read_ns: 320,
+        compare_pj: 9_600,
+        compare_ns: 320,
+        program_nj: 6_300,
+        program_ns: 90_000,
+        erase_nj: 4_000_000,
+        erase_ns: 60_000_000,
+    };
+
+    /// MSPM0: flash words of 8 bytes, erase units of 1 KiB.
+    ///
+    /// From its maker: 0.38 µJ a word, 24 to 120 µJ an erase, of which the larger is taken. Assumed: 50 µs a word, 4 ms an erase, mapped reading.
+    pub const MSPM0: Cost = Cost {
+        name: "mspm0",
+        operation: 8,
+        program_nj: 380,
+        program_ns: 50_000,
+        erase_nj: 120_000,
+        erase_ns: 4_000_000,
+        ..Self::STM32F0
+    };
+
+    /// MB85RS4MT, a serial FRAM, at 40 MHz: 200 ns a byte (data sheet). Assumed: an ESP32-C3 that waits for it takes 88 mW (0.55 nJ a cycle at 160 MHz).
+    /// The five bytes in front of each burst are left out.
+    pub const SPI_FRAM: Cost = Cost {
+        name: "spi_fram",
+        operation: 1,
+        read_pj: 17_600,
+        read_ns: 200,
+        compare_pj: 17_600,
+        compare_ns: 200,
+        program_nj: 18,
+        program_ns: 200,
+        erase_nj: 0,
+        erase_ns: 0,
+    };
+
+    /// The same where comparing costs this much.
+    #[must_use]
+    pub const fn comparing(self, compare_pj: u32, compare_ns: u32) -> Self {
+        Cost {
+            compare_pj,
+            compare_ns,
+            ..self
+        }
+    }
+
+    /// Program operations of one write.
+    pub const fn operations(&self, at: u32, len: u32) -> u64 {
+        if len == 0 {
+            return 0;
+        }
+        let last = at as u64 + len as u64 - 1;
+        last / self.operation as u64 - (at / self.operation) as u64 + 1
+    }
+
+    /// Nanojoules of some work.
+    pub const fn energy_nj(&self, w: &Work) -> u64 {
+        (w.read * self.read_pj as u64 + w.compared * self.compare_pj as u64).div_ceil(1000)
+            + w.programs * self.program_nj as u64
+            + w.erases * self.erase_nj as u64
+    }
+
+    /// Nanoseconds of some work.
+    pub const fn time_ns(&self, w: &Work) -> u64 {
+        w.read * self.read_ns as u64
+            + w.compared * self.compare_ns as u64
+            + w.programs * self.program_ns as u64
+            + w.erases * self.erase_ns as u64
+    }
+
+    /// Both, rounded up.
+    pub const fn of(&self, w: &Work) -> Price {
+        Price {
+            microjoules: self.energy_nj(w).div_ceil(1000),
+            microseconds: self.time_ns(w).div_ceil(1000),
+        }
+    }
+}
+
+/// What a medium does.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Bytes that are read, other than to compare them.
+    pub read: u64,
+    /// Bytes that are read and compared with RAM.
+    pub compared: u64,
+    /// Bytes that are written.
+    pub written: u64,
+    /// Program operations, of the size that a [`Cost`] says.
+    pub programs: u64,
+    /// Units that are erased.
+    pub erases: u64,
+}
+
+impl Work {
+    /// Both.
+    #[must_use]
+    pub const fn and(self, o: Work) -> Work {
+        Work {
+            read: self.read + o.read,
+            compared: self.compared + o.compared,
+            written: self.written + o.written,
+            programs: self.programs + o.programs,
+            erases: self.erases + o.erases,
+        }
+    }
+}
+
+/// Energy and time: what something takes, or what there is for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Price {
+    /// Energy.
+    pub microjoules: u64,
+    /// Time.
+    pub microseconds: u64,
+}
+
+impl Price {
+    /// Whether this much is enough for that.
+    pub const fn allows(&self, needed: &Price) -> bool {
+        needed.microjoules <= self.microjoules && needed.microseconds <= self.microseconds
+    }
+
+    /// Refuses to compile: for a constant.
+    ///
+    /// ```
+    /// use checkpoint::{Cost, Images, Most, Price, Split};
+    /// # use checkpoint::nvmem::ram::RamNor;
+    /// # type Flash = RamNor<24, 256, 128, 0x00>;
+    /// const MOST: Most = Most { statics: 600, heap: 0, heap_used: 0, stack: 1024, stack_used: 400 };
+    /// const CAPACITOR: Price = Price { microjoules: 2_000, microseconds: 60_000 };
+    /// const _: () = CAPACITOR.demand(&Cost::STM32L1, &Images::<Flash, 3>::worst_case::<Split>(&MOST, &Cost::STM32L1));
+    /// ```
+    ///
+    /// ```compile_fail
+    /// # use checkpoint::{Cost, Images, Most, Price, Full};
+    /// # use checkpoint::nvmem::ram::RamNor;
+    /// # type Flash = RamNor<24, 256, 128, 0x00>;
+    /// # const MOST: Most = Most { statics: 600, heap: 0, heap_used: 0, stack: 1024, stack_used: 400 };
+    /// # const CAPACITOR: Price = Price { microjoules: 2_000, microseconds: 60_000 };
+    /// const _: () = CAPACITOR.demand(&Cost::STM32L1, &Images::<Flash, 3>::worst_case::<Full>(&MOST, &Cost::STM32L1));
+    /// ```
+    ///
+    /// **Panics**: when it is not enough.
+    pub const fn demand(&self, cost: &Cost, worst: &Work) {
+        assert!(
+            self.allows(&cost.of(worst)),
+            "a checkpoint may take more than the budget"
+        );
+    }
+
+    /// The same while the program runs: **Errors**: [`OverBudget`].
+    pub const fn check(&self, cost: &Cost, worst: &Work) -> Result<(), OverBudget> {
+        let needed = cost.of(worst);
+        if self.allows(&needed) {
+            return Ok(());
+        }
+        Err(OverBudget {
+            needed,
+            budget: *self,
+        })
+    }
+}
+
+/// A checkpoint may take more than there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub struct OverBudget {
+    /// What it takes at most.
+    pub needed: Price,
+    /// What there is.
+    pub budget: Price,
+}
+
+impl core::fmt::Display for OverBudget {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let (n, b) = (&self.needed, &self.budget);
+        write!(
+            f,
+            "a checkpoint may take {} µJ and {} µs; there are {} µJ and {} µs",
+            n.microjoules, n.microseconds, b.microjoules, b.microseconds
+        )
+    }
+}
+impl core::error::Error for OverBudget {}
+
+/// The most bytes that the parts of a program's memory may have when a checkpoint is taken.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Most {
+    /// The statics.
+    pub statics: u32,
+    /// The heap segment.
+    pub heap: u32,
+    /// Of it, from its start to the last byte in use.
+    pub heap_used: u32,
+    /// The stack segment.
+    pub stack: u32,
+    /// Of it, what is in use.
+    pub stack_used: u32,
+}
+
+impl Most {
+    /// When nothing is known of what is in use.
+    pub fn of(memory: &Memory<'_>) -> Self {
+        let (heap, stack) = (memory.heap().len, memory.stack().len);
+        Most {
+            statics: memory.statics().len,
+            heap,
+            heap_used: heap,
+            stack,
+            stack_used: stack,
+        }
+    }
+}
+
+/// Parts of memory that a mode saves at most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Parts {
+    /// All of it.
+    All,
+    /// Statics, and the stack in use.
+    NoHeap,
+    /// Statics, heap and stack in use.
+    InUse,
+    /// Statics, the stack in use, and of the heap all that is not zero.
+    HeapInParts,
+}
+
+/// A mode of which it is known what it saves at most.
+pub trait Bounded: Mode {
+    /// What it saves.
+    const PARTS: Parts;
+}
+impl Bounded for Full {
+    const PARTS: Parts = Parts::All;
+}
+impl Bounded for Stack {
+    const PARTS: Parts = Parts::NoHeap;
+}
+impl Bounded for Split {
+    const PARTS: Parts = Parts::InUse;
+}
+impl<B: crate::Blocks> Bounded for HeapTracker<'_, B> {
+    const PARTS: Parts = Parts::HeapInParts;
+}
+impl<M: Bounded> Bounded for CopyIfChange<M> {
+    const PARTS: Parts = M::PARTS;
+}
+
+const fn body(parts: Parts, m: &Most) -> u32 {
+    // Telling zeros by their length costs no more than the zeros, but for those at the heap's end, of which there may be one.
+    const LAST_ZERO: u32 = EXTENT - 1;
+    let (extents, bytes) = match parts {
+        Parts::All => (3, [m.statics, m.heap, m.stack]),
+        Parts::NoHeap => (2, [m.statics, 0, m.stack_used]),
+        Parts::InUse => (3, [m.statics, m.heap_used, m.stack_used]),
+        Parts::HeapInParts if m.heap == 0 => (2, [m.statics, 0, m.stack_used]),
+        Parts::HeapInParts => {
+            let heap = m.heap.saturating_add(LAST_ZERO);
+            (3, [m.statics, heap, m.stack_used])
+        }
+    };
+    bytes[0]
+        .saturating_add(bytes[1])
+        .saturating_add(bytes[2])
+        .saturating_add(extents * EXTENT)
+}
+
+impl<D: Medium, const N: usize> Images<D, N> {
+    /// What a [`checkpoint`](Images::checkpoint) in this mode makes the medium do at most, when memory has no more than this. Program operations are of the size that the model says.
+    ///
+    /// With [`HeapTracker`] all of the heap counts, since any of it may be not zero.
+    ///
+    /// **Panics**: when no medium has room for so much.
+    pub const fn worst_case<M: Bounded>(most: &Most, cost: &Cost) -> Work {
+        let body = body(M::PARTS, most);
+        assert!(
+            Self::SIZES.whole(body).is_some(),
+            "no medium has room for this"
+        );
+        work(&Self::SIZES, body, M::COMPARE, cost)
+    }
+}
+
+/// What writing an image takes when all of it is new: the calls of `write_content`. A shorter image may lie worse, so the ends are taken as if they did.
+const fn work(s: &Sizes, body: u32, compare: bool, cost: &Cost) -> Work {
+    let content = s.content(body);
+    let whole = content + MARKS * s.mark();
+    let last = (content - TRAILER) / s.word * s.word;
+    let (op, piece) = (cost.operation, s.piece());
+    let front = if piece.is_multiple_of(op) && s.unit.is_multiple_of(op) {
+        last.div_ceil(op) as u64
+    } else {
+        // Each unit ends with a piece, and each piece may straddle.
+        (last / piece + last / s.unit + 1) as u64 * most_operations(s, piece, op)
+    };
+    Work {
+        read: 0,
+        compared: if compare { content as u64 } else { 0 },
+        written: whole as u64,
+        programs: front
+            + most_operations(s, content - last, op)
+            + MARKS as u64 * most_operations(s, s.mark(), op),
+        erases: if s.erases {
+            whole.div_ceil(s.unit) as u64
+        } else {
+            0
+        },
+    }
+}
+
+/// Program operations of a write of whole words, wherever it begins.
+const fn most_operations(s: &Sizes, len: u32, op: u32) -> u64 {
+    let before = if len == 0 || op <= s.word {
+        0
+    } else {
+        op - s.word
+    };
+    (len as u64 + before as u64).div_ceil(op as u64)
+}
