@@ -9,6 +9,8 @@ mod memory;
 mod mode;
 mod read;
 mod scan;
+#[cfg(feature = "critical-section")]
+mod sizes;
 mod store;
 #[cfg(feature = "critical-section")]
 mod tracked;

@@ -48,26 +48,36 @@ impl FirstFit {
     }
 }
 
-// SAFETY: chunks do not overlap; alignments above 8 are refused.
+// SAFETY: chunks do not overlap, and start at multiples of what is asked for.
 unsafe impl GlobalAlloc for FirstFit {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let wanted = Self::units(layout);
         let (mut before, mut at) = (NONE, self.head.get());
-        while at != NONE && layout.align() <= 8 {
+        while at != NONE {
             let (size, next) = self.chunk(at);
-            if size >= wanted {
-                let rest = if size > wanted {
-                    self.put(size - wanted, next, at + wanted);
-                    at + wanted
+            // Chunks have multiples of eight bytes: what is in front of the aligned place is one, or nothing.
+            let start = at.next_multiple_of(layout.align().max(8) as u16);
+            let front = start - at;
+            if size >= front + wanted {
+                let left = size - front - wanted;
+                let rest = if left > 0 {
+                    self.put(left, next, start + wanted);
+                    start + wanted
                 } else {
                     next
+                };
+                let rest = if front > 0 {
+                    self.put(front, rest, at);
+                    at
+                } else {
+                    rest
                 };
                 match before {
                     NONE => self.head.set(rest),
                     b => self.put(self.chunk(b).0, rest, b),
                 }
                 // SAFETY: in the heap.
-                return unsafe { self.start.add(at.into()) };
+                return unsafe { self.start.add(start.into()) };
             }
             (before, at) = (at, next);
         }
@@ -88,7 +98,10 @@ struct Bench {
     live: Vec<(*mut u8, Layout, u8)>,
 }
 
-const WHOLE: Layout = Layout::new::<[u128; SIZE / 16]>();
+const WHOLE: Layout = match Layout::from_size_align(SIZE, 1024) {
+    Ok(l) => l,
+    Err(_) => unreachable!(),
+};
 
 impl Bench {
     fn new() -> Self {
@@ -107,7 +120,8 @@ impl Bench {
     }
 
     fn step(&mut self, what: u8, size: usize, fill: u8) {
-        let layout = Layout::from_size_align(size, 1 << (fill % 4)).unwrap();
+        let kinds = if fill < 128 { 4 } else { 11 };
+        let layout = Layout::from_size_align(size, 1 << (fill % kinds)).unwrap();
         let n = self.live.len();
         // SAFETY: what is live was allocated with its layout, and has that many bytes.
         unsafe {
@@ -118,6 +132,10 @@ impl Bench {
                         _ => self.heap.alloc(layout),
                     };
                     if !p.is_null() {
+                        assert!(p.addr().is_multiple_of(layout.align()));
+                        let zeros =
+                            core::slice::from_raw_parts(p, if what == 0 { size } else { 0 });
+                        assert!(zeros.iter().all(|b| *b == 0), "zeroed");
                         p.write_bytes(fill, size);
                         self.live.push((p, layout, fill));
                     }
@@ -166,6 +184,21 @@ impl Bench {
             (self.heap.used(), self.heap.span()),
             (used, used.saturating_sub(first))
         );
+        let blocks = self.live.iter().map(|l| l.1.size().div_ceil(128));
+        let largest = blocks.max().unwrap_or(0);
+        if largest <= 15 {
+            assert_eq!(self.heap.largest() as usize, largest);
+        } else {
+            assert!(self.heap.largest() as usize >= largest);
+        }
+        let x = self.heap.largest().max(1) as usize;
+        let within = table[first / 128..used / 128].split(|c| *c > 0);
+        let (free, fitting) = within.fold((0, 0), |(free, fitting), run| {
+            (free + run.len(), fitting + run.chunks_exact(x).count() * x)
+        });
+        let wanted = (free - fitting) as f64 / free.max(1) as f64;
+        let shown = f64::from(self.heap.fragmentation()) / 1000.0;
+        assert!((shown - wanted).abs() <= 0.001, "{shown}, {wanted}");
     }
 }
 
@@ -253,6 +286,44 @@ fn what_is_free_takes_no_room() {
         .checkpoint(&Split, &memory, 0)
         .unwrap();
     assert!(fram.bytes_written() > 4 * some);
+}
+
+/// The paper's figure 6: the same span and occupation, another fragmentation.
+#[test]
+fn the_largest_chunk_says_what_is_fragmented() {
+    let mut bench = Bench::new();
+    let free = |bench: &mut Bench, at: usize| {
+        let (p, layout, _) = bench.live.remove(at);
+        // SAFETY: allocated with this layout.
+        unsafe { bench.heap.dealloc(p, layout) };
+        bench.check();
+    };
+    for n in 0..8 {
+        bench.step(1, 256, 11 * (n + 1) + 7);
+    }
+    assert_eq!((bench.heap.largest(), bench.heap.fragmentation()), (2, 0));
+    free(&mut bench, 3);
+    assert_eq!(
+        bench.heap.fragmentation(),
+        0,
+        "one of the same size has room"
+    );
+    bench.step(1, 384, 7);
+    assert_eq!(
+        (bench.heap.largest(), bench.heap.fragmentation()),
+        (3, 1000)
+    );
+    // The next one to the hole: four blocks, three of which are enough.
+    free(&mut bench, 3);
+    assert_eq!(bench.heap.fragmentation(), 250);
+    bench.step(1, 17 * 128, 7);
+    assert_eq!(
+        (bench.heap.largest(), bench.heap.fragmentation()),
+        (17, 1000)
+    );
+    let last = bench.live.len() - 1;
+    free(&mut bench, last);
+    assert_eq!((bench.heap.largest(), bench.heap.fragmentation()), (3, 250));
 }
 
 #[test]
