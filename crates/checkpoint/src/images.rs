@@ -1,7 +1,7 @@
 //! The slots of a medium, and the images in them.
 
 use crate::Error;
-use crate::layout::{EXTENT, HEAD, Head, Sizes, TRAILER};
+use crate::layout::{EXTENT, HEAD, Head, Sizes, TRAILER, sum};
 use crate::memory::{Extent, Memory};
 use crate::mode::Mode;
 use crate::read::Reader;
@@ -100,7 +100,7 @@ impl<D: Medium, const N: usize> Images<D, N> {
         let slot = (range.end - range.start) / N as u32 / align * align;
         let blank = Slot {
             rank: Rank::Blank,
-            sequence: None,
+            sequence: 0,
         };
         let mut images = Images {
             medium,
@@ -148,13 +148,13 @@ impl<D: Medium, const N: usize> Images<D, N> {
                 needed: Self::needed(body),
             });
         }
-        let head = Head {
-            sequence: self.next_sequence(),
+        let head = Head::new(
+            self.next_sequence(),
             body,
-            program: self.program,
-            memory: memory.fingerprint(),
+            self.program,
+            memory.fingerprint(),
             context,
-        };
+        );
         let body = FromMemory {
             memory,
             extents,
@@ -183,12 +183,10 @@ impl<D: Medium, const N: usize> Images<D, N> {
         // What is passed over is out of the way of `candidate`, but not of `next_sequence`.
         while let Some(slot) = self.candidate() {
             self.current = Some(slot);
-            let judged = match self.judge(slot, memory).map_err(Error::Medium)? {
-                Ok(head) => self.settle(slot, head),
-                Err(refused) => Err(refused),
-            };
-            let refused = match judged {
-                Ok((slot, head)) => return self.apply(slot, &head, memory, damaged),
+            let mut head = Head::unread();
+            let judged = self.judge(slot, memory, &mut head);
+            let refused = match judged.and_then(|()| self.settle(slot, &mut head)) {
+                Ok(slot) => return self.apply(slot, &head, memory, damaged),
                 Err(Error::Medium(e)) => return Err(Error::Medium(e)),
                 Err(refused) => refused,
             };
@@ -201,7 +199,7 @@ impl<D: Medium, const N: usize> Images<D, N> {
                 // Of somebody else's image there is more to say than that one of ours was damaged.
                 _ => why = refused,
             }
-            let sequence = self.slots.get(slot).and_then(|s| s.sequence);
+            let sequence = self.slots.get(slot).map_or(0, |s| s.sequence);
             self.set(slot, Rank::Begun, sequence);
             self.current = None;
         }
@@ -209,48 +207,56 @@ impl<D: Medium, const N: usize> Images<D, N> {
         Err(why)
     }
 
-    /// Whether an image is one that can be restored.
-    #[allow(clippy::type_complexity)]
+    /// Whether an image can be restored: its head.
     fn judge(
         &mut self,
         slot: usize,
         memory: &Memory<'_>,
-    ) -> Result<Result<Head, Error<D::Error>>, D::Error> {
-        let Some(head) = self.head(slot)? else {
-            return Ok(Err(Error::Damaged));
-        };
-        if head.program != self.program && !planted!("checkpoint/any-program") {
-            return Ok(Err(Error::OtherProgram {
-                found: head.program,
-            }));
+        head: &mut Head,
+    ) -> Result<(), Error<D::Error>> {
+        if !self.read_head(slot, head).map_err(Error::Medium)? {
+            return Err(Error::Damaged);
         }
-        if head.memory != memory.fingerprint() && !planted!("checkpoint/any-memory") {
-            return Ok(Err(Error::OtherMemory));
+        let found = head.program();
+        if found != self.program && !planted!("checkpoint/any-program") {
+            return Err(Error::OtherProgram { found });
         }
-        let sound = self.walk(slot, &head, memory, false)?;
-        Ok(if sound { Ok(head) } else { Err(Error::Damaged) })
+        if head.memory() != memory.fingerprint() && !planted!("checkpoint/any-memory") {
+            return Err(Error::OtherMemory);
+        }
+        let sound = self.walk(slot, head, memory, false);
+        if !sound.map_err(Error::Medium)? {
+            return Err(Error::Damaged);
+        }
+        Ok(())
     }
 
-    /// Makes sure that an image stays: where it then is, and its head.
-    fn settle(&mut self, slot: usize, mut head: Head) -> Result<(usize, Head), Error<D::Error>> {
+    /// Makes sure that an image stays: where it then is.
+    fn settle(&mut self, slot: usize, head: &mut Head) -> Result<usize, Error<D::Error>> {
         if !Self::SIZES.unstable
             || self.rank(slot) == Rank::Confirmed
             || planted!("checkpoint/unconfirmed-used")
         {
-            return Ok((slot, head));
+            return Ok(slot);
         }
         let body = self.at(slot) + HEAD;
-        let end = self.at(slot) + Self::SIZES.content(head.body) - TRAILER;
+        let end = self.at(slot) + Self::SIZES.content(head.body()) - TRAILER;
         let expected: [u8; 4] = self.peek(end).map_err(Error::Medium)?;
         let from = FromSlot {
             reader: Reader { at: body },
-            crc: Crc32::new().bytes(&head.encode()),
+            crc: sum(Crc32::new(), head.bytes()),
             expected: u32::from_le_bytes(expected),
         };
-        head.sequence = self.next_sequence();
+        *head = Head::new(
+            self.next_sequence(),
+            head.body(),
+            head.program(),
+            head.memory(),
+            head.context(),
+        );
         let to = self.target();
-        self.write(to, &head, from, false)?;
-        Ok((to, head))
+        self.write(to, head, from, false)?;
+        Ok(to)
     }
 
     fn apply(
@@ -262,16 +268,17 @@ impl<D: Medium, const N: usize> Images<D, N> {
     ) -> Result<Restored, Error<D::Error>> {
         let mut unfinished = 0u8;
         for s in &self.slots {
-            let newer = s.sequence.is_none_or(|s| later(s, head.sequence));
-            unfinished += u8::from(newer && matches!(s.rank, Rank::Begun | Rank::Complete));
+            let newer = s.rank < Rank::Begun || later(s.sequence, head.sequence());
+            unfinished +=
+                u8::from(newer && matches!(s.rank, Rank::Torn | Rank::Begun | Rank::Complete));
         }
         let sound = self.walk(slot, head, memory, true);
         if !sound.map_err(Error::Medium)? {
             return Err(Error::Spoilt);
         }
         Ok(Restored {
-            sequence: head.sequence,
-            context: head.context,
+            sequence: head.sequence(),
+            context: head.context(),
             damaged,
             unfinished: unfinished.saturating_sub(damaged),
         })

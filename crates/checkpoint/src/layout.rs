@@ -1,5 +1,6 @@
 //! What the bytes of a slot mean, and the sizes that follow from a medium's contract. docs/SPEC.md has the picture.
 
+use core::mem::MaybeUninit;
 use nvmem::crc::{Crc32, crc32};
 use nvmem::device::{Contract, Torn};
 
@@ -15,57 +16,127 @@ pub(crate) const PIECE: usize = 256;
 /// Words behind the content that are written one after the other, each by a call of its own.
 pub(crate) const MARKS: u32 = 2;
 
-/// The first bytes of a slot.
+/// The first bytes of a slot, as they are there: eight words, the least significant byte first.
 #[derive(Clone, Copy)]
-pub(crate) struct Head {
-    pub sequence: u32,
-    /// Bytes of the body: the extents.
-    pub body: u32,
-    pub program: u64,
-    pub memory: u32,
-    pub context: u32,
-}
+pub(crate) struct Head([u32; HEAD as usize / 4]);
 
 impl Head {
-    pub(crate) fn encode(&self) -> [u8; HEAD as usize] {
-        let mut b = [0; HEAD as usize];
+    pub(crate) fn new(sequence: u32, body: u32, program: u64, memory: u32, context: u32) -> Self {
         let fields = [
             u32::from_le_bytes(MAGIC),
-            self.sequence,
-            !self.sequence,
-            self.body,
-            self.program as u32,
-            (self.program >> 32) as u32,
-            self.memory,
-            self.context,
+            sequence,
+            !sequence,
+            body,
+            program as u32,
+            (program >> 32) as u32,
+            memory,
+            context,
         ];
-        for (to, f) in b.chunks_exact_mut(4).zip(fields) {
-            to.copy_from_slice(&f.to_le_bytes());
-        }
-        b
+        Head(fields.map(u32::to_le))
     }
 
-    pub(crate) fn decode(b: &[u8; HEAD as usize]) -> Option<Self> {
-        let field = |i: usize| u32::from_le_bytes([b[i], b[i + 1], b[i + 2], b[i + 3]]);
-        let head = Head {
-            sequence: field(4),
-            body: field(12),
-            program: u64::from(field(16)) | u64::from(field(20)) << 32,
-            memory: field(24),
-            context: field(28),
-        };
-        (b[..4] == MAGIC && field(8) == !head.sequence).then_some(head)
+    /// One that is to be read.
+    pub(crate) fn unread() -> Self {
+        let mut head = MaybeUninit::<Head>::uninit();
+        // SAFETY: so many bytes, and zeros are a head's.
+        unsafe {
+            clear(head.as_mut_ptr().cast(), HEAD as usize);
+            head.assume_init()
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8; HEAD as usize] {
+        // SAFETY: words of as many bytes, which have no padding and no alignment.
+        unsafe { &*self.0.as_ptr().cast() }
+    }
+
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8; HEAD as usize] {
+        // SAFETY: as above, and any bytes are words.
+        unsafe { &mut *self.0.as_mut_ptr().cast() }
+    }
+
+    fn field(&self, i: usize) -> u32 {
+        self.0.get(i).map_or(0, |w| u32::from_le(*w))
+    }
+
+    /// Whether these bytes are a head at all.
+    pub(crate) fn is_one(&self) -> bool {
+        self.field(0) == u32::from_le_bytes(MAGIC) && self.field(2) == !self.sequence()
+    }
+
+    pub(crate) fn sequence(&self) -> u32 {
+        self.field(1)
+    }
+
+    /// Bytes of the body: the extents.
+    pub(crate) fn body(&self) -> u32 {
+        self.field(3)
+    }
+
+    pub(crate) fn program(&self) -> u64 {
+        u64::from(self.field(4)) | u64::from(self.field(5)) << 32
+    }
+
+    pub(crate) fn memory(&self) -> u32 {
+        self.field(6)
+    }
+
+    pub(crate) fn context(&self) -> u32 {
+        self.field(7)
     }
 }
 
 /// The checksum of head and content together: that the trailer is this head's.
-pub(crate) fn seal(head: &[u8; HEAD as usize], crc: u32) -> u32 {
-    Crc32::new().bytes(head).word(crc).finish()
+pub(crate) fn seal(head: &Head, crc: u32) -> u32 {
+    let crc = crc.to_le_bytes();
+    sum(sum(Crc32::new(), head.bytes()), &crc).finish()
+}
+
+/// The last bytes of a content, for its head and its checksum.
+pub(crate) fn trailer(head: &Head, crc: u32) -> u64 {
+    u64::from(crc) | u64::from(seal(head, crc)) << 32
 }
 
 /// What both marks of an image with this seal are made of, over and over.
 pub(crate) fn mark(seal: u32, which: u32) -> [u8; 4] {
     crc32(&(seal ^ (which + 1)).to_le_bytes()).to_le_bytes()
+}
+
+/// A checksum that goes on; not inlined, since it is asked for everywhere.
+#[inline(never)]
+pub(crate) fn sum(crc: Crc32, bytes: &[u8]) -> Crc32 {
+    crc.bytes(bytes)
+}
+
+/// Zeroes bytes one by one: the compiler's own way is as large as the rest of a small program.
+///
+/// # Safety
+/// `n` bytes may be written there.
+#[inline(never)]
+pub(crate) unsafe fn clear(to: *mut u8, n: usize) {
+    for i in 0..n {
+        // SAFETY: as the caller says.
+        unsafe { to.wrapping_add(i).write_volatile(0) };
+    }
+}
+
+/// Room for a piece.
+pub(crate) struct Room(MaybeUninit<[u8; PIECE]>);
+
+impl Room {
+    pub(crate) fn new() -> Self {
+        Room(MaybeUninit::uninit())
+    }
+
+    /// Zeros, not more than a piece.
+    pub(crate) fn piece(&mut self, n: u32) -> &mut [u8] {
+        let (p, n) = (self.0.as_mut_ptr().cast(), PIECE.min(n as usize));
+        // SAFETY: so many bytes are there and, after that, are zeros.
+        unsafe {
+            clear(p, n);
+            core::slice::from_raw_parts_mut(p, n)
+        }
+    }
 }
 
 /// The sizes that follow from a medium's contract.

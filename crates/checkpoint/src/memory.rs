@@ -1,5 +1,6 @@
 //! What a program's volatile state is: three segments, and which parts of them are in use.
 
+use crate::layout::sum;
 use core::marker::PhantomData;
 use nvmem::crc::Crc32;
 
@@ -166,11 +167,11 @@ impl<'m> Memory<'m> {
 
     /// What an image depends on: sizes and, where they are fixed, addresses.
     pub(crate) fn fingerprint(&self) -> u32 {
-        let mut crc = Crc32::new().word(self.fixed.into());
+        let mut crc = sum(Crc32::new(), &u32::from(self.fixed).to_le_bytes());
         for s in &self.segments {
-            crc = crc.word(s.len);
+            crc = sum(crc, &s.len.to_le_bytes());
             if self.fixed {
-                crc = crc.bytes(&(s.start.addr() as u64).to_le_bytes());
+                crc = sum(crc, &(s.start.addr() as u64).to_le_bytes());
             }
         }
         crc.finish()

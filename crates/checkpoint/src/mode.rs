@@ -136,8 +136,8 @@ impl Mode for Stack {
 
 impl Mode for Split {
     fn extents(&self, memory: &Memory<'_>) -> impl Iterator<Item = Extent> + Clone {
-        let used = [memory.heap_in_use(), memory.stack_in_use()];
-        [memory.statics()].into_iter().chain(used)
+        let heap = memory.heap_in_use();
+        [memory.statics(), heap, memory.stack_in_use()].into_iter()
     }
 }
 

@@ -1,16 +1,25 @@
 //! How an image is read: all of it once to see that it is sound, and once more into memory.
 
 use crate::Images;
-use crate::layout::{EXTENT, HEAD, Head, PIECE, Sizes, TRAILER, ZERO, seal};
+use crate::layout::{EXTENT, HEAD, Head, PIECE, Room, Sizes, TRAILER, ZERO, clear, sum, trailer};
 use crate::memory::Memory;
 use nvmem::crc::Crc32;
 use nvmem::device::Medium;
 use nvmem::planted;
 
-/// Copies to all of `to`, from the byte `skip` on.
-pub(crate) fn copy(to: &mut [u8], from: &[u8], skip: u32) {
-    let from = from.iter().skip(skip as usize);
-    to.iter_mut().zip(from).for_each(|(to, b)| *to = *b);
+/// Copies as much as there is and has room; how much that was. Byte by byte: the compiler's own way is as large as the rest of a
+/// small program.
+#[inline(never)]
+pub(crate) fn copy(to: &mut [u8], from: &[u8]) -> usize {
+    let n = to.len().min(from.len());
+    for i in 0..n {
+        // SAFETY: both have at least `n` bytes.
+        unsafe {
+            let b = from.as_ptr().wrapping_add(i).read();
+            to.as_mut_ptr().wrapping_add(i).write_volatile(b);
+        }
+    }
+    n
 }
 
 /// Bytes of a medium in order, read by whole words.
@@ -26,36 +35,25 @@ impl Reader {
         mut out: &mut [u8],
     ) -> Result<(), D::Error> {
         let sizes = const { Sizes::of(&D::CONTRACT) };
+        if D::CONTRACT.read_size == 1 {
+            medium.read(self.at, out)?;
+            self.at += out.len() as u32;
+            return Ok(());
+        }
         while !out.is_empty() {
             let skip = self.at % sizes.word;
             let n = ((sizes.piece() - skip) as usize).min(out.len());
-            let len = (skip + n as u32).next_multiple_of(sizes.word) as usize;
-            let mut buf = [0; PIECE];
-            // Always so: whole words of a piece.
-            let Some(window) = buf.get_mut(..len) else {
-                break;
-            };
+            let len = (skip + n as u32).next_multiple_of(sizes.word);
+            let mut buf = Room::new();
+            // Whole words of a piece.
+            let window = buf.piece(len);
             medium.read(self.at - skip, window)?;
             let Some((now, later)) = out.split_at_mut_checked(n) else {
                 break;
             };
-            copy(now, window, skip);
+            copy(now, window.get(skip as usize..).unwrap_or_default());
             (self.at, out) = (self.at + n as u32, later);
         }
-        Ok(())
-    }
-}
-
-/// A reader that keeps the checksum of what it has read.
-struct Summed {
-    reader: Reader,
-    crc: Crc32,
-}
-
-impl Summed {
-    fn read<D: Medium>(&mut self, medium: &mut D, out: &mut [u8]) -> Result<(), D::Error> {
-        self.reader.read(medium, out)?;
-        self.crc = self.crc.bytes(out);
         Ok(())
     }
 }
@@ -64,6 +62,7 @@ impl<D: Medium, const N: usize> Images<D, N> {
     /// Reads the image of a slot, and with `apply` writes what it holds to memory. Whether the image is sound.
     ///
     /// What cannot lie in `memory` is never written anywhere.
+    #[inline(never)]
     pub(crate) fn walk(
         &mut self,
         slot: usize,
@@ -73,22 +72,20 @@ impl<D: Medium, const N: usize> Images<D, N> {
     ) -> Result<bool, D::Error> {
         let base = self.at(slot);
         let medium = &mut self.medium;
-        let mut from = Summed {
-            reader: Reader { at: base },
-            crc: Crc32::new(),
-        };
-        let mut bytes = [0; HEAD as usize];
-        from.read(medium, &mut bytes)?;
-        let mut left = head.body;
-        let mut buf = [0; PIECE];
+        let mut from = Reader { at: base + HEAD };
+        // Of the head that is acted upon: should the one on the medium be another by now, the checksum is not its own.
+        let mut crc = sum(Crc32::new(), head.bytes());
+        let mut left = head.body();
+        let mut buf = Room::new();
         while left > 0 {
             let mut d = [0; EXTENT as usize];
             let Some(rest) = left.checked_sub(EXTENT) else {
                 return Ok(false);
             };
             from.read(medium, &mut d)?;
-            let at = u32::from_le_bytes([d[0], d[1], d[2], d[3]]);
-            let len = u32::from_le_bytes([d[4], d[5], d[6], d[7]]);
+            crc = sum(crc, &d);
+            let d = u64::from_le_bytes(d);
+            let (at, len) = (d as u32, (d >> 32) as u32);
             let (len, zero) = (len & !ZERO, len & ZERO != 0);
             let written = if zero { 0 } else { len };
             let (Some(to), Some(rest)) = (memory.locate(at, len), rest.checked_sub(written)) else {
@@ -97,33 +94,28 @@ impl<D: Medium, const N: usize> Images<D, N> {
             left = rest;
             if zero && apply && !planted!("checkpoint/zeros-not-restored") {
                 // SAFETY: `locate` says that `len` bytes from `to` on are in a segment, which is ours to write.
-                unsafe { to.write_bytes(0, len as usize) };
+                unsafe { clear(to, len as usize) };
             }
             let mut off = 0;
             while off < written {
-                let n = (PIECE as u32).min(written - off) as usize;
-                let Some(piece) = buf.get_mut(..n) else {
-                    return Ok(false);
+                let n = (PIECE as u32).min(written - off);
+                let piece = if apply {
+                    // SAFETY: `locate` says that `len` bytes from `to` on are in a segment, which is ours to write and initialised; `buf` is a local.
+                    unsafe {
+                        core::slice::from_raw_parts_mut(to.wrapping_add(off as usize), n as usize)
+                    }
+                } else {
+                    buf.piece(n)
                 };
                 from.read(medium, piece)?;
-                if apply {
-                    // SAFETY: `locate` says that `len` bytes from `to` on are in a segment, which is ours to write; `buf` is a local.
-                    unsafe {
-                        let to = to.wrapping_add(off as usize);
-                        core::ptr::copy_nonoverlapping(piece.as_ptr(), to, n);
-                    }
-                }
-                off += n as u32;
+                crc = sum(crc, piece);
+                off += n;
             }
         }
-        let crc = from.crc.finish();
-        let mut trailer = [0; TRAILER as usize];
-        from.reader.at = base + Self::SIZES.content(head.body) - TRAILER;
-        from.reader.read(medium, &mut trailer)?;
-        let mut expected = [0; TRAILER as usize];
-        expected[..4].copy_from_slice(&crc.to_le_bytes());
-        // Of the head that is acted upon: that it is the one which was just read.
-        expected[4..].copy_from_slice(&seal(&head.encode(), crc).to_le_bytes());
-        Ok(trailer == expected || planted!("checkpoint/crc-unchecked"))
+        let mut found = [0; TRAILER as usize];
+        from.at = base + Self::SIZES.content(head.body()) - TRAILER;
+        from.read(medium, &mut found)?;
+        let expected = trailer(head, crc.finish());
+        Ok(u64::from_le_bytes(found) == expected || planted!("checkpoint/crc-unchecked"))
     }
 }

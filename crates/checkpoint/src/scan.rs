@@ -1,6 +1,6 @@
 //! What the slots hold, told from their ends: heads, trailers, marks.
 
-use crate::layout::{HEAD, Head, MARKS, TRAILER, mark, seal};
+use crate::layout::{Head, MARKS, TRAILER, mark, trailer};
 use crate::read::Reader;
 use crate::{Error, Images};
 use nvmem::device::Medium;
@@ -11,7 +11,9 @@ use nvmem::planted;
 pub(crate) enum Rank {
     /// Nothing was ever written here.
     Blank,
-    /// No head that can be read, or no trailer that is its own.
+    /// No head that can be read.
+    Torn,
+    /// A head, and no trailer that is its own; or one that cannot be restored.
     Begun,
     /// Head and trailer. Where words may be unstable, one of them may have been the last that was written.
     Complete,
@@ -24,8 +26,8 @@ pub(crate) enum Rank {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Slot {
     pub rank: Rank,
-    /// That of the head, if there is one.
-    pub sequence: Option<u32>,
+    /// That of the head, if there is one: from [`Rank::Begun`] on.
+    pub sequence: u32,
 }
 
 /// Whether `a` is later than `b`; sequences wrap.
@@ -44,9 +46,11 @@ impl<D: Medium, const N: usize> Images<D, N> {
         Ok(out)
     }
 
-    pub(crate) fn head(&mut self, slot: usize) -> Result<Option<Head>, D::Error> {
-        let bytes = self.peek(self.at(slot))?;
-        Ok(Head::decode(&bytes).filter(|h| self.fits(h.body)))
+    /// Reads a slot's head; whether there is one.
+    pub(crate) fn read_head(&mut self, slot: usize, head: &mut Head) -> Result<bool, D::Error> {
+        let at = self.at(slot);
+        Reader { at }.read(&mut self.medium, head.bytes_mut())?;
+        Ok(head.is_one() && self.fits(head.body()))
     }
 
     /// Whether an image with such a body has room in a slot.
@@ -58,25 +62,23 @@ impl<D: Medium, const N: usize> Images<D, N> {
 
     /// What a slot holds. **Cost**: reads its head, its trailer and its marks.
     pub(crate) fn look(&mut self, slot: usize) -> Result<Slot, D::Error> {
-        let at = self.at(slot);
-        let bytes: [u8; HEAD as usize] = self.peek(at)?;
+        let mut head = Head::unread();
+        let any = self.read_head(slot, &mut head)?;
         let mut found = Slot {
-            rank: Rank::Begun,
-            sequence: None,
+            rank: Rank::Torn,
+            sequence: 0,
         };
-        let Some(head) = Head::decode(&bytes).filter(|h| self.fits(h.body)) else {
+        if !any {
+            let bytes = head.bytes();
             if bytes.iter().all(|b| *b == bytes[0]) {
                 found.rank = Rank::Blank;
             }
             return Ok(found);
-        };
-        found.sequence = Some(head.sequence);
-        let end = at + Self::SIZES.content(head.body);
-        let trailer: [u8; TRAILER as usize] = self.peek(end - TRAILER)?;
-        let (crc, own) = trailer.split_at(4);
-        let crc = u32::from_le_bytes([crc[0], crc[1], crc[2], crc[3]]);
-        let seal = seal(&bytes, crc);
-        if own != seal.to_le_bytes() {
+        }
+        (found.rank, found.sequence) = (Rank::Begun, head.sequence());
+        let end = self.at(slot) + Self::SIZES.content(head.body());
+        let own = u64::from_le_bytes(self.peek::<{ TRAILER as usize }>(end - TRAILER)?);
+        if own != trailer(&head, own as u32) {
             return Ok(found);
         }
         found.rank = Rank::Complete;
@@ -85,7 +87,7 @@ impl<D: Medium, const N: usize> Images<D, N> {
             return Ok(found);
         }
         for which in 0..MARKS {
-            if self.peek(end + which * Self::SIZES.mark())? != mark(seal, which) {
+            if self.peek(end + which * Self::SIZES.mark())? != mark((own >> 32) as u32, which) {
                 break;
             }
             found.rank = if which == 0 {
@@ -101,7 +103,7 @@ impl<D: Medium, const N: usize> Images<D, N> {
         self.slots.get(slot).map_or(Rank::Blank, |s| s.rank)
     }
 
-    pub(crate) fn set(&mut self, slot: usize, rank: Rank, sequence: Option<u32>) {
+    pub(crate) fn set(&mut self, slot: usize, rank: Rank, sequence: u32) {
         if let Some(s) = self.slots.get_mut(slot) {
             *s = Slot { rank, sequence };
         }
@@ -120,19 +122,18 @@ impl<D: Medium, const N: usize> Images<D, N> {
     /// The image that counts: the latest of which it is certain that it was completed. When none is certain, nobody has ever
     /// acted upon any of those that are not, and the oldest of them was written before the others were begun.
     pub(crate) fn candidate(&self) -> Option<usize> {
-        let latest = self.best(|s| s.rank >= Rank::Sealed, later);
-        let none = |a, b| later(b, a);
-        latest.or_else(|| self.best(|s| s.rank == Rank::Complete, none))
-    }
-
-    fn best(&self, which: fn(&Slot) -> bool, better: fn(u32, u32) -> bool) -> Option<usize> {
-        let mut best: Option<(usize, u32)> = None;
+        let mut best: Option<(usize, u32, bool)> = None;
         for (i, s) in self.slots.iter().enumerate() {
-            if let Some(sequence) = s.sequence
-                && which(s)
-                && best.is_none_or(|b| better(sequence, b.1))
-            {
-                best = Some((i, sequence));
+            if s.rank < Rank::Complete {
+                continue;
+            }
+            // Where no word is unstable, all that is complete is certain.
+            let certain = s.rank >= Rank::Sealed || !Self::SIZES.unstable;
+            let better = best.is_none_or(|(_, than, was)| {
+                certain && !was || certain == was && later(s.sequence, than) == certain
+            });
+            if better {
+                best = Some((i, s.sequence, certain));
             }
         }
         best.map(|b| b.0)
@@ -149,8 +150,7 @@ impl<D: Medium, const N: usize> Images<D, N> {
                 continue;
             }
             let better = best.is_none_or(|(_, b)| {
-                let older = matches!((s.sequence, b.sequence), (Some(s), Some(b)) if later(b, s));
-                s.rank < b.rank || s.rank == b.rank && older
+                s.rank < b.rank || s.rank == b.rank && later(b.sequence, s.sequence)
             });
             if better {
                 best = Some((i, s));
@@ -163,11 +163,9 @@ impl<D: Medium, const N: usize> Images<D, N> {
     pub(crate) fn next_sequence(&self) -> u32 {
         let mut last = 0;
         let mut any = false;
-        for s in &self.slots {
-            if let Some(s) = s.sequence
-                && (!any || later(s, last))
-            {
-                (last, any) = (s, true);
+        for s in self.slots.iter().filter(|s| s.rank >= Rank::Begun) {
+            if !any || later(s.sequence, last) {
+                (last, any) = (s.sequence, true);
             }
         }
         last.wrapping_add(1)

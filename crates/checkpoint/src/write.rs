@@ -1,6 +1,6 @@
 //! How an image is written: head, body, trailer, marks, in this order.
 
-use crate::layout::{HEAD, Head, MARKS, PIECE, TRAILER, ZERO, mark, seal};
+use crate::layout::{HEAD, Head, MARKS, Room, TRAILER, ZERO, mark, seal, sum, trailer};
 use crate::memory::{Extent, Memory};
 use crate::read::{Reader, copy};
 use crate::scan::Rank;
@@ -11,8 +11,8 @@ use nvmem::planted;
 
 /// Where the bytes of a body come from.
 pub(crate) trait Body<D: Medium>: Clone {
-    /// The next bytes.
-    fn fill(&mut self, medium: &mut D, buf: &mut [u8]) -> Result<(), D::Error>;
+    /// The next bytes; how many, at least one of a body that goes on.
+    fn fill(&mut self, medium: &mut D, buf: &mut [u8]) -> Result<usize, D::Error>;
     /// Whether what was read is what it should be; asked at the end.
     fn sound(&self) -> bool {
         true
@@ -30,36 +30,35 @@ pub(crate) struct FromMemory<'a, 'm, I> {
 }
 
 impl<D: Medium, I: Iterator<Item = Extent> + Clone> Body<D> for FromMemory<'_, '_, I> {
-    fn fill(&mut self, _: &mut D, mut buf: &mut [u8]) -> Result<(), D::Error> {
+    fn fill(&mut self, _: &mut D, buf: &mut [u8]) -> Result<usize, D::Error> {
         const DESCRIPTION: u32 = crate::layout::EXTENT;
-        while !buf.is_empty() {
-            if self.taken == DESCRIPTION + self.now.written() {
-                let Some(next) = self.extents.next() else {
-                    break;
-                };
-                (self.now, self.taken) = (next, 0);
-            }
-            let n;
-            if self.taken < DESCRIPTION {
-                let mut d = [0; DESCRIPTION as usize];
-                d[..4].copy_from_slice(&self.now.at.to_le_bytes());
-                let zero = if self.now.zero { ZERO } else { 0 };
-                d[4..].copy_from_slice(&(self.now.len | zero).to_le_bytes());
-                n = ((DESCRIPTION - self.taken) as usize).min(buf.len());
-                copy(buf, &d, self.taken);
-            } else {
-                let off = self.taken - DESCRIPTION;
-                n = ((self.now.len - off) as usize).min(buf.len());
-                if let Some(from) = self.memory.locate(self.now.at + off, n as u32) {
-                    // SAFETY: `locate` says that `n` bytes there are in a segment, which is readable; `buf` is borrowed, so is no part of it.
-                    unsafe { core::ptr::copy_nonoverlapping(from, buf.as_mut_ptr(), n) };
-                }
-            }
-            self.taken += n as u32;
-            let Some(rest) = buf.get_mut(n..) else { break };
-            buf = rest;
+        while self.taken == DESCRIPTION + self.now.written() {
+            let Some(next) = self.extents.next() else {
+                return Ok(0);
+            };
+            (self.now, self.taken) = (next, 0);
         }
-        Ok(())
+        let n;
+        if self.taken < DESCRIPTION {
+            let zero = if self.now.zero { ZERO } else { 0 };
+            let d = u64::from(self.now.at) | u64::from(self.now.len | zero) << 32;
+            n = copy(
+                buf,
+                d.to_le_bytes()
+                    .get(self.taken as usize..)
+                    .unwrap_or_default(),
+            );
+        } else {
+            let off = self.taken - DESCRIPTION;
+            let most = (self.now.len - off) as usize;
+            n = most.min(buf.len());
+            if let Some(from) = self.memory.locate(self.now.at + off, n as u32) {
+                // SAFETY: `locate` says that `n` bytes there are in a segment, which is readable; `buf` is borrowed, so is no part of it.
+                copy(buf, unsafe { core::slice::from_raw_parts(from, n) });
+            }
+        }
+        self.taken += n as u32;
+        Ok(n)
     }
 }
 
@@ -74,10 +73,10 @@ pub(crate) struct FromSlot {
 }
 
 impl<D: Medium> Body<D> for FromSlot {
-    fn fill(&mut self, medium: &mut D, buf: &mut [u8]) -> Result<(), D::Error> {
+    fn fill(&mut self, medium: &mut D, buf: &mut [u8]) -> Result<usize, D::Error> {
         self.reader.read(medium, buf)?;
-        self.crc = self.crc.bytes(buf);
-        Ok(())
+        self.crc = sum(self.crc, buf);
+        Ok(buf.len())
     }
 
     /// What was read when the image was judged may have read differently now.
@@ -89,7 +88,7 @@ impl<D: Medium> Body<D> for FromSlot {
 /// All bytes of a content in order.
 #[derive(Clone)]
 struct Content<B> {
-    head: [u8; HEAD as usize],
+    head: Head,
     body: B,
     at: u32,
     body_end: u32,
@@ -98,43 +97,43 @@ struct Content<B> {
 }
 
 impl<B> Content<B> {
-    /// What makes an image of it; wrong when its body is.
-    fn seal<D: Medium>(&self) -> u32
-    where
-        B: Body<D>,
-    {
-        let seal = seal(&self.head, self.crc.finish());
-        if self.body.sound() { seal } else { !seal }
-    }
-
     fn fill<D: Medium>(&mut self, medium: &mut D, mut buf: &mut [u8]) -> Result<(), D::Error>
     where
         B: Body<D>,
     {
         let trailer_at = self.end - TRAILER;
-        while !buf.is_empty() {
-            let to = [HEAD, self.body_end, trailer_at, self.end]
-                .into_iter()
-                .find(|end| self.at < *end);
-            let Some(to) = to else { break };
-            let n = ((to - self.at) as usize).min(buf.len());
-            let Some((now, later)) = buf.split_at_mut_checked(n) else {
+        while let Some(first) = buf.first_mut() {
+            let n = if self.at < HEAD {
+                copy(
+                    buf,
+                    self.head
+                        .bytes()
+                        .get(self.at as usize..)
+                        .unwrap_or_default(),
+                )
+            } else if self.at < self.body_end {
+                let most = buf.len().min((self.body_end - self.at) as usize);
+                self.body
+                    .fill(medium, buf.get_mut(..most).unwrap_or_default())?
+            } else if self.at < trailer_at {
+                *first = 0;
+                1
+            } else {
+                // What makes an image of it; wrong when its body is.
+                let t = trailer(&self.head, self.crc.finish());
+                let t = if self.body.sound() { t } else { !t };
+                copy(
+                    buf,
+                    t.to_le_bytes()
+                        .get((self.at - trailer_at) as usize..)
+                        .unwrap_or_default(),
+                )
+            };
+            let Some((now, later)) = buf.split_at_mut_checked(n).filter(|_| n > 0) else {
                 break;
             };
-            if self.at < HEAD {
-                copy(now, &self.head, self.at);
-            } else if self.at < self.body_end {
-                self.body.fill(medium, now)?;
-            } else if self.at < trailer_at {
-                now.fill(0);
-            } else {
-                let mut t = [0; TRAILER as usize];
-                t[..4].copy_from_slice(&self.crc.finish().to_le_bytes());
-                t[4..].copy_from_slice(&self.seal::<D>().to_le_bytes());
-                copy(now, &t, self.at - trailer_at);
-            }
             if self.at < self.body_end {
-                self.crc = self.crc.bytes(now);
+                self.crc = sum(self.crc, now);
             }
             self.at += n as u32;
             buf = later;
@@ -156,13 +155,13 @@ impl<D: Medium, const N: usize> Images<D, N> {
         let known = self.rank(slot) >= Rank::Sealed
             || !Self::SIZES.unstable
             || planted!("checkpoint/compares-what-was-cut");
-        self.set(slot, Rank::Begun, Some(head.sequence));
+        self.set(slot, Rank::Begun, head.sequence());
         let content = Content {
-            head: head.encode(),
+            head: *head,
             body,
             at: 0,
-            body_end: HEAD + head.body,
-            end: Self::SIZES.content(head.body),
+            body_end: HEAD + head.body(),
+            end: Self::SIZES.content(head.body()),
             crc: Crc32::new(),
         };
         if !self
@@ -171,7 +170,7 @@ impl<D: Medium, const N: usize> Images<D, N> {
         {
             return Err(Error::Damaged);
         }
-        self.set(slot, Rank::Confirmed, Some(head.sequence));
+        self.set(slot, Rank::Confirmed, head.sequence());
         self.current = Some(slot);
         Ok(())
     }
@@ -210,10 +209,8 @@ impl<D: Medium, const N: usize> Images<D, N> {
                 }
                 let end = if from < last { end.min(last) } else { end };
                 let n = sizes.piece().min(end - from);
-                let mut buf = [0; PIECE];
-                let Some(piece) = buf.get_mut(..n as usize) else {
-                    return Ok(false);
-                };
+                let mut buf = Room::new();
+                let piece = buf.piece(n);
                 content.fill(&mut self.medium, piece)?;
                 self.medium.write(base + from, piece)?;
             }
@@ -222,13 +219,11 @@ impl<D: Medium, const N: usize> Images<D, N> {
         if !content.body.sound() {
             return Ok(false);
         }
-        let seal = content.seal::<D>();
+        let seal = seal(&content.head, content.crc.finish());
         for which in 0..MARKS {
             if sizes.unstable {
-                let mut buf = [0; PIECE];
-                let Some(word) = buf.get_mut(..sizes.mark() as usize) else {
-                    return Ok(false);
-                };
+                let mut buf = Room::new();
+                let word = buf.piece(sizes.mark());
                 let m = mark(seal, which);
                 word.iter_mut()
                     .zip(m.iter().cycle())
@@ -252,11 +247,8 @@ impl<D: Medium, const N: usize> Images<D, N> {
         let piece = Self::SIZES.piece();
         while content.at < end {
             let (from, n) = (content.at, piece.min(end - content.at));
-            let (mut new, mut old) = ([0; PIECE], [0; PIECE]);
-            let (Some(new), Some(old)) = (new.get_mut(..n as usize), old.get_mut(..n as usize))
-            else {
-                return Ok(false);
-            };
+            let (mut new, mut old) = (Room::new(), Room::new());
+            let (new, old) = (new.piece(n), old.piece(n));
             content.fill(&mut self.medium, new)?;
             self.medium.read(base + from, old)?;
             if new != old {

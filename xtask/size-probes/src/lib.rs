@@ -54,7 +54,7 @@ pub fn region() -> Option<nvmem::Region<'static, Machine>> {
     unsafe { nvmem::Region::from_raw(start, start.wrapping_add(BYTES)) }.ok()
 }
 
-/// A medium behind calls, as a serial FRAM is: reading and writing are functions of their own, and they may fail.
+/// A medium behind calls, as a serial FRAM is: reading and writing are functions of their own, byte by byte, and they may fail.
 pub struct Bytes(*mut u8);
 
 /// Where [`Bytes`] has its bytes, at an address that the compiler does not know.
@@ -90,16 +90,20 @@ impl Medium for Bytes {
     #[inline(never)]
     fn read(&mut self, at: u32, buf: &mut [u8]) -> Result<(), Misuse> {
         let from = self.at(at, buf.len())?;
-        // SAFETY: never run; for a linked program the range is memory of a board.
-        unsafe { from.copy_to_nonoverlapping(buf.as_mut_ptr(), buf.len()) };
+        for (i, b) in buf.iter_mut().enumerate() {
+            // SAFETY: never run; for a linked program the range is memory of a board.
+            *b = unsafe { from.wrapping_add(i).read_volatile() };
+        }
         Ok(())
     }
 
     #[inline(never)]
     fn write(&mut self, at: u32, bytes: &[u8]) -> Result<(), Misuse> {
         let to = self.at(at, bytes.len())?;
-        // SAFETY: as in `read`.
-        unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+        for (i, b) in bytes.iter().enumerate() {
+            // SAFETY: as in `read`.
+            unsafe { to.wrapping_add(i).write_volatile(*b) };
+        }
         Ok(())
     }
 

@@ -4,9 +4,7 @@
 size_probes::probe!({
     use checkpoint::{Images, Memory, Split};
     let at = |addr: usize| core::hint::black_box(addr) as *mut u8;
-    if let Some(region) = size_probes::region()
-        && let Ok(mut images) = Images::<_, 2>::open(region, 0..4096, 1)
-    {
+    if let Ok(mut images) = Images::<_, 2>::open(size_probes::bytes(), 0..4096, 1) {
         // SAFETY: never run; for a linked program the ranges are memory of a board.
         let mut memory = unsafe {
             Memory::from_addresses(
