@@ -16,6 +16,8 @@ pub enum Error<E> {
     BadRange,
     /// There is no image: no checkpoint was ever completed here.
     NoImage,
+    /// The newest checkpoint of an [`Archive`](crate::Archive) cannot be deleted: roll back to another one first.
+    Newest,
     /// The images that are there are another program's. Memory is as it was.
     OtherProgram {
         /// What that program was opened with.
@@ -36,6 +38,7 @@ impl<E: fmt::Debug> fmt::Display for Error<E> {
         match self {
             Error::TooSmall { needed } => write!(f, "the range needs {needed} bytes"),
             Error::BadRange => f.write_str("the range is misaligned or outside of the medium"),
+            Error::Newest => f.write_str("the newest checkpoint cannot be deleted"),
             Error::NoImage => f.write_str("there is no image"),
             Error::OtherProgram { found } => {
                 write!(f, "the image is another program's, {found:#x}")

@@ -23,7 +23,7 @@ pub struct Images<D, const N: usize = 2> {
     start: u32,
     /// Bytes of a slot.
     pub(crate) slot: u32,
-    program: u64,
+    pub(crate) program: u64,
     pub(crate) slots: [Slot; N],
     /// The slot whose image counts.
     pub(crate) current: Option<usize>,
@@ -38,6 +38,8 @@ pub struct Restored {
     pub sequence: u32,
     /// What the checkpoint was given.
     pub context: u32,
+    /// What the checkpoint was called; zero outside of an [`Archive`](crate::Archive).
+    pub name: u32,
     /// Later images that had been completed and are not intact: the program goes on from an older state than it had. No power cut does that.
     pub damaged: u8,
     /// Slots with something that is no image and not known to be older: a checkpoint that was interrupted, or damage.
@@ -87,7 +89,7 @@ impl<D: Medium, const N: usize> Images<D, N> {
     /// Opens the slots in a range that they have for themselves. `program` tells one build of a program from another: addresses of functions and
     /// statics are part of the images.
     ///
-    /// **Power loss**: writes nothing. **Cost**: reads the ends of each slot, at most 48 bytes and two words. **Errors**: [`Error::TooSmall`]
+    /// **Power loss**: writes nothing. **Cost**: reads the ends of each slot, at most 52 bytes and two words. **Errors**: [`Error::TooSmall`]
     /// for an image of nothing, [`Error::BadRange`], [`Error::Medium`].
     pub fn open(medium: D, range: Range<u32>, program: u64) -> Result<Self, Error<D::Error>> {
         let align = Self::SIZES.align;
@@ -131,10 +133,21 @@ impl<D: Medium, const N: usize> Images<D, N> {
     /// Writes an image of `memory`, which counts when this returns. `context` is given back by [`Images::restore`].
     ///
     /// **Power loss**: the image that counted before counts, or this one; which of them is settled by the next `restore`. **Cost**: the bytes
-    /// of the extents, 40 and 8 for each, up to a multiple of the program word, on flash two words more and the erase of the units that all of
+    /// of the extents, 44 and 8 for each, up to a multiple of the program word, on flash two words more and the erase of the units that all of
     /// this touches; with [`CopyIfChange`](crate::CopyIfChange) reads all of it and writes what differs. **Errors**: [`Error::TooSmall`], and nothing was written; [`Error::Medium`], and it is as after a power cut.
     pub fn checkpoint<M: Mode>(
         &mut self,
+        mode: &M,
+        memory: &Memory<'_>,
+        context: u32,
+    ) -> Result<(), Error<D::Error>> {
+        self.checkpoint_to(self.target(None), 0, mode, memory, context)
+    }
+
+    pub(crate) fn checkpoint_to<M: Mode>(
+        &mut self,
+        slot: usize,
+        name: u32,
         mode: &M,
         memory: &Memory<'_>,
         context: u32,
@@ -154,6 +167,7 @@ impl<D: Medium, const N: usize> Images<D, N> {
             self.program,
             memory.fingerprint(),
             context,
+            name,
         );
         let body = FromMemory {
             memory,
@@ -165,7 +179,7 @@ impl<D: Medium, const N: usize> Images<D, N> {
             },
             taken: EXTENT,
         };
-        self.write(self.target(), &head, body, M::COMPARE)
+        self.write(slot, &head, body, M::COMPARE)
     }
 
     /// Brings memory back to what it was when the image that counts was taken. What the image does not hold is left as it is.
@@ -177,6 +191,15 @@ impl<D: Medium, const N: usize> Images<D, N> {
     /// it is used. **Cost**: reads the image twice. **Errors**: [`Error::NoImage`], [`Error::OtherProgram`], [`Error::OtherMemory`],
     /// [`Error::Damaged`], [`Error::Medium`]: memory is as it was, except that a medium may fail in the middle; [`Error::Spoilt`].
     pub fn restore(&mut self, memory: &mut Memory<'_>) -> Result<Restored, Error<D::Error>> {
+        self.restore_by(memory, |images| images.target(None))
+    }
+
+    /// The same with the slot that a copy goes to, if there has to be one.
+    pub(crate) fn restore_by(
+        &mut self,
+        memory: &mut Memory<'_>,
+        target: impl Fn(&Self) -> usize,
+    ) -> Result<Restored, Error<D::Error>> {
         self.scan()?;
         let mut why = Error::NoImage;
         let mut damaged = 0;
@@ -185,7 +208,7 @@ impl<D: Medium, const N: usize> Images<D, N> {
             self.current = Some(slot);
             let mut head = Head::unread();
             let judged = self.judge(slot, memory, &mut head);
-            let refused = match judged.and_then(|()| self.settle(slot, &mut head)) {
+            let refused = match judged.and_then(|()| self.settle(slot, &mut head, &target)) {
                 Ok(slot) => return self.apply(slot, &head, memory, damaged),
                 Err(Error::Medium(e)) => return Err(Error::Medium(e)),
                 Err(refused) => refused,
@@ -208,7 +231,7 @@ impl<D: Medium, const N: usize> Images<D, N> {
     }
 
     /// Whether an image can be restored: its head.
-    fn judge(
+    pub(crate) fn judge(
         &mut self,
         slot: usize,
         memory: &Memory<'_>,
@@ -232,13 +255,30 @@ impl<D: Medium, const N: usize> Images<D, N> {
     }
 
     /// Makes sure that an image stays: where it then is.
-    fn settle(&mut self, slot: usize, head: &mut Head) -> Result<usize, Error<D::Error>> {
+    fn settle(
+        &mut self,
+        slot: usize,
+        head: &mut Head,
+        target: impl Fn(&Self) -> usize,
+    ) -> Result<usize, Error<D::Error>> {
         if !Self::SIZES.unstable
             || self.rank(slot) == Rank::Confirmed
             || planted!("checkpoint/unconfirmed-used")
         {
             return Ok(slot);
         }
+        let to = target(self);
+        self.copy(slot, head, to)?;
+        Ok(to)
+    }
+
+    /// Writes an image that was judged to another slot, where it is the latest; its head becomes the one there.
+    pub(crate) fn copy(
+        &mut self,
+        slot: usize,
+        head: &mut Head,
+        to: usize,
+    ) -> Result<(), Error<D::Error>> {
         let body = self.at(slot) + HEAD;
         let end = self.at(slot) + Self::SIZES.content(head.body()) - TRAILER;
         let expected: [u8; 4] = self.peek(end).map_err(Error::Medium)?;
@@ -247,16 +287,8 @@ impl<D: Medium, const N: usize> Images<D, N> {
             crc: sum(Crc32::new(), head.bytes()),
             expected: u32::from_le_bytes(expected),
         };
-        *head = Head::new(
-            self.next_sequence(),
-            head.body(),
-            head.program(),
-            head.memory(),
-            head.context(),
-        );
-        let to = self.target();
-        self.write(to, head, from, false)?;
-        Ok(to)
+        head.set_sequence(self.next_sequence());
+        self.write(to, head, from, false)
     }
 
     fn apply(
@@ -279,6 +311,7 @@ impl<D: Medium, const N: usize> Images<D, N> {
         Ok(Restored {
             sequence: head.sequence(),
             context: head.context(),
+            name: head.name(),
             damaged,
             unfinished: unfinished.saturating_sub(damaged),
         })

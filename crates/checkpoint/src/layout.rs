@@ -4,8 +4,8 @@ use core::mem::MaybeUninit;
 use nvmem::crc::{Crc32, crc32};
 use nvmem::device::{Contract, Torn};
 
-pub(crate) const MAGIC: [u8; 4] = *b"RLC1";
-pub(crate) const HEAD: u32 = 32;
+pub(crate) const MAGIC: [u8; 4] = *b"RLC2";
+pub(crate) const HEAD: u32 = 36;
 pub(crate) const TRAILER: u32 = 8;
 /// In front of the bytes of each extent.
 pub(crate) const EXTENT: u32 = 8;
@@ -16,12 +16,19 @@ pub(crate) const PIECE: usize = 256;
 /// Words behind the content that are written one after the other, each by a call of its own.
 pub(crate) const MARKS: u32 = 2;
 
-/// The first bytes of a slot, as they are there: eight words, the least significant byte first.
+/// The first bytes of a slot, as they are there: nine words, the least significant byte first.
 #[derive(Clone, Copy)]
 pub(crate) struct Head([u32; HEAD as usize / 4]);
 
 impl Head {
-    pub(crate) fn new(sequence: u32, body: u32, program: u64, memory: u32, context: u32) -> Self {
+    pub(crate) fn new(
+        sequence: u32,
+        body: u32,
+        program: u64,
+        memory: u32,
+        context: u32,
+        name: u32,
+    ) -> Self {
         let fields = [
             u32::from_le_bytes(MAGIC),
             sequence,
@@ -31,6 +38,7 @@ impl Head {
             (program >> 32) as u32,
             memory,
             context,
+            name,
         ];
         Head(fields.map(u32::to_le))
     }
@@ -68,6 +76,12 @@ impl Head {
         self.field(1)
     }
 
+    /// The same with another number.
+    pub(crate) fn set_sequence(&mut self, sequence: u32) {
+        self.0[1] = sequence.to_le();
+        self.0[2] = (!sequence).to_le();
+    }
+
     /// Bytes of the body: the extents.
     pub(crate) fn body(&self) -> u32 {
         self.field(3)
@@ -83,6 +97,10 @@ impl Head {
 
     pub(crate) fn context(&self) -> u32 {
         self.field(7)
+    }
+
+    pub(crate) fn name(&self) -> u32 {
+        self.field(8)
     }
 }
 

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![no_std]
 
+mod archive;
 mod cost;
 mod error;
 mod images;
@@ -8,6 +9,7 @@ mod layout;
 mod memory;
 mod mode;
 mod read;
+mod retention;
 mod scan;
 #[cfg(feature = "critical-section")]
 mod sizes;
@@ -16,12 +18,14 @@ mod store;
 mod tracked;
 mod write;
 
+pub use archive::{Archive, Entry};
 pub use cost::{Bounded, Cost, Most, OverBudget, Parts, Price, Work};
 pub use error::Error;
 pub use images::{Images, Restored};
 pub use memory::{Extent, Memory};
 pub use mode::{BLOCK, Blocks, CopyIfChange, Full, HeapTracker, Mode, Split, Stack};
 pub use nvmem;
+pub use retention::{Every, KeepLast, Landmarks, Retention};
 pub use store::{Slots, Store};
 #[cfg(feature = "critical-section")]
 pub use tracked::TrackedHeap;

@@ -139,14 +139,14 @@ impl<D: Medium, const N: usize> Images<D, N> {
         best.map(|b| b.0)
     }
 
-    /// The slot that the next image goes to: not the one that counts; of the others the one that is the least likely to be needed.
-    pub(crate) fn target(&self) -> usize {
+    /// The slot that the next image goes to: not the one that counts, nor the `spared` one; of the others the one that is the least likely to be needed.
+    pub(crate) fn target(&self, spared: Option<usize>) -> usize {
         if planted!("checkpoint/overwrites-current") {
             return self.current.unwrap_or(0);
         }
         let mut best: Option<(usize, &Slot)> = None;
         for (i, s) in self.slots.iter().enumerate() {
-            if self.current == Some(i) {
+            if self.current == Some(i) || spared == Some(i) {
                 continue;
             }
             let better = best.is_none_or(|(_, b)| {

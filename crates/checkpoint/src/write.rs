@@ -143,6 +143,20 @@ impl<B> Content<B> {
 }
 
 impl<D: Medium, const N: usize> Images<D, N> {
+    /// Makes a slot hold no image: its head goes.
+    pub(crate) fn clear(&mut self, slot: usize) -> Result<(), D::Error> {
+        let at = self.at(slot);
+        self.set(slot, Rank::Torn, 0);
+        if Self::SIZES.erases {
+            self.medium.erase(at, at + Self::SIZES.unit)?;
+        } else {
+            // The magic number and what shares its word.
+            let len = 4u32.next_multiple_of(Self::SIZES.word);
+            self.medium.write(at, Room::new().piece(len))?;
+        }
+        self.medium.flush()
+    }
+
     /// Writes an image to a slot. Until it is whole, the slot counts as one that holds none.
     pub(crate) fn write<B: Body<D>>(
         &mut self,

@@ -1,0 +1,127 @@
+//! Checkpoints with names: taken, rolled back to and deleted under power cuts.
+
+use crate::support::{PROGRAM, SmallUnits, State};
+use checkpoint::{Archive, Error, KeepLast, Landmarks, Retention, Split};
+use nvmem::InOrder32;
+use nvmem::device::{Medium, Torn};
+use powerfail::{Explore, Mapped, Media, Simulated, SpiFram, World, explore};
+use std::collections::BTreeSet;
+
+const PLACES: usize = 4;
+
+/// What the outside knows.
+#[derive(Clone, Hash, Debug, Default)]
+struct Known {
+    boots: u32,
+    /// Operations that returned.
+    steps: u32,
+    /// The context of the newest checkpoint.
+    newest: u32,
+    /// Of those that were begun since then: after a cut in its last words each may be found, sooner or later.
+    begun: Vec<u32>,
+    /// States that were kept when an operation last returned.
+    kept: usize,
+    /// One of them is being deleted.
+    deleting: bool,
+}
+
+/// How many different ones there are: a copy is no other.
+fn kept<D: Medium, P: Retention>(a: &mut Archive<D, Split, P, PLACES>) -> usize {
+    let list = a.list().expect("inside");
+    let contexts: BTreeSet<_> = list.iter().flatten().map(|e| e.context).collect();
+    contexts.len()
+}
+
+fn life<D: Medium, P: Retention>(nv: D, world: &World<'_, Known>, policy: P) {
+    let all = 0..nv.capacity();
+    let mut a = Archive::<_, _, _, PLACES>::open(nv, all, PROGRAM, Split, policy).expect("room");
+    world.update(|w| w.boots += 1);
+    let mut state = State::garbage();
+    let newest = match a.restore(&mut state.memory()) {
+        Ok(r) => {
+            assert_eq!(r.damaged, 0, "no power cut damages a checkpoint");
+            state.check(r.context);
+            r.context
+        }
+        Err(Error::NoImage) => 0,
+        Err(e) => panic!("nothing but power cuts, and {e}"),
+    };
+    let w = world.get();
+    assert!(
+        newest == w.newest || w.begun.contains(&newest),
+        "{newest:#x} is the newest, of {w:?}"
+    );
+    let copies = usize::from(matches!(D::CONTRACT.torn, Torn::Unstable));
+    let least = w.kept.saturating_sub(1 + copies + usize::from(w.deleting));
+    let now = kept(&mut a);
+    assert!(now >= least, "{now} are kept, of {w:?}");
+    world.update(|w| (w.newest, w.kept, w.deleting) = (newest, now, false));
+
+    for step in world.get().steps..8 {
+        let list = a.list().expect("inside");
+        let oldest = list.iter().flatten().next_back().copied();
+        match (step, oldest) {
+            (4, Some(oldest)) => {
+                world.update(|w| w.begun.push(oldest.context));
+                match a.roll_back(oldest.sequence, &state.memory()) {
+                    Ok(()) => world.update(|w| (w.newest, w.begun) = (oldest.context, vec![])),
+                    // What a cut has left of one that was deleted.
+                    Err(Error::Damaged | Error::NoImage) if copies > 0 => {}
+                    Err(e) => panic!("nothing but power cuts, and {e}"),
+                }
+                let r = a.restore(&mut state.memory()).expect("the newest");
+                let w = world.get();
+                assert!(r.context == w.newest || w.begun.contains(&r.context));
+                state.check(r.context);
+                world.update(|w| w.newest = r.context);
+            }
+            (6, Some(oldest)) => {
+                world.update(|w| w.deleting = true);
+                match a.delete(oldest.sequence) {
+                    Ok(()) => {}
+                    // Half erased by a cut, it was listed and cannot be read any more.
+                    Err(Error::NoImage) if copies > 0 => continue,
+                    Err(e) => panic!("nothing but power cuts, and {e}"),
+                }
+                let gone = a.list().expect("inside");
+                assert!(!gone.iter().flatten().any(|e| e.sequence == oldest.sequence));
+            }
+            _ => {
+                // Each attempt is another one.
+                let context = step + 1 | world.get().boots << 8;
+                state = State::of(context);
+                world.update(|w| w.begun.push(context));
+                a.checkpoint(step, &state.memory(), context)
+                    .expect("nothing but power cuts");
+                world.update(|w| (w.newest, w.begun) = (context, vec![]));
+            }
+        }
+        let now = kept(&mut a);
+        world.update(|w| (w.steps, w.kept, w.deleting) = (step + 1, now, false));
+    }
+}
+
+fn run<M: Media>(e: Explore<M, Known>) {
+    let s = e.depth(2).deepest(3).run();
+    println!("{s}");
+    assert!(s.part || s.cuts > 1000, "{s}");
+}
+
+#[test]
+fn archive_mapped() {
+    let nv = || Mapped::<InOrder32>::new(PLACES * 96);
+    run(explore(nv(), |nv, w| life(nv, w, KeepLast)));
+    run(explore(nv(), |nv, w| life(nv, w, Landmarks(2))));
+}
+
+#[test]
+fn archive_serial_fram() {
+    let nv = Simulated::<SpiFram>::new(PLACES * 96);
+    run(explore(nv, |nv, w| life(nv, w, KeepLast)));
+}
+
+#[test]
+fn archive_flash() {
+    let nv = Simulated::<SmallUnits>::new(PLACES * 128);
+    run(explore(nv, |nv, w| life(nv, w, Landmarks(2))));
+}
