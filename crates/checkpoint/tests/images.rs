@@ -7,6 +7,8 @@ use nvmem::{Buffered32, InOrder16, InOrder32, Region};
 use proptest::prelude::*;
 
 const PROGRAM: u64 = 7;
+/// Bytes of an image's head.
+const HEAD: usize = 36;
 
 /// STM32L1: 256 bytes erased to zeros, programmed by half a page of 128.
 type L1 = RamNor<24, 256, 128, 0x00>;
@@ -186,9 +188,9 @@ fn too_small_says_how_much() {
     let refused = less.checkpoint(&Full, &state.memory(), 0);
     assert_eq!(refused, Err(Error::TooSmall { needed }));
     let tiny = Images::<_, 2>::open(RamFram::<70>::filled(0), 0..70, 7).err();
-    assert_eq!(tiny, Some(Error::TooSmall { needed: 80 }));
+    assert_eq!(tiny, Some(Error::TooSmall { needed: 88 }));
     assert_eq!(Images::<RamFram<80>, 2>::bytes(u32::MAX, 3), u32::MAX);
-    assert_eq!(Images::<RamFram<80>, 2>::bytes(1000, 3), 2 * 1064);
+    assert_eq!(Images::<RamFram<80>, 2>::bytes(1000, 3), 2 * 1068);
 }
 
 #[test]
@@ -302,7 +304,7 @@ fn resequenced(image: &mut [u8], sequence: u32, len: usize) {
     image[4..8].copy_from_slice(&sequence.to_le_bytes());
     image[8..12].copy_from_slice(&(!sequence).to_le_bytes());
     let crc = nvmem::crc::crc32(&image[..len - 8]);
-    let mut sealed = image[..32].to_vec();
+    let mut sealed = image[..HEAD].to_vec();
     sealed.extend(crc.to_le_bytes());
     image[len - 8..len - 4].copy_from_slice(&crc.to_le_bytes());
     image[len - 4..len].copy_from_slice(&nvmem::crc::crc32(&sealed).to_le_bytes());
@@ -316,7 +318,7 @@ fn sequences_wrap() {
         open::<_, 2>(&mut d)
             .checkpoint(&Stack, &Memory::new(&mut b, &mut [], &mut []), 0)
             .unwrap();
-        resequenced(d.bytes_mut(), start, 32 + 8 + 40 + 8 + 8);
+        resequenced(d.bytes_mut(), start, HEAD + 8 + 40 + 8 + 8);
         for n in 1..6 {
             let mut images = open::<_, 2>(&mut d);
             b = [n as u8; 40];
@@ -398,7 +400,7 @@ fn every_flipped_bit_is_found_or_harmless() {
     // All of the newer image but the padding, and nothing else, leads to the older one.
     assert_eq!(
         (older, other),
-        ((32 + 8 + 9 + 8 + 8 + 5 + 8) * 8, 0),
+        ((HEAD + 8 + 9 + 8 + 8 + 5 + 8) * 8, 0),
         "{harmless}"
     );
 }
@@ -472,7 +474,7 @@ fn what_reads_differently_is_not_copied() {
     let mut d = images.into_medium();
     // The second mark of the newer image is gone: it is written again before it is used.
     let slot = 24 * 256 / 3;
-    let content = (32 + 24 + 901 + 8usize).next_multiple_of(128);
+    let content = (HEAD + 24 + 901 + 8).next_multiple_of(128);
     d.bytes_mut()[slot + content + 128..][..128].fill(0);
     for (at, expected) in [(0, 2), (slot as u32 + 270, 1)] {
         let mut found = State::filled(0);
@@ -502,9 +504,9 @@ proptest! {
             let bytes = d.bytes_mut();
             let to = &mut bytes[..128];
             to[12..16].copy_from_slice(&body_len.to_le_bytes());
-            to[32..112].copy_from_slice(&body);
+            to[HEAD..HEAD + 80].copy_from_slice(&body);
             let len = body_len.min(80) as usize;
-            resequenced(to, sequence, 40 + len);
+            resequenced(to, sequence, HEAD + 8 + len);
             for (at, byte) in noise {
                 bytes[at] = byte;
             }

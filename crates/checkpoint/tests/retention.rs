@@ -167,6 +167,23 @@ fn rolls_back_and_deletes() {
     rolls_back(Flash::new());
 }
 
+/// With all places taken, the oldest would be the one to give way to its own copy.
+#[test]
+fn rolls_back_to_the_oldest_of_many() {
+    let mut d = Flash::new();
+    let mut a = open::<_, _, 4>(&mut d, KeepLast);
+    for n in 1..=4 {
+        a.checkpoint(n, &State::nth(n).memory(), n).unwrap();
+    }
+    let mut state = State::nth(0);
+    let oldest = a.list().unwrap()[3].unwrap();
+    a.roll_back(oldest.sequence, &state.memory()).unwrap();
+    a.restore(&mut state.memory()).unwrap();
+    state.check(1);
+    let list = a.list().unwrap();
+    assert_eq!(list.map(|e| e.map_or(0, |e| e.name)), [1, 4, 3, 1]);
+}
+
 /// Another program's images are not in the list, and what is damaged cannot be rolled back to.
 #[test]
 fn strangers_and_damage() {

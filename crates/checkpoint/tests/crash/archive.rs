@@ -88,7 +88,7 @@ fn life<D: Medium, P: Retention>(nv: D, world: &World<'_, Known>, policy: P) {
             }
             _ => {
                 // Each attempt is another one.
-                let context = step + 1 | world.get().boots << 8;
+                let context = (step + 1) | (world.get().boots << 8);
                 state = State::of(context);
                 world.update(|w| w.begun.push(context));
                 a.checkpoint(step, &state.memory(), context)
