@@ -13,6 +13,8 @@ pub mod costs;
 mod desk;
 pub mod heap;
 pub mod heap_costs;
+mod heap_driver;
+pub mod heap_interrupts;
 mod heap_list;
 mod heap_queue;
 pub mod joined;
@@ -48,6 +50,8 @@ pub struct Scenario<M: Mapped> {
     pub bytes: usize,
     /// Whether it is there to measure: it does too much for two cuts everywhere, and cuts in it find nothing new.
     pub measures: bool,
+    /// Whether interrupts come in it, at every instruction, and are what is cut.
+    pub interrupts: bool,
     /// The program. It returns when it has come to its end.
     pub run: fn(&mut Scene<'_, M>),
 }
@@ -59,7 +63,16 @@ impl<M: Mapped> Scenario<M> {
             name,
             bytes,
             measures: false,
+            interrupts: false,
             run,
+        }
+    }
+
+    /// A scenario in which an interrupt comes at every instruction.
+    pub const fn interrupted(name: &'static str, bytes: usize, run: fn(&mut Scene<'_, M>)) -> Self {
+        Scenario {
+            interrupts: true,
+            ..Self::new(name, bytes, run)
         }
     }
 
@@ -69,6 +82,7 @@ impl<M: Mapped> Scenario<M> {
             name,
             bytes,
             measures: true,
+            interrupts: false,
             run,
         }
     }
@@ -85,7 +99,7 @@ pub struct Group<M: Mapped> {
 }
 
 /// All groups, in a fixed order. More than one for a primitive where they would not fit below the 64 KiB of an MSP430.
-pub const fn groups<M: Mapped>() -> [Group<M>; 20] {
+pub const fn groups<M: Mapped>() -> [Group<M>; 21] {
     [
         nvmem::group(),
         tx::group(),
@@ -104,6 +118,7 @@ pub const fn groups<M: Mapped>() -> [Group<M>; 20] {
         heap::snapshot_group(),
         heap::queue_group(),
         heap::queue_snapshot_group(),
+        heap_interrupts::group(),
         heap_costs::group(),
         heap_costs::snapshot_group(),
         planted::group(),
