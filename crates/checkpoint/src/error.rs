@@ -29,6 +29,13 @@ pub enum Error<E> {
     Damaged,
     /// The image read differently after it had been checked: memory holds a part of it, and the program must start again.
     Spoilt,
+    /// `restore` was not called since the power came: the checkpoint would replace the state that is to be restored. Nothing was written.
+    NotRestored,
+    /// Nobody could be brought back to here: not on the stack that was described, in a handler that has preempted another one, or
+    /// in an operating system's thread. Nothing was written.
+    Place,
+    /// The `Checkpointer` lies in memory that its images hold. Nothing was written.
+    Inside,
     /// The driver of the medium failed. A checkpoint that failed may be tried again.
     Medium(E),
 }
@@ -46,6 +53,9 @@ impl<E: fmt::Debug> fmt::Display for Error<E> {
             Error::OtherMemory => f.write_str("the image is of memory with other segments"),
             Error::Damaged => f.write_str("no image is intact"),
             Error::Spoilt => f.write_str("the image changed while it was restored"),
+            Error::NotRestored => f.write_str("a checkpoint before the state was restored"),
+            Error::Place => f.write_str("not a place that can be returned to"),
+            Error::Inside => f.write_str("the checkpointer lies in what its images hold"),
             Error::Medium(e) => write!(f, "the medium failed: {e:?}"),
         }
     }

@@ -1,7 +1,14 @@
 #![doc = include_str!("../README.md")]
 #![no_std]
+// Assembly for this one is not stable yet.
+#![cfg_attr(target_arch = "msp430", feature(asm_experimental_arch))]
 
 mod archive;
+#[cfg(all(
+    target_os = "none",
+    any(target_arch = "arm", target_arch = "riscv32", target_arch = "msp430")
+))]
+mod capture;
 mod cost;
 mod error;
 mod images;
@@ -19,6 +26,13 @@ mod tracked;
 mod write;
 
 pub use archive::{Archive, Entry};
+#[cfg(all(target_os = "none", target_arch = "arm"))]
+pub use capture::svcall;
+#[cfg(all(
+    target_os = "none",
+    any(target_arch = "arm", target_arch = "riscv32", target_arch = "msp430")
+))]
+pub use capture::{Checkpointer, Returned, Segments};
 pub use cost::{Bounded, Cost, Most, OverBudget, Parts, Price, Work};
 pub use error::Error;
 pub use images::{Images, Restored};

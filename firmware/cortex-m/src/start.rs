@@ -1,6 +1,6 @@
 //! Vectors, start-up, the timer, and the end.
 
-use core::arch::{asm, global_asm};
+use core::arch::{asm, global_asm, naked_asm};
 use relume_suite::{abi, machine};
 
 unsafe extern "C" {
@@ -94,6 +94,56 @@ extern "C" fn start() -> ! {
     }
     // SAFETY: the image's, called once.
     unsafe { image() }
+}
+
+/// Zeroes the stack and all registers, and starts over.
+///
+/// # Safety
+/// Nothing on the stack is used any more.
+#[unsafe(naked)]
+pub unsafe extern "C" fn clean(run: extern "C" fn() -> !) -> ! {
+    naked_asm!(
+        ".fpu fpv4-sp-d16",
+        "movw r3, #:lower16:_stack_clean",
+        "movt r3, #:upper16:_stack_clean",
+        "movw r1, #:lower16:_stack_top",
+        "movt r1, #:upper16:_stack_top",
+        "mov sp, r1",
+        "movs r2, #0",
+        "1: cmp r3, r1",
+        "bhs 2f",
+        "str r2, [r3], #4",
+        "b 1b",
+        "2: movs r1, #0",
+        "movs r3, #0",
+        "movs r4, #0",
+        "movs r5, #0",
+        "movs r6, #0",
+        "movs r7, #0",
+        "mov r8, r2",
+        "mov r9, r2",
+        "mov r10, r2",
+        "mov r11, r2",
+        "mov r12, r2",
+        "mov lr, r2",
+        "vmov d0, r2, r2",
+        "vmov d1, r2, r2",
+        "vmov d2, r2, r2",
+        "vmov d3, r2, r2",
+        "vmov d4, r2, r2",
+        "vmov d5, r2, r2",
+        "vmov d6, r2, r2",
+        "vmov d7, r2, r2",
+        "vmov d8, r2, r2",
+        "vmov d9, r2, r2",
+        "vmov d10, r2, r2",
+        "vmov d11, r2, r2",
+        "vmov d12, r2, r2",
+        "vmov d13, r2, r2",
+        "vmov d14, r2, r2",
+        "vmov d15, r2, r2",
+        "bx r0",
+    )
 }
 
 extern "C" fn systick() {

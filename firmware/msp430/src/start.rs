@@ -1,6 +1,6 @@
 //! Start-up, the timer, and the end.
 
-use core::arch::{asm, global_asm};
+use core::arch::{asm, global_asm, naked_asm};
 use relume_suite::machine;
 
 unsafe extern "C" {
@@ -63,6 +63,35 @@ extern "C" fn start() -> ! {
     }
     // SAFETY: the image's, called once.
     unsafe { image() }
+}
+
+/// Zeroes the stack and all registers, and starts over.
+///
+/// # Safety
+/// Nothing on the stack is used any more.
+#[unsafe(naked)]
+pub unsafe extern "C" fn clean(run: extern "C" fn() -> !) -> ! {
+    naked_asm!(
+        "mov #_stack_clean, r13",
+        "mov #_stack_top, r1",
+        "1: cmp r1, r13",
+        "jhs 2f",
+        "clr 0(r13)",
+        "incd r13",
+        "jmp 1b",
+        "2: clr r4",
+        "clr r5",
+        "clr r6",
+        "clr r7",
+        "clr r8",
+        "clr r9",
+        "clr r10",
+        "clr r11",
+        "clr r13",
+        "clr r14",
+        "clr r15",
+        "br r12",
+    )
 }
 
 #[unsafe(no_mangle)]

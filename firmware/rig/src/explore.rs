@@ -23,10 +23,10 @@ pub struct Case {
     pub bytes: usize,
     /// It is there to measure; one cut in it is enough.
     pub measures: bool,
-    /// The timer's interrupts are on.
-    pub interrupts: bool,
-    /// The instruction of the first boot before which one comes.
-    pub interrupt: Option<u64>,
+    /// A cut may tear a word.
+    pub torn: bool,
+    /// After the first cut, cuts everywhere only in one state of so many; see the suite's `Scenario`.
+    pub sample: u16,
 }
 
 impl Case {
@@ -34,16 +34,7 @@ impl Case {
     pub fn blank(&self) -> State {
         let mut s = State::blank(self.bytes, self.number, self.argument);
         s.tell(cell::ROUNDS, self.rounds);
-        s.tell(cell::TIMER, if self.interrupts { u16::MAX } else { 0 });
         s
-    }
-
-    /// The `i`-th boot, counted from 0.
-    pub fn boot(&self, m: &mut dyn Machine, i: usize, boot: &Boot<'_>, log: &mut Log) -> Ran {
-        match self.interrupt {
-            Some(at) if i == 0 => m.interrupted(boot, at, log),
-            _ => m.boot(boot, log),
-        }
     }
 }
 
@@ -76,8 +67,8 @@ pub enum Why {
 pub struct Failure {
     /// For each boot that was cut, how many units it had stored.
     pub cuts: Vec<usize>,
-    /// The instruction of the first boot before which an interrupt came.
-    pub interrupt: Option<u64>,
+    /// And whether the last of them is torn, and how: 0 if it is not.
+    pub torn: Vec<u8>,
     /// What was wrong in the boot after the last cut.
     pub why: Why,
 }
@@ -93,8 +84,6 @@ pub struct Explored {
     pub stack: u32,
     /// Cut points that were judged.
     pub cuts: u64,
-    /// Interrupts that came, each at another instruction.
-    pub interrupts: u64,
     /// Distinct states that were booted.
     pub boots: u64,
     /// Instructions of these boots.
@@ -124,6 +113,8 @@ struct Open {
 struct Way {
     before: u32,
     cut: u32,
+    /// How the last unit is torn; 0 if it is not.
+    torn: u8,
 }
 
 /// Instructions after which an exploration without a given depth ends.
@@ -134,6 +125,8 @@ const TWICE: u64 = 8;
 /// many boots.
 const REALLY: u64 = 8;
 const STOPS: u64 = 64;
+/// Ways in which a unit is torn.
+const TORN: u8 = 2;
 
 /// Explores one scenario.
 ///
@@ -198,14 +191,14 @@ impl Explorer<'_> {
         };
         let ran = self.m.boot(&boot(0, true), &mut self.log);
         if let Some(why) = self.wrong(&blank, &ran) {
-            self.fail(vec![], why);
+            self.fail(vec![], vec![], why);
             return Ok(None);
         }
         let name = &self.case.name;
         for (seed, detail) in [(1, true), (0, false), (1, false)] {
             let again = self.m.boot(&boot(seed, detail), &mut self.other);
             if let Some(i) = differ(&self.log, &self.other) {
-                self.fail(vec![], Why::Garbage(i));
+                self.fail(vec![], vec![], Why::Garbage(i));
                 return Ok(None);
             }
             if detail && ran.instructions != again.instructions {
@@ -237,6 +230,9 @@ impl Explorer<'_> {
             .filter(|w| w[0].instruction == w[1].instruction)
             .count();
         self.out.cuts = ran.instructions + 1 + inner as u64;
+        if self.case.torn {
+            self.out.cuts += u64::from(TORN) * self.out.stores;
+        }
         for i in 1..=REALLY {
             self.really_stop(&blank, ran.instructions * i / (REALLY + 1))?;
         }
@@ -354,25 +350,21 @@ impl Explorer<'_> {
         }
         let ok = why.is_none();
         if let Some(why) = why {
-            let mut cuts = Vec::new();
+            let (mut cuts, mut torn) = (Vec::new(), Vec::new());
             let mut at = o.way;
             while let Some(w) = self.ways.get(at as usize) {
                 cuts.insert(0, w.cut as usize);
+                torn.insert(0, w.torn);
                 at = w.before;
             }
-            self.fail(cuts, why);
+            self.fail(cuts, torn, why);
         }
         ok
     }
 
-    fn fail(&mut self, cuts: Vec<usize>, why: Why) {
+    fn fail(&mut self, cuts: Vec<usize>, torn: Vec<u8>, why: Why) {
         self.out.failures += 1;
-        let interrupt = None;
-        self.out.first.get_or_insert(Failure {
-            cuts,
-            interrupt,
-            why,
-        });
+        self.out.first.get_or_insert(Failure { cuts, torn, why });
     }
 
     /// Whether the boot that has just ended did wrong.
@@ -385,14 +377,45 @@ impl Explorer<'_> {
     fn branch(&mut self, from: &State, hash: u128, way: u32, open: &mut Vec<Open>) {
         debug_assert!(self.unit <= 4);
         let (mut state, mut hash) = (from.clone(), hash);
+        let sample = u32::from(self.case.sample);
+        let mut tells = match way {
+            u32::MAX => u32::MAX,
+            _ if sample == 0 => u32::MAX,
+            n if n % sample == 0 => 2,
+            _ => 1,
+        };
         for (i, s) in self.log.stores.iter().enumerate() {
-            state.apply(s, &mut hash);
-            if self.seen.insert(hash) {
-                let cut = i as u32 + 1;
-                self.ways.push(Way { before: way, cut });
-                let way = self.ways.len() as u32 - 1;
-                let state = state.clone();
-                open.push(Open { state, hash, way });
+            if s.told().is_some_and(|(c, _)| c >= cell::OWN) {
+                tells -= 1;
+                if tells == 0 {
+                    return;
+                }
+            }
+            let variants = if self.case.torn && !s.on_desk() {
+                TORN
+            } else {
+                0
+            };
+            let cut = i as u32 + 1;
+            for torn in (1..=variants).chain([0]) {
+                let (made, kept) = match torn {
+                    0 => (*s, None),
+                    v => (s.torn(&state, v), Some((state.clone(), hash))),
+                };
+                state.apply(&made, &mut hash);
+                if self.seen.insert(hash) {
+                    self.ways.push(Way {
+                        before: way,
+                        cut,
+                        torn,
+                    });
+                    let way = self.ways.len() as u32 - 1;
+                    let state = state.clone();
+                    open.push(Open { state, hash, way });
+                }
+                if let Some(kept) = kept {
+                    (state, hash) = kept;
+                }
             }
         }
     }

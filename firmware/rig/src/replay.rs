@@ -1,8 +1,7 @@
 //! The line that repeats a failure: `arm/tx/update_two@1f2e3d4c/i1034.2/i220`.
 //!
-//! Machine, group and scenario; `+a3` a planted bug, `+r20` a number of operations and `+i99` an interrupt before that instruction of
-//! the first boot, if any; the hash of the image; and for each
-//! cut how many instructions of its boot had ended, and how many units the next one had stored.
+//! Machine, group and scenario; `+a3` a planted bug and `+r20` a number of operations, if any; the hash of the image; and for each
+//! cut how many instructions of its boot had ended, and how many units the next one had stored; `~1` or `~2` when the last unit is torn.
 
 use crate::explore::Case;
 use crate::state::Log;
@@ -16,6 +15,8 @@ pub struct Cut {
     pub instructions: u32,
     /// Units that the next one has stored.
     pub units: u32,
+    /// How the last unit that was stored is torn; 0 if it is not.
+    pub torn: u8,
 }
 
 impl Cut {
@@ -26,6 +27,7 @@ impl Cut {
             return Cut {
                 instructions: 0,
                 units: 0,
+                torn: 0,
             };
         };
         let i = last.instruction;
@@ -38,11 +40,13 @@ impl Cut {
             Cut {
                 instructions: i,
                 units: units as u32,
+                torn: 0,
             }
         } else {
             Cut {
                 instructions: i + 1,
                 units: 0,
+                torn: 0,
             }
         }
     }
@@ -64,9 +68,12 @@ impl Cut {
 impl fmt::Display for Cut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "i{}", self.instructions)?;
-        match self.units {
+        if self.units != 0 {
+            write!(f, ".{}", self.units)?;
+        }
+        match self.torn {
             0 => Ok(()),
-            n => write!(f, ".{n}"),
+            n => write!(f, "~{n}"),
         }
     }
 }
@@ -76,10 +83,12 @@ impl std::str::FromStr for Cut {
     fn from_str(s: &str) -> Result<Self> {
         let parse = || {
             let s = s.strip_prefix('i')?;
+            let (s, t) = s.split_once('~').unwrap_or((s, "0"));
             let (i, u) = s.split_once('.').unwrap_or((s, "0"));
             Some(Cut {
                 instructions: i.parse().ok()?,
                 units: u.parse().ok()?,
+                torn: t.parse().ok()?,
             })
         };
         parse().with_context(|| format!("`{s}` is no cut"))
@@ -99,8 +108,6 @@ pub struct Line {
     pub argument: u16,
     /// What the desk's cell of rounds says.
     pub rounds: u16,
-    /// The instruction of the first boot before which an interrupt comes.
-    pub interrupt: Option<u64>,
     /// The image's hash.
     pub hash: u32,
     /// The cuts, one boot after the other.
@@ -116,7 +123,6 @@ impl Line {
             scenario: case.name.clone(),
             argument: case.argument,
             rounds: case.rounds,
-            interrupt: case.interrupt,
             hash,
             cuts,
         }
@@ -131,9 +137,6 @@ impl fmt::Display for Line {
         }
         if self.rounds != 0 {
             write!(f, "+r{}", self.rounds)?;
-        }
-        if let Some(at) = self.interrupt {
-            write!(f, "+i{at}")?;
         }
         write!(f, "@{:08x}", self.hash)?;
         self.cuts.iter().try_for_each(|c| write!(f, "/{c}"))
@@ -155,12 +158,11 @@ impl std::str::FromStr for Line {
         else {
             bail!("`{what}` is not machine/group/scenario");
         };
-        let (mut argument, mut rounds, mut interrupt) = (0, 0, None);
+        let (mut argument, mut rounds) = (0, 0);
         for o in of {
             match (o.get(..1), o.get(1..).map(str::parse)) {
                 (Some("a"), Some(Ok(n))) => argument = n,
                 (Some("r"), Some(Ok(n))) => rounds = n,
-                (Some("i"), _) => interrupt = Some(o[1..].parse().context("no instruction")?),
                 _ => bail!("`+{o}` is not known"),
             }
         }
@@ -170,7 +172,6 @@ impl std::str::FromStr for Line {
             scenario,
             argument,
             rounds,
-            interrupt,
             hash,
             cuts,
         })
@@ -187,7 +188,7 @@ mod tests {
         for s in [
             "arm/tx/update_two@1f2e3d4c/i1034.2/i220",
             "riscv/planted/merge+a3+r20@00000001",
-            "msp430/heap-interrupt/list+i99123@00000001/i4",
+            "arm/checkpoint/flash@00000001/i7.1~2/i9~1",
         ] {
             assert_eq!(s.parse::<Line>().unwrap().to_string(), s);
         }

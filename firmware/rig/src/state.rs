@@ -113,6 +113,19 @@ impl Store {
         &self.bytes[..usize::from(self.len)]
     }
 
+    /// The same, cut in the middle: of its bits some are the new ones, the others those that were there. Two variants, 1 and 2, of which one
+    /// has each bit.
+    pub fn torn(&self, before: &State, variant: u8) -> Store {
+        let from = usize::from(self.at);
+        let mask = mix(u64::from(self.at) << 32 | u64::from(u32::from_le_bytes(self.bytes)));
+        let mask = if variant == 1 { mask } else { !mask }.to_le_bytes();
+        let mut out = *self;
+        for i in 0..usize::from(self.len) {
+            out.bytes[i] = self.bytes[i] & mask[i] | before.0[from + i] & !mask[i];
+        }
+        out
+    }
+
     /// Whether it went to the desk.
     pub fn on_desk(&self) -> bool {
         usize::from(self.at) >= NVM
@@ -217,6 +230,19 @@ mod tests {
         let mut c = State::blank(64, 3, 0);
         c.0[6] = 1;
         assert_ne!(b.hash(), c.hash());
+    }
+
+    #[test]
+    fn a_torn_store_is_between_the_old_and_the_new() {
+        let (mut before, mut log) = (State::blank(64, 3, 0), Log::default());
+        before.0[4..8].copy_from_slice(&[0xFF; 4]);
+        log.store(4, 4, &[0x12, 0x34, 0x56, 0x78], When::default());
+        let [a, b] = [1, 2].map(|v| log.stores[0].torn(&before, v));
+        assert!(a.bytes() != b.bytes() && !a.same(&log.stores[0]));
+        for (i, new) in log.stores[0].bytes().iter().enumerate() {
+            assert_eq!(a.bytes()[i] & b.bytes()[i], *new, "bits only go one way");
+            assert_eq!(a.bytes()[i] | b.bytes()[i], 0xFF);
+        }
     }
 
     #[test]

@@ -102,8 +102,8 @@ fn case(number: u16) -> Case {
         rounds: 0,
         bytes: 16,
         measures: false,
-        interrupts: false,
-        interrupt: None,
+        torn: false,
+        sample: 0,
     }
 }
 

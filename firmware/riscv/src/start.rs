@@ -1,6 +1,6 @@
 //! Start-up, the timer, and the end.
 
-use core::arch::{asm, global_asm};
+use core::arch::{asm, global_asm, naked_asm};
 use relume_suite::{abi, machine};
 
 unsafe extern "C" {
@@ -103,6 +103,51 @@ extern "C" fn start() -> ! {
     }
     // SAFETY: the image's, called once.
     unsafe { image() }
+}
+
+/// Zeroes the stack and all registers, and starts over.
+///
+/// # Safety
+/// Nothing on the stack is used any more.
+#[unsafe(naked)]
+pub unsafe extern "C" fn clean(run: extern "C" fn() -> !) -> ! {
+    naked_asm!(
+        "la t0, _stack_clean",
+        "la sp, _stack_top",
+        "1: bgeu t0, sp, 2f",
+        "sw zero, 0(t0)",
+        "addi t0, t0, 4",
+        "j 1b",
+        "2: li ra, 0",
+        "li s0, 0",
+        "li s1, 0",
+        "li s2, 0",
+        "li s3, 0",
+        "li s4, 0",
+        "li s5, 0",
+        "li s6, 0",
+        "li s7, 0",
+        "li s8, 0",
+        "li s9, 0",
+        "li s10, 0",
+        "li s11, 0",
+        "li t0, 0",
+        "li t1, 0",
+        "li t2, 0",
+        "li t3, 0",
+        "li t4, 0",
+        "li t5, 0",
+        "li t6, 0",
+        "li a1, 0",
+        "li a2, 0",
+        "li a3, 0",
+        "li a4, 0",
+        "li a5, 0",
+        "li a6, 0",
+        "li a7, 0",
+        "csrw mepc, zero",
+        "jr a0",
+    )
 }
 
 #[unsafe(no_mangle)]

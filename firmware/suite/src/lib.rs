@@ -6,15 +6,16 @@
 //! each operation. So each boot is a recovery, a check, and the way to the end. [`abi`] says how a machine's memory is
 //! divided.
 #![no_std]
+// Planted bugs of registers.
+#![cfg_attr(target_arch = "msp430", feature(asm_experimental_arch))]
 
 pub mod abi;
+pub mod checkpoint;
 pub mod contexts;
 pub mod costs;
 mod desk;
 pub mod heap;
 pub mod heap_costs;
-mod heap_driver;
-pub mod heap_interrupts;
 mod heap_list;
 mod heap_queue;
 pub mod joined;
@@ -50,8 +51,11 @@ pub struct Scenario<M: Mapped> {
     pub bytes: usize,
     /// Whether it is there to measure: it does too much for two cuts everywhere, and cuts in it find nothing new.
     pub measures: bool,
-    /// Whether interrupts come in it, at every instruction, and are what is cut.
-    pub interrupts: bool,
+    /// Whether a cut may leave a word that is neither the old one nor the new one, as on flash.
+    pub torn: bool,
+    /// Its boots are long: after the first cut, cuts are made in all that it does before it tells the desk anything of its own; and up to
+    /// what it tells next in one state of so many. 0: everywhere.
+    pub sample: u16,
     /// The program. It returns when it has come to its end.
     pub run: fn(&mut Scene<'_, M>),
 }
@@ -63,15 +67,35 @@ impl<M: Mapped> Scenario<M> {
             name,
             bytes,
             measures: false,
-            interrupts: false,
+            torn: false,
+            sample: 0,
             run,
         }
     }
 
-    /// A scenario in which an interrupt comes at every instruction.
-    pub const fn interrupted(name: &'static str, bytes: usize, run: fn(&mut Scene<'_, M>)) -> Self {
+    /// A scenario with long boots, see [`Scenario::sample`].
+    pub const fn long(
+        name: &'static str,
+        bytes: usize,
+        run: fn(&mut Scene<'_, M>),
+        sample: u16,
+    ) -> Self {
         Scenario {
-            interrupts: true,
+            sample,
+            ..Self::new(name, bytes, run)
+        }
+    }
+
+    /// The same on a memory whose words a cut can tear.
+    pub const fn torn(
+        name: &'static str,
+        bytes: usize,
+        run: fn(&mut Scene<'_, M>),
+        sample: u16,
+    ) -> Self {
+        Scenario {
+            torn: true,
+            sample,
             ..Self::new(name, bytes, run)
         }
     }
@@ -82,7 +106,8 @@ impl<M: Mapped> Scenario<M> {
             name,
             bytes,
             measures: true,
-            interrupts: false,
+            torn: false,
+            sample: 0,
             run,
         }
     }
@@ -118,9 +143,9 @@ pub const fn groups<M: Mapped>() -> [Group<M>; 21] {
         heap::snapshot_group(),
         heap::queue_group(),
         heap::queue_snapshot_group(),
-        heap_interrupts::group(),
         heap_costs::group(),
         heap_costs::snapshot_group(),
+        checkpoint::group(),
         planted::group(),
     ]
 }

@@ -4,7 +4,7 @@
 //! On a host the wrong stores are reported to the kit in the order in which the program says them, so the host finds nothing:
 //! that is the point.
 
-use crate::{Group, Mapped, Scenario, Scene, check, heap_driver, joined, progress};
+use crate::{Group, Mapped, Scenario, Scene, check, joined, progress};
 use core::hint::black_box;
 use nvmem::{Region, Unit, mapped};
 
@@ -111,31 +111,31 @@ pub const BUGS: [Bug; 12] = [
         on: &["arm", "riscv", "msp430"],
     },
     Bug {
-        number: heap_driver::POSTED,
-        group: "heap",
-        scenario: "write",
-        what: "the heap's record that something changes is written after the first change",
+        number: crate::checkpoint::FORGOTTEN,
+        group: "checkpoint",
+        scenario: "fram",
+        what: "a register that a call must keep is not what it was when the checkpoint was taken",
         on: &["arm", "riscv", "msp430"],
     },
     Bug {
-        number: heap_driver::OVERTAKEN,
-        group: "heap",
-        scenario: "write",
-        what: "the record of a persist is written before the last of its data",
+        number: crate::checkpoint::NO_FPU,
+        group: "checkpoint",
+        scenario: "fram",
+        what: "the FPU's registers are not what they were when the checkpoint was taken",
+        on: &["arm"],
+    },
+    Bug {
+        number: crate::checkpoint::OWN_STACK,
+        group: "checkpoint",
+        scenario: "fram",
+        what: "the state is loaded by a function that runs on the stack which it writes to",
         on: &["arm", "riscv", "msp430"],
     },
     Bug {
-        number: heap_driver::OVERTAKEN,
-        group: "heap-queue",
-        scenario: "queue",
-        what: "the record of a queue's persist is written before the last of its data",
-        on: &["arm", "riscv", "msp430"],
-    },
-    Bug {
-        number: heap_driver::OVERTAKEN,
-        group: "heap-interrupt",
-        scenario: "trees_interrupted",
-        what: "the record of a persist that an interrupt makes is written before the last of its data",
+        number: crate::checkpoint::EARLY,
+        group: "checkpoint",
+        scenario: "fram",
+        what: "a checkpoint before the restore: all results are right, and nothing is ever restored",
         on: &["arm", "riscv", "msp430"],
     },
 ];

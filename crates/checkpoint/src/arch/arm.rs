@@ -1,0 +1,133 @@
+//! Cortex-M. Assembled from instructions that all of them have; with an FPU its registers, too.
+//!
+//! The frame, from its lowest address: with an FPU a word that means nothing, FPSCR and s16 to s31; then PRIMASK, r8 to r11, r4 to
+//! r7 and the address to return to. AAPCS: all other registers may be changed by a call.
+
+use core::arch::{asm, naked_asm};
+
+/// In the context of a frame that was captured in an exception's handler.
+const HANDLER: u32 = 1;
+/// Frames begin at multiples of this.
+pub const ALIGN: usize = 8;
+
+const CPUID: *const u32 = 0xE000_ED00 as *const u32;
+const ICSR: *const u32 = 0xE000_ED04 as *const u32;
+
+/// What the context says beside the frame's address, or `None` where a program cannot be brought back to.
+pub fn place() -> Option<u32> {
+    let (exception, control): (u32, u32);
+    // SAFETY: reads two registers.
+    unsafe {
+        asm!("mrs {}, ipsr", out(reg) exception, options(nomem, nostack, preserves_flags));
+        asm!("mrs {}, control", out(reg) control, options(nomem, nostack, preserves_flags));
+    }
+    if exception == 0 {
+        // Unprivileged, or on the process stack: an operating system's thread.
+        return (control & 3 == 0).then_some(0);
+    }
+    // SAFETY: two registers of the system control block, which every Cortex-M has.
+    let (id, state) = unsafe { (CPUID.read_volatile(), ICSR.read_volatile()) };
+    // RETTOBASE: no other handler was preempted. ARMv6-M does not tell.
+    let alone = id >> 16 & 0xF == 0xF && state & 1 << 11 != 0;
+    alone.then_some(HANDLER)
+}
+
+/// Saves the registers on the stack, switches interrupts off, and calls `then(of, frame)` on the stack that ends at `top`. What that
+/// returns, this returns, with all as it was; so it does again when [`resume`] is called.
+///
+/// # Safety
+/// `top` is the end of a stack that nobody uses, a multiple of 16, and long enough.
+#[unsafe(naked)]
+pub unsafe extern "C" fn capture<T>(
+    of: *mut T,
+    top: *mut u8,
+    then: unsafe extern "C" fn(*mut T, usize) -> usize,
+) -> usize {
+    naked_asm!(
+        // Linked as a whole, a program's assembly knows no FPU.
+        #[cfg(target_abi = "eabihf")]
+        ".fpu fpv4-sp-d16",
+        "push {{r4-r7, lr}}",
+        "mov r4, r8",
+        "mov r5, r9",
+        "mov r6, r10",
+        "mov r7, r11",
+        "push {{r4-r7}}",
+        "mrs r3, primask",
+        "push {{r3}}",
+        "cpsid i",
+        // In a handler this also writes out what was preempted, which the core had put off.
+        #[cfg(target_abi = "eabihf")]
+        "vpush {{s16-s31}}",
+        #[cfg(target_abi = "eabihf")]
+        "vmrs r3, fpscr",
+        #[cfg(target_abi = "eabihf")]
+        "push {{r2, r3}}",
+        "mov r4, sp",
+        "mov sp, r1",
+        "mov r1, r4",
+        "blx r2",
+        "mov r1, r0",
+        "mov r0, r4",
+        "bl {resume}",
+        resume = sym unwind::<T>,
+    )
+}
+
+/// The end of [`capture`]: returns from it with `value`.
+#[unsafe(naked)]
+unsafe extern "C" fn unwind<T>(frame: usize, value: usize) -> ! {
+    naked_asm!(
+        #[cfg(target_abi = "eabihf")]
+        ".fpu fpv4-sp-d16",
+        "mov sp, r0",
+        "mov r0, r1",
+        #[cfg(target_abi = "eabihf")]
+        "pop {{r2, r3}}",
+        #[cfg(target_abi = "eabihf")]
+        "vmsr fpscr, r3",
+        #[cfg(target_abi = "eabihf")]
+        "vpop {{s16-s31}}",
+        "pop {{r3}}",
+        "pop {{r4-r7}}",
+        "mov r8, r4",
+        "mov r9, r5",
+        "mov r10, r6",
+        "mov r11, r7",
+        "msr primask, r3",
+        "pop {{r4-r7, pc}}",
+    )
+}
+
+/// Returns with `value` from the [`capture`] that had this frame.
+///
+/// # Safety
+/// The frame, and all that the program needs, is what it was then. Runs on another stack.
+pub unsafe fn resume<T>(frame: usize, context: u32, value: usize) -> ! {
+    if context & HANDLER == 0 {
+        // SAFETY: as promised.
+        unsafe { unwind::<T>(frame, value) }
+    }
+    // SAFETY: as promised; SVCall is `svcall`, which does not come back.
+    unsafe {
+        // With interrupts off it would be a fault.
+        asm!("cpsie i", "isb", "svc 0", "udf #0", in("r4") frame, in("r5") value, options(noreturn))
+    }
+}
+
+/// The handler of SVCall, for programs that take checkpoints in interrupts: their registers can be brought back only in a handler, which is
+/// then left as the one that was interrupted. Put it into the vector table; nothing else in the program may use `svc`.
+///
+/// # Safety
+/// Only the core calls it.
+#[unsafe(naked)]
+pub unsafe extern "C" fn svcall() {
+    naked_asm!(
+        "cpsid i",
+        // Written by `resume`; the core changes neither.
+        "mov r0, r4",
+        "mov r1, r5",
+        "bl {resume}",
+        resume = sym unwind::<()>,
+    )
+}
