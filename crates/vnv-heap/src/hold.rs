@@ -472,8 +472,8 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
         *left = 0;
         if loads {
             // SAFETY: inside of a block that was reserved for this object, and which nobody else uses.
-            self.store
-                .get(at, unsafe { core::slice::from_raw_parts_mut(content, n) })?;
+            let to = unsafe { core::slice::from_raw_parts_mut(content, n) };
+            self.store.get(at, to)?;
         }
         // SAFETY: as above; all of it is initialised.
         let bytes = unsafe { core::slice::from_raw_parts(content, n) };

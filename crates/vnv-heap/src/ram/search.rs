@@ -93,13 +93,13 @@ impl<P: Rules> Cache<P> {
             }
         }
         let start = if self.hand < self.top { self.hand } else { 0 };
-        let (mut at, mut end) = (start, self.top);
+        // Nothing is to be found where all that is resident is kept in mind.
+        let all_known = known == self.count && !ages;
+        let (mut at, mut end) = (start, if all_known { start } else { self.top });
         let (mut fresh, mut looks) = (P::FRESH, P::WALK);
         // What is passed over at once: where histories are looked after, nothing.
         let (mask, wanted) = if ages { (0, 0) } else { (spans, need) };
-        // All that is resident is kept in mind: nothing to be found.
-        let all_known = known == self.count && !ages;
-        'search: while !all_known {
+        'search: loop {
             let (here, span) = loop {
                 if at >= end {
                     if end == start || start == 0 {
