@@ -7,7 +7,7 @@ use crate::map::Map;
 use crate::state::Core;
 use crate::walk::Audit;
 use core::marker::PhantomData;
-use nvmem::superblock::{self, State};
+use nvmem::superblock::{self, Differs, State};
 use nvmem::{InOrder32, LayoutMismatch, Model, Persist, Region, Superblock, Unit, fingerprint};
 
 /// A region with `L` lists and as many nodes of type `T` as fit, on a medium of the model `M`.
@@ -102,26 +102,21 @@ impl<'m, T: Persist, const L: usize, M: Model> NodePool<'m, T, L, M> {
     /// What the superblock says; formats a blank region.
     #[inline]
     fn mount(mut region: Region<'m, M>, geo: &Geometry) -> Result<Region<'m, M>, Refused<'m, M>> {
-        let mine = Superblock {
+        let mut mine = Superblock {
             kind: KIND,
             version: VERSION,
             fingerprint: fingerprint::<T>(),
             params: geo.params::<M>(region.len()),
         };
         let error = match superblock::look(&region, &mine) {
-            State::Ready(view) => {
-                let layout = mine.layout();
-                if !view.is(&layout) {
-                    OpenError::LayoutMismatch(LayoutMismatch {
-                        stored: view.layout(),
-                        expected: layout,
-                    })
-                } else if (0..8).any(|i| view.param(i) != mine.params[i]) {
-                    OpenError::OtherDivision
-                } else {
-                    return Ok(region);
-                }
-            }
+            State::Ready(view) => match view.agrees(&mut mine, 0) {
+                Ok(()) => return Ok(region),
+                Err(Differs::Layout) => OpenError::LayoutMismatch(LayoutMismatch {
+                    stored: view.layout(),
+                    expected: mine.layout(),
+                }),
+                Err(Differs::Param(_)) => OpenError::OtherDivision,
+            },
             State::Blank | State::Formatting => {
                 superblock::begin(&mut region, &mine);
                 let map = Map { region, geo: *geo };

@@ -57,8 +57,8 @@ impl<'h> Brand<'h> {
 /// compiles. Declare the RAM and the medium that the heap borrows *before* the brand.
 ///
 /// ```
+/// # #![forbid(unused)]
 /// vnv_heap::brand!(b);
-/// # let _ = b;
 /// ```
 #[macro_export]
 macro_rules! brand {
@@ -67,7 +67,8 @@ macro_rules! brand {
         let place = unsafe { $crate::__brand::Place::new() };
         let _ends = $crate::__brand::Ends::new(&place);
         // SAFETY: the only one of this place.
-        #[allow(unused_variables)]
         let $name = unsafe { $crate::Brand::new(&place) };
+        // Used, so that no lint needs to be allowed, which a program may forbid.
+        let _ = &$name;
     };
 }

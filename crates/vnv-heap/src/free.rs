@@ -5,19 +5,263 @@
 //! needs no path. When a path gets longer than what is remembered, objects of it are forgotten, and later
 //! found once more from the one before them: what is freed already can be told by its entry in the table.
 
-mod look;
-mod path;
-
 use crate::error::Error;
-use crate::own::Kind;
+use crate::own::{Kind, Known};
 use crate::policy::Policy;
 use crate::promise::Promise;
 use crate::state::Core;
 use crate::store::{Free, Step};
-use look::Look;
-use nvmem::persist::CheckFn;
-use nvmem::{Medium, planted};
-use path::{Batch, Frame, Path};
+use nvmem::persist::{CheckFn, Found, Visit};
+use nvmem::{Invalid, Medium, planted};
+
+/// Objects of a path that are remembered.
+const PATH: usize = 16;
+/// Of these, so many may be the last children of owners that are gone, and so cannot be forgotten.
+const ORPHANS: usize = 4;
+/// Groups of objects without handles that one look at their owner finds.
+const LEAVES: usize = 4;
+
+/// `count` objects of one kind from number `id` on.
+#[derive(Clone, Copy)]
+struct Batch {
+    id: u16,
+    count: u16,
+    len: u16,
+    handles: bool,
+    check: CheckFn,
+}
+
+impl Batch {
+    /// Whether `new` is the object after this batch, and freed alike.
+    fn follows(&self, new: &Batch) -> bool {
+        self.id.checked_add(self.count) == Some(new.id)
+            && self.len == new.len
+            && self.handles == new.handles
+            && (!self.handles || core::ptr::fn_addr_eq(self.check, new.check))
+    }
+
+    /// The last object.
+    fn last(&self) -> Option<u16> {
+        self.id.checked_add(self.count.checked_sub(1)?)
+    }
+}
+
+/// Objects that are to be freed, the last one first.
+#[derive(Clone, Copy)]
+struct Frame {
+    batch: Batch,
+    /// The last object's handles before this one lead to what is freed already; those before `to` to what is being freed.
+    from: u32,
+    to: u32,
+    /// The last object was looked into, and what it owns without handles is freed.
+    begun: bool,
+    /// It owns more with handles than what is before `to`.
+    more: bool,
+    /// Objects of the path behind this one were forgotten.
+    gap: bool,
+    /// The owner is gone.
+    orphan: bool,
+    /// Owners above it, but for those that went before.
+    depth: u32,
+}
+
+impl Frame {
+    fn new(batch: Batch, orphan: bool) -> Self {
+        Frame {
+            batch,
+            from: 0,
+            to: 0,
+            begun: false,
+            more: true,
+            gap: false,
+            orphan,
+            depth: 0,
+        }
+    }
+
+    /// What comes after the last object, which is freed.
+    fn next(&self) -> Self {
+        let mut batch = self.batch;
+        batch.count -= 1;
+        Frame {
+            depth: self.depth,
+            ..Frame::new(batch, self.orphan)
+        }
+    }
+
+    /// All that the frames behind this one were about is freed.
+    fn comes_back(&mut self) {
+        if self.gap && !planted!("vnv-heap/gap-unnoticed") {
+            self.more = true;
+        } else {
+            self.from = self.to;
+        }
+        self.gap = false;
+    }
+}
+
+struct Path {
+    frames: [Option<Frame>; PATH],
+    len: usize,
+}
+
+impl Path {
+    fn new(first: Batch) -> Self {
+        let mut path = Path {
+            frames: [None; PATH],
+            len: 0,
+        };
+        path.push(first);
+        path
+    }
+
+    fn last(&mut self) -> Option<&mut Frame> {
+        let last = self.len.checked_sub(1)?;
+        self.frames.get_mut(last)?.as_mut()
+    }
+
+    fn pop(&mut self) {
+        self.len = self.len.saturating_sub(1);
+        if let Some(below) = self.last() {
+            below.comes_back();
+        }
+    }
+
+    /// Whether the last object may be freed before its last child.
+    fn takes_orphan(&mut self) -> bool {
+        let already = self.last().is_some_and(|f| f.orphan);
+        let all = self.frames.iter().take(self.len).flatten();
+        already || all.filter(|f| f.orphan).count() < ORPHANS
+    }
+
+    /// Goes on with what the last object owns.
+    fn push(&mut self, inner: Batch) {
+        if self.len == PATH {
+            self.forget();
+        }
+        let mut frame = Frame::new(inner, self.len == 0);
+        frame.depth = self.last().map_or(0, |below| below.depth + 1);
+        if let Some(place) = self.frames.get_mut(self.len) {
+            *place = Some(frame);
+            self.len += 1;
+        }
+    }
+
+    /// Forgets a frame that can be found again from the one before it: neither the first nor the last, and no orphan. Those that
+    /// stay are the farther apart the longer it takes until they are needed: then little is looked into again, however long the path
+    /// is.
+    fn forget(&mut self) {
+        let Some(end) = self.last().map(|last| last.depth + 1) else {
+            return;
+        };
+        let far = |f: &Option<Frame>| f.map_or(0, |f| u64::from(end - f.depth));
+        let mut least = (1, 0, 1);
+        for (i, three) in self.frames.array_windows().enumerate() {
+            let [before, it, after] = three;
+            // How much farther away what comes back first will be.
+            let (up, down) = (far(before), far(after));
+            let less = least.1 == 0 || up * least.2 < least.1 * down;
+            if less && it.is_some_and(|f| !f.orphan) {
+                least = (i + 1, up, down);
+            }
+        }
+        let (goes, ..) = least;
+        if let Some(Some(below)) = self.frames.get_mut(goes - 1) {
+            below.gap = true;
+        }
+        if let Some(from) = self.frames.get_mut(goes..) {
+            from.rotate_left(1);
+        }
+        self.len -= 1;
+    }
+}
+
+/// What an object owns.
+struct Look {
+    known: Known,
+    /// The number of the handle that comes next.
+    at: u32,
+    /// Objects without handles, of the handles from this one on.
+    leaves: [Option<Batch>; LEAVES],
+    leaves_from: u32,
+    /// Where those that have no place begin.
+    more_leaves: Option<u32>,
+    /// The first ones with handles, of the handles from this one on.
+    inner: Option<Batch>,
+    from: u32,
+    to: u32,
+    /// Whether there are more with handles.
+    more: bool,
+}
+
+impl Visit for Look {
+    fn handle(&mut self, value: u32, found: &Found) -> Result<(), Invalid> {
+        self.known.handle(value, found)?;
+        let new = Batch {
+            id: value as u16,
+            count: 1,
+            len: (found.target.size as u16).max(1),
+            handles: found.handles,
+            check: found.target.check,
+        };
+        let at = self.at;
+        self.at += 1;
+        if new.handles {
+            self.see_inner(at, new);
+        } else if at >= self.leaves_from && self.more_leaves.is_none() {
+            self.see_leaf(at, new);
+        }
+        Ok(())
+    }
+}
+
+impl Look {
+    /// At handles without handles behind them from number `leaves_from` on, and at others from number `from` on.
+    fn new(objects: u16, leaves_from: u32, from: u32) -> Self {
+        Look {
+            known: Known { objects },
+            at: 0,
+            leaves: [None; LEAVES],
+            leaves_from,
+            more_leaves: None,
+            inner: None,
+            from,
+            to: from,
+            more: false,
+        }
+    }
+
+    fn see_leaf(&mut self, at: u32, new: Batch) {
+        for place in &mut self.leaves {
+            match place {
+                Some(batch) if batch.follows(&new) => {
+                    batch.count += 1;
+                    return;
+                }
+                Some(_) => {}
+                None => {
+                    *place = Some(new);
+                    return;
+                }
+            }
+        }
+        self.more_leaves = Some(at);
+    }
+
+    fn see_inner(&mut self, at: u32, new: Batch) {
+        match &mut self.inner {
+            _ if at < self.from => {}
+            None => {
+                (self.inner, self.from, self.to) = (Some(new), at, at + 1);
+            }
+            Some(batch) if !self.more && at == self.to && batch.follows(&new) => {
+                batch.count += 1;
+                self.to += 1;
+            }
+            Some(_) => self.more = true,
+        }
+    }
+}
 
 /// An object is freed, or is to be freed by others.
 enum Seen {
