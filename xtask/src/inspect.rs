@@ -36,15 +36,13 @@ fn report(bytes: &[u8], write_size: usize) -> Result<String> {
         vnv_heap::inspect::heap(bytes, &mut out)?;
     } else if inspect::is_superblock(bytes) {
         inspect::superblock(bytes, &mut out)?;
-        if counting(bytes).is_some_and(|sb| sb.kind == *b"RPLY") {
+        if let Some(sb) = counting(bytes).filter(|sb| sb.kind == *b"RPLY") {
             table(bytes, &mut out)?;
             // The pool that the steps change lies behind the table.
-            let pool = (Superblock::BYTES..bytes.len()).step_by(8);
-            let pool = pool.map(|at| &bytes[at..]).find(|b| b.starts_with(b"RLM1"));
-            if let Some(pool) = pool {
-                writeln!(out, "at {:#06x}:", bytes.len() - pool.len())?;
-                inspect::superblock(pool, &mut out)?;
-                self::pool(pool, &mut out)?;
+            let part = nv_replay::pool_part(&sb).filter(|(at, _)| *at < bytes.len());
+            if let Some((at, sb)) = part {
+                writeln!(out, "offsets from {at:#06x} on:")?;
+                pmem_tx::inspect::pool(&sb, &bytes[at..], &mut out)?;
             }
         }
         pool(bytes, &mut out)?;
@@ -193,7 +191,7 @@ mod tests {
         let mut rt = rt.ok().unwrap();
         rt.step((), |_, _, ()| Ok(())).ok().unwrap();
         let said = report(&image(&rt.close()), 1).unwrap();
-        for part in ["RPLY", "replay table:", "Record", "POOL", "context 0"] {
+        for part in ["RPLY", "replay table:", "Record", "context 0", "1 objects"] {
             assert!(said.contains(part), "{part} in {said}");
         }
         assert!(!said.contains("DAMAGED"), "{said}");

@@ -211,7 +211,6 @@ fn a_mismatch_names_both() {
     );
 }
 
-/// Stores, fences and loads.
 /// Stores, fences, bytes read.
 #[derive(Default)]
 struct Counter([Cell<u32>; 3]);

@@ -75,7 +75,7 @@ where
         self.core.walked.set(false);
         let mut w = Walk::resume(&self.core);
         w.begin().map_err(OpenError::Damaged)?;
-        R::walk(&mut w, &self.core)?;
+        w.all::<R>()?;
         self.core.keep_walk(self.states.as_ref());
         Ok(())
     }
@@ -87,7 +87,7 @@ where
         self.core.walked.set(false);
         let mut w = Walk::resume(&self.core);
         w.begin().map_err(OpenError::Damaged)?;
-        R::walk(&mut w, &self.core)?;
+        w.all::<R>()?;
         Ok(w.count())
     }
 }

@@ -56,6 +56,15 @@ impl Config {
     }
 }
 
+impl Config {
+    /// The parameters of the superblock of something in `len` bytes of which a pool with one root is a part. The first is free.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn params<M: Model>(&self, len: usize) -> [u32; 8] {
+        superblock::<M>(self, 0, len, 0).params
+    }
+}
+
 impl Default for Config {
     fn default() -> Self {
         Config::DEFAULT

@@ -293,7 +293,9 @@ where
         self.prepared::<A, O, F>(args, body)
     }
 
-    pub(crate) fn prepared<A: Arg, O: Ret, F>(
+    /// [`Context::prepare`], by whom the pool was opened with a resolver.
+    #[doc(hidden)]
+    pub fn prepared<A: Arg, O: Ret, F>(
         &mut self,
         args: A,
         body: F,

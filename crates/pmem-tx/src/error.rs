@@ -114,8 +114,6 @@ impl From<Invalid> for Error {
 pub enum OpenError {
     /// The region is neither blank nor a Relume image.
     Foreign,
-    /// It is blank, and whoever has the pool as a part knows that it must not be.
-    Blank,
     /// It was a pool, but this part of it is damaged in a way that no power cut can leave.
     Damaged(Part),
     /// It is a pool of other types or of another program.
@@ -168,7 +166,6 @@ impl core::fmt::Display for OpenError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             OpenError::Foreign => f.write_str("the region holds something that is not a pool"),
-            OpenError::Blank => f.write_str("the region is blank, and must not be"),
             OpenError::Damaged(p) => write!(f, "the pool's {p:?} is damaged"),
             OpenError::LayoutMismatch(m) => m.fmt(f),
             OpenError::TooSmall { needed } => {

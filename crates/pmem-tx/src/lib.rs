@@ -26,7 +26,6 @@ pub use config::{Config, MAX_CONTEXTS};
 pub use context::{Context, Failed, Prepared};
 pub use cross::{Held, Lend, Lent, Loan};
 pub use error::{Error, OpenError, Part, Refused};
-
 pub use nvmem;
 pub use nvmem::cross::{Arg, Ret, Share};
 pub use pbox::{PBox, Width};

@@ -36,8 +36,8 @@ where
     /// Works on any bytes whatever: everything reachable is checked before it becomes a value, and objects that no root leads
     /// to are freed. **Power loss**: a format begins again; a recovery goes on. **Cost**: the journal's old content if a
     /// transaction was cut, one store for each object that is reclaimed and for each cell that was written since the last open, and
-    /// a read of everything reachable; to format, the superblock, the tables and `init`'s content. **Errors**: [`OpenError`], with the region back. The journal takes about an eighth of the region;
-    /// [`Pool::open_with`] gives the choice.
+    /// a read of everything reachable; to format, the superblock, the tables and `init`'s content. **Errors**: [`OpenError`], with
+    /// the region back. The journal takes about an eighth of the region; [`Pool::open_with`] gives the choice.
     pub fn open<F>(region: Region<'m, M>, init: F) -> Result<Self, Refused<'m, M>>
     where
         F: for<'p> FnOnce(&Tx<'p, M>) -> Result<R::Init<'p>, Error>,
@@ -103,23 +103,46 @@ where
         F: for<'t> FnOnce(&Tx<'t, M>) -> Result<R::Init<'t>, Error>,
     {
         let config = Config::for_len(region.len());
-        Self::mount(place, region, &config, None, true, true, init)
+        Self::mount(place, region, &config, None, true, init)
     }
 
-    /// See [`Pool::open_resolved`] and [`Pool::open_in`]; only if `blank` may the region be blank.
+    /// See [`Pool::open_resolved`] and [`Pool::open_in`]: a pool that is a part of something larger, by whose superblock it is
+    /// divided, and with which it becomes valid. Its first [`Superblock::BYTES`](nvmem::Superblock::BYTES) are not its own: they are
+    /// not touched. It is formatted unless it is `ready`.
+    ///
+    /// `params` are those of [`Config::params`], as they are stored or would be. When they are known to be good, and before anything
+    /// is written, `resolve` is asked for the number of the last transaction that is committed; what else it says comes back.
     #[doc(hidden)]
-    pub fn mount_resolved<'p, F>(
+    #[inline(always)]
+    pub fn mount_part<'p, F, T, E: From<OpenError>>(
         place: &'p mut MaybeUninit<Self>,
         region: Region<'m, M>,
-        config: &Config,
-        resolve: &dyn Fn(usize) -> u32,
-        blank: bool,
+        params: &[u32; 8],
+        ready: bool,
+        resolve: impl FnOnce() -> Result<(u32, T), E>,
         init: F,
-    ) -> Result<&'p mut Self, Refused<'m, M>>
+    ) -> Result<(&'p mut Self, T), E>
     where
         F: for<'t> FnOnce(&Tx<'t, M>) -> Result<R::Init<'t>, Error>,
     {
-        Self::mount(place, region, config, Some(resolve), true, blank, init)
+        let at = place.as_mut_ptr();
+        let session = session::next().ok_or(OpenError::Sessions)?;
+        // SAFETY: inside the place; with these, the pool is whole.
+        let pool = unsafe {
+            (&raw mut (*at).core.region).write(region);
+            Self::divide(at, params, ready)?;
+            Self::rest(at, session, true)
+        };
+        let (committed, told) = resolve()?;
+        let (core, all) = (&pool.core, pool.states.as_ref());
+        if !ready {
+            Self::format(core, all, init).map_err(OpenError::Init)?;
+        }
+        let mut w = Walk::resume(core);
+        Self::recover(core, all, Some(&|_| committed), Some(&mut w)).map_err(OpenError::Damaged)?;
+        w.all::<R>()?;
+        core.keep_walk(all);
+        Ok((pool, told))
     }
 
     /// `resolve` tells which transactions are committed; without it, the commit words of the pool.
@@ -134,7 +157,7 @@ where
         F: for<'p> FnOnce(&Tx<'p, M>) -> Result<R::Init<'p>, Error>,
     {
         let mut place = MaybeUninit::uninit();
-        Self::mount(&mut place, region, config, resolve, check, true, init)?;
+        Self::mount(&mut place, region, config, resolve, check, init)?;
         // SAFETY: it is where it was opened, and nobody else has it.
         Ok(unsafe { place.assume_init() })
     }
@@ -146,7 +169,6 @@ where
         config: &Config,
         resolve: Option<&dyn Fn(usize) -> u32>,
         check: bool,
-        blank: bool,
         init: F,
     ) -> Result<&'p mut Self, Refused<'m, M>>
     where
@@ -156,7 +178,7 @@ where
         // SAFETY: inside the place.
         unsafe { (&raw mut (*at).core.region).write(region) }
         // SAFETY: the region is there.
-        match unsafe { Self::fill(at, config, resolve, check, blank, init) } {
+        match unsafe { Self::fill(at, config, resolve, check, init) } {
             // SAFETY: the pool is whole.
             Ok(()) => Ok(unsafe { place.assume_init_mut() }),
             Err(error) => Err(Refused {
@@ -177,7 +199,6 @@ where
         config: &Config,
         resolve: Option<&dyn Fn(usize) -> u32>,
         check: bool,
-        blank: bool,
         init: F,
     ) -> Result<(), OpenError>
     where
@@ -199,31 +220,16 @@ where
         {
             return Err(config::refuse(stored, &mine, other));
         }
-        // SAFETY: a field of the place.
-        let geo = unsafe { &mut *(&raw mut (*at).core.geo).cast() };
-        let geo = match Geometry::divide::<M>(geo, &mine.params, R::COUNT, len) {
-            Ok(geo) => geo,
-            Err(bad) => return Err(bad.refuse(ready)),
-        };
+        // SAFETY: the region is there.
+        unsafe { Self::divide(at, &mine.params, ready)? };
         match state {
-            State::Blank | State::Formatting if !blank => return Err(OpenError::Blank),
             State::Foreign => return Err(OpenError::Foreign),
             State::Damaged => return Err(OpenError::Damaged(Part::Superblock)),
             _ => {}
         }
-        // SAFETY: fields of the place; with the region and the geometry they are all.
-        let pool = unsafe {
-            (&raw mut (*at).core.cursor).write(Cell::new(geo.heap));
-            (&raw mut (*at).core.walked).write(Cell::new(false));
-            (&raw mut (*at).core.session).write(Cell::new(session));
-            (&raw mut (*at).core.external).write(resolve.is_some());
-            (&raw mut (*at).states).write(R::States::default());
-            &mut *at
-        };
+        // SAFETY: the region and the geometry are there.
+        let pool = unsafe { Self::rest(at, session, resolve.is_some()) };
         let (core, all) = (&mut pool.core, pool.states.as_ref());
-        for (ctx, s) in all.iter().enumerate() {
-            core.place(ctx, s);
-        }
         if ready {
             Self::finish_migration(core, &mut mine)
         } else {
@@ -234,7 +240,7 @@ where
         let mut w = Walk::resume(core);
         Self::recover(core, all, resolve, check.then_some(&mut w)).map_err(OpenError::Damaged)?;
         if check {
-            R::walk(&mut w, core)?;
+            w.all::<R>()?;
             if resolve.is_some() {
                 core.keep_walk(all);
             } else if !planted!("pmem-tx/no-reclaim") {
@@ -242,6 +248,44 @@ where
             }
         }
         Ok(())
+    }
+
+    /// Divides the region as a superblock's parameters tell, which is stored or would be.
+    ///
+    /// # Safety
+    /// As for `fill`; the geometry is there if this succeeds.
+    #[inline(always)]
+    unsafe fn divide(at: *mut Self, params: &[u32; 8], stored: bool) -> Result<(), OpenError> {
+        // SAFETY: fields of the place, of which the region is initialised.
+        let (geo, len) = unsafe {
+            let geo = &mut *(&raw mut (*at).core.geo).cast();
+            (geo, (*at).core.region.len())
+        };
+        match Geometry::divide::<M>(geo, params, R::COUNT, len) {
+            Ok(_) => Ok(()),
+            Err(bad) => Err(bad.refuse(stored)),
+        }
+    }
+
+    /// The fields other than the region and the geometry.
+    ///
+    /// # Safety
+    /// As for `fill`, and the geometry is initialised, too.
+    #[inline(always)]
+    unsafe fn rest<'p>(at: *mut Self, session: u32, external: bool) -> &'p mut Self {
+        // SAFETY: fields of the place; with the region and the geometry they are all.
+        let pool = unsafe {
+            (&raw mut (*at).core.cursor).write(Cell::new((*at).core.geo.heap));
+            (&raw mut (*at).core.walked).write(Cell::new(false));
+            (&raw mut (*at).core.session).write(Cell::new(session));
+            (&raw mut (*at).core.external).write(external);
+            (&raw mut (*at).states).write(R::States::default());
+            &mut *at
+        };
+        for (ctx, s) in pool.states.as_ref().iter().enumerate() {
+            pool.core.place(ctx, s);
+        }
+        pool
     }
 
     /// Undoes what was not committed. **Errors**: what no transaction leaves.

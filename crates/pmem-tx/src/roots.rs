@@ -1,12 +1,12 @@
 //! What a pool is opened for: one root, or one for each of several contexts.
 
-use crate::error::{Error, OpenError};
+use crate::error::Error;
 use crate::pbox::{PBox, Width};
 use crate::state::{Core, CtxState};
 use crate::tx::Tx;
 use crate::walk::Walk;
 use core::marker::PhantomData;
-use nvmem::{Model, Persist, Unit};
+use nvmem::{Invalid, Model, Persist, Unit};
 
 /// The roots of a pool: a `Persist` type, or [`Contexts`] of a tuple of them.
 ///
@@ -27,7 +27,7 @@ pub unsafe trait Roots {
         M::Unit: Width;
     #[doc(hidden)]
     #[allow(private_interfaces)]
-    fn walk<M: Model>(w: &mut Walk<'_, '_, M>, core: &Core<'_, M>) -> Result<(), OpenError>;
+    fn walk<M: Model>(w: &mut Walk<'_, '_, M>, core: &Core<'_, M>) -> Result<(), Invalid>;
 }
 
 fn plant_one<'p, T: Persist, M: Model>(i: usize, v: T, tx: &Tx<'p, M>) -> Result<(), Error>
@@ -45,11 +45,12 @@ where
     Ok(())
 }
 
+#[inline(always)]
 fn walk_one<T: Persist, M: Model>(
     i: usize,
     w: &mut Walk<'_, '_, M>,
     core: &Core<'_, M>,
-) -> Result<(), OpenError> {
+) -> Result<(), Invalid> {
     // SAFETY: as above.
     w.root::<T>(unsafe { core.load(core.geo.root(i, M::Unit::BYTES)) })
 }
@@ -68,8 +69,9 @@ unsafe impl<R: Persist> Roots for R {
     {
         plant_one(0, init, tx)
     }
+    #[inline(always)]
     #[allow(private_interfaces)]
-    fn walk<M: Model>(w: &mut Walk<'_, '_, M>, core: &Core<'_, M>) -> Result<(), OpenError> {
+    fn walk<M: Model>(w: &mut Walk<'_, '_, M>, core: &Core<'_, M>) -> Result<(), Invalid> {
         walk_one::<R, M>(0, w, core)
     }
 }
@@ -99,7 +101,7 @@ macro_rules! contexts {
                 Ok(())
             }
             #[allow(private_interfaces)]
-            fn walk<Md: Model>(w: &mut Walk<'_, '_, Md>, core: &Core<'_, Md>) -> Result<(), OpenError> {
+            fn walk<Md: Model>(w: &mut Walk<'_, '_, Md>, core: &Core<'_, Md>) -> Result<(), Invalid> {
                 $(walk_one::<$r, Md>($i, w, core)?;)+
                 Ok(())
             }

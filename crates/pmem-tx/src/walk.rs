@@ -5,6 +5,7 @@
 
 use crate::error::{OpenError, Part};
 use crate::layout::{Block, GRANULE, Kind, Tag};
+use crate::roots::Roots;
 use crate::state::Core;
 use core::mem::MaybeUninit;
 use nvmem::persist::{Found, Target, Visit, family_id};
@@ -124,16 +125,24 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
         Some(i as u8)
     }
 
-    /// `off` leads to an object of type `T`; everything reachable from it is checked.
-    pub fn root<T: Persist>(&mut self, off: usize) -> Result<(), OpenError> {
-        let r = match self.core.block(off.wrapping_sub(Core::<M>::UNIT)) {
-            Some(b) if b.is(Kind::Object) && self.own(off, b, Target::of::<T>()) => self.finish(),
+    /// `off` leads to an object of type `T`, which is to be checked.
+    #[inline(always)]
+    pub fn root<T: Persist>(&mut self, off: usize) -> Result<(), Invalid> {
+        match self.core.block(off.wrapping_sub(Core::<M>::UNIT)) {
+            Some(b) if b.is(Kind::Object) && self.own(off, b, Target::of::<T>()) => Ok(()),
             _ => Err(Invalid::Handle(family(Core::<M>::UNIT, false))),
-        };
-        if self.overflow {
-            return Err(OpenError::TooManyTypes);
         }
-        r.map_err(OpenError::Invalid)
+    }
+
+    /// Checks everything that is reachable from the roots. Inlined: a program opens its pool in one place.
+    #[inline(always)]
+    pub fn all<R: Roots>(&mut self) -> Result<(), OpenError> {
+        let core = self.core;
+        match R::walk(self, core).and_then(|()| self.pending()) {
+            Ok(()) => Ok(()),
+            Err(_) if self.overflow => Err(OpenError::TooManyTypes),
+            Err(e) => Err(OpenError::Invalid(e)),
+        }
     }
 
     /// The block `b` with the payload at `off`, to be checked as `k`, has an owner now. Gives whether it is one that can have.
@@ -165,7 +174,13 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
     }
 
     /// Checks all that is pending.
+    #[inline(never)]
     pub fn finish(&mut self) -> Result<(), Invalid> {
+        self.pending()
+    }
+
+    #[inline(always)]
+    fn pending(&mut self) -> Result<(), Invalid> {
         while self.low < self.core.geo.end {
             let header = self.low;
             // What is checked may make others pending before this one.

@@ -103,7 +103,7 @@ where
     }
 
     /// The record that the program has come to, of a loop or not, if this call has made it; otherwise the program has diverged.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn next_record(&mut self, id: u32, looped: bool) -> Option<Head> {
         let found = self.table.record(self.cur.at, self.cur.body);
         let what = match &found {

@@ -174,9 +174,9 @@ where
         l.runs = l.i != l.n || l.n == ENDLESS;
         loop {
             // What the iteration has recorded first must not be taken for the first record of the next one.
-            let next = self.table.geo.next(self.pool.context().next_seq());
+            let seq = self.pool.context().next_seq();
             let skip =
-                self.table.follows(l.at, l.body, next) && !planted!("nv-replay/number-not-skipped");
+                self.table.follows(l.at, l.body, seq) && !planted!("nv-replay/number-not-skipped");
             self.commit(0, &Shape::NONE, None, (!skip).then_some(&*l), None)?;
             if !skip {
                 return Ok(());

@@ -208,9 +208,9 @@ pub enum OpenError {
     OtherFormat,
     /// The configuration makes no sense.
     Config(Setting),
-    /// The region is too small for the table alone, in bytes.
+    /// The region is smaller than the configuration and the root need, in bytes.
     TooSmall {
-        /// Bytes that the table needs.
+        /// A length in bytes that would do; where not even the table has room, that of the table.
         needed: usize,
     },
     /// The table belongs to another version of the program. [`Options`](crate::Options) says what else can be done.
@@ -218,8 +218,6 @@ pub enum OpenError {
         /// The version that has run so far.
         recorded: u16,
     },
-    /// There are records, but the pool that they are about is blank.
-    PoolLost,
     /// There are fewer records than are to be kept.
     NoSuchRecord {
         /// How many there are.
@@ -242,8 +240,6 @@ pub enum Setting {
     Length,
     /// The table was formatted for another atomic unit.
     Unit,
-    /// The pool counts with another width than the table.
-    PoolSeqBits,
 }
 
 impl core::fmt::Display for Setting {
@@ -252,7 +248,6 @@ impl core::fmt::Display for Setting {
             Setting::SeqBits => "seq_bits is 3 to 16",
             Setting::Length => "the table is larger than the address space",
             Setting::Unit => "the table was formatted for another atomic unit",
-            Setting::PoolSeqBits => "the pool counts with another width",
         })
     }
 }
@@ -285,13 +280,12 @@ impl core::fmt::Display for OpenError {
             }
             OpenError::Config(why) => write!(f, "bad configuration: {why}"),
             OpenError::TooSmall { needed } => {
-                write!(f, "the region is too small: the table needs {needed} bytes")
+                write!(f, "the region is too small: {needed} bytes are needed")
             }
             OpenError::OtherVersion { recorded } => write!(
                 f,
                 "version {recorded} of the program has run so far: go on with it, start over, or keep some records"
             ),
-            OpenError::PoolLost => f.write_str("there are records, but their pool is blank"),
             OpenError::NoSuchRecord { records } => write!(f, "there are only {records} records"),
             OpenError::Keep(e) => write!(f, "the records cannot be kept: {e}"),
             OpenError::Pool(e) => e.fmt(f),
@@ -299,6 +293,23 @@ impl core::fmt::Display for OpenError {
     }
 }
 impl core::error::Error for OpenError {}
+impl OpenError {
+    /// Of a pool that has so many bytes before it.
+    #[inline(always)]
+    pub(crate) fn beside(self, table: usize) -> Self {
+        match self {
+            OpenError::Pool(pmem_tx::OpenError::TooSmall { needed }) => OpenError::TooSmall {
+                needed: table.saturating_add(needed),
+            },
+            e => e,
+        }
+    }
+}
+impl From<pmem_tx::OpenError> for OpenError {
+    fn from(e: pmem_tx::OpenError) -> Self {
+        OpenError::Pool(e)
+    }
+}
 
 /// A region that could not be opened, and why. The region comes back, so nothing is lost.
 pub type Refused<'m, M> = nvmem::Refused<'m, M, OpenError>;

@@ -219,8 +219,17 @@ where
             let header = Table::<M>::header(header, id) | Table::<M>::tag(seq);
             self.table.store(at, header);
         }
+        if let (Some(l), true) = (l, recorded) {
+            // There is room for it, where nothing counts yet.
+            out.to = body + Table::<M>::STATE;
+            if planted!("nv-replay/loop-open-before-its-start") {
+                let header = Table::<M>::header(header, id);
+                self.table.seal(at, out.to, seq, header);
+            }
+            l.put(&self.table, body, seq);
+        }
         let prepared = loop {
-            let prepared = context.prepare::<(), (), _>((), |tx, root, ()| {
+            let prepared = context.prepared::<(), (), _>((), |tx, root, ()| {
                 if let Some(job) = job {
                     let step = Step { tx, queue: &queue };
                     let r = job.run(&step, root, &mut out);
@@ -241,13 +250,6 @@ where
                         out.word(second);
                     }
                     out.word(number);
-                } else if let (Some(l), true) = (l, recorded) {
-                    out.to = body + Table::<M>::STATE;
-                    if planted!("nv-replay/loop-open-before-its-start") {
-                        let header = Table::<M>::header(header, id);
-                        self.table.seal(at, out.to, seq, header);
-                    }
-                    l.put(&self.table, body, seq);
                 }
                 Ok(())
             });

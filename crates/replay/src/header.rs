@@ -22,7 +22,8 @@ pub enum Kind {
 }
 
 impl Kind {
-    fn decode(v: u32) -> Option<Kind> {
+    #[inline(always)]
+    fn decode(v: u8) -> Option<Kind> {
         Some(match v {
             1 => Kind::Done,
             2 => Kind::Took,
@@ -165,13 +166,13 @@ impl<M: Model> Table<'_, M> {
                 2 => {
                     let s = unit()?;
                     let id = header & 0xff | (s & 0xff) << 8;
-                    (Kind::decode(s >> 13)?, id, s >> 8 & LEN16)
+                    (Kind::decode((s >> 13) as u8)?, id, s >> 8 & LEN16)
                 }
                 _ => return None,
             };
             (kind, id, units, LEN16)
         } else {
-            let kind = Kind::decode(header >> 21 & 7)?;
+            let kind = Kind::decode((header >> 21 & 7) as u8)?;
             (kind, header & 0x1_ffff, header >> 17 & LEN32, LEN32)
         };
         if units == long {

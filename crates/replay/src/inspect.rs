@@ -1,9 +1,8 @@
 //! What a table holds, without the program that has made it.
 
 use crate::error::Refused;
-use crate::header::Kind;
-use crate::layout::{Config, superblock};
-use crate::recovery::Seen;
+use crate::header::{Head, Kind};
+use crate::recovery;
 use crate::table::Table;
 use nvmem::{Model, Region};
 
@@ -45,17 +44,14 @@ pub fn inspect<'m, M: Model>(
     region: Region<'m, M>,
     tell: &mut dyn FnMut(Entry),
 ) -> Result<Region<'m, M>, Refused<'m, M>> {
-    let mut t = Table::new(region);
     let mut depth = 0;
-    let mut seen = |_: u16, s: &Seen| {
+    let mut seen = |table: &Table<'_, M>, head: &Head| {
         tell(Entry::Record {
-            kind: s.head.kind,
-            site: s.head.site::<M>(),
-            bytes: (s.head.end - s.head.content) as u32,
+            kind: head.kind,
+            site: head.site::<M>(),
+            bytes: (head.end - head.content) as u32,
         });
-        if let Some(state) = s.state
-            && !state.done
-        {
+        if let Some(state) = table.running(head) {
             depth += 1;
             tell(Entry::Iteration {
                 depth,
@@ -63,23 +59,13 @@ pub fn inspect<'m, M: Model>(
             });
         }
     };
-    let found = match t.read(&mut superblock::<M>(&Config::NONE)) {
-        // Nothing has been committed yet.
-        Ok(true) => return Ok(t.region),
-        Ok(false) => t.scan(&mut seen),
-        Err(e) => Err(e),
-    };
-    match found {
-        Err(why) => Err(Refused {
-            error: why.error(t.geo.len),
-            region: t.region,
-        }),
-        Ok(found) => {
-            tell(Entry::End {
-                version: found.run.version::<M>(),
-                committed: found.committed,
-            });
-            Ok(t.region)
-        }
+    let (found, region) = recovery::committed(region, &mut seen)?;
+    // Of a blank region nothing has been committed yet.
+    if let Some(found) = found {
+        tell(Entry::End {
+            version: found.run.version::<M>(),
+            committed: found.committed,
+        });
     }
+    Ok(region)
 }

@@ -1,8 +1,8 @@
 //! What else takes effect with a step: the moment between its preparation and its commit.
 
 use crate::error::{Error, Failed, Refused};
-use crate::layout::{Config, superblock};
 use crate::open::Replay;
+use crate::recovery;
 use crate::site;
 use crate::step::{Body, Step};
 use crate::table::Table;
@@ -88,20 +88,9 @@ where
 /// The number of the last transaction that is committed, 0 for none: what those resolve with that have joined a step. Ask it,
 /// and open them with it, before the runtime is opened, for that may commit again.
 ///
-/// Writes nothing. **Cost**: reads the superblock and the headers that count. **Errors**: [`OpenError`](crate::OpenError); with the region back,
-/// as it always comes back.
+/// Writes nothing. **Cost**: reads the superblock and the headers that count. **Errors**: [`OpenError`](crate::OpenError);
+/// with the region back, as it always comes back.
 pub fn committed<M: Model>(region: Region<'_, M>) -> Result<(u32, Region<'_, M>), Refused<'_, M>> {
-    let mut t = Table::new(region);
-    let found = match t.read(&mut superblock::<M>(&Config::NONE)) {
-        Ok(true) => Ok(0),
-        Ok(false) => t.scan(&mut |_, _| {}).map(|found| found.committed),
-        Err(e) => Err(e),
-    };
-    match found {
-        Ok(number) => Ok((number, t.region)),
-        Err(why) => Err(Refused {
-            error: why.error(t.geo.len),
-            region: t.region,
-        }),
-    }
+    let (found, region) = recovery::committed(region, &mut |_, _| {})?;
+    Ok((found.map_or(0, |found| found.committed), region))
 }

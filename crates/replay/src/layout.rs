@@ -2,12 +2,12 @@
 
 use crate::error::Setting;
 use nvmem::superblock::Superblock;
-use nvmem::{Model, Unit};
+use nvmem::{InOrder16, InOrder32, Model, Unit};
 
 /// The kind of superblock.
 pub(crate) const KIND: [u8; 4] = *b"RPLY";
 /// Version of the format.
-pub(crate) const VERSION: u16 = 3;
+pub(crate) const VERSION: u16 = 4;
 /// Units of a run's or a loop's state: the start word, and two for the upper part of the counter.
 pub(crate) const STATE: usize = 3;
 
@@ -39,16 +39,12 @@ impl Config {
         seq_bits: 16,
     };
 
-    /// Nothing at all: to look at what is there. A blank region may be of any size.
-    pub(crate) const NONE: Config = Config {
-        bytes: 0,
-        outbox_bytes: 0,
-        seq_bits: 16,
-    };
-
     /// Bytes that the table takes on a medium of the model `M`; 0 if the configuration makes no sense.
     pub fn table_bytes<M: Model>(&self) -> usize {
-        Geometry::new::<M>(&superblock::<M>(self).params).map_or(0, |g| g.len)
+        match sizes::<M>(self) {
+            BAD => 0,
+            sizes => usize::try_from(table_len::<M>(sizes)).unwrap_or(0),
+        }
     }
 }
 
@@ -58,21 +54,27 @@ impl Default for Config {
     }
 }
 
-/// How many of a superblock's parameters count.
-pub(crate) const PARAMS: usize = 4;
+/// Superblock parameters, by index: those of a pool with one root, whose first is the table's.
+pub(crate) mod param {
+    /// Bytes of an area, and in the upper half bytes of the outbox with its head and numbers; multiples of 8.
+    pub const TABLE: usize = 0;
+    pub const SEQ_BITS: usize = 3;
+    pub const UNIT: usize = 4;
+    /// Of the whole region.
+    pub const LEN: usize = 5;
+
+    /// Those of the stored superblock count, not those that the program would choose today: the table's, and how the pool's
+    /// journal is divided.
+    pub const STORED: u8 = 1 << TABLE | 1 << 1 | 1 << 2 | 1 << SEQ_BITS;
+}
 
 /// Byte offsets of the parts of a table, and how it counts. The unit is the model's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Geometry {
     pub seq_max: u32,
-    pub seq_bits: u8,
-    /// Units of messages.
-    pub outbox_units: u32,
-    /// The state of the program's run.
-    pub run: usize,
-    /// The first of two areas for records.
-    pub areas: usize,
-    /// Bytes of one.
+    /// Bytes of the outbox, with its head and numbers.
+    pub outbox: usize,
+    /// Bytes of one of the two areas for records, the last parts of the table.
     pub area: usize,
     pub len: usize,
 }
@@ -81,43 +83,49 @@ pub(crate) struct Geometry {
 pub(crate) const OUTBOX: usize = Superblock::BYTES;
 
 impl Geometry {
-    /// Of no table. Not zeros: a row of them would be a call of `memset`, which a small program may not have yet.
-    pub const NONE: Geometry = Geometry {
-        seq_max: 1,
-        seq_bits: 1,
-        outbox_units: 1,
-        run: 1,
-        areas: 1,
-        area: 1,
-        len: 1,
-    };
-
     /// The division that the parameters of a superblock tell, which may be any numbers.
     pub fn new<M: Model>(params: &[u32; 8]) -> Result<Geometry, Setting> {
         let unit = M::Unit::BYTES as u32;
-        let [area, outbox, bits, stored, ..] = *params;
-        if stored != unit {
-            return Err(Setting::Unit);
-        }
+        let (sizes, bits) = (params[param::TABLE], params[param::SEQ_BITS]);
         if bits.wrapping_sub(3) > 13 {
             return Err(Setting::SeqBits);
         }
+        let Ok(len) = usize::try_from(table_len::<M>(sizes)) else {
+            return Err(Setting::Length);
+        };
         // Multiples of 8, of 16 bits: without a remainder no panic is linked.
-        let len = OUTBOX as u32 + (outbox & 0xffff) + 4 * unit + 2 * (area & 0xffff);
-        if (area | outbox) & !0xfff8 != 0 || usize::try_from(len).is_err() {
+        if sizes & BAD != 0 {
             return Err(Setting::Length);
         }
-        // All are smaller than `len`.
-        let (area, run) = (area as usize, OUTBOX + outbox as usize);
+        // Both are smaller than `len`.
         Ok(Geometry {
             seq_max: (1 << bits.min(unit * 4)) - 1,
-            seq_bits: bits as u8,
-            outbox_units: outbox.saturating_sub(unit + 8) / unit,
-            run,
-            areas: run + 4 * unit as usize,
-            area,
-            len: len as usize,
+            outbox: (sizes >> 16) as usize,
+            area: (sizes & 0xffff) as usize,
+            len,
         })
+    }
+
+    /// Where the state of the program's run is.
+    #[inline(always)]
+    pub fn run(&self) -> usize {
+        OUTBOX + self.outbox
+    }
+
+    /// Where one of the areas ends.
+    #[inline(always)]
+    pub fn top(&self, second: bool) -> usize {
+        if second {
+            self.len
+        } else {
+            self.len - self.area
+        }
+    }
+
+    /// Units of messages.
+    #[inline(always)]
+    pub fn outbox_units<M: Model>(&self) -> u32 {
+        (self.outbox.saturating_sub(M::Unit::BYTES + 8) / M::Unit::BYTES) as u32
     }
 
     #[inline(always)]
@@ -126,20 +134,64 @@ impl Geometry {
     }
 }
 
-/// The superblock of a table of this configuration. Its parameters: bytes of an area, bytes of the outbox with its head and
-/// numbers, multiples of 8; bits of a sequence number; bytes of a unit.
+/// No sizes of a table: a bit that no multiple of 8 has, in each half.
+const BAD: u32 = 0x0007_0007;
+
+/// The first parameter of a table of this configuration; [`BAD`] if it makes no sense.
 #[inline(always)]
-pub(crate) fn superblock<M: Model>(c: &Config) -> Superblock {
-    let unit = M::Unit::BYTES as u32;
+fn sizes<M: Model>(c: &Config) -> u32 {
     let mut outbox = u32::from(c.outbox_bytes);
     if outbox > 0 {
-        outbox = (unit + 8 + outbox).next_multiple_of(8);
+        outbox = (M::Unit::BYTES as u32 + 8 + outbox).next_multiple_of(8);
     }
     let area = u32::from(c.bytes).next_multiple_of(8);
+    if (area | outbox) >> 16 == 0 {
+        area | outbox << 16
+    } else {
+        BAD
+    }
+}
+
+/// Bytes of a table of these sizes.
+#[inline(always)]
+fn table_len<M: Model>(sizes: u32) -> u32 {
+    OUTBOX as u32 + (sizes >> 16) + 4 * M::Unit::BYTES as u32 + 2 * (sizes & 0xffff)
+}
+
+/// The superblock of a table of this configuration with a pool behind it, in a region of `len` bytes.
+#[inline(always)]
+pub(crate) fn superblock<M: Model>(
+    c: &Config,
+    pool: Option<pmem_tx::Config>,
+    len: usize,
+    fingerprint: u64,
+) -> Superblock {
+    let mut pool =
+        pool.unwrap_or_else(|| pmem_tx::Config::for_len(len.saturating_sub(c.table_bytes::<M>())));
+    pool.seq_bits = c.seq_bits;
+    let mut params = pool.params::<M>(len);
+    params[param::TABLE] = sizes::<M>(c);
     Superblock {
         kind: KIND,
         version: VERSION,
-        fingerprint: 0,
-        params: [area, outbox, c.seq_bits.into(), unit, 0, 0, 0, 0],
+        fingerprint,
+        params,
     }
+}
+
+/// The pool behind a table: where its part of the region begins, and a superblock that tells of it alone. For a look from outside.
+#[doc(hidden)]
+pub fn pool_part(sb: &Superblock) -> Option<(usize, Superblock)> {
+    let table = match sb.params[param::UNIT] {
+        _ if (sb.kind, sb.version) != (KIND, VERSION) => return None,
+        2 => Geometry::new::<InOrder16>(&sb.params),
+        4 => Geometry::new::<InOrder32>(&sb.params),
+        _ => return None,
+    };
+    let at = table.ok()?.len - Superblock::BYTES;
+    let mut pool = *sb;
+    // One context.
+    pool.params[param::TABLE] = 1;
+    pool.params[param::LEN] = pool.params[param::LEN].checked_sub(u32::try_from(at).ok()?)?;
+    Some((at, pool))
 }

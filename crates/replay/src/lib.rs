@@ -30,6 +30,8 @@ pub use header::Kind;
 pub use inspect::{Entry, inspect};
 pub use join::{Commit, Committed, committed};
 pub use layout::Config;
+#[doc(hidden)]
+pub use layout::pool_part;
 pub use open::{Options, Replay, Update};
 pub use outbox::{Message, Outlet, Port};
 pub use pmem_tx;

@@ -1,14 +1,14 @@
 //! Opening: the table first, whose last record says which transaction is committed, then the pool.
 
-use crate::error::{Divergence, Error, OpenError, Refused, Setting, What};
+use crate::error::{Divergence, Error, OpenError, Refused, What};
 use crate::execute::Shape;
 use crate::header::Kind;
-use crate::layout::Config;
+use crate::layout::{self, Config};
 use crate::outbox::Outlet;
-use crate::recovery::Found;
+use crate::recovery::{self, Found};
 use crate::table::{Frame, State, Table};
 use core::mem::MaybeUninit;
-use nvmem::{InOrder32, Model, Persist, Region, planted};
+use nvmem::{InOrder32, Model, Persist, Region, Superblock, planted, superblock};
 use pmem_tx::{Pool, Tx, Width};
 
 /// What to do when the records were made by another version of the program.
@@ -55,16 +55,18 @@ impl Default for Options<'_> {
 
 /// A program that goes on where the power left off: a replay table, the pool that its steps change, and the place that the
 /// program has reached.
+// What is used most comes first, where short instructions reach it.
+#[repr(C)]
 pub struct Replay<'m, R: Persist, M = InOrder32> {
+    pub(crate) table: Table<'m, M>,
     /// Where the program is; nowhere if nothing may be done any more.
     pub(crate) cur: Frame,
-    pub(crate) table: Table<'m, M>,
-    pub(crate) pool: Pool<'m, R, M>,
     pub(crate) outlet: Option<&'m mut dyn Outlet>,
     pub(crate) live: bool,
     /// What is said when there is no room: [`Error::TableFull`], or why nothing is done any more.
     pub(crate) full: Error,
     pub(crate) divergence: Option<Divergence>,
+    pub(crate) pool: Pool<'m, R, M>,
 }
 
 impl<'m, R: Persist, M: Model> Replay<'m, R, M>
@@ -103,7 +105,6 @@ where
     where
         F: for<'a> FnOnce(&Tx<'a, M>) -> Result<R::At<'a>, pmem_tx::Error>,
     {
-        let mut table = Table::new(region);
         // The largest part is opened where it stays; the others are small.
         let at = place.as_mut_ptr();
         // SAFETY: inside the place.
@@ -116,42 +117,46 @@ where
             start_over,
             mut outlet,
         } = options;
+        let fingerprint = nvmem::fingerprint::<R>();
+        let mut sb = layout::superblock::<M>(&config, divided, region.len(), fingerprint);
+        let (geo, blank) = match recovery::divide(&region, &mut sb) {
+            Ok(read) => read,
+            Err(error) => return Err(Refused { error, region }),
+        };
+        let mut table = Table::new(region, geo);
+        let rest = table.rest();
         let start = || {
-            let found = match table.mount(&config, version) {
-                Ok(found) => found,
-                Err(why) => return Err(why.error(table.geo.len)),
-            };
-            let recorded = found.run.version::<M>();
-            let other = recorded != version && !planted!("nv-replay/version-not-compared");
-            // What a program does not ask for is not part of it: this is inlined where the options are known.
-            let keep = match update {
-                _ if start_over => Some(0),
-                _ if !other => None,
-                Update::Refuse => return Err(OpenError::OtherVersion { recorded }),
-                Update::StartOver => Some(0),
-                Update::Keep(n) => {
-                    // A loop that is running cannot be kept.
-                    let records = table.whole();
-                    if n > records {
-                        return Err(OpenError::NoSuchRecord { records });
-                    }
-                    Some(n)
+            // Called when the pool's part of the superblock has been looked at, too.
+            let resolve = || {
+                if blank {
+                    superblock::begin(&mut table.region, &sb);
+                    table.format(version);
                 }
+                let found = (table.scan(&mut |_, _| {})).map_err(OpenError::Damaged)?;
+                let recorded = found.run.version::<M>();
+                let other = recorded != version && !planted!("nv-replay/version-not-compared");
+                // What a program does not ask for is not part of it: this is inlined where the options are known.
+                let keep = match update {
+                    _ if start_over => Some(0),
+                    _ if !other => None,
+                    Update::Refuse => return Err(OpenError::OtherVersion { recorded }),
+                    Update::StartOver => Some(0),
+                    Update::Keep(n) => {
+                        // A loop that is running cannot be kept.
+                        let records = table.whole();
+                        if n > records {
+                            return Err(OpenError::NoSuchRecord { records });
+                        }
+                        Some(n)
+                    }
+                };
+                Ok((found.committed, (found, keep)))
             };
-            let rest = table.rest();
-            let mut divided = divided.unwrap_or_else(|| pmem_tx::Config::for_len(rest.len()));
-            divided.seq_bits = table.geo.seq_bits;
-            // Records about a pool that is blank are about one that was lost.
-            let resolve = |_| found.committed;
-            let fresh = found.fresh();
-            let pool = Pool::mount_resolved(pool, rest, &divided, &resolve, fresh, init).map_err(
-                |refused| match refused.error {
-                    pmem_tx::OpenError::Blank => OpenError::PoolLost,
-                    e => OpenError::Pool(e),
-                },
-            )?;
-            if pool.seq_max() != table.geo.seq_max {
-                return Err(OpenError::Config(Setting::PoolSeqBits));
+            let (pool, (found, keep)) =
+                Pool::mount_part(pool, rest, &sb.params, !blank, resolve, init)?;
+            if blank {
+                // The pool, too, is whole.
+                superblock::replace(&mut table.region, &sb);
             }
             if planted!("nv-replay/reclaim-before-replay") {
                 pool.reclaim();
@@ -167,12 +172,12 @@ where
             }
             Ok((found, keep))
         };
-        let started = start();
+        let started: Result<_, OpenError> = start();
         let (found, keep) = match started {
             Ok(s) => s,
             Err(error) => {
                 return Err(Refused {
-                    error,
+                    error: error.beside(geo.len - Superblock::BYTES),
                     region: table.region,
                 });
             }
@@ -236,7 +241,7 @@ where
             self.table.store(f.at, 0);
         }
         self.table.mark_outbox(seq, false);
-        self.table.put_state(geo.run, mark, counter);
+        self.table.put_state(geo.run(), mark, counter);
         self.table.top = top;
         self.cur = Frame {
             end: f.at,
@@ -339,11 +344,11 @@ where
 
 // Kept here: the copy is part of opening.
 impl<'m, M: Model> Table<'m, M> {
-    /// The region behind the table, for the pool. Called once.
+    /// The region behind the table, for the pool, which leaves alone so many bytes of it as a superblock would take. Called once.
     fn rest(&self) -> Region<'m, M> {
         // SAFETY: a multiple of 8 and inside, as was seen when the table was read; the table never leaves its own part (invariant
         // "Inside the table") and gives its region back only when the pool is gone.
-        unsafe { self.region.tail(self.geo.len) }
+        unsafe { self.region.tail(self.geo.len - Superblock::BYTES) }
     }
 
     /// Copies the next record of `old` to the end of `f`, under the number `seq`. Nothing of it counts yet.

@@ -65,18 +65,12 @@ pub(crate) struct Queue<'t, M> {
     count: Cell<u32>,
     units: Cell<u32>,
     /// What is to be done with the messages. A function pointer: a program that sends nothing does not contain that.
-    flush: Cell<Flush<M>>,
+    /// `None` if there are none.
+    flush: Cell<Option<Flush<M>>>,
     /// Why the step cannot commit, even if its body has ended well; [`Error::Other`] if it can.
     pub failed: Cell<Error>,
     /// The step's number.
     pub seq: u32,
-}
-
-/// No message of this step: what an execution that did not commit has queued is dropped.
-fn nothing<M: Model>(q: &Queue<'_, M>, outlet: Option<&mut Option<&mut dyn Outlet>>) {
-    if outlet.is_none() {
-        q.table.mark_outbox(q.seq, false)
-    }
 }
 
 /// Makes the messages those of the step if it commits; or, when it has, sends them.
@@ -130,7 +124,7 @@ impl<'m, M: Model> Table<'m, M> {
             table: self,
             count: Cell::new(0),
             units: Cell::new(0),
-            flush: Cell::new(nothing),
+            flush: Cell::new(None),
             failed: Cell::new(Error::Other),
             seq,
         }
@@ -160,7 +154,7 @@ impl<'m, M: Model> Table<'m, M> {
         committed: u32,
         outlet: &mut dyn FnMut(&Message<'_>),
     ) -> Result<(), Damage> {
-        if self.geo.outbox_units == 0 {
+        if self.geo.outbox_units::<M>() == 0 {
             return Ok(());
         }
         let h = self.out_head();
@@ -173,14 +167,14 @@ impl<'m, M: Model> Table<'m, M> {
         let first = self.number(h.parity);
         let mut i = 0;
         for n in 0..h.count {
-            if i >= self.geo.outbox_units {
+            if i >= self.geo.outbox_units::<M>() {
                 return Err(Damage::Outbox);
             }
             let half = Self::UNIT as u32 * 4;
             let w = self.load(self.message_unit(i));
             let len = w & ((1 << half) - 1);
             let units = len.div_ceil(Self::UNIT as u32);
-            if units > self.geo.outbox_units - i - 1 {
+            if units > self.geo.outbox_units::<M>() - i - 1 {
                 return Err(Damage::Outbox);
             }
             outlet(&Message {
@@ -201,7 +195,7 @@ impl<'m, M: Model> Table<'m, M> {
     /// The latter before any commit that sends nothing: a head that an uncommitted execution has left would count with it.
     #[inline(never)]
     pub(crate) fn mark_outbox(&self, seq: u32, used: bool) {
-        if self.geo.outbox_units == 0 {
+        if self.geo.outbox_units::<M>() == 0 {
             return;
         }
         let h = self.out_head();
@@ -219,19 +213,25 @@ impl<M: Model> Queue<'_, M> {
     /// What was queued is no part of the step any more.
     #[inline]
     pub(crate) fn clear(&self) {
-        self.flush.set(nothing);
+        self.flush.set(None);
     }
 
     /// Before the commit of the step.
     #[inline]
     pub(crate) fn stage(&self) {
-        (self.flush.get())(self, None)
+        match self.flush.get() {
+            Some(flush) => flush(self, None),
+            // What an execution that did not commit has queued is dropped.
+            None => self.table.mark_outbox(self.seq, false),
+        }
     }
 
     /// After it.
     #[inline]
     pub(crate) fn drain(&self, outlet: &mut Option<&mut dyn Outlet>) {
-        (self.flush.get())(self, Some(outlet))
+        if let Some(flush) = self.flush.get() {
+            flush(self, Some(outlet))
+        }
     }
 
     pub(crate) fn send<T: Plain>(&self, port: &Port<T>, value: &T) -> Result<(), Error> {
@@ -247,7 +247,7 @@ impl<M: Model> Queue<'_, M> {
         let unit = Table::<M>::UNIT;
         let half = unit as u32 * 4;
         let units = len.div_ceil(unit) as u32 + 1;
-        let (at, most) = (self.units.get(), t.geo.outbox_units);
+        let (at, most) = (self.units.get(), t.geo.outbox_units::<M>());
         let most_messages = (1 << (half - 1)) - 1;
         if units > most - at || len >= 1 << half || self.count.get() >= most_messages {
             self.failed.set(Error::OutboxFull);
@@ -257,7 +257,7 @@ impl<M: Model> Queue<'_, M> {
         out.word(u32::from(port) << half | len as u32);
         encode(&mut |b| out.bytes(b));
         out.end();
-        self.flush.set(|q, outlet| match outlet {
+        self.flush.set(Some(|q, outlet| match outlet {
             None => q.table.stage_outbox(q.seq, q.count.get()),
             Some(outlet) => {
                 let mut send = |m: &Message<'_>| {
@@ -268,7 +268,7 @@ impl<M: Model> Queue<'_, M> {
                 // The messages were written a moment ago.
                 let _ = q.table.drain(q.seq, &mut send);
             }
-        });
+        }));
         self.units.set(at + units);
         self.count.set(self.count.get() + 1);
         Ok(())

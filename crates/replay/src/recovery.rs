@@ -1,11 +1,11 @@
 //! Opening a table: format, find the records that count, refuse what no power cut leaves.
 
-use crate::error::{Damage, OpenError, Setting};
+use crate::error::{Damage, OpenError, Refused, Setting};
 use crate::header::{Head, Kind};
-use crate::layout::{self, Config, Geometry, OUTBOX, PARAMS};
-use crate::table::{Frame, State, Table};
-use nvmem::superblock;
-use nvmem::{Model, Region, Superblock};
+use crate::layout::{self, Config, Geometry, OUTBOX, param};
+use crate::table::{self, Frame, Table};
+use nvmem::superblock::{self, Differs, State, Superblock, View};
+use nvmem::{LayoutMismatch, Model, Region};
 
 /// What has happened so far.
 #[derive(Debug, Clone, Copy)]
@@ -15,94 +15,120 @@ pub(crate) struct Found {
     /// The sequence number of the last transaction that is committed.
     pub committed: u32,
     /// The program's run.
-    pub run: State,
+    pub run: table::State,
 }
 
-impl Found {
-    /// Nothing has happened since the table was formatted.
-    pub fn fresh(&self) -> bool {
-        !self.run.done && self.frame.at == self.frame.end
-    }
-}
+/// Tells a record.
+pub(crate) type Tell<'a, 'm, M> = dyn FnMut(&Table<'m, M>, &Head) + 'a;
 
-/// Why a table cannot be opened; in a register. A program that does not ask why has nothing of [`OpenError`].
-#[derive(Clone, Copy)]
-pub(crate) enum Unfit {
-    Foreign,
-    OtherFormat,
-    TooSmall,
-    Config(Setting),
-    Damaged(Damage),
-}
-
-impl Unfit {
-    /// The same for users. The table would need `needed` bytes.
-    #[inline(always)]
-    pub fn error(self, needed: usize) -> OpenError {
-        match self {
-            Unfit::Foreign => OpenError::Foreign,
-            Unfit::OtherFormat => OpenError::OtherFormat,
-            Unfit::TooSmall => OpenError::TooSmall { needed },
-            Unfit::Config(why) => OpenError::Config(why),
-            Unfit::Damaged(what) => OpenError::Damaged(what),
+/// Reads how a region is divided, and whether it was blank: then it must be formatted as `sb` says, into which is read what counts
+/// if it was not.
+///
+/// **Errors**: the region holds something else.
+#[inline(always)]
+pub(crate) fn divide<M: Model>(
+    region: &Region<'_, M>,
+    sb: &mut Superblock,
+) -> Result<(Geometry, bool), OpenError> {
+    let blank = match superblock::look(region, sb) {
+        State::Ready(stored) => {
+            if let Err(other) = stored.agrees(sb, param::STORED) {
+                return Err(refuse(&stored, sb, other));
+            }
+            false
         }
+        state => vacant(state)?,
+    };
+    Ok((geometry(region, &sb.params)?, blank))
+}
+
+/// Whether a region that is not ready may be formatted.
+#[inline(always)]
+fn vacant<S>(state: State<S>) -> Result<bool, OpenError> {
+    match state {
+        State::Blank | State::Formatting => Ok(true),
+        State::Ready(_) => Ok(false),
+        State::Foreign => Err(OpenError::Foreign),
+        State::Damaged => Err(OpenError::Damaged(Damage::Superblock)),
     }
 }
 
-/// A record, and the state of a loop.
-pub(crate) struct Seen {
-    pub head: Head,
-    pub state: Option<State>,
+#[inline(always)]
+fn geometry<M: Model>(region: &Region<'_, M>, params: &[u32; 8]) -> Result<Geometry, OpenError> {
+    let geo = Geometry::new::<M>(params).map_err(OpenError::Config)?;
+    // Something must be left for the pool.
+    if region.len() <= geo.len {
+        return Err(OpenError::TooSmall { needed: geo.len });
+    }
+    Ok(geo)
+}
+
+/// Why a region whose superblock says something else than `mine` cannot be opened.
+#[inline(always)]
+fn refuse<M: Model>(stored: &View<'_, '_, M>, mine: &Superblock, other: Differs) -> OpenError {
+    let (layout, expected) = (stored.layout(), mine.layout());
+    match other {
+        Differs::Layout if (layout.kind, layout.version) == (expected.kind, expected.version) => {
+            OpenError::Pool(pmem_tx::OpenError::LayoutMismatch(LayoutMismatch {
+                stored: layout,
+                expected,
+            }))
+        }
+        Differs::Layout => OpenError::OtherFormat,
+        Differs::Param(param::UNIT) => OpenError::Config(Setting::Unit),
+        Differs::Param(param::LEN) => OpenError::Pool(pmem_tx::OpenError::OtherLength {
+            formatted: stored.param(param::LEN) as usize,
+        }),
+        Differs::Param(_) => OpenError::Damaged(Damage::Superblock),
+    }
+}
+
+/// How a region is divided, as its superblock tells; `None` of a blank one.
+fn stored<M: Model>(region: &Region<'_, M>) -> Result<Option<Geometry>, OpenError> {
+    let mut mine = layout::superblock::<M>(&Config::SMALL, None, region.len(), 0);
+    let view = match superblock::look(region, &mine) {
+        State::Ready(view) => view,
+        state => return vacant(state).map(|_| None),
+    };
+    // The types of its objects do not matter.
+    mine.fingerprint = view.layout().fingerprint;
+    if let Err(other) = view.agrees(&mut mine, param::STORED) {
+        return Err(refuse(&view, &mine, other));
+    }
+    geometry(region, &mine.params).map(Some)
+}
+
+/// Finds what is committed in a region, whatever the types of its objects are, and tells each record; `None` in a blank one.
+///
+/// **Errors**: [`OpenError`]; with the region back, as it always comes back.
+pub(crate) fn committed<'m, M: Model>(
+    region: Region<'m, M>,
+    tell: &mut Tell<'_, 'm, M>,
+) -> Result<(Option<Found>, Region<'m, M>), Refused<'m, M>> {
+    let geo = match stored(&region) {
+        Ok(Some(geo)) => geo,
+        Ok(None) => return Ok((None, region)),
+        Err(error) => return Err(Refused { error, region }),
+    };
+    let mut table = Table::new(region, geo);
+    match table.scan(tell) {
+        Ok(found) => Ok((Some(found), table.region)),
+        Err(damage) => Err(Refused {
+            error: OpenError::Damaged(damage),
+            region: table.region,
+        }),
+    }
 }
 
 impl<'m, M: Model> Table<'m, M> {
-    /// The table at the head of a region: nothing is known of it yet.
-    pub fn new(region: Region<'m, M>) -> Self {
+    /// The table at the head of a region that is divided so.
+    #[inline(always)]
+    pub fn new(region: Region<'m, M>, geo: Geometry) -> Self {
         Table {
             region,
-            geo: Geometry::NONE,
-            top: 0,
+            geo,
+            top: geo.top(false),
         }
-    }
-
-    /// Reads how the table is divided into `sb`, if it was not blank; it must be formatted as `sb` says if it was.
-    ///
-    /// **Errors**: the region holds something else.
-    #[inline]
-    pub fn read(&mut self, sb: &mut Superblock) -> Result<bool, Unfit> {
-        let blank = match superblock::look(&self.region, sb) {
-            superblock::State::Ready(stored) => {
-                if !stored.is(&sb.layout()) {
-                    return Err(Unfit::OtherFormat);
-                }
-                for (i, p) in sb.params.iter_mut().enumerate().take(PARAMS) {
-                    *p = stored.param(i);
-                }
-                false
-            }
-            superblock::State::Blank | superblock::State::Formatting => true,
-            superblock::State::Foreign => return Err(Unfit::Foreign),
-            superblock::State::Damaged => return Err(Unfit::Damaged(Damage::Superblock)),
-        };
-        self.geo = Geometry::new::<M>(&sb.params).map_err(Unfit::Config)?;
-        // Something must be left for the pool.
-        if self.region.len() <= self.geo.len {
-            return Err(Unfit::TooSmall);
-        }
-        self.top = self.geo.areas + self.geo.area;
-        Ok(blank)
-    }
-
-    /// Reads the table, or formats it, and finds what has happened.
-    #[inline(always)]
-    pub fn mount(&mut self, chosen: &Config, version: u16) -> Result<Found, Unfit> {
-        let mut sb = layout::superblock::<M>(chosen);
-        if self.read(&mut sb)? {
-            superblock::begin(&mut self.region, &sb);
-            self.format(version);
-            superblock::finish(&mut self.region, &sb);
-        }
-        self.scan(&mut |_, _| {})
     }
 
     /// How many records there are before the outermost loop that runs.
@@ -110,66 +136,68 @@ impl<'m, M: Model> Table<'m, M> {
     pub fn whole(&mut self) -> u16 {
         let (mut n, mut inside) = (0, false);
         // It has been looked through a moment ago.
-        let _ = self.scan(&mut |_, seen| {
-            inside |= seen.state.is_some_and(|s| !s.done);
+        let _ = self.scan(&mut |table, head| {
+            inside |= table.running(head).is_some();
             n += u16::from(!inside);
         });
         n
     }
 
     /// Everything that is looked at before it is written.
-    fn format(&self, version: u16) {
+    #[inline(always)]
+    pub fn format(&self, version: u16) {
         let mut at = OUTBOX;
         while at < self.geo.len {
             self.store(at, 0);
             at += Self::UNIT;
         }
         // After the largest number comes 1.
-        let mark = State::mark(self.geo.seq_max, false);
-        self.put_state(self.geo.run, mark, u32::from(version) << Self::COUNTER_BITS);
+        let mark = table::State::mark(self.geo.seq_max, false);
+        self.put_state(
+            self.geo.run(),
+            mark,
+            u32::from(version) << Self::COUNTER_BITS,
+        );
+    }
+
+    /// The state of a loop that runs, if this record is one's.
+    pub fn running(&self, head: &Head) -> Option<table::State> {
+        let state = (head.kind == Kind::Loop).then(|| self.state(head.content));
+        state.filter(|s| !s.done)
     }
 
     /// Finds the records that count, and tells each.
     ///
     /// **Cost**: reads their headers. **Errors**: what no power cut leaves.
-    #[inline]
-    pub fn scan(&mut self, tell: &mut dyn FnMut(u16, &Seen)) -> Result<Found, Unfit> {
-        let run = self.state(self.geo.run);
+    #[inline(always)]
+    pub fn scan(&mut self, tell: &mut Tell<'_, 'm, M>) -> Result<Found, Damage> {
+        let run = self.state(self.geo.run());
         if run.seq == 0 {
-            return Err(Unfit::Damaged(Damage::Start));
+            return Err(Damage::Start);
         }
-        self.top = self.geo.areas + self.geo.area;
-        if run.second::<M>() {
-            self.top += self.geo.area;
-        }
+        self.top = self.geo.top(run.second::<M>());
         let mut frame = self.empty(self.top);
         let (mut at, mut body, mut committed) = (frame.at, frame.body, run.seq);
-        loop {
-            let next = self.geo.next(committed);
-            if !self.follows(at, body, next) {
-                break;
-            }
-            let record = self.slot(at);
-            let bad = Unfit::Damaged(Damage::Record { record });
+        while self.follows(at, body, committed) {
+            let bad = Damage::Record {
+                record: self.slot(at),
+            };
             let Some(head) = self.record(at, body) else {
                 return Err(bad);
             };
-            committed = next;
-            let mut state = None;
+            committed = self.geo.next(committed);
             if head.kind == Kind::Loop {
                 if head.end - head.content != Self::STATE {
                     return Err(bad);
                 }
-                let s = self.state(head.content);
-                if s.seq == 0 {
+                committed = self.state_seq(head.content);
+                if committed == 0 {
                     return Err(bad);
                 }
-                committed = s.seq;
-                state = Some(s);
             }
             body = head.end;
             at -= Self::UNIT;
-            tell(record, &Seen { head, state });
+            tell(self, &head);
         }
         frame.end = at;
         Ok(Found {
@@ -180,7 +208,7 @@ impl<'m, M: Model> Table<'m, M> {
     }
 }
 
-impl State {
+impl table::State {
     /// Whether a run's records are in the second area.
     pub fn second<M: Model>(&self) -> bool {
         self.counter >> (Table::<M>::COUNTER_BITS - 1) & 1 != 0

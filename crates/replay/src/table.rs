@@ -122,21 +122,19 @@ impl<'m, M: Model> Table<'m, M> {
         if planted!("nv-replay/run-in-the-same-area") {
             return self.top;
         }
-        2 * (self.geo.areas + self.geo.area) + self.geo.area - self.top
+        self.geo.top(false) + self.geo.top(true) - self.top
     }
 
-    /// Whether a place between headers and payloads could be taken for a record with the number `next`.
+    /// Whether a place between headers and payloads could be taken for the record behind that with the number `seq`.
     #[inline(never)]
-    pub fn follows(&self, at: usize, body: usize, next: u32) -> bool {
-        at >= body && Self::carries(self.load(at), next)
+    pub fn follows(&self, at: usize, body: usize, seq: u32) -> bool {
+        at >= body && Self::carries(self.load(at), self.geo.next(seq))
     }
 
     /// Makes sure that nothing at `at`, behind what has the number `seq`, counts with it.
     #[inline]
     pub fn clear_behind(&self, at: usize, body: usize, seq: u32) {
-        if self.follows(at, body, self.geo.next(seq))
-            && !planted!("nv-replay/stale-record-not-cleared")
-        {
+        if self.follows(at, body, seq) && !planted!("nv-replay/stale-record-not-cleared") {
             self.store(at, 0);
         }
     }
@@ -172,13 +170,25 @@ impl<'m, M: Model> Table<'m, M> {
     #[inline]
     pub fn state(&self, at: usize) -> State {
         let w = self.load(at);
-        let (seq, low) = (w >> (Self::COUNTER_BITS + 1), w & Self::LOW);
+        let low = w & Self::LOW;
         let high = self.load(at + Self::upper(low)) << Self::COUNTER_BITS;
         State {
-            seq: if seq <= self.geo.seq_max { seq } else { 0 },
+            seq: self.seq(w),
             counter: (high | low) & Self::COUNTER,
             done: w >> Self::COUNTER_BITS & 1 != 0,
         }
+    }
+
+    /// The number of the state there.
+    #[inline]
+    pub fn state_seq(&self, at: usize) -> u32 {
+        self.seq(self.load(at))
+    }
+
+    #[inline(always)]
+    fn seq(&self, start: u32) -> u32 {
+        let seq = start >> (Self::COUNTER_BITS + 1);
+        if seq <= self.geo.seq_max { seq } else { 0 }
     }
 
     /// Where the upper part of a counter lies, behind the start word: alternately, so that one can be written while the

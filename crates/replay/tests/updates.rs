@@ -286,6 +286,36 @@ fn a_body_that_unwinds_is_undone() {
     assert_eq!(program(&mut rt, true), Ok(1));
 }
 
+/// What a region needs is said before anything is written to it.
+#[test]
+fn a_region_that_is_too_small_stays_blank() {
+    let mut m = memory();
+    let mut len = 64;
+    let mut said = Vec::new();
+    loop {
+        let bytes = len / 8;
+        let small = Region::<InOrder32>::new(&mut m[..bytes]);
+        match open(small, 0, Update::Refuse) {
+            Ok(_) => break,
+            Err(r) => {
+                let OpenError::TooSmall { needed } = r.error else {
+                    // Not even a superblock.
+                    assert_eq!((r.error, len), (OpenError::Foreign, 64));
+                    len = 136;
+                    continue;
+                };
+                assert!(needed >= len, "{needed} bytes, {len} are there");
+                said.push(needed);
+                len = needed.max(len + 8);
+            }
+        }
+        // SAFETY: initialised by `memory`.
+        assert!(m.iter().all(|w| unsafe { w.assume_init() } == 0));
+    }
+    // The table, one granule behind it, and the pool.
+    assert_eq!(said.len(), 3, "{said:?}");
+}
+
 #[test]
 fn limits_are_named() {
     let mut m = memory();
@@ -310,6 +340,7 @@ fn limits_are_named() {
     let Refused {
         error: e, region, ..
     } = open(region, 0, Update::Refuse).err().unwrap();
-    assert_eq!(e, OpenError::PoolLost);
+    let heap = pmem_tx::OpenError::Damaged(pmem_tx::Part::Heap);
+    assert_eq!(e, OpenError::Pool(heap));
     assert_eq!(region.len(), bytes);
 }

@@ -1,6 +1,6 @@
 //! A look at the stored superblock where it lies.
 
-use super::copy::unpack;
+use super::copy::{content, unpack};
 use super::{Place, State, Stored, Superblock};
 use crate::layout::Layout;
 use crate::model::Model;
@@ -25,19 +25,7 @@ pub struct View<'r, 'm, M> {
 impl<M: Model> View<'_, '_, M> {
     /// Kind, version and fingerprint.
     pub fn layout(&self) -> Layout {
-        Layout {
-            kind: self.word(2).to_le_bytes(),
-            version: self.word(3) as u16,
-            fingerprint: u64::from(self.word(4)) | u64::from(self.word(5)) << 32,
-        }
-    }
-
-    /// Whether it has this kind, this version and this fingerprint. **Cost**: four loads.
-    pub fn is(&self, layout: &Layout) -> bool {
-        self.word(2) == u32::from_le_bytes(layout.kind)
-            && self.word(3) == u32::from(layout.version)
-            && self.word(4) == layout.fingerprint as u32
-            && self.word(5) == (layout.fingerprint >> 32) as u32
+        content(|i| self.word(i)).layout()
     }
 
     /// Whether it says what `mine` says; the parameters that have a bit in `taken` are read into `mine` instead, up to the first
