@@ -12,6 +12,11 @@ pub enum Error<E> {
         /// The bytes that the range must have to hold it in each slot.
         needed: u32,
     },
+    /// The tables in RAM are too small for this memory. Nothing was written.
+    Tables {
+        /// The cells that they must have.
+        cells: u32,
+    },
     /// The range does not begin at a multiple of [`Contract::alignment`](nvmem::device::Contract::alignment), or lies outside of the medium.
     BadRange,
     /// There is no image: no checkpoint was ever completed here.
@@ -44,6 +49,7 @@ impl<E: fmt::Debug> fmt::Display for Error<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::TooSmall { needed } => write!(f, "the range needs {needed} bytes"),
+            Error::Tables { cells } => write!(f, "the tables need {cells} cells"),
             Error::BadRange => f.write_str("the range is misaligned or outside of the medium"),
             Error::Newest => f.write_str("the newest checkpoint cannot be deleted"),
             Error::NoImage => f.write_str("there is no image"),

@@ -154,6 +154,37 @@ impl<'m> Memory<'m> {
         None
     }
 
+    /// The length of each segment.
+    pub(crate) fn lengths(&self) -> [u32; 3] {
+        self.segments.map(|s| s.len)
+    }
+
+    /// How much of the heap is in use, and where in its segment the stack in use begins.
+    pub(crate) fn in_use(&self) -> (u32, u32) {
+        let [_, heap, stack] = self.lengths();
+        (self.heap_used.min(heap), self.stack_from.min(stack))
+    }
+
+    /// Copies bytes of one segment; whether they lie in one.
+    pub(crate) fn read(&self, at: u32, to: &mut [u8]) -> bool {
+        let Some(from) = self.locate(at, to.len() as u32) else {
+            return false;
+        };
+        // SAFETY: `locate` says that so many bytes there are in a segment, which is readable; `to` is borrowed, so is no part of it.
+        unsafe { core::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len()) };
+        true
+    }
+
+    /// Writes bytes of one segment; whether they lie in one.
+    pub(crate) fn write(&mut self, at: u32, from: &[u8]) -> bool {
+        let Some(to) = self.locate(at, from.len() as u32) else {
+            return false;
+        };
+        // SAFETY: `locate` says that so many bytes there are in a segment, which is ours to write; `from` is borrowed, so is no part of it.
+        unsafe { core::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) };
+        true
+    }
+
     /// Whether these bytes are zero; they lie in one segment.
     pub(crate) fn is_zero(&self, at: u32, len: u32) -> bool {
         let Some(from) = self.locate(at, len) else {

@@ -3,6 +3,7 @@
 
 mod archive;
 mod compare;
+mod log;
 mod magic;
 mod media;
 mod support;

@@ -115,7 +115,7 @@ pub fn lives<D: Medium, M: Mode, const N: usize>(
 }
 
 /// Flash with words and erase units of these sizes.
-const fn flash(name: &'static str, word: u32, erase: u32, erased: u8) -> Contract {
+pub const fn flash(name: &'static str, word: u32, erase: u32, erased: u8) -> Contract {
     Contract {
         name,
         read_size: 1,

@@ -1,0 +1,96 @@
+//! Whether to compare a cell before it is written.
+
+use crate::cost::Cost;
+
+const REGIONS: usize = 32;
+
+/// For each region of memory, how often a cell was the same when it was compared: a moving average, in 256ths. It starts with always: where that
+/// is wrong, each region finds out within some cells; where never is wrong, what was not needed is written for as long as it is not looked at.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Adaptive {
+    same: [u8; REGIONS],
+    /// From which average on comparing pays.
+    least: u8,
+    tick: u8,
+}
+
+impl Adaptive {
+    pub(super) const ALWAYS: Self = Adaptive {
+        same: [u8::MAX; REGIONS],
+        least: 0,
+        tick: 0,
+    };
+
+    pub(super) const fn new(cost: &Cost, cell: u32, unit: u32, erases: bool) -> Self {
+        let compare = cell as u64 * cost.compare_pj as u64;
+        let erase = if erases {
+            cost.erase_nj as u64 * 1000 * cell as u64 / unit as u64
+        } else {
+            0
+        };
+        let write = cost.operations(0, cell) * cost.program_nj as u64 * 1000 + erase;
+        let least = (256 * compare).div_ceil(if write > 0 { write } else { 1 });
+        Adaptive {
+            least: if least > 255 { 255 } else { least as u8 },
+            ..Self::ALWAYS
+        }
+    }
+
+    fn region(&mut self, cell: u32, cells: u32) -> Option<&mut u8> {
+        let region = u64::from(cell) * REGIONS as u64 / u64::from(cells.max(1));
+        self.same.get_mut(region as usize)
+    }
+
+    /// Whether to compare this cell of so many.
+    pub(super) fn compares(&mut self, cell: u32, cells: u32) -> bool {
+        let least = self.least;
+        if self.region(cell, cells).is_none_or(|s| *s >= least) {
+            return true;
+        }
+        self.tick = (self.tick + 1) % 32;
+        self.tick == 0
+    }
+
+    /// What came of it.
+    pub(super) fn learn(&mut self, cell: u32, cells: u32, same: bool) {
+        if let Some(s) = self.region(cell, cells) {
+            *s = if same {
+                s.saturating_add((u8::MAX - *s).div_ceil(8))
+            } else {
+                *s - s.div_ceil(8)
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn learns_and_finds_out() {
+        let mut a = Adaptive::new(&Cost::STM32L1, 128, 256, true);
+        // 14.5 of 133 µJ.
+        assert_eq!(a.least, 28);
+        let mut compared = 0;
+        for _ in 0..640 {
+            if a.compares(3, 640) {
+                compared += 1;
+                a.learn(3, 640, false);
+            }
+        }
+        assert!((16..50).contains(&compared), "{compared}");
+        let first = (0..).find(|_| {
+            let now = a.compares(3, 640);
+            if now {
+                a.learn(3, 640, true);
+            }
+            now && a.compares(3, 640)
+        });
+        assert!(first.is_some_and(|n| n <= 64), "{first:?}");
+        // Where comparing is cheap it is always done.
+        let mut a = Adaptive::new(&Cost::STM32F0, 128, 2048, true);
+        (0..100).for_each(|_| a.learn(0, 1, false));
+        assert!(a.least <= 1 && (0..100).filter(|_| a.compares(0, 1)).count() >= 3);
+    }
+}

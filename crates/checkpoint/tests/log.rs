@@ -1,0 +1,332 @@
+//! The log without cuts: what comes back, errors, wear, damage, hostile bytes. Cuts are in `crash`.
+
+use checkpoint::{Error, Log, Memory, Store};
+use nvmem::device::{Contract, Medium, Misuse};
+use nvmem::ram::{RamFram, RamMram, RamNor};
+use nvmem::{Buffered32, InOrder16, Region};
+use proptest::prelude::*;
+
+const PROGRAM: u64 = 7;
+
+/// STM32L1: 256 bytes erased to zeros, programmed by half a page of 128.
+type L1 = RamNor<60, 256, 128, 0x00>;
+/// STM32F0, MSPM0: small words.
+type F0 = RamNor<9, 2048, 4>;
+type Bytewise = RamNor<12, 1024, 1>;
+type TheLog<D> = Log<D, 12, 64>;
+
+#[derive(Clone, PartialEq, Debug)]
+struct State {
+    statics: [u8; 301],
+    heap: [u8; 400],
+    stack: [u8; 200],
+}
+
+impl State {
+    fn filled(byte: u8) -> Self {
+        State {
+            statics: [byte; 301],
+            heap: [byte; 400],
+            stack: [byte; 200],
+        }
+    }
+    /// Some of it the same for a while, some of it zero.
+    fn nth(n: u32) -> Self {
+        let mut s = State::filled(0);
+        let mix = |n: u32, i: usize| {
+            (n.wrapping_mul(2_654_435_761)
+                .wrapping_add(i as u32 * 40_503)
+                >> 13) as u8
+        };
+        for (i, b) in s.statics.iter_mut().enumerate() {
+            *b = mix(n / 3, i);
+        }
+        for (i, b) in s.heap.iter_mut().enumerate() {
+            *b = if i / 128 == n as usize % 3 {
+                0
+            } else {
+                mix(i as u32 / 128 * (n / 5), i)
+            };
+        }
+        for (i, b) in s.stack.iter_mut().enumerate() {
+            *b = mix(n, i);
+        }
+        s
+    }
+    fn memory(&mut self) -> Memory<'_> {
+        Memory::new(&mut self.statics, &mut self.heap, &mut self.stack)
+            .heap_used(323)
+            .stack_from(150)
+    }
+    /// What comes back of it.
+    fn over(&self, byte: u8) -> Self {
+        let mut s = State::filled(byte);
+        s.statics = self.statics;
+        s.heap[..323].copy_from_slice(&self.heap[..323]);
+        s.stack[150..].copy_from_slice(&self.stack[150..]);
+        s
+    }
+}
+
+fn open<D: Medium>(d: D) -> TheLog<D> {
+    let all = 0..d.capacity();
+    Log::open(d, all, PROGRAM).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn life<D: Medium>(mut d: D) {
+    let name = D::CONTRACT.name;
+    let none = open(&mut d).load(&mut State::filled(0).memory());
+    assert!(matches!(none, Err(Error::NoImage)), "{name}");
+    let mut sequence = 0;
+    for n in 1..60 {
+        let mut log = open(&mut d);
+        for again in 0..n % 4 {
+            log.save(&State::nth(again * n).memory(), 0).unwrap();
+            sequence += 1;
+        }
+        log.save(&State::nth(n).memory(), n).unwrap();
+        sequence += 1;
+        let mut found = State::filled(0xA5);
+        let r = open(&mut d).load(&mut found.memory()).unwrap();
+        assert_eq!((r.context, r.damaged, r.unfinished), (n, 0, 0), "{name}");
+        assert_eq!(r.sequence, sequence);
+        assert!(found == State::nth(n).over(0xA5), "{name} {n}");
+    }
+}
+
+#[test]
+fn byte_media() {
+    life(RamFram::<5000>::filled(0));
+    life(RamFram::<5000>::filled(0xFF));
+    life(RamMram::<5008>::filled(0x77));
+}
+
+#[test]
+fn flash() {
+    life(L1::new());
+    life(F0::new());
+    life(Bytewise::new());
+}
+
+#[test]
+fn mapped() {
+    let memory = || {
+        Box::leak(Box::new(
+            [const { core::mem::MaybeUninit::<u64>::new(0) }; 700],
+        ))
+    };
+    life(Region::<InOrder16>::new(memory()));
+    life(Region::<Buffered32>::new(memory()));
+}
+
+#[test]
+fn too_small_says_how_much() {
+    let mut state = State::nth(1);
+    let mut log = open(RamNor::<16, 256, 4>::new());
+    let Err(Error::TooSmall { needed }) = log.save(&state.memory(), 0) else {
+        panic!("8 cells need more than 16 in units of 2")
+    };
+    // Nothing was written, and what is needed is enough, for as many as may come.
+    assert!(log.into_medium().bytes().iter().all(|b| *b == 0xFF));
+    assert!(needed <= 60 * 256, "{needed}");
+    let mut log = TheLog::open(RamNor::<60, 256, 4>::new(), 0..needed, 7).unwrap();
+    for n in 0..200 {
+        log.save(&State::nth(n * 7).memory(), n).unwrap();
+    }
+    let tiny = TheLog::open(RamFram::<300>::filled(0), 0..300, 7).err();
+    assert_eq!(tiny, Some(Error::TooSmall { needed: 2304 }));
+    assert_eq!(Log::<RamFram<80>, 12, 64>::bytes(u32::MAX), u32::MAX);
+    let mut less = Log::<_, 11, 64>::open(L1::new(), 0..60 * 256, 7).unwrap();
+    let refused = Log::<L1, 4, 64>::open(L1::new(), 0..60 * 256, 7)
+        .unwrap()
+        .save(&state.memory(), 0);
+    assert_eq!(refused, Err(Error::Tables { cells: 9 }));
+    less.save(&state.memory(), 0).unwrap();
+}
+
+#[test]
+fn another_program_or_memory() {
+    let mut d = RamFram::<5000>::filled(0);
+    open(&mut d).save(&State::nth(1).memory(), 0).unwrap();
+    let mut found = State::filled(0xA5);
+    let mut other = TheLog::open(&mut d, 0..5000, 8).unwrap();
+    let refused = other.load(&mut found.memory());
+    assert_eq!(refused, Err(Error::OtherProgram { found: 7 }));
+    let (mut a, mut b) = ([0; 400], [0; 501]);
+    let moved = open(&mut d).load(&mut Memory::new(&mut a, &mut b, &mut []));
+    assert_eq!(moved, Err(Error::OtherMemory));
+    assert_eq!(found, State::filled(0xA5));
+    assert_eq!((a, b), ([0; 400], [0; 501]));
+    // A new program takes the place.
+    let mut other = TheLog::open(&mut d, 0..5000, 8).unwrap();
+    other.save(&State::nth(2).memory(), 5).unwrap();
+    let r = TheLog::open(&mut d, 0..5000, 8)
+        .unwrap()
+        .load(&mut found.memory());
+    assert_eq!(r.unwrap().context, 5);
+}
+
+/// Fails at the n-th write or erase.
+struct Failing<D> {
+    d: D,
+    left: u32,
+}
+
+impl<D: Medium<Error = Misuse>> Medium for Failing<D> {
+    type Error = &'static str;
+    const CONTRACT: Contract = D::CONTRACT;
+    fn capacity(&self) -> u32 {
+        self.d.capacity()
+    }
+    fn read(&mut self, at: u32, buf: &mut [u8]) -> Result<(), Self::Error> {
+        self.d.read(at, buf).map_err(|_| "misuse")
+    }
+    fn write(&mut self, at: u32, bytes: &[u8]) -> Result<(), Self::Error> {
+        self.left = self.left.checked_sub(1).ok_or("bus")?;
+        self.d.write(at, bytes).map_err(|_| "misuse")
+    }
+    fn erase(&mut self, from: u32, to: u32) -> Result<(), Self::Error> {
+        self.left = self.left.checked_sub(1).ok_or("bus")?;
+        self.d.erase(from, to).map_err(|_| "misuse")
+    }
+}
+
+#[test]
+fn a_medium_that_fails_in_the_middle() {
+    let mut failed = 0;
+    for left in 0..30 {
+        let d = Failing {
+            d: L1::new(),
+            left: 1000,
+        };
+        let mut log = open(d);
+        log.save(&State::nth(1).memory(), 1).unwrap();
+        log.save(&State::nth(2).memory(), 2).unwrap();
+        let mut d = log.into_medium();
+        d.left = left;
+        let mut log = open(d);
+        let r = log.save(&State::nth(3).memory(), 3);
+        let mut d = log.into_medium();
+        d.left = 1000;
+        let mut log = open(d);
+        let mut found = State::filled(0);
+        let back = log.load(&mut found.memory()).unwrap();
+        assert_eq!(back.context, if r.is_ok() { 3 } else { 2 });
+        assert_eq!(found, State::nth(back.context).over(0));
+        if let Err(e) = r {
+            assert_eq!(e, Error::Medium("bus"));
+            failed += 1;
+            // It may be tried again.
+            log.save(&State::nth(4).memory(), 4).unwrap();
+            assert_eq!(log.load(&mut found.memory()).unwrap().context, 4);
+        }
+    }
+    assert!(failed > 5, "{failed}");
+}
+
+#[test]
+fn wear_is_spread() {
+    let mut d = L1::new();
+    {
+        let mut log = open(&mut d);
+        for n in 0..10_000 {
+            if n % 100 == 0 {
+                log.load(&mut State::filled(0).memory()).ok();
+            }
+            log.save(&State::nth(n).memory(), n).unwrap();
+        }
+    }
+    let (anchors, units) = d.wear().split_at(8);
+    let worst = |w: &[u32]| *w.iter().max().unwrap();
+    // Two records fill an anchor, and there are eight.
+    assert!(worst(anchors) < 10_000 / 16 + 100, "{anchors:?}");
+    // Some 5 of 8 cells each time, two in a unit, 52 units.
+    assert!(worst(units) < 10_000 * 3 / 40, "{units:?}");
+    assert!(
+        worst(units) < 2 * units.iter().min().unwrap() + 100,
+        "{units:?}"
+    );
+}
+
+/// Bytes of a log of few and small cells.
+fn two_checkpoints() -> RamFram<1600> {
+    let mut d = RamFram::<1600>::filled(0);
+    let mut log = small(&mut d);
+    for n in [1, 2] {
+        let (mut a, mut b) = ([n; 40], [n + 10; 32]);
+        b[..16].fill(9);
+        let memory = Memory::new(&mut a, &mut [], &mut b).stack_from(3);
+        log.save(&memory, n.into()).unwrap();
+    }
+    d
+}
+
+fn small<D: Medium>(d: D) -> Log<D, 6, 10, 32> {
+    let all = 0..d.capacity();
+    Log::open(d, all, PROGRAM).unwrap_or_else(|e| panic!("{e}"))
+}
+
+#[test]
+fn every_flipped_bit_is_found_or_harmless() {
+    let whole = two_checkpoints();
+    let (mut harmless, mut older) = (0, 0);
+    for bit in 0..1600 * 8 {
+        let mut d = whole.clone();
+        d.bytes_mut()[bit / 8] ^= 1 << (bit % 8);
+        let (mut a, mut b) = ([0; 40], [0; 32]);
+        let r = small(&mut d).load(&mut Memory::new(&mut a, &mut [], &mut b));
+        let r = r.unwrap_or_else(|e| panic!("bit {bit}: {e}"));
+        let n = r.context as u8;
+        assert_eq!(a, [n; 40], "bit {bit}");
+        assert_eq!(b[3..16], [9; 13], "bit {bit}");
+        assert_eq!(
+            (b[..3].to_vec(), b[16..].to_vec()),
+            (vec![0; 3], vec![n + 10; 16])
+        );
+        if n == 2 {
+            harmless += 1;
+        } else {
+            assert!(r.damaged + r.unfinished > 0, "bit {bit} is not reported");
+            older += 1;
+        }
+    }
+    // Three cells, and a record with a place for each.
+    assert_eq!(older, (3 * 32 + 48 + 12 + 4) * 8, "{harmless}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 256 }))]
+    /// Places that make no sense, behind a right checksum.
+    #[test]
+    fn hostile_records(
+        fields in prop::collection::vec((0..12usize, any::<u32>()), 0..4),
+        places in prop::collection::vec(prop_oneof![0..20u8, any::<u8>()], 0..76),
+        noise in prop::collection::vec((256..1600usize, any::<u8>()), 0..4),
+    ) {
+        let mut d = two_checkpoints();
+        {
+            let bytes = d.bytes_mut();
+            for (at, byte) in noise {
+                bytes[at] = byte;
+            }
+            let record = &mut bytes[..128];
+            record[44..46].copy_from_slice(&(places.len() as u16).to_le_bytes());
+            record[48..48 + places.len()].copy_from_slice(&places);
+            for (i, f) in fields {
+                record[4 * i..4 * i + 4].copy_from_slice(&f.to_le_bytes());
+            }
+            let len = usize::from(u16::from_le_bytes([record[44], record[45]]));
+            let end = (48 + len).next_multiple_of(4).min(124);
+            let crc = nvmem::crc::crc32(&record[..end]);
+            record[end..end + 4].copy_from_slice(&crc.to_le_bytes());
+        }
+        let (mut a, mut b) = ([0xA5; 40], [0xA5; 32]);
+        let mut log = small(&mut d);
+        if log.load(&mut Memory::new(&mut a, &mut [], &mut b)).is_err() {
+            prop_assert_eq!((a, b), ([0xA5; 40], [0xA5; 32]));
+        }
+        log.save(&Memory::new(&mut a, &mut [], &mut b), 77).unwrap();
+        let r = log.load(&mut Memory::new(&mut a, &mut [], &mut b)).unwrap();
+        prop_assert_eq!(r.context, 77);
+    }
+}
