@@ -25,6 +25,9 @@ fn places<'b>(buf: &'b [u8; LARGEST], record: &Record) -> &'b [u8] {
         .unwrap_or_default()
 }
 
+/// The manifest before this one, its bytes, and how many of them are places.
+type Manifest<const CELL: usize> = (u16, [u8; CELL], usize);
+
 impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
     Log<D, CELLS, UNITS, CELL>
 {
@@ -41,7 +44,7 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
     }
 
     /// A manifest: the one before it, and the bytes of its places.
-    fn manifest(&mut self, slot: u16) -> Result<Option<(u16, [u8; CELL], usize)>, D::Error> {
+    fn manifest(&mut self, slot: u16) -> Result<Option<Manifest<CELL>>, D::Error> {
         let b = self.cell(slot)?;
         let (content, crc) = b.split_at(CELL - 4);
         let len = usize::from(u16::from_le_bytes([b[2], b[3]]));
@@ -166,15 +169,11 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
             .get(..self.chained)
             .and_then(|c| c.last())
             .copied();
-        let newest = self
+        let mut newest = self
             .map
             .iter()
             .filter(|p| u32::from(**p & !PENDING) < SLOTS);
-        let newest = newest
-            .filter(|p| **p & PENDING != 0)
-            .next_back()
-            .copied()
-            .or(last);
+        let newest = newest.rfind(|p| **p & PENDING != 0).copied().or(last);
         self.cursor = newest.map_or(0, |s| u32::from(s & !PENDING) / Self::SHAPE.per);
         (self.found, self.number, self.ready) = (Some(*found), r.number, true);
         Ok(true)
