@@ -58,7 +58,9 @@ fn has_libclang() -> bool {
     let named = |dir: &std::path::Path| {
         let files = std::fs::read_dir(dir).into_iter().flatten().flatten();
         let mut names = files.filter_map(|f| f.file_name().into_string().ok());
-        names.any(|n| n.starts_with("libclang") && (n.contains(".so") || n.ends_with(".dylib")))
+        // libclang-cpp.so is another library.
+        let named = |n: &str| n.starts_with("libclang") && !n.starts_with("libclang-cpp");
+        names.any(|n| named(&n) && (n.contains(".so") || n.ends_with(".dylib")))
     };
     if let Some(path) = std::env::var_os("LIBCLANG_PATH") {
         return named(path.as_ref());

@@ -4,7 +4,7 @@ use crate::cost::Cost;
 use crate::explore::{Case, Explored, Reach, explore};
 use crate::image::Image;
 use crate::machine::Machine;
-use crate::{machines, report};
+use crate::{interrupts, machines, report};
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -102,7 +102,11 @@ fn one(job: &Job, kept: &mut Kept) -> Result<Option<Done>> {
     if job.case.rounds != 0 && !worthwhile(&mut **m, &job.case)? {
         return Ok(None);
     }
-    let explored = explore(&mut **m, &job.case, &job.reach)?;
+    let explored = if job.case.interrupts && job.reach.depth != Some(0) {
+        interrupts::explore(&mut **m, &job.case, &job.reach)?
+    } else {
+        explore(&mut **m, &job.case, &job.reach)?
+    };
     let limit = 3 * explored.instructions + 10_000;
     let limit = if explored.instructions == 0 {
         20_000_000
@@ -166,6 +170,7 @@ pub fn figures(everything: &[(Job, Done)]) -> Figures {
         put("cuts", sum(|e| e.cuts));
         put("boots", sum(|e| e.boots));
         put("failures", sum(|e| e.failures));
+        put("interrupts", sum(|e| e.interrupts));
         // The rate is of the scenario whose boots are nearest to 1,000 instructions.
         let mean = |e: &Explored| e.booted_instructions as f64 / e.boots as f64;
         let usable = mine

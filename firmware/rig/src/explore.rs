@@ -23,6 +23,10 @@ pub struct Case {
     pub bytes: usize,
     /// It is there to measure; one cut in it is enough.
     pub measures: bool,
+    /// The timer's interrupts are on.
+    pub interrupts: bool,
+    /// The instruction of the first boot before which one comes.
+    pub interrupt: Option<u64>,
     /// A cut may tear a word.
     pub torn: bool,
     /// After the first cut, cuts everywhere only in one state of so many; see the suite's `Scenario`.
@@ -34,7 +38,16 @@ impl Case {
     pub fn blank(&self) -> State {
         let mut s = State::blank(self.bytes, self.number, self.argument);
         s.tell(cell::ROUNDS, self.rounds);
+        s.tell(cell::TIMER, if self.interrupts { u16::MAX } else { 0 });
         s
+    }
+
+    /// The `i`-th boot, counted from 0.
+    pub fn boot(&self, m: &mut dyn Machine, i: usize, boot: &Boot<'_>, log: &mut Log) -> Ran {
+        match self.interrupt {
+            Some(at) if i == 0 => m.interrupted(boot, at, log),
+            _ => m.boot(boot, log),
+        }
     }
 }
 
@@ -67,6 +80,8 @@ pub enum Why {
 pub struct Failure {
     /// For each boot that was cut, how many units it had stored.
     pub cuts: Vec<usize>,
+    /// The instruction of the first boot before which an interrupt came.
+    pub interrupt: Option<u64>,
     /// And whether the last of them is torn, and how: 0 if it is not.
     pub torn: Vec<u8>,
     /// What was wrong in the boot after the last cut.
@@ -84,6 +99,8 @@ pub struct Explored {
     pub stack: u32,
     /// Cut points that were judged.
     pub cuts: u64,
+    /// Interrupts that came, each at another instruction.
+    pub interrupts: u64,
     /// Distinct states that were booted.
     pub boots: u64,
     /// Instructions of these boots.
@@ -364,7 +381,13 @@ impl Explorer<'_> {
 
     fn fail(&mut self, cuts: Vec<usize>, torn: Vec<u8>, why: Why) {
         self.out.failures += 1;
-        self.out.first.get_or_insert(Failure { cuts, torn, why });
+        let interrupt = None;
+        self.out.first.get_or_insert(Failure {
+            cuts,
+            torn,
+            interrupt,
+            why,
+        });
     }
 
     /// Whether the boot that has just ended did wrong.

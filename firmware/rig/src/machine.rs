@@ -23,6 +23,13 @@ pub trait Machine {
     /// the last one.
     fn boot(&mut self, boot: &Boot<'_>, log: &mut Log) -> Ran;
 
+    /// As [`Machine::boot`], always with detail, but for an interrupt of the timer once `at` instructions have ended: one of
+    /// those that [`Machine::interruptible`] gives. The handler's instructions count; the core's own stores to the stack do not.
+    fn interrupted(&mut self, boot: &Boot<'_>, at: u64, log: &mut Log) -> Ran;
+
+    /// After how many instructions of this boot an interrupt would be taken.
+    fn interruptible(&mut self, boot: &Boot<'_>) -> Vec<u64>;
+
     /// What the memory holds now.
     fn state(&self, into: &mut State);
 

@@ -4,6 +4,7 @@ mod campaign;
 mod cost;
 mod explore;
 mod image;
+mod interrupts;
 mod machine;
 mod machines;
 mod msp430;
@@ -111,6 +112,8 @@ fn cases(group: &str, rounds: u16) -> Result<Vec<Case>> {
         rounds,
         bytes: s.bytes,
         measures: s.measures,
+        interrupts: s.interrupts,
+        interrupt: None,
         torn: s.torn,
         sample: s.sample,
     };
@@ -138,6 +141,7 @@ fn again(a: &Args, line: &replay::Line) -> Result<bool> {
     let mut case =
         named.with_context(|| format!("no scenario `{}` in {}", line.scenario, line.group))?;
     case.argument = line.argument;
+    case.interrupt = line.interrupt;
     let (text, failed) = report::repeat(&mut *m, &case, &line.cuts, 20_000_000)?;
     print!("{line}\n{text}");
     Ok(!failed)
@@ -158,7 +162,7 @@ fn jobs(a: &Args) -> Result<Vec<Job>> {
             for case in cases(&source.group, rounds)? {
                 let name = format!("{}/{}", source.group, case.name);
                 if a.scenario.as_ref().is_none_or(|s| name.contains(s)) {
-                    if case.measures && rounds != 0 {
+                    if (case.measures || case.interrupts) && rounds != 0 {
                         continue;
                     }
                     let depth = if case.measures {

@@ -4,12 +4,19 @@ use crate::image::Image;
 use crate::machine::{Boot, End, Fault, FaultKind, Garbage, Machine, Ran};
 use crate::state::{DESK, Log, NVM, State, When};
 use anyhow::{Result, bail};
-use msp430_emu::{self as emu, Cpu, Observer, PC, Stop, Width, disassemble};
+use msp430_emu::{self as emu, Cpu, Observer, PC, SR, Stop, Width, disassemble, flag};
 use relume_suite::abi::{self, MSP430, cell};
 use std::ops::{ControlFlow, Range};
 
-/// The peripherals that start-up touches: the watchdog's control. Plain memory here, cleared by a reset.
-const PERIPHERALS: Range<usize> = 0x15C..0x15E;
+/// The peripherals that start-up touches: the watchdog's control, and the timer if the desk asks for it. Plain memory here, cleared
+/// by a reset.
+const PERIPHERALS: [Range<usize>; 2] = [0x15C..0x15E, 0x340..0x354];
+/// The timer's vector.
+const TIMER: u16 = 0xFFEA;
+
+fn is_peripheral(at: usize) -> bool {
+    PERIPHERALS.iter().any(|p| p.contains(&at))
+}
 
 const RAM: Range<usize> = MSP430.ram as usize..(MSP430.ram + MSP430.ram_len) as usize;
 const NVM_AT: Range<usize> = MSP430.nvm as usize..MSP430.nvm as usize + NVM;
@@ -61,12 +68,24 @@ struct Watch<'a> {
     undo: Option<emu::Store>,
 }
 
+impl<'a> Watch<'a> {
+    fn new(log: &'a mut Log, detail: bool) -> Self {
+        Watch {
+            log,
+            detail,
+            status: None,
+            broken: None,
+            undo: None,
+        }
+    }
+}
+
 impl Observer for Watch<'_> {
     #[inline]
     fn load(&mut self, address: u16, _: Width) -> ControlFlow<()> {
         let at = usize::from(address);
         let there = RAM.contains(&at) || at >= NVM_AT.start || DESK_AT.contains(&at);
-        if there || PERIPHERALS.contains(&at) {
+        if there || is_peripheral(at) {
             return ControlFlow::Continue(());
         }
         self.broken.get_or_insert((FaultKind::Load, address));
@@ -76,7 +95,7 @@ impl Observer for Watch<'_> {
     #[inline]
     fn store(&mut self, s: &emu::Store) -> ControlFlow<()> {
         let at = usize::from(s.address);
-        if RAM.contains(&at) || PERIPHERALS.contains(&at) {
+        if RAM.contains(&at) || is_peripheral(at) {
             return ControlFlow::Continue(());
         }
         if self.broken.is_some() {
@@ -131,26 +150,85 @@ impl Machine for Msp430 {
     }
 
     fn boot(&mut self, boot: &Boot<'_>, log: &mut Log) -> Ran {
-        log.stores.clear();
+        self.run(boot, None, log)
+    }
+
+    fn interrupted(&mut self, boot: &Boot<'_>, at: u64, log: &mut Log) -> Ran {
+        let detailed = Boot {
+            detail: true,
+            ..*boot
+        };
+        self.run(&detailed, Some(at), log)
+    }
+
+    fn interruptible(&mut self, boot: &Boot<'_>) -> Vec<u64> {
+        let mut log = Log::default();
+        self.reset(boot);
+        let mut watch = Watch::new(&mut log, false);
+        let mut all = Vec::new();
+        while self.cpu.instructions < boot.limit {
+            if self.cpu.regs[SR] & flag::GIE != 0 {
+                all.push(self.cpu.instructions);
+            }
+            if self.cpu.run(1, &mut watch) != Stop::Limit {
+                break;
+            }
+        }
+        all
+    }
+
+    fn state(&self, into: &mut State) {
+        into.0[..NVM].copy_from_slice(&self.cpu.mem[NVM_AT]);
+        into.0[NVM..].copy_from_slice(&self.cpu.mem[DESK_AT]);
+    }
+
+    fn disassemble(&self, from: u32, to: u32) -> Vec<(u32, String)> {
+        let mut out = Vec::new();
+        let mut at = from;
+        while at < to && CODE.contains(&(at as usize)) {
+            let name = |a: u16| {
+                let n = self.image.name(a.into());
+                (!n.starts_with("0x") && !n.contains('+')).then_some(n)
+            };
+            let i = disassemble(at as u16, |a| self.cpu.word(a), name);
+            out.push((at, i.text));
+            at += u32::from(i.length);
+        }
+        out
+    }
+}
+
+impl Msp430 {
+    /// The power is on; nothing has run.
+    fn reset(&mut self, boot: &Boot<'_>) {
         let cpu = &mut self.cpu;
         self.garbage.fill(boot.seed, &mut cpu.mem[RAM]);
         cpu.mem[NVM_AT].copy_from_slice(boot.state.nvm());
         cpu.mem[DESK_AT].copy_from_slice(boot.state.desk());
-        cpu.mem[PERIPHERALS].fill(0);
+        for p in PERIPHERALS {
+            cpu.mem[p].fill(0);
+        }
         for (n, r) in cpu.regs.iter_mut().enumerate() {
             *r = Garbage::register(boot.seed, n as u32) as u16 & !1;
         }
         cpu.regs[3] = 0;
         (cpu.cycles, cpu.instructions) = (0, 0);
         cpu.reset();
-        let mut watch = Watch {
-            log,
-            detail: boot.detail,
-            status: None,
-            broken: None,
-            undo: None,
-        };
-        let stop = cpu.run(boot.limit, &mut watch);
+    }
+
+    fn run(&mut self, boot: &Boot<'_>, interrupt: Option<u64>, log: &mut Log) -> Ran {
+        log.stores.clear();
+        self.reset(boot);
+        let cpu = &mut self.cpu;
+        let mut watch = Watch::new(log, boot.detail);
+        let mut stop = Stop::Limit;
+        if let Some(at) = interrupt.filter(|at| *at < boot.limit) {
+            stop = cpu.run(at, &mut watch);
+            cpu.raise(TIMER);
+        }
+        if stop == Stop::Limit {
+            stop = cpu.run(boot.limit - cpu.instructions, &mut watch);
+        }
         let Watch {
             status,
             broken,
@@ -191,25 +269,5 @@ impl Machine for Msp430 {
                 .then(|| self.garbage.depth(boot.seed, &cpu.mem[RAM], self.statics))
                 .flatten(),
         }
-    }
-
-    fn state(&self, into: &mut State) {
-        into.0[..NVM].copy_from_slice(&self.cpu.mem[NVM_AT]);
-        into.0[NVM..].copy_from_slice(&self.cpu.mem[DESK_AT]);
-    }
-
-    fn disassemble(&self, from: u32, to: u32) -> Vec<(u32, String)> {
-        let mut out = Vec::new();
-        let mut at = from;
-        while at < to && CODE.contains(&(at as usize)) {
-            let name = |a: u16| {
-                let n = self.image.name(a.into());
-                (!n.starts_with("0x") && !n.contains('+')).then_some(n)
-            };
-            let i = disassemble(at as u16, |a| self.cpu.word(a), name);
-            out.push((at, i.text));
-            at += u32::from(i.length);
-        }
-        out
     }
 }

@@ -1,6 +1,7 @@
 //! The line that repeats a failure: `arm/tx/update_two@1f2e3d4c/i1034.2/i220`.
 //!
-//! Machine, group and scenario; `+a3` a planted bug and `+r20` a number of operations, if any; the hash of the image; and for each
+//! Machine, group and scenario; `+a3` a planted bug, `+r20` a number of operations and `+i99` an interrupt before that instruction of
+//! the first boot, if any; the hash of the image; and for each
 //! cut how many instructions of its boot had ended, and how many units the next one had stored; `~1` or `~2` when the last unit is torn.
 
 use crate::explore::Case;
@@ -108,6 +109,8 @@ pub struct Line {
     pub argument: u16,
     /// What the desk's cell of rounds says.
     pub rounds: u16,
+    /// The instruction of the first boot before which an interrupt comes.
+    pub interrupt: Option<u64>,
     /// The image's hash.
     pub hash: u32,
     /// The cuts, one boot after the other.
@@ -123,6 +126,7 @@ impl Line {
             scenario: case.name.clone(),
             argument: case.argument,
             rounds: case.rounds,
+            interrupt: case.interrupt,
             hash,
             cuts,
         }
@@ -137,6 +141,9 @@ impl fmt::Display for Line {
         }
         if self.rounds != 0 {
             write!(f, "+r{}", self.rounds)?;
+        }
+        if let Some(at) = self.interrupt {
+            write!(f, "+i{at}")?;
         }
         write!(f, "@{:08x}", self.hash)?;
         self.cuts.iter().try_for_each(|c| write!(f, "/{c}"))
@@ -158,11 +165,12 @@ impl std::str::FromStr for Line {
         else {
             bail!("`{what}` is not machine/group/scenario");
         };
-        let (mut argument, mut rounds) = (0, 0);
+        let (mut argument, mut rounds, mut interrupt) = (0, 0, None);
         for o in of {
             match (o.get(..1), o.get(1..).map(str::parse)) {
                 (Some("a"), Some(Ok(n))) => argument = n,
                 (Some("r"), Some(Ok(n))) => rounds = n,
+                (Some("i"), _) => interrupt = Some(o[1..].parse().context("no instruction")?),
                 _ => bail!("`+{o}` is not known"),
             }
         }
@@ -172,6 +180,7 @@ impl std::str::FromStr for Line {
             scenario,
             argument,
             rounds,
+            interrupt,
             hash,
             cuts,
         })
@@ -188,6 +197,7 @@ mod tests {
         for s in [
             "arm/tx/update_two@1f2e3d4c/i1034.2/i220",
             "riscv/planted/merge+a3+r20@00000001",
+            "msp430/heap-interrupt/list+i99123@00000001/i4",
             "arm/checkpoint/flash@00000001/i7.1~2/i9~1",
         ] {
             assert_eq!(s.parse::<Line>().unwrap().to_string(), s);

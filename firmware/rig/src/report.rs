@@ -31,7 +31,7 @@ pub fn repeat(
     let mut uncut = Log::default();
     m.boot(&detailed(&blank, 0, limit), &mut uncut);
     for (i, cut) in cuts.iter().enumerate() {
-        let ran = m.boot(&detailed(&state, 0, limit), &mut log);
+        let ran = case.boot(m, i, &detailed(&state, 0, limit), &mut log);
         let Some(n) = cut.stores(&log, ran.instructions) else {
             bail!(
                 "boot {} has no place {cut}: it has {} instructions",
@@ -40,10 +40,8 @@ pub fn repeat(
             );
         };
         let mut other = Log::default();
-        let there = m.boot(
-            &detailed(&state, 0, u64::from(cut.instructions)),
-            &mut other,
-        );
+        let until = detailed(&state, 0, u64::from(cut.instructions));
+        let there = case.boot(m, i, &until, &mut other);
         let _ = writeln!(
             out,
             "cut {} at {cut}: before {}",
@@ -54,14 +52,14 @@ pub fn repeat(
         stores(&mut out, m, &state, &log.stores[..n]);
         apply(&mut state, &log.stores[..n], cut.torn);
     }
-    let ran = m.boot(&detailed(&state, 0, limit), &mut log);
+    let ran = case.boot(m, cuts.len(), &detailed(&state, 0, limit), &mut log);
     let mut now = blank.clone();
     m.state(&mut now);
     let mut why = wrong(case, &state, &log, &now, &ran);
     for seed in 1..4 {
         if why.is_none() {
             let mut other = Log::default();
-            m.boot(&detailed(&state, seed, limit), &mut other);
+            case.boot(m, cuts.len(), &detailed(&state, seed, limit), &mut other);
             why = differ(&log, &other).map(Why::Garbage);
         }
     }
@@ -121,8 +119,12 @@ pub fn failure(
 ) -> Result<String> {
     let mut cuts = Vec::new();
     let (mut state, mut log) = (case.blank(), Log::default());
-    for (n, torn) in f.cuts.iter().zip(&f.torn) {
-        m.boot(&detailed(&state, 0, LIMIT), &mut log);
+    let case = &Case {
+        interrupt: f.interrupt,
+        ..case.clone()
+    };
+    for (i, (n, torn)) in f.cuts.iter().zip(&f.torn).enumerate() {
+        case.boot(m, i, &detailed(&state, 0, LIMIT), &mut log);
         let torn = *torn;
         cuts.push(Cut {
             torn,

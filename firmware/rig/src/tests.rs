@@ -102,6 +102,8 @@ fn case(number: u16) -> Case {
         rounds: 0,
         bytes: 16,
         measures: false,
+        interrupts: false,
+        interrupt: None,
         torn: false,
         sample: 0,
     }
@@ -258,6 +260,7 @@ fn a_report_says_where_and_its_line_fails_again() {
         let nowhere = Cut {
             instructions: 9999,
             units: 0,
+            torn: 0,
         };
         assert!(report::repeat(m, &case(WRONG_ORDER), &[nowhere], 10_000).is_err());
     });

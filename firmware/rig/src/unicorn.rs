@@ -30,8 +30,24 @@ pub trait Isa {
     fn length(first: u16) -> usize;
     /// Puts right what Unicorn disturbs when it calls a hook of a store.
     fn settle(uc: &Unicorn<'_, engine::Watch>);
+    /// Whether interrupts are enabled.
+    fn unmasked(uc: &Unicorn<'_, engine::Watch>) -> bool;
+    /// Has the timer's interrupt taken there, and runs its handler; then goes on.
+    fn interrupt(e: &mut Engine, image: &Image, at: At, limit: u64, log: &mut Log) -> Ended;
     /// A disassembler.
     fn disassembler() -> capstone::CsResult<Capstone>;
+}
+
+/// How a run ended, after how many instructions, and at which.
+pub type Ended = (End, u64, u32);
+
+/// Between two instructions.
+#[derive(Clone, Copy)]
+pub struct At {
+    /// How many have ended.
+    pub ended: u64,
+    /// The address of the next one.
+    pub pc: u32,
 }
 
 /// An ARM or a RISC-V machine.
@@ -117,35 +133,40 @@ impl<I: Isa> Machine for Emulated<I> {
     }
 
     fn boot(&mut self, boot: &Boot<'_>, log: &mut Log) -> Ran {
+        let start = self.reset(boot);
         let core = if boot.detail {
             &mut self.slow
         } else {
             &mut self.quick
         };
-        self.garbage.fill(boot.seed, self.ram.bytes_mut());
-        self.nvm.bytes_mut().copy_from_slice(boot.state.nvm());
-        let desk = boot.state.desk();
-        self.desk.bytes_mut()[..desk.len()].copy_from_slice(desk);
-        for p in &mut self.peripherals {
-            p.bytes_mut().fill(0);
-        }
-        let e = &mut core.engine;
-        // It fails only when engines are mixed up.
-        let _ = e.uc.context_restore(&core.pristine);
-        let start = I::reset(&mut e.uc, &self.image, boot.seed);
-        let (end, instructions, pc) = e.run(start, boot.limit, log);
-        Ran {
-            end,
-            instructions,
-            pc,
-            cycles: None,
-            stack: (boot.detail)
-                .then(|| {
-                    self.garbage
-                        .depth(boot.seed, self.ram.bytes(), self.statics)
-                })
-                .flatten(),
-        }
+        let ended = core.engine.run(start, boot.limit, log);
+        self.ran(boot, ended)
+    }
+
+    fn interrupted(&mut self, boot: &Boot<'_>, at: u64, log: &mut Log) -> Ran {
+        let boot = &Boot {
+            detail: true,
+            ..*boot
+        };
+        let start = self.reset(boot);
+        let e = &mut self.slow.engine;
+        let first = e.run(start, at.min(boot.limit), log);
+        let ended = match first {
+            (End::Limit, ended, pc) if ended < boot.limit => {
+                I::interrupt(e, &self.image, At { ended, pc }, boot.limit, log)
+            }
+            _ => first,
+        };
+        self.ran(boot, ended)
+    }
+
+    fn interruptible(&mut self, boot: &Boot<'_>) -> Vec<u64> {
+        let boot = &Boot {
+            detail: true,
+            ..*boot
+        };
+        let start = self.reset(boot);
+        self.slow.engine.opened(start, boot.limit)
     }
 
     fn state(&self, into: &mut State) {
@@ -170,6 +191,43 @@ impl<I: Isa> Machine for Emulated<I> {
             (i.address() as u32, format!("{m} {o}").trim_end().to_owned())
         };
         all.iter().map(text).collect()
+    }
+}
+
+impl<I: Isa> Emulated<I> {
+    /// The power is on; nothing has run. Where it starts.
+    fn reset(&mut self, boot: &Boot<'_>) -> u64 {
+        let core = if boot.detail {
+            &mut self.slow
+        } else {
+            &mut self.quick
+        };
+        self.garbage.fill(boot.seed, self.ram.bytes_mut());
+        self.nvm.bytes_mut().copy_from_slice(boot.state.nvm());
+        let desk = boot.state.desk();
+        self.desk.bytes_mut()[..desk.len()].copy_from_slice(desk);
+        for p in &mut self.peripherals {
+            p.bytes_mut().fill(0);
+        }
+        let e = &mut core.engine;
+        // It fails only when engines are mixed up.
+        let _ = e.uc.context_restore(&core.pristine);
+        I::reset(&mut e.uc, &self.image, boot.seed)
+    }
+
+    fn ran(&self, boot: &Boot<'_>, (end, instructions, pc): Ended) -> Ran {
+        Ran {
+            end,
+            instructions,
+            pc,
+            cycles: None,
+            stack: (boot.detail)
+                .then(|| {
+                    self.garbage
+                        .depth(boot.seed, self.ram.bytes(), self.statics)
+                })
+                .flatten(),
+        }
     }
 }
 

@@ -100,6 +100,8 @@ pub mod cell {
     pub const TIMER: u16 = 7;
     /// The first cell of the scenario's own.
     pub const OWN: u16 = 8;
+    /// Out: how far an interrupt's handler has saved, of [`saved`](super::saved).
+    pub const SAVED: u16 = 28;
     /// Out: the figure that comes next, of [`figure`](super::figure).
     pub const FIGURE: u16 = 29;
     /// Out: its value.
@@ -108,6 +110,18 @@ pub mod cell {
     pub const ROUNDS: u16 = 31;
     /// How many cells there are.
     pub const COUNT: u16 = 32;
+}
+
+/// How far an interrupt's handler has saved what the scenario has in RAM. The rig cuts from the first one that is told to the last one.
+pub mod saved {
+    /// It was never called.
+    pub const NOTHING: u16 = 0;
+    /// All that there is, is saved.
+    pub const COMPLETE: u16 = 1;
+    /// It saves.
+    pub const BEGUN: u16 = 2;
+    /// The scenario goes on, or is about to.
+    pub const OVER: u16 = 3;
 }
 
 /// The scenario has not ended.
@@ -138,6 +152,7 @@ pub const FILES: &[&str] = &[
     "suite/src/joined.rs",
     "suite/src/heap.rs",
     "suite/src/heap_costs.rs",
+    "suite/src/heap_interrupts.rs",
     "suite/src/checkpoint.rs",
     "suite/src/checkpoint/target.rs",
     "suite/src/checkpoint/host.rs",

@@ -31,10 +31,10 @@ pub const fn group<M: Mapped>() -> Group<M> {
 }
 
 /// The desk's arguments: planted bugs.
-pub(crate) const FORGOTTEN: u16 = 9;
-pub(crate) const NO_FPU: u16 = 10;
-pub(crate) const OWN_STACK: u16 = 11;
-pub(crate) const EARLY: u16 = 12;
+pub(crate) const FORGOTTEN: u16 = 13;
+pub(crate) const NO_FPU: u16 = 14;
+pub(crate) const OWN_STACK: u16 = 15;
+pub(crate) const EARLY: u16 = 16;
 
 /// The number of this build.
 const PROGRAM: u64 = 1;

@@ -1,11 +1,12 @@
 //! Scenarios of `vnv-heap`: programs of operations on a heap with so little RAM that nearly each of them evicts, in both promises. What
 //! they do is in `heap_list` and `heap_queue`.
 
+use crate::heap_driver::Driver;
 use crate::heap_list::List;
 use crate::heap_queue::Queue;
 use crate::{Group, Mapped, Scenario, Scene, check, ok};
 use nvmem::device::Misuse;
-use nvmem::{Medium, Persist, Region};
+use nvmem::{Medium, Persist};
 use vnv_heap::{Config, Heap, JustInTime, OpenError, Promise, Snapshot, brand};
 
 macro_rules! group {
@@ -45,10 +46,10 @@ group! {
 
 /// Operations beyond which a life in QEMU takes too long.
 const MOST: u16 = 5_000;
-const BYTES: usize = 640;
+pub(crate) const BYTES: usize = 640;
 /// The largest objects have 24 bytes: four blocks at most.
-const RAM: usize = 128;
-const CONFIG: Config = Config {
+pub(crate) const RAM: usize = 128;
+pub(crate) const CONFIG: Config = Config {
     dirty_limit: 80,
     burst: 16,
     objects: 10,
@@ -57,8 +58,8 @@ const CONFIG: Config = Config {
 };
 
 pub(crate) type Error = vnv_heap::Error<Misuse>;
-type Nv<'a, 's, M> = &'a mut Region<'s, M>;
-type On<'h, T, S, P> = Heap<'h, <T as Program>::Root<'h>, S, P>;
+pub(crate) type Nv<'a, 's, M> = &'a mut Driver<'s, M>;
+pub(crate) type On<'h, T, S, P> = Heap<'h, <T as Program>::Root<'h>, S, P>;
 
 /// What a heap is used for. After its last operation a program is where it began, so that it can go round.
 pub(crate) trait Program: Copy + 'static {
@@ -113,7 +114,7 @@ impl Save for Snapshot {
 }
 
 /// On a machine, the buffer at this address loses its content.
-fn lose(ram: usize) {
+pub(crate) fn lose(ram: usize) {
     #[cfg(target_os = "none")]
     for i in 0..RAM {
         // SAFETY: the heap's buffer, between a persist and its restore, when it may be lost; nothing in it is held.
@@ -129,14 +130,14 @@ const CHANGED: u16 = 2;
 
 /// Checks what is there, then does and saves what is left.
 fn life<M: Mapped, P: Save, T: Program>(scene: &mut Scene<'_, M>, ops: &[T]) {
-    let mut region = scene.region();
-    if boot::<M, P, T>(scene, &mut region, ops, false) {
+    let mut nv = Driver::new(scene.region(), scene.argument());
+    if boot::<M, P, T>(scene, &mut nv, ops, false) {
         // Never with snapshots, and never after a completed persist unless something was begun since.
         check!(scene, !P::SNAPSHOT);
         check!(scene, scene.told(BEGUN) > scene.told(0));
         scene.tell(CHANGED, 0);
         scene.tell(0, 0);
-        let interrupted = boot::<M, P, T>(scene, &mut region, ops, true);
+        let interrupted = boot::<M, P, T>(scene, &mut nv, ops, true);
         check!(scene, !interrupted);
     }
 }
@@ -145,7 +146,7 @@ fn life<M: Mapped, P: Save, T: Program>(scene: &mut Scene<'_, M>, ops: &[T]) {
 #[inline(never)]
 fn boot<M: Mapped, P: Save, T: Program>(
     scene: &Scene<'_, M>,
-    region: Nv<'_, '_, M>,
+    nv: Nv<'_, '_, M>,
     ops: &[T],
     format: bool,
 ) -> bool {
@@ -155,9 +156,9 @@ fn boot<M: Mapped, P: Save, T: Program>(
     let ram_at = (&raw const ram) as usize;
     brand!(b);
     let heap = if format {
-        On::<T, _, P>::format(b, region, &mut ram.0, CONFIG, T::root)
+        On::<T, _, P>::format(b, nv, &mut ram.0, CONFIG, T::root)
     } else {
-        On::<T, _, P>::open(b, region, &mut ram.0, CONFIG, T::root)
+        On::<T, _, P>::open(b, nv, &mut ram.0, CONFIG, T::root)
     };
     let mut heap = match heap {
         Err(OpenError::Interrupted) => return true,
@@ -174,6 +175,9 @@ fn boot<M: Mapped, P: Save, T: Program>(
         // It was begun, and its save was completed.
         check!(scene, done == saved + 1 && scene.told(BEGUN) == done);
         scene.tell(0, done);
+    } else {
+        // Just in time, what has changed is saved, or else the heap was interrupted.
+        check!(scene, P::SNAPSHOT || scene.told(CHANGED) != saved + 1);
     }
     check!(
         scene,
@@ -182,8 +186,10 @@ fn boot<M: Mapped, P: Save, T: Program>(
     let all = scene.rounds(ops.len() as u16).min(MOST);
     for n in done..all {
         scene.tell(BEGUN, n + 1);
-        ok!(scene, ops[usize::from(n) % ops.len()].run(&heap));
+        // Held to be written, without more: from here on something may have changed.
+        drop(ok!(scene, heap.root_mut()));
         scene.tell(CHANGED, n + 1);
+        ok!(scene, ops[usize::from(n) % ops.len()].run(&heap));
         ok!(scene, P::save::<T, _>(&mut heap, ram_at));
         scene.tell(0, n + 1);
     }

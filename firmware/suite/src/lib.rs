@@ -16,6 +16,8 @@ pub mod costs;
 mod desk;
 pub mod heap;
 pub mod heap_costs;
+mod heap_driver;
+pub mod heap_interrupts;
 mod heap_list;
 mod heap_queue;
 pub mod joined;
@@ -51,6 +53,8 @@ pub struct Scenario<M: Mapped> {
     pub bytes: usize,
     /// Whether it is there to measure: it does too much for two cuts everywhere, and cuts in it find nothing new.
     pub measures: bool,
+    /// Whether interrupts come in it, at every instruction, and are what is cut.
+    pub interrupts: bool,
     /// Whether a cut may leave a word that is neither the old one nor the new one, as on flash.
     pub torn: bool,
     /// Its boots are long: after the first cut, cuts are made in all that it does before it tells the desk anything of its own; and up to
@@ -67,9 +71,18 @@ impl<M: Mapped> Scenario<M> {
             name,
             bytes,
             measures: false,
+            interrupts: false,
             torn: false,
             sample: 0,
             run,
+        }
+    }
+
+    /// A scenario in which an interrupt comes at every instruction.
+    pub const fn interrupted(name: &'static str, bytes: usize, run: fn(&mut Scene<'_, M>)) -> Self {
+        Scenario {
+            interrupts: true,
+            ..Self::new(name, bytes, run)
         }
     }
 
@@ -106,6 +119,7 @@ impl<M: Mapped> Scenario<M> {
             name,
             bytes,
             measures: true,
+            interrupts: false,
             torn: false,
             sample: 0,
             run,
@@ -124,7 +138,7 @@ pub struct Group<M: Mapped> {
 }
 
 /// All groups, in a fixed order. More than one for a primitive where they would not fit below the 64 KiB of an MSP430.
-pub const fn groups<M: Mapped>() -> [Group<M>; 21] {
+pub const fn groups<M: Mapped>() -> [Group<M>; 22] {
     [
         nvmem::group(),
         tx::group(),
@@ -143,6 +157,7 @@ pub const fn groups<M: Mapped>() -> [Group<M>; 21] {
         heap::snapshot_group(),
         heap::queue_group(),
         heap::queue_snapshot_group(),
+        heap_interrupts::group(),
         heap_costs::group(),
         heap_costs::snapshot_group(),
         checkpoint::group(),

@@ -3,6 +3,7 @@
 use crate::abi::{self, cell};
 use crate::desk::on::{HERE, Handle};
 use crate::{Group, Mapped, Scene};
+use core::cell::UnsafeCell;
 use core::marker::PhantomData;
 use nvmem::Region;
 
@@ -45,10 +46,25 @@ pub fn timer() -> Option<u16> {
     }
 }
 
-/// What the timer's interrupt does: something that a person at the desk sees.
+/// What the timer's interrupt does: something that a person at the desk sees, and what the scenario asks for.
 pub fn tick() {
     let desk: Handle<'_> = Handle(PhantomData);
     desk.tell(cell::TICKS, desk.told(cell::TICKS).wrapping_add(1));
+    // SAFETY: the handler, which the program interrupts never; a volatile access.
+    if let Some(f) = unsafe { HANDLER.0.get().read_volatile() } {
+        f()
+    }
+}
+
+struct Handler(UnsafeCell<Option<fn()>>);
+// SAFETY: one core, and each access is one volatile access of a word.
+unsafe impl Sync for Handler {}
+static HANDLER: Handler = Handler(UnsafeCell::new(None));
+
+/// From here on the timer's interrupt calls this too.
+pub(crate) fn on_tick(f: fn()) {
+    // SAFETY: as above.
+    unsafe { HANDLER.0.get().write_volatile(Some(f)) }
 }
 
 /// Ends the boot: 0 for a scenario that has come to its end, or what failed.

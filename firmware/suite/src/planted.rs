@@ -4,7 +4,7 @@
 //! On a host the wrong stores are reported to the kit in the order in which the program says them, so the host finds nothing:
 //! that is the point.
 
-use crate::{Group, Mapped, Scenario, Scene, check, joined, progress};
+use crate::{Group, Mapped, Scenario, Scene, check, heap_driver, joined, progress};
 use core::hint::black_box;
 use nvmem::{Region, Unit, mapped};
 
@@ -53,7 +53,7 @@ const PAIR: u16 = 5;
 const REVERSED: u16 = 6;
 
 /// All planted bugs.
-pub const BUGS: [Bug; 12] = [
+pub const BUGS: [Bug; 16] = [
     Bug {
         number: MERGED,
         group: "planted",
@@ -108,6 +108,34 @@ pub const BUGS: [Bug; 12] = [
         group: "replay-joined",
         scenario: "step_join",
         what: "lists are opened without asking which step is committed",
+        on: &["arm", "riscv", "msp430"],
+    },
+    Bug {
+        number: heap_driver::POSTED,
+        group: "heap",
+        scenario: "write",
+        what: "the heap's record that something changes is written after the first change",
+        on: &["arm", "riscv", "msp430"],
+    },
+    Bug {
+        number: heap_driver::OVERTAKEN,
+        group: "heap",
+        scenario: "write",
+        what: "the record of a persist is written before the last of its data",
+        on: &["arm", "riscv", "msp430"],
+    },
+    Bug {
+        number: heap_driver::OVERTAKEN,
+        group: "heap-queue",
+        scenario: "queue",
+        what: "the record of a queue's persist is written before the last of its data",
+        on: &["arm", "riscv", "msp430"],
+    },
+    Bug {
+        number: heap_driver::OVERTAKEN,
+        group: "heap-interrupt",
+        scenario: "trees_interrupted",
+        what: "the record of a persist that an interrupt makes is written before the last of its data",
         on: &["arm", "riscv", "msp430"],
     },
     Bug {

@@ -68,6 +68,7 @@ fn varies(key: &str) -> bool {
         "scenarios",
         "planted",
         "caught",
+        "interrupts",
     ];
     let of_the_rig =
         |k: &str| k.starts_with("machine.") && k.split('.').any(|w| counts.contains(&w));

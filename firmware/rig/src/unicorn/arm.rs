@@ -1,9 +1,10 @@
 //! Cortex-M4.
 
-use super::engine::{Watch, error};
-use super::{Emulated, Isa};
+use super::engine::{Engine, NOWHERE, Watch, error};
+use super::{At, Emulated, Ended, Isa, stopped};
 use crate::image::Image;
-use crate::machine::Garbage;
+use crate::machine::{End, FaultKind, Garbage};
+use crate::state::Log;
 use anyhow::Result;
 use capstone::prelude::*;
 use relume_suite::abi;
@@ -32,6 +33,15 @@ const GENERAL: [R; 14] = [
     R::LR,
 ];
 
+/// The timer's vector.
+const SYSTICK: usize = 15;
+
+fn vector(image: &Image, i: usize) -> u32 {
+    let vectors = image.segments.iter().find(|s| s.0 == CortexM::MAP.code);
+    let bytes = vectors.and_then(|s| s.1.get(4 * i..4 * i + 4));
+    bytes.map_or(0, |b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
+}
+
 impl Isa for CortexM {
     const MAP: &'static abi::Machine = &abi::ARM;
     // The system control space: start-up switches the FPU on.
@@ -54,13 +64,8 @@ impl Isa for CortexM {
             R::APSR_NZCVQ,
             u64::from(Garbage::register(seed, 99) & 0xF800_0000),
         );
-        let vectors = image.segments.iter().find(|s| s.0 == Self::MAP.code);
-        let word = |i: usize| {
-            let bytes = vectors.and_then(|s| s.1.get(4 * i..4 * i + 4));
-            bytes.map_or(0, |b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
-        };
-        let _ = uc.reg_write(R::SP, word(0).into());
-        (word(1) | 1).into()
+        let _ = uc.reg_write(R::SP, vector(image, 0).into());
+        (vector(image, 1) | 1).into()
     }
 
     fn length(first: u16) -> usize {
@@ -72,6 +77,35 @@ impl Isa for CortexM {
         // end: the code after it would run under a condition that is over. What runs now has its conditions compiled in.
         const THUMB: u32 = 1 << 24;
         let _ = uc.reg_write_long(R::EPSR, &THUMB.to_le_bytes());
+    }
+
+    fn unmasked(uc: &Unicorn<'_, Watch>) -> bool {
+        const ENABLE_AND_INTERRUPT: u32 = 3;
+        // SysTick says whether it may interrupt at all.
+        let mut control = [0; 4];
+        let on = uc.mem_read(0xE000_E010, &mut control).is_ok()
+            && u32::from_le_bytes(control) & ENABLE_AND_INTERRUPT == ENABLE_AND_INTERRUPT;
+        on && uc.reg_read(R::PRIMASK).is_ok_and(|m| m & 1 == 0)
+    }
+
+    fn interrupt(e: &mut Engine, image: &Image, at: At, limit: u64, log: &mut Log) -> Ended {
+        // The core would put eight registers on the stack and get them back; here all of them are kept aside, and the handler is
+        // called as the function that it is. It returns to the last instruction of the code's memory, where there is none.
+        let back = u64::from(Self::MAP.code + Self::MAP.code_len - 4);
+        let Ok(registers) = e.uc.context_init() else {
+            return (stopped(at.pc), at.ended, at.pc);
+        };
+        let stack = e.uc.reg_read(R::SP).unwrap_or(0);
+        let _ = e.uc.reg_write(R::SP, (stack - 32) & !7);
+        let _ = e.uc.reg_write(R::LR, back | 1);
+        let handler = vector(image, SYSTICK).into();
+        let handled = e.resume(handler, back, (at.ended, limit), log);
+        match &handled.0 {
+            End::Fault(f) if f.kind == FaultKind::Stopped => {}
+            _ => return handled,
+        }
+        let _ = e.uc.context_restore(&registers);
+        e.resume(u64::from(at.pc) | 1, NOWHERE, (handled.1, limit), log)
     }
 
     fn disassembler() -> CsResult<Capstone> {

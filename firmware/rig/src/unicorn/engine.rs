@@ -10,7 +10,7 @@ use unicorn_engine::{HookType, MemType, Prot, Unicorn, uc_error};
 /// What memory is mapped in.
 pub const PAGE: usize = 4096;
 /// No program jumps here.
-const NOWHERE: u64 = 0xFFFF_FFF0;
+pub const NOWHERE: u64 = 0xFFFF_FFF0;
 
 /// What the hooks see and keep.
 pub struct Watch {
@@ -28,6 +28,9 @@ pub struct Watch {
     map: &'static abi::Machine,
     length: fn(u16) -> usize,
     settle: fn(&Unicorn<'_, Watch>),
+    unmasked: fn(&Unicorn<'_, Watch>) -> bool,
+    /// Where an interrupt would be taken, if that is asked for.
+    open: Option<Vec<u64>>,
     detail: bool,
 }
 
@@ -46,6 +49,8 @@ impl Watch {
             map,
             length: I::length,
             settle: I::settle,
+            unmasked: I::unmasked,
+            open: None,
             detail: false,
         }
     }
@@ -102,6 +107,10 @@ impl Engine {
                 if w.before >= w.limit {
                     w.end = Some(End::Limit);
                     let _ = uc.emu_stop();
+                } else if w.open.is_some() && (uc.get_data().unmasked)(uc) {
+                    let w = uc.get_data_mut();
+                    let at = w.before;
+                    w.open.iter_mut().for_each(|o| o.push(at));
                 }
             })
             .map_err(error)?;
@@ -164,12 +173,31 @@ impl Engine {
 
     /// Runs from `start` until something ends it.
     pub fn run(&mut self, start: u64, limit: u64, log: &mut Log) -> (End, u64, u32) {
+        log.stores.clear();
+        self.resume(start, NOWHERE, (0, limit), log)
+    }
+
+    /// As [`Engine::run`], and where an interrupt would be taken.
+    pub fn opened(&mut self, start: u64, limit: u64) -> Vec<u64> {
+        self.uc.get_data_mut().open = Some(Vec::new());
+        self.run(start, limit, &mut Log::default());
+        self.uc.get_data_mut().open.take().unwrap_or_default()
+    }
+
+    /// Goes on at `start` when `ended` instructions have, and with what was stored, until something ends it or `until` is reached,
+    /// which counts as [`FaultKind::Stopped`].
+    pub fn resume(
+        &mut self,
+        start: u64,
+        until: u64,
+        (ended, limit): (u64, u64),
+        log: &mut Log,
+    ) -> (End, u64, u32) {
         let w = self.uc.get_data_mut();
         std::mem::swap(&mut w.log, log);
-        w.log.stores.clear();
-        (w.end, w.limit, w.count, w.before) = (None, limit, 0, 0);
+        (w.end, w.limit, w.count, w.before) = (None, limit, ended, ended);
         w.pc = start as u32 & !1;
-        let result = self.uc.emu_start(start, NOWHERE, 0, 0);
+        let result = self.uc.emu_start(start, until, 0, 0);
         let w = self.uc.get_data_mut();
         std::mem::swap(&mut w.log, log);
         let end = w.end.take().unwrap_or_else(|| match result {

@@ -1,13 +1,21 @@
 //! RV32IMC.
 
-use super::engine::{Watch, error};
-use super::{Emulated, Isa};
+use super::engine::{Engine, NOWHERE, Watch, error};
+use super::{At, Emulated, Ended, Isa};
 use crate::image::Image;
 use crate::machine::Garbage;
+use crate::state::Log;
 use anyhow::Result;
 use capstone::prelude::*;
 use relume_suite::abi;
 use unicorn_engine::{Arch, Mode, RegisterRISCV as R, Unicorn};
+
+/// Interrupts are enabled, were enabled before the trap, and the mode before it.
+const MIE: u64 = 1 << 3;
+const MPIE: u64 = 1 << 7;
+const MACHINE: u64 = 3 << 11;
+/// The machine timer's interrupt, as a cause.
+const TIMER: u64 = 0x8000_0007;
 
 /// The virt machine.
 pub type RiscV = Emulated<Rv32>;
@@ -17,7 +25,8 @@ pub enum Rv32 {}
 
 impl Isa for Rv32 {
     const MAP: &'static abi::Machine = &abi::RISCV;
-    const PERIPHERALS: &'static [u64] = &[];
+    // The CLINT, if the desk asks for the timer.
+    const PERIPHERALS: &'static [u64] = &[0x0200_4000, 0x0200_B000];
 
     fn engine(watch: Watch) -> Result<Unicorn<'static, Watch>> {
         Unicorn::new_with_data(Arch::RISCV, Mode::RISCV32, watch).map_err(error)
@@ -35,6 +44,21 @@ impl Isa for Rv32 {
     }
 
     fn settle(_: &Unicorn<'_, Watch>) {}
+
+    fn unmasked(uc: &Unicorn<'_, Watch>) -> bool {
+        uc.reg_read(R::MSTATUS).is_ok_and(|s| s & MIE != 0)
+    }
+
+    fn interrupt(e: &mut Engine, _: &Image, at: At, limit: u64, log: &mut Log) -> Ended {
+        // What the core does; the trap ends with an mret, as the program has it.
+        let uc = &mut e.uc;
+        let status = uc.reg_read(R::MSTATUS).unwrap_or(0);
+        let _ = uc.reg_write(R::MEPC, at.pc.into());
+        let _ = uc.reg_write(R::MCAUSE, TIMER);
+        let _ = uc.reg_write(R::MSTATUS, status & !MIE | MPIE | MACHINE);
+        let trap = uc.reg_read(R::MTVEC).unwrap_or(0);
+        e.resume(trap, NOWHERE, (at.ended, limit), log)
+    }
 
     fn disassembler() -> CsResult<Capstone> {
         let mode = capstone::arch::riscv::ArchMode::RiscV32;

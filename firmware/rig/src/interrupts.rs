@@ -1,0 +1,152 @@
+//! An interrupt at every instruction of a scenario, and cuts in its handler.
+//!
+//! The scenario runs once for each instruction before which an interrupt would be taken. Its handler may save, and then it lets the
+//! scenario go on, which must come to its end; and what a cut leaves at each store of the handler is booted as cuts are
+//! everywhere.
+
+use crate::explore::{Case, Explored, Failure, Reach, Why, differ, wrong};
+use crate::machine::{Boot, Machine, Ran};
+use crate::state::{Log, State, Store};
+use crate::time::Stopwatch;
+use anyhow::{Result, bail};
+use relume_suite::abi::{cell, saved};
+use std::collections::HashSet;
+
+/// One interrupt in this many comes twice, with other garbage.
+const TWICE: u64 = 8;
+/// Interrupts in an exploration with a given number of cuts. Where there could be more they are spread evenly; without a given number all of
+/// them come.
+const SOME: usize = 1_200;
+
+/// Explores one scenario with interrupts.
+///
+/// **Errors**: nothing was interrupted, or no handler saved anything.
+pub fn explore(m: &mut dyn Machine, case: &Case, reach: &Reach) -> Result<Explored> {
+    let blank = case.blank();
+    let boot = |seed, limit, detail| Boot {
+        state: &blank,
+        seed,
+        limit,
+        detail,
+    };
+    let (mut out, mut log, mut other) = (Explored::default(), Log::default(), Log::default());
+    let mut now = blank.clone();
+    let ran = m.boot(&boot(0, 20_000_000, true), &mut log);
+    m.state(&mut now);
+    if let Some(why) = wrong(case, &blank, &log, &now, &ran) {
+        fail(&mut out, None, vec![], why);
+        return Ok(out);
+    }
+    out.instructions = ran.instructions;
+    out.stores = log.stores.iter().filter(|s| !s.on_desk()).count() as u64;
+    let limit = 4 * ran.instructions + 10_000;
+    let all = m.interruptible(&boot(0, limit, true));
+    let every = match reach.depth {
+        Some(_) => all.len().div_ceil(SOME).max(1),
+        None => 1,
+    };
+    let clock = Stopwatch::start();
+    let (mut seen, mut saved) = (HashSet::new(), 0u64);
+    for at in all.into_iter().step_by(every) {
+        let seed = out.interrupts & 1;
+        let ran = m.interrupted(&boot(seed, limit, true), at, &mut log);
+        m.state(&mut now);
+        out.interrupts += 1;
+        out.boots += 1;
+        out.booted_instructions += ran.instructions;
+        out.stack = out.stack.max(ran.stack.unwrap_or(0));
+        let mut why = wrong(case, &blank, &log, &now, &ran);
+        if why.is_none() && out.interrupts % TWICE == 1 {
+            m.interrupted(&boot(2 + seed, limit, true), at, &mut other);
+            why = differ(&log, &other).map(Why::Garbage);
+        }
+        if let Some(why) = why {
+            fail(&mut out, Some(at), vec![], why);
+            if reach.first_only {
+                return Ok(out);
+            }
+            continue;
+        }
+        saved += u64::from(handler(&log).is_some());
+        for (cuts, state) in states(&blank, &log, &mut seen) {
+            let (ran, why) = judge(
+                m,
+                case,
+                &state,
+                out.boots & 1,
+                limit,
+                (&mut other, &mut now),
+            );
+            out.cuts += 1;
+            out.boots += 1;
+            out.booted_instructions += ran.instructions;
+            if let Some(why) = why {
+                fail(&mut out, Some(at), vec![cuts], why);
+                if reach.first_only {
+                    return Ok(out);
+                }
+            }
+        }
+    }
+    out.seconds = clock.seconds();
+    if saved == 0 || out.cuts == 0 {
+        bail!("{}: no interrupt's handler saved anything", case.name);
+    }
+    out.closed = every == 1;
+    Ok(out)
+}
+
+fn fail(out: &mut Explored, interrupt: Option<u64>, cuts: Vec<usize>, why: Why) {
+    out.failures += 1;
+    out.first.get_or_insert(Failure {
+        torn: vec![0; cuts.len()],
+        cuts,
+        interrupt,
+        why,
+    });
+}
+
+/// The boot after a cut.
+fn judge(
+    m: &mut dyn Machine,
+    case: &Case,
+    state: &State,
+    seed: u64,
+    limit: u64,
+    (log, now): (&mut Log, &mut State),
+) -> (Ran, Option<Why>) {
+    let boot = Boot {
+        state,
+        seed,
+        limit,
+        detail: false,
+    };
+    let ran = m.boot(&boot, log);
+    m.state(now);
+    let why = wrong(case, state, log, now, &ran);
+    (ran, why)
+}
+
+/// Which of the stores are the handler's: from the one that says that it saves to the last one that says how far it is.
+fn handler(log: &Log) -> Option<(usize, usize)> {
+    let tells = |how| move |s: &Store| s.told() == Some((cell::SAVED, how));
+    let first = log.stores.iter().position(tells(saved::BEGUN))?;
+    let last = log.stores.iter().rposition(tells(saved::OVER))?;
+    Some((first, last))
+}
+
+/// The states that a cut in the handler leaves, if they are new, and after how many stores.
+fn states(from: &State, log: &Log, seen: &mut HashSet<u128>) -> Vec<(usize, State)> {
+    let Some((first, last)) = handler(log) else {
+        return Vec::new();
+    };
+    let (mut state, mut hash) = (from.clone(), from.hash());
+    let mut out = Vec::new();
+    for (i, s) in log.stores.iter().enumerate().take(last + 1) {
+        state.apply(s, &mut hash);
+        if i >= first && seen.insert(hash) {
+            out.push((i + 1, state.clone()));
+        }
+    }
+    out
+}

@@ -1,0 +1,232 @@
+//! A persist that an interrupt makes, at any instruction of the heap's operations: a cut after it finds what there was at that instruction,
+//! and without a cut the operation goes on as if nothing had been.
+
+use crate::abi::{cell, saved};
+use crate::heap::{BYTES, CONFIG, Error, Nv, On, Program, RAM};
+use crate::heap_driver::Driver;
+use crate::heap_list::{List, View};
+use crate::{Group, Mapped, Scenario, Scene, check, ok};
+use vnv_heap::{JustInTime, OpenError, Saver, brand};
+
+/// The scenarios of the image `heap-interrupt`.
+pub const fn group<M: Mapped>() -> Group<M> {
+    const {
+        Group {
+            name: "heap-interrupt",
+            primitive: "vnv-heap",
+            scenarios: &[
+                Scenario::interrupted("write_interrupted", BYTES, |s| life(s, List::PROGRAMS[1])),
+                Scenario::interrupted("trees_interrupted", BYTES, |s| life(s, List::PROGRAMS[2])),
+            ],
+        }
+    }
+}
+
+static POWER_LOW: Saver = Saver::new();
+
+/// The cells of the desk. The operations that were there when this life began; then the operation that was begun last, and the one that
+/// has ended last, now and when the handler was called.
+const FIRST: u16 = 0;
+const BEGUN: u16 = 1;
+const ENDED: u16 = 2;
+const AT_BEGUN: u16 = 3;
+const AT_ENDED: u16 = 4;
+/// Whether something has changed since: [`YES`], or [`GIVEN_UP`] when all is.
+const CHANGED: u16 = 5;
+const YES: u16 = 1;
+const GIVEN_UP: u16 = 2;
+const SAVED: u16 = cell::SAVED - cell::OWN;
+
+fn life<M: Mapped>(scene: &mut Scene<'_, M>, ops: &[List]) {
+    let mut nv = Driver::new(scene.region(), scene.argument());
+    if !boot(scene, &mut nv, ops, false) {
+        scene.tell(CHANGED, GIVEN_UP);
+        scene.tell(SAVED, saved::NOTHING);
+        scene.tell(FIRST, 0);
+        check!(scene, boot(scene, &mut nv, ops, true));
+    }
+}
+
+/// Whether it came to its end; else the heap was interrupted, or an operation was.
+#[inline(never)]
+fn boot<M: Mapped>(scene: &Scene<'_, M>, nv: Nv<'_, '_, M>, ops: &[List], format: bool) -> bool {
+    #[repr(align(8))]
+    struct Buffer([u8; RAM]);
+    let mut ram = Buffer([0; RAM]);
+    let ram_at = (&raw const ram) as usize;
+    brand!(b);
+    let heap = if format {
+        On::<List, _, JustInTime>::format(b, nv, &mut ram.0, CONFIG, List::root)
+    } else {
+        On::<List, _, JustInTime>::open(b, nv, &mut ram.0, CONFIG, List::root)
+    };
+    let mut heap = match heap {
+        Err(OpenError::Interrupted) => {
+            // Something has changed, and no persist has come to its end since.
+            check!(scene, !format && scene.told(SAVED) != saved::COMPLETE);
+            check!(
+                scene,
+                scene.told(BEGUN) > scene.told(FIRST) || scene.told(CHANGED) == GIVEN_UP
+            );
+            return false;
+        }
+        heap => ok!(scene, heap),
+    };
+    let audit = ok!(scene, heap.audit());
+    check!(scene, audit.reachable == audit.allocated);
+    let Some(first) = arrived(scene, &heap, ops) else {
+        return false;
+    };
+    scene.tell(FIRST, first);
+    scene.tell(CHANGED, 0);
+    scene.tell(SAVED, saved::NOTHING);
+    let all = ops.len() as u16;
+    let went = heap.attach(&POWER_LOW, || {
+        power_may_fail(ram_at);
+        let went = work(scene, &heap, ops, first);
+        power_may_fail(0);
+        went
+    });
+    let (done, view) = ok!(scene, went.and_then(|w| w));
+    check!(
+        scene,
+        done == all.max(first) && view == Some(List::after(ops))
+    );
+    true
+}
+
+/// Does what is left, and looks at it.
+#[inline(never)]
+fn work<'h, M: Mapped>(
+    scene: &Scene<'_, M>,
+    heap: &On<'h, List, Nv<'_, '_, M>, JustInTime>,
+    ops: &[List],
+    first: u16,
+) -> Result<(u16, Option<View>), Error> {
+    for (n, op) in (first + 1..).zip(&ops[usize::from(first)..]) {
+        scene.tell(BEGUN, n);
+        drop(heap.root_mut()?);
+        scene.tell(CHANGED, YES);
+        op.run(heap)?;
+        scene.tell(ENDED, n);
+    }
+    look(heap)
+}
+
+#[inline(never)]
+fn look<'h, M: Mapped>(
+    heap: &On<'h, List, Nv<'_, '_, M>, JustInTime>,
+) -> Result<(u16, Option<View>), Error> {
+    Ok(match List::seen(heap)? {
+        Some((done, view)) => (done, Some(view)),
+        None => (u16::MAX, None),
+    })
+}
+
+/// What is there must be what was there when it was saved. The operations that are whole, if all are.
+#[inline(never)]
+fn arrived<'h, M: Mapped>(
+    scene: &Scene<'_, M>,
+    heap: &On<'h, List, Nv<'_, '_, M>, JustInTime>,
+    ops: &[List],
+) -> Option<u16> {
+    let (ended, begun) = match scene.told(SAVED) {
+        saved::NOTHING => {
+            // What has changed would have to be saved, or else the heap was interrupted.
+            check!(scene, scene.told(CHANGED) != YES);
+            (scene.told(FIRST), scene.told(FIRST))
+        }
+        _ => (scene.told(AT_ENDED), scene.told(AT_BEGUN)),
+    };
+    let (done, view) = ok!(scene, look(heap));
+    let before = List::after(&ops[..usize::from(ended)]);
+    if ended == begun {
+        check!(scene, done == ended && view == Some(before));
+        return Some(done);
+    }
+    check!(scene, begun == ended + 1);
+    let after = List::after(&ops[..usize::from(begun)]);
+    if done == ended {
+        check!(scene, view == Some(before));
+        return Some(done);
+    }
+    if done == begun && view == Some(after) {
+        return Some(done);
+    }
+    let op = ops[usize::from(ended)];
+    check!(
+        scene,
+        (done == begun || view.is_none()) && op.passes(before, view)
+    );
+    None
+}
+
+/// On a machine, the timer's interrupt saves from here on, and the RAM at this address is lost then; 0 for no longer.
+fn power_may_fail(ram: usize) {
+    #[cfg(target_os = "none")]
+    handler::begin(ram);
+    let _ = ram;
+}
+
+#[cfg(target_os = "none")]
+mod handler {
+    use super::{AT_BEGUN, AT_ENDED, BEGUN, CONFIG, ENDED, POWER_LOW, SAVED};
+    use crate::abi::{cell, code, saved};
+    use crate::desk::on::Handle;
+    use crate::heap::lose;
+    use crate::heap_driver::WRITTEN;
+    use crate::machine;
+    use core::cell::UnsafeCell;
+    use core::marker::PhantomData;
+    use nvmem::mapped;
+    use vnv_heap::CostModel;
+
+    /// What a persist may write.
+    const BOUND: u32 = CONFIG.worst_case(&CostModel::ESP32C3_MB85RS4MT).bytes;
+
+    struct Address(UnsafeCell<usize>);
+    // SAFETY: one core, and each access is one volatile access of a word.
+    unsafe impl Sync for Address {}
+    static BUFFER: Address = Address(UnsafeCell::new(0));
+
+    pub(super) fn begin(ram: usize) {
+        // SAFETY: as above.
+        unsafe { BUFFER.0.get().write_volatile(ram) };
+        machine::on_tick(power_low);
+    }
+
+    /// Saves, loses the heap's RAM, and brings it back.
+    fn power_low() {
+        // SAFETY: as above.
+        let ram = unsafe { BUFFER.0.get().read_volatile() };
+        if ram == 0 {
+            return;
+        }
+        let desk: Handle<'_> = Handle(PhantomData);
+        let told = |i: u16| desk.told(cell::OWN + i);
+        let tell = |i: u16, v: u16| {
+            mapped::barrier();
+            desk.tell(cell::OWN + i, v);
+            mapped::barrier();
+        };
+        tell(AT_BEGUN, told(BEGUN));
+        tell(AT_ENDED, told(ENDED));
+        tell(SAVED, saved::BEGUN);
+        let before = WRITTEN.get();
+        // SAFETY: in the handler of an interrupt, on the core that runs the heap.
+        if unsafe { POWER_LOW.persist() }.is_err() {
+            machine::end(const { code(file!(), line!()) })
+        }
+        if u32::from(WRITTEN.get().wrapping_sub(before)) > BOUND {
+            machine::end(const { code(file!(), line!()) })
+        }
+        tell(SAVED, saved::COMPLETE);
+        lose(ram);
+        tell(SAVED, saved::OVER);
+        // SAFETY: as above; the rest of RAM is as it was.
+        if unsafe { POWER_LOW.restore() }.is_err() {
+            machine::end(const { code(file!(), line!()) })
+        }
+        tell(SAVED, saved::OVER);
+    }
+}
