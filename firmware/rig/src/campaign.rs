@@ -171,6 +171,14 @@ pub fn figures(everything: &[(Job, Done)]) -> Figures {
         put("boots", sum(|e| e.boots));
         put("failures", sum(|e| e.failures));
         put("interrupts", sum(|e| e.interrupts));
+        let captured = |f: fn(&Explored) -> u64| {
+            let of = mine.iter().filter(|j| j.0.source.group == "checkpoint");
+            of.map(|j| f(&j.1.explored)).sum::<u64>() as f64
+        };
+        if captured(|e| e.boots) > 0.0 {
+            put("checkpoint.cuts", captured(|e| e.cuts));
+            put("checkpoint.failures", captured(|e| e.failures));
+        }
         // The rate is of the scenario whose boots are nearest to 1,000 instructions.
         let mean = |e: &Explored| e.booted_instructions as f64 / e.boots as f64;
         let usable = mine
@@ -183,7 +191,8 @@ pub fn figures(everything: &[(Job, Done)]) -> Figures {
             put("boots_per_second.instructions_a_boot", mean(e).round());
         }
         let own = mine.iter().filter(|j| j.0.case.rounds == 0);
-        for j in own.clone() {
+        // Start-up zeroes the stack of checkpoints, so how deep it was cannot be seen.
+        for j in own.clone().filter(|j| j.0.source.group != "checkpoint") {
             let key = format!("stack.{}", j.0.source.group);
             let key = format!("machine.{name}.{key}");
             let worst = out.entry(key).or_default();
