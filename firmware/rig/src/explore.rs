@@ -142,8 +142,6 @@ const TWICE: u64 = 8;
 /// many boots.
 const REALLY: u64 = 8;
 const STOPS: u64 = 64;
-/// Ways in which a unit is torn.
-const TORN: u8 = 2;
 
 /// Explores one scenario.
 ///
@@ -248,7 +246,7 @@ impl Explorer<'_> {
             .count();
         self.out.cuts = ran.instructions + 1 + inner as u64;
         if self.case.torn {
-            self.out.cuts += u64::from(TORN) * self.out.stores;
+            self.out.cuts += self.out.stores;
         }
         for i in 1..=REALLY {
             self.really_stop(&blank, ran.instructions * i / (REALLY + 1))?;
@@ -414,13 +412,10 @@ impl Explorer<'_> {
                     return;
                 }
             }
-            let variants = if self.case.torn && !s.on_desk() {
-                TORN
-            } else {
-                0
-            };
+            // In one of two ways, in turn: each slot is written several times.
+            let torn = (self.case.torn && !s.on_desk()).then_some(1 + (i & 1) as u8);
             let cut = i as u32 + 1;
-            for torn in (1..=variants).chain([0]) {
+            for torn in torn.into_iter().chain([0]) {
                 let (made, kept) = match torn {
                     0 => (*s, None),
                     v => (s.torn(&state, v), Some((state.clone(), hash))),
