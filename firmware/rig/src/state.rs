@@ -120,8 +120,9 @@ impl Store {
         let mask = mix(u64::from(self.at) << 32 | u64::from(u32::from_le_bytes(self.bytes)));
         let mask = if variant == 1 { mask } else { !mask }.to_le_bytes();
         let mut out = *self;
-        for i in 0..usize::from(self.len) {
-            out.bytes[i] = self.bytes[i] & mask[i] | before.0[from + i] & !mask[i];
+        let old = &before.0[from..from + usize::from(self.len)];
+        for ((to, old), m) in out.bytes.iter_mut().zip(old).zip(mask) {
+            *to = *to & m | old & !m;
         }
         out
     }

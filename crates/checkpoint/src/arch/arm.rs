@@ -75,6 +75,8 @@ pub unsafe extern "C" fn capture<T>(
 }
 
 /// The end of [`capture`]: returns from it with `value`.
+// As all here it has a parameter so that it is assembled where it is used, and on no other processor of this family.
+#[allow(clippy::extra_unused_type_parameters)]
 #[unsafe(naked)]
 unsafe extern "C" fn unwind<T>(frame: usize, value: usize) -> ! {
     naked_asm!(
@@ -103,6 +105,7 @@ unsafe extern "C" fn unwind<T>(frame: usize, value: usize) -> ! {
 ///
 /// # Safety
 /// The frame, and all that the program needs, is what it was then. Runs on another stack.
+#[allow(clippy::extra_unused_type_parameters)]
 pub unsafe fn resume<T>(frame: usize, context: u32, value: usize) -> ! {
     if context & HANDLER == 0 {
         // SAFETY: as promised.
@@ -116,18 +119,19 @@ pub unsafe fn resume<T>(frame: usize, context: u32, value: usize) -> ! {
 }
 
 /// The handler of SVCall, for programs that take checkpoints in interrupts: their registers can be brought back only in a handler, which is
-/// then left as the one that was interrupted. Put it into the vector table; nothing else in the program may use `svc`.
+/// then left as the one that was interrupted. Put it into the vector table, as `svcall::<()>`; nothing else in the program may use `svc`.
 ///
 /// # Safety
 /// Only the core calls it.
+#[allow(clippy::extra_unused_type_parameters)]
 #[unsafe(naked)]
-pub unsafe extern "C" fn svcall() {
+pub unsafe extern "C" fn svcall<T>() {
     naked_asm!(
         "cpsid i",
         // Written by `resume`; the core changes neither.
         "mov r0, r4",
         "mov r1, r5",
         "bl {resume}",
-        resume = sym unwind::<()>,
+        resume = sym unwind::<T>,
     )
 }

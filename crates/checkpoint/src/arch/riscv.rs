@@ -56,6 +56,8 @@ pub unsafe extern "C" fn capture<T>(
 }
 
 /// The end of [`capture`]: returns from it with `value`.
+// As all here it has a parameter so that it is assembled where it is used, and on no other processor of this family.
+#[allow(clippy::extra_unused_type_parameters)]
 #[unsafe(naked)]
 unsafe extern "C" fn unwind<T>(frame: usize, value: usize) -> ! {
     naked_asm!(
@@ -87,6 +89,7 @@ unsafe extern "C" fn unwind<T>(frame: usize, value: usize) -> ! {
 ///
 /// # Safety
 /// The frame, and all that the program needs, is what it was then. Runs on another stack.
+#[allow(clippy::extra_unused_type_parameters)]
 pub unsafe fn resume<T>(frame: usize, _context: u32, value: usize) -> ! {
     // SAFETY: as promised.
     unsafe { unwind::<T>(frame, value) }
