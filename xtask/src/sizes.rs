@@ -214,7 +214,9 @@ fn render(all: &Measured) -> String {
          on. RAM is static data: the number of the next session, which tells handles of earlier openings apart, where handles leave transactions.\n\
          The stack is the deepest way of calls from the entry in the program's machine code, each function with all that it ever takes; \
          what interrupts need comes on top.\n\
-         There is none where a function is called through a pointer, or calls itself. `cargo xtask machine` measures it: `machine.M.stack` in [costs.json](costs.json).\n\
+         There is none where a function is called through a pointer, or calls itself. What a pool checks is called so, one function for each type, and\n\
+         shows its handles by such a call again, as a step's work calls the step's body: machine code does not say that none of them comes back to\n\
+         one that runs, so no deepest way can be told from it. `cargo xtask machine` measures it: `machine.M.stack` in [costs.json](costs.json).\n\
          That the minimal programs hold neither panics nor formatting is checked by their symbols.\n\n\
          | program | target | code | constants | RAM | stack |\n|---|---|---:|---:|---:|---:|\n",
     );

@@ -37,7 +37,8 @@ struct Args {
     /// How many times the power fails
     #[arg(long, value_name = "N", default_value_t = 2)]
     depth: u32,
-    /// Until no boot reaches a state that has not been booted, with more operations
+    /// With any number of cuts, and more operations: until no boot reaches a state that has not been booted, or a scenario has taken
+    /// half a billion instructions or 300,000 boots
     #[arg(long)]
     long: bool,
     /// Explore nothing: run each scenario once, and count
