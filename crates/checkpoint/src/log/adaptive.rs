@@ -22,13 +22,18 @@ impl Adaptive {
     };
 
     pub(super) const fn new(cost: &Cost, cell: u32, unit: u32, erases: bool) -> Self {
-        let compare = cell as u64 * cost.compare_pj as u64;
+        // In nanojoules, and 32 bits: no medium's cell costs a hundredth of a joule to compare.
+        let compare = (cost.compare_pj / 8).saturating_mul(cell) / 125;
+        let compare = if compare > 1 << 23 { 1 << 23 } else { compare };
+        let programs = cell
+            .div_ceil(cost.operation)
+            .saturating_mul(cost.program_nj);
         let erase = if erases {
-            cost.erase_nj as u64 * 1000 * cell as u64 / unit as u64
+            (cost.erase_nj / 64).saturating_mul(cell) / unit * 64
         } else {
             0
         };
-        let write = cost.operations(0, cell) * cost.program_nj as u64 * 1000 + erase;
+        let write = programs.saturating_add(erase);
         let least = (256 * compare).div_ceil(if write > 0 { write } else { 1 });
         Adaptive {
             least: if least > 255 { 255 } else { least as u8 },
@@ -37,7 +42,7 @@ impl Adaptive {
     }
 
     fn region(&mut self, cell: u32, cells: u32) -> Option<&mut u8> {
-        let region = u64::from(cell) * REGIONS as u64 / u64::from(cells.max(1));
+        let region = cell * REGIONS as u32 / cells.max(1);
         self.same.get_mut(region as usize)
     }
 
