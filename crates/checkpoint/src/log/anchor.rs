@@ -229,7 +229,7 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
         record.copy = true;
         // What can not be read now may be read later.
         for anchor in 0..Self::ANCHOR.anchors as u8 {
-            if self.anchors.top(anchor).is_none() && !planted!("checkpoint/log-unread-stays") {
+            if self.anchors.top(anchor).is_none() {
                 self.wipe(anchor).map_err(Error::Medium)?;
             }
         }
@@ -280,7 +280,7 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
         let buf = buf.get(..whole).unwrap_or_default();
         // Where stores persist in any order the checksum goes last: else it might meet what an attempt that was cut has left.
         let last = whole - Self::ANCHOR.word as usize;
-        let alone = !Self::ANCHOR.unstable && !planted!("checkpoint/log-record-at-once");
+        let alone = !Self::ANCHOR.unstable;
         let (body, sum) = buf.split_at(if alone { last } else { whole });
         self.medium.write(at, body)?;
         if alone {
@@ -312,9 +312,6 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
             // Of this boot's own the latest is stable: any other anchor will do.
             let but = self.anchors.now;
             self.enter(self.target(self.number, but))?;
-        }
-        if !planted!("checkpoint/log-no-flush") {
-            self.medium.flush()?;
         }
         let (anchor, slot) = (self.anchors.now, self.anchors.slot);
         let crc = self.put(&record, buf)?;

@@ -67,7 +67,7 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
             return Ok(None);
         }
         if self.open.is_none_or(|(_, next)| next == s.per) {
-            let free = |u: &u8| *u == FREE || *u == 0 && planted!("checkpoint/log-freed-too-early");
+            let free = |u: &u8| *u == FREE;
             let found = (1..=n)
                 .map(|k| (self.cursor + k) % n)
                 .find(|u| self.live().get(*u as usize).is_some_and(free));
