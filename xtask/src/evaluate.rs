@@ -1,5 +1,6 @@
 //! `cargo xtask evaluate`: the figures that the documents show and that CI watches.
 
+mod checkpoint;
 mod heap;
 mod measure;
 mod merge;
@@ -105,6 +106,12 @@ const ALL: &[Evaluation] = &[
         about: "the workloads of docs/EVALUATION.md on vnv-heap and on what it is compared with; cuts of the heap",
         exact: Some(heap::exact),
         measure: heap::all,
+    },
+    Evaluation {
+        name: "checkpoint",
+        about: "the paper's grids and real programs on simulated flash that counts: docs/EVALUATION.md; cuts of checkpoints",
+        exact: Some(checkpoint::exact),
+        measure: checkpoint::all,
     },
     Evaluation {
         name: "speed",
@@ -218,6 +225,9 @@ pub fn check(project: &Project, step: &Step) -> Result<Outcome> {
     for e in ALL {
         if let Some(measure) = e.exact {
             let m = measure(project, step, Options::default()).with_context(|| e.name)?;
+            if let Some(wrong) = m.wrong {
+                bail!("{wrong}");
+            }
             now.extend(m.figures);
         }
     }

@@ -314,7 +314,7 @@ pub enum Parts {
     NoHeap,
     /// Statics, heap and stack in use.
     InUse,
-    /// Statics, the stack in use, and of the heap all that is not zero.
+    /// The stack in use, and of statics and heap all that is not zero.
     HeapInParts,
 }
 
@@ -340,16 +340,17 @@ impl<M: Bounded> Bounded for CopyIfChange<M> {
 }
 
 const fn body(parts: Parts, m: &Most) -> u32 {
-    // Telling zeros by their length costs no more than the zeros, but for those at the heap's end, of which there may be one.
+    // Telling zeros by their length costs no more than the zeros, but for those at a segment's end, of which there may be one.
     const LAST_ZERO: u32 = EXTENT - 1;
     let (extents, bytes) = match parts {
         Parts::All => (3, [m.statics, m.heap, m.stack]),
         Parts::NoHeap => (2, [m.statics, 0, m.stack_used]),
         Parts::InUse => (3, [m.statics, m.heap_used, m.stack_used]),
-        Parts::HeapInParts if m.heap == 0 => (2, [m.statics, 0, m.stack_used]),
         Parts::HeapInParts => {
-            let heap = m.heap.saturating_add(LAST_ZERO);
-            (3, [m.statics, heap, m.stack_used])
+            let (heap, statics) = ((m.heap > 0) as u32, (m.statics > 0) as u32);
+            let heaps = m.heap.saturating_add(heap * LAST_ZERO);
+            let all = m.statics.saturating_add(statics * LAST_ZERO);
+            (1 + heap + statics, [all, heaps, m.stack_used])
         }
     };
     bytes[0]

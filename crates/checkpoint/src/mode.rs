@@ -41,7 +41,9 @@ pub trait Blocks {
     fn in_use(&self, block: u32) -> bool;
 }
 
-/// Statics, the blocks of the heap that are in use, and the stack that is in use; of the other blocks, what is not zero.
+/// Statics, the blocks of the heap that are in use, and the stack that is in use; of the statics and of the other blocks, what is not zero.
+///
+/// The table that tells which blocks are in use is itself among the statics. So it takes as much of an image as there are blocks in use, however large the heap is.
 ///
 /// An allocator keeps its free list in what is free, and would be lost without it after a restore. So nothing of the heap is: runs of zeros in
 /// blocks that are not in use are told by their length, all else is in the image. This is short if the heap was zeroed before the program first
@@ -49,10 +51,11 @@ pub trait Blocks {
 #[derive(Debug)]
 pub struct HeapTracker<'t, B>(pub &'t B);
 
-/// The heap from `at` on, as parts that are zero and parts that are written.
+/// A segment from `at` on, as parts that are zero and parts that are written.
 struct Parts<'a, 'm, 'b, B> {
     memory: &'a Memory<'m>,
     blocks: &'b B,
+    /// Where the heap starts; what is before it may be zero anywhere.
     heap: u32,
     at: u32,
     end: u32,
@@ -71,7 +74,11 @@ impl<B: Blocks> Parts<'_, '_, '_, B> {
     /// The bytes from `at` on that are zero and not in use.
     fn zeros(&self, at: u32) -> u32 {
         let mut to = at;
-        while to < self.end && !self.blocks.in_use((to - self.heap) / BLOCK) {
+        let in_use = |at: u32| {
+            let off = at.checked_sub(self.heap);
+            off.is_some_and(|off| self.blocks.in_use(off / BLOCK))
+        };
+        while to < self.end && !in_use(to) {
             let n = 4.min(self.end - to);
             if !self.memory.is_zero(to, n) && !planted!("checkpoint/free-list-lost") {
                 break;
@@ -110,15 +117,15 @@ impl<B: Blocks> Iterator for Parts<'_, '_, '_, B> {
 impl<B: Blocks> Mode for HeapTracker<'_, B> {
     fn extents(&self, memory: &Memory<'_>) -> impl Iterator<Item = Extent> + Clone {
         let heap = memory.heap();
-        let parts = Parts {
+        let parts = |e: Extent| Parts {
             memory,
             blocks: self.0,
             heap: heap.at,
-            at: heap.at,
-            end: heap.at + heap.len,
+            at: e.at,
+            end: e.at + e.len,
         };
         let stack = [memory.stack_in_use()];
-        [memory.statics()].into_iter().chain(parts).chain(stack)
+        parts(memory.statics()).chain(parts(heap)).chain(stack)
     }
 }
 

@@ -106,10 +106,13 @@ fn seen<D: Medium, M: Bounded, const N: usize>(
     let mut images = Images::<_, N>::open(counting, all.clone(), 7).unwrap();
     let mut out = Vec::new();
     for n in 0..2 * N as u32 {
-        for (i, b) in p.statics.iter_mut().chain(&mut p.stack).enumerate() {
-            *b = b.wrapping_add((i as u8).wrapping_mul(31) | 1);
-        }
-        for b in p.heap.iter_mut().filter(|b| **b != 0) {
+        for b in p
+            .stack
+            .iter_mut()
+            .chain(&mut p.statics)
+            .chain(&mut p.heap)
+            .filter(|b| **b != 0)
+        {
             *b = b.wrapping_add(1).max(1);
         }
         let mut d = images.into_medium();
@@ -230,11 +233,13 @@ proptest! {
         media(&mut p, false);
     }
 
-    /// Memory without zeros is the worst case, with one at the end of a tracked heap.
+    /// Memory without zeros is the worst case, with one at the end of the statics and of a tracked heap.
     #[test]
     fn the_worst_case_is_within_a_tenth_of_the_worst_seen(mut p in program(false)) {
         p.heap.resize(p.heap.len().max(400) / 4 * 4, 1);
         p.heap.push(0);
+        p.statics.resize(p.statics.len().max(400) / 4 * 4, 1);
+        p.statics.push(0);
         p.blocks = !(1 << (p.heap.len() / BLOCK as usize));
         media(&mut p, true);
     }

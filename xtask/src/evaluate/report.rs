@@ -1,6 +1,6 @@
 //! The committed figures, and the documents made of them.
 
-use super::{Figures, heap, plot};
+use super::{Figures, checkpoint, heap, plot};
 use crate::project::Project;
 use anyhow::{Context, Result, bail};
 use std::fmt::Write;
@@ -72,10 +72,17 @@ fn varies(key: &str) -> bool {
     ];
     let of_the_rig =
         |k: &str| k.starts_with("machine.") && k.split('.').any(|w| counts.contains(&w));
-    let of_the_heap = ["heap.cuts", "heap.boots", "heap.failures"];
+    let of_suites = [
+        "heap.cuts",
+        "heap.boots",
+        "heap.failures",
+        "checkpoint.cuts",
+        "checkpoint.boots",
+        "checkpoint.failures",
+    ];
     // How bytes are copied is up to the C library, which asks the processor.
     key.ends_with(".ir_total")
-        || of_the_heap.contains(&key)
+        || of_suites.contains(&key)
         || ["powerfail.", "tests.", "msp430."]
             .iter()
             .any(|p| key.starts_with(p))
@@ -161,6 +168,7 @@ pub fn write(project: &Project, figures: &Figures) -> Result<()> {
 fn plots(figures: &Figures) -> Result<Vec<(String, String)>> {
     let mut all = plot::all(figures)?;
     all.extend(heap::plots::all(figures)?);
+    all.extend(checkpoint::plots::all(figures)?);
     Ok(all)
 }
 

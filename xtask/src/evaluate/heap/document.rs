@@ -1,7 +1,7 @@
 //! The generated parts of docs/EVALUATION.md: what stands between `<!-- generated: NAME -->` and `<!-- end -->`.
 
-use super::super::Figures;
 use super::super::report::shown;
+use super::super::{Figures, checkpoint};
 use super::goals::{self, LIMITS, PATTERNS};
 use super::{peers, plots};
 use crate::project::Project;
@@ -40,35 +40,35 @@ fn filled(text: &str, figures: &Figures) -> Result<String> {
 }
 
 /// A table whose cells are figures, `-` where there is none.
-struct Table<'f> {
+pub struct Table<'f> {
     figures: &'f Figures,
-    text: String,
+    pub text: String,
 }
 
 impl<'f> Table<'f> {
-    fn new(figures: &'f Figures, head: &[&str]) -> Self {
+    pub fn new(figures: &'f Figures, head: &[&str]) -> Self {
         let mut text = format!("| {} |\n|---|", head.join(" | "));
         text += &"---:|".repeat(head.len() - 1);
         text.push('\n');
         Table { figures, text }
     }
-    fn row(&mut self, name: &str, cells: impl IntoIterator<Item = String>) {
+    pub fn row(&mut self, name: &str, cells: impl IntoIterator<Item = String>) {
         let _ = write!(self.text, "| {name} |");
         for c in cells {
             let _ = write!(self.text, " {c} |");
         }
         self.text.push('\n');
     }
-    fn figure(&self, key: &str) -> String {
+    pub fn figure(&self, key: &str) -> String {
         self.figures.get(key).map_or("-".into(), |v| shown(*v))
     }
-    fn figures(&mut self, name: &str, keys: &[String]) {
+    pub fn figures(&mut self, name: &str, keys: &[String]) {
         let cells: Vec<_> = keys.iter().map(|k| self.figure(k)).collect();
         self.row(name, cells);
     }
 }
 
-fn plot(file: &str, alt: &str) -> String {
+pub fn plot(file: &str, alt: &str) -> String {
     format!("\n![{alt}](img/{file})\n")
 }
 
@@ -83,7 +83,7 @@ fn part(name: &str, f: &Figures) -> Option<String> {
         "snapshot" => snapshot(f),
         "memory" => memory(f),
         "cuts" => cuts(f),
-        _ => return None,
+        _ => return checkpoint::document::part(name, f),
     })
 }
 

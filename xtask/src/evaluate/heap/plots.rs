@@ -25,7 +25,7 @@ const COLOURS: [RGBColor; 7] = [
 const WIDTH: u32 = 680;
 const HEIGHT: u32 = 340;
 
-type Series = (String, Vec<(f64, f64)>);
+pub type Series = (String, Vec<(f64, f64)>);
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Drawn = Result<(), Box<dyn std::error::Error>>;
 
@@ -60,7 +60,7 @@ fn series(f: &Figures, name: &str, xs: &[u32], key: impl Fn(u32) -> String) -> S
     (name.to_owned(), xs.iter().filter_map(point).collect())
 }
 
-fn lines(
+pub fn lines(
     title: &str,
     x: &str,
     y: &str,

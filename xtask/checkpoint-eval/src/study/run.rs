@@ -1,0 +1,161 @@
+//! Checkpoints of a program in a steady state, by the crate or in the paper's layout.
+
+use crate::flash::{Flash, Part};
+use crate::paper::InPlace;
+use crate::program::{Program, STACK};
+use checkpoint::{CopyIfChange, Full, HeapTracker, Images, Split, Stack, Work};
+
+/// How a checkpoint is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    Full,
+    Stack,
+    Split,
+    HeapTracker,
+    CopyIfChange,
+    Adaptive,
+}
+
+impl Mode {
+    /// In keys.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::Full => "full",
+            Mode::Stack => "stack",
+            Mode::Split => "split",
+            Mode::HeapTracker => "heap_tracker",
+            Mode::CopyIfChange => "copy_if_change",
+            Mode::Adaptive => "adaptive",
+        }
+    }
+}
+
+/// Whose layout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layout {
+    /// The crate's slots and log, and its table of one byte a block.
+    Crate,
+    /// One slot in place, and a table of five bytes a block.
+    Paper,
+    /// One slot in place, and a table of one byte a block.
+    PaperOneByte,
+}
+
+impl Layout {
+    /// Bytes of the table for each block.
+    pub fn entry(self, mode: Mode) -> usize {
+        match (mode, self) {
+            (Mode::HeapTracker | Mode::Adaptive, Layout::Paper) => 5,
+            (Mode::HeapTracker | Mode::Adaptive, _) => 1,
+            _ => 0,
+        }
+    }
+}
+
+/// Slots of the crate on flash.
+pub const SLOTS: usize = 3;
+
+/// Whoever takes checkpoints.
+enum Store<P: Part> {
+    InPlace(InPlace<P>),
+    Slots(Box<Images<Flash<P>, SLOTS>>, crate::flash::Tally),
+}
+
+impl<P: Part> Store<P> {
+    fn new(layout: Layout) -> Self {
+        if layout != Layout::Crate {
+            return Store::InPlace(InPlace::new());
+        }
+        // Room for all of RAM, and what a table and an image's own take.
+        let slot = (P::RAM + 4096).next_multiple_of(P::CONTRACT.erase_size() as usize);
+        let flash = Flash::<P>::new(SLOTS * slot);
+        let (all, tally) = (0..(SLOTS * slot) as u32, flash.tally.clone());
+        let images = Images::open(flash, all, 1).expect("there is room");
+        Store::Slots(Box::new(images), tally)
+    }
+
+    fn checkpoint(&mut self, mode: Mode, p: &mut Program, round: u32) -> Work {
+        let (images, tally) = match self {
+            Store::InPlace(s) => return s.checkpoint(mode, p),
+            Store::Slots(images, tally) => (images, tally),
+        };
+        tally.take(true);
+        let table = p.table();
+        let m = &p.memory();
+        let taken = match mode {
+            Mode::Full => images.checkpoint(&Full, m, round),
+            Mode::Stack => images.checkpoint(&Stack, m, round),
+            Mode::Split => images.checkpoint(&Split, m, round),
+            Mode::HeapTracker => images.checkpoint(&HeapTracker(&table), m, round),
+            Mode::CopyIfChange => images.checkpoint(&CopyIfChange(Full), m, round),
+            Mode::Adaptive => unreachable!("not in slots"),
+        };
+        taken.expect("there is room");
+        tally.take(false)
+    }
+
+    /// What restoring reads, and that it brings back what was saved.
+    fn restore(&mut self, mode: Mode, p: &mut Program) -> Work {
+        let Store::Slots(images, tally) = self else {
+            return InPlace::<P>::restore(mode, p);
+        };
+        let wanted = p.clone();
+        tally.take(false);
+        images.restore(&mut p.memory()).expect("there is an image");
+        assert!(
+            p.statics == wanted.statics && p.heap == wanted.heap,
+            "another state"
+        );
+        tally.take(false)
+    }
+}
+
+/// Rounds before anything counts: each slot was written twice.
+const WARM: u32 = 2 * SLOTS as u32;
+
+/// An experiment at one point: how memory starts, and what happens to it between two checkpoints.
+pub trait Scenario {
+    fn start(&self, p: &mut Program);
+    fn step(&self, p: &mut Program, round: u32);
+    /// Bytes of the stack segment.
+    fn stack(&self) -> usize {
+        STACK
+    }
+}
+
+/// A checkpoint's work in the mean, times `rounds`, in a steady state; and that of one restore.
+pub fn steady<P: Part>(layout: Layout, mode: Mode, s: &dyn Scenario, rounds: u32) -> (Work, Work) {
+    let mut p = Program::new(P::RAM, layout.entry(mode), s.stack());
+    s.start(&mut p);
+    let mut store = Store::<P>::new(layout);
+    let mut sum = Work::default();
+    for round in 0..WARM + rounds {
+        s.step(&mut p, round);
+        let w = store.checkpoint(mode, &mut p, round);
+        if round >= WARM {
+            sum = sum.and(w);
+        }
+    }
+    let restored = store.restore(mode, &mut p);
+    (sum, restored)
+}
+
+/// The work of the first checkpoint of all.
+pub fn first<P: Part>(layout: Layout, mode: Mode, s: &dyn Scenario) -> Work {
+    let mut p = Program::new(P::RAM, layout.entry(mode), s.stack());
+    s.start(&mut p);
+    Store::<P>::new(layout).checkpoint(mode, &mut p, 0)
+}
+
+/// The work of each checkpoint of a run: one for each step.
+pub fn each<P: Part>(layout: Layout, mode: Mode, s: &dyn Scenario, rounds: u32) -> Vec<Work> {
+    let mut p = Program::new(P::RAM, layout.entry(mode), s.stack());
+    s.start(&mut p);
+    let mut store = Store::<P>::new(layout);
+    (0..rounds)
+        .map(|round| {
+            s.step(&mut p, round);
+            store.checkpoint(mode, &mut p, round)
+        })
+        .collect()
+}
