@@ -24,6 +24,9 @@ impl Scenario for Growing {
             }
         }
     }
+    fn used(&self, p: &Program) -> usize {
+        p.statics.len() + SPAN + p.stack_used
+    }
     fn step(&self, p: &mut Program, round: u32) {
         let live: Vec<_> = p.live().collect();
         let (at, len) = live[mixed(round, 99) as usize % live.len()];
@@ -60,7 +63,8 @@ fn grid<P: Part>(f: &mut Figures, name: &str) {
     }
     let mut all = Vec::new();
     for layout in [Layout::Crate, Layout::Paper] {
-        for mode in MODES {
+        let in_log = Mode::LOG.iter().filter(|_| layout == Layout::Crate);
+        for mode in MODES.iter().chain(in_log).copied() {
             let works = each::<P>(layout, mode, &Growing, shape.len() as u32);
             // The first one is another thing: all is new.
             let points = shape.iter().map(|s| s.0).zip(works).skip(1).collect();

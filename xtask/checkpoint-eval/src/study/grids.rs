@@ -120,15 +120,14 @@ fn lines<P: Part, S: Scenario>(
     of: impl Fn(u32) -> S,
 ) -> (Vec<Series>, Vec<Series>) {
     let mut out = (Vec::new(), Vec::new());
-    for layout in [Layout::Crate, Layout::Paper] {
-        for mode in modes {
-            if layout == Layout::Paper && *mode == Mode::Adaptive {
-                continue;
-            }
-            let (taken, restored) = line::<P, S>(layout, *mode, xs, &of);
-            out.0.push(taken);
-            out.1.push(restored);
-        }
+    let in_log = Mode::LOG.iter().map(|mode| (Layout::Crate, mode));
+    let of_both = [Layout::Crate, Layout::Paper]
+        .into_iter()
+        .flat_map(|l| modes.iter().map(move |mode| (l, mode)));
+    for (layout, mode) in of_both.chain(in_log) {
+        let (taken, restored) = line::<P, S>(layout, *mode, xs, &of);
+        out.0.push(taken);
+        out.1.push(restored);
     }
     out
 }
@@ -144,8 +143,10 @@ pub fn contiguous(f: &mut Figures) {
     let spans: Vec<u32> = (1..=8).map(|k| k * 4096).collect();
     let (mut taken, mut restored) = lines::<M3, _>(&MODES, &spans, |x| Contiguous(x as usize));
     let (stack, from_stack) = lines::<M3, _>(&[Mode::Stack], &spans, |x| OnStack(x as usize));
-    taken.extend(stack);
-    restored.extend(from_stack);
+    // The log is in the lines of the heap.
+    let of_stack = |s: &Series| s.mode == Mode::Stack;
+    taken.extend(stack.into_iter().filter(of_stack));
+    restored.extend(from_stack.into_iter().filter(of_stack));
     f.series::<M3>("fig7", &taken, |_| true);
     f.series::<M3>("fig9", &restored, |_| true);
     // All of RAM in use, and none of it as erased flash is.

@@ -5,6 +5,7 @@ mod flash;
 mod fragmented;
 mod grids;
 mod paper;
+mod phases;
 mod program;
 mod real;
 mod run;
@@ -19,6 +20,8 @@ fn main() {
     grids::modified(&mut f);
     grids::apart(&mut f);
     fragmented::all(&mut f);
+    phases::all(&mut f);
+    real::all(&mut f);
     let table = size_of::<TrackedHeap<(), 1280>>() - size_of::<TrackedHeap<(), 640>>();
     f.say("heap_table_bytes_per_block", table as f64 / 640.0);
     for (key, value) in &f.0 {

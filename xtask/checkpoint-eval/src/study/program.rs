@@ -25,6 +25,11 @@ pub struct Program {
 /// Which blocks are in use, by the first byte of each entry.
 #[derive(Debug)]
 pub struct Table(Vec<u8>);
+impl Table {
+    pub fn new(counts: Vec<u8>) -> Self {
+        Table(counts)
+    }
+}
 impl Blocks for Table {
     fn in_use(&self, block: u32) -> bool {
         self.0.get(block as usize).is_none_or(|c| *c > 0)

@@ -1,9 +1,9 @@
 //! Checkpoints of a program in a steady state, by the crate or in the paper's layout.
 
-use crate::flash::{Flash, Part};
+use crate::flash::{Flash, Part, Tally};
 use crate::paper::InPlace;
-use crate::program::{Program, STACK};
-use checkpoint::{CopyIfChange, Full, HeapTracker, Images, Split, Stack, Work};
+use crate::program::{Program, STACK, Table};
+use checkpoint::{CopyIfChange, Full, HeapTracker, Images, Memory, Split, Stack, Work};
 
 /// How a checkpoint is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +17,9 @@ pub enum Mode {
 }
 
 impl Mode {
+    /// Modes of the log.
+    pub const LOG: &[Mode] = &[];
+
     /// In keys.
     pub fn name(self) -> &'static str {
         match self {
@@ -56,37 +59,43 @@ impl Layout {
 pub const SLOTS: usize = 3;
 
 /// Whoever takes checkpoints.
-enum Store<P: Part> {
+pub enum Store<P: Part> {
     InPlace(InPlace<P>),
-    Slots(Box<Images<Flash<P>, SLOTS>>, crate::flash::Tally),
+    Slots(Box<Images<Flash<P>, SLOTS>>, Tally),
 }
 
 impl<P: Part> Store<P> {
-    fn new(layout: Layout) -> Self {
+    /// With room for images of so many bytes at most; a log has three times the bytes that are in use.
+    pub fn new(layout: Layout, _mode: Mode, most: usize, _used: usize) -> Self {
         if layout != Layout::Crate {
             return Store::InPlace(InPlace::new());
         }
-        // Room for all of RAM, and what a table and an image's own take.
-        let slot = (P::RAM + 4096).next_multiple_of(P::CONTRACT.erase_size() as usize);
-        let flash = Flash::<P>::new(SLOTS * slot);
-        let (all, tally) = (0..(SLOTS * slot) as u32, flash.tally.clone());
-        let images = Images::open(flash, all, 1).expect("there is room");
+        let bytes = Images::<Flash<P>, SLOTS>::bytes(most as u32 + 1024, 3);
+        let flash = Flash::<P>::new(bytes as usize);
+        let tally = flash.tally.clone();
+        let images = Images::open(flash, 0..bytes, 1).expect("there is room");
         Store::Slots(Box::new(images), tally)
     }
 
     fn checkpoint(&mut self, mode: Mode, p: &mut Program, round: u32) -> Work {
-        let (images, tally) = match self {
-            Store::InPlace(s) => return s.checkpoint(mode, p),
-            Store::Slots(images, tally) => (images, tally),
+        if let Store::InPlace(s) = self {
+            return s.checkpoint(mode, p);
+        }
+        let table = p.table();
+        self.save(mode, &p.memory(), &table, round)
+    }
+
+    /// What a checkpoint makes flash do.
+    pub fn save(&mut self, mode: Mode, m: &Memory<'_>, table: &Table, round: u32) -> Work {
+        let Store::Slots(images, tally) = self else {
+            unreachable!("in place is for the grids");
         };
         tally.take(true);
-        let table = p.table();
-        let m = &p.memory();
         let taken = match mode {
             Mode::Full => images.checkpoint(&Full, m, round),
             Mode::Stack => images.checkpoint(&Stack, m, round),
             Mode::Split => images.checkpoint(&Split, m, round),
-            Mode::HeapTracker => images.checkpoint(&HeapTracker(&table), m, round),
+            Mode::HeapTracker => images.checkpoint(&HeapTracker(table), m, round),
             Mode::CopyIfChange => images.checkpoint(&CopyIfChange(Full), m, round),
             Mode::Adaptive => unreachable!("not in slots"),
         };
@@ -94,19 +103,28 @@ impl<P: Part> Store<P> {
         tally.take(false)
     }
 
+    /// What a restore makes flash do.
+    pub fn load(&mut self, m: &mut Memory<'_>) -> Work {
+        let Store::Slots(images, tally) = self else {
+            unreachable!("in place is for the grids");
+        };
+        tally.take(false);
+        images.restore(m).expect("there is an image");
+        tally.take(false)
+    }
+
     /// What restoring reads, and that it brings back what was saved.
     fn restore(&mut self, mode: Mode, p: &mut Program) -> Work {
-        let Store::Slots(images, tally) = self else {
+        if let Store::InPlace(_) = self {
             return InPlace::<P>::restore(mode, p);
-        };
+        }
         let wanted = p.clone();
-        tally.take(false);
-        images.restore(&mut p.memory()).expect("there is an image");
+        let w = self.load(&mut p.memory());
         assert!(
             p.statics == wanted.statics && p.heap == wanted.heap,
             "another state"
         );
-        tally.take(false)
+        w
     }
 }
 
@@ -117,17 +135,26 @@ const WARM: u32 = 2 * SLOTS as u32;
 pub trait Scenario {
     fn start(&self, p: &mut Program);
     fn step(&self, p: &mut Program, round: u32);
+    /// Bytes of memory that are in use at most.
+    fn used(&self, p: &Program) -> usize {
+        p.statics.len() + p.heap_used() + p.stack_used
+    }
     /// Bytes of the stack segment.
     fn stack(&self) -> usize {
         STACK
     }
 }
 
+fn open<P: Part>(layout: Layout, mode: Mode, s: &dyn Scenario, p: &Program) -> Store<P> {
+    let most = p.statics.len() + p.heap.len() + p.stack.len();
+    Store::new(layout, mode, most, s.used(p))
+}
+
 /// A checkpoint's work in the mean, times `rounds`, in a steady state; and that of one restore.
 pub fn steady<P: Part>(layout: Layout, mode: Mode, s: &dyn Scenario, rounds: u32) -> (Work, Work) {
     let mut p = Program::new(P::RAM, layout.entry(mode), s.stack());
     s.start(&mut p);
-    let mut store = Store::<P>::new(layout);
+    let mut store = open::<P>(layout, mode, s, &p);
     let mut sum = Work::default();
     for round in 0..WARM + rounds {
         s.step(&mut p, round);
@@ -144,14 +171,14 @@ pub fn steady<P: Part>(layout: Layout, mode: Mode, s: &dyn Scenario, rounds: u32
 pub fn first<P: Part>(layout: Layout, mode: Mode, s: &dyn Scenario) -> Work {
     let mut p = Program::new(P::RAM, layout.entry(mode), s.stack());
     s.start(&mut p);
-    Store::<P>::new(layout).checkpoint(mode, &mut p, 0)
+    open::<P>(layout, mode, s, &p).checkpoint(mode, &mut p, 0)
 }
 
 /// The work of each checkpoint of a run: one for each step.
 pub fn each<P: Part>(layout: Layout, mode: Mode, s: &dyn Scenario, rounds: u32) -> Vec<Work> {
     let mut p = Program::new(P::RAM, layout.entry(mode), s.stack());
     s.start(&mut p);
-    let mut store = Store::<P>::new(layout);
+    let mut store = open::<P>(layout, mode, s, &p);
     (0..rounds)
         .map(|round| {
             s.step(&mut p, round);

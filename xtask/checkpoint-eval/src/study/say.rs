@@ -78,3 +78,17 @@ pub fn crossover(first: &Series, second: &Series, cost: &Cost) -> Option<u32> {
     let worse = a.iter().zip(&b).rposition(|(a, b)| a.1 >= b.1);
     a.get(worse.map_or(0, |i| i + 1)).map(|p| p.0)
 }
+
+/// At a point: what the adaptive mode takes, and what the best of the others that are in slots does.
+pub fn best(all: &[Series], point: usize, cost: &Cost) -> Option<(f64, f64)> {
+    let of = |s: &Series| s.energy(cost).get(point).map(|p| p.1);
+    let ours = |s: &&Series| s.layout == Layout::Crate;
+    let adaptive = all
+        .iter()
+        .filter(ours)
+        .find(|s| s.mode == Mode::Adaptive)
+        .and_then(of)?;
+    let others = all.iter().filter(ours).filter(|s| s.mode != Mode::Adaptive);
+    let least = others.filter_map(of).min_by(f64::total_cmp)?;
+    Some((adaptive, least))
+}
