@@ -1,7 +1,7 @@
 //! Flash that counts what it is told to do, and keeps its contract.
 
 use checkpoint::nvmem::device::{Contract, EraseUnit, Medium, Misuse, Torn, check_range};
-use checkpoint::{Cost, Work};
+use checkpoint::{Cost, Log, Store, Work};
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::rc::Rc;
@@ -16,6 +16,22 @@ pub trait Part: 'static {
     const COST: Cost;
     /// Bytes of RAM.
     const RAM: usize;
+    /// A log for all of RAM.
+    type Log: Store;
+    /// A log for a memory of which so many bytes are in use: three times as many, and what else it needs.
+    fn log(used: u32) -> (Self::Log, Tally)
+    where
+        Self: Sized;
+}
+
+fn log<P: Part, const CELLS: usize, const UNITS: usize>(
+    used: u32,
+) -> (Log<Flash<P>, CELLS, UNITS>, Tally) {
+    let bytes = Log::<Flash<P>, CELLS, UNITS>::bytes(used);
+    let flash = Flash::new(bytes as usize);
+    let tally = flash.tally.clone();
+    let log = Log::open(flash, 0..bytes, 1).expect("there is room");
+    (log.with_cost(&P::COST), tally)
 }
 
 const fn nor(name: &'static str, word: u32, erase: u32, erased: u8) -> Contract {
@@ -42,6 +58,10 @@ impl Part for M3 {
     const CONTRACT: Contract = nor("stm32l1", 128, 256, 0x00);
     const COST: Cost = Cost::STM32L1;
     const RAM: usize = 80 * 1024;
+    type Log = Log<Flash<Self>, 660, 1100>;
+    fn log(used: u32) -> (Self::Log, Tally) {
+        log(used)
+    }
 }
 
 /// The paper's Cortex-M0, an STM32F091RC.
@@ -52,6 +72,10 @@ impl Part for M0 {
     const CONTRACT: Contract = nor("stm32f0", 4, 2048, 0xFF);
     const COST: Cost = Cost::STM32F0;
     const RAM: usize = 32 * 1024;
+    type Log = Log<Flash<Self>, 270, 80>;
+    fn log(used: u32) -> (Self::Log, Tally) {
+        log(used)
+    }
 }
 
 /// A machine with the M3's RAM and a serial flash.
@@ -62,6 +86,10 @@ impl Part for Spi {
     const CONTRACT: Contract = nor("spi-nor", 1, 4096, 0xFF);
     const COST: Cost = Cost::SPI_NOR;
     const RAM: usize = 80 * 1024;
+    type Log = Log<Flash<Self>, 660, 90>;
+    fn log(used: u32) -> (Self::Log, Tally) {
+        log(used)
+    }
 }
 
 /// What was counted, seen from outside of whoever has the flash.

@@ -5,6 +5,7 @@ use crate::grids::mixed;
 use crate::program::Program;
 use crate::run::{Layout, Mode, Scenario, each};
 use crate::say::{Figures, Series};
+use checkpoint::Work;
 
 /// How many items, and their bytes: an entry of CTP's routing table, one of the link estimator, a record of a log.
 const ITEMS: [(usize, usize); 3] = [(20, 8), (20, 12), (16, 64)];
@@ -78,6 +79,16 @@ fn grid<P: Part>(f: &mut Figures, name: &str) {
     }
     let drawn: Vec<u32> = shape.iter().skip(4).step_by(12).map(|s| s.0).collect();
     f.series::<P>(name, &all, |x| drawn.contains(&x));
+    // Of one checkpoint each: what the log cleans up now and then is in the sum only.
+    let sum = |s: &Series| Series {
+        points: vec![(
+            0,
+            s.points.iter().fold(Work::default(), |sum, p| sum.and(p.1)),
+        )],
+        rounds: s.points.len() as u32,
+        ..s.clone()
+    };
+    f.worst::<P>(name, &all.iter().map(sum).collect::<Vec<_>>());
     for (span, fragmentation) in shape.iter().filter(|s| drawn.contains(&s.0)) {
         f.say(format!("fig12.at_{span}.fragmentation"), *fragmentation);
     }

@@ -8,6 +8,8 @@ use checkpoint::{BLOCK, Work};
 
 /// Checkpoints of which a point is the mean.
 const ROUNDS: u32 = 12;
+/// The same of the log, which cleans up now and then.
+const OF_LOG: u32 = 5 * ROUNDS;
 
 const CHUNK: usize = BLOCK as usize;
 
@@ -97,10 +99,15 @@ fn line<P: Part, S: Scenario>(
     xs: &[u32],
     of: impl Fn(u32) -> S,
 ) -> (Series, Series) {
+    let rounds = if mode == Mode::Adaptive {
+        OF_LOG
+    } else {
+        ROUNDS
+    };
     let (taken, restored): (Vec<(u32, Work)>, Vec<_>) = xs
         .iter()
         .map(|x| {
-            let (taken, restored) = steady::<P>(layout, mode, &of(*x), ROUNDS);
+            let (taken, restored) = steady::<P>(layout, mode, &of(*x), rounds);
             ((*x, taken), (*x, restored))
         })
         .unzip();
@@ -110,7 +117,7 @@ fn line<P: Part, S: Scenario>(
         points,
         rounds,
     };
-    (series(taken, ROUNDS), series(restored, 1))
+    (series(taken, rounds), series(restored, 1))
 }
 
 /// Both layouts of these modes.
@@ -148,6 +155,7 @@ pub fn contiguous(f: &mut Figures) {
     taken.extend(stack.into_iter().filter(of_stack));
     restored.extend(from_stack.into_iter().filter(of_stack));
     f.series::<M3>("fig7", &taken, |_| true);
+    f.worst::<M3>("fig7", &taken);
     f.series::<M3>("fig9", &restored, |_| true);
     // All of RAM in use, and none of it as erased flash is.
     const ALL: Modified = Modified {
@@ -194,6 +202,7 @@ pub fn modified(f: &mut Figures) {
         };
         let (all, _) = lines::<M3, _>(&MODES, &blocks, of);
         f.series::<M3>(grid, &all, |_| true);
+        f.worst::<M3>(grid, &all);
     }
 }
 
@@ -223,6 +232,7 @@ fn chunks<P: Part>(f: &mut Figures, figure: &str) {
     restored.push(r);
     let drawn = |x: u32| x.is_multiple_of(10) || P::NAME == "m0" && [12, 13, 28, 29].contains(&x);
     f.series::<P>(&grid, &taken, drawn);
+    f.worst::<P>(&grid, &taken);
     f.series::<P>(&format!("{grid}_restore"), &restored, drawn);
     let one = |all: &[Series], mode, layout| {
         let found = all.iter().find(|s| s.mode == mode && s.layout == layout);

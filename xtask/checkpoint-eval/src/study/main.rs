@@ -22,6 +22,7 @@ fn main() {
     fragmented::all(&mut f);
     phases::all(&mut f);
     real::all(&mut f);
+    f.say("boots_per_checkpoint", 1.0 / f64::from(run::BOOT));
     let table = size_of::<TrackedHeap<(), 1280>>() - size_of::<TrackedHeap<(), 640>>();
     f.say("heap_table_bytes_per_block", table as f64 / 640.0);
     for (key, value) in &f.0 {

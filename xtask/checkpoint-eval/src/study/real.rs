@@ -83,8 +83,8 @@ struct Features {
 /// The program: the samples of the recording under way and of the last ones, and what was found in all of them, by motion.
 #[derive(Default)]
 struct Motions {
-    samples: Vec<[i16; 6]>,
-    last: VecDeque<Vec<[i16; 6]>>,
+    samples: Vec<[i32; 6]>,
+    last: VecDeque<Vec<[i32; 6]>>,
     found: BTreeMap<String, Vec<Features>>,
     lines: u32,
 }
@@ -92,7 +92,7 @@ struct Motions {
 impl Motions {
     fn line(&mut self, line: &str) {
         let fields: Vec<&str> = line.split(',').collect();
-        let sample: Vec<i16> = fields[3..]
+        let sample: Vec<i32> = fields[3..]
             .iter()
             .map(|f| f.parse().expect("a number"))
             .collect();
@@ -100,14 +100,14 @@ impl Motions {
         self.lines += 1;
         if fields[2] == "99" {
             let n = self.samples.len() as i32;
-            let sum = |f: &dyn Fn(&[i16; 6], usize) -> i32| -> [i32; 6] {
+            let sum = |f: &dyn Fn(&[i32; 6], usize) -> i32| -> [i32; 6] {
                 std::array::from_fn(|axis| self.samples.iter().map(|s| f(s, axis)).sum::<i32>() / n)
             };
-            let mean = sum(&|s, axis| i32::from(s[axis]));
-            let spread = sum(&|s, axis| (i32::from(s[axis]) - mean[axis]).abs());
+            let mean = sum(&|s, axis| s[axis]);
+            let spread = sum(&|s, axis| (s[axis] - mean[axis]).abs());
             let of = self.found.entry(fields[1].to_owned()).or_default();
             of.push(Features { mean, spread });
-            if self.last.len() == 6 {
+            if self.last.len() == 4 {
                 self.last.pop_front();
             }
             let whole = std::mem::take(&mut self.samples);
@@ -208,7 +208,7 @@ fn temperatures() -> Vec<Snapshot> {
 /// Whatever saves a snapshot, and brings it back.
 fn saved<P: Part>(mode: Mode, all: &[Snapshot]) -> Work {
     let table = |s: &Snapshot| {
-        if matches!(mode, Mode::HeapTracker | Mode::Adaptive) {
+        if mode == Mode::HeapTracker {
             s.table.clone()
         } else {
             Vec::new()

@@ -3,7 +3,7 @@
 use crate::flash::{Flash, Part, Tally};
 use crate::paper::InPlace;
 use crate::program::{Program, STACK, Table};
-use checkpoint::{CopyIfChange, Full, HeapTracker, Images, Memory, Split, Stack, Work};
+use checkpoint::{CopyIfChange, Full, HeapTracker, Images, Memory, Split, Stack, Store as _, Work};
 
 /// How a checkpoint is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub enum Mode {
 
 impl Mode {
     /// Modes of the log.
-    pub const LOG: &[Mode] = &[];
+    pub const LOG: &[Mode] = &[Mode::Adaptive];
 
     /// In keys.
     pub fn name(self) -> &'static str {
@@ -48,12 +48,15 @@ impl Layout {
     /// Bytes of the table for each block.
     pub fn entry(self, mode: Mode) -> usize {
         match (mode, self) {
-            (Mode::HeapTracker | Mode::Adaptive, Layout::Paper) => 5,
-            (Mode::HeapTracker | Mode::Adaptive, _) => 1,
+            (Mode::HeapTracker, Layout::Paper) => 5,
+            (Mode::HeapTracker, _) => 1,
             _ => 0,
         }
     }
 }
+
+/// Checkpoints from one boot to the next, for the log: the first one after a boot erases a unit.
+pub const BOOT: u32 = 12;
 
 /// Slots of the crate on flash.
 pub const SLOTS: usize = 3;
@@ -62,13 +65,18 @@ pub const SLOTS: usize = 3;
 pub enum Store<P: Part> {
     InPlace(InPlace<P>),
     Slots(Box<Images<Flash<P>, SLOTS>>, Tally),
+    Log(Box<P::Log>, Tally),
 }
 
 impl<P: Part> Store<P> {
     /// With room for images of so many bytes at most; a log has three times the bytes that are in use.
-    pub fn new(layout: Layout, _mode: Mode, most: usize, _used: usize) -> Self {
+    pub fn new(layout: Layout, mode: Mode, most: usize, used: usize) -> Self {
         if layout != Layout::Crate {
             return Store::InPlace(InPlace::new());
+        }
+        if mode == Mode::Adaptive {
+            let (log, tally) = P::log(used as u32);
+            return Store::Log(Box::new(log), tally);
         }
         let bytes = Images::<Flash<P>, SLOTS>::bytes(most as u32 + 1024, 3);
         let flash = Flash::<P>::new(bytes as usize);
@@ -82,13 +90,25 @@ impl<P: Part> Store<P> {
             return s.checkpoint(mode, p);
         }
         let table = p.table();
-        self.save(mode, &p.memory(), &table, round)
+        let w = self.save(mode, &p.memory(), &table, round);
+        if mode != Mode::Adaptive || round % BOOT != BOOT - 1 {
+            return w;
+        }
+        // What a boot costs beyond the reading of a state, which all do.
+        let boot = self.load(&mut p.memory());
+        w.and(Work { read: 0, ..boot })
     }
 
     /// What a checkpoint makes flash do.
     pub fn save(&mut self, mode: Mode, m: &Memory<'_>, table: &Table, round: u32) -> Work {
-        let Store::Slots(images, tally) = self else {
-            unreachable!("in place is for the grids");
+        let (images, tally) = match self {
+            Store::InPlace(_) => unreachable!("in place is for the grids"),
+            Store::Log(log, tally) => {
+                tally.take(true);
+                log.save(m, round).expect("there is room");
+                return tally.take(false);
+            }
+            Store::Slots(images, tally) => (images, tally),
         };
         tally.take(true);
         let taken = match mode {
@@ -105,8 +125,14 @@ impl<P: Part> Store<P> {
 
     /// What a restore makes flash do.
     pub fn load(&mut self, m: &mut Memory<'_>) -> Work {
-        let Store::Slots(images, tally) = self else {
-            unreachable!("in place is for the grids");
+        let (images, tally) = match self {
+            Store::InPlace(_) => unreachable!("in place is for the grids"),
+            Store::Log(log, tally) => {
+                tally.take(false);
+                log.load(m).expect("there is a state");
+                return tally.take(false);
+            }
+            Store::Slots(images, tally) => (images, tally),
         };
         tally.take(false);
         images.restore(m).expect("there is an image");

@@ -72,6 +72,27 @@ impl Figures {
     }
 }
 
+impl Figures {
+    /// How the adaptive mode stands to the best other one where that is worst, 128 bytes more allowed.
+    pub fn worst<P: Part>(&mut self, grid: &str, all: &[Series]) {
+        for (suffix, cost) in [("", P::COST), ("_phys", phys::<P>())] {
+            let unit = cost.operations(0, 128) as f64 * f64::from(cost.program_nj) / 1000.0;
+            let points = all.first().map_or(0, |s| s.points.len());
+            let ratios = (0..points).filter_map(|i| {
+                let (adaptive, least) = best(all, i, &cost)?;
+                Some((adaptive - unit).max(0.0) / least)
+            });
+            let Some(worst) = ratios.max_by(f64::total_cmp) else {
+                continue;
+            };
+            self.say(format!("{grid}.adaptive_worst_ratio{suffix}"), worst);
+            let key = format!("adaptive_worst_ratio{suffix}");
+            let so_far = self.0.get(&format!("checkpoint.{key}")).copied();
+            self.say(key, so_far.unwrap_or(0.0).max(worst));
+        }
+    }
+}
+
 /// From which point on the first takes less than the second, at all further ones too.
 pub fn crossover(first: &Series, second: &Series, cost: &Cost) -> Option<u32> {
     let (a, b) = (first.energy(cost), second.energy(cost));

@@ -15,6 +15,8 @@ pub fn part(name: &str, f: &Figures) -> Option<String> {
             .iter()
             .map(|(file, title)| plot(file, title))
             .collect(),
+        "checkpoint-adaptive" => adaptive(f),
+        "checkpoint-real" => real(f),
         "checkpoint-cuts" => cuts(f),
         _ => return None,
     };
@@ -144,6 +146,65 @@ fn grids(f: &Figures) -> String {
         out += &format!("\n{about}\n\n{}", t.text);
     }
     out
+}
+
+fn adaptive(f: &Figures) -> String {
+    let mut t = Table::new(
+        f,
+        &["`Adaptive` to the best mode in slots", "", "0.3 µJ a block"],
+    );
+    let ratio = |k: String| f.get(&key(&k)).map_or("-".into(), |v| format!("{v:.3}"));
+    for (grid, name) in GRIDS {
+        let k = format!("{grid}.adaptive_worst_ratio");
+        t.row(
+            &format!("{name}, where it is worst"),
+            [ratio(k.clone()), ratio(k + "_phys")],
+        );
+    }
+    for (machine, name) in [("", "M3"), ("_m0", "M0"), ("_spi", "serial flash")] {
+        let k = format!("adaptive_phases_ratio{machine}");
+        t.row(
+            &format!("changing phases, {name}"),
+            [ratio(k.clone()), ratio(k + "_phys")],
+        );
+    }
+    t.text
+}
+
+fn real(f: &Figures) -> String {
+    let mut head = vec!["mJ, one checkpoint"];
+    head.extend(MODES.iter().map(|m| m.1));
+    let mut t = Table::new(f, &head);
+    for (program, name) in [("motions", "motions"), ("temperatures", "temperatures")] {
+        for (part, machine) in [("m3", "M3"), ("m0", "M0"), ("spi", "serial flash")] {
+            let cell = |(mode, _): &(&str, &str)| {
+                let v = f.get(&key(&format!("real_{program}_{part}.{mode}.energy_uj")));
+                v.map_or("-".into(), |v| format!("{:.2}", v / 1000.0))
+            };
+            let cells: Vec<_> = MODES.iter().map(cell).collect();
+            t.row(&format!("{name}, {machine}"), cells);
+        }
+    }
+    let mut trace = Table::new(
+        f,
+        &[
+            "lines read",
+            "span, bytes",
+            "occupation, bytes",
+            "fragmentation",
+        ],
+    );
+    for (line, span) in plots::points(f, "checkpoint.real_motions", "span") {
+        let of = |what: &str| {
+            f.get(&key(&format!("real_motions.at_{line}.{what}")))
+                .map_or("-".into(), |v| shown(*v))
+        };
+        trace.row(
+            &shown(line),
+            [shown(span), of("occupation"), of("fragmentation")],
+        );
+    }
+    format!("{}\n{}", t.text, trace.text)
 }
 
 fn cuts(f: &Figures) -> String {
