@@ -16,7 +16,7 @@ const MOTIONS: &str = include_str!("../../../../examples/activity/data/basic_mot
 const TEMPERATURES: &str = include_str!("../../../../examples/logger/data/seattle_temps_2010.csv");
 
 /// Bytes of the heap that is tracked.
-const ARENA: usize = 24 * 1024;
+const ARENA: usize = 32 * 1024;
 const BLOCKS: usize = ARENA / BLOCK as usize;
 
 #[repr(align(128))]
