@@ -119,6 +119,31 @@ const SHAPES: &[Shape] = &[
         1.0,
         "the table has one byte a block",
     ),
+    (
+        "adaptive_worst_ratio",
+        0.0,
+        1.03,
+        "Adaptive is never much worse than the best mode",
+    ),
+    (
+        "adaptive_worst_ratio_phys",
+        0.0,
+        1.03,
+        "the same, comparing at 0.3 µJ a block",
+    ),
+    (
+        "adaptive_phases_ratio",
+        0.0,
+        0.5,
+        "Adaptive where phases change",
+    ),
+    ("adaptive_phases_ratio_m0", 0.0, 0.5, "the same, Cortex-M0"),
+    (
+        "adaptive_phases_ratio_spi",
+        0.0,
+        0.5,
+        "the same, serial flash",
+    ),
 ];
 
 /// What did not come out.
