@@ -1,10 +1,15 @@
 //! The collections against models, beyond the RAM, over cold boots and power cuts.
 
+#[path = "support/lives.rs"]
+#[macro_use]
+mod support;
+
 use nvmem::ram::RamFram;
 use nvmem::{Medium, Persist};
 use powerfail::{Simulated, SpiFram, World, explore};
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Debug;
+use support::{Promised, ROUNDS, Save, random};
 use vnv_heap::collections::{Blob, Chunked, Fifo, Map, Vector};
 use vnv_heap::{Config, Error, Heap, JustInTime, OpenError, Promise, Snapshot, brand};
 
@@ -38,22 +43,6 @@ fn root<'h, S: Medium, P: Promise>(
         text: Blob::alloc(heap, b"")?,
         n: 0,
     })
-}
-
-/// Saves what is there, by the means of the promise.
-trait Save {
-    fn save(&mut self);
-}
-impl<S: Medium<Error: Debug>> Save for Heap<'_, Root<'_>, S, JustInTime> {
-    fn save(&mut self) {
-        self.persist().unwrap();
-        self.restore().unwrap();
-    }
-}
-impl<S: Medium<Error: Debug>> Save for Heap<'_, Root<'_>, S, Snapshot> {
-    fn save(&mut self) {
-        self.commit().unwrap();
-    }
 }
 
 #[derive(Default, Clone)]
@@ -161,13 +150,6 @@ impl Model {
         assert_eq!(root.table.get(heap, 80).unwrap(), None);
         root.text.with(heap, |b| assert_eq!(b, self.text)).unwrap();
     }
-}
-
-fn random(seed: &mut u32) -> u32 {
-    *seed ^= *seed << 13;
-    *seed ^= *seed >> 17;
-    *seed ^= *seed << 5;
-    *seed
 }
 
 fn lives<P: Promise>()
@@ -340,13 +322,6 @@ struct Small<'h> {
     text: Blob<'h>,
 }
 
-#[derive(Clone, Hash, Debug, Default)]
-struct Promised {
-    saved: u32,
-    tried: u32,
-    changing: bool,
-}
-
 /// One operation on each collection a round.
 fn round<'h, S: Medium<Error: Debug>, P: Promise>(heap: &Heap<'h, Small<'h>, S, P>) {
     let mut root = heap.root_mut().unwrap();
@@ -400,93 +375,10 @@ fn small<'h, S: Medium, P: Promise>(
     })
 }
 
-const ROUNDS: u32 = 3;
-
-fn arrived(n: u32, world: &World<'_, Promised>) {
-    let p = world.get();
-    assert!(n == p.saved || n == p.tried, "{n} is there, {p:?}");
-    world.set(Promised {
-        saved: n,
-        tried: n,
-        changing: false,
-    });
-}
-
 const FEW: Config = Config {
     objects: 24,
     max_pins: 4,
     ..CONFIG
 };
 
-#[test]
-fn cut_just_in_time() {
-    let s = explore(
-        Simulated::<SpiFram>::new(2048),
-        |mut nv, world: &World<Promised>| {
-            let mut ram = [0u8; 512];
-            brand!(b);
-            let opened = Heap::<Small, _>::open(b, &mut nv, &mut ram, FEW, small);
-            let mut heap = match opened {
-                Ok(heap) => heap,
-                Err(OpenError::Interrupted) => {
-                    // What just in time promises: it is told. The rest is the program's choice.
-                    assert!(world.with(|p| p.changing), "interrupted by nothing");
-                    return;
-                }
-                Err(e) => panic!("{e:?}"),
-            };
-            let mut n = look(&heap);
-            arrived(n, world);
-            while n < ROUNDS {
-                world.update(|p| p.changing = true);
-                round(&heap);
-                n = look(&heap);
-                world.update(|p| p.tried = n);
-                heap.persist().unwrap();
-                world.set(Promised {
-                    saved: n,
-                    tried: n,
-                    changing: false,
-                });
-                heap.restore().unwrap();
-            }
-        },
-    )
-    .depth(2)
-    .run();
-    println!("{s}");
-    assert!(s.part || s.cuts > 300, "{s}");
-}
-
-#[test]
-fn cut_snapshot() {
-    let s = explore(
-        Simulated::<SpiFram>::new(2048),
-        |mut nv, world: &World<Promised>| {
-            let mut ram = [0u8; 512];
-            brand!(b);
-            let mut heap =
-                Heap::<Small, _, Snapshot>::open(b, &mut nv, &mut ram, FEW, small).unwrap();
-            let mut n = look(&heap);
-            arrived(n, world);
-            let audit = heap.audit().unwrap();
-            assert_eq!(audit.reachable, audit.allocated, "leaked");
-            while n < ROUNDS {
-                round(&heap);
-                n = look(&heap);
-                world.update(|p| p.tried = n);
-                heap.commit().unwrap();
-                world.set(Promised {
-                    saved: n,
-                    tried: n,
-                    changing: false,
-                });
-            }
-        },
-    )
-    .depth(2)
-    .deepest(2)
-    .run();
-    println!("{s}");
-    assert!(s.part || s.cuts > 1000, "{s}");
-}
+cut!(Small, small, FEW, round, look);

@@ -1,10 +1,15 @@
 //! Collections of what owns something, against models, over cold boots and power cuts.
 
+#[path = "support/lives.rs"]
+#[macro_use]
+mod support;
+
 use nvmem::ram::RamFram;
 use nvmem::{Medium, Persist};
 use powerfail::{Simulated, SpiFram, World, explore};
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Debug;
+use support::{Promised, ROUNDS, Save, random};
 use vnv_heap::collections::{Blob, Fifo, Map, Vector};
 use vnv_heap::{Config, Error, Heap, JustInTime, OpenError, Own, Promise, Snapshot, brand};
 
@@ -50,22 +55,6 @@ fn root<'h, S: Medium, P: Promise>(
         texts: Map::new(),
         n: 0,
     })
-}
-
-/// Saves what is there, by the means of the promise.
-trait Save {
-    fn save(&mut self);
-}
-impl<'h, R: Persist<At<'h> = R>, S: Medium<Error: Debug>> Save for Heap<'h, R, S, JustInTime> {
-    fn save(&mut self) {
-        self.persist().unwrap();
-        self.restore().unwrap();
-    }
-}
-impl<'h, R: Persist<At<'h> = R>, S: Medium<Error: Debug>> Save for Heap<'h, R, S, Snapshot> {
-    fn save(&mut self) {
-        self.commit().unwrap();
-    }
 }
 
 fn packet<'h, R, S: Medium<Error: Debug>, P: Promise>(
@@ -231,13 +220,6 @@ impl Model {
     }
 }
 
-fn random(seed: &mut u32) -> u32 {
-    *seed ^= *seed << 13;
-    *seed ^= *seed >> 17;
-    *seed ^= *seed << 5;
-    *seed
-}
-
 fn lives<P: Promise>()
 where
     for<'a, 'h> Heap<'h, Root<'h>, &'a mut Fram, P>: Save,
@@ -356,13 +338,6 @@ struct Small<'h> {
     map: Map<'h, u8, Blob<'h>, 2>,
 }
 
-#[derive(Clone, Hash, Debug, Default)]
-struct Promised {
-    saved: u32,
-    tried: u32,
-    changing: bool,
-}
-
 /// One operation on each collection a round; the vector grows, and shrinks again.
 fn round<'h, S: Medium<Error: Debug>, P: Promise>(heap: &Heap<'h, Small<'h>, S, P>) {
     let mut root = heap.root_mut().unwrap();
@@ -422,78 +397,10 @@ fn small<'h, S: Medium, P: Promise>(
     })
 }
 
-const ROUNDS: u32 = 3;
-
 const FEW: Config = Config {
     objects: 24,
     max_pins: 4,
     ..CONFIG
 };
 
-/// What is there is what was saved last, or what was being saved, and nothing leaks. Then it goes on to the end.
-macro_rules! live {
-    ($heap:expr, $world:expr) => {{
-        let (heap, world) = ($heap, $world);
-        let mut n = look(heap);
-        let p = world.get();
-        assert!(n == p.saved || n == p.tried, "{n} is there, {p:?}");
-        let settled = |n| Promised {
-            saved: n,
-            tried: n,
-            changing: false,
-        };
-        world.set(settled(n));
-        let audit = heap.audit().unwrap();
-        assert_eq!(audit.reachable, audit.allocated, "leaked");
-        while n < ROUNDS {
-            world.update(|p| p.changing = true);
-            round(heap);
-            n = look(heap);
-            world.update(|p| p.tried = n);
-            heap.save();
-            world.set(settled(n));
-        }
-        let audit = heap.audit().unwrap();
-        assert_eq!(audit.reachable, audit.allocated, "leaked");
-    }};
-}
-
-#[test]
-fn cut_just_in_time() {
-    let s = explore(
-        Simulated::<SpiFram>::new(2048),
-        |mut nv, world: &World<Promised>| {
-            let mut ram = [0u8; 512];
-            brand!(b);
-            match Heap::<Small, _>::open(b, &mut nv, &mut ram, FEW, small) {
-                Ok(mut heap) => live!(&mut heap, world),
-                // What just in time promises: it is told.
-                Err(OpenError::Interrupted) => assert!(world.with(|p| p.changing)),
-                Err(e) => panic!("{e:?}"),
-            }
-        },
-    )
-    .depth(2)
-    .run();
-    println!("{s}");
-    assert!(s.part || s.cuts > 300, "{s}");
-}
-
-#[test]
-fn cut_snapshot() {
-    let s = explore(
-        Simulated::<SpiFram>::new(2048),
-        |mut nv, world: &World<Promised>| {
-            let mut ram = [0u8; 512];
-            brand!(b);
-            let mut heap =
-                Heap::<Small, _, Snapshot>::open(b, &mut nv, &mut ram, FEW, small).unwrap();
-            live!(&mut heap, world);
-        },
-    )
-    .depth(2)
-    .deepest(2)
-    .run();
-    println!("{s}");
-    assert!(s.part || s.cuts > 1000, "{s}");
-}
+cut!(Small, small, FEW, round, look);

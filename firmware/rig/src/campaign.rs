@@ -264,6 +264,12 @@ fn sections(out: &mut Figures, machine: &str, all: impl Iterator<Item = (u16, Co
             None => format!("machine.{machine}.{name}"),
         };
         let c = cost(n);
+        if let Some(times) = relume_suite::abi::work::times(n) {
+            let all = (c.instructions - cost(section::EMPTY).instructions) as f64;
+            let one = (all / f64::from(times) * 100.0).round() / 100.0;
+            out.insert(format!("{prefix}.instructions"), one);
+            continue;
+        }
         let mut put =
             |key: &str, a: u64, b: u64| out.insert(format!("{prefix}.{key}"), a as f64 - b as f64);
         put("instructions", c.instructions, base.instructions);

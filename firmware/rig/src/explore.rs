@@ -202,7 +202,7 @@ impl Explorer<'_> {
         let boot = |seed, detail| Boot {
             state: &blank,
             seed,
-            limit: 20_000_000,
+            limit: 60_000_000,
             detail,
         };
         let ran = self.m.boot(&boot(0, true), &mut self.log);

@@ -166,7 +166,9 @@ fn jobs(a: &Args) -> Result<Vec<Job>> {
                     if (case.measures || case.interrupts) && rounds != 0 {
                         continue;
                     }
-                    let depth = if case.measures {
+                    let depth = if case.measures && case.bytes <= KEEPS_NOTHING {
+                        Some(0)
+                    } else if case.measures {
                         depth.or(Some(1)).map(|d| d.min(1))
                     } else {
                         depth
@@ -220,6 +222,9 @@ fn plant(source: &Source, bug: &'static planted::Bug) -> Result<Job> {
         planted: Some(bug.what),
     })
 }
+
+/// Bytes of a region that measures something else: there is nothing to cut.
+const KEEPS_NOTHING: usize = 16;
 
 /// States of one scenario after which an exploration without a given depth ends.
 const MOST: u64 = 300_000;

@@ -156,6 +156,7 @@ pub const FILES: &[&str] = &[
     "suite/src/checkpoint.rs",
     "suite/src/checkpoint/target.rs",
     "suite/src/checkpoint/host.rs",
+    "suite/src/heap_work.rs",
 ];
 
 /// The failure code of a line: its file's number in [`FILES`] times 2048, and the line.
@@ -269,6 +270,68 @@ pub mod section {
         HEAP_OPEN_SNAPSHOT = 60 "heap_open_snapshot";
         /// A commit, when one object of 32 bytes is dirty.
         HEAP_COMMIT_32 = 61 "heap_commit_32";
+        /// A queue on a heap that is 10 long: an element of 256 bytes is taken and one is put.
+        HEAP_FIFO_10 = 70 "heap_fifo_10";
+        /// A queue on a heap that is 16 long: an element of 256 bytes is taken and one is put.
+        HEAP_FIFO_16 = 71 "heap_fifo_16";
+        /// A queue on a heap that is 20 long: an element of 256 bytes is taken and one is put.
+        HEAP_FIFO_20 = 72 "heap_fifo_20";
+        /// A queue on a heap that is 30 long: an element of 256 bytes is taken and one is put.
+        HEAP_FIFO_30 = 73 "heap_fifo_30";
+        /// A queue on a heap that is 60 long: an element of 256 bytes is taken and one is put.
+        HEAP_FIFO_60 = 74 "heap_fifo_60";
+        /// A queue on a heap that is 120 long: an element of 256 bytes is taken and one is put.
+        HEAP_FIFO_120 = 75 "heap_fifo_120";
+        /// An update of the key-value workload, uniform.
+        HEAP_KV_UNIFORM = 80 "heap_kv_uniform";
+        /// An update of the key-value workload, sequential.
+        HEAP_KV_SEQUENTIAL = 81 "heap_kv_sequential";
+        /// An update of the key-value workload, unequal.
+        HEAP_KV_UNEQUAL = 82 "heap_kv_unequal";
+        /// An update of the key-value workload, partitioned.
+        HEAP_KV_PARTITIONED = 83 "heap_kv_partitioned";
+        /// A get and its release, resident, with 1 object that is.
+        HEAP_GET_RESIDENT_1 = 84 "heap_get_resident_1";
+        /// The same with 400.
+        HEAP_GET_RESIDENT_400 = 85 "heap_get_resident_400";
+        /// An object of 1 KiB is got to be written, for which another one must be written out.
+        HEAP_EVICT_1024 = 86 "heap_get_mut_evict_1024";
+        /// An object of 32 bytes is got. It is resident.
+        HEAP_RETRIEVAL_BEST_32 = 100 "heap_retrieval_best_32";
+        /// An object of 32 bytes is got. It is not, and there is room.
+        HEAP_RETRIEVAL_BAD_32 = 101 "heap_retrieval_bad_32";
+        /// An object of 32 bytes is got. 1 KiB must be written out first.
+        HEAP_RETRIEVAL_WORST_32 = 102 "heap_retrieval_worst_32";
+        /// An object of 64 bytes is got. It is resident.
+        HEAP_RETRIEVAL_BEST_64 = 110 "heap_retrieval_best_64";
+        /// An object of 64 bytes is got. It is not, and there is room.
+        HEAP_RETRIEVAL_BAD_64 = 111 "heap_retrieval_bad_64";
+        /// An object of 64 bytes is got. 1 KiB must be written out first.
+        HEAP_RETRIEVAL_WORST_64 = 112 "heap_retrieval_worst_64";
+        /// An object of 128 bytes is got. It is resident.
+        HEAP_RETRIEVAL_BEST_128 = 120 "heap_retrieval_best_128";
+        /// An object of 128 bytes is got. It is not, and there is room.
+        HEAP_RETRIEVAL_BAD_128 = 121 "heap_retrieval_bad_128";
+        /// An object of 128 bytes is got. 1 KiB must be written out first.
+        HEAP_RETRIEVAL_WORST_128 = 122 "heap_retrieval_worst_128";
+        /// An object of 256 bytes is got. It is resident.
+        HEAP_RETRIEVAL_BEST_256 = 130 "heap_retrieval_best_256";
+        /// An object of 256 bytes is got. It is not, and there is room.
+        HEAP_RETRIEVAL_BAD_256 = 131 "heap_retrieval_bad_256";
+        /// An object of 256 bytes is got. 1 KiB must be written out first.
+        HEAP_RETRIEVAL_WORST_256 = 132 "heap_retrieval_worst_256";
+        /// An object of 512 bytes is got. It is resident.
+        HEAP_RETRIEVAL_BEST_512 = 140 "heap_retrieval_best_512";
+        /// An object of 512 bytes is got. It is not, and there is room.
+        HEAP_RETRIEVAL_BAD_512 = 141 "heap_retrieval_bad_512";
+        /// An object of 512 bytes is got. 1 KiB must be written out first.
+        HEAP_RETRIEVAL_WORST_512 = 142 "heap_retrieval_worst_512";
+        /// An object of 1024 bytes is got. It is resident.
+        HEAP_RETRIEVAL_BEST_1024 = 150 "heap_retrieval_best_1024";
+        /// An object of 1024 bytes is got. It is not, and there is room.
+        HEAP_RETRIEVAL_BAD_1024 = 151 "heap_retrieval_bad_1024";
+        /// An object of 1024 bytes is got. 1 KiB must be written out first.
+        HEAP_RETRIEVAL_WORST_1024 = 152 "heap_retrieval_worst_1024";
         /// A node is put between two others of an `nvlist`.
         LIST_INSERT = 40 "insert";
         /// A node is taken out of it.
@@ -279,6 +342,29 @@ pub mod section {
         UNDO_LIST_INSERT = 43 "undo_insert";
         /// The same with links of 32 bits.
         UNDO_WIDE_INSERT = 44 "undo_insert_32";
+    }
+}
+
+/// What the workloads of docs/EVALUATION.md do in one measured section.
+pub mod work {
+    use super::section::*;
+
+    /// Gets.
+    pub const GETS: u16 = 400;
+    /// Rounds of a queue.
+    pub const ROUNDS: u16 = 120;
+    /// Updates of values.
+    pub const UPDATES: u16 = 500;
+
+    /// How many operations were measured together; `None` when the section is none of a workload.
+    pub const fn times(section: u16) -> Option<u16> {
+        match section {
+            HEAP_FIFO_10..=HEAP_FIFO_120 => Some(ROUNDS),
+            HEAP_KV_UNIFORM..=HEAP_KV_PARTITIONED => Some(UPDATES),
+            HEAP_GET_RESIDENT_1 | HEAP_GET_RESIDENT_400 => Some(GETS),
+            HEAP_EVICT_1024 | HEAP_RETRIEVAL_BEST_32..=HEAP_RETRIEVAL_WORST_1024 => Some(1),
+            _ => None,
+        }
     }
 }
 

@@ -1,15 +1,16 @@
 //! What the heap's operations cost: measured sections, the last of two runs of each; and what it takes of a 32-bit machine's RAM.
 
-#[cfg(not(target_pointer_width = "16"))]
 use crate::abi::figure;
 use crate::abi::section;
 use crate::{Group, Mapped, Scenario, Scene, check, ok};
 use core::hint::black_box;
 use nvmem::Medium;
 use nvmem::device::Misuse;
-#[cfg(not(target_pointer_width = "16"))]
+#[cfg(target_arch = "riscv32")]
 use nvmem::ram::RamFram;
-use vnv_heap::{Config, Heap, JustInTime, OpenError, Own, Promise, Snapshot, brand};
+#[cfg(target_arch = "riscv32")]
+use vnv_heap::Own;
+use vnv_heap::{Config, Heap, JustInTime, OpenError, Promise, Snapshot, brand};
 
 /// What it costs with a save just in time.
 pub const fn group<M: Mapped>() -> Group<M> {
@@ -19,7 +20,11 @@ pub const fn group<M: Mapped>() -> Group<M> {
             primitive: "vnv-heap",
             scenarios: &[
                 Scenario::measuring("measure", BYTES, measured::<M, JustInTime>),
-                Scenario::measuring("room", 16, room),
+                Scenario::measuring("room_32", 16, |s| room(s, figure::HEAP_RESIDENT_32)),
+                Scenario::measuring("room_256", 16, |s| room(s, figure::HEAP_RESIDENT_256)),
+                Scenario::measuring("room_32_in_8_kib", 16, |s| {
+                    room(s, figure::HEAP_RESIDENT_32_IN_8_KIB)
+                }),
             ],
         }
     }
@@ -155,12 +160,12 @@ fn measured<M: Mapped, P: Measured>(scene: &mut Scene<'_, M>) {
 /// How many bytes of RAM a heap is given, for its own variable and its buffer.
 pub const TAKEN: usize = 4096;
 
-/// What there is room for in 4 KiB of RAM, the heap itself included, on machines with as much. The medium lies in RAM.
-fn room<M: Mapped>(scene: &mut Scene<'_, M>) {
+/// What there is room for in 4 KiB of RAM, the heap itself included, on the machine that stands for those of 32 bits. The medium lies in RAM.
+fn room<M: Mapped>(scene: &mut Scene<'_, M>, number: u16) {
     let region = scene.region();
     // SAFETY: the region's first unit, of which nothing is lent.
     unsafe { region.store(0, 1) };
-    #[cfg(not(target_pointer_width = "16"))]
+    #[cfg(target_arch = "riscv32")]
     {
         const SELF: usize =
             size_of::<Heap<'static, u32, Fram<'static>>>() - size_of::<Fram<'static>>();
@@ -169,27 +174,27 @@ fn room<M: Mapped>(scene: &mut Scene<'_, M>) {
             figure::HEAP_HANDLE_BYTES,
             size_of::<Option<Own<'static, [u8; 32]>>>() as u16,
         );
-        scene.figure(
-            figure::HEAP_RESIDENT_32,
-            ok!(scene, resident::<32>(TAKEN - SELF)),
-        );
-        scene.figure(
-            figure::HEAP_RESIDENT_256,
-            ok!(scene, resident::<256>(TAKEN - SELF)),
-        );
-        // Of twice as much, so that what is there once does not count.
-        let more = ok!(scene, resident::<32>(2 * TAKEN - SELF));
-        scene.figure(figure::HEAP_RESIDENT_32_IN_8_KIB, more);
+        let found = match number {
+            figure::HEAP_RESIDENT_32 => resident::<32>(TAKEN - SELF),
+            figure::HEAP_RESIDENT_256 => resident::<256>(TAKEN - SELF),
+            // Of twice as much, so that what is there once does not count.
+            _ => resident::<32>(2 * TAKEN - SELF),
+        };
+        scene.figure(number, ok!(scene, found));
     }
+    let _ = number;
 }
 
-#[cfg(not(target_pointer_width = "16"))]
+#[cfg(target_arch = "riscv32")]
 type Fram<'a> = &'a mut RamFram<FRAM>;
-#[cfg(not(target_pointer_width = "16"))]
+#[cfg(target_arch = "riscv32")]
 const FRAM: usize = 12 * 1024;
+/// So often all objects are looked at, unless no load is left before.
+#[cfg(target_arch = "riscv32")]
+const ROUNDS: usize = 600;
 
 /// How many objects of `N` bytes are resident at once in a buffer of so many bytes, beside the root: as many as are found again without a load.
-#[cfg(not(target_pointer_width = "16"))]
+#[cfg(target_arch = "riscv32")]
 fn resident<const N: usize>(bytes: usize) -> Result<u16, OpenError<Misuse>> {
     #[repr(align(8))]
     struct Buffer([u8; 2 * TAKEN]);
@@ -215,15 +220,19 @@ fn resident<const N: usize>(bytes: usize) -> Result<u16, OpenError<Misuse>> {
         if i < bytes / (N + N / 4 + 16) {
             continue;
         }
-        // Twice, the second time without a load if there is room for all.
-        let mut loads = 0;
-        for _ in 0..2 {
-            loads = heap.stats().loads;
+        // As many of them as are found again and again without a load, once the policy knows them and what nobody uses has left.
+        let mut settled = false;
+        for _ in 0..ROUNDS {
+            let loads = heap.stats().loads;
             for own in all.iter().flatten() {
                 drop(heap.get(own)?);
             }
+            if heap.stats().loads == loads {
+                settled = true;
+                break;
+            }
         }
-        if heap.stats().loads != loads {
+        if !settled {
             break;
         }
         found = i as u16 + 1;

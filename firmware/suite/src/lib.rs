@@ -20,6 +20,7 @@ mod heap_driver;
 pub mod heap_interrupts;
 mod heap_list;
 mod heap_queue;
+pub mod heap_work;
 pub mod joined;
 #[cfg(target_os = "none")]
 pub mod machine;
@@ -138,7 +139,7 @@ pub struct Group<M: Mapped> {
 }
 
 /// All groups, in a fixed order. More than one for a primitive where they would not fit below the 64 KiB of an MSP430.
-pub const fn groups<M: Mapped>() -> [Group<M>; 22] {
+pub const fn groups<M: Mapped>() -> [Group<M>; 23] {
     [
         nvmem::group(),
         tx::group(),
@@ -159,6 +160,7 @@ pub const fn groups<M: Mapped>() -> [Group<M>; 22] {
         heap::queue_snapshot_group(),
         heap_interrupts::group(),
         heap_costs::group(),
+        heap_work::group(),
         heap_costs::snapshot_group(),
         checkpoint::group(),
         planted::group(),

@@ -8,7 +8,7 @@
 #[path = "../../../firmware/msp430/src/arithmetic.rs"]
 mod arithmetic;
 
-use nvmem::device::{Contract, Medium, Misuse, Torn};
+use nvmem::device::{Contract, EraseUnit, Medium, Misuse, Torn};
 
 /// Makes a probe of the block: its entry on a bare target.
 #[macro_export]
@@ -108,6 +108,51 @@ impl Medium for Bytes {
     }
 
     fn erase(&mut self, _: u32, _: u32) -> Result<(), Misuse> {
+        Ok(())
+    }
+}
+
+/// A NOR flash behind calls, as [`Bytes`] is.
+pub struct Flash(Bytes);
+
+/// Where [`Flash`] has its bytes.
+pub fn flash() -> Flash {
+    Flash(bytes())
+}
+
+impl Medium for Flash {
+    type Error = Misuse;
+    const CONTRACT: Contract = Contract {
+        name: "flash",
+        write_size: 4,
+        unit: 4,
+        torn: Torn::Arbitrary,
+        erase: Some(EraseUnit {
+            size: 512,
+            erased: 0xFF,
+            write_once: true,
+            endurance: 0,
+        }),
+        ..Bytes::CONTRACT
+    };
+
+    fn capacity(&self) -> u32 {
+        BYTES as u32
+    }
+
+    fn read(&mut self, at: u32, buf: &mut [u8]) -> Result<(), Misuse> {
+        self.0.read(at, buf)
+    }
+
+    fn write(&mut self, at: u32, bytes: &[u8]) -> Result<(), Misuse> {
+        self.0.write(at, bytes)
+    }
+
+    #[inline(never)]
+    fn erase(&mut self, from: u32, to: u32) -> Result<(), Misuse> {
+        let start = self.0.at(from, to.wrapping_sub(from) as usize)?;
+        // SAFETY: as in `read`.
+        unsafe { start.write_volatile(0xFF) };
         Ok(())
     }
 }

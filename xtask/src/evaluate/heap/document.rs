@@ -87,6 +87,11 @@ fn part(name: &str, f: &Figures) -> Option<String> {
     })
 }
 
+/// The same workload in the rig, where copying and checking count.
+fn on_riscv(name: &str) -> String {
+    format!("machine.riscv.heap_{name}.instructions")
+}
+
 fn goals(f: &Figures) -> String {
     let mut t = Table::new(f, &["figure", "goal", "measured", ""]);
     for [key, goal, measured, verdict] in goals::lines(f) {
@@ -113,6 +118,7 @@ fn retrieval(f: &Figures) -> String {
                 "bytes",
                 "heap",
                 "with copying",
+                "heap on RISC-V",
                 "modules",
                 "with copying",
                 "vNV-Heap",
@@ -123,6 +129,7 @@ fn retrieval(f: &Figures) -> String {
             let keys = [
                 format!("heap.retrieval_{case}_{size}.ir"),
                 format!("heap.retrieval_{case}_{size}.ir_total"),
+                on_riscv(&format!("retrieval_{case}_{size}")),
                 format!("modules.{case}_{size}.ir"),
                 format!("modules.{case}_{size}.ir_total"),
                 format!("vnv.retrieval_{case}_{size}.ir"),
@@ -132,10 +139,19 @@ fn retrieval(f: &Figures) -> String {
         }
         out += &t.text;
     }
-    let mut t = Table::new(f, &["get and release, resident", "heap", "vNV-Heap"]);
-    for n in [1, 400] {
-        let key = |who: &str| format!("{who}.get_resident_{n}.ir");
-        t.figures(&format!("{n} resident"), &[key("heap"), key("vnv")]);
+    let head = ["", "heap", "heap on RISC-V", "vNV-Heap"];
+    let mut t = Table::new(f, &head);
+    let rows = [
+        ("get and release, 1 resident", "get_resident_1"),
+        ("get and release, 400 resident", "get_resident_400"),
+        (
+            "get_mut of 1 KiB that must write out 1 KiB",
+            "get_mut_evict_1024",
+        ),
+    ];
+    for (row, name) in rows {
+        let key = |who: &str| format!("{who}.{name}.ir");
+        t.figures(row, &[key("heap"), on_riscv(name), key("vnv")]);
     }
     let mut one = Table::new(
         f,
@@ -162,6 +178,7 @@ fn fifo(f: &Figures) -> String {
         "ideal",
         "bytes read",
         "Ir",
+        "on RISC-V",
         "NVM only",
         "Ir",
         "RAM only",
@@ -175,6 +192,7 @@ fn fifo(f: &Figures) -> String {
             format!("heap.fifo_{l}.ideal"),
             format!("heap.fifo_{l}.bytes_read"),
             format!("heap.fifo_{l}.ir"),
+            on_riscv(&format!("fifo_{l}")),
             format!("nvm.fifo_{l}.bytes_written"),
             format!("nvm.fifo_{l}.ir"),
             format!("ram.fifo_{l}.bytes_written"),
@@ -286,6 +304,14 @@ fn kv(f: &Figures) -> String {
         out += &t.text;
         out.push('\n');
     }
+    let riscv = "Instructions of an update on RISC-V, of 64 values";
+    let mut t = Table::new(
+        f,
+        &[riscv, PATTERNS[0], PATTERNS[1], PATTERNS[2], PATTERNS[3]],
+    );
+    t.figures("heap", &PATTERNS.map(|p| on_riscv(&format!("kv_{p}"))));
+    out += &t.text;
+    out.push('\n');
     let mut t = Table::new(f, &["Bytes of metadata in RAM", "256 values"]);
     for (who, name) in MANAGERS {
         let key = format!("{who}.kv_metadata");
@@ -339,9 +365,13 @@ fn snapshot(f: &Figures) -> String {
 }
 
 fn memory(f: &Figures) -> String {
-    let mut t = Table::new(f, &["", "heap", "vNV-Heap"]);
+    let mut t = Table::new(f, &["", "heap", "heap on RISC-V", "vNV-Heap"]);
     let row = |t: &mut Table<'_>, name: &str, key: &str| {
-        t.figures(name, &[format!("heap.{key}"), format!("vnv.{key}")]);
+        let there = match key {
+            "size_of_heap_32" => "machine.riscv.heap_bytes".into(),
+            key => format!("machine.riscv.heap_{key}"),
+        };
+        t.figures(name, &[format!("heap.{key}"), there, format!("vnv.{key}")]);
     };
     row(&mut t, "bytes for each resident object", "ram_per_resident");
     row(&mut t, "bytes for each handle", "ram_per_handle");

@@ -1,0 +1,112 @@
+//! What the suites of the collections share: how a heap is saved, chance, and programs of rounds that are cut.
+
+use nvmem::{Medium, Persist};
+use std::fmt::Debug;
+use vnv_heap::{Heap, JustInTime, Snapshot};
+
+/// Saves what is there, by the means of the promise.
+pub trait Save {
+    fn save(&mut self);
+}
+impl<'h, R: Persist<At<'h> = R>, S: Medium<Error: Debug>> Save for Heap<'h, R, S, JustInTime> {
+    fn save(&mut self) {
+        self.persist().unwrap();
+        self.restore().unwrap();
+    }
+}
+impl<'h, R: Persist<At<'h> = R>, S: Medium<Error: Debug>> Save for Heap<'h, R, S, Snapshot> {
+    fn save(&mut self) {
+        self.commit().unwrap();
+    }
+}
+
+pub fn random(seed: &mut u32) -> u32 {
+    *seed ^= *seed << 13;
+    *seed ^= *seed >> 17;
+    *seed ^= *seed << 5;
+    *seed
+}
+
+/// What the outside knows of a program of rounds.
+#[derive(Clone, Hash, Debug, Default)]
+pub struct Promised {
+    pub saved: u32,
+    pub tried: u32,
+    pub changing: bool,
+}
+
+pub const ROUNDS: u32 = 3;
+
+/// What is there is what was saved last, or what was being saved, and nothing leaks. Then it goes on to the end: `round` does one, `look`
+/// counts and checks them.
+macro_rules! live {
+    ($heap:expr, $world:expr, $round:ident, $look:ident) => {{
+        let (heap, world) = ($heap, $world);
+        let mut n = $look(heap);
+        let p = world.get();
+        assert!(n == p.saved || n == p.tried, "{n} is there, {p:?}");
+        let settled = |n| Promised {
+            saved: n,
+            tried: n,
+            changing: false,
+        };
+        world.set(settled(n));
+        let audit = heap.audit().unwrap();
+        assert_eq!(audit.reachable, audit.allocated, "leaked");
+        while n < ROUNDS {
+            world.update(|p| p.changing = true);
+            $round(heap);
+            n = $look(heap);
+            world.update(|p| p.tried = n);
+            heap.save();
+            world.set(settled(n));
+        }
+        let audit = heap.audit().unwrap();
+        assert_eq!(audit.reachable, audit.allocated, "leaked");
+    }};
+}
+
+/// The tests that cut such a program in both promises: `root` makes its root.
+macro_rules! cut {
+    ($type:ident, $root:ident, $config:expr, $round:ident, $look:ident) => {
+        #[test]
+        fn cut_just_in_time() {
+            let s = explore(
+                Simulated::<SpiFram>::new(2048),
+                |mut nv, world: &World<Promised>| {
+                    let mut ram = [0u8; 512];
+                    brand!(b);
+                    match Heap::<$type, _>::open(b, &mut nv, &mut ram, $config, $root) {
+                        Ok(mut heap) => live!(&mut heap, world, $round, $look),
+                        // What just in time promises: it is told. The rest is the program's choice.
+                        Err(OpenError::Interrupted) => assert!(world.with(|p| p.changing)),
+                        Err(e) => panic!("{e:?}"),
+                    }
+                },
+            )
+            .depth(2)
+            .run();
+            println!("{s}");
+            assert!(s.part || s.cuts > 300, "{s}");
+        }
+
+        #[test]
+        fn cut_snapshot() {
+            let s = explore(
+                Simulated::<SpiFram>::new(2048),
+                |mut nv, world: &World<Promised>| {
+                    let mut ram = [0u8; 512];
+                    brand!(b);
+                    let open = Heap::<$type, _, Snapshot>::open;
+                    let mut heap = open(b, &mut nv, &mut ram, $config, $root).unwrap();
+                    live!(&mut heap, world, $round, $look);
+                },
+            )
+            .depth(2)
+            .deepest(2)
+            .run();
+            println!("{s}");
+            assert!(s.part || s.cuts > 1000, "{s}");
+        }
+    };
+}
