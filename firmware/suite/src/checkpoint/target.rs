@@ -134,7 +134,7 @@ const DEPTH: u16 = 2;
 const BRANCHES: u32 = 2;
 const LEAVES: u16 = 4;
 /// As often as it is done at the most, whatever the desk asks for.
-const MOST: u16 = 40;
+const MOST: u16 = 12;
 /// Values that live across a checkpoint: more than there are registers for.
 const VALUES: usize = 12;
 
