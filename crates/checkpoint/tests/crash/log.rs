@@ -4,7 +4,9 @@ use crate::support::{PROGRAM, Promise, flash};
 use checkpoint::{Error, Log, Memory, Store};
 use nvmem::device::{Contract, Medium};
 use nvmem::{Buffered32, InOrder16, InOrder32, Model};
-use powerfail::{Chip, Explore, Mapped, Media, Mram16, Simulated, SpiFram, World, explore};
+use powerfail::{
+    Chip, EveryEvents, Explore, Mapped, Media, Mram16, Simulated, SpiFram, World, endure, explore,
+};
 
 /// Three cells of statics and heap, one of the stack; not all of them change at each checkpoint.
 struct State {
@@ -22,9 +24,9 @@ impl State {
         }
     }
 
-    /// `n` in its low byte; the rest tells attempts apart.
+    /// `n` in its lower half; the rest tells attempts apart.
     fn of(context: u32) -> Self {
-        let n = context & 0xFF;
+        let n = context & 0xFFFF;
         let mix =
             |x: u32, i: usize| (x.wrapping_mul(0x9E37_79B9).rotate_left(i as u32 * 5) >> 24) as u8;
         let mut s = State {
@@ -67,7 +69,7 @@ fn life<D: Medium, const CELL: usize>(nv: D, world: &World<'_, Promise>, last: u
         Ok(r) => {
             assert_eq!(r.damaged, 0, "no power cut damages a checkpoint");
             state.check(r.context);
-            r.context & 0xFF
+            r.context & 0xFFFF
         }
         Err(Error::NoImage) => 0,
         Err(e) => panic!("nothing but power cuts, and {e}"),
@@ -82,7 +84,7 @@ fn life<D: Medium, const CELL: usize>(nv: D, world: &World<'_, Promise>, last: u
     world.update(|p| p.seen = n);
     for n in n + 1..=last {
         // Each attempt is another one.
-        let context = n | world.with(|p| p.boots) << 8;
+        let context = n | world.with(|p| p.boots) << 16;
         state = State::of(context);
         world.update(|p| p.tried = p.tried.max(n));
         log.save(&state.memory(n), context)
@@ -168,4 +170,20 @@ fn log_large_units() {
         explore(blank, |nv, w| life::<_, 64>(nv, w, 3)).depth(2),
         1000,
     );
+}
+
+/// Thousands of checkpoints and cuts: the space is the same all the time, and no unit is worn out.
+#[test]
+fn log_a_life() {
+    for (name, every) in [("some checkpoints a boot", 37), ("hardly one", 11)] {
+        let flash = Simulated::<HalfPages>::new(8 * 256 + 10 * 256).endurance(4000);
+        let s = endure(flash, EveryEvents(every), |nv, w| {
+            life::<_, 128>(nv, w, w.get().seen + 30)
+        })
+        .name(name)
+        .boots(2000)
+        .depth(1)
+        .run();
+        println!("{s}");
+    }
 }
