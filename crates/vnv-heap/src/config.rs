@@ -7,7 +7,8 @@ use crate::cost::{Budget, CostModel, WorstCase};
 pub struct Config {
     /// How many bytes a persist may have to write for what is dirty and what is pinned, at any instant.
     pub dirty_limit: u32,
-    /// The most bytes that are written, read or moved while interrupts are masked.
+    /// The most bytes that are written, read or moved while interrupts are masked, besides 28 bytes that belong to
+    /// them; less than 32 count as 32.
     pub burst: u16,
     /// How many objects the medium can hold. Counts when it is formatted.
     pub objects: u16,
@@ -40,8 +41,8 @@ impl Config {
             self.objects as u32
         };
         let written = self.dirty_limit + RECORD_BYTES;
-        // Of each object its entry and its header are read; its content and its check are written.
-        let operations = 4 * objects + self.max_pins as u32 + 2;
+        // Of each object its entry and its header are read; its check and its content are written as one.
+        let operations = 3 * objects + self.max_pins as u32 + 2;
         model.cost(written, objects * 12, operations)
     }
 
@@ -56,6 +57,9 @@ impl Config {
         if self.burst == 0 || self.dirty_limit == 0 {
             return Err("a burst and a dirty limit have at least a byte");
         }
+        if self.objects == 0 || self.objects == u16::MAX || self.max_pins > MAX_PINS {
+            return Err("1 to 65,534 objects, at most 4,096 pins");
+        }
         match &self.budget {
             Some(b) if !self.keeps(b) => {
                 Err("a persist may cost more than the budget: lower the dirty limit")
@@ -64,6 +68,9 @@ impl Config {
         }
     }
 }
+
+/// Pins that a medium can hold at most.
+pub(crate) const MAX_PINS: u16 = 0x1000;
 
 /// What the record of a persist has. The record that something has changed since was written when it did.
 const RECORD_BYTES: u32 = 12;

@@ -1,62 +1,45 @@
-//! Holding an object that is not simply there: making room, writing back, loading, in pieces of at most a burst.
+//! Holding an object that is not simply there: making room, writing back, loading.
+//!
+//! What is common is one straight section: the object that leaves is written, the other one is read into its place, and the tables follow. Where
+//! a burst does not allow that, it is the same in more sections, a burst in each; what a section leaves is a transfer under way. Between two
+//! sections there may be a persist and its restore.
 
 use crate::error::Error;
 use crate::own::{Kind, Known};
 use crate::policy::Policy;
 use crate::promise::Promise;
 use crate::ram::{Reserve, Slot};
-use crate::state::{Attempt, Core, Held, State};
-use crate::store::{Begin, Check, PIECE, Step};
+use crate::state::{Attempt, Core, State};
+use crate::store::{ASIDE, BLOCK_HEADER, Begin, CHECK_BYTES, Check, PIECE, Step, is_head};
 use core::ptr::NonNull;
 use nvmem::{Medium, planted};
 
 /// What is wanted of an object.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Want {
+pub(crate) enum Want {
     Read,
     Write,
     /// It is new: this is its content.
     Fill(*const u8),
-    /// No object: all that is dirty is written back.
-    Clean,
 }
 
 struct Hold<'k> {
     id: u16,
     kind: &'k Kind,
     want: Want,
-    attempt: Attempt,
-    stage: Stage,
-    /// What [`Stage::Load`] and [`Stage::Clean`] are at.
+    /// What is under way, if anything is.
     transfer: Transfer,
-    /// The block of the next write-back is being taken; then the object is dirty.
-    begin: Begin,
-    /// So much of a new object's content is there.
-    filled: usize,
-}
-
-impl Hold<'_> {
-    fn fills(&self) -> bool {
-        matches!(self.want, Want::Fill(_))
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    Idle,
-    /// A block is being made for it.
-    Room,
-    /// Another object is written back.
-    Clean,
-    Load,
-    Begin,
-    /// A new object gets its content.
-    Fill,
+    /// So much of a new object's content is there, once it has a block.
+    filled: Option<usize>,
+    /// It was not there.
+    loaded: bool,
+    /// Snapshot: its block is being taken; then it is dirty.
+    begin: Option<Begin>,
 }
 
 /// What moves between a resident block and the medium, and what then becomes of the block.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Goal {
+enum Goal {
     /// It is loaded.
     Load,
     /// It is written back.
@@ -65,46 +48,47 @@ pub(crate) enum Goal {
     Evict,
 }
 
-/// A load or a write-back under way.
-pub(crate) struct Transfer {
+/// A load or a write-back.
+struct Transfer {
+    /// Of what; nothing is under way when it is [`Slot::NONE`].
     slot: Slot,
     goal: Goal,
-    begin: Begin,
-    /// Where the content is on the medium; 0 before that is known.
-    address: u32,
     /// What the check of a loaded one must come to.
     expected: u16,
+    /// Where the content is on the medium.
+    address: u32,
+    /// So much of it was moved.
     at: usize,
     check: Check,
 }
 
-/// How many bytes the next piece has, of those that are to come: what is left of the burst, in whole pieces, but at least one.
-fn piece(to_come: usize, left: usize) -> usize {
-    to_come.min((left / PIECE * PIECE).max(PIECE))
+impl Transfer {
+    const NONE: Transfer = Transfer {
+        slot: Slot::NONE,
+        goal: Goal::Load,
+        expected: 0,
+        address: 0,
+        at: 0,
+        check: Check::NONE,
+    };
+
+    /// To be begun.
+    #[inline(always)]
+    fn set(&mut self, slot: Slot, goal: Goal) {
+        // Not a new one: all of it would be copied, of which most is written before it is read.
+        (self.slot, self.goal, self.at) = (slot, goal, 0);
+    }
+
+    fn is_on(&self) -> bool {
+        self.slot != Slot::NONE
+    }
 }
 
 impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
-    /// **Cost**: what is written back to make room, and what is read; a section for each burst.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn hold_slowly(
-        &self,
-        id: u16,
-        kind: &Kind,
-        mutable: bool,
-    ) -> Result<Held, Error<S::Error>> {
-        if let Some(held) = self.hold_again(id, kind, mutable)? {
-            return Ok(held);
-        }
-        let want = if mutable { Want::Write } else { Want::Read };
-        self.hold_by(id, kind, want)
-    }
-
     /// Gives a new object its content; it is dirty then, and nobody holds it.
     ///
     /// # Safety
     /// `content` is a value of this kind, which belongs to the object when this has succeeded.
-    #[inline(never)]
     pub(crate) unsafe fn fill(
         &self,
         id: u16,
@@ -116,39 +100,67 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
 
     /// Writes all that is dirty, in pieces. Nobody holds anything to be written, but for guards that were leaked.
     pub(crate) fn clean_all(&self) -> Result<(), Error<S::Error>> {
-        let kind = Kind::to_free(0, false, |_, _| Ok(()));
-        self.hold_by(0, &kind, Want::Clean).map(drop)
+        let mut attempt = Attempt::new();
+        let mut transfer = Transfer::NONE;
+        let mut done = false;
+        while !done {
+            self.section(|st| {
+                if !attempt.goes_on(st.incarnation)? {
+                    transfer.slot = Slot::NONE;
+                }
+                let mut left = st.budget();
+                loop {
+                    if !transfer.is_on() {
+                        st.cache.settle();
+                        let Some(dirty) = st.dirty() else {
+                            done = true;
+                            return Ok(());
+                        };
+                        transfer.set(dirty, Goal::Clean);
+                    }
+                    if !st.transfer(&mut transfer, &mut left)? {
+                        return Ok(());
+                    }
+                    transfer.slot = Slot::NONE;
+                }
+            })?;
+        }
+        Ok(())
     }
 
-    fn hold_by(&self, id: u16, kind: &Kind, want: Want) -> Result<Held, Error<S::Error>> {
+    /// Holds an object that is not there, or may not be held at once. **Cost**: what is written back to make room, and what is read; a
+    /// section, or one for each burst.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn hold_by(
+        &self,
+        id: u16,
+        kind: &Kind,
+        want: Want,
+    ) -> Result<NonNull<u8>, Error<S::Error>> {
+        let mut attempt = Attempt::new();
         let mut hold = Hold {
             id,
             kind,
             want,
-            attempt: Attempt::new(),
-            stage: Stage::Idle,
-            transfer: Transfer::new(Slot::NONE, id, Goal::Load),
-            begin: Begin::new(id, kind.len),
-            filled: 0,
+            transfer: Transfer::NONE,
+            filled: None,
+            loaded: false,
+            begin: None,
         };
         loop {
             let done = self.section(|st| {
-                if !hold.attempt.goes_on(st.incarnation)? && !planted!("vnv-heap/no-restart") {
+                if !attempt.goes_on(st.incarnation)? && !planted!("vnv-heap/no-restart") {
                     // What was reserved went with the RAM.
-                    hold.stage = Stage::Idle;
+                    hold.transfer.slot = Slot::NONE;
+                    hold.filled = None;
+                    hold.begin = None;
                 }
-                let mut left = usize::from(st.store.burst());
-                loop {
-                    let r = st.step(&mut hold, &mut left);
-                    match r {
-                        Ok(None) if left > 0 => {}
-                        Ok(done) => return Ok(done),
-                        Err(e) => {
-                            st.give_up(&hold);
-                            return Err(e);
-                        }
-                    }
+                let r = st.advance(&mut hold);
+                if r.is_err() {
+                    st.give_up(hold.id);
                 }
+                r
             })?;
             if let Some(held) = done {
                 return Ok(held);
@@ -158,188 +170,208 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
 }
 
 impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
-    /// An operation that fails leaves no half-loaded object.
-    fn give_up(&mut self, hold: &Hold<'_>) {
-        let slot = match hold.stage {
-            Stage::Load => Some(hold.transfer.slot),
-            _ if hold.fills() => self.cache.lookup(hold.id),
-            _ => None,
-        };
-        if let Some(slot) = slot {
+    /// Bytes that a section may move: a burst, and what belongs to an object that is written and one that is read.
+    fn budget(&self) -> usize {
+        usize::from(self.store.burst()) + 2 * ASIDE
+    }
+
+    /// An operation that fails leaves no block without its content.
+    #[cold]
+    #[inline(never)]
+    fn give_up(&mut self, id: u16) {
+        if let Some(slot) = self.cache.lookup(id)
+            && self.cache.is_held(slot)
+        {
             self.cache.hold(slot, false);
             self.cache.remove(slot);
         }
     }
 
-    fn step(
-        &mut self,
-        hold: &mut Hold<'_>,
-        left: &mut usize,
-    ) -> Result<Option<Held>, Error<S::Error>> {
-        match hold.stage {
-            Stage::Clean => {
-                if self.transfer(&mut hold.transfer, left)? {
-                    hold.stage = match hold.transfer.goal {
-                        // The room is still wanted.
-                        Goal::Evict => Stage::Room,
-                        _ => Stage::Idle,
-                    };
-                }
-                Ok(None)
-            }
-            Stage::Load => {
-                if self.transfer(&mut hold.transfer, left)? {
-                    self.believe(hold)?;
-                    hold.stage = Stage::Idle;
-                }
-                Ok(None)
-            }
-            // Nothing else comes here.
-            Stage::Begin if !P::SNAPSHOT => Ok(None),
-            Stage::Begin => {
-                *left = left.saturating_sub(PIECE);
-                if let Step::Done(_) = self.store.begin_write(&mut hold.begin)? {
-                    // Its current content is in RAM alone from here on.
-                    if let Some(slot) = self.cache.lookup(hold.id) {
-                        self.cache.mark_dirty(slot);
-                    }
-                    hold.stage = Stage::Idle;
-                }
-                Ok(None)
-            }
-            Stage::Fill => {
-                let Some(slot) = self.cache.lookup(hold.id) else {
-                    hold.stage = Stage::Idle;
-                    return Ok(None);
-                };
-                let (Want::Fill(from), len) = (hold.want, usize::from(hold.kind.size)) else {
-                    return Err(Error::Busy);
-                };
-                let at = hold.filled;
-                let n = piece(len - at, *left);
-                let to = self.cache.content(slot);
-                // SAFETY: `n` bytes of a value of this kind, into a block of its size that nobody else uses.
-                unsafe { from.add(at).copy_to_nonoverlapping(to.as_ptr().add(at), n) };
-                hold.filled += n;
-                *left = left.saturating_sub(n);
-                if hold.filled < len {
-                    return Ok(None);
-                }
-                // SAFETY: the block now holds that value.
-                unsafe { (hold.kind.clear_padding)(to.as_ptr()) };
-                self.cache.hold(slot, false);
-                self.cache.mark_dirty(slot);
-                self.cache.updated(slot);
-                self.cache.note(self.cache.demand());
-                Ok(Some((slot, to)))
-            }
-            Stage::Room => self.make_room(hold, left).map(|()| None),
-            Stage::Idle => self.decide(hold, left),
+    /// As much as a burst allows; where the object is, when it is held.
+    #[inline(always)]
+    fn advance(&mut self, hold: &mut Hold<'_>) -> Result<Option<NonNull<u8>>, Error<S::Error>> {
+        let mut left = self.budget();
+        if hold.transfer.is_on() && !self.go_on(hold, &mut left)? {
+            return Ok(None);
         }
-    }
-
-    /// It is not resident: makes a block for it.
-    fn make_room(&mut self, hold: &mut Hold<'_>, left: &mut usize) -> Result<(), Error<S::Error>> {
-        let len = hold.kind.len;
-        match self.cache.reserve(hold.id, usize::from(len), *left) {
-            Reserve::Done(_) if hold.fills() => hold.stage = Stage::Idle,
-            Reserve::Done(slot) => {
-                self.begin(hold, slot, Goal::Load);
-            }
-            Reserve::Again => *left = 0,
-            Reserve::NoRoom => {
-                let slot = self.cache.victim(false).ok_or(Error::RamFull)?;
-                if self.cache.is_dirty(slot) {
-                    self.begin(hold, slot, Goal::Evict);
-                } else {
-                    self.cache.remove(slot);
-                }
-            }
+        if P::SNAPSHOT && !self.begun(hold)? {
+            return Ok(None);
         }
-        Ok(())
-    }
-
-    /// What is to be done next with a block.
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    fn begin(&self, hold: &mut Hold<'_>, slot: Slot, goal: Goal) {
-        // Not a new one: all of it would be copied, of which most is written before it is read.
-        let t = &mut hold.transfer;
-        (t.slot, t.goal, t.address, t.at) = (slot, goal, 0, 0);
-        t.begin = Begin::new(self.cache.id(slot), 0);
-        hold.stage = match goal {
-            Goal::Load => Stage::Load,
-            _ => Stage::Clean,
-        };
-    }
-
-    fn decide(
-        &mut self,
-        hold: &mut Hold<'_>,
-        left: &mut usize,
-    ) -> Result<Option<Held>, Error<S::Error>> {
-        let cleans = hold.want == Want::Clean;
-        let mutable = hold.want == Want::Write;
-        let mut slot = Slot::NONE;
-        // No object of its own, so everything else must go.
-        let mut sum = u32::MAX;
-        if !cleans {
-            let Some(found) = self.cache.lookup(hold.id) else {
-                hold.stage = Stage::Room;
-                return Ok(None);
+        loop {
+            let slot = match self.cache.lookup(hold.id) {
+                Some(slot) => slot,
+                None => match self.make_room(hold, &mut left)? {
+                    Some(slot) => slot,
+                    None => return Ok(None),
+                },
             };
-            slot = found;
+            let changes = hold.want != Want::Read;
+            let mutable = hold.want == Want::Write;
             if mutable && self.cache.is_pinned(slot) {
                 return Err(Error::Busy);
             }
-            sum = if hold.fills() {
-                self.cache.demand() + self.cache.weight(slot)
-            } else {
-                self.demand_with(slot, hold.kind, mutable)
+            let sum = match hold.filled {
+                Some(_) => self.cache.demand() + self.cache.weight(slot),
+                None => self.demand_with(slot, hold.kind, mutable),
             };
-        }
-        if cleans || self.cache.is_over(sum) {
-            let victim = self.cache.victim(true);
-            match if cleans {
-                victim.or_else(|| self.dirty())
-            } else {
-                victim
-            } {
-                Some(victim) => self.begin(hold, victim, Goal::Clean),
-                None if cleans => return Ok(Some((slot, NonNull::dangling()))),
-                None => return Err(Error::DirtyLimit),
+            if self.cache.is_over(sum) {
+                let victim = self.cache.victim(true).ok_or(Error::DirtyLimit)?;
+                if self.moves(hold, victim, Goal::Clean, &mut left)? {
+                    continue;
+                }
+                return Ok(None);
             }
+            if !P::SNAPSHOT
+                && changes
+                && !self.store.is_running()
+                && !planted!("vnv-heap/running-late")
+            {
+                // Before anybody can change anything: a cut then is an interruption, even if all that has changed was in RAM.
+                self.store.change()?;
+                return Ok(None);
+            }
+            if let Want::Fill(from) = hold.want {
+                // SAFETY: a value of the kind that the block was reserved for.
+                return Ok(unsafe { self.fill(hold, slot, from, left) });
+            }
+            if P::SNAPSHOT && mutable && !self.cache.is_dirty(slot) {
+                hold.begin = Some(Begin::new(hold.id, hold.kind.len));
+                return Ok(None);
+            }
+            if !self.cache.is_pinned(slot) && self.cache.is_pinned_out() {
+                return Err(Error::DirtyLimit);
+            }
+            if !self.pin_within(slot, mutable, sum) {
+                return Err(Error::Busy);
+            }
+            let count = if hold.loaded {
+                &mut self.stats.loads
+            } else {
+                &mut self.stats.hits
+            };
+            *count = count.wrapping_add(1);
+            return Ok(Some(self.cache.content(slot)));
+        }
+    }
+
+    /// A block for the object, with its content if it has one; nothing when the section is to end.
+    #[inline(always)]
+    fn make_room(
+        &mut self,
+        hold: &mut Hold<'_>,
+        left: &mut usize,
+    ) -> Result<Option<Slot>, Error<S::Error>> {
+        let len = usize::from(hold.kind.len);
+        let slot = loop {
+            match self.cache.reserve(hold.id, len, *left) {
+                Reserve::Done(slot) => break slot,
+                Reserve::Again => return Ok(None),
+                Reserve::NoRoom => {}
+            }
+            let victim = self.cache.victim(false).ok_or(Error::RamFull)?;
+            if self.cache.is_dirty(victim) && !self.moves(hold, victim, Goal::Evict, left)? {
+                return Ok(None);
+            }
+            // The wanted one gets its place, if it is as large.
+            if self.cache.replace(victim, hold.id, len) {
+                break victim;
+            }
+        };
+        if let Want::Fill(_) = hold.want {
+            hold.filled = Some(0);
+        } else if self.moves(hold, slot, Goal::Load, left)? {
+            self.believe(hold, slot)?;
+        } else {
             return Ok(None);
         }
-        let changes = hold.want != Want::Read;
-        if !P::SNAPSHOT && changes && !self.store.is_running() && !planted!("vnv-heap/running-late")
-        {
-            // Before anybody can change anything: a cut then is an interruption, even if all that has changed was in RAM.
-            self.store.change()?;
-            *left = 0;
-            return Ok(None);
+        Ok(Some(slot))
+    }
+
+    /// A load or a write-back, all of it at once if that is within the burst; else it is under way. Whether it is at its end.
+    #[inline(always)]
+    fn moves(
+        &mut self,
+        hold: &mut Hold<'_>,
+        slot: Slot,
+        goal: Goal,
+        left: &mut usize,
+    ) -> Result<bool, Error<S::Error>> {
+        let needed = self.cache.len(slot) + ASIDE;
+        if needed > *left {
+            hold.transfer.set(slot, goal);
+            return Ok(false);
         }
-        if hold.fills() {
-            hold.filled = 0;
-            hold.stage = Stage::Fill;
-            return Ok(None);
+        *left -= needed;
+        match goal {
+            Goal::Load => self.read(slot)?,
+            _ => self.write(slot)?,
         }
-        if P::SNAPSHOT && mutable && !self.cache.is_dirty(slot) {
-            hold.begin = Begin::new(hold.id, hold.kind.len);
-            hold.stage = Stage::Begin;
-            return Ok(None);
+        Ok(true)
+    }
+
+    /// What is under way goes on. Whether it has come to its end.
+    fn go_on(&mut self, hold: &mut Hold<'_>, left: &mut usize) -> Result<bool, Error<S::Error>> {
+        let (slot, goal) = (hold.transfer.slot, hold.transfer.goal);
+        if !self.transfer(&mut hold.transfer, left)? {
+            return Ok(false);
         }
-        if !self.cache.is_pinned(slot) && self.cache.is_pinned_out() {
-            return Err(Error::DirtyLimit);
+        hold.transfer.slot = Slot::NONE;
+        match goal {
+            Goal::Load => self.believe(hold, slot)?,
+            Goal::Evict => self.cache.remove(slot),
+            Goal::Clean => {}
         }
-        if !self.pin_within(slot, mutable, sum) {
-            return Err(Error::Busy);
+        Ok(true)
+    }
+
+    /// Snapshot: a step towards a block of its own. Whether none is on the way.
+    fn begun(&mut self, hold: &mut Hold<'_>) -> Result<bool, Error<S::Error>> {
+        let Some(begin) = &mut hold.begin else {
+            return Ok(true);
+        };
+        let Step::Done(_) = self.store.begin_write(begin)? else {
+            return Ok(false);
+        };
+        // Its current content is in RAM alone from here on.
+        if let Some(slot) = self.cache.lookup(hold.id) {
+            self.cache.mark_dirty(slot);
         }
-        Ok(Some((slot, self.cache.content(slot))))
+        hold.begin = None;
+        Ok(true)
+    }
+
+    /// A piece of a new object's content.
+    ///
+    /// # Safety
+    /// A value of the hold's kind is at `from`; the block is reserved for it.
+    unsafe fn fill(
+        &mut self,
+        hold: &mut Hold<'_>,
+        slot: Slot,
+        from: *const u8,
+        left: usize,
+    ) -> Option<NonNull<u8>> {
+        let (at, len) = (hold.filled?, usize::from(hold.kind.size));
+        let n = piece(len - at, left);
+        let to = self.cache.content(slot);
+        // SAFETY: `n` bytes of a value of this kind, into a block of its size that nobody else uses.
+        unsafe { from.add(at).copy_to_nonoverlapping(to.as_ptr().add(at), n) };
+        hold.filled = Some(at + n);
+        if at + n < len {
+            return None;
+        }
+        // SAFETY: the block now holds that value.
+        unsafe { (hold.kind.clear_padding)(to.as_ptr()) };
+        self.cache.hold(slot, false);
+        self.cache.mark_dirty(slot);
+        self.cache.updated(slot);
+        self.cache.note(self.cache.demand());
+        Some(to)
     }
 
     /// The bytes of an object have been loaded, and are those that were written: are they a value?
-    fn believe(&mut self, hold: &Hold<'_>) -> Result<(), Error<S::Error>> {
-        let slot = hold.transfer.slot;
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
+    fn believe(&mut self, hold: &mut Hold<'_>, slot: Slot) -> Result<(), Error<S::Error>> {
         let content = self.cache.content(slot);
         let mut known = Known {
             objects: self.store.objects(),
@@ -348,94 +380,124 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
         unsafe { (hold.kind.check)(content.as_ptr(), &mut known) }
             .map_err(|_| Error::Damaged { object: hold.id })?;
         self.cache.hold(slot, false);
-        self.stats.loads = self.stats.loads.wrapping_add(1);
+        hold.loaded = true;
         Ok(())
     }
 
-    /// One piece of a load or a write-back. Whether it was the last.
+    /// Loads all of an object.
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    pub(crate) fn transfer(
-        &mut self,
-        t: &mut Transfer,
-        left: &mut usize,
-    ) -> Result<bool, Error<S::Error>> {
-        let loads = t.goal == Goal::Load;
-        let id = t.begin.id();
-        let damaged = Error::Damaged { object: id };
-        let len = self.cache.len(t.slot);
-        if t.address == 0 {
-            *left = left.saturating_sub(PIECE);
-            let place = if loads {
-                self.store.locate(id)?
-            } else if let Step::Done(place) = self.store.begin_write(&mut t.begin)? {
-                place
-            } else {
-                return Ok(false);
-            };
-            if usize::from(place.len) != len {
-                return Err(damaged);
-            }
-            t.check = Check::new(id, place.len);
-            t.expected = place.check;
-            t.address = self.store.address(&place);
-            if *left == 0 {
-                return Ok(false);
-            }
+    pub(crate) fn read(&mut self, slot: Slot) -> Result<(), Error<S::Error>> {
+        let (id, len) = (self.cache.id(slot), self.cache.len(slot));
+        let before = self.store.address_of(id, len as u16, false)? - BLOCK_HEADER;
+        // SAFETY: the block was reserved or put back for this object, and nobody else uses it.
+        let (r, head) = unsafe {
+            self.cache
+                .read_beside(slot, len, |to| self.store.get(before, to))
+        };
+        r?;
+        // SAFETY: all of it was read.
+        let content =
+            unsafe { core::slice::from_raw_parts(self.cache.content(slot).as_ptr(), len) };
+        let check = Check::of(id, content);
+        if is_head(&head, id, len as u16) != Some(check) && !planted!("vnv-heap/check-ignored") {
+            return Err(Error::Damaged { object: id });
         }
-        let n = piece(len - t.at, *left);
-        let content = self.cache.content(t.slot).as_ptr().wrapping_add(t.at);
-        if loads {
-            // SAFETY: inside of the block, which was reserved or put back for this object, and which nobody else uses.
-            let to = unsafe { core::slice::from_raw_parts_mut(content, n) };
-            self.store.read(t.address + t.at as u32, to)?;
-            t.check.add(to);
-        } else {
-            // SAFETY: inside of a resident object, which is all initialised: padding is cleared before an object is released.
-            let from = unsafe { core::slice::from_raw_parts(content, n) };
-            t.check.add(from);
-            self.store.write(t.address + t.at as u32, from)?;
-        }
-        t.at += n;
-        *left = left.saturating_sub(n);
-        if t.at < len {
-            return Ok(false);
-        }
-        let check = t.check.finish();
-        if loads {
-            if check != t.expected && !planted!("vnv-heap/check-ignored") {
-                return Err(damaged);
-            }
-            return Ok(true);
-        }
-        self.store.finish_write(t.address, check)?;
-        self.cache.mark_clean(t.slot);
-        self.stats.write_backs = self.stats.write_backs.wrapping_add(1);
-        if t.goal == Goal::Evict {
-            self.cache.remove(t.slot);
-        }
-        Ok(true)
+        Ok(())
     }
 
-    /// All of a load or a write-back.
-    pub(crate) fn transfer_whole(&mut self, slot: Slot, goal: Goal) -> Result<(), Error<S::Error>> {
-        let mut t = Transfer::new(slot, self.cache.id(slot), goal);
-        let mut left = usize::MAX;
-        while !self.transfer(&mut t, &mut left)? {}
+    /// Writes all of an object back.
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
+    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    pub(crate) fn write(&mut self, slot: Slot) -> Result<(), Error<S::Error>> {
+        let (id, len) = (self.cache.id(slot), self.cache.len(slot));
+        let address = self.store.address_to_write(id, len as u16)?;
+        if planted!("vnv-heap/clean-before-written") {
+            self.cache.mark_clean(slot);
+        }
+        // SAFETY: a resident object, which is all initialised: padding is cleared before an object is released.
+        let content =
+            unsafe { core::slice::from_raw_parts(self.cache.content(slot).as_ptr(), len) };
+        let check = Check::of(id, content);
+        self.cache.write_beside(slot, check, |from| {
+            self.store.put(address - CHECK_BYTES, from)
+        })?;
+        self.written(slot);
         Ok(())
+    }
+
+    /// The medium has the content of this one.
+    #[inline(always)]
+    fn written(&mut self, slot: Slot) {
+        self.cache.mark_clean(slot);
+        self.stats.write_backs = self.stats.write_backs.wrapping_add(1);
+    }
+
+    /// What does not fit into a burst goes on by a piece, and what does is done. Whether it is at its end.
+    #[inline(never)]
+    fn transfer(&mut self, t: &mut Transfer, left: &mut usize) -> Result<bool, Error<S::Error>> {
+        let loads = t.goal == Goal::Load;
+        let (id, len) = (self.cache.id(t.slot), self.cache.len(t.slot));
+        if t.at == 0 {
+            if len + ASIDE <= *left {
+                *left -= len + ASIDE;
+                if loads {
+                    self.read(t.slot)?;
+                } else {
+                    self.write(t.slot)?;
+                }
+                return Ok(true);
+            }
+            if *left < self.budget() {
+                // In the next section.
+                return Ok(false);
+            }
+            t.address = if loads {
+                let place = self.store.locate(id)?;
+                if usize::from(place.len) != len {
+                    return Err(Error::Damaged { object: id });
+                }
+                t.expected = place.check;
+                self.store.address(&place)
+            } else {
+                self.store.address_to_write(id, len as u16)?
+            };
+            t.check = Check::new(id, len as u16);
+            *left -= ASIDE;
+        }
+        let n = (len - t.at).min(*left / PIECE * PIECE);
+        let at = t.address + t.at as u32;
+        let content = self.cache.content(t.slot).as_ptr().wrapping_add(t.at);
+        t.at += n;
+        *left = 0;
+        if loads {
+            // SAFETY: inside of a block that was reserved for this object, and which nobody else uses.
+            let to = unsafe { core::slice::from_raw_parts_mut(content, n) };
+            self.store.get(at, to)?;
+        }
+        // SAFETY: as above; all of it is initialised.
+        let bytes = unsafe { core::slice::from_raw_parts(content, n) };
+        t.check.add(bytes);
+        let ends = t.at == len;
+        if loads {
+            if ends && t.check.finish() != t.expected && !planted!("vnv-heap/check-ignored") {
+                return Err(Error::Damaged { object: id });
+            }
+            return Ok(ends);
+        }
+        if planted!("vnv-heap/clean-before-written") {
+            self.cache.mark_clean(t.slot);
+        }
+        self.store.put(at, bytes)?;
+        if ends {
+            self.store.finish_write(t.address, t.check.finish())?;
+            self.written(t.slot);
+        }
+        Ok(ends)
     }
 }
 
-impl Transfer {
-    pub(crate) fn new(slot: Slot, id: u16, goal: Goal) -> Self {
-        Transfer {
-            slot,
-            goal,
-            // What is written back has a block already, so its size does not matter.
-            begin: Begin::new(id, 0),
-            address: 0,
-            expected: 0,
-            at: 0,
-            check: Check::new(id, 0),
-        }
-    }
+/// How many bytes the next piece has, of those that are to come: what is left of the burst, in whole pieces, but at least one.
+fn piece(to_come: usize, left: usize) -> usize {
+    to_come.min((left / PIECE * PIECE).max(PIECE))
 }

@@ -137,11 +137,11 @@ where
         let value = ManuallyDrop::new(init(self)?);
         // SAFETY: the value is the object's from here on.
         unsafe { core.fill(id, kind, (&raw const value).cast())? };
-        core.clean_all()?;
         if P::SNAPSHOT {
+            core.clean_all()?;
             core.commit_all()?;
         } else {
-            core.section(|st| st.store.set_persisted(0))?;
+            core.section(State::save)?;
         }
         let mut finished = Ok(());
         core.section(|st| {

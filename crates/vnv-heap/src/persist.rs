@@ -2,7 +2,6 @@
 
 use crate::Heap;
 use crate::error::Error;
-use crate::hold::Goal;
 use crate::policy::Policy;
 use crate::promise::{JustInTime, Promise};
 use crate::ram::Slot;
@@ -54,7 +53,8 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
     }
 
     /// Writes what is dirty and what is pinned.
-    fn save(&mut self) -> Result<(), Error<S::Error>> {
+    #[inline(never)]
+    pub(crate) fn save(&mut self) -> Result<(), Error<S::Error>> {
         self.cache.settle();
         let mut pins = 0;
         let mut at = self.cache.first();
@@ -82,7 +82,7 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
 
     fn write_whole(&mut self, slot: Slot) -> Result<(), Error<S::Error>> {
         let alone = self.cache.is_alone(slot);
-        self.transfer_whole(slot, Goal::Clean)?;
+        self.write(slot)?;
         if alone {
             // Its guard may go on writing.
             self.cache.mark_dirty(slot);
@@ -105,7 +105,7 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
                 .ok_or_else(damaged)?;
             // A block of this length, which was put back for this object. A reference that a guard has given out is not
             // used meanwhile, as the caller of `restore` vouches.
-            self.transfer_whole(slot, Goal::Load)?;
+            self.read(slot)?;
             if self.cache.is_alone(slot) && !planted!("vnv-heap/restored-as-clean") {
                 // Its guard may go on writing.
                 self.cache.mark_dirty(slot);

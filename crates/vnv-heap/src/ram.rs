@@ -166,9 +166,8 @@ impl<P: Rules> Cache<P> {
             self.free += slot - self.top;
         }
         self.top = slot + units;
+        // The directory stays small, with long chains, until all that was pinned is back: grown, it would lie where a block is still to come.
         self.enter(slot, id, len);
-        // The directory grows as far as there is room; if there is none, chains are longer.
-        self.grow();
         self.set_pins(slot, pins);
         if pins & block::PINS != 0 {
             self.load += ONE_PINNED;
@@ -252,6 +251,45 @@ impl<P: Rules> Cache<P> {
     pub(crate) fn content(&self, s: Slot) -> NonNull<u8> {
         // SAFETY: invariant "blocks": the content follows the header, within the buffer.
         unsafe { self.first.add(s.0 as usize * UNIT) }
+    }
+
+    /// `f` fills the header of a block and the first `n` bytes of its content, as they lie one after the other on the medium too. The
+    /// block then has its own header again, and what came in its place is given back.
+    ///
+    /// # Safety
+    /// The content has as many bytes, and nobody else uses it.
+    #[inline(always)]
+    pub(crate) unsafe fn read_beside<R>(
+        &mut self,
+        s: Slot,
+        n: usize,
+        f: impl FnOnce(&mut [u8]) -> R,
+    ) -> (R, [u8; UNIT]) {
+        let header = self.header(s.0).cast::<[u8; UNIT]>();
+        // SAFETY: invariant "blocks": a header and the content behind it. Nobody looks at a header while its owner, the cache, is borrowed.
+        unsafe {
+            let mine = header.read();
+            let r = f(core::slice::from_raw_parts_mut(header.cast(), UNIT + n));
+            let theirs = header.read();
+            header.write(mine);
+            (r, theirs)
+        }
+    }
+
+    /// `f` has a check and the whole content behind it in one piece, as they lie on the medium too.
+    #[inline(always)]
+    pub(crate) fn write_beside<R>(&mut self, s: Slot, check: u16, f: impl FnOnce(&[u8]) -> R) -> R {
+        let len = self.len(s);
+        let span = self.span(s.0);
+        // SAFETY: invariant "blocks": before the content there is the header's second word, which is put back; all of a resident content is
+        // initialised. Nobody looks at a header while its owner, the cache, is borrowed.
+        let r = unsafe {
+            let from = self.content(s).as_ptr().sub(size_of::<u16>());
+            from.cast::<[u8; 2]>().write(check.to_le_bytes());
+            f(core::slice::from_raw_parts(from, size_of::<u16>() + len))
+        };
+        self.set_span(s.0, span);
+        r
     }
 
     /// The whole buffer, for a use that comes to its end before [`Cache::clear`].

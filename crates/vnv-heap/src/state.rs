@@ -6,6 +6,7 @@
 //! incarnation, which a restore changes; when it differs, the operation begins again.
 
 use crate::error::Error;
+use crate::hold::Want;
 use crate::own::Kind;
 use crate::policy::Policy;
 use crate::promise::Promise;
@@ -93,9 +94,6 @@ pub(crate) struct State<S: Medium, P: Promise, Pol: Policy> {
 /// Frees what was doomed while it was held.
 pub(crate) type Reaper<S, P, Pol> = fn(&Core<S, P, Pol>, u16, &Kind);
 
-/// An object that is held: where it lies.
-pub(crate) type Held = (Slot, NonNull<u8>);
-
 /// A critical section, as long as this lives: `critical_section::with` without the closure, because the fast path is shorter than a call.
 pub(crate) struct Masked(critical_section::RestoreState);
 
@@ -172,7 +170,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         Some(f(unsafe { &*self.state.get() }))
     }
 
-    /// Holds an object. **Cost**: one section when it is resident; else what [`Core::hold_slowly`] costs.
+    /// Holds an object. **Cost**: one section when it is resident; else what [`Core::hold_by`] costs.
     #[cfg_attr(target_pointer_width = "64", inline(always))]
     pub(crate) fn hold(
         &self,
@@ -185,9 +183,10 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         } else {
             self.hold_to_read(id)
         };
+        let want = if mutable { Want::Write } else { Want::Read };
         match fast {
             Some(held) => Ok(held),
-            None => self.hold_slowly(id, kind, mutable).map(|held| held.1),
+            None => self.hold_by(id, kind, want),
         }
     }
 
@@ -228,25 +227,6 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         self.gate.0.set(st.cache.load());
         st.stats.hits = st.stats.hits.wrapping_add(1);
         Some(st.cache.content(slot))
-    }
-
-    /// [`Core::hold`] of an object that is resident, and may be held already.
-    pub(crate) fn hold_again(
-        &self,
-        id: u16,
-        kind: &Kind,
-        mutable: bool,
-    ) -> Result<Option<Held>, Error<S::Error>> {
-        self.section(|st| {
-            let Some(slot) = st.cache.lookup(id) else {
-                return Ok(None);
-            };
-            if !st.pin(slot, kind, mutable) {
-                return Ok(None);
-            }
-            st.stats.hits = st.stats.hits.wrapping_add(1);
-            Ok(Some((slot, st.cache.content(slot))))
-        })
     }
 
     /// Ends a hold. The object's number, if it is doomed and nobody holds it any more: its slot means nothing after this section.

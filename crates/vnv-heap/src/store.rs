@@ -35,7 +35,7 @@ use nvmem::Medium;
 #[allow(unused_imports)]
 pub(crate) use self::{
     alloc::Alloc,
-    block::{Begin, Place},
+    block::{Begin, Place, is_head},
     check::Check,
     commit::Commit,
     free::Free,
@@ -60,8 +60,14 @@ pub(crate) const MAX_LEN: u16 = 16 * 1024;
 /// Bytes of the header before the content of a block.
 pub(crate) const BLOCK_HEADER: u32 = 8;
 
+/// Bytes of a check, the last ones of a header.
+pub(crate) const CHECK_BYTES: u32 = 2;
+
 /// Bytes that [`check`](mod@check) and copying prefer to be asked for: pieces of the content begin at multiples of it.
 pub(crate) const PIECE: usize = check::BLOCK;
+
+/// What is read and written of an object at once besides its content, at most: its entry, its header and its check.
+pub(crate) const ASIDE: usize = 14;
 
 /// Blocks are whole units of this many bytes.
 const UNIT: u32 = 8;
@@ -127,6 +133,12 @@ impl Entry {
     }
 }
 
+/// Apart, as it is rare.
+#[cold]
+fn failed<E>(e: E) -> Error<E> {
+    Error::Medium(e)
+}
+
 impl<S: Medium, P: Promise> Store<S, P> {
     /// The medium.
     pub(crate) fn medium(&mut self) -> &mut S {
@@ -159,15 +171,21 @@ impl<S: Medium, P: Promise> Store<S, P> {
     }
 
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    fn get(&mut self, at: u32, buf: &mut [u8]) -> Result<(), Error<S::Error>> {
+    pub(crate) fn get(&mut self, at: u32, buf: &mut [u8]) -> Result<(), Error<S::Error>> {
         self.bytes_read = self.bytes_read.wrapping_add(buf.len() as u32);
-        self.medium.read(at, buf).map_err(Error::Medium)
+        match self.medium.read(at, buf) {
+            Ok(()) => Ok(()),
+            Err(e) => Err(failed(e)),
+        }
     }
 
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    fn put(&mut self, at: u32, bytes: &[u8]) -> Result<(), Error<S::Error>> {
+    pub(crate) fn put(&mut self, at: u32, bytes: &[u8]) -> Result<(), Error<S::Error>> {
         self.bytes_written = self.bytes_written.wrapping_add(bytes.len() as u32);
-        self.medium.write(at, bytes).map_err(Error::Medium)
+        match self.medium.write(at, bytes) {
+            Ok(()) => Ok(()),
+            Err(e) => Err(failed(e)),
+        }
     }
 
     fn flush(&mut self) -> Result<(), Error<S::Error>> {

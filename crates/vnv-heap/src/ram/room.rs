@@ -52,7 +52,7 @@ impl<P: Rules> Cache<P> {
             return Reserve::NoRoom;
         }
         let need = block::units(len);
-        if !self.grow() && self.is_overcrowded() && self.free > 0 {
+        if self.is_crowded() && !self.grow() && self.is_overcrowded() && self.free > 0 {
             // Chains would grow: rather pack, so that the directory can.
             if let Packed::Moving = self.pack(NONE, burst) {
                 return Reserve::Again;
@@ -77,11 +77,31 @@ impl<P: Rules> Cache<P> {
                 Packed::Stuck => return Reserve::NoRoom,
             }
         };
+        self.occupy(at, id, len);
+        Reserve::Done(Slot(at))
+    }
+
+    /// Takes an object out, which is clean and neither pinned nor held, and gives its block to another one that is not resident: held, not
+    /// pinned, its content undefined. False when the block is not exactly as large as that one needs; it is free then.
+    pub(crate) fn replace(&mut self, s: Slot, id: u16, len: usize) -> bool {
+        if block::step(self.span(s.0)) != block::units(len) {
+            self.remove(s);
+            return false;
+        }
+        debug_assert!(self.arrived == 0 && !self.is_pinned(s) && !self.is_dirty(s));
+        self.leave(s.0);
+        self.occupy(s.0, id, len);
+        true
+    }
+
+    /// A block for an object that is not resident.
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
+    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    fn occupy(&mut self, at: u16, id: u16, len: usize) {
         self.policy.tick();
         self.enter(at, id, len);
         self.set_flag(at, block::HELD, true);
         self.keep(at);
-        Reserve::Done(Slot(at))
     }
 
     /// Takes an object out. It is neither pinned nor held.

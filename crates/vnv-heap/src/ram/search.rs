@@ -81,9 +81,11 @@ impl<P: Rules> Cache<P> {
             worst: P::KEEPS,
             is_stale: false,
         };
+        let mut known = 0;
         for i in 0..P::KEEPS {
             let at = policy.kept()[i];
             if at != NOTHING && self.span(at) & spans == need {
+                known += 1;
                 let tag = self.tag(at);
                 if may_go(tag) {
                     c.put(i, policy.rank(block::history(tag)), at);
@@ -91,7 +93,9 @@ impl<P: Rules> Cache<P> {
             }
         }
         let start = if self.hand < self.top { self.hand } else { 0 };
-        let (mut at, mut end) = (start, self.top);
+        // Nothing is to be found where all that is resident is kept in mind.
+        let all_known = known == self.count && !ages;
+        let (mut at, mut end) = (start, if all_known { start } else { self.top });
         let (mut fresh, mut looks) = (P::FRESH, P::WALK);
         // What is passed over at once: where histories are looked after, nothing.
         let (mask, wanted) = if ages { (0, 0) } else { (spans, need) };

@@ -396,6 +396,27 @@ fn the_state_is_small() {
     assert!(both <= 68, "{both}");
 }
 
+/// The directory gave way for the last block, and must not grow over its place before it is back.
+#[test]
+fn the_directory_leaves_room_for_what_comes_back_last() {
+    let mut ram = Ram::new(600, 0);
+    let mut c = ram.cache::<Lru>();
+    for id in 1..=20 {
+        let s = load(&mut c, id, 8, |_| panic!("there is room")).unwrap();
+        c.pin(s, false).unwrap();
+    }
+    let last = load(&mut c, 21, 256, |_| panic!("there is room")).unwrap();
+    c.pin(last, true).unwrap();
+    let pinned = pinned(&c);
+    assert_eq!(pinned.len(), 21);
+    c.clear();
+    for (place, id, len, pins) in pinned {
+        let s = c.put_back(place, id, len, pins).expect("was there");
+        assert_eq!(c.place(s), place);
+    }
+    assert!((1..=21).all(|id| c.lookup(id).is_some()));
+}
+
 #[test]
 fn a_block_larger_than_a_burst_moves_in_pieces() {
     let mut ram = Ram::new(2048, 0);

@@ -57,9 +57,20 @@ fn block(c: u64, b: &[u8; BLOCK]) -> u64 {
 pub(crate) struct Check(u64);
 
 impl Check {
+    /// Of nothing.
+    pub(crate) const NONE: Check = Check(0);
+
     /// Of an object's number and length; its content follows.
     pub(crate) fn new(id: u16, len: u16) -> Self {
         Check(u64::from(id) | u64::from(len) << 16)
+    }
+
+    /// Of the whole content of an object.
+    #[inline(always)]
+    pub(crate) fn of(id: u16, content: &[u8]) -> u16 {
+        let mut check = Check::new(id, content.len() as u16);
+        check.add(content);
+        check.finish()
     }
 
     /// Takes a part of the content, in order; each but the last has a multiple of [`PIECE`](super::PIECE) bytes.
@@ -70,16 +81,21 @@ impl Check {
     }
 
     /// The check: from 1 to 65,521, so that neither a zeroed nor an erased one is ever right.
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     pub(crate) fn finish(self) -> u16 {
-        // Below 2^33, so that the next one fits.
-        let c = fold(self.0);
-        let mut c = (c as u32 & 0xFFFF) + (c >> 16) as u32 * R16;
-        c = (c & 0xFFFF) + (c >> 16) * R16;
-        c = (c & 0xFFFF) + (c >> 16) * R16;
-        if c >= PRIME {
-            c -= PRIME;
-        }
-        c as u16 + 1
+        reduce(self.0)
     }
+}
+
+/// Apart, as the rest of the check is, so that what it costs can be told.
+#[inline(never)]
+fn reduce(c: u64) -> u16 {
+    // Below 2^33, so that the next one fits.
+    let c = fold(c);
+    let mut c = (c as u32 & 0xFFFF) + (c >> 16) as u32 * R16;
+    c = (c & 0xFFFF) + (c >> 16) * R16;
+    c = (c & 0xFFFF) + (c >> 16) * R16;
+    if c >= PRIME {
+        c -= PRIME;
+    }
+    c as u16 + 1
 }

@@ -56,7 +56,7 @@ pub fn heap(bytes: &[u8], out: &mut dyn Write) -> Result {
         map.objects,
         map.units,
         map.unit(1),
-        map.pins,
+        map.pins(),
         map.end()
     )?;
     records(bytes, out)?;

@@ -1,7 +1,7 @@
 //! Where everything lies.
 
 use super::UNIT;
-use crate::config::Config;
+use crate::config::{Config, MAX_PINS};
 use nvmem::superblock::Superblock;
 
 /// The two records, 16 bytes apart.
@@ -13,72 +13,85 @@ const PINS: u32 = APPLIED + 8;
 pub(super) const PIN_BYTES: u32 = 8;
 /// Units are numbered up to this.
 const MAX_UNITS: u32 = 0xFE00;
-const MAX_PINS: u16 = 0x1000;
 
-/// The sizes that all places follow from.
+/// The sizes, and where what is used most begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Map {
     pub(super) objects: u16,
     pub(super) units: u16,
-    pub(super) pins: u16,
+    /// The address of the table of objects.
+    table: u16,
+    /// The address of the unit before the first one, in units.
+    before: u16,
 }
+
+const _: () = {
+    let table = PINS + MAX_PINS as u32 * PIN_BYTES;
+    assert!(table <= u16::MAX as u32);
+    assert!((table + 4 * 0xFFFE + MAX_UNITS / 8 + 14) / UNIT <= u16::MAX as u32);
+};
 
 impl Map {
     /// Of nothing.
     pub(super) const NONE: Map = Map {
         objects: 0,
         units: 0,
-        pins: 0,
+        table: PINS as u16,
+        before: 0,
     };
+
+    /// Of these counts. `None` when no configuration can have them.
+    fn new(objects: u32, units: u32, pins: u32) -> Option<Map> {
+        let sound = (1..0xFFFF).contains(&objects) && units <= MAX_UNITS;
+        if !sound || pins > u32::from(MAX_PINS) {
+            return None;
+        }
+        let table = PINS + pins * PIN_BYTES;
+        let blocks = (bitmap_at(table, objects) + units / 8).next_multiple_of(UNIT);
+        Some(Map {
+            objects: objects as u16,
+            units: units as u16,
+            table: table as u16,
+            before: (blocks / UNIT - 1) as u16,
+        })
+    }
 
     /// Of the largest heap of this configuration in `capacity` bytes. **Errors**: the bytes that the smallest one needs.
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     pub(super) fn largest(config: &Config, capacity: u32) -> Result<Map, u32> {
-        let mut map = Map {
-            objects: config.objects,
-            units: 0,
-            pins: config.max_pins,
-        };
+        let (objects, pins) = (u32::from(config.objects), u32::from(config.max_pins));
         // Eight units are 65 bytes with their part of the bitmap; the bitmap's end is rounded up.
-        let fixed = map.end();
+        let fixed = bitmap_at(PINS + pins * PIN_BYTES, objects);
         let groups = (capacity.saturating_sub(fixed + 8) / (8 * UNIT + 1)).min(MAX_UNITS / 8);
-        if groups == 0 {
-            return Err(fixed + 8 + 8 * UNIT + 1);
+        match Map::new(objects, groups * 8, pins) {
+            Some(map) if groups != 0 => Ok(map),
+            _ => Err(fixed + 8 + 8 * UNIT + 1),
         }
-        map.units = (groups * 8) as u16;
-        Ok(map)
     }
 
     /// Of what a header says.
     pub(super) fn of_params(params: &[u32; 8]) -> Option<Map> {
         let [objects, units, pins, rest @ ..] = *params;
-        let map = Map {
-            objects: u16::try_from(objects).ok()?,
-            units: u16::try_from(units).ok()?,
-            pins: u16::try_from(pins).ok()?,
-        };
-        (map.is_sound() && units > 0 && units.is_multiple_of(8) && rest.iter().all(|v| *v == 0))
-            .then_some(map)
+        Map::new(objects, units, pins)
+            .filter(|_| units > 0 && units.is_multiple_of(8) && rest.iter().all(|v| *v == 0))
     }
 
     pub(super) fn params(&self) -> [u32; 8] {
-        let [o, u, p] = [self.objects, self.units, self.pins].map(u32::from);
+        let [o, u, p] = [self.objects, self.units, self.pins()].map(u32::from);
         [o, u, p, 0, 0, 0, 0, 0]
     }
 
-    /// Whether the counts are such as a configuration can have.
-    pub(super) fn is_sound(&self) -> bool {
-        (1..0xFFFF).contains(&self.objects)
-            && u32::from(self.units) <= MAX_UNITS
-            && self.pins <= MAX_PINS
+    /// How many pins can be recorded.
+    pub(super) fn pins(&self) -> u16 {
+        ((self.table() - PINS) / PIN_BYTES) as u16
     }
 
     pub(super) fn pin(&self, i: u16) -> Option<u32> {
-        (i < self.pins).then_some(PINS + u32::from(i) * PIN_BYTES)
+        (i < self.pins()).then_some(PINS + u32::from(i) * PIN_BYTES)
     }
 
     pub(super) fn table(&self) -> u32 {
-        PINS + u32::from(self.pins) * PIN_BYTES
+        u32::from(self.table)
     }
 
     /// The entry of an object.
@@ -86,23 +99,18 @@ impl Map {
         (id != 0 && id <= self.objects).then(|| self.table() + (u32::from(id) - 1) * 4)
     }
 
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     pub(super) fn bitmap(&self) -> u32 {
-        (self.table() + u32::from(self.objects) * 4).next_multiple_of(8)
+        bitmap_at(self.table(), u32::from(self.objects))
     }
 
     pub(super) fn bitmap_len(&self) -> u32 {
         u32::from(self.units) / 8
     }
 
-    fn blocks(&self) -> u32 {
-        (self.bitmap() + self.bitmap_len()).next_multiple_of(8)
-    }
-
     /// The address of a unit; they are numbered from 1.
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    #[inline(always)]
     pub(super) fn unit(&self, unit: u16) -> u32 {
-        self.blocks() + u32::from(unit.saturating_sub(1)) * UNIT
+        (u32::from(self.before) + u32::from(unit)) * UNIT
     }
 
     /// Whether these units are all there.
@@ -111,8 +119,13 @@ impl Map {
     }
 
     pub(super) fn end(&self) -> u32 {
-        self.blocks() + u32::from(self.units) * UNIT
+        self.unit(self.units) + UNIT
     }
+}
+
+/// Where the bitmap begins behind a table of so many objects.
+fn bitmap_at(table: u32, objects: u32) -> u32 {
+    (table + objects * 4).next_multiple_of(UNIT)
 }
 
 /// The units of a block whose content has this many bytes.

@@ -132,7 +132,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
         self.seq = record.seq;
         self.pinned = record.pins;
         match (P::SNAPSHOT, record.state) {
-            (false, PERSISTED) if record.pins <= self.map.pins => {}
+            (false, PERSISTED) if record.pins <= self.map.pins() => {}
             (false, RUNNING) if planted!("vnv-heap/interrupted-ignored") => {}
             (false, RUNNING) => return Err(OpenError::Interrupted),
             (true, COMMITTED) => self.settle()?,
@@ -152,9 +152,6 @@ impl<S: Medium, P: Promise> Store<S, P> {
     ) -> Result<Opened, OpenError<S::Error>> {
         let map = Map::largest(config, self.medium.capacity())
             .map_err(|needed| OpenError::TooSmall { needed })?;
-        if !map.is_sound() {
-            return Err(OpenError::Config("1 to 65,534 objects, at most 4,096 pins"));
-        }
         self.map = map;
         if !planted!("vnv-heap/format-unmarked") {
             header::begin(&mut self.medium, &Self::superblock(map, fingerprint))

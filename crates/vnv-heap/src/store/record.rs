@@ -135,7 +135,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
 
     /// The most pins that can be recorded.
     pub(crate) fn max_pins(&self) -> u16 {
-        self.map.pins
+        self.map.pins()
     }
 
     /// The most bytes of a call.

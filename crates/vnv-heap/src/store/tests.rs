@@ -87,7 +87,7 @@ impl<S: Medium, P: Promise> Run<S::Error> for Store<S, P> {
         let mut check = Check::new(id, place.len);
         for (i, piece) in bytes.chunks(PIECE).enumerate() {
             check.add(piece);
-            self.write(self.address(&place) + (i * PIECE) as u32, piece)?;
+            self.put(self.address(&place) + (i * PIECE) as u32, piece)?;
         }
         self.finish_write(self.address(&place), check.finish())
     }
@@ -97,7 +97,7 @@ impl<S: Medium, P: Promise> Run<S::Error> for Store<S, P> {
         let mut bytes = std::vec![0; usize::from(place.len)];
         let mut check = Check::new(id, place.len);
         for (i, piece) in bytes.chunks_mut(PIECE).enumerate() {
-            self.read(self.address(&place) + (i * PIECE) as u32, piece)?;
+            self.get(self.address(&place) + (i * PIECE) as u32, piece)?;
             check.add(piece);
         }
         if check.finish() == place.check {

@@ -1,0 +1,96 @@
+//! A look at what an object owns.
+
+use super::path::Batch;
+use crate::own::Known;
+use nvmem::Invalid;
+use nvmem::persist::{Found, Visit};
+
+/// Groups of objects without handles that one look at their owner finds.
+const LEAVES: usize = 4;
+
+/// What an object owns.
+pub(super) struct Look {
+    pub(super) known: Known,
+    /// The number of the handle that comes next.
+    pub(super) at: u32,
+    /// Objects without handles, of the handles from this one on.
+    pub(super) leaves: [Option<Batch>; LEAVES],
+    pub(super) leaves_from: u32,
+    /// Where those that have no place begin.
+    pub(super) more_leaves: Option<u32>,
+    /// The first ones with handles, of the handles from this one on.
+    pub(super) inner: Option<Batch>,
+    pub(super) from: u32,
+    pub(super) to: u32,
+    /// Whether there are more with handles.
+    pub(super) more: bool,
+}
+
+impl Visit for Look {
+    fn handle(&mut self, value: u32, found: &Found) -> Result<(), Invalid> {
+        self.known.handle(value, found)?;
+        let new = Batch {
+            id: value as u16,
+            count: 1,
+            len: (found.target.size as u16).max(1),
+            handles: found.handles,
+            check: found.target.check,
+        };
+        let at = self.at;
+        self.at += 1;
+        if new.handles {
+            self.see_inner(at, new);
+        } else if at >= self.leaves_from && self.more_leaves.is_none() {
+            self.see_leaf(at, new);
+        }
+        Ok(())
+    }
+}
+
+impl Look {
+    /// At handles without handles behind them from number `leaves_from` on, and at others from number `from` on.
+    pub(super) fn new(objects: u16, leaves_from: u32, from: u32) -> Self {
+        Look {
+            known: Known { objects },
+            at: 0,
+            leaves: [None; LEAVES],
+            leaves_from,
+            more_leaves: None,
+            inner: None,
+            from,
+            to: from,
+            more: false,
+        }
+    }
+
+    pub(super) fn see_leaf(&mut self, at: u32, new: Batch) {
+        for place in &mut self.leaves {
+            match place {
+                Some(batch) if batch.follows(&new) => {
+                    batch.count += 1;
+                    return;
+                }
+                Some(_) => {}
+                None => {
+                    *place = Some(new);
+                    return;
+                }
+            }
+        }
+        self.more_leaves = Some(at);
+    }
+
+    pub(super) fn see_inner(&mut self, at: u32, new: Batch) {
+        match &mut self.inner {
+            _ if at < self.from => {}
+            None => {
+                (self.inner, self.from, self.to) = (Some(new), at, at + 1);
+            }
+            Some(batch) if !self.more && at == self.to && batch.follows(&new) => {
+                batch.count += 1;
+                self.to += 1;
+            }
+            Some(_) => self.more = true,
+        }
+    }
+}
