@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::mem::MaybeUninit;
 use std::path::PathBuf;
 
-/// Prints what an image of a medium holds: superblock, layout, journals, blocks, lists, records, objects of a heap, damage. The file is only read.
+/// Prints what an image of a medium holds: superblock, layout, journals, blocks, lists, records, objects of a heap, checkpoints, damage. The file is only read.
 #[derive(clap::Args)]
 pub struct Args {
     /// A dump of a medium
@@ -49,6 +49,8 @@ fn report(bytes: &[u8], write_size: usize) -> Result<String> {
         if let Some(sb) = counting(bytes).filter(nvlist::inspect::is_lists) {
             nvlist::inspect::lists(&sb, bytes, &mut out)?;
         }
+    } else if checkpoint::inspect::has_images(bytes) {
+        checkpoint::inspect::images(bytes, write_size as u32, &mut out)?;
     } else {
         inspect::records(bytes, write_size, &mut out)?;
     }

@@ -12,6 +12,7 @@ mod capture;
 mod cost;
 mod error;
 mod images;
+pub mod inspect;
 mod layout;
 mod log;
 mod memory;
