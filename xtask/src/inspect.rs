@@ -200,6 +200,30 @@ mod tests {
     }
 
     #[test]
+    fn checkpoints_are_shown() {
+        let mut fram = nvmem::ram::RamFram::<512>::filled(0);
+        let mut images = checkpoint::Images::<_, 2>::open(&mut fram, 0..512, 7).unwrap();
+        let (mut statics, mut heap, mut stack) = ([1; 9], [2; 40], [3; 16]);
+        let memory = checkpoint::Memory::new(&mut statics, &mut heap, &mut stack);
+        for context in [5, 6] {
+            let taken = images.checkpoint(&checkpoint::Split, &memory, context);
+            taken.unwrap();
+        }
+        let said = report(fram.bytes(), 1).unwrap();
+        for part in [
+            "sequence 1, context 0x5",
+            "sequence 2, context 0x6",
+            "40 bytes",
+        ] {
+            assert!(said.contains(part), "{part} in {said}");
+        }
+        assert!(!said.contains("damaged"), "{said}");
+        fram.bytes_mut()[100] ^= 4;
+        let said = report(fram.bytes(), 1).unwrap();
+        assert!(said.contains("damaged"), "{said}");
+    }
+
+    #[test]
     fn any_bytes_are_survived() {
         for n in [0, 1, 63, 64, 200] {
             for b in [0, 0x55, 0xFF] {
