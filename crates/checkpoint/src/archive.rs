@@ -122,11 +122,11 @@ impl<D: Medium, M: Mode, P: Retention, const N: usize> Archive<D, M, P, N> {
     /// none with this number, [`Error::Damaged`], [`Error::OtherMemory`], [`Error::Medium`]; the newest stays what it is.
     pub fn roll_back(&mut self, sequence: u32, memory: &Memory<'_>) -> Result<(), Error<D::Error>> {
         let slot = self.place(sequence)?;
+        let mut head = Head::unread();
+        self.images.judge(slot, memory, &mut head)?;
         if self.images.current == Some(slot) {
             return Ok(());
         }
-        let mut head = Head::unread();
-        self.images.judge(slot, memory, &mut head)?;
         let to = if planted!("checkpoint/copy-over-itself") {
             target(&self.images, &self.policy, None)
         } else {

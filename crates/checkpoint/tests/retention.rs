@@ -211,4 +211,12 @@ fn strangers_and_damage() {
         Err(Error::OtherMemory)
     ));
     assert_eq!(a.restore(&mut state.memory()).unwrap().name, 4);
+    // The newest, too: what `restore` would bring back is an older one.
+    let newest = a.list().unwrap()[0].unwrap();
+    fram.bytes_mut()[3 * slot + 60] ^= 1;
+    let mut a = open::<_, _, 4>(&mut fram, KeepLast);
+    let refused = a.roll_back(newest.sequence, &state.memory());
+    assert!(matches!(refused, Err(Error::Damaged)));
+    let r = a.restore(&mut state.memory()).unwrap();
+    assert_eq!((r.name, r.damaged), (2, 2));
 }
