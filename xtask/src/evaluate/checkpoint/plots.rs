@@ -219,15 +219,16 @@ fn drawn(f: &Figures, d: &Diagram) -> Vec<Series> {
     d.lines.iter().filter_map(one).collect()
 }
 
-/// Figures 12 and 14: what the heap is like, and energy against fragmentation.
-fn fragmentation(
-    f: &Figures,
-) -> Vec<(
+/// File, title, names of the axes, lines.
+type Plot = (
     &'static str,
     &'static str,
     (&'static str, &'static str),
     Vec<Series>,
-)> {
+);
+
+/// Figures 12 and 14: what the heap is like, and energy against fragmentation.
+fn fragmentation(f: &Figures) -> Vec<Plot> {
     let shape = points(f, "checkpoint.fig12", "fragmentation");
     let against = |key: &str, name: &str| {
         let energy = points(f, &format!("checkpoint.fig13_m3.{key}"), "energy_uj");
