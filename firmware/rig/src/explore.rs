@@ -167,6 +167,8 @@ pub fn explore(m: &mut dyn Machine, case: &Case, reach: &Reach) -> Result<Explor
         return Ok(e.out);
     };
     if reach.depth == Some(0) {
+        // Measured, not cut.
+        e.out.cuts = 0;
         return Ok(e.out);
     }
     let clock = Stopwatch::start();
