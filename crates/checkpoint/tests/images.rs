@@ -1,10 +1,13 @@
 //! Images without cuts: modes, errors, wear, wrapping, damage, hostile bytes. Cuts are in `crash`.
 
+mod support;
+
 use checkpoint::{CopyIfChange, Error, Full, Images, Memory, Mode, Slots, Split, Stack, Store};
 use nvmem::device::{Contract, Medium, Misuse};
 use nvmem::ram::{RamFram, RamMram, RamNor};
 use nvmem::{Buffered32, InOrder16, InOrder32, Region};
 use proptest::prelude::*;
+use support::Failing;
 
 const PROGRAM: u64 = 7;
 /// Bytes of an image's head.
@@ -231,31 +234,6 @@ fn another_program_or_memory() {
     // The old program's is still there; it is refused the newer one, and goes on.
     let r = open::<_, 2>(&mut d).restore(&mut found.memory());
     assert_eq!(found, State::nth(1), "{r:?}");
-}
-
-/// Fails at the n-th write or erase.
-struct Failing<D> {
-    d: D,
-    left: u32,
-}
-
-impl<D: Medium<Error = Misuse>> Medium for Failing<D> {
-    type Error = &'static str;
-    const CONTRACT: Contract = D::CONTRACT;
-    fn capacity(&self) -> u32 {
-        self.d.capacity()
-    }
-    fn read(&mut self, at: u32, buf: &mut [u8]) -> Result<(), Self::Error> {
-        self.d.read(at, buf).map_err(|_| "misuse")
-    }
-    fn write(&mut self, at: u32, bytes: &[u8]) -> Result<(), Self::Error> {
-        self.left = self.left.checked_sub(1).ok_or("bus")?;
-        self.d.write(at, bytes).map_err(|_| "misuse")
-    }
-    fn erase(&mut self, from: u32, to: u32) -> Result<(), Self::Error> {
-        self.left = self.left.checked_sub(1).ok_or("bus")?;
-        self.d.erase(from, to).map_err(|_| "misuse")
-    }
 }
 
 #[test]

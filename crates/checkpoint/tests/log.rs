@@ -1,10 +1,13 @@
 //! The log without cuts: what comes back, errors, wear, damage, hostile bytes. Cuts are in `crash`.
 
+mod support;
+
 use checkpoint::{Error, Log, Memory, Store};
-use nvmem::device::{Contract, Medium, Misuse};
+use nvmem::device::Medium;
 use nvmem::ram::{RamFram, RamMram, RamNor};
 use nvmem::{Buffered32, InOrder16, Region};
 use proptest::prelude::*;
+use support::Failing;
 
 const PROGRAM: u64 = 7;
 
@@ -164,31 +167,6 @@ fn another_program_or_memory() {
         .unwrap()
         .load(&mut found.memory());
     assert_eq!(r.unwrap().context, 5);
-}
-
-/// Fails at the n-th write or erase.
-struct Failing<D> {
-    d: D,
-    left: u32,
-}
-
-impl<D: Medium<Error = Misuse>> Medium for Failing<D> {
-    type Error = &'static str;
-    const CONTRACT: Contract = D::CONTRACT;
-    fn capacity(&self) -> u32 {
-        self.d.capacity()
-    }
-    fn read(&mut self, at: u32, buf: &mut [u8]) -> Result<(), Self::Error> {
-        self.d.read(at, buf).map_err(|_| "misuse")
-    }
-    fn write(&mut self, at: u32, bytes: &[u8]) -> Result<(), Self::Error> {
-        self.left = self.left.checked_sub(1).ok_or("bus")?;
-        self.d.write(at, bytes).map_err(|_| "misuse")
-    }
-    fn erase(&mut self, from: u32, to: u32) -> Result<(), Self::Error> {
-        self.left = self.left.checked_sub(1).ok_or("bus")?;
-        self.d.erase(from, to).map_err(|_| "misuse")
-    }
 }
 
 #[test]

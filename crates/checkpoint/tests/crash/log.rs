@@ -74,22 +74,15 @@ fn life<D: Medium, const CELL: usize>(nv: D, world: &World<'_, Promise>, last: u
         Err(Error::NoImage) => 0,
         Err(e) => panic!("nothing but power cuts, and {e}"),
     };
-    let p = world.get();
-    assert!(
-        p.seen <= n && n <= p.tried,
-        "checkpoint {n} is restored, {} was seen, {} tried",
-        p.seen,
-        p.tried
-    );
-    world.update(|p| p.seen = n);
+    Promise::found(world, n);
     for n in n + 1..=last {
         // Each attempt is another one.
         let context = n | world.with(|p| p.boots) << 16;
         state = State::of(context);
-        world.update(|p| p.tried = p.tried.max(n));
-        log.save(&state.memory(n), context)
-            .expect("nothing but power cuts");
-        world.update(|p| p.seen = n);
+        Promise::taken(world, n, || {
+            let taken = log.save(&state.memory(n), context);
+            taken.expect("nothing but power cuts");
+        });
     }
 }
 

@@ -14,6 +14,28 @@ pub struct Promise {
     pub boots: u32,
 }
 
+impl Promise {
+    /// Checkpoint `n` is what a boot has found.
+    #[track_caller]
+    pub fn found(world: &World<'_, Self>, n: u32) {
+        let p = world.get();
+        assert!(
+            p.seen <= n && n <= p.tried,
+            "checkpoint {n} is restored, {} was seen, {} tried",
+            p.seen,
+            p.tried
+        );
+        world.update(|p| p.seen = n);
+    }
+
+    /// Checkpoint `n` is taken by `take`, which returns when it counts.
+    pub fn taken(world: &World<'_, Self>, n: u32, take: impl FnOnce()) {
+        world.update(|p| p.tried = p.tried.max(n));
+        take();
+        world.update(|p| p.seen = n);
+    }
+}
+
 pub struct State {
     pub statics: [u8; 9],
     pub heap: [u8; 6],
@@ -94,23 +116,15 @@ pub fn lives<D: Medium, M: Mode, const N: usize>(
         Err(Error::NoImage) => 0,
         Err(e) => panic!("nothing but power cuts, and {e}"),
     };
-    let p = world.get();
-    assert!(
-        p.seen <= n && n <= p.tried,
-        "checkpoint {n} is restored, {} was seen, {} tried",
-        p.seen,
-        p.tried
-    );
-    world.update(|p| p.seen = n);
+    Promise::found(world, n);
     for n in n + 1..=last {
         // Each attempt is another one.
         let context = n | kind | world.with(|p| p.boots) << 8;
         state = State::of(context);
-        world.update(|p| p.tried = p.tried.max(n));
-        images
-            .checkpoint(mode, &state.memory(), context)
-            .expect("nothing but power cuts");
-        world.update(|p| p.seen = n);
+        Promise::taken(world, n, || {
+            let taken = images.checkpoint(mode, &state.memory(), context);
+            taken.expect("nothing but power cuts");
+        });
     }
 }
 

@@ -17,21 +17,23 @@ pub trait Part: 'static {
     /// Bytes of RAM.
     const RAM: usize;
     /// A log for all of RAM.
-    type Log: Store;
-    /// A log for a memory of which so many bytes are in use: three times as many, and what else it needs.
-    fn log(used: u32) -> (Self::Log, Tally)
-    where
-        Self: Sized;
+    type Log: Fresh;
 }
 
-fn log<P: Part, const CELLS: usize, const UNITS: usize>(
-    used: u32,
-) -> (Log<Flash<P>, CELLS, UNITS>, Tally) {
-    let bytes = Log::<Flash<P>, CELLS, UNITS>::bytes(used);
-    let flash = Flash::new(bytes as usize);
-    let tally = flash.tally.clone();
-    let log = Log::open(flash, 0..bytes, 1).expect("there is room");
-    (log.with_cost(&P::COST), tally)
+/// What can be made on new flash that counts.
+pub trait Fresh: Store + Sized {
+    /// For a memory of which so many bytes are in use: three times as many, and what else it needs.
+    fn fresh(used: u32) -> (Self, Tally);
+}
+
+impl<P: Part, const CELLS: usize, const UNITS: usize> Fresh for Log<Flash<P>, CELLS, UNITS> {
+    fn fresh(used: u32) -> (Self, Tally) {
+        let bytes = Self::bytes(used);
+        let flash = Flash::new(bytes as usize);
+        let tally = flash.tally.clone();
+        let log = Log::open(flash, 0..bytes, 1).expect("there is room");
+        (log.with_cost(&P::COST), tally)
+    }
 }
 
 const fn nor(name: &'static str, word: u32, erase: u32, erased: u8) -> Contract {
@@ -59,9 +61,6 @@ impl Part for M3 {
     const COST: Cost = Cost::STM32L1;
     const RAM: usize = 80 * 1024;
     type Log = Log<Flash<Self>, 660, 1100>;
-    fn log(used: u32) -> (Self::Log, Tally) {
-        log(used)
-    }
 }
 
 /// The paper's Cortex-M0, an STM32F091RC.
@@ -73,9 +72,6 @@ impl Part for M0 {
     const COST: Cost = Cost::STM32F0;
     const RAM: usize = 32 * 1024;
     type Log = Log<Flash<Self>, 270, 80>;
-    fn log(used: u32) -> (Self::Log, Tally) {
-        log(used)
-    }
 }
 
 /// A machine with the M3's RAM and a serial flash.
@@ -87,9 +83,6 @@ impl Part for Spi {
     const COST: Cost = Cost::SPI_NOR;
     const RAM: usize = 80 * 1024;
     type Log = Log<Flash<Self>, 660, 90>;
-    fn log(used: u32) -> (Self::Log, Tally) {
-        log(used)
-    }
 }
 
 /// What was counted, seen from outside of whoever has the flash.

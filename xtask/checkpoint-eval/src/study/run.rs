@@ -1,6 +1,6 @@
 //! Checkpoints of a program in a steady state, by the crate or in the paper's layout.
 
-use crate::flash::{Flash, Part, Tally};
+use crate::flash::{Flash, Fresh, Part, Tally};
 use crate::paper::InPlace;
 use crate::program::{Program, STACK, Table};
 use checkpoint::{CopyIfChange, Full, HeapTracker, Images, Memory, Split, Stack, Store as _, Work};
@@ -75,7 +75,7 @@ impl<P: Part> Store<P> {
             return Store::InPlace(InPlace::new());
         }
         if mode == Mode::Adaptive {
-            let (log, tally) = P::log(used as u32);
+            let (log, tally) = P::Log::fresh(used as u32);
             return Store::Log(Box::new(log), tally);
         }
         let bytes = Images::<Flash<P>, SLOTS>::bytes(most as u32 + 1024, 3);

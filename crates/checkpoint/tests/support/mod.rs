@@ -1,0 +1,28 @@
+//! What the suites without cuts share.
+
+use nvmem::device::{Contract, Medium, Misuse};
+
+/// Fails at the n-th write or erase.
+pub struct Failing<D> {
+    pub d: D,
+    pub left: u32,
+}
+
+impl<D: Medium<Error = Misuse>> Medium for Failing<D> {
+    type Error = &'static str;
+    const CONTRACT: Contract = D::CONTRACT;
+    fn capacity(&self) -> u32 {
+        self.d.capacity()
+    }
+    fn read(&mut self, at: u32, buf: &mut [u8]) -> Result<(), Self::Error> {
+        self.d.read(at, buf).map_err(|_| "misuse")
+    }
+    fn write(&mut self, at: u32, bytes: &[u8]) -> Result<(), Self::Error> {
+        self.left = self.left.checked_sub(1).ok_or("bus")?;
+        self.d.write(at, bytes).map_err(|_| "misuse")
+    }
+    fn erase(&mut self, from: u32, to: u32) -> Result<(), Self::Error> {
+        self.left = self.left.checked_sub(1).ok_or("bus")?;
+        self.d.erase(from, to).map_err(|_| "misuse")
+    }
+}
