@@ -3,13 +3,12 @@
 use super::Log;
 use super::record::{HEAD, Record};
 use super::runs::{NONE, PENDING, SLOTS, ZERO, check, encode};
-use super::shape::{Cell, Cells, FRAME, LARGEST, MANIFESTS};
+use super::shape::{Cell, Cells, FRAME, LARGEST};
 use crate::{Error, Memory};
 use nvmem::crc::crc32;
 use nvmem::device::Medium;
+use nvmem::planted;
 
-/// Manifests of changes before all places are told anew.
-const CHANGES: u32 = 32;
 /// Bytes that are compared at once: what follows a difference is not read.
 const fn glance(read_size: u32) -> u32 {
     if read_size <= 32 && 32 % read_size == 0 {
@@ -79,6 +78,7 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
     ) -> Result<(), Error<D::Error>> {
         let before = self.found.map(|f| f.record);
         let old = before.map(|r| cells.using(r.heap_used, r.stack_from));
+        let mut written = 0;
         for i in 0..cells.count() {
             let Some(cell) = cells.get(i) else { break };
             let place = self.place_of(i);
@@ -92,13 +92,14 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
                 if u32::from(place) < SLOTS && alike && self.same(i, cells, &cell, memory)? {
                     continue;
                 }
+                written += 1;
                 self.put_cell(&cell, memory)?
             };
             if to != place {
                 self.moved(i, to);
             }
         }
-        let full = self.collect(memory, cells, data, most)?;
+        let full = self.collect(memory, cells, data, most, written)?;
         let mut buf = [0; LARGEST];
         let places = self.tell(memory, cells, full, &mut buf)?;
         let (heap_used, stack_from) = memory.in_use();
@@ -176,18 +177,23 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
 
     /// Writes what is needed of the emptiest units to other places, until so few units are in use that a checkpoint of everything has room. Whether all
     /// places are to be told anew: manifests were in the way.
+    ///
+    /// A cell that was written in this checkpoint need not be moved, but for what shares the first unit with older ones. So both together
+    /// write no more cells than hold data, and one unit.
     fn collect(
         &mut self,
         memory: &Memory<'_>,
         cells: &Cells,
         data: u32,
         most: u32,
+        written: u32,
     ) -> Result<bool, Error<D::Error>> {
         let s = Self::SHAPE;
         let mut full = false;
-        if !s.erases {
+        if !s.erases || planted!("checkpoint/log-not-collected") {
             return Ok(full);
         }
+        let mut left = (data + s.per).saturating_sub(written);
         let spare = s.manifest(cells.count());
         let whole = self.unit_count * s.per;
         // More of memory may be in use next time: as much as a log of this size is meant for.
@@ -208,6 +214,10 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
                     && within(place)
                     && let Some(cell) = cells.get(i)
                 {
+                    if left == 0 {
+                        return Ok(full);
+                    }
+                    left -= 1;
                     let to = self.put_cell(&cell, memory)?;
                     self.moved(i, to);
                 }
@@ -241,7 +251,7 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
             }
             check(&content)
         };
-        let limit = (s.manifest(cells.count()) + CHANGES).min(MANIFESTS as u32) as usize;
+        let mut first = true;
         loop {
             if full {
                 self.unchain();
@@ -259,9 +269,14 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
             if next == self.map.len() {
                 return Ok(len);
             }
-            if self.chained >= limit {
-                full = true;
-                continue;
+            if first {
+                first = false;
+                // Whether there is room for more manifests is known before the first one is written, so what is written is needed.
+                let pending = self.map.iter().filter(|p| **p & PENDING != 0).count() as u32;
+                full = self.chained as u32 + s.manifest(pending) > s.chain(cells.count());
+                if full {
+                    continue;
+                }
             }
             let mut manifest = [0; CELL];
             let room = manifest.get_mut(4..CELL - 4).unwrap_or_default();

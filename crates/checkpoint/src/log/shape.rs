@@ -11,7 +11,9 @@ pub(crate) const LARGEST: usize = crate::layout::PIECE;
 /// The most anchors of any medium.
 pub(crate) const ANCHORS: usize = 8;
 /// Cells of manifests that a record may lead to.
-pub(crate) const MANIFESTS: usize = 64;
+pub(crate) const MANIFESTS: usize = 96;
+/// Of those, how many tell of changes before all places are told anew.
+const CHANGES: u32 = 32;
 /// In a manifest: link to the one before, length, checksum.
 pub(crate) const FRAME: u32 = 8;
 
@@ -84,10 +86,20 @@ impl Shape {
         self.anchors * self.anchor
     }
 
-    /// Cells that a manifest of so many cells of memory takes, wherever they lie, and one more.
+    /// Cells that the places of so many cells of memory take at most, wherever they lie: six bytes for one whose neighbours' are told in another way,
+    /// and up to six at the end of each manifest.
     pub(crate) const fn manifest(&self, cells: u32) -> u32 {
-        let row = (self.cell - FRAME - 4) / 4;
+        let row = (self.cell - FRAME - 6) / 6;
         cells.div_ceil(row) + 1
+    }
+
+    /// Manifests that a record leads to at most, with so many cells of memory.
+    pub(crate) const fn chain(&self, cells: u32) -> u32 {
+        let all = self.manifest(cells).saturating_add(CHANGES);
+        if all > MANIFESTS as u32 {
+            return MANIFESTS as u32;
+        }
+        all
     }
 }
 

@@ -103,12 +103,18 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
 
     /// A cell is not needed after the next commit.
     pub(super) fn release(&mut self, place: u16) {
+        let s = Self::SHAPE;
         if u32::from(place & !PENDING) < SLOTS
-            && Self::SHAPE.erases
             && let Some(u) = self.unit(place & !PENDING)
-            && *u != FREE
         {
-            *u = u.saturating_sub(1);
+            if s.erases && *u != FREE {
+                *u = u.saturating_sub(1);
+                if *u == 0 && planted!("checkpoint/log-freed-too-early") {
+                    *u = FREE;
+                }
+            } else if !s.erases && planted!("checkpoint/log-freed-too-early") {
+                *u &= !(1 << (u32::from(place) % s.per));
+            }
         }
     }
 

@@ -3,6 +3,8 @@
 
 mod archive;
 mod compare;
+#[path = "../support/counting.rs"]
+mod counting;
 mod log;
 mod magic;
 mod media;

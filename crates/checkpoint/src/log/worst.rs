@@ -1,0 +1,135 @@
+//! What a checkpoint of the log, and a restore, take at most.
+
+use super::Log;
+use super::shape::Shape;
+use crate::cost::{Cost, Most, Work};
+use nvmem::device::Medium;
+
+/// Program operations of `count` writes of `len` bytes at multiples of themselves, counted from a multiple of the word.
+const fn programs(s: &Shape, count: u32, len: u32, cost: &Cost) -> u64 {
+    let op = cost.operation;
+    let aligned = op <= s.word && s.word.is_multiple_of(op)
+        || s.erases
+            && s.unit.is_multiple_of(op)
+            && s.anchor.is_multiple_of(op)
+            && len.is_multiple_of(op);
+    // Where operations are larger than words, a write may begin in the last word of one.
+    let before = if aligned { 0 } else { op - 1 };
+    count as u64 * (len as u64 + before as u64).div_ceil(op as u64)
+}
+
+/// Cells that hold data at most, and cells that there are.
+const fn cells(s: &Shape, m: &Most) -> (u32, u32) {
+    let c = s.cell;
+    let stack = m.stack.div_ceil(c);
+    // The stack in use ends with the segment, wherever it begins.
+    let used = if m.stack_used == 0 {
+        0
+    } else {
+        m.stack_used.div_ceil(c) + 1
+    };
+    let used = if used < stack { used } else { stack };
+    let heap = if m.heap_used < m.heap {
+        m.heap_used.div_ceil(c)
+    } else {
+        m.heap.div_ceil(c)
+    };
+    let statics = m.statics.div_ceil(c);
+    (statics + heap + used, statics + m.heap.div_ceil(c) + stack)
+}
+
+/// A record of a boot's own with its mark, and the erases before it.
+const fn own(s: &Shape, cost: &Cost) -> Work {
+    if !s.unstable {
+        return NOTHING;
+    }
+    let mark = 4u32.next_multiple_of(s.word);
+    Work {
+        read: s.record as u64,
+        written: (s.record + mark) as u64,
+        programs: programs(s, 1, s.record, cost) + programs(s, 1, mark, cost),
+        // All in which nothing can be read, or one; and one for the record after it.
+        erases: if s.erases { s.anchors as u64 - 1 } else { 0 },
+        ..NOTHING
+    }
+}
+
+const NOTHING: Work = Work {
+    read: 0,
+    compared: 0,
+    written: 0,
+    programs: 0,
+    erases: 0,
+};
+
+impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
+    Log<D, CELLS, UNITS, CELL>
+{
+    /// What a checkpoint makes the medium do at most, when memory has no more than this: the first of a boot, which takes the most, after the boot's `load`. All cells
+    /// that hold data are compared to the end and written, those of one unit twice, and all places are told. Program operations are of the size that the model says.
+    ///
+    /// Without a `load` before it, the first checkpoint reads what [`Log::worst_restore`] says as well.
+    ///
+    /// ```
+    /// use checkpoint::{Cost, Log, Most, Price};
+    /// # use checkpoint::nvmem::ram::RamNor;
+    /// # type Flash = RamNor<60, 256, 128, 0x00>;
+    /// const MOST: Most = Most { statics: 600, heap: 0, heap_used: 0, stack: 1024, stack_used: 400 };
+    /// const CAPACITOR: Price = Price { microjoules: 4_500, microseconds: 150_000 };
+    /// // Does not compile when it may take more.
+    /// const _: () = CAPACITOR.demand(&Cost::STM32L1, &Log::<Flash, 24, 60>::worst_case(&MOST, &Cost::STM32L1));
+    /// ```
+    pub const fn worst_case(most: &Most, cost: &Cost) -> Work {
+        let s = Self::SHAPE;
+        let (data, all) = cells(&s, most);
+        // Only where units are erased cells are moved.
+        let moved = if s.erases { s.per } else { 0 };
+        let moved = if moved < data { moved } else { data };
+        let written = data + moved + s.manifest(all);
+        // Where the checksum goes alone its word may take an operation of its own.
+        let alone = if s.unstable {
+            0
+        } else {
+            programs(&s, 1, s.word, cost)
+        };
+        let record = Work {
+            written: s.record as u64,
+            programs: programs(&s, 1, s.record, cost) + alone,
+            erases: s.erases as u64,
+            ..NOTHING
+        };
+        let content = Work {
+            compared: data as u64 * s.cell as u64,
+            written: written as u64 * s.cell as u64,
+            programs: programs(&s, written, s.cell, cost),
+            erases: if s.erases {
+                written.div_ceil(s.per) as u64
+            } else {
+                0
+            },
+            ..NOTHING
+        };
+        own(&s, cost).and(record).and(content)
+    }
+
+    /// What a restore makes the medium do at most, when the checkpoint is of memory that has no more than this: it reads all records, the manifests and the
+    /// cells, each of these twice, and on flash may have to write a record.
+    ///
+    /// As much reading again for each record that is passed over: one that reads differently at the second look, after a cut, or a checkpoint that is damaged.
+    pub const fn worst_restore(most: &Most, cost: &Cost) -> Work {
+        let s = Self::SHAPE;
+        let (data, all) = cells(&s, most);
+        let slots = s.anchors as u64 * s.slots() as u64;
+        let marks = if s.unstable {
+            slots * 4u32.next_multiple_of(s.word) as u64
+        } else {
+            0
+        };
+        let twice = 2 * (2 * s.chain(all) as u64 + data as u64) * s.cell as u64;
+        let reads = Work {
+            read: slots * s.record as u64 + marks + s.record as u64 + twice,
+            ..NOTHING
+        };
+        own(&s, cost).and(reads)
+    }
+}

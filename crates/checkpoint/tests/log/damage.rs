@@ -1,0 +1,90 @@
+//! Flipped bits and hostile bytes.
+
+use super::PROGRAM;
+use checkpoint::{Log, Memory, Store};
+use nvmem::device::Medium;
+use nvmem::ram::RamFram;
+use proptest::prelude::*;
+
+/// Bytes of a log of few and small cells.
+fn two_checkpoints() -> RamFram<1600> {
+    let mut d = RamFram::<1600>::filled(0);
+    let mut log = small(&mut d);
+    for n in [1, 2] {
+        let (mut a, mut b) = ([n; 40], [n + 10; 32]);
+        b[..16].fill(9);
+        let memory = Memory::new(&mut a, &mut [], &mut b).stack_from(3);
+        log.save(&memory, n.into()).unwrap();
+    }
+    d
+}
+
+fn small<D: Medium>(d: D) -> Log<D, 6, 10, 32> {
+    let all = 0..d.capacity();
+    Log::open(d, all, PROGRAM).unwrap_or_else(|e| panic!("{e}"))
+}
+
+#[test]
+fn every_flipped_bit_is_found_or_harmless() {
+    let whole = two_checkpoints();
+    let (mut harmless, mut older) = (0, 0);
+    for bit in 0..1600 * 8 {
+        let mut d = whole.clone();
+        d.bytes_mut()[bit / 8] ^= 1 << (bit % 8);
+        let (mut a, mut b) = ([0; 40], [0; 32]);
+        let r = small(&mut d).load(&mut Memory::new(&mut a, &mut [], &mut b));
+        let r = r.unwrap_or_else(|e| panic!("bit {bit}: {e}"));
+        let n = r.context as u8;
+        assert_eq!(a, [n; 40], "bit {bit}");
+        assert_eq!(b[3..16], [9; 13], "bit {bit}");
+        assert_eq!(
+            (b[..3].to_vec(), b[16..].to_vec()),
+            (vec![0; 3], vec![n + 10; 16])
+        );
+        if n == 2 {
+            harmless += 1;
+        } else {
+            assert!(r.damaged + r.unfinished > 0, "bit {bit} is not reported");
+            older += 1;
+        }
+    }
+    // Three cells, and a record with a place for each.
+    assert_eq!(older, (3 * 32 + 48 + 12 + 4) * 8, "{harmless}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 256 }))]
+    /// Places that make no sense, behind a right checksum.
+    #[test]
+    fn hostile_records(
+        fields in prop::collection::vec((0..12usize, any::<u32>()), 0..4),
+        places in prop::collection::vec(prop_oneof![0..20u8, any::<u8>()], 0..76),
+        noise in prop::collection::vec((256..1600usize, any::<u8>()), 0..4),
+    ) {
+        let mut d = two_checkpoints();
+        {
+            let bytes = d.bytes_mut();
+            for (at, byte) in noise {
+                bytes[at] = byte;
+            }
+            let record = &mut bytes[..128];
+            record[44..46].copy_from_slice(&(places.len() as u16).to_le_bytes());
+            record[48..48 + places.len()].copy_from_slice(&places);
+            for (i, f) in fields {
+                record[4 * i..4 * i + 4].copy_from_slice(&f.to_le_bytes());
+            }
+            let len = usize::from(u16::from_le_bytes([record[44], record[45]]));
+            let end = (48 + len).next_multiple_of(4).min(124);
+            let crc = nvmem::crc::crc32(&record[..end]);
+            record[end..end + 4].copy_from_slice(&crc.to_le_bytes());
+        }
+        let (mut a, mut b) = ([0xA5; 40], [0xA5; 32]);
+        let mut log = small(&mut d);
+        if log.load(&mut Memory::new(&mut a, &mut [], &mut b)).is_err() {
+            prop_assert_eq!((a, b), ([0xA5; 40], [0xA5; 32]));
+        }
+        log.save(&Memory::new(&mut a, &mut [], &mut b), 77).unwrap();
+        let r = log.load(&mut Memory::new(&mut a, &mut [], &mut b)).unwrap();
+        prop_assert_eq!(r.context, 77);
+    }
+}
