@@ -7,7 +7,7 @@ mod deny;
 use crate::project::{Project, nightly};
 use crate::run::Run;
 use crate::shard::Shard;
-use crate::{machine, msp430, qemu};
+use crate::{demo, machine, msp430, qemu};
 use anyhow::Result;
 use std::time::Duration;
 
@@ -69,6 +69,7 @@ pub fn run(a: Args) -> Result<()> {
     run.step("machine", None, |s| {
         machine::check(&ctx.project, ctx.long, s)
     });
+    run.step("demo", None, |s| demo::check(&ctx.project, s));
     run.step("msrv", None, |s| checks::msrv(&ctx, s));
     run.step("sizes", None, |s| checks::sizes(&ctx, s));
     run.step("sabotage", None, |s| deep::sabotage(&ctx, s));

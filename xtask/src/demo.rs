@@ -1,11 +1,16 @@
 //! `cargo xtask demo`.
 
+mod checkpoint;
+
 use crate::project::{Project, root};
 use crate::run::cargo;
 use anyhow::{Result, bail};
 use std::io::IsTerminal;
 
-/// Activity recognition through thousands of power cuts; `demo heap`: a year of temperatures, likewise.
+pub use checkpoint::check;
+
+/// Activity recognition through thousands of power cuts; `demo heap`: a year of temperatures, likewise; `demo checkpoint`: an ordinary
+/// program in an emulated Cortex-M, in every mode of checkpoints
 #[derive(clap::Args)]
 #[command(after_help = "\
 What follows `demo` goes to the example as it is:
@@ -21,9 +26,15 @@ And what follows `demo heap`:
   --seed N           when the power goes
   --json PATH        the figures, as one flat JSON object
 
+And what follows `demo checkpoint`:
+  --queens N         queens to place, 4 to 11
+  --period MS        how long the power lasts, in the mean
+  --seed N           how long exactly is random
+  --json PATH        the figures, as one flat JSON object
+
 The default recordings are in examples/activity/ and examples/logger/.")]
 pub struct Args {
-    /// `heap`, then arguments of the example
+    /// `heap` or `checkpoint`, then arguments of the example
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     args: Vec<String>,
 }
@@ -34,6 +45,11 @@ const LOGGER: [&str; 3] = ["examples/logger", "example-logger", "logger"];
 
 pub fn run(a: Args) -> Result<()> {
     let project = Project::load()?;
+    if let Some((first, rest)) = a.args.split_first()
+        && first == "checkpoint"
+    {
+        return checkpoint::run(&project, rest);
+    }
     let ([folder, package, program], args) = match a.args.split_first() {
         Some((first, rest)) if first == "heap" => (LOGGER, rest),
         _ => (ACTIVITY, &a.args[..]),

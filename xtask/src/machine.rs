@@ -110,8 +110,15 @@ fn on_the_rig(project: &Project, command: &str) -> Command {
 }
 
 fn build(project: &Project, s: &Step) -> Result<PathBuf> {
+    Ok(programs(project, s)?.join(RIG))
+}
+
+/// Builds the rig's programs. The folder that they are in.
+///
+/// **Errors**: they do not build, or what that needs is [`missing`].
+pub fn programs(project: &Project, s: &Step) -> Result<PathBuf> {
     s.run(on_the_rig(project, "build"))?;
-    Ok(project.target.join("rig/release").join(RIG))
+    Ok(project.target.join("rig/release"))
 }
 
 /// Explores all scenarios on all machines; their figures, and what failed.

@@ -1,0 +1,13 @@
+//! The program with `Log`, the mode *Adaptive*: what changed since the checkpoint before, to another place.
+#![cfg_attr(target_os = "none", no_std, no_main)]
+
+#[cfg(all(target_os = "none", target_arch = "arm"))]
+mod device {
+    use checkpoint::Log;
+    use example_queens::device::{Flash, log};
+
+    example_queens::program!(Log<Flash, 168, 256>, log());
+}
+
+#[cfg(not(all(target_os = "none", target_arch = "arm")))]
+fn main() {}
