@@ -43,9 +43,11 @@ use core::mem::MaybeUninit;
 
 mod copy;
 mod view;
+mod words;
 
 use copy::*;
 pub use view::{Differs, View, look};
+pub use words::Words;
 
 /// What a region holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,23 +134,18 @@ impl Superblock {
     }
 
     fn encode_as(&self, sequence: u16, state: u16) -> [u8; Self::COPY_BYTES] {
-        let mut bytes = [0; Self::COPY_BYTES];
-        let mut image = MaybeUninit::uninit();
-        let image = self::image(&mut image, self, state);
-        seal(image, order(sequence, state));
-        for (to, w) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(image) {
-            *to = w.to_ne_bytes();
-        }
-        bytes
+        let mut words = MaybeUninit::uninit();
+        let words = Words::zeroed(&mut words);
+        words.fill(self, sequence, state == FORMATTING);
+        *words.as_bytes()
     }
 
     /// The copy in these bytes, if they are an intact one.
     pub fn decode(bytes: &[u8; Self::COPY_BYTES]) -> Option<Stored> {
-        let words = bytes.as_chunks::<4>().0;
-        let image: Image =
-            core::array::from_fn(|i| words.get(i).map_or(0, |w| u32::from_ne_bytes(*w)));
-        // SAFETY: these are 16 words.
-        unsafe { intact(image.as_ptr()) }.then(|| unpack(|i| u32::from_le(image[i])))
+        let mut words = MaybeUninit::uninit();
+        let words = Words::zeroed(&mut words);
+        *words.as_bytes_mut() = *bytes;
+        words.stored()
     }
 }
 

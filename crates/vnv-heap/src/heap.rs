@@ -255,13 +255,18 @@ where
 
 impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     /// A number and room on the medium for an object of this kind. It has no content yet.
-    pub(crate) fn number(&self, kind: &Kind) -> Result<u16, Error<S::Error>> {
-        let mut alloc = Alloc::one(kind.len);
+    pub(crate) fn number(&self, alloc: &mut Alloc) -> Result<u16, Error<S::Error>> {
         loop {
-            if let Step::Done(id) = self.section(|st| st.store.alloc::<false>(&mut alloc))? {
+            if let Step::Done(id) = self.section(|st| st.store.alloc::<false>(alloc))? {
                 return Ok(id);
             }
         }
+    }
+
+    /// Just in time: undoes an allocation whose object has got no content.
+    fn take_back(&self, alloc: &mut Alloc) -> Result<(), Error<S::Error>> {
+        while self.section(|st| st.store.take_back(alloc))? == Step::Again {}
+        Ok(())
     }
 
     /// # Safety
@@ -272,17 +277,19 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         kind: &Kind,
         value: *const u8,
     ) -> Result<NonZeroU16, Error<S::Error>> {
-        let id = self.number(kind)?;
+        let mut alloc = Alloc::one(kind.len);
+        let id = self.number(&mut alloc)?;
         // SAFETY: as the caller vouches.
         let filled = unsafe { self.fill(id, kind, value) };
-        let id = match (filled, NonZeroU16::new(id)) {
-            (Ok(()), Some(id)) => return Ok(id),
-            (Err(e), _) => (e, id),
-            (Ok(()), None) => (Error::Full, id),
-        };
-        let (error, id) = id;
-        // What fails here leaves an object that the next open frees.
-        let _ = self.give_back(id);
-        Err(error)
+        if filled.is_err() {
+            // What fails here leaves an object that the next open frees.
+            let _ = if P::SNAPSHOT {
+                self.give_back(id)
+            } else {
+                self.take_back(&mut alloc)
+            };
+        }
+        filled?;
+        NonZeroU16::new(id).ok_or(Error::Full)
     }
 }

@@ -6,6 +6,7 @@
 
 use crate::error::Error;
 use crate::own::{Kind, Known};
+use crate::plain::copy;
 use crate::policy::Policy;
 use crate::promise::Promise;
 use crate::ram::{Reserve, Slot};
@@ -355,7 +356,7 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
         let n = piece(len - at, left);
         let to = self.cache.content(slot);
         // SAFETY: `n` bytes of a value of this kind, into a block of its size that nobody else uses.
-        unsafe { from.add(at).copy_to_nonoverlapping(to.as_ptr().add(at), n) };
+        unsafe { copy(from.add(at), to.as_ptr().add(at), n) };
         hold.filled = Some(at + n);
         if at + n < len {
             return None;

@@ -20,6 +20,7 @@ mod mapped;
 mod open;
 mod own;
 mod persist;
+mod plain;
 mod policy;
 mod promise;
 // Some of it is used by its tests alone.

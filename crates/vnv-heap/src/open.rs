@@ -11,9 +11,10 @@ use crate::promise::Promise;
 use crate::ram::Cache;
 use crate::state::{Core, Gate, State};
 use crate::stats::Counts;
-use crate::store::{Commit, Opened, Step, Store};
+use crate::store::{Alloc, Commit, Opened, Step, Store};
 use crate::walk::{self, Reached};
 use core::cell::UnsafeCell;
+use core::hint::black_box;
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 use nvmem::persist::Found;
@@ -58,11 +59,48 @@ where
         let _ = brand;
         let fingerprint = Self::fingerprint(&config)?;
         let mut heap = Self::new(storage, ram, &config)?;
-        let root = const { &Found::of::<R>(OWN, OWN_ID) };
-        if heap.core.find(&config, fingerprint, root)? == Opened::Blank {
-            heap.create(fingerprint, init)?;
+        heap.find(&config, fingerprint, init)?;
+        Ok(heap.in_parts())
+    }
+
+    /// The same heap, moved part by part: small cores copy what is this large in one piece by a call of `memcpy`, which is larger than
+    /// opening a heap.
+    #[inline(always)]
+    fn in_parts(self) -> Self {
+        let Core { gate, state } = self.core;
+        let state = state.into_inner();
+        let (cache, store) = (state.cache.in_parts(), state.store);
+        Heap {
+            core: Core {
+                gate,
+                state: UnsafeCell::new(State {
+                    cache,
+                    store,
+                    incarnation: state.incarnation,
+                    stats: state.stats,
+                    reaper: state.reaper,
+                }),
+            },
+            _r: PhantomData,
+            _brand: PhantomData,
+            _ram: PhantomData,
         }
-        Ok(heap)
+    }
+
+    fn find<F>(
+        &mut self,
+        config: &Config,
+        fingerprint: u64,
+        init: F,
+    ) -> Result<(), OpenError<S::Error>>
+    where
+        F: FnOnce(&Self) -> Result<R, Error<S::Error>>,
+    {
+        let root = const { &Found::of::<R>(OWN, OWN_ID) };
+        match self.core.find(config, fingerprint, root)? {
+            Opened::Blank => self.create(fingerprint, init),
+            Opened::Ready => Ok(()),
+        }
     }
 
     /// Gives up what `storage` holds, whatever it is, and formats it. See [`Heap::open`].
@@ -86,7 +124,7 @@ where
             .begin(&config, fingerprint)?;
         heap.core.begin(&config);
         heap.create(fingerprint, init)?;
-        Ok(heap)
+        Ok(heap.in_parts())
     }
 
     fn fingerprint(config: &Config) -> Result<u64, OpenError<S::Error>> {
@@ -101,7 +139,7 @@ where
         // The pointer comes last: nothing looks at the buffer through `ram` any more.
         let len = ram.len();
         // SAFETY: the buffer is borrowed as long as the heap's brand lives, and only the cache uses it.
-        let cache = unsafe { Cache::new(ram.as_mut_ptr(), len) };
+        let cache = unsafe { Cache::unready(ram.as_mut_ptr(), len) };
         let cache = cache
             .filter(|_| len >= needed)
             .ok_or(OpenError::RamTooSmall {
@@ -113,7 +151,8 @@ where
                 state: UnsafeCell::new(State {
                     cache,
                     store: Store::new(storage, config),
-                    incarnation: 0,
+                    // Nobody is to know it: words that are known to be zero become a call of `memset`.
+                    incarnation: black_box(0),
                     stats: Counts::default(),
                     reaper: None,
                 }),
@@ -130,7 +169,7 @@ where
         F: FnOnce(&Self) -> Result<R, Error<S::Error>>,
     {
         let (core, kind) = (&self.core, Kind::of::<R>());
-        let id = core.number(kind)?;
+        let id = core.number(&mut Alloc::one(kind.len))?;
         if id != ROOT {
             return Err(OpenError::Damaged(Part::Table));
         }
@@ -200,6 +239,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         };
         let bytes = config.dirty_limit.min(u32::from(u16::MAX)) as u16;
         st.cache.limit_to(bytes, pins);
+        st.cache.clear();
         self.gate.open(st.cache.load());
     }
 

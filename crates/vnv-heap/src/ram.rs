@@ -99,37 +99,57 @@ pub(crate) struct Cache<P> {
 }
 
 impl<P: Rules> Cache<P> {
-    /// A cache in this buffer, without anything in it. `None` when not even an empty object would fit.
+    /// A cache in this buffer, to be [cleared](Cache::clear) before anything else. `None` when not even an empty object would fit.
     ///
     /// # Safety
     ///
     /// The buffer is the cache's alone for as long as the cache, or anything that it gave out, is used.
-    #[inline(never)]
-    pub(crate) unsafe fn new(base: *mut u8, len: usize) -> Option<Cache<P>> {
+    #[inline(always)]
+    pub(crate) unsafe fn unready(base: *mut u8, len: usize) -> Option<Cache<P>> {
         let skip = base.align_offset(UNIT);
         let most = block::MOST_UNITS * UNIT;
         let len = len.checked_sub(skip)?.min(most) & !1;
         if len < 2 * UNIT {
             return None;
         }
-        let mut cache = Cache {
+        // Nobody is to know it: words that are known to be zero become a call of `memset`.
+        let zero = core::hint::black_box(0);
+        Some(Cache {
             // SAFETY: the buffer has as many bytes.
             first: NonNull::new(unsafe { base.add(skip + UNIT) })?,
             len: len as u16,
             load: ONE_PINNED,
             least_load: ONE_PINNED,
-            top: 0,
+            top: zero,
             least: -1,
             mask: -1,
-            count: 0,
-            free: 0,
+            count: zero,
+            free: zero,
             hole: NONE,
-            packed: 0,
-            hand: 0,
-            arrived: 0,
-            high_water: 0,
+            packed: zero,
+            hand: zero,
+            arrived: zero,
+            high_water: zero,
             policy: P::new(),
-        };
+        })
+    }
+
+    /// The same cache, moved in two parts that are small enough to be copied without a call.
+    #[inline(always)]
+    pub(crate) fn in_parts(self) -> Self {
+        let policy = core::hint::black_box(self.policy);
+        Cache { policy, ..self }
+    }
+
+    /// A cache that is ready.
+    ///
+    /// # Safety
+    ///
+    /// As [`Cache::unready`].
+    #[cfg(test)]
+    pub(crate) unsafe fn new(base: *mut u8, len: usize) -> Option<Cache<P>> {
+        // SAFETY: as the caller vouches.
+        let mut cache = unsafe { Self::unready(base, len) }?;
         cache.clear();
         Some(cache)
     }
@@ -137,6 +157,7 @@ impl<P: Rules> Cache<P> {
     /// Forgets all that is resident, pinned or not, whatever the buffer holds now.
     ///
     /// After a restore, when RAM may have lost its content: then [`Cache::put_back`] for each pin record.
+    #[inline(never)]
     pub(crate) fn clear(&mut self) {
         self.load = self.least_load;
         self.top = 0;

@@ -5,8 +5,10 @@
 
 use crate::error::{Error, OpenError, Part};
 use crate::own::Known;
+use crate::plain::zero;
 use crate::promise::Promise;
 use crate::store::Store;
+use core::mem::MaybeUninit;
 use nvmem::persist::{Found, Target, Visit};
 use nvmem::{Invalid, Medium, planted};
 
@@ -44,7 +46,9 @@ impl Marks<'_> {
 
 struct Walk<'r> {
     marks: Marks<'r>,
-    types: [Option<Target>; TYPES],
+    /// The types that were met: so many.
+    types: [MaybeUninit<Target>; TYPES],
+    met: u8,
     known: Known,
     /// The lowest object that may be pending.
     low: u16,
@@ -76,13 +80,24 @@ impl Visit for Walk<'_> {
 
 impl Walk<'_> {
     fn index(&mut self, t: Target) -> Option<u8> {
-        for (known, i) in self.types.iter_mut().zip(PENDING..) {
-            if known.get_or_insert(t).same(&t) {
-                return Some(i);
+        for i in 0..self.met {
+            if self.met(i).is_some_and(|known| known.same(&t)) {
+                return Some(PENDING + i);
             }
         }
-        self.too_many = true;
-        None
+        let Some(place) = self.types.get_mut(usize::from(self.met)) else {
+            self.too_many = true;
+            return None;
+        };
+        place.write(t);
+        self.met += 1;
+        Some(PENDING + self.met - 1)
+    }
+
+    fn met(&self, i: u8) -> Option<Target> {
+        let t = self.types.get(usize::from(i)).filter(|_| i < self.met)?;
+        // SAFETY: written when it was met.
+        Some(unsafe { t.assume_init() })
     }
 }
 
@@ -111,10 +126,13 @@ pub(crate) fn walk<'r, S: Medium, P: Promise>(
     };
     let skip = rest.as_ptr().align_offset(8).min(rest.len());
     let (_, content) = rest.split_at_mut(skip);
-    bits.fill(NONE);
+    const { assert!(NONE == 0) };
+    // SAFETY: as many bytes.
+    unsafe { zero(bits.as_mut_ptr(), bits.len()) }
     let mut walk = Walk {
         marks: Marks { bits },
-        types: [None; TYPES],
+        types: [const { MaybeUninit::uninit() }; TYPES],
+        met: 0,
         known: Known { objects },
         low: u16::MAX,
         reached: 0,
@@ -132,7 +150,7 @@ pub(crate) fn walk<'r, S: Medium, P: Promise>(
             continue;
         }
         walk.marks.set(next, DONE);
-        if let Some(Some(t)) = walk.types.get(usize::from(mark - PENDING)).copied() {
+        if let Some(t) = walk.met(mark - PENDING) {
             let damaged = OpenError::Damaged(Part::Object(next));
             let Some(value) = content.get_mut(..t.size) else {
                 return Err(too_small(t.size));

@@ -63,6 +63,14 @@ pub fn bytes() -> Bytes {
     Bytes(core::hint::black_box(0x4000_usize) as *mut u8)
 }
 
+/// A buffer of 256 bytes, at an address that the compiler does not know.
+#[inline(never)]
+pub fn ram() -> &'static mut [u8] {
+    let start = core::hint::black_box(0x2000_usize) as *mut u8;
+    // SAFETY: never run; for a linked program the range is memory of a board.
+    unsafe { core::slice::from_raw_parts_mut(start, 256) }
+}
+
 impl Bytes {
     fn at(&self, at: u32, len: usize) -> Result<*mut u8, Misuse> {
         let inside = at as usize <= BYTES && len <= BYTES - at as usize;

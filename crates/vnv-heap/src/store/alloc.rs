@@ -2,8 +2,8 @@
 
 use super::block::TOMB;
 use super::map::units_of;
-use super::open::NO_ENTRIES;
-use super::units::Take;
+use super::open::ENTRIES;
+use super::units::{Mark, Take};
 use super::{Entry, Error, Free, MAX_LEN, Step, Store};
 use crate::promise::Promise;
 use nvmem::Medium;
@@ -22,6 +22,8 @@ pub(crate) struct Alloc {
     left: u32,
     take: Take,
     free: Free,
+    /// One object: what is given back of it.
+    back: Mark,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -50,6 +52,7 @@ impl Alloc {
             left: 0,
             take: Take::new(units_of(len)),
             free: Free::new(0),
+            back: Mark::free(0, 0),
         }
     }
 }
@@ -134,21 +137,33 @@ impl<S: Medium, P: Promise> Store<S, P> {
         Ok(Step::Again)
     }
 
+    /// Just in time: one step of undoing the allocation of one object, which is at its end. In less code than [`Store::free`] of any object.
+    pub(crate) fn take_back(&mut self, a: &mut Alloc) -> Result<Step<()>, Error<S::Error>> {
+        self.change()?;
+        if let Stage::Blocks = a.stage {
+            self.put_entry(a.id, Entry::FREE)?;
+            self.free_ids += 1;
+            a.back = a.take.back();
+            a.stage = Stage::Undo;
+            return Ok(Step::Again);
+        }
+        self.mark(&mut a.back)
+    }
+
     /// Looks at some entries for `n` free ones in a row.
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     fn look_for_ids(&mut self, n: u16, a: &mut Alloc) -> Result<(), Error<S::Error>> {
         if a.id == 0 || a.id > self.map.objects {
             (a.id, a.run) = (1, 0);
         }
-        let mut table = NO_ENTRIES;
-        let some = self.entries(a.id, &mut table)?;
-        for e in table.iter().take(usize::from(some)) {
-            if a.left == 0 {
+        for _ in 0..ENTRIES {
+            if a.left == 0 || a.id > self.map.objects {
                 break;
             }
+            let e = self.entry(a.id)?;
             a.left -= 1;
             a.id += 1;
-            a.run = if *e == [0; 4] { a.run + 1 } else { 0 };
+            a.run = if e == Entry::FREE { a.run + 1 } else { 0 };
             if a.run == n {
                 self.next_id = a.id;
                 a.id -= n;

@@ -28,6 +28,12 @@ const fn fold(c: u64) -> u64 {
 /// Takes `bytes`; but for the last ones, a multiple of [`BLOCK`] at a time.
 #[inline(never)]
 fn weigh(mut c: u64, bytes: &[u8]) -> u64 {
+    if cfg!(not(target_pointer_width = "64")) {
+        for b in bytes.chunks(BLOCK) {
+            c = any_block(c, b);
+        }
+        return c;
+    }
     let (blocks, rest) = bytes.as_chunks::<BLOCK>();
     for b in blocks {
         c = block(c, b);
@@ -42,8 +48,25 @@ fn weigh(mut c: u64, bytes: &[u8]) -> u64 {
     c
 }
 
-#[cfg_attr(target_pointer_width = "64", inline(always))]
-#[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+/// The same as [`block`] of what is followed by zeros, in less code.
+#[inline(always)]
+fn any_block(c: u64, b: &[u8]) -> u64 {
+    let (words, rest) = b.as_chunks::<4>();
+    let mut last = 0;
+    for byte in rest.iter().rev() {
+        last = last << 8 | u32::from(*byte);
+    }
+    let mut weights = WEIGHTS.iter();
+    let mut next = || weights.next().map_or(0, |w| u64::from(*w));
+    let mut t = 0;
+    for w in words {
+        t += u64::from(u32::from_le_bytes(*w)) * next();
+    }
+    t += u64::from(last) * next();
+    fold(c) * STRIDE + t
+}
+
+#[inline(always)]
 fn block(c: u64, b: &[u8; BLOCK]) -> u64 {
     let mut t = 0;
     for (w, weight) in b.as_chunks::<4>().0.iter().zip(WEIGHTS) {

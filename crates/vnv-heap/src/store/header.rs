@@ -1,12 +1,25 @@
 //! The superblock at the start: what `nvmem::superblock` does in a mapped region, on a medium.
 
-use crate::error::{Error, OpenError};
+use super::map::Map;
+use super::open::KIND;
+use super::{Error, Store};
+use crate::plain::zeros;
+use crate::promise::Promise;
+use core::mem::MaybeUninit;
 use nvmem::Medium;
-use nvmem::superblock::{Stored, Superblock};
+use nvmem::superblock::{Superblock, Words};
 
-const COPY: usize = Superblock::COPY_BYTES;
+const COPY: u32 = Superblock::COPY_BYTES as u32;
 /// The first byte of the magic: the last to be written, the first to be taken away.
 const GATE: u8 = b'R';
+
+/// The copy that counts.
+pub(super) struct Newest {
+    which: u32,
+    sequence: u16,
+    /// Whether it says that a format is under way.
+    pub(super) formatting: bool,
+}
 
 /// A medium without an intact copy.
 pub(super) enum Other {
@@ -16,109 +29,109 @@ pub(super) enum Other {
     Damaged,
 }
 
-/// Which copy counts, and what it says.
-#[inline(never)]
-pub(super) fn newest<S: Medium>(
-    medium: &mut S,
-    best: &mut Option<Stored>,
-) -> Result<u32, S::Error> {
-    let mut which = 0;
-    for i in 0..2 {
-        let mut b = [0; COPY];
-        medium.read(i * COPY as u32, &mut b)?;
-        let Some(c) = Superblock::decode(&b) else {
-            continue;
-        };
-        let later = |b: &Stored| (c.sequence.wrapping_sub(b.sequence) as i16) > 0;
-        if best.as_ref().is_none_or(later) {
-            *best = Some(c);
-            which = i;
-        }
-    }
-    Ok(which)
-}
-
-/// What a medium without an intact copy is.
-#[inline(never)]
-pub(super) fn other<S: Medium>(medium: &mut S, mine: &Superblock) -> Result<Other, S::Error> {
-    let marker = mine.encode_marker(0);
-    let end = medium.capacity();
-    let mut b = [0; 32];
-    medium.read(end - 1, &mut b[..1])?;
-    let fill = b[0];
-    let erased = fill == 0 || fill == 0xFF;
-    let mut at = 0;
-    while at < end {
-        let n = (end - at).min(32) as usize;
-        let piece = b.get_mut(..n).unwrap_or_default();
-        medium.read(at, piece)?;
-        for &mut v in piece {
-            let of_marker = marker.get(at as usize) == Some(&v);
-            if !erased || v != fill && !of_marker {
-                return magic(medium);
+impl<S: Medium, P: Promise> Store<S, P> {
+    /// Which copy counts; if one does, its words.
+    #[inline(never)]
+    pub(super) fn newest_header(
+        &mut self,
+        words: &mut Words,
+    ) -> Result<Option<Newest>, Error<S::Error>> {
+        let mut best: Option<Newest> = None;
+        // The first one is read again, if it is newer.
+        for which in [0, 1, 0] {
+            if which == 0 && best.as_ref().is_some_and(|b| b.which == 1) {
+                break;
             }
-            at += 1;
+            self.get(which * COPY, words.as_bytes_mut())?;
+            let Some((sequence, formatting)) = words.order() else {
+                continue;
+            };
+            let later = |b: &Newest| (sequence.wrapping_sub(b.sequence) as i16) > 0;
+            if best.as_ref().is_none_or(later) {
+                best = Some(Newest {
+                    which,
+                    sequence,
+                    formatting,
+                });
+            }
         }
+        Ok(best)
     }
-    Ok(Other::Blank)
-}
 
-/// Whether there was a superblock once.
-fn magic<S: Medium>(medium: &mut S) -> Result<Other, S::Error> {
-    for i in 0..2 {
-        let mut b = [0; 4];
-        medium.read(i * COPY as u32, &mut b)?;
-        if b == *b"RLM1" {
-            return Ok(Other::Damaged);
+    /// What a medium without an intact copy is.
+    #[inline(never)]
+    pub(super) fn other(&mut self) -> Result<Other, Error<S::Error>> {
+        let mut marker = MaybeUninit::uninit();
+        let marker = Words::zeroed(&mut marker);
+        marker.fill(&Self::superblock(Map::NONE, 0), 0, true);
+        let end = self.medium.capacity();
+        let mut b = MaybeUninit::uninit();
+        let b = zeros::<32>(&mut b);
+        self.get(end - 1, &mut b[..1])?;
+        let fill = b[0];
+        let mut at = 0;
+        let mut blank = fill == 0 || fill == 0xFF;
+        while at < end && blank {
+            let n = (end - at).min(32) as usize;
+            let piece = b.get_mut(..n).unwrap_or_default();
+            self.get(at, piece)?;
+            for v in piece {
+                blank &= *v == fill || marker.as_bytes().get(at as usize) == Some(v);
+                at += 1;
+            }
         }
+        if blank {
+            return Ok(Other::Blank);
+        }
+        // Whether there was a superblock once.
+        for i in 0..2 {
+            let mut b = [0; 4];
+            self.get(i * COPY, &mut b)?;
+            if b == *b"RLM1" {
+                return Ok(Other::Damaged);
+            }
+        }
+        Ok(Other::Foreign)
     }
-    Ok(Other::Foreign)
-}
 
-/// Writes a copy that becomes valid with its first byte, after everything that was written before.
-#[inline(never)]
-fn write<S: Medium>(medium: &mut S, i: u32, bytes: &[u8; COPY]) -> Result<(), S::Error> {
-    let at = i * COPY as u32;
-    let mut first = [0];
-    medium.read(at, &mut first)?;
-    // A blank first byte stays blank: a cut must leave what is blank, or a torn marker.
-    if first[0] == GATE {
-        medium.write(at, &[0])?;
-        medium.flush()?;
-    }
-    medium.write(at + 1, &bytes[1..])?;
-    medium.flush()?;
-    medium.write(at, &bytes[..1])?;
-    medium.flush()
-}
-
-/// Marks the medium as being formatted; what it held is given up.
-pub(super) fn begin<S: Medium>(medium: &mut S, mine: &Superblock) -> Result<(), S::Error> {
-    let mut found = None;
-    let i = newest(medium, &mut found)?;
-    match found {
-        Some(c) if c.formatting && c.superblock.kind == mine.kind => Ok(()),
-        Some(c) => write(
-            medium,
-            1 - i,
-            &mine.encode_marker(c.sequence.wrapping_add(1)),
-        ),
-        None => write(medium, 0, &mine.encode_marker(0)),
-    }
-}
-
-/// Ends the format: from here on the medium holds what was written since [`begin`].
-pub(super) fn finish<S: Medium>(
-    medium: &mut S,
-    mine: &Superblock,
-) -> Result<(), OpenError<S::Error>> {
-    let failed = |e| OpenError::Failed(Error::Medium(e));
-    medium.flush().map_err(failed)?;
-    let mut found = None;
-    let i = newest(medium, &mut found).map_err(failed)?;
-    match found {
-        Some(c) => write(medium, 1 - i, &mine.encode(c.sequence.wrapping_add(1))).map_err(failed),
-        // The marker was written and read back before.
-        None => Err(OpenError::Damaged(crate::error::Part::Header)),
+    /// Writes the other copy, after everything that was written before, so that it becomes valid with its first byte: the mark of a format
+    /// that begins, which is not written twice, or the end of it. False when there is no mark of which this would be the end.
+    #[inline(never)]
+    pub(super) fn put_header(
+        &mut self,
+        fingerprint: u64,
+        formatting: bool,
+    ) -> Result<bool, Error<S::Error>> {
+        self.flush()?;
+        let mut words = MaybeUninit::uninit();
+        let words = Words::zeroed(&mut words);
+        let (mut at, mut sequence) = (0, 0);
+        match self.newest_header(words)? {
+            Some(n) if formatting && n.formatting && words.superblock().kind == KIND => {
+                return Ok(true);
+            }
+            Some(n) => (at, sequence) = ((1 - n.which) * COPY, n.sequence.wrapping_add(1)),
+            None if formatting => {}
+            // The marker was written and read back before.
+            None => return Ok(false),
+        }
+        let mut first = [0];
+        self.get(at, &mut first)?;
+        // A blank first byte stays blank: a cut must leave what is blank, or a torn marker.
+        if first[0] == GATE {
+            self.put(at, &[0])?;
+            self.flush()?;
+        }
+        words.fill(
+            &Self::superblock(self.map, fingerprint),
+            sequence,
+            formatting,
+        );
+        let bytes = words.as_bytes();
+        self.put(at + 1, &bytes[1..])?;
+        self.flush()?;
+        self.put(at, &bytes[..1])?;
+        self.flush()?;
+        Ok(true)
     }
 }

@@ -1,15 +1,17 @@
 //! Opening, formatting, and finishing a commit that was cut.
 
-use super::header::{self, Other};
+use super::header::Other;
 use super::map::{Map, RECORDS};
 use super::record::{COMMITTED, PERSISTED, RUNNING, Record};
 use super::{Entry, FREED, PIECE, Store};
 use crate::config::Config;
 use crate::error::{Error, OpenError, Part};
+use crate::plain::{zero, zeros};
 use crate::promise::Promise;
 use core::marker::PhantomData;
+use core::mem::MaybeUninit;
 use nvmem::device::Torn;
-use nvmem::superblock::Superblock;
+use nvmem::superblock::{Superblock, Words};
 use nvmem::{Medium, planted};
 
 /// The kind in the superblock.
@@ -49,7 +51,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
     };
 
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    fn superblock(map: Map, fingerprint: u64) -> Superblock {
+    pub(super) fn superblock(map: Map, fingerprint: u64) -> Superblock {
         Superblock {
             kind: KIND,
             version: VERSION | if P::SNAPSHOT { SNAPSHOT } else { 0 },
@@ -101,24 +103,23 @@ impl<S: Medium, P: Promise> Store<S, P> {
         {
             return Err(OpenError::TooSmall { needed });
         }
-        let mine = Self::superblock(Map::NONE, fingerprint);
-        let mut found = None;
-        header::newest(&mut self.medium, &mut found).map_err(Error::Medium)?;
-        let stored = match &found {
-            Some(c) if !c.formatting => &c.superblock,
-            Some(c) if c.superblock.kind != KIND => return Err(OpenError::Foreign),
-            Some(_) => return self.begin(config, fingerprint),
-            None => {
-                let marker = Self::superblock(fresh.unwrap_or(Map::NONE), fingerprint);
-                return match header::other(&mut self.medium, &marker).map_err(Error::Medium)? {
-                    Other::Blank => self.begin(config, fingerprint),
-                    Other::Foreign => Err(OpenError::Foreign),
-                    Other::Damaged => Err(OpenError::Damaged(Part::Header)),
-                };
-            }
+        let mut words = MaybeUninit::uninit();
+        let words = Words::zeroed(&mut words);
+        let found = match self.newest_header(words)? {
+            Some(n) if !n.formatting => None,
+            Some(_) if words.superblock().kind == KIND => Some(Other::Blank),
+            Some(_) => Some(Other::Foreign),
+            None => Some(self.other()?),
         };
+        match found {
+            None => {}
+            Some(Other::Blank) => return self.begin(config, fingerprint),
+            Some(Other::Foreign) => return Err(OpenError::Foreign),
+            Some(Other::Damaged) => return Err(OpenError::Damaged(Part::Header)),
+        }
+        let stored = words.superblock();
         stored
-            .check_layout(&mine)
+            .check_layout(&Self::superblock(Map::NONE, fingerprint))
             .map_err(OpenError::LayoutMismatch)?;
         self.map = Map::of_params(&stored.params).ok_or(OpenError::Damaged(Part::Header))?;
         if self.map.end() > capacity {
@@ -154,8 +155,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
             .map_err(|needed| OpenError::TooSmall { needed })?;
         self.map = map;
         if !planted!("vnv-heap/format-unmarked") {
-            header::begin(&mut self.medium, &Self::superblock(map, fingerprint))
-                .map_err(Error::Medium)?;
+            self.put_header(fingerprint, true)?;
         }
         self.zero(RECORDS, map.unit(1))?;
         let first = Record {
@@ -175,20 +175,26 @@ impl<S: Medium, P: Promise> Store<S, P> {
     ///
     /// **Power loss**: before the last byte, the next open formats again. **Cost**: at most 65 bytes.
     pub(crate) fn finish_format(&mut self, fingerprint: u64) -> Result<(), OpenError<S::Error>> {
-        let mine = Self::superblock(self.map, fingerprint);
-        header::finish(&mut self.medium, &mine)
+        if self.put_header(fingerprint, false)? {
+            Ok(())
+        } else {
+            Err(OpenError::Damaged(Part::Header))
+        }
     }
 
     /// Zeroes what is not zero.
     fn zero(&mut self, from: u32, to: u32) -> Result<(), Error<S::Error>> {
         let mut at = from;
         while at < to {
-            let mut b = [0; PIECE];
+            let mut b = MaybeUninit::uninit();
+            let b = zeros::<PIECE>(&mut b);
             let n = (to - at).min(PIECE as u32);
             let piece = &mut b[..n as usize];
             self.get(at, piece)?;
             if piece.iter().any(|v| *v != 0) {
-                self.put(at, &[0; PIECE][..n as usize])?;
+                // SAFETY: as many bytes.
+                unsafe { zero(piece.as_mut_ptr(), piece.len()) }
+                self.put(at, piece)?;
             }
             at += n;
         }

@@ -3,7 +3,7 @@
 use super::map::{APPLIED, RECORD_STRIDE, RECORDS};
 use super::{Error, Store};
 use crate::promise::Promise;
-use nvmem::crc::crc32;
+use nvmem::crc::Crc32;
 use nvmem::{Medium, planted};
 
 /// Something may have changed since the last persist.
@@ -24,14 +24,18 @@ pub(super) struct Record {
 }
 
 impl Record {
+    /// The checksum over what it says, as two words of it lie on the medium.
+    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    fn check(self) -> u32 {
+        let second = u32::from(self.state) | u32::from(self.pins) << 16;
+        Crc32::new().word(self.seq).word(second).finish()
+    }
+
     pub(super) fn encode(self) -> [u8; BYTES] {
-        let mut b = [0; BYTES];
-        let (content, crc) = b.split_at_mut(8);
-        content[..4].copy_from_slice(&self.seq.to_le_bytes());
-        content[4] = self.state;
-        content[6..].copy_from_slice(&self.pins.to_le_bytes());
-        crc.copy_from_slice(&crc32(content).to_le_bytes());
-        b
+        let [s0, s1, s2, s3] = self.seq.to_le_bytes();
+        let [p0, p1] = self.pins.to_le_bytes();
+        let [c0, c1, c2, c3] = self.check().to_le_bytes();
+        [s0, s1, s2, s3, self.state, 0, p0, p1, c0, c1, c2, c3]
     }
 
     pub(super) fn decode(b: &[u8; BYTES]) -> Option<Self> {
@@ -43,7 +47,7 @@ impl Record {
         };
         let intact = zero == 0
             && matches!(state, RUNNING..=COMMITTED)
-            && crc32(&b[..8]) == u32::from_le_bytes([c0, c1, c2, c3]);
+            && r.check() == u32::from_le_bytes([c0, c1, c2, c3]);
         (intact || planted!("vnv-heap/record-unchecked")).then_some(r)
     }
 

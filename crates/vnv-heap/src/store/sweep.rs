@@ -1,10 +1,11 @@
 //! What open does when it knows what is reachable: the table and the bitmap of exactly that.
 
 use super::map::units_of;
-use super::open::{ENTRIES, NO_ENTRIES};
 use super::units::set;
 use super::{Entry, Error, LOST, PIECE, Store};
+use crate::plain::{zero, zeros};
 use crate::promise::Promise;
+use core::mem::MaybeUninit;
 use nvmem::{Medium, planted};
 
 /// What a sweep found.
@@ -50,9 +51,9 @@ impl<S: Medium, P: Promise> Store<S, P> {
         scratch: &mut [u8],
         reachable: impl Fn(u16) -> bool,
     ) -> Result<Swept, Error<S::Error>> {
-        let mut least = [0; PIECE];
+        let mut least = MaybeUninit::uninit();
         let scratch = if scratch.len() < PIECE {
-            &mut least
+            zeros::<PIECE>(&mut least)
         } else {
             scratch
         };
@@ -64,7 +65,8 @@ impl<S: Medium, P: Promise> Store<S, P> {
         while at < len {
             let n = (scratch.len() as u32).min(len - at) as usize;
             let bits = &mut scratch[..n];
-            bits.fill(0);
+            // SAFETY: as many bytes.
+            unsafe { zero(bits.as_mut_ptr(), bits.len()) }
             let mut window = Window {
                 first: at * 8,
                 bits,
@@ -95,15 +97,8 @@ impl<S: Medium, P: Promise> Store<S, P> {
             let again = doubtful;
             doubtful = false;
             let mut count = 0;
-            let mut table = NO_ENTRIES;
-            let (mut id, mut read) = (1, 0);
-            while id <= self.map.objects {
-                let at = usize::from((id - 1) % ENTRIES);
-                if at == 0 {
-                    read = self.entries(id, &mut table)?;
-                }
-                debug_assert!(at < usize::from(read));
-                let e = Entry::decode(table[at]);
+            for id in 1..=self.map.objects {
+                let e = self.entry(id)?;
                 let r = reachable(id);
                 count += u16::from(r);
                 if r {
@@ -116,7 +111,6 @@ impl<S: Medium, P: Promise> Store<S, P> {
                     self.put_entry(id, Entry::FREE)?;
                     swept.freed += 1;
                 }
-                id += 1;
             }
             if again || !doubtful {
                 return Ok(count);
@@ -175,7 +169,8 @@ impl<S: Medium, P: Promise> Store<S, P> {
     fn put_bitmap(&mut self, at: u32, bits: &[u8]) -> Result<(), Error<S::Error>> {
         let mut at = self.map.bitmap() + at;
         for piece in bits.chunks(PIECE) {
-            let mut b = [0; PIECE];
+            let mut b = MaybeUninit::uninit();
+            let b = zeros::<PIECE>(&mut b);
             let there = &mut b[..piece.len()];
             self.get(at, there)?;
             if there.iter().ne(piece) {

@@ -1,7 +1,9 @@
 //! The bitmap of units: finding free ones, and marking.
 
 use super::{Error, PIECE, Step, Store};
+use crate::plain::zeros;
 use crate::promise::Promise;
+use core::mem::MaybeUninit;
 use nvmem::{Medium, planted};
 
 /// Taking `need` units in a row: a search by next fit, in pieces, then marking them, in pieces.
@@ -46,6 +48,11 @@ impl Mark {
 }
 
 impl Take {
+    /// What was taken is to be marked as free.
+    pub(super) fn back(&self) -> Mark {
+        Mark::free(self.mark.unit, self.mark.n)
+    }
+
     pub(super) fn new(need: u16) -> Self {
         Take {
             mark: Mark {
@@ -99,7 +106,8 @@ impl<S: Medium, P: Promise> Store<S, P> {
         }
         let mut unit = u32::from(t.at);
         let first = unit / 8;
-        let mut b = [0; PIECE];
+        let mut b = MaybeUninit::uninit();
+        let b = zeros::<PIECE>(&mut b);
         let n = (self.map.bitmap_len() - first).min(PIECE as u32) as usize;
         let piece = b.get_mut(..n).unwrap_or_default();
         self.get(self.map.bitmap() + first, piece)?;
@@ -140,7 +148,8 @@ impl<S: Medium, P: Promise> Store<S, P> {
         let first = from / 8;
         let to = end.min((first + PIECE as u32) * 8);
         let n = (to.div_ceil(8) - first) as usize;
-        let mut b = [0; PIECE];
+        let mut b = MaybeUninit::uninit();
+        let b = zeros::<PIECE>(&mut b);
         let piece = b.get_mut(..n).unwrap_or_default();
         self.get(self.map.bitmap() + first, piece)?;
         set(piece, from - first * 8, to - first * 8, m.used);

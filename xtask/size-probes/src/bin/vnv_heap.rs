@@ -3,16 +3,16 @@
 
 size_probes::probe!({
     use size_probes::Bytes;
-    use vnv_heap::{Config, Heap, Own, brand};
+    use vnv_heap::{Config, Heap, JustInTime, Lru, Own, brand};
 
     type Root<'h> = Option<Own<'h, [u32; 2]>>;
-    type Kept<'h> = Heap<'h, Root<'h>, Bytes>;
+    type Kept<'h> = Heap<'h, Root<'h>, Bytes, JustInTime, Lru>;
 
-    let mut ram = [0; 256];
     brand!(b);
-    if let Ok(mut heap) = Kept::open(b, size_probes::bytes(), &mut ram, Config::DEFAULT, |_| {
-        Ok(None)
-    }) {
+    let (fram, ram) = (size_probes::bytes(), size_probes::ram());
+    // Where it is: a heap that is moved is copied.
+    let mut opened = Kept::open(b, fram, ram, Config::DEFAULT, |_| Ok(None));
+    if let Ok(heap) = &mut opened {
         if let Ok(pair) = heap.alloc([1, 2]) {
             let read = heap.get(&pair).map_or(0, |p| p[0]);
             if let Ok(mut pair) = heap.get_mut(&pair) {
