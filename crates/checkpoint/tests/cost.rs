@@ -229,12 +229,14 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
     #[test]
+    #[cfg_attr(miri, ignore = "each case is 160 checkpoints of kilobytes")]
     fn nothing_takes_more_than_the_worst_case(mut p in program(true)) {
         media(&mut p, false);
     }
 
     /// Memory without zeros is the worst case, with one at the end of the statics and of a tracked heap.
     #[test]
+    #[cfg_attr(miri, ignore = "each case is 160 checkpoints of kilobytes")]
     fn the_worst_case_is_within_a_tenth_of_the_worst_seen(mut p in program(false)) {
         p.heap.resize(p.heap.len().max(400) / 4 * 4, 1);
         p.heap.push(0);
@@ -247,6 +249,10 @@ proptest! {
 
 /// A unit whose last byte differs is compared as a whole, and written.
 #[test]
+#[cfg_attr(
+    miri,
+    ignore = "six checkpoints of 3,000 bytes, opened four times each"
+)]
 fn all_is_compared_when_the_last_byte_differs() {
     let most = Most {
         statics: 2000,

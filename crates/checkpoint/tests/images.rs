@@ -69,7 +69,7 @@ fn life<D: Medium, M: Mode, const N: usize>(mut d: D, mode: &M, expect: fn(&Stat
     let mut boots = open::<_, N>(&mut d);
     let none = boots.restore(&mut State::filled(0).memory());
     assert!(matches!(none, Err(Error::NoImage)), "{}", D::CONTRACT.name);
-    for n in 1..20 {
+    for n in 1..if cfg!(miri) { 4 } else { 20 } {
         let mut images = open::<_, N>(&mut d);
         for again in 0..n % 3 {
             images
@@ -239,7 +239,7 @@ fn another_program_or_memory() {
 #[test]
 fn a_medium_that_fails_in_the_middle() {
     let mut which = [0; 4];
-    for left in 0..40 {
+    for left in (0..40).step_by(if cfg!(miri) { 9 } else { 1 }) {
         let mut images = open::<_, 3>(Failing {
             d: L1::new(),
             left: 1000,
@@ -274,7 +274,8 @@ fn a_medium_that_fails_in_the_middle() {
             }
         }
     }
-    assert!(which[2] > 5 && which[3] == 1, "{which:?}");
+    assert!(which[2] > 0, "{which:?}");
+    assert!(cfg!(miri) || which[2] > 5 && which[3] == 1, "{which:?}");
 }
 
 /// The sequence of the image at the start of the medium, set.
@@ -312,6 +313,7 @@ fn sequences_wrap() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "40,000 checkpoints")]
 fn slots_wear_evenly() {
     fn wear<const N: usize, M: Mode>(mode: &M) -> (u32, u32) {
         let mut d = RamNor::<24, 256, 4>::new();
@@ -353,7 +355,7 @@ fn two_images() -> RamFram<256> {
 fn every_flipped_bit_is_found_or_harmless() {
     let whole = two_images();
     let (mut harmless, mut older, mut other) = (0, 0, 0);
-    for bit in 0..256 * 8 {
+    for bit in (0..256 * 8).step_by(if cfg!(miri) { 61 } else { 1 }) {
         let mut d = whole.clone();
         d.bytes_mut()[bit / 8] ^= 1 << (bit % 8);
         let (mut a, mut b) = ([0; 9], [0; 8]);
@@ -374,6 +376,10 @@ fn every_flipped_bit_is_found_or_harmless() {
             }
             Err(_) => other += 1,
         }
+    }
+    if cfg!(miri) {
+        assert!(older > 0 && harmless > 0 && other == 0);
+        return;
     }
     // All of the newer image but the padding, and nothing else, leads to the older one.
     assert_eq!(

@@ -220,6 +220,7 @@ fn compare<const W: u32, const E: u32, const UNITS: usize>(cost: Cost, heap: usi
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "5,760 checkpoints of up to 80 KiB")]
 fn less_than_slots() {
     let l1 = compare::<128, 256, 960>(Cost::STM32L1, 77 * 1024);
     let mapped = Cost::STM32L1.comparing(Cost::MAPPED_PJ, 80);

@@ -65,7 +65,7 @@ fn constant_intervals() {
     // A tenth, its tenth before it, and what is new.
     assert_eq!(kept::<_, 6>(45, Every(10)), [45, 44, 41, 31, 21, 11]);
     assert_eq!(kept::<_, 6>(52, Every(10)), [52, 51, 41, 31, 21, 11]);
-    for count in 70..90 {
+    for count in 70..if cfg!(miri) { 71 } else { 90 } {
         let kept = kept::<_, 6>(count, Every(10));
         let landmarks: Vec<_> = kept.iter().filter(|n| **n % 10 == 1).collect();
         assert!(landmarks.len() >= 4, "{kept:?}");
@@ -77,7 +77,8 @@ fn constant_intervals() {
 #[test]
 fn landmarks() {
     fn check<const N: usize>(base: u32) {
-        for count in (1..1200).step_by(7).chain([1000, 1100]) {
+        let all = (1..1200).step_by(7).chain([1000, 1100]);
+        for count in all.take(if cfg!(miri) { 3 } else { usize::MAX }) {
             let ages: Vec<_> = kept::<_, N>(count, Landmarks(base))
                 .iter()
                 .map(|n| count + 1 - n)

@@ -226,7 +226,10 @@ fn again(heap: &[u8], blocks: &Heap) -> (Vec<u8>, u64) {
 
 fn steps() -> impl Strategy<Value = Vec<(u8, usize, u8)>> {
     let size = prop_oneof![1..40usize, 100..300usize, 1..1500usize];
-    prop::collection::vec((0..7u8, size, 1..=255u8), 1..80)
+    prop::collection::vec(
+        (0..7u8, size, 1..=255u8),
+        1..if cfg!(miri) { 10 } else { 80 },
+    )
 }
 
 proptest! {

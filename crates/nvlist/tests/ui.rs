@@ -3,7 +3,7 @@
 //! They are those of the pinned toolchain; `TRYBUILD=overwrite cargo test -p nvlist --test ui` writes new ones.
 
 #[test]
-#[cfg_attr(miri, ignore)]
+#[cfg_attr(miri, ignore = "starts the compiler")]
 fn refused() {
     let t = trybuild::TestCases::new();
     t.compile_fail("tests/ui/*.rs");

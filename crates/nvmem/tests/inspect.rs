@@ -29,7 +29,7 @@ fn image(f: impl FnOnce(&mut Region<'_, InOrder32>)) -> Vec<u8> {
 }
 
 #[test]
-#[cfg_attr(miri, ignore)] // insta starts a process
+#[cfg_attr(miri, ignore = "starts a process")]
 fn superblocks() {
     let mut good = image(|r| superblock::finish(r, &SB));
     insta::assert_snapshot!(said(|o| inspect::superblock(&good, o)), @r#"

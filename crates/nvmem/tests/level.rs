@@ -139,7 +139,7 @@ proptest! {
 }
 
 #[test]
-#[cfg_attr(miri, ignore)]
+#[cfg_attr(miri, ignore = "60,000 writes")]
 fn wear_is_even_whatever_is_written() {
     // Nearly full, half of it never written again: one page, or the other half at random, or in order.
     for order in 0..3 {
@@ -179,7 +179,7 @@ fn wear_is_even_whatever_is_written() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore)]
+#[cfg_attr(miri, ignore = "3,000 boots")]
 fn costs_are_bounded() {
     // Slots of 6 calls: a first word and a rest. A block begins with a header and two seals.
     let calls = Calls::default();
@@ -235,7 +235,7 @@ fn a_boot_that_only_reads_writes_nothing() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore)]
+#[cfg_attr(miri, ignore = "10,000 writes")]
 fn after_an_error_the_page_is_old_or_new() {
     let calls = Calls::default();
     let mut flash = Watched(Small::new(), &calls);

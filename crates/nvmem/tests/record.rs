@@ -72,7 +72,7 @@ fn on_region<M: nvmem::Model>() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore)] // slow there
+#[cfg_attr(miri, ignore = "13,000 changes")]
 fn every_medium() {
     on_region::<InOrder16>();
     on_region::<InOrder32>();
@@ -87,7 +87,7 @@ fn every_medium() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore)] // slow there
+#[cfg_attr(miri, ignore = "six media, the largest of 16 KiB")]
 fn the_smallest_range_is_enough() {
     fn check<D: Medium<Error: PartialEq>>(mut d: D) {
         let need = Record::<Settings, D>::bytes(1);
@@ -120,7 +120,7 @@ fn open_without_a_change_writes_nothing() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore)] // slow there
+#[cfg_attr(miri, ignore = "1,400 changes")]
 fn wear_is_what_is_promised() {
     let mut d = F0::new();
     let mut r = Record::open(&mut d, 0..6144, FIRST).unwrap();
@@ -139,7 +139,7 @@ fn wear_is_what_is_promised() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore)] // slow there
+#[cfg_attr(miri, ignore = "hundreds of changes")]
 fn a_worn_out_flash_is_an_error_and_the_old_value_stays() {
     let mut d = F0::new().endurance(3);
     let mut r = Record::open(&mut d, 0..6144, FIRST).unwrap();
@@ -217,7 +217,7 @@ const UNUSED: SettingsV2 = SettingsV2 {
 };
 
 #[test]
-#[cfg_attr(miri, ignore)] // slow there
+#[cfg_attr(miri, ignore = "800 changes")]
 fn migration() {
     fn check<D: Medium<Error: PartialEq>>(mut d: D) {
         let all = 0..d.capacity();
@@ -248,7 +248,7 @@ fn migration() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore)] // slow there
+#[cfg_attr(miri, ignore = "looks at 400 KiB byte by byte")]
 fn foreign_is_never_formatted() {
     fn refused<D: Medium<Error: PartialEq> + Clone + PartialEq + core::fmt::Debug>(mut d: D) {
         let before = d.clone();
@@ -273,7 +273,7 @@ fn foreign_is_never_formatted() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore)] // slow there
+#[cfg_attr(miri, ignore = "3,000 images")]
 fn bit_rot_is_the_older_value_or_an_error() {
     let mut good = RamFram::<128>::filled(0);
     let mut r = Record::open(&mut good, 0..128, FIRST).unwrap();
@@ -373,7 +373,7 @@ impl<D: Medium> Medium for Failing<'_, D> {
 }
 
 #[test]
-#[cfg_attr(miri, ignore)] // slow there
+#[cfg_attr(miri, ignore = "200 media")]
 fn an_error_in_a_write_loses_nothing() {
     fn check<D: Medium<Error: PartialEq>>(make: impl Fn() -> D) {
         let all = 0..make().capacity();
@@ -409,7 +409,7 @@ fn an_error_in_a_write_loses_nothing() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore)] // slow there
+#[cfg_attr(miri, ignore = "5,000 changes")]
 fn writing_goes_on_after_an_error() {
     for left in 8..60 {
         let budget = Cell::new(left);

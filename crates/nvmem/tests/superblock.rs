@@ -187,7 +187,7 @@ fn the_sequence_wraps() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore)] // insta starts a process
+#[cfg_attr(miri, ignore = "starts a process")]
 fn a_mismatch_names_both() {
     let e = SB.check_layout(&newer()).unwrap_err();
     assert_eq!((e.stored, e.expected), (SB.layout(), newer().layout()));

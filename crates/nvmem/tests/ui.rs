@@ -4,7 +4,7 @@
 //! What is known only when a type parameter is, such as `Last<u128>`, is in the README of `nvmem-derive`.
 
 #[test]
-#[cfg_attr(miri, ignore)]
+#[cfg_attr(miri, ignore = "starts the compiler")]
 fn refused() {
     trybuild::TestCases::new().compile_fail("tests/ui/*.rs");
 }

@@ -90,7 +90,7 @@ fn program() -> impl Strategy<Value = Vec<Step>> {
         1 => Just(Step::Rotate),
         1 => Just(Step::Reopen),
     ];
-    prop::collection::vec(step, 1..40)
+    prop::collection::vec(step, 1..if cfg!(miri) { 6 } else { 40 })
 }
 
 macro_rules! on {
@@ -103,7 +103,7 @@ macro_rules! on {
 
             proptest! {
                 #![proptest_config(ProptestConfig {
-                    cases: if cfg!(miri) { 2 } else { 300 },
+                    cases: if cfg!(miri) { 1 } else { 300 },
                     failure_persistence: None,
                     ..ProptestConfig::default()
                 })]

@@ -2,6 +2,7 @@
 
 use crate::chain::{Cut, wrecks};
 use crate::engine::{self, Engine, Setup, trace_hash};
+use crate::env;
 use crate::explore::Explore;
 use crate::fresh::{self, Job};
 use crate::fuse::Ran;
@@ -17,6 +18,9 @@ use crate::world::{Outside, World};
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
+
+/// For how many events a quick look lets the device have power at most.
+const QUICK: u64 = 40;
 
 /// How long the device has power each time: so many events that persist or that the world sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -185,6 +189,9 @@ impl<M: Media, T: Outside> Endure<M, T> {
     }
 
     /// [`run`](Self::run) with the failure as a value.
+    ///
+    /// With `POWERFAIL_THIN=n` in the environment it ends after `n` boots, none of more than 40 events: a quick look, for
+    /// Miri. Its lines are replayed with the same variable.
     pub fn try_run(self) -> Result<Summary, Failure> {
         let setup = &self.all.setup;
         fresh::next_number();
@@ -199,6 +206,11 @@ impl<M: Media, T: Outside> Endure<M, T> {
             depth: setup.depth,
             boots: self.boots,
         };
+        let thin = env::thin();
+        if let Some(n) = thin {
+            plan.boots = plan.boots.min(n);
+            plan.every = plan.every.min(QUICK);
+        }
         let replayed = self
             .all
             .line()
@@ -248,7 +260,8 @@ impl<M: Media, T: Outside> Endure<M, T> {
                 "nothing to endure: the program stored nothing",
             )),
             Ok(()) => {
-                let s = Summary::of(&e.count, setup);
+                let mut s = Summary::of(&e.count, setup);
+                s.part |= thin.is_some();
                 if replayed {
                     eprintln!("{}: replayed: survives", setup.name);
                 } else {

@@ -108,8 +108,10 @@ pub(crate) struct Engine<'s, M: Media, T> {
     pub(crate) count: Count,
     pub(crate) spare: Vec<Trace>,
     stack: Stack,
-    /// Every how many of the states are booted.
+    /// Every how many of the cuts a quick look judges.
     pub(crate) stride: u64,
+    /// Cuts that a quick look has come by.
+    pub(crate) passed: u64,
 }
 
 /// Runs of one engine use memory at another address than those of an engine of another number.
@@ -136,6 +138,7 @@ pub(crate) fn engine_of<M: Media, T: Outside>(
         spare: Vec::new(),
         stack: Stack::default(),
         stride: 1,
+        passed: 0,
     }
 }
 

@@ -19,7 +19,15 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
     pub(crate) fn explore(&mut self) -> Result<(), Bad> {
         let setup = self.setup;
         let (trace_hash, cuts, _) = self.dry()?;
+        if cuts == 0 {
+            return Err(Bad {
+                cuts: Vec::new(),
+                what: "nothing to explore: the program stored nothing".into(),
+            });
+        }
         self.stride = setup.thin.map_or(1, |n| (cuts as u64).div_ceil(n).max(1));
+        // The first in the middle of the first part.
+        self.passed = self.stride / 2;
         let mut states = vec![State {
             diff: Vec::new(),
             free: Vec::new(),
@@ -30,13 +38,15 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
             link: None,
             key: 0,
         }];
+        // A quick look boots nothing twice: it is for where a boot takes a second.
+        let most = if setup.thin.is_some() { 0 } else { EARLY };
         let mut early = Vec::new();
         for level in 1..=setup.depth {
             let mut next = Vec::new();
             let keep = if level < setup.depth {
                 usize::MAX
             } else {
-                EARLY
+                most
             };
             if states.is_empty() {
                 break;
@@ -62,10 +72,10 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
             if self.count.boots > boots {
                 self.count.depth = level;
             }
-            early.extend(std::mem::replace(&mut states, next).into_iter().take(EARLY));
+            early.extend(std::mem::replace(&mut states, next).into_iter().take(most));
         }
         // A cache that recovery fills once shows only by comparing with the boot before it was filled.
-        for s in early.iter().chain(states.iter().take(EARLY)) {
+        for s in early.iter().chain(states.iter().take(most)) {
             self.load(s);
             let run = self.boot(&s.world, !s.free.is_empty(), &s.shaky, s.policy);
             let trace = self.take_trace();

@@ -60,7 +60,7 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
         let mut instants = 0;
         for i in 0..=trace.events.len() {
             let event = trace.events.get(i);
-            if event.is_none_or(|e| walk.settles(e, &self.parts)) {
+            if event.is_none_or(|e| walk.settles(e, &self.parts)) && self.turn(&mut instants) {
                 let spot = Spot {
                     event: i as u32,
                     torn: None,
@@ -73,7 +73,13 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
             }
             let Some(e) = event else { break };
             instants += u64::from(Walk::is_cut(e));
-            for (k, w) in wrecks(&trace, i).into_iter().enumerate() {
+            let torn = wrecks(&trace, i);
+            // A quick look takes one of them.
+            let one = self.setup.thin.map(|_| i % torn.len().max(1));
+            for (k, w) in torn.into_iter().enumerate() {
+                if one.is_some_and(|one| one != k) || !self.turn(&mut 1) {
+                    continue;
+                }
                 let mut shaky = walk.shaky.clone();
                 w.mark(&mut shaky);
                 let was = self.patch(&w.patches);
@@ -131,6 +137,21 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
         shards == 1 || (key >> 96) as u32 % shards == mine
     }
 
+    /// Whether these instants are judged: in a quick look those with every so-manieth cut are.
+    fn turn(&mut self, instants: &mut u64) -> bool {
+        let Some(n) = self.setup.thin else {
+            return true;
+        };
+        let before = self.passed;
+        self.passed += *instants;
+        if self.count.boots < 2 * n && before / self.stride != self.passed / self.stride {
+            return true;
+        }
+        self.count.sampled += 1;
+        self.count.cuts += std::mem::take(instants);
+        false
+    }
+
     /// Boots everything that a cut now may have left; `instants` are judged by that.
     ///
     /// All shards go the way to the last level, since each needs the states that lead there; what comes of the last
@@ -163,6 +184,10 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
                 siblings(&choices, &free, &reads, &vals, &mut todo);
             }
             match todo.pop() {
+                Some(_) if boots == 2 && self.setup.thin.is_some() => {
+                    self.count.sampled += 1;
+                    return Ok(());
+                }
                 Some(t) if boots < self.setup.limit => (choices, free) = t,
                 Some(_) => break,
                 None => return Ok(()),
@@ -192,9 +217,7 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
         }
         let key = self.key(spot, free);
         let mut reads = None;
-        if self.left_out(key) {
-            self.count.sampled += 1;
-        } else if let claim = self.shared.claim(key, self.rank)
+        if let claim = self.shared.claim(key, self.rank)
             && claim != Claim::Taken
         {
             let counted = claim == Claim::New && (self.last || self.owns(key));
@@ -225,13 +248,6 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
             arena.put_unit(at, len, v);
         }
         Ok(reads)
-    }
-
-    /// Whether a thinned campaign passes over this state.
-    fn left_out(&self, key: u128) -> bool {
-        self.setup
-            .thin
-            .is_some_and(|n| self.count.boots >= 2 * n || !(key as u64).is_multiple_of(self.stride))
     }
 
     fn boot_one(

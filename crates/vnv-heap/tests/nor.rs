@@ -175,25 +175,21 @@ fn in_use<P: Keep>(saved: u32) {
 }
 
 #[test]
-#[cfg_attr(miri, ignore)]
 fn just_in_time() {
     from_the_start::<JustInTime>();
 }
 
 #[test]
-#[cfg_attr(miri, ignore)]
 fn snapshot() {
     from_the_start::<Snapshot>();
 }
 
 #[test]
-#[cfg_attr(miri, ignore)]
 fn just_in_time_in_use() {
     in_use::<JustInTime>(80);
 }
 
 #[test]
-#[cfg_attr(miri, ignore)]
 fn snapshot_in_use() {
     in_use::<Snapshot>(80);
 }

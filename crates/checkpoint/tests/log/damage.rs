@@ -28,7 +28,7 @@ fn small<D: Medium>(d: D) -> Log<D, 6, 10, 32> {
 fn every_flipped_bit_is_found_or_harmless() {
     let whole = two_checkpoints();
     let (mut harmless, mut older) = (0, 0);
-    for bit in 0..1600 * 8 {
+    for bit in (0..1600 * 8).step_by(if cfg!(miri) { 607 } else { 1 }) {
         let mut d = whole.clone();
         d.bytes_mut()[bit / 8] ^= 1 << (bit % 8);
         let (mut a, mut b) = ([0; 40], [0; 32]);
@@ -48,12 +48,16 @@ fn every_flipped_bit_is_found_or_harmless() {
             older += 1;
         }
     }
+    if cfg!(miri) {
+        assert!(older > 0 && harmless > 0);
+        return;
+    }
     // Three cells, and a record with a place for each.
     assert_eq!(older, (3 * 32 + 48 + 12 + 4) * 8, "{harmless}");
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 256 }))]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 256 }))]
     /// Places that make no sense, behind a right checksum.
     #[test]
     fn hostile_records(

@@ -7,6 +7,7 @@ use nvmem::ram::{RamFram, RamNor};
 use proptest::prelude::*;
 
 #[test]
+#[cfg_attr(miri, ignore = "10,000 checkpoints")]
 fn wear_is_spread() {
     let mut d = L1::new();
     {
@@ -38,7 +39,7 @@ fn every_other_cell_is_zero() {
         let all = 0..d.capacity();
         let mut log = Log::<_, 270, 900, 32>::open(d, all, 1).unwrap_or_else(|e| panic!("{e}"));
         let mut statics = [0; 270 * 32];
-        for n in 0..40 {
+        for n in 0..if cfg!(miri) { 5 } else { 40 } {
             for (i, cell) in statics.chunks_mut(32).enumerate() {
                 cell.fill(if (i + n / 2).is_multiple_of(2) {
                     n as u8 + 1
@@ -96,7 +97,12 @@ fn always_room<D: Medium>(d: D, steps: &[Step]) {
     assert!(needed <= d.capacity(), "{}: {needed}", D::CONTRACT.name);
     let open = |d| Log::<_, 34, 200, 32>::open(d, 0..needed, 1).unwrap_or_else(|e| panic!("{e}"));
     let mut log = open(d);
-    for (n, s) in steps.iter().cycle().take(60).enumerate() {
+    for (n, s) in steps
+        .iter()
+        .cycle()
+        .take(if cfg!(miri) { 4 } else { 60 })
+        .enumerate()
+    {
         let mut memory = Memory::new(&mut statics, &mut heap, &mut stack);
         if s.reboot {
             log = open(log.into_medium());

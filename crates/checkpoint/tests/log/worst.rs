@@ -121,6 +121,7 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 64 }))]
     #[test]
+    #[cfg_attr(miri, ignore = "hundreds of checkpoints on six media")]
     fn nothing_takes_more_than_the_worst_case(steps in prop::collection::vec(step(), 1..60)) {
         media(&steps);
     }
@@ -128,6 +129,7 @@ proptest! {
 
 /// A program that changes everything at each checkpoint, and boots often.
 #[test]
+#[cfg_attr(miri, ignore = "hundreds of checkpoints on six media")]
 fn the_worst_case_is_near() {
     let steps: Vec<_> = (0..80)
         .map(|n| Step {

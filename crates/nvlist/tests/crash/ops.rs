@@ -62,15 +62,21 @@ fn explore_ops<M: Model>(ops: &[Op]) -> Summary {
     .run()
 }
 
-fn all_models(ops: &[Op]) {
-    for s in [
-        explore_ops::<InOrder32>(ops),
-        explore_ops::<InOrder16>(ops),
-        explore_ops::<Buffered32>(ops),
-    ] {
+/// Under Miri, which is slow, on the one model whose turn it is.
+fn all_models(turn: usize, ops: &[Op]) {
+    let models = [
+        explore_ops::<InOrder32>,
+        explore_ops::<InOrder16>,
+        explore_ops::<Buffered32>,
+    ];
+    for (i, explore) in models.into_iter().enumerate() {
+        if cfg!(miri) && turn % 3 != i {
+            continue;
+        }
+        let s = explore(ops);
         println!("{s}");
         // A format and nothing else has fewest.
-        assert!(s.boots > 10, "{s}");
+        assert!(s.part || s.boots > 10, "{s}");
     }
 }
 
@@ -79,10 +85,14 @@ fn on_lists(n: usize, m: usize, all: &dyn Fn(usize, usize) -> Vec<Op>) {
     let fill = (0..n).map(|i| Op::PushBack(0, 10 * i as u16 + 10));
     let fill = fill.chain((0..m).map(|i| Op::PushBack(1, 10 * i as u16 + 15)));
     let fill: Vec<Op> = fill.collect();
-    for op in all(n, m) {
+    // Some of the places under Miri, which is slow.
+    let some = all(n, m)
+        .into_iter()
+        .step_by(if cfg!(miri) { 3 } else { 1 });
+    for (turn, op) in some.enumerate() {
         // Twice, so that the second meets the record of the first.
         let ops = [&fill[..], &[op, op]].concat();
-        all_models(&ops);
+        all_models(turn, &ops);
     }
 }
 
@@ -113,46 +123,55 @@ each! {
 #[test]
 fn one_after_the_other() {
     use Op::*;
-    all_models(&[
-        PushBack(0, 1),
-        PushFront(0, 2),
-        Sorted(1, 5),
-        Move(0, 0, 1, 0),
-        Move(1, 1, 0, 1),
-        Relink(0, 1, 0),
-        Lose(4),
-        Replace(0, 0, 8),
-        Remove(0, 1),
-        Move(0, 0, 1, 1),
-        Move(1, 0, 0, 0),
-        PopBack(1),
-        Edit(0, 0, 1, 9),
-        PopFront(1),
-        PushBack(1, 3),
-    ]);
+    all_models(
+        2,
+        &[
+            PushBack(0, 1),
+            PushFront(0, 2),
+            Sorted(1, 5),
+            Move(0, 0, 1, 0),
+            Move(1, 1, 0, 1),
+            Relink(0, 1, 0),
+            Lose(4),
+            Replace(0, 0, 8),
+            Remove(0, 1),
+            Move(0, 0, 1, 1),
+            Move(1, 0, 0, 0),
+            PopBack(1),
+            Edit(0, 0, 1, 9),
+            PopFront(1),
+            PushBack(1, 3),
+        ],
+    );
 }
 
 /// A node that was returned is used again, while the record of its removal stands.
 #[test]
 fn returned_and_used_again() {
     use Op::*;
-    all_models(&[
-        PushBack(0, 1),
-        PushBack(0, 2),
-        PopFront(0),
-        PushBack(1, 3),
-        PopBack(0),
-        PushFront(1, 4),
-        Before(1, 1, 6),
-        After(1, 0, 7),
-    ]);
-    all_models(&[
-        PushBack(0, 1),
-        PopFront(0),
-        Before(0, 0, 2),
-        Replace(0, 0, 3),
-        Replace(0, 0, 4),
-        PopBack(0),
-        After(1, 0, 5),
-    ]);
+    all_models(
+        0,
+        &[
+            PushBack(0, 1),
+            PushBack(0, 2),
+            PopFront(0),
+            PushBack(1, 3),
+            PopBack(0),
+            PushFront(1, 4),
+            Before(1, 1, 6),
+            After(1, 0, 7),
+        ],
+    );
+    all_models(
+        1,
+        &[
+            PushBack(0, 1),
+            PopFront(0),
+            Before(0, 0, 2),
+            Replace(0, 0, 3),
+            Replace(0, 0, 4),
+            PopBack(0),
+            After(1, 0, 5),
+        ],
+    );
 }

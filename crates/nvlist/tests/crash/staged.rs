@@ -181,23 +181,26 @@ fn program<M: Model>(
     assert_eq!(view(&mut pool), after(steps));
 }
 
-fn all_models(steps: &Steps) {
+/// Under Miri, which is slow, on the one model whose turn it is.
+fn all_models(turn: usize, steps: &Steps) {
     macro_rules! on {
-        ($m:ty) => {{
-            let media = (
-                Mapped::<$m>::new(Pool::<$m>::bytes_for(8, 2)),
-                Mapped::<$m>::new(16),
-            );
-            let s = explore_with(steps.clone(), media, |nv, w, s| program::<$m>(nv, w, s))
-                .depth(depth())
-                .run();
-            println!("{s}");
-            assert!(s.boots > 20, "{s}");
-        }};
+        ($turn:literal, $m:ty) => {
+            if !cfg!(miri) || turn % 3 == $turn {
+                let media = (
+                    Mapped::<$m>::new(Pool::<$m>::bytes_for(8, 2)),
+                    Mapped::<$m>::new(16),
+                );
+                let s = explore_with(steps.clone(), media, |nv, w, s| program::<$m>(nv, w, s))
+                    .depth(depth())
+                    .run();
+                println!("{s}");
+                assert!(s.part || s.boots > 20, "{s}");
+            }
+        };
     }
-    on!(InOrder32);
-    on!(InOrder16);
-    on!(Buffered32);
+    on!(0, InOrder32);
+    on!(1, InOrder16);
+    on!(2, Buffered32);
 }
 
 const OPS: [Op; 10] = [
@@ -215,20 +218,21 @@ const OPS: [Op; 10] = [
 
 #[test]
 fn every_operation_with_a_number() {
-    for op in OPS {
+    for (turn, op) in OPS.into_iter().enumerate() {
         let mut steps: Steps = (0..3).map(|k| (Op::PushBack(0, k), Fate::Alone)).collect();
         steps.extend([(op, Fate::Commit), (op, Fate::Commit)]);
-        all_models(&steps);
+        all_models(turn, &steps);
     }
 }
 
 #[test]
 fn abandoned_or_forgotten() {
     for fate in [Fate::Abandon, Fate::Forget] {
-        for op in OPS {
+        let some = OPS.into_iter().step_by(if cfg!(miri) { 3 } else { 1 });
+        for (turn, op) in some.enumerate() {
             let mut steps: Steps = (0..3).map(|k| (Op::PushBack(0, k), Fate::Alone)).collect();
             steps.extend([(op, fate), (Op::PushBack(1, 3), Fate::Commit)]);
-            all_models(&steps);
+            all_models(turn + fate as usize, &steps);
         }
     }
 }
@@ -245,11 +249,17 @@ fn alone_and_with_numbers_that_come_round() {
         Fate::Forget,
     ];
     let ops = OPS.iter().chain(&OPS);
+    // All fates at least.
+    let ops = ops.take(if cfg!(miri) {
+        fates.len()
+    } else {
+        2 * OPS.len()
+    });
     let steps: Steps = ops
         .zip(fates.iter().cycle())
         .map(|(o, f)| (*o, *f))
         .collect();
-    all_models(&steps);
+    (0..if cfg!(miri) { 3 } else { 1 }).for_each(|turn| all_models(turn, &steps));
 }
 
 /// A number in a persistent object and in a list, changed by one commit.
@@ -310,7 +320,7 @@ fn a_transaction_and_a_list_commit_together() {
                 .depth(depth())
                 .run();
             println!("{s}");
-            assert!(s.boots > 20, "{s}");
+            assert!(s.part || s.boots > 20, "{s}");
         }};
     }
     on!(InOrder32);

@@ -90,28 +90,32 @@ where
     assert!(s.part || s.boots > 50);
 }
 
+/// Of how many bits numbers are; under Miri so few that a short loop goes round.
+const BITS: std::ops::RangeInclusive<u8> = if cfg!(miri) { 3..=3 } else { 3..=6 };
+const LONG: u32 = if cfg!(miri) { 10 } else { 40 };
+const LESS: u32 = if cfg!(miri) { 10 } else { 20 };
+
 #[test]
 fn narrow_numbers_in_order_16() {
-    for bits in 3..=6 {
-        wrap::<InOrder16, 40>(bits)
+    for bits in BITS {
+        wrap::<InOrder16, LONG>(bits)
     }
 }
 #[test]
 fn narrow_numbers_in_order_32() {
-    for bits in 3..=6 {
-        wrap::<InOrder32, 40>(bits)
+    for bits in BITS {
+        wrap::<InOrder32, LONG>(bits)
     }
 }
 #[test]
-#[cfg_attr(miri, ignore = "slow")]
 fn narrow_numbers_buffered_32() {
-    for bits in 3..=6 {
-        wrap::<Buffered32, 20>(bits)
+    for bits in BITS {
+        wrap::<Buffered32, LESS>(bits)
     }
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "slow")]
+#[cfg_attr(miri, ignore = "250 iterations in each boot")]
 fn counters_carry() {
     // Left in iteration 254 of 260, with 16-bit units, where 8 bits of the counter are in the start word.
     fn until<M: Model>(rt: &mut Rt<'_, M>, stop: u32)

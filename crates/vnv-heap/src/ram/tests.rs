@@ -269,7 +269,7 @@ fn pinned<P: Rules>(c: &Cache<P>) -> Vec<(u16, u16, usize, u16)> {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: if cfg!(miri) { 3 } else { 400 },
+        cases: if cfg!(miri) { 1 } else { 400 },
         failure_persistence: None,
         ..ProptestConfig::default()
     })]
@@ -280,7 +280,7 @@ proptest! {
         skip in 0..8usize,
         burst in prop_oneof![Just(8usize), Just(64), Just(100_000)],
         lru in any::<bool>(),
-        ops in prop::collection::vec(op(), 1..if cfg!(miri) { 40 } else { 250 }),
+        ops in prop::collection::vec(op(), 1..if cfg!(miri) { 15 } else { 250 }),
     ) {
         if lru {
             run::<Lru>(len, skip, burst, &ops);
@@ -496,7 +496,7 @@ fn a_directory_gets_its_room_after_large_objects() {
     for id in 1..=15 {
         load(&mut c, id, 256, |_| {}).unwrap();
     }
-    for id in 100..400 {
+    for id in 100..if cfg!(miri) { 200 } else { 400 } {
         load(&mut c, id, 8, |_| {}).unwrap();
     }
     assert!(c.heads() * 4 >= c.count, "{} of {}", c.heads(), c.count);
@@ -599,10 +599,11 @@ fn too_small_or_too_large() {
     let mut ram = Ram::new(70_000, 0);
     let mut c = ram.cache::<Lru>();
     assert_eq!(c.reserve(1, MAX_LEN + 1, 64), Reserve::NoRoom);
-    let n = if cfg!(miri) { 1 } else { 3 };
-    for id in 1..=n {
+    for id in 1..=3 {
         let s = reserve(&mut c, id, MAX_LEN, 64).unwrap();
-        fill(&c, s, id as u8);
+        if !cfg!(miri) {
+            fill(&c, s, id as u8);
+        }
     }
-    assert!((1..=n).all(|id| holds(&c, c.lookup(id).unwrap(), id as u8)));
+    assert!(cfg!(miri) || (1..=3).all(|id| holds(&c, c.lookup(id).unwrap(), id as u8)));
 }
