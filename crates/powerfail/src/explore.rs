@@ -206,8 +206,8 @@ impl<M: Media, T: Outside> Explore<M, T> {
 
     /// [`run`](Self::run) with the failure as a value.
     ///
-    /// With `POWERFAIL_THIN=n` in the environment it boots about `n` states, spread over all cuts, at depth 1: a quick look,
-    /// for Miri. The rest counts as sampled.
+    /// With `POWERFAIL_THIN=n` in the environment it judges about `n` cuts, spread over the run, at depth 1, with one or two
+    /// boots each, and compares no two runs: a quick look, for Miri. The rest counts as sampled.
     pub fn try_run(mut self) -> Result<Summary, Failure> {
         let asked = self.setup.depth.min(self.setup.deepest);
         self.setup.depth = env::depth(self.setup.depth).min(self.setup.deepest);
