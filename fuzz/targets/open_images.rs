@@ -1,8 +1,8 @@
-//! Any bytes as checkpoints, on media with and without erase: what is restored was checked, and what is refused leaves memory as it is.
+//! Any bytes as checkpoints, in an archive and in a log, on media with and without erase: what is restored was checked, and what is refused leaves memory as it is.
 
 #![no_main]
 
-use checkpoint::{Archive, Error, HeapTracker, Landmarks, Memory};
+use checkpoint::{Archive, Error, HeapTracker, Landmarks, Log, Memory, Store};
 use libfuzzer_sys::fuzz_target;
 use nvmem::Medium;
 use nvmem::ram::{RamFram, RamNor};
@@ -87,6 +87,58 @@ fn run<D: Medium<Error: Debug> + Clone>(
     assert_eq!(found, state, "a checkpoint was lost");
 }
 
+type Logged<D> = Log<D, 6, 24, 32>;
+type LogNor = RamNor<14, 256, 8>;
+type LogFram = RamFram<1280>;
+
+fn open_log<D: Medium<Error: Debug>>(medium: D) -> Logged<D> {
+    let all = 0..medium.capacity();
+    Log::open(medium, all, 7).expect("any bytes are opened")
+}
+
+/// A medium with a few checkpoints of a log, by more than one boot.
+fn sound_log<D: Medium<Error: Debug>>(blank: D) -> D {
+    let mut log = open_log(blank);
+    for n in 1..6u8 {
+        if n % 2 == 1 {
+            log = open_log(log.into_medium());
+            log.load(&mut State::filled(0).memory()).ok();
+        }
+        log.save(&State::filled(n).memory(), n.into())
+            .expect("a sound medium");
+    }
+    log.into_medium()
+}
+
+fn run_log<D: Medium<Error: Debug>>(
+    mut medium: D,
+    image: fn(&mut D) -> &mut [u8],
+    change: impl FnOnce(&mut [u8]),
+) {
+    change(image(&mut medium));
+    let mut shown = String::new();
+    checkpoint::inspect::log(image(&mut medium), 8, &mut shown).expect("a string");
+    let mut log = open_log(medium);
+    let mut state = State::filled(0xA5);
+    let before = state.clone();
+    match log.load(&mut state.memory()) {
+        Ok(_) => {}
+        Err(Error::Medium(e)) => panic!("the medium was misused: {e:?}"),
+        Err(_) => assert_eq!(state, before, "refused, and memory was written"),
+    }
+    for n in 70..73 {
+        state = State::filled(n);
+        log.save(&state.memory(), n.into())
+            .expect("whatever was there, there is room for a new one");
+        let mut found = State::filled(n);
+        found.0.fill(0);
+        log = open_log(log.into_medium());
+        let r = log.load(&mut found.memory()).expect("is the newest");
+        assert_eq!(r.context, u32::from(n));
+        assert_eq!(found, state, "a checkpoint was lost");
+    }
+}
+
 fuzz_target!(
     init: {
         let with = |mode: u8, image: &[u8]| [&[mode], image].concat();
@@ -95,6 +147,10 @@ fuzz_target!(
             ("edit-nor", vec![1]),
             ("whole-fram", with(2, sound(Fram::filled(0)).bytes())),
             ("whole-nor", with(3, sound(Nor::new()).bytes())),
+            ("edit-log-fram", vec![4]),
+            ("edit-log-nor", vec![5]),
+            ("whole-log-fram", with(6, sound_log(LogFram::filled(0)).bytes())),
+            ("whole-log-nor", with(7, sound_log(LogNor::new()).bytes())),
         ]);
     },
     |data: &[u8]| {
@@ -102,8 +158,10 @@ fuzz_target!(
             return;
         };
         let change = |image: &mut [u8]| if mode & 2 == 0 { edit(image, rest) } else { overwrite(image, rest) };
-        match mode % 2 {
-            0 => run(sound(Fram::filled(0)), |d| d.bytes_mut(), change),
+        match (mode & 4, mode & 1) {
+            (4, 0) => run_log(sound_log(LogFram::filled(0)), |d| d.bytes_mut(), change),
+            (4, _) => run_log(sound_log(LogNor::new()), |d| d.bytes_mut(), change),
+            (_, 0) => run(sound(Fram::filled(0)), |d| d.bytes_mut(), change),
             _ => run(sound(Nor::new()), |d| d.bytes_mut(), change),
         }
     }

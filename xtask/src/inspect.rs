@@ -51,6 +51,8 @@ fn report(bytes: &[u8], write_size: usize) -> Result<String> {
         }
     } else if checkpoint::inspect::has_images(bytes) {
         checkpoint::inspect::images(bytes, write_size as u32, &mut out)?;
+    } else if checkpoint::inspect::has_log(bytes, write_size as u32) {
+        checkpoint::inspect::log(bytes, write_size as u32, &mut out)?;
     } else {
         inspect::records(bytes, write_size, &mut out)?;
     }
@@ -221,6 +223,34 @@ mod tests {
         fram.bytes_mut()[100] ^= 4;
         let said = report(fram.bytes(), 1).unwrap();
         assert!(said.contains("damaged"), "{said}");
+    }
+
+    #[test]
+    fn a_log_is_shown() {
+        use checkpoint::Store;
+        let mut flash = nvmem::ram::RamNor::<20, 256, 8>::new();
+        let mut log = checkpoint::Log::<_, 5, 40, 32>::open(&mut flash, 0..20 * 256, 7).unwrap();
+        let (mut statics, mut heap, mut stack) = ([1; 9], [0; 40], [3; 16]);
+        let memory = checkpoint::Memory::new(&mut statics, &mut heap, &mut stack);
+        for context in [5, 6] {
+            log.save(&memory, context).unwrap();
+        }
+        let said = report(flash.bytes(), 8).unwrap();
+        for part in [
+            "sequence 1, context 0x5",
+            "sequence 2, context 0x6",
+            "cells of 32 bytes from 0x0800 on",
+            "cells 1 to 2: zero",
+        ] {
+            assert!(said.contains(part), "{part} in {said}");
+        }
+        assert!(
+            !said.contains("damaged") && !said.contains("DAMAGED"),
+            "{said}"
+        );
+        flash.bytes_mut()[0x900] ^= 4;
+        let said = report(flash.bytes(), 8).unwrap();
+        assert!(said.contains("DAMAGED"), "{said}");
     }
 
     #[test]

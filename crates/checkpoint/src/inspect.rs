@@ -1,4 +1,8 @@
-//! What a dump of a medium holds, for people: every image in it, and whether it is intact.
+//! What a dump of a medium holds, for people: every image or record of a log in it, and whether it is intact.
+
+mod log;
+
+pub use log::{has_log, log};
 
 use crate::layout::{EXTENT, HEAD, MAGIC, TRAILER, ZERO};
 use core::fmt;

@@ -3,10 +3,10 @@
 mod adaptive;
 mod anchor;
 mod load;
-mod record;
-mod runs;
+pub(crate) mod record;
+pub(crate) mod runs;
 mod save;
-mod shape;
+pub(crate) mod shape;
 mod space;
 mod worst;
 

@@ -1,6 +1,7 @@
 //! Every byte of the format. A change here is a new format version, a line in CHANGELOG.md and one in docs/SPEC.md.
 
-use checkpoint::{Archive, HeapTracker, Images, KeepLast, Memory, Split, inspect};
+use checkpoint::{Archive, HeapTracker, Images, KeepLast, Log, Memory, Split, Store, inspect};
+use nvmem::device::Medium;
 use nvmem::ram::{RamFram, RamNor};
 
 const PROGRAM: u64 = 0x1122_3344_5566_7788;
@@ -105,4 +106,130 @@ image at 0x0000: sequence 1, name 0xbadcafe, context 0x1, program 0x112233445566
   memory 0x001e: 2 bytes
 ";
     assert_eq!(inspected(nor.bytes(), 8), shown);
+}
+
+/// Two boots with two checkpoints each, of a memory of five cells.
+fn logged<D: Medium<Error: std::fmt::Debug>>(mut d: D) -> D {
+    let (mut statics, mut heap, mut stack) = ([0x51; 40], [0; 64], [0x71; 20]);
+    for boot in 0..2 {
+        let all = 0..d.capacity();
+        let mut log = Log::<_, 6, 40, 32>::open(&mut d, all, PROGRAM).unwrap();
+        let mut memory = Memory::new(&mut statics, &mut heap, &mut stack);
+        log.load(&mut memory).ok();
+        for n in 0..2 {
+            let last = 2 * boot + n;
+            statics[39] = last;
+            let memory = Memory::new(&mut statics, &mut heap, &mut stack);
+            let memory = memory.heap_used(40).stack_from(7);
+            log.save(&memory, 0xAA00 + u32::from(last)).unwrap();
+        }
+    }
+    d
+}
+
+fn shown(bytes: &[u8], word: u32) -> String {
+    assert!(inspect::has_log(bytes, word));
+    let mut out = String::new();
+    inspect::log(bytes, word, &mut out).unwrap();
+    out
+}
+
+#[test]
+fn log() {
+    let mut fram = logged(RamFram::<768>::filled(0));
+    let expected = "\
+0x000: 52 4c 4c 31 04 00 00 00 03 00 00 00 04 00 00 00
+0x010: 88 77 66 55 44 33 22 11 76 e4 60 04 03 aa 00 00
+0x020: 28 00 00 00 07 00 00 00 ff 7f 00 00 18 00 20 00
+0x030: 00 80 02 80 00 00 43 a3 03 00 07 36 02 80 02 00
+0x040: fe 7f 04 00 02 00 48 85 da ad 42 4b 00 00 00 00
+0x080: 52 4c 4c 31 03 00 00 00 02 00 00 00 03 00 00 00
+0x090: 88 77 66 55 44 33 22 11 76 e4 60 04 02 aa 00 00
+0x0a0: 28 00 00 00 07 00 00 00 ff 7f 00 00 16 00 20 00
+0x0b0: 00 80 02 00 00 00 43 a3 82 03 02 80 02 00 fe 7f
+0x0c0: 04 00 02 00 48 85 00 00 3c 0c 56 0b 00 00 00 00
+0x100: 51 51 51 51 51 51 51 51 51 51 51 51 51 51 51 51
+0x110: 51 51 51 51 51 51 51 51 51 51 51 51 51 51 51 51
+0x120: 51 51 51 51 51 51 51 02 00 00 00 00 00 00 00 00
+0x140: 00 00 00 00 00 00 00 71 71 71 71 71 71 71 71 71
+0x150: 71 71 71 71 00 00 00 00 00 00 00 00 00 00 00 00
+0x160: 51 51 51 51 51 51 51 03 00 00 00 00 00 00 00 00
+";
+    assert_eq!(lines(fram.bytes(), 0), expected);
+    let said = "\
+record at 0x0000: number 4, base 3, sequence 4, context 0xaa03, program 0x1122334455667788, 0 manifests
+record at 0x0080: number 3, base 2, sequence 3, context 0xaa02, program 0x1122334455667788, 0 manifests
+newest: the record at 0x0000, cells of 32 bytes from 0x0100 on
+  heap in use: 40 bytes, stack in use: from 0x7 on
+  cell 0: at 0x0100
+  cell 1: at 0x0160
+  cells 2 to 3: zero
+  cell 4: at 0x0140
+";
+    assert_eq!(shown(fram.bytes(), 1), said);
+    fram.bytes_mut()[0x165] ^= 1;
+    assert!(shown(fram.bytes(), 1).contains("DAMAGED"));
+}
+
+#[test]
+fn log_on_flash() {
+    let mut nor = logged(RamNor::<16, 256, 8>::new());
+    let expected = "\
+0x500: 52 4c 4c 31 06 00 00 00 05 00 00 00 03 00 00 00
+0x510: 88 77 66 55 44 33 22 11 76 e4 60 04 02 aa 00 00
+0x520: 28 00 00 00 07 00 00 00 ff 7f 00 00 18 00 20 00
+0x530: 00 80 02 80 08 00 43 a3 10 00 82 03 02 80 02 00
+0x540: fe 7f 04 00 0a 00 48 85 ec 4c e2 ac 00 00 00 00
+0x580: 52 4c 4c 31 07 00 00 00 06 00 00 00 04 00 00 00
+0x590: 88 77 66 55 44 33 22 11 76 e4 60 04 03 aa 00 00
+0x5a0: 28 00 00 00 07 00 00 00 ff 7f 00 00 18 00 20 00
+0x5b0: 00 80 02 80 08 00 43 a3 11 00 07 36 02 80 02 00
+0x5c0: fe 7f 04 00 0a 00 48 85 1e 71 9e 03 00 00 00 00
+0x600: 52 4c 4c 31 05 00 00 00 02 00 00 00 02 00 00 00
+0x610: 88 77 66 55 44 33 22 11 76 e4 60 04 01 aa 00 00
+0x620: 28 00 00 00 07 00 00 00 ff 7f 00 01 18 00 20 00
+0x630: 00 80 02 80 08 00 43 a3 0b 00 3c 80 02 80 02 00
+0x640: fe 7f 04 00 0a 00 48 85 c2 95 03 8d 00 00 00 00
+0x680: b1 48 40 06 b1 48 40 06 ff ff ff ff ff ff ff ff
+0x700: 52 4c 4c 31 02 00 00 00 02 00 00 00 01 00 00 00
+0x710: 88 77 66 55 44 33 22 11 76 e4 60 04 00 aa 00 00
+0x720: 28 00 00 00 07 00 00 00 ff 7f 00 00 16 00 20 00
+0x730: 00 80 02 00 08 00 43 a3 b9 b5 02 80 02 00 fe 7f
+0x740: 04 00 0a 00 48 85 00 00 9c 40 7c 0e 00 00 00 00
+0x780: 52 4c 4c 31 03 00 00 00 02 00 00 00 02 00 00 00
+0x790: 88 77 66 55 44 33 22 11 76 e4 60 04 01 aa 00 00
+0x7a0: 28 00 00 00 07 00 00 00 ff 7f 00 00 18 00 20 00
+0x7b0: 00 80 02 80 08 00 43 a3 0b 00 3c 80 02 80 02 00
+0x7c0: fe 7f 04 00 0a 00 48 85 6b 1a f8 6b 00 00 00 00
+0x900: 51 51 51 51 51 51 51 51 51 51 51 51 51 51 51 51
+0x910: 51 51 51 51 51 51 51 51 51 51 51 51 51 51 51 51
+0x920: 51 51 51 51 51 51 51 00 00 00 00 00 00 00 00 00
+0x930: 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00
+0x940: 00 00 00 00 00 00 00 71 71 71 71 71 71 71 71 71
+0x950: 71 71 71 71 00 00 00 00 00 00 00 00 00 00 00 00
+0x960: 51 51 51 51 51 51 51 01 00 00 00 00 00 00 00 00
+0x970: 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00
+0xa00: 51 51 51 51 51 51 51 02 00 00 00 00 00 00 00 00
+0xa10: 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00
+0xa20: 51 51 51 51 51 51 51 03 00 00 00 00 00 00 00 00
+0xa30: 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00
+";
+    assert_eq!(lines(nor.bytes(), 0xFF), expected);
+    let said = "\
+record at 0x0500: number 6, base 5, sequence 3, context 0xaa02, program 0x1122334455667788, 0 manifests
+record at 0x0580: number 7, base 6, sequence 4, context 0xaa03, program 0x1122334455667788, 0 manifests
+record at 0x0600: number 5, base 2, sequence 2, context 0xaa01, program 0x1122334455667788, 0 manifests, a copy with its mark
+record at 0x0700: number 2, base 2, sequence 1, context 0xaa00, program 0x1122334455667788, 0 manifests
+record at 0x0780: number 3, base 2, sequence 2, context 0xaa01, program 0x1122334455667788, 0 manifests
+newest: the record at 0x0580, cells of 32 bytes from 0x0800 on
+  heap in use: 40 bytes, stack in use: from 0x7 on
+  cell 0: at 0x0900
+  cell 1: at 0x0a20
+  cells 2 to 3: zero
+  cell 4: at 0x0940
+";
+    assert_eq!(shown(nor.bytes(), 8), said);
+    let newest = nor.bytes().chunks(128).position(|b| b[..4] == *b"RLL1");
+    nor.bytes_mut()[128 * newest.unwrap() + 50] ^= 1;
+    assert!(shown(nor.bytes(), 8).contains("not complete, or damaged"));
 }

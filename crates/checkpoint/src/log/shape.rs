@@ -5,7 +5,7 @@ use crate::memory::Memory;
 use nvmem::device::Contract;
 
 /// Bytes of a record where the program word is not larger.
-const RECORD: u32 = 128;
+pub(crate) const RECORD: u32 = 128;
 /// The largest record and the largest program word.
 pub(crate) const LARGEST: usize = crate::layout::PIECE;
 /// The most anchors of any medium.

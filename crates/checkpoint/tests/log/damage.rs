@@ -3,7 +3,7 @@
 use super::PROGRAM;
 use checkpoint::{Log, Memory, Store};
 use nvmem::device::Medium;
-use nvmem::ram::RamFram;
+use nvmem::ram::{RamFram, RamNor};
 use proptest::prelude::*;
 
 /// Bytes of a log of few and small cells.
@@ -54,6 +54,42 @@ fn every_flipped_bit_is_found_or_harmless() {
     }
     // Three cells, and a record with a place for each.
     assert_eq!(older, (3 * 32 + 48 + 12 + 4) * 8, "{harmless}");
+}
+
+/// On flash, with copies and their marks, by two boots of two checkpoints.
+#[test]
+fn every_flipped_bit_of_flash_is_found_or_harmless() {
+    let mut whole = RamNor::<14, 256, 8>::new();
+    let state = |n: u8| {
+        let (mut a, b) = ([n; 40], [n / 2 + 10; 32]);
+        a[..32].fill(7);
+        (a, b)
+    };
+    for n in 1..5 {
+        let mut log = small(&mut whole);
+        let (mut a, mut b) = state(n);
+        log.load(&mut Memory::new(&mut a, &mut [], &mut b)).ok();
+        (a, b) = state(n);
+        for _ in 0..n % 2 + 1 {
+            let memory = Memory::new(&mut a, &mut [], &mut b);
+            log.save(&memory, n.into()).unwrap();
+        }
+    }
+    let mut older = 0;
+    for bit in 0..14 * 256 * 8 {
+        let mut d = whole.clone();
+        d.bytes_mut()[bit / 8] ^= 1 << (bit % 8);
+        let (mut a, mut b) = ([0; 40], [0; 32]);
+        let r = small(&mut d).load(&mut Memory::new(&mut a, &mut [], &mut b));
+        let r = r.unwrap_or_else(|e| panic!("bit {bit}: {e}"));
+        assert_eq!((a, b), state(r.context as u8), "bit {bit}");
+        if r.context != 4 {
+            assert!(r.damaged + r.unfinished > 0, "bit {bit} is not reported");
+            older += 1;
+        }
+    }
+    // Three cells, and a record that tells of them.
+    assert_eq!(older, (3 * 32 + 48 + 16 + 4) * 8);
 }
 
 proptest! {

@@ -125,7 +125,10 @@ fn always_room<D: Medium>(d: D, steps: &[Step]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 64 }))]
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 64 })
+    })]
     #[test]
     fn what_it_says_is_enough(steps in prop::collection::vec(step(), 1..20)) {
         always_room(RamNor::<60, 256, 32>::new(), &steps);

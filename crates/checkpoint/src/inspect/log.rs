@@ -1,0 +1,260 @@
+//! The records of a log, and where the newest one says that memory is.
+
+use super::number;
+use crate::layout::mark;
+use crate::log::record::{HEAD, MAGIC, Record};
+use crate::log::runs::{NONE, Place, Runs, SLOTS, ZERO, check};
+use crate::log::shape::{FRAME, MANIFESTS, RECORD};
+use core::fmt;
+use nvmem::crc::crc32;
+
+/// Whether there is a record of a log in these bytes, of a medium with this program word.
+pub fn has_log(bytes: &[u8], word: u32) -> bool {
+    slots(bytes, word).next().is_some()
+}
+
+/// Writes a line for each record in a dump, in the order in which they lie there, and then where each cell of memory is as the newest one has it, and whether it
+/// is intact. `word` is the medium's program word in bytes. Where units begin depends on the size of an erase unit, which is found by trying: that with which the most
+/// cells are intact.
+///
+/// **Errors**: those of `out`; any bytes whatever are shown as what they are.
+pub fn log(bytes: &[u8], word: u32, out: &mut impl fmt::Write) -> fmt::Result {
+    let mut newest: Option<(usize, Record)> = None;
+    for at in slots(bytes, word) {
+        let slot = bytes.get(at..).unwrap_or_default();
+        let Some((r, crc)) = Record::decode(slot) else {
+            writeln!(out, "record at {at:#06x}: not complete, or damaged")?;
+            continue;
+        };
+        write!(
+            out,
+            "record at {at:#06x}: number {}, base {}, sequence {}, context {:#x}, program {:#x}, {} manifests",
+            r.number, r.base, r.sequence, r.context, r.program, r.manifests
+        )?;
+        if r.copy {
+            let marked = number(slot, step(word)) == u32::from_le_bytes(mark(crc, 0));
+            out.write_str(if marked {
+                ", a copy with its mark"
+            } else {
+                ", a copy without a mark"
+            })?;
+        }
+        writeln!(out)?;
+        if newest.is_none_or(|(_, n)| crate::scan::later(r.number, n.number)) {
+            newest = Some((at, r));
+        }
+    }
+    let Some((at, r)) = newest else {
+        return Ok(());
+    };
+    let whole = geometries(word, u32::from(r.cell)).map(|shape| Dump {
+        bytes,
+        at,
+        r,
+        shape,
+    });
+    // Of several that are as good the first.
+    let best = whole.reduce(|a, b| if b.intact() > a.intact() { b } else { a });
+    match best {
+        Some(dump) => dump.show(out),
+        None => writeln!(out, "cells of {} bytes: not a log's", r.cell),
+    }
+}
+
+/// Bytes from one record to the next.
+fn step(word: u32) -> usize {
+    RECORD.next_multiple_of(word.max(1)) as usize
+}
+
+fn slots(bytes: &[u8], word: u32) -> impl Iterator<Item = usize> + '_ {
+    let all = (0..bytes.len()).step_by(step(word));
+    all.filter(|at| bytes.get(*at..).is_some_and(|b| b.starts_with(&MAGIC)))
+}
+
+/// Where units are.
+#[derive(Clone, Copy)]
+struct Shape {
+    cell: u32,
+    front: u32,
+    unit: u32,
+    per: u32,
+}
+
+/// What a medium may be.
+fn geometries(word: u32, cell: u32) -> impl Iterator<Item = Shape> {
+    let record = step(word) as u32;
+    let known = (32..=1 << 12).contains(&cell);
+    let plain = Shape {
+        cell,
+        front: 2 * record,
+        unit: 8 * cell,
+        per: 8,
+    };
+    let erased = (4..18).flat_map(move |k| {
+        let erase = 1u32 << k;
+        let anchor = (2 * record).next_multiple_of(erase);
+        let unit = cell.next_multiple_of(erase);
+        let many = if anchor <= 512 { 8 } else { 4 };
+        [many, 2].map(|anchors| Shape {
+            cell,
+            front: anchors * anchor,
+            unit,
+            per: (unit / cell.max(1)).min(254),
+        })
+    });
+    core::iter::once(plain).chain(erased).filter(move |_| known)
+}
+
+/// A dump, and the record whose cells are looked at.
+#[derive(Clone, Copy)]
+struct Dump<'b> {
+    bytes: &'b [u8],
+    at: usize,
+    r: Record,
+    shape: Shape,
+}
+
+impl<'b> Dump<'b> {
+    fn address(&self, place: u16) -> usize {
+        let (s, p) = (&self.shape, u32::from(place));
+        (s.front + p / s.per * s.unit + p % s.per * s.cell) as usize
+    }
+
+    fn cell(&self, place: u16) -> Option<&'b [u8]> {
+        let at = self.address(place);
+        self.bytes
+            .get(at..at.saturating_add(self.shape.cell as usize))
+    }
+
+    fn is_intact(&self, p: &Place) -> bool {
+        u32::from(p.place) >= SLOTS || self.cell(p.place).is_some_and(|c| check(c) == p.check)
+    }
+
+    /// The runs of a manifest, and the place of the one before it.
+    fn manifest(&self, place: u16) -> Option<(&'b [u8], u16)> {
+        let (content, crc) = self.cell(place)?.split_last_chunk::<4>()?;
+        let before = number(content, 0) as u16;
+        let len = (number(content, 0) >> 16) as usize;
+        let runs = content.get(4..4 + len)?;
+        let sound = crc32(content).to_le_bytes() == *crc
+            && len <= self.shape.cell as usize - FRAME as usize;
+        sound.then_some((runs, before))
+    }
+
+    /// All that is told, the newest word first: `each` gets the manifest's place, `NONE` for the record's own. `false` where a manifest is not intact.
+    fn told(&self, mut each: impl FnMut(u16, &'b [u8]) -> fmt::Result) -> Result<bool, fmt::Error> {
+        let own = self.at + HEAD..self.at + HEAD + usize::from(self.r.places);
+        each(NONE, self.bytes.get(own).unwrap_or_default())?;
+        let mut place = self.r.manifest;
+        for _ in 0..usize::from(self.r.manifests).min(MANIFESTS) {
+            let Some((runs, before)) = self.manifest(place) else {
+                return Ok(false);
+            };
+            each(place, runs)?;
+            place = before;
+        }
+        Ok(true)
+    }
+
+    /// How much of it is as it should be: manifests, then what the record itself tells.
+    fn intact(&self) -> usize {
+        let mut n = 0;
+        let _ = self.told(|place, runs| {
+            n += 1;
+            if place == NONE {
+                n += Runs::new(runs)
+                    .filter(|p| u32::from(p.place) < SLOTS && self.is_intact(p))
+                    .count();
+            }
+            Ok(())
+        });
+        n
+    }
+
+    fn show(&self, out: &mut impl fmt::Write) -> fmt::Result {
+        let s = &self.shape;
+        writeln!(
+            out,
+            "newest: the record at {:#06x}, cells of {} bytes from {:#06x} on",
+            self.at, s.cell, s.front
+        )?;
+        writeln!(
+            out,
+            "  heap in use: {} bytes, stack in use: from {:#x} on",
+            self.r.heap_used, self.r.stack_from
+        )?;
+        // Of each cell a bit: there was a newer word on it.
+        let mut seen = [0u32; 1 << 10];
+        let all = self.told(|place, runs| {
+            if place != NONE {
+                writeln!(out, "  manifest at {:#06x}", self.address(place))?;
+            }
+            let mut line: Option<Line> = None;
+            for p in Runs::new(runs) {
+                let bit = 1 << (p.cell % 32);
+                let Some(word) = seen.get_mut(usize::from(p.cell / 32) % (1 << 10)) else {
+                    continue;
+                };
+                if *word & bit != 0 {
+                    continue;
+                }
+                *word |= bit;
+                let next = Line::of(&p, self.is_intact(&p));
+                match &mut line {
+                    Some(l) if l.takes(&next) => l.last = p.cell,
+                    _ => {
+                        self.line(line.replace(next), out)?;
+                    }
+                }
+            }
+            self.line(line, out)
+        })?;
+        if !all {
+            writeln!(out, "  a manifest is damaged, and older ones are not known")?;
+        }
+        Ok(())
+    }
+
+    fn line(&self, line: Option<Line>, out: &mut impl fmt::Write) -> fmt::Result {
+        let Some(l) = line else { return Ok(()) };
+        match l.last {
+            last if last == l.first => write!(out, "  cell {last}: ")?,
+            last => write!(out, "  cells {} to {last}: ", l.first)?,
+        }
+        match l.place {
+            NONE => out.write_str("not kept")?,
+            ZERO => out.write_str("zero")?,
+            p => write!(out, "at {:#06x}", self.address(p))?,
+        }
+        writeln!(out, "{}", if l.intact { "" } else { ", DAMAGED" })
+    }
+}
+
+/// Cells that are told of in one line.
+struct Line {
+    first: u16,
+    last: u16,
+    place: u16,
+    intact: bool,
+}
+
+impl Line {
+    fn of(p: &Place, intact: bool) -> Self {
+        Line {
+            first: p.cell,
+            last: p.cell,
+            place: p.place,
+            intact,
+        }
+    }
+
+    fn takes(&self, next: &Line) -> bool {
+        let n = self.last.wrapping_sub(self.first).wrapping_add(1);
+        let place = if u32::from(self.place) < SLOTS {
+            self.place.wrapping_add(n)
+        } else {
+            self.place
+        };
+        next.first == self.last.wrapping_add(1) && next.place == place && next.intact == self.intact
+    }
+}
