@@ -1,6 +1,5 @@
 //! Building the test programs once, and one run of them with or without a bug.
 
-use super::in_parallel;
 use super::list::Bug;
 use crate::project::Project;
 use crate::run::{Step, cargo, tail};
@@ -25,16 +24,30 @@ pub struct Work<'a> {
     pub bug: &'a Bug,
     programs: Vec<usize>,
     filter: Vec<String>,
-    /// How long the same run takes without a bug.
-    sound: Duration,
 }
 
 /// What came of planting a bug.
 pub enum End {
-    /// By a failed test (its name), a crash, or a run that did not end.
-    Caught(String),
-    /// All tests passed.
-    Escaped,
+    Caught(Catch),
+    /// All tests passed, of which there were so many.
+    Escaped(u64),
+}
+
+/// How a bug was noticed.
+pub struct Catch {
+    /// What the same program must pass without the bug.
+    pub same: Same,
+    /// A failed test's name, a crash, or a run that did not end.
+    pub how: String,
+    /// Of a run that did not end: how long it was given.
+    pub hung: Option<Duration>,
+}
+
+/// A run that must pass without a bug.
+#[derive(Clone, PartialEq)]
+pub struct Same {
+    program: usize,
+    args: Vec<String>,
 }
 
 /// Builds the tests of the packages with their features `sabotage`.
@@ -79,7 +92,7 @@ pub fn build(project: &Project, step: &Step, packages: &[&str]) -> Result<Vec<Bu
 }
 
 /// `--lib`, `--test name` (several) and a filter: which programs, and what is passed to them.
-fn select(built: &[Built], bug: &Bug) -> Result<(Vec<usize>, Vec<String>)> {
+pub fn select<'a>(built: &[Built], bug: &'a Bug) -> Result<Work<'a>> {
     let (mut names, mut filter) = (Vec::new(), Vec::new());
     let mut words = bug.args.split_whitespace();
     while let Some(w) = words.next() {
@@ -101,84 +114,55 @@ fn select(built: &[Built], bug: &Bug) -> Result<(Vec<usize>, Vec<String>)> {
             bail!("{}: {} has no test program `{n}`", bug.name, bug.package);
         }
     }
-    Ok((programs, filter))
+    Ok(Work {
+        bug,
+        programs,
+        filter,
+    })
 }
 
-/// Runs what the bugs need without any bug: it must pass, and run at least one test.
-pub fn sound<'a>(
-    project: &Project,
-    step: &Step,
-    built: &[Built],
-    bugs: &'a [Bug],
-) -> Result<Vec<Work<'a>>> {
-    let mut distinct: Vec<&Bug> = Vec::new();
-    for bug in bugs {
-        if !distinct.iter().any(|b| same_run(b, bug)) {
-            distinct.push(bug);
-        }
-    }
-    let times = in_parallel(&distinct, |bug| without(project, step, built, bug))?;
-    bugs.iter()
-        .map(|bug| {
-            let (programs, filter) = select(built, bug)?;
-            let known = distinct.iter().position(|b| same_run(b, bug));
-            Ok(Work {
-                bug,
-                programs,
-                filter,
-                sound: times[known.context("a run that was not made")?],
-            })
-        })
-        .collect()
-}
-
-fn same_run(a: &Bug, b: &Bug) -> bool {
-    (&a.package, &a.args) == (&b.package, &b.args)
-}
-
-/// How long the run that must catch this bug takes without it.
-fn without(project: &Project, step: &Step, built: &[Built], bug: &Bug) -> Result<Duration> {
-    let what = format!("{} {}", bug.package, bug.args);
+/// How long the run that caught a bug takes without it.
+///
+/// **Errors**: it fails without the bug, too, or runs no test.
+pub fn without(project: &Project, step: &Step, built: &[Built], run: &Same) -> Result<Duration> {
+    let b = &built[run.program];
+    let what = format!("{} {} {}", b.package, b.name, run.args.join(" "));
     step.says(format!("without a bug: {what}"));
-    let (programs, filter) = select(built, bug)?;
     let start = Instant::now();
-    let mut tests = 0;
-    for i in programs {
-        match trial(project, &built[i], &filter, None, Duration::from_secs(600))? {
-            (Verdict::Passed(n), _) => tests += n,
-            (v, said) => {
-                bail!("{what} fails without a bug ({v:?})\n{}", tail(&said, 60))
-            }
-        }
+    match trial(project, b, &run.args, None, Duration::from_secs(600))? {
+        (Verdict::Passed(0), _) => bail!("{what} runs no test"),
+        (Verdict::Passed(_), _) => Ok(start.elapsed()),
+        (v, said) => bail!("{what} fails without a bug ({v:?})\n{}", tail(&said, 60)),
     }
-    if tests == 0 {
-        bail!("{}: `{}` runs no test", bug.name, bug.args);
-    }
-    Ok(start.elapsed())
 }
 
-/// Runs the tests with the bug.
-pub fn plant(project: &Project, built: &[Built], w: &Work) -> Result<End> {
-    // Others run at the same time, and a bug may make a run longer without making it endless.
-    let limit = w.sound * 8 + Duration::from_secs(20);
-    for &i in &w.programs {
-        match trial(project, &built[i], &w.filter, Some(&w.bug.name), limit)?.0 {
-            Verdict::Passed(_) => {}
+/// Runs the tests with the bug, each program for as long as `limit`.
+pub fn plant(project: &Project, built: &[Built], w: &Work, limit: Duration) -> Result<End> {
+    let mut tests = 0;
+    for &program in &w.programs {
+        let name = &built[program].name;
+        let caught = |args: &[String], how: String, hung| {
+            let args = args.to_vec();
+            let same = Same { program, args };
+            Ok(End::Caught(Catch { same, how, hung }))
+        };
+        let bug = Some(w.bug.name.as_str());
+        match trial(project, &built[program], &w.filter, bug, limit)?.0 {
+            Verdict::Passed(n) => tests += n,
             Verdict::Failed(test) => {
-                return Ok(End::Caught(format!("caught by {}::{test}", built[i].name)));
+                let only = ["--exact".to_owned(), test];
+                return caught(&only, format!("caught by {name}::{}", only[1]), None);
             }
             Verdict::Crashed(how) => {
-                return Ok(End::Caught(format!("caught by {}, {how}", built[i].name)));
+                return caught(&w.filter, format!("caught by {name}, {how}"), None);
             }
             Verdict::Endless => {
-                return Ok(End::Caught(format!(
-                    "caught by {}, which hung",
-                    built[i].name
-                )));
+                let how = format!("caught by {name}, which hung");
+                return caught(&w.filter, how, Some(limit));
             }
         }
     }
-    Ok(End::Escaped)
+    Ok(End::Escaped(tests))
 }
 
 /// How one program ended.
@@ -243,7 +227,8 @@ fn trial(
                 }
                 let name = line
                     .strip_prefix("test ")
-                    .and_then(|l| l.strip_suffix(" ... FAILED"));
+                    .and_then(|l| l.strip_suffix(" ... FAILED"))
+                    .map(|l| l.strip_suffix(" - should panic").unwrap_or(l));
                 if let (Some(name), Some(_)) = (name, bug) {
                     failed = Some(name.to_owned());
                     break;
@@ -264,7 +249,7 @@ fn trial(
     let status = child.wait()?;
     let verdict = match status.code() {
         Some(0) => Verdict::Passed(passed),
-        Some(101) => Verdict::Failed("a test".into()),
+        Some(101) if bug.is_none() => Verdict::Failed("a test".into()),
         // The test harness's own errors, a wrong argument for one, are not a catch.
         Some(n) if n < 100 => bail!(
             "{} ended with {n}\n{}",
