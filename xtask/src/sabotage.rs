@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use trial::End;
 
-/// How long a run with a bug may take before it counts as one that does not end.
-const AT_FIRST: Duration = Duration::from_secs(120);
+/// How long a run with a bug may take before it is asked how long it takes without.
+const AT_FIRST: Duration = Duration::from_secs(30);
 
 /// Crates that must plant at least this many bugs each.
 const AT_LEAST: [(&str, usize); 7] = [
@@ -148,7 +148,17 @@ fn trials(
     );
     let tried = in_parallel(&work, |w| {
         let start = Instant::now();
-        let end = trial::plant(project, &built, w, AT_FIRST)?;
+        let mut end = trial::plant(project, &built, w, AT_FIRST)?;
+        if let End::Caught(c) = &end
+            && c.hung
+        {
+            // Others run at the same time, and a bug may make a run longer without making it endless.
+            let sound = trial::without(project, step, &built, &c.same)?;
+            let fair = sound * 8 + Duration::from_secs(20);
+            if fair > AT_FIRST {
+                end = trial::plant(project, &built, w, fair)?;
+            }
+        }
         shown.inc(1);
         shown.set_message(w.bug.name.clone());
         Ok((end, start.elapsed()))
@@ -163,21 +173,8 @@ fn trials(
             same.push(c.same.clone());
         }
     }
-    let times = in_parallel(&same, |run| trial::without(project, step, &built, run))?;
-    for (w, (mut end, took)) in work.iter().zip(tried) {
-        if let End::Caught(c) = &end
-            && let Some(limit) = c.hung
-            && let Some(sound) = same.iter().position(|s| *s == c.same)
-        {
-            // A bug may make a run longer without making it endless.
-            let fair = times[sound] * 8 + Duration::from_secs(20);
-            if fair > limit {
-                end = trial::plant(project, &built, w, fair)?;
-                if let End::Caught(c) = &end {
-                    trial::without(project, step, &built, &c.same)?;
-                }
-            }
-        }
+    in_parallel(&same, |run| trial::without(project, step, &built, run))?;
+    for (w, (end, took)) in work.iter().zip(tried) {
         let how = match end {
             End::Caught(c) => {
                 if let Some(s) = scores.iter_mut().find(|s| s.package == w.bug.package) {

@@ -39,8 +39,8 @@ pub struct Catch {
     pub same: Same,
     /// A failed test's name, a crash, or a run that did not end.
     pub how: String,
-    /// Of a run that did not end: how long it was given.
-    pub hung: Option<Duration>,
+    /// Whether it did not end in the time that it was given.
+    pub hung: bool,
 }
 
 /// A run that must pass without a bug.
@@ -151,14 +151,14 @@ pub fn plant(project: &Project, built: &[Built], w: &Work, limit: Duration) -> R
             Verdict::Passed(n) => tests += n,
             Verdict::Failed(test) => {
                 let only = ["--exact".to_owned(), test];
-                return caught(&only, format!("caught by {name}::{}", only[1]), None);
+                return caught(&only, format!("caught by {name}::{}", only[1]), false);
             }
             Verdict::Crashed(how) => {
-                return caught(&w.filter, format!("caught by {name}, {how}"), None);
+                return caught(&w.filter, format!("caught by {name}, {how}"), false);
             }
             Verdict::Endless => {
                 let how = format!("caught by {name}, which hung");
-                return caught(&w.filter, how, Some(limit));
+                return caught(&w.filter, how, true);
             }
         }
     }
