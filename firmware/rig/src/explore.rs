@@ -159,6 +159,7 @@ pub fn explore(m: &mut dyn Machine, case: &Case, reach: &Reach) -> Result<Explor
         limit: 0,
         slack: 0,
         booted: 0,
+        sparse: reach.depth.is_some(),
         seen: HashSet::new(),
         ways: Vec::new(),
         out: Explored::default(),
@@ -192,6 +193,8 @@ struct Explorer<'a> {
     slack: u64,
     /// Instructions of the last boot that was judged.
     booted: u64,
+    /// Whether there is an end to the cuts: then not all of the torn ones are made.
+    sparse: bool,
     seen: HashSet<u128>,
     ways: Vec<Way>,
     out: Explored,
@@ -417,6 +420,9 @@ impl Explorer<'_> {
             }
             // In one of two ways, in turn: each slot is written several times.
             let torn = (self.case.torn && !s.on_desk()).then_some(1 + (i & 1) as u8);
+            // After the first cut either torn or not, unless all states are asked for: from another state it is the other way round.
+            let second = torn.filter(|_| self.sparse && way != u32::MAX);
+            let only = second.map(|torn| if (i as u32 ^ way) & 2 == 0 { torn } else { 0 });
             let cut = i as u32 + 1;
             for torn in torn.into_iter().chain([0]) {
                 let (made, kept) = match torn {
@@ -424,7 +430,7 @@ impl Explorer<'_> {
                     v => (s.torn(&state, v), Some((state.clone(), hash))),
                 };
                 state.apply(&made, &mut hash);
-                if self.seen.insert(hash) {
+                if only.is_none_or(|only| only == torn) && self.seen.insert(hash) {
                     self.ways.push(Way {
                         before: way,
                         cut,
