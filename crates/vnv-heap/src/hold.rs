@@ -269,7 +269,10 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
                 Reserve::Again => return Ok(None),
                 Reserve::NoRoom => {}
             }
-            let victim = self.cache.victim(false).ok_or(Error::RamFull)?;
+            let victim = match self.cache.only() {
+                Some(only) => only,
+                None => self.cache.victim(false).ok_or(Error::RamFull)?,
+            };
             if self.cache.is_dirty(victim) && !self.moves(hold, victim, Goal::Evict, left)? {
                 return Ok(None);
             }

@@ -52,6 +52,10 @@ impl<P: Rules> Cache<P> {
             return Reserve::NoRoom;
         }
         let need = block::units(len);
+        // First, as it is so whenever all is in use: nothing below would find a place.
+        if self.room_at_most(need) < need as usize {
+            return Reserve::NoRoom;
+        }
         if self.is_crowded() && !self.grow() && self.is_overcrowded() && self.free > 0 {
             // Chains would grow: rather pack, so that the directory can.
             if let Packed::Moving = self.pack(NONE, burst) {
@@ -64,8 +68,6 @@ impl<P: Rules> Cache<P> {
             self.top - need
         } else if let Some(at) = self.last_hole(need) {
             self.carve(at, need)
-        } else if self.room_at_most(need) < need as usize {
-            return Reserve::NoRoom;
         } else {
             match self.pack(need, burst) {
                 Packed::Hole(at) => self.carve(at, need),
@@ -139,7 +141,8 @@ impl<P: Rules> Cache<P> {
 
     /// Units that can be brought together for an object of these units.
     fn room_at_most(&self, need: u16) -> usize {
-        let limit = if need >= LARGE {
+        // A directory that has grown may give way.
+        let limit = if need >= LARGE && self.heads() > 1 {
             self.limit_of(self.least_heads())
         } else {
             self.limit()

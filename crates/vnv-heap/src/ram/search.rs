@@ -151,6 +151,16 @@ impl<P: Rules> Cache<P> {
         Some(Slot(place(c.best)))
     }
 
+    /// The object that leaves where there is no choice: the only one, if it lies at the start and may go.
+    #[inline(always)]
+    pub(crate) fn only(&self) -> Option<Slot> {
+        debug_assert!(self.arrived == 0);
+        let goes = self.count == 1
+            && self.span(0) & (HELD | FREE) == 0
+            && (self.tag(0) & TAG_PINS == 0 || planted!("vnv-heap/pinned-victim"));
+        goes.then_some(Slot(0))
+    }
+
     /// Keeps its history from growing too old.
     #[cfg_attr(target_pointer_width = "64", inline(always))]
     fn age(&mut self, at: u16, policy: &P) {

@@ -132,5 +132,6 @@ fn bitmap_at(table: u32, objects: u32) -> u32 {
 
 /// The units of a block whose content has this many bytes.
 pub(super) fn units_of(len: u16) -> u16 {
-    ((u32::from(len) + super::BLOCK_HEADER).div_ceil(UNIT)) as u16
+    // No `div_ceil`: the sum cannot overflow.
+    ((u32::from(len) + super::BLOCK_HEADER + UNIT - 1) >> UNIT.ilog2()) as u16
 }
