@@ -58,8 +58,10 @@ struct Transfer {
     expected: u16,
     /// Where the content is on the medium.
     address: u32,
-    /// So much of it was moved.
+    /// So much of it was moved, or, to be written, is in the check.
     at: usize,
+    /// The first piece.
+    first: usize,
     check: Check,
 }
 
@@ -70,6 +72,7 @@ impl Transfer {
         expected: 0,
         address: 0,
         at: 0,
+        first: 0,
         check: Check::NONE,
     };
 
@@ -306,10 +309,7 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
             return Ok(false);
         }
         *left -= needed;
-        match goal {
-            Goal::Load => self.read(slot)?,
-            _ => self.write(slot)?,
-        }
+        self.whole(slot, goal == Goal::Load)?;
         Ok(true)
     }
 
@@ -388,46 +388,13 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
         Ok(())
     }
 
-    /// Loads all of an object.
+    /// Loads all of an object, or writes all of it back.
     #[cfg_attr(target_pointer_width = "64", inline(always))]
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    pub(crate) fn read(&mut self, slot: Slot) -> Result<(), Error<S::Error>> {
-        let (id, len) = (self.cache.id(slot), self.cache.len(slot));
-        let before = self.store.address_of(id, len as u16, false)? - BLOCK_HEADER;
-        // SAFETY: the block was reserved or put back for this object, and nobody else uses it.
-        let (r, head) = unsafe {
-            self.cache
-                .read_beside(slot, len, |to| self.store.get(before, to))
-        };
-        r?;
-        // SAFETY: all of it was read.
-        let content =
-            unsafe { core::slice::from_raw_parts(self.cache.content(slot).as_ptr(), len) };
-        let check = Check::of(id, content);
-        if is_head(&head, id, len as u16) != Some(check) && !planted!("vnv-heap/check-ignored") {
-            return Err(Error::Damaged { object: id });
-        }
-        Ok(())
-    }
-
-    /// Writes all of an object back.
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    pub(crate) fn write(&mut self, slot: Slot) -> Result<(), Error<S::Error>> {
-        let (id, len) = (self.cache.id(slot), self.cache.len(slot));
-        let address = self.store.address_to_write(id, len as u16)?;
-        if planted!("vnv-heap/clean-before-written") {
-            self.cache.mark_clean(slot);
-        }
-        // SAFETY: a resident object, which is all initialised: padding is cleared before an object is released.
-        let content =
-            unsafe { core::slice::from_raw_parts(self.cache.content(slot).as_ptr(), len) };
-        let check = Check::of(id, content);
-        self.cache.write_beside(slot, check, |from| {
-            self.store.put(address - CHECK_BYTES, from)
-        })?;
-        self.written(slot);
-        Ok(())
+    pub(crate) fn whole(&mut self, slot: Slot, loads: bool) -> Result<(), Error<S::Error>> {
+        let mut t = Transfer::NONE;
+        t.set(slot, if loads { Goal::Load } else { Goal::Clean });
+        self.piece(&mut t, usize::MAX).map(drop)
     }
 
     /// The medium has the content of this one.
@@ -440,64 +407,81 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
     /// What does not fit into a burst goes on by a piece, and what does is done. Whether it is at its end.
     #[inline(never)]
     fn transfer(&mut self, t: &mut Transfer, left: &mut usize) -> Result<bool, Error<S::Error>> {
+        let len = self.cache.len(t.slot);
+        let all = len + ASIDE;
+        if t.at == 0 && all <= *left {
+            *left -= all;
+            return self.piece(t, len);
+        }
+        if *left < self.budget() {
+            // In the next section.
+            return Ok(false);
+        }
+        let most = (*left - ASIDE) / PIECE * PIECE;
+        *left = 0;
+        self.piece(t, most)
+    }
+
+    /// So many bytes of a load or a write-back, or what is left of it. Whether it is at its end.
+    ///
+    /// What the medium has before the content goes with the first piece: its header, which says what the check must come to, is the
+    /// first to be read; its check is the last to be written, as it is known then.
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
+    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    fn piece(&mut self, t: &mut Transfer, most: usize) -> Result<bool, Error<S::Error>> {
         let loads = t.goal == Goal::Load;
         let (id, len) = (self.cache.id(t.slot), self.cache.len(t.slot));
-        if t.at == 0 {
-            if len + ASIDE <= *left {
-                *left -= len + ASIDE;
-                if loads {
-                    self.read(t.slot)?;
-                } else {
-                    self.write(t.slot)?;
-                }
-                return Ok(true);
-            }
-            if *left < self.budget() {
-                // In the next section.
-                return Ok(false);
-            }
+        let at = t.at;
+        let n = (len - at).min(most);
+        if at == 0 {
             t.address = if loads {
-                let place = self.store.locate(id)?;
-                if usize::from(place.len) != len {
-                    return Err(Error::Damaged { object: id });
-                }
-                t.expected = place.check;
-                self.store.address(&place)
+                self.store.address_of(id, len as u16, false)?
             } else {
                 self.store.address_to_write(id, len as u16)?
             };
             t.check = Check::new(id, len as u16);
-            *left -= ASIDE;
+            t.first = n;
         }
-        let n = (len - t.at).min(*left / PIECE * PIECE);
-        let at = t.address + t.at as u32;
-        let content = self.cache.content(t.slot).as_ptr().wrapping_add(t.at);
-        t.at += n;
-        *left = 0;
-        if loads {
-            // SAFETY: inside of a block that was reserved for this object, and which nobody else uses.
-            let to = unsafe { core::slice::from_raw_parts_mut(content, n) };
-            self.store.get(at, to)?;
-        }
-        // SAFETY: as above; all of it is initialised.
-        let bytes = unsafe { core::slice::from_raw_parts(content, n) };
-        t.check.add(bytes);
-        let ends = t.at == len;
-        if loads {
-            if ends && t.check.finish() != t.expected && !planted!("vnv-heap/check-ignored") {
-                return Err(Error::Damaged { object: id });
-            }
-            return Ok(ends);
-        }
-        if planted!("vnv-heap/clean-before-written") {
+        let content = self.cache.content(t.slot).as_ptr().wrapping_add(at);
+        if !loads && planted!("vnv-heap/clean-before-written") {
             self.cache.mark_clean(t.slot);
         }
-        self.store.put(at, bytes)?;
-        if ends {
-            self.store.finish_write(t.address, t.check.finish())?;
-            self.written(t.slot);
+        if loads && at == 0 {
+            let before = t.address - BLOCK_HEADER;
+            // SAFETY: the block was reserved or put back for this object, and nobody else uses it.
+            let (r, head) = unsafe {
+                self.cache
+                    .read_beside(t.slot, n, |to| self.store.get(before, to))
+            };
+            r?;
+            // No check is 0.
+            t.expected = is_head(&head, id, len as u16).unwrap_or(0);
+        } else if loads {
+            // SAFETY: inside of a block as above.
+            let to = unsafe { core::slice::from_raw_parts_mut(content, n) };
+            self.store.get(t.address + at as u32, to)?;
         }
-        Ok(ends)
+        // SAFETY: as above; what was read is initialised, and all of a resident object is: padding is cleared before it is released.
+        let bytes = unsafe { core::slice::from_raw_parts(content, n) };
+        t.check.add(bytes);
+        t.at = at + n;
+        if !loads && at != 0 && at < len {
+            self.store.put(t.address + at as u32, bytes)?;
+            return Ok(false);
+        }
+        if t.at < len {
+            return Ok(false);
+        }
+        let check = t.check.finish();
+        if !loads {
+            let before = t.address - CHECK_BYTES;
+            self.cache
+                .write_beside(t.slot, check, t.first, |from| self.store.put(before, from))?;
+            self.written(t.slot);
+        } else if check != t.expected && !planted!("vnv-heap/check-ignored") {
+            return Err(Error::Damaged { object: id });
+        }
+        Ok(true)
     }
 }
 

@@ -82,7 +82,7 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
 
     fn write_whole(&mut self, slot: Slot) -> Result<(), Error<S::Error>> {
         let alone = self.cache.is_alone(slot);
-        self.write(slot)?;
+        self.whole(slot, false)?;
         if alone {
             // Its guard may go on writing.
             self.cache.mark_dirty(slot);
@@ -105,7 +105,7 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
                 .ok_or_else(damaged)?;
             // A block of this length, which was put back for this object. A reference that a guard has given out is not
             // used meanwhile, as the caller of `restore` vouches.
-            self.read(slot)?;
+            self.whole(slot, true)?;
             if self.cache.is_alone(slot) && !planted!("vnv-heap/restored-as-clean") {
                 // Its guard may go on writing.
                 self.cache.mark_dirty(slot);

@@ -297,17 +297,23 @@ impl<P: Rules> Cache<P> {
         }
     }
 
-    /// `f` has a check and the whole content behind it in one piece, as they lie on the medium too.
+    /// `f` has a check and the first `n` bytes of the content behind it in one piece, as they lie on the medium too.
     #[inline(always)]
-    pub(crate) fn write_beside<R>(&mut self, s: Slot, check: u16, f: impl FnOnce(&[u8]) -> R) -> R {
-        let len = self.len(s);
+    pub(crate) fn write_beside<R>(
+        &mut self,
+        s: Slot,
+        check: u16,
+        n: usize,
+        f: impl FnOnce(&[u8]) -> R,
+    ) -> R {
+        debug_assert!(n <= self.len(s));
         let span = self.span(s.0);
         // SAFETY: invariant "blocks": before the content there is the header's second word, which is put back; all of a resident content is
         // initialised. Nobody looks at a header while its owner, the cache, is borrowed.
         let r = unsafe {
             let from = self.content(s).as_ptr().sub(size_of::<u16>());
             from.cast::<[u8; 2]>().write(check.to_le_bytes());
-            f(core::slice::from_raw_parts(from, size_of::<u16>() + len))
+            f(core::slice::from_raw_parts(from, size_of::<u16>() + n))
         };
         self.set_span(s.0, span);
         r

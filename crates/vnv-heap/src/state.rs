@@ -36,6 +36,7 @@ impl Gate {
     }
 
     /// The load, if the gate is open. It is inside from here on.
+    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     pub(crate) fn enter<E>(&self) -> Result<u32, Error<E>> {
         match self.0.get() {
             Self::INSIDE => Err(Error::Busy),

@@ -130,6 +130,7 @@ impl<P: Rules> Cache<P> {
     }
 
     /// There are so many buckets.
+    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     pub(super) fn set_heads(&mut self, heads: u16) {
         self.least = (heads as i16).wrapping_neg();
         // All but the bits below the next power of two.
@@ -202,13 +203,9 @@ impl<P: Rules> Cache<P> {
             let new = isize::from(self.least);
             let old = self.not_split_yet(new);
             self.set_head(new, NONE);
-            let mut at = self.head(old);
+            let at = self.head(old);
             self.set_head(old, NONE);
-            while at != NONE {
-                let next = block::link(self.span(at));
-                self.chain(at, self.bucket(self.tag(at) as u16));
-                at = next;
-            }
+            self.chain_all(at);
         }
         true
     }
@@ -221,8 +218,14 @@ impl<P: Rules> Cache<P> {
     }
 
     fn shrink_by_one(&mut self) {
-        let mut at = self.head(isize::from(self.least));
+        let at = self.head(isize::from(self.least));
         self.set_heads(self.heads() - 1);
+        self.chain_all(at);
+    }
+
+    /// Puts those of what was a chain where they belong now.
+    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    fn chain_all(&mut self, mut at: u16) {
         while at != NONE {
             let next = block::link(self.span(at));
             self.chain(at, self.bucket(self.tag(at) as u16));

@@ -3,7 +3,7 @@
 use super::block::TOMB;
 use super::map::units_of;
 use super::open::ENTRIES;
-use super::units::{Mark, Take};
+use super::units::Take;
 use super::{Entry, Error, Free, MAX_LEN, Step, Store};
 use crate::promise::Promise;
 use nvmem::Medium;
@@ -21,9 +21,8 @@ pub(crate) struct Alloc {
     /// Entries to be looked at.
     left: u32,
     take: Take,
-    free: Free,
-    /// One object: what is given back of it.
-    back: Mark,
+    /// What was done of a run and is taken back.
+    free: Option<Free>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -51,8 +50,7 @@ impl Alloc {
             run: 0,
             left: 0,
             take: Take::new(units_of(len)),
-            free: Free::new(0),
-            back: Mark::free(0, 0),
+            free: None,
         }
     }
 }
@@ -118,19 +116,19 @@ impl<S: Medium, P: Promise> Store<S, P> {
                     a.take = Take::new(units_of(a.len));
                 }
                 Err(Error::Full) if RUN && a.run > 0 => {
-                    a.free = Free::new(a.id + a.run - 1);
                     a.stage = Stage::Undo;
                 }
                 Err(e) => return Err(e),
             },
             Stage::Undo if !RUN => return Err(Error::Full),
             Stage::Undo => {
-                if self.free(&mut a.free)? == Step::Done(()) {
+                let free = a.free.get_or_insert(Free::new(a.id + a.run - 1));
+                if self.free(free)? == Step::Done(()) {
+                    a.free = None;
                     a.run -= 1;
                     if a.run == 0 {
                         return Err(Error::Full);
                     }
-                    a.free = Free::new(a.id + a.run - 1);
                 }
             }
         }
@@ -143,11 +141,10 @@ impl<S: Medium, P: Promise> Store<S, P> {
         if let Stage::Blocks = a.stage {
             self.put_entry(a.id, Entry::FREE)?;
             self.free_ids += 1;
-            a.back = a.take.back();
             a.stage = Stage::Undo;
             return Ok(Step::Again);
         }
-        self.mark(&mut a.back)
+        self.give(&mut a.take)
     }
 
     /// Looks at some entries for `n` free ones in a row.

@@ -48,11 +48,6 @@ impl Mark {
 }
 
 impl Take {
-    /// What was taken is to be marked as free.
-    pub(super) fn back(&self) -> Mark {
-        Mark::free(self.mark.unit, self.mark.n)
-    }
-
     pub(super) fn new(need: u16) -> Self {
         Take {
             mark: Mark {
@@ -96,6 +91,14 @@ impl<S: Medium, P: Promise> Store<S, P> {
         }
         self.look(t)?;
         Ok(Step::Again)
+    }
+
+    /// One step of giving back what was taken.
+    pub(super) fn give(&mut self, t: &mut Take) -> Result<Step<()>, Error<S::Error>> {
+        if t.mark.used {
+            t.mark = Mark::free(t.mark.unit, t.mark.n);
+        }
+        self.mark(&mut t.mark)
     }
 
     /// Looks at the bytes of the bitmap from `t.at` on.
