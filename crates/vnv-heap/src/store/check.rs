@@ -88,14 +88,6 @@ impl Check {
         Check(u64::from(id) | u64::from(len) << 16)
     }
 
-    /// Of the whole content of an object.
-    #[inline(always)]
-    pub(crate) fn of(id: u16, content: &[u8]) -> u16 {
-        let mut check = Check::new(id, content.len() as u16);
-        check.add(content);
-        check.finish()
-    }
-
     /// Takes a part of the content, in order; each but the last has a multiple of [`PIECE`](super::PIECE) bytes.
     ///
     /// **Cost**: about an instruction a byte.
