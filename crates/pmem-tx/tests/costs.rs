@@ -147,7 +147,10 @@ where
 
 #[test]
 fn costs_are_as_documented() {
-    all::<InOrder32>();
     all::<InOrder16>();
-    all::<Buffered32>();
+    // The same paths.
+    if !cfg!(miri) {
+        all::<InOrder32>();
+        all::<Buffered32>();
+    }
 }

@@ -8,6 +8,10 @@ use powerfail::{Explore, Mapped, Media, Simulated, SpiFram, World, explore};
 use std::collections::BTreeSet;
 
 const PLACES: usize = 4;
+/// How many steps a life has, at which it rolls back, and at which it deletes.
+const STEPS: u32 = if cfg!(miri) { 4 } else { 8 };
+const ROLLS_BACK: u32 = STEPS / 2;
+const DELETES: u32 = STEPS - STEPS / 4;
 
 /// What the outside knows.
 #[derive(Clone, Hash, Debug, Default)]
@@ -57,11 +61,11 @@ fn life<D: Medium, P: Retention>(nv: D, world: &World<'_, Known>, policy: P) {
     assert!(now >= least, "{now} are kept, of {w:?}");
     world.update(|w| (w.newest, w.kept, w.deleting) = (newest, now, false));
 
-    for step in world.get().steps..8 {
+    for step in world.get().steps..STEPS {
         let list = a.list().expect("inside");
         let oldest = list.iter().flatten().next_back().copied();
         match (step, oldest) {
-            (4, Some(oldest)) => {
+            (ROLLS_BACK, Some(oldest)) => {
                 world.update(|w| w.begun.push(oldest.context));
                 match a.roll_back(oldest.sequence, &state.memory()) {
                     Ok(()) => world.update(|w| (w.newest, w.begun) = (oldest.context, vec![])),
@@ -75,7 +79,7 @@ fn life<D: Medium, P: Retention>(nv: D, world: &World<'_, Known>, policy: P) {
                 state.check(r.context);
                 world.update(|w| w.newest = r.context);
             }
-            (6, Some(oldest)) => {
+            (DELETES, Some(oldest)) => {
                 world.update(|w| w.deleting = true);
                 match a.delete(oldest.sequence) {
                     Ok(()) => {}
