@@ -3,6 +3,7 @@
 use crate::chain::Bad;
 use crate::engine::{Count, Engine, State, engine_of};
 use crate::medium::Media;
+use crate::quick::stored;
 use crate::search::Next;
 use crate::torn::{Policy, ShakySet};
 use crate::world::Outside;
@@ -18,16 +19,14 @@ const EARLY: usize = 8;
 impl<M: Media, T: Outside> Engine<'_, M, T> {
     pub(crate) fn explore(&mut self) -> Result<(), Bad> {
         let setup = self.setup;
-        let (trace_hash, cuts, _) = self.dry()?;
-        if cuts == 0 {
-            return Err(Bad {
-                cuts: Vec::new(),
-                what: "nothing to explore: the program stored nothing".into(),
-            });
-        }
-        self.stride = setup.thin.map_or(1, |n| (cuts as u64).div_ceil(n).max(1));
-        // The first in the middle of the first part.
-        self.passed = self.stride / 2;
+        // A quick look knows its one run when it cuts it.
+        let trace_hash = if setup.thin.is_some() {
+            0
+        } else {
+            let (hash, cuts, _) = self.dry()?;
+            stored(cuts)?;
+            hash
+        };
         let mut states = vec![State {
             diff: Vec::new(),
             free: Vec::new(),
@@ -38,7 +37,6 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
             link: None,
             key: 0,
         }];
-        // A quick look boots nothing twice: it is for where a boot takes a second.
         let most = if setup.thin.is_some() { 0 } else { EARLY };
         let mut early = Vec::new();
         for level in 1..=setup.depth {

@@ -17,6 +17,7 @@ mod medium;
 mod monitor;
 mod observe;
 mod place;
+mod quick;
 mod quiet;
 mod random;
 mod replay;

@@ -52,7 +52,10 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
     ) -> Result<(), Bad> {
         let run = self.boot(&s.world, !s.free.is_empty(), &s.shaky, s.policy);
         let trace = self.take_trace();
-        s.compare(&run, &trace)?;
+        match self.setup.thin {
+            None => s.compare(&run, &trace)?,
+            Some(n) => self.pace(n, &run, &trace)?,
+        }
         let mut walk = Walk::new(s.free.clone(), s.shaky.clone());
         let mut world = s.world.clone();
         let mut world_hash = Wide::of(&world);
@@ -135,21 +138,6 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
     fn owns(&self, key: u128) -> bool {
         let (mine, shards) = self.setup.shard;
         shards == 1 || (key >> 96) as u32 % shards == mine
-    }
-
-    /// Whether these instants are judged: in a quick look those with every so-manieth cut are.
-    fn turn(&mut self, instants: &mut u64) -> bool {
-        let Some(n) = self.setup.thin else {
-            return true;
-        };
-        let before = self.passed;
-        self.passed += *instants;
-        if self.count.boots < 2 * n && before / self.stride != self.passed / self.stride {
-            return true;
-        }
-        self.count.sampled += 1;
-        self.count.cuts += std::mem::take(instants);
-        false
     }
 
     /// Boots everything that a cut now may have left; `instants` are judged by that.
