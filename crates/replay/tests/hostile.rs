@@ -176,7 +176,8 @@ where
         let noise: Vec<_> = (0..len).map(|_| random(&mut seed) as u8).collect();
         attack(&noise);
     }
-    assert!(opened > 20 && refused > 20, "{opened} {refused}");
+    let least = if cfg!(miri) { 0 } else { 20 };
+    assert!(opened > least && refused > least, "{opened} {refused}");
 }
 
 #[test]
