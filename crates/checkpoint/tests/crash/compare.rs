@@ -35,7 +35,7 @@ fn flash_that_stays_the_same() {
     let s = explore(
         Simulated::<SmallUnits>::new(3 * 128),
         |nv, w: &powerfail::World<'_, Promise>| {
-            lives::<_, _, 3>(nv, w, &CopyIfChange(Split), 4, STILL)
+            lives::<_, _, 3>(nv, w, &CopyIfChange(Split), 4, STILL, 4)
         },
     )
     .depth(2)

@@ -6,6 +6,7 @@ mod compare;
 #[path = "../support/counting.rs"]
 mod counting;
 mod log;
+mod logged;
 mod magic;
 mod media;
 mod support;

@@ -1,7 +1,7 @@
 //! A program whose memory says which checkpoint it is of, and what the outside knows.
 
+use checkpoint::nvmem::device::{Contract, EraseUnit, Medium, Torn};
 use checkpoint::{Error, Images, Memory, Mode};
-use nvmem::device::{Contract, EraseUnit, Medium, Torn};
 use powerfail::{Chip, World};
 
 /// What the outside was told, and what the device set out to do.
@@ -74,9 +74,15 @@ impl State {
     /// Whether it is what an image of `Split` brings back.
     #[track_caller]
     pub fn check(&self, context: u32) {
+        self.holds(context, 4);
+    }
+
+    /// Whether it is what an image with so many bytes of the heap brings back.
+    #[track_caller]
+    pub fn holds(&self, context: u32, heap: usize) {
         let of = State::of(context);
         assert_eq!(self.statics, of.statics, "a mixture");
-        assert_eq!(self.heap[..4], of.heap[..4], "a mixture");
+        assert_eq!(self.heap[..heap], of.heap[..heap], "a mixture");
         assert_eq!(self.stack[2..], of.stack[2..], "a mixture");
     }
 }
@@ -93,15 +99,17 @@ pub fn life<D: Medium, M: Mode, const N: usize>(
     mode: &M,
     last: u32,
 ) {
-    lives::<_, _, N>(nv, world, mode, last, 0)
+    lives::<_, _, N>(nv, world, mode, last, 0, 4)
 }
 
+/// The same, with contexts of a kind, in a mode that keeps so many bytes of the heap.
 pub fn lives<D: Medium, M: Mode, const N: usize>(
     nv: D,
     world: &World<'_, Promise>,
     mode: &M,
     last: u32,
     kind: u32,
+    heap: usize,
 ) {
     let all = 0..nv.capacity();
     let mut images = Images::<_, N>::open(nv, all, PROGRAM).expect("nothing but power cuts");
@@ -110,7 +118,7 @@ pub fn lives<D: Medium, M: Mode, const N: usize>(
     let n = match images.restore(&mut state.memory()) {
         Ok(r) => {
             assert_eq!(r.damaged, 0, "no power cut damages an image");
-            state.check(r.context);
+            state.holds(r.context, heap);
             r.context & 0xFF
         }
         Err(Error::NoImage) => 0,

@@ -1,7 +1,7 @@
 //! A medium that counts.
 
+use checkpoint::nvmem::device::{Contract, Medium};
 use checkpoint::{Cost, Work};
-use nvmem::device::{Contract, Medium};
 use std::cell::Cell;
 
 /// Counts what its medium is told to do; all that is read as compared.

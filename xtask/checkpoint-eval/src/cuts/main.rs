@@ -1,63 +1,27 @@
 //! Cuts the power in programs that take checkpoints, in each mode and on each kind of medium: at every instant that matters, and again in the boot after.
 //! Lines `key value`.
 
-use checkpoint::nvmem::device::{Contract, EraseUnit, Medium, Torn};
+// What the crate's own suite cuts.
+#[path = "../../../../crates/checkpoint/tests/support/counting.rs"]
+mod counting;
+#[path = "../../../../crates/checkpoint/tests/crash/logged.rs"]
+mod logged;
+#[allow(dead_code)]
+#[path = "../../../../crates/checkpoint/tests/crash/support.rs"]
+mod support;
+
+use checkpoint::nvmem::device::Medium;
 use checkpoint::nvmem::{Buffered32, InOrder32};
-use checkpoint::{
-    Blocks, CopyIfChange, Error, Full, HeapTracker, Images, Memory, Mode, Split, Stack,
-};
+use checkpoint::{Blocks, CopyIfChange, Full, HeapTracker, Mode, Split, Stack};
+use logged::{HalfPages, LargeUnits};
 use powerfail::{
-    Chip, Explore, Failure, Mapped, Media, Mram16, Simulated, SpiFram, Stm32l1HalfPage, Summary,
-    World, explore,
+    Explore, Failure, Mapped, Media, Mram16, Simulated, SpiFram, Stm32l1HalfPage, Summary, World,
+    explore,
 };
+use support::{Promise, SmallUnits};
 
-/// What the outside was told, and what the device set out to do.
-#[derive(Clone, Hash, Debug, Default)]
-struct Promise {
-    /// The last checkpoint that returned, or was restored.
-    seen: u32,
-    /// The last one that was begun.
-    tried: u32,
-    boots: u32,
-}
-
-const STATICS: usize = 9;
+/// All of the heap.
 const HEAP: usize = 6;
-const STACK: usize = 5;
-
-struct State {
-    statics: [u8; STATICS],
-    heap: [u8; HEAP],
-    stack: [u8; STACK],
-}
-
-impl State {
-    /// What RAM holds after power-up.
-    fn garbage() -> Self {
-        State {
-            statics: [0xA5; STATICS],
-            heap: [0xA5; HEAP],
-            stack: [0xA5; STACK],
-        }
-    }
-
-    /// All of it follows from a number.
-    fn of(context: u32) -> Self {
-        let byte =
-            |i: usize| (context.wrapping_mul(0x9E37_79B9).rotate_left(i as u32 * 5) >> 24) as u8;
-        State {
-            statics: std::array::from_fn(byte),
-            heap: std::array::from_fn(|i| byte(i + STATICS)),
-            stack: std::array::from_fn(|i| byte(i + STATICS + HEAP)),
-        }
-    }
-
-    fn memory(&mut self) -> Memory<'_> {
-        Memory::new(&mut self.statics, &mut self.heap, &mut self.stack)
-            .heap_used(4)
-            .stack_from(2)
-    }
-}
 
 /// A heap whose blocks are all in use, or none: then of its bytes those that are not zero are saved, which is all that there is to restore, too.
 struct All(bool);
@@ -75,56 +39,7 @@ fn life<D: Medium, M: Mode, const N: usize>(
     heap: usize,
     last: u32,
 ) {
-    let all = 0..nv.capacity();
-    let mut images = Images::<_, N>::open(nv, all, 7).expect("nothing but power cuts");
-    world.update(|p| p.boots += 1);
-    let mut state = State::garbage();
-    let n = match images.restore(&mut state.memory()) {
-        Ok(r) => {
-            assert_eq!(r.damaged, 0, "no power cut damages an image");
-            let of = State::of(r.context);
-            assert_eq!(state.statics, of.statics, "a mixture");
-            assert_eq!(state.heap[..heap], of.heap[..heap], "a mixture");
-            assert_eq!(state.stack[2..], of.stack[2..], "a mixture");
-            r.context & 0xFF
-        }
-        Err(Error::NoImage) => 0,
-        Err(e) => panic!("nothing but power cuts, and {e}"),
-    };
-    let p = world.get();
-    assert!(
-        p.seen <= n && n <= p.tried,
-        "checkpoint {n} is restored: {p:?}"
-    );
-    world.update(|p| p.seen = n);
-    for n in n + 1..=last {
-        // Each attempt is another one.
-        let context = n | world.with(|p| p.boots) << 8;
-        state = State::of(context);
-        world.update(|p| p.tried = p.tried.max(n));
-        images
-            .checkpoint(mode, &state.memory(), context)
-            .expect("nothing but power cuts");
-        world.update(|p| p.seen = n);
-    }
-}
-
-/// Few words, and an image in several erase units.
-enum SmallUnits {}
-impl Chip for SmallUnits {
-    const CONTRACT: Contract = Contract {
-        name: "small-units",
-        read_size: 1,
-        write_size: 16,
-        unit: 1,
-        torn: Torn::Unstable,
-        erase: Some(EraseUnit {
-            size: 32,
-            erased: 0xFF,
-            write_once: true,
-            endurance: 0,
-        }),
-    };
+    support::lives::<_, _, N>(nv, world, mode, last, 0, heap);
 }
 
 type Found = Result<Summary, Failure>;
@@ -181,6 +96,29 @@ fn modes<M: Media, const N: usize, const LAST: u32>(
     ));
 }
 
+/// The log, the mode Adaptive, on each kind of medium.
+fn log(out: &mut Vec<Found>) {
+    let mapped = Mapped::<InOrder32>::new(1024);
+    let e = explore(mapped, |nv, w| logged::life::<_, 32>(nv, w, 4));
+    out.push(run("log, mapped", e));
+    let fram = Simulated::<SpiFram>::new(1024);
+    let e = explore(fram, |nv, w| logged::life::<_, 32>(nv, w, 3));
+    out.push(run("log, serial FRAM", e));
+    let mram = Simulated::<Mram16>::new(1024);
+    let e = explore(mram, |nv, w| logged::life::<_, 32>(nv, w, 4));
+    out.push(run("log, MRAM", e));
+    let flash = Simulated::<HalfPages>::new(18 * 256);
+    let e = explore(flash, |nv, w| logged::life::<_, 128>(nv, w, 4));
+    out.push(run("log, flash, half pages", e));
+    let flash = Simulated::<LargeUnits>::new(8 * 1024);
+    let e = explore(flash, |nv, w| logged::life::<_, 64>(nv, w, 3));
+    out.push(run("log, flash, large units", e));
+    // Of the states of a cut a sample.
+    let buffered = Mapped::<Buffered32>::new(1024);
+    let e = explore(buffered, |nv, w| logged::life::<_, 32>(nv, w, 2));
+    out.push(run("log, buffered", e.limit(4)));
+}
+
 fn main() {
     let mut all = Vec::new();
     modes::<_, 2, 3>(&mut all, "mapped", || Mapped::<InOrder32>::new(192));
@@ -198,6 +136,7 @@ fn main() {
         "buffered",
         explore(buffered(), |nv, w| life::<_, _, 2>(nv, w, &Split, 4, 2)),
     ));
+    log(&mut all);
     let mut sum = Summary::default();
     let mut failures = 0;
     for found in all {

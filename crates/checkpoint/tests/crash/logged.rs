@@ -1,0 +1,127 @@
+//! A program whose memory says which checkpoint of a log it is of, in cells of their own; and flash for it.
+
+use crate::counting::{Counting, counted, within};
+use crate::support::{PROGRAM, Promise, flash};
+use checkpoint::nvmem::device::{Contract, Medium};
+use checkpoint::{Cost, Error, Log, Memory, Most, Store, Work};
+use powerfail::{Chip, World};
+use std::cell::Cell;
+
+/// Three cells of statics and heap, one of the stack; not all of them change at each checkpoint.
+pub struct State {
+    statics: [u8; 40],
+    heap: [u8; 32],
+    stack: [u8; 32],
+}
+
+impl State {
+    pub fn garbage() -> Self {
+        State {
+            statics: [0xA5; 40],
+            heap: [0xA5; 32],
+            stack: [0xA5; 32],
+        }
+    }
+
+    /// `n` in its lower half; the rest tells attempts apart.
+    pub fn of(context: u32) -> Self {
+        let n = context & 0xFFFF;
+        let mix =
+            |x: u32, i: usize| (x.wrapping_mul(0x9E37_79B9).rotate_left(i as u32 * 5) >> 24) as u8;
+        let mut s = State {
+            statics: std::array::from_fn(|i| mix(context, i)),
+            heap: std::array::from_fn(|i| mix(n / 2 + 1, i)),
+            stack: std::array::from_fn(|i| mix(n / 3 + 77, i)),
+        };
+        s.statics[32..].fill(3);
+        if n == 2 {
+            s.heap = [0; 32];
+        }
+        s
+    }
+
+    pub fn memory(&mut self, n: u32) -> Memory<'_> {
+        Memory::new(&mut self.statics, &mut self.heap, &mut self.stack)
+            .heap_used(30)
+            .stack_from(if n.is_multiple_of(2) { 5 } else { 9 })
+    }
+
+    #[track_caller]
+    fn check(&self, context: u32) {
+        let of = State::of(context);
+        let from = if context & 1 == 0 { 5 } else { 9 };
+        assert_eq!(self.statics, of.statics, "a mixture");
+        assert_eq!(self.heap[..30], of.heap[..30], "a mixture");
+        assert_eq!(self.heap[30..], [0xA5; 2], "not in use");
+        assert_eq!(self.stack[from..], of.stack[from..], "a mixture");
+        assert_eq!(self.stack[..from], [0xA5; 9][..from], "not in use");
+    }
+}
+
+/// No more than this is in use.
+const MOST: Most = Most {
+    statics: 40,
+    heap: 32,
+    heap_used: 30,
+    stack: 32,
+    stack_used: 27,
+};
+
+/// Checkpoints up to the `last` one; none of them, and no restore, takes more than is said.
+pub fn life<D: Medium, const CELL: usize>(nv: D, world: &World<'_, Promise>, last: u32) {
+    let cost = Cost {
+        operation: D::CONTRACT.write_size,
+        ..Cost::STM32F0
+    };
+    let work = Cell::new(Work::default());
+    let checkpoint = counted(Log::<D, 5, 40, CELL>::worst_case(&MOST, &cost));
+    let restore = counted(Log::<D, 5, 40, CELL>::worst_restore(&MOST, &cost));
+    let all = 0..nv.capacity();
+    let inner = nv;
+    let nv = Counting {
+        inner,
+        cost,
+        work: &work,
+    };
+    let mut log = Log::<_, 5, 40, CELL>::open(nv, all, PROGRAM).expect("nothing but power cuts");
+    world.update(|p| p.boots += 1);
+    let mut state = State::garbage();
+    let n = match log.load(&mut state.memory(0)) {
+        Ok(r) => {
+            assert_eq!(r.damaged, 0, "no power cut damages a checkpoint");
+            state.check(r.context);
+            r.context & 0xFFFF
+        }
+        Err(Error::NoImage) => 0,
+        Err(e) => panic!("nothing but power cuts, and {e}"),
+    };
+    let seen = work.take();
+    assert!(within(&seen, &restore), "{seen:?}, at most {restore:?}");
+    Promise::found(world, n);
+    for n in n + 1..=last {
+        // Each attempt is another one.
+        let context = n | world.with(|p| p.boots) << 16;
+        state = State::of(context);
+        Promise::taken(world, n, || {
+            let taken = log.save(&state.memory(n), context);
+            taken.expect("nothing but power cuts");
+        });
+        let seen = work.take();
+        assert!(
+            within(&seen, &checkpoint),
+            "{seen:?}, at most {checkpoint:?}"
+        );
+    }
+}
+
+/// As an STM32L1: a word is a cell, a record is a word, two fill a unit.
+pub enum HalfPages {}
+impl Chip for HalfPages {
+    const CONTRACT: Contract = flash("half-pages", 128, 256, 0x00);
+}
+
+/// Units of several cells and records.
+pub enum LargeUnits {}
+impl Chip for LargeUnits {
+    const CONTRACT: Contract = flash("large-units", 64, 1024, 0xFF);
+}
