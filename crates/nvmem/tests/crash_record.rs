@@ -288,7 +288,7 @@ fn a_format_by_name_makes_a_record_of_anything() {
             .run();
     }
     let images = [vec![0x5A; 128], vec![0; 128], aged(3, 0), aged(0xFFFF, 0)];
-    for image in images.into_iter().step_by(if cfg!(miri) { 3 } else { 1 }) {
+    for image in images.into_iter().skip(if cfg!(miri) { 3 } else { 0 }) {
         mapped::<InOrder16>(image.clone());
         mapped::<InOrder32>(image.clone());
         mapped::<Buffered32>(image.clone());

@@ -43,12 +43,18 @@ where
     .run()
 }
 
+/// Under Miri, which is slow, on the one model whose turn it is.
 fn all_models(ops: &[Op]) {
-    for s in [
-        explore_ops::<InOrder32>(ops),
-        explore_ops::<InOrder16>(ops),
-        explore_ops::<Buffered32>(ops),
-    ] {
+    let models = [
+        explore_ops::<InOrder32>,
+        explore_ops::<InOrder16>,
+        explore_ops::<Buffered32>,
+    ];
+    for (i, explore) in models.into_iter().enumerate() {
+        if cfg!(miri) && ops.len() % 3 != i {
+            continue;
+        }
+        let s = explore(ops);
         println!("{s}");
         assert!(s.part || s.boots > 50, "{s}");
     }
