@@ -167,25 +167,27 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
     /// The anchor that is the least likely to be needed: one that this boot has erased; else, of those without a record from `base` on, the one
     /// with the oldest; else the oldest but one, of which the oldest is the only one that is known to be stable.
     fn target(&self, base: u32, but: u8) -> u8 {
-        let all = || (0..Self::ANCHOR.anchors as u8).filter(|a| *a != but);
-        let free = |a: u8| match self.anchors.top(a) {
-            _ if self.anchors.clean & 1 << a != 0 => Some(u32::MAX),
-            None => Some(u32::MAX - 1),
-            Some(top) if later(base, top) => Some(base.wrapping_sub(top)),
-            Some(_) => None,
-        };
-        let best = all().filter_map(|a| free(a).map(|age| (age, a))).max();
-        if let Some((_, best)) = best {
-            return best;
+        let mut free: Option<(u32, u8)> = None;
+        // Of those with numbers from `base` on.
+        let (mut oldest, mut next): (Option<(u32, u8)>, _) = (None, None);
+        for a in (0..Self::ANCHOR.anchors as u8).filter(|a| *a != but) {
+            let age = match self.anchors.top(a) {
+                _ if self.anchors.clean & 1 << a != 0 => u32::MAX,
+                None => u32::MAX - 1,
+                Some(top) if later(base, top) => base.wrapping_sub(top),
+                Some(top) => {
+                    let young = (top.wrapping_sub(base), a);
+                    if oldest.is_none_or(|o| young < o) {
+                        (oldest, next) = (Some(young), oldest);
+                    } else if next.is_none_or(|n| young < n) {
+                        next = Some(young);
+                    }
+                    continue;
+                }
+            };
+            free = free.max(Some((age, a)));
         }
-        // All have numbers from `base` on.
-        let age = |a: &u8| self.anchors.top(*a).map_or(0, |t| t.wrapping_sub(base));
-        let oldest = all().min_by_key(age);
-        all()
-            .filter(|a| Some(*a) != oldest)
-            .min_by_key(age)
-            .or(oldest)
-            .unwrap_or(0)
+        free.or(next).or(oldest).map_or(0, |(_, a)| a)
     }
 
     /// Before anything else is written: this boot goes on from the record that was found, and no later boot from an older one, nor from one that

@@ -25,9 +25,6 @@ fn places<'b>(buf: &'b [u8; LARGEST], record: &Record) -> &'b [u8] {
         .unwrap_or_default()
 }
 
-/// The manifest before this one, its bytes, and how many of them are places.
-type Manifest<const CELL: usize> = (u16, [u8; CELL], usize);
-
 impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
     Log<D, CELLS, UNITS, CELL>
 {
@@ -36,20 +33,22 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
     }
 
     /// The bytes of a cell.
-    pub(super) fn cell(&mut self, slot: u16) -> Result<[u8; CELL], D::Error> {
-        let mut buf = [0; CELL];
+    fn cell(&mut self, slot: u16, buf: &mut [u8; CELL]) -> Result<(), D::Error> {
         let at = self.slot_at(slot);
-        Reader { at }.read(&mut self.medium, &mut buf)?;
-        Ok(buf)
+        Reader { at }.read(&mut self.medium, buf)
     }
 
-    /// A manifest: the one before it, and the bytes of its places.
-    fn manifest(&mut self, slot: u16) -> Result<Option<Manifest<CELL>>, D::Error> {
-        let b = self.cell(slot)?;
+    /// A manifest: the one before it, and how many of its bytes are places.
+    fn manifest(
+        &mut self,
+        slot: u16,
+        b: &mut [u8; CELL],
+    ) -> Result<Option<(u16, usize)>, D::Error> {
+        self.cell(slot, b)?;
         let (content, crc) = b.split_at(CELL - 4);
         let len = usize::from(u16::from_le_bytes([b[2], b[3]]));
         let sound = crc == crc32(content).to_le_bytes() && len <= CELL - FRAME as usize;
-        Ok(sound.then_some((u16::from_le_bytes([b[0], b[1]]), b, len)))
+        Ok(sound.then_some((u16::from_le_bytes([b[0], b[1]]), len)))
     }
 
     /// One told cell; whether it makes sense.
@@ -79,7 +78,7 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
         };
         let mut buf = [0; CELL];
         if u32::from(p.place) < SLOTS {
-            buf = self.cell(p.place)?;
+            self.cell(p.place, &mut buf)?;
             if check(&buf) != p.check && !planted!("checkpoint/log-check-unread") {
                 return Ok(false);
             }
@@ -105,6 +104,7 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
             self.map.iter_mut().for_each(|p| *p &= !PENDING);
         }
         let mut sound = true;
+        let mut b = [0; CELL];
         // The record's own places are the newest word.
         for step in 0..=self.chained {
             let k = if map { step } else { self.chained - step };
@@ -115,7 +115,7 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
                 continue;
             }
             let slot = self.chain.get(k).copied().unwrap_or(NONE);
-            let Some((_, b, len)) = self.manifest(slot)? else {
+            let Some((_, len)) = self.manifest(slot, &mut b)? else {
                 return Ok(false);
             };
             for p in Runs::new(b.get(4..4 + len).unwrap_or_default()) {
@@ -145,12 +145,12 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
             self.chained = 0;
             return Ok(false);
         }
-        let mut slot = r.manifest;
+        let (mut slot, mut b) = (r.manifest, [0; CELL]);
         for k in (0..self.chained).rev() {
             if u32::from(slot) >= self.slots() {
                 return Ok(false);
             }
-            let Some((before, ..)) = self.manifest(slot)? else {
+            let Some((before, _)) = self.manifest(slot, &mut b)? else {
                 return Ok(false);
             };
             if let Some(c) = self.chain.get_mut(k) {
@@ -179,11 +179,10 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
         Ok(true)
     }
 
-    /// The bytes of a record, if they are what they were.
-    fn again(&mut self, found: &Found) -> Result<Option<[u8; LARGEST]>, D::Error> {
-        let mut buf = [0; LARGEST];
-        let again = self.peek(found.anchor, found.slot, &mut buf)?;
-        Ok(again.filter(|(_, crc)| *crc == found.crc).map(|_| buf))
+    /// The bytes of a record; whether they are what they were.
+    fn again(&mut self, found: &Found, buf: &mut [u8; LARGEST]) -> Result<bool, D::Error> {
+        let again = self.peek(found.anchor, found.slot, buf)?;
+        Ok(again.is_some_and(|(_, crc)| crc == found.crc))
     }
 
     /// Makes sure that it is known what the medium holds, for a checkpoint that was not preceded by a restore.
@@ -196,15 +195,16 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
             return Ok(());
         }
         let all = Cells::of(memory, CELL as u32);
+        let mut buf = [0; LARGEST];
         loop {
             let found = self.find(self.below).map_err(Error::Medium)?;
             let Some(found) = found else { break };
             let r = found.record;
             let ours = r.program == self.program && r.memory == memory.fingerprint();
             let cells = all.using(r.heap_used, r.stack_from);
-            let again = self.again(&found).map_err(Error::Medium)?;
+            let again = self.again(&found, &mut buf).map_err(Error::Medium)?;
             if ours
-                && let Some(buf) = again
+                && again
                 && self
                     .adopt(&found, places(&buf, &r), &cells)
                     .map_err(Error::Medium)?
@@ -241,6 +241,7 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
         self.forget();
         let all = Cells::of(memory, CELL as u32);
         let (mut why, mut damaged) = (Error::NoImage, 0u8);
+        let mut buf = [0; LARGEST];
         loop {
             let found = self.find(self.below).map_err(Error::Medium)?;
             let Some(found) = found else { break };
@@ -255,11 +256,10 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
                 continue;
             }
             let cells = all.using(r.heap_used, r.stack_from);
-            let again = self.again(&found).map_err(Error::Medium)?;
-            let Some(buf) = again else {
+            if !self.again(&found, &mut buf).map_err(Error::Medium)? {
                 // It was never stable: nobody has gone on from it.
                 continue;
-            };
+            }
             let told = places(&buf, &r);
             let sound = self.adopt(&found, told, &cells).map_err(Error::Medium)?
                 && self

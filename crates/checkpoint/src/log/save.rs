@@ -129,6 +129,7 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
     }
 
     /// A cell of memory is somewhere else now.
+    #[inline(never)]
     fn moved(&mut self, cell: u32, to: u16) {
         self.release(self.place_of(cell));
         if let Some(p) = self.map.get_mut(cell as usize) {
@@ -136,6 +137,17 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
         }
     }
 
+    /// What tells the content of a cell. Not inlined: it is asked for at each kind of run.
+    #[inline(never)]
+    fn checked(i: u32, memory: &Memory<'_>, cells: &Cells) -> u16 {
+        let mut content = [0; CELL];
+        if let Some(cell) = cells.get(i) {
+            cell.content(memory, &mut content);
+        }
+        check(&content)
+    }
+
+    #[inline(never)]
     fn put_cell(&mut self, cell: &Cell, memory: &Memory<'_>) -> Result<u16, Error<D::Error>> {
         let mut buf = [0; CELL];
         cell.content(memory, &mut buf);
@@ -244,13 +256,7 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
         buf: &mut [u8; LARGEST],
     ) -> Result<usize, Error<D::Error>> {
         let s = Self::SHAPE;
-        let checked = |i: u32| {
-            let mut content = [0; CELL];
-            if let Some(cell) = cells.get(i) {
-                cell.content(memory, &mut content);
-            }
-            check(&content)
-        };
+        let checked = |i: u32| Self::checked(i, memory, cells);
         let mut first = true;
         loop {
             if full {

@@ -123,6 +123,7 @@ pub(crate) struct Cell {
 }
 
 impl Cells {
+    #[inline(never)]
     pub(crate) fn of(memory: &Memory<'_>, cell: u32) -> Self {
         let (heap_used, stack_from) = memory.in_use();
         Cells {

@@ -102,6 +102,7 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
     }
 
     /// A cell is not needed after the next commit.
+    #[inline(never)]
     pub(super) fn release(&mut self, place: u16) {
         let s = Self::SHAPE;
         if u32::from(place & !PENDING) < SLOTS
