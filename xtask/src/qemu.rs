@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 /// Kills in running programs, of each machine; ten times as many with `--long`.
 const KILLS: u32 = 200;
 /// The scenarios that can be made long, and for how many operations.
-const LONG: [(&str, &str); 14] = [
+const LONG: [(&str, &str); 15] = [
     ("nvmem", "superblock"),
     ("nvmem", "record"),
     ("nvmem", "loan"),
@@ -33,6 +33,7 @@ const LONG: [(&str, &str); 14] = [
     ("heap-queue-snapshot", "queue_snapshot"),
     ("checkpoint", "fram"),
     ("checkpoint", "flash"),
+    ("checkpoint-interrupt", "handler"),
 ];
 /// Planted bugs whose wrong state lasts long enough for a kill to meet it.
 const NOTICED: [u16; 2] = [1, 3];

@@ -15,6 +15,7 @@ union Vector {
     stack: *const u8,
     reset: unsafe extern "C" fn() -> !,
     handler: extern "C" fn(),
+    svcall: unsafe extern "C" fn(),
     none: usize,
 }
 // SAFETY: constants.
@@ -22,6 +23,10 @@ unsafe impl Sync for Vector {}
 
 const FAULT: Vector = Vector { handler: fault };
 const NONE: Vector = Vector { none: 0 };
+/// What brings a program back that was in a handler.
+const SVCALL: Vector = Vector {
+    svcall: machine::svcall::<()>,
+};
 
 /// The system's vectors; no other interrupt is ever enabled.
 #[unsafe(no_mangle)]
@@ -40,7 +45,7 @@ static VECTORS: [Vector; 16] = [
     NONE,
     NONE,
     NONE,
-    FAULT,
+    SVCALL,
     FAULT,
     NONE,
     FAULT,
@@ -114,7 +119,9 @@ pub unsafe extern "C" fn clean(run: extern "C" fn() -> !) -> ! {
         "bhs 2f",
         "str r2, [r3], #4",
         "b 1b",
-        "2: movs r1, #0",
+        // The flags, too: a handler finds them on the stack.
+        "2: msr apsr_nzcvq, r2",
+        "movs r1, #0",
         "movs r3, #0",
         "movs r4, #0",
         "movs r5, #0",

@@ -172,7 +172,9 @@ pub fn figures(everything: &[(Job, Done)]) -> Figures {
         put("failures", sum(|e| e.failures));
         put("interrupts", sum(|e| e.interrupts));
         let captured = |f: fn(&Explored) -> u64| {
-            let of = mine.iter().filter(|j| j.0.source.group == "checkpoint");
+            let of = mine
+                .iter()
+                .filter(|j| j.0.source.group.starts_with("checkpoint"));
             of.map(|j| f(&j.1.explored)).sum::<u64>() as f64
         };
         if captured(|e| e.boots) > 0.0 {
@@ -192,7 +194,10 @@ pub fn figures(everything: &[(Job, Done)]) -> Figures {
         }
         let own = mine.iter().filter(|j| j.0.case.rounds == 0);
         // Start-up zeroes the stack of checkpoints, so how deep it was cannot be seen.
-        for j in own.clone().filter(|j| j.0.source.group != "checkpoint") {
+        for j in own
+            .clone()
+            .filter(|j| !j.0.source.group.starts_with("checkpoint"))
+        {
             let key = format!("stack.{}", j.0.source.group);
             let key = format!("machine.{name}.{key}");
             let worst = out.entry(key).or_default();

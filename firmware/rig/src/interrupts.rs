@@ -40,7 +40,10 @@ pub fn explore(m: &mut dyn Machine, case: &Case, reach: &Reach) -> Result<Explor
     out.instructions = ran.instructions;
     out.stores = log.stores.iter().filter(|s| !s.on_desk()).count() as u64;
     let limit = 4 * ran.instructions + 10_000;
-    let all = m.interruptible(&boot(0, limit, true));
+    let mut all = m.interruptible(&boot(0, limit, true));
+    if let Some((first, last)) = open(&log) {
+        all.retain(|at| (first..=last).contains(at));
+    }
     let every = match reach.depth {
         Some(_) => all.len().div_ceil(SOME).max(1),
         None => 1,
@@ -68,7 +71,9 @@ pub fn explore(m: &mut dyn Machine, case: &Case, reach: &Reach) -> Result<Explor
             continue;
         }
         saved += u64::from(handler(&log).is_some());
-        for (cuts, state) in states(&blank, &log, &mut seen) {
+        let few = reach.depth.is_some() && case.sample > 0;
+        let all = !few || out.interrupts % u64::from(case.sample) == 1;
+        for (cuts, state) in states(&blank, &log, &mut seen, all) {
             let (ran, why) = judge(
                 m,
                 case,
@@ -127,6 +132,14 @@ fn judge(
     (ran, why)
 }
 
+/// The instructions between which interrupts do something, if the scenario tells.
+fn open(log: &Log) -> Option<(u64, u64)> {
+    let tells = |v| move |s: &&Store| s.told() == Some((cell::OPEN, v));
+    let first = log.stores.iter().find(tells(1))?;
+    let last = log.stores.iter().rfind(tells(0))?;
+    Some((first.instruction.into(), last.instruction.into()))
+}
+
 /// Which of the stores are the handler's: from the one that says that it saves to the last one that says how far it is.
 fn handler(log: &Log) -> Option<(usize, usize)> {
     let tells = |how| move |s: &Store| s.told() == Some((cell::SAVED, how));
@@ -135,11 +148,16 @@ fn handler(log: &Log) -> Option<(usize, usize)> {
     Some((first, last))
 }
 
-/// The states that a cut in the handler leaves, if they are new, and after how many stores.
-fn states(from: &State, log: &Log, seen: &mut HashSet<u128>) -> Vec<(usize, State)> {
-    let Some((first, last)) = handler(log) else {
+/// The states that a cut in the handler leaves, if they are new, and after how many stores; all of them, or those since it has told that it
+/// has saved.
+fn states(from: &State, log: &Log, seen: &mut HashSet<u128>, all: bool) -> Vec<(usize, State)> {
+    let Some((mut first, last)) = handler(log) else {
         return Vec::new();
     };
+    if !all {
+        let complete = |s: &Store| s.told() == Some((cell::SAVED, saved::COMPLETE));
+        first = log.stores.iter().position(complete).unwrap_or(first);
+    }
     let (mut state, mut hash) = (from.clone(), from.hash());
     let mut out = Vec::new();
     for (i, s) in log.stores.iter().enumerate().take(last + 1) {

@@ -2,6 +2,7 @@
 //! detail.
 
 pub mod arm;
+mod armv7m;
 mod buffer;
 mod engine;
 pub mod riscv;
@@ -34,6 +35,16 @@ pub trait Isa {
     fn unmasked(uc: &Unicorn<'_, engine::Watch>) -> bool;
     /// Has the timer's interrupt taken there, and runs its handler; then goes on.
     fn interrupt(e: &mut Engine, image: &Image, at: At, limit: u64, log: &mut Log) -> Ended;
+    /// What Unicorn's number of an exception, or a jump to where there is no memory, is; `None` when a program may not do it.
+    fn trapped(_: u32) -> Option<engine::Exception> {
+        None
+    }
+    /// What the core does then. Where it goes on; `None` when that is a fault.
+    fn exception(_: &mut Unicorn<'_, engine::Watch>, _: engine::Exception) -> Option<u64> {
+        None
+    }
+    /// With detail: an instruction is about to run.
+    fn fetched(_: &mut Unicorn<'_, engine::Watch>, _: u32) {}
     /// A disassembler.
     fn disassembler() -> capstone::CsResult<Capstone>;
 }

@@ -100,6 +100,8 @@ pub mod cell {
     pub const TIMER: u16 = 7;
     /// The first cell of the scenario's own.
     pub const OWN: u16 = 8;
+    /// Out: 1 while interrupts do something, 0 else. In a scenario that never tells, they always do.
+    pub const OPEN: u16 = 27;
     /// Out: how far an interrupt's handler has saved, of [`saved`](super::saved).
     pub const SAVED: u16 = 28;
     /// Out: the figure that comes next, of [`figure`](super::figure).
@@ -157,6 +159,7 @@ pub const FILES: &[&str] = &[
     "suite/src/checkpoint/target.rs",
     "suite/src/checkpoint/host.rs",
     "suite/src/heap_work.rs",
+    "suite/src/checkpoint/interrupted.rs",
 ];
 
 /// The failure code of a line: its file's number in [`FILES`] times 2048, and the line.

@@ -4,10 +4,14 @@
 #[cfg(not(target_os = "none"))]
 mod host;
 #[cfg(target_os = "none")]
+mod interrupted;
+#[cfg(target_os = "none")]
 mod target;
 
 #[cfg(not(target_os = "none"))]
-use host::{flash, fram, full};
+use host::{flash, fram, fram as interrupted, full};
+#[cfg(target_os = "none")]
+use interrupted::interrupted;
 #[cfg(target_os = "none")]
 use target::{flash, fram, full};
 
@@ -26,6 +30,20 @@ pub const fn group<M: Mapped>() -> Group<M> {
                 Scenario::long("full", crate::abi::NVM_BYTES, full, 64),
                 Scenario::torn("flash", 3 * SLOT, flash, 4096),
             ],
+        }
+    }
+}
+
+/// The scenarios of the image `checkpoint-interrupt`.
+pub const fn interrupt_group<M: Mapped>() -> Group<M> {
+    const {
+        Group {
+            name: "checkpoint-interrupt",
+            primitive: "checkpoint",
+            scenarios: &[Scenario {
+                sample: 32,
+                ..Scenario::interrupted("handler", 2 * SLOT, interrupted)
+            }],
         }
     }
 }

@@ -58,7 +58,7 @@ pub struct Scenario<M: Mapped> {
     pub interrupts: bool,
     /// Whether a cut may leave a word that is neither the old one nor the new one, as on flash.
     pub torn: bool,
-    /// Its boots are long: after the first cut, cuts are made in all that it does before it tells the desk anything of its own; and up to
+    /// Where interrupts come, all cuts in the handler are made for one interrupt of so many, for the others those after all was saved. Else its boots are long: after the first cut, cuts are made in all that it does before it tells the desk anything of its own; and up to
     /// what it tells next in one state of so many. 0: everywhere.
     pub sample: u16,
     /// The program. It returns when it has come to its end.
@@ -139,7 +139,7 @@ pub struct Group<M: Mapped> {
 }
 
 /// All groups, in a fixed order. More than one for a primitive where they would not fit below the 64 KiB of an MSP430.
-pub const fn groups<M: Mapped>() -> [Group<M>; 23] {
+pub const fn groups<M: Mapped>() -> [Group<M>; 24] {
     [
         nvmem::group(),
         tx::group(),
@@ -163,6 +163,7 @@ pub const fn groups<M: Mapped>() -> [Group<M>; 23] {
         heap_work::group(),
         heap_costs::snapshot_group(),
         checkpoint::group(),
+        checkpoint::interrupt_group(),
         planted::group(),
     ]
 }

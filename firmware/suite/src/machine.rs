@@ -7,6 +7,10 @@ use core::cell::UnsafeCell;
 use core::marker::PhantomData;
 use nvmem::Region;
 
+/// What Cortex-M's vector table has for SVCall.
+#[cfg(target_arch = "arm")]
+pub use checkpoint::svcall;
+
 /// The failure model of this machine's memory.
 #[cfg(target_arch = "msp430")]
 pub type Model = nvmem::InOrder16;

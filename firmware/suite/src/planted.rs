@@ -53,7 +53,7 @@ const PAIR: u16 = 5;
 const REVERSED: u16 = 6;
 
 /// All planted bugs.
-pub const BUGS: [Bug; 16] = [
+pub const BUGS: [Bug; 19] = [
     Bug {
         number: MERGED,
         group: "planted",
@@ -165,6 +165,27 @@ pub const BUGS: [Bug; 16] = [
         scenario: "fram",
         what: "a checkpoint before the restore: all results are right, and nothing is ever restored",
         on: &["arm", "riscv", "msp430"],
+    },
+    Bug {
+        number: crate::checkpoint::EARLY,
+        group: "checkpoint-interrupt",
+        scenario: "handler",
+        what: "a program that a handler has kept begins anew",
+        on: &["arm", "riscv", "msp430"],
+    },
+    Bug {
+        number: crate::checkpoint::FORGOTTEN,
+        group: "checkpoint-interrupt",
+        scenario: "handler",
+        what: "registers are not brought back in a handler",
+        on: &["arm", "riscv", "msp430"],
+    },
+    Bug {
+        number: crate::checkpoint::NO_FPU,
+        group: "checkpoint-interrupt",
+        scenario: "handler",
+        what: "registers of the FPU are not brought back in a handler",
+        on: &["arm"],
     },
 ];
 

@@ -29,6 +29,11 @@ pub struct Watch {
     length: fn(u16) -> usize,
     settle: fn(&Unicorn<'_, Watch>),
     unmasked: fn(&Unicorn<'_, Watch>) -> bool,
+    trapped: fn(u32) -> Option<Exception>,
+    exception: fn(&mut Unicorn<'_, Watch>, Exception) -> Option<u64>,
+    /// What the core must do before it goes on.
+    pending: Option<Exception>,
+    fetched: fn(&mut Unicorn<'_, Watch>, u32),
     /// Where an interrupt would be taken, if that is asked for.
     open: Option<Vec<u64>>,
     detail: bool,
@@ -50,6 +55,10 @@ impl Watch {
             length: I::length,
             settle: I::settle,
             unmasked: I::unmasked,
+            trapped: I::trapped,
+            exception: I::exception,
+            pending: None,
+            fetched: I::fetched,
             open: None,
             detail: false,
         }
@@ -60,6 +69,15 @@ impl Watch {
         self.end
             .get_or_insert(End::Fault(Fault { kind, pc, address }));
     }
+}
+
+/// What Unicorn leaves to others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exception {
+    /// A supervisor call.
+    Call,
+    /// A handler ends: what it jumped to.
+    Return(u32),
 }
 
 /// An engine that is watched.
@@ -112,6 +130,7 @@ impl Engine {
                     let at = w.before;
                     w.open.iter_mut().for_each(|o| o.push(at));
                 }
+                (uc.get_data().fetched)(uc, at as u32);
             })
             .map_err(error)?;
         }
@@ -132,6 +151,12 @@ impl Engine {
         watch(map.nvm, 0, NVM)?;
         watch(map.desk, NVM, DESK)?;
         uc.add_mem_hook(HookType(0x3F0), 1, 0, |uc, kind, at, _, _| {
+            let w = uc.get_data_mut();
+            let jump = (w.trapped)(at as u32 | 1);
+            if let (MemType::FETCH_UNMAPPED, Some(x @ Exception::Return(_))) = (kind, jump) {
+                w.pending = Some(x);
+                return false;
+            }
             let kind = match kind {
                 MemType::READ_UNMAPPED | MemType::READ_PROT => FaultKind::Load,
                 MemType::WRITE_PROT => FaultKind::StoreToCode,
@@ -143,6 +168,11 @@ impl Engine {
         })
         .map_err(error)?;
         uc.add_intr_hook(|uc, number| {
+            if let Some(x) = (uc.get_data().trapped)(number) {
+                uc.get_data_mut().pending = Some(x);
+                let _ = uc.emu_stop();
+                return;
+            }
             let kind = match number {
                 // EXCP_UDEF of ARM, the illegal instruction of RISC-V.
                 1 | 2 => FaultKind::Undefined,
@@ -197,7 +227,19 @@ impl Engine {
         std::mem::swap(&mut w.log, log);
         (w.end, w.limit, w.count, w.before) = (None, limit, ended, ended);
         w.pc = start as u32 & !1;
-        let result = self.uc.emu_start(start, until, 0, 0);
+        w.pending = None;
+        let mut result = self.uc.emu_start(start, until, 0, 0);
+        while let Some(x) = self.uc.get_data_mut().pending.take() {
+            let w = self.uc.get_data();
+            if w.end.is_some() {
+                break;
+            }
+            let Some(next) = (w.exception)(&mut self.uc, x) else {
+                self.uc.get_data_mut().fault(FaultKind::Exception, 0);
+                break;
+            };
+            result = self.uc.emu_start(next, until, 0, 0);
+        }
         let w = self.uc.get_data_mut();
         std::mem::swap(&mut w.log, log);
         let end = w.end.take().unwrap_or_else(|| match result {

@@ -27,10 +27,10 @@ static HEAP: TrackedHeap<FirstFit, { HEAP_BYTES / 128 }> =
 
 /// Room for a checkpointer of any kind, where no image reaches.
 #[repr(C, align(16))]
-struct Aside(MaybeUninit<[u8; 2560]>);
+pub(super) struct Aside(pub(super) MaybeUninit<[u8; 2560]>);
 #[unsafe(link_section = ".uninit.checkpointer")]
-static mut ASIDE: Aside = Aside(MaybeUninit::uninit());
-const STACK: usize = 2048;
+pub(super) static mut ASIDE: Aside = Aside(MaybeUninit::uninit());
+pub(super) const STACK: usize = 2048;
 
 pub(super) fn fram<M: Mapped>(scene: &mut Scene<'_, M>) {
     let region = scene.region();
@@ -49,9 +49,9 @@ pub(super) fn flash<M: Mapped>(scene: &mut Scene<'_, M>) {
 }
 
 /// Slots that say once too often that they are empty, if this bug is planted.
-struct Planted<S> {
-    slots: S,
-    early: bool,
+pub(super) struct Planted<S> {
+    pub(super) slots: S,
+    pub(super) early: bool,
 }
 
 impl<S: Store> Store for Planted<S> {
@@ -69,7 +69,7 @@ impl<S: Store> Store for Planted<S> {
     }
 }
 
-fn restart() -> ! {
+pub(super) fn restart() -> ! {
     crate::machine::end(const { crate::code(file!(), line!()) })
 }
 
@@ -138,7 +138,7 @@ const MOST: u16 = 12;
 /// Values that live across a checkpoint: more than there are registers for.
 const VALUES: usize = 12;
 
-const fn mix(a: u32, b: u32) -> u32 {
+pub(super) const fn mix(a: u32, b: u32) -> u32 {
     let x = (a ^ b.rotate_left(13)).wrapping_mul(0x9E37_79B9);
     x ^ x >> 15
 }
@@ -257,7 +257,7 @@ impl<M: Mapped, S: Store> Search<'_, '_, M, S> {
 }
 
 /// Functions that leave registers as no function may.
-mod forget {
+pub(super) mod forget {
     use core::arch::naked_asm;
 
     #[cfg(target_arch = "arm")]
