@@ -3,7 +3,7 @@
 use crate::project::{Project, has_sources, has_target, linker, nightly};
 use crate::run::{Step, cargo, cargo_nightly};
 use anyhow::{Context, Result, bail};
-use relume_suite::abi::{MACHINES, MSP430, Machine};
+use relume_suite::abi::{ARM, ARMV6M, MACHINES, MSP430, Machine};
 use std::path::PathBuf;
 
 /// Builds the scenarios for all machines and prints where the images are
@@ -52,6 +52,31 @@ pub fn missing(m: &Machine) -> Option<String> {
     } else {
         (!has_target("", m.target)).then(|| format!("rustup target add {}", m.target))
     }
+}
+
+/// Builds the image of the group `checkpoint` for the Cortex-M0, whose assembly is another one than that of the Cortex-M4.
+///
+/// **Errors**: as [`build`].
+pub fn build_v6(project: &Project, s: &Step) -> Result<Image> {
+    if let Some(how) = missing(&ARMV6M) {
+        bail!("the {} image needs:\n  {how}", ARMV6M.name);
+    }
+    let program = format!("{}-checkpoint", ARM.name);
+    let mut c = cargo();
+    c.current_dir(&project.root)
+        .args(["build", "--bin", &program, "--profile", "firmware"])
+        .args(["--target", ARMV6M.target])
+        .args(["-p", &format!("relume-firmware-{}", ARM.name)]);
+    s.run(c)?;
+    Ok(Image {
+        machine: &ARMV6M,
+        group: "checkpoint",
+        path: project
+            .target
+            .join(ARMV6M.target)
+            .join("firmware")
+            .join(program),
+    })
 }
 
 /// Builds the images of one machine, one for each group of scenarios.

@@ -7,7 +7,7 @@ use crate::project::Project;
 use crate::run::{Outcome, Step, cargo};
 use crate::shard::Shard;
 use anyhow::{Context, Result, bail};
-use relume_suite::abi::MACHINES;
+use relume_suite::abi::{ARMV6M, MACHINES};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -18,7 +18,7 @@ use std::process::Command;
 /// again; the scenario must go on to its end. The same for cuts at every store of these boots. States that are equal are booted once.
 #[derive(clap::Args, Default)]
 pub struct Args {
-    /// Only this machine: arm, riscv or msp430
+    /// Only this machine: arm, riscv or msp430; or armv6m, the group `checkpoint` on a Cortex-M0, which else only --long runs
     #[arg(long, value_name = "M")]
     machine: Option<String>,
     /// Only scenarios whose `group/name` contains this
@@ -79,8 +79,17 @@ fn command(project: &Project, a: &Args, s: &Step) -> Result<Command> {
             n += 1;
         }
     }
+    if only == Some(ARMV6M.name) || only.is_none() && a.long {
+        let image = firmware::build_v6(project, s)?;
+        let (machine, group) = (image.machine.name, image.group);
+        run.arg(format!(
+            "--image={machine}/{group}={}",
+            image.path.display()
+        ));
+        n += 1;
+    }
     if n == 0 {
-        bail!("there is no such machine: they are arm, riscv and msp430");
+        bail!("there is no such machine: they are arm, armv6m, riscv and msp430");
     }
     let mut option = |name: &str, value: Option<String>| {
         if let Some(v) = value {

@@ -52,31 +52,35 @@ static VECTORS: [Vector; 16] = [
     Vector { handler: systick },
 ];
 
-// The FPU first, because compiled code may use it; then RAM, as a program finds it.
+// The FPU first, if there is one, because compiled code may use it; then RAM, as a program finds it. In instructions of all Cortex-M.
 global_asm!(
     ".global reset
     .thumb_func
-    reset:
-        ldr r0, =0xE000ED88
+    reset:",
+    #[cfg(target_abi = "eabihf")]
+    "   ldr r0, =0xE000ED88
         ldr r1, [r0]
         orr r1, r1, #0x00F00000
         str r1, [r0]
         dsb
-        isb
-        ldr r0, =_data
+        isb",
+    "   ldr r0, =_data
         ldr r1, =_data_end
         ldr r2, =_data_load
     1:  cmp r0, r1
         bhs 2f
-        ldr r3, [r2], #4
-        str r3, [r0], #4
+        ldr r3, [r2]
+        str r3, [r0]
+        adds r2, #4
+        adds r0, #4
         b 1b
     2:  ldr r0, =_bss
         ldr r1, =_bss_end
         movs r3, #0
     3:  cmp r0, r1
         bhs 4f
-        str r3, [r0], #4
+        str r3, [r0]
+        adds r0, #4
         b 3b
     4:  bl start
         udf #0
@@ -108,20 +112,18 @@ extern "C" fn start() -> ! {
 #[unsafe(naked)]
 pub unsafe extern "C" fn clean(run: extern "C" fn() -> !) -> ! {
     naked_asm!(
+        #[cfg(target_abi = "eabihf")]
         ".fpu fpv4-sp-d16",
-        "movw r3, #:lower16:_stack_clean",
-        "movt r3, #:upper16:_stack_clean",
-        "movw r1, #:lower16:_stack_top",
-        "movt r1, #:upper16:_stack_top",
+        "ldr r3, =_stack_clean",
+        "ldr r1, =_stack_top",
         "mov sp, r1",
         "movs r2, #0",
         "1: cmp r3, r1",
         "bhs 2f",
-        "str r2, [r3], #4",
+        "str r2, [r3]",
+        "adds r3, #4",
         "b 1b",
-        // The flags, too: a handler finds them on the stack.
-        "2: msr apsr_nzcvq, r2",
-        "movs r1, #0",
+        "2: movs r1, #0",
         "movs r3, #0",
         "movs r4, #0",
         "movs r5, #0",
@@ -133,23 +135,42 @@ pub unsafe extern "C" fn clean(run: extern "C" fn() -> !) -> ! {
         "mov r11, r2",
         "mov r12, r2",
         "mov lr, r2",
+        #[cfg(target_abi = "eabihf")]
         "vmov d0, r2, r2",
+        #[cfg(target_abi = "eabihf")]
         "vmov d1, r2, r2",
+        #[cfg(target_abi = "eabihf")]
         "vmov d2, r2, r2",
+        #[cfg(target_abi = "eabihf")]
         "vmov d3, r2, r2",
+        #[cfg(target_abi = "eabihf")]
         "vmov d4, r2, r2",
+        #[cfg(target_abi = "eabihf")]
         "vmov d5, r2, r2",
+        #[cfg(target_abi = "eabihf")]
         "vmov d6, r2, r2",
+        #[cfg(target_abi = "eabihf")]
         "vmov d7, r2, r2",
+        #[cfg(target_abi = "eabihf")]
         "vmov d8, r2, r2",
+        #[cfg(target_abi = "eabihf")]
         "vmov d9, r2, r2",
+        #[cfg(target_abi = "eabihf")]
         "vmov d10, r2, r2",
+        #[cfg(target_abi = "eabihf")]
         "vmov d11, r2, r2",
+        #[cfg(target_abi = "eabihf")]
         "vmov d12, r2, r2",
+        #[cfg(target_abi = "eabihf")]
         "vmov d13, r2, r2",
+        #[cfg(target_abi = "eabihf")]
         "vmov d14, r2, r2",
+        #[cfg(target_abi = "eabihf")]
         "vmov d15, r2, r2",
+        // A handler finds the flags on the stack.
+        "msr apsr_nzcvq, r2",
         "bx r0",
+        ".ltorg",
     )
 }
 

@@ -3,7 +3,10 @@
 use crate::image::Image;
 use crate::machine::Machine;
 use crate::msp430::Msp430;
-use crate::unicorn::{arm::Arm, riscv::RiscV};
+use crate::unicorn::{
+    arm::{Arm, ArmV6},
+    riscv::RiscV,
+};
 use anyhow::{Result, bail};
 use relume_suite::abi;
 
@@ -13,6 +16,7 @@ use relume_suite::abi;
 pub fn make(name: &str, image: Image) -> Result<Box<dyn Machine>> {
     Ok(match name {
         n if n == abi::ARM.name => Box::new(Arm::new(image)?),
+        n if n == abi::ARMV6M.name => Box::new(ArmV6::new(image)?),
         n if n == abi::RISCV.name => Box::new(RiscV::new(image)?),
         n if n == abi::MSP430.name => Box::new(Msp430::new(image)?),
         _ => bail!("no machine `{name}`"),

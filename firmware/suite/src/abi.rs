@@ -47,6 +47,13 @@ pub const ARM: Machine = Machine {
     unit: 4,
 };
 
+/// A Cortex-M0 with the memory of [`ARM`]. There are images of one group only for it; so it is not one of [`MACHINES`].
+pub const ARMV6M: Machine = Machine {
+    name: "armv6m",
+    target: "thumbv6m-none-eabi",
+    ..ARM
+};
+
 /// QEMU's virt as RV32IMC. The timer, if the desk asks for it, is the CLINT's. The program ends with a store of 0x5555 to
 /// 0x0010_0000.
 pub const RISCV: Machine = Machine {

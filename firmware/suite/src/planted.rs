@@ -157,14 +157,14 @@ pub const BUGS: [Bug; 19] = [
         group: "checkpoint",
         scenario: "fram",
         what: "the state is loaded by a function that runs on the stack which it writes to",
-        on: &["arm", "riscv", "msp430"],
+        on: &["arm", "riscv", "msp430", "armv6m"],
     },
     Bug {
         number: crate::checkpoint::EARLY,
         group: "checkpoint",
         scenario: "fram",
         what: "a checkpoint before the restore: all results are right, and nothing is ever restored",
-        on: &["arm", "riscv", "msp430"],
+        on: &["arm", "riscv", "msp430", "armv6m"],
     },
     Bug {
         number: crate::checkpoint::EARLY,

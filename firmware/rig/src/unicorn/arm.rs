@@ -1,4 +1,4 @@
-//! Cortex-M4.
+//! Cortex-M4 and Cortex-M0.
 
 use super::armv7m as exceptions;
 use super::engine::{Engine, Exception, NOWHERE, Watch, error};
@@ -12,10 +12,12 @@ use relume_suite::abi;
 use unicorn_engine::{Arch, ArmCpuModel, Mode, RegisterARM as R, Unicorn};
 
 /// The mps2-an386 machine.
-pub type Arm = Emulated<CortexM>;
+pub type Arm = Emulated<CortexM<false>>;
+/// The same with a Cortex-M0, for which any instruction that ARMv6-M does not have is undefined.
+pub type ArmV6 = Emulated<CortexM<true>>;
 
-/// Cortex-M4.
-pub enum CortexM {}
+/// Cortex-M4, or Cortex-M0.
+pub enum CortexM<const V6: bool> {}
 
 const GENERAL: [R; 14] = [
     R::R0,
@@ -38,23 +40,29 @@ const GENERAL: [R; 14] = [
 const SYSTICK: u32 = 15;
 /// Cortex-M4 r0p1.
 const CPUID: u32 = 0x410F_C241;
+/// Cortex-M0 r0p0.
+const CPUID_M0: u32 = 0x410C_C200;
 
 fn vector(image: &Image, i: usize) -> u32 {
-    let vectors = image.segments.iter().find(|s| s.0 == CortexM::MAP.code);
+    let vectors = image.segments.iter().find(|s| s.0 == abi::ARM.code);
     let bytes = vectors.and_then(|s| s.1.get(4 * i..4 * i + 4));
     bytes.map_or(0, |b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
 }
 
-impl Isa for CortexM {
-    const MAP: &'static abi::Machine = &abi::ARM;
+impl<const V6: bool> Isa for CortexM<V6> {
+    const MAP: &'static abi::Machine = if V6 { &abi::ARMV6M } else { &abi::ARM };
     // The system control space: start-up switches the FPU on.
     const PERIPHERALS: &'static [u64] = &[0xE000_E000];
 
     fn engine(watch: Watch) -> Result<Unicorn<'static, Watch>> {
         let mode = Mode::THUMB | Mode::MCLASS;
         let mut uc = Unicorn::new_with_data(Arch::ARM, mode, watch).map_err(error)?;
-        uc.ctl_set_cpu_model(ArmCpuModel::CORTEX_M4 as i32)
-            .map_err(error)?;
+        let model = if V6 {
+            ArmCpuModel::CORTEX_M0
+        } else {
+            ArmCpuModel::CORTEX_M4
+        };
+        uc.ctl_set_cpu_model(model as i32).map_err(error)?;
         Ok(uc)
     }
 
@@ -68,7 +76,7 @@ impl Isa for CortexM {
             u64::from(Garbage::register(seed, 99) & 0xF800_0000),
         );
         let _ = uc.reg_write(R::SP, vector(image, 0).into());
-        exceptions::reset(uc, CPUID);
+        exceptions::reset(uc, if V6 { CPUID_M0 } else { CPUID });
         (vector(image, 1) | 1).into()
     }
 
