@@ -27,7 +27,7 @@ const fn fold(c: u64) -> u64 {
 
 /// Takes `bytes`; but for the last ones, a multiple of [`BLOCK`] at a time.
 #[inline(never)]
-fn weigh(mut c: u64, bytes: &[u8]) -> u64 {
+pub(super) fn weigh(mut c: u64, bytes: &[u8]) -> u64 {
     if cfg!(not(target_pointer_width = "64")) {
         for b in bytes.chunks(BLOCK) {
             c = any_block(c, b);
@@ -50,7 +50,7 @@ fn weigh(mut c: u64, bytes: &[u8]) -> u64 {
 
 /// The same as [`block`] of what is followed by zeros, in less code.
 #[inline(always)]
-fn any_block(c: u64, b: &[u8]) -> u64 {
+pub(super) fn any_block(c: u64, b: &[u8]) -> u64 {
     let (words, rest) = b.as_chunks::<4>();
     let mut last = 0;
     for byte in rest.iter().rev() {

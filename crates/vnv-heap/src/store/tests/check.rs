@@ -1,7 +1,7 @@
 //! What the check notices.
 
 use super::*;
-use crate::store::check::{STRIDE, WEIGHTS};
+use crate::store::check::{BLOCK, STRIDE, WEIGHTS, any_block, weigh};
 
 const PRIME: u64 = 65_521;
 
@@ -145,4 +145,14 @@ fn other_errors_pass_rarely() {
         passed += u32::from(wrong != bytes && of(1, &wrong) == right);
     }
     assert!(passed < 20, "{passed}");
+}
+
+/// Small cores take any bytes by one function, and come to what the others do.
+#[test]
+fn in_less_code_it_is_the_same() {
+    let bytes: Vec<u8> = (0..200u32).map(|i| (i * 167 + 31) as u8).collect();
+    for n in 0..bytes.len() {
+        let small = bytes[..n].chunks(BLOCK).fold(77, any_block);
+        assert_eq!(small, weigh(77, &bytes[..n]), "{n} bytes");
+    }
 }
