@@ -28,7 +28,7 @@ use shape::{MANIFESTS, Shape};
 ///
 /// A segment of memory is cut into cells from its start, so it takes its length divided by `CELL`, rounded up. A unit is an erase unit or, if that is
 /// smaller, as many as a cell takes; without erase it is eight cells. RAM: two bytes for each of the `CELLS`, one for each of the
-/// `UNITS`, and some 420. A log of less than all of the medium, or with more units than `UNITS`, leaves the others alone.
+/// `UNITS`, and some 480. A log of less than all of the medium, or with more units than `UNITS`, leaves the others alone.
 #[derive(Debug)]
 pub struct Log<D, const CELLS: usize, const UNITS: usize, const CELL: usize = 128> {
     medium: D,
