@@ -7,6 +7,8 @@ use nvmem::planted;
 /// follows which class. What is overdue counts as its age, the oldest first; all else as its prediction, among equals the
 /// youngest first. So it keeps part of a cycle that does not fit, as well as what is used often, and lets a group go that
 /// is no longer used.
+// A search copies it, in whole words; where RAM is scarce that is not worth two bytes of padding.
+#[cfg_attr(target_pointer_width = "64", repr(align(4)))]
 #[derive(Debug, Clone, Copy)]
 pub struct Predict {
     /// In updates; the stamps are its bits from [`UNIT`] on.
