@@ -36,26 +36,33 @@ impl<S: Medium, P: Promise> Store<S, P> {
         &mut self,
         words: &mut Words,
     ) -> Result<Option<Newest>, Error<S::Error>> {
-        let mut best: Option<Newest> = None;
+        // No copy yet. Written out whole: a compiler may compare its number before it asks whether there is one, and a run
+        // would depend on what the RAM held.
+        const NEITHER: u32 = 2;
+        let mut best = Newest {
+            which: NEITHER,
+            sequence: 0,
+            formatting: false,
+        };
         // The first one is read again, if it is newer.
         for which in [0, 1, 0] {
-            if which == 0 && best.as_ref().is_some_and(|b| b.which == 1) {
+            if which == 0 && best.which == 1 {
                 break;
             }
             self.get(which * COPY, words.as_bytes_mut())?;
             let Some((sequence, formatting)) = words.order() else {
                 continue;
             };
-            let later = |b: &Newest| (sequence.wrapping_sub(b.sequence) as i16) > 0;
-            if best.as_ref().is_none_or(later) {
-                best = Some(Newest {
+            let later = (sequence.wrapping_sub(best.sequence) as i16) > 0;
+            if best.which == NEITHER || later {
+                best = Newest {
                     which,
                     sequence,
                     formatting,
-                });
+                };
             }
         }
-        Ok(best)
+        Ok((best.which != NEITHER).then_some(best))
     }
 
     /// What a medium without an intact copy is.
