@@ -36,7 +36,7 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
         Ok(())
     }
 
-    /// Whether these instants are judged: in a quick look those with every so-manieth cut are.
+    /// Whether these instants are judged: in a quick look those with every `stride`-th cut are.
     pub(crate) fn turn(&mut self, instants: &mut u64) -> bool {
         let Some(n) = self.setup.thin else {
             return true;
