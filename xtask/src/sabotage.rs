@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use trial::End;
 
 /// How long a run with a bug may take before it is asked how long it takes without.
-const AT_FIRST: Duration = Duration::from_secs(30);
+const AT_FIRST: Duration = Duration::from_secs(120);
 
 /// Crates that must plant at least this many bugs each.
 const AT_LEAST: [(&str, usize); 7] = [
