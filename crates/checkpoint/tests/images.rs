@@ -7,7 +7,7 @@ use nvmem::device::{Contract, Medium, Misuse};
 use nvmem::ram::{RamFram, RamMram, RamNor};
 use nvmem::{Buffered32, InOrder16, InOrder32, Region};
 use proptest::prelude::*;
-use support::Failing;
+use support::{Failing, State};
 
 const PROGRAM: u64 = 7;
 /// Bytes of an image's head.
@@ -21,21 +21,7 @@ type F0 = RamNor<3, 2048, 4>;
 type Serial = RamNor<3, 4096, 256>;
 type Bytewise = RamNor<12, 256, 1>;
 
-#[derive(Clone, PartialEq, Debug)]
-struct State {
-    statics: [u8; 301],
-    heap: [u8; 400],
-    stack: [u8; 200],
-}
-
 impl State {
-    fn filled(byte: u8) -> Self {
-        State {
-            statics: [byte; 301],
-            heap: [byte; 400],
-            stack: [byte; 200],
-        }
-    }
     fn nth(n: u32) -> Self {
         let mut s = State::filled(0);
         for (i, b) in s.bytes().enumerate() {

@@ -42,6 +42,16 @@ pub(crate) struct Bad {
     pub(crate) what: String,
 }
 
+impl Bad {
+    /// It needed no cut.
+    pub(crate) fn uncut(what: impl Into<String>) -> Self {
+        Bad {
+            cuts: Vec::new(),
+            what: what.into(),
+        }
+    }
+}
+
 /// What a torn program or erase leaves.
 pub(crate) struct Wreck {
     pub(crate) name: String,

@@ -310,10 +310,7 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
         let run = self.boot(&setup.world, false, &ShakySet::default(), Policy::default());
         let trace = self.take_trace();
         if let Err(what) = run.end {
-            return Err(Bad {
-                cuts: Vec::new(),
-                what,
-            });
+            return Err(Bad::uncut(what));
         }
         let cuts = trace.events.iter().filter(|e| Walk::is_cut(e)).count();
         Ok((trace_hash(&trace, &run.past), cuts, run.cost))

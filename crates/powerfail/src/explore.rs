@@ -358,17 +358,13 @@ impl<M: Media, T: Outside> Explore<M, T> {
 
     /// Two runs without a cut, one of them on a fresh thread and at another address, must not differ.
     fn agree(&self, here: &mut engine::Engine<'_, M, T>) -> Result<(), Bad> {
-        let bad = |what: &str| Bad {
-            cuts: Vec::new(),
-            what: what.into(),
-        };
         if self.setup.thin.is_some() {
             return Ok(());
         }
         let (first, ..) = here.dry()?;
         let (again, ..) = here.dry()?;
         if first != again {
-            return Err(bad(
+            return Err(Bad::uncut(
                 "two runs without a cut differ: something outlives the reboot, or the program depends on time or chance",
             ));
         }
@@ -378,7 +374,7 @@ impl<M: Media, T: Outside> Explore<M, T> {
             run.join().expect("a run is caught")
         })?;
         if first != there.0 {
-            return Err(bad(
+            return Err(Bad::uncut(
                 "a run on another thread, with the medium at another address, differs: a thread local outlives the \
                  reboot, or an address is stored",
             ));

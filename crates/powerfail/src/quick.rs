@@ -10,15 +10,8 @@ use crate::world::Outside;
 /// A campaign without a cut would find nothing, whatever the program does.
 pub(crate) fn stored(cuts: usize) -> Result<(), Bad> {
     match cuts {
-        0 => Err(bad("nothing to explore: the program stored nothing")),
+        0 => Err(Bad::uncut("nothing to explore: the program stored nothing")),
         _ => Ok(()),
-    }
-}
-
-fn bad(what: &str) -> Bad {
-    Bad {
-        cuts: Vec::new(),
-        what: what.into(),
     }
 }
 
@@ -26,7 +19,7 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
     /// Spreads `n` cuts over the run that is going to be cut.
     pub(crate) fn pace(&mut self, n: u64, run: &Run<T>, trace: &Trace) -> Result<(), Bad> {
         if let Err(what) = &run.end {
-            return Err(bad(what));
+            return Err(Bad::uncut(what.as_str()));
         }
         let cuts = trace.events.iter().filter(|e| Walk::is_cut(e)).count();
         stored(cuts)?;

@@ -33,6 +33,39 @@ macro_rules! probe {
     };
 }
 
+/// The probe of a heap with this policy.
+#[macro_export]
+macro_rules! heap_probe {
+    ($policy:ty) => {
+        $crate::probe!({
+            use vnv_heap::{Config, Heap, JustInTime, Own, brand};
+            use $crate::Bytes;
+
+            type Root<'h> = Option<Own<'h, [u32; 2]>>;
+            type Kept<'h> = Heap<'h, Root<'h>, Bytes, JustInTime, $policy>;
+
+            brand!(b);
+            let (fram, ram) = ($crate::bytes(), $crate::ram());
+            // Where it is: a heap that is moved is copied.
+            let mut opened = Kept::open(b, fram, ram, Config::DEFAULT, |_| Ok(None));
+            if let Ok(heap) = &mut opened {
+                if let Ok(pair) = heap.alloc([1, 2]) {
+                    let read = heap.get(&pair).map_or(0, |p| p[0]);
+                    if let Ok(mut pair) = heap.get_mut(&pair) {
+                        pair[1] += read;
+                    }
+                    if let Ok(mut root) = heap.root_mut() {
+                        *root = Some(pair);
+                    }
+                }
+                let saved = heap.persist();
+                let back = heap.restore();
+                core::hint::black_box((saved.is_ok(), back.is_ok()));
+            }
+        });
+    };
+}
+
 /// The medium's model: that of the cores of this width.
 #[cfg(target_pointer_width = "16")]
 pub type Machine = nvmem::InOrder16;

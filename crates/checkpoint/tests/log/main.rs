@@ -13,7 +13,7 @@ use checkpoint::{Error, Log, Memory, Store};
 use nvmem::device::Medium;
 use nvmem::ram::{RamFram, RamMram, RamNor};
 use nvmem::{Buffered32, InOrder16, Region};
-use support::Failing;
+use support::{Failing, State};
 
 const PROGRAM: u64 = 7;
 
@@ -24,21 +24,7 @@ type F0 = RamNor<9, 2048, 4>;
 type Bytewise = RamNor<12, 1024, 1>;
 type TheLog<D> = Log<D, 12, 64>;
 
-#[derive(Clone, PartialEq, Debug)]
-struct State {
-    statics: [u8; 301],
-    heap: [u8; 400],
-    stack: [u8; 200],
-}
-
 impl State {
-    fn filled(byte: u8) -> Self {
-        State {
-            statics: [byte; 301],
-            heap: [byte; 400],
-            stack: [byte; 200],
-        }
-    }
     /// Some of it the same for a while, some of it zero.
     fn nth(n: u32) -> Self {
         let mut s = State::filled(0);

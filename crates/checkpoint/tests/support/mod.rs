@@ -2,6 +2,24 @@
 
 use nvmem::device::{Contract, Medium, Misuse};
 
+/// A program's memory.
+#[derive(Clone, PartialEq, Debug)]
+pub struct State {
+    pub statics: [u8; 301],
+    pub heap: [u8; 400],
+    pub stack: [u8; 200],
+}
+
+impl State {
+    pub fn filled(byte: u8) -> Self {
+        State {
+            statics: [byte; 301],
+            heap: [byte; 400],
+            stack: [byte; 200],
+        }
+    }
+}
+
 /// Fails at the n-th write or erase.
 pub struct Failing<D> {
     pub d: D,
