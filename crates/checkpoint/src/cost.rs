@@ -1,5 +1,7 @@
 //! What a checkpoint costs at most, in work of the medium, in energy and in time; and budgets.
 
+mod restore;
+
 use crate::images::Images;
 use crate::layout::{EXTENT, MARKS, Sizes, TRAILER};
 use crate::memory::Memory;
@@ -236,7 +238,7 @@ impl Price {
     pub const fn demand(&self, cost: &Cost, worst: &Work) {
         assert!(
             self.allows(&cost.of(worst)),
-            "a checkpoint may take more than the budget"
+            "this may take more than the budget"
         );
     }
 
@@ -253,7 +255,7 @@ impl Price {
     }
 }
 
-/// A checkpoint may take more than there is.
+/// A checkpoint or a restore may take more than there is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
@@ -269,7 +271,7 @@ impl core::fmt::Display for OverBudget {
         let (n, b) = (&self.needed, &self.budget);
         write!(
             f,
-            "a checkpoint may take {} µJ and {} µs; there are {} µJ and {} µs",
+            "this may take {} µJ and {} µs; there are {} µJ and {} µs",
             n.microjoules, n.microseconds, b.microjoules, b.microseconds
         )
     }

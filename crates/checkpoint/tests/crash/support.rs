@@ -1,8 +1,10 @@
 //! A program whose memory says which checkpoint it is of, and what the outside knows.
 
+use crate::counting::{Counting, counted, within};
 use checkpoint::nvmem::device::{Contract, EraseUnit, Medium, Torn};
-use checkpoint::{Error, Images, Memory, Mode};
+use checkpoint::{Bounded, Cost, Error, Images, Memory, Most, Work};
 use powerfail::{Chip, World};
+use std::cell::Cell;
 
 /// What the outside was told, and what the device set out to do.
 #[derive(Clone, Hash, Debug, Default)]
@@ -92,8 +94,17 @@ pub const STILL: u32 = 1 << 31;
 
 pub const PROGRAM: u64 = 0x1234_5678_9ABC_DEF0;
 
-/// Checkpoints up to the `last` one.
-pub fn life<D: Medium, M: Mode, const N: usize>(
+/// No more than this is in use.
+const MOST: Most = Most {
+    statics: 9,
+    heap: 6,
+    heap_used: 4,
+    stack: 5,
+    stack_used: 3,
+};
+
+/// Checkpoints up to the `last` one; none of them, and no restore, takes more than is said.
+pub fn life<D: Medium, M: Bounded, const N: usize>(
     nv: D,
     world: &World<'_, Promise>,
     mode: &M,
@@ -103,7 +114,7 @@ pub fn life<D: Medium, M: Mode, const N: usize>(
 }
 
 /// The same, with contexts of a kind, in a mode that keeps so many bytes of the heap.
-pub fn lives<D: Medium, M: Mode, const N: usize>(
+pub fn lives<D: Medium, M: Bounded, const N: usize>(
     nv: D,
     world: &World<'_, Promise>,
     mode: &M,
@@ -111,7 +122,25 @@ pub fn lives<D: Medium, M: Mode, const N: usize>(
     kind: u32,
     heap: usize,
 ) {
+    let cost = Cost {
+        operation: D::CONTRACT.write_size,
+        ..Cost::STM32F0
+    };
+    let work = Cell::new(Work::default());
+    let checkpoint = counted(Images::<D, N>::worst_case::<M>(&MOST, &cost));
+    let mut restore = counted(Images::<D, N>::worst_restore::<M>(&MOST, &cost));
+    if D::CONTRACT.torn == Torn::Unstable {
+        // All but the last may read differently at the second look.
+        let once = restore;
+        (1..N).for_each(|_| restore = restore.and(once));
+    }
     let all = 0..nv.capacity();
+    let inner = nv;
+    let nv = Counting {
+        inner,
+        cost,
+        work: &work,
+    };
     let mut images = Images::<_, N>::open(nv, all, PROGRAM).expect("nothing but power cuts");
     world.update(|p| p.boots += 1);
     let mut state = State::garbage();
@@ -124,6 +153,8 @@ pub fn lives<D: Medium, M: Mode, const N: usize>(
         Err(Error::NoImage) => 0,
         Err(e) => panic!("nothing but power cuts, and {e}"),
     };
+    let seen = work.take();
+    assert!(within(&seen, &restore), "{seen:?}, at most {restore:?}");
     Promise::found(world, n);
     for n in n + 1..=last {
         // Each attempt is another one.
@@ -133,6 +164,11 @@ pub fn lives<D: Medium, M: Mode, const N: usize>(
             let taken = images.checkpoint(mode, &state.memory(), context);
             taken.expect("nothing but power cuts");
         });
+        let seen = work.take();
+        assert!(
+            within(&seen, &checkpoint),
+            "{seen:?}, at most {checkpoint:?}"
+        );
     }
 }
 
