@@ -79,6 +79,17 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
     /// // Does not compile when it may take more.
     /// const _: () = CAPACITOR.demand(&Cost::STM32L1, &Log::<Flash, 24, 60>::worst_case(&MOST, &Cost::STM32L1));
     /// ```
+    ///
+    /// The same budget is not enough for a kibibyte of statics more:
+    ///
+    /// ```compile_fail
+    /// # use checkpoint::{Cost, Log, Most, Price};
+    /// # use checkpoint::nvmem::ram::RamNor;
+    /// # type Flash = RamNor<60, 256, 128, 0x00>;
+    /// const MOST: Most = Most { statics: 1624, heap: 0, heap_used: 0, stack: 1024, stack_used: 400 };
+    /// # const CAPACITOR: Price = Price { microjoules: 4_500, microseconds: 150_000 };
+    /// const _: () = CAPACITOR.demand(&Cost::STM32L1, &Log::<Flash, 24, 60>::worst_case(&MOST, &Cost::STM32L1));
+    /// ```
     pub const fn worst_case(most: &Most, cost: &Cost) -> Work {
         let s = Self::SHAPE;
         let (data, all) = cells(&s, most);
