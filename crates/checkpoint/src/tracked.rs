@@ -83,8 +83,8 @@ impl<A, const BLOCKS: usize> TrackedHeap<A, BLOCKS> {
     /// Bytes from the start of the heap to the end of the last block that is in use, for [`Memory::heap_used`](crate::Memory::heap_used). **Cost**: looks at each block.
     ///
     /// What the allocator keeps in free memory behind it is not counted, and must be in the image, or the allocator is lost after a restore: add as much. One
-    /// that merges what is free (`linked_list_allocator`, `embedded-alloc`'s `LlffHeap`) has one hole there, which starts with two words. With others take
-    /// [`HeapTracker`](crate::HeapTracker), which holds all that is not zero.
+    /// that merges what is free (`linked_list_allocator`, `embedded-alloc`'s `LlffHeap`) has one hole there, which starts with two words, one word further on if the last
+    /// allocation is of less than two: three words. With others take [`HeapTracker`](crate::HeapTracker), which holds all that is not zero.
     pub fn used(&self) -> usize {
         critical_section::with(|cs| {
             let counts = &self.table.borrow(cs).counts;

@@ -22,9 +22,9 @@ unsafe extern "C" {
 pub static HEAP: TrackedHeap<LlffHeap, 128> =
     TrackedHeap::new(LlffHeap::empty(), &raw const __sheap);
 
-/// The allocator merges what is free: behind all that is in use there is one hole, and it starts with its size and a link. Without them it would not know
-/// after a restore what is free.
-const HOLE: usize = 2 * size_of::<usize>();
+/// The allocator merges what is free: behind all that is in use there is one hole, and it starts with its size and a link, one word further on behind an allocation of less than two. Without
+/// them it would not know after a restore what is free.
+const HOLE: usize = 3 * size_of::<usize>();
 
 /// A program whose checkpoints are kept in this way. The checkpointer lies where no image reaches.
 #[macro_export]
