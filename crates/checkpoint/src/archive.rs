@@ -76,7 +76,7 @@ impl<D: Medium, M: Mode, P: Retention, const N: usize> Archive<D, M, P, N> {
         memory: &Memory<'_>,
         context: u32,
     ) -> Result<(), Error<D::Error>> {
-        let to = target(&self.images, &self.policy, None);
+        let to = target(&self.images, &self.policy, N);
         self.images
             .checkpoint_to(to, name, &self.mode, memory, context)
     }
@@ -85,7 +85,7 @@ impl<D: Medium, M: Mode, P: Retention, const N: usize> Archive<D, M, P, N> {
     pub fn restore(&mut self, memory: &mut Memory<'_>) -> Result<Restored, Error<D::Error>> {
         let policy = &self.policy;
         self.images
-            .restore_by(memory, |images| target(images, policy, None))
+            .restore_by(memory, |images| target(images, policy, N))
     }
 
     /// The checkpoints that are kept, from the newest to the oldest; then `None`.
@@ -123,14 +123,17 @@ impl<D: Medium, M: Mode, P: Retention, const N: usize> Archive<D, M, P, N> {
     pub fn roll_back(&mut self, sequence: u32, memory: &Memory<'_>) -> Result<(), Error<D::Error>> {
         let slot = self.place(sequence)?;
         let mut head = Head::unread();
-        self.images.judge(slot, memory, &mut head)?;
-        if self.images.current == Some(slot) {
+        let judged = self.images.judge(slot, memory, &mut head);
+        if let Some(refused) = judged.map_err(Error::Medium)? {
+            return Err(refused.error(&head));
+        }
+        if self.images.current == slot {
             return Ok(());
         }
         let to = if planted!("checkpoint/copy-over-itself") {
-            target(&self.images, &self.policy, None)
+            target(&self.images, &self.policy, N)
         } else {
-            target(&self.images, &self.policy, Some(slot))
+            target(&self.images, &self.policy, slot)
         };
         self.images.copy(slot, &mut head, to)
     }
@@ -141,7 +144,7 @@ impl<D: Medium, M: Mode, P: Retention, const N: usize> Archive<D, M, P, N> {
     /// word where nothing is erased. **Errors**: [`Error::NoImage`] if there is none with this number, [`Error::Newest`], [`Error::Medium`].
     pub fn delete(&mut self, sequence: u32) -> Result<(), Error<D::Error>> {
         let slot = self.place(sequence)?;
-        if self.images.current == Some(slot) && !planted!("checkpoint/newest-deleted") {
+        if self.images.current == slot && !planted!("checkpoint/newest-deleted") {
             return Err(Error::Newest);
         }
         self.images.clear(slot).map_err(Error::Medium)
@@ -185,7 +188,7 @@ impl<D: Medium, M: Mode, P: Retention, const N: usize> Store for Archive<D, M, P
 fn target<D: Medium, P: Retention, const N: usize>(
     images: &Images<D, N>,
     policy: &P,
-    spared: Option<usize>,
+    spared: usize,
 ) -> usize {
     let plain = images.target(spared);
     if images.rank(plain) < Rank::Sealed {
@@ -195,12 +198,12 @@ fn target<D: Medium, P: Retention, const N: usize>(
     let mut ages = [None; N];
     for (i, (age, slot)) in ages.iter_mut().zip(&images.slots).enumerate() {
         // What is spared is no neighbour either: it comes back as the newest.
-        if slot.rank >= Rank::Sealed && spared != Some(i) {
+        if slot.rank >= Rank::Sealed && spared != i {
             *age = Some(next.wrapping_sub(slot.sequence));
         }
     }
     let asked = policy.gives_way(&ages);
-    let free = |i: usize| images.current != Some(i) && ages.get(i).is_some_and(Option::is_some);
+    let free = |i: usize| images.current != i && ages.get(i).is_some_and(Option::is_some);
     let chosen = if free(asked) { asked } else { oldest(&ages) };
     if free(chosen) { chosen } else { plain }
 }

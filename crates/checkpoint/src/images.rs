@@ -1,14 +1,12 @@
 //! The slots of a medium, and the images in them.
 
 use crate::Error;
-use crate::layout::{EXTENT, HEAD, Head, Sizes, TRAILER, sum};
-use crate::memory::{Extent, Memory};
-use crate::mode::Mode;
-use crate::read::Reader;
-use crate::scan::{Rank, Slot, later};
+use crate::layout::{EXTENT, HEAD, Head, Sizes, TRAILER, seed};
+use crate::memory::Memory;
+use crate::mode::{Full, Mode};
+use crate::scan::{Rank, Slot};
 use crate::write::{FromMemory, FromSlot};
 use core::ops::Range;
-use nvmem::crc::Crc32;
 use nvmem::device::Medium;
 use nvmem::planted;
 
@@ -25,8 +23,8 @@ pub struct Images<D, const N: usize = 2> {
     pub(crate) slot: u32,
     pub(crate) program: u64,
     pub(crate) slots: [Slot; N],
-    /// The slot whose image counts.
-    pub(crate) current: Option<usize>,
+    /// The slot whose image counts; `N` if there is none.
+    pub(crate) current: usize,
 }
 
 /// What was restored, and what was passed over.
@@ -42,8 +40,28 @@ pub struct Restored {
     pub name: u32,
     /// Later images that had been completed and are not intact: the program goes on from an older state than it had. No power cut does that.
     pub damaged: u8,
-    /// Slots with something that is no image and not known to be older: a checkpoint that was interrupted, or damage.
+    /// Places with something that is no image: a checkpoint that was interrupted, or damage.
     pub unfinished: u8,
+}
+
+/// Why an image is not restored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refused {
+    Damaged,
+    Program,
+    Memory,
+}
+
+impl Refused {
+    pub(crate) fn error<E>(self, head: &Head) -> Error<E> {
+        match self {
+            Refused::Damaged => Error::Damaged,
+            Refused::Program => Error::OtherProgram {
+                found: head.program(),
+            },
+            Refused::Memory => Error::OtherMemory,
+        }
+    }
 }
 
 impl<D: Medium, const N: usize> Images<D, N> {
@@ -110,14 +128,14 @@ impl<D: Medium, const N: usize> Images<D, N> {
             slot,
             program,
             slots: [blank; N],
-            current: None,
+            current: N,
         };
         if !images.fits(0) {
             return Err(Error::TooSmall {
                 needed: Self::needed(0),
             });
         }
-        images.scan()?;
+        images.scan().map_err(Error::Medium)?;
         Ok(images)
     }
 
@@ -141,7 +159,7 @@ impl<D: Medium, const N: usize> Images<D, N> {
         memory: &Memory<'_>,
         context: u32,
     ) -> Result<(), Error<D::Error>> {
-        self.checkpoint_to(self.target(None), 0, mode, memory, context)
+        self.checkpoint_to(self.target(N), 0, mode, memory, context)
     }
 
     pub(crate) fn checkpoint_to<M: Mode>(
@@ -152,10 +170,10 @@ impl<D: Medium, const N: usize> Images<D, N> {
         memory: &Memory<'_>,
         context: u32,
     ) -> Result<(), Error<D::Error>> {
-        let extents = mode.extents(memory);
-        let body = extents.clone().fold(0u32, |sum, e| {
-            sum.saturating_add(EXTENT).saturating_add(e.written())
-        });
+        let mut body = 0u32;
+        for e in mode.extents(memory) {
+            body = body.saturating_add(EXTENT).saturating_add(e.written());
+        }
         if !self.fits(body) {
             return Err(Error::TooSmall {
                 needed: Self::needed(body),
@@ -169,17 +187,12 @@ impl<D: Medium, const N: usize> Images<D, N> {
             context,
             name,
         );
-        let body = FromMemory {
+        let source = FromMemory {
+            head: &head,
             memory,
-            extents,
-            now: Extent {
-                at: 0,
-                len: 0,
-                zero: true,
-            },
-            taken: EXTENT,
+            mode,
         };
-        self.write(slot, &head, body, M::COMPARE)
+        self.write::<M, _>(slot, &head, source)
     }
 
     /// Brings memory back to what it was when the image that counts was taken. What the image does not hold is left as it is.
@@ -191,7 +204,7 @@ impl<D: Medium, const N: usize> Images<D, N> {
     /// it is used. **Cost**: reads the image twice. **Errors**: [`Error::NoImage`], [`Error::OtherProgram`], [`Error::OtherMemory`],
     /// [`Error::Damaged`], [`Error::Medium`]: memory is as it was, except that a medium may fail in the middle; [`Error::Spoilt`].
     pub fn restore(&mut self, memory: &mut Memory<'_>) -> Result<Restored, Error<D::Error>> {
-        self.restore_by(memory, |images| images.target(None))
+        self.restore_by(memory, |images| images.target(N))
     }
 
     /// The same with the slot that a copy goes to, if there has to be one.
@@ -200,58 +213,55 @@ impl<D: Medium, const N: usize> Images<D, N> {
         memory: &mut Memory<'_>,
         target: impl Fn(&Self) -> usize,
     ) -> Result<Restored, Error<D::Error>> {
-        self.scan()?;
-        let mut why = Error::NoImage;
-        let mut damaged = 0;
+        self.scan().map_err(Error::Medium)?;
+        let mut why = None;
+        let mut damaged = 0u8;
+        let mut head = Head::unread();
         // What is passed over is out of the way of `candidate`, but not of `next_sequence`.
-        while let Some(slot) = self.candidate() {
-            self.current = Some(slot);
-            let mut head = Head::unread();
-            let judged = self.judge(slot, memory, &mut head);
-            let refused = match judged.and_then(|()| self.settle(slot, &mut head, &target)) {
-                Ok(slot) => return self.apply(slot, &head, memory, damaged),
-                Err(Error::Medium(e)) => return Err(Error::Medium(e)),
-                Err(refused) => refused,
-            };
-            // A sealed one may be a cut one that was about to be overwritten, in a second cut.
-            let certain = self.rank(slot) == Rank::Confirmed;
-            match refused {
-                Error::Damaged if !certain => {}
-                Error::Damaged if !matches!(why, Error::NoImage) => damaged += 1,
-                Error::Damaged => (why, damaged) = (refused, damaged + 1),
-                // Of somebody else's image there is more to say than that one of ours was damaged.
-                _ => why = refused,
+        while self.current < N {
+            let slot = self.current;
+            let mut refused = self.judge(slot, memory, &mut head).map_err(Error::Medium)?;
+            if refused.is_none() {
+                match self.settle(slot, &mut head, &target) {
+                    Ok(slot) => return self.apply(slot, &head, memory, damaged),
+                    Err(Error::Damaged) => refused = Some(Refused::Damaged),
+                    Err(e) => return Err(e),
+                }
             }
-            let sequence = self.slots.get(slot).map_or(0, |s| s.sequence);
-            self.set(slot, Rank::Begun, sequence);
-            self.current = None;
+            match refused {
+                // A sealed one may be a cut one that was about to be overwritten, in a second cut.
+                Some(Refused::Damaged) => damaged += u8::from(self.rank(slot) == Rank::Confirmed),
+                // Of somebody else's image there is more to say than that one of ours was damaged.
+                _ => why = refused.map(|r| r.error(&head)),
+            }
+            self.rank_as(slot, Rank::Begun);
+            self.current = self.candidate();
         }
-        self.current = None;
-        Err(why)
+        Err(match why {
+            Some(why) => why,
+            None if damaged > 0 => Error::Damaged,
+            None => Error::NoImage,
+        })
     }
 
-    /// Whether an image can be restored: its head.
+    /// Whether an image can be restored, and its head.
     pub(crate) fn judge(
         &mut self,
         slot: usize,
         memory: &Memory<'_>,
         head: &mut Head,
-    ) -> Result<(), Error<D::Error>> {
-        if !self.read_head(slot, head).map_err(Error::Medium)? {
-            return Err(Error::Damaged);
+    ) -> Result<Option<Refused>, D::Error> {
+        if !self.read_head(slot, head)? {
+            return Ok(Some(Refused::Damaged));
         }
-        let found = head.program();
-        if found != self.program && !planted!("checkpoint/any-program") {
-            return Err(Error::OtherProgram { found });
+        if head.program() != self.program && !planted!("checkpoint/any-program") {
+            return Ok(Some(Refused::Program));
         }
         if head.memory() != memory.fingerprint() && !planted!("checkpoint/any-memory") {
-            return Err(Error::OtherMemory);
+            return Ok(Some(Refused::Memory));
         }
-        let sound = self.walk(slot, head, memory, false);
-        if !sound.map_err(Error::Medium)? {
-            return Err(Error::Damaged);
-        }
-        Ok(())
+        let sound = self.walk(slot, head, memory, false)?;
+        Ok((!sound).then_some(Refused::Damaged))
     }
 
     /// Makes sure that an image stays: where it then is.
@@ -279,16 +289,19 @@ impl<D: Medium, const N: usize> Images<D, N> {
         head: &mut Head,
         to: usize,
     ) -> Result<(), Error<D::Error>> {
-        let body = self.at(slot) + HEAD;
+        let at = self.at(slot) + HEAD;
         let end = self.at(slot) + Self::SIZES.content(head.body()) - TRAILER;
-        let expected: [u8; 4] = self.peek(end).map_err(Error::Medium)?;
+        let expected = self.peek(end).map_err(Error::Medium)?;
+        let seed = seed(head);
+        head.set_sequence(self.next_sequence());
         let from = FromSlot {
-            reader: Reader { at: body },
-            crc: sum(Crc32::new(), head.bytes()),
+            head,
+            at,
+            seed,
+            crc: seed,
             expected: u32::from_le_bytes(expected),
         };
-        head.set_sequence(self.next_sequence());
-        self.write(to, head, from, false)
+        self.write::<Full, _>(to, head, from)
     }
 
     fn apply(
@@ -298,12 +311,6 @@ impl<D: Medium, const N: usize> Images<D, N> {
         memory: &Memory<'_>,
         damaged: u8,
     ) -> Result<Restored, Error<D::Error>> {
-        let mut unfinished = 0u8;
-        for s in &self.slots {
-            let newer = s.rank < Rank::Begun || later(s.sequence, head.sequence());
-            unfinished +=
-                u8::from(newer && matches!(s.rank, Rank::Torn | Rank::Begun | Rank::Complete));
-        }
         let sound = self.walk(slot, head, memory, true);
         if !sound.map_err(Error::Medium)? {
             return Err(Error::Spoilt);
@@ -313,7 +320,7 @@ impl<D: Medium, const N: usize> Images<D, N> {
             context: head.context(),
             name: head.name(),
             damaged,
-            unfinished: unfinished.saturating_sub(damaged),
+            unfinished: self.unfinished().saturating_sub(damaged),
         })
     }
 }

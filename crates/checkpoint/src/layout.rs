@@ -104,15 +104,25 @@ impl Head {
     }
 }
 
-/// The checksum of head and content together: that the trailer is this head's.
-pub(crate) fn seal(head: &Head, crc: u32) -> u32 {
-    let crc = crc.to_le_bytes();
-    sum(sum(Crc32::new(), head.bytes()), &crc).finish()
+/// Words as they lie in memory.
+pub(crate) fn bytes(words: &[u32]) -> &[u8] {
+    // SAFETY: as many bytes, without padding, and any alignment does.
+    unsafe { core::slice::from_raw_parts(words.as_ptr().cast(), size_of_val(words)) }
 }
 
-/// The last bytes of a content, for its head and its checksum.
-pub(crate) fn trailer(head: &Head, crc: u32) -> u64 {
-    u64::from(crc) | u64::from(seal(head, crc)) << 32
+/// What the checksum of an image goes on from: its head.
+pub(crate) fn seed(head: &Head) -> Crc32 {
+    sum(Crc32::new(), head.bytes())
+}
+
+/// The checksum of head and checksum together: that the trailer is this head's.
+pub(crate) fn seal(seed: Crc32, crc: u32) -> u32 {
+    sum(seed, &crc.to_le_bytes()).finish()
+}
+
+/// The last bytes of a content: its checksum, and what makes them its head's.
+pub(crate) fn trailer(crc: u32, seal: u32) -> [u8; TRAILER as usize] {
+    (u64::from(crc) | u64::from(seal) << 32).to_le_bytes()
 }
 
 /// What both marks of an image with this seal are made of, over and over.

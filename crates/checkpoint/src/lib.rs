@@ -17,6 +17,7 @@ mod layout;
 mod log;
 mod memory;
 mod mode;
+mod pieces;
 mod read;
 mod retention;
 mod scan;

@@ -1,6 +1,6 @@
 //! What a program's volatile state is: three segments, and which parts of them are in use.
 
-use crate::layout::sum;
+use crate::layout::{bytes, sum};
 use core::marker::PhantomData;
 use nvmem::crc::Crc32;
 
@@ -8,6 +8,8 @@ use nvmem::crc::Crc32;
 #[derive(Clone, Copy)]
 struct Segment {
     start: *mut u8,
+    /// The offset of its start.
+    base: u32,
     len: u32,
 }
 
@@ -43,7 +45,7 @@ impl Extent {
 }
 
 /// Bytes of a segment: offsets through all three have 31 bits.
-const MOST: u64 = 1 << 29;
+const MOST: u32 = 1 << 29;
 
 const STATICS: usize = 0;
 const HEAP: usize = 1;
@@ -52,7 +54,8 @@ const STACK: usize = 2;
 impl<'m> Memory<'m> {
     /// Memory that is lent: on a host, in tests, and for programs that keep all of their state in buffers.
     pub fn new(statics: &'m mut [u8], heap: &'m mut [u8], stack: &'m mut [u8]) -> Self {
-        let parts = [statics, heap, stack].map(|s| (s.as_mut_ptr(), s.len()));
+        let parts = [statics, heap, stack].map(|s| s.as_mut_ptr_range());
+        let parts = parts.map(|s| (s.start, s.end));
         // What is lent may be lent from another address next time.
         Self::of(parts, false)
     }
@@ -72,19 +75,23 @@ impl<'m> Memory<'m> {
         heap: (*mut u8, *mut u8),
         stack: (*mut u8, *mut u8),
     ) -> Self {
-        let parts = [statics, heap, stack]
-            .map(|(start, end)| (start, end.addr().saturating_sub(start.addr())));
-        Self::of(parts, true)
+        Self::of([statics, heap, stack], true)
     }
 
-    fn of(parts: [(*mut u8, usize); 3], fixed: bool) -> Self {
-        let segments = parts.map(|(start, len)| Segment {
-            start,
-            len: (len as u64).min(MOST) as u32,
-        });
+    fn of(parts: [(*mut u8, *mut u8); 3], fixed: bool) -> Self {
+        let mut base = 0;
         Memory {
-            segments,
-            heap_used: segments[HEAP].len,
+            segments: parts.map(|(start, end)| {
+                let len = end.addr().saturating_sub(start.addr());
+                let len = u32::try_from(len).unwrap_or(MOST).min(MOST);
+                base += len;
+                Segment {
+                    start,
+                    base: base - len,
+                    len,
+                }
+            }),
+            heap_used: u32::MAX,
             stack_from: 0,
             fixed,
             _m: PhantomData,
@@ -107,33 +114,47 @@ impl<'m> Memory<'m> {
 
     /// The statics.
     pub fn statics(&self) -> Extent {
-        self.extent(STATICS, 0, u32::MAX)
+        self.whole(STATICS)
     }
 
     /// The whole heap.
     pub fn heap(&self) -> Extent {
-        self.extent(HEAP, 0, u32::MAX)
+        self.whole(HEAP)
     }
 
     /// The heap that is in use.
     pub fn heap_in_use(&self) -> Extent {
-        self.extent(HEAP, 0, self.heap_used)
+        self.used(HEAP)
     }
 
     /// The whole stack.
     pub fn stack(&self) -> Extent {
-        self.extent(STACK, 0, u32::MAX)
+        self.whole(STACK)
     }
 
     /// The stack that is in use.
     pub fn stack_in_use(&self) -> Extent {
-        self.extent(STACK, self.stack_from, u32::MAX)
+        self.used(STACK)
+    }
+
+    /// The whole of a segment.
+    pub(crate) fn whole(&self, segment: usize) -> Extent {
+        self.extent(segment, 0, u32::MAX)
+    }
+
+    /// What of a segment is in use.
+    pub(crate) fn used(&self, segment: usize) -> Extent {
+        match segment {
+            HEAP => self.extent(HEAP, 0, self.heap_used),
+            STACK => self.extent(STACK, self.stack_from, u32::MAX),
+            _ => self.whole(segment),
+        }
     }
 
     /// A part of a segment, cut to it.
     fn extent(&self, segment: usize, from: u32, to: u32) -> Extent {
-        let base: u32 = self.segments[..segment].iter().map(|s| s.len).sum();
-        let to = to.min(self.segments[segment].len);
+        let Segment { base, len, .. } = self.segments[segment];
+        let to = to.min(len);
         let from = from.min(to);
         Extent {
             at: base + from,
@@ -144,12 +165,11 @@ impl<'m> Memory<'m> {
 
     /// Where `len` bytes at this offset are, if they lie in one segment.
     pub(crate) fn locate(&self, at: u32, len: u32) -> Option<*mut u8> {
-        let mut at = at;
         for s in &self.segments {
-            if at <= s.len && len <= s.len - at {
-                return Some(s.start.wrapping_add(at as usize));
+            let off = at.wrapping_sub(s.base);
+            if off <= s.len && len <= s.len - off {
+                return Some(s.start.wrapping_add(off as usize));
             }
-            at = at.checked_sub(s.len)?;
         }
         None
     }
@@ -198,12 +218,12 @@ impl<'m> Memory<'m> {
 
     /// What an image depends on: sizes and, where they are fixed, addresses.
     pub(crate) fn fingerprint(&self) -> u32 {
-        let mut crc = sum(Crc32::new(), &u32::from(self.fixed).to_le_bytes());
+        let mut crc = sum(Crc32::new(), bytes(&[u32::from(self.fixed).to_le()]));
         for s in &self.segments {
-            crc = sum(crc, &s.len.to_le_bytes());
-            if self.fixed {
-                crc = sum(crc, &(s.start.addr() as u64).to_le_bytes());
-            }
+            let addr = s.start.addr() as u64;
+            let told = [s.len, addr as u32, (addr >> 32) as u32].map(u32::to_le);
+            let n = if self.fixed { told.len() } else { 1 };
+            crc = sum(crc, bytes(told.get(..n).unwrap_or_default()));
         }
         crc.finish()
     }

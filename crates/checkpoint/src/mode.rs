@@ -8,6 +8,9 @@ pub trait Mode {
     /// Whether what a slot holds is compared with what is to be written, and only what differs is written.
     const COMPARE: bool = false;
 
+    /// Whether there are three parts at most: then a medium without program words and erase is given each of them as it is; else, pieces of 256 bytes.
+    const FEW: bool = false;
+
     /// The parts of `memory` that the image holds. Called again, it says the same.
     fn extents(&self, memory: &Memory<'_>) -> impl Iterator<Item = Extent> + Clone;
 }
@@ -130,21 +133,26 @@ impl<B: Blocks> Mode for HeapTracker<'_, B> {
 }
 
 impl Mode for Full {
+    const FEW: bool = true;
+
     fn extents(&self, memory: &Memory<'_>) -> impl Iterator<Item = Extent> + Clone {
-        [memory.statics(), memory.heap(), memory.stack()].into_iter()
+        (0..3).map(|segment| memory.whole(segment))
     }
 }
 
 impl Mode for Stack {
+    const FEW: bool = true;
+
     fn extents(&self, memory: &Memory<'_>) -> impl Iterator<Item = Extent> + Clone {
         [memory.statics(), memory.stack_in_use()].into_iter()
     }
 }
 
 impl Mode for Split {
+    const FEW: bool = true;
+
     fn extents(&self, memory: &Memory<'_>) -> impl Iterator<Item = Extent> + Clone {
-        let heap = memory.heap_in_use();
-        [memory.statics(), heap, memory.stack_in_use()].into_iter()
+        (0..3).map(|segment| memory.used(segment))
     }
 }
 

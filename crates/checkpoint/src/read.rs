@@ -1,9 +1,10 @@
 //! How an image is read: all of it once to see that it is sound, and once more into memory.
 
 use crate::Images;
-use crate::layout::{EXTENT, HEAD, Head, PIECE, Room, Sizes, TRAILER, ZERO, clear, sum, trailer};
+use crate::layout::{
+    EXTENT, HEAD, Head, PIECE, Room, Sizes, TRAILER, ZERO, clear, seal, seed, sum, trailer,
+};
 use crate::memory::Memory;
-use nvmem::crc::Crc32;
 use nvmem::device::Medium;
 use nvmem::planted;
 
@@ -74,21 +75,23 @@ impl<D: Medium, const N: usize> Images<D, N> {
         let medium = &mut self.medium;
         let mut from = Reader { at: base + HEAD };
         // Of the head that is acted upon: should the one on the medium be another by now, the checksum is not its own.
-        let mut crc = sum(Crc32::new(), head.bytes());
+        let seed = seed(head);
+        let mut crc = seed;
         let mut left = head.body();
         let mut buf = Room::new();
+        let spare = buf.piece(PIECE as u32);
         while left > 0 {
+            // At most into the trailer.
             let mut d = [0; EXTENT as usize];
-            let Some(rest) = left.checked_sub(EXTENT) else {
-                return Ok(false);
-            };
             from.read(medium, &mut d)?;
             crc = sum(crc, &d);
             let d = u64::from_le_bytes(d);
             let (at, len) = (d as u32, (d >> 32) as u32);
             let (len, zero) = (len & !ZERO, len & ZERO != 0);
-            let written = if zero { 0 } else { len };
-            let (Some(to), Some(rest)) = (memory.locate(at, len), rest.checked_sub(written)) else {
+            let mut written = if zero { 0 } else { len };
+            let (Some(mut to), Some(rest)) =
+                (memory.locate(at, len), left.checked_sub(EXTENT + written))
+            else {
                 return Ok(false);
             };
             left = rest;
@@ -96,26 +99,24 @@ impl<D: Medium, const N: usize> Images<D, N> {
                 // SAFETY: `locate` says that `len` bytes from `to` on are in a segment, which is ours to write.
                 unsafe { clear(to, len as usize) };
             }
-            let mut off = 0;
-            while off < written {
-                let n = (PIECE as u32).min(written - off);
+            while written > 0 {
+                let n = (PIECE as u32).min(written);
                 let piece = if apply {
-                    // SAFETY: `locate` says that `len` bytes from `to` on are in a segment, which is ours to write and initialised; `buf` is a local.
-                    unsafe {
-                        core::slice::from_raw_parts_mut(to.wrapping_add(off as usize), n as usize)
-                    }
+                    // SAFETY: `locate` says that `len` bytes from `to` on are in a segment, which is ours to write and initialised; `spare` is a local.
+                    unsafe { core::slice::from_raw_parts_mut(to, n as usize) }
                 } else {
-                    buf.piece(n)
+                    spare.get_mut(..n as usize).unwrap_or_default()
                 };
                 from.read(medium, piece)?;
                 crc = sum(crc, piece);
-                off += n;
+                to = to.wrapping_add(n as usize);
+                written -= n;
             }
         }
         let mut found = [0; TRAILER as usize];
         from.at = base + Self::SIZES.content(head.body()) - TRAILER;
         from.read(medium, &mut found)?;
-        let expected = trailer(head, crc.finish());
-        Ok(u64::from_le_bytes(found) == expected || planted!("checkpoint/crc-unchecked"))
+        let crc = crc.finish();
+        Ok(found == trailer(crc, seal(seed, crc)) || planted!("checkpoint/crc-unchecked"))
     }
 }

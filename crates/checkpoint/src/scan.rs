@@ -1,8 +1,8 @@
 //! What the slots hold, told from their ends: heads, trailers, marks.
 
-use crate::layout::{Head, MARKS, TRAILER, mark, trailer};
+use crate::Images;
+use crate::layout::{Head, TRAILER, mark, seal, seed};
 use crate::read::Reader;
-use crate::{Error, Images};
 use nvmem::device::Medium;
 use nvmem::planted;
 
@@ -60,43 +60,33 @@ impl<D: Medium, const N: usize> Images<D, N> {
             .is_some_and(|whole| whole <= self.slot)
     }
 
-    /// What a slot holds. **Cost**: reads its head, its trailer and its marks.
-    pub(crate) fn look(&mut self, slot: usize) -> Result<Slot, D::Error> {
+    /// Looks at a slot: reads its head, its trailer and its marks.
+    fn look(&mut self, slot: usize) -> Result<(), D::Error> {
         let mut head = Head::unread();
-        let any = self.read_head(slot, &mut head)?;
-        let mut found = Slot {
-            rank: Rank::Torn,
-            sequence: 0,
-        };
-        if !any {
+        if !self.read_head(slot, &mut head)? {
             let bytes = head.bytes();
-            if bytes.iter().all(|b| *b == bytes[0]) {
-                found.rank = Rank::Blank;
-            }
-            return Ok(found);
+            let blank = bytes.iter().all(|b| *b == bytes[0]);
+            self.set(slot, if blank { Rank::Blank } else { Rank::Torn }, 0);
+            return Ok(());
         }
-        (found.rank, found.sequence) = (Rank::Begun, head.sequence());
+        let mut rank = Rank::Begun;
         let end = self.at(slot) + Self::SIZES.content(head.body());
         let own = u64::from_le_bytes(self.peek::<{ TRAILER as usize }>(end - TRAILER)?);
-        if own != trailer(&head, own as u32) {
-            return Ok(found);
-        }
-        found.rank = Rank::Complete;
-        if !Self::SIZES.unstable {
-            found.rank = Rank::Confirmed;
-            return Ok(found);
-        }
-        for which in 0..MARKS {
-            if self.peek(end + which * Self::SIZES.mark())? != mark((own >> 32) as u32, which) {
-                break;
+        let own_seal = seal(seed(&head), own as u32);
+        if (own >> 32) as u32 == own_seal {
+            rank = Rank::Confirmed;
+            if Self::SIZES.unstable {
+                rank = Rank::Complete;
+                for (which, further) in [(0, Rank::Sealed), (1, Rank::Confirmed)] {
+                    if self.peek(end + which * Self::SIZES.mark())? != mark(own_seal, which) {
+                        break;
+                    }
+                    rank = further;
+                }
             }
-            found.rank = if which == 0 {
-                Rank::Sealed
-            } else {
-                Rank::Confirmed
-            };
         }
-        Ok(found)
+        self.set(slot, rank, head.sequence());
+        Ok(())
     }
 
     pub(crate) fn rank(&self, slot: usize) -> Rank {
@@ -109,11 +99,22 @@ impl<D: Medium, const N: usize> Images<D, N> {
         }
     }
 
+    pub(crate) fn rank_as(&mut self, slot: usize, rank: Rank) {
+        if let Some(s) = self.slots.get_mut(slot) {
+            s.rank = rank;
+        }
+    }
+
+    /// Slots that hold something, and no image.
+    pub(crate) fn unfinished(&self) -> u8 {
+        let some = |s: &&Slot| matches!(s.rank, Rank::Torn | Rank::Begun | Rank::Complete);
+        self.slots.iter().filter(some).count() as u8
+    }
+
     /// Looks at all slots anew.
-    pub(crate) fn scan(&mut self) -> Result<(), Error<D::Error>> {
+    pub(crate) fn scan(&mut self) -> Result<(), D::Error> {
         for slot in 0..N {
-            let found = self.look(slot).map_err(Error::Medium)?;
-            self.set(slot, found.rank, found.sequence);
+            self.look(slot)?;
         }
         self.current = self.candidate();
         Ok(())
@@ -121,53 +122,53 @@ impl<D: Medium, const N: usize> Images<D, N> {
 
     /// The image that counts: the latest of which it is certain that it was completed. When none is certain, nobody has ever
     /// acted upon any of those that are not, and the oldest of them was written before the others were begun.
-    pub(crate) fn candidate(&self) -> Option<usize> {
-        let mut best: Option<(usize, u32, bool)> = None;
-        for (i, s) in self.slots.iter().enumerate() {
-            if s.rank < Rank::Complete {
-                continue;
-            }
-            // Where no word is unstable, all that is complete is certain.
-            let certain = s.rank >= Rank::Sealed || !Self::SIZES.unstable;
-            let better = best.is_none_or(|(_, than, was)| {
-                certain && !was || certain == was && later(s.sequence, than) == certain
-            });
-            if better {
-                best = Some((i, s.sequence, certain));
-            }
+    pub(crate) fn candidate(&self) -> usize {
+        let certain = pick(&self.slots, Rank::Sealed, true);
+        if Self::SIZES.unstable && certain == N {
+            return pick(&self.slots, Rank::Complete, false);
         }
-        best.map(|b| b.0)
+        certain
     }
 
     /// The slot that the next image goes to: not the one that counts, nor the `spared` one; of the others the one that is the least likely to be needed.
-    pub(crate) fn target(&self, spared: Option<usize>) -> usize {
+    pub(crate) fn target(&self, spared: usize) -> usize {
         if planted!("checkpoint/overwrites-current") {
-            return self.current.unwrap_or(0);
+            return self.current % N;
         }
-        let mut best: Option<(usize, &Slot)> = None;
-        for (i, s) in self.slots.iter().enumerate() {
-            if self.current == Some(i) || spared == Some(i) {
-                continue;
-            }
-            let better = best.is_none_or(|(_, b)| {
-                s.rank < b.rank || s.rank == b.rank && later(b.sequence, s.sequence)
-            });
-            if better {
-                best = Some((i, s));
-            }
-        }
-        best.map_or(0, |b| b.0)
+        stalest(&self.slots, self.current, spared)
     }
 
     /// A sequence that is later than all that can be read.
     pub(crate) fn next_sequence(&self) -> u32 {
-        let mut last = 0;
-        let mut any = false;
-        for s in self.slots.iter().filter(|s| s.rank >= Rank::Begun) {
-            if !any || later(s.sequence, last) {
-                (last, any) = (s.sequence, true);
-            }
-        }
-        last.wrapping_add(1)
+        let last = self.slots.get(pick(&self.slots, Rank::Begun, true));
+        last.map_or(0, |s| s.sequence).wrapping_add(1)
     }
+}
+
+/// Of the slots that were brought so far the one with the latest image, or the oldest; how many there are, if none was.
+#[inline(never)]
+fn pick(slots: &[Slot], least: Rank, latest: bool) -> usize {
+    let mut best = slots.len();
+    for (i, s) in slots.iter().enumerate() {
+        let than = slots.get(best);
+        let better = |b: &Slot| later(s.sequence, b.sequence) == latest;
+        if s.rank >= least && than.is_none_or(better) {
+            best = i;
+        }
+    }
+    best
+}
+
+/// Of the slots but two the one that was brought the least far, and of those the one with the oldest image.
+#[inline(never)]
+fn stalest(slots: &[Slot], current: usize, spared: usize) -> usize {
+    let (mut best, mut than) = (0, None::<&Slot>);
+    for (i, s) in slots.iter().enumerate() {
+        let staler =
+            |t: &Slot| s.rank < t.rank || s.rank == t.rank && later(t.sequence, s.sequence);
+        if i != current && i != spared && than.is_none_or(staler) {
+            (best, than) = (i, Some(s));
+        }
+    }
+    best
 }

@@ -1,82 +1,77 @@
 //! How an image is written: head, body, trailer, marks, in this order.
 
-use crate::layout::{HEAD, Head, MARKS, Room, TRAILER, ZERO, mark, seal, sum, trailer};
-use crate::memory::{Extent, Memory};
-use crate::read::{Reader, copy};
+use crate::layout::{Head, MARKS, Room, ZERO, mark, seal, seed, sum, trailer};
+use crate::memory::Memory;
+use crate::mode::Mode;
+use crate::pieces::{Differ, Pieces};
+use crate::read::Reader;
 use crate::scan::Rank;
 use crate::{Error, Images};
 use nvmem::crc::Crc32;
 use nvmem::device::Medium;
 use nvmem::planted;
 
-/// Where the bytes of a body come from.
-pub(crate) trait Body<D: Medium>: Clone {
-    /// The next bytes; how many, at least one of a body that goes on.
-    fn fill(&mut self, medium: &mut D, buf: &mut [u8]) -> Result<usize, D::Error>;
+/// Where head and body of an image come from.
+pub(crate) trait Source<D: Medium> {
+    /// Gives all of them in order; asked again, the same.
+    fn pour(&mut self, to: &mut impl Sink<D>) -> Result<(), D::Error>;
     /// Whether what was read is what it should be; asked at the end.
     fn sound(&self) -> bool {
         true
     }
 }
 
-/// The body of a new image: each extent's place and size, and its bytes.
-#[derive(Clone)]
-pub(crate) struct FromMemory<'a, 'm, I> {
+/// A new image: its head, and each extent's place and size before its bytes.
+pub(crate) struct FromMemory<'a, 'm, A> {
+    pub head: &'a Head,
     pub memory: &'a Memory<'m>,
-    pub extents: I,
-    /// The extent that is under way, and how much of its description and bytes was taken.
-    pub now: Extent,
-    pub taken: u32,
+    pub mode: &'a A,
 }
 
-impl<D: Medium, I: Iterator<Item = Extent> + Clone> Body<D> for FromMemory<'_, '_, I> {
-    fn fill(&mut self, _: &mut D, buf: &mut [u8]) -> Result<usize, D::Error> {
-        const DESCRIPTION: u32 = crate::layout::EXTENT;
-        while self.taken == DESCRIPTION + self.now.written() {
-            let Some(next) = self.extents.next() else {
-                return Ok(0);
-            };
-            (self.now, self.taken) = (next, 0);
-        }
-        let n;
-        if self.taken < DESCRIPTION {
-            let zero = if self.now.zero { ZERO } else { 0 };
-            let d = u64::from(self.now.at) | u64::from(self.now.len | zero) << 32;
-            n = copy(
-                buf,
-                d.to_le_bytes()
-                    .get(self.taken as usize..)
-                    .unwrap_or_default(),
-            );
-        } else {
-            let off = self.taken - DESCRIPTION;
-            let most = (self.now.len - off) as usize;
-            n = most.min(buf.len());
-            if let Some(from) = self.memory.locate(self.now.at + off, n as u32) {
-                // SAFETY: `locate` says that `n` bytes there are in a segment, which is readable; `buf` is borrowed, so is no part of it.
-                copy(buf, unsafe { core::slice::from_raw_parts(from, n) });
+impl<D: Medium, A: Mode> Source<D> for FromMemory<'_, '_, A> {
+    fn pour(&mut self, to: &mut impl Sink<D>) -> Result<(), D::Error> {
+        to.put(self.head.bytes())?;
+        for e in self.mode.extents(self.memory) {
+            let zero = if e.zero { ZERO } else { 0 };
+            let told = u64::from(e.at) | u64::from(e.len | zero) << 32;
+            to.put(&told.to_le_bytes())?;
+            let n = e.written();
+            if let Some(from) = self.memory.locate(e.at, n) {
+                // SAFETY: `locate` says that so many bytes there are in a segment, which is readable.
+                to.put(unsafe { core::slice::from_raw_parts(from, n as usize) })?;
             }
         }
-        self.taken += n as u32;
-        Ok(n)
+        Ok(())
     }
 }
 
-/// The body of an image that is there already.
-#[derive(Clone)]
-pub(crate) struct FromSlot {
-    pub reader: Reader,
-    /// Of its head, and of what was read.
+/// An image that is there already, under another head.
+pub(crate) struct FromSlot<'a> {
+    pub head: &'a Head,
+    /// Where its body is.
+    pub at: u32,
+    /// Of the head that is there, and of all that was read.
+    pub seed: Crc32,
     pub crc: Crc32,
-    /// The checksum of all of it.
+    /// What it should then be.
     pub expected: u32,
 }
 
-impl<D: Medium> Body<D> for FromSlot {
-    fn fill(&mut self, medium: &mut D, buf: &mut [u8]) -> Result<usize, D::Error> {
-        self.reader.read(medium, buf)?;
-        self.crc = sum(self.crc, buf);
-        Ok(buf.len())
+impl<D: Medium> Source<D> for FromSlot<'_> {
+    fn pour(&mut self, to: &mut impl Sink<D>) -> Result<(), D::Error> {
+        self.crc = self.seed;
+        to.put(self.head.bytes())?;
+        let mut from = Reader { at: self.at };
+        let mut left = self.head.body();
+        while left > 0 {
+            let mut buf = Room::new();
+            let piece = buf.piece(left);
+            from.read(to.medium(), piece)?;
+            self.crc = sum(self.crc, piece);
+            left -= piece.len() as u32;
+            to.put(piece)?;
+        }
+        Ok(())
     }
 
     /// What was read when the image was judged may have read differently now.
@@ -85,61 +80,62 @@ impl<D: Medium> Body<D> for FromSlot {
     }
 }
 
-/// All bytes of a content in order.
-#[derive(Clone)]
-struct Content<B> {
-    head: Head,
-    body: B,
+/// Where an image goes.
+pub(crate) trait Sink<D: Medium> {
+    fn medium(&mut self) -> &mut D;
+    /// Takes the next bytes of head or body.
+    fn put(&mut self, bytes: &[u8]) -> Result<(), D::Error>;
+    /// The checksum of what was put.
+    fn crc(&self) -> u32;
+    /// Takes what makes an image of it, after all else is there.
+    fn finish(&mut self, trailer: &[u8]) -> Result<(), D::Error>;
+}
+
+/// To a medium without words and erases, as it comes.
+struct Plain<'d, D> {
+    medium: &'d mut D,
     at: u32,
-    body_end: u32,
-    end: u32,
     crc: Crc32,
 }
 
-impl<B> Content<B> {
-    fn fill<D: Medium>(&mut self, medium: &mut D, mut buf: &mut [u8]) -> Result<(), D::Error>
-    where
-        B: Body<D>,
-    {
-        let trailer_at = self.end - TRAILER;
-        while let Some(first) = buf.first_mut() {
-            let n = if self.at < HEAD {
-                copy(
-                    buf,
-                    self.head
-                        .bytes()
-                        .get(self.at as usize..)
-                        .unwrap_or_default(),
-                )
-            } else if self.at < self.body_end {
-                let most = buf.len().min((self.body_end - self.at) as usize);
-                self.body
-                    .fill(medium, buf.get_mut(..most).unwrap_or_default())?
-            } else if self.at < trailer_at {
-                *first = 0;
-                1
-            } else {
-                // What makes an image of it; wrong when its body is.
-                let t = trailer(&self.head, self.crc.finish());
-                let t = if self.body.sound() { t } else { !t };
-                copy(
-                    buf,
-                    t.to_le_bytes()
-                        .get((self.at - trailer_at) as usize..)
-                        .unwrap_or_default(),
-                )
-            };
-            let Some((now, later)) = buf.split_at_mut_checked(n).filter(|_| n > 0) else {
-                break;
-            };
-            if self.at < self.body_end {
-                self.crc = sum(self.crc, now);
-            }
-            self.at += n as u32;
-            buf = later;
-        }
-        Ok(())
+impl<D: Medium> Sink<D> for Plain<'_, D> {
+    fn medium(&mut self) -> &mut D {
+        self.medium
     }
+
+    #[inline(never)]
+    fn put(&mut self, bytes: &[u8]) -> Result<(), D::Error> {
+        self.crc = sum(self.crc, bytes);
+        let at = self.at;
+        self.at += bytes.len() as u32;
+        self.medium.write(at, bytes)
+    }
+
+    fn crc(&self) -> u32 {
+        self.crc.finish()
+    }
+
+    fn finish(&mut self, trailer: &[u8]) -> Result<(), D::Error> {
+        if !planted!("checkpoint/no-flush-before-trailer") {
+            self.medium.flush()?;
+        }
+        self.medium.write(self.at, trailer)
+    }
+}
+
+/// Gives an image but for its marks to a sink. Its seal.
+fn image<D: Medium>(
+    source: &mut impl Source<D>,
+    seed: Crc32,
+    to: &mut impl Sink<D>,
+) -> Result<u32, D::Error> {
+    source.pour(to)?;
+    let crc = to.crc();
+    let seal = seal(seed, crc);
+    // What makes an image of it is wrong when its source is.
+    let crc = if source.sound() { crc } else { !crc };
+    to.finish(&trailer(crc, seal))?;
+    Ok(seal)
 }
 
 impl<D: Medium, const N: usize> Images<D, N> {
@@ -158,82 +154,55 @@ impl<D: Medium, const N: usize> Images<D, N> {
     }
 
     /// Writes an image to a slot. Until it is whole, the slot counts as one that holds none.
-    pub(crate) fn write<B: Body<D>>(
+    pub(crate) fn write<M: Mode, S: Source<D>>(
         &mut self,
         slot: usize,
         head: &Head,
-        body: B,
-        compare: bool,
+        source: S,
     ) -> Result<(), Error<D::Error>> {
         // What is compared must be stable: of an attempt that was cut only the first and the last unit are rewritten anyway.
         let known = self.rank(slot) >= Rank::Sealed
             || !Self::SIZES.unstable
             || planted!("checkpoint/compares-what-was-cut");
         self.set(slot, Rank::Begun, head.sequence());
-        let content = Content {
-            head: *head,
-            body,
-            at: 0,
-            body_end: HEAD + head.body(),
-            end: Self::SIZES.content(head.body()),
-            crc: Crc32::new(),
-        };
-        if !self
-            .write_content(self.at(slot), content, compare && known)
-            .map_err(Error::Medium)?
-        {
+        let sound = self.write_content::<M, S>(self.at(slot), head, source, known);
+        if !sound.map_err(Error::Medium)? {
             return Err(Error::Damaged);
         }
-        self.set(slot, Rank::Confirmed, head.sequence());
-        self.current = Some(slot);
+        self.rank_as(slot, Rank::Confirmed);
+        self.current = slot;
         Ok(())
     }
 
-    fn write_content<B: Body<D>>(
+    fn write_content<M: Mode, S: Source<D>>(
         &mut self,
         base: u32,
-        mut content: Content<B>,
+        head: &Head,
+        mut source: S,
         compare: bool,
     ) -> Result<bool, D::Error> {
         let sizes = Self::SIZES;
-        let whole = content.end + MARKS * sizes.mark();
-        // What makes an image of it goes alone, when all before it is there.
-        let last = (content.end - TRAILER) / sizes.word * sizes.word;
-        let mut at = 0;
-        while at < whole {
-            let next = at + sizes.unit;
-            // The first unit has another head and the last ones another trailer and other marks, whatever they read like.
-            let middle = !sizes.erases || (at > 0 && next <= content.end - TRAILER);
-            if compare && middle {
-                let mut again = content.clone();
-                if self.same(base, &mut again, next)? {
-                    content = again;
-                    at = next;
-                    continue;
-                }
+        let end = sizes.content(head.body());
+        let whole = end + MARKS * sizes.mark();
+        let seed = seed(head);
+        let medium = &mut self.medium;
+        let seal;
+        if M::FEW && !M::COMPARE && sizes.word == 1 && !sizes.erases {
+            let crc = Crc32::new();
+            let at = base;
+            seal = image(&mut source, seed, &mut Plain { medium, at, crc })?;
+        } else {
+            let (mut room, mut differ) = (Room::new(), Differ::default());
+            let mut pieces =
+                Pieces::<D, M>::new(medium, base, end, compare, &mut room, &mut differ);
+            seal = pieces.each(|to| image(&mut source, seed, to))?;
+            if source.sound() {
+                pieces.erase_rest(whole)?;
             }
-            if sizes.erases && !planted!("checkpoint/no-erase") {
-                self.medium.erase(base + at, base + next)?;
-            }
-            let end = next.min(content.end);
-            while content.at < end {
-                let from = content.at;
-                if from == last && !planted!("checkpoint/no-flush-before-trailer") {
-                    self.medium.flush()?;
-                }
-                let end = if from < last { end.min(last) } else { end };
-                let n = sizes.piece().min(end - from);
-                let mut buf = Room::new();
-                let piece = buf.piece(n);
-                content.fill(&mut self.medium, piece)?;
-                self.medium.write(base + from, piece)?;
-            }
-            at = next;
         }
-        if !content.body.sound() {
+        if !source.sound() {
             return Ok(false);
         }
-        let seal = seal(&content.head, content.crc.finish());
         for which in 0..MARKS {
             if sizes.unstable {
                 let mut buf = Room::new();
@@ -242,33 +211,10 @@ impl<D: Medium, const N: usize> Images<D, N> {
                 word.iter_mut()
                     .zip(m.iter().cycle())
                     .for_each(|(to, b)| *to = *b);
-                self.medium
-                    .write(base + content.end + which * sizes.mark(), word)?;
+                self.medium.write(base + end + which * sizes.mark(), word)?;
             }
         }
         self.medium.flush()?;
-        Ok(true)
-    }
-
-    /// Whether the medium holds the content's next bytes, up to `end`, already.
-    fn same<B: Body<D>>(
-        &mut self,
-        base: u32,
-        content: &mut Content<B>,
-        end: u32,
-    ) -> Result<bool, D::Error> {
-        let end = end.min(content.end);
-        let piece = Self::SIZES.piece();
-        while content.at < end {
-            let (from, n) = (content.at, piece.min(end - content.at));
-            let (mut new, mut old) = (Room::new(), Room::new());
-            let (new, old) = (new.piece(n), old.piece(n));
-            content.fill(&mut self.medium, new)?;
-            self.medium.read(base + from, old)?;
-            if new != old {
-                return Ok(false);
-            }
-        }
         Ok(true)
     }
 }

@@ -239,10 +239,12 @@ fn a_cold_boot_after_every_section() {
     }
 }
 
+// `get` is given a handle in an object that is held. Only an interrupt may write it meanwhile, though the same bytes: here it is a call.
+#[cfg_attr(miri, ignore = "no interrupts under Miri")]
 #[test]
 fn many_blackouts() {
     for every in [2, 3, 5, 7, 20, 50] {
-        for from in 0..if cfg!(miri) { 1 } else { 10 } {
+        for from in 0..10 {
             match run(|n| n >= from && n % every == 0, false).1 {
                 Ok(()) => {}
                 // Too many for a long operation; never a hang.

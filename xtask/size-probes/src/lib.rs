@@ -104,6 +104,17 @@ pub fn ram() -> &'static mut [u8] {
     unsafe { core::slice::from_raw_parts_mut(start, 256) }
 }
 
+/// Statics, heap and stack of a program, at addresses that the compiler does not know.
+#[inline(never)]
+pub fn segments() -> [(*mut u8, *mut u8); 3] {
+    let at = |addr: usize| core::hint::black_box(addr) as *mut u8;
+    [
+        (at(0x2000), at(0x2100)),
+        (at(0x2100), at(0x2300)),
+        (at(0x2300), at(0x2400)),
+    ]
+}
+
 impl Bytes {
     fn at(&self, at: u32, len: usize) -> Result<*mut u8, Misuse> {
         let inside = at as usize <= BYTES && len <= BYTES - at as usize;

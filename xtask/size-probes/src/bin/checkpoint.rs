@@ -3,17 +3,14 @@
 
 size_probes::probe!({
     use checkpoint::{Images, Memory, Split};
-    let at = |addr: usize| core::hint::black_box(addr) as *mut u8;
-    if let Ok(mut images) = Images::<_, 2>::open(size_probes::bytes(), 0..4096, 1) {
+    // Where it is: what is moved is copied.
+    let mut opened = Images::<_, 2>::open(size_probes::bytes(), 0..4096, 1);
+    if let Ok(images) = &mut opened {
+        let [statics, heap, stack] = size_probes::segments();
         // SAFETY: never run; for a linked program the ranges are memory of a board.
-        let mut memory = unsafe {
-            Memory::from_addresses(
-                (at(0x2000), at(0x2100)),
-                (at(0x2100), at(0x2300)),
-                (at(0x2300), at(0x2400)),
-            )
-        };
-        let _ = core::hint::black_box(images.restore(&mut memory));
-        let _ = core::hint::black_box(images.checkpoint(&Split, &memory, 7));
+        let mut memory = unsafe { Memory::from_addresses(statics, heap, stack) };
+        let context = images.restore(&mut memory).map_or(0, |r| r.context);
+        let kept = images.checkpoint(&Split, &memory, context);
+        core::hint::black_box(kept.is_ok());
     }
 });
