@@ -153,7 +153,10 @@ impl<'m> Memory<'m> {
 
     /// A part of a segment, cut to it.
     fn extent(&self, segment: usize, from: u32, to: u32) -> Extent {
-        let Segment { base, len, .. } = self.segments[segment];
+        let (mut base, mut len) = (0, 0);
+        if let Some(s) = self.segments.get(segment) {
+            (base, len) = (s.base, s.len);
+        }
         let to = to.min(len);
         let from = from.min(to);
         Extent {
