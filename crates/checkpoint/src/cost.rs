@@ -373,7 +373,16 @@ impl<D: Medium, const N: usize> Images<D, N> {
             Self::SIZES.whole(body).is_some(),
             "no medium has room for this"
         );
-        work(&Self::SIZES, body, M::COMPARE, cost)
+        let work = work(&Self::SIZES, body, M::COMPARE, cost);
+        if !Self::SIZES.as_it_is::<M>() {
+            return work;
+        }
+        // Head, three parts with their places, and trailer, one behind the other: each may begin in the middle of an operation.
+        let middles = if cost.operation > 1 { 2 + 2 * 3 } else { 0 };
+        Work {
+            programs: work.written.div_ceil(cost.operation as u64) + middles,
+            ..work
+        }
     }
 }
 

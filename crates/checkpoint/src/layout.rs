@@ -1,5 +1,6 @@
 //! What the bytes of a slot mean, and the sizes that follow from a medium's contract. docs/SPEC.md has the picture.
 
+use crate::mode::Mode;
 use core::mem::MaybeUninit;
 use nvmem::crc::{Crc32, crc32};
 use nvmem::device::{Contract, Torn};
@@ -212,6 +213,11 @@ impl Sizes {
             return (HEAD + body + TRAILER).next_multiple_of(self.word);
         }
         (HEAD + body).next_multiple_of(self.word) + TRAILER.next_multiple_of(self.word)
+    }
+
+    /// Whether head, parts and trailer of an image in this mode are written as they are, whatever their lengths.
+    pub(crate) const fn as_it_is<M: Mode>(&self) -> bool {
+        M::FEW && !M::COMPARE && self.word == 1 && !self.erases
     }
 
     /// Bytes of one mark; none where a word never reads in two ways.

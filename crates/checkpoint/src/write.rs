@@ -187,7 +187,7 @@ impl<D: Medium, const N: usize> Images<D, N> {
         let seed = seed(head);
         let medium = &mut self.medium;
         let seal;
-        if M::FEW && !M::COMPARE && sizes.word == 1 && !sizes.erases {
+        if sizes.as_it_is::<M>() {
             let crc = Crc32::new();
             let at = base;
             seal = image(&mut source, seed, &mut Plain { medium, at, crc })?;

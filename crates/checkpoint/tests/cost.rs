@@ -183,6 +183,11 @@ fn media(p: &mut Program, near: bool) {
     modes::<_, 3>(F0::new, Cost::STM32F0, p, near);
     modes::<_, 3>(Serial::new, Cost::SPI_NOR, p, near);
     modes::<_, 2>(|| RamFram::<8192>::filled(0), Cost::SPI_FRAM, p, near);
+    let paged = Cost {
+        operation: 16,
+        ..Cost::SPI_FRAM
+    };
+    modes::<_, 2>(|| RamFram::<8192>::filled(0), paged, p, false);
     let mram = Cost {
         operation: 16,
         ..Cost::SPI_FRAM
