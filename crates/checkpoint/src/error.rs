@@ -30,7 +30,8 @@ pub enum Error<E> {
     },
     /// The images that are there are of memory with other segments. Memory is as it was.
     OtherMemory,
-    /// There are images, and none of them is intact, which no power cut can cause. Memory is as it was.
+    /// There are images, and none of them is intact, which no power cut can cause. Memory is as it was. Of a checkpoint: what was written
+    /// is not what was announced, and the one before counts.
     Damaged,
     /// The image read differently after it had been checked: memory holds a part of it, and the program must start again.
     Spoilt,

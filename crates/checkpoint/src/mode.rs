@@ -11,7 +11,7 @@ pub trait Mode {
     /// Whether there are three parts at most: then a medium without program words and erase is given each of them as it is; else, pieces of 256 bytes.
     const FEW: bool = false;
 
-    /// The parts of `memory` that the image holds. Called again, it says the same.
+    /// The parts of `memory` that the image holds. Called again, it says the same; if it does not, the checkpoint is [`Error::Damaged`](crate::Error::Damaged) and the one before counts.
     fn extents(&self, memory: &Memory<'_>) -> impl Iterator<Item = Extent> + Clone;
 }
 

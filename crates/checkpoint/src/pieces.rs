@@ -12,12 +12,18 @@ use nvmem::planted;
 /// What is known of erase units: a bit for each of so many.
 pub(crate) type Differ = [u32; 8];
 
+/// Where an image goes.
+pub(crate) struct Place {
+    pub base: u32,
+    /// Bytes of head and body, and with the trailer.
+    pub body_end: u32,
+    pub end: u32,
+}
+
 /// Takes an image by bytes and gives it to the medium by pieces.
 pub(crate) struct Pieces<'d, D, M> {
     medium: &'d mut D,
-    /// Where the image begins, and how long it is with its trailer.
-    base: u32,
-    end: u32,
+    place: Place,
     /// Where the last words begin, until all before them was written; then the end.
     stop: u32,
     /// Where the piece begins that is being filled, how much of it is there, and how long it will be.
@@ -25,7 +31,8 @@ pub(crate) struct Pieces<'d, D, M> {
     filled: usize,
     len: usize,
     buf: &'d mut [u8],
-    /// Of what was put.
+    /// What was put of head and body: how much, and its checksum.
+    put: u32,
     crc: Crc32,
     /// What the slot holds is known: with a mode that compares only what differs from it is written. Where units are erased, `looking` finds
     /// out before the first of them is written, for those from `window` on.
@@ -41,21 +48,20 @@ impl<'d, D: Medium, M: Mode> Pieces<'d, D, M> {
 
     pub(crate) fn new(
         medium: &'d mut D,
-        base: u32,
-        end: u32,
+        place: Place,
         compare: bool,
         room: &'d mut Room,
         differ: &'d mut Differ,
     ) -> Self {
         Pieces {
             medium,
-            base,
-            end,
+            place,
             stop: 0,
             at: 0,
             filled: 0,
             len: 0,
             buf: room.piece(PIECE as u32),
+            put: 0,
             crc: Crc32::new(),
             compare,
             looking: false,
@@ -84,15 +90,15 @@ impl<'d, D: Medium, M: Mode> Pieces<'d, D, M> {
             self.begin()?;
             let done = image(self)?;
             self.window += Differ::default().len() as u32 * 32;
-            if self.window >= self.end.div_ceil(s.unit) {
+            if self.window >= self.place.end.div_ceil(s.unit) {
                 return Ok(done);
             }
         }
     }
 
     fn begin(&mut self) -> Result<(), D::Error> {
-        self.stop = (self.end - TRAILER) / Self::SIZES.word * Self::SIZES.word;
-        (self.at, self.crc) = (0, Crc32::new());
+        self.stop = (self.place.end - TRAILER) / Self::SIZES.word * Self::SIZES.word;
+        (self.at, self.put, self.crc) = (0, 0, Crc32::new());
         self.turn()
     }
 
@@ -101,7 +107,7 @@ impl<'d, D: Medium, M: Mode> Pieces<'d, D, M> {
         let s = Self::SIZES;
         if self.at == self.stop {
             // What makes an image of it goes alone, when all before it is there.
-            self.stop = self.end;
+            self.stop = self.place.end;
             if !self.looking && !planted!("checkpoint/no-flush-before-trailer") {
                 self.medium.flush()?;
             }
@@ -116,7 +122,8 @@ impl<'d, D: Medium, M: Mode> Pieces<'d, D, M> {
 
     #[inline(never)]
     fn take(&mut self, mut bytes: &[u8]) -> Result<(), D::Error> {
-        while !bytes.is_empty() {
+        // What a mode has more than it said is not written: it would be another slot's place.
+        while !bytes.is_empty() && self.at < self.place.end {
             let room = self.buf.get_mut(self.filled..self.len);
             let n = copy(room.unwrap_or_default(), bytes);
             bytes = bytes.get(n..).unwrap_or_default();
@@ -140,14 +147,14 @@ impl<'d, D: Medium, M: Mode> Pieces<'d, D, M> {
             self.erase(self.at)?;
         }
         let piece = self.buf.get(..self.len).unwrap_or_default();
-        self.medium.write(self.base + self.at, piece)
+        self.medium.write(self.place.base + self.at, piece)
     }
 
     fn erase(&mut self, at: u32) -> Result<(), D::Error> {
         if planted!("checkpoint/no-erase") {
             return Ok(());
         }
-        let at = self.base + at;
+        let at = self.place.base + at;
         self.medium.erase(at, at + Self::SIZES.unit)
     }
 
@@ -168,7 +175,7 @@ impl<'d, D: Medium, M: Mode> Pieces<'d, D, M> {
             return Ok(known);
         }
         // The first unit has another head and the last ones another trailer and other marks, whatever they read like.
-        let middle = unit > 0 && (unit + 1) * s.unit <= self.end - TRAILER;
+        let middle = unit > 0 && (unit + 1) * s.unit <= self.place.end - TRAILER;
         if !known
             && (!middle || self.reads_other()?)
             && let Some(w) = self.differ.get_mut(word)
@@ -182,14 +189,14 @@ impl<'d, D: Medium, M: Mode> Pieces<'d, D, M> {
     fn reads_other(&mut self) -> Result<bool, D::Error> {
         let mut old = Room::new();
         let old = old.piece(self.len as u32);
-        self.medium.read(self.base + self.at, old)?;
+        self.medium.read(self.place.base + self.at, old)?;
         Ok(Some(&*old) != self.buf.get(..self.len))
     }
 
     /// Erases the units up to here in which there is nothing of the image.
     pub(crate) fn erase_rest(&mut self, to: u32) -> Result<(), D::Error> {
         let unit = Self::SIZES.unit;
-        let mut at = self.end.next_multiple_of(unit);
+        let mut at = self.place.end.next_multiple_of(unit);
         while Self::SIZES.erases && at < to {
             self.erase(at)?;
             at += unit;
@@ -205,15 +212,16 @@ impl<D: Medium, M: Mode> Sink<D> for Pieces<'_, D, M> {
 
     fn put(&mut self, bytes: &[u8]) -> Result<(), D::Error> {
         self.crc = sum(self.crc, bytes);
+        self.put = self.put.saturating_add(bytes.len() as u32);
         self.take(bytes)
     }
 
-    fn crc(&self) -> u32 {
-        self.crc.finish()
+    fn crc(&self) -> Option<u32> {
+        (self.put == self.place.body_end).then_some(self.crc.finish())
     }
 
     fn finish(&mut self, trailer: &[u8]) -> Result<(), D::Error> {
-        while self.at + (self.filled as u32) < self.end - TRAILER {
+        while self.at + (self.filled as u32) < self.place.end - TRAILER {
             self.take(&[0])?;
         }
         self.take(trailer)

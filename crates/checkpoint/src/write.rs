@@ -1,9 +1,9 @@
 //! How an image is written: head, body, trailer, marks, in this order.
 
-use crate::layout::{Head, MARKS, Room, ZERO, mark, seal, seed, sum, trailer};
+use crate::layout::{HEAD, Head, MARKS, Room, ZERO, mark, seal, seed, sum, trailer};
 use crate::memory::Memory;
 use crate::mode::Mode;
-use crate::pieces::{Differ, Pieces};
+use crate::pieces::{Differ, Pieces, Place};
 use crate::read::Reader;
 use crate::scan::Rank;
 use crate::{Error, Images};
@@ -85,8 +85,8 @@ pub(crate) trait Sink<D: Medium> {
     fn medium(&mut self) -> &mut D;
     /// Takes the next bytes of head or body.
     fn put(&mut self, bytes: &[u8]) -> Result<(), D::Error>;
-    /// The checksum of what was put.
-    fn crc(&self) -> u32;
+    /// The checksum of what was put, if that was as much as was announced.
+    fn crc(&self) -> Option<u32>;
     /// Takes what makes an image of it, after all else is there.
     fn finish(&mut self, trailer: &[u8]) -> Result<(), D::Error>;
 }
@@ -95,6 +95,8 @@ pub(crate) trait Sink<D: Medium> {
 struct Plain<'d, D> {
     medium: &'d mut D,
     at: u32,
+    /// Where head and body end. What a mode then still has is not written: it would be another slot's place.
+    end: u32,
     crc: Crc32,
 }
 
@@ -107,35 +109,38 @@ impl<D: Medium> Sink<D> for Plain<'_, D> {
     fn put(&mut self, bytes: &[u8]) -> Result<(), D::Error> {
         self.crc = sum(self.crc, bytes);
         let at = self.at;
-        self.at += bytes.len() as u32;
+        self.at = at.saturating_add(bytes.len() as u32);
+        if self.at > self.end && !planted!("checkpoint/past-the-end") {
+            return Ok(());
+        }
         self.medium.write(at, bytes)
     }
 
-    fn crc(&self) -> u32 {
-        self.crc.finish()
+    fn crc(&self) -> Option<u32> {
+        (self.at == self.end).then_some(self.crc.finish())
     }
 
     fn finish(&mut self, trailer: &[u8]) -> Result<(), D::Error> {
         if !planted!("checkpoint/no-flush-before-trailer") {
             self.medium.flush()?;
         }
-        self.medium.write(self.at, trailer)
+        self.medium.write(self.end, trailer)
     }
 }
 
-/// Gives an image but for its marks to a sink. Its seal.
+/// Gives an image but for its marks to a sink. Its seal, if it is one.
 fn image<D: Medium>(
     source: &mut impl Source<D>,
     seed: Crc32,
     to: &mut impl Sink<D>,
-) -> Result<u32, D::Error> {
+) -> Result<Option<u32>, D::Error> {
     source.pour(to)?;
-    let crc = to.crc();
+    let Some(crc) = to.crc().filter(|_| source.sound()) else {
+        return Ok(None);
+    };
     let seal = seal(seed, crc);
-    // What makes an image of it is wrong when its source is.
-    let crc = if source.sound() { crc } else { !crc };
     to.finish(&trailer(crc, seal))?;
-    Ok(seal)
+    Ok(Some(seal))
 }
 
 impl<D: Medium, const N: usize> Images<D, N> {
@@ -182,27 +187,36 @@ impl<D: Medium, const N: usize> Images<D, N> {
         compare: bool,
     ) -> Result<bool, D::Error> {
         let sizes = Self::SIZES;
+        let body_end = HEAD + head.body();
         let end = sizes.content(head.body());
         let whole = end + MARKS * sizes.mark();
         let seed = seed(head);
         let medium = &mut self.medium;
-        let seal;
-        if sizes.as_it_is::<M>() {
-            let crc = Crc32::new();
-            let at = base;
-            seal = image(&mut source, seed, &mut Plain { medium, at, crc })?;
+        let seal = if sizes.as_it_is::<M>() {
+            let mut plain = Plain {
+                medium,
+                at: base,
+                end: base + body_end,
+                crc: Crc32::new(),
+            };
+            image(&mut source, seed, &mut plain)?
         } else {
             let (mut room, mut differ) = (Room::new(), Differ::default());
-            let mut pieces =
-                Pieces::<D, M>::new(medium, base, end, compare, &mut room, &mut differ);
-            seal = pieces.each(|to| image(&mut source, seed, to))?;
-            if source.sound() {
+            let place = Place {
+                base,
+                body_end,
+                end,
+            };
+            let mut pieces = Pieces::<D, M>::new(medium, place, compare, &mut room, &mut differ);
+            let seal = pieces.each(|to| image(&mut source, seed, to))?;
+            if seal.is_some() {
                 pieces.erase_rest(whole)?;
             }
-        }
-        if !source.sound() {
+            seal
+        };
+        let Some(seal) = seal else {
             return Ok(false);
-        }
+        };
         for which in 0..MARKS {
             if sizes.unstable {
                 let mut buf = Room::new();

@@ -2,11 +2,14 @@
 
 mod support;
 
-use checkpoint::{CopyIfChange, Error, Full, Images, Memory, Mode, Slots, Split, Stack, Store};
+use checkpoint::{
+    CopyIfChange, Error, Extent, Full, Images, Memory, Mode, Slots, Split, Stack, Store,
+};
 use nvmem::device::{Contract, Medium, Misuse};
 use nvmem::ram::{RamFram, RamMram, RamNor};
 use nvmem::{Buffered32, InOrder16, InOrder32, Region};
 use proptest::prelude::*;
+use std::cell::Cell;
 use support::{Failing, State};
 
 const PROGRAM: u64 = 7;
@@ -180,6 +183,50 @@ fn too_small_says_how_much() {
     assert_eq!(tiny, Some(Error::TooSmall { needed: 88 }));
     assert_eq!(Images::<RamFram<80>, 2>::bytes(u32::MAX, 3), u32::MAX);
     assert_eq!(Images::<RamFram<80>, 2>::bytes(1000, 3), 2 * 1068);
+}
+
+/// A mode that says something else each time: what is `said`, then what is `had`.
+struct Fickle {
+    asked: Cell<u32>,
+    said: usize,
+    had: usize,
+}
+impl Mode for Fickle {
+    const FEW: bool = true;
+    fn extents(&self, memory: &Memory<'_>) -> impl Iterator<Item = Extent> + Clone {
+        let asked = self.asked.replace(self.asked.get() + 1);
+        let n = if asked == 0 { self.said } else { self.had };
+        let all = [memory.statics(), memory.heap(), memory.stack()];
+        all.into_iter().cycle().take(n)
+    }
+}
+
+/// It costs its own image only, whatever lies behind that.
+#[test]
+fn a_mode_that_changes_its_mind() {
+    fn keeps<D: Medium, const N: usize>(mut d: D) {
+        let mut state = State::nth(1);
+        for (said, had) in [(1, 3), (2, 3), (3, 2), (3, 0), (3, 12)] {
+            for fickle in [0, 1, 2, 3] {
+                let mut images = open::<_, N>(&mut d);
+                images.checkpoint(&Full, &state.memory(), 5).unwrap();
+                for _ in 0..fickle {
+                    let asked = Cell::new(0);
+                    let mode = Fickle { asked, said, had };
+                    let r = images.checkpoint(&mode, &State::nth(2).memory(), 6);
+                    assert!(matches!(r, Err(Error::Damaged)), "{said} {had}: {r:?}");
+                }
+                let mut found = State::filled(0xA5);
+                let r = open::<_, N>(&mut d).restore(&mut found.memory()).unwrap();
+                assert_eq!((r.context, r.damaged), (5, 0));
+                assert!(found == state);
+            }
+        }
+    }
+    keeps::<_, 2>(RamFram::<2048>::filled(0));
+    keeps::<_, 2>(RamMram::<4096>::filled(0));
+    keeps::<_, 3>(L1::new());
+    keeps::<_, 3>(F0::new());
 }
 
 #[test]
