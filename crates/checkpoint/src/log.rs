@@ -38,22 +38,18 @@ pub struct Log<D, const CELLS: usize, const UNITS: usize, const CELL: usize = 12
     adaptive: Adaptive,
     /// What is below is known.
     ready: bool,
-    /// Records from this number on are out of the question.
-    below: Option<u32>,
     anchors: Anchors,
     /// The record that counts.
     found: Option<Found>,
-    /// Of the last record that this boot wrote.
-    number: u32,
     /// Where each cell of memory is.
     map: [u16; CELLS],
     units: [u8; UNITS],
     /// The cells of the manifests, from the oldest.
     chain: [u16; MANIFESTS],
     chained: usize,
-    /// The unit that is being filled, and its next cell.
-    open: Option<(u32, u32)>,
+    /// The unit that was filled last, and its next cell: `u32::MAX` when this boot has not begun to fill it.
     cursor: u32,
+    next: u32,
 }
 
 impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
@@ -77,20 +73,12 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
     pub const fn bytes(used: u32) -> u32 {
         let s = Self::SHAPE;
         // Each segment may end in a part of a cell.
-        let n = used.div_ceil(s.cell) as u64 + 2;
-        let cells = if n > CELLS as u64 { n } else { CELLS as u64 };
-        let manifest = s.manifest(if cells > SLOTS as u64 {
-            SLOTS
-        } else {
-            cells as u32
-        }) as u64;
-        let units = (3 * n + 2 * manifest).div_ceil(s.per as u64) + 3;
-        let bytes = s.front() as u64 + units * s.unit as u64;
-        if bytes > u32::MAX as u64 {
-            u32::MAX
-        } else {
-            bytes as u32
-        }
+        let n = used.div_ceil(s.cell) + 2;
+        let cells = if n > CELLS as u32 { n } else { CELLS as u32 };
+        let manifest = s.manifest(if cells > SLOTS { SLOTS } else { cells });
+        let units = (3 * n + 2 * manifest).div_ceil(s.per) + 3;
+        // Only this may be more than 32 bits hold: a cell has at least 32 bytes.
+        units.saturating_mul(s.unit).saturating_add(s.front())
     }
 
     /// Opens a log in a range that it has for itself. `program` tells one build of a program from another. Cells are always compared before they are written: see
@@ -119,16 +107,14 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
             unit_count: units.min(UNITS as u32),
             adaptive: Adaptive::ALWAYS,
             ready: false,
-            below: None,
             anchors: Anchors::NEW,
             found: None,
-            number: 0,
             map: [NONE; CELLS],
             units: [0; UNITS],
             chain: [0; MANIFESTS],
             chained: 0,
-            open: None,
             cursor: 0,
+            next: u32::MAX,
         })
     }
 
@@ -143,12 +129,6 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
     /// The medium back.
     pub fn into_medium(self) -> D {
         self.medium
-    }
-
-    /// What is known of the medium may be wrong.
-    fn forget(&mut self) {
-        (self.ready, self.found, self.open) = (false, None, None);
-        self.anchors = Anchors::NEW;
     }
 }
 

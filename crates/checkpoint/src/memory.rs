@@ -208,6 +208,17 @@ impl<'m> Memory<'m> {
         true
     }
 
+    /// Whether it holds these bytes there; they lie in one segment.
+    pub(crate) fn holds(&self, at: u32, bytes: &[u8]) -> bool {
+        let Some(from) = self.locate(at, bytes.len() as u32) else {
+            return false;
+        };
+        bytes.iter().enumerate().all(|(i, b)| {
+            // SAFETY: `locate` says that so many bytes there are in a segment, which is readable.
+            unsafe { from.wrapping_add(i).read() == *b }
+        })
+    }
+
     /// Whether these bytes are zero; they lie in one segment.
     pub(crate) fn is_zero(&self, at: u32, len: u32) -> bool {
         let Some(from) = self.locate(at, len) else {

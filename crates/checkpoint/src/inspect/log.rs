@@ -22,17 +22,22 @@ pub fn log(bytes: &[u8], word: u32, out: &mut impl fmt::Write) -> fmt::Result {
     let mut newest: Option<(usize, Record)> = None;
     for at in slots(bytes, word) {
         let slot = bytes.get(at..).unwrap_or_default();
-        let Some((r, crc)) = Record::decode(slot) else {
+        let Some(r) = Record::decode(slot) else {
             writeln!(out, "record at {at:#06x}: not complete, or damaged")?;
             continue;
         };
         write!(
             out,
             "record at {at:#06x}: number {}, base {}, sequence {}, context {:#x}, program {:#x}, {} manifests",
-            r.number, r.base, r.sequence, r.context, r.program, r.manifests
+            r.number(),
+            r.base(),
+            r.sequence(),
+            r.context(),
+            r.program(),
+            r.manifests()
         )?;
-        if r.copy {
-            let marked = number(slot, step(word)) == u32::from_le_bytes(mark(crc, 0));
+        if r.is_copy() {
+            let marked = number(slot, step(word)) == u32::from_le_bytes(mark(r.crc(), 0));
             out.write_str(if marked {
                 ", a copy with its mark"
             } else {
@@ -40,14 +45,14 @@ pub fn log(bytes: &[u8], word: u32, out: &mut impl fmt::Write) -> fmt::Result {
             })?;
         }
         writeln!(out)?;
-        if newest.is_none_or(|(_, n)| crate::scan::later(r.number, n.number)) {
+        if newest.is_none_or(|(_, n)| crate::scan::later(r.number(), n.number())) {
             newest = Some((at, r));
         }
     }
     let Some((at, r)) = newest else {
         return Ok(());
     };
-    let whole = geometries(word, u32::from(r.cell)).map(|shape| Dump {
+    let whole = geometries(word, r.cell()).map(|shape| Dump {
         bytes,
         at,
         r,
@@ -57,7 +62,7 @@ pub fn log(bytes: &[u8], word: u32, out: &mut impl fmt::Write) -> fmt::Result {
     let best = whole.reduce(|a, b| if b.intact() > a.intact() { b } else { a });
     match best {
         Some(dump) => dump.show(out),
-        None => writeln!(out, "cells of {} bytes: not a log's", r.cell),
+        None => writeln!(out, "cells of {} bytes: not a log's", r.cell()),
     }
 }
 
@@ -143,10 +148,10 @@ impl<'b> Dump<'b> {
 
     /// All that is told, the newest word first: `each` gets the manifest's place, `NONE` for the record's own. `false` where a manifest is not intact.
     fn told(&self, mut each: impl FnMut(u16, &'b [u8]) -> fmt::Result) -> Result<bool, fmt::Error> {
-        let own = self.at + HEAD..self.at + HEAD + usize::from(self.r.places);
+        let own = self.at + HEAD..self.at + HEAD + self.r.places();
         each(NONE, self.bytes.get(own).unwrap_or_default())?;
-        let mut place = self.r.manifest;
-        for _ in 0..usize::from(self.r.manifests).min(MANIFESTS) {
+        let mut place = self.r.manifest();
+        for _ in 0..self.r.manifests().min(MANIFESTS) {
             let Some((runs, before)) = self.manifest(place) else {
                 return Ok(false);
             };
@@ -181,7 +186,8 @@ impl<'b> Dump<'b> {
         writeln!(
             out,
             "  heap in use: {} bytes, stack in use: from {:#x} on",
-            self.r.heap_used, self.r.stack_from
+            self.r.heap_used(),
+            self.r.stack_from()
         )?;
         // Of each cell a bit: there was a newer word on it.
         let mut seen = [0u32; 1 << 10];

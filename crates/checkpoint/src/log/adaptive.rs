@@ -41,15 +41,14 @@ impl Adaptive {
         }
     }
 
-    fn region(&mut self, cell: u32, cells: u32) -> Option<&mut u8> {
-        let region = cell * REGIONS as u32 / cells.max(1);
-        self.same.get_mut(region as usize)
+    /// The region of this cell of so many.
+    pub(super) fn region(cell: u32, cells: u32) -> usize {
+        (cell * REGIONS as u32).checked_div(cells).unwrap_or(0) as usize % REGIONS
     }
 
-    /// Whether to compare this cell of so many.
-    pub(super) fn compares(&mut self, cell: u32, cells: u32) -> bool {
-        let least = self.least;
-        if self.region(cell, cells).is_none_or(|s| *s >= least) {
+    /// Whether to compare a cell of this region.
+    pub(super) fn compares(&mut self, region: usize) -> bool {
+        if self.same.get(region).is_none_or(|s| *s >= self.least) {
             return true;
         }
         self.tick = (self.tick + 1) % 32;
@@ -57,8 +56,8 @@ impl Adaptive {
     }
 
     /// What came of it.
-    pub(super) fn learn(&mut self, cell: u32, cells: u32, same: bool) {
-        if let Some(s) = self.region(cell, cells) {
+    pub(super) fn learn(&mut self, region: usize, same: bool) {
+        if let Some(s) = self.same.get_mut(region) {
             *s = if same {
                 s.saturating_add((u8::MAX - *s).div_ceil(8))
             } else {
@@ -77,25 +76,25 @@ mod tests {
         let mut a = Adaptive::new(&Cost::STM32L1, 128, 256, true);
         // 14.5 of 133 µJ.
         assert_eq!(a.least, 28);
-        let mut compared = 0;
+        let (mut compared, region) = (0, Adaptive::region(3, 640));
         for _ in 0..640 {
-            if a.compares(3, 640) {
+            if a.compares(region) {
                 compared += 1;
-                a.learn(3, 640, false);
+                a.learn(region, false);
             }
         }
         assert!((16..50).contains(&compared), "{compared}");
         let first = (0..).find(|_| {
-            let now = a.compares(3, 640);
+            let now = a.compares(region);
             if now {
-                a.learn(3, 640, true);
+                a.learn(region, true);
             }
-            now && a.compares(3, 640)
+            now && a.compares(region)
         });
         assert!(first.is_some_and(|n| n <= 64), "{first:?}");
         // Where comparing is cheap it is always done.
         let mut a = Adaptive::new(&Cost::STM32F0, 128, 2048, true);
-        (0..100).for_each(|_| a.learn(0, 1, false));
-        assert!(a.least <= 1 && (0..100).filter(|_| a.compares(0, 1)).count() >= 3);
+        (0..100).for_each(|_| a.learn(0, false));
+        assert!(a.least <= 1 && (0..100).filter(|_| a.compares(0)).count() >= 3);
     }
 }

@@ -1,18 +1,19 @@
 //! What says that a checkpoint is complete, and where its cells are.
 
+use super::shape::LARGEST;
 use nvmem::crc::crc32;
 
 pub(crate) const MAGIC: [u8; 4] = *b"RLL1";
 /// In front of the places that a record tells itself.
 pub(crate) const HEAD: usize = 48;
+const WORDS: usize = HEAD / 4;
 
-/// A record, but for the places behind it.
+/// A record as it is there, but for the places behind it: twelve words, the least significant byte first. And its checksum.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Record {
-    /// Later records have higher numbers; wraps.
-    pub number: u32,
-    /// The number of the latest record that was known to be stable when this one was written.
-    pub base: u32,
+pub(crate) struct Record([u32; WORDS + 1]);
+
+/// What a record says.
+pub(crate) struct Fields {
     /// That of the checkpoint; wraps.
     pub sequence: u32,
     pub program: u64,
@@ -23,8 +24,6 @@ pub(crate) struct Record {
     /// Where the last manifest is, and how many there are.
     pub manifest: u16,
     pub manifests: u8,
-    /// Written by a boot that goes on from it: a mark follows.
-    pub copy: bool,
     /// Bytes of places.
     pub places: u16,
     /// Bytes of a cell.
@@ -32,65 +31,125 @@ pub(crate) struct Record {
 }
 
 impl Record {
+    /// One without numbers.
+    pub(crate) fn new(f: &Fields) -> Self {
+        Record([
+            u32::from_le_bytes(MAGIC),
+            0,
+            0,
+            f.sequence,
+            f.program as u32,
+            (f.program >> 32) as u32,
+            f.memory,
+            f.context,
+            f.heap_used,
+            f.stack_from,
+            u32::from(f.manifest) | u32::from(f.manifests) << 16,
+            u32::from(f.places) | u32::from(f.cell) << 16,
+            0,
+        ])
+    }
+
+    /// Later records have higher numbers; wraps.
+    pub(crate) fn number(&self) -> u32 {
+        self.0[1]
+    }
+
+    /// The number of the latest record that was known to be stable when this one was written.
+    pub(crate) fn base(&self) -> u32 {
+        self.0[2]
+    }
+
+    pub(crate) fn number_it(&mut self, number: u32, base: u32) {
+        (self.0[1], self.0[2]) = (number, base);
+    }
+
+    pub(crate) fn sequence(&self) -> u32 {
+        self.0[3]
+    }
+
+    pub(crate) fn program(&self) -> u64 {
+        u64::from(self.0[4]) | u64::from(self.0[5]) << 32
+    }
+
+    pub(crate) fn memory(&self) -> u32 {
+        self.0[6]
+    }
+
+    pub(crate) fn context(&self) -> u32 {
+        self.0[7]
+    }
+
+    pub(crate) fn heap_used(&self) -> u32 {
+        self.0[8]
+    }
+
+    pub(crate) fn stack_from(&self) -> u32 {
+        self.0[9]
+    }
+
+    pub(crate) fn manifest(&self) -> u16 {
+        self.0[10] as u16
+    }
+
+    pub(crate) fn manifests(&self) -> usize {
+        usize::from((self.0[10] >> 16) as u8)
+    }
+
+    /// Whether it was written by a boot that goes on from it: a mark follows.
+    pub(crate) fn is_copy(&self) -> bool {
+        self.0[10] >> 24 != 0
+    }
+
+    pub(crate) fn as_copy(mut self) -> Self {
+        self.0[10] |= 1 << 24;
+        self
+    }
+
+    pub(crate) fn places(&self) -> usize {
+        usize::from(self.0[11] as u16)
+    }
+
+    pub(crate) fn cell(&self) -> u32 {
+        self.0[11] >> 16
+    }
+
+    pub(crate) fn crc(&self) -> u32 {
+        self.0[WORDS]
+    }
+
     /// Where its checksum is: in a word of its own, where words have four bytes.
     fn end(&self) -> usize {
-        (HEAD + usize::from(self.places)).next_multiple_of(4)
+        (HEAD + self.places()).next_multiple_of(4)
     }
 
-    /// Writes head and checksum around the places, which are there: bytes in all.
-    pub(crate) fn encode(&self, to: &mut [u8]) -> Option<usize> {
-        let end = self.end();
-        to.get_mut(HEAD + usize::from(self.places)..end)?.fill(0);
-        let fields = [
-            u32::from_le_bytes(MAGIC),
-            self.number,
-            self.base,
-            self.sequence,
-            self.program as u32,
-            (self.program >> 32) as u32,
-            self.memory,
-            self.context,
-            self.heap_used,
-            self.stack_from,
-            u32::from(self.manifest) | u32::from(self.manifests) << 16 | u32::from(self.copy) << 24,
-            u32::from(self.places) | u32::from(self.cell) << 16,
-        ];
-        for (to, f) in to.chunks_exact_mut(4).zip(fields) {
-            to.copy_from_slice(&f.to_le_bytes());
+    /// Writes head and checksum around the places, which are there, and zeros behind them: bytes in all.
+    pub(crate) fn encode(&mut self, to: &mut [u8; LARGEST]) -> usize {
+        for (to, w) in to.as_chunks_mut::<4>().0.iter_mut().zip(&self.0[..WORDS]) {
+            *to = w.to_le_bytes();
         }
-        let crc = crc32(to.get(..end)?);
-        to.get_mut(end..end + 4)?
-            .copy_from_slice(&crc.to_le_bytes());
-        Some(end + 4)
+        let end = self.end();
+        to.get_mut(HEAD + self.places()..)
+            .unwrap_or_default()
+            .fill(0);
+        let crc = crc32(to.get(..end).unwrap_or_default());
+        self.0[WORDS] = crc;
+        if let Some(to) = to.get_mut(end..end + 4) {
+            to.copy_from_slice(&crc.to_le_bytes());
+        }
+        end + 4
     }
 
-    /// The record, and its checksum.
-    pub(crate) fn decode(b: &[u8]) -> Option<(Self, u32)> {
-        let field = |i: usize| {
-            let f = b.get(4 * i..4 * i + 4)?;
-            f.first_chunk().map(|f| u32::from_le_bytes(*f))
-        };
-        let (m, p) = (field(10)?, field(11)?);
-        let record = Record {
-            number: field(1)?,
-            base: field(2)?,
-            sequence: field(3)?,
-            program: u64::from(field(4)?) | u64::from(field(5)?) << 32,
-            memory: field(6)?,
-            context: field(7)?,
-            heap_used: field(8)?,
-            stack_from: field(9)?,
-            manifest: m as u16,
-            manifests: (m >> 16) as u8,
-            copy: m >> 24 != 0,
-            places: p as u16,
-            cell: (p >> 16) as u16,
-        };
-        if !b.starts_with(&MAGIC) || m >> 24 > 1 {
+    pub(crate) fn decode(b: &[u8]) -> Option<Self> {
+        let mut r = Record([0; WORDS + 1]);
+        for (w, b) in r.0.iter_mut().zip(b.as_chunks::<4>().0) {
+            *w = u32::from_le_bytes(*b);
+        }
+        if r.0[0] != u32::from_le_bytes(MAGIC) || r.0[10] >> 24 > 1 {
             return None;
         }
-        let end = record.end();
-        let crc = u32::from_le_bytes(*b.get(end..end + 4)?.first_chunk()?);
-        (crc32(b.get(..end)?) == crc).then_some((record, crc))
+        let end = r.end();
+        r.0[WORDS] = u32::from_le_bytes(*b.get(end..end + 4)?.first_chunk()?);
+        (crc32(b.get(..end)?) == r.crc()).then_some(r)
     }
 }

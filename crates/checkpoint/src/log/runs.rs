@@ -22,87 +22,74 @@ pub(crate) fn check(content: &[u8]) -> u16 {
     (c ^ c >> 16) as u16
 }
 
-struct Writer<'b> {
-    to: &'b mut [u8],
-    at: usize,
-}
-
-impl Writer<'_> {
-    fn room(&self) -> usize {
-        self.to.len() - self.at
-    }
-    fn all<const N: usize>(&mut self, values: [u16; N]) {
-        values.into_iter().for_each(|v| self.put(v));
-    }
-    fn put(&mut self, v: u16) {
-        if let Some(to) = self.to.get_mut(self.at..self.at + 2) {
-            to.copy_from_slice(&v.to_le_bytes());
-            self.at += 2;
-        }
+#[inline(never)]
+fn put(to: &mut core::slice::IterMut<'_, [u8; 2]>, v: u16) {
+    if let Some(to) = to.next() {
+        *to = v.to_le_bytes();
     }
 }
 
 /// Tells the pending places of `map`: bytes written, and the first cell that there was no room for.
+#[inline(never)]
 pub(crate) fn encode(
     to: &mut [u8],
     map: &[u16],
     mut check: impl FnMut(u32) -> u16,
 ) -> (usize, usize) {
-    let pending = |i: usize| {
-        map.get(i)
-            .filter(|p| **p & PENDING != 0)
-            .map(|p| p & !PENDING)
-    };
-    let is_slot = |p: u16| u32::from(p) < SLOTS;
-    let mut w = Writer { to, at: 0 };
+    let mut to = to.as_chunks_mut::<2>().0.iter_mut();
+    let all = to.len();
     let mut i = 0;
-    while i < map.len() {
-        let Some(p) = pending(i) else {
+    while let Some(p) = map.get(i).copied() {
+        if p & PENDING == 0 {
             i += 1;
             continue;
-        };
-        let cell = i as u16;
-        if w.room() < 6 {
+        }
+        let room = to.len();
+        if room < 3 {
             break;
         }
-        if !is_slot(p) {
-            let n = (i..).take_while(|j| pending(*j) == Some(p)).count();
-            w.all([cell | RUN, n as u16, p]);
-            i += n;
-            continue;
+        let rest = map.get(i..).unwrap_or_default();
+        let is_slot = |p: u16| u32::from(p.wrapping_sub(PENDING)) < SLOTS;
+        let slot = is_slot(p);
+        // How many go on from this one, and how many have any place.
+        let (mut run, mut row) = (1, 0);
+        while rest.get(run) == Some(&p.wrapping_add(u16::from(slot) * run as u16)) {
+            run += 1;
         }
-        let next = |k: usize| pending(i + k).filter(|p| is_slot(*p));
-        let row = (0..).take_while(|k| next(*k).is_some()).count();
-        let run = (0..row)
-            .take_while(|k| next(*k) == Some(p + *k as u16))
-            .count();
-        if row == 1 {
-            w.all([cell, p, check(i as u32)]);
-            i += 1;
-        } else if run > 2 || run == row {
-            let n = run.min((w.room() - 6) / 2);
-            if n == 0 {
-                break;
-            }
-            w.all([cell | RUN, n as u16, p]);
-            for k in 0..n {
-                w.put(check((i + k) as u32));
-            }
-            i += n;
+        while slot && rest.get(row).is_some_and(|p| is_slot(*p)) {
+            row += 1;
+        }
+        let apart = run <= 2 && run < row;
+        let n = if apart {
+            row.min((room - 2) / 2)
+        } else if row > 1 {
+            run.min(room - 3)
         } else {
-            let n = row.min((w.room() - 4) / 4);
-            if n == 0 {
-                break;
+            run
+        };
+        if n == 0 {
+            break;
+        }
+        if row == 1 {
+            put(&mut to, i as u16);
+        } else {
+            put(&mut to, i as u16 | RUN);
+            put(&mut to, n as u16 | if apart { ROW } else { 0 });
+        }
+        if !apart {
+            put(&mut to, p & !PENDING);
+        }
+        for p in rest.iter().take(n) {
+            if apart {
+                put(&mut to, p & !PENDING);
             }
-            w.all([cell | RUN, n as u16 | ROW]);
-            for k in 0..n {
-                w.put(next(k).unwrap_or(NONE));
-                w.put(check((i + k) as u32));
+            if slot {
+                put(&mut to, check(i as u32));
             }
-            i += n;
+            i += 1;
         }
     }
-    (w.at, i)
+    (2 * (all - to.len()), i)
 }
 
 /// Where one cell is.

@@ -1,5 +1,6 @@
 //! The sizes that follow from a medium's contract, and how memory is cut into cells.
 
+use super::runs::{NONE, ZERO};
 use crate::layout::Sizes;
 use crate::memory::Memory;
 use nvmem::device::Contract;
@@ -93,9 +94,9 @@ impl Shape {
         cells.div_ceil(row) + 1
     }
 
-    /// Manifests that a record leads to at most, with so many cells of memory.
-    pub(crate) const fn chain(&self, cells: u32) -> u32 {
-        let all = self.manifest(cells).saturating_add(CHANGES);
+    /// Manifests that a record leads to at most, where those of all places are so many.
+    pub(crate) const fn chain(places: u32) -> u32 {
+        let all = places.saturating_add(CHANGES);
         if all > MANIFESTS as u32 {
             return MANIFESTS as u32;
         }
@@ -103,14 +104,17 @@ impl Shape {
     }
 }
 
+/// A segment of memory: its length, and what of it is in use.
+#[derive(Clone, Copy)]
+struct Segment {
+    len: u32,
+    from: u32,
+    to: u32,
+}
+
 /// How a memory is cut into cells: each segment from its start, the last cell of each as long as what is left.
 #[derive(Clone, Copy)]
-pub(crate) struct Cells {
-    lengths: [u32; 3],
-    heap_used: u32,
-    stack_from: u32,
-    cell: u32,
-}
+pub(crate) struct Cells<const CELL: usize>([Segment; 3]);
 
 /// A piece of memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -122,64 +126,59 @@ pub(crate) struct Cell {
     pub to: u32,
 }
 
-impl Cells {
+impl<const CELL: usize> Cells<CELL> {
     #[inline(never)]
-    pub(crate) fn of(memory: &Memory<'_>, cell: u32) -> Self {
+    pub(crate) fn of(memory: &Memory<'_>) -> Self {
+        let segments = memory.lengths().map(|len| Segment {
+            len,
+            from: 0,
+            to: len,
+        });
         let (heap_used, stack_from) = memory.in_use();
-        Cells {
-            lengths: memory.lengths(),
-            heap_used,
-            stack_from,
-            cell,
-        }
+        Cells(segments).using(heap_used, stack_from)
     }
 
     /// The same with something else in use.
-    pub(crate) fn using(self, heap_used: u32, stack_from: u32) -> Self {
-        Cells {
-            heap_used,
-            stack_from,
-            ..self
-        }
+    pub(crate) fn using(mut self, heap_used: u32, stack_from: u32) -> Self {
+        let [_, heap, stack] = &mut self.0;
+        heap.to = heap_used.min(heap.len);
+        stack.from = stack_from.min(stack.len);
+        self
     }
 
     pub(crate) fn count(&self) -> u32 {
-        self.lengths.iter().map(|l| l.div_ceil(self.cell)).sum()
+        self.0.iter().map(|s| s.len.div_ceil(CELL as u32)).sum()
     }
 
+    #[inline(never)]
     pub(crate) fn get(&self, i: u32) -> Option<Cell> {
-        let [statics, heap, stack] = self.lengths;
-        let parts = [
-            (statics, 0, statics),
-            (heap, 0, self.heap_used.min(heap)),
-            (stack, self.stack_from.min(stack), stack),
-        ];
-        let (mut i, mut base) = (i, 0);
-        for (len, from, to) in parts {
-            let n = len.div_ceil(self.cell);
-            if i < n {
-                let off = i * self.cell;
-                let end = (off + self.cell).min(len);
-                let (from, to) = (from.clamp(off, end) - off, to.clamp(off, end) - off);
+        let (mut off, mut at) = (i * CELL as u32, 0);
+        for s in &self.0 {
+            if off < s.len {
+                let end = (off + CELL as u32).min(s.len);
+                let (from, to) = (s.from.max(off) - off, s.to.min(end).saturating_sub(off));
                 return Some(Cell {
-                    at: base + off,
-                    from,
-                    to: to.max(from),
+                    at: at + off,
+                    from: from.min(end - off),
+                    to: to.max(from.min(end - off)),
                 });
             }
-            (i, base) = (i - n, base + len);
+            off -= s.len.next_multiple_of(CELL as u32);
+            at += s.len;
         }
         None
     }
 }
 
 impl Cell {
-    pub(crate) fn is_used(&self) -> bool {
-        self.from < self.to
-    }
-
-    pub(crate) fn is_zero(&self, memory: &Memory<'_>) -> bool {
-        memory.is_zero(self.at + self.from, self.to - self.from)
+    /// The place that says all of it: nothing of it is in use, or all that is, is zero.
+    #[inline(never)]
+    pub(crate) fn empty(&self, memory: &Memory<'_>) -> Option<u16> {
+        if self.from >= self.to {
+            return Some(NONE);
+        }
+        let zero = memory.is_zero(self.at + self.from, self.to - self.from);
+        zero.then_some(ZERO)
     }
 
     /// What a cell of a medium holds of it: what is in use, and zeros.

@@ -1,14 +1,36 @@
 //! Units of cells: which are free, and where the next cell goes.
 
 use super::Log;
-use super::runs::{PENDING, SLOTS};
-use crate::Error;
+use super::runs::{NONE, PENDING, SLOTS};
 use nvmem::device::Medium;
 use nvmem::planted;
 
 /// Of a unit: nothing in it is needed, and it may be erased. Else, where units are erased, how many of its cells are needed; where
 /// they are not, a bit for each of its eight cells that is.
-pub(super) const FREE: u8 = u8::MAX;
+const FREE: u8 = u8::MAX;
+
+/// Why cells cannot be written.
+pub(super) enum Stop<E> {
+    /// There is no room.
+    Full,
+    Medium(E),
+}
+
+impl<E> From<E> for Stop<E> {
+    fn from(e: E) -> Self {
+        Stop::Medium(e)
+    }
+}
+
+/// What the units hold.
+pub(super) struct Survey {
+    /// Cells that can be written before the next commit.
+    pub room: u32,
+    /// Cells of units in which something is needed, or will be after the commit.
+    pub occupied: u32,
+    /// Of these the unit with the fewest, but for the one that is being filled.
+    pub emptiest: Option<u32>,
+}
 
 impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
     Log<D, CELLS, UNITS, CELL>
@@ -19,85 +41,94 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
         self.start + s.front() + unit * s.unit + i * s.cell
     }
 
-    /// Units that there are.
-    pub(super) fn live(&self) -> &[u8] {
-        self.units
-            .get(..self.unit_count as usize)
-            .unwrap_or_default()
-    }
-
-    fn unit(&mut self, slot: u16) -> Option<&mut u8> {
-        self.units
-            .get_mut((u32::from(slot) / Self::SHAPE.per) as usize)
-    }
-
-    /// Cells that can be written before the next commit.
-    pub(super) fn room(&self) -> u32 {
-        let s = Self::SHAPE;
-        if !s.erases {
-            return self.live().iter().map(|u| u.count_zeros()).sum();
+    /// The unit that this boot fills, or has filled last; none of them, where it has not.
+    fn filling(&self) -> usize {
+        if self.next == u32::MAX {
+            return usize::MAX;
         }
-        let free = self.live().iter().filter(|u| **u == FREE).count() as u32;
-        free * s.per + self.open.map_or(0, |(_, next)| s.per - next)
+        self.cursor as usize
     }
 
-    /// Cells of units in which something is needed, or will be after the commit.
-    pub(super) fn occupied(&self) -> u32 {
-        let n = |(_, u): &(usize, &u8)| !matches!(**u, 0 | FREE);
-        self.live().iter().enumerate().filter(n).count() as u32 * Self::SHAPE.per
+    #[inline(never)]
+    pub(super) fn survey(&self) -> Survey {
+        let s = Self::SHAPE;
+        let mut all = Survey {
+            room: 0,
+            occupied: 0,
+            emptiest: None,
+        };
+        let mut least = FREE;
+        let live = self.units.iter().take(self.unit_count as usize);
+        for (i, u) in live.enumerate() {
+            if !s.erases {
+                all.room += u.count_zeros();
+            } else if *u == FREE {
+                all.room += s.per;
+            } else if *u > 0 {
+                all.occupied += s.per;
+                if *u < least && i != self.filling() {
+                    (least, all.emptiest) = (*u, Some(i as u32));
+                }
+            }
+        }
+        if s.erases {
+            all.room += s.per.saturating_sub(self.next);
+        }
+        all
+    }
+
+    /// The next unit with room: where units are erased one behind the last one, else that one as well.
+    fn vacant(&self) -> Option<u32> {
+        let mut unit = self.cursor;
+        for k in 0..self.unit_count {
+            if Self::SHAPE.erases || k > 0 {
+                let next = unit + 1;
+                unit = if next < self.unit_count { next } else { 0 };
+            }
+            // Free, or with a bit left.
+            if (*self.units.get(unit as usize)? == FREE) == Self::SHAPE.erases {
+                return Some(unit);
+            }
+        }
+        None
     }
 
     /// A place for a cell. What was there is not needed by the checkpoint that counts.
-    fn take(&mut self) -> Result<Option<u16>, D::Error> {
+    fn take(&mut self) -> Result<u16, Stop<D::Error>> {
         let s = Self::SHAPE;
-        let n = self.unit_count;
-        if !s.erases {
-            for k in 0..n {
-                let unit = (self.cursor + k) % n;
-                let Some(u) = self.units.get_mut(unit as usize) else {
-                    break;
-                };
-                let i = u.trailing_ones();
-                if i < 8 {
-                    *u |= 1 << i;
-                    self.cursor = unit;
-                    return Ok(Some((unit * s.per + i) as u16));
+        if !s.erases || self.next >= s.per {
+            let unit = self.vacant().ok_or(Stop::Full)?;
+            if s.erases {
+                let at = self.slot_at((unit * s.per) as u16);
+                if !planted!("checkpoint/log-not-erased") {
+                    self.medium.erase(at, at + s.unit)?;
                 }
-            }
-            return Ok(None);
-        }
-        if self.open.is_none_or(|(_, next)| next == s.per) {
-            let free = |u: &u8| *u == FREE;
-            let found = (1..=n)
-                .map(|k| (self.cursor + k) % n)
-                .find(|u| self.live().get(*u as usize).is_some_and(free));
-            let Some(unit) = found else { return Ok(None) };
-            let at = self.slot_at((unit * s.per) as u16);
-            if !planted!("checkpoint/log-not-erased") {
-                self.medium.erase(at, at + s.unit)?;
-            }
-            if let Some(u) = self.units.get_mut(unit as usize) {
-                *u = 0;
+                if let Some(u) = self.units.get_mut(unit as usize) {
+                    *u = 0;
+                }
+                self.next = 0;
             }
             self.cursor = unit;
-            self.open = Some((unit, 0));
         }
-        let Some((unit, next)) = self.open else {
-            return Ok(None);
-        };
-        self.open = Some((unit, next + 1));
-        if let Some(u) = self.units.get_mut(unit as usize) {
-            *u += 1;
+        let mut i = self.next;
+        if let Some(u) = self.units.get_mut(self.cursor as usize) {
+            if s.erases {
+                *u += 1;
+                self.next += 1;
+            } else {
+                i = u.trailing_ones();
+                *u |= 1 << i;
+            }
         }
-        Ok(Some((unit * s.per + next) as u16))
+        Ok((self.cursor * s.per + i) as u16)
     }
 
     /// Writes a cell.
-    pub(super) fn place(&mut self, content: &[u8; CELL]) -> Result<u16, Error<D::Error>> {
-        let slot = self.take().map_err(Error::Medium)?;
-        let slot = slot.ok_or(Error::TooSmall { needed: u32::MAX })?;
+    #[inline(never)]
+    pub(super) fn place(&mut self, content: &[u8; CELL]) -> Result<u16, Stop<D::Error>> {
+        let slot = self.take()?;
         let at = self.slot_at(slot);
-        self.medium.write(at, content).map_err(Error::Medium)?;
+        self.medium.write(at, content)?;
         Ok(slot)
     }
 
@@ -105,8 +136,9 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
     #[inline(never)]
     pub(super) fn release(&mut self, place: u16) {
         let s = Self::SHAPE;
-        if u32::from(place & !PENDING) < SLOTS
-            && let Some(u) = self.unit(place & !PENDING)
+        let place = u32::from(place & !PENDING);
+        if place < SLOTS
+            && let Some(u) = self.units.get_mut((place / s.per) as usize)
         {
             if s.erases && *u != FREE {
                 *u = u.saturating_sub(1);
@@ -114,18 +146,24 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
                     *u = FREE;
                 }
             } else if !s.erases && planted!("checkpoint/log-freed-too-early") {
-                *u &= !(1 << (u32::from(place) % s.per));
+                *u &= !(1 << (place % s.per));
             }
         }
     }
 
+    /// The places of the manifests.
+    pub(super) fn manifests(&self) -> &[u16] {
+        self.chain.get(..self.chained).unwrap_or_default()
+    }
+
     /// After a commit: what is needed, and what is free.
+    #[inline(never)]
     pub(super) fn recount(&mut self) {
         let s = Self::SHAPE;
         self.units.fill(0);
-        let manifests = self.chain.get(..self.chained).unwrap_or_default();
-        for p in self.map.iter().chain(manifests) {
-            let slot = u32::from(p & !PENDING);
+        for k in 0..CELLS + self.chained {
+            let p = self.map.get(k).or_else(|| self.chain.get(k - CELLS));
+            let slot = u32::from(p.copied().unwrap_or(NONE) & !PENDING);
             if slot < SLOTS
                 && let Some(u) = self.units.get_mut((slot / s.per) as usize)
             {
@@ -137,20 +175,12 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
             }
         }
         if s.erases {
-            let open = self.open.map(|(unit, _)| unit);
+            let open = self.filling();
             for (i, u) in self.units.iter_mut().enumerate() {
-                if *u == 0 && open != Some(i as u32) {
+                if *u == 0 && i != open {
                     *u = FREE;
                 }
             }
         }
-    }
-
-    /// Of the units that the next commit needs the one with the fewest cells.
-    pub(super) fn emptiest(&self) -> Option<u32> {
-        let open = self.open.map(|(unit, _)| unit);
-        let some = |(i, u): &(usize, &u8)| !matches!(**u, 0 | FREE) && open != Some(*i as u32);
-        let all = self.live().iter().enumerate().filter(some);
-        all.min_by_key(|(_, u)| **u).map(|(i, _)| i as u32)
     }
 }

@@ -136,7 +136,7 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
         } else {
             0
         };
-        let twice = 2 * (2 * s.chain(all) as u64 + data as u64) * s.cell as u64;
+        let twice = 2 * (2 * Shape::chain(s.manifest(all)) as u64 + data as u64) * s.cell as u64;
         let reads = Work {
             read: slots * s.record as u64 + marks + s.record as u64 + twice,
             ..NOTHING
