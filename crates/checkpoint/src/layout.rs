@@ -149,6 +149,12 @@ pub(crate) unsafe fn clear(to: *mut u8, n: usize) {
     }
 }
 
+/// The same for a slice.
+pub(crate) fn zero(b: &mut [u8]) {
+    // SAFETY: so many bytes are there.
+    unsafe { clear(b.as_mut_ptr(), b.len()) }
+}
+
 /// Room for a piece.
 pub(crate) struct Room(MaybeUninit<[u8; PIECE]>);
 

@@ -28,12 +28,13 @@ use shape::{MANIFESTS, Shape};
 ///
 /// A segment of memory is cut into cells from its start, so it takes its length divided by `CELL`, rounded up. A unit is an erase unit or, if that is
 /// smaller, as many as a cell takes; without erase it is eight cells. RAM: two bytes for each of the `CELLS`, one for each of the
-/// `UNITS`, and some 480. A log of less than all of the medium, or with more units than `UNITS`, leaves the others alone.
+/// `UNITS`, and some 370. A log of less than all of the medium, or with more units than `UNITS`, leaves the others alone.
 #[derive(Debug)]
 pub struct Log<D, const CELLS: usize, const UNITS: usize, const CELL: usize = 128> {
     medium: D,
     start: u32,
-    program: u64,
+    /// In words, so that a log is aligned to words: what moves and zeroes what is aligned to more would be there as well.
+    program: [u32; 2],
     unit_count: u32,
     adaptive: Adaptive,
     /// What is below is known.
@@ -103,7 +104,7 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
         Ok(Log {
             medium,
             start: range.start,
-            program,
+            program: [program as u32, (program >> 32) as u32],
             unit_count: units.min(UNITS as u32),
             adaptive: Adaptive::ALWAYS,
             ready: false,

@@ -26,6 +26,7 @@ pub fn log(bytes: &[u8], word: u32, out: &mut impl fmt::Write) -> fmt::Result {
             writeln!(out, "record at {at:#06x}: not complete, or damaged")?;
             continue;
         };
+        let [low, high] = r.program().map(u64::from);
         write!(
             out,
             "record at {at:#06x}: number {}, base {}, sequence {}, context {:#x}, program {:#x}, {} manifests",
@@ -33,7 +34,7 @@ pub fn log(bytes: &[u8], word: u32, out: &mut impl fmt::Write) -> fmt::Result {
             r.base(),
             r.sequence(),
             r.context(),
-            r.program(),
+            low | high << 32,
             r.manifests()
         )?;
         if r.is_copy() {

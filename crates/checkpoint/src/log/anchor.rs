@@ -260,7 +260,7 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
         let same = planted!("checkpoint/log-same-number") && !self.anchors.owned;
         record.number_it(if same { record.number() } else { number }, base);
         let word = Self::ANCHOR.word as usize;
-        let whole = record.encode(buf).next_multiple_of(word);
+        let whole = record.encode(buf, word);
         let at = self.anchor_at(self.anchors.now, self.anchors.slot);
         let buf = buf.get(..whole).unwrap_or_default();
         // Where stores persist in any order the checksum goes last: else it might meet what an attempt that was cut has left.

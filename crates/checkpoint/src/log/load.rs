@@ -183,7 +183,9 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
             let r = found.record;
             below = Some(r.number());
             if r.program() != self.program {
-                why = Error::OtherProgram { found: r.program() };
+                let [low, high] = r.program().map(u64::from);
+                let found = low | high << 32;
+                why = Error::OtherProgram { found };
                 continue;
             }
             if r.memory() != print {

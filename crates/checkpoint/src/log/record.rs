@@ -1,6 +1,7 @@
 //! What says that a checkpoint is complete, and where its cells are.
 
 use super::shape::LARGEST;
+use crate::layout::zero;
 use nvmem::crc::crc32;
 
 pub(crate) const MAGIC: [u8; 4] = *b"RLL1";
@@ -16,7 +17,7 @@ pub(crate) struct Record([u32; WORDS + 1]);
 pub(crate) struct Fields {
     /// That of the checkpoint; wraps.
     pub sequence: u32,
-    pub program: u64,
+    pub program: [u32; 2],
     pub memory: u32,
     pub context: u32,
     pub heap_used: u32,
@@ -38,8 +39,8 @@ impl Record {
             0,
             0,
             f.sequence,
-            f.program as u32,
-            (f.program >> 32) as u32,
+            f.program[0],
+            f.program[1],
             f.memory,
             f.context,
             f.heap_used,
@@ -68,8 +69,9 @@ impl Record {
         self.0[3]
     }
 
-    pub(crate) fn program(&self) -> u64 {
-        u64::from(self.0[4]) | u64::from(self.0[5]) << 32
+    /// Its lower half and its upper half.
+    pub(crate) fn program(&self) -> [u32; 2] {
+        [self.0[4], self.0[5]]
     }
 
     pub(crate) fn memory(&self) -> u32 {
@@ -123,21 +125,20 @@ impl Record {
         (HEAD + self.places()).next_multiple_of(4)
     }
 
-    /// Writes head and checksum around the places, which are there, and zeros behind them: bytes in all.
-    pub(crate) fn encode(&mut self, to: &mut [u8; LARGEST]) -> usize {
+    /// Writes head and checksum around the places, which are there, and zeros to a multiple of the word: bytes in all.
+    pub(crate) fn encode(&mut self, to: &mut [u8; LARGEST], word: usize) -> usize {
         for (to, w) in to.as_chunks_mut::<4>().0.iter_mut().zip(&self.0[..WORDS]) {
             *to = w.to_le_bytes();
         }
         let end = self.end();
-        to.get_mut(HEAD + self.places()..)
-            .unwrap_or_default()
-            .fill(0);
+        let whole = (end + 4).next_multiple_of(word);
+        zero(to.get_mut(HEAD + self.places()..whole).unwrap_or_default());
         let crc = crc32(to.get(..end).unwrap_or_default());
         self.0[WORDS] = crc;
         if let Some(to) = to.get_mut(end..end + 4) {
             to.copy_from_slice(&crc.to_le_bytes());
         }
-        end + 4
+        whole
     }
 
     pub(crate) fn decode(b: &[u8]) -> Option<Self> {

@@ -181,9 +181,8 @@ impl Cell {
         zero.then_some(ZERO)
     }
 
-    /// What a cell of a medium holds of it: what is in use, and zeros.
+    /// What a cell of a medium holds of it, between zeros that are there.
     pub(crate) fn content(&self, memory: &Memory<'_>, buf: &mut [u8]) {
-        buf.fill(0);
         if let Some(used) = buf.get_mut(self.from as usize..self.to as usize) {
             memory.read(self.at + self.from, used);
         }
