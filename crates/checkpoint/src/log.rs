@@ -87,7 +87,7 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
     ///
     /// **Power loss**: writes nothing. **Cost**: reads nothing. **Errors**: [`Error::TooSmall`] for a checkpoint of nothing, [`Error::BadRange`].
     pub fn open(medium: D, range: Range<u32>, program: u64) -> Result<Self, Error<D::Error>> {
-        let align = D::CONTRACT.alignment();
+        let align = const { D::CONTRACT.alignment() };
         if range.end > medium.capacity()
             || range.start > range.end
             || !range.start.is_multiple_of(align)

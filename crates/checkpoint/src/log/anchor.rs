@@ -227,8 +227,8 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
                 let crc = self.put(record.as_copy(), &mut buf)?;
                 let word = 4usize.next_multiple_of(Self::ANCHOR.word as usize);
                 let (word, m) = (buf.get_mut(..word).unwrap_or_default(), mark(crc, 0));
-                for (to, b) in word.iter_mut().zip(m.iter().cycle()) {
-                    *to = *b;
+                for to in word.chunks_mut(4) {
+                    to.copy_from_slice(m.get(..to.len()).unwrap_or_default());
                 }
                 let at = self.anchor_at(self.anchors.now, self.anchors.slot);
                 self.medium.write(at, word)?;
