@@ -258,7 +258,7 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
             (self.anchors.now, self.anchors.slot) = (to, 0);
         }
         let same = planted!("checkpoint/log-same-number") && !self.anchors.owned;
-        record.number_it(if same { record.number() } else { number }, base);
+        record.set_numbers(if same { record.number() } else { number }, base);
         let word = Self::ANCHOR.word as usize;
         let whole = record.encode(buf, word);
         let at = self.anchor_at(self.anchors.now, self.anchors.slot);

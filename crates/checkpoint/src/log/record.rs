@@ -61,7 +61,7 @@ impl Record {
         self.0[2]
     }
 
-    pub(crate) fn number_it(&mut self, number: u32, base: u32) {
+    pub(crate) fn set_numbers(&mut self, number: u32, base: u32) {
         (self.0[1], self.0[2]) = (number, base);
     }
 

@@ -160,16 +160,6 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
         }
     }
 
-    /// What tells the content of a cell. Not inlined: it is asked for at each kind of run.
-    #[inline(never)]
-    fn checked(i: u32, round: &Round<'_, '_, CELL>) -> u16 {
-        let mut content = [0; CELL];
-        if let Some(cell) = round.cells.get(i) {
-            cell.content(round.memory, &mut content);
-        }
-        check(&content)
-    }
-
     #[inline(never)]
     fn put_cell(&mut self, cell: &Cell, memory: &Memory<'_>) -> Result<u16, Stop<D::Error>> {
         let mut buf = [0; CELL];
@@ -269,7 +259,13 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
         buf: &mut [u8; LARGEST],
     ) -> Result<usize, Stop<D::Error>> {
         let s = Self::SHAPE;
-        let checked = |i: u32| Self::checked(i, round);
+        let checked = |i: u32| {
+            let mut content = [0; CELL];
+            if let Some(cell) = round.cells.get(i) {
+                cell.content(round.memory, &mut content);
+            }
+            check(&content)
+        };
         let mut first = true;
         loop {
             if full {
