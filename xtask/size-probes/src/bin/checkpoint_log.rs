@@ -37,18 +37,15 @@ size_probes::probe!({
     }
 
     use checkpoint::{Cost, Log, Memory, Store};
-    let at = |addr: usize| core::hint::black_box(addr) as *mut u8;
-    let log = Log::<_, 16, 32>::open(Flash(size_probes::bytes()), 0..4096, 1);
-    if let Ok(mut log) = log.map(|l| l.with_cost(&Cost::STM32F0)) {
+    // Where it is: what is moved is copied.
+    let mut opened = Log::<_, 16, 32>::open(Flash(size_probes::bytes()), 0..4096, 1)
+        .map(|log| log.with_cost(&Cost::STM32F0));
+    if let Ok(log) = &mut opened {
+        let [statics, heap, stack] = size_probes::segments();
         // SAFETY: never run; for a linked program the ranges are memory of a board.
-        let mut memory = unsafe {
-            Memory::from_addresses(
-                (at(0x2000), at(0x2100)),
-                (at(0x2100), at(0x2300)),
-                (at(0x2300), at(0x2400)),
-            )
-        };
-        let _ = core::hint::black_box(log.load(&mut memory));
-        let _ = core::hint::black_box(log.save(&memory, 7));
+        let mut memory = unsafe { Memory::from_addresses(statics, heap, stack) };
+        let context = log.load(&mut memory).map_or(0, |r| r.context);
+        let kept = log.save(&memory, context);
+        core::hint::black_box(kept.is_ok());
     }
 });
