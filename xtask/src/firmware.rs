@@ -54,29 +54,35 @@ pub fn missing(m: &Machine) -> Option<String> {
     }
 }
 
-/// Builds the image of the group `checkpoint` for the Cortex-M0, whose assembly is another one than that of the Cortex-M4.
+/// Builds images for the Cortex-M0, for which the assembly of `checkpoint` is another one than for the Cortex-M4: of the group in which it refuses to
+/// work in a handler, and with `all` of the other one.
 ///
 /// **Errors**: as [`build`].
-pub fn build_v6(project: &Project, s: &Step) -> Result<Image> {
+pub fn build_v6(project: &Project, all: bool, s: &Step) -> Result<Vec<Image>> {
     if let Some(how) = missing(&ARMV6M) {
-        bail!("the {} image needs:\n  {how}", ARMV6M.name);
+        bail!("the {} images need:\n  {how}", ARMV6M.name);
     }
-    let program = format!("{}-checkpoint", ARM.name);
+    let mut groups = vec!["checkpoint-interrupt"];
+    if all {
+        groups.push("checkpoint");
+    }
+    let program = |group: &str| format!("{}-{group}", ARM.name);
     let mut c = cargo();
     c.current_dir(&project.root)
-        .args(["build", "--bin", &program, "--profile", "firmware"])
+        .args(["build", "--profile", "firmware"])
         .args(["--target", ARMV6M.target])
         .args(["-p", &format!("relume-firmware-{}", ARM.name)]);
+    for group in &groups {
+        c.args(["--bin", &program(group)]);
+    }
     s.run(c)?;
-    Ok(Image {
+    let dir = project.target.join(ARMV6M.target).join("firmware");
+    let image = |group| Image {
         machine: &ARMV6M,
-        group: "checkpoint",
-        path: project
-            .target
-            .join(ARMV6M.target)
-            .join("firmware")
-            .join(program),
-    })
+        group,
+        path: dir.join(program(group)),
+    };
+    Ok(groups.into_iter().map(image).collect())
 }
 
 /// Builds the images of one machine, one for each group of scenarios.

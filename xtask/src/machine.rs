@@ -18,7 +18,7 @@ use std::process::Command;
 /// again; the scenario must go on to its end. The same for cuts at every store of these boots. States that are equal are booted once.
 #[derive(clap::Args, Default)]
 pub struct Args {
-    /// Only this machine: arm, riscv or msp430; or armv6m, the group `checkpoint` on a Cortex-M0, which else only --long runs
+    /// Only this machine: arm, riscv or msp430; or armv6m, the groups of checkpoints on a Cortex-M0, of which else only --long runs more than the refusal in a handler
     #[arg(long, value_name = "M")]
     machine: Option<String>,
     /// Only scenarios whose `group/name` contains this
@@ -54,7 +54,7 @@ pub fn run(a: Args) -> Result<()> {
     let project = Project::load()?;
     crate::test::install_rig()?;
     let step = Step::alone(project.target.join("xtask/machine.log"), "machine");
-    let mut c = command(&project, &a, &step)?;
+    let mut c = command(&project, &a, true, &step)?;
     drop(step);
     let status = c.status().with_context(|| format!("cannot start {RIG}"))?;
     if !status.success() {
@@ -63,8 +63,8 @@ pub fn run(a: Args) -> Result<()> {
     Ok(())
 }
 
-/// The rig with its arguments, built, on images that are built.
-fn command(project: &Project, a: &Args, s: &Step) -> Result<Command> {
+/// The rig with its arguments, built, on images that are built; with `v6` on those of the Cortex-M0, too.
+fn command(project: &Project, a: &Args, v6: bool, s: &Step) -> Result<Command> {
     let line = a.replay.as_deref().and_then(|l| l.split('/').next());
     let only = line.or(a.machine.as_deref());
     let mut run = Command::new(build(project, s)?);
@@ -79,14 +79,15 @@ fn command(project: &Project, a: &Args, s: &Step) -> Result<Command> {
             n += 1;
         }
     }
-    if only == Some(ARMV6M.name) || only.is_none() && a.long {
-        let image = firmware::build_v6(project, s)?;
-        let (machine, group) = (image.machine.name, image.group);
-        run.arg(format!(
-            "--image={machine}/{group}={}",
-            image.path.display()
-        ));
-        n += 1;
+    if v6 && only.is_none_or(|o| o == ARMV6M.name) {
+        for image in firmware::build_v6(project, only.is_some() || a.long, s)? {
+            let (machine, group) = (image.machine.name, image.group);
+            run.arg(format!(
+                "--image={machine}/{group}={}",
+                image.path.display()
+            ));
+            n += 1;
+        }
     }
     if n == 0 {
         bail!("there is no such machine: they are arm, armv6m, riscv and msp430");
@@ -141,7 +142,7 @@ pub fn campaign(project: &Project, long: bool, s: &Step) -> Result<(Figures, Opt
         json: Some(json.clone()),
         ..Args::default()
     };
-    let c = command(project, &a, s)?;
+    let c = command(project, &a, true, s)?;
     let ran = s.run(c);
     let figures = match (figures(&json), &ran) {
         (Ok(f), _) => f,
@@ -163,7 +164,7 @@ pub fn costs(project: &Project, s: &Step) -> Result<Figures> {
         json: Some(json.clone()),
         ..Args::default()
     };
-    let mut c = command(project, &a, s)?;
+    let mut c = command(project, &a, false, s)?;
     c.arg("--costs");
     s.run(c)?;
     figures(&json)
@@ -226,7 +227,8 @@ pub fn check(project: &Project, long: bool, s: &Step) -> Result<Outcome> {
 
 /// What is missing to build the rig or the images.
 pub fn missing() -> Option<String> {
-    let images = MACHINES.iter().find_map(firmware::missing);
+    let machines = MACHINES.iter().chain([&ARMV6M]);
+    let images = machines.into_iter().find_map(firmware::missing);
     images.or_else(|| {
         crate::test::rig_needs()
             .first()
