@@ -12,7 +12,7 @@ mod support;
 
 use checkpoint::nvmem::device::Medium;
 use checkpoint::nvmem::{Buffered32, InOrder32};
-use checkpoint::{Blocks, CopyIfChange, Full, HeapTracker, Mode, Split, Stack};
+use checkpoint::{Blocks, Bounded, CopyIfChange, Full, HeapTracker, Split, Stack};
 use logged::{HalfPages, LargeUnits};
 use powerfail::{
     Explore, Failure, Mapped, Media, Mram16, Simulated, SpiFram, Stm32l1HalfPage, Summary, World,
@@ -32,7 +32,7 @@ impl Blocks for All {
 }
 
 /// Checkpoints up to the `last` one; `heap` bytes of the heap come back.
-fn life<D: Medium, M: Mode, const N: usize>(
+fn life<D: Medium, M: Bounded, const N: usize>(
     nv: D,
     world: &World<'_, Promise>,
     mode: &M,
