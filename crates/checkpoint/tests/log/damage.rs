@@ -76,7 +76,7 @@ fn every_flipped_bit_of_flash_is_found_or_harmless() {
         }
     }
     let mut older = 0;
-    for bit in 0..14 * 256 * 8 {
+    for bit in (0..14 * 256 * 8).step_by(if cfg!(miri) { 1009 } else { 1 }) {
         let mut d = whole.clone();
         d.bytes_mut()[bit / 8] ^= 1 << (bit % 8);
         let (mut a, mut b) = ([0; 40], [0; 32]);
@@ -89,7 +89,7 @@ fn every_flipped_bit_of_flash_is_found_or_harmless() {
         }
     }
     // Three cells, and a record that tells of them.
-    assert_eq!(older, (3 * 32 + 48 + 16 + 4) * 8);
+    assert!(cfg!(miri) || older == (3 * 32 + 48 + 16 + 4) * 8, "{older}");
 }
 
 proptest! {
