@@ -206,8 +206,9 @@ impl Mode for Fickle {
 fn a_mode_that_changes_its_mind() {
     fn keeps<D: Medium, const N: usize>(mut d: D) {
         let mut state = State::nth(1);
-        for (said, had) in [(1, 3), (2, 3), (3, 2), (3, 0), (3, 12)] {
-            for fickle in [0, 1, 2, 3] {
+        let all = [(3, 12), (1, 3), (2, 3), (3, 2), (3, 0)];
+        for (said, had) in all.into_iter().take(if cfg!(miri) { 1 } else { 5 }) {
+            for fickle in if cfg!(miri) { 1..2 } else { 0..4 } {
                 let mut images = open::<_, N>(&mut d);
                 images.checkpoint(&Full, &state.memory(), 5).unwrap();
                 for _ in 0..fickle {
