@@ -9,7 +9,7 @@ use nvmem::device::{Contract, Medium, Misuse};
 use nvmem::ram::{RamFram, RamMram, RamNor};
 use nvmem::{Buffered32, InOrder16, InOrder32, Region};
 use proptest::prelude::*;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use support::{Failing, State};
 
 const PROGRAM: u64 = 7;
@@ -154,14 +154,21 @@ fn flash() {
 
 #[test]
 fn mapped() {
+    let kept = RefCell::new(Vec::new());
     let memory = || {
-        Box::leak(Box::new(
-            [const { core::mem::MaybeUninit::<u64>::new(0) }; 400],
-        ))
+        let new = Box::new([const { core::mem::MaybeUninit::<u64>::new(0) }; 400]);
+        let new = Box::into_raw(new);
+        kept.borrow_mut().push(new);
+        // SAFETY: it is given out once, and kept until nobody uses it.
+        unsafe { &mut *new }
     };
     modes::<_, 2>(|| Region::<InOrder16>::new(memory()));
     modes::<_, 2>(|| Region::<InOrder32>::new(memory()));
     modes::<_, 2>(|| Region::<Buffered32>::new(memory()));
+    for old in kept.take() {
+        // SAFETY: from a box, and nobody uses it any more.
+        drop(unsafe { Box::from_raw(old) });
+    }
 }
 
 #[test]

@@ -338,7 +338,8 @@ fn outside_of_the_table() {
     );
     assert_eq!(bench.heap.count(BLOCKS), 0);
     let layout = Layout::from_size_align(64, 8).unwrap();
-    let elsewhere = Box::leak(Box::new([0u8; 64])).as_mut_ptr();
+    let mut room = [0u8; 64];
+    let elsewhere = room.as_mut_ptr();
     let heap = TrackedHeap::<_, 2>::new(alloc::System, elsewhere.wrapping_add(1 << 40));
     // SAFETY: allocated with this layout.
     unsafe {

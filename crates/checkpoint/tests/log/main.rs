@@ -105,13 +105,10 @@ fn flash() {
 
 #[test]
 fn mapped() {
-    let memory = || {
-        Box::leak(Box::new(
-            [const { core::mem::MaybeUninit::<u64>::new(0) }; 700],
-        ))
-    };
-    life(Region::<InOrder16>::new(memory()));
-    life(Region::<Buffered32>::new(memory()));
+    let mut memory = [[const { core::mem::MaybeUninit::<u64>::new(0) }; 700]; 2];
+    let [first, second] = &mut memory;
+    life(Region::<InOrder16>::new(first));
+    life(Region::<Buffered32>::new(second));
 }
 
 #[test]
