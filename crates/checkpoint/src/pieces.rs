@@ -71,27 +71,33 @@ impl<'d, D: Medium, M: Mode> Pieces<'d, D, M> {
         }
     }
 
-    /// Calls `image`, which gives all of the image, as often as needed.
-    pub(crate) fn each<R>(
+    /// Calls `image`, which gives all of the image and says what its seal is, as often as needed: it is one only if it was the same each time.
+    pub(crate) fn each(
         &mut self,
-        mut image: impl FnMut(&mut Self) -> Result<R, D::Error>,
-    ) -> Result<R, D::Error> {
+        mut image: impl FnMut(&mut Self) -> Result<Option<u32>, D::Error>,
+    ) -> Result<Option<u32>, D::Error> {
         let s = Self::SIZES;
+        let mut give = |to: &mut Self, looking: bool| {
+            to.looking = looking;
+            to.begin()?;
+            image(to)
+        };
         if !(M::COMPARE && s.erases && self.compare) {
-            self.begin()?;
-            return image(self);
+            return give(self, false);
         }
+        let mut seal = None;
         loop {
             self.differ.fill(0);
-            self.looking = true;
-            self.begin()?;
-            image(self)?;
-            self.looking = false;
-            self.begin()?;
-            let done = image(self)?;
+            let looked = give(self, true)?;
+            let given = give(self, false)?;
+            let other = looked != given || self.window > 0 && given != seal;
+            if other && !planted!("checkpoint/looks-at-another") {
+                return Ok(None);
+            }
+            seal = given;
             self.window += Differ::default().len() as u32 * 32;
             if self.window >= self.place.end.div_ceil(s.unit) {
-                return Ok(done);
+                return Ok(seal);
             }
         }
     }

@@ -237,6 +237,35 @@ fn a_mode_that_changes_its_mind() {
     keeps::<_, 3>(F0::new());
 }
 
+/// Statics and heap, until it is asked for the third time: then heap and statics, which is as long.
+struct Turned(Cell<u32>);
+impl Mode for Turned {
+    const COMPARE: bool = true;
+    fn extents(&self, memory: &Memory<'_>) -> impl Iterator<Item = Extent> + Clone {
+        let asked = self.0.replace(self.0.get() + 1);
+        let (a, b) = (memory.statics(), memory.heap());
+        if asked < 2 { [a, b] } else { [b, a] }.into_iter()
+    }
+}
+
+/// What differs is looked for before it is written: it must be the same image.
+#[test]
+fn a_mode_that_changes_its_mind_in_between() {
+    let mut d = RamNor::<24, 256, 4>::new();
+    let mut state = State::nth(1);
+    for n in 0..4 {
+        let mut images = open::<_, 3>(&mut d);
+        images.checkpoint(&Full, &state.memory(), n).unwrap();
+    }
+    let mut images = open::<_, 3>(&mut d);
+    let r = images.checkpoint(&Turned(Cell::new(0)), &state.memory(), 9);
+    assert!(matches!(r, Err(Error::Damaged)), "{r:?}");
+    let mut found = State::filled(0xA5);
+    let r = open::<_, 3>(&mut d).restore(&mut found.memory()).unwrap();
+    assert_eq!((r.context, r.damaged), (3, 0));
+    assert!(found == state);
+}
+
 #[test]
 fn bad_ranges() {
     let mut d = F0::new();
