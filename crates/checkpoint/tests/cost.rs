@@ -1,93 +1,20 @@
 //! That no checkpoint takes more than `worst_case` says, and the worst nearly as much: counted by the medium.
 
-use checkpoint::nvmem::device::{Contract, Medium};
+#[path = "support/counting.rs"]
+mod counting;
+#[path = "support/program.rs"]
+mod program;
+
+use checkpoint::nvmem::device::Medium;
 use checkpoint::nvmem::ram::{RamFram, RamMram, RamNor};
 use checkpoint::{
-    BLOCK, Blocks, Bounded, CopyIfChange, Cost, Full, HeapTracker, Images, Memory, Most, Price,
-    Split, Stack, Work,
+    BLOCK, Bounded, CopyIfChange, Cost, Full, HeapTracker, Images, Memory, Most, Price, Split,
+    Stack, Work,
 };
+use counting::{Counting, counted, within};
+use program::{Bits, Program};
 use proptest::prelude::*;
-
-/// Counts what its medium is told to do.
-struct Counting<D> {
-    inner: D,
-    cost: Cost,
-    work: Work,
-    /// Whether what is read is compared.
-    comparing: bool,
-}
-
-impl<D: Medium> Medium for Counting<D> {
-    type Error = D::Error;
-    const CONTRACT: Contract = D::CONTRACT;
-    fn capacity(&self) -> u32 {
-        self.inner.capacity()
-    }
-    fn read(&mut self, at: u32, buf: &mut [u8]) -> Result<(), D::Error> {
-        let n = buf.len() as u64;
-        *(if self.comparing {
-            &mut self.work.compared
-        } else {
-            &mut self.work.read
-        }) += n;
-        self.inner.read(at, buf)
-    }
-    fn write(&mut self, at: u32, bytes: &[u8]) -> Result<(), D::Error> {
-        self.work.written += bytes.len() as u64;
-        self.work.programs += self.cost.operations(at, bytes.len() as u32);
-        self.inner.write(at, bytes)
-    }
-    fn erase(&mut self, from: u32, to: u32) -> Result<(), D::Error> {
-        if let Some(e) = D::CONTRACT.erase {
-            self.work.erases += u64::from((to - from) / e.size);
-        }
-        self.inner.erase(from, to)
-    }
-}
-
-/// Blocks in use by a bit each.
-struct Bits(u64);
-impl Blocks for Bits {
-    fn in_use(&self, block: u32) -> bool {
-        self.0 >> (block % 64) & 1 != 0
-    }
-}
-
-#[derive(Debug, Clone)]
-struct Program {
-    statics: Vec<u8>,
-    heap: Vec<u8>,
-    stack: Vec<u8>,
-    heap_used: usize,
-    stack_used: usize,
-    blocks: u64,
-}
-
-impl Program {
-    fn memory(&mut self) -> Memory<'_> {
-        let from = self.stack.len() - self.stack_used;
-        Memory::new(&mut self.statics, &mut self.heap, &mut self.stack)
-            .heap_used(self.heap_used)
-            .stack_from(from)
-    }
-    fn most(&self) -> Most {
-        Most {
-            statics: self.statics.len() as u32,
-            heap: self.heap.len() as u32,
-            heap_used: self.heap_used as u32,
-            stack: self.stack.len() as u32,
-            stack_used: self.stack_used as u32,
-        }
-    }
-}
-
-fn within(seen: &Work, worst: &Work) -> bool {
-    seen.read <= worst.read
-        && seen.compared <= worst.compared
-        && seen.written <= worst.written
-        && seen.programs <= worst.programs
-        && seen.erases <= worst.erases
-}
+use std::cell::Cell;
 
 /// Checkpoints into each slot more than once; the most that one of them took.
 fn seen<D: Medium, M: Bounded, const N: usize>(
@@ -97,13 +24,12 @@ fn seen<D: Medium, M: Bounded, const N: usize>(
     p: &mut Program,
 ) -> Vec<Work> {
     let all = 0..d.capacity() / D::CONTRACT.alignment() * D::CONTRACT.alignment();
-    let counting = Counting {
+    let work = Cell::default();
+    let mut d = Counting {
         inner: d,
         cost,
-        work: Work::default(),
-        comparing: true,
+        work: &work,
     };
-    let mut images = Images::<_, N>::open(counting, all.clone(), 7).unwrap();
     let mut out = Vec::new();
     for n in 0..2 * N as u32 {
         for b in p
@@ -115,20 +41,10 @@ fn seen<D: Medium, M: Bounded, const N: usize>(
         {
             *b = b.wrapping_add(1).max(1);
         }
-        let mut d = images.into_medium();
-        d.work = Work::default();
-        d.comparing = false;
-        images = Images::open(d, all.clone(), 7).unwrap();
-        let mut d = images.into_medium();
-        let opened = d.work;
-        d.comparing = true;
-        d.work = Work::default();
-        images = Images::open(d, all.clone(), 7).unwrap();
+        let mut images = Images::<_, N>::open(&mut d, all.clone(), 7).unwrap();
+        work.take();
         images.checkpoint(mode, &p.memory(), n).unwrap();
-        let mut d = images.into_medium();
-        d.work.compared -= opened.read;
-        out.push(d.work);
-        images = Images::open(d, all.clone(), 7).unwrap();
+        out.push(work.take());
     }
     out
 }
@@ -140,7 +56,7 @@ fn check<D: Medium, M: Bounded, const N: usize>(
     p: &mut Program,
     near: bool,
 ) {
-    let worst = Images::<D, N>::worst_case::<M>(&p.most(), &cost);
+    let worst = counted(Images::<D, N>::worst_case::<M>(&p.most(), &cost));
     let all = seen::<D, M, N>(d, cost, mode, p);
     for w in &all {
         assert!(
@@ -188,11 +104,7 @@ fn media(p: &mut Program, near: bool) {
         ..Cost::SPI_FRAM
     };
     modes::<_, 2>(|| RamFram::<8192>::filled(0), paged, p, false);
-    let mram = Cost {
-        operation: 16,
-        ..Cost::SPI_FRAM
-    };
-    modes::<_, 2>(|| RamMram::<8192>::filled(0), mram, p, near);
+    modes::<_, 2>(|| RamMram::<8192>::filled(0), paged, p, near);
 }
 
 fn bytes(len: std::ops::Range<usize>, zeros: bool) -> impl Strategy<Value = Vec<u8>> {
@@ -211,7 +123,7 @@ fn bytes(len: std::ops::Range<usize>, zeros: bool) -> impl Strategy<Value = Vec<
     })
 }
 
-fn program(zeros: bool) -> impl Strategy<Value = Program> {
+fn any_program(zeros: bool) -> impl Strategy<Value = Program> {
     (
         bytes(0..900, zeros),
         bytes(0..1100, zeros),
@@ -235,14 +147,14 @@ proptest! {
 
     #[test]
     #[cfg_attr(miri, ignore = "each case is 160 checkpoints of kilobytes")]
-    fn nothing_takes_more_than_the_worst_case(mut p in program(true)) {
+    fn nothing_takes_more_than_the_worst_case(mut p in any_program(true)) {
         media(&mut p, false);
     }
 
     /// Memory without zeros is the worst case, with one at the end of the statics and of a tracked heap.
     #[test]
     #[cfg_attr(miri, ignore = "each case is 160 checkpoints of kilobytes")]
-    fn the_worst_case_is_within_a_tenth_of_the_worst_seen(mut p in program(false)) {
+    fn the_worst_case_is_within_a_tenth_of_the_worst_seen(mut p in any_program(false)) {
         p.heap.resize(p.heap.len().max(400) / 4 * 4, 1);
         p.heap.push(0);
         p.statics.resize(p.statics.len().max(400) / 4 * 4, 1);
@@ -267,36 +179,22 @@ fn all_is_compared_when_the_last_byte_differs() {
     };
     let all = 0..L1::new().capacity();
     let cost = Cost::STM32L1;
-    let d = Counting {
+    let work = Cell::default();
+    let mut d = Counting {
         inner: L1::new(),
         cost,
-        work: Work::default(),
-        comparing: false,
+        work: &work,
     };
-    let mut images = Images::<_, 3>::open(d, all.clone(), 7).unwrap();
+    let worst = counted(Images::<L1, 3>::worst_case::<CopyIfChange<Split>>(
+        &most, &cost,
+    ));
     let (mut statics, mut stack) = ([1u8; 2000], [1u8; 1000]);
     for n in 0..6u8 {
         for at in (0..3000).rev().step_by(64) {
             *statics.iter_mut().chain(&mut stack).nth(at).unwrap() = n;
         }
-        let mut d = images.into_medium();
-        d.comparing = false;
-        images = Images::open(d, all.clone(), 7).unwrap();
-        let mut d = images.into_medium();
-        d.work = Work::default();
-        images = Images::open(d, all.clone(), 7).unwrap();
-        let opening = images.into_medium();
-        let read = opening.work.read;
-        images = Images::open(
-            Counting {
-                work: Work::default(),
-                comparing: true,
-                ..opening
-            },
-            all.clone(),
-            7,
-        )
-        .unwrap();
+        let mut images = Images::<_, 3>::open(&mut d, all.clone(), 7).unwrap();
+        work.take();
         images
             .checkpoint(
                 &CopyIfChange(Split),
@@ -304,15 +202,12 @@ fn all_is_compared_when_the_last_byte_differs() {
                 n.into(),
             )
             .unwrap();
-        let mut d = images.into_medium();
-        d.work.compared -= read;
-        let worst = Images::<L1, 3>::worst_case::<CopyIfChange<Split>>(&most, &cost);
-        assert!(within(&d.work, &worst), "{:?}, at most {worst:?}", d.work);
+        let taken = work.take();
+        assert!(within(&taken, &worst), "{taken:?}, at most {worst:?}");
         if n >= 3 {
-            let (seen, bound) = (cost.energy_nj(&d.work), cost.energy_nj(&worst));
+            let (seen, bound) = (cost.energy_nj(&taken), cost.energy_nj(&worst));
             assert!(bound <= seen + seen / 10, "{seen} nJ seen, at most {bound}");
         }
-        images = Images::open(d, all.clone(), 7).unwrap();
     }
 }
 

@@ -2,14 +2,16 @@
 
 #[path = "support/counting.rs"]
 mod counting;
+#[path = "support/program.rs"]
+mod program;
 
 use checkpoint::nvmem::device::{Contract, Medium, Torn};
 use checkpoint::nvmem::ram::{RamFram, RamMram, RamNor};
 use checkpoint::{
-    Blocks, Bounded, CopyIfChange, Cost, Error, Full, HeapTracker, Images, Memory, Most, Split,
-    Stack, Work,
+    Bounded, CopyIfChange, Cost, Error, Full, HeapTracker, Images, Split, Stack, Work,
 };
 use counting::{Counting, counted, within};
+use program::{Bits, Program};
 use proptest::prelude::*;
 use std::cell::Cell;
 use std::fmt::Debug;
@@ -47,50 +49,15 @@ impl<D: Medium, const WIDE: bool> Medium for Cut<'_, D, WIDE> {
     }
 }
 
-/// Blocks in use by a bit each.
-struct Bits(u64);
-impl Blocks for Bits {
-    fn in_use(&self, block: u32) -> bool {
-        self.0 >> (block % 64) & 1 != 0
-    }
-}
-
-#[derive(Debug, Clone)]
-struct Program {
-    statics: Vec<u8>,
-    heap: Vec<u8>,
-    stack: Vec<u8>,
-    heap_used: usize,
-    stack_used: usize,
-    blocks: u64,
-}
-
-impl Program {
-    /// No memory is zero.
-    fn full() -> Self {
-        Program {
-            statics: vec![1; 700],
-            heap: vec![2; 900],
-            stack: vec![3; 500],
-            heap_used: 900,
-            stack_used: 490,
-            blocks: u64::MAX,
-        }
-    }
-    fn memory(&mut self) -> Memory<'_> {
-        let from = self.stack.len() - self.stack_used;
-        Memory::new(&mut self.statics, &mut self.heap, &mut self.stack)
-            .heap_used(self.heap_used)
-            .stack_from(from)
-    }
-    fn most(&self) -> Most {
-        Most {
-            statics: self.statics.len() as u32,
-            heap: self.heap.len() as u32,
-            heap_used: self.heap_used as u32,
-            stack: self.stack.len() as u32,
-            stack_used: self.stack_used as u32,
-        }
+/// No memory is zero.
+fn full() -> Program {
+    Program {
+        statics: vec![1; 700],
+        heap: vec![2; 900],
+        stack: vec![3; 500],
+        heap_used: 900,
+        stack_used: 490,
+        blocks: u64::MAX,
     }
 }
 
@@ -200,7 +167,7 @@ fn bytes(len: usize) -> impl Strategy<Value = Vec<u8>> {
 }
 
 prop_compose! {
-    fn program()(
+    fn any_program()(
         statics in bytes(900),
         heap in bytes(1100),
         mut stack in bytes(500),
@@ -222,7 +189,7 @@ proptest! {
 
     #[test]
     #[cfg_attr(miri, ignore = "each case is 160 checkpoints of kilobytes")]
-    fn nothing_takes_more_than_the_worst_case(mut p in program()) {
+    fn nothing_takes_more_than_the_worst_case(mut p in any_program()) {
         media(&mut p, false);
     }
 }
@@ -230,7 +197,7 @@ proptest! {
 #[test]
 #[cfg_attr(miri, ignore = "160 checkpoints of kilobytes")]
 fn the_worst_case_is_within_a_tenth_of_the_worst_seen() {
-    media(&mut Program::full(), true);
+    media(&mut full(), true);
 }
 
 /// To the byte, where memory is in as many parts as a mode may have.
@@ -265,7 +232,7 @@ fn the_worst_case_is_what_is_seen() {
 #[test]
 #[cfg_attr(miri, ignore = "eight checkpoints of 2,000 bytes")]
 fn as_much_again_for_each_that_is_passed_over() {
-    let mut p = Program::full();
+    let mut p = full();
     let worst = counted(Images::<Fram, 4>::worst_restore::<Split>(
         &p.most(),
         &Cost::SPI_FRAM,
