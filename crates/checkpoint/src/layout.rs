@@ -54,13 +54,12 @@ impl Head {
         }
     }
 
-    pub(crate) fn bytes(&self) -> &[u8; HEAD as usize] {
-        // SAFETY: words of as many bytes, which have no padding and no alignment.
-        unsafe { &*self.0.as_ptr().cast() }
+    pub(crate) fn bytes(&self) -> &[u8] {
+        bytes(&self.0)
     }
 
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8; HEAD as usize] {
-        // SAFETY: as above, and any bytes are words.
+        // SAFETY: as many bytes, without padding and alignment, and any bytes are words.
         unsafe { &mut *self.0.as_mut_ptr().cast() }
     }
 

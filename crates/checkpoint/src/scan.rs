@@ -65,7 +65,7 @@ impl<D: Medium, const N: usize> Images<D, N> {
         let mut head = Head::unread();
         if !self.read_head(slot, &mut head)? {
             let bytes = head.bytes();
-            let blank = bytes.iter().all(|b| *b == bytes[0]);
+            let blank = bytes.iter().all(|b| Some(b) == bytes.first());
             self.set(slot, if blank { Rank::Blank } else { Rank::Torn }, 0);
             return Ok(());
         }

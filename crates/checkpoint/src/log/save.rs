@@ -23,6 +23,8 @@ const fn glance(read_size: u32) -> u32 {
 /// What a checkpoint is of.
 struct Round<'a, 'm, const CELL: usize> {
     memory: &'a Memory<'m>,
+    /// The fingerprint of the memory.
+    print: u32,
     cells: Cells<CELL>,
     context: u32,
     /// Cells, how many of them hold data, and how many all their places take at most.
@@ -54,6 +56,7 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
         }
         let round = Round {
             memory,
+            print: memory.fingerprint(),
             cells,
             context,
             count,
@@ -62,7 +65,7 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
         };
         let mut below = None;
         loop {
-            self.look(memory, &round.cells, below)?;
+            self.look(&round.cells, round.print, below)?;
             // All of it may have changed, and whatever is left over after that must be collectable.
             let most = data + round.places;
             let whole = self.unit_count * s.per;
@@ -127,7 +130,7 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
         let record = Record::new(&Fields {
             sequence,
             program: self.program,
-            memory: memory.fingerprint(),
+            memory: round.print,
             context: round.context,
             heap_used,
             stack_from,
