@@ -66,9 +66,10 @@ pub(crate) const CLOSED: u32 = OVER_BYTES << BYTES_AT;
 pub(crate) const ONE_PINNED: u32 = (PIN_RECORD << BYTES_AT) + 1;
 
 /// What is resident.
+#[repr(C)]
 pub(crate) struct Cache<P> {
-    /// The content of the first block: the buffer's start and a header.
-    first: NonNull<u8>,
+    /// Where the blocks begin.
+    base: NonNull<u8>,
     /// Bytes from the base to the end of the directory.
     len: u16,
     /// What a persist would have to write, and how many objects are pinned: see [`Cache::load`].
@@ -116,7 +117,7 @@ impl<P: Rules> Cache<P> {
         let zero = core::hint::black_box(0);
         Some(Cache {
             // SAFETY: the buffer has as many bytes.
-            first: NonNull::new(unsafe { base.add(skip + UNIT) })?,
+            base: NonNull::new(unsafe { base.add(skip) })?,
             len: len as u16,
             load: ONE_PINNED,
             least_load: ONE_PINNED,
@@ -271,7 +272,7 @@ impl<P: Rules> Cache<P> {
     #[inline(always)]
     pub(crate) fn content(&self, s: Slot) -> NonNull<u8> {
         // SAFETY: invariant "blocks": the content follows the header, within the buffer.
-        unsafe { self.first.add(s.0 as usize * UNIT) }
+        unsafe { self.base.add(s.0 as usize * UNIT + UNIT) }
     }
 
     /// `f` fills the header of a block and the first `n` bytes of its content, as they lie one after the other on the medium too. The
@@ -322,7 +323,7 @@ impl<P: Rules> Cache<P> {
     /// The whole buffer, for a use that comes to its end before [`Cache::clear`].
     pub(crate) fn buffer(&mut self) -> *mut [u8] {
         // SAFETY: there is a header before the first content.
-        let start = unsafe { self.first.sub(UNIT) };
+        let start = self.base;
         core::ptr::slice_from_raw_parts_mut(start.as_ptr(), self.len as usize)
     }
 
@@ -344,7 +345,7 @@ impl<P: Rules> Cache<P> {
     /// The pointer came from [`Cache::content`] of a block that has been pinned ever since.
     #[inline(always)]
     pub(crate) unsafe fn slot_of(&self, content: NonNull<u8>) -> Slot {
-        let offset = content.as_ptr() as usize - self.first.as_ptr() as usize;
+        let offset = content.as_ptr() as usize - self.base.as_ptr() as usize - UNIT;
         Slot((offset / UNIT) as u16)
     }
 

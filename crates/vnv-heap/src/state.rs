@@ -82,14 +82,15 @@ pub(crate) struct Core<S: Medium, P: Promise, Pol: Policy> {
     pub(crate) state: UnsafeCell<State<S, P, Pol>>,
 }
 
+#[repr(C)]
 pub(crate) struct State<S: Medium, P: Promise, Pol: Policy> {
     pub(crate) cache: Cache<Pol>,
-    pub(crate) store: Store<S, P>,
     /// How many restores there were.
     pub(crate) incarnation: u32,
     pub(crate) stats: Counts,
     /// What frees a doomed object. Set with the first one, so that a program that frees nothing does not hold the code.
     pub(crate) reaper: Option<Reaper<S, P, Pol>>,
+    pub(crate) store: Store<S, P>,
 }
 
 /// Frees what was doomed while it was held.

@@ -79,8 +79,8 @@ const FREED: u16 = 0xFF00;
 const LOST: u16 = 0xFEFF;
 
 /// An open heap on a medium.
+#[repr(C)]
 pub(crate) struct Store<S, P> {
-    medium: S,
     map: Map,
     /// The number of the newest record.
     seq: u32,
@@ -104,6 +104,7 @@ pub(crate) struct Store<S, P> {
     unfinished: bool,
     bytes_written: u32,
     bytes_read: u32,
+    medium: S,
     _promise: PhantomData<fn() -> P>,
 }
 

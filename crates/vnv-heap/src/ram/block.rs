@@ -100,7 +100,7 @@ impl<P> Cache<P> {
     #[inline(always)]
     pub(super) fn header(&self, at: u16) -> *mut u32 {
         // SAFETY: invariant "blocks": a block begins there, within the buffer; the base is aligned to 8.
-        unsafe { self.first.add(at as usize * UNIT).sub(UNIT) }
+        unsafe { self.base.add(at as usize * UNIT) }
             .cast()
             .as_ptr()
     }

@@ -37,8 +37,8 @@ impl<P: Rules> Cache<P> {
     fn head_at(&self, bucket: isize) -> *mut u16 {
         // SAFETY: there are as many of them before `len`, which is even, as is the base.
         unsafe {
-            self.first
-                .add(self.len as usize - UNIT)
+            self.base
+                .add(self.len as usize)
                 .cast::<u16>()
                 .offset(bucket)
         }
@@ -113,7 +113,7 @@ impl<P: Rules> Cache<P> {
                 return None;
             }
             // SAFETY: as in `content`.
-            content = unsafe { self.first.add(offset as usize) };
+            content = unsafe { self.base.add(offset as usize + UNIT) };
             // SAFETY: as above.
             if unsafe { content.sub(UNIT).cast::<u32>().read() } as u16 == id {
                 return Some(content);
