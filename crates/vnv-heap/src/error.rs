@@ -1,6 +1,7 @@
 //! What can go wrong.
 
 use core::fmt;
+use core::num::NonZeroU32;
 use nvmem::LayoutMismatch;
 
 /// Why an operation failed. The heap stays consistent, and what is not named by the error stays readable.
@@ -52,6 +53,61 @@ impl<E: fmt::Debug> fmt::Display for Error<E> {
     }
 }
 impl<E: fmt::Debug> core::error::Error for Error<E> {}
+
+/// Why something inside of a section failed, in one word, so that its result comes in registers. What the medium's driver says is kept
+/// by the store meanwhile: [`Store::error`](crate::store::Store::error) puts the two together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Fail(NonZeroU32);
+
+impl Fail {
+    pub(crate) const BUSY: Fail = Fail::of(1);
+    pub(crate) const FULL: Fail = Fail::of(2);
+    pub(crate) const RAM_FULL: Fail = Fail::of(3);
+    pub(crate) const DIRTY_LIMIT: Fail = Fail::of(4);
+    pub(crate) const SUSPENDED: Fail = Fail::of(5);
+    pub(crate) const NO_PROGRESS: Fail = Fail::of(6);
+    pub(crate) const UNFINISHED: Fail = Fail::of(7);
+    /// No failure: the rest is for another section, in which the same is called again.
+    pub(crate) const AGAIN: Fail = Fail::of(10);
+    /// The medium failed.
+    pub(crate) const MEDIUM: Fail = Fail::of(8);
+    /// And an object's number, from bit 16 on.
+    const DAMAGED: Fail = Fail::of(9);
+
+    const fn of(code: u32) -> Fail {
+        match NonZeroU32::new(code) {
+            Some(code) => Fail(code),
+            None => Fail(NonZeroU32::MIN),
+        }
+    }
+
+    /// This object is damaged.
+    pub(crate) fn damaged(object: u16) -> Fail {
+        Fail(Fail::DAMAGED.0 | u32::from(object) << 16)
+    }
+
+    /// Whether an object is damaged.
+    pub(crate) fn is_damage(self) -> bool {
+        self.0.get() as u16 == Fail::DAMAGED.0.get() as u16
+    }
+
+    /// The same for a caller; `medium` is what the driver said, if it did.
+    pub(crate) fn error<E>(self, medium: Option<E>) -> Error<E> {
+        match (self, medium) {
+            (Fail::MEDIUM, Some(e)) => Error::Medium(e),
+            (Fail::BUSY, _) => Error::Busy,
+            (Fail::FULL, _) => Error::Full,
+            (Fail::RAM_FULL, _) => Error::RamFull,
+            (Fail::DIRTY_LIMIT, _) => Error::DirtyLimit,
+            (Fail::SUSPENDED, _) => Error::Suspended,
+            (Fail::NO_PROGRESS, _) => Error::NoProgress,
+            _ if self.is_damage() => Error::Damaged {
+                object: (self.0.get() >> 16) as u16,
+            },
+            _ => Error::Unfinished,
+        }
+    }
+}
 
 impl<E> Error<E> {
     /// Without what the driver says, for a caller that does not know it.

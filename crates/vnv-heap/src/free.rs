@@ -8,12 +8,12 @@
 mod look;
 mod path;
 
-use crate::error::Error;
+use crate::error::{Error, Fail};
 use crate::own::Kind;
 use crate::policy::Policy;
 use crate::promise::Promise;
 use crate::state::Core;
-use crate::store::{Free, Step};
+use crate::store::Free;
 use look::Look;
 use nvmem::persist::CheckFn;
 use nvmem::{Medium, planted};
@@ -141,7 +141,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
                     if st.cache.is_pinned(slot) && !planted!("vnv-heap/freed-while-held") =>
                 {
                     if first {
-                        return Err(Error::Busy);
+                        return Err(Fail::BUSY);
                     }
                     // It is freed at its release, with what it owns then.
                     st.reaper = Some(Self::free_doomed);
@@ -178,7 +178,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
                 // SAFETY: it was pinned by this.
                 let slot = unsafe { st.cache.slot_of(content) };
                 st.cache.unpin(slot, false);
-                r.map_err(|_| Error::Damaged { object: id })
+                r.map_err(|_| Fail::damaged(id))
             })?;
             self.free_leaves(&mut look, gone)?;
             if let Some(at) = look.more_leaves {
@@ -208,28 +208,22 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     /// there as it was.
     pub(crate) fn free_one(&self, id: u16, gone: &mut bool) -> Result<(), Error<S::Error>> {
         let mut free = Free::new(id);
-        loop {
-            let step = self.section(|st| {
-                let step = st.store.free(&mut free);
-                *gone |= free.has_begun();
-                if (free.has_begun() || planted!("vnv-heap/forgotten-before-freed"))
-                    && let Some(slot) = st.cache.lookup(id)
-                {
-                    st.cache.remove(slot);
-                }
-                step
-            })?;
-            if step == Step::Done(()) {
-                return Ok(());
+        self.sections(|st| {
+            let r = st.store.free(&mut free);
+            *gone |= free.has_begun();
+            if (free.has_begun() || planted!("vnv-heap/forgotten-before-freed"))
+                && let Some(slot) = st.cache.lookup(id)
+            {
+                st.cache.remove(slot);
             }
-        }
+            r
+        })
     }
 
     /// Frees the number and the room of an object that is not in RAM.
     pub(crate) fn give_back(&self, id: u16) -> Result<(), Error<S::Error>> {
         let mut free = Free::new(id);
-        while self.section(|st| st.store.free(&mut free))? == Step::Again {}
-        Ok(())
+        self.sections(|st| st.store.free(&mut free))
     }
 
     /// Frees what was doomed while it was held, now that nobody holds it any more.

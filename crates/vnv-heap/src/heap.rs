@@ -8,7 +8,7 @@ use crate::policy::{Policy, Predict};
 use crate::promise::{JustInTime, Promise};
 use crate::state::Core;
 use crate::stats::Stats;
-use crate::store::{Alloc, Step};
+use crate::store::Alloc;
 use core::marker::PhantomData;
 use core::mem::{ManuallyDrop, MaybeUninit};
 use core::num::NonZeroU16;
@@ -256,17 +256,13 @@ where
 impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     /// A number and room on the medium for an object of this kind. It has no content yet.
     pub(crate) fn number(&self, alloc: &mut Alloc) -> Result<u16, Error<S::Error>> {
-        loop {
-            if let Step::Done(id) = self.section(|st| st.store.alloc::<false>(alloc))? {
-                return Ok(id);
-            }
-        }
+        self.sections(|st| st.store.alloc::<false>(alloc))?;
+        Ok(alloc.id())
     }
 
     /// Just in time: undoes an allocation whose object has got no content.
     fn take_back(&self, alloc: &mut Alloc) -> Result<(), Error<S::Error>> {
-        while self.section(|st| st.store.take_back(alloc))? == Step::Again {}
-        Ok(())
+        self.sections(|st| st.store.take_back(alloc))
     }
 
     /// # Safety

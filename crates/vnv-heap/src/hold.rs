@@ -4,14 +4,14 @@
 //! a burst does not allow that, it is the same in more sections, a burst in each; what a section leaves is a transfer under way. Between two
 //! sections there may be a persist and its restore.
 
-use crate::error::Error;
+use crate::error::{Error, Fail};
 use crate::own::{Kind, Known};
 use crate::plain::copy;
 use crate::policy::Policy;
 use crate::promise::Promise;
 use crate::ram::{Reserve, Slot};
 use crate::state::{Attempt, Core, State};
-use crate::store::{ASIDE, BLOCK_HEADER, Begin, CHECK_BYTES, Check, PIECE, Step, is_head};
+use crate::store::{ASIDE, BLOCK_HEADER, Begin, CHECK_BYTES, Check, PIECE, is_head};
 use core::ptr::NonNull;
 use nvmem::{Medium, planted};
 
@@ -106,30 +106,23 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     pub(crate) fn clean_all(&self) -> Result<(), Error<S::Error>> {
         let mut attempt = Attempt::new();
         let mut transfer = Transfer::NONE;
-        let mut done = false;
-        while !done {
-            self.section(|st| {
-                if !attempt.goes_on(st.incarnation)? {
-                    transfer.slot = Slot::NONE;
-                }
-                let mut left = st.budget();
-                loop {
-                    if !transfer.is_on() {
-                        st.cache.settle();
-                        let Some(dirty) = st.dirty() else {
-                            done = true;
-                            return Ok(());
-                        };
-                        transfer.set(dirty, Goal::Clean);
-                    }
-                    if !st.transfer(&mut transfer, &mut left)? {
+        self.sections(|st| {
+            if !attempt.goes_on(st.incarnation)? {
+                transfer.slot = Slot::NONE;
+            }
+            let mut left = st.budget();
+            loop {
+                if !transfer.is_on() {
+                    st.cache.settle();
+                    let Some(dirty) = st.dirty() else {
                         return Ok(());
-                    }
-                    transfer.slot = Slot::NONE;
+                    };
+                    transfer.set(dirty, Goal::Clean);
                 }
-            })?;
-        }
-        Ok(())
+                st.transfer(&mut transfer, &mut left)?;
+                transfer.slot = Slot::NONE;
+            }
+        })
     }
 
     /// Holds an object that is not there, or may not be held at once. **Cost**: what is written back to make room, and what is read; a
@@ -152,24 +145,19 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
             loaded: false,
             begin: None,
         };
-        loop {
-            let done = self.section(|st| {
-                if !attempt.goes_on(st.incarnation)? && !planted!("vnv-heap/no-restart") {
-                    // What was reserved went with the RAM.
-                    hold.transfer.slot = Slot::NONE;
-                    hold.filled = None;
-                    hold.begin = None;
-                }
-                let r = st.advance(&mut hold);
-                if r.is_err() {
-                    st.give_up(hold.id);
-                }
-                r
-            })?;
-            if let Some(held) = done {
-                return Ok(held);
+        self.sections(|st| {
+            if !attempt.goes_on(st.incarnation)? && !planted!("vnv-heap/no-restart") {
+                // What was reserved went with the RAM.
+                hold.transfer.slot = Slot::NONE;
+                hold.filled = None;
+                hold.begin = None;
             }
-        }
+            let r = st.advance(&mut hold);
+            if r.is_err_and(|f| f != Fail::AGAIN) {
+                st.give_up(hold.id);
+            }
+            r
+        })
     }
 }
 
@@ -193,37 +181,32 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
 
     /// As much as a burst allows; where the object is, when it is held.
     #[inline(always)]
-    fn advance(&mut self, hold: &mut Hold<'_>) -> Result<Option<NonNull<u8>>, Error<S::Error>> {
+    fn advance(&mut self, hold: &mut Hold<'_>) -> Result<NonNull<u8>, Fail> {
         let mut left = self.budget();
-        if hold.transfer.is_on() && !self.go_on(hold, &mut left)? {
-            return Ok(None);
+        if hold.transfer.is_on() {
+            self.go_on(hold, &mut left)?;
         }
-        if P::SNAPSHOT && !self.begun(hold)? {
-            return Ok(None);
+        if P::SNAPSHOT {
+            self.begun(hold)?;
         }
         loop {
             let slot = match self.cache.lookup(hold.id) {
                 Some(slot) => slot,
-                None => match self.make_room(hold, &mut left)? {
-                    Some(slot) => slot,
-                    None => return Ok(None),
-                },
+                None => self.make_room(hold, &mut left)?,
             };
             let changes = hold.want != Want::Read;
             let mutable = hold.want == Want::Write;
             if mutable && self.cache.is_pinned(slot) {
-                return Err(Error::Busy);
+                return Err(Fail::BUSY);
             }
             let sum = match hold.filled {
                 Some(_) => self.cache.demand() + self.cache.weight(slot),
                 None => self.demand_with(slot, hold.kind, mutable),
             };
             if self.cache.is_over(sum) {
-                let victim = self.cache.victim(true).ok_or(Error::DirtyLimit)?;
-                if self.moves(hold, victim, Goal::Clean, &mut left)? {
-                    continue;
-                }
-                return Ok(None);
+                let victim = self.cache.victim(true).ok_or(Fail::DIRTY_LIMIT)?;
+                self.moves(hold, victim, Goal::Clean, &mut left)?;
+                continue;
             }
             if !P::SNAPSHOT
                 && changes
@@ -232,21 +215,21 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
             {
                 // Before anybody can change anything: a cut then is an interruption, even if all that has changed was in RAM.
                 self.store.change()?;
-                return Ok(None);
+                return Err(Fail::AGAIN);
             }
             if let Want::Fill(from) = hold.want {
                 // SAFETY: a value of the kind that the block was reserved for.
-                return Ok(unsafe { self.fill(hold, slot, from, left) });
+                return unsafe { self.fill(hold, slot, from, left) };
             }
             if P::SNAPSHOT && mutable && !self.cache.is_dirty(slot) {
                 hold.begin = Some(Begin::new(hold.id, hold.kind.len));
-                return Ok(None);
+                return Err(Fail::AGAIN);
             }
             if !self.cache.is_pinned(slot) && self.cache.is_pinned_out() {
-                return Err(Error::DirtyLimit);
+                return Err(Fail::DIRTY_LIMIT);
             }
             if !self.pin_within(slot, mutable, sum) {
-                return Err(Error::Busy);
+                return Err(Fail::BUSY);
             }
             let count = if hold.loaded {
                 &mut self.stats.loads
@@ -254,7 +237,7 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
                 &mut self.stats.hits
             };
             *count = count.wrapping_add(1);
-            return Ok(Some(self.cache.content(slot)));
+            return Ok(self.cache.content(slot));
         }
     }
 
@@ -264,20 +247,20 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
         &mut self,
         hold: &mut Hold<'_>,
         left: &mut usize,
-    ) -> Result<Option<Slot>, Error<S::Error>> {
+    ) -> Result<Slot, Fail> {
         let len = usize::from(hold.kind.len);
         let slot = loop {
             match self.cache.reserve(hold.id, len, *left) {
                 Reserve::Done(slot) => break slot,
-                Reserve::Again => return Ok(None),
+                Reserve::Again => return Err(Fail::AGAIN),
                 Reserve::NoRoom => {}
             }
             let victim = match self.cache.only() {
                 Some(only) => only,
-                None => self.cache.victim(false).ok_or(Error::RamFull)?,
+                None => self.cache.victim(false).ok_or(Fail::RAM_FULL)?,
             };
-            if self.cache.is_dirty(victim) && !self.moves(hold, victim, Goal::Evict, left)? {
-                return Ok(None);
+            if self.cache.is_dirty(victim) {
+                self.moves(hold, victim, Goal::Evict, left)?;
             }
             // The wanted one gets its place, if it is as large.
             if self.cache.replace(victim, hold.id, len) {
@@ -286,15 +269,14 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
         };
         if let Want::Fill(_) = hold.want {
             hold.filled = Some(0);
-        } else if self.moves(hold, slot, Goal::Load, left)? {
-            self.believe(hold, slot)?;
         } else {
-            return Ok(None);
+            self.moves(hold, slot, Goal::Load, left)?;
+            self.believe(hold, slot)?;
         }
-        Ok(Some(slot))
+        Ok(slot)
     }
 
-    /// A load or a write-back, all of it at once if that is within the burst; else it is under way. Whether it is at its end.
+    /// A load or a write-back, all of it at once if that is within the burst; else it is under way.
     #[inline(always)]
     fn moves(
         &mut self,
@@ -302,46 +284,41 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
         slot: Slot,
         goal: Goal,
         left: &mut usize,
-    ) -> Result<bool, Error<S::Error>> {
+    ) -> Result<(), Fail> {
         let needed = self.cache.len(slot) + ASIDE;
         if needed > *left {
             hold.transfer.set(slot, goal);
-            return Ok(false);
+            return Err(Fail::AGAIN);
         }
         *left -= needed;
-        self.whole(slot, goal == Goal::Load)?;
-        Ok(true)
+        self.whole(slot, goal == Goal::Load)
     }
 
-    /// What is under way goes on. Whether it has come to its end.
-    fn go_on(&mut self, hold: &mut Hold<'_>, left: &mut usize) -> Result<bool, Error<S::Error>> {
+    /// What is under way goes on.
+    fn go_on(&mut self, hold: &mut Hold<'_>, left: &mut usize) -> Result<(), Fail> {
         let (slot, goal) = (hold.transfer.slot, hold.transfer.goal);
-        if !self.transfer(&mut hold.transfer, left)? {
-            return Ok(false);
-        }
+        self.transfer(&mut hold.transfer, left)?;
         hold.transfer.slot = Slot::NONE;
         match goal {
             Goal::Load => self.believe(hold, slot)?,
             Goal::Evict => self.cache.remove(slot),
             Goal::Clean => {}
         }
-        Ok(true)
+        Ok(())
     }
 
-    /// Snapshot: a step towards a block of its own. Whether none is on the way.
-    fn begun(&mut self, hold: &mut Hold<'_>) -> Result<bool, Error<S::Error>> {
+    /// Snapshot: a step towards a block of its own, if one is on the way.
+    fn begun(&mut self, hold: &mut Hold<'_>) -> Result<(), Fail> {
         let Some(begin) = &mut hold.begin else {
-            return Ok(true);
+            return Ok(());
         };
-        let Step::Done(_) = self.store.begin_write(begin)? else {
-            return Ok(false);
-        };
+        self.store.begin_write(begin)?;
         // Its current content is in RAM alone from here on.
         if let Some(slot) = self.cache.lookup(hold.id) {
             self.cache.mark_dirty(slot);
         }
         hold.begin = None;
-        Ok(true)
+        Ok(())
     }
 
     /// A piece of a new object's content.
@@ -354,15 +331,15 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
         slot: Slot,
         from: *const u8,
         left: usize,
-    ) -> Option<NonNull<u8>> {
-        let (at, len) = (hold.filled?, usize::from(hold.kind.size));
+    ) -> Result<NonNull<u8>, Fail> {
+        let (at, len) = (hold.filled.unwrap_or(0), usize::from(hold.kind.size));
         let n = piece(len - at, left);
         let to = self.cache.content(slot);
         // SAFETY: `n` bytes of a value of this kind, into a block of its size that nobody else uses.
         unsafe { copy(from.add(at), to.as_ptr().add(at), n) };
         hold.filled = Some(at + n);
         if at + n < len {
-            return None;
+            return Err(Fail::AGAIN);
         }
         // SAFETY: the block now holds that value.
         unsafe { (hold.kind.clear_padding)(to.as_ptr()) };
@@ -370,19 +347,19 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
         self.cache.mark_dirty(slot);
         self.cache.updated(slot);
         self.cache.note(self.cache.demand());
-        Some(to)
+        Ok(to)
     }
 
     /// The bytes of an object have been loaded, and are those that were written: are they a value?
     #[cfg_attr(target_pointer_width = "64", inline(always))]
-    fn believe(&mut self, hold: &mut Hold<'_>, slot: Slot) -> Result<(), Error<S::Error>> {
+    fn believe(&mut self, hold: &mut Hold<'_>, slot: Slot) -> Result<(), Fail> {
         let content = self.cache.content(slot);
         let mut known = Known {
             objects: self.store.objects(),
         };
         // SAFETY: as many bytes as a value of this kind has, all of them read, aligned to 8.
         unsafe { (hold.kind.check)(content.as_ptr(), &mut known) }
-            .map_err(|_| Error::Damaged { object: hold.id })?;
+            .map_err(|_| Fail::damaged(hold.id))?;
         self.cache.hold(slot, false);
         hold.loaded = true;
         Ok(())
@@ -391,10 +368,10 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
     /// Loads all of an object, or writes all of it back.
     #[cfg_attr(target_pointer_width = "64", inline(always))]
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    pub(crate) fn whole(&mut self, slot: Slot, loads: bool) -> Result<(), Error<S::Error>> {
+    pub(crate) fn whole(&mut self, slot: Slot, loads: bool) -> Result<(), Fail> {
         let mut t = Transfer::NONE;
         t.set(slot, if loads { Goal::Load } else { Goal::Clean });
-        self.piece(&mut t, usize::MAX).map(drop)
+        self.piece(&mut t, usize::MAX)
     }
 
     /// The medium has the content of this one.
@@ -404,9 +381,9 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
         self.stats.write_backs = self.stats.write_backs.wrapping_add(1);
     }
 
-    /// What does not fit into a burst goes on by a piece, and what does is done. Whether it is at its end.
+    /// What does not fit into a burst goes on by a piece, and what does is done.
     #[inline(never)]
-    fn transfer(&mut self, t: &mut Transfer, left: &mut usize) -> Result<bool, Error<S::Error>> {
+    fn transfer(&mut self, t: &mut Transfer, left: &mut usize) -> Result<(), Fail> {
         let len = self.cache.len(t.slot);
         let all = len + ASIDE;
         if t.at == 0 && all <= *left {
@@ -415,20 +392,20 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
         }
         if *left < self.budget() {
             // In the next section.
-            return Ok(false);
+            return Err(Fail::AGAIN);
         }
         let most = (*left - ASIDE) / PIECE * PIECE;
         *left = 0;
         self.piece(t, most)
     }
 
-    /// So many bytes of a load or a write-back, or what is left of it. Whether it is at its end.
+    /// So many bytes of a load or a write-back, or what is left of it.
     ///
     /// What the medium has before the content goes with the first piece: its header, which says what the check must come to, is the
     /// first to be read; its check is the last to be written, as it is known then.
     #[cfg_attr(target_pointer_width = "64", inline(always))]
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    fn piece(&mut self, t: &mut Transfer, most: usize) -> Result<bool, Error<S::Error>> {
+    fn piece(&mut self, t: &mut Transfer, most: usize) -> Result<(), Fail> {
         let loads = t.goal == Goal::Load;
         let (id, len) = (self.cache.id(t.slot), self.cache.len(t.slot));
         let at = t.at;
@@ -467,10 +444,10 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
         t.at = at + n;
         if !loads && at != 0 && at < len {
             self.store.put(t.address + at as u32, bytes)?;
-            return Ok(false);
+            return Err(Fail::AGAIN);
         }
         if t.at < len {
-            return Ok(false);
+            return Err(Fail::AGAIN);
         }
         let check = t.check.finish();
         if !loads {
@@ -479,9 +456,9 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
                 .write_beside(t.slot, check, t.first, |from| self.store.put(before, from))?;
             self.written(t.slot);
         } else if check != t.expected && !planted!("vnv-heap/check-ignored") {
-            return Err(Error::Damaged { object: id });
+            return Err(Fail::damaged(id));
         }
-        Ok(true)
+        Ok(())
     }
 }
 

@@ -1,7 +1,7 @@
 //! Reading in place, on media that are mapped.
 
 use crate::Heap;
-use crate::error::Error;
+use crate::error::{Error, Fail};
 use crate::own::{Kind, Known, Own};
 use crate::policy::Policy;
 use crate::promise::Promise;
@@ -23,12 +23,12 @@ where
         let at = self.core.section(|st| {
             if let Some(slot) = st.cache.lookup(id) {
                 return if st.cache.is_alone(slot) {
-                    Err(Error::Busy)
+                    Err(Fail::BUSY)
                 } else {
                     Ok(st.cache.content(slot).as_ptr())
                 };
             }
-            let damaged = || Error::Damaged { object: id };
+            let damaged = || Fail::damaged(id);
             let place = st.store.locate(id)?;
             if place.len != kind.len {
                 return Err(damaged());

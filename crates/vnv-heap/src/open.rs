@@ -11,7 +11,7 @@ use crate::promise::Promise;
 use crate::ram::Cache;
 use crate::state::{Core, Gate, State};
 use crate::stats::Counts;
-use crate::store::{Alloc, Commit, Opened, Step, Store};
+use crate::store::{Alloc, Commit, Opened, Store};
 use crate::walk::{self, Reached};
 use core::cell::UnsafeCell;
 use core::hint::black_box;
@@ -246,8 +246,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     /// All that was written back counts from here on.
     pub(crate) fn commit_all(&self) -> Result<(), Error<S::Error>> {
         let mut commit = Commit::new();
-        while self.section(|st| st.store.commit(&mut commit))? == Step::Again {}
-        Ok(())
+        self.sections(|st| st.store.commit(&mut commit))
     }
 }
 
@@ -263,7 +262,9 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
                 } else {
                     Ok(())
                 };
-                swept.map(|()| count).map_err(OpenError::Failed)
+                swept
+                    .map(|()| count)
+                    .map_err(|f| self.store.refused(f))
             }
             Err(e) => Err(e),
         };

@@ -1,7 +1,7 @@
 //! Persist and restore.
 
 use crate::Heap;
-use crate::error::Error;
+use crate::error::{Error, Fail};
 use crate::policy::Policy;
 use crate::promise::{JustInTime, Promise};
 use crate::ram::Slot;
@@ -13,7 +13,7 @@ use nvmem::{Medium, planted};
 impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     fn persist(&self) -> Result<(), Error<S::Error>> {
         let _masked = Masked::begin();
-        let load = self.gate.enter()?;
+        let load = self.gate.enter().map_err(|f| f.error(None))?;
         // SAFETY: in a critical section, and the gate was open, so no other section is on.
         let st = unsafe { &mut *self.state.get() };
         st.cache.set_load(load);
@@ -22,12 +22,12 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
             Ok(()) => self.gate.suspend(),
             Err(_) => self.gate.open(st.cache.load()),
         }
-        r
+        r.map_err(|f| st.store.error(f))
     }
 
     fn restore(&self) -> Result<(), Error<S::Error>> {
         let _masked = Masked::begin();
-        self.gate.resume()?;
+        self.gate.resume().map_err(|f| f.error(None))?;
         // SAFETY: as in `persist`: no section is on between a persist and its restore.
         let st = unsafe { &mut *self.state.get() };
         let r = st.bring_back();
@@ -35,7 +35,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
             Ok(()) => self.gate.open(st.cache.load()),
             Err(_) => self.gate.suspend(),
         }
-        r
+        r.map_err(|f| st.store.error(f))
     }
 }
 
@@ -54,7 +54,7 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
 
     /// Writes what is dirty and what is pinned.
     #[inline(never)]
-    pub(crate) fn save(&mut self) -> Result<(), Error<S::Error>> {
+    pub(crate) fn save(&mut self) -> Result<(), Fail> {
         self.cache.settle();
         let mut pins = 0;
         let mut at = self.cache.first();
@@ -80,7 +80,7 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
         self.store.set_persisted(pins)
     }
 
-    fn write_whole(&mut self, slot: Slot) -> Result<(), Error<S::Error>> {
+    fn write_whole(&mut self, slot: Slot) -> Result<(), Fail> {
         let alone = self.cache.is_alone(slot);
         self.whole(slot, false)?;
         if alone {
@@ -91,13 +91,13 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
     }
 
     /// Puts what was pinned back to where it was; the rest is forgotten.
-    fn bring_back(&mut self) -> Result<(), Error<S::Error>> {
+    fn bring_back(&mut self) -> Result<(), Fail> {
         let mut changes = false;
         self.cache.clear();
         self.incarnation = self.incarnation.wrapping_add(1);
         for i in 0..self.store.pinned() {
             let pin = self.store.read_pin(i)?;
-            let damaged = || Error::Damaged { object: pin.id };
+            let damaged = || Fail::damaged(pin.id);
             let len = usize::from(pin.len);
             let slot = self
                 .cache

@@ -5,7 +5,7 @@
 //! piece of work on the medium and the change of state that goes with it share one section. Four, each section compares the
 //! incarnation, which a restore changes; when it differs, the operation begins again.
 
-use crate::error::Error;
+use crate::error::{Error, Fail};
 use crate::hold::Want;
 use crate::own::Kind;
 use crate::policy::Policy;
@@ -37,10 +37,10 @@ impl Gate {
 
     /// The load, if the gate is open. It is inside from here on.
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    pub(crate) fn enter<E>(&self) -> Result<u32, Error<E>> {
+    pub(crate) fn enter(&self) -> Result<u32, Fail> {
         match self.0.get() {
-            Self::INSIDE => Err(Error::Busy),
-            Self::SUSPENDED => Err(Error::Suspended),
+            Self::INSIDE => Err(Fail::BUSY),
+            Self::SUSPENDED => Err(Fail::SUSPENDED),
             load => {
                 self.0.set(Self::INSIDE);
                 Ok(load)
@@ -53,14 +53,14 @@ impl Gate {
     }
 
     /// A restore begins. **Errors**: [`Error::Suspended`] when nothing was persisted.
-    pub(crate) fn resume<E>(&self) -> Result<(), Error<E>> {
+    pub(crate) fn resume(&self) -> Result<(), Fail> {
         match self.0.get() {
-            Self::INSIDE => Err(Error::Busy),
+            Self::INSIDE => Err(Fail::BUSY),
             Self::SUSPENDED => {
                 self.0.set(Self::INSIDE);
                 Ok(())
             }
-            _ => Err(Error::Suspended),
+            _ => Err(Fail::SUSPENDED),
         }
     }
 
@@ -132,14 +132,14 @@ impl Attempt {
     }
 
     /// Whether what the last section left is still so. **Errors**: [`Error::NoProgress`].
-    pub(crate) fn goes_on<E>(&mut self, incarnation: u32) -> Result<bool, Error<E>> {
+    pub(crate) fn goes_on(&mut self, incarnation: u32) -> Result<bool, Fail> {
         if self.incarnation == Some(incarnation) {
             return Ok(true);
         }
         if self.incarnation.replace(incarnation).is_some() {
             self.restarts += 1;
             if self.restarts > RESTARTS {
-                return Err(Error::NoProgress);
+                return Err(Fail::NO_PROGRESS);
             }
         }
         Ok(false)
@@ -150,16 +150,32 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     /// Runs `f` with the state. **Errors**: [`Error::Busy`] when the medium's driver asks for it, [`Error::Suspended`].
     pub(crate) fn section<R>(
         &self,
-        f: impl FnOnce(&mut State<S, P, Pol>) -> Result<R, Error<S::Error>>,
+        f: impl FnOnce(&mut State<S, P, Pol>) -> Result<R, Fail>,
     ) -> Result<R, Error<S::Error>> {
         let _masked = Masked::begin();
-        let load = self.gate.enter()?;
+        let load = self.gate.enter().map_err(|f| f.error(None))?;
         // SAFETY: in a critical section, and the gate was open, so no other section is on.
         let st = unsafe { &mut *self.state.get() };
         st.cache.set_load(load);
         let r = f(st);
         self.gate.open(st.cache.load());
-        r
+        r.map_err(|f| st.store.error(f))
+    }
+
+    /// Runs `f`, which comes to its end in so many sections.
+    pub(crate) fn sections<R>(
+        &self,
+        mut f: impl FnMut(&mut State<S, P, Pol>) -> Result<R, Fail>,
+    ) -> Result<R, Error<S::Error>> {
+        loop {
+            let r = self.section(|st| match f(st) {
+                Err(Fail::AGAIN) => Ok(None),
+                r => r.map(Some),
+            })?;
+            if let Some(r) = r {
+                return Ok(r);
+            }
+        }
     }
 
     /// What `f` makes of the state, which it does not change; nothing when a section is on.

@@ -1,8 +1,8 @@
 //! The format on the medium. Knows no RAM buffer and no types.
 //!
 //! docs/SPEC.md has every byte of it. What a call writes is at most [`Config::burst`](crate::Config::burst) bytes, so that its caller can run each call in
-//! one critical section; an operation that needs more is a value that carries its progress, and is called until it is
-//! [`Step::Done`]. Such a value is valid across a persist and its restore; when it is dropped before its end, units that it
+//! one critical section; an operation that needs more is a value that carries its progress, and is called until it says
+//! something else than [`Fail::AGAIN`]. Such a value is valid across a persist and its restore; when it is dropped before its end, units that it
 //! had taken come back at the next open.
 //!
 //! **Power loss**, in three sentences. *Just in time*: whatever happens between the record *running* and the record *persisted*
@@ -26,7 +26,7 @@ mod sweep;
 mod tests;
 mod units;
 
-use crate::error::Error;
+use crate::error::{Error, Fail, OpenError};
 use crate::promise::Promise;
 use core::marker::PhantomData;
 use map::Map;
@@ -43,16 +43,6 @@ pub(crate) use self::{
     record::Pin,
     sweep::Swept,
 };
-
-/// What a call of an operation in steps came to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[must_use]
-pub(crate) enum Step<T> {
-    /// It is at its end.
-    Done(T),
-    /// It is to be called again.
-    Again,
-}
 
 /// Objects are at most this large.
 pub(crate) const MAX_LEN: u16 = 16 * 1024;
@@ -80,7 +70,7 @@ const LOST: u16 = 0xFEFF;
 
 /// An open heap on a medium.
 #[repr(C)]
-pub(crate) struct Store<S, P> {
+pub(crate) struct Store<S: Medium, P> {
     map: Map,
     /// The number of the newest record.
     seq: u32,
@@ -104,6 +94,8 @@ pub(crate) struct Store<S, P> {
     unfinished: bool,
     bytes_written: u32,
     bytes_read: u32,
+    /// What the medium's driver said when it failed, until the section ends.
+    failure: Option<S::Error>,
     medium: S,
     _promise: PhantomData<fn() -> P>,
 }
@@ -132,12 +124,6 @@ impl Entry {
         let (c, p) = (self.committed.to_le_bytes(), self.pending.to_le_bytes());
         [c[0], c[1], p[0], p[1]]
     }
-}
-
-/// Apart, as it is rare.
-#[cold]
-fn failed<E>(e: E) -> Error<E> {
-    Error::Medium(e)
 }
 
 impl<S: Medium, P: Promise> Store<S, P> {
@@ -171,58 +157,80 @@ impl<S: Medium, P: Promise> Store<S, P> {
         (self.bytes_written, self.bytes_read)
     }
 
+    /// Apart, as it is rare.
+    #[cold]
+    fn failed(&mut self, e: S::Error) -> Fail {
+        self.failure = Some(e);
+        Fail::MEDIUM
+    }
+
+    /// What is to be told of a failure in this section.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn error(&mut self, fail: Fail) -> Error<S::Error> {
+        fail.error(self.failure.take())
+    }
+
+    /// [`Store::error`] while the heap is opened.
+    pub(crate) fn refused(&mut self, fail: Fail) -> OpenError<S::Error> {
+        OpenError::Failed(self.error(fail))
+    }
+
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    pub(crate) fn get(&mut self, at: u32, buf: &mut [u8]) -> Result<(), Error<S::Error>> {
+    pub(crate) fn get(&mut self, at: u32, buf: &mut [u8]) -> Result<(), Fail> {
         self.bytes_read = self.bytes_read.wrapping_add(buf.len() as u32);
         match self.medium.read(at, buf) {
             Ok(()) => Ok(()),
-            Err(e) => Err(failed(e)),
+            Err(e) => Err(self.failed(e)),
         }
     }
 
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    pub(crate) fn put(&mut self, at: u32, bytes: &[u8]) -> Result<(), Error<S::Error>> {
+    pub(crate) fn put(&mut self, at: u32, bytes: &[u8]) -> Result<(), Fail> {
         self.bytes_written = self.bytes_written.wrapping_add(bytes.len() as u32);
         match self.medium.write(at, bytes) {
             Ok(()) => Ok(()),
-            Err(e) => Err(failed(e)),
+            Err(e) => Err(self.failed(e)),
         }
     }
 
-    fn flush(&mut self) -> Result<(), Error<S::Error>> {
-        self.medium.flush().map_err(Error::Medium)
+    fn flush(&mut self) -> Result<(), Fail> {
+        match self.medium.flush() {
+            Ok(()) => Ok(()),
+            Err(e) => Err(self.failed(e)),
+        }
     }
 
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    fn entry(&mut self, id: u16) -> Result<Entry, Error<S::Error>> {
+    fn entry(&mut self, id: u16) -> Result<Entry, Fail> {
         if P::SNAPSHOT {
             self.mend()?;
         }
-        let at = self.map.entry(id).ok_or(Error::Damaged { object: id })?;
+        let at = self.map.entry(id).ok_or(Fail::damaged(id))?;
         let mut b = [0; 4];
         self.get(at, &mut b)?;
         Ok(Entry::decode(b))
     }
 
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    fn put_entry(&mut self, id: u16, e: Entry) -> Result<(), Error<S::Error>> {
+    fn put_entry(&mut self, id: u16, e: Entry) -> Result<(), Fail> {
         match self.map.entry(id) {
             Some(at) => self.put(at, &e.encode()),
-            None => Err(Error::Damaged { object: id }),
+            None => Err(Fail::damaged(id)),
         }
     }
 
-    fn put_committed(&mut self, id: u16, unit: u16) -> Result<(), Error<S::Error>> {
+    fn put_committed(&mut self, id: u16, unit: u16) -> Result<(), Fail> {
         match self.map.entry(id) {
             Some(at) => self.put(at, &unit.to_le_bytes()),
-            None => Err(Error::Damaged { object: id }),
+            None => Err(Fail::damaged(id)),
         }
     }
 
-    fn put_pending(&mut self, id: u16, unit: u16) -> Result<(), Error<S::Error>> {
+    fn put_pending(&mut self, id: u16, unit: u16) -> Result<(), Fail> {
         match self.map.entry(id) {
             Some(at) => self.put(at + 2, &unit.to_le_bytes()),
-            None => Err(Error::Damaged { object: id }),
+            None => Err(Fail::damaged(id)),
         }
     }
 
@@ -233,11 +241,11 @@ impl<S: Medium, P: Promise> Store<S, P> {
     }
 
     /// What the medium did not take in a write-back that began: the object's content is the committed one.
-    fn mend(&mut self) -> Result<(), Error<S::Error>> {
+    fn mend(&mut self) -> Result<(), Fail> {
         if self.torn == 0 || nvmem::planted!("vnv-heap/torn-entry-kept") {
             return Ok(());
         }
-        let at = self.map.entry(self.torn).ok_or(Error::Unfinished)?;
+        let at = self.map.entry(self.torn).ok_or(Fail::UNFINISHED)?;
         let mut b = [0; 4];
         self.get(at, &mut b)?;
         self.put(at + 2, &b[..2])?;
@@ -247,10 +255,10 @@ impl<S: Medium, P: Promise> Store<S, P> {
 
     /// Before anything on the medium changes.
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    pub(crate) fn change(&mut self) -> Result<(), Error<S::Error>> {
+    pub(crate) fn change(&mut self) -> Result<(), Fail> {
         if P::SNAPSHOT {
             if self.unfinished {
-                return Err(Error::Unfinished);
+                return Err(Fail::UNFINISHED);
             }
             self.mend()?;
         } else if !self.running && !nvmem::planted!("vnv-heap/not-running") {

@@ -3,7 +3,7 @@
 //! Works on any bytes whatever, without recursion, in the RAM buffer: a mark of four bits for each object, and the content of one.
 //! Objects without handles are only marked: what they hold is checked when they are loaded.
 
-use crate::error::{Error, OpenError, Part};
+use crate::error::{OpenError, Part};
 use crate::own::Known;
 use crate::plain::zero;
 use crate::promise::Promise;
@@ -157,8 +157,8 @@ pub(crate) fn walk<'r, S: Medium, P: Promise>(
             };
             match store.load(next, value) {
                 Ok(()) => {}
-                Err(Error::Damaged { .. }) => return Err(damaged),
-                Err(e) => return Err(OpenError::Failed(e)),
+                Err(f) if f.is_damage() => return Err(damaged),
+                Err(f) => return Err(store.refused(f)),
             }
             walk.low = u16::MAX;
             // SAFETY: as many initialised bytes as a value of this type has, aligned to 8.

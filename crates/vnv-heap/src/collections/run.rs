@@ -2,13 +2,13 @@
 
 use crate::Heap;
 use crate::brand::Tag;
-use crate::error::Error;
+use crate::error::{Error, Fail};
 use crate::guard::{Ref, RefMut};
 use crate::own::{Kind, OWN, OWN_ID};
 use crate::policy::Policy;
 use crate::promise::Promise;
 use crate::state::Core;
-use crate::store::{Alloc, Begin, Step};
+use crate::store::{Alloc, Begin};
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 use nvmem::describe::{To, Type};
@@ -103,15 +103,13 @@ impl<'h, T: Persist> Run<'h, T> {
         count: u16,
     ) -> Result<Self, Error<S::Error>> {
         let mut alloc = Alloc::run(count, Kind::of::<T>().len);
-        loop {
-            if let Step::Done(base) = heap.core.section(|st| st.store.alloc::<true>(&mut alloc))? {
-                return Ok(Run {
-                    base,
-                    count,
-                    ..Self::EMPTY
-                });
-            }
-        }
+        heap.core
+            .sections(|st| st.store.alloc::<true>(&mut alloc))?;
+        Ok(Run {
+            base: alloc.id(),
+            count,
+            ..Self::EMPTY
+        })
     }
 
     /// `count` objects that `make` makes. On an error none is left.
@@ -245,7 +243,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         self.section(|st| {
             if let Some(slot) = st.cache.lookup(id) {
                 if st.cache.is_pinned(slot) {
-                    return Err(Error::Busy);
+                    return Err(Fail::BUSY);
                 }
                 st.cache.remove(slot);
             }
@@ -268,7 +266,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         self.forget(id)?;
         if P::SNAPSHOT && !planted!("vnv-heap/put-in-place") {
             let mut begin = Begin::new(id, kind.len);
-            while self.section(|st| st.store.begin_write(&mut begin))? == Step::Again {}
+            self.sections(|st| st.store.begin_write(&mut begin))?;
         }
         // SAFETY: as the caller vouches.
         unsafe { self.fill(id, kind, value) }

@@ -4,7 +4,7 @@ use super::block::TOMB;
 use super::map::units_of;
 use super::open::ENTRIES;
 use super::units::Take;
-use super::{Entry, Error, Free, MAX_LEN, Step, Store};
+use super::{Entry, Fail, Free, MAX_LEN, Store};
 use crate::promise::Promise;
 use nvmem::Medium;
 
@@ -35,6 +35,11 @@ enum Stage {
 }
 
 impl Alloc {
+    /// The first object's number, when it has come to its end.
+    pub(crate) fn id(&self) -> u16 {
+        self.id
+    }
+
     /// One object of `len` bytes.
     pub(crate) fn one(len: u16) -> Self {
         Self::run(1, len)
@@ -68,7 +73,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
     pub(crate) fn alloc<const RUN: bool>(
         &mut self,
         a: &mut Alloc,
-    ) -> Result<Step<u16>, Error<S::Error>> {
+    ) -> Result<(), Fail> {
         self.change()?;
         // One at a time: a constant, so that what a run needs besides is left out.
         let n = if RUN { a.n } else { 1 };
@@ -80,7 +85,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
                     || n > self.free_ids
                     || units > u32::from(self.free_units)
                 {
-                    return Err(Error::Full);
+                    return Err(Fail::FULL);
                 }
                 a.id = self.next_id;
                 a.left = u32::from(self.map.objects) + u32::from(n) - 1;
@@ -88,13 +93,13 @@ impl<S: Medium, P: Promise> Store<S, P> {
             }
             Stage::Ids => {
                 if a.left == 0 {
-                    return Err(Error::Full);
+                    return Err(Fail::FULL);
                 }
                 self.look_for_ids(n, a)?;
             }
             Stage::Blocks => match self.take(&mut a.take) {
-                Ok(Step::Again) => {}
-                Ok(Step::Done(unit)) => {
+                Ok(()) => {
+                    let unit = a.take.unit();
                     let id = if RUN { a.id + a.run } else { a.id };
                     self.put_head(unit, id, a.len)?;
                     if P::SNAPSHOT {
@@ -111,45 +116,44 @@ impl<S: Medium, P: Promise> Store<S, P> {
                     self.free_ids = self.free_ids.saturating_sub(1);
                     a.run += 1;
                     if !RUN || a.run == n {
-                        return Ok(Step::Done(a.id));
+                        return Ok(());
                     }
                     a.take = Take::new(units_of(a.len));
                 }
-                Err(Error::Full) if RUN && a.run > 0 => {
+                Err(Fail::FULL) if RUN && a.run > 0 => {
                     a.stage = Stage::Undo;
                 }
                 Err(e) => return Err(e),
             },
-            Stage::Undo if !RUN => return Err(Error::Full),
+            Stage::Undo if !RUN => return Err(Fail::FULL),
             Stage::Undo => {
                 let free = a.free.get_or_insert(Free::new(a.id + a.run - 1));
-                if self.free(free)? == Step::Done(()) {
-                    a.free = None;
-                    a.run -= 1;
-                    if a.run == 0 {
-                        return Err(Error::Full);
-                    }
+                self.free(free)?;
+                a.free = None;
+                a.run -= 1;
+                if a.run == 0 {
+                    return Err(Fail::FULL);
                 }
             }
         }
-        Ok(Step::Again)
+        Err(Fail::AGAIN)
     }
 
     /// Just in time: one step of undoing the allocation of one object, which is at its end. In less code than [`Store::free`] of any object.
-    pub(crate) fn take_back(&mut self, a: &mut Alloc) -> Result<Step<()>, Error<S::Error>> {
+    pub(crate) fn take_back(&mut self, a: &mut Alloc) -> Result<(), Fail> {
         self.change()?;
         if let Stage::Blocks = a.stage {
             self.put_entry(a.id, Entry::FREE)?;
             self.free_ids += 1;
             a.stage = Stage::Undo;
-            return Ok(Step::Again);
+            return Err(Fail::AGAIN);
         }
         self.give(&mut a.take)
     }
 
     /// Looks at some entries for `n` free ones in a row.
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    fn look_for_ids(&mut self, n: u16, a: &mut Alloc) -> Result<(), Error<S::Error>> {
+    fn look_for_ids(&mut self, n: u16, a: &mut Alloc) -> Result<(), Fail> {
         if a.id == 0 || a.id > self.map.objects {
             (a.id, a.run) = (1, 0);
         }

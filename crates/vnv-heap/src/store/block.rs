@@ -2,7 +2,7 @@
 
 use super::map::units_of;
 use super::units::Take;
-use super::{BLOCK_HEADER, CHECK_BYTES, Check, Error, MAX_LEN, Step, Store};
+use super::{BLOCK_HEADER, CHECK_BYTES, Check, Fail, MAX_LEN, Store};
 use crate::promise::Promise;
 use nvmem::{Medium, planted};
 
@@ -71,16 +71,16 @@ impl<S: Medium, P: Promise> Store<S, P> {
     ///
     /// **Cost**: reads 12 bytes. **Errors**: [`Error::Damaged`] when they do not belong together; the content is not looked at.
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    pub(crate) fn locate(&mut self, id: u16) -> Result<Place, Error<S::Error>> {
+    pub(crate) fn locate(&mut self, id: u16) -> Result<Place, Fail> {
         let e = self.entry(id)?;
         if !P::SNAPSHOT && e.committed != e.pending {
-            return Err(Error::Damaged { object: id });
+            return Err(Fail::damaged(id));
         }
         self.locate_in(id, e.pending)
     }
 
-    pub(super) fn locate_in(&mut self, id: u16, unit: u16) -> Result<Place, Error<S::Error>> {
-        let damaged = Error::Damaged { object: id };
+    pub(super) fn locate_in(&mut self, id: u16, unit: u16) -> Result<Place, Fail> {
+        let damaged = Fail::damaged(id);
         let head = self.head(unit, id)?;
         let bounded = head.len <= MAX_LEN && self.map.has(unit, units_of(head.len));
         if head.id != id || !bounded {
@@ -94,9 +94,9 @@ impl<S: Medium, P: Promise> Store<S, P> {
     }
 
     /// The header in a unit; `id` is whose it should be.
-    pub(super) fn head(&mut self, unit: u16, id: u16) -> Result<Head, Error<S::Error>> {
+    pub(super) fn head(&mut self, unit: u16, id: u16) -> Result<Head, Fail> {
         if !self.map.has(unit, 1) {
-            return Err(Error::Damaged { object: id });
+            return Err(Fail::damaged(id));
         }
         let mut b = [0; 8];
         self.get(self.map.unit(unit), &mut b)?;
@@ -104,7 +104,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
     }
 
     /// A new block in the chain: all of its header but the check.
-    pub(super) fn put_head(&mut self, unit: u16, id: u16, len: u16) -> Result<(), Error<S::Error>> {
+    pub(super) fn put_head(&mut self, unit: u16, id: u16, len: u16) -> Result<(), Fail> {
         let prev = if P::SNAPSHOT { self.chain } else { 0 };
         let ([i0, i1], [l0, l1], [p0, p1]) =
             (id.to_le_bytes(), len.to_le_bytes(), prev.to_le_bytes());
@@ -117,7 +117,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
 
     /// Loads the whole content of an object of this size. **Errors**: [`Error::Damaged`] when it has another one, or other bytes
     /// than were written.
-    pub(crate) fn load(&mut self, id: u16, content: &mut [u8]) -> Result<(), Error<S::Error>> {
+    pub(crate) fn load(&mut self, id: u16, content: &mut [u8]) -> Result<(), Fail> {
         let place = self.locate(id)?;
         if usize::from(place.len) == content.len() {
             self.get(self.address(&place), content)?;
@@ -127,11 +127,11 @@ impl<S: Medium, P: Promise> Store<S, P> {
                 return Ok(());
             }
         }
-        Err(Error::Damaged { object: id })
+        Err(Fail::damaged(id))
     }
 
     /// The size of an object's content. **Cost**, **Errors**: as [`Store::locate`].
-    pub(crate) fn size_of(&mut self, id: u16) -> Result<u16, Error<S::Error>> {
+    pub(crate) fn size_of(&mut self, id: u16) -> Result<u16, Fail> {
         Ok(self.locate(id)?.len)
     }
 
@@ -153,7 +153,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
         id: u16,
         len: u16,
         writes: bool,
-    ) -> Result<u32, Error<S::Error>> {
+    ) -> Result<u32, Fail> {
         if writes {
             self.change()?;
         }
@@ -162,7 +162,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
         let alike = e.committed == e.pending;
         let wrong = if P::SNAPSHOT { alike && writes } else { !alike };
         if wrong || !self.map.has(e.pending, units_of(len)) {
-            return Err(Error::Damaged { object: id });
+            return Err(Fail::damaged(id));
         }
         Ok(self.map.unit(e.pending) + BLOCK_HEADER)
     }
@@ -172,13 +172,13 @@ impl<S: Medium, P: Promise> Store<S, P> {
     /// **Cost**: reads 12 bytes. **Errors**: as there.
     #[cfg_attr(target_pointer_width = "64", inline(always))]
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    pub(crate) fn address_to_write(&mut self, id: u16, len: u16) -> Result<u32, Error<S::Error>> {
+    pub(crate) fn address_to_write(&mut self, id: u16, len: u16) -> Result<u32, Fail> {
         let address = self.address_of(id, len, true)?;
         let mut head = [0; BLOCK_HEADER as usize];
         self.get(address - BLOCK_HEADER, &mut head)?;
         match is_head(&head, id, len) {
             Some(_) => Ok(address),
-            None => Err(Error::Damaged { object: id }),
+            None => Err(Fail::damaged(id)),
         }
     }
 
@@ -191,36 +191,35 @@ impl<S: Medium, P: Promise> Store<S, P> {
     ///
     /// **Cost**: 12 bytes once after each persist; with the snapshot promise, once after each commit for each object, 8 bytes and a bit for each 8
     /// bytes. **Errors**: [`Error::Full`], nothing has changed then; [`Error::Unfinished`]; [`Error::Damaged`].
-    pub(crate) fn begin_write(&mut self, b: &mut Begin) -> Result<Step<Place>, Error<S::Error>> {
+    pub(crate) fn begin_write(&mut self, b: &mut Begin) -> Result<Place, Fail> {
         self.change()?;
         if !P::SNAPSHOT {
-            return self.locate(b.id).map(Step::Done);
+            return self.locate(b.id);
         }
         let Some(take) = &mut b.take else {
             let e = self.entry(b.id)?;
             if e.committed != e.pending || planted!("vnv-heap/committed-in-place") {
-                return self.locate_in(b.id, e.pending).map(Step::Done);
+                return self.locate_in(b.id, e.pending);
             }
             b.take = Some(Take::new(units_of(b.len)));
-            return Ok(Step::Again);
+            return Err(Fail::AGAIN);
         };
-        let Step::Done(unit) = self.take(take)? else {
-            return Ok(Step::Again);
-        };
+        self.take(take)?;
+        let unit = take.unit();
         self.put_head(unit, b.id, b.len)?;
         self.torn = b.id;
         self.put_pending(b.id, unit)?;
         self.torn = 0;
         b.take = None;
-        Ok(Step::Done(Place {
+        Ok(Place {
             len: b.len,
             check: 0,
             unit,
-        }))
+        })
     }
 
     /// Ends a write-back to this address with the check of what was written. **Cost**: 2 bytes.
-    pub(crate) fn finish_write(&mut self, address: u32, check: u16) -> Result<(), Error<S::Error>> {
+    pub(crate) fn finish_write(&mut self, address: u32, check: u16) -> Result<(), Fail> {
         self.put(address - CHECK_BYTES, &check.to_le_bytes())
     }
 }

@@ -5,7 +5,7 @@ use super::map::units_of;
 use super::open::NO_ENTRIES;
 use super::record::COMMITTED;
 use super::units::Mark;
-use super::{Entry, Error, FREED, MAX_LEN, Step, Store};
+use super::{Entry, Fail, FREED, MAX_LEN, Store};
 use crate::promise::Promise;
 use nvmem::{Medium, planted};
 
@@ -50,14 +50,13 @@ impl<S: Medium, P: Promise> Store<S, P> {
     /// **Power loss**: before the record is whole, the heap is as of the commit before; after it, as of this one.
     /// **Cost**: 16 bytes; for each object that was written since the last commit 2 bytes and a bit for each 8 bytes. **Errors**: those of the medium. Nothing else
     /// may change then before another commit has come to its end: a new [`Commit`] goes on from wherever this one got to.
-    pub(crate) fn commit(&mut self, c: &mut Commit) -> Result<Step<()>, Error<S::Error>> {
+    pub(crate) fn commit(&mut self, c: &mut Commit) -> Result<(), Fail> {
         if let Some(at) = c.free.iter().position(Option::is_some) {
-            if let Some(mark) = &mut c.free[at]
-                && self.mark(mark)? == Step::Done(())
-            {
-                c.free[at] = None;
+            if let Some(mark) = &mut c.free[at] {
+                self.mark(mark)?;
             }
-            return Ok(Step::Again);
+            c.free[at] = None;
+            return Err(Fail::AGAIN);
         }
         if let Some((id, e)) = c.then {
             if e == Entry::FREE {
@@ -67,7 +66,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
                 self.put_committed(id, e.committed)?;
             }
             c.then = None;
-            return Ok(Step::Again);
+            return Err(Fail::AGAIN);
         }
         match c.stage {
             Stage::Record => {
@@ -96,17 +95,17 @@ impl<S: Medium, P: Promise> Store<S, P> {
             Stage::Applied => {
                 self.put_applied()?;
                 (self.scan, self.unfinished) = (false, false);
-                return Ok(Step::Done(()));
+                return Ok(());
             }
         }
-        Ok(Step::Again)
+        Err(Fail::AGAIN)
     }
 
-    fn apply_block(&mut self, c: &mut Commit, unit: u16) -> Result<(), Error<S::Error>> {
+    fn apply_block(&mut self, c: &mut Commit, unit: u16) -> Result<(), Fail> {
         c.left = c.left.saturating_sub(1);
         let head = match self.head(unit, 0) {
             Ok(h) if c.left > 0 && self.map.entry(h.id).is_some() => h,
-            Err(Error::Medium(e)) => return Err(Error::Medium(e)),
+            Err(Fail::MEDIUM) => return Err(Fail::MEDIUM),
             // The chain is damaged; the table knows the same.
             _ => {
                 self.scan = true;
@@ -151,7 +150,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
         id: u16,
         unit: u16,
         len: u16,
-    ) -> Result<Option<Mark>, Error<S::Error>> {
+    ) -> Result<Option<Mark>, Fail> {
         if unit == 0 || c.keep || planted!("vnv-heap/old-block-kept") {
             return Ok(None);
         }
@@ -159,13 +158,14 @@ impl<S: Medium, P: Promise> Store<S, P> {
             Ok(place) if place.len == len || len == 0 => {
                 Ok(Some(Mark::free(place.unit, units_of(place.len))))
             }
-            Ok(_) | Err(Error::Damaged { .. }) => Ok(None),
+            Ok(_) => Ok(None),
+            Err(f) if f.is_damage() => Ok(None),
             Err(e) => Err(e),
         }
     }
 
     /// Entries that the chain does not lead to, one a call.
-    fn apply_entries(&mut self, c: &mut Commit, id: u16) -> Result<(), Error<S::Error>> {
+    fn apply_entries(&mut self, c: &mut Commit, id: u16) -> Result<(), Fail> {
         let mut table = NO_ENTRIES;
         let n = self.entries(id, &mut table)?;
         let all = table.iter().take(usize::from(n)).map(|e| Entry::decode(*e));

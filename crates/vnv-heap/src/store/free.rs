@@ -3,7 +3,7 @@
 use super::block::TOMB;
 use super::map::units_of;
 use super::units::{Mark, Take};
-use super::{Entry, Error, FREED, Step, Store};
+use super::{Entry, Fail, FREED, Store};
 use crate::promise::Promise;
 use nvmem::{Medium, planted};
 
@@ -52,48 +52,46 @@ impl<S: Medium, P: Promise> Store<S, P> {
     ///
     /// **Cost**: 4 bytes and a bit for each 8 bytes; with the snapshot promise 11 bytes, and at the commit 4 and the bits. **Errors**: those of the medium,
     /// [`Error::Unfinished`]; [`Error::Damaged`] for an object that is free already.
-    pub(crate) fn free(&mut self, f: &mut Free) -> Result<Step<()>, Error<S::Error>> {
+    pub(crate) fn free(&mut self, f: &mut Free) -> Result<(), Fail> {
         self.change()?;
         match f.stage {
             Stage::Start => self.free_entry(f),
             Stage::Units => self.mark(&mut f.mark),
             // Nothing else comes here.
-            Stage::Tombstone if !P::SNAPSHOT => Ok(Step::Done(())),
+            Stage::Tombstone if !P::SNAPSHOT => Ok(()),
             Stage::Tombstone => {
                 match self.take(&mut f.take) {
-                    Ok(Step::Again) => return Ok(Step::Again),
-                    Ok(Step::Done(unit)) => self.put_head(unit, f.id, f.len | TOMB)?,
+                    Ok(()) => self.put_head(f.take.unit(), f.id, f.len | TOMB)?,
                     // The commit then looks through the table.
-                    Err(Error::Full) => self.scan = true,
+                    Err(Fail::FULL) => self.scan = true,
                     Err(e) => return Err(e),
                 }
                 f.begun = true;
-                self.put_pending(f.id, FREED | 0xFF)?;
-                Ok(Step::Done(()))
+                self.put_pending(f.id, FREED | 0xFF)
             }
         }
     }
 
     /// Whether the object is allocated. **Cost**: reads 4 bytes.
-    pub(crate) fn is_allocated(&mut self, id: u16) -> Result<bool, Error<S::Error>> {
+    pub(crate) fn is_allocated(&mut self, id: u16) -> Result<bool, Fail> {
         let e = self.entry(id)?;
         Ok(e != Entry::FREE && !(P::SNAPSHOT && e.pending >= FREED))
     }
 
-    fn free_entry(&mut self, f: &mut Free) -> Result<Step<()>, Error<S::Error>> {
+    fn free_entry(&mut self, f: &mut Free) -> Result<(), Fail> {
         let e = self.entry(f.id)?;
         if e == Entry::FREE || (P::SNAPSHOT && e.pending >= FREED) {
-            return Err(Error::Damaged { object: f.id });
+            return Err(Fail::damaged(f.id));
         }
         let len = match self.locate(f.id) {
             Ok(place) => Some(place.len),
-            Err(Error::Damaged { .. }) => None,
+            Err(f) if f.is_damage() => None,
             Err(e) => return Err(e),
         };
         if P::SNAPSHOT && e.committed != 0 && !planted!("vnv-heap/freed-at-once") {
             f.len = len.unwrap_or(0);
             f.stage = Stage::Tombstone;
-            return Ok(Step::Again);
+            return Err(Fail::AGAIN);
         }
         // A block in the chain stays until the commit has gone by it; the last one can be taken out.
         let mut ours = true;
@@ -110,9 +108,9 @@ impl<S: Medium, P: Promise> Store<S, P> {
             Some(len) if ours => {
                 f.mark = Mark::free(e.pending, units_of(len));
                 f.stage = Stage::Units;
-                Ok(Step::Again)
+                Err(Fail::AGAIN)
             }
-            _ => Ok(Step::Done(())),
+            _ => Ok(()),
         }
     }
 }

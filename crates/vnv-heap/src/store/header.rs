@@ -2,7 +2,7 @@
 
 use super::map::Map;
 use super::open::KIND;
-use super::{Error, Store};
+use super::{Fail, Store};
 use crate::plain::zeros;
 use crate::promise::Promise;
 use core::mem::MaybeUninit;
@@ -35,7 +35,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
     pub(super) fn newest_header(
         &mut self,
         words: &mut Words,
-    ) -> Result<Option<Newest>, Error<S::Error>> {
+    ) -> Result<Option<Newest>, Fail> {
         // No copy yet. Written out whole: a compiler may compare its number before it asks whether there is one, and a run
         // would depend on what the RAM held.
         const NEITHER: u32 = 2;
@@ -67,7 +67,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
 
     /// What a medium without an intact copy is.
     #[inline(never)]
-    pub(super) fn other(&mut self) -> Result<Other, Error<S::Error>> {
+    pub(super) fn other(&mut self) -> Result<Other, Fail> {
         let mut marker = MaybeUninit::uninit();
         let marker = Words::zeroed(&mut marker);
         marker.fill(&Self::superblock(Map::NONE, 0), 0, true);
@@ -108,7 +108,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
         &mut self,
         fingerprint: u64,
         formatting: bool,
-    ) -> Result<bool, Error<S::Error>> {
+    ) -> Result<bool, Fail> {
         self.flush()?;
         let mut words = MaybeUninit::uninit();
         let words = Words::zeroed(&mut words);

@@ -5,7 +5,7 @@ use super::map::{Map, RECORDS};
 use super::record::{COMMITTED, PERSISTED, RUNNING, Record};
 use super::{Entry, FREED, PIECE, Store};
 use crate::config::Config;
-use crate::error::{Error, OpenError, Part};
+use crate::error::{Fail, OpenError, Part};
 use crate::plain::{zero, zeros};
 use crate::promise::Promise;
 use core::marker::PhantomData;
@@ -64,6 +64,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
     pub(crate) fn new(medium: S, config: &Config) -> Self {
         let () = Self::MEDIUM;
         Store {
+            failure: None,
             medium,
             map: Map::NONE,
             seq: 0,
@@ -105,11 +106,11 @@ impl<S: Medium, P: Promise> Store<S, P> {
         }
         let mut words = MaybeUninit::uninit();
         let words = Words::zeroed(&mut words);
-        let found = match self.newest_header(words)? {
+        let found = match self.newest_header(words).map_err(|f| self.refused(f))? {
             Some(n) if !n.formatting => None,
             Some(_) if words.superblock().kind == KIND => Some(Other::Blank),
             Some(_) => Some(Other::Foreign),
-            None => Some(self.other()?),
+            None => Some(self.other().map_err(|f| self.refused(f))?),
         };
         match found {
             None => {}
@@ -127,7 +128,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
                 needed: self.map.end(),
             });
         }
-        let Some(record) = self.newest_record()? else {
+        let Some(record) = self.newest_record().map_err(|f| self.refused(f))? else {
             return Err(OpenError::Damaged(Part::Record));
         };
         self.seq = record.seq;
@@ -136,7 +137,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
             (false, PERSISTED) if record.pins <= self.map.pins() => {}
             (false, RUNNING) if planted!("vnv-heap/interrupted-ignored") => {}
             (false, RUNNING) => return Err(OpenError::Interrupted),
-            (true, COMMITTED) => self.settle()?,
+            (true, COMMITTED) => self.settle().map_err(|f| self.refused(f))?,
             _ => return Err(OpenError::Damaged(Part::Record)),
         }
         Ok(Opened::Ready)
@@ -155,8 +156,18 @@ impl<S: Medium, P: Promise> Store<S, P> {
             .map_err(|needed| OpenError::TooSmall { needed })?;
         self.map = map;
         if !planted!("vnv-heap/format-unmarked") {
-            self.put_header(fingerprint, true)?;
+            self.put_header(fingerprint, true)
+                .map_err(|f| self.refused(f))?;
         }
+        self.blank(&map).map_err(|f| self.refused(f))?;
+        self.running = !P::SNAPSHOT;
+        self.free_units = map.units;
+        self.free_ids = map.objects;
+        Ok(Opened::Blank)
+    }
+
+    /// All of it is free, and the first record is there.
+    fn blank(&mut self, map: &Map) -> Result<(), Fail> {
         self.zero(RECORDS, map.unit(1))?;
         let first = Record {
             seq: 0,
@@ -164,26 +175,22 @@ impl<S: Medium, P: Promise> Store<S, P> {
             pins: 0,
         };
         self.put(RECORDS, &first.encode())?;
-        self.flush()?;
-        self.running = !P::SNAPSHOT;
-        self.free_units = map.units;
-        self.free_ids = map.objects;
-        Ok(Opened::Blank)
+        self.flush()
     }
 
     /// What is on the medium from here on is a heap: the root is in it, and it was persisted or committed.
     ///
     /// **Power loss**: before the last byte, the next open formats again. **Cost**: at most 65 bytes.
     pub(crate) fn finish_format(&mut self, fingerprint: u64) -> Result<(), OpenError<S::Error>> {
-        if self.put_header(fingerprint, false)? {
-            Ok(())
-        } else {
-            Err(OpenError::Damaged(Part::Header))
+        match self.put_header(fingerprint, false) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(OpenError::Damaged(Part::Header)),
+            Err(f) => Err(self.refused(f)),
         }
     }
 
     /// Zeroes what is not zero.
-    fn zero(&mut self, from: u32, to: u32) -> Result<(), Error<S::Error>> {
+    fn zero(&mut self, from: u32, to: u32) -> Result<(), Fail> {
         let mut at = from;
         while at < to {
             let mut b = MaybeUninit::uninit();
@@ -206,7 +213,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
     /// Each entry is judged by what is pending alone, so a cut in a write to it is repaired by the next time. `committed` is what is
     /// written when there is a commit to be finished, and then `pending` is not touched, but for a freed one, which stays
     /// recognisable until it is zero.
-    fn settle(&mut self) -> Result<(), Error<S::Error>> {
+    fn settle(&mut self) -> Result<(), Fail> {
         let late = self.applied()? != self.seq;
         let mut id = 1;
         while id <= self.map.objects {
@@ -235,9 +242,9 @@ impl<S: Medium, P: Promise> Store<S, P> {
 
     /// Up to [`ENTRIES`] entries from `id` on, which is one of the table's; how many there are.
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    pub(super) fn entries(&mut self, id: u16, table: &mut Entries) -> Result<u16, Error<S::Error>> {
+    pub(super) fn entries(&mut self, id: u16, table: &mut Entries) -> Result<u16, Fail> {
         let n = (self.map.objects - id + 1).min(ENTRIES);
-        let at = self.map.entry(id).ok_or(Error::Damaged { object: id })?;
+        let at = self.map.entry(id).ok_or(Fail::damaged(id))?;
         let bytes = table.as_flattened_mut();
         let n4 = bytes.len().min(usize::from(n) * 4);
         self.get(at, &mut bytes[..n4])?;

@@ -1,7 +1,7 @@
 //! The record that says what counts, and the pins beside it.
 
 use super::map::{APPLIED, RECORD_STRIDE, RECORDS};
-use super::{Error, Store};
+use super::{Fail, Store};
 use crate::promise::Promise;
 use nvmem::crc::Crc32;
 use nvmem::{Medium, planted};
@@ -74,7 +74,7 @@ pub(crate) struct Pin {
 }
 
 impl<S: Medium, P: Promise> Store<S, P> {
-    pub(super) fn newest_record(&mut self) -> Result<Option<Record>, Error<S::Error>> {
+    pub(super) fn newest_record(&mut self) -> Result<Option<Record>, Fail> {
         let mut newest = None;
         for i in 0..2 {
             let mut b = [0; BYTES];
@@ -86,7 +86,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
 
     /// Writes the next record, after all that was written before, and before all that comes after.
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    pub(super) fn put_record(&mut self, state: u8, pins: u16) -> Result<(), Error<S::Error>> {
+    pub(super) fn put_record(&mut self, state: u8, pins: u16) -> Result<(), Fail> {
         let seq = self.seq.wrapping_add(1);
         let r = Record { seq, state, pins };
         let slot = if planted!("vnv-heap/record-overwrites") {
@@ -109,8 +109,8 @@ impl<S: Medium, P: Promise> Store<S, P> {
     /// Just in time: records a pinned object; to be called for 0, 1, 2, … before [`Store::set_persisted`].
     ///
     /// **Power loss**: a cold open does not look at them. **Cost**: 8 bytes. **Errors**: [`Error::Full`] when there are more than were configured.
-    pub(crate) fn write_pin(&mut self, i: u16, pin: Pin) -> Result<(), Error<S::Error>> {
-        let at = self.map.pin(i).ok_or(Error::Full)?;
+    pub(crate) fn write_pin(&mut self, i: u16, pin: Pin) -> Result<(), Fail> {
+        let at = self.map.pin(i).ok_or(Fail::FULL)?;
         let mut b = [0; 8];
         for (to, v) in b
             .as_chunks_mut::<2>()
@@ -124,8 +124,8 @@ impl<S: Medium, P: Promise> Store<S, P> {
     }
 
     /// The `i`-th pin of the last persist.
-    pub(crate) fn read_pin(&mut self, i: u16) -> Result<Pin, Error<S::Error>> {
-        let at = self.map.pin(i).ok_or(Error::Full)?;
+    pub(crate) fn read_pin(&mut self, i: u16) -> Result<Pin, Fail> {
+        let at = self.map.pin(i).ok_or(Fail::FULL)?;
         let mut b = [0; 8];
         self.get(at, &mut b)?;
         let [i0, i1, a0, a1, l0, l1, p0, p1] = b;
@@ -157,7 +157,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
     ///
     /// **Power loss**: before the record is whole, open says that the heap was interrupted. **Cost**: 12 bytes; nothing when nothing
     /// has changed since the last time.
-    pub(crate) fn set_persisted(&mut self, pins: u16) -> Result<(), Error<S::Error>> {
+    pub(crate) fn set_persisted(&mut self, pins: u16) -> Result<(), Fail> {
         if self.running || self.pinned != pins {
             self.put_record(PERSISTED, pins)?;
             self.running = false;
@@ -165,14 +165,14 @@ impl<S: Medium, P: Promise> Store<S, P> {
         Ok(())
     }
 
-    pub(super) fn applied(&mut self) -> Result<u32, Error<S::Error>> {
+    pub(super) fn applied(&mut self) -> Result<u32, Fail> {
         let mut b = [0; 4];
         self.get(APPLIED, &mut b)?;
         Ok(u32::from_le_bytes(b))
     }
 
     /// The table shows the last commit in full.
-    pub(super) fn put_applied(&mut self) -> Result<(), Error<S::Error>> {
+    pub(super) fn put_applied(&mut self) -> Result<(), Fail> {
         if !planted!("vnv-heap/no-flush-before-applied") {
             self.flush()?;
         }

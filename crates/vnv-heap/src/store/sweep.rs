@@ -2,7 +2,7 @@
 
 use super::map::units_of;
 use super::units::set;
-use super::{Entry, Error, LOST, PIECE, Store};
+use super::{Entry, Fail, LOST, PIECE, Store};
 use crate::plain::{zero, zeros};
 use crate::promise::Promise;
 use core::mem::MaybeUninit;
@@ -50,7 +50,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
         &mut self,
         scratch: &mut [u8],
         reachable: impl Fn(u16) -> bool,
-    ) -> Result<Swept, Error<S::Error>> {
+    ) -> Result<Swept, Fail> {
         let mut least = MaybeUninit::uninit();
         let scratch = if scratch.len() < PIECE {
             zeros::<PIECE>(&mut least)
@@ -89,7 +89,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
         first: bool,
         reachable: impl Fn(u16) -> bool,
         swept: &mut Swept,
-    ) -> Result<u16, Error<S::Error>> {
+    ) -> Result<u16, Fail> {
         // Once for what is intact; and once more, if something is not: nobody may write what is read as its header, so that it
         // stays what it is.
         let mut doubtful = false;
@@ -127,12 +127,12 @@ impl<S: Medium, P: Promise> Store<S, P> {
         first: bool,
         again: bool,
         swept: &mut Swept,
-    ) -> Result<bool, Error<S::Error>> {
+    ) -> Result<bool, Fail> {
         let there = self.map.has(e.pending, 1);
         let (unit, n) = match self.locate(id) {
             Ok(_) if again => return Ok(false),
             Ok(place) => (place.unit, units_of(place.len)),
-            Err(Error::Medium(e)) => return Err(Error::Medium(e)),
+            Err(Fail::MEDIUM) => return Err(Fail::MEDIUM),
             Err(_) if again => {
                 if !there || !window.has(e.pending) {
                     return Ok(false);
@@ -154,7 +154,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
         Ok(false)
     }
 
-    fn lose(&mut self, id: u16) -> Result<(), Error<S::Error>> {
+    fn lose(&mut self, id: u16) -> Result<(), Fail> {
         self.put_entry(
             id,
             Entry {
@@ -166,7 +166,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
 
     /// Writes the pieces of the bitmap that differ.
     #[inline(never)]
-    fn put_bitmap(&mut self, at: u32, bits: &[u8]) -> Result<(), Error<S::Error>> {
+    fn put_bitmap(&mut self, at: u32, bits: &[u8]) -> Result<(), Fail> {
         let mut at = self.map.bitmap() + at;
         for piece in bits.chunks(PIECE) {
             let mut b = MaybeUninit::uninit();

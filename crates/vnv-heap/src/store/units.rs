@@ -1,6 +1,6 @@
 //! The bitmap of units: finding free ones, and marking.
 
-use super::{Error, PIECE, Step, Store};
+use super::{Fail, PIECE, Store};
 use crate::plain::zeros;
 use crate::promise::Promise;
 use core::mem::MaybeUninit;
@@ -48,6 +48,11 @@ impl Mark {
 }
 
 impl Take {
+    /// The first unit, when it has come to its end.
+    pub(super) fn unit(&self) -> u16 {
+        self.mark.unit
+    }
+
     pub(super) fn new(need: u16) -> Self {
         Take {
             mark: Mark {
@@ -68,18 +73,16 @@ impl<S: Medium, P: Promise> Store<S, P> {
     /// One step: looks at up to 256 units, or marks up to as many.
     ///
     /// **Errors**: [`Error::Full`]; nothing was marked then.
-    pub(super) fn take(&mut self, t: &mut Take) -> Result<Step<u16>, Error<S::Error>> {
+    pub(super) fn take(&mut self, t: &mut Take) -> Result<(), Fail> {
         let need = t.mark.n;
         if t.stage == Stage::Found {
-            let Step::Done(()) = self.mark(&mut t.mark)? else {
-                return Ok(Step::Again);
-            };
+            self.mark(&mut t.mark)?;
             self.free_units = self.free_units.saturating_sub(need);
-            return Ok(Step::Done(t.mark.unit));
+            return Ok(());
         }
         if t.stage == Stage::Start {
             if self.free_units < need {
-                return Err(Error::Full);
+                return Err(Fail::FULL);
             }
             t.at = self.next_unit;
             // Once round, and on to where a run that began before the start may end.
@@ -87,14 +90,14 @@ impl<S: Medium, P: Promise> Store<S, P> {
             t.stage = Stage::Look;
         }
         if t.left == 0 {
-            return Err(Error::Full);
+            return Err(Fail::FULL);
         }
         self.look(t)?;
-        Ok(Step::Again)
+        Err(Fail::AGAIN)
     }
 
     /// One step of giving back what was taken.
-    pub(super) fn give(&mut self, t: &mut Take) -> Result<Step<()>, Error<S::Error>> {
+    pub(super) fn give(&mut self, t: &mut Take) -> Result<(), Fail> {
         if t.mark.used {
             t.mark = Mark::free(t.mark.unit, t.mark.n);
         }
@@ -102,7 +105,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
     }
 
     /// Looks at the bytes of the bitmap from `t.at` on.
-    fn look(&mut self, t: &mut Take) -> Result<(), Error<S::Error>> {
+    fn look(&mut self, t: &mut Take) -> Result<(), Fail> {
         if t.at >= self.map.units {
             // No block goes over the end.
             (t.at, t.run) = (0, 0);
@@ -142,9 +145,9 @@ impl<S: Medium, P: Promise> Store<S, P> {
     }
 
     /// One step.
-    pub(super) fn mark(&mut self, m: &mut Mark) -> Result<Step<()>, Error<S::Error>> {
+    pub(super) fn mark(&mut self, m: &mut Mark) -> Result<(), Fail> {
         if m.done >= m.n {
-            return Ok(Step::Done(()));
+            return Ok(());
         }
         let from = u32::from(m.unit) - 1 + u32::from(m.done);
         let end = u32::from(m.unit) - 1 + u32::from(m.n);
@@ -162,12 +165,12 @@ impl<S: Medium, P: Promise> Store<S, P> {
         self.put(self.map.bitmap() + first, piece)?;
         m.done += (to - from) as u16;
         if m.done < m.n {
-            return Ok(Step::Again);
+            return Err(Fail::AGAIN);
         }
         if !m.used {
             self.free_units = (self.free_units + m.n).min(self.map.units);
         }
-        Ok(Step::Done(()))
+        Ok(())
     }
 }
 
