@@ -42,6 +42,7 @@ unsafe fn slide(from: *mut u32, to: *mut u32, units: usize) {
 impl<P: Rules> Cache<P> {
     /// Makes room for an object that is not resident, and a block for it: held, not pinned, its content undefined. Moves at
     /// most `burst` bytes, but at least a unit.
+    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     pub(crate) fn reserve(&mut self, id: u16, len: usize, burst: usize) -> Reserve {
         debug_assert!(id != 0 && self.lookup(id).is_none());
         if self.arrived != 0 {
@@ -85,6 +86,7 @@ impl<P: Rules> Cache<P> {
 
     /// Takes an object out, which is clean and neither pinned nor held, and gives its block to another one that is not resident: held, not
     /// pinned, its content undefined. False when the block is not exactly as large as that one needs; it is free then.
+    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     pub(crate) fn replace(&mut self, s: Slot, id: u16, len: usize) -> bool {
         if block::step(self.span(s.0)) != block::units(len) {
             self.remove(s);
