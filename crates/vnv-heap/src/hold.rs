@@ -41,18 +41,18 @@ struct Hold<'k> {
 /// What moves between a resident block and the medium, and what then becomes of the block.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Goal {
-    /// It is loaded.
-    Load,
     /// It is written back.
     Clean,
     /// It is written back, and leaves RAM.
     Evict,
+    /// It is loaded.
+    Load,
 }
 
 /// A load or a write-back.
 struct Transfer {
-    /// Of what; nothing is under way when it is [`Slot::NONE`].
-    slot: Slot,
+    /// Of what, if anything is under way.
+    slot: Option<Slot>,
     goal: Goal,
     /// What the check of a loaded one must come to.
     expected: u16,
@@ -67,7 +67,7 @@ struct Transfer {
 
 impl Transfer {
     const NONE: Transfer = Transfer {
-        slot: Slot::NONE,
+        slot: None,
         goal: Goal::Load,
         expected: 0,
         address: 0,
@@ -80,11 +80,7 @@ impl Transfer {
     #[inline(always)]
     fn set(&mut self, slot: Slot, goal: Goal) {
         // Not a new one: all of it would be copied, of which most is written before it is read.
-        (self.slot, self.goal, self.at) = (slot, goal, 0);
-    }
-
-    fn is_on(&self) -> bool {
-        self.slot != Slot::NONE
+        (self.slot, self.goal, self.at) = (Some(slot), goal, 0);
     }
 }
 
@@ -108,19 +104,23 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         let mut transfer = Transfer::NONE;
         self.sections(|st| {
             if !attempt.goes_on(st.incarnation)? {
-                transfer.slot = Slot::NONE;
+                transfer.slot = None;
             }
             let mut left = st.budget();
             loop {
-                if !transfer.is_on() {
-                    st.cache.settle();
-                    let Some(dirty) = st.dirty() else {
-                        return Ok(());
-                    };
-                    transfer.set(dirty, Goal::Clean);
-                }
-                st.transfer(&mut transfer, &mut left)?;
-                transfer.slot = Slot::NONE;
+                let slot = match transfer.slot {
+                    Some(slot) => slot,
+                    None => {
+                        st.cache.settle();
+                        let Some(dirty) = st.dirty() else {
+                            return Ok(());
+                        };
+                        transfer.set(dirty, Goal::Clean);
+                        dirty
+                    }
+                };
+                st.transfer(slot, &mut transfer, &mut left)?;
+                transfer.slot = None;
             }
         })
     }
@@ -148,7 +148,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         self.sections(|st| {
             if !attempt.goes_on(st.incarnation)? && !planted!("vnv-heap/no-restart") {
                 // What was reserved went with the RAM.
-                hold.transfer.slot = Slot::NONE;
+                hold.transfer.slot = None;
                 hold.filled = None;
                 hold.begin = None;
             }
@@ -183,8 +183,8 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
     #[inline(always)]
     fn advance(&mut self, hold: &mut Hold<'_>) -> Result<NonNull<u8>, Fail> {
         let mut left = self.budget();
-        if hold.transfer.is_on() {
-            self.go_on(hold, &mut left)?;
+        if let Some(slot) = hold.transfer.slot {
+            self.go_on(hold, slot, &mut left)?;
         }
         if P::SNAPSHOT {
             self.begun(hold)?;
@@ -243,11 +243,7 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
 
     /// A block for the object, with its content if it has one; nothing when the section is to end.
     #[inline(always)]
-    fn make_room(
-        &mut self,
-        hold: &mut Hold<'_>,
-        left: &mut usize,
-    ) -> Result<Slot, Fail> {
+    fn make_room(&mut self, hold: &mut Hold<'_>, left: &mut usize) -> Result<Slot, Fail> {
         let len = usize::from(hold.kind.len);
         let slot = loop {
             match self.cache.reserve(hold.id, len, *left) {
@@ -295,11 +291,10 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
     }
 
     /// What is under way goes on.
-    fn go_on(&mut self, hold: &mut Hold<'_>, left: &mut usize) -> Result<(), Fail> {
-        let (slot, goal) = (hold.transfer.slot, hold.transfer.goal);
-        self.transfer(&mut hold.transfer, left)?;
-        hold.transfer.slot = Slot::NONE;
-        match goal {
+    fn go_on(&mut self, hold: &mut Hold<'_>, slot: Slot, left: &mut usize) -> Result<(), Fail> {
+        self.transfer(slot, &mut hold.transfer, left)?;
+        hold.transfer.slot = None;
+        match hold.transfer.goal {
             Goal::Load => self.believe(hold, slot)?,
             Goal::Evict => self.cache.remove(slot),
             Goal::Clean => {}
@@ -371,7 +366,7 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
     pub(crate) fn whole(&mut self, slot: Slot, loads: bool) -> Result<(), Fail> {
         let mut t = Transfer::NONE;
         t.set(slot, if loads { Goal::Load } else { Goal::Clean });
-        self.piece(&mut t, usize::MAX)
+        self.piece(slot, &mut t, usize::MAX)
     }
 
     /// The medium has the content of this one.
@@ -383,12 +378,12 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
 
     /// What does not fit into a burst goes on by a piece, and what does is done.
     #[inline(never)]
-    fn transfer(&mut self, t: &mut Transfer, left: &mut usize) -> Result<(), Fail> {
-        let len = self.cache.len(t.slot);
+    fn transfer(&mut self, slot: Slot, t: &mut Transfer, left: &mut usize) -> Result<(), Fail> {
+        let len = self.cache.len(slot);
         let all = len + ASIDE;
         if t.at == 0 && all <= *left {
             *left -= all;
-            return self.piece(t, len);
+            return self.piece(slot, t, len);
         }
         if *left < self.budget() {
             // In the next section.
@@ -396,7 +391,7 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
         }
         let most = (*left - ASIDE) / PIECE * PIECE;
         *left = 0;
-        self.piece(t, most)
+        self.piece(slot, t, most)
     }
 
     /// So many bytes of a load or a write-back, or what is left of it.
@@ -405,9 +400,9 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
     /// first to be read; its check is the last to be written, as it is known then.
     #[cfg_attr(target_pointer_width = "64", inline(always))]
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    fn piece(&mut self, t: &mut Transfer, most: usize) -> Result<(), Fail> {
+    fn piece(&mut self, slot: Slot, t: &mut Transfer, most: usize) -> Result<(), Fail> {
         let loads = t.goal == Goal::Load;
-        let (id, len) = (self.cache.id(t.slot), self.cache.len(t.slot));
+        let (id, len) = (self.cache.id(slot), self.cache.len(slot));
         let at = t.at;
         let n = (len - at).min(most);
         if at == 0 {
@@ -419,16 +414,16 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
             t.check = Check::new(id, len as u16);
             t.first = n;
         }
-        let content = self.cache.content(t.slot).as_ptr().wrapping_add(at);
+        let content = self.cache.content(slot).as_ptr().wrapping_add(at);
         if !loads && planted!("vnv-heap/clean-before-written") {
-            self.cache.mark_clean(t.slot);
+            self.cache.mark_clean(slot);
         }
         if loads && at == 0 {
             let before = t.address - BLOCK_HEADER;
             // SAFETY: the block was reserved or put back for this object, and nobody else uses it.
             let (r, head) = unsafe {
                 self.cache
-                    .read_beside(t.slot, n, |to| self.store.get(before, to))
+                    .read_beside(slot, n, |to| self.store.get(before, to))
             };
             r?;
             // No check is 0.
@@ -453,8 +448,8 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
         if !loads {
             let before = t.address - CHECK_BYTES;
             self.cache
-                .write_beside(t.slot, check, t.first, |from| self.store.put(before, from))?;
-            self.written(t.slot);
+                .write_beside(slot, check, t.first, |from| self.store.put(before, from))?;
+            self.written(slot);
         } else if check != t.expected && !planted!("vnv-heap/check-ignored") {
             return Err(Fail::damaged(id));
         }

@@ -262,9 +262,7 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
                 } else {
                     Ok(())
                 };
-                swept
-                    .map(|()| count)
-                    .map_err(|f| self.store.refused(f))
+                swept.map(|()| count).map_err(|f| self.store.refused(f))
             }
             Err(e) => Err(e),
         };

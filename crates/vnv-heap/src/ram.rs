@@ -23,15 +23,9 @@ use core::ptr::NonNull;
 use crate::policy::{NOTHING, Rules};
 use nvmem::planted;
 
-/// A block in use: its place in units of 8 bytes. Valid until the next `reserve`, `remove` or `settle`, or while it is
-/// pinned.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Slot(u16);
-
-impl Slot {
-    /// No block.
-    pub(crate) const NONE: Slot = Slot(NONE);
-}
+/// A block, by its header. One in use is valid until the next `reserve`, `remove` or `settle`, or while it is pinned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Slot(NonNull<u32>);
 
 /// The object is pinned in a way that excludes this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,8 +62,8 @@ pub(crate) const ONE_PINNED: u32 = (PIN_RECORD << BYTES_AT) + 1;
 /// What is resident.
 #[repr(C)]
 pub(crate) struct Cache<P> {
-    /// Where the blocks begin.
-    base: NonNull<u8>,
+    /// The first block: a [`Slot`] as long as there is one.
+    first: NonNull<u32>,
     /// Bytes from the base to the end of the directory.
     len: u16,
     /// What a persist would have to write, and how many objects are pinned: see [`Cache::load`].
@@ -117,7 +111,7 @@ impl<P: Rules> Cache<P> {
         let zero = core::hint::black_box(0);
         Some(Cache {
             // SAFETY: the buffer has as many bytes.
-            base: NonNull::new(unsafe { base.add(skip) })?,
+            first: NonNull::new(unsafe { base.add(skip + block::INTO) })?.cast(),
             len: len as u16,
             load: ONE_PINNED,
             least_load: ONE_PINNED,
@@ -175,26 +169,27 @@ impl<P: Rules> Cache<P> {
 
     /// Puts a block that was pinned back to where it was, clean, its content undefined: after [`Cache::clear`], in the
     /// order of addresses. `None` when no block can have been there.
-    pub(crate) fn put_back(&mut self, slot: u16, id: u16, len: usize, pins: u16) -> Option<Slot> {
+    pub(crate) fn put_back(&mut self, place: u16, id: u16, len: usize, pins: u16) -> Option<Slot> {
         let units = block::units(len);
-        if id == 0 || len > MAX_LEN || slot < self.top || !block::pins_valid(pins) {
+        if id == 0 || len > MAX_LEN || place < self.top || !block::pins_valid(pins) {
             return None;
         }
-        if usize::from(slot) + usize::from(units) > self.limit() || self.lookup(id).is_some() {
+        if usize::from(place) + usize::from(units) > self.limit() || self.lookup(id).is_some() {
             return None;
         }
-        if slot > self.top {
-            self.make_free(self.top, slot - self.top);
-            self.free += slot - self.top;
+        if place > self.top {
+            self.make_free(self.end(), place - self.top);
+            self.free += place - self.top;
         }
-        self.top = slot + units;
+        self.top = place + units;
+        let slot = self.at(place);
         // The directory stays small, with long chains, until all that was pinned is back: grown, it would lie where a block is still to come.
         self.enter(slot, id, len);
         self.set_pins(slot, pins);
         if pins & block::PINS != 0 {
             self.load += ONE_PINNED;
         }
-        Some(Slot(slot))
+        Some(slot)
     }
 
     /// What a persist would have to write now, but for its record: the bytes of what is dirty, each with its check, and the
@@ -259,20 +254,19 @@ impl<P: Rules> Cache<P> {
     /// The object's number.
     #[inline(always)]
     pub(crate) fn id(&self, s: Slot) -> u16 {
-        self.tag(s.0) as u16
+        self.tag(s) as u16
     }
 
     /// Its length in bytes.
     #[inline(always)]
     pub(crate) fn len(&self, s: Slot) -> usize {
-        block::len(self.span(s.0))
+        block::len(self.span(s))
     }
 
     /// Its content: aligned to 8, as long as [`Cache::len`] says.
     #[inline(always)]
     pub(crate) fn content(&self, s: Slot) -> NonNull<u8> {
-        // SAFETY: invariant "blocks": the content follows the header, within the buffer.
-        unsafe { self.base.add(s.0 as usize * UNIT + UNIT) }
+        s.content()
     }
 
     /// `f` fills the header of a block and the first `n` bytes of its content, as they lie one after the other on the medium too. The
@@ -287,7 +281,7 @@ impl<P: Rules> Cache<P> {
         n: usize,
         f: impl FnOnce(&mut [u8]) -> R,
     ) -> (R, [u8; UNIT]) {
-        let header = self.header(s.0).cast::<[u8; UNIT]>();
+        let header = s.header().cast::<[u8; UNIT]>().as_ptr();
         // SAFETY: invariant "blocks": a header and the content behind it. Nobody looks at a header while its owner, the cache, is borrowed.
         unsafe {
             let mine = header.read();
@@ -308,7 +302,7 @@ impl<P: Rules> Cache<P> {
         f: impl FnOnce(&[u8]) -> R,
     ) -> R {
         debug_assert!(n <= self.len(s));
-        let span = self.span(s.0);
+        let span = self.span(s);
         // SAFETY: invariant "blocks": before the content there is the header's second word, which is put back; all of a resident content is
         // initialised. Nobody looks at a header while its owner, the cache, is borrowed.
         let r = unsafe {
@@ -316,26 +310,25 @@ impl<P: Rules> Cache<P> {
             from.cast::<[u8; 2]>().write(check.to_le_bytes());
             f(core::slice::from_raw_parts(from, size_of::<u16>() + n))
         };
-        self.set_span(s.0, span);
+        self.set_span(s, span);
         r
     }
 
     /// The whole buffer, for a use that comes to its end before [`Cache::clear`].
     pub(crate) fn buffer(&mut self) -> *mut [u8] {
-        // SAFETY: there is a header before the first content.
-        let start = self.base;
+        let start = Slot(self.first).header().cast::<u8>();
         core::ptr::slice_from_raw_parts_mut(start.as_ptr(), self.len as usize)
     }
 
     /// Whether a guard holds it alone.
     pub(crate) fn is_alone(&self, s: Slot) -> bool {
-        self.tag(s.0) & block::TAG_PINS == block::ALONE
+        self.tag(s) & block::TAG_PINS == block::ALONE
     }
 
     /// The place of a block, for its pin record.
     #[inline(always)]
     pub(crate) fn place(&self, s: Slot) -> u16 {
-        s.0
+        s.units_from(Slot(self.first))
     }
 
     /// The block with this content.
@@ -345,20 +338,20 @@ impl<P: Rules> Cache<P> {
     /// The pointer came from [`Cache::content`] of a block that has been pinned ever since.
     #[inline(always)]
     pub(crate) unsafe fn slot_of(&self, content: NonNull<u8>) -> Slot {
-        let offset = content.as_ptr() as usize - self.base.as_ptr() as usize - UNIT;
-        Slot((offset / UNIT) as u16)
+        // SAFETY: as the caller vouches.
+        unsafe { Slot::of(content) }
     }
 
     /// Its pins, with the mark of what is doomed: what [`Cache::put_back`] takes.
     #[inline(always)]
     pub(crate) fn pins(&self, s: Slot) -> u16 {
-        block::pins(self.tag(s.0), self.span(s.0))
+        block::pins(self.tag(s), self.span(s))
     }
 
     /// Whether a guard holds it.
     #[inline(always)]
     pub(crate) fn is_pinned(&self, s: Slot) -> bool {
-        self.tag(s.0) & block::TAG_PINS != 0
+        self.tag(s) & block::TAG_PINS != 0
     }
 
     /// Pins it: shared, or alone.
@@ -368,43 +361,32 @@ impl<P: Rules> Cache<P> {
     /// [`Busy`] when it is pinned alone, or is to be and is pinned, or has 29 pins.
     #[cfg_attr(target_pointer_width = "64", inline(always))]
     pub(crate) fn pin(&mut self, s: Slot, alone: bool) -> Result<(), Busy> {
-        let tag = self.tag(s.0);
+        let tag = self.tag(s);
         let pins = tag & block::TAG_PINS;
         if pins == 0 {
             self.load += ONE_PINNED;
             let to = if alone { block::ALONE } else { block::ONE_PIN };
-            self.set_tag(s.0, tag | to);
+            self.set_tag(s, tag | to);
             return Ok(());
         }
         let taken = alone || pins >= block::ALONE - 2 * block::ONE_PIN;
         if taken && !planted!("vnv-heap/pinned-twice") {
             return Err(Busy);
         }
-        self.set_tag(s.0, tag + block::ONE_PIN);
+        self.set_tag(s, tag + block::ONE_PIN);
         Ok(())
     }
 
     /// Pins it to be read, and tells the policy, if it is not pinned yet. The caller has the load.
-    ///
-    /// # Safety
-    ///
-    /// The pointer came from [`Cache::find`], and nothing was moved since.
     #[cfg_attr(target_pointer_width = "64", inline(always))]
-    pub(crate) unsafe fn pin_first(&mut self, content: NonNull<u8>) -> bool {
-        // SAFETY: invariant "blocks": before a content there is its header.
-        let header = unsafe { content.sub(UNIT) }.cast::<u32>();
-        // SAFETY: as above.
-        let tag = unsafe { header.read() };
+    pub(crate) fn pin_first(&mut self, s: Slot) -> bool {
+        let tag = self.tag(s);
         if tag & block::TAG_PINS != 0 {
             return false;
         }
-        // SAFETY: as above.
-        unsafe { header.write(tag | block::ONE_PIN) }
-        // SAFETY: as above; it is two words long.
-        let is_dirty = || unsafe { header.add(1).read() } & block::DIRTY != 0;
-        if !self.policy.is_current(block::history(tag)) && !is_dirty() {
-            // SAFETY: it is pinned now.
-            self.used_again(unsafe { self.slot_of(content) });
+        self.set_tag(s, tag | block::ONE_PIN);
+        if !self.policy.is_current(block::history(tag)) && !self.is_dirty(s) {
+            self.used_again(s);
         }
         true
     }
@@ -417,18 +399,14 @@ impl<P: Rules> Cache<P> {
     #[inline(always)]
     pub(crate) unsafe fn unpin_last(&mut self, content: NonNull<u8>, alone: bool) -> bool {
         // SAFETY: invariant "blocks": before a content there is its header.
-        let header = unsafe { content.sub(UNIT) }.cast::<u32>();
+        let s = unsafe { self.slot_of(content) };
         let pins = if alone { block::ALONE } else { block::ONE_PIN };
-        // SAFETY: as above.
-        let tag = unsafe { header.read() } ^ pins;
-        // SAFETY: as above; it is two words long.
-        let is_doomed = || unsafe { header.add(1).read() } & block::DOOMED != 0;
+        let tag = self.tag(s) ^ pins;
         // What is doomed and read has a pin more: see `doom`.
-        if tag & block::TAG_PINS != 0 || alone && is_doomed() {
+        if tag & block::TAG_PINS != 0 || alone && self.span(s) & block::DOOMED != 0 {
             return false;
         }
-        // SAFETY: as above.
-        unsafe { header.write(tag) }
+        self.set_tag(s, tag);
         true
     }
 
@@ -436,10 +414,10 @@ impl<P: Rules> Cache<P> {
     /// the object is to be freed now.
     #[cfg_attr(target_pointer_width = "64", inline(always))]
     pub(crate) fn unpin(&mut self, s: Slot, alone: bool) -> (bool, bool) {
-        let tag = self.tag(s.0);
+        let tag = self.tag(s);
         let pins = tag & block::TAG_PINS;
         debug_assert!(pins != 0 && (pins == block::ALONE) == alone);
-        let doomed = self.span(s.0) & block::DOOMED != 0;
+        let doomed = self.span(s) & block::DOOMED != 0;
         // What is doomed and read has one more: see `doom`.
         let last = if doomed {
             2 * block::ONE_PIN
@@ -447,11 +425,11 @@ impl<P: Rules> Cache<P> {
             block::ONE_PIN
         };
         if !alone && pins > last {
-            self.set_tag(s.0, tag - block::ONE_PIN);
+            self.set_tag(s, tag - block::ONE_PIN);
             return (false, false);
         }
         self.load -= ONE_PINNED;
-        self.set_tag(s.0, tag & !block::TAG_PINS);
+        self.set_tag(s, tag & !block::TAG_PINS);
         (true, doomed)
     }
 
@@ -471,28 +449,28 @@ impl<P: Rules> Cache<P> {
     /// Whether the heap itself holds it: while its content is loaded or written back. It neither moves nor leaves.
     #[inline(always)]
     pub(crate) fn is_held(&self, s: Slot) -> bool {
-        self.span(s.0) & block::HELD != 0
+        self.span(s) & block::HELD != 0
     }
 
     /// Holds it, or lets it go.
     #[inline(always)]
     pub(crate) fn hold(&mut self, s: Slot, on: bool) {
-        self.set_flag(s.0, block::HELD, on);
+        self.set_flag(s, block::HELD, on);
     }
 
     /// It is to be freed when its last pin goes.
     pub(crate) fn doom(&mut self, s: Slot) {
-        if !self.is_alone(s) && self.span(s.0) & block::DOOMED == 0 {
+        if !self.is_alone(s) && self.span(s) & block::DOOMED == 0 {
             // So `unpin_last`, which does not look at the mark, is never the last one's.
-            self.set_tag(s.0, self.tag(s.0) + block::ONE_PIN);
+            self.set_tag(s, self.tag(s) + block::ONE_PIN);
         }
-        self.set_flag(s.0, block::DOOMED, true);
+        self.set_flag(s, block::DOOMED, true);
     }
 
     /// Whether its content is newer than the medium's.
     #[inline(always)]
     pub(crate) fn is_dirty(&self, s: Slot) -> bool {
-        self.span(s.0) & block::DIRTY != 0
+        self.span(s) & block::DIRTY != 0
     }
 
     /// What it adds to [`Cache::demand`] when it is dirty.
@@ -506,8 +484,8 @@ impl<P: Rules> Cache<P> {
     pub(crate) fn mark_dirty(&mut self, s: Slot) {
         if !self.is_dirty(s) {
             self.load += self.weight(s) << BYTES_AT;
-            self.set_flag(s.0, block::DIRTY, true);
-            self.keep(s.0);
+            self.set_flag(s, block::DIRTY, true);
+            self.keep(s);
         }
     }
 
@@ -518,34 +496,34 @@ impl<P: Rules> Cache<P> {
             if !planted!("vnv-heap/cleaned-still-counts") {
                 self.load -= self.weight(s) << BYTES_AT;
             }
-            self.set_flag(s.0, block::DIRTY, false);
+            self.set_flag(s, block::DIRTY, false);
         }
     }
 
     /// It was read. Counts for what is clean: when it leaves, it must be loaded again.
     #[cfg_attr(target_pointer_width = "64", inline(always))]
     pub(crate) fn used(&mut self, s: Slot) {
-        if !self.policy.is_current(block::history(self.tag(s.0))) && !self.is_dirty(s) {
+        if !self.policy.is_current(block::history(self.tag(s))) && !self.is_dirty(s) {
             self.used_again(s);
         }
     }
 
     #[inline(never)]
     fn used_again(&mut self, s: Slot) {
-        let tag = self.tag(s.0);
+        let tag = self.tag(s);
         let h = self.policy.accessed(block::history(tag));
-        self.set_tag(s.0, block::with_history(tag, h));
+        self.set_tag(s, block::with_history(tag, h));
     }
 
     /// It was updated.
     #[cfg_attr(target_pointer_width = "64", inline(always))]
     pub(crate) fn updated(&mut self, s: Slot) {
         self.policy.tick();
-        let tag = self.tag(s.0);
+        let tag = self.tag(s);
         let h = block::history(tag);
         if !self.policy.is_current(h) {
             let h = self.policy.accessed(h);
-            self.set_tag(s.0, block::with_history(tag, h));
+            self.set_tag(s, block::with_history(tag, h));
         }
     }
 
@@ -553,20 +531,20 @@ impl<P: Rules> Cache<P> {
     ///
     /// The slots stay valid as long as nothing is reserved or removed; marking and pinning is allowed meanwhile.
     pub(crate) fn first(&self) -> Option<Slot> {
-        self.in_use_from(0)
+        self.in_use_from(self.at(0))
     }
 
     /// The one after it.
     pub(crate) fn next(&self, s: Slot) -> Option<Slot> {
-        self.in_use_from(self.after(s.0))
+        self.in_use_from(self.after(s))
     }
 
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    fn in_use_from(&self, mut at: u16) -> Option<Slot> {
+    fn in_use_from(&self, mut at: Slot) -> Option<Slot> {
         debug_assert!(self.arrived == 0);
-        while at < self.top {
+        while at < self.end() {
             if !self.is_free(at) {
-                return Some(Slot(at));
+                return Some(at);
             }
             at = self.after(at);
         }

@@ -218,14 +218,13 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         }
         // SAFETY: in a critical section, and no other section is on; nothing in here calls anything outside of this crate.
         let st = unsafe { &mut *self.state.get() };
-        let content = st.cache.find(id)?;
-        // SAFETY: just found.
-        if !unsafe { st.cache.pin_first(content) } {
+        let slot = st.cache.find(id)?;
+        if !st.cache.pin_first(slot) {
             return None;
         }
         self.gate.0.set(self.gate.0.get() + ONE_PINNED);
         st.stats.hits = st.stats.hits.wrapping_add(1);
-        Some(content)
+        Some(st.cache.content(slot))
     }
 
     #[inline(always)]

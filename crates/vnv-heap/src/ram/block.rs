@@ -5,8 +5,9 @@
 //! span  link 13 | dirty | held | doomed | free | 0 | length in bytes 14       free: the link is its units
 //! ```
 
-use super::Cache;
+use super::{Cache, Slot};
 use crate::policy::History;
+use core::ptr::NonNull;
 
 /// The unit of places and sizes; what contents are aligned to.
 pub(super) const UNIT: usize = 8;
@@ -80,93 +81,151 @@ pub(super) fn pins_valid(pins: u16) -> bool {
     pins & !(PINS | PINS_DOOMED) == 0
 }
 
-/// Units from this block to the next.
+/// Bytes from this block to the next.
 #[inline(always)]
-pub(super) fn step(span: u32) -> u16 {
+pub(super) fn bytes(span: u32) -> usize {
     if is_free(span) {
-        return free_step(span);
+        return free_bytes(span);
     }
-    (((span >> LEN_AT) + 2 * UNIT as u32 - 1) / UNIT as u32) as u16
+    (len(span) + 2 * UNIT - 1) & !(UNIT - 1)
 }
 
 /// Apart, as there are few of them.
 #[cold]
 #[inline(always)]
-fn free_step(span: u32) -> u16 {
-    link(span)
+fn free_bytes(span: u32) -> usize {
+    usize::from(link(span)) * UNIT
+}
+
+/// The same in units.
+#[inline(always)]
+pub(super) fn step(span: u32) -> u16 {
+    (bytes(span) / UNIT) as u16
+}
+
+/// How far into a block a slot points: to its content, so that what is held is found in the fewest steps; on small cores to its header, because
+/// a load from below an address is twice as long there.
+pub(super) const INTO: usize = if cfg!(target_pointer_width = "64") {
+    UNIT
+} else {
+    0
+};
+
+impl Slot {
+    /// Its two words.
+    #[inline(always)]
+    pub(super) fn header(self) -> NonNull<u32> {
+        // SAFETY: invariant "blocks": a slot points so far into a block.
+        unsafe { self.0.byte_sub(INTO) }
+    }
+
+    #[inline(always)]
+    pub(super) fn content(self) -> NonNull<u8> {
+        // SAFETY: invariant "blocks": the content follows the header.
+        unsafe { self.0.byte_add(UNIT - INTO) }.cast()
+    }
+
+    /// The block with this content.
+    ///
+    /// # Safety
+    /// There is one.
+    #[inline(always)]
+    pub(super) unsafe fn of(content: NonNull<u8>) -> Slot {
+        // SAFETY: as the caller vouches: before a content there is its header.
+        Slot(unsafe { content.byte_sub(UNIT - INTO) }.cast())
+    }
+
+    /// The block that begins so many bytes above, or the end of all blocks.
+    #[inline(always)]
+    pub(super) fn up(self, bytes: usize) -> Slot {
+        // SAFETY: invariant "blocks": not beyond the end of the buffer.
+        Slot(unsafe { self.0.byte_add(bytes) })
+    }
+
+    /// Units from a block below.
+    #[inline(always)]
+    pub(super) fn units_from(self, below: Slot) -> u16 {
+        // SAFETY: invariant "blocks": both lie in one buffer, in this order.
+        let bytes = unsafe { self.0.byte_offset_from_unsigned(below.0) };
+        (bytes / UNIT) as u16
+    }
 }
 
 impl<P> Cache<P> {
+    /// The block at a place.
     #[inline(always)]
-    pub(super) fn header(&self, at: u16) -> *mut u32 {
-        // SAFETY: invariant "blocks": a block begins there, within the buffer; the base is aligned to 8.
-        unsafe { self.base.add(at as usize * UNIT) }
-            .cast()
-            .as_ptr()
+    pub(super) fn at(&self, place: u16) -> Slot {
+        Slot(self.first).up(usize::from(place) * UNIT)
+    }
+
+    /// The end of all blocks.
+    #[inline(always)]
+    pub(super) fn end(&self) -> Slot {
+        self.at(self.top)
     }
 
     #[inline(always)]
-    pub(super) fn tag(&self, at: u16) -> u32 {
+    pub(super) fn tag(&self, at: Slot) -> u32 {
         // SAFETY: invariant "blocks": headers are initialised.
-        unsafe { self.header(at).read() }
+        unsafe { at.header().read() }
     }
 
     #[inline(always)]
-    pub(super) fn set_tag(&mut self, at: u16, tag: u32) {
-        // SAFETY: as in `header`.
-        unsafe { self.header(at).write(tag) }
+    pub(super) fn set_tag(&mut self, at: Slot, tag: u32) {
+        // SAFETY: invariant "blocks": there is a header.
+        unsafe { at.header().write(tag) }
     }
 
     #[inline(always)]
-    pub(super) fn span(&self, at: u16) -> u32 {
+    pub(super) fn span(&self, at: Slot) -> u32 {
         // SAFETY: invariant "blocks": headers are initialised, and two words long.
-        unsafe { self.header(at).add(1).read() }
+        unsafe { at.header().add(1).read() }
     }
 
     #[inline(always)]
-    pub(super) fn set_span(&mut self, at: u16, span: u32) {
-        // SAFETY: as in `header`; it is two words long.
-        unsafe { self.header(at).add(1).write(span) }
+    pub(super) fn set_span(&mut self, at: Slot, span: u32) {
+        // SAFETY: invariant "blocks": a header is two words long.
+        unsafe { at.header().add(1).write(span) }
     }
 
     #[inline(always)]
-    pub(super) fn set_flag(&mut self, at: u16, flag: u32, on: bool) {
+    pub(super) fn set_flag(&mut self, at: Slot, flag: u32, on: bool) {
         let span = self.span(at);
         self.set_span(at, if on { span | flag } else { span & !flag });
     }
 
-    pub(super) fn set_pins(&mut self, at: u16, pins: u16) {
+    pub(super) fn set_pins(&mut self, at: Slot, pins: u16) {
         let tag = self.tag(at) & !TAG_PINS;
         self.set_tag(at, tag | u32::from(pins & PINS) << PINS_AT);
         self.set_flag(at, DOOMED, pins & PINS_DOOMED != 0);
     }
 
     #[inline(always)]
-    pub(super) fn set_link(&mut self, at: u16, link: u16) {
+    pub(super) fn set_link(&mut self, at: Slot, link: u16) {
         let span = self.span(at);
         self.set_span(at, span & !LINK | u32::from(link));
     }
 
     #[inline(always)]
-    pub(super) fn is_free(&self, at: u16) -> bool {
+    pub(super) fn is_free(&self, at: Slot) -> bool {
         is_free(self.span(at))
     }
 
-    /// The next block, or `top`.
+    /// The next block, or the end.
     #[inline(always)]
-    pub(super) fn after(&self, at: u16) -> u16 {
-        at + step(self.span(at))
+    pub(super) fn after(&self, at: Slot) -> Slot {
+        at.up(bytes(self.span(at)))
     }
 
     /// Makes a free block of these units.
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    pub(super) fn make_free(&mut self, at: u16, units: u16) {
+    pub(super) fn make_free(&mut self, at: Slot, units: u16) {
         self.set_tag(at, 0);
         self.set_span(at, FREE | u32::from(units));
     }
 
     /// Makes a clean, unpinned block in use that is in no chain.
-    pub(super) fn make_used(&mut self, at: u16, id: u16, len: usize, h: History) {
+    pub(super) fn make_used(&mut self, at: Slot, id: u16, len: usize, h: History) {
         self.set_tag(at, with_history(u32::from(id), h));
         self.set_span(at, (len as u32) << LEN_AT | u32::from(NONE));
     }

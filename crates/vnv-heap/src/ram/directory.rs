@@ -3,7 +3,6 @@
 use super::block::{self, NONE, UNIT};
 use super::{Cache, Slot};
 use crate::policy::Rules;
-use core::ptr::NonNull;
 use nvmem::planted;
 
 /// Objects to four buckets, at most on average, where there was room to grow.
@@ -37,8 +36,8 @@ impl<P: Rules> Cache<P> {
     fn head_at(&self, bucket: isize) -> *mut u16 {
         // SAFETY: there are as many of them before `len`, which is even, as is the base.
         unsafe {
-            self.base
-                .add(self.len as usize)
+            self.first
+                .byte_add(self.len as usize - block::INTO)
                 .cast::<u16>()
                 .offset(bucket)
         }
@@ -77,52 +76,49 @@ impl<P: Rules> Cache<P> {
     /// Where the object is, if it is resident.
     #[cfg_attr(target_pointer_width = "64", inline(always))]
     pub(crate) fn lookup(&self, id: u16) -> Option<Slot> {
-        let mut at = self.head(self.bucket(id));
-        while at != NONE {
+        let mut place = self.head(self.bucket(id));
+        while place != NONE {
+            let at = self.at(place);
             if self.tag(at) as u16 == id {
-                return Some(Slot(at));
+                return Some(at);
             }
-            at = block::link(self.span(at));
+            place = block::link(self.span(at));
         }
         None
     }
 
-    /// [`Cache::content`] of the object, if it is resident: the same in fewer steps where the slot is not wanted.
+    /// [`Cache::lookup`], in fewer steps where it is the first of its chain.
     #[inline(always)]
-    pub(crate) fn find(&self, id: u16) -> Option<NonNull<u8>> {
-        let at = self.head(self.bucket(id));
-        if at == NONE {
+    pub(crate) fn find(&self, id: u16) -> Option<Slot> {
+        let place = self.head(self.bucket(id));
+        if place == NONE {
             return None;
         }
-        let content = self.content(Slot(at));
-        // SAFETY: invariant "blocks": before a content there is its header.
-        if unsafe { content.sub(UNIT).cast::<u32>().read() } as u16 == id {
-            return Some(content);
+        let at = self.at(place);
+        if self.tag(at) as u16 == id {
+            return Some(at);
         }
-        self.find_after(content, id)
+        self.find_after(at, id)
     }
 
     /// [`Cache::find`] in the rest of a chain.
     #[inline(always)]
-    fn find_after(&self, mut content: NonNull<u8>, id: u16) -> Option<NonNull<u8>> {
+    fn find_after(&self, mut at: Slot, id: u16) -> Option<Slot> {
         loop {
-            // SAFETY: as in `find`; a header is two words long.
-            let span = unsafe { content.sub(UNIT).cast::<u32>().add(1).read() };
-            let offset = (span as u16) << block::LINK_OFFSET;
+            // In bytes, but for what is above 16 bits: fewer steps.
+            let offset = (self.span(at) as u16) << block::LINK_OFFSET;
             if offset == NONE << block::LINK_OFFSET {
                 return None;
             }
-            // SAFETY: as in `content`.
-            content = unsafe { self.base.add(offset as usize + UNIT) };
-            // SAFETY: as above.
-            if unsafe { content.sub(UNIT).cast::<u32>().read() } as u16 == id {
-                return Some(content);
+            at = Slot(self.first).up(usize::from(offset));
+            if self.tag(at) as u16 == id {
+                return Some(at);
             }
         }
     }
 
     /// Makes a block of this object here and puts it into the directory.
-    pub(super) fn enter(&mut self, at: u16, id: u16, len: usize) {
+    pub(super) fn enter(&mut self, at: Slot, id: u16, len: usize) {
         let h = self.policy.fresh();
         self.make_used(at, id, len, h);
         self.count += 1;
@@ -139,31 +135,32 @@ impl<P: Rules> Cache<P> {
     }
 
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    fn chain(&mut self, at: u16, bucket: isize) {
+    fn chain(&mut self, at: Slot, bucket: isize) {
         let next = self.head(bucket);
         self.set_link(at, next);
-        self.set_head(bucket, at);
+        self.set_head(bucket, self.place(at));
     }
 
     /// Puts another place, or nothing, where the directory has this one.
-    pub(super) fn relink(&mut self, at: u16, with: u16) {
+    pub(super) fn relink(&mut self, at: Slot, with: u16) {
         let bucket = self.bucket(self.tag(at) as u16);
-        let mut from = self.head(bucket);
-        if from == at {
+        let place = self.place(at);
+        let mut next = self.head(bucket);
+        if next == place {
             return self.set_head(bucket, with);
         }
-        while from != NONE {
-            let next = block::link(self.span(from));
-            if next == at {
+        while next != NONE {
+            let from = self.at(next);
+            next = block::link(self.span(from));
+            if next == place {
                 return self.set_link(from, with);
             }
-            from = next;
         }
         debug_assert!(false, "in no chain");
     }
 
     /// Takes a block out of the directory.
-    pub(super) fn leave(&mut self, at: u16) {
+    pub(super) fn leave(&mut self, at: Slot) {
         self.relink(at, block::link(self.span(at)));
         self.count -= 1;
     }
@@ -225,11 +222,11 @@ impl<P: Rules> Cache<P> {
 
     /// Puts those of what was a chain where they belong now.
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    fn chain_all(&mut self, mut at: u16) {
-        while at != NONE {
-            let next = block::link(self.span(at));
+    fn chain_all(&mut self, mut place: u16) {
+        while place != NONE {
+            let at = self.at(place);
+            place = block::link(self.span(at));
             self.chain(at, self.bucket(self.tag(at) as u16));
-            at = next;
         }
     }
 }

@@ -11,7 +11,7 @@ const LARGE: u16 = 16;
 /// What one step of packing found.
 enum Packed {
     /// A hole that is large enough.
-    Hole(u16),
+    Hole(Slot),
     /// All blocks are together: the room is above them.
     Above,
     /// A block is on its way.
@@ -65,43 +65,39 @@ impl<P: Rules> Cache<P> {
             self.grow();
         }
         let at = if self.makes_above(need) {
-            self.top += need;
-            self.top - need
+            self.take_above(need)
         } else if let Some(at) = self.last_hole(need) {
             self.carve(at, need)
         } else {
             match self.pack(need, burst) {
                 Packed::Hole(at) => self.carve(at, need),
-                Packed::Above => {
-                    self.top += need;
-                    self.top - need
-                }
+                Packed::Above => self.take_above(need),
                 Packed::Moving => return Reserve::Again,
                 Packed::Stuck => return Reserve::NoRoom,
             }
         };
         self.occupy(at, id, len);
-        Reserve::Done(Slot(at))
+        Reserve::Done(at)
     }
 
     /// Takes an object out, which is clean and neither pinned nor held, and gives its block to another one that is not resident: held, not
     /// pinned, its content undefined. False when the block is not exactly as large as that one needs; it is free then.
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     pub(crate) fn replace(&mut self, s: Slot, id: u16, len: usize) -> bool {
-        if block::step(self.span(s.0)) != block::units(len) {
+        if block::step(self.span(s)) != block::units(len) {
             self.remove(s);
             return false;
         }
         debug_assert!(self.arrived == 0 && !self.is_pinned(s) && !self.is_dirty(s));
-        self.leave(s.0);
-        self.occupy(s.0, id, len);
+        self.leave(s);
+        self.occupy(s, id, len);
         true
     }
 
     /// A block for an object that is not resident.
     #[cfg_attr(target_pointer_width = "64", inline(always))]
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    fn occupy(&mut self, at: u16, id: u16, len: usize) {
+    fn occupy(&mut self, at: Slot, id: u16, len: usize) {
         self.policy.tick();
         self.enter(at, id, len);
         self.set_flag(at, block::HELD, true);
@@ -112,15 +108,16 @@ impl<P: Rules> Cache<P> {
     pub(crate) fn remove(&mut self, s: Slot) {
         debug_assert!(self.arrived == 0 && !self.is_pinned(s));
         self.mark_clean(s);
-        self.leave(s.0);
-        self.forget(s.0);
-        let units = block::step(self.span(s.0));
-        self.make_free(s.0, units);
+        self.leave(s);
+        self.forget(s);
+        let units = block::step(self.span(s));
+        self.make_free(s, units);
         self.free += units;
-        self.merge(s.0);
-        self.packed = self.packed.min(s.0);
-        if !self.lower_top(s.0) {
-            self.hole = s.0;
+        self.merge(s);
+        let place = self.place(s);
+        self.packed = self.packed.min(place);
+        if !self.lower_top(s) {
+            self.hole = place;
         }
         self.shrink();
     }
@@ -152,84 +149,94 @@ impl<P: Rules> Cache<P> {
         limit.saturating_sub(self.top as usize) + self.free as usize
     }
 
+    /// The units above all blocks are a block now, of which the header is still to be made.
+    fn take_above(&mut self, need: u16) -> Slot {
+        let at = self.end();
+        self.top += need;
+        at
+    }
+
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    fn last_hole(&mut self, need: u16) -> Option<u16> {
-        let at = self.hole;
-        if at == NONE {
+    fn last_hole(&mut self, need: u16) -> Option<Slot> {
+        if self.hole == NONE {
             return None;
         }
+        let at = self.at(self.hole);
         self.merge(at);
         (block::step(self.span(at)) >= need).then_some(at)
     }
 
     /// Joins a free block with the free ones after it.
-    fn merge(&mut self, at: u16) {
-        let mut end = self.after(at);
-        let first = end;
-        while end < self.top && self.is_free(end) {
+    fn merge(&mut self, at: Slot) {
+        let (first, top) = (self.after(at), self.end());
+        let mut end = first;
+        while end < top && self.is_free(end) {
             end = self.after(end);
         }
         if end != first {
-            self.make_free(at, end - at);
-            self.inside(at, end);
+            self.make_free(at, end.units_from(at));
+            self.inside(self.place(at), self.place(end));
         }
     }
 
     /// No block begins any more between here and there.
-    fn inside(&mut self, at: u16, end: u16) {
+    fn inside(&mut self, from: u16, to: u16) {
         for mark in [&mut self.hand, &mut self.packed, &mut self.hole] {
-            if *mark > at && *mark < end {
-                *mark = at;
+            if *mark > from && *mark < to {
+                *mark = from;
             }
         }
     }
 
     /// If this free block is the last one, it becomes room above.
-    fn lower_top(&mut self, at: u16) -> bool {
-        if self.after(at) != self.top {
+    fn lower_top(&mut self, at: Slot) -> bool {
+        if self.after(at) != self.end() {
             return false;
         }
-        self.free -= self.top - at;
-        self.top = at;
-        self.packed = self.packed.min(at);
-        if self.hand >= at {
+        let place = self.place(at);
+        self.free -= self.top - place;
+        self.top = place;
+        self.packed = self.packed.min(place);
+        if self.hand >= place {
             self.hand = 0;
         }
-        if self.hole >= at {
+        if self.hole >= place {
             self.hole = NONE;
         }
         true
     }
 
     /// Takes these units from a free block's start.
-    fn carve(&mut self, at: u16, need: u16) -> u16 {
+    fn carve(&mut self, at: Slot, need: u16) -> Slot {
         let rest = block::step(self.span(at)) - need;
+        let place = self.place(at);
         self.free -= need;
         if rest > 0 {
-            self.make_free(at + need, rest);
+            self.make_free(self.at(place + need), rest);
         }
-        if self.hole == at {
-            self.hole = if rest > 0 { at + need } else { NONE };
+        if self.hole == place {
+            self.hole = if rest > 0 { place + need } else { NONE };
         }
         at
     }
 
     /// One step: finds a hole of these units, or begins to move one block down into the first hole.
     fn pack(&mut self, need: u16, burst: usize) -> Packed {
-        let mut at = self.packed;
-        let mut again = at != 0;
+        let mut at = self.at(self.packed);
+        let mut again = self.packed != 0;
         loop {
+            let top = self.end();
             // The next hole.
-            while at < self.top && !self.is_free(at) {
+            while at < top && !self.is_free(at) {
                 at = self.after(at);
             }
-            if at >= self.top {
+            if at >= top {
                 if need != NONE && self.makes_above(need) {
                     return Packed::Above;
                 }
                 // What is unpinned since may move.
                 self.packed = 0;
-                at = 0;
+                at = self.at(0);
                 if !again || self.free == 0 {
                     return Packed::Stuck;
                 }
@@ -241,61 +248,64 @@ impl<P: Rules> Cache<P> {
                 continue;
             }
             let end = self.after(at);
-            if end - at >= need {
+            let hole = end.units_from(at);
+            if hole >= need {
                 return Packed::Hole(at);
             }
-            self.packed = at;
+            self.packed = self.place(at);
             if self.may_move(end) {
                 self.move_from(end, at, burst);
                 return Packed::Moving;
             }
             // A pinned block stays; one from further up may fill the hole before it.
             let mut from = end;
-            while from < self.top {
-                let step = block::step(self.span(from));
-                if step <= end - at && !self.is_free(from) && self.may_move(from) {
+            while from < top {
+                let step = block::bytes(self.span(from));
+                if step <= usize::from(hole) * UNIT && !self.is_free(from) && self.may_move(from) {
                     self.move_from(from, at, burst);
                     return Packed::Moving;
                 }
-                from += step;
+                from = from.up(step);
             }
             at = end;
         }
     }
 
-    fn may_move(&self, at: u16) -> bool {
+    fn may_move(&self, at: Slot) -> bool {
         self.tag(at) & block::TAG_PINS == 0 && self.span(at) & block::HELD == 0
             || planted!("vnv-heap/pinned-block-moves")
     }
 
     /// Begins to move a block into a hole below it: one that it touches, or one that is large enough.
-    fn move_from(&mut self, from: u16, to: u16, burst: usize) {
-        self.relink(from, to);
+    fn move_from(&mut self, from: Slot, to: Slot, burst: usize) {
+        let (units, hole) = (block::step(self.span(from)), block::step(self.span(to)));
+        let (old, new) = (self.place(from), self.place(to));
+        self.relink(from, new);
         for k in self.policy.kept() {
-            if *k == from {
-                *k = to;
+            if *k == old {
+                *k = new;
             }
         }
-        let (units, hole) = (block::step(self.span(from)), block::step(self.span(to)));
-        if from - to >= units && hole > units {
-            self.make_free(to + units, hole - units);
+        if old - new >= units && hole > units {
+            self.make_free(self.at(new + units), hole - units);
         }
-        (self.hole, self.packed) = (from, to);
+        (self.hole, self.packed) = (old, new);
         self.move_on(burst);
     }
 
     /// Moves up to so many bytes of the block that is on its way.
     fn move_on(&mut self, burst: usize) {
-        let (from, to) = (self.hole, self.packed);
+        let (from, to) = (self.at(self.hole), self.at(self.packed));
         // The header is what arrives first, and tells the size from then on.
         let units = block::step(self.span(if self.arrived == 0 { from } else { to }));
         let left = units - self.arrived;
         let now = left.min((burst / UNIT).clamp(1, NONE as usize) as u16);
+        let arrived = usize::from(self.arrived) * UNIT;
         // SAFETY: invariant "blocks": both lie within the buffer, and nothing refers to the content, which is not pinned.
         unsafe {
             slide(
-                self.header(from + self.arrived),
-                self.header(to + self.arrived),
+                from.up(arrived).header().as_ptr(),
+                to.up(arrived).header().as_ptr(),
                 now as usize,
             );
         }
@@ -310,10 +320,10 @@ impl<P: Rules> Cache<P> {
         self.arrived = 0;
         let end = to + units;
         if from >= end {
-            self.make_free(from, units);
+            self.make_free(self.at(from), units);
         } else {
             // It slid less than its length: the hole is above it now.
-            self.make_free(end, from - to);
+            self.make_free(self.at(end), from - to);
             self.hole = end;
             if self.hand == from {
                 self.hand = to;

@@ -84,9 +84,9 @@ impl<P: Rules> Cache<P> {
         let mut known = 0;
         for i in 0..P::KEEPS {
             let at = policy.kept()[i];
-            if at != NOTHING && self.span(at) & spans == need {
+            if at != NOTHING && self.span(self.at(at)) & spans == need {
                 known += 1;
-                let tag = self.tag(at);
+                let tag = self.tag(self.at(at));
                 if may_go(tag) {
                     c.put(i, policy.rank(block::history(tag)), at);
                 }
@@ -109,7 +109,7 @@ impl<P: Rules> Cache<P> {
                     }
                     (at, end) = (0, start);
                 }
-                let (here, span) = (at, self.span(at));
+                let (here, span) = (at, self.span(self.at(at)));
                 at += block::step(span);
                 if span & mask == wanted {
                     break (here, span);
@@ -120,10 +120,10 @@ impl<P: Rules> Cache<P> {
                 }
             };
             if mask == 0 && span & FREE == 0 {
-                self.age(here, &policy);
+                self.age(self.at(here), &policy);
             }
             if span & spans == need {
-                let tag = self.tag(here);
+                let tag = self.tag(self.at(here));
                 if may_go(tag) {
                     if !policy.kept().contains(&here) {
                         c.offer(policy.rank(block::history(tag)), here);
@@ -148,22 +148,23 @@ impl<P: Rules> Cache<P> {
         for (i, kept) in self.policy.kept().iter_mut().enumerate() {
             *kept = place(c.all[i + usize::from(i >= best)]);
         }
-        Some(Slot(place(c.best)))
+        Some(self.at(place(c.best)))
     }
 
     /// The object that leaves where there is no choice: the only one, if it lies at the start and may go.
     #[inline(always)]
     pub(crate) fn only(&self) -> Option<Slot> {
         debug_assert!(self.arrived == 0);
+        let first = self.at(0);
         let goes = self.count == 1
-            && self.span(0) & (HELD | FREE) == 0
-            && (self.tag(0) & TAG_PINS == 0 || planted!("vnv-heap/pinned-victim"));
-        goes.then_some(Slot(0))
+            && self.span(first) & (HELD | FREE) == 0
+            && (self.tag(first) & TAG_PINS == 0 || planted!("vnv-heap/pinned-victim"));
+        goes.then_some(first)
     }
 
     /// Keeps its history from growing too old.
     #[cfg_attr(target_pointer_width = "64", inline(always))]
-    fn age(&mut self, at: u16, policy: &P) {
+    fn age(&mut self, at: Slot, policy: &P) {
         let tag = self.tag(at);
         let was = block::history(tag);
         let h = policy.aged(was);
@@ -175,7 +176,8 @@ impl<P: Rules> Cache<P> {
     /// Keeps it in mind as the youngest candidate.
     #[cfg_attr(target_pointer_width = "64", inline(always))]
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    pub(super) fn keep(&mut self, at: u16) {
+    pub(super) fn keep(&mut self, at: Slot) {
+        let at = self.place(at);
         let mut last = at;
         for kept in self.policy.kept() {
             core::mem::swap(kept, &mut last);
@@ -186,7 +188,8 @@ impl<P: Rules> Cache<P> {
     }
 
     /// No longer a candidate.
-    pub(super) fn forget(&mut self, at: u16) {
+    pub(super) fn forget(&mut self, at: Slot) {
+        let at = self.place(at);
         for kept in self.policy.kept() {
             if *kept == at {
                 *kept = NOTHING;

@@ -70,10 +70,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
     ///
     /// `RUN`: whether it may be more than one; one that is not leaves nothing to be taken back, and needs less code.
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    pub(crate) fn alloc<const RUN: bool>(
-        &mut self,
-        a: &mut Alloc,
-    ) -> Result<(), Fail> {
+    pub(crate) fn alloc<const RUN: bool>(&mut self, a: &mut Alloc) -> Result<(), Fail> {
         self.change()?;
         // One at a time: a constant, so that what a run needs besides is left out.
         let n = if RUN { a.n } else { 1 };

@@ -148,12 +148,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
     /// **Cost**: reads 4 bytes. **Errors**: [`Error::Damaged`] when no such block can be there; to write, [`Error::Unfinished`].
     #[cfg_attr(target_pointer_width = "64", inline(always))]
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    pub(crate) fn address_of(
-        &mut self,
-        id: u16,
-        len: u16,
-        writes: bool,
-    ) -> Result<u32, Fail> {
+    pub(crate) fn address_of(&mut self, id: u16, len: u16, writes: bool) -> Result<u32, Fail> {
         if writes {
             self.change()?;
         }

@@ -5,7 +5,7 @@ use super::map::units_of;
 use super::open::NO_ENTRIES;
 use super::record::COMMITTED;
 use super::units::Mark;
-use super::{Entry, Fail, FREED, MAX_LEN, Store};
+use super::{Entry, FREED, Fail, MAX_LEN, Store};
 use crate::promise::Promise;
 use nvmem::{Medium, planted};
 
@@ -144,13 +144,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
     }
 
     /// The units of an object's former block, if it is that: what cannot be proved stays taken until the next open.
-    fn old(
-        &mut self,
-        c: &Commit,
-        id: u16,
-        unit: u16,
-        len: u16,
-    ) -> Result<Option<Mark>, Fail> {
+    fn old(&mut self, c: &Commit, id: u16, unit: u16, len: u16) -> Result<Option<Mark>, Fail> {
         if unit == 0 || c.keep || planted!("vnv-heap/old-block-kept") {
             return Ok(None);
         }

@@ -3,7 +3,7 @@
 use super::block::TOMB;
 use super::map::units_of;
 use super::units::{Mark, Take};
-use super::{Entry, Fail, FREED, Store};
+use super::{Entry, FREED, Fail, Store};
 use crate::promise::Promise;
 use nvmem::{Medium, planted};
 

@@ -32,10 +32,7 @@ pub(super) enum Other {
 impl<S: Medium, P: Promise> Store<S, P> {
     /// Which copy counts; if one does, its words.
     #[inline(never)]
-    pub(super) fn newest_header(
-        &mut self,
-        words: &mut Words,
-    ) -> Result<Option<Newest>, Fail> {
+    pub(super) fn newest_header(&mut self, words: &mut Words) -> Result<Option<Newest>, Fail> {
         // No copy yet. Written out whole: a compiler may compare its number before it asks whether there is one, and a run
         // would depend on what the RAM held.
         const NEITHER: u32 = 2;
@@ -104,11 +101,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
     /// Writes the other copy, after everything that was written before, so that it becomes valid with its first byte: the mark of a format
     /// that begins, which is not written twice, or the end of it. False when there is no mark of which this would be the end.
     #[inline(never)]
-    pub(super) fn put_header(
-        &mut self,
-        fingerprint: u64,
-        formatting: bool,
-    ) -> Result<bool, Fail> {
+    pub(super) fn put_header(&mut self, fingerprint: u64, formatting: bool) -> Result<bool, Fail> {
         self.flush()?;
         let mut words = MaybeUninit::uninit();
         let words = Words::zeroed(&mut words);

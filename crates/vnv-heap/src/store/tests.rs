@@ -29,6 +29,19 @@ fn step<S: Medium, P: Promise, R>(s: &mut Store<S, P>, f: impl FnOnce(&mut Store
     r
 }
 
+/// All steps of an operation.
+fn steps<S: Medium, P: Promise, R>(
+    s: &mut Store<S, P>,
+    mut f: impl FnMut(&mut Store<S, P>) -> Result<R, Fail>,
+) -> Result<R, Error<S::Error>> {
+    loop {
+        match step(s, &mut f) {
+            Err(Fail::AGAIN) => {}
+            r => return r.map_err(|f| s.error(f)),
+        }
+    }
+}
+
 /// Opened or formatted, and the store that is.
 impl<S: Medium, P: Promise> Store<S, P> {
     pub(super) fn opened(
@@ -64,40 +77,34 @@ pub(super) trait Run<E> {
 impl<S: Medium, P: Promise> Run<S::Error> for Store<S, P> {
     fn alloc_all(&mut self, n: u16, len: u16) -> Result<u16, Error<S::Error>> {
         let mut a = Alloc::run(n, len);
-        loop {
-            if let Step::Done(id) = step(self, |s| s.alloc::<true>(&mut a))? {
-                return Ok(id);
-            }
-        }
+        steps(self, |s| s.alloc::<true>(&mut a))?;
+        Ok(a.id())
     }
 
     fn free_all(&mut self, id: u16) -> Result<(), Error<S::Error>> {
         let mut f = Free::new(id);
-        while step(self, |s| s.free(&mut f))? == Step::Again {}
-        Ok(())
+        steps(self, |s| s.free(&mut f))
     }
 
     fn put_all(&mut self, id: u16, bytes: &[u8]) -> Result<(), Error<S::Error>> {
         let mut b = Begin::new(id, bytes.len() as u16);
-        let place = loop {
-            if let Step::Done(place) = step(self, |s| s.begin_write(&mut b))? {
-                break place;
-            }
-        };
+        let place = steps(self, |s| s.begin_write(&mut b))?;
         let mut check = Check::new(id, place.len);
         for (i, piece) in bytes.chunks(PIECE).enumerate() {
             check.add(piece);
-            self.put(self.address(&place) + (i * PIECE) as u32, piece)?;
+            let at = self.address(&place) + (i * PIECE) as u32;
+            steps(self, |s| s.put(at, piece))?;
         }
-        self.finish_write(self.address(&place), check.finish())
+        steps(self, |s| s.finish_write(s.address(&place), check.finish()))
     }
 
     fn get_all(&mut self, id: u16) -> Result<Vec<u8>, Error<S::Error>> {
-        let place = self.locate(id)?;
+        let place = steps(self, |s| s.locate(id))?;
         let mut bytes = std::vec![0; usize::from(place.len)];
         let mut check = Check::new(id, place.len);
         for (i, piece) in bytes.chunks_mut(PIECE).enumerate() {
-            self.get(self.address(&place) + (i * PIECE) as u32, piece)?;
+            let at = self.address(&place) + (i * PIECE) as u32;
+            steps(self, |s| s.get(at, piece))?;
             check.add(piece);
         }
         if check.finish() == place.check {
@@ -109,8 +116,7 @@ impl<S: Medium, P: Promise> Run<S::Error> for Store<S, P> {
 
     fn commit_all(&mut self) -> Result<(), Error<S::Error>> {
         let mut c = Commit::new();
-        while step(self, |s| s.commit(&mut c))? == Step::Again {}
-        Ok(())
+        steps(self, |s| s.commit(&mut c))
     }
 }
 
@@ -141,7 +147,9 @@ pub(super) fn open<S: Medium, P: Promise>(
     } else {
         let root = reachable(&mut s)?;
         let mut scratch = [0xAA; 40];
-        s.sweep(&mut scratch, |id| id == 1 || root >> id & 1 != 0)?;
+        steps(&mut s, |s| {
+            s.sweep(&mut scratch, |id| id == 1 || root >> id & 1 != 0)
+        })?;
     }
     Ok(s)
 }

@@ -275,7 +275,7 @@ fn pins_come_back() {
     for (i, p) in pins.into_iter().enumerate() {
         s.write_pin(i as u16, p).unwrap();
     }
-    assert_eq!(s.write_pin(2, pins[0]), Err(Error::Full));
+    assert_eq!(s.write_pin(2, pins[0]), Err(Fail::FULL));
     s.set_persisted(2).unwrap();
     let mut s = open::<_, JustInTime>(&mut fram, &CONFIG).unwrap();
     assert_eq!((s.pinned(), s.max_pins()), (2, 2));

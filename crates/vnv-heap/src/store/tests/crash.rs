@@ -213,18 +213,19 @@ where
 }
 
 /// What a store knows without its medium, to give it another borrow of it.
-impl<S, P> Store<S, P> {
-    fn detach(self) -> Store<(), P> {
-        self.replace(()).1
+impl<S: Medium, P> Store<S, P> {
+    fn detach(self) -> Store<RamFram<1>, P> {
+        self.replace(RamFram::filled(0)).1
     }
 
-    fn attach<T>(self, medium: T) -> Store<T, P> {
+    fn attach<T: Medium>(self, medium: T) -> Store<T, P> {
         self.replace(medium).1
     }
 
-    fn replace<T>(self, medium: T) -> (S, Store<T, P>) {
+    fn replace<T: Medium>(self, medium: T) -> (S, Store<T, P>) {
         let new = Store {
             medium,
+            failure: None,
             map: self.map,
             seq: self.seq,
             pinned: self.pinned,
