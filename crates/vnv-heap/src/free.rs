@@ -8,7 +8,7 @@
 mod look;
 mod path;
 
-use crate::error::{Error, Fail};
+use crate::error::Fail;
 use crate::own::Kind;
 use crate::policy::Policy;
 use crate::promise::Promise;
@@ -29,7 +29,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     /// Frees an object and all that it owns. What of that is held is freed at its release.
     ///
     /// **Errors**: with `true`, a part is freed and the object is nobody's any more: the next open frees the rest.
-    pub(crate) fn free(&self, id: u16, kind: &Kind) -> Result<(), (Error<S::Error>, bool)> {
+    pub(crate) fn free(&self, id: u16, kind: &Kind) -> Result<(), (Fail, bool)> {
         let first = Batch {
             id,
             count: 1,
@@ -51,7 +51,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         &self,
         check: CheckFn,
         value: *const u8,
-    ) -> Result<(), Error<S::Error>> {
+    ) -> Result<(), Fail> {
         let objects = self.section(|st| Ok(st.store.objects()))?;
         let (mut result, mut gone) = (Ok(()), true);
         let (mut leaves_from, mut from) = (0, 0);
@@ -60,7 +60,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
             // SAFETY: a value of the type.
             let shown = unsafe { check(value, &mut look) };
             // A value that the program had is valid.
-            shown.map_err(|_| Error::Busy)?;
+            shown.map_err(|_| Fail::BUSY)?;
             self.free_leaves(&mut look, &mut gone)?;
             leaves_from = look.more_leaves.unwrap_or(u32::MAX);
             if look.more_leaves.is_some() {
@@ -80,7 +80,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         root: u16,
         path: &mut Path,
         gone: &mut bool,
-    ) -> Result<(), Error<S::Error>> {
+    ) -> Result<(), Fail> {
         let objects = self.section(|st| Ok(st.store.objects()))?;
         let mut result = Ok(());
         // A path is longer than there are objects only where damage has made a circle of it.
@@ -102,8 +102,8 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
                 match self.look_into(id, frame, objects, gone) {
                     Ok(found) => inner = found,
                     // What it owns cannot be known.
-                    Err(Error::Damaged { object }) if id != root => {
-                        result = result.and(Err(Error::Damaged { object }));
+                    Err(f) if f.is_damage() && id != root => {
+                        result = result.and(Err(f));
                     }
                     Err(e) => return Err(e),
                 }
@@ -134,7 +134,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     }
 
     /// Whether an object is still to be freed: it may be freed already, or held. `first` is the one that all the others belong to.
-    fn meet(&self, id: u16, first: bool, gone: &mut bool) -> Result<Seen, Error<S::Error>> {
+    fn meet(&self, id: u16, first: bool, gone: &mut bool) -> Result<Seen, Fail> {
         self.section(|st| {
             match st.cache.lookup(id) {
                 Some(slot)
@@ -163,7 +163,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         frame: &mut Frame,
         objects: u16,
         gone: &mut bool,
-    ) -> Result<Option<Batch>, Error<S::Error>> {
+    ) -> Result<Option<Batch>, Fail> {
         if planted!("vnv-heap/children-kept") {
             return Ok(None);
         }
@@ -192,7 +192,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     }
 
     /// Frees the objects without handles that a look has found.
-    fn free_leaves(&self, look: &mut Look, gone: &mut bool) -> Result<(), Error<S::Error>> {
+    fn free_leaves(&self, look: &mut Look, gone: &mut bool) -> Result<(), Fail> {
         for batch in look.leaves.iter_mut().flatten() {
             while let Some(leaf) = batch.last() {
                 if let Seen::There = self.meet(leaf, false, gone)? {
@@ -206,7 +206,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
 
     /// Frees the number and the room of an object that nobody holds, and forgets what RAM has of it. `gone` is set when that has begun: before, it is
     /// there as it was.
-    pub(crate) fn free_one(&self, id: u16, gone: &mut bool) -> Result<(), Error<S::Error>> {
+    pub(crate) fn free_one(&self, id: u16, gone: &mut bool) -> Result<(), Fail> {
         let mut free = Free::new(id);
         self.sections(|st| {
             let r = st.store.free(&mut free);
@@ -221,7 +221,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     }
 
     /// Frees the number and the room of an object that is not in RAM.
-    pub(crate) fn give_back(&self, id: u16) -> Result<(), Error<S::Error>> {
+    pub(crate) fn give_back(&self, id: u16) -> Result<(), Fail> {
         let mut free = Free::new(id);
         self.sections(|st| st.store.free(&mut free))
     }

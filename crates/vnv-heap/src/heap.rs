@@ -1,7 +1,7 @@
 //! The heap as a program uses it.
 
 use crate::brand::Tag;
-use crate::error::{Error, Refused};
+use crate::error::{Error, Fail, Refused};
 use crate::guard::{Ref, RefMut};
 use crate::own::{Kind, Own};
 use crate::policy::{Policy, Predict};
@@ -50,8 +50,8 @@ where
         // SAFETY: the value is not used again when it has become the object's.
         match unsafe { self.core.alloc(kind, (&raw const value).cast()) } {
             Ok(id) => Ok(Own::new(id)),
-            Err(error) => Err(Refused {
-                error,
+            Err(fail) => Err(Refused {
+                error: self.core.error(fail),
                 value: ManuallyDrop::into_inner(value),
             }),
         }
@@ -67,7 +67,8 @@ where
         &self,
         own: &Own<'h, T>,
     ) -> Result<Ref<'_, T, S, P, Pol>, Error<S::Error>> {
-        let at = self.core.hold(own.id(), Kind::of::<T>(), false)?;
+        let held = self.core.hold(own.id(), Kind::of::<T>(), false);
+        let at = self.core.told(held)?;
         // SAFETY: the handle's object is a `T`, and is held now.
         Ok(unsafe { Ref::new(&self.core, at) })
     }
@@ -82,7 +83,8 @@ where
         &self,
         own: &Own<'h, T>,
     ) -> Result<RefMut<'_, T, S, P, Pol>, Error<S::Error>> {
-        let at = self.core.hold(own.id(), Kind::of::<T>(), true)?;
+        let held = self.core.hold(own.id(), Kind::of::<T>(), true);
+        let at = self.core.told(held)?;
         // SAFETY: the handle's object is a `T`, and is held alone now.
         Ok(unsafe { RefMut::new(&self.core, at) })
     }
@@ -149,8 +151,8 @@ where
     ) -> Result<(), Refused<Option<Own<'h, T>>, S::Error>> {
         self.core
             .free(own.id(), Kind::of::<T>())
-            .map_err(|(error, gone)| Refused {
-                error,
+            .map_err(|(fail, gone)| Refused {
+                error: self.core.error(fail),
                 value: (!gone).then_some(own),
             })
     }
@@ -166,7 +168,8 @@ where
         }
         let value = ManuallyDrop::new(value);
         // SAFETY: a value of the type, which nobody has any more.
-        unsafe { self.core.free_owned(T::check, (&raw const value).cast()) }
+        let freed = unsafe { self.core.free_owned(T::check, (&raw const value).cast()) };
+        self.core.told(freed)
     }
 
     /// Frees an object and gives its value, with the handles in it. **Errors**: as [`Heap::get_mut`], with the handle; what the medium fails to
@@ -180,7 +183,7 @@ where
         let freed = copied.and_then(|()| {
             let mut gone = false;
             match self.core.free_one(own.id(), &mut gone) {
-                Err(e) if !gone => Err(e),
+                Err(fail) if !gone => Err(self.core.error(fail)),
                 // What the medium did not take of it, the next open does.
                 _ => Ok(()),
             }
@@ -212,12 +215,14 @@ where
 
     /// Bytes of the medium that are free for objects, each of which takes 8 more than its size, rounded up to 8.
     pub fn free_bytes(&self) -> Result<u32, Error<S::Error>> {
-        self.core.section(|st| Ok(st.store.free_bytes()))
+        self.core
+            .told(self.core.section(|st| Ok(st.store.free_bytes())))
     }
 
     /// How many objects can still be allocated, as far as their numbers go.
     pub fn free_objects(&self) -> Result<u16, Error<S::Error>> {
-        self.core.section(|st| Ok(st.store.free_objects()))
+        self.core
+            .told(self.core.section(|st| Ok(st.store.free_objects())))
     }
 }
 
@@ -239,7 +244,8 @@ where
     /// The root, to be read. See [`Heap::get`].
     #[inline]
     pub fn root(&self) -> Result<Ref<'_, R, S, P, Pol>, Error<S::Error>> {
-        let at = self.core.hold(ROOT, Kind::of::<R>(), false)?;
+        let held = self.core.hold(ROOT, Kind::of::<R>(), false);
+        let at = self.core.told(held)?;
         // SAFETY: the object 1 is an `R`, and is held now.
         Ok(unsafe { Ref::new(&self.core, at) })
     }
@@ -247,7 +253,8 @@ where
     /// The root, to be written. See [`Heap::get_mut`].
     #[inline]
     pub fn root_mut(&self) -> Result<RefMut<'_, R, S, P, Pol>, Error<S::Error>> {
-        let at = self.core.hold(ROOT, Kind::of::<R>(), true)?;
+        let held = self.core.hold(ROOT, Kind::of::<R>(), true);
+        let at = self.core.told(held)?;
         // SAFETY: the object 1 is an `R`, and is held alone now.
         Ok(unsafe { RefMut::new(&self.core, at) })
     }
@@ -255,13 +262,13 @@ where
 
 impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     /// A number and room on the medium for an object of this kind. It has no content yet.
-    pub(crate) fn number(&self, alloc: &mut Alloc) -> Result<u16, Error<S::Error>> {
+    pub(crate) fn number(&self, alloc: &mut Alloc) -> Result<u16, Fail> {
         self.sections(|st| st.store.alloc::<false>(alloc))?;
         Ok(alloc.id())
     }
 
     /// Just in time: undoes an allocation whose object has got no content.
-    fn take_back(&self, alloc: &mut Alloc) -> Result<(), Error<S::Error>> {
+    fn take_back(&self, alloc: &mut Alloc) -> Result<(), Fail> {
         self.sections(|st| st.store.take_back(alloc))
     }
 
@@ -272,7 +279,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         &self,
         kind: &Kind,
         value: *const u8,
-    ) -> Result<NonZeroU16, Error<S::Error>> {
+    ) -> Result<NonZeroU16, Fail> {
         let mut alloc = Alloc::one(kind.len);
         let id = self.number(&mut alloc)?;
         // SAFETY: as the caller vouches.
@@ -286,6 +293,6 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
             };
         }
         filled?;
-        NonZeroU16::new(id).ok_or(Error::Full)
+        NonZeroU16::new(id).ok_or(Fail::FULL)
     }
 }

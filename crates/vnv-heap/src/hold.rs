@@ -4,7 +4,7 @@
 //! a burst does not allow that, it is the same in more sections, a burst in each; what a section leaves is a transfer under way. Between two
 //! sections there may be a persist and its restore.
 
-use crate::error::{Error, Fail};
+use crate::error::Fail;
 use crate::own::{Kind, Known};
 use crate::plain::copy;
 use crate::policy::Policy;
@@ -94,12 +94,12 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         id: u16,
         kind: &Kind,
         content: *const u8,
-    ) -> Result<(), Error<S::Error>> {
+    ) -> Result<(), Fail> {
         self.hold_by(id, kind, Want::Fill(content)).map(drop)
     }
 
     /// Writes all that is dirty, in pieces. Nobody holds anything to be written, but for guards that were leaked.
-    pub(crate) fn clean_all(&self) -> Result<(), Error<S::Error>> {
+    pub(crate) fn clean_all(&self) -> Result<(), Fail> {
         let mut attempt = Attempt::new();
         let mut transfer = Transfer::NONE;
         self.sections(|st| {
@@ -134,7 +134,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         id: u16,
         kind: &Kind,
         want: Want,
-    ) -> Result<NonNull<u8>, Error<S::Error>> {
+    ) -> Result<NonNull<u8>, Fail> {
         let mut attempt = Attempt::new();
         let mut hold = Hold {
             id,

@@ -20,7 +20,7 @@ where
     /// guard holds it to be written; [`Error::Suspended`].
     pub fn get_in_place<T: Persist>(&mut self, own: &Own<'h, T>) -> Result<&T, Error<Misuse>> {
         let (id, kind) = (own.id(), Kind::of::<T>());
-        let at = self.core.section(|st| {
+        let at = self.core.told(self.core.section(|st| {
             if let Some(slot) = st.cache.lookup(id) {
                 return if st.cache.is_alone(slot) {
                     Err(Fail::BUSY)
@@ -53,7 +53,7 @@ where
             // SAFETY: as many bytes as a `T` has.
             unsafe { (kind.check)(at, &mut known) }.map_err(|_| damaged())?;
             Ok(at)
-        })?;
+        }))?;
         // SAFETY: a checked `T`. The heap is borrowed mutably: no operation moves or changes it, and a persist changes nothing that
         // is not dirty in RAM.
         Ok(unsafe { &*at.cast::<T>() })

@@ -3,7 +3,7 @@
 use crate::Heap;
 use crate::brand::Brand;
 use crate::config::Config;
-use crate::error::{Error, OpenError, Part};
+use crate::error::{Error, Fail, OpenError, Part};
 use crate::heap::ROOT;
 use crate::own::{Kind, OWN, OWN_ID};
 use crate::policy::Policy;
@@ -169,24 +169,27 @@ where
         F: FnOnce(&Self) -> Result<R, Error<S::Error>>,
     {
         let (core, kind) = (&self.core, Kind::of::<R>());
-        let id = core.number(&mut Alloc::one(kind.len))?;
+        let id = core.told(core.number(&mut Alloc::one(kind.len)))?;
         if id != ROOT {
             return Err(OpenError::Damaged(Part::Table));
         }
         let value = ManuallyDrop::new(init(self)?);
         // SAFETY: the value is the object's from here on.
-        unsafe { core.fill(id, kind, (&raw const value).cast())? };
-        if P::SNAPSHOT {
-            core.clean_all()?;
-            core.commit_all()?;
-        } else {
-            core.section(State::save)?;
-        }
+        let filled = unsafe { core.fill(id, kind, (&raw const value).cast()) };
+        let saved = filled.and_then(|()| {
+            if P::SNAPSHOT {
+                core.clean_all()?;
+                core.commit_all()
+            } else {
+                core.section(State::save)
+            }
+        });
+        core.told(saved)?;
         let mut finished = Ok(());
-        core.section(|st| {
+        core.told(core.section(|st| {
             finished = st.store.finish_format(fingerprint);
             Ok(())
-        })?;
+        }))?;
         finished
     }
 
@@ -195,9 +198,9 @@ where
     /// **Power loss**: as any write-back. **Cost**: as [`Heap::open`]. **Errors**: [`Error::Busy`] when a leaked guard holds an
     /// object; those of [`Heap::open`].
     pub fn audit(&mut self) -> Result<Audit, OpenError<S::Error>> {
-        self.core.clean_all()?;
+        self.core.told(self.core.clean_all())?;
         let mut result = Err(OpenError::Failed(Error::Busy));
-        self.core.section(|st| {
+        let looked = self.core.section(|st| {
             if st.cache.any_pinned() {
                 return Ok(());
             }
@@ -207,7 +210,8 @@ where
                 allocated: st.store.objects() - st.store.free_objects(),
             });
             Ok(())
-        })?;
+        });
+        self.core.told(looked)?;
         result
     }
 }
@@ -244,7 +248,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     }
 
     /// All that was written back counts from here on.
-    pub(crate) fn commit_all(&self) -> Result<(), Error<S::Error>> {
+    pub(crate) fn commit_all(&self) -> Result<(), Fail> {
         let mut commit = Commit::new();
         self.sections(|st| st.store.commit(&mut commit))
     }
@@ -279,7 +283,7 @@ impl<R, S: Medium, Pol: Policy> Heap<'_, R, S, crate::Snapshot, Pol> {
     /// commit 2 bytes and its bits of the bitmap. **Errors**: [`Error::Medium`]; commit again before anything else changes
     /// then ([`Error::Unfinished`]). [`Error::Full`] cannot come: an object that is dirty has its room.
     pub fn commit(&mut self) -> Result<(), Error<S::Error>> {
-        self.core.clean_all()?;
-        self.core.commit_all()
+        let done = self.core.clean_all().and_then(|()| self.core.commit_all());
+        self.core.told(done)
     }
 }

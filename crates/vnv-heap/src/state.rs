@@ -151,30 +151,48 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     pub(crate) fn section<R>(
         &self,
         f: impl FnOnce(&mut State<S, P, Pol>) -> Result<R, Fail>,
-    ) -> Result<R, Error<S::Error>> {
+    ) -> Result<R, Fail> {
         let _masked = Masked::begin();
-        let load = self.gate.enter().map_err(|f| f.error(None))?;
+        let load = self.gate.enter()?;
         // SAFETY: in a critical section, and the gate was open, so no other section is on.
         let st = unsafe { &mut *self.state.get() };
         st.cache.set_load(load);
         let r = f(st);
         self.gate.open(st.cache.load());
-        r.map_err(|f| st.store.error(f))
+        r
     }
 
     /// Runs `f`, which comes to its end in so many sections.
     pub(crate) fn sections<R>(
         &self,
         mut f: impl FnMut(&mut State<S, P, Pol>) -> Result<R, Fail>,
-    ) -> Result<R, Error<S::Error>> {
+    ) -> Result<R, Fail> {
         loop {
-            let r = self.section(|st| match f(st) {
-                Err(Fail::AGAIN) => Ok(None),
-                r => r.map(Some),
-            })?;
-            if let Some(r) = r {
-                return Ok(r);
+            match self.section(&mut f) {
+                Err(Fail::AGAIN) => {}
+                r => return r,
             }
+        }
+    }
+
+    /// What a caller is to be told, of what has failed just now.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn error(&self, fail: Fail) -> Error<S::Error> {
+        if fail != Fail::MEDIUM {
+            return fail.error(None);
+        }
+        let _masked = Masked::begin();
+        // SAFETY: in a critical section; the medium has failed, so a section has been on, and is not any more.
+        unsafe { &mut *self.state.get() }.store.error(fail)
+    }
+
+    /// The same of a result.
+    #[inline(always)]
+    pub(crate) fn told<R>(&self, r: Result<R, Fail>) -> Result<R, Error<S::Error>> {
+        match r {
+            Ok(r) => Ok(r),
+            Err(fail) => Err(self.error(fail)),
         }
     }
 
@@ -195,7 +213,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         id: u16,
         kind: &Kind,
         mutable: bool,
-    ) -> Result<NonNull<u8>, Error<S::Error>> {
+    ) -> Result<NonNull<u8>, Fail> {
         let fast = if mutable {
             self.hold_to_write(id, kind)
         } else {

@@ -75,7 +75,8 @@ impl<'h> Blob<'h> {
         let len = bytes.len() as u16;
         let from = if bytes.is_empty() { &[0] } else { bytes };
         // SAFETY: as many bytes as the kind has; any are a content.
-        let id = unsafe { heap.core.alloc(&kind(len), from.as_ptr())? };
+        let id = unsafe { heap.core.alloc(&kind(len), from.as_ptr()) };
+        let id = heap.core.told(id)?;
         Ok(Blob {
             id,
             len,
@@ -100,7 +101,8 @@ impl<'h> Blob<'h> {
         f: impl FnOnce(&[u8]) -> O,
     ) -> Result<O, Error<S::Error>> {
         let kind = kind(self.len);
-        let content = heap.core.hold(self.id.get(), &kind, false)?;
+        let held = heap.core.hold(self.id.get(), &kind, false);
+        let content = heap.core.told(held)?;
         let core = &heap.core;
         let _hold = Hold {
             core,
@@ -120,7 +122,8 @@ impl<'h> Blob<'h> {
         f: impl FnOnce(&mut [u8]) -> O,
     ) -> Result<O, Error<S::Error>> {
         let kind = kind(self.len);
-        let content = heap.core.hold(self.id.get(), &kind, true)?;
+        let held = heap.core.hold(self.id.get(), &kind, true);
+        let content = heap.core.told(held)?;
         let core = &heap.core;
         let _hold = Hold {
             core,
@@ -159,7 +162,10 @@ impl<'h> Blob<'h> {
     ) -> Result<(), Refused<Self, S::Error>> {
         match heap.core.free(self.id.get(), &kind(self.len)) {
             Ok(()) => Ok(()),
-            Err((error, _)) => Err(Refused { error, value: self }),
+            Err((fail, _)) => Err(Refused {
+                error: heap.core.error(fail),
+                value: self,
+            }),
         }
     }
 }

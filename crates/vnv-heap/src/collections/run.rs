@@ -103,8 +103,8 @@ impl<'h, T: Persist> Run<'h, T> {
         count: u16,
     ) -> Result<Self, Error<S::Error>> {
         let mut alloc = Alloc::run(count, Kind::of::<T>().len);
-        heap.core
-            .sections(|st| st.store.alloc::<true>(&mut alloc))?;
+        let done = heap.core.sections(|st| st.store.alloc::<true>(&mut alloc));
+        heap.core.told(done)?;
         Ok(Run {
             base: alloc.id(),
             count,
@@ -156,7 +156,8 @@ impl<'h, T: Persist> Run<'h, T> {
             return Err(Error::Damaged { object: self.base });
         };
         // SAFETY: as the caller vouches.
-        unsafe { heap.core.put(id, Kind::of::<T>(), from.cast()) }
+        let put = unsafe { heap.core.put(id, Kind::of::<T>(), from.cast()) };
+        heap.core.told(put)
     }
 
     pub(crate) fn get<'a, R, S: Medium, P: Promise, Pol: Policy>(
@@ -165,7 +166,7 @@ impl<'h, T: Persist> Run<'h, T> {
         i: u16,
     ) -> Option<Result<Ref<'a, T, S, P, Pol>, Error<S::Error>>> {
         let id = self.id(i)?;
-        let held = heap.core.hold(id, Kind::of::<T>(), false);
+        let held = heap.core.told(heap.core.hold(id, Kind::of::<T>(), false));
         // SAFETY: the run's objects are of type `T`, and this one is held now.
         Some(held.map(|at| unsafe { Ref::new(&heap.core, at) }))
     }
@@ -176,7 +177,7 @@ impl<'h, T: Persist> Run<'h, T> {
         i: u16,
     ) -> Option<Result<RefMut<'a, T, S, P, Pol>, Error<S::Error>>> {
         let id = self.id(i)?;
-        let held = heap.core.hold(id, Kind::of::<T>(), true);
+        let held = heap.core.told(heap.core.hold(id, Kind::of::<T>(), true));
         // SAFETY: the run's objects are of type `T`, and this one is held alone now.
         Some(held.map(|at| unsafe { RefMut::new(&heap.core, at) }))
     }
@@ -210,12 +211,12 @@ impl<'h, T: Persist> Run<'h, T> {
         while let Some(id) = self.count.checked_sub(1).and_then(|i| self.id(i)) {
             match heap.core.free(id, kind) {
                 Ok(()) => self.count -= 1,
-                Err((e, gone)) => {
+                Err((fail, gone)) => {
                     self.count -= u16::from(gone);
                     if self.count == 0 {
                         self.base = 0;
                     }
-                    return Err((e, self));
+                    return Err((heap.core.error(fail), self));
                 }
             }
         }
@@ -231,7 +232,9 @@ impl<T> Run<'_, T> {
         i: u16,
     ) -> Result<(), Error<S::Error>> {
         match self.id(i) {
-            Some(id) if !planted!("vnv-heap/dequeued-is-written") => heap.core.forget(id),
+            Some(id) if !planted!("vnv-heap/dequeued-is-written") => {
+                heap.core.told(heap.core.forget(id))
+            }
             _ => Ok(()),
         }
     }
@@ -239,7 +242,7 @@ impl<T> Run<'_, T> {
 
 impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     /// Removes an object from RAM without writing it. **Errors**: [`Error::Busy`] while it is held.
-    pub(crate) fn forget(&self, id: u16) -> Result<(), Error<S::Error>> {
+    pub(crate) fn forget(&self, id: u16) -> Result<(), Fail> {
         self.section(|st| {
             if let Some(slot) = st.cache.lookup(id) {
                 if st.cache.is_pinned(slot) {
@@ -262,7 +265,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         id: u16,
         kind: &Kind,
         value: *const u8,
-    ) -> Result<(), Error<S::Error>> {
+    ) -> Result<(), Fail> {
         self.forget(id)?;
         if P::SNAPSHOT && !planted!("vnv-heap/put-in-place") {
             let mut begin = Begin::new(id, kind.len);
