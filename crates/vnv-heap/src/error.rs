@@ -1,7 +1,7 @@
 //! What can go wrong.
 
 use core::fmt;
-use core::num::NonZeroU32;
+use core::num::NonZero;
 use nvmem::LayoutMismatch;
 
 /// Why an operation failed. The heap stays consistent, and what is not named by the error stays readable.
@@ -57,7 +57,13 @@ impl<E: fmt::Debug> core::error::Error for Error<E> {}
 /// Why something inside of a section failed, in one word, so that its result comes in registers. What the medium's driver says is kept
 /// by the store meanwhile: [`Store::error`](crate::store::Store::error) puts the two together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Fail(NonZeroU32);
+pub(crate) struct Fail(NonZero<Word>);
+
+/// As wide as a pointer, so that a result with either comes in two registers; but at least a code and an object's number.
+#[cfg(target_pointer_width = "16")]
+type Word = u32;
+#[cfg(not(target_pointer_width = "16"))]
+type Word = usize;
 
 impl Fail {
     pub(crate) const BUSY: Fail = Fail::of(1);
@@ -74,16 +80,16 @@ impl Fail {
     /// And an object's number, from bit 16 on.
     const DAMAGED: Fail = Fail::of(9);
 
-    const fn of(code: u32) -> Fail {
-        match NonZeroU32::new(code) {
+    const fn of(code: Word) -> Fail {
+        match NonZero::new(code) {
             Some(code) => Fail(code),
-            None => Fail(NonZeroU32::MIN),
+            None => Fail(NonZero::<Word>::MIN),
         }
     }
 
     /// This object is damaged.
     pub(crate) fn damaged(object: u16) -> Fail {
-        Fail(Fail::DAMAGED.0 | u32::from(object) << 16)
+        Fail(Fail::DAMAGED.0 | Word::from(object) << 16)
     }
 
     /// Whether an object is damaged.

@@ -62,13 +62,12 @@ where
     /// **Power loss**: nothing changes. **Cost**: a look-up when it is in RAM; else what must leave is written, and it is
     /// read. **Errors**: [`Error::Busy`] while it is held to be written; [`Error::RamFull`], [`Error::DirtyLimit`] when what is held
     /// takes up the RAM or the limit; [`Error::Damaged`]; [`Error::Suspended`].
-    #[inline]
+    #[inline(always)]
     pub fn get<T: Persist>(
         &self,
         own: &Own<'h, T>,
     ) -> Result<Ref<'_, T, S, P, Pol>, Error<S::Error>> {
-        let held = self.core.hold(own.id(), Kind::of::<T>(), false);
-        let at = self.core.told(held)?;
+        let at = self.core.hold(own.id(), Kind::of::<T>(), false)?;
         // SAFETY: the handle's object is a `T`, and is held now.
         Ok(unsafe { Ref::new(&self.core, at) })
     }
@@ -78,13 +77,12 @@ where
     /// **Power loss**: *just in time*, what was written counts from the next persist on; with the snapshot promise, from the
     /// next commit on. **Cost**, **Errors**: as [`Heap::get`]; [`Error::Busy`] while it is held in any way; [`Error::Full`] with the
     /// snapshot promise, which keeps the committed content too.
-    #[inline]
+    #[inline(always)]
     pub fn get_mut<T: Persist>(
         &self,
         own: &Own<'h, T>,
     ) -> Result<RefMut<'_, T, S, P, Pol>, Error<S::Error>> {
-        let held = self.core.hold(own.id(), Kind::of::<T>(), true);
-        let at = self.core.told(held)?;
+        let at = self.core.hold(own.id(), Kind::of::<T>(), true)?;
         // SAFETY: the handle's object is a `T`, and is held alone now.
         Ok(unsafe { RefMut::new(&self.core, at) })
     }
@@ -244,8 +242,7 @@ where
     /// The root, to be read. See [`Heap::get`].
     #[inline]
     pub fn root(&self) -> Result<Ref<'_, R, S, P, Pol>, Error<S::Error>> {
-        let held = self.core.hold(ROOT, Kind::of::<R>(), false);
-        let at = self.core.told(held)?;
+        let at = self.core.hold(ROOT, Kind::of::<R>(), false)?;
         // SAFETY: the object 1 is an `R`, and is held now.
         Ok(unsafe { Ref::new(&self.core, at) })
     }
@@ -253,8 +250,7 @@ where
     /// The root, to be written. See [`Heap::get_mut`].
     #[inline]
     pub fn root_mut(&self) -> Result<RefMut<'_, R, S, P, Pol>, Error<S::Error>> {
-        let held = self.core.hold(ROOT, Kind::of::<R>(), true);
-        let at = self.core.told(held)?;
+        let at = self.core.hold(ROOT, Kind::of::<R>(), true)?;
         // SAFETY: the object 1 is an `R`, and is held alone now.
         Ok(unsafe { RefMut::new(&self.core, at) })
     }

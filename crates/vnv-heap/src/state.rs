@@ -213,22 +213,39 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         id: u16,
         kind: &Kind,
         mutable: bool,
-    ) -> Result<NonNull<u8>, Fail> {
-        let fast = if mutable {
-            self.hold_to_write(id, kind)
-        } else {
-            self.hold_to_read(id)
-        };
-        let want = if mutable { Want::Write } else { Want::Read };
-        match fast {
+    ) -> Result<NonNull<u8>, Error<S::Error>> {
+        match self.hold_resident(id, kind, mutable) {
             Some(held) => Ok(held),
-            None => self.hold_by(id, kind, want),
+            None => self.hold_slowly(id, kind, mutable),
         }
+    }
+
+    /// [`Core::hold`] of what is not simply there.
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
+    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    fn hold_slowly(
+        &self,
+        id: u16,
+        kind: &Kind,
+        mutable: bool,
+    ) -> Result<NonNull<u8>, Error<S::Error>> {
+        let want = if mutable { Want::Write } else { Want::Read };
+        self.told(self.hold_by(id, kind, want))
     }
 
     /// Holds an object that is resident and that nobody holds, as most are, in few steps.
     #[cfg_attr(target_pointer_width = "64", inline(always))]
-    fn hold_to_read(&self, id: u16) -> Option<NonNull<u8>> {
+    fn hold_resident(&self, id: u16, kind: &Kind, mutable: bool) -> Option<NonNull<u8>> {
+        // Reading in fewer steps is worth a function of its own where code costs nothing.
+        if mutable || cfg!(not(target_pointer_width = "64")) {
+            self.pin_resident(id, kind, mutable)
+        } else {
+            self.read_resident(id)
+        }
+    }
+
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
+    fn read_resident(&self, id: u16) -> Option<NonNull<u8>> {
         let _masked = Masked::begin();
         if self.gate.0.get() & OVER != 0 {
             // No room, or the gate is closed.
@@ -246,17 +263,17 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     }
 
     #[inline(always)]
-    fn hold_to_write(&self, id: u16, kind: &Kind) -> Option<NonNull<u8>> {
+    fn pin_resident(&self, id: u16, kind: &Kind, mutable: bool) -> Option<NonNull<u8>> {
         let _masked = Masked::begin();
         let load = self.gate.0.get();
         if load & OVER != 0 {
             return None;
         }
-        // SAFETY: as in `hold_to_read`.
+        // SAFETY: as in `read_resident`.
         let st = unsafe { &mut *self.state.get() };
         let slot = st.cache.lookup(id)?;
         st.cache.set_load(load);
-        if !st.pin(slot, kind, true) {
+        if !st.pin(slot, kind, mutable) {
             return None;
         }
         self.gate.0.set(st.cache.load());
@@ -274,7 +291,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         let load = self.gate.0.get().wrapping_sub(ONE_PINNED);
         self.gate.0.set(load);
         if load & CLOSED == 0 {
-            // SAFETY: as in `hold_to_read`.
+            // SAFETY: as in `read_resident`.
             let st = unsafe { &mut *self.state.get() };
             // SAFETY: as the caller vouches.
             if unsafe { st.cache.unpin_last(content, mutable) } {

@@ -101,8 +101,7 @@ impl<'h> Blob<'h> {
         f: impl FnOnce(&[u8]) -> O,
     ) -> Result<O, Error<S::Error>> {
         let kind = kind(self.len);
-        let held = heap.core.hold(self.id.get(), &kind, false);
-        let content = heap.core.told(held)?;
+        let content = heap.core.hold(self.id.get(), &kind, false)?;
         let core = &heap.core;
         let _hold = Hold {
             core,
@@ -122,8 +121,7 @@ impl<'h> Blob<'h> {
         f: impl FnOnce(&mut [u8]) -> O,
     ) -> Result<O, Error<S::Error>> {
         let kind = kind(self.len);
-        let held = heap.core.hold(self.id.get(), &kind, true);
-        let content = heap.core.told(held)?;
+        let content = heap.core.hold(self.id.get(), &kind, true)?;
         let core = &heap.core;
         let _hold = Hold {
             core,

@@ -166,7 +166,7 @@ impl<'h, T: Persist> Run<'h, T> {
         i: u16,
     ) -> Option<Result<Ref<'a, T, S, P, Pol>, Error<S::Error>>> {
         let id = self.id(i)?;
-        let held = heap.core.told(heap.core.hold(id, Kind::of::<T>(), false));
+        let held = heap.core.hold(id, Kind::of::<T>(), false);
         // SAFETY: the run's objects are of type `T`, and this one is held now.
         Some(held.map(|at| unsafe { Ref::new(&heap.core, at) }))
     }
@@ -177,7 +177,7 @@ impl<'h, T: Persist> Run<'h, T> {
         i: u16,
     ) -> Option<Result<RefMut<'a, T, S, P, Pol>, Error<S::Error>>> {
         let id = self.id(i)?;
-        let held = heap.core.told(heap.core.hold(id, Kind::of::<T>(), true));
+        let held = heap.core.hold(id, Kind::of::<T>(), true);
         // SAFETY: the run's objects are of type `T`, and this one is held alone now.
         Some(held.map(|at| unsafe { RefMut::new(&heap.core, at) }))
     }
