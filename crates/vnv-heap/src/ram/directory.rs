@@ -29,7 +29,7 @@ impl<P: Rules> Cache<P> {
     /// How many buckets there are.
     #[inline(always)]
     pub(super) fn heads(&self) -> u16 {
-        self.least.unsigned_abs()
+        self.least.wrapping_neg() as u16
     }
 
     #[inline(always)]

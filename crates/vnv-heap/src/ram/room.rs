@@ -82,6 +82,7 @@ impl<P: Rules> Cache<P> {
 
     /// Takes an object out, which is clean and neither pinned nor held, and gives its block to another one that is not resident: held, not
     /// pinned, its content undefined. False when the block is not exactly as large as that one needs; it is free then.
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     pub(crate) fn replace(&mut self, s: Slot, id: u16, len: usize) -> bool {
         if block::step(self.span(s)) != block::units(len) {
