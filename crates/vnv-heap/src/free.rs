@@ -48,11 +48,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     ///
     /// # Safety
     /// `check` is that of its type, and it is not used again.
-    pub(crate) unsafe fn free_owned(
-        &self,
-        check: CheckFn,
-        value: *const u8,
-    ) -> Result<(), Fail> {
+    pub(crate) unsafe fn free_owned(&self, check: CheckFn, value: *const u8) -> Result<(), Fail> {
         let objects = self.section(|st| Ok(st.store.objects()))?;
         let (mut result, mut gone) = (Ok(()), true);
         let (mut leaves_from, mut from) = (0, 0);
@@ -76,12 +72,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     }
 
     /// `gone` is set when anything is freed.
-    fn free_path(
-        &self,
-        root: u16,
-        path: &mut Path,
-        gone: &mut bool,
-    ) -> Result<(), Fail> {
+    fn free_path(&self, root: u16, path: &mut Path, gone: &mut bool) -> Result<(), Fail> {
         let objects = self.section(|st| Ok(st.store.objects()))?;
         let mut result = Ok(());
         // A path is longer than there are objects only where damage has made a circle of it.

@@ -271,11 +271,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     /// # Safety
     /// `value` is a value of this kind, and the object's when this has succeeded.
     #[inline(never)]
-    pub(crate) unsafe fn alloc(
-        &self,
-        kind: &Kind,
-        value: *const u8,
-    ) -> Result<NonZeroU16, Fail> {
+    pub(crate) unsafe fn alloc(&self, kind: &Kind, value: *const u8) -> Result<NonZeroU16, Fail> {
         let mut alloc = Alloc::one(kind.len);
         let id = self.number(&mut alloc)?;
         // SAFETY: as the caller vouches.

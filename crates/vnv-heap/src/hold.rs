@@ -89,12 +89,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     ///
     /// # Safety
     /// `content` is a value of this kind, which belongs to the object when this has succeeded.
-    pub(crate) unsafe fn fill(
-        &self,
-        id: u16,
-        kind: &Kind,
-        content: *const u8,
-    ) -> Result<(), Fail> {
+    pub(crate) unsafe fn fill(&self, id: u16, kind: &Kind, content: *const u8) -> Result<(), Fail> {
         self.hold_by(id, kind, Want::Fill(content)).map(drop)
     }
 
@@ -129,12 +124,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     /// section, or one for each burst.
     #[cold]
     #[inline(never)]
-    pub(crate) fn hold_by(
-        &self,
-        id: u16,
-        kind: &Kind,
-        want: Want,
-    ) -> Result<NonNull<u8>, Fail> {
+    pub(crate) fn hold_by(&self, id: u16, kind: &Kind, want: Want) -> Result<NonNull<u8>, Fail> {
         let mut attempt = Attempt::new();
         let mut hold = Hold {
             id,

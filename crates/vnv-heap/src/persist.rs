@@ -17,12 +17,12 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         // SAFETY: in a critical section, and the gate was open, so no other section is on.
         let st = unsafe { &mut *self.state.get() };
         st.cache.set_load(load);
-        let r = st.save();
+        let r = st.apart(State::save);
         match r {
             Ok(()) => self.gate.suspend(),
             Err(_) => self.gate.open(st.cache.load()),
         }
-        r.map_err(|f| st.store.error(f))
+        r
     }
 
     fn restore(&self) -> Result<(), Error<S::Error>> {
@@ -30,16 +30,29 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         self.gate.resume().map_err(|f| f.error(None))?;
         // SAFETY: as in `persist`: no section is on between a persist and its restore.
         let st = unsafe { &mut *self.state.get() };
-        let r = st.bring_back();
+        let r = st.apart(State::bring_back);
         match r {
             Ok(()) => self.gate.open(st.cache.load()),
             Err(_) => self.gate.suspend(),
         }
-        r.map_err(|f| st.store.error(f))
+        r
     }
 }
 
 impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
+    /// What an interrupt does. The operation that it has interrupted may have failed, and not been told what the driver said.
+    fn apart(
+        &mut self,
+        f: impl FnOnce(&mut Self) -> Result<(), Fail>,
+    ) -> Result<(), Error<S::Error>> {
+        let untold = self.store.failure.take();
+        let r = f(self).map_err(|fail| self.store.error(fail));
+        if !planted!("vnv-heap/failure-not-told") {
+            self.store.failure = untold;
+        }
+        r
+    }
+
     /// A dirty object, pinned or not.
     pub(crate) fn dirty(&self) -> Option<Slot> {
         let mut at = self.cache.first();

@@ -94,8 +94,8 @@ pub(crate) struct Store<S: Medium, P> {
     unfinished: bool,
     bytes_written: u32,
     bytes_read: u32,
-    /// What the medium's driver said when it failed, until the section ends.
-    failure: Option<S::Error>,
+    /// What the medium's driver said when it failed, until the program is told.
+    pub(crate) failure: Option<S::Error>,
     medium: S,
     _promise: PhantomData<fn() -> P>,
 }

@@ -4,6 +4,7 @@
 mod shared;
 
 use nvmem::Persist;
+use nvmem::device::Misuse;
 use shared::Shared;
 use std::cell::{Cell, RefCell};
 use vnv_heap::{Config, CostModel, Error, Heap, OpenError, Own, Saver, brand, instrument};
@@ -36,7 +37,7 @@ struct Node<'h> {
 }
 
 type TestHeap<'h> = Heap<'h, Root<'h>, Shared>;
-type Failure = Error<nvmem::device::Misuse>;
+type Failure = Error<Misuse>;
 
 fn root<'h>(_: &TestHeap<'h>) -> Result<Root<'h>, Failure> {
     Ok(Root {
@@ -309,6 +310,37 @@ fn a_heap_is_detached_when_its_program_unwinds() {
     assert!(r.is_err() && ran.get());
     // SAFETY: nothing is attached.
     assert_eq!(unsafe { saver.persist() }, Err(Error::Detached));
+}
+
+/// The driver fails in an operation, and again in the persist of an interrupt that comes before the program is told.
+#[test]
+fn each_is_told_what_the_driver_said() {
+    let mut told = 0;
+    for n in 0..if cfg!(miri) { 4 } else { 40 } {
+        let (chip, mut ram, saver) = (Shared::blank(MEDIUM), vec![0u8; RAM], Saver::new());
+        brand!(b);
+        let heap = TestHeap::open(b, chip.clone(), &mut ram, CONFIG, root).unwrap();
+        heap.attach(&saver, || {
+            for i in 0..12 {
+                push(&heap, i).unwrap();
+            }
+            chip.0.lock().unwrap().fails_after = Some(n);
+            let hook = || {
+                if chip.0.lock().unwrap().fails_after == Some(0) {
+                    // SAFETY: the heap that is attached is not used meanwhile.
+                    assert_eq!(unsafe { saver.persist() }, Err(Error::Medium(())));
+                }
+            };
+            let r = instrument::interrupted(hook, || walk(&heap));
+            chip.0.lock().unwrap().fails_after = None;
+            if let Err(e) = r {
+                assert_eq!(e, Error::Medium(Misuse::WornOut));
+                told += 1;
+            }
+        })
+        .unwrap();
+    }
+    assert!(told > 3, "{told}");
 }
 
 #[test]

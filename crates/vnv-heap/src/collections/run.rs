@@ -260,12 +260,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     ///
     /// # Safety
     /// As [`Core::fill`].
-    pub(crate) unsafe fn put(
-        &self,
-        id: u16,
-        kind: &Kind,
-        value: *const u8,
-    ) -> Result<(), Fail> {
+    pub(crate) unsafe fn put(&self, id: u16, kind: &Kind, value: *const u8) -> Result<(), Fail> {
         self.forget(id)?;
         if P::SNAPSHOT && !planted!("vnv-heap/put-in-place") {
             let mut begin = Begin::new(id, kind.len);
