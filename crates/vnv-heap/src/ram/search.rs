@@ -96,6 +96,8 @@ impl<P: Rules> Cache<P> {
         // Nothing is to be found where all that is resident is kept in mind.
         let all_known = known == self.count && !ages;
         let (mut at, mut end) = (start, if all_known { start } else { self.top });
+        // Whether it is ever content before it has looked at all.
+        let ends = P::WALK != isize::MAX;
         let (mut fresh, mut looks) = (P::FRESH, P::WALK);
         // What is passed over at once: where histories are looked after, nothing.
         let (mask, wanted) = if ages { (0, 0) } else { (spans, need) };
@@ -115,7 +117,7 @@ impl<P: Rules> Cache<P> {
                     break (here, span);
                 }
                 looks -= 1;
-                if looks < 0 && c.best != ABSENT {
+                if ends && looks < 0 && c.best != ABSENT {
                     break 'search;
                 }
             };
@@ -125,17 +127,20 @@ impl<P: Rules> Cache<P> {
             if span & spans == need {
                 let tag = self.tag(self.at(here));
                 if may_go(tag) {
-                    if !policy.kept().contains(&here) {
+                    if P::KEEPS == 0 {
+                        // The best is all that is wanted.
+                        c.best = c.best.max(candidate(policy.rank(block::history(tag)), 0, here));
+                    } else if !policy.kept().contains(&here) {
                         c.offer(policy.rank(block::history(tag)), here);
                     }
                     fresh -= 1;
-                    if fresh == 0 {
+                    if ends && fresh == 0 {
                         looks = 0;
                     }
                 }
             }
             looks -= 1;
-            if looks < 0 && c.best != ABSENT {
+            if ends && looks < 0 && c.best != ABSENT {
                 break;
             }
         }
