@@ -219,15 +219,6 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     }
 
     /// Frees what was doomed while it was held, now that nobody holds it any more.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn reap(&self, id: u16, kind: &Kind) {
-        let reaper = self.section(|st| Ok(st.reaper));
-        if let Ok(Some(reaper)) = reaper {
-            reaper(self, id, kind);
-        }
-    }
-
     fn free_doomed(&self, id: u16, kind: &Kind) {
         // Nobody is there to take an error; what is not freed here is freed by the next open.
         let _ = self.free(id, kind);

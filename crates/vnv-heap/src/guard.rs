@@ -85,9 +85,7 @@ impl<T: Persist, S: Medium, P: Promise, Pol: Policy> Drop for Ref<'_, T, S, P, P
     #[inline(always)]
     fn drop(&mut self) {
         // SAFETY: the object is held for this guard, which ends.
-        if let Some(id) = unsafe { self.core.release(self.at.cast(), false) } {
-            self.core.reap(id, Kind::of::<T>());
-        }
+        unsafe { self.core.release(self.at.cast(), Kind::of::<T>(), false) }
     }
 }
 
@@ -100,9 +98,7 @@ impl<T: Persist, S: Medium, P: Promise, Pol: Policy> Drop for RefMut<'_, T, S, P
             unsafe { T::clear_padding(self.at.as_ptr().cast()) }
         }
         // SAFETY: the object is held for this guard, which ends.
-        if let Some(id) = unsafe { self.core.release(self.at.cast(), true) } {
-            self.core.reap(id, Kind::of::<T>());
-        }
+        unsafe { self.core.release(self.at.cast(), Kind::of::<T>(), true) }
     }
 }
 

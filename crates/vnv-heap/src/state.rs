@@ -70,6 +70,14 @@ impl Gate {
         self.0.set(load);
     }
 
+    /// The pin that was taken off the load is there still. Apart, so that the load before is not kept in a register for it.
+    #[cold]
+    #[cfg_attr(target_pointer_width = "64", inline(never))]
+    #[cfg_attr(not(target_pointer_width = "64"), inline(always))]
+    fn still_pinned(&self) {
+        self.0.set(self.0.get() + ONE_PINNED);
+    }
+
     pub(crate) fn suspend(&self) {
         self.0.set(Self::SUSPENDED);
     }
@@ -281,44 +289,51 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         Some(st.cache.content(slot))
     }
 
-    /// Ends a hold. The object's number, if it is doomed and nobody holds it any more: its slot means nothing after this section.
+    /// Ends a hold; if the object is doomed and nobody holds it any more, it is freed.
     ///
     /// # Safety
-    /// `content` is that of an object that is held, mutably or not, and the caller does not use it again.
+    /// `content` is that of an object of this kind that is held, mutably or not, and the caller does not use it again.
     #[cfg_attr(target_pointer_width = "64", inline(always))]
-    pub(crate) unsafe fn release(&self, content: NonNull<u8>, mutable: bool) -> Option<u16> {
-        let _masked = Masked::begin();
-        let load = self.gate.0.get().wrapping_sub(ONE_PINNED);
-        self.gate.0.set(load);
-        if load & CLOSED == 0 {
-            // SAFETY: as in `read_resident`.
-            let st = unsafe { &mut *self.state.get() };
-            // SAFETY: as the caller vouches.
-            if unsafe { st.cache.unpin_last(content, mutable) } {
-                return None;
+    pub(crate) unsafe fn release(&self, content: NonNull<u8>, kind: &Kind, mutable: bool) {
+        {
+            let _masked = Masked::begin();
+            let load = self.gate.0.get().wrapping_sub(ONE_PINNED);
+            self.gate.0.set(load);
+            if load & CLOSED == 0 {
+                // SAFETY: as in `read_resident`.
+                let st = unsafe { &mut *self.state.get() };
+                // SAFETY: as the caller vouches.
+                if unsafe { st.cache.unpin_last(content, mutable) } {
+                    return;
+                }
             }
+            self.gate.still_pinned();
         }
         // SAFETY: as the caller vouches.
-        unsafe { self.release_slowly(content, mutable) }
+        unsafe { self.release_slowly(content, kind, mutable) }
     }
 
-    /// [`Core::release`] of what is held more than once or doomed, or of anything while the gate is closed. Its pin was taken off the
-    /// gate's load.
+    /// [`Core::release`] of what is held more than once or doomed, or of anything while the gate is closed.
     ///
     /// # Safety
     /// As there.
     #[cold]
     #[inline(never)]
-    unsafe fn release_slowly(&self, content: NonNull<u8>, mutable: bool) -> Option<u16> {
-        self.gate.0.set(self.gate.0.get() + ONE_PINNED);
-        // What a persist has recorded as held stays held.
-        let doomed = self.section(|st| {
+    unsafe fn release_slowly(&self, content: NonNull<u8>, kind: &Kind, mutable: bool) {
+        let mut doomed = None;
+        // What a persist has recorded as held stays held: an error.
+        let _ = self.section(|st| {
             // SAFETY: as the caller vouches.
             let slot = unsafe { st.cache.slot_of(content) };
-            let (_, doomed) = st.cache.unpin(slot, mutable);
-            Ok(doomed.then(|| st.cache.id(slot)))
+            if st.cache.unpin(slot, mutable).1 {
+                // Its slot means nothing after this section.
+                doomed = st.reaper.map(|reaper| (reaper, st.cache.id(slot)));
+            }
+            Ok(())
         });
-        doomed.ok()?
+        if let Some((reaper, id)) = doomed {
+            reaper(self, id, kind);
+        }
     }
 }
 
@@ -327,15 +342,17 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     ///
     /// # Safety
     /// As there.
-    pub(crate) unsafe fn release_either(&self, content: NonNull<u8>) -> Option<u16> {
+    pub(crate) unsafe fn release_either(&self, content: NonNull<u8>, kind: &Kind) {
         // It is held, so nothing can change how.
         let alone = self.section(|st| {
             // SAFETY: as the caller vouches.
             let slot = unsafe { st.cache.slot_of(content) };
             Ok(st.cache.is_alone(slot))
         });
-        // SAFETY: as the caller vouches.
-        unsafe { self.release(content, alone.ok()?) }
+        if let Ok(alone) = alone {
+            // SAFETY: as the caller vouches.
+            unsafe { self.release(content, kind, alone) }
+        }
     }
 }
 

@@ -55,9 +55,7 @@ struct Hold<'a, S: Medium, P: Promise, Pol: Policy> {
 impl<S: Medium, P: Promise, Pol: Policy> Drop for Hold<'_, S, P, Pol> {
     fn drop(&mut self) {
         // SAFETY: the object is held for this, which ends.
-        if let Some(id) = unsafe { self.core.release_either(self.content) } {
-            self.core.reap(id, &self.kind);
-        }
+        unsafe { self.core.release_either(self.content, &self.kind) }
     }
 }
 

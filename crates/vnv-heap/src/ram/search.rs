@@ -129,7 +129,9 @@ impl<P: Rules> Cache<P> {
                 if may_go(tag) {
                     if P::KEEPS == 0 {
                         // The best is all that is wanted.
-                        c.best = c.best.max(candidate(policy.rank(block::history(tag)), 0, here));
+                        c.best = c
+                            .best
+                            .max(candidate(policy.rank(block::history(tag)), 0, here));
                     } else if !policy.kept().contains(&here) {
                         c.offer(policy.rank(block::history(tag)), here);
                     }
