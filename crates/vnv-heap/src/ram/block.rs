@@ -138,16 +138,16 @@ impl Slot {
     /// The block that begins so many bytes above, or the end of all blocks.
     #[inline(always)]
     pub(super) fn up(self, bytes: usize) -> Slot {
-        // SAFETY: invariant "blocks": not beyond the end of the buffer.
-        Slot(unsafe { self.0.byte_add(bytes) })
+        // Wrapping: the end may be a header's length behind the buffer.
+        let up = self.0.as_ptr().wrapping_byte_add(bytes);
+        // SAFETY: invariant "blocks": within the buffer, or just behind it; not null.
+        Slot(unsafe { NonNull::new_unchecked(up) })
     }
 
     /// Units from a block below.
     #[inline(always)]
     pub(super) fn units_from(self, below: Slot) -> u16 {
-        // SAFETY: invariant "blocks": both lie in one buffer, in this order.
-        let bytes = unsafe { self.0.byte_offset_from_unsigned(below.0) };
-        (bytes / UNIT) as u16
+        ((self.0.addr().get() - below.0.addr().get()) / UNIT) as u16
     }
 }
 
