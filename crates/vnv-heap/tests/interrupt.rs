@@ -135,6 +135,32 @@ fn program<'h>(heap: &TestHeap<'h>) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The same for Miri, with handles that lie in no object. Where `get` is given one that lies in an object that is held, only an interrupt may write
+/// it meanwhile, though the same bytes: here that is a call.
+fn flat_program<'h>(heap: &TestHeap<'h>) -> Result<(), Failure> {
+    let mut all = Vec::new();
+    for i in 0..12u8 {
+        all.push(heap.alloc([i; 90])?);
+    }
+    {
+        let mut first = heap.get_mut(&all[0])?;
+        first[0] = 100;
+        let second = heap.get(&all[1])?;
+        for (i, own) in (2u8..).zip(&all[2..]) {
+            assert!(heap.get(own)?.iter().all(|b| *b == i));
+            heap.update(own, |bytes| bytes[89] = 100)?;
+        }
+        first[89] = 100;
+        assert_eq!((first[1], second[89]), (0, 1));
+    }
+    for (i, own) in (0u8..).zip(all) {
+        let ends = if i == 1 { 1 } else { 100 };
+        assert_eq!(heap.with(&own, |bytes| (bytes[1], bytes[89]))?, (i, ends));
+        heap.free(own)?;
+    }
+    Ok(())
+}
+
 /// A boot from this image: what is there belongs together, and nothing has leaked.
 fn reopen(image: Vec<u8>) {
     let mut ram = vec![0x5A; RAM];
@@ -194,12 +220,19 @@ fn run(when: impl Fn(u32) -> bool, cold: bool) -> (Seen, Result<(), Failure>) {
         };
         result = heap
             .attach(&saver, || {
-                instrument::interrupted(blackout, || program(&heap))
+                instrument::interrupted(blackout, || {
+                    if cfg!(miri) {
+                        flat_program(&heap)
+                    } else {
+                        program(&heap)
+                    }
+                })
             })
             .unwrap();
         if result.is_ok() {
             let audit = heap.audit().unwrap();
-            assert_eq!((audit.reachable, audit.allocated), (9, 9));
+            let left = if cfg!(miri) { 1 } else { 9 };
+            assert_eq!((audit.reachable, audit.allocated), (left, left));
         }
     }
     (seen.into_inner(), result)
@@ -209,8 +242,8 @@ fn run(when: impl Fn(u32) -> bool, cold: bool) -> (Seen, Result<(), Failure>) {
 fn a_blackout_after_every_section() {
     let (seen, result) = run(|_| false, false);
     result.unwrap();
-    let step = if cfg!(miri) { 97 } else { 1 };
-    assert!(seen.sections > 300, "{}", seen.sections);
+    let step = if cfg!(miri) { 7 } else { 1 };
+    assert!(seen.sections > 200, "{}", seen.sections);
     let mut most = 0;
     for k in (1..=seen.sections).step_by(step) {
         let (seen, result) = run(|n| n == k, false);
@@ -233,19 +266,17 @@ fn a_blackout_after_every_section() {
 #[test]
 fn a_cold_boot_after_every_section() {
     let (seen, _) = run(|_| false, false);
-    let step = if cfg!(miri) { 301 } else { 1 };
+    let step = if cfg!(miri) { 61 } else { 1 };
     for k in (1..=seen.sections).step_by(step) {
         let (_, result) = run(|n| n == k, true);
         result.unwrap_or_else(|e| panic!("a boot after section {k}: {e}"));
     }
 }
 
-// `get` is given a handle in an object that is held. Only an interrupt may write it meanwhile, though the same bytes: here it is a call.
-#[cfg_attr(miri, ignore = "no interrupts under Miri")]
 #[test]
 fn many_blackouts() {
     for every in [2, 3, 5, 7, 20, 50] {
-        for from in 0..10 {
+        for from in (0..10).step_by(if cfg!(miri) { 9 } else { 1 }) {
             match run(|n| n >= from && n % every == 0, false).1 {
                 Ok(()) => {}
                 // Too many for a long operation; never a hang.
