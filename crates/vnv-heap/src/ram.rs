@@ -66,12 +66,12 @@ pub(crate) struct Cache<P> {
     first: NonNull<u32>,
     /// Bytes from the base to the end of the directory.
     len: u16,
+    /// End of the blocks.
+    top: u16,
     /// What a persist would have to write, and how many objects are pinned: see [`Cache::load`].
     load: u32,
     /// The load when there is neither.
     least_load: u32,
-    /// End of the blocks.
-    top: u16,
     /// Minus the number of buckets in the directory.
     least: i16,
     /// For the hash: the bits that count are clear.

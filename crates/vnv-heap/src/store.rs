@@ -92,10 +92,10 @@ pub(crate) struct Store<S: Medium, P> {
     torn: u16,
     /// Snapshot: the medium failed in a commit, which must be finished before anything else changes.
     unfinished: bool,
-    bytes_written: u32,
-    bytes_read: u32,
     /// What the medium's driver said when it failed, until the program is told.
     pub(crate) failure: Option<S::Error>,
+    bytes_written: u32,
+    bytes_read: u32,
     medium: S,
     _promise: PhantomData<fn() -> P>,
 }
