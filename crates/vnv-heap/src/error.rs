@@ -73,12 +73,12 @@ impl Fail {
     pub(crate) const SUSPENDED: Fail = Fail::of(5);
     pub(crate) const NO_PROGRESS: Fail = Fail::of(6);
     pub(crate) const UNFINISHED: Fail = Fail::of(7);
-    /// No failure: the rest is for another section, in which the same is called again.
-    pub(crate) const AGAIN: Fail = Fail::of(10);
     /// The medium failed.
     pub(crate) const MEDIUM: Fail = Fail::of(8);
     /// And an object's number, from bit 16 on.
     const DAMAGED: Fail = Fail::of(9);
+    /// No failure: the rest is for another section, in which the same is called again.
+    pub(crate) const AGAIN: Fail = Fail::of(10);
 
     const fn of(code: Word) -> Fail {
         match NonZero::new(code) {

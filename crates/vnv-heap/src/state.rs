@@ -90,6 +90,7 @@ pub(crate) struct Core<S: Medium, P: Promise, Pol: Policy> {
     pub(crate) state: UnsafeCell<State<S, P, Pol>>,
 }
 
+/// What is used most comes first, as small cores have short loads for that.
 #[repr(C)]
 pub(crate) struct State<S: Medium, P: Promise, Pol: Policy> {
     pub(crate) cache: Cache<Pol>,

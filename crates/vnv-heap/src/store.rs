@@ -68,7 +68,7 @@ const FREED: u16 = 0xFF00;
 /// The unit of an object that is lost: its block overlaps another one. Never a unit.
 const LOST: u16 = 0xFEFF;
 
-/// An open heap on a medium.
+/// An open heap on a medium. In this order there is no room between the fields.
 #[repr(C)]
 pub(crate) struct Store<S: Medium, P> {
     map: Map,
