@@ -159,7 +159,8 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
 
     /// An operation that fails leaves no block without its content.
     #[cold]
-    #[inline(never)]
+    #[cfg_attr(target_pointer_width = "64", inline(never))]
+    #[cfg_attr(not(target_pointer_width = "64"), inline(always))]
     fn give_up(&mut self, id: u16) {
         if let Some(slot) = self.cache.lookup(id)
             && self.cache.is_held(slot)
@@ -337,6 +338,7 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
 
     /// The bytes of an object have been loaded, and are those that were written: are they a value?
     #[cfg_attr(target_pointer_width = "64", inline(always))]
+    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     fn believe(&mut self, hold: &mut Hold<'_>, slot: Slot) -> Result<(), Fail> {
         let content = self.cache.content(slot);
         let mut known = Known {

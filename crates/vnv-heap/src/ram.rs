@@ -491,6 +491,7 @@ impl<P: Rules> Cache<P> {
 
     /// The medium has its content.
     #[cfg_attr(target_pointer_width = "64", inline(always))]
+    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     pub(crate) fn mark_clean(&mut self, s: Slot) {
         if self.is_dirty(s) {
             if !planted!("vnv-heap/cleaned-still-counts") {
@@ -508,7 +509,8 @@ impl<P: Rules> Cache<P> {
         }
     }
 
-    #[inline(never)]
+    #[cfg_attr(target_pointer_width = "64", inline(never))]
+    #[cfg_attr(not(target_pointer_width = "64"), inline(always))]
     fn used_again(&mut self, s: Slot) {
         let tag = self.tag(s);
         let h = self.policy.accessed(block::history(tag));
@@ -539,7 +541,7 @@ impl<P: Rules> Cache<P> {
         self.in_use_from(self.after(s))
     }
 
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    #[cfg_attr(not(target_pointer_width = "64"), inline(always))]
     fn in_use_from(&self, mut at: Slot) -> Option<Slot> {
         debug_assert!(self.arrived == 0);
         while at < self.end() {

@@ -157,6 +157,7 @@ impl Attempt {
 
 impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     /// Runs `f` with the state. **Errors**: [`Error::Busy`] when the medium's driver asks for it, [`Error::Suspended`].
+    #[cfg_attr(not(target_pointer_width = "64"), inline(always))]
     pub(crate) fn section<R>(
         &self,
         f: impl FnOnce(&mut State<S, P, Pol>) -> Result<R, Fail>,
@@ -230,8 +231,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     }
 
     /// [`Core::hold`] of what is not simply there.
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    #[inline(always)]
     fn hold_slowly(
         &self,
         id: u16,

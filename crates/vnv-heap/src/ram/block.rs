@@ -82,7 +82,8 @@ pub(super) fn pins_valid(pins: u16) -> bool {
 }
 
 /// Bytes from this block to the next.
-#[inline(always)]
+#[cfg_attr(target_pointer_width = "64", inline(always))]
+#[cfg_attr(not(target_pointer_width = "64"), inline(never))]
 pub(super) fn bytes(span: u32) -> usize {
     if is_free(span) {
         return free_bytes(span);

@@ -42,7 +42,7 @@ unsafe fn slide(from: *mut u32, to: *mut u32, units: usize) {
 impl<P: Rules> Cache<P> {
     /// Makes room for an object that is not resident, and a block for it: held, not pinned, its content undefined. Moves at
     /// most `burst` bytes, but at least a unit.
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    #[cfg_attr(not(target_pointer_width = "64"), inline(always))]
     pub(crate) fn reserve(&mut self, id: u16, len: usize, burst: usize) -> Reserve {
         debug_assert!(id != 0 && self.lookup(id).is_none());
         if self.arrived != 0 {
