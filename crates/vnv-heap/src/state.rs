@@ -245,9 +245,8 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     /// Holds an object that is resident and that nobody holds, as most are, in few steps.
     #[cfg_attr(target_pointer_width = "64", inline(always))]
     fn hold_resident(&self, id: u16, kind: &Kind, mutable: bool) -> Option<NonNull<u8>> {
-        // Reading in fewer steps is worth a function of its own where code costs nothing.
-        if mutable || cfg!(not(target_pointer_width = "64")) {
-            self.pin_resident(id, kind, mutable)
+        if mutable {
+            self.pin_resident(id, kind)
         } else {
             self.read_resident(id)
         }
@@ -272,7 +271,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     }
 
     #[inline(always)]
-    fn pin_resident(&self, id: u16, kind: &Kind, mutable: bool) -> Option<NonNull<u8>> {
+    fn pin_resident(&self, id: u16, kind: &Kind) -> Option<NonNull<u8>> {
         let _masked = Masked::begin();
         let load = self.gate.0.get();
         if load & OVER != 0 {
@@ -282,7 +281,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         let st = unsafe { &mut *self.state.get() };
         let slot = st.cache.lookup(id)?;
         st.cache.set_load(load);
-        if !st.pin(slot, kind, mutable) {
+        if !st.pin(slot, kind, true) {
             return None;
         }
         self.gate.0.set(st.cache.load());
