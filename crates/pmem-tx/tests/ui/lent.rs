@@ -4,14 +4,17 @@ include!("support/types.rs");
 
 fn stored(pool: &mut Store, h: &mut Held<N>) {
     let _ = pool.tx_with(h.lend(), |tx, root, h| {
-        root.get_mut(tx)?.child = Some(h);
+        *root.get_mut(tx)?.child.as_mut().unwrap() = h;
         Ok(())
     });
 }
 
+/// `core::mem::swap`, here so that a message shows no source of the standard library, which not everybody has.
+fn swap<T>(_: &mut T, _: &mut T) {}
+
 fn swapped(pool: &mut Store, h: &mut Held<N>) {
     let _ = pool.tx_with(h.lend(), |tx, root, mut h| {
-        core::mem::swap(&mut h, root.get_mut(tx)?.child.as_mut().unwrap());
+        swap(&mut h, root.get_mut(tx)?.child.as_mut().unwrap());
         Ok(())
     });
 }
@@ -24,7 +27,10 @@ fn freed(pool: &mut Store, h: &mut Held<N>) {
 }
 
 fn returned(pool: &mut Store, h: &mut Held<N>) {
-    let _ = pool.tx_own::<_, Held<N>, _>(h.lend(), |_, _, h| Ok(h));
+    let _ = pool.tx_own::<_, Held<N>, _>(h.lend(), |_, _, h| {
+        let own: PBox<N> = h;
+        Ok(own)
+    });
 }
 
 fn main() {}

@@ -19,7 +19,8 @@ fn held_is_not_written(pool: &mut Store, h: &mut Held<N>) {
 
 fn handles_have_no_copy(pool: &mut Store) {
     let _ = pool.tx(|tx, root| {
-        let _two = root.get(tx).child.clone();
+        let child = root.get(tx).child.as_ref().unwrap();
+        let _two: PBox<N> = child.clone();
         Ok(())
     });
 }

@@ -14,7 +14,7 @@ type Rt<'m> = Replay<'m, Top<'static>>;
 
 fn program(rt: &mut Rt<'_>, mut held: Held<u32>) -> Result<(), Error> {
     rt.step(held.lend(), |tx, top, h| {
-        top.get_mut(tx)?.child = Some(h);
+        *top.get_mut(tx)?.child.as_mut().unwrap() = h;
         Ok(())
     })?;
     Ok(())

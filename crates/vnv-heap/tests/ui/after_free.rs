@@ -20,7 +20,9 @@ fn two_owners<'h>(heap: &TestHeap<'h>, n: Own<'h, Node<'h>>) {
 
 fn freed_out_of_its_owner<'h>(heap: &TestHeap<'h>) {
     let root = heap.root_mut().unwrap();
-    heap.free(root.first.unwrap());
+    if let Some(first) = root.first {
+        heap.free(first);
+    }
 }
 
 fn copied<'h>(n: &Own<'h, Node<'h>>) -> Own<'h, Node<'h>> {

@@ -1,6 +1,6 @@
-//! More than 8 bytes of alignment, which no block has.
+// More than 8 bytes of alignment, which no block has.
 
-include!("support/types.rs");
+include!("types.rs");
 
 fn f<'p>(tx: &Tx<'p>) {
     let _ = PBox::new(1u128, tx);

@@ -1,7 +1,6 @@
-//! What is too large for an object, or aligned to more than blocks are, is refused when it is compiled for good.
-#![allow(dead_code, unused)]
+// What is too large for an object, or aligned to more than blocks are, is refused when it is compiled for good.
 
-include!("support/types.rs");
+include!("types.rs");
 
 fn main() {
     let mut ram = [0; 1024];

@@ -1,0 +1,3 @@
+//! More than 8 bytes of alignment, which no block has.
+
+include!("../support/over_aligned.rs");
