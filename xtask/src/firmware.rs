@@ -4,7 +4,8 @@ use crate::project::{Project, has_sources, has_target, linker, nightly};
 use crate::run::{Step, cargo, cargo_nightly};
 use anyhow::{Context, Result, bail};
 use relume_suite::abi::{ARM, ARMV6M, MACHINES, MSP430, Machine};
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 /// Builds the scenarios for all machines and prints where the images are
 #[derive(clap::Args)]
@@ -105,9 +106,16 @@ pub fn build(project: &Project, m: &'static Machine, s: &Step) -> Result<Vec<Ima
             "CARGO_TARGET_MSP430_NONE_ELF_LINKER",
             linker("nightly").context("no linker")?,
         );
+        c.args([
+            "--config",
+            "target.msp430-none-elf.rustflags=[\"--emit=llvm-ir\"]",
+        ]);
     }
     s.run(c)?;
     let dir = project.target.join(m.target).join("firmware");
+    if narrow {
+        frames(&dir.join("deps"))?;
+    }
     let groups = relume_suite::groups::<relume_suite::HostModel>();
     let image = |group: &'static str| {
         let path = dir.join(format!("{}-{group}", m.name));
@@ -121,4 +129,60 @@ pub fn build(project: &Project, m: &'static Machine, s: &Step) -> Result<Vec<Ima
         }
     };
     groups.iter().map(|g| image(g.name)).collect()
+}
+
+/// What the compiler takes a stack to be aligned to on MSP430, and what it is.
+const FRAME: u32 = 2;
+
+/// Looks for variables on the stack that ask for more than [`FRAME`] in what was compiled for MSP430.
+///
+/// LLVM does not realign the stack there, but counts on the alignment: the address of a part is made by setting bits that it takes to be clear,
+/// and is that of another one. What asks for it is `#[repr(align(4))]`, in a crate or in a program.
+///
+/// **Errors**: there is one, or nothing was found to look at.
+fn frames(deps: &Path) -> Result<()> {
+    // The newest of each crate: older ones are of other flags.
+    let mut newest = BTreeMap::new();
+    for entry in std::fs::read_dir(deps).with_context(|| deps.display().to_string())? {
+        let path = entry?.path();
+        if path.extension().is_none_or(|e| e != "ll") {
+            continue;
+        }
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        let name = stem
+            .rsplit_once('-')
+            .map_or(&*stem, |(name, _)| name)
+            .to_owned();
+        let at = path.metadata()?.modified()?;
+        if newest.get(&name).is_none_or(|(known, _)| *known < at) {
+            newest.insert(name, (at, path));
+        }
+    }
+    // What the toolchain brings along, before it is used by anything here.
+    newest.retain(|name, _| !matches!(&**name, "core" | "compiler_builtins"));
+    if newest.is_empty() {
+        bail!("{}: no LLVM IR", deps.display());
+    }
+    for (_, path) in newest.values() {
+        let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+        let mut function = "";
+        for line in text.lines() {
+            if line.starts_with("define ") {
+                function = line;
+            }
+            let asks = line
+                .contains(" = alloca ")
+                .then(|| line.rsplit_once(", align "));
+            let Some(Some((_, align))) = asks else {
+                continue;
+            };
+            if align.trim().parse().is_ok_and(|n: u32| n > FRAME) {
+                bail!(
+                    "{}: a variable asks for an alignment of {align}, the stack of MSP430 has {FRAME}:\n{line}\nin {function}",
+                    path.display()
+                );
+            }
+        }
+    }
+    Ok(())
 }

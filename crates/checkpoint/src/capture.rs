@@ -107,7 +107,10 @@ pub enum Returned {
     Restored(Restored),
 }
 
-#[repr(C, align(16))]
+/// Aligned as calling conventions ask for; not more, which LLVM does not keep for a variable on MSP430.
+#[repr(C)]
+#[cfg_attr(target_arch = "msp430", repr(align(2)))]
+#[cfg_attr(not(target_arch = "msp430"), repr(align(16)))]
 struct Stack<const BYTES: usize>(MaybeUninit<[u8; BYTES]>);
 
 /// Takes checkpoints of the running program and brings it back to them: memory, stack and registers.

@@ -207,6 +207,9 @@ fn refusals(input: &input::Input) -> TokenStream {
             "`{ident}` is aligned to more than 8 bytes, more than any persistent memory is: replace `u128` and `i128` by \
              `[u64; 2]`, drop `#[repr(align(..))]`"
         );
+        let on_stack = format!(
+            "`{ident}` is aligned to more than 2 bytes, more than a variable is on MSP430: drop `#[repr(align(..))]`"
+        );
         out.extend(quote_spanned! {span=>
             const _: () = {
                 // The inherent constant exists only for types that implement `Drop` themselves, and comes first.
@@ -223,6 +226,10 @@ fn refusals(input: &input::Input) -> TokenStream {
             const _: () = ::core::assert!(
                 ::core::mem::align_of::<#whole>() <= #krate::__derived::MAX_ALIGN,
                 #align
+            );
+            const _: () = ::core::assert!(
+                #krate::__derived::is_kept(::core::mem::align_of::<#whole>()),
+                #on_stack
             );
         });
     }

@@ -11,12 +11,22 @@ pub use crate::persist::{Invalid, Visit};
 /// The largest alignment of persistent data: that of a region.
 pub const MAX_ALIGN: usize = 8;
 
+/// Whether a variable gets this alignment. LLVM does not realign the stack of MSP430, but counts on what a variable asks for: parts of it are then
+/// read and written beside it.
+pub const fn is_kept(align: usize) -> bool {
+    cfg!(not(target_arch = "msp430")) || align <= 2
+}
+
 /// A type with parameters can be judged only when they are known.
 pub const fn assert_layout<T: Persist>() {
     const {
         assert!(
             align_of::<T>() <= MAX_ALIGN,
             "persistent data is aligned to 8 bytes at most: replace `u128` by `[u64; 2]`, drop `#[repr(align(..))]`"
+        );
+        assert!(
+            is_kept(align_of::<T>()),
+            "on MSP430 data is aligned to 2 bytes at most, as a variable is: drop `#[repr(align(..))]`"
         );
         assert!(
             !core::mem::needs_drop::<T>(),

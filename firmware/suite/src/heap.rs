@@ -9,6 +9,29 @@ use nvmem::device::Misuse;
 use nvmem::{Medium, Persist};
 use vnv_heap::{Config, Heap, JustInTime, OpenError, Promise, Snapshot, brand};
 
+/// So many bytes for a heap, of which none is lost where they begin. No `repr(align)`: LLVM does not keep it for a variable on MSP430.
+#[repr(C)]
+pub(crate) struct Buffer<const N: usize> {
+    bytes: [u8; N],
+    more: [u8; 7],
+}
+
+impl<const N: usize> Buffer<N> {
+    pub(crate) fn new() -> Self {
+        Buffer {
+            bytes: [0; N],
+            more: [0; 7],
+        }
+    }
+
+    /// Aligned to 8.
+    pub(crate) fn bytes(&mut self) -> &mut [u8] {
+        let start: *mut u8 = (&raw mut *self).cast();
+        // SAFETY: two arrays of bytes, one behind the other, and at most the length of the second one is skipped.
+        unsafe { core::slice::from_raw_parts_mut(start.add(start.align_offset(8)), N) }
+    }
+}
+
 macro_rules! group {
     ($(#[$doc:meta])* $fn:ident: $name:literal, $program:ty, $promise:ty, $($i:literal $scenario:literal),+) => {
         $(#[$doc])*
@@ -150,15 +173,14 @@ fn boot<M: Mapped, P: Save, T: Program>(
     ops: &[T],
     format: bool,
 ) -> bool {
-    #[repr(align(8))]
-    struct Buffer([u8; RAM]);
-    let mut ram = Buffer([0; RAM]);
-    let ram_at = (&raw const ram) as usize;
+    let mut ram = Buffer::<RAM>::new();
+    let ram = ram.bytes();
+    let ram_at = ram.as_ptr() as usize;
     brand!(b);
     let heap = if format {
-        On::<T, _, P>::format(b, nv, &mut ram.0, CONFIG, T::root)
+        On::<T, _, P>::format(b, nv, ram, CONFIG, T::root)
     } else {
-        On::<T, _, P>::open(b, nv, &mut ram.0, CONFIG, T::root)
+        On::<T, _, P>::open(b, nv, ram, CONFIG, T::root)
     };
     let mut heap = match heap {
         Err(OpenError::Interrupted) => return true,

@@ -2,6 +2,7 @@
 
 use crate::abi::figure;
 use crate::abi::section;
+use crate::heap::Buffer;
 use crate::{Group, Mapped, Scenario, Scene, check, ok};
 use core::hint::black_box;
 use nvmem::Medium;
@@ -132,17 +133,16 @@ fn measured<M: Mapped, P: Measured>(scene: &mut Scene<'_, M>) {
     let mut opened = 0;
     // What was interrupted is formatted; then all is opened once more.
     while opened < 2 {
-        #[repr(align(8))]
-        struct Buffer([u8; RAM]);
-        let mut ram = Buffer([0; RAM]);
+        let mut ram = Buffer::<RAM>::new();
+        let ram = ram.bytes();
         brand!(b);
         scene.measure(section::EMPTY, || ());
         let heap = if format {
-            CostHeap::<_, P>::format(b, &mut region, &mut ram.0, CONFIG, |_| Ok(1))
+            CostHeap::<_, P>::format(b, &mut region, ram, CONFIG, |_| Ok(1))
         } else {
             let part = if opened == 0 { P::FORMAT } else { P::OPEN };
             scene.measure(part, || {
-                CostHeap::<_, P>::open(b, &mut region, &mut ram.0, CONFIG, |_| Ok(1))
+                CostHeap::<_, P>::open(b, &mut region, ram, CONFIG, |_| Ok(1))
             })
         };
         if !P::SNAPSHOT && matches!(heap, Err(OpenError::Interrupted)) {
@@ -196,12 +196,10 @@ const ROUNDS: usize = 600;
 /// How many objects of `N` bytes are resident at once in a buffer of so many bytes, beside the root: as many as are found again without a load.
 #[cfg(target_arch = "riscv32")]
 fn resident<const N: usize>(bytes: usize) -> Result<u16, OpenError<Misuse>> {
-    #[repr(align(8))]
-    struct Buffer([u8; 2 * TAKEN]);
     const MOST: usize = 240;
     let mut fram = RamFram::<FRAM>::filled(0);
-    let mut ram = Buffer([0; 2 * TAKEN]);
-    let Some(ram) = ram.0.get_mut(..bytes / 8 * 8) else {
+    let mut ram = Buffer::<{ 2 * TAKEN }>::new();
+    let Some(ram) = ram.bytes().get_mut(..bytes / 8 * 8) else {
         return Err(OpenError::RamTooSmall {
             needed: bytes as u32,
         });

@@ -2,7 +2,7 @@
 //! and without a cut the operation goes on as if nothing had been.
 
 use crate::abi::{cell, saved};
-use crate::heap::{BYTES, CONFIG, Error, Nv, On, Program, RAM};
+use crate::heap::{BYTES, Buffer, CONFIG, Error, Nv, On, Program, RAM};
 use crate::heap_driver::Driver;
 use crate::heap_list::{List, View};
 use crate::{Group, Mapped, Scenario, Scene, check, ok};
@@ -50,15 +50,14 @@ fn life<M: Mapped>(scene: &mut Scene<'_, M>, ops: &[List]) {
 /// Whether it came to its end; else the heap was interrupted, or an operation was.
 #[inline(never)]
 fn boot<M: Mapped>(scene: &Scene<'_, M>, nv: Nv<'_, '_, M>, ops: &[List], format: bool) -> bool {
-    #[repr(align(8))]
-    struct Buffer([u8; RAM]);
-    let mut ram = Buffer([0; RAM]);
-    let ram_at = (&raw const ram) as usize;
+    let mut ram = Buffer::<RAM>::new();
+    let ram = ram.bytes();
+    let ram_at = ram.as_ptr() as usize;
     brand!(b);
     let heap = if format {
-        On::<List, _, JustInTime>::format(b, nv, &mut ram.0, CONFIG, List::root)
+        On::<List, _, JustInTime>::format(b, nv, ram, CONFIG, List::root)
     } else {
-        On::<List, _, JustInTime>::open(b, nv, &mut ram.0, CONFIG, List::root)
+        On::<List, _, JustInTime>::open(b, nv, ram, CONFIG, List::root)
     };
     let mut heap = match heap {
         Err(OpenError::Interrupted) => {

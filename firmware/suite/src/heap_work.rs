@@ -70,6 +70,7 @@ mod work {
     use super::*;
     use crate::abi::work::{GETS, ROUNDS, UPDATES};
     use crate::check;
+    use crate::heap::Buffer;
     use core::hint::black_box;
     use nvmem::device::Misuse;
     use nvmem::ram::RamFram;
@@ -78,9 +79,6 @@ mod work {
 
     type Fram<'a, const N: usize> = &'a mut RamFram<N>;
     type Done = Result<(), OpenError<Misuse>>;
-
-    #[repr(align(8))]
-    struct Ram<const N: usize>([u8; N]);
 
     /// Bursts are as long as objects, so that an object is one transfer.
     const CONFIG: Config = Config {
@@ -97,10 +95,10 @@ mod work {
     #[inline(never)]
     pub fn resident<M: Mapped>(scene: &Scene<'_, M>, section: u16, n: usize) -> Done {
         let mut fram = RamFram::<{ 22 * 1024 }>::filled(0);
-        let mut ram = Ram([0; 18 * 1024]);
+        let mut ram = Buffer::<{ 18 * 1024 }>::new();
         brand!(b);
         let heap: Heap<'_, u32, Fram<'_, _>> =
-            Heap::open(b, &mut fram, &mut ram.0, CONFIG, |_| Ok(0))?;
+            Heap::open(b, &mut fram, ram.bytes(), CONFIG, |_| Ok(0))?;
         let mut all = [const { None }; 400];
         for place in all.iter_mut().take(n) {
             *place = Some(heap.alloc([0u8; 32]).map_err(|r| r.error)?);
@@ -122,10 +120,10 @@ mod work {
     #[inline(never)]
     pub fn cases<M: Mapped, const N: usize>(scene: &Scene<'_, M>, number: u16) -> Done {
         let mut fram = RamFram::<{ 16 * 1024 }>::filled(0);
-        let mut ram = Ram([0; CONTENT + METADATA]);
+        let mut ram = Buffer::<{ CONTENT + METADATA }>::new();
         brand!(b);
         let mut heap: Heap<'_, u32, Fram<'_, _>> =
-            Heap::open(b, &mut fram, &mut ram.0, CONFIG, |_| Ok(0))?;
+            Heap::open(b, &mut fram, ram.bytes(), CONFIG, |_| Ok(0))?;
         let small = heap.alloc([0u8; N]).map_err(|r| r.error)?;
         let large = heap.alloc([0u8; CONTENT]).map_err(|r| r.error)?;
         heap.persist()?;
@@ -152,10 +150,10 @@ mod work {
     #[inline(never)]
     pub fn evict<M: Mapped>(scene: &Scene<'_, M>) -> Done {
         let mut fram = RamFram::<{ 16 * 1024 }>::filled(0);
-        let mut ram = Ram([0; CONTENT + METADATA]);
+        let mut ram = Buffer::<{ CONTENT + METADATA }>::new();
         brand!(b);
         let heap: Heap<'_, u32, Fram<'_, _>> =
-            Heap::open(b, &mut fram, &mut ram.0, CONFIG, |_| Ok(0))?;
+            Heap::open(b, &mut fram, ram.bytes(), CONFIG, |_| Ok(0))?;
         let first = heap.alloc([0u8; CONTENT]).map_err(|r| r.error)?;
         let second = heap.alloc([1u8; CONTENT]).map_err(|r| r.error)?;
         for _ in 0..3 {
@@ -184,7 +182,7 @@ mod work {
     #[inline(never)]
     pub fn queue<M: Mapped>(scene: &Scene<'_, M>, section: u16, len: u16) -> Done {
         let mut fram = RamFram::<{ 40 * 1024 }>::filled(0);
-        let mut ram = Ram([0; QUEUE_RAM]);
+        let mut ram = Buffer::<{ QUEUE_RAM }>::new();
         brand!(b);
         let config = Config {
             dirty_limit: 4096,
@@ -192,7 +190,7 @@ mod work {
             ..CONFIG
         };
         let heap: Heap<'_, u32, Fram<'_, _>> =
-            Heap::open(b, &mut fram, &mut ram.0, config, |_| Ok(0))?;
+            Heap::open(b, &mut fram, ram.bytes(), config, |_| Ok(0))?;
         let mut q = Fifo::<[u8; ELEMENT]>::alloc(&heap, 120)?;
         let fill = |i: u16| (i % 251) as u8;
         for i in 0..len {
@@ -288,7 +286,7 @@ mod work {
     #[inline(never)]
     pub fn values<M: Mapped>(scene: &Scene<'_, M>, pattern: u16) -> Done {
         let mut fram = RamFram::<{ 20 * 1024 }>::filled(0);
-        let mut ram = Ram([0; 16 * 1024]);
+        let mut ram = Buffer::<{ 16 * 1024 }>::new();
         brand!(b);
         let config = Config {
             dirty_limit: DATA as u32 / 5,
@@ -296,7 +294,7 @@ mod work {
             ..CONFIG
         };
         let mut heap: Heap<'_, u32, Fram<'_, _>> =
-            Heap::open(b, &mut fram, &mut ram.0, config, |_| Ok(0))?;
+            Heap::open(b, &mut fram, ram.bytes(), config, |_| Ok(0))?;
         let mut all = [const { None }; KEYS];
         for (key, place) in all.iter_mut().enumerate() {
             *place = Some(match key % 8 {
