@@ -262,7 +262,7 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
         let r = match walk::walk(&mut self.store, ram, root) {
             Ok(Reached { marks, rest, count }) => {
                 let swept = if sweep && !planted!("vnv-heap/no-sweep") {
-                    self.store.sweep(rest, |id| marks.reached(id)).map(drop)
+                    self.store.sweep(rest, |id| marks.reached(id))
                 } else {
                     Ok(())
                 };

@@ -23,13 +23,29 @@ pub(crate) unsafe fn zero(to: *mut u8, n: usize) {
     }
 }
 
-/// As many zeros as `place` has bytes, made in place.
+/// Words of zeros, made in place.
 #[inline(always)]
-pub(crate) fn zeros<const N: usize>(place: &mut MaybeUninit<[u8; N]>) -> &mut [u8; N] {
-    // SAFETY: as many bytes as the array has.
-    unsafe { zero(place.as_mut_ptr().cast(), N) }
+pub(crate) fn zeros<const N: usize>(place: &mut MaybeUninit<[u32; N]>) -> &mut [u32; N] {
+    let to = place.as_mut_ptr().cast::<u32>();
+    for i in 0..N {
+        // SAFETY: one of its words.
+        unsafe {
+            if cfg!(target_pointer_width = "64") {
+                to.add(i).write(0);
+            } else {
+                to.add(i).write_volatile(0);
+            }
+        }
+    }
     // SAFETY: just written.
     unsafe { place.assume_init_mut() }
+}
+
+/// The bytes of words, as they lie in memory.
+#[inline(always)]
+pub(crate) fn as_bytes(words: &mut [u32]) -> &mut [u8] {
+    // SAFETY: the same memory; any bytes are words.
+    unsafe { core::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), size_of_val(words)) }
 }
 
 /// Copies `n` bytes.

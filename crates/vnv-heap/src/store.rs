@@ -41,7 +41,6 @@ pub(crate) use self::{
     free::Free,
     open::Opened,
     record::Pin,
-    sweep::Swept,
 };
 
 /// Objects are at most this large.
@@ -79,7 +78,7 @@ pub(crate) struct Store<S: Medium, P> {
     burst: u16,
     free_units: u16,
     free_ids: u16,
-    /// Where the next search for units, from 0, and for ids begins.
+    /// Where the next searches for units and for ids begin, from 0.
     next_unit: u16,
     next_id: u16,
     /// The last block that was taken since the last commit.
@@ -111,6 +110,12 @@ impl Entry {
     const FREE: Entry = Entry {
         committed: 0,
         pending: 0,
+    };
+
+    /// Of an object whose block overlaps another one.
+    const LOST: Entry = Entry {
+        committed: LOST,
+        pending: LOST,
     };
 
     fn decode(b: [u8; 4]) -> Self {

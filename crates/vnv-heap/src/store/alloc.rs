@@ -2,8 +2,7 @@
 
 use super::block::TOMB;
 use super::map::units_of;
-use super::open::ENTRIES;
-use super::units::Take;
+use super::units::{Find, Take};
 use super::{Entry, Fail, Free, MAX_LEN, Store};
 use crate::promise::Promise;
 use nvmem::Medium;
@@ -14,12 +13,11 @@ pub(crate) struct Alloc {
     n: u16,
     len: u16,
     stage: Stage,
-    /// The next entry to be looked at; then the first object's.
+    find: Find,
+    /// The first object's number, when it was found.
     id: u16,
-    /// Free entries just before it; then objects that are done.
-    run: u16,
-    /// Entries to be looked at.
-    left: u32,
+    /// Objects that are done.
+    done: u16,
     take: Take,
     /// What was done of a run and is taken back.
     free: Option<Free>,
@@ -27,7 +25,6 @@ pub(crate) struct Alloc {
 
 #[derive(Debug, Clone, Copy)]
 enum Stage {
-    Start,
     Ids,
     Blocks,
     /// There is no room: what was done is taken back.
@@ -47,14 +44,20 @@ impl Alloc {
 
     /// `n` objects of `len` bytes each.
     pub(crate) fn run(n: u16, len: u16) -> Self {
+        // More than there can be.
+        let units = if len > MAX_LEN {
+            u16::MAX
+        } else {
+            units_of(len)
+        };
         Alloc {
             n,
             len,
-            stage: Stage::Start,
+            stage: Stage::Ids,
+            find: Find::NEW,
             id: 0,
-            run: 0,
-            left: 0,
-            take: Take::new(units_of(len)),
+            done: 0,
+            take: Take::new(units),
             free: None,
         }
     }
@@ -75,29 +78,19 @@ impl<S: Medium, P: Promise> Store<S, P> {
         // One at a time: a constant, so that what a run needs besides is left out.
         let n = if RUN { a.n } else { 1 };
         match a.stage {
-            Stage::Start => {
-                let units = u32::from(units_of(a.len)) * u32::from(n);
-                if n == 0
-                    || a.len > MAX_LEN
-                    || n > self.free_ids
-                    || units > u32::from(self.free_units)
-                {
-                    return Err(Fail::FULL);
-                }
-                a.id = self.next_id;
-                a.left = u32::from(self.map.objects) + u32::from(n) - 1;
-                a.stage = Stage::Ids;
-            }
             Stage::Ids => {
-                if a.left == 0 {
+                let units = u32::from(units_of(a.len)) * u32::from(n);
+                if RUN && (n == 0 || units > u32::from(self.free_units)) {
                     return Err(Fail::FULL);
                 }
-                self.look_for_ids(n, a)?;
+                self.look(&mut a.find, n, false)?;
+                a.id = a.find.first(n);
+                a.stage = Stage::Blocks;
             }
             Stage::Blocks => match self.take(&mut a.take) {
                 Ok(()) => {
                     let unit = a.take.unit();
-                    let id = if RUN { a.id + a.run } else { a.id };
+                    let id = if RUN { a.id + a.done } else { a.id };
                     self.put_head(unit, id, a.len)?;
                     if P::SNAPSHOT {
                         self.put_pending(id, unit)?;
@@ -111,24 +104,24 @@ impl<S: Medium, P: Promise> Store<S, P> {
                         )?;
                     }
                     self.free_ids = self.free_ids.saturating_sub(1);
-                    a.run += 1;
-                    if !RUN || a.run == n {
+                    a.done += 1;
+                    if !RUN || a.done == n {
                         return Ok(());
                     }
                     a.take = Take::new(units_of(a.len));
                 }
-                Err(Fail::FULL) if RUN && a.run > 0 => {
+                Err(Fail::FULL) if RUN && a.done > 0 => {
                     a.stage = Stage::Undo;
                 }
                 Err(e) => return Err(e),
             },
             Stage::Undo if !RUN => return Err(Fail::FULL),
             Stage::Undo => {
-                let free = a.free.get_or_insert(Free::new(a.id + a.run - 1));
+                let free = a.free.get_or_insert(Free::new(a.id + a.done - 1));
                 self.free(free)?;
                 a.free = None;
-                a.run -= 1;
-                if a.run == 0 {
+                a.done -= 1;
+                if a.done == 0 {
                     return Err(Fail::FULL);
                 }
             }
@@ -146,31 +139,6 @@ impl<S: Medium, P: Promise> Store<S, P> {
             return Err(Fail::AGAIN);
         }
         self.give(&mut a.take)
-    }
-
-    /// Looks at some entries for `n` free ones in a row.
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    fn look_for_ids(&mut self, n: u16, a: &mut Alloc) -> Result<(), Fail> {
-        if a.id == 0 || a.id > self.map.objects {
-            (a.id, a.run) = (1, 0);
-        }
-        for _ in 0..ENTRIES {
-            if a.left == 0 || a.id > self.map.objects {
-                break;
-            }
-            let e = self.entry(a.id)?;
-            a.left -= 1;
-            a.id += 1;
-            a.run = if e == Entry::FREE { a.run + 1 } else { 0 };
-            if a.run == n {
-                self.next_id = a.id;
-                a.id -= n;
-                a.run = 0;
-                a.stage = Stage::Blocks;
-                break;
-            }
-        }
-        Ok(())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::map::units_of;
 use super::units::Take;
-use super::{BLOCK_HEADER, CHECK_BYTES, Check, Fail, MAX_LEN, Store};
+use super::{BLOCK_HEADER, CHECK_BYTES, Check, Entry, Fail, MAX_LEN, Store};
 use crate::promise::Promise;
 use nvmem::{Medium, planted};
 
@@ -73,6 +73,11 @@ impl<S: Medium, P: Promise> Store<S, P> {
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     pub(crate) fn locate(&mut self, id: u16) -> Result<Place, Fail> {
         let e = self.entry(id)?;
+        self.locate_by(id, e)
+    }
+
+    /// [`Store::locate`] by an entry that was read.
+    pub(super) fn locate_by(&mut self, id: u16, e: Entry) -> Result<Place, Fail> {
         if !P::SNAPSHOT && e.committed != e.pending {
             return Err(Fail::damaged(id));
         }

@@ -2,8 +2,9 @@
 
 use super::map::Map;
 use super::open::KIND;
-use super::{Fail, Store};
-use crate::plain::zeros;
+use super::units::WORDS;
+use super::{Fail, PIECE, Store};
+use crate::plain::{as_bytes, zeros};
 use crate::promise::Promise;
 use core::mem::MaybeUninit;
 use nvmem::Medium;
@@ -70,13 +71,13 @@ impl<S: Medium, P: Promise> Store<S, P> {
         marker.fill(&Self::superblock(Map::NONE, 0), 0, true);
         let end = self.medium.capacity();
         let mut b = MaybeUninit::uninit();
-        let b = zeros::<32>(&mut b);
+        let b = as_bytes(zeros::<WORDS>(&mut b));
         self.get(end - 1, &mut b[..1])?;
         let fill = b[0];
         let mut at = 0;
         let mut blank = fill == 0 || fill == 0xFF;
         while at < end && blank {
-            let n = (end - at).min(32) as usize;
+            let n = (end - at).min(PIECE as u32) as usize;
             let piece = b.get_mut(..n).unwrap_or_default();
             self.get(at, piece)?;
             for v in piece {

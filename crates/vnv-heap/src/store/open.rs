@@ -3,10 +3,11 @@
 use super::header::Other;
 use super::map::{Map, RECORDS};
 use super::record::{COMMITTED, PERSISTED, RUNNING, Record};
+use super::units::WORDS;
 use super::{Entry, FREED, PIECE, Store};
 use crate::config::Config;
 use crate::error::{Fail, OpenError, Part};
-use crate::plain::{zero, zeros};
+use crate::plain::{as_bytes, zeros};
 use crate::promise::Promise;
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
@@ -73,7 +74,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
             free_units: 0,
             free_ids: 0,
             next_unit: 0,
-            next_id: 1,
+            next_id: 0,
             chain: 0,
             running: false,
             scan: false,
@@ -191,19 +192,25 @@ impl<S: Medium, P: Promise> Store<S, P> {
 
     /// Zeroes what is not zero.
     fn zero(&mut self, from: u32, to: u32) -> Result<(), Fail> {
+        let mut b = MaybeUninit::uninit();
+        let b = as_bytes(zeros::<WORDS>(&mut b));
         let mut at = from;
         while at < to {
-            let mut b = MaybeUninit::uninit();
-            let b = zeros::<PIECE>(&mut b);
             let n = (to - at).min(PIECE as u32);
-            let piece = &mut b[..n as usize];
-            self.get(at, piece)?;
-            if piece.iter().any(|v| *v != 0) {
-                // SAFETY: as many bytes.
-                unsafe { zero(piece.as_mut_ptr(), piece.len()) }
-                self.put(at, piece)?;
-            }
+            self.put_changed(at, &b[..n as usize])?;
             at += n;
+        }
+        Ok(())
+    }
+
+    /// Writes a piece that is not there yet.
+    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    pub(super) fn put_changed(&mut self, at: u32, piece: &[u8]) -> Result<(), Fail> {
+        let mut b = MaybeUninit::uninit();
+        let there = &mut as_bytes(zeros::<WORDS>(&mut b))[..piece.len()];
+        self.get(at, there)?;
+        if there.iter().ne(piece) {
+            self.put(at, piece)?;
         }
         Ok(())
     }

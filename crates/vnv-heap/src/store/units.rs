@@ -1,30 +1,47 @@
-//! The bitmap of units: finding free ones, and marking.
+//! Finding what is free, and marking units.
 
 use super::{Fail, PIECE, Store};
-use crate::plain::zeros;
+use crate::plain::{as_bytes, zeros};
 use crate::promise::Promise;
 use core::mem::MaybeUninit;
 use nvmem::{Medium, planted};
 
-/// Taking `need` units in a row: a search by next fit, in pieces, then marking them, in pieces.
+/// Words that are read at once.
+pub(super) const WORDS: usize = PIECE / 4;
+
+/// A search for so many that are free in a row, by next fit, in pieces: of units, a bit each, or of objects' numbers, a word each.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Take {
-    /// What was found, and is being marked; until then only how many are needed.
-    mark: Mark,
-    stage: Stage,
-    /// The next unit to be looked at, from 0.
+pub(super) struct Find {
+    /// Behind what was looked at, from 0; at the end behind what was found.
     at: u16,
-    /// Free units just before it.
+    /// Free ones just before it.
     run: u16,
-    /// Units still to be looked at.
+    /// Those that are still to be looked at.
     left: u32,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    Start,
-    Look,
-    Found,
+impl Find {
+    /// Nothing was looked at yet.
+    const BEGIN: u32 = u32::MAX;
+
+    pub(super) const NEW: Find = Find {
+        at: 0,
+        run: 0,
+        left: Self::BEGIN,
+    };
+
+    /// The first of so many that were found; they are numbered from 1.
+    pub(super) fn first(&self, need: u16) -> u16 {
+        self.at - need + 1
+    }
+}
+
+/// Taking units in a row: finding them, then marking them, in pieces.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Take {
+    find: Find,
+    /// What was found, and is being marked; until then the unit is 0.
+    mark: Mark,
 }
 
 /// Marking units as used or free, in pieces.
@@ -55,16 +72,13 @@ impl Take {
 
     pub(super) fn new(need: u16) -> Self {
         Take {
+            find: Find::NEW,
             mark: Mark {
                 unit: 0,
                 n: need,
                 done: 0,
                 used: true,
             },
-            stage: Stage::Start,
-            at: 0,
-            run: 0,
-            left: 0,
         }
     }
 }
@@ -75,25 +89,14 @@ impl<S: Medium, P: Promise> Store<S, P> {
     /// **Errors**: [`Error::Full`]; nothing was marked then.
     pub(super) fn take(&mut self, t: &mut Take) -> Result<(), Fail> {
         let need = t.mark.n;
-        if t.stage == Stage::Found {
-            self.mark(&mut t.mark)?;
-            self.free_units = self.free_units.saturating_sub(need);
-            return Ok(());
+        if t.mark.unit == 0 {
+            self.look(&mut t.find, need, true)?;
+            t.mark.unit = t.find.first(need);
+            return Err(Fail::AGAIN);
         }
-        if t.stage == Stage::Start {
-            if self.free_units < need {
-                return Err(Fail::FULL);
-            }
-            t.at = self.next_unit;
-            // Once round, and on to where a run that began before the start may end.
-            t.left = u32::from(self.map.units) + u32::from(need) - 1;
-            t.stage = Stage::Look;
-        }
-        if t.left == 0 {
-            return Err(Fail::FULL);
-        }
-        self.look(t)?;
-        Err(Fail::AGAIN)
+        self.mark(&mut t.mark)?;
+        self.free_units = self.free_units.saturating_sub(need);
+        Ok(())
     }
 
     /// One step of giving back what was taken.
@@ -104,44 +107,72 @@ impl<S: Medium, P: Promise> Store<S, P> {
         self.mark(&mut t.mark)
     }
 
-    /// Looks at the bytes of the bitmap from `t.at` on.
-    fn look(&mut self, t: &mut Take) -> Result<(), Fail> {
-        if t.at >= self.map.units {
-            // No block goes over the end.
-            (t.at, t.run) = (0, 0);
-        }
-        let mut unit = u32::from(t.at);
-        let first = unit / 8;
-        let mut b = MaybeUninit::uninit();
-        let b = zeros::<PIECE>(&mut b);
-        let n = (self.map.bitmap_len() - first).min(PIECE as u32) as usize;
-        let piece = b.get_mut(..n).unwrap_or_default();
-        self.get(self.map.bitmap() + first, piece)?;
-        for byte in piece {
-            let end = (unit | 7) + 1;
-            if *byte == 0xFF {
-                t.left = t.left.saturating_sub(end - unit);
-                (t.run, unit) = (0, end);
+    /// One step of a search, for units or for objects' numbers. **Errors**: [`Error::Full`].
+    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    pub(super) fn look(&mut self, f: &mut Find, need: u16, units: bool) -> Result<(), Fail> {
+        let map = self.map;
+        let (free, next, all, start) = if units {
+            (self.free_units, self.next_unit, map.units, map.bitmap())
+        } else {
+            (self.free_ids, self.next_id, map.objects, map.table())
+        };
+        let mut n = PIECE as u32;
+        if f.left == Find::BEGIN {
+            if free < need {
+                return Err(Fail::FULL);
             }
-            while unit < end && t.left > 0 {
-                let used = *byte >> (unit % 8) & 1;
-                unit += 1;
-                t.left -= 1;
-                t.run = if used != 0 { 0 } else { t.run + 1 };
-                if t.run == t.mark.n {
-                    // Units are numbered from 1, so this is the number of the last one.
-                    t.mark.unit = unit as u16 - (t.run - 1);
-                    t.stage = Stage::Found;
-                    self.next_unit = unit as u16;
+            f.at = next;
+            // Once round, and on to where a run that began before the start may end.
+            f.left = u32::from(all) + u32::from(need) - 1;
+            // Most find it at once.
+            n = 4;
+        }
+        if f.at >= all {
+            // Nothing goes over the end.
+            (f.at, f.run) = (0, 0);
+        }
+        let at = u32::from(f.at);
+        let (at, end) = if units {
+            (at / 32 * 4, map.bitmap_len())
+        } else {
+            (at * 4, u32::from(all) * 4)
+        };
+        n = n.min(end - at);
+        let mut b = MaybeUninit::uninit();
+        let b = zeros::<WORDS>(&mut b);
+        self.get(start + at, &mut as_bytes(b)[..n as usize])?;
+        for w in &b[..n.div_ceil(4) as usize] {
+            let w = u32::from_le(*w);
+            // What is left of the word: a bit, or all of it.
+            let mut one = if units { 1 << (f.at % 32) } else { !0 };
+            if w == !0 {
+                let n = if units { 32 - f.at % 32 } else { 1 };
+                (f.at, f.run) = (f.at + n, 0);
+                f.left = f.left.saturating_sub(u32::from(n));
+                one = 0;
+            }
+            while one != 0 && f.at < all {
+                if f.left == 0 {
+                    return Err(Fail::FULL);
+                }
+                f.at += 1;
+                f.left -= 1;
+                f.run = if w & one == 0 { f.run + 1 } else { 0 };
+                if f.run == need {
+                    if units {
+                        self.next_unit = f.at;
+                    } else {
+                        self.next_id = f.at;
+                    }
                     return Ok(());
                 }
-            }
-            if t.left == 0 {
-                break;
+                one = if units { one << 1 } else { 0 };
             }
         }
-        t.at = unit as u16;
-        Ok(())
+        if f.left == 0 {
+            return Err(Fail::FULL);
+        }
+        Err(Fail::AGAIN)
     }
 
     /// One step.
@@ -155,10 +186,10 @@ impl<S: Medium, P: Promise> Store<S, P> {
         let to = end.min((first + PIECE as u32) * 8);
         let n = (to.div_ceil(8) - first) as usize;
         let mut b = MaybeUninit::uninit();
-        let b = zeros::<PIECE>(&mut b);
-        let piece = b.get_mut(..n).unwrap_or_default();
+        let b = zeros::<WORDS>(&mut b);
+        let piece = as_bytes(b).get_mut(..n).unwrap_or_default();
         self.get(self.map.bitmap() + first, piece)?;
-        set(piece, from - first * 8, to - first * 8, m.used);
+        set(piece, first * 8, from, to, m.used);
         if planted!("vnv-heap/bitmap-neighbours") {
             piece.fill(if m.used { 0xFF } else { 0 });
         }
@@ -174,12 +205,14 @@ impl<S: Medium, P: Promise> Store<S, P> {
     }
 }
 
-/// Sets the bits `from..to`, or clears them. Whether any of them was set.
-pub(super) fn set(bits: &mut [u8], from: u32, to: u32, value: bool) -> bool {
+/// Sets the bits of the units `from..to`, or clears them, as far as `bits`, which begin with that of the unit `first`, have them. Whether any of
+/// them was set.
+#[inline(never)]
+pub(super) fn set(bits: &mut [u8], first: u32, from: u32, to: u32, value: bool) -> bool {
     let mut any = false;
-    let mut at = from;
+    let mut at = from.max(first);
     while at < to {
-        let Some(byte) = bits.get_mut((at / 8) as usize) else {
+        let Some(byte) = bits.get_mut(((at - first) / 8) as usize) else {
             break;
         };
         let low = at % 8;
