@@ -111,37 +111,49 @@ pub fn fuzz(ctx: &Ctx, s: &Step) -> Result<Outcome> {
     let listed = s.run(fuzz(&["list"]))?;
     let mut report = Vec::new();
     let mine = |(i, name)| ctx.shard.is_none_or(|s| s.takes(i)).then_some(name);
-    for name in listed.split_whitespace().enumerate().filter_map(mine) {
-        let corpus = target_dir.join("corpus").join(name);
-        std::fs::create_dir_all(&corpus)?;
-        let mut c = fuzz(&["run", "--target-dir"]);
-        // The target writes its seeds there before the fuzzer looks.
-        c.env("RELUME_SEEDS", &corpus);
-        c.arg(&target_dir).arg(name).arg(&corpus);
-        c.arg("--").args([
-            &format!("-max_total_time={seconds}"),
-            "-print_final_stats=1",
-            "-max_len=2200",
-            "-rss_limit_mb=4096",
-            "-timeout=10",
-        ]);
-        let said = s.run(c).with_context(|| format!("fuzz target {name}"))?;
-        let runs = said
-            .lines()
-            .find_map(|l| {
-                l.strip_prefix("stat::number_of_executed_units:")?
-                    .trim()
-                    .parse::<u64>()
-                    .ok()
-            })
-            .with_context(|| format!("{name}: no count of executions in what it printed"))?;
-        if runs < 1000 {
-            bail!("{name}: only {runs} executions in {seconds} s");
+    let names: Vec<_> = (listed.split_whitespace().enumerate())
+        .filter_map(mine)
+        .collect();
+    // Two at a time: each has a thread.
+    for names in names.chunks(2) {
+        let mut runs = Vec::new();
+        for name in names {
+            let corpus = target_dir.join("corpus").join(name);
+            std::fs::create_dir_all(&corpus)?;
+            let mut c = fuzz(&["run", "--target-dir"]);
+            // The target writes its seeds there before the fuzzer looks.
+            c.env("RELUME_SEEDS", &corpus);
+            c.arg(&target_dir).arg(name).arg(&corpus);
+            c.arg("--").args([
+                &format!("-max_total_time={seconds}"),
+                "-print_final_stats=1",
+                "-max_len=2200",
+                "-rss_limit_mb=4096",
+                "-timeout=10",
+            ]);
+            runs.push(c);
         }
-        report.push(format!("{name} {runs}"));
+        let said = s.run_all(runs).with_context(|| names.join(" and "))?;
+        for (name, said) in names.iter().zip(said) {
+            let runs = executions(&said)
+                .with_context(|| format!("{name}: no count of executions in what it printed"))?;
+            if runs < 1000 {
+                bail!("{name}: only {runs} executions in {seconds} s");
+            }
+            report.push(format!("{name} {runs}"));
+        }
     }
     if report.is_empty() && ctx.shard.is_none() {
         bail!("fuzz/ has no target");
     }
     Ok(format!("{seconds} s each; executions: {}", report.join(", ")).into())
+}
+
+/// How many inputs a fuzzer says that it has run.
+fn executions(said: &str) -> Option<u64> {
+    let mut lines = said.lines();
+    lines.find_map(|l| {
+        let n = l.strip_prefix("stat::number_of_executed_units:")?;
+        n.trim().parse().ok()
+    })
 }
