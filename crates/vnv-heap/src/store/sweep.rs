@@ -90,7 +90,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
                         && !planted!("vnv-heap/overlap-unnoticed")
                 } else {
                     // Its number must not be given to another one.
-                    e != Entry::LOST && !planted!("vnv-heap/number-given-twice")
+                    e == Entry::FREE && !planted!("vnv-heap/number-given-twice")
                 };
                 if !lost {
                     continue;

@@ -153,25 +153,33 @@ impl Map {
     }
 }
 
-/// Each damage names its object, and no other one suffers.
+/// Each damage names its object, and no other one suffers. What is left of it stays as it is.
 #[test]
 fn damage_is_named() {
     for id in 2..=5u16 {
-        for part in 0..3 {
+        for part in 0..4 {
+            let mut seen = [0; SIZE];
             let mut fram = image::<JustInTime>();
             let map = Map::of(&CONFIG, SIZE);
             let e = map.entry(id).unwrap() as usize;
             let unit = u16::from_le_bytes([fram.bytes()[e], fram.bytes()[e + 1]]);
-            let at = map.unit(unit) as usize;
+            let block = map.unit(unit) as usize;
             let at = match part {
                 0 => e,
-                1 => at,
+                1 => block,
+                // No unit has this number.
+                3 => e + 3,
                 // Of an object without content, the check.
-                _ if id == 5 => at + 7,
-                _ => at + 10,
+                _ if id == 5 => block + 7,
+                _ => block + 10,
             };
             fram.bytes_mut()[at] ^= 0x40;
+            let left = *fram.bytes();
             let mut s = open::<_, JustInTime>(&mut fram, &CONFIG).unwrap();
+            s.medium.read(0, &mut seen).unwrap();
+            for n in [e..e + 4, block..block + 8] {
+                assert_eq!(seen[n.clone()], left[n], "part {part}");
+            }
             for other in 2..=5 {
                 let found = s.get_all(other);
                 if other == id {
