@@ -165,24 +165,49 @@ fn frames(deps: &Path) -> Result<()> {
     }
     for (_, path) in newest.values() {
         let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
-        let mut function = "";
-        for line in text.lines() {
-            if line.starts_with("define ") {
-                function = line;
-            }
-            let asks = line
-                .contains(" = alloca ")
-                .then(|| line.rsplit_once(", align "));
-            let Some(Some((_, align))) = asks else {
-                continue;
-            };
-            if align.trim().parse().is_ok_and(|n: u32| n > FRAME) {
-                bail!(
-                    "{}: a variable asks for an alignment of {align}, the stack of MSP430 has {FRAME}:\n{line}\nin {function}",
-                    path.display()
-                );
-            }
+        if let Some(said) = asks_for_more(&text) {
+            bail!("{}: {said}", path.display());
         }
     }
     Ok(())
+}
+
+/// The first variable in this intermediate code that asks for more than [`FRAME`].
+fn asks_for_more(ir: &str) -> Option<String> {
+    let mut function = "";
+    for line in ir.lines() {
+        if line.starts_with("define ") {
+            function = line;
+        }
+        let Some((_, align)) = line.rsplit_once(", align ") else {
+            continue;
+        };
+        let (align, _) = align.split_once(',').unwrap_or((align, ""));
+        let is_more = align.trim().parse().is_ok_and(|n: u32| n > FRAME);
+        if is_more && line.contains(" = alloca ") {
+            return Some(format!(
+                "a variable asks for an alignment of {align}, the stack of MSP430 has {FRAME}:\n{line}\nin {function}"
+            ));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_that_ask_for_too_much() {
+        let code = |align: &str| {
+            format!(
+                "define void @f() {{\n  %p = alloca [8 x i8], align {align}\n  store i32 0, ptr %q, align 8\n}}\n"
+            )
+        };
+        assert_eq!(asks_for_more(&code("2")), None);
+        for align in ["4", "16", "8, !dbg !7"] {
+            let said = asks_for_more(&code(align)).unwrap();
+            assert!(said.contains("%p") && said.contains("@f"), "{said}");
+        }
+    }
 }
