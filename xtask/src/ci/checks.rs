@@ -109,6 +109,19 @@ pub fn passed(said: &str) -> u64 {
         .sum()
 }
 
+/// A file of tests in which there was none to run: a feature that it needs is off.
+fn empty(said: &str) -> Option<&str> {
+    let mut file = None;
+    for line in said.lines() {
+        if let Some(at) = line.trim_start().strip_prefix("Running ") {
+            file = at.strip_prefix("tests/").and(at.split(' ').next());
+        } else if line == "running 0 tests" && file.is_some() {
+            return file;
+        }
+    }
+    None
+}
+
 pub fn tests(ctx: &Ctx, s: &Step) -> Result<String> {
     let test = |packages: &[&str]| {
         let mut c = at_root(ctx, cargo(), &["test", "--no-fail-fast"]);
@@ -116,17 +129,24 @@ pub fn tests(ctx: &Ctx, s: &Step) -> Result<String> {
             .args(packages);
         c
     };
+    let ran = |c: Command| -> Result<u64> {
+        let said = s.run(c)?;
+        match empty(&said) {
+            Some(file) => bail!("{file}: no test ran"),
+            None => Ok(passed(&said)),
+        }
+    };
     let n = if ctx.long {
         // The kit's own tests are about campaigns of a given depth.
-        let kit = passed(&s.run(test(&["-p", "powerfail"]))?);
+        let kit = ran(test(&["-p", "powerfail"]))?;
         let mut c = test(&["--workspace", "--exclude", "powerfail"]);
         c.env("POWERFAIL_DEPTH", "3");
         if let Some(shard) = ctx.shard {
             c.env("POWERFAIL_SHARD", shard.to_string());
         }
-        kit + passed(&s.run(c)?)
+        kit + ran(c)?
     } else {
-        passed(&s.run(test(&["--workspace"]))?)
+        ran(test(&["--workspace"]))?
     };
     if n == 0 {
         bail!("no test ran");
@@ -249,4 +269,20 @@ pub fn msrv(ctx: &Ctx, s: &Step) -> Result<Outcome> {
 
 pub fn sizes(ctx: &Ctx, s: &Step) -> Result<Outcome> {
     sizes::check(&ctx.project, s)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_without_tests_is_named() {
+        let said = |n: u8| {
+            format!(
+                "     Running unittests src/lib.rs (a)\n\nrunning 0 tests\n     Running tests/values.rs (b)\n\nrunning {n} tests\n"
+            )
+        };
+        assert_eq!(empty(&said(0)), Some("tests/values.rs"));
+        assert_eq!(empty(&said(1)), None);
+    }
 }
