@@ -368,7 +368,8 @@ fn life<P: Save, S: Medium>(mut nv: S, world: &World<'_, bool>, shape: Shape) {
         world.set(true);
         match done {
             0 => {
-                let tree = build(&heap, shape, DEPTH / 2).unwrap();
+                let depth = if cfg!(miri) { 4 } else { DEPTH / 2 };
+                let tree = build(&heap, shape, depth).unwrap();
                 heap.root_mut().unwrap().tree = tree;
             }
             1 => {
