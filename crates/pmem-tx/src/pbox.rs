@@ -103,16 +103,14 @@ pub(crate) unsafe fn fill<T: Persist>(at: *mut T, v: T) {
 
 /// Refuses at compile time what cannot live in a block.
 pub(crate) const fn fits<T>() {
-    const {
-        assert!(
-            align_of::<T>() <= GRANULE,
-            "persistent data is aligned to 8 bytes at most: replace `u128` by `[u64; 2]`, drop `#[repr(align(..))]`"
-        );
-        assert!(
-            !core::mem::needs_drop::<T>(),
-            "persistent data has no drop glue: free what it owns by a function"
-        );
-    }
+    assert!(
+        align_of::<T>() <= GRANULE,
+        "persistent data is aligned to 8 bytes at most: replace `u128` by `[u64; 2]`, drop `#[repr(align(..))]`"
+    );
+    assert!(
+        !core::mem::needs_drop::<T>(),
+        "persistent data has no drop glue: free what it owns by a function"
+    );
 }
 
 impl<'p, T: Persist, W: Width> PBox<'p, T, W> {
@@ -140,7 +138,7 @@ impl<'p, T: Persist, W: Width> PBox<'p, T, W> {
     /// **Errors**: [`Error::PoolFull`], [`Error::JournalFull`], [`Error::OuterTransaction`]; the transaction can then only abort,
     /// because handles in `v` have lost their owner.
     pub fn new<M: Model<Unit = W>>(v: T, tx: &Tx<'p, M>) -> Result<Self, Error> {
-        fits::<T>();
+        const { fits::<T>() }
         tx.live()?;
         let room = tx
             .core

@@ -47,7 +47,7 @@ unsafe impl<T: Persist, W: Width> ZeroNiche for Ptr<'_, T, W> {
 impl<'p, T: Persist, W: Width> Ptr<'p, T, W> {
     /// A new cell that holds `v`. Costs and errors as [`PBox::new`](crate::PBox::new), for two versions and a tag.
     pub fn new<M: Model<Unit = W>>(v: T, tx: &Tx<'p, M>) -> Result<Self, Error> {
-        fits::<T>();
+        const { fits::<T>() }
         tx.live()?;
         let room = tx
             .core

@@ -106,20 +106,18 @@ impl Kind {
     }
 
     const fn new<T: Persist>() -> Kind {
-        const {
-            assert!(
-                align_of::<T>() <= 8,
-                "objects are aligned to 8 bytes at most: replace `u128` by `[u64; 2]`, drop `#[repr(align(..))]`"
-            );
-            assert!(
-                !core::mem::needs_drop::<T>(),
-                "objects have no drop glue: free what they own by a function"
-            );
-            assert!(
-                size_of::<T>() <= MAX_OBJECT,
-                "an object has at most 16 KiB less 8 bytes: use a chunked array"
-            );
-        }
+        assert!(
+            align_of::<T>() <= 8,
+            "objects are aligned to 8 bytes at most: replace `u128` by `[u64; 2]`, drop `#[repr(align(..))]`"
+        );
+        assert!(
+            !core::mem::needs_drop::<T>(),
+            "objects have no drop glue: free what they own by a function"
+        );
+        assert!(
+            size_of::<T>() <= MAX_OBJECT,
+            "an object has at most 16 KiB less 8 bytes: use a chunked array"
+        );
         Kind {
             len: if size_of::<T>() == 0 {
                 1
