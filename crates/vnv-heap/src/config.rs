@@ -41,9 +41,9 @@ impl Config {
             self.objects as u32
         };
         let written = self.dirty_limit + RECORD_BYTES;
-        // Of each object its entry and its header are read; its check and its content are written as one.
-        let operations = 3 * objects + self.max_pins as u32 + 2;
-        model.cost(written, objects * 12, operations)
+        // Of each object its entry is read; its check and its content are written as one.
+        let operations = 2 * objects + self.max_pins as u32 + 2;
+        model.cost(written, objects * 4, operations)
     }
 
     /// Whether a persist keeps within this budget; for `const { assert!(CONFIG.keeps(&BUDGET)) }`.

@@ -9,7 +9,6 @@ mod look;
 mod path;
 
 use crate::error::Fail;
-use crate::hold::Want;
 use crate::own::Kind;
 use crate::policy::Policy;
 use crate::promise::Promise;
@@ -163,7 +162,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         let mut leaves_from = if frame.begun { u32::MAX } else { 0 };
         loop {
             let mut look = Look::new(objects, leaves_from, frame.from);
-            let content = self.hold_by(id, &kind, Want::Read)?;
+            let content = self.hold_by(id, &kind, false)?;
             self.section(|st| {
                 // SAFETY: a resident value of this kind, which is pinned; nobody has it mutably.
                 let r = unsafe { (kind.check)(content.as_ptr(), &mut look) };

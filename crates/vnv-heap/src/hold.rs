@@ -90,7 +90,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     /// # Safety
     /// `content` is a value of this kind, which belongs to the object when this has succeeded.
     pub(crate) unsafe fn fill(&self, id: u16, kind: &Kind, content: *const u8) -> Result<(), Fail> {
-        self.hold_by(id, kind, Want::Fill(content)).map(drop)
+        self.hold_in_steps(id, kind, Want::Fill(content)).map(drop)
     }
 
     /// Writes all that is dirty, in pieces. Nobody holds anything to be written, but for guards that were leaked.
@@ -120,11 +120,39 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         })
     }
 
-    /// Holds an object that is not there, or may not be held at once. **Cost**: what is written back to make room, and what is read; a
-    /// section, or one for each burst.
+    /// Holds an object that is not there. **Cost**: what is written back to make room, and what is read; a section, or one for each burst.
     #[cold]
     #[inline(never)]
-    pub(crate) fn hold_by(&self, id: u16, kind: &Kind, want: Want) -> Result<NonNull<u8>, Fail> {
+    pub(crate) fn hold_absent(
+        &self,
+        id: u16,
+        kind: &Kind,
+        mutable: bool,
+    ) -> Result<NonNull<u8>, Fail> {
+        let r = self.section(|st| {
+            let r = st.exchange(id, kind, mutable);
+            if r.is_err_and(|f| f != Fail::AGAIN) {
+                st.give_up(id);
+            }
+            r
+        });
+        match r {
+            Err(Fail::AGAIN) => self.hold_by(id, kind, mutable),
+            r => r,
+        }
+    }
+
+    /// Holds an object that may not be held at once. **Cost**: as [`Core::hold_absent`].
+    #[inline(always)]
+    pub(crate) fn hold_by(&self, id: u16, kind: &Kind, mutable: bool) -> Result<NonNull<u8>, Fail> {
+        let want = if mutable { Want::Write } else { Want::Read };
+        self.hold_in_steps(id, kind, want)
+    }
+
+    /// Holds an object in as many sections as it takes.
+    #[cold]
+    #[inline(never)]
+    fn hold_in_steps(&self, id: u16, kind: &Kind, want: Want) -> Result<NonNull<u8>, Fail> {
         let mut attempt = Attempt::new();
         let mut hold = Hold {
             id,
@@ -168,6 +196,41 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
             self.cache.hold(slot, false);
             self.cache.remove(slot);
         }
+    }
+
+    /// What is common: all is in use, one object leaves, and another one, which is not there, takes its place, all within a burst.
+    /// **Errors**: [`Fail::AGAIN`] when it is not so.
+    #[inline(always)]
+    fn exchange(&mut self, id: u16, kind: &Kind, mutable: bool) -> Result<NonNull<u8>, Fail> {
+        let len = usize::from(kind.len);
+        let prepared = !mutable || !P::SNAPSHOT && self.store.is_running();
+        if !prepared || self.cache.is_pinned_out() || !self.cache.is_full(len) {
+            return Err(Fail::AGAIN);
+        }
+        let slot = match self.cache.only() {
+            Some(only) => only,
+            None => self.cache.victim(false).ok_or(Fail::RAM_FULL)?,
+        };
+        if self.cache.len(slot) + len > usize::from(self.store.burst()) {
+            // It is found again.
+            self.cache.keep(slot);
+            return Err(Fail::AGAIN);
+        }
+        if self.cache.is_dirty(slot) {
+            self.whole(slot, false)?;
+        }
+        if !self.cache.replace(slot, id, len) {
+            return Err(Fail::AGAIN);
+        }
+        let Some(load) = self.cache.load_with(len, mutable) else {
+            self.give_up(id);
+            return Err(Fail::AGAIN);
+        };
+        self.whole(slot, true)?;
+        self.believe_it(id, kind, slot)?;
+        self.cache.pin_loaded(slot, load, mutable);
+        self.stats.loads = self.stats.loads.wrapping_add(1);
+        Ok(self.cache.content(slot))
     }
 
     /// As much as a burst allows; where the object is, when it is held.
@@ -340,15 +403,19 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
     #[cfg_attr(target_pointer_width = "64", inline(always))]
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     fn believe(&mut self, hold: &mut Hold<'_>, slot: Slot) -> Result<(), Fail> {
+        hold.loaded = true;
+        self.believe_it(hold.id, hold.kind, slot)
+    }
+
+    #[inline(always)]
+    fn believe_it(&mut self, id: u16, kind: &Kind, slot: Slot) -> Result<(), Fail> {
         let content = self.cache.content(slot);
         let mut known = Known {
             objects: self.store.objects(),
         };
         // SAFETY: as many bytes as a value of this kind has, all of them read, aligned to 8.
-        unsafe { (hold.kind.check)(content.as_ptr(), &mut known) }
-            .map_err(|_| Fail::damaged(hold.id))?;
+        unsafe { (kind.check)(content.as_ptr(), &mut known) }.map_err(|_| Fail::damaged(id))?;
         self.cache.hold(slot, false);
-        hold.loaded = true;
         Ok(())
     }
 
@@ -398,11 +465,7 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
         let at = t.at;
         let n = (len - at).min(most);
         if at == 0 {
-            t.address = if loads {
-                self.store.address_of(id, len as u16, false)?
-            } else {
-                self.store.address_to_write(id, len as u16)?
-            };
+            t.address = self.store.address_of(id, len as u16, !loads)?;
             t.check = Check::new(id, len as u16);
             t.first = n;
         }

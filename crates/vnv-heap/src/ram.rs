@@ -377,6 +377,31 @@ impl<P: Rules> Cache<P> {
         Ok(())
     }
 
+    /// The load when an object of this length, which is clean, is pinned; nothing when that is more than the demand may be.
+    #[inline(always)]
+    pub(crate) fn load_with(&self, len: usize, alone: bool) -> Option<u32> {
+        let changed = if alone {
+            (len as u32 + CHECK) << BYTES_AT
+        } else {
+            0
+        };
+        let load = self.load + ONE_PINNED + changed;
+        (load < CLOSED + (PIN_RECORD << BYTES_AT)).then_some(load)
+    }
+
+    /// Pins what was loaded just now, which makes this the [load](Cache::load_with); alone, it is dirty, and was updated.
+    #[inline(always)]
+    pub(crate) fn pin_loaded(&mut self, s: Slot, load: u32, alone: bool) {
+        let pins = if alone { block::ALONE } else { block::ONE_PIN };
+        self.set_tag(s, self.tag(s) | pins);
+        self.load = load;
+        if alone {
+            self.set_flag(s, block::DIRTY, true);
+            self.policy.tick();
+            self.note(self.demand());
+        }
+    }
+
     /// Pins it to be read, and tells the policy, if it is not pinned yet. The caller has the load.
     #[cfg_attr(target_pointer_width = "64", inline(always))]
     pub(crate) fn pin_first(&mut self, s: Slot) -> bool {

@@ -6,7 +6,6 @@
 //! incarnation, which a restore changes; when it differs, the operation begins again.
 
 use crate::error::{Error, Fail};
-use crate::hold::Want;
 use crate::own::Kind;
 use crate::policy::Policy;
 use crate::promise::Promise;
@@ -38,14 +37,16 @@ impl Gate {
     /// The load, if the gate is open. It is inside from here on.
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     pub(crate) fn enter(&self) -> Result<u32, Fail> {
-        match self.0.get() {
-            Self::INSIDE => Err(Fail::BUSY),
-            Self::SUSPENDED => Err(Fail::SUSPENDED),
-            load => {
-                self.0.set(Self::INSIDE);
-                Ok(load)
-            }
+        let load = self.0.get();
+        if load < Self::INSIDE {
+            self.0.set(Self::INSIDE);
+            return Ok(load);
         }
+        Err(if load == Self::INSIDE {
+            Fail::BUSY
+        } else {
+            Fail::SUSPENDED
+        })
     }
 
     pub(crate) fn is_inside(&self) -> bool {
@@ -81,6 +82,13 @@ impl Gate {
     pub(crate) fn suspend(&self) {
         self.0.set(Self::SUSPENDED);
     }
+}
+
+/// Why an object is not held at once.
+enum Miss {
+    /// It is not resident, and will not be until this operation loads it: an interrupt brings back only what is.
+    Absent,
+    There,
 }
 
 /// A heap without its brand and its root's type.
@@ -224,69 +232,62 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         kind: &Kind,
         mutable: bool,
     ) -> Result<NonNull<u8>, Error<S::Error>> {
-        match self.hold_resident(id, kind, mutable) {
-            Some(held) => Ok(held),
-            None => self.hold_slowly(id, kind, mutable),
+        let held = if mutable {
+            self.pin_resident(id, kind)
+        } else {
+            self.read_resident(id)
+        };
+        match held {
+            Ok(held) => Ok(held),
+            // Small cores do without the short way, which takes 500 bytes.
+            Err(Miss::Absent) if cfg!(target_pointer_width = "64") => {
+                self.told(self.hold_absent(id, kind, mutable))
+            }
+            Err(_) => self.told(self.hold_by(id, kind, mutable)),
         }
-    }
-
-    /// [`Core::hold`] of what is not simply there.
-    #[inline(always)]
-    fn hold_slowly(
-        &self,
-        id: u16,
-        kind: &Kind,
-        mutable: bool,
-    ) -> Result<NonNull<u8>, Error<S::Error>> {
-        let want = if mutable { Want::Write } else { Want::Read };
-        self.told(self.hold_by(id, kind, want))
     }
 
     /// Holds an object that is resident and that nobody holds, as most are, in few steps.
     #[cfg_attr(target_pointer_width = "64", inline(always))]
-    fn hold_resident(&self, id: u16, kind: &Kind, mutable: bool) -> Option<NonNull<u8>> {
-        if mutable {
-            self.pin_resident(id, kind)
-        } else {
-            self.read_resident(id)
-        }
-    }
-
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
-    fn read_resident(&self, id: u16) -> Option<NonNull<u8>> {
+    fn read_resident(&self, id: u16) -> Result<NonNull<u8>, Miss> {
         let _masked = Masked::begin();
         if self.gate.0.get() & OVER != 0 {
             // No room, or the gate is closed.
-            return None;
+            return Err(Miss::There);
         }
         // SAFETY: in a critical section, and no other section is on; nothing in here calls anything outside of this crate.
         let st = unsafe { &mut *self.state.get() };
-        let slot = st.cache.find(id)?;
+        let Some(slot) = st.cache.find(id) else {
+            return Err(Miss::Absent);
+        };
         if !st.cache.pin_first(slot) {
-            return None;
+            return Err(Miss::There);
         }
         self.gate.0.set(self.gate.0.get() + ONE_PINNED);
         st.stats.hits = st.stats.hits.wrapping_add(1);
-        Some(st.cache.content(slot))
+        Ok(st.cache.content(slot))
     }
 
+    /// The same, to be written.
     #[inline(always)]
-    fn pin_resident(&self, id: u16, kind: &Kind) -> Option<NonNull<u8>> {
+    fn pin_resident(&self, id: u16, kind: &Kind) -> Result<NonNull<u8>, Miss> {
         let _masked = Masked::begin();
         let load = self.gate.0.get();
         if load & OVER != 0 {
-            return None;
+            return Err(Miss::There);
         }
         // SAFETY: as in `read_resident`.
         let st = unsafe { &mut *self.state.get() };
-        let slot = st.cache.lookup(id)?;
+        let Some(slot) = st.cache.lookup(id) else {
+            return Err(Miss::Absent);
+        };
         st.cache.set_load(load);
         if !st.pin(slot, kind, true) {
-            return None;
+            return Err(Miss::There);
         }
         self.gate.0.set(st.cache.load());
         st.stats.hits = st.stats.hits.wrapping_add(1);
-        Some(st.cache.content(slot))
+        Ok(st.cache.content(slot))
     }
 
     /// Ends a hold; if the object is doomed and nobody holds it any more, it is freed.

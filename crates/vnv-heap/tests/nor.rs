@@ -10,7 +10,7 @@ use nvmem::level::WearLevelled;
 use nvmem::ram::RamNor;
 use nvmem::{Medium, Persist};
 use powerfail::{Chip, Simulated, SpiNor, World, explore_with};
-use support::{Known, Op, Save, program};
+use support::{Known, NARROW, Op, Save, program};
 use vnv_heap::{Config, Error, Heap, JustInTime, OpenError, Own, Promise, Snapshot, brand};
 
 /// A small flash that is programmed by so many bytes.
@@ -49,7 +49,7 @@ fn from_the_start<P: Save>() {
     let flash = Simulated::<Small<32>>::new(UNITS * UNIT);
     let s = explore_with(ops, flash, |nv, w: &World<Known>, ops| {
         let mut table = [0; 128];
-        program::<P, _>(bytes::<_, 88>(nv, &mut table), w, ops)
+        program::<P, _>(bytes::<_, 88>(nv, &mut table), NARROW, w, ops)
     })
     .run();
     println!("{s}");

@@ -43,7 +43,8 @@ const PINS_DOOMED: u16 = 32;
 /// Units of a block, header included.
 #[inline(always)]
 pub(super) fn units(len: usize) -> u16 {
-    (len.div_ceil(UNIT) + 1) as u16
+    // No `div_ceil`: the sum cannot overflow.
+    ((len + 2 * UNIT - 1) / UNIT) as u16
 }
 
 #[inline(always)]

@@ -130,6 +130,13 @@ impl<P: Rules> Cache<P> {
         }
     }
 
+    /// Whether nothing can be done for an object of this length before another one leaves.
+    #[inline(always)]
+    pub(crate) fn is_full(&self, len: usize) -> bool {
+        let need = block::units(len);
+        self.arrived == 0 && self.room_at_most(need) < need as usize
+    }
+
     pub(super) fn fits_above(&self, need: u16) -> bool {
         self.top as usize + need as usize <= self.limit()
     }
@@ -142,7 +149,7 @@ impl<P: Rules> Cache<P> {
     /// Units that can be brought together for an object of these units.
     fn room_at_most(&self, need: u16) -> usize {
         // A directory that has grown may give way.
-        let limit = if need >= LARGE && self.heads() > 1 {
+        let limit = if self.heads() > 1 && need >= LARGE {
             self.limit_of(self.least_heads())
         } else {
             self.limit()

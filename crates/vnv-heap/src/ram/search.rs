@@ -183,7 +183,7 @@ impl<P: Rules> Cache<P> {
     /// Keeps it in mind as the youngest candidate.
     #[cfg_attr(target_pointer_width = "64", inline(always))]
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    pub(super) fn keep(&mut self, at: Slot) {
+    pub(crate) fn keep(&mut self, at: Slot) {
         let at = self.place(at);
         let mut last = at;
         for kept in self.policy.kept() {

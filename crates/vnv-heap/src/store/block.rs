@@ -167,21 +167,6 @@ impl<S: Medium, P: Promise> Store<S, P> {
         Ok(self.map.unit(e.pending) + BLOCK_HEADER)
     }
 
-    /// [`Store::address_of`] to write, if the object's header is there.
-    ///
-    /// **Cost**: reads 12 bytes. **Errors**: as there.
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    pub(crate) fn address_to_write(&mut self, id: u16, len: u16) -> Result<u32, Fail> {
-        let address = self.address_of(id, len, true)?;
-        let mut head = [0; BLOCK_HEADER as usize];
-        self.get(address - BLOCK_HEADER, &mut head)?;
-        match is_head(&head, id, len) {
-            Some(_) => Ok(address),
-            None => Err(Fail::damaged(id)),
-        }
-    }
-
     /// One step of the beginning of a write-back: where the content is to be written to.
     ///
     /// Just in time, that is where it lies; with the snapshot promise, for the first write-back since the last commit, a block of its

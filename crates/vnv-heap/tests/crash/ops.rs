@@ -1,6 +1,6 @@
 //! Every operation in both promises, cut everywhere, on bytes behind a driver and on mapped memory; and the boot after it cut again.
 
-use crate::support::{Known, Op, Save, program};
+use crate::support::{Known, NARROW, Op, Save, WIDE, program};
 use nvmem::{Buffered32, InOrder16, InOrder32};
 use powerfail::{Mapped, Simulated, SpiFram, World, explore_with};
 use vnv_heap::{JustInTime, Snapshot};
@@ -8,9 +8,9 @@ use vnv_heap::{JustInTime, Snapshot};
 const SIZE: usize = 600;
 
 macro_rules! explored {
-    ($promise:ty, $media:expr, $ops:expr) => {{
+    ($promise:ty, $media:expr, $config:expr, $ops:expr) => {{
         let s = explore_with($ops.to_vec(), $media, |nv, w: &World<Known>, ops| {
-            program::<$promise, _>(nv, w, ops)
+            program::<$promise, _>(nv, $config, w, ops)
         })
         .depth(2)
         .run();
@@ -20,14 +20,18 @@ macro_rules! explored {
 }
 
 fn bytes<P: Save>(ops: &[Op]) {
-    explored!(P, Simulated::<SpiFram>::new(SIZE), ops)
+    explored!(P, Simulated::<SpiFram>::new(SIZE), NARROW, ops)
+}
+
+fn wide<P: Save>(ops: &[Op]) {
+    explored!(P, Simulated::<SpiFram>::new(SIZE), WIDE, ops)
 }
 
 fn mapped<P: Save>(ops: &[Op]) {
-    explored!(P, Mapped::<Buffered32>::new(SIZE), ops);
+    explored!(P, Mapped::<Buffered32>::new(SIZE), NARROW, ops);
     if !cfg!(miri) {
-        explored!(P, Mapped::<InOrder32>::new(SIZE), ops);
-        explored!(P, Mapped::<InOrder16>::new(SIZE), ops);
+        explored!(P, Mapped::<InOrder32>::new(SIZE), NARROW, ops);
+        explored!(P, Mapped::<InOrder16>::new(SIZE), NARROW, ops);
     }
 }
 
@@ -57,5 +61,6 @@ each! {
     data_and_values: bytes Push(1), Data(7), Values(9);
     another_blob: bytes Blob(1), Blob(2), Write(3);
     churn: bytes Churn, Forget, Blob(4);
+    one_for_another: wide Push(1), Push(2), Push(3), Values(9), Data(7);
     on_mapped_memory: mapped Push(1), Blob(3), Pop, Write(4);
 }

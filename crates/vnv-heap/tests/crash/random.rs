@@ -1,10 +1,12 @@
 //! Programs at random.
 
-use crate::support::{CONFIG, Known, Op, RAM, Save, TestHeap, model, program, run, top, view};
+use crate::support::{
+    Known, NARROW, Op, RAM, Save, TestHeap, WIDE, model, program, run, top, view,
+};
 use nvmem::ram::RamFram;
 use powerfail::{Simulated, SpiFram, World, explore_with};
 use proptest::prelude::*;
-use vnv_heap::{JustInTime, Snapshot, brand};
+use vnv_heap::{Config, JustInTime, Snapshot, brand};
 
 fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
@@ -27,13 +29,13 @@ fn fits(ops: &[Op]) -> bool {
 }
 
 /// Without a cut: many operations, saved and opened again every few.
-fn uncut<P: Save>(ops: &[Op], every: usize) {
+fn uncut<P: Save>(ops: &[Op], config: Config, every: usize) {
     let mut nv = RamFram::<1000>::filled(0xFF);
     for (i, some) in ops.chunks(every).enumerate() {
         let mut ram = [0x5A; RAM];
         brand!(b);
         let open = TestHeap::<_, P>::open;
-        let mut heap = open(b, &mut nv, &mut ram, CONFIG, top).unwrap_or_else(|e| panic!("{e}"));
+        let mut heap = open(b, &mut nv, &mut ram, config, top).unwrap_or_else(|e| panic!("{e}"));
         let audit = heap.audit().unwrap_or_else(|e| panic!("{e}"));
         assert_eq!(audit.reachable, audit.allocated);
         for (done, op) in (i * every..).zip(some) {
@@ -43,6 +45,10 @@ fn uncut<P: Save>(ops: &[Op], every: usize) {
         }
         P::save(&mut heap).unwrap_or_else(|e| panic!("{e}"));
     }
+}
+
+fn config(wide: bool) -> Config {
+    if wide { WIDE } else { NARROW }
 }
 
 /// As many of these as are never too much.
@@ -66,22 +72,22 @@ fn as_fits(ops: Vec<Op>) -> Vec<Op> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 1 } else { 200 }, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn long_programs_without_a_cut(ops in proptest::collection::vec(op(), 1..80), every in 1..12usize) {
+    fn long_programs_without_a_cut(ops in proptest::collection::vec(op(), 1..80), every in 1..12usize, wide: bool) {
         let ops = as_fits(ops);
         // With the snapshot promise, a number that is freed is free after the commit.
-        uncut::<Snapshot>(&ops, every.min(3));
-        uncut::<JustInTime>(&ops, every);
+        uncut::<Snapshot>(&ops, config(wide), every.min(3));
+        uncut::<JustInTime>(&ops, config(wide), every);
     }
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 1 } else { 12 }, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn programs_at_random(ops in proptest::collection::vec(op(), 1..6).prop_filter("too much", |ops| fits(ops))) {
+    fn programs_at_random(ops in proptest::collection::vec(op(), 1..6).prop_filter("too much", |ops| fits(ops)), wide: bool) {
         macro_rules! on {
             ($p:ty) => {
-                let done = explore_with(ops.clone(), Simulated::<SpiFram>::new(700), |nv, w: &World<Known>, ops| {
-                    program::<$p, _>(nv, w, ops)
+                let done = explore_with((ops.clone(), wide), Simulated::<SpiFram>::new(700), |nv, w: &World<Known>, (ops, wide)| {
+                    program::<$p, _>(nv, config(*wide), w, ops)
                 })
                 .try_run();
                 prop_assert!(done.is_ok(), "{}", done.unwrap_err());

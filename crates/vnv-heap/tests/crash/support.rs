@@ -72,13 +72,18 @@ pub fn model(ops: &[Op]) -> View {
     v
 }
 
-/// 16 objects in 192 bytes of RAM: nearly every operation evicts.
-pub const CONFIG: Config = Config {
+/// 16 objects in 192 bytes of RAM: nearly every operation evicts, and what is moved is moved in pieces.
+pub const NARROW: Config = Config {
     dirty_limit: 100,
     burst: 16,
     objects: 16,
     max_pins: 4,
     budget: None,
+};
+/// The same, and what is moved is moved at once.
+pub const WIDE: Config = Config {
+    burst: 128,
+    ..NARROW
 };
 pub const RAM: usize = 192;
 
@@ -225,8 +230,13 @@ pub struct Known {
 pub static OPERATIONS: AtomicU32 = AtomicU32::new(0);
 
 /// Goes on where the power left off: checks what is there, then does and saves what is left.
-pub fn program<P: Save, S: Medium>(mut nv: S, world: &powerfail::World<'_, Known>, ops: &[Op]) {
-    if boot::<P, _>(&mut nv, world, ops, false) {
+pub fn program<P: Save, S: Medium>(
+    mut nv: S,
+    config: Config,
+    world: &powerfail::World<'_, Known>,
+    ops: &[Op],
+) {
+    if boot::<P, _>(&mut nv, config, world, ops, false) {
         // Never with the snapshot promise, and never after a completed persist, unless something was begun since.
         let known = world.get();
         assert!(!P::SNAPSHOT && known.begun, "{known:?}");
@@ -234,13 +244,14 @@ pub fn program<P: Save, S: Medium>(mut nv: S, world: &powerfail::World<'_, Known
             begun: true,
             ..Known::default()
         });
-        assert!(!boot::<P, _>(&mut nv, world, ops, true));
+        assert!(!boot::<P, _>(&mut nv, config, world, ops, true));
     }
 }
 
 /// Whether the heap was interrupted.
 fn boot<P: Save, S: Medium>(
     nv: S,
+    config: Config,
     world: &powerfail::World<'_, Known>,
     ops: &[Op],
     format: bool,
@@ -248,9 +259,9 @@ fn boot<P: Save, S: Medium>(
     let mut ram = [0xA5u8; RAM];
     brand!(b);
     let heap = if format {
-        TestHeap::<_, P>::format(b, nv, &mut ram, CONFIG, top)
+        TestHeap::<_, P>::format(b, nv, &mut ram, config, top)
     } else {
-        TestHeap::<_, P>::open(b, nv, &mut ram, CONFIG, top)
+        TestHeap::<_, P>::open(b, nv, &mut ram, config, top)
     };
     let mut heap = match heap {
         Ok(heap) => heap,
