@@ -41,13 +41,13 @@ use crate::planted;
 use crate::region::Region;
 use core::mem::MaybeUninit;
 
+mod copies;
 mod copy;
 mod view;
-mod words;
 
+pub use copies::{Copies, Newest};
 use copy::*;
 pub use view::{Differs, View, look};
-pub use words::Words;
 
 /// What a region holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,18 +134,24 @@ impl Superblock {
     }
 
     fn encode_as(&self, sequence: u16, state: u16) -> [u8; Self::COPY_BYTES] {
-        let mut words = MaybeUninit::uninit();
-        let words = Words::zeroed(&mut words);
-        words.fill(self, sequence, state == FORMATTING);
-        *words.as_bytes()
+        let mut image = MaybeUninit::uninit();
+        let image = copy::image(&mut image, self, state);
+        seal(image, order(sequence, state));
+        let mut bytes = [0; Self::COPY_BYTES];
+        for (to, word) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(image) {
+            *to = word.to_ne_bytes();
+        }
+        bytes
     }
 
     /// The copy in these bytes, if they are an intact one.
     pub fn decode(bytes: &[u8; Self::COPY_BYTES]) -> Option<Stored> {
-        let mut words = MaybeUninit::uninit();
-        let words = Words::zeroed(&mut words);
-        *words.as_bytes_mut() = *bytes;
-        words.stored()
+        let mut image = [0; WORDS];
+        for (word, from) in image.iter_mut().zip(bytes.as_chunks::<4>().0) {
+            *word = u32::from_ne_bytes(*from);
+        }
+        // SAFETY: 16 words.
+        unsafe { intact(image.as_ptr()) }.then(|| unpack(|i| u32::from_le(image[i])))
     }
 }
 

@@ -54,16 +54,17 @@ impl<E: fmt::Debug> fmt::Display for Error<E> {
 }
 impl<E: fmt::Debug> core::error::Error for Error<E> {}
 
-/// Why something inside of a section failed, in one word, so that its result comes in registers. What the medium's driver says is kept
-/// by the store meanwhile: [`Store::error`](crate::store::Store::error) puts the two together.
+/// Why something inside of a section, or while the heap is opened, failed: in one word, so that its result comes in registers. What the
+/// medium's driver says is kept by the store meanwhile: [`Store::error`](crate::store::Store::error) and
+/// [`Store::refused`](crate::store::Store::refused) put the two together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fail(NonZero<Word>);
 
 /// As wide as a pointer, so that a result with either comes in two registers; but at least a code and an object's number.
 #[cfg(target_pointer_width = "16")]
-type Word = u32;
+pub(crate) type Word = u32;
 #[cfg(not(target_pointer_width = "16"))]
-type Word = usize;
+pub(crate) type Word = usize;
 
 impl Fail {
     pub(crate) const BUSY: Fail = Fail::of(1);
@@ -79,6 +80,18 @@ impl Fail {
     const DAMAGED: Fail = Fail::of(9);
     /// No failure: the rest is for another section, in which the same is called again.
     pub(crate) const AGAIN: Fail = Fail::of(10);
+    pub(crate) const FOREIGN: Fail = Fail::of(11);
+    pub(crate) const LAYOUT: Fail = Fail::of(12);
+    pub(crate) const INTERRUPTED: Fail = Fail::of(13);
+    pub(crate) const HEADER: Fail = Fail::of(14);
+    pub(crate) const RECORD: Fail = Fail::of(15);
+    pub(crate) const TABLE: Fail = Fail::of(16);
+    pub(crate) const TYPES: Fail = Fail::of(17);
+    /// No failure: a heap is formatted, and needs its root.
+    pub(crate) const BLANK: Fail = Fail::of(20);
+    /// And the bytes that are needed, from bit 8 on: there are less than 2^20.
+    const TOO_SMALL: Fail = Fail::of(18);
+    const RAM_TOO_SMALL: Fail = Fail::of(19);
 
     const fn of(code: Word) -> Fail {
         match NonZero::new(code) {
@@ -90,6 +103,37 @@ impl Fail {
     /// This object is damaged.
     pub(crate) fn damaged(object: u16) -> Fail {
         Fail(Fail::DAMAGED.0 | Word::from(object) << 16)
+    }
+
+    /// The medium needs so many bytes.
+    pub(crate) fn too_small(needed: u32) -> Fail {
+        Fail(Fail::TOO_SMALL.0 | (needed as Word) << 8)
+    }
+
+    /// The RAM needs so many bytes.
+    pub(crate) fn ram_too_small(needed: usize) -> Fail {
+        Fail(Fail::RAM_TOO_SMALL.0 | (needed as Word) << 8)
+    }
+
+    /// Why a heap is not opened, for a caller; `medium` is what the driver said, if it did. [`Fail::LAYOUT`] needs more than that.
+    pub(crate) fn refusal<E>(self, medium: Option<E>) -> OpenError<E> {
+        let needed = (self.0.get() >> 8) as u32;
+        match self {
+            Fail::FOREIGN => OpenError::Foreign,
+            Fail::INTERRUPTED => OpenError::Interrupted,
+            Fail::HEADER => OpenError::Damaged(Part::Header),
+            Fail::RECORD => OpenError::Damaged(Part::Record),
+            Fail::TABLE => OpenError::Damaged(Part::Table),
+            Fail::TYPES => {
+                OpenError::Config("more than 14 types with handles are reached from the root")
+            }
+            _ if self.is_damage() => OpenError::Damaged(Part::Object((self.0.get() >> 16) as u16)),
+            _ => match Fail::of(self.0.get() & 0xFF) {
+                Fail::TOO_SMALL => OpenError::TooSmall { needed },
+                Fail::RAM_TOO_SMALL => OpenError::RamTooSmall { needed },
+                _ => OpenError::Failed(self.error(medium)),
+            },
+        }
     }
 
     /// Whether an object is damaged.

@@ -1,7 +1,7 @@
 //! The heap as a program uses it.
 
 use crate::brand::Tag;
-use crate::error::{Error, Fail, Refused};
+use crate::error::{Error, Fail, Refused, Word};
 use crate::guard::{Ref, RefMut};
 use crate::own::{Kind, Own};
 use crate::policy::{Policy, Predict};
@@ -49,7 +49,7 @@ where
         let kind = Kind::of::<T>();
         // SAFETY: the value is not used again when it has become the object's.
         match unsafe { self.core.alloc(kind, (&raw const value).cast()) } {
-            Ok(id) => Ok(Own::new(id)),
+            Ok(number) => Ok(Own::new(number.id())),
             Err(fail) => Err(Refused {
                 error: self.core.error(fail),
                 value: ManuallyDrop::into_inner(value),
@@ -256,11 +256,20 @@ where
     }
 }
 
+/// An object's number, as wide as comes in a register.
+pub(crate) struct Number(Word);
+
+impl Number {
+    pub(crate) fn id(&self) -> NonZeroU16 {
+        // It is not 0.
+        NonZeroU16::new(self.0 as u16).unwrap_or(NonZeroU16::MIN)
+    }
+}
+
 impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     /// A number and room on the medium for an object of this kind. It has no content yet.
-    pub(crate) fn number(&self, alloc: &mut Alloc) -> Result<u16, Fail> {
-        self.sections(|st| st.store.alloc::<false>(alloc))?;
-        Ok(alloc.id())
+    pub(crate) fn number(&self, alloc: &mut Alloc) -> Result<(), Fail> {
+        self.sections(|st| st.store.alloc::<false>(alloc))
     }
 
     /// Just in time: undoes an allocation whose object has got no content.
@@ -268,12 +277,15 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         self.sections(|st| st.store.take_back(alloc))
     }
 
+    /// A new object.
+    ///
     /// # Safety
     /// `value` is a value of this kind, and the object's when this has succeeded.
     #[inline(never)]
-    pub(crate) unsafe fn alloc(&self, kind: &Kind, value: *const u8) -> Result<NonZeroU16, Fail> {
+    pub(crate) unsafe fn alloc(&self, kind: &Kind, value: *const u8) -> Result<Number, Fail> {
         let mut alloc = Alloc::one(kind.len);
-        let id = self.number(&mut alloc)?;
+        self.number(&mut alloc)?;
+        let id = alloc.id();
         // SAFETY: as the caller vouches.
         let filled = unsafe { self.fill(id, kind, value) };
         if filled.is_err() {
@@ -285,6 +297,6 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
             };
         }
         filled?;
-        NonZeroU16::new(id).ok_or(Fail::FULL)
+        Ok(Number(id.into()))
     }
 }

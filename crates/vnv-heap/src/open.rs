@@ -3,7 +3,7 @@
 use crate::Heap;
 use crate::brand::Brand;
 use crate::config::Config;
-use crate::error::{Error, Fail, OpenError, Part};
+use crate::error::{Error, Fail, OpenError};
 use crate::heap::ROOT;
 use crate::own::{Kind, OWN, OWN_ID};
 use crate::policy::Policy;
@@ -11,13 +11,14 @@ use crate::promise::Promise;
 use crate::ram::Cache;
 use crate::state::{Core, Gate, State};
 use crate::stats::Counts;
-use crate::store::{Alloc, Commit, Opened, Store};
+use crate::store::{Alloc, Commit, Store};
 use crate::walk::{self, Reached};
 use core::cell::UnsafeCell;
 use core::hint::black_box;
 use core::marker::PhantomData;
-use core::mem::ManuallyDrop;
+use core::mem::{ManuallyDrop, MaybeUninit};
 use nvmem::persist::Found;
+use nvmem::superblock::Copies;
 use nvmem::{Medium, Persist, planted};
 
 /// What [`Heap::audit`] counted.
@@ -57,10 +58,7 @@ where
         F: FnOnce(&Self) -> Result<R, Error<S::Error>>,
     {
         let _ = brand;
-        let fingerprint = Self::fingerprint(&config)?;
-        let mut heap = Self::new(storage, ram, &config)?;
-        heap.find(&config, fingerprint, init)?;
-        Ok(heap.in_parts())
+        Self::new(storage, ram, &config)?.ready(&config, false, init)
     }
 
     /// The same heap, moved part by part: small cores copy what is larger than 64 bytes by a call of `memcpy`, which alone takes
@@ -87,22 +85,6 @@ where
         }
     }
 
-    fn find<F>(
-        &mut self,
-        config: &Config,
-        fingerprint: u64,
-        init: F,
-    ) -> Result<(), OpenError<S::Error>>
-    where
-        F: FnOnce(&Self) -> Result<R, Error<S::Error>>,
-    {
-        let root = const { &Found::of::<R>(OWN, OWN_ID) };
-        match self.core.find(config, fingerprint, root)? {
-            Opened::Blank => self.create(fingerprint, init),
-            Opened::Ready => Ok(()),
-        }
-    }
-
     /// Gives up what `storage` holds, whatever it is, and formats it. See [`Heap::open`].
     pub fn format<F>(
         brand: Brand<'h>,
@@ -115,24 +97,12 @@ where
         F: FnOnce(&Self) -> Result<R, Error<S::Error>>,
     {
         let _ = brand;
-        let fingerprint = Self::fingerprint(&config)?;
-        let mut heap = Self::new(storage, ram, &config)?;
-        heap.core
-            .state
-            .get_mut()
-            .store
-            .begin(&config, fingerprint)?;
-        heap.core.begin(&config);
-        heap.create(fingerprint, init)?;
-        Ok(heap.in_parts())
+        Self::new(storage, ram, &config)?.ready(&config, true, init)
     }
 
-    fn fingerprint(config: &Config) -> Result<u64, OpenError<S::Error>> {
-        config.check().map_err(OpenError::Config)?;
-        Ok(nvmem::fingerprint::<R>())
-    }
-
+    /// Neither opened nor formatted yet.
     fn new(storage: S, ram: &'h mut [u8], config: &Config) -> Result<Self, OpenError<S::Error>> {
+        config.check().map_err(OpenError::Config)?;
         let kind = Kind::of::<R>();
         // The root, its header, and the start of the directory.
         let needed = usize::from(kind.len).next_multiple_of(8) + 8 + 16;
@@ -163,34 +133,38 @@ where
         })
     }
 
-    /// Puts the root in, and ends the format.
-    fn create<F>(&self, fingerprint: u64, init: F) -> Result<(), OpenError<S::Error>>
+    /// Opens it, or formats it and puts the root in.
+    #[inline(always)]
+    fn ready<F>(mut self, config: &Config, anew: bool, init: F) -> Result<Self, OpenError<S::Error>>
     where
         F: FnOnce(&Self) -> Result<R, Error<S::Error>>,
     {
-        let (core, kind) = (&self.core, Kind::of::<R>());
-        let id = core.told(core.number(&mut Alloc::one(kind.len)))?;
-        if id != ROOT {
-            return Err(OpenError::Damaged(Part::Table));
-        }
-        let value = ManuallyDrop::new(init(self)?);
-        // SAFETY: the value is the object's from here on.
-        let filled = unsafe { core.fill(id, kind, (&raw const value).cast()) };
-        let saved = filled.and_then(|()| {
-            if P::SNAPSHOT {
-                core.clean_all()?;
-                core.commit_all()
-            } else {
-                core.section(State::save)
+        let fingerprint = nvmem::fingerprint::<R>();
+        let root = const { &Found::of::<R>(OWN, OWN_ID) };
+        let kind = Kind::of::<R>();
+        let mut copies = MaybeUninit::uninit();
+        let copies = Copies::zeroed(&mut copies);
+        let done = match self
+            .core
+            .find(config, fingerprint, root, kind, anew, copies)
+        {
+            Err(Fail::BLANK) => {
+                let value = ManuallyDrop::new(init(&self)?);
+                // SAFETY: the value is the object's from here on.
+                unsafe {
+                    self.core
+                        .create(fingerprint, kind, (&raw const value).cast())
+                }
             }
-        });
-        core.told(saved)?;
-        let mut finished = Ok(());
-        core.told(core.section(|st| {
-            finished = st.store.finish_format(fingerprint);
-            Ok(())
-        }))?;
-        finished
+            done => done,
+        };
+        match done {
+            Ok(()) => Ok(self.in_parts()),
+            Err(fail) => {
+                let store = &mut self.core.state.get_mut().store;
+                Err(store.refused(fail, fingerprint, copies))
+            }
+        }
     }
 
     /// Writes back all that has changed, gives up what is in RAM, and counts what the root leads to.
@@ -198,39 +172,73 @@ where
     /// **Power loss**: as any write-back. **Cost**: as [`Heap::open`]. **Errors**: [`Error::Busy`] when a leaked guard holds an
     /// object; those of [`Heap::open`].
     pub fn audit(&mut self) -> Result<Audit, OpenError<S::Error>> {
-        self.core.told(self.core.clean_all())?;
-        let mut result = Err(OpenError::Failed(Error::Busy));
-        let looked = self.core.section(|st| {
-            if st.cache.any_pinned() {
-                return Ok(());
-            }
-            let root = const { &Found::of::<R>(OWN, OWN_ID) };
-            result = st.survey(root, false).map(|reachable| Audit {
-                reachable,
-                allocated: st.store.objects() - st.store.free_objects(),
-            });
-            Ok(())
+        let looked = self.core.clean_all().and_then(|()| {
+            self.core.section(|st| {
+                if st.cache.any_pinned() {
+                    return Err(Fail::BUSY);
+                }
+                let root = const { &Found::of::<R>(OWN, OWN_ID) };
+                Ok(Audit {
+                    reachable: st.survey(root, false)?,
+                    allocated: st.store.objects() - st.store.free_objects(),
+                })
+            })
         });
-        self.core.told(looked)?;
-        result
+        looked.map_err(|fail| fail.refusal(self.core.state.get_mut().store.failure.take()))
     }
 }
 
 impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
-    /// Finds out what the medium holds, before anything else is done.
+    /// Finds out what the medium holds, or gives it up, before anything else is done. **Errors**: [`Fail::BLANK`] when it is empty now, with
+    /// room for the root.
     fn find(
         &mut self,
         config: &Config,
         fingerprint: u64,
         root: &Found,
-    ) -> Result<Opened, OpenError<S::Error>> {
+        kind: &Kind,
+        anew: bool,
+        copies: &mut Copies,
+    ) -> Result<(), Fail> {
         let st = self.state.get_mut();
-        let opened = st.store.open(config, fingerprint)?;
-        if opened == Opened::Ready {
+        let found = if anew {
+            st.store.begin(config, fingerprint)
+        } else {
+            st.store.open(config, fingerprint, copies)
+        };
+        if found.is_ok() {
             st.survey(root, true)?;
+        } else if found != Err(Fail::BLANK) {
+            return found;
         }
         self.begin(config);
-        Ok(opened)
+        if found.is_err() {
+            let mut alloc = Alloc::one(kind.len);
+            self.number(&mut alloc)?;
+            if alloc.id() != ROOT {
+                return Err(Fail::TABLE);
+            }
+        }
+        found
+    }
+
+    /// Puts the root in, and ends the format.
+    ///
+    /// # Safety
+    /// As [`Core::fill`].
+    unsafe fn create(&self, fingerprint: u64, kind: &Kind, root: *const u8) -> Result<(), Fail> {
+        // SAFETY: as the caller vouches.
+        unsafe { self.fill(ROOT, kind, root) }?;
+        if P::SNAPSHOT {
+            self.clean_all()?;
+            self.commit_all()?;
+        }
+        self.section(|st| {
+            if !P::SNAPSHOT {
+                st.save()?;
+            }
+            st.store.finish_format(fingerprint)
+        })
     }
 
     /// The limits hold from here on; nothing is resident.
@@ -256,20 +264,16 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
 
 impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
     /// Walks from the root, with all of the RAM, in which nothing is held; and frees what is not reachable. How many objects are.
-    fn survey(&mut self, root: &Found, sweep: bool) -> Result<u16, OpenError<S::Error>> {
+    fn survey(&mut self, root: &Found, sweep: bool) -> Result<u16, Fail> {
         // SAFETY: the buffer is the cache's, which is empty from here on, and nobody holds anything.
         let ram = unsafe { &mut *self.cache.buffer() };
-        let r = match walk::walk(&mut self.store, ram, root) {
-            Ok(Reached { marks, rest, count }) => {
-                let swept = if sweep && !planted!("vnv-heap/no-sweep") {
-                    self.store.sweep(rest, |id| marks.reached(id))
-                } else {
-                    Ok(())
-                };
-                swept.map(|()| count).map_err(|f| self.store.refused(f))
-            }
-            Err(e) => Err(e),
-        };
+        let r =
+            walk::walk(&mut self.store, ram, root).and_then(|Reached { marks, rest, count }| {
+                if sweep && !planted!("vnv-heap/no-sweep") {
+                    self.store.sweep(rest, |id| marks.reached(id))?;
+                }
+                Ok(count)
+            });
         self.cache.clear();
         r
     }

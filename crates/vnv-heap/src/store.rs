@@ -26,11 +26,12 @@ mod sweep;
 mod tests;
 mod units;
 
-use crate::error::{Error, Fail, OpenError};
+use crate::error::{Error, Fail, OpenError, Word};
 use crate::promise::Promise;
 use core::marker::PhantomData;
 use map::Map;
-use nvmem::Medium;
+use nvmem::superblock::Copies;
+use nvmem::{LayoutMismatch, Medium};
 
 #[allow(unused_imports)]
 pub(crate) use self::{
@@ -39,7 +40,6 @@ pub(crate) use self::{
     check::Check,
     commit::Commit,
     free::Free,
-    open::Opened,
     record::Pin,
 };
 
@@ -99,35 +99,45 @@ pub(crate) struct Store<S: Medium, P> {
     _promise: PhantomData<fn() -> P>,
 }
 
-/// Two numbers of the table: the unit of the committed block, and that of the current one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Entry {
-    committed: u16,
-    pending: u16,
-}
+/// Two numbers of the table, the unit of the committed block and that of the current one: in one word, so that a result with it comes in
+/// registers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Entry(Word);
 
 impl Entry {
-    const FREE: Entry = Entry {
-        committed: 0,
-        pending: 0,
-    };
+    const FREE: Entry = Entry::of(0, 0);
 
     /// Of an object whose block overlaps another one.
-    const LOST: Entry = Entry {
-        committed: LOST,
-        pending: LOST,
-    };
+    const LOST: Entry = Entry::of(LOST, LOST);
+
+    const fn of(committed: u16, pending: u16) -> Self {
+        Entry(committed as Word | (pending as Word) << 16)
+    }
+
+    fn committed(self) -> u16 {
+        self.0 as u16
+    }
+
+    fn pending(self) -> u16 {
+        (self.0 >> 16) as u16
+    }
+
+    fn is_settled(self) -> bool {
+        self.committed() == self.pending()
+    }
 
     fn decode(b: [u8; 4]) -> Self {
-        Entry {
-            committed: u16::from_le_bytes([b[0], b[1]]),
-            pending: u16::from_le_bytes([b[2], b[3]]),
-        }
+        Entry(u32::from_le_bytes(b) as Word)
     }
 
     fn encode(self) -> [u8; 4] {
-        let (c, p) = (self.committed.to_le_bytes(), self.pending.to_le_bytes());
-        [c[0], c[1], p[0], p[1]]
+        (self.0 as u32).to_le_bytes()
+    }
+}
+
+impl core::fmt::Debug for Entry {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "Entry({}, {})", self.committed(), self.pending())
     }
 }
 
@@ -176,9 +186,23 @@ impl<S: Medium, P: Promise> Store<S, P> {
         fail.error(self.failure.take())
     }
 
-    /// [`Store::error`] while the heap is opened.
-    pub(crate) fn refused(&mut self, fail: Fail) -> OpenError<S::Error> {
-        OpenError::Failed(self.error(fail))
+    /// What is to be told when a heap with this fingerprint is not opened; `copies` are those that [`Store::open`] has read.
+    pub(crate) fn refused(
+        &mut self,
+        fail: Fail,
+        fingerprint: u64,
+        copies: &Copies,
+    ) -> OpenError<S::Error> {
+        let newest = copies.newest().and_then(|n| copies.stored(n.copy()));
+        if fail == Fail::LAYOUT
+            && let Some(stored) = newest
+        {
+            return OpenError::LayoutMismatch(LayoutMismatch {
+                stored: stored.superblock.layout(),
+                expected: Self::layout(fingerprint),
+            });
+        }
+        fail.refusal(self.failure.take())
     }
 
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]

@@ -3,7 +3,7 @@
 //! Works on any bytes whatever, without recursion, in the RAM buffer: a mark of four bits for each object, and the content of one.
 //! Objects without handles are only marked: what they hold is checked when they are loaded.
 
-use crate::error::{OpenError, Part};
+use crate::error::Fail;
 use crate::own::Known;
 use crate::plain::zero;
 use crate::promise::Promise;
@@ -114,12 +114,10 @@ pub(crate) fn walk<'r, S: Medium, P: Promise>(
     store: &mut Store<S, P>,
     ram: &'r mut [u8],
     root: &Found,
-) -> Result<Reached<'r>, OpenError<S::Error>> {
+) -> Result<Reached<'r>, Fail> {
     let objects = store.objects();
     let len = usize::from(objects) / 2 + 1;
-    let too_small = |content: usize| OpenError::RamTooSmall {
-        needed: (len + content).next_multiple_of(8) as u32 + 8,
-    };
+    let too_small = |content: usize| Fail::ram_too_small((len + content).next_multiple_of(8) + 8);
     // Contents are aligned to 8, wherever the marks end.
     let Some((bits, rest)) = ram.split_at_mut_checked(len) else {
         return Err(too_small(0));
@@ -141,7 +139,7 @@ pub(crate) fn walk<'r, S: Medium, P: Promise>(
     // A fresh walk has room for a type, and the root's number is good.
     let mut next = match walk.handle(1, root) {
         Ok(()) => 1,
-        Err(_) => return Err(OpenError::Damaged(Part::Table)),
+        Err(_) => return Err(Fail::TABLE),
     };
     while next <= objects {
         let mark = walk.marks.get(next);
@@ -151,25 +149,18 @@ pub(crate) fn walk<'r, S: Medium, P: Promise>(
         }
         walk.marks.set(next, DONE);
         if let Some(t) = walk.met(mark - PENDING) {
-            let damaged = OpenError::Damaged(Part::Object(next));
             let Some(value) = content.get_mut(..t.size) else {
                 return Err(too_small(t.size));
             };
-            match store.load(next, value) {
-                Ok(()) => {}
-                Err(f) if f.is_damage() => return Err(damaged),
-                Err(f) => return Err(store.refused(f)),
-            }
+            store.load(next, value)?;
             walk.low = u16::MAX;
             // SAFETY: as many initialised bytes as a value of this type has, aligned to 8.
             let r = unsafe { (t.check)(value.as_ptr(), &mut walk) };
             if walk.too_many {
-                return Err(OpenError::Config(
-                    "more than 14 types with handles are reached from the root",
-                ));
+                return Err(Fail::TYPES);
             }
             if r.is_err() && !planted!("vnv-heap/walk-accepts-all") {
-                return Err(damaged);
+                return Err(Fail::damaged(next));
             }
             // What was met may lie before.
             next = walk.low.min(next + 1);

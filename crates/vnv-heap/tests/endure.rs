@@ -9,7 +9,7 @@ mod support;
 use nvmem::Medium;
 use powerfail::{EveryEvents, Simulated, SpiFram, World, endure};
 use std::sync::atomic::Ordering::Relaxed;
-use support::{CONFIG, Known, OPERATIONS, Op, RAM, Save, TestHeap, program, top};
+use support::{Known, NARROW, OPERATIONS, Op, RAM, Save, TestHeap, program, top};
 use vnv_heap::{JustInTime, Snapshot, brand};
 
 /// Saves a heap as it was in the beginning.
@@ -17,7 +17,7 @@ fn begin_again<P: Save, S: Medium>(nv: S, world: &World<'_, Known>) {
     let mut ram = [0u8; RAM];
     world.update(|k| (k.begun, k.anew) = (true, true));
     brand!(b);
-    let mut heap = TestHeap::<_, P>::open(b, nv, &mut ram, CONFIG, top)
+    let mut heap = TestHeap::<_, P>::open(b, nv, &mut ram, NARROW, top)
         .unwrap_or_else(|e| panic!("open: {e}"));
     let (first, blob) = {
         let mut top = heap.root_mut().unwrap_or_else(|e| panic!("{e}"));
@@ -46,7 +46,7 @@ fn forever<P: Save, S: Medium>(mut nv: S, world: &World<'_, Known>) {
         Op::Clear,
     ];
     loop {
-        program::<P, _>(&mut nv, world, &ROUND);
+        program::<P, _>(&mut nv, NARROW, world, &ROUND);
         // A new life begins with an empty heap of its own making.
         begin_again::<P, _>(&mut nv, world);
     }

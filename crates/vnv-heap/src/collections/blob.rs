@@ -74,9 +74,9 @@ impl<'h> Blob<'h> {
         let from = if bytes.is_empty() { &[0] } else { bytes };
         // SAFETY: as many bytes as the kind has; any are a content.
         let id = unsafe { heap.core.alloc(&kind(len), from.as_ptr()) };
-        let id = heap.core.told(id)?;
+        let number = heap.core.told(id)?;
         Ok(Blob {
-            id,
+            id: number.id(),
             len,
             _brand: PhantomData,
         })

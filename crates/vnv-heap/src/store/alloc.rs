@@ -95,13 +95,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
                     if P::SNAPSHOT {
                         self.put_pending(id, unit)?;
                     } else {
-                        self.put_entry(
-                            id,
-                            Entry {
-                                committed: unit,
-                                pending: unit,
-                            },
-                        )?;
+                        self.put_entry(id, Entry::of(unit, unit))?;
                     }
                     self.free_ids = self.free_ids.saturating_sub(1);
                     a.done += 1;

@@ -78,10 +78,10 @@ impl<S: Medium, P: Promise> Store<S, P> {
 
     /// [`Store::locate`] by an entry that was read.
     pub(super) fn locate_by(&mut self, id: u16, e: Entry) -> Result<Place, Fail> {
-        if !P::SNAPSHOT && e.committed != e.pending {
+        if !P::SNAPSHOT && !e.is_settled() {
             return Err(Fail::damaged(id));
         }
-        self.locate_in(id, e.pending)
+        self.locate_in(id, e.pending())
     }
 
     pub(super) fn locate_in(&mut self, id: u16, unit: u16) -> Result<Place, Fail> {
@@ -123,16 +123,17 @@ impl<S: Medium, P: Promise> Store<S, P> {
     /// Loads the whole content of an object of this size. **Errors**: [`Error::Damaged`] when it has another one, or other bytes
     /// than were written.
     pub(crate) fn load(&mut self, id: u16, content: &mut [u8]) -> Result<(), Fail> {
-        let place = self.locate(id)?;
-        if usize::from(place.len) == content.len() {
-            self.get(self.address(&place), content)?;
-            let mut check = Check::new(id, place.len);
-            check.add(content);
-            if check.finish() == place.check {
-                return Ok(());
-            }
+        let len = content.len() as u16;
+        let at = self.address_of(id, len, false)?;
+        let mut head = [0; BLOCK_HEADER as usize];
+        self.get(at - BLOCK_HEADER, &mut head)?;
+        self.get(at, content)?;
+        let mut check = Check::new(id, len);
+        check.add(content);
+        match is_head(&head, id, len) {
+            Some(expected) if expected == check.finish() => Ok(()),
+            _ => Err(Fail::damaged(id)),
         }
-        Err(Fail::damaged(id))
     }
 
     /// The size of an object's content. **Cost**, **Errors**: as [`Store::locate`].
@@ -159,12 +160,12 @@ impl<S: Medium, P: Promise> Store<S, P> {
         }
         let e = self.entry(id)?;
         // What the last commit knows is never written.
-        let alike = e.committed == e.pending;
+        let alike = e.is_settled();
         let wrong = if P::SNAPSHOT { alike && writes } else { !alike };
-        if wrong || !self.map.has(e.pending, units_of(len)) {
+        if wrong || !self.map.has(e.pending(), units_of(len)) {
             return Err(Fail::damaged(id));
         }
-        Ok(self.map.unit(e.pending) + BLOCK_HEADER)
+        Ok(self.map.unit(e.pending()) + BLOCK_HEADER)
     }
 
     /// One step of the beginning of a write-back: where the content is to be written to.
@@ -183,8 +184,8 @@ impl<S: Medium, P: Promise> Store<S, P> {
         }
         let Some(take) = &mut b.take else {
             let e = self.entry(b.id)?;
-            if e.committed != e.pending || planted!("vnv-heap/committed-in-place") {
-                return self.locate_in(b.id, e.pending);
+            if !e.is_settled() || planted!("vnv-heap/committed-in-place") {
+                return self.locate_in(b.id, e.pending());
             }
             b.take = Some(Take::new(units_of(b.len)));
             return Err(Fail::AGAIN);

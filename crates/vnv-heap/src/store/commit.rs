@@ -63,7 +63,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
                 self.put_entry(id, e)?;
                 self.free_ids = (self.free_ids + 1).min(self.map.objects);
             } else {
-                self.put_committed(id, e.committed)?;
+                self.put_committed(id, e.committed())?;
             }
             c.then = None;
             return Err(Fail::AGAIN);
@@ -116,19 +116,13 @@ impl<S: Medium, P: Promise> Store<S, P> {
         c.stage = Stage::Chain(head.prev);
         let len = head.len & !TOMB;
         let e = self.entry(head.id)?;
-        if e.pending == unit {
-            c.free[0] = self.old(c, head.id, e.committed, len)?;
-            c.then = Some((
-                head.id,
-                Entry {
-                    committed: unit,
-                    pending: unit,
-                },
-            ));
+        if e.pending() == unit {
+            c.free[0] = self.old(c, head.id, e.committed(), len)?;
+            c.then = Some((head.id, Entry::of(unit, unit)));
             return Ok(());
         }
-        if e.pending >= FREED && e.committed != e.pending {
-            c.free[0] = self.old(c, head.id, e.committed, len)?;
+        if e.pending() >= FREED && !e.is_settled() {
+            c.free[0] = self.old(c, head.id, e.committed(), len)?;
             c.then = Some((head.id, Entry::FREE));
         }
         // A tombstone, or the block of an object that was freed after it was written.
@@ -164,25 +158,19 @@ impl<S: Medium, P: Promise> Store<S, P> {
         let n = self.entries(id, &mut table)?;
         let all = table.iter().take(usize::from(n)).map(|e| Entry::decode(*e));
         let mut all = (id..).zip(all);
-        let Some((id, e)) = all.find(|(_, e)| e.committed != e.pending) else {
+        let Some((id, e)) = all.find(|(_, e)| !e.is_settled()) else {
             c.stage = Stage::Table(id + n);
             return Ok(());
         };
         c.stage = Stage::Table(id + 1);
-        if e.pending >= FREED {
-            c.free[0] = self.old(c, id, e.committed, 0)?;
+        if e.pending() >= FREED {
+            c.free[0] = self.old(c, id, e.committed(), 0)?;
             c.then = Some((id, Entry::FREE));
         } else {
-            if let Ok(new) = self.locate_in(id, e.pending) {
-                c.free[0] = self.old(c, id, e.committed, new.len)?;
+            if let Ok(new) = self.locate_in(id, e.pending()) {
+                c.free[0] = self.old(c, id, e.committed(), new.len)?;
             }
-            c.then = Some((
-                id,
-                Entry {
-                    committed: e.pending,
-                    pending: e.pending,
-                },
-            ));
+            c.then = Some((id, Entry::of(e.pending(), e.pending())));
         }
         Ok(())
     }

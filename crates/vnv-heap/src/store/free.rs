@@ -75,12 +75,12 @@ impl<S: Medium, P: Promise> Store<S, P> {
     /// Whether the object is allocated. **Cost**: reads 4 bytes.
     pub(crate) fn is_allocated(&mut self, id: u16) -> Result<bool, Fail> {
         let e = self.entry(id)?;
-        Ok(e != Entry::FREE && !(P::SNAPSHOT && e.pending >= FREED))
+        Ok(e != Entry::FREE && !(P::SNAPSHOT && e.pending() >= FREED))
     }
 
     fn free_entry(&mut self, f: &mut Free) -> Result<(), Fail> {
         let e = self.entry(f.id)?;
-        if e == Entry::FREE || (P::SNAPSHOT && e.pending >= FREED) {
+        if e == Entry::FREE || (P::SNAPSHOT && e.pending() >= FREED) {
             return Err(Fail::damaged(f.id));
         }
         let len = match self.locate(f.id) {
@@ -88,7 +88,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
             Err(f) if f.is_damage() => None,
             Err(e) => return Err(e),
         };
-        if P::SNAPSHOT && e.committed != 0 && !planted!("vnv-heap/freed-at-once") {
+        if P::SNAPSHOT && e.committed() != 0 && !planted!("vnv-heap/freed-at-once") {
             f.len = len.unwrap_or(0);
             f.stage = Stage::Tombstone;
             return Err(Fail::AGAIN);
@@ -96,9 +96,9 @@ impl<S: Medium, P: Promise> Store<S, P> {
         // A block in the chain stays until the commit has gone by it; the last one can be taken out.
         let mut ours = true;
         if P::SNAPSHOT {
-            ours = e.pending == self.chain;
+            ours = e.pending() == self.chain;
             if ours {
-                self.chain = self.head(e.pending, f.id)?.prev;
+                self.chain = self.head(e.pending(), f.id)?.prev;
             }
         }
         f.begun = true;
@@ -106,7 +106,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
         self.free_ids = (self.free_ids + 1).min(self.map.objects);
         match len {
             Some(len) if ours => {
-                f.mark = Mark::free(e.pending, units_of(len));
+                f.mark = Mark::free(e.pending(), units_of(len));
                 f.stage = Stage::Units;
                 Err(Fail::AGAIN)
             }

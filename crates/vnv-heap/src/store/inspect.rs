@@ -71,13 +71,13 @@ pub fn heap(bytes: &[u8], out: &mut dyn Write) -> Result {
         }
         used += 1;
         write!(out, "object {id}: ")?;
-        if e.committed != e.pending {
-            write!(out, "committed in unit {}, ", e.committed)?;
+        if !e.is_settled() {
+            write!(out, "committed in unit {}, ", e.committed())?;
         }
-        if e.pending >= FREED {
+        if e.pending() >= FREED {
             writeln!(out, "freed")?;
         } else {
-            object(bytes, &map, id, e.pending, out)?;
+            object(bytes, &map, id, e.pending(), out)?;
         }
     }
     writeln!(out, "{used} objects")
@@ -85,10 +85,17 @@ pub fn heap(bytes: &[u8], out: &mut dyn Write) -> Result {
 
 fn records(bytes: &[u8], out: &mut dyn Write) -> Result {
     let both = [0, 1].map(|i| {
-        array::<{ record::BYTES }>(bytes, RECORDS + i * RECORD_STRIDE)
-            .and_then(|b| Record::decode(&b))
+        let b = array::<12>(bytes, RECORDS + i * RECORD_STRIDE)?;
+        let mut words = [0; 3];
+        for (word, from) in words.iter_mut().zip(b.as_chunks::<4>().0) {
+            *word = u32::from_ne_bytes(*from);
+        }
+        Record::of_words(&words)
     });
-    let newest = Record::newest(both);
+    let newest = match both {
+        [Some(a), Some(b)] => Some(if b.is_later_than(a.seq) { b } else { a }),
+        [a, b] => a.or(b),
+    };
     for (i, r) in both.iter().enumerate() {
         match r {
             None => writeln!(out, "record {i}: not intact")?,

@@ -2,6 +2,7 @@
 
 use super::UNIT;
 use crate::config::{Config, MAX_PINS};
+use crate::error::Fail;
 use nvmem::superblock::Superblock;
 
 /// The two records, 16 bytes apart.
@@ -56,16 +57,16 @@ impl Map {
         })
     }
 
-    /// Of the largest heap of this configuration in `capacity` bytes. **Errors**: the bytes that the smallest one needs.
+    /// Of the largest heap of this configuration in `capacity` bytes. **Errors**: that it is too small.
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    pub(super) fn largest(config: &Config, capacity: u32) -> Result<Map, u32> {
+    pub(super) fn largest(config: &Config, capacity: u32) -> Result<Map, Fail> {
         let (objects, pins) = (u32::from(config.objects), u32::from(config.max_pins));
         // Eight units are 65 bytes with their part of the bitmap; the bitmap's end is rounded up.
         let fixed = bitmap_at(PINS + pins * PIN_BYTES, objects);
         let groups = (capacity.saturating_sub(fixed + 8) / (8 * UNIT + 1)).min(MAX_UNITS / 8);
         match Map::new(objects, groups * 8, pins) {
             Some(map) if groups != 0 => Ok(map),
-            _ => Err(fixed + 8 + 8 * UNIT + 1),
+            _ => Err(Fail::too_small(fixed + 8 + 8 * UNIT + 1)),
         }
     }
 

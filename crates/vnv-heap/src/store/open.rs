@@ -1,19 +1,18 @@
 //! Opening, formatting, and finishing a commit that was cut.
 
-use super::header::Other;
 use super::map::{Map, RECORDS};
 use super::record::{COMMITTED, PERSISTED, RUNNING, Record};
 use super::units::WORDS;
 use super::{Entry, FREED, PIECE, Store};
 use crate::config::Config;
-use crate::error::{Fail, OpenError, Part};
+use crate::error::Fail;
 use crate::plain::{as_bytes, zeros};
 use crate::promise::Promise;
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use nvmem::device::Torn;
-use nvmem::superblock::{Superblock, Words};
-use nvmem::{Medium, planted};
+use nvmem::superblock::{Copies, Superblock};
+use nvmem::{Layout, Medium, planted};
 
 /// The kind in the superblock.
 pub(super) const KIND: [u8; 4] = *b"HEAP";
@@ -28,16 +27,6 @@ pub(super) const ENTRIES: u16 = 16;
 pub(super) type Entries = [[u8; 4]; ENTRIES as usize];
 pub(super) const NO_ENTRIES: Entries = [[0; 4]; ENTRIES as usize];
 
-/// What opening found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Opened {
-    /// A blank medium, or a format that was cut: it is empty now. The caller puts the root in, persists or commits, and
-    /// calls [`Store::finish_format`]; until then the next open begins again.
-    Blank,
-    /// A heap. The caller finds what is reachable and calls [`Store::sweep`] before anything is allocated.
-    Ready,
-}
-
 impl<S: Medium, P: Promise> Store<S, P> {
     const MEDIUM: () = {
         let c = &S::CONTRACT;
@@ -51,13 +40,23 @@ impl<S: Medium, P: Promise> Store<S, P> {
         );
     };
 
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    pub(super) fn superblock(map: Map, fingerprint: u64) -> Superblock {
-        Superblock {
+    /// What this program expects.
+    pub(super) const fn layout(fingerprint: u64) -> Layout {
+        Layout {
             kind: KIND,
             version: VERSION | if P::SNAPSHOT { SNAPSHOT } else { 0 },
             fingerprint,
-            params: map.params(),
+        }
+    }
+
+    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    pub(super) fn superblock(&self, fingerprint: u64) -> Superblock {
+        let Layout { kind, version, .. } = Self::layout(fingerprint);
+        Superblock {
+            kind,
+            version,
+            fingerprint,
+            params: self.map.params(),
         }
     }
 
@@ -86,85 +85,70 @@ impl<S: Medium, P: Promise> Store<S, P> {
         }
     }
 
-    /// Opens what is on the medium; a blank one is formatted.
+    /// Opens what is on the medium; a blank one is formatted. The caller finds what is reachable and calls [`Store::sweep`] before anything is
+    /// allocated.
     ///
     /// **Power loss**: as before, or nearer to what this would have done; the next open goes on. **Cost**: reads the superblock and
     /// the records, and with the snapshot promise the table; the whole medium when it holds no superblock.
-    /// **Errors**: those of [`OpenError`] that do not speak of RAM. Nothing is written then.
+    /// **Errors**: as [`Store::begin`] when it was formatted; else those of [`OpenError`](crate::OpenError) that do not speak of RAM. Nothing is written then, and `copies` are
+    /// those of the superblock.
     #[inline(never)]
     pub(crate) fn open(
         &mut self,
         config: &Config,
         fingerprint: u64,
-    ) -> Result<Opened, OpenError<S::Error>> {
+        copies: &mut Copies,
+    ) -> Result<(), Fail> {
         let capacity = self.medium.capacity();
-        // What an existing heap needs, it says itself.
-        let fresh = Map::largest(config, capacity);
-        if let Err(needed) = fresh
-            && capacity < Superblock::BYTES as u32
-        {
-            return Err(OpenError::TooSmall { needed });
+        if capacity < Superblock::BYTES as u32 {
+            // What an existing heap needs, it says itself.
+            Map::largest(config, capacity)?;
         }
-        let mut words = MaybeUninit::uninit();
-        let words = Words::zeroed(&mut words);
-        let found = match self.newest_header(words).map_err(|f| self.refused(f))? {
-            Some(n) if !n.formatting => None,
-            Some(_) if words.superblock().kind == KIND => Some(Other::Blank),
-            Some(_) => Some(Other::Foreign),
-            None => Some(self.other().map_err(|f| self.refused(f))?),
+        self.get(0, copies.as_bytes_mut())?;
+        let newest = match copies.newest() {
+            Some(n) if !n.is_formatting() => n.copy(),
+            Some(n) if copies.kind(n.copy()) != KIND => return Err(Fail::FOREIGN),
+            Some(_) => return self.begin(config, fingerprint),
+            None => {
+                self.is_blank(copies)?;
+                return self.begin(config, fingerprint);
+            }
         };
-        match found {
-            None => {}
-            Some(Other::Blank) => return self.begin(config, fingerprint),
-            Some(Other::Foreign) => return Err(OpenError::Foreign),
-            Some(Other::Damaged) => return Err(OpenError::Damaged(Part::Header)),
+        if !copies.is_of(newest, &Self::layout(fingerprint)) {
+            return Err(Fail::LAYOUT);
         }
-        let stored = words.superblock();
-        stored
-            .check_layout(&Self::superblock(Map::NONE, fingerprint))
-            .map_err(OpenError::LayoutMismatch)?;
-        self.map = Map::of_params(&stored.params).ok_or(OpenError::Damaged(Part::Header))?;
+        self.map = Map::of_params(&copies.params(newest)).ok_or(Fail::HEADER)?;
         if self.map.end() > capacity {
-            return Err(OpenError::TooSmall {
-                needed: self.map.end(),
-            });
+            return Err(Fail::too_small(self.map.end()));
         }
-        let Some(record) = self.newest_record().map_err(|f| self.refused(f))? else {
-            return Err(OpenError::Damaged(Part::Record));
-        };
-        self.seq = record.seq;
-        self.pinned = record.pins;
-        match (P::SNAPSHOT, record.state) {
-            (false, PERSISTED) if record.pins <= self.map.pins() => {}
+        match (P::SNAPSHOT, self.find_record()? as u8) {
+            (false, PERSISTED) if self.pinned <= self.map.pins() => {}
             (false, RUNNING) if planted!("vnv-heap/interrupted-ignored") => {}
-            (false, RUNNING) => return Err(OpenError::Interrupted),
-            (true, COMMITTED) => self.settle().map_err(|f| self.refused(f))?,
-            _ => return Err(OpenError::Damaged(Part::Record)),
+            (false, RUNNING) => return Err(Fail::INTERRUPTED),
+            (true, COMMITTED) => self.settle()?,
+            _ => return Err(Fail::RECORD),
         }
-        Ok(Opened::Ready)
+        Ok(())
     }
 
     /// Gives up what the medium holds, and formats it.
     ///
+    /// **Errors**: [`Fail::BLANK`], when nothing failed: it is empty now. The caller puts the root in, persists or commits, and calls
+    /// [`Store::finish_format`]; until then the next open begins again.
+    ///
     /// **Power loss**: before the format is finished, what was there, or blank, or something that [`Store::open`] refuses.
     #[inline(never)]
-    pub(crate) fn begin(
-        &mut self,
-        config: &Config,
-        fingerprint: u64,
-    ) -> Result<Opened, OpenError<S::Error>> {
-        let map = Map::largest(config, self.medium.capacity())
-            .map_err(|needed| OpenError::TooSmall { needed })?;
+    pub(crate) fn begin(&mut self, config: &Config, fingerprint: u64) -> Result<(), Fail> {
+        let map = Map::largest(config, self.medium.capacity())?;
         self.map = map;
         if !planted!("vnv-heap/format-unmarked") {
-            self.put_header(fingerprint, true)
-                .map_err(|f| self.refused(f))?;
+            self.put_header(fingerprint, true)?;
         }
-        self.blank(&map).map_err(|f| self.refused(f))?;
+        self.blank(&map)?;
         self.running = !P::SNAPSHOT;
         self.free_units = map.units;
         self.free_ids = map.objects;
-        Ok(Opened::Blank)
+        Err(Fail::BLANK)
     }
 
     /// All of it is free, and the first record is there.
@@ -175,19 +159,15 @@ impl<S: Medium, P: Promise> Store<S, P> {
             state: if P::SNAPSHOT { COMMITTED } else { RUNNING },
             pins: 0,
         };
-        self.put(RECORDS, &first.encode())?;
+        self.put(RECORDS, as_bytes(&mut first.words()))?;
         self.flush()
     }
 
     /// What is on the medium from here on is a heap: the root is in it, and it was persisted or committed.
     ///
     /// **Power loss**: before the last byte, the next open formats again. **Cost**: at most 65 bytes.
-    pub(crate) fn finish_format(&mut self, fingerprint: u64) -> Result<(), OpenError<S::Error>> {
-        match self.put_header(fingerprint, false) {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(OpenError::Damaged(Part::Header)),
-            Err(f) => Err(self.refused(f)),
-        }
+    pub(crate) fn finish_format(&mut self, fingerprint: u64) -> Result<(), Fail> {
+        self.put_header(fingerprint, false)
     }
 
     /// Zeroes what is not zero.
@@ -228,15 +208,15 @@ impl<S: Medium, P: Promise> Store<S, P> {
             let n = self.entries(id, &mut table)?;
             for (i, e) in (id..).zip(table.iter().take(usize::from(n))) {
                 let e = Entry::decode(*e);
-                if e.committed == e.pending {
+                if e.is_settled() {
                     continue;
                 }
                 if !late || planted!("vnv-heap/late-commit-forgotten") {
-                    self.put_pending(i, e.committed)?;
-                } else if e.pending >= FREED {
+                    self.put_pending(i, e.committed())?;
+                } else if e.pending() >= FREED {
                     self.put_entry(i, Entry::FREE)?;
                 } else {
-                    self.put_committed(i, e.pending)?;
+                    self.put_committed(i, e.pending())?;
                 }
             }
             id += n;

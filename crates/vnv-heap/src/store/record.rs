@@ -2,6 +2,8 @@
 
 use super::map::{APPLIED, RECORD_STRIDE, RECORDS};
 use super::{Fail, Store};
+use crate::error::Word;
+use crate::plain::as_bytes;
 use crate::promise::Promise;
 use nvmem::crc::Crc32;
 use nvmem::{Medium, planted};
@@ -13,8 +15,8 @@ pub(super) const PERSISTED: u8 = 2;
 /// The end of a commit.
 pub(super) const COMMITTED: u8 = 3;
 
-/// Bytes of a record.
-pub(super) const BYTES: usize = 12;
+/// The words of a record, as they lie on the medium.
+pub(super) type Words = [u32; 3];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Record {
@@ -24,44 +26,33 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// The checksum over what it says, as two words of it lie on the medium.
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    fn check(self) -> u32 {
+    pub(super) fn words(self) -> Words {
         let second = u32::from(self.state) | u32::from(self.pins) << 16;
-        Crc32::new().word(self.seq).word(second).finish()
+        [self.seq, second, check(self.seq, second)].map(u32::to_le)
     }
 
-    pub(super) fn encode(self) -> [u8; BYTES] {
-        let [s0, s1, s2, s3] = self.seq.to_le_bytes();
-        let [p0, p1] = self.pins.to_le_bytes();
-        let [c0, c1, c2, c3] = self.check().to_le_bytes();
-        [s0, s1, s2, s3, self.state, 0, p0, p1, c0, c1, c2, c3]
+    /// The record in these words, if it is intact.
+    pub(super) fn of_words(words: &Words) -> Option<Self> {
+        let [seq, second, crc] = words.map(u32::from_le);
+        let state = second as u16;
+        let intact =
+            (RUNNING.into()..=COMMITTED.into()).contains(&state) && check(seq, second) == crc;
+        (intact || planted!("vnv-heap/record-unchecked")).then_some(Record {
+            seq,
+            state: state as u8,
+            pins: (second >> 16) as u16,
+        })
     }
 
-    pub(super) fn decode(b: &[u8; BYTES]) -> Option<Self> {
-        let [s0, s1, s2, s3, state, zero, p0, p1, c0, c1, c2, c3] = *b;
-        let r = Record {
-            seq: u32::from_le_bytes([s0, s1, s2, s3]),
-            state,
-            pins: u16::from_le_bytes([p0, p1]),
-        };
-        let intact = zero == 0
-            && matches!(state, RUNNING..=COMMITTED)
-            && r.check() == u32::from_le_bytes([c0, c1, c2, c3]);
-        (intact || planted!("vnv-heap/record-unchecked")).then_some(r)
+    pub(super) fn is_later_than(&self, seq: u32) -> bool {
+        (self.seq.wrapping_sub(seq) as i32) > 0
     }
+}
 
-    /// The newer one of both that are intact.
-    pub(super) fn newest(both: [Option<Record>; 2]) -> Option<Record> {
-        match both {
-            [Some(a), Some(b)] => Some(if (b.seq.wrapping_sub(a.seq) as i32) > 0 {
-                b
-            } else {
-                a
-            }),
-            [a, b] => a.or(b),
-        }
-    }
+/// The checksum over what a record says.
+#[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+fn check(seq: u32, second: u32) -> u32 {
+    Crc32::new().word(seq).word(second).finish()
 }
 
 /// What is restored of a pinned object: its number, where it lay in the RAM buffer, its size there, and by how many it is held.
@@ -74,14 +65,19 @@ pub(crate) struct Pin {
 }
 
 impl<S: Medium, P: Promise> Store<S, P> {
-    pub(super) fn newest_record(&mut self) -> Result<Option<Record>, Fail> {
-        let mut newest = None;
+    /// Reads the newest record that is intact, and goes on from it; its state, 0 if there is none.
+    pub(super) fn find_record(&mut self) -> Result<Word, Fail> {
+        let mut state = 0;
         for i in 0..2 {
-            let mut b = [0; BYTES];
-            self.get(RECORDS + i * RECORD_STRIDE, &mut b)?;
-            newest = Record::newest([newest, Record::decode(&b)]);
+            let mut words = [0; 3];
+            self.get(RECORDS + i * RECORD_STRIDE, as_bytes(&mut words))?;
+            if let Some(r) = Record::of_words(&words)
+                && (state == 0 || r.is_later_than(self.seq))
+            {
+                (self.seq, self.pinned, state) = (r.seq, r.pins, r.state.into());
+            }
         }
-        Ok(newest)
+        Ok(state)
     }
 
     /// Writes the next record, after all that was written before, and before all that comes after.
@@ -97,7 +93,10 @@ impl<S: Medium, P: Promise> Store<S, P> {
         if !planted!("vnv-heap/no-flush-before-record") {
             self.flush()?;
         }
-        self.put(RECORDS + (slot % 2) * RECORD_STRIDE, &r.encode())?;
+        self.put(
+            RECORDS + (slot % 2) * RECORD_STRIDE,
+            as_bytes(&mut r.words()),
+        )?;
         if !planted!("vnv-heap/no-flush-after-record") {
             self.flush()?;
         }

@@ -75,11 +75,11 @@ impl<S: Medium, P: Promise> Store<S, P> {
                 Entry::FREE
             } else {
                 self.free_ids -= u16::from(!again);
-                let lost = if self.map.has(e.pending, 1) {
+                let lost = if self.map.has(e.pending(), 1) {
                     let (unit, n) = match self.locate_by(id, e) {
                         Err(Fail::MEDIUM) => return Err(Fail::MEDIUM),
                         Ok(place) if !again => (place.unit, units_of(place.len)),
-                        Err(_) if again => (e.pending, 1),
+                        Err(_) if again => (e.pending(), 1),
                         other => {
                             doubtful |= other.is_err();
                             continue;

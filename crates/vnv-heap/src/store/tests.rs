@@ -43,6 +43,12 @@ fn steps<S: Medium, P: Promise, R>(
 }
 
 /// Opened or formatted, and the store that is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Opened {
+    Blank,
+    Ready,
+}
+
 impl<S: Medium, P: Promise> Store<S, P> {
     pub(super) fn opened(
         medium: S,
@@ -50,8 +56,13 @@ impl<S: Medium, P: Promise> Store<S, P> {
         fingerprint: u64,
     ) -> Result<(Self, Opened), crate::OpenError<S::Error>> {
         let mut s = Self::new(medium, config);
-        let opened = s.open(config, fingerprint)?;
-        Ok((s, opened))
+        let mut copies = core::mem::MaybeUninit::uninit();
+        let copies = Copies::zeroed(&mut copies);
+        match s.open(config, fingerprint, copies) {
+            Ok(()) => Ok((s, Opened::Ready)),
+            Err(Fail::BLANK) => Ok((s, Opened::Blank)),
+            Err(f) => Err(s.refused(f, fingerprint, copies)),
+        }
     }
 
     pub(super) fn formatted(
@@ -60,8 +71,11 @@ impl<S: Medium, P: Promise> Store<S, P> {
         fingerprint: u64,
     ) -> Result<Self, crate::OpenError<S::Error>> {
         let mut s = Self::new(medium, config);
-        s.begin(config, fingerprint)?;
-        Ok(s)
+        match s.begin(config, fingerprint) {
+            Err(Fail::BLANK) => Ok(s),
+            Ok(()) => unreachable!("a format says so"),
+            Err(f) => Err(f.refusal(s.failure.take())),
+        }
     }
 }
 
@@ -143,7 +157,7 @@ pub(super) fn open<S: Medium, P: Promise>(
         assert_eq!(root, 1);
         s.put_all(1, &0u32.to_le_bytes())?;
         save(&mut s);
-        s.finish_format(PRINT)?;
+        steps(&mut s, |s| s.finish_format(PRINT))?;
     } else {
         let root = reachable(&mut s)?;
         let mut scratch = [0xAA; 40];
@@ -179,9 +193,9 @@ where
         ids += 1;
         let e = s.entry(id).unwrap();
         let place = s.locate(id).unwrap();
-        let mut blocks = std::vec![e.pending];
-        if P::SNAPSHOT && e.committed != e.pending && e.committed != 0 {
-            blocks.push(e.committed);
+        let mut blocks = std::vec![e.pending()];
+        if P::SNAPSHOT && e.committed() != e.pending() && e.committed() != 0 {
+            blocks.push(e.committed());
         }
         for b in blocks {
             for u in b..b + map::units_of(place.len) {

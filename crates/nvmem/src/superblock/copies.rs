@@ -1,0 +1,129 @@
+//! Both copies in memory, for managers on a [`Medium`](crate::Medium), which read and write them themselves.
+
+use super::copy::{self, FORMATTING, Image, MAGIC, READY, WORDS, intact, order, seal, state_of};
+use super::{Stored, Superblock};
+use crate::layout::Layout;
+use core::mem::MaybeUninit;
+use core::num::NonZeroU32;
+
+/// The bytes of both copies, as they lie on the medium, aligned; read, judged and made in place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct Copies([Image; 2]);
+
+/// The copy that counts: in one word, that comes in a register.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Newest(NonZeroU32);
+
+impl Newest {
+    /// Beside the second word of the copy: it is the second copy.
+    const SECOND: u32 = 1 << 31;
+
+    /// The first one, or the second: 0 or 1.
+    pub fn copy(self) -> usize {
+        (self.0.get() >> 31) as usize
+    }
+
+    /// Its place in the order of writes; wraps.
+    pub fn sequence(self) -> u16 {
+        self.0.get() as u16
+    }
+
+    /// Whether it says that a format is under way.
+    pub fn is_formatting(self) -> bool {
+        state_of(self.0.get() & !Self::SECOND) == FORMATTING
+    }
+}
+
+impl Copies {
+    /// Zeros, written here.
+    #[inline(always)]
+    pub fn zeroed(place: &mut MaybeUninit<Copies>) -> &mut Copies {
+        let to = place.as_mut_ptr().cast::<u32>();
+        for i in 0..2 * WORDS {
+            // Volatile, or else this becomes a call of `memset`, which alone is larger than all that is here.
+            // SAFETY: one of the words.
+            unsafe { to.add(i).write_volatile(0) };
+        }
+        // SAFETY: all of them were written.
+        unsafe { place.assume_init_mut() }
+    }
+
+    /// One of them, as it lies on the medium.
+    #[inline(always)]
+    pub fn copy(&self, copy: usize) -> &[u8; Superblock::COPY_BYTES] {
+        // SAFETY: as many bytes.
+        unsafe { &*(&raw const self.0[copy & 1]).cast() }
+    }
+
+    /// Both, as they lie on the medium, to be read from there.
+    #[inline(always)]
+    pub fn as_bytes_mut(&mut self) -> &mut [u8; Superblock::BYTES] {
+        // SAFETY: as many bytes, and any bytes are words.
+        unsafe { &mut *(&raw mut self.0).cast() }
+    }
+
+    /// Makes one of them the copy of this superblock, or the mark that a format of its kind is under way.
+    pub fn fill(&mut self, copy: usize, sb: &Superblock, sequence: u16, formatting: bool) {
+        let state = if formatting { FORMATTING } else { READY };
+        // SAFETY: words that are initialised already.
+        let place = unsafe { &mut *(&raw mut self.0[copy & 1]).cast::<MaybeUninit<Image>>() };
+        seal(copy::image(place, sb, state), order(sequence, state));
+    }
+
+    /// Which one counts: the newer one of those that are intact.
+    #[inline(never)]
+    pub fn newest(&self) -> Option<Newest> {
+        let mut best = None;
+        let mut which = 0;
+        for image in &self.0 {
+            let second = u32::from_le(image[1]);
+            let later = |b: Newest| ((second as u16).wrapping_sub(b.sequence()) as i16) > 0;
+            // SAFETY: 16 words.
+            if best.is_none_or(later) && unsafe { intact(image.as_ptr()) } {
+                // An intact one has a state, which is not 0 and below 2^15.
+                best = NonZeroU32::new(second | which).map(Newest);
+            }
+            which = Newest::SECOND;
+        }
+        best
+    }
+
+    /// Whether either begins as a copy does.
+    pub fn any_magic(&self) -> bool {
+        self.0.iter().any(|i| i[0] == MAGIC.to_le())
+    }
+
+    /// The kind that a copy names.
+    #[inline(always)]
+    pub fn kind(&self, copy: usize) -> [u8; 4] {
+        self.0[copy & 1][2].to_ne_bytes()
+    }
+
+    /// Whether a copy names this layout.
+    #[inline(always)]
+    pub fn is_of(&self, copy: usize, layout: &Layout) -> bool {
+        let image = &self.0[copy & 1];
+        let (low, high) = (layout.fingerprint as u32, (layout.fingerprint >> 32) as u32);
+        let kind = u32::from_le_bytes(layout.kind);
+        let mine = [kind, u32::from(layout.version), low, high];
+        image[2..6]
+            .iter()
+            .zip(mine)
+            .all(|(w, m)| u32::from_le(*w) == m)
+    }
+
+    /// The parameters that a copy has.
+    #[inline(always)]
+    pub fn params(&self, copy: usize) -> [u32; 8] {
+        core::array::from_fn(|i| u32::from_le(self.0[copy & 1][6 + i]))
+    }
+
+    /// All of what an intact copy says; nothing of another one.
+    pub fn stored(&self, copy: usize) -> Option<Stored> {
+        let image = &self.0[copy & 1];
+        // SAFETY: 16 words.
+        unsafe { intact(image.as_ptr()) }.then(|| copy::unpack(|i| u32::from_le(image[i])))
+    }
+}
