@@ -81,7 +81,6 @@ impl Fail {
     /// No failure: the rest is for another section, in which the same is called again.
     pub(crate) const AGAIN: Fail = Fail::of(10);
     pub(crate) const FOREIGN: Fail = Fail::of(11);
-    pub(crate) const LAYOUT: Fail = Fail::of(12);
     pub(crate) const INTERRUPTED: Fail = Fail::of(13);
     pub(crate) const HEADER: Fail = Fail::of(14);
     pub(crate) const RECORD: Fail = Fail::of(15);
@@ -91,6 +90,7 @@ impl Fail {
     pub(crate) const BLANK: Fail = Fail::of(20);
     /// And the bytes that are needed, from bit 8 on: there are less than 2^20.
     const TOO_SMALL: Fail = Fail::of(18);
+    const LAYOUT: Fail = Fail::of(12);
     const RAM_TOO_SMALL: Fail = Fail::of(19);
 
     const fn of(code: Word) -> Fail {
@@ -105,6 +105,17 @@ impl Fail {
         Fail(Fail::DAMAGED.0 | Word::from(object) << 16)
     }
 
+    /// This copy of the superblock, 0 or 1, is that of other types.
+    pub(crate) fn layout(copy: usize) -> Fail {
+        Fail(Fail::LAYOUT.0 | (copy as Word) << 8)
+    }
+
+    /// The copy, if that is why.
+    pub(crate) fn other_layout(self) -> Option<usize> {
+        let copy = self.0.get() >> 8;
+        (self.0.get() & 0xFF == Fail::LAYOUT.0.get()).then_some(copy as usize)
+    }
+
     /// The medium needs so many bytes.
     pub(crate) fn too_small(needed: u32) -> Fail {
         Fail(Fail::TOO_SMALL.0 | (needed as Word) << 8)
@@ -115,7 +126,7 @@ impl Fail {
         Fail(Fail::RAM_TOO_SMALL.0 | (needed as Word) << 8)
     }
 
-    /// Why a heap is not opened, for a caller; `medium` is what the driver said, if it did. [`Fail::LAYOUT`] needs more than that.
+    /// Why a heap is not opened, for a caller; `medium` is what the driver said, if it did. [`Fail::layout`] needs more than that.
     pub(crate) fn refusal<E>(self, medium: Option<E>) -> OpenError<E> {
         let needed = (self.0.get() >> 8) as u32;
         match self {

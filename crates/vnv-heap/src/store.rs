@@ -193,12 +193,9 @@ impl<S: Medium, P: Promise> Store<S, P> {
         fingerprint: u64,
         copies: &Copies,
     ) -> OpenError<S::Error> {
-        let newest = copies.newest().and_then(|n| copies.stored(n.copy()));
-        if fail == Fail::LAYOUT
-            && let Some(stored) = newest
-        {
+        if let Some(copy) = fail.other_layout() {
             return OpenError::LayoutMismatch(LayoutMismatch {
-                stored: stored.superblock.layout(),
+                stored: copies.superblock(copy).layout(),
                 expected: Self::layout(fingerprint),
             });
         }

@@ -137,7 +137,7 @@ fn build<'h, S: Medium, P: Promise>(
     Ok(tree)
 }
 
-const OBJECTS: u16 = 32_000;
+const OBJECTS: u16 = if cfg!(miri) { 700 } else { 32_000 };
 const LARGE: Config = Config {
     dirty_limit: 4096,
     objects: OBJECTS,
@@ -156,13 +156,16 @@ fn large<P: Promise>(save: fn(&mut TestHeap<'_, Shared, P>)) {
         (Wide, 12),
     ] {
         let depth = match shape {
-            _ if cfg!(miri) => 30,
+            Wide if cfg!(miri) => 1,
+            // Just longer than the path that is remembered.
+            _ if cfg!(miri) => 18,
             // What is freed while it is built has its room until a commit.
             List => depth,
             _ if P::SNAPSHOT => depth / 2,
             _ => depth,
         };
-        let (mut ram, chip) = (vec![0; 40_000], Shared::blank(1 << 20));
+        let size = if cfg!(miri) { 1 << 15 } else { 1 << 20 };
+        let (mut ram, chip) = (vec![0; 40_000], Shared::blank(size));
         brand!(b);
         let mut heap = TestHeap::<_, P>::open(b, chip, &mut ram, LARGE, root).unwrap();
         let tree = build(&heap, shape, depth).unwrap();

@@ -115,7 +115,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
             }
         };
         if !copies.is_of(newest, &Self::layout(fingerprint)) {
-            return Err(Fail::LAYOUT);
+            return Err(Fail::layout(newest));
         }
         self.map = Map::of_params(&copies.params(newest)).ok_or(Fail::HEADER)?;
         if self.map.end() > capacity {
