@@ -198,30 +198,35 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
         }
     }
 
-    /// What is common: all is in use, one object leaves, and another one, which is not there, takes its place, all within a burst.
+    /// What is common: an object that is not there takes a place that is free, or another one's, all within a burst.
     /// **Errors**: [`Fail::AGAIN`] when it is not so.
     #[inline(always)]
     fn exchange(&mut self, id: u16, kind: &Kind, mutable: bool) -> Result<NonNull<u8>, Fail> {
         let len = usize::from(kind.len);
         let prepared = !mutable || !P::SNAPSHOT && self.store.is_running();
-        if !prepared || self.cache.is_pinned_out() || !self.cache.is_full(len) {
+        if !prepared || self.cache.is_pinned_out() {
             return Err(Fail::AGAIN);
         }
-        let slot = match self.cache.only() {
-            Some(only) => only,
-            None => self.cache.victim(false).ok_or(Fail::RAM_FULL)?,
+        let slot = if self.cache.is_full(len) {
+            let leaves = match self.cache.only() {
+                Some(only) => only,
+                None => self.cache.victim(false).ok_or(Fail::RAM_FULL)?,
+            };
+            if self.cache.len(leaves) + len > usize::from(self.store.burst()) {
+                // It is found again.
+                self.cache.keep(leaves);
+                return Err(Fail::AGAIN);
+            }
+            if self.cache.is_dirty(leaves) {
+                self.whole(leaves, false)?;
+            }
+            if !self.cache.replace(leaves, id, len) {
+                return Err(Fail::AGAIN);
+            }
+            leaves
+        } else {
+            self.occupy(id, len)?
         };
-        if self.cache.len(slot) + len > usize::from(self.store.burst()) {
-            // It is found again.
-            self.cache.keep(slot);
-            return Err(Fail::AGAIN);
-        }
-        if self.cache.is_dirty(slot) {
-            self.whole(slot, false)?;
-        }
-        if !self.cache.replace(slot, id, len) {
-            return Err(Fail::AGAIN);
-        }
         let Some(load) = self.cache.load_with(len, mutable) else {
             self.give_up(id);
             return Err(Fail::AGAIN);
@@ -231,6 +236,19 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
         self.cache.pin_loaded(slot, load, mutable);
         self.stats.loads = self.stats.loads.wrapping_add(1);
         Ok(self.cache.content(slot))
+    }
+
+    /// A place that is free.
+    #[inline(never)]
+    fn occupy(&mut self, id: u16, len: usize) -> Result<Slot, Fail> {
+        let burst = usize::from(self.store.burst());
+        if len > burst {
+            return Err(Fail::AGAIN);
+        }
+        match self.cache.reserve(id, len, burst) {
+            Reserve::Done(slot) => Ok(slot),
+            _ => Err(Fail::AGAIN),
+        }
     }
 
     /// As much as a burst allows; where the object is, when it is held.

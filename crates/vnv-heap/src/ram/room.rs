@@ -134,7 +134,13 @@ impl<P: Rules> Cache<P> {
     #[inline(always)]
     pub(crate) fn is_full(&self, len: usize) -> bool {
         let need = block::units(len);
-        self.arrived == 0 && self.room_at_most(need) < need as usize
+        let limit = if self.least < -1 && need >= LARGE {
+            self.limit_of(self.least_heads())
+        } else {
+            // In fewer steps than `limit`.
+            (self.len as isize + 2 * self.least as isize) as usize / UNIT
+        };
+        self.arrived == 0 && limit + (self.free as usize) < (self.top + need) as usize
     }
 
     pub(super) fn fits_above(&self, need: u16) -> bool {
