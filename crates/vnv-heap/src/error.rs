@@ -111,9 +111,9 @@ impl Fail {
     }
 
     /// The copy, if that is why.
-    pub(crate) fn other_layout(self) -> Option<usize> {
+    pub(crate) fn other_layout(self) -> Option<u32> {
         let copy = self.0.get() >> 8;
-        (self.0.get() & 0xFF == Fail::LAYOUT.0.get()).then_some(copy as usize)
+        (self.0.get() & 0xFF == Fail::LAYOUT.0.get()).then_some(copy as u32)
     }
 
     /// The medium needs so many bytes.

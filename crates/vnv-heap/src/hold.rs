@@ -38,6 +38,17 @@ struct Hold<'k> {
     begin: Option<Begin>,
 }
 
+impl Hold<'_> {
+    /// A block is there for it.
+    fn reserved(&mut self, slot: Slot) {
+        if let Want::Fill(_) = self.want {
+            self.filled = Some(0);
+        } else {
+            self.transfer.set(slot, Goal::Load);
+        }
+    }
+}
+
 /// What moves between a resident block and the medium, and what then becomes of the block.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Goal {
@@ -255,16 +266,33 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
     #[inline(always)]
     fn advance(&mut self, hold: &mut Hold<'_>) -> Result<NonNull<u8>, Fail> {
         let mut left = self.budget();
-        if let Some(slot) = hold.transfer.slot {
-            self.go_on(hold, slot, &mut left)?;
-        }
         if P::SNAPSHOT {
             self.begun(hold)?;
         }
         loop {
-            let slot = match self.cache.lookup(hold.id) {
-                Some(slot) => slot,
-                None => self.make_room(hold, &mut left)?,
+            if let Some(slot) = hold.transfer.slot {
+                self.transfer(slot, &mut hold.transfer, &mut left)?;
+                hold.transfer.slot = None;
+                match hold.transfer.goal {
+                    Goal::Load => self.believe(hold, slot)?,
+                    // The wanted one gets its place, if it is as large.
+                    Goal::Evict if self.cache.replace(slot, hold.id, hold.kind.len.into()) => {
+                        hold.reserved(slot);
+                        continue;
+                    }
+                    Goal::Evict | Goal::Clean => {}
+                }
+            }
+            let Some(slot) = self.cache.lookup(hold.id) else {
+                match self.cache.reserve(hold.id, hold.kind.len.into(), left) {
+                    Reserve::Done(slot) => hold.reserved(slot),
+                    Reserve::Again => return Err(Fail::AGAIN),
+                    Reserve::NoRoom => {
+                        let victim = self.cache.victim(false).ok_or(Fail::RAM_FULL)?;
+                        hold.transfer.set(victim, Goal::Evict);
+                    }
+                }
+                continue;
             };
             let changes = hold.want != Want::Read;
             let mutable = hold.want == Want::Write;
@@ -277,7 +305,7 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
             };
             if self.cache.is_over(sum) {
                 let victim = self.cache.victim(true).ok_or(Fail::DIRTY_LIMIT)?;
-                self.moves(hold, victim, Goal::Clean, &mut left)?;
+                hold.transfer.set(victim, Goal::Clean);
                 continue;
             }
             if !P::SNAPSHOT
@@ -311,67 +339,6 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
             *count = count.wrapping_add(1);
             return Ok(self.cache.content(slot));
         }
-    }
-
-    /// A block for the object, with its content if it has one; nothing when the section is to end.
-    #[inline(always)]
-    fn make_room(&mut self, hold: &mut Hold<'_>, left: &mut usize) -> Result<Slot, Fail> {
-        let len = usize::from(hold.kind.len);
-        let slot = loop {
-            match self.cache.reserve(hold.id, len, *left) {
-                Reserve::Done(slot) => break slot,
-                Reserve::Again => return Err(Fail::AGAIN),
-                Reserve::NoRoom => {}
-            }
-            let victim = match self.cache.only() {
-                Some(only) => only,
-                None => self.cache.victim(false).ok_or(Fail::RAM_FULL)?,
-            };
-            if self.cache.is_dirty(victim) {
-                self.moves(hold, victim, Goal::Evict, left)?;
-            }
-            // The wanted one gets its place, if it is as large.
-            if self.cache.replace(victim, hold.id, len) {
-                break victim;
-            }
-        };
-        if let Want::Fill(_) = hold.want {
-            hold.filled = Some(0);
-        } else {
-            self.moves(hold, slot, Goal::Load, left)?;
-            self.believe(hold, slot)?;
-        }
-        Ok(slot)
-    }
-
-    /// A load or a write-back, all of it at once if that is within the burst; else it is under way.
-    #[inline(always)]
-    fn moves(
-        &mut self,
-        hold: &mut Hold<'_>,
-        slot: Slot,
-        goal: Goal,
-        left: &mut usize,
-    ) -> Result<(), Fail> {
-        let needed = self.cache.len(slot) + ASIDE;
-        if needed > *left {
-            hold.transfer.set(slot, goal);
-            return Err(Fail::AGAIN);
-        }
-        *left -= needed;
-        self.whole(slot, goal == Goal::Load)
-    }
-
-    /// What is under way goes on.
-    fn go_on(&mut self, hold: &mut Hold<'_>, slot: Slot, left: &mut usize) -> Result<(), Fail> {
-        self.transfer(slot, &mut hold.transfer, left)?;
-        hold.transfer.slot = None;
-        match hold.transfer.goal {
-            Goal::Load => self.believe(hold, slot)?,
-            Goal::Evict => self.cache.remove(slot),
-            Goal::Clean => {}
-        }
-        Ok(())
     }
 
     /// Snapshot: a step towards a block of its own, if one is on the way.
@@ -456,6 +423,9 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
     /// What does not fit into a burst goes on by a piece, and what does is done.
     #[inline(never)]
     fn transfer(&mut self, slot: Slot, t: &mut Transfer, left: &mut usize) -> Result<(), Fail> {
+        if t.goal == Goal::Evict && !self.cache.is_dirty(slot) {
+            return Ok(());
+        }
         let len = self.cache.len(slot);
         let all = len + ASIDE;
         if t.at == 0 && all <= *left {
@@ -491,20 +461,21 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
         if !loads && planted!("vnv-heap/clean-before-written") {
             self.cache.mark_clean(slot);
         }
-        if loads && at == 0 {
-            let before = t.address - BLOCK_HEADER;
+        if loads {
+            // The header comes with the first piece.
+            let before = if at == 0 { BLOCK_HEADER } else { 0 };
+            let from = t.address + at as u32 - before;
             // SAFETY: the block was reserved or put back for this object, and nobody else uses it.
             let (r, head) = unsafe {
+                let all = n + before as usize;
                 self.cache
-                    .read_beside(slot, n, |to| self.store.get(before, to))
+                    .read_beside(slot, at, all, |to| self.store.get(from, to))
             };
             r?;
-            // No check is 0.
-            t.expected = is_head(&head, id, len as u16).unwrap_or(0);
-        } else if loads {
-            // SAFETY: inside of a block as above.
-            let to = unsafe { core::slice::from_raw_parts_mut(content, n) };
-            self.store.get(t.address + at as u32, to)?;
+            if at == 0 {
+                // No check is 0.
+                t.expected = is_head(&head, id, len as u16).unwrap_or(0);
+            }
         }
         // SAFETY: as above; what was read is initialised, and all of a resident object is: padding is cleared before it is released.
         let bytes = unsafe { core::slice::from_raw_parts(content, n) };

@@ -269,23 +269,26 @@ impl<P: Rules> Cache<P> {
         s.content()
     }
 
-    /// `f` fills the header of a block and the first `n` bytes of its content, as they lie one after the other on the medium too. The
-    /// block then has its own header again, and what came in its place is given back.
+    /// `f` fills `n` bytes of a block's content from `at` on, or, when that is 0, of its header and its content, as they lie one after the
+    /// other on the medium too. The block then has its own header again, and what came in its place is given back.
     ///
     /// # Safety
-    /// The content has as many bytes, and nobody else uses it.
+    /// The block has as many bytes, and nobody else uses its content.
     #[inline(always)]
     pub(crate) unsafe fn read_beside<R>(
         &mut self,
         s: Slot,
+        at: usize,
         n: usize,
         f: impl FnOnce(&mut [u8]) -> R,
     ) -> (R, [u8; UNIT]) {
         let header = s.header().cast::<[u8; UNIT]>().as_ptr();
+        let skip = if at == 0 { 0 } else { UNIT + at };
         // SAFETY: invariant "blocks": a header and the content behind it. Nobody looks at a header while its owner, the cache, is borrowed.
         unsafe {
             let mine = header.read();
-            let r = f(core::slice::from_raw_parts_mut(header.cast(), UNIT + n));
+            let to = header.cast::<u8>().add(skip);
+            let r = f(core::slice::from_raw_parts_mut(to, n));
             let theirs = header.read();
             header.write(mine);
             (r, theirs)

@@ -195,7 +195,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
     ) -> OpenError<S::Error> {
         if let Some(copy) = fail.other_layout() {
             return OpenError::LayoutMismatch(LayoutMismatch {
-                stored: copies.superblock(copy).layout(),
+                stored: copies.superblock(copy as usize).layout(),
                 expected: Self::layout(fingerprint),
             });
         }

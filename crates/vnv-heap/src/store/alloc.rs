@@ -38,6 +38,7 @@ impl Alloc {
     }
 
     /// One object of `len` bytes.
+    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     pub(crate) fn one(len: u16) -> Self {
         Self::run(1, len)
     }
