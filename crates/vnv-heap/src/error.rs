@@ -73,25 +73,30 @@ impl Fail {
     pub(crate) const DIRTY_LIMIT: Fail = Fail::of(4);
     pub(crate) const SUSPENDED: Fail = Fail::of(5);
     pub(crate) const NO_PROGRESS: Fail = Fail::of(6);
-    pub(crate) const UNFINISHED: Fail = Fail::of(7);
-    /// The medium failed.
-    pub(crate) const MEDIUM: Fail = Fail::of(8);
     /// And an object's number, from bit 16 on.
-    const DAMAGED: Fail = Fail::of(9);
-    /// No failure: the rest is for another section, in which the same is called again.
-    pub(crate) const AGAIN: Fail = Fail::of(10);
-    pub(crate) const FOREIGN: Fail = Fail::of(11);
-    pub(crate) const INTERRUPTED: Fail = Fail::of(13);
-    pub(crate) const HEADER: Fail = Fail::of(14);
-    pub(crate) const RECORD: Fail = Fail::of(15);
-    pub(crate) const TABLE: Fail = Fail::of(16);
-    pub(crate) const TYPES: Fail = Fail::of(17);
-    /// No failure: a heap is formatted, and needs its root.
-    pub(crate) const BLANK: Fail = Fail::of(20);
+    const DAMAGED: Fail = Fail::of(7);
+    pub(crate) const UNFINISHED: Fail = Fail::of(8);
+    /// The medium failed.
+    pub(crate) const MEDIUM: Fail = Fail::of(9);
+
+    // Why a heap is not opened.
+    pub(crate) const FOREIGN: Fail = Fail::of(10);
+    pub(crate) const INTERRUPTED: Fail = Fail::of(11);
+    pub(crate) const HEADER: Fail = Fail::of(12);
+    pub(crate) const RECORD: Fail = Fail::of(13);
+    pub(crate) const TABLE: Fail = Fail::of(14);
+    pub(crate) const TYPES: Fail = Fail::of(15);
     /// And the bytes that are needed, from bit 8 on: there are less than 2^20.
-    const TOO_SMALL: Fail = Fail::of(18);
-    const LAYOUT: Fail = Fail::of(12);
-    const RAM_TOO_SMALL: Fail = Fail::of(19);
+    const TOO_SMALL: Fail = Fail::of(16);
+    const RAM_TOO_SMALL: Fail = Fail::of(17);
+    /// And the copy of the superblock, from bit 8 on.
+    const LAYOUT: Fail = Fail::of(18);
+
+    // No failures.
+    /// The rest is for another section, in which the same is called again.
+    pub(crate) const AGAIN: Fail = Fail::of(19);
+    /// A heap is formatted, and needs its root.
+    pub(crate) const BLANK: Fail = Fail::of(20);
 
     const fn of(code: Word) -> Fail {
         match NonZero::new(code) {

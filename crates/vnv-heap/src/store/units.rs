@@ -188,12 +188,13 @@ impl<S: Medium, P: Promise> Store<S, P> {
         let mut b = MaybeUninit::uninit();
         let b = zeros::<WORDS>(&mut b);
         let piece = as_bytes(b).get_mut(..n).unwrap_or_default();
-        self.get(self.map.bitmap() + first, piece)?;
+        let at = self.map.bitmap() + first;
+        self.get(at, piece)?;
         set(piece, first * 8, from, to, m.used);
         if planted!("vnv-heap/bitmap-neighbours") {
             piece.fill(if m.used { 0xFF } else { 0 });
         }
-        self.put(self.map.bitmap() + first, piece)?;
+        self.put(at, piece)?;
         m.done += (to - from) as u16;
         if m.done < m.n {
             return Err(Fail::AGAIN);
