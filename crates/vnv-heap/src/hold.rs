@@ -231,10 +231,11 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
             if self.cache.is_dirty(leaves) {
                 self.whole(leaves, false)?;
             }
-            if !self.cache.replace(leaves, id, len) {
-                return Err(Fail::AGAIN);
+            if self.cache.replace(leaves, id, len) {
+                leaves
+            } else {
+                self.occupy(id, len)?
             }
-            leaves
         } else {
             self.occupy(id, len)?
         };
@@ -299,15 +300,19 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
             if mutable && self.cache.is_pinned(slot) {
                 return Err(Fail::BUSY);
             }
-            let sum = match hold.filled {
-                Some(_) => self.cache.demand() + self.cache.weight(slot),
-                None => self.demand_with(slot, hold.kind, mutable),
-            };
-            if self.cache.is_over(sum) {
+            let sum = loop {
+                let sum = match hold.filled {
+                    Some(_) => self.cache.demand() + self.cache.weight(slot),
+                    None => self.demand_with(slot, hold.kind, mutable),
+                };
+                if !self.cache.is_over(sum) {
+                    break sum;
+                }
                 let victim = self.cache.victim(true).ok_or(Fail::DIRTY_LIMIT)?;
                 hold.transfer.set(victim, Goal::Clean);
-                continue;
-            }
+                self.transfer(victim, &mut hold.transfer, &mut left)?;
+                hold.transfer.slot = None;
+            };
             if !P::SNAPSHOT
                 && changes
                 && !self.store.is_running()
@@ -421,7 +426,8 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
     }
 
     /// What does not fit into a burst goes on by a piece, and what does is done.
-    #[inline(never)]
+    #[cfg_attr(target_pointer_width = "64", inline(always))]
+    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     fn transfer(&mut self, slot: Slot, t: &mut Transfer, left: &mut usize) -> Result<(), Fail> {
         if t.goal == Goal::Evict && !self.cache.is_dirty(slot) {
             return Ok(());

@@ -155,7 +155,8 @@ impl<S: Medium, P: Promise> Store<S, P> {
     #[cfg_attr(target_pointer_width = "64", inline(always))]
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     pub(crate) fn address_of(&mut self, id: u16, len: u16, writes: bool) -> Result<u32, Fail> {
-        if writes {
+        if writes && P::SNAPSHOT {
+            // Just in time, an object is dirty only while the medium says so.
             self.change()?;
         }
         let e = self.entry(id)?;
