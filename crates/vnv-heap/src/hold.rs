@@ -234,10 +234,11 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
             if self.cache.replace(leaves, id, len) {
                 leaves
             } else {
-                self.occupy(id, len)?
+                // The burst has room for that.
+                self.occupy(id, len, len)?
             }
         } else {
-            self.occupy(id, len)?
+            self.occupy(id, len, self.store.burst().into())?
         };
         let Some(load) = self.cache.load_with(len, mutable) else {
             self.give_up(id);
@@ -250,14 +251,13 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
         Ok(self.cache.content(slot))
     }
 
-    /// A place that is free.
+    /// A place that is free, for an object of which so many bytes may be moved.
     #[inline(never)]
-    fn occupy(&mut self, id: u16, len: usize) -> Result<Slot, Fail> {
-        let burst = usize::from(self.store.burst());
-        if len > burst {
+    fn occupy(&mut self, id: u16, len: usize, most: usize) -> Result<Slot, Fail> {
+        if len > most {
             return Err(Fail::AGAIN);
         }
-        match self.cache.reserve(id, len, burst) {
+        match self.cache.reserve(id, len, most) {
             Reserve::Done(slot) => Ok(slot),
             _ => Err(Fail::AGAIN),
         }

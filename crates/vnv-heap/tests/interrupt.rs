@@ -238,6 +238,29 @@ fn run(when: impl Fn(u32) -> bool, cold: bool) -> (Seen, Result<(), Failure>) {
     (seen.into_inner(), result)
 }
 
+/// Interrupts are masked for a burst, and for what belongs to it.
+#[test]
+fn no_section_moves_more_than_a_burst() {
+    for burst in [1, 32, 90, 128, 256, 400] {
+        let (mut ram, chip) = (vec![0; RAM], Shared::blank(MEDIUM));
+        let config = Config { burst, ..CONFIG };
+        brand!(b);
+        let heap = TestHeap::open(b, chip.clone(), &mut ram, config, root).unwrap();
+        let (before, most) = (Cell::new(chip.moved()), Cell::new(0));
+        let section_ended = || {
+            let moved = chip.moved() - before.replace(chip.moved());
+            most.set(most.get().max(moved));
+        };
+        instrument::interrupted(section_ended, || program(&heap)).unwrap();
+        let bound = u64::from(burst.max(32)) + 28;
+        let most = most.get();
+        assert!(
+            most <= bound && most > bound / 2,
+            "{burst}: {most} of {bound}"
+        );
+    }
+}
+
 #[test]
 fn a_blackout_after_every_section() {
     let (seen, result) = run(|_| false, false);

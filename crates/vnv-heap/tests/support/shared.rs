@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 pub struct Chip {
     pub bytes: Vec<u8>,
     pub written: u64,
+    pub read: u64,
     pub largest: usize,
     /// So many operations work; then each fails.
     pub fails_after: Option<u32>,
@@ -23,6 +24,7 @@ impl Shared {
         Shared(Arc::new(Mutex::new(Chip {
             bytes,
             written: 0,
+            read: 0,
             largest: 0,
             fails_after: None,
         })))
@@ -38,6 +40,11 @@ impl Shared {
     #[allow(dead_code)]
     pub fn written(&self) -> u64 {
         self.0.lock().unwrap().written
+    }
+    #[allow(dead_code)]
+    pub fn moved(&self) -> u64 {
+        let chip = self.0.lock().unwrap();
+        chip.written + chip.read
     }
 }
 
@@ -72,6 +79,7 @@ impl Medium for Shared {
         let mut chip = self.0.lock().unwrap();
         chip.works()?;
         buf.copy_from_slice(&chip.bytes[at as usize..][..buf.len()]);
+        chip.read += buf.len() as u64;
         Ok(())
     }
     fn write(&mut self, at: u32, bytes: &[u8]) -> Result<(), Misuse> {
