@@ -42,13 +42,14 @@ fn steps<S: Medium, P: Promise, R>(
     }
 }
 
-/// Opened or formatted, and the store that is.
+/// What opening found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Opened {
     Blank,
     Ready,
 }
 
+/// Opened or formatted, and the store that is.
 impl<S: Medium, P: Promise> Store<S, P> {
     pub(super) fn opened(
         medium: S,
