@@ -8,7 +8,7 @@ use nvmem::crc::crc32;
 use nvmem::ram::RamFram;
 use relume_fuzz::{edit, overwrite, seeds};
 use vnv_heap::collections::{Blob, Chunked, Fifo, Map, Vector};
-use vnv_heap::{Config, Error, Heap, JustInTime, Own, Promise, Snapshot, brand};
+use vnv_heap::{Config, Error, Heap, JustInTime, Own, Promise, Snapshot, Unrooted, brand};
 
 const SIZE: usize = 1536;
 type Fram = RamFram<SIZE>;
@@ -39,7 +39,7 @@ struct Node<'h> {
 }
 
 fn root<'h, P: Promise>(
-    heap: &Heap<'h, Root<'h>, &mut Fram, P>,
+    heap: &Heap<'h, Unrooted, &mut Fram, P>,
 ) -> Result<Root<'h>, Error<nvmem::device::Misuse>> {
     let mut r = Root {
         list: None,

@@ -2,6 +2,7 @@
 
 mod checkpoint;
 mod heap;
+mod holes;
 mod measure;
 mod merge;
 mod plot;
@@ -112,6 +113,12 @@ const ALL: &[Evaluation] = &[
         about: "the paper's grids and real programs on simulated flash that counts: docs/EVALUATION.md; cuts of checkpoints",
         exact: Some(checkpoint::exact),
         measure: checkpoint::all,
+    },
+    Evaluation {
+        name: "holes",
+        about: "probes of memory safety, preempted transactions, damaged images of a heap: what went wrong must be 0",
+        exact: None,
+        measure: holes::all,
     },
     Evaluation {
         name: "speed",

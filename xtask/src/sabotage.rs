@@ -17,7 +17,7 @@ use trial::End;
 const AT_FIRST: Duration = Duration::from_secs(120);
 
 /// Crates that must plant at least this many bugs each.
-const AT_LEAST: [(&str, usize); 7] = [
+const AT_LEAST: [(&str, usize); 8] = [
     ("nvmem", 10),
     ("pmem-tx", 10),
     ("nv-replay", 10),
@@ -25,6 +25,7 @@ const AT_LEAST: [(&str, usize); 7] = [
     ("nvlist", 10),
     ("vnv-heap", 15),
     ("checkpoint", 10),
+    ("powerfail", 10),
 ];
 
 /// Plants each bug listed in `crates/*/sabotage.txt` and runs the tests that must catch it.

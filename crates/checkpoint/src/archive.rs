@@ -172,7 +172,8 @@ impl<D: Medium, M: Mode, P: Retention, const N: usize> Archive<D, M, P, N> {
     }
 }
 
-impl<D: Medium, M: Mode, P: Retention, const N: usize> Store for Archive<D, M, P, N> {
+// SAFETY: *Checked before it is memory*, *Stable before it is used*: it restores as `Images` does.
+unsafe impl<D: Medium, M: Mode, P: Retention, const N: usize> Store for Archive<D, M, P, N> {
     type Error = D::Error;
 
     fn save(&mut self, memory: &Memory<'_>, context: u32) -> Result<(), Error<D::Error>> {

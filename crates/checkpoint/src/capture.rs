@@ -61,7 +61,7 @@ impl Segments {
     /// As [`Memory::from_addresses`].
     pub unsafe fn memory(&self) -> Memory<'static> {
         let [statics, heap, stack] = self.parts;
-        // SAFETY: as promised here and where the segments were made.
+        // SAFETY: *Segments are memory*: promised by the callers of `Segments::new` and of this.
         let memory = unsafe { Memory::from_addresses(statics, heap, stack) };
         match self.heap_used {
             Some(used) => memory.heap_used(used()),
@@ -119,6 +119,11 @@ struct Stack<const BYTES: usize>(MaybeUninit<[u8; BYTES]>);
 pub struct Checkpointer<S: Store, const STACK: usize = 2048> {
     /// First, so that what overflows it does not touch the rest.
     stack: Stack<STACK>,
+    state: State<S>,
+}
+
+/// What runs on the private stack refers to this alone, never to the stack that it runs on.
+struct State<S: Store> {
     store: S,
     segments: Segments,
     restart: fn() -> !,
@@ -151,21 +156,23 @@ impl<S: Store, const STACK: usize> Checkpointer<S, STACK> {
             )
         };
         let at = place.as_mut_ptr();
-        // SAFETY: each field is written in its place, and the stack needs no value. Not as a whole: it would be on the stack first.
+        // SAFETY: *Nothing under its feet*: `place` is borrowed, so nobody else has these bytes. Each field is written in its place, and the
+        // stack needs no value. Not as a whole: it would be on the program's stack first.
         unsafe {
-            (&raw mut (*at).store).write(store);
-            (&raw mut (*at).segments).write(segments);
-            (&raw mut (*at).restart).write(restart);
-            (&raw mut (*at).place).write(0);
-            (&raw mut (*at).outcome).write(Err(Error::NoImage));
-            (&raw mut (*at).restored).write(false);
+            let state = &raw mut (*at).state;
+            (&raw mut (*state).store).write(store);
+            (&raw mut (*state).segments).write(segments);
+            (&raw mut (*state).restart).write(restart);
+            (&raw mut (*state).place).write(0);
+            (&raw mut (*state).outcome).write(Err(Error::NoImage));
+            (&raw mut (*state).restored).write(false);
             place.assume_init_mut()
         }
     }
 
     /// The store. Between two checkpoints only.
     pub fn store(&mut self) -> &mut S {
-        &mut self.store
+        &mut self.state.store
     }
 
     /// Keeps the state of the program: what the store's mode says of memory, and the registers. Returns twice: after that, and after each
@@ -179,24 +186,25 @@ impl<S: Store, const STACK: usize> Checkpointer<S, STACK> {
     /// [`Error::Inside`], and nothing was written.
     ///
     /// # Safety
-    /// - No DMA writes to the segments while this runs, on one core.
+    /// - Nobody writes to the segments while this runs: no DMA, no other core, nor the store and its medium to variables of their own.
     /// - Peripherals, and registers that the frame does not hold, are not brought back: what the program needs of them it sets up after
     ///   [`Returned::Restored`]. On Cortex-M this is BASEPRI, which must be 0 here; on RISC-V the floating-point registers.
     /// - What lies outside of the segments goes on as it is: the compiler must not know its value across this call (volatile, atomic, or behind a pointer).
     /// - On Cortex-M in a handler: SVCall is `checkpoint::svcall`, and the program that was interrupted runs on the main stack.
     #[inline(never)]
     pub unsafe fn checkpoint(&mut self) -> Result<Returned, Error<S::Error>> {
-        if !self.restored {
+        if !self.state.restored {
             return Err(Error::NotRestored);
         }
         let this = self.ready()?;
-        // SAFETY: `ready` says where the stack ends; the callback uses the other fields only.
+        // SAFETY: *One state*: `top` is the end of the private stack, on which nothing runs now, and the callback uses the state only.
         let value = unsafe { arch::capture(this, Self::top(this), Self::save) };
-        // SAFETY: our own, which others have written to in the meantime; at the same place even after a restore.
+        // SAFETY: *Nothing under its feet*: `this` is our own `&mut`, in no segment, and so at the same place after a restore. The
+        // callback has written to it and is gone.
         unsafe {
             match (
                 value,
-                (&raw mut (*this).outcome).replace(Err(Error::NoImage)),
+                (&raw mut (*this).state.outcome).replace(Err(Error::NoImage)),
             ) {
                 (BACK, Ok(Some(restored))) => Ok(Returned::Restored(restored)),
                 (_, outcome) => outcome.map(|_| Returned::Taken),
@@ -215,50 +223,50 @@ impl<S: Store, const STACK: usize> Checkpointer<S, STACK> {
     ///
     /// # Safety
     /// - The segments are those of the program that the store was opened for: same build, same addresses.
-    /// - The images were taken by `checkpoint`.
+    /// - The images were taken by `checkpoint`, and the store's medium gives back what was written to it.
+    /// - What the store keeps is all that the program needs afterwards: its mode leaves out no part of the segments that is in use
+    ///   ([`Stack`](crate::Stack) is for programs without a heap), and [`Segments::heap_used`] never says too little.
+    /// - The function given to [`init`](Self::init) as `restart` uses no variable in the segments: they may hold half of a state, which
+    ///   need not be a value of any type.
     /// - On Cortex-M in thread mode, and no interrupt handler that uses the segments is enabled.
     pub unsafe fn restore(&mut self) -> Error<S::Error> {
-        self.restored = true;
+        self.state.restored = true;
         let this = match self.ready() {
             Ok(this) => this,
             Err(e) => return e,
         };
-        // SAFETY: as in `checkpoint`.
+        // SAFETY: *One state*, as in `checkpoint`.
         let _: usize = unsafe { arch::capture(this, Self::top(this), Self::load) };
-        // SAFETY: as in `checkpoint`.
-        let outcome = unsafe { (&raw mut (*this).outcome).replace(Err(Error::NoImage)) };
+        // SAFETY: *Nothing under its feet*, as in `checkpoint`. It came back, so no byte of a segment was written.
+        let outcome = unsafe { (&raw mut (*this).state.outcome).replace(Err(Error::NoImage)) };
         outcome.err().unwrap_or(Error::Spoilt)
     }
 
     /// Whether all is where it should be.
     fn ready(&mut self) -> Result<*mut Self, Error<S::Error>> {
         let from = (&raw const *self).addr();
-        if self.segments.meet(from, from + size_of::<Self>()) {
+        if self.state.segments.meet(from, from + size_of::<Self>()) {
             return Err(Error::Inside);
         }
-        self.place = arch::place().ok_or(Error::Place)?;
+        self.state.place = arch::place().ok_or(Error::Place)?;
         Ok(&raw mut *self)
     }
 
     /// The end of the private stack.
     fn top(this: *mut Self) -> *mut u8 {
-        // SAFETY: `this` is one of ours.
+        // SAFETY: *Nothing under its feet*: only the address of a field of what `ready` has given is made.
         let stack = unsafe { &raw mut (*this).stack };
         stack.cast::<u8>().wrapping_add(STACK)
     }
 
-    /// Whether a frame could be there.
-    fn holds(&self, frame: usize) -> bool {
-        let (start, end) = self.segments.stack();
-        frame >= start && frame < end && frame.is_multiple_of(arch::ALIGN)
-    }
-
     /// On the private stack, with the registers in a frame.
     unsafe extern "C" fn save(this: *mut Self, frame: usize) -> usize {
-        // SAFETY: the one reference to all but the stack that it runs on, whose bytes no one reads by it.
-        let this = unsafe { &mut *this };
+        // SAFETY: *Nothing under its feet*: `this` is the caller's own `&mut`, which waits for us. The reference covers the state and
+        // no byte of the stack that we run on.
+        let this = unsafe { &mut (*this).state };
         this.outcome = if this.holds(frame) {
-            // SAFETY: the caller of `checkpoint` promises that nobody writes there; we run on another stack.
+            // SAFETY: *One state*: interrupts are off and we run on a stack in no segment; that nobody else writes to the segments is
+            // the promise of `checkpoint`'s caller, and that they are memory that of `Segments::new`'s.
             let memory = unsafe { this.segments.memory() };
             let memory = memory.stack_from(frame - this.segments.stack().0);
             let context = frame as u32 | this.place;
@@ -271,9 +279,10 @@ impl<S: Store, const STACK: usize> Checkpointer<S, STACK> {
 
     /// On the private stack. Returns when there is nothing to return to.
     unsafe extern "C" fn load(this: *mut Self, _frame: usize) -> usize {
-        // SAFETY: as in `save`.
-        let this = unsafe { &mut *this };
-        // SAFETY: nothing of what is written to is used again, but what comes back with it.
+        // SAFETY: *Nothing under its feet*, as in `save`.
+        let this = unsafe { &mut (*this).state };
+        // SAFETY: *Nothing under its feet*: we run on a stack in no segment, and from the first byte that is written on no reference to
+        // a segment is used: what follows is `resume` or `restart`.
         let mut memory = unsafe { this.segments.memory() };
         let loaded = this.store.load(&mut memory);
         if let Err(Error::Spoilt | Error::Medium(_)) = loaded {
@@ -288,7 +297,16 @@ impl<S: Store, const STACK: usize> Checkpointer<S, STACK> {
             // Somebody else's image, and memory is what it holds.
             (this.restart)()
         }
-        // SAFETY: the frame is as `capture` has written it, and all of the program's memory is as it was then.
+        // SAFETY: *One state*: the frame is as `capture` has written it and the program's memory is as it was then, as `restore`'s caller
+        // promises that the image is one of `checkpoint`'s and holds what the program needs.
         unsafe { arch::resume::<Self>(frame, context, BACK) }
+    }
+}
+
+impl<S: Store> State<S> {
+    /// Whether a frame could be there.
+    fn holds(&self, frame: usize) -> bool {
+        let (start, end) = self.segments.stack();
+        frame >= start && frame < end && frame.is_multiple_of(arch::ALIGN)
     }
 }

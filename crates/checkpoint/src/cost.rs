@@ -15,7 +15,7 @@ use nvmem::device::Medium;
 pub struct Cost {
     /// The name in reports.
     pub name: &'static str,
-    /// Bytes that one program operation covers, at multiples of their number: what a write of less takes as well.
+    /// Bytes that one program operation covers, at multiples of their number: what a write of less takes as well. 0 is taken as 1.
     pub operation: u32,
     /// A byte read.
     pub read_pj: u32,
@@ -136,40 +136,73 @@ impl Cost {
         }
     }
 
+    /// Bytes of a program operation. A model that says 0 has one for each byte.
+    pub(crate) const fn step(&self) -> u32 {
+        if self.operation == 0 {
+            return 1;
+        }
+        self.operation
+    }
+
     /// Program operations of one write.
     pub const fn operations(&self, at: u32, len: u32) -> u64 {
         if len == 0 {
             return 0;
         }
         let last = at as u64 + len as u64 - 1;
-        last / self.operation as u64 - (at / self.operation) as u64 + 1
+        last / self.step() as u64 - (at / self.step()) as u64 + 1
     }
 
-    /// Nanojoules of some work.
+    /// Nanojoules of some work, rounded up. `u64::MAX` when they are as many or more.
     pub const fn energy_nj(&self, w: &Work) -> u64 {
-        (w.read * self.read_pj as u64 + w.compared * self.compare_pj as u64).div_ceil(1000)
-            + w.programs * self.program_nj as u64
-            + w.erases * self.erase_nj as u64
+        let reads = thousandth(sum([
+            w.read.saturating_mul(self.read_pj as u64),
+            w.compared.saturating_mul(self.compare_pj as u64),
+            0,
+            0,
+        ]));
+        sum([
+            reads,
+            w.programs.saturating_mul(self.program_nj as u64),
+            w.erases.saturating_mul(self.erase_nj as u64),
+            0,
+        ])
     }
 
-    /// Nanoseconds of some work.
+    /// Nanoseconds of some work. `u64::MAX` when they are as many or more.
     pub const fn time_ns(&self, w: &Work) -> u64 {
-        w.read * self.read_ns as u64
-            + w.compared * self.compare_ns as u64
-            + w.programs * self.program_ns as u64
-            + w.erases * self.erase_ns as u64
+        sum([
+            w.read.saturating_mul(self.read_ns as u64),
+            w.compared.saturating_mul(self.compare_ns as u64),
+            w.programs.saturating_mul(self.program_ns as u64),
+            w.erases.saturating_mul(self.erase_ns as u64),
+        ])
     }
 
-    /// Both, rounded up.
+    /// Both, rounded up. `u64::MAX` when it is more than this type tells: no budget allows that.
     pub const fn of(&self, w: &Work) -> Price {
         Price {
-            microjoules: self.energy_nj(w).div_ceil(1000),
-            microseconds: self.time_ns(w).div_ceil(1000),
+            microjoules: thousandth(self.energy_nj(w)),
+            microseconds: thousandth(self.time_ns(w)),
         }
     }
 }
 
-/// What a medium does.
+/// All of them, or `u64::MAX` when that is as many or more.
+const fn sum(all: [u64; 4]) -> u64 {
+    let [a, b, c, d] = all;
+    a.saturating_add(b).saturating_add(c).saturating_add(d)
+}
+
+/// A thousandth, rounded up. What does not fit does not fit afterwards.
+const fn thousandth(n: u64) -> u64 {
+    if n == u64::MAX {
+        return n;
+    }
+    n.div_ceil(1000)
+}
+
+/// What a medium does. A count of `u64::MAX` is that many or more.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Work {
     /// Bytes that are read, other than to compare them.
@@ -189,11 +222,11 @@ impl Work {
     #[must_use]
     pub const fn and(self, o: Work) -> Work {
         Work {
-            read: self.read + o.read,
-            compared: self.compared + o.compared,
-            written: self.written + o.written,
-            programs: self.programs + o.programs,
-            erases: self.erases + o.erases,
+            read: self.read.saturating_add(o.read),
+            compared: self.compared.saturating_add(o.compared),
+            written: self.written.saturating_add(o.written),
+            programs: self.programs.saturating_add(o.programs),
+            erases: self.erases.saturating_add(o.erases),
         }
     }
 }
@@ -209,9 +242,12 @@ pub struct Price {
 }
 
 impl Price {
-    /// Whether this much is enough for that.
+    /// Whether this much is enough for that. Nothing is enough for `u64::MAX`, which may stand for more.
     pub const fn allows(&self, needed: &Price) -> bool {
-        needed.microjoules <= self.microjoules && needed.microseconds <= self.microseconds
+        needed.microjoules <= self.microjoules
+            && needed.microseconds <= self.microseconds
+            && needed.microjoules < u64::MAX
+            && needed.microseconds < u64::MAX
     }
 
     /// Refuses to compile: for a constant.
@@ -378,9 +414,9 @@ impl<D: Medium, const N: usize> Images<D, N> {
             return work;
         }
         // Head, three parts with their places, and trailer, one behind the other: each may begin in the middle of an operation.
-        let middles = if cost.operation > 1 { 2 + 2 * 3 } else { 0 };
+        let middles = if cost.step() > 1 { 2 + 2 * 3 } else { 0 };
         Work {
-            programs: work.written.div_ceil(cost.operation as u64) + middles,
+            programs: work.written.div_ceil(cost.step() as u64) + middles,
             ..work
         }
     }
@@ -391,13 +427,16 @@ const fn work(s: &Sizes, body: u32, compare: bool, cost: &Cost) -> Work {
     let content = s.content(body);
     let whole = content + MARKS * s.mark();
     let last = (content - TRAILER) / s.word * s.word;
-    let (op, piece) = (cost.operation, s.piece());
-    let front = if piece.is_multiple_of(op) && s.unit.is_multiple_of(op) {
-        last.div_ceil(op) as u64
-    } else {
-        // Each unit ends with a piece, and each piece may straddle.
-        (last / piece + last / s.unit + 1) as u64 * most_operations(s, piece, op)
-    };
+    let (op, piece) = (cost.step(), s.piece());
+    let front =
+        if piece.is_multiple_of(op) && s.unit.is_multiple_of(op) && s.align.is_multiple_of(op) {
+            last.div_ceil(op) as u64
+        } else if s.erases {
+            // Each unit ends with a piece, and each piece may straddle.
+            (last / piece + last / s.unit + 1) as u64 * most_operations(s, piece, op)
+        } else {
+            last.div_ceil(piece) as u64 * most_operations(s, piece, op)
+        };
     Work {
         read: 0,
         compared: if compare { content as u64 } else { 0 },
@@ -415,10 +454,18 @@ const fn work(s: &Sizes, body: u32, compare: bool, cost: &Cost) -> Work {
 
 /// Program operations of a write of whole words, wherever it begins.
 const fn most_operations(s: &Sizes, len: u32, op: u32) -> u64 {
-    let before = if len == 0 || op <= s.word {
-        0
-    } else {
-        op - s.word
-    };
+    let before = if len == 0 { 0 } else { straddle(s.word, op) };
     (len as u64 + before as u64).div_ceil(op as u64)
 }
+
+/// Bytes of an operation that may lie before a write at a multiple of the word.
+pub(crate) const fn straddle(word: u32, op: u32) -> u32 {
+    let (mut a, mut b) = (op, word);
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    op - a
+}
+
+#[cfg(test)]
+mod tests;

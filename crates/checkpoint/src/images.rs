@@ -79,7 +79,7 @@ impl<D: Medium, const N: usize> Images<D, N> {
     };
 
     /// The size of a range in which images of `memory` bytes in `extents` parts have room; the modes of this crate
-    /// have three parts at most.
+    /// have three parts at most. `u32::MAX` when no range is large enough.
     pub const fn bytes(memory: u32, extents: u32) -> u32 {
         let body = memory as u64 + EXTENT as u64 * extents as u64;
         let body = if body > u32::MAX as u64 {
@@ -93,7 +93,7 @@ impl<D: Medium, const N: usize> Images<D, N> {
     const fn needed(body: u32) -> u32 {
         match Self::SIZES.whole(body) {
             Some(whole) => {
-                let slot = whole.next_multiple_of(Self::SIZES.align) as u64 * N as u64;
+                let slot = (whole as u64).next_multiple_of(Self::SIZES.align as u64) * N as u64;
                 if slot > u32::MAX as u64 {
                     u32::MAX
                 } else {

@@ -4,7 +4,7 @@ mod log;
 
 pub use log::{has_log, log};
 
-use crate::layout::{EXTENT, HEAD, MAGIC, TRAILER, ZERO};
+use crate::layout::{EXTENT, HEAD, MAGIC, PIECE, TRAILER, ZERO};
 use core::fmt;
 use nvmem::crc::Crc32;
 
@@ -25,7 +25,7 @@ pub fn images(bytes: &[u8], word: u32, out: &mut impl fmt::Write) -> fmt::Result
         if field(32) != 0 {
             write!(out, ", name {:#x}", field(32))?;
         }
-        let state = if intact(image, body, word.max(1)) {
+        let state = if intact(image, body, word.clamp(1, PIECE as u32)) {
             "intact"
         } else {
             "not complete, or damaged"

@@ -47,7 +47,7 @@ impl Head {
     /// One that is to be read.
     pub(crate) fn unread() -> Self {
         let mut head = MaybeUninit::<Head>::uninit();
-        // SAFETY: so many bytes, and zeros are a head's.
+        // SAFETY: *Words are bytes*: a head is so many bytes, and zeros are one.
         unsafe {
             clear(head.as_mut_ptr().cast(), HEAD as usize);
             head.assume_init()
@@ -59,7 +59,7 @@ impl Head {
     }
 
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8; HEAD as usize] {
-        // SAFETY: as many bytes, without padding and alignment, and any bytes are words.
+        // SAFETY: *Words are bytes*: as many, without padding, and any bytes are words; borrowed as the head is.
         unsafe { &mut *self.0.as_mut_ptr().cast() }
     }
 
@@ -106,7 +106,7 @@ impl Head {
 
 /// Words as they lie in memory.
 pub(crate) fn bytes(words: &[u32]) -> &[u8] {
-    // SAFETY: as many bytes, without padding, and any alignment does.
+    // SAFETY: *Words are bytes*: as many, without padding, and any alignment does; borrowed as the words are.
     unsafe { core::slice::from_raw_parts(words.as_ptr().cast(), size_of_val(words)) }
 }
 
@@ -143,14 +143,14 @@ pub(crate) fn sum(crc: Crc32, bytes: &[u8]) -> Crc32 {
 #[inline(never)]
 pub(crate) unsafe fn clear(to: *mut u8, n: usize) {
     for i in 0..n {
-        // SAFETY: as the caller says.
+        // SAFETY: the caller says that `n` bytes may be written there.
         unsafe { to.wrapping_add(i).write_volatile(0) };
     }
 }
 
 /// The same for a slice.
 pub(crate) fn zero(b: &mut [u8]) {
-    // SAFETY: so many bytes are there.
+    // SAFETY: a slice that is borrowed mutably has so many bytes.
     unsafe { clear(b.as_mut_ptr(), b.len()) }
 }
 
@@ -165,7 +165,7 @@ impl Room {
     /// Zeros, not more than a piece.
     pub(crate) fn piece(&mut self, n: u32) -> &mut [u8] {
         let (p, n) = (self.0.as_mut_ptr().cast(), PIECE.min(n as usize));
-        // SAFETY: so many bytes are there and, after that, are zeros.
+        // SAFETY: *Words are bytes*: a room has at least `n` bytes, which are zeros before there is a reference to them.
         unsafe {
             clear(p, n);
             core::slice::from_raw_parts_mut(p, n)
@@ -194,6 +194,12 @@ impl Sizes {
             c.is_sound() && word as usize <= PIECE,
             "an image needs words of at most 256 bytes"
         );
+        if let Some(e) = &c.erase {
+            assert!(
+                e.size.is_multiple_of(word),
+                "an image needs erase units of whole words, for reading, too"
+            );
+        }
         let piece = PIECE as u32 / word * word;
         Sizes {
             word,

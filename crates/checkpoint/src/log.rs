@@ -71,6 +71,8 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
 
     /// The size of a range in which checkpoints of a memory of which so many bytes are in use and not zero always have room: three times as many, and what else
     /// a log needs. In less it may do, as long as not too much of it changes; a little more than twice as many is the least.
+    ///
+    /// `u32::MAX` when no range is large enough: more than `CELLS` cells, more than `UNITS` units, or more bytes than a medium has.
     pub const fn bytes(used: u32) -> u32 {
         let s = Self::SHAPE;
         // Each segment may end in a part of a cell.
@@ -78,6 +80,9 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
         let cells = if n > CELLS as u32 { n } else { CELLS as u32 };
         let manifest = s.manifest(if cells > SLOTS { SLOTS } else { cells });
         let units = (3 * n + 2 * manifest).div_ceil(s.per) + 3;
+        if units > UNITS as u32 || used.div_ceil(s.cell) > CELLS as u32 {
+            return u32::MAX;
+        }
         // Only this may be more than 32 bits hold: a cell has at least 32 bytes.
         units.saturating_mul(s.unit).saturating_add(s.front())
     }
@@ -98,7 +103,7 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
         let units = (range.end - range.start).saturating_sub(s.front()) / s.unit;
         if units < 2 {
             return Err(Error::TooSmall {
-                needed: s.front() + 2 * s.unit,
+                needed: s.unit.saturating_mul(2).saturating_add(s.front()),
             });
         }
         Ok(Log {
@@ -133,7 +138,9 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
     }
 }
 
-impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize> Store
+// SAFETY: *Log: checked before it is memory*, *Log: own record first*: each cell is checked, and the record is made stable, before the
+// first byte of memory is written, and each cell is checked again as it is.
+unsafe impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize> Store
     for Log<D, CELLS, UNITS, CELL>
 {
     type Error = D::Error;

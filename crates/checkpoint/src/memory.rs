@@ -66,8 +66,10 @@ impl<'m> Memory<'m> {
     ///
     /// # Safety
     /// - Each range is initialised RAM of one piece that may be read at any time, and the three do not overlap.
-    /// - While [`Images::checkpoint`](crate::Images::checkpoint) runs nobody writes to what it saves: interrupts and DMA that do are off.
-    ///   Its own stack frame, and those of what it calls, lie below what `stack_from` says.
+    /// - While [`Images::checkpoint`](crate::Images::checkpoint) runs nobody writes to what it saves: interrupts and DMA that do are off,
+    ///   and so is what the medium's driver and critical sections keep in variables of their own.
+    /// - Nor does it itself: its own stack frame, and those of what it calls, lie below what `stack_from` says. With a mode that saves all
+    ///   of the stack ([`Full`](crate::Full)) it runs on another stack.
     /// - [`Images::restore`](crate::Images::restore) writes to what the image holds. Then no reference to any of it is used again, and
     ///   none of it is the stack that `restore` runs on, the [`Images`](crate::Images), or anything that its medium uses.
     pub unsafe fn from_addresses(
@@ -193,7 +195,7 @@ impl<'m> Memory<'m> {
         let Some(from) = self.locate(at, to.len() as u32) else {
             return false;
         };
-        // SAFETY: `locate` says that so many bytes there are in a segment, which is readable; `to` is borrowed, so is no part of it.
+        // SAFETY: *In one segment*, of which *Segments are memory* says that it may be read; `to` is borrowed mutably, so is no part of it.
         unsafe { core::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len()) };
         true
     }
@@ -203,7 +205,7 @@ impl<'m> Memory<'m> {
         let Some(to) = self.locate(at, from.len() as u32) else {
             return false;
         };
-        // SAFETY: `locate` says that so many bytes there are in a segment, which is ours to write; `from` is borrowed, so is no part of it.
+        // SAFETY: *In one segment*, of which *Segments are memory* says that it is ours to write; `from` is borrowed, so is no part of it.
         unsafe { core::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) };
         true
     }
@@ -214,7 +216,7 @@ impl<'m> Memory<'m> {
             return false;
         };
         bytes.iter().enumerate().all(|(i, b)| {
-            // SAFETY: `locate` says that so many bytes there are in a segment, which is readable.
+            // SAFETY: *In one segment*, of which *Segments are memory* says that it may be read.
             unsafe { from.wrapping_add(i).read() == *b }
         })
     }
@@ -225,7 +227,7 @@ impl<'m> Memory<'m> {
             return true;
         };
         (0..len as usize).all(|i| {
-            // SAFETY: `locate` says that `len` bytes there are in a segment, which is readable.
+            // SAFETY: *In one segment*, of which *Segments are memory* says that it may be read.
             unsafe { from.wrapping_add(i).read() == 0 }
         })
     }

@@ -111,7 +111,7 @@ impl<'d, D: Medium, M: Mode> Pieces<'d, D, M> {
     /// Turns to the next piece.
     fn turn(&mut self) -> Result<(), D::Error> {
         let s = Self::SIZES;
-        if self.at == self.stop {
+        if self.at == self.stop && self.stop < self.place.end {
             // What makes an image of it goes alone, when all before it is there.
             self.stop = self.place.end;
             if !self.looking && !planted!("checkpoint/no-flush-before-trailer") {

@@ -14,7 +14,7 @@ use nvmem::planted;
 pub(crate) fn copy(to: &mut [u8], from: &[u8]) -> usize {
     let n = to.len().min(from.len());
     for i in 0..n {
-        // SAFETY: both have at least `n` bytes.
+        // SAFETY: both slices have at least `n` bytes, and one is borrowed mutably, so they do not overlap.
         unsafe {
             let b = from.as_ptr().wrapping_add(i).read();
             to.as_mut_ptr().wrapping_add(i).write_volatile(b);
@@ -96,13 +96,14 @@ impl<D: Medium, const N: usize> Images<D, N> {
             };
             left = rest;
             if zero && apply && !planted!("checkpoint/zeros-not-restored") {
-                // SAFETY: `locate` says that `len` bytes from `to` on are in a segment, which is ours to write.
+                // SAFETY: *In one segment*: `len` bytes from `to` on; *Segments are memory*: it is ours to write.
                 unsafe { clear(to, len as usize) };
             }
             while written > 0 {
                 let n = (PIECE as u32).min(written);
                 let piece = if apply {
-                    // SAFETY: `locate` says that `len` bytes from `to` on are in a segment, which is ours to write and initialised; `spare` is a local.
+                    // SAFETY: *In one segment*: `len` bytes from the first `to` on, of which `n` are left; *Segments are memory*: they are
+                    // initialised and ours to write, and there is no other reference to them.
                     unsafe { core::slice::from_raw_parts_mut(to, n as usize) }
                 } else {
                     spare.get_mut(..n as usize).unwrap_or_default()

@@ -125,7 +125,11 @@ impl<D: Medium, const N: usize> Images<D, N> {
     pub(crate) fn candidate(&self) -> usize {
         let certain = pick(&self.slots, Rank::Sealed, true);
         if Self::SIZES.unstable && certain == N {
-            return pick(&self.slots, Rank::Complete, false);
+            return pick(
+                &self.slots,
+                Rank::Complete,
+                planted!("checkpoint/latest-unsure"),
+            );
         }
         certain
     }

@@ -6,9 +6,14 @@ use nvmem::device::Medium;
 
 /// Keeps states of memory across power cuts: slots for whole images ([`Slots`]), or another layout.
 ///
-/// Whoever implements it promises what [`Images`] does: a state counts wholly or not at all, whatever a cut interrupts, and one that
-/// was once restored, or whose `save` returned, is never followed by an older one.
-pub trait Store {
+/// # Safety
+/// The `Checkpointer` lets a program go on with what `load` has left in memory. So whoever implements this promises what [`Images`]
+/// does:
+/// - A state counts wholly or not at all, whatever a cut interrupts, and one that was once restored, or whose `save` returned, is
+///   never followed by an older one.
+/// - When `load` returns a state, memory and context are those that one `save` was given.
+/// - When it returns another error than [`Error::Spoilt`] and [`Error::Medium`], no byte of memory was written.
+pub unsafe trait Store {
     /// What the driver of the medium fails with.
     type Error: fmt::Debug;
 
@@ -45,7 +50,9 @@ impl<D: Medium, M: Mode, const N: usize> Slots<D, M, N> {
     }
 }
 
-impl<D: Medium, M: Mode, const N: usize> Store for Slots<D, M, N> {
+// SAFETY: *Checked before it is memory*, *Stable before it is used*: an image is checked and made stable before the first byte of it is
+// written, and checked again as it is.
+unsafe impl<D: Medium, M: Mode, const N: usize> Store for Slots<D, M, N> {
     type Error = D::Error;
 
     fn save(&mut self, memory: &Memory<'_>, context: u32) -> Result<(), Error<D::Error>> {
@@ -57,7 +64,8 @@ impl<D: Medium, M: Mode, const N: usize> Store for Slots<D, M, N> {
     }
 }
 
-impl<S: Store + ?Sized> Store for &mut S {
+// SAFETY: forwarded to one that keeps the promise.
+unsafe impl<S: Store + ?Sized> Store for &mut S {
     type Error = S::Error;
 
     fn save(&mut self, memory: &Memory<'_>, context: u32) -> Result<(), Error<S::Error>> {

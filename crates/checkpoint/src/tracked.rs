@@ -24,9 +24,9 @@ pub struct TrackedHeap<A, const BLOCKS: usize> {
 
 #[derive(Debug)]
 struct Start(*const u8);
-// SAFETY: only ever used as an address.
+// SAFETY: *Blocks by address*: never read through or written through.
 unsafe impl Sync for Start {}
-// SAFETY: as above.
+// SAFETY: *Blocks by address*, as above.
 unsafe impl Send for Start {}
 
 #[derive(Debug)]
@@ -161,10 +161,10 @@ impl<A, const BLOCKS: usize> TrackedHeap<A, BLOCKS> {
     }
 }
 
-// SAFETY: all memory comes from the inner allocator and goes back to it with the layout that it was given out with.
+// SAFETY: *Memory is the inner allocator's*: all of it comes from there and goes back with the layout that it was given out with.
 unsafe impl<A: GlobalAlloc, const BLOCKS: usize> GlobalAlloc for TrackedHeap<A, BLOCKS> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: forwarded.
+        // SAFETY: *Memory is the inner allocator's*: forwarded as the caller promised it.
         let p = unsafe { self.inner.alloc(layout) };
         if !p.is_null() {
             self.count_in(p, layout.size(), true);
@@ -173,7 +173,7 @@ unsafe impl<A: GlobalAlloc, const BLOCKS: usize> GlobalAlloc for TrackedHeap<A, 
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: forwarded.
+        // SAFETY: *Memory is the inner allocator's*: forwarded as the caller promised it.
         let p = unsafe { self.inner.alloc_zeroed(layout) };
         if !p.is_null() {
             self.count_in(p, layout.size(), true);
@@ -184,10 +184,10 @@ unsafe impl<A: GlobalAlloc, const BLOCKS: usize> GlobalAlloc for TrackedHeap<A, 
     unsafe fn dealloc(&self, p: *mut u8, layout: Layout) {
         self.count_in(p, layout.size(), false);
         if !planted!("checkpoint/freed-not-zeroed") {
-            // SAFETY: the caller gives up these bytes, and the inner allocator does not have them yet.
+            // SAFETY: *Memory is the inner allocator's*: the caller gives up these bytes, and it does not have them yet.
             unsafe { p.write_bytes(0, layout.size()) };
         }
-        // SAFETY: forwarded.
+        // SAFETY: *Memory is the inner allocator's*: forwarded as the caller promised it.
         unsafe { self.inner.dealloc(p, layout) }
     }
 

@@ -37,7 +37,7 @@ impl<D: Medium, A: Mode> Source<D> for FromMemory<'_, '_, A> {
             to.put(&told.to_le_bytes())?;
             let n = e.written();
             if let Some(from) = self.memory.locate(e.at, n) {
-                // SAFETY: `locate` says that so many bytes there are in a segment, which is readable.
+                // SAFETY: *In one segment*; *Segments are memory*: initialised, and nobody writes to it while it is saved.
                 to.put(unsafe { core::slice::from_raw_parts(from, n as usize) })?;
             }
         }
@@ -155,6 +155,9 @@ impl<D: Medium, const N: usize> Images<D, N> {
             let len = 4u32.next_multiple_of(Self::SIZES.word);
             self.medium.write(at, Room::new().piece(len))?;
         }
+        if planted!("checkpoint/no-flush-after-delete") {
+            return Ok(());
+        }
         self.medium.flush()
     }
 
@@ -165,8 +168,16 @@ impl<D: Medium, const N: usize> Images<D, N> {
         head: &Head,
         source: S,
     ) -> Result<(), Error<D::Error>> {
-        // What is compared must be stable: of an attempt that was cut only the first and the last unit are rewritten anyway.
-        let known = self.rank(slot) >= Rank::Sealed
+        // A unit that is compared and not written must be stable. Only the second mark proves that: an
+        // attempt that was cut may have left a torn unit below the trailer of an earlier attempt.
+        let mut least = Rank::Confirmed;
+        if planted!("checkpoint/compares-with-one-mark") {
+            least = Rank::Sealed;
+        }
+        if planted!("checkpoint/compares-unmarked") {
+            least = Rank::Complete;
+        }
+        let known = self.rank(slot) >= least
             || !Self::SIZES.unstable
             || planted!("checkpoint/compares-what-was-cut");
         self.set(slot, Rank::Begun, head.sequence());
@@ -228,7 +239,9 @@ impl<D: Medium, const N: usize> Images<D, N> {
                 self.medium.write(base + end + which * sizes.mark(), word)?;
             }
         }
-        self.medium.flush()?;
+        if !planted!("checkpoint/no-flush-at-end") {
+            self.medium.flush()?;
+        }
         Ok(true)
     }
 }

@@ -36,7 +36,8 @@ impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
     /// The content of the node. `None` at the end.
     #[inline]
     pub fn get(&self) -> Option<&T> {
-        // SAFETY: a node in a list has a valid content, and the lists are borrowed.
+        // SAFETY: invariants "Links are checked" and "Checked before it is a value": a node in a
+        // list; the lists are borrowed.
         self.is_at_node()
             .then(|| unsafe { self.lists.value(self.at) })
     }
@@ -49,14 +50,14 @@ impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
     /// To the next node, or the end; from the end to the first one. **Cost**: one load.
     #[inline]
     pub fn move_next(&mut self) {
-        // SAFETY: a place.
+        // SAFETY: invariant "Links are checked": it is at a place.
         self.at = unsafe { self.core().next(self.at) };
     }
 
     /// To the node before, or the end; from the end to the last one. **Cost**: one load.
     #[inline]
     pub fn move_prev(&mut self) {
-        // SAFETY: a place.
+        // SAFETY: invariant "Links are checked": it is at a place.
         self.at = unsafe { self.core().prev(self.at) };
     }
 
@@ -65,7 +66,8 @@ impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
     /// **Power loss**: it is there, or returned by the next open. **Cost**: 4 units, 5 of 2 bytes.
     #[inline]
     pub fn link_before(&mut self, node: Node<'b>) {
-        // SAFETY: the place before is its neighbour; the handle owned a node in no list.
+        // SAFETY: invariants "Links are checked" and "One owner": the place before is its
+        // neighbour; the handle owned a node in no list.
         unsafe {
             let p = self.core().prev(self.at);
             self.core().insert(node.at, p, self.at)
@@ -75,7 +77,8 @@ impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
     /// Puts a node behind this position; at the end, before the first one. See [`Cursor::link_before`].
     #[inline]
     pub fn link_after(&mut self, node: Node<'b>) {
-        // SAFETY: as above.
+        // SAFETY: invariants "Links are checked" and "One owner": the place behind is its
+        // neighbour; the handle owned a node in no list.
         unsafe {
             let n = self.core().next(self.at);
             self.core().insert(node.at, self.at, n)
@@ -107,7 +110,8 @@ impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
             return None;
         }
         let x = self.at;
-        // SAFETY: a node in a list.
+        // SAFETY: invariants "Links are checked" and "One owner": a node in a list, between its
+        // neighbours.
         unsafe {
             let (p, n) = self.core().links(x);
             self.at = n;
@@ -134,7 +138,8 @@ impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
             return Err(node);
         }
         let old = core::mem::replace(&mut self.at, node.at);
-        // SAFETY: a node in a list, and one in none.
+        // SAFETY: invariants "Links are checked" and "One owner": a node in a list, and the handle
+        // owned one in none.
         unsafe {
             let (p, n) = self.core().links(old);
             self.core().replace(node.at, p, n)
@@ -148,7 +153,7 @@ impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
     /// **Power loss**: it is here, or there. **Cost**: 7 units, 9 of 2 bytes; none where it is already.
     #[inline]
     pub fn shift_front(&mut self, to: List<'b>) {
-        // SAFETY: a head.
+        // SAFETY: invariant "Links are checked": a head is a place.
         let n = unsafe { self.core().next(to.head) };
         self.shift(n)
     }
@@ -180,7 +185,7 @@ impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
         if n2 == self.at {
             return None;
         }
-        // SAFETY: a place.
+        // SAFETY: invariant "Links are checked": it is at a place.
         let p2 = unsafe { self.core().prev(n2) };
         (p2 != self.at).then_some((p2, n2))
     }
@@ -192,7 +197,8 @@ impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
         }
         let x = self.at;
         let to = self.target(n2);
-        // SAFETY: a node in a list; neighbours, and neither is the node.
+        // SAFETY: invariants "Links are checked" and "One owner": a node in a list; the two
+        // neighbours that it goes between, and neither is the node.
         unsafe {
             let (p, n) = self.core().links(x);
             self.at = n;
@@ -215,7 +221,7 @@ pub struct Iter<'a, 'b, T, M = InOrder32> {
 
 impl<'a, 'b, T: Persist, M: Model> Iter<'a, 'b, T, M> {
     pub(crate) fn new(lists: &'a Lists<'b, T, M>, list: List<'b>) -> Self {
-        // SAFETY: a head.
+        // SAFETY: invariant "Links are checked": a head is a place.
         let (back, front) = unsafe { lists.core.links(list.head) };
         Iter {
             lists,
@@ -230,7 +236,8 @@ impl<'a, 'b, T: Persist, M: Model> Iter<'a, 'b, T, M> {
         if at == self.head {
             return (at, None);
         }
-        // SAFETY: a node in a list, whose content is valid; the lists are borrowed.
+        // SAFETY: invariants "Links are checked" and "Checked before it is a value": a node in a
+        // list; the lists are borrowed.
         let (value, next) = unsafe { (self.lists.value(at), next(self.lists.core, at)) };
         if self.front == self.back {
             (self.front, self.back) = (self.head, self.head);

@@ -108,6 +108,28 @@ impl Geometry {
         up8(nodes.saturating_sub(LINKS)).saturating_add(LINKS)
     }
 
+    /// The longest region: a link has 16 bits, and the last one is no node.
+    const fn limit<M: Model>() -> usize {
+        (65_528u32 << Self::shift::<M>()) as usize
+    }
+
+    /// The length of a region for so many nodes, `usize::MAX` above the longest.
+    pub const fn bytes_for<M: Model>(
+        lists: usize,
+        contexts: usize,
+        nodes: usize,
+        stride: Stride,
+    ) -> usize {
+        let bytes = nodes
+            .saturating_mul(stride.places)
+            .saturating_mul(1 << Self::shift::<M>());
+        let len = up8(bytes.saturating_add(Self::first::<M>(lists, contexts)));
+        if len > Self::limit::<M>() {
+            return usize::MAX;
+        }
+        len
+    }
+
     /// The division of `len` bytes.
     #[inline]
     pub fn new<M: Model>(
@@ -116,13 +138,12 @@ impl Geometry {
         contexts: usize,
         stride: Stride,
     ) -> Result<Geometry, OpenError> {
-        // A link has 16 bits, and the last one is no node.
-        let limit = (65_528u32 << Self::shift::<M>()) as usize;
+        let limit = Self::limit::<M>();
         if len > limit {
             return Err(OpenError::TooLarge { limit });
         }
         let first = Self::first::<M>(lists, contexts);
-        let bytes = stride.places << Self::shift::<M>();
+        let bytes = stride.places.saturating_mul(1 << Self::shift::<M>());
         // A stride is not 0; the compiler need not know.
         let nodes = len.saturating_sub(first).checked_div(bytes).unwrap_or(0);
         if nodes == 0 {
@@ -196,8 +217,10 @@ impl Kind {
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
     use super::*;
     use nvmem::{InOrder16, InOrder32};
+    use std::vec;
 
     fn divides<M: Model>() {
         for size in (0..300).chain([1000, 4095, 40_000]) {
@@ -212,6 +235,84 @@ mod tests {
             }
             // A place before the first node.
             assert!(stride.divide(0usize.wrapping_sub(stride.places)) > most);
+        }
+    }
+
+    /// The same in 128 bits, where nothing wraps.
+    fn wide<M: Model>(lists: usize, contexts: usize, nodes: usize, size: usize) -> u128 {
+        let up8 = |v: u128| v.div_ceil(8) * 8;
+        let [lists, contexts, nodes, size] = [lists, contexts, nodes, size].map(|v| v as u128);
+        let (links, unit) = (LINKS as u128, M::Unit::BYTES as u128);
+        let heads = HEADS as u128 + lists * links + contexts * 2 * unit;
+        let first = up8(heads - links) + links;
+        up8(first + nodes * up8(size + links))
+    }
+
+    fn right_or_refused<M: Model>(lists: usize, contexts: usize, nodes: usize, size: usize) {
+        let stride = Stride::new::<M>(size);
+        let got = Geometry::bytes_for::<M>(lists, contexts, nodes, stride);
+        let want = wide::<M>(lists, contexts, nodes, size);
+        let limit = Geometry::limit::<M>();
+        let of = (lists, contexts, nodes, size);
+        if want > limit as u128 {
+            assert_eq!(got, usize::MAX, "{of:?}");
+        } else {
+            assert_eq!(got as u128, want, "{of:?}");
+        }
+        // And with one byte less, what is needed is said.
+        for len in [got, got.saturating_sub(8), nodes & !7, 0] {
+            match Geometry::new::<M>(len, lists, contexts, stride) {
+                Ok(g) => {
+                    assert!(len as u128 >= wide::<M>(lists, contexts, g.nodes, size) - 7);
+                    assert!((len as u128) < wide::<M>(lists, contexts, g.nodes + 1, size));
+                    assert!(g.end << Geometry::shift::<M>() <= len && g.end <= 65_535);
+                    assert!(len != got || g.nodes >= nodes, "{of:?}");
+                }
+                Err(OpenError::TooLarge { limit: l }) => assert!(l == limit && len > limit),
+                Err(OpenError::TooSmall { needed }) => {
+                    assert!(needed > len);
+                    let one = wide::<M>(lists, contexts, 1, size);
+                    assert!(needed as u128 == one || one > limit as u128 && needed > limit);
+                }
+                Err(e) => panic!("{e}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_size_is_right_or_refused_at_the_extremes() {
+        let mut all = vec![0, 1, 2, 7, 8, 9, 0xffff, 0x1_0000, 0x4_0000];
+        for shift in [15, 16, 31, 32, 61, 62, 63] {
+            all.extend([(1usize << shift) - 1, 1 << shift, (1 << shift) + 1]);
+        }
+        all.extend([usize::MAX - 8, usize::MAX - 4, usize::MAX - 1, usize::MAX]);
+        let some = [0, 1, 8, 0xffff, 1 << 31, usize::MAX / 8, usize::MAX];
+        for (a, b) in all.iter().flat_map(|a| some.map(|b| (*a, b))) {
+            for [lists, contexts, nodes, size] in [
+                [a, b, 1, 4],
+                [a, 1, b, 4],
+                [1, a, b, 4],
+                [1, 0, a, b],
+                [1, 0, b, a],
+                [a, b, b, b],
+            ] {
+                // A type has at most `isize::MAX` bytes.
+                let size = size & usize::MAX >> 1;
+                right_or_refused::<InOrder32>(lists, contexts, nodes, size);
+                right_or_refused::<InOrder16>(lists, contexts, nodes, size);
+            }
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_size_is_right_or_refused(
+            of: [usize; 4],
+            shift in proptest::array::uniform4(0u32..64),
+        ) {
+            let [lists, contexts, nodes, size] = core::array::from_fn(|i| of[i] >> shift[i]);
+            right_or_refused::<InOrder32>(lists, contexts, nodes, size >> 1);
+            right_or_refused::<InOrder16>(lists, contexts, nodes, size >> 1);
         }
     }
 

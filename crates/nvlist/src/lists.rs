@@ -19,6 +19,21 @@ pub struct Lists<'b, T, M = InOrder32> {
     _brand: Brand<'b>,
 }
 
+/// What nothing is: whatever has it as a bound stays in its thread, and the compiler says so once and in these words.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "lists stay in the thread that has asked for them by `with`",
+    label = "the lists would go to another thread",
+    note = "several threads, and interrupts, use the lists one after the other: share the pool as `nvlist::Shared`"
+)]
+pub trait InOneThread {}
+
+// SAFETY: invariant "In one thread": the bound never holds. It takes the place of what the compiler
+// would find out field by field.
+unsafe impl<T, M> Send for Lists<'_, T, M> where Self: InOneThread {}
+// SAFETY: invariant "In one thread": the bound never holds.
+unsafe impl<T, M> Sync for Lists<'_, T, M> where Self: InOneThread {}
+
 /// One of the lists.
 #[derive(Clone, Copy)]
 pub struct List<'b> {
@@ -55,6 +70,16 @@ impl Node<'_> {
     }
 }
 
+/// The end of a loan: what was assigned as a whole has brought padding that nobody has written.
+struct Edited<T: Persist>(*mut T);
+impl<T: Persist> Drop for Edited<T> {
+    fn drop(&mut self) {
+        // SAFETY: invariant "Padding is not read": a content that was lent, and is not any more.
+        unsafe { T::clear_padding(self.0.cast()) }
+        mapped::end_loan(self.0.cast(), size_of::<T>());
+    }
+}
+
 /// The number of a node's place, to find the node again in constant time: [`Lists::seek`]. May be kept in RAM or stored, and says nothing about
 /// what the place holds now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,7 +105,7 @@ impl<'b, T: Persist, M: Model> Lists<'b, T, M> {
     pub(crate) unsafe fn value(&self, at: At) -> &T {
         let p = self.content(at);
         mapped::will_read(p.cast(), size_of::<T>());
-        // SAFETY: forwarded.
+        // SAFETY: invariant "Links are checked", by the caller's contract.
         unsafe { &*p }
     }
 
@@ -89,7 +114,8 @@ impl<'b, T: Persist, M: Model> Lists<'b, T, M> {
     fn fill(&self, at: At, value: T) {
         let p = self.content(at);
         mapped::lend(p.cast(), size_of::<T>());
-        // SAFETY: the content of a node that is in no list, aligned and large enough; nobody needs what it holds.
+        // SAFETY: invariant "One owner": the content of a node that is free, aligned and large
+        // enough.
         unsafe {
             p.write(value);
             T::clear_padding(p.cast());
@@ -116,7 +142,7 @@ impl<'b, T: Persist, M: Model> Lists<'b, T, M> {
     #[inline]
     pub fn alloc(&mut self, value: T) -> Result<Node<'b>, Full<T>> {
         let at = self.filled(value)?;
-        // SAFETY: free until now.
+        // SAFETY: invariant "One owner": free until now.
         unsafe { self.core.hold(at) }
         Ok(Node::new(at))
     }
@@ -128,7 +154,8 @@ impl<'b, T: Persist, M: Model> Lists<'b, T, M> {
     pub fn release(&mut self, node: Node<'b>) -> T {
         let p = self.content(node.at);
         mapped::will_read(p.cast(), size_of::<T>());
-        // SAFETY: the handle owned a node with a valid content, and is gone now.
+        // SAFETY: invariant "One owner": the handle owned a node with a valid content, and is gone
+        // now.
         unsafe {
             let value = p.read();
             self.core.release(node.at);
@@ -139,7 +166,8 @@ impl<'b, T: Persist, M: Model> Lists<'b, T, M> {
     /// The content of a node that is in no list.
     #[inline]
     pub fn get<'a>(&'a self, node: &'a Node<'b>) -> &'a T {
-        // SAFETY: the handle owns a node with a valid content, and is borrowed.
+        // SAFETY: invariant "One owner": the handle owns a node with a valid content, and is
+        // borrowed.
         unsafe { self.value(node.at) }
     }
 
@@ -150,10 +178,11 @@ impl<'b, T: Persist, M: Model> Lists<'b, T, M> {
     pub fn edit<R>(&mut self, node: &mut Node<'b>, change: impl FnOnce(&mut T) -> R) -> R {
         let p = self.content(node.at);
         mapped::lend(p.cast(), size_of::<T>());
-        // SAFETY: the handle owns a node with a valid content, and is borrowed mutably.
-        let r = change(unsafe { &mut *p });
-        mapped::end_loan(p.cast(), size_of::<T>());
-        r
+        // Also when `change` unwinds.
+        let _end = Edited(p);
+        // SAFETY: invariant "One owner": the handle owns a node with a valid content, and is
+        // borrowed mutably.
+        change(unsafe { &mut *p })
     }
 
     /// The place of a node, to find it again when it is in a list.
@@ -166,7 +195,8 @@ impl<'b, T: Persist, M: Model> Lists<'b, T, M> {
     /// **Power loss**: it is in the list, or returned by the next open. **Cost**: 4 units, 5 of 2 bytes.
     #[inline]
     pub fn link_front(&mut self, list: List<'b>, node: Node<'b>) {
-        // SAFETY: the head and the place after it are neighbours; the handle owned a node in no list.
+        // SAFETY: invariants "Links are checked" and "One owner": the head and the place after it
+        // are neighbours; the handle owned a node in no list.
         unsafe {
             let n = self.core.next(list.head);
             self.core.insert(node.at, list.head, n)
@@ -176,7 +206,8 @@ impl<'b, T: Persist, M: Model> Lists<'b, T, M> {
     /// Puts a node at the end of a list. See [`Lists::link_front`].
     #[inline]
     pub fn link_back(&mut self, list: List<'b>, node: Node<'b>) {
-        // SAFETY: as above.
+        // SAFETY: invariants "Links are checked" and "One owner": the place before the head and the
+        // head are neighbours; the handle owned a node in no list.
         unsafe {
             let p = self.core.prev(list.head);
             self.core.insert(node.at, p, list.head)
@@ -192,7 +223,8 @@ impl<'b, T: Persist, M: Model> Lists<'b, T, M> {
         before: impl FnMut(&T) -> bool,
     ) {
         let n = self.first(list, before);
-        // SAFETY: `n` is a place of the list, and the one before is its neighbour.
+        // SAFETY: invariants "Links are checked" and "One owner": `n` is a place of the list, and
+        // the one before is its neighbour; the handle owned a node in no list.
         unsafe {
             let p = self.core.prev(n);
             self.core.insert(node.at, p, n)
@@ -215,7 +247,8 @@ impl<'b, T: Persist, M: Model> Lists<'b, T, M> {
     /// The place of the first node of which `found` holds, or the head.
     #[inline]
     pub(crate) fn first(&self, list: List<'b>, mut found: impl FnMut(&T) -> bool) -> At {
-        // SAFETY: places of a list, one after the other; nodes in lists have valid content.
+        // SAFETY: invariant "Links are checked" and "Checked before it is a value": places of a
+        // list, one after the other; contents of nodes in lists were checked, or written here.
         unsafe {
             let mut at = self.core.next(list.head);
             while at != list.head && !found(self.value(at)) {
@@ -299,7 +332,7 @@ impl<'b, T: Persist, M: Model> Lists<'b, T, M> {
 
     /// Whether a list has no node.
     pub fn is_empty(&self, list: List<'b>) -> bool {
-        // SAFETY: a head.
+        // SAFETY: invariant "Links are checked": a head is a place.
         unsafe { self.core.next(list.head) == list.head }
     }
 
@@ -311,7 +344,7 @@ impl<'b, T: Persist, M: Model> Lists<'b, T, M> {
     /// A cursor at the first node of a list.
     #[inline]
     pub fn cursor_front(&mut self, list: List<'b>) -> Cursor<'_, 'b, T, M> {
-        // SAFETY: a head.
+        // SAFETY: invariant "Links are checked": a head is a place.
         let at = unsafe { self.core.next(list.head) };
         Cursor::new(self, at)
     }
@@ -319,7 +352,7 @@ impl<'b, T: Persist, M: Model> Lists<'b, T, M> {
     /// A cursor at the last node of a list.
     #[inline]
     pub fn cursor_back(&mut self, list: List<'b>) -> Cursor<'_, 'b, T, M> {
-        // SAFETY: a head.
+        // SAFETY: invariant "Links are checked": a head is a place.
         let at = unsafe { self.core.prev(list.head) };
         Cursor::new(self, at)
     }
@@ -346,7 +379,8 @@ impl<'b, T: Persist, M: Model> Lists<'b, T, M> {
         if !self.core.is_node(at) || !self.core.is_linked(at) {
             return None;
         }
-        // SAFETY: a node in a list has a valid content.
+        // SAFETY: invariants "Links are checked" and "Checked before it is a value": it is in a
+        // list, and nothing changes there while `same` looks.
         same(unsafe { self.value(at) }).then(|| Cursor::new(self, at))
     }
 }

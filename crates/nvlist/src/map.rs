@@ -36,7 +36,8 @@ impl<M: Model> Map<'_, M> {
     pub unsafe fn load(&self, off: usize) -> usize {
         debug_assert!(off + M::Unit::BYTES <= self.region.len());
         let at = self.region.base().wrapping_add(off);
-        // SAFETY: forwarded; such units are never lent.
+        // SAFETY: invariant "Links are checked", by the caller's contract: inside of the region;
+        // such units are never lent.
         unsafe { mapped::load(at.cast::<M::Unit>()).widen() as usize }
     }
 
@@ -46,7 +47,8 @@ impl<M: Model> Map<'_, M> {
     pub unsafe fn store(&self, off: usize, v: usize) {
         debug_assert!(off + M::Unit::BYTES <= self.region.len());
         let at = self.region.base().wrapping_add(off);
-        // SAFETY: forwarded; such units are never lent.
+        // SAFETY: invariant "Links are checked", by the caller's contract: inside of the region;
+        // such units are never lent.
         unsafe { mapped::store(at.cast::<M::Unit>(), M::Unit::truncate(v as u32)) }
     }
 
@@ -62,7 +64,7 @@ impl<M: Model> Map<'_, M> {
     #[inline(always)]
     pub unsafe fn links(&self, at: At) -> (At, At) {
         let off = at << Self::SHIFT;
-        // SAFETY: forwarded.
+        // SAFETY: invariant "Links are checked", by the caller's contract.
         unsafe {
             let first = self.load(off);
             if Self::PACKED {
@@ -80,7 +82,7 @@ impl<M: Model> Map<'_, M> {
     #[inline(always)]
     pub unsafe fn set_links(&self, at: At, prev: At, next: At) {
         let off = at << Self::SHIFT;
-        // SAFETY: forwarded.
+        // SAFETY: invariant "Links are checked", by the caller's contract.
         unsafe {
             if Self::PACKED {
                 self.store(off, prev | next << HALF);
@@ -98,7 +100,7 @@ impl<M: Model> Map<'_, M> {
     /// As [`Core::links`].
     #[inline(always)]
     pub unsafe fn prev(&self, at: At) -> At {
-        // SAFETY: forwarded.
+        // SAFETY: invariant "Links are checked", by the caller's contract.
         unsafe {
             let first = self.load(at << Self::SHIFT);
             if Self::PACKED { first & 0xffff } else { first }
@@ -109,7 +111,7 @@ impl<M: Model> Map<'_, M> {
     /// As [`Core::links`].
     #[inline(always)]
     pub unsafe fn next(&self, at: At) -> At {
-        // SAFETY: forwarded.
+        // SAFETY: invariant "Links are checked", by the caller's contract.
         unsafe {
             if Self::PACKED {
                 self.load(at << Self::SHIFT) >> HALF
@@ -124,7 +126,7 @@ impl<M: Model> Map<'_, M> {
     #[inline(always)]
     pub unsafe fn set_prev(&self, at: At, prev: At) {
         let off = at << Self::SHIFT;
-        // SAFETY: forwarded.
+        // SAFETY: invariant "Links are checked", by the caller's contract.
         unsafe {
             if Self::PACKED {
                 self.store(off, self.load(off) & !0xffff | prev);
@@ -139,7 +141,7 @@ impl<M: Model> Map<'_, M> {
     #[inline(always)]
     pub unsafe fn set_next(&self, at: At, next: At) {
         let off = at << Self::SHIFT;
-        // SAFETY: forwarded.
+        // SAFETY: invariant "Links are checked", by the caller's contract.
         unsafe {
             if Self::PACKED {
                 self.store(off, self.load(off) & 0xffff | next << HALF);

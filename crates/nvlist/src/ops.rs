@@ -25,7 +25,7 @@ impl<M: Model> Core<'_, M> {
     /// `p` and `n` are neighbours, and `x` is a node that is in no list and has its content.
     #[inline]
     pub unsafe fn insert(&self, x: At, p: At, n: At) {
-        // SAFETY: forwarded.
+        // SAFETY: invariant "Links are checked", by the caller's contract.
         unsafe {
             self.settle();
             self.insert_as(Kind::Insert, x, p, n)
@@ -34,7 +34,7 @@ impl<M: Model> Core<'_, M> {
 
     #[inline(always)]
     unsafe fn insert_as(&self, kind: Kind, x: At, p: At, n: At) {
-        // SAFETY: forwarded.
+        // SAFETY: invariant "Links are checked", by the caller's contract.
         unsafe {
             self.aim(kind, x, p, n);
             if !planted!("nvlist/no-fence-before-record") {
@@ -57,7 +57,7 @@ impl<M: Model> Core<'_, M> {
     /// As [`Core::insert`], but that there is one node between `p` and `n`; it is then in no list.
     #[inline]
     pub unsafe fn replace(&self, x: At, p: At, n: At) {
-        // SAFETY: forwarded.
+        // SAFETY: invariant "Links are checked", by the caller's contract.
         unsafe {
             self.settle();
             self.insert_as(Kind::Replace, x, p, n)
@@ -70,7 +70,7 @@ impl<M: Model> Core<'_, M> {
     /// `x` is in a list, between `p` and `n`.
     #[inline]
     pub unsafe fn remove(&self, x: At, p: At, n: At) {
-        // SAFETY: forwarded.
+        // SAFETY: invariant "Links are checked", by the caller's contract.
         unsafe {
             self.settle();
             self.record(Map::<M>::word(x, Kind::Remove));
@@ -86,7 +86,7 @@ impl<M: Model> Core<'_, M> {
     /// `x` is in a list, between `p` and `n`; `p2` and `n2` are neighbours, in the same or in another list, and neither is `x`.
     #[inline]
     pub unsafe fn shift(&self, x: At, (p, n): (At, At), (p2, n2): (At, At)) {
-        // SAFETY: forwarded.
+        // SAFETY: invariant "Links are checked", by the caller's contract.
         unsafe {
             self.settle();
             // The target that a record still names must stay.
@@ -111,7 +111,7 @@ impl<M: Model> Core<'_, M> {
     /// nor the new one, and what is to be replaced stands between the new one.
     #[inline(always)]
     unsafe fn aim(&self, kind: Kind, x: At, p: At, n: At) {
-        // SAFETY: forwarded: `x` is a node.
+        // SAFETY: invariant "Links are checked", by the caller's contract: `x` is a node.
         unsafe {
             let replaces = kind as usize == Kind::Replace as usize;
             let mut torn = !Map::<M>::PACKED;
@@ -138,7 +138,7 @@ impl<M: Model> Core<'_, M> {
     pub fn settle(&self) {
         let record = self.staged.get();
         if record != 0 {
-            // SAFETY: a record's unit.
+            // SAFETY: invariant "One record": the unit of one.
             unsafe { self.store(record, 0) }
             self.fence();
             self.staged.set(0);
@@ -153,7 +153,8 @@ impl<M: Model> Core<'_, M> {
     pub unsafe fn stage(&self, plan: &Plan, ctx: usize, seq: u32) {
         let (number, record) = self.geo.context::<M>(ctx);
         self.settle();
-        // SAFETY: units of the records; `plan` is as the caller vouches.
+        // SAFETY: invariants "Links are checked" and "One owner", by the caller's contract: units
+        // of the records, and the places of `plan`.
         unsafe {
             // One record at a time: two would be finished in an order that nobody knows.
             if self.load(RECORD) != 0 {
@@ -183,7 +184,8 @@ impl<M: Model> Core<'_, M> {
     /// `plan` was staged, and nothing has been done since.
     pub unsafe fn finish(&self, plan: &Plan) {
         let &Plan { x, p, n, .. } = plan;
-        // SAFETY: as when it was staged.
+        // SAFETY: invariants "Links are checked" and "One owner", by the caller's contract: the
+        // places of `plan` are what they were when it was staged.
         unsafe {
             match plan.kind {
                 Kind::Insert | Kind::Replace => self.join_both(p, n, x),
@@ -214,7 +216,7 @@ impl<M: Model> Map<'_, M> {
     #[inline(always)]
     pub unsafe fn record(&self, word: usize) {
         if !planted!("nvlist/no-record") {
-            // SAFETY: the record's unit.
+            // SAFETY: invariant "One record": the unit of the one without a context.
             unsafe { self.store(RECORD, word) }
         }
     }
@@ -222,7 +224,7 @@ impl<M: Model> Map<'_, M> {
     /// `x` between `p` and `n`, whose links to each other are replaced.
     #[inline(always)]
     pub unsafe fn join_both(&self, p: At, n: At, x: At) {
-        // SAFETY: places.
+        // SAFETY: invariant "Links are checked", by the caller's contract: places.
         unsafe {
             self.set_next(p, x);
             self.set_prev(n, x);
@@ -232,7 +234,7 @@ impl<M: Model> Map<'_, M> {
     /// `p` and `n` as neighbours.
     #[inline(always)]
     pub unsafe fn join(&self, p: At, n: At) {
-        // SAFETY: places.
+        // SAFETY: invariant "Links are checked", by the caller's contract: places.
         unsafe {
             self.set_next(p, n);
             self.set_prev(n, p);
@@ -242,7 +244,7 @@ impl<M: Model> Map<'_, M> {
     /// The stores of a move behind its record. The node's own links say how far they have come.
     #[inline(always)]
     pub unsafe fn finish_move(&self, x: At, p: At, n: At, p2: At, n2: At) {
-        // SAFETY: places.
+        // SAFETY: invariant "Links are checked", by the caller's contract: places.
         unsafe {
             if planted!("nvlist/old-links-lost") {
                 self.turn(x, p2, n2);
@@ -255,7 +257,7 @@ impl<M: Model> Map<'_, M> {
     /// A node on the move is taken out from between `p` and `n`.
     #[inline(always)]
     pub unsafe fn leave(&self, p: At, n: At) {
-        // SAFETY: places.
+        // SAFETY: invariant "Links are checked", by the caller's contract: places.
         unsafe { self.join(p, n) }
         if !planted!("nvlist/no-fence-in-move") {
             self.fence();
@@ -265,7 +267,7 @@ impl<M: Model> Map<'_, M> {
     /// And put between `p2` and `n2`.
     #[inline(always)]
     pub unsafe fn arrive(&self, x: At, p2: At, n2: At) {
-        // SAFETY: places.
+        // SAFETY: invariant "Links are checked", by the caller's contract: places.
         unsafe {
             self.turn(x, p2, n2);
             self.join_both(p2, n2, x);
@@ -275,7 +277,7 @@ impl<M: Model> Map<'_, M> {
     /// The links of a node on the move: the previous one first, by which recovery sees that the old ones are not needed.
     #[inline(always)]
     pub unsafe fn turn(&self, x: At, p2: At, n2: At) {
-        // SAFETY: a node.
+        // SAFETY: invariant "Links are checked": a node.
         unsafe {
             if Self::PACKED {
                 self.set_links(x, p2, n2);

@@ -1,7 +1,7 @@
 //! Opening a node pool: format, recover, check, refuse.
 
 use crate::error::{OpenError, Part, Refused};
-use crate::layout::{Geometry, KIND, LINKS, Stride, VERSION};
+use crate::layout::{Geometry, KIND, Stride, VERSION};
 use crate::lists::{List, Lists};
 use crate::map::Map;
 use crate::state::Core;
@@ -186,14 +186,16 @@ impl<'m, T: Persist, const L: usize, M: Model> NodePool<'m, T, L, M> {
         self.core.geo.nodes
     }
 
-    /// How many bytes a region needs for `nodes` nodes and a record for each of `contexts` contexts.
+    /// How many bytes a region needs for `nodes` nodes and a record for each of `contexts` contexts; `usize::MAX` if that is
+    /// more than a pool can have.
     pub const fn bytes_for(nodes: usize, contexts: usize) -> usize {
-        let stride = (size_of::<T>() + LINKS).next_multiple_of(8);
-        (Geometry::first::<M>(L, contexts) + nodes * stride).next_multiple_of(8)
+        let stride = const { Stride::new::<M>(size_of::<T>()) };
+        Geometry::bytes_for::<M>(L, contexts, nodes, stride)
     }
 
     /// Gives the region back.
     pub fn close(self) -> Region<'m, M> {
+        // No padding is left in it: see `Lists::edit`.
         self.core.map.region
     }
 }

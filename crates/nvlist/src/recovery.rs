@@ -14,11 +14,13 @@ impl<M: Model> Map<'_, M> {
     pub fn recover(&self, committed: &dyn Fn(usize) -> u32) -> Option<()> {
         let mut record = RECORD;
         let mut happened = true;
-        // SAFETY: the records' units.
+        // SAFETY: invariant "Links are checked": the records lie before the nodes, inside of the
+        // region.
         let mut word = unsafe { self.load(record) };
         for ctx in 0..self.geo.contexts {
             let (number, at) = self.geo.context::<M>(ctx);
-            // SAFETY: as above.
+            // SAFETY: invariant "Links are checked": a context's units lie before the nodes, inside
+            // of the region.
             let (seq, set) = unsafe { (self.load(number), self.load(at)) };
             if set != 0 {
                 if word != 0 && !planted!("nvlist/two-records-accepted") {
@@ -42,7 +44,7 @@ impl<M: Model> Map<'_, M> {
                 self.fence();
             }
         }
-        // SAFETY: a record's unit.
+        // SAFETY: invariant "One record": the unit of one.
         unsafe { self.store(record, 0) }
         self.fence();
         Some(())
@@ -52,7 +54,8 @@ impl<M: Model> Map<'_, M> {
     #[inline]
     fn roll_forward(&self, x: At, kind: Kind) -> Option<()> {
         let moves = kind <= Kind::MoveB;
-        // SAFETY: `x` is a node, and a target has links; other places are checked before they are used.
+        // SAFETY: invariant "Links are checked": `x` is a node, and a target has links; other
+        // places are checked before they are used.
         unsafe {
             let own = self.links(x);
             if kind == Kind::Remove && own.0 <= HELD {
@@ -97,7 +100,7 @@ impl<M: Model> Map<'_, M> {
         if p == x || n == x || !self.is_place(p) || !self.is_place(n) {
             return None;
         }
-        // SAFETY: places, and a node.
+        // SAFETY: invariant "Links are checked": places and a node, as was looked at above.
         unsafe {
             let (forth, back) = (self.next(p), self.prev(n));
             let (mut after, mut before) = (n, p);

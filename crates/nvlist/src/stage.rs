@@ -55,7 +55,8 @@ impl<M: Model> Drop for Guard<'_, M> {
 impl<M: Model, D, B> Staged<'_, '_, M, D, B> {
     /// The number is committed: the operation takes effect. **Cost**: the links of the neighbours, one unit to clear the record.
     pub fn committed(self) -> D {
-        // SAFETY: staged by the constructor; the lists are borrowed since.
+        // SAFETY: invariants "Links are checked" and "One owner": staged by the constructor, and
+        // the lists are borrowed since.
         unsafe { self.guard.0.finish(&self.plan) }
         core::mem::forget(self.guard);
         self.done
@@ -88,7 +89,7 @@ impl<'b, T: Persist, M: Model> Lists<'b, T, M> {
         done: D,
         back: B,
     ) -> Staged<'a, 'b, M, D, B> {
-        // SAFETY: forwarded.
+        // SAFETY: invariant "Links are checked", by the caller's contract.
         unsafe { core.stage(&plan, number.context.index, number.seq) }
         Staged {
             guard: Guard(core),
@@ -116,7 +117,7 @@ impl<'b, T: Persist, M: Model> Lists<'b, T, M> {
             p2: 0,
             n2: 0,
         };
-        // SAFETY: forwarded.
+        // SAFETY: invariant "Links are checked", by the caller's contract.
         unsafe { Self::stage(core, number, plan, (), Node::new(x)) }
     }
 
@@ -127,7 +128,8 @@ impl<'b, T: Persist, M: Model> Lists<'b, T, M> {
         list: List<'b>,
         node: Node<'b>,
     ) -> Staged<'_, 'b, M, (), Node<'b>> {
-        // SAFETY: the head and the place after it; a node in no list.
+        // SAFETY: invariants "Links are checked" and "One owner": the head and the place after it;
+        // the handle owned a node in no list.
         unsafe {
             let n = self.core.next(list.head);
             Self::stage_link(self.core, number, node.at, list.head, n)
@@ -153,7 +155,8 @@ impl<'b, T: Persist, M: Model> Lists<'b, T, M> {
         before: impl FnMut(&T) -> bool,
     ) -> Staged<'_, 'b, M, (), Node<'b>> {
         let n = self.first(list, before);
-        // SAFETY: a place of the list, and the one before it.
+        // SAFETY: invariants "Links are checked" and "One owner": a place of the list, and the one
+        // before it; the handle owned a node in no list.
         unsafe {
             let p = self.core.prev(n);
             Self::stage_link(self.core, number, node.at, p, n)
@@ -168,7 +171,8 @@ impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
         number: Number<'b>,
         node: Node<'b>,
     ) -> Staged<'a, 'b, M, (), Node<'b>> {
-        // SAFETY: a place and its neighbour; a node in no list.
+        // SAFETY: invariants "Links are checked" and "One owner": a place and its neighbour; the
+        // handle owned a node in no list.
         unsafe {
             let p = self.core().prev(self.at);
             Lists::<T, M>::stage_link(self.core(), number, node.at, p, self.at)
@@ -181,7 +185,8 @@ impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
         number: Number<'b>,
         node: Node<'b>,
     ) -> Staged<'a, 'b, M, (), Node<'b>> {
-        // SAFETY: as above.
+        // SAFETY: invariants "Links are checked" and "One owner": a place and the one behind it;
+        // the handle owned a node in no list.
         unsafe {
             let n = self.core().next(self.at);
             Lists::<T, M>::stage_link(self.core(), number, node.at, self.at, n)
@@ -194,7 +199,8 @@ impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
             return None;
         }
         let (core, x) = (self.core(), self.at);
-        // SAFETY: a node in a list.
+        // SAFETY: invariants "Links are checked" and "One owner": a node in a list, between its
+        // neighbours.
         unsafe {
             let (p, n) = core.links(x);
             let plan = Plan {
@@ -220,7 +226,8 @@ impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
             return Err(node);
         }
         let (core, x) = (self.core(), node.at);
-        // SAFETY: a node in a list, and one in none.
+        // SAFETY: invariants "Links are checked" and "One owner": a node in a list, and the handle
+        // owned one in none.
         unsafe {
             let (p, n) = core.links(self.at);
             let plan = Plan {
@@ -242,7 +249,7 @@ impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
         number: Number<'b>,
         to: List<'b>,
     ) -> Option<Staged<'a, 'b, M, (), ()>> {
-        // SAFETY: a head.
+        // SAFETY: invariant "Links are checked": a head is a place.
         let n = unsafe { self.core().next(to.head) };
         self.stage_shift(number, n)
     }
@@ -273,7 +280,8 @@ impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
         }
         let (p2, n2) = self.target(n2)?;
         let (core, x) = (self.core(), self.at);
-        // SAFETY: a node in a list; neighbours, and neither is the node.
+        // SAFETY: invariants "Links are checked" and "One owner": a node in a list; the two
+        // neighbours that it goes between, and neither is the node.
         unsafe {
             let (p, n) = core.links(x);
             let plan = Plan {

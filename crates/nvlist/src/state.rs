@@ -39,7 +39,7 @@ impl<'m, M: Model> Core<'m, M> {
     /// `x` is a node that is in no list.
     #[inline]
     pub unsafe fn hold(&self, x: At) {
-        // SAFETY: forwarded.
+        // SAFETY: invariant "Links are checked", by the caller's contract.
         unsafe { self.store(x << Map::<M>::SHIFT, HELD) }
     }
 
@@ -49,7 +49,8 @@ impl<'m, M: Model> Core<'m, M> {
     /// As [`Core::hold`], and nobody uses it after this.
     #[inline]
     pub unsafe fn release(&self, x: At) {
-        // SAFETY: forwarded. Where links are two units the first alone says that it is free.
+        // SAFETY: invariant "One owner", by the caller's contract. Where links are two units the
+        // first alone says that it is free.
         unsafe { self.store(x << Map::<M>::SHIFT, FREE) }
         self.hint.set(x);
     }
@@ -58,7 +59,7 @@ impl<'m, M: Model> Core<'m, M> {
     pub fn find(&self) -> Option<At> {
         let mut at = self.hint.get();
         loop {
-            // SAFETY: a node's links.
+            // SAFETY: invariant "Links are checked": every multiple of the stride is a node.
             if unsafe { self.prev(at) } == FREE {
                 self.hint.set(at);
                 return Some(at);

@@ -28,13 +28,13 @@ impl<M: Model> Map<'_, M> {
         for i in 0..self.geo.lists {
             let head = Self::head(i);
             let mut at = head;
-            // SAFETY: a head.
+            // SAFETY: invariant "Links are checked": a head is a place.
             let mut next = unsafe { self.next(head) };
             while next != head {
                 if !self.is_node(next) {
                     return Err(OpenError::Damaged(Part::Links));
                 }
-                // SAFETY: a node.
+                // SAFETY: invariant "Links are checked": a node.
                 let (back, after) = unsafe { self.links(next) };
                 if back != at && !planted!("nvlist/walk-looks-forward-only") {
                     return Err(OpenError::Damaged(Part::Links));
@@ -43,10 +43,12 @@ impl<M: Model> Map<'_, M> {
                 (at, next) = (next, after);
                 let content = self.address(at).wrapping_add(LINKS);
                 mapped::will_read(content, size);
-                // SAFETY: a node's content, aligned, initialised as all memory is after power-up, and nothing is lent.
+                // SAFETY: invariants "Links are checked" and "Padding is not read": the content of
+                // a node, aligned, initialised as all memory is after power-up, and nothing is
+                // lent.
                 unsafe { check(content, &mut NoHandles) }.map_err(OpenError::Invalid)?;
             }
-            // SAFETY: a head.
+            // SAFETY: invariant "Links are checked": a head is a place.
             if unsafe { self.prev(head) } != at && !planted!("nvlist/walk-looks-forward-only") {
                 return Err(OpenError::Damaged(Part::Links));
             }
@@ -59,13 +61,13 @@ impl<M: Model> Map<'_, M> {
     /// Of a node in no list that one, if there is one, never does: it was joined with another when the node left, or
     /// will be when it comes. In other images [`Map::sweep`] counts differently than [`Map::walk`].
     pub fn is_linked(&self, x: At) -> bool {
-        // SAFETY: a node.
+        // SAFETY: invariant "Links are checked": a node.
         self.leads_to(unsafe { self.prev(x) }, x)
     }
 
     #[inline]
     fn leads_to(&self, p: At, x: At) -> bool {
-        // SAFETY: looked at before it is followed.
+        // SAFETY: invariant "Links are checked": looked at before it is followed.
         self.is_place(p) && unsafe { self.next(p) } == x
     }
 
@@ -81,7 +83,8 @@ impl<M: Model> Map<'_, M> {
         };
         let mut x = self.geo.first;
         while x != self.geo.end {
-            // SAFETY: a node; where it is returned it is in no list, and nobody holds it.
+            // SAFETY: invariants "Links are checked" and "One owner": a node; where it is returned
+            // it is in no list, and nobody holds it.
             unsafe {
                 let p = self.prev(x);
                 if p == FREE {
@@ -123,7 +126,8 @@ impl<M: Model> Map<'_, M> {
     /// An empty content: no record, no node in a list.
     #[inline]
     pub fn format(&self) {
-        // SAFETY: places from the record to the last node.
+        // SAFETY: invariant "Sole region": places from the record to the last node, which nobody
+        // uses yet.
         unsafe {
             let mut at = RECORD >> Self::SHIFT;
             while at != self.geo.first {

@@ -3,110 +3,110 @@
 
 use crate::Functions;
 use crate::input::{Field, Input, Tag, Variant};
-use proc_macro2::TokenStream;
+use crate::names::local;
+use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 
 pub fn body(input: &Input, tag: &Tag, variants: &[Variant]) -> Functions {
     let krate = &input.krate;
+    let (d, p, v) = (local("d"), local("p"), local("v"));
+    let (at, end, begin) = (local("at"), local("end"), local("start"));
+    let (gap, padded, stored) = (local("gap"), local("is_padded"), local("stored"));
     let int = &tag.int;
-    let int = quote!(::core::primitive::#int);
+    let read = format_ident!("read_{int}");
+    let size_of_tag = quote!(#d.size_of_tag(#d.#int(0)));
     let name = input.name();
-    let consts = tag_consts(&int, variants);
-    let ids: Vec<_> = (0..variants.len()).map(tag_const).collect();
-    let start = start(tag, variants, &int, input);
-    let names = variants.iter().map(|v| &v.name);
+    let tags = tags(int, variants);
+    let ids: Vec<_> = (0..variants.len()).map(tag_of).collect();
+    let start = start(tag, variants, &size_of_tag);
 
     let offsets = variants.iter().enumerate().map(|(v, variant)| {
         let fields = variant.fields.iter().enumerate().map(|(i, f)| {
-            let (id, place) = (offset_of(v, i), place(f, input));
-            quote_spanned!(f.span=> #place let #id = __at;)
+            let (id, place) = (offset_of(v, i), place(f));
+            quote_spanned!(f.span=> #place let #id = #at;)
         });
         quote! {
-            let mut __end = __start;
+            let mut #end = #begin;
             #( #fields )*
         }
     });
-    let parts = variants
-        .iter()
-        .zip(names)
-        .enumerate()
-        .map(|(v, (variant, name))| {
-            let id = tag_const(v);
-            let fields = variant.fields.iter().enumerate().map(|(i, f)| {
-                let (Field { name, ty, .. }, id) = (f, offset_of(v, i));
-                quote_spanned! {f.span=>
-                    #krate::__derived::Part::Field {
-                        name: #name,
-                        offset: #id,
-                        of: <#ty as #krate::Persist>::LAYOUT,
-                    },
-                }
-            });
-            quote! {
-                #krate::__derived::Part::Variant {
+    let parts = variants.iter().enumerate().map(|(v, variant)| {
+        let (id, name) = (tag_of(v), &variant.name);
+        let fields = variant.fields.iter().enumerate().map(|(i, f)| {
+            let (Field { name, ty, .. }, id) = (f, offset_of(v, i));
+            quote_spanned! {f.span=>
+                #krate::__derived::Part::Field {
                     name: #name,
-                    tag: #id as ::core::primitive::i128,
+                    offset: #id,
+                    of: <#ty as #krate::Persist>::LAYOUT,
                 },
-                #( #fields )*
-            }
-        });
-    let check = variants.iter().zip(&ids).map(|(v, id)| {
-        let fields = v.fields.iter().map(|f| {
-            let (ty, place) = (&f.ty, place(f, input));
-            quote_spanned! {f.span=>
-                #place
-                <#ty as #krate::Persist>::check(__p.add(__at), __v)?;
             }
         });
         quote! {
-            #id => {
-                let mut __end = __start;
-                #( #fields )*
-            }
-        }
-    });
-    let clear_padding = variants.iter().zip(&ids).map(|(v, id)| {
-        let fields = v.fields.iter().map(|f| {
-            let (ty, place) = (&f.ty, place(f, input));
-            quote_spanned! {f.span=>
-                let __gap = __end;
-                #place
-                #krate::__derived::zero(__p, __gap, __at);
-                <#ty as #krate::Persist>::clear_padding(__p.add(__at));
-            }
-        });
-        quote! {
-            #id => {
-                let mut __end = __start;
-                #( #fields )*
-                #krate::__derived::zero(__p, __end, ::core::mem::size_of::<Self>());
-            }
-        }
-    });
-    let padded = variants.iter().map(|v| {
-        let fields = v.fields.iter().map(|f| {
-            let (ty, place) = (&f.ty, place(f, input));
-            quote! {
-                let __gap = __end;
-                #place
-                __padded |= __gap != __at || <#ty as #krate::Persist>::PADDED;
-            }
-        });
-        quote! {
-            let mut __end = __start;
+            #krate::__derived::Part::Variant {
+                name: #name,
+                tag: #id as ::core::primitive::i128,
+            },
             #( #fields )*
-            __padded |= __end != ::core::mem::size_of::<Self>();
+        }
+    });
+    let checks = variants.iter().zip(&ids).map(|(variant, id)| {
+        let fields = variant.fields.iter().map(|f| {
+            let (ty, place) = (&f.ty, place(f));
+            quote_spanned! {f.span=>
+                #place
+                <#ty as #krate::Persist>::check(#p.add(#at), #v)?;
+            }
+        });
+        quote! {
+            if #stored == #id {
+                let mut #end = #begin;
+                #( #fields )*
+            } else
+        }
+    });
+    let clear_paddings = variants.iter().zip(&ids).map(|(variant, id)| {
+        let fields = variant.fields.iter().map(|f| {
+            let (ty, place) = (&f.ty, place(f));
+            quote_spanned! {f.span=>
+                let #gap = #end;
+                #place
+                #d.zero(#p, #gap, #at);
+                <#ty as #krate::Persist>::clear_padding(#p.add(#at));
+            }
+        });
+        quote! {
+            if #stored == #id {
+                let mut #end = #begin;
+                #( #fields )*
+                #d.zero(#p, #end, #d.size_of::<Self>());
+            } else
+        }
+    });
+    let gaps = variants.iter().map(|variant| {
+        let fields = variant.fields.iter().map(|f| {
+            let (ty, place) = (&f.ty, place(f));
+            quote! {
+                let #gap = #end;
+                #place
+                #padded |= #gap != #at || <#ty as #krate::Persist>::PADDED;
+            }
+        });
+        quote! {
+            let mut #end = #begin;
+            #( #fields )*
+            #padded |= #end != #d.size_of::<Self>();
         }
     });
     Functions {
         padded: quote! {
             #start
-            let mut __padded = __start != ::core::mem::size_of::<#int>();
-            #( #padded )*
-            __padded
+            let mut #padded = #begin != #size_of_tag;
+            #( #gaps )*
+            #padded
         },
         offsets: quote! {
-            #consts
+            #tags
             #start
             #( #offsets )*
         },
@@ -114,73 +114,75 @@ pub fn body(input: &Input, tag: &Tag, variants: &[Variant]) -> Functions {
             #krate::__derived::Part::Field {
                 name: "tag",
                 offset: 0,
-                of: <#int as #krate::Persist>::LAYOUT,
+                of: <::core::primitive::#int as #krate::Persist>::LAYOUT,
             },
             #( #parts )*
         },
         check: quote! {
-            #consts
+            #tags
             #start
-            match __p.cast::<#int>().read() {
-                #( #check )*
-                _ => return ::core::result::Result::Err(#krate::__derived::Invalid::Bits(#name)),
+            let #stored = #d.#read(#p);
+            #( #checks )* {
+                return #d.no_value(#name);
             }
-            ::core::result::Result::Ok(())
+            #d.valid()
         },
         clear_padding: quote! {
-            #consts
+            #tags
             #start
-            #krate::__derived::zero(__p, ::core::mem::size_of::<#int>(), __start);
-            match __p.cast::<#int>().read() {
-                #( #clear_padding )*
-                _ => {}
-            }
+            #d.zero(#p, #size_of_tag, #begin);
+            let #stored = #d.#read(#p);
+            #( #clear_paddings )* {}
         },
     }
 }
 
-fn tag_const(i: usize) -> proc_macro2::Ident {
-    format_ident!("__TAG_{i}")
+/// The tag of a variant, bound by `tags`.
+fn tag_of(i: usize) -> Ident {
+    local(&format!("tag_{i}"))
 }
 
 /// The offset of a field of a variant, bound by `offsets`.
-fn offset_of(variant: usize, field: usize) -> proc_macro2::Ident {
-    format_ident!("__at_{variant}_{field}")
+fn offset_of(variant: usize, field: usize) -> Ident {
+    local(&format!("at_{variant}_{field}"))
 }
 
-/// The discriminants: as written, or one more than the one before.
-fn tag_consts(int: &TokenStream, variants: &[Variant]) -> TokenStream {
-    let consts = variants.iter().enumerate().map(|(i, v)| {
-        let id = tag_const(i);
-        let value = match (&v.discriminant, i.checked_sub(1).map(tag_const)) {
-            (Some(e), _) => quote!(#e),
+/// The discriminants: as written, or one more than the one before. Each is a local variable, so that what the user wrote sees nothing of what
+/// is generated, and a value of the compiler's, so that it is the one that the compiler took.
+fn tags(int: &Ident, variants: &[Variant]) -> TokenStream {
+    let d = local("d");
+    let tags = variants.iter().enumerate().map(|(i, v)| {
+        let id = tag_of(i);
+        let value = match (&v.discriminant, i.checked_sub(1).map(tag_of)) {
+            (Some(e), _) => quote!(const { #e }),
             (None, Some(before)) => quote!(#before + 1),
             (None, None) => quote!(0),
         };
-        quote_spanned!(v.span=> const #id: #int = #value;)
+        quote_spanned!(v.span=> let #id = #d.#int(#value);)
     });
-    quote!( #( #consts )* )
+    quote!( #( #tags )* )
 }
 
 /// Where the fields of each variant begin.
-fn start(tag: &Tag, variants: &[Variant], int: &TokenStream, input: &Input) -> TokenStream {
+fn start(tag: &Tag, variants: &[Variant], size_of_tag: &TokenStream) -> TokenStream {
+    let (d, begin, align) = (local("d"), local("start"), local("align"));
     if !tag.c {
-        return quote!(let __start = ::core::mem::size_of::<#int>(););
+        return quote!(let #begin = #size_of_tag;);
     }
-    let krate = &input.krate;
     let types = variants.iter().flat_map(|v| &v.fields).map(|f| &f.ty);
     quote! {
-        let mut __align = 1usize;
-        #( if ::core::mem::align_of::<#types>() > __align { __align = ::core::mem::align_of::<#types>(); } )*
-        let __start = #krate::__derived::place(::core::mem::size_of::<#int>(), __align);
+        let mut #align = 1usize;
+        #( if #d.align_of::<#types>() > #align { #align = #d.align_of::<#types>(); } )*
+        let #begin = #d.place(#size_of_tag, #align);
     }
 }
 
 /// Binds the offset of the next field and moves the end behind it.
-fn place(f: &Field, input: &Input) -> TokenStream {
-    let (krate, ty) = (&input.krate, &f.ty);
+fn place(f: &Field) -> TokenStream {
+    let ty = &f.ty;
+    let (d, at, end) = (local("d"), local("at"), local("end"));
     quote! {
-        let __at = #krate::__derived::place(__end, ::core::mem::align_of::<#ty>());
-        __end = __at + ::core::mem::size_of::<#ty>();
+        let #at = #d.place(#end, #d.align_of::<#ty>());
+        #end = #at + #d.size_of::<#ty>();
     }
 }

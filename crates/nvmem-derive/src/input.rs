@@ -1,6 +1,7 @@
 //! The item, checked: what the derive refuses by the look of it is refused here.
 
 use crate::attrs::{Options, Repr};
+use crate::names::Fresh;
 use crate::types::{NameSelf, Names, OtherBrand, Rebrand, bare};
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
@@ -8,8 +9,9 @@ use syn::spanned::Spanned;
 use syn::visit::Visit;
 use syn::visit_mut::VisitMut;
 use syn::{
-    Data, DeriveInput, Error, Expr, Fields, GenericParam, Generics, Ident, Lifetime, Path, Result,
-    Type, TypeParamBound, Visibility, WherePredicate, parse_quote,
+    Data, DeriveInput, Error, Expr, Fields, GenericArgument, GenericParam, Generics, Ident,
+    Lifetime, Path, PathArguments, Result, Type, TypeParamBound, Visibility, WherePredicate,
+    parse_quote,
 };
 
 /// A field.
@@ -93,11 +95,14 @@ pub struct Input {
     pub persist_generics: Generics,
     pub plain_generics: Generics,
     pub body: Body,
+    /// Names that the item does not mention.
+    pub fresh: Fresh,
     params: Vec<Ident>,
 }
 
 impl Input {
     pub fn new(item: DeriveInput) -> Result<Self> {
+        let fresh = Fresh::new(&item.to_token_stream());
         let repr = Repr::new(&item.attrs)?;
         let Options { krate, slots } = Options::new(&item.attrs)?;
         let ident = item.ident;
@@ -173,8 +178,10 @@ impl Input {
             persist_generics,
             plain_generics,
             body,
+            fresh,
             params,
         };
+        input.fields().try_for_each(|f| check_sized(&f.ty))?;
         input.fields().try_for_each(|f| input.check_brand(&f.ty))?;
         Ok(input)
     }
@@ -264,6 +271,60 @@ impl Input {
     }
 }
 
+/// What has no size of its own is refused by its look, in a field and behind a handle: the compiler would say so once for each mention.
+fn check_sized(ty: &Type) -> Result<()> {
+    if let Some((shown, remedy)) = unsized_by_its_look(ty) {
+        return Err(Error::new(
+            ty.span(),
+            format!("{shown} has no size of its own, and what is stored needs one: write {remedy}"),
+        ));
+    }
+    let Type::Path(p) = ty else { return Ok(()) };
+    let arguments = p.path.segments.iter().flat_map(|s| match &s.arguments {
+        PathArguments::AngleBracketed(a) => Some(&a.args),
+        _ => None,
+    });
+    for args in arguments {
+        let handle = args
+            .iter()
+            .any(|a| matches!(a, GenericArgument::Lifetime(_)));
+        for a in args {
+            if let GenericArgument::Type(inner) = a
+                && (handle || unsized_by_its_look(inner).is_none())
+            {
+                check_sized(inner)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// How to call it, and what to write.
+fn unsized_by_its_look(ty: &Type) -> Option<(String, String)> {
+    match ty {
+        Type::Slice(s) => {
+            let elem = s.elem.to_token_stream();
+            Some((
+                format!("`[{elem}]`"),
+                format!(
+                    "`[{elem}; N]` with the most elements that there can be, and how many there are"
+                ),
+            ))
+        }
+        Type::TraitObject(_) => Some((
+            "a trait object".to_owned(),
+            "an enum with `#[repr(u8)]` and a variant for each type that there can be".to_owned(),
+        )),
+        Type::Path(p) if p.path.is_ident("str") => Some((
+            "`str`".to_owned(),
+            "`[u8; N]` with the most bytes that there can be, and how many there are".to_owned(),
+        )),
+        Type::Paren(t) => unsized_by_its_look(&t.elem),
+        Type::Group(t) => unsized_by_its_look(&t.elem),
+        _ => None,
+    }
+}
+
 /// Traits that do not imply `Plain`.
 const STANDARD: [&str; 12] = [
     "Clone",
@@ -297,6 +358,12 @@ fn check_bounds(param: &Ident, generics: &Generics) -> Result<()> {
         let TypeParamBound::Trait(bound) = bound else {
             continue;
         };
+        if bound.maybe.is_some() {
+            return Err(Error::new(
+                bound.span(),
+                format!("remove `?Sized`: what is stored needs a size, so `{param}` has one"),
+            ));
+        }
         match bound.path.segments.last() {
             Some(name) if STANDARD.iter().any(|s| name.ident == s) => known = known.or(Some(bound)),
             Some(name) if name.ident == "Persist" || name.ident == "Sized" => {}

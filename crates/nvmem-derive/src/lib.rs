@@ -5,10 +5,12 @@ mod attrs;
 mod enums;
 mod input;
 mod methods;
+mod names;
 mod slots;
 mod structs;
 mod types;
 
+use names::local;
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 
@@ -79,10 +81,14 @@ fn persist_impl(input: &input::Input, f: Functions) -> TokenStream {
         clear_padding,
         padded,
     } = f;
-    // What can be judged at once is judged by `refusals`, with the type's name in the message.
-    let assert = input
-        .has_params()
-        .then(|| quote!(#krate::__derived::assert_layout::<Self>();));
+    // Nothing unsafe is called by a path, which may lead anywhere: all that matters comes from the trait that is implemented.
+    let (d, p, v) = (local("d"), local("p"), local("v"));
+    let derived = quote!(let #d = <Self as #krate::Persist>::DERIVED;);
+    // What can be judged at once is judged by `refusals`, too, with the type's name in the message.
+    let assert = quote!(#d.assert_layout::<Self>(););
+    let assert_params = input.has_params().then_some(&assert);
+    let bool = quote!(::core::primitive::bool);
+    let u8 = quote!(::core::primitive::u8);
     let types = input.fields().map(|f| {
         let ty = &f.ty;
         quote_spanned!(f.span=> || <#ty as #krate::Persist>::HANDLES)
@@ -96,31 +102,34 @@ fn persist_impl(input: &input::Input, f: Functions) -> TokenStream {
         #[automatically_derived]
         unsafe impl #impl_generics #krate::Persist for #ident #ty_generics #where_clause {
             type At<#brand> = #at;
-            const PADDED: bool = { #padded };
-            const HANDLES: bool = false #( #types )*;
+            const PADDED: #bool = { #derived #padded };
+            const HANDLES: #bool = false #( #types )*;
 
             #leads
             const LAYOUT: &'static #krate::__derived::Type = {
-                #assert
+                #derived
+                #assert_params
                 #offsets
                 &#krate::__derived::Type::Compound {
                     name: #name,
                     size: ::core::mem::size_of::<Self>(),
                     align: ::core::mem::align_of::<Self>(),
-                    params: &[ #( #consts as ::core::primitive::u128 ),* ],
+                    params: &[ #( #d.param(#consts, #consts as ::core::primitive::u128) ),* ],
                     parts: &[ #parts ],
                 }
             };
 
             unsafe fn check(
-                __p: *const u8,
-                __v: &mut dyn #krate::__derived::Visit,
+                #p: *const #u8,
+                #v: &mut dyn #krate::__derived::Visit,
             ) -> ::core::result::Result<(), #krate::__derived::Invalid> {
+                #derived
                 #assert
                 unsafe { #check }
             }
 
-            unsafe fn clear_padding(__p: *mut u8) {
+            unsafe fn clear_padding(#p: *mut #u8) {
+                #derived
                 unsafe { #clear_padding }
             }
         }
@@ -162,10 +171,13 @@ fn plain_impl(input: &input::Input) -> TokenStream {
     let (krate, ident) = (&input.krate, &input.ident);
     let (impl_generics, ty_generics, where_clause) = input.plain_generics.split_for_impl();
     let whole_life = syn::Lifetime::new("'static", Span::mixed_site());
+    let plain = input.fresh.name("__is_plain");
+    let t = input.fresh.name("__T");
     let asserts = input.fields().map(|f| {
         let ty = f.projected(krate, &whole_life);
-        quote_spanned!(f.span=> #krate::__derived::assert_plain::<#ty>();)
+        quote_spanned!(f.span=> #plain::<#ty>();)
     });
+
     let quiet = quiet(input);
     quote! {
         // SAFETY: no field holds a handle, which the function below does not compile without.
@@ -174,6 +186,7 @@ fn plain_impl(input: &input::Input) -> TokenStream {
         unsafe impl #impl_generics #krate::Plain for #ident #ty_generics #where_clause {}
 
         const _: () = {
+            const fn #plain<#t: #krate::Plain>() {}
             fn __fields_are_plain #impl_generics () #where_clause {
                 #( #asserts )*
             }
@@ -185,19 +198,22 @@ fn refusals(input: &input::Input) -> TokenStream {
     let ident = &input.ident;
     let span = Span::call_site().located_at(ident.span());
     let mut out = TokenStream::new();
+    let t = input.fresh.name("__T");
     if input.has_params() {
         // A `Drop` impl covers every instance, so it overlaps with the blanket impl, and its trait's name is the message.
         let (impl_generics, ty_generics, where_clause) = input.item_generics.split_for_impl();
+        let must_not = input.fresh.name("PersistentDataMustNotImplementDrop");
         out.extend(quote_spanned! {span=>
             const _: () = {
-                trait PersistentDataMustNotImplementDrop {}
-                impl<__T: ::core::ops::Drop> PersistentDataMustNotImplementDrop for __T {}
-                impl #impl_generics PersistentDataMustNotImplementDrop for #ident #ty_generics #where_clause {}
+                trait #must_not {}
+                impl<#t: ::core::ops::Drop> #must_not for #t {}
+                impl #impl_generics #must_not for #ident #ty_generics #where_clause {}
             };
         });
     } else {
         let krate = &input.krate;
         let brand = input.lifetime.iter().map(|_| quote!('static));
+        let (probe, otherwise) = (input.fresh.name("__Probe"), input.fresh.name("__Otherwise"));
         let whole = quote!(#ident #(<#brand>)*);
         let drop = format!(
             "`{ident}` implements `Drop`, but nothing runs when the power goes: remove the impl, and free what it owns by a \
@@ -213,15 +229,15 @@ fn refusals(input: &input::Input) -> TokenStream {
         out.extend(quote_spanned! {span=>
             const _: () = {
                 // The inherent constant exists only for types that implement `Drop` themselves, and comes first.
-                struct __Probe<__T>(::core::marker::PhantomData<__T>);
-                trait __Otherwise {
-                    const DROPS: bool = false;
+                struct #probe<#t>(::core::marker::PhantomData<#t>);
+                trait #otherwise {
+                    const DROPS: ::core::primitive::bool = false;
                 }
-                impl<__T> __Otherwise for __Probe<__T> {}
-                impl<__T: ::core::ops::Drop> __Probe<__T> {
-                    const DROPS: bool = true;
+                impl<#t> #otherwise for #probe<#t> {}
+                impl<#t: ::core::ops::Drop> #probe<#t> {
+                    const DROPS: ::core::primitive::bool = true;
                 }
-                ::core::assert!(!__Probe::<#whole>::DROPS, #drop);
+                ::core::assert!(!#probe::<#whole>::DROPS, #drop);
             };
             const _: () = ::core::assert!(
                 ::core::mem::align_of::<#whole>() <= #krate::__derived::MAX_ALIGN,
@@ -249,12 +265,14 @@ fn at_check(input: &input::Input) -> TokenStream {
     let (impl_generics, _, where_clause) = generics.split_for_impl();
     let fns = input.fields().map(|f| {
         let (projected, branded) = (f.projected(krate, brand), input.at(&f.ty));
+        let mut field = local("field");
+        field.set_span(field.span().located_at(f.span));
         quote_spanned! {f.span=>
             const _: () = {
                 fn __field_follows_the_brand #impl_generics (
-                    field: #projected,
+                    #field: #projected,
                 ) -> #branded #where_clause {
-                    field
+                    #field
                 }
             };
         }

@@ -1,9 +1,10 @@
 //! `#[derive(Fields)]`: a getter and a setter for each field, on the handles of `vnv-heap`.
 
 use crate::input::{bound, plain_name};
+use crate::names::{Fresh, local};
 use crate::types::{NameSelf, Names};
 use proc_macro2::{Span, TokenStream};
-use quote::{format_ident, quote, quote_spanned};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::visit::Visit;
 use syn::visit_mut::VisitMut;
 use syn::{
@@ -45,6 +46,7 @@ impl Options {
 }
 
 pub fn expand(item: DeriveInput) -> Result<TokenStream> {
+    let fresh = Fresh::new(&item.to_token_stream());
     let Options { krate, name } = Options::new(&item.attrs)?;
     let (ident, vis) = (&item.ident, &item.vis);
     let fields = match item.data {
@@ -87,6 +89,11 @@ pub fn expand(item: DeriveInput) -> Result<TokenStream> {
         }
     }
     of_generics.params.insert(0, parse_quote!(#heap_life));
+    let mut declared = of_generics.clone();
+    let marker = fresh.name("__B");
+    declared.params.push(parse_quote!(#marker = ()));
+    of_generics.params.push(parse_quote!(#marker));
+    let declared = &declared.params;
     let (of_impl_generics, of_ty_generics, _) = of_generics.split_for_impl();
     let of_where = &of_generics.where_clause;
     let of = name.unwrap_or_else(|| format_ident!("{}Fields", ident));
@@ -106,6 +113,14 @@ pub fn expand(item: DeriveInput) -> Result<TokenStream> {
         names.visit_type(ty);
         names.found
     };
+    let method_params = Params {
+        root: fresh.name("__R"),
+        medium: fresh.name("__S"),
+        promise: fresh.name("__P"),
+        policy: fresh.name("__Pol"),
+        marker: marker.clone(),
+        result: fresh.name("__O"),
+    };
     let mut methods = Vec::new();
     for f in fields.named {
         let Some(field) = f.ident else { continue };
@@ -115,6 +130,7 @@ pub fn expand(item: DeriveInput) -> Result<TokenStream> {
         methods.extend(
             Method {
                 krate: &krate,
+                object: &object,
                 heap_life: &heap_life,
                 docs: f
                     .attrs
@@ -124,11 +140,13 @@ pub fn expand(item: DeriveInput) -> Result<TokenStream> {
                 vis: &f.vis,
                 field,
                 ty,
+                params: &method_params,
             }
             .all(owns, may_own),
         );
     }
     unique(&methods)?;
+    let own = local("own");
     let methods = methods.into_iter().map(|(_, tokens)| tokens);
     let doc = format!(
         "A handle to a [`{}`], with a method to read and one to write each field.",
@@ -138,14 +156,21 @@ pub fn expand(item: DeriveInput) -> Result<TokenStream> {
         #[doc = #doc]
         #[automatically_derived]
         #[repr(transparent)]
-        #vis struct #of #of_impl_generics (#krate::Own<#heap_life, #object>) #of_where;
+        #vis struct #of <#declared> (#krate::Own<#heap_life, #object, #marker>) #of_where;
 
         #[doc(hidden)]
         const _: () = {
             // SAFETY: a transparent `Own` of this type.
             #[automatically_derived]
             unsafe impl #impl_generics #krate::Fields for #object #where_clause {
-                type Of<#heap_life> = #of #of_ty_generics;
+                type Of<#heap_life, #marker> = #of #of_ty_generics;
+
+                // With the trait's own types: another `Own`, of a path that leads elsewhere, is refused.
+                fn named<#heap_life, #marker>(
+                    #own: #krate::Own<#heap_life, Self, #marker>
+                ) -> Self::Of<#heap_life, #marker> {
+                    #of(#own)
+                }
             }
 
             #[automatically_derived]
@@ -172,11 +197,24 @@ fn unique(methods: &[(Ident, TokenStream)]) -> Result<()> {
 /// A field, of which methods are made.
 struct Method<'a> {
     krate: &'a Path,
+    object: &'a Type,
     heap_life: &'a syn::Lifetime,
     docs: Vec<Attribute>,
     vis: &'a Visibility,
     field: Ident,
     ty: Type,
+    /// The type parameters of a method: the heap's, and that of a closure's result.
+    params: &'a Params,
+}
+
+/// Names that the item does not mention.
+struct Params {
+    root: Ident,
+    medium: Ident,
+    promise: Ident,
+    policy: Ident,
+    marker: Ident,
+    result: Ident,
 }
 
 impl Method<'_> {
@@ -219,14 +257,22 @@ impl Method<'_> {
         let of = format!("Field `{}`: {does}", plain_name(&self.field));
         let span = Span::call_site().located_at(self.field.span());
         let (args, result) = (signature, quote!(::core::result::Result));
+        let Params {
+            root,
+            medium,
+            promise,
+            policy,
+            marker,
+            ..
+        } = self.params;
         let tokens = quote_spanned! {span=>
             #[doc = #of]
             #[doc = ""]
             #( #docs )*
             #[inline]
-            #vis fn #name<__R, __S, __P, __Pol #more>(
+            #vis fn #name<#root, #medium, #promise, #policy #more>(
                 &self,
-                heap: &#krate::Heap<#heap_life, __R, __S, __P, __Pol>,
+                heap: &#krate::Heap<#heap_life, #root, #medium, #promise, #policy, #marker>,
                 #args
             ) -> #result #body
         };
@@ -234,16 +280,25 @@ impl Method<'_> {
     }
 
     fn bounds(&self) -> TokenStream {
-        let krate = self.krate;
+        let (krate, object) = (self.krate, self.object);
+        let Params {
+            medium,
+            promise,
+            policy,
+            marker,
+            ..
+        } = self.params;
         quote! {
-            __S: #krate::nvmem::Medium,
-            __P: #krate::Promise,
-            __Pol: #krate::Policy,
+            #object: #krate::Marked<#marker>,
+            #medium: #krate::nvmem::Medium,
+            #promise: #krate::Promise,
+            #policy: #krate::Policy,
         }
     }
 
     fn get(&self, plain: Option<&TokenStream>) -> (Ident, TokenStream) {
         let (krate, ty, field, bounds) = (self.krate, &self.ty, &self.field, self.bounds());
+        let medium = &self.params.medium;
         let bounds = plain.map_or(quote!(where #bounds), |p| quote!(#p, #bounds));
         self.one(
             "",
@@ -251,7 +306,7 @@ impl Method<'_> {
             None,
             quote!(),
             quote! {
-                <#ty, #krate::Error<__S::Error>> #bounds {
+                <#ty, #krate::Error<#medium::Error>> #bounds {
                     heap.with(&self.0, |object| #krate::__fields::copy(&object.#field))
                 }
             },
@@ -260,6 +315,7 @@ impl Method<'_> {
 
     fn set(&self, plain: Option<&TokenStream>) -> (Ident, TokenStream) {
         let (krate, ty, field, bounds) = (self.krate, &self.ty, &self.field, self.bounds());
+        let medium = &self.params.medium;
         let bounds = plain.map_or(quote!(where #bounds), |p| quote!(#p, #bounds));
         self.one(
             "set",
@@ -268,7 +324,7 @@ impl Method<'_> {
             None,
             quote!(value: #ty),
             quote! {
-                <(), #krate::Error<__S::Error>> #bounds {
+                <(), #krate::Error<#medium::Error>> #bounds {
                     heap.update(&self.0, |object| object.#field = value)
                 }
             },
@@ -277,13 +333,15 @@ impl Method<'_> {
 
     fn with(&self) -> (Ident, TokenStream) {
         let (krate, ty, field, bounds) = (self.krate, &self.ty, &self.field, self.bounds());
+        let medium = &self.params.medium;
+        let result = &self.params.result;
         self.one(
             "with",
             "what `f` makes of it. The object is held meanwhile. **Cost**, **Errors**: as `Heap::get`.",
-            Some(quote!(, __O)),
-            quote!(f: impl ::core::ops::FnOnce(&#ty) -> __O),
+            Some(quote!(, #result)),
+            quote!(f: impl ::core::ops::FnOnce(&#ty) -> #result),
             quote! {
-                <__O, #krate::Error<__S::Error>> where #bounds {
+                <#result, #krate::Error<#medium::Error>> where #bounds {
                     heap.with(&self.0, |object| f(&object.#field))
                 }
             },
@@ -292,14 +350,16 @@ impl Method<'_> {
 
     fn update(&self) -> (Ident, TokenStream) {
         let (krate, ty, field, bounds) = (self.krate, &self.ty, &self.field, self.bounds());
+        let medium = &self.params.medium;
+        let result = &self.params.result;
         self.one(
             "update",
             "what `f` makes of it, which it may change. The object is held meanwhile, and counts as changed. **Power loss**, \
              **Cost**, **Errors**: as `Heap::get_mut`.",
-            Some(quote!(, __O)),
-            quote!(f: impl ::core::ops::FnOnce(&mut #ty) -> __O),
+            Some(quote!(, #result)),
+            quote!(f: impl ::core::ops::FnOnce(&mut #ty) -> #result),
             quote! {
-                <__O, #krate::Error<__S::Error>> where #bounds {
+                <#result, #krate::Error<#medium::Error>> where #bounds {
                     heap.update(&self.0, |object| f(&mut object.#field))
                 }
             },
@@ -308,6 +368,7 @@ impl Method<'_> {
 
     fn replace(&self) -> (Ident, TokenStream) {
         let (krate, ty, field, bounds) = (self.krate, &self.ty, &self.field, self.bounds());
+        let medium = &self.params.medium;
         self.one(
             "replace",
             "puts a value in and gives the one before back, with the handles in it. The object is held meanwhile, and counts as \
@@ -315,7 +376,7 @@ impl Method<'_> {
             None,
             quote!(value: #ty),
             quote! {
-                <#ty, #krate::Refused<#ty, __S::Error>> where #bounds {
+                <#ty, #krate::Refused<#ty, #medium::Error>> where #bounds {
                     match heap.get_mut(&self.0) {
                         ::core::result::Result::Ok(mut object) => {
                             ::core::result::Result::Ok(::core::mem::replace(&mut object.#field, value))

@@ -1,9 +1,10 @@
 //! `Fields` and the struct of slots.
 
 use crate::input::{Body, Input};
+use crate::names::local;
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote, quote_spanned};
-use syn::{GenericParam, Ident, parse_quote};
+use syn::{GenericParam, parse_quote};
 
 /// The struct, and the impl that makes one.
 pub fn expand(input: &Input) -> (TokenStream, TokenStream) {
@@ -18,7 +19,8 @@ pub fn expand(input: &Input) -> (TokenStream, TokenStream) {
         Some(name) => name.clone(),
         None => format_ident!("{}Slots", ident),
     };
-    let lend = Ident::new("__L", proc_macro2::Span::mixed_site());
+    let lend = input.fresh.name("__L");
+    let (at, lender) = (local("at"), local("lend"));
 
     let mut slot_generics = input.persist_generics.clone();
     for p in &mut slot_generics.params {
@@ -45,7 +47,7 @@ pub fn expand(input: &Input) -> (TokenStream, TokenStream) {
     let inits = fields.iter().map(|f| {
         let (ident, ty) = (&f.ident, &f.ty);
         quote_spanned! {f.span=>
-            #ident: <#lend as #krate::__derived::Lend>::slot::<#ty>(__lend, &raw mut (*__at).#ident),
+            #ident: <#lend as #krate::__derived::Lend>::slot::<#ty>(#lender, &raw mut (*#at).#ident),
         }
     });
     let doc = format!("A slot for each field of [`{}`].", input.name());
@@ -63,8 +65,8 @@ pub fn expand(input: &Input) -> (TokenStream, TokenStream) {
             type Slots<#lend: #krate::__derived::Lend> = #slots #slot_ty_generics;
 
             unsafe fn project<#lend: #krate::__derived::Lend>(
-                __at: *mut Self,
-                __lend: #lend,
+                #at: *mut Self,
+                #lender: #lend,
             ) -> Self::Slots<#lend> {
                 unsafe { #slots { #( #inits )* } }
             }

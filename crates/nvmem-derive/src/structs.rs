@@ -2,11 +2,16 @@
 
 use crate::Functions;
 use crate::input::{Field, Input};
+use crate::names::local;
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 
 pub fn body(input: &Input, fields: &[Field]) -> Functions {
     let krate = &input.krate;
+    let (d, p, v) = (local("d"), local("p"), local("v"));
+    let (room, whole) = (local("room"), local("whole"));
+    let (at, end, padded) = (local("at"), local("end"), local("is_padded"));
+
     let parts = fields.iter().map(|f| {
         let Field {
             member, name, ty, ..
@@ -19,67 +24,73 @@ pub fn body(input: &Input, fields: &[Field]) -> Functions {
             }
         }
     });
-    let check = fields.iter().map(|f| {
+    // The place of a field is the language's own affair, and its type is compared with what is checked there.
+    let checks = fields.iter().map(|f| {
         let Field { member, ty, .. } = f;
         quote_spanned! {f.span=>
-            <#ty as #krate::Persist>::check(__p.add(::core::mem::offset_of!(Self, #member)), __v)?;
+            <#ty as #krate::Persist>::check(#d.field::<#ty>(&raw const (*#whole).#member), #v)?;
         }
     });
-    let clear_padding = fields.iter().map(|f| {
+    let clear_paddings = fields.iter().map(|f| {
         let Field { member, ty, .. } = f;
         let zero = (!input.transparent).then(|| {
             quote! {
-                #krate::__derived::zero(__p, __end, __at);
-                __end = __at + ::core::mem::size_of::<#ty>();
+                #d.zero(#p, #end, #at);
+                #end = #at + #d.size_of::<#ty>();
             }
         });
         quote_spanned! {f.span=>
-            let __at = ::core::mem::offset_of!(Self, #member);
-            <#ty as #krate::Persist>::clear_padding(__p.add(__at));
+            let #at = #d.offset(#whole, &raw const (*#whole).#member);
+            <#ty as #krate::Persist>::clear_padding(#p.add(#at));
             #zero
         }
     });
-    let padded = fields.iter().map(|f| {
+    let gaps = fields.iter().map(|f| {
         let Field { member, ty, .. } = f;
         let gap = (!input.transparent).then(|| {
             quote! {
-                __padded |= __end != ::core::mem::offset_of!(Self, #member);
-                __end = ::core::mem::offset_of!(Self, #member) + ::core::mem::size_of::<#ty>();
+                let #at = unsafe { #d.offset(#whole, &raw const (*#whole).#member) };
+                #padded |= #end != #at;
+                #end = #at + #d.size_of::<#ty>();
             }
         });
         quote! {
-            __padded |= <#ty as #krate::Persist>::PADDED;
+            #padded |= <#ty as #krate::Persist>::PADDED;
             #gap
         }
     });
-    let all = (!input.transparent).then(|| quote!(|| __end != ::core::mem::size_of::<Self>()));
+    let all = (!input.transparent).then(|| quote!(|| #end != #d.size_of::<Self>()));
     // The fields of a `repr(C)` struct lie in the order of their declaration; a transparent one has no padding of its own,
     // and fields without size anywhere.
     let (begin, tail) = if input.transparent {
         (None, None)
     } else {
         (
-            Some(quote!(let mut __end = 0usize;)),
-            Some(quote!(#krate::__derived::zero(__p, __end, ::core::mem::size_of::<Self>());)),
+            Some(quote!(let mut #end = 0usize;)),
+            Some(quote!(#d.zero(#p, #end, #d.size_of::<Self>());)),
         )
     };
     Functions {
         offsets: TokenStream::new(),
         parts: quote!( #( #parts ),* ),
         check: quote! {
-            #( #check )*
-            ::core::result::Result::Ok(())
+            let #whole = #p.cast::<Self>();
+            #( #checks )*
+            #d.valid()
         },
         clear_padding: quote! {
+            let #whole = #p.cast::<Self>().cast_const();
             #begin
-            #( #clear_padding )*
+            #( #clear_paddings )*
             #tail
         },
         padded: quote! {
-            let mut __padded = false;
+            let mut #padded = false;
+            let #room = #d.room::<Self>();
+            let #whole = #room.as_ptr();
             #begin
-            #( #padded )*
-            __padded #all
+            #( #gaps )*
+            #padded #all
         },
     }
 }

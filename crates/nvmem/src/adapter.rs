@@ -42,6 +42,12 @@ impl<F, const ERASED: u8> FromNor<F, ERASED> {
     }
 
     const fn contract(read: usize, write: usize, erase: usize) -> Contract {
+        assert!(
+            capped(read) as usize == read
+                && capped(write) as usize == write
+                && capped(erase) as usize == erase,
+            "the driver's sizes have 32 bits"
+        );
         let c = Contract {
             name: "nor-flash",
             read_size: read as u32,
@@ -63,8 +69,13 @@ impl<F, const ERASED: u8> FromNor<F, ERASED> {
     }
 }
 
-fn capped(capacity: usize) -> u32 {
-    u32::try_from(capacity).unwrap_or(u32::MAX)
+const fn capped(capacity: usize) -> u32 {
+    // In 64 bits: a pointer may have 16.
+    if capacity as u64 > u32::MAX as u64 {
+        u32::MAX
+    } else {
+        capacity as u32
+    }
 }
 
 impl<F: NorFlash, const ERASED: u8> Medium for FromNor<F, ERASED> {
@@ -162,6 +173,7 @@ impl<D, const ERASE: usize> ToNor<D, ERASE> {
         assert!(
             c.is_sound()
                 && ERASE > 0
+                && capped(ERASE) as usize == ERASE
                 && (ERASE as u32).is_multiple_of(c.erase_size())
                 && (ERASE as u32).is_multiple_of(c.write_size)
                 && CHUNK.is_multiple_of(c.write_size as usize),

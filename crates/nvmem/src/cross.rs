@@ -62,17 +62,21 @@ pub unsafe trait Share {
 /// `leave` and `decode` give each owning handle once; `encode` and `decode` are inverse.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot leave a transaction",
-    note = "results are plain persistent values, `Held<T>` and tuples of them; a reference or a PBox cannot outlive its transaction"
+    note = "results are plain persistent values, `Held<T>` and tuples of them; a reference or a PBox cannot outlive its transaction",
+    note = "what is only `serde` goes into one `Postcard` with all of the result: `Postcard((a, b))`"
 )]
 pub unsafe trait Ret: Sized {
     /// The result inside.
     type In<'p>;
-    /// How many bytes `encode` writes.
+    /// How many bytes `encode` writes; [`UNKNOWN`] if that is only known when the value is there.
     const BYTES: usize;
     /// How many of the parts are handles.
     const HANDLES: usize;
     /// The result outside, its handles of this session.
-    fn leave(inside: Self::In<'_>, session: u32) -> Self;
+    ///
+    /// # Safety
+    /// The transaction that `inside` is of commits, or what is returned is forgotten; `session` is that of its pool.
+    unsafe fn leave(inside: Self::In<'_>, session: u32) -> Self;
     /// Tells the bytes that a replay table keeps: plain values with zeros for padding, handles as numbers of their width.
     fn encode(&self, f: &mut dyn FnMut(&[u8]));
     /// The value of these bytes. **Errors**: they are none, or `v` refuses a handle.
@@ -83,10 +87,23 @@ pub unsafe trait Ret: Sized {
     unsafe fn decode(bytes: &[u8], session: u32, v: &mut dyn Visit) -> Result<Self, Invalid>;
 }
 
+/// In [`Ret::BYTES`]: the length is only known when the value is there, and `encode` need not write the same twice.
+pub const UNKNOWN: usize = usize::MAX;
+
+/// What can stand beside others in a result: its length is known when the program is compiled.
+///
+/// # Safety
+/// [`Ret::BYTES`] is the length of what `encode` writes.
+pub unsafe trait Part: Ret {}
+
+// SAFETY: invariant "Plain is plain": the bytes of the value.
+unsafe impl<T: Plain> Part for T {}
+
 /// Calls `f` with the bytes of a plain value.
 fn plain_bytes<T: Plain>(v: &T, f: &mut dyn FnMut(&[u8])) {
     let mut copy = MaybeUninit::<T>::uninit();
-    // SAFETY: a bit copy of a value without handles or drop glue; only its bytes are looked at, all initialised.
+    // SAFETY: invariants "Plain is plain" and "Padding is not read": a bit copy of a value without handles or drop glue; only its bytes are
+    // looked at, after its padding is cleared.
     unsafe {
         core::ptr::copy_nonoverlapping(v, copy.as_mut_ptr(), 1);
         T::clear_padding(copy.as_mut_ptr().cast());
@@ -97,7 +114,7 @@ fn plain_bytes<T: Plain>(v: &T, f: &mut dyn FnMut(&[u8])) {
     }
 }
 
-// SAFETY: no handle.
+// SAFETY: invariant "Plain is plain": no handle.
 unsafe impl<T: Plain> Arg for T {
     type In<'p> = T;
     const OWNED: usize = 0;
@@ -109,11 +126,11 @@ unsafe impl<T: Plain> Arg for T {
         plain_bytes(self, f)
     }
     unsafe fn enter<'p>(&self) -> Self::In<'p> {
-        // SAFETY: plain bits; the original is forgotten or the copy undone.
+        // SAFETY: invariant "Plain is plain": bits may be copied.
         unsafe { core::ptr::read(self) }
     }
 }
-// SAFETY: no handle.
+// SAFETY: invariant "Plain is plain": no handle.
 unsafe impl<T: Plain + Copy> Share for T {
     type In<'a> = T;
     unsafe fn share<'a>(&mut self) -> Self::In<'a> {
@@ -124,12 +141,12 @@ unsafe impl<T: Plain + Copy> Share for T {
         plain_bytes(self, f)
     }
 }
-// SAFETY: no handle.
+// SAFETY: invariant "Plain is plain": no handle.
 unsafe impl<T: Plain> Ret for T {
     type In<'p> = T;
     const BYTES: usize = size_of::<T>();
     const HANDLES: usize = 0;
-    fn leave(inside: T, _: u32) -> T {
+    unsafe fn leave(inside: T, _: u32) -> T {
         inside
     }
     fn encode(&self, f: &mut dyn FnMut(&[u8])) {
@@ -142,7 +159,7 @@ unsafe impl<T: Plain> Ret for T {
 
 macro_rules! tuples {
     ($($($n:ident $i:tt),+;)*) => {$(
-        // SAFETY: part by part.
+        // SAFETY: invariant "Sole owner": part by part.
         unsafe impl<$($n: Arg),+> Arg for ($($n,)+) {
             type In<'p> = ($($n::In<'p>,)+);
             const OWNED: usize = 0 $(+ $n::OWNED)+;
@@ -151,26 +168,29 @@ macro_rules! tuples {
             fn owned(&self, f: &mut dyn FnMut(u32)) { $(self.$i.owned(f);)+ }
             fn bytes(&self, f: &mut dyn FnMut(&[u8])) { $(self.$i.bytes(f);)+ }
             unsafe fn enter<'p>(&self) -> Self::In<'p> {
-                // SAFETY: forwarded.
+                // SAFETY: invariant "Sole owner": forwarded, part by part.
                 unsafe { ($(self.$i.enter(),)+) }
             }
         }
-        // SAFETY: part by part.
+        // SAFETY: invariant "Sole owner": part by part.
         unsafe impl<$($n: Share),+> Share for ($($n,)+) {
             type In<'a> = ($($n::In<'a>,)+);
             unsafe fn share<'a>(&mut self) -> Self::In<'a> {
-                // SAFETY: forwarded.
+                // SAFETY: invariant "Sole owner": forwarded, part by part.
                 unsafe { ($(self.$i.share(),)+) }
             }
             fn handles(&self, f: &mut dyn FnMut(u32)) { $(self.$i.handles(f);)+ }
             fn bytes(&self, f: &mut dyn FnMut(&[u8])) { $(self.$i.bytes(f);)+ }
         }
-        // SAFETY: part by part.
-        unsafe impl<$($n: Ret),+> Ret for ($($n,)+) {
+        // SAFETY: invariant "Sole owner": part by part.
+        unsafe impl<$($n: Part),+> Ret for ($($n,)+) {
             type In<'p> = ($($n::In<'p>,)+);
             const BYTES: usize = 0 $(+ $n::BYTES)+;
             const HANDLES: usize = 0 $(+ $n::HANDLES)+;
-            fn leave(inside: Self::In<'_>, session: u32) -> Self { ($($n::leave(inside.$i, session),)+) }
+            unsafe fn leave(inside: Self::In<'_>, session: u32) -> Self {
+                // SAFETY: invariant "Sole owner": forwarded, part by part.
+                unsafe { ($($n::leave(inside.$i, session),)+) }
+            }
             fn encode(&self, f: &mut dyn FnMut(&[u8])) { $(self.$i.encode(f);)+ }
             unsafe fn decode(bytes: &[u8], session: u32, v: &mut dyn Visit) -> Result<Self, Invalid> {
                 let mut rest = bytes;
@@ -178,11 +198,13 @@ macro_rules! tuples {
                     let (head, tail) = rest.split_at_checked($n::BYTES).ok_or(Invalid::Bits("tuple"))?;
                     rest = tail;
                     let _ = &rest;
-                    // SAFETY: forwarded.
+                    // SAFETY: invariant "Sole owner": forwarded, part by part.
                     unsafe { $n::decode(head, session, v)? }
                 },)+))
             }
         }
+        // SAFETY: invariant "Sole owner": part by part.
+        unsafe impl<$($n: Part),+> Part for ($($n,)+) {}
     )*};
 }
 tuples! {

@@ -1,8 +1,8 @@
 //! What the code of `#[derive(Persist)]` calls. Not for hand-written code: it may change in any release.
 
-use crate::persist::{Persist, Plain};
-
+use crate::persist::Persist;
 use crate::planted;
+use core::mem::MaybeUninit;
 
 pub use crate::describe::{Part, Type};
 pub use crate::fields::{Fields, Lend};
@@ -17,41 +17,163 @@ pub const fn is_kept(align: usize) -> bool {
     cfg!(not(target_arch = "msp430")) || align <= 2
 }
 
-/// A type with parameters can be judged only when they are known.
-pub const fn assert_layout<T: Persist>() {
-    const {
-        assert!(
-            align_of::<T>() <= MAX_ALIGN,
-            "persistent data is aligned to 8 bytes at most: replace `u128` by `[u64; 2]`, drop `#[repr(align(..))]`"
-        );
-        assert!(
-            is_kept(align_of::<T>()),
-            "on MSP430 data is aligned to 2 bytes at most, as a variable is: drop `#[repr(align(..))]`"
-        );
-        assert!(
-            !core::mem::needs_drop::<T>(),
-            "persistent data has no drop glue: free what it owns by a function"
-        );
-    }
-}
-
-/// Asks that a field is plain.
-pub const fn assert_plain<T: Plain>() {}
-
-/// The offset of a field with this alignment that follows `end` bytes, by the rule of `#[repr(C)]`.
-pub const fn place(end: usize, align: usize) -> usize {
-    end.next_multiple_of(align)
-}
-
-/// Writes zeros over the bytes `from..to` of the value at `p`; `from <= to`.
+/// What the derive's code calls.
 ///
-/// # Safety
-/// The bytes are inside the value and valid for writes.
-#[inline(always)]
-pub unsafe fn zero(p: *mut u8, from: usize, to: usize) {
-    if planted!("nvmem/padding-kept") {
-        return;
+/// It is reached through the trait that is implemented, as `<Self as Persist>::DERIVED`, and is a value, so that its methods are
+/// these here. A path could lead to a function of another crate or module that has the same name, `::nvmem` and `::core`
+/// included: `extern crate` gives any crate any name. The trait cannot: that of another crate gives no type a right to live in
+/// memory of this one.
+#[derive(Clone, Copy)]
+pub struct Derived(());
+
+impl Derived {
+    pub(crate) const NEW: Self = Derived(());
+
+    /// A type with parameters can be judged only when they are known.
+    pub const fn assert_layout<T: Persist>(self) {
+        const {
+            assert!(
+                align_of::<T>() <= MAX_ALIGN,
+                "persistent data is aligned to 8 bytes at most: replace `u128` by `[u64; 2]`, drop `#[repr(align(..))]`"
+            );
+            assert!(
+                is_kept(align_of::<T>()),
+                "on MSP430 data is aligned to 2 bytes at most, as a variable is: drop `#[repr(align(..))]`"
+            );
+            assert!(
+                !core::mem::needs_drop::<T>(),
+                "persistent data has no drop glue: free what it owns by a function"
+            );
+        }
     }
-    // SAFETY: forwarded to the caller.
-    unsafe { p.add(from).write_bytes(0, to - from) }
+
+    /// As its name says.
+    #[inline(always)]
+    pub const fn size_of<T>(self) -> usize {
+        size_of::<T>()
+    }
+
+    /// The size of a tag of this type.
+    #[inline(always)]
+    pub const fn size_of_tag<T: Copy>(self, tag: T) -> usize {
+        let _ = tag;
+        size_of::<T>()
+    }
+
+    /// As its name says.
+    #[inline(always)]
+    pub const fn align_of<T>(self) -> usize {
+        align_of::<T>()
+    }
+
+    /// Room for a value, to find the offsets of its fields.
+    #[inline(always)]
+    pub const fn room<T>(self) -> MaybeUninit<T> {
+        MaybeUninit::uninit()
+    }
+
+    /// The bytes of a field, which is of this type.
+    #[inline(always)]
+    pub const fn field<T>(self, at: *const T) -> *const u8 {
+        at.cast()
+    }
+
+    /// The offset of a field, which is of this type.
+    ///
+    /// # Safety
+    /// The field is inside the value at `whole`.
+    #[inline(always)]
+    pub const unsafe fn offset<W, T>(self, whole: *const W, at: *const T) -> usize {
+        // SAFETY: invariant "Parts are inside": both are in the same value, by the contract.
+        unsafe { at.cast::<u8>().offset_from_unsigned(whole.cast()) }
+    }
+
+    /// The offset of a field with this alignment that follows `end` bytes, by the rule of `#[repr(C)]`.
+    #[inline(always)]
+    pub const fn place(self, end: usize, align: usize) -> usize {
+        end.next_multiple_of(align)
+    }
+
+    /// Writes zeros over the bytes `from..to` of the value at `p`; `from <= to`.
+    ///
+    /// # Safety
+    /// The bytes are inside the value and valid for writes.
+    #[inline(always)]
+    pub unsafe fn zero(self, p: *mut u8, from: usize, to: usize) {
+        if planted!("nvmem/padding-kept") {
+            return;
+        }
+        // SAFETY: invariant "Parts are inside": forwarded to the caller.
+        unsafe { p.add(from).write_bytes(0, to - from) }
+    }
+
+    /// The bytes are a value.
+    #[inline(always)]
+    pub const fn valid(self) -> Result<(), Invalid> {
+        Ok(())
+    }
+
+    /// The bytes are no value of the type with this name.
+    #[inline(always)]
+    pub const fn no_value(self, name: &'static str) -> Result<(), Invalid> {
+        Err(Invalid::Bits(name))
+    }
+
+    /// The value of a const generic as a number: that of a `usize` itself, any other one together with its type.
+    pub const fn param<T: Param>(self, value: T, bits: u128) -> u128 {
+        let _ = value;
+        match T::KIND {
+            0 => bits,
+            // Too wide to stand beside its kind.
+            kind @ (5 | 11) => (kind as u128) << 64 | crate::describe::mixed(bits) as u128,
+            kind => (kind as u128) << 64 | (bits as u64) as u128,
+        }
+    }
+}
+
+/// A type that a const generic may have. A `usize` is the only one whose value is told as it is.
+pub trait Param: Copy {
+    /// Another one for each type.
+    const KIND: u8;
+}
+
+macro_rules! params {
+    ($($kind:literal $t:ty;)*) => {$(
+        impl Param for $t {
+            const KIND: u8 = $kind;
+        }
+    )*};
+}
+params! {
+    0 usize;
+    1 u8; 2 u16; 3 u32; 4 u64; 5 u128; 6 isize;
+    7 i8; 8 i16; 9 i32; 10 i64; 11 i128;
+    12 bool; 13 char;
+}
+
+// By their names, which no type of a user's program can take.
+macro_rules! tags {
+    ($($t:ident $read:ident;)*) => {
+        impl Derived {$(
+            /// A tag of this type.
+            #[inline(always)]
+            pub const fn $t(self, tag: $t) -> $t {
+                tag
+            }
+
+            /// The tag at `p`.
+            ///
+            /// # Safety
+            /// `p` is aligned for it, valid for reads, and initialised.
+            #[inline(always)]
+            pub const unsafe fn $read(self, p: *const u8) -> $t {
+                // SAFETY: invariant "Parts are inside": forwarded to the caller.
+                unsafe { p.cast::<$t>().read() }
+            }
+        )*}
+    };
+}
+tags! {
+    u8 read_u8; u16 read_u16; u32 read_u32; u64 read_u64;
+    i8 read_i8; i16 read_i16; i32 read_i32; i64 read_i64;
 }

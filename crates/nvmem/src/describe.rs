@@ -22,7 +22,7 @@ pub enum Type {
         size: usize,
         /// Alignment in bytes.
         align: usize,
-        /// The values of const generics, or an array's length.
+        /// The values of const generics, or an array's length. One that is no `usize` has a number for its type in the upper half.
         params: &'static [u128],
         /// What it consists of, in the order of declaration.
         parts: &'static [Part],
@@ -228,6 +228,11 @@ impl Hash {
     }
 }
 
+/// A wide value as one that fits beside its type.
+pub(crate) const fn mixed(v: u128) -> u64 {
+    Hash::new(0).long(v).value
+}
+
 /// How many handles, one after the other, a fingerprint follows from the type that it is of.
 pub const REACH: usize = 16;
 
@@ -237,6 +242,10 @@ type Far<const FACTS: u8> = Four<Four<Four<Four<Last<FACTS>>>>>;
 /// The layout fingerprint of `T`: names, types and offsets of fields in order, sizes, alignments, enum
 /// discriminants, const generic values, the target's endianness and pointer width, and the same of every type that
 /// at most [`REACH`] handles lead to.
+///
+/// A type's module is no part of it, so a type may be moved. Two types of one name and with the same fields in two modules have the same
+/// fingerprint: where both are stored by one program, give them different names. What is stored as one of them is then a
+/// valid value of the other, whatever its module keeps true of its private fields.
 ///
 /// **Cost**: none, it is a constant.
 pub fn fingerprint<T: Persist>() -> u64 {

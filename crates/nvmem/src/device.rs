@@ -67,10 +67,11 @@ impl Contract {
         if self.read_size == 0 || self.write_size == 0 || self.unit == 0 {
             return false;
         }
-        match &self.erase {
+        let sizes = match &self.erase {
             Some(e) => e.size != 0 && e.size.is_multiple_of(self.write_size),
             None => !matches!(self.torn, Torn::Unstable),
-        }
+        };
+        sizes && self.common().is_some()
     }
 
     /// Bytes that [`Medium::erase`] starts and ends at a multiple of: 1 when nothing needs erasing.
@@ -82,19 +83,40 @@ impl Contract {
     }
 
     /// The multiple that a range for exclusive use starts and ends at.
+    ///
+    /// **Panics** when a size is zero or there is no such multiple below 2^32: such a contract is not [sound](Self::is_sound). In a constant
+    /// the program does not compile.
     pub const fn alignment(&self) -> u32 {
-        let mut all = self.write_size;
-        let others = [self.read_size, self.unit, self.erase_size()];
+        match self.common() {
+            Some(all) => all,
+            None => {
+                panic!("a contract whose sizes are zero, or have no common multiple below 2^32")
+            }
+        }
+    }
+
+    /// The least common multiple of all sizes.
+    const fn common(&self) -> Option<u32> {
+        let mut all = 1u32;
+        let sizes = [
+            self.write_size,
+            self.read_size,
+            self.unit,
+            self.erase_size(),
+        ];
         let mut i = 0;
-        while i < others.len() {
-            let (mut a, mut b) = (all, others[i]);
+        while i < sizes.len() {
+            let (mut a, mut b) = (all, sizes[i]);
             while b != 0 {
                 (a, b) = (b, a % b);
             }
-            all = all / a * others[i];
+            all = match (all / a).checked_mul(sizes[i]) {
+                None | Some(0) => return None,
+                Some(all) => all,
+            };
             i += 1;
         }
-        all
+        Some(all)
     }
 }
 
@@ -130,7 +152,8 @@ pub trait Medium {
     /// **Power loss**: of each erase unit, as for a write. **Errors**: as for [`Medium::write`].
     fn erase(&mut self, from: u32, to: u32) -> Result<(), Self::Error>;
 
-    /// Everything written before persists before anything written after. Only [`Torn::Subset`] needs it.
+    /// Everything written before persists before anything written after. What needs it is [`Torn::Subset`], and a driver that keeps writes in a
+    /// buffer: such a one writes them in order, and before an erase. Who tells somebody that a write is done flushes before.
     fn flush(&mut self) -> Result<(), Self::Error> {
         Ok(())
     }
@@ -192,6 +215,8 @@ pub enum Misuse {
     NotErased,
     /// An erase unit has been erased as often as it can be.
     WornOut,
+    /// The region holds typed values, whose padding is not read as bytes: see [`Region::clear`](crate::Region::clear).
+    HoldsValues,
 }
 
 impl core::fmt::Display for Misuse {
@@ -201,6 +226,7 @@ impl core::fmt::Display for Misuse {
             Misuse::Misaligned => "not a multiple of the read, write or erase size",
             Misuse::NotErased => "a write-once word is written again without an erase",
             Misuse::WornOut => "an erase unit is worn out",
+            Misuse::HoldsValues => "a region that holds typed values is read as bytes",
         })
     }
 }

@@ -40,7 +40,7 @@ pub fn observe<R>(o: &dyn Observer, f: impl FnOnce() -> R) -> R {
             OBSERVER.set(self.0)
         }
     }
-    // SAFETY: only the lifetime changes; `Back` takes the pointer out before `o` ends.
+    // SAFETY: invariant "Observers are alive": only the lifetime changes; `Back` takes the pointer out before `o` ends.
     let o: *const (dyn Observer + 'static) =
         unsafe { core::mem::transmute(o as *const dyn Observer) };
     let _back = Back(OBSERVER.replace(Some(o)));
@@ -55,10 +55,15 @@ pub unsafe fn install(o: Option<*const dyn Observer>) -> Option<*const dyn Obser
     OBSERVER.replace(o)
 }
 
+/// Whether an observer is installed on this thread.
+pub(crate) fn is_observed() -> bool {
+    OBSERVER.get().is_some()
+}
+
 #[inline(always)]
 pub(crate) fn with(f: impl FnOnce(&dyn Observer)) {
     if let Some(o) = OBSERVER.get() {
-        // SAFETY: `observe` and `install` keep it valid while it is set.
+        // SAFETY: invariant "Observers are alive": `observe` and `install` keep it valid while it is set.
         f(unsafe { &*o })
     }
 }

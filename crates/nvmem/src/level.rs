@@ -27,6 +27,8 @@ mod log;
 mod scan;
 mod shape;
 mod table;
+#[cfg(test)]
+mod tests;
 
 use crate::device::{Contract, Medium, Torn};
 use crate::layout::{Layout, LayoutMismatch};
@@ -126,12 +128,15 @@ impl<'b, D: Medium, const PAGE: usize> WearLevelled<'b, D, PAGE> {
     }
 
     /// The smallest flash that gives the user `capacity` bytes.
+    ///
+    /// **Panics** when none does: there are 2^16 slots at most, and an offset has 32 bits. In a constant the program does not compile.
     pub const fn bytes_for(capacity: u32) -> u32 {
-        let s = Self::shape(u32::MAX);
-        let pages = capacity.div_ceil(PAGE as u32);
-        let pages = if pages == 0 { 1 } else { pages };
-        let slots = (pages * (COPIES + 1)).div_ceil(COPIES) + 6;
-        (slots.div_ceil(s.slots) + 4) * s.block
+        match Self::shape(u32::MAX).bytes_for(capacity) {
+            Some(bytes) => bytes,
+            None => {
+                panic!("no flash gives that many bytes by pages of this size: take larger ones")
+            }
+        }
     }
 
     /// How many pages can be written, at least, before a unit of a flash of `bytes` bytes was erased `erases` times. Each boot that
@@ -180,7 +185,7 @@ impl<'b, D: Medium, const PAGE: usize> WearLevelled<'b, D, PAGE> {
         let shape = Self::shape(medium.capacity());
         if shape.pages == 0 {
             return Err(LevelError::TooSmall {
-                needed: Self::bytes_for(1),
+                needed: const { Self::bytes_for(1) },
             });
         }
         let needed = shape.entries();

@@ -14,6 +14,7 @@ pub mod crc;
 pub mod cross;
 pub mod describe;
 pub mod device;
+mod faithful;
 pub mod fields;
 pub mod inspect;
 #[cfg(feature = "instrument")]
@@ -34,6 +35,7 @@ pub mod superblock;
 
 pub use describe::fingerprint;
 pub use device::Medium;
+pub use faithful::{Faithful, Trusted};
 pub use layout::{Layout, LayoutMismatch};
 pub use level::WearLevelled;
 pub use maybe::Maybe;

@@ -7,7 +7,8 @@ use crate::region::Region;
 
 /// Reads and writes bytes anywhere; partial units are read, changed and stored whole.
 ///
-/// The region must be initialised memory, as it is after power-up.
+/// The region must be initialised memory, as it is after power-up. One that a pool gave back is refused with
+/// [`Misuse::HoldsValues`]: padding is not initialised, and only [`Region::clear`] makes bytes of it.
 impl<M: Model> Medium for Region<'_, M> {
     type Error = Misuse;
 
@@ -30,12 +31,17 @@ impl<M: Model> Medium for Region<'_, M> {
 
     fn read(&mut self, at: u32, buf: &mut [u8]) -> Result<(), Misuse> {
         check_range(at, buf.len(), 1, self.capacity())?;
+        if self.holds_values() {
+            return Err(Misuse::HoldsValues);
+        }
         let size = M::Unit::BYTES;
         let mut off = at as usize;
         let mut rest = buf;
         while !rest.is_empty() {
             let (unit, skip) = (off - off % size, off % size);
-            // SAFETY: aligned and, as the region is whole units, inside; `&mut self`, so no part of it is lent.
+            // SAFETY: invariants "Sole region" and "Padding is not read": aligned and, as the
+            // region is whole units, inside; `&mut self`, so no part of it is lent; it holds bytes,
+            // not values.
             let bytes = unsafe { self.load(unit) }.to_ne_bytes();
             let n = rest.len().min(size - skip);
             let (now, later) = rest.split_at_mut(n);
@@ -48,6 +54,9 @@ impl<M: Model> Medium for Region<'_, M> {
     /// **Cost**: a store for each unit that is touched, and a load for each that is touched in part.
     fn write(&mut self, at: u32, bytes: &[u8]) -> Result<(), Misuse> {
         check_range(at, bytes.len(), 1, self.capacity())?;
+        if self.holds_values() {
+            return Err(Misuse::HoldsValues);
+        }
         let size = M::Unit::BYTES;
         let mut off = at as usize;
         let mut rest = bytes;
@@ -62,11 +71,11 @@ impl<M: Model> Medium for Region<'_, M> {
                 0
             };
             if n < size {
-                // SAFETY: as in `read`.
+                // SAFETY: invariants "Sole region" and "Padding is not read", as in `read`.
                 new = unsafe { self.load(unit) }.to_ne_bytes();
             }
             new[part + skip..part + skip + n].copy_from_slice(now);
-            // SAFETY: as in `read`.
+            // SAFETY: invariant "Sole region": aligned and inside, and no part of it is lent.
             unsafe { self.store(unit, u32::from_ne_bytes(new)) };
             (off, rest) = (off + n, later);
         }

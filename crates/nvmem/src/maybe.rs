@@ -126,7 +126,7 @@ impl<T> Layout<T> {
     const END: usize = Self::VALUE + size_of::<T>();
 }
 
-// SAFETY: the layout of `#[repr(u8)]` enums is documented; the tag is checked, and the value by its type; `T` has no drop
+// SAFETY: invariant "Checked before it is a value": the layout of `#[repr(u8)]` enums is documented; the tag is checked, and the value by its type; `T` has no drop
 // glue.
 unsafe impl<T: Persist> Persist for Maybe<T> {
     type At<'p> = Maybe<T::At<'p>>;
@@ -163,17 +163,17 @@ unsafe impl<T: Persist> Persist for Maybe<T> {
     };
 
     unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
-        // SAFETY: the tag is the first byte, and never padding.
+        // SAFETY: invariant "Parts are inside": the tag is the first byte, and never padding.
         match unsafe { p.read() } {
             0 => Ok(()),
-            // SAFETY: the value of this variant.
+            // SAFETY: invariant "Parts are inside": the value of this variant.
             1 => unsafe { T::check(p.add(Layout::<T>::VALUE), v) },
             _ => Err(Invalid::Bits("Maybe")),
         }
     }
 
     unsafe fn clear_padding(p: *mut u8) {
-        // SAFETY: all inside the value that the caller vouches for.
+        // SAFETY: invariant "Parts are inside": all in the value that the caller vouches for.
         unsafe {
             let used = if p.read() == 0 {
                 1
@@ -189,5 +189,5 @@ unsafe impl<T: Persist> Persist for Maybe<T> {
     }
 }
 
-// SAFETY: no handle in `T`.
+// SAFETY: invariant "Plain is plain": no handle in `T`.
 unsafe impl<T: Plain> Plain for Maybe<T> {}

@@ -48,7 +48,22 @@ impl Unit for u32 {
 /// the program's stores; on a buffered one they are everything before the last [`Model::fence`] and any subset
 /// of what came after it. A model of your own says so by these constants and gives the fence that makes it true
 /// (a `DSB`, a cache clean).
-pub trait Model: Sized + 'static {
+///
+/// # Safety
+/// Libraries call [`fence`](Model::fence) in the middle of their operations, where their state is half changed. So it returns,
+/// and it does not unwind. It runs no code of a library that is on a medium: no pool, no heap, no transaction, no
+/// access to a [`Region`](crate::Region), whoever owns it. It touches no object that a library has lent.
+/// It has no such code run, either: it waits for no thread and no interrupt that does this.
+///
+/// `Unit` and `BUFFERED` are what the medium does. Where `BUFFERED` is true, `fence` orders the stores as it promises; this much
+/// no test on the device will notice, and after a power cut a library then finds what it takes for a value and
+/// is none.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no failure model of a mapped medium",
+    label = "says nothing about what a power cut leaves",
+    note = "use `nvmem::InOrder16`, `nvmem::InOrder32` or `nvmem::Buffered32`; a model of your own is an `unsafe impl nvmem::Model`"
+)]
+pub unsafe trait Model: Sized + 'static {
     /// The atomic unit.
     type Unit: Unit;
     /// Whether stores may persist out of program order until the next fence.
@@ -61,12 +76,24 @@ pub trait Model: Sized + 'static {
     /// model is taken to fence all media of that model and none of another. So two that are drained in different ways, or
     /// at different times, need two models with two names; `powerfail` then finds where one was fenced and the other meant.
     fn fence() {}
+
+    /// Whether [`Model::section`] keeps other threads of control out.
+    #[doc(hidden)]
+    const PREEMPTED: bool = false;
+    /// Runs `f` once, and no other thread of control runs what it gives to this function meanwhile.
+    /// By itself it does not keep anyone out: what is on the medium belongs to one thread.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn section<R>(f: impl FnOnce() -> R) -> R {
+        f()
+    }
 }
 
 /// FRAM behind a 16-bit core: MSP430FR5994. Units of 2 bytes, in program order; a `u32` store is two events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InOrder16 {}
-impl Model for InOrder16 {
+// SAFETY: invariant "A fence is nothing else": FRAM stores whole words in program order, and there is no fence.
+unsafe impl Model for InOrder16 {
     type Unit = u16;
     const BUFFERED: bool = false;
     const NAME: &'static str = "in-order-16";
@@ -76,7 +103,8 @@ impl Model for InOrder16 {
 /// program order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InOrder32 {}
-impl Model for InOrder32 {
+// SAFETY: invariant "A fence is nothing else": a core without a cache and a store buffer stores whole words in program order, and there is no fence.
+unsafe impl Model for InOrder32 {
     type Unit = u32;
     const BUFFERED: bool = false;
     const NAME: &'static str = "in-order-32";
@@ -86,7 +114,8 @@ impl Model for InOrder32 {
 /// subset of the stores may persist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Buffered32 {}
-impl Model for Buffered32 {
+// SAFETY: invariant "A fence is nothing else": the unit is a machine word, and the fence is the core's barrier and nothing else.
+unsafe impl Model for Buffered32 {
     type Unit = u32;
     const BUFFERED: bool = true;
     const NAME: &'static str = "buffered-32";

@@ -68,6 +68,10 @@ pub unsafe trait Persist: Sized {
     /// What its handles lead to.
     type Leads: Leads;
 
+    /// What the derive's code calls.
+    #[doc(hidden)]
+    const DERIVED: crate::__derived::Derived = crate::__derived::Derived::NEW;
+
     /// Checks that the bytes at `p` are a value of this type, padding aside.
     ///
     /// # Safety
@@ -151,7 +155,7 @@ pub unsafe trait ZeroNiche: Persist {
     type Branded<'p>: ZeroNiche;
 }
 
-// SAFETY: the layout is guaranteed by `ZeroNiche`; a value that is not `None` is shown to `T`.
+// SAFETY: invariant "Checked before it is a value": the layout is guaranteed by `ZeroNiche`; a value that is not `None` is shown to `T`.
 unsafe impl<T: ZeroNiche> Persist for Option<T> {
     type At<'p> = Option<T::Branded<'p>>;
     const HANDLES: bool = T::HANDLES;
@@ -170,22 +174,22 @@ unsafe impl<T: ZeroNiche> Persist for Option<T> {
     #[inline]
     unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
         for i in 0..size_of::<T>() {
-            // SAFETY: inside the value, which has no padding.
+            // SAFETY: invariants "Parts are inside" and "Padding is not read": the value has none.
             if unsafe { p.add(i).read() } != 0 && !planted!("nvmem/option-unchecked") {
-                // SAFETY: as the caller vouches; `T` is as large as its `Option`.
+                // SAFETY: invariant "Parts are inside": `T` is as large as its `Option`.
                 return unsafe { T::check(p, v) };
             }
         }
         Ok(())
     }
 }
-// SAFETY: no handle in `T`.
+// SAFETY: invariant "Plain is plain": no handle in `T`.
 unsafe impl<T: Plain + for<'p> ZeroNiche<Branded<'p> = T>> Plain for Option<T> {}
 
 // The compiler's lists of types that are `Persist` would bury the notes above, so scalars stay out of them.
 macro_rules! any_bits {
     ($($t:ty)*) => {$(
-        // SAFETY: no padding, no handle, every bit pattern is a value.
+        // SAFETY: invariant "Checked before it is a value": every bit pattern is one; no padding, no handle.
         #[diagnostic::do_not_recommend]
         unsafe impl Persist for $t {
             type At<'p> = $t;
@@ -195,14 +199,14 @@ macro_rules! any_bits {
             #[inline(always)]
             unsafe fn check(_: *const u8, _: &mut dyn Visit) -> Result<(), Invalid> { Ok(()) }
         }
-        // SAFETY: no handle.
+        // SAFETY: invariant "Plain is plain": no handle.
         #[diagnostic::do_not_recommend]
         unsafe impl Plain for $t {}
     )*};
 }
 any_bits!(u8 u16 u32 u64 u128 i8 i16 i32 i64 i128 f32 f64);
 
-// SAFETY: it has no bytes.
+// SAFETY: invariant "Checked before it is a value": it has no bytes.
 #[diagnostic::do_not_recommend]
 unsafe impl Persist for () {
     type At<'p> = ();
@@ -213,13 +217,13 @@ unsafe impl Persist for () {
         Ok(())
     }
 }
-// SAFETY: no handle.
+// SAFETY: invariant "Plain is plain": no handle.
 #[diagnostic::do_not_recommend]
 unsafe impl Plain for () {}
 
 macro_rules! some_bits {
     ($($t:ty: $bits:ty => $ok:expr;)*) => {$(
-        // SAFETY: no padding, no handle; `check` accepts exactly the valid bit patterns.
+        // SAFETY: invariant "Checked before it is a value": `check` accepts exactly the valid bit patterns; no padding, no handle.
         #[diagnostic::do_not_recommend]
         unsafe impl Persist for $t {
             type At<'p> = $t;
@@ -228,13 +232,13 @@ macro_rules! some_bits {
             const LAYOUT: &'static Type = &Type::Scalar(stringify!($t));
             #[inline]
             unsafe fn check(p: *const u8, _: &mut dyn Visit) -> Result<(), Invalid> {
-                // SAFETY: readable by the contract, and an integer has no invalid pattern.
+                // SAFETY: invariant "Parts are inside": readable by the contract, and an integer has no invalid pattern.
                 let v = unsafe { p.cast::<$bits>().read() };
                 let ok: fn($bits) -> bool = $ok;
                 if ok(v) { Ok(()) } else { Err(Invalid::Bits(stringify!($t))) }
             }
         }
-        // SAFETY: no handle.
+        // SAFETY: invariant "Plain is plain": no handle.
         #[diagnostic::do_not_recommend]
         unsafe impl Plain for $t {}
     )*};
@@ -256,7 +260,7 @@ some_bits! {
 
 macro_rules! zero_niche {
     ($($t:ty)*) => {$(
-        // SAFETY: guaranteed by the standard library for the `NonZero` integers.
+        // SAFETY: invariant "Checked before it is a value": the niche is guaranteed by the standard library for the `NonZero` integers.
         #[diagnostic::do_not_recommend]
         unsafe impl ZeroNiche for $t {
             type Branded<'p> = $t;
@@ -266,7 +270,7 @@ macro_rules! zero_niche {
 zero_niche!(NonZeroU8 NonZeroU16 NonZeroU32 NonZeroU64 NonZeroU128
     NonZeroI8 NonZeroI16 NonZeroI32 NonZeroI64 NonZeroI128);
 
-// SAFETY: an array is its elements, one after the other.
+// SAFETY: invariant "Parts are inside": an array is its elements, one after the other.
 unsafe impl<T: Persist, const N: usize> Persist for [T; N] {
     type At<'p> = [T::At<'p>; N];
     const PADDED: bool = N > 0 && T::PADDED;
@@ -285,19 +289,19 @@ unsafe impl<T: Persist, const N: usize> Persist for [T; N] {
     };
     unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
         for i in 0..N {
-            // SAFETY: element `i` of the array that the caller vouches for.
+            // SAFETY: invariant "Parts are inside": element `i`.
             unsafe { T::check(p.add(i * size_of::<T>()), v)? }
         }
         Ok(())
     }
     unsafe fn clear_padding(p: *mut u8) {
         for i in 0..N {
-            // SAFETY: as above.
+            // SAFETY: invariant "Parts are inside": element `i`.
             unsafe { T::clear_padding(p.add(i * size_of::<T>())) }
         }
     }
 }
-// SAFETY: elements without handles.
+// SAFETY: invariant "Plain is plain": elements without handles.
 unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
 
 /// The bytes of a plain value with zeros for its padding.
@@ -307,7 +311,8 @@ pub fn to_bytes<T: Plain>(value: T, buf: &mut [core::mem::MaybeUninit<u8>]) -> O
     let n = size_of::<T>();
     let mut whole = core::mem::MaybeUninit::<T>::new(value);
     let buf = buf.get_mut(..n)?;
-    // SAFETY: `whole` holds a value; afterwards all its bytes are initialised; `buf` has `n` bytes.
+    // SAFETY: invariant "Padding is not read": `whole` holds a value, and its padding is cleared before its bytes are copied; `buf` has
+    // `n` bytes.
     unsafe {
         T::clear_padding(whole.as_mut_ptr().cast());
         core::ptr::copy_nonoverlapping(whole.as_ptr().cast::<u8>(), buf.as_mut_ptr().cast(), n);
@@ -323,7 +328,7 @@ pub fn from_bytes<T: Plain>(bytes: &[u8]) -> Result<T, Invalid> {
     if bytes.len() != size_of::<T>() {
         return Err(Invalid::Bits(core::any::type_name::<T>()));
     }
-    // SAFETY: copied into an aligned place of the same size, and checked before it becomes a value.
+    // SAFETY: invariant "Checked before it is a value": copied into an aligned place of the same size, and checked there.
     unsafe {
         core::ptr::copy_nonoverlapping(bytes.as_ptr(), whole.as_mut_ptr().cast(), bytes.len());
         T::check(whole.as_ptr().cast(), &mut NoHandles)?;

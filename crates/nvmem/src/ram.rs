@@ -156,7 +156,8 @@ impl<const UNITS: usize, const ERASE: usize, const WORD: usize, const ERASED: u8
     type Error = Misuse;
 
     const CONTRACT: Contract = {
-        assert!(WORD > 0 && ERASE.is_multiple_of(WORD) && UNITS * ERASE <= u32::MAX as usize);
+        assert!(WORD > 0 && ERASE > 0 && ERASE.is_multiple_of(WORD));
+        assert!(UNITS * ERASE <= u32::MAX as usize);
         Contract {
             name: "ram-nor",
             read_size: 1,

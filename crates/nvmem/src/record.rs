@@ -114,17 +114,11 @@ impl<T: Plain, D: Medium> Record<T, D> {
 
     /// The size of the smallest range in which a bank takes `updates` updates between two erases; on a medium
     /// without erase, the smallest range.
+    ///
+    /// **Panics** when no range is large enough: a bank takes 4096 updates at most, and an offset has 32 bits. In a constant the program does
+    /// not compile.
     pub const fn bytes(updates: u32) -> u32 {
-        let mut stride = Self::WORDS.stride(Self::LEN);
-        let marker = Self::WORDS.stride(0);
-        match &D::CONTRACT.erase {
-            Some(e) => {
-                stride *= if updates == 0 { 1 } else { updates };
-                let bank = if stride < marker { marker } else { stride };
-                3 * bank.next_multiple_of(e.size)
-            }
-            None => 2 * stride,
-        }
+        Self::WORDS.range(Self::LEN, updates)
     }
 
     /// Opens the record in a range that it has for itself; a blank range is formatted with `initial`.
@@ -250,7 +244,7 @@ impl<T: Plain, D: Medium> Record<T, D> {
     pub fn set(&mut self, value: T) -> Result<(), RecordError<D::Error>> {
         let mut value = MaybeUninit::new(value);
         self.store(&mut value)?;
-        // SAFETY: initialised above; `store` clears its padding only.
+        // SAFETY: invariant "Plain is plain": initialised above; `store` clears its padding only.
         self.value = unsafe { value.assume_init() };
         Ok(())
     }
@@ -270,7 +264,7 @@ impl<T: Plain, D: Medium> Record<T, D> {
     }
 
     fn store_value(&mut self) -> Result<(), RecordError<D::Error>> {
-        // SAFETY: a copy of the bytes, which nobody uses as a `T`.
+        // SAFETY: invariant "Plain is plain": a copy of the bytes, which nobody uses as a `T`.
         let mut copy = unsafe { (&raw const self.value).cast::<MaybeUninit<T>>().read() };
         self.store(&mut copy)
     }
@@ -300,7 +294,7 @@ impl<T: Plain, D: Medium> Record<T, D> {
             len: Self::LEN as u16,
             fingerprint: self.fingerprint,
         };
-        // SAFETY: `value` holds a `T`, whose bytes are all initialised once its padding is cleared.
+        // SAFETY: invariant "Padding is not read": `value` holds a `T`, whose bytes are all initialised once its padding is cleared.
         let bytes = unsafe {
             T::clear_padding(value.as_mut_ptr().cast());
             core::slice::from_raw_parts(value.as_ptr().cast::<u8>(), size_of::<T>())
@@ -374,7 +368,7 @@ impl<T> Buffer<T> {
 
     fn zeroed(&mut self) -> &mut [u8] {
         let at = self.0.as_mut_ptr().cast::<u8>();
-        // SAFETY: `size_of::<T>()` bytes that are exclusively borrowed and initialised here.
+        // SAFETY: invariant "Parts are inside": `size_of::<T>()` bytes that are exclusively borrowed and initialised here.
         unsafe {
             at.write_bytes(0, size_of::<T>());
             core::slice::from_raw_parts_mut(at, size_of::<T>())

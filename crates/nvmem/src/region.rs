@@ -4,6 +4,7 @@ use crate::mapped;
 use crate::model::{Model, Unit};
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
+use core::num::NonZeroUsize;
 use core::ptr::NonNull;
 
 /// Why a range of addresses cannot be a [`Region`].
@@ -17,6 +18,8 @@ pub enum RegionError {
     Empty,
     /// A cut point is not a multiple of [`Region::ALIGN`] or lies outside.
     BadSplit,
+    /// The region holds typed values: see [`Region::clear`].
+    HoldsValues,
 }
 
 impl core::fmt::Display for RegionError {
@@ -25,6 +28,9 @@ impl core::fmt::Display for RegionError {
             RegionError::Misaligned => "the region does not start at a multiple of 8",
             RegionError::Empty => "the region has no bytes",
             RegionError::BadSplit => "a region is split at a multiple of 8 inside it",
+            RegionError::HoldsValues => {
+                "the region holds typed values, so it can only be opened whole"
+            }
         })
     }
 }
@@ -34,28 +40,39 @@ impl core::error::Error for RegionError {}
 ///
 /// A region is not `Clone`: whoever holds it is the only one that stores there. Bytes outside of whole 8-byte
 /// groups at the end are not used.
+///
+/// A region that a pool gave back holds typed values, whose padding has no bytes that a program may look at. It can be opened
+/// again, by what opened it before; as a [`Medium`](crate::Medium) it refuses to be read, until [`Region::clear`].
 pub struct Region<'m, M> {
     base: NonNull<u8>,
+    /// Whether it holds typed values is the lowest bit; the length is a multiple of 8.
     len: usize,
     #[allow(clippy::type_complexity)]
     _bytes: PhantomData<&'m mut [MaybeUninit<u64>]>,
     _model: PhantomData<fn() -> M>,
 }
 
-// SAFETY: the region owns its bytes exclusively, as a `&mut [_]` does.
+// SAFETY: invariant "Sole region": it owns its bytes as a `&mut [_]` does.
 unsafe impl<M> Send for Region<'_, M> {}
 
 impl<'m, M: Model> Region<'m, M> {
     /// Every region starts at a multiple of this, in bytes.
-    pub const ALIGN: usize = 8;
+    pub const ALIGN: usize = ALIGN;
 
     /// A region in a buffer: tests, and host builds of firmware.
+    ///
+    /// It begins at the first multiple of [`ALIGN`](Self::ALIGN). That is where the buffer begins, unless the target aligns a `u64` to
+    /// less (4 bytes on 32-bit x86, 2 on MSP430): there a buffer that begins in between gives a region that is 8 bytes shorter.
     ///
     /// Bytes that nothing has written yet are what the memory happens to hold, as after power-up; under Miri, which has no
     /// such notion, begin with `MaybeUninit::new(0)`.
     pub fn new(words: &'m mut [MaybeUninit<u64>]) -> Self {
         let len = size_of_val(words);
-        let base = NonNull::from(words).cast();
+        let mut whole = (NonNull::from(words).cast(), len);
+        if align_of::<MaybeUninit<u64>>() < ALIGN {
+            whole = aligned(whole.0, len);
+        }
+        let (base, len) = whole;
         // The compiler may not conclude from an unwritten buffer what a load in it gives.
         mapped::barrier_on(base.as_ptr());
         Region {
@@ -96,7 +113,31 @@ impl<'m, M: Model> Region<'m, M> {
     /// Length in bytes.
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> usize {
-        self.len
+        self.len & !VALUES
+    }
+
+    /// From here on a user writes values in place, whose padding may be uninitialised: the region is not read as bytes.
+    #[doc(hidden)]
+    pub fn mark_values(&mut self) {
+        self.len |= VALUES
+    }
+
+    /// Whether it holds typed values.
+    pub(crate) fn holds_values(&self) -> bool {
+        self.len & VALUES != 0 && !crate::planted!("nvmem/padding-read-as-bytes")
+    }
+
+    /// Stores zeros everywhere. A region that held typed values can be read as bytes again, and be split.
+    ///
+    /// **Power loss**: on an in-order medium a prefix is zero. **Cost**: one store for each unit.
+    pub fn clear(&mut self) {
+        for off in (0..self.len()).step_by(M::Unit::BYTES) {
+            // SAFETY: invariant "Sole region": a unit of the region, of which nothing is lent while
+            // it is borrowed mutably.
+            unsafe { self.store(off, 0) }
+        }
+        mapped::fence::<M>();
+        self.len &= !VALUES
     }
 
     /// The first byte.
@@ -112,9 +153,9 @@ impl<'m, M: Model> Region<'m, M> {
     /// away.
     #[inline(always)]
     pub unsafe fn tail(&self, at: usize) -> Self {
-        debug_assert!(at.is_multiple_of(Self::ALIGN) && at < self.len);
+        debug_assert!(at.is_multiple_of(Self::ALIGN) && at < self.len());
         Region {
-            // SAFETY: inside.
+            // SAFETY: invariant "Inside the region": `at` is less than the length, by the contract.
             base: unsafe { self.base.add(at) },
             len: self.len - at,
             _bytes: PhantomData,
@@ -124,11 +165,15 @@ impl<'m, M: Model> Region<'m, M> {
 
     /// Two regions, the first of `at` bytes. On an error the whole comes back.
     pub fn split_at(self, at: usize) -> Result<(Self, Self), (RegionError, Self)> {
-        if !at.is_multiple_of(Self::ALIGN) || at > self.len {
+        if !at.is_multiple_of(Self::ALIGN) || at > self.len() {
             return Err((RegionError::BadSplit, self));
         }
+        if self.holds_values() {
+            // What opens the second part would look for a superblock where there may be padding.
+            return Err((RegionError::HoldsValues, self));
+        }
         let second = Region {
-            // SAFETY: `at <= len`.
+            // SAFETY: invariant "Inside the region": `at` is at most the length.
             base: unsafe { self.base.add(at) },
             len: self.len - at,
             _bytes: PhantomData,
@@ -149,8 +194,8 @@ impl<'m, M: Model> Region<'m, M> {
     /// `off` is a multiple of the unit and inside; the unit is initialised and no `&mut` to it is live.
     #[inline(always)]
     pub unsafe fn load(&self, off: usize) -> u32 {
-        debug_assert!(off.is_multiple_of(M::Unit::BYTES) && off + M::Unit::BYTES <= self.len);
-        // SAFETY: inside by the contract.
+        debug_assert!(off.is_multiple_of(M::Unit::BYTES) && off + M::Unit::BYTES <= self.len());
+        // SAFETY: invariant "Inside the region", by the contract.
         unsafe { mapped::load(self.base().add(off).cast::<M::Unit>()).widen() }
     }
 
@@ -160,10 +205,27 @@ impl<'m, M: Model> Region<'m, M> {
     /// `off` is a multiple of the unit and inside; no reference to it is live.
     #[inline(always)]
     pub unsafe fn store(&self, off: usize, v: u32) {
-        debug_assert!(off.is_multiple_of(M::Unit::BYTES) && off + M::Unit::BYTES <= self.len);
-        // SAFETY: inside by the contract.
+        debug_assert!(off.is_multiple_of(M::Unit::BYTES) && off + M::Unit::BYTES <= self.len());
+        // SAFETY: invariant "Inside the region", by the contract.
         unsafe { mapped::store(self.base().add(off).cast::<M::Unit>(), M::Unit::truncate(v)) }
     }
+}
+
+/// The bit of `len` that says that a region holds typed values.
+const VALUES: usize = 1;
+
+const ALIGN: usize = 8;
+
+/// The whole groups of 8 bytes in a buffer of `len` bytes that begin at a multiple of 8: where, and how many bytes.
+fn aligned(start: NonNull<u8>, len: usize) -> (NonNull<u8>, usize) {
+    let skip = (start.as_ptr() as usize).wrapping_neg() % ALIGN;
+    if len < skip {
+        // Not a pointer to a `u64`, which is aligned to less.
+        let nowhere = const { NonZeroUsize::new(ALIGN).unwrap() };
+        return (NonNull::without_provenance(nowhere), 0);
+    }
+    // SAFETY: invariant "Inside the region": inside the buffer, or at its end.
+    (unsafe { start.add(skip) }, (len - skip) & !(ALIGN - 1))
 }
 
 /// What a crate could not open in a region, and why. The region comes back, so nothing is lost.
@@ -185,3 +247,29 @@ impl<M, E: core::fmt::Display> core::fmt::Display for Refused<'_, M, E> {
     }
 }
 impl<M, E: core::error::Error> core::error::Error for Refused<'_, M, E> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_is_used_from_its_first_multiple_of_8() {
+        #[repr(align(8))]
+        struct Memory([u8; 32]);
+        let mut memory = Memory([0; 32]);
+        let base = NonNull::from(&mut memory.0).cast::<u8>();
+        for skip in 0..8 {
+            for len in 0..=24 {
+                // SAFETY: invariant "Inside the region": inside the memory.
+                let (at, n) = aligned(unsafe { base.add(skip) }, len);
+                assert!((at.as_ptr() as usize).is_multiple_of(ALIGN) && n.is_multiple_of(ALIGN));
+                let from = skip.next_multiple_of(ALIGN);
+                let whole = (skip + len).saturating_sub(from) / ALIGN * ALIGN;
+                assert_eq!(n, whole, "{len} bytes from {skip} on");
+                if n > 0 {
+                    assert_eq!(at.as_ptr() as usize, base.as_ptr() as usize + from);
+                }
+            }
+        }
+    }
+}

@@ -150,7 +150,7 @@ impl Superblock {
         for (word, from) in image.iter_mut().zip(bytes.as_chunks::<4>().0) {
             *word = u32::from_ne_bytes(*from);
         }
-        // SAFETY: 16 words.
+        // SAFETY: invariant "A copy is 16 words".
         unsafe { intact(image.as_ptr()) }.then(|| unpack(|i| u32::from_le(image[i])))
     }
 }
@@ -173,7 +173,8 @@ impl<'r, 'm, M: Model> Place<'r, 'm, M> {
     #[inline(always)]
     fn unit(self, off: usize) -> u32 {
         debug_assert!(off < self.0.len());
-        // SAFETY: callers stay inside; who owns a region has lent no part of it while it asks for the superblock.
+        // SAFETY: invariants "Inside the region" and "Sole region": callers stay inside; who owns a region has lent no part of it while it asks for
+        // the superblock.
         let v = unsafe { self.0.load(off) };
         little(v, M::Unit::BYTES)
     }
@@ -181,7 +182,7 @@ impl<'r, 'm, M: Model> Place<'r, 'm, M> {
     #[inline(always)]
     fn put_unit(self, off: usize, v: u32) {
         debug_assert!(off < Superblock::BYTES);
-        // SAFETY: as in `unit`.
+        // SAFETY: invariants "Inside the region" and "Sole region", as in `unit`.
         unsafe { self.0.store(off, little(v, M::Unit::BYTES)) }
     }
 
@@ -197,13 +198,13 @@ impl<'r, 'm, M: Model> Place<'r, 'm, M> {
     fn word(self, copy: usize, i: usize) -> u32 {
         let at = self.at(copy);
         mapped::will_read(at.wrapping_add(i).cast(), 4);
-        // SAFETY: a region begins at a multiple of 8; callers stay inside, and nothing in it is lent, as in `unit`.
+        // SAFETY: invariants "Regions are aligned", "Inside the region" and "Sole region", as in `unit`.
         unsafe { word(at, i) }
     }
 
     fn intact(self, copy: usize) -> bool {
         mapped::will_read(self.at(copy).cast(), Superblock::COPY_BYTES);
-        // SAFETY: as in `word`.
+        // SAFETY: invariant "A copy is 16 words"; the region is as in `word`.
         unsafe { intact(self.at(copy)) }
     }
 
@@ -234,7 +235,9 @@ impl<'r, 'm, M: Model> Place<'r, 'm, M> {
         let Some(copy) = self.newest() else {
             return self.other(expected);
         };
-        if state_of(self.word(copy, 1)) == READY {
+        if self.is_broken(1 - copy, copy) {
+            State::Damaged
+        } else if state_of(self.word(copy, 1)) == READY {
             State::Ready(copy)
         } else if self.word(copy, 2) == u32::from_le_bytes(expected.kind) {
             State::Formatting
@@ -243,9 +246,42 @@ impl<'r, 'm, M: Model> Place<'r, 'm, M> {
         }
     }
 
+    /// Whether a copy beside the newest intact one is damaged. It may be the one that counted: then the
+    /// newest intact one is out of date, and a format that it announces would lose everything.
+    ///
+    /// A power cut leaves a copy whole, or with a first unit that is blank: that unit is taken away
+    /// before the others are written, and put back after them.
+    fn is_broken(self, copy: usize, newest: usize) -> bool {
+        let ready = |i| state_of(self.word(i, 1)) == READY;
+        // The mark of the format that the newest copy ended: it counts no more, so its checksum is not
+        // worth the time.
+        let ended = ready(newest) && state_of(self.word(copy, 1)) == FORMATTING;
+        !ended
+            && !self.starts_blank(copy)
+            && !self.intact(copy)
+            && !planted!("nvmem/superblock-damage-formats")
+    }
+
+    /// Whether the first unit of a copy is blank, or was taken away.
+    fn starts_blank(self, copy: usize) -> bool {
+        let first = self.unit(copy * Superblock::COPY_BYTES);
+        first == 0 || first == u32::MAX >> (32 - 8 * M::Unit::BYTES)
+    }
+
     /// What a region without an intact copy is: blank, but for units of a marker that was being written, or not ours.
     fn other(self, expected: &Superblock) -> State<usize> {
         let size = M::Unit::BYTES;
+        let not_ours = || {
+            if self.word(0, 0) == MAGIC || self.word(1, 0) == MAGIC {
+                State::Damaged
+            } else {
+                State::Foreign
+            }
+        };
+        if self.0.holds_values() {
+            // Not to be read as bytes, and not blank.
+            return not_ours();
+        }
         let mask = u32::MAX >> (32 - 8 * size);
         let blank = self.unit(self.0.len() - size);
         let mut marker = MaybeUninit::uninit();
@@ -263,11 +299,7 @@ impl<'r, 'm, M: Model> Place<'r, 'm, M> {
                 let word = marker.get(off / 4).map(|w| u32::from_le(*w));
                 let of_marker = word.is_some_and(|w| w >> half & mask == v);
                 if !erased || !of_marker || planted!("nvmem/superblock-torn-marker-is-foreign") {
-                    return if self.word(0, 0) == MAGIC || self.word(1, 0) == MAGIC {
-                        State::Damaged
-                    } else {
-                        State::Foreign
-                    };
+                    return not_ours();
                 }
                 state = State::Formatting;
             }
@@ -282,7 +314,7 @@ impl<'r, 'm, M: Model> Place<'r, 'm, M> {
         let base = copy * Superblock::COPY_BYTES;
         let gate = MAGIC & (u32::MAX >> (32 - 8 * size));
         // A blank first unit stays blank: a cut must leave a region that is blank or a torn marker.
-        if self.unit(base) == gate || planted!("nvmem/superblock-always-closes") {
+        if !self.starts_blank(copy) || planted!("nvmem/superblock-always-closes") {
             self.put_unit(base, 0);
             mapped::fence::<M>();
         }
@@ -315,11 +347,16 @@ impl<'r, 'm, M: Model> Place<'r, 'm, M> {
         if let Some(at) = newest {
             let order = self.word(at, 1);
             (to, sequence) = (1 - at, (order as u16).wrapping_add(1));
-            // SAFETY: one of 16 words.
+            // SAFETY: invariant "A copy is 16 words": one of them.
             let same = |i: usize| self.word(at, i) == unsafe { word(image.as_ptr(), i) };
             if state_of(order) == state && (2..CRC).all(same) {
                 return;
             }
+        }
+        if newest.is_none() && !self.starts_blank(1 - to) {
+            // What stands in the place of the other copy is none, and must not look like a damaged one.
+            self.put_unit((1 - to) * Superblock::COPY_BYTES, 0);
+            mapped::fence::<M>();
         }
         if planted!("nvmem/superblock-overwrites-newest") {
             to = 0;
@@ -341,8 +378,12 @@ fn little(v: u32, bytes: usize) -> u32 {
 
 /// What the region holds. `expected` tells whose torn format is one's own; nothing else of it is compared.
 ///
-/// **Power loss**: writes nothing. **Cost**: when [`State::Ready`], reads the sequences and one copy twice, to check it
-/// and to read it (31 words), some 2,500 instructions, nearly all for the checksum; when not, the whole region.
+/// A copy that is damaged beside an intact one is [`State::Damaged`]: it may be the one that counted.
+///
+/// **Power loss**: writes nothing. **Cost**: when [`State::Ready`], reads the sequences and states, and
+/// one copy twice, to check it and to read it (33 words): some 2,500 instructions, nearly all for the
+/// checksum. After a [`replace`] the other copy is checked as well. When not ready, reads the whole
+/// region.
 pub fn probe<M: Model>(region: &Region<'_, M>, expected: &Superblock) -> State {
     look(region, expected).map(|view| content(|i| view.word(i)))
 }

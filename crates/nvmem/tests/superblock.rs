@@ -112,6 +112,32 @@ fn the_models_agree_on_the_bytes() {
     assert!(both[0].unwrap().formatting && !both[1].unwrap().formatting);
 }
 
+/// Managers on a medium have both copies in memory.
+#[test]
+fn the_newer_of_two_copies_is_found_where_numbers_wrap() {
+    use nvmem::superblock::Copies;
+    let mut place = MaybeUninit::uninit();
+    let both = Copies::zeroed(&mut place);
+    assert_eq!(both.newest(), None);
+    for sequence in [0, 1, 0x7FFE, 0x7FFF, 0x8000, 0x8001, 0xFFFE, 0xFFFFu16] {
+        for newer in 0..2 {
+            for formatting in [false, true] {
+                both.fill(1 - newer, &SB, sequence, !formatting);
+                both.fill(newer, &SB, sequence.wrapping_add(1), formatting);
+                let found = both.newest().unwrap();
+                assert_eq!(
+                    (found.copy(), found.sequence(), found.is_formatting()),
+                    (newer, sequence.wrapping_add(1), formatting)
+                );
+                // The other one, when the newer is not intact.
+                both.as_bytes_mut()[64 * newer + 30] ^= 1;
+                let found = both.newest().unwrap();
+                assert_eq!((found.copy(), found.sequence()), (1 - newer, sequence));
+            }
+        }
+    }
+}
+
 #[test]
 fn foreign_is_never_taken_for_blank() {
     for at in 0..256 {
@@ -155,7 +181,7 @@ fn a_short_region_is_foreign_and_untouched() {
 }
 
 #[test]
-fn bit_rot_is_damage_or_the_other_copy() {
+fn a_flipped_bit_is_damage_and_never_an_older_state() {
     for bit in 0..64 * 8 {
         let mut ram = Ram::filled(256, 0);
         ram.put(0, &SB.encode(7));
@@ -167,8 +193,36 @@ fn bit_rot_is_damage_or_the_other_copy() {
             State::Damaged
         };
         assert_eq!(found, expected, "bit {bit}");
+        // Nor does an older copy count then, be it a superblock or the mark of the format.
         ram.put(1, &newer().encode(6));
-        assert_eq!(ram.probe::<InOrder32>(), State::Ready(newer()), "bit {bit}");
+        assert_eq!(ram.probe::<InOrder32>(), State::Damaged, "bit {bit}");
+    }
+    let mut formatted = Ram::filled(256, 0);
+    formatted.on(|r: &mut Region<'_, InOrder32>| {
+        superblock::begin(r, &SB);
+        superblock::finish(r, &SB);
+    });
+    for bit in 0..128 * 8 {
+        let mut ram = Ram::filled(256, 0);
+        ram.bytes().copy_from_slice(formatted.bytes());
+        ram.bytes()[bit / 8] ^= 1 << (bit % 8);
+        let found = ram.probe::<InOrder32>();
+        let harmless = found == State::Ready(SB) && bit < 64 * 8;
+        assert!(harmless || found == State::Damaged, "bit {bit}: {found:?}");
+    }
+}
+
+/// A region that held something else is being formatted: the mark counts, whatever stands behind it.
+#[test]
+fn a_format_over_anything_is_a_format() {
+    for fill in [0x00, 0x52, 0xFF] {
+        let mut ram = Ram::filled(256, fill);
+        ram.put(1, &newer().encode(6));
+        ram.bytes()[100] ^= 4;
+        ram.on(|r: &mut Region<'_, InOrder32>| superblock::begin(r, &SB));
+        assert_eq!(ram.probe::<InOrder32>(), State::Formatting);
+        ram.on(|r: &mut Region<'_, InOrder32>| superblock::finish(r, &SB));
+        assert_eq!(ram.probe::<InOrder32>(), State::Ready(SB));
     }
 }
 
@@ -244,13 +298,18 @@ fn cost<M: Model>(word: u32) {
         assert_eq!(c.take()[..2], [16 * word, 2], "begin");
         ram.on::<M, _>(|r| superblock::finish(r, &SB));
         assert_eq!(c.take()[..2], [16 * word, 2], "finish");
+        ram.probe::<M>();
+        // The sequences and states of both, then one copy, to check it and to read it, whatever the
+        // length of the region.
+        assert_eq!(c.take(), [0, 0, 33 * 4], "probe");
         ram.on::<M, _>(|r| superblock::replace(r, &newer()));
         assert_eq!(c.take()[..2], [16 * word + 1, 3], "replace");
         ram.on::<M, _>(|r| superblock::replace(r, &newer()));
         assert_eq!(c.take()[..2], [0, 0], "replaced already");
         ram.probe::<M>();
-        // The sequences of both, then one copy, to check it and to read it, whatever the length of the region.
-        assert_eq!(c.take(), [0, 0, 31 * 4], "probe");
+        // The other copy is a superblock too, and is checked.
+        let unit = 4 / word;
+        assert_eq!(c.take(), [0, 0, 49 * 4 + unit], "probe");
     })
 }
 

@@ -4,6 +4,8 @@ use crate::error::{Error, OpenError};
 use crate::pbox::Width;
 use crate::pool::Pool;
 use crate::roots::Roots;
+use crate::session;
+use crate::state::flag;
 use crate::walk::{Audit, Walk};
 use nvmem::cross::Ret;
 use nvmem::persist::{Found, Visit};
@@ -50,29 +52,46 @@ where
         if bytes.len() != O::BYTES {
             return Err(Error::Invalid(Invalid::Bits(core::any::type_name::<O>())));
         }
+        let session = self.core.session()?;
         let mut w = Unspent {
             walk: Walk::resume(&self.core),
             spent,
             last: false,
+            sound: false,
         };
-        let session = self.core.session()?;
-        // SAFETY: the walk accepts a handle only if it is the sole owner of an object of its type in this pool; a spent one
-        // has the session 0.
+        // SAFETY: invariant "Sole owner": the walk accepts a handle only if nothing owns its object
+        // yet, neither an object of the pool nor a handle of this session; a spent one has the
+        // session 0, which no pool has.
         let r = unsafe { O::decode(bytes, session, &mut w) };
         let r = r.and_then(|o| w.walk.finish().map(|()| o));
-        if r.is_err() {
-            // Of a tuple the first handle may have been good. The next walk knows other types.
-            w.walk.forget_pending();
-        }
+        w.sound = r.is_ok();
         Ok(r?)
     }
 
     /// Walks from the roots again, as when the pool was opened: results can be adopted, and objects reclaimed, even if transactions
     /// have run since.
     ///
-    /// **Power loss**: nothing changes but scratch. **Errors**: what is reachable is damaged.
+    /// A new session begins: a [`Held`](crate::Held) of before is refused with [`Error::WrongPool`], because its object may be
+    /// reclaimed or adopted now. Store handles in the pool first, or do without the walk.
+    ///
+    /// **Power loss**: nothing changes but scratch. **Errors**: what is reachable is damaged; [`OpenError::Unfinished`] when a
+    /// prepared transaction was forgotten; [`OpenError::Sessions`].
     pub fn walk(&mut self) -> Result<(), OpenError> {
         self.core.walked.set(false);
+        for s in self.states.as_ref() {
+            if s.is(flag::PREPARED) {
+                return Err(OpenError::Unfinished);
+            }
+            if s.level() > 0 {
+                // The stack on which the last one ran was given up without unwinding.
+                self.core.rollback(s);
+            }
+        }
+        // As long as there is no number, no handle has left.
+        if self.core.session.get() != session::NONE && !planted!("pmem-tx/walk-keeps-session") {
+            let new = session::next().ok_or(OpenError::Sessions)?;
+            self.core.session.set(new);
+        }
         let mut w = Walk::resume(&self.core);
         w.begin().map_err(OpenError::Damaged)?;
         w.all::<R>()?;
@@ -93,10 +112,22 @@ where
 }
 
 /// A walk that leaves out spent handles.
-struct Unspent<'a, 'c, 'm, M> {
+struct Unspent<'a, 'c, 'm, M: Model> {
     walk: Walk<'c, 'm, M>,
     spent: &'a mut dyn FnMut(u32) -> bool,
     last: bool,
+    /// The whole result is checked.
+    sound: bool,
+}
+
+/// Of a tuple the first handle may have been good when the second one is refused, or `spent` unwinds. The next walk numbers the
+/// types anew, so what is pending must not stay so.
+impl<M: Model> Drop for Unspent<'_, '_, '_, M> {
+    fn drop(&mut self) {
+        if !self.sound && !planted!("pmem-tx/pending-kept") {
+            self.walk.forget_pending();
+        }
+    }
 }
 
 impl<M: Model> Visit for Unspent<'_, '_, '_, M> {

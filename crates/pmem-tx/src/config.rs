@@ -18,7 +18,7 @@ pub struct Config {
     pub journal_entries: u16,
     /// How many bytes of old content one transaction may log, rounded up to 8.
     pub journal_bytes: u32,
-    /// Width of the sequence number, 4 to 16 bits (8 on a medium with 16-bit units). After 2^(bits-1) transactions stale
+    /// Width of the sequence number, 3 to 16 bits (8 on a medium with 16-bit units). After 2^(bits-1) transactions stale
     /// journal headers are cleared; a small width is for tests.
     pub seq_bits: u8,
 }

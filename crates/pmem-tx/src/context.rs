@@ -4,7 +4,7 @@ use crate::error::{Busy, Error};
 use crate::pbox::Width;
 use crate::session;
 use crate::state::{Core, CtxState, flag};
-use crate::tx::{Root, Tx};
+use crate::tx::{InOneThread, Root, Tx};
 use core::marker::PhantomData;
 use nvmem::cross::{Arg, Ret};
 use nvmem::{InOrder32, Model, Persist, planted};
@@ -18,6 +18,11 @@ pub struct Context<'c, R, M = InOrder32> {
     pub(crate) s: &'c CtxState,
     pub(crate) _r: PhantomData<fn(R) -> R>,
 }
+
+// SAFETY: invariant "One thread": the bound never holds.
+unsafe impl<R, M> Send for Context<'_, R, M> where Self: InOneThread {}
+// SAFETY: invariant "One thread": the bound never holds.
+unsafe impl<R, M> Sync for Context<'_, R, M> where Self: InOneThread {}
 
 /// A transaction that did not commit, and the arguments that it was given: handles are whole again.
 #[derive(Debug)]
@@ -87,7 +92,7 @@ impl<M: Model> Running<'_, M> {
         if !planted!("pmem-tx/no-fence-before-commit") {
             self.core.fence();
         }
-        // SAFETY: the context's commit word.
+        // SAFETY: invariant "Commit is one unit": the context's commit word, which is never lent.
         unsafe {
             if planted!("pmem-tx/commit-in-two-stores") {
                 self.core.store(at, seq & 1);
@@ -127,7 +132,7 @@ where
         if s.is(flag::PREPARED) {
             return Err(Busy::Unfinished);
         }
-        self.core.walked.set(false);
+        M::section(|| self.core.walked.set(false));
         if s.level() > 0 {
             // The stack on which the last one ran was given up without unwinding.
             self.core.rollback(s);
@@ -139,7 +144,8 @@ where
     /// The offset of the root object.
     #[inline(always)]
     fn root(&self) -> Result<<M::Unit as Width>::Off, Error> {
-        // SAFETY: the root word is the unit after the commit word.
+        // SAFETY: invariant "Headers are never content": the root word is the unit after the commit
+        // word.
         let off = unsafe { self.core.load(self.s.word.get() + Core::<M>::UNIT) };
         M::Unit::off(off).ok_or(Error::WrongPool)
     }
@@ -192,7 +198,8 @@ where
         if let Err(error) = self.session(&args) {
             return Err(Failed { error, args });
         }
-        // SAFETY: if the body fails everything is undone, and the arguments are what they were; if not they are forgotten.
+        // SAFETY: invariant "Sole owner": if the body fails everything is undone, and the arguments
+        // are what they were; if not they are forgotten.
         match self.body(0, |tx, root| body(tx, root, unsafe { args.enter() })) {
             Ok((running, o)) => {
                 core::mem::forget(args);
@@ -220,7 +227,7 @@ where
     }
 
     fn session<A: Arg>(&self, args: &A) -> Result<(), Error> {
-        if args.of_session(self.core.session.get()) {
+        if args.of_session(M::section(|| self.core.session.get())) {
             Ok(())
         } else {
             Err(Error::WrongPool)
@@ -252,9 +259,11 @@ where
             session::NONE
         };
         let r = self.body(rest, |tx, root| {
-            // SAFETY: as in `tx_with`; `Prepared` forgets the arguments when it commits.
+            // SAFETY: invariant "Sole owner": if the body fails everything is undone; `Prepared`
+            // forgets the arguments when it commits.
             let args = unsafe { args.enter() };
-            body(tx, root, args).map(|o| O::leave(o, session))
+            // SAFETY: invariant "Sole owner": what leaves is dropped unless the transaction commits.
+            body(tx, root, args).map(|o| unsafe { O::leave(o, session) })
         });
         match r {
             Ok((running, result)) => Ok(Prepared {
@@ -330,6 +339,11 @@ pub struct Prepared<'c, A, O, M: Model> {
     result: O,
     args: core::mem::ManuallyDrop<A>,
 }
+
+// SAFETY: invariant "One thread": the bound never holds.
+unsafe impl<A, O, M: Model> Send for Prepared<'_, A, O, M> where Self: InOneThread {}
+// SAFETY: invariant "One thread": the bound never holds.
+unsafe impl<A, O, M: Model> Sync for Prepared<'_, A, O, M> where Self: InOneThread {}
 
 impl<A, O, M: Model> Prepared<'_, A, O, M> {
     /// The sequence number to store in the caller's commit word.

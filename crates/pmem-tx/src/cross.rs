@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::pbox::{PBox, Width, found};
 use crate::tx::Tx;
 use core::marker::PhantomData;
-use nvmem::cross::{Arg, Ret, Share};
+use nvmem::cross::{Arg, Part, Ret, Share};
 use nvmem::persist::Visit;
 use nvmem::{Invalid, Model, Persist};
 
@@ -142,7 +142,8 @@ impl<T, W: Width> Held<T, W> {
     }
 }
 
-// SAFETY: a `Loan` gives no access to the `Held`.
+// SAFETY: invariant "Sole owner": a `Loan` gives no access to the `Held`, which is borrowed mutably
+// as long as the loan lives.
 unsafe impl<T: Persist, W: Width> Share for &mut Held<T, W> {
     type In<'a> = Loan<'a, T, W>;
     unsafe fn share<'a>(&mut self) -> Self::In<'a> {
@@ -154,7 +155,8 @@ unsafe impl<T: Persist, W: Width> Share for &mut Held<T, W> {
     fn bytes(&self, _: &mut dyn FnMut(&[u8])) {}
 }
 
-// SAFETY: as above.
+// SAFETY: invariant "Sole owner": a `Loan` gives no access to the one that lends it, which is
+// borrowed mutably as long.
 unsafe impl<T: Persist, W: Width> Share for &mut Loan<'_, T, W> {
     type In<'a> = Loan<'a, T, W>;
     unsafe fn share<'a>(&mut self) -> Self::In<'a> {
@@ -193,7 +195,7 @@ impl<'p, T: Persist, W: Width> Lent<'p, T, W> {
     }
 }
 
-// SAFETY: one handle, entered once.
+// SAFETY: invariant "Sole owner": one handle, entered once.
 unsafe impl<T: Persist, W: Width> Arg for Held<T, W> {
     type In<'p> = PBox<'p, T::At<'p>, W>;
     const OWNED: usize = 1;
@@ -208,12 +210,13 @@ unsafe impl<T: Persist, W: Width> Arg for Held<T, W> {
         PBox::from_offset(self.off)
     }
 }
-// SAFETY: as `encode` says; `v` decides about the handle.
+// SAFETY: invariant "Sole owner": one handle, of which `encode` tells the offset; `v` decides about
+// it.
 unsafe impl<T: Persist, W: Width> Ret for Held<T, W> {
     type In<'p> = PBox<'p, T::At<'p>, W>;
     const BYTES: usize = W::BYTES;
     const HANDLES: usize = 1;
-    fn leave(inside: Self::In<'_>, session: u32) -> Self {
+    unsafe fn leave(inside: Self::In<'_>, session: u32) -> Self {
         Held {
             off: inside.offset(),
             session,
@@ -230,11 +233,15 @@ unsafe impl<T: Persist, W: Width> Ret for Held<T, W> {
         let value = u32::from_le_bytes(le);
         v.handle(value, found::<T, W, false>())?;
         let session = v.session(session);
-        // SAFETY: forwarded.
+        // SAFETY: invariant "Sole owner": `v` has accepted the handle, or the caller vouches for
+        // it.
         unsafe { Held::restore(value, session).ok_or(bad) }
     }
 }
-// SAFETY: the lent handle cannot be consumed inside.
+// SAFETY: invariant "Sole owner": a handle is recorded as its offset, whose length is that of a unit.
+unsafe impl<T: Persist, W: Width> Part for Held<T, W> {}
+// SAFETY: invariant "Sole owner": a `Lent` cannot be consumed inside, and its owner is borrowed
+// mutably.
 unsafe impl<T: Persist, W: Width> Arg for Lend<'_, T, W> {
     type In<'p> = Lent<'p, T::At<'p>, W>;
     const OWNED: usize = 0;

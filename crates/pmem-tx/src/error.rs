@@ -141,8 +141,11 @@ pub enum OpenError {
     Invalid(Invalid),
     /// The first content could not be made.
     Init(Error),
-    /// A pool with a resolver needs a session number, and some 2^32 were taken since the last reset, which begins anew.
+    /// A pool with a resolver, or whose contexts preempt each other, needs a session number, and some 2^32 were taken since the
+    /// last reset, which begins anew.
     Sessions,
+    /// A transaction was prepared and then neither committed nor dropped: open the pool again.
+    Unfinished,
 }
 
 /// A part of a pool.
@@ -189,6 +192,7 @@ impl core::fmt::Display for OpenError {
             OpenError::Invalid(i) => i.fmt(f),
             OpenError::Init(e) => write!(f, "the first content could not be made: {e}"),
             OpenError::Sessions => f.write_str(NO_SESSION),
+            OpenError::Unfinished => Error::Unfinished.fmt(f),
         }
     }
 }

@@ -30,6 +30,8 @@ pub(crate) struct Geometry {
 pub(crate) enum BadGeometry {
     Entries,
     SeqBits,
+    /// No region is long enough for the journals.
+    Journals,
     TooSmall(usize),
     TooLarge(usize),
 }
@@ -53,7 +55,7 @@ impl Geometry {
         len: usize,
     ) -> Result<&'g Geometry, BadGeometry> {
         let unit = M::Unit::BYTES;
-        let limit = if unit == 2 { 1 << 16 } else { 1 << 31 };
+        let limit = Self::limit(unit);
         // On a 16-bit machine no region is too long.
         if len as u64 > limit {
             return Err(BadGeometry::TooLarge(limit as usize));
@@ -77,7 +79,7 @@ impl Geometry {
                 seq_max >>= 1;
             }
         }
-        let small = || BadGeometry::TooSmall(Self::needed(params, contexts, unit));
+        let small = || Self::too_small(params, contexts, unit);
         let journals = up8(Self::TABLE + contexts * 2 * unit);
         // The numbers may be an attacker's: each is compared with the room before anything is calculated with it.
         let mut left = len.checked_sub(journals).ok_or_else(small)?;
@@ -109,12 +111,43 @@ impl Geometry {
         }))
     }
 
-    /// How long a region would do.
-    fn needed(params: &[u32; 8], contexts: usize, unit: usize) -> usize {
+    /// The longest region: what handles reach.
+    const fn limit(unit: usize) -> u64 {
+        if unit == 2 { 1 << 16 } else { 1 << 31 }
+    }
+
+    /// How long a region would do, if one can be so long.
+    #[cold]
+    fn too_small(params: &[u32; 8], contexts: usize, unit: usize) -> BadGeometry {
         let number = |i: usize| usize::try_from(params[i]).unwrap_or(usize::MAX);
+        let needed = Self::needed(number(param::ENTRIES), number(param::BYTES), contexts, unit);
+        // What does not fit into a `usize` is all ones.
+        if needed >= usize::MAX - GRANULE || needed as u64 > Self::limit(unit) {
+            return BadGeometry::Journals;
+        }
+        BadGeometry::TooSmall(needed)
+    }
+
+    /// A length that would do where [`Config::for_len`] chooses the journals, which grow with it; `needed` would do for those of a
+    /// shorter region.
+    #[cold]
+    pub fn needed_by_len(mut needed: usize, contexts: usize, unit: usize) -> usize {
+        loop {
+            let c = Config::for_len(needed);
+            let (entries, bytes) = (c.journal_entries.into(), c.journal_bytes as usize);
+            let more = Self::needed(entries, bytes, contexts, unit);
+            if more <= needed {
+                return needed;
+            }
+            needed = more;
+        }
+    }
+
+    /// How long a region would do; nearly `usize::MAX` if none would.
+    fn needed(entries: usize, bytes: usize, contexts: usize, unit: usize) -> usize {
         let up8 = |v: usize| v.saturating_add(GRANULE - 1) & !(GRANULE - 1);
-        let headers = number(param::ENTRIES).saturating_mul(2 * unit);
-        let journal = up8(headers).saturating_add(up8(number(param::BYTES)));
+        let headers = entries.saturating_mul(2 * unit);
+        let journal = up8(headers).saturating_add(up8(bytes));
         let smallest = up8(Self::TABLE + contexts * 2 * unit)
             .saturating_add(journal.saturating_mul(contexts))
             .saturating_add(contexts * 2 * GRANULE + 2 * GRANULE);
@@ -149,6 +182,7 @@ impl BadGeometry {
             _ if stored => OpenError::Damaged(Part::Superblock),
             BadGeometry::Entries => OpenError::Config("the journal has no room"),
             BadGeometry::SeqBits => OpenError::Config("seq_bits is between 3 and 16"),
+            BadGeometry::Journals => OpenError::Config("the journals are longer than any region"),
             BadGeometry::TooSmall(needed) => OpenError::TooSmall { needed },
             BadGeometry::TooLarge(limit) => OpenError::TooLarge { limit },
         }
@@ -201,5 +235,163 @@ mod tests {
     fn no_area_reaches_into_another() {
         areas_are_apart::<InOrder32>();
         areas_are_apart::<InOrder16>();
+    }
+
+    /// Compares the division with one in 128 bits, for any numbers that a program or an image may say.
+    fn divided<M: Model>(entries: u16, bytes: u32, seq_bits: u8, contexts: usize, len: usize) {
+        let c = Config {
+            journal_entries: entries,
+            journal_bytes: bytes,
+            seq_bits,
+        };
+        let unit = M::Unit::BYTES as u128;
+        let up8 = |v: u128| v.div_ceil(8) * 8;
+        let limit = if unit == 2 { 1 << 16 } else { 1 << 31 };
+        let (n, l) = (contexts as u128, len as u128);
+        let headers = up8(u128::from(entries) * 2 * unit);
+        let stride = headers + up8(bytes.into());
+        let journals = up8(Superblock::BYTES as u128 + n * 2 * unit);
+        let scratch = journals + n * stride;
+        let least = |l: u128| {
+            let left = l.checked_sub(scratch)?;
+            let before = up8((left / 8).div_ceil(2)) + 8 - unit;
+            (before + n * 16 <= left).then_some(scratch + before)
+        };
+        match Geometry::new::<M>(&c, contexts, len) {
+            Ok(g) => {
+                assert!(l <= limit && entries > 0 && bytes > 0 && (3..=16).contains(&seq_bits));
+                let heap = least(l).expect("there is room");
+                assert_eq!(g.journals as u128, journals);
+                assert_eq!(g.journal_stride as u128, stride);
+                assert_eq!(
+                    (g.entries as u128, g.bytes as u128),
+                    (entries.into(), up8(bytes.into()))
+                );
+                assert_eq!((g.scratch as u128, g.heap as u128), (scratch, heap));
+                assert!(g.end as u128 <= l && (g.end - g.heap).is_multiple_of(GRANULE));
+                assert!(
+                    g.end as u128 + 8 > l && g.end - g.heap >= contexts * 2 * GRANULE - GRANULE
+                );
+                let widest = (1u128 << (unit * 4)) - 1;
+                assert_eq!(g.seq_max as u128, widest.min((1 << seq_bits) - 1));
+                // What the words of a block, a handle and a journal entry hold.
+                assert!(g.end as u128 <= 1 << (unit * 8).min(31));
+            }
+            Err(BadGeometry::TooLarge(most)) => {
+                assert!(l > limit && most as u128 == limit);
+            }
+            Err(BadGeometry::Entries) => assert!(entries == 0 || bytes == 0),
+            Err(BadGeometry::SeqBits) => assert!(!(3..=16).contains(&seq_bits)),
+            Err(BadGeometry::TooSmall(needed)) => {
+                assert!(least(l).is_none() && needed > len && needed as u128 <= limit);
+                assert!(
+                    Geometry::new::<M>(&c, contexts, needed).is_ok(),
+                    "{c:?}, {needed}"
+                );
+                // Near to the least that does: a superblock, and what is rounded.
+                assert!((needed as u128) < (scratch + n * 16 + 64) * 5 / 4);
+            }
+            // A little is left out at the limit, because a length that would do is estimated.
+            Err(BadGeometry::Journals) => assert!(least(limit * 7 / 8).is_none()),
+        }
+    }
+
+    const LENGTHS: [usize; 12] = [
+        0,
+        8,
+        127,
+        512,
+        1 << 12,
+        (1 << 16) - 8,
+        1 << 16,
+        (1 << 16) + 8,
+        1 << 20,
+        (1 << 31) - 8,
+        1 << 31,
+        usize::MAX,
+    ];
+
+    #[test]
+    #[cfg_attr(miri, ignore = "thousands of sums in safe code")]
+    fn divided_at_the_extremes() {
+        for entries in [0, 1, 2, 511, 4096, u16::MAX - 1, u16::MAX] {
+            for bytes in [
+                0,
+                1,
+                7,
+                8,
+                9,
+                0xFFF8,
+                0xFFFF,
+                1 << 16,
+                1 << 31,
+                u32::MAX - 7,
+                u32::MAX,
+            ] {
+                for seq_bits in [0, 2, 3, 8, 9, 16, 17, u8::MAX] {
+                    for contexts in [1, 2, 8] {
+                        for len in LENGTHS {
+                            divided::<InOrder32>(entries, bytes, seq_bits, contexts, len);
+                            divided::<InOrder16>(entries, bytes, seq_bits, contexts, len);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// What `Pool::open` chooses fits into what it says that it needs.
+    #[test]
+    #[cfg_attr(miri, ignore = "thousands of sums in safe code")]
+    fn a_length_that_would_do_does() {
+        fn chosen<M: Model>(contexts: usize, len: usize) {
+            let c = Config::for_len(len);
+            let unit = M::Unit::BYTES;
+            match Geometry::new::<M>(&c, contexts, len) {
+                Err(BadGeometry::TooSmall(needed)) => {
+                    let needed = Geometry::needed_by_len(needed, contexts, unit);
+                    let r = Geometry::new::<M>(&Config::for_len(needed), contexts, needed);
+                    assert!(r.is_ok() && needed > len, "{contexts} in {len}: {needed}");
+                    if contexts == 1 {
+                        let Err(BadGeometry::TooSmall(first)) = Geometry::new::<M>(&c, 1, len)
+                        else {
+                            panic!("as before");
+                        };
+                        assert_eq!(needed, first, "one root needs no second look");
+                    }
+                }
+                other => assert!(other.is_ok() || len > 1 << 16, "{other:?}"),
+            }
+        }
+        for contexts in 1..=crate::MAX_CONTEXTS {
+            for len in (0..20_000).step_by(if cfg!(miri) { 977 } else { 8 }) {
+                chosen::<InOrder32>(contexts, len);
+                chosen::<InOrder16>(contexts, len);
+            }
+            for len in LENGTHS {
+                let c = Config::for_len(len);
+                assert!(c.journal_bytes <= 1024 && c.journal_entries <= 32);
+                divided::<InOrder32>(c.journal_entries, c.journal_bytes, 16, contexts, len);
+                divided::<InOrder16>(c.journal_entries, c.journal_bytes, 16, contexts, len);
+            }
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        #[cfg_attr(miri, ignore = "thousands of sums in safe code")]
+        fn divided_as_in_128_bits(
+            entries in proptest::prelude::any::<u16>(),
+            bytes in proptest::prelude::any::<u32>(),
+            small in 0..6u32,
+            seq_bits in 0..20u8,
+            contexts in 1..=8usize,
+            len in 0..1usize << 33,
+            short in 0..24u32,
+        ) {
+            let (bytes, entries) = (bytes >> (4 * small), entries >> (2 * small));
+            divided::<InOrder32>(entries, bytes, seq_bits, contexts, len >> short);
+            divided::<InOrder16>(entries, bytes, seq_bits, contexts, len >> short);
+        }
     }
 }

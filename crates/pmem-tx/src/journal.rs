@@ -6,7 +6,7 @@
 
 use crate::error::{NoEntry, Part};
 use crate::layout::{GRANULE, Kind, Tag, Undo};
-use crate::state::{Core, CtxState, flag};
+use crate::state::{Core, CtxState, flag, seen};
 use nvmem::{Model, Unit, mapped, planted};
 
 /// Which tags are changed.
@@ -82,8 +82,9 @@ impl<M: Model> Core<'_, M> {
             let h = self.at(s.header(i, unit)).cast::<M::Unit>();
             let second = Undo::second(s.seq.get(), bytes / unit, unit);
             let second = M::Unit::truncate(second as u32);
-            // SAFETY: a header in this context's journal, and the place of content, which has room; `first` was checked by the
-            // caller if there is content.
+            // SAFETY: invariant "Headers are never content": a header in this context's journal,
+            // and the place of content, which has room; `first` was checked by the caller if there
+            // is content.
             unsafe {
                 if planted!("pmem-tx/header-before-content") {
                     mapped::store(h.add(1), second);
@@ -108,7 +109,7 @@ impl<M: Model> Core<'_, M> {
             s.used.set(used + bytes);
         }
         // What happens to a block lends nothing; without an observer nobody asks.
-        if bytes > 0 || !mapped::OBSERVED {
+        if bytes > 0 || !mapped::observed() {
             mapped::lend(base.wrapping_add(first), bytes);
         }
     }
@@ -155,7 +156,10 @@ impl<M: Model> Core<'_, M> {
     /// Everything before the fence before the commit store: ends the loans, frees what was freed, clears what would come
     /// round again.
     pub fn prepare(&self, s: &CtxState) {
-        if s.is(flag::FREES) {
+        if s.is(flag::FREES) && !planted!("pmem-tx/free-never-settled") {
+            if M::PREEMPTED && !planted!("pmem-tx/free-not-announced") {
+                M::section(|| s.show(seen::DOUBT));
+            }
             self.settle(s);
         }
         self.end_loans(s);
@@ -167,7 +171,7 @@ impl<M: Model> Core<'_, M> {
     /// Ends the loans of a transaction. They end together: without an observer nobody asks which they were.
     #[inline(always)]
     pub fn end_loans(&self, s: &CtxState) {
-        if mapped::OBSERVED {
+        if mapped::observed() {
             self.settle(s);
         }
         mapped::end_loans(self.at(0));
@@ -200,16 +204,19 @@ impl<M: Model> Core<'_, M> {
         if half || planted!("pmem-tx/no-sweep") {
             return;
         }
-        for i in s.count.get()..self.geo.entries {
+        let last = planted!("pmem-tx/last-header-not-swept");
+        for i in s.count.get()..self.geo.entries - usize::from(last) {
             let h = s.header(i, unit) + unit;
-            // SAFETY: an entry of the header area.
+            // SAFETY: invariant "Headers are never content": an entry of the header area.
             unsafe {
                 if self.load(h) != 0 {
                     self.store(h, 0)
                 }
             }
         }
-        self.retag(s, Retag::Sweep);
+        if !planted!("pmem-tx/cells-not-swept") {
+            self.retag(s, Retag::Sweep);
+        }
     }
 
     /// Undoes the entries from `from` on, the newest first.
@@ -224,10 +231,13 @@ impl<M: Model> Core<'_, M> {
     fn end(&self, s: &CtxState, from: usize, undo: bool) {
         let unit = Self::UNIT;
         let mut i = s.count.get();
+        if M::PREEMPTED && undo && !planted!("pmem-tx/undo-not-announced") {
+            M::section(|| s.show(seen::DOUBT));
+        }
         while i > from {
             i -= 1;
             let header = s.header(i, unit);
-            // SAFETY: an entry of the header area.
+            // SAFETY: invariant "Headers are never content": an entry of the header area.
             let (first, second) = unsafe { (self.load(header), self.load(header + unit)) };
             let units = Undo::units(second, unit);
             if units > 0 {
@@ -236,15 +246,27 @@ impl<M: Model> Core<'_, M> {
                     s.used.set(s.used.get() - len);
                     let from = self.at(s.payload.get() + s.used.get());
                     mapped::end_loan(to, len);
-                    // SAFETY: the range was in the heap when it was logged, or was checked by `recover`.
-                    unsafe { mapped::copy(from.cast::<M::Unit>(), to.cast::<M::Unit>(), units) }
-                } else if mapped::OBSERVED {
+                    let (from, to) = (from.cast::<M::Unit>(), to.cast::<M::Unit>());
+                    if M::PREEMPTED {
+                        // It may be a cell with its tag, at which others look.
+                        for i in 0..units {
+                            let (from, to) = (from.wrapping_add(i), to.wrapping_add(i));
+                            // SAFETY: invariant "Valid entries are a prefix": as for the whole
+                            // range below.
+                            M::section(|| unsafe { mapped::copy(from, to, 1) })
+                        }
+                    } else {
+                        // SAFETY: invariant "Valid entries are a prefix": the range was in the heap
+                        // when it was logged, or was checked by `recover`.
+                        unsafe { mapped::copy(from, to, units) }
+                    }
+                } else if mapped::observed() {
                     mapped::end_loan(to, len);
                 }
             } else {
                 let (off, was) = Undo::block(first, unit);
                 let new = was == Kind::Free;
-                if mapped::OBSERVED && new {
+                if mapped::observed() && new {
                     self.end_block_loan(off);
                 }
                 if undo {
@@ -252,29 +274,38 @@ impl<M: Model> Core<'_, M> {
                 }
                 // To whom it belonged, or to nobody.
                 if undo || !new {
-                    self.set_kind(off, if undo { was } else { Kind::Free });
+                    let kind = if undo { was } else { Kind::Free };
+                    M::section(|| self.set_kind(off, kind));
                 }
             }
             if undo {
                 if !planted!("pmem-tx/no-fence-in-rollback") {
                     self.fence();
                 }
-                if !planted!("pmem-tx/rollback-keeps-header") {
-                    // SAFETY: as above.
-                    unsafe { self.store(header + unit, 0) }
-                }
-                s.count.set(i);
+                M::section(|| {
+                    if !planted!("pmem-tx/rollback-keeps-header") {
+                        // SAFETY: invariant "Headers are never content": an entry of the header
+                        // area.
+                        unsafe { self.store(header + unit, 0) }
+                    }
+                    // From here on others may take the block. Before they do, their own entry is
+                    // fenced, and this with it.
+                    s.count.set(i);
+                })
             }
         }
         if undo {
             self.fence();
+            if M::PREEMPTED {
+                M::section(|| s.hide(seen::DOUBT));
+            }
         }
     }
 
     #[inline(never)]
     fn set_kind(&self, off: usize, kind: Kind) {
         if let Some(b) = self.block(off) {
-            // SAFETY: `block` found a header there.
+            // SAFETY: invariant "The chain is whole": `block` found a header there.
             unsafe { self.store(off, b.becomes(kind)) }
         }
     }
@@ -295,16 +326,18 @@ impl<M: Model> Core<'_, M> {
     /// Changes the tags that this context has left in two-version cells.
     #[inline(never)]
     pub fn retag(&self, s: &CtxState, why: Retag) {
-        let (ctx, doubt) = (s.ctx.get(), s.seq.get());
+        let (ctx, doubt) = (s.number::<M>(), s.seq.get());
         // The chain was checked at open and is whole at every moment since.
-        let _ = self.blocks(|off, b| {
+        let _ = self.blocks_between(s, |off, b| {
             let at = off + Self::UNIT;
             if !b.is(Kind::Cell) {
                 return Ok(());
             }
-            // SAFETY: a cell's payload starts with its tag.
+            // SAFETY: invariant "One current version": a cell's payload starts with its tag, which
+            // is never lent.
             let tag = Tag::decode(unsafe { self.load(at) }, Self::UNIT);
-            if tag.ctx != ctx || tag.seq == 0 {
+            let other = tag.ctx != ctx && !planted!("pmem-tx/cells-of-every-context");
+            if other || tag.seq == 0 {
                 return Ok(());
             }
             let new = if tag.seq == doubt {
@@ -318,7 +351,8 @@ impl<M: Model> Core<'_, M> {
                 }
                 tag.settled()
             };
-            // SAFETY: as above.
+            // SAFETY: invariant "One current version": a cell's payload starts with its tag, which
+            // is never lent.
             unsafe { self.store(at, new.encode(Self::UNIT)) }
             Ok(())
         });
@@ -328,6 +362,10 @@ impl<M: Model> Core<'_, M> {
     /// The volatile state of a context without a transaction.
     #[inline(always)]
     pub fn reset(&self, s: &CtxState) {
+        if M::PREEMPTED && s.shows(seen::DOUBT) {
+            // What was freed is free now.
+            M::section(|| s.hide(seen::DOUBT));
+        }
         s.count.set(0);
         s.used.set(0);
         s.base.set(0);
@@ -373,7 +411,9 @@ impl<M: Model> Core<'_, M> {
         // Before the heap it wraps, and is too large.
         let from = off.wrapping_sub(self.geo.heap);
         let heap = self.geo.end - self.geo.heap;
-        let inside = off.is_multiple_of(Self::UNIT) && from <= heap && len <= heap - from;
+        let inside = off.is_multiple_of(Self::UNIT)
+            && from <= heap
+            && (len <= heap - from || planted!("pmem-tx/undo-behind-the-heap"));
         inside || off == root && len == Self::UNIT
     }
 }

@@ -19,10 +19,12 @@ where
         if seq == 0 {
             return;
         }
-        // SAFETY: the first context's commit word.
+        // SAFETY: invariant "Headers are never content": the first context's commit word.
         unsafe { core.store(core.geo.word(0, M::Unit::BYTES), seq) }
         // What is no sequence number is refused with the commit words.
-        stored.params[param::MIGRATED] = 0;
+        if !nvmem::planted!("pmem-tx/migration-never-entered") {
+            stored.params[param::MIGRATED] = 0;
+        }
         superblock::replace(&mut core.region, stored);
     }
 }
@@ -88,7 +90,8 @@ where
                 let new = PBox::new(change(tx, old)?, tx)?;
                 tx.core.log(tx.s, at, at + unit)?;
                 mapped::end_loan(tx.core.at(at), unit);
-                // SAFETY: the root word is a unit of the table.
+                // SAFETY: invariant "Headers are never content": the root word is a unit of the
+                // table, never lent.
                 unsafe { tx.core.store(at, <M::Unit as Width>::value(new.offset())) }
                 Ok(())
             })
@@ -96,7 +99,8 @@ where
         let mut new = stored;
         new.fingerprint = fingerprint;
         new.params[param::MIGRATED] = p.seq();
-        // SAFETY: the superblock's part of the region, which nothing else touches while the pool is borrowed here.
+        // SAFETY: invariant "Sole region": the superblock's part, which nothing else touches while
+        // the pool is borrowed here.
         let head = unsafe { Region::<M>::from_raw(base, base.add(Superblock::BYTES)) };
         if let Ok(mut head) = head {
             superblock::replace(&mut head, &new);

@@ -62,18 +62,20 @@ pub struct PBox<'p, T, W: Width = u32> {
     _brand: Brand<'p>,
 }
 
-// SAFETY: an offset; `At` differs in the brand only; `check` shows the handle to the owner of the memory.
+// SAFETY: invariant "Checked before it is a value": an offset, `At` differs in the brand only, and
+// `check` shows it to the walk.
 unsafe impl<T: Persist, W: Width> Persist for PBox<'_, T, W> {
     type At<'p> = PBox<'p, T::At<'p>, W>;
     type Leads = To<T>;
     const LAYOUT: &'static Type = &Type::Handle(family(W::BYTES, false));
     unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
-        // SAFETY: readable and aligned by the contract.
+        // SAFETY: invariant "Checked before it is a value": readable and aligned by the contract.
         let value = unsafe { p.cast::<W>().read() }.widen();
         v.handle(value, found::<T, W, false>())
     }
 }
-// SAFETY: a transparent non-zero integer, whose option has the guaranteed layout.
+// SAFETY: invariant "Checked before it is a value": a transparent non-zero integer, whose option
+// has the guaranteed layout.
 unsafe impl<T: Persist, W: Width> ZeroNiche for PBox<'_, T, W> {
     type Branded<'p> = PBox<'p, T::At<'p>, W>;
 }
@@ -93,7 +95,8 @@ pub(crate) const fn found<T: Persist, W: Width, const CELL: bool>() -> &'static 
 /// `at` is aligned and valid, no reference to it is live, and nobody needs what it holds.
 pub(crate) unsafe fn fill<T: Persist>(at: *mut T, v: T) {
     mapped::lend(at.cast(), size_of::<T>());
-    // SAFETY: as the caller vouches.
+    // SAFETY: invariant "Padding is not read": written whole, then its padding as zeros; the place
+    // is as the caller vouches.
     unsafe {
         at.write(v);
         T::clear_padding(at.cast());
@@ -135,17 +138,18 @@ impl<'p, T: Persist, W: Width> PBox<'p, T, W> {
     ///
     /// **Power loss**: it is there if and only if the transaction commits. **Cost**: `v`, one journal header (8 bytes, 4 with
     /// 16-bit units), a block header and at most another one; writing to the object in the same transaction logs nothing.
-    /// **Errors**: [`Error::PoolFull`], [`Error::JournalFull`], [`Error::OuterTransaction`]; the transaction can then only abort,
-    /// because handles in `v` have lost their owner.
+    /// **Errors**: [`Error::PoolFull`], [`Error::JournalFull`], [`Error::OuterTransaction`]; the transaction of `tx` can then only
+    /// abort, and what is nested in it, because handles in `v` have lost their owner.
     pub fn new<M: Model<Unit = W>>(v: T, tx: &Tx<'p, M>) -> Result<Self, Error> {
         const { fits::<T>() }
-        tx.live()?;
+        tx.or_fail(tx.live())?;
         let room = tx
             .core
             .alloc(tx.s, tx.others, size_of::<T>(), Kind::Object, tx.logged);
         let o = tx.or_fail(room.narrow::<W>())?;
         let b = Self::from_offset(o);
-        // SAFETY: a block of this transaction's own, aligned to 8 and large enough.
+        // SAFETY: invariant "Free means free": a block that was free and is this transaction's own,
+        // aligned to 8 and large enough.
         unsafe { fill(b.ptr(tx), v) }
         Ok(b)
     }
@@ -155,7 +159,8 @@ impl<'p, T: Persist, W: Width> PBox<'p, T, W> {
     pub fn get<'a, M: Model<Unit = W>>(&'a self, tx: &'a Tx<'p, M>) -> &'a T {
         let p = self.ptr(tx);
         mapped::will_read(p.cast(), size_of::<T>());
-        // SAFETY: the handle owns a valid `T`, and is borrowed as long as the reference lives.
+        // SAFETY: invariant "Sole owner": the handle owns a valid `T`, and is borrowed as long as
+        // the reference lives.
         unsafe { &*p }
     }
 
@@ -170,7 +175,8 @@ impl<'p, T: Persist, W: Width> PBox<'p, T, W> {
         tx: &'a Tx<'p, M>,
     ) -> Result<&'a mut T, Error> {
         tx.log::<T>(self.value())?;
-        // SAFETY: the handle owns a valid `T`, and is borrowed mutably as long as the reference lives.
+        // SAFETY: invariant "Sole owner", "Logged before lent": the handle owns a valid `T`, and is
+        // borrowed mutably as long as the reference lives.
         Ok(unsafe { &mut *self.ptr(tx) })
     }
 
@@ -183,14 +189,16 @@ impl<'p, T: Persist, W: Width> PBox<'p, T, W> {
     where
         T: Fields,
     {
-        // SAFETY: the handle owns a valid `T`, and is borrowed mutably as long as the slots live.
+        // SAFETY: invariant "Sole owner": the handle owns a valid `T`, and is borrowed mutably as
+        // long as the slots live.
         unsafe { T::project(self.ptr(tx), Lender::new(tx)) }
     }
 
     /// The object as a slot: to follow handles in it without logging it. **Cost**: 0 stores.
     #[inline]
     pub fn slot<'a, M: Model<Unit = W>>(&'a mut self, tx: &'a Tx<'p, M>) -> Slot<'a, 'p, T, M> {
-        // SAFETY: the handle owns a valid `T`, and is borrowed mutably as long as the slot lives.
+        // SAFETY: invariant "Sole owner": the handle owns a valid `T`, and is borrowed mutably as
+        // long as the slot lives.
         unsafe { Slot::new(self.ptr(tx), tx) }
     }
 
@@ -198,12 +206,13 @@ impl<'p, T: Persist, W: Width> PBox<'p, T, W> {
     ///
     /// **Power loss**: the object is free if and only if the transaction commits; its room is used again only after that.
     /// **Cost**: one journal header, and one store before the commit. **Errors**: [`Error::JournalFull`],
-    /// [`Error::OuterTransaction`]; the transaction can then only abort.
+    /// [`Error::OuterTransaction`]; the transaction of `tx` can then only abort, and what is nested in it.
     pub fn into_inner<M: Model<Unit = W>>(self, tx: &Tx<'p, M>) -> Result<T, Error> {
         tx.or_fail(tx.live())?;
         tx.or_fail(tx.core.free(tx.s, self.value(), Kind::Object))?;
         mapped::will_read(self.ptr(tx).cast(), size_of::<T>());
-        // SAFETY: the handle owned a valid `T` and is gone now; the block stays as it is until the commit.
+        // SAFETY: invariant "Sole owner", "Free means free": the handle owned a valid `T` and is
+        // gone now; the block stays as it is until the commit.
         Ok(unsafe { self.ptr(tx).read() })
     }
 
@@ -228,7 +237,8 @@ impl<'p, T: Persist, const N: usize, W: Width> PBox<'p, [T; N], W> {
         }
         let off = self.value() + i * size_of::<T>();
         tx.log::<T>(off)?;
-        // SAFETY: an element of the array that the handle owns.
+        // SAFETY: invariant "Sole owner", "Logged before lent": an element of the array that the
+        // handle owns; `i` is less than `N`.
         Ok(unsafe { &mut *tx.core.at(off).cast() })
     }
 }

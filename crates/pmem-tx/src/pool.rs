@@ -10,7 +10,7 @@ use crate::pbox::Width;
 use crate::roots::Roots;
 use crate::session;
 use crate::state::{Core, CtxState};
-use crate::tx::{Root, Tx};
+use crate::tx::{InOneThread, Root, Tx};
 use crate::walk::Walk;
 use core::cell::Cell;
 use core::marker::PhantomData;
@@ -26,6 +26,10 @@ pub struct Pool<'m, R: Roots, M = InOrder32> {
     pub(crate) states: R::States,
     _r: PhantomData<fn(R) -> R>,
 }
+
+// SAFETY: invariant "One thread": the bound never holds. (It may be moved: what it consists of
+// may.)
+unsafe impl<R: Roots, M> Sync for Pool<'_, R, M> where Self: InOneThread {}
 
 impl<'m, R: Roots, M: Model> Pool<'m, R, M>
 where
@@ -43,7 +47,19 @@ where
         F: for<'p> FnOnce(&Tx<'p, M>) -> Result<R::Init<'p>, Error>,
     {
         let config = Config::for_len(region.len());
-        Self::open_with(region, &config, init)
+        Self::open_with(region, &config, init).map_err(Self::by_len)
+    }
+
+    /// The journals of several contexts grow with the region, so what would do for shorter ones may not be enough.
+    #[inline(always)]
+    fn by_len(mut refused: Refused<'m, M>) -> Refused<'m, M> {
+        if R::COUNT > 1
+            && let OpenError::TooSmall { needed } = &mut refused.error
+            && !planted!("pmem-tx/journals-do-not-grow")
+        {
+            *needed = Geometry::needed_by_len(*needed, R::COUNT, M::Unit::BYTES);
+        }
+        refused
     }
 
     /// Like [`Pool::open`]; `config` counts when the region is formatted.
@@ -103,7 +119,7 @@ where
         F: for<'t> FnOnce(&Tx<'t, M>) -> Result<R::Init<'t>, Error>,
     {
         let config = Config::for_len(region.len());
-        Self::mount(place, region, &config, None, true, init)
+        Self::mount(place, region, &config, None, true, init).map_err(Self::by_len)
     }
 
     /// See [`Pool::open_resolved`] and [`Pool::open_in`]: a pool that is a part of something larger, by whose superblock it is
@@ -127,7 +143,8 @@ where
     {
         let at = place.as_mut_ptr();
         let session = session::next().ok_or(OpenError::Sessions)?;
-        // SAFETY: inside the place; with these, the pool is whole.
+        // SAFETY: invariant "A pool is whole before it is one": inside the place; with these three
+        // steps it is.
         let pool = unsafe {
             (&raw mut (*at).core.region).write(region);
             Self::divide(at, params, ready)?;
@@ -158,7 +175,8 @@ where
     {
         let mut place = MaybeUninit::uninit();
         Self::mount(&mut place, region, config, resolve, check, init)?;
-        // SAFETY: it is where it was opened, and nobody else has it.
+        // SAFETY: invariant "A pool is whole before it is one": `mount` has succeeded, and nobody
+        // else has it.
         Ok(unsafe { place.assume_init() })
     }
 
@@ -175,15 +193,17 @@ where
         F: for<'t> FnOnce(&Tx<'t, M>) -> Result<R::Init<'t>, Error>,
     {
         let at = place.as_mut_ptr();
-        // SAFETY: inside the place.
+        // SAFETY: invariant "A pool is whole before it is one": inside the place; the region comes
+        // first.
         unsafe { (&raw mut (*at).core.region).write(region) }
-        // SAFETY: the region is there.
+        // SAFETY: invariant "A pool is whole before it is one": the region is there.
         match unsafe { Self::fill(at, config, resolve, check, init) } {
-            // SAFETY: the pool is whole.
+            // SAFETY: invariant "A pool is whole before it is one": `fill` has succeeded.
             Ok(()) => Ok(unsafe { place.assume_init_mut() }),
             Err(error) => Err(Refused {
                 error,
-                // SAFETY: it is still there, and nobody takes it out a second time.
+                // SAFETY: invariant "A pool is whole before it is one": the region is still there,
+                // and nobody takes it out a second time.
                 region: unsafe { (&raw const (*at).core.region).read() },
             }),
         }
@@ -204,11 +224,12 @@ where
     where
         F: for<'p> FnOnce(&Tx<'p, M>) -> Result<R::Init<'p>, Error>,
     {
+        // Who is preempted while it takes a number would give two.
         let session = match resolve {
-            Some(_) => session::next().ok_or(OpenError::Sessions)?,
-            None => session::NONE,
+            None if !M::PREEMPTED => session::NONE,
+            _ => session::next().ok_or(OpenError::Sessions)?,
         };
-        // SAFETY: initialised by the contract.
+        // SAFETY: invariant "A pool is whole before it is one": the region is, by the contract.
         let region = unsafe { &(*at).core.region };
         let fingerprint = R::fingerprint();
         let len = region.len();
@@ -220,19 +241,22 @@ where
         {
             return Err(config::refuse(stored, &mine, other));
         }
-        // SAFETY: the region is there.
+        // SAFETY: invariant "A pool is whole before it is one": the region is there.
         unsafe { Self::divide(at, &mine.params, ready)? };
         match state {
             State::Foreign => return Err(OpenError::Foreign),
             State::Damaged => return Err(OpenError::Damaged(Part::Superblock)),
             _ => {}
         }
-        // SAFETY: the region and the geometry are there.
+        // SAFETY: invariant "A pool is whole before it is one": the region and the geometry are
+        // there.
         let pool = unsafe { Self::rest(at, session, resolve.is_some()) };
         let (core, all) = (&mut pool.core, pool.states.as_ref());
         if ready {
             Self::finish_migration(core, &mut mine)
         } else {
+            // What `init` writes may have padding.
+            core.region.mark_values();
             superblock::begin(&mut core.region, &mine);
             Self::format(core, all, init).map_err(OpenError::Init)?;
             superblock::replace(&mut core.region, &mine);
@@ -256,7 +280,8 @@ where
     /// As for `fill`; the geometry is there if this succeeds.
     #[inline(always)]
     unsafe fn divide(at: *mut Self, params: &[u32; 8], stored: bool) -> Result<(), OpenError> {
-        // SAFETY: fields of the place, of which the region is initialised.
+        // SAFETY: invariant "A pool is whole before it is one": fields of the place, of which the
+        // region is initialised.
         let (geo, len) = unsafe {
             let geo = &mut *(&raw mut (*at).core.geo).cast();
             (geo, (*at).core.region.len())
@@ -273,7 +298,8 @@ where
     /// As for `fill`, and the geometry is initialised, too.
     #[inline(always)]
     unsafe fn rest<'p>(at: *mut Self, session: u32, external: bool) -> &'p mut Self {
-        // SAFETY: fields of the place; with the region and the geometry they are all.
+        // SAFETY: invariant "A pool is whole before it is one": with the region and the geometry,
+        // these are all fields.
         let pool = unsafe {
             (&raw mut (*at).core.cursor).write(Cell::new((*at).core.geo.heap));
             (&raw mut (*at).core.walked).write(Cell::new(false));
@@ -297,7 +323,7 @@ where
     ) -> Result<(), Part> {
         for (ctx, s) in all.iter().enumerate() {
             let last = match resolve {
-                // SAFETY: the context's commit word.
+                // SAFETY: invariant "Headers are never content": the context's commit word.
                 None => unsafe { core.load(s.word.get()) },
                 Some(resolve) => resolve(ctx) as usize,
             };
@@ -322,7 +348,8 @@ where
         F: for<'p> FnOnce(&Tx<'p, M>) -> Result<R::Init<'p>, Error>,
     {
         let (g, unit) = (&core.geo, Core::<M>::UNIT);
-        // SAFETY: units of the table, of the header areas, and the first block's header.
+        // SAFETY: invariant "Headers are never content": units of the table, of the header areas,
+        // and the first block's header.
         unsafe {
             for s in all {
                 core.store(s.word.get(), 0);
@@ -361,8 +388,13 @@ where
     }
 
     /// Ends the use of the pool. Nothing needs to be written.
+    ///
+    /// The region can be opened again. As it holds values, whose padding has no bytes, it is read as a
+    /// [`Medium`](nvmem::Medium) only after [`Region::clear`].
     pub fn close(self) -> Region<'m, M> {
-        self.core.region
+        let mut region = self.core.region;
+        region.mark_values();
+        region
     }
 }
 

@@ -28,18 +28,20 @@ pub struct Ptr<'p, T, W: Width = u32> {
     _brand: Brand<'p>,
 }
 
-// SAFETY: as for `PBox`; the walk checks the current version.
+// SAFETY: invariant "One current version": as for `PBox`, and the walk checks the version that the
+// tag names.
 unsafe impl<T: Persist, W: Width> Persist for Ptr<'_, T, W> {
     type At<'p> = Ptr<'p, T::At<'p>, W>;
     type Leads = To<T>;
     const LAYOUT: &'static Type = &Type::Handle(family(W::BYTES, true));
     unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
-        // SAFETY: readable and aligned by the contract.
+        // SAFETY: invariant "Checked before it is a value": readable and aligned by the contract.
         let value = unsafe { p.cast::<W>().read() }.widen();
         v.handle(value, found::<T, W, true>())
     }
 }
-// SAFETY: as for `PBox`.
+// SAFETY: invariant "Checked before it is a value": a transparent non-zero integer, whose option
+// has the guaranteed layout.
 unsafe impl<T: Persist, W: Width> ZeroNiche for Ptr<'_, T, W> {
     type Branded<'p> = Ptr<'p, T::At<'p>, W>;
 }
@@ -48,7 +50,7 @@ impl<'p, T: Persist, W: Width> Ptr<'p, T, W> {
     /// A new cell that holds `v`. Costs and errors as [`PBox::new`](crate::PBox::new), for two versions and a tag.
     pub fn new<M: Model<Unit = W>>(v: T, tx: &Tx<'p, M>) -> Result<Self, Error> {
         const { fits::<T>() }
-        tx.live()?;
+        tx.or_fail(tx.live())?;
         let room = tx
             .core
             .alloc(tx.s, tx.others, cell::<T>(), Kind::Cell, tx.logged);
@@ -58,10 +60,11 @@ impl<'p, T: Persist, W: Width> Ptr<'p, T, W> {
             _t: PhantomData,
             _brand: PhantomData,
         };
-        // SAFETY: a block of this transaction's own.
+        // SAFETY: invariant "Free means free": a block that was free and is this transaction's own,
+        // as large as a tag and two versions.
         unsafe {
             fill(b.version(tx, 0), v);
-            tx.core.store(W::value(o), Tag::SETTLED.encode(W::BYTES));
+            M::section(|| tx.core.store(W::value(o), Tag::SETTLED.encode(W::BYTES)));
         }
         Ok(b)
     }
@@ -70,8 +73,27 @@ impl<'p, T: Persist, W: Width> Ptr<'p, T, W> {
         W::value(self.off)
     }
     fn tag<M: Model<Unit = W>>(&self, tx: &Tx<'p, M>) -> Tag {
-        // SAFETY: a cell's payload starts with its tag.
-        Tag::decode(unsafe { tx.core.load(self.tag_at()) }, W::BYTES)
+        // SAFETY: invariant "One current version": a cell's payload starts with its tag, which is
+        // never lent.
+        Tag::decode(
+            M::section(|| unsafe { tx.core.load(self.tag_at()) }),
+            W::BYTES,
+        )
+    }
+    /// The tag; settled, if another context has left it: that one can settle it only where it finds
+    /// it, and does not look into this transaction's journal, from which it may come back when its
+    /// number comes round.
+    #[inline(never)]
+    fn own_tag<M: Model<Unit = W>>(&self, tx: &Tx<'p, M>) -> Tag {
+        let tag = self.tag(tx);
+        let foreign = tag.seq != 0 && tag.ctx != tx.s.number::<M>();
+        if !foreign || nvmem::planted!("pmem-tx/tag-of-another-kept") {
+            return tag;
+        }
+        // SAFETY: invariant "One current version": the cell's tag, which is never lent. Who has the
+        // handle got it from a transaction that has committed.
+        M::section(|| unsafe { tx.core.store(self.tag_at(), tag.settled().encode(W::BYTES)) });
+        tag.settled()
     }
     fn version<M: Model<Unit = W>>(&self, tx: &Tx<'p, M>, i: usize) -> *mut T {
         tx.core
@@ -82,7 +104,8 @@ impl<'p, T: Persist, W: Width> Ptr<'p, T, W> {
     pub fn get<'a, M: Model<Unit = W>>(&'a self, tx: &'a Tx<'p, M>) -> &'a T {
         let p = self.version(tx, self.tag(tx).current);
         mapped::will_read(p.cast(), size_of::<T>());
-        // SAFETY: the current version is a valid `T`; writing it wants the handle mutably.
+        // SAFETY: invariant "One current version", "Sole owner": the version that the tag names is
+        // a valid `T`; writing wants the handle mutably.
         unsafe { &*p }
     }
 
@@ -90,7 +113,8 @@ impl<'p, T: Persist, W: Width> Ptr<'p, T, W> {
     ///
     /// **Power loss**: unless the transaction commits, the old value is back. **Cost**: `v` and one word, the first time in a
     /// transaction; `v` again. In a nested transaction the cell is logged like an object. **Errors**: [`Error::OuterTransaction`],
-    /// and in a nested transaction [`Error::JournalFull`]; then `v` is lost, and if it holds handles they are reclaimed.
+    /// and in a nested transaction [`Error::JournalFull`]; the transaction of `tx` can then only abort, because handles in `v` have
+    /// lost their owner.
     pub fn replace<M: Model<Unit = W>>(&mut self, tx: &Tx<'p, M>, v: T) -> Result<T, Error> {
         self.put(tx, v)
     }
@@ -99,17 +123,19 @@ impl<'p, T: Persist, W: Width> Ptr<'p, T, W> {
     pub(crate) fn put<M: Model<Unit = W>>(&self, tx: &Tx<'p, M>, v: T) -> Result<T, Error> {
         tx.or_fail(tx.live())?;
         let s = tx.s;
-        let tag = self.tag(tx);
+        let mut tag = self.tag(tx);
         let mine = Tag {
             seq: s.seq.get(),
-            ctx: s.ctx.get(),
+            ctx: s.number::<M>(),
             current: tag.current ^ 1,
         };
         let p = self.version(tx, tag.current);
         mapped::will_read(p.cast(), size_of::<T>());
-        // SAFETY: the current version is valid; it is given away once, because the new one becomes current.
+        // SAFETY: invariant "One current version": it is valid, and given away once, because the
+        // new one becomes current.
         let old = unsafe { p.read() };
         if s.level() > 1 {
+            tag = self.own_tag(tx);
             // An abort of the nested transaction alone must find the outer one's version: log the cell.
             let len = cell::<T>();
             let (at, unit) = (self.tag_at(), W::BYTES);
@@ -123,12 +149,13 @@ impl<'p, T: Persist, W: Width> Ptr<'p, T, W> {
         } else {
             mine.current
         };
-        // SAFETY: the version is either this transaction's own or the one that is not valid.
+        // SAFETY: invariant "One current version": written is this transaction's own, or the one
+        // that the tag does not name.
         unsafe { fill(self.version(tx, into), v) }
         if into != tag.current {
             s.mark(flag::CELLS);
-            // SAFETY: the cell's tag.
-            unsafe { tx.core.store(self.tag_at(), mine.encode(W::BYTES)) }
+            // SAFETY: invariant "One current version": the cell's tag, which is never lent.
+            M::section(|| unsafe { tx.core.store(self.tag_at(), mine.encode(W::BYTES)) })
         }
         Ok(old)
     }
@@ -152,10 +179,12 @@ impl<'p, T: Persist, W: Width> Ptr<'p, T, W> {
     /// Frees the cell and gives its value back. See [`PBox::into_inner`](crate::PBox::into_inner).
     pub fn into_inner<M: Model<Unit = W>>(self, tx: &Tx<'p, M>) -> Result<T, Error> {
         tx.or_fail(tx.live())?;
+        let tag = self.own_tag(tx);
         tx.or_fail(tx.core.free(tx.s, self.tag_at(), Kind::Cell))?;
-        let p = self.version(tx, self.tag(tx).current);
+        let p = self.version(tx, tag.current);
         mapped::will_read(p.cast(), size_of::<T>());
-        // SAFETY: the current version is valid, and the handle is gone.
+        // SAFETY: invariant "One current version", "Sole owner": the version that the tag names is
+        // valid, and the handle is gone.
         Ok(unsafe { p.read() })
     }
 }

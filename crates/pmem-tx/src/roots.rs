@@ -35,7 +35,8 @@ where
     M::Unit: Width,
 {
     let b = PBox::new(v, tx)?;
-    // SAFETY: the root word of context `i` is a unit of the table.
+    // SAFETY: invariant "Headers are never content": the root word of context `i` is a unit of the
+    // table, never lent.
     unsafe {
         tx.core.store(
             tx.core.geo.root(i, M::Unit::BYTES),
@@ -51,11 +52,12 @@ fn walk_one<T: Persist, M: Model>(
     w: &mut Walk<'_, '_, M>,
     core: &Core<'_, M>,
 ) -> Result<(), Invalid> {
-    // SAFETY: as above.
+    // SAFETY: invariant "Headers are never content": the root word of context `i` is a unit of the
+    // table, never lent.
     w.root::<T>(unsafe { core.load(core.geo.root(i, M::Unit::BYTES)) })
 }
 
-// SAFETY: one root.
+// SAFETY: invariant "Sole owner": one root, shown to the walk once.
 unsafe impl<R: Persist> Roots for R {
     const COUNT: usize = 1;
     type States = [CtxState; 1];
@@ -81,7 +83,7 @@ pub struct Contexts<T>(PhantomData<fn(T) -> T>);
 
 macro_rules! contexts {
     ($($n:literal: $($r:ident $i:tt $v:ident),+;)*) => {$(
-        // SAFETY: a root for each context.
+        // SAFETY: invariant "Sole owner": a root for each context, each shown to the walk once.
         unsafe impl<$($r: Persist),+> Roots for Contexts<($($r,)+)> {
             const COUNT: usize = $n;
             type States = [CtxState; $n];

@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::pbox::{PBox, Width};
 use crate::ptr::Ptr;
-use crate::tx::Tx;
+use crate::tx::{InOneThread, Tx};
 use core::marker::PhantomData;
 use nvmem::fields::{Fields, Lend};
 use nvmem::{InOrder32, Model, Persist, Plain, mapped};
@@ -24,7 +24,7 @@ impl<'a, 'p, M: Model> Lender<'a, 'p, M> {
     }
 }
 
-// SAFETY: a slot reaches the one field that it was made for.
+// SAFETY: invariant "Sole owner": a slot reaches the one field that it was made for.
 unsafe impl<'a, 'p, M: Model> Lend for Lender<'a, 'p, M> {
     type Slot<U> = Slot<'a, 'p, U, M>;
     unsafe fn slot<U>(self, at: *mut U) -> Slot<'a, 'p, U, M> {
@@ -43,6 +43,11 @@ pub struct Slot<'a, 'p, U, M = InOrder32> {
     _m: PhantomData<&'a mut ()>,
 }
 
+// SAFETY: invariant "One thread": the bound never holds.
+unsafe impl<U, M> Send for Slot<'_, '_, U, M> where Self: InOneThread {}
+// SAFETY: invariant "One thread": the bound never holds.
+unsafe impl<U, M> Sync for Slot<'_, '_, U, M> where Self: InOneThread {}
+
 impl<'a, 'p, U: Persist, M: Model> Slot<'a, 'p, U, M> {
     fn offset(&self) -> usize {
         self.at as usize - self.tx.core.region.base() as usize
@@ -52,7 +57,8 @@ impl<'a, 'p, U: Persist, M: Model> Slot<'a, 'p, U, M> {
     #[inline]
     pub fn get(&self) -> &U {
         mapped::will_read(self.at.cast(), size_of::<U>());
-        // SAFETY: the object is borrowed mutably for `'a`, and this slot is all that reaches the field.
+        // SAFETY: invariant "Sole owner": the object is borrowed mutably for `'a`, and this slot is
+        // all that reaches the field.
         unsafe { &*self.at }
     }
 
@@ -60,7 +66,8 @@ impl<'a, 'p, U: Persist, M: Model> Slot<'a, 'p, U, M> {
     #[inline]
     pub fn get_mut(&mut self) -> Result<&mut U, Error> {
         self.tx.log::<U>(self.offset())?;
-        // SAFETY: as in `get`, and the slot is borrowed mutably.
+        // SAFETY: invariant "Sole owner", "Logged before lent": this slot is all that reaches the
+        // field, and it is borrowed mutably.
         Ok(unsafe { &mut *self.at })
     }
 
@@ -68,7 +75,8 @@ impl<'a, 'p, U: Persist, M: Model> Slot<'a, 'p, U, M> {
     #[inline]
     pub fn into_mut(self) -> Result<&'a mut U, Error> {
         self.tx.log::<U>(self.offset())?;
-        // SAFETY: as in `get`; the slot is used up.
+        // SAFETY: invariant "Sole owner", "Logged before lent": this slot was all that reached the
+        // field, and it is used up.
         Ok(unsafe { &mut *self.at })
     }
 
@@ -88,7 +96,8 @@ impl<'a, 'p, U: Persist, M: Model> Slot<'a, 'p, U, M> {
     where
         U: Fields,
     {
-        // SAFETY: as in `get_mut`.
+        // SAFETY: invariant "Sole owner": this slot is all that reaches the field, and it is
+        // borrowed mutably.
         unsafe { U::project(self.at, Lender::new(self.tx)) }
     }
 
@@ -98,7 +107,8 @@ impl<'a, 'p, U: Persist, M: Model> Slot<'a, 'p, U, M> {
     where
         U: Fields,
     {
-        // SAFETY: as in `into_mut`.
+        // SAFETY: invariant "Sole owner": this slot was all that reached the field, and it is used
+        // up.
         unsafe { U::project(self.at, Lender::new(self.tx)) }
     }
 }
@@ -117,7 +127,8 @@ impl<'p, T: Persist, const N: usize, M: Model> Slot<'_, 'p, [T; N], M> {
             return Err(Error::Index { index: i, len: N });
         }
         self.tx.log::<T>(self.offset() + i * size_of::<T>())?;
-        // SAFETY: an element of the field, which is borrowed mutably.
+        // SAFETY: invariant "Sole owner", "Logged before lent": an element of the field, which is
+        // borrowed mutably; `i` is less than `N`.
         Ok(unsafe { &mut *self.at.cast::<T>().add(i) })
     }
 }
@@ -142,7 +153,8 @@ where
     #[inline]
     pub fn follow(&mut self) -> Slot<'_, 'p, T, M> {
         let at = self.get().ptr(self.tx);
-        // SAFETY: the handle owns a valid `T`, and is borrowed mutably with its slot.
+        // SAFETY: invariant "Sole owner": the handle owns a valid `T`, and is borrowed mutably with
+        // its slot.
         unsafe { Slot::new(at, self.tx) }
     }
 
@@ -150,7 +162,7 @@ where
     #[inline]
     pub fn into_follow(self) -> Slot<'a, 'p, T, M> {
         let at = self.get().ptr(self.tx);
-        // SAFETY: as in `follow`; the slot is used up.
+        // SAFETY: invariant "Sole owner": the handle owns a valid `T`, and its slot is used up.
         unsafe { Slot::new(at, self.tx) }
     }
 }
@@ -163,7 +175,8 @@ where
     #[inline]
     pub fn follow(&mut self) -> Option<Slot<'_, 'p, T, M>> {
         let at = self.get().as_ref()?.ptr(self.tx);
-        // SAFETY: the handle owns a valid `T`, and is borrowed mutably with its slot.
+        // SAFETY: invariant "Sole owner": the handle owns a valid `T`, and is borrowed mutably with
+        // its slot.
         Some(unsafe { Slot::new(at, self.tx) })
     }
 
@@ -171,7 +184,7 @@ where
     #[inline]
     pub fn into_follow(self) -> Option<Slot<'a, 'p, T, M>> {
         let at = self.get().as_ref()?.ptr(self.tx);
-        // SAFETY: as in `follow`; the slot is used up.
+        // SAFETY: invariant "Sole owner": the handle owns a valid `T`, and its slot is used up.
         Some(unsafe { Slot::new(at, self.tx) })
     }
 }

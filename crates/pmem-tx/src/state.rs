@@ -26,7 +26,22 @@ pub(crate) mod flag {
     pub const EXTERNAL: usize = 1 << (usize::BITS - 6);
 }
 
+/// What other contexts see of one that they preempt, beside its number in [`CtxState::ctx`].
+pub(crate) mod seen {
+    pub const NUMBER: usize = 0x7f;
+    /// The blocks in its journal are in doubt: they may change hands again, whatever their headers
+    /// say.
+    pub const DOUBT: usize = 1 << 7;
+    /// Since it began to walk along the blocks none were joined: where it is, a block begins.
+    pub const STEADY: usize = 1 << 8;
+}
+
 /// The volatile state of a context.
+///
+/// Where contexts preempt each other, another one may look at `ctx` in a section, and, while that
+/// says `DOUBT`, at `count` and at as many journal headers. They are changed then in sections only.
+/// Another one changes `ctx` only where it says `STEADY`, which it does only during a walk. All
+/// else is its own.
 #[derive(Debug)]
 pub struct CtxState {
     pub(crate) flags: Cell<usize>,
@@ -45,10 +60,13 @@ pub struct CtxState {
     pub(crate) payload: Cell<usize>,
     /// Entries before this belong to enclosing transactions.
     pub(crate) base: Cell<usize>,
-    /// The context's place among the others.
+    /// The context's place among the others, and for them what [`seen`] lists. Where contexts
+    /// preempt each other it is only changed in a section.
     pub(crate) ctx: Cell<usize>,
     /// Why the transaction can only abort, if `FAILED`.
     pub(crate) failed: Cell<Error>,
+    /// The outermost level that can only abort, if `FAILED`.
+    pub(crate) doomed: Cell<usize>,
 }
 
 /// Before [`Core::place`]. Not zeros: a row of them would be a call of `memset`, which a small program may not have yet.
@@ -67,6 +85,7 @@ impl Default for CtxState {
             base: unplaced(),
             ctx: unplaced(),
             failed: Cell::new(Error::WrongPool),
+            doomed: unplaced(),
         }
     }
 }
@@ -83,6 +102,36 @@ impl CtxState {
     }
     pub fn clear(&self, flag: usize) {
         self.flags.set(self.flags.get() & !flag)
+    }
+    /// The context's place among the others.
+    #[inline(always)]
+    pub fn number<M: Model>(&self) -> usize {
+        if M::PREEMPTED {
+            self.ctx.get() & seen::NUMBER
+        } else {
+            self.ctx.get()
+        }
+    }
+    /// Whether others see this of it. In a section.
+    pub fn shows(&self, what: usize) -> bool {
+        self.ctx.get() & what != 0
+    }
+    /// Lets others see this. In a section.
+    pub fn show(&self, what: usize) {
+        self.ctx.set(self.ctx.get() | what)
+    }
+    /// In a section.
+    pub fn hide(&self, what: usize) {
+        self.ctx.set(self.ctx.get() & !what)
+    }
+    /// Whether what its journal says of blocks may happen again, so that they are nobody else's.
+    #[inline(always)]
+    pub fn in_doubt<M: Model>(&self) -> bool {
+        if M::PREEMPTED {
+            self.shows(seen::DOUBT)
+        } else {
+            self.is(flag::PREPARED)
+        }
     }
     /// **Errors**: why the transaction can only abort, if so.
     #[inline(always)]
@@ -116,11 +165,13 @@ impl CtxState {
 pub(crate) struct Core<'m, M> {
     pub region: Region<'m, M>,
     pub geo: Geometry,
-    /// Where the search for a free block goes on.
+    /// Where the search for a free block goes on: a block begins there. Changed in a section.
     pub cursor: Cell<usize>,
-    /// The root's and the handles' walk is still good: nothing has changed since.
+    /// The root's and the handles' walk is still good: nothing has changed since. Changed in a
+    /// section.
     pub walked: Cell<bool>,
-    /// The number of this opening; [`session::NONE`] until a handle wants one.
+    /// The number of this opening; [`session::NONE`] until a handle wants one, which is at once
+    /// where contexts preempt each other.
     pub session: Cell<u32>,
     pub external: bool,
 }
@@ -145,14 +196,15 @@ impl<'m, M: Model> Core<'m, M> {
 
     /// The number of this opening, which every handle outside of a transaction carries. **Errors**: there is none left.
     pub fn session(&self) -> Result<u32, Error> {
-        match self.session.get() {
+        // Of two contexts that preempt each other both may give the first handle away.
+        M::section(|| match self.session.get() {
             session::NONE => {
                 let n = session::next().ok_or(Error::Sessions)?;
                 self.session.set(n);
                 Ok(n)
             }
             n => Ok(n),
-        }
+        })
     }
 
     /// The walk's marks are good until a transaction of any of these contexts begins.
@@ -173,7 +225,8 @@ impl<'m, M: Model> Core<'m, M> {
     /// `off` is the offset of a unit of the superblock's, the table's or the journals' areas, or of a block header or tag.
     #[inline(always)]
     pub unsafe fn load(&self, off: usize) -> usize {
-        // SAFETY: forwarded; these words are never lent.
+        // SAFETY: invariant "Headers are never content": the caller says that it is such a word,
+        // and these are never lent.
         unsafe { self.region.load(off) as usize }
     }
 
@@ -181,7 +234,8 @@ impl<'m, M: Model> Core<'m, M> {
     /// As [`Core::load`].
     #[inline(always)]
     pub unsafe fn store(&self, off: usize, v: usize) {
-        // SAFETY: forwarded; these words are never lent.
+        // SAFETY: invariant "Headers are never content": the caller says that it is such a word,
+        // and these are never lent.
         unsafe { self.region.store(off, v as u32) }
     }
 
@@ -192,7 +246,7 @@ impl<'m, M: Model> Core<'m, M> {
     /// The two words of the `i`-th journal header, which is one of `geo.entries`.
     pub fn words(&self, s: &CtxState, i: usize) -> (usize, usize) {
         let h = s.header(i, Self::UNIT);
-        // SAFETY: `i` is an entry of the header area.
+        // SAFETY: invariant "Headers are never content": `i` is an entry of the header area.
         unsafe { (self.load(h), self.load(h + Self::UNIT)) }
     }
 

@@ -20,14 +20,31 @@ pub struct Tx<'p, M = InOrder32> {
     /// False only while the pool is formatted: an interrupted format starts again.
     pub(crate) logged: bool,
     _brand: Brand<'p>,
-    _not_send: PhantomData<*mut ()>,
 }
+
+/// What no type is. With it a type that one thread uses says so once, and not for each of its fields.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is used by one thread, the one that runs the transaction",
+    label = "would be used by another thread here",
+    note = "run a transaction there: a `Pool` can be moved to another thread, or kept behind a lock",
+    note = "or send what this one has read: a copy of the value"
+)]
+pub trait InOneThread {}
+
+// SAFETY: invariant "One thread": the bound never holds.
+unsafe impl<M> Send for Tx<'_, M> where Self: InOneThread {}
+// SAFETY: invariant "One thread": the bound never holds.
+unsafe impl<M> Sync for Tx<'_, M> where Self: InOneThread {}
 
 /// Why a transaction can only abort.
 pub(crate) trait Failure: Copy + Into<Error> {
-    /// Keeps it in the context's state.
-    fn tell(self, s: &CtxState) {
-        s.failed.set(self.into());
+    /// The transaction of this level can only abort, and so can those inside it.
+    fn tell(self, s: &CtxState, level: usize) {
+        if !s.is(flag::FAILED) || level < s.doomed.get() {
+            s.doomed.set(level);
+            s.failed.set(self.into());
+        }
         s.mark(flag::FAILED);
     }
 }
@@ -35,8 +52,8 @@ impl Failure for Error {}
 impl Failure for NoEntry {
     #[cold]
     #[inline(never)]
-    fn tell(self, s: &CtxState) {
-        Error::from(self).tell(s)
+    fn tell(self, s: &CtxState, level: usize) {
+        Error::from(self).tell(s, level)
     }
 }
 
@@ -55,7 +72,6 @@ impl<'p, M: Model> Tx<'p, M> {
             s,
             logged,
             _brand: PhantomData,
-            _not_send: PhantomData,
         }
     }
 
@@ -75,7 +91,7 @@ impl<'p, M: Model> Tx<'p, M> {
         match r {
             Ok(v) => Ok(v),
             Err(e) => {
-                e.tell(self.s);
+                e.tell(self.s, self.level);
                 Err(e.into())
             }
         }
@@ -107,11 +123,8 @@ impl<'p, M: Model> Tx<'p, M> {
             tx: self,
             base: s.base.get(),
             count: s.count.get(),
-            failed: s.flags.get() & flag::FAILED,
-            why: s.failed.get(),
         };
         s.base.set(s.count.get());
-        s.clear(flag::FAILED);
         s.set_level(self.level + 1);
         let tx = Tx::new(self.core, self.others, s, self.logged);
         let r = body(&tx, &mut Root::new(root.0.offset()));
@@ -128,17 +141,16 @@ struct Savepoint<'a, 'p, M: Model> {
     tx: &'a Tx<'p, M>,
     base: usize,
     count: usize,
-    failed: usize,
-    why: Error,
 }
 impl<M: Model> Savepoint<'_, '_, M> {
     fn leave(&self) {
         let s = self.tx.s;
         s.base.set(self.base);
         s.set_level(self.tx.level);
-        s.clear(flag::FAILED);
-        s.mark(self.failed);
-        s.failed.set(self.why);
+        // A failure of the nested one is over with it; one of the outer one is not.
+        if s.doomed.get() > self.tx.level || nvmem::planted!("pmem-tx/outer-failure-forgotten") {
+            s.clear(flag::FAILED);
+        }
     }
     fn keep(self) {
         self.leave();

@@ -56,7 +56,7 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
         let len = g.heap + Core::<M>::UNIT - GRANULE - g.scratch;
         mapped::scratch(core.at(g.scratch), len);
         for i in 0..len {
-            // SAFETY: the scratch area is this walk's alone.
+            // SAFETY: invariant "Sole region": the scratch area is this walk's alone.
             unsafe { core.at(g.scratch + i).write_volatile(0) }
         }
         core.blocks(|off, b| {
@@ -93,7 +93,7 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
     #[inline(never)]
     fn get(&self, header: usize) -> u8 {
         let (p, upper) = self.place(header);
-        // SAFETY: a byte of the scratch area, written by `begin`.
+        // SAFETY: invariant "Sole region": a byte of the scratch area, written by `begin`.
         let b = unsafe { p.read() };
         if upper { b >> 4 } else { b & 15 }
     }
@@ -101,7 +101,7 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
     fn set(&mut self, header: usize, v: u8) {
         let (p, upper) = self.place(header);
         let (keep, new) = if upper { (15, v << 4) } else { (0xF0, v) };
-        // SAFETY: as in `get`.
+        // SAFETY: invariant "Sole region": a byte of the scratch area, written by `begin`.
         unsafe { p.write(p.read() & keep | new) }
         if v >= PENDING {
             self.low = self.low.min(header);
@@ -109,7 +109,8 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
     }
 
     fn types(&self) -> &[Target] {
-        // SAFETY: the first `known` are initialised, and there are not more than `MAX_TYPES`.
+        // SAFETY: invariant "Checked before it is a value": `index` has written the first `known`,
+        // of at most `MAX_TYPES`.
         unsafe { core::slice::from_raw_parts(self.types.as_ptr().cast(), self.known) }
     }
 
@@ -208,16 +209,17 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
 
     fn check(&mut self, header: usize, k: Target) -> Result<(), Invalid> {
         let mut at = header + Core::<M>::UNIT;
-        // SAFETY: a block's header.
+        // SAFETY: invariant "The chain is whole": a block's header.
         if unsafe { self.core.load(header) } & 7 == Kind::Cell as usize {
-            // SAFETY: the tag of a cell, whose block is large enough for it and two versions.
+            // SAFETY: invariant "The chain is whole": the tag of a cell, whose block is large
+            // enough for it and two versions.
             let tag = Tag::decode(unsafe { self.core.load(at) }, Core::<M>::UNIT);
             at += GRANULE + tag.current * k.size;
         }
         let p = self.core.at(at);
         mapped::will_read(p, k.size);
-        // SAFETY: inside a block of at least this size, aligned to 8, initialised as all memory of the region is, and
-        // not lent.
+        // SAFETY: invariant "Checked before it is a value": inside a block of at least this size,
+        // aligned to 8, of the region, and not lent.
         unsafe { (k.check)(p, self) }
     }
 
@@ -230,7 +232,8 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
         let _ = self.core.blocks(|off, b| {
             if !b.is(Kind::Free) && self.get(off) == UNOWNED {
                 n += 1;
-                // SAFETY: a block header, and nobody holds a handle to it.
+                // SAFETY: invariant "Sole owner": a block header; no root leads to it, and no
+                // handle of this session.
                 unsafe { self.core.store(off, b.becomes(Kind::Free)) }
             }
             Ok(())

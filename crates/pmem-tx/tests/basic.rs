@@ -247,13 +247,16 @@ fn a_walk_is_good_until_the_next_transaction() {
         .map_err(Error::from)
         .unwrap();
     pool.walk().unwrap();
-    pool.tx_with(held, |tx, root, node| {
-        root.get_mut(tx)?.list = Some(node);
+    pool.tx(|tx, root| {
+        root.get_mut(tx)?.list = Some(PBox::new(Node { v: 5, next: None }, tx)?);
         Ok(())
     })
-    .map_err(Error::from)
     .unwrap();
-    assert_eq!(pool.reclaim(), 0, "the node has an owner now");
+    assert_eq!(pool.reclaim(), 0, "a transaction has run");
+    pool.walk().unwrap();
+    assert_eq!(pool.reclaim(), 1, "the handle is of the session before");
+    let r = pool.tx_with(held, |tx, _, h| Ok(h.get(tx).v));
+    assert_eq!(r.map_err(Error::from), Err(Error::WrongPool));
     let mut pool = open(pool.close());
     assert_eq!(sum(&mut pool), 5);
 }
@@ -508,4 +511,54 @@ fn a_reset_never_formats_again() {
         panic!("a used region was formatted")
     });
     assert_eq!(sum(&mut again(pool.unwrap().close()).unwrap()), 5);
+}
+
+/// Loans end in other code when a kit watches: without it, as on a device, frees take effect all the same.
+#[test]
+fn what_was_freed_is_free_after_the_commit() {
+    struct Silent;
+    impl nvmem::instrument::Observer for Silent {
+        fn store(&self, _: *mut u8, _: &[u8]) {}
+    }
+    fn free_one() {
+        let mut b = buffer(256);
+        let mut pool = open(Region::new(&mut b));
+        push(&mut pool, 1).unwrap();
+        push(&mut pool, 2).unwrap();
+        let before = pool.audit().unwrap();
+        pool.tx(|tx, root| {
+            let r = root.get_mut(tx)?;
+            r.list = r.list.take().ok_or(tx.abort(0))?.into_inner(tx)?.next;
+            Ok(())
+        })
+        .unwrap();
+        let after = pool.audit().unwrap();
+        assert_eq!((after.blocks, after.unreachable), (before.blocks - 1, 0));
+        assert_eq!(after.used + after.free, before.used + before.free);
+        assert!(after.free > before.free);
+    }
+    free_one();
+    nvmem::instrument::observe(&Silent, free_one);
+}
+
+/// The journals that `open` chooses grow with the region, so it says what is enough for longer ones.
+#[test]
+fn several_contexts_fit_into_what_they_say() {
+    type Eight = pmem_tx::Contexts<(u32, u32, u32, u32, u32, u32, u32, u32)>;
+    let open = |words: &mut [MaybeUninit<u64>]| {
+        let r = Pool::<Eight>::open(Region::<InOrder32>::new(words), |_| {
+            Ok((1, 2, 3, 4, 5, 6, 7, 8))
+        });
+        r.map(drop).map_err(|r| r.error)
+    };
+    for words in [20, 100, 250, 1000] {
+        let Err(OpenError::TooSmall { needed }) = open(&mut buffer(words)) else {
+            panic!("{words} words");
+        };
+        assert_eq!(
+            open(&mut buffer(needed / 8)),
+            Ok(()),
+            "{words} words, {needed} bytes"
+        );
+    }
 }

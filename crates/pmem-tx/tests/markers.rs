@@ -1,7 +1,10 @@
 //! What may go to another thread, and what may not. Decided when this file compiles.
 
 use nvmem::{InOrder32, Persist, Region};
-use pmem_tx::{Context, Contexts, Held, Lend, Lent, OpenError, PBox, Pool, Prepared, Slot, Tx};
+use pmem_tx::{
+    Context, Contexts, Held, Lend, Lent, OpenError, PBox, Pool, Preempted, Prepared, Section, Slot,
+    Tx,
+};
 
 macro_rules! not {
     ($($t:ty: $marker:ident),* $(,)?) => {$(
@@ -31,11 +34,23 @@ not!(Tx<'static>: Send, Tx<'static>: Sync, Slot<'static, 'static, u32>: Send, Sl
 not!(Context<'static, N>: Send, Context<'static, N>: Sync, Prepared<'static, (), (), InOrder32>: Send);
 not!(Pool<'static, N>: Sync, Pool<'static, Contexts<(N, N)>>: Sync, Region<'static, InOrder32>: Sync);
 
+// With a section they do.
+enum Lock {}
+// SAFETY: nobody calls it.
+unsafe impl Section for Lock {
+    fn with<R>(f: impl FnOnce() -> R) -> R {
+        f()
+    }
+}
+type Shared = Preempted<InOrder32, Lock>;
+not!(Context<'static, N, Shared>: Sync, Prepared<'static, (), (), Shared>: Send, Tx<'static, Shared>: Send);
+
 const fn send<T: Send>() {}
 const fn sync<T: Sync>() {}
 const _: () = {
     send::<Pool<'static, N>>();
     send::<Pool<'static, Contexts<(N, u32)>>>();
+    send::<Context<'static, N, Shared>>();
     send::<Region<'static, InOrder32>>();
     // Numbers; without a token they lead nowhere.
     send::<Held<N>>();

@@ -31,6 +31,7 @@ mod in_order_32 {
     include!("misuse/borrows.rs");
     include!("misuse/unwinding.rs");
     include!("misuse/handles.rs");
+    include!("misuse/probes.rs");
 }
 mod buffered_32 {
     use super::*;
@@ -40,6 +41,7 @@ mod buffered_32 {
     include!("misuse/borrows.rs");
     include!("misuse/unwinding.rs");
     include!("misuse/handles.rs");
+    include!("misuse/probes.rs");
 }
 mod in_order_16 {
     use super::*;
@@ -49,4 +51,5 @@ mod in_order_16 {
     include!("misuse/borrows.rs");
     include!("misuse/unwinding.rs");
     include!("misuse/handles.rs");
+    include!("misuse/probes.rs");
 }

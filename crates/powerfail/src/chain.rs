@@ -94,10 +94,10 @@ pub(crate) fn wrecks(trace: &Trace, i: usize) -> Vec<Wreck> {
         name: t.name.into(),
         alt: t.alt.map(|a| (at, a)),
         patches: vec![(at, t.is)],
-        erase: (how == Tear::Erase).then_some(at),
+        erase: how.is_erase().then_some(at),
     };
     let mut all: Vec<Wreck> = ways(old, new, how).into_iter().map(wreck).collect();
-    if all.is_empty() || how == Tear::Erase {
+    if all.is_empty() || how.is_erase() {
         return all;
     }
     // The words of a page go together: those after may be there, and those before not.

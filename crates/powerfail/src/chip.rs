@@ -1,18 +1,53 @@
 //! What devices promise: the chips that can be simulated.
 
-use crate::device::Device;
+use crate::device::{Device, in_words};
 use crate::medium::{Attach, Media, PartsOut};
+use crate::trace::Part;
 use nvmem::device::{Contract, EraseUnit, Torn};
+use nvmem::planted;
 use std::marker::PhantomData;
 
 /// A device medium by its data sheet. Implement it for your own.
+///
+/// ```
+/// use nvmem::device::{Contract, EraseUnit, Torn};
+/// use powerfail::{Chip, Simulated};
+///
+/// /// A data flash: words of 4 bytes that a cut may leave with any content, erased by pages of 64.
+/// enum DataFlash {}
+/// impl Chip for DataFlash {
+///     const CONTRACT: Contract = Contract {
+///         name: "data-flash",
+///         read_size: 1,
+///         write_size: 4,
+///         unit: 4,
+///         torn: Torn::Unstable,
+///         erase: Some(EraseUnit { size: 64, erased: 0xff, write_once: true, endurance: 100_000 }),
+///     };
+///     // Its data sheet says so.
+///     const STABLE_ERASE: bool = true;
+/// }
+/// let flash = Simulated::<DataFlash>::new(4 * 64);
+/// # let _ = flash;
+/// ```
 pub trait Chip: Send + Sync + 'static {
-    /// What a cut leaves, and the sizes.
+    /// What a cut leaves, and the sizes. With [`Torn::Subset`] the atomic unit has 1, 2 or 4 bytes.
     const CONTRACT: Contract;
+    /// Whether an erase unit whose erase was cut reads the same at each boot, whatever it holds. Unless told, this is so
+    /// where a cut word does.
+    const STABLE_ERASE: bool = !matches!(Self::CONTRACT.torn, Torn::Unstable);
     /// Bytes that are programmed by one command: 128 for a half page of an STM32L1, 256 for most SPI NOR. A cut may
     /// leave any word of it torn, whatever its neighbours are.
     const PAGE: u32 = Self::CONTRACT.write_size;
 }
+
+/// A flash whose words may be programmed more than once between two erases, each time to clear more bits: its [`Device`]
+/// implements the `MultiwriteNorFlash` of embedded-storage. Its `write_once` is `false`.
+#[diagnostic::on_unimplemented(
+    message = "words of `{Self}` are not known to be programmed more than once between two erases",
+    note = "if its data sheet allows that: `write_once: false` in its `CONTRACT`, and `impl Multiwrite for {Self} {{}}`"
+)]
+pub trait Multiwrite: Chip {}
 
 const fn nor(name: &'static str, word: u32, erase: u32, erased: u8, write_once: bool) -> Contract {
     Contract {
@@ -58,6 +93,23 @@ impl Chip for SpiNor {
     const CONTRACT: Contract = nor("spi-nor", 1, 4096, 0xff, false);
     const PAGE: u32 = 256;
 }
+impl Multiwrite for SpiNor {}
+
+/// A NOR flash behind a write buffer: `flush` means something.
+///
+/// Words of 4 bytes are programmed whole, and small units of 64 bytes are erased. Of what was programmed and erased since the
+/// last [`flush`](nvmem::Medium::flush) a cut leaves any combination of words. What comes later to the same word is later
+/// there, too; otherwise nothing but a flush is in order, not even an erase.
+/// For another size implement [`Chip`] with [`Torn::Subset`] and an erase unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BufferedNor {}
+impl Chip for BufferedNor {
+    const CONTRACT: Contract = Contract {
+        unit: 4,
+        torn: Torn::Subset,
+        ..nor("buffered-nor", 4, 64, 0xff, true)
+    };
+}
 
 /// FRAM behind SPI, as the MB85RS4MT: bytes, in order, nothing to erase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,6 +143,7 @@ impl Chip for Mram16 {
 pub struct Simulated<C> {
     image: Vec<u8>,
     endurance: Option<u32>,
+    refusal_fails: bool,
     _c: PhantomData<fn() -> C>,
 }
 
@@ -106,6 +159,7 @@ impl<C: Chip> Simulated<C> {
         Simulated {
             image,
             endurance: None,
+            refusal_fails: false,
             _c: PhantomData,
         }
     }
@@ -114,6 +168,7 @@ impl<C: Chip> Simulated<C> {
     pub fn size(self, size: usize) -> Self {
         Simulated {
             endurance: self.endurance,
+            refusal_fails: self.refusal_fails,
             ..Self::new(size)
         }
     }
@@ -123,6 +178,14 @@ impl<C: Chip> Simulated<C> {
     /// cuts, where states that differ in wear only are one. What the data sheet promises is in the [`Contract`]; a test gives a fraction of it, and ages less.
     pub fn endurance(mut self, cycles: u32) -> Self {
         self.endurance = Some(cycles);
+        self
+    }
+
+    /// A call that the device refuses is a failure: a write-once word written twice, a range outside or not aligned.
+    ///
+    /// Without this the program gets the error, and passes if it ignores it.
+    pub fn refusal_fails(mut self) -> Self {
+        self.refusal_fails = true;
         self
     }
 }
@@ -140,6 +203,10 @@ impl Nor {
     pub fn stm32f0() -> Simulated<Stm32f0> {
         Simulated::new(4 * 2048)
     }
+    /// See [`BufferedNor`].
+    pub fn buffered() -> Simulated<BufferedNor> {
+        Simulated::new(4 * 64)
+    }
     /// See [`SpiNor`].
     pub fn spi() -> Simulated<SpiNor> {
         Simulated::new(4 * 4096)
@@ -150,8 +217,23 @@ impl<C: Chip> Media for Simulated<C> {
     type Nv<'r> = Device<'r, C>;
 
     fn parts(&self, out: &mut PartsOut) {
-        const { assert!(C::CONTRACT.is_sound()) };
-        out.add(C::CONTRACT.name, 1, false, &self.image, self.endurance);
+        const {
+            let c = C::CONTRACT;
+            assert!(c.is_sound(), "the chip's CONTRACT contradicts itself");
+            assert!(
+                !matches!(c.torn, Torn::Subset) || in_words(&c),
+                "powerfail knows Torn::Subset with a CONTRACT.unit of 1, 2 or 4 bytes"
+            );
+        };
+        let c = C::CONTRACT;
+        let part = Part {
+            unit: if in_words(&c) { c.unit as u8 } else { 1 },
+            buffered: c.torn == Torn::Subset && !planted!("powerfail/no-write-buffer"),
+            endurance: self.endurance,
+            refusal_fails: self.refusal_fails,
+            ..Part::of(c.name)
+        };
+        out.add(part, &self.image);
     }
 
     unsafe fn attach<'r>(&self, run: &mut Attach<'r>) -> Device<'r, C> {

@@ -1,12 +1,13 @@
 //! What a program gets of a simulated device: `nvmem`'s medium traits and those of embedded-storage.
 
-use crate::chip::Chip;
+use crate::chip::{Chip, Multiwrite};
 use crate::observe::Recorder;
-use crate::torn::Tear;
+use crate::torn::{Tear, Wipe};
 use embedded_storage::nor_flash::{
-    ErrorType, NorFlash, NorFlashError, NorFlashErrorKind, ReadNorFlash,
+    ErrorType, MultiwriteNorFlash, NorFlash, NorFlashError, NorFlashErrorKind, ReadNorFlash,
 };
 use nvmem::device::{AsyncMedium, Contract, Medium, Misuse, Torn, check_range};
+use nvmem::planted;
 use std::marker::PhantomData;
 
 /// Access to a simulated device during one run.
@@ -49,55 +50,77 @@ impl<'r, C: Chip> Device<'r, C> {
     }
 
     fn get(&mut self, at: u32, buf: &mut [u8]) -> Result<(), Refused> {
-        check_range(at, buf.len(), C::CONTRACT.read_size, self.len).map_err(Refused)?;
+        let n = buf.len();
+        self.checked("read", at, n, C::CONTRACT.read_size)?;
         self.rec.0.borrow_mut().device_read(self.at + at, buf);
         Ok(())
     }
 
     fn put(&mut self, at: u32, bytes: &[u8]) -> Result<(), Refused> {
         let c = &C::CONTRACT;
-        check_range(at, bytes.len(), c.write_size, self.len).map_err(Refused)?;
-        let word = c.write_size as usize;
-        let mut off = at;
-        for page in Pages::new::<C>(at, bytes) {
+        self.checked("write", at, bytes.len(), c.write_size)?;
+        let erased = c.erase.map(|e| e.erased);
+        let (page, group) = match c.torn {
+            // A serial memory without pages takes any number of bytes in a burst.
+            Torn::Prefix | Torn::Subset => (u32::MAX, c.unit),
+            _ => (C::PAGE.max(c.write_size), c.write_size),
+        };
+        for (at, page) in groups(at, bytes, page) {
             self.rec.0.borrow_mut().burst();
-            for w in page.chunks(word) {
+            for (at, g) in groups(at, page, group) {
                 self.rec.tick();
                 let mut r = self.rec.0.borrow_mut();
-                match c.torn {
-                    Torn::Prefix | Torn::Subset => r.device_store(self.at + off, w[0]),
-                    Torn::Arbitrary => r.program(self.at + off, w, Tear::Arbitrary),
-                    Torn::Unstable => {
-                        let e = c.erase.as_ref().expect("a sound contract");
-                        if e.write_once && !r.is_erased(self.at + off, w.len() as u32, e.erased) {
-                            return Err(Refused(Misuse::NotErased));
-                        }
-                        r.program(
-                            self.at + off,
-                            w,
-                            Tear::Unstable {
-                                erased: e.erased,
-                                any: e.write_once,
-                            },
-                        );
+                let g = match planted!("powerfail/first-byte-of-a-word") {
+                    true => &g[..1],
+                    false => g,
+                };
+                let (to, len) = (self.at + at, g.len() as u32);
+                if let Some(e) = c.erase.filter(|e| e.write_once) {
+                    r.device_looks(to, len);
+                    if !r.is_erased(to, len, e.erased) {
+                        drop(r);
+                        return Err(self.refuse("write", at, g.len(), Misuse::NotErased));
                     }
                 }
-                off += w.len() as u32;
+                match c.torn {
+                    Torn::Prefix | Torn::Subset if in_words(c) => r.device_store(to, g, erased),
+                    Torn::Prefix | Torn::Subset => r.program(to, g, erased, Tear::Whole),
+                    Torn::Arbitrary => r.program(to, g, erased, Tear::Arbitrary),
+                    Torn::Unstable => {
+                        let e = c.erase.as_ref().expect("a sound contract");
+                        let how = Tear::Unstable {
+                            erased: e.erased,
+                            any: e.write_once,
+                        };
+                        r.program(to, g, erased, how);
+                    }
+                }
             }
         }
         Ok(())
     }
 
     fn wipe(&mut self, from: u32, to: u32) -> Result<(), Refused> {
-        let Some(e) = C::CONTRACT.erase else {
+        let c = &C::CONTRACT;
+        let Some(e) = c.erase else {
             return Ok(());
         };
-        let len = to.checked_sub(from).ok_or(Refused(Misuse::OutOfRange))?;
-        check_range(from, len as usize, e.size, self.len).map_err(Refused)?;
+        let Some(len) = to.checked_sub(from) else {
+            return Err(self.refuse("erase", from, 0, Misuse::OutOfRange));
+        };
+        self.checked("erase", from, len as usize, e.size)?;
+        let how = match c.torn {
+            _ if !C::STABLE_ERASE => Wipe::Unstable,
+            Torn::Prefix => Wipe::InOrder(c.unit),
+            _ => Wipe::Stable,
+        };
         for at in (from..to).step_by(e.size as usize) {
             self.rec.tick();
             let mut r = self.rec.0.borrow_mut();
-            let times = r.erase(self.at + at, e.size, e.erased);
+            let times = match c.torn {
+                Torn::Subset => r.erase_later(self.at + at, e.size, e.erased),
+                _ => r.erase(self.at + at, e.size, e.erased, how),
+            };
             let endurance = r.part_of(self.at).endurance;
             drop(r);
             if let Some(most) = endurance.filter(|most| times > *most) {
@@ -106,38 +129,45 @@ impl<'r, C: Chip> Device<'r, C> {
         }
         Ok(())
     }
-}
 
-/// The parts of a write that one command programs.
-struct Pages<'b> {
-    at: u32,
-    page: u32,
-    rest: &'b [u8],
-}
+    fn drain(&mut self) {
+        if C::CONTRACT.torn == Torn::Subset {
+            self.rec.0.borrow_mut().device_drain(self.at);
+        }
+    }
 
-impl<'b> Pages<'b> {
-    fn new<C: Chip>(at: u32, rest: &'b [u8]) -> Self {
-        let page = match C::CONTRACT.torn {
-            // A serial memory without pages takes any number of bytes in a burst.
-            Torn::Prefix | Torn::Subset => u32::MAX,
-            _ => C::PAGE.max(C::CONTRACT.write_size),
-        };
-        Pages { at, page, rest }
+    fn checked(&self, what: &str, at: u32, len: usize, size: u32) -> Result<(), Refused> {
+        check_range(at, len, size, self.len).map_err(|why| self.refuse(what, at, len, why))
+    }
+
+    /// **Panics**: where a refusal is a failure.
+    fn refuse(&self, what: &str, at: u32, len: usize, why: Misuse) -> Refused {
+        let fails = !planted!("powerfail/refusal-ignored")
+            && self.rec.0.borrow().part_of(self.at).refusal_fails;
+        if fails && !std::thread::panicking() {
+            panic!("refused: {what} of {len} bytes at {at:#x}: {why}");
+        }
+        Refused(why)
     }
 }
 
-impl<'b> Iterator for Pages<'b> {
-    type Item = &'b [u8];
-    fn next(&mut self) -> Option<&'b [u8]> {
-        if self.rest.is_empty() {
+/// Whether the record has the atomic units of such a device one by one.
+pub(crate) const fn in_words(c: &Contract) -> bool {
+    matches!(c.torn, Torn::Prefix | Torn::Subset) && matches!(c.unit, 1 | 2 | 4)
+}
+
+/// The parts of a write, apart at the multiples of `size`, each with its place.
+fn groups(mut at: u32, mut rest: &[u8], size: u32) -> impl Iterator<Item = (u32, &[u8])> {
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
             return None;
         }
-        let n = ((self.page - self.at % self.page) as usize).min(self.rest.len());
-        let (now, rest) = self.rest.split_at(n);
-        self.rest = rest;
-        self.at = self.at.wrapping_add(n as u32);
-        Some(now)
-    }
+        let n = ((size - at % size) as usize).min(rest.len());
+        let (now, after) = rest.split_at(n);
+        let from = at;
+        (at, rest) = (at.wrapping_add(n as u32), after);
+        Some((from, now))
+    })
 }
 
 impl<C: Chip> Medium for Device<'_, C> {
@@ -155,7 +185,14 @@ impl<C: Chip> Medium for Device<'_, C> {
     fn erase(&mut self, from: u32, to: u32) -> Result<(), Refused> {
         self.wipe(from, to)
     }
+    fn flush(&mut self) -> Result<(), Refused> {
+        self.drain();
+        Ok(())
+    }
 }
+
+// SAFETY: its bytes are the recorder's, which one run at a time uses; cuts and tears are those of the contract.
+unsafe impl<C: Chip> nvmem::Faithful for Device<'_, C> {}
 
 impl<C: Chip> AsyncMedium for Device<'_, C> {
     type Error = Refused;
@@ -171,6 +208,10 @@ impl<C: Chip> AsyncMedium for Device<'_, C> {
     }
     async fn erase(&mut self, from: u32, to: u32) -> Result<(), Refused> {
         self.wipe(from, to)
+    }
+    async fn flush(&mut self) -> Result<(), Refused> {
+        self.drain();
+        Ok(())
     }
 }
 
@@ -198,6 +239,10 @@ impl<C: Chip> NorFlash for Device<'_, C> {
         self.put(at, bytes)
     }
 }
+
+impl<C: Multiwrite> MultiwriteNorFlash for Device<'_, C> {}
+
+impl<C: Multiwrite> embedded_storage_async::nor_flash::MultiwriteNorFlash for Device<'_, C> {}
 
 impl<C: Chip> embedded_storage_async::nor_flash::ReadNorFlash for Device<'_, C> {
     const READ_SIZE: usize = C::CONTRACT.read_size as usize;

@@ -48,6 +48,10 @@ pub(crate) struct Setup<M: Media, T> {
     pub(crate) patience: std::time::Duration,
     /// How many threads may work.
     pub(crate) threads: usize,
+    /// Interrupts are a dimension of the campaign.
+    pub(crate) interrupts: bool,
+    /// The point at which the interrupt comes, in each boot; after the body when none.
+    pub(crate) preempt: Option<u64>,
     /// Names of ranges of a medium.
     pub(crate) fields: Vec<(usize, Range<u32>, String)>,
 }
@@ -142,6 +146,12 @@ pub(crate) fn engine_of<M: Media, T: Outside>(
     }
 }
 
+/// What the media are called in a line.
+pub(crate) fn names(parts: &[Part]) -> String {
+    let names: Vec<&str> = parts.iter().map(|p| p.name).collect();
+    crate::place::plain(&names.join("+"))
+}
+
 pub(crate) fn trace_hash<T>(trace: &Trace, past: &[(T, u128)]) -> u128 {
     let mut h = Wide::new();
     for e in &trace.events {
@@ -157,6 +167,7 @@ pub(crate) fn trace_hash<T>(trace: &Trace, past: &[(T, u128)]) -> u128 {
             Event::Program { at, len, side, .. } => (21, at, len, side),
             Event::Steady { at, len } => (22, at, len, 0),
             Event::Shaky { at, len, side } => (23, at, len, side),
+            Event::Worn { at } => (24, at, 0, 0),
         };
         let values = (u64::from(a) << 32 | u64::from(b)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         h.word(values ^ (u64::from(kind) << 32 | u64::from(at)).rotate_left(17));
@@ -192,6 +203,8 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
     ) -> Run<T> {
         let r = self.rec.0.get_mut();
         r.reset(self.setup.budget, want_reads, shaky, policy);
+        self.rec.2.reset(self.setup.preempt);
+        let r = self.rec.0.get_mut();
         let base = r.arena.base();
         let rec = &self.rec;
         let world = World::new(world.clone(), rec, &self.shared.watched);
@@ -215,6 +228,7 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
             })
         });
         self.seat.end();
+        rec.2.stop();
         let past = world.into_past();
         #[cfg(miri)]
         let blown = rec.1.blown.take();

@@ -1,10 +1,11 @@
 //! The entry points.
 
+use crate::build;
 use crate::chain::{Bad, Cut};
 use crate::engine::{self, Setup};
 use crate::env;
 use crate::fresh::{self, Came, Job};
-use crate::medium::Media;
+use crate::medium::{Media, media_arena};
 use crate::monitor::{Shared, last_words};
 use crate::replay::{Line, Mark};
 use crate::report::{self, Failure};
@@ -16,12 +17,24 @@ use std::time::Duration;
 
 /// Boots `program` on `media`, cuts the power at every instant that matters, boots it again, and so on.
 ///
-/// The program is a function pointer: a closure that captures anything does not compile, so that nothing of the run
-/// before a cut can reach the one after. It checks by itself: a panic is a failure. [`Explore::run`] starts it.
+/// The program is a function, generic or not, or a closure that captures nothing: nothing of the run before a cut can reach
+/// the one after. One that captures does not compile:
+///
+/// ```compile_fail
+/// # use powerfail::{explore, Mapped, World};
+/// let runs = std::sync::atomic::AtomicU32::new(0);
+/// explore(Mapped::<nvmem::InOrder32>::new(64), move |_, _: &World<()>| {
+///     runs.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+/// });
+/// ```
+///
+/// What it may read and not change goes to [`explore_with`]: operations, a configuration, a function pointer. It checks by
+/// itself: a panic is a failure. [`Explore::run`] starts it.
 pub fn explore<M: Media, T: Outside + Default>(
     media: M,
-    program: for<'r, 'w> fn(M::Nv<'r>, &'w World<'r, T>),
+    program: impl for<'r, 'w> Fn(M::Nv<'r>, &'w World<'r, T>) + Send + Sync + 'static,
 ) -> Explore<M, T> {
+    captures_nothing(&program);
     Explore::new(media, Box::new(program))
 }
 
@@ -29,15 +42,27 @@ pub fn explore<M: Media, T: Outside + Default>(
 pub fn explore_with<C, M, T>(
     input: C,
     media: M,
-    program: for<'r, 'w, 'c> fn(M::Nv<'r>, &'w World<'r, T>, &'c C),
+    program: impl for<'r, 'w, 'c> Fn(M::Nv<'r>, &'w World<'r, T>, &'c C) + Send + Sync + 'static,
 ) -> Explore<M, T>
 where
     C: Send + Sync + 'static,
     M: Media,
     T: Outside + Default,
 {
+    captures_nothing(&program);
     let input = Arc::new(input);
     Explore::new(media, Box::new(move |nv, world| program(nv, world, &input)))
+}
+
+/// A function has no size, nor has a closure that captures nothing.
+pub(crate) fn captures_nothing<P>(_: &P) {
+    const {
+        assert!(
+            size_of::<P>() == 0,
+            "this program captures a variable (or is a function pointer), which would survive the power cut: give it to \
+             `explore_with`"
+        )
+    }
 }
 
 /// A campaign of [`explore`].
@@ -45,12 +70,14 @@ where
 pub struct Explore<M: Media, T> {
     pub(crate) setup: Setup<M, T>,
     line: Option<String>,
+    /// The line comes from the environment: whoever pasted it may have built the test otherwise.
+    pub(crate) pasted: bool,
     /// Whether the results go to the file of statistics.
     reported: bool,
 }
 
 impl<M: Media, T: Outside + Default> Explore<M, T> {
-    fn new(media: M, program: Box<engine::Program<M, T>>) -> Self {
+    pub(crate) fn new(media: M, program: Box<engine::Program<M, T>>) -> Self {
         let name = env::test_name();
         Explore {
             setup: Setup {
@@ -67,12 +94,15 @@ impl<M: Media, T: Outside + Default> Explore<M, T> {
                 prune: true,
                 thin: None,
                 fields: Vec::new(),
+                interrupts: false,
+                preempt: None,
                 horizon: None,
                 seed: None,
                 patience: Duration::from_secs(20),
                 threads: std::thread::available_parallelism().map_or(1, usize::from),
             },
             line: env::line(),
+            pasted: true,
             reported: true,
         }
     }
@@ -122,6 +152,17 @@ impl<M: Media, T: Outside> Explore<M, T> {
     /// [`nvmem::mapped`].
     pub fn unpruned(mut self) -> Self {
         self.setup.prune = false;
+        self
+    }
+
+    /// Brings the interrupt of [`World::interrupted`] at every point, and at each of them cuts as
+    /// without: in the body, in the interrupt, in the rest of the body, and in the boots after it,
+    /// in which the interrupt comes at the same point again.
+    ///
+    /// The failure line has the point. Finding the points takes one run; each is a campaign of its
+    /// own, and the summary is their sum.
+    pub fn preempt(mut self) -> Self {
+        self.setup.interrupts = true;
         self
     }
 
@@ -201,6 +242,7 @@ impl<M: Media, T: Outside> Explore<M, T> {
     /// campaign whose name is in it.
     pub fn replay(mut self, line: &str) -> Self {
         self.line = Some(line.to_owned());
+        self.pasted = false;
         self
     }
 
@@ -222,6 +264,11 @@ impl<M: Media, T: Outside> Explore<M, T> {
         } else {
             0
         };
+        let line = self.line.as_deref().and_then(Line::parse);
+        let asked = line.filter(|l| l.name == crate::place::plain(&self.setup.name));
+        if let Some(point) = asked.map(|l| l.preempt) {
+            self.setup.preempt = point;
+        }
         let setup = &self.setup;
         let job = Job::of_this_process();
         if let Some(job) = &job
@@ -243,6 +290,55 @@ impl<M: Media, T: Outside> Explore<M, T> {
             }
             return again.0;
         }
+        let done = if self.setup.interrupts {
+            self.at_all_points(number)
+        } else {
+            self.whole(number)
+        };
+        if let Ok(s) = &done
+            && self.reported
+        {
+            s.append(&self.setup.name, 0);
+            s.tell(&self.setup.name, &self.medium());
+        }
+        done
+    }
+
+    fn medium(&self) -> String {
+        engine::names(&media_arena(&self.setup.media, None, 0).1)
+    }
+
+    /// One campaign for each point at which the program may be interrupted.
+    fn at_all_points(&mut self, number: u32) -> Result<Summary, Failure> {
+        let points = {
+            let mut e = engine::engine(&self.setup, 0);
+            if let Err(bad) = e.dry() {
+                return Err(report::failure(&self.setup, &bad));
+            }
+            e.rec.2.passed()
+        };
+        if points == 0 {
+            let why =
+                "nothing to interrupt: there is no point in the body of a `World::interrupted`";
+            return Err(Failure::plain(&self.setup.name, why));
+        }
+        // A quick look takes some of them.
+        let step = match self.setup.thin {
+            Some(n) => points.div_ceil(n.max(1)),
+            None => 1,
+        };
+        let mut sum = Summary::default();
+        for point in (0..points).step_by(step as usize) {
+            self.setup.preempt = Some(point);
+            sum = sum + self.whole(number)?;
+            sum.points += 1;
+        }
+        Ok(sum)
+    }
+
+    /// A campaign, whatever was asked for.
+    fn whole(&self, number: u32) -> Result<Summary, Failure> {
+        let setup = &self.setup;
         let shared = Shared::new();
         let mut here = engine::engine_of(setup, 0, shared.clone());
         let hung = |cuts: &[Cut]| report::hung(setup, cuts, None);
@@ -252,12 +348,7 @@ impl<M: Media, T: Outside> Explore<M, T> {
         });
         let s = Summary::of(&here.count, setup);
         match done {
-            Ok(()) => {
-                if self.reported {
-                    s.append(&setup.name, 0);
-                }
-                Ok(s)
-            }
+            Ok(()) => Ok(s),
             Err(bad) => {
                 let f = report::failure(setup, &bad).after(s);
                 let came = match f.line() {
@@ -317,11 +408,16 @@ impl<M: Media, T: Outside> Explore<M, T> {
         let marks: Vec<Mark<'_>> = l.cuts.iter().map(|c| Mark::Line(c)).collect();
         let shared = e.shared.clone();
         let hung = |cuts: &[Cut]| report::hung(setup, cuts, self.line.as_deref());
+        // The same executions are the same program, whatever the features.
+        let other = || build::differs(l.features).filter(|_| self.pasted);
         let story = match self.watched(&shared, hung, || e.follow(&marks, true)) {
             Ok(s) => s,
-            Err(why) => return refuse(&why),
+            Err(why) => return refuse(&other().unwrap_or(why)),
         };
         let exact = story.hash == l.hash;
+        if !exact && let Some(why) = other() {
+            return refuse(&why);
+        }
         let came = match (exact, &story.end) {
             (false, _) => Came::Elsewhere,
             (true, Ok(())) => Came::Survived,
@@ -338,12 +434,7 @@ impl<M: Media, T: Outside> Explore<M, T> {
                 Err(report::tell(setup, &story, what, Some(line), note))
             }
             Ok(()) => {
-                let how = if exact {
-                    "exactly"
-                } else {
-                    "in a program that has changed"
-                };
-                eprintln!("{}: replayed {how}: survives", setup.name);
+                report::survives(&setup.name, exact);
                 Ok(Summary {
                     cuts: story.steps.len() as u64,
                     boots: 1,

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod arena;
+mod build;
 mod chain;
 mod chip;
 mod cost;
@@ -17,6 +18,7 @@ mod medium;
 mod monitor;
 mod observe;
 mod place;
+mod preempt;
 mod quick;
 mod quiet;
 mod random;
@@ -30,12 +32,16 @@ mod trace;
 mod walk;
 mod world;
 
-pub use chip::{Chip, Mram16, Nor, Simulated, SpiFram, SpiNor, Stm32f0, Stm32l1, Stm32l1HalfPage};
+pub use chip::{
+    BufferedNor, Chip, Mram16, Multiwrite, Nor, Simulated, SpiFram, SpiNor, Stm32f0, Stm32l1,
+    Stm32l1HalfPage,
+};
 pub use cost::{Cost, Estimate, Meter, Price, measure};
 pub use device::{Device, Refused};
 pub use endure::{Endure, EveryEvents, endure};
 pub use explore::{Explore, explore, explore_with};
 pub use medium::{Mapped, Media};
+pub use preempt::masked;
 pub use random::{Random, random};
 pub use report::Failure;
 pub use summary::Summary;

@@ -31,22 +31,12 @@ pub struct PartsOut {
 }
 
 impl PartsOut {
-    pub(crate) fn add(
-        &mut self,
-        name: &'static str,
-        unit: u8,
-        buffered: bool,
-        image: &[u8],
-        endurance: Option<u32>,
-    ) {
+    pub(crate) fn add(&mut self, part: Part, image: &[u8]) {
         self.image.resize(self.image.len().next_multiple_of(64), 0);
         self.parts.push(Part {
-            name,
             at: self.image.len() as u32,
             len: image.len() as u32,
-            unit,
-            buffered,
-            endurance,
+            ..part
         });
         self.image.extend_from_slice(image);
     }
@@ -122,13 +112,12 @@ impl<M: Model> Media for Mapped<M> {
     type Nv<'r> = Region<'r, M>;
 
     fn parts(&self, out: &mut PartsOut) {
-        out.add(
-            M::NAME,
-            M::Unit::BYTES as u8,
-            M::BUFFERED,
-            &self.image,
-            None,
-        );
+        let part = Part {
+            unit: M::Unit::BYTES as u8,
+            buffered: M::BUFFERED,
+            ..Part::of(M::NAME)
+        };
+        out.add(part, &self.image);
     }
 
     unsafe fn attach<'r>(&self, run: &mut Attach<'r>) -> Region<'r, M> {

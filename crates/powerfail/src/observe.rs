@@ -1,6 +1,7 @@
 //! Makes the record: what the store module and the devices report.
 
 use crate::fuse::Fuse;
+use crate::preempt::Interrupt;
 use crate::trace::{Event, Rec, bit};
 use nvmem::instrument::Observer;
 use std::cell::RefCell;
@@ -8,11 +9,15 @@ use std::cell::RefCell;
 /// Payload of the panic that ends a run which makes no end.
 pub(crate) struct Hung;
 
-pub(crate) struct Recorder(pub(crate) RefCell<Rec>, pub(crate) Fuse);
+pub(crate) struct Recorder(
+    pub(crate) RefCell<Rec>,
+    pub(crate) Fuse,
+    pub(crate) Interrupt,
+);
 
 impl Recorder {
     pub(crate) fn new(rec: Rec) -> Self {
-        Recorder(RefCell::new(rec), Fuse::new())
+        Recorder(RefCell::new(rec), Fuse::new(), Interrupt::new())
     }
 
     /// Something that persists, or that the world sees, is about to happen.
@@ -41,6 +46,7 @@ impl Observer for Recorder {
             }
             return;
         }
+        self.point();
         self.tick();
         let mut r = self.0.borrow_mut();
         let Some(at) = r.offset(at) else { return };
@@ -63,6 +69,7 @@ impl Observer for Recorder {
         r.push(Event::Store { at, len, old, new });
     }
     fn fence(&self, model: &'static str) {
+        self.point();
         let mut r = self.0.borrow_mut();
         r.scan_loans();
         r.cost.fences += 1;
@@ -71,6 +78,7 @@ impl Observer for Recorder {
         r.push(Event::Fence { of });
     }
     fn lend(&self, at: *mut u8, len: usize) {
+        self.point();
         let mut r = self.0.borrow_mut();
         let Some(at) = r.offset(at) else { return };
         r.scan_loans();
@@ -82,6 +90,7 @@ impl Observer for Recorder {
         }
     }
     fn end_loan(&self, at: *mut u8, len: usize) {
+        self.point();
         let mut r = self.0.borrow_mut();
         let Some(at) = r.offset(at) else { return };
         let len = len as u32;
@@ -93,6 +102,7 @@ impl Observer for Recorder {
         }
     }
     fn read(&self, at: *const u8, len: usize) {
+        self.point();
         let mut r = self.0.borrow_mut();
         r.cost.reads += len as u64;
         if !r.want_reads {

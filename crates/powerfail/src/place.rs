@@ -76,7 +76,9 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
                 Event::EndLoan { at, .. } => ('-', at, String::new()),
                 Event::Read { at, .. } => ('?', at, String::new()),
                 Event::Scratch { at, .. } => ('%', at, String::new()),
-                Event::Steady { at, .. } | Event::Shaky { at, .. } => ('&', at, String::new()),
+                Event::Steady { at, .. } | Event::Shaky { at, .. } | Event::Worn { at } => {
+                    ('&', at, String::new())
+                }
             };
             let n = seen.entry((kind, at)).or_default();
             *n += 1;
@@ -103,7 +105,7 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
             } => {
                 let new = trace.old_new(side, len).1;
                 match how {
-                    crate::torn::Tear::Erase => {
+                    how if how.is_erase() => {
                         format!("erase of {len} bytes at {}", self.place(at))
                     }
                     _ => format!("{} = {}", self.place(at), number(new)),
@@ -115,7 +117,7 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
             Event::Read { at, .. } => format!("read of {}", self.place(at)),
             Event::Scratch { at, .. } => format!("{} becomes scratch", self.place(at)),
             Event::World(_) => "change of the world".into(),
-            Event::Steady { .. } | Event::Shaky { .. } => return None,
+            Event::Steady { .. } | Event::Shaky { .. } | Event::Worn { .. } => return None,
         })
     }
 }

@@ -1,16 +1,19 @@
 //! Programs by chance, every cut of each.
 
+use crate::engine;
 use crate::env;
-use crate::explore::{Explore, explore_with};
-use crate::medium::Media;
+use crate::explore::{Explore, captures_nothing};
+use crate::medium::{Media, media_arena};
 use crate::report::Failure;
 use crate::summary::Summary;
 use crate::world::{Outside, World};
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngSeed, TestCaseError, TestError, TestRunner};
 use std::cell::Cell;
+use std::sync::Arc;
 
-type With<M, T, V> = for<'r, 'w, 'c> fn(<M as Media>::Nv<'r>, &'w World<'r, T>, &'c V);
+type With<M, T, V> =
+    dyn for<'r, 'w, 'c> Fn(<M as Media>::Nv<'r>, &'w World<'r, T>, &'c V) + Send + Sync;
 
 /// Explores `program` for inputs that `strategy` makes, as a rule the operations that it is to do. When one fails, the
 /// input is shrunk; the cut is the first of the smallest program, and is not shrunk.
@@ -35,7 +38,7 @@ type With<M, T, V> = for<'r, 'w, 'c> fn(<M as Media>::Nv<'r>, &'w World<'r, T>, 
 pub fn random<S, M, T>(
     strategy: S,
     media: fn() -> M,
-    program: With<M, T, S::Value>,
+    program: impl for<'r, 'w, 'c> Fn(M::Nv<'r>, &'w World<'r, T>, &'c S::Value) + Send + Sync + 'static,
 ) -> Random<S, M, T>
 where
     S: Strategy,
@@ -43,10 +46,11 @@ where
     M: Media,
     T: Outside + Default,
 {
+    captures_nothing(&program);
     Random {
         strategy,
         media,
-        program,
+        program: Arc::new(program),
         name: None,
         cases: 64,
         depth: 1,
@@ -59,7 +63,7 @@ where
 pub struct Random<S: Strategy, M: Media, T> {
     strategy: S,
     media: fn() -> M,
-    program: With<M, T, S::Value>,
+    program: Arc<With<M, T, S::Value>>,
     name: Option<String>,
     cases: u32,
     depth: u32,
@@ -96,9 +100,13 @@ where
     }
 
     fn one(&self, input: S::Value) -> Explore<M, T> {
-        let e = explore_with(input, (self.media)(), self.program)
-            .depth(self.depth)
-            .one_of_many();
+        let program = self.program.clone();
+        let e = Explore::new(
+            (self.media)(),
+            Box::new(move |nv, world| program(nv, world, &input)),
+        )
+        .depth(self.depth)
+        .one_of_many();
         match &self.name {
             Some(n) => e.name(n),
             None => e,
@@ -133,6 +141,7 @@ where
             ..Config::default()
         });
         let sum = Cell::new(Summary::default());
+        let medium = engine::names(&media_arena(&(self.media)(), None, 0).1);
         let r = runner.run(&self.strategy, |input| match self.one(input).try_run() {
             Ok(s) => {
                 sum.set(sum.get() + s);
@@ -144,6 +153,7 @@ where
         match r {
             Ok(()) => {
                 sum.get().append(&name, 0);
+                sum.get().tell(&name, &medium);
                 Ok(sum.get())
             }
             Err(TestError::Abort(why)) => {

@@ -1,13 +1,14 @@
 //! Follows given cuts: those of a failure, to describe it, and those of a line, to replay it.
 
+use crate::build;
 use crate::chain::{Cut, DIFFER, wrecks};
-use crate::engine::{Engine, trace_hash};
+use crate::engine::{self, Engine, trace_hash};
 use crate::hash::Wide;
 use crate::medium::Media;
 use crate::place::{number, plain};
 use crate::search::leftover;
 use crate::torn::{Policy, ShakySet};
-use crate::trace::Event;
+use crate::trace::{Event, Trace};
 use crate::walk::{Walk, part_of};
 use crate::world::Outside;
 
@@ -30,29 +31,47 @@ pub(crate) struct Story {
     pub(crate) end: Result<(), String>,
     /// Of all runs on the way.
     pub(crate) hash: u32,
+    /// The interrupt, in a report.
+    pub(crate) interrupt: Option<String>,
 }
 
 /// A line taken apart.
 pub(crate) struct Line<'l> {
+    /// The point at which the interrupt comes: `~point` before the cuts.
+    pub(crate) preempt: Option<u64>,
     pub(crate) name: &'l str,
     pub(crate) model: &'l str,
     pub(crate) image: &'l str,
     pub(crate) cuts: Vec<&'l str>,
     pub(crate) hash: u32,
+    /// Of the build that has printed it, when they are not the default ones.
+    pub(crate) features: &'l str,
 }
 
 impl<'l> Line<'l> {
     pub(crate) fn parse(s: &'l str) -> Option<Self> {
         let parts: Vec<&str> = s.trim().split('@').collect();
-        let [name, model, image, cuts, hash] = parts[..] else {
-            return None;
+        let ([name, model, image, cuts, hash], features) = match parts[..] {
+            [a, b, c, d, e] => ([a, b, c, d, e], ""),
+            [a, b, c, d, e, features] => ([a, b, c, d, e], features),
+            _ => return None,
+        };
+        let mut cuts: Vec<&str> = cuts.split('/').filter(|c| !c.is_empty()).collect();
+        let preempt = match cuts.first().and_then(|c| c.strip_prefix('~')) {
+            Some(point) => {
+                cuts.remove(0);
+                Some(point.parse().ok()?)
+            }
+            None => None,
         };
         Some(Line {
+            preempt,
             name,
             model,
             image,
-            cuts: cuts.split('/').filter(|c| !c.is_empty()).collect(),
+            cuts,
             hash: u32::from_str_radix(hash, 16).ok()?,
+            features,
         })
     }
 }
@@ -96,8 +115,7 @@ impl<'l> CutText<'l> {
 
 impl<M: Media, T: Outside> Engine<'_, M, T> {
     pub(crate) fn model(&self) -> String {
-        let names: Vec<&str> = self.parts.iter().map(|p| p.name).collect();
-        plain(&names.join("+"))
+        engine::names(&self.parts)
     }
 
     pub(crate) fn image_print(&self) -> String {
@@ -105,14 +123,17 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
     }
 
     pub(crate) fn line(&self, story: &Story) -> String {
-        let cuts: Vec<&str> = story.steps.iter().map(|s| &s.token[..]).collect();
+        let point = self.setup.preempt.map(|p| format!("~{p}"));
+        let mut cuts: Vec<&str> = point.as_deref().into_iter().collect();
+        cuts.extend(story.steps.iter().map(|s| &s.token[..]));
         format!(
-            "{}@{}@{}@{}@{:08x}",
+            "{}@{}@{}@{}@{:08x}{}",
             plain(&self.setup.name),
             self.model(),
             self.image_print(),
             cuts.join("/"),
-            story.hash
+            story.hash,
+            build::mark()
         )
     }
 
@@ -127,15 +148,18 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
         let mut policy = Policy::default();
         let mut steps = Vec::new();
         let mut hash = Wide::new();
+        let mut interrupt = None;
         for (level, mark) in marks.iter().enumerate() {
             let run = self.boot(&world, !free.is_empty(), &shaky, policy);
             let trace = self.take_trace();
+            interrupt = interrupt.or_else(|| self.say_interrupt(&trace));
             if let Err(what) = run.end {
                 let end = Err(format!("already after {level} of the cuts: {what}"));
                 return Ok(Story {
                     steps,
                     end,
                     hash: 0,
+                    interrupt,
                 });
             }
             hash.word(trace_hash(&trace, &run.past) as u64);
@@ -264,10 +288,17 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
         }
         if !to_the_end {
             let (end, hash) = (Ok(()), hash.wide() as u32);
-            return Ok(Story { steps, end, hash });
+            return Ok(Story {
+                steps,
+                end,
+                hash,
+                interrupt,
+            });
         }
         let run = self.boot(&world, !free.is_empty(), &shaky, policy);
-        let first = trace_hash(&self.take_trace(), &run.past);
+        let trace = self.take_trace();
+        interrupt = interrupt.or_else(|| self.say_interrupt(&trace));
+        let first = trace_hash(&trace, &run.past);
         let mut end = run.end;
         if end.is_ok() {
             let again = self.boot(&world, !free.is_empty(), &shaky, policy);
@@ -279,6 +310,20 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
             steps,
             end,
             hash: hash.wide() as u32,
+            interrupt,
         })
+    }
+
+    /// Where the interrupt came in the boot of this record, if it came inside of its body.
+    fn say_interrupt(&self, trace: &Trace) -> Option<String> {
+        let point = self.setup.preempt?;
+        let began = self.rec.2.began()?;
+        if self.rec.2.passed() <= point {
+            return None;
+        }
+        let before = trace.events.get(..began)?.iter().rev();
+        let last = before.filter_map(|e| self.say(trace, e)).next();
+        let last = last.unwrap_or_else(|| "the beginning".into());
+        Some(format!("at point {point}, after {last}"))
     }
 }

@@ -1,5 +1,6 @@
 //! What is printed when a state is not survived.
 
+use crate::build;
 use crate::chain::{Bad, Cut};
 use crate::engine::{self, Setup};
 use crate::medium::Media;
@@ -81,7 +82,7 @@ fn times(cuts: usize) -> String {
 
 pub(crate) fn failure<M: Media, T: Outside>(setup: &Setup<M, T>, bad: &Bad) -> Failure {
     let name = &setup.name;
-    if bad.cuts.is_empty() {
+    if bad.cuts.is_empty() && setup.preempt.is_none() {
         return Failure::plain(name, &format!("without a power cut: {}", bad.what));
     }
     let marks: Vec<Mark<'_>> = bad.cuts.iter().map(Mark::Known).collect();
@@ -96,6 +97,19 @@ pub(crate) fn failure<M: Media, T: Outside>(setup: &Setup<M, T>, bad: &Bad) -> F
             &format!("{}; and it does not happen again: {why}", bad.what),
         ),
     }
+}
+
+/// Of a line that was replayed. Said past the capture of the test's output: a test that passes shows nothing else.
+pub(crate) fn survives(name: &str, exact: bool) {
+    let how = if exact {
+        "exactly"
+    } else {
+        "in a program that has changed"
+    };
+    let _ = std::io::Write::write_all(
+        &mut std::io::stderr(),
+        format!("{name}: replayed {how}: survives\n").as_bytes(),
+    );
 }
 
 pub(crate) fn no_end(patience: Duration) -> String {
@@ -141,6 +155,9 @@ pub(crate) fn tell<M: Media, T: Outside>(
     let mut s = String::new();
     let name = &setup.name;
     let _ = writeln!(s, "{name}: {} {what}{note}", times(cuts));
+    if let Some(at) = &story.interrupt {
+        let _ = writeln!(s, "  interrupt  {at}");
+    }
     for (i, step) in story.steps.iter().enumerate() {
         for (k, t) in step.text.iter().enumerate() {
             let _ = match k {
@@ -163,7 +180,7 @@ pub(crate) fn tell<M: Media, T: Outside>(
         }
     }
     if let Some(line) = &line {
-        let _ = write!(s, "replay this:  POWERFAIL='{line}' cargo test {name}");
+        s += &build::command(line, name);
     }
     Failure {
         report: s,

@@ -9,6 +9,7 @@ use crate::torn::{Policy, ShakySet};
 use crate::trace::Trace;
 use crate::walk::{Pend, Walk, part_of, read_first};
 use crate::world::Outside;
+use nvmem::planted;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -209,7 +210,8 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
             && claim != Claim::Taken
         {
             let counted = claim == Claim::New && (self.last || self.owns(key));
-            for policy in 0..Policy::ALL {
+            let five = planted!("powerfail/five-ways-of-reading");
+            for policy in 0..Policy::ALL - u8::from(five) {
                 self.count.boots += u64::from(counted);
                 let (found, shook) =
                     self.boot_one(spot, (choices, key), free, Policy(policy), next)?;
@@ -284,7 +286,10 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
             next.0.push(State {
                 diff: self.diff(),
                 free: leftover(free),
-                shaky: spot.shaky.clone(),
+                shaky: match planted!("powerfail/unstable-for-one-boot") {
+                    true => ShakySet::default(),
+                    false => spot.shaky.clone(),
+                },
                 policy,
                 world: spot.world.clone(),
                 trace_hash,
@@ -298,6 +303,9 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
 
 /// What is open at the next boot, too, until it is read or overwritten.
 pub(crate) fn leftover(free: &[Pend]) -> Vec<Pend> {
+    if planted!("powerfail/open-forgotten-at-boot") {
+        return Vec::new();
+    }
     let open = |p: &Pend| Pend {
         free: true,
         lent: false,
@@ -315,7 +323,12 @@ fn siblings(
     todo: &mut Vec<Branch>,
 ) {
     for (j, p) in reads.iter().enumerate().rev() {
-        for &other in p.vals.iter().rev().filter(|v| **v != vals[j]) {
+        let most = match planted!("powerfail/one-other-value") {
+            true => 1,
+            false => usize::MAX,
+        };
+        let others = p.vals.iter().rev().filter(|v| **v != vals[j]);
+        for &other in others.take(most) {
             let mut c = choices.to_vec();
             c.extend(reads[..j].iter().zip(vals).map(|(p, v)| (p.at, *v)));
             c.push((p.at, other));

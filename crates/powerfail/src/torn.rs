@@ -12,8 +12,27 @@ pub(crate) enum Tear {
     /// With `any`, whatever it was programmed to (there are check bits that cover the word); else only bits change that
     /// were to change.
     Unstable { erased: u8, any: bool },
+    /// Nothing: all of it is old or new.
+    Whole,
     /// An erase: the same, even where there was nothing to erase.
-    Erase,
+    Erase(Wipe),
+}
+
+impl Tear {
+    pub(crate) fn is_erase(self) -> bool {
+        matches!(self, Tear::Erase(_))
+    }
+}
+
+/// What an interrupted erase leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wipe {
+    /// Anything, and not the same at each read.
+    Unstable,
+    /// Anything, always the same.
+    Stable,
+    /// Groups of so many bytes are old or erased, and those that are erased come first.
+    InOrder(u32),
 }
 
 /// A word, or an erase unit, that may read one way or the other.
@@ -186,12 +205,27 @@ fn garbage(old: &[u8], new: &[u8]) -> Vec<u8> {
         .collect()
 }
 
+/// Lengths of a first part: one group, about half of all, all but the last group.
+fn prefixes(len: usize, group: u32) -> impl Iterator<Item = usize> {
+    let group = group as usize;
+    let last = len.saturating_sub(1) / group * group;
+    let mut cuts = vec![group, len / 2 / group * group, last];
+    cuts.retain(|n| (1..len).contains(n));
+    cuts.sort_unstable();
+    cuts.dedup();
+    cuts.into_iter()
+}
+
 /// Every way that is tried.
 pub(crate) fn ways(old: &[u8], new: &[u8], how: Tear) -> Vec<Torn> {
     let t = |name, is: Vec<u8>, alt| Torn { name, is, alt };
     let (front, back) = (half(new, old), half(old, new));
     match how {
-        Tear::Arbitrary => vec![
+        Tear::Whole => Vec::new(),
+        Tear::Erase(Wipe::InOrder(group)) => prefixes(new.len(), group)
+            .map(|n| t("a first part erased", [&new[..n], &old[n..]].concat(), None))
+            .collect(),
+        Tear::Arbitrary | Tear::Erase(Wipe::Stable) => vec![
             t("first half new", front, None),
             t("second half new", back, None),
             t("zeros", vec![0; old.len()], None),
@@ -200,7 +234,7 @@ pub(crate) fn ways(old: &[u8], new: &[u8], how: Tear) -> Vec<Torn> {
         ],
         // Cells that are programmed already are not disturbed by programming them again.
         Tear::Unstable { .. } if old == new => Vec::new(),
-        Tear::Unstable { .. } | Tear::Erase => {
+        Tear::Unstable { .. } | Tear::Erase(Wipe::Unstable) => {
             let mut wild = garbage(old, new);
             if let Tear::Unstable { any: false, .. } = how {
                 for (w, (o, n)) in wild.iter_mut().zip(old.iter().zip(new)) {

@@ -3,7 +3,7 @@
 use crate::arena::Arena;
 use crate::cost::Cost;
 use crate::observe::Hung;
-use crate::torn::{Policy, Shaky, ShakySet, Tear, program};
+use crate::torn::{Policy, Shaky, ShakySet, Tear, Wipe, program};
 
 /// One event of a run. Offsets count from the start of the first medium.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,6 +63,10 @@ pub(crate) enum Event {
         len: u32,
         side: u32,
     },
+    /// An erase unit was erased by stores that are in the record before this.
+    Worn {
+        at: u32,
+    },
 }
 
 /// The record of a run.
@@ -102,6 +106,28 @@ pub(crate) struct Part {
     pub(crate) buffered: bool,
     /// How often an erase unit may be erased, when that is to be kept.
     pub(crate) endurance: Option<u32>,
+    /// A call that a device refuses is a failure.
+    pub(crate) refusal_fails: bool,
+}
+
+impl Part {
+    /// A medium of bytes, which is placed later.
+    pub(crate) fn of(name: &'static str) -> Part {
+        Part {
+            name,
+            at: 0,
+            len: 0,
+            unit: 1,
+            buffered: false,
+            endurance: None,
+            refusal_fails: false,
+        }
+    }
+}
+
+/// The bits of a unit of so many bytes.
+fn mask(unit: u8) -> u32 {
+    u32::MAX >> (32 - 8 * u32::from(unit))
 }
 
 /// What stands for a medium in [`Event::Fence`].
@@ -268,17 +294,45 @@ impl Rec {
         self.shook |= self.shaky.read(self.policy, at, buf);
     }
 
-    pub(crate) fn device_store(&mut self, at: u32, v: u8) {
+    /// A run that depends on what is open there has to know it.
+    pub(crate) fn device_looks(&mut self, at: u32, len: u32) {
+        if self.want_reads {
+            self.push(Event::Read { at, len });
+        }
+    }
+
+    /// Stores bytes that lie in one atomic unit of a device. With `erased`, bits only go away from that value.
+    pub(crate) fn device_store(&mut self, at: u32, bytes: &[u8], erased: Option<u8>) {
         self.cost.stores += 1;
-        self.cost.bytes += 1;
-        let old = self.arena.unit(at, 1);
+        self.cost.bytes += bytes.len() as u64;
+        let part = self.part_of(at);
+        let (unit, buffered) = (part.unit, part.buffered);
+        let start = at - at % u32::from(unit);
+        let whole = bytes.len() == usize::from(unit);
+        if buffered && !(whole && erased.is_none()) {
+            self.device_looks(start, unit.into());
+        }
+        let old = self.arena.unit(start, unit);
+        let mut now = old.to_le_bytes();
+        let to = &mut now[(at - start) as usize..][..bytes.len()];
+        match erased {
+            Some(erased) => to.copy_from_slice(&program(to, bytes, erased)),
+            None => to.copy_from_slice(bytes),
+        }
         self.push(Event::Store {
-            at,
-            len: 1,
+            at: start,
+            len: unit,
             old,
-            new: v.into(),
+            new: u32::from_le_bytes(now),
         });
-        self.arena.undo(at, &[v]);
+        self.arena.undo(start, &now[..usize::from(unit)]);
+    }
+
+    /// Everything before is drained to the device at `at`.
+    pub(crate) fn device_drain(&mut self, at: u32) {
+        self.cost.fences += 1;
+        let i = self.parts.partition_point(|p| p.at <= at) - 1;
+        self.push(Event::Fence { of: bit(i) });
     }
 
     pub(crate) fn is_erased(&self, at: u32, len: u32, erased: u8) -> bool {
@@ -286,16 +340,15 @@ impl Rec {
         here.iter().all(|b| *b == erased) || self.shaky.alt(at, here).iter().all(|b| *b == erased)
     }
 
-    pub(crate) fn program(&mut self, at: u32, new: &[u8], how: Tear) {
+    /// Programs `new`. With `erased`, bits only go away from that value.
+    pub(crate) fn program(&mut self, at: u32, new: &[u8], erased: Option<u8>, how: Tear) {
         self.cost.stores += 1;
         self.cost.bytes += new.len() as u64;
         let is = self.arena.bytes()[at as usize..][..new.len()].to_vec();
         let alt = self.shaky.alt(at, &is);
-        let (now, other) = match how {
-            Tear::Unstable { erased, .. } => {
-                (program(&is, new, erased), program(&alt, new, erased))
-            }
-            _ => (new.to_vec(), new.to_vec()),
+        let (now, other) = match erased {
+            Some(erased) => (program(&is, new, erased), program(&alt, new, erased)),
+            None => (new.to_vec(), new.to_vec()),
         };
         self.change(at, &is, &now, how);
         if alt != is {
@@ -317,14 +370,35 @@ impl Rec {
     }
 
     /// For the how-many-th time that unit is erased.
-    pub(crate) fn erase(&mut self, at: u32, len: u32, erased: u8) -> u32 {
+    pub(crate) fn erase(&mut self, at: u32, len: u32, erased: u8, how: Wipe) -> u32 {
         self.burst();
         self.cost.erases += 1;
         let is = self.arena.bytes()[at as usize..][..len as usize].to_vec();
-        self.change(at, &is, &vec![erased; len as usize], Tear::Erase);
+        self.change(at, &is, &vec![erased; len as usize], Tear::Erase(how));
         if self.shaky.settle(at, len) {
             self.push(Event::Steady { at, len });
         }
+        self.shaky.erased(at)
+    }
+
+    /// The same on a device that holds back what it is given: of each of its units, it is open until it is drained.
+    pub(crate) fn erase_later(&mut self, at: u32, len: u32, erased: u8) -> u32 {
+        self.burst();
+        self.cost.erases += 1;
+        let part = self.part_of(at);
+        let (unit, end) = (part.unit, (at + len).min(part.at + part.len));
+        for u in (at..end).step_by(unit.into()) {
+            let old = self.arena.unit(u, unit);
+            let new = [erased; 4];
+            self.push(Event::Store {
+                at: u,
+                len: unit,
+                old,
+                new: u32::from_le_bytes(new) & mask(unit),
+            });
+            self.arena.undo(u, &new[..usize::from(unit)]);
+        }
+        self.push(Event::Worn { at });
         self.shaky.erased(at)
     }
 

@@ -1,8 +1,9 @@
 //! Walks along the record of a run and knows, at each instant, what a cut may leave.
 
 use crate::arena::Arena;
-use crate::torn::{Shaky, ShakySet, Tear};
+use crate::torn::{Shaky, ShakySet};
 use crate::trace::{Event, Part, Trace, bit};
+use nvmem::planted;
 
 /// A unit of which it is open what persisted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,8 +58,12 @@ impl Walk {
     pub(crate) fn settles(&self, e: &Event, parts: &[Part]) -> bool {
         match *e {
             Event::Store { at, .. } => !part_of(parts, at).buffered,
-            Event::World(_) | Event::Scratch { .. } | Event::Program { .. } => true,
-            Event::Touched { .. } | Event::Steady { .. } | Event::Shaky { .. } => false,
+            Event::World(_) => !planted!("powerfail/world-is-no-cut"),
+            Event::Scratch { .. } | Event::Program { .. } => true,
+            Event::Touched { .. }
+            | Event::Steady { .. }
+            | Event::Shaky { .. }
+            | Event::Worn { .. } => false,
             Event::Fence { of } => self
                 .pend
                 .iter()
@@ -77,6 +82,22 @@ impl Walk {
         matches!(
             e,
             Event::Store { .. } | Event::Touched { .. } | Event::World(_) | Event::Program { .. }
+        )
+    }
+
+    /// Whether the life of a device is counted in events like `e`.
+    pub(crate) fn ticks(e: &Event) -> bool {
+        matches!(
+            e,
+            Event::Store { .. } | Event::World(_) | Event::Program { .. } | Event::Worn { .. }
+        )
+    }
+
+    /// Whether less is open after `e`.
+    pub(crate) fn forgets(e: &Event) -> bool {
+        matches!(
+            e,
+            Event::Fence { .. } | Event::EndLoan { .. } | Event::Scratch { .. }
         )
     }
 
@@ -111,6 +132,9 @@ impl Walk {
                 }
                 arena.put_unit(at, len, new);
                 if part_of(parts, at).buffered {
+                    if old == new && !self.pend.iter().any(|p| p.at == at) {
+                        return;
+                    }
                     let p = self.pend_at(at, len, old);
                     p.free = false;
                     p.may_be(new);
@@ -147,9 +171,11 @@ impl Walk {
                             let now = arena.unit(u, n);
                             let p = self.pend_at(u, n, now);
                             p.lent = true;
-                            p.wild = true;
                             p.may_be(new);
-                            p.may_be(garbage(new, n));
+                            if !planted!("powerfail/nothing-in-between") {
+                                p.wild = true;
+                                p.may_be(garbage(new, n));
+                            }
                         }
                         _ => {}
                     }
@@ -183,7 +209,7 @@ impl Walk {
                 at, len, side, how, ..
             } => {
                 arena.put(at, trace.old_new(side, len).1);
-                if how == Tear::Erase {
+                if how.is_erase() {
                     self.shaky.erased(at);
                 }
             }
@@ -192,6 +218,9 @@ impl Walk {
             }
             Event::Shaky { at, len, side } => {
                 self.shaky.add(Shaky::new(at, trace.bytes(side, len)));
+            }
+            Event::Worn { at } => {
+                self.shaky.erased(at);
             }
             Event::World(_) => {}
         }

@@ -10,6 +10,20 @@ use std::sync::{Mutex, PoisonError};
 /// The outside of the device: what it has sent, what its sensors showed, what a user was promised.
 ///
 /// It survives every cut. Each change is an instant at which the power may go, before it as well as after it.
+///
+/// `T` is a type of the test's own, as a rule a struct with what was promised:
+///
+/// ```
+/// #[derive(Clone, Hash, Debug, Default)]
+/// struct Promised {
+///     sent: u32,
+///     newest: Vec<u8>,
+/// }
+/// ```
+///
+/// It is copied at each cut (`Clone`), tells one state from another (`Hash`), is printed in reports (`Debug`), goes to all
+/// threads of a campaign (`Send + Sync + 'static`: no `Rc`, no `Cell`, no reference to something local), and is there before
+/// the first boot (`Default`; [`Explore::world`](crate::Explore::world) gives another one). That is [`Outside`].
 pub struct World<'r, T> {
     value: RefCell<T>,
     past: RefCell<Vec<(T, u128)>>,
@@ -20,8 +34,15 @@ pub struct World<'r, T> {
 /// What was watched in the first boot that came by, in words.
 pub(crate) type Watched = Mutex<HashMap<String, String>>;
 
-/// What a value of the world must be able to do. Implemented for every type that can.
+/// What a value of the world must be able to do: see [`World`]. Implemented for every type that can.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the world of a power-fail test",
+    label = "the `T` of `World<T>`",
+    note = "a world is copied, compared and printed: `#[derive(Clone, Hash, Debug, Default)]`",
+    note = "and it goes to other threads: `Send + Sync + 'static`, so no `Rc`, no `Cell` and no borrowed reference in it"
+)]
 pub trait Outside: Clone + Hash + std::fmt::Debug + Send + Sync + 'static {}
+#[diagnostic::do_not_recommend]
 impl<T: Clone + Hash + std::fmt::Debug + Send + Sync + 'static> Outside for T {}
 
 impl<'r, T: Outside> World<'r, T> {
@@ -51,6 +72,7 @@ impl<'r, T: Outside> World<'r, T> {
 
     /// Changes the value, all at once.
     pub fn update(&self, f: impl FnOnce(&mut T)) {
+        self.rec.point();
         self.rec.tick();
         f(&mut self.value.borrow_mut());
         let v = self.value.borrow();
@@ -70,6 +92,18 @@ impl<'r, T: Outside> World<'r, T> {
     /// What was acknowledged last. The same as [`get`](World::get).
     pub fn last_acknowledged(&self) -> T {
         self.get()
+    }
+
+    /// Runs `body`, and at one point of it `handler`, on the same stack and to its end: an
+    /// interrupt, or another thread that the scheduler prefers. A campaign with
+    /// [`Explore::preempt`](crate::Explore::preempt) tries every point: before each store, read,
+    /// loan and fence of a mapped medium, before each change of the world, and at the end of each
+    /// critical section ([`masked`](crate::masked)), in which there is none. In other campaigns,
+    /// and in a boot that has fewer points, `handler` runs after `body`.
+    ///
+    /// **Panics**: inside of another body.
+    pub fn interrupted<R>(&self, handler: impl FnOnce(), body: impl FnOnce() -> R) -> R {
+        self.rec.interrupted(handler, body)
     }
 
     /// Says that `value` is the same in every boot that comes by here, whatever was executed before and whatever was

@@ -183,7 +183,8 @@ fn two_media_at_once() {
 
 /// A medium behind a controller of its own, which is drained by a fence of its own.
 enum Behind {}
-impl Model for Behind {
+// SAFETY: a medium that is simulated; the fence is only told to the kit.
+unsafe impl Model for Behind {
     type Unit = u32;
     const BUFFERED: bool = true;
     const NAME: &'static str = "behind";

@@ -107,43 +107,43 @@ fn a_store_wider_than_the_unit_can_be_torn() {
 }
 
 /// Recovery undoes a change of two words, and forgets that it may be cut, too.
-fn undo(nv: Region<'_, InOrder32>, clear_first: bool) {
+fn undo(nv: &Region<'_, InOrder32>, clear_first: bool, most: u32) {
     const LOGGED: usize = 0;
     const OLD_A: usize = 4;
     const OLD_B: usize = 8;
     const A: usize = 16;
     const B: usize = 20;
-    if get(&nv, LOGGED) == 1 {
+    if get(nv, LOGGED) == 1 {
         if clear_first {
-            put(&nv, LOGGED, 0);
+            put(nv, LOGGED, 0);
         }
-        put(&nv, A, get(&nv, OLD_A));
-        put(&nv, B, get(&nv, OLD_B));
-        put(&nv, LOGGED, 0);
+        put(nv, A, get(nv, OLD_A));
+        put(nv, B, get(nv, OLD_B));
+        put(nv, LOGGED, 0);
     }
-    let (a, b) = (get(&nv, A), get(&nv, B));
+    let (a, b) = (get(nv, A), get(nv, B));
     assert_eq!(a, b, "half a change");
-    if a < 2 {
-        put(&nv, OLD_A, a);
-        put(&nv, OLD_B, b);
-        put(&nv, LOGGED, 1);
-        put(&nv, A, a + 1);
-        put(&nv, B, b + 1);
-        put(&nv, LOGGED, 0);
+    if a < most {
+        put(nv, OLD_A, a);
+        put(nv, OLD_B, b);
+        put(nv, LOGGED, 1);
+        put(nv, A, a + 1);
+        put(nv, B, b + 1);
+        put(nv, LOGGED, 0);
     }
 }
 
 #[test]
 #[cfg_attr(miri, ignore = "takes long")]
 fn two_cuts_needed() {
-    explore(Mapped::new(64), |nv, _: &World<()>| undo(nv, false))
+    explore(Mapped::new(64), |nv, _: &World<()>| undo(&nv, false, 2))
         .depth(3)
         .run();
-    explore(Mapped::new(64), |nv, _: &World<()>| undo(nv, true))
+    explore(Mapped::new(64), |nv, _: &World<()>| undo(&nv, true, 2))
         .depth(1)
         .run();
     let e = found(
-        || explore(Mapped::new(64), |nv, _: &World<()>| undo(nv, true)).depth(2),
+        || explore(Mapped::new(64), |nv, _: &World<()>| undo(&nv, true, 2)).depth(2),
         "half a change",
     );
     assert_eq!(e.cuts(), 2);
@@ -384,12 +384,14 @@ fn endurance_reaches_the_wrap() {
             Mapped::<InOrder16>::new(64),
             EveryEvents(11),
             |nv, w: &World<u32>| sequence(nv, w, false),
+            |told| *told,
         )
         .seed(middle_aged())
-        .boots(40_000)
+        .boots(60_000)
     };
     let e = wrong().try_run().unwrap_err();
-    assert!((32_000..33_000).contains(&e.cuts()), "{e}");
+    // In a few lives the power goes before one number more.
+    assert!((33_000..45_000).contains(&e.cuts()), "{e}");
     let again = wrong().replay(e.line().unwrap()).try_run().unwrap_err();
     assert!(again.report().contains("replayed exactly"), "{again}");
 }
@@ -404,7 +406,11 @@ fn wear(mut nv: Device<'_, Stm32l1>, boots: &World<u32>) {
 #[cfg_attr(miri, ignore = "takes long")]
 fn a_worn_out_unit_is_a_failure() {
     let nor = |cycles| Nor::stm32l1().endurance(cycles).size(512);
-    let life = |cycles| endure(nor(cycles), EveryEvents(50), |nv, w| wear(nv, w)).boots(40);
+    let life = |cycles| {
+        endure(nor(cycles), EveryEvents(50), wear, |n| *n)
+            .fixed_period()
+            .boots(40)
+    };
     life(41).run();
     let e = life(40).try_run().expect_err("the 41st erase");
     let what = "worn out: the erase unit at 0x0 is erased once more than 40 times";
@@ -413,11 +419,11 @@ fn a_worn_out_unit_is_a_failure() {
     let again = life(40).replay(e.line().unwrap()).try_run();
     assert!(again.unwrap_err().report().contains("replayed exactly"));
     // In one execution with its cuts, erases that were cut included.
-    let all = |cycles| explore(nor(cycles), |nv, w| wear(nv, w)).depth(2);
+    let all = |cycles| explore(nor(cycles), wear).depth(2);
     assert_eq!(found(|| all(2), "worn out").cuts(), 2);
     all(3).run();
     // What is not asked for is not enforced.
-    endure(Nor::stm32l1(), EveryEvents(50), |nv, w| wear(nv, w)).run();
+    endure(Nor::stm32l1(), EveryEvents(50), wear, |n| *n).run();
 }
 
 #[test]
@@ -436,9 +442,12 @@ fn nothing_runs_after_the_cut() {
             drop(guard);
         }
     }
-    let e = endure(Mapped::new(64), EveryEvents(5), |nv, _: &World<()>| {
-        program(nv)
-    })
+    let e = endure(
+        Mapped::new(64),
+        EveryEvents(5),
+        |nv, _: &World<()>| program(nv),
+        |()| (),
+    )
     .try_run()
     .unwrap_err();
     assert!(e.report().contains("half a change"), "{e}");
@@ -453,15 +462,18 @@ fn nothing_runs_after_the_cut() {
 #[test]
 #[cfg_attr(miri, ignore = "takes long")]
 fn endurance_finds_what_needs_two_cuts() {
-    fn forever(nv: Region<'_, InOrder32>) {
-        undo(nv, true)
+    fn once(nv: Region<'_, InOrder32>, done: &World<'_, u32>, clear_first: bool) {
+        undo(&nv, clear_first, u32::MAX);
+        done.set(done.get() + 1);
     }
-    let e = endure(Mapped::new(64), EveryEvents(5), |nv, _: &World<()>| {
-        forever(nv)
-    })
-    .depth(2)
-    .try_run()
-    .unwrap_err();
+    let (nv, every) = (|| Mapped::new(64), EveryEvents(8));
+    endure(nv(), every, |nv, w| once(nv, w, false), |n| *n)
+        .depth(2)
+        .run();
+    let e = endure(nv(), every, |nv, w| once(nv, w, true), |n| *n)
+        .depth(2)
+        .try_run()
+        .unwrap_err();
     println!("{e}");
     assert!(e.report().contains("half a change"), "{e}");
 }

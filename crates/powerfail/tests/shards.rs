@@ -3,7 +3,7 @@
 #![allow(clippy::undocumented_unsafe_blocks)] // toys: offsets are constants inside a small region
 
 use nvmem::{Buffered32, InOrder32, Region, mapped};
-use powerfail::{EveryEvents, Mapped, Nor, Summary, World, endure, explore};
+use powerfail::{EveryEvents, Mapped, Nor, Summary, World, endure, explore, random};
 use std::process::{Command, Output};
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ fn again(test: &str, env: &[(&str, &str)]) -> Output {
 #[test]
 #[ignore = "run by others"]
 fn counts() {
-    explore(Mapped::<InOrder32>::new(64), |nv, w| counter(nv, w))
+    explore(Mapped::<InOrder32>::new(64), counter)
         .name("counts")
         .depth(3)
         .run();
@@ -64,7 +64,7 @@ fn counts_many() {
 #[test]
 #[ignore = "run by others"]
 fn counts_shallow() {
-    let s = explore(Mapped::<InOrder32>::new(64), |nv, w| counter(nv, w))
+    let s = explore(Mapped::<InOrder32>::new(64), counter)
         .name("counts_shallow")
         .run();
     assert!(!s.part && s.depth == 1, "{s:?}");
@@ -73,7 +73,7 @@ fn counts_shallow() {
 #[test]
 #[ignore = "run by others"]
 fn counts_capped() {
-    let s = explore(Mapped::<InOrder32>::new(64), |nv, w| counter(nv, w))
+    let s = explore(Mapped::<InOrder32>::new(64), counter)
         .name("counts_capped")
         .depth(2)
         .deepest(2)
@@ -117,6 +117,7 @@ fn counts_a_chain() {
         Mapped::<InOrder32>::new(64),
         EveryEvents(3),
         |nv, w: &World<u32>| counter(nv, w),
+        |n| *n,
     )
     .name("counts_a_chain")
     .boots(50)
@@ -219,6 +220,43 @@ fn the_environment_deepens_what_cuts_recovery() {
 }
 
 #[test]
+fn a_campaign_that_passes_says_what_it_explored_when_asked() {
+    let said = |name, env: &[(&str, &str)]| {
+        let out = again(name, env);
+        assert!(out.status.success());
+        String::from_utf8_lossy(&out.stderr).into_owned()
+    };
+    let ask = ("POWERFAIL_SUMMARY", "1");
+    let [cuts, boots, _] = stats("counts", &[], true);
+    let line = format!("powerfail: counts on in-order-32: {cuts} cuts, {boots} boots, depth 3\n");
+    assert!(said("counts", &[ask]).contains(&line), "{line}");
+    assert!(!said("counts", &[]).contains("powerfail:"));
+    let life = "powerfail: counts_a_chain on in-order-32: ";
+    let chain = said("counts_a_chain", &[ask]);
+    assert!(
+        chain.contains(life) && chain.contains("progress with lives of 2 events and more"),
+        "{chain}"
+    );
+    let some = "powerfail: counts_some on in-order-32: ";
+    assert_eq!(said("counts_some", &[ask]).matches(some).count(), 1);
+    let part = said("counts_many", &[ask, ("POWERFAIL_SHARD", "1/3")]);
+    assert!(part.contains("a part of the campaign"), "{part}");
+}
+
+#[test]
+#[ignore = "run by others"]
+fn counts_some() {
+    random(
+        0..9_u32,
+        || Mapped::<InOrder32>::new(64),
+        |nv, _: &World<()>, n| unsafe { nv.store(0, n + 1) },
+    )
+    .cases(3)
+    .name("counts_some")
+    .run();
+}
+
+#[test]
 fn a_line_in_the_environment_is_for_the_campaign_that_it_names() {
     let other = again("counts", &[("POWERFAIL", "else@in-order-32@0@end@0")]);
     assert!(other.status.success());
@@ -268,7 +306,7 @@ fn the_first_failure_is_the_same_with_any_number_of_threads() {
         }
     }
     let line = |threads| {
-        let e = explore(Mapped::<InOrder32>::new(128), |nv, w| program(nv, w))
+        let e = explore(Mapped::<InOrder32>::new(128), program)
             .depth(3)
             .threads(threads)
             .try_run()

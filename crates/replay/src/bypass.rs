@@ -10,7 +10,7 @@ use crate::header::{Head, Kind, Words};
 use crate::open::Replay;
 use crate::table::{Frame, Table};
 use core::marker::PhantomData;
-use nvmem::cross::{Arg, Ret};
+use nvmem::cross::{Arg, Ret, UNKNOWN};
 use nvmem::persist::NoHandles;
 use nvmem::{Model, Persist, planted};
 use pmem_tx::Width;
@@ -18,10 +18,11 @@ use pmem_tx::Width;
 /// What is known of a call when the program is compiled.
 pub(crate) struct Known<A, O, M>(PhantomData<(A, O, M)>);
 impl<A: Arg, O: Ret, M: Model> Known<A, O, M> {
-    /// The length of the result is only known when it is there: it says 0.
-    pub const OPEN: bool = O::BYTES == 0 && size_of::<O>() > 0;
+    /// The length of the result is only known when it is there.
+    pub const OPEN: bool = O::BYTES == UNKNOWN;
+    const BYTES: usize = if Self::OPEN { 0 } else { O::BYTES };
     /// Units of content.
-    pub const UNITS: u32 = (O::BYTES.div_ceil(Table::<M>::UNIT) + A::OWNED) as u32;
+    pub const UNITS: u32 = (Self::BYTES.div_ceil(Table::<M>::UNIT) + A::OWNED) as u32;
     const SHORT: bool = !Self::OPEN && Table::<M>::short(Self::UNITS);
     /// The header tells everything.
     pub const SIMPLE: bool = A::OWNED == 0 && O::HANDLES == 0 && Self::SHORT;
@@ -75,8 +76,8 @@ where
             return None;
         }
         let content = body + words.extra() * Table::<M>::UNIT;
-        let bytes = self.table.bytes(content, O::BYTES);
-        // SAFETY: `NoHandles` refuses every handle.
+        let bytes = self.table.bytes(content, Known::<A, O, M>::BYTES);
+        // SAFETY: invariant "Held once": `NoHandles` refuses every handle.
         let o = unsafe { O::decode(bytes, 0, &mut NoHandles) }.ok()?;
         self.pass(content + units as usize * Table::<M>::UNIT);
         Some(o)
@@ -152,7 +153,7 @@ where
         };
         let o = bytes.and_then(|bytes| {
             if O::HANDLES == 0 {
-                // SAFETY: `NoHandles` refuses every handle.
+                // SAFETY: invariant "Held once": `NoHandles` refuses every handle.
                 return unsafe { O::decode(bytes, 0, &mut NoHandles) }.ok();
             }
             let later = Frame {

@@ -32,7 +32,8 @@ where
     ///
     /// **Power loss**: an iteration has ended, or is continued behind its last record. **Cost**: one store to begin an
     /// iteration, two more in 32,768 of them (in 128 on 16-bit units); two stores or three to open the loop, one to end it.
-    /// **Errors**: those of the body, [`Error::TableFull`], [`Error::LoopTooLong`].
+    /// **Errors**: those of the body, [`Error::TableFull`], [`Error::LoopTooLong`]; [`Error::Diverged`] when the body has put another
+    /// runtime in the place of its own.
     #[track_caller]
     #[inline(always)]
     pub fn each(&mut self, range: Range<u32>, body: Iteration<'m, R, M>) -> Result<(), Error> {
@@ -102,9 +103,12 @@ where
         let mut l = Loop::new(Table::<M>::id(site, args_hash), range.end - range.start);
         self.enter(&mut l)?;
         while l.runs {
-            // SAFETY: `args` is used for the hash before and for the next iteration after this one.
+            // SAFETY: invariant "Sole owner": the loan ends with the body, and `args` is not used before it has: for the hash before, for
+            // the next iteration after.
             let shared = unsafe { args.share() };
-            let r = body(self, range.start.wrapping_add(l.i), shared);
+            let inside = Inside(self);
+            let r = body(inside.0, range.start.wrapping_add(l.i), shared);
+            core::mem::forget(inside);
             self.turn(&mut l, r)?;
         }
         Ok(())
@@ -120,9 +124,11 @@ where
         let mut l = Loop::new(Table::<M>::id(site, site::shared(&args, 0, 0)), ENDLESS);
         self.enter(&mut l)?;
         while l.runs {
-            // SAFETY: as in `looping`.
+            // SAFETY: invariant "Sole owner": the loan ends with the body, and `args` is not used before it has.
             let shared = unsafe { args.share() };
-            let r = body(self, l.i, shared);
+            let inside = Inside(self);
+            let r = body(inside.0, l.i, shared);
+            core::mem::forget(inside);
             self.turn(&mut l, r)?;
         }
         // A record says that it has ended.
@@ -153,8 +159,13 @@ where
         self.passed(h.end);
         (l.at, l.body) = (self.cur.at, self.cur.body);
         (l.runs, l.i) = (!s.done, s.counter);
-        if l.runs && l.i >= l.n && l.n != ENDLESS {
+        if l.runs && l.i >= l.n && l.n != ENDLESS && !planted!("nv-replay/iteration-beyond-the-end")
+        {
             return Err(self.diverged(What::Shorter));
+        }
+        if l.runs {
+            l.base = self.table.region.base();
+            l.outer = core::mem::replace(&mut self.inner, l.place());
         }
         Ok(())
     }
@@ -167,11 +178,21 @@ where
             self.stop(Error::LoopLeft);
             return Err(e);
         }
+        // The body had `&mut` to the runtime: it can have put another one in its place (invariant "A loop's own runtime").
+        if (self.inner, self.table.region.base()) != (l.place(), l.base)
+            && !planted!("nv-replay/runtime-not-compared")
+        {
+            self.going()?;
+            return Err(self.diverged(What::Runtime));
+        }
         if self.replaying() {
             return Err(self.diverged(What::Shorter));
         }
         l.i = l.i.wrapping_add(1) & Table::<M>::COUNTER;
         l.runs = l.i != l.n || l.n == ENDLESS;
+        if !l.runs {
+            self.inner = l.outer;
+        }
         loop {
             // What the iteration has recorded first must not be taken for the first record of the next one.
             let seq = self.pool.context().next_seq();
@@ -197,6 +218,23 @@ pub(crate) struct Loop {
     /// Where its records begin: the header, and the payload, before which its state is.
     pub at: usize,
     pub body: usize,
+    /// Where the region of its runtime begins.
+    base: *mut u8,
+    /// What [`Replay::inner`] was before.
+    outer: usize,
+}
+
+/// A body that unwinds leaves its loop as one that ends with an error.
+struct Inside<'a, 'm, R: Persist, M: Model>(&'a mut Replay<'m, R, M>)
+where
+    M::Unit: Width;
+impl<R: Persist, M: Model> Drop for Inside<'_, '_, R, M>
+where
+    M::Unit: Width,
+{
+    fn drop(&mut self) {
+        self.0.stop(Error::LoopLeft)
+    }
 }
 
 impl Loop {
@@ -209,7 +247,15 @@ impl Loop {
             runs: true,
             at: 0,
             body: 0,
+            base: core::ptr::null_mut(),
+            outer: 0,
         }
+    }
+
+    /// Its address: no two loops that run have the same.
+    #[inline(always)]
+    fn place(&self) -> usize {
+        core::ptr::from_ref(self).addr()
     }
 
     /// Stores its state, which counts with this number, at `at`.

@@ -36,6 +36,7 @@ pub enum Error {
     /// More than 8 handles are given to one step for good.
     TooManyHandles,
     /// An error has left the body of a loop: the loop stays in this iteration, and nothing can follow. Open again to go on.
+    /// So does a panic that left the body of a loop, an outlet, or a join that had stored, and was caught.
     LoopLeft,
 }
 
@@ -66,6 +67,8 @@ pub enum What {
     Result,
     /// The program left an iteration, or ended a loop, before all that is recorded of it was passed.
     Shorter,
+    /// The body of a loop has put another runtime in the place of its own.
+    Runtime,
 }
 
 impl core::fmt::Display for Divergence {
@@ -77,6 +80,7 @@ impl core::fmt::Display for Divergence {
             What::Handles => "another handle",
             What::Result => "a result of another type",
             What::Shorter => "an end before all records were passed",
+            What::Runtime => "a loop's body has put another runtime in the place of its own",
         };
         write!(f, "the program differs from record {}: {what}", self.record)
     }
@@ -104,7 +108,7 @@ impl core::fmt::Display for Error {
             Error::LoopTooLong => "the loop has more iterations than can be counted",
             Error::OutboxFull => "the step sends more than the outbox holds: raise outbox_bytes",
             Error::TooManyHandles => "a step takes at most 8 handles for good",
-            Error::LoopLeft => "an error has left a loop: open again to go on",
+            Error::LoopLeft => "an error or a panic has left a loop, an outlet or a join: open again to go on",
             Error::Other => "the step failed for a reason that has no number",
         })
     }

@@ -8,7 +8,7 @@ use crate::each::Loop;
 use crate::error::{Error, Failed};
 use crate::job::{Job, Kept, Recorded, Refused, Work};
 use crate::join::{Commit, Committed, Join};
-use crate::open::Replay;
+use crate::open::{Left, Replay};
 use crate::step::Step;
 use crate::table::{Frame, Out, Table};
 use core::cell::Cell;
@@ -235,6 +235,7 @@ where
                     let r = job.run(&step, root, &mut out);
                     match r {
                         Ok(()) if queue.failed.get() == Error::Other => return Ok(()),
+                        Ok(()) if planted!("nv-replay/output-error-swallowed") => return Ok(()),
                         // Said only by this crate: what a body says is recorded.
                         Ok(()) | Err(Error::TableFull) => {}
                         Err(e) => queue.failed.set(e.recorded()),
@@ -267,31 +268,34 @@ where
                 return Err(e);
             }
             failed = Some(e);
-            queue.clear();
+            if !planted!("nv-replay/failed-step-sends") {
+                queue.clear();
+            }
         };
         queue.stage();
         if planted!("nv-replay/outbox-drained-before-commit") {
             queue.drain(&mut self.outlet);
         }
-        let (table, cur) = (&self.table, &mut self.cur);
+        let table = &self.table;
         let mut prepared = Some(prepared);
         let joined = join.is_some() && failed.is_none();
-        // And what is in RAM, at once: who joins may unwind.
+        let stored = Cell::new(false);
+        let left = Left {
+            when: &stored,
+            full: &mut self.full,
+            cur: &mut self.cur,
+            top: table.top,
+        };
         let mut store = || {
             if recorded {
                 table.seal(at, out.to, seq, Table::<M>::header(header, id));
-                cur.end = at - Table::<M>::UNIT;
-                if joined {
-                    (cur.at, cur.body) = (cur.end, out.to);
-                }
             } else if let Some(l) = l {
-                let Loop { at, body, .. } = *l;
-                l.put(table, body - Table::<M>::STATE, seq);
-                *cur = Frame { at, end: at, body };
+                l.put(table, l.body - Table::<M>::STATE, seq);
             }
             if let Some(p) = prepared.take() {
                 p.committed();
             }
+            stored.set(true);
         };
         match join {
             Some(join) if joined => {
@@ -306,6 +310,7 @@ where
                 let joined = join(commit).map(|_| ());
                 if prepared.is_some() {
                     // Not stored: undone.
+                    left.forget();
                     let e = joined.err().map_or(Error::Other, Error::recorded);
                     drop(prepared);
                     if planted!("nv-replay/failure-not-recorded") {
@@ -318,6 +323,16 @@ where
         }
         drop(prepared);
         queue.drain(&mut self.outlet);
+        left.forget();
+        if recorded {
+            self.cur.end = at - Table::<M>::UNIT;
+            if joined {
+                (self.cur.at, self.cur.body) = (self.cur.end, out.to);
+            }
+        } else if let Some(l) = l {
+            let Loop { at, body, .. } = *l;
+            self.cur = Frame { at, end: at, body };
+        }
         if failed.is_some() {
             // The program passes it, as in every later life.
             return self.recall(id, shape);

@@ -42,6 +42,7 @@ impl Config {
     /// Bytes that the table takes on a medium of the model `M`; 0 if the configuration makes no sense.
     pub fn table_bytes<M: Model>(&self) -> usize {
         match sizes::<M>(self) {
+            _ if !matches!(self.seq_bits, 3..=16) => 0,
             BAD => 0,
             sizes => usize::try_from(table_len::<M>(sizes)).unwrap_or(0),
         }
@@ -194,4 +195,100 @@ pub fn pool_part(sb: &Superblock) -> Option<(usize, Superblock)> {
     pool.params[param::TABLE] = 1;
     pool.params[param::LEN] = pool.params[param::LEN].checked_sub(u32::try_from(at).ok()?)?;
     Some((at, pool))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The same in 128 bits, where nothing wraps; `None` if it makes no sense.
+    fn wide<M: Model>(c: &Config) -> Option<u128> {
+        let up8 = |v: u128| v.div_ceil(8) * 8;
+        let unit = M::Unit::BYTES as u128;
+        let area = up8(c.bytes.into());
+        let outbox = match c.outbox_bytes {
+            0 => 0,
+            n => up8(unit + 8 + u128::from(n)),
+        };
+        let fits = area < 0x1_0000 && outbox < 0x1_0000 && (3..=16).contains(&c.seq_bits);
+        // The superblock, the outbox, the start word with its two upper parts (and one unit that fills up), two areas.
+        fits.then(|| Superblock::BYTES as u128 + outbox + 4 * unit + 2 * area)
+    }
+
+    fn right_or_refused<M: Model>(c: Config) {
+        let want = wide::<M>(&c);
+        assert_eq!(c.table_bytes::<M>() as u128, want.unwrap_or(0), "{c:?}");
+        for len in [0, 1024, u32::MAX as usize - 7, usize::MAX & !7] {
+            let sb = superblock::<M>(&c, None, len, 0);
+            match (Geometry::new::<M>(&sb.params), want) {
+                (Ok(geo), Some(want)) => {
+                    assert_eq!(geo.len as u128, want);
+                    divided::<M>(&geo);
+                }
+                (Err(_), None) => {}
+                (got, want) => panic!("{c:?}: {got:?}, {want:?}"),
+            }
+        }
+    }
+
+    /// The parts lie one behind the other, and the last one ends where the table does.
+    fn divided<M: Model>(geo: &Geometry) {
+        let unit = M::Unit::BYTES;
+        assert!(geo.run() + STATE * unit <= geo.top(false) - geo.area);
+        assert_eq!(geo.top(true) - geo.area, geo.top(false));
+        assert_eq!(geo.top(true), geo.len);
+        let messages = geo.outbox_units::<M>() as usize * unit;
+        assert!(messages == 0 || OUTBOX + unit + 8 + messages <= geo.run());
+        let mut seq = geo.seq_max;
+        for want in 1..4 {
+            seq = geo.next(seq);
+            assert_eq!(seq, want);
+        }
+    }
+
+    fn config(bytes: u16, outbox_bytes: u16, seq_bits: u8) -> Config {
+        Config {
+            bytes,
+            outbox_bytes,
+            seq_bits,
+        }
+    }
+
+    #[test]
+    fn a_tables_size_is_right_or_refused_at_the_extremes() {
+        let sizes = [
+            0, 1, 7, 8, 9, 0x7fff, 0x8000, 65_515, 65_520, 65_521, 65_528, 65_529, 65_535,
+        ];
+        for (bytes, outbox) in sizes.iter().flat_map(|a| sizes.map(|b| (*a, b))) {
+            for bits in [0, 2, 3, 8, 16, 17, 255] {
+                right_or_refused::<InOrder32>(config(bytes, outbox, bits));
+                right_or_refused::<InOrder16>(config(bytes, outbox, bits));
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_tables_size_is_right_or_refused(bytes: u16, outbox: u16, bits: u8) {
+            right_or_refused::<InOrder32>(config(bytes, outbox, bits % 20));
+            right_or_refused::<InOrder16>(config(bytes, outbox, bits % 20));
+        }
+
+        /// Any parameters whatever give parts that lie inside of each other, or none.
+        #[test]
+        fn any_parameters_are_divided_or_refused(params: [u32; 8], bits in 0u32..20) {
+            let mut params = params;
+            for mask in [u32::MAX, 0xfff8_fff8] {
+                params[param::TABLE] &= mask;
+                params[param::SEQ_BITS] = bits;
+                if let Ok(geo) = Geometry::new::<InOrder32>(&params) {
+                    divided::<InOrder32>(&geo);
+                }
+                if let Ok(geo) = Geometry::new::<InOrder16>(&params) {
+                    divided::<InOrder16>(&geo);
+                }
+            }
+        }
+    }
 }

@@ -6,7 +6,9 @@ use crate::header::Kind;
 use crate::layout::{self, Config};
 use crate::outbox::Outlet;
 use crate::recovery::{self, Found};
+use crate::step::InOneThread;
 use crate::table::{Frame, State, Table};
+use core::cell::Cell;
 use core::mem::MaybeUninit;
 use nvmem::{InOrder32, Model, Persist, Region, Superblock, planted, superblock};
 use pmem_tx::{Pool, Tx, Width};
@@ -66,8 +68,15 @@ pub struct Replay<'m, R: Persist, M = InOrder32> {
     /// What is said when there is no room: [`Error::TableFull`], or why nothing is done any more.
     pub(crate) full: Error,
     pub(crate) divergence: Option<Divergence>,
+    /// The address of the innermost [`Loop`](crate::each::Loop) that runs; 0 outside of loops.
+    pub(crate) inner: usize,
     pub(crate) pool: Pool<'m, R, M>,
 }
+
+// SAFETY: invariant "In one thread": the bound never holds, for the outlet may belong to a thread.
+unsafe impl<R: Persist, M> Send for Replay<'_, R, M> where Self: InOneThread {}
+// SAFETY: invariant "In one thread": the bound never holds.
+unsafe impl<R: Persist, M> Sync for Replay<'_, R, M> where Self: InOneThread {}
 
 impl<'m, R: Persist, M: Model> Replay<'m, R, M>
 where
@@ -89,7 +98,7 @@ where
     {
         let mut place = MaybeUninit::uninit();
         Self::open_in(&mut place, region, options, init)?;
-        // SAFETY: it is where it was opened, and nobody else has it.
+        // SAFETY: invariant "Open in its place": `open_in` has written every field, and nobody else has the place.
         Ok(unsafe { place.assume_init() })
     }
 
@@ -107,7 +116,8 @@ where
     {
         // The largest part is opened where it stays; the others are small.
         let at = place.as_mut_ptr();
-        // SAFETY: inside the place.
+        // SAFETY: invariant "Open in its place": a field of the place, which is borrowed mutably, and which nothing is read from before
+        // it is written.
         let pool = unsafe { &mut *(&raw mut (*at).pool).cast::<MaybeUninit<Pool<'m, R, M>>>() };
         let Options {
             table: config,
@@ -124,6 +134,8 @@ where
             Err(error) => return Err(Refused { error, region }),
         };
         let mut table = Table::new(region, geo);
+        // The pool's values may have padding, whatever becomes of this.
+        table.region.mark_values();
         let rest = table.rest();
         let start = || {
             // Called when the pool's part of the superblock has been looked at, too.
@@ -182,7 +194,7 @@ where
                 });
             }
         };
-        // SAFETY: inside the place; the pool is there, and these are the other fields.
+        // SAFETY: invariant "Open in its place": the pool is there, and these are all of the other fields.
         let rt = unsafe {
             (&raw mut (*at).cur).write(found.frame);
             (&raw mut (*at).table).write(table);
@@ -190,6 +202,7 @@ where
             (&raw mut (*at).live).write(false);
             (&raw mut (*at).full).write(Error::TableFull);
             (&raw mut (*at).divergence).write(None);
+            (&raw mut (*at).inner).write(0);
             place.assume_init_mut()
         };
         if let Some(n) = keep
@@ -237,10 +250,9 @@ where
                 .ok_or(Error::Other)?;
             self.commit(0, &Shape::NONE, None, None, None)?;
         }
-        if f.at >= f.body {
+        if f.at >= f.body && !planted!("nv-replay/stale-run-not-cleared") {
             self.table.store(f.at, 0);
         }
-        self.table.mark_outbox(seq, false);
         self.table.put_state(geo.run(), mark, counter);
         self.table.top = top;
         self.cur = Frame {
@@ -278,9 +290,16 @@ where
         if !self.live && f.at == f.end {
             self.live = true;
             self.pool.reclaim();
+            let left = Left {
+                when: &Cell::new(true),
+                full: &mut self.full,
+                cur: &mut self.cur,
+                top: self.table.top,
+            };
             if let Some(o) = &mut self.outlet {
                 o.live()
             }
+            left.forget();
         }
     }
 
@@ -300,13 +319,7 @@ where
             self.cur.end = self.cur.at;
             return;
         }
-        if self.full == Error::TableFull {
-            self.full = e;
-        }
-        self.cur = Frame {
-            body: self.table.top,
-            ..Frame::NONE
-        };
+        halt(&mut self.full, &mut self.cur, self.table.top, e)
     }
 
     /// The program has left its record: nothing is done any more.
@@ -342,12 +355,46 @@ where
     }
 }
 
+/// No record is left to be passed in a table that ends at `top`, and there is no room for one: `e` is why.
+fn halt(full: &mut Error, cur: &mut Frame, top: usize, e: Error) {
+    if *full == Error::TableFull {
+        *full = e;
+    }
+    *cur = Frame {
+        body: top,
+        ..Frame::NONE
+    };
+}
+
+/// Stops the runtime if the program's own code unwinds `when` something is committed: what a committed step has sent must leave
+/// before anything follows, and does so when the table is opened again.
+pub(crate) struct Left<'a> {
+    pub when: &'a Cell<bool>,
+    pub full: &'a mut Error,
+    pub cur: &'a mut Frame,
+    pub top: usize,
+}
+impl Left<'_> {
+    /// It has come back.
+    #[inline(always)]
+    pub fn forget(self) {
+        core::mem::forget(self)
+    }
+}
+impl Drop for Left<'_> {
+    fn drop(&mut self) {
+        if self.when.get() && !planted!("nv-replay/goes-on-after-unwinding") {
+            halt(self.full, self.cur, self.top, Error::LoopLeft)
+        }
+    }
+}
+
 // Kept here: the copy is part of opening.
 impl<'m, M: Model> Table<'m, M> {
     /// The region behind the table, for the pool, which leaves alone so many bytes of it as a superblock would take. Called once.
     fn rest(&self) -> Region<'m, M> {
-        // SAFETY: a multiple of 8 and inside, as was seen when the table was read; the table never leaves its own part (invariant
-        // "Inside the table") and gives its region back only when the pool is gone.
+        // SAFETY: invariants "Sole region" and "Inside the table": a multiple of 8 and inside, as was seen when the table was read; the
+        // table never leaves its own part, and gives its region back only when the pool is gone.
         unsafe { self.region.tail(self.geo.len - Superblock::BYTES) }
     }
 

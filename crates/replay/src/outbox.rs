@@ -138,7 +138,10 @@ impl<'m, M: Model> Table<'m, M> {
         if h.seq == 0 && !planted!("nv-replay/outbox-number-repeats") {
             next = next.wrapping_add(h.count);
         }
-        let parity = 1 - h.parity;
+        let mut parity = 1 - h.parity;
+        if planted!("nv-replay/one-number") {
+            parity = h.parity;
+        }
         self.put_number(parity, next);
         if !planted!("nv-replay/no-fence-before-outbox-head") {
             self.fence();
@@ -185,7 +188,9 @@ impl<'m, M: Model> Table<'m, M> {
             i += 1 + units;
         }
         self.put_out_head(OutHead { seq: 0, ..h });
-        self.fence();
+        if !planted!("nv-replay/no-fence-after-mark") {
+            self.fence();
+        }
         Ok(())
     }
 
@@ -201,10 +206,8 @@ impl<'m, M: Model> Table<'m, M> {
         let h = self.out_head();
         if h.seq == seq && (used || !planted!("nv-replay/outbox-keeps-uncommitted")) {
             let count = if used { h.count } else { 0 };
+            // The pool fences when it has reclaimed, before anything follows.
             self.put_out_head(OutHead { seq: 0, count, ..h });
-            if used {
-                self.fence();
-            }
         }
     }
 }
@@ -246,9 +249,10 @@ impl<M: Model> Queue<'_, M> {
         let t = self.table;
         let unit = Table::<M>::UNIT;
         let half = unit as u32 * 4;
-        let units = len.div_ceil(unit) as u32 + 1;
         let (at, most) = (self.units.get(), t.geo.outbox_units::<M>());
         let most_messages = (1 << (half - 1)) - 1;
+        // Of a length that fits its word, the units are few.
+        let units = len.min(1 << half).div_ceil(unit) as u32 + 1;
         if units > most - at || len >= 1 << half || self.count.get() >= most_messages {
             self.failed.set(Error::OutboxFull);
             return Err(Error::OutboxFull);

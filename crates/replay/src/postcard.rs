@@ -1,7 +1,7 @@
 //! Results and inputs that have no stable layout, by postcard.
 
 use nvmem::Invalid;
-use nvmem::cross::Ret;
+use nvmem::cross::{Ret, UNKNOWN};
 use nvmem::persist::Visit;
 use postcard::ser_flavors::Flavor;
 use serde::Serialize;
@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 ///
 /// **Cost**: the bytes that postcard makes of it, in units, and one unit. What does not fit gives [`Error::TableFull`](crate::Error::TableFull)
 /// after the step's body has run, and the step is undone. What postcard refuses to write is found when it is read back: as a
-/// divergence.
+/// divergence. A value that tells other bytes when it is asked twice gives [`Error::Other`](crate::Error::Other).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Postcard<T>(pub T);
 
@@ -33,13 +33,13 @@ impl Flavor for Tell<'_> {
     }
 }
 
-// SAFETY: no handle; what `encode` writes, `decode` reads.
+// SAFETY: invariant "Held once": no handle. What `encode` writes, `decode` reads or refuses; its length is `UNKNOWN`, so nothing
+// relies on it (invariant "Inside the table").
 unsafe impl<T: Serialize + DeserializeOwned> Ret for Postcard<T> {
     type In<'p> = Self;
-    /// Not known before.
-    const BYTES: usize = 0;
+    const BYTES: usize = UNKNOWN;
     const HANDLES: usize = 0;
-    fn leave(inside: Self, _: u32) -> Self {
+    unsafe fn leave(inside: Self, _: u32) -> Self {
         inside
     }
     fn encode(&self, f: &mut dyn FnMut(&[u8])) {

@@ -17,6 +17,20 @@ pub struct Step<'t, 'p, M = InOrder32> {
     pub(crate) queue: &'t Queue<'t, M>,
 }
 
+/// What nothing is: whatever has it as a bound stays in its thread, and the compiler says so once and in these words.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` stays in the thread that runs the program",
+    label = "a step's token, or the runtime, would go to another thread",
+    note = "send the values that are needed there instead; a runtime is opened in the thread that runs its program"
+)]
+pub trait InOneThread {}
+
+// SAFETY: invariant "In one thread": the bound never holds. It takes the place of what the compiler would find out field by field.
+unsafe impl<M> Send for Step<'_, '_, M> where Self: InOneThread {}
+// SAFETY: invariant "In one thread": the bound never holds.
+unsafe impl<M> Sync for Step<'_, '_, M> where Self: InOneThread {}
+
 impl<'p, M> Deref for Step<'_, 'p, M> {
     type Target = Tx<'p, M>;
     fn deref(&self) -> &Tx<'p, M> {

@@ -387,3 +387,129 @@ fn a_loop_that_is_too_long_is_so_in_every_life() {
         region = rt.close();
     }
 }
+
+/// What leaves, on each medium.
+fn sent<M: Model>(program: fn(&mut Replay<'_, u32, M>)) -> Vec<(u32, u32)>
+where
+    M::Unit: Width,
+{
+    struct Keep(Vec<(u32, u32)>);
+    impl Outlet for Keep {
+        fn send(&mut self, m: &Message<'_>) {
+            self.0.push((m.number, m.get(&OUT).unwrap().unwrap()));
+        }
+    }
+    let mut m = memory();
+    let mut lives = [const { Keep(Vec::new()) }; 3];
+    let mut region = Region::<M>::new(&mut m);
+    for keep in &mut lives {
+        let options = Options {
+            table: Config {
+                outbox_bytes: 16,
+                ..Config::DEFAULT
+            },
+            outlet: Some(keep),
+            ..Options::default()
+        };
+        let mut rt = Replay::<u32, M>::open(region, options, |_| Ok(0)).unwrap();
+        program(&mut rt);
+        region = rt.close();
+    }
+    lives.into_iter().flat_map(|l| l.0).collect()
+}
+static OUT: Port<u32> = Port::new(1);
+
+/// A step that has sent more than the outbox holds can only fail, whatever its body says; and so what it did and sent is undone.
+#[test]
+fn an_outputs_error_cannot_be_swallowed() {
+    fn program<M: Model>(rt: &mut Replay<'_, u32, M>)
+    where
+        M::Unit: Width,
+    {
+        rt.step((), |tx, _, ()| tx.send(&OUT, 1)).unwrap();
+        let errors = [
+            Error::OutboxFull,
+            Error::OutboxFull,
+            Error::Aborted(7),
+            Error::OutboxFull,
+        ];
+        for (i, error) in errors.into_iter().enumerate() {
+            let r = rt.step_at::<_, ()>(i as u32, i as u32, |tx, n, i| {
+                *n.get_mut(tx)? += 100;
+                let mut full = Ok(());
+                for k in 0..9 {
+                    full = full.and(tx.send(&OUT, 1000 + k));
+                }
+                match i {
+                    0 => Ok(()),
+                    1 => full,
+                    2 => Err(Error::Aborted(7)),
+                    _ => Err(Error::TableFull),
+                }
+            });
+            assert_eq!(r.unwrap_err().error, error, "body {i}");
+        }
+        rt.step((), |tx, n, ()| tx.send(&OUT, 2 + *n.get(tx)))
+            .unwrap();
+    }
+    let want = [(0, 1), (1, 2)];
+    assert_eq!(sent::<InOrder16>(program), want);
+    assert_eq!(sent::<InOrder32>(program), want);
+    assert_eq!(sent::<Buffered32>(program), want);
+}
+
+/// What a step has sent before it fails does not leave.
+#[test]
+fn a_step_that_fails_has_sent_nothing() {
+    fn program<M: Model>(rt: &mut Replay<'_, u32, M>)
+    where
+        M::Unit: Width,
+    {
+        for i in 0..3 {
+            let r = rt.step(i, |tx, _, i| {
+                tx.send(&OUT, i)?;
+                if i == 1 {
+                    return Err(tx.abort(9));
+                }
+                Ok(())
+            });
+            assert_eq!(r.is_err(), i == 1);
+        }
+    }
+    let want = [(0, 0), (1, 2)];
+    assert_eq!(sent::<InOrder16>(program), want);
+    assert_eq!(sent::<InOrder32>(program), want);
+    assert_eq!(sent::<Buffered32>(program), want);
+}
+
+/// An error that only the runtime gives is recorded as one without a number when a body makes it up.
+#[test]
+fn a_body_makes_up_an_error_of_the_runtime() {
+    const MADE_UP: [Error; 6] = [
+        Error::TableFull,
+        Error::Diverged,
+        Error::LoopLeft,
+        Error::LoopTooLong,
+        Error::TooManyHandles,
+        Error::Other,
+    ];
+    let mut m = memory();
+    let mut rt = open(Region::new(&mut m), Options::default());
+    for _ in 0..3 {
+        for i in 0..MADE_UP.len() as u32 {
+            let r = rt.step(i, |tx, st, i| -> Result<(), Error> {
+                st.fields(tx).n.set(9)?;
+                Err(MADE_UP[i as usize])
+            });
+            assert_eq!(
+                r.unwrap_err().error,
+                Error::Other,
+                "{:?}",
+                MADE_UP[i as usize]
+            );
+        }
+        let n = rt.step((), |tx, st, ()| Ok(st.get(tx).n)).unwrap();
+        assert_eq!(n, 0);
+        rt = reboot(rt);
+    }
+}

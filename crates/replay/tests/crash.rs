@@ -3,6 +3,7 @@
 mod crash {
     mod every;
     mod joined;
+    mod outlets;
     pub mod programs;
     mod updates;
     mod wraps;

@@ -1,6 +1,7 @@
 //! Another version of the program, a lost pool, starting over, and what divergence stops.
 
-use nv_replay::nvmem::{InOrder32, Region};
+use nv_replay::nvmem::{InOrder16, InOrder32, Model, Region};
+use nv_replay::pmem_tx::Width;
 use nv_replay::{Config, Error, Held, OpenError, Options, PBox, Refused, Replay, Update, What};
 use std::mem::MaybeUninit;
 
@@ -326,21 +327,106 @@ fn limits_are_named() {
     let rt = open(rt.close(), 0, Update::Refuse).unwrap();
     let region = rt.close();
     let bytes = region.len();
-    let (table, pool) = region
-        .split_at(nv_replay::Config::DEFAULT.table_bytes::<InOrder32>())
-        .ok()
-        .unwrap();
+    let table = nv_replay::Config::DEFAULT.table_bytes::<InOrder32>();
     // A pool that was wiped under its records.
-    for i in 0..pool.len() / 4 {
+    for off in (table..bytes).step_by(4) {
         // SAFETY: a unit of the region, which is nobody's now.
-        unsafe { pool.store(i * 4, 0) }
+        unsafe { region.store(off, 0) }
     }
-    // SAFETY: both parts are given up.
-    let region = unsafe { Region::from_raw(table.base(), table.base().add(bytes)) }.unwrap();
     let Refused {
         error: e, region, ..
     } = open(region, 0, Update::Refuse).err().unwrap();
     let heap = pmem_tx::OpenError::Damaged(pmem_tx::Part::Heap);
     assert_eq!(e, OpenError::Pool(heap));
     assert_eq!(region.len(), bytes);
+}
+
+/// A new run begins where the run before last has left its records. Numbers of a few bits come round, so one of those would follow
+/// the new run's first number: whatever their lengths, nothing of them counts.
+#[test]
+fn records_of_the_run_before_last_do_not_count() {
+    fn go<M: Model>(bits: u8)
+    where
+        M::Unit: Width,
+    {
+        fn boot<'m, M: Model>(
+            region: Region<'m, M>,
+            bits: u8,
+            update: Update,
+            version: u16,
+        ) -> Replay<'m, u32, M>
+        where
+            M::Unit: Width,
+        {
+            let options = Options {
+                table: Config {
+                    seq_bits: bits,
+                    ..Config::DEFAULT
+                },
+                version,
+                update,
+                ..Options::default()
+            };
+            Replay::open(region, options, |_| Ok(0)).unwrap()
+        }
+        let steps = |rt: &mut Replay<'_, u32, M>, from: u32, n: u32| {
+            for i in from..n {
+                rt.step_at::<_, u32>(0, i, |_, _, i| Ok(i)).unwrap();
+            }
+        };
+        // How many records two runs have, and how many are kept for the third.
+        for (first, second, kept) in (0..90).map(|i| (i % 10, i / 10, i % 3)) {
+            let mut m = memory();
+            let mut region = Region::<M>::new(&mut m);
+            let mut had = 0;
+            for (version, n) in [first, second, 3].into_iter().enumerate() {
+                let kept = kept.min(had);
+                let update = Update::Keep(kept as u16);
+                let mut rt = boot(region, bits, update, version as u16);
+                // So many are passed, and then the program is live.
+                assert_eq!(rt.is_live(), kept == 0, "{first} {second} {kept}");
+                steps(&mut rt, 0, kept);
+                assert!(rt.is_live(), "{first} {second} {kept}");
+                let mut rt = boot(rt.close(), bits, Update::Refuse, version as u16);
+                steps(&mut rt, 0, kept);
+                assert!(rt.is_live(), "{first} {second} {kept}");
+                steps(&mut rt, kept, n);
+                had = n.max(kept);
+                region = rt.close();
+            }
+        }
+    }
+    for bits in 3..=4 {
+        go::<InOrder16>(bits);
+        go::<InOrder32>(bits);
+    }
+}
+
+/// Of some thousand shorter loops some have the hash of the one that is recorded: none goes on in an iteration that it does not have.
+#[test]
+#[cfg_attr(miri, ignore = "slow")]
+fn no_loop_goes_on_beyond_its_end() {
+    fn program(rt: &mut Rt<'_>, from: u32, to: u32) -> Result<(), Error> {
+        rt.each_at(1, from..to, (), |_, i, ()| {
+            if i >= 30 { Err(Error::Other) } else { Ok(()) }
+        })
+    }
+    let mut m = memory();
+    let mut rt = open(Region::new(&mut m), 0, Update::Refuse).unwrap();
+    assert_eq!(program(&mut rt, 0, 40), Err(Error::Other));
+    let mut collided = 0;
+    for (from, to) in (100..300).flat_map(|from| (1..20).map(move |n| (from, from + n))) {
+        rt = open(rt.close(), 0, Update::Refuse).unwrap();
+        assert_eq!(
+            program(&mut rt, from, to),
+            Err(Error::Diverged),
+            "{from}..{to}"
+        );
+        let what = rt.divergence().unwrap().what;
+        assert!(matches!(what, What::Arguments | What::Shorter), "{what:?}");
+        collided += u32::from(what == What::Shorter);
+    }
+    assert!(collided > 0, "the iteration was never needed");
+    rt = open(rt.close(), 0, Update::Refuse).unwrap();
+    assert_eq!(program(&mut rt, 0, 40), Err(Error::Other));
 }

@@ -124,11 +124,13 @@ impl Part {
 
     /// A part that is not in the list: two address bytes up to 64 KiB and three above, no device ID, no sleep.
     ///
-    /// `capacity` is a power of two of 512 to 16 Mi bytes; other values are rounded down to one.
+    /// `capacity` is a power of two, up to 16 Mi bytes; other values are rounded down to one. Of a part without bytes none can be read
+    /// or written.
     pub const fn new(name: &'static str, capacity: u32) -> Part {
         let capacity = match capacity {
-            0..512 => 512,
-            512..0x100_0000 => 1 << capacity.ilog2(),
+            0 => 0,
+            // Never up: behind its end a chip goes on at its start.
+            1..0x100_0000 => 1 << capacity.ilog2(),
             _ => 0x100_0000,
         };
         let address = if capacity > 0x1_0000 {

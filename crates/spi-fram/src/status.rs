@@ -20,7 +20,7 @@ impl Protection {
     pub const fn writable(self, capacity: u32) -> u32 {
         match self {
             Protection::Nothing => capacity,
-            Protection::UpperQuarter => capacity - capacity / 4,
+            Protection::UpperQuarter => capacity - capacity.div_ceil(4),
             Protection::UpperHalf => capacity / 2,
             Protection::All => 0,
         }

@@ -10,12 +10,14 @@ mod model;
 use bench::{Bench, Fault, Plain};
 use critical_section as _;
 use model::Kind;
-use nvmem::Persist;
 use nvmem::ram::RamFram;
+use nvmem::{Persist, Trusted};
 use spi_fram::{Error as Bus, Part, SpiFram};
 use std::cell::Cell;
 use vnv_heap::collections::Fifo;
-use vnv_heap::{Config, Error, Heap, JustInTime, OpenError, Own, Promise, Snapshot, brand};
+use vnv_heap::{
+    Config, Error, Heap, JustInTime, OpenError, Own, Promise, Snapshot, Unrooted, brand,
+};
 
 const SIZE: usize = 1024;
 const PART: Part = Part::new("small", SIZE as u32);
@@ -49,7 +51,7 @@ struct Node<'h> {
 type Blob = [u8; 40];
 type Element = [u8; 12];
 type Chip = Plain<SIZE>;
-type TestHeap<'h, P> = Heap<'h, Root<'h>, SpiFram<Chip>, P>;
+type TestHeap<'h, P> = Heap<'h, Root<'h>, Trusted<SpiFram<Chip>>, P>;
 type Failure = Error<Bus<Fault>>;
 
 /// What the heap must show.
@@ -84,8 +86,8 @@ impl Save for Snapshot {
     }
 }
 
-fn node<'h, P: Promise>(
-    heap: &TestHeap<'h, P>,
+fn node<'h, R, P: Promise>(
+    heap: &Heap<'h, R, Trusted<SpiFram<Chip>>, P>,
     value: u16,
     next: Option<Own<'h, Node<'h>>>,
 ) -> Result<Own<'h, Node<'h>>, Failure> {
@@ -93,7 +95,9 @@ fn node<'h, P: Promise>(
     Ok(heap.alloc(Node { value, data, next })?)
 }
 
-fn root<'h, P: Promise>(heap: &TestHeap<'h, P>) -> Result<Root<'h>, Failure> {
+fn root<'h, P: Promise>(
+    heap: &Heap<'h, Unrooted, Trusted<SpiFram<Chip>>, P>,
+) -> Result<Root<'h>, Failure> {
     let mut blobs = [const { None }; 3];
     for (b, i) in blobs.iter_mut().zip(0..) {
         *b = Some(heap.alloc([i; 40])?);
@@ -186,11 +190,17 @@ fn view<P: Promise>(heap: &TestHeap<'_, P>) -> Result<Model, Failure> {
     Ok(seen)
 }
 
+/// The heap's medium: faults of the bus are reported, and nobody else uses it.
+fn trusted(chip: &Chip) -> Trusted<SpiFram<Chip>> {
+    // SAFETY: the model of the chip keeps what it took, and the bench reports each byte that it did not take.
+    unsafe { Trusted::new(SpiFram::new(chip.clone(), PART)) }
+}
+
 /// What a boot from this image finds; nothing when the heap was interrupted.
 fn reopened<P: Save>(image: RamFram<SIZE>) -> Option<Model> {
     let mut ram = [0xA5; RAM];
     brand!(b);
-    let fram = SpiFram::new(bench(image), PART);
+    let fram = trusted(&bench(image));
     match TestHeap::<P>::open(b, fram, &mut ram, CONFIG, root) {
         Ok(mut heap) => {
             let audit = heap.audit().unwrap();
@@ -339,7 +349,7 @@ fn saved<P: Save>() -> RamFram<SIZE> {
     let b = bench(RamFram::filled(0));
     let mut ram = [0; RAM];
     brand!(brand);
-    let fram = SpiFram::new(b.clone(), PART);
+    let fram = trusted(&b);
     TestHeap::<P>::open(brand, fram, &mut ram, CONFIG, root).unwrap();
     image(&b)
 }
@@ -349,7 +359,7 @@ fn fails_at<P: Save>(op: Op, before: &RamFram<SIZE>, k: u64) -> bool {
     let b = bench(before.clone());
     let (mut ram, mut m) = ([0; RAM], fresh());
     brand!(brand);
-    let fram = SpiFram::new(b.clone(), PART);
+    let fram = trusted(&b);
     let mut heap = TestHeap::<P>::open(brand, fram, &mut ram, CONFIG, root).unwrap();
     // Something is in RAM alone.
     let mut changed = !matches!(op, Get | Audit | Change);
@@ -440,7 +450,7 @@ fn opens<P: Save>(before: RamFram<SIZE>) {
             let fuse = Fuse::new(&b, if fails { k } else { u64::MAX / 2 });
             let mut ram = [0; RAM];
             brand!(brand);
-            let fram = SpiFram::new(b.clone(), PART);
+            let fram = trusted(&b);
             let opened = fuse.around(|| TestHeap::<P>::open(brand, fram, &mut ram, CONFIG, root));
             let failed = fuse.failed.get();
             match opened {

@@ -1,5 +1,6 @@
 //! The table of parts, the IDs, and the README's table.
 
+use proptest::prelude::*;
 use spi_fram::{Address, DeviceId, Identity, Maker, Part, Protection, Status};
 
 fn fujitsu(product: [u8; 2]) -> DeviceId {
@@ -124,7 +125,10 @@ fn capacities_never_overflow() {
 #[test]
 fn parts_of_ones_own_are_sane() {
     for (asked, got, address) in [
-        (0, 512, Address::Two),
+        (0, 0, Address::Two),
+        (1, 1, Address::Two),
+        (511, 256, Address::Two),
+        (512, 512, Address::Two),
         (2048, 2048, Address::Two),
         (3000, 2048, Address::Two),
         (0x1_0000, 0x1_0000, Address::Two),
@@ -138,6 +142,40 @@ fn parts_of_ones_own_are_sane() {
     let cut = Part::MB85RS1MT.with_address(Address::Two);
     assert_eq!(cut.capacity(), 0x1_0000);
     assert_eq!(Part::MB85RS16.with_address(Address::Three).capacity(), 2048);
+}
+
+proptest! {
+    /// No byte is used that a part does not have, that its address does not reach, or that it protects.
+    #[test]
+    fn no_more_is_used_than_there_is(asked: u32, shift in 0u32..32, any: u32) {
+        for asked in [asked, asked >> shift, 1 << shift, (1 << shift) - 1, u32::MAX, 0] {
+            let p = Part::new("p", asked);
+            let most = u128::from(asked).min(1 << 24);
+            let got = u128::from(p.capacity());
+            prop_assert!(got <= most && (got * 2 > most || most == 0));
+            prop_assert!(got == 0 || got.is_power_of_two());
+            for address in [Address::Two, Address::Three] {
+                let p = p.with_address(address);
+                let reached: u128 = if p.address() == Address::Two { 1 << 16 } else { 1 << 24 };
+                prop_assert!(u128::from(p.capacity()) <= reached.min(got));
+            }
+            let reached: u128 = if p.address() == Address::Two { 1 << 16 } else { 1 << 24 };
+            prop_assert!(got <= reached);
+        }
+        for capacity in [any, any >> shift, 0, 1, 3, u32::MAX] {
+            let bytes = u128::from(capacity);
+            for (blocks, quarters) in [
+                (Protection::Nothing, 0),
+                (Protection::UpperQuarter, 1),
+                (Protection::UpperHalf, 2),
+                (Protection::All, 4),
+            ] {
+                let writable = u128::from(blocks.writable(capacity));
+                let at_most = bytes * (4 - quarters);
+                prop_assert!(writable * 4 <= at_most && writable * 4 + 4 > at_most);
+            }
+        }
+    }
 }
 
 #[test]

@@ -1,73 +1,191 @@
 //! The tag that ties handles to their heap: a lifetime that no other heap has.
 
+use core::cell::Cell;
 use core::marker::PhantomData;
+use critical_section::Mutex;
+use nvmem::planted;
 
-/// Exactly `'h`, neither longer nor shorter.
-pub(crate) type Tag<'h> = PhantomData<fn(&'h ()) -> &'h ()>;
+/// Exactly `'h`, neither longer nor shorter, and exactly the marker `B`.
+pub(crate) type Tag<'h, B = ()> = PhantomData<(fn(&'h ()) -> &'h (), fn(B) -> B)>;
 
-/// What a heap is opened with: see [`brand!`](crate::brand). There is one for each scope in which the macro is used.
-pub struct Brand<'h> {
+/// What a heap is opened with, and what ties its handles to it.
+///
+/// [`brand!`](crate::brand) makes one for a scope: no other brand has its lifetime. A heap that is to be stored, or given to a task, is opened with a
+/// `Brand<'static>`, of which there is one for each marker type `B`: [`Brand::take`] gives that of `()`, which all types have by default;
+/// [`static_brand!`](crate::static_brand) declares others. A type tells which heap its handles are of: `Own<'h, Node, Log>`.
+pub struct Brand<'h, B = ()> {
+    _tag: Tag<'h, B>,
+}
+
+/// What a brand's lifetime is a borrow of. Its destructor is what ends the borrow on every way out of the scope.
+#[doc(hidden)]
+pub struct Place(());
+
+/// Keeps its place borrowed to the end of the scope. The compiler names it where handles of two heaps are mixed up.
+#[doc(hidden)]
+pub struct HandleOfAnotherHeap<'h> {
+    _place: &'h Place,
     _tag: Tag<'h>,
 }
 
-/// What lives as long as a brand.
-#[doc(hidden)]
-pub struct Place<'h>(Tag<'h>);
-
-/// Keeps its place borrowed to the end of the scope. As it has a destructor, that end is no other brand's.
-#[doc(hidden)]
-pub struct Ends<'h>(#[allow(dead_code)] &'h Place<'h>);
-
-impl Drop for Ends<'_> {
+// Both have destructors, though there is nothing to do: that of the later brand's place comes before the end of the earlier
+// brand's borrow, so that the two borrows cannot be of one lifetime.
+impl Drop for Place {
+    #[inline(always)]
+    fn drop(&mut self) {}
+}
+impl Drop for HandleOfAnotherHeap<'_> {
     #[inline(always)]
     fn drop(&mut self) {}
 }
 
-impl<'h> Place<'h> {
+impl Place {
     /// # Safety
-    /// Only [`brand!`](crate::brand) calls it: the place is a hidden variable.
+    /// Only [`brand!`](crate::brand) calls it: the place is a variable that nothing else can name.
     #[doc(hidden)]
     #[inline(always)]
     pub unsafe fn new() -> Self {
-        Place(PhantomData)
+        Place(())
     }
-}
 
-impl<'h> Ends<'h> {
     #[doc(hidden)]
     #[inline(always)]
-    pub fn new(place: &'h Place<'h>) -> Self {
-        Ends(place)
+    pub fn ends(&self) -> HandleOfAnotherHeap<'_> {
+        HandleOfAnotherHeap {
+            _place: self,
+            _tag: PhantomData,
+        }
     }
 }
 
-impl<'h> Brand<'h> {
+impl<'h, B> Brand<'h, B> {
     /// # Safety
-    /// Only [`brand!`](crate::brand) calls it, once for each place.
+    /// Only [`brand!`](crate::brand) calls it, once for each place, and [`all_declared`] after it.
     #[doc(hidden)]
     #[inline(always)]
-    pub unsafe fn new(_: &'h Place<'h>) -> Self {
+    pub unsafe fn new(_: &HandleOfAnotherHeap<'h>) -> Self {
         Brand { _tag: PhantomData }
     }
 }
 
+impl Brand<'static> {
+    /// The brand for a heap that lives as long as the program; `None` when it was taken before.
+    ///
+    /// An open that fails takes the brand with it. So overcome what is refused with a local brand first, and open for good then:
+    ///
+    /// ```
+    /// use vnv_heap::nvmem::ram::RamFram;
+    /// use vnv_heap::{Brand, Config, Heap, OpenError, Own, brand};
+    ///
+    /// type Fram = RamFram<2048>;
+    /// struct App {
+    ///     heap: Heap<'static, u32, Fram>,
+    ///     last: Own<'static, [u8; 8]>,
+    /// }
+    ///
+    /// fn app(mut fram: Fram, ram: &'static mut [u8]) -> Option<App> {
+    ///     let interrupted = {
+    ///         brand!(b);
+    ///         let heap = Heap::<u32, _>::open(b, &mut fram, &mut *ram, Config::DEFAULT, |_| Ok(0));
+    ///         matches!(heap, Err(OpenError::Interrupted))
+    ///     };
+    ///     if interrupted {
+    ///         brand!(b);
+    ///         Heap::<u32, _>::format(b, &mut fram, &mut *ram, Config::DEFAULT, |_| Ok(0)).ok()?;
+    ///     }
+    ///     let heap = Heap::open(Brand::take()?, fram, ram, Config::DEFAULT, |_| Ok(0)).ok()?;
+    ///     let last = heap.alloc([0; 8]).ok()?;
+    ///     Some(App { heap, last })
+    /// }
+    /// # let app = app(Fram::filled(0), Box::leak(Box::new([0; 512]))).unwrap();
+    /// # app.heap.read(&app.last).unwrap();
+    /// ```
+    pub fn take() -> Option<Self> {
+        static ONCE: Once = Once::new();
+        // SAFETY: this marker's only flag.
+        unsafe { ONCE.brand() }
+    }
+}
+
+/// Whether a marker's static brand was taken.
+#[doc(hidden)]
+pub struct Once(Mutex<Cell<bool>>);
+
+impl Once {
+    #[doc(hidden)]
+    #[allow(clippy::new_without_default)]
+    pub const fn new() -> Self {
+        Once(Mutex::new(Cell::new(false)))
+    }
+
+    /// # Safety
+    /// All static brands with this marker are of this one.
+    #[doc(hidden)]
+    pub unsafe fn brand<B>(&self) -> Option<Brand<'static, B>> {
+        let taken = critical_section::with(|cs| self.0.borrow(cs).replace(true));
+        (!taken || planted!("vnv-heap/brand-taken-twice")).then_some(Brand { _tag: PhantomData })
+    }
+}
+
+/// `static_brand!(pub Log)` declares a marker for a further heap that lives as long as the program: a type `Log` without values, whose
+/// `Log::take()` gives the brand once.
+///
+/// The types of such a heap name it: `Heap<'static, Root<'static>, Fram, JustInTime, Predict, Log>`, `Own<'h, Node<'h>, Log>`,
+/// `Fifo<'h, u32, Log>`. Handles of two of them are of different types.
+///
+/// ```
+/// vnv_heap::static_brand!(
+///     /// The heap of the log.
+///     pub Log
+/// );
+/// assert!(Log::take().is_some() && Log::take().is_none());
+/// ```
+#[macro_export]
+macro_rules! static_brand {
+    ($(#[$attr:meta])* $vis:vis $name:ident) => {
+        $(#[$attr])*
+        $vis enum $name {}
+        impl $name {
+            /// The brand of this marker; `None` when it was taken before.
+            $vis fn take() -> ::core::option::Option<$crate::Brand<'static, $name>> {
+                static ONCE: $crate::__brand::Once = $crate::__brand::Once::new();
+                // SAFETY: the marker's only flag.
+                unsafe { ONCE.brand::<$name>() }
+            }
+        }
+    };
+}
+
+/// Does nothing, but could unwind as far as the borrow checker knows: whatever comes behind it, a way leads from here through the
+/// destructors of all places in scope.
+#[doc(hidden)]
+#[inline(always)]
+pub fn all_declared() {}
+
 /// `brand!(b)` declares `b`, with which one heap can be opened in this scope.
 ///
 /// The handles of that heap carry the brand, so that those of two heaps cannot be mixed up and none outlives its heap: neither
-/// compiles. Declare the RAM and the medium that the heap borrows *before* the brand.
+/// compiles, in a scope that is never left either. The compiler then says that one of the brands "does not live long enough", and names
+/// `HandleOfAnotherHeap`. Declare the RAM and the medium that the heap borrows *before* the brand.
 ///
 /// ```
-/// # #![forbid(unused)]
-/// vnv_heap::brand!(b);
+/// # #![forbid(unsafe_code, unused)]
+/// # use vnv_heap::{Config, Heap, brand, nvmem::ram::RamFram};
+/// let (fram, mut ram) = (RamFram::<2048>::filled(0), [0; 512]);
+/// brand!(b);
+/// let heap = Heap::<u32, _>::open(b, fram, &mut ram, Config::DEFAULT, |_| Ok(7));
+/// # assert_eq!(*heap.unwrap().root().unwrap(), 7);
 /// ```
 #[macro_export]
 macro_rules! brand {
-    ($name:ident) => {
-        // SAFETY: a variable that only this macro can name.
-        let place = unsafe { $crate::__brand::Place::new() };
-        let _ends = $crate::__brand::Ends::new(&place);
+    // Not an `ident`: the compiler then could not name the variable in its messages.
+    ($name:tt) => {
+        // SAFETY: a variable that only this macro can name: the brand hides it.
+        let $name = unsafe { $crate::__brand::Place::new() };
+        let a_handle_is_used_with_another_heap = $name.ends();
         // SAFETY: the only one of this place.
-        let $name = unsafe { $crate::Brand::new(&place) };
+        let $name = unsafe { $crate::Brand::new(&a_handle_is_used_with_another_heap) };
+        $crate::__brand::all_declared();
         // Used, so that no lint needs to be allowed, which a program may forbid.
         let _ = &$name;
     };

@@ -1,11 +1,12 @@
 //! What a heap is configured with, and what its last save then costs at most.
 
-use crate::cost::{Budget, CostModel, WorstCase};
+use crate::cost::{Budget, CostModel, Wait, WorstCase};
 
 /// What a heap is configured with. `Config { dirty_limit: 2048, ..Config::DEFAULT }` changes what matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Config {
-    /// How many bytes a persist may have to write for what is dirty and what is pinned, at any instant.
+    /// How many bytes a persist may have to write for what is dirty and what is pinned, at any instant. More than 65,535 count
+    /// as that.
     pub dirty_limit: u32,
     /// The most bytes that are written, read or moved while interrupts are masked, besides 28 bytes that belong to
     /// them; less than 32 count as 32.
@@ -28,28 +29,107 @@ impl Config {
         budget: None,
     };
 
-    /// What a persist costs at most, whenever it comes.
+    /// What a persist costs at most, whenever it comes, and with it the masked section that may be under way then: a persist waits for
+    /// its end. Exact, or `u32::MAX` for all that is more.
     ///
     /// The bytes are those of the dirty limit and of the record. How many operations they come in depends on the sizes of the
-    /// objects: here, on the smallest ones that `objects` and the limit permit.
+    /// objects: here, on the smallest ones that `objects` and the limit permit. On a medium that was formatted for more objects or pins, those
+    /// count: give them here.
     pub const fn worst_case(&self, model: &CostModel) -> WorstCase {
-        // A dirty object has at least a byte and its check.
-        let by_limit = self.dirty_limit / 3;
-        let objects = if by_limit < self.objects as u32 {
-            by_limit
-        } else {
-            self.objects as u32
-        };
-        let written = self.dirty_limit + RECORD_BYTES;
-        // Of each object its entry is read; its check and its content are written as one.
-        let operations = 2 * objects + self.max_pins as u32 + 2;
-        model.cost(written, objects * 4, operations)
+        let Work {
+            written,
+            read,
+            operations,
+        } = self.persist(self.objects, self.max_pins);
+        let section = self.section();
+        let moved = section.written as u64;
+        let all = model.nanoseconds(
+            written as u64 + read as u64 + moved,
+            operations as u64 + section.operations as u64,
+        );
+        let (microseconds, microjoules) = model.of(all);
+        let (wait_us, wait_uj) = model.of(model.nanoseconds(moved, section.operations as u64));
+        WorstCase {
+            bytes: written,
+            operations: operations + section.operations,
+            microseconds,
+            microjoules,
+            wait: Wait {
+                bytes: section.written,
+                operations: section.operations,
+                microseconds: wait_us,
+                microjoules: wait_uj,
+            },
+        }
     }
 
-    /// Whether a persist keeps within this budget; for `const { assert!(CONFIG.keeps(&BUDGET)) }`.
+    /// What a persist does at most. No sum here comes near 2^32.
+    const fn persist(&self, objects: u16, max_pins: u16) -> Work {
+        let limit = self.limit() as u32;
+        // A dirty object has at least a byte and its check.
+        let by_limit = limit / 3;
+        let objects = if by_limit < objects as u32 {
+            by_limit
+        } else {
+            objects as u32
+        };
+        // Of each object its entry is read; its check and its content are written as one.
+        Work {
+            written: limit + RECORD_BYTES,
+            read: objects * 4,
+            operations: 2 * objects + max_pins as u32 + 2,
+        }
+    }
+
+    /// What a masked section does at most: all its bytes count as written.
+    const fn section(&self) -> Work {
+        let burst = if self.burst < LEAST_BURST {
+            LEAST_BURST
+        } else {
+            self.burst
+        };
+        let moved = burst as u32 + 2 * ASIDE;
+        // An object that moves counts as its content and what belongs to it, and takes two operations; an
+        // allocation or a free has up to eight, however small.
+        let by_objects = 2 * (moved / (ASIDE + 1));
+        Work {
+            written: moved,
+            read: 0,
+            operations: if by_objects < 8 { 8 } else { by_objects },
+        }
+    }
+
+    /// The dirty limit that a heap keeps: it counts in 16 bits.
+    pub(crate) const fn limit(&self) -> u16 {
+        if self.dirty_limit > u16::MAX as u32 {
+            u16::MAX
+        } else {
+            self.dirty_limit as u16
+        }
+    }
+
+    /// Whether a persist, with the section that it waits for, keeps within this budget; for
+    /// `const { assert!(CONFIG.keeps(&BUDGET)) }`. Exact for all values: a cost that no number of [`WorstCase`] can show keeps
+    /// no budget.
     pub const fn keeps(&self, budget: &Budget) -> bool {
-        let worst = self.worst_case(&budget.model);
-        worst.microseconds <= budget.microseconds && worst.microjoules <= budget.microjoules
+        self.keeps_on(self.objects, self.max_pins, budget)
+    }
+
+    /// The same on a medium that was formatted for so many objects and pins.
+    pub(crate) const fn keeps_on(&self, objects: u16, max_pins: u16, budget: &Budget) -> bool {
+        let (persist, section) = (self.persist(objects, max_pins), self.section());
+        let bytes = persist.written + persist.read + section.written;
+        let operations = persist.operations + section.operations;
+        let model = &budget.model;
+        // Below 2^19 bytes and operations: this is below 2^52. Small cores multiply it at once, and need not divide.
+        let ns =
+            bytes as u64 * model.byte_ns as u64 + operations as u64 * model.operation_ns as u64;
+        if ns > budget.microseconds as u64 * 1000 {
+            return false;
+        }
+        // Below 2^42 now, and in units of 1,024 ns below 2^32.
+        let units = (ns >> 10) + 1;
+        units * model.power_uw as u64 <= (budget.microjoules as u64 * 1_000_000_000) >> 10
     }
 
     /// **Errors**: what is wrong with it.
@@ -68,6 +148,19 @@ impl Config {
         }
     }
 }
+
+/// What is done at most.
+struct Work {
+    written: u32,
+    read: u32,
+    operations: u32,
+}
+
+/// A burst has at least so many bytes.
+const LEAST_BURST: u16 = crate::store::PIECE as u16;
+
+/// What belongs to an object that moves, besides its content.
+const ASIDE: u32 = crate::store::ASIDE as u32;
 
 /// Pins that a medium can hold at most.
 pub(crate) const MAX_PINS: u16 = 0x1000;

@@ -38,37 +38,79 @@ impl CostModel {
         power_uw: 105_600,
     };
 
-    /// What this many bytes in this many operations cost.
+    /// What writing this many bytes and reading so many, in this many operations, costs. Exact, or `u32::MAX` for all that is
+    /// more.
     pub const fn cost(&self, bytes: u32, read: u32, operations: u32) -> WorstCase {
-        // In 32 bits, which a small core divides at once; what does not fit is far beyond any capacitor.
-        let ns = (bytes.saturating_add(read))
-            .saturating_mul(self.byte_ns)
-            .saturating_add(operations.saturating_mul(self.operation_ns));
-        let microseconds = ns.div_ceil(1000);
-        let nanojoules = microseconds
-            .div_ceil(10)
-            .saturating_mul(self.power_uw.div_ceil(100));
+        let ns = self.nanoseconds(bytes as u64 + read as u64, operations as u64);
+        let (microseconds, microjoules) = self.of(ns);
         WorstCase {
             bytes,
             operations,
             microseconds,
-            microjoules: nanojoules.div_ceil(1000),
+            microjoules,
+            wait: Wait::NONE,
         }
+    }
+
+    pub(crate) const fn nanoseconds(&self, bytes: u64, operations: u64) -> u128 {
+        bytes as u128 * self.byte_ns as u128 + operations as u128 * self.operation_ns as u128
+    }
+
+    /// Microseconds, and the microjoules that begun units of 1,024 ns take.
+    pub(crate) const fn of(&self, ns: u128) -> (u32, u32) {
+        let femtojoules = ((ns >> 10) + 1) * self.power_uw as u128 * 1024;
+        (
+            at_most_32_bits(ns.div_ceil(1000)),
+            at_most_32_bits(femtojoules.div_ceil(1_000_000_000)),
+        )
     }
 }
 
-/// What a persist costs at most.
+const fn at_most_32_bits(v: u128) -> u32 {
+    if v > u32::MAX as u128 {
+        u32::MAX
+    } else {
+        v as u32
+    }
+}
+
+/// What a persist costs at most. A number that is `u32::MAX` stands for that and all that is more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct WorstCase {
-    /// Bytes that are written.
+    /// Bytes that the persist writes.
     pub bytes: u32,
-    /// Operations of the medium, reads included.
+    /// Operations of the medium, reads included, and those of what it waits for.
     pub operations: u32,
-    /// Time, reads included.
+    /// Time, reads and what it waits for included.
+    pub microseconds: u32,
+    /// Energy, of all of it.
+    pub microjoules: u32,
+    /// The part of it before the persist begins.
+    pub wait: Wait,
+}
+
+/// The masked section that may be under way when the power-low interrupt comes: it must end before the interrupt is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Wait {
+    /// Bytes that it moves.
+    pub bytes: u32,
+    /// Operations of the medium.
+    pub operations: u32,
+    /// Time.
     pub microseconds: u32,
     /// Energy.
     pub microjoules: u32,
+}
+
+impl Wait {
+    const NONE: Wait = Wait {
+        bytes: 0,
+        operations: 0,
+        microseconds: 0,
+        microjoules: 0,
+    };
 }
 
 /// What a persist may cost.

@@ -98,6 +98,9 @@ impl Fail {
     /// A heap is formatted, and needs its root.
     pub(crate) const BLANK: Fail = Fail::of(20);
 
+    /// The medium was formatted for more than the budget allows.
+    pub(crate) const BUDGET: Fail = Fail::of(21);
+
     const fn of(code: Word) -> Fail {
         match NonZero::new(code) {
             Some(code) => Fail(code),
@@ -140,6 +143,9 @@ impl Fail {
             Fail::HEADER => OpenError::Damaged(Part::Header),
             Fail::RECORD => OpenError::Damaged(Part::Record),
             Fail::TABLE => OpenError::Damaged(Part::Table),
+            Fail::BUDGET => OpenError::Config(
+                "the medium was formatted for more objects or pins than the budget allows: lower the dirty limit",
+            ),
             Fail::TYPES => {
                 OpenError::Config("more than 14 types with handles are reached from the root")
             }

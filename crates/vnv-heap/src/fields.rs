@@ -47,17 +47,21 @@ use nvmem::{Persist, Plain};
 /// crate is, if it is not `::vnv_heap`.
 ///
 /// # Safety
-/// [`Of`](Fields::Of) is a transparent [`Own`] of this type, of the same brand.
+/// [`Of`](Fields::Of) is a transparent [`Own`] of this type, of the same brand and marker.
 pub unsafe trait Fields: Persist {
     /// The struct that has the methods.
-    type Of<'h>;
+    type Of<'h, B>;
+
+    /// A handle by its other name. That it can be made so shows that the one is the other and nothing else.
+    #[doc(hidden)]
+    fn named<'h, B>(own: Own<'h, Self, B>) -> Self::Of<'h, B>;
 }
 
-impl<'h, T: Fields> Deref for Own<'h, T> {
-    type Target = T::Of<'h>;
+impl<'h, T: Fields, B> Deref for Own<'h, T, B> {
+    type Target = T::Of<'h, B>;
     #[inline(always)]
-    fn deref(&self) -> &T::Of<'h> {
-        const { assert!(size_of::<T::Of<'h>>() == size_of::<Own<'h, T>>()) };
+    fn deref(&self) -> &T::Of<'h, B> {
+        const { assert!(size_of::<T::Of<'h, B>>() == size_of::<Own<'h, T, B>>()) };
         // SAFETY: as the trait vouches, the same by another name.
         unsafe { &*core::ptr::from_ref(self).cast() }
     }

@@ -81,6 +81,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
                 path.pop();
                 continue;
             };
+            let len = frame.batch.len;
             if !frame.begun {
                 if let Seen::Gone = self.meet(id, id == root, gone)? {
                     *frame = frame.next();
@@ -100,7 +101,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
                 }
             }
             let Some(inner) = inner else {
-                self.free_one(id, gone)?;
+                self.free_one(id, len, gone)?;
                 deep = 0;
                 if let Some(frame) = path.last() {
                     *frame = frame.next();
@@ -109,7 +110,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
             };
             let ends = path.last().is_some_and(|f| !f.more && f.batch.count == 1);
             if ends && path.takes_orphan() {
-                self.free_one(id, gone)?;
+                self.free_one(id, len, gone)?;
                 deep = 0;
                 if let Some(frame) = path.last() {
                     *frame = Frame {
@@ -187,7 +188,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         for batch in look.leaves.iter_mut().flatten() {
             while let Some(leaf) = batch.last() {
                 if let Seen::There = self.meet(leaf, false, gone)? {
-                    self.free_one(leaf, gone)?;
+                    self.free_one(leaf, batch.len, gone)?;
                 }
                 batch.count -= 1;
             }
@@ -197,8 +198,8 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
 
     /// Frees the number and the room of an object that nobody holds, and forgets what RAM has of it. `gone` is set when that has begun: before, it is
     /// there as it was.
-    pub(crate) fn free_one(&self, id: u16, gone: &mut bool) -> Result<(), Fail> {
-        let mut free = Free::new(id);
+    pub(crate) fn free_one(&self, id: u16, len: u16, gone: &mut bool) -> Result<(), Fail> {
+        let mut free = Free::new(id, len);
         self.sections(|st| {
             let r = st.store.free(&mut free);
             *gone |= free.has_begun();
@@ -212,8 +213,8 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     }
 
     /// Frees the number and the room of an object that is not in RAM.
-    pub(crate) fn give_back(&self, id: u16) -> Result<(), Fail> {
-        let mut free = Free::new(id);
+    pub(crate) fn give_back(&self, id: u16, len: u16) -> Result<(), Fail> {
+        let mut free = Free::new(id, len);
         self.sections(|st| st.store.free(&mut free))
     }
 

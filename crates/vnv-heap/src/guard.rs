@@ -47,6 +47,9 @@ impl<'a, T: Persist, S: Medium, P: Promise, Pol: Policy> RefMut<'a, T, S, P, Pol
     /// `at` is the content of an object that is a valid `T`, and has been held mutably for this guard.
     #[inline(always)]
     pub(crate) unsafe fn new(core: &'a Core<S, P, Pol>, at: NonNull<u8>) -> Self {
+        if T::PADDED {
+            core.padded(|n| n.saturating_add(1));
+        }
         RefMut {
             at: at.cast(),
             core,
@@ -96,6 +99,8 @@ impl<T: Persist, S: Medium, P: Promise, Pol: Policy> Drop for RefMut<'_, T, S, P
             // What was assigned may have brought stale bytes, and what goes to the medium is all bytes.
             // SAFETY: a valid value, held by this guard alone.
             unsafe { T::clear_padding(self.at.as_ptr().cast()) }
+            // When there were too many to be counted, they stay so.
+            self.core.padded(|n| n - u8::from(n != u8::MAX));
         }
         // SAFETY: the object is held for this guard, which ends.
         unsafe { self.core.release(self.at.cast(), Kind::of::<T>(), true) }

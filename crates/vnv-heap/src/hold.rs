@@ -106,6 +106,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
 
     /// Writes all that is dirty, in pieces. Nobody holds anything to be written, but for guards that were leaked.
     pub(crate) fn clean_all(&self) -> Result<(), Fail> {
+        self.no_padding_leaked()?;
         let mut attempt = Attempt::new();
         let mut transfer = Transfer::NONE;
         self.sections(|st| {
@@ -483,7 +484,8 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
                 t.expected = is_head(&head, id, len as u16).unwrap_or(0);
             }
         }
-        // SAFETY: as above; what was read is initialised, and all of a resident object is: padding is cleared before it is released.
+        // SAFETY: as above; what was read is initialised, and all of a resident object is: padding is cleared
+        // before it is released, and a leaked guard is noticed; an interrupt sees it as the machine has it.
         let bytes = unsafe { core::slice::from_raw_parts(content, n) };
         t.check.add(bytes);
         t.at = at + n;

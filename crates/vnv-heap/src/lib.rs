@@ -17,6 +17,7 @@ mod hold;
 #[cfg(feature = "instrument")]
 pub mod instrument;
 mod mapped;
+mod object;
 mod open;
 mod own;
 mod persist;
@@ -36,19 +37,20 @@ mod walk;
 
 pub use brand::Brand;
 pub use config::Config;
-pub use cost::{Budget, CostModel, WorstCase};
+pub use cost::{Budget, CostModel, Wait, WorstCase};
 pub use error::{Error, OpenError, Part, Refused};
 pub use fields::Fields;
 pub use guard::{Ref, RefMut};
-pub use heap::Heap;
+pub use heap::{Heap, Unrooted};
 pub use nvmem;
 #[cfg(feature = "derive")]
 pub use nvmem_derive::Fields;
+pub use object::{Leading, Marked, OfHeap};
 pub use open::Audit;
 pub use own::Own;
 pub use policy::{Lru, Policy, Predict};
 pub use promise::{JustInTime, Promise, Snapshot};
-pub use save::Saver;
+pub use save::{Interruptible, Saver};
 pub use stats::Stats;
 
 /// Prints what an image holds: for a look from outside.
@@ -65,5 +67,5 @@ pub mod __fields {
 /// What [`brand!`] uses.
 #[doc(hidden)]
 pub mod __brand {
-    pub use crate::brand::{Ends, Place};
+    pub use crate::brand::{HandleOfAnotherHeap, Once, Place, all_declared};
 }

@@ -2,6 +2,7 @@
 
 use crate::Heap;
 use crate::error::{Error, Fail};
+use crate::object::Marked;
 use crate::own::{Kind, Known, Own};
 use crate::policy::Policy;
 use crate::promise::Promise;
@@ -9,7 +10,7 @@ use crate::store::Check;
 use nvmem::device::Misuse;
 use nvmem::{Medium, Model, Persist, Region, mapped};
 
-impl<'h, R, M: Model, P: Promise, Pol: Policy> Heap<'h, R, Region<'_, M>, P, Pol>
+impl<'h, R, M: Model, P: Promise, Pol: Policy, B> Heap<'h, R, Region<'_, M>, P, Pol, B>
 where
     Self: 'h,
 {
@@ -18,7 +19,10 @@ where
     /// Nothing else can be done with the heap while the reference lives, so that the object stays where it is.
     /// **Power loss**: nothing changes. **Cost**: the check over its bytes. **Errors**: [`Error::Damaged`]; [`Error::Busy`] when a leaked
     /// guard holds it to be written; [`Error::Suspended`].
-    pub fn get_in_place<T: Persist>(&mut self, own: &Own<'h, T>) -> Result<&T, Error<Misuse>> {
+    pub fn get_in_place<T: Persist + Marked<B>>(
+        &mut self,
+        own: &Own<'h, T, B>,
+    ) -> Result<&T, Error<Misuse>> {
         let (id, kind) = (own.id(), Kind::of::<T>());
         let at = self.core.told(self.core.section(|st| {
             if let Some(slot) = st.cache.lookup(id) {

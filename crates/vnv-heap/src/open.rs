@@ -1,25 +1,26 @@
 //! Opening: format, reopen, refuse.
 
-use crate::Heap;
 use crate::brand::Brand;
 use crate::config::Config;
 use crate::error::{Error, Fail, OpenError};
 use crate::heap::ROOT;
+use crate::object::Marked;
 use crate::own::{Kind, OWN, OWN_ID};
 use crate::policy::Policy;
 use crate::promise::Promise;
 use crate::ram::Cache;
 use crate::state::{Core, Gate, State};
 use crate::stats::Counts;
-use crate::store::{Alloc, Commit, Store};
+use crate::store::{Alloc, Commit, GIVES_UP, Store};
 use crate::walk::{self, Reached};
+use crate::{Heap, Unrooted};
 use core::cell::UnsafeCell;
 use core::hint::black_box;
 use core::marker::PhantomData;
 use core::mem::{ManuallyDrop, MaybeUninit};
 use nvmem::persist::Found;
 use nvmem::superblock::Copies;
-use nvmem::{Medium, Persist, planted};
+use nvmem::{Faithful, Medium, Persist, planted};
 
 /// What [`Heap::audit`] counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,35 +28,38 @@ use nvmem::{Medium, Persist, planted};
 pub struct Audit {
     /// Objects that the root leads to, itself included.
     pub reachable: u16,
-    /// Objects that are allocated. Those that are not reachable are owned by variables of the program, or leaked.
+    /// Objects that are allocated. Those that are not reachable are owned by variables of the program, by damaged objects, or leaked.
     pub allocated: u16,
+    /// Reachable objects with handles that are damaged: what they own counts as not reachable. See [`Heap::damage`].
+    pub damaged: u16,
 }
 
-impl<'h, R, S, P, Pol> Heap<'h, R, S, P, Pol>
+impl<'h, R, S, P, Pol, B> Heap<'h, R, S, P, Pol, B>
 where
-    R: Persist<At<'h> = R>,
+    R: Persist<At<'h> = R> + Marked<B>,
     S: Medium,
     P: Promise,
     Pol: Policy,
 {
     /// Opens the heap on `storage`: formats a blank medium with the root that `init` gives, reopens a used one, refuses a
-    /// foreign one. `init` may allocate; the root is not there yet.
+    /// foreign one. `init` may allocate; its heap is [`Unrooted`], as the root is not there yet.
     ///
-    /// Works on any bytes whatever: all objects with handles that the root leads to are checked, and what it does not lead to
+    /// The medium is [`Faithful`]: what is read again in this run is believed. Works on any bytes whatever that it holds at first: all objects with handles that the root leads to are checked, and what it does not lead to
     /// is freed. `ram` needs four bits for each of `config.objects`, and then the largest object with handles.
     ///
     /// **Power loss**: a format begins again; anything else was promised before. **Cost**: reads the table and what has handles;
     /// to format, zeroes the table. **Errors**: [`OpenError`]; give `&mut storage` to keep it then. [`OpenError::Interrupted`] is for
     /// [`Heap::format`] to overcome.
     pub fn open<F>(
-        brand: Brand<'h>,
+        brand: Brand<'h, B>,
         storage: S,
         ram: &'h mut [u8],
         config: Config,
         init: F,
     ) -> Result<Self, OpenError<S::Error>>
     where
-        F: FnOnce(&Self) -> Result<R, Error<S::Error>>,
+        S: Faithful,
+        F: FnOnce(&Heap<'h, Unrooted, S, P, Pol, B>) -> Result<R, Error<S::Error>>,
     {
         let _ = brand;
         Self::new(storage, ram, &config)?.ready(&config, false, init)
@@ -87,17 +91,39 @@ where
 
     /// Gives up what `storage` holds, whatever it is, and formats it. See [`Heap::open`].
     pub fn format<F>(
-        brand: Brand<'h>,
+        brand: Brand<'h, B>,
         storage: S,
         ram: &'h mut [u8],
         config: Config,
         init: F,
     ) -> Result<Self, OpenError<S::Error>>
     where
-        F: FnOnce(&Self) -> Result<R, Error<S::Error>>,
+        S: Faithful,
+        F: FnOnce(&Heap<'h, Unrooted, S, P, Pol, B>) -> Result<R, Error<S::Error>>,
     {
         let _ = brand;
         Self::new(storage, ram, &config)?.ready(&config, true, init)
+    }
+
+    /// The same as [`Heap::open`], but what only damaged objects lead to is given up: it is freed, and so is what became unreachable while
+    /// damage was known. What is damaged stays so until the program gives it up by [`Heap::give_up`].
+    ///
+    /// For a program that has read what it could, and needs the room. **Power loss**, **Cost**, **Errors**: as [`Heap::open`].
+    pub fn salvage<F>(
+        brand: Brand<'h, B>,
+        storage: S,
+        ram: &'h mut [u8],
+        config: Config,
+        init: F,
+    ) -> Result<Self, OpenError<S::Error>>
+    where
+        S: Faithful,
+        F: FnOnce(&Heap<'h, Unrooted, S, P, Pol, B>) -> Result<R, Error<S::Error>>,
+    {
+        let _ = brand;
+        let mut heap = Self::new(storage, ram, &config)?;
+        heap.core.state.get_mut().store.damaged = GIVES_UP;
+        heap.ready(&config, false, init)
     }
 
     /// Neither opened nor formatted yet.
@@ -137,7 +163,7 @@ where
     #[inline(always)]
     fn ready<F>(mut self, config: &Config, anew: bool, init: F) -> Result<Self, OpenError<S::Error>>
     where
-        F: FnOnce(&Self) -> Result<R, Error<S::Error>>,
+        F: FnOnce(&Heap<'h, Unrooted, S, P, Pol, B>) -> Result<R, Error<S::Error>>,
     {
         let fingerprint = nvmem::fingerprint::<R>();
         let root = const { &Found::of::<R>(OWN, OWN_ID) };
@@ -149,7 +175,7 @@ where
             .find(config, fingerprint, root, kind, anew, copies)
         {
             Err(Fail::BLANK) => {
-                let value = ManuallyDrop::new(init(&self)?);
+                let value = ManuallyDrop::new(init(self.unrooted())?);
                 // SAFETY: the value is the object's from here on.
                 unsafe {
                     self.core
@@ -178,9 +204,11 @@ where
                     return Err(Fail::BUSY);
                 }
                 let root = const { &Found::of::<R>(OWN, OWN_ID) };
+                let (reachable, damaged) = st.survey(root, false)?;
                 Ok(Audit {
-                    reachable: st.survey(root, false)?,
+                    reachable,
                     allocated: st.store.objects() - st.store.free_objects(),
+                    damaged,
                 })
             })
         });
@@ -229,6 +257,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     unsafe fn create(&self, fingerprint: u64, kind: &Kind, root: *const u8) -> Result<(), Fail> {
         // SAFETY: as the caller vouches.
         unsafe { self.fill(ROOT, kind, root) }?;
+        self.no_padding_leaked()?;
         if P::SNAPSHOT {
             self.clean_all()?;
             self.commit_all()?;
@@ -249,8 +278,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         } else {
             st.store.max_pins()
         };
-        let bytes = config.dirty_limit.min(u32::from(u16::MAX)) as u16;
-        st.cache.limit_to(bytes, pins);
+        st.cache.limit_to(config.limit(), pins);
         st.cache.clear();
         self.gate.open(st.cache.load());
     }
@@ -263,29 +291,32 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
 }
 
 impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
-    /// Walks from the root, with all of the RAM, in which nothing is held; and frees what is not reachable. How many objects are.
-    fn survey(&mut self, root: &Found, sweep: bool) -> Result<u16, Fail> {
+    /// Walks from the root, with all of the RAM, in which nothing is held; and frees what is not reachable. How many objects are, and how
+    /// many of them are damaged.
+    fn survey(&mut self, root: &Found, sweep: bool) -> Result<(u16, u16), Fail> {
         // SAFETY: the buffer is the cache's, which is empty from here on, and nobody holds anything.
         let ram = unsafe { &mut *self.cache.buffer() };
-        let r =
-            walk::walk(&mut self.store, ram, root).and_then(|Reached { marks, rest, count }| {
-                if sweep && !planted!("vnv-heap/no-sweep") {
-                    self.store.sweep(rest, |id| marks.reached(id))?;
-                }
-                Ok(count)
-            });
+        let r = walk::walk(&mut self.store, ram, root, sweep).and_then(|found| {
+            let Reached { marks, rest, .. } = found;
+            if sweep && !planted!("vnv-heap/no-sweep") {
+                self.store
+                    .sweep(rest, found.damaged, |id| marks.reached(id))?;
+            }
+            Ok((found.count, found.damaged))
+        });
         self.cache.clear();
         r
     }
 }
 
-impl<R, S: Medium, Pol: Policy> Heap<'_, R, S, crate::Snapshot, Pol> {
+impl<R, S: Medium, Pol: Policy, B> Heap<'_, R, S, crate::Snapshot, Pol, B> {
     /// Everything as it is now is what the next open finds.
     ///
     /// No guard can be alive. **Power loss**: before the one record that counts, the heap is as of the commit before; after it, as of
     /// this one; never in between. **Cost**: what is dirty, 16 bytes, and for each object that has changed since the last
     /// commit 2 bytes and its bits of the bitmap. **Errors**: [`Error::Medium`]; commit again before anything else changes
-    /// then ([`Error::Unfinished`]). [`Error::Full`] cannot come: an object that is dirty has its room.
+    /// then ([`Error::Unfinished`]). [`Error::Full`] cannot come: an object that is dirty has its room. [`Error::Busy`] when a guard
+    /// that wrote an object with padding was leaked.
     pub fn commit(&mut self) -> Result<(), Error<S::Error>> {
         let done = self.core.clean_all().and_then(|()| self.core.commit_all());
         self.core.told(done)

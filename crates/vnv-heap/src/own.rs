@@ -1,6 +1,7 @@
 //! Owning handles.
 
 use crate::brand::Tag;
+use crate::object::Leading;
 use core::marker::PhantomData;
 use core::num::NonZeroU16;
 use nvmem::describe::{To, Type};
@@ -11,26 +12,26 @@ use nvmem::{Invalid, Persist};
 pub(crate) const OWN: &str = "vnv-heap";
 pub(crate) const OWN_ID: u32 = family_id(OWN);
 
-/// An owning handle to a `T` in the heap of the brand `'h`: a number of 2 bytes, and so is `Option<Own>`.
+/// An owning handle to a `T` in the heap of the brand `'h` and the marker `B`: a number of 2 bytes, and so is `Option<Own>`.
 ///
 /// Neither `Copy` nor `Clone`: an object has one owner. It can be stored in objects of the same heap. There is no `Drop`: a
 /// handle that is overwritten or dropped leaves its object unreachable, until the next open reclaims it; give it to
 /// [`Heap::free`](crate::Heap::free).
 #[must_use = "a dropped handle leaves its object unreachable until the next open: store it, or free it"]
 #[repr(transparent)]
-pub struct Own<'h, T> {
+pub struct Own<'h, T, B = ()> {
     id: NonZeroU16,
     _t: PhantomData<fn(T) -> T>,
-    _brand: Tag<'h>,
+    _brand: Tag<'h, B>,
 }
 
-impl<T> core::fmt::Debug for Own<'_, T> {
+impl<T, B> core::fmt::Debug for Own<'_, T, B> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(f, "Own({})", self.id)
     }
 }
 
-impl<T> Own<'_, T> {
+impl<T, B> Own<'_, T, B> {
     /// The only handle to this object, or the root's.
     pub(crate) fn new(id: NonZeroU16) -> Self {
         Own {
@@ -53,9 +54,9 @@ impl<T> Own<'_, T> {
 }
 
 // SAFETY: a number; `At` differs in the brand only; `check` shows the handle to the owner of the memory.
-unsafe impl<T: Persist> Persist for Own<'_, T> {
-    type At<'p> = Own<'p, T::At<'p>>;
-    type Leads = To<T>;
+unsafe impl<T: Persist, B> Persist for Own<'_, T, B> {
+    type At<'p> = Own<'p, T::At<'p>, B>;
+    type Leads = Leading<To<T>, B>;
     const LAYOUT: &'static Type = &Type::Handle(OWN);
     unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
         // SAFETY: readable and aligned by the contract.
@@ -64,8 +65,8 @@ unsafe impl<T: Persist> Persist for Own<'_, T> {
     }
 }
 // SAFETY: a transparent non-zero integer, whose option has the guaranteed layout.
-unsafe impl<T: Persist> ZeroNiche for Own<'_, T> {
-    type Branded<'p> = Own<'p, T::At<'p>>;
+unsafe impl<T: Persist, B> ZeroNiche for Own<'_, T, B> {
+    type Branded<'p> = Own<'p, T::At<'p>, B>;
 }
 
 /// The layout of handles, which the format promises.

@@ -5,10 +5,10 @@ use crate::error::{Error, Fail};
 use crate::policy::Policy;
 use crate::promise::{JustInTime, Promise};
 use crate::ram::Slot;
-use crate::save::{Saver, Target};
+use crate::save::{Interruptible, Saver, Target};
 use crate::state::{Core, Masked, State};
 use crate::store::Pin;
-use nvmem::{Medium, planted};
+use nvmem::{Medium, Persist, planted};
 
 impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     fn persist(&self) -> Result<(), Error<S::Error>> {
@@ -96,7 +96,7 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
     fn write_whole(&mut self, slot: Slot) -> Result<(), Fail> {
         let alone = self.cache.is_alone(slot);
         self.whole(slot, false)?;
-        if alone {
+        if alone && !planted!("vnv-heap/held-counts-as-written") {
             // Its guard may go on writing.
             self.cache.mark_dirty(slot);
         }
@@ -132,14 +132,15 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
     }
 }
 
-impl<R, S: Medium, Pol: Policy> Heap<'_, R, S, JustInTime, Pol> {
+impl<R: Persist, S: Medium, Pol: Policy, B> Heap<'_, R, S, JustInTime, Pol, B> {
     /// Writes all that has changed, so that it is there when the power comes back; until [`Heap::restore`], operations give
     /// [`Error::Suspended`]. For an interrupt, see [`Heap::attach`].
     ///
     /// **Power loss**: before its end, the next open gives [`OpenError::Interrupted`](crate::OpenError::Interrupted).
     /// **Cost**: at most [`Config::worst_case`](crate::Config::worst_case). **Errors**: [`Error::Medium`], after which the heap goes
-    /// on as before; [`Error::Suspended`].
+    /// on as before; [`Error::Suspended`]; [`Error::Busy`] when a guard that wrote an object with padding was leaked.
     pub fn persist(&mut self) -> Result<(), Error<S::Error>> {
+        self.core.told(self.core.no_padding_leaked())?;
         self.core.persist()
     }
 
@@ -155,10 +156,10 @@ impl<R, S: Medium, Pol: Policy> Heap<'_, R, S, JustInTime, Pol> {
     /// Runs `f` with the heap attached to `saver`, where an interrupt handler finds it. It is detached at the end, also when `f`
     /// unwinds.
     ///
-    /// **Errors**: [`Error::Busy`] when a heap is attached already; `f` did not run.
+    /// The medium is [`Interruptible`]: it is used in the handler, too. **Errors**: [`Error::Busy`] when a heap is attached already; `f` did not run.
     pub fn attach<O>(&self, saver: &Saver, f: impl FnOnce() -> O) -> Result<O, Error<S::Error>>
     where
-        S: Send,
+        S: Interruptible,
     {
         struct Detach<'a>(&'a Saver);
         impl Drop for Detach<'_> {

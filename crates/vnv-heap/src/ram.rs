@@ -201,7 +201,8 @@ impl<P: Rules> Cache<P> {
 
     /// Sets how many bytes the demand may have, at most 65,535, and how many objects may be pinned. Nothing is resident.
     pub(crate) fn limit_to(&mut self, demand: u16, pinned: u16) {
-        let bytes = OVER_BYTES - 1 - u32::from(demand);
+        let demand = u32::from(demand) + u32::from(planted!("vnv-heap/limit-off-by-one"));
+        let bytes = OVER_BYTES - 1 - demand;
         let pins = MOST_PINNED - u32::from(pinned).min(MOST_PINNED);
         self.least_load = (bytes << BYTES_AT) + pins + ONE_PINNED;
         self.load = self.least_load;
@@ -459,6 +460,13 @@ impl<P: Rules> Cache<P> {
         self.load -= ONE_PINNED;
         self.set_tag(s, tag & !block::TAG_PINS);
         (true, doomed)
+    }
+
+    /// Whether so much load says that anything is pinned.
+    pub(crate) fn holds_any(&self, load: u32) -> bool {
+        !load
+            .wrapping_sub(self.least_load)
+            .is_multiple_of(1 << BYTES_AT)
     }
 
     /// Whether anything is pinned.

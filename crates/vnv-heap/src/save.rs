@@ -17,6 +17,20 @@ pub(crate) struct Target {
 // used from another context.
 unsafe impl Send for Target {}
 
+/// A medium that an interrupt handler may use: any that is [`Send`].
+///
+/// A bus that drivers share by a `RefCell` is not: the interrupt may come while another driver has borrowed it, and then the
+/// save is refused or panics. Share it by a critical section instead, `embedded_hal_bus::spi::CriticalSectionDevice`, which no interrupt
+/// divides; or give the heap's chip a bus of its own (`ExclusiveDevice`).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be used in an interrupt, where a saver uses it",
+    label = "the interrupt may come while its bus is borrowed",
+    note = "share the bus by a critical section: `embedded_hal_bus::spi::CriticalSectionDevice` instead of `RefCellDevice`; or give the chip a bus of its own: `ExclusiveDevice`"
+)]
+pub trait Interruptible: Send {}
+#[diagnostic::do_not_recommend]
+impl<S: Send> Interruptible for S {}
+
 /// Where an interrupt handler finds a heap: `static POWER_LOW: Saver = Saver::new();`.
 ///
 /// The program runs what uses the heap inside [`Heap::attach`](crate::Heap::attach); the handler for failing power calls
@@ -75,8 +89,10 @@ impl Saver {
     /// driver calls it; [`Error::Medium`], after which it may be repeated.
     ///
     /// # Safety
-    /// Called in an interrupt handler of the core that runs the heap's operations, or while no reference into an object is
-    /// used later: the bytes behind a `&mut` that the interrupted code uses are copied as the machine has them.
+    /// Called in an interrupt handler of the core that runs the heap's operations. Or from elsewhere while no reference into an object is
+    /// used later, and no guard or closure holds an object whose type has padding ([`Persist::PADDED`](nvmem::Persist::PADDED))
+    /// to be written: an interrupt copies bytes as the machine has them, padding and what is behind a `&mut` that the
+    /// interrupted code uses included; the program itself may not look at those.
     pub unsafe fn persist(&self) -> Result<(), Error<()>> {
         self.call(|t| t.persist)
     }

@@ -64,8 +64,20 @@ const UNIT: u32 = 8;
 /// A pending unit from here on says that the object was freed; a half-written one, too.
 const FREED: u16 = 0xFF00;
 
-/// The unit of an object that is lost: its block overlaps another one. Never a unit.
+/// In [`Store::damaged`]: so many, or more.
+pub(crate) const MANY: u8 = 0xFE;
+
+/// There, until open knows: what only damaged objects lead to is given up.
+pub(crate) const GIVES_UP: u8 = 0xFF;
+
+/// The unit of an object that is lost: what led to its block cannot be true. Never a unit.
 const LOST: u16 = 0xFEFF;
+
+/// In a state, snapshot: the medium failed in a commit, which must be finished before anything else changes.
+const UNFINISHED: u8 = 1;
+
+/// Snapshot: what is pending is not all in the chain.
+const SCAN: u8 = 2;
 
 /// An open heap on a medium. In this order there is no room between the fields.
 #[repr(C)]
@@ -83,14 +95,14 @@ pub(crate) struct Store<S: Medium, P> {
     next_id: u16,
     /// The last block that was taken since the last commit.
     chain: u16,
-    /// Just in time: whether the record says *running*.
-    running: bool,
-    /// Snapshot: what is pending is not all in the chain.
-    scan: bool,
+    /// Just in time: 1 when the record says *running*. Snapshot: [`UNFINISHED`] and [`SCAN`].
+    state: u8,
+    /// Reachable objects that the open found damaged, up to [`MANY`]; before, [`GIVES_UP`] or 0.
+    pub(crate) damaged: u8,
     /// Snapshot: the object whose pending unit may be half-written, because the medium failed; 0 when there is none.
     torn: u16,
-    /// Snapshot: the medium failed in a commit, which must be finished before anything else changes.
-    unfinished: bool,
+    /// How many objects whose types have padding are held to be written. Once they are [`u8::MAX`], it stays so.
+    pub(crate) padded: u8,
     /// What the medium's driver said when it failed, until the program is told.
     pub(crate) failure: Option<S::Error>,
     bytes_written: u32,
@@ -106,9 +118,6 @@ struct Entry(Word);
 
 impl Entry {
     const FREE: Entry = Entry::of(0, 0);
-
-    /// Of an object whose block overlaps another one.
-    const LOST: Entry = Entry::of(LOST, LOST);
 
     const fn of(committed: u16, pending: u16) -> Self {
         Entry(committed as Word | (pending as Word) << 16)
@@ -260,10 +269,17 @@ impl<S: Medium, P: Promise> Store<S, P> {
         }
     }
 
+    /// What is reached under this number is no object: open found that two have it, or none. In two writes, so that
+    /// a cut leaves an entry that is damaged.
+    pub(crate) fn lose(&mut self, id: u16) -> Result<(), Fail> {
+        self.put_pending(id, LOST)?;
+        self.put_committed(id, LOST)
+    }
+
     /// Just in time: whether the medium says that something may have changed since the last persist.
     #[inline(always)]
     pub(crate) fn is_running(&self) -> bool {
-        self.running
+        self.state != 0
     }
 
     /// What the medium did not take in a write-back that began: the object's content is the committed one.
@@ -283,13 +299,13 @@ impl<S: Medium, P: Promise> Store<S, P> {
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     pub(crate) fn change(&mut self) -> Result<(), Fail> {
         if P::SNAPSHOT {
-            if self.unfinished {
+            if self.state & UNFINISHED != 0 {
                 return Err(Fail::UNFINISHED);
             }
             self.mend()?;
-        } else if !self.running && !nvmem::planted!("vnv-heap/not-running") {
+        } else if self.state == 0 && !nvmem::planted!("vnv-heap/not-running") {
             self.put_record(record::RUNNING, 0)?;
-            self.running = true;
+            self.state = 1;
         }
         Ok(())
     }

@@ -1,9 +1,12 @@
 //! The walk from the root: what is reachable is valid and has one owner.
 //!
+//! An object that is damaged is passed by, so that the rest can be used; the root cannot be.
+//!
 //! Works on any bytes whatever, without recursion, in the RAM buffer: a mark of four bits for each object, and the content of one.
 //! Objects without handles are only marked: what they hold is checked when they are loaded.
 
 use crate::error::Fail;
+use crate::heap::ROOT;
 use crate::own::Known;
 use crate::plain::zero;
 use crate::promise::Promise;
@@ -107,13 +110,16 @@ pub(crate) struct Reached<'r> {
     /// RAM without a use.
     pub(crate) rest: &'r mut [u8],
     pub(crate) count: u16,
+    /// Of these, so many with handles are damaged.
+    pub(crate) damaged: u16,
 }
 
-/// Walks from the root; what is reached is marked in `ram`.
+/// Walks from the root; what is reached is marked in `ram`. Whether this `opens` the heap: then what cannot be true is lost.
 pub(crate) fn walk<'r, S: Medium, P: Promise>(
     store: &mut Store<S, P>,
     ram: &'r mut [u8],
     root: &Found,
+    opens: bool,
 ) -> Result<Reached<'r>, Fail> {
     let objects = store.objects();
     let len = usize::from(objects) / 2 + 1;
@@ -137,7 +143,8 @@ pub(crate) fn walk<'r, S: Medium, P: Promise>(
         too_many: false,
     };
     // A fresh walk has room for a type, and the root's number is good.
-    let mut next = match walk.handle(1, root) {
+    let mut damaged = 0;
+    let mut next = match walk.handle(ROOT.into(), root) {
         Ok(()) => 1,
         Err(_) => return Err(Fail::TABLE),
     };
@@ -152,7 +159,15 @@ pub(crate) fn walk<'r, S: Medium, P: Promise>(
             let Some(value) = content.get_mut(..t.size) else {
                 return Err(too_small(t.size));
             };
-            store.load(next, value)?;
+            match store.load(next, value) {
+                // What it leads to cannot be known; what the rest leads to can.
+                Err(f) if f.is_damage() && next != ROOT => {
+                    damaged += 1;
+                    next += 1;
+                    continue;
+                }
+                r => r?,
+            }
             walk.low = u16::MAX;
             // SAFETY: as many initialised bytes as a value of this type has, aligned to 8.
             let r = unsafe { (t.check)(value.as_ptr(), &mut walk) };
@@ -160,7 +175,12 @@ pub(crate) fn walk<'r, S: Medium, P: Promise>(
                 return Err(Fail::TYPES);
             }
             if r.is_err() && !planted!("vnv-heap/walk-accepts-all") {
-                return Err(Fail::damaged(next));
+                // Its check is right, so a load would give it out.
+                if next == ROOT || !opens {
+                    return Err(Fail::damaged(next));
+                }
+                store.lose(next)?;
+                damaged += 1;
             }
             // What was met may lie before.
             next = walk.low.min(next + 1);
@@ -170,5 +190,6 @@ pub(crate) fn walk<'r, S: Medium, P: Promise>(
         marks: walk.marks,
         rest: content,
         count: walk.reached,
+        damaged,
     })
 }

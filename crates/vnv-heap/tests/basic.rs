@@ -2,7 +2,7 @@
 
 use nvmem::Persist;
 use nvmem::ram::RamFram;
-use vnv_heap::{Audit, Config, Error, Heap, OpenError, Own, Snapshot, brand};
+use vnv_heap::{Audit, Config, Error, Heap, OpenError, Own, Snapshot, Unrooted, brand};
 
 #[derive(Persist)]
 #[repr(C)]
@@ -30,7 +30,7 @@ const CONFIG: Config = Config {
 };
 
 fn root<'h, P: vnv_heap::Promise>(
-    _: &Heap<'h, Root<'h>, &mut Fram, P>,
+    _: &Heap<'h, Unrooted, &mut Fram, P>,
 ) -> Result<Root<'h>, Error<nvmem::device::Misuse>> {
     Ok(Root {
         first: None,
@@ -86,7 +86,8 @@ fn a_list_larger_than_the_ram_comes_back_after_a_cold_boot() {
             heap.audit().unwrap(),
             Audit {
                 reachable: n,
-                allocated: n
+                allocated: n,
+                damaged: 0,
             }
         );
         check(&heap, boot * 10 + 10);

@@ -11,7 +11,7 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt::Debug;
 use support::{Promised, ROUNDS, Save, random};
 use vnv_heap::collections::{Blob, Chunked, Fifo, Map, Vector};
-use vnv_heap::{Config, Error, Heap, JustInTime, OpenError, Promise, Snapshot, brand};
+use vnv_heap::{Config, Error, Heap, JustInTime, OpenError, Promise, Snapshot, Unrooted, brand};
 
 #[derive(Persist)]
 #[repr(C)]
@@ -33,7 +33,7 @@ const CONFIG: Config = Config {
 };
 
 fn root<'h, S: Medium, P: Promise>(
-    heap: &Heap<'h, Root<'h>, S, P>,
+    heap: &Heap<'h, Unrooted, S, P>,
 ) -> Result<Root<'h>, Error<S::Error>> {
     Ok(Root {
         queue: Fifo::alloc(heap, 10)?,
@@ -364,7 +364,7 @@ fn look<'h, S: Medium<Error: Debug>, P: Promise>(heap: &Heap<'h, Small<'h>, S, P
 }
 
 fn small<'h, S: Medium, P: Promise>(
-    heap: &Heap<'h, Small<'h>, S, P>,
+    heap: &Heap<'h, Unrooted, S, P>,
 ) -> Result<Small<'h>, Error<S::Error>> {
     Ok(Small {
         n: 0,

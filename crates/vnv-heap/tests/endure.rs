@@ -6,14 +6,14 @@
 #[allow(dead_code)]
 mod support;
 
-use nvmem::Medium;
+use nvmem::Faithful;
 use powerfail::{EveryEvents, Simulated, SpiFram, World, endure};
 use std::sync::atomic::Ordering::Relaxed;
 use support::{Known, NARROW, OPERATIONS, Op, RAM, Save, TestHeap, program, top};
 use vnv_heap::{JustInTime, Snapshot, brand};
 
 /// Saves a heap as it was in the beginning.
-fn begin_again<P: Save, S: Medium>(nv: S, world: &World<'_, Known>) {
+fn begin_again<P: Save, S: Faithful>(nv: S, world: &World<'_, Known>) {
     let mut ram = [0u8; RAM];
     world.update(|k| (k.begun, k.anew) = (true, true));
     brand!(b);
@@ -34,7 +34,7 @@ fn begin_again<P: Save, S: Medium>(nv: S, world: &World<'_, Known>) {
 }
 
 /// What a device does all its life; the count of operations comes round, so that what is there is known.
-fn forever<P: Save, S: Medium>(mut nv: S, world: &World<'_, Known>) {
+fn forever<P: Save, S: Faithful>(mut nv: S, world: &World<'_, Known>) {
     const ROUND: [Op; 8] = [
         Op::Push(1),
         Op::Push(2),
@@ -62,6 +62,7 @@ fn a_million_operations() {
                 Simulated::<SpiFram>::new(700),
                 EveryEvents($every),
                 |nv, w: &World<Known>| forever::<$p, _>(nv, w),
+                Known::clone,
             )
             .boots(if cfg!(miri) { 5 } else { 4500 })
             .run();

@@ -3,7 +3,7 @@
 use nvmem::ram::RamFram;
 use nvmem::{Maybe, Medium, Plain};
 use std::fmt::Debug;
-use vnv_heap::{Config, Error, Heap, JustInTime, Own, Promise, Snapshot, brand};
+use vnv_heap::{Config, Error, Heap, JustInTime, Marked, Own, Promise, Snapshot, brand};
 
 #[forbid(
     unsafe_code,
@@ -176,7 +176,7 @@ fn as_guards_are() {
     heap.free(node).unwrap();
 }
 
-fn sum<'h, R, S: Medium<Error: Debug>, T: Plain + Into<u64>>(
+fn sum<'h, R, S: Medium<Error: Debug>, T: Plain + Marked<()> + Into<u64>>(
     own: &Own<'h, Series<T, 3>>,
     heap: &Heap<'h, R, S>,
 ) -> u64 {

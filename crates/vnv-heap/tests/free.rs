@@ -3,11 +3,13 @@
 #[path = "support/shared.rs"]
 mod shared;
 
-use nvmem::{Medium, Persist};
+use nvmem::{Faithful, Medium, Persist};
 use powerfail::{Simulated, SpiFram, World, explore_with};
 use shared::Shared;
 use std::cell::Cell;
-use vnv_heap::{Config, Error, Heap, JustInTime, OpenError, Own, Promise, Saver, Snapshot};
+use vnv_heap::{
+    Config, Error, Heap, JustInTime, OpenError, Own, Promise, Saver, Snapshot, Unrooted,
+};
 use vnv_heap::{brand, instrument};
 
 #[derive(Persist)]
@@ -33,7 +35,9 @@ struct Root<'h> {
 type TestHeap<'h, S, P> = Heap<'h, Root<'h>, S, P>;
 type Tree<'h> = Option<Own<'h, Node<'h>>>;
 
-fn root<'h, S: Medium, P: Promise>(_: &TestHeap<'h, S, P>) -> Result<Root<'h>, Error<S::Error>> {
+fn root<'h, S: Medium, P: Promise>(
+    _: &Heap<'h, Unrooted, S, P>,
+) -> Result<Root<'h>, Error<S::Error>> {
     Ok(Root {
         tree: None,
         done: 0,
@@ -349,7 +353,7 @@ impl Save for Snapshot {
 }
 
 /// Makes a tree, frees it, and saves after each; nothing is ever lost or left over.
-fn life<P: Save, S: Medium>(mut nv: S, world: &World<'_, bool>, shape: Shape) {
+fn life<P: Save, S: Faithful>(mut nv: S, world: &World<'_, bool>, shape: Shape) {
     let mut ram = [0xA5; 512];
     let interrupted = {
         brand!(b);

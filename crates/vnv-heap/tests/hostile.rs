@@ -5,7 +5,7 @@ mod shared;
 
 use nvmem::Persist;
 use shared::Shared;
-use vnv_heap::{Config, Error, Heap, JustInTime, Own, Promise, Snapshot, brand};
+use vnv_heap::{Config, Error, Heap, JustInTime, Own, Promise, Snapshot, Unrooted, brand};
 
 const SIZE: usize = 768;
 const CONFIG: Config = Config {
@@ -33,7 +33,9 @@ struct Node<'h> {
 
 type TestHeap<'h, P> = Heap<'h, Root<'h>, Shared, P>;
 
-fn root<'h, P: Promise>(heap: &TestHeap<'h, P>) -> Result<Root<'h>, Error<nvmem::device::Misuse>> {
+fn root<'h, P: Promise>(
+    heap: &Heap<'h, Unrooted, Shared, P>,
+) -> Result<Root<'h>, Error<nvmem::device::Misuse>> {
     let mut list = None;
     for i in 0..3 {
         let leaf = Some(heap.alloc([i > 0; 12])?);

@@ -7,7 +7,9 @@ use nvmem::Persist;
 use nvmem::device::Misuse;
 use shared::Shared;
 use std::cell::{Cell, RefCell};
-use vnv_heap::{Config, CostModel, Error, Heap, OpenError, Own, Saver, brand, instrument};
+use vnv_heap::{
+    Config, CostModel, Error, Heap, OpenError, Own, Saver, Unrooted, brand, instrument,
+};
 
 const RAM: usize = 1024;
 const MEDIUM: usize = 8192;
@@ -39,7 +41,7 @@ struct Node<'h> {
 type TestHeap<'h> = Heap<'h, Root<'h>, Shared>;
 type Failure = Error<Misuse>;
 
-fn root<'h>(_: &TestHeap<'h>) -> Result<Root<'h>, Failure> {
+fn root<'h>(_: &Heap<'h, Unrooted, Shared>) -> Result<Root<'h>, Failure> {
     Ok(Root {
         first: None,
         table: None,
@@ -247,13 +249,24 @@ fn no_section_moves_more_than_a_burst() {
         brand!(b);
         let heap = TestHeap::open(b, chip.clone(), &mut ram, config, root).unwrap();
         let (before, most) = (Cell::new(chip.moved()), Cell::new(0));
+        let operations = || chip.0.lock().unwrap().operations;
+        let (begun, most_calls) = (Cell::new(operations()), Cell::new(0));
         let section_ended = || {
             let moved = chip.moved() - before.replace(chip.moved());
             most.set(most.get().max(moved));
+            let calls = operations() - begun.replace(operations());
+            most_calls.set(most_calls.get().max(calls));
         };
         instrument::interrupted(section_ended, || program(&heap)).unwrap();
         let bound = u64::from(burst.max(32)) + 28;
         let most = most.get();
+        let wait = config.worst_case(&CostModel::ESP32C3_MB85RS4MT).wait;
+        assert_eq!(u64::from(wait.bytes), bound);
+        let calls = most_calls.get();
+        assert!(
+            calls <= u64::from(wait.operations),
+            "{burst}: {calls} calls"
+        );
         assert!(
             most <= bound && most > bound / 2,
             "{burst}: {most} of {bound}"

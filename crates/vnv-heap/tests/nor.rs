@@ -8,10 +8,12 @@ mod support;
 use nvmem::device::{Contract, EraseUnit};
 use nvmem::level::WearLevelled;
 use nvmem::ram::RamNor;
-use nvmem::{Medium, Persist};
+use nvmem::{Faithful, Medium, Persist};
 use powerfail::{Chip, Simulated, SpiNor, World, explore_with};
 use support::{Known, NARROW, Op, Save, program};
-use vnv_heap::{Config, Error, Heap, JustInTime, OpenError, Own, Promise, Snapshot, brand};
+use vnv_heap::{
+    Config, Error, Heap, JustInTime, OpenError, Own, Promise, Snapshot, Unrooted, brand,
+};
 
 /// A small flash that is programmed by so many bytes.
 enum Small<const WORD: usize> {}
@@ -99,7 +101,7 @@ struct Count {
 }
 
 /// Checks what is there, and counts on up to `last`; another object each time.
-fn count<P: Keep, S: Medium>(
+fn count<P: Keep, S: Faithful>(
     nv: S,
     last: u32,
     replaced: bool,
@@ -108,7 +110,7 @@ fn count<P: Keep, S: Medium>(
 ) {
     let mut ram = [0xA5; 96];
     brand!(b);
-    let init = |_: &Counter<'_, S, P>| Ok(Counted { n: 0, data: None });
+    let init = |_: &Heap<'_, Unrooted, S, P>| Ok(Counted { n: 0, data: None });
     let mut heap = match Counter::<S, P>::open(b, nv, &mut ram, FEW, init) {
         Ok(heap) => heap,
         // How life goes on then, is explored on bytes.

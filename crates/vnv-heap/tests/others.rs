@@ -5,7 +5,7 @@ mod shared;
 
 use nvmem::{Maybe, Persist};
 use shared::Shared;
-use vnv_heap::{Config, CostModel, Error, Heap, OpenError, Own, brand};
+use vnv_heap::{Config, CostModel, Error, Heap, OpenError, Own, Saver, Unrooted, brand};
 
 const CONFIG: Config = Config {
     dirty_limit: 4096,
@@ -31,7 +31,7 @@ struct Node<'h> {
 
 type TestHeap<'h> = Heap<'h, Root<'h>, Shared>;
 
-fn root<'h>(_: &TestHeap<'h>) -> Result<Root<'h>, Error<nvmem::device::Misuse>> {
+fn root<'h>(_: &Heap<'h, Unrooted, Shared>) -> Result<Root<'h>, Error<nvmem::device::Misuse>> {
     Ok(Root {
         all: [const { None }; 20],
         small: [const { None }; 20],
@@ -440,5 +440,102 @@ fn a_half_written_entry_is_mended() {
             assert!(n > 5, "{n}");
             break;
         }
+    }
+}
+
+/// What a guard holds goes on after a persist that has failed: what is written through it then is in the next one.
+#[test]
+fn a_guard_outlives_a_persist_that_fails() {
+    type One<'h> = Heap<'h, [u8; 40], Shared>;
+    for n in 0.. {
+        let (mut ram, chip, saver) = (vec![0; 1024], Shared::blank(4096), Saver::new());
+        let mut failed = false;
+        {
+            brand!(b);
+            let heap = One::open(b, chip.clone(), &mut ram, CONFIG, |_| Ok([0; 40])).unwrap();
+            heap.attach(&saver, || {
+                let mut held = heap.root_mut().unwrap();
+                *held = [1; 40];
+                chip.0.lock().unwrap().fails_after = Some(n);
+                // SAFETY: no reference is used across it.
+                failed = unsafe { saver.persist() }.is_err();
+                chip.0.lock().unwrap().fails_after = None;
+                if failed {
+                    *held = [2; 40];
+                    drop(held);
+                    // SAFETY: as above.
+                    unsafe { saver.persist() }.unwrap();
+                }
+            })
+            .unwrap();
+        }
+        brand!(b);
+        let heap = One::open(b, chip, &mut ram, CONFIG, |_| Ok([9; 40])).unwrap();
+        assert_eq!(
+            heap.root().unwrap()[0],
+            if failed { 2 } else { 1 },
+            "at {n}"
+        );
+        if !failed {
+            assert!(n > 2, "{n}");
+            break;
+        }
+    }
+}
+
+/// What just fits the dirty limit is held, in each way; a byte less is too little.
+#[test]
+fn the_limit_is_met_exactly() {
+    type One<'h> = Heap<'h, Maybe<Own<'h, [u8; 40]>>, Shared>;
+    // The content, its check, and where it is held.
+    let needed = 40 + 2 + 8;
+    for dirty_limit in [needed, needed - 1] {
+        let fits = dirty_limit == needed;
+        let config = Config {
+            dirty_limit,
+            ..CONFIG
+        };
+        let (mut ram, chip) = (vec![0; 1024], Shared::blank(8192));
+        for resident in [true, false] {
+            brand!(b);
+            let mut heap = One::open(b, chip.clone(), &mut ram, config, |heap| {
+                Ok(Maybe::Some(heap.alloc([1; 40])?))
+            })
+            .unwrap();
+            if resident {
+                // It is loaded, and clean.
+                heap.audit().unwrap();
+                let root = heap.root().unwrap();
+                let Maybe::Some(own) = &*root else {
+                    unreachable!()
+                };
+                assert_eq!(heap.read(own).unwrap(), [1; 40]);
+            }
+            let Maybe::Some(own) = heap
+                .root_mut()
+                .map(|mut r| core::mem::replace(&mut *r, Maybe::None))
+                .unwrap()
+            else {
+                unreachable!()
+            };
+            match heap.get_mut(&own) {
+                Ok(_) => assert!(fits),
+                Err(e) => assert!(!fits && e == Error::DirtyLimit, "{e}"),
+            }
+            *heap.root_mut().unwrap() = Maybe::Some(own);
+            let before = chip.written();
+            heap.persist().unwrap();
+            assert!(chip.written() - before <= u64::from(dirty_limit) + 12);
+        }
+        // Those that are read count with where they are held.
+        brand!(b);
+        let pins = Config {
+            dirty_limit: dirty_limit + 6,
+            ..CONFIG
+        };
+        let heap = One::open(b, Shared::blank(8192), &mut ram, pins, |_| Ok(Maybe::None)).unwrap();
+        let all: Vec<_> = (0..7).map(|i| heap.alloc([i; 8]).unwrap()).collect();
+        let held: Vec<_> = all.iter().map_while(|own| heap.get(own).ok()).collect();
+        assert_eq!(held.len(), if fits { 7 } else { 6 });
     }
 }

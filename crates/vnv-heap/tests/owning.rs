@@ -11,7 +11,9 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt::Debug;
 use support::{Promised, ROUNDS, Save, random};
 use vnv_heap::collections::{Blob, Fifo, Map, Vector};
-use vnv_heap::{Config, Error, Heap, JustInTime, OpenError, Own, Promise, Snapshot, brand};
+use vnv_heap::{
+    Config, Error, Heap, JustInTime, OpenError, Own, Promise, Snapshot, Unrooted, brand,
+};
 
 /// Owns bytes, which vary.
 #[derive(Persist)]
@@ -47,7 +49,7 @@ const CONFIG: Config = Config {
 };
 
 fn root<'h, S: Medium, P: Promise>(
-    heap: &Heap<'h, Root<'h>, S, P>,
+    heap: &Heap<'h, Unrooted, S, P>,
 ) -> Result<Root<'h>, Error<S::Error>> {
     Ok(Root {
         queue: Fifo::alloc(heap, 8)?,
@@ -387,7 +389,7 @@ fn look<'h, S: Medium<Error: Debug>, P: Promise>(heap: &Heap<'h, Small<'h>, S, P
 }
 
 fn small<'h, S: Medium, P: Promise>(
-    heap: &Heap<'h, Small<'h>, S, P>,
+    heap: &Heap<'h, Unrooted, S, P>,
 ) -> Result<Small<'h>, Error<S::Error>> {
     Ok(Small {
         n: 0,

@@ -1,9 +1,9 @@
 //! What the device does: it opens its heap, goes on from the last commit, and logs.
 
 use crate::record::{DAY, DAYS, Record, Statistics};
-use nvmem::Medium;
+use nvmem::{Faithful, Medium};
 use vnv_heap::collections::Chunked;
-use vnv_heap::{Config, Error, Heap, OpenError, Predict, Snapshot};
+use vnv_heap::{Config, Error, Heap, OpenError, Predict, Snapshot, Unrooted};
 
 /// Bytes of RAM for the heap.
 pub const RAM: usize = 2048;
@@ -50,7 +50,7 @@ impl<E> From<Error<E>> for Stopped<E> {
 /// Logs until the station has no more values, with a commit every `every` values and at the end.
 ///
 /// **Power loss**: what is committed stays, and the next call goes on from there. **Errors**: [`Stopped`].
-pub fn log<S: Medium>(
+pub fn log<S: Faithful>(
     storage: S,
     ram: &mut [u8; RAM],
     station: &mut impl Station,
@@ -76,7 +76,9 @@ pub fn log<S: Medium>(
 }
 
 /// A record without values, with room for all of them.
-fn empty<'h, S: Medium>(heap: &Store<'h, S>) -> Result<Record<'h>, Error<S::Error>> {
+fn empty<'h, S: Medium>(
+    heap: &Heap<'h, Unrooted, S, Snapshot, Predict>,
+) -> Result<Record<'h>, Error<S::Error>> {
     Ok(Record {
         statistics: Statistics::default(),
         series: Chunked::alloc(heap, DAYS as u16, |_| Ok([0; DAY]))?,
@@ -100,7 +102,7 @@ fn append<'h, S: Medium>(
 /// Opens what was logged, gives `each` value in order, and returns the statistics.
 ///
 /// **Errors**: [`Stopped`].
-pub fn read<S: Medium>(
+pub fn read<S: Faithful>(
     storage: S,
     ram: &mut [u8; RAM],
     each: &mut impl FnMut(i16),

@@ -19,7 +19,7 @@ impl Outlet for Air<'_, '_> {
 }
 
 /// What a device does when it gets power; on a device the region is a section of the linker script.
-fn boot(region: nvmem::Region<'_, InOrder32>, world: &World<u32>) {
+fn boot(region: nvmem::Region<'_, InOrder32>, world: &World<'_, u32>) {
     let mut air = Air(world);
     let options = Options {
         outlet: Some(&mut air),
@@ -32,7 +32,8 @@ fn boot(region: nvmem::Region<'_, InOrder32>, world: &World<u32>) {
 
 fn main() {
     let fram = Mapped::<InOrder32>::new(2048);
-    let life = endure(fram, EveryEvents(100), |nv, world| boot(nv, world))
+    // What must get on: the readings that were sent.
+    let life = endure(fram, EveryEvents(400), boot, |sent| *sent)
         .depth(2)
         .run();
     println!("{} power cuts, and no reading lost", life.cuts);

@@ -105,7 +105,11 @@ fn one(job: &Job, kept: &mut Kept) -> Result<Option<Done>> {
     let explored = if job.case.interrupts && job.reach.depth != Some(0) {
         interrupts::explore(&mut **m, &job.case, &job.reach)?
     } else {
-        explore(&mut **m, &job.case, &job.reach)?
+        let mut explored = explore(&mut **m, &job.case, &job.reach)?;
+        if job.case.interrupts && explored.failures == 0 {
+            explored.masked = interrupts::masked(&mut **m, &job.case)?;
+        }
+        explored
     };
     let limit = 3 * explored.instructions + 10_000;
     let limit = if explored.instructions == 0 {
@@ -202,6 +206,11 @@ pub fn figures(everything: &[(Job, Done)]) -> Figures {
             let key = format!("machine.{name}.{key}");
             let worst = out.entry(key).or_default();
             *worst = worst.max(f64::from(j.1.explored.stack));
+        }
+        let heap = mine.iter().filter(|j| j.0.source.group == "heap-interrupt");
+        if let Some(longest) = heap.map(|j| j.1.explored.masked).max() {
+            let key = format!("machine.{name}.heap_masked.instructions");
+            out.insert(key, longest as f64);
         }
         let costs = mine
             .iter()

@@ -101,6 +101,8 @@ pub struct Explored {
     pub cuts: u64,
     /// Interrupts that came, each at another instruction.
     pub interrupts: u64,
+    /// The most instructions that ran with interrupts masked, between two that interrupts may come before.
+    pub masked: u64,
     /// Distinct states that were booted.
     pub boots: u64,
     /// Instructions of these boots.

@@ -40,10 +40,8 @@ pub fn explore(m: &mut dyn Machine, case: &Case, reach: &Reach) -> Result<Explor
     out.instructions = ran.instructions;
     out.stores = log.stores.iter().filter(|s| !s.on_desk()).count() as u64;
     let limit = 4 * ran.instructions + 10_000;
-    let mut all = m.interruptible(&boot(0, limit, true));
-    if let Some((first, last)) = open(&log) {
-        all.retain(|at| (first..=last).contains(at));
-    }
+    let all = taken(m, &boot(0, limit, true), &log);
+    out.masked = longest(&all);
     let every = match reach.depth {
         Some(_) => all.len().div_ceil(SOME).max(1),
         None => 1,
@@ -99,6 +97,41 @@ pub fn explore(m: &mut dyn Machine, case: &Case, reach: &Reach) -> Result<Explor
     }
     out.closed = every == 1;
     Ok(out)
+}
+
+/// The longest run of instructions in which this scenario masks interrupts. It is not explored.
+///
+/// **Errors**: the scenario does not come to its end.
+pub fn masked(m: &mut dyn Machine, case: &Case) -> Result<u64> {
+    let blank = case.blank();
+    let boot = Boot {
+        state: &blank,
+        seed: 0,
+        limit: 20_000_000,
+        detail: true,
+    };
+    let (mut log, mut now) = (Log::default(), blank.clone());
+    let ran = m.boot(&boot, &mut log);
+    m.state(&mut now);
+    if wrong(case, &blank, &log, &now, &ran).is_some() {
+        bail!("{}: something is wrong without any interrupt", case.name);
+    }
+    Ok(longest(&taken(m, &boot, &log)))
+}
+
+/// After how many instructions of this boot an interrupt would be taken and do something. The log is the boot's.
+fn taken(m: &mut dyn Machine, boot: &Boot<'_>, log: &Log) -> Vec<u64> {
+    let mut all = m.interruptible(boot);
+    if let Some((first, last)) = open(log) {
+        all.retain(|at| (first..=last).contains(at));
+    }
+    all
+}
+
+/// The most instructions between two at which an interrupt would be taken.
+fn longest(taken: &[u64]) -> u64 {
+    let apart = taken.windows(2).map(|w| w[1] - w[0] - 1);
+    apart.max().unwrap_or(0)
 }
 
 fn fail(out: &mut Explored, interrupt: Option<u64>, cuts: Vec<usize>, why: Why) {

@@ -7,7 +7,7 @@ use crate::heap_queue::Queue;
 use crate::{Group, Mapped, Scenario, Scene, check, ok};
 use nvmem::device::Misuse;
 use nvmem::{Medium, Persist};
-use vnv_heap::{Config, Heap, JustInTime, OpenError, Promise, Snapshot, brand};
+use vnv_heap::{Config, Heap, JustInTime, Marked, OpenError, Promise, Snapshot, Unrooted, brand};
 
 /// So many bytes for a heap, of which none is lost where they begin. No `repr(align)`: LLVM does not keep it for a variable on MSP430.
 #[repr(C)]
@@ -87,13 +87,13 @@ pub(crate) type On<'h, T, S, P> = Heap<'h, <T as Program>::Root<'h>, S, P>;
 /// What a heap is used for. After its last operation a program is where it began, so that it can go round.
 pub(crate) trait Program: Copy + 'static {
     /// The root, which counts the operations.
-    type Root<'h>: Persist<At<'h> = Self::Root<'h>>;
+    type Root<'h>: Persist<At<'h> = Self::Root<'h>> + Marked<()>;
     /// What a heap shows.
     type View: PartialEq;
 
     /// The root of a new heap.
     fn root<'h, S: Medium<Error = Misuse>, P: Promise>(
-        heap: &On<'h, Self, S, P>,
+        heap: &Heap<'h, Unrooted, S, P>,
     ) -> Result<Self::Root<'h>, Error>;
     /// What a heap must show after these operations.
     fn after(ops: &[Self]) -> Self::View;

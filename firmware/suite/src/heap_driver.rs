@@ -91,6 +91,9 @@ impl<'s, M: Mapped> Driver<'s, M> {
     }
 }
 
+// SAFETY: a region; what its planted bugs lose, a rig's campaign must notice.
+unsafe impl<M: Mapped> nvmem::Faithful for Driver<'_, M> {}
+
 impl<M: Mapped> Medium for Driver<'_, M> {
     type Error = Misuse;
     const CONTRACT: Contract = Region::<'static, M>::CONTRACT;

@@ -36,6 +36,8 @@ const CHANGED: u16 = 5;
 const YES: u16 = 1;
 const GIVEN_UP: u16 = 2;
 const SAVED: u16 = cell::SAVED - cell::OWN;
+/// Whether an interrupt does something: 1, or 0 again.
+const OPEN: u16 = cell::OPEN - cell::OWN;
 
 fn life<M: Mapped>(scene: &mut Scene<'_, M>, ops: &[List]) {
     let mut nv = Driver::new(scene.region(), scene.argument());
@@ -82,7 +84,9 @@ fn boot<M: Mapped>(scene: &Scene<'_, M>, nv: Nv<'_, '_, M>, ops: &[List], format
     let all = ops.len() as u16;
     let went = heap.attach(&POWER_LOW, || {
         power_may_fail(ram_at);
+        scene.tell(OPEN, 1);
         let went = work(scene, &heap, ops, first);
+        scene.tell(OPEN, 0);
         power_may_fail(0);
         went
     });

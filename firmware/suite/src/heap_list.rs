@@ -3,7 +3,7 @@
 use crate::heap::{Error, Program};
 use nvmem::device::Misuse;
 use nvmem::{Medium, Persist};
-use vnv_heap::{Heap, Own, Promise, Ref, RefMut};
+use vnv_heap::{Heap, Own, Promise, Ref, RefMut, Unrooted};
 
 /// An operation.
 #[derive(Clone, Copy)]
@@ -83,7 +83,9 @@ impl Program for List {
     type Root<'h> = Top<'h>;
     type View = View;
 
-    fn root<'h, S: Medium<Error = Misuse>, P: Promise>(_: &On<'h, S, P>) -> Result<Top<'h>, Error> {
+    fn root<'h, S: Medium<Error = Misuse>, P: Promise>(
+        _: &Heap<'h, Unrooted, S, P>,
+    ) -> Result<Top<'h>, Error> {
         Ok(Top {
             done: 0,
             first: None,

@@ -4,7 +4,7 @@ use crate::heap::{Error, Program};
 use nvmem::device::Misuse;
 use nvmem::{Medium, Persist};
 use vnv_heap::collections::Fifo;
-use vnv_heap::{Heap, Promise};
+use vnv_heap::{Heap, Promise, Unrooted};
 
 /// An operation.
 #[derive(Clone, Copy)]
@@ -38,7 +38,7 @@ impl Program for Queue {
     type View = [u8; LENGTH];
 
     fn root<'h, S: Medium<Error = Misuse>, P: Promise>(
-        heap: &Heap<'h, Top<'h>, S, P>,
+        heap: &Heap<'h, Unrooted, S, P>,
     ) -> Result<Top<'h>, Error> {
         Ok(Top {
             done: 0,

@@ -124,6 +124,9 @@ impl Bytes {
     }
 }
 
+// SAFETY: never run; for a linked program the range is memory of a board.
+unsafe impl nvmem::Faithful for Bytes {}
+
 impl Medium for Bytes {
     type Error = Misuse;
     const CONTRACT: Contract = Contract {

@@ -20,16 +20,45 @@ pub fn evaluate(ctx: &Ctx, s: &Step) -> Result<Outcome> {
 ///
 /// A campaign boots a few states at depth 1; the suites that are left out take minutes for the first one.
 const UNDER_MIRI: &[(&str, &[&str])] = &[
-    ("nvmem", &["--lib", "--test", "derive", "--test", "golden"]),
+    (
+        "nvmem",
+        &[
+            "--lib",
+            "--test",
+            "derive",
+            "--test",
+            "derive_paths",
+            "--test",
+            "golden",
+            "--test",
+            "soundness",
+        ],
+    ),
+    // Where a `u64` is aligned to 4.
+    (
+        "nvmem",
+        &[
+            "--target",
+            "i686-unknown-linux-gnu",
+            "--test",
+            "soundness",
+            "region",
+        ],
+    ),
     ("pmem-tx", &["--lib", "--test", "basic"]),
     // The other models differ in the width of a unit and in fences.
     ("pmem-tx", &["--test", "misuse", "in_order_32"]),
+    ("pmem-tx", &["--test", "preempt", "threads"]),
     ("pmem-tx", &["--test", "crash", "elision"]),
     ("nv-replay", &["--lib", "--test", "basic"]),
+    ("nv-replay", &["--test", "soundness", "runtime"]),
     ("nvlist", &["--lib", "--test", "golden"]),
-    ("vnv-heap", &["--test", "basic"]),
+    ("nvlist", &["--test", "soundness", "edited"]),
+    ("vnv-heap", &["--test", "basic", "--test", "in_place"]),
+    ("vnv-heap", &["--test", "soundness", "a_save_between"]),
     ("checkpoint", &["--test", "images", "damage"]),
     ("checkpoint", &["--test", "log", "another_program"]),
+    ("checkpoint", &["--test", "soundness", "table"]),
     ("spi-fram", &["--lib", "--test", "bus", "--test", "parts"]),
     ("powerfail", &["--test", "mapped", "two_"]),
 ];

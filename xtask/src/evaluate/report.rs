@@ -52,6 +52,27 @@ const SECTIONS: &[(&str, &str, &str)] = &[
         "powerfail.",
     ),
     (
+        "Memory safety",
+        "Probes are attempts to break memory safety from safe code: each does not compile, or runs and does no harm. Open ones \
+         are the misuses that docs/INVARIANTS.md lists.",
+        "soundness.",
+    ),
+    (
+        "Preempted transactions",
+        "A second context runs between any two stores of the first, and the power is cut everywhere.",
+        "contexts.",
+    ),
+    (
+        "Flipped bits in a heap's image",
+        "Every bit of an image is flipped, one at a time. Spread counts the flips that lost an object they did not touch.",
+        "heap.bit_flips",
+    ),
+    (
+        "Damaged pages of a heap's image",
+        "A page of the image holds noise. Spread counts the pages that lost an object they did not touch.",
+        "heap.damaged_pages",
+    ),
+    (
         "Campaigns",
         "What the suites of all crates cut and booted.",
         "tests.",
@@ -79,11 +100,15 @@ fn varies(key: &str) -> bool {
         "checkpoint.cuts",
         "checkpoint.boots",
         "checkpoint.failures",
+        "heap.bit_flips",
+        "heap.bit_flips_spread",
+        "heap.damaged_pages",
+        "heap.damaged_pages_spread",
     ];
     // How bytes are copied is up to the C library, which asks the processor.
     key.ends_with(".ir_total")
         || of_suites.contains(&key)
-        || ["powerfail.", "tests.", "msp430."]
+        || ["powerfail.", "tests.", "msp430.", "soundness.", "contexts."]
             .iter()
             .any(|p| key.starts_with(p))
         || of_the_rig(key)

@@ -16,7 +16,7 @@ const ICSR: *const u32 = 0xE000_ED04 as *const u32;
 /// What the context says beside the frame's address, or `None` where a program cannot be brought back to.
 pub fn place() -> Option<u32> {
     let (exception, control): (u32, u32);
-    // SAFETY: reads two registers.
+    // SAFETY: reads two registers of the core and nothing else.
     unsafe {
         asm!("mrs {}, ipsr", out(reg) exception, options(nomem, nostack, preserves_flags));
         asm!("mrs {}, control", out(reg) control, options(nomem, nostack, preserves_flags));
@@ -108,10 +108,10 @@ unsafe extern "C" fn unwind<T>(frame: usize, value: usize) -> ! {
 #[allow(clippy::extra_unused_type_parameters)]
 pub unsafe fn resume<T>(frame: usize, context: u32, value: usize) -> ! {
     if context & HANDLER == 0 {
-        // SAFETY: as promised.
+        // SAFETY: *One state*, as the caller promises.
         unsafe { unwind::<T>(frame, value) }
     }
-    // SAFETY: as promised; SVCall is `svcall`, which does not come back.
+    // SAFETY: *One state*, as the caller promises; SVCall is `svcall`, which does not come back.
     unsafe {
         // With interrupts off it would be a fault.
         asm!("cpsie i", "isb", "svc 0", "udf #0", in("r4") frame, in("r5") value, options(noreturn))

@@ -75,6 +75,6 @@ unsafe extern "C" fn unwind<T>(frame: usize, value: usize) -> ! {
 /// The frame, and all that the program needs, is what it was then. Runs on another stack.
 #[allow(clippy::extra_unused_type_parameters)]
 pub unsafe fn resume<T>(frame: usize, _context: u32, value: usize) -> ! {
-    // SAFETY: as promised.
+    // SAFETY: *One state*, as the caller promises.
     unsafe { unwind::<T>(frame, value) }
 }

@@ -1,7 +1,7 @@
 //! The records of a log, and where the newest one says that memory is.
 
 use super::number;
-use crate::layout::mark;
+use crate::layout::{PIECE, mark};
 use crate::log::record::{HEAD, MAGIC, Record};
 use crate::log::runs::{NONE, Place, Runs, SLOTS, ZERO, check};
 use crate::log::shape::{FRAME, MANIFESTS, RECORD};
@@ -69,7 +69,7 @@ pub fn log(bytes: &[u8], word: u32, out: &mut impl fmt::Write) -> fmt::Result {
 
 /// Bytes from one record to the next.
 fn step(word: u32) -> usize {
-    RECORD.next_multiple_of(word.max(1)) as usize
+    RECORD.next_multiple_of(word.clamp(1, PIECE as u32)) as usize
 }
 
 fn slots(bytes: &[u8], word: u32) -> impl Iterator<Item = usize> + '_ {

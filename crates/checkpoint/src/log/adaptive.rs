@@ -25,9 +25,7 @@ impl Adaptive {
         // In nanojoules, and 32 bits: no medium's cell costs a hundredth of a joule to compare.
         let compare = (cost.compare_pj / 8).saturating_mul(cell) / 125;
         let compare = if compare > 1 << 23 { 1 << 23 } else { compare };
-        let programs = cell
-            .div_ceil(cost.operation)
-            .saturating_mul(cost.program_nj);
+        let programs = cell.div_ceil(cost.step()).saturating_mul(cost.program_nj);
         let erase = if erases {
             (cost.erase_nj / 64).saturating_mul(cell) / unit * 64
         } else {

@@ -59,6 +59,10 @@ impl Shape {
             true if anchor <= 512 => ANCHORS as u32,
             true => 4,
         };
+        assert!(
+            anchors as u64 * anchor as u64 <= u32::MAX as u64,
+            "anchors of such erase units are larger than any medium"
+        );
         let per = unit / cell;
         Shape {
             word: s.word,

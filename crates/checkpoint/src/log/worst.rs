@@ -2,19 +2,20 @@
 
 use super::Log;
 use super::shape::Shape;
-use crate::cost::{Cost, Most, Work};
+use crate::cost::{Cost, Most, Work, straddle};
 use nvmem::device::Medium;
 
 /// Program operations of `count` writes of `len` bytes at multiples of themselves, counted from a multiple of the word.
 const fn programs(s: &Shape, count: u32, len: u32, cost: &Cost) -> u64 {
-    let op = cost.operation;
-    let aligned = op <= s.word && s.word.is_multiple_of(op)
-        || s.erases
-            && s.unit.is_multiple_of(op)
-            && s.anchor.is_multiple_of(op)
-            && len.is_multiple_of(op);
+    let op = cost.step();
+    let aligned = s.erases
+        && s.unit.is_multiple_of(op)
+        && s.anchor.is_multiple_of(op)
+        && s.record.is_multiple_of(op)
+        && s.cell.is_multiple_of(op)
+        && len.is_multiple_of(op);
     // Where operations are larger than words, a write may begin in the last word of one.
-    let before = if aligned { 0 } else { op - 1 };
+    let before = if aligned { 0 } else { straddle(s.word, op) };
     count as u64 * (len as u64 + before as u64).div_ceil(op as u64)
 }
 

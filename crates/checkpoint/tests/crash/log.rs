@@ -153,9 +153,12 @@ fn log_numbers_wrap_half_pages() {
 fn log_a_life() {
     for (name, every) in [("some checkpoints a boot", 37), ("hardly one", 11)] {
         let flash = Simulated::<HalfPages>::new(8 * 256 + 10 * 256).endurance(4000);
-        let s = endure(flash, EveryEvents(every), |nv, w| {
-            life::<_, 128>(nv, w, w.get().seen + 30)
-        })
+        let s = endure(
+            flash,
+            EveryEvents(every),
+            |nv, w| life::<_, 128>(nv, w, w.get().seen + 30),
+            |p| p.seen,
+        )
         .name(name)
         .boots(2000)
         .depth(1)

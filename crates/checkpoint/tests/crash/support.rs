@@ -89,6 +89,11 @@ impl State {
     }
 }
 
+/// Whether campaigns are to be whole, as with `--long`.
+pub fn whole() -> bool {
+    std::env::var_os("POWERFAIL_DEPTH").is_some()
+}
+
 /// In a context: memory is the same at each checkpoint.
 pub const STILL: u32 = 1 << 31;
 

@@ -1,8 +1,8 @@
 //! Flipped bits and hostile bytes.
 
 use super::PROGRAM;
-use checkpoint::{Log, Memory, Store};
-use nvmem::device::Medium;
+use checkpoint::{Error, Log, Memory, Store};
+use nvmem::device::{Contract, Medium, Misuse};
 use nvmem::ram::{RamFram, RamNor};
 use proptest::prelude::*;
 
@@ -90,6 +90,109 @@ fn every_flipped_bit_of_flash_is_found_or_harmless() {
     }
     // Three cells, and a record that tells of them.
     assert!(cfg!(miri) || older == (3 * 32 + 48 + 16 + 4) * 8, "{older}");
+}
+
+/// A checkpoint whose places do not fit in a record, so that manifests tell them.
+const CELLS: usize = 28;
+type Large<D> = Log<D, CELLS, 14, 32>;
+
+fn large<D: Medium>(d: D) -> Large<D> {
+    let all = 0..d.capacity();
+    Log::open(d, all, PROGRAM).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// What memory holds at a checkpoint: each cell is another one, and most change each time.
+fn nth(n: u32) -> [u8; CELLS * 32] {
+    std::array::from_fn(|i| (i / 32) as u8 * 8 + if i / 32 % 5 > 0 { n as u8 } else { 0 })
+}
+
+fn with_manifests() -> RamFram<3840> {
+    let mut d = RamFram::<3840>::filled(0);
+    let mut log = large(&mut d);
+    for n in 1..4 {
+        let memory = &mut nth(n);
+        log.save(&Memory::new(memory, &mut [], &mut []), n).unwrap();
+    }
+    d
+}
+
+/// Cell numbers in a manifest are covered by nothing but its checksum: each place has a check of its own.
+#[test]
+fn every_flipped_bit_of_a_manifest_is_found_or_harmless() {
+    let whole = with_manifests();
+    let (mut older, mut shared) = (0, 0);
+    for bit in (0..3840 * 8).step_by(if cfg!(miri) { 1511 } else { 1 }) {
+        let mut d = whole.clone();
+        d.bytes_mut()[bit / 8] ^= 1 << (bit % 8);
+        let mut found = [0xA5; CELLS * 32];
+        let r = large(&mut d).load(&mut Memory::new(&mut found, &mut [], &mut []));
+        let Ok(r) = r else {
+            // A cell that no checkpoint has changed.
+            assert_eq!((r, found), (Err(Error::Damaged), [0xA5; CELLS * 32]));
+            shared += 1;
+            continue;
+        };
+        assert!(found == nth(r.context), "bit {bit}: a mixture");
+        if r.context != 3 {
+            assert!(r.damaged + r.unfinished > 0, "bit {bit} is not reported");
+            older += 1;
+        }
+    }
+    // 22 cells change each time, 5 never and one is zero. Two manifests are of both checkpoints.
+    assert!(cfg!(miri) || shared == (5 + 2) * 32 * 8, "{shared}");
+    assert!(cfg!(miri) || older > (22 + 1) * 32 * 8, "{older}");
+}
+
+/// A bus on which the record at `at` is read right once, and then the other one.
+struct Misread {
+    d: RamFram<3840>,
+    at: u32,
+    other: u32,
+    reads: u32,
+}
+
+impl Medium for Misread {
+    type Error = Misuse;
+    const CONTRACT: Contract = RamFram::<3840>::CONTRACT;
+    fn capacity(&self) -> u32 {
+        self.d.capacity()
+    }
+    fn read(&mut self, at: u32, buf: &mut [u8]) -> Result<(), Misuse> {
+        self.reads += u32::from(at == self.at);
+        let wrong = at == self.at && self.reads == 2;
+        self.d.read(if wrong { self.other } else { at }, buf)
+    }
+    fn write(&mut self, at: u32, bytes: &[u8]) -> Result<(), Misuse> {
+        self.d.write(at, bytes)
+    }
+    fn erase(&mut self, from: u32, to: u32) -> Result<(), Misuse> {
+        self.d.erase(from, to)
+    }
+}
+
+/// The places of one record and the head of another one would make a mixture.
+#[test]
+fn a_record_that_reads_as_another_one() {
+    for (at, other) in [(0, 128), (128, 0)] {
+        let mut d = RamFram::<3840>::filled(0);
+        let mut log = large(&mut d);
+        for n in 1..3 {
+            let mut memory = nth(n);
+            memory[64..].fill(0);
+            log.save(&Memory::new(&mut memory, &mut [], &mut []), n)
+                .unwrap();
+        }
+        let mut log = large(Misread {
+            d,
+            at,
+            other,
+            reads: 0,
+        });
+        let mut found = [0xA5; CELLS * 32];
+        let r = log.load(&mut Memory::new(&mut found, &mut [], &mut []));
+        let r = r.unwrap_or_else(|e| panic!("{e}"));
+        assert!(found[..64] == nth(r.context)[..64], "a mixture");
+    }
 }
 
 proptest! {

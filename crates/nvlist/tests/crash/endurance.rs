@@ -71,6 +71,7 @@ fn a_million_operations() {
                 Mapped::<$m>::new(Pool::<$m>::bytes_for(8, 0)),
                 EveryEvents($every),
                 |nv, w: &World<Life>| forever::<$m>(nv, w),
+                |life| life.0,
             )
             .boots(if cfg!(miri) { 20 } else { $boots })
             .depth($depth)

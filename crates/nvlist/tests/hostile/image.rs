@@ -72,9 +72,27 @@ fn read(pool: &mut Pool<'_>) -> [Vec<Item>; 3] {
     })
 }
 
+/// What stands before and behind each region that is attacked.
+const GUARD: [u64; 64] = [0x6775_6172_6465_6421; 64];
+
 /// Opens the image whatever it holds. If that succeeds, everything in it is sound, operations do what they say, and it opens again.
 /// Says whether it opened.
+///
+/// Works on a copy that has neighbours: nothing outside of the image is written.
 pub fn attack(words: &mut [MaybeUninit<u64>]) -> bool {
+    let guard = GUARD.map(MaybeUninit::new);
+    let mut memory = [&guard, &*words, &guard].concat();
+    let end = GUARD.len() + words.len();
+    let opened = attack_one(&mut memory[GUARD.len()..end]);
+    for guard in [&memory[..GUARD.len()], &memory[end..]] {
+        // SAFETY: written above; what writes here writes whole units.
+        let kept = guard.iter().zip(GUARD).all(|(w, g)| unsafe { w.assume_init() } == g);
+        assert!(kept, "something was written outside of the region");
+    }
+    opened
+}
+
+fn attack_one(words: &mut [MaybeUninit<u64>]) -> bool {
     let Some(mut pool) = open(words) else {
         return false;
     };

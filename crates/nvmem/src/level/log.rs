@@ -67,6 +67,11 @@ impl<D: Medium> Log<'_, D> {
             0
         };
         let free = s.blocks as i32 - i32::from(self.used);
+        let extra = if planted!("nvmem/level-room-one-slot-short") {
+            0
+        } else {
+            extra
+        };
         let mut have = free * slots + rest - (s.floor() + extra) as i32;
         let mut live = 0;
         let mut block = self.tail;
@@ -104,9 +109,14 @@ impl<D: Medium> Log<'_, D> {
         } else {
             u32::from(self.newest)
         };
+        let avoid = if planted!("nvmem/level-avoids-nothing") {
+            NONE
+        } else {
+            self.avoid
+        };
         (1..=blocks)
             .map(|i| ((start + i) % blocks) as u16)
-            .find(|b| *b != self.avoid && self.table.is_free(*b))
+            .find(|b| *b != avoid && self.table.is_free(*b))
             .ok_or(LevelError::Damaged)
     }
 
@@ -193,6 +203,9 @@ impl<D: Medium> Log<'_, D> {
         let s = self.shape;
         for i in 0..2 {
             self.write_padded(at + s.header + i * s.seal, &s.seal_of(header), s.seal)?;
+        }
+        if planted!("nvmem/level-seal-not-flushed") {
+            return Ok(());
         }
         self.medium.flush().map_err(LevelError::Medium)
     }
@@ -340,7 +353,9 @@ impl<D: Medium> Log<'_, D> {
                 .map_err(LevelError::Medium)?;
             off += n;
         }
-        self.medium.flush().map_err(LevelError::Medium)?;
+        if !planted!("nvmem/level-no-flush") {
+            self.medium.flush().map_err(LevelError::Medium)?;
+        }
         Ok(intact)
     }
 

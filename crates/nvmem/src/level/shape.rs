@@ -60,7 +60,10 @@ impl Shape {
         let header = (HEADER as u32).next_multiple_of(word);
         let seal = 4u32.next_multiple_of(word);
         let head = header + 2 * seal;
-        let block = (head + LEAST_SLOTS * stride).next_multiple_of(c.alignment());
+        let least = head + LEAST_SLOTS * stride;
+        let Some(block) = least.checked_next_multiple_of(c.alignment()) else {
+            panic!("a block has less than 2^32 bytes");
+        };
         let mut slots = (block - head) / stride;
         if slots > MOST_SLOTS {
             slots = MOST_SLOTS;
@@ -83,6 +86,19 @@ impl Shape {
             blocks,
             pages: pages(blocks, slots),
         }
+    }
+
+    /// Bytes of the smallest flash that gives the user so many; `None` when no flash does.
+    pub(super) const fn bytes_for(&self, capacity: u32) -> Option<u32> {
+        let pages = capacity.div_ceil(self.page) as u64;
+        let pages = if pages == 0 { 1 } else { pages };
+        let slots = (pages * (COPIES as u64 + 1)).div_ceil(COPIES as u64) + 6;
+        let blocks = slots.div_ceil(self.slots as u64) + 4;
+        let bytes = blocks * self.block as u64;
+        if blocks > (0xFFFD / self.slots) as u64 || bytes > u32::MAX as u64 {
+            return None;
+        }
+        Some(bytes as u32)
     }
 
     /// Free slots that cleaning never counts on: two blocks for a boot to begin, one that was just cleaned, and what a cut

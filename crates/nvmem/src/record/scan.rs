@@ -1,12 +1,9 @@
 //! What a record's range holds: which value counts, and whether that could still change.
 
-use super::slot::{self, CONFIRMATIONS, HEADER, Header, Slot, Words};
+use super::slot::{self, CONFIRMATIONS, HEADER, Header, MAX_SLOTS, Slot, Words};
 use crate::device::Medium;
 use crate::planted;
 use core::ops::Range;
-
-/// More slots than this in a bank are not used: three banks stay within half of the sequence numbers.
-const MAX_SLOTS: u32 = 4096;
 
 /// Where things are.
 #[derive(Debug, Clone, Copy)]
@@ -106,8 +103,13 @@ pub(super) struct Scan {
 impl Scan {
     /// Whether another boot could come to another result, unless this one writes its own down first.
     pub(super) fn in_doubt(&self) -> bool {
+        let needed = if planted!("nvmem/record-one-confirmation") {
+            1
+        } else {
+            CONFIRMATIONS
+        };
         [
-            self.newest.is_some_and(|f| f.confirmations < CONFIRMATIONS)
+            self.newest.is_some_and(|f| f.confirmations < needed)
                 && !planted!("nvmem/record-unconfirmed-not-rewritten"),
             self.newest.is_some_and(|f| f.torn_tail) && !planted!("nvmem/record-torn-tail-ignored"),
             self.torn.contains(&true) && !planted!("nvmem/record-torn-bank-ignored"),

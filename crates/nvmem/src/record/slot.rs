@@ -11,6 +11,9 @@ const CRC: u32 = 4;
 /// Words behind the content that are written one after the other, each by a call of its own.
 pub(super) const CONFIRMATIONS: u32 = 2;
 
+/// More slots than this in a bank are not used: three banks stay within half of the sequence numbers.
+pub(super) const MAX_SLOTS: u32 = 4096;
+
 /// The first bytes of a slot.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Header {
@@ -80,6 +83,12 @@ impl Words {
             c.is_sound() && word <= 256,
             "a record needs words of at most 256 bytes"
         );
+        if let Some(e) = &c.erase {
+            assert!(
+                e.size.is_multiple_of(word),
+                "a record needs erase units of whole words"
+            );
+        }
         Words {
             word,
             erase: c.erase,
@@ -105,6 +114,25 @@ impl Words {
             } else {
                 0
             }
+    }
+
+    /// Bytes of the smallest range in which a bank takes so many updates between two erases.
+    pub(super) const fn range(&self, len: u32, updates: u32) -> u32 {
+        let (stride, marker) = (self.stride(len) as u64, self.stride(0) as u64);
+        let all = match &self.erase {
+            Some(e) => {
+                assert!(
+                    updates <= MAX_SLOTS,
+                    "a bank takes 4096 updates at most between two erases"
+                );
+                let slots = stride * if updates == 0 { 1 } else { updates as u64 };
+                let bank = if slots < marker { marker } else { slots };
+                3 * bank.next_multiple_of(e.size as u64)
+            }
+            None => 2 * stride,
+        };
+        assert!(all <= u32::MAX as u64, "a record has less than 2^32 bytes");
+        all as u32
     }
 
     pub(super) fn erased(&self) -> u8 {
@@ -171,7 +199,8 @@ fn write_in<D: Medium, const N: usize>(
             d.write(at + content + i * w.word, &buf[..w.word as usize])?;
         }
     }
-    if planted!("nvmem/record-no-flush") {
+    let forgotten = w.erase.is_some() && planted!("nvmem/record-no-flush-on-flash");
+    if forgotten || planted!("nvmem/record-no-flush") {
         return Ok(());
     }
     d.flush()

@@ -3,6 +3,7 @@
 use super::Superblock;
 use super::copy::{self, FORMATTING, Image, MAGIC, READY, WORDS, intact, order, seal, state_of};
 use crate::layout::Layout;
+use crate::planted;
 use core::mem::MaybeUninit;
 use core::num::NonZeroU32;
 
@@ -43,31 +44,31 @@ impl Copies {
         let to = place.as_mut_ptr().cast::<u32>();
         for i in 0..2 * WORDS {
             // Volatile, or else this becomes a call of `memset`, which alone is larger than all that is here.
-            // SAFETY: one of the words.
+            // SAFETY: invariant "A copy is 16 words": one of two copies'.
             unsafe { to.add(i).write_volatile(0) };
         }
-        // SAFETY: all of them were written.
+        // SAFETY: invariant "A copy is 16 words": all of both were written.
         unsafe { place.assume_init_mut() }
     }
 
     /// One of them, as it lies on the medium.
     #[inline(always)]
     pub fn copy(&self, copy: usize) -> &[u8; Superblock::COPY_BYTES] {
-        // SAFETY: as many bytes.
+        // SAFETY: invariant "A copy is 16 words": as many bytes.
         unsafe { &*(&raw const self.0[copy & 1]).cast() }
     }
 
     /// Both, as they lie on the medium, to be read from there.
     #[inline(always)]
     pub fn as_bytes_mut(&mut self) -> &mut [u8; Superblock::BYTES] {
-        // SAFETY: as many bytes, and any bytes are words.
+        // SAFETY: invariant "A copy is 16 words": as many bytes, and any bytes are words.
         unsafe { &mut *(&raw mut self.0).cast() }
     }
 
     /// Makes one of them the copy of this superblock, or the mark that a format of its kind is under way.
     pub fn fill(&mut self, copy: usize, sb: &Superblock, sequence: u16, formatting: bool) {
         let state = if formatting { FORMATTING } else { READY };
-        // SAFETY: words that are initialised already.
+        // SAFETY: invariant "A copy is 16 words": they are initialised already, and stay so.
         let place = unsafe { &mut *(&raw mut self.0[copy & 1]).cast::<MaybeUninit<Image>>() };
         seal(copy::image(place, sb, state), order(sequence, state));
     }
@@ -79,8 +80,13 @@ impl Copies {
         let mut which = 0;
         for image in &self.0 {
             let second = u32::from_le(image[1]);
-            let later = |b: Newest| ((second as u16).wrapping_sub(b.sequence()) as i16) > 0;
-            // SAFETY: 16 words.
+            let later = |b: Newest| {
+                if planted!("nvmem/copies-sequence-does-not-wrap") {
+                    return second as u16 > b.sequence();
+                }
+                ((second as u16).wrapping_sub(b.sequence()) as i16) > 0
+            };
+            // SAFETY: invariant "A copy is 16 words".
             if best.is_none_or(later) && unsafe { intact(image.as_ptr()) } {
                 // An intact one has a state, which is not 0 and below 2^15.
                 best = NonZeroU32::new(second | which).map(Newest);
@@ -93,6 +99,14 @@ impl Copies {
     /// Whether either begins as a copy does.
     pub fn any_magic(&self) -> bool {
         self.0.iter().any(|i| i[0] == MAGIC.to_le())
+    }
+
+    /// Whether a copy is not intact though it begins with a byte that is not blank. No power cut leaves that beside the mark of a
+    /// format on a medium whose manager blanks that byte first: it is a superblock that is damaged.
+    pub fn is_broken(&self, copy: usize) -> bool {
+        let image = &self.0[copy & 1];
+        // SAFETY: invariant "A copy is 16 words".
+        !matches!(self.copy(copy)[0], 0 | 0xFF) && !unsafe { intact(image.as_ptr()) }
     }
 
     /// The kind that a copy names.

@@ -32,7 +32,7 @@ pub(super) fn state_of(order: u32) -> u16 {
 #[inline(always)]
 pub(super) unsafe fn word(at: *const u32, i: usize) -> u32 {
     debug_assert!(i < WORDS);
-    // SAFETY: one of the 16.
+    // SAFETY: invariant "A copy is 16 words": one of them.
     u32::from_le(unsafe { at.add(i).read() })
 }
 
@@ -44,7 +44,7 @@ pub(super) unsafe fn word(at: *const u32, i: usize) -> u32 {
 pub(super) unsafe fn checksum(at: *const u32) -> u32 {
     let mut crc = Crc32::new();
     for i in 0..CRC {
-        // SAFETY: as the caller vouches.
+        // SAFETY: invariant "A copy is 16 words", by the contract.
         crc = crc.word(unsafe { word(at, i) });
     }
     crc.finish()
@@ -53,7 +53,7 @@ pub(super) unsafe fn checksum(at: *const u32) -> u32 {
 /// Sets the second word, and the checksum.
 pub(super) fn seal(image: &mut Image, order: u32) {
     image[1] = order.to_le();
-    // SAFETY: these are 16 words.
+    // SAFETY: invariant "A copy is 16 words".
     image[CRC] = unsafe { checksum(image.as_ptr()) }.to_le();
 }
 
@@ -70,7 +70,7 @@ pub(super) fn image<'i>(
     let keep = if state == READY { !0 } else { 0 };
     let to = into.as_mut_ptr().cast::<u32>();
     // In place: an array that is made first and filled then is written three times.
-    // SAFETY: each of the 16 words is written before it is read.
+    // SAFETY: invariant "A copy is 16 words": each is written before it is read.
     unsafe {
         to.write(MAGIC.to_le());
         to.add(1).write(0);
@@ -91,7 +91,7 @@ pub(super) fn image<'i>(
 /// As for [`word`].
 #[inline(never)]
 pub(super) unsafe fn intact(at: *const u32) -> bool {
-    // SAFETY: as the caller vouches.
+    // SAFETY: invariant "A copy is 16 words", by the contract.
     unsafe {
         word(at, 0) == MAGIC
             && matches!(state_of(word(at, 1)), FORMATTING | READY)
@@ -126,12 +126,12 @@ impl Superblock {
 
     /// The fingerprint and the parameters, as they lie in memory.
     fn tail(&self) -> &[u32; 10] {
-        // SAFETY: two fields without padding that lie one behind the other, by `repr(C)`.
+        // SAFETY: invariant "Parts are inside": two fields without padding that lie one behind the other, by `repr(C)`.
         unsafe { &*(&raw const *self).byte_add(Self::TAIL).cast() }
     }
 
     pub(super) fn tail_mut(&mut self) -> &mut [u32; 10] {
-        // SAFETY: as in `tail`.
+        // SAFETY: invariant "Parts are inside", as in `tail`.
         unsafe { &mut *(&raw mut *self).byte_add(Self::TAIL).cast() }
     }
 }

@@ -57,6 +57,7 @@ fn a_thousand_reboots() {
                 Mapped::<$m>::new(768),
                 EveryEvents($every),
                 |nv, w: &World<u32>| forever::<$m>(nv, w),
+                |done| *done,
             )
             .boots(if cfg!(miri) { 20 } else { 1000 })
             .depth($depth)

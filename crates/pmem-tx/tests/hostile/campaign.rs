@@ -212,3 +212,51 @@ fn a_cell_of_the_future() {
         true
     }))
 }
+
+/// Entries in doubt that begin shortly before the end of the heap, or behind it: nothing behind the region is written.
+#[test]
+fn an_undo_entry_that_reaches_behind_the_region() {
+    const FROM: usize = WORDS * 8 - 48;
+    let places = (WORDS * 8 + 64 - FROM) / UNIT;
+    // The journals are in the first half.
+    let seen = campaign(463, |i, b| {
+        let (at, first) = (128 + i / places * UNIT, FROM + i % places * UNIT);
+        if at >= b.len() / 2 {
+            return false;
+        }
+        b[at..at + UNIT].copy_from_slice(&(first as u32).to_le_bytes()[..UNIT]);
+        true
+    });
+    both(seen);
+}
+
+/// Each unit as if it were a header of a longer block: if the pool opens, its blocks are exactly the heap.
+#[test]
+fn no_block_reaches_past_the_end() {
+    for doubt in [false, true] {
+        let original = image(WORDS, doubt);
+        let heap = |m: &[MaybeUninit<u64>]| {
+            guarded(m, |m| {
+                let a = open(m)?.audit().expect("open has looked at all of it");
+                Some(a.used + a.free)
+            })
+        };
+        let sound = heap(&original);
+        assert!(sound.is_some());
+        let (mut opened, step) = (0, if cfg!(miri) { 331 } else { 1 });
+        for at in (128..WORDS * 8).step_by(UNIT * step) {
+            for more in [8, 16] {
+                let mut m = original.clone();
+                let unit = &mut bytes(&mut m)[at..at + UNIT];
+                let mut le = [0; 4];
+                le[..UNIT].copy_from_slice(unit);
+                let longer = u32::from_le_bytes(le).wrapping_add(more);
+                unit.copy_from_slice(&longer.to_le_bytes()[..UNIT]);
+                let found = heap(&m);
+                assert!(found.is_none() || found == sound, "{more} more at {at}");
+                opened += usize::from(found.is_some());
+            }
+        }
+        assert!(cfg!(miri) || opened > 0);
+    }
+}

@@ -226,9 +226,33 @@ fn churn<'p>(
     if ok { Ok(()) } else { Err(tx.abort(1)) }
 }
 
+/// What stands before and behind each region that is attacked.
+const GUARD: [u64; 64] = [0x6775_6172_6465_6421; 64];
+
 /// Opens the image whatever it holds. If that succeeds, everything reachable is sound, transactions do what they say, and
-/// everything can be taken apart. Says whether it opened.
+/// everything can be taken apart. Nothing outside of the image is written. Says whether it opened.
 pub fn attack(words: &mut [MaybeUninit<u64>]) -> bool {
+    guarded(words, attack_one)
+}
+
+/// Runs `f` on a copy of the image that has neighbours, and compares them.
+fn guarded<T>(words: &[MaybeUninit<u64>], f: impl FnOnce(&mut [MaybeUninit<u64>]) -> T) -> T {
+    let guard = GUARD.map(MaybeUninit::new);
+    let mut memory = [&guard, words, &guard].concat();
+    let end = GUARD.len() + words.len();
+    let told = f(&mut memory[GUARD.len()..end]);
+    for guard in [&memory[..GUARD.len()], &memory[end..]] {
+        // SAFETY: written above; what writes here writes whole units.
+        let kept = guard
+            .iter()
+            .zip(GUARD)
+            .all(|(w, g)| unsafe { w.assume_init() } == g);
+        assert!(kept, "something was written outside of the region");
+    }
+    told
+}
+
+fn attack_one(words: &mut [MaybeUninit<u64>]) -> bool {
     let Some(mut pool) = open(words) else {
         return false;
     };

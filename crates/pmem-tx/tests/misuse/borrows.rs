@@ -292,3 +292,71 @@ fn padding_is_copied_and_never_read() {
     let mut pool = open(pool.close());
     assert_eq!(read(&mut pool), (v(3), v(3), None));
 }
+
+/// Padding is no byte: what a pool gives back is not read as bytes, whole or in part, nor opened from the middle.
+#[test]
+fn a_closed_region_is_not_read_as_bytes() {
+    use nvmem::device::{Medium, Misuse};
+    type Padded = (u8, u32);
+    #[derive(Persist, Clone, Copy)]
+    #[repr(C)]
+    struct Pair {
+        a: u8,
+        b: u32,
+    }
+    let pair = |(a, b): Padded| Pair { a, b };
+    let mut m = buffer(128);
+    let fresh = |region| Pool::<Pair, M>::open(region, |_| Ok(pair((1, 2))));
+    let mut pool = fresh(Region::new(&mut m)).unwrap();
+    pool.tx(|tx, r| {
+        *r.get_mut(tx)? = pair((3, 4));
+        Ok(())
+    })
+    .unwrap();
+    let mut byte = [0];
+    let refuses = |region: &mut Region<'_, M>, byte: &mut [u8]| {
+        for at in 0..region.len() as u32 {
+            assert_eq!(region.read(at, byte), Err(Misuse::HoldsValues));
+            assert_eq!(region.write(at, &[9]), Err(Misuse::HoldsValues));
+        }
+        assert_eq!(
+            region.read(region.len() as u32, byte),
+            Err(Misuse::OutOfRange)
+        );
+    };
+    let mut region = pool.close();
+    assert_eq!(region.len(), 1024);
+    refuses(&mut region, &mut byte);
+    let Err((nvmem::RegionError::HoldsValues, region)) = region.split_at(512) else {
+        panic!("it was split");
+    };
+    // It is a pool as before, and says the same when it is refused.
+    let mut pool = fresh(region).unwrap();
+    assert_eq!(pool.tx(|tx, r| Ok(r.get(tx).b)), Ok(4));
+    let other = Pool::<u32, M>::open(pool.close(), |_| Ok(1));
+    let Err(mut refused) = other else {
+        panic!("other types");
+    };
+    refuses(&mut refused.region, &mut byte);
+    // Cleared, it is a medium like any other, and blank.
+    let mut region = refused.region;
+    region.clear();
+    for at in 0..region.len() as u32 {
+        region.read(at, &mut byte).unwrap();
+        assert_eq!(byte, [0]);
+    }
+    let r = Pool::<PBoxed<'static>, M>::open(region, |tx| {
+        let mut b = PBox::new(pair((1, 2)), tx)?;
+        *b.get_mut(tx)? = pair((5, 6));
+        Err(tx.abort(1))
+    });
+    let Err(mut refused) = r else {
+        panic!("no first content");
+    };
+    refuses(&mut refused.region, &mut byte);
+    #[derive(Persist)]
+    #[repr(C)]
+    struct PBoxed<'p> {
+        pair: Box<'p, Pair>,
+    }
+}

@@ -348,10 +348,7 @@ fn a_foreign_family_is_named() {
         }
     }
     for off in [0, 1, 8, 1024, 0xfff8] {
-        let (narrow, wide) = (
-            kind::<u16>(&mut pool, off),
-            kind::<u32>(&mut pool, off),
-        );
+        let (narrow, wide) = (kind::<u16>(&mut pool, off), kind::<u32>(&mut pool, off));
         let (own, foreign) = if size_of::<W>() == 2 {
             (narrow, wide)
         } else {
@@ -390,4 +387,106 @@ fn a_session_begins_with_its_first_handle() {
     }
     let _ = node(&mut pool, 3);
     assert!(pool.session() > first && pool.session() < none);
+}
+
+/// A walk may reclaim what a handle outside names, or give it to another one: it ends the session of those that are outside.
+#[test]
+fn a_walk_ends_the_session() {
+    let refused = |r: Result<(), Error>| assert_eq!(r, Err(Error::WrongPool));
+    let mut m = buffer(256);
+    let mut pool = open(Region::new(&mut m));
+    let (mut h, k) = (node(&mut pool, 3), node(&mut pool, 4));
+    let (first, recorded) = (pool.session(), bytes(&k));
+    pool.walk().unwrap();
+    assert!(pool.session() > first);
+    // The object is adopted: the handle of before is not its second owner, neither by value nor lent.
+    let adopted: H<N> = pool.adopt(&recorded).unwrap();
+    assert_eq!(pool.reclaim(), 1);
+    let r = pool.tx_with((k, adopted), |_, _, _| Ok(()));
+    let (k, mut adopted) = r.unwrap_err().args;
+    refused(
+        pool.tx_with(k, |tx, _, k| k.free_tree(tx))
+            .map_err(Error::from),
+    );
+    // The other one's place is another object's now.
+    let taken: H<[bool; 8]> = loop {
+        let new = pool.tx_own::<_, H<[bool; 8]>, _>((), |tx, _, ()| PBox::new([true; 8], tx));
+        match new.unwrap() {
+            new if new.offset() == h.offset() => break new,
+            _elsewhere => {}
+        }
+    };
+    let r = pool.tx_with((h.lend(), 1u8), |tx, _, (mut h, _)| {
+        h.get_mut(tx)?.v = 2;
+        Ok(())
+    });
+    refused(r.map_err(Error::from));
+    let r = pool.tx_with((adopted.lend(), taken), |tx, _, (mut a, taken)| {
+        a.get_mut(tx)?.v += 1;
+        Ok((a.get(tx).v, taken.into_inner(tx)?))
+    });
+    assert_eq!(r.unwrap(), (5, [true; 8]));
+    // A pool that has given no handle away takes no number.
+    let mut pool = open(pool.close());
+    pool.walk().unwrap();
+    assert_eq!(pool.session(), u32::MAX);
+}
+
+/// Whether it is committed is not known: what it has unlinked must not be reclaimed, because it may come back.
+#[test]
+fn no_walk_beside_a_forgotten_transaction() {
+    let mut m = buffer(256);
+    let pool = open(Region::new(&mut m));
+    let resolved = |region| {
+        Pool::<T, M>::open_resolved(region, &Config::DEFAULT, |_| 0, |_| Err(Error::Aborted(0)))
+            .unwrap()
+    };
+    let mut pool = resolved(pool.close());
+    let mut c = pool.context();
+    let p = c.prepare::<_, (), _>((), |tx, r, ()| {
+        r.get_mut(tx)?.a = Some(PBox::new(Node { v: 1, next: None }, tx)?);
+        Ok(())
+    });
+    core::mem::forget(p);
+    assert_eq!(pool.walk(), Err(pmem_tx::OpenError::Unfinished));
+    assert_eq!(pool.reclaim(), 0);
+    assert_eq!(
+        pool.adopt::<H<N>>(&[8; size_of::<W>()]).unwrap_err(),
+        Error::WrongPool
+    );
+    let mut pool = resolved(pool.close());
+    assert_eq!((pool.walk(), pool.reclaim()), (Ok(()), 0));
+}
+
+/// A handle that was accepted before its neighbour's turn came is not judged later as another type, of another size.
+#[test]
+fn a_panic_while_a_result_is_adopted() {
+    let mut m = buffer(256);
+    let mut pool = open(Region::new(&mut m));
+    type Two = (H<u32>, H<u32>);
+    let r: Result<(H<[bool; 20]>, Two), _> = pool.tx_own((), |tx, _, ()| {
+        Ok((
+            PBox::new([true; 20], tx)?,
+            (PBox::new(0x0202_0202u32, tx)?, PBox::new(7u32, tx)?),
+        ))
+    });
+    let (flags, two) = r.unwrap();
+    let (lower, upper, last) = (bytes(&flags), bytes(&two), two.1.offset());
+    pool.walk().unwrap();
+    let r = caught(|| {
+        pool.adopt_but::<Two>(&upper, &mut |off| {
+            if off == last {
+                quiet()
+            }
+            false
+        })
+        .map(drop)
+    });
+    assert!(r.is_none());
+    let flags: H<[bool; 20]> = pool.adopt(&lower).unwrap();
+    let two: Two = pool.adopt(&upper).unwrap();
+    let r = pool.tx_with((flags, two), |tx, _, (f, (a, b))| {
+        Ok((f.into_inner(tx)?, a.into_inner(tx)?, b.into_inner(tx)?))
+    });
+    assert_eq!(r.unwrap(), ([true; 20], 0x0202_0202, 7));
 }

@@ -55,7 +55,6 @@ fn an_outer_handle_and_token_inside_a_nested_body() {
     let r = pool.tx(|tx, root| {
         let mut own = PBox::new(Node { v: 1, next: None }, tx)?;
         let cell = Ptr::new([true; 3], tx)?;
-        let mut cell2 = Ptr::new([true; 3], tx)?;
         tx.nested(root, |ty, root| {
             root.get_mut(ty)?.n = 5;
             // Reading is harmless; whatever would be logged is refused, because it would be logged in the wrong place.
@@ -65,22 +64,88 @@ fn an_outer_handle_and_token_inside_a_nested_body() {
             assert_eq!(slot, Err(Error::OuterTransaction));
             Ok(())
         })?;
-        let r = tx.nested(root, |_, _| {
-            cell2.write(tx, [false; 3]).unwrap_err();
-            Ok(())
-        });
-        assert_eq!(r, Err(Error::OuterTransaction));
-        let r = tx.nested(root, |_, _| {
-            let _ = cell.into_inner(tx);
-            Ok(())
-        });
-        assert_eq!(r, Err(Error::OuterTransaction));
         assert_eq!(own.into_inner(tx)?.v, 1);
-        assert_eq!(cell2.into_inner(tx)?, [true; 3]);
+        assert_eq!(cell.into_inner(tx)?, [true; 3]);
         Ok(())
     });
     assert_eq!(r, Ok(()));
     assert_eq!(pool.tx(|tx, r| Ok(r.get(tx).n)), Ok(5));
+}
+
+/// What is consumed through an outer token has no owner any more, so the outer transaction can only abort: not just the nested
+/// one, whose failure ends with it, and none outside of the token's own.
+#[test]
+fn consumed_through_an_outer_token() {
+    type Tx<'p> = pmem_tx::Tx<'p, M>;
+    type Consume = for<'p> fn(&Tx<'p>, Box<'p, Node<'p>>, Ptr<'p, [bool; 3], W>) -> bool;
+    let ways: [Consume; 6] = [
+        |tx, own, _| own.into_inner(tx).is_err(),
+        |tx, own, _| {
+            PBox::new(
+                Node {
+                    v: 0,
+                    next: Some(own),
+                },
+                tx,
+            )
+            .is_err()
+        },
+        |tx, own, _| Ptr::<_, W>::new(Some(own), tx).is_err(),
+        |tx, _, cell| cell.into_inner(tx).is_err(),
+        |tx, _, mut cell| cell.write(tx, [false; 3]).is_err(),
+        |tx, _, mut cell| cell.replace(tx, [false; 3]).is_err(),
+    ];
+    for (i, consume) in ways.into_iter().enumerate() {
+        let mut m = buffer(256);
+        let mut pool = open(Region::new(&mut m));
+        let (own, before) = (node(&mut pool, 1), pool.audit().unwrap());
+        let r = pool.tx_with(own, |tx, root, own| {
+            let cell = Ptr::new([true; 3], tx)?;
+            root.get_mut(tx)?.n = 9;
+            let r = tx.nested(root, |_, _| {
+                assert!(consume(tx, own, cell), "{i}");
+                Ok(())
+            });
+            assert_eq!(r, Err(Error::OuterTransaction), "{i}");
+            // What comes later is in vain, and says so.
+            assert_eq!(
+                tx.nested(root, |_, _| Ok(())),
+                Err(Error::OuterTransaction),
+                "{i}"
+            );
+            root.get_mut(tx)?.n = 10;
+            Ok(())
+        });
+        let f = r.unwrap_err();
+        assert_eq!(f.error, Error::OuterTransaction, "{i}");
+        // Everything is undone, and the argument is whole.
+        assert_eq!(pool.audit().unwrap(), before, "{i}");
+        assert_eq!(pool.tx(|tx, r| Ok(r.get(tx).n)), Ok(7), "{i}");
+        assert_eq!(
+            pool.tx_with(f.args, |tx, _, own| Ok(own.into_inner(tx)?.v))
+                .unwrap(),
+            1
+        );
+        // A token in the middle ends its own transaction, and not the one around it.
+        let r = pool.tx(|tx, root| {
+            let r = tx.nested(root, |ty, root| {
+                let own = PBox::new(Node { v: 1, next: None }, ty)?;
+                let cell = Ptr::new([true; 3], ty)?;
+                ty.nested(root, |_, _| {
+                    consume(ty, own, cell);
+                    Ok(())
+                })
+                .unwrap_err();
+                Ok(())
+            });
+            assert_eq!(r, Err(Error::OuterTransaction), "{i}");
+            root.get_mut(tx)?.n = 8;
+            Ok(())
+        });
+        assert_eq!(r, Ok(()), "{i}");
+        assert_eq!(pool.tx(|tx, r| Ok(r.get(tx).n)), Ok(8), "{i}");
+        assert_eq!(pool.audit().unwrap().unreachable, 0, "{i}");
+    }
 }
 
 #[test]

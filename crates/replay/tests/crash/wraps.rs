@@ -114,22 +114,24 @@ fn narrow_numbers_buffered_32() {
     }
 }
 
-#[test]
-#[cfg_attr(miri, ignore = "250 iterations in each boot")]
-fn counters_carry() {
-    // Left in iteration 254 of 260, with 16-bit units, where 8 bits of the counter are in the start word.
+/// From two iterations before the lower part of a counter carries to some behind it.
+fn carry<M: Model, const CARRY: u32>()
+where
+    M::Unit: Width,
+{
+    std::thread_local!(static STOP: std::cell::Cell<u32> = const { std::cell::Cell::new(0) });
     fn until<M: Model>(rt: &mut Rt<'_, M>, stop: u32)
     where
         M::Unit: Width,
     {
-        counting(rt, stop).unwrap_err();
+        counting(rt, stop, stop + 6).unwrap_err();
     }
-    fn counting<M: Model>(rt: &mut Rt<'_, M>, stop: u32) -> Result<(), Error>
+    fn counting<M: Model>(rt: &mut Rt<'_, M>, stop: u32, to: u32) -> Result<(), Error>
     where
         M::Unit: Width,
     {
         STOP.set(stop);
-        rt.each(0..260, |rt, i| {
+        rt.each(0..to, |rt, i| {
             if i == STOP.get() {
                 return Err(Error::Other);
             }
@@ -140,30 +142,36 @@ fn counters_carry() {
             Ok(())
         })
     }
-    std::thread_local!(static STOP: std::cell::Cell<u32> = const { std::cell::Cell::new(0) });
-    fn go<M: Model>()
-    where
-        M::Unit: Width,
-    {
-        let image = aged::<M>(16, 254, until);
-        let s = explore_with(
-            Setup::small(16),
-            Mapped::<M>::with_image(image),
-            |nv, world: &W<'_>, setup| {
-                life::<M>(
-                    nv,
-                    world,
-                    setup,
-                    |rt, _| counting(rt, u32::MAX),
-                    |rt, _| assert_eq!(state(rt), (0, 259 * 130)),
-                )
-            },
-        )
-        .depth(2)
-        .run();
-        assert!(s.part || s.boots > 20, "{s}");
-    }
-    go::<InOrder16>();
-    go::<InOrder32>();
-    go::<Buffered32>();
+    let image = aged::<M>(16, CARRY - 2, until);
+    let s = explore_with(
+        Setup::small(16),
+        Mapped::<M>::with_image(image),
+        |nv, world: &W<'_>, setup| {
+            life::<M>(
+                nv,
+                world,
+                setup,
+                |rt, _| counting(rt, u32::MAX, CARRY + 4),
+                |rt, _| assert_eq!(state(rt), (0, (CARRY + 3) * (CARRY / 2 + 2))),
+            )
+        },
+    )
+    .depth(2)
+    .run();
+    assert!(s.part || s.boots > 20, "{s}");
+}
+
+/// Where 7 bits of the counter are in the start word.
+#[test]
+#[cfg_attr(miri, ignore = "250 iterations in each boot")]
+fn counters_carry_in_16_bits() {
+    carry::<InOrder16, 256>();
+}
+
+/// Where 15 bits are, and on a medium that persists the parts in any order.
+#[test]
+#[cfg_attr(miri, ignore = "tens of thousands of iterations")]
+fn counters_carry_in_32_bits() {
+    carry::<InOrder32, 0x8000>();
+    carry::<Buffered32, 0x8000>();
 }

@@ -4,6 +4,7 @@ use super::run::any;
 use crate::Heap;
 use crate::brand::Tag;
 use crate::error::{Error, Refused};
+use crate::object::Leading;
 use crate::own::{Kind, MAX_OBJECT, OWN, OWN_ID};
 use crate::policy::Policy;
 use crate::promise::Promise;
@@ -18,10 +19,10 @@ use nvmem::{Invalid, Medium, Persist};
 /// Owns some bytes: a handle of 4 bytes. Their number does not change: [`Blob::replace`] makes another blob.
 #[must_use = "what is dropped is unreachable until the next open: store it, or free it"]
 #[repr(C)]
-pub struct Blob<'h> {
+pub struct Blob<'h, B = ()> {
     id: NonZeroU16,
     len: u16,
-    _brand: Tag<'h>,
+    _brand: Tag<'h, B>,
 }
 
 /// An object has at least a byte.
@@ -30,9 +31,9 @@ fn kind(len: u16) -> Kind {
 }
 
 // SAFETY: two numbers without padding; `At` differs in the brand only; `check` shows the handle; any bytes are a content.
-unsafe impl Persist for Blob<'_> {
-    type At<'p> = Blob<'p>;
-    type Leads = ();
+unsafe impl<B> Persist for Blob<'_, B> {
+    type At<'p> = Blob<'p, B>;
+    type Leads = Leading<(), B>;
     const LAYOUT: &'static Type = &Type::Handle("vnv-heap blob");
     unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
         // SAFETY: readable and aligned by the contract.
@@ -59,12 +60,12 @@ impl<S: Medium, P: Promise, Pol: Policy> Drop for Hold<'_, S, P, Pol> {
     }
 }
 
-impl<'h> Blob<'h> {
+impl<'h, B> Blob<'h, B> {
     /// These bytes, in an object of their own.
     ///
     /// **Power loss**, **Cost**: as [`Heap::alloc`]. **Errors**: the same; [`Error::RamFull`] for more than 16 KiB less 8 bytes.
     pub fn alloc<R, S: Medium, P: Promise, Pol: Policy>(
-        heap: &Heap<'h, R, S, P, Pol>,
+        heap: &Heap<'h, R, S, P, Pol, B>,
         bytes: &[u8],
     ) -> Result<Self, Error<S::Error>> {
         if bytes.len() > MAX_OBJECT {
@@ -95,7 +96,7 @@ impl<'h> Blob<'h> {
     /// What `f` makes of the bytes. **Cost**, **Errors**: as [`Heap::get`].
     pub fn with<R, S: Medium, P: Promise, Pol: Policy, O>(
         &self,
-        heap: &Heap<'h, R, S, P, Pol>,
+        heap: &Heap<'h, R, S, P, Pol, B>,
         f: impl FnOnce(&[u8]) -> O,
     ) -> Result<O, Error<S::Error>> {
         let kind = kind(self.len);
@@ -115,7 +116,7 @@ impl<'h> Blob<'h> {
     /// What `f` makes of the bytes, which it may change. **Cost**, **Errors**: as [`Heap::get_mut`].
     pub fn update<R, S: Medium, P: Promise, Pol: Policy, O>(
         &self,
-        heap: &Heap<'h, R, S, P, Pol>,
+        heap: &Heap<'h, R, S, P, Pol, B>,
         f: impl FnOnce(&mut [u8]) -> O,
     ) -> Result<O, Error<S::Error>> {
         let kind = kind(self.len);
@@ -135,7 +136,7 @@ impl<'h> Blob<'h> {
     /// Other bytes in the place of these. **Errors**: as [`Blob::alloc`] and [`Heap::free`]; the blob is as it was.
     pub fn replace<R, S: Medium, P: Promise, Pol: Policy>(
         &mut self,
-        heap: &Heap<'h, R, S, P, Pol>,
+        heap: &Heap<'h, R, S, P, Pol, B>,
         bytes: &[u8],
     ) -> Result<(), Error<S::Error>> {
         if bytes.len() == usize::from(self.len) {
@@ -154,7 +155,7 @@ impl<'h> Blob<'h> {
     /// Frees the bytes. **Errors**: as [`Heap::free`], with the blob.
     pub fn free<R, S: Medium, P: Promise, Pol: Policy>(
         self,
-        heap: &Heap<'h, R, S, P, Pol>,
+        heap: &Heap<'h, R, S, P, Pol, B>,
     ) -> Result<(), Refused<Self, S::Error>> {
         match heap.core.free(self.id.get(), &kind(self.len)) {
             Ok(()) => Ok(()),

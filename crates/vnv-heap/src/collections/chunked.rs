@@ -4,8 +4,10 @@ use super::Run;
 use crate::Heap;
 use crate::error::{Error, Refused};
 use crate::guard::{Ref, RefMut};
+use crate::object::{Leading, Marked};
 use crate::policy::Policy;
 use crate::promise::Promise;
+use core::marker::PhantomData;
 use nvmem::describe::{To, Type};
 use nvmem::persist::Visit;
 use nvmem::{Invalid, Medium, Persist, Plain};
@@ -15,12 +17,12 @@ use nvmem::{Invalid, Medium, Persist, Plain};
 /// A chunk is the unit of loading and writing back: choose `PER` so that one is 32 to 256 bytes.
 #[must_use = "what is dropped is unreachable until the next open: store it, or free it"]
 #[repr(transparent)]
-pub struct Chunked<'h, T, const PER: usize>(Run<'h, [T; PER]>);
+pub struct Chunked<'h, T, const PER: usize, B = ()>(Run<'h, [T; PER]>, PhantomData<fn(B) -> B>);
 
 // SAFETY: a transparent `Run`.
-unsafe impl<T: Persist, const PER: usize> Persist for Chunked<'_, T, PER> {
-    type At<'p> = Chunked<'p, T::At<'p>, PER>;
-    type Leads = To<[T; PER]>;
+unsafe impl<T: Persist, const PER: usize, B> Persist for Chunked<'_, T, PER, B> {
+    type At<'p> = Chunked<'p, T::At<'p>, PER, B>;
+    type Leads = Leading<To<[T; PER]>, B>;
     const LAYOUT: &'static Type = <Run<'static, [T; PER]> as Persist>::LAYOUT;
     unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
         // SAFETY: as the caller vouches.
@@ -28,16 +30,16 @@ unsafe impl<T: Persist, const PER: usize> Persist for Chunked<'_, T, PER> {
     }
 }
 
-impl<'h, T: Persist<At<'h> = T>, const PER: usize> Chunked<'h, T, PER> {
+impl<'h, T: Persist<At<'h> = T> + Marked<B>, const PER: usize, B> Chunked<'h, T, PER, B> {
     /// `chunks` chunks, each of which `make` makes.
     ///
     /// **Cost**: the number, the room and the content of each. **Errors**: those of [`Heap::alloc`] and of `make`; nothing is left then.
     pub fn alloc<R, S: Medium, P: Promise, Pol: Policy>(
-        heap: &Heap<'h, R, S, P, Pol>,
+        heap: &Heap<'h, R, S, P, Pol, B>,
         chunks: u16,
         make: impl FnMut(u16) -> Result<[T; PER], Error<S::Error>>,
     ) -> Result<Self, Error<S::Error>> {
-        Run::alloc(heap, chunks, make).map(Chunked)
+        Run::alloc(heap, chunks, make).map(|run| Chunked(run, PhantomData))
     }
 
     /// How many chunks there are.
@@ -58,7 +60,7 @@ impl<'h, T: Persist<At<'h> = T>, const PER: usize> Chunked<'h, T, PER> {
     /// A chunk, to be read. `None` when there is none of this number. **Cost**, **Errors**: as [`Heap::get`].
     pub fn chunk<'a, R, S: Medium, P: Promise, Pol: Policy>(
         &self,
-        heap: &'a Heap<'h, R, S, P, Pol>,
+        heap: &'a Heap<'h, R, S, P, Pol, B>,
         chunk: u16,
     ) -> Option<Result<Ref<'a, [T; PER], S, P, Pol>, Error<S::Error>>> {
         self.0.get(heap, chunk)
@@ -67,7 +69,7 @@ impl<'h, T: Persist<At<'h> = T>, const PER: usize> Chunked<'h, T, PER> {
     /// A chunk, to be written. `None` when there is none of this number. **Cost**, **Errors**: as [`Heap::get_mut`].
     pub fn chunk_mut<'a, R, S: Medium, P: Promise, Pol: Policy>(
         &self,
-        heap: &'a Heap<'h, R, S, P, Pol>,
+        heap: &'a Heap<'h, R, S, P, Pol, B>,
         chunk: u16,
     ) -> Option<Result<RefMut<'a, [T; PER], S, P, Pol>, Error<S::Error>>> {
         self.0.get_mut(heap, chunk)
@@ -76,7 +78,7 @@ impl<'h, T: Persist<At<'h> = T>, const PER: usize> Chunked<'h, T, PER> {
     /// What `f` makes of an element. `None` when there is none of this number.
     pub fn with<R, S: Medium, P: Promise, Pol: Policy, O>(
         &self,
-        heap: &Heap<'h, R, S, P, Pol>,
+        heap: &Heap<'h, R, S, P, Pol, B>,
         i: u32,
         f: impl FnOnce(&T) -> O,
     ) -> Result<Option<O>, Error<S::Error>> {
@@ -90,7 +92,7 @@ impl<'h, T: Persist<At<'h> = T>, const PER: usize> Chunked<'h, T, PER> {
     /// What `f` makes of an element, which it may change. `None` when there is none of this number.
     pub fn update<R, S: Medium, P: Promise, Pol: Policy, O>(
         &self,
-        heap: &Heap<'h, R, S, P, Pol>,
+        heap: &Heap<'h, R, S, P, Pol, B>,
         i: u32,
         f: impl FnOnce(&mut T) -> O,
     ) -> Result<Option<O>, Error<S::Error>> {
@@ -104,20 +106,20 @@ impl<'h, T: Persist<At<'h> = T>, const PER: usize> Chunked<'h, T, PER> {
     /// Frees all of it, and what the elements own. **Errors**: as [`Heap::free`], with the chunks that are left.
     pub fn free<R, S: Medium, P: Promise, Pol: Policy>(
         self,
-        heap: &Heap<'h, R, S, P, Pol>,
+        heap: &Heap<'h, R, S, P, Pol, B>,
     ) -> Result<(), Refused<Self, S::Error>> {
         self.0.free(heap).map_err(|(error, rest)| Refused {
             error,
-            value: Chunked(rest),
+            value: Chunked(rest, PhantomData),
         })
     }
 }
 
-impl<'h, T: Plain + Copy, const PER: usize> Chunked<'h, T, PER> {
+impl<'h, T: Plain + Copy + Marked<B>, const PER: usize, B> Chunked<'h, T, PER, B> {
     /// An element. `None` when there is none of this number.
     pub fn get<R, S: Medium, P: Promise, Pol: Policy>(
         &self,
-        heap: &Heap<'h, R, S, P, Pol>,
+        heap: &Heap<'h, R, S, P, Pol, B>,
         i: u32,
     ) -> Result<Option<T>, Error<S::Error>> {
         self.with(heap, i, |v| *v)
@@ -126,7 +128,7 @@ impl<'h, T: Plain + Copy, const PER: usize> Chunked<'h, T, PER> {
     /// Changes an element; false when there is none of this number.
     pub fn set<R, S: Medium, P: Promise, Pol: Policy>(
         &self,
-        heap: &Heap<'h, R, S, P, Pol>,
+        heap: &Heap<'h, R, S, P, Pol, B>,
         i: u32,
         value: T,
     ) -> Result<bool, Error<S::Error>> {

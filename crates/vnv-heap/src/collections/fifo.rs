@@ -3,8 +3,10 @@
 use super::Run;
 use crate::Heap;
 use crate::error::{Error, Refused};
+use crate::object::{Leading, Marked};
 use crate::policy::Policy;
 use crate::promise::Promise;
+use core::marker::PhantomData;
 use nvmem::describe::{Part, To, Type};
 use nvmem::persist::Visit;
 use nvmem::{Invalid, Medium, Persist, Plain, planted};
@@ -17,16 +19,17 @@ use nvmem::{Invalid, Medium, Persist, Plain, planted};
 /// fits into the RAM makes no traffic on the medium but what a persist or a commit writes.
 #[must_use = "what is dropped is unreachable until the next open: store it, or free it"]
 #[repr(C)]
-pub struct Fifo<'h, T> {
+pub struct Fifo<'h, T, B = ()> {
     ring: Run<'h, T>,
+    _b: PhantomData<fn(B) -> B>,
     head: u16,
     len: u16,
 }
 
 // SAFETY: a run and two numbers, without padding; the run shows its handles.
-unsafe impl<T: Persist> Persist for Fifo<'_, T> {
-    type At<'p> = Fifo<'p, T::At<'p>>;
-    type Leads = To<T>;
+unsafe impl<T: Persist, B> Persist for Fifo<'_, T, B> {
+    type At<'p> = Fifo<'p, T::At<'p>, B>;
+    type Leads = Leading<To<T>, B>;
     const LAYOUT: &'static Type = &Type::Compound {
         name: "Fifo",
         size: size_of::<Self>(),
@@ -70,13 +73,14 @@ unsafe impl<T: Persist> Persist for Fifo<'_, T> {
     }
 }
 
-impl<'h, T: Persist<At<'h> = T>> Fifo<'h, T> {
+impl<'h, T: Persist<At<'h> = T> + Marked<B>, B> Fifo<'h, T, B> {
     /// An empty queue for `capacity` elements. **Cost**: a number and room for each; no content. **Errors**: [`Error::Full`].
     pub fn alloc<R, S: Medium, P: Promise, Pol: Policy>(
-        heap: &Heap<'h, R, S, P, Pol>,
+        heap: &Heap<'h, R, S, P, Pol, B>,
         capacity: u16,
     ) -> Result<Self, Error<S::Error>> {
         Ok(Fifo {
+            _b: PhantomData,
             ring: Run::reserve(heap, capacity)?,
             head: 0,
             len: 0,
@@ -109,7 +113,7 @@ impl<'h, T: Persist<At<'h> = T>> Fifo<'h, T> {
     /// leave RAM is written. **Errors**: [`Error::Full`] when the queue is; as [`Heap::get_mut`]. The value is back, the queue as it was.
     pub fn push<R, S: Medium, P: Promise, Pol: Policy>(
         &mut self,
-        heap: &Heap<'h, R, S, P, Pol>,
+        heap: &Heap<'h, R, S, P, Pol, B>,
         value: T,
     ) -> Result<(), Refused<T, S::Error>> {
         if self.len >= self.ring.count() {
@@ -133,7 +137,7 @@ impl<'h, T: Persist<At<'h> = T>> Fifo<'h, T> {
     /// RAM. **Errors**: as [`Heap::get`]; the element is still in the queue. A damaged one can be [skipped](Fifo::skip).
     pub fn pop<R, S: Medium, P: Promise, Pol: Policy>(
         &mut self,
-        heap: &Heap<'h, R, S, P, Pol>,
+        heap: &Heap<'h, R, S, P, Pol, B>,
     ) -> Result<Option<T>, Error<S::Error>> {
         // SAFETY: a valid value, of which none is left in the queue.
         let copy = |v: &T| unsafe { core::ptr::from_ref(v).read() };
@@ -145,7 +149,10 @@ impl<'h, T: Persist<At<'h> = T>> Fifo<'h, T> {
     }
 
     /// Drops the oldest element, whatever it is. **Cost**: nothing is read or written; what it owned is unreachable, and freed by the next open.
-    pub fn skip<R, S: Medium, P: Promise, Pol: Policy>(&mut self, heap: &Heap<'h, R, S, P, Pol>) {
+    pub fn skip<R, S: Medium, P: Promise, Pol: Policy>(
+        &mut self,
+        heap: &Heap<'h, R, S, P, Pol, B>,
+    ) {
         if self.len > 0 {
             // While somebody holds it, it stays in RAM for a while longer, and no harm is done.
             let _ = self.ring.forget(heap, self.head);
@@ -157,7 +164,7 @@ impl<'h, T: Persist<At<'h> = T>> Fifo<'h, T> {
     /// What `f` makes of the `i`-th oldest element; `None` when there are not so many. **Cost**, **Errors**: as [`Heap::get`].
     pub fn with<R, S: Medium, P: Promise, Pol: Policy, O>(
         &self,
-        heap: &Heap<'h, R, S, P, Pol>,
+        heap: &Heap<'h, R, S, P, Pol, B>,
         i: u16,
         f: impl FnOnce(&T) -> O,
     ) -> Result<Option<O>, Error<S::Error>> {
@@ -176,7 +183,7 @@ impl<'h, T: Persist<At<'h> = T>> Fifo<'h, T> {
     /// [`Heap::discard`]; the elements that are left are still in the queue.
     pub fn clear<R, S: Medium, P: Promise, Pol: Policy>(
         &mut self,
-        heap: &Heap<'h, R, S, P, Pol>,
+        heap: &Heap<'h, R, S, P, Pol, B>,
     ) -> Result<(), Error<S::Error>> {
         while self.len > 0 {
             if !T::HANDLES {
@@ -195,7 +202,7 @@ impl<'h, T: Persist<At<'h> = T>> Fifo<'h, T> {
     /// Frees it with all elements and what they own. **Errors**: as [`Fifo::clear`] and [`Heap::free`], with the queue and what is left in it; it may be smaller.
     pub fn free<R, S: Medium, P: Promise, Pol: Policy>(
         mut self,
-        heap: &Heap<'h, R, S, P, Pol>,
+        heap: &Heap<'h, R, S, P, Pol, B>,
     ) -> Result<(), Refused<Self, S::Error>> {
         if let Err(error) = self.clear(heap) {
             return Err(Refused { error, value: self });
@@ -205,6 +212,7 @@ impl<'h, T: Persist<At<'h> = T>> Fifo<'h, T> {
             .map_err(|(error, ring)| Refused {
                 error,
                 value: Fifo {
+                    _b: PhantomData,
                     ring,
                     head: 0,
                     len: 0,
@@ -213,11 +221,11 @@ impl<'h, T: Persist<At<'h> = T>> Fifo<'h, T> {
     }
 }
 
-impl<'h, T: Plain> Fifo<'h, T> {
+impl<'h, T: Plain + Marked<B>, B> Fifo<'h, T, B> {
     /// A copy of the `i`-th oldest element; `None` when there are not so many. **Cost**, **Errors**: as [`Heap::get`].
     pub fn get<R, S: Medium, P: Promise, Pol: Policy>(
         &self,
-        heap: &Heap<'h, R, S, P, Pol>,
+        heap: &Heap<'h, R, S, P, Pol, B>,
         i: u16,
     ) -> Result<Option<T>, Error<S::Error>> {
         self.with(heap, i, crate::fields::copy)

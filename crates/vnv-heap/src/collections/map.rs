@@ -5,8 +5,10 @@ use super::entry::Entry;
 use crate::Heap;
 use crate::error::{Error, Refused};
 use crate::guard::{Ref, RefMut};
+use crate::object::{Leading, Marked};
 use crate::policy::Policy;
 use crate::promise::Promise;
+use core::marker::PhantomData;
 use nvmem::describe::{Part, To, Type};
 use nvmem::persist::Visit;
 use nvmem::{Invalid, Maybe, Medium, Persist, Plain, assert_no_padding, planted};
@@ -20,17 +22,18 @@ type Slot<K, V> = Maybe<Maybe<Entry<K, V>>>;
 /// It is empty by [`Map::new`]. A value may own what it likes: for values of varying size, `Map<K, Blob, PER>`.
 #[must_use = "what is dropped is unreachable until the next open: store it, or free it"]
 #[repr(C)]
-pub struct Map<'h, K, V, const PER: usize> {
+pub struct Map<'h, K, V, const PER: usize, B = ()> {
     table: Run<'h, [Slot<K, V>; PER]>,
+    _b: PhantomData<fn(B) -> B>,
     /// Entries, and places that have ever been used.
     len: u32,
     used: u32,
 }
 
 // SAFETY: a run and two numbers, without padding; the run shows its handles.
-unsafe impl<K: Plain, V: Persist, const PER: usize> Persist for Map<'_, K, V, PER> {
-    type At<'p> = Map<'p, K, V::At<'p>, PER>;
-    type Leads = To<[Slot<K, V>; PER]>;
+unsafe impl<K: Plain, V: Persist, const PER: usize, B> Persist for Map<'_, K, V, PER, B> {
+    type At<'p> = Map<'p, K, V::At<'p>, PER, B>;
+    type Leads = Leading<To<[Slot<K, V>; PER]>, B>;
     const LAYOUT: &'static Type = &Type::Compound {
         name: "Map",
         size: size_of::<Self>(),
@@ -60,17 +63,18 @@ unsafe impl<K: Plain, V: Persist, const PER: usize> Persist for Map<'_, K, V, PE
     }
 }
 
-impl<K, V, const PER: usize> Default for Map<'_, K, V, PER> {
+impl<K, V, const PER: usize, B> Default for Map<'_, K, V, PER, B> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<K, V, const PER: usize> Map<'_, K, V, PER> {
+impl<K, V, const PER: usize, B> Map<'_, K, V, PER, B> {
     /// Without entries and without room.
     pub const fn new() -> Self {
         const { assert!(PER > 0, "a chunk has at least one entry") };
         Map {
+            _b: PhantomData,
             table: Run::EMPTY,
             len: 0,
             used: 0,
@@ -116,22 +120,24 @@ struct Found {
     used: bool,
 }
 
-impl<'h, K: Plain + Copy, V: Plain, const PER: usize> Map<'h, K, V, PER> {
+impl<'h, K: Plain + Copy, V: Plain + Marked<B>, const PER: usize, B> Map<'h, K, V, PER, B> {
     /// A copy of the value of a key. **Cost**, **Errors**: as [`Map::with`].
     pub fn get<R, S: Medium, P: Promise, Pol: Policy>(
         &self,
-        heap: &Heap<'h, R, S, P, Pol>,
+        heap: &Heap<'h, R, S, P, Pol, B>,
         key: &K,
     ) -> Result<Option<V>, Error<S::Error>> {
         self.with(heap, key, crate::fields::copy)
     }
 }
 
-impl<'h, K: Plain + Copy, V: Persist<At<'h> = V>, const PER: usize> Map<'h, K, V, PER> {
+impl<'h, K: Plain + Copy, V: Persist<At<'h> = V> + Marked<B>, const PER: usize, B>
+    Map<'h, K, V, PER, B>
+{
     /// What `f` makes of the value of a key; `None` when there is none. **Cost**: a load or two. **Errors**: as [`Heap::get`].
     pub fn with<R, S: Medium, P: Promise, Pol: Policy, O>(
         &self,
-        heap: &Heap<'h, R, S, P, Pol>,
+        heap: &Heap<'h, R, S, P, Pol, B>,
         key: &K,
         f: impl FnOnce(&V) -> O,
     ) -> Result<Option<O>, Error<S::Error>> {
@@ -149,7 +155,7 @@ impl<'h, K: Plain + Copy, V: Persist<At<'h> = V>, const PER: usize> Map<'h, K, V
     /// [`Map::insert`]; it does not grow.
     pub fn update<R, S: Medium, P: Promise, Pol: Policy, O>(
         &self,
-        heap: &Heap<'h, R, S, P, Pol>,
+        heap: &Heap<'h, R, S, P, Pol, B>,
         key: &K,
         f: impl FnOnce(&mut V) -> O,
     ) -> Result<Option<O>, Error<S::Error>> {
@@ -169,7 +175,7 @@ impl<'h, K: Plain + Copy, V: Persist<At<'h> = V>, const PER: usize> Map<'h, K, V
     /// changed; when the map grows, all of it. **Errors**: [`Error::Full`]; as [`Heap::get_mut`]. The value is back, the map as it was.
     pub fn insert<R, S: Medium, P: Promise, Pol: Policy>(
         &mut self,
-        heap: &Heap<'h, R, S, P, Pol>,
+        heap: &Heap<'h, R, S, P, Pol, B>,
         key: K,
         value: V,
     ) -> Result<Option<V>, Refused<V, S::Error>> {
@@ -195,7 +201,7 @@ impl<'h, K: Plain + Copy, V: Persist<At<'h> = V>, const PER: usize> Map<'h, K, V
     /// Where the value of a key is to be put; makes room.
     fn place<'a, R, S: Medium, P: Promise, Pol: Policy>(
         &mut self,
-        heap: &'a Heap<'h, R, S, P, Pol>,
+        heap: &'a Heap<'h, R, S, P, Pol, B>,
         key: &K,
     ) -> Result<(Found, RefMut<'a, [Slot<K, V>; PER], S, P, Pol>), Error<S::Error>> {
         let mut found = find(&self.table, heap, key)?;
@@ -212,7 +218,7 @@ impl<'h, K: Plain + Copy, V: Persist<At<'h> = V>, const PER: usize> Map<'h, K, V
     /// Takes a value out. **Power loss**, **Cost**, **Errors**: as [`Map::insert`]; it does not grow.
     pub fn remove<R, S: Medium, P: Promise, Pol: Policy>(
         &mut self,
-        heap: &Heap<'h, R, S, P, Pol>,
+        heap: &Heap<'h, R, S, P, Pol, B>,
         key: &K,
     ) -> Result<Option<V>, Error<S::Error>> {
         let Some(f) = find(&self.table, heap, key)?.filter(|f| f.present) else {
@@ -239,7 +245,7 @@ impl<'h, K: Plain + Copy, V: Persist<At<'h> = V>, const PER: usize> Map<'h, K, V
     /// Calls `f` for each entry, in no order. **Cost**: loads all of it. **Errors**: as [`Heap::get`].
     pub fn for_each<R, S: Medium, P: Promise, Pol: Policy>(
         &self,
-        heap: &Heap<'h, R, S, P, Pol>,
+        heap: &Heap<'h, R, S, P, Pol, B>,
         mut f: impl FnMut(&K, &V),
     ) -> Result<(), Error<S::Error>> {
         for i in 0..self.table.count() {
@@ -255,7 +261,7 @@ impl<'h, K: Plain + Copy, V: Persist<At<'h> = V>, const PER: usize> Map<'h, K, V
     /// Takes all entries out, and frees what they own and the table. **Errors**: as [`Map::free`]; the map is empty all the same.
     pub fn clear<R, S: Medium, P: Promise, Pol: Policy>(
         &mut self,
-        heap: &Heap<'h, R, S, P, Pol>,
+        heap: &Heap<'h, R, S, P, Pol, B>,
     ) -> Result<(), Error<S::Error>> {
         match core::mem::take(self).free(heap) {
             Ok(()) => Ok(()),
@@ -270,7 +276,7 @@ impl<'h, K: Plain + Copy, V: Persist<At<'h> = V>, const PER: usize> Map<'h, K, V
     #[inline(never)]
     fn grow<R, S: Medium, P: Promise, Pol: Policy>(
         &mut self,
-        heap: &Heap<'h, R, S, P, Pol>,
+        heap: &Heap<'h, R, S, P, Pol, B>,
     ) -> Result<(), Error<S::Error>> {
         let count = self.table.count();
         let more = (self.len + 1).saturating_mul(2) > self.places();
@@ -304,11 +310,12 @@ impl<'h, K: Plain + Copy, V: Persist<At<'h> = V>, const PER: usize> Map<'h, K, V
     /// Frees all of it, and what the values own. **Errors**: as [`Heap::free`], with what is left, without entries.
     pub fn free<R, S: Medium, P: Promise, Pol: Policy>(
         self,
-        heap: &Heap<'h, R, S, P, Pol>,
+        heap: &Heap<'h, R, S, P, Pol, B>,
     ) -> Result<(), Refused<Self, S::Error>> {
         self.table.free(heap).map_err(|(error, table)| Refused {
             error,
             value: Map {
+                _b: PhantomData,
                 table,
                 len: 0,
                 used: 0,
@@ -319,9 +326,20 @@ impl<'h, K: Plain + Copy, V: Persist<At<'h> = V>, const PER: usize> Map<'h, K, V
 
 type Table<'h, K, V, const PER: usize> = Run<'h, [Slot<K, V>; PER]>;
 
-fn chunk<'a, 'h, K: Plain, V: Persist, const PER: usize, R, S: Medium, P: Promise, Pol: Policy>(
+fn chunk<
+    'a,
+    'h,
+    K: Plain,
+    V: Persist,
+    const PER: usize,
+    R,
+    S: Medium,
+    P: Promise,
+    Pol: Policy,
+    B,
+>(
     table: &Table<'h, K, V, PER>,
-    heap: &'a Heap<'h, R, S, P, Pol>,
+    heap: &'a Heap<'h, R, S, P, Pol, B>,
     i: u16,
 ) -> Result<Ref<'a, [Slot<K, V>; PER], S, P, Pol>, Error<S::Error>> {
     table.get(heap, i).unwrap_or(Err(Error::Full))
@@ -337,18 +355,19 @@ fn chunk_mut<
     S: Medium,
     P: Promise,
     Pol: Policy,
+    B,
 >(
     table: &Table<'h, K, V, PER>,
-    heap: &'a Heap<'h, R, S, P, Pol>,
+    heap: &'a Heap<'h, R, S, P, Pol, B>,
     i: u16,
 ) -> Result<RefMut<'a, [Slot<K, V>; PER], S, P, Pol>, Error<S::Error>> {
     table.get_mut(heap, i).unwrap_or(Err(Error::Full))
 }
 
 /// Looks from the key's chunk on, until one has a place that was never used.
-fn find<'h, K: Plain, V: Persist, const PER: usize, R, S: Medium, P: Promise, Pol: Policy>(
+fn find<'h, K: Plain, V: Persist, const PER: usize, R, S: Medium, P: Promise, Pol: Policy, B>(
     table: &Table<'h, K, V, PER>,
-    heap: &Heap<'h, R, S, P, Pol>,
+    heap: &Heap<'h, R, S, P, Pol, B>,
     key: &K,
 ) -> Result<Option<Found>, Error<S::Error>> {
     let count = table.count();
@@ -385,10 +404,10 @@ fn find<'h, K: Plain, V: Persist, const PER: usize, R, S: Medium, P: Promise, Po
 }
 
 /// Copies all entries of a table into another one. How many there are. Both own what the entries own then.
-fn copy<'h, K, V, const PER: usize, R, S: Medium, P: Promise, Pol: Policy>(
+fn copy<'h, K, V, const PER: usize, R, S: Medium, P: Promise, Pol: Policy, B>(
     from: &Table<'h, K, V, PER>,
     to: &Table<'h, K, V, PER>,
-    heap: &Heap<'h, R, S, P, Pol>,
+    heap: &Heap<'h, R, S, P, Pol, B>,
 ) -> Result<u32, Error<S::Error>>
 where
     K: Plain,

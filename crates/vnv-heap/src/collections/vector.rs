@@ -5,8 +5,10 @@ use super::chunked::place;
 use super::places::Places;
 use crate::Heap;
 use crate::error::{Error, Refused};
+use crate::object::{Leading, Marked};
 use crate::policy::Policy;
 use crate::promise::Promise;
+use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use nvmem::describe::{Part, To, Type};
 use nvmem::persist::Visit;
@@ -20,15 +22,16 @@ const SEGMENTS: usize = 12;
 /// It grows by a segment that has as many chunks as all before it and one more; nothing is moved. It is empty by [`Vector::new`].
 #[must_use = "what is dropped is unreachable until the next open: store it, or free it"]
 #[repr(C)]
-pub struct Vector<'h, T, const PER: usize> {
+pub struct Vector<'h, T, const PER: usize, B = ()> {
     segments: [Run<'h, Places<T, PER>>; SEGMENTS],
+    _b: PhantomData<fn(B) -> B>,
     len: u32,
 }
 
 // SAFETY: runs of 4 bytes and a number, without padding; the runs show their handles.
-unsafe impl<T: Persist, const PER: usize> Persist for Vector<'_, T, PER> {
-    type At<'p> = Vector<'p, T::At<'p>, PER>;
-    type Leads = To<[T; PER]>;
+unsafe impl<T: Persist, const PER: usize, B> Persist for Vector<'_, T, PER, B> {
+    type At<'p> = Vector<'p, T::At<'p>, PER, B>;
+    type Leads = Leading<To<[T; PER]>, B>;
     const LAYOUT: &'static Type = &Type::Compound {
         name: "Vector",
         size: size_of::<Self>(),
@@ -70,16 +73,17 @@ fn segment(chunk: u16) -> (usize, u16) {
     (k as usize, (n - (1 << k)) as u16)
 }
 
-impl<T, const PER: usize> Default for Vector<'_, T, PER> {
+impl<T, const PER: usize, B> Default for Vector<'_, T, PER, B> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<T, const PER: usize> Vector<'_, T, PER> {
+impl<T, const PER: usize, B> Vector<'_, T, PER, B> {
     /// Without elements and without room.
     pub const fn new() -> Self {
         Vector {
+            _b: PhantomData,
             segments: [const { Run::EMPTY }; SEGMENTS],
             len: 0,
         }
@@ -96,14 +100,14 @@ impl<T, const PER: usize> Vector<'_, T, PER> {
     }
 }
 
-impl<'h, T: Persist<At<'h> = T>, const PER: usize> Vector<'h, T, PER> {
+impl<'h, T: Persist<At<'h> = T> + Marked<B>, const PER: usize, B> Vector<'h, T, PER, B> {
     /// Adds an element at the end.
     ///
     /// **Power loss**: it is there from the persist or commit on that saves the object in which the vector lies. **Cost**: the first of a chunk is written
     /// without a load; the first of a segment allocates it. **Errors**: [`Error::Full`]; as [`Heap::get_mut`]. The value is back, the vector as it was.
     pub fn push<R, S: Medium, P: Promise, Pol: Policy>(
         &mut self,
-        heap: &Heap<'h, R, S, P, Pol>,
+        heap: &Heap<'h, R, S, P, Pol, B>,
         value: T,
     ) -> Result<(), Refused<T, S::Error>> {
         let refused = |error, value| Err(Refused { error, value });
@@ -150,7 +154,7 @@ impl<'h, T: Persist<At<'h> = T>, const PER: usize> Vector<'h, T, PER> {
     /// as [`Heap::get_mut`] when it may own something; the vector is as it was.
     pub fn pop<R, S: Medium, P: Promise, Pol: Policy>(
         &mut self,
-        heap: &Heap<'h, R, S, P, Pol>,
+        heap: &Heap<'h, R, S, P, Pol, B>,
     ) -> Result<Option<T>, Error<S::Error>> {
         let Some(last) = self.len.checked_sub(1) else {
             return Ok(None);
@@ -177,7 +181,7 @@ impl<'h, T: Persist<At<'h> = T>, const PER: usize> Vector<'h, T, PER> {
     /// What `f` makes of an element; `None` when there is none of this number. **Cost**, **Errors**: as [`Heap::get`].
     pub fn with<R, S: Medium, P: Promise, Pol: Policy, O>(
         &self,
-        heap: &Heap<'h, R, S, P, Pol>,
+        heap: &Heap<'h, R, S, P, Pol, B>,
         i: u32,
         f: impl FnOnce(&T) -> O,
     ) -> Result<Option<O>, Error<S::Error>> {
@@ -192,7 +196,7 @@ impl<'h, T: Persist<At<'h> = T>, const PER: usize> Vector<'h, T, PER> {
     /// [`Heap::get_mut`].
     pub fn update<R, S: Medium, P: Promise, Pol: Policy, O>(
         &self,
-        heap: &Heap<'h, R, S, P, Pol>,
+        heap: &Heap<'h, R, S, P, Pol, B>,
         i: u32,
         f: impl FnOnce(&mut T) -> O,
     ) -> Result<Option<O>, Error<S::Error>> {
@@ -207,7 +211,7 @@ impl<'h, T: Persist<At<'h> = T>, const PER: usize> Vector<'h, T, PER> {
     /// With the chunk of element `i`.
     fn held<R, S: Medium, P: Promise, Pol: Policy, O>(
         &self,
-        heap: &Heap<'h, R, S, P, Pol>,
+        heap: &Heap<'h, R, S, P, Pol, B>,
         i: u32,
         f: impl FnOnce(&Places<T, PER>) -> Option<O>,
     ) -> Result<O, Error<S::Error>> {
@@ -221,7 +225,7 @@ impl<'h, T: Persist<At<'h> = T>, const PER: usize> Vector<'h, T, PER> {
     /// The same, to be changed.
     fn held_mut<R, S: Medium, P: Promise, Pol: Policy, O>(
         &self,
-        heap: &Heap<'h, R, S, P, Pol>,
+        heap: &Heap<'h, R, S, P, Pol, B>,
         i: u32,
         f: impl FnOnce(&mut Places<T, PER>) -> Option<O>,
     ) -> Result<O, Error<S::Error>> {
@@ -238,7 +242,7 @@ impl<'h, T: Persist<At<'h> = T>, const PER: usize> Vector<'h, T, PER> {
     /// [`Heap::discard`]; the elements that are left are still there.
     pub fn clear<R, S: Medium, P: Promise, Pol: Policy>(
         &mut self,
-        heap: &Heap<'h, R, S, P, Pol>,
+        heap: &Heap<'h, R, S, P, Pol, B>,
     ) -> Result<(), Error<S::Error>> {
         while let Some(last) = self.len.checked_sub(1) {
             let (chunk, at) = place::<PER>(last);
@@ -262,7 +266,7 @@ impl<'h, T: Persist<At<'h> = T>, const PER: usize> Vector<'h, T, PER> {
     /// Frees all of it, and what the elements own. **Errors**: as [`Vector::clear`] and [`Heap::free`], with what is left.
     pub fn free<R, S: Medium, P: Promise, Pol: Policy>(
         mut self,
-        heap: &Heap<'h, R, S, P, Pol>,
+        heap: &Heap<'h, R, S, P, Pol, B>,
     ) -> Result<(), Refused<Self, S::Error>> {
         if let Err(error) = self.clear(heap) {
             return Err(Refused { error, value: self });
@@ -281,11 +285,11 @@ impl<'h, T: Persist<At<'h> = T>, const PER: usize> Vector<'h, T, PER> {
     }
 }
 
-impl<'h, T: Plain, const PER: usize> Vector<'h, T, PER> {
+impl<'h, T: Plain + Marked<B>, const PER: usize, B> Vector<'h, T, PER, B> {
     /// A copy of an element; `None` when there is none of this number. **Cost**, **Errors**: as [`Heap::get`].
     pub fn get<R, S: Medium, P: Promise, Pol: Policy>(
         &self,
-        heap: &Heap<'h, R, S, P, Pol>,
+        heap: &Heap<'h, R, S, P, Pol, B>,
         i: u32,
     ) -> Result<Option<T>, Error<S::Error>> {
         self.with(heap, i, crate::fields::copy)
@@ -294,7 +298,7 @@ impl<'h, T: Plain, const PER: usize> Vector<'h, T, PER> {
     /// Changes an element; false when there is none of this number. **Cost**, **Errors**: as [`Heap::get_mut`].
     pub fn set<R, S: Medium, P: Promise, Pol: Policy>(
         &self,
-        heap: &Heap<'h, R, S, P, Pol>,
+        heap: &Heap<'h, R, S, P, Pol, B>,
         i: u32,
         value: T,
     ) -> Result<bool, Error<S::Error>> {

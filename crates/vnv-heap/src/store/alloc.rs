@@ -112,7 +112,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
             },
             Stage::Undo if !RUN => return Err(Fail::FULL),
             Stage::Undo => {
-                let free = a.free.get_or_insert(Free::new(a.id + a.done - 1));
+                let free = a.free.get_or_insert(Free::new(a.id + a.done - 1, a.len));
                 self.free(free)?;
                 a.free = None;
                 a.done -= 1;

@@ -1,9 +1,11 @@
 //! Blocks: finding, reading and writing what an object consists of.
 
 use super::map::units_of;
-use super::units::Take;
-use super::{BLOCK_HEADER, CHECK_BYTES, Check, Entry, Fail, MAX_LEN, Store};
+use super::units::{Take, WORDS};
+use super::{BLOCK_HEADER, CHECK_BYTES, Check, Entry, Fail, MAX_LEN, PIECE, Store};
+use crate::plain::{as_bytes, zeros};
 use crate::promise::Promise;
+use core::mem::MaybeUninit;
 use nvmem::{Medium, planted};
 
 /// In a header's length: the block says that its object was freed.
@@ -136,6 +138,27 @@ impl<S: Medium, P: Promise> Store<S, P> {
         }
     }
 
+    /// Whether a block has the content that was written. **Cost**: reads it.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn is_sound(&mut self, id: u16, place: &Place) -> Result<bool, Fail> {
+        let mut check = Check::new(id, place.len);
+        let mut b = MaybeUninit::uninit();
+        let b = as_bytes(zeros::<WORDS>(&mut b));
+        let (mut at, end) = (
+            self.address(place),
+            self.address(place) + u32::from(place.len),
+        );
+        while at < end {
+            let n = (end - at).min(PIECE as u32) as usize;
+            let piece = b.get_mut(..n).unwrap_or_default();
+            self.get(at, piece)?;
+            check.add(piece);
+            at += n as u32;
+        }
+        Ok(check.finish() == place.check)
+    }
+
     /// The size of an object's content. **Cost**, **Errors**: as [`Store::locate`].
     pub(crate) fn size_of(&mut self, id: u16) -> Result<u16, Fail> {
         Ok(self.locate(id)?.len)
@@ -169,6 +192,18 @@ impl<S: Medium, P: Promise> Store<S, P> {
         Ok(self.map.unit(e.pending()) + BLOCK_HEADER)
     }
 
+    /// Whether the header of an object says this length; its content may be anything. **Cost**: reads 8 bytes. **Errors**:
+    /// [`Error::Damaged`] when it does not.
+    pub(crate) fn expect(&mut self, id: u16, len: u16) -> Result<(), Fail> {
+        let at = self.address_of(id, len, false)?;
+        let mut b = [0; 4];
+        self.get(at - BLOCK_HEADER, &mut b)?;
+        if u32::from_le_bytes(b) != u32::from(id) | u32::from(len) << 16 {
+            return Err(Fail::damaged(id));
+        }
+        Ok(())
+    }
+
     /// One step of the beginning of a write-back: where the content is to be written to.
     ///
     /// Just in time, that is where it lies; with the snapshot promise, for the first write-back since the last commit, a block of its
@@ -188,10 +223,13 @@ impl<S: Medium, P: Promise> Store<S, P> {
             if !e.is_settled() || planted!("vnv-heap/committed-in-place") {
                 return self.locate_in(b.id, e.pending());
             }
-            b.take = Some(Take::new(units_of(b.len)));
+            b.take = Some(Take::apart_from(e.committed(), units_of(b.len)));
             return Err(Fail::AGAIN);
         };
-        self.take(take)?;
+        match self.take(take) {
+            Err(Fail::FULL) if take.gives_in() => return Err(Fail::AGAIN),
+            r => r?,
+        }
         let unit = take.unit();
         self.put_head(unit, b.id, b.len)?;
         self.torn = b.id;

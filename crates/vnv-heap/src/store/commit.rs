@@ -3,9 +3,9 @@
 use super::block::TOMB;
 use super::map::units_of;
 use super::open::NO_ENTRIES;
-use super::record::COMMITTED;
+use super::record::{COMMITTED, shown};
 use super::units::Mark;
-use super::{Entry, FREED, Fail, MAX_LEN, Store};
+use super::{Entry, FREED, Fail, MAX_LEN, SCAN, Store, UNFINISHED};
 use crate::promise::Promise;
 use nvmem::{Medium, planted};
 
@@ -71,11 +71,12 @@ impl<S: Medium, P: Promise> Store<S, P> {
         match c.stage {
             Stage::Record => {
                 self.mend()?;
-                let late = self.applied()? != self.seq;
-                self.unfinished = true;
+                let late = self.applied()? != shown(self.seq);
+                self.state |= UNFINISHED;
                 if late {
                     // An earlier one was broken off, and how far it got is in the medium alone.
-                    (self.scan, self.chain, c.keep) = (true, 0, true);
+                    self.state |= SCAN;
+                    (self.chain, c.keep) = (0, true);
                 } else {
                     self.put_record(COMMITTED, 0)?;
                 }
@@ -83,7 +84,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
             }
             Stage::Chain(0) => {
                 self.chain = 0;
-                c.stage = if self.scan {
+                c.stage = if self.state & SCAN != 0 {
                     Stage::Table(1)
                 } else {
                     Stage::Applied
@@ -94,7 +95,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
             Stage::Table(id) => self.apply_entries(c, id)?,
             Stage::Applied => {
                 self.put_applied()?;
-                (self.scan, self.unfinished) = (false, false);
+                self.state = 0;
                 return Ok(());
             }
         }
@@ -108,7 +109,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
             Err(Fail::MEDIUM) => return Err(Fail::MEDIUM),
             // The chain is damaged; the table knows the same.
             _ => {
-                self.scan = true;
+                self.state |= SCAN;
                 c.stage = Stage::Chain(0);
                 return Ok(());
             }
@@ -117,12 +118,12 @@ impl<S: Medium, P: Promise> Store<S, P> {
         let len = head.len & !TOMB;
         let e = self.entry(head.id)?;
         if e.pending() == unit {
-            c.free[0] = self.old(c, head.id, e.committed(), len)?;
+            c.free[0] = self.old(c, head.id, e.committed(), Some(len))?;
             c.then = Some((head.id, Entry::of(unit, unit)));
             return Ok(());
         }
         if e.pending() >= FREED && !e.is_settled() {
-            c.free[0] = self.old(c, head.id, e.committed(), len)?;
+            c.free[0] = self.old(c, head.id, e.committed(), Some(len))?;
             c.then = Some((head.id, Entry::FREE));
         }
         // A tombstone, or the block of an object that was freed after it was written.
@@ -137,16 +138,25 @@ impl<S: Medium, P: Promise> Store<S, P> {
         Ok(())
     }
 
-    /// The units of an object's former block, if it is that: what cannot be proved stays taken until the next open.
-    fn old(&mut self, c: &Commit, id: u16, unit: u16, len: u16) -> Result<Option<Mark>, Fail> {
+    /// The units of an object's former block, if it is that, and of this length: what cannot be proved stays taken until the next open.
+    fn old(
+        &mut self,
+        c: &Commit,
+        id: u16,
+        unit: u16,
+        len: Option<u16>,
+    ) -> Result<Option<Mark>, Fail> {
         if unit == 0 || c.keep || planted!("vnv-heap/old-block-kept") {
             return Ok(None);
         }
         match self.locate_in(id, unit) {
-            Ok(place) if place.len == len || len == 0 => {
-                Ok(Some(Mark::free(place.unit, units_of(place.len))))
+            Ok(place) => {
+                let known = match len {
+                    Some(len) => place.len == len || planted!("vnv-heap/old-length-believed"),
+                    None => self.is_sound(id, &place)?,
+                };
+                Ok(known.then(|| Mark::free(place.unit, units_of(place.len))))
             }
-            Ok(_) => Ok(None),
             Err(f) if f.is_damage() => Ok(None),
             Err(e) => Err(e),
         }
@@ -164,11 +174,11 @@ impl<S: Medium, P: Promise> Store<S, P> {
         };
         c.stage = Stage::Table(id + 1);
         if e.pending() >= FREED {
-            c.free[0] = self.old(c, id, e.committed(), 0)?;
+            c.free[0] = self.old(c, id, e.committed(), None)?;
             c.then = Some((id, Entry::FREE));
         } else {
             if let Ok(new) = self.locate_in(id, e.pending()) {
-                c.free[0] = self.old(c, id, e.committed(), new.len)?;
+                c.free[0] = self.old(c, id, e.committed(), Some(new.len))?;
             }
             c.then = Some((id, Entry::of(e.pending(), e.pending())));
         }

@@ -3,16 +3,19 @@
 use super::block::TOMB;
 use super::map::units_of;
 use super::units::{Mark, Take};
-use super::{Entry, FREED, Fail, Store};
+use super::{Entry, FREED, Fail, MAX_LEN, SCAN, Store};
 use crate::promise::Promise;
 use nvmem::{Medium, planted};
+
+/// In a tombstone: the length of no object that a heap makes.
+pub(super) const UNKNOWN: u16 = MAX_LEN;
 
 /// Freeing an object.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Free {
     id: u16,
     stage: Stage,
-    /// Its length, for its tombstone.
+    /// The length that its owner knows; in its tombstone, [`UNKNOWN`] when its block has another one.
     len: u16,
     take: Take,
     mark: Mark,
@@ -29,11 +32,12 @@ enum Stage {
 }
 
 impl Free {
-    pub(crate) fn new(id: u16) -> Self {
+    /// Of an object with a content of `len` bytes. What a damaged header says is not believed: its units may be those of others.
+    pub(crate) fn new(id: u16, len: u16) -> Self {
         Free {
             id,
             stage: Stage::Start,
-            len: 0,
+            len,
             take: Take::new(1),
             mark: Mark::free(0, 0),
             begun: false,
@@ -48,7 +52,8 @@ impl Free {
 
 impl<S: Medium, P: Promise> Store<S, P> {
     /// One step of freeing an object. Its id may be given to another one afterwards, with the snapshot promise after the
-    /// next commit if the last one knew the object. A damaged object can be freed; its block comes back at the next open.
+    /// next commit if the last one knew the object. A damaged object can be freed; its units come back at an open that knows of
+    /// no damage.
     ///
     /// **Cost**: 4 bytes and a bit for each 8 bytes; with the snapshot promise 11 bytes, and at the commit 4 and the bits. **Errors**: those of the medium,
     /// [`Error::Unfinished`]; [`Error::Damaged`] for an object that is free already.
@@ -63,7 +68,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
                 match self.take(&mut f.take) {
                     Ok(()) => self.put_head(f.take.unit(), f.id, f.len | TOMB)?,
                     // The commit then looks through the table.
-                    Err(Fail::FULL) => self.scan = true,
+                    Err(Fail::FULL) => self.state |= SCAN,
                     Err(e) => return Err(e),
                 }
                 f.begun = true;
@@ -83,13 +88,20 @@ impl<S: Medium, P: Promise> Store<S, P> {
         if e == Entry::FREE || (P::SNAPSHOT && e.pending() >= FREED) {
             return Err(Fail::damaged(f.id));
         }
-        let len = match self.locate(f.id) {
-            Ok(place) => Some(place.len),
-            Err(f) if f.is_damage() => None,
+        let known = match self.locate(f.id) {
+            Ok(place) => {
+                if planted!("vnv-heap/freed-by-its-header") {
+                    f.len = place.len;
+                }
+                place.len == f.len
+            }
+            Err(f) if f.is_damage() => false,
             Err(e) => return Err(e),
         };
         if P::SNAPSHOT && e.committed() != 0 && !planted!("vnv-heap/freed-at-once") {
-            f.len = len.unwrap_or(0);
+            if !known {
+                f.len = UNKNOWN;
+            }
             f.stage = Stage::Tombstone;
             return Err(Fail::AGAIN);
         }
@@ -104,13 +116,11 @@ impl<S: Medium, P: Promise> Store<S, P> {
         f.begun = true;
         self.put_entry(f.id, Entry::FREE)?;
         self.free_ids = (self.free_ids + 1).min(self.map.objects);
-        match len {
-            Some(len) if ours => {
-                f.mark = Mark::free(e.pending(), units_of(len));
-                f.stage = Stage::Units;
-                Err(Fail::AGAIN)
-            }
-            _ => Ok(()),
+        if !known || !ours {
+            return Ok(());
         }
+        f.mark = Mark::free(e.pending(), units_of(f.len));
+        f.stage = Stage::Units;
+        Err(Fail::AGAIN)
     }
 }

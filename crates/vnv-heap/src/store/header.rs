@@ -54,6 +54,12 @@ impl<S: Medium, P: Promise> Store<S, P> {
         let copies = Copies::zeroed(&mut copies);
         let (mut which, mut sequence) = (0, 0);
         self.get(0, copies.as_bytes_mut())?;
+        for copy in 0..2 {
+            if formatting && copies.is_broken(copy) {
+                // Beside a mark it would say that there is a heap.
+                self.put(copy as u32 * COPY, &[0])?;
+            }
+        }
         match copies.newest() {
             Some(n) if formatting && n.is_formatting() && copies.kind(n.copy()) == KIND => {
                 return Ok(());

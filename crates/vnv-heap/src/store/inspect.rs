@@ -119,7 +119,7 @@ fn records(bytes: &[u8], out: &mut dyn Write) -> Result {
         }
     }
     match (newest, array(bytes, APPLIED).map(u32::from_le_bytes)) {
-        (Some(r), Some(a)) if r.state == record::COMMITTED && a != r.seq => {
+        (Some(r), Some(a)) if r.state == record::COMMITTED && a != record::shown(r.seq) => {
             writeln!(
                 out,
                 "the table is behind: the next open finishes the commit"

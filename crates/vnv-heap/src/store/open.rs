@@ -1,11 +1,12 @@
 //! Opening, formatting, and finishing a commit that was cut.
 
-use super::map::{Map, RECORDS};
-use super::record::{COMMITTED, PERSISTED, RUNNING, Record};
-use super::units::WORDS;
-use super::{Entry, FREED, PIECE, Store};
+use super::map::{Map, RECORDS, units_of};
+use super::record::{COMMITTED, PERSISTED, RUNNING, Record, shown};
+use super::units::{WORDS, set};
+use super::{Entry, FREED, PIECE, Place, Store};
 use crate::config::Config;
 use crate::error::Fail;
+use crate::heap::ROOT;
 use crate::plain::{as_bytes, zeros};
 use crate::promise::Promise;
 use core::marker::PhantomData;
@@ -17,6 +18,7 @@ use nvmem::{Layout, Medium, planted};
 /// The kind in the superblock.
 pub(super) const KIND: [u8; 4] = *b"HEAP";
 const VERSION: u16 = 1;
+const SNAPSHOT_VERSION: u16 = 2;
 /// In the version: the promise.
 pub(super) const SNAPSHOT: u16 = 0x0100;
 
@@ -44,7 +46,11 @@ impl<S: Medium, P: Promise> Store<S, P> {
     pub(super) const fn layout(fingerprint: u64) -> Layout {
         Layout {
             kind: KIND,
-            version: VERSION | if P::SNAPSHOT { SNAPSHOT } else { 0 },
+            version: if P::SNAPSHOT {
+                SNAPSHOT | SNAPSHOT_VERSION
+            } else {
+                VERSION
+            },
             fingerprint,
         }
     }
@@ -75,10 +81,10 @@ impl<S: Medium, P: Promise> Store<S, P> {
             next_unit: 0,
             next_id: 0,
             chain: 0,
-            running: false,
-            scan: false,
+            state: 0,
+            damaged: 0,
             torn: 0,
-            unfinished: false,
+            padded: 0,
             bytes_written: 0,
             bytes_read: 0,
             _promise: PhantomData,
@@ -108,6 +114,12 @@ impl<S: Medium, P: Promise> Store<S, P> {
         let newest = match copies.newest() {
             Some(n) if !n.is_formatting() => n.copy(),
             Some(n) if copies.kind(n.copy()) != KIND => return Err(Fail::FOREIGN),
+            // A mark stays where a format has begun. Beside a damaged superblock it does not count.
+            Some(n)
+                if copies.is_broken(1 - n.copy()) && !planted!("vnv-heap/damaged-is-formatted") =>
+            {
+                return Err(Fail::HEADER);
+            }
             Some(_) => return self.begin(config, fingerprint),
             None => {
                 self.is_blank(copies)?;
@@ -121,8 +133,13 @@ impl<S: Medium, P: Promise> Store<S, P> {
         if self.map.end() > capacity {
             return Err(Fail::too_small(self.map.end()));
         }
+        if let Some(budget) = &config.budget
+            && !config.keeps_on(self.map.objects, self.map.pins(), budget)
+        {
+            return Err(Fail::BUDGET);
+        }
         match (P::SNAPSHOT, self.find_record()? as u8) {
-            (false, PERSISTED) if self.pinned <= self.map.pins() => {}
+            (false, PERSISTED) => {}
             (false, RUNNING) if planted!("vnv-heap/interrupted-ignored") => {}
             (false, RUNNING) => return Err(Fail::INTERRUPTED),
             (true, COMMITTED) => self.settle()?,
@@ -145,7 +162,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
             self.put_header(fingerprint, true)?;
         }
         self.blank(&map)?;
-        self.running = !P::SNAPSHOT;
+        self.state = u8::from(!P::SNAPSHOT);
         self.free_units = map.units;
         self.free_ids = map.objects;
         Err(Fail::BLANK)
@@ -201,7 +218,15 @@ impl<S: Medium, P: Promise> Store<S, P> {
     /// written when there is a commit to be finished, and then `pending` is not touched, but for a freed one, which stays
     /// recognisable until it is zero.
     fn settle(&mut self) -> Result<(), Fail> {
-        let late = self.applied()? != self.seq;
+        let applied = self.applied()?;
+        let next = self.seq.wrapping_add(1);
+        if applied == shown(next) {
+            // The table is that of a commit whose record is damaged now.
+            self.put_record_of(next, COMMITTED, 0)?;
+        }
+        let late = applied != shown(self.seq);
+        // Of neither this commit nor the one before.
+        let unknown = late && applied != shown(self.seq.wrapping_sub(1));
         let mut id = 1;
         while id <= self.map.objects {
             let mut table = NO_ENTRIES;
@@ -211,12 +236,22 @@ impl<S: Medium, P: Promise> Store<S, P> {
                 if e.is_settled() {
                     continue;
                 }
-                if !late || planted!("vnv-heap/late-commit-forgotten") {
-                    self.put_pending(i, e.committed())?;
-                } else if e.pending() >= FREED {
+                if unknown && !planted!("vnv-heap/applied-unchecked") {
+                    return Err(Fail::RECORD);
+                }
+                let late = late && !planted!("vnv-heap/late-commit-forgotten");
+                let counts = if late { e.pending() } else { e.committed() };
+                if late && counts >= FREED {
                     self.put_entry(i, Entry::FREE)?;
+                } else if counts != 0 && !self.is_its(i, counts)? {
+                    if i == ROOT {
+                        return Err(Fail::damaged(i));
+                    }
+                    self.lose(i)?;
+                } else if late {
+                    self.put_committed(i, counts)?;
                 } else {
-                    self.put_committed(i, e.pending())?;
+                    self.put_pending(i, counts)?;
                 }
             }
             id += n;
@@ -225,6 +260,52 @@ impl<S: Medium, P: Promise> Store<S, P> {
             self.put_applied()?;
         }
         Ok(())
+    }
+
+    /// Whether a unit that an entry with two numbers names can be that of the object's block. In a block that was freed the object's header
+    /// stays, and often its content; but its units are free.
+    fn is_its(&mut self, id: u16, unit: u16) -> Result<bool, Fail> {
+        match self.locate_in(id, unit) {
+            Ok(place) => {
+                let taken = self.has_one(&place, true)?;
+                Ok(taken
+                    || planted!("vnv-heap/former-block-believed")
+                    || self.bitmap_lacks_one()?)
+            }
+            Err(f) if f.is_damage() => Ok(false),
+            Err(f) => Err(f),
+        }
+    }
+
+    /// Whether one of a block's units is taken in the bitmap, or else whether one is free; of the first 200 or so.
+    fn has_one(&mut self, place: &Place, taken: bool) -> Result<bool, Fail> {
+        let from = u32::from(place.unit) - 1;
+        let first = from / 8;
+        let to = from + u32::from(units_of(place.len));
+        let mut b = MaybeUninit::uninit();
+        let b = as_bytes(zeros::<WORDS>(&mut b));
+        let n = (self.map.bitmap_len() - first).min(PIECE as u32) as usize;
+        let piece = b.get_mut(..n).unwrap_or_default();
+        self.get(self.map.bitmap() + first, piece)?;
+        for b in &mut *piece {
+            *b ^= if taken { 0 } else { 0xFF };
+        }
+        Ok(set(piece, first * 8, from, to, true))
+    }
+
+    /// Whether the bitmap is damaged: there is a block, of an object whose entry has one number, with a unit that is free.
+    #[cold]
+    fn bitmap_lacks_one(&mut self) -> Result<bool, Fail> {
+        for id in 1..=self.map.objects {
+            let e = self.entry(id)?;
+            if e.is_settled()
+                && let Ok(place) = self.locate_in(id, e.pending())
+                && self.has_one(&place, false)?
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Up to [`ENTRIES`] entries from `id` on, which is one of the table's; how many there are.

@@ -6,6 +6,7 @@ use crate::error::Word;
 use crate::plain::as_bytes;
 use crate::promise::Promise;
 use nvmem::crc::Crc32;
+use nvmem::device::Torn;
 use nvmem::{Medium, planted};
 
 /// Something may have changed since the last persist.
@@ -45,8 +46,17 @@ impl Record {
     }
 
     pub(super) fn is_later_than(&self, seq: u32) -> bool {
+        if planted!("vnv-heap/record-does-not-wrap") {
+            return self.seq > seq;
+        }
         (self.seq.wrapping_sub(seq) as i32) > 0
     }
+}
+
+/// What the medium has where the table shows this commit in full: its number's lower half, twice, so that no flipped bit makes
+/// it that of another commit.
+pub(super) const fn shown(seq: u32) -> u32 {
+    seq & 0xFFFF | seq << 16
 }
 
 /// The checksum over what a record says.
@@ -68,22 +78,84 @@ impl<S: Medium, P: Promise> Store<S, P> {
     /// Reads the newest record that is intact, and goes on from it; its state, 0 if there is none.
     pub(super) fn find_record(&mut self) -> Result<Word, Fail> {
         let mut state = 0;
+        let mut broken = None;
         for i in 0..2 {
             let mut words = [0; 3];
             self.get(RECORDS + i * RECORD_STRIDE, as_bytes(&mut words))?;
-            if let Some(r) = Record::of_words(&words)
-                && (state == 0 || r.is_later_than(self.seq))
-            {
-                (self.seq, self.pinned, state) = (r.seq, r.pins, r.state.into());
+            match Record::of_words(&words) {
+                Some(r) if state == 0 || r.is_later_than(self.seq) => {
+                    (self.seq, self.pinned, state) = (r.seq, r.pins, r.state.into());
+                }
+                Some(_) => {}
+                None => broken = Some(words),
             }
         }
-        Ok(state)
+        match broken {
+            Some(words) if state != 0 && !planted!("vnv-heap/damaged-record-forgotten") => {
+                self.judge(&words, state)
+            }
+            _ => Ok(state),
+        }
+    }
+
+    /// What counts when one of the two records is not intact. It may be the later one, on which everything depends.
+    ///
+    /// A cut in its write leaves each byte as it was or new, and nothing has followed from it. If all of it was there, a
+    /// damaged bit leaves one byte of it wrong: then it counts. That of a commit is written again, also when a cut has left just that:
+    /// all that it promises is on the medium before its first byte. **Errors**: [`Fail::RECORD`] when it may have been either.
+    #[cold]
+    fn judge(&mut self, words: &Words, state: Word) -> Result<Word, Fail> {
+        let next = self.seq.wrapping_add(1);
+        let (new_state, most) = match state as u8 {
+            COMMITTED => (COMMITTED, 0),
+            // Before a persist may have been another one, with any pins.
+            PERSISTED => (RUNNING, self.map.pins() + 1),
+            _ => return Ok(state),
+        };
+        let byte = |words: &Words, i: usize| words[i / 4].to_ne_bytes()[i % 4];
+        let record = |seq, state, pins| Record { seq, state, pins }.words();
+        let new = record(next, new_state, 0);
+        let not_new = (0..12)
+            .filter(|i| byte(words, *i) != byte(&new, *i))
+            .count();
+        if P::SNAPSHOT && not_new <= 1 {
+            self.put_record_of(next, COMMITTED, 0)?;
+            return Ok(state);
+        }
+        let mut odd = 12;
+        for n in 0..=most {
+            let old = match n {
+                0 if next == 1 => [0; 3],
+                0 => record(next.wrapping_sub(2), new_state, 0),
+                n => record(next.wrapping_sub(2), PERSISTED, n - 1),
+            };
+            let (mut neither, mut begun) = (0, false);
+            for i in 0..12 {
+                let (b, new, old) = (byte(words, i), byte(&new, i), byte(&old, i));
+                // Where a cut leaves the first bytes new, none is behind an old one.
+                let is_new = b == new && !(begun && S::CONTRACT.torn == Torn::Prefix);
+                begun |= b != new;
+                neither += u8::from(!is_new && b != old);
+            }
+            odd = odd.min(neither);
+        }
+        match odd {
+            0 => Ok(state),
+            _ if not_new <= 1 => Ok(new_state.into()),
+            1 => Ok(state),
+            _ => Err(Fail::RECORD),
+        }
     }
 
     /// Writes the next record, after all that was written before, and before all that comes after.
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    #[inline(always)]
     pub(super) fn put_record(&mut self, state: u8, pins: u16) -> Result<(), Fail> {
-        let seq = self.seq.wrapping_add(1);
+        self.put_record_of(self.seq.wrapping_add(1), state, pins)
+    }
+
+    /// The same of the record with this number.
+    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    pub(super) fn put_record_of(&mut self, seq: u32, state: u8, pins: u16) -> Result<(), Fail> {
         let r = Record { seq, state, pins };
         let slot = if planted!("vnv-heap/record-overwrites") {
             0
@@ -157,9 +229,9 @@ impl<S: Medium, P: Promise> Store<S, P> {
     /// **Power loss**: before the record is whole, open says that the heap was interrupted. **Cost**: 12 bytes; nothing when nothing
     /// has changed since the last time.
     pub(crate) fn set_persisted(&mut self, pins: u16) -> Result<(), Fail> {
-        if self.running || self.pinned != pins {
+        if self.state != 0 || self.pinned != pins {
             self.put_record(PERSISTED, pins)?;
-            self.running = false;
+            self.state = 0;
         }
         Ok(())
     }
@@ -175,7 +247,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
         if !planted!("vnv-heap/no-flush-before-applied") {
             self.flush()?;
         }
-        self.put(APPLIED, &self.seq.to_le_bytes())?;
+        self.put(APPLIED, &shown(self.seq).to_le_bytes())?;
         self.flush()
     }
 }

@@ -1,24 +1,41 @@
 //! What open does when it knows what is reachable: the table and the bitmap of exactly that.
+//!
+//! Damage must not spread, over any number of opens. So a length that nothing vouches for takes no unit from another
+//! object, and while damage is known nothing is freed: neither an entry, nor a bit of the bitmap.
 
 use super::map::units_of;
+use super::open::NO_ENTRIES;
 use super::units::{WORDS, set};
-use super::{Entry, Fail, PIECE, Store};
+use super::{Entry, Fail, GIVES_UP, MANY, PIECE, Store};
 use crate::plain::{as_bytes, zero, zeros};
 use crate::promise::Promise;
 use core::mem::MaybeUninit;
 use nvmem::{Medium, planted};
 
+/// Unreachable objects with an entry: the first one, and the last one; none when the first one comes later.
+type Range = (u16, u16);
+
+/// What the entries in the table claim.
+enum Claims {
+    Sound,
+    /// An object is damaged; or two share a unit, or one has a unit that was free: a header's length is wrong, or an entry.
+    Damage,
+}
+
 impl<S: Medium, P: Promise> Store<S, P> {
-    /// Frees the entries of what is not reachable, and makes the bitmap that of what is.
+    /// Makes the bitmap that of what is reachable, and frees the entries of what is not. When damage is known, of which `damaged` objects have
+    /// handles, nothing becomes free, unless this open gives it up.
     ///
-    /// No two reachable objects share a byte afterwards, whatever the image held: the second of two that overlap is lost.
+    /// No two objects that can be read share a byte afterwards, whatever the image held: the second of two that overlap is lost.
     ///
     /// **Power loss**: reachable objects are not touched; the next open does it again. **Cost**: reads the table and the headers once for each
-    /// `8 × scratch` units; writes what differs. `scratch` may be of any size, and lose its content.
+    /// `8 × scratch` units; writes what differs. When damage is known, three times, and what is reachable. `scratch` may be of any size, and
+    /// lose its content.
     #[inline(never)]
     pub(crate) fn sweep(
         &mut self,
         scratch: &mut [u8],
+        damaged: u16,
         reachable: impl Fn(u16) -> bool,
     ) -> Result<(), Fail> {
         let mut least = MaybeUninit::uninit();
@@ -27,6 +44,10 @@ impl<S: Medium, P: Promise> Store<S, P> {
         } else {
             scratch
         };
+        let gives_up = self.damaged == GIVES_UP;
+        self.damaged = damaged.min(MANY.into()) as u8;
+        let mut damage = damaged != 0 && !planted!("vnv-heap/swept-while-damaged");
+        let mut unreachable = (u16::MAX, 0);
         self.free_units = self.map.units;
         let (start, len) = (self.map.bitmap(), self.map.bitmap_len());
         let mut at = 0;
@@ -35,16 +56,64 @@ impl<S: Medium, P: Promise> Store<S, P> {
             let bits = &mut scratch[..n];
             // SAFETY: as many bytes.
             unsafe { zero(bits.as_mut_ptr(), bits.len()) }
-            self.claim_all(bits, at * 8, &reachable)?;
-            for piece in bits.chunks(PIECE) {
-                self.put_changed(start + at, piece)?;
+            let mut claims = Claims::Sound;
+            // While damage is known, nothing that is taken becomes free.
+            let mut kept = 0;
+            if damage {
+                self.claim_what_is_known(bits, at * 8, gives_up, &reachable)?;
+                kept = if gives_up { 0 } else { 0xFF };
+            } else {
+                claims = self.claim_all(bits, at * 8, &mut unreachable, &reachable)?;
+            }
+            for piece in bits.chunks_mut(PIECE) {
+                let mut b = MaybeUninit::uninit();
+                let there = &mut as_bytes(zeros::<WORDS>(&mut b))[..piece.len()];
+                self.get(start + at, there)?;
+                let (mut differs, mut more) = (0, 0);
+                for (new, old) in piece.iter_mut().zip(there) {
+                    // The units of a block whose length is not known are among them.
+                    *new |= *old & kept;
+                    differs |= *new ^ *old;
+                    more |= *new & !*old;
+                }
+                if more != 0 && !damage && !planted!("vnv-heap/claims-more") {
+                    claims = Claims::Damage;
+                }
+                if let Claims::Damage = claims {
+                    break;
+                }
+                if differs != 0 {
+                    self.put(start + at, piece)?;
+                }
                 at += piece.len() as u32;
-                for b in piece {
-                    self.free_units -= b.count_ones() as u16;
+                if damage {
+                    // What is claimed has no length of its own: by the bits.
+                    for b in piece {
+                        self.free_units -= b.count_ones() as u16;
+                    }
                 }
             }
+            if let Claims::Damage = claims {
+                // From the start: what is written of the bitmap lacks no bit that counts.
+                damage = true;
+                at = 0;
+                self.free_units = self.map.units;
+            }
         }
-        self.flush()
+        let (first, last) = match damage {
+            false => unreachable,
+            true if gives_up => (1, self.map.objects),
+            true => return Ok(()),
+        };
+        if planted!("vnv-heap/unreachable-kept") {
+            return Ok(());
+        }
+        for id in first..=last {
+            if !reachable(id) && self.entry(id)? != Entry::FREE {
+                self.put_entry(id, Entry::FREE)?;
+            }
+        }
+        Ok(())
     }
 
     /// Sets the bits of what is reachable among the units from `first` on, from 0.
@@ -52,52 +121,101 @@ impl<S: Medium, P: Promise> Store<S, P> {
         &mut self,
         bits: &mut [u8],
         first: u32,
+        unreachable: &mut Range,
+        reachable: impl Fn(u16) -> bool,
+    ) -> Result<Claims, Fail> {
+        (self.free_ids, self.free_units) = (self.map.objects, self.map.units);
+        let mut id = 1;
+        while id <= self.map.objects {
+            let mut table = NO_ENTRIES;
+            let n = self.entries(id, &mut table)?;
+            for (id, e) in (id..).zip(table.iter().take(usize::from(n))) {
+                let e = Entry::decode(*e);
+                if !reachable(id) {
+                    if e != Entry::FREE {
+                        *unreachable = (unreachable.0.min(id), id.max(unreachable.1));
+                    }
+                    continue;
+                }
+                self.free_ids -= 1;
+                let place = match self.locate_by(id, e) {
+                    Err(Fail::MEDIUM) => return Err(Fail::MEDIUM),
+                    Ok(place) => place,
+                    Err(_) => return Ok(Claims::Damage),
+                };
+                let units = units_of(place.len);
+                if claim(bits, first, place.unit, units) {
+                    return Ok(Claims::Damage);
+                }
+                // Two that overlap elsewhere are noticed there.
+                self.free_units = self.free_units.saturating_sub(units);
+            }
+            id += n;
+        }
+        Ok(Claims::Sound)
+    }
+
+    /// The same when not all of it can be true: first for what is reachable and has the content that was written; then for
+    /// what is kept though it is not reachable, and for the headers of what is damaged, so that they stay what they are. The other units
+    /// of those are claimed by the bitmap as it was.
+    #[cold]
+    #[inline(never)]
+    fn claim_what_is_known(
+        &mut self,
+        bits: &mut [u8],
+        first: u32,
+        gives_up: bool,
         reachable: impl Fn(u16) -> bool,
     ) -> Result<(), Fail> {
-        self.free_ids = self.map.objects;
-        // Once for what is intact; and once more, if something is not: nobody may write what is read as its header, so that it
-        // stays what it is.
-        let (mut again, mut doubtful) = (false, false);
-        let mut id = 0;
-        loop {
-            if id == self.map.objects {
-                if again || !doubtful {
-                    return Ok(());
-                }
-                (again, id) = (true, 0);
-            }
-            id += 1;
-            let e = self.entry(id)?;
-            let new = if !reachable(id) {
-                if e == Entry::FREE || planted!("vnv-heap/unreachable-kept") {
+        (self.free_ids, self.damaged) = (self.map.objects, 0);
+        for sound in [true, false] {
+            for id in 1..=self.map.objects {
+                let e = self.entry(id)?;
+                if !reachable(id) && (e == Entry::FREE || gives_up) {
                     continue;
                 }
-                Entry::FREE
-            } else {
-                self.free_ids -= u16::from(!again);
-                let lost = if self.map.has(e.pending(), 1) {
-                    let (unit, n) = match self.locate_by(id, e) {
-                        Err(Fail::MEDIUM) => return Err(Fail::MEDIUM),
-                        Ok(place) if !again => (place.unit, units_of(place.len)),
-                        Err(_) if again => (e.pending(), 1),
-                        other => {
-                            doubtful |= other.is_err();
-                            continue;
-                        }
-                    };
-                    let from = u32::from(unit) - 1;
-                    set(bits, first, from, from + u32::from(n), true)
-                        && !planted!("vnv-heap/overlap-unnoticed")
-                } else {
-                    // Its number must not be given to another one.
-                    e == Entry::FREE && !planted!("vnv-heap/number-given-twice")
+                let place = match self.locate_by(id, e) {
+                    Err(Fail::MEDIUM) => return Err(Fail::MEDIUM),
+                    place => place.ok(),
                 };
-                if !lost {
+                if !sound {
+                    self.free_ids -= 1;
+                    let n = match place {
+                        Some(place) if !reachable(id) && self.is_sound(id, &place)? => {
+                            units_of(place.len)
+                        }
+                        _ => 1,
+                    };
+                    if self.map.has(e.pending(), n) && !planted!("vnv-heap/damaged-unclaimed") {
+                        claim(bits, first, e.pending(), n);
+                    }
                     continue;
                 }
-                Entry::LOST
-            };
-            self.put_entry(id, new)?;
+                if !reachable(id) {
+                    continue;
+                }
+                let lost = match place {
+                    Some(place) if self.is_sound(id, &place)? => {
+                        claim(bits, first, place.unit, units_of(place.len))
+                            && !planted!("vnv-heap/overlap-unnoticed")
+                    }
+                    // Its number must not be given to another one.
+                    _ => {
+                        self.damaged = (self.damaged + 1).min(MANY);
+                        e == Entry::FREE && !planted!("vnv-heap/number-given-twice")
+                    }
+                };
+                if lost {
+                    self.lose(id)?;
+                }
+            }
         }
+        Ok(())
     }
+}
+
+/// Sets the bits of `n` units; whether one of them was set.
+fn claim(bits: &mut [u8], first: u32, unit: u16, n: u16) -> bool {
+    let from = u32::from(unit) - 1;
+    set(bits, first, from, from + u32::from(n), true)
 }

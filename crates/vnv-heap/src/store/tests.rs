@@ -97,7 +97,8 @@ impl<S: Medium, P: Promise> Run<S::Error> for Store<S, P> {
     }
 
     fn free_all(&mut self, id: u16) -> Result<(), Error<S::Error>> {
-        let mut f = Free::new(id);
+        let len = self.locate(id).map_or(0, |place| place.len);
+        let mut f = Free::new(id, len);
         steps(self, |s| s.free(&mut f))
     }
 
@@ -163,7 +164,7 @@ pub(super) fn open<S: Medium, P: Promise>(
         let root = reachable(&mut s)?;
         let mut scratch = [0xAA; 40];
         steps(&mut s, |s| {
-            s.sweep(&mut scratch, |id| id == 1 || root >> id & 1 != 0)
+            s.sweep(&mut scratch, 0, |id| id == 1 || root >> id & 1 != 0)
         })?;
     }
     Ok(s)

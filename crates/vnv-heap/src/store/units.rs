@@ -18,6 +18,8 @@ pub(super) struct Find {
     run: u16,
     /// Those that are still to be looked at.
     left: u32,
+    /// The first one's number does not differ from this one in a single bit.
+    apart: u16,
 }
 
 impl Find {
@@ -28,7 +30,14 @@ impl Find {
         at: 0,
         run: 0,
         left: Self::BEGIN,
+        apart: 0,
     };
+
+    /// Whether the run that ends here is taken: a flipped bit must not make one number of an entry the other.
+    fn is_good(&self, need: u16) -> bool {
+        let differs = self.first(need) ^ self.apart;
+        self.apart == 0 || differs & differs.wrapping_sub(1) != 0 || planted!("vnv-heap/near-copy")
+    }
 
     /// The first of so many that were found; they are numbered from 1.
     pub(super) fn first(&self, need: u16) -> u16 {
@@ -68,6 +77,18 @@ impl Take {
     /// The first unit, when it has come to its end.
     pub(super) fn unit(&self) -> u16 {
         self.mark.unit
+    }
+
+    /// Somewhere else than before: not at a number that differs in one bit, unless there is no other room.
+    pub(super) fn apart_from(unit: u16, need: u16) -> Self {
+        let mut take = Self::new(need);
+        take.find.apart = unit;
+        take
+    }
+
+    /// Whether there may be room where it did not look.
+    pub(super) fn gives_in(&mut self) -> bool {
+        core::mem::replace(&mut self.find, Find::NEW).apart != 0
     }
 
     pub(super) fn new(need: u16) -> Self {
@@ -158,6 +179,9 @@ impl<S: Medium, P: Promise> Store<S, P> {
                 f.at += 1;
                 f.left -= 1;
                 f.run = if w & one == 0 { f.run + 1 } else { 0 };
+                if P::SNAPSHOT && f.run == need && !f.is_good(need) {
+                    f.run -= 1;
+                }
                 if f.run == need {
                     if units {
                         self.next_unit = f.at;

@@ -1,8 +1,10 @@
 //! A program of operations on a heap with very little RAM, and what it must find after each boot.
 
-use nvmem::{Medium, Persist};
+use nvmem::{Faithful, Medium, Persist};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use vnv_heap::{Config, Error, Heap, JustInTime, OpenError, Own, Promise, Snapshot, brand};
+use vnv_heap::{
+    Config, Error, Heap, JustInTime, OpenError, Own, Promise, Snapshot, Unrooted, brand,
+};
 
 #[derive(Persist)]
 #[repr(C)]
@@ -87,7 +89,9 @@ pub const WIDE: Config = Config {
 };
 pub const RAM: usize = 192;
 
-pub fn top<'h, S: Medium, P: Promise>(_: &TestHeap<'h, S, P>) -> Result<Top<'h>, Error<S::Error>> {
+pub fn top<'h, S: Medium, P: Promise>(
+    _: &Heap<'h, Unrooted, S, P>,
+) -> Result<Top<'h>, Error<S::Error>> {
     Ok(Top {
         done: 0,
         first: None,
@@ -230,7 +234,7 @@ pub struct Known {
 pub static OPERATIONS: AtomicU32 = AtomicU32::new(0);
 
 /// Goes on where the power left off: checks what is there, then does and saves what is left.
-pub fn program<P: Save, S: Medium>(
+pub fn program<P: Save, S: Faithful>(
     mut nv: S,
     config: Config,
     world: &powerfail::World<'_, Known>,
@@ -249,7 +253,7 @@ pub fn program<P: Save, S: Medium>(
 }
 
 /// Whether the heap was interrupted.
-fn boot<P: Save, S: Medium>(
+fn boot<P: Save, S: Faithful>(
     nv: S,
     config: Config,
     world: &powerfail::World<'_, Known>,

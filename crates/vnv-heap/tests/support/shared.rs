@@ -11,6 +11,7 @@ pub struct Chip {
     pub written: u64,
     pub read: u64,
     pub largest: usize,
+    pub operations: u64,
     /// So many operations work; then each fails.
     pub fails_after: Option<u32>,
 }
@@ -26,6 +27,7 @@ impl Shared {
             written: 0,
             read: 0,
             largest: 0,
+            operations: 0,
             fails_after: None,
         })))
     }
@@ -50,6 +52,7 @@ impl Shared {
 
 impl Chip {
     fn works(&mut self) -> Result<(), Misuse> {
+        self.operations += 1;
         match &mut self.fails_after {
             Some(0) => Err(Misuse::WornOut),
             Some(n) => {
@@ -60,6 +63,9 @@ impl Chip {
         }
     }
 }
+
+// SAFETY: bytes that a test changes only while no heap is open on them.
+unsafe impl nvmem::Faithful for Shared {}
 
 impl Medium for Shared {
     type Error = Misuse;

@@ -3,6 +3,7 @@
 use crate::chip::{Bus, Chip, PART};
 use anyhow::{Result, anyhow, ensure};
 use example_logger::{RAM, Station, Statistics, log, read};
+use nvmem::Trusted;
 use spi_fram::SpiFram;
 
 /// What one run left, and what it went through.
@@ -61,6 +62,12 @@ impl Station for Bench<'_> {
     }
 }
 
+/// The device's medium.
+fn fram(chip: &mut Chip) -> Trusted<SpiFram<Bus<'_>>> {
+    // SAFETY: the chip keeps what it took while it had power, and the bus says when it has none.
+    unsafe { Trusted::new(SpiFram::new(Bus(chip), PART)) }
+}
+
 /// What RAM holds after a power cut: anything.
 fn scramble(ram: &mut [u8; RAM], chance: &mut Chance) {
     for word in ram.as_chunks_mut::<8>().0 {
@@ -109,13 +116,7 @@ pub fn run(
     };
     // The device leaves the factory formatted: what it finds blank must not be cut short again and again.
     bench.values = &[];
-    log(
-        SpiFram::new(Bus(&mut chip), PART),
-        &mut ram,
-        &mut bench,
-        every,
-    )
-    .map_err(|e| anyhow!("{e:?}"))?;
+    log(fram(&mut chip), &mut ram, &mut bench, every).map_err(|e| anyhow!("{e:?}"))?;
     bench.values = values;
     let mut stuck = 0;
     loop {
@@ -123,12 +124,7 @@ pub fn run(
         chip.power_on(power.map_or(u64::MAX, |p| chance.up_to(2 * p)));
         bench.opened = false;
         let before = bench.committed;
-        let ended = log(
-            SpiFram::new(Bus(&mut chip), PART),
-            &mut ram,
-            &mut bench,
-            every,
-        );
+        let ended = log(fram(&mut chip), &mut ram, &mut bench, every);
         if let Some(lost) = &bench.lost {
             return Err(anyhow!("after {} cuts: {lost}", run.cuts));
         }
@@ -158,19 +154,13 @@ pub fn run(
     chip.power_on(u64::MAX);
     run.clocked = chip.clocked();
     run.reopens += 1;
-    log(
-        SpiFram::new(Bus(&mut chip), PART),
-        &mut ram,
-        &mut bench,
-        every,
-    )
-    .map_err(|e| anyhow!("{e:?}"))?;
+    log(fram(&mut chip), &mut ram, &mut bench, every).map_err(|e| anyhow!("{e:?}"))?;
     run.opening = chip.clocked() - run.clocked;
     scramble(&mut ram, &mut chance);
     run.reopens += 1;
-    let fram = SpiFram::new(Bus(&mut chip), PART);
+    let nv = fram(&mut chip);
     let mut back = Vec::new();
-    run.statistics = read(fram, &mut ram, &mut |v| back.push(v)).map_err(|e| anyhow!("{e:?}"))?;
+    run.statistics = read(nv, &mut ram, &mut |v| back.push(v)).map_err(|e| anyhow!("{e:?}"))?;
     run.values = back;
     Ok(run)
 }

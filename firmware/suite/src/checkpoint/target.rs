@@ -54,7 +54,9 @@ pub(super) struct Planted<S> {
     pub(super) early: bool,
 }
 
-impl<S: Store> Store for Planted<S> {
+// SAFETY: the promises are those of the slots. The planted bug breaks one on purpose: the rig must
+// notice that a boot began again.
+unsafe impl<S: Store> Store for Planted<S> {
     type Error = S::Error;
 
     fn save(&mut self, memory: &Memory<'_>, context: u32) -> Result<(), Error<S::Error>> {

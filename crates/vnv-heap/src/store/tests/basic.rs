@@ -253,7 +253,7 @@ fn free_without_room_for_a_tombstone() {
     s.put_all(1, &0b1000u32.to_le_bytes()).unwrap();
     while s.alloc_all(1, 0).is_ok() {}
     s.free_all(a).unwrap();
-    assert!(s.scan);
+    assert!(s.state & SCAN != 0);
     s.commit_all().unwrap();
     let (root, freed) = (0b1000, len - 40);
     let mut s = open::<_, Snapshot>(&mut fram, &CONFIG).unwrap();
@@ -287,7 +287,7 @@ fn what_is_not_ours_is_refused() {
     let mut fram = ram();
     open::<_, JustInTime>(&mut fram, &CONFIG).unwrap();
     let image = *fram.bytes();
-    for (print, version) in [(PRINT, 0x0101), (PRINT + 1, 1)] {
+    for (print, version) in [(PRINT, 0x0102), (PRINT + 1, 1)] {
         let e = if version == 1 {
             Store::<_, JustInTime>::opened(&mut fram, &CONFIG, print).err()
         } else {
@@ -381,8 +381,47 @@ fn large() {
     let (mut t, _) = Store::<_, Snapshot>::opened(s.into_medium(), &config, PRINT).unwrap();
     let mut scratch = [0; 512];
     let before = t.traffic().0;
-    t.sweep(&mut scratch, |id| id <= many + 999).unwrap();
+    t.sweep(&mut scratch, 0, |id| id <= many + 999).unwrap();
     assert_eq!((t.free_units, t.traffic().0), (free, before));
     assert_eq!(t.get_all(last).unwrap(), std::vec![5; usize::from(MAX_LEN)]);
     assert_eq!(u32::from(t.free_ids), 3000 - 1 - u32::from(n) - 1000);
+}
+
+/// A record's number comes round.
+fn comes_round<P: Promise>() {
+    let mut fram = ram();
+    let mut s = open::<_, P>(&mut fram, &CONFIG).unwrap();
+    s.put_all(1, &[0; 4]).unwrap();
+    save(&mut s);
+    // As if there had been so many before.
+    let mut s = Store::<_, P>::opened(&mut fram, &CONFIG, PRINT).unwrap().0;
+    let last = if P::SNAPSHOT {
+        u32::MAX - 2
+    } else {
+        u32::MAX - 1
+    };
+    s.seq = last - 2;
+    for state in [record::RUNNING, record::PERSISTED] {
+        let state = if P::SNAPSHOT {
+            record::COMMITTED
+        } else {
+            state
+        };
+        s.put_record(state, 0).unwrap();
+    }
+    s.put_applied().unwrap();
+    for i in 1..=8_u32 {
+        let mut s = open::<_, P>(&mut fram, &CONFIG).unwrap();
+        assert_eq!(s.get_all(1).unwrap(), ((i - 1) << 20).to_le_bytes());
+        s.put_all(1, &(i << 20).to_le_bytes()).unwrap();
+        save(&mut s);
+        let rounds = if P::SNAPSHOT { 1 } else { 2 };
+        assert_eq!(s.seq, last.wrapping_add(i * rounds));
+    }
+}
+
+#[test]
+fn a_number_comes_round() {
+    comes_round::<JustInTime>();
+    comes_round::<Snapshot>();
 }

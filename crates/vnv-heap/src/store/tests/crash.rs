@@ -107,7 +107,7 @@ where
             let mut scratch = [0x55; 32];
             let bits = ids(root);
             let reachable = |id: u16| id == 1 || bits >> id & 1 != 0;
-            s.sweep(&mut scratch, reachable).unwrap();
+            s.sweep(&mut scratch, 0, reachable).unwrap();
             for id in (1..32).filter(|id| reachable(*id)) {
                 s.locate(id).unwrap();
             }
@@ -236,10 +236,10 @@ impl<S: Medium, P> Store<S, P> {
             next_unit: self.next_unit,
             next_id: self.next_id,
             chain: self.chain,
-            running: self.running,
-            scan: self.scan,
+            state: self.state,
+            damaged: self.damaged,
             torn: self.torn,
-            unfinished: self.unfinished,
+            padded: self.padded,
             bytes_written: 0,
             bytes_read: 0,
             _promise: PhantomData,

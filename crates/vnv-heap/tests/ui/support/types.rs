@@ -1,6 +1,6 @@
 use nvmem::Persist;
 use nvmem::ram::RamFram;
-use vnv_heap::{Config, Error, Heap, JustInTime, Own, Ref, Snapshot, brand};
+use vnv_heap::{Config, Error, Heap, JustInTime, Own, Ref, Snapshot, Unrooted, brand};
 
 #[derive(Persist)]
 #[repr(C)]
@@ -24,7 +24,7 @@ fn fram() -> Fram {
     Fram::filled(0)
 }
 
-fn root<'h, P: vnv_heap::Promise>(_: &TestHeap<'h, P>) -> Result<Root<'h>, Failure> {
+fn root<'h, P: vnv_heap::Promise>(_: &Heap<'h, Unrooted, Fram, P>) -> Result<Root<'h>, Failure> {
     Ok(Root {
         first: None,
         count: 0,

@@ -1,0 +1,146 @@
+//! Flash that loses power at a chosen operation. What that leaves torn reads old or new, as the test says.
+
+use checkpoint::nvmem::device::{Contract, EraseUnit, Medium, Torn};
+use std::ops::Range;
+
+/// What the flash is told to do: one program word, or one erase unit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Op {
+    Program(u32),
+    Erase(u32),
+}
+
+/// A word or an erase unit whose operation was cut.
+#[derive(Clone, Debug)]
+struct Wound {
+    at: u32,
+    new: Vec<u8>,
+    reads_new: bool,
+}
+
+/// NOR flash in RAM, programmed by `WORD` bytes and erased by `ERASE` to 0xFF.
+#[derive(Clone)]
+pub struct TornFlash<const WORD: usize, const ERASE: usize> {
+    /// Of what is torn, the old content.
+    bytes: Vec<u8>,
+    wounds: Vec<Wound>,
+    on: bool,
+    /// The power goes in the operation that this picks.
+    cut: fn(Op) -> bool,
+    /// How many of those come before.
+    skip: u32,
+}
+
+/// The power is off.
+#[derive(Debug, PartialEq)]
+pub struct Off;
+
+impl<const WORD: usize, const ERASE: usize> TornFlash<WORD, ERASE> {
+    pub fn new(len: usize) -> Self {
+        TornFlash {
+            bytes: vec![0xFF; len],
+            wounds: Vec::new(),
+            on: true,
+            cut: |_| false,
+            skip: 0,
+        }
+    }
+
+    /// Power is back, and does not go again.
+    pub fn boot(&mut self) {
+        (self.on, self.cut) = (true, |_| false);
+    }
+
+    /// Power is back, and goes in the operation behind `skip` of those that `cut` picks.
+    pub fn boot_until(&mut self, skip: u32, cut: fn(Op) -> bool) {
+        (self.on, self.skip, self.cut) = (true, skip, cut);
+    }
+
+    /// What is torn in these bytes reads new from now on, or old.
+    pub fn reads(&mut self, range: Range<u32>, new: bool) {
+        let wounds = self.wounds.iter_mut().filter(|w| range.contains(&w.at));
+        wounds.for_each(|w| w.reads_new = new);
+    }
+
+    /// What was cut last reads new from now on, or old.
+    pub fn last_reads(&mut self, new: bool) {
+        self.wounds.last_mut().expect("a cut").reads_new = new;
+    }
+
+    /// One operation on as many bytes as it has.
+    fn operate(&mut self, op: Op, at: u32, new: &[u8]) -> Result<(), Off> {
+        let range = at..at + new.len() as u32;
+        if self.on && (self.cut)(op) {
+            self.on = self.skip > 0;
+            self.skip = self.skip.saturating_sub(1);
+            if !self.on {
+                let new = new.to_vec();
+                self.wounds.push(Wound {
+                    at,
+                    new,
+                    reads_new: false,
+                });
+            }
+        }
+        if !self.on {
+            return Err(Off);
+        }
+        let to = &mut self.bytes[range.start as usize..range.end as usize];
+        if let Op::Program(_) = op {
+            assert!(to.iter().all(|b| *b == 0xFF), "programmed twice");
+        }
+        to.copy_from_slice(new);
+        // Only an erase heals what is torn.
+        self.wounds
+            .retain(|w| !range.contains(&w.at) || op == Op::Program(at));
+        assert!(
+            op == Op::Erase(at) || !self.wounds.iter().any(|w| range.contains(&w.at)),
+            "a torn word is programmed"
+        );
+        Ok(())
+    }
+}
+
+impl<const WORD: usize, const ERASE: usize> Medium for TornFlash<WORD, ERASE> {
+    type Error = Off;
+    const CONTRACT: Contract = Contract {
+        name: "torn-flash",
+        read_size: 1,
+        write_size: WORD as u32,
+        unit: 1,
+        torn: Torn::Unstable,
+        erase: Some(EraseUnit {
+            size: ERASE as u32,
+            erased: 0xFF,
+            write_once: true,
+            endurance: 0,
+        }),
+    };
+    fn capacity(&self) -> u32 {
+        self.bytes.len() as u32
+    }
+    fn read(&mut self, at: u32, buf: &mut [u8]) -> Result<(), Off> {
+        buf.copy_from_slice(&self.bytes[at as usize..][..buf.len()]);
+        for w in self.wounds.iter().filter(|w| w.reads_new) {
+            for (i, b) in w.new.iter().enumerate() {
+                let i = (w.at + i as u32).checked_sub(at);
+                if let Some(to) = i.and_then(|i| buf.get_mut(i as usize)) {
+                    *to = *b;
+                }
+            }
+        }
+        Ok(())
+    }
+    fn write(&mut self, at: u32, bytes: &[u8]) -> Result<(), Off> {
+        for (at, word) in (at..).step_by(WORD).zip(bytes.chunks(WORD)) {
+            self.operate(Op::Program(at), at, word)?;
+        }
+        Ok(())
+    }
+    fn erase(&mut self, from: u32, to: u32) -> Result<(), Off> {
+        for at in (from..to).step_by(ERASE) {
+            self.operate(Op::Erase(at), at, &[0xFF; ERASE])?;
+        }
+        Ok(())
+    }
+}

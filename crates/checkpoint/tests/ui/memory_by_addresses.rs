@@ -1,0 +1,7 @@
+//! Memory by its addresses is a promise.
+use checkpoint::Memory;
+
+fn main() {
+    let p = core::ptr::dangling_mut::<u8>();
+    Memory::from_addresses((p, p), (p, p), (p, p));
+}

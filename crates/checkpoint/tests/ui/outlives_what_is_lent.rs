@@ -1,0 +1,11 @@
+//! Memory does not outlive the bytes that it is.
+use checkpoint::Memory;
+
+fn memory() -> Memory<'static> {
+    let mut statics = [0; 8];
+    Memory::new(&mut statics, &mut [], &mut [])
+}
+
+fn main() {
+    memory();
+}

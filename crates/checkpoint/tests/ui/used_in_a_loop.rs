@@ -1,0 +1,16 @@
+//! In a function that never returns memory is lent as long as it is used, too.
+use checkpoint::nvmem::ram::RamFram;
+use checkpoint::{Full, Images, Memory};
+
+fn main_loop(state: &mut [u8; 8], mut images: Images<RamFram<256>, 2>) -> ! {
+    let memory = Memory::new(state, &mut [], &mut []);
+    loop {
+        images.checkpoint(&Full, &memory, 0).ok();
+        state[0] += 1;
+    }
+}
+
+fn main() {
+    let images = Images::open(RamFram::<256>::filled(0), 0..256, 1).unwrap();
+    main_loop(&mut [0; 8], images);
+}

@@ -1,0 +1,222 @@
+//! Misuse in safe code: each either does not compile (tests/ui), or does no harm here and is clean under Miri.
+
+use nvlist::{NodePool, OpenError};
+use nvmem::{InOrder16, InOrder32, Medium, Model, Persist, Region};
+use std::mem::MaybeUninit;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+type Pool<'m, M = InOrder32> = NodePool<'m, u32, 2, M>;
+
+fn memory() -> Vec<MaybeUninit<u64>> {
+    vec![MaybeUninit::new(0); 64]
+}
+fn unwinds(f: impl FnOnce()) {
+    catch_unwind(AssertUnwindSafe(f)).unwrap_err();
+}
+fn contents<M: Model>(pool: &mut Pool<'_, M>) -> [Vec<u32>; 2] {
+    pool.with(|lists, all| all.map(|l| lists.iter(l).copied().collect()))
+}
+
+#[derive(Persist, Clone, Copy)]
+#[repr(C)]
+struct Padded {
+    small: u8,
+    large: u32,
+}
+
+/// What is assigned as a whole brings padding that nobody has written; a region is bytes again when it is closed.
+#[test]
+fn what_is_edited_is_bytes_afterwards() {
+    fn go<M: Model>() {
+        let mut m = memory();
+        let mut pool = NodePool::<Padded, 1, M>::open(Region::new(&mut m)).unwrap();
+        let value = |small, large| Padded { small, large };
+        pool.with(|mut lists, [all]| {
+            let mut node = lists.alloc(value(1, 2)).ok().unwrap();
+            lists.edit(&mut node, |p| *p = value(3, 4));
+            lists.link_back(all, node);
+            let mut node = lists.alloc(value(5, 6)).ok().unwrap();
+            unwinds(|| {
+                lists.edit(&mut node, |p| {
+                    *p = value(7, 8);
+                    panic!("in an edit")
+                })
+            });
+            lists.link_back(all, node);
+        });
+        let mut region = pool.close();
+        let mut bytes = vec![0; region.len()];
+        region.read(0, &mut bytes).unwrap();
+        assert_ne!(bytes.iter().map(|b| u32::from(*b)).sum::<u32>(), 0);
+        let mut pool = NodePool::<Padded, 1, M>::open(region).unwrap();
+        pool.with(|lists, [all]| {
+            let got: Vec<_> = lists.iter(all).map(|p| (p.small, p.large)).collect();
+            assert_eq!(got, [(3, 4), (7, 8)]);
+        });
+    }
+    go::<InOrder32>();
+    go::<InOrder16>();
+}
+
+/// What a program's closures may do while a place is looked for is to unwind: nothing has changed then.
+#[test]
+fn a_closure_unwinds() {
+    fn go<M: Model>() {
+        let mut m = memory();
+        let mut pool = Pool::<M>::open_resolved(Region::new(&mut m), 1, |_| 0).unwrap();
+        pool.with(|mut lists, [a, b]| {
+            for v in [10, 20, 30] {
+                lists.push_back(a, v).ok().unwrap();
+            }
+            let number = lists.context(0).unwrap().number(1);
+            let bad = |_: &u32| -> bool { panic!("in a closure") };
+            let key = |v: &u32| -> u32 {
+                assert_ne!(*v, 20, "in a closure");
+                *v
+            };
+            unwinds(|| {
+                let _ = lists.push_sorted(a, 25, key);
+            });
+            unwinds(|| {
+                let node = lists.alloc(7).ok().unwrap();
+                lists.link_before_first(a, node, bad)
+            });
+            unwinds(|| {
+                let node = lists.alloc(8).ok().unwrap();
+                drop(lists.stage_before_first(number, a, node, bad))
+            });
+            unwinds(|| {
+                let _ = lists.find(a, bad);
+            });
+            let spot = lists.cursor_front(a).spot().unwrap();
+            unwinds(|| {
+                let _ = lists.seek(spot, bad);
+            });
+            unwinds(|| lists.cursor_front(a).shift_sorted(a, key));
+            unwinds(|| lists.cursor_front(a).shift_before_first(a, bad));
+            lists.push_back(b, 40).ok().unwrap();
+        });
+        assert_eq!(contents(&mut pool), [vec![10, 20, 30], vec![40]]);
+        pool.reclaim();
+        assert_eq!(pool.audit().unwrap().linked, 4);
+    }
+    go::<InOrder32>();
+    go::<InOrder16>();
+}
+
+/// A node that was lost with what unwound stays in use until it is reclaimed.
+#[test]
+fn what_unwound_is_reclaimed() {
+    let mut m = memory();
+    let mut pool = Pool::<InOrder32>::open(Region::new(&mut m)).unwrap();
+    let capacity = pool.capacity();
+    for _ in 0..3 {
+        unwinds(|| {
+            pool.with(|mut lists, _| {
+                let _kept = lists.alloc(1).ok().unwrap();
+                panic!("with a node")
+            })
+        });
+    }
+    assert_eq!(pool.reclaim(), 3);
+    let audit = pool.audit().unwrap();
+    assert_eq!((audit.free, audit.held), (capacity, 0));
+}
+
+/// A staged operation that is forgotten, or is dropped as its thread unwinds, does not happen; and the next one is whole.
+#[test]
+fn a_staged_operation_is_lost() {
+    fn go<M: Model>(forget: bool) {
+        let mut m = memory();
+        let mut pool = Pool::<M>::open_resolved(Region::new(&mut m), 1, |_| 0).unwrap();
+        pool.with(|mut lists, [a, b]| {
+            for v in 1..=3 {
+                lists.push_back(a, v).ok().unwrap();
+            }
+            let number = lists.context(0).unwrap().number(9);
+            for _ in 0..2 {
+                let node = lists.alloc(4).ok().unwrap();
+                let link = || lists.stage_back(number, b, node);
+                if forget {
+                    std::mem::forget(link());
+                } else {
+                    unwinds(|| {
+                        let _staged = link();
+                        panic!("before its commit")
+                    });
+                }
+                if let Some(staged) = lists.cursor_front(a).stage_unlink(number) {
+                    std::mem::forget(staged);
+                }
+                if let Some(staged) = lists.cursor_front(a).stage_shift_back(number, b) {
+                    std::mem::forget(staged);
+                }
+                lists.push_back(b, 5).ok().unwrap();
+            }
+        });
+        assert_eq!(contents(&mut pool), [vec![1, 2, 3], vec![5, 5]]);
+        let mut pool = Pool::<M>::open_resolved(pool.close(), 1, |_| 9).unwrap();
+        assert_eq!(contents(&mut pool), [vec![1, 2, 3], vec![5, 5]]);
+    }
+    for forget in [false, true] {
+        go::<InOrder32>(forget);
+        go::<InOrder16>(forget);
+    }
+}
+
+/// Who is asked what is committed can unwind, or say anything.
+#[test]
+fn a_resolver_lies() {
+    for said in [0, 1, 7, 8, u32::MAX] {
+        let mut m = memory();
+        let mut pool = Pool::<InOrder32>::open_resolved(Region::new(&mut m), 1, |_| 0).unwrap();
+        pool.with(|mut lists, [a, _]| {
+            let number = lists.context(0).unwrap().number(7);
+            let node = lists.alloc(1).ok().unwrap();
+            std::mem::forget(lists.stage_back(number, a, node));
+        });
+        let mut region = Some(pool.close());
+        unwinds(|| {
+            let _ =
+                Pool::<InOrder32>::open_resolved(region.take().unwrap(), 1, |_| panic!("asked"));
+        });
+        let mut pool = Pool::<InOrder32>::open_resolved(Region::new(&mut m), 1, |_| said).unwrap();
+        let want: &[u32] = if said == 7 { &[1] } else { &[] };
+        assert_eq!(contents(&mut pool)[0], want);
+        assert_eq!(pool.audit().unwrap().held, 0);
+    }
+}
+
+/// Handles of a pool can lie in a list while their transaction runs; none is found there by another one.
+#[test]
+fn a_list_keeps_no_handle_over_its_transaction() {
+    use pmem_tx::{PBox, Pool};
+    let mut m = memory();
+    let mut heap = vec![MaybeUninit::new(0u64); 128];
+    let mut pool = Pool::<u32, InOrder32>::open(Region::new(&mut heap), |_| Ok(0)).unwrap();
+    let mut region = Some(Region::<InOrder32>::new(&mut m));
+    for commit in [true, false] {
+        let r = pool.tx(|tx, _| {
+            let list = region.take().unwrap();
+            let mut list = match NodePool::<PBox<'_, u32>, 1>::open(list) {
+                Ok(list) => list,
+                Err(e) => {
+                    assert!(matches!(e.error, OpenError::Invalid(_)), "{:?}", e.error);
+                    return Err(tx.abort(1));
+                }
+            };
+            let one = PBox::new(7u32, tx)?;
+            let two = PBox::new(8u32, tx)?;
+            list.with(|mut lists, [all]| {
+                lists.push_back(all, one).ok().unwrap();
+                lists.push_back(all, two).ok().unwrap();
+                let one = lists.pop_front(all).unwrap();
+                assert_eq!(one.into_inner(tx), Ok(7));
+                assert!(lists.front(all).is_some());
+            });
+            region = Some(list.close());
+            Ok(())
+        });
+        assert_eq!(r.is_ok(), commit);
+    }
+}

@@ -1,0 +1,236 @@
+//! Wear levelling on flash whose torn words read differently each time, four cuts deep: histories that are too long for a search, told step
+//! by step. What a boot has shown, no later one takes back.
+
+use nvmem::device::{Contract, Medium, Misuse};
+use nvmem::level::{LevelError, WearLevelled};
+use nvmem::ram::RamNor;
+
+/// Pages of 8 bytes, blocks of 5 slots.
+type Small = RamNor<7, 128, 4>;
+type Bytes<'b, 'f> = WearLevelled<'b, &'f mut Flash, 8>;
+
+/// Bytes of which each second read is something else.
+#[derive(Clone)]
+struct Unstable {
+    from: u32,
+    to: u32,
+    reads: u32,
+}
+
+#[derive(Clone)]
+struct Flash {
+    flash: Small,
+    /// How many writes and erases there are until the power goes, in the middle of one.
+    until_cut: Option<u32>,
+    /// The power goes in the first write of a second seal.
+    cut_in_second_seal: bool,
+    unstable: Option<Unstable>,
+    /// What is written waits here, in RAM, until it is flushed or something is erased.
+    buffer: Option<Vec<(u32, Vec<u8>)>>,
+}
+
+impl Flash {
+    fn is_cut(&mut self) -> bool {
+        let cut = self.until_cut == Some(0);
+        self.until_cut = self.until_cut.map(|n| n.saturating_sub(1));
+        cut
+    }
+
+    fn damage(&mut self, from: u32, to: u32) {
+        for b in &mut self.flash.bytes_mut()[from as usize..to as usize] {
+            *b ^= 0x5A;
+        }
+    }
+}
+
+impl Medium for Flash {
+    type Error = Misuse;
+    const CONTRACT: Contract = Small::CONTRACT;
+    fn capacity(&self) -> u32 {
+        self.flash.capacity()
+    }
+    fn read(&mut self, at: u32, buf: &mut [u8]) -> Result<(), Misuse> {
+        self.flash.read(at, buf)?;
+        for (from, bytes) in self.buffer.iter().flatten() {
+            for (i, to) in (at..).zip(&mut *buf) {
+                if let Some(b) = i.checked_sub(*from).and_then(|k| bytes.get(k as usize)) {
+                    *to = *b;
+                }
+            }
+        }
+        let end = at + buf.len() as u32;
+        if let Some(u) = &mut self.unstable
+            && at < u.to
+            && u.from < end
+        {
+            u.reads += 1;
+            for i in at.max(u.from)..end.min(u.to) {
+                if u.reads % 2 == 0 {
+                    buf[(i - at) as usize] ^= 0x5A;
+                }
+            }
+        }
+        Ok(())
+    }
+    fn write(&mut self, at: u32, bytes: &[u8]) -> Result<(), Misuse> {
+        // A header of 32 bytes, and two seals of 4.
+        if self.is_cut() || self.cut_in_second_seal && at % 128 == 36 {
+            return Err(Misuse::WornOut);
+        }
+        if let Some(buffer) = &mut self.buffer {
+            buffer.push((at, bytes.to_vec()));
+            return Ok(());
+        }
+        self.flash.write(at, bytes)
+    }
+    fn flush(&mut self) -> Result<(), Misuse> {
+        for (at, bytes) in self.buffer.iter_mut().flat_map(std::mem::take) {
+            self.flash.write(at, &bytes)?;
+        }
+        Ok(())
+    }
+    fn erase(&mut self, from: u32, to: u32) -> Result<(), Misuse> {
+        self.flush()?;
+        if self.is_cut() {
+            self.damage(from, to);
+            return Err(Misuse::WornOut);
+        }
+        if self
+            .unstable
+            .as_ref()
+            .is_some_and(|u| from <= u.from && u.to <= to)
+        {
+            self.unstable = None;
+        }
+        self.flash.erase(from, to)
+    }
+}
+
+fn page(d: &mut Bytes<'_, '_>) -> [u8; 8] {
+    let mut b = [0; 8];
+    d.read(0, &mut b).unwrap();
+    b
+}
+
+/// What a boot shows that does nothing else, or what goes wrong.
+fn boot(flash: &mut Flash) -> Result<[u8; 8], LevelError<Misuse>> {
+    let mut table = [0; 64];
+    let mut d = Bytes::open(flash, &mut table)?;
+    Ok(page(&mut d))
+}
+
+/// Where `[2; 8]` is.
+fn places(flash: &Flash) -> Vec<u32> {
+    let bytes = flash.flash.bytes();
+    let all = bytes.windows(8).enumerate().filter(|(_, w)| **w == [2; 8]);
+    all.map(|(at, _)| at as u32).collect()
+}
+
+/// A flash whose first page was `[1; 8]`, and is `[2; 8]` in the last slot that was written.
+fn in_use(writes: u8) -> Flash {
+    let mut flash = Flash {
+        flash: Small::new(),
+        until_cut: None,
+        cut_in_second_seal: false,
+        unstable: None,
+        buffer: None,
+    };
+    let mut table = [0; 64];
+    let mut d = Bytes::open(&mut flash, &mut table).unwrap();
+    for n in 0..writes {
+        d.write(8 * u32::from(1 + n % 6), &[0x80 | n; 8]).unwrap();
+    }
+    d.write(0, &[1; 8]).unwrap();
+    d.write(0, &[2; 8]).unwrap();
+    flash
+}
+
+/// The next boot begins a block, to which it carries that page, and is cut in the second seal.
+fn with_one_seal(flash: &Flash) -> Flash {
+    let mut f = flash.clone();
+    f.cut_in_second_seal = true;
+    assert!(boot(&mut f).is_err(), "it begins a block");
+    f.cut_in_second_seal = false;
+    f
+}
+
+/// 1. The power goes in the write of the last slot: it reads as whole, or not.
+/// 2. A boot finds it whole and carries it to a block, or finds it torn and leaves it out; and the power goes in that block's second seal, which
+///    reads as written, or not.
+/// 3. A boot finds both seals, shows the page, and is reset.
+/// 4. A boot finds one seal. It may erase anything but this block: the power goes again.
+/// 5. A boot finds the last slot as the one in 2 did not.
+#[test]
+fn what_was_shown_stays_while_another_block_is_begun() {
+    for (writes, whole) in (20..30).flat_map(|n| [(n, true), (n, false)]) {
+        let mut flash = in_use(writes);
+        let [slot] = places(&flash)[..] else {
+            panic!("written once")
+        };
+        if !whole {
+            flash.damage(slot, slot + 8);
+        }
+        let shown = if whole { [2; 8] } else { [1; 8] };
+        let one_seal = with_one_seal(&flash);
+        assert_eq!(boot(&mut flash.clone()), Ok(shown));
+        for until_cut in 0.. {
+            let mut f = one_seal.clone();
+            f.until_cut = Some(until_cut);
+            let done = boot(&mut f);
+            f.until_cut = None;
+            let mut later = f.clone();
+            // It was whole, or will be again.
+            later.damage(slot, slot + 8);
+            assert_eq!(
+                boot(&mut later),
+                Ok(shown),
+                "{writes} writes, cut before {until_cut} others: taken back"
+            );
+            if done.is_ok() {
+                break;
+            }
+        }
+    }
+}
+
+/// 1. The power goes in the first seal of a block to which a page was carried: it reads as written, or not.
+/// 2. A boot finds no seal and begins that block again: the power goes in the erase. The block reads as it was, or as anything.
+/// 3. A boot finds the seal, and the page whole; and not so any more when it copies the page. Then the page is where it came from.
+#[test]
+fn a_block_that_was_being_erased_is_not_believed_twice() {
+    for writes in 20..30 {
+        let flash = in_use(writes);
+        let [slot] = places(&flash)[..] else {
+            panic!("written once")
+        };
+        let mut f = with_one_seal(&flash);
+        let carried = places(&f).into_iter().find(|at| *at != slot);
+        let carried = carried.expect("carried");
+        f.unstable = Some(Unstable {
+            from: carried,
+            to: carried + 12,
+            reads: 0,
+        });
+        assert_eq!(boot(&mut f), Ok([2; 8]), "{writes} writes");
+        assert_eq!(boot(&mut f), Ok([2; 8]), "{writes} writes");
+    }
+}
+
+/// 1. The power goes in the write of the last slot: it reads as whole, or not.
+/// 2. A boot finds it whole, carries it to a block, shows the page, and is reset: what was in the driver's buffer is gone.
+/// 3. A boot finds the last slot torn.
+#[test]
+fn what_was_shown_was_flushed() {
+    for writes in 20..30 {
+        let flash = in_use(writes);
+        let [slot] = places(&flash)[..] else {
+            panic!("written once")
+        };
+        let mut f = flash.clone();
+        f.buffer = Some(Vec::new());
+        assert_eq!(boot(&mut f), Ok([2; 8]));
+        f.buffer = None;
+        f.damage(slot, slot + 8);
+        assert_eq!(boot(&mut f), Ok([2; 8]), "{writes} writes");
+    }
+}

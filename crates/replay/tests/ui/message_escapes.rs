@@ -1,0 +1,16 @@
+//! A message is gone when its outlet has returned: the next step writes over it.
+
+#![allow(unused_imports)]
+use nv_replay::nvmem::Persist;
+use nv_replay::{Commit, Committed, Error, Held, Message, Outlet, PBox, Port, Postcard, Replay};
+use std::cell::RefCell;
+
+type Rt<'m> = Replay<'m, u32>;
+
+struct Keeps<'a>(Vec<Message<'a>>);
+impl<'a> Outlet for Keeps<'a> {
+    fn send(&mut self, m: &Message<'_>) {
+        self.0.push(*m)
+    }
+}
+fn main() {}

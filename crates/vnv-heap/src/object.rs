@@ -1,0 +1,42 @@
+//! What may be an object of a heap: its handles are of that heap.
+
+use core::marker::PhantomData;
+use nvmem::Persist;
+use nvmem::describe::{Depth, Leads};
+
+/// What a handle leads to, in a heap with the marker `B`.
+pub struct Leading<L, B>(PhantomData<fn(L, B)>);
+
+impl<L: Leads, B> Leads for Leading<L, B> {
+    type Within<D: Depth> = L::Within<D>;
+}
+
+/// A list of handles that are all of heaps with the marker `B`.
+#[diagnostic::on_unimplemented(
+    message = "a handle in this value is not one of the heap with the marker `{B}`",
+    label = "holds a handle of another heap, or of another library",
+    note = "the marker is the last parameter of a handle's type: `Own<'h, Node<'h>, Log>`; without one it is `()`"
+)]
+pub trait OfHeap<B> {}
+impl<B> OfHeap<B> for () {}
+impl<L, B> OfHeap<B> for Leading<L, B> {}
+
+macro_rules! tuples {
+    ($($($n:ident)+;)*) => {$(
+        impl<Marker, $($n: OfHeap<Marker>),+> OfHeap<Marker> for ($($n,)+) {}
+    )*};
+}
+tuples! {
+    T0;
+    T0 T1;
+    T0 T1 T2;
+    T0 T1 T2 T3;
+    T0 T1 T2 T3 T4;
+    T0 T1 T2 T3 T4 T5;
+    T0 T1 T2 T3 T4 T5 T6;
+    T0 T1 T2 T3 T4 T5 T6 T7;
+}
+
+/// A type of which all handles are of heaps with the marker `B`: what can be read and written there. For all that is [`Persist`] and is so.
+pub trait Marked<B>: Persist<Leads: OfHeap<B>> {}
+impl<B, T: Persist<Leads: OfHeap<B>>> Marked<B> for T {}

@@ -1,0 +1,16 @@
+//! A guard does not go to another thread, in a task neither.
+#![allow(dead_code, unused)]
+
+include!("support/types.rs");
+
+fn spawned(task: impl Future<Output = ()> + Send) {}
+
+fn holds_a_guard(heap: TestHeap<'static>) {
+    spawned(async move {
+        let mut held = heap.root_mut().unwrap();
+        core::future::ready(()).await;
+        held.count += 1;
+    });
+}
+
+fn main() {}
