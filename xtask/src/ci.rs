@@ -13,7 +13,7 @@ use std::time::Duration;
 
 pub use checks::passed;
 
-/// Every check that a change must pass; some 35 minutes on 2 cores.
+/// Every check that a change must pass; about 40 minutes on 2 cores.
 #[derive(clap::Args)]
 pub struct Args {
     /// Full Miri suites, depth 3, ten minutes for each fuzz target
