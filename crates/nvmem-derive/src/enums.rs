@@ -30,12 +30,12 @@ pub fn body(input: &Input, tag: &Tag, variants: &[Variant]) -> Functions {
             #( #fields )*
         }
     });
-    let parts = variants.iter().enumerate().map(|(v, variant)| {
+    let members = variants.iter().enumerate().map(|(v, variant)| {
         let (id, name) = (tag_of(v), &variant.name);
         let fields = variant.fields.iter().enumerate().map(|(i, f)| {
             let (Field { name, ty, .. }, id) = (f, offset_of(v, i));
             quote_spanned! {f.span=>
-                #krate::__derived::Part::Field {
+                #krate::__derived::Member::Field {
                     name: #name,
                     offset: #id,
                     of: <#ty as #krate::Persist>::LAYOUT,
@@ -43,7 +43,7 @@ pub fn body(input: &Input, tag: &Tag, variants: &[Variant]) -> Functions {
             }
         });
         quote! {
-            #krate::__derived::Part::Variant {
+            #krate::__derived::Member::Variant {
                 name: #name,
                 tag: #id as ::core::primitive::i128,
             },
@@ -110,13 +110,13 @@ pub fn body(input: &Input, tag: &Tag, variants: &[Variant]) -> Functions {
             #start
             #( #offsets )*
         },
-        parts: quote! {
-            #krate::__derived::Part::Field {
+        members: quote! {
+            #krate::__derived::Member::Field {
                 name: "tag",
                 offset: 0,
                 of: <::core::primitive::#int as #krate::Persist>::LAYOUT,
             },
-            #( #parts )*
+            #( #members )*
         },
         check: quote! {
             #tags

@@ -38,10 +38,10 @@ impl Field {
         self.associated(krate, quote!(#at #open #brand #close))
     }
 
-    /// `<Type as Persist>::Leads`, in the same way.
-    pub fn leads(&self, krate: &Path) -> TokenStream {
+    /// `<Type as Persist>::HandleTargets`, in the same way.
+    pub fn handle_targets(&self, krate: &Path) -> TokenStream {
         let (_, last) = self.ends();
-        self.associated(krate, quote_spanned!(last=> Leads))
+        self.associated(krate, quote_spanned!(last=> HandleTargets))
     }
 
     fn associated(&self, krate: &Path, name: TokenStream) -> TokenStream {

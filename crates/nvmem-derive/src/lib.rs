@@ -58,10 +58,10 @@ fn expand(item: syn::DeriveInput) -> syn::Result<TokenStream> {
 
 /// The bodies of the functions of `Persist`.
 struct Functions {
-    /// Statements before the parts.
+    /// Statements before the members.
     offsets: TokenStream,
-    /// The parts of the layout.
-    parts: TokenStream,
+    /// The members of the layout.
+    members: TokenStream,
     check: TokenStream,
     clear_padding: TokenStream,
     /// An expression.
@@ -76,7 +76,7 @@ fn persist_impl(input: &input::Input, f: Functions) -> TokenStream {
     let consts = input.const_params();
     let Functions {
         offsets,
-        parts,
+        members,
         check,
         clear_padding,
         padded,
@@ -94,7 +94,7 @@ fn persist_impl(input: &input::Input, f: Functions) -> TokenStream {
         quote_spanned!(f.span=> || <#ty as #krate::Persist>::HANDLES)
     });
     let quiet = quiet(input);
-    let leads = leads(input);
+    let handle_targets = handle_targets(input);
     quote! {
         // SAFETY: each field is `Persist`; the layout is the one that `repr` guarantees; offsets come from the compiler or
         // from the documented rule; a type with drop glue is refused below.
@@ -105,7 +105,7 @@ fn persist_impl(input: &input::Input, f: Functions) -> TokenStream {
             const PADDED: #bool = { #derived #padded };
             const HANDLES: #bool = false #( #types )*;
 
-            #leads
+            #handle_targets
             const LAYOUT: &'static #krate::__derived::Type = {
                 #derived
                 #assert_params
@@ -115,7 +115,7 @@ fn persist_impl(input: &input::Input, f: Functions) -> TokenStream {
                     size: ::core::mem::size_of::<Self>(),
                     align: ::core::mem::align_of::<Self>(),
                     params: &[ #( #d.param(#consts, #consts as ::core::primitive::u128) ),* ],
-                    parts: &[ #parts ],
+                    members: &[ #members ],
                 }
             };
 
@@ -138,10 +138,10 @@ fn persist_impl(input: &input::Input, f: Functions) -> TokenStream {
 
 /// The lists of the fields that can hold a handle, in tuples of at most eight. What names neither the brand nor a type's
 /// parameter holds none.
-fn leads(input: &input::Input) -> TokenStream {
+fn handle_targets(input: &input::Input) -> TokenStream {
     let krate = &input.krate;
     let holders: Vec<_> = input.fields().filter(|f| input.may_hold(&f.ty)).collect();
-    let mut lists: Vec<_> = holders.iter().map(|f| f.leads(krate)).collect();
+    let mut lists: Vec<_> = holders.iter().map(|f| f.handle_targets(krate)).collect();
     while lists.len() > 1 {
         lists = lists.chunks(8).map(|c| quote!(( #( #c, )* ))).collect();
     }
@@ -149,7 +149,10 @@ fn leads(input: &input::Input) -> TokenStream {
     let (first, last) = holders
         .last()
         .map_or((Span::call_site(), Span::call_site()), |f| f.ends());
-    let (head, tail) = (quote_spanned!(first=> type), quote_spanned!(last=> Leads =));
+    let (head, tail) = (
+        quote_spanned!(first=> type),
+        quote_spanned!(last=> HandleTargets =),
+    );
     let (list, end) = (
         lists.pop().unwrap_or_else(|| quote!(())),
         quote_spanned!(last=> ;),

@@ -248,7 +248,7 @@ impl Method<'_> {
         &self,
         verb: &str,
         does: &str,
-        more: Option<TokenStream>,
+        result_param: Option<TokenStream>,
         signature: TokenStream,
         body: TokenStream,
     ) -> (Ident, TokenStream) {
@@ -270,7 +270,7 @@ impl Method<'_> {
             #[doc = ""]
             #( #docs )*
             #[inline]
-            #vis fn #name<#root, #medium, #promise, #policy #more>(
+            #vis fn #name<#root, #medium, #promise, #policy #result_param>(
                 &self,
                 heap: &#krate::Heap<#heap_life, #root, #medium, #promise, #policy, #marker>,
                 #args
@@ -376,13 +376,13 @@ impl Method<'_> {
             None,
             quote!(value: #ty),
             quote! {
-                <#ty, #krate::Refused<#ty, #medium::Error>> where #bounds {
+                <#ty, #krate::Rejected<#ty, #medium::Error>> where #bounds {
                     match heap.get_mut(&self.0) {
                         ::core::result::Result::Ok(mut object) => {
                             ::core::result::Result::Ok(::core::mem::replace(&mut object.#field, value))
                         }
                         ::core::result::Result::Err(error) => {
-                            ::core::result::Result::Err(#krate::Refused { error, value })
+                            ::core::result::Result::Err(#krate::Rejected { error, value })
                         }
                     }
                 }

@@ -30,7 +30,7 @@ pub fn expand(input: &Input) -> (TokenStream, TokenStream) {
             c.default = None;
         }
     }
-    let param = parse_quote!(#lend: #krate::__derived::Lend);
+    let param = parse_quote!(#lend: #krate::__derived::FieldAccess);
     slot_generics.params.push(param);
     let slot_where = slot_generics.where_clause.take();
     let (_, slot_ty_generics, _) = slot_generics.split_for_impl();
@@ -41,13 +41,13 @@ pub fn expand(input: &Input) -> (TokenStream, TokenStream) {
         let doc = format!("The slot of `{}`.", f.name);
         quote_spanned! {f.span=>
             #[doc = #doc]
-            #vis #ident: <#lend as #krate::__derived::Lend>::Slot<#ty>,
+            #vis #ident: <#lend as #krate::__derived::FieldAccess>::FieldSlot<#ty>,
         }
     });
     let inits = fields.iter().map(|f| {
         let (ident, ty) = (&f.ident, &f.ty);
         quote_spanned! {f.span=>
-            #ident: <#lend as #krate::__derived::Lend>::slot::<#ty>(#lender, &raw mut (*#at).#ident),
+            #ident: <#lend as #krate::__derived::FieldAccess>::field_slot::<#ty>(#lender, &raw mut (*#at).#ident),
         }
     });
     let doc = format!("A slot for each field of [`{}`].", input.name());
@@ -62,9 +62,9 @@ pub fn expand(input: &Input) -> (TokenStream, TokenStream) {
         // SAFETY: one slot for each field, each of its own field.
         #[automatically_derived]
         unsafe impl #impl_generics #krate::__derived::Fields for #ident #ty_generics #where_clause {
-            type Slots<#lend: #krate::__derived::Lend> = #slots #slot_ty_generics;
+            type Slots<#lend: #krate::__derived::FieldAccess> = #slots #slot_ty_generics;
 
-            unsafe fn project<#lend: #krate::__derived::Lend>(
+            unsafe fn project<#lend: #krate::__derived::FieldAccess>(
                 #at: *mut Self,
                 #lender: #lend,
             ) -> Self::Slots<#lend> {

@@ -12,12 +12,12 @@ pub fn body(input: &Input, fields: &[Field]) -> Functions {
     let (room, whole) = (local("room"), local("whole"));
     let (at, end, padded) = (local("at"), local("end"), local("is_padded"));
 
-    let parts = fields.iter().map(|f| {
+    let members = fields.iter().map(|f| {
         let Field {
             member, name, ty, ..
         } = f;
         quote_spanned! {f.span=>
-            #krate::__derived::Part::Field {
+            #krate::__derived::Member::Field {
                 name: #name,
                 offset: ::core::mem::offset_of!(Self, #member),
                 of: <#ty as #krate::Persist>::LAYOUT,
@@ -72,7 +72,7 @@ pub fn body(input: &Input, fields: &[Field]) -> Functions {
     };
     Functions {
         offsets: TokenStream::new(),
-        parts: quote!( #( #parts ),* ),
+        members: quote!( #( #members ),* ),
         check: quote! {
             let #whole = #p.cast::<Self>();
             #( #checks )*

@@ -68,7 +68,7 @@ pub unsafe trait Share {
 pub unsafe trait Ret: Sized {
     /// The result inside.
     type In<'p>;
-    /// How many bytes `encode` writes; [`UNKNOWN`] if that is only known when the value is there.
+    /// How many bytes `encode` writes; [`UNKNOWN_LENGTH`] if that is only known when the value is there.
     const BYTES: usize;
     /// How many of the parts are handles.
     const HANDLES: usize;
@@ -88,16 +88,16 @@ pub unsafe trait Ret: Sized {
 }
 
 /// In [`Ret::BYTES`]: the length is only known when the value is there, and `encode` need not write the same twice.
-pub const UNKNOWN: usize = usize::MAX;
+pub const UNKNOWN_LENGTH: usize = usize::MAX;
 
 /// What can stand beside others in a result: its length is known when the program is compiled.
 ///
 /// # Safety
 /// [`Ret::BYTES`] is the length of what `encode` writes.
-pub unsafe trait Part: Ret {}
+pub unsafe trait RetPart: Ret {}
 
 // SAFETY: invariant "Plain is plain": the bytes of the value.
-unsafe impl<T: Plain> Part for T {}
+unsafe impl<T: Plain> RetPart for T {}
 
 /// Calls `f` with the bytes of a plain value.
 fn plain_bytes<T: Plain>(v: &T, f: &mut dyn FnMut(&[u8])) {
@@ -183,7 +183,7 @@ macro_rules! tuples {
             fn bytes(&self, f: &mut dyn FnMut(&[u8])) { $(self.$i.bytes(f);)+ }
         }
         // SAFETY: invariant "Sole owner": part by part.
-        unsafe impl<$($n: Part),+> Ret for ($($n,)+) {
+        unsafe impl<$($n: RetPart),+> Ret for ($($n,)+) {
             type In<'p> = ($($n::In<'p>,)+);
             const BYTES: usize = 0 $(+ $n::BYTES)+;
             const HANDLES: usize = 0 $(+ $n::HANDLES)+;
@@ -204,7 +204,7 @@ macro_rules! tuples {
             }
         }
         // SAFETY: invariant "Sole owner": part by part.
-        unsafe impl<$($n: Part),+> Part for ($($n,)+) {}
+        unsafe impl<$($n: RetPart),+> RetPart for ($($n,)+) {}
     )*};
 }
 tuples! {

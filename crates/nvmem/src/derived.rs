@@ -4,8 +4,8 @@ use crate::persist::Persist;
 use crate::planted;
 use core::mem::MaybeUninit;
 
-pub use crate::describe::{Part, Type};
-pub use crate::fields::{Fields, Lend};
+pub use crate::describe::{Member, Type};
+pub use crate::fields::{FieldAccess, Fields};
 pub use crate::persist::{Invalid, Visit};
 
 /// The largest alignment of persistent data: that of a region.

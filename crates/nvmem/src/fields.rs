@@ -9,14 +9,14 @@ use crate::persist::Persist;
 ///
 /// # Safety
 /// A slot gives access to nothing but the field that it was made for.
-pub unsafe trait Lend: Copy {
+pub unsafe trait FieldAccess: Copy {
     /// Access to one field of type `U`.
-    type Slot<U>;
+    type FieldSlot<U>;
 
     /// # Safety
     /// `at` is a valid `U` inside an object that the lender has borrowed mutably, `U` is [`Persist`], and no two slots
     /// overlap.
-    unsafe fn slot<U>(self, at: *mut U) -> Self::Slot<U>;
+    unsafe fn field_slot<U>(self, at: *mut U) -> Self::FieldSlot<U>;
 }
 
 /// A struct whose fields can be lent one by one. `#[derive(Persist)]` implements it for structs with named fields.
@@ -25,9 +25,9 @@ pub unsafe trait Lend: Copy {
 /// `project` makes at most one slot for each field, and none outside of the value.
 pub unsafe trait Fields: Persist {
     /// The struct of slots.
-    type Slots<L: Lend>;
+    type Slots<L: FieldAccess>;
 
     /// # Safety
     /// `at` is a valid value that `lend` has borrowed mutably.
-    unsafe fn project<L: Lend>(at: *mut Self, lend: L) -> Self::Slots<L>;
+    unsafe fn project<L: FieldAccess>(at: *mut Self, access: L) -> Self::Slots<L>;
 }

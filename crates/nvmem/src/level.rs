@@ -23,9 +23,9 @@
 //! # Ok(()) }
 //! ```
 
+mod geometry;
 mod log;
 mod scan;
-mod shape;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -34,8 +34,8 @@ use crate::device::{Contract, Medium, Torn};
 use crate::layout::{Layout, LayoutMismatch};
 use crate::planted;
 use core::fmt;
+use geometry::{COPIES, Geometry, NONE, SLOT_HEAD};
 use log::Log;
-use shape::{COPIES, NONE, SLOT_HEAD, Shape};
 use table::Table;
 
 /// Why a flash cannot be opened, read or written.
@@ -109,14 +109,14 @@ impl<'b, D: Medium, const PAGE: usize> WearLevelled<'b, D, PAGE> {
     /// Page copies that one page write makes at most.
     pub const COPIES: u32 = COPIES;
 
-    const fn shape(bytes: u32) -> Shape {
+    const fn geometry(bytes: u32) -> Geometry {
         assert!(PAGE <= 4096, "a page has 4 to 4096 bytes");
-        Shape::of(&D::CONTRACT, PAGE as u32, bytes)
+        Geometry::of(&D::CONTRACT, PAGE as u32, bytes)
     }
 
     /// Entries of the table for a flash of `bytes` bytes: one for each page, two for each block.
     pub const fn table(bytes: u32) -> usize {
-        Self::shape(bytes).entries() as usize
+        Self::geometry(bytes).entries() as usize
     }
 
     /// Bytes that a flash of `bytes` bytes gives the user; 0 when it is too small.
@@ -124,14 +124,14 @@ impl<'b, D: Medium, const PAGE: usize> WearLevelled<'b, D, PAGE> {
     /// Of its slots, those of four blocks, six slots and a fifth of the others stay free: that bounds how much is copied for a
     /// write.
     pub const fn capacity_of(bytes: u32) -> u32 {
-        Self::shape(bytes).pages * PAGE as u32
+        Self::geometry(bytes).pages * PAGE as u32
     }
 
     /// The smallest flash that gives the user `capacity` bytes.
     ///
     /// **Panics** when none does: there are 2^16 slots at most, and an offset has 32 bits. In a constant the program does not compile.
     pub const fn bytes_for(capacity: u32) -> u32 {
-        match Self::shape(u32::MAX).bytes_for(capacity) {
+        match Self::geometry(u32::MAX).bytes_for(capacity) {
             Some(bytes) => bytes,
             None => {
                 panic!("no flash gives that many bytes by pages of this size: take larger ones")
@@ -142,7 +142,7 @@ impl<'b, D: Medium, const PAGE: usize> WearLevelled<'b, D, PAGE> {
     /// How many pages can be written, at least, before a unit of a flash of `bytes` bytes was erased `erases` times. Each boot that
     /// follows one that wrote takes a block's slots from it.
     pub const fn page_writes(bytes: u32, erases: u32) -> u64 {
-        let s = Self::shape(bytes);
+        let s = Self::geometry(bytes);
         s.blocks as u64 * s.slots as u64 * erases as u64 / (COPIES as u64 + 1)
     }
 
@@ -165,7 +165,7 @@ impl<'b, D: Medium, const PAGE: usize> WearLevelled<'b, D, PAGE> {
     /// **Power loss**: writes nothing. **Errors**: as for `open`.
     pub fn open_to_read(medium: D, table: &'b mut [u16]) -> Result<Self, D::Error> {
         let mut log = Self::log(medium, table)?;
-        log.look_only = true;
+        log.read_only = true;
         log.open()?;
         Ok(WearLevelled { log })
     }
@@ -182,35 +182,35 @@ impl<'b, D: Medium, const PAGE: usize> WearLevelled<'b, D, PAGE> {
     }
 
     fn log(medium: D, table: &'b mut [u16]) -> Result<Log<'b, D>, D::Error> {
-        let shape = Self::shape(medium.capacity());
-        if shape.pages == 0 {
+        let geometry = Self::geometry(medium.capacity());
+        if geometry.pages == 0 {
             return Err(LevelError::TooSmall {
                 needed: const { Self::bytes_for(1) },
             });
         }
-        let needed = shape.entries();
+        let needed = geometry.entries();
         Ok(Log {
             medium,
-            shape,
-            table: Table::new(&shape, table).ok_or(LevelError::TableTooSmall { needed })?,
+            geometry,
+            table: Table::new(&geometry, table).ok_or(LevelError::TableTooSmall { needed })?,
             newest: 0,
             newest_sequence: 0,
-            cut: 0,
+            valid_slots: 0,
             open: false,
             tail: 0,
             oldest: 0,
             used: 0,
             sequence: 0,
-            avoid: NONE,
+            must_not_erase: NONE,
             cursor: 0,
             stale: false,
-            look_only: false,
+            read_only: false,
         })
     }
 
     /// How often each erase unit has been erased, about: that many blocks have been begun, divided by the number of blocks.
     pub fn erases(&self) -> u32 {
-        self.log.sequence.div_ceil(self.log.shape.blocks)
+        self.log.sequence.div_ceil(self.log.geometry.blocks)
     }
 
     /// Reads all pages and counts those whose checksum is wrong. A damaged page stays one, wherever it is copied to, until all of
@@ -220,7 +220,7 @@ impl<'b, D: Medium, const PAGE: usize> WearLevelled<'b, D, PAGE> {
     pub fn damaged_pages(&mut self) -> Result<u32, D::Error> {
         self.log.ready()?;
         let mut n = 0;
-        for page in 0..self.log.shape.pages as u16 {
+        for page in 0..self.log.geometry.pages as u16 {
             let slot = self.log.table.slot(page);
             if slot != NONE && !self.log.is_intact(slot)? {
                 n += 1;
@@ -235,18 +235,18 @@ impl<'b, D: Medium, const PAGE: usize> WearLevelled<'b, D, PAGE> {
     }
 
     /// Runs `f` on the parts of a range: page, offset in it, and the part of the caller's bytes.
-    fn parts(
+    fn split_by_page(
         &self,
         at: u32,
         len: usize,
-    ) -> Result<impl Iterator<Item = Part> + use<D, PAGE>, D::Error> {
+    ) -> Result<impl Iterator<Item = PageRange> + use<D, PAGE>, D::Error> {
         crate::device::check_range(at, len, 1, self.capacity())
             .map_err(|_| LevelError::OutOfRange)?;
         let page = PAGE as u32;
         let (mut at, mut done) = (at, 0);
         Ok(core::iter::from_fn(move || {
             let n = ((page - at % page) as usize).min(len - done);
-            let part = Part {
+            let part = PageRange {
                 page: (at / page) as u16,
                 off: at % page,
                 bytes: done..done + n,
@@ -258,7 +258,7 @@ impl<'b, D: Medium, const PAGE: usize> WearLevelled<'b, D, PAGE> {
     }
 }
 
-struct Part {
+struct PageRange {
     page: u16,
     off: u32,
     bytes: core::ops::Range<usize>,
@@ -277,22 +277,22 @@ impl<D: Medium, const PAGE: usize> Medium for WearLevelled<'_, D, PAGE> {
     };
 
     fn capacity(&self) -> u32 {
-        self.log.shape.pages * PAGE as u32
+        self.log.geometry.pages * PAGE as u32
     }
 
     /// **Cost**: reads no more than is asked for, but for the flash's own read size. Checksums are not looked at: whoever must know
     /// has one of its own, or asks [`WearLevelled::damaged_pages`]. **Errors**: `OutOfRange`, `Medium`.
     fn read(&mut self, at: u32, buf: &mut [u8]) -> Result<(), D::Error> {
-        let parts = self.parts(at, buf.len())?;
+        let ranges = self.split_by_page(at, buf.len())?;
         self.log.ready()?;
-        for p in parts {
+        for p in ranges {
             let Some(piece) = buf.get_mut(p.bytes) else {
                 continue;
             };
             match self.log.table.slot(p.page) {
                 NONE => piece.fill(0),
                 slot => {
-                    let at = self.log.shape.slot_at(slot) + SLOT_HEAD + p.off;
+                    let at = self.log.geometry.slot_at(slot) + SLOT_HEAD + p.off;
                     self.log.read(at, piece)?;
                 }
             }
@@ -304,7 +304,7 @@ impl<D: Medium, const PAGE: usize> Medium for WearLevelled<'_, D, PAGE> {
     /// whole, and up to [`WearLevelled::COPIES`] others copied; blocks are erased as slots are used up, at most one for each page written and
     /// one for the first write of a boot. **Errors**: `OutOfRange`, `Medium`, `Damaged`, `WornOut`; the pages before the one that failed are written.
     fn write(&mut self, at: u32, bytes: &[u8]) -> Result<(), D::Error> {
-        for p in self.parts(at, bytes.len())? {
+        for p in self.split_by_page(at, bytes.len())? {
             if let Some(piece) = bytes.get(p.bytes) {
                 self.log.write(p.page, p.off, piece)?;
             }
@@ -343,7 +343,7 @@ impl<D: Medium> Log<'_, D> {
 
     /// Leaves every block blank, that of the newest content last: no older content must be what is left.
     fn erase_all(&mut self) -> Result<(), D::Error> {
-        let s = self.shape;
+        let s = self.geometry;
         let newest = self.newest_block()?;
         let first = if planted!("nvmem/level-format-newest-first") {
             0
@@ -361,7 +361,7 @@ impl<D: Medium> Log<'_, D> {
 }
 
 /// Sizes as a layout: pages, slots of a block, blocks.
-fn mismatch(stored: [u16; 3], shape: &Shape) -> LayoutMismatch {
+fn mismatch(stored: [u16; 3], geometry: &Geometry) -> LayoutMismatch {
     let layout = |n: [u16; 3]| Layout {
         kind: *b"WEAR",
         version: 1,
@@ -369,6 +369,6 @@ fn mismatch(stored: [u16; 3], shape: &Shape) -> LayoutMismatch {
     };
     LayoutMismatch {
         stored: layout(stored),
-        expected: layout(shape.geometry()),
+        expected: layout(geometry.header_sizes()),
     }
 }

@@ -1,6 +1,6 @@
 //! An option whose layout does not change.
 
-use crate::describe::{Part, Type};
+use crate::describe::{Member, Type};
 use crate::persist::{Invalid, Persist, Plain, Visit};
 use crate::planted;
 use core::mem::offset_of;
@@ -134,27 +134,27 @@ unsafe impl<T: Persist> Persist for Maybe<T> {
     const PADDED: bool = size_of::<Self>() > 1;
     const HANDLES: bool = T::HANDLES;
 
-    type Leads = T::Leads;
+    type HandleTargets = T::HandleTargets;
     const LAYOUT: &'static Type = &Type::Compound {
         name: "Maybe",
         size: size_of::<Self>(),
         align: align_of::<Self>(),
         params: &[],
-        parts: &[
-            Part::Field {
+        members: &[
+            Member::Field {
                 name: "tag",
                 offset: offset_of!(Layout<T>, tag),
                 of: u8::LAYOUT,
             },
-            Part::Variant {
+            Member::Variant {
                 name: "None",
                 tag: 0,
             },
-            Part::Variant {
+            Member::Variant {
                 name: "Some",
                 tag: 1,
             },
-            Part::Field {
+            Member::Field {
                 name: "0",
                 offset: Layout::<T>::VALUE,
                 of: T::LAYOUT,

@@ -1,12 +1,12 @@
 //! Which types may live in non-volatile memory.
 
-use crate::describe::{Leads, Part, Type};
+use crate::describe::{HandleTargets, Member, Type};
 use crate::planted;
 use core::num::*;
 
 mod visit;
 
-pub use visit::{CheckFn, Found, NoHandles, Target, Visit, family_id};
+pub use visit::{CheckFn, HandleKind, NoHandles, Target, Visit, family_id};
 
 /// What a check of stored bytes found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl core::error::Error for Invalid {}
 /// # Safety
 /// `At<'p>` is `Self` with its brand replaced and the same layout; there is no drop glue; `check` accepts only bytes that
 /// are a value of `Self` and shows every handle to `v`; without [`HANDLES`](Persist::HANDLES) there is
-/// none; `clear_padding` leaves every byte initialised; `LAYOUT` and `Leads` tell the whole layout.
+/// none; `clear_padding` leaves every byte initialised; `LAYOUT` and `HandleTargets` tell the whole layout.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot live in non-volatile memory",
     label = "not known to survive a power cut",
@@ -66,7 +66,7 @@ pub unsafe trait Persist: Sized {
     const LAYOUT: &'static Type;
 
     /// What its handles lead to.
-    type Leads: Leads;
+    type HandleTargets: HandleTargets;
 
     /// What the derive's code calls.
     #[doc(hidden)]
@@ -159,13 +159,13 @@ pub unsafe trait ZeroNiche: Persist {
 unsafe impl<T: ZeroNiche> Persist for Option<T> {
     type At<'p> = Option<T::Branded<'p>>;
     const HANDLES: bool = T::HANDLES;
-    type Leads = T::Leads;
+    type HandleTargets = T::HandleTargets;
     const LAYOUT: &'static Type = &Type::Compound {
         name: "Option",
         size: size_of::<Self>(),
         align: align_of::<Self>(),
         params: &[],
-        parts: &[Part::Field {
+        members: &[Member::Field {
             name: "0",
             offset: 0,
             of: T::LAYOUT,
@@ -194,7 +194,7 @@ macro_rules! any_bits {
         unsafe impl Persist for $t {
             type At<'p> = $t;
             const HANDLES: bool = false;
-            type Leads = ();
+            type HandleTargets = ();
             const LAYOUT: &'static Type = &Type::Scalar(stringify!($t));
             #[inline(always)]
             unsafe fn check(_: *const u8, _: &mut dyn Visit) -> Result<(), Invalid> { Ok(()) }
@@ -211,7 +211,7 @@ any_bits!(u8 u16 u32 u64 u128 i8 i16 i32 i64 i128 f32 f64);
 unsafe impl Persist for () {
     type At<'p> = ();
     const HANDLES: bool = false;
-    type Leads = ();
+    type HandleTargets = ();
     const LAYOUT: &'static Type = &Type::Scalar("()");
     unsafe fn check(_: *const u8, _: &mut dyn Visit) -> Result<(), Invalid> {
         Ok(())
@@ -228,7 +228,7 @@ macro_rules! some_bits {
         unsafe impl Persist for $t {
             type At<'p> = $t;
             const HANDLES: bool = false;
-            type Leads = ();
+            type HandleTargets = ();
             const LAYOUT: &'static Type = &Type::Scalar(stringify!($t));
             #[inline]
             unsafe fn check(p: *const u8, _: &mut dyn Visit) -> Result<(), Invalid> {
@@ -275,13 +275,13 @@ unsafe impl<T: Persist, const N: usize> Persist for [T; N] {
     type At<'p> = [T::At<'p>; N];
     const PADDED: bool = N > 0 && T::PADDED;
     const HANDLES: bool = N > 0 && T::HANDLES;
-    type Leads = T::Leads;
+    type HandleTargets = T::HandleTargets;
     const LAYOUT: &'static Type = &Type::Compound {
         name: "array",
         size: size_of::<Self>(),
         align: align_of::<Self>(),
         params: &[N as u128],
-        parts: &[Part::Field {
+        members: &[Member::Field {
             name: "0",
             offset: 0,
             of: T::LAYOUT,

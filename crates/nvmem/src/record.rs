@@ -20,8 +20,8 @@ use crate::planted;
 use core::fmt;
 use core::mem::MaybeUninit;
 use core::ops::Range;
-use scan::{Empty, Found, Place};
-use slot::{Header, Words};
+use scan::{BankRecord, Banks, EmptyRange};
+use slot::{Header, SlotSizes};
 
 /// Why a record cannot be opened or written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,14 +75,14 @@ impl<E> From<LayoutMismatch> for RecordError<E> {
 #[derive(Debug)]
 pub struct Record<T, D> {
     medium: D,
-    place: Place,
+    banks: Banks,
     value: T,
     fingerprint: u64,
     sequence: u16,
     /// The bank and the slot that the next write takes, when this boot has erased that bank.
     open: Option<(u32, u32)>,
     /// The bank that is erased and written when there is no such slot.
-    next: u32,
+    next_bank: u32,
 }
 
 /// By how much the sequence jumps when something that was cut may be newer than the newest record.
@@ -90,17 +90,17 @@ const TORN_SKIP: u16 = 64;
 
 /// What opening found.
 enum State<T, Old> {
-    New(T, Standing),
-    Old(Old, Standing),
+    Current(T, NewestRecord),
+    Old(Old, NewestRecord),
     Formatting,
     Blank,
-    Other(Header),
+    OtherType(Header),
 }
 
 /// Where the newest record stands.
-struct Standing {
-    newest: Found,
-    next: u32,
+struct NewestRecord {
+    newest: BankRecord,
+    next_bank: u32,
     doubt: bool,
     torn: bool,
 }
@@ -110,7 +110,7 @@ impl<T: Plain, D: Medium> Record<T, D> {
         assert!(size_of::<T>() <= 0x8000, "a record holds up to 32 KiB");
         size_of::<T>() as u32
     };
-    const WORDS: Words = Words::of(&D::CONTRACT);
+    const SIZES: SlotSizes = SlotSizes::of(&D::CONTRACT);
 
     /// The size of the smallest range in which a bank takes `updates` updates between two erases; on a medium
     /// without erase, the smallest range.
@@ -118,7 +118,7 @@ impl<T: Plain, D: Medium> Record<T, D> {
     /// **Panics** when no range is large enough: a bank takes 4096 updates at most, and an offset has 32 bits. In a constant the program does
     /// not compile.
     pub const fn bytes(updates: u32) -> u32 {
-        Self::WORDS.range(Self::LEN, updates)
+        Self::SIZES.range(Self::LEN, updates)
     }
 
     /// Opens the record in a range that it has for itself; a blank range is formatted with `initial`.
@@ -151,23 +151,23 @@ impl<T: Plain, D: Medium> Record<T, D> {
     ///
     /// **Power loss**: writes nothing. **Errors**: as for [`Record::open`].
     pub fn read(mut medium: D, range: Range<u32>) -> Result<Option<T>, RecordError<D::Error>> {
-        let place = Self::place(&medium, &range)?;
-        match look::<T, T, D>(&mut medium, &place, false)? {
-            State::New(value, _) => Ok(Some(value)),
+        let banks = Self::banks(&medium, &range)?;
+        match read_state::<T, T, D>(&mut medium, &banks, false)? {
+            State::Current(value, _) => Ok(Some(value)),
             State::Blank | State::Formatting => Ok(None),
             State::Old(..) => Err(RecordError::Damaged),
-            State::Other(found) => Err(mismatch(&found, fingerprint::<T>()).into()),
+            State::OtherType(found) => Err(mismatch(&found, fingerprint::<T>()).into()),
         }
     }
 
-    fn place(medium: &D, range: &Range<u32>) -> Result<Place, RecordError<D::Error>> {
+    fn banks(medium: &D, range: &Range<u32>) -> Result<Banks, RecordError<D::Error>> {
         if range.end > medium.capacity()
             || range.start > range.end
             || !range.start.is_multiple_of(D::CONTRACT.alignment())
         {
             return Err(RecordError::BadRange);
         }
-        Place::new(Self::WORDS, range, Self::LEN).ok_or(RecordError::TooSmall {
+        Banks::new(Self::SIZES, range, Self::LEN).ok_or(RecordError::TooSmall {
             needed: Self::bytes(1),
         })
     }
@@ -178,53 +178,53 @@ impl<T: Plain, D: Medium> Record<T, D> {
         initial: T,
         migrate: Option<&mut dyn FnMut(Old) -> T>,
     ) -> Result<Self, RecordError<D::Error>> {
-        let place = Self::place(&medium, &range)?;
+        let banks = Self::banks(&medium, &range)?;
         // One look for both types: a second one might see something else.
-        let state = look::<T, Old, D>(&mut medium, &place, migrate.is_some())?;
+        let state = read_state::<T, Old, D>(&mut medium, &banks, migrate.is_some())?;
         let mut record = Record {
             medium,
-            place,
+            banks,
             value: initial,
             fingerprint: fingerprint::<T>(),
             sequence: 0,
             open: None,
-            next: 0,
+            next_bank: 0,
         };
         match (state, migrate) {
-            (State::New(value, standing), _) => {
+            (State::Current(value, standing), _) => {
                 record.value = value;
-                record.stand(&standing);
+                record.continue_after(&standing);
                 if standing.doubt {
                     record.store_value()?;
                 }
             }
             (State::Old(value, standing), Some(migrate)) => {
                 record.value = migrate(value);
-                record.stand(&standing);
+                record.continue_after(&standing);
                 record.store_value()?;
             }
             (State::Blank, _) => {
                 if !planted!("nvmem/record-format-unmarked") {
-                    record.mark().map_err(RecordError::Medium)?;
+                    record.write_format_marker().map_err(RecordError::Medium)?;
                 }
-                record.end_format()?;
+                record.finish_format()?;
             }
-            (State::Formatting, _) => record.end_format()?,
-            (State::Old(_, Standing { newest, .. }), None) => {
+            (State::Formatting, _) => record.finish_format()?,
+            (State::Old(_, NewestRecord { newest, .. }), None) => {
                 return Err(mismatch(&newest.header, record.fingerprint).into());
             }
-            (State::Other(found), _) => return Err(mismatch(&found, record.fingerprint).into()),
+            (State::OtherType(found), _) => return Err(mismatch(&found, record.fingerprint).into()),
         }
         Ok(record)
     }
 
-    fn stand(&mut self, at: &Standing) {
+    fn continue_after(&mut self, at: &NewestRecord) {
         self.sequence = at.newest.header.sequence;
         if at.torn && !planted!("nvmem/record-sequence-not-skipped") {
             // Beyond what was cut, and beyond what earlier boots wrote again and were cut in.
             self.sequence = self.sequence.wrapping_add(TORN_SKIP);
         }
-        self.next = at.next;
+        self.next_bank = at.next_bank;
         if planted!("nvmem/record-appends-after-boot") && !at.newest.torn_tail {
             self.open = Some((at.newest.bank, at.newest.slot + 1));
         }
@@ -252,8 +252,8 @@ impl<T: Plain, D: Medium> Record<T, D> {
     /// How many updates a bank takes before the next one is erased; `u32::MAX` on a medium without erase. The three banks
     /// are erased in turn.
     pub fn updates_per_erase(&self) -> u32 {
-        match self.place.words.erase {
-            Some(_) => self.place.slots(Self::LEN),
+        match self.banks.sizes.erase {
+            Some(_) => self.banks.slots(Self::LEN),
             None => u32::MAX,
         }
     }
@@ -271,20 +271,20 @@ impl<T: Plain, D: Medium> Record<T, D> {
 
     /// Writes the bytes of an initialised value to the next slot.
     fn store(&mut self, value: &mut MaybeUninit<T>) -> Result<(), RecordError<D::Error>> {
-        let flash = self.place.words.erase.is_some();
-        let slots = self.place.slots(Self::LEN);
+        let flash = self.banks.sizes.erase.is_some();
+        let slots = self.banks.slots(Self::LEN);
         let (bank, slot, step) = match self.open.take() {
             Some((bank, slot)) if slot < slots => (bank, slot, 1),
             _ => {
                 if flash {
-                    let from = self.place.at(self.next, 0, Self::LEN);
+                    let from = self.banks.at(self.next_bank, 0, Self::LEN);
                     self.medium
-                        .erase(from, from + self.place.bank)
+                        .erase(from, from + self.banks.bank)
                         .map_err(RecordError::Medium)?;
                 }
                 // On flash a record that was cut may appear later: this one is newer than that.
                 let skip = flash && !planted!("nvmem/record-sequence-not-skipped");
-                (self.next, 0, if skip { 2 } else { 1 })
+                (self.next_bank, 0, if skip { 2 } else { 1 })
             }
         };
         let sequence = self.sequence.wrapping_add(step);
@@ -299,20 +299,20 @@ impl<T: Plain, D: Medium> Record<T, D> {
             T::clear_padding(value.as_mut_ptr().cast());
             core::slice::from_raw_parts(value.as_ptr().cast::<u8>(), size_of::<T>())
         };
-        let at = self.place.at(bank, slot, Self::LEN);
-        slot::write(&mut self.medium, &self.place.words, at, &header, bytes)
+        let at = self.banks.at(bank, slot, Self::LEN);
+        slot::write(&mut self.medium, &self.banks.sizes, at, &header, bytes)
             .map_err(RecordError::Medium)?;
         self.sequence = sequence;
-        self.next = (bank + 1) % self.place.banks;
+        self.next_bank = (bank + 1) % self.banks.count;
         self.open = flash.then_some((bank, slot + 1));
         Ok(())
     }
 }
 
 /// Looks at the range once. An `Old` is looked for only with `or_old`.
-fn look<T: Plain, Old: Plain, D: Medium>(
+fn read_state<T: Plain, Old: Plain, D: Medium>(
     medium: &mut D,
-    place: &Place,
+    banks: &Banks,
     or_old: bool,
 ) -> Result<State<T, Old>, RecordError<D::Error>> {
     let mut new = (Buffer::<T>::new(), Buffer::<T>::new());
@@ -322,25 +322,25 @@ fn look<T: Plain, Old: Plain, D: Medium>(
     } else {
         (new.0.zeroed(), new.1.zeroed())
     };
-    let scan = scan::scan(medium, place, best, other).map_err(RecordError::Medium)?;
+    let scan = scan::scan(medium, banks, best, other).map_err(RecordError::Medium)?;
     if scan.damaged {
         return Err(RecordError::Damaged);
     }
     let Some(newest) = scan.newest else {
-        return match scan::empty(medium, place).map_err(RecordError::Medium)? {
-            Empty::Blank => Ok(State::Blank),
-            Empty::Formatting => Ok(State::Formatting),
-            Empty::Foreign => Err(RecordError::Foreign),
-            Empty::Damaged => Err(RecordError::Damaged),
+        return match scan::classify_empty(medium, banks).map_err(RecordError::Medium)? {
+            EmptyRange::Blank => Ok(State::Blank),
+            EmptyRange::Formatting => Ok(State::Formatting),
+            EmptyRange::Foreign => Err(RecordError::Foreign),
+            EmptyRange::Damaged => Err(RecordError::Damaged),
         };
     };
     if planted!("nvmem/record-value-read-twice") {
-        let at = place.at(newest.bank, newest.slot, newest.header.len.into());
-        slot::read(medium, &place.words, at, place.bank, best).map_err(RecordError::Medium)?;
+        let at = banks.at(newest.bank, newest.slot, newest.header.len.into());
+        slot::read(medium, &banks.sizes, at, banks.bank, best).map_err(RecordError::Medium)?;
     }
-    let standing = Standing {
+    let standing = NewestRecord {
         newest,
-        next: scan.target(place),
+        next_bank: scan.next_bank(banks),
         doubt: scan.in_doubt(),
         torn: scan.has_torn(),
     };
@@ -349,12 +349,12 @@ fn look<T: Plain, Old: Plain, D: Medium>(
     let stored = newest.header.fingerprint;
     if stored == fingerprint::<T>() {
         let value = from_bytes(bytes?).map_err(|_| RecordError::Damaged)?;
-        Ok(State::New(value, standing))
+        Ok(State::Current(value, standing))
     } else if or_old && stored == fingerprint::<Old>() {
         let value = from_bytes(bytes?).map_err(|_| RecordError::Damaged)?;
         Ok(State::Old(value, standing))
     } else {
-        Ok(State::Other(newest.header))
+        Ok(State::OtherType(newest.header))
     }
 }
 
@@ -405,7 +405,7 @@ pub(crate) struct SlotFacts {
 pub(crate) fn inspect_slot(bytes: &[u8], word: usize) -> Option<SlotFacts> {
     let header = Header::decode(bytes)?;
     Some(SlotFacts {
-        marker: header.magic == slot::MARKER,
+        marker: header.magic == slot::FORMAT_MARKER,
         sequence: header.sequence,
         layout: layout(header.fingerprint),
         len: header.len,

@@ -113,18 +113,18 @@ impl<'m, M: Model> Region<'m, M> {
     /// Length in bytes.
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> usize {
-        self.len & !VALUES
+        self.len & !HOLDS_VALUES
     }
 
     /// From here on a user writes values in place, whose padding may be uninitialised: the region is not read as bytes.
     #[doc(hidden)]
     pub fn mark_values(&mut self) {
-        self.len |= VALUES
+        self.len |= HOLDS_VALUES
     }
 
     /// Whether it holds typed values.
     pub(crate) fn holds_values(&self) -> bool {
-        self.len & VALUES != 0 && !crate::planted!("nvmem/padding-read-as-bytes")
+        self.len & HOLDS_VALUES != 0 && !crate::planted!("nvmem/padding-read-as-bytes")
     }
 
     /// Stores zeros everywhere. A region that held typed values can be read as bytes again, and be split.
@@ -137,7 +137,7 @@ impl<'m, M: Model> Region<'m, M> {
             unsafe { self.store(off, 0) }
         }
         mapped::fence::<M>();
-        self.len &= !VALUES
+        self.len &= !HOLDS_VALUES
     }
 
     /// The first byte.
@@ -212,7 +212,7 @@ impl<'m, M: Model> Region<'m, M> {
 }
 
 /// The bit of `len` that says that a region holds typed values.
-const VALUES: usize = 1;
+const HOLDS_VALUES: usize = 1;
 
 const ALIGN: usize = 8;
 
@@ -229,24 +229,24 @@ fn aligned(start: NonNull<u8>, len: usize) -> (NonNull<u8>, usize) {
 }
 
 /// What a crate could not open in a region, and why. The region comes back, so nothing is lost.
-pub struct Refused<'m, M, E> {
+pub struct OpenFailure<'m, M, E> {
     /// Why.
     pub error: E,
     /// The region, for another attempt.
     pub region: Region<'m, M>,
 }
 
-impl<M, E: core::fmt::Debug> core::fmt::Debug for Refused<'_, M, E> {
+impl<M, E: core::fmt::Debug> core::fmt::Debug for OpenFailure<'_, M, E> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         self.error.fmt(f)
     }
 }
-impl<M, E: core::fmt::Display> core::fmt::Display for Refused<'_, M, E> {
+impl<M, E: core::fmt::Display> core::fmt::Display for OpenFailure<'_, M, E> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         self.error.fmt(f)
     }
 }
-impl<M, E: core::error::Error> core::error::Error for Refused<'_, M, E> {}
+impl<M, E: core::error::Error> core::error::Error for OpenFailure<'_, M, E> {}
 
 #[cfg(test)]
 mod tests {

@@ -45,9 +45,9 @@ mod copies;
 mod copy;
 mod view;
 
-pub use copies::{Copies, Newest};
+pub use copies::{Copies, NewestCopy};
 use copy::*;
-pub use view::{Differs, View, look};
+pub use view::{Difference, View, probe_view};
 
 /// What a region holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,7 +136,7 @@ impl Superblock {
     fn encode_as(&self, sequence: u16, state: u16) -> [u8; Self::COPY_BYTES] {
         let mut image = MaybeUninit::uninit();
         let image = copy::image(&mut image, self, state);
-        seal(image, order(sequence, state));
+        set_state_and_checksum(image, sequence_and_state(sequence, state));
         let mut bytes = [0; Self::COPY_BYTES];
         for (to, word) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(image) {
             *to = word.to_ne_bytes();
@@ -156,18 +156,18 @@ impl Superblock {
 }
 
 /// A region, which is long enough for what is not said to check it.
-struct Place<'r, 'm, M>(&'r Region<'m, M>);
+struct SuperblockRegion<'r, 'm, M>(&'r Region<'m, M>);
 
-impl<M> Clone for Place<'_, '_, M> {
+impl<M> Clone for SuperblockRegion<'_, '_, M> {
     fn clone(&self) -> Self {
         *self
     }
 }
-impl<M> Copy for Place<'_, '_, M> {}
+impl<M> Copy for SuperblockRegion<'_, '_, M> {}
 
-impl<'r, 'm, M: Model> Place<'r, 'm, M> {
+impl<'r, 'm, M: Model> SuperblockRegion<'r, 'm, M> {
     fn new(region: &'r Region<'m, M>) -> Option<Self> {
-        (region.len() >= Superblock::BYTES).then_some(Place(region))
+        (region.len() >= Superblock::BYTES).then_some(SuperblockRegion(region))
     }
 
     #[inline(always)]
@@ -180,7 +180,7 @@ impl<'r, 'm, M: Model> Place<'r, 'm, M> {
     }
 
     #[inline(always)]
-    fn put_unit(self, off: usize, v: u32) {
+    fn store_unit(self, off: usize, v: u32) {
         debug_assert!(off < Superblock::BYTES);
         // SAFETY: invariants "Inside the region" and "Sole region", as in `unit`.
         unsafe { self.0.store(off, little(v, M::Unit::BYTES)) }
@@ -228,14 +228,14 @@ impl<'r, 'm, M: Model> Place<'r, 'm, M> {
 
     /// What there is, and in which copy.
     #[inline(never)]
-    fn find(self, expected: &Superblock) -> State<usize> {
+    fn probe(self, expected: &Superblock) -> State<usize> {
         if self.0.len() < Superblock::BYTES {
             return State::Foreign;
         }
         let Some(copy) = self.newest() else {
-            return self.other(expected);
+            return self.classify_without_copy(expected);
         };
-        if self.is_broken(1 - copy, copy) {
+        if self.is_damaged(1 - copy, copy) {
             State::Damaged
         } else if state_of(self.word(copy, 1)) == READY {
             State::Ready(copy)
@@ -251,7 +251,7 @@ impl<'r, 'm, M: Model> Place<'r, 'm, M> {
     ///
     /// A power cut leaves a copy whole, or with a first unit that is blank: that unit is taken away
     /// before the others are written, and put back after them.
-    fn is_broken(self, copy: usize, newest: usize) -> bool {
+    fn is_damaged(self, copy: usize, newest: usize) -> bool {
         let ready = |i| state_of(self.word(i, 1)) == READY;
         // The mark of the format that the newest copy ended: it counts no more, so its checksum is not
         // worth the time.
@@ -269,7 +269,7 @@ impl<'r, 'm, M: Model> Place<'r, 'm, M> {
     }
 
     /// What a region without an intact copy is: blank, but for units of a marker that was being written, or not ours.
-    fn other(self, expected: &Superblock) -> State<usize> {
+    fn classify_without_copy(self, expected: &Superblock) -> State<usize> {
         let size = M::Unit::BYTES;
         let not_ours = || {
             if self.word(0, 0) == MAGIC || self.word(1, 0) == MAGIC {
@@ -286,7 +286,7 @@ impl<'r, 'm, M: Model> Place<'r, 'm, M> {
         let blank = self.unit(self.0.len() - size);
         let mut marker = MaybeUninit::uninit();
         let marker = image(&mut marker, expected, FORMATTING);
-        seal(marker, order(0, FORMATTING));
+        set_state_and_checksum(marker, sequence_and_state(0, FORMATTING));
         let erased = blank == 0 || blank == mask;
         let (mut state, mut off) = (State::Blank, 0);
         while off < self.0.len() {
@@ -309,28 +309,28 @@ impl<'r, 'm, M: Model> Place<'r, 'm, M> {
     }
 
     /// Writes a copy that becomes valid with the store of its first unit, after everything that was stored before.
-    fn write(self, copy: usize, image: &Image) {
+    fn write_copy(self, copy: usize, image: &Image) {
         let size = M::Unit::BYTES;
         let base = copy * Superblock::COPY_BYTES;
-        let gate = MAGIC & (u32::MAX >> (32 - 8 * size));
+        let first_unit = MAGIC & (u32::MAX >> (32 - 8 * size));
         // A blank first unit stays blank: a cut must leave a region that is blank or a torn marker.
         if !self.starts_blank(copy) || planted!("nvmem/superblock-always-closes") {
-            self.put_unit(base, 0);
+            self.store_unit(base, 0);
             mapped::fence::<M>();
         }
         for (i, w) in image.iter().enumerate() {
             let (off, w) = (base + i * 4, u32::from_le(*w));
             if i > 0 {
-                self.put_unit(off, w);
+                self.store_unit(off, w);
             }
             if size == 2 {
-                self.put_unit(off + 2, w >> 16);
+                self.store_unit(off + 2, w >> 16);
             }
         }
         if !planted!("nvmem/superblock-no-fence-before-valid") {
             mapped::fence::<M>();
         }
-        self.put_unit(base, gate);
+        self.store_unit(base, first_unit);
         mapped::fence::<M>();
     }
 
@@ -345,28 +345,28 @@ impl<'r, 'm, M: Model> Place<'r, 'm, M> {
         let mut image = MaybeUninit::uninit();
         let image = self::image(&mut image, sb, state);
         if let Some(at) = newest {
-            let order = self.word(at, 1);
-            (to, sequence) = (1 - at, (order as u16).wrapping_add(1));
+            let sequence_and_state = self.word(at, 1);
+            (to, sequence) = (1 - at, (sequence_and_state as u16).wrapping_add(1));
             // SAFETY: invariant "A copy is 16 words": one of them.
             let same = |i: usize| self.word(at, i) == unsafe { word(image.as_ptr(), i) };
-            if state_of(order) == state && (2..CRC).all(same) {
+            if state_of(sequence_and_state) == state && (2..CRC).all(same) {
                 return;
             }
         }
         if newest.is_none() && !self.starts_blank(1 - to) {
             // What stands in the place of the other copy is none, and must not look like a damaged one.
-            self.put_unit((1 - to) * Superblock::COPY_BYTES, 0);
+            self.store_unit((1 - to) * Superblock::COPY_BYTES, 0);
             mapped::fence::<M>();
         }
         if planted!("nvmem/superblock-overwrites-newest") {
             to = 0;
         }
-        seal(image, order(sequence, state));
-        self.write(to, image);
+        set_state_and_checksum(image, sequence_and_state(sequence, state));
+        self.write_copy(to, image);
     }
 }
 
-/// The low `bytes` of a number, between the medium's little-endian order and the machine's.
+/// The low `bytes` of a number, between the medium's little-endian sequence_and_state and the machine's.
 #[inline(always)]
 fn little(v: u32, bytes: usize) -> u32 {
     if bytes == 2 {
@@ -385,7 +385,7 @@ fn little(v: u32, bytes: usize) -> u32 {
 /// checksum. After a [`replace`] the other copy is checked as well. When not ready, reads the whole
 /// region.
 pub fn probe<M: Model>(region: &Region<'_, M>, expected: &Superblock) -> State {
-    look(region, expected).map(|view| content(|i| view.word(i)))
+    probe_view(region, expected).map(|view| content(|i| view.word(i)))
 }
 
 impl<S> State<S> {
@@ -403,7 +403,7 @@ impl<S> State<S> {
 
 /// Both copies as they are, intact or not: for a look from outside.
 pub fn copies<M: Model>(region: &Region<'_, M>) -> [Option<Stored>; 2] {
-    Place::new(region).map_or([None; 2], |p| {
+    SuperblockRegion::new(region).map_or([None; 2], |p| {
         [0, 1].map(|c| p.intact(c).then(|| unpack(|i| p.word(c, i))))
     })
 }
@@ -416,7 +416,7 @@ pub fn copies<M: Model>(region: &Region<'_, M>) -> [Option<Stored>; 2] {
 /// that was [`State::Foreign`] or [`State::Damaged`] may be either of those. **Cost**: 16 words, and
 /// one unit more where a copy was before; two fences, or three.
 pub fn begin<M: Model>(region: &mut Region<'_, M>, sb: &Superblock) {
-    Place(region).commit(FORMATTING, sb)
+    SuperblockRegion(region).commit(FORMATTING, sb)
 }
 
 /// Ends a format: the region is [`State::Ready`] with `sb`, together with all that the caller has stored before.
@@ -425,7 +425,7 @@ pub fn begin<M: Model>(region: &mut Region<'_, M>, sb: &Superblock) {
 ///
 /// **Power loss**: the region is what [`probe`] said before, or `Ready(sb)`. **Cost**: as [`begin`].
 pub fn finish<M: Model>(region: &mut Region<'_, M>, sb: &Superblock) {
-    if Place::new(region).is_some_and(|p| p.newest().is_none()) {
+    if SuperblockRegion::new(region).is_some_and(|p| p.newest().is_none()) {
         // Only a marker is recognised when it is torn.
         begin(region, sb);
     }
@@ -440,5 +440,5 @@ pub fn finish<M: Model>(region: &mut Region<'_, M>, sb: &Superblock) {
 /// **Power loss**: the old superblock or the new one, never a mixture, and all that the caller has stored before is there
 /// with the new one; where there was neither a superblock nor a marker, anything. **Cost**: as [`begin`].
 pub fn replace<M: Model>(region: &mut Region<'_, M>, sb: &Superblock) {
-    Place(region).commit(READY, sb)
+    SuperblockRegion(region).commit(READY, sb)
 }

@@ -379,7 +379,7 @@ fn three_cuts_in_the_first_format() {
         world.set(true);
     }
     let flash = || Simulated::<Tiny>::new(3 * 64);
-    // A torn confirmation of the marker; the erase of the marker, torn; and the one of the first bank. Found at depth 3.
+    // A torn confirmation of the marker; the erase of the marker, torn; and the one of the first bank. HandleKind at depth 3.
     for line in [
         "first@spi-nor@63718a37@0x93#1=4f^2/0x80#1=hb98c59b3^3!3/0x0#1=hb98c59b3^3!1@73aaa578",
         "first@spi-nor@63718a37@0x93#1=4f^2/0x80#1=hb98c59b3^3!3/0x0#1=hb98c59b3^3!2@73aaa578",

@@ -3,7 +3,7 @@
 use core::cell::Cell;
 use core::mem::MaybeUninit;
 use nvmem::instrument::{self, Observer};
-use nvmem::superblock::{self, Differs, State, Superblock};
+use nvmem::superblock::{self, Difference, State, Superblock};
 use nvmem::{Buffered32, InOrder16, InOrder32, Model, Region};
 
 const SB: Superblock = Superblock {
@@ -325,7 +325,7 @@ fn what_differs_first_is_told_and_what_counts_is_taken() {
     let mut ram = Ram::filled(1024, 0);
     ram.on::<InOrder16, _>(|r| superblock::finish(r, &SB));
     let mut against = |mut mine: Superblock, taken: u8| {
-        let r = ram.on::<InOrder16, _>(|r| match superblock::look(r, &SB) {
+        let r = ram.on::<InOrder16, _>(|r| match superblock::probe_view(r, &SB) {
             State::Ready(view) => view.agrees(&mut mine, taken),
             _ => panic!("not a superblock"),
         });
@@ -350,12 +350,12 @@ fn what_differs_first_is_told_and_what_counts_is_taken() {
             ..SB
         },
     ] {
-        assert_eq!(against(other, 0xFF), Err(Differs::Layout));
+        assert_eq!(against(other, 0xFF), Err(Difference::Layout));
     }
     for i in 0..8 {
         let mut other = SB;
         other.params[i] ^= 1 << 31;
-        assert_eq!(against(other, !(1 << i)), Err(Differs::Param(i)));
+        assert_eq!(against(other, !(1 << i)), Err(Difference::Param(i)));
         assert_eq!(against(other, 1 << i), Ok(SB));
     }
 }

@@ -1,6 +1,6 @@
 //! What is in RAM: where each page is, the order of the blocks, and how many live pages each one holds.
 
-use super::shape::{NONE, Shape};
+use super::geometry::{Geometry, NONE};
 
 /// A block that is not in the log.
 const FREE: u16 = 0xFFFE;
@@ -16,7 +16,7 @@ pub(super) struct Table<'b> {
 
 impl<'b> Table<'b> {
     /// `None` when the buffer is too short.
-    pub(super) fn new(s: &Shape, buffer: &'b mut [u16]) -> Option<Self> {
+    pub(super) fn new(s: &Geometry, buffer: &'b mut [u16]) -> Option<Self> {
         let buffer = buffer.get_mut(..s.entries() as usize)?;
         let (map, blocks) = buffer.split_at_mut(s.pages as usize);
         let (next, live) = blocks.split_at_mut(s.blocks as usize);
@@ -87,7 +87,7 @@ impl<'b> Table<'b> {
     }
 
     /// The first page from `page` on that is in this block.
-    pub(super) fn page_in(&self, block: u16, page: u16) -> Option<u16> {
+    pub(super) fn next_page_of_block(&self, block: u16, page: u16) -> Option<u16> {
         let from = u32::from(block) * u32::from(self.slots);
         let slots = from..from + u32::from(self.slots);
         let rest = self.map.get(usize::from(page)..)?;

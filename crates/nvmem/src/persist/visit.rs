@@ -52,7 +52,7 @@ impl Target {
 
 /// A kind of handle, found while checking.
 #[derive(Clone, Copy)]
-pub struct Found {
+pub struct HandleKind {
     /// Which library's handle, and of what width.
     pub family: &'static str,
     /// Whether what it leads to may hold handles itself.
@@ -62,7 +62,7 @@ pub struct Found {
     id: u32,
 }
 
-impl Found {
+impl HandleKind {
     /// A handle of this family to a `T`. `id` is a [`family_id`].
     pub const fn of<T: Persist>(family: &'static str, id: u32) -> Self {
         Self::new(family, id, Target::of::<T>(), T::HANDLES)
@@ -70,7 +70,7 @@ impl Found {
 
     /// A handle of this family to something else.
     pub const fn new(family: &'static str, id: u32, target: Target, handles: bool) -> Self {
-        Found {
+        HandleKind {
             family,
             handles,
             target,
@@ -102,7 +102,7 @@ pub trait Visit {
     ///
     /// Must not call [`Target::check`] before it returns: the owner keeps a work list, so that a hostile image cannot
     /// make it recurse.
-    fn handle(&mut self, value: u32, found: &Found) -> Result<(), Invalid>;
+    fn handle(&mut self, value: u32, kind: &HandleKind) -> Result<(), Invalid>;
 
     /// The session of the handle that was accepted last, where `given` is the caller's: 0, which no pool has, for one that
     /// is only to be compared.
@@ -114,7 +114,7 @@ pub trait Visit {
 /// For values that hold no handle: any is refused.
 pub struct NoHandles;
 impl Visit for NoHandles {
-    fn handle(&mut self, _: u32, found: &Found) -> Result<(), Invalid> {
-        Err(Invalid::Family(found.family))
+    fn handle(&mut self, _: u32, kind: &HandleKind) -> Result<(), Invalid> {
+        Err(Invalid::Family(kind.family))
     }
 }

@@ -1,6 +1,6 @@
 //! From a blank range, or from any other, to a record.
 
-use super::scan::{self, Place};
+use super::scan::{self, Banks};
 use super::slot::{self, Header};
 use super::{Buffer, Record, RecordError};
 use crate::device::Medium;
@@ -25,9 +25,9 @@ impl<T: Plain, D: Medium> Record<T, D> {
         range: Range<u32>,
         initial: T,
     ) -> Result<Self, RecordError<D::Error>> {
-        let place = Self::place(&medium, &range)?;
+        let banks = Self::banks(&medium, &range)?;
         let (mut best, mut other) = (Buffer::<T>::new(), Buffer::<T>::new());
-        let found = scan::scan(&mut medium, &place, best.zeroed(), other.zeroed())
+        let found = scan::scan(&mut medium, &banks, best.zeroed(), other.zeroed())
             .map_err(RecordError::Medium)?;
         // The newest value goes last: an older one must not be what is left.
         let newest = found.newest.map_or(0, |f| f.bank);
@@ -36,27 +36,28 @@ impl<T: Plain, D: Medium> Record<T, D> {
         } else {
             1
         };
-        for i in first..first + place.banks {
-            wipe(&mut medium, &place, (newest + i) % place.banks).map_err(RecordError::Medium)?;
+        for i in first..first + banks.count {
+            blank_bank(&mut medium, &banks, (newest + i) % banks.count)
+                .map_err(RecordError::Medium)?;
         }
         Self::open(medium, range, initial)
     }
 
     /// Marks the range as being formatted, at its end, where nobody's data is that begins at its start.
-    pub(super) fn mark(&mut self) -> Result<(), D::Error> {
-        let (from, to) = (self.place.marker(), self.place.end());
+    pub(super) fn write_format_marker(&mut self) -> Result<(), D::Error> {
+        let (from, to) = (self.banks.format_marker(), self.banks.end());
         self.medium.erase(from, to)?;
-        let words = &self.place.words;
-        slot::write(&mut self.medium, words, from, &Header::FORMATTING, &[])
+        let sizes = &self.banks.sizes;
+        slot::write(&mut self.medium, sizes, from, &Header::FORMATTING, &[])
     }
 
-    pub(super) fn end_format(&mut self) -> Result<(), RecordError<D::Error>> {
+    pub(super) fn finish_format(&mut self) -> Result<(), RecordError<D::Error>> {
         self.store_value()?;
-        let (from, to) = (self.place.marker(), self.place.end());
-        if self.place.words.erase.is_some() {
+        let (from, to) = (self.banks.format_marker(), self.banks.end());
+        if self.banks.sizes.erase.is_some() {
             self.medium.erase(from, to)
         } else {
-            let word = self.place.words.word as usize;
+            let word = self.banks.sizes.word as usize;
             self.medium.write(from, &[0; 256][..word])
         }
         .map_err(RecordError::Medium)
@@ -64,14 +65,14 @@ impl<T: Plain, D: Medium> Record<T, D> {
 }
 
 /// Leaves a bank blank.
-fn wipe<D: Medium>(medium: &mut D, place: &Place, bank: u32) -> Result<(), D::Error> {
-    let from = place.at(bank, 0, 0);
-    let to = from + place.bank;
-    if place.words.erase.is_some() {
+fn blank_bank<D: Medium>(medium: &mut D, banks: &Banks, bank: u32) -> Result<(), D::Error> {
+    let from = banks.at(bank, 0, 0);
+    let to = from + banks.bank;
+    if banks.sizes.erase.is_some() {
         return medium.erase(from, to);
     }
     let zeros = [0; 256];
-    let step = zeros.len() as u32 / place.words.word * place.words.word;
+    let step = zeros.len() as u32 / banks.sizes.word * banks.sizes.word;
     let mut at = from;
     while at < to {
         let n = step.min(to - at);

@@ -1,80 +1,80 @@
 //! What a record's range holds: which value counts, and whether that could still change.
 
-use super::slot::{self, CONFIRMATIONS, HEADER, Header, MAX_SLOTS, Slot, Words};
+use super::slot::{self, COMMIT_WORDS, HEADER, Header, MAX_SLOTS, Slot, SlotSizes};
 use crate::device::Medium;
 use crate::planted;
 use core::ops::Range;
 
 /// Where things are.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
-    pub words: Words,
+pub(super) struct Banks {
+    pub sizes: SlotSizes,
     pub start: u32,
     /// Bytes of a bank.
     pub bank: u32,
-    pub banks: u32,
+    pub count: u32,
 }
 
-impl Place {
+impl Banks {
     /// `None` when the range is too small for values of `len` bytes.
-    pub(super) const fn new(words: Words, range: &Range<u32>, len: u32) -> Option<Self> {
-        let (banks, multiple) = match &words.erase {
+    pub(super) const fn new(sizes: SlotSizes, range: &Range<u32>, len: u32) -> Option<Self> {
+        let (count, multiple) = match &sizes.erase {
             // Three, because two do not suffice where a torn word is unstable: docs/DESIGN.md.
             Some(e) => (3, e.size),
-            None => (2, words.word),
+            None => (2, sizes.word),
         };
-        let bank = range.end.saturating_sub(range.start) / banks / multiple * multiple;
-        let place = Place {
-            words,
+        let bank = range.end.saturating_sub(range.start) / count / multiple * multiple;
+        let banks = Banks {
+            sizes,
             start: range.start,
             bank,
-            banks,
+            count,
         };
-        if bank < words.stride(len) || bank < place.marker_area() {
+        if bank < sizes.stride(len) || bank < banks.format_marker_bytes() {
             return None;
         }
-        Some(place)
+        Some(banks)
     }
 
     /// Bytes at the end that the format marker may leave in any state.
-    const fn marker_area(&self) -> u32 {
-        let n = self.words.stride(0);
-        match &self.words.erase {
+    const fn format_marker_bytes(&self) -> u32 {
+        let n = self.sizes.stride(0);
+        match &self.sizes.erase {
             Some(e) => n.next_multiple_of(e.size),
             None => n,
         }
     }
 
     pub(super) const fn end(&self) -> u32 {
-        self.start + self.banks * self.bank
+        self.start + self.count * self.bank
     }
 
-    pub(super) const fn marker(&self) -> u32 {
-        self.end() - self.marker_area()
+    pub(super) const fn format_marker(&self) -> u32 {
+        self.end() - self.format_marker_bytes()
     }
 
     pub(super) const fn at(&self, bank: u32, slot: u32, len: u32) -> u32 {
-        self.start + bank * self.bank + slot * self.words.stride(len)
+        self.start + bank * self.bank + slot * self.sizes.stride(len)
     }
 
     pub(super) const fn slots(&self, len: u32) -> u32 {
-        if self.words.erase.is_none() {
+        if self.sizes.erase.is_none() {
             return 1;
         }
-        let n = self.bank / self.words.stride(len);
+        let n = self.bank / self.sizes.stride(len);
         if n > MAX_SLOTS { MAX_SLOTS } else { n }
     }
 }
 
 /// The newest intact record of a bank.
 #[derive(Clone, Copy)]
-pub(super) struct Found {
+pub(super) struct BankRecord {
     pub header: Header,
     pub bank: u32,
     pub slot: u32,
-    /// How many of its confirmations were begun. 1: all its content is whole. 2: perhaps somebody acted upon it, and its
+    /// How many of its commit_words were begun. 1: all its content is whole. 2: perhaps somebody acted upon it, and its
     /// first confirmation is whole. 0: nobody has.
-    pub confirmations: u32,
+    pub commit_words: u32,
     /// Something was begun after it in its bank.
     pub torn_tail: bool,
 }
@@ -85,7 +85,7 @@ enum Bank {
     Blank,
     /// Its first slot is neither blank nor intact.
     Torn,
-    Holds(Found),
+    Holds(BankRecord),
     /// More than one slot at the end is not intact, which only an interrupted erase can cause; the last one has this
     /// sequence.
     Damaged(u16),
@@ -93,7 +93,7 @@ enum Bank {
 
 /// What a range holds.
 pub(super) struct Scan {
-    pub newest: Option<Found>,
+    pub newest: Option<BankRecord>,
     /// The bank of the newest record whose content is certainly whole: it counts if the newest proves unstable.
     pub base: Option<u32>,
     pub torn: [bool; 3],
@@ -103,13 +103,13 @@ pub(super) struct Scan {
 impl Scan {
     /// Whether another boot could come to another result, unless this one writes its own down first.
     pub(super) fn in_doubt(&self) -> bool {
-        let needed = if planted!("nvmem/record-one-confirmation") {
+        let needed = if planted!("nvmem/record-one-commit-word") {
             1
         } else {
-            CONFIRMATIONS
+            COMMIT_WORDS
         };
         [
-            self.newest.is_some_and(|f| f.confirmations < needed)
+            self.newest.is_some_and(|f| f.commit_words < needed)
                 && !planted!("nvmem/record-unconfirmed-not-rewritten"),
             self.newest.is_some_and(|f| f.torn_tail) && !planted!("nvmem/record-torn-tail-ignored"),
             self.torn.contains(&true) && !planted!("nvmem/record-torn-bank-ignored"),
@@ -123,17 +123,17 @@ impl Scan {
     }
 
     /// The bank that the next write takes, and erases first.
-    pub(super) fn target(&self, place: &Place) -> u32 {
+    pub(super) fn next_bank(&self, banks: &Banks) -> u32 {
         let Some(newest) = self.newest else { return 0 };
         if planted!("nvmem/record-overwrites-newest") {
             return newest.bank;
         }
-        let others = (1..place.banks).map(|i| (newest.bank + i) % place.banks);
+        let others = (1..banks.count).map(|i| (newest.bank + i) % banks.count);
         let free = others.filter(|b| Some(*b) != self.base || planted!("nvmem/record-erases-base"));
         // The first that is free is the oldest; one that is torn is cleaned before.
         let torn = free.clone().find(|b| self.torn[*b as usize]);
         torn.or(free.into_iter().next())
-            .unwrap_or((newest.bank + 1) % place.banks)
+            .unwrap_or((newest.bank + 1) % banks.count)
     }
 }
 
@@ -148,7 +148,7 @@ fn newer(a: u16, b: u16) -> bool {
 /// Looks at every bank; the newest value goes to `best`, as much of it as has room. `other` is as long as `best`.
 pub(super) fn scan<D: Medium>(
     d: &mut D,
-    place: &Place,
+    banks: &Banks,
     best: &mut [u8],
     other: &mut [u8],
 ) -> Result<Scan, D::Error> {
@@ -160,10 +160,10 @@ pub(super) fn scan<D: Medium>(
     };
     let mut base_sequence = 0;
     let mut damaged = None;
-    for b in 0..place.banks {
-        match scan_bank(d, place, b, other)? {
+    for b in 0..banks.count {
+        match scan_bank(d, banks, b, other)? {
             Bank::Blank => {}
-            Bank::Torn => scan.torn[b as usize] = place.words.erase.is_some(),
+            Bank::Torn => scan.torn[b as usize] = banks.sizes.erase.is_some(),
             Bank::Damaged(last) => {
                 scan.torn[b as usize] = true;
                 damaged = Some(last);
@@ -174,7 +174,7 @@ pub(super) fn scan<D: Medium>(
                     scan.newest = Some(f);
                     best.copy_from_slice(other);
                 }
-                if (f.confirmations > 0 || f.slot > 0)
+                if (f.commit_words > 0 || f.slot > 0)
                     && scan.base.is_none_or(|_| newer(s, base_sequence))
                 {
                     (scan.base, base_sequence) = (Some(b), s);
@@ -189,10 +189,10 @@ pub(super) fn scan<D: Medium>(
         && scan.base.is_none()
     {
         // Just formatted: what would count is the marker.
-        scan.base = Some(if f.bank == place.banks - 1 {
+        scan.base = Some(if f.bank == banks.count - 1 {
             0
         } else {
-            place.banks - 1
+            banks.count - 1
         });
     }
     Ok(scan)
@@ -200,48 +200,48 @@ pub(super) fn scan<D: Medium>(
 
 fn scan_bank<D: Medium>(
     d: &mut D,
-    place: &Place,
+    banks: &Banks,
     bank: u32,
     out: &mut [u8],
 ) -> Result<Bank, D::Error> {
-    let w = &place.words;
-    let first = match slot::read(d, w, place.at(bank, 0, 0), place.bank, out)? {
+    let w = &banks.sizes;
+    let first = match slot::read(d, w, banks.at(bank, 0, 0), banks.bank, out)? {
         Slot::Blank => return Ok(Bank::Blank),
         Slot::Valid(h) if h.magic == slot::RECORD => h,
         _ => return Ok(Bank::Torn),
     };
-    let mut found = Found {
+    let mut found = BankRecord {
         header: first,
         bank,
         slot: 0,
-        confirmations: CONFIRMATIONS,
+        commit_words: COMMIT_WORDS,
         torn_tail: false,
     };
     if w.erase.is_none() {
         return Ok(Bank::Holds(found));
     }
     let len = u32::from(first.len);
-    let slots = place.slots(len);
+    let slots = banks.slots(len);
     let expected = |slot: u32| Header {
         sequence: first.sequence.wrapping_add(slot as u16),
         ..first
     };
     let mut last = 0;
     while last + 1 < slots
-        && slot::read_header(d, w, place.at(bank, last + 1, len))? == Some(expected(last + 1))
+        && slot::read_header(d, w, banks.at(bank, last + 1, len))? == Some(expected(last + 1))
     {
         last += 1;
     }
     // A bank is written by one boot, so at most its last slot is torn: that one, or the one before it is the newest.
     for slot in (last.saturating_sub(1)..=last).rev() {
         if slot > 0 {
-            let found = slot::read(d, w, place.at(bank, slot, len), w.stride(len), out)?;
+            let found = slot::read(d, w, banks.at(bank, slot, len), w.stride(len), out)?;
             if found != Slot::Valid(expected(slot)) {
                 continue;
             }
         } else if last > 0 {
             // Its value was overwritten in `out` by the slot after it.
-            if slot::read(d, w, place.at(bank, 0, len), place.bank, out)? != Slot::Valid(first) {
+            if slot::read(d, w, banks.at(bank, 0, len), banks.bank, out)? != Slot::Valid(first) {
                 continue;
             }
         }
@@ -249,11 +249,11 @@ fn scan_bank<D: Medium>(
         found.slot = slot;
         found.torn_tail = slot < last;
         if slot == last && last + 1 < slots {
-            let next = place.at(bank, last + 1, len);
-            found.torn_tail = !slot::all(d, w, next, next + w.word, w.erased())?;
+            let next = banks.at(bank, last + 1, len);
+            found.torn_tail = !slot::all_bytes_are(d, w, next, next + w.word, w.erased())?;
         }
         if !found.torn_tail {
-            found.confirmations = slot::confirmations(d, w, place.at(bank, slot, len), len)?;
+            found.commit_words = slot::commit_words(d, w, banks.at(bank, slot, len), len)?;
         }
         return Ok(Bank::Holds(found));
     }
@@ -261,7 +261,7 @@ fn scan_bank<D: Medium>(
 }
 
 /// What a range without any record holds.
-pub(super) enum Empty {
+pub(super) enum EmptyRange {
     /// Nothing but, perhaps, a format marker that was begun.
     Blank,
     /// A format was begun.
@@ -271,16 +271,16 @@ pub(super) enum Empty {
 }
 
 /// Looks at a range in which [`scan`] found nothing.
-pub(super) fn empty<D: Medium>(d: &mut D, place: &Place) -> Result<Empty, D::Error> {
-    let (w, marker) = (&place.words, place.marker());
-    let found = slot::read(d, w, marker, place.end() - marker, &mut [])?;
+pub(super) fn classify_empty<D: Medium>(d: &mut D, banks: &Banks) -> Result<EmptyRange, D::Error> {
+    let (w, marker) = (&banks.sizes, banks.format_marker());
+    let found = slot::read(d, w, marker, banks.end() - marker, &mut [])?;
     let marked = found == Slot::Valid(Header::FORMATTING);
     if marked
         && (w.erase.is_none()
             || planted!("nvmem/record-marker-not-confirmed")
-            || slot::confirmations(d, w, marker, 0)? > 0)
+            || slot::commit_words(d, w, marker, 0)? > 0)
     {
-        return Ok(Empty::Formatting);
+        return Ok(EmptyRange::Formatting);
     }
     let mut blank = false;
     let fills: &[u8] = match &w.erase {
@@ -288,25 +288,25 @@ pub(super) fn empty<D: Medium>(d: &mut D, place: &Place) -> Result<Empty, D::Err
         None => &[0x00, 0xFF],
     };
     let end = if planted!("nvmem/record-blank-by-its-start") {
-        place.start + w.word
+        banks.start + w.word
     } else {
         marker
     };
     for fill in fills {
-        blank = blank || slot::all(d, w, place.start, end, *fill)?;
+        blank = blank || slot::all_bytes_are(d, w, banks.start, end, *fill)?;
     }
     if blank {
-        return Ok(Empty::Blank);
+        return Ok(EmptyRange::Blank);
     }
     if marked {
         // Somebody acted upon it: then it was whole.
-        return Ok(Empty::Formatting);
+        return Ok(EmptyRange::Formatting);
     }
-    for b in 0..place.banks {
-        let at = place.at(b, 0, 0);
-        if place.bank >= HEADER && slot::read_header(d, w, at)?.is_some() {
-            return Ok(Empty::Damaged);
+    for b in 0..banks.count {
+        let at = banks.at(b, 0, 0);
+        if banks.bank >= HEADER && slot::read_header(d, w, at)?.is_some() {
+            return Ok(EmptyRange::Damaged);
         }
     }
-    Ok(Empty::Foreign)
+    Ok(EmptyRange::Foreign)
 }

@@ -5,11 +5,11 @@ use crate::device::{Contract, EraseUnit, Medium};
 use crate::planted;
 
 pub(super) const RECORD: [u8; 4] = *b"RLR1";
-pub(super) const MARKER: [u8; 4] = *b"RLF1";
+pub(super) const FORMAT_MARKER: [u8; 4] = *b"RLF1";
 pub(super) const HEADER: u32 = 16;
 const CRC: u32 = 4;
-/// Words behind the content that are written one after the other, each by a call of its own.
-pub(super) const CONFIRMATIONS: u32 = 2;
+/// SlotSizes behind the content that are written one after the other, each by a call of its own.
+pub(super) const COMMIT_WORDS: u32 = 2;
 
 /// More slots than this in a bank are not used: three banks stay within half of the sequence numbers.
 pub(super) const MAX_SLOTS: u32 = 4096;
@@ -26,7 +26,7 @@ pub(super) struct Header {
 impl Header {
     /// Says that a format is under way.
     pub(super) const FORMATTING: Header = Header {
-        magic: MARKER,
+        magic: FORMAT_MARKER,
         sequence: 0,
         len: 0,
         fingerprint: 0,
@@ -46,7 +46,7 @@ impl Header {
         let (sequence, rest) = rest.split_first_chunk::<2>()?;
         let (len, rest) = rest.split_first_chunk::<2>()?;
         let (fingerprint, _) = rest.split_first_chunk::<8>()?;
-        if *magic != RECORD && *magic != MARKER {
+        if *magic != RECORD && *magic != FORMAT_MARKER {
             return None;
         }
         Some(Header {
@@ -69,13 +69,13 @@ pub(super) enum Slot {
 
 /// The sizes that follow from a medium's contract.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Words {
+pub(super) struct SlotSizes {
     /// What every offset and length is a multiple of.
     pub word: u32,
     pub erase: Option<EraseUnit>,
 }
 
-impl Words {
+impl SlotSizes {
     pub(super) const fn of(c: &Contract) -> Self {
         let without_erase = Contract { erase: None, ..*c };
         let word = without_erase.alignment();
@@ -89,7 +89,7 @@ impl Words {
                 "a record needs erase units of whole words"
             );
         }
-        Words {
+        SlotSizes {
             word,
             erase: c.erase,
         }
@@ -110,7 +110,7 @@ impl Words {
     pub(super) const fn stride(&self, len: u32) -> u32 {
         self.content(len)
             + if self.erase.is_some() {
-                CONFIRMATIONS * self.word
+                COMMIT_WORDS * self.word
             } else {
                 0
             }
@@ -143,7 +143,7 @@ impl Words {
 /// Writes one slot.
 pub(super) fn write<D: Medium>(
     d: &mut D,
-    w: &Words,
+    w: &SlotSizes,
     at: u32,
     header: &Header,
     value: &[u8],
@@ -157,7 +157,7 @@ pub(super) fn write<D: Medium>(
 
 fn write_in<D: Medium, const N: usize>(
     d: &mut D,
-    w: &Words,
+    w: &SlotSizes,
     at: u32,
     header: &Header,
     value: &[u8],
@@ -181,7 +181,7 @@ fn write_in<D: Medium, const N: usize>(
     while off < content {
         // The first word goes alone: that it was begun must not depend on a call that also wrote the checksum.
         let piece =
-            if off == 0 && w.erase.is_some() && !planted!("nvmem/record-first-word-with-rest") {
+            if off == 0 && w.erase.is_some() && !planted!("nvmem/record-first-word-with-others") {
                 w.word
             } else {
                 (N as u32 / w.word * w.word).min(content - off)
@@ -195,12 +195,12 @@ fn write_in<D: Medium, const N: usize>(
     }
     if w.erase.is_some() {
         buf.fill(!w.erased());
-        for i in 0..CONFIRMATIONS {
+        for i in 0..COMMIT_WORDS {
             d.write(at + content + i * w.word, &buf[..w.word as usize])?;
         }
     }
-    let forgotten = w.erase.is_some() && planted!("nvmem/record-no-flush-on-flash");
-    if forgotten || planted!("nvmem/record-no-flush") {
+    let not_flushed = w.erase.is_some() && planted!("nvmem/record-no-flush-on-flash");
+    if not_flushed || planted!("nvmem/record-no-flush") {
         return Ok(());
     }
     d.flush()
@@ -210,7 +210,7 @@ fn write_in<D: Medium, const N: usize>(
 /// much of it as has room.
 pub(super) fn read<D: Medium>(
     d: &mut D,
-    w: &Words,
+    w: &SlotSizes,
     at: u32,
     room: u32,
     out: &mut [u8],
@@ -224,7 +224,7 @@ pub(super) fn read<D: Medium>(
 
 fn read_in<D: Medium, const N: usize>(
     d: &mut D,
-    w: &Words,
+    w: &SlotSizes,
     at: u32,
     room: u32,
     out: &mut [u8],
@@ -243,7 +243,7 @@ fn read_in<D: Medium, const N: usize>(
     };
     let len = u32::from(header.len);
     let content = w.content(len);
-    if content > room || (header.magic == MARKER && header != Header::FORMATTING) {
+    if content > room || (header.magic == FORMAT_MARKER && header != Header::FORMATTING) {
         return Ok(Slot::Invalid);
     }
     let (mut crc, mut stored, mut padded) = (Crc32::new(), [0; CRC as usize], true);
@@ -287,7 +287,7 @@ fn read_in<D: Medium, const N: usize>(
 /// The header at `at`, not checked against any checksum.
 pub(super) fn read_header<D: Medium>(
     d: &mut D,
-    w: &Words,
+    w: &SlotSizes,
     at: u32,
 ) -> Result<Option<Header>, D::Error> {
     let mut buf = [0; 256];
@@ -297,17 +297,17 @@ pub(super) fn read_header<D: Medium>(
 }
 
 /// How many of the words behind the content of the slot at `at` were begun.
-pub(super) fn confirmations<D: Medium>(
+pub(super) fn commit_words<D: Medium>(
     d: &mut D,
-    w: &Words,
+    w: &SlotSizes,
     at: u32,
     len: u32,
 ) -> Result<u32, D::Error> {
     let mut n = 0;
     let from = at + w.content(len);
-    while n < CONFIRMATIONS {
+    while n < COMMIT_WORDS {
         let word = from + n * w.word;
-        if all(d, w, word, word + w.word, w.erased())? {
+        if all_bytes_are(d, w, word, word + w.word, w.erased())? {
             break;
         }
         n += 1;
@@ -316,9 +316,9 @@ pub(super) fn confirmations<D: Medium>(
 }
 
 /// Whether every byte of `from..to` is `byte`.
-pub(super) fn all<D: Medium>(
+pub(super) fn all_bytes_are<D: Medium>(
     d: &mut D,
-    w: &Words,
+    w: &SlotSizes,
     from: u32,
     to: u32,
     byte: u8,

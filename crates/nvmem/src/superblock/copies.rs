@@ -1,7 +1,10 @@
 //! Both copies in memory, for managers on a [`Medium`](crate::Medium), which read and write them themselves.
 
 use super::Superblock;
-use super::copy::{self, FORMATTING, Image, MAGIC, READY, WORDS, intact, order, seal, state_of};
+use super::copy::{
+    self, FORMATTING, Image, MAGIC, READY, WORDS, intact, sequence_and_state,
+    set_state_and_checksum, state_of,
+};
 use crate::layout::Layout;
 use crate::planted;
 use core::mem::MaybeUninit;
@@ -15,9 +18,9 @@ pub struct Copies([Image; 2]);
 /// The copy that counts: in one word, that comes in a register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct Newest(NonZeroU32);
+pub struct NewestCopy(NonZeroU32);
 
-impl Newest {
+impl NewestCopy {
     /// Beside the second word of the copy: it is the second copy.
     const SECOND: u32 = 1 << 31;
 
@@ -70,17 +73,20 @@ impl Copies {
         let state = if formatting { FORMATTING } else { READY };
         // SAFETY: invariant "A copy is 16 words": they are initialised already, and stay so.
         let place = unsafe { &mut *(&raw mut self.0[copy & 1]).cast::<MaybeUninit<Image>>() };
-        seal(copy::image(place, sb, state), order(sequence, state));
+        set_state_and_checksum(
+            copy::image(place, sb, state),
+            sequence_and_state(sequence, state),
+        );
     }
 
     /// Which one counts: the newer one of those that are intact.
     #[inline(never)]
-    pub fn newest(&self) -> Option<Newest> {
+    pub fn newest(&self) -> Option<NewestCopy> {
         let mut best = None;
         let mut which = 0;
         for image in &self.0 {
             let second = u32::from_le(image[1]);
-            let later = |b: Newest| {
+            let later = |b: NewestCopy| {
                 if planted!("nvmem/copies-sequence-does-not-wrap") {
                     return second as u16 > b.sequence();
                 }
@@ -89,21 +95,21 @@ impl Copies {
             // SAFETY: invariant "A copy is 16 words".
             if best.is_none_or(later) && unsafe { intact(image.as_ptr()) } {
                 // An intact one has a state, which is not 0 and below 2^15.
-                best = NonZeroU32::new(second | which).map(Newest);
+                best = NonZeroU32::new(second | which).map(NewestCopy);
             }
-            which = Newest::SECOND;
+            which = NewestCopy::SECOND;
         }
         best
     }
 
     /// Whether either begins as a copy does.
-    pub fn any_magic(&self) -> bool {
+    pub fn has_magic(&self) -> bool {
         self.0.iter().any(|i| i[0] == MAGIC.to_le())
     }
 
     /// Whether a copy is not intact though it begins with a byte that is not blank. No power cut leaves that beside the mark of a
     /// format on a medium whose manager blanks that byte first: it is a superblock that is damaged.
-    pub fn is_broken(&self, copy: usize) -> bool {
+    pub fn is_damaged(&self, copy: usize) -> bool {
         let image = &self.0[copy & 1];
         // SAFETY: invariant "A copy is 16 words".
         !matches!(self.copy(copy)[0], 0 | 0xFF) && !unsafe { intact(image.as_ptr()) }
@@ -117,7 +123,7 @@ impl Copies {
 
     /// Whether a copy names this layout.
     #[inline(always)]
-    pub fn is_of(&self, copy: usize, layout: &Layout) -> bool {
+    pub fn has_layout(&self, copy: usize, layout: &Layout) -> bool {
         let image = &self.0[copy & 1];
         let (low, high) = (layout.fingerprint as u32, (layout.fingerprint >> 32) as u32);
         let kind = u32::from_le_bytes(layout.kind);

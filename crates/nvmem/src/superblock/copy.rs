@@ -16,13 +16,13 @@ pub(super) const READY: u16 = 2;
 pub(super) type Image = [u32; WORDS];
 
 /// The second word.
-pub(super) fn order(sequence: u16, state: u16) -> u32 {
+pub(super) fn sequence_and_state(sequence: u16, state: u16) -> u32 {
     u32::from(sequence) | u32::from(state) << 16
 }
 
 /// The state in the second word.
-pub(super) fn state_of(order: u32) -> u16 {
-    (order >> 16) as u16
+pub(super) fn state_of(sequence_and_state: u32) -> u16 {
+    (sequence_and_state >> 16) as u16
 }
 
 /// A word of a copy, wherever that lies.
@@ -51,13 +51,13 @@ pub(super) unsafe fn checksum(at: *const u32) -> u32 {
 }
 
 /// Sets the second word, and the checksum.
-pub(super) fn seal(image: &mut Image, order: u32) {
-    image[1] = order.to_le();
+pub(super) fn set_state_and_checksum(image: &mut Image, sequence_and_state: u32) {
+    image[1] = sequence_and_state.to_le();
     // SAFETY: invariant "A copy is 16 words".
     image[CRC] = unsafe { checksum(image.as_ptr()) }.to_le();
 }
 
-/// A copy that is to be written, but for what [`seal`] sets.
+/// A copy that is to be written, but for what [`set_state_and_checksum`] sets.
 ///
 /// A region in which a format is under way is marked by its kind alone: the same whatever the version and the types, so
 /// that a marker torn by one build is known to the next.

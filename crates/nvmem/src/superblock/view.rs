@@ -1,7 +1,7 @@
 //! A look at the stored superblock where it lies.
 
 use super::copy::{content, unpack};
-use super::{Place, State, Stored, Superblock};
+use super::{State, Stored, Superblock, SuperblockRegion};
 use crate::layout::Layout;
 use crate::model::Model;
 use crate::region::Region;
@@ -9,7 +9,7 @@ use crate::region::Region;
 /// What a stored superblock says otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum Differs {
+pub enum Difference {
     /// The kind, the version or the fingerprint.
     Layout,
     /// This parameter.
@@ -18,7 +18,7 @@ pub enum Differs {
 
 /// An intact copy where it lies.
 pub struct View<'r, 'm, M> {
-    place: Place<'r, 'm, M>,
+    place: SuperblockRegion<'r, 'm, M>,
     copy: usize,
 }
 
@@ -31,12 +31,12 @@ impl<M: Model> View<'_, '_, M> {
     /// Whether it says what `mine` says; the parameters that have a bit in `taken` are read into `mine` instead, up to the first
     /// difference.
     ///
-    /// **Errors**: [`Differs`]. **Cost**: 12 loads.
+    /// **Errors**: [`Difference`]. **Cost**: 12 loads.
     #[inline(never)]
-    pub fn agrees(&self, mine: &mut Superblock, taken: u8) -> Result<(), Differs> {
+    pub fn agrees(&self, mine: &mut Superblock, taken: u8) -> Result<(), Difference> {
         if self.word(2) != u32::from_le_bytes(mine.kind) || self.word(3) != u32::from(mine.version)
         {
-            return Err(Differs::Layout);
+            return Err(Difference::Layout);
         }
         for (i, w) in mine.tail_mut().iter_mut().enumerate() {
             let stored = self.word(4 + i);
@@ -44,8 +44,8 @@ impl<M: Model> View<'_, '_, M> {
                 *w = stored;
             } else if *w != stored {
                 return Err(match i {
-                    0 | 1 => Differs::Layout,
-                    _ => Differs::Param(i - 2),
+                    0 | 1 => Difference::Layout,
+                    _ => Difference::Param(i - 2),
                 });
             }
         }
@@ -69,10 +69,10 @@ impl<M: Model> View<'_, '_, M> {
 
 /// Like [`probe`](super::probe), with a look at the stored superblock in the place of a copy: for a small program.
 #[inline(always)]
-pub fn look<'r, 'm, M: Model>(
+pub fn probe_view<'r, 'm, M: Model>(
     region: &'r Region<'m, M>,
     expected: &Superblock,
 ) -> State<View<'r, 'm, M>> {
-    let place = Place(region);
-    place.find(expected).map(|copy| View { place, copy })
+    let place = SuperblockRegion(region);
+    place.probe(expected).map(|copy| View { place, copy })
 }

@@ -3,7 +3,7 @@
 use crate::handle::PBox;
 use core::mem::MaybeUninit;
 use core::num::NonZeroU16;
-use nvmem::persist::{Found, NoHandles, Visit, from_bytes, to_bytes};
+use nvmem::persist::{HandleKind, NoHandles, Visit, from_bytes, to_bytes};
 use nvmem::{Invalid, Maybe, Persist, Plain};
 
 #[derive(Persist, Clone, Copy, Debug, PartialEq)]
@@ -132,7 +132,7 @@ fn every_tag_byte() {
 #[derive(Default)]
 struct Seen(Vec<(u32, usize)>);
 impl Visit for Seen {
-    fn handle(&mut self, value: u32, found: &Found) -> Result<(), Invalid> {
+    fn handle(&mut self, value: u32, found: &HandleKind) -> Result<(), Invalid> {
         if value >= 100 {
             return Err(Invalid::Handle(found.family));
         }

@@ -1,7 +1,7 @@
 //! The layout that a type tells, and its fingerprint.
 
 use crate::handle::PBox;
-use nvmem::describe::{Part, Type};
+use nvmem::describe::{Member, Type};
 use nvmem::{Maybe, Persist, fingerprint};
 
 fn walk<T: Persist>() -> String {
@@ -14,16 +14,16 @@ fn walk<T: Persist>() -> String {
                 size,
                 align,
                 params,
-                parts,
+                members,
             } => {
                 *out += &format!("{name}[{size}/{align}](");
                 for p in *params {
                     *out += &format!(" <{p}>");
                 }
-                for p in *parts {
+                for p in *members {
                     match p {
-                        Part::Variant { name, tag } => *out += &format!(" | {name}={tag}"),
-                        Part::Field { name, offset, of } => {
+                        Member::Variant { name, tag } => *out += &format!(" | {name}={tag}"),
+                        Member::Field { name, offset, of } => {
                             *out += &format!(" {name}@{offset}: ");
                             told(of, out);
                         }

@@ -2,7 +2,7 @@
 
 use crate::handle::PBox;
 use core::num::NonZeroU16;
-use nvmem::fields::{Fields, Lend};
+use nvmem::fields::{FieldAccess, Fields};
 use nvmem::{Maybe, Persist, Plain};
 
 /// Plain.
@@ -146,9 +146,9 @@ fn they_compile() {
 #[derive(Clone, Copy)]
 struct Raw;
 // SAFETY: the slot is a pointer to the field.
-unsafe impl Lend for Raw {
-    type Slot<U> = *mut U;
-    unsafe fn slot<U>(self, at: *mut U) -> *mut U {
+unsafe impl FieldAccess for Raw {
+    type FieldSlot<U> = *mut U;
+    unsafe fn field_slot<U>(self, at: *mut U) -> *mut U {
         at
     }
 }
