@@ -1,12 +1,56 @@
-//! A crash-atomic record: settings, counters, calibration, on any [`Medium`], without a pool.
+//! A record: one value (settings, counters, calibration) in a range of any [`Medium`]. Each update
+//! is atomic under power cuts.
 //!
-//! [`Record::set`] happens wholly or not at all. A value once seen, by [`Record::get`] or as the result of `set`, is
-//! never taken back by a later boot, not even on flash whose half-written words read differently each time.
+//! After a cut inside [`Record::set`], the next boot finds the old value or the new one. A value
+//! that the program has seen, from [`Record::get`] or after a successful `set`, never reverts at a
+//! later boot. This holds even on flash with unstable words, which read differently each time.
 //!
-//! On a medium without erase the range holds two slots that are written in turn. On flash it holds three banks, each of
-//! whole erase units; updates are appended to a bank, [`Record::updates_per_erase`] of them, before the next one is
-//! erased. A boot never appends to what an earlier boot began, because a word that looks erased may not be it: the first
-//! `set` after a boot erases a bank. docs/DESIGN.md says why neither can be had for less.
+//! # Layout
+//!
+//! Without erase, the range is two banks of one slot each, written alternately. On flash it is
+//! three banks, each a whole number of erase units:
+//!
+//! ```text
+//! range   | bank 0                   | bank 1 (newest)          | bank 2                   |
+//!         | slot | slot | slot | ... | slot | slot | free | ... | erased by the next `set` |
+//!                                      seq 7  seq 8               that starts a bank
+//!
+//! slot    | header   | value | zeros | CRC  | commit marker  | confirmation   |
+//!         | 16 bytes | len   |       | 4    | 1 program word | 1 program word |
+//!
+//! header  | magic "RLR1" | sequence u16 | len u16 | fingerprint u64 |
+//! ```
+//!
+//! The commit marker and its confirmation exist only on flash. Everything before them is the slot's
+//! content, padded with zeros to the program word.
+//!
+//! # Order of stores
+//!
+//! 1. Erase the next bank if no slot of this boot's bank is free (flash only).
+//! 2. Write the first program word of the slot alone.
+//! 3. Write the rest of the content; the CRC is in its last word.
+//! 4. Write the commit marker (flash only).
+//! 5. Write the marker's confirmation (flash only).
+//! 6. Flush.
+//!
+//! # Why it is safe
+//!
+//! - The newest slot with a correct CRC counts. A torn slot has a wrong CRC, so the previous value
+//!   counts.
+//! - On flash a CRC may be correct now and wrong at the next read, because words of it are
+//!   unstable. If the commit marker was begun, the content is complete and stable. If the
+//!   confirmation was begun, the marker itself is stable.
+//! - A boot that does not find both words, or finds a torn slot or bank, is in doubt. It writes the
+//!   value again to another bank before it returns it. The program acts only on a value that no
+//!   later boot can judge differently.
+//! - The bank to erase is never the newest one, nor the *base*: the newest bank whose content is
+//!   certainly complete. If the newest slot proves unstable, the base still counts.
+//! - A boot never appends to a bank of an earlier boot: a word that reads as erased may be half
+//!   written. So the first `set` after a boot erases a bank, unless opening has already done so.
+//! - A slot that was cut may read as valid later. Its sequence number must not be used again: the
+//!   first write to a bank skips one number, and a boot that finds torn slots skips 64 more.
+//!
+//! docs/DESIGN.md explains why two banks, or one word fewer, do not suffice.
 
 mod format;
 mod scan;
@@ -28,22 +72,24 @@ use slot::{Header, SlotSizes};
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum RecordError<E> {
-    /// The medium's error. After one from [`Record::set`] the old value still counts in this run, and either may
-    /// count after a reboot.
+    /// The medium's error. After a failed [`Record::set`], this run keeps the old value; after a
+    /// reboot either the old or the new value counts.
     Medium(E),
     /// The range holds a record of another type. Nothing was written.
     Layout(LayoutMismatch),
-    /// The range holds something that is no record. Nothing was written. [`Record::format`] makes it one.
+    /// The range holds data that is not a record. Nothing was written. [`Record::format`]
+    /// overwrites it.
     Foreign,
-    /// The range holds a record that is not intact, which no power cut can cause. Nothing was written.
-    /// [`Record::format`] gives it up.
+    /// The range holds a damaged record. No power cut can cause this. Nothing was written.
+    /// [`Record::format`] overwrites it.
     Damaged,
     /// The range has fewer bytes than this record needs.
     TooSmall {
-        /// The least that does.
+        /// The smallest size that suffices, in bytes.
         needed: u32,
     },
-    /// The range does not begin at a multiple of [`Contract::alignment`](crate::device::Contract::alignment), or lies outside of the medium.
+    /// The range does not begin at a multiple of
+    /// [`Contract::alignment`](crate::device::Contract::alignment), or ends outside the medium.
     BadRange,
 }
 
@@ -52,12 +98,10 @@ impl<E: fmt::Debug> fmt::Display for RecordError<E> {
         match self {
             RecordError::Medium(e) => write!(f, "the medium failed: {e:?}"),
             RecordError::Layout(e) => write!(f, "{e}"),
-            RecordError::Foreign => f.write_str("the range holds something that is no record"),
+            RecordError::Foreign => f.write_str("the range holds data that is not a record"),
             RecordError::Damaged => f.write_str("the record is damaged"),
             RecordError::TooSmall { needed } => write!(f, "the range needs {needed} bytes"),
-            RecordError::BadRange => {
-                f.write_str("the range is misaligned or outside of the medium")
-            }
+            RecordError::BadRange => f.write_str("the range is misaligned or outside the medium"),
         }
     }
 }
@@ -71,7 +115,7 @@ impl<E> From<LayoutMismatch> for RecordError<E> {
 
 /// A value of type `T` that survives power cuts, in a range of the medium `D`.
 ///
-/// The value is also kept in RAM: reading it costs nothing.
+/// A copy of the value is in RAM: reading it does not access the medium.
 #[derive(Debug)]
 pub struct Record<T, D> {
     medium: D,
@@ -79,16 +123,18 @@ pub struct Record<T, D> {
     value: T,
     fingerprint: u64,
     sequence: u16,
-    /// The bank and the slot that the next write takes, when this boot has erased that bank.
+    /// The bank and slot for the next write, if this boot has erased that bank and it has a free
+    /// slot.
     open: Option<(u32, u32)>,
-    /// The bank that is erased and written when there is no such slot.
+    /// The bank that the next write erases and starts if `open` is `None`.
     next_bank: u32,
 }
 
-/// By how much the sequence jumps when something that was cut may be newer than the newest record.
+/// The first write after a boot skips this many sequence numbers if a torn slot may be newer than
+/// the newest record.
 const TORN_SKIP: u16 = 64;
 
-/// What opening found.
+/// What `open` found in the range.
 enum State<T, Old> {
     Current(T, NewestRecord),
     Old(Old, NewestRecord),
@@ -97,7 +143,7 @@ enum State<T, Old> {
     OtherType(Header),
 }
 
-/// Where the newest record stands.
+/// The newest record and where the next write goes.
 struct NewestRecord {
     newest: BankRecord,
     next_bank: u32,
@@ -112,29 +158,32 @@ impl<T: Plain, D: Medium> Record<T, D> {
     };
     const SIZES: SlotSizes = SlotSizes::of(&D::CONTRACT);
 
-    /// The size of the smallest range in which a bank takes `updates` updates between two erases; on a medium
-    /// without erase, the smallest range.
+    /// The smallest range, in bytes, whose banks hold `updates` updates each. On a medium without
+    /// erase, the smallest range.
     ///
-    /// **Panics** when no range is large enough: a bank takes 4096 updates at most, and an offset has 32 bits. In a constant the program does
-    /// not compile.
+    /// **Panics** if `updates` is above 4096 or the range would exceed 32-bit offsets. In a
+    /// constant this is a compile error.
     pub const fn bytes(updates: u32) -> u32 {
         Self::SIZES.range(Self::LEN, updates)
     }
 
-    /// Opens the record in a range that it has for itself; a blank range is formatted with `initial`.
+    /// Opens the record in `range`, which nothing else uses. Formats a blank range with the value
+    /// `initial`.
     ///
-    /// **Power loss**: the record has its old value, or `initial` when it was blank; a format that was cut is
-    /// repeated. **Cost**: reads the headers and a few slots; writes nothing unless the range is blank or the last
-    /// boot was cut in a write to flash, then one slot and one erase. **Errors**: all of [`RecordError`].
+    /// **Power loss**: the record keeps its value, or gets `initial` if the range was blank; a
+    /// format that was cut is repeated. **Cost**: reads the headers and a few slots. Writes one
+    /// slot and erases one bank if the range is blank, or if a write to flash was cut; otherwise
+    /// writes nothing. **Errors**: all of [`RecordError`].
     pub fn open(medium: D, range: Range<u32>, initial: T) -> Result<Self, RecordError<D::Error>> {
         Self::open_with::<T>(medium, range, initial, None)
     }
 
-    /// As [`Record::open`]; a record of the type `Old`, from an earlier version of the program, becomes what `migrate`
-    /// makes of it.
+    /// As [`Record::open`]. A record of type `Old`, from an earlier version of the program, gets
+    /// the value `migrate(old)`.
     ///
-    /// **Power loss**: the old value or the new one, whole; a migration that was cut is repeated, so `migrate` has no
-    /// effect but its result. **Cost**, **Errors**: as for `open`; a migration writes one slot.
+    /// **Power loss**: the old value or the new one. A migration that was cut is repeated, so
+    /// `migrate` must have no side effects. **Cost**, **Errors**: as for `open`; a migration writes
+    /// one slot.
     pub fn open_or_migrate<Old: Plain>(
         medium: D,
         range: Range<u32>,
@@ -144,10 +193,11 @@ impl<T: Plain, D: Medium> Record<T, D> {
         Self::open_with::<Old>(medium, range, initial, Some(&mut migrate))
     }
 
-    /// The value, without a write to the medium; `None` when there is none yet.
+    /// Reads the value without writing to the medium. `None` if the range is blank or a format was
+    /// cut.
     ///
-    /// On flash the value is what the next boot will *probably* find: after a cut in the middle of a write it may read
-    /// differently again. Show it, do not act upon it.
+    /// On flash the next boot will *probably* find the same value: after a cut during a write it
+    /// may read differently again. Display it, but do not act on it.
     ///
     /// **Power loss**: writes nothing. **Errors**: as for [`Record::open`].
     pub fn read(mut medium: D, range: Range<u32>) -> Result<Option<T>, RecordError<D::Error>> {
@@ -179,7 +229,7 @@ impl<T: Plain, D: Medium> Record<T, D> {
         migrate: Option<&mut dyn FnMut(Old) -> T>,
     ) -> Result<Self, RecordError<D::Error>> {
         let banks = Self::banks(&medium, &range)?;
-        // One look for both types: a second one might see something else.
+        // One scan for both types: unstable words could make a second scan differ.
         let state = read_state::<T, Old, D>(&mut medium, &banks, migrate.is_some())?;
         let mut record = Record {
             medium,
@@ -221,7 +271,8 @@ impl<T: Plain, D: Medium> Record<T, D> {
     fn continue_after(&mut self, at: &NewestRecord) {
         self.sequence = at.newest.header.sequence;
         if at.torn && !planted!("nvmem/record-sequence-not-skipped") {
-            // Beyond what was cut, and beyond what earlier boots wrote again and were cut in.
+            // Higher than any torn slot, also those of earlier boots that were cut in this same
+            // rewrite.
             self.sequence = self.sequence.wrapping_add(TORN_SKIP);
         }
         self.next_bank = at.next_bank;
@@ -230,17 +281,18 @@ impl<T: Plain, D: Medium> Record<T, D> {
         }
     }
 
-    /// The value.
+    /// The current value.
     #[inline]
     pub fn get(&self) -> &T {
         &self.value
     }
 
-    /// Changes the value. It is on the medium when this returns.
+    /// Sets the value. When this returns, the value is on the medium.
     ///
-    /// **Power loss**: the old value or the new one. **Cost**: one slot, that is the value, 20 bytes and padding to
-    /// the program word, on flash two program words more; one erase every [`Record::updates_per_erase`] updates and with
-    /// the first one of a boot. **Errors**: [`RecordError::Medium`]; the value in RAM is then the old one.
+    /// **Power loss**: the old value or the new one. **Cost**: writes one slot: the value, 20
+    /// bytes, padding to the program word and, on flash, two more program words. One bank is erased
+    /// every [`Record::updates_per_erase`] updates and at the first update of a boot. **Errors**:
+    /// [`RecordError::Medium`]; the value in RAM is then the old one.
     pub fn set(&mut self, value: T) -> Result<(), RecordError<D::Error>> {
         let mut value = MaybeUninit::new(value);
         self.store(&mut value)?;
@@ -249,8 +301,8 @@ impl<T: Plain, D: Medium> Record<T, D> {
         Ok(())
     }
 
-    /// How many updates a bank takes before the next one is erased; `u32::MAX` on a medium without erase. The three banks
-    /// are erased in turn.
+    /// How many updates fit into a bank before the next bank is erased; `u32::MAX` on a medium
+    /// without erase. The three banks are erased in turn.
     pub fn updates_per_erase(&self) -> u32 {
         match self.banks.sizes.erase {
             Some(_) => self.banks.slots(Self::LEN),
@@ -258,13 +310,13 @@ impl<T: Plain, D: Medium> Record<T, D> {
         }
     }
 
-    /// The medium back.
+    /// Returns the medium.
     pub fn into_medium(self) -> D {
         self.medium
     }
 
     fn store_value(&mut self) -> Result<(), RecordError<D::Error>> {
-        // SAFETY: invariant "Plain is plain": a copy of the bytes, which nobody uses as a `T`.
+        // SAFETY: invariant "Plain is plain": a copy of the bytes, never used as a `T`.
         let mut copy = unsafe { (&raw const self.value).cast::<MaybeUninit<T>>().read() };
         self.store(&mut copy)
     }
@@ -282,7 +334,7 @@ impl<T: Plain, D: Medium> Record<T, D> {
                         .erase(from, from + self.banks.bank)
                         .map_err(RecordError::Medium)?;
                 }
-                // On flash a record that was cut may appear later: this one is newer than that.
+                // On flash a torn slot may read as valid later. This slot must be newer than it.
                 let skip = flash && !planted!("nvmem/record-sequence-not-skipped");
                 (self.next_bank, 0, if skip { 2 } else { 1 })
             }
@@ -309,7 +361,7 @@ impl<T: Plain, D: Medium> Record<T, D> {
     }
 }
 
-/// Looks at the range once. An `Old` is looked for only with `or_old`.
+/// Scans the range once. Accepts a record of type `Old` only if `or_old`.
 fn read_state<T: Plain, Old: Plain, D: Medium>(
     medium: &mut D,
     banks: &Banks,
@@ -358,7 +410,7 @@ fn read_state<T: Plain, Old: Plain, D: Medium>(
     }
 }
 
-/// Room for the bytes of a `T`.
+/// A buffer for the bytes of a `T`.
 struct Buffer<T>(MaybeUninit<T>);
 
 impl<T> Buffer<T> {
@@ -391,17 +443,17 @@ fn mismatch(stored: &Header, expected: u64) -> LayoutMismatch {
     }
 }
 
-/// What an inspector says of a slot.
+/// A slot as the inspector prints it.
 pub(crate) struct SlotFacts {
     pub marker: bool,
     pub sequence: u16,
     pub layout: Layout,
     pub len: u16,
-    /// Its bytes, when its checksum is right.
+    /// The slot's size in bytes if its checksum is correct.
     pub size: Option<usize>,
 }
 
-/// The slot at the start of `bytes`, if there is one.
+/// Decodes the slot at the start of `bytes`. `None` if it does not begin with a slot's magic.
 pub(crate) fn inspect_slot(bytes: &[u8], word: usize) -> Option<SlotFacts> {
     let header = Header::decode(bytes)?;
     Some(SlotFacts {

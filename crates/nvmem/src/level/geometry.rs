@@ -1,30 +1,30 @@
-//! What is where on the flash: sizes, and the header of a block.
+//! Sizes and offsets on the flash; encoding of block headers and slot heads.
 
 use crate::crc::crc32;
 use crate::device::Contract;
 
-/// No slot, no block.
+/// No slot; no block.
 pub(super) const NONE: u16 = 0xFFFF;
-/// Page copies for each page that is written, at most.
+/// The most page copies per page write.
 pub(super) const COPIES: u32 = 4;
 /// The fewest slots of a block.
 const MIN_SLOTS: u32 = 4;
 const MAX_SLOTS: u32 = 4096;
-/// Bytes of a slot before the content and of the checksum behind it.
+/// Bytes of a slot before the page; the checksum after it.
 pub(super) const SLOT_HEAD: u32 = 4;
 pub(super) const CRC: u32 = 4;
 
 const MAGIC: [u8; 4] = *b"RLW1";
 const HEADER: usize = 32;
 
-/// The sizes that follow from the contract, the page size and the size of the medium.
+/// Sizes derived from the contract, the page size and the size of the flash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Geometry {
-    /// What every offset and length is a multiple of.
+    /// Every offset and length is a multiple of this.
     pub word: u32,
     pub erased: u8,
     pub page: u32,
-    /// Bytes of a slot that are written by a call of their own.
+    /// The first bytes of a slot, written by their own call.
     pub first: u32,
     pub stride: u32,
     pub header: u32,
@@ -32,7 +32,7 @@ pub(super) struct Geometry {
     pub block: u32,
     pub slots: u32,
     pub blocks: u32,
-    /// How many pages the user gets.
+    /// Number of pages of the capacity.
     pub pages: u32,
 }
 
@@ -54,7 +54,7 @@ impl Geometry {
         let first = SLOT_HEAD.next_multiple_of(word);
         let mut stride = (SLOT_HEAD + page + CRC).next_multiple_of(word);
         if stride < first + CRC {
-            // The first word alone must never make a slot.
+            // The first word alone must never make a valid slot.
             stride += word;
         }
         let header = (HEADER as u32).next_multiple_of(word);
@@ -69,7 +69,7 @@ impl Geometry {
             slots = MAX_SLOTS;
         }
         let mut blocks = bytes / block;
-        // Slots and blocks have 16 bits, and two values mean something else.
+        // Slot and block numbers have 16 bits, and two values are reserved.
         if blocks > 0xFFFD / slots {
             blocks = 0xFFFD / slots;
         }
@@ -88,7 +88,7 @@ impl Geometry {
         }
     }
 
-    /// Bytes of the smallest flash that gives the user so many; `None` when no flash does.
+    /// Size of the smallest flash that offers `capacity` bytes; `None` if there is none.
     pub(super) const fn bytes_for(&self, capacity: u32) -> Option<u32> {
         let pages = capacity.div_ceil(self.page) as u64;
         let pages = if pages == 0 { 1 } else { pages };
@@ -101,13 +101,13 @@ impl Geometry {
         Some(bytes as u32)
     }
 
-    /// Free slots that cleaning never counts on: two blocks for a boot to begin, one that was just cleaned, and what a cut
-    /// wastes.
+    /// Free slots that cleaning never uses: two blocks for a boot to start, one that was just
+    /// cleaned, and four slots that a cut may waste.
     pub(super) const fn reserve(&self) -> u32 {
         3 * self.slots + 4
     }
 
-    /// Bytes of a block before its slots.
+    /// Offset of the first slot in a block.
     pub(super) const fn slots_offset(&self) -> u32 {
         self.header + 2 * self.marker
     }
@@ -127,29 +127,29 @@ impl Geometry {
     }
 }
 
-/// The most pages that cleaning keeps up with, whatever is written: see `room`.
+/// The most pages with which cleaning keeps up under any writes: see `has_room`.
 const fn pages(blocks: u32, slots: u32) -> u32 {
     (blocks.saturating_sub(4) * slots).saturating_sub(6) * COPIES / (COPIES + 1)
 }
 
-/// What a block says of itself and of the log before it.
+/// The header of a block: its place in the log, and where the log ended when it was started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Header {
     pub sequence: u32,
-    /// The block before it in the log, and its sequence; none and 0 in the first one.
+    /// The previous block in the log and its sequence number; `NONE` and 0 in the first block.
     pub base: u16,
     pub base_sequence: u32,
-    /// How many slots of that one count.
+    /// How many slots of the previous block are valid.
     pub valid_slots: u16,
-    /// The oldest block that was in the log.
+    /// The oldest block of the log when this one was started.
     pub tail: u16,
-    /// The first slot holds a page that was in doubt, and must be intact.
+    /// The first slot holds a page that was in doubt; the block counts only if that slot is intact.
     pub carried: bool,
 }
 
 pub(super) enum DecodedHeader {
     Nothing,
-    /// The header of another geometry: page, slots, blocks.
+    /// A valid header of another geometry: page size, slots per block, blocks.
     Other([u16; 3]),
     Valid(Header),
 }
@@ -209,24 +209,26 @@ impl Geometry {
         [self.page as u16, self.slots as u16, self.blocks as u16]
     }
 
-    /// What a seal of the block with this header begins with: never erased, and another one for another header.
+    /// The first bytes of the commit marker of the block with this header. Never reads as erased;
+    /// differs for each header.
     pub(super) fn commit_marker_of(&self, header: &Header) -> [u8; 4] {
-        // The checksum that the header ends with: one over that, too, would be the same for all headers.
+        // Take the bytes of the header's checksum. A checksum over header and checksum would be the
+        // same for all headers.
         let bytes = header.encode(self);
         let [.., a, b, c, _] = bytes;
         [self.erased ^ 0x5A, a, b, c]
     }
 }
 
-/// When a slot was written.
+/// Whether a slot was written before or after its block's commit marker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SlotKind {
-    /// Before its block counted.
+    /// Written before the commit marker of its block.
     Initial,
     Appended,
 }
 
-/// The first bytes of a slot.
+/// The decoded first bytes of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SlotHead {
     Erased,
@@ -264,7 +266,7 @@ impl Geometry {
     }
 }
 
-/// Finds every flipped bit of a page's number.
+/// A check byte that detects every single flipped bit of a page number.
 const fn check(low: u8, high: u8) -> u8 {
     low ^ high.rotate_left(3) ^ 0xC3
 }

@@ -1,4 +1,5 @@
-//! The log: slots are appended to the newest block, the oldest one is cleaned.
+//! The log while it runs: appends slots to the newest block and cleans the oldest one. The drawing
+//! is in [the parent module](super).
 
 use super::geometry::{
     COPIES, CRC, DecodedHeader, Geometry, Header, NONE, SLOT_HEAD, SlotHead, SlotKind,
@@ -14,35 +15,35 @@ pub(super) struct Log<'b, D> {
     pub medium: D,
     pub geometry: Geometry,
     pub table: Table<'b>,
-    /// The newest block, its sequence, and how many of its slots count.
+    /// The newest block, its sequence number, and how many of its slots are valid.
     pub newest: u16,
     pub newest_sequence: u32,
     pub valid_slots: u16,
-    /// This boot began the newest block, and may append to it.
+    /// This boot started the newest block, so it may append to it.
     pub open: bool,
     /// The oldest block with a live page.
     pub tail: u16,
-    /// The oldest block of which the newest one's header says that it is in the log: it and those before `tail` hold nothing, but must be
-    /// readable until there is another header.
+    /// The oldest block that the newest header counts as part of the log. The blocks from here to
+    /// `tail` hold no live page, but must stay readable until a newer header is written.
     pub oldest: u16,
-    /// Blocks from `tail` to `newest`.
+    /// Number of blocks from `tail` to `newest`.
     pub used: u16,
-    /// The highest one that was seen.
+    /// The highest sequence number seen on the flash.
     pub sequence: u32,
-    /// A block outside of the log that must not be erased, or `NONE`.
+    /// A block outside the log that must not be erased, or `NONE`.
     pub must_not_erase: u16,
-    /// No page before this one is in the oldest block.
+    /// The oldest block holds no page below this number.
     pub cursor: u16,
-    /// A write failed: nothing above can be relied upon.
+    /// A write failed: the fields above may be wrong until the flash is scanned again.
     pub stale: bool,
-    /// Nothing is ever written.
+    /// Never write.
     pub read_only: bool,
 }
 
-/// What begins a block.
+/// The result of starting a block.
 pub(super) enum BlockStart {
     Done,
-    /// The page to be carried over is not intact.
+    /// The page in doubt proved torn while it was copied.
     CarriedPageTorn,
 }
 
@@ -51,12 +52,15 @@ impl<D: Medium> Log<'_, D> {
         block * self.geometry.slots as u16 + slot
     }
 
-    /// Whether cleaning keeps up if `extra` slots are used now, with [`COPIES`] copies for each page that is written from here on.
+    /// Whether cleaning keeps up if `extra` slots are used now and each later page write makes
+    /// [`COPIES`] copies.
     ///
-    /// Blocks are cleaned from the oldest. When the first `i` of them are clean, their `n` live pages were copied, and
-    /// `n / COPIES` pages written besides; before that `i - 1` blocks had become free. So what is free now and `i - 1` blocks must
-    /// hold that, for each `i`. A copy brings each of these sums one nearer to being true, a page that is written
-    /// takes `COPIES` away; so what is true stays true. The sum over all blocks is what limits the number of pages.
+    /// Cleaning goes from the oldest block on. When the first `i` blocks are clean, their `n` live
+    /// pages have been copied, and `n / COPIES` other pages written. Before that, `i - 1` blocks
+    /// have become free. So the space that is free now plus `i - 1` blocks must hold those pages,
+    /// for each `i`. A copy brings each of these sums one closer to being met; a page write takes
+    /// `COPIES` away. So a condition that holds keeps holding. The sum over all blocks limits the
+    /// number of pages.
     pub(super) fn has_room(&self, extra: u32) -> bool {
         if planted!("nvmem/level-no-reserve") {
             return true;
@@ -94,7 +98,7 @@ impl<D: Medium> Log<'_, D> {
         }
     }
 
-    /// Passes over blocks without a live page at the old end.
+    /// Advances the tail past blocks without live pages.
     pub(super) fn skip_empty_blocks(&mut self) {
         while self.tail != self.newest && self.table.live(self.tail) == 0 {
             self.tail = self.table.next(self.tail);
@@ -103,7 +107,7 @@ impl<D: Medium> Log<'_, D> {
         }
     }
 
-    /// The block that is erased next. In turn, so that all wear alike.
+    /// The block to erase next: the next free one in turn, so that all blocks wear equally.
     fn target(&self) -> Result<u16, D::Error> {
         let blocks = self.geometry.blocks;
         let start = if self.used > 0 && planted!("nvmem/level-lowest-block-first") {
@@ -122,8 +126,11 @@ impl<D: Medium> Log<'_, D> {
             .ok_or(LevelError::Damaged)
     }
 
-    /// Begins a block. `carry` is a slot with a page that is in doubt: it comes along. With `fill` pages are copied to
-    /// the block until there is room.
+    /// Starts a block. `carry` is a page in doubt and its slot: copies it to the new block. With
+    /// `fill`, also copies pages until cleaning has enough space.
+    ///
+    /// **Power loss**: until the commit marker is written, the block does not count and a boot
+    /// starts it again.
     ///
     /// Nothing counts before the seals: until then a boot begins the same block again.
     pub(super) fn begin(
@@ -224,7 +231,7 @@ impl<D: Medium> Log<'_, D> {
         self.medium.write(at, piece).map_err(LevelError::Medium)
     }
 
-    /// Copies one page out of the oldest block.
+    /// Copies the next live page of the oldest block to the next slot.
     fn copy_oldest_page(&mut self, kind: SlotKind) -> Result<(), D::Error> {
         self.skip_empty_blocks();
         if self.tail == self.newest {
@@ -238,7 +245,7 @@ impl<D: Medium> Log<'_, D> {
         Ok(())
     }
 
-    /// Writes a page to the next slot: what it was, with `bytes` at `off`.
+    /// Writes a page to the next slot: its old content with `bytes` at `off`.
     fn append(
         &mut self,
         kind: SlotKind,
@@ -253,7 +260,7 @@ impl<D: Medium> Log<'_, D> {
         Ok(())
     }
 
-    /// After a write that failed, the flash holds what it would hold after a power cut.
+    /// Scans the flash again after a failed write, as after a power cut.
     pub(super) fn ready(&mut self) -> Result<(), D::Error> {
         if self.stale {
             self.open()?;
@@ -262,7 +269,7 @@ impl<D: Medium> Log<'_, D> {
         Ok(())
     }
 
-    /// Changes a part of one page.
+    /// Writes `bytes` at offset `off` of a page.
     pub(super) fn write(&mut self, page: u16, off: u32, bytes: &[u8]) -> Result<(), D::Error> {
         if self.read_only {
             return Err(LevelError::ReadOnly);
@@ -284,8 +291,9 @@ impl<D: Medium> Log<'_, D> {
         Ok(())
     }
 
-    /// Writes a slot: the page as it is in the slot `from`, zeros if that is `NONE`, with `bytes` at `off`. Whether what it was
-    /// is intact; when it is not, the new slot is not either, unless all of it is new.
+    /// Writes slot `to`: the page in slot `from` (zeros if `NONE`) with `bytes` at `off`. Returns
+    /// whether the old page was intact. If it was not, the new slot gets a wrong checksum too,
+    /// unless `bytes` covers the whole page.
     fn write_slot(
         &mut self,
         to: u16,
@@ -320,7 +328,8 @@ impl<D: Medium> Log<'_, D> {
         let most = N as u32 / s.word * s.word;
         let mut off = 0;
         while off < s.stride {
-            // The first word goes alone: a slot whose first word looks erased will never be one.
+            // Write the first word by its own call: if it reads as erased, the rest was not
+            // written.
             let n = if off == 0 && !planted!("nvmem/level-first-word-with-others") {
                 s.first
             } else {
@@ -338,7 +347,7 @@ impl<D: Medium> Log<'_, D> {
                 let at = off + i as u32;
                 if let Some(k) = at.checked_sub(s.stride - CRC) {
                     let k = k as usize;
-                    // What was wrong stays wrong.
+                    // Carry an error in the checksum over to the copy.
                     let wrong = match old {
                         Some(_) => *b ^ was.finish().to_le_bytes()[k],
                         None => 0,
@@ -355,7 +364,8 @@ impl<D: Medium> Log<'_, D> {
                 {
                     *b = *new;
                 }
-                // The first byte says when the slot was written.
+                // The checksum leaves out the first byte, the slot's kind: a copy may have another
+                // kind.
                 if at > 0 {
                     was = was.byte(before);
                     is = is.byte(*b);
@@ -372,7 +382,7 @@ impl<D: Medium> Log<'_, D> {
         Ok(intact)
     }
 
-    /// Whether the checksum of a slot is right.
+    /// Whether the checksum of a slot is correct.
     pub(super) fn is_intact(&mut self, slot: u16) -> Result<bool, D::Error> {
         if planted!("nvmem/level-crc-unchecked") {
             return Ok(true);
@@ -407,7 +417,8 @@ impl<D: Medium> Log<'_, D> {
         Ok(Header::decode(piece, &s))
     }
 
-    /// Whether a block with this header has its first, or its second seal.
+    /// Whether a block with this header has its commit marker (`n` = 0), or its confirmation (`n` =
+    /// 1).
     pub(super) fn has_commit_word(
         &mut self,
         block: u16,

@@ -1,4 +1,14 @@
-//! What a flash holds when it is opened: which block is the newest, how far it counts, where each page is.
+//! Recovery: finds the newest block, how many of its slots are valid, and the slot of each page.
+//!
+//! ```text
+//! newest block with marker and confirmation   = committed block
+//! a newer block with the marker only          = begun block: a boot may have acted on it
+//!
+//! neither       blank flash: format it
+//! begun only    the first block: finish the format
+//! both          the begun block's header states where the log ends; start a block that states the same
+//! committed     scan its slots for the end; start a block if the last slot is in doubt
+//! ```
 
 use super::geometry::{DecodedHeader, Header, NONE, SlotHead, SlotKind};
 use super::log::{BlockStart, Log};
@@ -6,26 +16,28 @@ use super::{LevelError, Result, mismatch};
 use crate::device::Medium;
 use crate::planted;
 
-/// A block with a sound header.
+/// A block with a valid header.
 #[derive(Clone, Copy)]
 struct Block {
     at: u16,
     header: Header,
 }
 
-/// How the log ends.
+/// The end of the log.
 struct End {
-    /// How many slots of the newest block count.
+    /// How many slots of the newest block are valid.
     valid_slots: u16,
-    /// A page that is in doubt, and its slot.
+    /// A page in doubt and its slot.
     carry: Option<(u16, u16)>,
-    /// Whether another boot could come to another result, unless this one writes its own down.
+    /// Whether a later boot could reach another result, unless this boot starts a block that states
+    /// its own.
     doubt: bool,
 }
 
 impl<D: Medium> Log<'_, D> {
     pub(super) fn open(&mut self) -> Result<(), D::Error> {
-        // A page that proves unstable while it is copied was never whole: nobody has acted upon it.
+        // A carried page that proves torn while it is copied was never complete, and no program has
+        // acted on it. Then scan again without the block or the page.
         let mut distrusted = NONE;
         let mut drop_carry = false;
         for _ in 0..3 {
@@ -51,7 +63,7 @@ impl<D: Medium> Log<'_, D> {
             let mut carry = end.carry;
             let mut write = end.doubt;
             let mut torn = false;
-            // Each block that is filled here brings room nearer, whatever cuts there are.
+            // Each block that is filled here frees space, even if cuts interrupt it.
             let most = self.geometry.blocks * (self.geometry.slots + 1);
             for _ in 0..most {
                 if !write && self.has_room(0) {
@@ -74,12 +86,12 @@ impl<D: Medium> Log<'_, D> {
         Err(LevelError::Damaged)
     }
 
-    /// The block with the newest content; any if there is none.
+    /// The block with the newest content; block 0 if there is none.
     pub(super) fn newest_block(&mut self) -> Result<u32, D::Error> {
         match self.committed_block() {
             Ok(c) => Ok(c.map_or(0, |c| c.at.into())),
             Err(LevelError::Medium(e)) => Err(LevelError::Medium(e)),
-            // Another geometry's.
+            // Formatted with another geometry.
             Err(_) => Ok(0),
         }
     }
@@ -92,7 +104,7 @@ impl<D: Medium> Log<'_, D> {
         (self.must_not_erase, self.cursor) = (NONE, 0);
     }
 
-    /// The newest block that has both seals.
+    /// The newest block with commit marker and confirmation.
     fn committed_block(&mut self) -> Result<Option<Block>, D::Error> {
         let mut newest: Option<Block> = None;
         let needed = if planted!("nvmem/level-one-commit-word") {
@@ -118,7 +130,8 @@ impl<D: Medium> Log<'_, D> {
         Ok(newest)
     }
 
-    /// The newest block after `last` that has its first seal: its content is whole, and somebody may have acted upon it.
+    /// The newest block after `last` that has its commit marker: its content is complete, and a
+    /// program may have acted on it. Leaves out block `except`.
     fn begun_block(&mut self, last: Option<Block>, except: u16) -> Result<Option<Block>, D::Error> {
         let (base, base_sequence) = last.map_or((NONE, 0), |l| (l.at, l.header.sequence));
         let mut newest: Option<Block> = None;
@@ -143,7 +156,7 @@ impl<D: Medium> Log<'_, D> {
             {
                 continue;
             }
-            // The seal of a block that was being erased may be there, and its content not.
+            // An interrupted erase may leave the marker but not the content.
             if h.carried {
                 let slot = at * self.geometry.slots as u16;
                 if !matches!(self.slot_head(slot)?, SlotHead::Holds(..)) || !self.is_intact(slot)? {
@@ -155,7 +168,7 @@ impl<D: Medium> Log<'_, D> {
         Ok(newest)
     }
 
-    /// The end as a boot found it that began block `b`.
+    /// The end of the log as the header of the begun block `b` states it.
     fn end_from_header(&mut self, b: Block) -> Result<End, D::Error> {
         let slot = b.at * self.geometry.slots as u16;
         let mut carry = None;
@@ -171,8 +184,8 @@ impl<D: Medium> Log<'_, D> {
         })
     }
 
-    /// Where the newest block ends. At most one slot of it was cut: the last one that was begun. Whether that is the last
-    /// one that can be read or the one after it, nobody knows.
+    /// Finds the end of the newest block. At most one slot is torn: the last one begun. That is
+    /// either the last readable slot or the one after it; the medium does not tell which.
     fn find_end(&mut self, newest: Block, drop_carry: bool) -> Result<End, D::Error> {
         let from = newest.at * self.geometry.slots as u16;
         let mut last = None;
@@ -197,7 +210,7 @@ impl<D: Medium> Log<'_, D> {
             })
         };
         match last {
-            // What is before a slot that was begun is whole.
+            // The slots before a slot that was begun are complete.
             _ if begun => end(n, None, true),
             Some((SlotKind::Appended, page)) => {
                 let slot = from + n - 1;
@@ -210,12 +223,12 @@ impl<D: Medium> Log<'_, D> {
                     end(n - 1, None, true)
                 }
             }
-            // What was there when the block was sealed is whole, and nothing was begun after it.
+            // Slots written before the commit marker are complete, and no later slot was begun.
             _ => end(n, None, false),
         }
     }
 
-    /// Goes through the log, from the newest block to the oldest, and finds where each page is.
+    /// Walks the log from the newest block to the oldest and records the slot of each page.
     fn rebuild_table(&mut self, newest: Block, valid_slots: u16) -> Result<(), D::Error> {
         let s = self.geometry;
         let tail = newest.header.tail;
@@ -260,7 +273,7 @@ impl<D: Medium> Log<'_, D> {
         }
     }
 
-    /// How many slots of a block can be read.
+    /// Counts the valid slots of a block.
     fn count(&mut self, block: u16) -> Result<u16, D::Error> {
         let from = block * self.geometry.slots as u16;
         let mut n = 0;
@@ -273,8 +286,8 @@ impl<D: Medium> Log<'_, D> {
         Ok(n)
     }
 
-    /// Nothing counts: begins the first block, the last one of the flash, if the flash is blank. That block may hold anything: an
-    /// interrupted erase leaves anything, also where nothing was to be erased.
+    /// No block counts: if the flash is blank, starts the log in its last block. That block may
+    /// hold anything, because a cut in the erase of a format leaves anything.
     fn format_blank(&mut self) -> Result<(), D::Error> {
         let last = self.geometry.blocks as u16 - 1;
         if !self.blank_except(last)? {
@@ -295,7 +308,8 @@ impl<D: Medium> Log<'_, D> {
         self.begin(None, true).map(|_| ())
     }
 
-    /// A first block was begun, and nobody has stored anything yet.
+    /// The first block has its marker but not its confirmation: finishes the format. No program has
+    /// stored data yet.
     fn format_begun(&mut self, begun: Block) -> Result<(), D::Error> {
         if self.read_only {
             return Ok(());
@@ -304,14 +318,15 @@ impl<D: Medium> Log<'_, D> {
         if begun.at == last && self.blank_except(last)? {
             self.newest = last - 1;
         } else {
-            // Something came after it, so somebody knew that it was whole.
+            // Another block is not blank, so the first block was complete. Keep it until another
+            // block counts.
             self.newest = begun.at;
             self.must_not_erase = begun.at;
         }
         self.begin(None, true).map(|_| ())
     }
 
-    /// Whether everything but one block reads as erased.
+    /// Whether all blocks except one read as erased.
     fn blank_except(&mut self, block: u16) -> Result<bool, D::Error> {
         let s = self.geometry;
         let mut buf = [0; 256];

@@ -1,4 +1,4 @@
-//! What `room` says, against the sums that it stands for.
+//! Compares `has_room` with the sums that it computes step by step.
 
 use super::geometry::{COPIES, Geometry, NONE};
 use super::log::Log;
@@ -8,7 +8,8 @@ use crate::ram::RamNor;
 
 type Flash = RamNor<24, 128, 4>;
 
-/// A log of these blocks, the oldest first, each with so many live pages; of the newest one so many slots are used, if it is open.
+/// Builds a log of blocks with these numbers of live pages, the oldest first. `valid_slots` of the
+/// newest block are used; `None` if it is not open.
 fn with_log<R>(live: &[u32], valid_slots: Option<u16>, f: impl FnOnce(&Log<'_, Flash>) -> R) -> R {
     let geometry = Geometry::of(&Flash::CONTRACT, 8, 24 * 128);
     let mut buffer = vec![0; geometry.entries() as usize];
@@ -47,8 +48,10 @@ fn with_log<R>(live: &[u32], valid_slots: Option<u16>, f: impl FnOnce(&Log<'_, F
     f(&log)
 }
 
-/// For each `i`: when the first `i` blocks are clean, their `n` live pages were copied and `n / COPIES` others written, into what was free and the
-/// `i - 1` blocks that were cleaned before; but for the floor and `extra` slots. An open block is written to, and not cleaned.
+/// For each `i`: when the first `i` blocks are clean, their `n` live pages were copied and
+/// `n / COPIES` others written. They must fit into the space that was free and the `i - 1` blocks
+/// cleaned before, without the reserve and `extra` slots. An open block is appended to and not
+/// cleaned.
 fn sums_are_kept(s: &Geometry, live: &[u32], valid_slots: Option<u16>, extra: u32) -> bool {
     let rest = valid_slots.map_or(0, |valid_slots| s.slots as i64 - i64::from(valid_slots));
     let free = (i64::from(s.blocks) - live.len() as i64) * i64::from(s.slots) + rest;
@@ -59,12 +62,12 @@ fn sums_are_kept(s: &Geometry, live: &[u32], valid_slots: Option<u16>, extra: u3
         let n: i64 = live[..i].iter().map(|n| i64::from(*n)).sum();
         copies * have(i as i64) >= (copies + 1) * n
     });
-    // What is free at the end is not less than nothing, also when there is nothing to clean.
+    // The free space at the end is not negative, even if there is nothing to clean.
     each && (valid_slots.is_none() || have(cleaned as i64 + 1) >= 0)
 }
 
 #[test]
-fn room_is_what_the_sums_say() {
+fn has_room_equals_the_sums() {
     let geometry = Geometry::of(&Flash::CONTRACT, 8, 24 * 128);
     let (mut x, mut kept, mut edges) = (1u32, 0, 0);
     let mut random = |below: u32| {

@@ -1,25 +1,25 @@
-//! What a record's range holds: which value counts, and whether that could still change.
+//! Recovery: finds the newest record in a range, and whether a later boot could judge differently.
 
 use super::slot::{self, COMMIT_WORDS, HEADER, Header, MAX_SLOTS, Slot, SlotSizes};
 use crate::device::Medium;
 use crate::planted;
 use core::ops::Range;
 
-/// Where things are.
+/// The banks of a range: how many there are, where they begin and how large they are.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Banks {
     pub sizes: SlotSizes,
     pub start: u32,
-    /// Bytes of a bank.
+    /// Bytes per bank.
     pub bank: u32,
     pub count: u32,
 }
 
 impl Banks {
-    /// `None` when the range is too small for values of `len` bytes.
+    /// `None` if the range is too small for values of `len` bytes.
     pub(super) const fn new(sizes: SlotSizes, range: &Range<u32>, len: u32) -> Option<Self> {
         let (count, multiple) = match &sizes.erase {
-            // Three, because two do not suffice where a torn word is unstable: docs/DESIGN.md.
+            // Two banks do not suffice where torn words are unstable: see docs/DESIGN.md.
             Some(e) => (3, e.size),
             None => (2, sizes.word),
         };
@@ -36,7 +36,8 @@ impl Banks {
         Some(banks)
     }
 
-    /// Bytes at the end that the format marker may leave in any state.
+    /// Bytes at the end of the range reserved for the format marker. A cut may leave them in any
+    /// state.
     const fn format_marker_bytes(&self) -> u32 {
         let n = self.sizes.stride(0);
         match &self.sizes.erase {
@@ -72,36 +73,39 @@ pub(super) struct BankRecord {
     pub header: Header,
     pub bank: u32,
     pub slot: u32,
-    /// How many of its commit_words were begun. 1: all its content is whole. 2: perhaps somebody acted upon it, and its
-    /// first confirmation is whole. 0: nobody has.
+    /// How many of its commit words were begun. 0: no program has acted on it. 1 (the marker): its
+    /// content is complete. 2 (also the confirmation): the marker is complete, and a program may
+    /// have acted on it.
     pub commit_words: u32,
-    /// Something was begun after it in its bank.
+    /// A later slot of this bank was begun and is torn.
     pub torn_tail: bool,
 }
 
-/// What a bank holds.
+/// The state of a bank.
 #[derive(Clone, Copy)]
 enum Bank {
     Blank,
-    /// Its first slot is neither blank nor intact.
+    /// The first slot is neither blank nor valid.
     Torn,
     Holds(BankRecord),
-    /// More than one slot at the end is not intact, which only an interrupted erase can cause; the last one has this
-    /// sequence.
+    /// More than one slot at the end is invalid, which only an interrupted erase can cause. Holds
+    /// the sequence number of the last slot.
     Damaged(u16),
 }
 
-/// What a range holds.
+/// The result of scanning all banks.
 pub(super) struct Scan {
     pub newest: Option<BankRecord>,
-    /// The bank of the newest record whose content is certainly whole: it counts if the newest proves unstable.
+    /// The bank of the newest record whose content is certainly complete. It counts if the newest
+    /// record proves unstable.
     pub base: Option<u32>,
     pub torn: [bool; 3],
     pub damaged: bool,
 }
 
 impl Scan {
-    /// Whether another boot could come to another result, unless this one writes its own down first.
+    /// Whether a later boot could reach another result unless this boot writes its value again
+    /// first.
     pub(super) fn in_doubt(&self) -> bool {
         let needed = if planted!("nvmem/record-one-commit-word") {
             1
@@ -117,12 +121,12 @@ impl Scan {
         .contains(&true)
     }
 
-    /// Whether a record that is newer than the newest may appear later.
+    /// Whether a torn slot that is newer than the newest record may read as valid later.
     pub(super) fn has_torn(&self) -> bool {
         self.torn.contains(&true) || self.newest.is_some_and(|f| f.torn_tail)
     }
 
-    /// The bank that the next write takes, and erases first.
+    /// The bank that the next write erases and starts.
     pub(super) fn next_bank(&self, banks: &Banks) -> u32 {
         let Some(newest) = self.newest else { return 0 };
         if planted!("nvmem/record-overwrites-newest") {
@@ -130,14 +134,14 @@ impl Scan {
         }
         let others = (1..banks.count).map(|i| (newest.bank + i) % banks.count);
         let free = others.filter(|b| Some(*b) != self.base || planted!("nvmem/record-erases-base"));
-        // The first that is free is the oldest; one that is torn is cleaned before.
+        // Prefer a torn bank; otherwise take the oldest one.
         let torn = free.clone().find(|b| self.torn[*b as usize]);
         torn.or(free.into_iter().next())
             .unwrap_or((newest.bank + 1) % banks.count)
     }
 }
 
-/// `a` was written after `b`.
+/// Whether sequence number `a` is newer than `b`; wraps.
 fn newer(a: u16, b: u16) -> bool {
     if planted!("nvmem/record-sequence-does-not-wrap") {
         return a > b;
@@ -145,7 +149,8 @@ fn newer(a: u16, b: u16) -> bool {
     (a.wrapping_sub(b) as i16) > 0
 }
 
-/// Looks at every bank; the newest value goes to `best`, as much of it as has room. `other` is as long as `best`.
+/// Scans every bank. Writes the newest value to `best`, truncated to its length. `other` is scratch
+/// space of the same length.
 pub(super) fn scan<D: Medium>(
     d: &mut D,
     banks: &Banks,
@@ -182,13 +187,13 @@ pub(super) fn scan<D: Medium>(
             }
         }
     }
-    // What is being erased is older than what counts.
+    // A damaged bank that is older than the newest record was being erased.
     scan.damaged =
         damaged.is_some_and(|last| scan.newest.is_none_or(|n| newer(last, n.header.sequence)));
     if let Some(f) = scan.newest
         && scan.base.is_none()
     {
-        // Just formatted: what would count is the marker.
+        // The range was just formatted. Keep the bank of the format marker.
         scan.base = Some(if f.bank == banks.count - 1 {
             0
         } else {
@@ -232,7 +237,8 @@ fn scan_bank<D: Medium>(
     {
         last += 1;
     }
-    // A bank is written by one boot, so at most its last slot is torn: that one, or the one before it is the newest.
+    // One boot writes a bank, so at most its last slot is torn. The newest record is that slot or
+    // the one before.
     for slot in (last.saturating_sub(1)..=last).rev() {
         if slot > 0 {
             let found = slot::read(d, w, banks.at(bank, slot, len), w.stride(len), out)?;
@@ -240,7 +246,7 @@ fn scan_bank<D: Medium>(
                 continue;
             }
         } else if last > 0 {
-            // Its value was overwritten in `out` by the slot after it.
+            // Reading the next slot has overwritten this value in `out`: read it again.
             if slot::read(d, w, banks.at(bank, 0, len), banks.bank, out)? != Slot::Valid(first) {
                 continue;
             }
@@ -260,17 +266,17 @@ fn scan_bank<D: Medium>(
     Ok(Bank::Damaged(expected(last).sequence))
 }
 
-/// What a range without any record holds.
+/// What a range without a valid record holds.
 pub(super) enum EmptyRange {
-    /// Nothing but, perhaps, a format marker that was begun.
+    /// Blank, except perhaps for a torn format marker.
     Blank,
-    /// A format was begun.
+    /// A complete format marker: a format was begun and cut.
     Formatting,
     Foreign,
     Damaged,
 }
 
-/// Looks at a range in which [`scan`] found nothing.
+/// Classifies a range in which [`scan`] found no record.
 pub(super) fn classify_empty<D: Medium>(d: &mut D, banks: &Banks) -> Result<EmptyRange, D::Error> {
     let (w, marker) = (&banks.sizes, banks.format_marker());
     let found = slot::read(d, w, marker, banks.end() - marker, &mut [])?;
@@ -299,7 +305,8 @@ pub(super) fn classify_empty<D: Medium>(d: &mut D, banks: &Banks) -> Result<Empt
         return Ok(EmptyRange::Blank);
     }
     if marked {
-        // Somebody acted upon it: then it was whole.
+        // The range is not blank, so a format went on after the marker. The marker was therefore
+        // complete.
         return Ok(EmptyRange::Formatting);
     }
     for b in 0..banks.count {

@@ -1,4 +1,5 @@
-//! One slot: its bytes, and how they are written and read through a small buffer, each byte once.
+//! One slot: encoding, writing and reading through a small buffer, each byte once. [The
+//! record](super) has the drawing.
 
 use crate::crc::{Crc32, crc32};
 use crate::device::{Contract, EraseUnit, Medium};
@@ -8,13 +9,15 @@ pub(super) const RECORD: [u8; 4] = *b"RLR1";
 pub(super) const FORMAT_MARKER: [u8; 4] = *b"RLF1";
 pub(super) const HEADER: u32 = 16;
 const CRC: u32 = 4;
-/// SlotSizes behind the content that are written one after the other, each by a call of its own.
+/// Words after the content on flash: the commit marker and its confirmation. Each is written by its
+/// own call.
 pub(super) const COMMIT_WORDS: u32 = 2;
 
-/// More slots than this in a bank are not used: three banks stay within half of the sequence numbers.
+/// The most slots used per bank. So the numbers of three banks span less than half of the sequence
+/// range.
 pub(super) const MAX_SLOTS: u32 = 4096;
 
-/// The first bytes of a slot.
+/// The header of a slot.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Header {
     pub magic: [u8; 4],
@@ -24,7 +27,7 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// Says that a format is under way.
+    /// The header of a format marker.
     pub(super) const FORMATTING: Header = Header {
         magic: FORMAT_MARKER,
         sequence: 0,
@@ -58,19 +61,19 @@ impl Header {
     }
 }
 
-/// What was found in a slot.
+/// The state of a slot.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Slot {
-    /// The first word reads as erased.
+    /// On flash: the first word reads as erased.
     Blank,
     Invalid,
     Valid(Header),
 }
 
-/// The sizes that follow from a medium's contract.
+/// The sizes of a slot, derived from the medium's contract.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SlotSizes {
-    /// What every offset and length is a multiple of.
+    /// Every offset and length is a multiple of this.
     pub word: u32,
     pub erase: Option<EraseUnit>,
 }
@@ -95,8 +98,8 @@ impl SlotSizes {
         }
     }
 
-    /// Bytes of header, value and checksum. Where a torn word is unstable the checksum is in another word than the
-    /// first, so that a first word alone never makes a record.
+    /// Bytes of header, value, padding and checksum. On flash the checksum is never in the first
+    /// word, so the first word alone never makes a valid slot.
     pub(super) const fn content(&self, len: u32) -> u32 {
         let n = (HEADER + len + CRC).next_multiple_of(self.word);
         if self.erase.is_some() && n < 2 * self.word {
@@ -106,7 +109,7 @@ impl SlotSizes {
         }
     }
 
-    /// Bytes of a slot: the content and, on flash, two words that confirm it.
+    /// Bytes of a slot: the content and, on flash, the commit marker and its confirmation.
     pub(super) const fn stride(&self, len: u32) -> u32 {
         self.content(len)
             + if self.erase.is_some() {
@@ -116,7 +119,7 @@ impl SlotSizes {
             }
     }
 
-    /// Bytes of the smallest range in which a bank takes so many updates between two erases.
+    /// Bytes of the smallest range whose banks hold `updates` updates each.
     pub(super) const fn range(&self, len: u32, updates: u32) -> u32 {
         let (stride, marker) = (self.stride(len) as u64, self.stride(0) as u64);
         let all = match &self.erase {
@@ -179,7 +182,8 @@ fn write_in<D: Medium, const N: usize>(
     let mut buf = [0; N];
     let mut off = 0;
     while off < content {
-        // The first word goes alone: that it was begun must not depend on a call that also wrote the checksum.
+        // Write the first word by its own call. Otherwise the checksum could be complete while the
+        // first word reads as erased, and the slot would look unused.
         let piece =
             if off == 0 && w.erase.is_some() && !planted!("nvmem/record-first-word-with-others") {
                 w.word
@@ -206,8 +210,8 @@ fn write_in<D: Medium, const N: usize>(
     d.flush()
 }
 
-/// Reads one slot that may take up to `room` bytes, each byte once. The value goes to `out`, as
-/// much of it as has room.
+/// Reads one slot of at most `room` bytes, each byte once. Writes the value to `out`, truncated to
+/// its length.
 pub(super) fn read<D: Medium>(
     d: &mut D,
     w: &SlotSizes,
@@ -284,7 +288,7 @@ fn read_in<D: Medium, const N: usize>(
     })
 }
 
-/// The header at `at`, not checked against any checksum.
+/// Reads the header at `at` without verifying a checksum.
 pub(super) fn read_header<D: Medium>(
     d: &mut D,
     w: &SlotSizes,
@@ -296,7 +300,7 @@ pub(super) fn read_header<D: Medium>(
     Ok(Header::decode(piece))
 }
 
-/// How many of the words behind the content of the slot at `at` were begun.
+/// How many commit words of the slot at `at` were begun: words that do not read as erased.
 pub(super) fn commit_words<D: Medium>(
     d: &mut D,
     w: &SlotSizes,
@@ -337,7 +341,8 @@ pub(super) fn all_bytes_are<D: Medium>(
     Ok(true)
 }
 
-/// The size of the slot in `bytes` if its checksum is right, on a medium with words of `word` bytes, with erase or not.
+/// The size of the slot in `bytes` if its checksum is correct. `word` is the medium's program word.
+/// Tries the sizes of media with and without erase.
 pub(super) fn intact(bytes: &[u8], word: usize) -> Option<usize> {
     let len = usize::from(Header::decode(bytes)?.len);
     let least = (HEADER as usize + len + CRC as usize).next_multiple_of(word);

@@ -1,4 +1,4 @@
-//! A look at the stored superblock where it lies.
+//! Reads the stored superblock in place, without a copy in RAM.
 
 use super::copy::{content, unpack};
 use super::{State, Stored, Superblock, SuperblockRegion};
@@ -6,17 +6,17 @@ use crate::layout::Layout;
 use crate::model::Model;
 use crate::region::Region;
 
-/// What a stored superblock says otherwise.
+/// The first difference between a stored superblock and the expected one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Difference {
     /// The kind, the version or the fingerprint.
     Layout,
-    /// This parameter.
+    /// The parameter with this index.
     Param(usize),
 }
 
-/// An intact copy where it lies.
+/// An intact copy, read in place.
 pub struct View<'r, 'm, M> {
     place: SuperblockRegion<'r, 'm, M>,
     copy: usize,
@@ -28,8 +28,8 @@ impl<M: Model> View<'_, '_, M> {
         content(|i| self.word(i)).layout()
     }
 
-    /// Whether it says what `mine` says; the parameters that have a bit in `taken` are read into `mine` instead, up to the first
-    /// difference.
+    /// Compares the stored superblock with `mine`. A parameter whose bit is set in `taken` is not
+    /// compared but read into `mine`. Stops at the first difference.
     ///
     /// **Errors**: [`Difference`]. **Cost**: 12 loads.
     #[inline(never)]
@@ -52,12 +52,12 @@ impl<M: Model> View<'_, '_, M> {
         Ok(())
     }
 
-    /// A parameter; 0 if there is none of this number. **Cost**: one load.
+    /// The parameter with this index; 0 if the index is above 7. **Cost**: one load.
     pub fn param(&self, i: usize) -> u32 {
         if i < 8 { self.word(6 + i) } else { 0 }
     }
 
-    /// All of it.
+    /// Decodes the whole copy.
     pub fn stored(&self) -> Stored {
         unpack(|i| self.word(i))
     }
@@ -67,7 +67,8 @@ impl<M: Model> View<'_, '_, M> {
     }
 }
 
-/// Like [`probe`](super::probe), with a look at the stored superblock in the place of a copy: for a small program.
+/// Like [`probe`](super::probe), but returns a [`View`] of the stored superblock instead of a copy.
+/// Needs less code.
 #[inline(always)]
 pub fn probe_view<'r, 'm, M: Model>(
     region: &'r Region<'m, M>,

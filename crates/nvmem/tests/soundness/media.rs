@@ -210,8 +210,8 @@ fn copies_of_any_bytes() {
         if let Some(newest) = both.newest() {
             assert!(newest.copy() < 2);
             assert_eq!(both.kind(newest.copy()), sb.kind);
-            let whole = both.is_of(newest.copy(), &sb.layout());
-            assert!(both.any_magic() && whole != newest.is_formatting());
+            let whole = both.has_layout(newest.copy(), &sb.layout());
+            assert!(both.has_magic() && whole != newest.is_formatting());
         }
         let mut out = String::new();
         nvmem::inspect::superblock(both.as_bytes_mut(), &mut out).unwrap();
