@@ -1,5 +1,13 @@
-//! Enums: the layout that is documented for `#[repr(u8)]` (a union of `repr(C)` structs, each beginning with the tag) and
-//! for `#[repr(C, u8)]` (a `repr(C)` struct of the tag and a union of `repr(C)` structs).
+//! Enums, in the layouts that the Rust reference documents:
+//!
+//! ```text
+//! repr(u8)     union of repr(C) structs that begin with the tag
+//!              | tag | gap | field 0 | gap | field 1 | tail |
+//! repr(C, u8)  repr(C) struct of the tag and a union of repr(C) structs
+//!              | tag | gap | union: field 0 | gap | field 1 | tail |
+//! ```
+//!
+//! Gaps, the tail and the bytes that a variant does not use are padding.
 
 use crate::Functions;
 use crate::input::{Field, Input, Tag, Variant};
@@ -147,8 +155,9 @@ fn offset_of(variant: usize, field: usize) -> Ident {
     local(&format!("at_{variant}_{field}"))
 }
 
-/// The discriminants: as written, or one more than the one before. Each is a local variable, so that what the user wrote sees nothing of what
-/// is generated, and a value of the compiler's, so that it is the one that the compiler took.
+/// Binds the discriminants: as written, or one more than the previous one. Each user expression is
+/// a `const` block of its own, so that it cannot see generated names and the compiler evaluates it
+/// as for the enum.
 fn tags(int: &Ident, variants: &[Variant]) -> TokenStream {
     let d = local("d");
     let tags = variants.iter().enumerate().map(|(i, v)| {
@@ -163,7 +172,7 @@ fn tags(int: &Ident, variants: &[Variant]) -> TokenStream {
     quote!( #( #tags )* )
 }
 
-/// Where the fields of each variant begin.
+/// Binds the offset at which the fields of each variant begin.
 fn start(tag: &Tag, variants: &[Variant], size_of_tag: &TokenStream) -> TokenStream {
     let (d, begin, align) = (local("d"), local("start"), local("align"));
     if !tag.c {
@@ -177,7 +186,7 @@ fn start(tag: &Tag, variants: &[Variant], size_of_tag: &TokenStream) -> TokenStr
     }
 }
 
-/// Binds the offset of the next field and moves the end behind it.
+/// Binds the offset of the next field and advances the end.
 fn place(f: &Field) -> TokenStream {
     let ty = &f.ty;
     let (d, at, end) = (local("d"), local("at"), local("end"));

@@ -1,4 +1,4 @@
-//! `Fields` and the struct of slots.
+//! `Fields` and the struct of field slots.
 
 use crate::input::{Body, Input};
 use crate::names::local;
@@ -6,7 +6,7 @@ use proc_macro2::TokenStream;
 use quote::{format_ident, quote, quote_spanned};
 use syn::{GenericParam, parse_quote};
 
-/// The struct, and the impl that makes one.
+/// The struct of field slots, and the impl that creates it.
 pub fn expand(input: &Input) -> (TokenStream, TokenStream) {
     let Body::Struct(fields) = &input.body else {
         return Default::default();
@@ -38,7 +38,7 @@ pub fn expand(input: &Input) -> (TokenStream, TokenStream) {
 
     let decls = fields.iter().map(|f| {
         let (vis, ident, ty) = (&f.vis, &f.ident, &f.ty);
-        let doc = format!("The slot of `{}`.", f.name);
+        let doc = format!("The field slot of `{}`.", f.name);
         quote_spanned! {f.span=>
             #[doc = #doc]
             #vis #ident: <#lend as #krate::__derived::FieldAccess>::FieldSlot<#ty>,
@@ -50,7 +50,7 @@ pub fn expand(input: &Input) -> (TokenStream, TokenStream) {
             #ident: <#lend as #krate::__derived::FieldAccess>::field_slot::<#ty>(#lender, &raw mut (*#at).#ident),
         }
     });
-    let doc = format!("A slot for each field of [`{}`].", input.name());
+    let doc = format!("A field slot for each field of [`{}`].", input.name());
     let declaration = quote! {
         #[doc = #doc]
         #[automatically_derived]

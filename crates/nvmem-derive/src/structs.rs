@@ -24,7 +24,7 @@ pub fn body(input: &Input, fields: &[Field]) -> Functions {
             }
         }
     });
-    // The place of a field is the language's own affair, and its type is compared with what is checked there.
+    // The compiler computes the address of the field, and compares its type with the checked one.
     let checks = fields.iter().map(|f| {
         let Field { member, ty, .. } = f;
         quote_spanned! {f.span=>
@@ -60,8 +60,8 @@ pub fn body(input: &Input, fields: &[Field]) -> Functions {
         }
     });
     let all = (!input.transparent).then(|| quote!(|| #end != #d.size_of::<Self>()));
-    // The fields of a `repr(C)` struct lie in the order of their declaration; a transparent one has no padding of its own,
-    // and fields without size anywhere.
+    // The fields of a `repr(C)` struct are in order of declaration. A transparent struct adds no
+    // padding, and its zero-sized fields may be anywhere.
     let (begin, tail) = if input.transparent {
         (None, None)
     } else {

@@ -1,13 +1,15 @@
-//! An option whose layout does not change.
+//! An option type with a fixed layout.
 
 use crate::describe::{Member, Type};
 use crate::persist::{Invalid, Persist, Plain, Visit};
 use crate::planted;
 use core::mem::offset_of;
 
-/// `None` or `Some`, with a layout that every compiler keeps: a tag byte of 0 or 1, then the value at its alignment.
+/// `None` or `Some`, with a layout that no compiler changes: a tag byte of 0 or 1, then the value
+/// at its alignment.
 ///
-/// The layout of `Option<u16>` is the compiler's own affair, so it cannot live in non-volatile memory; this can.
+/// `Option<u16>` has no guaranteed layout, so it cannot live in non-volatile memory; `Maybe<u16>`
+/// can.
 ///
 /// ```
 /// use nvmem::Maybe;
@@ -55,7 +57,7 @@ impl<T> Maybe<T> {
         }
     }
 
-    /// The same as an [`Option`], for its other methods.
+    /// Converts to an [`Option`], for its other methods.
     pub fn into_option(self) -> Option<T> {
         self.into()
     }
@@ -65,23 +67,23 @@ impl<T> Maybe<T> {
         core::mem::replace(self, Maybe::None).into()
     }
 
-    /// Puts a value in and returns the one before.
+    /// Sets the value and returns the previous one.
     pub fn replace(&mut self, value: T) -> Option<T> {
         core::mem::replace(self, Maybe::Some(value)).into()
     }
 
-    /// The value; `make` provides it when there is none.
+    /// Returns the value; sets it to `make()` first if there is none.
     pub fn get_or_insert_with(&mut self, make: impl FnOnce() -> T) -> &mut T {
         if self.is_none() {
             *self = Maybe::Some(make());
         }
         match self {
             Maybe::Some(v) => v,
-            Maybe::None => unreachable!("a value was put in"),
+            Maybe::None => unreachable!("the value was set above"),
         }
     }
 
-    /// Another type's value made of this one's.
+    /// Applies `f` to the value, if there is one.
     pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Maybe<U> {
         match self {
             Maybe::Some(v) => Maybe::Some(f(v)),

@@ -48,9 +48,12 @@ impl core::error::Error for Invalid {}
 /// types with drop glue, and `Option`s without a guaranteed layout.
 ///
 /// # Safety
-/// `At<'p>` is `Self` with its brand replaced and the same layout; there is no drop glue; `check` accepts only bytes that
-/// are a value of `Self` and shows every handle to `v`; without [`HANDLES`](Persist::HANDLES) there is
-/// none; `clear_padding` leaves every byte initialised; `LAYOUT` and `HandleTargets` tell the whole layout.
+/// - `At<'p>` is `Self` with another brand and the same layout.
+/// - The type has no drop glue.
+/// - `check` accepts only bytes that are a value of `Self`, and passes every handle to `v`. If
+///   [`HANDLES`](Persist::HANDLES) is false, there is none.
+/// - `clear_padding` leaves every byte initialised.
+/// - `LAYOUT` and `HandleTargets` describe the whole layout.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot live in non-volatile memory",
     label = "does not implement `Persist`",
