@@ -99,8 +99,9 @@ fn persist_impl(input: &input::Input, f: Functions) -> TokenStream {
     let quiet = quiet(input);
     let handle_targets = handle_targets(input);
     quote! {
-        // SAFETY: each field is `Persist`; the layout is the one that `repr` guarantees; offsets come from the compiler or
-        // from the documented rule; a type with drop glue is refused below.
+        // SAFETY: each field is `Persist`; the layout is the one that `repr` guarantees; offsets
+        // come from the compiler or from the documented rule; a type with drop glue is refused
+        // below.
         #quiet
         #[automatically_derived]
         unsafe impl #impl_generics #krate::Persist for #ident #ty_generics #where_clause {

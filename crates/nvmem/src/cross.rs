@@ -118,8 +118,8 @@ unsafe impl<T: Plain> RetPart for T {}
 /// Calls `f` with the bytes of a plain value.
 fn plain_bytes<T: Plain>(v: &T, f: &mut dyn FnMut(&[u8])) {
     let mut copy = MaybeUninit::<T>::uninit();
-    // SAFETY: invariants "Plain is plain" and "Padding is not read": a bit copy of a value without handles or drop glue; only its bytes are
-    // looked at, after its padding is cleared.
+    // SAFETY: invariants "Plain is plain" and "Padding is not read": a bit copy of a value without
+    // handles or drop glue; only its bytes are looked at, after its padding is cleared.
     unsafe {
         core::ptr::copy_nonoverlapping(v, copy.as_mut_ptr(), 1);
         T::clear_padding(copy.as_mut_ptr().cast());

@@ -90,7 +90,8 @@ impl Derived {
         unsafe { at.cast::<u8>().offset_from_unsigned(whole.cast()) }
     }
 
-    /// The offset of a field with this alignment that follows `end` bytes, by the rule of `#[repr(C)]`.
+    /// The offset of a field with this alignment that follows `end` bytes, by the rule of
+    /// `#[repr(C)]`.
     #[inline(always)]
     pub const fn place(self, end: usize, align: usize) -> usize {
         end.next_multiple_of(align)

@@ -35,7 +35,8 @@ pub enum Torn {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct EraseUnit {
-    /// Bytes that are erased together. An interrupted erase leaves them as an interrupted write leaves a word.
+    /// Bytes that are erased together. An interrupted erase leaves them as an interrupted write
+    /// leaves a word.
     pub size: u32,
     /// The value of an erased byte: 0xFF, on some parts 0x00.
     pub erased: u8,
@@ -148,8 +149,8 @@ pub trait Medium {
 
     /// Writes `bytes` to offset `at`; on a medium with erase, to erased words.
     ///
-    /// **Power loss**: [`Contract::torn`]. **Errors**: the driver's; misaligned or out of range among them, and a
-    /// write-once word written again where the driver can tell.
+    /// **Power loss**: [`Contract::torn`]. **Errors**: the driver's; misaligned or out of range
+    /// among them, and a write-once word written again where the driver can tell.
     fn write(&mut self, at: u32, bytes: &[u8]) -> Result<(), Self::Error>;
 
     /// Erases `from..to`. A medium that needs no erase does nothing.

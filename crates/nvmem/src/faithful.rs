@@ -40,7 +40,8 @@ unsafe impl<const WORD: usize, const ERASE: usize, const UNITS: usize> Faithful
 // SAFETY: invariant "Media are believed": the region owns its memory exclusively, as its creator
 // promises, and loads return stored values.
 unsafe impl<M: Model> Faithful for Region<'_, M> {}
-// SAFETY: invariant "Media are believed": each page is read from the slot that it was written to last; the flash below is faithful.
+// SAFETY: invariant "Media are believed": each page is read from the slot that it was written to
+// last; the flash below is faithful.
 unsafe impl<D: Faithful, const PAGE: usize> Faithful for WearLevelled<'_, D, PAGE> {}
 
 /// A medium that the program declares [`Faithful`]: the driver, its bus and the wiring, which no

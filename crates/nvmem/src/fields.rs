@@ -20,7 +20,8 @@ pub unsafe trait FieldAccess: Copy {
     unsafe fn field_slot<U>(self, at: *mut U) -> Self::FieldSlot<U>;
 }
 
-/// A struct whose fields can be lent one by one. `#[derive(Persist)]` implements it for structs with named fields.
+/// A struct whose fields can be lent one by one. `#[derive(Persist)]` implements it for structs
+/// with named fields.
 ///
 /// # Safety
 /// `project` makes at most one field slot per field, and none outside the value.

@@ -43,7 +43,8 @@ pub fn observe<R>(o: &dyn Observer, f: impl FnOnce() -> R) -> R {
             OBSERVER.set(self.0)
         }
     }
-    // SAFETY: invariant "Observers are alive": only the lifetime changes; `Back` takes the pointer out before `o` ends.
+    // SAFETY: invariant "Observers are alive": only the lifetime changes; `Back` takes the pointer
+    // out before `o` ends.
     let o: *const (dyn Observer + 'static) =
         unsafe { core::mem::transmute(o as *const dyn Observer) };
     let _back = Back(OBSERVER.replace(Some(o)));
@@ -67,7 +68,8 @@ pub(crate) fn is_observed() -> bool {
 #[inline(always)]
 pub(crate) fn with(f: impl FnOnce(&dyn Observer)) {
     if let Some(o) = OBSERVER.get() {
-        // SAFETY: invariant "Observers are alive": `observe` and `install` keep it valid while it is set.
+        // SAFETY: invariant "Observers are alive": `observe` and `install` keep it valid while it
+        // is set.
         f(unsafe { &*o })
     }
 }

@@ -52,7 +52,8 @@ pub unsafe fn load<U: Unit>(at: *const U) -> U {
 /// **Power loss**: on an in-order medium a prefix of the units is new. **Cost**: `units` stores.
 ///
 /// # Safety
-/// Both ranges are aligned and valid, they do not overlap, and no mutable reference to them is live.
+/// Both ranges are aligned and valid, they do not overlap, and no mutable reference to them is
+/// live.
 #[inline(always)]
 pub unsafe fn copy<U: Unit>(from: *const U, to: *mut U, units: usize) {
     #[cfg(feature = "instrument")]
@@ -170,7 +171,8 @@ pub(crate) fn barrier_on(at: *mut u8) {
             target_arch = "msp430"
         )
     ))]
-    // SAFETY: invariant "Loans have ends", for which this is: no instruction is emitted, so nothing can go wrong.
+    // SAFETY: invariant "Loans have ends", for which this is: no instruction is emitted, so nothing
+    // can go wrong.
     unsafe {
         core::arch::asm!("/* {0} */", in(reg) at, options(nostack, preserves_flags))
     }

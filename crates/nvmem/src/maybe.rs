@@ -116,7 +116,8 @@ impl<T> From<T> for Maybe<T> {
     }
 }
 
-/// The documented layout of a `#[repr(u8)]` variant: a `#[repr(C)]` struct that begins with the tag.
+/// The documented layout of a `#[repr(u8)]` variant: a `#[repr(C)]` struct that begins with the
+/// tag.
 #[repr(C)]
 struct Layout<T> {
     tag: u8,
@@ -128,8 +129,8 @@ impl<T> Layout<T> {
     const END: usize = Self::VALUE + size_of::<T>();
 }
 
-// SAFETY: invariant "Checked before it is a value": the layout of `#[repr(u8)]` enums is documented; the tag is checked, and the value by its type; `T` has no drop
-// glue.
+// SAFETY: invariant "Checked before it is a value": the layout of `#[repr(u8)]` enums is
+// documented; the tag is checked, and the value by its type; `T` has no drop glue.
 unsafe impl<T: Persist> Persist for Maybe<T> {
     type At<'p> = Maybe<T::At<'p>>;
     // `None` is the tag alone.

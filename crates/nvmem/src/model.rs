@@ -74,7 +74,8 @@ pub unsafe trait Model: Sized + 'static {
     const BUFFERED: bool;
     /// The name in reports and failure lines; different for each model.
     const NAME: &'static str;
-    /// Everything stored before persists before anything stored after. Never called when `!BUFFERED`.
+    /// Everything stored before persists before anything stored after. Never called when
+    /// `!BUFFERED`.
     ///
     /// A fence takes no medium as argument, because an instruction such as `DSB` does not. A fence
     /// of one model counts as a fence of all media of that model, and of no other. So two mapped
@@ -98,7 +99,8 @@ pub unsafe trait Model: Sized + 'static {
 /// store is two stores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InOrder16 {}
-// SAFETY: invariant "A fence is nothing else": FRAM stores whole words in program order, and there is no fence.
+// SAFETY: invariant "A fence is nothing else": FRAM stores whole words in program order, and there
+// is no fence.
 unsafe impl Model for InOrder16 {
     type Unit = u16;
     const BUFFERED: bool = false;
@@ -108,18 +110,20 @@ unsafe impl Model for InOrder16 {
 /// Retained RAM or MRAM behind a 32-bit core without a cache. Units of 4 bytes, in program order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InOrder32 {}
-// SAFETY: invariant "A fence is nothing else": a core without a cache and a store buffer stores whole words in program order, and there is no fence.
+// SAFETY: invariant "A fence is nothing else": a core without a cache and a store buffer stores
+// whole words in program order, and there is no fence.
 unsafe impl Model for InOrder32 {
     type Unit = u32;
     const BUFFERED: bool = false;
     const NAME: &'static str = "in-order-32";
 }
 
-/// A 32-bit core with a store buffer that a memory barrier drains. Units of 4 bytes; between two fences any
-/// subset of the stores may persist.
+/// A 32-bit core with a store buffer that a memory barrier drains. Units of 4 bytes; between two
+/// fences any subset of the stores may persist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Buffered32 {}
-// SAFETY: invariant "A fence is nothing else": the unit is a machine word, and the fence is the core's barrier and nothing else.
+// SAFETY: invariant "A fence is nothing else": the unit is a machine word, and the fence is the
+// core's barrier and nothing else.
 unsafe impl Model for Buffered32 {
     type Unit = u32;
     const BUFFERED: bool = true;

@@ -156,8 +156,8 @@ pub unsafe trait Plain: for<'p> Persist<At<'p> = Self> + 'static {}
 /// owning handles.
 ///
 /// # Safety
-/// `Option<Self>` is guaranteed to be as large as `Self`, with all bytes zero for `None`; `Self` has no padding and no
-/// value of all zero bytes; `Branded<'p>` is `At<'p>`.
+/// `Option<Self>` is guaranteed to be as large as `Self`, with all bytes zero for `None`; `Self`
+/// has no padding and no value of all zero bytes; `Branded<'p>` is `At<'p>`.
 #[diagnostic::on_unimplemented(
     message = "`Option<{Self}>` has no guaranteed layout and cannot live in non-volatile memory",
     label = "another compiler may choose another layout for `Option` of this type",
@@ -204,7 +204,8 @@ unsafe impl<T: Plain + for<'p> ZeroNiche<Branded<'p> = T>> Plain for Option<T> {
 // Without `do_not_recommend`, the compiler would list all scalars and hide the notes above.
 macro_rules! any_bits {
     ($($t:ty)*) => {$(
-        // SAFETY: invariant "Checked before it is a value": every bit pattern is one; no padding, no handle.
+        // SAFETY: invariant "Checked before it is a value": every bit pattern is one; no padding,
+        // no handle.
         #[diagnostic::do_not_recommend]
         unsafe impl Persist for $t {
             type At<'p> = $t;
@@ -238,7 +239,8 @@ unsafe impl Plain for () {}
 
 macro_rules! some_bits {
     ($($t:ty: $bits:ty => $ok:expr;)*) => {$(
-        // SAFETY: invariant "Checked before it is a value": `check` accepts exactly the valid bit patterns; no padding, no handle.
+        // SAFETY: invariant "Checked before it is a value": `check` accepts exactly the valid bit
+        // patterns; no padding, no handle.
         #[diagnostic::do_not_recommend]
         unsafe impl Persist for $t {
             type At<'p> = $t;
@@ -247,7 +249,8 @@ macro_rules! some_bits {
             const LAYOUT: &'static Type = &Type::Scalar(stringify!($t));
             #[inline]
             unsafe fn check(p: *const u8, _: &mut dyn Visit) -> Result<(), Invalid> {
-                // SAFETY: invariant "Parts are inside": readable by the contract, and an integer has no invalid pattern.
+                // SAFETY: invariant "Parts are inside": readable by the contract, and an integer
+                // has no invalid pattern.
                 let v = unsafe { p.cast::<$bits>().read() };
                 let ok: fn($bits) -> bool = $ok;
                 if ok(v) { Ok(()) } else { Err(Invalid::Bits(stringify!($t))) }
@@ -275,7 +278,8 @@ some_bits! {
 
 macro_rules! zero_niche {
     ($($t:ty)*) => {$(
-        // SAFETY: invariant "Checked before it is a value": the niche is guaranteed by the standard library for the `NonZero` integers.
+        // SAFETY: invariant "Checked before it is a value": the niche is guaranteed by the standard
+        // library for the `NonZero` integers.
         #[diagnostic::do_not_recommend]
         unsafe impl ZeroNiche for $t {
             type Branded<'p> = $t;
@@ -326,8 +330,8 @@ pub fn to_bytes<T: Plain>(value: T, buf: &mut [core::mem::MaybeUninit<u8>]) -> O
     let n = size_of::<T>();
     let mut whole = core::mem::MaybeUninit::<T>::new(value);
     let buf = buf.get_mut(..n)?;
-    // SAFETY: invariant "Padding is not read": `whole` holds a value, and its padding is cleared before its bytes are copied; `buf` has
-    // `n` bytes.
+    // SAFETY: invariant "Padding is not read": `whole` holds a value, and its padding is cleared
+    // before its bytes are copied; `buf` has `n` bytes.
     unsafe {
         T::clear_padding(whole.as_mut_ptr().cast());
         core::ptr::copy_nonoverlapping(whole.as_ptr().cast::<u8>(), buf.as_mut_ptr().cast(), n);
@@ -344,7 +348,8 @@ pub fn from_bytes<T: Plain>(bytes: &[u8]) -> Result<T, Invalid> {
     if bytes.len() != size_of::<T>() {
         return Err(Invalid::Bits(core::any::type_name::<T>()));
     }
-    // SAFETY: invariant "Checked before it is a value": copied into an aligned place of the same size, and checked there.
+    // SAFETY: invariant "Checked before it is a value": copied into an aligned place of the same
+    // size, and checked there.
     unsafe {
         core::ptr::copy_nonoverlapping(bytes.as_ptr(), whole.as_mut_ptr().cast(), bytes.len());
         T::check(whole.as_ptr().cast(), &mut NoHandles)?;

@@ -346,7 +346,8 @@ impl<T: Plain, D: Medium> Record<T, D> {
             len: Self::LEN as u16,
             fingerprint: self.fingerprint,
         };
-        // SAFETY: invariant "Padding is not read": `value` holds a `T`, whose bytes are all initialised once its padding is cleared.
+        // SAFETY: invariant "Padding is not read": `value` holds a `T`, whose bytes are all
+        // initialised once its padding is cleared.
         let bytes = unsafe {
             T::clear_padding(value.as_mut_ptr().cast());
             core::slice::from_raw_parts(value.as_ptr().cast::<u8>(), size_of::<T>())
@@ -420,7 +421,8 @@ impl<T> Buffer<T> {
 
     fn zeroed(&mut self) -> &mut [u8] {
         let at = self.0.as_mut_ptr().cast::<u8>();
-        // SAFETY: invariant "Parts are inside": `size_of::<T>()` bytes that are exclusively borrowed and initialised here.
+        // SAFETY: invariant "Parts are inside": `size_of::<T>()` bytes that are exclusively
+        // borrowed and initialised here.
         unsafe {
             at.write_bytes(0, size_of::<T>());
             core::slice::from_raw_parts_mut(at, size_of::<T>())

@@ -88,8 +88,8 @@ impl<'m, M: Model> Region<'m, M> {
     /// **Errors**: [`RegionError::Misaligned`], [`RegionError::Empty`].
     ///
     /// # Safety
-    /// `start..end` is memory of the model `M`, initialised (as any memory is after power-up), valid for `'m`, and
-    /// nothing else reads or writes it: call this once per range.
+    /// `start..end` is memory of the model `M`, initialised (as any memory is after power-up),
+    /// valid for `'m`, and nothing else reads or writes it: call this once per range.
     pub unsafe fn from_raw(start: *mut u8, end: *mut u8) -> Result<Self, RegionError> {
         let len = (end as usize)
             .checked_sub(start as usize)
@@ -128,7 +128,8 @@ impl<'m, M: Model> Region<'m, M> {
         self.len & HOLDS_VALUES != 0 && !crate::planted!("nvmem/padding-read-as-bytes")
     }
 
-    /// Stores zeros everywhere. A region that held typed values can be read as bytes again, and be split.
+    /// Stores zeros everywhere. A region that held typed values can be read as bytes again, and be
+    /// split.
     ///
     /// **Power loss**: on an in-order medium a prefix is zero. **Cost**: one store for each unit.
     pub fn clear(&mut self) {
@@ -150,8 +151,8 @@ impl<'m, M: Model> Region<'m, M> {
     /// The part from byte `at` on, without checks. The caller manages the part before it.
     ///
     /// # Safety
-    /// `at` is a multiple of 8 and less than the length; while the part is used, `self` is not used behind `at`, and it is not given
-    /// away.
+    /// `at` is a multiple of 8 and less than the length; while the part is used, `self` is not used
+    /// behind `at`, and it is not given away.
     #[inline(always)]
     pub unsafe fn tail(&self, at: usize) -> Self {
         debug_assert!(at.is_multiple_of(Self::ALIGN) && at < self.len());
@@ -194,7 +195,8 @@ impl<'m, M: Model> Region<'m, M> {
     /// Loads the unit at byte offset `off`.
     ///
     /// # Safety
-    /// `off` is a multiple of the unit and inside; the unit is initialised and no `&mut` to it is live.
+    /// `off` is a multiple of the unit and inside; the unit is initialised and no `&mut` to it is
+    /// live.
     #[inline(always)]
     pub unsafe fn load(&self, off: usize) -> u32 {
         debug_assert!(off.is_multiple_of(M::Unit::BYTES) && off + M::Unit::BYTES <= self.len());

@@ -223,7 +223,8 @@ impl<'r, 'm, M: Model> SuperblockRegion<'r, 'm, M> {
     fn word(self, copy: usize, i: usize) -> u32 {
         let at = self.at(copy);
         mapped::will_read(at.wrapping_add(i).cast(), 4);
-        // SAFETY: invariants "Regions are aligned", "Inside the region" and "Sole region", as in `unit`.
+        // SAFETY: invariants "Regions are aligned", "Inside the region" and "Sole region", as in
+        // `unit`.
         unsafe { word(at, i) }
     }
 
@@ -393,7 +394,8 @@ impl<'r, 'm, M: Model> SuperblockRegion<'r, 'm, M> {
     }
 }
 
-/// The low `bytes` of a number, between the medium's little-endian sequence_and_state and the machine's.
+/// The low `bytes` of a number, between the medium's little-endian order and the
+/// machine's.
 #[inline(always)]
 fn little(v: u32, bytes: usize) -> u32 {
     if bytes == 2 {

@@ -6,7 +6,8 @@
 //!
 //! neither       blank flash: format it
 //! begun only    the first block: finish the format
-//! both          the begun block's header states where the log ends; start a block that states the same
+//! both          the header of the begun block states where the log ends; start a block that
+//!               states the same
 //! committed     scan its slots for the end; start a block if the last slot is in doubt
 //! ```
 

@@ -15,7 +15,7 @@ pub struct PBox<'p, T> {
 }
 
 impl<T> PBox<'_, T> {
-    /// A handle to nothing, for tests of layouts.
+    /// A handle without a target, for layout tests.
     pub fn new(off: u32) -> Self {
         PBox {
             off: NonZeroU32::new(off).unwrap(),
@@ -25,7 +25,7 @@ impl<T> PBox<'_, T> {
     }
 }
 
-// SAFETY: a number that is shown to the visitor.
+// SAFETY: a number that is passed to the visitor.
 unsafe impl<T: Persist> Persist for PBox<'_, T> {
     type At<'p> = PBox<'p, T::At<'p>>;
     type HandleTargets = HandleTo<T>;

@@ -1,5 +1,5 @@
 // What a library believes is promised with `unsafe`.
-use nvmem::fields::{Fields, FieldAccess};
+use nvmem::fields::{FieldAccess, Fields};
 use nvmem::{Plain, ZeroNiche};
 
 struct Mine(u32);
