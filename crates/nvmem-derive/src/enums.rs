@@ -30,8 +30,8 @@ pub fn body(input: &Input, tag: &Tag, variants: &[Variant]) -> Functions {
 
     let offsets = variants.iter().enumerate().map(|(v, variant)| {
         let fields = variant.fields.iter().enumerate().map(|(i, f)| {
-            let (id, place) = (offset_of(v, i), place(f));
-            quote_spanned!(f.span=> #place let #id = #at;)
+            let (id, next_offset) = (offset_of(v, i), next_offset(f));
+            quote_spanned!(f.span=> #next_offset let #id = #at;)
         });
         quote! {
             let mut #end = #begin;
@@ -60,9 +60,9 @@ pub fn body(input: &Input, tag: &Tag, variants: &[Variant]) -> Functions {
     });
     let checks = variants.iter().zip(&ids).map(|(variant, id)| {
         let fields = variant.fields.iter().map(|f| {
-            let (ty, place) = (&f.ty, place(f));
+            let (ty, next_offset) = (&f.ty, next_offset(f));
             quote_spanned! {f.span=>
-                #place
+                #next_offset
                 <#ty as #krate::Persist>::check(#p.add(#at), #v)?;
             }
         });
@@ -75,10 +75,10 @@ pub fn body(input: &Input, tag: &Tag, variants: &[Variant]) -> Functions {
     });
     let clear_paddings = variants.iter().zip(&ids).map(|(variant, id)| {
         let fields = variant.fields.iter().map(|f| {
-            let (ty, place) = (&f.ty, place(f));
+            let (ty, next_offset) = (&f.ty, next_offset(f));
             quote_spanned! {f.span=>
                 let #gap = #end;
-                #place
+                #next_offset
                 #d.zero(#p, #gap, #at);
                 <#ty as #krate::Persist>::clear_padding(#p.add(#at));
             }
@@ -93,10 +93,10 @@ pub fn body(input: &Input, tag: &Tag, variants: &[Variant]) -> Functions {
     });
     let gaps = variants.iter().map(|variant| {
         let fields = variant.fields.iter().map(|f| {
-            let (ty, place) = (&f.ty, place(f));
+            let (ty, next_offset) = (&f.ty, next_offset(f));
             quote! {
                 let #gap = #end;
-                #place
+                #next_offset
                 #padded |= #gap != #at || <#ty as #krate::Persist>::PADDED;
             }
         });
@@ -131,7 +131,7 @@ pub fn body(input: &Input, tag: &Tag, variants: &[Variant]) -> Functions {
             #start
             let #stored = #d.#read(#p);
             #( #checks )* {
-                return #d.no_value(#name);
+                return #d.invalid(#name);
             }
             #d.valid()
         },
@@ -182,16 +182,16 @@ fn start(tag: &Tag, variants: &[Variant], size_of_tag: &TokenStream) -> TokenStr
     quote! {
         let mut #align = 1usize;
         #( if #d.align_of::<#types>() > #align { #align = #d.align_of::<#types>(); } )*
-        let #begin = #d.place(#size_of_tag, #align);
+        let #begin = #d.next_offset(#size_of_tag, #align);
     }
 }
 
 /// Binds the offset of the next field and advances the end.
-fn place(f: &Field) -> TokenStream {
+fn next_offset(f: &Field) -> TokenStream {
     let ty = &f.ty;
     let (d, at, end) = (local("d"), local("at"), local("end"));
     quote! {
-        let #at = #d.place(#end, #d.align_of::<#ty>());
+        let #at = #d.next_offset(#end, #d.align_of::<#ty>());
         #end = #at + #d.size_of::<#ty>();
     }
 }

@@ -9,7 +9,7 @@ use quote::{quote, quote_spanned};
 pub fn body(input: &Input, fields: &[Field]) -> Functions {
     let krate = &input.krate;
     let (d, p, v) = (local("d"), local("p"), local("v"));
-    let (room, whole) = (local("room"), local("whole"));
+    let (memory, value) = (local("memory"), local("value"));
     let (at, end, padded) = (local("at"), local("end"), local("is_padded"));
 
     let members = fields.iter().map(|f| {
@@ -28,7 +28,7 @@ pub fn body(input: &Input, fields: &[Field]) -> Functions {
     let checks = fields.iter().map(|f| {
         let Field { member, ty, .. } = f;
         quote_spanned! {f.span=>
-            <#ty as #krate::Persist>::check(#d.field::<#ty>(&raw const (*#whole).#member), #v)?;
+            <#ty as #krate::Persist>::check(#d.field::<#ty>(&raw const (*#value).#member), #v)?;
         }
     });
     let clear_paddings = fields.iter().map(|f| {
@@ -40,7 +40,7 @@ pub fn body(input: &Input, fields: &[Field]) -> Functions {
             }
         });
         quote_spanned! {f.span=>
-            let #at = #d.offset(#whole, &raw const (*#whole).#member);
+            let #at = #d.offset(#value, &raw const (*#value).#member);
             <#ty as #krate::Persist>::clear_padding(#p.add(#at));
             #zero
         }
@@ -49,7 +49,7 @@ pub fn body(input: &Input, fields: &[Field]) -> Functions {
         let Field { member, ty, .. } = f;
         let gap = (!input.transparent).then(|| {
             quote! {
-                let #at = unsafe { #d.offset(#whole, &raw const (*#whole).#member) };
+                let #at = unsafe { #d.offset(#value, &raw const (*#value).#member) };
                 #padded |= #end != #at;
                 #end = #at + #d.size_of::<#ty>();
             }
@@ -74,20 +74,20 @@ pub fn body(input: &Input, fields: &[Field]) -> Functions {
         offsets: TokenStream::new(),
         members: quote!( #( #members ),* ),
         check: quote! {
-            let #whole = #p.cast::<Self>();
+            let #value = #p.cast::<Self>();
             #( #checks )*
             #d.valid()
         },
         clear_padding: quote! {
-            let #whole = #p.cast::<Self>().cast_const();
+            let #value = #p.cast::<Self>().cast_const();
             #begin
             #( #clear_paddings )*
             #tail
         },
         padded: quote! {
             let mut #padded = false;
-            let #room = #d.room::<Self>();
-            let #whole = #room.as_ptr();
+            let #memory = #d.uninit::<Self>();
+            let #value = #memory.as_ptr();
             #begin
             #( #gaps )*
             #padded #all

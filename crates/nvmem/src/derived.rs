@@ -70,7 +70,7 @@ impl Derived {
 
     /// Uninitialised memory for a value, to compute the offsets of its fields.
     #[inline(always)]
-    pub const fn room<T>(self) -> MaybeUninit<T> {
+    pub const fn uninit<T>(self) -> MaybeUninit<T> {
         MaybeUninit::uninit()
     }
 
@@ -93,7 +93,7 @@ impl Derived {
     /// The offset of a field with this alignment that follows `end` bytes, by the rule of
     /// `#[repr(C)]`.
     #[inline(always)]
-    pub const fn place(self, end: usize, align: usize) -> usize {
+    pub const fn next_offset(self, end: usize, align: usize) -> usize {
         end.next_multiple_of(align)
     }
 
@@ -103,7 +103,7 @@ impl Derived {
     /// The bytes are inside the value and valid for writes.
     #[inline(always)]
     pub unsafe fn zero(self, p: *mut u8, from: usize, to: usize) {
-        if planted!("nvmem/padding-kept") {
+        if planted!("nvmem/padding-not-cleared") {
             return;
         }
         // SAFETY: invariant "Parts are inside": forwarded to the caller.
@@ -118,7 +118,7 @@ impl Derived {
 
     /// The result of a check: the bytes are not a value of the type with this name.
     #[inline(always)]
-    pub const fn no_value(self, name: &'static str) -> Result<(), Invalid> {
+    pub const fn invalid(self, name: &'static str) -> Result<(), Invalid> {
         Err(Invalid::Bits(name))
     }
 

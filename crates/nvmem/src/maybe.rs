@@ -182,7 +182,7 @@ unsafe impl<T: Persist> Persist for Maybe<T> {
                 1
             } else {
                 T::clear_padding(p.add(Layout::<T>::VALUE));
-                if !planted!("nvmem/maybe-gap-kept") {
+                if !planted!("nvmem/maybe-gap-not-cleared") {
                     p.add(1).write_bytes(0, Layout::<T>::VALUE - 1);
                 }
                 Layout::<T>::END

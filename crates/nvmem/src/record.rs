@@ -331,7 +331,7 @@ impl<T: Plain, D: Medium> Record<T, D> {
                 if flash {
                     let from = self.banks.at(self.next_bank, 0, Self::LEN);
                     self.medium
-                        .erase(from, from + self.banks.bank)
+                        .erase(from, from + self.banks.bank_bytes)
                         .map_err(RecordError::Medium)?;
                 }
                 // On flash a torn slot may read as valid later. This slot must be newer than it.
@@ -389,7 +389,8 @@ fn read_state<T: Plain, Old: Plain, D: Medium>(
     };
     if planted!("nvmem/record-value-read-twice") {
         let at = banks.at(newest.bank, newest.slot, newest.header.len.into());
-        slot::read(medium, &banks.sizes, at, banks.bank, best).map_err(RecordError::Medium)?;
+        slot::read(medium, &banks.sizes, at, banks.bank_bytes, best)
+            .map_err(RecordError::Medium)?;
     }
     let standing = NewestRecord {
         newest,

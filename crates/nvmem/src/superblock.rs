@@ -286,7 +286,7 @@ impl<'r, 'm, M: Model> SuperblockRegion<'r, 'm, M> {
         !ended
             && !self.starts_blank(copy)
             && !self.intact(copy)
-            && !planted!("nvmem/superblock-damage-formats")
+            && !planted!("nvmem/superblock-damage-ignored")
     }
 
     /// Whether the first unit of a copy is blank or was zeroed.
@@ -342,7 +342,7 @@ impl<'r, 'm, M: Model> SuperblockRegion<'r, 'm, M> {
         let base = copy * Superblock::COPY_BYTES;
         let first_unit = MAGIC & (u32::MAX >> (32 - 8 * size));
         // Leave a blank first unit: a cut must leave a blank region or a torn marker.
-        if !self.starts_blank(copy) || planted!("nvmem/superblock-always-closes") {
+        if !self.starts_blank(copy) || planted!("nvmem/superblock-blank-unit-zeroed") {
             self.store_unit(base, 0);
             mapped::fence::<M>();
         }

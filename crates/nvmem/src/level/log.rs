@@ -115,7 +115,7 @@ impl<D: Medium> Log<'_, D> {
         } else {
             u32::from(self.newest)
         };
-        let must_not_erase = if planted!("nvmem/level-avoids-nothing") {
+        let must_not_erase = if planted!("nvmem/level-begun-block-erased") {
             NONE
         } else {
             self.must_not_erase
@@ -275,7 +275,7 @@ impl<D: Medium> Log<'_, D> {
             return Err(LevelError::ReadOnly);
         }
         self.ready()?;
-        self.stale = !planted!("nvmem/level-goes-on-after-error");
+        self.stale = !planted!("nvmem/level-slot-reused-after-error");
         loop {
             if !self.open || self.valid_slots == self.geometry.slots as u16 {
                 self.begin(None, false)?;
@@ -322,7 +322,7 @@ impl<D: Medium> Log<'_, D> {
         let s = self.geometry;
         let head = s.slot_head(kind, page);
         let old = (from != NONE && bytes.len() as u32 != s.page).then(|| s.slot_at(from));
-        let (mut was, mut is) = (Crc32::new(), Crc32::new());
+        let (mut old_crc, mut new_crc) = (Crc32::new(), Crc32::new());
         let mut intact = true;
         let mut buf = [0; N];
         let most = N as u32 / s.word * s.word;
@@ -349,11 +349,11 @@ impl<D: Medium> Log<'_, D> {
                     let k = k as usize;
                     // Carry an error in the checksum over to the copy.
                     let wrong = match old {
-                        Some(_) => *b ^ was.finish().to_le_bytes()[k],
+                        Some(_) => *b ^ old_crc.finish().to_le_bytes()[k],
                         None => 0,
                     };
                     intact &= wrong == 0;
-                    *b = is.finish().to_le_bytes()[k] ^ wrong;
+                    *b = new_crc.finish().to_le_bytes()[k] ^ wrong;
                     continue;
                 }
                 let before = *b;
@@ -367,8 +367,8 @@ impl<D: Medium> Log<'_, D> {
                 // The checksum leaves out the first byte, the slot's kind: a copy may have another
                 // kind.
                 if at > 0 {
-                    was = was.byte(before);
-                    is = is.byte(*b);
+                    old_crc = old_crc.byte(before);
+                    new_crc = new_crc.byte(*b);
                 }
             }
             self.medium

@@ -139,7 +139,7 @@ impl<D: Medium> Log<'_, D> {
         if planted!("nvmem/level-half-committed-ignored") {
             return Ok(None);
         }
-        let except = if planted!("nvmem/level-distrusts-nothing") {
+        let except = if planted!("nvmem/level-torn-block-trusted") {
             NONE
         } else {
             except
@@ -264,7 +264,7 @@ impl<D: Medium> Log<'_, D> {
             if header.sequence != block.header.base_sequence {
                 return Err(LevelError::Damaged);
             }
-            valid_slots = if planted!("nvmem/level-cut-forgotten") {
+            valid_slots = if planted!("nvmem/level-valid-slots-recounted") {
                 self.count(at)?
             } else {
                 block.header.valid_slots

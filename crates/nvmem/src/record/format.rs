@@ -80,7 +80,7 @@ impl<T: Plain, D: Medium> Record<T, D> {
 /// Erases a bank, or fills it with zeros on a medium without erase.
 fn blank_bank<D: Medium>(medium: &mut D, banks: &Banks, bank: u32) -> Result<(), D::Error> {
     let from = banks.at(bank, 0, 0);
-    let to = from + banks.bank;
+    let to = from + banks.bank_bytes;
     if banks.sizes.erase.is_some() {
         return medium.erase(from, to);
     }

@@ -11,7 +11,7 @@ pub(super) struct Banks {
     pub sizes: SlotSizes,
     pub start: u32,
     /// Bytes per bank.
-    pub bank: u32,
+    pub bank_bytes: u32,
     pub count: u32,
 }
 
@@ -23,14 +23,14 @@ impl Banks {
             Some(e) => (3, e.size),
             None => (2, sizes.word),
         };
-        let bank = range.end.saturating_sub(range.start) / count / multiple * multiple;
+        let bank_bytes = range.end.saturating_sub(range.start) / count / multiple * multiple;
         let banks = Banks {
             sizes,
             start: range.start,
-            bank,
+            bank_bytes,
             count,
         };
-        if bank < sizes.stride(len) || bank < banks.format_marker_bytes() {
+        if bank_bytes < sizes.stride(len) || bank_bytes < banks.format_marker_bytes() {
             return None;
         }
         Some(banks)
@@ -47,7 +47,7 @@ impl Banks {
     }
 
     pub(super) const fn end(&self) -> u32 {
-        self.start + self.count * self.bank
+        self.start + self.count * self.bank_bytes
     }
 
     pub(super) const fn format_marker(&self) -> u32 {
@@ -55,14 +55,14 @@ impl Banks {
     }
 
     pub(super) const fn at(&self, bank: u32, slot: u32, len: u32) -> u32 {
-        self.start + bank * self.bank + slot * self.sizes.stride(len)
+        self.start + bank * self.bank_bytes + slot * self.sizes.stride(len)
     }
 
     pub(super) const fn slots(&self, len: u32) -> u32 {
         if self.sizes.erase.is_none() {
             return 1;
         }
-        let n = self.bank / self.sizes.stride(len);
+        let n = self.bank_bytes / self.sizes.stride(len);
         if n > MAX_SLOTS { MAX_SLOTS } else { n }
     }
 }
@@ -210,7 +210,7 @@ fn scan_bank<D: Medium>(
     out: &mut [u8],
 ) -> Result<Bank, D::Error> {
     let w = &banks.sizes;
-    let first = match slot::read(d, w, banks.at(bank, 0, 0), banks.bank, out)? {
+    let first = match slot::read(d, w, banks.at(bank, 0, 0), banks.bank_bytes, out)? {
         Slot::Blank => return Ok(Bank::Blank),
         Slot::Valid(h) if h.magic == slot::RECORD => h,
         _ => return Ok(Bank::Torn),
@@ -247,7 +247,9 @@ fn scan_bank<D: Medium>(
             }
         } else if last > 0 {
             // Reading the next slot has overwritten this value in `out`: read it again.
-            if slot::read(d, w, banks.at(bank, 0, len), banks.bank, out)? != Slot::Valid(first) {
+            if slot::read(d, w, banks.at(bank, 0, len), banks.bank_bytes, out)?
+                != Slot::Valid(first)
+            {
                 continue;
             }
         }
@@ -311,7 +313,7 @@ pub(super) fn classify_empty<D: Medium>(d: &mut D, banks: &Banks) -> Result<Empt
     }
     for b in 0..banks.count {
         let at = banks.at(b, 0, 0);
-        if banks.bank >= HEADER && slot::read_header(d, w, at)?.is_some() {
+        if banks.bank_bytes >= HEADER && slot::read_header(d, w, at)?.is_some() {
             return Ok(EmptyRange::Damaged);
         }
     }

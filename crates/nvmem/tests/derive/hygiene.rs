@@ -14,7 +14,7 @@ mod lies {
         pub const fn is_kept(_: usize) -> bool {
             true
         }
-        pub const fn place(_: usize, _: usize) -> usize {
+        pub const fn next_offset(_: usize, _: usize) -> usize {
             0
         }
         pub const fn assert_layout<T>() {}
@@ -24,7 +24,7 @@ mod lies {
         #[derive(Clone, Copy)]
         pub struct Derived;
         impl Derived {
-            pub const fn place(self, _: usize, _: usize) -> usize {
+            pub const fn next_offset(self, _: usize, _: usize) -> usize {
                 0
             }
         }
