@@ -65,8 +65,8 @@ pub enum Member {
     },
 }
 
-/// A list of the types that a type's handles refer to, in order: `()` for none, [`To`] for one, and
-/// tuples of such lists.
+/// A list of the types that a type's handles refer to, in order: `()` for none, [`HandleTo`] for
+/// one, and tuples of such lists.
 pub trait HandleTargets {
     #[doc(hidden)]
     type Within<D: Depth>: Hashed;

@@ -76,7 +76,7 @@ impl Contract {
             Some(e) => e.size != 0 && e.size.is_multiple_of(self.write_size),
             None => !matches!(self.torn, Torn::Unstable),
         };
-        sizes && self.common().is_some()
+        sizes && self.least_common_multiple().is_some()
     }
 
     /// [`Medium::erase`] begins and ends at multiples of this many bytes; 1 if the medium needs no
@@ -93,7 +93,7 @@ impl Contract {
     /// **Panics** if the contract is not [sound](Self::is_sound): a size is zero, or the least
     /// common multiple exceeds 32 bits. In a constant this is a compile error.
     pub const fn alignment(&self) -> u32 {
-        match self.common() {
+        match self.least_common_multiple() {
             Some(all) => all,
             None => {
                 panic!("a contract whose sizes are zero, or have no common multiple below 2^32")
@@ -102,7 +102,7 @@ impl Contract {
     }
 
     /// The least common multiple of all sizes.
-    const fn common(&self) -> Option<u32> {
+    const fn least_common_multiple(&self) -> Option<u32> {
         let mut all = 1u32;
         let sizes = [
             self.write_size,

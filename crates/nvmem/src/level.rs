@@ -54,7 +54,7 @@
 //!
 //! # fn main() -> Result<(), nvmem::level::LevelError<nvmem::device::Misuse>> {
 //! let mut flash = Flash::new();
-//! let mut table = [0; Bytes::table(16 * 4096)];
+//! let mut table = [0; Bytes::table_entries(16 * 4096)];
 //! let mut bytes = Bytes::open(&mut flash, &mut table)?;
 //! bytes.write(1000, b"any place, any length")?;
 //! assert_eq!(bytes.capacity(), 35_584);
@@ -156,7 +156,7 @@ impl<'b, D: Medium, const PAGE: usize> WearLevelled<'b, D, PAGE> {
 
     /// How many entries the RAM table needs for a flash of `bytes` bytes: one per page and two per
     /// block.
-    pub const fn table(bytes: u32) -> usize {
+    pub const fn table_entries(bytes: u32) -> usize {
         Self::geometry(bytes).entries() as usize
     }
 

@@ -142,7 +142,7 @@ fn level<D: Medium, const PAGE: usize>(n: u32, erases: u32) {
     let capacity = W::<D, PAGE>::capacity_of(n);
     assert_eq!(u128::from(capacity), l.pages(n) * l.page);
     let entries = l.pages(n) + 2 * l.blocks(n);
-    assert_eq!(W::<D, PAGE>::table(n) as u128, entries);
+    assert_eq!(W::<D, PAGE>::table_entries(n) as u128, entries);
     let writes = l.blocks(n) * l.slots * u128::from(erases) / 5;
     assert_eq!(u128::from(W::<D, PAGE>::page_writes(n, erases)), writes);
     // The smallest size that suffices, or none.

@@ -265,7 +265,7 @@ impl<D: Medium> Log<'_, D> {
                 return Err(LevelError::Damaged);
             }
             valid_slots = if planted!("nvmem/level-valid-slots-recounted") {
-                self.count(at)?
+                self.count_valid_slots(at)?
             } else {
                 block.header.valid_slots
             };
@@ -275,7 +275,7 @@ impl<D: Medium> Log<'_, D> {
     }
 
     /// Counts the valid slots of a block.
-    fn count(&mut self, block: u16) -> Result<u16, D::Error> {
+    fn count_valid_slots(&mut self, block: u16) -> Result<u16, D::Error> {
         let from = block * self.geometry.slots as u16;
         let mut n = 0;
         while u32::from(n) < self.geometry.slots

@@ -52,7 +52,7 @@ fn with_log<R>(live: &[u32], valid_slots: Option<u16>, f: impl FnOnce(&Log<'_, F
 /// `n / COPIES` others written. They must fit into the space that was free and the `i - 1` blocks
 /// cleaned before, without the reserve and `extra` slots. An open block is appended to and not
 /// cleaned.
-fn sums_are_kept(s: &Geometry, live: &[u32], valid_slots: Option<u16>, extra: u32) -> bool {
+fn sums_hold(s: &Geometry, live: &[u32], valid_slots: Option<u16>, extra: u32) -> bool {
     let rest = valid_slots.map_or(0, |valid_slots| s.slots as i64 - i64::from(valid_slots));
     let free = (i64::from(s.blocks) - live.len() as i64) * i64::from(s.slots) + rest;
     let have = |i: i64| free + (i - 1) * i64::from(s.slots) - i64::from(s.reserve() + extra);
@@ -86,15 +86,14 @@ fn has_room_equals_the_sums() {
         }
         with_log(&live, valid_slots, |log| {
             for extra in 0..3 {
-                let sums = sums_are_kept(&geometry, &live, valid_slots, extra);
+                let sums = sums_hold(&geometry, &live, valid_slots, extra);
                 assert_eq!(
                     log.has_room(extra),
                     sums,
                     "{live:?}, {valid_slots:?}, {extra}"
                 );
                 kept += u32::from(sums);
-                edges +=
-                    u32::from(sums && !sums_are_kept(&geometry, &live, valid_slots, extra + 1));
+                edges += u32::from(sums && !sums_hold(&geometry, &live, valid_slots, extra + 1));
             }
         });
     }
