@@ -145,12 +145,12 @@ pub fn body(input: &Input, tag: &Tag, variants: &[Variant]) -> Functions {
     }
 }
 
-/// The tag of a variant, bound by `tags`.
+/// The variable with the tag of a variant, bound by `tags`.
 fn tag_of(i: usize) -> Ident {
     local(&format!("tag_{i}"))
 }
 
-/// The offset of a field of a variant, bound by `offsets`.
+/// The variable with the offset of a field of a variant, bound by `offsets`.
 fn offset_of(variant: usize, field: usize) -> Ident {
     local(&format!("at_{variant}_{field}"))
 }

@@ -373,7 +373,7 @@ fn check_bounds(param: &Ident, generics: &Generics) -> Result<()> {
         match bound.path.segments.last() {
             Some(name) if STANDARD.iter().any(|s| name.ident == s) => known = known.or(Some(bound)),
             Some(name) if name.ident == "Persist" || name.ident == "Sized" => {}
-            // `Plain`, or a trait that may well imply it.
+            // `Plain`, or a trait that may imply it.
             _ => return Ok(()),
         }
     }

@@ -1,4 +1,5 @@
-//! Structs: `#[repr(C)]` and `#[repr(transparent)]`.
+//! Structs with `#[repr(C)]`, whose gaps and tail are padding, and with `#[repr(transparent)]`,
+//! which add none.
 
 use crate::Functions;
 use crate::input::{Field, Input};

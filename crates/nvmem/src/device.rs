@@ -35,8 +35,8 @@ pub enum Torn {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct EraseUnit {
-    /// Bytes that are erased together. An interrupted erase leaves them as an interrupted write
-    /// leaves a word.
+    /// Bytes that are erased together. An interrupted erase leaves each word of the unit as an
+    /// interrupted write would.
     pub size: u32,
     /// The value of an erased byte: 0xFF, on some parts 0x00.
     pub erased: u8,
@@ -144,13 +144,14 @@ pub trait Medium {
     /// A torn word must be readable: if the hardware reports an uncorrectable error there, the
     /// driver returns any bytes.
     ///
-    /// **Errors**: the driver's; misaligned or out of range among them.
+    /// **Errors**: the driver's, for example for a misaligned or out-of-range access.
     fn read(&mut self, at: u32, buf: &mut [u8]) -> Result<(), Self::Error>;
 
     /// Writes `bytes` to offset `at`; on a medium with erase, to erased words.
     ///
-    /// **Power loss**: [`Contract::torn`]. **Errors**: the driver's; misaligned or out of range
-    /// among them, and a write-once word written again where the driver can tell.
+    /// **Power loss**: [`Contract::torn`]. **Errors**: the driver's, for example for a misaligned
+    /// or out-of-range access. A driver that can detect it also refuses to rewrite a write-once
+    /// word.
     fn write(&mut self, at: u32, bytes: &[u8]) -> Result<(), Self::Error>;
 
     /// Erases `from..to`. A medium that needs no erase does nothing.
@@ -216,7 +217,7 @@ pub trait AsyncMedium {
 pub enum Misuse {
     /// The range ends outside the medium.
     OutOfRange,
-    /// An end of the range is not a multiple of the size that the contract states.
+    /// The range does not begin and end at multiples of the size in the contract.
     Misaligned,
     /// A write-once word is written again without an erase.
     NotErased,

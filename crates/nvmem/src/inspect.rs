@@ -18,7 +18,7 @@ fn copy(bytes: &[u8], i: usize) -> Option<&[u8; Superblock::COPY_BYTES]> {
         .first_chunk::<{ Superblock::COPY_BYTES }>()
 }
 
-/// Prints the superblock that a mapped region's image begins with, both copies and any damage.
+/// Prints the superblock at the start of a mapped region's image: both copies, and any damage.
 pub fn superblock(bytes: &[u8], out: &mut dyn Write) -> Result {
     let parsed = [0, 1].map(|i| copy(bytes, i).and_then(Superblock::decode));
     let newest = match parsed {

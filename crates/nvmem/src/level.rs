@@ -56,7 +56,7 @@
 //! let mut flash = Flash::new();
 //! let mut table = [0; Bytes::table_entries(16 * 4096)];
 //! let mut bytes = Bytes::open(&mut flash, &mut table)?;
-//! bytes.write(1000, b"any place, any length")?;
+//! bytes.write(1000, b"any offset, any length")?;
 //! assert_eq!(bytes.capacity(), 35_584);
 //! # Ok(()) }
 //! ```

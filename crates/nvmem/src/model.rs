@@ -12,9 +12,9 @@ mod sealed {
 pub trait Unit: sealed::Sealed + Copy + Eq + core::fmt::Debug + 'static {
     /// Size of the unit in bytes; also its alignment.
     const BYTES: usize;
-    /// The low bits of `v`.
+    /// Truncates `v` to the unit.
     fn truncate(v: u32) -> Self;
-    /// The unit as a number.
+    /// Widens the unit to 32 bits.
     fn widen(self) -> u32;
 }
 

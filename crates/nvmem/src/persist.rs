@@ -1,4 +1,5 @@
-//! Which types may live in non-volatile memory.
+//! The traits of types that may live in non-volatile memory, and their implementations for built-in
+//! types.
 
 use crate::describe::{HandleTargets, Member, Type};
 use crate::planted;
@@ -73,7 +74,7 @@ pub unsafe trait Persist: Sized {
     /// skips it.
     const HANDLES: bool = true;
 
-    /// The layout, names included.
+    /// The layout, including names.
     const LAYOUT: &'static Type;
 
     /// The types that its handles refer to.

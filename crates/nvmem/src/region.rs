@@ -83,7 +83,7 @@ impl<'m, M: Model> Region<'m, M> {
         }
     }
 
-    /// The region between two linker symbols.
+    /// The region between two addresses, for example linker symbols.
     ///
     /// **Errors**: [`RegionError::Misaligned`], [`RegionError::Empty`].
     ///
@@ -151,8 +151,8 @@ impl<'m, M: Model> Region<'m, M> {
     /// The part from byte `at` on, without checks. The caller manages the part before it.
     ///
     /// # Safety
-    /// `at` is a multiple of 8 and less than the length; while the part is used, `self` is not used
-    /// behind `at`, and it is not given away.
+    /// `at` is a multiple of 8 and less than the length. While the part is in use, the caller
+    /// neither moves `self` nor uses it from `at` on.
     #[inline(always)]
     pub unsafe fn tail(&self, at: usize) -> Self {
         debug_assert!(at.is_multiple_of(Self::ALIGN) && at < self.len());
@@ -192,7 +192,7 @@ impl<'m, M: Model> Region<'m, M> {
         Ok((first, second))
     }
 
-    /// Loads the unit at byte offset `off`.
+    /// Loads the atomic unit at byte offset `off`.
     ///
     /// # Safety
     /// `off` is a multiple of the unit and inside; the unit is initialised and no `&mut` to it is
@@ -204,7 +204,7 @@ impl<'m, M: Model> Region<'m, M> {
         unsafe { mapped::load(self.base().add(off).cast::<M::Unit>()).widen() }
     }
 
-    /// Stores the low bits of `v` to the unit at byte offset `off`.
+    /// Stores the low bits of `v` to the atomic unit at byte offset `off`.
     ///
     /// # Safety
     /// `off` is a multiple of the unit and inside; no reference to it is live.

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! offset  0   magic "RLM1"     its first unit is written last and zeroed first
-//!         4   sequence, u16    one more than in the other copy; wraps
+//!         4   sequence, u16    one more than in the copy written before; wraps
 //!         6   state, u16       1 formatting, 2 ready
 //!         8   kind             four bytes
 //!        12   version, u16

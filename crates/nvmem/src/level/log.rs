@@ -131,8 +131,6 @@ impl<D: Medium> Log<'_, D> {
     ///
     /// **Power loss**: until the commit marker is written, the block does not count and a boot
     /// starts it again.
-    ///
-    /// Nothing counts before the seals: until then a boot begins the same block again.
     pub(super) fn begin(
         &mut self,
         carry: Option<(u16, u16)>,

@@ -1,5 +1,10 @@
 //! The table in RAM: the slot of each page, the order of the blocks, and how many live pages each
-//! holds.
+//! holds. All three are in one buffer of the caller:
+//!
+//! ```text
+//! | map: slot of each page  | next: following block in the log | live: live pages |
+//! | pages entries           | one per block                    | one per block    |
+//! ```
 
 use super::geometry::{Geometry, NONE};
 

@@ -16,7 +16,7 @@ use core::num::NonZeroU32;
 #[repr(transparent)]
 pub struct Copies([Image; 2]);
 
-/// Which copy counts, with its sequence number and state. Fits one register.
+/// The copy that counts, with its sequence number and state, in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct NewestCopy(NonZeroU32);
