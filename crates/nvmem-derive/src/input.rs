@@ -367,7 +367,7 @@ fn check_bounds(param: &Ident, generics: &Generics) -> Result<()> {
         if bound.maybe.is_some() {
             return Err(Error::new(
                 bound.span(),
-                format!("remove `?Sized`: stored data needs a fixed size"),
+                "remove `?Sized`: stored data needs a fixed size",
             ));
         }
         match bound.path.segments.last() {
