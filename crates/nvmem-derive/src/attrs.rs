@@ -1,21 +1,21 @@
-//! `#[repr(..)]` and `#[persist(..)]`.
+//! Parses the attributes `#[repr(..)]` and `#[persist(..)]`.
 
 use proc_macro2::Span;
 use syn::spanned::Spanned;
 use syn::{Attribute, Error, Ident, LitInt, Path, Result, parse_quote};
 
-/// What `#[repr(..)]` says.
+/// The content of `#[repr(..)]`.
 #[derive(Default)]
 pub struct Repr {
     pub c: bool,
     pub transparent: bool,
-    /// The tag's type.
+    /// The integer type of the tag.
     pub int: Option<Ident>,
-    /// What came first, for messages.
+    /// The span of the first item, for messages.
     pub span: Option<Span>,
 }
 
-/// Integers of the same width on every target, as the tag of an enum.
+/// Tag types of fixed width.
 const FIXED: [&str; 8] = ["u8", "u16", "u32", "u64", "i8", "i16", "i32", "i64"];
 
 impl Repr {
@@ -32,7 +32,7 @@ impl Repr {
                     "transparent" => repr.transparent = true,
                     "packed" => {
                         return Err(meta.error(
-                            "persistent data cannot be packed: a borrowed field would be misaligned. Write `#[repr(C)]` and \
+                            "persistent data cannot be packed, because a borrowed field would be misaligned: write `#[repr(C)]` and \
                              order the fields from large to small, so that there is no padding between them",
                         ));
                     }
@@ -43,7 +43,7 @@ impl Repr {
                         if n.base10_parse::<u64>()? > 8 {
                             return Err(Error::new(
                                 n.span(),
-                                "persistent memory is aligned to 8 bytes: `#[repr(align(8))]` is the most that it can promise",
+                                "persistent memory is aligned to 8 bytes: `#[repr(align(8))]` is the largest alignment",
                             ));
                         }
                     }
@@ -55,7 +55,7 @@ impl Repr {
                         ));
                     }
                     "u128" | "i128" => {
-                        return Err(meta.error("a tag of at most 64 bits: write `#[repr(u8)]`"));
+                        return Err(meta.error("a tag has at most 64 bits: write `#[repr(u8)]`"));
                     }
                     _ => {}
                 }
@@ -66,11 +66,11 @@ impl Repr {
     }
 }
 
-/// What `#[persist(..)]` says.
+/// The content of `#[persist(..)]`.
 pub struct Options {
-    /// `crate = path`: where `nvmem` is.
+    /// `crate = path`: the path of `nvmem`.
     pub krate: Path,
-    /// `slots = Name`: the name of the struct of slots.
+    /// `slots = Name`: the name of the struct of field slots.
     pub slots: Option<Ident>,
 }
 
@@ -88,8 +88,8 @@ impl Options {
                     o.slots = Some(meta.value()?.parse()?);
                 } else {
                     return Err(meta.error(
-                        "unknown option: there are `#[persist(crate = path)]`, where `nvmem` is found, and `#[persist(slots = \
-                         Name)]`, the name of the struct of slots",
+                        "unknown option: the options are `#[persist(crate = path)]` for the path of `nvmem`, and `#[persist(slots = \
+                         Name)]` for the name of the struct of field slots",
                     ));
                 }
                 Ok(())
@@ -98,7 +98,7 @@ impl Options {
         Ok(o)
     }
 
-    /// On fields and variants there is nothing to say.
+    /// Refuses the attribute on fields and variants.
     pub fn none(attrs: &[Attribute]) -> Result<()> {
         match attrs.iter().find(|a| a.path().is_ident("persist")) {
             Some(a) => Err(Error::new(

@@ -1,5 +1,13 @@
-//! Enums: the layout that is documented for `#[repr(u8)]` (a union of `repr(C)` structs, each beginning with the tag) and
-//! for `#[repr(C, u8)]` (a `repr(C)` struct of the tag and a union of `repr(C)` structs).
+//! Enums, in the layouts that the Rust reference documents:
+//!
+//! ```text
+//! repr(u8)     union of repr(C) structs that begin with the tag
+//!              | tag | gap | field 0 | gap | field 1 | tail |
+//! repr(C, u8)  repr(C) struct of the tag and a union of repr(C) structs
+//!              | tag | gap | union: field 0 | gap | field 1 | tail |
+//! ```
+//!
+//! Gaps, the tail and the bytes that a variant does not use are padding.
 
 use crate::Functions;
 use crate::input::{Field, Input, Tag, Variant};
@@ -22,20 +30,20 @@ pub fn body(input: &Input, tag: &Tag, variants: &[Variant]) -> Functions {
 
     let offsets = variants.iter().enumerate().map(|(v, variant)| {
         let fields = variant.fields.iter().enumerate().map(|(i, f)| {
-            let (id, place) = (offset_of(v, i), place(f));
-            quote_spanned!(f.span=> #place let #id = #at;)
+            let (id, next_offset) = (offset_of(v, i), next_offset(f));
+            quote_spanned!(f.span=> #next_offset let #id = #at;)
         });
         quote! {
             let mut #end = #begin;
             #( #fields )*
         }
     });
-    let parts = variants.iter().enumerate().map(|(v, variant)| {
+    let members = variants.iter().enumerate().map(|(v, variant)| {
         let (id, name) = (tag_of(v), &variant.name);
         let fields = variant.fields.iter().enumerate().map(|(i, f)| {
             let (Field { name, ty, .. }, id) = (f, offset_of(v, i));
             quote_spanned! {f.span=>
-                #krate::__derived::Part::Field {
+                #krate::__derived::Member::Field {
                     name: #name,
                     offset: #id,
                     of: <#ty as #krate::Persist>::LAYOUT,
@@ -43,7 +51,7 @@ pub fn body(input: &Input, tag: &Tag, variants: &[Variant]) -> Functions {
             }
         });
         quote! {
-            #krate::__derived::Part::Variant {
+            #krate::__derived::Member::Variant {
                 name: #name,
                 tag: #id as ::core::primitive::i128,
             },
@@ -52,9 +60,9 @@ pub fn body(input: &Input, tag: &Tag, variants: &[Variant]) -> Functions {
     });
     let checks = variants.iter().zip(&ids).map(|(variant, id)| {
         let fields = variant.fields.iter().map(|f| {
-            let (ty, place) = (&f.ty, place(f));
+            let (ty, next_offset) = (&f.ty, next_offset(f));
             quote_spanned! {f.span=>
-                #place
+                #next_offset
                 <#ty as #krate::Persist>::check(#p.add(#at), #v)?;
             }
         });
@@ -67,10 +75,10 @@ pub fn body(input: &Input, tag: &Tag, variants: &[Variant]) -> Functions {
     });
     let clear_paddings = variants.iter().zip(&ids).map(|(variant, id)| {
         let fields = variant.fields.iter().map(|f| {
-            let (ty, place) = (&f.ty, place(f));
+            let (ty, next_offset) = (&f.ty, next_offset(f));
             quote_spanned! {f.span=>
                 let #gap = #end;
-                #place
+                #next_offset
                 #d.zero(#p, #gap, #at);
                 <#ty as #krate::Persist>::clear_padding(#p.add(#at));
             }
@@ -85,10 +93,10 @@ pub fn body(input: &Input, tag: &Tag, variants: &[Variant]) -> Functions {
     });
     let gaps = variants.iter().map(|variant| {
         let fields = variant.fields.iter().map(|f| {
-            let (ty, place) = (&f.ty, place(f));
+            let (ty, next_offset) = (&f.ty, next_offset(f));
             quote! {
                 let #gap = #end;
-                #place
+                #next_offset
                 #padded |= #gap != #at || <#ty as #krate::Persist>::PADDED;
             }
         });
@@ -110,20 +118,20 @@ pub fn body(input: &Input, tag: &Tag, variants: &[Variant]) -> Functions {
             #start
             #( #offsets )*
         },
-        parts: quote! {
-            #krate::__derived::Part::Field {
+        members: quote! {
+            #krate::__derived::Member::Field {
                 name: "tag",
                 offset: 0,
                 of: <::core::primitive::#int as #krate::Persist>::LAYOUT,
             },
-            #( #parts )*
+            #( #members )*
         },
         check: quote! {
             #tags
             #start
             let #stored = #d.#read(#p);
             #( #checks )* {
-                return #d.no_value(#name);
+                return #d.invalid(#name);
             }
             #d.valid()
         },
@@ -137,18 +145,19 @@ pub fn body(input: &Input, tag: &Tag, variants: &[Variant]) -> Functions {
     }
 }
 
-/// The tag of a variant, bound by `tags`.
+/// The variable with the tag of a variant, bound by `tags`.
 fn tag_of(i: usize) -> Ident {
     local(&format!("tag_{i}"))
 }
 
-/// The offset of a field of a variant, bound by `offsets`.
+/// The variable with the offset of a field of a variant, bound by `offsets`.
 fn offset_of(variant: usize, field: usize) -> Ident {
     local(&format!("at_{variant}_{field}"))
 }
 
-/// The discriminants: as written, or one more than the one before. Each is a local variable, so that what the user wrote sees nothing of what
-/// is generated, and a value of the compiler's, so that it is the one that the compiler took.
+/// Binds the discriminants: as written, or one more than the previous one. Each user expression is
+/// a `const` block of its own, so that it cannot see generated names and the compiler evaluates it
+/// as for the enum.
 fn tags(int: &Ident, variants: &[Variant]) -> TokenStream {
     let d = local("d");
     let tags = variants.iter().enumerate().map(|(i, v)| {
@@ -163,7 +172,7 @@ fn tags(int: &Ident, variants: &[Variant]) -> TokenStream {
     quote!( #( #tags )* )
 }
 
-/// Where the fields of each variant begin.
+/// Binds the offset at which the fields of each variant begin.
 fn start(tag: &Tag, variants: &[Variant], size_of_tag: &TokenStream) -> TokenStream {
     let (d, begin, align) = (local("d"), local("start"), local("align"));
     if !tag.c {
@@ -173,16 +182,16 @@ fn start(tag: &Tag, variants: &[Variant], size_of_tag: &TokenStream) -> TokenStr
     quote! {
         let mut #align = 1usize;
         #( if #d.align_of::<#types>() > #align { #align = #d.align_of::<#types>(); } )*
-        let #begin = #d.place(#size_of_tag, #align);
+        let #begin = #d.next_offset(#size_of_tag, #align);
     }
 }
 
-/// Binds the offset of the next field and moves the end behind it.
-fn place(f: &Field) -> TokenStream {
+/// Binds the offset of the next field and advances the end.
+fn next_offset(f: &Field) -> TokenStream {
     let ty = &f.ty;
     let (d, at, end) = (local("d"), local("at"), local("end"));
     quote! {
-        let #at = #d.place(#end, #d.align_of::<#ty>());
+        let #at = #d.next_offset(#end, #d.align_of::<#ty>());
         #end = #at + #d.size_of::<#ty>();
     }
 }

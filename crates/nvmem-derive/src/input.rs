@@ -1,4 +1,4 @@
-//! The item, checked: what the derive refuses by the look of it is refused here.
+//! Parses and checks the item. Refuses everything that is wrong by its tokens alone.
 
 use crate::attrs::{Options, Repr};
 use crate::names::Fresh;
@@ -16,20 +16,20 @@ use syn::{
 
 /// A field.
 pub struct Field {
-    /// As after the dot: a name or an index.
+    /// The name or index, as after the dot.
     pub member: TokenStream,
-    /// For the layout.
+    /// The name in the layout.
     pub name: String,
     pub ident: Option<Ident>,
     pub vis: Visibility,
     pub ty: Type,
-    /// Where the field's type is, for code of the macro.
+    /// The span of the field's type, for generated code.
     pub span: Span,
 }
 
 impl Field {
-    /// `<Type as Persist>::At<'brand>`, which to the compiler's messages is the field's type as the user wrote it: so it
-    /// says once what is wrong, not once for each mention.
+    /// `<Type as Persist>::At<'brand>`, with the span of the field's type, so that the compiler
+    /// reports an error only once.
     pub fn projected(&self, krate: &Path, brand: &Lifetime) -> TokenStream {
         let (first, last) = self.ends();
         let open = quote_spanned!(first=> <);
@@ -38,10 +38,10 @@ impl Field {
         self.associated(krate, quote!(#at #open #brand #close))
     }
 
-    /// `<Type as Persist>::Leads`, in the same way.
-    pub fn leads(&self, krate: &Path) -> TokenStream {
+    /// `<Type as Persist>::HandleTargets`, in the same way.
+    pub fn handle_targets(&self, krate: &Path) -> TokenStream {
         let (_, last) = self.ends();
-        self.associated(krate, quote_spanned!(last=> Leads))
+        self.associated(krate, quote_spanned!(last=> HandleTargets))
     }
 
     fn associated(&self, krate: &Path, name: TokenStream) -> TokenStream {
@@ -52,7 +52,7 @@ impl Field {
         quote!(#open #ty as #krate::Persist #close #name)
     }
 
-    /// Where the type begins and ends.
+    /// The spans of the type's first and last token.
     pub fn ends(&self) -> (Span, Span) {
         let mut tokens = self.ty.to_token_stream().into_iter();
         let first = tokens.next().map_or(self.span, |t| t.span());
@@ -67,10 +67,11 @@ pub struct Variant {
     pub fields: Vec<Field>,
 }
 
-/// How an enum lies in memory.
+/// The memory layout of an enum.
 pub struct Tag {
     pub int: Ident,
-    /// `repr(C, u8)`: the tag, then a union; `repr(u8)`: a union of structs that begin with the tag.
+    /// True for `repr(C, u8)`: the tag, then a union. False for `repr(u8)`: a union of structs that
+    /// begin with the tag.
     pub c: bool,
 }
 
@@ -84,18 +85,18 @@ pub struct Input {
     pub vis: Visibility,
     pub krate: Path,
     pub slots: Option<Ident>,
-    /// `#[repr(transparent)]`: one field and nothing else.
+    /// `#[repr(transparent)]`.
     pub transparent: bool,
     pub named: bool,
-    /// The one lifetime parameter: the brand of the handles.
+    /// The lifetime parameter: the brand of the handles.
     pub lifetime: Option<Lifetime>,
-    /// The name of the other brand: of `At<'p>`.
+    /// The lifetime in `At<'p>`.
     pub brand: Lifetime,
     pub item_generics: Generics,
     pub persist_generics: Generics,
     pub plain_generics: Generics,
     pub body: Body,
-    /// Names that the item does not mention.
+    /// Source of names that the item does not use.
     pub fresh: Fresh,
     params: Vec<Ident>,
 }
@@ -112,8 +113,8 @@ impl Input {
         if let Some(second) = lifetimes.next() {
             return Err(Error::new(
                 second.span(),
-                "persistent data has one lifetime parameter at most, that of the transaction in which its handles are used: give \
-                 all handles the same",
+                "persistent data has at most one lifetime parameter, the transaction in which its handles are used: give all \
+                 handles the same lifetime",
             ));
         }
         let params: Vec<Ident> = item
@@ -151,7 +152,7 @@ impl Input {
             Data::Union(u) => {
                 return Err(Error::new(
                     u.union_token.span(),
-                    "a union does not say which of its fields is stored, so nothing can check it after a power cut: use an enum with \
+                    "a union does not store which of its fields is valid, so it cannot be checked after a power cut: use an enum with \
                      `#[repr(u8)]`",
                 ));
             }
@@ -160,7 +161,7 @@ impl Input {
         let item_generics = item.generics;
         let persist_generics = bound(&item_generics, &quote!(#krate::Persist));
         let plain_generics = bound(&item_generics, &quote!(#krate::Plain));
-        // A name for messages: the compiler shows it when a field keeps to another brand.
+        // The compiler shows this name if a field has another brand.
         let brand = match &lifetime {
             Some(l) if l.ident == "brand" => Lifetime::new("'other_brand", Span::mixed_site()),
             _ => Lifetime::new("'brand", Span::mixed_site()),
@@ -186,7 +187,8 @@ impl Input {
         Ok(input)
     }
 
-    /// A handle of another brand is found by the code that is written, too, if an alias hides it from this look.
+    /// Refuses a handle with another lifetime. The generated code detects it too, if an alias hides
+    /// it here.
     fn check_brand(&self, ty: &Type) -> Result<()> {
         let mut other = OtherBrand {
             own: self.lifetime.as_ref(),
@@ -204,12 +206,12 @@ impl Input {
         Err(Error::new(
             found.span(),
             format!(
-                "{remedy}: a handle is valid in one transaction, which this lifetime is; with `{found}` it would be in none"
+                "{remedy}: a handle is valid in one transaction, and this lifetime stands for it; `{found}` stands for none"
             ),
         ))
     }
 
-    /// The type's name in its layout.
+    /// The type's name in the layout.
     pub fn name(&self) -> String {
         plain_name(&self.ident)
     }
@@ -229,7 +231,7 @@ impl Input {
             .collect()
     }
 
-    /// All fields, of all variants.
+    /// All fields of all variants.
     pub fn fields(&self) -> impl Iterator<Item = &Field> {
         let (one, many) = match &self.body {
             Body::Struct(fields) => (Some(fields), None),
@@ -239,7 +241,8 @@ impl Input {
         one.into_iter().flatten().chain(many)
     }
 
-    /// Whether a field of this type may hold a handle: it names the brand, or a parameter.
+    /// Whether a field of this type may hold a handle: the type names the brand or a type
+    /// parameter.
     pub fn may_hold(&self, ty: &Type) -> bool {
         let mut names = Names {
             brand: self.lifetime.as_ref(),
@@ -271,12 +274,13 @@ impl Input {
     }
 }
 
-/// What has no size of its own is refused by its look, in a field and behind a handle: the compiler would say so once for each mention.
+/// Refuses unsized types in a field and behind a handle. The compiler would report them once per
+/// mention.
 fn check_sized(ty: &Type) -> Result<()> {
     if let Some((shown, remedy)) = unsized_by_its_look(ty) {
         return Err(Error::new(
             ty.span(),
-            format!("{shown} has no size of its own, and what is stored needs one: write {remedy}"),
+            format!("{shown} has no fixed size, and stored data needs one: write {remedy}"),
         ));
     }
     let Type::Path(p) = ty else { return Ok(()) };
@@ -299,7 +303,7 @@ fn check_sized(ty: &Type) -> Result<()> {
     Ok(())
 }
 
-/// How to call it, and what to write.
+/// The type as shown in the message, and the remedy.
 fn unsized_by_its_look(ty: &Type) -> Option<(String, String)> {
     match ty {
         Type::Slice(s) => {
@@ -307,17 +311,18 @@ fn unsized_by_its_look(ty: &Type) -> Option<(String, String)> {
             Some((
                 format!("`[{elem}]`"),
                 format!(
-                    "`[{elem}; N]` with the most elements that there can be, and how many there are"
+                    "`[{elem}; N]` for the largest number of elements, and a field for the number in use"
                 ),
             ))
         }
         Type::TraitObject(_) => Some((
             "a trait object".to_owned(),
-            "an enum with `#[repr(u8)]` and a variant for each type that there can be".to_owned(),
+            "an enum with `#[repr(u8)]` and a variant for each type".to_owned(),
         )),
         Type::Path(p) if p.path.is_ident("str") => Some((
             "`str`".to_owned(),
-            "`[u8; N]` with the most bytes that there can be, and how many there are".to_owned(),
+            "`[u8; N]` for the largest number of bytes, and a field for the number in use"
+                .to_owned(),
         )),
         Type::Paren(t) => unsized_by_its_look(&t.elem),
         Type::Group(t) => unsized_by_its_look(&t.elem),
@@ -341,8 +346,9 @@ const STANDARD: [&str; 12] = [
     "Sync",
 ];
 
-/// In a transaction `T` is `T::At<'p>`, of which nothing is known but that it is `Persist`, unless `T` is `Plain` and so
-/// its own `At`. The compiler would say so in terms of generated code.
+/// In a transaction, `T` becomes `T::At<'p>`, which is only known to be `Persist`, unless `T` is
+/// `Plain`. Refuses bounds that `T::At<'p>` may not meet; the compiler's message would refer to
+/// generated code.
 fn check_bounds(param: &Ident, generics: &Generics) -> Result<()> {
     let inline = generics
         .type_params()
@@ -361,13 +367,13 @@ fn check_bounds(param: &Ident, generics: &Generics) -> Result<()> {
         if bound.maybe.is_some() {
             return Err(Error::new(
                 bound.span(),
-                format!("remove `?Sized`: what is stored needs a size, so `{param}` has one"),
+                "remove `?Sized`: stored data needs a fixed size",
             ));
         }
         match bound.path.segments.last() {
             Some(name) if STANDARD.iter().any(|s| name.ident == s) => known = known.or(Some(bound)),
             Some(name) if name.ident == "Persist" || name.ident == "Sized" => {}
-            // `Plain`, or a trait that may well imply it.
+            // `Plain`, or a trait that may imply it.
             _ => return Ok(()),
         }
     }
@@ -380,13 +386,13 @@ fn check_bounds(param: &Ident, generics: &Generics) -> Result<()> {
     Err(Error::new(
         bound.span(),
         format!(
-            "write `{param}: Plain + {shown}`, or put `{shown}` on the `impl` blocks that need it: in a transaction `{param}` may \
-             become another type, with the handles of that transaction, and it would have to be `{shown}` as well"
+            "write `{param}: Plain + {shown}`, or put `{shown}` on the `impl` blocks that need it: in a transaction, `{param}` \
+             becomes a type with the handles of that transaction, which may not be `{shown}`"
         ),
     ))
 }
 
-/// A name without `r#`.
+/// The name without `r#`.
 pub fn plain_name(ident: &Ident) -> String {
     let s = ident.to_string();
     match s.strip_prefix("r#") {
@@ -395,7 +401,8 @@ pub fn plain_name(ident: &Ident) -> String {
     }
 }
 
-/// Bounds every type parameter by this trait, where the user bounds it: a lint wants all bounds in one place.
+/// Adds this bound to every type parameter, at the place where the user wrote bounds: a lint
+/// requires all bounds in one place.
 pub fn bound(generics: &Generics, by: &TokenStream) -> Generics {
     let mut generics = generics.clone();
     let mut in_where: Vec<WherePredicate> = Vec::new();
@@ -442,8 +449,7 @@ fn check_struct_repr(ident: &Ident, repr: &Repr) -> Result<()> {
     Err(Error::new(
         repr.span.unwrap_or(ident.span()),
         format!(
-            "write `#[repr(C)]` on `{ident}`: without it the next compiler may order the fields in another way, and what was stored \
-             would be read as something else"
+            "write `#[repr(C)]` on `{ident}`: without it, another compiler may order the fields differently and misread the stored data"
         ),
     ))
 }
@@ -463,13 +469,13 @@ fn check_enum_repr(ident: &Ident, repr: &Repr, empty: bool) -> Result<Tag> {
     }
     let message = if repr.c {
         format!(
-            "write `#[repr(u8)]` or `#[repr(C, u8)]` on `{ident}`: the tag of `#[repr(C)]` alone is as wide as the target's C \
-             compiler likes"
+            "write `#[repr(u8)]` or `#[repr(C, u8)]` on `{ident}`: with `#[repr(C)]` alone, the width of the tag depends on the \
+             target's C compiler"
         )
     } else {
         format!(
-            "write `#[repr(u8)]` on `{ident}` (u16, u32, u64 or signed for more variants): without it the next compiler may number \
-             and place the variants in another way, and what was stored would be read as something else"
+            "write `#[repr(u8)]` on `{ident}` (u16, u32, u64 or signed for more variants): without it, another compiler may lay out \
+             the variants differently and misread the stored data"
         )
     };
     Err(Error::new(repr.span.unwrap_or(ident.span()), message))

@@ -14,8 +14,9 @@ use names::local;
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 
-/// Proves field by field that a struct or an enum may live in non-volatile memory, and makes what a library needs to
-/// keep it there. See the [crate] for what it accepts and what it writes.
+/// Implements `nvmem::Persist` for a struct or enum: checks field by field that its values may live
+/// in non-volatile memory. The [crate] documentation lists the accepted types and the generated
+/// code.
 #[proc_macro_derive(Persist, attributes(persist))]
 pub fn derive_persist(item: proc_macro::TokenStream) -> proc_macro::TokenStream {
     let item = syn::parse_macro_input!(item as syn::DeriveInput);
@@ -24,8 +25,8 @@ pub fn derive_persist(item: proc_macro::TokenStream) -> proc_macro::TokenStream 
         .into()
 }
 
-/// Makes a getter and a setter for each field of a struct, as methods of the handles of `vnv-heap`, which says more: see
-/// `vnv_heap::Fields`.
+/// Generates a getter and a setter for each field of a struct, as methods of the handles of
+/// `vnv-heap`. See `vnv_heap::Fields`.
 #[proc_macro_derive(Fields, attributes(fields))]
 pub fn derive_fields(item: proc_macro::TokenStream) -> proc_macro::TokenStream {
     let item = syn::parse_macro_input!(item as syn::DeriveInput);
@@ -58,13 +59,13 @@ fn expand(item: syn::DeriveInput) -> syn::Result<TokenStream> {
 
 /// The bodies of the functions of `Persist`.
 struct Functions {
-    /// Statements before the parts.
+    /// Statements before the members.
     offsets: TokenStream,
-    /// The parts of the layout.
-    parts: TokenStream,
+    /// The members of the layout.
+    members: TokenStream,
     check: TokenStream,
     clear_padding: TokenStream,
-    /// An expression.
+    /// An expression: whether the type has padding.
     padded: TokenStream,
 }
 
@@ -76,15 +77,17 @@ fn persist_impl(input: &input::Input, f: Functions) -> TokenStream {
     let consts = input.const_params();
     let Functions {
         offsets,
-        parts,
+        members,
         check,
         clear_padding,
         padded,
     } = f;
-    // Nothing unsafe is called by a path, which may lead anywhere: all that matters comes from the trait that is implemented.
+    // Generated code calls unsafe functions only through the implemented trait: a path may resolve
+    // to another crate's function.
     let (d, p, v) = (local("d"), local("p"), local("v"));
     let derived = quote!(let #d = <Self as #krate::Persist>::DERIVED;);
-    // What can be judged at once is judged by `refusals`, too, with the type's name in the message.
+    // For types without parameters, `refusals` checks the same, with the type's name in the
+    // message.
     let assert = quote!(#d.assert_layout::<Self>(););
     let assert_params = input.has_params().then_some(&assert);
     let bool = quote!(::core::primitive::bool);
@@ -94,10 +97,11 @@ fn persist_impl(input: &input::Input, f: Functions) -> TokenStream {
         quote_spanned!(f.span=> || <#ty as #krate::Persist>::HANDLES)
     });
     let quiet = quiet(input);
-    let leads = leads(input);
+    let handle_targets = handle_targets(input);
     quote! {
-        // SAFETY: each field is `Persist`; the layout is the one that `repr` guarantees; offsets come from the compiler or
-        // from the documented rule; a type with drop glue is refused below.
+        // SAFETY: each field is `Persist`; the layout is the one that `repr` guarantees; offsets
+        // come from the compiler or from the documented rule; a type with drop glue is refused
+        // below.
         #quiet
         #[automatically_derived]
         unsafe impl #impl_generics #krate::Persist for #ident #ty_generics #where_clause {
@@ -105,7 +109,7 @@ fn persist_impl(input: &input::Input, f: Functions) -> TokenStream {
             const PADDED: #bool = { #derived #padded };
             const HANDLES: #bool = false #( #types )*;
 
-            #leads
+            #handle_targets
             const LAYOUT: &'static #krate::__derived::Type = {
                 #derived
                 #assert_params
@@ -115,7 +119,7 @@ fn persist_impl(input: &input::Input, f: Functions) -> TokenStream {
                     size: ::core::mem::size_of::<Self>(),
                     align: ::core::mem::align_of::<Self>(),
                     params: &[ #( #d.param(#consts, #consts as ::core::primitive::u128) ),* ],
-                    parts: &[ #parts ],
+                    members: &[ #members ],
                 }
             };
 
@@ -136,20 +140,23 @@ fn persist_impl(input: &input::Input, f: Functions) -> TokenStream {
     }
 }
 
-/// The lists of the fields that can hold a handle, in tuples of at most eight. What names neither the brand nor a type's
-/// parameter holds none.
-fn leads(input: &input::Input) -> TokenStream {
+/// The list of handle targets: those of the fields that may hold a handle, in tuples of at most
+/// eight. A field type that names neither the brand nor a type parameter holds no handle.
+fn handle_targets(input: &input::Input) -> TokenStream {
     let krate = &input.krate;
     let holders: Vec<_> = input.fields().filter(|f| input.may_hold(&f.ty)).collect();
-    let mut lists: Vec<_> = holders.iter().map(|f| f.leads(krate)).collect();
+    let mut lists: Vec<_> = holders.iter().map(|f| f.handle_targets(krate)).collect();
     while lists.len() > 1 {
         lists = lists.chunks(8).map(|c| quote!(( #( #c, )* ))).collect();
     }
-    // A type that is not `Persist` is reported where it stands.
+    // These spans make the compiler report a type that is not `Persist` at the field.
     let (first, last) = holders
         .last()
         .map_or((Span::call_site(), Span::call_site()), |f| f.ends());
-    let (head, tail) = (quote_spanned!(first=> type), quote_spanned!(last=> Leads =));
+    let (head, tail) = (
+        quote_spanned!(first=> type),
+        quote_spanned!(last=> HandleTargets =),
+    );
     let (list, end) = (
         lists.pop().unwrap_or_else(|| quote!(())),
         quote_spanned!(last=> ;),
@@ -157,13 +164,13 @@ fn leads(input: &input::Input) -> TokenStream {
     quote!(#head #tail #list #end)
 }
 
-/// Keeps the type out of the compiler's lists of what is `Persist`. One with a type parameter stays in, so that an error
-/// names the argument that is at fault.
+/// Keeps the type out of the compiler's lists of types that implement `Persist`. A type with a type
+/// parameter stays in, so that an error names the wrong argument.
 fn quiet(input: &input::Input) -> Option<TokenStream> {
     (!input.has_type_params()).then(|| quote!(#[diagnostic::do_not_recommend]))
 }
 
-/// `Plain` for types that cannot name a handle's brand, when all fields agree.
+/// Implements `Plain` for a type without a lifetime parameter if all fields are `Plain`.
 fn plain_impl(input: &input::Input) -> TokenStream {
     if input.lifetime.is_some() {
         return TokenStream::new();
@@ -200,7 +207,8 @@ fn refusals(input: &input::Input) -> TokenStream {
     let mut out = TokenStream::new();
     let t = input.fresh.name("__T");
     if input.has_params() {
-        // A `Drop` impl covers every instance, so it overlaps with the blanket impl, and its trait's name is the message.
+        // A `Drop` impl covers every instance, so it overlaps with the blanket impl. The trait's
+        // name serves as the error message.
         let (impl_generics, ty_generics, where_clause) = input.item_generics.split_for_impl();
         let must_not = input.fresh.name("PersistentDataMustNotImplementDrop");
         out.extend(quote_spanned! {span=>
@@ -216,19 +224,20 @@ fn refusals(input: &input::Input) -> TokenStream {
         let (probe, otherwise) = (input.fresh.name("__Probe"), input.fresh.name("__Otherwise"));
         let whole = quote!(#ident #(<#brand>)*);
         let drop = format!(
-            "`{ident}` implements `Drop`, but nothing runs when the power goes: remove the impl, and free what it owns by a \
-             function"
+            "`{ident}` implements `Drop`, but no code runs when the power fails: remove the impl, and write a function that \
+             frees the objects it owns"
         );
         let align = format!(
-            "`{ident}` is aligned to more than 8 bytes, more than any persistent memory is: replace `u128` and `i128` by \
+            "`{ident}` is aligned to more than 8 bytes, the alignment of persistent memory: replace `u128` and `i128` by \
              `[u64; 2]`, drop `#[repr(align(..))]`"
         );
         let on_stack = format!(
-            "`{ident}` is aligned to more than 2 bytes, more than a variable is on MSP430: drop `#[repr(align(..))]`"
+            "`{ident}` is aligned to more than 2 bytes, the alignment of variables on MSP430: drop `#[repr(align(..))]`"
         );
         out.extend(quote_spanned! {span=>
             const _: () = {
-                // The inherent constant exists only for types that implement `Drop` themselves, and comes first.
+                // The inherent constant exists only for types that implement `Drop` themselves, and
+                // takes precedence.
                 struct #probe<#t>(::core::marker::PhantomData<#t>);
                 trait #otherwise {
                     const DROPS: ::core::primitive::bool = false;
@@ -253,7 +262,8 @@ fn refusals(input: &input::Input) -> TokenStream {
     out
 }
 
-/// A field whose brand does not change with the type's own would keep a handle beyond its transaction.
+/// Checks that the brand of each field changes with the brand of the type. Otherwise a field could
+/// keep a handle after its transaction.
 fn at_check(input: &input::Input) -> TokenStream {
     if input.lifetime.is_none() && !input.has_type_params() {
         return TokenStream::new();

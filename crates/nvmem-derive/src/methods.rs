@@ -12,11 +12,11 @@ use syn::{
     Visibility, parse_quote,
 };
 
-/// What `#[fields(..)]` says.
+/// The content of `#[fields(..)]`.
 struct Options {
-    /// `crate = path`: where `vnv-heap` is.
+    /// `crate = path`: the path of `vnv-heap`.
     krate: Path,
-    /// `name = Name`: of the struct that has the methods.
+    /// `name = Name`: the name of the struct with the methods.
     name: Option<Ident>,
 }
 
@@ -34,8 +34,8 @@ impl Options {
                     o.name = Some(meta.value()?.parse()?);
                 } else {
                     return Err(meta.error(
-                        "unknown option: there are `#[fields(crate = path)]`, where `vnv-heap` is found, and `#[fields(name = \
-                         Name)]`, the name of the struct that has the methods",
+                        "unknown option: the options are `#[fields(crate = path)]` for the path of `vnv-heap`, and `#[fields(name = \
+                         Name)]` for the name of the struct with the methods",
                     ));
                 }
                 Ok(())
@@ -54,8 +54,7 @@ pub fn expand(item: DeriveInput) -> Result<TokenStream> {
         Data::Enum(e) => {
             return Err(Error::new(
                 e.enum_token.span,
-                "an enum has no fields of its own that could be read and written by name: use `heap.with` and `heap.update`, or put \
-                 it into a field of a struct",
+                "an enum has no fields to access by name: use `heap.with` and `heap.update`, or put it into a field of a struct",
             ));
         }
         Data::Union(u) => {
@@ -69,12 +68,12 @@ pub fn expand(item: DeriveInput) -> Result<TokenStream> {
         return Err(Error::new(
             ident.span(),
             format!(
-                "the fields of `{ident}` have no names that methods could have: write `struct {ident} {{ name: Type }}`"
+                "the fields of `{ident}` have no names for the methods: write `struct {ident} {{ name: Type }}`"
             ),
         ));
     };
 
-    // The heap's brand, and the rest as the item has it.
+    // The heap's brand; all other generics as in the item.
     let heap_life = syn::Lifetime::new("'__heap", Span::mixed_site());
     let (_, ty_generics, _) = item.generics.split_for_impl();
     let object: Type = parse_quote!(#ident #ty_generics);
@@ -149,7 +148,7 @@ pub fn expand(item: DeriveInput) -> Result<TokenStream> {
     let own = local("own");
     let methods = methods.into_iter().map(|(_, tokens)| tokens);
     let doc = format!(
-        "A handle to a [`{}`], with a method to read and one to write each field.",
+        "A handle to a [`{}`], with a getter and a setter for each field.",
         plain_name(ident)
     );
     Ok(quote! {
@@ -165,7 +164,7 @@ pub fn expand(item: DeriveInput) -> Result<TokenStream> {
             unsafe impl #impl_generics #krate::Fields for #object #where_clause {
                 type Of<#heap_life, #marker> = #of #of_ty_generics;
 
-                // With the trait's own types: another `Own`, of a path that leads elsewhere, is refused.
+                // Uses the trait's own types, so that a path to another `Own` is refused.
                 fn named<#heap_life, #marker>(
                     #own: #krate::Own<#heap_life, Self, #marker>
                 ) -> Self::Of<#heap_life, #marker> {
@@ -181,7 +180,7 @@ pub fn expand(item: DeriveInput) -> Result<TokenStream> {
     })
 }
 
-/// The compiler would speak of a method that is defined twice, in code that nobody wrote.
+/// Refuses two methods of one name. The compiler's message would refer to generated code.
 fn unique(methods: &[(Ident, TokenStream)]) -> Result<()> {
     for (i, (name, _)) in methods.iter().enumerate() {
         if methods.iter().take(i).any(|(other, _)| other == name) {
@@ -194,7 +193,7 @@ fn unique(methods: &[(Ident, TokenStream)]) -> Result<()> {
     Ok(())
 }
 
-/// A field, of which methods are made.
+/// A field for which methods are generated.
 struct Method<'a> {
     krate: &'a Path,
     object: &'a Type,
@@ -203,11 +202,11 @@ struct Method<'a> {
     vis: &'a Visibility,
     field: Ident,
     ty: Type,
-    /// The type parameters of a method: the heap's, and that of a closure's result.
+    /// The type parameters of a method: those of the heap, and a closure's result.
     params: &'a Params,
 }
 
-/// Names that the item does not mention.
+/// Names that the item does not use.
 struct Params {
     root: Ident,
     medium: Ident,
@@ -218,7 +217,7 @@ struct Params {
 }
 
 impl Method<'_> {
-    /// `owns`: it may hold a handle. `may_own`: it depends on a type parameter.
+    /// `owns`: the field may hold a handle. `may_own`: that depends on a type parameter.
     fn all(&self, owns: bool, may_own: bool) -> Vec<(Ident, TokenStream)> {
         let mut all = Vec::new();
         if !owns {
@@ -233,7 +232,7 @@ impl Method<'_> {
         all
     }
 
-    /// The name of a method, which is the derive's and not the user's: an unused one is nobody's fault.
+    /// The name of a method. Has a span of the macro, so that an unused method causes no warning.
     fn name(&self, verb: &str) -> Ident {
         let span = Span::call_site().located_at(self.field.span());
         let mut name = self.field.clone();
@@ -248,7 +247,7 @@ impl Method<'_> {
         &self,
         verb: &str,
         does: &str,
-        more: Option<TokenStream>,
+        result_param: Option<TokenStream>,
         signature: TokenStream,
         body: TokenStream,
     ) -> (Ident, TokenStream) {
@@ -270,7 +269,7 @@ impl Method<'_> {
             #[doc = ""]
             #( #docs )*
             #[inline]
-            #vis fn #name<#root, #medium, #promise, #policy #more>(
+            #vis fn #name<#root, #medium, #promise, #policy #result_param>(
                 &self,
                 heap: &#krate::Heap<#heap_life, #root, #medium, #promise, #policy, #marker>,
                 #args
@@ -302,7 +301,7 @@ impl Method<'_> {
         let bounds = plain.map_or(quote!(where #bounds), |p| quote!(#p, #bounds));
         self.one(
             "",
-            "a copy of it. The object is held while it is copied. **Cost**, **Errors**: as `Heap::get`.",
+            "returns a copy. Holds the object during the call. **Cost**, **Errors**: as `Heap::get`.",
             None,
             quote!(),
             quote! {
@@ -319,7 +318,7 @@ impl Method<'_> {
         let bounds = plain.map_or(quote!(where #bounds), |p| quote!(#p, #bounds));
         self.one(
             "set",
-            "another value for it. The object is held meanwhile, and counts as changed. **Power loss**, **Cost**, **Errors**: as \
+            "sets the value. Holds the object during the call and marks it dirty. **Power loss**, **Cost**, **Errors**: as \
              `Heap::get_mut`.",
             None,
             quote!(value: #ty),
@@ -337,7 +336,7 @@ impl Method<'_> {
         let result = &self.params.result;
         self.one(
             "with",
-            "what `f` makes of it. The object is held meanwhile. **Cost**, **Errors**: as `Heap::get`.",
+            "calls `f` with a reference. Holds the object during the call. **Cost**, **Errors**: as `Heap::get`.",
             Some(quote!(, #result)),
             quote!(f: impl ::core::ops::FnOnce(&#ty) -> #result),
             quote! {
@@ -354,7 +353,7 @@ impl Method<'_> {
         let result = &self.params.result;
         self.one(
             "update",
-            "what `f` makes of it, which it may change. The object is held meanwhile, and counts as changed. **Power loss**, \
+            "calls `f` with a mutable reference. Holds the object during the call and marks it dirty. **Power loss**, \
              **Cost**, **Errors**: as `Heap::get_mut`.",
             Some(quote!(, #result)),
             quote!(f: impl ::core::ops::FnOnce(&mut #ty) -> #result),
@@ -371,18 +370,18 @@ impl Method<'_> {
         let medium = &self.params.medium;
         self.one(
             "replace",
-            "puts a value in and gives the one before back, with the handles in it. The object is held meanwhile, and counts as \
-             changed. **Power loss**, **Cost**, **Errors**: as `Heap::get_mut`, with the value.",
+            "sets the value and returns the previous one with its handles. Holds the object during the call and marks it dirty. \
+             **Power loss**, **Cost**, **Errors**: as `Heap::get_mut`; an error returns the value.",
             None,
             quote!(value: #ty),
             quote! {
-                <#ty, #krate::Refused<#ty, #medium::Error>> where #bounds {
+                <#ty, #krate::Rejected<#ty, #medium::Error>> where #bounds {
                     match heap.get_mut(&self.0) {
                         ::core::result::Result::Ok(mut object) => {
                             ::core::result::Result::Ok(::core::mem::replace(&mut object.#field, value))
                         }
                         ::core::result::Result::Err(error) => {
-                            ::core::result::Result::Err(#krate::Refused { error, value })
+                            ::core::result::Result::Err(#krate::Rejected { error, value })
                         }
                     }
                 }

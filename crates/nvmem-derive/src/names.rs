@@ -1,16 +1,17 @@
-//! Names that generated code gives, where no name of the user's can meet them.
+//! Names in generated code that cannot collide with the user's names.
 
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::format_ident;
 use std::collections::BTreeSet;
 
-/// A local variable: no token of the user's means it, in whatever macro. A constant of theirs with this name would be taken for a pattern, which
-/// the compiler refuses; so it has a name that nobody gives to one.
+/// A local variable. Hygiene hides it from the user's tokens. But a constant of the same name would
+/// turn the binding into a pattern, which the compiler refuses; the prefix avoids this.
 pub fn local(name: &str) -> Ident {
     format_ident!("__nvmem_{name}", span = Span::mixed_site())
 }
 
-/// Names that an item does not mention. What is no local variable is found by whoever writes its name, in whatever macro.
+/// The identifiers that an item uses. Hygiene does not hide generated items and parameters, so they
+/// need names that are not among these.
 pub struct Fresh(BTreeSet<String>);
 
 impl Fresh {
@@ -20,7 +21,7 @@ impl Fresh {
         Fresh(all)
     }
 
-    /// This name, or one that begins with it.
+    /// This name, with underscores appended if the item uses it.
     pub fn name(&self, name: &str) -> Ident {
         let mut free = name.to_owned();
         while self.0.contains(&free) {

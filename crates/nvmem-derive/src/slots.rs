@@ -1,4 +1,4 @@
-//! `Fields` and the struct of slots.
+//! `Fields` and the struct of field slots.
 
 use crate::input::{Body, Input};
 use crate::names::local;
@@ -6,7 +6,7 @@ use proc_macro2::TokenStream;
 use quote::{format_ident, quote, quote_spanned};
 use syn::{GenericParam, parse_quote};
 
-/// The struct, and the impl that makes one.
+/// The struct of field slots, and the impl that creates it.
 pub fn expand(input: &Input) -> (TokenStream, TokenStream) {
     let Body::Struct(fields) = &input.body else {
         return Default::default();
@@ -30,7 +30,7 @@ pub fn expand(input: &Input) -> (TokenStream, TokenStream) {
             c.default = None;
         }
     }
-    let param = parse_quote!(#lend: #krate::__derived::Lend);
+    let param = parse_quote!(#lend: #krate::__derived::FieldAccess);
     slot_generics.params.push(param);
     let slot_where = slot_generics.where_clause.take();
     let (_, slot_ty_generics, _) = slot_generics.split_for_impl();
@@ -38,19 +38,19 @@ pub fn expand(input: &Input) -> (TokenStream, TokenStream) {
 
     let decls = fields.iter().map(|f| {
         let (vis, ident, ty) = (&f.vis, &f.ident, &f.ty);
-        let doc = format!("The slot of `{}`.", f.name);
+        let doc = format!("The field slot of `{}`.", f.name);
         quote_spanned! {f.span=>
             #[doc = #doc]
-            #vis #ident: <#lend as #krate::__derived::Lend>::Slot<#ty>,
+            #vis #ident: <#lend as #krate::__derived::FieldAccess>::FieldSlot<#ty>,
         }
     });
     let inits = fields.iter().map(|f| {
         let (ident, ty) = (&f.ident, &f.ty);
         quote_spanned! {f.span=>
-            #ident: <#lend as #krate::__derived::Lend>::slot::<#ty>(#lender, &raw mut (*#at).#ident),
+            #ident: <#lend as #krate::__derived::FieldAccess>::field_slot::<#ty>(#lender, &raw mut (*#at).#ident),
         }
     });
-    let doc = format!("A slot for each field of [`{}`].", input.name());
+    let doc = format!("A field slot for each field of [`{}`].", input.name());
     let declaration = quote! {
         #[doc = #doc]
         #[automatically_derived]
@@ -62,9 +62,9 @@ pub fn expand(input: &Input) -> (TokenStream, TokenStream) {
         // SAFETY: one slot for each field, each of its own field.
         #[automatically_derived]
         unsafe impl #impl_generics #krate::__derived::Fields for #ident #ty_generics #where_clause {
-            type Slots<#lend: #krate::__derived::Lend> = #slots #slot_ty_generics;
+            type Slots<#lend: #krate::__derived::FieldAccess> = #slots #slot_ty_generics;
 
-            unsafe fn project<#lend: #krate::__derived::Lend>(
+            unsafe fn project<#lend: #krate::__derived::FieldAccess>(
                 #at: *mut Self,
                 #lender: #lend,
             ) -> Self::Slots<#lend> {

@@ -1,4 +1,5 @@
-//! Structs: `#[repr(C)]` and `#[repr(transparent)]`.
+//! Structs with `#[repr(C)]`, whose gaps and tail are padding, and with `#[repr(transparent)]`,
+//! which add none.
 
 use crate::Functions;
 use crate::input::{Field, Input};
@@ -9,26 +10,26 @@ use quote::{quote, quote_spanned};
 pub fn body(input: &Input, fields: &[Field]) -> Functions {
     let krate = &input.krate;
     let (d, p, v) = (local("d"), local("p"), local("v"));
-    let (room, whole) = (local("room"), local("whole"));
+    let (memory, value) = (local("memory"), local("value"));
     let (at, end, padded) = (local("at"), local("end"), local("is_padded"));
 
-    let parts = fields.iter().map(|f| {
+    let members = fields.iter().map(|f| {
         let Field {
             member, name, ty, ..
         } = f;
         quote_spanned! {f.span=>
-            #krate::__derived::Part::Field {
+            #krate::__derived::Member::Field {
                 name: #name,
                 offset: ::core::mem::offset_of!(Self, #member),
                 of: <#ty as #krate::Persist>::LAYOUT,
             }
         }
     });
-    // The place of a field is the language's own affair, and its type is compared with what is checked there.
+    // The compiler computes the address of the field, and compares its type with the checked one.
     let checks = fields.iter().map(|f| {
         let Field { member, ty, .. } = f;
         quote_spanned! {f.span=>
-            <#ty as #krate::Persist>::check(#d.field::<#ty>(&raw const (*#whole).#member), #v)?;
+            <#ty as #krate::Persist>::check(#d.field::<#ty>(&raw const (*#value).#member), #v)?;
         }
     });
     let clear_paddings = fields.iter().map(|f| {
@@ -40,7 +41,7 @@ pub fn body(input: &Input, fields: &[Field]) -> Functions {
             }
         });
         quote_spanned! {f.span=>
-            let #at = #d.offset(#whole, &raw const (*#whole).#member);
+            let #at = #d.offset(#value, &raw const (*#value).#member);
             <#ty as #krate::Persist>::clear_padding(#p.add(#at));
             #zero
         }
@@ -49,7 +50,7 @@ pub fn body(input: &Input, fields: &[Field]) -> Functions {
         let Field { member, ty, .. } = f;
         let gap = (!input.transparent).then(|| {
             quote! {
-                let #at = unsafe { #d.offset(#whole, &raw const (*#whole).#member) };
+                let #at = unsafe { #d.offset(#value, &raw const (*#value).#member) };
                 #padded |= #end != #at;
                 #end = #at + #d.size_of::<#ty>();
             }
@@ -60,8 +61,8 @@ pub fn body(input: &Input, fields: &[Field]) -> Functions {
         }
     });
     let all = (!input.transparent).then(|| quote!(|| #end != #d.size_of::<Self>()));
-    // The fields of a `repr(C)` struct lie in the order of their declaration; a transparent one has no padding of its own,
-    // and fields without size anywhere.
+    // The fields of a `repr(C)` struct are in order of declaration. A transparent struct adds no
+    // padding, and its zero-sized fields may be anywhere.
     let (begin, tail) = if input.transparent {
         (None, None)
     } else {
@@ -72,22 +73,22 @@ pub fn body(input: &Input, fields: &[Field]) -> Functions {
     };
     Functions {
         offsets: TokenStream::new(),
-        parts: quote!( #( #parts ),* ),
+        members: quote!( #( #members ),* ),
         check: quote! {
-            let #whole = #p.cast::<Self>();
+            let #value = #p.cast::<Self>();
             #( #checks )*
             #d.valid()
         },
         clear_padding: quote! {
-            let #whole = #p.cast::<Self>().cast_const();
+            let #value = #p.cast::<Self>().cast_const();
             #begin
             #( #clear_paddings )*
             #tail
         },
         padded: quote! {
             let mut #padded = false;
-            let #room = #d.room::<Self>();
-            let #whole = #room.as_ptr();
+            let #memory = #d.uninit::<Self>();
+            let #value = #memory.as_ptr();
             #begin
             #( #gaps )*
             #padded #all

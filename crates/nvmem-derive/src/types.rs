@@ -1,10 +1,10 @@
-//! Rewriting of field types.
+//! Searches and rewrites field types.
 
 use syn::visit::{self, Visit};
 use syn::visit_mut::{self, VisitMut};
 use syn::{GenericArgument, Ident, Lifetime, Path, Type, parse_quote};
 
-/// The name, when the type is nothing but a name.
+/// The name, if the type is a single identifier.
 pub fn bare(ty: &Type) -> Option<&Ident> {
     match ty {
         Type::Path(p) if p.qself.is_none() => p.path.get_ident(),
@@ -12,7 +12,8 @@ pub fn bare(ty: &Type) -> Option<&Ident> {
     }
 }
 
-/// `Self` becomes the type by its name, as field types are repeated where `Self` is another.
+/// Replaces `Self` by the type's name, because field types are repeated where `Self` is another
+/// type.
 pub struct NameSelf {
     pub by: Type,
 }
@@ -27,7 +28,7 @@ impl VisitMut for NameSelf {
     }
 }
 
-/// Finds a lifetime argument, `PBox<'a, T>`, that is not the type's own.
+/// Finds a lifetime argument, `PBox<'a, T>`, that is not the type's own lifetime.
 pub struct OtherBrand<'a> {
     pub own: Option<&'a Lifetime>,
     pub found: Option<Lifetime>,
@@ -44,7 +45,7 @@ impl<'ast> Visit<'ast> for OtherBrand<'_> {
     }
 }
 
-/// Looks for the brand, an elided one too, and for type parameters.
+/// Finds uses of the brand and of type parameters.
 pub struct Names<'a> {
     pub brand: Option<&'a Lifetime>,
     pub params: &'a [Ident],
@@ -65,8 +66,8 @@ impl<'ast> Visit<'ast> for Names<'_> {
     }
 }
 
-/// The type as it is in a transaction of another brand: the lifetime parameter replaced, each type parameter `T` by
-/// its own `T::At`.
+/// Rewrites a type for a transaction of another brand: replaces the lifetime parameter, and each
+/// type parameter `T` by `T::At`.
 pub struct Rebrand<'a> {
     pub krate: &'a Path,
     pub lifetime: Option<&'a Lifetime>,

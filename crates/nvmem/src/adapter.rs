@@ -1,7 +1,8 @@
-//! To and from the flash traits of `embedded-storage` and `embedded-storage-async`.
+//! Adapters to and from the flash traits of `embedded-storage` and `embedded-storage-async`.
 //!
-//! [`FromNor`] makes a [`Medium`] of a driver, [`ToNor`] a driver of a [`Medium`]. The `Storage` traits, which read,
-//! erase and write back whole pages behind one's back, cannot be made safe against power cuts and have no adapter.
+//! [`FromNor`] makes a [`Medium`] of a driver, [`ToNor`] a driver of a [`Medium`]. The `Storage`
+//! traits have no adapter: they erase and rewrite whole pages implicitly, so a power cut can lose
+//! data.
 
 use crate::device::{Contract, EraseUnit, Medium, Misuse, Torn, check_range};
 use embedded_storage::nor_flash::{
@@ -15,28 +16,28 @@ use embedded_storage_async::nor_flash as later;
 
 /// A [`Medium`] on a `NorFlash` driver, blocking or async.
 ///
-/// The traits promise little: after a cut all words of the write are undefined, and each may be written once. That is
-/// [`Torn::Unstable`], and what this adapter states. `ERASED` is what an erased byte reads; the traits say 0xFF, the
-/// drivers of some parts (STM32L0, STM32L1) do not.
+/// The traits guarantee little: after a cut all words of the write are undefined, and each word may
+/// be written once. So this adapter states [`Torn::Unstable`]. `ERASED` is the value of an erased
+/// byte. The traits require 0xFF, but some drivers (STM32L0, STM32L1) differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FromNor<F, const ERASED: u8 = 0xFF> {
     flash: F,
 }
 
 impl<F> FromNor<F> {
-    /// On a driver whose erased bytes read 0xFF.
+    /// Wraps a driver whose erased bytes read 0xFF.
     pub const fn new(flash: F) -> Self {
         FromNor { flash }
     }
 }
 
 impl<F, const ERASED: u8> FromNor<F, ERASED> {
-    /// On a driver whose erased bytes read `ERASED`.
+    /// Wraps a driver whose erased bytes read `ERASED`.
     pub const fn with_erased(flash: F) -> Self {
         FromNor { flash }
     }
 
-    /// The driver back.
+    /// Returns the driver.
     pub fn into_inner(self) -> F {
         self.flash
     }
@@ -70,7 +71,7 @@ impl<F, const ERASED: u8> FromNor<F, ERASED> {
 }
 
 const fn capped(capacity: usize) -> u32 {
-    // In 64 bits: a pointer may have 16.
+    // In 64 bits: `usize` may have 16.
     if capacity as u64 > u32::MAX as u64 {
         u32::MAX
     } else {
@@ -120,7 +121,7 @@ impl<F: later::NorFlash, const ERASED: u8> AsyncMedium for FromNor<F, ERASED> {
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum ToNorError<E> {
-    /// The arguments are outside of the medium or misaligned.
+    /// The arguments are outside the medium or misaligned.
     Arguments(Misuse),
     /// The medium's error.
     Medium(E),
@@ -148,23 +149,24 @@ impl<E: core::fmt::Debug> NorFlashError for ToNorError<E> {
 
 /// A `NorFlash` driver on a [`Medium`], blocking or async, with erase units of `ERASE` bytes.
 ///
-/// The traits promise that erased bytes read 0xFF: where the medium's read otherwise, all bits are exchanged on the way in
-/// and out. On a medium without erase, erasing writes 0xFF. `ERASE` is a multiple of the medium's own erase and write size.
+/// The traits require that erased bytes read 0xFF. If the medium's read 0x00, the adapter inverts
+/// all bits of reads and writes. On a medium without erase, an erase writes 0xFF. `ERASE` is a
+/// multiple of the medium's own erase and write size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ToNor<D, const ERASE: usize> {
     medium: D,
 }
 
-/// The largest program word that the adapter can exchange the bits of.
+/// The largest program word that the adapter can invert.
 const CHUNK: usize = 256;
 
 impl<D, const ERASE: usize> ToNor<D, ERASE> {
-    /// On this medium.
+    /// Wraps a medium.
     pub const fn new(medium: D) -> Self {
         ToNor { medium }
     }
 
-    /// The medium back.
+    /// Returns the medium.
     pub fn into_inner(self) -> D {
         self.medium
     }
@@ -183,7 +185,7 @@ impl<D, const ERASE: usize> ToNor<D, ERASE> {
     }
 }
 
-/// What a byte is combined with on its way, so that erased bytes read 0xFF.
+/// The value to XOR each byte with, so that erased bytes read 0xFF.
 const fn flip(c: &Contract) -> u8 {
     match &c.erase {
         Some(e) => e.erased ^ 0xFF,
@@ -191,7 +193,7 @@ const fn flip(c: &Contract) -> u8 {
     }
 }
 
-/// Runs `write` on pieces of at most [`CHUNK`] bytes of `bytes`, changed by `flip`.
+/// Runs `write` on chunks of `bytes` of at most [`CHUNK`] bytes, each byte XORed with `flip`.
 macro_rules! in_chunks {
     ($at:expr, $bytes:expr, $flip:expr, |$to:ident, $piece:ident| $write:expr) => {{
         let mut $to = $at;
@@ -280,7 +282,7 @@ impl<D: Medium, const ERASE: usize> NorFlash for ToNor<D, ERASE> {
     }
 }
 
-/// The same on a medium whose driver is async.
+/// [`ToNor`] on an [`AsyncMedium`].
 #[cfg(feature = "embedded-storage-async")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ToAsyncNor<D, const ERASE: usize> {
@@ -289,14 +291,14 @@ pub struct ToAsyncNor<D, const ERASE: usize> {
 
 #[cfg(feature = "embedded-storage-async")]
 impl<D, const ERASE: usize> ToAsyncNor<D, ERASE> {
-    /// On this medium.
+    /// Wraps a medium.
     pub const fn new(medium: D) -> Self {
         ToAsyncNor {
             inner: ToNor::new(medium),
         }
     }
 
-    /// The medium back.
+    /// Returns the medium.
     pub fn into_inner(self) -> D {
         self.inner.medium
     }

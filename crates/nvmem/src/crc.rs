@@ -1,4 +1,4 @@
-//! CRC-32 (ISO-HDLC: the one of Ethernet, zlib and PNG) with a table of 16 words.
+//! CRC-32 (ISO-HDLC, as in Ethernet, zlib and PNG) with a table of 16 words.
 
 /// The remainders of the 16 nibbles for the reflected polynomial 0xEDB88320.
 static NIBBLE: [u32; 16] = {
@@ -17,12 +17,12 @@ static NIBBLE: [u32; 16] = {
     table
 };
 
-/// A CRC-32 that is fed piece by piece.
+/// An incremental CRC-32.
 #[derive(Debug, Clone, Copy)]
 pub struct Crc32(u32);
 
 impl Crc32 {
-    /// Of nothing yet.
+    /// The CRC of no bytes.
     #[inline]
     pub const fn new() -> Self {
         Crc32(!0)
@@ -39,21 +39,21 @@ impl Crc32 {
         Crc32(v)
     }
 
-    /// Takes four bytes, the least significant first. **Cost**: some 35 instructions.
+    /// Adds four bytes, the least significant first. **Cost**: about 35 instructions.
     #[inline]
     #[must_use]
     pub fn word(self, w: u32) -> Self {
         Crc32(self.0 ^ w).nibbles::<8>()
     }
 
-    /// Takes one byte.
+    /// Adds one byte.
     #[inline]
     #[must_use]
     pub fn byte(self, b: u8) -> Self {
         Crc32(self.0 ^ u32::from(b)).nibbles::<2>()
     }
 
-    /// Takes bytes in order.
+    /// Adds bytes in order.
     #[must_use]
     pub fn bytes(mut self, b: &[u8]) -> Self {
         let (words, rest) = b.as_chunks::<4>();
@@ -66,7 +66,7 @@ impl Crc32 {
         self
     }
 
-    /// The checksum of what was taken.
+    /// The checksum of all bytes added.
     #[inline]
     pub const fn finish(self) -> u32 {
         !self.0
@@ -79,7 +79,7 @@ impl Default for Crc32 {
     }
 }
 
-/// The CRC-32 of some bytes.
+/// The CRC-32 of `bytes`.
 pub fn crc32(bytes: &[u8]) -> u32 {
     Crc32::new().bytes(bytes).finish()
 }

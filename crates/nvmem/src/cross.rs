@@ -1,109 +1,125 @@
-//! What crosses the border of a transaction: plain values, handles in the form that their library gives them, and tuples.
+//! Arguments and results of transactions: plain values, handles in the form that their library
+//! defines, and tuples.
+//!
+//! ```text
+//! outside                           inside a transaction 'p
+//! Arg    (Held<T>, u32)  --enter-->  (PBox<'p, T>, u32)     handle given away
+//! Share  (&mut held, u32) -share-->  (lent handle, u32)     anew for each iteration of a loop
+//! Ret    (Held<U>, u16)  <--leave--  (PBox<'p, U>, u16)     result
+//!        bytes           <-encode--  Ret                    as a replay table stores it
+//! ```
 
 use crate::persist::{Invalid, Plain, Visit};
 use core::mem::MaybeUninit;
 
-/// What a body takes as its argument: plain values, `Held` by value, what `lend` gives, and tuples of them.
+/// An argument of a transaction's body: plain values, `Held` by value, the result of `lend()`, and
+/// tuples of them.
 ///
 /// # Safety
-/// `enter` gives each owning handle once; `handles` tells all handles; `owned` tells [`Arg::OWNED`] of them.
+/// `enter` yields each owning handle once. `handles` reports all handles. `owned` reports
+/// [`Arg::OWNED`] of them.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot enter a transaction as an argument",
     note = "arguments are plain persistent values, `Held<T>`, `held.lend()`, and tuples of them"
 )]
 pub unsafe trait Arg: Sized {
-    /// The argument inside.
+    /// The argument's type inside the transaction.
     type In<'p>;
-    /// How many handles are given away for good.
+    /// How many owning handles the caller gives away.
     const OWNED: usize;
     /// Whether every handle belongs to this session.
     fn of_session(&self, session: u32) -> bool;
-    /// Tells the offset of every handle, in order.
+    /// Calls `f` with the offset of every handle, in order.
     fn handles(&self, f: &mut dyn FnMut(u32));
-    /// Tells the offset of every handle that is given away for good, in order: all but those that are only lent.
+    /// Calls `f` with the offset of every handle that the caller gives away, in order. Leaves out
+    /// lent handles.
     fn owned(&self, f: &mut dyn FnMut(u32)) {
         self.handles(f)
     }
-    /// Tells the bytes of every plain value, in order, padding as zeros.
+    /// Calls `f` with the bytes of every plain value, in order, with zeros for padding.
     fn bytes(&self, f: &mut dyn FnMut(&[u8]));
-    /// The argument inside a transaction.
+    /// Converts the argument for use inside a transaction.
     ///
     /// # Safety
-    /// `self` is forgotten afterwards, or the transaction is undone.
+    /// The caller forgets `self` afterwards, or rolls the transaction back.
     unsafe fn enter<'p>(&self) -> Self::In<'p>;
 }
 
-/// What every iteration of a loop may be given anew, so that it carries nothing from one to the next: plain values, which
-/// are copied, handles, which are lent, and tuples of them.
+/// An argument that every iteration of a loop gets anew: plain values are copied, handles are lent,
+/// and tuples of them. So an iteration cannot pass state to the next one.
 ///
 /// # Safety
-/// An iteration can neither keep nor exchange a handle that it is given.
+/// An iteration can neither keep nor exchange a handle that it gets.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be given to every iteration of a loop",
     note = "a loop's arguments are plain values that are `Copy`, `&mut held` for a handle that is lent, and tuples of them"
 )]
 pub unsafe trait Share {
-    /// What one iteration gets.
+    /// The argument's type in one iteration.
     type In<'a>;
-    /// The argument of the next iteration.
+    /// Makes the argument of the next iteration.
     ///
     /// # Safety
     /// `self` lives for `'a` and is not otherwise used in it.
     unsafe fn share<'a>(&mut self) -> Self::In<'a>;
-    /// Tells the offset of every handle, in order.
+    /// Calls `f` with the offset of every handle, in order.
     fn handles(&self, f: &mut dyn FnMut(u32));
-    /// Tells the bytes of every plain value, in order, padding as zeros.
+    /// Calls `f` with the bytes of every plain value, in order, with zeros for padding.
     fn bytes(&self, f: &mut dyn FnMut(&[u8]));
 }
 
-/// What a body returns: plain values, handles that become `Held`, and tuples of them.
+/// A result of a transaction's body: plain values, handles that become `Held`, and tuples of them.
 ///
 /// # Safety
-/// `leave` and `decode` give each owning handle once; `encode` and `decode` are inverse.
+/// `leave` and `decode` yield each owning handle once. `decode` is the inverse of `encode`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot leave a transaction",
     note = "results are plain persistent values, `Held<T>` and tuples of them; a reference or a PBox cannot outlive its transaction",
-    note = "what is only `serde` goes into one `Postcard` with all of the result: `Postcard((a, b))`"
+    note = "for types with `serde` only, wrap the whole result in one `Postcard`: `Postcard((a, b))`"
 )]
 pub unsafe trait Ret: Sized {
-    /// The result inside.
+    /// The result's type inside the transaction.
     type In<'p>;
-    /// How many bytes `encode` writes; [`UNKNOWN`] if that is only known when the value is there.
+    /// How many bytes `encode` writes; [`UNKNOWN_LENGTH`] if that depends on the value.
     const BYTES: usize;
-    /// How many of the parts are handles.
+    /// How many handles the result has.
     const HANDLES: usize;
-    /// The result outside, its handles of this session.
+    /// Converts the result for use outside; its handles get this session.
     ///
     /// # Safety
-    /// The transaction that `inside` is of commits, or what is returned is forgotten; `session` is that of its pool.
+    /// The transaction of `inside` commits, or the caller forgets the returned value. `session` is
+    /// that of the transaction's pool.
     unsafe fn leave(inside: Self::In<'_>, session: u32) -> Self;
-    /// Tells the bytes that a replay table keeps: plain values with zeros for padding, handles as numbers of their width.
+    /// Calls `f` with the bytes that a replay table stores: plain values with zeros for padding,
+    /// handles as integers of their width.
     fn encode(&self, f: &mut dyn FnMut(&[u8]));
-    /// The value of these bytes. **Errors**: they are none, or `v` refuses a handle.
+    /// Decodes a value. **Errors**: the bytes are not a value of this type, or `v` refuses a
+    /// handle.
     ///
     /// # Safety
-    /// The bytes came from `encode` of a value that nobody has any more, and `session` is that of the pool that owns the
-    /// objects; or `v` refuses every handle for which that is not so.
+    /// The bytes came from `encode` of a value that no longer exists, and `session` is that of the
+    /// pool that owns the objects. Or `v` refuses every handle for which this does not hold.
     unsafe fn decode(bytes: &[u8], session: u32, v: &mut dyn Visit) -> Result<Self, Invalid>;
 }
 
-/// In [`Ret::BYTES`]: the length is only known when the value is there, and `encode` need not write the same twice.
-pub const UNKNOWN: usize = usize::MAX;
+/// For [`Ret::BYTES`]: the length depends on the value. `encode` may write different bytes each
+/// time.
+pub const UNKNOWN_LENGTH: usize = usize::MAX;
 
-/// What can stand beside others in a result: its length is known when the program is compiled.
+/// A result that can be an element of a tuple: its length is known at compile time.
 ///
 /// # Safety
 /// [`Ret::BYTES`] is the length of what `encode` writes.
-pub unsafe trait Part: Ret {}
+pub unsafe trait RetPart: Ret {}
 
 // SAFETY: invariant "Plain is plain": the bytes of the value.
-unsafe impl<T: Plain> Part for T {}
+unsafe impl<T: Plain> RetPart for T {}
 
 /// Calls `f` with the bytes of a plain value.
 fn plain_bytes<T: Plain>(v: &T, f: &mut dyn FnMut(&[u8])) {
     let mut copy = MaybeUninit::<T>::uninit();
-    // SAFETY: invariants "Plain is plain" and "Padding is not read": a bit copy of a value without handles or drop glue; only its bytes are
-    // looked at, after its padding is cleared.
+    // SAFETY: invariants "Plain is plain" and "Padding is not read": a bit copy of a value without
+    // handles or drop glue; only its bytes are looked at, after its padding is cleared.
     unsafe {
         core::ptr::copy_nonoverlapping(v, copy.as_mut_ptr(), 1);
         T::clear_padding(copy.as_mut_ptr().cast());
@@ -183,7 +199,7 @@ macro_rules! tuples {
             fn bytes(&self, f: &mut dyn FnMut(&[u8])) { $(self.$i.bytes(f);)+ }
         }
         // SAFETY: invariant "Sole owner": part by part.
-        unsafe impl<$($n: Part),+> Ret for ($($n,)+) {
+        unsafe impl<$($n: RetPart),+> Ret for ($($n,)+) {
             type In<'p> = ($($n::In<'p>,)+);
             const BYTES: usize = 0 $(+ $n::BYTES)+;
             const HANDLES: usize = 0 $(+ $n::HANDLES)+;
@@ -204,7 +220,7 @@ macro_rules! tuples {
             }
         }
         // SAFETY: invariant "Sole owner": part by part.
-        unsafe impl<$($n: Part),+> Part for ($($n,)+) {}
+        unsafe impl<$($n: RetPart),+> RetPart for ($($n,)+) {}
     )*};
 }
 tuples! {

@@ -1,35 +1,37 @@
-//! What the code of `#[derive(Persist)]` calls. Not for hand-written code: it may change in any release.
+//! Functions for the code that `#[derive(Persist)]` generates. Not for hand-written code: they may
+//! change in any release.
 
 use crate::persist::Persist;
 use crate::planted;
 use core::mem::MaybeUninit;
 
-pub use crate::describe::{Part, Type};
-pub use crate::fields::{Fields, Lend};
+pub use crate::describe::{Member, Type};
+pub use crate::fields::{FieldAccess, Fields};
 pub use crate::persist::{Invalid, Visit};
 
-/// The largest alignment of persistent data: that of a region.
+/// The largest alignment of persistent data: the alignment of a region.
 pub const MAX_ALIGN: usize = 8;
 
-/// Whether a variable gets this alignment. LLVM does not realign the stack of MSP430, but counts on what a variable asks for: parts of it are then
-/// read and written beside it.
+/// Whether the target honours this alignment for variables. LLVM does not realign the stack of
+/// MSP430 but assumes the requested alignment, so it would access bytes outside the variable.
 pub const fn is_kept(align: usize) -> bool {
     cfg!(not(target_arch = "msp430")) || align <= 2
 }
 
-/// What the derive's code calls.
+/// The functions that generated code calls, as methods.
 ///
-/// It is reached through the trait that is implemented, as `<Self as Persist>::DERIVED`, and is a value, so that its methods are
-/// these here. A path could lead to a function of another crate or module that has the same name, `::nvmem` and `::core`
-/// included: `extern crate` gives any crate any name. The trait cannot: that of another crate gives no type a right to live in
-/// memory of this one.
+/// Generated code reaches it as `<Self as Persist>::DERIVED`, so the methods are certainly those of
+/// this crate. A path could lead to another crate's function of the same name, even `::nvmem` or
+/// `::core`, because `extern crate` renames crates. The trait cannot: implementing another crate's
+/// trait gives a type no access to memory managed by this one.
 #[derive(Clone, Copy)]
 pub struct Derived(());
 
 impl Derived {
     pub(crate) const NEW: Self = Derived(());
 
-    /// A type with parameters can be judged only when they are known.
+    /// Compile-time checks of a type's alignment and drop glue. A type with parameters is checked
+    /// once they are known.
     pub const fn assert_layout<T: Persist>(self) {
         const {
             assert!(
@@ -42,12 +44,12 @@ impl Derived {
             );
             assert!(
                 !core::mem::needs_drop::<T>(),
-                "persistent data has no drop glue: free what it owns by a function"
+                "persistent data has no drop glue: write a function that frees the objects it owns"
             );
         }
     }
 
-    /// As its name says.
+    /// `core::mem::size_of`.
     #[inline(always)]
     pub const fn size_of<T>(self) -> usize {
         size_of::<T>()
@@ -60,25 +62,25 @@ impl Derived {
         size_of::<T>()
     }
 
-    /// As its name says.
+    /// `core::mem::align_of`.
     #[inline(always)]
     pub const fn align_of<T>(self) -> usize {
         align_of::<T>()
     }
 
-    /// Room for a value, to find the offsets of its fields.
+    /// Uninitialised memory for a value, to compute the offsets of its fields.
     #[inline(always)]
-    pub const fn room<T>(self) -> MaybeUninit<T> {
+    pub const fn uninit<T>(self) -> MaybeUninit<T> {
         MaybeUninit::uninit()
     }
 
-    /// The bytes of a field, which is of this type.
+    /// The address of a field of this type.
     #[inline(always)]
     pub const fn field<T>(self, at: *const T) -> *const u8 {
         at.cast()
     }
 
-    /// The offset of a field, which is of this type.
+    /// The offset of a field of this type in the value at `whole`.
     ///
     /// # Safety
     /// The field is inside the value at `whole`.
@@ -88,9 +90,10 @@ impl Derived {
         unsafe { at.cast::<u8>().offset_from_unsigned(whole.cast()) }
     }
 
-    /// The offset of a field with this alignment that follows `end` bytes, by the rule of `#[repr(C)]`.
+    /// The offset of a field with this alignment that follows `end` bytes, by the rule of
+    /// `#[repr(C)]`.
     #[inline(always)]
-    pub const fn place(self, end: usize, align: usize) -> usize {
+    pub const fn next_offset(self, end: usize, align: usize) -> usize {
         end.next_multiple_of(align)
     }
 
@@ -100,40 +103,41 @@ impl Derived {
     /// The bytes are inside the value and valid for writes.
     #[inline(always)]
     pub unsafe fn zero(self, p: *mut u8, from: usize, to: usize) {
-        if planted!("nvmem/padding-kept") {
+        if planted!("nvmem/padding-not-cleared") {
             return;
         }
         // SAFETY: invariant "Parts are inside": forwarded to the caller.
         unsafe { p.add(from).write_bytes(0, to - from) }
     }
 
-    /// The bytes are a value.
+    /// The result of a check: the bytes are a value.
     #[inline(always)]
     pub const fn valid(self) -> Result<(), Invalid> {
         Ok(())
     }
 
-    /// The bytes are no value of the type with this name.
+    /// The result of a check: the bytes are not a value of the type with this name.
     #[inline(always)]
-    pub const fn no_value(self, name: &'static str) -> Result<(), Invalid> {
+    pub const fn invalid(self, name: &'static str) -> Result<(), Invalid> {
         Err(Invalid::Bits(name))
     }
 
-    /// The value of a const generic as a number: that of a `usize` itself, any other one together with its type.
+    /// The value of a const generic as a number. A `usize` stands for itself; other types add a
+    /// number for the type.
     pub const fn param<T: Param>(self, value: T, bits: u128) -> u128 {
         let _ = value;
         match T::KIND {
             0 => bits,
-            // Too wide to stand beside its kind.
+            // Too wide to fit beside its kind.
             kind @ (5 | 11) => (kind as u128) << 64 | crate::describe::mixed(bits) as u128,
             kind => (kind as u128) << 64 | (bits as u64) as u128,
         }
     }
 }
 
-/// A type that a const generic may have. A `usize` is the only one whose value is told as it is.
+/// A type that a const generic may have.
 pub trait Param: Copy {
-    /// Another one for each type.
+    /// A different number for each type; 0 for `usize`.
     const KIND: u8;
 }
 
@@ -151,17 +155,17 @@ params! {
     12 bool; 13 char;
 }
 
-// By their names, which no type of a user's program can take.
+// Methods named after the integer types, so that a user's type of the same name cannot interfere.
 macro_rules! tags {
     ($($t:ident $read:ident;)*) => {
         impl Derived {$(
-            /// A tag of this type.
+            /// Gives an integer literal this type.
             #[inline(always)]
             pub const fn $t(self, tag: $t) -> $t {
                 tag
             }
 
-            /// The tag at `p`.
+            /// Reads the tag at `p`.
             ///
             /// # Safety
             /// `p` is aligned for it, valid for reads, and initialised.

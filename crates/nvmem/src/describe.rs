@@ -1,8 +1,19 @@
-//! Layouts as constants, and the fingerprint that is made of them when a program is compiled.
+//! Layout descriptions as constants, and the fingerprint computed from them at compile time.
 //!
-//! A type tells its own layout in [`Persist::LAYOUT`], and what its handles lead to in [`Persist::Leads`]. The two are apart
-//! because a list's node leads to itself: a constant may not, a list of types may. The fingerprint follows it over
-//! [`REACH`] handles, a type for each number of handles that are left, so that each step is a constant of its own.
+//! [`Persist::LAYOUT`] describes a type's own bytes. [`Persist::HandleTargets`] lists the types
+//! that its handles refer to. They are separate because a list's node refers to itself: a constant
+//! cannot contain itself, a list of types can.
+//!
+//! The fingerprint follows up to [`REACH`] handles. It uses one type per number of handles left, so
+//! that each step is a constant of its own:
+//!
+//! ```text
+//! Reachable<Node, DepthMore<DepthMore<DepthEnd>>>::HASH
+//!   = hash of Node::LAYOUT and of its handle targets with one handle less:
+//!       Reachable<Node, DepthMore<DepthEnd>>::HASH
+//!         = ...
+//!             Reachable<Node, DepthEnd>::HASH  = hash of Node::LAYOUT alone
+//! ```
 
 use crate::persist::Persist;
 use crate::planted;
@@ -14,7 +25,7 @@ use core::marker::PhantomData;
 pub enum Type {
     /// A scalar of this name: `u32`, `bool`, …
     Scalar(&'static str),
-    /// A struct, an enum, an array.
+    /// A struct, enum or array.
     Compound {
         /// The type's name without path and generics.
         name: &'static str,
@@ -22,24 +33,25 @@ pub enum Type {
         size: usize,
         /// Alignment in bytes.
         align: usize,
-        /// The values of const generics, or an array's length. One that is no `usize` has a number for its type in the upper half.
+        /// The values of const generics, or an array's length. A value of a type other than `usize`
+        /// has a number for its type in the upper half.
         params: &'static [u128],
-        /// What it consists of, in the order of declaration.
-        parts: &'static [Part],
+        /// Variants and fields, in order of declaration.
+        members: &'static [Member],
     },
-    /// A handle of this kind; what it leads to is in [`Persist::Leads`].
+    /// A handle of this family. Its target is in [`Persist::HandleTargets`].
     Handle(&'static str),
 }
 
-/// A part of a compound.
+/// A member of a compound type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Part {
-    /// An enum variant; its fields come after it.
+pub enum Member {
+    /// An enum variant; its fields follow.
     Variant {
         /// The variant's name.
         name: &'static str,
-        /// Its discriminant.
+        /// The variant's discriminant.
         tag: i128,
     },
     /// A field.
@@ -53,64 +65,66 @@ pub enum Part {
     },
 }
 
-/// What the handles in a type lead to, in order: `()` for none, [`To`] for one, and tuples of such lists.
-pub trait Leads {
+/// A list of the types that a type's handles refer to, in order: `()` for none, [`HandleTo`] for
+/// one, and tuples of such lists.
+pub trait HandleTargets {
     #[doc(hidden)]
     type Within<D: Depth>: Hashed;
 }
 
-/// The only handle in a list of them, to a `T`.
-pub struct To<T>(PhantomData<fn(T) -> T>);
+/// A list of one handle, to a `T`.
+pub struct HandleTo<T>(PhantomData<fn(T) -> T>);
 
-impl<T: Persist> Leads for To<T> {
+impl<T: Persist> HandleTargets for HandleTo<T> {
     type Within<D: Depth> = D::Target<T>;
 }
 
-/// How many handles are left to be followed.
+/// How many more handles the fingerprint follows.
 #[doc(hidden)]
 pub trait Depth {
     type Target<T: Persist>: Hashed;
 }
 
-/// What a constant can be made of.
+/// A type with a constant hash.
 #[doc(hidden)]
 pub trait Hashed {
     const HASH: u64;
 }
 
-/// No handle is followed any more. `FACTS` are those that count: all of them, but in a test's planted bug.
+/// No more handles are followed. `FACTS` selects the hashed facts: all of them, except under a
+/// planted bug.
 #[doc(hidden)]
-pub struct Last<const FACTS: u8>;
-impl<const FACTS: u8> Depth for Last<FACTS> {
+pub struct DepthEnd<const FACTS: u8>;
+impl<const FACTS: u8> Depth for DepthEnd<FACTS> {
     type Target<T: Persist> = ();
 }
 
-/// One more handle than `D`.
+/// Follows one more handle than `D`.
 #[doc(hidden)]
-pub struct More<D>(D);
-impl<D: Depth + Facts> Depth for More<D> {
-    type Target<T: Persist> = Reached<T, D>;
+pub struct DepthMore<D>(D);
+impl<D: Depth + Facts> Depth for DepthMore<D> {
+    type Target<T: Persist> = Reachable<T, D>;
 }
 
-/// Which facts count.
+/// Which facts are hashed.
 #[doc(hidden)]
 pub trait Facts {
     const FACTS: u8;
 }
-impl<const FACTS: u8> Facts for Last<FACTS> {
+impl<const FACTS: u8> Facts for DepthEnd<FACTS> {
     const FACTS: u8 = FACTS;
 }
-impl<D: Facts> Facts for More<D> {
+impl<D: Facts> Facts for DepthMore<D> {
     const FACTS: u8 = D::FACTS;
 }
 
-/// A `T` from which handles are followed as far as `D` says.
+/// The hash of `T` and of the types that its handles reach within depth `D`.
 #[doc(hidden)]
-pub struct Reached<T, D>(PhantomData<(T, D)>);
-impl<T: Persist, D: Depth + Facts> Hashed for Reached<T, D> {
+pub struct Reachable<T, D>(PhantomData<(T, D)>);
+impl<T: Persist, D: Depth + Facts> Hashed for Reachable<T, D> {
     const HASH: u64 = Hash::new(D::FACTS)
         .layout(T::LAYOUT)
-        .number(<<T::Leads as Leads>::Within<D> as Hashed>::HASH)
+        .number(<<T::HandleTargets as HandleTargets>::Within<D> as Hashed>::HASH)
         .value;
 }
 
@@ -120,7 +134,7 @@ impl Hashed for () {
 
 macro_rules! tuples {
     ($($($n:ident)+;)*) => {$(
-        impl<$($n: Leads),+> Leads for ($($n,)+) {
+        impl<$($n: HandleTargets),+> HandleTargets for ($($n,)+) {
             type Within<D: Depth> = ($($n::Within<D>,)+);
         }
         impl<$($n: Hashed),+> Hashed for ($($n,)+) {
@@ -138,7 +152,7 @@ tuples! {
     T0 T1 T2 T3 T4 T5 T6;
     T0 T1 T2 T3 T4 T5 T6 T7;
 }
-impl Leads for () {
+impl HandleTargets for () {
     type Within<D: Depth> = ();
 }
 
@@ -148,7 +162,7 @@ struct Hash {
     facts: u8,
 }
 
-/// Discriminants count, names of fields count.
+/// Facts: hash discriminants, hash field names.
 const TAGS: u8 = 1;
 const NAMES: u8 = 2;
 
@@ -183,7 +197,7 @@ impl Hash {
     }
 
     const fn layout(self, t: &Type) -> Self {
-        let (mut h, params, parts) = match *t {
+        let (mut h, params, members) = match *t {
             Type::Scalar(name) => return self.text(1, name),
             Type::Handle(kind) => return self.text(2, kind),
             Type::Compound {
@@ -191,10 +205,10 @@ impl Hash {
                 size,
                 align,
                 params,
-                parts,
+                members,
             } => {
                 let h = self.text(3, name).number(size as u64);
-                (h.number(align as u64), params, parts)
+                (h.number(align as u64), params, members)
             }
         };
         let mut i = 0;
@@ -203,16 +217,16 @@ impl Hash {
             i += 1;
         }
         i = 0;
-        while i < parts.len() {
-            h = h.part(&parts[i]);
+        while i < members.len() {
+            h = h.member(&members[i]);
             i += 1;
         }
         h.byte(7)
     }
 
-    const fn part(self, p: &Part) -> Self {
+    const fn member(self, p: &Member) -> Self {
         match *p {
-            Part::Variant { name, tag } => {
+            Member::Variant { name, tag } => {
                 let h = self.text(5, name);
                 if h.facts & TAGS != 0 {
                     h.long(tag as u128)
@@ -220,7 +234,7 @@ impl Hash {
                     h
                 }
             }
-            Part::Field { name, offset, of } => {
+            Member::Field { name, offset, of } => {
                 let name = if self.facts & NAMES != 0 { name } else { "" };
                 self.text(6, name).number(offset as u64).layout(of)
             }
@@ -228,47 +242,49 @@ impl Hash {
     }
 }
 
-/// A wide value as one that fits beside its type.
+/// Hashes a 128-bit const generic to 64 bits, to leave space for its type.
 pub(crate) const fn mixed(v: u128) -> u64 {
     Hash::new(0).long(v).value
 }
 
-/// How many handles, one after the other, a fingerprint follows from the type that it is of.
+/// The length of the longest chain of handles that a fingerprint follows.
 pub const REACH: usize = 16;
 
-type Four<D> = More<More<More<More<D>>>>;
-type Far<const FACTS: u8> = Four<Four<Four<Four<Last<FACTS>>>>>;
+type Four<D> = DepthMore<DepthMore<DepthMore<DepthMore<D>>>>;
+type FullDepth<const FACTS: u8> = Four<Four<Four<Four<DepthEnd<FACTS>>>>>;
 
-/// The layout fingerprint of `T`: names, types and offsets of fields in order, sizes, alignments, enum
-/// discriminants, const generic values, the target's endianness and pointer width, and the same of every type that
-/// at most [`REACH`] handles lead to.
+/// The layout fingerprint of `T`. It covers names, types and offsets of fields in order, sizes,
+/// alignments, enum discriminants, const generic values, and the target's endianness and pointer
+/// width. It covers the same of every type reachable through at most [`REACH`] handles.
 ///
-/// A type's module is no part of it, so a type may be moved. Two types of one name and with the same fields in two modules have the same
-/// fingerprint: where both are stored by one program, give them different names. What is stored as one of them is then a
-/// valid value of the other, whatever its module keeps true of its private fields.
+/// It does not cover the type's module, so a type may move. But two types with the same name and
+/// fields in two modules have the same fingerprint, and a stored value of one is accepted as the
+/// other, even if its module restricts its private fields. If a program stores both, give them
+/// different names.
 ///
 /// **Cost**: none, it is a constant.
 pub fn fingerprint<T: Persist>() -> u64 {
     if planted!("nvmem/fingerprint-stops-at-handles") {
-        return whole::<T, Last<{ TAGS | NAMES }>>();
+        return fingerprint_to::<T, DepthEnd<{ TAGS | NAMES }>>();
     }
     if planted!("nvmem/fingerprint-without-tags") {
-        return whole::<T, Far<NAMES>>();
+        return fingerprint_to::<T, FullDepth<NAMES>>();
     }
     if planted!("nvmem/fingerprint-without-names") {
-        return whole::<T, Far<TAGS>>();
+        return fingerprint_to::<T, FullDepth<TAGS>>();
     }
-    whole::<T, Far<{ TAGS | NAMES }>>()
+    fingerprint_to::<T, FullDepth<{ TAGS | NAMES }>>()
 }
 
 #[inline(always)]
-fn whole<T: Persist, D: Depth + Facts>() -> u64 {
+fn fingerprint_to<T: Persist, D: Depth + Facts>() -> u64 {
     const {
-        // The pointer width has no part in any persistable type, but in what `usize` arithmetic of a program means.
+        // No persistable type contains a pointer, but the pointer width changes the results of
+        // `usize` arithmetic.
         Hash::new(0)
             .byte(cfg!(target_endian = "big") as u8)
             .number(size_of::<usize>() as u64)
-            .number(<Reached<T, D> as Hashed>::HASH)
+            .number(<Reachable<T, D> as Hashed>::HASH)
             .value
     }
 }

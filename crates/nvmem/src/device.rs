@@ -1,7 +1,7 @@
-//! Media behind a driver, and what a power cut may leave of a write to them.
+//! Media behind a driver, and what a power cut may leave of a write.
 //!
-//! A medium says in its [`Contract`] what it promises, so that code is generic over the promise and a test kit can
-//! enumerate what it permits:
+//! A medium states its failure model in its [`Contract`]. Code is generic over the contract, and a
+//! test kit enumerates the crash states that it permits:
 //!
 //! | medium | `write_size` | `torn` | `erase` |
 //! |---|---|---|---|
@@ -11,58 +11,63 @@
 //! | MRAM programmed by 16 bytes | 16 | [`Torn::Arbitrary`] | none |
 //! | NOR flash | program word | [`Torn::Unstable`] | erase unit, erased value |
 
-/// What a cut may leave of the write that it interrupts. Bytes that the write does not cover are never affected, and
-/// a write that returned before another one began is complete, but for [`Torn::Subset`].
+/// What a cut may leave of the write that it interrupts. Bytes outside the write are never
+/// affected. A write that returned before the next one began is complete, except with
+/// [`Torn::Subset`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Torn {
-    /// Aligned groups of [`Contract::unit`] bytes are old or new, and those that are new come first.
+    /// Aligned groups of [`Contract::unit`] bytes are old or new, the new ones first.
     Prefix,
-    /// Aligned groups of [`Contract::unit`] bytes are old or new, of *all* writes since the last [`Medium::flush`], in
-    /// any combination.
+    /// Aligned groups of [`Contract::unit`] bytes are old or new in any combination. This applies
+    /// to *all* writes since the last [`Medium::flush`].
     Subset,
-    /// Of the groups of [`Contract::write_size`] bytes, those that are new come first, the one in flight holds
-    /// anything, always the same.
+    /// A prefix of the groups of [`Contract::write_size`] bytes is new. The group in flight holds
+    /// any value, which does not change between reads.
     Arbitrary,
-    /// Groups of [`Contract::write_size`] bytes are old, new, or anything; those that are anything may read
-    /// differently each time, over reboots too, until they are erased. A word may look erased and not be it.
+    /// Groups of [`Contract::write_size`] bytes are old, new, or unstable words. An unstable word
+    /// may read differently each time, also after a reboot, until it is erased. A word that reads
+    /// as erased may be unstable.
     Unstable,
 }
 
-/// What erasing means on a medium that needs it.
+/// The properties of erasing on a medium that needs it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct EraseUnit {
-    /// Bytes that are erased together. An interrupted erase leaves them as an interrupted write leaves a word.
+    /// Bytes that are erased together. An interrupted erase leaves each word of the unit as an
+    /// interrupted write would.
     pub size: u32,
-    /// What each byte reads when erased: 0xFF, or 0x00 on some.
+    /// The value of an erased byte: 0xFF, on some parts 0x00.
     pub erased: u8,
-    /// Whether a word may be written only once between two erases. Code that is generic over media takes it as true.
+    /// Whether a word may be written only once between two erases. Code that is generic over media
+    /// assumes `true`.
     pub write_once: bool,
-    /// How many times a unit may be erased; 0 when the maker does not say.
+    /// How many erases a unit endures; 0 if unknown.
     pub endurance: u32,
 }
 
-/// What a medium promises.
+/// The failure model and the access sizes of a medium.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Contract {
     /// The name in reports.
     pub name: &'static str,
-    /// Reads begin and end at multiples of this.
+    /// Reads begin and end at multiples of this many bytes.
     pub read_size: u32,
-    /// Writes begin and end at multiples of this: the program word.
+    /// Writes begin and end at multiples of this many bytes: the program word.
     pub write_size: u32,
-    /// Bytes that are never torn, aligned to their number. Means something for [`Torn::Prefix`] and [`Torn::Subset`].
+    /// The atomic unit: aligned groups of this many bytes are never torn. Only for [`Torn::Prefix`]
+    /// and [`Torn::Subset`].
     pub unit: u32,
     /// What a cut leaves of a write.
     pub torn: Torn,
-    /// What erasing means; `None` when the medium needs no erase.
+    /// The erase properties; `None` if the medium needs no erase.
     pub erase: Option<EraseUnit>,
 }
 
 impl Contract {
-    /// Whether it does not contradict itself; to be used in a constant assertion.
+    /// Whether the fields are consistent. For a constant assertion.
     pub const fn is_sound(&self) -> bool {
         if self.read_size == 0 || self.write_size == 0 || self.unit == 0 {
             return false;
@@ -71,10 +76,11 @@ impl Contract {
             Some(e) => e.size != 0 && e.size.is_multiple_of(self.write_size),
             None => !matches!(self.torn, Torn::Unstable),
         };
-        sizes && self.common().is_some()
+        sizes && self.least_common_multiple().is_some()
     }
 
-    /// Bytes that [`Medium::erase`] starts and ends at a multiple of: 1 when nothing needs erasing.
+    /// [`Medium::erase`] begins and ends at multiples of this many bytes; 1 if the medium needs no
+    /// erase.
     pub const fn erase_size(&self) -> u32 {
         match &self.erase {
             Some(e) => e.size,
@@ -82,12 +88,12 @@ impl Contract {
         }
     }
 
-    /// The multiple that a range for exclusive use starts and ends at.
+    /// A range for exclusive use begins and ends at multiples of this many bytes.
     ///
-    /// **Panics** when a size is zero or there is no such multiple below 2^32: such a contract is not [sound](Self::is_sound). In a constant
-    /// the program does not compile.
+    /// **Panics** if the contract is not [sound](Self::is_sound): a size is zero, or the least
+    /// common multiple exceeds 32 bits. In a constant this is a compile error.
     pub const fn alignment(&self) -> u32 {
-        match self.common() {
+        match self.least_common_multiple() {
             Some(all) => all,
             None => {
                 panic!("a contract whose sizes are zero, or have no common multiple below 2^32")
@@ -96,7 +102,7 @@ impl Contract {
     }
 
     /// The least common multiple of all sizes.
-    const fn common(&self) -> Option<u32> {
+    const fn least_common_multiple(&self) -> Option<u32> {
         let mut all = 1u32;
         let sizes = [
             self.write_size,
@@ -120,14 +126,14 @@ impl Contract {
     }
 }
 
-/// A medium that is read and written through calls.
+/// A medium that a driver reads and writes.
 ///
-/// Offsets are 32 bits wide on every target: a serial memory is larger than what a 16-bit pointer reaches.
+/// Offsets have 32 bits on every target: a serial memory may be larger than a 16-bit address space.
 pub trait Medium {
-    /// What a driver reports. That power failed is never among it.
+    /// The driver's error. A power failure is never reported as an error.
     type Error: core::fmt::Debug;
 
-    /// What the medium promises.
+    /// The failure model and the access sizes.
     const CONTRACT: Contract;
 
     /// Size in bytes.
@@ -135,16 +141,17 @@ pub trait Medium {
 
     /// Reads `buf.len()` bytes from offset `at`.
     ///
-    /// A word whose programming was cut is read as *something*: a driver whose hardware reports an uncorrectable
-    /// error there returns any bytes for it.
+    /// A torn word must be readable: if the hardware reports an uncorrectable error there, the
+    /// driver returns any bytes.
     ///
-    /// **Errors**: the driver's; misaligned or out of range among them.
+    /// **Errors**: the driver's, for example for a misaligned or out-of-range access.
     fn read(&mut self, at: u32, buf: &mut [u8]) -> Result<(), Self::Error>;
 
     /// Writes `bytes` to offset `at`; on a medium with erase, to erased words.
     ///
-    /// **Power loss**: [`Contract::torn`]. **Errors**: the driver's; misaligned or out of range among them, and a
-    /// write-once word written again where the driver can tell.
+    /// **Power loss**: [`Contract::torn`]. **Errors**: the driver's, for example for a misaligned
+    /// or out-of-range access. A driver that can detect it also refuses to rewrite a write-once
+    /// word.
     fn write(&mut self, at: u32, bytes: &[u8]) -> Result<(), Self::Error>;
 
     /// Erases `from..to`. A medium that needs no erase does nothing.
@@ -152,8 +159,9 @@ pub trait Medium {
     /// **Power loss**: of each erase unit, as for a write. **Errors**: as for [`Medium::write`].
     fn erase(&mut self, from: u32, to: u32) -> Result<(), Self::Error>;
 
-    /// Everything written before persists before anything written after. What needs it is [`Torn::Subset`], and a driver that keeps writes in a
-    /// buffer: such a one writes them in order, and before an erase. Who tells somebody that a write is done flushes before.
+    /// Everything written before persists before anything written after. Matters for
+    /// [`Torn::Subset`] and for drivers that buffer writes. A buffering driver writes in order, and
+    /// before an erase. Code that reports a write as done to another party flushes first.
     fn flush(&mut self) -> Result<(), Self::Error> {
         Ok(())
     }
@@ -181,7 +189,7 @@ impl<D: Medium> Medium for &mut D {
 
 /// A [`Medium`] whose driver waits for interrupts.
 ///
-/// A future that is dropped in the middle of a write leaves what a power cut would leave.
+/// **Cancel safety**: a future dropped during a write leaves what a power cut would leave.
 #[allow(async_fn_in_trait)]
 pub trait AsyncMedium {
     /// As [`Medium::Error`].
@@ -202,41 +210,43 @@ pub trait AsyncMedium {
     }
 }
 
-/// Why a checked medium refuses a call.
+/// Why a medium refuses a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum Misuse {
-    /// The range does not lie inside.
+    /// The range ends outside the medium.
     OutOfRange,
-    /// An end of the range is not a multiple of the size that the contract states.
+    /// The range does not begin and end at multiples of the size in the contract.
     Misaligned,
-    /// A write-once word was written before and not erased since.
+    /// A write-once word is written again without an erase.
     NotErased,
-    /// An erase unit has been erased as often as it can be.
+    /// An erase unit has reached its endurance.
     WornOut,
-    /// The region holds typed values, whose padding is not read as bytes: see [`Region::clear`](crate::Region::clear).
+    /// The region holds typed values, whose padding must not be read as bytes: see
+    /// [`Region::clear`](crate::Region::clear).
     HoldsValues,
 }
 
 impl core::fmt::Display for Misuse {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(match self {
-            Misuse::OutOfRange => "outside of the medium",
+            Misuse::OutOfRange => "outside the medium",
             Misuse::Misaligned => "not a multiple of the read, write or erase size",
             Misuse::NotErased => "a write-once word is written again without an erase",
             Misuse::WornOut => "an erase unit is worn out",
-            Misuse::HoldsValues => "a region that holds typed values is read as bytes",
+            Misuse::HoldsValues => "the region holds typed values and cannot be read as bytes",
         })
     }
 }
 impl core::error::Error for Misuse {}
 
-/// Whether `at .. at + len` lies in `capacity` bytes and at multiples of `size`.
+/// Checks that `at .. at + len` lies within `capacity` bytes and begins and ends at multiples of
+/// `size`.
 ///
 /// **Errors**: [`Misuse::OutOfRange`], [`Misuse::Misaligned`].
 pub const fn check_range(at: u32, len: usize, size: u32, capacity: u32) -> Result<(), Misuse> {
-    // In 64 bits: a pointer may have 16, and the medium more.
+    // In 64 bits: `usize` may have 16, and the medium may be larger.
     if len as u64 > capacity as u64 || at > capacity - len as u32 {
         return Err(Misuse::OutOfRange);
     }

@@ -1,4 +1,4 @@
-//! Media whose reads can be believed.
+//! Media that return the data written to them.
 
 use crate::device::{Contract, Medium};
 use crate::level::WearLevelled;
@@ -6,22 +6,25 @@ use crate::model::Model;
 use crate::ram::{RamDevice, RamNor};
 use crate::region::Region;
 
-/// A medium that gives back what was written to it.
+/// A medium that returns the data written to it.
 ///
-/// A [`Medium`] is safe to implement, so that code over it may be told anything: what reads with a check each time, as records and
-/// logs do, lives with that. What keeps handles on a medium cannot: a write-back that was forgotten gives a handle that was taken out
-/// a second time, with a check that is right. So it asks for this.
+/// [`Medium`] is a safe trait, so a read may return any bytes. Records and logs cope with that,
+/// because they verify a checksum at each read. A heap that stores handles cannot. If a medium
+/// loses a write-back, an old block with a correct checksum returns a handle a second time. So a
+/// heap requires this trait.
 ///
 /// # Safety
-/// From the first operation of an owner to its last, whatever a medium held before:
-/// - a read that succeeds gives, for each byte, what was written there last, or what the first read gave if nothing was;
-/// - what a failed write, or one that a power cut interrupted, leaves is as [`Medium::CONTRACT`] says, and stays so;
-/// - the capacity does not change, and nobody else writes.
+/// From the first operation of an owner to its last, with any previous content:
+/// - a successful read returns, for each byte, the value written last, or the value of the first
+///   read if none was written;
+/// - a write that failed or was cut leaves a state that [`Medium::CONTRACT`] permits, and the state
+///   does not change later;
+/// - the capacity does not change, and nothing else writes.
 #[diagnostic::on_unimplemented(
-    message = "nobody vouches that `{Self}` gives back what was written to it",
-    label = "a heap believes all that it reads from this",
-    note = "for a memory behind a driver and a bus, vouch yourself: `unsafe {{ nvmem::Trusted::new(medium) }}`; what that promises is at `nvmem::Faithful`",
-    note = "flash: `WearLevelled` over `Trusted`; RAM devices and mapped regions need nothing"
+    message = "`{Self}` is not known to return the data written to it",
+    label = "a heap needs a medium that implements `nvmem::Faithful`",
+    note = "for a memory behind a driver and a bus, promise it yourself: `unsafe {{ nvmem::Trusted::new(medium) }}`; see `nvmem::Faithful` for the conditions",
+    note = "for flash, use `WearLevelled` over `Trusted`; RAM devices and mapped regions are faithful already"
 )]
 pub unsafe trait Faithful: Medium {}
 
@@ -34,12 +37,15 @@ unsafe impl<const WORD: usize, const ERASE: usize, const UNITS: usize> Faithful
     for RamNor<WORD, ERASE, UNITS>
 {
 }
-// SAFETY: invariant "Media are believed": memory that is the region's alone, as its maker vouches, and loads give what stores left.
+// SAFETY: invariant "Media are believed": the region owns its memory exclusively, as its creator
+// promises, and loads return stored values.
 unsafe impl<M: Model> Faithful for Region<'_, M> {}
-// SAFETY: invariant "Media are believed": each page is read from the slot that it was written to last; the flash below is faithful.
+// SAFETY: invariant "Media are believed": each page is read from the slot that it was written to
+// last; the flash below is faithful.
 unsafe impl<D: Faithful, const PAGE: usize> Faithful for WearLevelled<'_, D, PAGE> {}
 
-/// A medium that the program vouches for: a driver, the bus below it and the wires, which safe code wrote and no type can check.
+/// A medium that the program declares [`Faithful`]: the driver, its bus and the wiring, which no
+/// type can check.
 ///
 /// ```
 /// # use nvmem::ram::RamFram;
@@ -60,13 +66,13 @@ impl<S> Trusted<S> {
         Trusted(medium)
     }
 
-    /// The medium back.
+    /// Returns the medium.
     pub fn into_inner(self) -> S {
         self.0
     }
 }
 
-// SAFETY: invariant "Media are believed": as the caller of `new` vouched.
+// SAFETY: invariant "Media are believed": as the caller of `new` promised.
 unsafe impl<S: Medium> Faithful for Trusted<S> {}
 
 impl<S: Medium> Medium for Trusted<S> {

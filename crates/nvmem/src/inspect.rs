@@ -1,13 +1,13 @@
-//! Prints what an image of a medium holds. Only reads, and survives any bytes.
+//! Prints the content of a medium's image. Only reads; accepts any bytes.
 //!
-//! Other crates have printers of their own for what they manage; these here print what this crate does.
+//! These functions print the formats of this crate. Other crates have printers for their formats.
 
 use crate::layout::Layout;
 use crate::record;
 use crate::superblock::Superblock;
 use core::fmt::{Result, Write};
 
-/// Whether `bytes` begin with a superblock, or with what is left of one.
+/// Whether `bytes` begin with a superblock, intact or damaged.
 pub fn is_superblock(bytes: &[u8]) -> bool {
     (0..2).any(|i| copy(bytes, i).is_some_and(|c| c.starts_with(b"RLM1")))
 }
@@ -18,7 +18,7 @@ fn copy(bytes: &[u8], i: usize) -> Option<&[u8; Superblock::COPY_BYTES]> {
         .first_chunk::<{ Superblock::COPY_BYTES }>()
 }
 
-/// Prints the superblock that a mapped region's image begins with, both copies and any damage.
+/// Prints the superblock at the start of a mapped region's image: both copies, and any damage.
 pub fn superblock(bytes: &[u8], out: &mut dyn Write) -> Result {
     let parsed = [0, 1].map(|i| copy(bytes, i).and_then(Superblock::decode));
     let newest = match parsed {
@@ -58,9 +58,10 @@ pub fn superblock(bytes: &[u8], out: &mut dyn Write) -> Result {
     Ok(())
 }
 
-/// Prints every record slot in an image, wherever it lies, and whether its checksum is right.
+/// Prints every record slot in an image, at any offset, and whether its checksum is correct.
 ///
-/// `write_size` is the medium's program word, 1 where there is none: the checksum ends at a multiple of it.
+/// `write_size` is the medium's program word; 1 if it has none. The checksum ends at a multiple of
+/// it.
 pub fn records(bytes: &[u8], write_size: usize, out: &mut dyn Write) -> Result {
     let mut any = false;
     let mut at = 0;
@@ -98,7 +99,7 @@ pub fn records(bytes: &[u8], write_size: usize, out: &mut dyn Write) -> Result {
     Ok(())
 }
 
-/// Prints whether the image is blank, and how much of its end is.
+/// Prints whether the image is blank, and how many bytes at its end are equal.
 pub fn blank(bytes: &[u8], out: &mut dyn Write) -> Result {
     let Some(last) = bytes.last() else {
         return writeln!(out, "no bytes");

@@ -1,16 +1,18 @@
-//! What a test kit sees of the stores to mapped media. Only with the dev feature `instrument`; needs `std`.
+//! Reports stores to mapped media to a test kit. Only with the dev feature `instrument`; needs
+//! `std`.
 
 use std::cell::Cell;
 
-/// Receives every event of the store module on this thread while it is [installed](observe).
+/// Receives every event of the [store module](crate::mapped) on this thread while
+/// [installed](observe).
 pub trait Observer {
-    /// `new` is about to be stored at `at`: one atomic unit. Called *before* the store.
+    /// Called *before* the atomic unit `new` is stored at `at`.
     fn store(&self, at: *mut u8, new: &[u8]);
-    /// A fence of the media of the model that has this name.
+    /// A fence of all media of the model with this name.
     fn fence(&self, model: &'static str) {
         let _ = model;
     }
-    /// User code may write to this range, unseen, until the loan ends.
+    /// User code may write to this range, without further events, until the loan ends.
     fn lend(&self, at: *mut u8, len: usize) {
         let _ = (at, len);
     }
@@ -22,7 +24,7 @@ pub trait Observer {
     fn read(&self, at: *const u8, len: usize) {
         let _ = (at, len);
     }
-    /// The range holds nothing that is looked at after a cut.
+    /// The content of the range does not matter after a cut.
     fn scratch(&self, at: *mut u8, len: usize) {
         let _ = (at, len);
     }
@@ -32,7 +34,8 @@ thread_local! {
     static OBSERVER: Cell<Option<*const dyn Observer>> = const { Cell::new(None) };
 }
 
-/// Runs `f` while `o` observes this thread; the observer before is back afterwards, even when `f` unwinds.
+/// Runs `f` while `o` observes this thread. Restores the previous observer afterwards, even if `f`
+/// unwinds.
 pub fn observe<R>(o: &dyn Observer, f: impl FnOnce() -> R) -> R {
     struct Back(Option<*const dyn Observer>);
     impl Drop for Back {
@@ -40,14 +43,16 @@ pub fn observe<R>(o: &dyn Observer, f: impl FnOnce() -> R) -> R {
             OBSERVER.set(self.0)
         }
     }
-    // SAFETY: invariant "Observers are alive": only the lifetime changes; `Back` takes the pointer out before `o` ends.
+    // SAFETY: invariant "Observers are alive": only the lifetime changes; `Back` takes the pointer
+    // out before `o` ends.
     let o: *const (dyn Observer + 'static) =
         unsafe { core::mem::transmute(o as *const dyn Observer) };
     let _back = Back(OBSERVER.replace(Some(o)));
     f()
 }
 
-/// Installs an observer without a scope, for a run on a coroutine that may never come back; returns the one before.
+/// Installs an observer without a scope, for a run on a coroutine that may never return. Returns
+/// the previous observer.
 ///
 /// # Safety
 /// `o` stays valid until it is replaced.
@@ -63,7 +68,8 @@ pub(crate) fn is_observed() -> bool {
 #[inline(always)]
 pub(crate) fn with(f: impl FnOnce(&dyn Observer)) {
     if let Some(o) = OBSERVER.get() {
-        // SAFETY: invariant "Observers are alive": `observe` and `install` keep it valid while it is set.
+        // SAFETY: invariant "Observers are alive": `observe` and `install` keep it valid while it
+        // is set.
         f(unsafe { &*o })
     }
 }

@@ -1,12 +1,12 @@
-//! What a medium holds, in three numbers, and the error when it is not what the program expects.
+//! The layout of a medium's content, and the error if the program expects another one.
 
 use core::fmt;
 
-/// Kind, format version and layout fingerprint of what a medium holds.
+/// Kind, format version and layout fingerprint of a medium's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Layout {
-    /// What manages the content: four bytes, readable in a hex dump.
+    /// The manager of the content: four bytes, readable in a hex dump.
     pub kind: [u8; 4],
     /// Version of that manager's format.
     pub version: u16,
@@ -26,13 +26,14 @@ impl fmt::Display for Layout {
     }
 }
 
-/// The medium holds another layout than the program expects. Nothing was written: migrate it, or erase it yourself.
+/// The medium holds another layout than the program expects. Nothing was written: migrate or erase
+/// the content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct LayoutMismatch {
-    /// What the medium holds.
+    /// The layout on the medium.
     pub stored: Layout,
-    /// What the program expects.
+    /// The layout that the program expects.
     pub expected: Layout,
 }
 

@@ -1,12 +1,50 @@
-//! NOR flash with wear levelling, as a medium that takes any byte at any place, without erase.
+//! Wear levelling: NOR flash as a [`Medium`] of single bytes that needs no erase.
 //!
-//! [`WearLevelled`] is for what needs such a [`Medium`] and has flash. A page that is written goes to the end of a log over all
-//! blocks (a block is one or more erase units); the oldest block is cleaned, its live pages copied to the end, and erased when its turn comes.
-//! So all blocks are erased equally often, those with data that never change too.
+//! [`WearLevelled`] keeps its content in pages. A page write goes to the next free slot of a log
+//! that runs over all blocks; a block is one or more erase units. The log is cleaned from its
+//! oldest block: the live pages of that block are copied to the end, and the block is erased when
+//! its turn comes. So all blocks are erased equally often, also those with data that never changes.
 //!
-//! What a power cut leaves is what [`WearLevelled`]'s own [`Contract`] says: of the bytes that were being written a prefix is new,
-//! and within a page all or none. What was read once is never taken back by a later boot, not even on flash whose
-//! half-written words read differently each time. docs/DESIGN.md says how.
+//! ```text
+//! log     | oldest block |  ...  | block | newest block     |   free blocks ...
+//!           live pages are                 slots are          erased and started
+//!           copied from here               appended here      in turn
+//!
+//! block   | header | commit marker | confirmation | slot 0 | slot 1 | ... |
+//! header  | magic "RLW1" | sequence | previous block and its sequence | valid slots of
+//!           the previous block | oldest block | carried? | geometry | CRC |   32 bytes
+//!
+//! slot    | kind and page number, 4 bytes | page | CRC, 4 bytes |
+//! ```
+//!
+//! # Order of stores
+//!
+//! A page write:
+//!
+//! 1. If the newest block is full, start a block: erase it, write its header, the commit marker and
+//!    the confirmation, then flush.
+//! 2. While free space is short, copy one page of the oldest block to the next slot.
+//! 3. Write the first word of the slot alone, then the rest with the CRC, then flush.
+//!
+//! At boot the end of the log can be in doubt, because the last slot may be torn. Then opening
+//! starts a new block *before* it returns anything: header, the page in doubt copied to slot 0, the
+//! pages that cleaning must move, then the commit marker and the confirmation.
+//!
+//! # Why it is safe
+//!
+//! - A power cut leaves what the [`Contract`] of `WearLevelled` says: of the bytes being written a
+//!   prefix is new, and each page is old or new.
+//! - A header states how many slots of the previous block are valid. So all later boots agree about
+//!   the end of that block, however its unstable words read.
+//! - A block without its commit marker does not count: the next boot starts it again. A block with
+//!   the marker but without the confirmation may have been used, so it is not erased until another
+//!   block states the same.
+//! - What was read once never reverts at a later boot, even with unstable words: the doubt is
+//!   resolved on the medium before the first read.
+//! - Cleaning always has space: see `has_room`. The capacity is chosen so that four page copies per
+//!   page write suffice.
+//!
+//! docs/DESIGN.md gives the arguments in full.
 //!
 //! ```
 //! use nvmem::{Medium, level::WearLevelled, ram::RamNor};
@@ -16,16 +54,16 @@
 //!
 //! # fn main() -> Result<(), nvmem::level::LevelError<nvmem::device::Misuse>> {
 //! let mut flash = Flash::new();
-//! let mut table = [0; Bytes::table(16 * 4096)];
+//! let mut table = [0; Bytes::table_entries(16 * 4096)];
 //! let mut bytes = Bytes::open(&mut flash, &mut table)?;
-//! bytes.write(1000, b"any place, any length")?;
+//! bytes.write(1000, b"any offset, any length")?;
 //! assert_eq!(bytes.capacity(), 35_584);
 //! # Ok(()) }
 //! ```
 
+mod geometry;
 mod log;
 mod scan;
-mod shape;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -34,39 +72,41 @@ use crate::device::{Contract, Medium, Torn};
 use crate::layout::{Layout, LayoutMismatch};
 use crate::planted;
 use core::fmt;
+use geometry::{COPIES, Geometry, NONE, SLOT_HEAD};
 use log::Log;
-use shape::{COPIES, NONE, SLOT_HEAD, Shape};
 use table::Table;
 
-/// Why a flash cannot be opened, read or written.
+/// Why wear-levelled flash cannot be opened, read or written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum LevelError<E> {
-    /// The flash's error. After one from a write it is as after a power cut: each page is old or new. The next call looks at the flash as
-    /// [`WearLevelled::open`] does.
+    /// The flash's error. After a failed write each page is old or new, as after a power cut. The
+    /// next call scans the flash as [`WearLevelled::open`] does.
     Medium(E),
-    /// The flash was levelled with other sizes of pages or blocks. Nothing was written.
+    /// The flash was formatted with other page or block sizes. Nothing was written.
     Layout(LayoutMismatch),
-    /// The flash holds something else. Nothing was written. [`WearLevelled::format`] gives it up.
+    /// The flash holds other data. Nothing was written. [`WearLevelled::format`] overwrites it.
     Foreign,
-    /// What the flash holds is not intact, which no power cut can cause. [`WearLevelled::format`] gives it up.
+    /// The log on the flash is damaged. No power cut can cause this. [`WearLevelled::format`]
+    /// overwrites it.
     Damaged,
     /// The flash is too small for even one page.
     TooSmall {
-        /// The least that suffices.
+        /// The smallest size that suffices, in bytes.
         needed: u32,
     },
     /// The table has too few entries.
     TableTooSmall {
-        /// As many suffice.
+        /// The number of entries needed.
         needed: u32,
     },
-    /// The range does not lie inside.
+    /// The range ends outside the medium.
     OutOfRange,
-    /// It was opened to be read only.
+    /// The flash was opened with [`WearLevelled::open_to_read`].
     ReadOnly,
-    /// Blocks have been begun 2^32 - 1 times. The flash was worn out long before.
+    /// The sequence numbers are used up: 2^32 - 1 blocks have been started. The flash wears out
+    /// long before.
     WornOut,
 }
 
@@ -75,13 +115,13 @@ impl<E: fmt::Debug> fmt::Display for LevelError<E> {
         match self {
             LevelError::Medium(e) => write!(f, "the flash failed: {e:?}"),
             LevelError::Layout(e) => write!(f, "{e}"),
-            LevelError::Foreign => f.write_str("the flash holds something else"),
-            LevelError::Damaged => f.write_str("what the flash holds is damaged"),
+            LevelError::Foreign => f.write_str("the flash holds other data"),
+            LevelError::Damaged => f.write_str("the log on the flash is damaged"),
             LevelError::TooSmall { needed } => write!(f, "the flash needs {needed} bytes"),
             LevelError::TableTooSmall { needed } => write!(f, "the table needs {needed} entries"),
-            LevelError::ReadOnly => f.write_str("opened to be read only"),
-            LevelError::OutOfRange => f.write_str("outside of the medium"),
-            LevelError::WornOut => f.write_str("no block can be begun any more"),
+            LevelError::ReadOnly => f.write_str("the flash was opened read-only"),
+            LevelError::OutOfRange => f.write_str("outside the medium"),
+            LevelError::WornOut => f.write_str("no sequence number is left to start a block"),
         }
     }
 }
@@ -95,85 +135,92 @@ impl<E> From<LayoutMismatch> for LevelError<E> {
 
 type Result<T, E> = core::result::Result<T, LevelError<E>>;
 
-/// Flash `D` as bytes that can be written in any order, kept in pages of `PAGE` bytes.
+/// Flash `D` as a medium of single bytes that needs no erase, stored in pages of `PAGE` bytes.
 ///
-/// A page is what is copied at once: with more bytes in it less of the flash goes into its 8 bytes of overhead, and more is written
-/// for each small change. `PAGE` is a multiple of 4, up to 4096; 64 to 256 suit most; on flash with large program words, a
-/// multiple of the word less 8 wastes nothing.
+/// A write rewrites whole pages. A large page loses less flash to its 8 bytes of overhead, a small
+/// page makes small writes cheaper. `PAGE` is a multiple of 4, up to 4096; 64 to 256 suit most. On
+/// flash with large program words, a multiple of the word less 8 wastes nothing.
 #[derive(Debug)]
 pub struct WearLevelled<'b, D, const PAGE: usize> {
     log: Log<'b, D>,
 }
 
 impl<'b, D: Medium, const PAGE: usize> WearLevelled<'b, D, PAGE> {
-    /// Page copies that one page write makes at most.
+    /// The most page copies that one page write causes.
     pub const COPIES: u32 = COPIES;
 
-    const fn shape(bytes: u32) -> Shape {
+    const fn geometry(bytes: u32) -> Geometry {
         assert!(PAGE <= 4096, "a page has 4 to 4096 bytes");
-        Shape::of(&D::CONTRACT, PAGE as u32, bytes)
+        Geometry::of(&D::CONTRACT, PAGE as u32, bytes)
     }
 
-    /// Entries of the table for a flash of `bytes` bytes: one for each page, two for each block.
-    pub const fn table(bytes: u32) -> usize {
-        Self::shape(bytes).entries() as usize
+    /// How many entries the RAM table needs for a flash of `bytes` bytes: one per page and two per
+    /// block.
+    pub const fn table_entries(bytes: u32) -> usize {
+        Self::geometry(bytes).entries() as usize
     }
 
-    /// Bytes that a flash of `bytes` bytes gives the user; 0 when it is too small.
+    /// The capacity that a flash of `bytes` bytes offers, in bytes; 0 if it is too small.
     ///
-    /// Of its slots, those of four blocks, six slots and a fifth of the others stay free: that bounds how much is copied for a
+    /// Four blocks, six slots and a fifth of the other slots stay free. This bounds the copies per
     /// write.
     pub const fn capacity_of(bytes: u32) -> u32 {
-        Self::shape(bytes).pages * PAGE as u32
+        Self::geometry(bytes).pages * PAGE as u32
     }
 
-    /// The smallest flash that gives the user `capacity` bytes.
+    /// The size in bytes of the smallest flash that offers `capacity` bytes.
     ///
-    /// **Panics** when none does: there are 2^16 slots at most, and an offset has 32 bits. In a constant the program does not compile.
+    /// **Panics** if none does: there are at most 2^16 slots, and offsets have 32 bits. In a
+    /// constant this is a compile error.
     pub const fn bytes_for(capacity: u32) -> u32 {
-        match Self::shape(u32::MAX).bytes_for(capacity) {
+        match Self::geometry(u32::MAX).bytes_for(capacity) {
             Some(bytes) => bytes,
             None => {
-                panic!("no flash gives that many bytes by pages of this size: take larger ones")
+                panic!("no flash offers that many bytes in pages of this size: use larger pages")
             }
         }
     }
 
-    /// How many pages can be written, at least, before a unit of a flash of `bytes` bytes was erased `erases` times. Each boot that
-    /// follows one that wrote takes a block's slots from it.
+    /// The least number of page writes after which a block of a flash of `bytes` bytes has been
+    /// erased `erases` times. Each boot that follows a boot with writes uses one block's slots of
+    /// this number.
     pub const fn page_writes(bytes: u32, erases: u32) -> u64 {
-        let s = Self::shape(bytes);
+        let s = Self::geometry(bytes);
         s.blocks as u64 * s.slots as u64 * erases as u64 / (COPIES as u64 + 1)
     }
 
-    /// Opens the flash, the whole of it; a blank one is formatted. All bytes are zero then.
+    /// Opens the whole flash. A blank flash is formatted; all bytes are then zero.
     ///
-    /// **Power loss**: as before; a format that was cut is repeated. **Cost**: reads the header of each block and 4 bytes of each slot in
-    /// use; writes nothing when nothing was written since the last open. Otherwise begins a block: an erase,
-    /// its header, and up to as many page copies as it has slots. Where the last boot's end wasted slots
-    /// that are needed, up to [`COPIES`](Self::COPIES) + 1 such blocks. **Errors**: all of [`LevelError`] but `OutOfRange`.
+    /// **Power loss**: the content does not change; a format that was cut is repeated. **Cost**:
+    /// reads the header of each block and 4 bytes of each slot in use. Writes nothing if nothing
+    /// was written since the last open. Otherwise it starts a block: an erase, the header, and up
+    /// to one page copy per slot. If the last cut wasted slots that cleaning needs, up to
+    /// [`COPIES`](Self::COPIES) + 1 such blocks. **Errors**: all of [`LevelError`] but
+    /// `OutOfRange`.
     pub fn open(medium: D, table: &'b mut [u16]) -> Result<Self, D::Error> {
         let mut log = Self::log(medium, table)?;
         log.open()?;
         Ok(WearLevelled { log })
     }
 
-    /// As [`open`](Self::open), but nothing is ever written: for a flash that is worn out, or a look from outside.
+    /// As [`open`](Self::open), but never writes: for worn-out flash, or for an inspector.
     ///
-    /// A page whose write was cut reads as the next boot will *probably* find it: show it, do not act upon it.
+    /// After a cut during a page write, the next boot will *probably* find the same page, but it
+    /// may read differently. Display it, but do not act on it.
     ///
     /// **Power loss**: writes nothing. **Errors**: as for `open`.
     pub fn open_to_read(medium: D, table: &'b mut [u16]) -> Result<Self, D::Error> {
         let mut log = Self::log(medium, table)?;
-        log.look_only = true;
+        log.read_only = true;
         log.open()?;
         Ok(WearLevelled { log })
     }
 
-    /// Gives up **whatever the flash holds** and formats it.
+    /// Deletes **all content of the flash** and formats it.
     ///
-    /// **Power loss**: what was there before, a flash that [`open`](Self::open) refuses, or zeros; never older content. The caller calls it again
-    /// unless it has returned. **Cost**: an erase of all blocks, and a format. **Errors**: `Medium`, `TooSmall`, `TableTooSmall`.
+    /// **Power loss**: the previous content, a flash that [`open`](Self::open) refuses, or zeros;
+    /// never older content. If a cut prevented it from returning, call it again. **Cost**: erases
+    /// all blocks, then a format. **Errors**: `Medium`, `TooSmall`, `TableTooSmall`.
     pub fn format(medium: D, table: &'b mut [u16]) -> Result<Self, D::Error> {
         let mut log = Self::log(medium, table)?;
         log.erase_all()?;
@@ -182,45 +229,46 @@ impl<'b, D: Medium, const PAGE: usize> WearLevelled<'b, D, PAGE> {
     }
 
     fn log(medium: D, table: &'b mut [u16]) -> Result<Log<'b, D>, D::Error> {
-        let shape = Self::shape(medium.capacity());
-        if shape.pages == 0 {
+        let geometry = Self::geometry(medium.capacity());
+        if geometry.pages == 0 {
             return Err(LevelError::TooSmall {
                 needed: const { Self::bytes_for(1) },
             });
         }
-        let needed = shape.entries();
+        let needed = geometry.entries();
         Ok(Log {
             medium,
-            shape,
-            table: Table::new(&shape, table).ok_or(LevelError::TableTooSmall { needed })?,
+            geometry,
+            table: Table::new(&geometry, table).ok_or(LevelError::TableTooSmall { needed })?,
             newest: 0,
             newest_sequence: 0,
-            cut: 0,
+            valid_slots: 0,
             open: false,
             tail: 0,
             oldest: 0,
             used: 0,
             sequence: 0,
-            avoid: NONE,
+            must_not_erase: NONE,
             cursor: 0,
             stale: false,
-            look_only: false,
+            read_only: false,
         })
     }
 
-    /// How often each erase unit has been erased, about: that many blocks have been begun, divided by the number of blocks.
+    /// Roughly how often each erase unit was erased: the number of blocks started, divided by the
+    /// number of blocks.
     pub fn erases(&self) -> u32 {
-        self.log.sequence.div_ceil(self.log.shape.blocks)
+        self.log.sequence.div_ceil(self.log.geometry.blocks)
     }
 
-    /// Reads all pages and counts those whose checksum is wrong. A damaged page stays one, wherever it is copied to, until all of
-    /// it is written.
+    /// Reads all pages and counts those with a wrong checksum. A copy of a damaged page keeps a
+    /// wrong checksum, until a write covers the whole page.
     ///
     /// **Power loss**: writes nothing. **Errors**: `Medium`.
     pub fn damaged_pages(&mut self) -> Result<u32, D::Error> {
         self.log.ready()?;
         let mut n = 0;
-        for page in 0..self.log.shape.pages as u16 {
+        for page in 0..self.log.geometry.pages as u16 {
             let slot = self.log.table.slot(page);
             if slot != NONE && !self.log.is_intact(slot)? {
                 n += 1;
@@ -229,24 +277,24 @@ impl<'b, D: Medium, const PAGE: usize> WearLevelled<'b, D, PAGE> {
         Ok(n)
     }
 
-    /// The flash back.
+    /// Returns the flash.
     pub fn into_medium(self) -> D {
         self.log.medium
     }
 
-    /// Runs `f` on the parts of a range: page, offset in it, and the part of the caller's bytes.
-    fn parts(
+    /// Splits a range at page borders.
+    fn split_by_page(
         &self,
         at: u32,
         len: usize,
-    ) -> Result<impl Iterator<Item = Part> + use<D, PAGE>, D::Error> {
+    ) -> Result<impl Iterator<Item = PageRange> + use<D, PAGE>, D::Error> {
         crate::device::check_range(at, len, 1, self.capacity())
             .map_err(|_| LevelError::OutOfRange)?;
         let page = PAGE as u32;
         let (mut at, mut done) = (at, 0);
         Ok(core::iter::from_fn(move || {
             let n = ((page - at % page) as usize).min(len - done);
-            let part = Part {
+            let part = PageRange {
                 page: (at / page) as u16,
                 off: at % page,
                 bytes: done..done + n,
@@ -258,7 +306,7 @@ impl<'b, D: Medium, const PAGE: usize> WearLevelled<'b, D, PAGE> {
     }
 }
 
-struct Part {
+struct PageRange {
     page: u16,
     off: u32,
     bytes: core::ops::Range<usize>,
@@ -277,22 +325,23 @@ impl<D: Medium, const PAGE: usize> Medium for WearLevelled<'_, D, PAGE> {
     };
 
     fn capacity(&self) -> u32 {
-        self.log.shape.pages * PAGE as u32
+        self.log.geometry.pages * PAGE as u32
     }
 
-    /// **Cost**: reads no more than is asked for, but for the flash's own read size. Checksums are not looked at: whoever must know
-    /// has one of its own, or asks [`WearLevelled::damaged_pages`]. **Errors**: `OutOfRange`, `Medium`.
+    /// **Cost**: reads the requested bytes, rounded to the flash's read size. Does not verify
+    /// checksums: a caller that needs this stores its own, or calls
+    /// [`WearLevelled::damaged_pages`]. **Errors**: `OutOfRange`, `Medium`.
     fn read(&mut self, at: u32, buf: &mut [u8]) -> Result<(), D::Error> {
-        let parts = self.parts(at, buf.len())?;
+        let ranges = self.split_by_page(at, buf.len())?;
         self.log.ready()?;
-        for p in parts {
+        for p in ranges {
             let Some(piece) = buf.get_mut(p.bytes) else {
                 continue;
             };
             match self.log.table.slot(p.page) {
                 NONE => piece.fill(0),
                 slot => {
-                    let at = self.log.shape.slot_at(slot) + SLOT_HEAD + p.off;
+                    let at = self.log.geometry.slot_at(slot) + SLOT_HEAD + p.off;
                     self.log.read(at, piece)?;
                 }
             }
@@ -300,11 +349,13 @@ impl<D: Medium, const PAGE: usize> Medium for WearLevelled<'_, D, PAGE> {
         Ok(())
     }
 
-    /// **Power loss**: [`Torn::Prefix`]: of the pages that the write touches, each is old or new, and those that are new come first. **Cost**: each of them is written
-    /// whole, and up to [`WearLevelled::COPIES`] others copied; blocks are erased as slots are used up, at most one for each page written and
-    /// one for the first write of a boot. **Errors**: `OutOfRange`, `Medium`, `Damaged`, `WornOut`; the pages before the one that failed are written.
+    /// **Power loss**: [`Torn::Prefix`]: each page that the write touches is old or new, the new
+    /// ones first. **Cost**: for each touched page, writes the whole page and copies up to
+    /// [`WearLevelled::COPIES`] others. Erases at most one block per page written, and one more for
+    /// the first write of a boot. **Errors**: `OutOfRange`, `Medium`, `Damaged`, `WornOut`; the
+    /// pages before the failed one are written.
     fn write(&mut self, at: u32, bytes: &[u8]) -> Result<(), D::Error> {
-        for p in self.parts(at, bytes.len())? {
+        for p in self.split_by_page(at, bytes.len())? {
             if let Some(piece) = bytes.get(p.bytes) {
                 self.log.write(p.page, p.off, piece)?;
             }
@@ -318,7 +369,7 @@ impl<D: Medium, const PAGE: usize> Medium for WearLevelled<'_, D, PAGE> {
 }
 
 impl<D: Medium> Log<'_, D> {
-    /// Reads any bytes, by the multiples that the flash can read.
+    /// Reads any bytes, rounded to the flash's read size.
     fn read(&mut self, at: u32, buf: &mut [u8]) -> Result<(), D::Error> {
         let size = D::CONTRACT.read_size;
         if size == 1 {
@@ -341,9 +392,9 @@ impl<D: Medium> Log<'_, D> {
         Ok(())
     }
 
-    /// Leaves every block blank, that of the newest content last: no older content must be what is left.
+    /// Erases every block, the newest last, so that a cut never leaves only older content.
     fn erase_all(&mut self) -> Result<(), D::Error> {
-        let s = self.shape;
+        let s = self.geometry;
         let newest = self.newest_block()?;
         let first = if planted!("nvmem/level-format-newest-first") {
             0
@@ -360,8 +411,9 @@ impl<D: Medium> Log<'_, D> {
     }
 }
 
-/// Sizes as a layout: pages, slots of a block, blocks.
-fn mismatch(stored: [u16; 3], shape: &Shape) -> LayoutMismatch {
+/// The error for another geometry. Its fingerprints are the page size, the slots per block and the
+/// number of blocks.
+fn mismatch(stored: [u16; 3], geometry: &Geometry) -> LayoutMismatch {
     let layout = |n: [u16; 3]| Layout {
         kind: *b"WEAR",
         version: 1,
@@ -369,6 +421,6 @@ fn mismatch(stored: [u16; 3], shape: &Shape) -> LayoutMismatch {
     };
     LayoutMismatch {
         stored: layout(stored),
-        expected: layout(shape.geometry()),
+        expected: layout(geometry.header_sizes()),
     }
 }

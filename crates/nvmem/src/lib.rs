@@ -44,5 +44,5 @@ pub use model::{Buffered32, InOrder16, InOrder32, Model, Unit};
 pub use nvmem_derive::Persist;
 pub use persist::{Invalid, Persist, Plain, ZeroNiche, assert_no_padding};
 pub use record::{Record, RecordError};
-pub use region::{Refused, Region, RegionError};
+pub use region::{OpenFailure, Region, RegionError};
 pub use superblock::Superblock;

@@ -1,11 +1,18 @@
-//! The store module: every store that a Relume crate makes to a memory-mapped medium passes here.
+//! The store module: all stores of Relume crates to memory-mapped media go through these functions.
 //!
-//! Stores are volatile, so the compiler keeps them all, in program order and of one atomic unit each. What user code
-//! writes through a lent `&mut T` is plain: it is ordered only by [`lend`] before it and [`end_loan`] after it, and
-//! in between any subset of the units may have persisted.
+//! Each store is volatile and writes one atomic unit, so the compiler keeps all stores in program
+//! order. Writes of user code through a lent `&mut T` are plain: only [`lend`] before and
+//! [`end_loan`] after them order them. In between, any subset of the units may have persisted.
 //!
-//! With the feature `instrument` each call is also reported to the [observer](crate::instrument); without it these
-//! functions are the bare machine instruction.
+//! ```text
+//! store(a)  store(b)  lend(r)   plain writes to r   end_loan(r)  store(c)
+//!    |         |         |      (any order, any        |            |
+//!    +----<----+----<----+       subset persists)      +-----<------+
+//!       program order                                   r before c
+//! ```
+//!
+//! With the feature `instrument`, each call is also reported to the [observer](crate::instrument).
+//! Without it, each function is the bare machine instruction.
 
 use crate::model::{Model, Unit};
 use core::mem::MaybeUninit;
@@ -39,23 +46,26 @@ pub unsafe fn load<U: Unit>(at: *const U) -> U {
     unsafe { at.read_volatile() }
 }
 
-/// Copies `units` whole units inside the medium, in ascending order, padding included and never looked at.
+/// Copies `units` whole units inside the medium, in ascending order, including padding, which is
+/// not interpreted.
 ///
 /// **Power loss**: on an in-order medium a prefix of the units is new. **Cost**: `units` stores.
 ///
 /// # Safety
-/// Both ranges are aligned and valid, they do not overlap, and no mutable reference to them is live.
+/// Both ranges are aligned and valid, they do not overlap, and no mutable reference to them is
+/// live.
 #[inline(always)]
 pub unsafe fn copy<U: Unit>(from: *const U, to: *mut U, units: usize) {
     #[cfg(feature = "instrument")]
     observe(|o| o.read(from.cast(), units * U::BYTES));
     for i in 0..units {
-        // SAFETY: invariants "Inside the region" and "Padding is not read": in the ranges that the caller vouches for; as `MaybeUninit`.
+        // SAFETY: invariants "Inside the region" and "Padding is not read": inside the ranges that
+        // the caller guarantees; as `MaybeUninit`.
         unsafe {
             let v = from.add(i).cast::<MaybeUninit<U>>().read_volatile();
             #[cfg(feature = "instrument")]
             observe(|o| {
-                // Miri's shadow would call a padding byte uninitialised; a machine has a value there.
+                // Miri treats a padding byte as uninitialised; on a machine it has a value.
                 let bytes = core::slice::from_raw_parts(from.add(i).cast::<u8>(), U::BYTES);
                 o.store(to.add(i).cast(), bytes)
             });
@@ -64,11 +74,11 @@ pub unsafe fn copy<U: Unit>(from: *const U, to: *mut U, units: usize) {
     }
 }
 
-/// Everything stored before to media of this model persists before anything stored after. Nothing at run time on an
-/// in-order medium.
+/// Everything stored before to media of this model persists before anything stored after. No
+/// instruction on an in-order medium.
 ///
-/// It is about all media of the model, and about no other: a program with two media that are fenced apart gives each a
-/// [`Model`] of its own.
+/// Applies to all media of the model and to no other. If two media need separate fences, give each
+/// its own [`Model`].
 #[inline(always)]
 pub fn fence<M: Model>() {
     if M::BUFFERED {
@@ -79,9 +89,9 @@ pub fn fence<M: Model>() {
     observe(|o| o.fence(M::NAME));
 }
 
-/// A range is about to be written through a `&mut T` that the library hands out.
+/// Begins a loan: user code may write to the range through a `&mut T`.
 ///
-/// Nothing that the user writes there happens before this call. **Cost**: no instruction.
+/// No write of the user to the range happens before this call. **Cost**: no instruction.
 #[inline(always)]
 pub fn lend(at: *mut u8, len: usize) {
     barrier_on(at);
@@ -90,9 +100,9 @@ pub fn lend(at: *mut u8, len: usize) {
     let _ = len;
 }
 
-/// Nobody writes to a lent range any more: what was written there is in memory before any later store.
+/// Ends a loan: all writes of the user to the range are in memory before any later store.
 ///
-/// The pointer matters: a barrier that does not name it orders nothing that was written through a `&mut T` in the
+/// The barrier must take the pointer: otherwise it does not order writes through a `&mut T` in the
 /// same function. On a buffered medium a [`fence`] must follow. **Cost**: no instruction.
 #[inline(always)]
 pub fn end_loan(at: *mut u8, len: usize) {
@@ -102,8 +112,9 @@ pub fn end_loan(at: *mut u8, len: usize) {
     let _ = len;
 }
 
-/// Whether an [observer](crate::instrument) is listening: then whoever ends loans tells it each. Never on a device, where this is
-/// a constant; a test without an observer runs what a device runs.
+/// Whether an [observer](crate::instrument) is installed. Then a library reports the end of each
+/// loan separately. Constant `false` on a device; a test without an observer runs the device's
+/// code.
 #[inline(always)]
 pub fn observed() -> bool {
     #[cfg(feature = "instrument")]
@@ -112,15 +123,16 @@ pub fn observed() -> bool {
     false
 }
 
-/// Nobody writes to any lent range of the region at `base` any more: what [`end_loan`] does, for all of them together.
+/// Ends all loans of the region at `base` with one barrier.
 ///
-/// An observer is not told. **Cost**: no instruction.
+/// Not reported to an observer. **Cost**: no instruction.
 #[inline(always)]
 pub fn end_loans(base: *mut u8) {
     barrier_on(base)
 }
 
-/// A range on the medium that is scratch: its content means nothing after a cut. Only told to the observer.
+/// Declares a range as scratch: its content does not matter after a cut. Only reports it to the
+/// observer.
 #[inline(always)]
 pub fn scratch(at: *mut u8, len: usize) {
     #[cfg(feature = "instrument")]
@@ -128,7 +140,7 @@ pub fn scratch(at: *mut u8, len: usize) {
     let _ = (at, len);
 }
 
-/// `len` bytes are about to be read, not through [`load`].
+/// Reports to the observer that `len` bytes are about to be read without [`load`].
 #[inline(always)]
 pub fn will_read(at: *const u8, len: usize) {
     #[cfg(feature = "instrument")]
@@ -142,8 +154,9 @@ pub fn barrier() {
     barrier_on(core::ptr::null_mut())
 }
 
-/// Where the compiler has an assembler that is stable (or, on MSP430, must be used because `compiler_fence` aborts
-/// LLVM), an empty statement that may read and write what `at` points to; elsewhere a compiler fence.
+/// A compiler barrier for the memory at `at`: an empty assembler statement that may read and write
+/// it, on targets with stable inline assembler. Also on MSP430, because `compiler_fence` aborts
+/// LLVM there. Elsewhere a compiler fence.
 #[inline(always)]
 pub(crate) fn barrier_on(at: *mut u8) {
     #[cfg(all(
@@ -158,7 +171,8 @@ pub(crate) fn barrier_on(at: *mut u8) {
             target_arch = "msp430"
         )
     ))]
-    // SAFETY: invariant "Loans have ends", for which this is: no instruction is emitted, so nothing can go wrong.
+    // SAFETY: invariant "Loans have ends", for which this is: no instruction is emitted, so nothing
+    // can go wrong.
     unsafe {
         core::arch::asm!("/* {0} */", in(reg) at, options(nostack, preserves_flags))
     }

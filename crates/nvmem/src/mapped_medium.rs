@@ -1,14 +1,16 @@
-//! A mapped region as a [`Medium`]: code that is written against calls also runs on plain memory.
+//! A mapped region as a [`Medium`], so that code for media behind drivers also runs on mapped
+//! memory.
 
 use crate::device::{Contract, Medium, Misuse, Torn, check_range};
 use crate::mapped;
 use crate::model::{Model, Unit};
 use crate::region::Region;
 
-/// Reads and writes bytes anywhere; partial units are read, changed and stored whole.
+/// Reads and writes any bytes. A partial unit is read, changed and stored as a whole unit.
 ///
-/// The region must be initialised memory, as it is after power-up. One that a pool gave back is refused with
-/// [`Misuse::HoldsValues`]: padding is not initialised, and only [`Region::clear`] makes bytes of it.
+/// The region must be initialised memory, as it is after power-up. A region that a pool gave back
+/// is refused with [`Misuse::HoldsValues`], because its padding may be uninitialised; call
+/// [`Region::clear`] first.
 impl<M: Model> Medium for Region<'_, M> {
     type Error = Misuse;
 
@@ -51,7 +53,7 @@ impl<M: Model> Medium for Region<'_, M> {
         Ok(())
     }
 
-    /// **Cost**: a store for each unit that is touched, and a load for each that is touched in part.
+    /// **Cost**: one store per touched unit, and one load per partially touched unit.
     fn write(&mut self, at: u32, bytes: &[u8]) -> Result<(), Misuse> {
         check_range(at, bytes.len(), 1, self.capacity())?;
         if self.holds_values() {
@@ -92,7 +94,7 @@ impl<M: Model> Medium for Region<'_, M> {
     }
 }
 
-/// The bytes of the unit in those of the number that it was widened to.
+/// The unit's bytes within the `u32` that it was widened to.
 fn unit_bytes<M: Model>(wide: &[u8; 4]) -> &[u8] {
     if cfg!(target_endian = "big") {
         &wide[4 - M::Unit::BYTES..]

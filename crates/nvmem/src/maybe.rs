@@ -1,13 +1,15 @@
-//! An option whose layout does not change.
+//! An option type with a fixed layout.
 
-use crate::describe::{Part, Type};
+use crate::describe::{Member, Type};
 use crate::persist::{Invalid, Persist, Plain, Visit};
 use crate::planted;
 use core::mem::offset_of;
 
-/// `None` or `Some`, with a layout that every compiler keeps: a tag byte of 0 or 1, then the value at its alignment.
+/// `None` or `Some`, with a layout that no compiler changes: a tag byte of 0 or 1, then the value
+/// at its alignment.
 ///
-/// The layout of `Option<u16>` is the compiler's own affair, so it cannot live in non-volatile memory; this can.
+/// `Option<u16>` has no guaranteed layout, so it cannot live in non-volatile memory; `Maybe<u16>`
+/// can.
 ///
 /// ```
 /// use nvmem::Maybe;
@@ -55,7 +57,7 @@ impl<T> Maybe<T> {
         }
     }
 
-    /// The same as an [`Option`], for its other methods.
+    /// Converts to an [`Option`], for its other methods.
     pub fn into_option(self) -> Option<T> {
         self.into()
     }
@@ -65,23 +67,23 @@ impl<T> Maybe<T> {
         core::mem::replace(self, Maybe::None).into()
     }
 
-    /// Puts a value in and returns the one before.
+    /// Sets the value and returns the previous one.
     pub fn replace(&mut self, value: T) -> Option<T> {
         core::mem::replace(self, Maybe::Some(value)).into()
     }
 
-    /// The value; `make` provides it when there is none.
+    /// Returns the value; sets it to `make()` first if there is none.
     pub fn get_or_insert_with(&mut self, make: impl FnOnce() -> T) -> &mut T {
         if self.is_none() {
             *self = Maybe::Some(make());
         }
         match self {
             Maybe::Some(v) => v,
-            Maybe::None => unreachable!("a value was put in"),
+            Maybe::None => unreachable!("the value was set above"),
         }
     }
 
-    /// Another type's value made of this one's.
+    /// Applies `f` to the value, if there is one.
     pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Maybe<U> {
         match self {
             Maybe::Some(v) => Maybe::Some(f(v)),
@@ -114,7 +116,8 @@ impl<T> From<T> for Maybe<T> {
     }
 }
 
-/// The documented layout of a `#[repr(u8)]` variant: a `#[repr(C)]` struct that begins with the tag.
+/// The documented layout of a `#[repr(u8)]` variant: a `#[repr(C)]` struct that begins with the
+/// tag.
 #[repr(C)]
 struct Layout<T> {
     tag: u8,
@@ -126,35 +129,35 @@ impl<T> Layout<T> {
     const END: usize = Self::VALUE + size_of::<T>();
 }
 
-// SAFETY: invariant "Checked before it is a value": the layout of `#[repr(u8)]` enums is documented; the tag is checked, and the value by its type; `T` has no drop
-// glue.
+// SAFETY: invariant "Checked before it is a value": the layout of `#[repr(u8)]` enums is
+// documented; the tag is checked, and the value by its type; `T` has no drop glue.
 unsafe impl<T: Persist> Persist for Maybe<T> {
     type At<'p> = Maybe<T::At<'p>>;
     // `None` is the tag alone.
     const PADDED: bool = size_of::<Self>() > 1;
     const HANDLES: bool = T::HANDLES;
 
-    type Leads = T::Leads;
+    type HandleTargets = T::HandleTargets;
     const LAYOUT: &'static Type = &Type::Compound {
         name: "Maybe",
         size: size_of::<Self>(),
         align: align_of::<Self>(),
         params: &[],
-        parts: &[
-            Part::Field {
+        members: &[
+            Member::Field {
                 name: "tag",
                 offset: offset_of!(Layout<T>, tag),
                 of: u8::LAYOUT,
             },
-            Part::Variant {
+            Member::Variant {
                 name: "None",
                 tag: 0,
             },
-            Part::Variant {
+            Member::Variant {
                 name: "Some",
                 tag: 1,
             },
-            Part::Field {
+            Member::Field {
                 name: "0",
                 offset: Layout::<T>::VALUE,
                 of: T::LAYOUT,
@@ -179,7 +182,7 @@ unsafe impl<T: Persist> Persist for Maybe<T> {
                 1
             } else {
                 T::clear_padding(p.add(Layout::<T>::VALUE));
-                if !planted!("nvmem/maybe-gap-kept") {
+                if !planted!("nvmem/maybe-gap-not-cleared") {
                     p.add(1).write_bytes(0, Layout::<T>::VALUE - 1);
                 }
                 Layout::<T>::END

@@ -12,9 +12,9 @@ mod sealed {
 pub trait Unit: sealed::Sealed + Copy + Eq + core::fmt::Debug + 'static {
     /// Size of the unit in bytes; also its alignment.
     const BYTES: usize;
-    /// The low bits of `v`.
+    /// Truncates `v` to the unit.
     fn truncate(v: u32) -> Self;
-    /// The unit as a number.
+    /// Widens the unit to 32 bits.
     fn widen(self) -> u32;
 }
 
@@ -44,44 +44,50 @@ impl Unit for u32 {
 
 /// What a power cut may leave of the stores to a memory-mapped medium.
 ///
-/// A unit is old or new. On an in-order medium (`BUFFERED == false`) the stores that persisted are a prefix of
-/// the program's stores; on a buffered one they are everything before the last [`Model::fence`] and any subset
-/// of what came after it. A model of your own says so by these constants and gives the fence that makes it true
-/// (a `DSB`, a cache clean).
+/// Each unit is old or new. On an in-order medium (`BUFFERED == false`) a prefix of the program's
+/// stores persists. On a buffered medium, all stores before the last [`Model::fence`] persist, and
+/// any subset of the later ones. An own model sets these constants and provides the fence (a `DSB`,
+/// a cache clean).
 ///
 /// # Safety
-/// Libraries call [`fence`](Model::fence) in the middle of their operations, where their state is half changed. So it returns,
-/// and it does not unwind. It runs no code of a library that is on a medium: no pool, no heap, no transaction, no
-/// access to a [`Region`](crate::Region), whoever owns it. It touches no object that a library has lent.
-/// It has no such code run, either: it waits for no thread and no interrupt that does this.
+/// Libraries call [`fence`](Model::fence) in the middle of their operations, while their state is
+/// inconsistent. So `fence`:
 ///
-/// `Unit` and `BUFFERED` are what the medium does. Where `BUFFERED` is true, `fence` orders the stores as it promises; this much
-/// no test on the device will notice, and after a power cut a library then finds what it takes for a value and
-/// is none.
+/// - returns and does not unwind;
+/// - runs no library code that works on a medium: no pool, heap, transaction, or access to any
+///   [`Region`](crate::Region);
+/// - touches no object that a library has lent;
+/// - does not wait for a thread or interrupt that does any of this.
+///
+/// `Unit` and `BUFFERED` describe the medium correctly. If `BUFFERED` is true, `fence` orders the
+/// stores as documented. No test on the device can notice a wrong fence; after a power cut, a
+/// library may then accept bytes that are not a value.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no failure model of a mapped medium",
-    label = "says nothing about what a power cut leaves",
-    note = "use `nvmem::InOrder16`, `nvmem::InOrder32` or `nvmem::Buffered32`; a model of your own is an `unsafe impl nvmem::Model`"
+    message = "`{Self}` is not a failure model of a mapped medium",
+    label = "does not implement `nvmem::Model`",
+    note = "use `nvmem::InOrder16`, `nvmem::InOrder32` or `nvmem::Buffered32`, or write an `unsafe impl nvmem::Model` for a model of your own"
 )]
 pub unsafe trait Model: Sized + 'static {
     /// The atomic unit.
     type Unit: Unit;
     /// Whether stores may persist out of program order until the next fence.
     const BUFFERED: bool;
-    /// The name in reports and failure lines; another one for each model.
+    /// The name in reports and failure lines; different for each model.
     const NAME: &'static str;
-    /// Everything stored before persists before anything stored after. Never called when `!BUFFERED`.
+    /// Everything stored before persists before anything stored after. Never called when
+    /// `!BUFFERED`.
     ///
-    /// It knows no medium, because an instruction as `DSB` does not: where a program has two mapped media, a fence of one
-    /// model is taken to fence all media of that model and none of another. So two that are drained in different ways, or
-    /// at different times, need two models with two names; `powerfail` then finds where one was fenced and the other meant.
+    /// A fence takes no medium as argument, because an instruction such as `DSB` does not. A fence
+    /// of one model counts as a fence of all media of that model, and of no other. So two mapped
+    /// media that are drained differently, or at different times, need two models with two names.
+    /// `powerfail` then finds places that fence the wrong one.
     fn fence() {}
 
-    /// Whether [`Model::section`] keeps other threads of control out.
+    /// Whether [`Model::section`] excludes other threads and interrupts.
     #[doc(hidden)]
     const PREEMPTED: bool = false;
-    /// Runs `f` once, and no other thread of control runs what it gives to this function meanwhile.
-    /// By itself it does not keep anyone out: what is on the medium belongs to one thread.
+    /// Runs `f` once as a critical section against other calls of this function. The default
+    /// excludes nothing: one thread owns the data on the medium.
     #[doc(hidden)]
     #[inline(always)]
     fn section<R>(f: impl FnOnce() -> R) -> R {
@@ -89,32 +95,35 @@ pub unsafe trait Model: Sized + 'static {
     }
 }
 
-/// FRAM behind a 16-bit core: MSP430FR5994. Units of 2 bytes, in program order; a `u32` store is two events.
+/// FRAM behind a 16-bit core, such as the MSP430FR5994. Units of 2 bytes, in program order; a `u32`
+/// store is two stores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InOrder16 {}
-// SAFETY: invariant "A fence is nothing else": FRAM stores whole words in program order, and there is no fence.
+// SAFETY: invariant "A fence is nothing else": FRAM stores whole words in program order, and there
+// is no fence.
 unsafe impl Model for InOrder16 {
     type Unit = u16;
     const BUFFERED: bool = false;
     const NAME: &'static str = "in-order-16";
 }
 
-/// RAM that keeps its content, or stands for MRAM, behind a 32-bit core without a cache. Units of 4 bytes, in
-/// program order.
+/// Retained RAM or MRAM behind a 32-bit core without a cache. Units of 4 bytes, in program order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InOrder32 {}
-// SAFETY: invariant "A fence is nothing else": a core without a cache and a store buffer stores whole words in program order, and there is no fence.
+// SAFETY: invariant "A fence is nothing else": a core without a cache and a store buffer stores
+// whole words in program order, and there is no fence.
 unsafe impl Model for InOrder32 {
     type Unit = u32;
     const BUFFERED: bool = false;
     const NAME: &'static str = "in-order-32";
 }
 
-/// A 32-bit core with a store buffer that a memory barrier drains. Units of 4 bytes; between two fences any
-/// subset of the stores may persist.
+/// A 32-bit core with a store buffer that a memory barrier drains. Units of 4 bytes; between two
+/// fences any subset of the stores may persist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Buffered32 {}
-// SAFETY: invariant "A fence is nothing else": the unit is a machine word, and the fence is the core's barrier and nothing else.
+// SAFETY: invariant "A fence is nothing else": the unit is a machine word, and the fence is the
+// core's barrier and nothing else.
 unsafe impl Model for Buffered32 {
     type Unit = u32;
     const BUFFERED: bool = true;

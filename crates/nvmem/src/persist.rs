@@ -1,54 +1,65 @@
-//! Which types may live in non-volatile memory.
+//! The traits of types that may live in non-volatile memory, and their implementations for built-in
+//! types.
 
-use crate::describe::{Leads, Part, Type};
+use crate::describe::{HandleTargets, Member, Type};
 use crate::planted;
 use core::num::*;
 
 mod visit;
 
-pub use visit::{CheckFn, Found, NoHandles, Target, Visit, family_id};
+pub use visit::{CheckFn, HandleKind, NoHandles, Target, Visit, family_id};
 
-/// What a check of stored bytes found.
+/// Why stored bytes are not a valid value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum Invalid {
-    /// The bytes are no value of this type: a `bool` of 2, an unknown enum tag.
+    /// The bytes are not a value of the named type: for example a `bool` of 2, or an unknown enum
+    /// tag.
     Bits(&'static str),
-    /// A handle leads nowhere, to something else, or to what another handle owns already.
+    /// A handle of the named family is invalid: it refers to no object, to an object of another
+    /// type, or to one that another handle owns.
     Handle(&'static str),
-    /// A handle of a family that cannot live in this place.
+    /// A handle of the named family is not allowed here.
     Family(&'static str),
 }
 
 impl core::fmt::Display for Invalid {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
-            Invalid::Bits(t) => write!(f, "the stored bytes are no `{t}`"),
-            Invalid::Handle(k) => write!(f, "a stored `{k}` leads to nothing that it could own"),
-            Invalid::Family(k) => write!(f, "a stored `{k}` does not belong in this place"),
+            Invalid::Bits(t) => write!(f, "the stored bytes are not a valid `{t}`"),
+            Invalid::Handle(k) => write!(
+                f,
+                "a stored `{k}` does not refer to an object that it may own"
+            ),
+            Invalid::Family(k) => write!(f, "a stored `{k}` is not allowed here"),
         }
     }
 }
 impl core::error::Error for Invalid {}
 
-/// A type whose values may live in non-volatile memory and be read back after a power cut, by another build of the
-/// program too, if the layout fingerprint agrees.
+/// A type whose values may live in non-volatile memory. After a power cut, any build of the program
+/// with the same layout fingerprint may read them back.
 ///
-/// A closed world: implemented for integers of fixed width, floats, `bool`, `char`, `NonZero`, `Option<NonZero>`, `()`,
-/// arrays, [`Maybe`](crate::Maybe), persistent handles, and what `#[derive(Persist)]` proves field by field. References, pointers,
-/// function pointers, cells, `Rc`, atomics, `usize`, types with drop glue and `Option`s without a guaranteed layout
-/// are out.
+/// Implemented for fixed-width integers, floats, `bool`, `char`, `NonZero`, `Option<NonZero>`,
+/// `()`, arrays, [`Maybe`](crate::Maybe) and persistent handles. `#[derive(Persist)]` implements it
+/// for types whose fields implement it.
+///
+/// Not implemented for references, pointers, function pointers, cells, `Rc`, atomics, `usize`,
+/// types with drop glue, and `Option`s without a guaranteed layout.
 ///
 /// # Safety
-/// `At<'p>` is `Self` with its brand replaced and the same layout; there is no drop glue; `check` accepts only bytes that
-/// are a value of `Self` and shows every handle to `v`; without [`HANDLES`](Persist::HANDLES) there is
-/// none; `clear_padding` leaves every byte initialised; `LAYOUT` and `Leads` tell the whole layout.
+/// - `At<'p>` is `Self` with another brand and the same layout.
+/// - The type has no drop glue.
+/// - `check` accepts only bytes that are a value of `Self`, and passes every handle to `v`. If
+///   [`HANDLES`](Persist::HANDLES) is false, there is none.
+/// - `clear_padding` leaves every byte initialised.
+/// - `LAYOUT` and `HandleTargets` describe the whole layout.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot live in non-volatile memory",
-    label = "not known to survive a power cut",
-    note = "a type of your own: `#[derive(Persist)]` with `#[repr(C)]` on a struct, `#[repr(u8)]` on an enum",
-    note = "persistent data is made of u8..u128, i8..i128, f32, f64, bool, char, NonZero, arrays, `Maybe<T>`, persistent handles, and what derives `Persist`",
+    label = "does not implement `Persist`",
+    note = "for a type of your own, write `#[derive(Persist)]` with `#[repr(C)]` on a struct, or with `#[repr(u8)]` on an enum",
+    note = "persistent types are u8..u128, i8..i128, f32, f64, bool, char, NonZero, arrays, `Maybe<T>`, persistent handles, and types that derive `Persist`",
     note = "references, pointers, function pointers, cells, Rc/Arc/Vec/String/Instant and usize do not survive a power cut: store the value itself, an index, or a handle",
     note = "`Option<T>` and tuples have no guaranteed layout: use `nvmem::Maybe<T>`, `Option<NonZeroU16>`, or a struct with `#[repr(C)]`"
 )]
@@ -56,26 +67,28 @@ pub unsafe trait Persist: Sized {
     /// The same type with the brand `'p` in its handles.
     type At<'p>: Persist;
 
-    /// Whether some value of this type has padding, which is what [`clear_padding`](Persist::clear_padding) clears.
+    /// Whether a value of this type may have padding.
     const PADDED: bool = false;
 
-    /// Whether some value of this type may hold a handle. A walk over what is reachable need not look into one that does not.
+    /// Whether a value of this type may hold a handle. If false, a walk over reachable objects
+    /// skips it.
     const HANDLES: bool = true;
 
-    /// The layout, names included.
+    /// The layout, including names.
     const LAYOUT: &'static Type;
 
-    /// What its handles lead to.
-    type Leads: Leads;
+    /// The types that its handles refer to.
+    type HandleTargets: HandleTargets;
 
-    /// What the derive's code calls.
+    /// Functions for the code that the derive generates.
     #[doc(hidden)]
     const DERIVED: crate::__derived::Derived = crate::__derived::Derived::NEW;
 
-    /// Checks that the bytes at `p` are a value of this type, padding aside.
+    /// Checks that the bytes at `p` are a value of this type. Ignores padding.
     ///
     /// # Safety
-    /// `p` is valid for reads of `size_of::<Self>()` bytes, aligned for `Self`, and all but the padding is initialised.
+    /// `p` is valid for reads of `size_of::<Self>()` bytes, aligned for `Self`, and initialised
+    /// except for the padding.
     unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid>;
 
     /// Writes zeros over the padding of the value at `p`.
@@ -87,11 +100,12 @@ pub unsafe trait Persist: Sized {
     }
 }
 
-/// Refuses a type with padding, when the program is compiled.
+/// Compile-time check that a type has no padding.
 ///
-/// The library never reads padding as initialised bytes, and writes zeros there when it writes a value. But what you assign through
-/// a `&mut T` may copy the padding of its source: stale bytes of RAM, which then lie in memory that keeps them. Where that
-/// matters, say so next to the type:
+/// The library never reads padding as initialised bytes, and writes zeros there when it writes a
+/// value. But an assignment through a `&mut T` may copy the padding of its source. These stale
+/// bytes of RAM then stay in non-volatile memory. Where that matters, add this check next to the
+/// type:
 ///
 /// ```
 /// use nvmem::{Persist, assert_no_padding};
@@ -117,55 +131,57 @@ pub unsafe trait Persist: Sized {
 /// const _: () = assert_no_padding::<Setting>();
 /// ```
 ///
-/// An enum with data has padding unless its variants are equally long; a [`Maybe`](crate::Maybe) has some, too.
+/// An enum with data has padding unless all its variants have the same length. A
+/// [`Maybe`](crate::Maybe) has padding too.
 pub const fn assert_no_padding<T: Persist>() {
     assert!(
         !T::PADDED,
-        "this type has padding: order the fields from large to small, and add a field of type `u8` or `[u8; n]` for what is \
-         left; give the variants of an enum the same length"
+        "this type has padding: order the fields from large to small, and add a field of type `u8` or `[u8; n]` for each \
+         gap; give the variants of an enum the same length"
     );
 }
 
-/// A persistable type without any handle: its bits mean the same wherever they are.
+/// A persistable type without handles: its bytes mean the same at any address.
 ///
 /// # Safety
-/// There is no handle in it.
+/// A value holds no handle.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not plain persistent data",
     label = "may hold a handle",
-    note = "plain data is `Persist` and holds no handle: a type that does hold one takes a lifetime parameter and passes it on, `struct Node<'p> {{ next: Option<PBox<'p, Node<'p>>> }}`",
-    note = "to take a handle out of a transaction or into one, use `Held<T>` or `lend()`"
+    note = "plain data is `Persist` and holds no handle; a type with handles takes a lifetime parameter and passes it on: `struct Node<'p> {{ next: Option<PBox<'p, Node<'p>>> }}`",
+    note = "to move a handle out of a transaction or into one, use `Held<T>` or `lend()`"
 )]
 pub unsafe trait Plain: for<'p> Persist<At<'p> = Self> + 'static {}
 
-/// A persistable type that leaves the all-zero bytes to `None` of its `Option`: the `NonZero` integers, and owning
-/// handles.
+/// A persistable type whose `Option` stores `None` as all-zero bytes: the `NonZero` integers, and
+/// owning handles.
 ///
 /// # Safety
-/// `Option<Self>` is guaranteed to be as large as `Self`, with all bytes zero for `None`; `Self` has no padding and no
-/// value of all zero bytes; `Branded<'p>` is `At<'p>`.
+/// `Option<Self>` is guaranteed to be as large as `Self`, with all bytes zero for `None`; `Self`
+/// has no padding and no value of all zero bytes; `Branded<'p>` is `At<'p>`.
 #[diagnostic::on_unimplemented(
     message = "`Option<{Self}>` has no guaranteed layout and cannot live in non-volatile memory",
-    label = "`Option` of this has a layout that the next compiler may change",
-    note = "use `nvmem::Maybe<{Self}>`, which is `None` or `Some` with a fixed layout and converts from and to `Option`",
-    note = "`Option` itself is for `NonZero` integers and for owning handles"
+    label = "another compiler may choose another layout for `Option` of this type",
+    note = "use `nvmem::Maybe<{Self}>`: it has a fixed layout and converts from and to `Option`",
+    note = "`Option` has a guaranteed layout only for `NonZero` integers and owning handles"
 )]
 pub unsafe trait ZeroNiche: Persist {
-    /// The same as [`Persist::At`], and again of this trait.
+    /// The same type as [`Persist::At`], with this bound.
     type Branded<'p>: ZeroNiche;
 }
 
-// SAFETY: invariant "Checked before it is a value": the layout is guaranteed by `ZeroNiche`; a value that is not `None` is shown to `T`.
+// SAFETY: invariant "Checked before it is a value": the layout is guaranteed by `ZeroNiche`; a
+// value that is not `None` is checked by `T`.
 unsafe impl<T: ZeroNiche> Persist for Option<T> {
     type At<'p> = Option<T::Branded<'p>>;
     const HANDLES: bool = T::HANDLES;
-    type Leads = T::Leads;
+    type HandleTargets = T::HandleTargets;
     const LAYOUT: &'static Type = &Type::Compound {
         name: "Option",
         size: size_of::<Self>(),
         align: align_of::<Self>(),
         params: &[],
-        parts: &[Part::Field {
+        members: &[Member::Field {
             name: "0",
             offset: 0,
             of: T::LAYOUT,
@@ -186,15 +202,16 @@ unsafe impl<T: ZeroNiche> Persist for Option<T> {
 // SAFETY: invariant "Plain is plain": no handle in `T`.
 unsafe impl<T: Plain + for<'p> ZeroNiche<Branded<'p> = T>> Plain for Option<T> {}
 
-// The compiler's lists of types that are `Persist` would bury the notes above, so scalars stay out of them.
+// Without `do_not_recommend`, the compiler would list all scalars and hide the notes above.
 macro_rules! any_bits {
     ($($t:ty)*) => {$(
-        // SAFETY: invariant "Checked before it is a value": every bit pattern is one; no padding, no handle.
+        // SAFETY: invariant "Checked before it is a value": every bit pattern is one; no padding,
+        // no handle.
         #[diagnostic::do_not_recommend]
         unsafe impl Persist for $t {
             type At<'p> = $t;
             const HANDLES: bool = false;
-            type Leads = ();
+            type HandleTargets = ();
             const LAYOUT: &'static Type = &Type::Scalar(stringify!($t));
             #[inline(always)]
             unsafe fn check(_: *const u8, _: &mut dyn Visit) -> Result<(), Invalid> { Ok(()) }
@@ -211,7 +228,7 @@ any_bits!(u8 u16 u32 u64 u128 i8 i16 i32 i64 i128 f32 f64);
 unsafe impl Persist for () {
     type At<'p> = ();
     const HANDLES: bool = false;
-    type Leads = ();
+    type HandleTargets = ();
     const LAYOUT: &'static Type = &Type::Scalar("()");
     unsafe fn check(_: *const u8, _: &mut dyn Visit) -> Result<(), Invalid> {
         Ok(())
@@ -223,16 +240,18 @@ unsafe impl Plain for () {}
 
 macro_rules! some_bits {
     ($($t:ty: $bits:ty => $ok:expr;)*) => {$(
-        // SAFETY: invariant "Checked before it is a value": `check` accepts exactly the valid bit patterns; no padding, no handle.
+        // SAFETY: invariant "Checked before it is a value": `check` accepts exactly the valid bit
+        // patterns; no padding, no handle.
         #[diagnostic::do_not_recommend]
         unsafe impl Persist for $t {
             type At<'p> = $t;
             const HANDLES: bool = false;
-            type Leads = ();
+            type HandleTargets = ();
             const LAYOUT: &'static Type = &Type::Scalar(stringify!($t));
             #[inline]
             unsafe fn check(p: *const u8, _: &mut dyn Visit) -> Result<(), Invalid> {
-                // SAFETY: invariant "Parts are inside": readable by the contract, and an integer has no invalid pattern.
+                // SAFETY: invariant "Parts are inside": readable by the contract, and an integer
+                // has no invalid pattern.
                 let v = unsafe { p.cast::<$bits>().read() };
                 let ok: fn($bits) -> bool = $ok;
                 if ok(v) { Ok(()) } else { Err(Invalid::Bits(stringify!($t))) }
@@ -260,7 +279,8 @@ some_bits! {
 
 macro_rules! zero_niche {
     ($($t:ty)*) => {$(
-        // SAFETY: invariant "Checked before it is a value": the niche is guaranteed by the standard library for the `NonZero` integers.
+        // SAFETY: invariant "Checked before it is a value": the niche is guaranteed by the standard
+        // library for the `NonZero` integers.
         #[diagnostic::do_not_recommend]
         unsafe impl ZeroNiche for $t {
             type Branded<'p> = $t;
@@ -275,13 +295,13 @@ unsafe impl<T: Persist, const N: usize> Persist for [T; N] {
     type At<'p> = [T::At<'p>; N];
     const PADDED: bool = N > 0 && T::PADDED;
     const HANDLES: bool = N > 0 && T::HANDLES;
-    type Leads = T::Leads;
+    type HandleTargets = T::HandleTargets;
     const LAYOUT: &'static Type = &Type::Compound {
         name: "array",
         size: size_of::<Self>(),
         align: align_of::<Self>(),
         params: &[N as u128],
-        parts: &[Part::Field {
+        members: &[Member::Field {
             name: "0",
             offset: 0,
             of: T::LAYOUT,
@@ -304,15 +324,15 @@ unsafe impl<T: Persist, const N: usize> Persist for [T; N] {
 // SAFETY: invariant "Plain is plain": elements without handles.
 unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
 
-/// The bytes of a plain value with zeros for its padding.
+/// Encodes a plain value as its bytes, with zeros for padding.
 ///
-/// `buf` must be as long as the value; the result is the filled part of it, or `None` when it is shorter.
+/// Returns the filled part of `buf`, or `None` if `buf` is shorter than the value.
 pub fn to_bytes<T: Plain>(value: T, buf: &mut [core::mem::MaybeUninit<u8>]) -> Option<&[u8]> {
     let n = size_of::<T>();
     let mut whole = core::mem::MaybeUninit::<T>::new(value);
     let buf = buf.get_mut(..n)?;
-    // SAFETY: invariant "Padding is not read": `whole` holds a value, and its padding is cleared before its bytes are copied; `buf` has
-    // `n` bytes.
+    // SAFETY: invariant "Padding is not read": `whole` holds a value, and its padding is cleared
+    // before its bytes are copied; `buf` has `n` bytes.
     unsafe {
         T::clear_padding(whole.as_mut_ptr().cast());
         core::ptr::copy_nonoverlapping(whole.as_ptr().cast::<u8>(), buf.as_mut_ptr().cast(), n);
@@ -320,15 +340,17 @@ pub fn to_bytes<T: Plain>(value: T, buf: &mut [core::mem::MaybeUninit<u8>]) -> O
     }
 }
 
-/// The plain value whose bytes these are, if they are one.
+/// Decodes a plain value from its bytes.
 ///
-/// **Errors**: [`Invalid::Bits`] when they are not, or when the length is not the type's size.
+/// **Errors**: [`Invalid::Bits`] if the bytes are not a value of `T`, or if their number is not its
+/// size.
 pub fn from_bytes<T: Plain>(bytes: &[u8]) -> Result<T, Invalid> {
     let mut whole = core::mem::MaybeUninit::<T>::uninit();
     if bytes.len() != size_of::<T>() {
         return Err(Invalid::Bits(core::any::type_name::<T>()));
     }
-    // SAFETY: invariant "Checked before it is a value": copied into an aligned place of the same size, and checked there.
+    // SAFETY: invariant "Checked before it is a value": copied into an aligned place of the same
+    // size, and checked there.
     unsafe {
         core::ptr::copy_nonoverlapping(bytes.as_ptr(), whole.as_mut_ptr().cast(), bytes.len());
         T::check(whole.as_ptr().cast(), &mut NoHandles)?;

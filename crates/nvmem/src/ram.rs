@@ -1,26 +1,26 @@
-//! Media in RAM, for tests and for firmware that is built for a host. They keep the contract that they state: what a
-//! real medium would refuse, or silently do wrong, is an error value.
+//! Media in RAM, for tests and host builds of firmware. They enforce their contract: misuse that a
+//! real medium would refuse, or silently execute wrongly, returns an error.
 //!
-//! No cut happens here; that is what the crate `powerfail` is for. Mapped media in RAM are a
+//! They do not simulate power cuts; the crate `powerfail` does. For a mapped medium in RAM, use a
 //! [`Region`](crate::Region) in a buffer.
 
 use crate::device::{Contract, EraseUnit, Medium, Misuse, Torn, check_range};
 
-/// A medium of `N` bytes without erase, written by `WORD` bytes.
+/// A medium of `N` bytes without erase, written in words of `WORD` bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RamDevice<const N: usize, const WORD: usize> {
     bytes: [u8; N],
     written: u64,
 }
 
-/// `N` bytes of serial FRAM: any byte, any prefix of a burst.
+/// `N` bytes of serial FRAM: byte writes, a cut leaves a prefix.
 pub type RamFram<const N: usize> = RamDevice<N, 1>;
 
-/// `N` bytes of MRAM that is programmed by 16.
+/// `N` bytes of MRAM, programmed in words of 16 bytes.
 pub type RamMram<const N: usize> = RamDevice<N, 16>;
 
 impl<const N: usize, const WORD: usize> RamDevice<N, WORD> {
-    /// With this byte everywhere.
+    /// A medium filled with this byte.
     pub const fn filled(byte: u8) -> Self {
         RamDevice {
             bytes: [byte; N],
@@ -33,12 +33,12 @@ impl<const N: usize, const WORD: usize> RamDevice<N, WORD> {
         &self.bytes
     }
 
-    /// The content, to be damaged.
+    /// The content, for tests that damage it.
     pub const fn bytes_mut(&mut self) -> &mut [u8; N] {
         &mut self.bytes
     }
 
-    /// How many bytes were written so far.
+    /// The number of bytes written so far.
     pub const fn bytes_written(&self) -> u64 {
         self.written
     }
@@ -90,9 +90,11 @@ impl<const N: usize, const WORD: usize> Medium for RamDevice<N, WORD> {
     }
 }
 
-/// NOR flash of `UNITS` erase units of `ERASE` bytes, programmed once by `WORD` bytes, with this erased value.
+/// NOR flash of `UNITS` erase units of `ERASE` bytes, programmed in words of `WORD` bytes. An
+/// erased byte reads `ERASED`.
 ///
-/// A word written twice is [`Misuse::NotErased`], whatever is written. Erases are counted, and may be limited.
+/// Writing a word twice without an erase is [`Misuse::NotErased`]. Erases are counted and can be
+/// limited.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RamNor<
     const UNITS: usize,
@@ -117,7 +119,7 @@ impl<const UNITS: usize, const ERASE: usize, const WORD: usize, const ERASED: u8
 impl<const UNITS: usize, const ERASE: usize, const WORD: usize, const ERASED: u8>
     RamNor<UNITS, ERASE, WORD, ERASED>
 {
-    /// Erased and unworn.
+    /// A new flash, erased.
     pub const fn new() -> Self {
         RamNor {
             bytes: [[ERASED; ERASE]; UNITS],
@@ -127,7 +129,7 @@ impl<const UNITS: usize, const ERASE: usize, const WORD: usize, const ERASED: u8
         }
     }
 
-    /// Each unit can be erased `times` times.
+    /// Limits the number of erases per unit.
     #[must_use]
     pub const fn endurance(mut self, times: u32) -> Self {
         self.endurance = times;
@@ -139,7 +141,7 @@ impl<const UNITS: usize, const ERASE: usize, const WORD: usize, const ERASED: u8
         self.bytes.as_flattened()
     }
 
-    /// The content, to be damaged: what is written here does not count as programmed.
+    /// The content, for tests that damage it. Words changed here do not count as programmed.
     pub const fn bytes_mut(&mut self) -> &mut [u8] {
         self.bytes.as_flattened_mut()
     }

@@ -1,12 +1,56 @@
-//! A crash-atomic record: settings, counters, calibration, on any [`Medium`], without a pool.
+//! A record: one value (settings, counters, calibration) in a range of any [`Medium`]. Each update
+//! is atomic under power cuts.
 //!
-//! [`Record::set`] happens wholly or not at all. A value once seen, by [`Record::get`] or as the result of `set`, is
-//! never taken back by a later boot, not even on flash whose half-written words read differently each time.
+//! After a cut inside [`Record::set`], the next boot finds the old value or the new one. A value
+//! that the program has seen, from [`Record::get`] or after a successful `set`, never reverts at a
+//! later boot. This holds even on flash with unstable words, which read differently each time.
 //!
-//! On a medium without erase the range holds two slots that are written in turn. On flash it holds three banks, each of
-//! whole erase units; updates are appended to a bank, [`Record::updates_per_erase`] of them, before the next one is
-//! erased. A boot never appends to what an earlier boot began, because a word that looks erased may not be it: the first
-//! `set` after a boot erases a bank. docs/DESIGN.md says why neither can be had for less.
+//! # Layout
+//!
+//! Without erase, the range is two banks of one slot each, written alternately. On flash it is
+//! three banks, each a whole number of erase units:
+//!
+//! ```text
+//! range   | bank 0                   | bank 1 (newest)          | bank 2                   |
+//!         | slot | slot | slot | ... | slot | slot | free | ... | erased by the next `set` |
+//!                                      seq 7  seq 8               that starts a bank
+//!
+//! slot    | header   | value | zeros | CRC  | commit marker  | confirmation   |
+//!         | 16 bytes | len   |       | 4    | 1 program word | 1 program word |
+//!
+//! header  | magic "RLR1" | sequence u16 | len u16 | fingerprint u64 |
+//! ```
+//!
+//! The commit marker and its confirmation exist only on flash. Everything before them is the slot's
+//! content, padded with zeros to the program word.
+//!
+//! # Order of stores
+//!
+//! 1. Erase the next bank if no slot of this boot's bank is free (flash only).
+//! 2. Write the first program word of the slot alone.
+//! 3. Write the rest of the content; the CRC is in its last word.
+//! 4. Write the commit marker (flash only).
+//! 5. Write the marker's confirmation (flash only).
+//! 6. Flush.
+//!
+//! # Why it is safe
+//!
+//! - The newest slot with a correct CRC counts. A torn slot has a wrong CRC, so the previous value
+//!   counts.
+//! - On flash a CRC may be correct now and wrong at the next read, because words of it are
+//!   unstable. If the commit marker was begun, the content is complete and stable. If the
+//!   confirmation was begun, the marker itself is stable.
+//! - A boot that does not find both words, or finds a torn slot or bank, is in doubt. It writes the
+//!   value again to another bank before it returns it. The program acts only on a value that no
+//!   later boot can judge differently.
+//! - The bank to erase is never the newest one, nor the *base*: the newest bank whose content is
+//!   certainly complete. If the newest slot proves unstable, the base still counts.
+//! - A boot never appends to a bank of an earlier boot: a word that reads as erased may be half
+//!   written. So the first `set` after a boot erases a bank, unless opening has already done so.
+//! - A slot that was cut may read as valid later. Its sequence number must not be used again: the
+//!   first write to a bank skips one number, and a boot that finds torn slots skips 64 more.
+//!
+//! docs/DESIGN.md explains why two banks, or one word fewer, do not suffice.
 
 mod format;
 mod scan;
@@ -20,30 +64,32 @@ use crate::planted;
 use core::fmt;
 use core::mem::MaybeUninit;
 use core::ops::Range;
-use scan::{Empty, Found, Place};
-use slot::{Header, Words};
+use scan::{BankRecord, Banks, EmptyRange};
+use slot::{Header, SlotSizes};
 
 /// Why a record cannot be opened or written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum RecordError<E> {
-    /// The medium's error. After one from [`Record::set`] the old value still counts in this run, and either may
-    /// count after a reboot.
+    /// The medium's error. After a failed [`Record::set`], this run keeps the old value; after a
+    /// reboot either the old or the new value counts.
     Medium(E),
     /// The range holds a record of another type. Nothing was written.
     Layout(LayoutMismatch),
-    /// The range holds something that is no record. Nothing was written. [`Record::format`] makes it one.
+    /// The range holds data that is not a record. Nothing was written. [`Record::format`]
+    /// overwrites it.
     Foreign,
-    /// The range holds a record that is not intact, which no power cut can cause. Nothing was written.
-    /// [`Record::format`] gives it up.
+    /// The range holds a damaged record. No power cut can cause this. Nothing was written.
+    /// [`Record::format`] overwrites it.
     Damaged,
     /// The range has fewer bytes than this record needs.
     TooSmall {
-        /// The least that does.
+        /// The smallest size that suffices, in bytes.
         needed: u32,
     },
-    /// The range does not begin at a multiple of [`Contract::alignment`](crate::device::Contract::alignment), or lies outside of the medium.
+    /// The range does not begin at a multiple of
+    /// [`Contract::alignment`](crate::device::Contract::alignment), or ends outside the medium.
     BadRange,
 }
 
@@ -52,12 +98,10 @@ impl<E: fmt::Debug> fmt::Display for RecordError<E> {
         match self {
             RecordError::Medium(e) => write!(f, "the medium failed: {e:?}"),
             RecordError::Layout(e) => write!(f, "{e}"),
-            RecordError::Foreign => f.write_str("the range holds something that is no record"),
+            RecordError::Foreign => f.write_str("the range holds data that is not a record"),
             RecordError::Damaged => f.write_str("the record is damaged"),
             RecordError::TooSmall { needed } => write!(f, "the range needs {needed} bytes"),
-            RecordError::BadRange => {
-                f.write_str("the range is misaligned or outside of the medium")
-            }
+            RecordError::BadRange => f.write_str("the range is misaligned or outside the medium"),
         }
     }
 }
@@ -71,36 +115,38 @@ impl<E> From<LayoutMismatch> for RecordError<E> {
 
 /// A value of type `T` that survives power cuts, in a range of the medium `D`.
 ///
-/// The value is also kept in RAM: reading it costs nothing.
+/// A copy of the value is in RAM: reading it does not access the medium.
 #[derive(Debug)]
 pub struct Record<T, D> {
     medium: D,
-    place: Place,
+    banks: Banks,
     value: T,
     fingerprint: u64,
     sequence: u16,
-    /// The bank and the slot that the next write takes, when this boot has erased that bank.
+    /// The bank and slot for the next write, if this boot has erased that bank and it has a free
+    /// slot.
     open: Option<(u32, u32)>,
-    /// The bank that is erased and written when there is no such slot.
-    next: u32,
+    /// The bank that the next write erases and starts if `open` is `None`.
+    next_bank: u32,
 }
 
-/// By how much the sequence jumps when something that was cut may be newer than the newest record.
+/// The first write after a boot skips this many sequence numbers if a torn slot may be newer than
+/// the newest record.
 const TORN_SKIP: u16 = 64;
 
-/// What opening found.
+/// What `open` found in the range.
 enum State<T, Old> {
-    New(T, Standing),
-    Old(Old, Standing),
+    Current(T, NewestRecord),
+    Old(Old, NewestRecord),
     Formatting,
     Blank,
-    Other(Header),
+    OtherType(Header),
 }
 
-/// Where the newest record stands.
-struct Standing {
-    newest: Found,
-    next: u32,
+/// The newest record and where the next write goes.
+struct NewestRecord {
+    newest: BankRecord,
+    next_bank: u32,
     doubt: bool,
     torn: bool,
 }
@@ -110,31 +156,34 @@ impl<T: Plain, D: Medium> Record<T, D> {
         assert!(size_of::<T>() <= 0x8000, "a record holds up to 32 KiB");
         size_of::<T>() as u32
     };
-    const WORDS: Words = Words::of(&D::CONTRACT);
+    const SIZES: SlotSizes = SlotSizes::of(&D::CONTRACT);
 
-    /// The size of the smallest range in which a bank takes `updates` updates between two erases; on a medium
-    /// without erase, the smallest range.
+    /// The smallest range, in bytes, whose banks hold `updates` updates each. On a medium without
+    /// erase, the smallest range.
     ///
-    /// **Panics** when no range is large enough: a bank takes 4096 updates at most, and an offset has 32 bits. In a constant the program does
-    /// not compile.
+    /// **Panics** if `updates` is above 4096 or the range would exceed 32-bit offsets. In a
+    /// constant this is a compile error.
     pub const fn bytes(updates: u32) -> u32 {
-        Self::WORDS.range(Self::LEN, updates)
+        Self::SIZES.range(Self::LEN, updates)
     }
 
-    /// Opens the record in a range that it has for itself; a blank range is formatted with `initial`.
+    /// Opens the record in `range`, which nothing else uses. Formats a blank range with the value
+    /// `initial`.
     ///
-    /// **Power loss**: the record has its old value, or `initial` when it was blank; a format that was cut is
-    /// repeated. **Cost**: reads the headers and a few slots; writes nothing unless the range is blank or the last
-    /// boot was cut in a write to flash, then one slot and one erase. **Errors**: all of [`RecordError`].
+    /// **Power loss**: the record keeps its value, or gets `initial` if the range was blank; a
+    /// format that was cut is repeated. **Cost**: reads the headers and a few slots. Writes one
+    /// slot and erases one bank if the range is blank, or if a write to flash was cut; otherwise
+    /// writes nothing. **Errors**: all of [`RecordError`].
     pub fn open(medium: D, range: Range<u32>, initial: T) -> Result<Self, RecordError<D::Error>> {
         Self::open_with::<T>(medium, range, initial, None)
     }
 
-    /// As [`Record::open`]; a record of the type `Old`, from an earlier version of the program, becomes what `migrate`
-    /// makes of it.
+    /// As [`Record::open`]. A record of type `Old`, from an earlier version of the program, gets
+    /// the value `migrate(old)`.
     ///
-    /// **Power loss**: the old value or the new one, whole; a migration that was cut is repeated, so `migrate` has no
-    /// effect but its result. **Cost**, **Errors**: as for `open`; a migration writes one slot.
+    /// **Power loss**: the old value or the new one. A migration that was cut is repeated, so
+    /// `migrate` must have no side effects. **Cost**, **Errors**: as for `open`; a migration writes
+    /// one slot.
     pub fn open_or_migrate<Old: Plain>(
         medium: D,
         range: Range<u32>,
@@ -144,30 +193,31 @@ impl<T: Plain, D: Medium> Record<T, D> {
         Self::open_with::<Old>(medium, range, initial, Some(&mut migrate))
     }
 
-    /// The value, without a write to the medium; `None` when there is none yet.
+    /// Reads the value without writing to the medium. `None` if the range is blank or a format was
+    /// cut.
     ///
-    /// On flash the value is what the next boot will *probably* find: after a cut in the middle of a write it may read
-    /// differently again. Show it, do not act upon it.
+    /// On flash the next boot will *probably* find the same value: after a cut during a write it
+    /// may read differently again. Display it, but do not act on it.
     ///
     /// **Power loss**: writes nothing. **Errors**: as for [`Record::open`].
     pub fn read(mut medium: D, range: Range<u32>) -> Result<Option<T>, RecordError<D::Error>> {
-        let place = Self::place(&medium, &range)?;
-        match look::<T, T, D>(&mut medium, &place, false)? {
-            State::New(value, _) => Ok(Some(value)),
+        let banks = Self::banks(&medium, &range)?;
+        match read_state::<T, T, D>(&mut medium, &banks, false)? {
+            State::Current(value, _) => Ok(Some(value)),
             State::Blank | State::Formatting => Ok(None),
             State::Old(..) => Err(RecordError::Damaged),
-            State::Other(found) => Err(mismatch(&found, fingerprint::<T>()).into()),
+            State::OtherType(found) => Err(mismatch(&found, fingerprint::<T>()).into()),
         }
     }
 
-    fn place(medium: &D, range: &Range<u32>) -> Result<Place, RecordError<D::Error>> {
+    fn banks(medium: &D, range: &Range<u32>) -> Result<Banks, RecordError<D::Error>> {
         if range.end > medium.capacity()
             || range.start > range.end
             || !range.start.is_multiple_of(D::CONTRACT.alignment())
         {
             return Err(RecordError::BadRange);
         }
-        Place::new(Self::WORDS, range, Self::LEN).ok_or(RecordError::TooSmall {
+        Banks::new(Self::SIZES, range, Self::LEN).ok_or(RecordError::TooSmall {
             needed: Self::bytes(1),
         })
     }
@@ -178,69 +228,71 @@ impl<T: Plain, D: Medium> Record<T, D> {
         initial: T,
         migrate: Option<&mut dyn FnMut(Old) -> T>,
     ) -> Result<Self, RecordError<D::Error>> {
-        let place = Self::place(&medium, &range)?;
-        // One look for both types: a second one might see something else.
-        let state = look::<T, Old, D>(&mut medium, &place, migrate.is_some())?;
+        let banks = Self::banks(&medium, &range)?;
+        // One scan for both types: unstable words could make a second scan differ.
+        let state = read_state::<T, Old, D>(&mut medium, &banks, migrate.is_some())?;
         let mut record = Record {
             medium,
-            place,
+            banks,
             value: initial,
             fingerprint: fingerprint::<T>(),
             sequence: 0,
             open: None,
-            next: 0,
+            next_bank: 0,
         };
         match (state, migrate) {
-            (State::New(value, standing), _) => {
+            (State::Current(value, standing), _) => {
                 record.value = value;
-                record.stand(&standing);
+                record.continue_after(&standing);
                 if standing.doubt {
                     record.store_value()?;
                 }
             }
             (State::Old(value, standing), Some(migrate)) => {
                 record.value = migrate(value);
-                record.stand(&standing);
+                record.continue_after(&standing);
                 record.store_value()?;
             }
             (State::Blank, _) => {
                 if !planted!("nvmem/record-format-unmarked") {
-                    record.mark().map_err(RecordError::Medium)?;
+                    record.write_format_marker().map_err(RecordError::Medium)?;
                 }
-                record.end_format()?;
+                record.finish_format()?;
             }
-            (State::Formatting, _) => record.end_format()?,
-            (State::Old(_, Standing { newest, .. }), None) => {
+            (State::Formatting, _) => record.finish_format()?,
+            (State::Old(_, NewestRecord { newest, .. }), None) => {
                 return Err(mismatch(&newest.header, record.fingerprint).into());
             }
-            (State::Other(found), _) => return Err(mismatch(&found, record.fingerprint).into()),
+            (State::OtherType(found), _) => return Err(mismatch(&found, record.fingerprint).into()),
         }
         Ok(record)
     }
 
-    fn stand(&mut self, at: &Standing) {
+    fn continue_after(&mut self, at: &NewestRecord) {
         self.sequence = at.newest.header.sequence;
         if at.torn && !planted!("nvmem/record-sequence-not-skipped") {
-            // Beyond what was cut, and beyond what earlier boots wrote again and were cut in.
+            // Higher than any torn slot, also those of earlier boots that were cut in this same
+            // rewrite.
             self.sequence = self.sequence.wrapping_add(TORN_SKIP);
         }
-        self.next = at.next;
+        self.next_bank = at.next_bank;
         if planted!("nvmem/record-appends-after-boot") && !at.newest.torn_tail {
             self.open = Some((at.newest.bank, at.newest.slot + 1));
         }
     }
 
-    /// The value.
+    /// The current value.
     #[inline]
     pub fn get(&self) -> &T {
         &self.value
     }
 
-    /// Changes the value. It is on the medium when this returns.
+    /// Sets the value. When this returns, the value is on the medium.
     ///
-    /// **Power loss**: the old value or the new one. **Cost**: one slot, that is the value, 20 bytes and padding to
-    /// the program word, on flash two program words more; one erase every [`Record::updates_per_erase`] updates and with
-    /// the first one of a boot. **Errors**: [`RecordError::Medium`]; the value in RAM is then the old one.
+    /// **Power loss**: the old value or the new one. **Cost**: writes one slot: the value, 20
+    /// bytes, padding to the program word and, on flash, two more program words. One bank is erased
+    /// every [`Record::updates_per_erase`] updates and at the first update of a boot. **Errors**:
+    /// [`RecordError::Medium`]; the value in RAM is then the old one.
     pub fn set(&mut self, value: T) -> Result<(), RecordError<D::Error>> {
         let mut value = MaybeUninit::new(value);
         self.store(&mut value)?;
@@ -249,42 +301,42 @@ impl<T: Plain, D: Medium> Record<T, D> {
         Ok(())
     }
 
-    /// How many updates a bank takes before the next one is erased; `u32::MAX` on a medium without erase. The three banks
-    /// are erased in turn.
+    /// How many updates fit into a bank before the next bank is erased; `u32::MAX` on a medium
+    /// without erase. The three banks are erased in turn.
     pub fn updates_per_erase(&self) -> u32 {
-        match self.place.words.erase {
-            Some(_) => self.place.slots(Self::LEN),
+        match self.banks.sizes.erase {
+            Some(_) => self.banks.slots(Self::LEN),
             None => u32::MAX,
         }
     }
 
-    /// The medium back.
+    /// Returns the medium.
     pub fn into_medium(self) -> D {
         self.medium
     }
 
     fn store_value(&mut self) -> Result<(), RecordError<D::Error>> {
-        // SAFETY: invariant "Plain is plain": a copy of the bytes, which nobody uses as a `T`.
+        // SAFETY: invariant "Plain is plain": a copy of the bytes, never used as a `T`.
         let mut copy = unsafe { (&raw const self.value).cast::<MaybeUninit<T>>().read() };
         self.store(&mut copy)
     }
 
     /// Writes the bytes of an initialised value to the next slot.
     fn store(&mut self, value: &mut MaybeUninit<T>) -> Result<(), RecordError<D::Error>> {
-        let flash = self.place.words.erase.is_some();
-        let slots = self.place.slots(Self::LEN);
+        let flash = self.banks.sizes.erase.is_some();
+        let slots = self.banks.slots(Self::LEN);
         let (bank, slot, step) = match self.open.take() {
             Some((bank, slot)) if slot < slots => (bank, slot, 1),
             _ => {
                 if flash {
-                    let from = self.place.at(self.next, 0, Self::LEN);
+                    let from = self.banks.at(self.next_bank, 0, Self::LEN);
                     self.medium
-                        .erase(from, from + self.place.bank)
+                        .erase(from, from + self.banks.bank_bytes)
                         .map_err(RecordError::Medium)?;
                 }
-                // On flash a record that was cut may appear later: this one is newer than that.
+                // On flash a torn slot may read as valid later. This slot must be newer than it.
                 let skip = flash && !planted!("nvmem/record-sequence-not-skipped");
-                (self.next, 0, if skip { 2 } else { 1 })
+                (self.next_bank, 0, if skip { 2 } else { 1 })
             }
         };
         let sequence = self.sequence.wrapping_add(step);
@@ -294,25 +346,26 @@ impl<T: Plain, D: Medium> Record<T, D> {
             len: Self::LEN as u16,
             fingerprint: self.fingerprint,
         };
-        // SAFETY: invariant "Padding is not read": `value` holds a `T`, whose bytes are all initialised once its padding is cleared.
+        // SAFETY: invariant "Padding is not read": `value` holds a `T`, whose bytes are all
+        // initialised once its padding is cleared.
         let bytes = unsafe {
             T::clear_padding(value.as_mut_ptr().cast());
             core::slice::from_raw_parts(value.as_ptr().cast::<u8>(), size_of::<T>())
         };
-        let at = self.place.at(bank, slot, Self::LEN);
-        slot::write(&mut self.medium, &self.place.words, at, &header, bytes)
+        let at = self.banks.at(bank, slot, Self::LEN);
+        slot::write(&mut self.medium, &self.banks.sizes, at, &header, bytes)
             .map_err(RecordError::Medium)?;
         self.sequence = sequence;
-        self.next = (bank + 1) % self.place.banks;
+        self.next_bank = (bank + 1) % self.banks.count;
         self.open = flash.then_some((bank, slot + 1));
         Ok(())
     }
 }
 
-/// Looks at the range once. An `Old` is looked for only with `or_old`.
-fn look<T: Plain, Old: Plain, D: Medium>(
+/// Scans the range once. Accepts a record of type `Old` only if `or_old`.
+fn read_state<T: Plain, Old: Plain, D: Medium>(
     medium: &mut D,
-    place: &Place,
+    banks: &Banks,
     or_old: bool,
 ) -> Result<State<T, Old>, RecordError<D::Error>> {
     let mut new = (Buffer::<T>::new(), Buffer::<T>::new());
@@ -322,25 +375,26 @@ fn look<T: Plain, Old: Plain, D: Medium>(
     } else {
         (new.0.zeroed(), new.1.zeroed())
     };
-    let scan = scan::scan(medium, place, best, other).map_err(RecordError::Medium)?;
+    let scan = scan::scan(medium, banks, best, other).map_err(RecordError::Medium)?;
     if scan.damaged {
         return Err(RecordError::Damaged);
     }
     let Some(newest) = scan.newest else {
-        return match scan::empty(medium, place).map_err(RecordError::Medium)? {
-            Empty::Blank => Ok(State::Blank),
-            Empty::Formatting => Ok(State::Formatting),
-            Empty::Foreign => Err(RecordError::Foreign),
-            Empty::Damaged => Err(RecordError::Damaged),
+        return match scan::classify_empty(medium, banks).map_err(RecordError::Medium)? {
+            EmptyRange::Blank => Ok(State::Blank),
+            EmptyRange::Formatting => Ok(State::Formatting),
+            EmptyRange::Foreign => Err(RecordError::Foreign),
+            EmptyRange::Damaged => Err(RecordError::Damaged),
         };
     };
     if planted!("nvmem/record-value-read-twice") {
-        let at = place.at(newest.bank, newest.slot, newest.header.len.into());
-        slot::read(medium, &place.words, at, place.bank, best).map_err(RecordError::Medium)?;
+        let at = banks.at(newest.bank, newest.slot, newest.header.len.into());
+        slot::read(medium, &banks.sizes, at, banks.bank_bytes, best)
+            .map_err(RecordError::Medium)?;
     }
-    let standing = Standing {
+    let standing = NewestRecord {
         newest,
-        next: scan.target(place),
+        next_bank: scan.next_bank(banks),
         doubt: scan.in_doubt(),
         torn: scan.has_torn(),
     };
@@ -349,16 +403,16 @@ fn look<T: Plain, Old: Plain, D: Medium>(
     let stored = newest.header.fingerprint;
     if stored == fingerprint::<T>() {
         let value = from_bytes(bytes?).map_err(|_| RecordError::Damaged)?;
-        Ok(State::New(value, standing))
+        Ok(State::Current(value, standing))
     } else if or_old && stored == fingerprint::<Old>() {
         let value = from_bytes(bytes?).map_err(|_| RecordError::Damaged)?;
         Ok(State::Old(value, standing))
     } else {
-        Ok(State::Other(newest.header))
+        Ok(State::OtherType(newest.header))
     }
 }
 
-/// Room for the bytes of a `T`.
+/// A buffer for the bytes of a `T`.
 struct Buffer<T>(MaybeUninit<T>);
 
 impl<T> Buffer<T> {
@@ -368,7 +422,8 @@ impl<T> Buffer<T> {
 
     fn zeroed(&mut self) -> &mut [u8] {
         let at = self.0.as_mut_ptr().cast::<u8>();
-        // SAFETY: invariant "Parts are inside": `size_of::<T>()` bytes that are exclusively borrowed and initialised here.
+        // SAFETY: invariant "Parts are inside": `size_of::<T>()` bytes that are exclusively
+        // borrowed and initialised here.
         unsafe {
             at.write_bytes(0, size_of::<T>());
             core::slice::from_raw_parts_mut(at, size_of::<T>())
@@ -391,21 +446,21 @@ fn mismatch(stored: &Header, expected: u64) -> LayoutMismatch {
     }
 }
 
-/// What an inspector says of a slot.
+/// A slot as the inspector prints it.
 pub(crate) struct SlotFacts {
     pub marker: bool,
     pub sequence: u16,
     pub layout: Layout,
     pub len: u16,
-    /// Its bytes, when its checksum is right.
+    /// The slot's size in bytes if its checksum is correct.
     pub size: Option<usize>,
 }
 
-/// The slot at the start of `bytes`, if there is one.
+/// Decodes the slot at the start of `bytes`. `None` if it does not begin with a slot's magic.
 pub(crate) fn inspect_slot(bytes: &[u8], word: usize) -> Option<SlotFacts> {
     let header = Header::decode(bytes)?;
     Some(SlotFacts {
-        marker: header.magic == slot::MARKER,
+        marker: header.magic == slot::FORMAT_MARKER,
         sequence: header.sequence,
         layout: layout(header.fingerprint),
         len: header.len,

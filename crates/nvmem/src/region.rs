@@ -1,4 +1,4 @@
-//! A memory-mapped region that one owner has.
+//! A memory-mapped region with one owner.
 
 use crate::mapped;
 use crate::model::{Model, Unit};
@@ -16,7 +16,7 @@ pub enum RegionError {
     Misaligned,
     /// The end lies before the start, or the start is null.
     Empty,
-    /// A cut point is not a multiple of [`Region::ALIGN`] or lies outside.
+    /// The offset of a split is not a multiple of [`Region::ALIGN`] or lies outside the region.
     BadSplit,
     /// The region holds typed values: see [`Region::clear`].
     HoldsValues,
@@ -27,10 +27,8 @@ impl core::fmt::Display for RegionError {
         f.write_str(match self {
             RegionError::Misaligned => "the region does not start at a multiple of 8",
             RegionError::Empty => "the region has no bytes",
-            RegionError::BadSplit => "a region is split at a multiple of 8 inside it",
-            RegionError::HoldsValues => {
-                "the region holds typed values, so it can only be opened whole"
-            }
+            RegionError::BadSplit => "a region can be split only at a multiple of 8 inside it",
+            RegionError::HoldsValues => "the region holds typed values, so it cannot be split",
         })
     }
 }
@@ -38,14 +36,15 @@ impl core::error::Error for RegionError {}
 
 /// Exclusive ownership of a memory-mapped range of a medium whose failure model is `M`.
 ///
-/// A region is not `Clone`: whoever holds it is the only one that stores there. Bytes outside of whole 8-byte
-/// groups at the end are not used.
+/// A region is not `Clone`: only its holder stores to the range. Bytes at the end that do not fill
+/// an 8-byte group are not used.
 ///
-/// A region that a pool gave back holds typed values, whose padding has no bytes that a program may look at. It can be opened
-/// again, by what opened it before; as a [`Medium`](crate::Medium) it refuses to be read, until [`Region::clear`].
+/// A region that a pool gave back holds typed values, whose padding must not be read as bytes. The
+/// same library can open it again. As a [`Medium`](crate::Medium) it refuses reads and writes until
+/// [`Region::clear`].
 pub struct Region<'m, M> {
     base: NonNull<u8>,
-    /// Whether it holds typed values is the lowest bit; the length is a multiple of 8.
+    /// A multiple of 8; the lowest bit is set if the region holds typed values.
     len: usize,
     #[allow(clippy::type_complexity)]
     _bytes: PhantomData<&'m mut [MaybeUninit<u64>]>,
@@ -59,13 +58,14 @@ impl<'m, M: Model> Region<'m, M> {
     /// Every region starts at a multiple of this, in bytes.
     pub const ALIGN: usize = ALIGN;
 
-    /// A region in a buffer: tests, and host builds of firmware.
+    /// A region in a buffer: for tests and host builds of firmware.
     ///
-    /// It begins at the first multiple of [`ALIGN`](Self::ALIGN). That is where the buffer begins, unless the target aligns a `u64` to
-    /// less (4 bytes on 32-bit x86, 2 on MSP430): there a buffer that begins in between gives a region that is 8 bytes shorter.
+    /// The region begins at the first multiple of [`ALIGN`](Self::ALIGN) in the buffer. Some
+    /// targets align `u64` to less (4 bytes on 32-bit x86, 2 on MSP430). There the region may be 8
+    /// bytes shorter than the buffer.
     ///
-    /// Bytes that nothing has written yet are what the memory happens to hold, as after power-up; under Miri, which has no
-    /// such notion, begin with `MaybeUninit::new(0)`.
+    /// Unwritten bytes have the value that the memory holds, as after power-up. Miri treats them as
+    /// uninitialised: under Miri, use `MaybeUninit::new(0)`.
     pub fn new(words: &'m mut [MaybeUninit<u64>]) -> Self {
         let len = size_of_val(words);
         let mut whole = (NonNull::from(words).cast(), len);
@@ -73,7 +73,7 @@ impl<'m, M: Model> Region<'m, M> {
             whole = aligned(whole.0, len);
         }
         let (base, len) = whole;
-        // The compiler may not conclude from an unwritten buffer what a load in it gives.
+        // The compiler must not assume anything about loads from an unwritten buffer.
         mapped::barrier_on(base.as_ptr());
         Region {
             len,
@@ -83,13 +83,13 @@ impl<'m, M: Model> Region<'m, M> {
         }
     }
 
-    /// The region between two linker symbols.
+    /// The region between two addresses, for example linker symbols.
     ///
     /// **Errors**: [`RegionError::Misaligned`], [`RegionError::Empty`].
     ///
     /// # Safety
-    /// `start..end` is memory of the model `M`, initialised (as any memory is after power-up), valid for `'m`, and
-    /// nothing else reads or writes it: call this once per range.
+    /// `start..end` is memory of the model `M`, initialised (as any memory is after power-up),
+    /// valid for `'m`, and nothing else reads or writes it: call this once per range.
     pub unsafe fn from_raw(start: *mut u8, end: *mut u8) -> Result<Self, RegionError> {
         let len = (end as usize)
             .checked_sub(start as usize)
@@ -113,44 +113,46 @@ impl<'m, M: Model> Region<'m, M> {
     /// Length in bytes.
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> usize {
-        self.len & !VALUES
+        self.len & !HOLDS_VALUES
     }
 
-    /// From here on a user writes values in place, whose padding may be uninitialised: the region is not read as bytes.
+    /// Marks the region as holding typed values, whose padding may be uninitialised. It is no
+    /// longer read as bytes.
     #[doc(hidden)]
     pub fn mark_values(&mut self) {
-        self.len |= VALUES
+        self.len |= HOLDS_VALUES
     }
 
-    /// Whether it holds typed values.
+    /// Whether the region holds typed values.
     pub(crate) fn holds_values(&self) -> bool {
-        self.len & VALUES != 0 && !crate::planted!("nvmem/padding-read-as-bytes")
+        self.len & HOLDS_VALUES != 0 && !crate::planted!("nvmem/padding-read-as-bytes")
     }
 
-    /// Stores zeros everywhere. A region that held typed values can be read as bytes again, and be split.
+    /// Stores zeros everywhere. A region that held typed values can be read as bytes again, and be
+    /// split.
     ///
     /// **Power loss**: on an in-order medium a prefix is zero. **Cost**: one store for each unit.
     pub fn clear(&mut self) {
         for off in (0..self.len()).step_by(M::Unit::BYTES) {
-            // SAFETY: invariant "Sole region": a unit of the region, of which nothing is lent while
-            // it is borrowed mutably.
+            // SAFETY: invariant "Sole region": a unit of the region; nothing is lent while the
+            // region is borrowed mutably.
             unsafe { self.store(off, 0) }
         }
         mapped::fence::<M>();
-        self.len &= !VALUES
+        self.len &= !HOLDS_VALUES
     }
 
-    /// The first byte.
+    /// The address of the first byte.
     #[inline(always)]
     pub fn base(&self) -> *mut u8 {
         self.base.as_ptr()
     }
 
-    /// The part from byte `at` on, for who looks after the part before it. Nothing is checked.
+    /// The part from byte `at` on, without checks. The caller manages the part before it.
     ///
     /// # Safety
-    /// `at` is a multiple of 8 and less than the length; while the part is used, `self` is not used behind `at`, and it is not given
-    /// away.
+    /// `at` is a multiple of 8 and less than the length. While the part is in use, the caller
+    /// neither moves `self` nor uses it from `at` on.
     #[inline(always)]
     pub unsafe fn tail(&self, at: usize) -> Self {
         debug_assert!(at.is_multiple_of(Self::ALIGN) && at < self.len());
@@ -163,13 +165,15 @@ impl<'m, M: Model> Region<'m, M> {
         }
     }
 
-    /// Two regions, the first of `at` bytes. On an error the whole comes back.
+    /// Splits the region in two, the first of `at` bytes. An error returns the whole region.
+    ///
+    /// **Errors**: [`RegionError::BadSplit`], [`RegionError::HoldsValues`].
     pub fn split_at(self, at: usize) -> Result<(Self, Self), (RegionError, Self)> {
         if !at.is_multiple_of(Self::ALIGN) || at > self.len() {
             return Err((RegionError::BadSplit, self));
         }
         if self.holds_values() {
-            // What opens the second part would look for a superblock where there may be padding.
+            // Opening the second part would read a superblock where padding may be.
             return Err((RegionError::HoldsValues, self));
         }
         let second = Region {
@@ -188,10 +192,11 @@ impl<'m, M: Model> Region<'m, M> {
         Ok((first, second))
     }
 
-    /// Loads the unit at byte offset `off`.
+    /// Loads the atomic unit at byte offset `off`.
     ///
     /// # Safety
-    /// `off` is a multiple of the unit and inside; the unit is initialised and no `&mut` to it is live.
+    /// `off` is a multiple of the unit and inside; the unit is initialised and no `&mut` to it is
+    /// live.
     #[inline(always)]
     pub unsafe fn load(&self, off: usize) -> u32 {
         debug_assert!(off.is_multiple_of(M::Unit::BYTES) && off + M::Unit::BYTES <= self.len());
@@ -199,7 +204,7 @@ impl<'m, M: Model> Region<'m, M> {
         unsafe { mapped::load(self.base().add(off).cast::<M::Unit>()).widen() }
     }
 
-    /// Stores the low bits of `v` to the unit at byte offset `off`.
+    /// Stores the low bits of `v` to the atomic unit at byte offset `off`.
     ///
     /// # Safety
     /// `off` is a multiple of the unit and inside; no reference to it is live.
@@ -211,16 +216,17 @@ impl<'m, M: Model> Region<'m, M> {
     }
 }
 
-/// The bit of `len` that says that a region holds typed values.
-const VALUES: usize = 1;
+/// The bit of `len` that is set if the region holds typed values.
+const HOLDS_VALUES: usize = 1;
 
 const ALIGN: usize = 8;
 
-/// The whole groups of 8 bytes in a buffer of `len` bytes that begin at a multiple of 8: where, and how many bytes.
+/// The part of a buffer that begins at a multiple of 8 and has whole 8-byte groups: its start and
+/// length.
 fn aligned(start: NonNull<u8>, len: usize) -> (NonNull<u8>, usize) {
     let skip = (start.as_ptr() as usize).wrapping_neg() % ALIGN;
     if len < skip {
-        // Not a pointer to a `u64`, which is aligned to less.
+        // Not a dangling pointer to `u64`, which may be aligned to less.
         let nowhere = const { NonZeroUsize::new(ALIGN).unwrap() };
         return (NonNull::without_provenance(nowhere), 0);
     }
@@ -228,25 +234,25 @@ fn aligned(start: NonNull<u8>, len: usize) -> (NonNull<u8>, usize) {
     (unsafe { start.add(skip) }, (len - skip) & !(ALIGN - 1))
 }
 
-/// What a crate could not open in a region, and why. The region comes back, so nothing is lost.
-pub struct Refused<'m, M, E> {
-    /// Why.
+/// The error of an `open` that takes a [`Region`], with the region for another attempt.
+pub struct OpenFailure<'m, M, E> {
+    /// The reason.
     pub error: E,
-    /// The region, for another attempt.
+    /// The region.
     pub region: Region<'m, M>,
 }
 
-impl<M, E: core::fmt::Debug> core::fmt::Debug for Refused<'_, M, E> {
+impl<M, E: core::fmt::Debug> core::fmt::Debug for OpenFailure<'_, M, E> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         self.error.fmt(f)
     }
 }
-impl<M, E: core::fmt::Display> core::fmt::Display for Refused<'_, M, E> {
+impl<M, E: core::fmt::Display> core::fmt::Display for OpenFailure<'_, M, E> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         self.error.fmt(f)
     }
 }
-impl<M, E: core::error::Error> core::error::Error for Refused<'_, M, E> {}
+impl<M, E: core::error::Error> core::error::Error for OpenFailure<'_, M, E> {}
 
 #[cfg(test)]
 mod tests {

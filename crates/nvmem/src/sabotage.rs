@@ -1,9 +1,10 @@
-//! Planted bugs: a suite that stays green under one of them proves nothing.
+//! Planted bugs: they test the test suites. A suite must fail under each of them.
 //!
-//! A library marks a place with [`planted!`](crate::planted); the place is wrong when the environment variable
-//! `RELUME_PLANT` has its name. Only with the dev feature `sabotage`; without it the macro is `false`.
+//! A library marks a line with [`planted!`](crate::planted) and a name. The bug is active if the
+//! environment variable `RELUME_PLANT` has this name. Only with the dev feature `sabotage`; without
+//! it the macro is `false`.
 
-/// Whether the bug of this name is planted in this process.
+/// Whether the bug with this name is active in this process.
 #[cfg(feature = "sabotage")]
 pub fn planted(name: &str) -> bool {
     use std::sync::OnceLock;
@@ -11,7 +12,7 @@ pub fn planted(name: &str) -> bool {
     PLANTED.get_or_init(|| std::env::var("RELUME_PLANT").unwrap_or_default()) == name
 }
 
-/// `true` when the named bug is planted, and constant `false` without the feature `sabotage` of `nvmem`.
+/// `true` if the named bug is active; constant `false` without the feature `sabotage` of `nvmem`.
 #[cfg(feature = "sabotage")]
 #[macro_export]
 macro_rules! planted {
@@ -20,7 +21,7 @@ macro_rules! planted {
     };
 }
 
-/// `true` when the named bug is planted, and constant `false` without the feature `sabotage` of `nvmem`.
+/// `true` if the named bug is active; constant `false` without the feature `sabotage` of `nvmem`.
 #[cfg(not(feature = "sabotage"))]
 #[macro_export]
 macro_rules! planted {

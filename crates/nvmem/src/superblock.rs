@@ -1,11 +1,12 @@
-//! The superblock: what a mapped region holds, in its first [`Superblock::BYTES`].
+//! The superblock: the first [`Superblock::BYTES`] of a mapped region state what the region holds.
 //!
-//! Two copies of 64 bytes. The newer valid one counts; every change goes to the other one and becomes valid with the
-//! store of a single unit, so each of [`begin`], [`finish`] and [`replace`] happens wholly or not at all.
+//! It has two copies of 64 bytes, and the newer valid copy counts. Each change writes the other
+//! copy, which becomes valid with the store of a single unit. So [`begin`], [`finish`] and
+//! [`replace`] are atomic.
 //!
 //! ```text
-//! offset  0   magic "RLM1"     the last unit to be written, the first to be taken away
-//!         4   sequence, u16    one more than in the other copy; wraps
+//! offset  0   magic "RLM1"     its first unit is written last and zeroed first
+//!         4   sequence, u16    one more than in the copy written before; wraps
 //!         6   state, u16       1 formatting, 2 ready
 //!         8   kind             four bytes
 //!        12   version, u16
@@ -16,7 +17,30 @@
 //!        60   CRC-32 of bytes 0..60
 //! ```
 //!
-//! All numbers are little-endian. A boot does this:
+//! All numbers are little-endian.
+//!
+//! # Order of stores
+//!
+//! ```text
+//! 1  first unit of the other copy = 0   (unless it is blank)   fence    the copy is invalid
+//! 2  units 1.. of the copy: sequence + 1, state, content, CRC  fence
+//! 3  first unit = start of the magic                           fence    the copy is valid
+//! ```
+//!
+//! # Why it is safe
+//!
+//! - A cut before step 3 leaves an invalid copy; the copy from before counts.
+//! - The first unit is atomic, and the fence before step 3 orders it after all others. So a copy
+//!   with a complete magic has complete content, and the CRC detects only damage.
+//! - A copy that begins with a magic but has a wrong CRC is damage, never a torn write. [`probe`]
+//!   reports it as [`State::Damaged`] and formats nothing.
+//! - A format begins with a copy in state *formatting*, the format marker. On a blank region its
+//!   first unit is not zeroed first: a cut leaves a blank region or a torn marker, and [`probe`]
+//!   recognises both.
+//!
+//! # Use
+//!
+//! At boot:
 //!
 //! ```
 //! # use nvmem::{Region, InOrder32, superblock::{self, State, Superblock}};
@@ -25,10 +49,10 @@
 //!     State::Ready(stored) => stored.check_layout(&mine)?,
 //!     State::Blank | State::Formatting => {
 //!         superblock::begin(region, &mine);
-//!         // … write everything that an empty content consists of …
+//!         // … write the initial content …
 //!         superblock::finish(region, &mine);
 //!     }
-//!     State::Foreign => return Err("this region holds something else".into()),
+//!     State::Foreign => return Err("the region holds other content".into()),
 //!     State::Damaged => return Err("the superblock is damaged".into()),
 //! }
 //! # Ok(()) }
@@ -45,59 +69,59 @@ mod copies;
 mod copy;
 mod view;
 
-pub use copies::{Copies, Newest};
+pub use copies::{Copies, NewestCopy};
 use copy::*;
-pub use view::{Differs, View, look};
+pub use view::{Difference, View, probe_view};
 
-/// What a region holds.
+/// The content of a superblock: what a region holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[repr(C)]
 pub struct Superblock {
-    /// What manages the region: four bytes, readable in a hex dump.
+    /// The manager of the region: four bytes, readable in a hex dump.
     pub kind: [u8; 4],
     /// Version of the manager's format.
     pub version: u16,
     /// [Fingerprint](crate::fingerprint) of the types stored.
     pub fingerprint: u64,
-    /// The manager's sizes and counts.
+    /// Sizes and counts of the manager.
     pub params: [u32; 8],
 }
 
-/// What [`probe`] found.
+/// The state of a region as [`probe`] finds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum State<S = Superblock> {
     /// The whole region is one repeated byte, 0x00 or 0xFF: the caller formats it.
     Blank,
-    /// A format of this kind was begun and cut, and nothing of it has ever been used: the caller formats it again, from
-    /// [`begin`].
+    /// A format of this kind was begun and cut, and nothing of it has been used: the caller formats
+    /// the region again, from [`begin`].
     Formatting,
-    /// A complete format, of whatever kind: the caller checks it with [`Superblock::check_layout`] and goes on.
+    /// A complete format of any kind: the caller checks it with [`Superblock::check_layout`].
     Ready(S),
-    /// Something else, or a region shorter than [`Superblock::BYTES`]: the caller reports it and writes nothing, unless
-    /// the user asked for a format by name.
+    /// Other content, or a region shorter than [`Superblock::BYTES`]. The caller reports it and
+    /// writes nothing, unless the user explicitly asked for a format.
     Foreign,
-    /// A superblock by its magic, but no copy of it is intact, which no power cut can cause: the caller reports it and
-    /// writes nothing.
+    /// A superblock by its magic, but a copy is damaged. No power cut can cause this. The caller
+    /// reports it and writes nothing.
     Damaged,
 }
 
-/// A copy whose checksum is right.
+/// An intact copy: its checksum is correct.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stored {
-    /// Its place in the order of writes; wraps.
+    /// The sequence number: one more than that of the copy written before; wraps.
     pub sequence: u16,
-    /// Whether it says that a format is under way.
+    /// Whether this copy is a format marker.
     pub formatting: bool,
-    /// What it says.
+    /// The content.
     pub superblock: Superblock,
 }
 
 impl Superblock {
-    /// Bytes at the start of a region that the superblock takes.
+    /// Bytes of both copies, at the start of the region.
     pub const BYTES: usize = 2 * Self::COPY_BYTES;
-    /// Bytes of one of the two copies.
+    /// Bytes of one copy.
     pub const COPY_BYTES: usize = WORDS * 4;
 
     /// Kind, version and fingerprint.
@@ -109,10 +133,10 @@ impl Superblock {
         }
     }
 
-    /// Whether `self`, as stored, has the kind, the version and the fingerprint of `expected`. The parameters are for
-    /// the caller to judge.
+    /// Compares kind, version and fingerprint of `self`, as stored, with `expected`. The caller
+    /// judges the parameters.
     ///
-    /// **Errors**: [`LayoutMismatch`] names both.
+    /// **Errors**: [`LayoutMismatch`] with both layouts.
     pub fn check_layout(&self, expected: &Superblock) -> Result<(), LayoutMismatch> {
         let (stored, expected) = (self.layout(), expected.layout());
         if stored == expected {
@@ -122,13 +146,13 @@ impl Superblock {
         }
     }
 
-    /// The bytes of a copy, as [`decode`](Self::decode) reads them.
+    /// Encodes a copy; [`decode`](Self::decode) is the inverse.
     pub fn encode(&self, sequence: u16) -> [u8; Self::COPY_BYTES] {
         self.encode_as(sequence, READY)
     }
 
-    /// The bytes of a copy that says that a format of this kind is under way: for a manager on a
-    /// [`Medium`](crate::Medium), which writes its copies itself.
+    /// Encodes a format marker of this kind. For a manager on a [`Medium`](crate::Medium), which
+    /// writes its copies itself.
     pub fn encode_marker(&self, sequence: u16) -> [u8; Self::COPY_BYTES] {
         self.encode_as(sequence, FORMATTING)
     }
@@ -136,7 +160,7 @@ impl Superblock {
     fn encode_as(&self, sequence: u16, state: u16) -> [u8; Self::COPY_BYTES] {
         let mut image = MaybeUninit::uninit();
         let image = copy::image(&mut image, self, state);
-        seal(image, order(sequence, state));
+        set_state_and_checksum(image, sequence_and_state(sequence, state));
         let mut bytes = [0; Self::COPY_BYTES];
         for (to, word) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(image) {
             *to = word.to_ne_bytes();
@@ -144,7 +168,7 @@ impl Superblock {
         bytes
     }
 
-    /// The copy in these bytes, if they are an intact one.
+    /// Decodes a copy; `None` if it is not intact.
     pub fn decode(bytes: &[u8; Self::COPY_BYTES]) -> Option<Stored> {
         let mut image = [0; WORDS];
         for (word, from) in image.iter_mut().zip(bytes.as_chunks::<4>().0) {
@@ -155,32 +179,33 @@ impl Superblock {
     }
 }
 
-/// A region, which is long enough for what is not said to check it.
-struct Place<'r, 'm, M>(&'r Region<'m, M>);
+/// Access to the superblock of a region. Methods that do not check the length need a region of at
+/// least [`Superblock::BYTES`].
+struct SuperblockRegion<'r, 'm, M>(&'r Region<'m, M>);
 
-impl<M> Clone for Place<'_, '_, M> {
+impl<M> Clone for SuperblockRegion<'_, '_, M> {
     fn clone(&self) -> Self {
         *self
     }
 }
-impl<M> Copy for Place<'_, '_, M> {}
+impl<M> Copy for SuperblockRegion<'_, '_, M> {}
 
-impl<'r, 'm, M: Model> Place<'r, 'm, M> {
+impl<'r, 'm, M: Model> SuperblockRegion<'r, 'm, M> {
     fn new(region: &'r Region<'m, M>) -> Option<Self> {
-        (region.len() >= Superblock::BYTES).then_some(Place(region))
+        (region.len() >= Superblock::BYTES).then_some(SuperblockRegion(region))
     }
 
     #[inline(always)]
     fn unit(self, off: usize) -> u32 {
         debug_assert!(off < self.0.len());
-        // SAFETY: invariants "Inside the region" and "Sole region": callers stay inside; who owns a region has lent no part of it while it asks for
-        // the superblock.
+        // SAFETY: invariants "Inside the region" and "Sole region": callers stay inside; the owner
+        // of a region lends no part of it while it accesses the superblock.
         let v = unsafe { self.0.load(off) };
         little(v, M::Unit::BYTES)
     }
 
     #[inline(always)]
-    fn put_unit(self, off: usize, v: u32) {
+    fn store_unit(self, off: usize, v: u32) {
         debug_assert!(off < Superblock::BYTES);
         // SAFETY: invariants "Inside the region" and "Sole region", as in `unit`.
         unsafe { self.0.store(off, little(v, M::Unit::BYTES)) }
@@ -193,12 +218,13 @@ impl<'r, 'm, M: Model> Place<'r, 'm, M> {
         self.0.base().wrapping_add(off).cast()
     }
 
-    /// A plain load: what nobody asks for is not read.
+    /// A plain load, not a volatile one: the compiler may drop unused reads.
     #[inline(always)]
     fn word(self, copy: usize, i: usize) -> u32 {
         let at = self.at(copy);
         mapped::will_read(at.wrapping_add(i).cast(), 4);
-        // SAFETY: invariants "Regions are aligned", "Inside the region" and "Sole region", as in `unit`.
+        // SAFETY: invariants "Regions are aligned", "Inside the region" and "Sole region", as in
+        // `unit`.
         unsafe { word(at, i) }
     }
 
@@ -208,8 +234,8 @@ impl<'r, 'm, M: Model> Place<'r, 'm, M> {
         unsafe { intact(self.at(copy)) }
     }
 
-    /// Where the newest intact copy is. The checksum of one that claims to be older is computed only when the other is not
-    /// intact.
+    /// The index of the newest intact copy. Computes the checksum of the older copy only if the
+    /// newer one is not intact.
     #[inline(never)]
     fn newest(self) -> Option<usize> {
         let (a, b) = (self.word(0, 1) as u16, self.word(1, 1) as u16);
@@ -226,16 +252,16 @@ impl<'r, 'm, M: Model> Place<'r, 'm, M> {
         }
     }
 
-    /// What there is, and in which copy.
+    /// The state of the region, and which copy counts.
     #[inline(never)]
-    fn find(self, expected: &Superblock) -> State<usize> {
+    fn probe(self, expected: &Superblock) -> State<usize> {
         if self.0.len() < Superblock::BYTES {
             return State::Foreign;
         }
         let Some(copy) = self.newest() else {
-            return self.other(expected);
+            return self.classify_without_copy(expected);
         };
-        if self.is_broken(1 - copy, copy) {
+        if self.is_damaged(1 - copy, copy) {
             State::Damaged
         } else if state_of(self.word(copy, 1)) == READY {
             State::Ready(copy)
@@ -246,30 +272,32 @@ impl<'r, 'm, M: Model> Place<'r, 'm, M> {
         }
     }
 
-    /// Whether a copy beside the newest intact one is damaged. It may be the one that counted: then the
-    /// newest intact one is out of date, and a format that it announces would lose everything.
+    /// Whether the copy beside the newest intact one is damaged. The damaged copy may be the one
+    /// that counted. Then the intact one is out of date, and a format that it announces would lose
+    /// everything.
     ///
-    /// A power cut leaves a copy whole, or with a first unit that is blank: that unit is taken away
-    /// before the others are written, and put back after them.
-    fn is_broken(self, copy: usize, newest: usize) -> bool {
+    /// A power cut leaves a copy complete, or with a blank first unit: that unit is zeroed before
+    /// the others are written, and written after them.
+    fn is_damaged(self, copy: usize, newest: usize) -> bool {
         let ready = |i| state_of(self.word(i, 1)) == READY;
-        // The mark of the format that the newest copy ended: it counts no more, so its checksum is not
-        // worth the time.
+        // The marker of the format that the newest copy completed no longer counts: skip its
+        // checksum.
         let ended = ready(newest) && state_of(self.word(copy, 1)) == FORMATTING;
         !ended
             && !self.starts_blank(copy)
             && !self.intact(copy)
-            && !planted!("nvmem/superblock-damage-formats")
+            && !planted!("nvmem/superblock-damage-ignored")
     }
 
-    /// Whether the first unit of a copy is blank, or was taken away.
+    /// Whether the first unit of a copy is blank or was zeroed.
     fn starts_blank(self, copy: usize) -> bool {
         let first = self.unit(copy * Superblock::COPY_BYTES);
         first == 0 || first == u32::MAX >> (32 - 8 * M::Unit::BYTES)
     }
 
-    /// What a region without an intact copy is: blank, but for units of a marker that was being written, or not ours.
-    fn other(self, expected: &Superblock) -> State<usize> {
+    /// Classifies a region without an intact copy: blank except perhaps for a torn format marker,
+    /// or other content.
+    fn classify_without_copy(self, expected: &Superblock) -> State<usize> {
         let size = M::Unit::BYTES;
         let not_ours = || {
             if self.word(0, 0) == MAGIC || self.word(1, 0) == MAGIC {
@@ -279,14 +307,14 @@ impl<'r, 'm, M: Model> Place<'r, 'm, M> {
             }
         };
         if self.0.holds_values() {
-            // Not to be read as bytes, and not blank.
+            // Its padding must not be read as bytes. It is not blank.
             return not_ours();
         }
         let mask = u32::MAX >> (32 - 8 * size);
         let blank = self.unit(self.0.len() - size);
         let mut marker = MaybeUninit::uninit();
         let marker = image(&mut marker, expected, FORMATTING);
-        seal(marker, order(0, FORMATTING));
+        set_state_and_checksum(marker, sequence_and_state(0, FORMATTING));
         let erased = blank == 0 || blank == mask;
         let (mut state, mut off) = (State::Blank, 0);
         while off < self.0.len() {
@@ -308,33 +336,33 @@ impl<'r, 'm, M: Model> Place<'r, 'm, M> {
         state
     }
 
-    /// Writes a copy that becomes valid with the store of its first unit, after everything that was stored before.
-    fn write(self, copy: usize, image: &Image) {
+    /// Writes a copy. It becomes valid with the store of its first unit, after all earlier stores.
+    fn write_copy(self, copy: usize, image: &Image) {
         let size = M::Unit::BYTES;
         let base = copy * Superblock::COPY_BYTES;
-        let gate = MAGIC & (u32::MAX >> (32 - 8 * size));
-        // A blank first unit stays blank: a cut must leave a region that is blank or a torn marker.
-        if !self.starts_blank(copy) || planted!("nvmem/superblock-always-closes") {
-            self.put_unit(base, 0);
+        let first_unit = MAGIC & (u32::MAX >> (32 - 8 * size));
+        // Leave a blank first unit: a cut must leave a blank region or a torn marker.
+        if !self.starts_blank(copy) || planted!("nvmem/superblock-blank-unit-zeroed") {
+            self.store_unit(base, 0);
             mapped::fence::<M>();
         }
         for (i, w) in image.iter().enumerate() {
             let (off, w) = (base + i * 4, u32::from_le(*w));
             if i > 0 {
-                self.put_unit(off, w);
+                self.store_unit(off, w);
             }
             if size == 2 {
-                self.put_unit(off + 2, w >> 16);
+                self.store_unit(off + 2, w >> 16);
             }
         }
         if !planted!("nvmem/superblock-no-fence-before-valid") {
             mapped::fence::<M>();
         }
-        self.put_unit(base, gate);
+        self.store_unit(base, first_unit);
         mapped::fence::<M>();
     }
 
-    /// Writes the other copy. What the caller stored before persists before it.
+    /// Writes the other copy. All earlier stores of the caller persist before it becomes valid.
     #[inline(never)]
     fn commit(self, state: u16, sb: &Superblock) {
         if self.0.len() < Superblock::BYTES {
@@ -345,28 +373,29 @@ impl<'r, 'm, M: Model> Place<'r, 'm, M> {
         let mut image = MaybeUninit::uninit();
         let image = self::image(&mut image, sb, state);
         if let Some(at) = newest {
-            let order = self.word(at, 1);
-            (to, sequence) = (1 - at, (order as u16).wrapping_add(1));
+            let sequence_and_state = self.word(at, 1);
+            (to, sequence) = (1 - at, (sequence_and_state as u16).wrapping_add(1));
             // SAFETY: invariant "A copy is 16 words": one of them.
             let same = |i: usize| self.word(at, i) == unsafe { word(image.as_ptr(), i) };
-            if state_of(order) == state && (2..CRC).all(same) {
+            if state_of(sequence_and_state) == state && (2..CRC).all(same) {
                 return;
             }
         }
         if newest.is_none() && !self.starts_blank(1 - to) {
-            // What stands in the place of the other copy is none, and must not look like a damaged one.
-            self.put_unit((1 - to) * Superblock::COPY_BYTES, 0);
+            // The bytes of the other copy are not a copy, and must not look like a damaged one.
+            self.store_unit((1 - to) * Superblock::COPY_BYTES, 0);
             mapped::fence::<M>();
         }
         if planted!("nvmem/superblock-overwrites-newest") {
             to = 0;
         }
-        seal(image, order(sequence, state));
-        self.write(to, image);
+        set_state_and_checksum(image, sequence_and_state(sequence, state));
+        self.write_copy(to, image);
     }
 }
 
-/// The low `bytes` of a number, between the medium's little-endian order and the machine's.
+/// The low `bytes` of a number, between the medium's little-endian order and the
+/// machine's.
 #[inline(always)]
 fn little(v: u32, bytes: usize) -> u32 {
     if bytes == 2 {
@@ -376,16 +405,18 @@ fn little(v: u32, bytes: usize) -> u32 {
     }
 }
 
-/// What the region holds. `expected` tells whose torn format is one's own; nothing else of it is compared.
+/// Determines the state of a region. `expected.kind` distinguishes a cut format of the caller from
+/// another manager's. Nothing else of `expected` is compared.
 ///
-/// A copy that is damaged beside an intact one is [`State::Damaged`]: it may be the one that counted.
+/// A damaged copy beside an intact one is [`State::Damaged`], because the damaged one may be the
+/// newer.
 ///
-/// **Power loss**: writes nothing. **Cost**: when [`State::Ready`], reads the sequences and states, and
-/// one copy twice, to check it and to read it (33 words): some 2,500 instructions, nearly all for the
-/// checksum. After a [`replace`] the other copy is checked as well. When not ready, reads the whole
+/// **Power loss**: writes nothing. **Cost**: if [`State::Ready`], reads both sequence numbers, and
+/// one copy twice: to check and to decode it (33 words, about 2,500 instructions, nearly all for
+/// the checksum). After a [`replace`] it checks the other copy too. Otherwise it reads the whole
 /// region.
 pub fn probe<M: Model>(region: &Region<'_, M>, expected: &Superblock) -> State {
-    look(region, expected).map(|view| content(|i| view.word(i)))
+    probe_view(region, expected).map(|view| content(|i| view.word(i)))
 }
 
 impl<S> State<S> {
@@ -401,44 +432,46 @@ impl<S> State<S> {
     }
 }
 
-/// Both copies as they are, intact or not: for a look from outside.
+/// Decodes each copy that is intact. For inspectors and tests.
 pub fn copies<M: Model>(region: &Region<'_, M>) -> [Option<Stored>; 2] {
-    Place::new(region).map_or([None; 2], |p| {
+    SuperblockRegion::new(region).map_or([None; 2], |p| {
         [0, 1].map(|c| p.intact(c).then(|| unpack(|i| p.word(c, i))))
     })
 }
 
-/// Marks the region as being formatted. Whatever it held is given up.
+/// Begins a format: writes the format marker. Gives up all previous content of the region.
 ///
-/// Nothing happens when it is so marked already, or when the region is shorter than [`Superblock::BYTES`].
+/// Does nothing if the region has this marker already, or is shorter than [`Superblock::BYTES`].
 ///
-/// **Power loss**: the region is what it was before, or [`State::Formatting`]; a blank one is either of the two. A region
-/// that was [`State::Foreign`] or [`State::Damaged`] may be either of those. **Cost**: 16 words, and
-/// one unit more where a copy was before; two fences, or three.
+/// **Power loss**: the region is in its previous state or in [`State::Formatting`]. A region that
+/// was [`State::Foreign`] or [`State::Damaged`] may also be in the other of these two. **Cost**:
+/// stores 16 words and two fences; one more unit and fence if it replaces a copy.
 pub fn begin<M: Model>(region: &mut Region<'_, M>, sb: &Superblock) {
-    Place(region).commit(FORMATTING, sb)
+    SuperblockRegion(region).commit(FORMATTING, sb)
 }
 
-/// Ends a format: the region is [`State::Ready`] with `sb`, together with all that the caller has stored before.
+/// Ends a format: the region becomes [`State::Ready`] with `sb`. All earlier stores of the caller
+/// persist first.
 ///
-/// Nothing happens when it is so already, or when the region is shorter than [`Superblock::BYTES`].
+/// Does nothing if the region is in this state already, or is shorter than [`Superblock::BYTES`].
 ///
-/// **Power loss**: the region is what [`probe`] said before, or `Ready(sb)`. **Cost**: as [`begin`].
+/// **Power loss**: [`probe`] finds the previous state or `Ready(sb)`. **Cost**: as [`begin`].
 pub fn finish<M: Model>(region: &mut Region<'_, M>, sb: &Superblock) {
-    if Place::new(region).is_some_and(|p| p.newest().is_none()) {
-        // Only a marker is recognised when it is torn.
+    if SuperblockRegion::new(region).is_some_and(|p| p.newest().is_none()) {
+        // Write a marker first: of a torn copy in a blank region, `probe` recognises only a marker.
         begin(region, sb);
     }
     replace(region, sb)
 }
 
-/// Puts `sb` in the place of the stored one, or of the marker of [`begin`]: the commit point of a migration that has prepared
-/// the new content elsewhere in the region, and of a format that has just begun.
+/// Replaces the stored superblock, or the marker of [`begin`], by `sb`. This is the commit point of
+/// a migration that has prepared the new content elsewhere in the region, and of a format.
 ///
-/// Nothing happens when it is so already, or when the region is shorter than [`Superblock::BYTES`].
+/// Does nothing if the region is in this state already, or is shorter than [`Superblock::BYTES`].
 ///
-/// **Power loss**: the old superblock or the new one, never a mixture, and all that the caller has stored before is there
-/// with the new one; where there was neither a superblock nor a marker, anything. **Cost**: as [`begin`].
+/// **Power loss**: the old superblock or the new one, never a mixture. With the new one, all
+/// earlier stores of the caller have persisted. If the region had neither a superblock nor a
+/// marker, its state is undefined. **Cost**: as [`begin`].
 pub fn replace<M: Model>(region: &mut Region<'_, M>, sb: &Superblock) {
-    Place(region).commit(READY, sb)
+    SuperblockRegion(region).commit(READY, sb)
 }

@@ -38,7 +38,7 @@ impl<D: Medium> AsyncMedium for Now<D> {
     }
 }
 
-/// What the traits promise of any driver.
+/// Checks what the traits require of any driver.
 fn is_a_nor_flash<F: NorFlash>(mut f: F) {
     let (erase, word) = (F::ERASE_SIZE as u32, F::WRITE_SIZE);
     let mut buf = vec![0; F::ERASE_SIZE];
@@ -65,7 +65,7 @@ fn is_a_nor_flash<F: NorFlash>(mut f: F) {
     assert_eq!(e.kind(), NorFlashErrorKind::NotAligned);
 }
 
-/// And of an async one.
+/// The same for an async driver.
 async fn is_a_later_nor_flash<F: later::NorFlash>(mut f: F) {
     let erase = F::ERASE_SIZE as u32;
     let mut buf = vec![0; F::ERASE_SIZE];
@@ -115,7 +115,7 @@ fn a_driver_states_the_contract() {
 
 #[test]
 fn a_record_on_a_driver() {
-    // There and back: a part that erases to zeros, seen through a driver, as any user's would be.
+    // Medium to driver and back: a part that erases to zeros, behind a driver.
     let part = RamNor::<6, 256, 8, 0x00>::new();
     let mut driver = ToNor::<_, 256>::new(part);
     for boot in 0..20u32 {
@@ -153,7 +153,7 @@ fn misuse_is_an_error_value() {
     assert_eq!(d.erase(8, 64), Err(Misuse::Misaligned));
     assert_eq!(d.erase(64, 0), Err(Misuse::OutOfRange));
     d.write(8, &[0xFF; 8]).unwrap();
-    // Even with what it holds.
+    // Even if the value is the stored one.
     assert_eq!(d.write(8, &[0xFF; 8]), Err(Misuse::NotErased));
     d.erase(0, 64).unwrap();
     d.write(8, &[1; 8]).unwrap();

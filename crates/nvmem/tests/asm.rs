@@ -1,19 +1,19 @@
-//! What the compiler makes of the store module, in assembly, on each target: stores through a loan stay where they
-//! belong, and with `instrument` off the module costs nothing.
+//! Checks the assembly of the store module on each target: stores through a loan keep their order,
+//! and without `instrument` the module adds no instruction.
 #![cfg(not(miri))]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A target, and how its assembly reads.
+/// A target and its assembly syntax.
 struct Target {
     triple: &'static str,
     /// The registers of a function's first two arguments, as the base of an address.
     base: [&'static str; 2],
     store: fn(&str) -> bool,
-    /// What every function has, whatever it does: the frame and the return.
+    /// Instructions that every function has: frame and return.
     frame: &'static [&'static str],
-    /// What drains a store buffer.
+    /// The instruction that drains a store buffer.
     fence: &'static [&'static str],
 }
 
@@ -82,13 +82,13 @@ fn crate_dir() -> &'static Path {
 fn rustc() -> Command {
     let mut c = Command::new("rustc");
     c.current_dir(crate_dir());
-    // Cargo's own variables are for this build, not for that one.
+    // Remove Cargo's variables: they are for the build of this test.
     c.env_remove("RUSTFLAGS");
     c
 }
 
 fn missing(triple: &str, how: &str) {
-    // A part that was left out is a failure where everything is required.
+    // A skipped target is a failure if all targets are required.
     assert!(
         std::env::var_os("CI").is_none_or(|v| v != "true"),
         "{triple} is not installed: {how}"
@@ -151,7 +151,7 @@ fn function<'a>(asm: &'a str, name: &str) -> Vec<&'a str> {
     body
 }
 
-/// For each store in order, which argument is its address: 0, 1.
+/// For each store in order, the argument that is its address: 0 or 1.
 fn stores(t: &Target, body: &[&str]) -> Vec<usize> {
     body.iter()
         .filter(|i| (t.store)(i))
@@ -162,13 +162,13 @@ fn stores(t: &Target, body: &[&str]) -> Vec<usize> {
 fn check(t: &Target, asm: &str) {
     let shown = |name| format!("{} {name}:\n{}", t.triple, function(asm, name).join("\n"));
     let is_frame = |i: &str| t.frame.iter().any(|f| i.starts_with(f));
-    // How many instructions do something.
+    // How many instructions are not in the list of frame and return.
     let work = |name| function(asm, name).iter().filter(|i| !is_frame(i)).count();
 
-    // 1. The user's store, the library's, the user's: all three, in this order.
+    // 1. Stores of the user, the library and the user again: all three, in this order.
     let right = function(asm, "with_pointer");
     assert_eq!(stores(t, &right), [0, 1, 0], "{}", shown("with_pointer"));
-    // A barrier that names nothing does not keep the first: that is why the pointer matters.
+    // A barrier without the pointer does not keep the first store.
     let plain = function(asm, "with_plain_barrier");
     let kept = stores(t, &plain);
     assert_eq!(kept.iter().filter(|b| **b == 1).count(), 1);
@@ -179,7 +179,7 @@ fn check(t: &Target, asm: &str) {
         shown("with_plain_barrier")
     );
 
-    // 2. A store is a store, two are two, and the rest is nothing.
+    // 2. One store is one instruction, two are two, and nothing is added.
     for (name, n) in [("one_store", 1), ("two_stores", 2)] {
         let body = function(asm, name);
         assert_eq!(stores(t, &body), vec![0; n], "{}", shown(name));
@@ -189,7 +189,7 @@ fn check(t: &Target, asm: &str) {
         assert_eq!(work(name), 0, "{}", shown(name));
     }
 
-    // 3. A fence is one where the medium needs it.
+    // 3. A fence is an instruction only where the medium needs it.
     let fence = function(asm, "fence_buffered");
     let is_fence = |i: &&str| t.fence.iter().any(|f| i.starts_with(f));
     assert!(
@@ -208,11 +208,11 @@ fn loans_order_and_stores_cost_nothing() {
             checked += 1;
         }
     }
-    // The host at least.
+    // At least the host is tested.
     assert!(checked > 0);
 }
 
-/// MSP430 has no prebuilt core: a nightly compiles it, from its sources.
+/// MSP430 has no prebuilt `core`: a nightly compiler builds it from source.
 #[test]
 fn msp430() {
     let nightly = Command::new("rustc")

@@ -1,11 +1,12 @@
-//! Constants that promise a size or an endurance: right, or refused, for all inputs; against arithmetic that does not overflow.
+//! Constant functions for sizes and endurance: correct or refused for all inputs, compared with
+//! 128-bit arithmetic.
 
 use nvmem::device::{Contract, EraseUnit, Medium, Misuse, Torn, check_range};
 use nvmem::{Record, WearLevelled};
 use proptest::prelude::*;
 use std::panic::catch_unwind;
 
-/// A medium of which nothing but the contract is asked.
+/// A medium with a contract only.
 macro_rules! media {
     ($($name:ident: $read:expr, $write:expr, $erase:expr;)*) => {$(
         struct $name;
@@ -57,7 +58,7 @@ fn lcm(a: u128, b: u128) -> u128 {
     a / x * b
 }
 
-/// Extremes are as likely as what lies between.
+/// Extreme values are as likely as others.
 fn any_number() -> impl Strategy<Value = u32> {
     prop_oneof![
         any::<u32>(),
@@ -71,7 +72,7 @@ fn quietly<R>(f: impl FnOnce() -> R + std::panic::UnwindSafe) -> Option<R> {
     catch_unwind(f).ok()
 }
 
-/// Of a record of `len` bytes.
+/// The range of a record of `len` bytes.
 fn record_bytes(c: &Contract, len: u128, updates: u32) -> Option<u32> {
     let word = lcm(c.read_size.into(), c.write_size.into());
     let content = |len: u128| {
@@ -141,10 +142,10 @@ fn level<D: Medium, const PAGE: usize>(n: u32, erases: u32) {
     let capacity = W::<D, PAGE>::capacity_of(n);
     assert_eq!(u128::from(capacity), l.pages(n) * l.page);
     let entries = l.pages(n) + 2 * l.blocks(n);
-    assert_eq!(W::<D, PAGE>::table(n) as u128, entries);
+    assert_eq!(W::<D, PAGE>::table_entries(n) as u128, entries);
     let writes = l.blocks(n) * l.slots * u128::from(erases) / 5;
     assert_eq!(u128::from(W::<D, PAGE>::page_writes(n, erases)), writes);
-    // The smallest that suffices, or none does.
+    // The smallest size that suffices, or none.
     match quietly(|| W::<D, PAGE>::bytes_for(n)) {
         Some(bytes) => {
             assert!(W::<D, PAGE>::capacity_of(bytes) >= n.max(1), "{n}: {bytes}");

@@ -1,5 +1,6 @@
-//! Wear levelling under power cuts, two deep, on flash whose torn words read differently each time and whose erases are
-//! interrupted: what was acknowledged stays, what was seen once is not taken back, a write over several pages leaves a prefix.
+//! Wear levelling under power cuts, two deep, on flash with unstable words and interrupted erases.
+//! Acknowledged writes stay, values read once never revert, and a write over several pages leaves a
+//! prefix.
 
 use nvmem::device::{Contract, EraseUnit, Medium};
 use nvmem::level::{LevelError, WearLevelled};
@@ -8,7 +9,7 @@ use powerfail::{
     Chip, EveryEvents, Simulated, SpiNor, Stm32f0, Stm32l1, Stm32l1HalfPage, World, endure, explore,
 };
 
-/// A flash that is small, so that it can be explored two deep.
+/// A flash small enough to be explored two deep.
 enum Tiny {}
 impl Chip for Tiny {
     const CONTRACT: Contract = Contract {
@@ -24,15 +25,16 @@ impl Chip for Tiny {
     const PAGE: u32 = 32;
 }
 
-/// Parts of pages that were written: how many the outside saw, and how many the device has set out to write since.
+/// Numbers of written parts of pages: how many the world has seen, and how many the device has
+/// begun to write since.
 #[derive(Clone, Hash, Debug, Default)]
 struct Promise {
     seen: u32,
     tried: u32,
 }
 
-/// Where the `n`-th part of a page goes that a device writes; four bytes each. Of four, the last two are one write over the border of two
-/// pages. Page 1 is written once, page 0 often.
+/// The offset of the `n`-th part that the device writes; each has four bytes. Of every four parts,
+/// the last two are one write across a page border. Page 1 is written once, page 0 often.
 fn part(n: u32, pages: u32, page: u32) -> u32 {
     let turn = 3 + n / 4 % (pages - 3);
     match n % 4 {
@@ -44,7 +46,7 @@ fn part(n: u32, pages: u32, page: u32) -> u32 {
     }
 }
 
-/// How many parts the write has that the `n`-th one begins.
+/// How many parts the write that begins with part `n` has.
 fn parts(n: u32) -> u32 {
     if n % 4 == 2 { 2 } else { 1 }
 }
@@ -53,10 +55,10 @@ fn value(n: u32) -> [u8; 4] {
     (n + 1).wrapping_mul(0x0101_0107).to_le_bytes()
 }
 
-/// What is there after `n` parts.
+/// The expected content after `n` parts.
 fn model(n: u32, pages: u32, page: u32) -> Vec<u8> {
     let mut all = vec![0; (pages * page) as usize];
-    // The others of a long life were written over.
+    // Older parts were overwritten.
     let early = if n > 0 { 0..1 } else { 0..0 };
     for i in early.chain(n.saturating_sub(8 * pages).max(1)..n) {
         all[part(i, pages, page) as usize..][..4].copy_from_slice(&value(i));
@@ -64,14 +66,14 @@ fn model(n: u32, pages: u32, page: u32) -> Vec<u8> {
     all
 }
 
-/// Finds how many parts are there.
+/// Finds how many parts the content holds.
 fn look<D: Medium, const PAGE: usize>(
     d: &mut WearLevelled<'_, D, PAGE>,
     world: &World<'_, Promise>,
 ) -> u32 {
     let (page, pages) = (PAGE as u32, d.capacity() / PAGE as u32);
     let mut found = vec![0; d.capacity() as usize];
-    d.read(0, &mut found).expect("nothing but power cuts");
+    d.read(0, &mut found).expect("only a power cut stops it");
     let p = world.get();
     let n = (p.seen..=p.tried).find(|n| model(*n, pages, page) == found);
     let Some(n) = n else {
@@ -81,16 +83,16 @@ fn look<D: Medium, const PAGE: usize>(
             p.seen, p.tried
         );
     };
-    assert_eq!(d.damaged_pages().expect("nothing but power cuts"), 0);
-    // The device acts upon it.
+    assert_eq!(d.damaged_pages().expect("only a power cut stops it"), 0);
+    // The device acts on this value.
     world.set(Promise { seen: n, tried: n });
     n
 }
 
-/// Writes until `last` parts are there, from what is there.
+/// Continues writing until `last` parts are on the medium.
 fn write_to<D: Medium, const PAGE: usize>(nv: D, world: &World<'_, Promise>, last: u32) {
     let mut table = [0; 1024];
-    let mut d = WearLevelled::<_, PAGE>::open(nv, &mut table).expect("nothing but power cuts");
+    let mut d = WearLevelled::<_, PAGE>::open(nv, &mut table).expect("only a power cut stops it");
     let (page, pages) = (PAGE as u32, d.capacity() / PAGE as u32);
     let mut n = look(&mut d, world);
     while n < last {
@@ -98,14 +100,14 @@ fn write_to<D: Medium, const PAGE: usize>(nv: D, world: &World<'_, Promise>, las
         world.update(|p| p.tried = n + k);
         let bytes: Vec<u8> = (n..n + k).flat_map(value).collect();
         d.write(part(n, pages, page), &bytes)
-            .expect("nothing but power cuts");
+            .expect("only a power cut stops it");
         n += k;
         world.set(Promise { seen: n, tried: n });
     }
     assert_eq!(look(&mut d, world), n);
 }
 
-/// An image after `writes` writes and `boots` boots that wrote.
+/// An image after `writes` writes and `boots` boots with writes.
 fn used<
     const UNITS: usize,
     const ERASE: usize,
@@ -142,12 +144,13 @@ fn a_blank_flash() {
     assert!(s.part || s.cuts > 10_000, "{s}");
 }
 
-/// What a device in use begins with: it is full, blocks are cleaned, and its last boot left slots unused.
+/// A device in use: its flash is full, blocks are being cleaned, and the last boot left slots
+/// unused.
 fn in_use(writes: u32, boots: u32) -> Simulated<Tiny> {
     Simulated::with_image(used::<7, 128, 4, 0xFF, 8>(writes, boots))
 }
 
-/// At each point of a block's life, as one boot or as several left it.
+/// At each number of used slots in a block, after one boot or several.
 fn two_deep(writes: std::ops::Range<u32>, boots: u32) {
     for n in writes {
         let s = explore(in_use(n, boots), |nv, w| {
@@ -173,13 +176,14 @@ fn slots_that_boots_left_unused_are_cleaned() {
     two_deep(40..41, 10);
 }
 
-/// A flash that is formatted by name holds what it held, nothing that opens, or zeros; never older content.
+/// A cut forced format leaves the previous content, a flash that does not open, or zeros; never
+/// older content.
 fn insist<D: Medium>(mut nv: D, world: &World<'_, bool>) {
     let mut table = [0; 64];
     let seen = match WearLevelled::<_, 8>::open(&mut nv, &mut table) {
         Ok(mut d) => {
             let mut b = vec![0; d.capacity() as usize];
-            d.read(0, &mut b).expect("nothing but power cuts");
+            d.read(0, &mut b).expect("only a power cut stops it");
             Some(b)
         }
         Err(LevelError::Foreign | LevelError::Damaged) => None,
@@ -193,9 +197,9 @@ fn insist<D: Medium>(mut nv: D, world: &World<'_, bool>) {
     }
     if !world.get() {
         let mut d =
-            WearLevelled::<_, 8>::format(&mut nv, &mut table).expect("nothing but power cuts");
+            WearLevelled::<_, 8>::format(&mut nv, &mut table).expect("only a power cut stops it");
         let mut b = [1; 56];
-        d.read(0, &mut b).expect("nothing but power cuts");
+        d.read(0, &mut b).expect("only a power cut stops it");
         assert_eq!(b, [0; 56]);
         world.set(true);
     }
@@ -213,7 +217,8 @@ fn a_format_by_name_gives_up_anything() {
     }
 }
 
-/// How often a unit may be erased in 2000 boots of so many events on average: a tenth more than the worst one is.
+/// The erases allowed per unit in 2000 boots with this many events on average: 10 % above the
+/// measured maximum.
 const LIFE: [(&str, u64, u32); 2] = [("short", 60, 610), ("long", 400, 2_600)];
 
 #[test]

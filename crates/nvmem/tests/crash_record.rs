@@ -1,5 +1,5 @@
-//! The record under power cuts, two deep: on every mapped model, on byte media, on 16-byte words and on flash whose torn
-//! words read differently each time.
+//! The record under power cuts, two deep: on every mapped model, byte media, media of 16-byte
+//! words, and flash with unstable words.
 
 use nvmem::device::{Contract, EraseUnit, Medium};
 use nvmem::ram::RamNor;
@@ -25,7 +25,7 @@ fn counter(n: u32) -> Counter {
     }
 }
 
-/// What the outside was told, and what the device set out to do since.
+/// The number that the world has seen, and the highest that the device has begun to write since.
 #[derive(Clone, Hash, Debug, Default)]
 struct Promise {
     seen: u32,
@@ -42,7 +42,7 @@ fn look(world: &World<'_, Promise>, found: Counter) -> u32 {
         p.seen,
         p.tried
     );
-    // The device acts upon it: from here on it is nothing else, until there is another change.
+    // The device acts on this value: from here on it must not revert.
     world.set(Promise { seen: n, tried: n });
     n
 }
@@ -54,14 +54,14 @@ fn count<D: Medium>(nv: D, world: &World<'_, Promise>) {
 
 fn count_to<D: Medium>(mut nv: D, world: &World<'_, Promise>, last: u32) {
     let all = 0..nv.capacity();
-    // Reading changes nothing and acts upon nothing.
+    // Reading writes nothing, and the device does not act on the value.
     let read = Record::<Counter, _>::read(&mut nv, all.clone());
     assert!(read.is_ok(), "{read:?}");
-    let mut r = Record::open(nv, all, counter(0)).expect("nothing but power cuts");
+    let mut r = Record::open(nv, all, counter(0)).expect("only a power cut stops it");
     let n = look(world, *r.get());
     for n in n..last {
         world.update(|p| p.tried = n + 1);
-        r.set(counter(n + 1)).expect("nothing but power cuts");
+        r.set(counter(n + 1)).expect("only a power cut stops it");
         assert_eq!(look(world, *r.get()), n + 1);
     }
 }
@@ -77,7 +77,7 @@ struct Wide {
 fn migrate<D: Medium>(mut nv: D, world: &World<'_, Promise>) {
     let all = 0..nv.capacity();
     if world.with(|p| p.tried) == 0 {
-        let r = Record::open(&mut nv, all.clone(), counter(7)).expect("nothing but power cuts");
+        let r = Record::open(&mut nv, all.clone(), counter(7)).expect("only a power cut stops it");
         assert_eq!(*r.get(), counter(7));
         world.update(|p| p.tried = 1);
     }
@@ -86,17 +86,17 @@ fn migrate<D: Medium>(mut nv: D, world: &World<'_, Promise>) {
         assert_eq!(old, counter(7));
         wide(1)
     })
-    .expect("nothing but power cuts");
+    .expect("only a power cut stops it");
     let found = *r.get();
     assert_eq!(found, wide(found.n), "a mixture");
     assert!((1..=2).contains(&found.n), "{found:?}");
-    assert!(found.n >= world.with(|p| p.seen), "taken back");
+    assert!(found.n >= world.with(|p| p.seen), "the value reverted");
     world.update(|p| p.seen = found.n);
-    r.set(wide(2)).expect("nothing but power cuts");
+    r.set(wide(2)).expect("only a power cut stops it");
     world.update(|p| p.seen = 2);
 }
 
-/// An image with two slots, as an old device has them: the sequence is about to wrap.
+/// An image with two slots of an old device, whose sequence number is about to wrap.
 fn aged(sequence: u16, fill: u8) -> Vec<u8> {
     let mut image = vec![fill; 128];
     let fingerprint = nvmem::fingerprint::<Counter>();
@@ -114,7 +114,7 @@ fn aged(sequence: u16, fill: u8) -> Vec<u8> {
     image
 }
 
-/// Around which numbers wrap; some of them under Miri.
+/// Sequence numbers around a wrap; fewer under Miri.
 fn sequences() -> impl Iterator<Item = u16> {
     let all = [0, 0x7FFF, 0x8000, 0xFFFE, 0xFFFF];
     all.into_iter().step_by(if cfg!(miri) { 4 } else { 1 })
@@ -159,7 +159,7 @@ fn buffered_32() {
     mapped::<Buffered32>();
 }
 
-/// One change on flash that was in use before, three cuts deep: a torn record, a torn copy of it, a torn erase.
+/// One change on used flash, three cuts deep: a torn record, a torn rewrite of it, a torn erase.
 #[test]
 #[cfg_attr(miri, ignore = "2,304 bytes of flash, three cuts deep")]
 fn used_flash_three_deep() {
@@ -174,20 +174,22 @@ fn used_flash_three_deep() {
     assert!(s.part || s.cuts > 1000, "{s}");
 }
 
-/// Two changes, three cuts: in the confirmation of the first, which a boot takes for written and acts upon; in the content of the second, which
-/// the next boot finds whole; and in the erase that this one begins, which must not be that of the first.
+/// Two changes, three cuts. The first cut tears a commit word of the first change; a boot reads it
+/// as written and acts on the value. The second tears the content of the second change, which the
+/// next boot reads as complete. The third hits the erase that this boot begins, which must not
+/// erase the first change.
 #[test]
 #[cfg_attr(miri, ignore = "three cuts deep")]
-fn a_confirmation_that_is_taken_back() {
+fn an_unstable_commit_word() {
     let mut d = RamNor::<3, 64, 16, 0xFF>::new();
     let _ = Record::open(&mut d, 0..192, counter(0)).unwrap();
     let used = Simulated::<Small>::with_image(d.bytes().to_vec());
     let s = explore(used, |nv, w: &World<'_, Promise>| {
-        // Without a look before: so many reads decide how an unstable word reads.
-        let mut r = Record::open(nv, 0..192, counter(0)).expect("nothing but power cuts");
+        // Without a read before: each read changes how an unstable word reads next.
+        let mut r = Record::open(nv, 0..192, counter(0)).expect("only a power cut stops it");
         for n in look(w, *r.get())..2 {
             w.update(|p| p.tried = n + 1);
-            r.set(counter(n + 1)).expect("nothing but power cuts");
+            r.set(counter(n + 1)).expect("only a power cut stops it");
             assert_eq!(look(w, *r.get()), n + 1);
         }
     })
@@ -197,7 +199,7 @@ fn a_confirmation_that_is_taken_back() {
     assert!(s.part || s.cuts > 1000, "{s}");
 }
 
-/// A flash of which one record fits into an erase unit, by few words.
+/// A flash with erase units that hold one record and few words more.
 enum Small {}
 impl Chip for Small {
     const CONTRACT: Contract = Contract {
@@ -213,7 +215,7 @@ impl Chip for Small {
     const PAGE: u32 = 16;
 }
 
-/// A serial flash that is small, so that it can be explored two deep.
+/// A serial flash small enough to be explored two deep.
 enum Tiny {}
 impl Chip for Tiny {
     const CONTRACT: Contract = Contract {
@@ -298,7 +300,7 @@ fn tiny_serial_flash() {
     assert!(s.part || s.cuts > 10_000, "{s}");
 }
 
-/// A device that was used for something else, or had two values, and is formatted by name.
+/// A forced format of a device that held other data, or two values.
 fn insist<D: Medium>(mut nv: D, world: &World<'_, bool>) {
     const NEW: u32 = 77;
     let all = 0..nv.capacity();
@@ -308,18 +310,18 @@ fn insist<D: Medium>(mut nv: D, world: &World<'_, bool>) {
         return;
     }
     match Record::<Counter, _>::read(&mut nv, all.clone()) {
-        // The newest of before, the new one, or nothing that counts.
+        // The newest value from before, the new value, or no valid record.
         Ok(Some(v)) => assert!([0, NEW].contains(&v.n), "an older value is back: {v:?}"),
         Ok(None) | Err(RecordError::Foreign | RecordError::Damaged) => {}
         Err(e) => panic!("{e}"),
     }
-    let r = Record::format(nv, all, counter(NEW)).expect("nothing but power cuts");
+    let r = Record::format(nv, all, counter(NEW)).expect("only a power cut stops it");
     assert_eq!(*r.get(), counter(NEW));
     world.set(true);
 }
 
 #[test]
-fn a_format_by_name_makes_a_record_of_anything() {
+fn a_forced_format_makes_a_record_of_any_content() {
     fn mapped<M: Model>(image: Vec<u8>) {
         explore(Mapped::<M>::with_image(image), |nv, w| insist(nv, w))
             .depth(2)
@@ -347,7 +349,7 @@ fn a_format_by_name_makes_a_record_of_anything() {
 }
 
 #[test]
-fn a_format_by_name_makes_a_record_of_any_flash() {
+fn a_forced_format_makes_a_record_of_any_flash() {
     let mut d = RamNor::<3, 64, 4, 0xFF>::new();
     for n in [7, 0] {
         let mut r = Record::open(&mut d, 0..192, counter(9)).unwrap();
@@ -363,7 +365,8 @@ fn a_format_by_name_makes_a_record_of_any_flash() {
     println!("{s}");
 }
 
-/// The one way to a foreign range without anybody's data, and the way out of it.
+/// Three cuts in the first format leave a foreign range without any data; a forced format recovers
+/// it.
 #[test]
 fn three_cuts_in_the_first_format() {
     fn first<D: Medium>(mut nv: D, world: &World<'_, bool>, by_name: bool) {
@@ -375,11 +378,12 @@ fn three_cuts_in_the_first_format() {
             }
             r => r,
         };
-        assert_eq!(r.expect("nothing but power cuts").get().n, 0);
+        assert_eq!(r.expect("only a power cut stops it").get().n, 0);
         world.set(true);
     }
     let flash = || Simulated::<Tiny>::new(3 * 64);
-    // A torn confirmation of the marker; the erase of the marker, torn; and the one of the first bank. Found at depth 3.
+    // Cuts in a commit word of the format marker, in the erase of the marker, and in the erase of
+    // the first bank. Found at depth 3.
     for line in [
         "first@spi-nor@63718a37@0x93#1=4f^2/0x80#1=hb98c59b3^3!3/0x0#1=hb98c59b3^3!1@73aaa578",
         "first@spi-nor@63718a37@0x93#1=4f^2/0x80#1=hb98c59b3^3!3/0x0#1=hb98c59b3^3!2@73aaa578",

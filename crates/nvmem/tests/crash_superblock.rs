@@ -17,7 +17,7 @@ const V2: Superblock = Superblock {
     ..V1
 };
 
-/// The content: one number at `AT` in version 1, and its complement behind it in version 2.
+/// The content: one number at `AT` in version 1, followed by its complement in version 2.
 const AT: usize = Superblock::BYTES;
 const FIRST: u32 = 0x00AB_00CD;
 
@@ -43,10 +43,10 @@ fn put<M: Model>(r: &Region<'_, M>, off: usize, v: u32) {
     }
 }
 
-/// What the outside was told: 1 when version 1 was seen, 2 when version 2 was.
+/// The version that the world has seen: 1 or 2.
 type Seen = u32;
 
-/// One boot of a device that formats, and is later updated to version 2.
+/// One boot of a device that formats and is later updated to version 2.
 fn boot<M: Model>(mut nv: Region<'_, M>, world: &World<'_, Seen>) {
     match superblock::probe(&nv, &V1) {
         State::Blank | State::Formatting => {
@@ -78,7 +78,7 @@ fn boot<M: Model>(mut nv: Region<'_, M>, world: &World<'_, Seen>) {
     world.acknowledge(2);
 }
 
-/// A device whose superblock changes all the time, from wherever the sequence stands.
+/// A device that changes its superblock repeatedly, from any sequence number on.
 fn churn<M: Model>(mut nv: Region<'_, M>, world: &World<'_, u32>) {
     let n = match superblock::probe(&nv, &V1) {
         State::Ready(sb) => sb.params[7],
@@ -140,7 +140,7 @@ fn buffered_32() {
     run::<Buffered32>();
 }
 
-/// What no cut can cause is told apart, by the same `probe`.
+/// `probe` distinguishes the states that no cut can cause.
 #[test]
 fn foreign_and_damaged_stay_so() {
     let mut image = vec![0; 256];

@@ -1,4 +1,5 @@
-//! What the derive writes trips no lint that a user may have forbidden, and needs no `allow`, which `forbid` would refuse.
+//! Generated code triggers no lint that a user may forbid, and needs no `allow`, which `forbid`
+//! would refuse.
 
 #![forbid(
     unsafe_code,
@@ -55,7 +56,7 @@ pub struct Settings {
     wide: u64,
 }
 
-/// Nobody names its slots.
+/// Its field slots are never used.
 #[derive(Persist, Clone, Copy, Debug)]
 #[repr(C)]
 struct Hidden {

@@ -1,6 +1,7 @@
-//! A crate in which `::nvmem` and `::core` lead to itself. It has all that generated code names, and its functions lie.
+//! A crate in which `::nvmem` and `::core` refer to the crate itself. It defines all names that
+//! generated code uses, with wrong functions.
 //!
-//! `extern crate` needs no `unsafe`, so what the derive promises must not come from a path.
+//! `extern crate` needs no `unsafe`, so the derive's guarantees must not depend on a path.
 
 #![allow(missing_docs, dead_code, clippy::missing_safety_doc)]
 
@@ -30,7 +31,7 @@ macro_rules! lie {
 
 pub mod __derived {
     pub use crate::real::__derived::*;
-    pub const fn place(_: usize, _: usize) -> usize {
+    pub const fn next_offset(_: usize, _: usize) -> usize {
         0
     }
     pub const fn assert_layout<T>() {}
@@ -55,7 +56,7 @@ enum Kind {
 }
 
 #[test]
-fn nothing_is_believed() {
+fn paths_to_other_functions_are_not_used() {
     let v = Data {
         first: 7,
         on: true,

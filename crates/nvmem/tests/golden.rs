@@ -1,4 +1,5 @@
-//! Every byte of the formats. A change here is a new format version, a line in CHANGELOG.md and one in docs/SPEC.md.
+//! Every byte of the formats. A change here is a new format version, a line in CHANGELOG.md and one
+//! in docs/SPEC.md.
 
 // insta starts a process, which Miri does not.
 #![cfg(not(miri))]
@@ -143,7 +144,7 @@ fn record<D: Medium<Error: PartialEq>>(d: &mut D, updates: u32) {
 
 #[test]
 fn record_marker() {
-    // Format, and stop before the first value: the marker is at the end.
+    // Format and stop before the first value: the format marker is at the end.
     struct Stop<'d>(&'d mut RamFram<96>, u32);
     impl Medium for Stop<'_> {
         type Error = ();
@@ -236,7 +237,7 @@ fn record_on_flash_erased_to_zeros() {
     "#);
 }
 
-/// The format, one page, and another boot that carries it over.
+/// A format, one page, and another boot that carries the page over.
 #[test]
 fn wear_levelling() {
     let mut flash = RamNor::<7, 128, 4>::new();

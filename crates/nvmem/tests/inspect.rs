@@ -1,4 +1,4 @@
-//! What the inspector says of images, good, cut and hostile.
+//! The inspector's output for intact, cut and hostile images.
 
 use core::mem::MaybeUninit;
 use nvmem::inspect;

@@ -1,4 +1,4 @@
-//! Each `unsafe` block says by which invariant of docs/INVARIANTS.md it is sound.
+//! Each `unsafe` block names the invariant of docs/INVARIANTS.md that makes it sound.
 
 #![cfg(not(miri))]
 

@@ -1,4 +1,5 @@
-//! Wear levelling without power cuts: against a plain array, even wear, costs, sizes, and images that are not sound.
+//! Wear levelling without power cuts: comparison with an array, even wear, costs, sizes, and
+//! damaged images.
 
 use nvmem::device::{Contract, Medium, Misuse};
 use nvmem::level::{LevelError, WearLevelled};
@@ -10,7 +11,7 @@ use std::cell::Cell;
 type Small = RamNor<7, 128, 4>;
 const SMALL: u32 = 7 * 128;
 
-/// Calls that reached the flash, and after how many more one fails.
+/// Counts calls to the flash; a call fails after a set number.
 #[derive(Default)]
 struct Calls {
     writes: Cell<u32>,
@@ -33,7 +34,7 @@ impl Calls {
     }
 }
 
-/// Counts calls, fails when told, and reads by four bytes only.
+/// Counts calls, fails on request, and reads only multiples of four bytes.
 struct Watched<'c, D>(D, &'c Calls);
 
 impl<D: Medium<Error = Misuse>> Medium for Watched<'_, D> {
@@ -80,7 +81,7 @@ fn ops(capacity: u32) -> impl Strategy<Value = Vec<Op>> {
     prop::collection::vec(op, 0..200)
 }
 
-/// As an array would behave, over reboots; on flash with words of any size and either erased value.
+/// Behaves like an array, over reboots, on flash with any word size and both erased values.
 fn as_an_array<
     const UNITS: usize,
     const ERASE: usize,
@@ -140,8 +141,9 @@ proptest! {
 
 #[test]
 #[cfg_attr(miri, ignore = "60,000 writes")]
-fn wear_is_even_whatever_is_written() {
-    // Nearly full, half of it never written again: one page, or the other half at random, or in order.
+fn wear_is_even_under_any_writes() {
+    // Nearly full, half of it never written again. Writes go to one page, or to the other half in
+    // random order or in sequence.
     for order in 0..3 {
         let mut flash = Small::new();
         let mut table = [0; 64];
@@ -164,7 +166,7 @@ fn wear_is_even_whatever_is_written() {
         let mut page = [0; 8];
         for p in 0..pages / 2 {
             d.read(p * 8, &mut page).unwrap();
-            assert_eq!(page, [p as u8; 8], "moved, and as it was");
+            assert_eq!(page, [p as u8; 8], "moved and unchanged");
         }
         let erases = d.erases();
         let wear = *flash.wear();
@@ -181,7 +183,8 @@ fn wear_is_even_whatever_is_written() {
 #[test]
 #[cfg_attr(miri, ignore = "3,000 boots")]
 fn costs_are_bounded() {
-    // Slots of 6 calls: a first word and a rest. A block begins with a header and two seals.
+    // Two calls per slot: the first word and the rest. A block starts with a header, the commit
+    // marker and its confirmation.
     let calls = Calls::default();
     let mut flash = Watched(RamNor::<12, 256, 4>::new(), &calls);
     let mut table = [0; 128];
@@ -194,7 +197,7 @@ fn costs_are_bounded() {
         let mut d = Bytes::open(&mut flash, &mut table).unwrap();
         let pages = d.capacity() / 16;
         let (writes, erases) = spent();
-        // Slots of 9 to a block, two calls each.
+        // Nine slots per block, two calls each.
         assert!(erases <= Bytes::COPIES + 1, "{erases} erases");
         open = open.max(writes);
         for i in 0..boot % 7 {
@@ -248,7 +251,7 @@ fn after_an_error_the_page_is_old_or_new() {
         let at = (n * 7 % 13) as usize * 4;
         calls.until_failure.set(Some(n * n % 41));
         let done = d.write(at as u32, &n.to_le_bytes());
-        // The next call may fail, too.
+        // The next call may fail too.
         let shown = d.read(0, &mut read);
         calls.until_failure.set(None);
         if shown.is_err() {
@@ -283,11 +286,11 @@ fn what_does_not_fit_is_refused() {
     assert_eq!(d.write(50, &[0; 7]), Err(LevelError::OutOfRange));
     assert_eq!(d.read(57, &mut []), Err(LevelError::OutOfRange));
     assert_eq!(d.read(56, &mut []), Ok(()));
-    // Another size of pages.
+    // Another page size.
     let mut table = [0; 64];
     let e = WearLevelled::<_, 4>::open(&mut flash, &mut table).unwrap_err();
     assert!(matches!(e, LevelError::Layout(_)), "{e}");
-    // Somebody's data.
+    // Foreign data.
     flash.bytes_mut()[3] = 7;
     let mut foreign = Small::new();
     foreign.bytes_mut()[300] = 0x12;
@@ -315,7 +318,7 @@ fn worn_flash_is_an_error() {
         "{n}"
     );
     assert!(d.write(0, &[0]).is_err());
-    // What was written can still be read.
+    // Written data can still be read.
     let before = flash.clone();
     let mut d = WearLevelled::<_, 8>::open_to_read(&mut flash, &mut table).unwrap();
     for k in n - 6..n {
@@ -332,7 +335,7 @@ fn worn_flash_is_an_error() {
 }
 
 #[test]
-fn damage_is_kept_and_told_until_it_is_written_over() {
+fn damage_is_reported_until_it_is_overwritten() {
     let mut flash = Small::new();
     let mut table = [0; 64];
     let mut d = WearLevelled::<_, 8>::open(&mut flash, &mut table).unwrap();
@@ -359,7 +362,7 @@ fn damage_is_kept_and_told_until_it_is_written_over() {
     assert_eq!(d.damaged_pages(), Ok(0));
 }
 
-/// Opens, and uses what opens.
+/// Opens the image and uses it if it opens.
 fn survives(mut flash: RamNor<7, 128, 4>) {
     let mut table = [0; 64];
     let Ok(mut d) = WearLevelled::<_, 8>::open(&mut flash, &mut table) else {
@@ -393,7 +396,7 @@ proptest! {
         for (at, byte) in edits {
             flash.bytes_mut()[at.index(896)] = byte;
         }
-        // Headers with a checksum that is right, and seals.
+        // Headers with correct checksums, commit markers and confirmations.
         for (block, at, byte) in headers {
             let b = &mut flash.bytes_mut()[block * 128..][..40];
             b[at] = byte;

@@ -1,5 +1,5 @@
-//! Wear levelling on flash whose torn words read differently each time, four cuts deep: histories that are too long for a search, told step
-//! by step. What a boot has shown, no later one takes back.
+//! Wear levelling on flash with unstable words, four cuts deep. These histories are too long for a
+//! search, so each test executes one step by step. A page that a boot has returned never reverts.
 
 use nvmem::device::{Contract, Medium, Misuse};
 use nvmem::level::{LevelError, WearLevelled};
@@ -9,7 +9,7 @@ use nvmem::ram::RamNor;
 type Small = RamNor<7, 128, 4>;
 type Bytes<'b, 'f> = WearLevelled<'b, &'f mut Flash, 8>;
 
-/// Bytes of which each second read is something else.
+/// Unstable bytes: every second read differs.
 #[derive(Clone)]
 struct Unstable {
     from: u32,
@@ -20,12 +20,12 @@ struct Unstable {
 #[derive(Clone)]
 struct Flash {
     flash: Small,
-    /// How many writes and erases there are until the power goes, in the middle of one.
+    /// The number of writes and erases before the power fails in the middle of one.
     until_cut: Option<u32>,
-    /// The power goes in the first write of a second seal.
+    /// The power fails in the first write of a confirmation.
     cut_in_second_seal: bool,
     unstable: Option<Unstable>,
-    /// What is written waits here, in RAM, until it is flushed or something is erased.
+    /// The driver's write buffer: written data stays here until a flush or an erase.
     buffer: Option<Vec<(u32, Vec<u8>)>>,
 }
 
@@ -73,7 +73,7 @@ impl Medium for Flash {
         Ok(())
     }
     fn write(&mut self, at: u32, bytes: &[u8]) -> Result<(), Misuse> {
-        // A header of 32 bytes, and two seals of 4.
+        // A header of 32 bytes, a commit marker and a confirmation of 4 bytes each.
         if self.is_cut() || self.cut_in_second_seal && at % 128 == 36 {
             return Err(Misuse::WornOut);
         }
@@ -112,21 +112,21 @@ fn page(d: &mut Bytes<'_, '_>) -> [u8; 8] {
     b
 }
 
-/// What a boot shows that does nothing else, or what goes wrong.
+/// A boot that only reads: the page that it returns, or its error.
 fn boot(flash: &mut Flash) -> Result<[u8; 8], LevelError<Misuse>> {
     let mut table = [0; 64];
     let mut d = Bytes::open(flash, &mut table)?;
     Ok(page(&mut d))
 }
 
-/// Where `[2; 8]` is.
+/// The offsets at which the flash holds `[2; 8]`.
 fn places(flash: &Flash) -> Vec<u32> {
     let bytes = flash.flash.bytes();
     let all = bytes.windows(8).enumerate().filter(|(_, w)| **w == [2; 8]);
     all.map(|(at, _)| at as u32).collect()
 }
 
-/// A flash whose first page was `[1; 8]`, and is `[2; 8]` in the last slot that was written.
+/// A flash whose first page was `[1; 8]`; the last written slot holds `[2; 8]`.
 fn in_use(writes: u8) -> Flash {
     let mut flash = Flash {
         flash: Small::new(),
@@ -145,23 +145,23 @@ fn in_use(writes: u8) -> Flash {
     flash
 }
 
-/// The next boot begins a block, to which it carries that page, and is cut in the second seal.
+/// The next boot starts a block with this page carried over, and is cut in the confirmation.
 fn with_one_seal(flash: &Flash) -> Flash {
     let mut f = flash.clone();
     f.cut_in_second_seal = true;
-    assert!(boot(&mut f).is_err(), "it begins a block");
+    assert!(boot(&mut f).is_err(), "it starts a block");
     f.cut_in_second_seal = false;
     f
 }
 
-/// 1. The power goes in the write of the last slot: it reads as whole, or not.
-/// 2. A boot finds it whole and carries it to a block, or finds it torn and leaves it out; and the power goes in that block's second seal, which
-///    reads as written, or not.
-/// 3. A boot finds both seals, shows the page, and is reset.
-/// 4. A boot finds one seal. It may erase anything but this block: the power goes again.
-/// 5. A boot finds the last slot as the one in 2 did not.
+/// 1. The power fails in the write of the last slot, which may read as complete or not.
+/// 2. A boot carries the slot to a new block if it reads as complete, or leaves it out. The power
+///    fails in that block's confirmation, which may read as written or not.
+/// 3. A boot reads marker and confirmation, returns the page, and is reset.
+/// 4. A boot reads the marker only. It must not erase this block. The power fails again.
+/// 5. A boot reads the last slot in the opposite way to the boot of step 2.
 #[test]
-fn what_was_shown_stays_while_another_block_is_begun() {
+fn a_returned_page_stays_while_another_block_is_started() {
     for (writes, whole) in (20..30).flat_map(|n| [(n, true), (n, false)]) {
         let mut flash = in_use(writes);
         let [slot] = places(&flash)[..] else {
@@ -179,7 +179,7 @@ fn what_was_shown_stays_while_another_block_is_begun() {
             let done = boot(&mut f);
             f.until_cut = None;
             let mut later = f.clone();
-            // It was whole, or will be again.
+            // It was complete, or will read as complete again.
             later.damage(slot, slot + 8);
             assert_eq!(
                 boot(&mut later),
@@ -193,11 +193,14 @@ fn what_was_shown_stays_while_another_block_is_begun() {
     }
 }
 
-/// 1. The power goes in the first seal of a block to which a page was carried: it reads as written, or not.
-/// 2. A boot finds no seal and begins that block again: the power goes in the erase. The block reads as it was, or as anything.
-/// 3. A boot finds the seal, and the page whole; and not so any more when it copies the page. Then the page is where it came from.
+/// 1. The power fails in the commit marker of a block with a carried page. The marker may read as
+///    written or not.
+/// 2. A boot reads no marker and starts that block again; the power fails in the erase. The block
+///    may read as before, or as any value.
+/// 3. A boot reads the marker, and the page as complete; when it copies the page, it reads
+///    differently. Then the slot that the page came from counts.
 #[test]
-fn a_block_that_was_being_erased_is_not_believed_twice() {
+fn a_block_whose_erase_was_cut_is_trusted_only_once() {
     for writes in 20..30 {
         let flash = in_use(writes);
         let [slot] = places(&flash)[..] else {
@@ -216,11 +219,12 @@ fn a_block_that_was_being_erased_is_not_believed_twice() {
     }
 }
 
-/// 1. The power goes in the write of the last slot: it reads as whole, or not.
-/// 2. A boot finds it whole, carries it to a block, shows the page, and is reset: what was in the driver's buffer is gone.
-/// 3. A boot finds the last slot torn.
+/// 1. The power fails in the write of the last slot, which may read as complete or not.
+/// 2. A boot reads it as complete, carries it to a block, returns the page, and is reset: the
+///    driver's buffer is lost.
+/// 3. A boot reads the last slot as torn.
 #[test]
-fn what_was_shown_was_flushed() {
+fn a_returned_page_was_flushed() {
     for writes in 20..30 {
         let flash = in_use(writes);
         let [slot] = places(&flash)[..] else {

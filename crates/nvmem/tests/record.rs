@@ -1,4 +1,5 @@
-//! The record without cuts: values, wear, errors, migration, hostile bytes. Cuts are in `crash_record.rs`.
+//! The record without cuts: values, wear, errors, migration, hostile bytes. Cuts are in
+//! `crash_record.rs`.
 
 // `drop` says where a run ends.
 #![allow(clippy::drop_non_drop)]
@@ -31,13 +32,13 @@ fn nth(n: u16) -> Settings {
     }
 }
 
-/// STM32L1: 256 bytes erased to zeros, programmed by half a page of 128.
+/// STM32L1: 256 bytes, erased to zeros, programmed in half pages of 128 bytes.
 type L1 = RamNor<6, 256, 128, 0x00>;
 /// STM32F0, MSPM0: small words.
 type F0 = RamNor<3, 2048, 4>;
 /// A serial flash with pages.
 type Serial = RamNor<4, 4096, 256>;
-/// A serial flash that is programmed by the byte.
+/// A serial flash programmed in bytes.
 type Bytewise = RamNor<3, 256, 1>;
 
 fn life<D: Medium<Error: PartialEq>>(mut d: D) {
@@ -125,7 +126,7 @@ fn wear_is_what_is_promised() {
     let mut d = F0::new();
     let mut r = Record::open(&mut d, 0..6144, FIRST).unwrap();
     let per_erase = r.updates_per_erase();
-    // 16 of header, 16 of value, 4 of checksum, two words of 4 to confirm.
+    // 16 bytes of header, 16 of value, 4 of checksum, and two commit words of 4.
     assert_eq!(per_erase, 2048 / 44);
     for n in 0..(per_erase * 30) as u16 {
         r.set(nth(n)).unwrap();
@@ -175,7 +176,7 @@ fn d_written(r: Record<Settings, &mut RamFram<512>>) -> u64 {
 }
 
 #[test]
-fn another_type_is_named_and_nothing_is_written() {
+fn a_record_of_another_type_is_refused_and_unchanged() {
     let mut d = RamFram::<512>::filled(0);
     Record::open(&mut d, 0..512, FIRST).unwrap();
     let before = d.clone();
@@ -235,7 +236,7 @@ fn migration() {
         let r = Record::open(&mut d, all.clone(), UNUSED).unwrap();
         assert_eq!(r.get().rate, 69);
         drop(r);
-        // And from neither of the two types.
+        // A record of neither type is refused.
         let e = Record::open_or_migrate(&mut d, all.clone(), 0u64, |old: u32| old.into());
         assert!(matches!(e.map(|_| ()), Err(RecordError::Layout(_))));
     }
@@ -266,7 +267,7 @@ fn foreign_is_never_formatted() {
         d.bytes_mut()[at] = 1;
         refused(d);
     }
-    // Erased to zeros is not erased on this one.
+    // Zeros are not the erased value of this flash.
     let mut d = F0::new();
     d.bytes_mut().fill(0);
     refused(d);
@@ -274,7 +275,7 @@ fn foreign_is_never_formatted() {
 
 #[test]
 #[cfg_attr(miri, ignore = "3,000 images")]
-fn bit_rot_is_the_older_value_or_an_error() {
+fn bit_rot_gives_the_older_value_or_an_error() {
     let mut good = RamFram::<128>::filled(0);
     let mut r = Record::open(&mut good, 0..128, FIRST).unwrap();
     r.set(nth(1)).unwrap();
@@ -289,10 +290,10 @@ fn bit_rot_is_the_older_value_or_an_error() {
         for other in [5, 70] {
             let mut d = d.clone();
             d.bytes_mut()[other] ^= 1;
-            // One bit in each slot, or both in one and perhaps in the same place.
+            // One bit in each slot, or both in one slot, perhaps the same bit.
             match Record::<Settings, _>::read(&mut d, 0..128) {
                 Ok(Some(v)) => assert!(v == FIRST || v == nth(1)),
-                Ok(None) => panic!("rot is not blank"),
+                Ok(None) => panic!("a damaged range is not blank"),
                 Err(e) => assert_eq!(e, RecordError::Damaged),
             }
         }
@@ -313,12 +314,12 @@ fn two_bad_slots_in_the_newest_bank_are_damage() {
 }
 
 #[test]
-fn a_value_that_is_none_is_damage() {
+fn an_invalid_value_is_damage() {
     let mut d = RamFram::<512>::filled(0);
     let mut r = Record::open(&mut d, 0..512, FIRST).unwrap();
     r.set(nth(1)).unwrap();
     drop(r);
-    // The `bool` of each slot becomes 2, under a checksum that is right.
+    // The `bool` of each slot becomes 2, with a correct checksum.
     let image = d.bytes_mut();
     for at in [0, 256] {
         image[at + 18] = 2;
@@ -434,7 +435,7 @@ fn writing_goes_on_after_an_error() {
 
 proptest::proptest! {
     #[test]
-    fn any_bytes_are_judged(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 768), magics: [bool; 6]) {
+    fn any_bytes_open_or_are_refused(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 768), magics: [bool; 6]) {
         let mut d = Bytewise::new();
         d.bytes_mut().copy_from_slice(&bytes);
         for (i, m) in magics.into_iter().enumerate() {

@@ -1,4 +1,5 @@
-//! Hostile programs in safe code: each runs, and Miri sees nothing wrong in it. Those that must not compile are in `ui`.
+//! Hostile programs in safe code: each runs without undefined behaviour under Miri. Programs that
+//! must not compile are in `ui`.
 
 #[path = "soundness/media.rs"]
 mod media;

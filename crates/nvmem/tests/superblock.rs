@@ -1,9 +1,10 @@
-//! The superblock without cuts: states, errors, formats, hostile bytes. Cuts are in `crash_superblock.rs`.
+//! The superblock without cuts: states, errors, formats, hostile bytes. Cuts are in
+//! `crash_superblock.rs`.
 
 use core::cell::Cell;
 use core::mem::MaybeUninit;
 use nvmem::instrument::{self, Observer};
-use nvmem::superblock::{self, Differs, State, Superblock};
+use nvmem::superblock::{self, Difference, State, Superblock};
 use nvmem::{Buffered32, InOrder16, InOrder32, Model, Region};
 
 const SB: Superblock = Superblock {
@@ -29,7 +30,8 @@ impl Ram {
 
     fn bytes(&mut self) -> &mut [u8] {
         let n = self.0.len() * 8;
-        // SAFETY: all of it was initialised by `filled`, and the superblock stores whole initialised units.
+        // SAFETY: all of it was initialised by `filled`, and the superblock stores whole
+        // initialised units.
         unsafe { std::slice::from_raw_parts_mut(self.0.as_mut_ptr().cast(), n) }
     }
 
@@ -112,9 +114,9 @@ fn the_models_agree_on_the_bytes() {
     assert!(both[0].unwrap().formatting && !both[1].unwrap().formatting);
 }
 
-/// Managers on a medium have both copies in memory.
+/// Managers on a medium have both copies in RAM.
 #[test]
-fn the_newer_of_two_copies_is_found_where_numbers_wrap() {
+fn the_newer_of_two_copies_is_found_across_a_wrap() {
     use nvmem::superblock::Copies;
     let mut place = MaybeUninit::uninit();
     let both = Copies::zeroed(&mut place);
@@ -129,7 +131,7 @@ fn the_newer_of_two_copies_is_found_where_numbers_wrap() {
                     (found.copy(), found.sequence(), found.is_formatting()),
                     (newer, sequence.wrapping_add(1), formatting)
                 );
-                // The other one, when the newer is not intact.
+                // The older copy counts if the newer is not intact.
                 both.as_bytes_mut()[64 * newer + 30] ^= 1;
                 let found = both.newest().unwrap();
                 assert_eq!((found.copy(), found.sequence()), (1 - newer, sequence));
@@ -148,7 +150,7 @@ fn foreign_is_never_taken_for_blank() {
             assert_eq!(ram.probe::<InOrder32>(), State::Foreign, "{at}");
         }
     }
-    // Both blank bytes, but not one of them throughout.
+    // Both values of blank bytes, mixed.
     let mut ram = Ram::filled(256, 0);
     ram.bytes()[200] = 0xFF;
     assert_eq!(ram.probe::<InOrder32>(), State::Foreign);
@@ -193,7 +195,7 @@ fn a_flipped_bit_is_damage_and_never_an_older_state() {
             State::Damaged
         };
         assert_eq!(found, expected, "bit {bit}");
-        // Nor does an older copy count then, be it a superblock or the mark of the format.
+        // Then an older copy does not count either, whether a superblock or a format marker.
         ram.put(1, &newer().encode(6));
         assert_eq!(ram.probe::<InOrder32>(), State::Damaged, "bit {bit}");
     }
@@ -212,7 +214,8 @@ fn a_flipped_bit_is_damage_and_never_an_older_state() {
     }
 }
 
-/// A region that held something else is being formatted: the mark counts, whatever stands behind it.
+/// A region with other content is being formatted: the format marker counts with any content after
+/// it.
 #[test]
 fn a_format_over_anything_is_a_format() {
     for fill in [0x00, 0x52, 0xFF] {
@@ -299,15 +302,15 @@ fn cost<M: Model>(word: u32) {
         ram.on::<M, _>(|r| superblock::finish(r, &SB));
         assert_eq!(c.take()[..2], [16 * word, 2], "finish");
         ram.probe::<M>();
-        // The sequences and states of both, then one copy, to check it and to read it, whatever the
-        // length of the region.
+        // Sequence number and state of both, then one copy twice, to check and to decode it.
+        // Independent of the region's length.
         assert_eq!(c.take(), [0, 0, 33 * 4], "probe");
         ram.on::<M, _>(|r| superblock::replace(r, &newer()));
         assert_eq!(c.take()[..2], [16 * word + 1, 3], "replace");
         ram.on::<M, _>(|r| superblock::replace(r, &newer()));
         assert_eq!(c.take()[..2], [0, 0], "replaced already");
         ram.probe::<M>();
-        // The other copy is a superblock too, and is checked.
+        // The other copy is a superblock too and is checked.
         let unit = 4 / word;
         assert_eq!(c.take(), [0, 0, 49 * 4 + unit], "probe");
     })
@@ -321,11 +324,11 @@ fn costs_are_what_the_documentation_says() {
 }
 
 #[test]
-fn what_differs_first_is_told_and_what_counts_is_taken() {
+fn the_first_difference_is_returned() {
     let mut ram = Ram::filled(1024, 0);
     ram.on::<InOrder16, _>(|r| superblock::finish(r, &SB));
     let mut against = |mut mine: Superblock, taken: u8| {
-        let r = ram.on::<InOrder16, _>(|r| match superblock::look(r, &SB) {
+        let r = ram.on::<InOrder16, _>(|r| match superblock::probe_view(r, &SB) {
             State::Ready(view) => view.agrees(&mut mine, taken),
             _ => panic!("not a superblock"),
         });
@@ -350,26 +353,26 @@ fn what_differs_first_is_told_and_what_counts_is_taken() {
             ..SB
         },
     ] {
-        assert_eq!(against(other, 0xFF), Err(Differs::Layout));
+        assert_eq!(against(other, 0xFF), Err(Difference::Layout));
     }
     for i in 0..8 {
         let mut other = SB;
         other.params[i] ^= 1 << 31;
-        assert_eq!(against(other, !(1 << i)), Err(Differs::Param(i)));
+        assert_eq!(against(other, !(1 << i)), Err(Difference::Param(i)));
         assert_eq!(against(other, 1 << i), Ok(SB));
     }
 }
 
 proptest::proptest! {
     #[test]
-    fn any_bytes_are_judged(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 256), magic in 0..4) {
+    fn any_bytes_open_or_are_refused(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 256), magic in 0..4) {
         let mut ram = Ram::filled(256, 0);
         ram.bytes().copy_from_slice(&bytes);
         if magic & 1 != 0 { ram.put(0, b"RLM1") }
         if magic & 2 != 0 { ram.put(1, b"RLM1") }
         let expected = if magic == 0 { State::Foreign } else { State::Damaged };
         proptest::prop_assert_eq!(ram.probe::<InOrder16>(), expected);
-        // A format by name works on anything.
+        // A forced format works with any content.
         ram.on::<InOrder16, _>(|r| superblock::begin(r, &SB));
         proptest::prop_assert_eq!(ram.probe::<InOrder16>(), State::Formatting);
         ram.on::<InOrder16, _>(|r| superblock::finish(r, &SB));

@@ -1,7 +1,9 @@
-//! What cannot be persistent, and what the compiler says about it. The messages are pinned: each names the remedy.
+//! Types that cannot be persistent, and the compiler's messages for them. Each message names the
+//! remedy.
 //!
-//! They are those of the pinned toolchain; `TRYBUILD=overwrite cargo test -p nvmem --test ui` writes new ones.
-//! What is known only when a type parameter is, such as `Last<u128>`, is in the README of `nvmem-derive`.
+//! The expected messages are those of the pinned toolchain. To update them, run
+//! `TRYBUILD=overwrite cargo test -p nvmem --test ui`. Errors that depend on the value of a type
+//! parameter, such as `Last<u128>`, are in the README of `nvmem-derive`.
 
 #[test]
 #[cfg_attr(miri, ignore = "starts the compiler")]

@@ -1,4 +1,4 @@
-//! A region that held typed values: bytes again only after it was cleared.
+//! A region that held typed values is read as bytes only after it was cleared.
 
 use nvmem::device::{Medium, Misuse};
 use nvmem::{Buffered32, InOrder16, InOrder32, Model, Region, RegionError};

@@ -1,11 +1,12 @@
-//! A driver that keeps what is written in a buffer, in order, until it is flushed or has to erase: what is acknowledged before a flush is lost.
+//! A driver with an in-order write buffer that is written at a flush or an erase. A write
+//! acknowledged before a flush would be lost.
 
 use nvmem::device::{Contract, EraseUnit, Medium};
 use nvmem::level::WearLevelled;
 use nvmem::{Record, ram::RamNor};
 use powerfail::{Chip, Simulated, SpiNor, World, explore};
 
-/// The buffer is RAM: a cut empties it.
+/// A cut loses the buffer in RAM.
 struct Buffered<D> {
     nv: D,
     waiting: Vec<(u32, Vec<u8>)>,
@@ -51,7 +52,7 @@ impl<D: Medium> Medium for Buffered<D> {
     }
 }
 
-/// A flash that is small, so that it can be explored.
+/// A flash small enough to be explored.
 enum Tiny {}
 impl Chip for Tiny {
     const CONTRACT: Contract = Contract {
@@ -67,7 +68,7 @@ impl Chip for Tiny {
     const PAGE: u32 = 32;
 }
 
-/// What the outside has seen, and what the device has set out to write since.
+/// The value that the world has seen, and the highest that the device has begun to write since.
 #[derive(Clone, Hash, Debug, Default)]
 struct Promise {
     seen: u32,
@@ -82,15 +83,15 @@ fn look(world: &World<'_, Promise>, n: u32) -> u32 {
 }
 
 #[test]
-fn a_record_is_there_when_it_is_set() {
+fn a_record_is_durable_after_set() {
     let s = explore(
         Simulated::<Tiny>::new(3 * 128),
         |nv, world: &World<'_, Promise>| {
             let nv = Buffered::new(nv);
-            let mut r = Record::open(nv, 0..384, 0u32).expect("nothing but power cuts");
+            let mut r = Record::open(nv, 0..384, 0u32).expect("only a power cut stops it");
             for n in look(world, *r.get())..2 {
                 world.update(|p| p.tried = n + 1);
-                r.set(n + 1).expect("nothing but power cuts");
+                r.set(n + 1).expect("only a power cut stops it");
                 look(world, n + 1);
             }
         },
@@ -101,7 +102,7 @@ fn a_record_is_there_when_it_is_set() {
     assert!(s.part || s.cuts > 50, "{s}");
 }
 
-/// A flash in use: of its last slot a boot does not know whether it is whole.
+/// A flash in use, whose last slot is in doubt at boot.
 fn in_use() -> Vec<u8> {
     let mut flash = RamNor::<7, 128, 4>::new();
     let mut table = [0; 64];
@@ -114,19 +115,20 @@ fn in_use() -> Vec<u8> {
 }
 
 #[test]
-fn a_page_is_there_when_it_is_written() {
+fn a_page_is_durable_after_write() {
     let s = explore(
         Simulated::<Tiny>::with_image(in_use()),
         |nv, world: &World<'_, Promise>| {
             let mut table = [0; 64];
             let nv = Buffered::new(nv);
-            let mut d = WearLevelled::<_, 8>::open(nv, &mut table).expect("nothing but power cuts");
+            let mut d =
+                WearLevelled::<_, 8>::open(nv, &mut table).expect("only a power cut stops it");
             let mut b = [0; 4];
-            d.read(0, &mut b).expect("nothing but power cuts");
+            d.read(0, &mut b).expect("only a power cut stops it");
             for n in look(world, u32::from_le_bytes(b))..2 {
                 world.update(|p| p.tried = n + 1);
                 d.write(0, &(n + 1).to_le_bytes())
-                    .expect("nothing but power cuts");
+                    .expect("only a power cut stops it");
                 look(world, n + 1);
             }
         },

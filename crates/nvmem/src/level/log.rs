@@ -1,6 +1,9 @@
-//! The log: slots are appended to the newest block, the oldest one is cleaned.
+//! The log while it runs: appends slots to the newest block and cleans the oldest one. The drawing
+//! is in [the parent module](super).
 
-use super::shape::{COPIES, CRC, Found, Header, Kind, NONE, SLOT_HEAD, Shape, SlotHead};
+use super::geometry::{
+    COPIES, CRC, DecodedHeader, Geometry, Header, NONE, SLOT_HEAD, SlotHead, SlotKind,
+};
 use super::table::Table;
 use super::{LevelError, Result};
 use crate::crc::Crc32;
@@ -10,59 +13,62 @@ use crate::planted;
 #[derive(Debug)]
 pub(super) struct Log<'b, D> {
     pub medium: D,
-    pub shape: Shape,
+    pub geometry: Geometry,
     pub table: Table<'b>,
-    /// The newest block, its sequence, and how many of its slots count.
+    /// The newest block, its sequence number, and how many of its slots are valid.
     pub newest: u16,
     pub newest_sequence: u32,
-    pub cut: u16,
-    /// This boot began the newest block, and may append to it.
+    pub valid_slots: u16,
+    /// This boot started the newest block, so it may append to it.
     pub open: bool,
     /// The oldest block with a live page.
     pub tail: u16,
-    /// The oldest block of which the newest one's header says that it is in the log: it and those before `tail` hold nothing, but must be
-    /// readable until there is another header.
+    /// The oldest block that the newest header counts as part of the log. The blocks from here to
+    /// `tail` hold no live page, but must stay readable until a newer header is written.
     pub oldest: u16,
-    /// Blocks from `tail` to `newest`.
+    /// Number of blocks from `tail` to `newest`.
     pub used: u16,
-    /// The highest one that was seen.
+    /// The highest sequence number seen on the flash.
     pub sequence: u32,
-    /// A block outside of the log that must not be erased, or `NONE`.
-    pub avoid: u16,
-    /// No page before this one is in the oldest block.
+    /// A block outside the log that must not be erased, or `NONE`.
+    pub must_not_erase: u16,
+    /// The oldest block holds no page below this number.
     pub cursor: u16,
-    /// A write failed: nothing above can be relied upon.
+    /// A write failed: the fields above may be wrong until the flash is scanned again.
     pub stale: bool,
-    /// Nothing is ever written.
-    pub look_only: bool,
+    /// Never write.
+    pub read_only: bool,
 }
 
-/// What begins a block.
-pub(super) enum Begun {
-    Yes,
-    /// The page to be carried over is not intact.
-    Torn,
+/// The result of starting a block.
+pub(super) enum BlockStart {
+    Done,
+    /// The page in doubt proved torn while it was copied.
+    CarriedPageTorn,
 }
 
 impl<D: Medium> Log<'_, D> {
     fn slot(&self, block: u16, slot: u16) -> u16 {
-        block * self.shape.slots as u16 + slot
+        block * self.geometry.slots as u16 + slot
     }
 
-    /// Whether cleaning keeps up if `extra` slots are used now, with [`COPIES`] copies for each page that is written from here on.
+    /// Whether cleaning keeps up if `extra` slots are used now and each later page write makes
+    /// [`COPIES`] copies.
     ///
-    /// Blocks are cleaned from the oldest. When the first `i` of them are clean, their `n` live pages were copied, and
-    /// `n / COPIES` pages written besides; before that `i - 1` blocks had become free. So what is free now and `i - 1` blocks must
-    /// hold that, for each `i`. A copy brings each of these sums one nearer to being true, a page that is written
-    /// takes `COPIES` away; so what is true stays true. The sum over all blocks is what limits the number of pages.
-    pub(super) fn room(&self, extra: u32) -> bool {
+    /// Cleaning goes from the oldest block on. When the first `i` blocks are clean, their `n` live
+    /// pages have been copied, and `n / COPIES` other pages written. Before that, `i - 1` blocks
+    /// have become free. So the space that is free now plus `i - 1` blocks must hold those pages,
+    /// for each `i`. A copy brings each of these sums one closer to being met; a page write takes
+    /// `COPIES` away. So a condition that holds keeps holding. The sum over all blocks limits the
+    /// number of pages.
+    pub(super) fn has_room(&self, extra: u32) -> bool {
         if planted!("nvmem/level-no-reserve") {
             return true;
         }
-        let s = &self.shape;
+        let s = &self.geometry;
         let slots = s.slots as i32;
         let rest = if self.open {
-            slots - i32::from(self.cut)
+            slots - i32::from(self.valid_slots)
         } else {
             0
         };
@@ -72,7 +78,7 @@ impl<D: Medium> Log<'_, D> {
         } else {
             extra
         };
-        let mut have = free * slots + rest - (s.floor() + extra) as i32;
+        let mut have = free * slots + rest - (s.reserve() + extra) as i32;
         let mut live = 0;
         let mut block = self.tail;
         loop {
@@ -92,8 +98,8 @@ impl<D: Medium> Log<'_, D> {
         }
     }
 
-    /// Passes over blocks without a live page at the old end.
-    pub(super) fn settle(&mut self) {
+    /// Advances the tail past blocks without live pages.
+    pub(super) fn skip_empty_blocks(&mut self) {
         while self.tail != self.newest && self.table.live(self.tail) == 0 {
             self.tail = self.table.next(self.tail);
             self.used -= 1;
@@ -101,35 +107,36 @@ impl<D: Medium> Log<'_, D> {
         }
     }
 
-    /// The block that is erased next. In turn, so that all wear alike.
+    /// The block to erase next: the next free one in turn, so that all blocks wear equally.
     fn target(&self) -> Result<u16, D::Error> {
-        let blocks = self.shape.blocks;
+        let blocks = self.geometry.blocks;
         let start = if self.used > 0 && planted!("nvmem/level-lowest-block-first") {
             blocks - 1
         } else {
             u32::from(self.newest)
         };
-        let avoid = if planted!("nvmem/level-avoids-nothing") {
+        let must_not_erase = if planted!("nvmem/level-begun-block-erased") {
             NONE
         } else {
-            self.avoid
+            self.must_not_erase
         };
         (1..=blocks)
             .map(|i| ((start + i) % blocks) as u16)
-            .find(|b| *b != avoid && self.table.is_free(*b))
+            .find(|b| *b != must_not_erase && self.table.is_free(*b))
             .ok_or(LevelError::Damaged)
     }
 
-    /// Begins a block. `carry` is a slot with a page that is in doubt: it comes along. With `fill` pages are copied to
-    /// the block until there is room.
+    /// Starts a block. `carry` is a page in doubt and its slot: copies it to the new block. With
+    /// `fill`, also copies pages until cleaning has enough space.
     ///
-    /// Nothing counts before the seals: until then a boot begins the same block again.
+    /// **Power loss**: until the commit marker is written, the block does not count and a boot
+    /// starts it again.
     pub(super) fn begin(
         &mut self,
         carry: Option<(u16, u16)>,
         fill: bool,
-    ) -> Result<Begun, D::Error> {
-        let s = self.shape;
+    ) -> Result<BlockStart, D::Error> {
+        let s = self.geometry;
         let block = self.target()?;
         let step = !planted!("nvmem/level-sequence-repeats");
         let last = if step {
@@ -144,7 +151,7 @@ impl<D: Medium> Log<'_, D> {
             sequence,
             base: if first { NONE } else { self.newest },
             base_sequence: if first { 0 } else { self.newest_sequence },
-            cut: self.cut,
+            valid_slots: self.valid_slots,
             tail: if first { block } else { self.tail },
             carried: carry.is_some(),
         };
@@ -154,19 +161,20 @@ impl<D: Medium> Log<'_, D> {
             .map_err(LevelError::Medium)?;
         self.write_padded(at, &header.encode(&s), s.header)?;
         let mut n = 0;
-        let early = planted!("nvmem/level-sealed-before-carried");
+        let early = planted!("nvmem/level-committed-before-carried");
         if early {
-            self.seal(at, &header)?;
+            self.write_commit_marker(at, &header)?;
         }
         if let Some((page, from)) = carry {
-            let intact = self.put(self.slot(block, 0), Kind::Initial, page, from, 0, &[])?;
+            let intact =
+                self.write_slot(self.slot(block, 0), SlotKind::Initial, page, from, 0, &[])?;
             if !intact && !planted!("nvmem/level-carried-unchecked") {
-                return Ok(Begun::Torn);
+                return Ok(BlockStart::CarriedPageTorn);
             }
             n = 1;
         }
         if !fill && !early {
-            self.seal(at, &header)?;
+            self.write_commit_marker(at, &header)?;
         }
         if first {
             (self.tail, self.oldest) = (block, block);
@@ -180,31 +188,35 @@ impl<D: Medium> Log<'_, D> {
         }
         self.table.link(block, NONE);
         (self.newest, self.newest_sequence) = (block, sequence);
-        (self.cut, self.open) = (n, true);
+        (self.valid_slots, self.open) = (n, true);
         self.used += 1;
         self.cursor = 0;
         if let Some((page, _)) = carry {
             self.table.set(page, self.slot(block, 0));
         }
-        self.settle();
+        self.skip_empty_blocks();
         if fill {
-            while self.cut < s.slots as u16 && !self.room(0) {
-                self.copy(Kind::Initial)?;
+            while self.valid_slots < s.slots as u16 && !self.has_room(0) {
+                self.copy_oldest_page(SlotKind::Initial)?;
             }
             if !early {
-                self.seal(at, &header)?;
+                self.write_commit_marker(at, &header)?;
             }
         }
-        self.avoid = NONE;
-        Ok(Begun::Yes)
+        self.must_not_erase = NONE;
+        Ok(BlockStart::Done)
     }
 
-    fn seal(&mut self, at: u32, header: &Header) -> Result<(), D::Error> {
-        let s = self.shape;
+    fn write_commit_marker(&mut self, at: u32, header: &Header) -> Result<(), D::Error> {
+        let s = self.geometry;
         for i in 0..2 {
-            self.write_padded(at + s.header + i * s.seal, &s.seal_of(header), s.seal)?;
+            self.write_padded(
+                at + s.header + i * s.marker,
+                &s.commit_marker_of(header),
+                s.marker,
+            )?;
         }
-        if planted!("nvmem/level-seal-not-flushed") {
+        if planted!("nvmem/level-marker-not-flushed") {
             return Ok(());
         }
         self.medium.flush().map_err(LevelError::Medium)
@@ -217,30 +229,36 @@ impl<D: Medium> Log<'_, D> {
         self.medium.write(at, piece).map_err(LevelError::Medium)
     }
 
-    /// Copies one page out of the oldest block.
-    fn copy(&mut self, kind: Kind) -> Result<(), D::Error> {
-        self.settle();
+    /// Copies the next live page of the oldest block to the next slot.
+    fn copy_oldest_page(&mut self, kind: SlotKind) -> Result<(), D::Error> {
+        self.skip_empty_blocks();
         if self.tail == self.newest {
             return Err(LevelError::Damaged);
         }
-        let page = self.table.page_in(self.tail, self.cursor);
+        let page = self.table.next_page_of_block(self.tail, self.cursor);
         let page = page.ok_or(LevelError::Damaged)?;
         self.append(kind, page, 0, &[])?;
         self.cursor = page + 1;
-        self.settle();
+        self.skip_empty_blocks();
         Ok(())
     }
 
-    /// Writes a page to the next slot: what it was, with `bytes` at `off`.
-    fn append(&mut self, kind: Kind, page: u16, off: u32, bytes: &[u8]) -> Result<(), D::Error> {
-        let to = self.slot(self.newest, self.cut);
-        self.put(to, kind, page, self.table.slot(page), off, bytes)?;
-        self.cut += 1;
+    /// Writes a page to the next slot: its old content with `bytes` at `off`.
+    fn append(
+        &mut self,
+        kind: SlotKind,
+        page: u16,
+        off: u32,
+        bytes: &[u8],
+    ) -> Result<(), D::Error> {
+        let to = self.slot(self.newest, self.valid_slots);
+        self.write_slot(to, kind, page, self.table.slot(page), off, bytes)?;
+        self.valid_slots += 1;
         self.table.set(page, to);
         Ok(())
     }
 
-    /// After a write that failed, the flash holds what it would hold after a power cut.
+    /// Scans the flash again after a failed write, as after a power cut.
     pub(super) fn ready(&mut self) -> Result<(), D::Error> {
         if self.stale {
             self.open()?;
@@ -249,66 +267,68 @@ impl<D: Medium> Log<'_, D> {
         Ok(())
     }
 
-    /// Changes a part of one page.
+    /// Writes `bytes` at offset `off` of a page.
     pub(super) fn write(&mut self, page: u16, off: u32, bytes: &[u8]) -> Result<(), D::Error> {
-        if self.look_only {
+        if self.read_only {
             return Err(LevelError::ReadOnly);
         }
         self.ready()?;
-        self.stale = !planted!("nvmem/level-goes-on-after-error");
+        self.stale = !planted!("nvmem/level-slot-reused-after-error");
         loop {
-            if !self.open || self.cut == self.shape.slots as u16 {
+            if !self.open || self.valid_slots == self.geometry.slots as u16 {
                 self.begin(None, false)?;
             }
-            if self.room(1) {
+            if self.has_room(1) {
                 break;
             }
-            self.copy(Kind::Appended)?;
+            self.copy_oldest_page(SlotKind::Appended)?;
         }
-        self.append(Kind::Appended, page, off, bytes)?;
-        self.settle();
+        self.append(SlotKind::Appended, page, off, bytes)?;
+        self.skip_empty_blocks();
         self.stale = false;
         Ok(())
     }
 
-    /// Writes a slot: the page as it is in the slot `from`, zeros if that is `NONE`, with `bytes` at `off`. Whether what it was
-    /// is intact; when it is not, the new slot is not either, unless all of it is new.
-    fn put(
+    /// Writes slot `to`: the page in slot `from` (zeros if `NONE`) with `bytes` at `off`. Returns
+    /// whether the old page was intact. If it was not, the new slot gets a wrong checksum too,
+    /// unless `bytes` covers the whole page.
+    fn write_slot(
         &mut self,
         to: u16,
-        kind: Kind,
+        kind: SlotKind,
         page: u16,
         from: u16,
         off: u32,
         bytes: &[u8],
     ) -> Result<bool, D::Error> {
-        if self.shape.word <= 64 {
-            self.put_in::<64>(to, kind, page, from, off, bytes)
+        if self.geometry.word <= 64 {
+            self.write_slot_in::<64>(to, kind, page, from, off, bytes)
         } else {
-            self.put_in::<256>(to, kind, page, from, off, bytes)
+            self.write_slot_in::<256>(to, kind, page, from, off, bytes)
         }
     }
 
-    fn put_in<const N: usize>(
+    fn write_slot_in<const N: usize>(
         &mut self,
         to: u16,
-        kind: Kind,
+        kind: SlotKind,
         page: u16,
         from: u16,
         patch: u32,
         bytes: &[u8],
     ) -> Result<bool, D::Error> {
-        let s = self.shape;
+        let s = self.geometry;
         let head = s.slot_head(kind, page);
         let old = (from != NONE && bytes.len() as u32 != s.page).then(|| s.slot_at(from));
-        let (mut was, mut is) = (Crc32::new(), Crc32::new());
+        let (mut old_crc, mut new_crc) = (Crc32::new(), Crc32::new());
         let mut intact = true;
         let mut buf = [0; N];
         let most = N as u32 / s.word * s.word;
         let mut off = 0;
         while off < s.stride {
-            // The first word goes alone: a slot whose first word looks erased will never be one.
-            let n = if off == 0 && !planted!("nvmem/level-first-word-with-rest") {
+            // Write the first word by its own call: if it reads as erased, the rest was not
+            // written.
+            let n = if off == 0 && !planted!("nvmem/level-first-word-with-others") {
                 s.first
             } else {
                 most.min(s.stride - off)
@@ -325,13 +345,13 @@ impl<D: Medium> Log<'_, D> {
                 let at = off + i as u32;
                 if let Some(k) = at.checked_sub(s.stride - CRC) {
                     let k = k as usize;
-                    // What was wrong stays wrong.
+                    // Carry an error in the checksum over to the copy.
                     let wrong = match old {
-                        Some(_) => *b ^ was.finish().to_le_bytes()[k],
+                        Some(_) => *b ^ old_crc.finish().to_le_bytes()[k],
                         None => 0,
                     };
                     intact &= wrong == 0;
-                    *b = is.finish().to_le_bytes()[k] ^ wrong;
+                    *b = new_crc.finish().to_le_bytes()[k] ^ wrong;
                     continue;
                 }
                 let before = *b;
@@ -342,10 +362,11 @@ impl<D: Medium> Log<'_, D> {
                 {
                     *b = *new;
                 }
-                // The first byte says when the slot was written.
+                // The checksum leaves out the first byte, the slot's kind: a copy may have another
+                // kind.
                 if at > 0 {
-                    was = was.byte(before);
-                    is = is.byte(*b);
+                    old_crc = old_crc.byte(before);
+                    new_crc = new_crc.byte(*b);
                 }
             }
             self.medium
@@ -359,12 +380,12 @@ impl<D: Medium> Log<'_, D> {
         Ok(intact)
     }
 
-    /// Whether the checksum of a slot is right.
+    /// Whether the checksum of a slot is correct.
     pub(super) fn is_intact(&mut self, slot: u16) -> Result<bool, D::Error> {
         if planted!("nvmem/level-crc-unchecked") {
             return Ok(true);
         }
-        let s = self.shape;
+        let s = self.geometry;
         let mut buf = [0; 256];
         let most = 256 / s.word * s.word;
         let (mut crc, mut stored, mut off) = (Crc32::new(), [0; CRC as usize], 0);
@@ -385,8 +406,8 @@ impl<D: Medium> Log<'_, D> {
         Ok(u32::from_le_bytes(stored) == crc.finish())
     }
 
-    pub(super) fn header(&mut self, block: u16) -> Result<Found, D::Error> {
-        let s = self.shape;
+    pub(super) fn header(&mut self, block: u16) -> Result<DecodedHeader, D::Error> {
+        let s = self.geometry;
         let mut buf = [0; 256];
         let piece = &mut buf[..s.header as usize];
         let at = s.block_at(block);
@@ -394,18 +415,24 @@ impl<D: Medium> Log<'_, D> {
         Ok(Header::decode(piece, &s))
     }
 
-    /// Whether a block with this header has its first, or its second seal.
-    pub(super) fn sealed(&mut self, block: u16, header: &Header, n: u32) -> Result<bool, D::Error> {
-        let s = self.shape;
+    /// Whether a block with this header has its commit marker (`n` = 0), or its confirmation (`n` =
+    /// 1).
+    pub(super) fn has_commit_word(
+        &mut self,
+        block: u16,
+        header: &Header,
+        n: u32,
+    ) -> Result<bool, D::Error> {
+        let s = self.geometry;
         let mut buf = [0; 256];
-        let piece = &mut buf[..s.seal as usize];
-        let at = s.block_at(block) + s.header + n * s.seal;
+        let piece = &mut buf[..s.marker as usize];
+        let at = s.block_at(block) + s.header + n * s.marker;
         self.medium.read(at, piece).map_err(LevelError::Medium)?;
-        Ok(piece.starts_with(&s.seal_of(header)))
+        Ok(piece.starts_with(&s.commit_marker_of(header)))
     }
 
     pub(super) fn slot_head(&mut self, slot: u16) -> Result<SlotHead, D::Error> {
-        let s = self.shape;
+        let s = self.geometry;
         let mut buf = [0; 256];
         let piece = &mut buf[..s.first as usize];
         self.medium

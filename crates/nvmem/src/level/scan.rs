@@ -1,63 +1,76 @@
-//! What a flash holds when it is opened: which block is the newest, how far it counts, where each page is.
+//! Recovery: finds the newest block, how many of its slots are valid, and the slot of each page.
+//!
+//! ```text
+//! newest block with marker and confirmation   = committed block
+//! a newer block with the marker only          = begun block: a boot may have acted on it
+//!
+//! neither       blank flash: format it
+//! begun only    the first block: finish the format
+//! both          the header of the begun block states where the log ends; start a block that
+//!               states the same
+//! committed     scan its slots for the end; start a block if the last slot is in doubt
+//! ```
 
-use super::log::{Begun, Log};
-use super::shape::{Found, Header, Kind, NONE, SlotHead};
+use super::geometry::{DecodedHeader, Header, NONE, SlotHead, SlotKind};
+use super::log::{BlockStart, Log};
 use super::{LevelError, Result, mismatch};
 use crate::device::Medium;
 use crate::planted;
 
-/// A block with a sound header.
+/// A block with a valid header.
 #[derive(Clone, Copy)]
 struct Block {
     at: u16,
     header: Header,
 }
 
-/// How the log ends.
+/// The end of the log.
 struct End {
-    /// How many slots of the newest block count.
-    cut: u16,
-    /// A page that is in doubt, and its slot.
+    /// How many slots of the newest block are valid.
+    valid_slots: u16,
+    /// A page in doubt and its slot.
     carry: Option<(u16, u16)>,
-    /// Whether another boot could come to another result, unless this one writes its own down.
+    /// Whether a later boot could reach another result, unless this boot starts a block that states
+    /// its own.
     doubt: bool,
 }
 
 impl<D: Medium> Log<'_, D> {
     pub(super) fn open(&mut self) -> Result<(), D::Error> {
-        // A page that proves unstable while it is copied was never whole: nobody has acted upon it.
+        // A carried page that proves torn while it is copied was never complete, and no program has
+        // acted on it. Then scan again without the block or the page.
         let mut distrusted = NONE;
         let mut drop_carry = false;
         for _ in 0..3 {
-            self.forget();
-            let confirmed = self.confirmed()?;
-            let begun = self.begun(confirmed, distrusted)?;
+            self.reset();
+            let confirmed = self.committed_block()?;
+            let begun = self.begun_block(confirmed, distrusted)?;
             let end = match (confirmed, begun) {
                 (None, None) => return self.format_blank(),
                 (None, Some(b)) => return self.format_begun(b),
-                (Some(_), Some(b)) => self.end_of(b)?,
-                (Some(c), None) => self.look_at_end(c, drop_carry)?,
+                (Some(_), Some(b)) => self.end_from_header(b)?,
+                (Some(c), None) => self.find_end(c, drop_carry)?,
             };
             let Some(newest) = confirmed else { continue };
-            self.walk(newest, end.cut)?;
+            self.rebuild_table(newest, end.valid_slots)?;
             if let Some((page, slot)) = end.carry {
                 self.table.set(page, slot);
             }
-            if self.look_only {
+            if self.read_only {
                 return Ok(());
             }
-            self.settle();
-            self.avoid = begun.map_or(NONE, |b| b.at);
+            self.skip_empty_blocks();
+            self.must_not_erase = begun.map_or(NONE, |b| b.at);
             let mut carry = end.carry;
             let mut write = end.doubt;
             let mut torn = false;
-            // Each block that is filled here brings room nearer, whatever cuts there are.
-            let most = self.shape.blocks * (self.shape.slots + 1);
+            // Each block that is filled here frees space, even if cuts interrupt it.
+            let most = self.geometry.blocks * (self.geometry.slots + 1);
             for _ in 0..most {
-                if !write && self.room(0) {
+                if !write && self.has_room(0) {
                     return Ok(());
                 }
-                if let Begun::Torn = self.begin(carry.take(), true)? {
+                if let BlockStart::CarriedPageTorn = self.begin(carry.take(), true)? {
                     torn = true;
                     break;
                 }
@@ -74,41 +87,43 @@ impl<D: Medium> Log<'_, D> {
         Err(LevelError::Damaged)
     }
 
-    /// The block with the newest content; any if there is none.
+    /// The block with the newest content; block 0 if there is none.
     pub(super) fn newest_block(&mut self) -> Result<u32, D::Error> {
-        match self.confirmed() {
+        match self.committed_block() {
             Ok(c) => Ok(c.map_or(0, |c| c.at.into())),
             Err(LevelError::Medium(e)) => Err(LevelError::Medium(e)),
-            // Another geometry's.
+            // Formatted with another geometry.
             Err(_) => Ok(0),
         }
     }
 
-    fn forget(&mut self) {
+    fn reset(&mut self) {
         self.table.clear();
-        (self.newest, self.newest_sequence, self.cut) = (0, 0, 0);
+        (self.newest, self.newest_sequence, self.valid_slots) = (0, 0, 0);
         (self.open, self.used) = (false, 0);
         (self.tail, self.oldest) = (0, 0);
-        (self.avoid, self.cursor) = (NONE, 0);
+        (self.must_not_erase, self.cursor) = (NONE, 0);
     }
 
-    /// The newest block that has both seals.
-    fn confirmed(&mut self) -> Result<Option<Block>, D::Error> {
+    /// The newest block with commit marker and confirmation.
+    fn committed_block(&mut self) -> Result<Option<Block>, D::Error> {
         let mut newest: Option<Block> = None;
-        let needed = if planted!("nvmem/level-one-seal") {
+        let needed = if planted!("nvmem/level-one-commit-word") {
             0
         } else {
             1
         };
-        for at in 0..self.shape.blocks as u16 {
+        for at in 0..self.geometry.blocks as u16 {
             let header = match self.header(at)? {
-                Found::Nothing => continue,
-                Found::Other(geometry) => return Err(mismatch(geometry, &self.shape).into()),
-                Found::Valid(h) => h,
+                DecodedHeader::Nothing => continue,
+                DecodedHeader::Other(geometry) => {
+                    return Err(mismatch(geometry, &self.geometry).into());
+                }
+                DecodedHeader::Valid(h) => h,
             };
             self.sequence = self.sequence.max(header.sequence);
             if newest.is_none_or(|n| header.sequence > n.header.sequence)
-                && self.sealed(at, &header, needed)?
+                && self.has_commit_word(at, &header, needed)?
             {
                 newest = Some(Block { at, header });
             }
@@ -116,20 +131,21 @@ impl<D: Medium> Log<'_, D> {
         Ok(newest)
     }
 
-    /// The newest block after `last` that has its first seal: its content is whole, and somebody may have acted upon it.
-    fn begun(&mut self, last: Option<Block>, but: u16) -> Result<Option<Block>, D::Error> {
+    /// The newest block after `last` that has its commit marker: its content is complete, and a
+    /// program may have acted on it. Leaves out block `except`.
+    fn begun_block(&mut self, last: Option<Block>, except: u16) -> Result<Option<Block>, D::Error> {
         let (base, base_sequence) = last.map_or((NONE, 0), |l| (l.at, l.header.sequence));
         let mut newest: Option<Block> = None;
-        if planted!("nvmem/level-half-sealed-ignored") {
+        if planted!("nvmem/level-half-committed-ignored") {
             return Ok(None);
         }
-        let but = if planted!("nvmem/level-distrusts-nothing") {
+        let except = if planted!("nvmem/level-torn-block-trusted") {
             NONE
         } else {
-            but
+            except
         };
-        for at in (0..self.shape.blocks as u16).filter(|b| *b != but && *b != base) {
-            let Found::Valid(h) = self.header(at)? else {
+        for at in (0..self.geometry.blocks as u16).filter(|b| *b != except && *b != base) {
+            let DecodedHeader::Valid(h) = self.header(at)? else {
                 continue;
             };
             self.sequence = self.sequence.max(h.sequence);
@@ -137,13 +153,13 @@ impl<D: Medium> Log<'_, D> {
                 || h.base_sequence != base_sequence
                 || h.base != base
                 || newest.is_some_and(|n| n.header.sequence >= h.sequence)
-                || !self.sealed(at, &h, 0)?
+                || !self.has_commit_word(at, &h, 0)?
             {
                 continue;
             }
-            // The seal of a block that was being erased may be there, and its content not.
+            // An interrupted erase may leave the marker but not the content.
             if h.carried {
-                let slot = at * self.shape.slots as u16;
+                let slot = at * self.geometry.slots as u16;
                 if !matches!(self.slot_head(slot)?, SlotHead::Holds(..)) || !self.is_intact(slot)? {
                     continue;
                 }
@@ -153,9 +169,9 @@ impl<D: Medium> Log<'_, D> {
         Ok(newest)
     }
 
-    /// The end as a boot found it that began block `b`.
-    fn end_of(&mut self, b: Block) -> Result<End, D::Error> {
-        let slot = b.at * self.shape.slots as u16;
+    /// The end of the log as the header of the begun block `b` states it.
+    fn end_from_header(&mut self, b: Block) -> Result<End, D::Error> {
+        let slot = b.at * self.geometry.slots as u16;
         let mut carry = None;
         if b.header.carried
             && let SlotHead::Holds(_, page) = self.slot_head(slot)?
@@ -163,20 +179,20 @@ impl<D: Medium> Log<'_, D> {
             carry = Some((page, slot));
         }
         Ok(End {
-            cut: b.header.cut,
+            valid_slots: b.header.valid_slots,
             carry,
             doubt: true,
         })
     }
 
-    /// Where the newest block ends. At most one slot of it was cut: the last one that was begun. Whether that is the last
-    /// one that can be read or the one after it, nobody knows.
-    fn look_at_end(&mut self, newest: Block, drop_carry: bool) -> Result<End, D::Error> {
-        let from = newest.at * self.shape.slots as u16;
+    /// Finds the end of the newest block. At most one slot is torn: the last one begun. That is
+    /// either the last readable slot or the one after it; the medium does not tell which.
+    fn find_end(&mut self, newest: Block, drop_carry: bool) -> Result<End, D::Error> {
+        let from = newest.at * self.geometry.slots as u16;
         let mut last = None;
         let mut n = 0;
         let mut begun = false;
-        while u32::from(n) < self.shape.slots {
+        while u32::from(n) < self.geometry.slots {
             match self.slot_head(from + n)? {
                 SlotHead::Holds(kind, page) => last = Some((kind, page)),
                 SlotHead::Erased => break,
@@ -187,17 +203,17 @@ impl<D: Medium> Log<'_, D> {
             }
             n += 1;
         }
-        let end = |cut, carry, doubt| {
+        let end = |valid_slots, carry, doubt| {
             Ok(End {
-                cut,
+                valid_slots,
                 carry,
                 doubt: doubt && !planted!("nvmem/level-doubt-ignored"),
             })
         };
         match last {
-            // What is before a slot that was begun is whole.
+            // The slots before a slot that was begun are complete.
             _ if begun => end(n, None, true),
-            Some((Kind::Appended, page)) => {
+            Some((SlotKind::Appended, page)) => {
                 let slot = from + n - 1;
                 if !drop_carry && self.is_intact(slot)? {
                     if planted!("nvmem/level-doubt-ignored") {
@@ -208,26 +224,26 @@ impl<D: Medium> Log<'_, D> {
                     end(n - 1, None, true)
                 }
             }
-            // What was there when the block was sealed is whole, and nothing was begun after it.
+            // Slots written before the commit marker are complete, and no later slot was begun.
             _ => end(n, None, false),
         }
     }
 
-    /// Goes through the log, from the newest block to the oldest, and finds where each page is.
-    fn walk(&mut self, newest: Block, cut: u16) -> Result<(), D::Error> {
-        let s = self.shape;
+    /// Walks the log from the newest block to the oldest and records the slot of each page.
+    fn rebuild_table(&mut self, newest: Block, valid_slots: u16) -> Result<(), D::Error> {
+        let s = self.geometry;
         let tail = newest.header.tail;
         (self.newest, self.newest_sequence) = (newest.at, newest.header.sequence);
-        (self.cut, self.tail, self.oldest) = (cut, tail, tail);
-        let (mut block, mut cut, mut after) = (newest, cut, NONE);
+        (self.valid_slots, self.tail, self.oldest) = (valid_slots, tail, tail);
+        let (mut block, mut valid_slots, mut after) = (newest, valid_slots, NONE);
         loop {
-            if u32::from(cut) > s.slots || self.table.in_log(block.at) {
+            if u32::from(valid_slots) > s.slots || self.table.in_log(block.at) {
                 return Err(LevelError::Damaged);
             }
             self.table.link(block.at, after);
             self.used += 1;
             let from = block.at * s.slots as u16;
-            for slot in (from..from + cut).rev() {
+            for slot in (from..from + valid_slots).rev() {
                 let SlotHead::Holds(_, page) = self.slot_head(slot)? else {
                     return Err(LevelError::Damaged);
                 };
@@ -242,27 +258,27 @@ impl<D: Medium> Log<'_, D> {
             if u32::from(at) >= s.blocks {
                 return Err(LevelError::Damaged);
             }
-            let Found::Valid(header) = self.header(at)? else {
+            let DecodedHeader::Valid(header) = self.header(at)? else {
                 return Err(LevelError::Damaged);
             };
             if header.sequence != block.header.base_sequence {
                 return Err(LevelError::Damaged);
             }
-            cut = if planted!("nvmem/level-cut-forgotten") {
-                self.count(at)?
+            valid_slots = if planted!("nvmem/level-valid-slots-recounted") {
+                self.count_valid_slots(at)?
             } else {
-                block.header.cut
+                block.header.valid_slots
             };
             after = block.at;
             block = Block { at, header };
         }
     }
 
-    /// How many slots of a block can be read.
-    fn count(&mut self, block: u16) -> Result<u16, D::Error> {
-        let from = block * self.shape.slots as u16;
+    /// Counts the valid slots of a block.
+    fn count_valid_slots(&mut self, block: u16) -> Result<u16, D::Error> {
+        let from = block * self.geometry.slots as u16;
         let mut n = 0;
-        while u32::from(n) < self.shape.slots
+        while u32::from(n) < self.geometry.slots
             && matches!(self.slot_head(from + n)?, SlotHead::Holds(..))
             && self.is_intact(from + n)?
         {
@@ -271,14 +287,14 @@ impl<D: Medium> Log<'_, D> {
         Ok(n)
     }
 
-    /// Nothing counts: begins the first block, the last one of the flash, if the flash is blank. That block may hold anything: an
-    /// interrupted erase leaves anything, also where nothing was to be erased.
+    /// No block counts: if the flash is blank, starts the log in its last block. That block may
+    /// hold anything, because a cut in the erase of a format leaves anything.
     fn format_blank(&mut self) -> Result<(), D::Error> {
-        let last = self.shape.blocks as u16 - 1;
-        if !self.blank_but(last)? {
+        let last = self.geometry.blocks as u16 - 1;
+        if !self.blank_except(last)? {
             let mut ours = false;
             for at in 0..=last {
-                ours |= matches!(self.header(at)?, Found::Valid(_));
+                ours |= matches!(self.header(at)?, DecodedHeader::Valid(_));
             }
             return Err(if ours {
                 LevelError::Damaged
@@ -286,32 +302,34 @@ impl<D: Medium> Log<'_, D> {
                 LevelError::Foreign
             });
         }
-        if self.look_only {
+        if self.read_only {
             return Ok(());
         }
         self.newest = last - 1;
         self.begin(None, true).map(|_| ())
     }
 
-    /// A first block was begun, and nobody has stored anything yet.
+    /// The first block has its marker but not its confirmation: finishes the format. No program has
+    /// stored data yet.
     fn format_begun(&mut self, begun: Block) -> Result<(), D::Error> {
-        if self.look_only {
+        if self.read_only {
             return Ok(());
         }
-        let last = self.shape.blocks as u16 - 1;
-        if begun.at == last && self.blank_but(last)? {
+        let last = self.geometry.blocks as u16 - 1;
+        if begun.at == last && self.blank_except(last)? {
             self.newest = last - 1;
         } else {
-            // Something came after it, so somebody knew that it was whole.
+            // Another block is not blank, so the first block was complete. Keep it until another
+            // block counts.
             self.newest = begun.at;
-            self.avoid = begun.at;
+            self.must_not_erase = begun.at;
         }
         self.begin(None, true).map(|_| ())
     }
 
-    /// Whether everything but one block reads as erased.
-    fn blank_but(&mut self, block: u16) -> Result<bool, D::Error> {
-        let s = self.shape;
+    /// Whether all blocks except one read as erased.
+    fn blank_except(&mut self, block: u16) -> Result<bool, D::Error> {
+        let s = self.geometry;
         let mut buf = [0; 256];
         let most = 256 / s.word * s.word;
         for b in (0..s.blocks as u16).filter(|b| *b != block) {

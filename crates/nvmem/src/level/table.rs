@@ -1,8 +1,14 @@
-//! What is in RAM: where each page is, the order of the blocks, and how many live pages each one holds.
+//! The table in RAM: the slot of each page, the order of the blocks, and how many live pages each
+//! holds. All three are in one buffer of the caller:
+//!
+//! ```text
+//! | map: slot of each page  | next: following block in the log | live: live pages |
+//! | pages entries           | one per block                    | one per block    |
+//! ```
 
-use super::shape::{NONE, Shape};
+use super::geometry::{Geometry, NONE};
 
-/// A block that is not in the log.
+/// In `next`: the block is not in the log.
 const FREE: u16 = 0xFFFE;
 
 #[derive(Debug)]
@@ -15,8 +21,8 @@ pub(super) struct Table<'b> {
 }
 
 impl<'b> Table<'b> {
-    /// `None` when the buffer is too short.
-    pub(super) fn new(s: &Shape, buffer: &'b mut [u16]) -> Option<Self> {
+    /// `None` if the buffer is too short.
+    pub(super) fn new(s: &Geometry, buffer: &'b mut [u16]) -> Option<Self> {
         let buffer = buffer.get_mut(..s.entries() as usize)?;
         let (map, blocks) = buffer.split_at_mut(s.pages as usize);
         let (next, live) = blocks.split_at_mut(s.blocks as usize);
@@ -41,7 +47,7 @@ impl<'b> Table<'b> {
         self.map.get(usize::from(page)).copied().unwrap_or(NONE)
     }
 
-    /// The page is in this slot now.
+    /// Sets the slot of a page.
     pub(super) fn set(&mut self, page: u16, slot: u16) {
         let Some(entry) = self.map.get_mut(usize::from(page)) else {
             return;
@@ -72,12 +78,12 @@ impl<'b> Table<'b> {
         }
     }
 
-    /// Takes it out.
+    /// Removes a block from the log.
     pub(super) fn unlink(&mut self, block: u16) {
         self.link(block, FREE);
     }
 
-    /// Whether a block may be erased.
+    /// Whether a block is outside the log and holds no live page.
     pub(super) fn is_free(&self, block: u16) -> bool {
         self.next(block) == FREE && self.live(block) == 0
     }
@@ -86,8 +92,8 @@ impl<'b> Table<'b> {
         self.next(block) != FREE
     }
 
-    /// The first page from `page` on that is in this block.
-    pub(super) fn page_in(&self, block: u16, page: u16) -> Option<u16> {
+    /// The first page from number `page` on whose slot is in this block.
+    pub(super) fn next_page_of_block(&self, block: u16, page: u16) -> Option<u16> {
         let from = u32::from(block) * u32::from(self.slots);
         let slots = from..from + u32::from(self.slots);
         let rest = self.map.get(usize::from(page)..)?;

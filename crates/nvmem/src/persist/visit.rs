@@ -1,11 +1,11 @@
-//! Handles that are found while stored bytes are checked, and who decides about them.
+//! Handles found while stored bytes are checked, and the visitor that accepts or refuses them.
 
 use super::{Invalid, Persist};
 
-/// A function that checks the bytes of one value; [`Persist::check`] of some type.
+/// A function that checks the bytes of one value: the [`Persist::check`] of a type.
 pub type CheckFn = unsafe fn(*const u8, &mut dyn Visit) -> Result<(), Invalid>;
 
-/// What a handle leads to, as far as it must be known to check it.
+/// The target of a handle: its size, and how to check its bytes.
 #[derive(Clone, Copy)]
 pub struct Target {
     /// Size in bytes.
@@ -27,7 +27,7 @@ impl Target {
         }
     }
 
-    /// Bytes of which no type tells the number.
+    /// A target of `size` bytes, if no type has this size.
     pub const fn bytes(size: usize, check: CheckFn) -> Self {
         Target {
             size,
@@ -37,10 +37,11 @@ impl Target {
         }
     }
 
-    /// Whether both are checked alike.
+    /// Whether both have the same size and check.
     ///
-    /// A check may have several addresses, and two types one if their checks are the same code: either is harmless, because
-    /// size and check are all that counts. Miri makes up a new address for every mention of a function.
+    /// One check may have several addresses, and two types with identical code may share one. Both
+    /// are harmless, because only size and check count. Miri invents a new address for each mention
+    /// of a function, so there names are compared.
     pub fn same(&self, other: &Target) -> bool {
         #[cfg(miri)]
         let same = (self.name)() == (other.name)();
@@ -50,27 +51,27 @@ impl Target {
     }
 }
 
-/// A kind of handle, found while checking.
+/// The kind of a handle that a check found.
 #[derive(Clone, Copy)]
-pub struct Found {
-    /// Which library's handle, and of what width.
+pub struct HandleKind {
+    /// The handle family: the library, and the handle's width.
     pub family: &'static str,
-    /// Whether what it leads to may hold handles itself.
+    /// Whether the target may hold handles itself.
     pub handles: bool,
-    /// What it leads to.
+    /// The target.
     pub target: Target,
     id: u32,
 }
 
-impl Found {
+impl HandleKind {
     /// A handle of this family to a `T`. `id` is a [`family_id`].
     pub const fn of<T: Persist>(family: &'static str, id: u32) -> Self {
         Self::new(family, id, Target::of::<T>(), T::HANDLES)
     }
 
-    /// A handle of this family to something else.
+    /// A handle of this family to a target that is not described by a type.
     pub const fn new(family: &'static str, id: u32, target: Target, handles: bool) -> Self {
-        Found {
+        HandleKind {
             family,
             handles,
             target,
@@ -78,15 +79,15 @@ impl Found {
         }
     }
 
-    /// Which kind of handle of the family it is; more than 7 if it is of another.
+    /// Which kind of the family this is, 0 to 7. More than 7 if it belongs to another family.
     #[inline(always)]
     pub fn kind(&self, family_id: u32) -> u32 {
         self.id ^ family_id
     }
 }
 
-/// A number for the name of a library's family of handles; its low 3 bits are zeros, to which a library may add which of
-/// several kinds a handle is. FNV-1a, 32 bits.
+/// A number for the name of a handle family: 32-bit FNV-1a with the low 3 bits zero. A library may
+/// add the kind of a handle in these bits.
 pub const fn family_id(name: &str) -> u32 {
     let (bytes, mut i, mut h) = (name.as_bytes(), 0, 0x811C_9DC5_u32);
     while i < bytes.len() {
@@ -96,25 +97,26 @@ pub const fn family_id(name: &str) -> u32 {
     h & !7
 }
 
-/// Receives the handles found by a check: the owner of the memory decides whether each is valid.
+/// Receives the handles that a check finds, and decides whether each is valid. The owner of the
+/// memory implements it.
 pub trait Visit {
-    /// A stored handle of this kind, with this number.
+    /// A stored handle of this kind, with this value. **Errors**: the handle is not valid.
     ///
-    /// Must not call [`Target::check`] before it returns: the owner keeps a work list, so that a hostile image cannot
-    /// make it recurse.
-    fn handle(&mut self, value: u32, found: &Found) -> Result<(), Invalid>;
+    /// Must not call [`Target::check`]: the implementation keeps a work list instead, so that a
+    /// hostile image cannot make it recurse.
+    fn handle(&mut self, value: u32, kind: &HandleKind) -> Result<(), Invalid>;
 
-    /// The session of the handle that was accepted last, where `given` is the caller's: 0, which no pool has, for one that
-    /// is only to be compared.
+    /// The session for the handle accepted last. `given` is the caller's session. Returns 0, which
+    /// no pool has, if the handle is only compared.
     fn session(&mut self, given: u32) -> u32 {
         given
     }
 }
 
-/// For values that hold no handle: any is refused.
+/// Refuses every handle: for values that hold none.
 pub struct NoHandles;
 impl Visit for NoHandles {
-    fn handle(&mut self, _: u32, found: &Found) -> Result<(), Invalid> {
-        Err(Invalid::Family(found.family))
+    fn handle(&mut self, _: u32, kind: &HandleKind) -> Result<(), Invalid> {
+        Err(Invalid::Family(kind.family))
     }
 }

@@ -1,115 +1,119 @@
-//! What a record's range holds: which value counts, and whether that could still change.
+//! Recovery: finds the newest record in a range, and whether a later boot could judge differently.
 
-use super::slot::{self, CONFIRMATIONS, HEADER, Header, MAX_SLOTS, Slot, Words};
+use super::slot::{self, COMMIT_WORDS, HEADER, Header, MAX_SLOTS, Slot, SlotSizes};
 use crate::device::Medium;
 use crate::planted;
 use core::ops::Range;
 
-/// Where things are.
+/// The banks of a range: how many there are, where they begin and how large they are.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
-    pub words: Words,
+pub(super) struct Banks {
+    pub sizes: SlotSizes,
     pub start: u32,
-    /// Bytes of a bank.
-    pub bank: u32,
-    pub banks: u32,
+    /// Bytes per bank.
+    pub bank_bytes: u32,
+    pub count: u32,
 }
 
-impl Place {
-    /// `None` when the range is too small for values of `len` bytes.
-    pub(super) const fn new(words: Words, range: &Range<u32>, len: u32) -> Option<Self> {
-        let (banks, multiple) = match &words.erase {
-            // Three, because two do not suffice where a torn word is unstable: docs/DESIGN.md.
+impl Banks {
+    /// `None` if the range is too small for values of `len` bytes.
+    pub(super) const fn new(sizes: SlotSizes, range: &Range<u32>, len: u32) -> Option<Self> {
+        let (count, multiple) = match &sizes.erase {
+            // Two banks do not suffice where torn words are unstable: see docs/DESIGN.md.
             Some(e) => (3, e.size),
-            None => (2, words.word),
+            None => (2, sizes.word),
         };
-        let bank = range.end.saturating_sub(range.start) / banks / multiple * multiple;
-        let place = Place {
-            words,
+        let bank_bytes = range.end.saturating_sub(range.start) / count / multiple * multiple;
+        let banks = Banks {
+            sizes,
             start: range.start,
-            bank,
-            banks,
+            bank_bytes,
+            count,
         };
-        if bank < words.stride(len) || bank < place.marker_area() {
+        if bank_bytes < sizes.stride(len) || bank_bytes < banks.format_marker_bytes() {
             return None;
         }
-        Some(place)
+        Some(banks)
     }
 
-    /// Bytes at the end that the format marker may leave in any state.
-    const fn marker_area(&self) -> u32 {
-        let n = self.words.stride(0);
-        match &self.words.erase {
+    /// Bytes at the end of the range reserved for the format marker. A cut may leave them in any
+    /// state.
+    const fn format_marker_bytes(&self) -> u32 {
+        let n = self.sizes.stride(0);
+        match &self.sizes.erase {
             Some(e) => n.next_multiple_of(e.size),
             None => n,
         }
     }
 
     pub(super) const fn end(&self) -> u32 {
-        self.start + self.banks * self.bank
+        self.start + self.count * self.bank_bytes
     }
 
-    pub(super) const fn marker(&self) -> u32 {
-        self.end() - self.marker_area()
+    pub(super) const fn format_marker(&self) -> u32 {
+        self.end() - self.format_marker_bytes()
     }
 
     pub(super) const fn at(&self, bank: u32, slot: u32, len: u32) -> u32 {
-        self.start + bank * self.bank + slot * self.words.stride(len)
+        self.start + bank * self.bank_bytes + slot * self.sizes.stride(len)
     }
 
     pub(super) const fn slots(&self, len: u32) -> u32 {
-        if self.words.erase.is_none() {
+        if self.sizes.erase.is_none() {
             return 1;
         }
-        let n = self.bank / self.words.stride(len);
+        let n = self.bank_bytes / self.sizes.stride(len);
         if n > MAX_SLOTS { MAX_SLOTS } else { n }
     }
 }
 
 /// The newest intact record of a bank.
 #[derive(Clone, Copy)]
-pub(super) struct Found {
+pub(super) struct BankRecord {
     pub header: Header,
     pub bank: u32,
     pub slot: u32,
-    /// How many of its confirmations were begun. 1: all its content is whole. 2: perhaps somebody acted upon it, and its
-    /// first confirmation is whole. 0: nobody has.
-    pub confirmations: u32,
-    /// Something was begun after it in its bank.
+    /// How many of its commit words were begun. 0: no program has acted on it. 1 (the marker): its
+    /// content is complete. 2 (also the confirmation): the marker is complete, and a program may
+    /// have acted on it.
+    pub commit_words: u32,
+    /// A later slot of this bank was begun and is torn.
     pub torn_tail: bool,
 }
 
-/// What a bank holds.
+/// The state of a bank.
 #[derive(Clone, Copy)]
 enum Bank {
     Blank,
-    /// Its first slot is neither blank nor intact.
+    /// The first slot is neither blank nor valid.
     Torn,
-    Holds(Found),
-    /// More than one slot at the end is not intact, which only an interrupted erase can cause; the last one has this
-    /// sequence.
+    Holds(BankRecord),
+    /// More than one slot at the end is invalid, which only an interrupted erase can cause. Holds
+    /// the sequence number of the last slot.
     Damaged(u16),
 }
 
-/// What a range holds.
+/// The result of scanning all banks.
 pub(super) struct Scan {
-    pub newest: Option<Found>,
-    /// The bank of the newest record whose content is certainly whole: it counts if the newest proves unstable.
+    pub newest: Option<BankRecord>,
+    /// The bank of the newest record whose content is certainly complete. It counts if the newest
+    /// record proves unstable.
     pub base: Option<u32>,
     pub torn: [bool; 3],
     pub damaged: bool,
 }
 
 impl Scan {
-    /// Whether another boot could come to another result, unless this one writes its own down first.
+    /// Whether a later boot could reach another result unless this boot writes its value again
+    /// first.
     pub(super) fn in_doubt(&self) -> bool {
-        let needed = if planted!("nvmem/record-one-confirmation") {
+        let needed = if planted!("nvmem/record-one-commit-word") {
             1
         } else {
-            CONFIRMATIONS
+            COMMIT_WORDS
         };
         [
-            self.newest.is_some_and(|f| f.confirmations < needed)
+            self.newest.is_some_and(|f| f.commit_words < needed)
                 && !planted!("nvmem/record-unconfirmed-not-rewritten"),
             self.newest.is_some_and(|f| f.torn_tail) && !planted!("nvmem/record-torn-tail-ignored"),
             self.torn.contains(&true) && !planted!("nvmem/record-torn-bank-ignored"),
@@ -117,27 +121,27 @@ impl Scan {
         .contains(&true)
     }
 
-    /// Whether a record that is newer than the newest may appear later.
+    /// Whether a torn slot that is newer than the newest record may read as valid later.
     pub(super) fn has_torn(&self) -> bool {
         self.torn.contains(&true) || self.newest.is_some_and(|f| f.torn_tail)
     }
 
-    /// The bank that the next write takes, and erases first.
-    pub(super) fn target(&self, place: &Place) -> u32 {
+    /// The bank that the next write erases and starts.
+    pub(super) fn next_bank(&self, banks: &Banks) -> u32 {
         let Some(newest) = self.newest else { return 0 };
         if planted!("nvmem/record-overwrites-newest") {
             return newest.bank;
         }
-        let others = (1..place.banks).map(|i| (newest.bank + i) % place.banks);
+        let others = (1..banks.count).map(|i| (newest.bank + i) % banks.count);
         let free = others.filter(|b| Some(*b) != self.base || planted!("nvmem/record-erases-base"));
-        // The first that is free is the oldest; one that is torn is cleaned before.
+        // Prefer a torn bank; otherwise take the oldest one.
         let torn = free.clone().find(|b| self.torn[*b as usize]);
         torn.or(free.into_iter().next())
-            .unwrap_or((newest.bank + 1) % place.banks)
+            .unwrap_or((newest.bank + 1) % banks.count)
     }
 }
 
-/// `a` was written after `b`.
+/// Whether sequence number `a` is newer than `b`; wraps.
 fn newer(a: u16, b: u16) -> bool {
     if planted!("nvmem/record-sequence-does-not-wrap") {
         return a > b;
@@ -145,10 +149,11 @@ fn newer(a: u16, b: u16) -> bool {
     (a.wrapping_sub(b) as i16) > 0
 }
 
-/// Looks at every bank; the newest value goes to `best`, as much of it as has room. `other` is as long as `best`.
+/// Scans every bank. Writes the newest value to `best`, truncated to its length. `other` is scratch
+/// space of the same length.
 pub(super) fn scan<D: Medium>(
     d: &mut D,
-    place: &Place,
+    banks: &Banks,
     best: &mut [u8],
     other: &mut [u8],
 ) -> Result<Scan, D::Error> {
@@ -160,10 +165,10 @@ pub(super) fn scan<D: Medium>(
     };
     let mut base_sequence = 0;
     let mut damaged = None;
-    for b in 0..place.banks {
-        match scan_bank(d, place, b, other)? {
+    for b in 0..banks.count {
+        match scan_bank(d, banks, b, other)? {
             Bank::Blank => {}
-            Bank::Torn => scan.torn[b as usize] = place.words.erase.is_some(),
+            Bank::Torn => scan.torn[b as usize] = banks.sizes.erase.is_some(),
             Bank::Damaged(last) => {
                 scan.torn[b as usize] = true;
                 damaged = Some(last);
@@ -174,7 +179,7 @@ pub(super) fn scan<D: Medium>(
                     scan.newest = Some(f);
                     best.copy_from_slice(other);
                 }
-                if (f.confirmations > 0 || f.slot > 0)
+                if (f.commit_words > 0 || f.slot > 0)
                     && scan.base.is_none_or(|_| newer(s, base_sequence))
                 {
                     (scan.base, base_sequence) = (Some(b), s);
@@ -182,17 +187,17 @@ pub(super) fn scan<D: Medium>(
             }
         }
     }
-    // What is being erased is older than what counts.
+    // A damaged bank that is older than the newest record was being erased.
     scan.damaged =
         damaged.is_some_and(|last| scan.newest.is_none_or(|n| newer(last, n.header.sequence)));
     if let Some(f) = scan.newest
         && scan.base.is_none()
     {
-        // Just formatted: what would count is the marker.
-        scan.base = Some(if f.bank == place.banks - 1 {
+        // The range was just formatted. Keep the bank of the format marker.
+        scan.base = Some(if f.bank == banks.count - 1 {
             0
         } else {
-            place.banks - 1
+            banks.count - 1
         });
     }
     Ok(scan)
@@ -200,48 +205,51 @@ pub(super) fn scan<D: Medium>(
 
 fn scan_bank<D: Medium>(
     d: &mut D,
-    place: &Place,
+    banks: &Banks,
     bank: u32,
     out: &mut [u8],
 ) -> Result<Bank, D::Error> {
-    let w = &place.words;
-    let first = match slot::read(d, w, place.at(bank, 0, 0), place.bank, out)? {
+    let w = &banks.sizes;
+    let first = match slot::read(d, w, banks.at(bank, 0, 0), banks.bank_bytes, out)? {
         Slot::Blank => return Ok(Bank::Blank),
         Slot::Valid(h) if h.magic == slot::RECORD => h,
         _ => return Ok(Bank::Torn),
     };
-    let mut found = Found {
+    let mut found = BankRecord {
         header: first,
         bank,
         slot: 0,
-        confirmations: CONFIRMATIONS,
+        commit_words: COMMIT_WORDS,
         torn_tail: false,
     };
     if w.erase.is_none() {
         return Ok(Bank::Holds(found));
     }
     let len = u32::from(first.len);
-    let slots = place.slots(len);
+    let slots = banks.slots(len);
     let expected = |slot: u32| Header {
         sequence: first.sequence.wrapping_add(slot as u16),
         ..first
     };
     let mut last = 0;
     while last + 1 < slots
-        && slot::read_header(d, w, place.at(bank, last + 1, len))? == Some(expected(last + 1))
+        && slot::read_header(d, w, banks.at(bank, last + 1, len))? == Some(expected(last + 1))
     {
         last += 1;
     }
-    // A bank is written by one boot, so at most its last slot is torn: that one, or the one before it is the newest.
+    // One boot writes a bank, so at most its last slot is torn. The newest record is that slot or
+    // the one before.
     for slot in (last.saturating_sub(1)..=last).rev() {
         if slot > 0 {
-            let found = slot::read(d, w, place.at(bank, slot, len), w.stride(len), out)?;
+            let found = slot::read(d, w, banks.at(bank, slot, len), w.stride(len), out)?;
             if found != Slot::Valid(expected(slot)) {
                 continue;
             }
         } else if last > 0 {
-            // Its value was overwritten in `out` by the slot after it.
-            if slot::read(d, w, place.at(bank, 0, len), place.bank, out)? != Slot::Valid(first) {
+            // Reading the next slot has overwritten this value in `out`: read it again.
+            if slot::read(d, w, banks.at(bank, 0, len), banks.bank_bytes, out)?
+                != Slot::Valid(first)
+            {
                 continue;
             }
         }
@@ -249,38 +257,38 @@ fn scan_bank<D: Medium>(
         found.slot = slot;
         found.torn_tail = slot < last;
         if slot == last && last + 1 < slots {
-            let next = place.at(bank, last + 1, len);
-            found.torn_tail = !slot::all(d, w, next, next + w.word, w.erased())?;
+            let next = banks.at(bank, last + 1, len);
+            found.torn_tail = !slot::all_bytes_are(d, w, next, next + w.word, w.erased())?;
         }
         if !found.torn_tail {
-            found.confirmations = slot::confirmations(d, w, place.at(bank, slot, len), len)?;
+            found.commit_words = slot::commit_words(d, w, banks.at(bank, slot, len), len)?;
         }
         return Ok(Bank::Holds(found));
     }
     Ok(Bank::Damaged(expected(last).sequence))
 }
 
-/// What a range without any record holds.
-pub(super) enum Empty {
-    /// Nothing but, perhaps, a format marker that was begun.
+/// What a range without a valid record holds.
+pub(super) enum EmptyRange {
+    /// Blank, except perhaps for a torn format marker.
     Blank,
-    /// A format was begun.
+    /// A complete format marker: a format was begun and cut.
     Formatting,
     Foreign,
     Damaged,
 }
 
-/// Looks at a range in which [`scan`] found nothing.
-pub(super) fn empty<D: Medium>(d: &mut D, place: &Place) -> Result<Empty, D::Error> {
-    let (w, marker) = (&place.words, place.marker());
-    let found = slot::read(d, w, marker, place.end() - marker, &mut [])?;
+/// Classifies a range in which [`scan`] found no record.
+pub(super) fn classify_empty<D: Medium>(d: &mut D, banks: &Banks) -> Result<EmptyRange, D::Error> {
+    let (w, marker) = (&banks.sizes, banks.format_marker());
+    let found = slot::read(d, w, marker, banks.end() - marker, &mut [])?;
     let marked = found == Slot::Valid(Header::FORMATTING);
     if marked
         && (w.erase.is_none()
             || planted!("nvmem/record-marker-not-confirmed")
-            || slot::confirmations(d, w, marker, 0)? > 0)
+            || slot::commit_words(d, w, marker, 0)? > 0)
     {
-        return Ok(Empty::Formatting);
+        return Ok(EmptyRange::Formatting);
     }
     let mut blank = false;
     let fills: &[u8] = match &w.erase {
@@ -288,25 +296,26 @@ pub(super) fn empty<D: Medium>(d: &mut D, place: &Place) -> Result<Empty, D::Err
         None => &[0x00, 0xFF],
     };
     let end = if planted!("nvmem/record-blank-by-its-start") {
-        place.start + w.word
+        banks.start + w.word
     } else {
         marker
     };
     for fill in fills {
-        blank = blank || slot::all(d, w, place.start, end, *fill)?;
+        blank = blank || slot::all_bytes_are(d, w, banks.start, end, *fill)?;
     }
     if blank {
-        return Ok(Empty::Blank);
+        return Ok(EmptyRange::Blank);
     }
     if marked {
-        // Somebody acted upon it: then it was whole.
-        return Ok(Empty::Formatting);
+        // The range is not blank, so a format went on after the marker. The marker was therefore
+        // complete.
+        return Ok(EmptyRange::Formatting);
     }
-    for b in 0..place.banks {
-        let at = place.at(b, 0, 0);
-        if place.bank >= HEADER && slot::read_header(d, w, at)?.is_some() {
-            return Ok(Empty::Damaged);
+    for b in 0..banks.count {
+        let at = banks.at(b, 0, 0);
+        if banks.bank_bytes >= HEADER && slot::read_header(d, w, at)?.is_some() {
+            return Ok(EmptyRange::Damaged);
         }
     }
-    Ok(Empty::Foreign)
+    Ok(EmptyRange::Foreign)
 }

@@ -1,20 +1,23 @@
-//! One slot: its bytes, and how they are written and read through a small buffer, each byte once.
+//! One slot: encoding, writing and reading through a small buffer, each byte once. [The
+//! record](super) has the drawing.
 
 use crate::crc::{Crc32, crc32};
 use crate::device::{Contract, EraseUnit, Medium};
 use crate::planted;
 
 pub(super) const RECORD: [u8; 4] = *b"RLR1";
-pub(super) const MARKER: [u8; 4] = *b"RLF1";
+pub(super) const FORMAT_MARKER: [u8; 4] = *b"RLF1";
 pub(super) const HEADER: u32 = 16;
 const CRC: u32 = 4;
-/// Words behind the content that are written one after the other, each by a call of its own.
-pub(super) const CONFIRMATIONS: u32 = 2;
+/// Words after the content on flash: the commit marker and its confirmation. Each is written by its
+/// own call.
+pub(super) const COMMIT_WORDS: u32 = 2;
 
-/// More slots than this in a bank are not used: three banks stay within half of the sequence numbers.
+/// The most slots used per bank. So the numbers of three banks span less than half of the sequence
+/// range.
 pub(super) const MAX_SLOTS: u32 = 4096;
 
-/// The first bytes of a slot.
+/// The header of a slot.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Header {
     pub magic: [u8; 4],
@@ -24,9 +27,9 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// Says that a format is under way.
+    /// The header of a format marker.
     pub(super) const FORMATTING: Header = Header {
-        magic: MARKER,
+        magic: FORMAT_MARKER,
         sequence: 0,
         len: 0,
         fingerprint: 0,
@@ -46,7 +49,7 @@ impl Header {
         let (sequence, rest) = rest.split_first_chunk::<2>()?;
         let (len, rest) = rest.split_first_chunk::<2>()?;
         let (fingerprint, _) = rest.split_first_chunk::<8>()?;
-        if *magic != RECORD && *magic != MARKER {
+        if *magic != RECORD && *magic != FORMAT_MARKER {
             return None;
         }
         Some(Header {
@@ -58,24 +61,24 @@ impl Header {
     }
 }
 
-/// What was found in a slot.
+/// The state of a slot.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Slot {
-    /// The first word reads as erased.
+    /// On flash: the first word reads as erased.
     Blank,
     Invalid,
     Valid(Header),
 }
 
-/// The sizes that follow from a medium's contract.
+/// The sizes of a slot, derived from the medium's contract.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Words {
-    /// What every offset and length is a multiple of.
+pub(super) struct SlotSizes {
+    /// Every offset and length is a multiple of this.
     pub word: u32,
     pub erase: Option<EraseUnit>,
 }
 
-impl Words {
+impl SlotSizes {
     pub(super) const fn of(c: &Contract) -> Self {
         let without_erase = Contract { erase: None, ..*c };
         let word = without_erase.alignment();
@@ -89,14 +92,14 @@ impl Words {
                 "a record needs erase units of whole words"
             );
         }
-        Words {
+        SlotSizes {
             word,
             erase: c.erase,
         }
     }
 
-    /// Bytes of header, value and checksum. Where a torn word is unstable the checksum is in another word than the
-    /// first, so that a first word alone never makes a record.
+    /// Bytes of header, value, padding and checksum. On flash the checksum is never in the first
+    /// word, so the first word alone never makes a valid slot.
     pub(super) const fn content(&self, len: u32) -> u32 {
         let n = (HEADER + len + CRC).next_multiple_of(self.word);
         if self.erase.is_some() && n < 2 * self.word {
@@ -106,17 +109,17 @@ impl Words {
         }
     }
 
-    /// Bytes of a slot: the content and, on flash, two words that confirm it.
+    /// Bytes of a slot: the content and, on flash, the commit marker and its confirmation.
     pub(super) const fn stride(&self, len: u32) -> u32 {
         self.content(len)
             + if self.erase.is_some() {
-                CONFIRMATIONS * self.word
+                COMMIT_WORDS * self.word
             } else {
                 0
             }
     }
 
-    /// Bytes of the smallest range in which a bank takes so many updates between two erases.
+    /// Bytes of the smallest range whose banks hold `updates` updates each.
     pub(super) const fn range(&self, len: u32, updates: u32) -> u32 {
         let (stride, marker) = (self.stride(len) as u64, self.stride(0) as u64);
         let all = match &self.erase {
@@ -143,7 +146,7 @@ impl Words {
 /// Writes one slot.
 pub(super) fn write<D: Medium>(
     d: &mut D,
-    w: &Words,
+    w: &SlotSizes,
     at: u32,
     header: &Header,
     value: &[u8],
@@ -157,7 +160,7 @@ pub(super) fn write<D: Medium>(
 
 fn write_in<D: Medium, const N: usize>(
     d: &mut D,
-    w: &Words,
+    w: &SlotSizes,
     at: u32,
     header: &Header,
     value: &[u8],
@@ -179,9 +182,10 @@ fn write_in<D: Medium, const N: usize>(
     let mut buf = [0; N];
     let mut off = 0;
     while off < content {
-        // The first word goes alone: that it was begun must not depend on a call that also wrote the checksum.
+        // Write the first word by its own call. Otherwise the checksum could be complete while the
+        // first word reads as erased, and the slot would look unused.
         let piece =
-            if off == 0 && w.erase.is_some() && !planted!("nvmem/record-first-word-with-rest") {
+            if off == 0 && w.erase.is_some() && !planted!("nvmem/record-first-word-with-others") {
                 w.word
             } else {
                 (N as u32 / w.word * w.word).min(content - off)
@@ -195,22 +199,22 @@ fn write_in<D: Medium, const N: usize>(
     }
     if w.erase.is_some() {
         buf.fill(!w.erased());
-        for i in 0..CONFIRMATIONS {
+        for i in 0..COMMIT_WORDS {
             d.write(at + content + i * w.word, &buf[..w.word as usize])?;
         }
     }
-    let forgotten = w.erase.is_some() && planted!("nvmem/record-no-flush-on-flash");
-    if forgotten || planted!("nvmem/record-no-flush") {
+    let not_flushed = w.erase.is_some() && planted!("nvmem/record-no-flush-on-flash");
+    if not_flushed || planted!("nvmem/record-no-flush") {
         return Ok(());
     }
     d.flush()
 }
 
-/// Reads one slot that may take up to `room` bytes, each byte once. The value goes to `out`, as
-/// much of it as has room.
+/// Reads one slot of at most `room` bytes, each byte once. Writes the value to `out`, truncated to
+/// its length.
 pub(super) fn read<D: Medium>(
     d: &mut D,
-    w: &Words,
+    w: &SlotSizes,
     at: u32,
     room: u32,
     out: &mut [u8],
@@ -224,7 +228,7 @@ pub(super) fn read<D: Medium>(
 
 fn read_in<D: Medium, const N: usize>(
     d: &mut D,
-    w: &Words,
+    w: &SlotSizes,
     at: u32,
     room: u32,
     out: &mut [u8],
@@ -243,7 +247,7 @@ fn read_in<D: Medium, const N: usize>(
     };
     let len = u32::from(header.len);
     let content = w.content(len);
-    if content > room || (header.magic == MARKER && header != Header::FORMATTING) {
+    if content > room || (header.magic == FORMAT_MARKER && header != Header::FORMATTING) {
         return Ok(Slot::Invalid);
     }
     let (mut crc, mut stored, mut padded) = (Crc32::new(), [0; CRC as usize], true);
@@ -284,10 +288,10 @@ fn read_in<D: Medium, const N: usize>(
     })
 }
 
-/// The header at `at`, not checked against any checksum.
+/// Reads the header at `at` without verifying a checksum.
 pub(super) fn read_header<D: Medium>(
     d: &mut D,
-    w: &Words,
+    w: &SlotSizes,
     at: u32,
 ) -> Result<Option<Header>, D::Error> {
     let mut buf = [0; 256];
@@ -296,18 +300,18 @@ pub(super) fn read_header<D: Medium>(
     Ok(Header::decode(piece))
 }
 
-/// How many of the words behind the content of the slot at `at` were begun.
-pub(super) fn confirmations<D: Medium>(
+/// How many commit words of the slot at `at` were begun: words that do not read as erased.
+pub(super) fn commit_words<D: Medium>(
     d: &mut D,
-    w: &Words,
+    w: &SlotSizes,
     at: u32,
     len: u32,
 ) -> Result<u32, D::Error> {
     let mut n = 0;
     let from = at + w.content(len);
-    while n < CONFIRMATIONS {
+    while n < COMMIT_WORDS {
         let word = from + n * w.word;
-        if all(d, w, word, word + w.word, w.erased())? {
+        if all_bytes_are(d, w, word, word + w.word, w.erased())? {
             break;
         }
         n += 1;
@@ -316,9 +320,9 @@ pub(super) fn confirmations<D: Medium>(
 }
 
 /// Whether every byte of `from..to` is `byte`.
-pub(super) fn all<D: Medium>(
+pub(super) fn all_bytes_are<D: Medium>(
     d: &mut D,
-    w: &Words,
+    w: &SlotSizes,
     from: u32,
     to: u32,
     byte: u8,
@@ -337,7 +341,8 @@ pub(super) fn all<D: Medium>(
     Ok(true)
 }
 
-/// The size of the slot in `bytes` if its checksum is right, on a medium with words of `word` bytes, with erase or not.
+/// The size of the slot in `bytes` if its checksum is correct. `word` is the medium's program word.
+/// Tries the sizes of media with and without erase.
 pub(super) fn intact(bytes: &[u8], word: usize) -> Option<usize> {
     let len = usize::from(Header::decode(bytes)?.len);
     let least = (HEADER as usize + len + CRC as usize).next_multiple_of(word);

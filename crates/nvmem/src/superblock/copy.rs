@@ -1,4 +1,4 @@
-//! The words of a copy: made, checked, read.
+//! Encodes, checks and decodes the 16 words of a copy.
 
 use super::{Stored, Superblock};
 use crate::crc::Crc32;
@@ -6,29 +6,29 @@ use crate::planted;
 use core::mem::{MaybeUninit, offset_of};
 
 pub(super) const WORDS: usize = 16;
-/// The last word: the checksum of the others.
+/// Index of the last word, the checksum of the others.
 pub(super) const CRC: usize = WORDS - 1;
 pub(super) const MAGIC: u32 = u32::from_le_bytes(*b"RLM1");
 pub(super) const FORMATTING: u16 = 1;
 pub(super) const READY: u16 = 2;
 
-/// The words of a copy, each as it lies on the medium.
+/// The words of a copy, each in the medium's byte order.
 pub(super) type Image = [u32; WORDS];
 
-/// The second word.
-pub(super) fn order(sequence: u16, state: u16) -> u32 {
+/// The second word: sequence number and state.
+pub(super) fn sequence_and_state(sequence: u16, state: u16) -> u32 {
     u32::from(sequence) | u32::from(state) << 16
 }
 
 /// The state in the second word.
-pub(super) fn state_of(order: u32) -> u16 {
-    (order >> 16) as u16
+pub(super) fn state_of(sequence_and_state: u32) -> u16 {
+    (sequence_and_state >> 16) as u16
 }
 
-/// A word of a copy, wherever that lies.
+/// Reads a word of a copy on the medium or in RAM.
 ///
 /// # Safety
-/// `at` is the first of 16 aligned, initialised words, of which none is being written.
+/// `at` is the first of 16 aligned, initialised words, none of them being written.
 #[inline(always)]
 pub(super) unsafe fn word(at: *const u32, i: usize) -> u32 {
     debug_assert!(i < WORDS);
@@ -50,17 +50,17 @@ pub(super) unsafe fn checksum(at: *const u32) -> u32 {
     crc.finish()
 }
 
-/// Sets the second word, and the checksum.
-pub(super) fn seal(image: &mut Image, order: u32) {
-    image[1] = order.to_le();
+/// Sets the second word and the checksum.
+pub(super) fn set_state_and_checksum(image: &mut Image, sequence_and_state: u32) {
+    image[1] = sequence_and_state.to_le();
     // SAFETY: invariant "A copy is 16 words".
     image[CRC] = unsafe { checksum(image.as_ptr()) }.to_le();
 }
 
-/// A copy that is to be written, but for what [`seal`] sets.
+/// Builds a copy, except for the words that [`set_state_and_checksum`] sets.
 ///
-/// A region in which a format is under way is marked by its kind alone: the same whatever the version and the types, so
-/// that a marker torn by one build is known to the next.
+/// A format marker contains only the kind, not the version, types or parameters. So a later build
+/// of the program recognises a marker that an earlier build left torn.
 #[inline(never)]
 pub(super) fn image<'i>(
     into: &'i mut MaybeUninit<Image>,
@@ -69,8 +69,8 @@ pub(super) fn image<'i>(
 ) -> &'i mut Image {
     let keep = if state == READY { !0 } else { 0 };
     let to = into.as_mut_ptr().cast::<u32>();
-    // In place: an array that is made first and filled then is written three times.
-    // SAFETY: invariant "A copy is 16 words": each is written before it is read.
+    // Built in place: the compiler would write a separate array three times. SAFETY: invariant "A
+    // copy is 16 words": each is written before it is read.
     unsafe {
         to.write(MAGIC.to_le());
         to.add(1).write(0);
@@ -85,7 +85,7 @@ pub(super) fn image<'i>(
     }
 }
 
-/// Checked before anything in it is believed.
+/// Whether a copy is valid. Checked before any other word of it is used.
 ///
 /// # Safety
 /// As for [`word`].
@@ -100,7 +100,7 @@ pub(super) unsafe fn intact(at: *const u32) -> bool {
     }
 }
 
-/// What an intact copy says.
+/// Decodes an intact copy.
 pub(super) fn unpack(word: impl Fn(usize) -> u32) -> Stored {
     Stored {
         sequence: word(1) as u16,
@@ -124,9 +124,9 @@ impl Superblock {
         offset_of!(Superblock, fingerprint)
     };
 
-    /// The fingerprint and the parameters, as they lie in memory.
+    /// The fingerprint and the parameters as words.
     fn tail(&self) -> &[u32; 10] {
-        // SAFETY: invariant "Parts are inside": two fields without padding that lie one behind the other, by `repr(C)`.
+        // SAFETY: invariant "Parts are inside": two adjacent fields without padding, by `repr(C)`.
         unsafe { &*(&raw const *self).byte_add(Self::TAIL).cast() }
     }
 

@@ -1,24 +1,24 @@
-//! A look at the stored superblock where it lies.
+//! Reads the stored superblock in place, without a copy in RAM.
 
 use super::copy::{content, unpack};
-use super::{Place, State, Stored, Superblock};
+use super::{State, Stored, Superblock, SuperblockRegion};
 use crate::layout::Layout;
 use crate::model::Model;
 use crate::region::Region;
 
-/// What a stored superblock says otherwise.
+/// The first difference between a stored superblock and the expected one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum Differs {
+pub enum Difference {
     /// The kind, the version or the fingerprint.
     Layout,
-    /// This parameter.
+    /// The parameter with this index.
     Param(usize),
 }
 
-/// An intact copy where it lies.
+/// An intact copy, read in place.
 pub struct View<'r, 'm, M> {
-    place: Place<'r, 'm, M>,
+    place: SuperblockRegion<'r, 'm, M>,
     copy: usize,
 }
 
@@ -28,15 +28,15 @@ impl<M: Model> View<'_, '_, M> {
         content(|i| self.word(i)).layout()
     }
 
-    /// Whether it says what `mine` says; the parameters that have a bit in `taken` are read into `mine` instead, up to the first
-    /// difference.
+    /// Compares the stored superblock with `mine`. A parameter whose bit is set in `taken` is not
+    /// compared but read into `mine`. Stops at the first difference.
     ///
-    /// **Errors**: [`Differs`]. **Cost**: 12 loads.
+    /// **Errors**: [`Difference`]. **Cost**: 12 loads.
     #[inline(never)]
-    pub fn agrees(&self, mine: &mut Superblock, taken: u8) -> Result<(), Differs> {
+    pub fn agrees(&self, mine: &mut Superblock, taken: u8) -> Result<(), Difference> {
         if self.word(2) != u32::from_le_bytes(mine.kind) || self.word(3) != u32::from(mine.version)
         {
-            return Err(Differs::Layout);
+            return Err(Difference::Layout);
         }
         for (i, w) in mine.tail_mut().iter_mut().enumerate() {
             let stored = self.word(4 + i);
@@ -44,20 +44,20 @@ impl<M: Model> View<'_, '_, M> {
                 *w = stored;
             } else if *w != stored {
                 return Err(match i {
-                    0 | 1 => Differs::Layout,
-                    _ => Differs::Param(i - 2),
+                    0 | 1 => Difference::Layout,
+                    _ => Difference::Param(i - 2),
                 });
             }
         }
         Ok(())
     }
 
-    /// A parameter; 0 if there is none of this number. **Cost**: one load.
+    /// The parameter with this index; 0 if the index is above 7. **Cost**: one load.
     pub fn param(&self, i: usize) -> u32 {
         if i < 8 { self.word(6 + i) } else { 0 }
     }
 
-    /// All of it.
+    /// Decodes the whole copy.
     pub fn stored(&self) -> Stored {
         unpack(|i| self.word(i))
     }
@@ -67,12 +67,13 @@ impl<M: Model> View<'_, '_, M> {
     }
 }
 
-/// Like [`probe`](super::probe), with a look at the stored superblock in the place of a copy: for a small program.
+/// Like [`probe`](super::probe), but returns a [`View`] of the stored superblock instead of a copy.
+/// Needs less code.
 #[inline(always)]
-pub fn look<'r, 'm, M: Model>(
+pub fn probe_view<'r, 'm, M: Model>(
     region: &'r Region<'m, M>,
     expected: &Superblock,
 ) -> State<View<'r, 'm, M>> {
-    let place = Place(region);
-    place.find(expected).map(|copy| View { place, copy })
+    let place = SuperblockRegion(region);
+    place.probe(expected).map(|copy| View { place, copy })
 }

@@ -26,7 +26,7 @@ pub unsafe extern "C" fn with_pointer(user: &mut Unit, commit: *mut Unit) {
     mapped::end_loan(at, size_of::<Unit>());
 }
 
-/// The same with barriers that do not name what was lent.
+/// The same with barriers that do not take the lent pointer.
 ///
 /// # Safety
 /// `commit` is valid.

@@ -1,9 +1,9 @@
-//! What a check accepts.
+//! Which bytes a check accepts.
 
 use crate::handle::PBox;
 use core::mem::MaybeUninit;
 use core::num::NonZeroU16;
-use nvmem::persist::{Found, NoHandles, Visit, from_bytes, to_bytes};
+use nvmem::persist::{HandleKind, NoHandles, Visit, from_bytes, to_bytes};
 use nvmem::{Invalid, Maybe, Persist, Plain};
 
 #[derive(Persist, Clone, Copy, Debug, PartialEq)]
@@ -62,7 +62,7 @@ fn values_come_back() {
 }
 
 #[test]
-fn what_is_no_value_is_named() {
+fn an_invalid_value_is_named() {
     let events = core::mem::offset_of!(Data, events);
     let second = events + size_of::<Event>();
     let id = core::mem::offset_of!(Data, id);
@@ -91,7 +91,7 @@ fn what_is_no_value_is_named() {
 }
 
 #[test]
-fn what_is_not_in_the_variant_is_not_looked_at() {
+fn bytes_outside_the_variant_are_ignored() {
     let mut b = bytes(Event::Nothing);
     b[1..].fill(0xff);
     assert_eq!(from_bytes::<Event>(&b), Ok(Event::Nothing));
@@ -128,11 +128,11 @@ fn every_tag_byte() {
     );
 }
 
-/// Notes the handles.
+/// Records the handles.
 #[derive(Default)]
 struct Seen(Vec<(u32, usize)>);
 impl Visit for Seen {
-    fn handle(&mut self, value: u32, found: &Found) -> Result<(), Invalid> {
+    fn handle(&mut self, value: u32, found: &HandleKind) -> Result<(), Invalid> {
         if value >= 100 {
             return Err(Invalid::Handle(found.family));
         }
@@ -165,7 +165,7 @@ fn check<T: Persist>(v: &T) -> Result<Vec<(u32, usize)>, Invalid> {
 }
 
 #[test]
-fn every_handle_is_shown() {
+fn every_handle_is_visited() {
     let mut h = Holder::<u64> {
         first: None,
         on: true,
@@ -231,11 +231,11 @@ mod random {
         fn bytes_and_back(v in data()) {
             let b = bytes(v);
             prop_assert_eq!(from_bytes::<Data>(&b), Ok(v));
-            // The same value has the same bytes, whatever was in its padding.
+            // The same value has the same bytes, with any previous padding.
             prop_assert_eq!(bytes(from_bytes::<Data>(&b).unwrap()), b);
         }
 
-        /// Any bytes: an error, or a value that is stored again as one.
+        /// Any bytes are refused, or are a value that encodes to a valid value again.
         #[test]
         fn hostile_bytes(mut b in proptest::collection::vec(0u8..5, size_of::<Data>()), wild in any::<[u8; 4]>()) {
             b[4..8].copy_from_slice(&wild);
@@ -261,7 +261,7 @@ enum Either<'p> {
 }
 
 #[test]
-fn only_types_with_handles_say_so() {
+fn handles_is_true_only_with_handles() {
     const {
         assert!(!Data::HANDLES && !<[Event; 2]>::HANDLES && !<()>::HANDLES);
         assert!(Link::HANDLES && Either::HANDLES && <[Maybe<Link<'static>>; 1]>::HANDLES);

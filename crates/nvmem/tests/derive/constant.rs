@@ -1,4 +1,4 @@
-//! Fingerprints that programs in the field have on their media.
+//! Fingerprints of deployed programs: they must not change.
 
 use crate::handle::PBox;
 use core::num::NonZeroU16;

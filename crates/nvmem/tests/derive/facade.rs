@@ -1,4 +1,4 @@
-//! `nvmem` under another path, and names that generated code must not meet.
+//! `nvmem` under another path, and names that generated code must not use.
 
 /// A crate that re-exports `nvmem`.
 pub mod library {
@@ -8,7 +8,7 @@ pub mod library {
 mod user {
     use super::library::memory::Persist;
 
-    // What generated code might mean when it says these.
+    // Names that generated code might pick up by mistake.
     type Result = ();
     type Option = ();
     mod nvmem {}

@@ -2,8 +2,8 @@
 
 use core::marker::PhantomData;
 use core::num::NonZeroU32;
-use nvmem::describe::{To, Type};
-use nvmem::persist::{Found, Visit};
+use nvmem::describe::{HandleTo, Type};
+use nvmem::persist::{HandleKind, Visit};
 use nvmem::{Invalid, Persist, ZeroNiche};
 
 /// An owning handle.
@@ -15,7 +15,7 @@ pub struct PBox<'p, T> {
 }
 
 impl<T> PBox<'_, T> {
-    /// A handle to nothing, for tests of layouts.
+    /// A handle without a target, for layout tests.
     pub fn new(off: u32) -> Self {
         PBox {
             off: NonZeroU32::new(off).unwrap(),
@@ -25,15 +25,15 @@ impl<T> PBox<'_, T> {
     }
 }
 
-// SAFETY: a number that is shown to the visitor.
+// SAFETY: a number that is passed to the visitor.
 unsafe impl<T: Persist> Persist for PBox<'_, T> {
     type At<'p> = PBox<'p, T::At<'p>>;
-    type Leads = To<T>;
+    type HandleTargets = HandleTo<T>;
     const LAYOUT: &'static Type = &Type::Handle("test");
     unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
         // SAFETY: readable by the contract.
         let value = unsafe { p.cast::<u32>().read() };
-        v.handle(value, &Found::of::<T>("test", 0))
+        v.handle(value, &HandleKind::of::<T>("test", 0))
     }
 }
 // SAFETY: transparent over `NonZeroU32`.

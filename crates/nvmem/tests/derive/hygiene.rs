@@ -1,11 +1,11 @@
-//! What the derive writes means what it says, whatever the names around it mean.
+//! Names in scope do not change the meaning of generated code.
 
 use crate::handle::PBox;
 use core::mem::MaybeUninit;
 use nvmem::persist::{from_bytes, to_bytes};
 use nvmem::{Invalid, Persist, Plain, fingerprint};
 
-/// `nvmem`'s traits, with helpers that lie.
+/// `nvmem`'s traits, with wrong helper functions.
 mod lies {
     pub use ::nvmem::*;
     pub mod __derived {
@@ -14,17 +14,17 @@ mod lies {
         pub const fn is_kept(_: usize) -> bool {
             true
         }
-        pub const fn place(_: usize, _: usize) -> usize {
+        pub const fn next_offset(_: usize, _: usize) -> usize {
             0
         }
         pub const fn assert_layout<T>() {}
         pub const fn assert_plain<T>() {}
         pub const fn zero(_: *mut u8, _: usize, _: usize) {}
-        /// Has the methods, does nothing.
+        /// Has the same methods, which do nothing.
         #[derive(Clone, Copy)]
         pub struct Derived;
         impl Derived {
-            pub const fn place(self, _: usize, _: usize) -> usize {
+            pub const fn next_offset(self, _: usize, _: usize) -> usize {
                 0
             }
         }
@@ -54,7 +54,7 @@ fn bytes<T: Plain>(v: T) -> Vec<u8> {
 }
 
 #[test]
-fn a_module_that_lies_changes_nothing() {
+fn a_module_with_wrong_functions_changes_nothing() {
     let data = |kind| Data {
         wide: !0,
         on: true,
@@ -66,7 +66,7 @@ fn a_module_that_lies_changes_nothing() {
         for at in 0..good.len() {
             let mut bad = good.clone();
             bad[at] = 2;
-            // What is not refused is a value, and is written as the same bytes.
+            // Accepted bytes are a value, which encodes to the same bytes.
             if let Ok(v) = from_bytes::<Data>(&bad) {
                 assert!(
                     matches!(v.kind, Kind::Byte(_, on) | Kind::Wide(_, on) if u8::from(on) < 2)
@@ -89,7 +89,8 @@ fn a_module_that_lies_changes_nothing() {
     }
 }
 
-/// Names that generated code may use, as constants and statics, which a pattern would take for themselves.
+/// Constants and statics with names that generated code may use: a pattern with such a name would
+/// refer to them.
 #[allow(non_upper_case_globals, non_camel_case_types, dead_code)]
 mod constants {
     use nvmem::Persist;
@@ -166,7 +167,7 @@ fn constants_of_the_same_names() {
     assert!(fingerprint::<Struct<u32>>() != 0);
 }
 
-/// Types, traits, values and macros of the prelude and of the language, which are something else here.
+/// Types, traits, values and macros with the names of the prelude and of the language.
 #[allow(non_camel_case_types, dead_code, unused_macros, non_upper_case_globals)]
 mod shadowed {
     use ::nvmem::Persist;
@@ -262,7 +263,8 @@ fn names_that_mean_something_else() {
     });
 }
 
-/// No prelude at all. A type without a type parameter needs that of the compiler's attributes.
+/// No prelude. A type without a type parameter does not compile here, because the compiler's
+/// attributes need the prelude.
 #[no_implicit_prelude]
 #[allow(dead_code)]
 mod without_prelude {
@@ -288,7 +290,7 @@ fn without_a_prelude() {
     assert!(fingerprint::<without_prelude::Enum<u8>>() != 0);
 }
 
-/// Parameters, types and a lifetime that have the names of generated ones.
+/// Parameters, types and a lifetime with the names of generated ones.
 #[allow(non_camel_case_types, non_snake_case, dead_code)]
 mod parameters {
     use nvmem::Persist;
@@ -341,7 +343,7 @@ fn parameters_of_the_same_names() {
     assert!(slots::<PersistentDataMustNotImplementDrop<u32>>() != 0);
 }
 
-/// A const generic counts with its type.
+/// The type of a const generic changes the fingerprint.
 #[test]
 fn const_generics_of_different_types() {
     macro_rules! of {
@@ -373,7 +375,7 @@ fn const_generics_of_different_types() {
     }
 }
 
-/// Documented: the module does not count.
+/// As documented, the module does not change the fingerprint.
 #[test]
 fn a_type_may_be_moved() {
     mod a {

@@ -1,7 +1,7 @@
-//! The layout that a type tells, and its fingerprint.
+//! The layout of a type and its fingerprint.
 
 use crate::handle::PBox;
-use nvmem::describe::{Part, Type};
+use nvmem::describe::{Member, Type};
 use nvmem::{Maybe, Persist, fingerprint};
 
 fn walk<T: Persist>() -> String {
@@ -14,16 +14,16 @@ fn walk<T: Persist>() -> String {
                 size,
                 align,
                 params,
-                parts,
+                members,
             } => {
                 *out += &format!("{name}[{size}/{align}](");
                 for p in *params {
                     *out += &format!(" <{p}>");
                 }
-                for p in *parts {
+                for p in *members {
                     match p {
-                        Part::Variant { name, tag } => *out += &format!(" | {name}={tag}"),
-                        Part::Field { name, offset, of } => {
+                        Member::Variant { name, tag } => *out += &format!(" | {name}={tag}"),
+                        Member::Field { name, offset, of } => {
                             *out += &format!(" {name}@{offset}: ");
                             told(of, out);
                         }
@@ -68,7 +68,7 @@ mod base {
 }
 
 #[test]
-fn every_fact_is_told_in_order() {
+fn the_layout_lists_every_fact_in_order() {
     assert_eq!(
         walk::<base::Data<'_, 3>>(),
         "Data[32/4]( <3> rate@0: u32 limit@4: u32 \
@@ -84,7 +84,7 @@ fn every_fact_is_told_in_order() {
 }
 
 #[test]
-fn variants_tell_where_their_fields_are() {
+fn variants_have_field_offsets() {
     #[derive(Persist)]
     #[repr(u8)]
     #[allow(dead_code)]
@@ -112,7 +112,7 @@ fn variants_tell_where_their_fields_are() {
     );
 }
 
-/// The bytes in which two values differ: where the compiler put what differs.
+/// The bytes in which two values differ: the compiler's offset of the differing field.
 fn differing<T: nvmem::Plain>(a: T, b: T) -> Vec<usize> {
     let (mut x, mut y) = (vec![], vec![]);
     for (v, out) in [(a, &mut x), (b, &mut y)] {
@@ -168,7 +168,7 @@ fn the_compiler_agrees_on_the_offsets() {
 }
 
 #[test]
-fn maybe_is_what_the_derive_would_make_of_it() {
+fn maybe_has_the_layout_of_a_derived_enum() {
     mod derived {
         #[derive(nvmem::Persist)]
         #[repr(u8)]
@@ -186,7 +186,7 @@ fn maybe_is_what_the_derive_would_make_of_it() {
     );
 }
 
-/// The types of `base` again, changed in one place.
+/// The types of `base`, each with one change.
 macro_rules! layout {
     ($name:ident, $x:ty, $slow:literal $fast:ident, $($field:ident: $t:ty),*) => {
         mod $name {
@@ -257,7 +257,7 @@ fn a_changed_layout_has_another_fingerprint() {
     }
 }
 
-/// Types that lead to each other, with a third one at the end of a chain of handles.
+/// Types with handles to each other, and a third type at the end of a chain of handles.
 macro_rules! ring {
     ($name:ident, $v:ty) => {
         mod $name {
@@ -289,7 +289,7 @@ ring! { again, u32 }
 ring! { other, i32 }
 
 #[test]
-fn a_type_that_leads_to_itself_has_a_fingerprint() {
+fn a_recursive_type_has_a_fingerprint() {
     assert_eq!(
         walk::<ring::Left<'_>>(),
         "Left[4/4]( right@0: Option[4/4]( 0@0: ->test ) )"
@@ -300,7 +300,7 @@ fn a_type_that_leads_to_itself_has_a_fingerprint() {
     assert_ne!(base, fingerprint::<ring::Right<'_>>());
 }
 
-/// `u8`, that many handles away.
+/// `u8` behind this many handles.
 macro_rules! away {
     ($t:ty;) => { $t };
     ($t:ty; $one:tt $($more:tt)*) => { away!(PBox<'static, $t>; $($more)*) };

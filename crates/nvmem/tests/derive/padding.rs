@@ -1,4 +1,5 @@
-//! Padding: every byte is initialised before it is looked at as bytes. Under Miri these tests see what was not.
+//! Padding: every byte is initialised before it is read as a byte. Miri detects bytes that were
+//! not.
 
 use core::mem::{MaybeUninit, offset_of};
 use nvmem::persist::to_bytes;
@@ -55,7 +56,7 @@ const GAPS: Gaps = Gaps {
     e: 0x11,
 };
 
-/// `.` is padding, `#` is not; the value's own bytes are never zero.
+/// `.` is padding, `#` is data; data bytes are never zero.
 fn map<T: Plain>(v: T) -> String {
     map_after(0, v)
 }
@@ -70,14 +71,14 @@ fn map_after<T: Plain>(kept: usize, v: T) -> String {
         .map(|&b| if b == 0 { '.' } else { '#' })
         .collect();
 
-    // The same in memory that was full of something else.
+    // The same in memory with other content before.
     let mut place = MaybeUninit::<T>::uninit();
     let p: *mut u8 = place.as_mut_ptr().cast();
     for (i, &b) in clean.iter().enumerate() {
         // SAFETY: inside `place`.
         unsafe { p.add(i).write(if b == 0 && i >= kept { 0xee } else { b }) }
     }
-    // SAFETY: `place` holds the value's bytes, and its padding anything.
+    // SAFETY: `place` holds the value's bytes; its padding has any value.
     let again = unsafe {
         T::clear_padding(p);
         core::slice::from_raw_parts(p, n).to_vec()
@@ -153,14 +154,14 @@ enum Plainly {
     B,
 }
 
-/// What the type says is what its values show.
+/// `PADDED` agrees with the padding of values.
 fn says<T: Plain + Copy>(values: &[T]) {
     let any = values.iter().any(|v| map(*v).contains('.'));
     assert_eq!(T::PADDED, any, "{}", core::any::type_name::<T>());
 }
 
 #[test]
-fn a_type_says_whether_it_has_padding() {
+fn padded_is_true_only_with_padding() {
     says(&[GAPS]);
     says(&[Pair(1u8, 0x0101u16)]);
     says(&[Pair(0x0101u16, 0x0101u16)]);
@@ -175,7 +176,7 @@ fn a_type_says_whether_it_has_padding() {
     says(&[Even::A(1, [1; 2]), Even::B([1; 3])]);
     says(&[Apart::<u32>::A, Apart::B(1, 0x0101_0101), Apart::C(0x0101)]);
     says(&[Own::A, Own::D(Maybe::Some(0x0101))]);
-    // `None` has nothing but a tag.
+    // `None` has only a tag.
     const { assert!(<Maybe<u8>>::PADDED) };
     says(&[Maybe::Some(())]);
     says(&[1u8]);

@@ -1,8 +1,8 @@
-//! What derives.
+//! Types that the derive accepts.
 
 use crate::handle::PBox;
 use core::num::NonZeroU16;
-use nvmem::fields::{Fields, Lend};
+use nvmem::fields::{FieldAccess, Fields};
 use nvmem::{Maybe, Persist, Plain};
 
 /// Plain.
@@ -142,13 +142,13 @@ fn they_compile() {
     let _ = node_at;
 }
 
-/// Slots that are the pointers themselves.
+/// Field slots that are pointers.
 #[derive(Clone, Copy)]
 struct Raw;
 // SAFETY: the slot is a pointer to the field.
-unsafe impl Lend for Raw {
-    type Slot<U> = *mut U;
-    unsafe fn slot<U>(self, at: *mut U) -> *mut U {
+unsafe impl FieldAccess for Raw {
+    type FieldSlot<U> = *mut U;
+    unsafe fn field_slot<U>(self, at: *mut U) -> *mut U {
         at
     }
 }
@@ -161,7 +161,7 @@ fn slots_are_the_fields() {
         last: [Maybe::None; 3],
         owner: None,
     };
-    // SAFETY: `s` is borrowed by nobody else.
+    // SAFETY: `s` is not borrowed elsewhere.
     let slots: SettingsSlots<Raw> = unsafe { Settings::project(&mut s, Raw) };
     // SAFETY: as above.
     unsafe {
@@ -185,7 +185,7 @@ fn slots_of_generic_and_branded_types() {
         value: 1,
         children: [None, Some(PBox::new(8))],
     };
-    // SAFETY: `t` is borrowed by nobody else.
+    // SAFETY: `t` is not borrowed elsewhere.
     let slots: TreeSlots<'_, u16, 2, Raw> = unsafe { Fields::project(&mut t, Raw) };
     // SAFETY: as above.
     unsafe {

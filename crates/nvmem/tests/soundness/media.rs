@@ -1,4 +1,5 @@
-//! Media that lie, fail and unwind at any call; what is on them is anything, and the program goes on with what it has.
+//! Media that return wrong data, fail or unwind at any call, with any content. The program
+//! continues after each.
 
 use nvmem::device::{Contract, EraseUnit, Medium, Torn};
 use nvmem::level::WearLevelled;
@@ -22,11 +23,11 @@ const VALUE: Value = Value {
     n: 7,
 };
 
-/// What it does is decided by a number that changes with each call.
+/// A pseudo-random number decides the behaviour of each call.
 struct Liar<'s, const ERASE: u32> {
     state: &'s Cell<u32>,
     bytes: Vec<u8>,
-    /// One call in so many goes wrong.
+    /// One call in this many goes wrong.
     rate: u32,
 }
 
@@ -92,7 +93,7 @@ impl<const ERASE: u32> Medium for Liar<'_, ERASE> {
     }
     fn write(&mut self, at: u32, bytes: &[u8]) -> Result<(), ()> {
         for (i, b) in bytes.iter().enumerate() {
-            // A copy of each byte that was given: under Miri, none is uninitialised.
+            // Copies each given byte, so that Miri detects uninitialised ones.
             if let Some(to) = self.bytes.get_mut(at as usize + i) {
                 *to = *b;
             }
@@ -113,7 +114,7 @@ fn times() -> u32 {
     if cfg!(miri) { 2 } else { 400 }
 }
 
-/// A record on a medium that lies holds a value of its type, or is an error.
+/// A record on a medium that returns wrong data has a value of its type, or is an error.
 fn record<const ERASE: u32>(len: usize) {
     for seed in 0..times() {
         let state = Cell::new(seed.wrapping_mul(0x9E37_79B9));
@@ -136,7 +137,7 @@ fn record<const ERASE: u32>(len: usize) {
                 assert!(was.mode.map(u32::from).into_option().unwrap_or(0) < 0x11_0000);
                 let kept = r.set(Value { n, ..was });
                 assert_eq!(r.get().n, if kept.is_ok() { n } else { was.n });
-                // Another type there, to be migrated from.
+                // Migrate from another type.
                 Record::format(&mut liar, all, u32::from(n)).map(drop)
             }));
             opened += u32::from(matches!(done, Ok(Ok(()))));
@@ -165,7 +166,7 @@ fn wear_levelling_on_a_medium_that_lies() {
             let _ = catch_unwind(AssertUnwindSafe(|| {
                 let mut d = WearLevelled::<_, 8>::open(&mut liar, &mut table)?;
                 for n in 0..12u32 {
-                    // After an unwinding, too, it is used again.
+                    // It is used again, also after it unwound.
                     let _ = catch_unwind(AssertUnwindSafe(|| {
                         let mut b = [0; 9];
                         let _ = d.write(n * 5, &[n as u8; 9]);
@@ -179,7 +180,7 @@ fn wear_levelling_on_a_medium_that_lies() {
     }
 }
 
-/// Any bytes: a copy that counts, or none.
+/// Any bytes give a newest copy or none.
 #[test]
 fn copies_of_any_bytes() {
     let sb = Superblock {
@@ -203,15 +204,15 @@ fn copies_of_any_bytes() {
                 both.superblock(copy),
             );
             if let Some(s) = Superblock::decode(both.copy(copy)) {
-                // A mark is of the kind alone.
+                // A format marker contains only the kind.
                 assert!(s.superblock == sb || s.formatting && s.superblock.kind == sb.kind);
             }
         }
         if let Some(newest) = both.newest() {
             assert!(newest.copy() < 2);
             assert_eq!(both.kind(newest.copy()), sb.kind);
-            let whole = both.is_of(newest.copy(), &sb.layout());
-            assert!(both.any_magic() && whole != newest.is_formatting());
+            let whole = both.has_layout(newest.copy(), &sb.layout());
+            assert!(both.has_magic() && whole != newest.is_formatting());
         }
         let mut out = String::new();
         nvmem::inspect::superblock(both.as_bytes_mut(), &mut out).unwrap();

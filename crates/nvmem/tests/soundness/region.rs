@@ -1,4 +1,4 @@
-//! Regions: where they begin, what they give and take.
+//! Regions: alignment, splitting, threads, and typed values.
 
 use core::mem::MaybeUninit;
 use nvmem::device::{Medium, Misuse};
@@ -12,7 +12,7 @@ const SB: Superblock = Superblock {
     params: [0; 8],
 };
 
-/// A format in a buffer of words that begins at any address at which this target allows one.
+/// Formats a region in a buffer of words at any address that the target allows.
 fn anywhere<M: Model>() {
     let mut memory = [MaybeUninit::<u16>::new(0); 128];
     for skip in 0..4 {
@@ -46,7 +46,7 @@ fn a_buffer_may_begin_anywhere() {
     anywhere::<Buffered32>();
 }
 
-/// No region at all: nothing is read or written, nothing panics.
+/// An empty region: nothing is read or written, nothing panics.
 #[test]
 fn a_region_without_bytes() {
     let mut r = Region::<InOrder32>::new(&mut []);
@@ -65,9 +65,9 @@ fn a_region_without_bytes() {
     assert!(matches!(b.split_at(8), Err((RegionError::BadSplit, _))));
 }
 
-/// All ways to cut a region in two, and both parts used at the same time, in either order.
+/// Splits a region at every offset and uses both parts at the same time, in either order.
 #[test]
-fn parts_do_not_meet() {
+fn split_parts_do_not_overlap() {
     for at in 0..=48 {
         let mut words = [MaybeUninit::new(0u64); 6];
         let r = Region::<InOrder16>::new(&mut words);
@@ -107,7 +107,7 @@ fn a_region_in_another_thread() {
     assert_eq!(superblock::probe(&r, &SB), State::Ready(SB));
 }
 
-/// Where values were written in place, no byte is read as one: their padding may be uninitialised.
+/// A region with values written in place is not read as bytes: padding may be uninitialised.
 #[test]
 fn values_are_not_read_as_bytes() {
     for fill in [0, 0x5A] {
@@ -116,7 +116,8 @@ fn values_are_not_read_as_bytes() {
         superblock::begin(&mut r, &SB);
         superblock::finish(&mut r, &SB);
         r.mark_values();
-        // SAFETY: inside, and nothing is lent; as a padded value would be that somebody assigns through a `&mut`.
+        // SAFETY: inside, and nothing is lent; like the assignment of a padded value through a
+        // `&mut`.
         unsafe {
             let at = r
                 .base()
@@ -126,7 +127,7 @@ fn values_are_not_read_as_bytes() {
         }
         assert!(r.read(128, &mut [0; 4]).is_err());
         assert_eq!(superblock::probe(&r, &SB), State::Ready(SB));
-        // Somebody writes over the superblock: what is behind it is not looked at.
+        // The superblock is overwritten: the bytes after it are not read.
         let _ = r.write(0, &[fill; 128]);
         let _ = superblock::probe(&r, &SB);
         assert!(!matches!(

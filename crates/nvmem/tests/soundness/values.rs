@@ -7,7 +7,7 @@ use nvmem::{InOrder32, Maybe, Medium, Persist, Plain, Region};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-/// Any bytes become a value that is one, or are refused; it is written again as the same bytes.
+/// Any bytes are refused or become a value, which encodes to the same bytes.
 fn any<T: Plain + Clone + core::fmt::Debug>() {
     let mut x = 1u32;
     let (mut good, n) = (0, size_of::<T>());
@@ -65,7 +65,7 @@ fn an_option_whose_closure_unwinds() {
     assert_eq!((v.replace(1), v.take(), v.take()), (None, Some(1), None));
 }
 
-/// Unwinds at the n-th store, and observes with another one meanwhile.
+/// Unwinds at the n-th store, with another observer installed inside.
 struct Hostile<'s> {
     stores: Cell<u32>,
     seen: &'s Cell<u32>,
@@ -89,7 +89,7 @@ impl Observer for Hostile<'_> {
     }
 }
 
-/// It is never called again after its end, however that came.
+/// An observer is never called after its end, also if that was an unwind.
 #[test]
 fn an_observer_that_unwinds() {
     let seen = Cell::new(0);

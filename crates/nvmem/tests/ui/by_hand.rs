@@ -1,5 +1,5 @@
 // What a library believes is promised with `unsafe`.
-use nvmem::fields::{Fields, Lend};
+use nvmem::fields::{FieldAccess, Fields};
 use nvmem::{Plain, ZeroNiche};
 
 struct Mine(u32);
@@ -10,15 +10,15 @@ impl ZeroNiche for Mine {
 }
 #[derive(Clone, Copy)]
 struct Lender;
-impl Lend for Lender {
-    type Slot<U> = *mut U;
-    unsafe fn slot<U>(self, at: *mut U) -> *mut U {
+impl FieldAccess for Lender {
+    type FieldSlot<U> = *mut U;
+    unsafe fn field_slot<U>(self, at: *mut U) -> *mut U {
         at
     }
 }
 impl Fields for Mine {
-    type Slots<L: Lend> = ();
-    unsafe fn project<L: Lend>(_: *mut Self, _: L) {}
+    type Slots<L: FieldAccess> = ();
+    unsafe fn project<L: FieldAccess>(_: *mut Self, _: L) {}
 }
 
 fn main() {}

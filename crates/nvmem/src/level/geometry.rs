@@ -1,42 +1,42 @@
-//! What is where on the flash: sizes, and the header of a block.
+//! Sizes and offsets on the flash; encoding of block headers and slot heads.
 
 use crate::crc::crc32;
 use crate::device::Contract;
 
-/// No slot, no block.
+/// No slot; no block.
 pub(super) const NONE: u16 = 0xFFFF;
-/// Page copies for each page that is written, at most.
+/// The most page copies per page write.
 pub(super) const COPIES: u32 = 4;
 /// The fewest slots of a block.
-const LEAST_SLOTS: u32 = 4;
-const MOST_SLOTS: u32 = 4096;
-/// Bytes of a slot before the content and of the checksum behind it.
+const MIN_SLOTS: u32 = 4;
+const MAX_SLOTS: u32 = 4096;
+/// Bytes of a slot before the page; the checksum after it.
 pub(super) const SLOT_HEAD: u32 = 4;
 pub(super) const CRC: u32 = 4;
 
 const MAGIC: [u8; 4] = *b"RLW1";
 const HEADER: usize = 32;
 
-/// The sizes that follow from the contract, the page size and the size of the medium.
+/// Sizes derived from the contract, the page size and the size of the flash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Shape {
-    /// What every offset and length is a multiple of.
+pub(super) struct Geometry {
+    /// Every offset and length is a multiple of this.
     pub word: u32,
     pub erased: u8,
     pub page: u32,
-    /// Bytes of a slot that are written by a call of their own.
+    /// The first bytes of a slot, written by their own call.
     pub first: u32,
     pub stride: u32,
     pub header: u32,
-    pub seal: u32,
+    pub marker: u32,
     pub block: u32,
     pub slots: u32,
     pub blocks: u32,
-    /// How many pages the user gets.
+    /// Number of pages of the capacity.
     pub pages: u32,
 }
 
-impl Shape {
+impl Geometry {
     pub(super) const fn of(c: &Contract, page: u32, bytes: u32) -> Self {
         let without_erase = Contract { erase: None, ..*c };
         let word = without_erase.alignment();
@@ -54,33 +54,33 @@ impl Shape {
         let first = SLOT_HEAD.next_multiple_of(word);
         let mut stride = (SLOT_HEAD + page + CRC).next_multiple_of(word);
         if stride < first + CRC {
-            // The first word alone must never make a slot.
+            // The first word alone must never make a valid slot.
             stride += word;
         }
         let header = (HEADER as u32).next_multiple_of(word);
-        let seal = 4u32.next_multiple_of(word);
-        let head = header + 2 * seal;
-        let least = head + LEAST_SLOTS * stride;
+        let marker = 4u32.next_multiple_of(word);
+        let head = header + 2 * marker;
+        let least = head + MIN_SLOTS * stride;
         let Some(block) = least.checked_next_multiple_of(c.alignment()) else {
             panic!("a block has less than 2^32 bytes");
         };
         let mut slots = (block - head) / stride;
-        if slots > MOST_SLOTS {
-            slots = MOST_SLOTS;
+        if slots > MAX_SLOTS {
+            slots = MAX_SLOTS;
         }
         let mut blocks = bytes / block;
-        // Slots and blocks have 16 bits, and two values mean something else.
+        // Slot and block numbers have 16 bits, and two values are reserved.
         if blocks > 0xFFFD / slots {
             blocks = 0xFFFD / slots;
         }
-        Shape {
+        Geometry {
             word,
             erased: e.erased,
             page,
             first,
             stride,
             header,
-            seal,
+            marker,
             block,
             slots,
             blocks,
@@ -88,7 +88,7 @@ impl Shape {
         }
     }
 
-    /// Bytes of the smallest flash that gives the user so many; `None` when no flash does.
+    /// Size of the smallest flash that offers `capacity` bytes; `None` if there is none.
     pub(super) const fn bytes_for(&self, capacity: u32) -> Option<u32> {
         let pages = capacity.div_ceil(self.page) as u64;
         let pages = if pages == 0 { 1 } else { pages };
@@ -101,15 +101,15 @@ impl Shape {
         Some(bytes as u32)
     }
 
-    /// Free slots that cleaning never counts on: two blocks for a boot to begin, one that was just cleaned, and what a cut
-    /// wastes.
-    pub(super) const fn floor(&self) -> u32 {
+    /// Free slots that cleaning never uses: two blocks for a boot to start, one that was just
+    /// cleaned, and four slots that a cut may waste.
+    pub(super) const fn reserve(&self) -> u32 {
         3 * self.slots + 4
     }
 
-    /// Bytes of a block before its slots.
-    pub(super) const fn head(&self) -> u32 {
-        self.header + 2 * self.seal
+    /// Offset of the first slot in a block.
+    pub(super) const fn slots_offset(&self) -> u32 {
+        self.header + 2 * self.marker
     }
 
     pub(super) const fn block_at(&self, block: u16) -> u32 {
@@ -118,7 +118,7 @@ impl Shape {
 
     pub(super) const fn slot_at(&self, slot: u16) -> u32 {
         let (block, slot) = (slot as u32 / self.slots, slot as u32 % self.slots);
-        block * self.block + self.head() + slot * self.stride
+        block * self.block + self.slots_offset() + slot * self.stride
     }
 
     /// Entries of the table.
@@ -127,118 +127,120 @@ impl Shape {
     }
 }
 
-/// The most pages that cleaning keeps up with, whatever is written: see `room`.
+/// The most pages with which cleaning keeps up under any writes: see `has_room`.
 const fn pages(blocks: u32, slots: u32) -> u32 {
     (blocks.saturating_sub(4) * slots).saturating_sub(6) * COPIES / (COPIES + 1)
 }
 
-/// What a block says of itself and of the log before it.
+/// The header of a block: its place in the log, and where the log ended when it was started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Header {
     pub sequence: u32,
-    /// The block before it in the log, and its sequence; none and 0 in the first one.
+    /// The previous block in the log and its sequence number; `NONE` and 0 in the first block.
     pub base: u16,
     pub base_sequence: u32,
-    /// How many slots of that one count.
-    pub cut: u16,
-    /// The oldest block that was in the log.
+    /// How many slots of the previous block are valid.
+    pub valid_slots: u16,
+    /// The oldest block of the log when this one was started.
     pub tail: u16,
-    /// The first slot holds a page that was in doubt, and must be intact.
+    /// The first slot holds a page that was in doubt; the block counts only if that slot is intact.
     pub carried: bool,
 }
 
-pub(super) enum Found {
+pub(super) enum DecodedHeader {
     Nothing,
-    /// The header of another geometry: page, slots, blocks.
+    /// A valid header of another geometry: page size, slots per block, blocks.
     Other([u16; 3]),
     Valid(Header),
 }
 
 impl Header {
-    pub(super) fn encode(&self, s: &Shape) -> [u8; HEADER] {
+    pub(super) fn encode(&self, s: &Geometry) -> [u8; HEADER] {
         let mut b = [0; HEADER];
         let mut at = 0;
-        let mut put = |bytes: &[u8]| {
+        let mut push = |bytes: &[u8]| {
             b[at..at + bytes.len()].copy_from_slice(bytes);
             at += bytes.len();
         };
-        put(&MAGIC);
-        put(&self.sequence.to_le_bytes());
-        put(&self.base_sequence.to_le_bytes());
-        for n in [self.base, self.cut, self.tail, self.carried.into()] {
-            put(&n.to_le_bytes());
+        push(&MAGIC);
+        push(&self.sequence.to_le_bytes());
+        push(&self.base_sequence.to_le_bytes());
+        for n in [self.base, self.valid_slots, self.tail, self.carried.into()] {
+            push(&n.to_le_bytes());
         }
-        for n in s.geometry() {
-            put(&n.to_le_bytes());
+        for n in s.header_sizes() {
+            push(&n.to_le_bytes());
         }
-        put(&[0; 2]);
+        push(&[0; 2]);
         let crc = crc32(&b[..HEADER - 4]);
         b[HEADER - 4..].copy_from_slice(&crc.to_le_bytes());
         b
     }
 
-    pub(super) fn decode(b: &[u8], s: &Shape) -> Found {
+    pub(super) fn decode(b: &[u8], s: &Geometry) -> DecodedHeader {
         let Some((b, crc)) = b
             .first_chunk::<HEADER>()
             .and_then(|b| b.split_last_chunk::<4>())
         else {
-            return Found::Nothing;
+            return DecodedHeader::Nothing;
         };
         if b[..4] != MAGIC || crc32(b) != u32::from_le_bytes(*crc) {
-            return Found::Nothing;
+            return DecodedHeader::Nothing;
         }
         let u16_at = |at: usize| u16::from_le_bytes([b[at], b[at + 1]]);
         let u32_at = |at: usize| u32::from(u16_at(at)) | u32::from(u16_at(at + 2)) << 16;
         let geometry = [u16_at(20), u16_at(22), u16_at(24)];
-        if geometry != s.geometry() {
-            return Found::Other(geometry);
+        if geometry != s.header_sizes() {
+            return DecodedHeader::Other(geometry);
         }
-        Found::Valid(Header {
+        DecodedHeader::Valid(Header {
             sequence: u32_at(4),
             base_sequence: u32_at(8),
             base: u16_at(12),
-            cut: u16_at(14),
+            valid_slots: u16_at(14),
             tail: u16_at(16),
             carried: u16_at(18) != 0,
         })
     }
 }
 
-impl Shape {
-    pub(super) fn geometry(&self) -> [u16; 3] {
+impl Geometry {
+    pub(super) fn header_sizes(&self) -> [u16; 3] {
         [self.page as u16, self.slots as u16, self.blocks as u16]
     }
 
-    /// What a seal of the block with this header begins with: never erased, and another one for another header.
-    pub(super) fn seal_of(&self, header: &Header) -> [u8; 4] {
-        // The checksum that the header ends with: one over that, too, would be the same for all headers.
+    /// The first bytes of the commit marker of the block with this header. Never reads as erased;
+    /// differs for each header.
+    pub(super) fn commit_marker_of(&self, header: &Header) -> [u8; 4] {
+        // Take the bytes of the header's checksum. A checksum over header and checksum would be the
+        // same for all headers.
         let bytes = header.encode(self);
         let [.., a, b, c, _] = bytes;
         [self.erased ^ 0x5A, a, b, c]
     }
 }
 
-/// When a slot was written.
+/// Whether a slot was written before or after its block's commit marker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// Before its block counted.
+pub(super) enum SlotKind {
+    /// Written before the commit marker of its block.
     Initial,
     Appended,
 }
 
-/// The first bytes of a slot.
+/// The decoded first bytes of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SlotHead {
     Erased,
     Invalid,
-    Holds(Kind, u16),
+    Holds(SlotKind, u16),
 }
 
-impl Shape {
-    pub(super) fn slot_head(&self, kind: Kind, page: u16) -> [u8; 4] {
+impl Geometry {
+    pub(super) fn slot_head(&self, kind: SlotKind, page: u16) -> [u8; 4] {
         let mark = match kind {
-            Kind::Initial => 0x5A,
-            Kind::Appended => 0xA6,
+            SlotKind::Initial => 0x5A,
+            SlotKind::Appended => 0xA6,
         };
         let [low, high] = page.to_le_bytes();
         [self.erased ^ mark, check(low, high), low, high]
@@ -252,8 +254,8 @@ impl Shape {
             return SlotHead::Invalid;
         };
         let kind = match mark ^ self.erased {
-            0x5A => Kind::Initial,
-            0xA6 => Kind::Appended,
+            0x5A => SlotKind::Initial,
+            0xA6 => SlotKind::Appended,
             _ => return SlotHead::Invalid,
         };
         let page = u16::from_le_bytes([*low, *high]);
@@ -264,7 +266,7 @@ impl Shape {
     }
 }
 
-/// Finds every flipped bit of a page's number.
+/// A check byte that detects every single flipped bit of a page number.
 const fn check(low: u8, high: u8) -> u8 {
     low ^ high.rotate_left(3) ^ 0xC3
 }
