@@ -64,7 +64,7 @@ impl core::fmt::Display for OpenError {
 impl core::error::Error for OpenError {}
 
 /// A region that could not be opened, and why. The region comes back, so nothing is lost.
-pub type Refused<'m, M> = nvmem::OpenFailure<'m, M, OpenError>;
+pub type Refused<'m, M> = nvmem::Refused<'m, M, OpenError>;
 
 /// All nodes are in use. What was to be stored comes back.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! How a pool is divided: chosen when it is formatted, kept in its superblock.
 
 use crate::error::{OpenError, Part};
-use nvmem::superblock::{Difference, Superblock, View};
+use nvmem::superblock::{Differs, Superblock, View};
 use nvmem::{LayoutMismatch, Model, Unit};
 
 /// The kind of superblock.
@@ -121,19 +121,19 @@ pub(crate) fn config(sb: &Superblock) -> Option<Config> {
 pub(crate) fn refuse<M: Model>(
     stored: &View<'_, '_, M>,
     mine: &Superblock,
-    other: Difference,
+    other: Differs,
 ) -> OpenError {
     match other {
-        Difference::Layout => OpenError::LayoutMismatch(LayoutMismatch {
+        Differs::Layout => OpenError::LayoutMismatch(LayoutMismatch {
             stored: stored.layout(),
             expected: mine.layout(),
         }),
-        Difference::Param(param::UNIT) => {
+        Differs::Param(param::UNIT) => {
             OpenError::Config("the pool was formatted for another atomic unit")
         }
-        Difference::Param(param::LEN) => OpenError::OtherLength {
+        Differs::Param(param::LEN) => OpenError::OtherLength {
             formatted: stored.param(param::LEN) as usize,
         },
-        Difference::Param(_) => OpenError::Damaged(Part::Superblock),
+        Differs::Param(_) => OpenError::Damaged(Part::Superblock),
     }
 }

@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::pbox::{PBox, Width, found};
 use crate::tx::Tx;
 use core::marker::PhantomData;
-use nvmem::cross::{Arg, RetPart, Ret, Share};
+use nvmem::cross::{Arg, Part, Ret, Share};
 use nvmem::persist::Visit;
 use nvmem::{Invalid, Model, Persist};
 
@@ -239,7 +239,7 @@ unsafe impl<T: Persist, W: Width> Ret for Held<T, W> {
     }
 }
 // SAFETY: invariant "Sole owner": a handle is recorded as its offset, whose length is that of a unit.
-unsafe impl<T: Persist, W: Width> RetPart for Held<T, W> {}
+unsafe impl<T: Persist, W: Width> Part for Held<T, W> {}
 // SAFETY: invariant "Sole owner": a `Lent` cannot be consumed inside, and its owner is borrowed
 // mutably.
 unsafe impl<T: Persist, W: Width> Arg for Lend<'_, T, W> {

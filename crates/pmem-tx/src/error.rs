@@ -199,7 +199,7 @@ impl core::fmt::Display for OpenError {
 impl core::error::Error for OpenError {}
 
 /// A region that could not be opened, and why. The region comes back, so nothing is lost.
-pub type Refused<'m, M> = nvmem::OpenFailure<'m, M, OpenError>;
+pub type Refused<'m, M> = nvmem::Refused<'m, M, OpenError>;
 impl<M> From<Refused<'_, M>> for OpenError {
     fn from(r: Refused<'_, M>) -> Self {
         r.error

@@ -7,9 +7,9 @@ use crate::tx::{Brand, Tx};
 use crate::walk::family;
 use core::marker::PhantomData;
 use core::num::{NonZeroU16, NonZeroU32};
-use nvmem::describe::{HandleTo, Type};
+use nvmem::describe::{To, Type};
 use nvmem::fields::Fields;
-use nvmem::persist::{HandleKind, Visit, ZeroNiche, family_id};
+use nvmem::persist::{Found, Visit, ZeroNiche, family_id};
 use nvmem::{Invalid, Model, Persist, Plain, Unit, mapped};
 
 mod sealed {
@@ -66,7 +66,7 @@ pub struct PBox<'p, T, W: Width = u32> {
 // `check` shows it to the walk.
 unsafe impl<T: Persist, W: Width> Persist for PBox<'_, T, W> {
     type At<'p> = PBox<'p, T::At<'p>, W>;
-    type HandleTargets = HandleTo<T>;
+    type Leads = To<T>;
     const LAYOUT: &'static Type = &Type::Handle(family(W::BYTES, false));
     unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
         // SAFETY: invariant "Checked before it is a value": readable and aligned by the contract.
@@ -80,12 +80,12 @@ unsafe impl<T: Persist, W: Width> ZeroNiche for PBox<'_, T, W> {
     type Branded<'p> = PBox<'p, T::At<'p>, W>;
 }
 
-pub(crate) const fn found<T: Persist, W: Width, const CELL: bool>() -> &'static HandleKind {
+pub(crate) const fn found<T: Persist, W: Width, const CELL: bool>() -> &'static Found {
     const {
         // A cell is as long as it may be.
         let _ = if CELL { cell::<T>() } else { 0 };
         let id = family_id(family(W::BYTES, false)) + CELL as u32;
-        &HandleKind::of::<T>(family(W::BYTES, CELL), id)
+        &Found::of::<T>(family(W::BYTES, CELL), id)
     }
 }
 

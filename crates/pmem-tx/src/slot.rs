@@ -5,7 +5,7 @@ use crate::pbox::{PBox, Width};
 use crate::ptr::Ptr;
 use crate::tx::{InOneThread, Tx};
 use core::marker::PhantomData;
-use nvmem::fields::{Fields, FieldAccess};
+use nvmem::fields::{Fields, Lend};
 use nvmem::{InOrder32, Model, Persist, Plain, mapped};
 
 /// Makes the slots of an object that is borrowed for `'a` in the transaction `'p`.
@@ -25,9 +25,9 @@ impl<'a, 'p, M: Model> Lender<'a, 'p, M> {
 }
 
 // SAFETY: invariant "Sole owner": a slot reaches the one field that it was made for.
-unsafe impl<'a, 'p, M: Model> FieldAccess for Lender<'a, 'p, M> {
-    type FieldSlot<U> = Slot<'a, 'p, U, M>;
-    unsafe fn field_slot<U>(self, at: *mut U) -> Slot<'a, 'p, U, M> {
+unsafe impl<'a, 'p, M: Model> Lend for Lender<'a, 'p, M> {
+    type Slot<U> = Slot<'a, 'p, U, M>;
+    unsafe fn slot<U>(self, at: *mut U) -> Slot<'a, 'p, U, M> {
         Slot {
             at,
             tx: self.tx,

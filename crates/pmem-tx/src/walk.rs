@@ -8,7 +8,7 @@ use crate::layout::{Block, GRANULE, Kind, Tag};
 use crate::roots::Roots;
 use crate::state::Core;
 use core::mem::MaybeUninit;
-use nvmem::persist::{HandleKind, Target, Visit, family_id};
+use nvmem::persist::{Found, Target, Visit, family_id};
 use nvmem::{Invalid, Model, Persist, mapped, planted};
 
 /// How many different types may be reached through handles in one pool.
@@ -265,7 +265,7 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
 }
 
 impl<M: Model> Visit for Walk<'_, '_, M> {
-    fn handle(&mut self, value: u32, f: &HandleKind) -> Result<(), Invalid> {
+    fn handle(&mut self, value: u32, f: &Found) -> Result<(), Invalid> {
         // A foreign family is named as such wherever it leads.
         let cell = f.kind(Self::FAMILY);
         if cell > 1 {

@@ -10,7 +10,7 @@ use crate::header::{Head, Kind, Words};
 use crate::open::Replay;
 use crate::table::{Frame, Table};
 use core::marker::PhantomData;
-use nvmem::cross::{Arg, Ret, UNKNOWN_LENGTH};
+use nvmem::cross::{Arg, Ret, UNKNOWN};
 use nvmem::persist::NoHandles;
 use nvmem::{Model, Persist, planted};
 use pmem_tx::Width;
@@ -19,7 +19,7 @@ use pmem_tx::Width;
 pub(crate) struct Known<A, O, M>(PhantomData<(A, O, M)>);
 impl<A: Arg, O: Ret, M: Model> Known<A, O, M> {
     /// The length of the result is only known when it is there.
-    pub const OPEN: bool = O::BYTES == UNKNOWN_LENGTH;
+    pub const OPEN: bool = O::BYTES == UNKNOWN;
     const BYTES: usize = if Self::OPEN { 0 } else { O::BYTES };
     /// Units of content.
     pub const UNITS: u32 = (Self::BYTES.div_ceil(Table::<M>::UNIT) + A::OWNED) as u32;

@@ -1,7 +1,7 @@
 //! Results and inputs that have no stable layout, by postcard.
 
 use nvmem::Invalid;
-use nvmem::cross::{Ret, UNKNOWN_LENGTH};
+use nvmem::cross::{Ret, UNKNOWN};
 use nvmem::persist::Visit;
 use postcard::ser_flavors::Flavor;
 use serde::Serialize;
@@ -33,11 +33,11 @@ impl Flavor for Tell<'_> {
     }
 }
 
-// SAFETY: invariant "Held once": no handle. What `encode` writes, `decode` reads or refuses; its length is `UNKNOWN_LENGTH`, so nothing
+// SAFETY: invariant "Held once": no handle. What `encode` writes, `decode` reads or refuses; its length is `UNKNOWN`, so nothing
 // relies on it (invariant "Inside the table").
 unsafe impl<T: Serialize + DeserializeOwned> Ret for Postcard<T> {
     type In<'p> = Self;
-    const BYTES: usize = UNKNOWN_LENGTH;
+    const BYTES: usize = UNKNOWN;
     const HANDLES: usize = 0;
     unsafe fn leave(inside: Self, _: u32) -> Self {
         inside

@@ -4,7 +4,7 @@ use crate::error::{Damage, OpenError, Refused, Setting};
 use crate::header::{Head, Kind};
 use crate::layout::{self, Config, Geometry, OUTBOX, param};
 use crate::table::{self, Frame, Table};
-use nvmem::superblock::{self, Difference, State, Superblock, View};
+use nvmem::superblock::{self, Differs, State, Superblock, View};
 use nvmem::{LayoutMismatch, Model, Region};
 
 /// What has happened so far.
@@ -30,7 +30,7 @@ pub(crate) fn divide<M: Model>(
     region: &Region<'_, M>,
     sb: &mut Superblock,
 ) -> Result<(Geometry, bool), OpenError> {
-    let blank = match superblock::probe_view(region, sb) {
+    let blank = match superblock::look(region, sb) {
         State::Ready(stored) => {
             if let Err(other) = stored.agrees(sb, param::STORED) {
                 return Err(refuse(&stored, sb, other));
@@ -65,28 +65,28 @@ fn geometry<M: Model>(region: &Region<'_, M>, params: &[u32; 8]) -> Result<Geome
 
 /// Why a region whose superblock says something else than `mine` cannot be opened.
 #[inline(always)]
-fn refuse<M: Model>(stored: &View<'_, '_, M>, mine: &Superblock, other: Difference) -> OpenError {
+fn refuse<M: Model>(stored: &View<'_, '_, M>, mine: &Superblock, other: Differs) -> OpenError {
     let (layout, expected) = (stored.layout(), mine.layout());
     match other {
-        Difference::Layout if (layout.kind, layout.version) == (expected.kind, expected.version) => {
+        Differs::Layout if (layout.kind, layout.version) == (expected.kind, expected.version) => {
             OpenError::Pool(pmem_tx::OpenError::LayoutMismatch(LayoutMismatch {
                 stored: layout,
                 expected,
             }))
         }
-        Difference::Layout => OpenError::OtherFormat,
-        Difference::Param(param::UNIT) => OpenError::Config(Setting::Unit),
-        Difference::Param(param::LEN) => OpenError::Pool(pmem_tx::OpenError::OtherLength {
+        Differs::Layout => OpenError::OtherFormat,
+        Differs::Param(param::UNIT) => OpenError::Config(Setting::Unit),
+        Differs::Param(param::LEN) => OpenError::Pool(pmem_tx::OpenError::OtherLength {
             formatted: stored.param(param::LEN) as usize,
         }),
-        Difference::Param(_) => OpenError::Damaged(Damage::Superblock),
+        Differs::Param(_) => OpenError::Damaged(Damage::Superblock),
     }
 }
 
 /// How a region is divided, as its superblock tells; `None` of a blank one.
 fn stored<M: Model>(region: &Region<'_, M>) -> Result<Option<Geometry>, OpenError> {
     let mut mine = layout::superblock::<M>(&Config::SMALL, None, region.len(), 0);
-    let view = match superblock::probe_view(region, &mine) {
+    let view = match superblock::look(region, &mine) {
         State::Ready(view) => view,
         state => return vacant(state).map(|_| None),
     };

@@ -2,12 +2,12 @@
 
 use core::marker::PhantomData;
 use nvmem::Persist;
-use nvmem::describe::{Depth, HandleTargets};
+use nvmem::describe::{Depth, Leads};
 
 /// What a handle leads to, in a heap with the marker `B`.
 pub struct Leading<L, B>(PhantomData<fn(L, B)>);
 
-impl<L: HandleTargets, B> HandleTargets for Leading<L, B> {
+impl<L: Leads, B> Leads for Leading<L, B> {
     type Within<D: Depth> = L::Within<D>;
 }
 
@@ -38,5 +38,5 @@ tuples! {
 }
 
 /// A type of which all handles are of heaps with the marker `B`: what can be read and written there. For all that is [`Persist`] and is so.
-pub trait Marked<B>: Persist<HandleTargets: OfHeap<B>> {}
-impl<B, T: Persist<HandleTargets: OfHeap<B>>> Marked<B> for T {}
+pub trait Marked<B>: Persist<Leads: OfHeap<B>> {}
+impl<B, T: Persist<Leads: OfHeap<B>>> Marked<B> for T {}

@@ -18,7 +18,7 @@ use core::cell::UnsafeCell;
 use core::hint::black_box;
 use core::marker::PhantomData;
 use core::mem::{ManuallyDrop, MaybeUninit};
-use nvmem::persist::HandleKind;
+use nvmem::persist::Found;
 use nvmem::superblock::Copies;
 use nvmem::{Faithful, Medium, Persist, planted};
 
@@ -166,7 +166,7 @@ where
         F: FnOnce(&Heap<'h, Unrooted, S, P, Pol, B>) -> Result<R, Error<S::Error>>,
     {
         let fingerprint = nvmem::fingerprint::<R>();
-        let root = const { &HandleKind::of::<R>(OWN, OWN_ID) };
+        let root = const { &Found::of::<R>(OWN, OWN_ID) };
         let kind = Kind::of::<R>();
         let mut copies = MaybeUninit::uninit();
         let copies = Copies::zeroed(&mut copies);
@@ -203,7 +203,7 @@ where
                 if st.cache.any_pinned() {
                     return Err(Fail::BUSY);
                 }
-                let root = const { &HandleKind::of::<R>(OWN, OWN_ID) };
+                let root = const { &Found::of::<R>(OWN, OWN_ID) };
                 let (reachable, damaged) = st.survey(root, false)?;
                 Ok(Audit {
                     reachable,
@@ -223,7 +223,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         &mut self,
         config: &Config,
         fingerprint: u64,
-        root: &HandleKind,
+        root: &Found,
         kind: &Kind,
         anew: bool,
         copies: &mut Copies,
@@ -293,7 +293,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
 impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
     /// Walks from the root, with all of the RAM, in which nothing is held; and frees what is not reachable. How many objects are, and how
     /// many of them are damaged.
-    fn survey(&mut self, root: &HandleKind, sweep: bool) -> Result<(u16, u16), Fail> {
+    fn survey(&mut self, root: &Found, sweep: bool) -> Result<(u16, u16), Fail> {
         // SAFETY: the buffer is the cache's, which is empty from here on, and nobody holds anything.
         let ram = unsafe { &mut *self.cache.buffer() };
         let r = walk::walk(&mut self.store, ram, root, sweep).and_then(|found| {

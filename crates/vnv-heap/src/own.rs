@@ -4,8 +4,8 @@ use crate::brand::Tag;
 use crate::object::Leading;
 use core::marker::PhantomData;
 use core::num::NonZeroU16;
-use nvmem::describe::{HandleTo, Type};
-use nvmem::persist::{CheckFn, HandleKind, Visit, ZeroNiche, family_id};
+use nvmem::describe::{To, Type};
+use nvmem::persist::{CheckFn, Found, Visit, ZeroNiche, family_id};
 use nvmem::{Invalid, Persist};
 
 /// The family of handles to one object, for walks.
@@ -56,12 +56,12 @@ impl<T, B> Own<'_, T, B> {
 // SAFETY: a number; `At` differs in the brand only; `check` shows the handle to the owner of the memory.
 unsafe impl<T: Persist, B> Persist for Own<'_, T, B> {
     type At<'p> = Own<'p, T::At<'p>, B>;
-    type HandleTargets = Leading<HandleTo<T>, B>;
+    type Leads = Leading<To<T>, B>;
     const LAYOUT: &'static Type = &Type::Handle(OWN);
     unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
         // SAFETY: readable and aligned by the contract.
         let value = u32::from(unsafe { p.cast::<u16>().read() });
-        v.handle(value, const { &HandleKind::of::<T>(OWN, OWN_ID) })
+        v.handle(value, const { &Found::of::<T>(OWN, OWN_ID) })
     }
 }
 // SAFETY: a transparent non-zero integer, whose option has the guaranteed layout.
@@ -139,7 +139,7 @@ pub(crate) struct Known {
 }
 
 impl Visit for Known {
-    fn handle(&mut self, value: u32, found: &HandleKind) -> Result<(), Invalid> {
+    fn handle(&mut self, value: u32, found: &Found) -> Result<(), Invalid> {
         if found.kind(OWN_ID) != 0 {
             return Err(Invalid::Family(found.family));
         }

@@ -12,7 +12,7 @@ use crate::plain::zero;
 use crate::promise::Promise;
 use crate::store::Store;
 use core::mem::MaybeUninit;
-use nvmem::persist::{HandleKind, Target, Visit};
+use nvmem::persist::{Found, Target, Visit};
 use nvmem::{Invalid, Medium, planted};
 
 /// How many types with handles can be reached from a root.
@@ -60,7 +60,7 @@ struct Walk<'r> {
 }
 
 impl Visit for Walk<'_> {
-    fn handle(&mut self, value: u32, found: &HandleKind) -> Result<(), Invalid> {
+    fn handle(&mut self, value: u32, found: &Found) -> Result<(), Invalid> {
         self.known.handle(value, found)?;
         let bad = Invalid::Handle(found.family);
         let id = value as u16;
@@ -118,7 +118,7 @@ pub(crate) struct Reached<'r> {
 pub(crate) fn walk<'r, S: Medium, P: Promise>(
     store: &mut Store<S, P>,
     ram: &'r mut [u8],
-    root: &HandleKind,
+    root: &Found,
     opens: bool,
 ) -> Result<Reached<'r>, Fail> {
     let objects = store.objects();

@@ -13,7 +13,7 @@ use core::marker::PhantomData;
 use core::num::NonZeroU16;
 use core::ptr::NonNull;
 use nvmem::describe::Type;
-use nvmem::persist::{HandleKind, Target, Visit};
+use nvmem::persist::{Found, Target, Visit};
 use nvmem::{Invalid, Medium, Persist};
 
 /// Owns some bytes: a handle of 4 bytes. Their number does not change: [`Blob::replace`] makes another blob.
@@ -33,7 +33,7 @@ fn kind(len: u16) -> Kind {
 // SAFETY: two numbers without padding; `At` differs in the brand only; `check` shows the handle; any bytes are a content.
 unsafe impl<B> Persist for Blob<'_, B> {
     type At<'p> = Blob<'p, B>;
-    type HandleTargets = Leading<(), B>;
+    type Leads = Leading<(), B>;
     const LAYOUT: &'static Type = &Type::Handle("vnv-heap blob");
     unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
         // SAFETY: readable and aligned by the contract.
@@ -41,7 +41,7 @@ unsafe impl<B> Persist for Blob<'_, B> {
         if usize::from(len) > MAX_OBJECT {
             return Err(Invalid::Bits("Blob"));
         }
-        let found = HandleKind::new(OWN, OWN_ID, Target::bytes(usize::from(len), any), false);
+        let found = Found::new(OWN, OWN_ID, Target::bytes(usize::from(len), any), false);
         v.handle(u32::from(id), &found)
     }
 }

@@ -1,7 +1,7 @@
 //! A key and its value.
 
 use core::mem::offset_of;
-use nvmem::describe::{Member, Type};
+use nvmem::describe::{Part, Type};
 use nvmem::persist::Visit;
 use nvmem::{Invalid, Persist, Plain};
 
@@ -22,19 +22,19 @@ unsafe impl<K: Plain, V: Persist> Persist for Entry<K, V> {
     const PADDED: bool =
         K::PADDED || V::PADDED || size_of::<K>() + size_of::<V>() != size_of::<Self>();
     const HANDLES: bool = V::HANDLES;
-    type HandleTargets = V::HandleTargets;
+    type Leads = V::Leads;
     const LAYOUT: &'static Type = &Type::Compound {
         name: "Entry",
         size: size_of::<Self>(),
         align: align_of::<Self>(),
         params: &[],
-        members: &[
-            Member::Field {
+        parts: &[
+            Part::Field {
                 name: "key",
                 offset: 0,
                 of: K::LAYOUT,
             },
-            Member::Field {
+            Part::Field {
                 name: "value",
                 offset: Self::VALUE,
                 of: V::LAYOUT,

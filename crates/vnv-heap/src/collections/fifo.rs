@@ -7,7 +7,7 @@ use crate::object::{Leading, Marked};
 use crate::policy::Policy;
 use crate::promise::Promise;
 use core::marker::PhantomData;
-use nvmem::describe::{Member, HandleTo, Type};
+use nvmem::describe::{Part, To, Type};
 use nvmem::persist::Visit;
 use nvmem::{Invalid, Medium, Persist, Plain, planted};
 
@@ -29,24 +29,24 @@ pub struct Fifo<'h, T, B = ()> {
 // SAFETY: a run and two numbers, without padding; the run shows its handles.
 unsafe impl<T: Persist, B> Persist for Fifo<'_, T, B> {
     type At<'p> = Fifo<'p, T::At<'p>, B>;
-    type HandleTargets = Leading<HandleTo<T>, B>;
+    type Leads = Leading<To<T>, B>;
     const LAYOUT: &'static Type = &Type::Compound {
         name: "Fifo",
         size: size_of::<Self>(),
         align: align_of::<Self>(),
         params: &[],
-        members: &[
-            Member::Field {
+        parts: &[
+            Part::Field {
                 name: "ring",
                 offset: 0,
                 of: <Run<'static, T> as Persist>::LAYOUT,
             },
-            Member::Field {
+            Part::Field {
                 name: "head",
                 offset: 4,
                 of: u16::LAYOUT,
             },
-            Member::Field {
+            Part::Field {
                 name: "len",
                 offset: 6,
                 of: u16::LAYOUT,

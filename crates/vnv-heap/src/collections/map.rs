@@ -9,7 +9,7 @@ use crate::object::{Leading, Marked};
 use crate::policy::Policy;
 use crate::promise::Promise;
 use core::marker::PhantomData;
-use nvmem::describe::{Member, HandleTo, Type};
+use nvmem::describe::{Part, To, Type};
 use nvmem::persist::Visit;
 use nvmem::{Invalid, Maybe, Medium, Persist, Plain, assert_no_padding, planted};
 
@@ -33,24 +33,24 @@ pub struct Map<'h, K, V, const PER: usize, B = ()> {
 // SAFETY: a run and two numbers, without padding; the run shows its handles.
 unsafe impl<K: Plain, V: Persist, const PER: usize, B> Persist for Map<'_, K, V, PER, B> {
     type At<'p> = Map<'p, K, V::At<'p>, PER, B>;
-    type HandleTargets = Leading<HandleTo<[Slot<K, V>; PER]>, B>;
+    type Leads = Leading<To<[Slot<K, V>; PER]>, B>;
     const LAYOUT: &'static Type = &Type::Compound {
         name: "Map",
         size: size_of::<Self>(),
         align: align_of::<Self>(),
         params: &[PER as u128],
-        members: &[
-            Member::Field {
+        parts: &[
+            Part::Field {
                 name: "table",
                 offset: 0,
                 of: <Run<'static, [Slot<K, V>; PER]> as Persist>::LAYOUT,
             },
-            Member::Field {
+            Part::Field {
                 name: "len",
                 offset: 4,
                 of: u32::LAYOUT,
             },
-            Member::Field {
+            Part::Field {
                 name: "used",
                 offset: 8,
                 of: u32::LAYOUT,

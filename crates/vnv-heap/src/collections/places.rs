@@ -2,7 +2,7 @@
 
 use core::mem::MaybeUninit;
 use nvmem::describe::Type;
-use nvmem::persist::{HandleKind, Visit};
+use nvmem::persist::{Found, Visit};
 use nvmem::{Invalid, Persist, planted};
 
 /// All bytes are initialised. Those of a place are all zero, and then it owns nothing, or a `T` with its padding cleared.
@@ -12,7 +12,7 @@ pub(super) struct Places<T, const PER: usize>([MaybeUninit<T>; PER]);
 /// Accepts a handle that leads somewhere.
 struct Somewhere;
 impl Visit for Somewhere {
-    fn handle(&mut self, value: u32, found: &HandleKind) -> Result<(), Invalid> {
+    fn handle(&mut self, value: u32, found: &Found) -> Result<(), Invalid> {
         match value {
             0 => Err(Invalid::Handle(found.family)),
             _ => Ok(()),
@@ -28,7 +28,7 @@ fn all_zero(bytes: &[u8]) -> bool {
 unsafe impl<T: Persist, const PER: usize> Persist for Places<T, PER> {
     type At<'p> = Places<T::At<'p>, PER>;
     const HANDLES: bool = PER > 0 && T::HANDLES;
-    type HandleTargets = T::HandleTargets;
+    type Leads = T::Leads;
     const LAYOUT: &'static Type = <[T; PER]>::LAYOUT;
     unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
         for i in 0..PER {

@@ -11,8 +11,8 @@ use crate::state::{Core, State};
 use crate::store::{Alloc, Begin};
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
-use nvmem::describe::{HandleTo, Type};
-use nvmem::persist::{HandleKind, Target, Visit};
+use nvmem::describe::{To, Type};
+use nvmem::persist::{Found, Target, Visit};
 use nvmem::{Invalid, Medium, Persist, planted};
 
 /// Owns `count` objects from number `base` on: 4 bytes. None when the base is 0.
@@ -27,7 +27,7 @@ pub(crate) struct Run<'h, T> {
 // SAFETY: two numbers without padding; `At` differs in the brand only; `check` shows each handle to the owner of the memory.
 unsafe impl<T: Persist> Persist for Run<'_, T> {
     type At<'p> = Run<'p, T::At<'p>>;
-    type HandleTargets = HandleTo<T>;
+    type Leads = To<T>;
     const LAYOUT: &'static Type = &Type::Handle("vnv-heap run");
     unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
         // SAFETY: as the caller vouches.
@@ -66,7 +66,7 @@ impl<T: Persist> Run<'_, T> {
                 Target::bytes(size_of::<T>(), any)
             };
             let value = u32::from(base) + u32::from(i);
-            v.handle(value, &HandleKind::new(OWN, OWN_ID, target, live))?;
+            v.handle(value, &Found::new(OWN, OWN_ID, target, live))?;
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use super::path::Batch;
 use crate::own::Known;
 use nvmem::Invalid;
-use nvmem::persist::{HandleKind, Visit};
+use nvmem::persist::{Found, Visit};
 
 /// Groups of objects without handles that one look at their owner finds.
 const LEAVES: usize = 4;
@@ -27,7 +27,7 @@ pub(super) struct Look {
 }
 
 impl Visit for Look {
-    fn handle(&mut self, value: u32, found: &HandleKind) -> Result<(), Invalid> {
+    fn handle(&mut self, value: u32, found: &Found) -> Result<(), Invalid> {
         self.known.handle(value, found)?;
         let new = Batch {
             id: value as u16,

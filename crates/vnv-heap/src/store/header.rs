@@ -18,7 +18,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
     /// else it is. `copies` are what was read, and are used.
     pub(super) fn is_blank(&mut self, copies: &mut Copies) -> Result<(), Fail> {
         // Whether there was a superblock once.
-        let other = if copies.has_magic() {
+        let other = if copies.any_magic() {
             Fail::HEADER
         } else {
             Fail::FOREIGN
@@ -55,7 +55,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
         let (mut which, mut sequence) = (0, 0);
         self.get(0, copies.as_bytes_mut())?;
         for copy in 0..2 {
-            if formatting && copies.is_damaged(copy) {
+            if formatting && copies.is_broken(copy) {
                 // Beside a mark it would say that there is a heap.
                 self.put(copy as u32 * COPY, &[0])?;
             }

@@ -116,7 +116,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
             Some(n) if copies.kind(n.copy()) != KIND => return Err(Fail::FOREIGN),
             // A mark stays where a format has begun. Beside a damaged superblock it does not count.
             Some(n)
-                if copies.is_damaged(1 - n.copy()) && !planted!("vnv-heap/damaged-is-formatted") =>
+                if copies.is_broken(1 - n.copy()) && !planted!("vnv-heap/damaged-is-formatted") =>
             {
                 return Err(Fail::HEADER);
             }
@@ -126,7 +126,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
                 return self.begin(config, fingerprint);
             }
         };
-        if !copies.has_layout(newest, &Self::layout(fingerprint)) {
+        if !copies.is_of(newest, &Self::layout(fingerprint)) {
             return Err(Fail::layout(newest));
         }
         self.map = Map::of_params(&copies.params(newest)).ok_or(Fail::HEADER)?;
