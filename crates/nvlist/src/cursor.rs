@@ -1,9 +1,9 @@
 //! Positions in lists: to look around, and to change what is there.
 
 use crate::error::Full;
-use crate::layout::At;
-use crate::lists::{List, Lists, Node, Spot};
-use crate::map::Map;
+use crate::layout::Link;
+use crate::lists::{List, ListPos, Lists, Node};
+use crate::map::LinkMap;
 use crate::state::Core;
 use core::marker::PhantomData;
 use nvmem::{InOrder32, Model, Persist};
@@ -13,11 +13,11 @@ use nvmem::{InOrder32, Model, Persist};
 /// It borrows the lists, so nothing else changes them while it is there.
 pub struct Cursor<'a, 'b, T, M = InOrder32> {
     pub(crate) lists: &'a mut Lists<'b, T, M>,
-    pub(crate) at: At,
+    pub(crate) at: Link,
 }
 
 impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
-    pub(crate) fn new(lists: &'a mut Lists<'b, T, M>, at: At) -> Self {
+    pub(crate) fn new(lists: &'a mut Lists<'b, T, M>, at: Link) -> Self {
         Cursor { lists, at }
     }
 
@@ -43,8 +43,8 @@ impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
     }
 
     /// The place of the node, to find it again. `None` at the end.
-    pub fn spot(&self) -> Option<Spot> {
-        self.is_at_node().then_some(Spot(self.at as u16))
+    pub fn position(&self) -> Option<ListPos> {
+        self.is_at_node().then_some(ListPos(self.at as u16))
     }
 
     /// To the next node, or the end; from the end to the first one. **Cost**: one load.
@@ -87,18 +87,18 @@ impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
 
     /// A new node with this content before this position. See [`Lists::push_front`].
     #[inline]
-    pub fn insert_before(&mut self, value: T) -> Result<Spot, Full<T>> {
-        let at = self.lists.filled(value)?;
+    pub fn insert_before(&mut self, value: T) -> Result<ListPos, Full<T>> {
+        let at = self.lists.alloc_filled(value)?;
         self.link_before(Node::new(at));
-        Ok(Spot(at as u16))
+        Ok(ListPos(at as u16))
     }
 
     /// A new node with this content behind this position. See [`Lists::push_front`].
     #[inline]
-    pub fn insert_after(&mut self, value: T) -> Result<Spot, Full<T>> {
-        let at = self.lists.filled(value)?;
+    pub fn insert_after(&mut self, value: T) -> Result<ListPos, Full<T>> {
+        let at = self.lists.alloc_filled(value)?;
         self.link_after(Node::new(at));
-        Ok(Spot(at as u16))
+        Ok(ListPos(at as u16))
     }
 
     /// Takes the node out of its list; the position is the next one. `None` at the end.
@@ -167,7 +167,7 @@ impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
     /// Moves the node before the first one of which `before` holds, or to the end. See [`Cursor::shift_front`].
     #[inline]
     pub fn shift_before_first(&mut self, to: List<'b>, before: impl FnMut(&T) -> bool) {
-        let n = self.lists.first(to, before);
+        let n = self.lists.find_first(to, before);
         self.shift(n)
     }
 
@@ -181,7 +181,7 @@ impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
 
     /// Between which two places a move before `n2` puts the node; `None` when it is there.
     #[inline]
-    pub(crate) fn target(&self, n2: At) -> Option<(At, At)> {
+    pub(crate) fn target(&self, n2: Link) -> Option<(Link, Link)> {
         if n2 == self.at {
             return None;
         }
@@ -191,7 +191,7 @@ impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
     }
 
     #[inline]
-    fn shift(&mut self, n2: At) {
+    fn shift(&mut self, n2: Link) {
         if !self.is_at_node() {
             return;
         }
@@ -212,10 +212,10 @@ impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
 /// The contents of a list, in order.
 pub struct Iter<'a, 'b, T, M = InOrder32> {
     lists: &'a Lists<'b, T, M>,
-    /// The next from the front and the next from the back; the head once they have met.
-    front: At,
-    back: At,
-    head: At,
+    /// The next from the front and the next from the back; the head once they have linked.
+    front: Link,
+    back: Link,
+    head: Link,
     _list: PhantomData<List<'b>>,
 }
 
@@ -232,7 +232,11 @@ impl<'a, 'b, T: Persist, M: Model> Iter<'a, 'b, T, M> {
         }
     }
 
-    fn step(&mut self, at: At, next: unsafe fn(&Map<'b, M>, At) -> At) -> (At, Option<&'a T>) {
+    fn step(
+        &mut self,
+        at: Link,
+        next: unsafe fn(&LinkMap<'b, M>, Link) -> Link,
+    ) -> (Link, Option<&'a T>) {
         if at == self.head {
             return (at, None);
         }
@@ -251,7 +255,7 @@ impl<'a, T: Persist, M: Model> Iterator for Iter<'a, '_, T, M> {
     type Item = &'a T;
     #[inline]
     fn next(&mut self) -> Option<&'a T> {
-        let (next, value) = self.step(self.front, Map::next);
+        let (next, value) = self.step(self.front, LinkMap::next);
         self.front = next;
         value
     }
@@ -260,7 +264,7 @@ impl<'a, T: Persist, M: Model> Iterator for Iter<'a, '_, T, M> {
 impl<'a, T: Persist, M: Model> DoubleEndedIterator for Iter<'a, '_, T, M> {
     #[inline]
     fn next_back(&mut self) -> Option<&'a T> {
-        let (next, value) = self.step(self.back, Map::prev);
+        let (next, value) = self.step(self.back, LinkMap::prev);
         self.back = next;
         value
     }

@@ -10,11 +10,11 @@ pub enum OpenError {
     /// The region is neither blank nor a Relume image.
     Foreign,
     /// It holds lists, but this part of them is damaged in a way that no power cut can leave.
-    Damaged(Part),
+    Damaged(Component),
     /// It holds something else, or nodes of another type.
     LayoutMismatch(LayoutMismatch),
     /// It was formatted for another number of lists or contexts, another length or another atomic unit.
-    OtherDivision,
+    ConfigMismatch,
     /// The region has no room for one node, in bytes.
     TooSmall {
         /// A length in bytes that would do.
@@ -33,7 +33,7 @@ pub enum OpenError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
-pub enum Part {
+pub enum Component {
     /// Both copies of the superblock.
     Superblock,
     /// An operation record: two are set, or one names an operation that the links do not show.
@@ -48,7 +48,7 @@ impl core::fmt::Display for OpenError {
             OpenError::Foreign => f.write_str("the region holds something that is no node pool"),
             OpenError::Damaged(p) => write!(f, "the node pool's {p:?} is damaged"),
             OpenError::LayoutMismatch(m) => m.fmt(f),
-            OpenError::OtherDivision => f.write_str(
+            OpenError::ConfigMismatch => f.write_str(
                 "the node pool was formatted for other lists, contexts, another length or unit",
             ),
             OpenError::TooSmall { needed } => {
@@ -64,7 +64,7 @@ impl core::fmt::Display for OpenError {
 impl core::error::Error for OpenError {}
 
 /// A region that could not be opened, and why. The region comes back, so nothing is lost.
-pub type Refused<'m, M> = nvmem::Refused<'m, M, OpenError>;
+pub type OpenFailure<'m, M> = nvmem::Refused<'m, M, OpenError>;
 
 /// All nodes are in use. What was to be stored comes back.
 #[derive(Clone, Copy, PartialEq, Eq)]

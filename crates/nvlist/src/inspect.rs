@@ -1,7 +1,7 @@
 //! Prints what an image of a node pool holds, behind its superblock. Only reads, and survives any bytes.
 
 use crate::layout::{FREE, Geometry, KIND, LINKS, RECORD, Stride, VERSION, param};
-use crate::map::Map;
+use crate::map::LinkMap;
 use core::fmt::{Result, Write};
 use nvmem::{InOrder16, InOrder32, Model, Superblock, Unit};
 
@@ -51,7 +51,7 @@ fn print<M: Model>(sb: &Superblock, bytes: &[u8], out: &mut dyn Write) -> Result
     )?;
     let mut record = |name: &dyn core::fmt::Display, off: usize| match word(off) {
         0 => Ok(()),
-        w => match Map::<M>::parse(w) {
+        w => match LinkMap::<M>::parse_record(w) {
             Some((x, kind)) => writeln!(out, "  record {name}: {kind:?} {:#06x}", x << shift),
             None => writeln!(out, "  record {name}: DAMAGED {w:#x}"),
         },
@@ -65,7 +65,7 @@ fn print<M: Model>(sb: &Superblock, bytes: &[u8], out: &mut dyn Write) -> Result
         )?;
     }
     for i in 0..lists {
-        let head = Map::<M>::head(i);
+        let head = LinkMap::<M>::head(i);
         write!(out, "  list {i}:")?;
         let mut at = head;
         for steps in 0.. {

@@ -19,13 +19,13 @@ pub(crate) mod param {
 }
 
 /// A link: the place of a node's links, or of a list's head, as it is stored. Where the unit has 4 bytes it counts units,
-/// and two links are one unit; where it has 2 it counts bytes. At most 16 bits.
-pub(crate) type At = usize;
+/// and two links are one unit; where it has 2 it counts bytes. Link most 16 bits.
+pub(crate) type Link = usize;
 
 /// The links of a node that is in no list and that nobody holds.
-pub(crate) const FREE: At = 0;
+pub(crate) const FREE: Link = 0;
 /// The first link of a node that somebody holds: leads nowhere, for it would lie in the superblock.
-pub(crate) const HELD: At = 1;
+pub(crate) const HELD: Link = 1;
 
 /// Bytes of a node's links on every medium.
 pub(crate) const LINKS: usize = 4;
@@ -84,9 +84,9 @@ pub(crate) struct Geometry {
     /// How many contexts have a record of their own.
     pub contexts: usize,
     /// The place of the first node; its content follows at a multiple of 8 bytes.
-    pub first: At,
+    pub first: Link,
     /// The place behind the last node.
-    pub end: At,
+    pub end: Link,
     /// How many nodes.
     pub nodes: usize,
     /// From one node to the next.
@@ -169,7 +169,7 @@ impl Geometry {
 
     /// Whether a link leads to a node.
     #[inline(always)]
-    pub fn is_node(&self, at: At) -> bool {
+    pub fn is_node(&self, at: Link) -> bool {
         self.stride.divide(at.wrapping_sub(self.first)) < self.nodes
     }
 
@@ -188,7 +188,7 @@ impl Geometry {
 /// What an operation record says is under way with its node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd)]
 #[repr(usize)]
-pub(crate) enum Kind {
+pub(crate) enum OpKind {
     /// It leaves from between the two that its own links name, and then it goes between the two that the first target names.
     MoveA = 1,
     /// The same with the second target.
@@ -201,15 +201,15 @@ pub(crate) enum Kind {
     Replace = 5,
 }
 
-impl Kind {
+impl OpKind {
     #[inline(always)]
-    pub fn decode(n: usize) -> Option<Kind> {
+    pub fn decode(n: usize) -> Option<OpKind> {
         Some(match n {
-            1 => Kind::MoveA,
-            2 => Kind::MoveB,
-            3 => Kind::Remove,
-            4 => Kind::Insert,
-            5 => Kind::Replace,
+            1 => OpKind::MoveA,
+            2 => OpKind::MoveB,
+            3 => OpKind::Remove,
+            4 => OpKind::Insert,
+            5 => OpKind::Replace,
             _ => return None,
         })
     }

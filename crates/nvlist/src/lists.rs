@@ -2,7 +2,7 @@
 
 use crate::cursor::{Cursor, Iter};
 use crate::error::Full;
-use crate::layout::{At, LINKS};
+use crate::layout::{LINKS, Link};
 use crate::state::Core;
 use core::marker::PhantomData;
 use nvmem::{InOrder32, Model, Persist, mapped};
@@ -37,12 +37,12 @@ unsafe impl<T, M> Sync for Lists<'_, T, M> where Self: InOneThread {}
 /// One of the lists.
 #[derive(Clone, Copy)]
 pub struct List<'b> {
-    pub(crate) head: At,
+    pub(crate) head: Link,
     _brand: Brand<'b>,
 }
 
 impl List<'_> {
-    pub(crate) fn new(head: At) -> Self {
+    pub(crate) fn new(head: Link) -> Self {
         List {
             head,
             _brand: PhantomData,
@@ -57,12 +57,12 @@ impl List<'_> {
 /// [`NodePool::reclaim`](crate::NodePool::reclaim) or the next open.
 #[must_use = "a dropped node is lost until the pool is opened again: link it, or release it"]
 pub struct Node<'b> {
-    pub(crate) at: At,
+    pub(crate) at: Link,
     _brand: Brand<'b>,
 }
 
 impl Node<'_> {
-    pub(crate) fn new(at: At) -> Self {
+    pub(crate) fn new(at: Link) -> Self {
         Node {
             at,
             _brand: PhantomData,
@@ -71,8 +71,8 @@ impl Node<'_> {
 }
 
 /// The end of a loan: what was assigned as a whole has brought padding that nobody has written.
-struct Edited<T: Persist>(*mut T);
-impl<T: Persist> Drop for Edited<T> {
+struct EditGuard<T: Persist>(*mut T);
+impl<T: Persist> Drop for EditGuard<T> {
     fn drop(&mut self) {
         // SAFETY: invariant "Padding is not read": a content that was lent, and is not any more.
         unsafe { T::clear_padding(self.0.cast()) }
@@ -84,7 +84,7 @@ impl<T: Persist> Drop for Edited<T> {
 /// what the place holds now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct Spot(pub u16);
+pub struct ListPos(pub u16);
 
 impl<'b, T: Persist, M: Model> Lists<'b, T, M> {
     pub(crate) fn new(core: &'b Core<'b, M>) -> Self {
@@ -95,14 +95,14 @@ impl<'b, T: Persist, M: Model> Lists<'b, T, M> {
         }
     }
 
-    fn content(&self, at: At) -> *mut T {
+    fn content(&self, at: Link) -> *mut T {
         self.core.address(at).wrapping_add(LINKS).cast()
     }
 
     /// # Safety
     /// `at` is a node whose content is valid, and stays so while the reference lives.
     #[inline]
-    pub(crate) unsafe fn value(&self, at: At) -> &T {
+    pub(crate) unsafe fn value(&self, at: Link) -> &T {
         let p = self.content(at);
         mapped::will_read(p.cast(), size_of::<T>());
         // SAFETY: invariant "Links are checked", by the caller's contract.
@@ -111,7 +111,7 @@ impl<'b, T: Persist, M: Model> Lists<'b, T, M> {
 
     /// Writes a content, padding as zeros.
     #[inline]
-    fn fill(&self, at: At, value: T) {
+    fn fill(&self, at: Link, value: T) {
         let p = self.content(at);
         mapped::lend(p.cast(), size_of::<T>());
         // SAFETY: invariant "One owner": the content of a node that is free, aligned and large
@@ -124,9 +124,9 @@ impl<'b, T: Persist, M: Model> Lists<'b, T, M> {
     }
 
     #[inline]
-    pub(crate) fn filled(&mut self, value: T) -> Result<At, Full<T>> {
-        self.core.settle();
-        match self.core.find() {
+    pub(crate) fn alloc_filled(&mut self, value: T) -> Result<Link, Full<T>> {
+        self.core.clear_forgotten();
+        match self.core.find_free() {
             Some(at) => {
                 self.fill(at, value);
                 Ok(at)
@@ -141,9 +141,9 @@ impl<'b, T: Persist, M: Model> Lists<'b, T, M> {
     /// at. **Errors**: [`Full`], with the content back.
     #[inline]
     pub fn alloc(&mut self, value: T) -> Result<Node<'b>, Full<T>> {
-        let at = self.filled(value)?;
+        let at = self.alloc_filled(value)?;
         // SAFETY: invariant "One owner": free until now.
-        unsafe { self.core.hold(at) }
+        unsafe { self.core.mark_held(at) }
         Ok(Node::new(at))
     }
 
@@ -179,15 +179,15 @@ impl<'b, T: Persist, M: Model> Lists<'b, T, M> {
         let p = self.content(node.at);
         mapped::lend(p.cast(), size_of::<T>());
         // Also when `change` unwinds.
-        let _end = Edited(p);
+        let _end = EditGuard(p);
         // SAFETY: invariant "One owner": the handle owns a node with a valid content, and is
         // borrowed mutably.
         change(unsafe { &mut *p })
     }
 
     /// The place of a node, to find it again when it is in a list.
-    pub fn spot(&self, node: &Node<'b>) -> Spot {
-        Spot(node.at as u16)
+    pub fn position(&self, node: &Node<'b>) -> ListPos {
+        ListPos(node.at as u16)
     }
 
     /// Puts a node at the beginning of a list.
@@ -222,7 +222,7 @@ impl<'b, T: Persist, M: Model> Lists<'b, T, M> {
         node: Node<'b>,
         before: impl FnMut(&T) -> bool,
     ) {
-        let n = self.first(list, before);
+        let n = self.find_first(list, before);
         // SAFETY: invariants "Links are checked" and "One owner": `n` is a place of the list, and
         // the one before is its neighbour; the handle owned a node in no list.
         unsafe {
@@ -246,7 +246,7 @@ impl<'b, T: Persist, M: Model> Lists<'b, T, M> {
 
     /// The place of the first node of which `found` holds, or the head.
     #[inline]
-    pub(crate) fn first(&self, list: List<'b>, mut found: impl FnMut(&T) -> bool) -> At {
+    pub(crate) fn find_first(&self, list: List<'b>, mut found: impl FnMut(&T) -> bool) -> Link {
         // SAFETY: invariant "Links are checked" and "Checked before it is a value": places of a
         // list, one after the other; contents of nodes in lists were checked, or written here.
         unsafe {
@@ -263,18 +263,18 @@ impl<'b, T: Persist, M: Model> Lists<'b, T, M> {
     /// **Power loss**: it is in the list, or it is not and its node is free. **Cost**: the content and 4 units, 5 of 2 bytes. **Errors**: [`Full`], with the
     /// content back.
     #[inline]
-    pub fn push_front(&mut self, list: List<'b>, value: T) -> Result<Spot, Full<T>> {
-        let at = self.filled(value)?;
+    pub fn push_front(&mut self, list: List<'b>, value: T) -> Result<ListPos, Full<T>> {
+        let at = self.alloc_filled(value)?;
         self.link_front(list, Node::new(at));
-        Ok(Spot(at as u16))
+        Ok(ListPos(at as u16))
     }
 
     /// The same at the end. See [`Lists::push_front`].
     #[inline]
-    pub fn push_back(&mut self, list: List<'b>, value: T) -> Result<Spot, Full<T>> {
-        let at = self.filled(value)?;
+    pub fn push_back(&mut self, list: List<'b>, value: T) -> Result<ListPos, Full<T>> {
+        let at = self.alloc_filled(value)?;
         self.link_back(list, Node::new(at));
-        Ok(Spot(at as u16))
+        Ok(ListPos(at as u16))
     }
 
     /// The same where its key belongs. See [`Lists::link_sorted`].
@@ -284,10 +284,10 @@ impl<'b, T: Persist, M: Model> Lists<'b, T, M> {
         list: List<'b>,
         value: T,
         key: impl FnMut(&T) -> K,
-    ) -> Result<Spot, Full<T>> {
-        let at = self.filled(value)?;
+    ) -> Result<ListPos, Full<T>> {
+        let at = self.alloc_filled(value)?;
         self.link_sorted(list, Node::new(at), key);
-        Ok(Spot(at as u16))
+        Ok(ListPos(at as u16))
     }
 
     /// Takes the first node out of a list.
@@ -363,7 +363,7 @@ impl<'b, T: Persist, M: Model> Lists<'b, T, M> {
         list: List<'b>,
         found: impl FnMut(&T) -> bool,
     ) -> Option<Cursor<'_, 'b, T, M>> {
-        let at = self.first(list, found);
+        let at = self.find_first(list, found);
         (at != list.head).then(|| Cursor::new(self, at))
     }
 
@@ -372,10 +372,10 @@ impl<'b, T: Persist, M: Model> Lists<'b, T, M> {
     /// **Cost**: constant, no store.
     pub fn seek(
         &mut self,
-        spot: Spot,
+        spot: ListPos,
         same: impl FnOnce(&T) -> bool,
     ) -> Option<Cursor<'_, 'b, T, M>> {
-        let at = At::from(spot.0);
+        let at = Link::from(spot.0);
         if !self.core.is_node(at) || !self.core.is_linked(at) {
             return None;
         }

@@ -3,30 +3,30 @@
 //! **Links are checked**: every link that is loaded here was checked by `recovery` and `walk` when the pool was opened, or
 //! stored here since; the region has one owner. So a place stays a place, and loads follow it without looking twice.
 
-use crate::layout::{At, Geometry, HEADS, Kind, LINKS, RECORD};
+use crate::layout::{Geometry, HEADS, LINKS, Link, OpKind, RECORD};
 use nvmem::{Model, Region, Unit, mapped, planted};
 
 /// Bits of a link where two are one unit. (Where `usize` has no room for both, none are.)
 const HALF: u32 = if usize::BITS > 16 { 16 } else { 0 };
 
 /// Where a pool lies and how it is divided.
-pub(crate) struct Map<'m, M> {
+pub(crate) struct LinkMap<'m, M> {
     pub region: Region<'m, M>,
     pub geo: Geometry,
 }
 
-impl<M: Model> Map<'_, M> {
+impl<M: Model> LinkMap<'_, M> {
     /// Whether both links of a node are one unit.
     pub const PACKED: bool = M::Unit::BYTES == 4;
     pub const SHIFT: usize = Geometry::shift::<M>();
     /// Places that two links take.
     pub const LINKS: usize = LINKS >> Self::SHIFT;
     /// The place of the first list's head; the others follow.
-    pub const HEADS: At = HEADS >> Self::SHIFT;
+    pub const HEADS: Link = HEADS >> Self::SHIFT;
 
     /// The first byte of a place.
     #[inline(always)]
-    pub fn address(&self, at: At) -> *mut u8 {
+    pub fn address(&self, at: Link) -> *mut u8 {
         self.region.base().wrapping_add(at << Self::SHIFT)
     }
 
@@ -62,7 +62,7 @@ impl<M: Model> Map<'_, M> {
     /// # Safety
     /// `at` is a place of this pool, or a target.
     #[inline(always)]
-    pub unsafe fn links(&self, at: At) -> (At, At) {
+    pub unsafe fn links(&self, at: Link) -> (Link, Link) {
         let off = at << Self::SHIFT;
         // SAFETY: invariant "Links are checked", by the caller's contract.
         unsafe {
@@ -80,7 +80,7 @@ impl<M: Model> Map<'_, M> {
     /// # Safety
     /// As [`Core::links`].
     #[inline(always)]
-    pub unsafe fn set_links(&self, at: At, prev: At, next: At) {
+    pub unsafe fn set_links(&self, at: Link, prev: Link, next: Link) {
         let off = at << Self::SHIFT;
         // SAFETY: invariant "Links are checked", by the caller's contract.
         unsafe {
@@ -99,7 +99,7 @@ impl<M: Model> Map<'_, M> {
     /// # Safety
     /// As [`Core::links`].
     #[inline(always)]
-    pub unsafe fn prev(&self, at: At) -> At {
+    pub unsafe fn prev(&self, at: Link) -> Link {
         // SAFETY: invariant "Links are checked", by the caller's contract.
         unsafe {
             let first = self.load(at << Self::SHIFT);
@@ -110,7 +110,7 @@ impl<M: Model> Map<'_, M> {
     /// # Safety
     /// As [`Core::links`].
     #[inline(always)]
-    pub unsafe fn next(&self, at: At) -> At {
+    pub unsafe fn next(&self, at: Link) -> Link {
         // SAFETY: invariant "Links are checked", by the caller's contract.
         unsafe {
             if Self::PACKED {
@@ -124,7 +124,7 @@ impl<M: Model> Map<'_, M> {
     /// # Safety
     /// As [`Core::links`], and `at` is a place.
     #[inline(always)]
-    pub unsafe fn set_prev(&self, at: At, prev: At) {
+    pub unsafe fn set_prev(&self, at: Link, prev: Link) {
         let off = at << Self::SHIFT;
         // SAFETY: invariant "Links are checked", by the caller's contract.
         unsafe {
@@ -139,7 +139,7 @@ impl<M: Model> Map<'_, M> {
     /// # Safety
     /// As [`Core::set_prev`].
     #[inline(always)]
-    pub unsafe fn set_next(&self, at: At, next: At) {
+    pub unsafe fn set_next(&self, at: Link, next: Link) {
         let off = at << Self::SHIFT;
         // SAFETY: invariant "Links are checked", by the caller's contract.
         unsafe {
@@ -153,7 +153,7 @@ impl<M: Model> Map<'_, M> {
 
     /// The word of a record.
     #[inline(always)]
-    pub fn word(x: At, kind: Kind) -> usize {
+    pub fn record_word(x: Link, kind: OpKind) -> usize {
         if Self::PACKED {
             x << HALF | kind as usize
         } else {
@@ -162,35 +162,35 @@ impl<M: Model> Map<'_, M> {
     }
 
     /// What the word of a record says.
-    pub fn parse(word: usize) -> Option<(At, Kind)> {
+    pub fn parse_record(word: usize) -> Option<(Link, OpKind)> {
         if Self::PACKED {
-            Some((word >> HALF, Kind::decode(word & 0xffff)?))
+            Some((word >> HALF, OpKind::decode(word & 0xffff)?))
         } else {
-            Some((word & !7 | 4, Kind::decode(word & 7)?))
+            Some((word & !7 | 4, OpKind::decode(word & 7)?))
         }
     }
 
     /// The place of a move's target.
     #[inline(always)]
-    pub fn target(kind: Kind) -> At {
+    pub fn target(kind: OpKind) -> Link {
         (RECORD >> Self::SHIFT) + kind as usize * Self::LINKS
     }
 
     /// The place of list `i`.
     #[inline(always)]
-    pub fn head(i: usize) -> At {
+    pub fn head(i: usize) -> Link {
         Self::HEADS + i * Self::LINKS
     }
 
     /// Whether a link leads to a node of this pool.
     #[inline]
-    pub fn is_node(&self, at: At) -> bool {
+    pub fn is_node(&self, at: Link) -> bool {
         self.geo.is_node(at)
     }
 
     /// Whether it leads to a list's head.
     #[inline]
-    pub fn is_head(&self, at: At) -> bool {
+    pub fn is_head(&self, at: Link) -> bool {
         let i = at
             .wrapping_sub(Self::HEADS)
             .rotate_right(Self::LINKS.trailing_zeros());

@@ -1,21 +1,21 @@
 //! The operations: which stores, in which order. docs/DESIGN.md has the table of what a cut leaves after each.
 
-use crate::layout::{At, HELD, Kind, RECORD};
-use crate::map::Map;
+use crate::layout::{HELD, Link, OpKind, RECORD};
+use crate::map::LinkMap;
 use crate::state::Core;
 use nvmem::{Model, planted};
 
 /// An operation with all that it needs to be finished: `x` goes, comes or moves.
 #[derive(Clone, Copy)]
 pub(crate) struct Plan {
-    pub kind: Kind,
-    pub x: At,
+    pub kind: OpKind,
+    pub x: Link,
     /// The neighbours that the operation finds: between them `x` goes, or from there it leaves.
-    pub p: At,
-    pub n: At,
+    pub p: Link,
+    pub n: Link,
     /// Of a move: between them it comes.
-    pub p2: At,
-    pub n2: At,
+    pub p2: Link,
+    pub n2: Link,
 }
 
 impl<M: Model> Core<'_, M> {
@@ -24,27 +24,27 @@ impl<M: Model> Core<'_, M> {
     /// # Safety
     /// `p` and `n` are neighbours, and `x` is a node that is in no list and has its content.
     #[inline]
-    pub unsafe fn insert(&self, x: At, p: At, n: At) {
+    pub unsafe fn insert(&self, x: Link, p: Link, n: Link) {
         // SAFETY: invariant "Links are checked", by the caller's contract.
         unsafe {
-            self.settle();
-            self.insert_as(Kind::Insert, x, p, n)
+            self.clear_forgotten();
+            self.insert_as(OpKind::Insert, x, p, n)
         }
     }
 
     #[inline(always)]
-    unsafe fn insert_as(&self, kind: Kind, x: At, p: At, n: At) {
+    unsafe fn insert_as(&self, kind: OpKind, x: Link, p: Link, n: Link) {
         // SAFETY: invariant "Links are checked", by the caller's contract.
         unsafe {
-            self.aim(kind, x, p, n);
+            self.set_own_links(kind, x, p, n);
             if !planted!("nvlist/no-fence-before-record") {
                 self.fence();
             }
-            self.record(Map::<M>::word(x, kind));
+            self.store_record(LinkMap::<M>::record_word(x, kind));
             if !planted!("nvlist/no-fence-after-record") {
                 self.fence();
             }
-            self.join_both(p, n, x);
+            self.link_between(p, n, x);
             if !planted!("nvlist/no-fence-at-the-end") {
                 self.fence();
             }
@@ -56,11 +56,11 @@ impl<M: Model> Core<'_, M> {
     /// # Safety
     /// As [`Core::insert`], but that there is one node between `p` and `n`; it is then in no list.
     #[inline]
-    pub unsafe fn replace(&self, x: At, p: At, n: At) {
+    pub unsafe fn replace(&self, x: Link, p: Link, n: Link) {
         // SAFETY: invariant "Links are checked", by the caller's contract.
         unsafe {
-            self.settle();
-            self.insert_as(Kind::Replace, x, p, n)
+            self.clear_forgotten();
+            self.insert_as(OpKind::Replace, x, p, n)
         }
     }
 
@@ -69,11 +69,11 @@ impl<M: Model> Core<'_, M> {
     /// # Safety
     /// `x` is in a list, between `p` and `n`.
     #[inline]
-    pub unsafe fn remove(&self, x: At, p: At, n: At) {
+    pub unsafe fn remove(&self, x: Link, p: Link, n: Link) {
         // SAFETY: invariant "Links are checked", by the caller's contract.
         unsafe {
-            self.settle();
-            self.record(Map::<M>::word(x, Kind::Remove));
+            self.clear_forgotten();
+            self.store_record(LinkMap::<M>::record_word(x, OpKind::Remove));
             self.fence();
             self.join(p, n);
             self.fence();
@@ -85,19 +85,19 @@ impl<M: Model> Core<'_, M> {
     /// # Safety
     /// `x` is in a list, between `p` and `n`; `p2` and `n2` are neighbours, in the same or in another list, and neither is `x`.
     #[inline]
-    pub unsafe fn shift(&self, x: At, (p, n): (At, At), (p2, n2): (At, At)) {
+    pub unsafe fn shift(&self, x: Link, (p, n): (Link, Link), (p2, n2): (Link, Link)) {
         // SAFETY: invariant "Links are checked", by the caller's contract.
         unsafe {
-            self.settle();
+            self.clear_forgotten();
             // The target that a record still names must stay.
             let kind = if self.load(RECORD) & 1 == 0 || planted!("nvlist/one-target") {
-                Kind::MoveA
+                OpKind::MoveA
             } else {
-                Kind::MoveB
+                OpKind::MoveB
             };
-            self.set_links(Map::<M>::target(kind), p2, n2);
+            self.set_links(LinkMap::<M>::target(kind), p2, n2);
             self.fence();
-            self.record(Map::<M>::word(x, kind));
+            self.store_record(LinkMap::<M>::record_word(x, kind));
             self.fence();
             self.finish_move(x, p, n, p2, n2);
             self.fence();
@@ -110,11 +110,11 @@ impl<M: Model> Core<'_, M> {
     /// neighbours, and is not done for links that lead nowhere. But links of two units pass through a pair that is neither the old
     /// nor the new one, and what is to be replaced stands between the new one.
     #[inline(always)]
-    unsafe fn aim(&self, kind: Kind, x: At, p: At, n: At) {
+    unsafe fn set_own_links(&self, kind: OpKind, x: Link, p: Link, n: Link) {
         // SAFETY: invariant "Links are checked", by the caller's contract: `x` is a node.
         unsafe {
-            let replaces = kind as usize == Kind::Replace as usize;
-            let mut torn = !Map::<M>::PACKED;
+            let replaces = kind as usize == OpKind::Replace as usize;
+            let mut torn = !LinkMap::<M>::PACKED;
             if planted!("nvlist/removed-and-inserted-at-once") {
                 torn = false;
             }
@@ -123,7 +123,7 @@ impl<M: Model> Core<'_, M> {
                 apart = false;
             }
             if (torn || apart)
-                && self.load(RECORD) == Map::<M>::word(x, Kind::Remove)
+                && self.load(RECORD) == LinkMap::<M>::record_word(x, OpKind::Remove)
                 && (apart || self.prev(x) > HELD)
             {
                 self.store(RECORD, 0);
@@ -135,7 +135,7 @@ impl<M: Model> Core<'_, M> {
 
     /// A staged operation that its guard forgot: it will not happen.
     #[inline(always)]
-    pub fn settle(&self) {
+    pub fn clear_forgotten(&self) {
         let record = self.staged.get();
         if record != 0 {
             // SAFETY: invariant "One record": the unit of one.
@@ -152,7 +152,7 @@ impl<M: Model> Core<'_, M> {
     /// As the operation that `plan` describes; `ctx` is a context.
     pub unsafe fn stage(&self, plan: &Plan, ctx: usize, seq: u32) {
         let (number, record) = self.geo.context::<M>(ctx);
-        self.settle();
+        self.clear_forgotten();
         // SAFETY: invariants "Links are checked" and "One owner", by the caller's contract: units
         // of the records, and the places of `plan`.
         unsafe {
@@ -162,17 +162,17 @@ impl<M: Model> Core<'_, M> {
                 self.fence();
             }
             match plan.kind {
-                Kind::Insert | Kind::Replace => self.set_links(plan.x, plan.p, plan.n),
-                Kind::Remove => {}
-                Kind::MoveA | Kind::MoveB => {
-                    self.set_links(Map::<M>::target(plan.kind), plan.p2, plan.n2)
+                OpKind::Insert | OpKind::Replace => self.set_links(plan.x, plan.p, plan.n),
+                OpKind::Remove => {}
+                OpKind::MoveA | OpKind::MoveB => {
+                    self.set_links(LinkMap::<M>::target(plan.kind), plan.p2, plan.n2)
                 }
             }
             self.store(number, seq as usize);
             if !planted!("nvlist/no-fence-before-staged-record") {
                 self.fence();
             }
-            self.store(record, Map::<M>::word(plan.x, plan.kind));
+            self.store(record, LinkMap::<M>::record_word(plan.x, plan.kind));
             self.fence();
         }
         self.staged.set(record);
@@ -188,9 +188,9 @@ impl<M: Model> Core<'_, M> {
         // places of `plan` are what they were when it was staged.
         unsafe {
             match plan.kind {
-                Kind::Insert | Kind::Replace => self.join_both(p, n, x),
-                Kind::Remove => self.join(p, n),
-                Kind::MoveA | Kind::MoveB => self.finish_move(x, p, n, plan.p2, plan.n2),
+                OpKind::Insert | OpKind::Replace => self.link_between(p, n, x),
+                OpKind::Remove => self.join(p, n),
+                OpKind::MoveA | OpKind::MoveB => self.finish_move(x, p, n, plan.p2, plan.n2),
             }
             if !planted!("nvlist/no-fence-before-clear") {
                 self.fence();
@@ -199,7 +199,7 @@ impl<M: Model> Core<'_, M> {
                 self.staged.set(0);
             }
         }
-        self.settle();
+        self.clear_forgotten();
     }
 
     /// The number will not be committed.
@@ -207,14 +207,14 @@ impl<M: Model> Core<'_, M> {
         if planted!("nvlist/abandoned-record-stays") {
             self.staged.set(0);
         }
-        self.settle();
+        self.clear_forgotten();
     }
 }
 
 /// The stores behind the record: an operation's own, and recovery's.
-impl<M: Model> Map<'_, M> {
+impl<M: Model> LinkMap<'_, M> {
     #[inline(always)]
-    pub unsafe fn record(&self, word: usize) {
+    pub unsafe fn store_record(&self, word: usize) {
         if !planted!("nvlist/no-record") {
             // SAFETY: invariant "One record": the unit of the one without a context.
             unsafe { self.store(RECORD, word) }
@@ -223,7 +223,7 @@ impl<M: Model> Map<'_, M> {
 
     /// `x` between `p` and `n`, whose links to each other are replaced.
     #[inline(always)]
-    pub unsafe fn join_both(&self, p: At, n: At, x: At) {
+    pub unsafe fn link_between(&self, p: Link, n: Link, x: Link) {
         // SAFETY: invariant "Links are checked", by the caller's contract: places.
         unsafe {
             self.set_next(p, x);
@@ -233,7 +233,7 @@ impl<M: Model> Map<'_, M> {
 
     /// `p` and `n` as neighbours.
     #[inline(always)]
-    pub unsafe fn join(&self, p: At, n: At) {
+    pub unsafe fn join(&self, p: Link, n: Link) {
         // SAFETY: invariant "Links are checked", by the caller's contract: places.
         unsafe {
             self.set_next(p, n);
@@ -243,20 +243,20 @@ impl<M: Model> Map<'_, M> {
 
     /// The stores of a move behind its record. The node's own links say how far they have come.
     #[inline(always)]
-    pub unsafe fn finish_move(&self, x: At, p: At, n: At, p2: At, n2: At) {
+    pub unsafe fn finish_move(&self, x: Link, p: Link, n: Link, p2: Link, n2: Link) {
         // SAFETY: invariant "Links are checked", by the caller's contract: places.
         unsafe {
             if planted!("nvlist/old-links-lost") {
-                self.turn(x, p2, n2);
+                self.relink_moved(x, p2, n2);
             }
-            self.leave(p, n);
-            self.arrive(x, p2, n2);
+            self.unlink_moved(p, n);
+            self.link_moved(x, p2, n2);
         }
     }
 
     /// A node on the move is taken out from between `p` and `n`.
     #[inline(always)]
-    pub unsafe fn leave(&self, p: At, n: At) {
+    pub unsafe fn unlink_moved(&self, p: Link, n: Link) {
         // SAFETY: invariant "Links are checked", by the caller's contract: places.
         unsafe { self.join(p, n) }
         if !planted!("nvlist/no-fence-in-move") {
@@ -266,17 +266,17 @@ impl<M: Model> Map<'_, M> {
 
     /// And put between `p2` and `n2`.
     #[inline(always)]
-    pub unsafe fn arrive(&self, x: At, p2: At, n2: At) {
+    pub unsafe fn link_moved(&self, x: Link, p2: Link, n2: Link) {
         // SAFETY: invariant "Links are checked", by the caller's contract: places.
         unsafe {
-            self.turn(x, p2, n2);
-            self.join_both(p2, n2, x);
+            self.relink_moved(x, p2, n2);
+            self.link_between(p2, n2, x);
         }
     }
 
     /// The links of a node on the move: the previous one first, by which recovery sees that the old ones are not needed.
     #[inline(always)]
-    pub unsafe fn turn(&self, x: At, p2: At, n2: At) {
+    pub unsafe fn relink_moved(&self, x: Link, p2: Link, n2: Link) {
         // SAFETY: invariant "Links are checked": a node.
         unsafe {
             if Self::PACKED {

@@ -1,9 +1,9 @@
 //! Opening a node pool: format, recover, check, refuse.
 
-use crate::error::{OpenError, Part, Refused};
+use crate::error::{Component, OpenError, OpenFailure};
 use crate::layout::{Geometry, KIND, Stride, VERSION};
 use crate::lists::{List, Lists};
-use crate::map::Map;
+use crate::map::LinkMap;
 use crate::state::Core;
 use crate::walk::Audit;
 use core::marker::PhantomData;
@@ -19,7 +19,7 @@ pub struct NodePool<'m, T, const L: usize, M = InOrder32> {
 }
 
 /// Refuses at compile time what cannot be a node's content.
-const fn fits<T>() {
+const fn assert_storable<T>() {
     assert!(
         align_of::<T>() <= 8,
         "a node's content is aligned to 8 bytes at most: replace `u128` by `[u64; 2]`, drop `#[repr(align(..))]`"
@@ -37,7 +37,7 @@ impl<'m, T: Persist, const L: usize, M: Model> NodePool<'m, T, L, M> {
     /// are free afterwards. **Power loss**: a format begins again; a recovery goes on. **Cost**: at most 7 units to finish an
     /// operation, one for each node that somebody held, and a read of all links and of the content of all lists; to format,
     /// the superblock and one unit for each node. **Errors**: [`OpenError`], with the region back.
-    pub fn open(region: Region<'m, M>) -> Result<Self, Refused<'m, M>> {
+    pub fn open(region: Region<'m, M>) -> Result<Self, OpenFailure<'m, M>> {
         Self::open_resolved(region, 0, |_| 0)
     }
 
@@ -49,8 +49,8 @@ impl<'m, T: Persist, const L: usize, M: Model> NodePool<'m, T, L, M> {
         region: Region<'m, M>,
         contexts: usize,
         resolve: impl Fn(usize) -> u32,
-    ) -> Result<Self, Refused<'m, M>> {
-        Self::start(region, contexts, &resolve, true)
+    ) -> Result<Self, OpenFailure<'m, M>> {
+        Self::open_checked(region, contexts, &resolve, true)
     }
 
     /// Like [`NodePool::open_resolved`] without the walk: only the interrupted operation is looked at, however many nodes there are.
@@ -63,18 +63,18 @@ impl<'m, T: Persist, const L: usize, M: Model> NodePool<'m, T, L, M> {
         region: Region<'m, M>,
         contexts: usize,
         resolve: impl Fn(usize) -> u32,
-    ) -> Result<Self, Refused<'m, M>> {
-        Self::start(region, contexts, &resolve, false)
+    ) -> Result<Self, OpenFailure<'m, M>> {
+        Self::open_checked(region, contexts, &resolve, false)
     }
 
-    fn start(
+    fn open_checked(
         region: Region<'m, M>,
         contexts: usize,
         resolve: &dyn Fn(usize) -> u32,
         check: bool,
-    ) -> Result<Self, Refused<'m, M>> {
+    ) -> Result<Self, OpenFailure<'m, M>> {
         const {
-            fits::<T>();
+            assert_storable::<T>();
             assert!(
                 M::Unit::BYTES == 2 || usize::BITS > 16,
                 "a medium with 4-byte units wants a processor of 32 bits"
@@ -83,7 +83,7 @@ impl<'m, T: Persist, const L: usize, M: Model> NodePool<'m, T, L, M> {
         let stride = const { Stride::new::<M>(size_of::<T>()) };
         let geo = match Geometry::new::<M>(region.len(), L, contexts, stride) {
             Ok(geo) => geo,
-            Err(error) => return Err(Refused { error, region }),
+            Err(error) => return Err(OpenFailure { error, region }),
         };
         let region = Self::mount(region, &geo)?;
         let core = Core::new(region, geo);
@@ -92,7 +92,7 @@ impl<'m, T: Persist, const L: usize, M: Model> NodePool<'m, T, L, M> {
                 core,
                 _t: PhantomData,
             }),
-            Err(error) => Err(Refused {
+            Err(error) => Err(OpenFailure {
                 error,
                 region: core.map.region,
             }),
@@ -101,7 +101,10 @@ impl<'m, T: Persist, const L: usize, M: Model> NodePool<'m, T, L, M> {
 
     /// What the superblock says; formats a blank region.
     #[inline]
-    fn mount(mut region: Region<'m, M>, geo: &Geometry) -> Result<Region<'m, M>, Refused<'m, M>> {
+    fn mount(
+        mut region: Region<'m, M>,
+        geo: &Geometry,
+    ) -> Result<Region<'m, M>, OpenFailure<'m, M>> {
         let mut mine = Superblock {
             kind: KIND,
             version: VERSION,
@@ -115,32 +118,32 @@ impl<'m, T: Persist, const L: usize, M: Model> NodePool<'m, T, L, M> {
                     stored: view.layout(),
                     expected: mine.layout(),
                 }),
-                Err(Differs::Param(_)) => OpenError::OtherDivision,
+                Err(Differs::Param(_)) => OpenError::ConfigMismatch,
             },
             State::Blank | State::Formatting => {
                 superblock::begin(&mut region, &mine);
-                let map = Map { region, geo: *geo };
+                let map = LinkMap { region, geo: *geo };
                 map.format();
                 region = map.region;
                 superblock::finish(&mut region, &mine);
                 return Ok(region);
             }
             State::Foreign => OpenError::Foreign,
-            State::Damaged => OpenError::Damaged(Part::Superblock),
+            State::Damaged => OpenError::Damaged(Component::Superblock),
         };
-        Err(Refused { error, region })
+        Err(OpenFailure { error, region })
     }
 
     #[inline]
     fn recover(
-        map: &Map<'m, M>,
+        map: &LinkMap<'m, M>,
         resolve: &dyn Fn(usize) -> u32,
         check: bool,
     ) -> Result<(), OpenError> {
         map.recover(resolve)
-            .ok_or(OpenError::Damaged(Part::Record))?;
+            .ok_or(OpenError::Damaged(Component::Record))?;
         if check {
-            map.check(size_of::<T>(), T::check)?;
+            map.check_all(size_of::<T>(), T::check)?;
         }
         Ok(())
     }
@@ -158,7 +161,7 @@ impl<'m, T: Persist, const L: usize, M: Model> NodePool<'m, T, L, M> {
         let core = &self.core;
         body(
             Lists::new(core),
-            core::array::from_fn(|i| List::new(Map::<M>::head(i))),
+            core::array::from_fn(|i| List::new(LinkMap::<M>::head(i))),
         )
     }
 
@@ -167,18 +170,18 @@ impl<'m, T: Persist, const L: usize, M: Model> NodePool<'m, T, L, M> {
     /// **Power loss**: some of them are returned; the next open returns the others. **Cost**: one unit each, and a read of all
     /// links.
     pub fn reclaim(&mut self) -> usize {
-        self.core.settle();
+        self.core.clear_forgotten();
         let walk = |core: &Core<'m, M>| core.walk(size_of::<T>(), T::check);
-        let met = walk(&self.core);
-        let reclaimed = met.and_then(|met| self.core.sweep(met, true));
+        let linked = walk(&self.core);
+        let reclaimed = linked.and_then(|linked| self.core.sweep(linked, true));
         self.core.fence();
         reclaimed.map_or(0, |a| a.held)
     }
 
     /// Walks everything and counts. **Cost**: no store. **Errors**: [`OpenError::Damaged`], [`OpenError::Invalid`].
     pub fn audit(&mut self) -> Result<Audit, OpenError> {
-        let met = self.core.walk(size_of::<T>(), T::check)?;
-        self.core.sweep(met, false)
+        let linked = self.core.walk(size_of::<T>(), T::check)?;
+        self.core.sweep(linked, false)
     }
 
     /// How many nodes there are, whether in use or not.

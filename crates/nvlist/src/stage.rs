@@ -1,7 +1,7 @@
 //! Operations that take effect with somebody else's commit.
 
 use crate::cursor::Cursor;
-use crate::layout::{At, Kind};
+use crate::layout::{Link, OpKind};
 use crate::lists::{Brand, List, Lists, Node};
 use crate::ops::Plan;
 use crate::state::Core;
@@ -17,7 +17,7 @@ pub struct Context<'b> {
 
 /// A sequence number of a context: what was staged with it happens if and only if it is committed.
 #[derive(Clone, Copy)]
-pub struct Number<'b> {
+pub struct StageSeq<'b> {
     context: Context<'b>,
     seq: u32,
 }
@@ -26,8 +26,8 @@ impl<'b> Context<'b> {
     /// The number with which a step or a transaction of this context is going to be committed: `Prepared::seq` of `pmem-tx`.
     ///
     /// On a medium with 16-bit units it has 16 bits.
-    pub fn number(self, seq: u32) -> Number<'b> {
-        Number { context: self, seq }
+    pub fn stage_seq(self, seq: u32) -> StageSeq<'b> {
+        StageSeq { context: self, seq }
     }
 }
 
@@ -41,7 +41,7 @@ pub struct Staged<'a, 'b, M: Model, D, B> {
     guard: Guard<'b, M>,
     plan: Plan,
     done: D,
-    back: B,
+    returned: B,
     _lists: PhantomData<&'a mut Brand<'b>>,
 }
 
@@ -67,7 +67,7 @@ impl<M: Model, D, B> Staged<'_, '_, M, D, B> {
     /// **Cost**: one unit.
     pub fn abandon(self) -> B {
         drop(self.guard);
-        self.back
+        self.returned
     }
 }
 
@@ -84,10 +84,10 @@ impl<'b, T: Persist, M: Model> Lists<'b, T, M> {
     /// As [`Core::stage`].
     unsafe fn stage<'a, D, B>(
         core: &'b Core<'b, M>,
-        number: Number<'b>,
+        number: StageSeq<'b>,
         plan: Plan,
         done: D,
-        back: B,
+        returned: B,
     ) -> Staged<'a, 'b, M, D, B> {
         // SAFETY: invariant "Links are checked", by the caller's contract.
         unsafe { core.stage(&plan, number.context.index, number.seq) }
@@ -95,7 +95,7 @@ impl<'b, T: Persist, M: Model> Lists<'b, T, M> {
             guard: Guard(core),
             plan,
             done,
-            back,
+            returned,
             _lists: PhantomData,
         }
     }
@@ -104,13 +104,13 @@ impl<'b, T: Persist, M: Model> Lists<'b, T, M> {
     /// As [`Core::insert`].
     unsafe fn stage_link<'a>(
         core: &'b Core<'b, M>,
-        number: Number<'b>,
-        x: At,
-        p: At,
-        n: At,
+        number: StageSeq<'b>,
+        x: Link,
+        p: Link,
+        n: Link,
     ) -> Staged<'a, 'b, M, (), Node<'b>> {
         let plan = Plan {
-            kind: Kind::Insert,
+            kind: OpKind::Insert,
             x,
             p,
             n,
@@ -124,7 +124,7 @@ impl<'b, T: Persist, M: Model> Lists<'b, T, M> {
     /// [`Lists::link_front`], with a number. **Cost**: 7 units in all, 8 of 2 bytes.
     pub fn stage_front(
         &mut self,
-        number: Number<'b>,
+        number: StageSeq<'b>,
         list: List<'b>,
         node: Node<'b>,
     ) -> Staged<'_, 'b, M, (), Node<'b>> {
@@ -139,7 +139,7 @@ impl<'b, T: Persist, M: Model> Lists<'b, T, M> {
     /// [`Lists::link_back`], with a number. See [`Lists::stage_front`].
     pub fn stage_back(
         &mut self,
-        number: Number<'b>,
+        number: StageSeq<'b>,
         list: List<'b>,
         node: Node<'b>,
     ) -> Staged<'_, 'b, M, (), Node<'b>> {
@@ -149,12 +149,12 @@ impl<'b, T: Persist, M: Model> Lists<'b, T, M> {
     /// [`Lists::link_before_first`], with a number. See [`Lists::stage_front`].
     pub fn stage_before_first(
         &mut self,
-        number: Number<'b>,
+        number: StageSeq<'b>,
         list: List<'b>,
         node: Node<'b>,
         before: impl FnMut(&T) -> bool,
     ) -> Staged<'_, 'b, M, (), Node<'b>> {
-        let n = self.first(list, before);
+        let n = self.find_first(list, before);
         // SAFETY: invariants "Links are checked" and "One owner": a place of the list, and the one
         // before it; the handle owned a node in no list.
         unsafe {
@@ -168,7 +168,7 @@ impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
     /// [`Cursor::link_before`], with a number. See [`Lists::stage_front`].
     pub fn stage_before(
         self,
-        number: Number<'b>,
+        number: StageSeq<'b>,
         node: Node<'b>,
     ) -> Staged<'a, 'b, M, (), Node<'b>> {
         // SAFETY: invariants "Links are checked" and "One owner": a place and its neighbour; the
@@ -182,7 +182,7 @@ impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
     /// [`Cursor::link_after`], with a number. See [`Lists::stage_front`].
     pub fn stage_after(
         self,
-        number: Number<'b>,
+        number: StageSeq<'b>,
         node: Node<'b>,
     ) -> Staged<'a, 'b, M, (), Node<'b>> {
         // SAFETY: invariants "Links are checked" and "One owner": a place and the one behind it;
@@ -194,7 +194,7 @@ impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
     }
 
     /// [`Cursor::unlink`], with a number. **Cost**: 6 units in all.
-    pub fn stage_unlink(self, number: Number<'b>) -> Option<Staged<'a, 'b, M, Node<'b>, ()>> {
+    pub fn stage_unlink(self, number: StageSeq<'b>) -> Option<Staged<'a, 'b, M, Node<'b>, ()>> {
         if !self.is_at_node() {
             return None;
         }
@@ -204,7 +204,7 @@ impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
         unsafe {
             let (p, n) = core.links(x);
             let plan = Plan {
-                kind: Kind::Remove,
+                kind: OpKind::Remove,
                 x,
                 p,
                 n,
@@ -219,7 +219,7 @@ impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
     #[allow(clippy::type_complexity)]
     pub fn stage_replace(
         self,
-        number: Number<'b>,
+        number: StageSeq<'b>,
         node: Node<'b>,
     ) -> Result<Staged<'a, 'b, M, Node<'b>, Node<'b>>, Node<'b>> {
         if !self.is_at_node() {
@@ -231,7 +231,7 @@ impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
         unsafe {
             let (p, n) = core.links(self.at);
             let plan = Plan {
-                kind: Kind::Replace,
+                kind: OpKind::Replace,
                 x,
                 p,
                 n,
@@ -246,7 +246,7 @@ impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
     /// [`Cursor::shift_front`], with a number. `None` when there is nothing to be done. **Cost**: 10 units in all, 12 of 2 bytes.
     pub fn stage_shift_front(
         self,
-        number: Number<'b>,
+        number: StageSeq<'b>,
         to: List<'b>,
     ) -> Option<Staged<'a, 'b, M, (), ()>> {
         // SAFETY: invariant "Links are checked": a head is a place.
@@ -257,7 +257,7 @@ impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
     /// [`Cursor::shift_back`], with a number. See [`Cursor::stage_shift_front`].
     pub fn stage_shift_back(
         self,
-        number: Number<'b>,
+        number: StageSeq<'b>,
         to: List<'b>,
     ) -> Option<Staged<'a, 'b, M, (), ()>> {
         self.stage_shift(number, to.head)
@@ -266,15 +266,15 @@ impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
     /// [`Cursor::shift_before_first`], with a number. See [`Cursor::stage_shift_front`].
     pub fn stage_shift_before_first(
         self,
-        number: Number<'b>,
+        number: StageSeq<'b>,
         to: List<'b>,
         before: impl FnMut(&T) -> bool,
     ) -> Option<Staged<'a, 'b, M, (), ()>> {
-        let n = self.lists.first(to, before);
+        let n = self.lists.find_first(to, before);
         self.stage_shift(number, n)
     }
 
-    fn stage_shift(self, number: Number<'b>, n2: At) -> Option<Staged<'a, 'b, M, (), ()>> {
+    fn stage_shift(self, number: StageSeq<'b>, n2: Link) -> Option<Staged<'a, 'b, M, (), ()>> {
         if !self.is_at_node() {
             return None;
         }
@@ -285,7 +285,7 @@ impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
         unsafe {
             let (p, n) = core.links(x);
             let plan = Plan {
-                kind: Kind::MoveA,
+                kind: OpKind::MoveA,
                 x,
                 p,
                 n,

@@ -1,24 +1,24 @@
 //! An open pool without its types: what it keeps in RAM, and which nodes are free.
 
-use crate::layout::{At, FREE, Geometry, HELD};
-use crate::map::Map;
+use crate::layout::{FREE, Geometry, HELD, Link};
+use crate::map::LinkMap;
 use core::cell::Cell;
 use core::ops::Deref;
 use nvmem::{Model, Region};
 
 /// An open pool, without its types.
 pub(crate) struct Core<'m, M> {
-    pub map: Map<'m, M>,
+    pub map: LinkMap<'m, M>,
     /// Where the search for a free node begins.
-    hint: Cell<At>,
+    hint: Cell<Link>,
     /// The offset of the record of an operation that was staged, and neither committed nor abandoned; 0 if there is none.
     pub staged: Cell<usize>,
 }
 
 impl<'m, M> Deref for Core<'m, M> {
-    type Target = Map<'m, M>;
+    type Target = LinkMap<'m, M>;
     #[inline(always)]
-    fn deref(&self) -> &Map<'m, M> {
+    fn deref(&self) -> &LinkMap<'m, M> {
         &self.map
     }
 }
@@ -28,7 +28,7 @@ impl<'m, M: Model> Core<'m, M> {
     pub fn new(region: Region<'m, M>, geo: Geometry) -> Self {
         Core {
             hint: Cell::new(geo.first),
-            map: Map { region, geo },
+            map: LinkMap { region, geo },
             staged: Cell::new(0),
         }
     }
@@ -38,25 +38,25 @@ impl<'m, M: Model> Core<'m, M> {
     /// # Safety
     /// `x` is a node that is in no list.
     #[inline]
-    pub unsafe fn hold(&self, x: At) {
+    pub unsafe fn mark_held(&self, x: Link) {
         // SAFETY: invariant "Links are checked", by the caller's contract.
-        unsafe { self.store(x << Map::<M>::SHIFT, HELD) }
+        unsafe { self.store(x << LinkMap::<M>::SHIFT, HELD) }
     }
 
     /// Returns a node.
     ///
     /// # Safety
-    /// As [`Core::hold`], and nobody uses it after this.
+    /// As [`Core::mark_held`], and nobody uses it after this.
     #[inline]
-    pub unsafe fn release(&self, x: At) {
+    pub unsafe fn release(&self, x: Link) {
         // SAFETY: invariant "One owner", by the caller's contract. Where links are two units the
         // first alone says that it is free.
-        unsafe { self.store(x << Map::<M>::SHIFT, FREE) }
+        unsafe { self.store(x << LinkMap::<M>::SHIFT, FREE) }
         self.hint.set(x);
     }
 
     /// A free node. **Cost**: loads.
-    pub fn find(&self) -> Option<At> {
+    pub fn find_free(&self) -> Option<Link> {
         let mut at = self.hint.get();
         loop {
             // SAFETY: invariant "Links are checked": every multiple of the stride is a node.

@@ -1,11 +1,11 @@
 //! A look at everything: each list closed, each link answered, each content a value; and what nobody holds is free.
 //!
-//! A list is walked forwards, and each node must lead back to the one before it. So no node is met twice: it would have
+//! A list is walked forwards, and each node must lead back to the one before it. So no node is linked twice: it would have
 //! to lead back to two. The walk needs no memory and ends after as many steps as there are nodes.
 
-use crate::error::{OpenError, Part};
-use crate::layout::{At, FREE, LINKS, RECORD};
-use crate::map::Map;
+use crate::error::{Component, OpenError};
+use crate::layout::{FREE, LINKS, Link, RECORD};
+use crate::map::LinkMap;
 use nvmem::persist::{CheckFn, NoHandles};
 use nvmem::{Model, mapped, planted};
 
@@ -21,10 +21,10 @@ pub struct Audit {
     pub held: usize,
 }
 
-impl<M: Model> Map<'_, M> {
+impl<M: Model> LinkMap<'_, M> {
     /// Walks all lists; how many nodes they hold. `None` for links that are not answered.
     pub fn walk(&self, size: usize, check: CheckFn) -> Result<usize, OpenError> {
-        let mut met = 0;
+        let mut linked = 0;
         for i in 0..self.geo.lists {
             let head = Self::head(i);
             let mut at = head;
@@ -32,14 +32,14 @@ impl<M: Model> Map<'_, M> {
             let mut next = unsafe { self.next(head) };
             while next != head {
                 if !self.is_node(next) {
-                    return Err(OpenError::Damaged(Part::Links));
+                    return Err(OpenError::Damaged(Component::Links));
                 }
                 // SAFETY: invariant "Links are checked": a node.
                 let (back, after) = unsafe { self.links(next) };
                 if back != at && !planted!("nvlist/walk-looks-forward-only") {
-                    return Err(OpenError::Damaged(Part::Links));
+                    return Err(OpenError::Damaged(Component::Links));
                 }
-                met += 1;
+                linked += 1;
                 (at, next) = (next, after);
                 let content = self.address(at).wrapping_add(LINKS);
                 mapped::will_read(content, size);
@@ -50,32 +50,32 @@ impl<M: Model> Map<'_, M> {
             }
             // SAFETY: invariant "Links are checked": a head is a place.
             if unsafe { self.prev(head) } != at && !planted!("nvlist/walk-looks-forward-only") {
-                return Err(OpenError::Damaged(Part::Links));
+                return Err(OpenError::Damaged(Component::Links));
             }
         }
-        Ok(met)
+        Ok(linked)
     }
 
     /// Whether the node is in a list: the one before it leads to it.
     ///
     /// Of a node in no list that one, if there is one, never does: it was joined with another when the node left, or
-    /// will be when it comes. In other images [`Map::sweep`] counts differently than [`Map::walk`].
-    pub fn is_linked(&self, x: At) -> bool {
+    /// will be when it comes. In other images [`LinkMap::sweep`] counts differently than [`LinkMap::walk`].
+    pub fn is_linked(&self, x: Link) -> bool {
         // SAFETY: invariant "Links are checked": a node.
         self.leads_to(unsafe { self.prev(x) }, x)
     }
 
     #[inline]
-    fn leads_to(&self, p: At, x: At) -> bool {
+    fn leads_to(&self, p: Link, x: Link) -> bool {
         // SAFETY: invariant "Links are checked": looked at before it is followed.
-        self.is_place(p) && unsafe { self.next(p) } == x
+        self.is_link(p) && unsafe { self.next(p) } == x
     }
 
-    /// Counts how the nodes are used, of which `met` are in lists, and returns those that are neither free nor in a list if `reclaim`.
+    /// Counts how the nodes are used, of which `linked` are in lists, and returns those that are neither free nor in a list if `reclaim`.
     ///
     /// **Cost**: one unit for each that is returned.
     #[inline]
-    pub fn sweep(&self, met: usize, reclaim: bool) -> Result<Audit, OpenError> {
+    pub fn sweep(&self, linked: usize, reclaim: bool) -> Result<Audit, OpenError> {
         let mut a = Audit {
             linked: 0,
             free: 0,
@@ -101,20 +101,20 @@ impl<M: Model> Map<'_, M> {
             x += self.geo.stride.places;
         }
         // Otherwise there is a ring that no list leads to.
-        if a.linked == met || planted!("nvlist/ring-unseen") {
+        if a.linked == linked || planted!("nvlist/ring-unseen") {
             Ok(a)
         } else {
-            Err(OpenError::Damaged(Part::Links))
+            Err(OpenError::Damaged(Component::Links))
         }
     }
 
     /// Looks at everything, and returns what is neither free nor in a list. **Cost**: one unit each.
     #[inline]
-    pub fn check(&self, size: usize, check: CheckFn) -> Result<(), OpenError> {
-        let met = self.walk(size, check)?;
+    pub fn check_all(&self, size: usize, check: CheckFn) -> Result<(), OpenError> {
+        let linked = self.walk(size, check)?;
         // First a look, so that nothing is stored in a damaged image.
         let mut reclaim = false;
-        while self.sweep(met, reclaim)?.held > 0 && !(reclaim && planted!("nvlist/no-reclaim")) {
+        while self.sweep(linked, reclaim)?.held > 0 && !(reclaim && planted!("nvlist/no-reclaim")) {
             reclaim = true;
         }
         if reclaim {

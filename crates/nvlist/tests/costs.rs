@@ -2,7 +2,7 @@
 
 use core::cell::Cell;
 use core::mem::MaybeUninit;
-use nvlist::{Lists, NodePool, Spot};
+use nvlist::{ListPos, Lists, NodePool};
 use nvmem::instrument::{Observer, observe};
 use nvmem::{Buffered32, InOrder16, InOrder32, Model, Region, Unit};
 
@@ -106,8 +106,8 @@ fn all<M: Model>() {
                 l.iter(a).rev().count(),
                 l.is_empty(z),
             );
-            let _ = l.find(a, |k| *k == 1).map(|c| c.spot());
-            l.seek(Spot(0), |_| true).is_some()
+            let _ = l.find(a, |k| *k == 1).map(|c| c.position());
+            l.seek(ListPos(0), |_| true).is_some()
         });
         assert_eq!(looks, 0, "looking");
         staged(l, insert, shift, a, z);

@@ -2,7 +2,7 @@
 //! the list begins with.)
 
 use core::mem::MaybeUninit;
-use nvlist::{NodePool, OpenError, Part};
+use nvlist::{Component, NodePool, OpenError};
 use nvmem::{Buffered32, InOrder16, InOrder32, Model, Region, Unit};
 use powerfail::{Mapped, World, explore};
 
@@ -102,7 +102,7 @@ fn a_recovery_does_not_follow_what_it_has_not_checked() {
             }
             assert_eq!(
                 r,
-                Some(OpenError::Damaged(Part::Record)),
+                Some(OpenError::Damaged(Component::Record)),
                 "{node:#x} {links:#x?}"
             );
         }

@@ -88,7 +88,7 @@ fn a_closure_unwinds() {
             unwinds(|| {
                 let _ = lists.find(a, bad);
             });
-            let spot = lists.cursor_front(a).spot().unwrap();
+            let spot = lists.cursor_front(a).position().unwrap();
             unwinds(|| {
                 let _ = lists.seek(spot, bad);
             });

@@ -20,7 +20,7 @@ where
     ///
     /// **Power loss**: the rest is freed at the next open. **Cost**: one store an object.
     pub fn reclaim(&mut self) -> usize {
-        if !self.core.walked.replace(false) || planted!("pmem-tx/no-reclaim") {
+        if !self.core.walk_valid.replace(false) || planted!("pmem-tx/no-reclaim") {
             return 0;
         }
         Walk::resume(&self.core).reclaim()
@@ -32,39 +32,39 @@ where
     /// **Errors**: [`Error::Invalid`] if the bytes are no such result, or an object has an owner already;
     /// [`Error::WrongPool`] when a transaction has run since the pool was opened, for a result with handles.
     pub fn adopt<O: Ret>(&mut self, bytes: &[u8]) -> Result<O, Error> {
-        if O::HANDLES > 0 && !self.core.walked.get() {
+        if O::HANDLES > 0 && !self.core.walk_valid.get() {
             return Err(Error::WrongPool);
         }
-        self.adopt_but(bytes, &mut |_| false)
+        self.adopt_unspent(bytes, &mut |_| false)
     }
 
     /// Like [`Pool::adopt`], for a result of which a later record of the caller has consumed some handles: those for which
     /// `spent` says so are not checked, and become [`Held`](crate::Held) of a session that no transaction accepts. They can be
     /// compared by a replay and nothing else.
-    pub fn adopt_but<O: Ret>(
+    pub fn adopt_unspent<O: Ret>(
         &mut self,
         bytes: &[u8],
         spent: &mut dyn FnMut(u32) -> bool,
     ) -> Result<O, Error> {
-        if O::HANDLES > 0 && !self.core.walked.get() {
+        if O::HANDLES > 0 && !self.core.walk_valid.get() {
             return Err(Error::WrongPool);
         }
         if bytes.len() != O::BYTES {
             return Err(Error::Invalid(Invalid::Bits(core::any::type_name::<O>())));
         }
         let session = self.core.session()?;
-        let mut w = Unspent {
+        let mut w = AdoptVisitor {
             walk: Walk::resume(&self.core),
             spent,
-            last: false,
-            sound: false,
+            last_spent: false,
+            complete: false,
         };
         // SAFETY: invariant "Sole owner": the walk accepts a handle only if nothing owns its object
         // yet, neither an object of the pool nor a handle of this session; a spent one has the
         // session 0, which no pool has.
         let r = unsafe { O::decode(bytes, session, &mut w) };
-        let r = r.and_then(|o| w.walk.finish().map(|()| o));
-        w.sound = r.is_ok();
+        let r = r.and_then(|o| w.walk.check_pending().map(|()| o));
+        w.complete = r.is_ok();
         Ok(r?)
     }
 
@@ -77,7 +77,7 @@ where
     /// **Power loss**: nothing changes but scratch. **Errors**: what is reachable is damaged; [`OpenError::Unfinished`] when a
     /// prepared transaction was forgotten; [`OpenError::Sessions`].
     pub fn walk(&mut self) -> Result<(), OpenError> {
-        self.core.walked.set(false);
+        self.core.walk_valid.set(false);
         for s in self.states.as_ref() {
             if s.is(flag::PREPARED) {
                 return Err(OpenError::Unfinished);
@@ -94,8 +94,8 @@ where
         }
         let mut w = Walk::resume(&self.core);
         w.begin().map_err(OpenError::Damaged)?;
-        w.all::<R>()?;
-        self.core.keep_walk(self.states.as_ref());
+        w.check_all::<R>()?;
+        self.core.mark_walked(self.states.as_ref());
         Ok(())
     }
 
@@ -103,43 +103,43 @@ where
     ///
     /// **Power loss**: nothing changes but scratch. **Errors**: what is reachable is damaged.
     pub fn audit(&mut self) -> Result<Audit, OpenError> {
-        self.core.walked.set(false);
+        self.core.walk_valid.set(false);
         let mut w = Walk::resume(&self.core);
         w.begin().map_err(OpenError::Damaged)?;
-        w.all::<R>()?;
+        w.check_all::<R>()?;
         Ok(w.count())
     }
 }
 
 /// A walk that leaves out spent handles.
-struct Unspent<'a, 'c, 'm, M: Model> {
+struct AdoptVisitor<'a, 'c, 'm, M: Model> {
     walk: Walk<'c, 'm, M>,
     spent: &'a mut dyn FnMut(u32) -> bool,
-    last: bool,
+    last_spent: bool,
     /// The whole result is checked.
-    sound: bool,
+    complete: bool,
 }
 
 /// Of a tuple the first handle may have been good when the second one is refused, or `spent` unwinds. The next walk numbers the
 /// types anew, so what is pending must not stay so.
-impl<M: Model> Drop for Unspent<'_, '_, '_, M> {
+impl<M: Model> Drop for AdoptVisitor<'_, '_, '_, M> {
     fn drop(&mut self) {
-        if !self.sound && !planted!("pmem-tx/pending-kept") {
+        if !self.complete && !planted!("pmem-tx/pending-kept") {
             self.walk.forget_pending();
         }
     }
 }
 
-impl<M: Model> Visit for Unspent<'_, '_, '_, M> {
+impl<M: Model> Visit for AdoptVisitor<'_, '_, '_, M> {
     fn handle(&mut self, value: u32, found: &Found) -> Result<(), Invalid> {
-        self.last = (self.spent)(value);
-        if self.last {
+        self.last_spent = (self.spent)(value);
+        if self.last_spent {
             Ok(())
         } else {
             self.walk.handle(value, found)
         }
     }
     fn session(&mut self, given: u32) -> u32 {
-        if self.last { 0 } else { given }
+        if self.last_spent { 0 } else { given }
     }
 }

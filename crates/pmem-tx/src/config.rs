@@ -1,6 +1,6 @@
 //! How a pool is divided: chosen when it is formatted, kept in its superblock.
 
-use crate::error::{OpenError, Part};
+use crate::error::{Component, OpenError};
 use nvmem::superblock::{Differs, Superblock, View};
 use nvmem::{LayoutMismatch, Model, Unit};
 
@@ -108,7 +108,7 @@ pub(crate) fn superblock<M: Model>(
 }
 
 /// The configuration that a superblock tells, if it can be one.
-pub(crate) fn config(sb: &Superblock) -> Option<Config> {
+pub(crate) fn stored_config(sb: &Superblock) -> Option<Config> {
     Some(Config {
         journal_entries: u16::try_from(sb.params[param::ENTRIES]).ok()?,
         journal_bytes: sb.params[param::BYTES],
@@ -118,7 +118,7 @@ pub(crate) fn config(sb: &Superblock) -> Option<Config> {
 
 /// Why a pool that says something else than `mine` cannot be opened.
 #[inline(always)]
-pub(crate) fn refuse<M: Model>(
+pub(crate) fn mismatch_error<M: Model>(
     stored: &View<'_, '_, M>,
     mine: &Superblock,
     other: Differs,
@@ -134,6 +134,6 @@ pub(crate) fn refuse<M: Model>(
         Differs::Param(param::LEN) => OpenError::OtherLength {
             formatted: stored.param(param::LEN) as usize,
         },
-        Differs::Param(_) => OpenError::Damaged(Part::Superblock),
+        Differs::Param(_) => OpenError::Damaged(Component::Superblock),
     }
 }

@@ -1,6 +1,6 @@
 //! Contexts: who runs transactions. Each has a journal, a root and a commit word of its own.
 
-use crate::error::{Busy, Error};
+use crate::error::{BeginError, Error};
 use crate::pbox::Width;
 use crate::session;
 use crate::state::{Core, CtxState, flag};
@@ -61,7 +61,7 @@ impl<M: Model> Running<'_, M> {
         let s = self.s;
         let seq = s.seq.get();
         // One level that has logged content, and no other thing to do.
-        if s.flags.get() == 1 && s.count.get() > 0 && seq != s.milestone.get() {
+        if s.flags.get() == 1 && s.count.get() > 0 && seq != s.sweep_seq.get() {
             self.core.end_loans(s);
             self.store_word(seq);
             s.seq.set(seq + 1);
@@ -70,12 +70,12 @@ impl<M: Model> Running<'_, M> {
             s.flags.set(0);
             core::mem::forget(self)
         } else {
-            self.commit_more()
+            self.commit_slow()
         }
     }
 
     #[inline(never)]
-    fn commit_more(self) {
+    fn commit_slow(self) {
         if self.s.count.get() == 0 && !self.s.is(flag::CELLS) {
             // Nothing was changed: the number is not used up.
             self.core.reset(self.s);
@@ -111,11 +111,11 @@ where
 {
     /// Begins a transaction of a context that rests, with `rest` as its flags.
     #[inline(always)]
-    fn begin(&mut self, rest: usize) -> Result<Running<'c, M>, Error> {
-        if self.s.flags.get() != rest {
-            self.wake(rest)?;
+    fn begin(&mut self, idle_flags: usize) -> Result<Running<'c, M>, Error> {
+        if self.s.flags.get() != idle_flags {
+            self.begin_slow(idle_flags)?;
         }
-        self.s.flags.set(rest | 1);
+        self.s.flags.set(idle_flags | 1);
         Ok(Running {
             core: self.core,
             s: self.s,
@@ -124,20 +124,20 @@ where
 
     /// The context does not rest.
     #[cold]
-    fn wake(&self, rest: usize) -> Result<(), Busy> {
+    fn begin_slow(&self, idle_flags: usize) -> Result<(), BeginError> {
         let s = self.s;
-        if rest == 0 && s.is(flag::EXTERNAL) {
-            return Err(Busy::CallersCommitWord);
+        if idle_flags == 0 && s.is(flag::EXTERNAL) {
+            return Err(BeginError::CallersCommitWord);
         }
         if s.is(flag::PREPARED) {
-            return Err(Busy::Unfinished);
+            return Err(BeginError::Unfinished);
         }
-        M::section(|| self.core.walked.set(false));
+        M::section(|| self.core.walk_valid.set(false));
         if s.level() > 0 {
             // The stack on which the last one ran was given up without unwinding.
             self.core.rollback(s);
         }
-        s.clear(flag::WALKED);
+        s.clear_flag(flag::WALKED);
         Ok(())
     }
 
@@ -152,17 +152,17 @@ where
 
     /// Always inlined: each body is called from one place, and a result that stays in registers is half of the cost.
     #[inline(always)]
-    fn body<O>(
+    fn run_body<O>(
         &mut self,
-        rest: usize,
+        idle_flags: usize,
         f: impl FnOnce(&Tx<'c, M>, &mut Root<'c, R::At<'c>, M::Unit>) -> Result<O, Error>,
     ) -> Result<(Running<'c, M>, O), Error> {
-        let running = self.begin(rest)?;
+        let running = self.begin(idle_flags)?;
         let tx = Tx::new(self.core, self.others, self.s, true);
         let o = f(&tx, &mut Root::new(self.root()?))?;
         // One level, and nothing out of the ordinary.
-        if self.s.flags.get() != rest | 1 {
-            self.s.sound()?;
+        if self.s.flags.get() != idle_flags | 1 {
+            self.s.check_failed()?;
         }
         Ok((running, o))
     }
@@ -179,7 +179,7 @@ where
     where
         F: for<'p> FnOnce(&Tx<'p, M>, &mut Root<'p, R::At<'p>, M::Unit>) -> Result<O, Error>,
     {
-        let (running, o) = self.body(0, |tx, root| body(tx, root))?;
+        let (running, o) = self.run_body(0, |tx, root| body(tx, root))?;
         running.commit();
         Ok(o)
     }
@@ -195,12 +195,12 @@ where
             A::In<'p>,
         ) -> Result<O, Error>,
     {
-        if let Err(error) = self.session(&args) {
+        if let Err(error) = self.check_session(&args) {
             return Err(Failed { error, args });
         }
         // SAFETY: invariant "Sole owner": if the body fails everything is undone, and the arguments
         // are what they were; if not they are forgotten.
-        match self.body(0, |tx, root| body(tx, root, unsafe { args.enter() })) {
+        match self.run_body(0, |tx, root| body(tx, root, unsafe { args.enter() })) {
             Ok((running, o)) => {
                 core::mem::forget(args);
                 running.commit();
@@ -221,12 +221,12 @@ where
     {
         let Prepared {
             running, result, ..
-        } = self.run::<A, O, F>(0, args, body)?;
+        } = self.run_with_args::<A, O, F>(0, args, body)?;
         running.commit();
         Ok(result)
     }
 
-    fn session<A: Arg>(&self, args: &A) -> Result<(), Error> {
+    fn check_session<A: Arg>(&self, args: &A) -> Result<(), Error> {
         if args.of_session(M::section(|| self.core.session.get())) {
             Ok(())
         } else {
@@ -234,9 +234,9 @@ where
         }
     }
 
-    fn run<A: Arg, O: Ret, F>(
+    fn run_with_args<A: Arg, O: Ret, F>(
         &mut self,
-        rest: usize,
+        idle_flags: usize,
         args: A,
         body: F,
     ) -> Result<Prepared<'c, A, O, M>, Failed<A>>
@@ -247,7 +247,7 @@ where
             A::In<'p>,
         ) -> Result<O::In<'p>, Error>,
     {
-        if let Err(error) = self.session(&args) {
+        if let Err(error) = self.check_session(&args) {
             return Err(Failed { error, args });
         }
         let session = if O::HANDLES > 0 {
@@ -258,7 +258,7 @@ where
         } else {
             session::NONE
         };
-        let r = self.body(rest, |tx, root| {
+        let r = self.run_body(idle_flags, |tx, root| {
             // SAFETY: invariant "Sole owner": if the body fails everything is undone; `Prepared`
             // forgets the arguments when it commits.
             let args = unsafe { args.enter() };
@@ -293,18 +293,18 @@ where
             A::In<'p>,
         ) -> Result<O::In<'p>, Error>,
     {
-        if !self.core.external {
+        if !self.core.caller_commits {
             return Err(Failed {
                 error: Error::PoolsCommitWord,
                 args,
             });
         }
-        self.prepared::<A, O, F>(args, body)
+        self.prepare_resolved::<A, O, F>(args, body)
     }
 
     /// [`Context::prepare`], by whom the pool was opened with a resolver.
     #[doc(hidden)]
-    pub fn prepared<A: Arg, O: Ret, F>(
+    pub fn prepare_resolved<A: Arg, O: Ret, F>(
         &mut self,
         args: A,
         body: F,
@@ -316,12 +316,12 @@ where
             A::In<'p>,
         ) -> Result<O::In<'p>, Error>,
     {
-        let p = self.run::<A, O, F>(self.s.flags.get() & flag::EXTERNAL, args, body)?;
+        let p = self.run_with_args::<A, O, F>(self.s.flags.get() & flag::EXTERNAL, args, body)?;
         self.core.prepare(self.s);
         if !planted!("pmem-tx/no-fence-before-commit") {
             self.core.fence();
         }
-        self.s.mark(flag::PREPARED);
+        self.s.set_flag(flag::PREPARED);
         Ok(p)
     }
 

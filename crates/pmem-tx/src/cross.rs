@@ -1,7 +1,7 @@
-//! What crosses the border of a transaction: plain values, and handles as [`Held`] or [`Lend`].
+//! What crosses the border of a transaction: plain values, and handles as [`Held`] or [`HeldRef`].
 
 use crate::error::Error;
-use crate::pbox::{PBox, Width, found};
+use crate::pbox::{PBox, Width, handle_kind};
 use crate::tx::Tx;
 use core::marker::PhantomData;
 use nvmem::cross::{Arg, Part, Ret, Share};
@@ -31,9 +31,9 @@ impl<T, W: Width> core::fmt::Debug for Held<T, W> {
 }
 
 impl<T: Persist, W: Width> Held<T, W> {
-    /// Lends the handle to one transaction: inside it is a [`Lent`], which cannot be stored, freed or returned.
-    pub fn lend(&mut self) -> Lend<'_, T, W> {
-        Lend(self)
+    /// Lends the handle to one transaction: inside it is a [`HeldBox`], which cannot be stored, freed or returned.
+    pub fn lend(&mut self) -> HeldRef<'_, T, W> {
+        HeldRef(self)
     }
 
     /// The handle's number on the medium, for a replay table.
@@ -63,75 +63,75 @@ impl<T: Persist, W: Width> Held<T, W> {
     note = "lend it to the transaction: `pool.tx_with(held.lend(), |tx, root, mut h| {{ h.get_mut(tx)?.n = 1; Ok(()) }})`",
     note = "or give it away, to store or free the object: `pool.tx_with(held, |tx, root, h| …)`"
 )]
-pub trait Inside {}
+pub trait DirectAccess {}
 
-/// As [`Inside`].
+/// As [`DirectAccess`].
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "a lent handle cannot be consumed",
     label = "is only lent to this transaction, its owner is outside",
     note = "pass the handle itself: `pool.tx_with(held, |tx, root, h| h.into_inner(tx))`, not `held.lend()`"
 )]
-pub trait Owned {}
+pub trait Consumable {}
 
 #[doc(hidden)]
 impl<T: Persist, W: Width> Held<T, W> {
     pub fn get<X>(&self, _: X) -> &T
     where
-        Self: Inside,
+        Self: DirectAccess,
     {
-        unreachable!("no type is `Inside`")
+        unreachable!("no type is `DirectAccess`")
     }
     pub fn get_mut<X>(&mut self, _: X) -> Result<&mut T, Error>
     where
-        Self: Inside,
+        Self: DirectAccess,
     {
-        unreachable!("no type is `Inside`")
+        unreachable!("no type is `DirectAccess`")
     }
 }
 
 #[doc(hidden)]
-impl<T: Persist, W: Width> Lent<'_, T, W> {
+impl<T: Persist, W: Width> HeldBox<'_, T, W> {
     pub fn into_inner<X>(self, _: X) -> Result<T, Error>
     where
-        Self: Owned,
+        Self: Consumable,
     {
-        unreachable!("no type is `Owned`")
+        unreachable!("no type is `Consumable`")
     }
     pub fn free<X>(self, _: X) -> Result<(), Error>
     where
-        Self: Owned,
+        Self: Consumable,
     {
-        unreachable!("no type is `Owned`")
+        unreachable!("no type is `Consumable`")
     }
 }
 
 /// A [`Held`] handle, lent for one transaction.
-pub struct Lend<'h, T, W: Width = u32>(&'h mut Held<T, W>);
+pub struct HeldRef<'h, T, W: Width = u32>(&'h mut Held<T, W>);
 
-impl<T, W: Width> core::fmt::Debug for Lend<'_, T, W> {
+impl<T, W: Width> core::fmt::Debug for HeldRef<'_, T, W> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         self.0.fmt(f)
     }
 }
 
 /// A [`Held`] handle, lent to one iteration of a loop, which can lend it on and nothing else.
-pub struct Loan<'a, T, W: Width = u32> {
+pub struct HeldLoan<'a, T, W: Width = u32> {
     /// A copy: the lender's is not used for `'a`.
     held: Held<T, W>,
     _a: PhantomData<&'a mut ()>,
 }
 
-impl<T: Persist, W: Width> Loan<'_, T, W> {
+impl<T: Persist, W: Width> HeldLoan<'_, T, W> {
     /// Lends the handle to one transaction.
-    pub fn lend(&mut self) -> Lend<'_, T, W> {
-        Lend(&mut self.held)
+    pub fn lend(&mut self) -> HeldRef<'_, T, W> {
+        HeldRef(&mut self.held)
     }
 }
 
 impl<T, W: Width> Held<T, W> {
-    fn loan<'a>(&mut self) -> Loan<'a, T, W> {
-        Loan {
+    fn loan<'a>(&mut self) -> HeldLoan<'a, T, W> {
+        HeldLoan {
             held: Held {
                 off: self.off,
                 session: self.session,
@@ -142,10 +142,10 @@ impl<T, W: Width> Held<T, W> {
     }
 }
 
-// SAFETY: invariant "Sole owner": a `Loan` gives no access to the `Held`, which is borrowed mutably
+// SAFETY: invariant "Sole owner": a `HeldLoan` gives no access to the `Held`, which is borrowed mutably
 // as long as the loan lives.
 unsafe impl<T: Persist, W: Width> Share for &mut Held<T, W> {
-    type In<'a> = Loan<'a, T, W>;
+    type In<'a> = HeldLoan<'a, T, W>;
     unsafe fn share<'a>(&mut self) -> Self::In<'a> {
         self.loan()
     }
@@ -155,10 +155,10 @@ unsafe impl<T: Persist, W: Width> Share for &mut Held<T, W> {
     fn bytes(&self, _: &mut dyn FnMut(&[u8])) {}
 }
 
-// SAFETY: invariant "Sole owner": a `Loan` gives no access to the one that lends it, which is
+// SAFETY: invariant "Sole owner": a `HeldLoan` gives no access to the one that lends it, which is
 // borrowed mutably as long.
-unsafe impl<T: Persist, W: Width> Share for &mut Loan<'_, T, W> {
-    type In<'a> = Loan<'a, T, W>;
+unsafe impl<T: Persist, W: Width> Share for &mut HeldLoan<'_, T, W> {
+    type In<'a> = HeldLoan<'a, T, W>;
     unsafe fn share<'a>(&mut self) -> Self::In<'a> {
         self.held.loan()
     }
@@ -169,9 +169,9 @@ unsafe impl<T: Persist, W: Width> Share for &mut Loan<'_, T, W> {
 }
 
 /// A lent handle inside a transaction. Not a `PBox`: it cannot be stored, freed, returned or swapped with one.
-pub struct Lent<'p, T, W: Width = u32>(PBox<'p, T, W>);
+pub struct HeldBox<'p, T, W: Width = u32>(PBox<'p, T, W>);
 
-impl<'p, T: Persist, W: Width> Lent<'p, T, W> {
+impl<'p, T: Persist, W: Width> HeldBox<'p, T, W> {
     /// See [`PBox::get`].
     pub fn get<'a, M: Model<Unit = W>>(&'a self, tx: &'a Tx<'p, M>) -> &'a T {
         self.0.get(tx)
@@ -187,7 +187,7 @@ impl<'p, T: Persist, W: Width> Lent<'p, T, W> {
     pub fn fields<'a, M: Model<Unit = W>>(
         &'a mut self,
         tx: &'a Tx<'p, M>,
-    ) -> T::Slots<crate::slot::Lender<'a, 'p, M>>
+    ) -> T::Slots<crate::slot::FieldLender<'a, 'p, M>>
     where
         T: nvmem::fields::Fields,
     {
@@ -231,7 +231,7 @@ unsafe impl<T: Persist, W: Width> Ret for Held<T, W> {
         let mut le = [0; 4];
         le.get_mut(..bytes.len()).ok_or(bad)?.copy_from_slice(bytes);
         let value = u32::from_le_bytes(le);
-        v.handle(value, found::<T, W, false>())?;
+        v.handle(value, handle_kind::<T, W, false>())?;
         let session = v.session(session);
         // SAFETY: invariant "Sole owner": `v` has accepted the handle, or the caller vouches for
         // it.
@@ -240,10 +240,10 @@ unsafe impl<T: Persist, W: Width> Ret for Held<T, W> {
 }
 // SAFETY: invariant "Sole owner": a handle is recorded as its offset, whose length is that of a unit.
 unsafe impl<T: Persist, W: Width> Part for Held<T, W> {}
-// SAFETY: invariant "Sole owner": a `Lent` cannot be consumed inside, and its owner is borrowed
+// SAFETY: invariant "Sole owner": a `HeldBox` cannot be consumed inside, and its owner is borrowed
 // mutably.
-unsafe impl<T: Persist, W: Width> Arg for Lend<'_, T, W> {
-    type In<'p> = Lent<'p, T::At<'p>, W>;
+unsafe impl<T: Persist, W: Width> Arg for HeldRef<'_, T, W> {
+    type In<'p> = HeldBox<'p, T::At<'p>, W>;
     const OWNED: usize = 0;
     fn of_session(&self, session: u32) -> bool {
         self.0.of_session(session)
@@ -254,6 +254,6 @@ unsafe impl<T: Persist, W: Width> Arg for Lend<'_, T, W> {
     fn owned(&self, _: &mut dyn FnMut(u32)) {}
     fn bytes(&self, _: &mut dyn FnMut(&[u8])) {}
     unsafe fn enter<'p>(&self) -> Self::In<'p> {
-        Lent(PBox::from_offset(self.0.off))
+        HeldBox(PBox::from_offset(self.0.off))
     }
 }

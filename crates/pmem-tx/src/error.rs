@@ -77,26 +77,26 @@ const NO_SESSION: &str = "session numbers have run out: they begin anew at the n
 /// The journal has no room for so many bytes. It fits into a register: what is called from every transaction gives this and
 /// not an [`Error`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct NoEntry(pub usize);
-impl From<NoEntry> for Error {
+pub(crate) struct JournalOverflow(pub usize);
+impl From<JournalOverflow> for Error {
     #[inline(always)]
-    fn from(NoEntry(bytes): NoEntry) -> Self {
+    fn from(JournalOverflow(bytes): JournalOverflow) -> Self {
         Error::JournalFull { bytes }
     }
 }
 
 /// Why a context begins no transaction; small for the same reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Busy {
+pub(crate) enum BeginError {
     CallersCommitWord,
     Unfinished,
 }
-impl From<Busy> for Error {
+impl From<BeginError> for Error {
     #[inline(always)]
-    fn from(busy: Busy) -> Self {
+    fn from(busy: BeginError) -> Self {
         match busy {
-            Busy::CallersCommitWord => Error::CallersCommitWord,
-            Busy::Unfinished => Error::Unfinished,
+            BeginError::CallersCommitWord => Error::CallersCommitWord,
+            BeginError::Unfinished => Error::Unfinished,
         }
     }
 }
@@ -115,7 +115,7 @@ pub enum OpenError {
     /// The region is neither blank nor a Relume image.
     Foreign,
     /// It was a pool, but this part of it is damaged in a way that no power cut can leave.
-    Damaged(Part),
+    Damaged(Component),
     /// It is a pool of other types or of another program.
     LayoutMismatch(LayoutMismatch),
     /// The region is smaller than the configuration and the roots need, in bytes.
@@ -152,7 +152,7 @@ pub enum OpenError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
-pub enum Part {
+pub enum Component {
     /// Both copies of the superblock.
     Superblock,
     /// A context's commit word.
@@ -199,9 +199,9 @@ impl core::fmt::Display for OpenError {
 impl core::error::Error for OpenError {}
 
 /// A region that could not be opened, and why. The region comes back, so nothing is lost.
-pub type Refused<'m, M> = nvmem::Refused<'m, M, OpenError>;
-impl<M> From<Refused<'_, M>> for OpenError {
-    fn from(r: Refused<'_, M>) -> Self {
+pub type OpenFailure<'m, M> = nvmem::Refused<'m, M, OpenError>;
+impl<M> From<OpenFailure<'_, M>> for OpenError {
+    fn from(r: OpenFailure<'_, M>) -> Self {
         r.error
     }
 }

@@ -1,7 +1,7 @@
 //! Where everything lies in a pool. docs/SPEC.md shows the same as pictures.
 
 use crate::config::{Config, param, superblock};
-use crate::error::{OpenError, Part};
+use crate::error::{Component, OpenError};
 use crate::layout::GRANULE;
 use core::mem::MaybeUninit;
 use nvmem::superblock::Superblock;
@@ -43,12 +43,12 @@ impl Geometry {
     /// The division of `len` bytes for this configuration.
     pub fn new<M: Model>(c: &Config, contexts: usize, len: usize) -> Result<Geometry, BadGeometry> {
         let params = superblock::<M>(c, contexts, len, 0).params;
-        Self::divide::<M>(&mut MaybeUninit::uninit(), &params, contexts, len).copied()
+        Self::compute::<M>(&mut MaybeUninit::uninit(), &params, contexts, len).copied()
     }
 
     /// The division of `len` bytes that a superblock's parameters tell, which may be anybody's.
     #[inline(always)]
-    pub fn divide<'g, M: Model>(
+    pub fn compute<'g, M: Model>(
         into: &'g mut MaybeUninit<Geometry>,
         params: &[u32; 8],
         contexts: usize,
@@ -177,9 +177,9 @@ impl Geometry {
 impl BadGeometry {
     /// Why the pool cannot be opened: its parameters are wrong, or those that the program would format it with.
     #[cold]
-    pub fn refuse(self, stored: bool) -> OpenError {
+    pub fn into_open_error(self, stored: bool) -> OpenError {
         match self {
-            _ if stored => OpenError::Damaged(Part::Superblock),
+            _ if stored => OpenError::Damaged(Component::Superblock),
             BadGeometry::Entries => OpenError::Config("the journal has no room"),
             BadGeometry::SeqBits => OpenError::Config("seq_bits is between 3 and 16"),
             BadGeometry::Journals => OpenError::Config("the journals are longer than any region"),

@@ -3,60 +3,60 @@
 //! A block changes state by one store of its header, so the chain is whole at every moment. Free neighbours are joined
 //! when an allocation wants them. Nothing about free space is kept elsewhere.
 
-use crate::error::{Error, NoEntry, Part};
-use crate::layout::{Block, GRANULE, Kind, Undo};
+use crate::error::{Component, Error, JournalOverflow};
+use crate::layout::{Block, BlockKind, GRANULE, Undo};
 use crate::pbox::Width;
-use crate::state::{Core, CtxState, seen};
+use crate::state::{Core, CtxState, announced};
 use crate::tx::Failure;
 use nvmem::{Model, mapped, planted};
 
 /// What an allocation gives: a payload's offset, or why there is none. Flat, so that it is returned in registers.
 #[derive(Clone, Copy)]
-pub(crate) enum Room {
-    NoEntry(usize),
-    NoBlock(usize),
+pub(crate) enum AllocResult {
+    JournalFull(usize),
+    PoolFull(usize),
     At(usize),
 }
-impl Room {
+impl AllocResult {
     /// The offset as a handle has it.
     #[inline(always)]
     pub fn narrow<W: Width>(self) -> Result<W::Off, Self> {
         match self {
             // No pool is longer than its handles reach.
-            Room::At(off) => W::off(off).ok_or(self),
+            AllocResult::At(off) => W::off(off).ok_or(self),
             _ => Err(self),
         }
     }
 }
 
-impl From<Room> for Error {
+impl From<AllocResult> for Error {
     #[inline(always)]
-    fn from(room: Room) -> Self {
+    fn from(room: AllocResult) -> Self {
         match room {
-            Room::NoEntry(bytes) => Error::JournalFull { bytes },
-            Room::NoBlock(bytes) | Room::At(bytes) => Error::PoolFull { bytes },
+            AllocResult::JournalFull(bytes) => Error::JournalFull { bytes },
+            AllocResult::PoolFull(bytes) | AllocResult::At(bytes) => Error::PoolFull { bytes },
         }
     }
 }
-impl Failure for Room {
+impl Failure for AllocResult {
     #[cold]
     #[inline(never)]
-    fn tell(self, s: &CtxState, level: usize) {
-        Error::from(self).tell(s, level)
+    fn mark_failed(self, s: &CtxState, level: usize) {
+        Error::from(self).mark_failed(s, level)
     }
 }
 
 /// Where contexts preempt each other: after how many headers a walk along the blocks lets the
 /// others in.
-const STEPS: usize = 4;
+const HEADERS_PER_SECTION: usize = 4;
 
 /// How far a search has come that is interrupted.
 struct Search {
     off: usize,
     /// It has come by the end once.
-    again: bool,
+    wrapped: bool,
     /// It is not done.
-    more: bool,
+    unfinished: bool,
 }
 
 impl<M: Model> Core<'_, M> {
@@ -76,35 +76,38 @@ impl<M: Model> Core<'_, M> {
     }
 
     /// Calls `f` for each block, until it fails. **Errors**: what it says; the chain is broken.
-    pub fn blocks(&self, mut f: impl FnMut(usize, Block) -> Result<(), Part>) -> Result<(), Part> {
+    pub fn for_each_block(
+        &self,
+        mut f: impl FnMut(usize, Block) -> Result<(), Component>,
+    ) -> Result<(), Component> {
         let mut off = self.geo.heap;
         while off < self.geo.end {
-            let b = self.block(off).ok_or(Part::Heap)?;
+            let b = self.block(off).ok_or(Component::Heap)?;
             f(off, b)?;
             off += b.bytes();
         }
         Ok(())
     }
 
-    /// Like [`Core::blocks`], for a context whose blocks may change hands meanwhile. It begins
+    /// Like [`Core::for_each_block`], for a context whose blocks may change hands meanwhile. It begins
     /// again when another one has joined blocks: what `f` does may be done twice.
-    pub fn blocks_between(
+    pub fn for_each_block_preempted(
         &self,
         s: &CtxState,
-        mut f: impl FnMut(usize, Block) -> Result<(), Part>,
-    ) -> Result<(), Part> {
+        mut f: impl FnMut(usize, Block) -> Result<(), Component>,
+    ) -> Result<(), Component> {
         if !M::PREEMPTED || planted!("pmem-tx/walk-in-no-section") {
-            return self.blocks(f);
+            return self.for_each_block(f);
         }
         let mut off = self.geo.heap;
         let mut some = || {
-            if !s.shows(seen::STEADY) {
-                s.show(seen::STEADY);
+            if !s.announces(announced::CHAIN_STABLE) {
+                s.announce(announced::CHAIN_STABLE);
                 off = self.geo.heap;
             }
-            for _ in 0..STEPS {
+            for _ in 0..HEADERS_PER_SECTION {
                 if off < self.geo.end {
-                    let b = self.block(off).ok_or(Part::Heap)?;
+                    let b = self.block(off).ok_or(Component::Heap)?;
                     f(off, b)?;
                     off += b.bytes();
                 }
@@ -115,7 +118,7 @@ impl<M: Model> Core<'_, M> {
             let more = M::section(|| {
                 let more = some();
                 if more != Ok(true) {
-                    s.hide(seen::STEADY);
+                    s.withdraw(announced::CHAIN_STABLE);
                 }
                 more
             });
@@ -134,34 +137,34 @@ impl<M: Model> Core<'_, M> {
         s: &CtxState,
         others: &[CtxState],
         size: usize,
-        kind: Kind,
+        kind: BlockKind,
         log: bool,
-    ) -> Room {
+    ) -> AllocResult {
         let want = Block::bytes_for(size, Self::UNIT);
         let mut search = Search {
             off: 0,
-            again: false,
-            more: false,
+            wrapped: false,
+            unfinished: false,
         };
         let room = if planted!("pmem-tx/alloc-in-no-section") {
-            self.take(s, others, want, kind, log, &mut search)
+            self.alloc_in_section(s, others, want, kind, log, &mut search)
         } else {
             loop {
                 let room = M::section(|| {
-                    let room = self.take(s, others, want, kind, log, &mut search);
-                    if M::PREEMPTED && !search.more {
-                        s.hide(seen::STEADY);
+                    let room = self.alloc_in_section(s, others, want, kind, log, &mut search);
+                    if M::PREEMPTED && !search.unfinished {
+                        s.withdraw(announced::CHAIN_STABLE);
                     }
                     room
                 });
-                if !search.more {
+                if !search.unfinished {
                     break room;
                 }
             }
         };
         let header = match room {
-            Room::At(header) => header,
-            Room::NoBlock(_) => return Room::NoBlock(size),
+            AllocResult::At(header) => header,
+            AllocResult::PoolFull(_) => return AllocResult::PoolFull(size),
             full => return full,
         };
         // Until the transaction ends: `prepare` and `rollback` end the loans of new blocks. Without an observer nobody asks for
@@ -171,48 +174,52 @@ impl<M: Model> Core<'_, M> {
         } else if log {
             mapped::lend(self.at(header + Self::UNIT), want - Self::UNIT);
         }
-        Room::At(header + Self::UNIT)
+        AllocResult::At(header + Self::UNIT)
     }
 
     /// What one section does for an allocation: goes on with the search, and when it has found
     /// room, takes it. Gives the header's offset.
     #[inline(always)]
-    fn take(
+    fn alloc_in_section(
         &self,
         s: &CtxState,
         others: &[CtxState],
         want: usize,
-        kind: Kind,
+        kind: BlockKind,
         log: bool,
         search: &mut Search,
-    ) -> Room {
-        let steady = || s.shows(seen::STEADY) || planted!("pmem-tx/search-goes-on-anywhere");
-        if !(M::PREEMPTED && search.more && steady()) {
-            (search.off, search.again) = (self.cursor.get(), false);
+    ) -> AllocResult {
+        let steady =
+            || s.announces(announced::CHAIN_STABLE) || planted!("pmem-tx/search-goes-on-anywhere");
+        if !(M::PREEMPTED && search.unfinished && steady()) {
+            (search.off, search.wrapped) = (self.cursor.get(), false);
             if M::PREEMPTED {
-                s.show(seen::STEADY);
+                s.announce(announced::CHAIN_STABLE);
             }
         }
-        search.more = false;
-        let Some((off, room)) = self.find(others, want, search) else {
-            return Room::NoBlock(want);
+        search.unfinished = false;
+        let Some((off, room)) = self.find_free(others, want, search) else {
+            return AllocResult::PoolFull(want);
         };
-        if log && let Err(NoEntry(bytes)) = self.log_alloc(s, off) {
-            return Room::NoEntry(bytes);
+        if log && let Err(JournalOverflow(bytes)) = self.log_alloc(s, off) {
+            return AllocResult::JournalFull(bytes);
         }
         if M::PREEMPTED && self.block(off).is_some_and(|b| b.bytes() < room) {
-            for s in others.iter().filter(|s| s.shows(seen::STEADY)) {
-                s.hide(seen::STEADY);
+            for s in others
+                .iter()
+                .filter(|s| s.announces(announced::CHAIN_STABLE))
+            {
+                s.withdraw(announced::CHAIN_STABLE);
             }
         }
         self.split(off, want, room, kind);
         self.cursor.set(off + want);
-        Room::At(off)
+        AllocResult::At(off)
     }
 
     /// Free neighbours of at least `want` bytes together: where they begin, and how many bytes they are.
     #[inline(always)]
-    fn find(
+    fn find_free(
         &self,
         others: &[CtxState],
         want: usize,
@@ -220,22 +227,22 @@ impl<M: Model> Core<'_, M> {
     ) -> Option<(usize, usize)> {
         let mut off = search.off;
         let (mut start, mut room) = (off, 0);
-        let mut again = search.again;
+        let mut wrapped = search.wrapped;
         let mut steps = 0;
         while room < want {
             if off >= self.geo.end {
-                if again {
+                if wrapped {
                     return None;
                 }
                 // Once from the beginning to the end, because joining may want to start before the cursor.
-                again = true;
+                wrapped = true;
                 off = self.geo.heap;
                 (start, room) = (off, 0);
             }
             if M::PREEMPTED {
                 // Not among free blocks: what was found would have to be looked at again.
-                if room == 0 && steps >= STEPS {
-                    (search.off, search.again, search.more) = (off, again, true);
+                if room == 0 && steps >= HEADERS_PER_SECTION {
+                    (search.off, search.wrapped, search.unfinished) = (off, wrapped, true);
                     return None;
                 }
                 steps += 1;
@@ -243,7 +250,7 @@ impl<M: Model> Core<'_, M> {
             let b = self.block(off)?;
             let next = off + b.bytes();
             room += b.bytes();
-            if !b.is(Kind::Free) || self.in_doubt(others, off) {
+            if !b.is(BlockKind::Free) || self.in_doubt(others, off) {
                 (start, room) = (next, 0);
             }
             off = next;
@@ -271,11 +278,11 @@ impl<M: Model> Core<'_, M> {
 
     /// The first `want` of `room` free bytes at `off` become a block of this kind.
     #[inline(never)]
-    fn split(&self, off: usize, want: usize, room: usize, kind: Kind) {
+    fn split(&self, off: usize, want: usize, room: usize, kind: BlockKind) {
         // SAFETY: invariant "The chain is whole": both headers lie in free space; the rest's is not
         // seen before the first is stored.
         unsafe {
-            let rest = Block::word(Kind::Free, room - want);
+            let rest = Block::word(BlockKind::Free, room - want);
             let new = Block::word(kind, want);
             if planted!("pmem-tx/split-in-wrong-order") {
                 self.store(off, new);
@@ -295,12 +302,12 @@ impl<M: Model> Core<'_, M> {
     }
 
     /// The block whose payload is at `off` is free from the commit on.
-    pub fn free(&self, s: &CtxState, off: usize, kind: Kind) -> Result<(), NoEntry> {
+    pub fn free(&self, s: &CtxState, off: usize, kind: BlockKind) -> Result<(), JournalOverflow> {
         let header = off - Self::UNIT;
         if planted!("pmem-tx/free-at-once") {
-            let b = self.block(header).ok_or(NoEntry(0))?;
+            let b = self.block(header).ok_or(JournalOverflow(0))?;
             // SAFETY: invariant "The chain is whole": a block header.
-            unsafe { self.store(header, b.becomes(Kind::Free)) }
+            unsafe { self.store(header, b.becomes(BlockKind::Free)) }
             return Ok(());
         }
         self.log_free(s, header, kind)

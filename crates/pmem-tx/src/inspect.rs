@@ -1,8 +1,8 @@
 //! Prints what an image of a pool holds, behind its superblock. Only reads, and survives any bytes.
 
-use crate::config::{KIND, VERSION, config, param};
+use crate::config::{KIND, VERSION, param, stored_config};
 use crate::geometry::Geometry;
-use crate::layout::{Block, Kind, Tag, Undo};
+use crate::layout::{Block, BlockKind, Tag, Undo};
 use core::fmt::{Result, Write};
 use nvmem::{InOrder16, InOrder32, Superblock};
 
@@ -30,7 +30,7 @@ pub fn is_pool(sb: &Superblock) -> bool {
 pub fn pool(sb: &Superblock, bytes: &[u8], out: &mut dyn Write) -> Result {
     let contexts = sb.params[param::CONTEXTS] as usize;
     let unit = sb.params[param::UNIT] as usize;
-    let geo = match (config(sb), unit) {
+    let geo = match (stored_config(sb), unit) {
         (Some(c), 2) => Geometry::new::<InOrder16>(&c, contexts, bytes.len()),
         (Some(c), 4) => Geometry::new::<InOrder32>(&c, contexts, bytes.len()),
         _ => return writeln!(out, "pool: DAMAGED parameters"),
@@ -94,9 +94,9 @@ fn heap(image: &Image<'_>, geo: &Geometry, out: &mut dyn Write) -> Result {
         };
         let payload = off + image.unit;
         let bytes = b.bytes() - image.unit;
-        if b.is(Kind::Free) {
+        if b.is(BlockKind::Free) {
             free += bytes;
-        } else if b.is(Kind::Object) {
+        } else if b.is(BlockKind::Object) {
             objects += 1;
             writeln!(out, "  {payload:#06x}: object, up to {bytes} bytes")?;
         } else {

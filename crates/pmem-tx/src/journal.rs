@@ -4,14 +4,14 @@
 //! if its header carries the sequence number of the transaction in doubt and all entries before it are valid. Nothing is
 //! cleared at commit: the number moves on. A rollback goes backwards and clears each header after its content is back.
 
-use crate::error::{NoEntry, Part};
-use crate::layout::{GRANULE, Kind, Tag, Undo};
-use crate::state::{Core, CtxState, flag, seen};
+use crate::error::{Component, JournalOverflow};
+use crate::layout::{BlockKind, GRANULE, Tag, Undo};
+use crate::state::{Core, CtxState, announced, flag};
 use nvmem::{Model, Unit, mapped, planted};
 
 /// Which tags are changed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Retag {
+pub(crate) enum VersionUpdate {
     /// A rollback: the version before counts again in the cells of the transaction in doubt.
     Revert,
     /// After a reboot: that, and all others are settled. An abort never brings back a version that the walk has not checked,
@@ -27,23 +27,28 @@ impl<M: Model> Core<'_, M> {
     /// The range is whole units inside the heap. Units at either end that are kept already are not even read: a neighbouring
     /// field that shares one may be borrowed mutably at this moment. No other unit is, because what is borrowed was logged.
     /// **Errors**: the journal is full; parts that were logged stay so, and are true.
-    pub fn log(&self, s: &CtxState, from: usize, to: usize) -> Result<(), NoEntry> {
+    pub fn log(&self, s: &CtxState, from: usize, to: usize) -> Result<(), JournalOverflow> {
         // The first entry of a transaction finds nothing that is kept, and every journal has room for one of 8 bytes.
         if s.count.get() == 0 && to - from <= GRANULE {
             self.append(s, from, to - from, 0, 0);
             Ok(())
         } else {
-            self.log_more(s, from, to)
+            self.log_slow(s, from, to)
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn log_more(&self, s: &CtxState, mut from: usize, mut to: usize) -> Result<(), NoEntry> {
+    fn log_slow(
+        &self,
+        s: &CtxState,
+        mut from: usize,
+        mut to: usize,
+    ) -> Result<(), JournalOverflow> {
         // What is kept at either end is left out, until no entry reaches over one of them.
         let mut i = s.base.get();
         while from < to && i < s.count.get() {
-            let (start, end) = self.kept(s, i);
+            let (start, end) = self.covered_range(s, i);
             i += 1;
             if start <= from && from < end {
                 from = end;
@@ -65,10 +70,10 @@ impl<M: Model> Core<'_, M> {
     /// Appends an entry if there is room for it: its first word, and the length of the content, which is where the first word
     /// says; none for what happens to a block.
     #[inline(never)]
-    fn log_entry(&self, s: &CtxState, first: usize, bytes: usize) -> Result<(), NoEntry> {
+    fn log_entry(&self, s: &CtxState, first: usize, bytes: usize) -> Result<(), JournalOverflow> {
         let (i, used) = (s.count.get(), s.used.get());
         if i >= self.geo.entries || bytes > self.geo.bytes - used {
-            return Err(NoEntry(bytes));
+            return Err(JournalOverflow(bytes));
         }
         self.append(s, first, bytes, i, used);
         Ok(())
@@ -116,14 +121,14 @@ impl<M: Model> Core<'_, M> {
 
     /// The range that needs no log because of this entry, if any: it keeps the old content, or the block is new.
     #[inline(always)]
-    fn kept(&self, s: &CtxState, i: usize) -> (usize, usize) {
+    fn covered_range(&self, s: &CtxState, i: usize) -> (usize, usize) {
         let (first, second) = self.words(s, i);
         let units = Undo::units(second, Self::UNIT);
         if units > 0 {
             return (first, first + units * Self::UNIT);
         }
         match Undo::block(first, Self::UNIT) {
-            (off, Kind::Free) => {
+            (off, BlockKind::Free) => {
                 let bytes = self.block(off).map_or(0, |b| b.bytes());
                 (off + Self::UNIT, off + bytes)
             }
@@ -132,7 +137,7 @@ impl<M: Model> Core<'_, M> {
     }
 
     /// Logs that the free block at `off` becomes an object.
-    pub fn log_alloc(&self, s: &CtxState, off: usize) -> Result<(), NoEntry> {
+    pub fn log_alloc(&self, s: &CtxState, off: usize) -> Result<(), JournalOverflow> {
         if planted!("pmem-tx/alloc-not-logged") {
             return Ok(());
         }
@@ -140,7 +145,7 @@ impl<M: Model> Core<'_, M> {
             s,
             Undo::Block {
                 off,
-                was: Kind::Free,
+                was: BlockKind::Free,
             }
             .first(),
             0,
@@ -148,8 +153,13 @@ impl<M: Model> Core<'_, M> {
     }
 
     /// Logs that the block at `off` becomes free at the commit.
-    pub fn log_free(&self, s: &CtxState, off: usize, kind: Kind) -> Result<(), NoEntry> {
-        s.mark(flag::FREES);
+    pub fn log_free(
+        &self,
+        s: &CtxState,
+        off: usize,
+        kind: BlockKind,
+    ) -> Result<(), JournalOverflow> {
+        s.set_flag(flag::FREES);
         self.log_entry(s, Undo::Block { off, was: kind }.first(), 0)
     }
 
@@ -158,12 +168,12 @@ impl<M: Model> Core<'_, M> {
     pub fn prepare(&self, s: &CtxState) {
         if s.is(flag::FREES) && !planted!("pmem-tx/free-never-settled") {
             if M::PREEMPTED && !planted!("pmem-tx/free-not-announced") {
-                M::section(|| s.show(seen::DOUBT));
+                M::section(|| s.announce(announced::DOUBT));
             }
-            self.settle(s);
+            self.settle_frees(s);
         }
         self.end_loans(s);
-        if s.seq.get() == s.milestone.get() {
+        if s.seq.get() == s.sweep_seq.get() {
             self.sweep(s);
         }
     }
@@ -172,14 +182,14 @@ impl<M: Model> Core<'_, M> {
     #[inline(always)]
     pub fn end_loans(&self, s: &CtxState) {
         if mapped::observed() {
-            self.settle(s);
+            self.settle_frees(s);
         }
         mapped::end_loans(self.at(0));
     }
 
     /// Ends the loans one by one, and frees what was freed.
-    fn settle(&self, s: &CtxState) {
-        self.end(s, 0, false)
+    fn settle_frees(&self, s: &CtxState) {
+        self.finish_entries(s, 0, false)
     }
 
     fn end_block_loan(&self, off: usize) {
@@ -215,7 +225,7 @@ impl<M: Model> Core<'_, M> {
             }
         }
         if !planted!("pmem-tx/cells-not-swept") {
-            self.retag(s, Retag::Sweep);
+            self.revert_versions(s, VersionUpdate::Sweep);
         }
     }
 
@@ -223,16 +233,16 @@ impl<M: Model> Core<'_, M> {
     ///
     /// **Power loss**: the entries that are still valid are undone at the next open.
     pub fn rollback_to(&self, s: &CtxState, from: usize) {
-        self.end(s, from, true)
+        self.finish_entries(s, from, true)
     }
 
     /// Undoes the entries from `from` on, or does what a commit leaves to do for them; the newest first.
     #[inline(never)]
-    fn end(&self, s: &CtxState, from: usize, undo: bool) {
+    fn finish_entries(&self, s: &CtxState, from: usize, undo: bool) {
         let unit = Self::UNIT;
         let mut i = s.count.get();
         if M::PREEMPTED && undo && !planted!("pmem-tx/undo-not-announced") {
-            M::section(|| s.show(seen::DOUBT));
+            M::section(|| s.announce(announced::DOUBT));
         }
         while i > from {
             i -= 1;
@@ -265,7 +275,7 @@ impl<M: Model> Core<'_, M> {
                 }
             } else {
                 let (off, was) = Undo::block(first, unit);
-                let new = was == Kind::Free;
+                let new = was == BlockKind::Free;
                 if mapped::observed() && new {
                     self.end_block_loan(off);
                 }
@@ -274,7 +284,7 @@ impl<M: Model> Core<'_, M> {
                 }
                 // To whom it belonged, or to nobody.
                 if undo || !new {
-                    let kind = if undo { was } else { Kind::Free };
+                    let kind = if undo { was } else { BlockKind::Free };
                     M::section(|| self.set_kind(off, kind));
                 }
             }
@@ -297,13 +307,13 @@ impl<M: Model> Core<'_, M> {
         if undo {
             self.fence();
             if M::PREEMPTED {
-                M::section(|| s.hide(seen::DOUBT));
+                M::section(|| s.withdraw(announced::DOUBT));
             }
         }
     }
 
     #[inline(never)]
-    fn set_kind(&self, off: usize, kind: Kind) {
+    fn set_kind(&self, off: usize, kind: BlockKind) {
         if let Some(b) = self.block(off) {
             // SAFETY: invariant "The chain is whole": `block` found a header there.
             unsafe { self.store(off, b.becomes(kind)) }
@@ -318,19 +328,19 @@ impl<M: Model> Core<'_, M> {
         }
         self.rollback_to(s, 0);
         if s.is(flag::CELLS) {
-            self.retag(s, Retag::Revert);
+            self.revert_versions(s, VersionUpdate::Revert);
         }
         self.reset(s);
     }
 
     /// Changes the tags that this context has left in two-version cells.
     #[inline(never)]
-    pub fn retag(&self, s: &CtxState, why: Retag) {
-        let (ctx, doubt) = (s.number::<M>(), s.seq.get());
+    pub fn revert_versions(&self, s: &CtxState, why: VersionUpdate) {
+        let (ctx, doubt) = (s.index::<M>(), s.seq.get());
         // The chain was checked at open and is whole at every moment since.
-        let _ = self.blocks_between(s, |off, b| {
+        let _ = self.for_each_block_preempted(s, |off, b| {
             let at = off + Self::UNIT;
-            if !b.is(Kind::Cell) {
+            if !b.is(BlockKind::Cell) {
                 return Ok(());
             }
             // SAFETY: invariant "One current version": a cell's payload starts with its tag, which
@@ -341,12 +351,12 @@ impl<M: Model> Core<'_, M> {
                 return Ok(());
             }
             let new = if tag.seq == doubt {
-                if why == Retag::Sweep || planted!("pmem-tx/cell-not-reverted") {
+                if why == VersionUpdate::Sweep || planted!("pmem-tx/cell-not-reverted") {
                     return Ok(());
                 }
                 tag.reverted()
             } else {
-                if why == Retag::Revert {
+                if why == VersionUpdate::Revert {
                     return Ok(());
                 }
                 tag.settled()
@@ -362,9 +372,9 @@ impl<M: Model> Core<'_, M> {
     /// The volatile state of a context without a transaction.
     #[inline(always)]
     pub fn reset(&self, s: &CtxState) {
-        if M::PREEMPTED && s.shows(seen::DOUBT) {
+        if M::PREEMPTED && s.announces(announced::DOUBT) {
             // What was freed is free now.
-            M::section(|| s.hide(seen::DOUBT));
+            M::section(|| s.withdraw(announced::DOUBT));
         }
         s.count.set(0);
         s.used.set(0);
@@ -375,21 +385,21 @@ impl<M: Model> Core<'_, M> {
     /// After a reboot: undoes the transaction in doubt. The blocks are not to be trusted yet.
     ///
     /// **Errors**: an entry that no transaction writes; then nothing was changed.
-    pub fn recover(&self, s: &CtxState) -> Result<(), Part> {
+    pub fn recover(&self, s: &CtxState) -> Result<(), Component> {
         let unit = Self::UNIT;
         let (mut n, mut used) = (0, 0);
         while let Some((first, second)) = self.entry(s, n) {
-            match Undo::decode(first, second, unit).ok_or(Part::Journal)? {
+            match Undo::decode(first, second, unit).ok_or(Component::Journal)? {
                 Undo::Content { off, units } => {
                     let len = units * unit;
-                    if len > self.geo.bytes - used || !self.undoable(off, len) {
-                        return Err(Part::Journal);
+                    if len > self.geo.bytes - used || !self.may_be_undone(off, len) {
+                        return Err(Component::Journal);
                     }
                     used += len;
                 }
                 Undo::Block { off, .. } => {
                     if self.block(off).is_none() {
-                        return Err(Part::Journal);
+                        return Err(Component::Journal);
                     }
                 }
             }
@@ -406,7 +416,7 @@ impl<M: Model> Core<'_, M> {
     }
 
     /// Content that is logged lies in the heap, or is the root word that a migration changes.
-    fn undoable(&self, off: usize, len: usize) -> bool {
+    fn may_be_undone(&self, off: usize, len: usize) -> bool {
         let root = self.geo.root(0, Self::UNIT);
         // Before the heap it wraps, and is too large.
         let from = off.wrapping_sub(self.geo.heap);

@@ -7,7 +7,7 @@ pub(crate) const GRANULE: usize = 8;
 
 /// A block's state: the low 3 bits of its header; the rest is its size in granules, header included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum BlockKind {
     Free = 1,
     /// An object.
     Object = 2,
@@ -26,20 +26,20 @@ impl Block {
         NonZeroUsize::new(if known { w } else { 0 }).map(Block)
     }
     /// The header of a block of this kind and size.
-    pub fn word(kind: Kind, bytes: usize) -> usize {
+    pub fn word(kind: BlockKind, bytes: usize) -> usize {
         bytes | kind as usize
     }
-    pub fn is(self, kind: Kind) -> bool {
+    pub fn is(self, kind: BlockKind) -> bool {
         self.0.get() & 7 == kind as usize
     }
     pub fn bytes(self) -> usize {
         self.0.get() & !7
     }
     /// The header of the same block when it is of this kind.
-    pub fn becomes(self, kind: Kind) -> usize {
+    pub fn becomes(self, kind: BlockKind) -> usize {
         Self::word(kind, self.bytes())
     }
-    /// Bytes of a block whose payload is `size` bytes, which [`cell`] or the language says is not too long to be rounded.
+    /// Bytes of a block whose payload is `size` bytes, which [`cell_bytes`] or the language says is not too long to be rounded.
     #[inline(always)]
     pub fn bytes_for(size: usize, unit: usize) -> usize {
         (size + unit + GRANULE - 1) & !(GRANULE - 1)
@@ -47,7 +47,7 @@ impl Block {
 }
 
 /// Bytes of the payload of a cell for a `T`: the tag, and two versions.
-pub(crate) const fn cell<T>() -> usize {
+pub(crate) const fn cell_bytes<T>() -> usize {
     const {
         // Objects are shorter than half of the address space, two of them need not be.
         assert!(
@@ -64,7 +64,7 @@ pub(crate) enum Undo {
     /// `units` units at `off` held what the payload holds.
     Content { off: usize, units: usize },
     /// The block whose header is at `off` was of this kind: free, if it was allocated.
-    Block { off: usize, was: Kind },
+    Block { off: usize, was: BlockKind },
 }
 
 /// A journal header is two units. The first is an offset: of the range, or of a block's header with the operation in
@@ -74,7 +74,14 @@ impl Undo {
     pub fn first(self) -> usize {
         match self {
             Undo::Content { off, .. } => off,
-            Undo::Block { off, was } => off & !7 | if was == Kind::Free { 0 } else { was as usize },
+            Undo::Block { off, was } => {
+                off & !7
+                    | if was == BlockKind::Free {
+                        0
+                    } else {
+                        was as usize
+                    }
+            }
         }
     }
 
@@ -98,11 +105,11 @@ impl Undo {
 
     /// The block that is meant, and what it was, when no length says that it is content.
     #[inline(always)]
-    pub fn block(first: usize, unit: usize) -> (usize, Kind) {
+    pub fn block(first: usize, unit: usize) -> (usize, BlockKind) {
         let was = match first & 7 {
-            2 => Kind::Object,
-            3 => Kind::Cell,
-            _ => Kind::Free,
+            2 => BlockKind::Object,
+            3 => BlockKind::Cell,
+            _ => BlockKind::Free,
         };
         ((first & !7) | (GRANULE - unit), was)
     }
@@ -177,11 +184,11 @@ mod tests {
                 },
                 Undo::Block {
                     off: 8 * 77 + 8 - unit,
-                    was: Kind::Free,
+                    was: BlockKind::Free,
                 },
                 Undo::Block {
                     off: 8 - unit,
-                    was: Kind::Cell,
+                    was: BlockKind::Cell,
                 },
             ] {
                 let units = match u {

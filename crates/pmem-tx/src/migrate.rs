@@ -1,7 +1,7 @@
 //! Migration: the types have changed, the content is kept.
 
 use crate::config::{self, Config, param};
-use crate::error::{Error, OpenError, Part, Refused};
+use crate::error::{Component, Error, OpenError, OpenFailure};
 use crate::pbox::{PBox, Width};
 use crate::pool::Pool;
 use crate::roots::Roots;
@@ -44,7 +44,7 @@ where
         config: &Config,
         init: F,
         change: G,
-    ) -> Result<Self, Refused<'m, M>>
+    ) -> Result<Self, OpenFailure<'m, M>>
     where
         F: for<'p> FnOnce(&Tx<'p, M>) -> Result<R::At<'p>, Error>,
         G: for<'p> FnOnce(&Tx<'p, M>, Old::At<'p>) -> Result<R::At<'p>, Error>,
@@ -62,7 +62,7 @@ where
         let region = pool.close();
         match r {
             Ok(()) => Self::open_with(region, config, init),
-            Err(e) => Err(Refused { error: e, region }),
+            Err(e) => Err(OpenFailure { error: e, region }),
         }
     }
 
@@ -72,18 +72,18 @@ where
     {
         let fingerprint = nvmem::fingerprint::<New>();
         let unit = M::Unit::BYTES;
-        let at = self.parts().0.geo.root(0, unit);
+        let at = self.core_and_states().0.geo.root(0, unit);
         let stored = match superblock::probe(
-            &self.parts().0.region,
+            &self.core_and_states().0.region,
             &config::superblock::<M>(&Config::DEFAULT, 1, 0, 0),
         ) {
             State::Ready(sb) => sb,
-            _ => return Err(OpenError::Damaged(Part::Superblock)),
+            _ => return Err(OpenError::Damaged(Component::Superblock)),
         };
         let mut context = self.context();
         let base = context.core.region.base();
         let p = context
-            .prepared::<(), (), _>((), |tx, root, ()| {
+            .prepare_resolved::<(), (), _>((), |tx, root, ()| {
                 // The old root's handle is the table's; it goes with the word.
                 let old =
                     PBox::<R::At<'_>, M::Unit>::from_offset(root.0.offset()).into_inner(tx)?;

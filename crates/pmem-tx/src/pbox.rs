@@ -1,8 +1,8 @@
 //! Owning handles to persistent objects.
 
 use crate::error::Error;
-use crate::layout::{GRANULE, Kind, cell};
-use crate::slot::{Lender, Slot};
+use crate::layout::{BlockKind, GRANULE, cell_bytes};
+use crate::slot::{FieldLender, FieldSlot};
 use crate::tx::{Brand, Tx};
 use crate::walk::family;
 use core::marker::PhantomData;
@@ -71,7 +71,7 @@ unsafe impl<T: Persist, W: Width> Persist for PBox<'_, T, W> {
     unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
         // SAFETY: invariant "Checked before it is a value": readable and aligned by the contract.
         let value = unsafe { p.cast::<W>().read() }.widen();
-        v.handle(value, found::<T, W, false>())
+        v.handle(value, handle_kind::<T, W, false>())
     }
 }
 // SAFETY: invariant "Checked before it is a value": a transparent non-zero integer, whose option
@@ -80,10 +80,10 @@ unsafe impl<T: Persist, W: Width> ZeroNiche for PBox<'_, T, W> {
     type Branded<'p> = PBox<'p, T::At<'p>, W>;
 }
 
-pub(crate) const fn found<T: Persist, W: Width, const CELL: bool>() -> &'static Found {
+pub(crate) const fn handle_kind<T: Persist, W: Width, const CELL: bool>() -> &'static Found {
     const {
         // A cell is as long as it may be.
-        let _ = if CELL { cell::<T>() } else { 0 };
+        let _ = if CELL { cell_bytes::<T>() } else { 0 };
         let id = family_id(family(W::BYTES, false)) + CELL as u32;
         &Found::of::<T>(family(W::BYTES, CELL), id)
     }
@@ -93,7 +93,7 @@ pub(crate) const fn found<T: Persist, W: Width, const CELL: bool>() -> &'static 
 ///
 /// # Safety
 /// `at` is aligned and valid, no reference to it is live, and nobody needs what it holds.
-pub(crate) unsafe fn fill<T: Persist>(at: *mut T, v: T) {
+pub(crate) unsafe fn write_value<T: Persist>(at: *mut T, v: T) {
     mapped::lend(at.cast(), size_of::<T>());
     // SAFETY: invariant "Padding is not read": written whole, then its padding as zeros; the place
     // is as the caller vouches.
@@ -105,7 +105,7 @@ pub(crate) unsafe fn fill<T: Persist>(at: *mut T, v: T) {
 }
 
 /// Refuses at compile time what cannot live in a block.
-pub(crate) const fn fits<T>() {
+pub(crate) const fn assert_storable<T>() {
     assert!(
         align_of::<T>() <= GRANULE,
         "persistent data is aligned to 8 bytes at most: replace `u128` by `[u64; 2]`, drop `#[repr(align(..))]`"
@@ -141,16 +141,20 @@ impl<'p, T: Persist, W: Width> PBox<'p, T, W> {
     /// **Errors**: [`Error::PoolFull`], [`Error::JournalFull`], [`Error::OuterTransaction`]; the transaction of `tx` can then only
     /// abort, and what is nested in it, because handles in `v` have lost their owner.
     pub fn new<M: Model<Unit = W>>(v: T, tx: &Tx<'p, M>) -> Result<Self, Error> {
-        const { fits::<T>() }
-        tx.or_fail(tx.live())?;
-        let room = tx
-            .core
-            .alloc(tx.s, tx.others, size_of::<T>(), Kind::Object, tx.logged);
+        const { assert_storable::<T>() }
+        tx.or_fail(tx.check_innermost())?;
+        let room = tx.core.alloc(
+            tx.s,
+            tx.others,
+            size_of::<T>(),
+            BlockKind::Object,
+            tx.logged,
+        );
         let o = tx.or_fail(room.narrow::<W>())?;
         let b = Self::from_offset(o);
         // SAFETY: invariant "Free means free": a block that was free and is this transaction's own,
         // aligned to 8 and large enough.
-        unsafe { fill(b.ptr(tx), v) }
+        unsafe { write_value(b.ptr(tx), v) }
         Ok(b)
     }
 
@@ -185,21 +189,24 @@ impl<'p, T: Persist, W: Width> PBox<'p, T, W> {
     pub fn fields<'a, M: Model<Unit = W>>(
         &'a mut self,
         tx: &'a Tx<'p, M>,
-    ) -> T::Slots<Lender<'a, 'p, M>>
+    ) -> T::Slots<FieldLender<'a, 'p, M>>
     where
         T: Fields,
     {
         // SAFETY: invariant "Sole owner": the handle owns a valid `T`, and is borrowed mutably as
         // long as the slots live.
-        unsafe { T::project(self.ptr(tx), Lender::new(tx)) }
+        unsafe { T::project(self.ptr(tx), FieldLender::new(tx)) }
     }
 
     /// The object as a slot: to follow handles in it without logging it. **Cost**: 0 stores.
     #[inline]
-    pub fn slot<'a, M: Model<Unit = W>>(&'a mut self, tx: &'a Tx<'p, M>) -> Slot<'a, 'p, T, M> {
+    pub fn slot<'a, M: Model<Unit = W>>(
+        &'a mut self,
+        tx: &'a Tx<'p, M>,
+    ) -> FieldSlot<'a, 'p, T, M> {
         // SAFETY: invariant "Sole owner": the handle owns a valid `T`, and is borrowed mutably as
         // long as the slot lives.
-        unsafe { Slot::new(self.ptr(tx), tx) }
+        unsafe { FieldSlot::new(self.ptr(tx), tx) }
     }
 
     /// Frees the object and gives its value back, with the handles in it.
@@ -208,8 +215,8 @@ impl<'p, T: Persist, W: Width> PBox<'p, T, W> {
     /// **Cost**: one journal header, and one store before the commit. **Errors**: [`Error::JournalFull`],
     /// [`Error::OuterTransaction`]; the transaction of `tx` can then only abort, and what is nested in it.
     pub fn into_inner<M: Model<Unit = W>>(self, tx: &Tx<'p, M>) -> Result<T, Error> {
-        tx.or_fail(tx.live())?;
-        tx.or_fail(tx.core.free(tx.s, self.value(), Kind::Object))?;
+        tx.or_fail(tx.check_innermost())?;
+        tx.or_fail(tx.core.free(tx.s, self.value(), BlockKind::Object))?;
         mapped::will_read(self.ptr(tx).cast(), size_of::<T>());
         // SAFETY: invariant "Sole owner", "Free means free": the handle owned a valid `T` and is
         // gone now; the block stays as it is until the commit.
@@ -246,7 +253,7 @@ impl<'p, T: Persist, const N: usize, W: Width> PBox<'p, [T; N], W> {
 impl<'p, M: Model> Tx<'p, M> {
     /// Logs the `T` at byte offset `off`, which the caller has borrowed mutably.
     pub(crate) fn log<T>(&self, off: usize) -> Result<(), Error> {
-        self.live()?;
+        self.check_innermost()?;
         if !self.logged || size_of::<T>() == 0 {
             return Ok(());
         }

@@ -2,10 +2,10 @@
 
 use crate::config::{self, Config, param};
 use crate::context::{Context, Failed};
-use crate::error::{Error, OpenError, Part, Refused};
+use crate::error::{Component, Error, OpenError, OpenFailure};
 use crate::geometry::Geometry;
-use crate::journal::Retag;
-use crate::layout::{Block, Kind};
+use crate::journal::VersionUpdate;
+use crate::layout::{Block, BlockKind};
 use crate::pbox::Width;
 use crate::roots::Roots;
 use crate::session;
@@ -42,17 +42,17 @@ where
     /// transaction was cut, one store for each object that is reclaimed and for each cell that was written since the last open, and
     /// a read of everything reachable; to format, the superblock, the tables and `init`'s content. **Errors**: [`OpenError`], with
     /// the region back. The journal takes about an eighth of the region; [`Pool::open_with`] gives the choice.
-    pub fn open<F>(region: Region<'m, M>, init: F) -> Result<Self, Refused<'m, M>>
+    pub fn open<F>(region: Region<'m, M>, init: F) -> Result<Self, OpenFailure<'m, M>>
     where
         F: for<'p> FnOnce(&Tx<'p, M>) -> Result<R::Init<'p>, Error>,
     {
         let config = Config::for_len(region.len());
-        Self::open_with(region, &config, init).map_err(Self::by_len)
+        Self::open_with(region, &config, init).map_err(Self::grow_needed)
     }
 
     /// The journals of several contexts grow with the region, so what would do for shorter ones may not be enough.
     #[inline(always)]
-    fn by_len(mut refused: Refused<'m, M>) -> Refused<'m, M> {
+    fn grow_needed(mut refused: OpenFailure<'m, M>) -> OpenFailure<'m, M> {
         if R::COUNT > 1
             && let OpenError::TooSmall { needed } = &mut refused.error
             && !planted!("pmem-tx/journals-do-not-grow")
@@ -67,11 +67,11 @@ where
         region: Region<'m, M>,
         config: &Config,
         init: F,
-    ) -> Result<Self, Refused<'m, M>>
+    ) -> Result<Self, OpenFailure<'m, M>>
     where
         F: for<'p> FnOnce(&Tx<'p, M>) -> Result<R::Init<'p>, Error>,
     {
-        Self::start(region, config, None, true, init)
+        Self::open_value(region, config, None, true, init)
     }
 
     /// Like [`Pool::open_with`], for a caller that owns the commit words: `resolve(context)` tells the sequence number of the last
@@ -84,12 +84,12 @@ where
         config: &Config,
         resolve: S,
         init: F,
-    ) -> Result<Self, Refused<'m, M>>
+    ) -> Result<Self, OpenFailure<'m, M>>
     where
         F: for<'p> FnOnce(&Tx<'p, M>) -> Result<R::Init<'p>, Error>,
         S: Fn(usize) -> u32,
     {
-        Self::start(region, config, Some(&resolve), true, init)
+        Self::open_value(region, config, Some(&resolve), true, init)
     }
 
     /// Like [`Pool::open_with`] without the walk: what is reachable is not checked and nothing is reclaimed. For a quick reboot.
@@ -101,25 +101,25 @@ where
         region: Region<'m, M>,
         config: &Config,
         init: F,
-    ) -> Result<Self, Refused<'m, M>>
+    ) -> Result<Self, OpenFailure<'m, M>>
     where
         F: for<'p> FnOnce(&Tx<'p, M>) -> Result<R::Init<'p>, Error>,
     {
-        Self::start(region, config, None, false, init)
+        Self::open_value(region, config, None, false, init)
     }
 
     /// Like [`Pool::open`], in a place where the pool stays: a small program does without the code that moves it.
     #[inline(always)]
     pub fn open_in<'p, F>(
-        place: &'p mut MaybeUninit<Self>,
+        storage: &'p mut MaybeUninit<Self>,
         region: Region<'m, M>,
         init: F,
-    ) -> Result<&'p mut Self, Refused<'m, M>>
+    ) -> Result<&'p mut Self, OpenFailure<'m, M>>
     where
         F: for<'t> FnOnce(&Tx<'t, M>) -> Result<R::Init<'t>, Error>,
     {
         let config = Config::for_len(region.len());
-        Self::mount(place, region, &config, None, true, init).map_err(Self::by_len)
+        Self::mount(storage, region, &config, None, true, init).map_err(Self::grow_needed)
     }
 
     /// See [`Pool::open_resolved`] and [`Pool::open_in`]: a pool that is a part of something larger, by whose superblock it is
@@ -130,8 +130,8 @@ where
     /// is written, `resolve` is asked for the number of the last transaction that is committed; what else it says comes back.
     #[doc(hidden)]
     #[inline(always)]
-    pub fn mount_part<'p, F, T, E: From<OpenError>>(
-        place: &'p mut MaybeUninit<Self>,
+    pub fn mount_embedded<'p, F, T, E: From<OpenError>>(
+        storage: &'p mut MaybeUninit<Self>,
         region: Region<'m, M>,
         params: &[u32; 8],
         ready: bool,
@@ -141,66 +141,66 @@ where
     where
         F: for<'t> FnOnce(&Tx<'t, M>) -> Result<R::Init<'t>, Error>,
     {
-        let at = place.as_mut_ptr();
+        let at = storage.as_mut_ptr();
         let session = session::next().ok_or(OpenError::Sessions)?;
         // SAFETY: invariant "A pool is whole before it is one": inside the place; with these three
         // steps it is.
         let pool = unsafe {
             (&raw mut (*at).core.region).write(region);
-            Self::divide(at, params, ready)?;
-            Self::rest(at, session, true)
+            Self::init_geometry(at, params, ready)?;
+            Self::init_fields(at, session, true)
         };
-        let (committed, told) = resolve()?;
+        let (committed, extra) = resolve()?;
         let (core, all) = (&pool.core, pool.states.as_ref());
         if !ready {
             Self::format(core, all, init).map_err(OpenError::Init)?;
         }
         let mut w = Walk::resume(core);
         Self::recover(core, all, Some(&|_| committed), Some(&mut w)).map_err(OpenError::Damaged)?;
-        w.all::<R>()?;
-        core.keep_walk(all);
-        Ok((pool, told))
+        w.check_all::<R>()?;
+        core.mark_walked(all);
+        Ok((pool, extra))
     }
 
     /// `resolve` tells which transactions are committed; without it, the commit words of the pool.
-    fn start<F>(
+    fn open_value<F>(
         region: Region<'m, M>,
         config: &Config,
         resolve: Option<&dyn Fn(usize) -> u32>,
         check: bool,
         init: F,
-    ) -> Result<Self, Refused<'m, M>>
+    ) -> Result<Self, OpenFailure<'m, M>>
     where
         F: for<'p> FnOnce(&Tx<'p, M>) -> Result<R::Init<'p>, Error>,
     {
-        let mut place = MaybeUninit::uninit();
-        Self::mount(&mut place, region, config, resolve, check, init)?;
+        let mut storage = MaybeUninit::uninit();
+        Self::mount(&mut storage, region, config, resolve, check, init)?;
         // SAFETY: invariant "A pool is whole before it is one": `mount` has succeeded, and nobody
         // else has it.
-        Ok(unsafe { place.assume_init() })
+        Ok(unsafe { storage.assume_init() })
     }
 
     #[inline(always)]
     fn mount<'p, F>(
-        place: &'p mut MaybeUninit<Self>,
+        storage: &'p mut MaybeUninit<Self>,
         region: Region<'m, M>,
         config: &Config,
         resolve: Option<&dyn Fn(usize) -> u32>,
         check: bool,
         init: F,
-    ) -> Result<&'p mut Self, Refused<'m, M>>
+    ) -> Result<&'p mut Self, OpenFailure<'m, M>>
     where
         F: for<'t> FnOnce(&Tx<'t, M>) -> Result<R::Init<'t>, Error>,
     {
-        let at = place.as_mut_ptr();
+        let at = storage.as_mut_ptr();
         // SAFETY: invariant "A pool is whole before it is one": inside the place; the region comes
         // first.
         unsafe { (&raw mut (*at).core.region).write(region) }
         // SAFETY: invariant "A pool is whole before it is one": the region is there.
-        match unsafe { Self::fill(at, config, resolve, check, init) } {
+        match unsafe { Self::open_in_place(at, config, resolve, check, init) } {
             // SAFETY: invariant "A pool is whole before it is one": `fill` has succeeded.
-            Ok(()) => Ok(unsafe { place.assume_init_mut() }),
-            Err(error) => Err(Refused {
+            Ok(()) => Ok(unsafe { storage.assume_init_mut() }),
+            Err(error) => Err(OpenFailure {
                 error,
                 // SAFETY: invariant "A pool is whole before it is one": the region is still there,
                 // and nobody takes it out a second time.
@@ -214,7 +214,7 @@ where
     /// # Safety
     /// `at` is the place of a pool, nobody else's, and its region is initialised. If this succeeds, all of it is.
     #[inline(always)]
-    unsafe fn fill<F>(
+    unsafe fn open_in_place<F>(
         at: *mut Self,
         config: &Config,
         resolve: Option<&dyn Fn(usize) -> u32>,
@@ -239,18 +239,18 @@ where
         if let State::Ready(stored) = &state
             && let Err(other) = stored.agrees(&mut mine, param::STORED)
         {
-            return Err(config::refuse(stored, &mine, other));
+            return Err(config::mismatch_error(stored, &mine, other));
         }
         // SAFETY: invariant "A pool is whole before it is one": the region is there.
-        unsafe { Self::divide(at, &mine.params, ready)? };
+        unsafe { Self::init_geometry(at, &mine.params, ready)? };
         match state {
             State::Foreign => return Err(OpenError::Foreign),
-            State::Damaged => return Err(OpenError::Damaged(Part::Superblock)),
+            State::Damaged => return Err(OpenError::Damaged(Component::Superblock)),
             _ => {}
         }
         // SAFETY: invariant "A pool is whole before it is one": the region and the geometry are
         // there.
-        let pool = unsafe { Self::rest(at, session, resolve.is_some()) };
+        let pool = unsafe { Self::init_fields(at, session, resolve.is_some()) };
         let (core, all) = (&mut pool.core, pool.states.as_ref());
         if ready {
             Self::finish_migration(core, &mut mine)
@@ -264,9 +264,9 @@ where
         let mut w = Walk::resume(core);
         Self::recover(core, all, resolve, check.then_some(&mut w)).map_err(OpenError::Damaged)?;
         if check {
-            w.all::<R>()?;
+            w.check_all::<R>()?;
             if resolve.is_some() {
-                core.keep_walk(all);
+                core.mark_walked(all);
             } else if !planted!("pmem-tx/no-reclaim") {
                 w.reclaim();
             }
@@ -279,16 +279,20 @@ where
     /// # Safety
     /// As for `fill`; the geometry is there if this succeeds.
     #[inline(always)]
-    unsafe fn divide(at: *mut Self, params: &[u32; 8], stored: bool) -> Result<(), OpenError> {
+    unsafe fn init_geometry(
+        at: *mut Self,
+        params: &[u32; 8],
+        stored: bool,
+    ) -> Result<(), OpenError> {
         // SAFETY: invariant "A pool is whole before it is one": fields of the place, of which the
         // region is initialised.
         let (geo, len) = unsafe {
             let geo = &mut *(&raw mut (*at).core.geo).cast();
             (geo, (*at).core.region.len())
         };
-        match Geometry::divide::<M>(geo, params, R::COUNT, len) {
+        match Geometry::compute::<M>(geo, params, R::COUNT, len) {
             Ok(_) => Ok(()),
-            Err(bad) => Err(bad.refuse(stored)),
+            Err(bad) => Err(bad.into_open_error(stored)),
         }
     }
 
@@ -297,19 +301,19 @@ where
     /// # Safety
     /// As for `fill`, and the geometry is initialised, too.
     #[inline(always)]
-    unsafe fn rest<'p>(at: *mut Self, session: u32, external: bool) -> &'p mut Self {
+    unsafe fn init_fields<'p>(at: *mut Self, session: u32, caller_commits: bool) -> &'p mut Self {
         // SAFETY: invariant "A pool is whole before it is one": with the region and the geometry,
         // these are all fields.
         let pool = unsafe {
             (&raw mut (*at).core.cursor).write(Cell::new((*at).core.geo.heap));
-            (&raw mut (*at).core.walked).write(Cell::new(false));
+            (&raw mut (*at).core.walk_valid).write(Cell::new(false));
             (&raw mut (*at).core.session).write(Cell::new(session));
-            (&raw mut (*at).core.external).write(external);
+            (&raw mut (*at).core.caller_commits).write(caller_commits);
             (&raw mut (*at).states).write(R::States::default());
             &mut *at
         };
         for (ctx, s) in pool.states.as_ref().iter().enumerate() {
-            pool.core.place(ctx, s);
+            pool.core.init_context(ctx, s);
         }
         pool
     }
@@ -320,7 +324,7 @@ where
         all: &[CtxState],
         resolve: Option<&dyn Fn(usize) -> u32>,
         walk: Option<&mut Walk<'_, 'm, M>>,
-    ) -> Result<(), Part> {
+    ) -> Result<(), Component> {
         for (ctx, s) in all.iter().enumerate() {
             let last = match resolve {
                 // SAFETY: invariant "Headers are never content": the context's commit word.
@@ -328,17 +332,17 @@ where
                 Some(resolve) => resolve(ctx) as usize,
             };
             if last > core.geo.seq_max {
-                return Err(Part::CommitWord);
+                return Err(Component::CommitWord);
             }
             s.set_seq_after(&core.geo, last);
             core.recover(s)?;
         }
         match walk {
             Some(w) => w.begin()?,
-            None => core.blocks(|_, _| Ok(()))?,
+            None => core.for_each_block(|_, _| Ok(()))?,
         }
         for s in all {
-            core.retag(s, Retag::Mount);
+            core.revert_versions(s, VersionUpdate::Mount);
         }
         Ok(())
     }
@@ -357,7 +361,7 @@ where
                     core.store(s.header(i, unit) + unit, 0);
                 }
             }
-            core.store(g.heap, Block::word(Kind::Free, g.end - g.heap));
+            core.store(g.heap, Block::word(BlockKind::Free, g.end - g.heap));
         }
         // Nothing is logged: an interrupted format begins again. Sequence number 0 settles cells.
         let Some(s) = all.first() else {
@@ -365,14 +369,14 @@ where
         };
         s.set_level(1);
         let tx = Tx::new(core, &[], s, false);
-        R::plant(init(&tx)?, &tx)?;
-        s.sound()?;
+        R::init_roots(init(&tx)?, &tx)?;
+        s.check_failed()?;
         core.reset(s);
         core.fence();
         Ok(())
     }
 
-    pub(crate) fn parts(&self) -> (&Core<'_, M>, &[CtxState]) {
+    pub(crate) fn core_and_states(&self) -> (&Core<'_, M>, &[CtxState]) {
         (&self.core, self.states.as_ref())
     }
 
@@ -405,7 +409,7 @@ where
     /// The only context.
     #[inline]
     pub fn context(&mut self) -> Context<'_, R, M> {
-        let (core, all) = self.parts();
+        let (core, all) = self.core_and_states();
         Context {
             core,
             others: &[],

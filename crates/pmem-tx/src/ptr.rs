@@ -5,8 +5,8 @@
 //! stays. Here a write goes to the version that is not valid, and the commit makes it valid.
 
 use crate::error::Error;
-use crate::layout::{GRANULE, Kind, Tag, cell};
-use crate::pbox::{Width, fill, fits, found};
+use crate::layout::{BlockKind, GRANULE, Tag, cell_bytes};
+use crate::pbox::{Width, assert_storable, handle_kind, write_value};
 use crate::state::flag;
 use crate::tx::{Brand, Tx};
 use crate::walk::family;
@@ -37,7 +37,7 @@ unsafe impl<T: Persist, W: Width> Persist for Ptr<'_, T, W> {
     unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
         // SAFETY: invariant "Checked before it is a value": readable and aligned by the contract.
         let value = unsafe { p.cast::<W>().read() }.widen();
-        v.handle(value, found::<T, W, true>())
+        v.handle(value, handle_kind::<T, W, true>())
     }
 }
 // SAFETY: invariant "Checked before it is a value": a transparent non-zero integer, whose option
@@ -49,11 +49,15 @@ unsafe impl<T: Persist, W: Width> ZeroNiche for Ptr<'_, T, W> {
 impl<'p, T: Persist, W: Width> Ptr<'p, T, W> {
     /// A new cell that holds `v`. Costs and errors as [`PBox::new`](crate::PBox::new), for two versions and a tag.
     pub fn new<M: Model<Unit = W>>(v: T, tx: &Tx<'p, M>) -> Result<Self, Error> {
-        const { fits::<T>() }
-        tx.or_fail(tx.live())?;
-        let room = tx
-            .core
-            .alloc(tx.s, tx.others, cell::<T>(), Kind::Cell, tx.logged);
+        const { assert_storable::<T>() }
+        tx.or_fail(tx.check_innermost())?;
+        let room = tx.core.alloc(
+            tx.s,
+            tx.others,
+            cell_bytes::<T>(),
+            BlockKind::Cell,
+            tx.logged,
+        );
         let o = tx.or_fail(room.narrow::<W>())?;
         let b = Ptr {
             off: o,
@@ -63,20 +67,20 @@ impl<'p, T: Persist, W: Width> Ptr<'p, T, W> {
         // SAFETY: invariant "Free means free": a block that was free and is this transaction's own,
         // as large as a tag and two versions.
         unsafe {
-            fill(b.version(tx, 0), v);
+            write_value(b.version(tx, 0), v);
             M::section(|| tx.core.store(W::value(o), Tag::SETTLED.encode(W::BYTES)));
         }
         Ok(b)
     }
 
-    fn tag_at(&self) -> usize {
+    fn tag_offset(&self) -> usize {
         W::value(self.off)
     }
     fn tag<M: Model<Unit = W>>(&self, tx: &Tx<'p, M>) -> Tag {
         // SAFETY: invariant "One current version": a cell's payload starts with its tag, which is
         // never lent.
         Tag::decode(
-            M::section(|| unsafe { tx.core.load(self.tag_at()) }),
+            M::section(|| unsafe { tx.core.load(self.tag_offset()) }),
             W::BYTES,
         )
     }
@@ -84,20 +88,23 @@ impl<'p, T: Persist, W: Width> Ptr<'p, T, W> {
     /// it, and does not look into this transaction's journal, from which it may come back when its
     /// number comes round.
     #[inline(never)]
-    fn own_tag<M: Model<Unit = W>>(&self, tx: &Tx<'p, M>) -> Tag {
+    fn settle_foreign_tag<M: Model<Unit = W>>(&self, tx: &Tx<'p, M>) -> Tag {
         let tag = self.tag(tx);
-        let foreign = tag.seq != 0 && tag.ctx != tx.s.number::<M>();
+        let foreign = tag.seq != 0 && tag.ctx != tx.s.index::<M>();
         if !foreign || nvmem::planted!("pmem-tx/tag-of-another-kept") {
             return tag;
         }
         // SAFETY: invariant "One current version": the cell's tag, which is never lent. Who has the
         // handle got it from a transaction that has committed.
-        M::section(|| unsafe { tx.core.store(self.tag_at(), tag.settled().encode(W::BYTES)) });
+        M::section(|| unsafe {
+            tx.core
+                .store(self.tag_offset(), tag.settled().encode(W::BYTES))
+        });
         tag.settled()
     }
     fn version<M: Model<Unit = W>>(&self, tx: &Tx<'p, M>, i: usize) -> *mut T {
         tx.core
-            .at(self.tag_at() + GRANULE + i * size_of::<T>())
+            .at(self.tag_offset() + GRANULE + i * size_of::<T>())
             .cast()
     }
     /// The current value, to read. **Cost**: 0 stores.
@@ -116,17 +123,21 @@ impl<'p, T: Persist, W: Width> Ptr<'p, T, W> {
     /// and in a nested transaction [`Error::JournalFull`]; the transaction of `tx` can then only abort, because handles in `v` have
     /// lost their owner.
     pub fn replace<M: Model<Unit = W>>(&mut self, tx: &Tx<'p, M>, v: T) -> Result<T, Error> {
-        self.put(tx, v)
+        self.replace_through(tx, v)
     }
 
     /// [`Ptr::replace`], for who has borrowed the handle mutably in another form.
-    pub(crate) fn put<M: Model<Unit = W>>(&self, tx: &Tx<'p, M>, v: T) -> Result<T, Error> {
-        tx.or_fail(tx.live())?;
+    pub(crate) fn replace_through<M: Model<Unit = W>>(
+        &self,
+        tx: &Tx<'p, M>,
+        v: T,
+    ) -> Result<T, Error> {
+        tx.or_fail(tx.check_innermost())?;
         let s = tx.s;
         let mut tag = self.tag(tx);
         let mine = Tag {
             seq: s.seq.get(),
-            ctx: s.number::<M>(),
+            ctx: s.index::<M>(),
             current: tag.current ^ 1,
         };
         let p = self.version(tx, tag.current);
@@ -135,10 +146,10 @@ impl<'p, T: Persist, W: Width> Ptr<'p, T, W> {
         // new one becomes current.
         let old = unsafe { p.read() };
         if s.level() > 1 {
-            tag = self.own_tag(tx);
+            tag = self.settle_foreign_tag(tx);
             // An abort of the nested transaction alone must find the outer one's version: log the cell.
-            let len = cell::<T>();
-            let (at, unit) = (self.tag_at(), W::BYTES);
+            let len = cell_bytes::<T>();
+            let (at, unit) = (self.tag_offset(), W::BYTES);
             let to = (at + len).next_multiple_of(unit);
             tx.or_fail(tx.core.log(s, at, to))?;
             mapped::end_loan(tx.core.at(at), len);
@@ -151,11 +162,11 @@ impl<'p, T: Persist, W: Width> Ptr<'p, T, W> {
         };
         // SAFETY: invariant "One current version": written is this transaction's own, or the one
         // that the tag does not name.
-        unsafe { fill(self.version(tx, into), v) }
+        unsafe { write_value(self.version(tx, into), v) }
         if into != tag.current {
-            s.mark(flag::CELLS);
+            s.set_flag(flag::CELLS);
             // SAFETY: invariant "One current version": the cell's tag, which is never lent.
-            M::section(|| unsafe { tx.core.store(self.tag_at(), mine.encode(W::BYTES)) })
+            M::section(|| unsafe { tx.core.store(self.tag_offset(), mine.encode(W::BYTES)) })
         }
         Ok(old)
     }
@@ -178,9 +189,9 @@ impl<'p, T: Persist, W: Width> Ptr<'p, T, W> {
 
     /// Frees the cell and gives its value back. See [`PBox::into_inner`](crate::PBox::into_inner).
     pub fn into_inner<M: Model<Unit = W>>(self, tx: &Tx<'p, M>) -> Result<T, Error> {
-        tx.or_fail(tx.live())?;
-        let tag = self.own_tag(tx);
-        tx.or_fail(tx.core.free(tx.s, self.tag_at(), Kind::Cell))?;
+        tx.or_fail(tx.check_innermost())?;
+        let tag = self.settle_foreign_tag(tx);
+        tx.or_fail(tx.core.free(tx.s, self.tag_offset(), BlockKind::Cell))?;
         let p = self.version(tx, tag.current);
         mapped::will_read(p.cast(), size_of::<T>());
         // SAFETY: invariant "One current version", "Sole owner": the version that the tag names is

@@ -27,20 +27,20 @@ pub(crate) mod flag {
 }
 
 /// What other contexts see of one that they preempt, beside its number in [`CtxState::ctx`].
-pub(crate) mod seen {
-    pub const NUMBER: usize = 0x7f;
+pub(crate) mod announced {
+    pub const INDEX: usize = 0x7f;
     /// The blocks in its journal are in doubt: they may change hands again, whatever their headers
     /// say.
     pub const DOUBT: usize = 1 << 7;
     /// Since it began to walk along the blocks none were joined: where it is, a block begins.
-    pub const STEADY: usize = 1 << 8;
+    pub const CHAIN_STABLE: usize = 1 << 8;
 }
 
 /// The volatile state of a context.
 ///
 /// Where contexts preempt each other, another one may look at `ctx` in a section, and, while that
 /// says `DOUBT`, at `count` and at as many journal headers. They are changed then in sections only.
-/// Another one changes `ctx` only where it says `STEADY`, which it does only during a walk. All
+/// Another one changes `ctx` only where it says `CHAIN_STABLE`, which it does only during a walk. All
 /// else is its own.
 #[derive(Debug)]
 pub struct CtxState {
@@ -49,7 +49,7 @@ pub struct CtxState {
     pub(crate) seq: Cell<usize>,
     /// The next number in whose transaction stale headers are cleared: twice in a round, so that a header of either of the two is
     /// cleared by the other.
-    pub(crate) milestone: Cell<usize>,
+    pub(crate) sweep_seq: Cell<usize>,
     /// Journal entries of the running transaction.
     pub(crate) count: Cell<usize>,
     /// Journal payload of the running transaction, in bytes.
@@ -60,32 +60,32 @@ pub struct CtxState {
     pub(crate) payload: Cell<usize>,
     /// Entries before this belong to enclosing transactions.
     pub(crate) base: Cell<usize>,
-    /// The context's place among the others, and for them what [`seen`] lists. Where contexts
+    /// The context's place among the others, and for them what [`announced`] lists. Where contexts
     /// preempt each other it is only changed in a section.
     pub(crate) ctx: Cell<usize>,
     /// Why the transaction can only abort, if `FAILED`.
     pub(crate) failed: Cell<Error>,
     /// The outermost level that can only abort, if `FAILED`.
-    pub(crate) doomed: Cell<usize>,
+    pub(crate) failed_level: Cell<usize>,
 }
 
-/// Before [`Core::place`]. Not zeros: a row of them would be a call of `memset`, which a small program may not have yet.
+/// Before [`Core::init_context`]. Not zeros: a row of them would be a call of `memset`, which a small program may not have yet.
 impl Default for CtxState {
     fn default() -> Self {
-        let unplaced = || Cell::new(1);
+        let unset = || Cell::new(1);
         CtxState {
-            flags: unplaced(),
+            flags: unset(),
             seq: Cell::new(0),
-            milestone: unplaced(),
-            count: unplaced(),
-            used: unplaced(),
-            word: unplaced(),
-            headers: unplaced(),
-            payload: unplaced(),
-            base: unplaced(),
-            ctx: unplaced(),
+            sweep_seq: unset(),
+            count: unset(),
+            used: unset(),
+            word: unset(),
+            headers: unset(),
+            payload: unset(),
+            base: unset(),
+            ctx: unset(),
             failed: Cell::new(Error::WrongPool),
-            doomed: unplaced(),
+            failed_level: unset(),
         }
     }
 }
@@ -97,45 +97,45 @@ impl CtxState {
     pub fn is(&self, flag: usize) -> bool {
         self.flags.get() & flag != 0
     }
-    pub fn mark(&self, flag: usize) {
+    pub fn set_flag(&self, flag: usize) {
         self.flags.set(self.flags.get() | flag)
     }
-    pub fn clear(&self, flag: usize) {
+    pub fn clear_flag(&self, flag: usize) {
         self.flags.set(self.flags.get() & !flag)
     }
     /// The context's place among the others.
     #[inline(always)]
-    pub fn number<M: Model>(&self) -> usize {
+    pub fn index<M: Model>(&self) -> usize {
         if M::PREEMPTED {
-            self.ctx.get() & seen::NUMBER
+            self.ctx.get() & announced::INDEX
         } else {
             self.ctx.get()
         }
     }
     /// Whether others see this of it. In a section.
-    pub fn shows(&self, what: usize) -> bool {
+    pub fn announces(&self, what: usize) -> bool {
         self.ctx.get() & what != 0
     }
     /// Lets others see this. In a section.
-    pub fn show(&self, what: usize) {
+    pub fn announce(&self, what: usize) {
         self.ctx.set(self.ctx.get() | what)
     }
     /// In a section.
-    pub fn hide(&self, what: usize) {
+    pub fn withdraw(&self, what: usize) {
         self.ctx.set(self.ctx.get() & !what)
     }
     /// Whether what its journal says of blocks may happen again, so that they are nobody else's.
     #[inline(always)]
     pub fn in_doubt<M: Model>(&self) -> bool {
         if M::PREEMPTED {
-            self.shows(seen::DOUBT)
+            self.announces(announced::DOUBT)
         } else {
             self.is(flag::PREPARED)
         }
     }
     /// **Errors**: why the transaction can only abort, if so.
     #[inline(always)]
-    pub fn sound(&self) -> Result<(), Error> {
+    pub fn check_failed(&self) -> Result<(), Error> {
         if self.is(flag::FAILED) {
             return Err(self.failed.get());
         }
@@ -151,7 +151,7 @@ impl CtxState {
         let seq = geo.next(last);
         self.seq.set(seq);
         let half = geo.seq_max / 2;
-        self.milestone
+        self.sweep_seq
             .set(if seq > half { geo.seq_max } else { half });
     }
     /// The offset of the header of entry `i`.
@@ -169,11 +169,11 @@ pub(crate) struct Core<'m, M> {
     pub cursor: Cell<usize>,
     /// The root's and the handles' walk is still good: nothing has changed since. Changed in a
     /// section.
-    pub walked: Cell<bool>,
+    pub walk_valid: Cell<bool>,
     /// The number of this opening; [`session::NONE`] until a handle wants one, which is at once
     /// where contexts preempt each other.
     pub session: Cell<u32>,
-    pub external: bool,
+    pub caller_commits: bool,
 }
 
 impl<'m, M: Model> Core<'m, M> {
@@ -184,13 +184,17 @@ impl<'m, M: Model> Core<'m, M> {
     };
 
     /// `s` is the state of context `ctx`, which rests.
-    pub fn place(&self, ctx: usize, s: &CtxState) {
+    pub fn init_context(&self, ctx: usize, s: &CtxState) {
         let g = &self.geo;
         s.ctx.set(ctx);
         s.word.set(g.word(ctx, Self::UNIT));
         s.headers.set(g.header(ctx, 0, Self::UNIT));
         s.payload.set(g.payload(ctx));
-        s.flags.set(if self.external { flag::EXTERNAL } else { 0 });
+        s.flags.set(if self.caller_commits {
+            flag::EXTERNAL
+        } else {
+            0
+        });
         self.reset(s);
     }
 
@@ -208,10 +212,10 @@ impl<'m, M: Model> Core<'m, M> {
     }
 
     /// The walk's marks are good until a transaction of any of these contexts begins.
-    pub fn keep_walk(&self, all: &[CtxState]) {
-        self.walked.set(true);
+    pub fn mark_walked(&self, all: &[CtxState]) {
+        self.walk_valid.set(true);
         for s in all {
-            s.mark(flag::WALKED);
+            s.set_flag(flag::WALKED);
         }
     }
 

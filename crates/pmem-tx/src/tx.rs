@@ -1,6 +1,6 @@
 //! A running transaction: its token, its root, and transactions inside it.
 
-use crate::error::{Error, NoEntry};
+use crate::error::{Error, JournalOverflow};
 use crate::pbox::{PBox, Width};
 use crate::state::{Core, CtxState, flag};
 use core::marker::PhantomData;
@@ -40,20 +40,20 @@ unsafe impl<M> Sync for Tx<'_, M> where Self: InOneThread {}
 /// Why a transaction can only abort.
 pub(crate) trait Failure: Copy + Into<Error> {
     /// The transaction of this level can only abort, and so can those inside it.
-    fn tell(self, s: &CtxState, level: usize) {
-        if !s.is(flag::FAILED) || level < s.doomed.get() {
-            s.doomed.set(level);
+    fn mark_failed(self, s: &CtxState, level: usize) {
+        if !s.is(flag::FAILED) || level < s.failed_level.get() {
+            s.failed_level.set(level);
             s.failed.set(self.into());
         }
-        s.mark(flag::FAILED);
+        s.set_flag(flag::FAILED);
     }
 }
 impl Failure for Error {}
-impl Failure for NoEntry {
+impl Failure for JournalOverflow {
     #[cold]
     #[inline(never)]
-    fn tell(self, s: &CtxState, level: usize) {
-        Error::from(self).tell(s, level)
+    fn mark_failed(self, s: &CtxState, level: usize) {
+        Error::from(self).mark_failed(s, level)
     }
 }
 
@@ -77,7 +77,7 @@ impl<'p, M: Model> Tx<'p, M> {
 
     /// Refuses what an outer transaction's token would do while a nested one is open.
     #[inline]
-    pub(crate) fn live(&self) -> Result<(), Error> {
+    pub(crate) fn check_innermost(&self) -> Result<(), Error> {
         if self.s.level() == self.level {
             Ok(())
         } else {
@@ -91,7 +91,7 @@ impl<'p, M: Model> Tx<'p, M> {
         match r {
             Ok(v) => Ok(v),
             Err(e) => {
-                e.tell(self.s, self.level);
+                e.mark_failed(self.s, self.level);
                 Err(e.into())
             }
         }
@@ -117,7 +117,7 @@ impl<'p, M: Model> Tx<'p, M> {
         R: Persist,
         F: for<'q> FnOnce(&Tx<'q, M>, &mut Root<'q, R::At<'q>, M::Unit>) -> Result<O, Error>,
     {
-        self.live()?;
+        self.check_innermost()?;
         let s = self.s;
         let saved = Savepoint {
             tx: self,
@@ -128,7 +128,7 @@ impl<'p, M: Model> Tx<'p, M> {
         s.set_level(self.level + 1);
         let tx = Tx::new(self.core, self.others, s, self.logged);
         let r = body(&tx, &mut Root::new(root.0.offset()));
-        let r = r.and_then(|o| s.sound().map(|()| o));
+        let r = r.and_then(|o| s.check_failed().map(|()| o));
         if r.is_ok() {
             saved.keep();
         }
@@ -148,8 +148,10 @@ impl<M: Model> Savepoint<'_, '_, M> {
         s.base.set(self.base);
         s.set_level(self.tx.level);
         // A failure of the nested one is over with it; one of the outer one is not.
-        if s.doomed.get() > self.tx.level || nvmem::planted!("pmem-tx/outer-failure-forgotten") {
-            s.clear(flag::FAILED);
+        if s.failed_level.get() > self.tx.level
+            || nvmem::planted!("pmem-tx/outer-failure-forgotten")
+        {
+            s.clear_flag(flag::FAILED);
         }
     }
     fn keep(self) {
@@ -197,7 +199,7 @@ impl<'p, R: Persist, W: Width> Root<'p, R, W> {
     pub fn slot<'a, M: Model<Unit = W>>(
         &'a mut self,
         tx: &'a Tx<'p, M>,
-    ) -> crate::Slot<'a, 'p, R, M> {
+    ) -> crate::FieldSlot<'a, 'p, R, M> {
         self.0.slot(tx)
     }
 
@@ -206,7 +208,7 @@ impl<'p, R: Persist, W: Width> Root<'p, R, W> {
     pub fn fields<'a, M: Model<Unit = W>>(
         &'a mut self,
         tx: &'a Tx<'p, M>,
-    ) -> R::Slots<crate::slot::Lender<'a, 'p, M>>
+    ) -> R::Slots<crate::slot::FieldLender<'a, 'p, M>>
     where
         R: nvmem::fields::Fields,
     {

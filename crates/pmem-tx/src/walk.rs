@@ -3,8 +3,8 @@
 //! Works on any bytes whatever. No recursion and no volatile memory that grows: one nibble for each granule, in a scratch
 //! area of the medium whose content means nothing after a cut.
 
-use crate::error::{OpenError, Part};
-use crate::layout::{Block, GRANULE, Kind, Tag};
+use crate::error::{Component, OpenError};
+use crate::layout::{Block, BlockKind, GRANULE, Tag};
 use crate::roots::Roots;
 use crate::state::Core;
 use core::mem::MaybeUninit;
@@ -49,7 +49,7 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
     const FAMILY: u32 = family_id(family(Core::<M>::UNIT, false));
 
     /// Begins: all blocks are unowned. **Errors**: the chain of blocks is broken.
-    pub fn begin(&mut self) -> Result<(), Part> {
+    pub fn begin(&mut self) -> Result<(), Component> {
         let core = self.core;
         let g = &core.geo;
         // The heap begins so that its payloads are aligned.
@@ -59,13 +59,13 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
             // SAFETY: invariant "Sole region": the scratch area is this walk's alone.
             unsafe { core.at(g.scratch + i).write_volatile(0) }
         }
-        core.blocks(|off, b| {
+        core.for_each_block(|off, b| {
             // A cell has a tag, which takes a granule.
-            if b.is(Kind::Cell) && b.bytes() < Core::<M>::UNIT + GRANULE {
-                return Err(Part::Heap);
+            if b.is(BlockKind::Cell) && b.bytes() < Core::<M>::UNIT + GRANULE {
+                return Err(Component::Heap);
             }
-            if !b.is(Kind::Free) {
-                self.set(off, UNOWNED);
+            if !b.is(BlockKind::Free) {
+                self.set_mark(off, UNOWNED);
             }
             Ok(())
         })
@@ -84,22 +84,22 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
 
     /// Where the mark of the block is whose header is at `header`, and whether it is the upper half of the byte.
     #[inline(always)]
-    fn place(&self, header: usize) -> (*mut u8, bool) {
+    fn mark_position(&self, header: usize) -> (*mut u8, bool) {
         let g = (header - self.core.geo.heap) / GRANULE;
         let byte = self.core.at(self.core.geo.scratch + g / 2);
         (byte, !g.is_multiple_of(2))
     }
     /// The mark of the block whose header is at `header`; of no block, if none is there.
     #[inline(never)]
-    fn get(&self, header: usize) -> u8 {
-        let (p, upper) = self.place(header);
+    fn mark(&self, header: usize) -> u8 {
+        let (p, upper) = self.mark_position(header);
         // SAFETY: invariant "Sole region": a byte of the scratch area, written by `begin`.
         let b = unsafe { p.read() };
         if upper { b >> 4 } else { b & 15 }
     }
     #[inline(never)]
-    fn set(&mut self, header: usize, v: u8) {
-        let (p, upper) = self.place(header);
+    fn set_mark(&mut self, header: usize, v: u8) {
+        let (p, upper) = self.mark_position(header);
         let (keep, new) = if upper { (15, v << 4) } else { (0xF0, v) };
         // SAFETY: invariant "Sole region": a byte of the scratch area, written by `begin`.
         unsafe { p.write(p.read() & keep | new) }
@@ -114,7 +114,7 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
         unsafe { core::slice::from_raw_parts(self.types.as_ptr().cast(), self.known) }
     }
 
-    fn index(&mut self, k: Target) -> Option<u8> {
+    fn type_index(&mut self, k: Target) -> Option<u8> {
         let i = match self.types().iter().position(|t| t.same(&k)) {
             Some(i) => i,
             None => {
@@ -128,18 +128,18 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
 
     /// `off` leads to an object of type `T`, which is to be checked.
     #[inline(always)]
-    pub fn root<T: Persist>(&mut self, off: usize) -> Result<(), Invalid> {
+    pub fn claim_root<T: Persist>(&mut self, off: usize) -> Result<(), Invalid> {
         match self.core.block(off.wrapping_sub(Core::<M>::UNIT)) {
-            Some(b) if b.is(Kind::Object) && self.own(off, b, Target::of::<T>()) => Ok(()),
+            Some(b) if b.is(BlockKind::Object) && self.claim(off, b, Target::of::<T>()) => Ok(()),
             _ => Err(Invalid::Handle(family(Core::<M>::UNIT, false))),
         }
     }
 
     /// Checks everything that is reachable from the roots. Inlined: a program opens its pool in one place.
     #[inline(always)]
-    pub fn all<R: Roots>(&mut self) -> Result<(), OpenError> {
+    pub fn check_all<R: Roots>(&mut self) -> Result<(), OpenError> {
         let core = self.core;
-        match R::walk(self, core).and_then(|()| self.pending()) {
+        match R::walk(self, core).and_then(|()| self.check_pending_inline()) {
             Ok(()) => Ok(()),
             Err(_) if self.overflow => Err(OpenError::TooManyTypes),
             Err(e) => Err(OpenError::Invalid(e)),
@@ -148,13 +148,13 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
 
     /// The block `b` with the payload at `off`, to be checked as `k`, has an owner now. Gives whether it is one that can have.
     #[inline(never)]
-    fn own(&mut self, off: usize, b: Block, k: Target) -> bool {
+    fn claim(&mut self, off: usize, b: Block, k: Target) -> bool {
         let header = off - Core::<M>::UNIT;
         if planted!("pmem-tx/walk-trusts-handles") {
-            self.set(header, DONE);
+            self.set_mark(header, DONE);
             return true;
         }
-        let payload = if b.is(Kind::Cell) {
+        let payload = if b.is(BlockKind::Cell) {
             2 * k.size + GRANULE
         } else {
             k.size
@@ -162,33 +162,33 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
         if b.bytes() != Block::bytes_for(payload, Core::<M>::UNIT) {
             return false;
         }
-        let owned = self.get(header) != UNOWNED;
-        if owned && !(planted!("pmem-tx/walk-allows-two-owners") && self.get(header) != NONE) {
+        let owned = self.mark(header) != UNOWNED;
+        if owned && !(planted!("pmem-tx/walk-allows-two-owners") && self.mark(header) != NONE) {
             return false;
         }
-        let Some(i) = self.index(k) else {
+        let Some(i) = self.type_index(k) else {
             self.overflow = true;
             return false;
         };
-        self.set(header, PENDING + i);
+        self.set_mark(header, PENDING + i);
         true
     }
 
     /// Checks all that is pending.
     #[inline(never)]
-    pub fn finish(&mut self) -> Result<(), Invalid> {
-        self.pending()
+    pub fn check_pending(&mut self) -> Result<(), Invalid> {
+        self.check_pending_inline()
     }
 
     #[inline(always)]
-    fn pending(&mut self) -> Result<(), Invalid> {
+    fn check_pending_inline(&mut self) -> Result<(), Invalid> {
         while self.low < self.core.geo.end {
             let header = self.low;
             // What is checked may make others pending before this one.
             self.low = header + GRANULE;
-            let i = self.get(header).wrapping_sub(PENDING);
+            let i = self.mark(header).wrapping_sub(PENDING);
             if let Some(&k) = self.types().get(usize::from(i)) {
-                self.set(header, DONE);
+                self.set_mark(header, DONE);
                 self.check(header, k)?;
             }
         }
@@ -199,8 +199,8 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
     pub fn forget_pending(&mut self) {
         let mut header = self.core.geo.heap;
         while header < self.core.geo.end {
-            if self.get(header) >= PENDING {
-                self.set(header, UNOWNED);
+            if self.mark(header) >= PENDING {
+                self.set_mark(header, UNOWNED);
             }
             header += GRANULE;
         }
@@ -210,7 +210,7 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
     fn check(&mut self, header: usize, k: Target) -> Result<(), Invalid> {
         let mut at = header + Core::<M>::UNIT;
         // SAFETY: invariant "The chain is whole": a block's header.
-        if unsafe { self.core.load(header) } & 7 == Kind::Cell as usize {
+        if unsafe { self.core.load(header) } & 7 == BlockKind::Cell as usize {
             // SAFETY: invariant "The chain is whole": the tag of a cell, whose block is large
             // enough for it and two versions.
             let tag = Tag::decode(unsafe { self.core.load(at) }, Core::<M>::UNIT);
@@ -229,12 +229,12 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
     #[inline(never)]
     pub fn reclaim(&mut self) -> usize {
         let mut n = 0;
-        let _ = self.core.blocks(|off, b| {
-            if !b.is(Kind::Free) && self.get(off) == UNOWNED {
+        let _ = self.core.for_each_block(|off, b| {
+            if !b.is(BlockKind::Free) && self.mark(off) == UNOWNED {
                 n += 1;
                 // SAFETY: invariant "Sole owner": a block header; no root leads to it, and no
                 // handle of this session.
-                unsafe { self.core.store(off, b.becomes(Kind::Free)) }
+                unsafe { self.core.store(off, b.becomes(BlockKind::Free)) }
             }
             Ok(())
         });
@@ -246,9 +246,9 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
     pub fn count(&self) -> Audit {
         let mut a = Audit::default();
         let mut run = 0;
-        let _ = self.core.blocks(|off, b| {
+        let _ = self.core.for_each_block(|off, b| {
             let bytes = b.bytes();
-            if b.is(Kind::Free) {
+            if b.is(BlockKind::Free) {
                 run += bytes;
                 a.free += bytes;
                 a.largest_free = a.largest_free.max(run - Core::<M>::UNIT);
@@ -256,7 +256,7 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
                 run = 0;
                 a.blocks += 1;
                 a.used += bytes;
-                a.unreachable += (self.get(off) != DONE) as usize;
+                a.unreachable += (self.mark(off) != DONE) as usize;
             }
             Ok(())
         });
@@ -274,7 +274,9 @@ impl<M: Model> Visit for Walk<'_, '_, M> {
         let off = value as usize;
         match self.core.block(off.wrapping_sub(Core::<M>::UNIT)) {
             // A handle to a cell leads to a cell.
-            Some(b) if b.is(Kind::Cell) == (cell == 1) && self.own(off, b, f.target) => Ok(()),
+            Some(b) if b.is(BlockKind::Cell) == (cell == 1) && self.claim(off, b, f.target) => {
+                Ok(())
+            }
             _ => Err(Invalid::Handle(f.family)),
         }
     }

@@ -45,7 +45,7 @@ fn staged<M: Model>(
     pool.with(|mut lists, all| {
         let context = lists.context(ctx).expect("opened with two");
         assert!(lists.context(2).is_none());
-        let number = context.number(seq);
+        let number = context.stage_seq(seq);
         macro_rules! go {
             ($staged:expr, $done:expr, $back:expr) => {{
                 let staged = $staged;

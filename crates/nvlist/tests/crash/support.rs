@@ -3,7 +3,7 @@
 //! Nothing in the pool counts operations, so a boot must find the lists as they were after what was acknowledged, or
 //! after one operation more. What it finds tells it where to go on; where the two are the same it does the operation again.
 
-use nvlist::{NodePool, Spot};
+use nvlist::{ListPos, NodePool};
 use nvmem::{Model, Persist, Region};
 
 /// A value that fills two units, and has padding.
@@ -184,7 +184,7 @@ pub fn run<M: Model>(pool: &mut Pool<'_, M>, op: Op) {
                     c.move_next()
                 }
             });
-            let (spot, key) = (c.spot(), c.get().map(|j| j.key));
+            let (spot, key) = (c.position(), c.get().map(|j| j.key));
             c.remove();
             if let Some(spot) = spot {
                 assert!(lists.seek(spot, |j| Some(j.key) == key).is_none());
@@ -209,7 +209,7 @@ pub fn run<M: Model>(pool: &mut Pool<'_, M>, op: Op) {
                     c.move_next()
                 }
             });
-            let Some(spot) = c.spot() else { return };
+            let Some(spot) = c.position() else { return };
             let key = c.get().unwrap().key;
             let mut left = j;
             let mut c = lists.seek(spot, |j| j.key == key).unwrap();
@@ -266,7 +266,7 @@ pub fn run<M: Model>(pool: &mut Pool<'_, M>, op: Op) {
             if let Ok(lost) = lists.alloc(job(k)) {
                 let other = lists.alloc(job(k + 1));
                 assert_eq!(lists.get(&lost).key, k);
-                let _ = lists.spot(&lost) != Spot(0);
+                let _ = lists.position(&lost) != ListPos(0);
                 if let Ok(n) = other {
                     lists.release(n);
                 }

@@ -1,6 +1,6 @@
 // What is done to a sound image before it is opened.
 
-use nvlist::{OpenError, Part};
+use nvlist::{OpenError, Component};
 use nvlist::nvmem::{Model, Superblock, Unit};
 
 const UNIT: usize = <<M as Model>::Unit as Unit>::BYTES;
@@ -141,7 +141,7 @@ fn a_cycle() {
                 put(b, first, second / SCALE);
             }
         });
-        assert_eq!(r, Some(OpenError::Damaged(Part::Links)));
+        assert_eq!(r, Some(OpenError::Damaged(Component::Links)));
     }
 }
 
@@ -156,7 +156,7 @@ fn a_ring_apart() {
             put(b, from + 2, to / SCALE);
         }
     });
-    assert_eq!(r, Some(OpenError::Damaged(Part::Links)));
+    assert_eq!(r, Some(OpenError::Damaged(Component::Links)));
 }
 
 /// Two lists that share their nodes.
@@ -167,7 +167,7 @@ fn a_node_in_two_lists() {
         put(b, HEADS + 8, prev);
         put(b, HEADS + 10, next);
     });
-    assert_eq!(r, Some(OpenError::Damaged(Part::Links)));
+    assert_eq!(r, Some(OpenError::Damaged(Component::Links)));
 }
 
 /// Pointers out of the pool, into the superblock, into the middle of a node.
@@ -175,7 +175,7 @@ fn a_node_in_two_lists() {
 fn a_foreign_pointer() {
     for to in [0, 4, RECORD, FIRST - 4, FIRST + 4, FIRST + 8, WORDS * 8, 65_528] {
         let r = refused(0, |b| put(b, HEADS + 6, to / SCALE));
-        assert_eq!(r, Some(OpenError::Damaged(Part::Links)), "{to:#x}");
+        assert_eq!(r, Some(OpenError::Damaged(Component::Links)), "{to:#x}");
     }
 }
 
@@ -187,7 +187,7 @@ fn two_records() {
         let at = STAGED + 2 * UNIT + UNIT;
         b[at..at + UNIT].copy_from_slice(&word);
     });
-    assert_eq!(r, Some(OpenError::Damaged(Part::Record)));
+    assert_eq!(r, Some(OpenError::Damaged(Component::Record)));
 }
 
 #[test]
@@ -203,9 +203,9 @@ fn a_content_that_is_none() {
 fn another_program() {
     let mut m = image(WORDS, 0);
     let r = NodePool::<Item, 2, M>::open_resolved(Region::new(&mut m), CONTEXTS, |_| 0);
-    assert_eq!(r.err().map(|r| r.error), Some(OpenError::OtherDivision));
+    assert_eq!(r.err().map(|r| r.error), Some(OpenError::ConfigMismatch));
     let r = NodePool::<Item, 3, M>::open(Region::new(&mut m));
-    assert_eq!(r.err().map(|r| r.error), Some(OpenError::OtherDivision));
+    assert_eq!(r.err().map(|r| r.error), Some(OpenError::ConfigMismatch));
     let r = NodePool::<[u32; 2], 3, M>::open_resolved(Region::new(&mut m), CONTEXTS, |_| 0);
     assert!(matches!(r.err().map(|r| r.error), Some(OpenError::LayoutMismatch(_))));
     let mut small = vec![MaybeUninit::new(0); 20];

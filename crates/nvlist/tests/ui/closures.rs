@@ -31,7 +31,7 @@ fn kept_from_an_edit(pool: &mut NodePool<'_, u32, 1>) {
     })
 }
 
-fn kept_from_a_seek(pool: &mut NodePool<'_, u32, 1>, spot: nvlist::Spot) {
+fn kept_from_a_seek(pool: &mut NodePool<'_, u32, 1>, spot: nvlist::ListPos) {
     pool.with(|mut lists, _| {
         let mut kept = None;
         lists.seek(spot, |v| {

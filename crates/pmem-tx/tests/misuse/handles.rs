@@ -474,7 +474,7 @@ fn a_panic_while_a_result_is_adopted() {
     let (lower, upper, last) = (bytes(&flags), bytes(&two), two.1.offset());
     pool.walk().unwrap();
     let r = caught(|| {
-        pool.adopt_but::<Two>(&upper, &mut |off| {
+        pool.adopt_unspent::<Two>(&upper, &mut |off| {
             if off == last {
                 quiet()
             }

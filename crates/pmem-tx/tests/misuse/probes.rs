@@ -316,10 +316,10 @@ fn spent_handles_are_numbers() {
         le
     });
     let (a, mut b) = pool
-        .adopt_but::<(H<N>, H<N>)>(&recorded, &mut |off| off == second)
+        .adopt_unspent::<(H<N>, H<N>)>(&recorded, &mut |off| off == second)
         .unwrap();
     let (mut c, mut d) = pool
-        .adopt_but::<(H<N>, H<N>)>(&[9; 2 * size_of::<W>()], &mut |_| true)
+        .adopt_unspent::<(H<N>, H<N>)>(&[9; 2 * size_of::<W>()], &mut |_| true)
         .unwrap();
     assert_eq!(pool.reclaim(), 1);
     for spent in [&mut b, &mut c, &mut d] {

@@ -126,7 +126,7 @@ fn rotate(pool: &mut P<'_>) {
         Ok(first)
     });
     let Ok(mut first) = first else { return };
-    // Lent, handed over and given back: nothing changes.
+    // HeldBox, handed over and given back: nothing changes.
     let v = pool
         .tx_with(first.lend(), |tx, _, h| Ok(h.get(tx).v))
         .unwrap();

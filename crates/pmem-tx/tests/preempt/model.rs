@@ -1,7 +1,7 @@
 //! A program of two contexts, and what it must see after each boot.
 
 use nvmem::{Model, Persist, Region};
-use pmem_tx::{Config, Context, Contexts, Error, PBox, Pool, Ptr, Refused, Section, Width};
+use pmem_tx::{Config, Context, Contexts, Error, OpenFailure, PBox, Pool, Ptr, Section, Width};
 use powerfail::{World, masked};
 use std::cell::Cell;
 use std::mem::MaybeUninit;
@@ -118,7 +118,7 @@ where
     try_open(region).unwrap_or_else(|r| panic!("open: {r}"))
 }
 
-fn try_open<M: Model>(region: Region<'_, M>) -> Result<Two<'_, M>, Refused<'_, M>>
+fn try_open<M: Model>(region: Region<'_, M>) -> Result<Two<'_, M>, OpenFailure<'_, M>>
 where
     M::Unit: Width,
 {
