@@ -1,16 +1,30 @@
-//! What an interrupted operation left: its record and the links say how far it came, and it is finished from there.
+//! Recovery: finishes the operation that a cut interrupted, from its record and the links.
 //!
-//! Nothing is followed that was not checked: a link is a place of this pool before anything is loaded through it, and
-//! the links of the neighbours are what the operation leaves at one of its stores before anything is stored.
+//! ```text
+//!  record of the last operation, records of the contexts
+//!    none set               nothing to do
+//!    two set                damage
+//!    a context's, and its number is not committed     clear it: the operation does not happen
+//!    else (X, operation):
+//!      check   X is a node; its neighbours are valid links and lead to X, or to each other
+//!      repeat  the stores that follow the record (see `ops`); FENCE
+//!      clear   record := 0; FENCE
+//! ```
+//!
+//! Why this is safe: a link is checked before anything is loaded through it. All neighbours must be
+//! in a state that the operation leaves after one of its stores; else nothing is stored, and the
+//! image is damaged. Repeating the stores changes nothing that is already done, so a cut in the
+//! recovery is harmless.
 
 use crate::layout::{HELD, Link, OpKind, RECORD};
 use crate::map::LinkMap;
 use nvmem::{Model, planted};
 
 impl<M: Model> LinkMap<'_, M> {
-    /// Finishes or drops the operation that was cut, if there is one. Idempotent; at most 6 units, 7 of 2 bytes.
+    /// Finishes or drops the operation that was cut, if there is one. Idempotent; at most 6 units,
+    /// 7 of 2 bytes.
     ///
-    /// `None` for what no cut leaves; then nothing was stored.
+    /// `None` for an image that no cut leaves; then nothing was stored.
     pub fn recover(&self, committed: &dyn Fn(usize) -> u32) -> Option<()> {
         let mut record = RECORD;
         let mut happened = true;
@@ -50,16 +64,17 @@ impl<M: Model> LinkMap<'_, M> {
         Some(())
     }
 
-    /// `None` for links that the operation does not leave at any of its stores; then nothing was stored.
+    /// Repeats the stores that follow the record. `None` for links that the operation does not
+    /// leave after any of its stores; then nothing was stored.
     #[inline]
     fn roll_forward(&self, x: Link, kind: OpKind) -> Option<()> {
         let moves = kind <= OpKind::MoveB;
-        // SAFETY: invariant "Links are checked": `x` is a node, and a target has links; other
-        // places are checked before they are used.
+        // SAFETY: invariant "Links are checked": `x` is a node, and a target has links; other links
+        // are checked before they are used.
         unsafe {
             let own = self.links(x);
             if kind == OpKind::Remove && own.0 <= HELD {
-                // Done, and the node was returned or taken into use since.
+                // The removal is done, and since then the node was released or taken into use.
                 return Some(());
             }
             let to = if moves {
@@ -75,7 +90,8 @@ impl<M: Model> LinkMap<'_, M> {
                 }
                 at = own;
             }
-            // On the move its own links change when those of its old neighbours have changed.
+            // In a move the node's own links change after the old neighbours were joined: equal
+            // links mean that this is done.
             if kind == OpKind::Remove || moves && own.0 != to.0 {
                 self.unlink_moved(own.0, own.1);
             }
@@ -89,18 +105,19 @@ impl<M: Model> LinkMap<'_, M> {
         }
     }
 
-    /// Whether it leads to a place of this pool.
+    /// Whether it is the link of a list head or of a node of this pool.
     pub fn is_link(&self, at: Link) -> bool {
         self.is_head(at) || self.is_node(at)
     }
 
-    /// `p` and `n` are places that lead to `x`, or to each other; or, where `x` replaces one, to that.
+    /// Checks that `p` and `n` are valid links that lead to `x` or to each other. If `x` replaces a
+    /// node, they may lead to that node instead.
     #[inline]
     fn check_neighbours(&self, x: Link, (p, n): (Link, Link), replaces: bool) -> Option<()> {
         if p == x || n == x || !self.is_link(p) || !self.is_link(n) {
             return None;
         }
-        // SAFETY: invariant "Links are checked": places and a node, as was looked at above.
+        // SAFETY: invariant "Links are checked": checked above: valid links and a node.
         unsafe {
             let (forth, back) = (self.next(p), self.prev(n));
             let (mut after, mut before) = (n, p);

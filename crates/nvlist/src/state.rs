@@ -1,4 +1,4 @@
-//! An open pool without its types: what it keeps in RAM, and which nodes are free.
+//! An open pool without its types: its RAM state, and the search for free nodes.
 
 use crate::layout::{FREE, Geometry, HELD, Link};
 use crate::map::LinkMap;
@@ -9,9 +9,10 @@ use nvmem::{Model, Region};
 /// An open pool, without its types.
 pub(crate) struct Core<'m, M> {
     pub map: LinkMap<'m, M>,
-    /// Where the search for a free node begins.
+    /// The link where the search for a free node begins.
     hint: Cell<Link>,
-    /// The offset of the record of an operation that was staged, and neither committed nor abandoned; 0 if there is none.
+    /// The offset of the record of a staged operation that was neither committed nor abandoned; 0
+    /// if there is none.
     pub staged: Cell<usize>,
 }
 
@@ -33,7 +34,7 @@ impl<'m, M: Model> Core<'m, M> {
         }
     }
 
-    /// Takes a node that is in no list into use: its links lead nowhere, and it is not free.
+    /// Marks a node that is in no list as held: its links lead nowhere, and it is not free.
     ///
     /// # Safety
     /// `x` is a node that is in no list.
@@ -43,19 +44,19 @@ impl<'m, M: Model> Core<'m, M> {
         unsafe { self.store(x << LinkMap::<M>::SHIFT, HELD) }
     }
 
-    /// Returns a node.
+    /// Marks a node as free.
     ///
     /// # Safety
-    /// As [`Core::mark_held`], and nobody uses it after this.
+    /// As [`Core::mark_held`], and it is not used after this.
     #[inline]
     pub unsafe fn release(&self, x: Link) {
-        // SAFETY: invariant "One owner", by the caller's contract. Where links are two units the
-        // first alone says that it is free.
+        // SAFETY: invariant "One owner", by the caller's contract. Where links are two units, the
+        // first alone marks it as free.
         unsafe { self.store(x << LinkMap::<M>::SHIFT, FREE) }
         self.hint.set(x);
     }
 
-    /// A free node. **Cost**: loads.
+    /// Finds a free node. **Cost**: loads only.
     pub fn find_free(&self) -> Option<Link> {
         let mut at = self.hint.get();
         loop {

@@ -1,4 +1,24 @@
-//! Contexts: who runs transactions. Each has a journal, a root and a commit word of its own.
+//! Transaction contexts: each runs the transactions of one thread of control.
+//!
+//! Each context has a journal, a root and a commit word of its own, so contexts need no lock
+//! between them.
+//!
+//! ```text
+//!             begin             body succeeds          commit word = seq
+//!    idle -----------> running ---------------> prepared --------------> idle, seq + 1
+//!     ^                   |   error, unwinding     |   Prepared dropped
+//!     `-------------------+------------------------'
+//!           roll back: undo all entries, newest first
+//! ```
+//!
+//! `tx` goes through all states. `prepare` stops before the commit store and returns `Prepared`:
+//! the caller stores the number in a commit word of its own. A stack that is given up without
+//! unwinding leaves the context in `running`; the next `begin` rolls back first. A forgotten
+//! `Prepared` leaves it in `prepared`, and `begin` refuses with `Unfinished`: the caller's word may
+//! name its number.
+//!
+//! Why this is safe: until the commit word holds the transaction's number, the journal can undo all
+//! of it. The word is one atomic unit, stored between two fences, so a cut leaves either number.
 
 use crate::error::{BeginError, Error};
 use crate::pbox::Width;
@@ -9,11 +29,12 @@ use core::marker::PhantomData;
 use nvmem::cross::{Arg, Ret};
 use nvmem::{InOrder32, Model, Persist, planted};
 
-/// Runs transactions on a root of type `R`. A pool has one context for each of its roots; their transactions may be open
-/// at the same time, each on its own stack.
+/// Runs transactions on a root of type `R`. A pool has one context for each of its roots. Their
+/// transactions may be open at the same time, each on its own stack.
 pub struct Context<'c, R, M = InOrder32> {
     pub(crate) core: &'c Core<'c, M>,
-    /// Those of whom one may have a transaction prepared while another runs one: all, if there are several.
+    /// The states of all contexts if there are several, else empty. An allocation looks there for
+    /// blocks in doubt.
     pub(crate) others: &'c [CtxState],
     pub(crate) s: &'c CtxState,
     pub(crate) _r: PhantomData<fn(R) -> R>,
@@ -24,12 +45,13 @@ unsafe impl<R, M> Send for Context<'_, R, M> where Self: InOneThread {}
 // SAFETY: invariant "One thread": the bound never holds.
 unsafe impl<R, M> Sync for Context<'_, R, M> where Self: InOneThread {}
 
-/// A transaction that did not commit, and the arguments that it was given: handles are whole again.
+/// A transaction that did not commit, with the arguments it was given. Handles among them are valid
+/// again.
 #[derive(Debug)]
 pub struct Failed<A> {
     /// Why.
     pub error: Error,
-    /// What was passed in.
+    /// The arguments that were passed in.
     pub args: A,
 }
 impl<A> From<Failed<A>> for Error {
@@ -38,7 +60,7 @@ impl<A> From<Failed<A>> for Error {
     }
 }
 
-/// Rolls back unless it is disarmed; when a body unwinds too.
+/// Guard of a running transaction: rolls back when it is dropped, also by unwinding.
 struct Running<'c, M: Model> {
     core: &'c Core<'c, M>,
     s: &'c CtxState,
@@ -50,7 +72,7 @@ impl<M: Model> Drop for Running<'_, M> {
     }
 }
 impl<M: Model> Running<'_, M> {
-    /// The commit word says that the transaction is committed.
+    /// Ends the transaction after its commit word was stored.
     fn committed(self) {
         self.core.committed(self.s);
         core::mem::forget(self)
@@ -60,7 +82,7 @@ impl<M: Model> Running<'_, M> {
     fn commit(self) {
         let s = self.s;
         let seq = s.seq.get();
-        // One level that has logged content, and no other thing to do.
+        // Fast path: one level, content was logged, and there are no cells, frees or sweep.
         if s.flags.get() == 1 && s.count.get() > 0 && seq != s.sweep_seq.get() {
             self.core.end_loans(s);
             self.store_word(seq);
@@ -77,7 +99,7 @@ impl<M: Model> Running<'_, M> {
     #[inline(never)]
     fn commit_slow(self) {
         if self.s.count.get() == 0 && !self.s.is(flag::CELLS) {
-            // Nothing was changed: the number is not used up.
+            // Nothing was changed: the next transaction uses this number.
             self.core.reset(self.s);
             return core::mem::forget(self);
         }
@@ -109,7 +131,7 @@ impl<'c, R: Persist, M: Model> Context<'c, R, M>
 where
     M::Unit: Width,
 {
-    /// Begins a transaction of a context that rests, with `rest` as its flags.
+    /// Begins a transaction. `idle_flags` are the flags of an idle context.
     #[inline(always)]
     fn begin(&mut self, idle_flags: usize) -> Result<Running<'c, M>, Error> {
         if self.s.flags.get() != idle_flags {
@@ -122,7 +144,7 @@ where
         })
     }
 
-    /// The context does not rest.
+    /// Handles everything that an idle context with a used walk does not have.
     #[cold]
     fn begin_slow(&self, idle_flags: usize) -> Result<(), BeginError> {
         let s = self.s;
@@ -134,7 +156,7 @@ where
         }
         M::section(|| self.core.walk_valid.set(false));
         if s.level() > 0 {
-            // The stack on which the last one ran was given up without unwinding.
+            // The stack of the previous transaction was given up without unwinding.
             self.core.rollback(s);
         }
         s.clear_flag(flag::WALKED);
@@ -150,7 +172,8 @@ where
         M::Unit::off(off).ok_or(Error::WrongPool)
     }
 
-    /// Always inlined: each body is called from one place, and a result that stays in registers is half of the cost.
+    /// Runs a body in a new transaction. Always inlined: each body has one call site, and half of
+    /// the cost is returning its result through memory.
     #[inline(always)]
     fn run_body<O>(
         &mut self,
@@ -160,20 +183,21 @@ where
         let running = self.begin(idle_flags)?;
         let tx = Tx::new(self.core, self.others, self.s, true);
         let o = f(&tx, &mut Root::new(self.root()?))?;
-        // One level, and nothing out of the ordinary.
+        // True unless a nested transaction, a free, a cell or a failure set a flag.
         if self.s.flags.get() != idle_flags | 1 {
             self.s.check_failed()?;
         }
         Ok((running, o))
     }
 
-    /// Runs a transaction: all that `body` does to persistent objects happens, or nothing.
+    /// Runs a transaction: everything `body` does to persistent objects happens, or nothing.
     ///
-    /// **Power loss**: before the commit store everything is undone at the next open; after it, nothing. **Cost**: to begin, 0
-    /// stores; to commit, one store of an atomic unit whatever the size, none if nothing was changed; what [`PBox`](crate::PBox) and
-    /// [`Ptr`](crate::Ptr) say for what it does. Twice in a round of sequence numbers the stale journal headers and cell tags are cleared, at
-    /// most one store for each. **Errors**: what the body returns; then everything was undone. **Panics**: never; a body that
-    /// unwinds is undone.
+    /// **Power loss**: before the commit store the next open undoes everything; after it, nothing.
+    /// **Cost**: 0 stores to begin. One store of an atomic unit to commit, whatever the size; none
+    /// if nothing was changed. The operations of the body cost what [`PBox`](crate::PBox) and
+    /// [`Ptr`](crate::Ptr) state. Twice in a round of sequence numbers, stale journal headers and
+    /// cell tags are cleared, with at most one store for each. **Errors**: those of the body; then
+    /// everything was undone. **Panics**: never; if the body unwinds, everything is undone.
     #[inline]
     pub fn tx<O, F>(&mut self, body: F) -> Result<O, Error>
     where
@@ -184,9 +208,11 @@ where
         Ok(o)
     }
 
-    /// Like [`Context::tx`], with arguments: plain values, [`Held`](crate::Held) handles by value, or lent.
+    /// Like [`Context::tx`], with arguments: plain values, and [`Held`](crate::Held) handles by
+    /// value or lent.
     ///
-    /// **Errors**: as there, and [`Error::WrongPool`] for a handle of another session. The arguments come back.
+    /// **Errors**: those of [`Context::tx`], and [`Error::WrongPool`] for a handle of another
+    /// session. The arguments come back.
     pub fn tx_with<A: Arg, O, F>(&mut self, args: A, body: F) -> Result<O, Failed<A>>
     where
         F: for<'p> FnOnce(
@@ -198,8 +224,8 @@ where
         if let Err(error) = self.check_session(&args) {
             return Err(Failed { error, args });
         }
-        // SAFETY: invariant "Sole owner": if the body fails everything is undone, and the arguments
-        // are what they were; if not they are forgotten.
+        // SAFETY: invariant "Sole owner": if the body fails, everything is undone and the arguments
+        // are valid again; if not, they are forgotten.
         match self.run_body(0, |tx, root| body(tx, root, unsafe { args.enter() })) {
             Ok((running, o)) => {
                 core::mem::forget(args);
@@ -210,7 +236,8 @@ where
         }
     }
 
-    /// Like [`Context::tx_with`], with a result that may hold handles: name its type, as in `tx_own::<_, Held<Node>, _>`.
+    /// Like [`Context::tx_with`], with a result that may hold handles. Name its type, as in
+    /// `tx_own::<_, Held<Node>, _>`.
     pub fn tx_own<A: Arg, O: Ret, F>(&mut self, args: A, body: F) -> Result<O, Failed<A>>
     where
         F: for<'p> FnOnce(
@@ -262,7 +289,7 @@ where
             // SAFETY: invariant "Sole owner": if the body fails everything is undone; `Prepared`
             // forgets the arguments when it commits.
             let args = unsafe { args.enter() };
-            // SAFETY: invariant "Sole owner": what leaves is dropped unless the transaction commits.
+            // SAFETY: invariant "Sole owner": the result is dropped unless the transaction commits.
             body(tx, root, args).map(|o| unsafe { O::leave(o, session) })
         });
         match r {
@@ -275,12 +302,15 @@ where
         }
     }
 
-    /// Runs a body and does everything but the commit store, which is the caller's: a word that the caller owns and from which
-    /// the resolver, at the next open, tells that this sequence number is committed.
+    /// Runs a transaction up to its commit store, which the caller makes in a commit word of its
+    /// own. At the next open the resolver reads from that word whether this sequence number is
+    /// committed.
     ///
-    /// Store [`Prepared::seq`] there with one store of an atomic unit, fence, and call [`Prepared::committed`]. Other contexts may
-    /// run transactions in between. **Power loss**: the caller's word decides. **Cost**: as [`Context::tx`] without the commit
-    /// store. **Errors**: as [`Context::tx_with`].
+    /// Store [`Prepared::seq`] there with one store of an atomic unit, fence, and call
+    /// [`Prepared::committed`]. Other contexts may run transactions in between. **Power loss**: the
+    /// caller's word decides. **Cost**: that of [`Context::tx`] without the commit store.
+    /// **Errors**: those of [`Context::tx_with`]; [`Error::PoolsCommitWord`] if the pool was opened
+    /// without a resolver.
     pub fn prepare<A: Arg, O: Ret, F>(
         &mut self,
         args: A,
@@ -302,7 +332,8 @@ where
         self.prepare_resolved::<A, O, F>(args, body)
     }
 
-    /// [`Context::prepare`], by whom the pool was opened with a resolver.
+    /// [`Context::prepare`] for the caller that opened the pool with a resolver: does not check
+    /// that.
     #[doc(hidden)]
     pub fn prepare_resolved<A: Arg, O: Ret, F>(
         &mut self,
@@ -331,8 +362,8 @@ where
     }
 }
 
-/// A transaction of which only the commit store is missing. Dropped, it is undone; forgotten, its context refuses to go on
-/// with [`Error::Unfinished`].
+/// A transaction that lacks only its commit store. It is undone when it is dropped. If it is
+/// forgotten, its context refuses further transactions with [`Error::Unfinished`].
 #[must_use = "a prepared transaction is undone when it is dropped"]
 pub struct Prepared<'c, A, O, M: Model> {
     running: Running<'c, M>,
@@ -354,7 +385,8 @@ impl<A, O, M: Model> Prepared<'_, A, O, M> {
     pub fn result(&self) -> &O {
         &self.result
     }
-    /// The caller's word is stored and fenced: the transaction is committed.
+    /// Ends the transaction as committed. Call it after the caller's commit word is stored and
+    /// fenced.
     pub fn committed(self) -> O {
         let Prepared {
             running, result, ..
@@ -362,7 +394,7 @@ impl<A, O, M: Model> Prepared<'_, A, O, M> {
         running.committed();
         result
     }
-    /// Undoes the transaction and gives the arguments back.
+    /// Undoes the transaction and returns the arguments.
     pub fn abandon(self) -> A {
         let Prepared { running, args, .. } = self;
         drop(running);

@@ -1,4 +1,4 @@
-//! What crosses the border of a transaction: plain values, and handles as [`Held`] or [`HeldRef`].
+//! Values that enter and leave a transaction: plain values, and handles as [`Held`] or [`HeldRef`].
 
 use crate::error::Error;
 use crate::pbox::{PBox, Width, handle_kind};
@@ -8,10 +8,12 @@ use nvmem::cross::{Arg, Part, Ret, Share};
 use nvmem::persist::Visit;
 use nvmem::{Invalid, Model, Persist};
 
-/// An owning handle outside of any transaction, in volatile memory. It knows its session and cannot be dereferenced.
+/// An owning handle outside of any transaction, in volatile memory. It stores its session and
+/// cannot be dereferenced.
 ///
-/// It enters a transaction by value, or is lent. Its object is reclaimed when the pool is opened again and no root leads to
-/// it; a handle of an earlier opening is refused with [`Error::WrongPool`].
+/// It enters a transaction by value, or is lent. If no root leads to its object when the pool is
+/// opened again, the object is reclaimed. A handle of an earlier opening is refused with
+/// [`Error::WrongPool`].
 #[must_use = "a dropped handle leaves its object unreachable until the next open: give it to a transaction"]
 pub struct Held<T, W: Width = u32> {
     off: W::Off,
@@ -31,20 +33,21 @@ impl<T, W: Width> core::fmt::Debug for Held<T, W> {
 }
 
 impl<T: Persist, W: Width> Held<T, W> {
-    /// Lends the handle to one transaction: inside it is a [`HeldBox`], which cannot be stored, freed or returned.
+    /// Lends the handle to one transaction. Inside it is a [`HeldBox`], which cannot be stored,
+    /// freed or returned.
     pub fn lend(&mut self) -> HeldRef<'_, T, W> {
         HeldRef(self)
     }
 
-    /// The handle's number on the medium, for a replay table.
+    /// The handle's offset on the medium, for a replay table.
     #[doc(hidden)]
     pub fn offset(&self) -> u32 {
         W::value(self.off) as u32
     }
 
     /// # Safety
-    /// The offset came from [`Held::offset`] of a handle of this type that nobody has any more, and `session` is that of the
-    /// pool that owns the object.
+    /// The offset came from [`Held::offset`] of a handle of this type that no longer exists.
+    /// `session` is that of the pool that owns the object.
     #[doc(hidden)]
     pub unsafe fn restore(off: u32, session: u32) -> Option<Self> {
         Some(Held {
@@ -55,21 +58,22 @@ impl<T: Persist, W: Width> Held<T, W> {
     }
 }
 
-/// What no type is: with it a method that newcomers look for says what to do instead.
+/// A bound that no type meets. It makes the compiler explain what to do instead of calling `get` on
+/// a [`Held`].
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "a `Held` handle gives no access to its object",
-    label = "is outside of any transaction, even when it is captured by a body",
+    label = "is outside of any transaction, even if a body captures it",
     note = "lend it to the transaction: `pool.tx_with(held.lend(), |tx, root, mut h| {{ h.get_mut(tx)?.n = 1; Ok(()) }})`",
     note = "or give it away, to store or free the object: `pool.tx_with(held, |tx, root, h| …)`"
 )]
 pub trait DirectAccess {}
 
-/// As [`DirectAccess`].
+/// A bound that no type meets. It makes the compiler explain how to consume a lent handle.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "a lent handle cannot be consumed",
-    label = "is only lent to this transaction, its owner is outside",
+    label = "is only lent to this transaction; its owner is outside",
     note = "pass the handle itself: `pool.tx_with(held, |tx, root, h| h.into_inner(tx))`, not `held.lend()`"
 )]
 pub trait Consumable {}
@@ -80,13 +84,13 @@ impl<T: Persist, W: Width> Held<T, W> {
     where
         Self: DirectAccess,
     {
-        unreachable!("no type is `DirectAccess`")
+        unreachable!("no type implements `DirectAccess`")
     }
     pub fn get_mut<X>(&mut self, _: X) -> Result<&mut T, Error>
     where
         Self: DirectAccess,
     {
-        unreachable!("no type is `DirectAccess`")
+        unreachable!("no type implements `DirectAccess`")
     }
 }
 
@@ -96,13 +100,13 @@ impl<T: Persist, W: Width> HeldBox<'_, T, W> {
     where
         Self: Consumable,
     {
-        unreachable!("no type is `Consumable`")
+        unreachable!("no type implements `Consumable`")
     }
     pub fn free<X>(self, _: X) -> Result<(), Error>
     where
         Self: Consumable,
     {
-        unreachable!("no type is `Consumable`")
+        unreachable!("no type implements `Consumable`")
     }
 }
 
@@ -115,9 +119,9 @@ impl<T, W: Width> core::fmt::Debug for HeldRef<'_, T, W> {
     }
 }
 
-/// A [`Held`] handle, lent to one iteration of a loop, which can lend it on and nothing else.
+/// A [`Held`] handle, lent to one iteration of a loop. It can only be lent on to a transaction.
 pub struct HeldLoan<'a, T, W: Width = u32> {
-    /// A copy: the lender's is not used for `'a`.
+    /// A copy. The original is borrowed for `'a` and not used.
     held: Held<T, W>,
     _a: PhantomData<&'a mut ()>,
 }
@@ -142,8 +146,8 @@ impl<T, W: Width> Held<T, W> {
     }
 }
 
-// SAFETY: invariant "Sole owner": a `HeldLoan` gives no access to the `Held`, which is borrowed mutably
-// as long as the loan lives.
+// SAFETY: invariant "Sole owner": a `HeldLoan` gives no access to the `Held`, which is borrowed
+// mutably as long as the loan lives.
 unsafe impl<T: Persist, W: Width> Share for &mut Held<T, W> {
     type In<'a> = HeldLoan<'a, T, W>;
     unsafe fn share<'a>(&mut self) -> Self::In<'a> {
@@ -155,8 +159,8 @@ unsafe impl<T: Persist, W: Width> Share for &mut Held<T, W> {
     fn bytes(&self, _: &mut dyn FnMut(&[u8])) {}
 }
 
-// SAFETY: invariant "Sole owner": a `HeldLoan` gives no access to the one that lends it, which is
-// borrowed mutably as long.
+// SAFETY: invariant "Sole owner": a `HeldLoan` gives no access to its lender, which is borrowed
+// mutably meanwhile.
 unsafe impl<T: Persist, W: Width> Share for &mut HeldLoan<'_, T, W> {
     type In<'a> = HeldLoan<'a, T, W>;
     unsafe fn share<'a>(&mut self) -> Self::In<'a> {
@@ -168,7 +172,8 @@ unsafe impl<T: Persist, W: Width> Share for &mut HeldLoan<'_, T, W> {
     fn bytes(&self, _: &mut dyn FnMut(&[u8])) {}
 }
 
-/// A lent handle inside a transaction. Not a `PBox`: it cannot be stored, freed, returned or swapped with one.
+/// A lent handle inside a transaction. It is not a `PBox`, so it cannot be stored, freed, returned
+/// or swapped with one.
 pub struct HeldBox<'p, T, W: Width = u32>(PBox<'p, T, W>);
 
 impl<'p, T: Persist, W: Width> HeldBox<'p, T, W> {
@@ -210,7 +215,7 @@ unsafe impl<T: Persist, W: Width> Arg for Held<T, W> {
         PBox::from_offset(self.off)
     }
 }
-// SAFETY: invariant "Sole owner": one handle, of which `encode` tells the offset; `v` decides about
+// SAFETY: invariant "Sole owner": one handle; `encode` writes its offset; `v` accepts or refuses
 // it.
 unsafe impl<T: Persist, W: Width> Ret for Held<T, W> {
     type In<'p> = PBox<'p, T::At<'p>, W>;
@@ -233,12 +238,11 @@ unsafe impl<T: Persist, W: Width> Ret for Held<T, W> {
         let value = u32::from_le_bytes(le);
         v.handle(value, handle_kind::<T, W, false>())?;
         let session = v.session(session);
-        // SAFETY: invariant "Sole owner": `v` has accepted the handle, or the caller vouches for
-        // it.
+        // SAFETY: invariant "Sole owner": `v` has accepted the handle, or the caller guarantees it.
         unsafe { Held::restore(value, session).ok_or(bad) }
     }
 }
-// SAFETY: invariant "Sole owner": a handle is recorded as its offset, whose length is that of a unit.
+// SAFETY: invariant "Sole owner": a handle is recorded as its offset, which is one unit long.
 unsafe impl<T: Persist, W: Width> Part for Held<T, W> {}
 // SAFETY: invariant "Sole owner": a `HeldBox` cannot be consumed inside, and its owner is borrowed
 // mutably.

@@ -1,7 +1,37 @@
-//! Blocks: the heap is a chain of them, each with a header of one unit that tells its state and size.
+//! The allocator: a chain of blocks without any free list.
 //!
-//! A block changes state by one store of its header, so the chain is whole at every moment. Free neighbours are joined
-//! when an allocation wants them. Nothing about free space is kept elsewhere.
+//! ```text
+//!  heap                                                              end
+//!  +--------+-----------+--------+-----+--------+------------------+
+//!  | header | payload   | header | ... | header | free             |
+//!  +--------+-----------+--------+-----+--------+------------------+
+//!    one unit: size in bytes (multiple of 8) | kind (1 free, 2 object, 3 cell)
+//!    next block = this header + size; payloads are aligned to 8
+//!
+//!  allocate `want` bytes from a run of free neighbours `A B` at `off`:
+//!    1  journal entry "the block at off was free"; FENCE
+//!    2  header of the remainder at off + want (inside free space: not reachable yet); FENCE
+//!    3  header at off: kind, want                 <- one store: the block exists; FENCE
+//!    4  the caller fills the payload
+//!  free:
+//!    1  journal entry "the block was an object"; the header does not change
+//!    2  before the commit store: header becomes free
+//! ```
+//!
+//! First fit, starting at a cursor in RAM. Free neighbours are joined only when an allocation needs
+//! the space. Nothing else about free space is stored, so nothing can contradict the chain.
+//!
+//! Why this is safe: one atomic store changes a block's size or kind, so the blocks tile the heap
+//! at every moment. The remainder's header is stored and fenced before the shortened block. Headers
+//! of joined blocks lie inside the new block; its content may overwrite them only after the fence
+//! of step
+//! 3. If the transaction is cut, the journal entry makes the block free again, and a freed block is
+//!    an object again. Another context does not take a block while an entry of a transaction in
+//!    doubt names it (`in_doubt`).
+//!
+//! Where contexts preempt each other, each step of a search runs in a critical section of at most
+//! `HEADERS_PER_SECTION` headers. The search restarts if another context has joined blocks in
+//! between.
 
 use crate::error::{Component, Error, JournalOverflow};
 use crate::layout::{Block, BlockKind, GRANULE, Undo};
@@ -10,7 +40,8 @@ use crate::state::{Core, CtxState, announced};
 use crate::tx::Failure;
 use nvmem::{Model, mapped, planted};
 
-/// What an allocation gives: a payload's offset, or why there is none. Flat, so that it is returned in registers.
+/// The result of an allocation: the payload's offset, or the number of bytes that did not fit. One
+/// flat enum, so that it is returned in registers.
 #[derive(Clone, Copy)]
 pub(crate) enum AllocResult {
     JournalFull(usize),
@@ -18,11 +49,11 @@ pub(crate) enum AllocResult {
     At(usize),
 }
 impl AllocResult {
-    /// The offset as a handle has it.
+    /// The offset in the width of a handle.
     #[inline(always)]
     pub fn narrow<W: Width>(self) -> Result<W::Off, Self> {
         match self {
-            // No pool is longer than its handles reach.
+            // Cannot fail: a pool is no longer than its handles reach.
             AllocResult::At(off) => W::off(off).ok_or(self),
             _ => Err(self),
         }
@@ -46,24 +77,24 @@ impl Failure for AllocResult {
     }
 }
 
-/// Where contexts preempt each other: after how many headers a walk along the blocks lets the
-/// others in.
+/// Where contexts preempt each other: how many headers one critical section looks at.
 const HEADERS_PER_SECTION: usize = 4;
 
-/// How far a search has come that is interrupted.
+/// The progress of a search that is split over several critical sections.
 struct Search {
     off: usize,
-    /// It has come by the end once.
+    /// It has reached the end of the heap once and started again at its beginning.
     wrapped: bool,
-    /// It is not done.
+    /// It needs another section.
     unfinished: bool,
 }
 
 impl<M: Model> Core<'_, M> {
-    /// The block whose header is at `off`, if one can be there.
+    /// The block whose header is at `off`. `None` if `off` or the word stored there cannot be a
+    /// block header.
     #[inline(never)]
     pub fn block(&self, off: usize) -> Option<Block> {
-        // Before the heap it wraps, and is too large.
+        // An offset before the heap wraps around and fails the comparison.
         let from = off.wrapping_sub(self.geo.heap);
         if from >= self.geo.end - self.geo.heap || !from.is_multiple_of(GRANULE) {
             return None;
@@ -75,7 +106,8 @@ impl<M: Model> Core<'_, M> {
         (b.bytes() <= self.geo.end - off + past).then_some(b)
     }
 
-    /// Calls `f` for each block, until it fails. **Errors**: what it says; the chain is broken.
+    /// Calls `f` for each block until it returns an error. **Errors**: that error, or a broken
+    /// chain.
     pub fn for_each_block(
         &self,
         mut f: impl FnMut(usize, Block) -> Result<(), Component>,
@@ -89,8 +121,9 @@ impl<M: Model> Core<'_, M> {
         Ok(())
     }
 
-    /// Like [`Core::for_each_block`], for a context whose blocks may change hands meanwhile. It begins
-    /// again when another one has joined blocks: what `f` does may be done twice.
+    /// Like [`Core::for_each_block`], in critical sections of a few blocks each, because other
+    /// contexts may change blocks in between. Starts again when another context has joined blocks:
+    /// `f` may see a block twice and must be idempotent.
     pub fn for_each_block_preempted(
         &self,
         s: &CtxState,
@@ -128,10 +161,11 @@ impl<M: Model> Core<'_, M> {
         }
     }
 
-    /// A block for `size` bytes becomes `kind`; gives the payload's offset. `log` is false only while formatting.
+    /// Allocates a block of `kind` for `size` bytes; returns the payload's offset. `log` is false
+    /// only while formatting.
     ///
-    /// **Power loss**: the block is free again. **Cost**: a journal entry, the header, and one more header when a
-    /// block is divided.
+    /// **Power loss**: the block is free again. **Cost**: a journal entry, the header, and one more
+    /// header if the free run is split.
     pub fn alloc(
         &self,
         s: &CtxState,
@@ -167,8 +201,8 @@ impl<M: Model> Core<'_, M> {
             AllocResult::PoolFull(_) => return AllocResult::PoolFull(size),
             full => return full,
         };
-        // Until the transaction ends: `prepare` and `rollback` end the loans of new blocks. Without an observer nobody asks for
-        // which.
+        // The new block stays lent until `prepare` or `rollback`. Without an observer this is only
+        // a compiler barrier.
         if !mapped::observed() {
             mapped::lend(self.at(0), 0);
         } else if log {
@@ -177,8 +211,8 @@ impl<M: Model> Core<'_, M> {
         AllocResult::At(header + Self::UNIT)
     }
 
-    /// What one section does for an allocation: goes on with the search, and when it has found
-    /// room, takes it. Gives the header's offset.
+    /// One critical section of an allocation: continues the search and, if it finds space, takes
+    /// it. Returns the header's offset.
     #[inline(always)]
     fn alloc_in_section(
         &self,
@@ -217,7 +251,8 @@ impl<M: Model> Core<'_, M> {
         AllocResult::At(off)
     }
 
-    /// Free neighbours of at least `want` bytes together: where they begin, and how many bytes they are.
+    /// Finds free neighbours of at least `want` bytes together. Returns the offset of the first and
+    /// the bytes of all.
     #[inline(always)]
     fn find_free(
         &self,
@@ -234,13 +269,14 @@ impl<M: Model> Core<'_, M> {
                 if wrapped {
                     return None;
                 }
-                // Once from the beginning to the end, because joining may want to start before the cursor.
+                // Then once over the whole heap: a run of free blocks may begin before the cursor.
                 wrapped = true;
                 off = self.geo.heap;
                 (start, room) = (off, 0);
             }
             if M::PREEMPTED {
-                // Not among free blocks: what was found would have to be looked at again.
+                // Pause only between runs: a run of free blocks that is interrupted would have to
+                // be read again.
                 if room == 0 && steps >= HEADERS_PER_SECTION {
                     (search.off, search.wrapped, search.unfinished) = (off, wrapped, true);
                     return None;
@@ -258,8 +294,8 @@ impl<M: Model> Core<'_, M> {
         Some((start, room))
     }
 
-    /// Whether another context has this block in a transaction that is in doubt: freed before the
-    /// commit, or given back while the entry still counts. It may change hands again.
+    /// Whether a transaction in doubt of another context has freed this block, or is giving it back
+    /// by an abort. The block may change its kind again, so nobody else may take it.
     fn in_doubt(&self, others: &[CtxState], off: usize) -> bool {
         if planted!("pmem-tx/reuse-before-commit") {
             return false;
@@ -268,19 +304,19 @@ impl<M: Model> Core<'_, M> {
             s.in_doubt::<M>()
                 && (0..s.count.get()).any(|i| {
                     let (first, second) = self.words(s, i);
-                    // What was allocated has no kind there; where nobody is preempted, it is not
-                    // given back half.
+                    // An entry for an allocation has kind 0. It matters only where an abort can be
+                    // preempted half way.
                     let freed = first & !7 == off & !7 && (M::PREEMPTED || first & 7 != 0);
                     freed && Undo::units(second, Self::UNIT) == 0
                 })
         })
     }
 
-    /// The first `want` of `room` free bytes at `off` become a block of this kind.
+    /// Makes the first `want` of `room` free bytes at `off` a block of this kind.
     #[inline(never)]
     fn split(&self, off: usize, want: usize, room: usize, kind: BlockKind) {
-        // SAFETY: invariant "The chain is whole": both headers lie in free space; the rest's is not
-        // seen before the first is stored.
+        // SAFETY: invariant "The chain is whole": both headers lie in free space; the remainder's
+        // is not reachable before the first is stored.
         unsafe {
             let rest = Block::word(BlockKind::Free, room - want);
             let new = Block::word(kind, want);
@@ -295,13 +331,14 @@ impl<M: Model> Core<'_, M> {
             }
             self.store(off, new);
         }
-        // The headers of joined blocks are inside the new one: its content must not reach them before its own header counts.
+        // The headers of joined blocks lie inside the new block: its content may overwrite them
+        // only after its own header persists.
         if !planted!("pmem-tx/no-fence-after-split") {
             self.fence();
         }
     }
 
-    /// The block whose payload is at `off` is free from the commit on.
+    /// Logs that the block with its payload at `off` becomes free at the commit.
     pub fn free(&self, s: &CtxState, off: usize, kind: BlockKind) -> Result<(), JournalOverflow> {
         let header = off - Self::UNIT;
         if planted!("pmem-tx/free-at-once") {

@@ -1,4 +1,4 @@
-//! Prints what an image of a pool holds, behind its superblock. Only reads, and survives any bytes.
+//! Prints the content of a pool's image behind its superblock. Only reads; accepts any bytes.
 
 use crate::config::{KIND, VERSION, param, stored_config};
 use crate::geometry::Geometry;
@@ -19,14 +19,15 @@ impl Image<'_> {
     }
 }
 
-/// Whether this superblock is that of a pool that [`pool`] can print.
+/// Whether this superblock belongs to a pool that [`pool`] can print.
 pub fn is_pool(sb: &Superblock) -> bool {
     sb.kind == KIND && sb.version == VERSION
 }
 
-/// Prints the contexts, their journals' valid entries, the blocks, and any damage.
+/// Prints the contexts, the valid entries of their journals, the blocks, and any damage.
 ///
-/// `sb` is the superblock that counts in `bytes`, the region's whole image from a target of little-endian order.
+/// `sb` is the valid superblock in `bytes`. `bytes` is the region's whole image from a
+/// little-endian target.
 pub fn pool(sb: &Superblock, bytes: &[u8], out: &mut dyn Write) -> Result {
     let contexts = sb.params[param::CONTEXTS] as usize;
     let unit = sb.params[param::UNIT] as usize;

@@ -1,34 +1,66 @@
-//! The undo journal: one for each context.
+//! The undo journal. Each context has one: a header area, and a payload area for old content.
 //!
-//! Headers lie at fixed places, old content elsewhere, so that content is never taken for a header. An entry is valid
-//! if its header carries the sequence number of the transaction in doubt and all entries before it are valid. Nothing is
-//! cleared at commit: the number moves on. A rollback goes backwards and clears each header after its content is back.
+//! ```text
+//!  header area (fixed offsets)                  payload area
+//!  entry 0        entry 1        entry 2
+//! +------+------+------+------+------+------+   +------------+------------+---------
+//! | first|second| first|second| first|second|   | old bytes  | old bytes  | unused
+//! +------+------+------+------+------+------+   | of entry 0 | of entry 1 |
+//!    |      |                                   +------------+------------+---------
+//!    |      `-- sequence number | length in units   (0: a block changed its kind)
+//!    `--------- offset of the range, or of a block header with its old kind
+//!
+//!  log        old content -> payload; first; FENCE; second; FENCE; now the object is lent
+//!  commit     end loans, apply frees; FENCE; commit word = sequence number; FENCE
+//!  roll back  newest entry first: payload -> object; FENCE; second = 0; next entry; FENCE
+//! ```
+//!
+//! An entry is valid if its `second` word holds the sequence number of the transaction in doubt and
+//! all entries before it are valid. The transaction in doubt is the one after the last committed
+//! number.
+//!
+//! Why this is safe:
+//!
+//! - `second` is stored last, in one atomic unit. A cut before it leaves an entry that does not
+//!   count, and the object is not changed yet.
+//! - The commit stores one word and clears nothing. All entries become stale together, because the
+//!   number in doubt moves on. `sweep` clears stale headers before their number can repeat.
+//! - A header lies at a fixed offset and old content lies elsewhere, so user bytes are never read
+//!   as a header.
+//! - A rollback clears a header only after the old content is back. A cut inside a rollback leaves
+//!   a shorter valid prefix, and the next open undoes the remaining entries. Undoing an entry twice
+//!   changes nothing.
 
 use crate::error::{Component, JournalOverflow};
 use crate::layout::{BlockKind, GRANULE, Tag, Undo};
 use crate::state::{Core, CtxState, announced, flag};
 use nvmem::{Model, Unit, mapped, planted};
 
-/// Which tags are changed.
+/// How [`Core::revert_versions`] changes the tags of two-version cells.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum VersionUpdate {
-    /// A rollback: the version before counts again in the cells of the transaction in doubt.
+    /// Rollback: cells that the transaction in doubt wrote go back to their previous version.
     Revert,
-    /// After a reboot: that, and all others are settled. An abort never brings back a version that the walk has not checked,
-    /// and no number that comes round finds a tag from before the reboot.
+    /// Open: as `Revert`, and all other tags lose their number. So an abort never brings back a
+    /// version that the walk has not checked, and no repeated number matches a tag from before the
+    /// reboot.
     Mount,
-    /// All but those of the transaction in doubt are settled, before their number comes round again.
+    /// Sweep: all tags except those of the transaction in doubt lose their number before it
+    /// repeats.
     Sweep,
 }
 
 impl<M: Model> Core<'_, M> {
-    /// Logs `from..to` once a transaction and lends it until it ends.
+    /// Logs the bytes `from..to`, at most once in a transaction, and lends them until the
+    /// transaction ends.
     ///
-    /// The range is whole units inside the heap. Units at either end that are kept already are not even read: a neighbouring
-    /// field that shares one may be borrowed mutably at this moment. No other unit is, because what is borrowed was logged.
-    /// **Errors**: the journal is full; parts that were logged stay so, and are true.
+    /// The range consists of whole units inside the heap. Units at either end that an earlier entry
+    /// covers are not read: a neighbouring field in the same unit may be borrowed mutably now. All
+    /// other units are free of `&mut`, because a range is logged before it is borrowed. **Errors**:
+    /// the journal is full. Parts that were logged already stay logged; undoing them is harmless.
     pub fn log(&self, s: &CtxState, from: usize, to: usize) -> Result<(), JournalOverflow> {
-        // The first entry of a transaction finds nothing that is kept, and every journal has room for one of 8 bytes.
+        // Fast path: no earlier entry can cover the range, and every journal has space for one
+        // entry of 8 bytes.
         if s.count.get() == 0 && to - from <= GRANULE {
             self.append(s, from, to - from, 0, 0);
             Ok(())
@@ -45,7 +77,8 @@ impl<M: Model> Core<'_, M> {
         mut from: usize,
         mut to: usize,
     ) -> Result<(), JournalOverflow> {
-        // What is kept at either end is left out, until no entry reaches over one of them.
+        // Trim covered units at both ends, and start over after each trim, until no entry covers an
+        // end.
         let mut i = s.base.get();
         while from < to && i < s.count.get() {
             let (start, end) = self.covered_range(s, i);
@@ -67,8 +100,8 @@ impl<M: Model> Core<'_, M> {
         Ok(())
     }
 
-    /// Appends an entry if there is room for it: its first word, and the length of the content, which is where the first word
-    /// says; none for what happens to a block.
+    /// Appends an entry if it fits. `first` is its first word: the offset of the content, or the
+    /// change of a block (then `bytes` is 0).
     #[inline(never)]
     fn log_entry(&self, s: &CtxState, first: usize, bytes: usize) -> Result<(), JournalOverflow> {
         let (i, used) = (s.count.get(), s.used.get());
@@ -79,7 +112,8 @@ impl<M: Model> Core<'_, M> {
         Ok(())
     }
 
-    /// Appends entry `i` and lends what it keeps. Order: content and first word, fence, second word, fence.
+    /// Appends entry `i` and lends the logged range. Order of stores: content and first word,
+    /// fence, second word, fence.
     #[inline(always)]
     fn append(&self, s: &CtxState, first: usize, bytes: usize, i: usize, used: usize) {
         let (unit, base) = (Self::UNIT, self.at(0));
@@ -88,8 +122,7 @@ impl<M: Model> Core<'_, M> {
             let second = Undo::second(s.seq.get(), bytes / unit, unit);
             let second = M::Unit::truncate(second as u32);
             // SAFETY: invariant "Headers are never content": a header in this context's journal,
-            // and the place of content, which has room; `first` was checked by the caller if there
-            // is content.
+            // and payload space, which was checked; the caller checked `first` if there is content.
             unsafe {
                 if planted!("pmem-tx/header-before-content") {
                     mapped::store(h.add(1), second);
@@ -113,13 +146,15 @@ impl<M: Model> Core<'_, M> {
             s.count.set(i + 1);
             s.used.set(used + bytes);
         }
-        // What happens to a block lends nothing; without an observer nobody asks.
+        // An entry for a block lends nothing. Without an observer the call is only a compiler
+        // barrier.
         if bytes > 0 || !mapped::observed() {
             mapped::lend(base.wrapping_add(first), bytes);
         }
     }
 
-    /// The range that needs no log because of this entry, if any: it keeps the old content, or the block is new.
+    /// The range that needs no further log because of entry `i`: its old content is in the payload,
+    /// or its block is new in this transaction. Empty for other entries.
     #[inline(always)]
     fn covered_range(&self, s: &CtxState, i: usize) -> (usize, usize) {
         let (first, second) = self.words(s, i);
@@ -163,8 +198,8 @@ impl<M: Model> Core<'_, M> {
         self.log_entry(s, Undo::Block { off, was: kind }.first(), 0)
     }
 
-    /// Everything before the fence before the commit store: ends the loans, frees what was freed, clears what would come
-    /// round again.
+    /// Does all work that comes before the commit store and its fence: applies frees, ends the
+    /// loans, and clears stale headers and tags when their number is about to repeat.
     pub fn prepare(&self, s: &CtxState) {
         if s.is(flag::FREES) && !planted!("pmem-tx/free-never-settled") {
             if M::PREEMPTED && !planted!("pmem-tx/free-not-announced") {
@@ -178,7 +213,7 @@ impl<M: Model> Core<'_, M> {
         }
     }
 
-    /// Ends the loans of a transaction. They end together: without an observer nobody asks which they were.
+    /// Ends the loans of the transaction. Without an observer one call ends all of them.
     #[inline(always)]
     pub fn end_loans(&self, s: &CtxState) {
         if mapped::observed() {
@@ -187,7 +222,7 @@ impl<M: Model> Core<'_, M> {
         mapped::end_loans(self.at(0));
     }
 
-    /// Ends the loans one by one, and frees what was freed.
+    /// Goes through all entries: ends each loan, and marks the freed blocks as free.
     fn settle_frees(&self, s: &CtxState) {
         self.finish_entries(s, 0, false)
     }
@@ -199,14 +234,16 @@ impl<M: Model> Core<'_, M> {
         }
     }
 
-    /// The transaction whose number is in `s` is committed.
+    /// Resets the context after its commit word was stored: the next transaction gets the next
+    /// number.
     pub fn committed(&self, s: &CtxState) {
         s.set_seq_after(&self.geo, s.seq.get());
         self.reset(s);
     }
 
-    /// Clears stale headers and settles stale tags of this context, before their number comes round again. In the
-    /// transaction in doubt, never after its commit: a cut here is rolled back and the sweep done again.
+    /// Clears stale headers and stale tags of this context before their number repeats. Runs inside
+    /// the transaction in doubt, before its commit: after a cut the transaction is rolled back and
+    /// the sweep runs again.
     #[cold]
     fn sweep(&self, s: &CtxState) {
         let (unit, seq) = (Self::UNIT, s.seq.get());
@@ -229,14 +266,15 @@ impl<M: Model> Core<'_, M> {
         }
     }
 
-    /// Undoes the entries from `from` on, the newest first.
+    /// Undoes the entries from index `from` on, newest first.
     ///
-    /// **Power loss**: the entries that are still valid are undone at the next open.
+    /// **Power loss**: the next open undoes the entries that are still valid.
     pub fn rollback_to(&self, s: &CtxState, from: usize) {
         self.finish_entries(s, from, true)
     }
 
-    /// Undoes the entries from `from` on, or does what a commit leaves to do for them; the newest first.
+    /// Goes through the entries from index `from` on, newest first. With `undo` it restores what
+    /// they logged; without, it applies the frees and ends the loans, as a commit needs.
     #[inline(never)]
     fn finish_entries(&self, s: &CtxState, from: usize, undo: bool) {
         let unit = Self::UNIT;
@@ -258,7 +296,8 @@ impl<M: Model> Core<'_, M> {
                     mapped::end_loan(to, len);
                     let (from, to) = (from.cast::<M::Unit>(), to.cast::<M::Unit>());
                     if M::PREEMPTED {
-                        // It may be a cell with its tag, at which others look.
+                        // The range may hold a cell's tag, which other contexts read: copy each
+                        // unit in a section.
                         for i in 0..units {
                             let (from, to) = (from.wrapping_add(i), to.wrapping_add(i));
                             // SAFETY: invariant "Valid entries are a prefix": as for the whole
@@ -282,7 +321,8 @@ impl<M: Model> Core<'_, M> {
                 if undo {
                     mapped::end_loans(self.at(0));
                 }
-                // To whom it belonged, or to nobody.
+                // An undone entry gives the block its old kind back; a committed free makes it
+                // free.
                 if undo || !new {
                     let kind = if undo { was } else { BlockKind::Free };
                     M::section(|| self.set_kind(off, kind));
@@ -298,8 +338,8 @@ impl<M: Model> Core<'_, M> {
                         // area.
                         unsafe { self.store(header + unit, 0) }
                     }
-                    // From here on others may take the block. Before they do, their own entry is
-                    // fenced, and this with it.
+                    // From here on other contexts may allocate the block. Their journal entry is
+                    // fenced before they use it, and that fence covers this store too.
                     s.count.set(i);
                 })
             }
@@ -320,7 +360,7 @@ impl<M: Model> Core<'_, M> {
         }
     }
 
-    /// Rolls the whole running transaction back, two-version cells included.
+    /// Rolls the whole running transaction back, including its writes to two-version cells.
     #[cold]
     pub fn rollback(&self, s: &CtxState) {
         if planted!("pmem-tx/abort-keeps-changes") && s.level() > 0 {
@@ -333,11 +373,11 @@ impl<M: Model> Core<'_, M> {
         self.reset(s);
     }
 
-    /// Changes the tags that this context has left in two-version cells.
+    /// Updates the tags that this context wrote into two-version cells, as `why` says.
     #[inline(never)]
     pub fn revert_versions(&self, s: &CtxState, why: VersionUpdate) {
         let (ctx, doubt) = (s.index::<M>(), s.seq.get());
-        // The chain was checked at open and is whole at every moment since.
+        // The chain was checked at open and stays whole, so the walk cannot fail.
         let _ = self.for_each_block_preempted(s, |off, b| {
             let at = off + Self::UNIT;
             if !b.is(BlockKind::Cell) {
@@ -369,11 +409,11 @@ impl<M: Model> Core<'_, M> {
         self.fence();
     }
 
-    /// The volatile state of a context without a transaction.
+    /// Sets the volatile state of a context without a running transaction.
     #[inline(always)]
     pub fn reset(&self, s: &CtxState) {
         if M::PREEMPTED && s.announces(announced::DOUBT) {
-            // What was freed is free now.
+            // The freed blocks are available to other contexts from now on.
             M::section(|| s.withdraw(announced::DOUBT));
         }
         s.count.set(0);
@@ -382,9 +422,10 @@ impl<M: Model> Core<'_, M> {
         s.flags.set(s.flags.get() & flag::EXTERNAL);
     }
 
-    /// After a reboot: undoes the transaction in doubt. The blocks are not to be trusted yet.
+    /// Undoes the transaction in doubt after a reboot. Runs before the chain of blocks is checked.
     ///
-    /// **Errors**: an entry that no transaction writes; then nothing was changed.
+    /// All entries are validated before the first one is undone. **Errors**: an entry that no
+    /// transaction writes; then nothing was changed.
     pub fn recover(&self, s: &CtxState) -> Result<(), Component> {
         let unit = Self::UNIT;
         let (mut n, mut used) = (0, 0);
@@ -415,7 +456,8 @@ impl<M: Model> Core<'_, M> {
         Ok(())
     }
 
-    /// Content that is logged lies in the heap, or is the root word that a migration changes.
+    /// Whether an entry may undo this range: it lies inside the heap, or it is the root word, which
+    /// a migration changes.
     fn may_be_undone(&self, off: usize, len: usize) -> bool {
         let root = self.geo.root(0, Self::UNIT);
         // Before the heap it wraps, and is too large.

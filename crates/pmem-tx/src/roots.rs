@@ -1,4 +1,4 @@
-//! What a pool is opened for: one root, or one for each of several contexts.
+//! The roots of a pool: one, or one for each of several contexts.
 
 use crate::error::Error;
 use crate::pbox::{PBox, Width};
@@ -17,7 +17,7 @@ pub unsafe trait Roots {
     const COUNT: usize;
     #[doc(hidden)]
     type States: AsRef<[CtxState]> + Default;
-    /// The first content: a value for each root.
+    /// The values that a format stores: one for each root.
     type Init<'p>;
     #[doc(hidden)]
     fn fingerprint() -> u64;
@@ -89,7 +89,7 @@ macro_rules! contexts {
             type States = [CtxState; $n];
             type Init<'p> = ($($r::At<'p>,)+);
             fn fingerprint() -> u64 {
-                // Order matters: the place of a type in the tuple is that of its context.
+                // Order matters: a type's index in the tuple is the index of its context.
                 [$(nvmem::fingerprint::<$r>()),+]
                     .iter()
                     .fold($n, |h: u64, f| (h.rotate_left(7) ^ f).wrapping_mul(0x100_0000_01b3))
