@@ -275,7 +275,7 @@ mod tests {
         } else {
             assert_eq!(got as u128, want, "{of:?}");
         }
-        // And with one byte less, what is needed is said.
+        // A region that is too short is refused with the length that is needed.
         for len in [got, got.saturating_sub(8), nodes & !7, 0] {
             match Geometry::new::<M>(len, lists, contexts, stride) {
                 Ok(g) => {

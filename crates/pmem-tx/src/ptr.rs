@@ -129,7 +129,7 @@ impl<'p, T: Persist, W: Width> Ptr<'p, T, W> {
         let p = self.version(tx, self.tag(tx).current);
         mapped::will_read(p.cast(), size_of::<T>());
         // SAFETY: invariant "One current version", "Sole owner": the version that the tag names is
-        // a valid `T`; writing wants the handle mutably.
+        // a valid `T`; a write needs the handle mutably.
         unsafe { &*p }
     }
 
