@@ -1,4 +1,4 @@
-//! What the documentation says that operations cost, counted store by store.
+//! The documented cost of operations, counted store by store.
 
 use core::cell::Cell;
 use core::mem::MaybeUninit;
@@ -23,7 +23,7 @@ impl Observer for Count {
     }
 }
 
-/// Stores and fences of what `f` does.
+/// Stores and fences of `f`.
 fn cost<M: Model, R>(f: impl FnOnce() -> R) -> (usize, usize, R) {
     let count = Count::default();
     let mut r = None;
@@ -121,7 +121,7 @@ fn all<M: Model>() {
     );
 }
 
-/// With a number: one unit for it, one to clear the last record, one to clear its own.
+/// Staged: one unit for the number, one to clear the last record, one to clear its own.
 fn staged<'b, M: Model>(
     l: &mut Lists<'b, u64, M>,
     insert: usize,

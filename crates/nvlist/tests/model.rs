@@ -1,4 +1,5 @@
-//! Random programs on all lists at once, compared with `VecDeque`; the pool is closed and opened now and then.
+//! Random programs on all lists at once, compared with `VecDeque`; the pool is closed and reopened
+//! from time to time.
 
 use core::mem::MaybeUninit;
 use nvlist::{Full, ListPos, NodePool};

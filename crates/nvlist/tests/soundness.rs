@@ -24,7 +24,7 @@ struct Padded {
     large: u32,
 }
 
-/// What is assigned as a whole brings padding that nobody has written; a region is bytes again when it is closed.
+/// Assigning a whole value brings uninitialised padding; a closed region is bytes again.
 #[test]
 fn what_is_edited_is_bytes_afterwards() {
     fn go<M: Model>() {
@@ -58,7 +58,7 @@ fn what_is_edited_is_bytes_afterwards() {
     go::<InOrder16>();
 }
 
-/// What a program's closures may do while a place is looked for is to unwind: nothing has changed then.
+/// A closure may unwind while a list is searched: nothing has changed then.
 #[test]
 fn a_closure_unwinds() {
     fn go<M: Model>() {
@@ -164,7 +164,7 @@ fn a_staged_operation_is_lost() {
     }
 }
 
-/// Who is asked what is committed can unwind, or say anything.
+/// The resolver may unwind or return anything.
 #[test]
 fn a_resolver_lies() {
     for said in [0, 1, 7, 8, u32::MAX] {
@@ -187,7 +187,8 @@ fn a_resolver_lies() {
     }
 }
 
-/// Handles of a pool can lie in a list while their transaction runs; none is found there by another one.
+/// Handles of a pool may be stored in a list during their transaction; another transaction finds
+/// none there.
 #[test]
 fn a_list_keeps_no_handle_over_its_transaction() {
     use pmem_tx::{PBox, Pool};

@@ -1,7 +1,8 @@
-//! A program that does every kind of operation, and what it must see after each boot.
+//! A program with every kind of operation, and the lists that each boot must find.
 //!
-//! Nothing in the pool counts operations, so a boot must find the lists as they were after what was acknowledged, or
-//! after one operation more. What it finds tells it where to go on; where the two are the same it does the operation again.
+//! The pool does not count operations. A boot must find the lists after the acknowledged
+//! operations, or after one more. From them the program sees where to continue; if both states are
+//! equal it repeats the operation.
 
 use nvlist::{ListPos, NodePool};
 use nvmem::{Model, Persist, Region};
@@ -23,8 +24,8 @@ pub fn job(key: u16) -> Job {
     }
 }
 
-/// Field by field: assigning all of it would make the padding that lies in the pool uninitialised, which Miri, where
-/// `powerfail` reads what is lent, calls what it is.
+/// Field by field: a whole assignment would make the padding in the pool uninitialised. `powerfail`
+/// reads lent ranges, and Miri reports that.
 pub fn become_job(j: &mut Job, key: u16) {
     let Job { key: k, twice, odd } = job(key);
     (j.key, j.twice, j.odd) = (k, twice, odd);
@@ -33,7 +34,7 @@ pub fn become_job(j: &mut Job, key: u16) {
 pub const LISTS: usize = 2;
 pub type Pool<'m, M> = NodePool<'m, Job, LISTS, M>;
 
-/// What the lists show.
+/// The visible content of the lists.
 pub type View = [Vec<u16>; LISTS];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -1,4 +1,4 @@
-// What is done to a sound image before it is opened.
+// Changes that are made to a sound image before it is opened.
 
 use nvlist::{OpenError, Component};
 use nvlist::nvmem::{Model, Superblock, Unit};
@@ -16,7 +16,8 @@ fn bytes(m: &mut Words) -> &mut [u8] {
     unsafe { core::slice::from_raw_parts_mut(m.as_mut_ptr().cast(), m.len() * 8) }
 }
 
-/// Runs `change` on copies of all images until it says that it is done; how many did not open and how many did.
+/// Runs `change` on copies of all images until it returns that it is done; returns how many did not
+/// open and how many did.
 fn campaign(step: usize, mut change: impl FnMut(usize, &mut [u8]) -> bool) -> [usize; 2] {
     let mut seen = [0; 2];
     for doubt in 0..4 {
@@ -52,7 +53,8 @@ fn half(at: usize, v: usize, b: &mut [u8]) -> bool {
     true
 }
 
-/// Every link and every half of a record by every place that there is, and some that there are not.
+/// Replaces every link and every half of a record by every link that exists, and by some that do
+/// not.
 #[test]
 fn every_link_leads_everywhere() {
     let step = if UNIT == 4 { 1 } else { 4 };
@@ -108,7 +110,7 @@ fn several_halves_at_once() {
     }))
 }
 
-/// What `open` says of an image after a change.
+/// The result of `open` for an image after a change.
 fn refused(doubt: u8, change: impl FnOnce(&mut [u8])) -> Option<OpenError> {
     let mut m = image(WORDS, doubt);
     change(bytes(&mut m));
@@ -131,13 +133,13 @@ const SCALE: usize = if UNIT == 4 { 4 } else { 1 };
 fn a_cycle() {
     for answered in [false, true] {
         let r = refused(0, |b| {
-            // Otherwise the last operation is what the links do not show.
+            // Without this, the links would contradict the last record.
             b[RECORD..RECORD + 4].fill(0);
             let first = get(b, HEADS + 4 + 2) * SCALE;
             let second = get(b, first + 2) * SCALE;
             put(b, second + 2, first / SCALE);
             if answered {
-                // Then the first has lost the one before it.
+                // Then the link back to the node before the first is lost.
                 put(b, first, second / SCALE);
             }
         });

@@ -1,4 +1,4 @@
-//! What belongs to one pool is unknown to another, also of the same type.
+//! Nodes, lists and cursors of one pool are refused by another, also by one of the same type.
 
 use nvlist::NodePool;
 

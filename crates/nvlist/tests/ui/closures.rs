@@ -1,4 +1,5 @@
-//! What looks for a place, or changes a content, does not change the lists meanwhile, and keeps nothing.
+//! A closure that searches a list or edits a content cannot change the lists, and cannot keep
+//! references.
 
 use nvlist::NodePool;
 

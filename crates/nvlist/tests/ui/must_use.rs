@@ -1,4 +1,4 @@
-//! A node that nobody keeps, and an operation that does not happen.
+//! A node that is dropped, and an operation that does not happen.
 #![deny(unused_must_use)]
 
 use nvlist::NodePool;

@@ -1,4 +1,4 @@
-//! While somebody is at a place of a list, or looks at a content, nobody changes the lists.
+//! While a cursor or a reference to a content exists, nothing else changes the lists.
 
 use nvlist::NodePool;
 

@@ -1,4 +1,4 @@
-//! What belongs to one pool is not exchanged for what belongs to another.
+//! Nodes and lists of one pool cannot be exchanged for those of another.
 
 use nvlist::NodePool;
 

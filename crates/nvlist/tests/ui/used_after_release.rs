@@ -1,4 +1,4 @@
-//! A node that was returned, or put into a list, is nobody's to read or to change.
+//! A node that was released or linked can no longer be read or changed by its handle.
 
 use nvlist::NodePool;
 
