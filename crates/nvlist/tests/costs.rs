@@ -129,7 +129,7 @@ fn staged<'b, M: Model>(
     a: nvlist::List<'b>,
     z: nvlist::List<'b>,
 ) {
-    let number = l.context(0).unwrap().number(1);
+    let number = l.context(0).unwrap().stage_seq(1);
     let node = l.alloc(1).unwrap();
     let first = stores::<M, _>(|| l.stage_back(number, a, node).committed());
     assert_eq!(first, insert + 3, "insert with a number");

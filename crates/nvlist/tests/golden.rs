@@ -22,7 +22,7 @@ fn image<M: Model>() -> String {
     let region = Region::new(&mut words);
     let mut pool = NodePool::<Item, 2, M>::open_resolved(region, 1, |_| 0).unwrap();
     pool.with(|mut lists, [a, b]| {
-        let number = lists.context(0).unwrap().number(0x77);
+        let number = lists.context(0).unwrap().stage_seq(0x77);
         let node = lists.alloc(item(b"one", 0x1111)).ok().unwrap();
         lists.stage_back(number, a, node).committed();
         lists.push_back(a, item(b"two", 0x2222)).ok().unwrap();

@@ -68,7 +68,7 @@ fn a_closure_unwinds() {
             for v in [10, 20, 30] {
                 lists.push_back(a, v).ok().unwrap();
             }
-            let number = lists.context(0).unwrap().number(1);
+            let number = lists.context(0).unwrap().stage_seq(1);
             let bad = |_: &u32| -> bool { panic!("in a closure") };
             let key = |v: &u32| -> u32 {
                 assert_ne!(*v, 20, "in a closure");
@@ -133,7 +133,7 @@ fn a_staged_operation_is_lost() {
             for v in 1..=3 {
                 lists.push_back(a, v).ok().unwrap();
             }
-            let number = lists.context(0).unwrap().number(9);
+            let number = lists.context(0).unwrap().stage_seq(9);
             for _ in 0..2 {
                 let node = lists.alloc(4).ok().unwrap();
                 let link = || lists.stage_back(number, b, node);
@@ -171,7 +171,7 @@ fn a_resolver_lies() {
         let mut m = memory();
         let mut pool = Pool::<InOrder32>::open_resolved(Region::new(&mut m), 1, |_| 0).unwrap();
         pool.with(|mut lists, [a, _]| {
-            let number = lists.context(0).unwrap().number(7);
+            let number = lists.context(0).unwrap().stage_seq(7);
             let node = lists.alloc(1).ok().unwrap();
             std::mem::forget(lists.stage_back(number, a, node));
         });
