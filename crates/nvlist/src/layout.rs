@@ -334,7 +334,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "arithmetic, and a lot of it")]
-    fn a_multiple_is_told_without_a_division() {
+    fn multiples_are_found_without_a_division() {
         divides::<InOrder32>();
         divides::<InOrder16>();
     }

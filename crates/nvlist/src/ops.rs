@@ -22,7 +22,7 @@
 //!                                        5  P2.next := X, N2.prev := X; FENCE
 //! ```
 //!
-//! The record is one atomic unit. No operation clears it: the next operation overwrites it, and
+//! The record is one atomic unit. It stays after the operation: the next one overwrites it, and
 //! recovery of a finished operation stores what is already there.
 //!
 //! Why this is safe: before the record is stored, no link of another node has changed. After it,
@@ -154,17 +154,17 @@ impl<M: Model> Core<'_, M> {
         // SAFETY: invariant "Links are checked", by the caller's contract: `x` is a node.
         unsafe {
             let replaces = kind as usize == OpKind::Replace as usize;
-            let mut torn = !LinkMap::<M>::PACKED;
+            let mut two_stores = !LinkMap::<M>::PACKED;
             if planted!("nvlist/removed-and-inserted-at-once") {
-                torn = false;
+                two_stores = false;
             }
-            let mut apart = replaces;
+            let mut replaces_removed = replaces;
             if planted!("nvlist/removed-and-replacing-at-once") {
-                apart = false;
+                replaces_removed = false;
             }
-            if (torn || apart)
+            if (two_stores || replaces_removed)
                 && self.load(RECORD) == LinkMap::<M>::record_word(x, OpKind::Remove)
-                && (apart || self.prev(x) > HELD)
+                && (replaces_removed || self.prev(x) > HELD)
             {
                 self.store(RECORD, 0);
                 self.fence();

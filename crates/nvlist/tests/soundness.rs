@@ -26,7 +26,7 @@ struct Padded {
 
 /// Assigning a whole value brings uninitialised padding; a closed region is bytes again.
 #[test]
-fn what_is_edited_is_bytes_afterwards() {
+fn an_edited_content_has_no_padding() {
     fn go<M: Model>() {
         let mut m = memory();
         let mut pool = NodePool::<Padded, 1, M>::open(Region::new(&mut m)).unwrap();
@@ -106,7 +106,7 @@ fn a_closure_unwinds() {
 
 /// A node that was lost with what unwound stays in use until it is reclaimed.
 #[test]
-fn what_unwound_is_reclaimed() {
+fn nodes_lost_by_unwinding_are_reclaimed() {
     let mut m = memory();
     let mut pool = Pool::<InOrder32>::open(Region::new(&mut m)).unwrap();
     let capacity = pool.capacity();

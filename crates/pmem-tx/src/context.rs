@@ -144,7 +144,8 @@ where
         })
     }
 
-    /// Handles everything that an idle context with a used walk does not have.
+    /// Slow path of `begin`: a flag is set. Reports misuse, rolls back an abandoned transaction,
+    /// and invalidates the walk's marks.
     #[cold]
     fn begin_slow(&self, idle_flags: usize) -> Result<(), BeginError> {
         let s = self.s;
@@ -183,7 +184,7 @@ where
         let running = self.begin(idle_flags)?;
         let tx = Tx::new(self.core, self.others, self.s, true);
         let o = f(&tx, &mut Root::new(self.root()?))?;
-        // True unless a nested transaction, a free, a cell or a failure set a flag.
+        // If the flags are as `begin` set them, no operation has failed.
         if self.s.flags.get() != idle_flags | 1 {
             self.s.check_failed()?;
         }

@@ -213,7 +213,7 @@ mod tests {
     use nvmem::{InOrder16, InOrder32};
 
     /// Old content is user bytes: in the place of a header it could be read as a valid one.
-    fn areas_are_apart<M: Model>() {
+    fn areas_do_not_overlap<M: Model>() {
         let unit = M::Unit::BYTES;
         for entries in [1, 2, 7, 32, 300] {
             for bytes in [1, 8, 60, 1024] {
@@ -251,8 +251,8 @@ mod tests {
 
     #[test]
     fn no_area_reaches_into_another() {
-        areas_are_apart::<InOrder32>();
-        areas_are_apart::<InOrder16>();
+        areas_do_not_overlap::<InOrder32>();
+        areas_do_not_overlap::<InOrder16>();
     }
 
     /// Compares the result with the same calculation in 128 bits, for any parameters.
@@ -361,7 +361,7 @@ mod tests {
     /// The configuration that `Pool::open` chooses fits into the length that it asks for.
     #[test]
     #[cfg_attr(miri, ignore = "thousands of sums in safe code")]
-    fn a_length_that_would_do_does() {
+    fn the_needed_length_is_enough() {
         fn chosen<M: Model>(contexts: usize, len: usize) {
             let c = Config::for_len(len);
             let unit = M::Unit::BYTES;

@@ -62,8 +62,8 @@ impl AllocResult {
 
 impl From<AllocResult> for Error {
     #[inline(always)]
-    fn from(room: AllocResult) -> Self {
-        match room {
+    fn from(result: AllocResult) -> Self {
+        match result {
             AllocResult::JournalFull(bytes) => Error::JournalFull { bytes },
             AllocResult::PoolFull(bytes) | AllocResult::At(bytes) => Error::PoolFull { bytes },
         }
@@ -133,7 +133,7 @@ impl<M: Model> Core<'_, M> {
             return self.for_each_block(f);
         }
         let mut off = self.geo.heap;
-        let mut some = || {
+        let mut walk_some = || {
             if !s.announces(announced::CHAIN_STABLE) {
                 s.announce(announced::CHAIN_STABLE);
                 off = self.geo.heap;
@@ -148,14 +148,14 @@ impl<M: Model> Core<'_, M> {
             Ok(off < self.geo.end)
         };
         loop {
-            let more = M::section(|| {
-                let more = some();
-                if more != Ok(true) {
+            let unfinished = M::section(|| {
+                let unfinished = walk_some();
+                if unfinished != Ok(true) {
                     s.withdraw(announced::CHAIN_STABLE);
                 }
-                more
+                unfinished
             });
-            if !more? {
+            if !unfinished? {
                 return Ok(());
             }
         }
@@ -180,23 +180,23 @@ impl<M: Model> Core<'_, M> {
             wrapped: false,
             unfinished: false,
         };
-        let room = if planted!("pmem-tx/alloc-in-no-section") {
+        let result = if planted!("pmem-tx/alloc-in-no-section") {
             self.alloc_in_section(s, others, want, kind, log, &mut search)
         } else {
             loop {
-                let room = M::section(|| {
-                    let room = self.alloc_in_section(s, others, want, kind, log, &mut search);
+                let result = M::section(|| {
+                    let result = self.alloc_in_section(s, others, want, kind, log, &mut search);
                     if M::PREEMPTED && !search.unfinished {
                         s.withdraw(announced::CHAIN_STABLE);
                     }
-                    room
+                    result
                 });
                 if !search.unfinished {
-                    break room;
+                    break result;
                 }
             }
         };
-        let header = match room {
+        let header = match result {
             AllocResult::At(header) => header,
             AllocResult::PoolFull(_) => return AllocResult::PoolFull(size),
             full => return full,
@@ -232,13 +232,13 @@ impl<M: Model> Core<'_, M> {
             }
         }
         search.unfinished = false;
-        let Some((off, room)) = self.find_free(others, want, search) else {
+        let Some((off, free_bytes)) = self.find_free(others, want, search) else {
             return AllocResult::PoolFull(want);
         };
         if log && let Err(JournalOverflow(bytes)) = self.log_alloc(s, off) {
             return AllocResult::JournalFull(bytes);
         }
-        if M::PREEMPTED && self.block(off).is_some_and(|b| b.bytes() < room) {
+        if M::PREEMPTED && self.block(off).is_some_and(|b| b.bytes() < free_bytes) {
             for s in others
                 .iter()
                 .filter(|s| s.announces(announced::CHAIN_STABLE))
@@ -246,7 +246,7 @@ impl<M: Model> Core<'_, M> {
                 s.withdraw(announced::CHAIN_STABLE);
             }
         }
-        self.split(off, want, room, kind);
+        self.split(off, want, free_bytes, kind);
         self.cursor.set(off + want);
         AllocResult::At(off)
     }
@@ -261,10 +261,10 @@ impl<M: Model> Core<'_, M> {
         search: &mut Search,
     ) -> Option<(usize, usize)> {
         let mut off = search.off;
-        let (mut start, mut room) = (off, 0);
+        let (mut start, mut free_bytes) = (off, 0);
         let mut wrapped = search.wrapped;
         let mut steps = 0;
-        while room < want {
+        while free_bytes < want {
             if off >= self.geo.end {
                 if wrapped {
                     return None;
@@ -272,12 +272,12 @@ impl<M: Model> Core<'_, M> {
                 // Then once over the whole heap: a run of free blocks may begin before the cursor.
                 wrapped = true;
                 off = self.geo.heap;
-                (start, room) = (off, 0);
+                (start, free_bytes) = (off, 0);
             }
             if M::PREEMPTED {
                 // Pause only between runs: a run of free blocks that is interrupted would have to
                 // be read again.
-                if room == 0 && steps >= HEADERS_PER_SECTION {
+                if free_bytes == 0 && steps >= HEADERS_PER_SECTION {
                     (search.off, search.wrapped, search.unfinished) = (off, wrapped, true);
                     return None;
                 }
@@ -285,13 +285,13 @@ impl<M: Model> Core<'_, M> {
             }
             let b = self.block(off)?;
             let next = off + b.bytes();
-            room += b.bytes();
+            free_bytes += b.bytes();
             if !b.is(BlockKind::Free) || self.in_doubt(others, off) {
-                (start, room) = (next, 0);
+                (start, free_bytes) = (next, 0);
             }
             off = next;
         }
-        Some((start, room))
+        Some((start, free_bytes))
     }
 
     /// Whether a transaction in doubt of another context has freed this block, or is giving it back
@@ -312,19 +312,19 @@ impl<M: Model> Core<'_, M> {
         })
     }
 
-    /// Makes the first `want` of `room` free bytes at `off` a block of this kind.
+    /// Makes the first `want` of `free_bytes` free bytes at `off` a block of this kind.
     #[inline(never)]
-    fn split(&self, off: usize, want: usize, room: usize, kind: BlockKind) {
+    fn split(&self, off: usize, want: usize, free_bytes: usize, kind: BlockKind) {
         // SAFETY: invariant "The chain is whole": both headers lie in free space; the remainder's
         // is not reachable before the first is stored.
         unsafe {
-            let rest = Block::word(BlockKind::Free, room - want);
+            let remainder = Block::word(BlockKind::Free, free_bytes - want);
             let new = Block::word(kind, want);
             if planted!("pmem-tx/split-in-wrong-order") {
                 self.store(off, new);
             }
-            if room > want {
-                self.store(off + want, rest);
+            if free_bytes > want {
+                self.store(off + want, remainder);
                 if !planted!("pmem-tx/no-fence-in-split") {
                     self.fence();
                 }

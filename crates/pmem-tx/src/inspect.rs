@@ -50,11 +50,11 @@ pub fn pool(sb: &Superblock, bytes: &[u8], out: &mut dyn Write) -> Result {
     let image = Image { bytes, unit };
     writeln!(
         out,
-        "pool: {contexts} contexts, units of {unit} bytes, journals of {} entries and {} bytes, numbers to {}",
+        "pool: {contexts} contexts, units of {unit} bytes, journals of {} entries and {} bytes, sequence numbers up to {}",
         geo.entries, geo.bytes, geo.seq_max
     )?;
     if sb.params[param::MIGRATED] != 0 {
-        writeln!(out, "  a migration is committed and not entered yet")?;
+        writeln!(out, "  a migration is committed but not finished")?;
     }
     for ctx in 0..contexts {
         context(&image, &geo, ctx, out)?;
@@ -68,7 +68,7 @@ fn context(image: &Image<'_>, geo: &Geometry, ctx: usize, out: &mut dyn Write) -
     let doubt = geo.next(committed);
     writeln!(
         out,
-        "  context {ctx}: root at {:#06x}, {committed} committed (if the word is its own), {doubt} in doubt",
+        "  context {ctx}: root at {:#06x}, {committed} committed (if the pool owns the commit word), {doubt} in doubt",
         word(geo.root(ctx, image.unit))
     )?;
     for i in 0..geo.entries {

@@ -460,7 +460,7 @@ impl<M: Model> Core<'_, M> {
     /// a migration changes.
     fn may_be_undone(&self, off: usize, len: usize) -> bool {
         let root = self.geo.root(0, Self::UNIT);
-        // Before the heap it wraps, and is too large.
+        // An offset before the heap wraps around and fails the comparison.
         let from = off.wrapping_sub(self.geo.heap);
         let heap = self.geo.end - self.geo.heap;
         let inside = off.is_multiple_of(Self::UNIT)

@@ -146,14 +146,14 @@ impl<'p, T: Persist, W: Width> PBox<'p, T, W> {
     pub fn new<M: Model<Unit = W>>(v: T, tx: &Tx<'p, M>) -> Result<Self, Error> {
         const { assert_storable::<T>() }
         tx.or_fail(tx.check_innermost())?;
-        let room = tx.core.alloc(
+        let allocated = tx.core.alloc(
             tx.s,
             tx.others,
             size_of::<T>(),
             BlockKind::Object,
             tx.logged,
         );
-        let o = tx.or_fail(room.narrow::<W>())?;
+        let o = tx.or_fail(allocated.narrow::<W>())?;
         let b = Self::from_offset(o);
         // SAFETY: invariant "Free means free": a block that was free and is this transaction's own,
         // aligned to 8 and large enough.

@@ -68,14 +68,14 @@ impl<'p, T: Persist, W: Width> Ptr<'p, T, W> {
     pub fn new<M: Model<Unit = W>>(v: T, tx: &Tx<'p, M>) -> Result<Self, Error> {
         const { assert_storable::<T>() }
         tx.or_fail(tx.check_innermost())?;
-        let room = tx.core.alloc(
+        let allocated = tx.core.alloc(
             tx.s,
             tx.others,
             cell_bytes::<T>(),
             BlockKind::Cell,
             tx.logged,
         );
-        let o = tx.or_fail(room.narrow::<W>())?;
+        let o = tx.or_fail(allocated.narrow::<W>())?;
         let b = Ptr {
             off: o,
             _t: PhantomData,

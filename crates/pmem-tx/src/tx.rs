@@ -26,7 +26,7 @@ pub struct Tx<'p, M = InOrder32> {
 /// once, not once per field.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` stays in the thread that runs the transaction",
+    message = "`{Self}` is used only by the thread that runs the transaction",
     label = "another thread would use it here",
     note = "run a transaction there: a `Pool` can be moved to another thread, or kept behind a lock",
     note = "or copy the value here and send the copy"
@@ -135,7 +135,7 @@ impl<'p, M: Model> Tx<'p, M> {
         let r = body(&tx, &mut Root::new(root.0.offset()));
         let r = r.and_then(|o| s.check_failed().map(|()| o));
         if r.is_ok() {
-            saved.keep();
+            saved.release();
         }
         r
     }
@@ -159,7 +159,7 @@ impl<M: Model> Savepoint<'_, '_, M> {
             s.clear_flag(flag::FAILED);
         }
     }
-    fn keep(self) {
+    fn release(self) {
         self.leave();
         core::mem::forget(self);
     }

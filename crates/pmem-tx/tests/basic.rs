@@ -287,7 +287,7 @@ fn full_journal_full_pool_and_nothing_lost() {
 }
 
 #[test]
-fn what_cannot_be_opened_says_why() {
+fn open_errors_name_the_reason() {
     let mut b = buffer(256);
     b[20] = MaybeUninit::new(77);
     let r = Pool::<u32>::open(Region::<InOrder32>::new(&mut b), |_| Ok(1));

@@ -103,7 +103,7 @@ fn contexts_preempt_each_other() {
 /// Without a critical section the same campaign must fail.
 #[test]
 #[cfg_attr(miri, ignore = "what two owners of a block do is undefined")]
-fn without_a_section_contexts_do_not_survive() {
+fn contexts_fail_without_a_section() {
     let failed = |case: &Case| campaign::<InOrder32>(case).try_run().is_err();
     let failed: Vec<bool> = cases().iter().map(failed).collect();
     println!("{failed:?}");

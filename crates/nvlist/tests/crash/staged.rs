@@ -238,7 +238,7 @@ fn abandoned_or_forgotten() {
 }
 
 #[test]
-fn alone_and_with_numbers_that_come_round() {
+fn alone_and_with_repeating_numbers() {
     let fates = [
         Fate::Commit,
         Fate::Alone,

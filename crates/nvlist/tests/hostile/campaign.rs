@@ -149,7 +149,7 @@ fn a_cycle() {
 
 /// A ring of two nodes that no list leads to, each answered.
 #[test]
-fn a_ring_apart() {
+fn a_ring_outside_of_all_lists() {
     let r = refused(0, |b| {
         let free: Vec<usize> = (0..).map(|i| FIRST + i * 16).take_while(|o| o + 16 <= b.len()).filter(|o| get(b, *o) == 0).collect();
         let (x, y) = (free[0], free[1]);
@@ -193,7 +193,7 @@ fn two_records() {
 }
 
 #[test]
-fn a_content_that_is_none() {
+fn an_invalid_content() {
     let r = refused(0, |b| {
         let first = get(b, HEADS + 6) * SCALE;
         b[first + 4 + 4] = 2;

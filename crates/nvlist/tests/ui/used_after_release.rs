@@ -29,7 +29,7 @@ fn returned_twice(pool: &mut NodePool<'_, u32, 1>) {
     })
 }
 
-fn a_content_of_a_node_that_is_gone(pool: &mut NodePool<'_, u32, 1>) {
+fn a_content_of_a_removed_node(pool: &mut NodePool<'_, u32, 1>) {
     pool.with(|mut lists, [a]| {
         let first = lists.front(a);
         lists.pop_front(a);

@@ -70,7 +70,7 @@ fn two_versions(nv: Region<'_, InOrder32>, world: &World<'_, (u32, u32)>) {
 }
 
 #[test]
-fn two_versions_do_not() {
+fn two_versions_show_no_uncommitted_value() {
     explore(
         Mapped::<InOrder32>::new(512),
         |nv, w: &World<(u32, u32)>| two_versions(nv, w),

@@ -231,7 +231,7 @@ fn prepared_dropped_abandoned_forgotten() {
 }
 
 #[test]
-fn adopted_once_and_only_what_is_there() {
+fn only_existing_objects_are_adopted_and_once() {
     let mut m = buffer(256);
     let word = Cell::new(0);
     let open = |region| {
