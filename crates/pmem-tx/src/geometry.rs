@@ -375,7 +375,7 @@ mod tests {
                         else {
                             panic!("as before");
                         };
-                        assert_eq!(needed, first, "one root needs no second look");
+                        assert_eq!(needed, first, "one root needs no longer region");
                     }
                 }
                 other => assert!(other.is_ok() || len > 1 << 16, "{other:?}"),

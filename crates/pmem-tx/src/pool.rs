@@ -233,7 +233,7 @@ where
         unsafe { (&raw mut (*at).core.region).write(region) }
         // SAFETY: invariant "A pool is whole before it is one": the region is initialised.
         match unsafe { Self::open_in_place(at, config, resolve, check, init) } {
-            // SAFETY: invariant "A pool is whole before it is one": `fill` has succeeded.
+            // SAFETY: invariant "A pool is whole before it is one": `open_in_place` has succeeded.
             Ok(()) => Ok(unsafe { storage.assume_init_mut() }),
             Err(error) => Err(OpenFailure {
                 error,

@@ -19,7 +19,7 @@ pub fn depth() -> u32 {
 pub fn program<M: Model>(region: Region<'_, M>, world: &World<'_, u32>, ops: &Vec<Op>) {
     let mut pool = open(region);
     let seen = view(&mut pool);
-    let a = pool.audit().expect("open has looked at all of it");
+    let a = pool.audit().expect("open has checked everything");
     assert_eq!(a.held, 0, "{a:?}");
     assert_eq!(a.linked, seen.iter().map(Vec::len).sum::<usize>());
     let sure = world.get() as usize;

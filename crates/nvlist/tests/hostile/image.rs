@@ -99,7 +99,7 @@ fn attack_one(words: &mut [MaybeUninit<u64>]) -> bool {
         return false;
     };
     let before = read(&mut pool);
-    let a = pool.audit().expect("open has looked at all of it");
+    let a = pool.audit().expect("open has checked everything");
     assert_eq!(a.held, 0);
     assert_eq!(a.linked, before.iter().map(Vec::len).sum::<usize>());
     assert_eq!(a.linked + a.free, pool.capacity());

@@ -239,7 +239,7 @@ fn no_block_reaches_past_the_end() {
         let original = image(WORDS, doubt);
         let heap = |m: &[MaybeUninit<u64>]| {
             guarded(m, |m| {
-                let a = open(m)?.audit().expect("open has looked at all of it");
+                let a = open(m)?.audit().expect("open has checked everything");
                 Some(a.used + a.free)
             })
         };

@@ -258,7 +258,7 @@ fn attack_one(words: &mut [MaybeUninit<u64>]) -> bool {
     let Some(mut pool) = open(words) else {
         return false;
     };
-    let before = pool.audit().expect("open has looked at all of it");
+    let before = pool.audit().expect("open has checked everything");
     {
         let (mut a, mut b) = pool.contexts();
         let old = a.tx(|tx, r| read(r.get(tx), tx)).expect("reading");
