@@ -1,23 +1,23 @@
-//! Positions in lists: to look around, and to change what is there.
+//! Cursors: positions in lists, to read, insert, remove, replace and move nodes there.
 
 use crate::error::Full;
-use crate::layout::At;
-use crate::lists::{List, Lists, Node, Spot};
-use crate::map::Map;
+use crate::layout::Link;
+use crate::lists::{List, ListPos, Lists, Node};
+use crate::map::LinkMap;
 use crate::state::Core;
 use core::marker::PhantomData;
 use nvmem::{InOrder32, Model, Persist};
 
 /// A position in a list: at a node, or at the list's end, which is also before its first node.
 ///
-/// It borrows the lists, so nothing else changes them while it is there.
+/// It borrows the lists, so nothing else changes them while it exists.
 pub struct Cursor<'a, 'b, T, M = InOrder32> {
     pub(crate) lists: &'a mut Lists<'b, T, M>,
-    pub(crate) at: At,
+    pub(crate) at: Link,
 }
 
 impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
-    pub(crate) fn new(lists: &'a mut Lists<'b, T, M>, at: At) -> Self {
+    pub(crate) fn new(lists: &'a mut Lists<'b, T, M>, at: Link) -> Self {
         Cursor { lists, at }
     }
 
@@ -29,7 +29,7 @@ impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
     /// Whether it is at a node, and not at the end.
     #[inline]
     pub fn is_at_node(&self) -> bool {
-        // Heads lie before all nodes.
+        // List heads lie before all nodes.
         self.at >= self.core().geo.first
     }
 
@@ -42,68 +42,70 @@ impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
             .then(|| unsafe { self.lists.value(self.at) })
     }
 
-    /// The place of the node, to find it again. `None` at the end.
-    pub fn spot(&self) -> Option<Spot> {
-        self.is_at_node().then_some(Spot(self.at as u16))
+    /// The position of the node, to find it again with [`Lists::seek`]. `None` at the end.
+    pub fn position(&self) -> Option<ListPos> {
+        self.is_at_node().then_some(ListPos(self.at as u16))
     }
 
-    /// To the next node, or the end; from the end to the first one. **Cost**: one load.
+    /// Moves to the next node or to the end; from the end to the first node. **Cost**: one load.
     #[inline]
     pub fn move_next(&mut self) {
-        // SAFETY: invariant "Links are checked": it is at a place.
+        // SAFETY: invariant "Links are checked": the cursor holds a valid link.
         self.at = unsafe { self.core().next(self.at) };
     }
 
-    /// To the node before, or the end; from the end to the last one. **Cost**: one load.
+    /// Moves to the previous node or to the end; from the end to the last node. **Cost**: one load.
     #[inline]
     pub fn move_prev(&mut self) {
-        // SAFETY: invariant "Links are checked": it is at a place.
+        // SAFETY: invariant "Links are checked": the cursor holds a valid link.
         self.at = unsafe { self.core().prev(self.at) };
     }
 
-    /// Puts a node before this position; at the end, behind the last one.
+    /// Links a node before this position; at the end, behind the last node.
     ///
-    /// **Power loss**: it is there, or returned by the next open. **Cost**: 4 units, 5 of 2 bytes.
+    /// **Power loss**: the node is linked, or free after the next open. **Cost**: 4 units, 5 of 2
+    /// bytes.
     #[inline]
     pub fn link_before(&mut self, node: Node<'b>) {
-        // SAFETY: invariants "Links are checked" and "One owner": the place before is its
-        // neighbour; the handle owned a node in no list.
+        // SAFETY: invariants "Links are checked" and "One owner": the link before is its neighbour;
+        // the handle owned a node in no list.
         unsafe {
             let p = self.core().prev(self.at);
             self.core().insert(node.at, p, self.at)
         }
     }
 
-    /// Puts a node behind this position; at the end, before the first one. See [`Cursor::link_before`].
+    /// Links a node behind this position; at the end, before the first node. See
+    /// [`Cursor::link_before`].
     #[inline]
     pub fn link_after(&mut self, node: Node<'b>) {
-        // SAFETY: invariants "Links are checked" and "One owner": the place behind is its
-        // neighbour; the handle owned a node in no list.
+        // SAFETY: invariants "Links are checked" and "One owner": the link behind is its neighbour;
+        // the handle owned a node in no list.
         unsafe {
             let n = self.core().next(self.at);
             self.core().insert(node.at, self.at, n)
         }
     }
 
-    /// A new node with this content before this position. See [`Lists::push_front`].
+    /// Inserts a new node with this content before this position. See [`Lists::push_front`].
     #[inline]
-    pub fn insert_before(&mut self, value: T) -> Result<Spot, Full<T>> {
-        let at = self.lists.filled(value)?;
+    pub fn insert_before(&mut self, value: T) -> Result<ListPos, Full<T>> {
+        let at = self.lists.alloc_filled(value)?;
         self.link_before(Node::new(at));
-        Ok(Spot(at as u16))
+        Ok(ListPos(at as u16))
     }
 
-    /// A new node with this content behind this position. See [`Lists::push_front`].
+    /// Inserts a new node with this content behind this position. See [`Lists::push_front`].
     #[inline]
-    pub fn insert_after(&mut self, value: T) -> Result<Spot, Full<T>> {
-        let at = self.lists.filled(value)?;
+    pub fn insert_after(&mut self, value: T) -> Result<ListPos, Full<T>> {
+        let at = self.lists.alloc_filled(value)?;
         self.link_after(Node::new(at));
-        Ok(Spot(at as u16))
+        Ok(ListPos(at as u16))
     }
 
-    /// Takes the node out of its list; the position is the next one. `None` at the end.
+    /// Takes the node out of its list; the cursor moves to the next one. `None` at the end.
     ///
-    /// **Power loss**: it is in the list, or returned by the next open. **Cost**: 3 units.
+    /// **Power loss**: the node is in the list, or free after the next open. **Cost**: 3 units.
     #[inline]
     pub fn unlink(&mut self) -> Option<Node<'b>> {
         if !self.is_at_node() {
@@ -120,18 +122,22 @@ impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
         Some(Node::new(x))
     }
 
-    /// Takes the content out of the list and returns its node; the position is the next one. `None` at the end.
+    /// Removes the node, frees it and returns its content; the cursor moves to the next node.
+    /// `None` at the end.
     ///
-    /// **Power loss**: it is in the list, or it is not and its node is free. **Cost**: 4 units.
+    /// **Power loss**: the content is in the list, or it is gone and its node is free. **Cost**: 4
+    /// units.
     #[inline]
     pub fn remove(&mut self) -> Option<T> {
         let node = self.unlink()?;
         Some(self.lists.release(node))
     }
 
-    /// Puts a node in the place of this one, which comes back; at the end, the new one comes back as the error.
+    /// Replaces this node by another and returns this one. At the end the new node comes back as
+    /// the error.
     ///
-    /// So a content in a list is changed as a whole. **Power loss**: the old one is there, or the new one. **Cost**: 4 units, 5 of 2 bytes.
+    /// This changes a content in a list as a whole. **Power loss**: the old node is there, or the
+    /// new one. **Cost**: 4 units, 5 of 2 bytes.
     #[inline]
     pub fn replace(&mut self, node: Node<'b>) -> Result<Node<'b>, Node<'b>> {
         if !self.is_at_node() {
@@ -147,13 +153,14 @@ impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
         Ok(Node::new(old))
     }
 
-    /// Moves the node to the beginning of a list, this one or another; the position is the next one here. Nothing at the
-    /// end.
+    /// Moves the node to the beginning of this list or another; the cursor moves to the next node
+    /// here. Does nothing at the end.
     ///
-    /// **Power loss**: it is here, or there. **Cost**: 7 units, 9 of 2 bytes; none where it is already.
+    /// **Power loss**: the node is at its old position or at the new one. **Cost**: 7 units, 9 of 2
+    /// bytes; none if it does not move.
     #[inline]
     pub fn shift_front(&mut self, to: List<'b>) {
-        // SAFETY: invariant "Links are checked": a head is a place.
+        // SAFETY: invariant "Links are checked": a list head is a valid link.
         let n = unsafe { self.core().next(to.head) };
         self.shift(n)
     }
@@ -164,14 +171,16 @@ impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
         self.shift(to.head)
     }
 
-    /// Moves the node before the first one of which `before` holds, or to the end. See [`Cursor::shift_front`].
+    /// Moves the node before the first one for which `before` is true, or to the end. See
+    /// [`Cursor::shift_front`].
     #[inline]
     pub fn shift_before_first(&mut self, to: List<'b>, before: impl FnMut(&T) -> bool) {
-        let n = self.lists.first(to, before);
+        let n = self.lists.find_first(to, before);
         self.shift(n)
     }
 
-    /// Moves the node to where its key belongs in a list that is sorted by it: behind those with the same key. See [`Cursor::shift_front`].
+    /// Moves the node into a sorted list, behind the nodes with the same key. See
+    /// [`Cursor::shift_front`].
     #[inline]
     pub fn shift_sorted<K: Ord>(&mut self, to: List<'b>, mut key: impl FnMut(&T) -> K) {
         if let Some(mine) = self.get().map(&mut key) {
@@ -179,19 +188,19 @@ impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
         }
     }
 
-    /// Between which two places a move before `n2` puts the node; `None` when it is there.
+    /// The new neighbours of a node that moves before `n2`; `None` if it is already there.
     #[inline]
-    pub(crate) fn target(&self, n2: At) -> Option<(At, At)> {
+    pub(crate) fn target(&self, n2: Link) -> Option<(Link, Link)> {
         if n2 == self.at {
             return None;
         }
-        // SAFETY: invariant "Links are checked": it is at a place.
+        // SAFETY: invariant "Links are checked": the cursor holds a valid link.
         let p2 = unsafe { self.core().prev(n2) };
         (p2 != self.at).then_some((p2, n2))
     }
 
     #[inline]
-    fn shift(&mut self, n2: At) {
+    fn shift(&mut self, n2: Link) {
         if !self.is_at_node() {
             return;
         }
@@ -212,16 +221,16 @@ impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
 /// The contents of a list, in order.
 pub struct Iter<'a, 'b, T, M = InOrder32> {
     lists: &'a Lists<'b, T, M>,
-    /// The next from the front and the next from the back; the head once they have met.
-    front: At,
-    back: At,
-    head: At,
+    /// The next node from the front and the next from the back; the head when all were returned.
+    front: Link,
+    back: Link,
+    head: Link,
     _list: PhantomData<List<'b>>,
 }
 
 impl<'a, 'b, T: Persist, M: Model> Iter<'a, 'b, T, M> {
     pub(crate) fn new(lists: &'a Lists<'b, T, M>, list: List<'b>) -> Self {
-        // SAFETY: invariant "Links are checked": a head is a place.
+        // SAFETY: invariant "Links are checked": a list head is a valid link.
         let (back, front) = unsafe { lists.core.links(list.head) };
         Iter {
             lists,
@@ -232,7 +241,11 @@ impl<'a, 'b, T: Persist, M: Model> Iter<'a, 'b, T, M> {
         }
     }
 
-    fn step(&mut self, at: At, next: unsafe fn(&Map<'b, M>, At) -> At) -> (At, Option<&'a T>) {
+    fn step(
+        &mut self,
+        at: Link,
+        next: unsafe fn(&LinkMap<'b, M>, Link) -> Link,
+    ) -> (Link, Option<&'a T>) {
         if at == self.head {
             return (at, None);
         }
@@ -251,7 +264,7 @@ impl<'a, T: Persist, M: Model> Iterator for Iter<'a, '_, T, M> {
     type Item = &'a T;
     #[inline]
     fn next(&mut self) -> Option<&'a T> {
-        let (next, value) = self.step(self.front, Map::next);
+        let (next, value) = self.step(self.front, LinkMap::next);
         self.front = next;
         value
     }
@@ -260,7 +273,7 @@ impl<'a, T: Persist, M: Model> Iterator for Iter<'a, '_, T, M> {
 impl<'a, T: Persist, M: Model> DoubleEndedIterator for Iter<'a, '_, T, M> {
     #[inline]
     fn next_back(&mut self) -> Option<&'a T> {
-        let (next, value) = self.step(self.back, Map::prev);
+        let (next, value) = self.step(self.back, LinkMap::prev);
         self.back = next;
         value
     }

@@ -2,41 +2,43 @@
 
 use nvmem::{Invalid, LayoutMismatch};
 
-/// Why a region could not be opened. Nothing was changed, but for what an interrupted operation left to finish.
+/// Why a region could not be opened. Nothing was changed, except that an interrupted operation may
+/// have been finished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum OpenError {
     /// The region is neither blank nor a Relume image.
     Foreign,
-    /// It holds lists, but this part of them is damaged in a way that no power cut can leave.
-    Damaged(Part),
-    /// It holds something else, or nodes of another type.
+    /// The region holds lists, but this component is damaged in a way that no power cut causes.
+    Damaged(Component),
+    /// The region holds another structure, or nodes of another type.
     LayoutMismatch(LayoutMismatch),
-    /// It was formatted for another number of lists or contexts, another length or another atomic unit.
-    OtherDivision,
-    /// The region has no room for one node, in bytes.
+    /// The pool was formatted for another number of lists or contexts, another length or another
+    /// atomic unit.
+    ConfigMismatch,
+    /// The region is too short for one node.
     TooSmall {
-        /// A length in bytes that would do.
+        /// A length in bytes that is enough.
         needed: usize,
     },
-    /// The region is larger than links reach, in bytes.
+    /// The region is longer than links reach.
     TooLarge {
-        /// The largest length.
+        /// The largest length in bytes.
         limit: usize,
     },
-    /// A node that is in a list holds no value of its type.
+    /// A node in a list holds no valid value of its type.
     Invalid(Invalid),
 }
 
-/// A part of the format.
+/// A component of a node pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
-pub enum Part {
+pub enum Component {
     /// Both copies of the superblock.
     Superblock,
-    /// An operation record: two are set, or one names an operation that the links do not show.
+    /// The operation records: two are set, or one names an operation that the links contradict.
     Record,
     /// The links of a list.
     Links,
@@ -45,14 +47,14 @@ pub enum Part {
 impl core::fmt::Display for OpenError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
-            OpenError::Foreign => f.write_str("the region holds something that is no node pool"),
+            OpenError::Foreign => f.write_str("the region holds data that is not a node pool"),
             OpenError::Damaged(p) => write!(f, "the node pool's {p:?} is damaged"),
             OpenError::LayoutMismatch(m) => m.fmt(f),
-            OpenError::OtherDivision => f.write_str(
-                "the node pool was formatted for other lists, contexts, another length or unit",
+            OpenError::ConfigMismatch => f.write_str(
+                "the node pool was formatted with other lists, contexts, length or atomic unit",
             ),
             OpenError::TooSmall { needed } => {
-                write!(f, "the region is too small: {needed} bytes would do")
+                write!(f, "the region is too small: {needed} bytes are needed")
             }
             OpenError::TooLarge { limit } => {
                 write!(f, "the region is too large: at most {limit} bytes")
@@ -63,10 +65,10 @@ impl core::fmt::Display for OpenError {
 }
 impl core::error::Error for OpenError {}
 
-/// A region that could not be opened, and why. The region comes back, so nothing is lost.
-pub type Refused<'m, M> = nvmem::Refused<'m, M, OpenError>;
+/// A region that could not be opened, with the error. The caller gets the region back.
+pub type OpenFailure<'m, M> = nvmem::Refused<'m, M, OpenError>;
 
-/// All nodes are in use. What was to be stored comes back.
+/// All nodes are in use. The content that was to be stored comes back.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Full<T>(pub T);
 

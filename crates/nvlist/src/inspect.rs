@@ -1,18 +1,19 @@
-//! Prints what an image of a node pool holds, behind its superblock. Only reads, and survives any bytes.
+//! Prints the content of a node pool's image behind its superblock. Only reads; accepts any bytes.
 
 use crate::layout::{FREE, Geometry, KIND, LINKS, RECORD, Stride, VERSION, param};
-use crate::map::Map;
+use crate::map::LinkMap;
 use core::fmt::{Result, Write};
 use nvmem::{InOrder16, InOrder32, Model, Superblock, Unit};
 
-/// Whether this superblock is that of a node pool that [`lists`] can print.
+/// Whether this superblock belongs to a node pool that [`lists`] can print.
 pub fn is_lists(sb: &Superblock) -> bool {
     sb.kind == KIND && sb.version == VERSION
 }
 
 /// Prints the record that is set, each list from its head, and any damage.
 ///
-/// `sb` is the superblock that counts in `bytes`, the region's whole image from a target of little-endian order.
+/// `sb` is the valid superblock in `bytes`. `bytes` is the region's whole image from a
+/// little-endian target.
 pub fn lists(sb: &Superblock, bytes: &[u8], out: &mut dyn Write) -> Result {
     match sb.params[param::UNIT] {
         2 => print::<InOrder16>(sb, bytes, out),
@@ -51,7 +52,7 @@ fn print<M: Model>(sb: &Superblock, bytes: &[u8], out: &mut dyn Write) -> Result
     )?;
     let mut record = |name: &dyn core::fmt::Display, off: usize| match word(off) {
         0 => Ok(()),
-        w => match Map::<M>::parse(w) {
+        w => match LinkMap::<M>::parse_record(w) {
             Some((x, kind)) => writeln!(out, "  record {name}: {kind:?} {:#06x}", x << shift),
             None => writeln!(out, "  record {name}: DAMAGED {w:#x}"),
         },
@@ -65,7 +66,7 @@ fn print<M: Model>(sb: &Superblock, bytes: &[u8], out: &mut dyn Write) -> Result
         )?;
     }
     for i in 0..lists {
-        let head = Map::<M>::head(i);
+        let head = LinkMap::<M>::head(i);
         write!(out, "  list {i}:")?;
         let mut at = head;
         for steps in 0.. {

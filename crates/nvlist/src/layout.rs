@@ -1,4 +1,16 @@
-//! Where everything lies in a node pool, and what its words mean. docs/SPEC.md shows the same as pictures.
+//! The layout of a node pool and the meaning of its words. docs/SPEC.md has the same as pictures.
+//!
+//! ```text
+//!  +------------+--------+-----------+-------------+------------------+-------+-------+----
+//!  | superblock | record | targets   | list heads  | per context:     | node  | node  | ...
+//!  |            |        | A, B      |             | number, record   |       |       |
+//!  +------------+--------+-----------+-------------+------------------+-------+-------+----
+//!                          prev,next   prev,next                        prev,next | content
+//! ```
+//!
+//! A list is a ring through its head. A link is the position of a head or of a node, in units of 4
+//! bytes or in bytes. The superblock lies at position 0, so small numbers cannot be positions: 0
+//! marks a free node, 1 a held one.
 
 use crate::error::OpenError;
 use nvmem::superblock::Superblock;
@@ -18,18 +30,20 @@ pub(crate) mod param {
     pub const STRIDE: usize = 4;
 }
 
-/// A link: the place of a node's links, or of a list's head, as it is stored. Where the unit has 4 bytes it counts units,
-/// and two links are one unit; where it has 2 it counts bytes. At most 16 bits.
-pub(crate) type At = usize;
+/// A link as it is stored: the position of a node or of a list head. On a medium with 4-byte units
+/// it counts units, and two links are one unit. On a medium with 2-byte units it counts bytes. At
+/// most 16 bits.
+pub(crate) type Link = usize;
 
-/// The links of a node that is in no list and that nobody holds.
-pub(crate) const FREE: At = 0;
-/// The first link of a node that somebody holds: leads nowhere, for it would lie in the superblock.
-pub(crate) const HELD: At = 1;
+/// The previous link of a free node: in no list, and no handle owns it.
+pub(crate) const FREE: Link = 0;
+/// The previous link of a node that a handle owns. It leads nowhere: position 1 lies in the
+/// superblock.
+pub(crate) const HELD: Link = 1;
 
 /// Bytes of a node's links on every medium.
 pub(crate) const LINKS: usize = 4;
-/// The offset of the record of operations that run alone. Behind it are the two targets of moves.
+/// The offset of the record of operations that are not staged. The two targets of moves follow it.
 pub(crate) const RECORD: usize = Superblock::BYTES;
 /// The offset of the first list's head.
 pub(crate) const HEADS: usize = RECORD + 3 * LINKS;
@@ -42,15 +56,15 @@ const fn up8(v: usize) -> usize {
 /// From one node to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stride {
-    /// In places.
+    /// In units of a link.
     pub places: usize,
-    /// How many powers of two are in it, and what the rest of it gives 1 with.
+    /// Its number of trailing zero bits, and the inverse of its odd factor modulo the word size.
     zeros: u32,
     inverse: usize,
 }
 
 impl Stride {
-    /// For contents of so many bytes.
+    /// The stride of nodes with a content of `size` bytes.
     pub const fn new<M: Model>(size: usize) -> Stride {
         let places = up8(size.saturating_add(LINKS)) >> Geometry::shift::<M>();
         let zeros = places.trailing_zeros();
@@ -67,27 +81,28 @@ impl Stride {
         }
     }
 
-    /// How many strides `places` are; more than any number of nodes when they are no multiple.
+    /// `places` divided by the stride; more than any number of nodes if it is not a multiple.
     ///
-    /// An exact division is a multiplication, and what is left over is in the low bits, which become the high ones.
+    /// An exact division by an odd number is a multiplication by its inverse. A remainder ends up
+    /// in the low bits, and the rotation makes them the high ones.
     #[inline(always)]
     pub fn divide(&self, places: usize) -> usize {
         places.wrapping_mul(self.inverse).rotate_right(self.zeros)
     }
 }
 
-/// Where the parts lie, and how many nodes there are.
+/// The areas of a pool and its number of nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Geometry {
-    /// How many lists.
+    /// The number of lists.
     pub lists: usize,
-    /// How many contexts have a record of their own.
+    /// The number of contexts that have a record of their own.
     pub contexts: usize,
-    /// The place of the first node; its content follows at a multiple of 8 bytes.
-    pub first: At,
-    /// The place behind the last node.
-    pub end: At,
-    /// How many nodes.
+    /// The link of the first node. Its content follows at a multiple of 8 bytes.
+    pub first: Link,
+    /// The link behind the last node.
+    pub end: Link,
+    /// The number of nodes.
     pub nodes: usize,
     /// From one node to the next.
     pub stride: Stride,
@@ -108,12 +123,12 @@ impl Geometry {
         up8(nodes.saturating_sub(LINKS)).saturating_add(LINKS)
     }
 
-    /// The longest region: a link has 16 bits, and the last one is no node.
+    /// The longest region: a link has 16 bits, and the largest value is not a node.
     const fn limit<M: Model>() -> usize {
         (65_528u32 << Self::shift::<M>()) as usize
     }
 
-    /// The length of a region for so many nodes, `usize::MAX` above the longest.
+    /// The length of a region for so many nodes; `usize::MAX` if it exceeds the longest region.
     pub const fn bytes_for<M: Model>(
         lists: usize,
         contexts: usize,
@@ -130,7 +145,7 @@ impl Geometry {
         len
     }
 
-    /// The division of `len` bytes.
+    /// Computes the areas of `len` bytes.
     #[inline]
     pub fn new<M: Model>(
         len: usize,
@@ -144,7 +159,7 @@ impl Geometry {
         }
         let first = Self::first::<M>(lists, contexts);
         let bytes = stride.places.saturating_mul(1 << Self::shift::<M>());
-        // A stride is not 0; the compiler need not know.
+        // A stride is never 0. `checked_div` avoids a panic path.
         let nodes = len.saturating_sub(first).checked_div(bytes).unwrap_or(0);
         if nodes == 0 {
             let needed = up8(first.saturating_add(bytes));
@@ -169,7 +184,7 @@ impl Geometry {
 
     /// Whether a link leads to a node.
     #[inline(always)]
-    pub fn is_node(&self, at: At) -> bool {
+    pub fn is_node(&self, at: Link) -> bool {
         self.stride.divide(at.wrapping_sub(self.first)) < self.nodes
     }
 
@@ -185,31 +200,32 @@ impl Geometry {
     }
 }
 
-/// What an operation record says is under way with its node.
+/// The operation that a record names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd)]
 #[repr(usize)]
-pub(crate) enum Kind {
-    /// It leaves from between the two that its own links name, and then it goes between the two that the first target names.
+pub(crate) enum OpKind {
+    /// A move with target A: the node leaves the neighbours in its own links and goes between those
+    /// in the target.
     MoveA = 1,
-    /// The same with the second target.
+    /// A move with target B.
     MoveB = 2,
-    /// It leaves from between the two that its own links name.
+    /// The node leaves the neighbours in its own links.
     Remove = 3,
-    /// It goes between the two that its own links name.
+    /// The node goes between the neighbours in its own links.
     Insert = 4,
-    /// It takes the place of the one between the two that its own links name.
+    /// The node replaces the one between the neighbours in its own links.
     Replace = 5,
 }
 
-impl Kind {
+impl OpKind {
     #[inline(always)]
-    pub fn decode(n: usize) -> Option<Kind> {
+    pub fn decode(n: usize) -> Option<OpKind> {
         Some(match n {
-            1 => Kind::MoveA,
-            2 => Kind::MoveB,
-            3 => Kind::Remove,
-            4 => Kind::Insert,
-            5 => Kind::Replace,
+            1 => OpKind::MoveA,
+            2 => OpKind::MoveB,
+            3 => OpKind::Remove,
+            4 => OpKind::Insert,
+            5 => OpKind::Replace,
             _ => return None,
         })
     }
@@ -233,7 +249,7 @@ mod tests {
                 assert_eq!(rest == 0, got <= most, "{d} by {}", stride.places);
                 assert!(rest != 0 || got == q);
             }
-            // A place before the first node.
+            // A link before the first node.
             assert!(stride.divide(0usize.wrapping_sub(stride.places)) > most);
         }
     }
@@ -259,7 +275,7 @@ mod tests {
         } else {
             assert_eq!(got as u128, want, "{of:?}");
         }
-        // And with one byte less, what is needed is said.
+        // A region that is too short is refused with the length that is needed.
         for len in [got, got.saturating_sub(8), nodes & !7, 0] {
             match Geometry::new::<M>(len, lists, contexts, stride) {
                 Ok(g) => {
@@ -318,7 +334,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "arithmetic, and a lot of it")]
-    fn a_multiple_is_told_without_a_division() {
+    fn multiples_are_found_without_a_division() {
         divides::<InOrder32>();
         divides::<InOrder16>();
     }

@@ -17,11 +17,11 @@ mod state;
 mod walk;
 
 pub use cursor::{Cursor, Iter};
-pub use error::{Full, OpenError, Part, Refused};
-pub use lists::{List, Lists, Node, Spot};
+pub use error::{Component, Full, OpenError, OpenFailure};
+pub use lists::{List, ListPos, Lists, Node};
 pub use nvmem;
 pub use pool::NodePool;
 #[cfg(feature = "critical-section")]
 pub use shared::{Busy, Shared};
-pub use stage::{Context, Number, Staged};
+pub use stage::{Context, StageSeq, Staged};
 pub use walk::Audit;

@@ -1,32 +1,34 @@
-//! The links and records of an open pool, without its types and without what changes in RAM.
+//! Access to the links and records of a pool, without its types and its RAM state.
 //!
-//! **Links are checked**: every link that is loaded here was checked by `recovery` and `walk` when the pool was opened, or
-//! stored here since; the region has one owner. So a place stays a place, and loads follow it without looking twice.
+//! **Links are checked**: `recovery` and `walk` checked every link when the pool was opened, or an
+//! operation has stored it since; the region has one owner. So a valid link stays valid, and loads
+//! follow it without another check.
 
-use crate::layout::{At, Geometry, HEADS, Kind, LINKS, RECORD};
+use crate::layout::{Geometry, HEADS, LINKS, Link, OpKind, RECORD};
 use nvmem::{Model, Region, Unit, mapped, planted};
 
-/// Bits of a link where two are one unit. (Where `usize` has no room for both, none are.)
+/// Bits of a link where two links are one unit. (0 where `usize` has 16 bits: such media are not
+/// supported there.)
 const HALF: u32 = if usize::BITS > 16 { 16 } else { 0 };
 
-/// Where a pool lies and how it is divided.
-pub(crate) struct Map<'m, M> {
+/// A pool's region and layout.
+pub(crate) struct LinkMap<'m, M> {
     pub region: Region<'m, M>,
     pub geo: Geometry,
 }
 
-impl<M: Model> Map<'_, M> {
+impl<M: Model> LinkMap<'_, M> {
     /// Whether both links of a node are one unit.
     pub const PACKED: bool = M::Unit::BYTES == 4;
     pub const SHIFT: usize = Geometry::shift::<M>();
-    /// Places that two links take.
+    /// The size of a pair of links, in units of a link.
     pub const LINKS: usize = LINKS >> Self::SHIFT;
-    /// The place of the first list's head; the others follow.
-    pub const HEADS: At = HEADS >> Self::SHIFT;
+    /// The link of the first list head; the others follow.
+    pub const HEADS: Link = HEADS >> Self::SHIFT;
 
-    /// The first byte of a place.
+    /// The address that a link leads to.
     #[inline(always)]
-    pub fn address(&self, at: At) -> *mut u8 {
+    pub fn address(&self, at: Link) -> *mut u8 {
         self.region.base().wrapping_add(at << Self::SHIFT)
     }
 
@@ -36,19 +38,19 @@ impl<M: Model> Map<'_, M> {
     pub unsafe fn load(&self, off: usize) -> usize {
         debug_assert!(off + M::Unit::BYTES <= self.region.len());
         let at = self.region.base().wrapping_add(off);
-        // SAFETY: invariant "Links are checked", by the caller's contract: inside of the region;
-        // such units are never lent.
+        // SAFETY: invariant "Links are checked", by the caller's contract: inside the region; such
+        // units are never lent.
         unsafe { mapped::load(at.cast::<M::Unit>()).widen() as usize }
     }
 
     /// # Safety
-    /// As [`Core::load`].
+    /// As [`LinkMap::load`].
     #[inline(always)]
     pub unsafe fn store(&self, off: usize, v: usize) {
         debug_assert!(off + M::Unit::BYTES <= self.region.len());
         let at = self.region.base().wrapping_add(off);
-        // SAFETY: invariant "Links are checked", by the caller's contract: inside of the region;
-        // such units are never lent.
+        // SAFETY: invariant "Links are checked", by the caller's contract: inside the region; such
+        // units are never lent.
         unsafe { mapped::store(at.cast::<M::Unit>(), M::Unit::truncate(v as u32)) }
     }
 
@@ -57,12 +59,12 @@ impl<M: Model> Map<'_, M> {
         mapped::fence::<M>()
     }
 
-    /// The links of a place: the previous one and the next.
+    /// Loads a pair of links: the previous one and the next.
     ///
     /// # Safety
-    /// `at` is a place of this pool, or a target.
+    /// `at` is a valid link of this pool, or the position of a target.
     #[inline(always)]
-    pub unsafe fn links(&self, at: At) -> (At, At) {
+    pub unsafe fn links(&self, at: Link) -> (Link, Link) {
         let off = at << Self::SHIFT;
         // SAFETY: invariant "Links are checked", by the caller's contract.
         unsafe {
@@ -75,12 +77,10 @@ impl<M: Model> Map<'_, M> {
         }
     }
 
-    /// Stores links, the previous one last where that takes two stores.
-    ///
     /// # Safety
-    /// As [`Core::links`].
+    /// As [`LinkMap::links`].
     #[inline(always)]
-    pub unsafe fn set_links(&self, at: At, prev: At, next: At) {
+    pub unsafe fn set_links(&self, at: Link, prev: Link, next: Link) {
         let off = at << Self::SHIFT;
         // SAFETY: invariant "Links are checked", by the caller's contract.
         unsafe {
@@ -97,9 +97,9 @@ impl<M: Model> Map<'_, M> {
     }
 
     /// # Safety
-    /// As [`Core::links`].
+    /// As [`LinkMap::links`].
     #[inline(always)]
-    pub unsafe fn prev(&self, at: At) -> At {
+    pub unsafe fn prev(&self, at: Link) -> Link {
         // SAFETY: invariant "Links are checked", by the caller's contract.
         unsafe {
             let first = self.load(at << Self::SHIFT);
@@ -108,9 +108,9 @@ impl<M: Model> Map<'_, M> {
     }
 
     /// # Safety
-    /// As [`Core::links`].
+    /// As [`LinkMap::links`].
     #[inline(always)]
-    pub unsafe fn next(&self, at: At) -> At {
+    pub unsafe fn next(&self, at: Link) -> Link {
         // SAFETY: invariant "Links are checked", by the caller's contract.
         unsafe {
             if Self::PACKED {
@@ -122,9 +122,9 @@ impl<M: Model> Map<'_, M> {
     }
 
     /// # Safety
-    /// As [`Core::links`], and `at` is a place.
+    /// As [`LinkMap::links`], and `at` is a valid link.
     #[inline(always)]
-    pub unsafe fn set_prev(&self, at: At, prev: At) {
+    pub unsafe fn set_prev(&self, at: Link, prev: Link) {
         let off = at << Self::SHIFT;
         // SAFETY: invariant "Links are checked", by the caller's contract.
         unsafe {
@@ -137,9 +137,9 @@ impl<M: Model> Map<'_, M> {
     }
 
     /// # Safety
-    /// As [`Core::set_prev`].
+    /// As [`LinkMap::set_prev`].
     #[inline(always)]
-    pub unsafe fn set_next(&self, at: At, next: At) {
+    pub unsafe fn set_next(&self, at: Link, next: Link) {
         let off = at << Self::SHIFT;
         // SAFETY: invariant "Links are checked", by the caller's contract.
         unsafe {
@@ -151,9 +151,9 @@ impl<M: Model> Map<'_, M> {
         }
     }
 
-    /// The word of a record.
+    /// Encodes a record.
     #[inline(always)]
-    pub fn word(x: At, kind: Kind) -> usize {
+    pub fn record_word(x: Link, kind: OpKind) -> usize {
         if Self::PACKED {
             x << HALF | kind as usize
         } else {
@@ -161,36 +161,36 @@ impl<M: Model> Map<'_, M> {
         }
     }
 
-    /// What the word of a record says.
-    pub fn parse(word: usize) -> Option<(At, Kind)> {
+    /// Decodes a record.
+    pub fn parse_record(word: usize) -> Option<(Link, OpKind)> {
         if Self::PACKED {
-            Some((word >> HALF, Kind::decode(word & 0xffff)?))
+            Some((word >> HALF, OpKind::decode(word & 0xffff)?))
         } else {
-            Some((word & !7 | 4, Kind::decode(word & 7)?))
+            Some((word & !7 | 4, OpKind::decode(word & 7)?))
         }
     }
 
-    /// The place of a move's target.
+    /// The position of a move's target.
     #[inline(always)]
-    pub fn target(kind: Kind) -> At {
+    pub fn target(kind: OpKind) -> Link {
         (RECORD >> Self::SHIFT) + kind as usize * Self::LINKS
     }
 
-    /// The place of list `i`.
+    /// The link of the head of list `i`.
     #[inline(always)]
-    pub fn head(i: usize) -> At {
+    pub fn head(i: usize) -> Link {
         Self::HEADS + i * Self::LINKS
     }
 
     /// Whether a link leads to a node of this pool.
     #[inline]
-    pub fn is_node(&self, at: At) -> bool {
+    pub fn is_node(&self, at: Link) -> bool {
         self.geo.is_node(at)
     }
 
-    /// Whether it leads to a list's head.
+    /// Whether a link leads to a list head.
     #[inline]
-    pub fn is_head(&self, at: At) -> bool {
+    pub fn is_head(&self, at: Link) -> bool {
         let i = at
             .wrapping_sub(Self::HEADS)
             .rotate_right(Self::LINKS.trailing_zeros());

@@ -1,66 +1,102 @@
-//! The operations: which stores, in which order. docs/DESIGN.md has the table of what a cut leaves after each.
+//! The list operations: which stores, in which order. docs/DESIGN.md has the table of what a cut
+//! leaves after each.
+//!
+//! Every operation rolls forward: one record names the node `X` and the operation. Links tell how
+//! far it came. There is no undo log.
+//!
+//! ```text
+//!  insert X          P <------> N        1  X.links := (P, N)          X is not reachable yet; FENCE
+//!  between P and N    \        /         2  record := "insert X"       <- the operation happens; FENCE
+//!                      `- X --'          3  P.next := X, N.prev := X; FENCE
+//!
+//!  replace O by X    as insert, where O lies between P and N
+//!
+//!  remove X          P <- X -> N         1  record := "remove X"       <- happens; FENCE
+//!                                        2  P.next := N, N.prev := P; FENCE
+//!                                           (X.links still name P and N)
+//!
+//!  move X from P,N   P <- X -> N         1  target A or B := (P2, N2); FENCE
+//!  to P2,N2          P2 <----> N2        2  record := "move X, target A or B"   <- happens; FENCE
+//!                                        3  P.next := N, N.prev := P; FENCE
+//!                                        4  X.links := (P2, N2)
+//!                                        5  P2.next := X, N2.prev := X; FENCE
+//! ```
+//!
+//! The record is one atomic unit. It stays after the operation: the next one overwrites it, and
+//! recovery of a finished operation stores what is already there.
+//!
+//! Why this is safe: before the record is stored, no link of another node has changed. After it,
+//! `X.links` (or the target) name all neighbours until the last store, so recovery can repeat the
+//! stores behind the record. A move uses the target that the standing record does not name, so a
+//! cut while it is written does not harm that record. In a move, `X.links` change only after the
+//! old neighbours were joined. On a medium where two links are two units, the previous link changes
+//! first; from it recovery sees that step 3 is done.
+//!
+//! A *staged* operation has a record of its own context, and a sequence number beside it. It
+//! happens if and only if that number is committed.
 
-use crate::layout::{At, HELD, Kind, RECORD};
-use crate::map::Map;
+use crate::layout::{HELD, Link, OpKind, RECORD};
+use crate::map::LinkMap;
 use crate::state::Core;
 use nvmem::{Model, planted};
 
-/// An operation with all that it needs to be finished: `x` goes, comes or moves.
+/// An operation with the links that it needs. `x` is the node that enters, leaves or moves.
 #[derive(Clone, Copy)]
 pub(crate) struct Plan {
-    pub kind: Kind,
-    pub x: At,
-    /// The neighbours that the operation finds: between them `x` goes, or from there it leaves.
-    pub p: At,
-    pub n: At,
-    /// Of a move: between them it comes.
-    pub p2: At,
-    pub n2: At,
+    pub kind: OpKind,
+    pub x: Link,
+    /// The neighbours before the operation: `x` enters between them, or leaves from there.
+    pub p: Link,
+    pub n: Link,
+    /// The neighbours that a move puts `x` between.
+    pub p2: Link,
+    pub n2: Link,
 }
 
 impl<M: Model> Core<'_, M> {
-    /// Puts `x` between `p` and `n`. **Cost**: 4 units; 5 where links are two.
+    /// Puts `x` between `p` and `n`. **Cost**: 4 units; 5 where each link is a unit.
     ///
     /// # Safety
     /// `p` and `n` are neighbours, and `x` is a node that is in no list and has its content.
     #[inline]
-    pub unsafe fn insert(&self, x: At, p: At, n: At) {
+    pub unsafe fn insert(&self, x: Link, p: Link, n: Link) {
         // SAFETY: invariant "Links are checked", by the caller's contract.
         unsafe {
-            self.settle();
-            self.insert_as(Kind::Insert, x, p, n)
+            self.clear_forgotten();
+            self.insert_as(OpKind::Insert, x, p, n)
         }
     }
 
     #[inline(always)]
-    unsafe fn insert_as(&self, kind: Kind, x: At, p: At, n: At) {
+    unsafe fn insert_as(&self, kind: OpKind, x: Link, p: Link, n: Link) {
         // SAFETY: invariant "Links are checked", by the caller's contract.
         unsafe {
-            self.aim(kind, x, p, n);
+            self.set_own_links(kind, x, p, n);
             if !planted!("nvlist/no-fence-before-record") {
                 self.fence();
             }
-            self.record(Map::<M>::word(x, kind));
+            self.store_record(LinkMap::<M>::record_word(x, kind));
             if !planted!("nvlist/no-fence-after-record") {
                 self.fence();
             }
-            self.join_both(p, n, x);
+            self.link_between(p, n, x);
             if !planted!("nvlist/no-fence-at-the-end") {
                 self.fence();
             }
         }
     }
 
-    /// Puts `x` in the place of the node between `p` and `n`. **Cost**: as [`Core::insert`].
+    /// Replaces the node between `p` and `n` by `x`. **Cost**: as [`Core::insert`].
     ///
     /// # Safety
-    /// As [`Core::insert`], but that there is one node between `p` and `n`; it is then in no list.
+    /// As [`Core::insert`], except that one node lies between `p` and `n`. Afterwards that node is
+    /// in no list.
     #[inline]
-    pub unsafe fn replace(&self, x: At, p: At, n: At) {
+    pub unsafe fn replace(&self, x: Link, p: Link, n: Link) {
         // SAFETY: invariant "Links are checked", by the caller's contract.
         unsafe {
-            self.settle();
-            self.insert_as(Kind::Replace, x, p, n)
+            self.clear_forgotten();
+            self.insert_as(OpKind::Replace, x, p, n)
         }
     }
 
@@ -69,62 +105,66 @@ impl<M: Model> Core<'_, M> {
     /// # Safety
     /// `x` is in a list, between `p` and `n`.
     #[inline]
-    pub unsafe fn remove(&self, x: At, p: At, n: At) {
+    pub unsafe fn remove(&self, x: Link, p: Link, n: Link) {
         // SAFETY: invariant "Links are checked", by the caller's contract.
         unsafe {
-            self.settle();
-            self.record(Map::<M>::word(x, Kind::Remove));
+            self.clear_forgotten();
+            self.store_record(LinkMap::<M>::record_word(x, OpKind::Remove));
             self.fence();
             self.join(p, n);
             self.fence();
         }
     }
 
-    /// Takes `x` out of its list and puts it between `p2` and `n2`. **Cost**: 7 units; 9 where links are two.
+    /// Takes `x` out of its list and puts it between `p2` and `n2`. **Cost**: 7 units; 9 where each
+    /// link is a unit.
     ///
     /// # Safety
-    /// `x` is in a list, between `p` and `n`; `p2` and `n2` are neighbours, in the same or in another list, and neither is `x`.
+    /// `x` is in a list, between `p` and `n`; `p2` and `n2` are neighbours, in the same or in
+    /// another list, and neither is `x`.
     #[inline]
-    pub unsafe fn shift(&self, x: At, (p, n): (At, At), (p2, n2): (At, At)) {
+    pub unsafe fn shift(&self, x: Link, (p, n): (Link, Link), (p2, n2): (Link, Link)) {
         // SAFETY: invariant "Links are checked", by the caller's contract.
         unsafe {
-            self.settle();
-            // The target that a record still names must stay.
+            self.clear_forgotten();
+            // Recovery may still need the target that the standing record names: use the other one.
             let kind = if self.load(RECORD) & 1 == 0 || planted!("nvlist/one-target") {
-                Kind::MoveA
+                OpKind::MoveA
             } else {
-                Kind::MoveB
+                OpKind::MoveB
             };
-            self.set_links(Map::<M>::target(kind), p2, n2);
+            self.set_links(LinkMap::<M>::target(kind), p2, n2);
             self.fence();
-            self.record(Map::<M>::word(x, kind));
+            self.store_record(LinkMap::<M>::record_word(x, kind));
             self.fence();
             self.finish_move(x, p, n, p2, n2);
             self.fence();
         }
     }
 
-    /// Gives a node its links, before any other node leads to it.
+    /// Stores a node's own links before any other node leads to it.
     ///
-    /// The record of its own removal may still stand, and its neighbours would be joined again. That changes nothing if they are
-    /// neighbours, and is not done for links that lead nowhere. But links of two units pass through a pair that is neither the old
-    /// nor the new one, and what is to be replaced stands between the new one.
+    /// The record of the node's own removal may still stand. Recovery would then join the
+    /// neighbours that the new links name. That is harmless if those are neighbours, and recovery
+    /// skips links that lead nowhere. It is not harmless in two cases, and then the record is
+    /// cleared first: a pair of links that takes two stores passes through a mixture of old and
+    /// new; and a node that replaces another has that node between its neighbours.
     #[inline(always)]
-    unsafe fn aim(&self, kind: Kind, x: At, p: At, n: At) {
+    unsafe fn set_own_links(&self, kind: OpKind, x: Link, p: Link, n: Link) {
         // SAFETY: invariant "Links are checked", by the caller's contract: `x` is a node.
         unsafe {
-            let replaces = kind as usize == Kind::Replace as usize;
-            let mut torn = !Map::<M>::PACKED;
+            let replaces = kind as usize == OpKind::Replace as usize;
+            let mut two_stores = !LinkMap::<M>::PACKED;
             if planted!("nvlist/removed-and-inserted-at-once") {
-                torn = false;
+                two_stores = false;
             }
-            let mut apart = replaces;
+            let mut replaces_removed = replaces;
             if planted!("nvlist/removed-and-replacing-at-once") {
-                apart = false;
+                replaces_removed = false;
             }
-            if (torn || apart)
-                && self.load(RECORD) == Map::<M>::word(x, Kind::Remove)
-                && (apart || self.prev(x) > HELD)
+            if (two_stores || replaces_removed)
+                && self.load(RECORD) == LinkMap::<M>::record_word(x, OpKind::Remove)
+                && (replaces_removed || self.prev(x) > HELD)
             {
                 self.store(RECORD, 0);
                 self.fence();
@@ -133,9 +173,9 @@ impl<M: Model> Core<'_, M> {
         }
     }
 
-    /// A staged operation that its guard forgot: it will not happen.
+    /// Clears the record of a staged operation whose guard was forgotten: it will not happen.
     #[inline(always)]
-    pub fn settle(&self) {
+    pub fn clear_forgotten(&self) {
         let record = self.staged.get();
         if record != 0 {
             // SAFETY: invariant "One record": the unit of one.
@@ -145,52 +185,54 @@ impl<M: Model> Core<'_, M> {
         }
     }
 
-    /// Stores everything of an operation that takes effect with a sequence number, but none of the links of others.
-    /// **Cost**: that of the operation up to its record, one unit for the number, one at most to clear the last record.
+    /// Stores an operation up to its record, for a commit with a sequence number. Links of other
+    /// nodes do not change. **Cost**: that of the operation up to its record, one unit for the
+    /// number, and at most one to clear the last record.
     ///
     /// # Safety
     /// As the operation that `plan` describes; `ctx` is a context.
     pub unsafe fn stage(&self, plan: &Plan, ctx: usize, seq: u32) {
         let (number, record) = self.geo.context::<M>(ctx);
-        self.settle();
+        self.clear_forgotten();
         // SAFETY: invariants "Links are checked" and "One owner", by the caller's contract: units
-        // of the records, and the places of `plan`.
+        // of the records, and the links of `plan`.
         unsafe {
-            // One record at a time: two would be finished in an order that nobody knows.
+            // At most one record is set: recovery could not tell the order of two.
             if self.load(RECORD) != 0 {
                 self.store(RECORD, 0);
                 self.fence();
             }
             match plan.kind {
-                Kind::Insert | Kind::Replace => self.set_links(plan.x, plan.p, plan.n),
-                Kind::Remove => {}
-                Kind::MoveA | Kind::MoveB => {
-                    self.set_links(Map::<M>::target(plan.kind), plan.p2, plan.n2)
+                OpKind::Insert | OpKind::Replace => self.set_links(plan.x, plan.p, plan.n),
+                OpKind::Remove => {}
+                OpKind::MoveA | OpKind::MoveB => {
+                    self.set_links(LinkMap::<M>::target(plan.kind), plan.p2, plan.n2)
                 }
             }
             self.store(number, seq as usize);
             if !planted!("nvlist/no-fence-before-staged-record") {
                 self.fence();
             }
-            self.store(record, Map::<M>::word(plan.x, plan.kind));
+            self.store(record, LinkMap::<M>::record_word(plan.x, plan.kind));
             self.fence();
         }
         self.staged.set(record);
     }
 
-    /// The number is committed: the links of the others. **Cost**: those, and one unit to clear the record.
+    /// Finishes a staged operation after its number was committed. **Cost**: the links of the
+    /// neighbours, and one unit to clear the record.
     ///
     /// # Safety
     /// `plan` was staged, and nothing has been done since.
     pub unsafe fn finish(&self, plan: &Plan) {
         let &Plan { x, p, n, .. } = plan;
         // SAFETY: invariants "Links are checked" and "One owner", by the caller's contract: the
-        // places of `plan` are what they were when it was staged.
+        // links of `plan` are unchanged since it was staged.
         unsafe {
             match plan.kind {
-                Kind::Insert | Kind::Replace => self.join_both(p, n, x),
-                Kind::Remove => self.join(p, n),
-                Kind::MoveA | Kind::MoveB => self.finish_move(x, p, n, plan.p2, plan.n2),
+                OpKind::Insert | OpKind::Replace => self.link_between(p, n, x),
+                OpKind::Remove => self.join(p, n),
+                OpKind::MoveA | OpKind::MoveB => self.finish_move(x, p, n, plan.p2, plan.n2),
             }
             if !planted!("nvlist/no-fence-before-clear") {
                 self.fence();
@@ -199,84 +241,85 @@ impl<M: Model> Core<'_, M> {
                 self.staged.set(0);
             }
         }
-        self.settle();
+        self.clear_forgotten();
     }
 
-    /// The number will not be committed.
+    /// Drops a staged operation whose number will not be committed.
     pub fn abandon(&self) {
         if planted!("nvlist/abandoned-record-stays") {
             self.staged.set(0);
         }
-        self.settle();
+        self.clear_forgotten();
     }
 }
 
-/// The stores behind the record: an operation's own, and recovery's.
-impl<M: Model> Map<'_, M> {
+/// The stores that follow the record. Operations and recovery both use them.
+impl<M: Model> LinkMap<'_, M> {
     #[inline(always)]
-    pub unsafe fn record(&self, word: usize) {
+    pub unsafe fn store_record(&self, word: usize) {
         if !planted!("nvlist/no-record") {
             // SAFETY: invariant "One record": the unit of the one without a context.
             unsafe { self.store(RECORD, word) }
         }
     }
 
-    /// `x` between `p` and `n`, whose links to each other are replaced.
+    /// Links `p` and `n` to `x` instead of to each other.
     #[inline(always)]
-    pub unsafe fn join_both(&self, p: At, n: At, x: At) {
-        // SAFETY: invariant "Links are checked", by the caller's contract: places.
+    pub unsafe fn link_between(&self, p: Link, n: Link, x: Link) {
+        // SAFETY: invariant "Links are checked", by the caller's contract: valid links.
         unsafe {
             self.set_next(p, x);
             self.set_prev(n, x);
         }
     }
 
-    /// `p` and `n` as neighbours.
+    /// Links `p` and `n` to each other.
     #[inline(always)]
-    pub unsafe fn join(&self, p: At, n: At) {
-        // SAFETY: invariant "Links are checked", by the caller's contract: places.
+    pub unsafe fn join(&self, p: Link, n: Link) {
+        // SAFETY: invariant "Links are checked", by the caller's contract: valid links.
         unsafe {
             self.set_next(p, n);
             self.set_prev(n, p);
         }
     }
 
-    /// The stores of a move behind its record. The node's own links say how far they have come.
+    /// The stores of a move that follow its record. The node's own links tell how far they came.
     #[inline(always)]
-    pub unsafe fn finish_move(&self, x: At, p: At, n: At, p2: At, n2: At) {
-        // SAFETY: invariant "Links are checked", by the caller's contract: places.
+    pub unsafe fn finish_move(&self, x: Link, p: Link, n: Link, p2: Link, n2: Link) {
+        // SAFETY: invariant "Links are checked", by the caller's contract: valid links.
         unsafe {
             if planted!("nvlist/old-links-lost") {
-                self.turn(x, p2, n2);
+                self.relink_moved(x, p2, n2);
             }
-            self.leave(p, n);
-            self.arrive(x, p2, n2);
+            self.unlink_moved(p, n);
+            self.link_moved(x, p2, n2);
         }
     }
 
-    /// A node on the move is taken out from between `p` and `n`.
+    /// Step 3 of a move: joins the old neighbours.
     #[inline(always)]
-    pub unsafe fn leave(&self, p: At, n: At) {
-        // SAFETY: invariant "Links are checked", by the caller's contract: places.
+    pub unsafe fn unlink_moved(&self, p: Link, n: Link) {
+        // SAFETY: invariant "Links are checked", by the caller's contract: valid links.
         unsafe { self.join(p, n) }
         if !planted!("nvlist/no-fence-in-move") {
             self.fence();
         }
     }
 
-    /// And put between `p2` and `n2`.
+    /// Steps 4 and 5 of a move: links `x` between `p2` and `n2`.
     #[inline(always)]
-    pub unsafe fn arrive(&self, x: At, p2: At, n2: At) {
-        // SAFETY: invariant "Links are checked", by the caller's contract: places.
+    pub unsafe fn link_moved(&self, x: Link, p2: Link, n2: Link) {
+        // SAFETY: invariant "Links are checked", by the caller's contract: valid links.
         unsafe {
-            self.turn(x, p2, n2);
-            self.join_both(p2, n2, x);
+            self.relink_moved(x, p2, n2);
+            self.link_between(p2, n2, x);
         }
     }
 
-    /// The links of a node on the move: the previous one first, by which recovery sees that the old ones are not needed.
+    /// Step 4 of a move: the node's own links. The previous link first: from it recovery sees that
+    /// step 3 is done.
     #[inline(always)]
-    pub unsafe fn turn(&self, x: At, p2: At, n2: At) {
+    pub unsafe fn relink_moved(&self, x: Link, p2: Link, n2: Link) {
         // SAFETY: invariant "Links are checked": a node.
         unsafe {
             if Self::PACKED {

@@ -1,89 +1,93 @@
-//! Opening a node pool: format, recover, check, refuse.
+//! Opening a node pool: format a blank region, recover and check a used one, refuse a foreign one.
 
-use crate::error::{OpenError, Part, Refused};
+use crate::error::{Component, OpenError, OpenFailure};
 use crate::layout::{Geometry, KIND, Stride, VERSION};
 use crate::lists::{List, Lists};
-use crate::map::Map;
+use crate::map::LinkMap;
 use crate::state::Core;
 use crate::walk::Audit;
 use core::marker::PhantomData;
 use nvmem::superblock::{self, Differs, State};
 use nvmem::{InOrder32, LayoutMismatch, Model, Persist, Region, Superblock, Unit, fingerprint};
 
-/// A region with `L` lists and as many nodes of type `T` as fit, on a medium of the model `M`.
+/// A region with `L` lists and as many nodes of type `T` as fit. `M` is the model of the medium.
 ///
-/// Operations are done inside of [`NodePool::with`].
+/// Operations run inside of [`NodePool::with`].
 pub struct NodePool<'m, T, const L: usize, M = InOrder32> {
     core: Core<'m, M>,
     _t: PhantomData<fn(T) -> T>,
 }
 
-/// Refuses at compile time what cannot be a node's content.
-const fn fits<T>() {
+/// Rejects at compile time types that cannot be a node's content.
+const fn assert_storable<T>() {
     assert!(
         align_of::<T>() <= 8,
-        "a node's content is aligned to 8 bytes at most: replace `u128` by `[u64; 2]`, drop `#[repr(align(..))]`"
+        "a node's content must be aligned to at most 8 bytes: replace `u128` by `[u64; 2]`, drop `#[repr(align(..))]`"
     );
     assert!(
         !core::mem::needs_drop::<T>(),
-        "a node's content has no drop glue"
+        "a node's content must not have drop glue"
     );
 }
 
 impl<'m, T: Persist, const L: usize, M: Model> NodePool<'m, T, L, M> {
-    /// Opens the pool in `region`: formats a blank one, finishes what was cut in a used one, refuses a foreign one.
+    /// Opens the pool in `region`: formats a blank region, finishes the interrupted operation of a
+    /// used one, refuses a foreign one.
     ///
-    /// Works on any bytes whatever: every link and every content is checked before it is used, and nodes that are in no list
-    /// are free afterwards. **Power loss**: a format begins again; a recovery goes on. **Cost**: at most 7 units to finish an
-    /// operation, one for each node that somebody held, and a read of all links and of the content of all lists; to format,
-    /// the superblock and one unit for each node. **Errors**: [`OpenError`], with the region back.
-    pub fn open(region: Region<'m, M>) -> Result<Self, Refused<'m, M>> {
+    /// Accepts any bytes: every link and every content is checked before it is used. Afterwards
+    /// nodes that are in no list are free. **Power loss**: a format starts over; a recovery
+    /// continues. **Cost**: at most 7 units to finish an operation, one for each node that a handle
+    /// owned, and a read of all links and of the content of all lists. To format: the superblock
+    /// and one unit for each node. **Errors**: [`OpenError`], with the region back.
+    pub fn open(region: Region<'m, M>) -> Result<Self, OpenFailure<'m, M>> {
         Self::open_resolved(region, 0, |_| 0)
     }
 
-    /// Like [`NodePool::open`], with a record for each of so many contexts whose operations take effect with a sequence
-    /// number: `resolve(context)` tells the last one that is committed, 0 for none.
+    /// Like [`NodePool::open`], with a record for each of `contexts` contexts. Their staged
+    /// operations take effect with a sequence number. `resolve(context)` returns the last committed
+    /// one, 0 for none.
     ///
-    /// An operation that was staged with that number is finished, any other dropped.
+    /// An operation that was staged with that number is finished; any other is dropped.
     pub fn open_resolved(
         region: Region<'m, M>,
         contexts: usize,
         resolve: impl Fn(usize) -> u32,
-    ) -> Result<Self, Refused<'m, M>> {
-        Self::start(region, contexts, &resolve, true)
+    ) -> Result<Self, OpenFailure<'m, M>> {
+        Self::open_checked(region, contexts, &resolve, true)
     }
 
-    /// Like [`NodePool::open_resolved`] without the walk: only the interrupted operation is looked at, however many nodes there are.
-    /// For a quick reboot. Nodes that somebody held stay in use until the next [`NodePool::open`] or [`NodePool::reclaim`].
+    /// Like [`NodePool::open_resolved`] without the walk, for a quick reboot: it only finishes the
+    /// interrupted operation, however many nodes there are. Nodes that a handle owned stay in use
+    /// until the next [`NodePool::open`] or [`NodePool::reclaim`].
     ///
     /// # Safety
-    /// Since the region was formatted by this program, or one with the same types, nothing else has written to it, and the
-    /// medium has kept it.
+    /// This program, or one with the same types, formatted the region. Nothing else has written to
+    /// it since, and the medium has kept it.
     pub unsafe fn open_trusting(
         region: Region<'m, M>,
         contexts: usize,
         resolve: impl Fn(usize) -> u32,
-    ) -> Result<Self, Refused<'m, M>> {
-        Self::start(region, contexts, &resolve, false)
+    ) -> Result<Self, OpenFailure<'m, M>> {
+        Self::open_checked(region, contexts, &resolve, false)
     }
 
-    fn start(
+    fn open_checked(
         region: Region<'m, M>,
         contexts: usize,
         resolve: &dyn Fn(usize) -> u32,
         check: bool,
-    ) -> Result<Self, Refused<'m, M>> {
+    ) -> Result<Self, OpenFailure<'m, M>> {
         const {
-            fits::<T>();
+            assert_storable::<T>();
             assert!(
                 M::Unit::BYTES == 2 || usize::BITS > 16,
-                "a medium with 4-byte units wants a processor of 32 bits"
+                "a medium with 4-byte units needs a 32-bit processor"
             );
         }
         let stride = const { Stride::new::<M>(size_of::<T>()) };
         let geo = match Geometry::new::<M>(region.len(), L, contexts, stride) {
             Ok(geo) => geo,
-            Err(error) => return Err(Refused { error, region }),
+            Err(error) => return Err(OpenFailure { error, region }),
         };
         let region = Self::mount(region, &geo)?;
         let core = Core::new(region, geo);
@@ -92,16 +96,19 @@ impl<'m, T: Persist, const L: usize, M: Model> NodePool<'m, T, L, M> {
                 core,
                 _t: PhantomData,
             }),
-            Err(error) => Err(Refused {
+            Err(error) => Err(OpenFailure {
                 error,
                 region: core.map.region,
             }),
         }
     }
 
-    /// What the superblock says; formats a blank region.
+    /// Checks the superblock; formats a blank region.
     #[inline]
-    fn mount(mut region: Region<'m, M>, geo: &Geometry) -> Result<Region<'m, M>, Refused<'m, M>> {
+    fn mount(
+        mut region: Region<'m, M>,
+        geo: &Geometry,
+    ) -> Result<Region<'m, M>, OpenFailure<'m, M>> {
         let mut mine = Superblock {
             kind: KIND,
             version: VERSION,
@@ -115,41 +122,41 @@ impl<'m, T: Persist, const L: usize, M: Model> NodePool<'m, T, L, M> {
                     stored: view.layout(),
                     expected: mine.layout(),
                 }),
-                Err(Differs::Param(_)) => OpenError::OtherDivision,
+                Err(Differs::Param(_)) => OpenError::ConfigMismatch,
             },
             State::Blank | State::Formatting => {
                 superblock::begin(&mut region, &mine);
-                let map = Map { region, geo: *geo };
+                let map = LinkMap { region, geo: *geo };
                 map.format();
                 region = map.region;
                 superblock::finish(&mut region, &mine);
                 return Ok(region);
             }
             State::Foreign => OpenError::Foreign,
-            State::Damaged => OpenError::Damaged(Part::Superblock),
+            State::Damaged => OpenError::Damaged(Component::Superblock),
         };
-        Err(Refused { error, region })
+        Err(OpenFailure { error, region })
     }
 
     #[inline]
     fn recover(
-        map: &Map<'m, M>,
+        map: &LinkMap<'m, M>,
         resolve: &dyn Fn(usize) -> u32,
         check: bool,
     ) -> Result<(), OpenError> {
         map.recover(resolve)
-            .ok_or(OpenError::Damaged(Part::Record))?;
+            .ok_or(OpenError::Damaged(Component::Record))?;
         if check {
-            map.check(size_of::<T>(), T::check)?;
+            map.check_all(size_of::<T>(), T::check)?;
         }
         Ok(())
     }
 
-    /// Gives access to the lists. Nodes, lists and positions carry the brand `'b` and cannot leave `body`: they belong to this
-    /// pool and to no other.
+    /// Gives access to the lists. Nodes, lists and cursors carry the brand `'b` and cannot leave
+    /// `body`: they belong to this pool only.
     ///
-    /// A [`Node`](crate::Node) that is neither linked nor released when `body` ends stays in use until
-    /// [`NodePool::reclaim`] or the next open. **Cost**: no store.
+    /// A [`Node`](crate::Node) that is neither linked nor released when `body` ends stays in use
+    /// until [`NodePool::reclaim`] or the next open. **Cost**: no store.
     #[inline]
     pub fn with<R, F>(&mut self, body: F) -> R
     where
@@ -158,44 +165,46 @@ impl<'m, T: Persist, const L: usize, M: Model> NodePool<'m, T, L, M> {
         let core = &self.core;
         body(
             Lists::new(core),
-            core::array::from_fn(|i| List::new(Map::<M>::head(i))),
+            core::array::from_fn(|i| List::new(LinkMap::<M>::head(i))),
         )
     }
 
-    /// Returns nodes that are in no list: no handle exists outside of [`NodePool::with`]. How many they were.
+    /// Frees the nodes that are in no list; returns their number. No handle can own them outside of
+    /// [`NodePool::with`].
     ///
-    /// **Power loss**: some of them are returned; the next open returns the others. **Cost**: one unit each, and a read of all
-    /// links.
+    /// **Power loss**: some of them are free; the next open frees the others. **Cost**: one unit
+    /// each, and a read of all links.
     pub fn reclaim(&mut self) -> usize {
-        self.core.settle();
+        self.core.clear_forgotten();
         let walk = |core: &Core<'m, M>| core.walk(size_of::<T>(), T::check);
-        let met = walk(&self.core);
-        let reclaimed = met.and_then(|met| self.core.sweep(met, true));
+        let linked = walk(&self.core);
+        let reclaimed = linked.and_then(|linked| self.core.sweep(linked, true));
         self.core.fence();
         reclaimed.map_or(0, |a| a.held)
     }
 
-    /// Walks everything and counts. **Cost**: no store. **Errors**: [`OpenError::Damaged`], [`OpenError::Invalid`].
+    /// Walks all lists and counts nodes. **Cost**: no store. **Errors**: [`OpenError::Damaged`],
+    /// [`OpenError::Invalid`].
     pub fn audit(&mut self) -> Result<Audit, OpenError> {
-        let met = self.core.walk(size_of::<T>(), T::check)?;
-        self.core.sweep(met, false)
+        let linked = self.core.walk(size_of::<T>(), T::check)?;
+        self.core.sweep(linked, false)
     }
 
-    /// How many nodes there are, whether in use or not.
+    /// The number of nodes, in use or not.
     pub fn capacity(&self) -> usize {
         self.core.geo.nodes
     }
 
-    /// How many bytes a region needs for `nodes` nodes and a record for each of `contexts` contexts; `usize::MAX` if that is
-    /// more than a pool can have.
+    /// The bytes that a region needs for `nodes` nodes and a record for each of `contexts`
+    /// contexts; `usize::MAX` if no pool can be that long.
     pub const fn bytes_for(nodes: usize, contexts: usize) -> usize {
         let stride = const { Stride::new::<M>(size_of::<T>()) };
         Geometry::bytes_for::<M>(L, contexts, nodes, stride)
     }
 
-    /// Gives the region back.
+    /// Returns the region.
     pub fn close(self) -> Region<'m, M> {
-        // No padding is left in it: see `Lists::edit`.
+        // All padding in it is zero: see `Lists::edit`.
         self.core.map.region
     }
 }

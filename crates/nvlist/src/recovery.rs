@@ -1,16 +1,30 @@
-//! What an interrupted operation left: its record and the links say how far it came, and it is finished from there.
+//! Recovery: finishes the operation that a cut interrupted, from its record and the links.
 //!
-//! Nothing is followed that was not checked: a link is a place of this pool before anything is loaded through it, and
-//! the links of the neighbours are what the operation leaves at one of its stores before anything is stored.
+//! ```text
+//!  record of the last operation, records of the contexts
+//!    none set               nothing to do
+//!    two set                damage
+//!    a context's, and its number is not committed     clear it: the operation does not happen
+//!    else (X, operation):
+//!      check   X is a node; its neighbours are valid links and lead to X, or to each other
+//!      repeat  the stores that follow the record (see `ops`); FENCE
+//!      clear   record := 0; FENCE
+//! ```
+//!
+//! Why this is safe: a link is checked before anything is loaded through it. All neighbours must be
+//! in a state that the operation leaves after one of its stores; else nothing is stored, and the
+//! image is damaged. Repeating the stores changes nothing that is already done, so a cut in the
+//! recovery is harmless.
 
-use crate::layout::{At, HELD, Kind, RECORD};
-use crate::map::Map;
+use crate::layout::{HELD, Link, OpKind, RECORD};
+use crate::map::LinkMap;
 use nvmem::{Model, planted};
 
-impl<M: Model> Map<'_, M> {
-    /// Finishes or drops the operation that was cut, if there is one. Idempotent; at most 6 units, 7 of 2 bytes.
+impl<M: Model> LinkMap<'_, M> {
+    /// Finishes or drops the operation that was cut, if there is one. Idempotent; at most 6 units,
+    /// 7 of 2 bytes.
     ///
-    /// `None` for what no cut leaves; then nothing was stored.
+    /// `None` for an image that no cut leaves; then nothing was stored.
     pub fn recover(&self, committed: &dyn Fn(usize) -> u32) -> Option<()> {
         let mut record = RECORD;
         let mut happened = true;
@@ -34,7 +48,7 @@ impl<M: Model> Map<'_, M> {
         if word == 0 {
             return Some(());
         }
-        let (x, kind) = Self::parse(word)?;
+        let (x, kind) = Self::parse_record(word)?;
         if !self.is_node(x) {
             return None;
         }
@@ -50,16 +64,17 @@ impl<M: Model> Map<'_, M> {
         Some(())
     }
 
-    /// `None` for links that the operation does not leave at any of its stores; then nothing was stored.
+    /// Repeats the stores that follow the record. `None` for links that the operation does not
+    /// leave after any of its stores; then nothing was stored.
     #[inline]
-    fn roll_forward(&self, x: At, kind: Kind) -> Option<()> {
-        let moves = kind <= Kind::MoveB;
-        // SAFETY: invariant "Links are checked": `x` is a node, and a target has links; other
-        // places are checked before they are used.
+    fn roll_forward(&self, x: Link, kind: OpKind) -> Option<()> {
+        let moves = kind <= OpKind::MoveB;
+        // SAFETY: invariant "Links are checked": `x` is a node, and a target has links; other links
+        // are checked before they are used.
         unsafe {
             let own = self.links(x);
-            if kind == Kind::Remove && own.0 <= HELD {
-                // Done, and the node was returned or taken into use since.
+            if kind == OpKind::Remove && own.0 <= HELD {
+                // The removal is done, and since then the node was released or taken into use.
                 return Some(());
             }
             let to = if moves {
@@ -69,38 +84,40 @@ impl<M: Model> Map<'_, M> {
             };
             let mut at = to;
             loop {
-                self.between(x, at, kind == Kind::Replace)?;
+                self.check_neighbours(x, at, kind == OpKind::Replace)?;
                 if at.0 == own.0 {
                     break;
                 }
                 at = own;
             }
-            // On the move its own links change when those of its old neighbours have changed.
-            if kind == Kind::Remove || moves && own.0 != to.0 {
-                self.leave(own.0, own.1);
+            // In a move the node's own links change after the old neighbours were joined: equal
+            // links mean that this is done.
+            if kind == OpKind::Remove || moves && own.0 != to.0 {
+                self.unlink_moved(own.0, own.1);
             }
             if moves {
-                self.turn(x, to.0, to.1);
+                self.relink_moved(x, to.0, to.1);
             }
-            if kind != Kind::Remove {
-                self.join_both(to.0, to.1, x);
+            if kind != OpKind::Remove {
+                self.link_between(to.0, to.1, x);
             }
             Some(())
         }
     }
 
-    /// Whether it leads to a place of this pool.
-    pub fn is_place(&self, at: At) -> bool {
+    /// Whether it is the link of a list head or of a node of this pool.
+    pub fn is_link(&self, at: Link) -> bool {
         self.is_head(at) || self.is_node(at)
     }
 
-    /// `p` and `n` are places that lead to `x`, or to each other; or, where `x` replaces one, to that.
+    /// Checks that `p` and `n` are valid links that lead to `x` or to each other. If `x` replaces a
+    /// node, they may lead to that node instead.
     #[inline]
-    fn between(&self, x: At, (p, n): (At, At), replaces: bool) -> Option<()> {
-        if p == x || n == x || !self.is_place(p) || !self.is_place(n) {
+    fn check_neighbours(&self, x: Link, (p, n): (Link, Link), replaces: bool) -> Option<()> {
+        if p == x || n == x || !self.is_link(p) || !self.is_link(n) {
             return None;
         }
-        // SAFETY: invariant "Links are checked": places and a node, as was looked at above.
+        // SAFETY: invariant "Links are checked": checked above: valid links and a node.
         unsafe {
             let (forth, back) = (self.next(p), self.prev(n));
             let (mut after, mut before) = (n, p);

@@ -6,10 +6,11 @@ use core::cell::RefCell;
 use critical_section::{CriticalSection, Mutex};
 use nvmem::{InOrder32, Model, Persist};
 
-/// A node pool behind a critical section: in a `static`, for threads and interrupts.
+/// A node pool in a critical section, for a `static` that threads and interrupts use.
 ///
-/// One operation after the other: each finds the links and the record as the last one left them. The token proves that interrupts are off; a staged
-/// operation belongs into the same section as the store that commits it.
+/// Operations run one after the other, so each finds links and record complete. The token proves
+/// that interrupts are off. A staged operation belongs in the same critical section as the store
+/// that commits it.
 pub struct Shared<'m, T, const L: usize, M = InOrder32>(Mutex<RefCell<NodePool<'m, T, L, M>>>);
 
 /// The lists are in use: [`Shared::with`] was called inside of itself.
@@ -19,7 +20,7 @@ pub struct Busy;
 
 impl core::fmt::Display for Busy {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str("the lists are in use already")
+        f.write_str("the lists are already in use")
     }
 }
 impl core::error::Error for Busy {}
@@ -30,9 +31,9 @@ impl<'m, T: Persist, const L: usize, M: Model> Shared<'m, T, L, M> {
         Shared(Mutex::new(RefCell::new(pool)))
     }
 
-    /// [`NodePool::with`], in a critical section.
+    /// [`NodePool::with`] in a critical section.
     ///
-    /// **Errors**: [`Busy`] when called inside of itself. **Panics**: never.
+    /// **Errors**: [`Busy`] if it is called inside of itself. **Panics**: never.
     #[inline]
     pub fn with<R, F>(&self, cs: CriticalSection<'_>, body: F) -> Result<R, Busy>
     where
@@ -44,7 +45,7 @@ impl<'m, T: Persist, const L: usize, M: Model> Shared<'m, T, L, M> {
         }
     }
 
-    /// Gives the pool back.
+    /// Returns the pool.
     pub fn into_inner(self) -> NodePool<'m, T, L, M> {
         self.0.into_inner().into_inner()
     }

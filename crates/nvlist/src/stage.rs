@@ -1,47 +1,63 @@
-//! Operations that take effect with somebody else's commit.
+//! Staged operations: they take effect with a commit of the caller, such as a transaction or a
+//! step.
+//!
+//! ```text
+//!  stage       own links or target; context's number := seq; FENCE; context's record; FENCE
+//!  (caller)    commit store of seq; FENCE                        <- the operation happens
+//!  committed   links of the neighbours; FENCE; context's record := 0; FENCE
+//!  abandoned   context's record := 0; FENCE
+//! ```
+//!
+//! After a cut, recovery asks the resolver for the context's committed number. If it equals the
+//! record's number, the operation is finished; if not, it is dropped. `Staged` borrows the lists,
+//! so no other operation can change the neighbours in between.
 
 use crate::cursor::Cursor;
-use crate::layout::{At, Kind};
+use crate::layout::{Link, OpKind};
 use crate::lists::{Brand, List, Lists, Node};
 use crate::ops::Plan;
 use crate::state::Core;
 use core::marker::PhantomData;
 use nvmem::{Model, Persist};
 
-/// One of the contexts that the pool was opened with.
+/// A context that the pool was opened with.
 #[derive(Clone, Copy)]
 pub struct Context<'b> {
     index: usize,
     _brand: Brand<'b>,
 }
 
-/// A sequence number of a context: what was staged with it happens if and only if it is committed.
+/// A sequence number of a context. An operation that is staged with it happens if and only if it is
+/// committed.
 #[derive(Clone, Copy)]
-pub struct Number<'b> {
+pub struct StageSeq<'b> {
     context: Context<'b>,
     seq: u32,
 }
 
 impl<'b> Context<'b> {
-    /// The number with which a step or a transaction of this context is going to be committed: `Prepared::seq` of `pmem-tx`.
+    /// The sequence number that a step or transaction of this context is about to commit:
+    /// `Prepared::seq` of `pmem-tx`.
     ///
     /// On a medium with 16-bit units it has 16 bits.
-    pub fn number(self, seq: u32) -> Number<'b> {
-        Number { context: self, seq }
+    pub fn stage_seq(self, seq: u32) -> StageSeq<'b> {
+        StageSeq { context: self, seq }
     }
 }
 
-/// An operation of which everything is stored but the links of others. It does not happen when it is dropped.
+/// An operation that is stored except for the links of its neighbours. It does not happen if it is
+/// dropped.
 ///
-/// Store the number as committed, fence, and call [`Staged::committed`]. Nothing else can be done with the lists in between: do
-/// it in one critical section, if others use them. **Power loss**: from here on the number decides. When the pool is opened,
-/// the resolver is asked, and the operation is finished or dropped.
+/// Store the number as committed, fence, and call [`Staged::committed`]. The lists are borrowed in
+/// between. If other threads use them, do all of it in one critical section. **Power loss**: from
+/// here on the number decides. The next open asks the resolver, and finishes or drops the
+/// operation.
 #[must_use = "a staged operation does not happen when it is dropped"]
 pub struct Staged<'a, 'b, M: Model, D, B> {
     guard: Guard<'b, M>,
     plan: Plan,
     done: D,
-    back: B,
+    returned: B,
     _lists: PhantomData<&'a mut Brand<'b>>,
 }
 
@@ -53,7 +69,8 @@ impl<M: Model> Drop for Guard<'_, M> {
 }
 
 impl<M: Model, D, B> Staged<'_, '_, M, D, B> {
-    /// The number is committed: the operation takes effect. **Cost**: the links of the neighbours, one unit to clear the record.
+    /// Finishes the operation after its number was committed. **Cost**: the links of the
+    /// neighbours, and one unit to clear the record.
     pub fn committed(self) -> D {
         // SAFETY: invariants "Links are checked" and "One owner": staged by the constructor, and
         // the lists are borrowed since.
@@ -62,17 +79,18 @@ impl<M: Model, D, B> Staged<'_, '_, M, D, B> {
         self.done
     }
 
-    /// The number is not committed: the operation does not happen, and a node that was to be linked comes back.
+    /// Drops the operation; its number must not be committed. Returns the node that was to be
+    /// linked.
     ///
     /// **Cost**: one unit.
     pub fn abandon(self) -> B {
         drop(self.guard);
-        self.back
+        self.returned
     }
 }
 
 impl<'b, T: Persist, M: Model> Lists<'b, T, M> {
-    /// The context of this index, if the pool was opened with so many.
+    /// The context with this index, if the pool was opened with so many.
     pub fn context(&self, index: usize) -> Option<Context<'b>> {
         (index < self.core.geo.contexts).then_some(Context {
             index,
@@ -84,10 +102,10 @@ impl<'b, T: Persist, M: Model> Lists<'b, T, M> {
     /// As [`Core::stage`].
     unsafe fn stage<'a, D, B>(
         core: &'b Core<'b, M>,
-        number: Number<'b>,
+        number: StageSeq<'b>,
         plan: Plan,
         done: D,
-        back: B,
+        returned: B,
     ) -> Staged<'a, 'b, M, D, B> {
         // SAFETY: invariant "Links are checked", by the caller's contract.
         unsafe { core.stage(&plan, number.context.index, number.seq) }
@@ -95,7 +113,7 @@ impl<'b, T: Persist, M: Model> Lists<'b, T, M> {
             guard: Guard(core),
             plan,
             done,
-            back,
+            returned,
             _lists: PhantomData,
         }
     }
@@ -104,13 +122,13 @@ impl<'b, T: Persist, M: Model> Lists<'b, T, M> {
     /// As [`Core::insert`].
     unsafe fn stage_link<'a>(
         core: &'b Core<'b, M>,
-        number: Number<'b>,
-        x: At,
-        p: At,
-        n: At,
+        number: StageSeq<'b>,
+        x: Link,
+        p: Link,
+        n: Link,
     ) -> Staged<'a, 'b, M, (), Node<'b>> {
         let plan = Plan {
-            kind: Kind::Insert,
+            kind: OpKind::Insert,
             x,
             p,
             n,
@@ -121,14 +139,14 @@ impl<'b, T: Persist, M: Model> Lists<'b, T, M> {
         unsafe { Self::stage(core, number, plan, (), Node::new(x)) }
     }
 
-    /// [`Lists::link_front`], with a number. **Cost**: 7 units in all, 8 of 2 bytes.
+    /// [`Lists::link_front`] as a staged operation. **Cost**: 7 units in all, 8 of 2 bytes.
     pub fn stage_front(
         &mut self,
-        number: Number<'b>,
+        number: StageSeq<'b>,
         list: List<'b>,
         node: Node<'b>,
     ) -> Staged<'_, 'b, M, (), Node<'b>> {
-        // SAFETY: invariants "Links are checked" and "One owner": the head and the place after it;
+        // SAFETY: invariants "Links are checked" and "One owner": the head and the link after it;
         // the handle owned a node in no list.
         unsafe {
             let n = self.core.next(list.head);
@@ -136,26 +154,26 @@ impl<'b, T: Persist, M: Model> Lists<'b, T, M> {
         }
     }
 
-    /// [`Lists::link_back`], with a number. See [`Lists::stage_front`].
+    /// [`Lists::link_back`] as a staged operation. See [`Lists::stage_front`].
     pub fn stage_back(
         &mut self,
-        number: Number<'b>,
+        number: StageSeq<'b>,
         list: List<'b>,
         node: Node<'b>,
     ) -> Staged<'_, 'b, M, (), Node<'b>> {
         self.stage_before_first(number, list, node, |_| false)
     }
 
-    /// [`Lists::link_before_first`], with a number. See [`Lists::stage_front`].
+    /// [`Lists::link_before_first`] as a staged operation. See [`Lists::stage_front`].
     pub fn stage_before_first(
         &mut self,
-        number: Number<'b>,
+        number: StageSeq<'b>,
         list: List<'b>,
         node: Node<'b>,
         before: impl FnMut(&T) -> bool,
     ) -> Staged<'_, 'b, M, (), Node<'b>> {
-        let n = self.first(list, before);
-        // SAFETY: invariants "Links are checked" and "One owner": a place of the list, and the one
+        let n = self.find_first(list, before);
+        // SAFETY: invariants "Links are checked" and "One owner": a link of the list, and the one
         // before it; the handle owned a node in no list.
         unsafe {
             let p = self.core.prev(n);
@@ -165,13 +183,13 @@ impl<'b, T: Persist, M: Model> Lists<'b, T, M> {
 }
 
 impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
-    /// [`Cursor::link_before`], with a number. See [`Lists::stage_front`].
+    /// [`Cursor::link_before`] as a staged operation. See [`Lists::stage_front`].
     pub fn stage_before(
         self,
-        number: Number<'b>,
+        number: StageSeq<'b>,
         node: Node<'b>,
     ) -> Staged<'a, 'b, M, (), Node<'b>> {
-        // SAFETY: invariants "Links are checked" and "One owner": a place and its neighbour; the
+        // SAFETY: invariants "Links are checked" and "One owner": a link and its neighbour; the
         // handle owned a node in no list.
         unsafe {
             let p = self.core().prev(self.at);
@@ -179,22 +197,22 @@ impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
         }
     }
 
-    /// [`Cursor::link_after`], with a number. See [`Lists::stage_front`].
+    /// [`Cursor::link_after`] as a staged operation. See [`Lists::stage_front`].
     pub fn stage_after(
         self,
-        number: Number<'b>,
+        number: StageSeq<'b>,
         node: Node<'b>,
     ) -> Staged<'a, 'b, M, (), Node<'b>> {
-        // SAFETY: invariants "Links are checked" and "One owner": a place and the one behind it;
-        // the handle owned a node in no list.
+        // SAFETY: invariants "Links are checked" and "One owner": a link and the one behind it; the
+        // handle owned a node in no list.
         unsafe {
             let n = self.core().next(self.at);
             Lists::<T, M>::stage_link(self.core(), number, node.at, self.at, n)
         }
     }
 
-    /// [`Cursor::unlink`], with a number. **Cost**: 6 units in all.
-    pub fn stage_unlink(self, number: Number<'b>) -> Option<Staged<'a, 'b, M, Node<'b>, ()>> {
+    /// [`Cursor::unlink`] as a staged operation. **Cost**: 6 units in all.
+    pub fn stage_unlink(self, number: StageSeq<'b>) -> Option<Staged<'a, 'b, M, Node<'b>, ()>> {
         if !self.is_at_node() {
             return None;
         }
@@ -204,7 +222,7 @@ impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
         unsafe {
             let (p, n) = core.links(x);
             let plan = Plan {
-                kind: Kind::Remove,
+                kind: OpKind::Remove,
                 x,
                 p,
                 n,
@@ -215,11 +233,11 @@ impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
         }
     }
 
-    /// [`Cursor::replace`], with a number. See [`Lists::stage_front`].
+    /// [`Cursor::replace`] as a staged operation. See [`Lists::stage_front`].
     #[allow(clippy::type_complexity)]
     pub fn stage_replace(
         self,
-        number: Number<'b>,
+        number: StageSeq<'b>,
         node: Node<'b>,
     ) -> Result<Staged<'a, 'b, M, Node<'b>, Node<'b>>, Node<'b>> {
         if !self.is_at_node() {
@@ -231,7 +249,7 @@ impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
         unsafe {
             let (p, n) = core.links(self.at);
             let plan = Plan {
-                kind: Kind::Replace,
+                kind: OpKind::Replace,
                 x,
                 p,
                 n,
@@ -243,38 +261,39 @@ impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
         }
     }
 
-    /// [`Cursor::shift_front`], with a number. `None` when there is nothing to be done. **Cost**: 10 units in all, 12 of 2 bytes.
+    /// [`Cursor::shift_front`] as a staged operation. `None` if the node would not move. **Cost**:
+    /// 10 units in all, 12 of 2 bytes.
     pub fn stage_shift_front(
         self,
-        number: Number<'b>,
+        number: StageSeq<'b>,
         to: List<'b>,
     ) -> Option<Staged<'a, 'b, M, (), ()>> {
-        // SAFETY: invariant "Links are checked": a head is a place.
+        // SAFETY: invariant "Links are checked": a list head is a valid link.
         let n = unsafe { self.core().next(to.head) };
         self.stage_shift(number, n)
     }
 
-    /// [`Cursor::shift_back`], with a number. See [`Cursor::stage_shift_front`].
+    /// [`Cursor::shift_back`] as a staged operation. See [`Cursor::stage_shift_front`].
     pub fn stage_shift_back(
         self,
-        number: Number<'b>,
+        number: StageSeq<'b>,
         to: List<'b>,
     ) -> Option<Staged<'a, 'b, M, (), ()>> {
         self.stage_shift(number, to.head)
     }
 
-    /// [`Cursor::shift_before_first`], with a number. See [`Cursor::stage_shift_front`].
+    /// [`Cursor::shift_before_first`] as a staged operation. See [`Cursor::stage_shift_front`].
     pub fn stage_shift_before_first(
         self,
-        number: Number<'b>,
+        number: StageSeq<'b>,
         to: List<'b>,
         before: impl FnMut(&T) -> bool,
     ) -> Option<Staged<'a, 'b, M, (), ()>> {
-        let n = self.lists.first(to, before);
+        let n = self.lists.find_first(to, before);
         self.stage_shift(number, n)
     }
 
-    fn stage_shift(self, number: Number<'b>, n2: At) -> Option<Staged<'a, 'b, M, (), ()>> {
+    fn stage_shift(self, number: StageSeq<'b>, n2: Link) -> Option<Staged<'a, 'b, M, (), ()>> {
         if !self.is_at_node() {
             return None;
         }
@@ -285,7 +304,7 @@ impl<'a, 'b, T: Persist, M: Model> Cursor<'a, 'b, T, M> {
         unsafe {
             let (p, n) = core.links(x);
             let plan = Plan {
-                kind: Kind::MoveA,
+                kind: OpKind::MoveA,
                 x,
                 p,
                 n,

@@ -1,24 +1,25 @@
-//! An open pool without its types: what it keeps in RAM, and which nodes are free.
+//! An open pool without its types: its RAM state, and the search for free nodes.
 
-use crate::layout::{At, FREE, Geometry, HELD};
-use crate::map::Map;
+use crate::layout::{FREE, Geometry, HELD, Link};
+use crate::map::LinkMap;
 use core::cell::Cell;
 use core::ops::Deref;
 use nvmem::{Model, Region};
 
 /// An open pool, without its types.
 pub(crate) struct Core<'m, M> {
-    pub map: Map<'m, M>,
-    /// Where the search for a free node begins.
-    hint: Cell<At>,
-    /// The offset of the record of an operation that was staged, and neither committed nor abandoned; 0 if there is none.
+    pub map: LinkMap<'m, M>,
+    /// The link where the search for a free node begins.
+    hint: Cell<Link>,
+    /// The offset of the record of a staged operation that was neither committed nor abandoned; 0
+    /// if there is none.
     pub staged: Cell<usize>,
 }
 
 impl<'m, M> Deref for Core<'m, M> {
-    type Target = Map<'m, M>;
+    type Target = LinkMap<'m, M>;
     #[inline(always)]
-    fn deref(&self) -> &Map<'m, M> {
+    fn deref(&self) -> &LinkMap<'m, M> {
         &self.map
     }
 }
@@ -28,35 +29,35 @@ impl<'m, M: Model> Core<'m, M> {
     pub fn new(region: Region<'m, M>, geo: Geometry) -> Self {
         Core {
             hint: Cell::new(geo.first),
-            map: Map { region, geo },
+            map: LinkMap { region, geo },
             staged: Cell::new(0),
         }
     }
 
-    /// Takes a node that is in no list into use: its links lead nowhere, and it is not free.
+    /// Marks a node that is in no list as held: its links lead nowhere, and it is not free.
     ///
     /// # Safety
     /// `x` is a node that is in no list.
     #[inline]
-    pub unsafe fn hold(&self, x: At) {
+    pub unsafe fn mark_held(&self, x: Link) {
         // SAFETY: invariant "Links are checked", by the caller's contract.
-        unsafe { self.store(x << Map::<M>::SHIFT, HELD) }
+        unsafe { self.store(x << LinkMap::<M>::SHIFT, HELD) }
     }
 
-    /// Returns a node.
+    /// Marks a node as free.
     ///
     /// # Safety
-    /// As [`Core::hold`], and nobody uses it after this.
+    /// As [`Core::mark_held`], and it is not used after this.
     #[inline]
-    pub unsafe fn release(&self, x: At) {
-        // SAFETY: invariant "One owner", by the caller's contract. Where links are two units the
-        // first alone says that it is free.
-        unsafe { self.store(x << Map::<M>::SHIFT, FREE) }
+    pub unsafe fn release(&self, x: Link) {
+        // SAFETY: invariant "One owner", by the caller's contract. Where links are two units, the
+        // first alone marks it as free.
+        unsafe { self.store(x << LinkMap::<M>::SHIFT, FREE) }
         self.hint.set(x);
     }
 
-    /// A free node. **Cost**: loads.
-    pub fn find(&self) -> Option<At> {
+    /// Finds a free node. **Cost**: loads only.
+    pub fn find_free(&self) -> Option<Link> {
         let mut at = self.hint.get();
         loop {
             // SAFETY: invariant "Links are checked": every multiple of the stride is a node.

@@ -1,11 +1,18 @@
-//! A look at everything: each list closed, each link answered, each content a value; and what nobody holds is free.
+//! The check of a whole pool: every list is closed, every link is answered by a link back, every
+//! content is valid. Nodes that no handle owns become free.
 //!
-//! A list is walked forwards, and each node must lead back to the one before it. So no node is met twice: it would have
-//! to lead back to two. The walk needs no memory and ends after as many steps as there are nodes.
+//! ```text
+//!  head -> X -> Y -> head        walk: at each step, node.prev must be the node just left
+//!       <-   <-   <-
+//! ```
+//!
+//! Why the walk ends: each node must lead back to the one before it, and a node can lead back to
+//! only one. So the walk never meets a node twice. It needs no memory and at most as many steps as
+//! there are nodes.
 
-use crate::error::{OpenError, Part};
-use crate::layout::{At, FREE, LINKS, RECORD};
-use crate::map::Map;
+use crate::error::{Component, OpenError};
+use crate::layout::{FREE, LINKS, Link, RECORD};
+use crate::map::LinkMap;
 use nvmem::persist::{CheckFn, NoHandles};
 use nvmem::{Model, mapped, planted};
 
@@ -17,65 +24,67 @@ pub struct Audit {
     pub linked: usize,
     /// Nodes that are free.
     pub free: usize,
-    /// Nodes that are neither: held by a handle, or by one that was dropped.
+    /// Nodes that are neither: a handle owns them, or owned them when it was dropped.
     pub held: usize,
 }
 
-impl<M: Model> Map<'_, M> {
-    /// Walks all lists; how many nodes they hold. `None` for links that are not answered.
+impl<M: Model> LinkMap<'_, M> {
+    /// Walks all lists; returns the number of nodes in them. **Errors**: a link that is not
+    /// answered, or an invalid content.
     pub fn walk(&self, size: usize, check: CheckFn) -> Result<usize, OpenError> {
-        let mut met = 0;
+        let mut linked = 0;
         for i in 0..self.geo.lists {
             let head = Self::head(i);
             let mut at = head;
-            // SAFETY: invariant "Links are checked": a head is a place.
+            // SAFETY: invariant "Links are checked": a list head is a valid link.
             let mut next = unsafe { self.next(head) };
             while next != head {
                 if !self.is_node(next) {
-                    return Err(OpenError::Damaged(Part::Links));
+                    return Err(OpenError::Damaged(Component::Links));
                 }
                 // SAFETY: invariant "Links are checked": a node.
                 let (back, after) = unsafe { self.links(next) };
                 if back != at && !planted!("nvlist/walk-looks-forward-only") {
-                    return Err(OpenError::Damaged(Part::Links));
+                    return Err(OpenError::Damaged(Component::Links));
                 }
-                met += 1;
+                linked += 1;
                 (at, next) = (next, after);
                 let content = self.address(at).wrapping_add(LINKS);
                 mapped::will_read(content, size);
                 // SAFETY: invariants "Links are checked" and "Padding is not read": the content of
-                // a node, aligned, initialised as all memory is after power-up, and nothing is
-                // lent.
+                // a node, aligned, initialised as all memory is after power-up; nothing is lent.
                 unsafe { check(content, &mut NoHandles) }.map_err(OpenError::Invalid)?;
             }
-            // SAFETY: invariant "Links are checked": a head is a place.
+            // SAFETY: invariant "Links are checked": a list head is a valid link.
             if unsafe { self.prev(head) } != at && !planted!("nvlist/walk-looks-forward-only") {
-                return Err(OpenError::Damaged(Part::Links));
+                return Err(OpenError::Damaged(Component::Links));
             }
         }
-        Ok(met)
+        Ok(linked)
     }
 
-    /// Whether the node is in a list: the one before it leads to it.
+    /// Whether the node is in a list: the node or head before it leads to it.
     ///
-    /// Of a node in no list that one, if there is one, never does: it was joined with another when the node left, or
-    /// will be when it comes. In other images [`Map::sweep`] counts differently than [`Map::walk`].
-    pub fn is_linked(&self, x: At) -> bool {
+    /// For a node in no list this is false: the neighbours in its links were joined when it left,
+    /// or it was not linked yet. In a damaged image [`LinkMap::sweep`] counts other numbers than
+    /// [`LinkMap::walk`].
+    pub fn is_linked(&self, x: Link) -> bool {
         // SAFETY: invariant "Links are checked": a node.
         self.leads_to(unsafe { self.prev(x) }, x)
     }
 
     #[inline]
-    fn leads_to(&self, p: At, x: At) -> bool {
-        // SAFETY: invariant "Links are checked": looked at before it is followed.
-        self.is_place(p) && unsafe { self.next(p) } == x
+    fn leads_to(&self, p: Link, x: Link) -> bool {
+        // SAFETY: invariant "Links are checked": checked before it is followed.
+        self.is_link(p) && unsafe { self.next(p) } == x
     }
 
-    /// Counts how the nodes are used, of which `met` are in lists, and returns those that are neither free nor in a list if `reclaim`.
+    /// Counts how the nodes are used. With `reclaim` it frees those that are neither free nor in a
+    /// list. `linked` is the number that the walk found in lists.
     ///
-    /// **Cost**: one unit for each that is returned.
+    /// **Cost**: one unit for each node that is freed.
     #[inline]
-    pub fn sweep(&self, met: usize, reclaim: bool) -> Result<Audit, OpenError> {
+    pub fn sweep(&self, linked: usize, reclaim: bool) -> Result<Audit, OpenError> {
         let mut a = Audit {
             linked: 0,
             free: 0,
@@ -83,8 +92,8 @@ impl<M: Model> Map<'_, M> {
         };
         let mut x = self.geo.first;
         while x != self.geo.end {
-            // SAFETY: invariants "Links are checked" and "One owner": a node; where it is returned
-            // it is in no list, and nobody holds it.
+            // SAFETY: invariants "Links are checked" and "One owner": a node; a node that is freed
+            // is in no list, and no handle owns it.
             unsafe {
                 let p = self.prev(x);
                 if p == FREE {
@@ -100,21 +109,22 @@ impl<M: Model> Map<'_, M> {
             }
             x += self.geo.stride.places;
         }
-        // Otherwise there is a ring that no list leads to.
-        if a.linked == met || planted!("nvlist/ring-unseen") {
+        // A difference means a ring of nodes that no list leads to.
+        if a.linked == linked || planted!("nvlist/ring-unseen") {
             Ok(a)
         } else {
-            Err(OpenError::Damaged(Part::Links))
+            Err(OpenError::Damaged(Component::Links))
         }
     }
 
-    /// Looks at everything, and returns what is neither free nor in a list. **Cost**: one unit each.
+    /// Checks the whole pool, then frees the nodes that are neither free nor in a list. **Cost**:
+    /// one unit each.
     #[inline]
-    pub fn check(&self, size: usize, check: CheckFn) -> Result<(), OpenError> {
-        let met = self.walk(size, check)?;
-        // First a look, so that nothing is stored in a damaged image.
+    pub fn check_all(&self, size: usize, check: CheckFn) -> Result<(), OpenError> {
+        let linked = self.walk(size, check)?;
+        // Count first and free in a second pass, so that nothing is stored in a damaged image.
         let mut reclaim = false;
-        while self.sweep(met, reclaim)?.held > 0 && !(reclaim && planted!("nvlist/no-reclaim")) {
+        while self.sweep(linked, reclaim)?.held > 0 && !(reclaim && planted!("nvlist/no-reclaim")) {
             reclaim = true;
         }
         if reclaim {
@@ -123,11 +133,11 @@ impl<M: Model> Map<'_, M> {
         Ok(())
     }
 
-    /// An empty content: no record, no node in a list.
+    /// Stores an empty pool: no record, all lists empty, all nodes free.
     #[inline]
     pub fn format(&self) {
-        // SAFETY: invariant "Sole region": places from the record to the last node, which nobody
-        // uses yet.
+        // SAFETY: invariant "Sole region": positions from the record to the last node; nothing uses
+        // them yet.
         unsafe {
             let mut at = RECORD >> Self::SHIFT;
             while at != self.geo.first {

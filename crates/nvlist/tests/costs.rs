@@ -1,8 +1,8 @@
-//! What the documentation says that operations cost, counted store by store.
+//! The documented cost of operations, counted store by store.
 
 use core::cell::Cell;
 use core::mem::MaybeUninit;
-use nvlist::{Lists, NodePool, Spot};
+use nvlist::{ListPos, Lists, NodePool};
 use nvmem::instrument::{Observer, observe};
 use nvmem::{Buffered32, InOrder16, InOrder32, Model, Region, Unit};
 
@@ -23,7 +23,7 @@ impl Observer for Count {
     }
 }
 
-/// Stores and fences of what `f` does.
+/// Stores and fences of `f`.
 fn cost<M: Model, R>(f: impl FnOnce() -> R) -> (usize, usize, R) {
     let count = Count::default();
     let mut r = None;
@@ -70,7 +70,7 @@ fn all<M: Model>() {
         assert_eq!(
             stores::<M, _>(|| l.link_back(a, out)),
             again,
-            "taken out and put back at once"
+            "unlinked and linked again at once"
         );
         let (n, fences, ()) = cost::<M, _>(|| l.cursor_front(a).shift_back(z));
         assert_eq!((n, fences), (shift, 4), "move to another list");
@@ -82,13 +82,13 @@ fn all<M: Model>() {
         assert_eq!(
             stores::<M, _>(|| l.cursor_back(a).shift_back(a)),
             0,
-            "where it is already"
+            "already there"
         );
         assert_eq!(stores::<M, _>(|| l.pop_front(a)), 3 + 1, "pop and return");
         let (n, _, node) = cost::<M, _>(|| l.alloc(8).unwrap());
         assert_eq!(n, 1, "alloc");
         let (n, _, old) = cost::<M, _>(|| l.cursor_front(a).replace(node).ok().unwrap());
-        assert_eq!(n, insert + 1, "replace by what was just taken out");
+        assert_eq!(n, insert + 1, "replace by a node that was just unlinked");
         assert_eq!(stores::<M, _>(|| l.release(old)), 1, "release");
         let node = l.alloc(7).unwrap();
         let (n, _, old) = cost::<M, _>(|| l.cursor_front(a).replace(node).ok().unwrap());
@@ -97,7 +97,7 @@ fn all<M: Model>() {
         assert_eq!(
             stores::<M, _>(|| l.pop_back(a).map(|v| l.push_back(a, v))),
             4 + insert,
-            "a node that was returned and is used again"
+            "a released node is used again"
         );
         let looks = stores::<M, _>(|| {
             let _ = (
@@ -106,8 +106,8 @@ fn all<M: Model>() {
                 l.iter(a).rev().count(),
                 l.is_empty(z),
             );
-            let _ = l.find(a, |k| *k == 1).map(|c| c.spot());
-            l.seek(Spot(0), |_| true).is_some()
+            let _ = l.find(a, |k| *k == 1).map(|c| c.position());
+            l.seek(ListPos(0), |_| true).is_some()
         });
         assert_eq!(looks, 0, "looking");
         staged(l, insert, shift, a, z);
@@ -121,7 +121,7 @@ fn all<M: Model>() {
     );
 }
 
-/// With a number: one unit for it, one to clear the last record, one to clear its own.
+/// Staged: one unit for the number, one to clear the last record, one to clear its own.
 fn staged<'b, M: Model>(
     l: &mut Lists<'b, u64, M>,
     insert: usize,
@@ -129,10 +129,10 @@ fn staged<'b, M: Model>(
     a: nvlist::List<'b>,
     z: nvlist::List<'b>,
 ) {
-    let number = l.context(0).unwrap().number(1);
+    let number = l.context(0).unwrap().stage_seq(1);
     let node = l.alloc(1).unwrap();
     let first = stores::<M, _>(|| l.stage_back(number, a, node).committed());
-    assert_eq!(first, insert + 3, "insert with a number");
+    assert_eq!(first, insert + 3, "staged insert");
     let node = l.alloc(1).unwrap();
     let next = stores::<M, _>(|| l.stage_back(number, a, node).committed());
     assert_eq!(next, insert + 2, "no record to be cleared");
@@ -141,13 +141,13 @@ fn staged<'b, M: Model>(
         let s = l.cursor_front(a).stage_unlink(number);
         s.unwrap().committed()
     });
-    assert_eq!(n, 6, "remove with a number");
+    assert_eq!(n, 6, "staged remove");
     l.link_back(a, node);
     let n = stores::<M, _>(|| {
         let s = l.cursor_front(a).stage_shift_front(number, z);
         s.unwrap().committed()
     });
-    assert_eq!(n, shift + 3, "move with a number");
+    assert_eq!(n, shift + 3, "staged move");
 }
 
 #[test]

@@ -15,14 +15,14 @@ fn item(name: &[u8; 3], value: u16) -> Item {
     Item { name: *name, value }
 }
 
-/// Two lists and one context: three nodes in lists, one that was moved, one that was returned; everything behind the
-/// superblock that is not zero.
+/// Two lists and one context: three nodes in lists, one that was moved, one that was released. All
+/// nonzero bytes behind the superblock.
 fn image<M: Model>() -> String {
     let mut words = [MaybeUninit::new(0u64); 32];
     let region = Region::new(&mut words);
     let mut pool = NodePool::<Item, 2, M>::open_resolved(region, 1, |_| 0).unwrap();
     pool.with(|mut lists, [a, b]| {
-        let number = lists.context(0).unwrap().number(0x77);
+        let number = lists.context(0).unwrap().stage_seq(0x77);
         let node = lists.alloc(item(b"one", 0x1111)).ok().unwrap();
         lists.stage_back(number, a, node).committed();
         lists.push_back(a, item(b"two", 0x2222)).ok().unwrap();
@@ -35,7 +35,7 @@ fn image<M: Model>() -> String {
         core::mem::forget(staged);
     });
     let region = pool.close();
-    // SAFETY: units of the region, of which nothing is lent.
+    // SAFETY: units of the region; nothing is lent.
     let word = |off: usize| unsafe { region.load(off) };
     let unit = M::Unit::BYTES;
     (Superblock::BYTES..region.len())
@@ -107,7 +107,7 @@ fn the_superblock() {
     let mut words = [MaybeUninit::new(0u64); 32];
     let pool = NodePool::<Item, 2>::open(Region::new(&mut words)).unwrap();
     let region = pool.close();
-    // SAFETY: units of the region, of which nothing is lent.
+    // SAFETY: units of the region; nothing is lent.
     let bytes = (0..32).flat_map(|i| unsafe { region.load(64 + i * 4) }.to_le_bytes());
     let bytes: Vec<u8> = bytes.collect();
     let copies = [0, 64].map(|at| {

@@ -1,4 +1,4 @@
-//! Images that no power cut leaves: `open` gives a pool or an error, and what it gives is sound.
+//! Images that no power cut leaves: `open` returns an error or a sound pool.
 
 mod in_order_32 {
     type M = nvmem::InOrder32;

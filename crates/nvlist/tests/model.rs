@@ -1,7 +1,8 @@
-//! Random programs on all lists at once, compared with `VecDeque`; the pool is closed and opened now and then.
+//! Random programs on all lists at once, compared with `VecDeque`; the pool is closed and reopened
+//! from time to time.
 
 use core::mem::MaybeUninit;
-use nvlist::{Full, NodePool, Spot};
+use nvlist::{Full, ListPos, NodePool};
 use nvmem::{Buffered32, InOrder16, InOrder32, Model, Region};
 use proptest::prelude::*;
 use std::collections::VecDeque;
@@ -135,7 +136,7 @@ fn run<M: Model>(ops: &[Op]) {
                     }
                 }
                 Op::Seek(n) => {
-                    if let Some(mut c) = lists.seek(Spot(n), |_| true) {
+                    if let Some(mut c) = lists.seek(ListPos(n), |_| true) {
                         let v = c.remove().expect("at a node");
                         let l = model.iter().position(|l| l.contains(&v)).expect("known");
                         let all_like = |m: &VecDeque<u32>| m.iter().filter(|x| **x == v).count();

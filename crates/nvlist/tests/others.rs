@@ -1,8 +1,8 @@
-//! What went wrong in lists of others, on the same programs. (IntOS: a recovery that follows stale pointers, a head that is not what
-//! the list begins with.)
+//! Bugs of published list implementations, on the same programs. (IntOS: a recovery that follows
+//! stale pointers, and a head pointer that does not match the list.)
 
 use core::mem::MaybeUninit;
-use nvlist::{NodePool, OpenError, Part};
+use nvlist::{Component, NodePool, OpenError};
 use nvmem::{Buffered32, InOrder16, InOrder32, Model, Region, Unit};
 use powerfail::{Mapped, World, explore};
 
@@ -41,8 +41,9 @@ macro_rules! all_models {
     };
 }
 
-/// The record of an operation stands until the next one. Its node has been returned since and used in another list: the links that the
-/// record once meant are stale, and following them would tear that list apart.
+/// The record of an operation stands until the next one. Meanwhile its node was released and linked
+/// in another list. The links that the record meant are stale; following them would tear that list
+/// apart.
 #[test]
 fn stale_pointers_after_a_crash() {
     fn program<M: Model>(region: Region<'_, M>, world: &World<'_, u32>) {
@@ -52,7 +53,7 @@ fn stale_pointers_after_a_crash() {
                 lists.push_back(a, 1).unwrap();
             }
             world.set(1);
-            // Out, returned, and used again at once, with other neighbours.
+            // Unlinked, released, and used again at once with other neighbours.
             lists.pop_front(a);
             while lists.iter(b).count() < 3 {
                 lists.push_front(b, 2).unwrap();
@@ -83,7 +84,7 @@ fn a_recovery_does_not_follow_what_it_has_not_checked() {
         ] {
             let mut words = vec![MaybeUninit::new(0); 30];
             let region = open::<M>(Region::new(&mut words)).close();
-            // SAFETY: units of the region, of which nothing is lent.
+            // SAFETY: units of the region; nothing is lent.
             unsafe {
                 let link = |l: usize| (l / scale) as u32;
                 if unit == 4 {
@@ -102,7 +103,7 @@ fn a_recovery_does_not_follow_what_it_has_not_checked() {
             }
             assert_eq!(
                 r,
-                Some(OpenError::Damaged(Part::Record)),
+                Some(OpenError::Damaged(Component::Record)),
                 "{node:#x} {links:#x?}"
             );
         }
@@ -112,13 +113,15 @@ fn a_recovery_does_not_follow_what_it_has_not_checked() {
     on::<Buffered32>();
 }
 
-/// The head is one of the places that links lead to, not a pointer that is stored apart: at every cut the list begins with what it should.
+/// The head is part of the ring, not a separate pointer: after every cut the list begins with the
+/// right node.
 #[test]
 fn the_head_is_right() {
     fn program<M: Model>(region: Region<'_, M>, world: &World<'_, u32>) {
         let mut pool = open(region);
         pool.with(|mut lists, [a, b]| {
-            // Counts up at the front: the newest is always first, and at most one newer than what was told.
+            // Counts up at the front: the newest is always first, and at most one newer than the
+            // acknowledged one.
             let n = lists.front(a).copied().unwrap_or(0);
             assert!(n == world.get() || n == world.get() + 1);
             world.set(n);

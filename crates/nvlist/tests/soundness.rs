@@ -24,9 +24,9 @@ struct Padded {
     large: u32,
 }
 
-/// What is assigned as a whole brings padding that nobody has written; a region is bytes again when it is closed.
+/// Assigning a whole value brings uninitialised padding; a closed region is bytes again.
 #[test]
-fn what_is_edited_is_bytes_afterwards() {
+fn an_edited_content_has_no_padding() {
     fn go<M: Model>() {
         let mut m = memory();
         let mut pool = NodePool::<Padded, 1, M>::open(Region::new(&mut m)).unwrap();
@@ -58,7 +58,7 @@ fn what_is_edited_is_bytes_afterwards() {
     go::<InOrder16>();
 }
 
-/// What a program's closures may do while a place is looked for is to unwind: nothing has changed then.
+/// A closure may unwind while a list is searched: nothing has changed then.
 #[test]
 fn a_closure_unwinds() {
     fn go<M: Model>() {
@@ -68,7 +68,7 @@ fn a_closure_unwinds() {
             for v in [10, 20, 30] {
                 lists.push_back(a, v).ok().unwrap();
             }
-            let number = lists.context(0).unwrap().number(1);
+            let number = lists.context(0).unwrap().stage_seq(1);
             let bad = |_: &u32| -> bool { panic!("in a closure") };
             let key = |v: &u32| -> u32 {
                 assert_ne!(*v, 20, "in a closure");
@@ -88,7 +88,7 @@ fn a_closure_unwinds() {
             unwinds(|| {
                 let _ = lists.find(a, bad);
             });
-            let spot = lists.cursor_front(a).spot().unwrap();
+            let spot = lists.cursor_front(a).position().unwrap();
             unwinds(|| {
                 let _ = lists.seek(spot, bad);
             });
@@ -106,7 +106,7 @@ fn a_closure_unwinds() {
 
 /// A node that was lost with what unwound stays in use until it is reclaimed.
 #[test]
-fn what_unwound_is_reclaimed() {
+fn nodes_lost_by_unwinding_are_reclaimed() {
     let mut m = memory();
     let mut pool = Pool::<InOrder32>::open(Region::new(&mut m)).unwrap();
     let capacity = pool.capacity();
@@ -133,7 +133,7 @@ fn a_staged_operation_is_lost() {
             for v in 1..=3 {
                 lists.push_back(a, v).ok().unwrap();
             }
-            let number = lists.context(0).unwrap().number(9);
+            let number = lists.context(0).unwrap().stage_seq(9);
             for _ in 0..2 {
                 let node = lists.alloc(4).ok().unwrap();
                 let link = || lists.stage_back(number, b, node);
@@ -164,14 +164,14 @@ fn a_staged_operation_is_lost() {
     }
 }
 
-/// Who is asked what is committed can unwind, or say anything.
+/// The resolver may unwind or return anything.
 #[test]
 fn a_resolver_lies() {
     for said in [0, 1, 7, 8, u32::MAX] {
         let mut m = memory();
         let mut pool = Pool::<InOrder32>::open_resolved(Region::new(&mut m), 1, |_| 0).unwrap();
         pool.with(|mut lists, [a, _]| {
-            let number = lists.context(0).unwrap().number(7);
+            let number = lists.context(0).unwrap().stage_seq(7);
             let node = lists.alloc(1).ok().unwrap();
             std::mem::forget(lists.stage_back(number, a, node));
         });
@@ -187,7 +187,8 @@ fn a_resolver_lies() {
     }
 }
 
-/// Handles of a pool can lie in a list while their transaction runs; none is found there by another one.
+/// Handles of a pool may be stored in a list during their transaction; another transaction finds
+/// none there.
 #[test]
 fn a_list_keeps_no_handle_over_its_transaction() {
     use pmem_tx::{PBox, Pool};

@@ -1,6 +1,7 @@
-//! What the type rules refuse, and what the compiler says about it. The messages are pinned.
+//! Programs that the type rules refuse, with the compiler's messages. The messages are pinned.
 //!
-//! They are those of the pinned toolchain; `TRYBUILD=overwrite cargo test -p nvlist --test ui` writes new ones.
+//! They are those of the pinned toolchain; `TRYBUILD=overwrite cargo test -p nvlist --test ui`
+//! writes new ones.
 
 #[test]
 #[cfg_attr(miri, ignore = "starts the compiler")]

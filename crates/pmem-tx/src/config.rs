@@ -1,6 +1,6 @@
-//! How a pool is divided: chosen when it is formatted, kept in its superblock.
+//! The configuration of a pool: chosen when it is formatted, stored in its superblock.
 
-use crate::error::{OpenError, Part};
+use crate::error::{Component, OpenError};
 use nvmem::superblock::{Differs, Superblock, View};
 use nvmem::{LayoutMismatch, Model, Unit};
 
@@ -11,15 +11,17 @@ pub(crate) const VERSION: u16 = 1;
 /// The most contexts of a pool.
 pub const MAX_CONTEXTS: usize = 8;
 
-/// How a pool is divided; fixed when it is formatted and read from the medium afterwards.
+/// The sizes of a pool's journals. Fixed when the pool is formatted, and read from the medium
+/// afterwards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Config {
-    /// How many ranges and blocks one transaction may touch before its journal is full.
+    /// Journal entries of each context: the number of ranges and blocks that one transaction may
+    /// change.
     pub journal_entries: u16,
-    /// How many bytes of old content one transaction may log, rounded up to 8.
+    /// Bytes of old content that one transaction may log, rounded up to 8.
     pub journal_bytes: u32,
-    /// Width of the sequence number, 3 to 16 bits (8 on a medium with 16-bit units). After 2^(bits-1) transactions stale
-    /// journal headers are cleared; a small width is for tests.
+    /// Width of the sequence number, 3 to 16 bits (8 on a medium with 16-bit units). After
+    /// 2^(bits-1) transactions stale journal headers are cleared; a small width is for tests.
     pub seq_bits: u8,
 }
 
@@ -39,8 +41,9 @@ impl Config {
 }
 
 impl Config {
-    /// What [`Pool::open`](crate::Pool::open) takes for a region of `len` bytes: old content up to an eighth of it, between 64
-    /// bytes and 1 KiB, and an entry for each 32 bytes of that, at least 8.
+    /// The configuration that [`Pool::open`](crate::Pool::open) uses for a region of `len` bytes.
+    /// Old content gets an eighth of it, between 64 bytes and 1 KiB. There is one entry for each 32
+    /// bytes of old content, at least 8.
     pub const fn for_len(len: usize) -> Config {
         let bytes = match len / 8 {
             0..64 => 64,
@@ -57,7 +60,8 @@ impl Config {
 }
 
 impl Config {
-    /// The parameters of the superblock of something in `len` bytes of which a pool with one root is a part. The first is free.
+    /// The superblock parameters for a larger structure of `len` bytes that contains a pool with
+    /// one root. Parameter 0 is left to the caller.
     #[doc(hidden)]
     #[inline(always)]
     pub fn params<M: Model>(&self, len: usize) -> [u32; 8] {
@@ -79,10 +83,12 @@ pub(crate) mod param {
     pub const SEQ_BITS: usize = 3;
     pub const UNIT: usize = 4;
     pub const LEN: usize = 5;
-    /// The sequence number of a migration that is committed but not yet entered in the commit word; 0 is none.
+    /// The sequence number of a committed migration that is not yet entered in the commit word; 0
+    /// if none.
     pub const MIGRATED: usize = 6;
 
-    /// Those of the stored superblock count, not those that the program would choose today.
+    /// For these parameters the stored value counts, not the one that the program would choose
+    /// today.
     pub const STORED: u8 = 1 << ENTRIES | 1 << BYTES | 1 << SEQ_BITS | 1 << MIGRATED;
 }
 
@@ -107,8 +113,8 @@ pub(crate) fn superblock<M: Model>(
     }
 }
 
-/// The configuration that a superblock tells, if it can be one.
-pub(crate) fn config(sb: &Superblock) -> Option<Config> {
+/// The configuration stored in a superblock, if its values are in range.
+pub(crate) fn stored_config(sb: &Superblock) -> Option<Config> {
     Some(Config {
         journal_entries: u16::try_from(sb.params[param::ENTRIES]).ok()?,
         journal_bytes: sb.params[param::BYTES],
@@ -116,9 +122,9 @@ pub(crate) fn config(sb: &Superblock) -> Option<Config> {
     })
 }
 
-/// Why a pool that says something else than `mine` cannot be opened.
+/// The error for a pool whose superblock differs from `mine`.
 #[inline(always)]
-pub(crate) fn refuse<M: Model>(
+pub(crate) fn mismatch_error<M: Model>(
     stored: &View<'_, '_, M>,
     mine: &Superblock,
     other: Differs,
@@ -134,6 +140,6 @@ pub(crate) fn refuse<M: Model>(
         Differs::Param(param::LEN) => OpenError::OtherLength {
             formatted: stored.param(param::LEN) as usize,
         },
-        Differs::Param(_) => OpenError::Damaged(Part::Superblock),
+        Differs::Param(_) => OpenError::Damaged(Component::Superblock),
     }
 }

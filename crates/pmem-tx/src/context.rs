@@ -1,6 +1,26 @@
-//! Contexts: who runs transactions. Each has a journal, a root and a commit word of its own.
+//! Transaction contexts: each runs the transactions of one thread of control.
+//!
+//! Each context has a journal, a root and a commit word of its own, so contexts need no lock
+//! between them.
+//!
+//! ```text
+//!             begin             body succeeds          commit word = seq
+//!    idle -----------> running ---------------> prepared --------------> idle, seq + 1
+//!     ^                   |   error, unwinding     |   Prepared dropped
+//!     `-------------------+------------------------'
+//!           roll back: undo all entries, newest first
+//! ```
+//!
+//! `tx` goes through all states. `prepare` stops before the commit store and returns `Prepared`:
+//! the caller stores the number in a commit word of its own. A stack that is given up without
+//! unwinding leaves the context in `running`; the next `begin` rolls back first. A forgotten
+//! `Prepared` leaves it in `prepared`, and `begin` refuses with `Unfinished`: the caller's word may
+//! name its number.
+//!
+//! Why this is safe: until the commit word holds the transaction's number, the journal can undo all
+//! of it. The word is one atomic unit, stored between two fences, so a cut leaves either number.
 
-use crate::error::{Busy, Error};
+use crate::error::{BeginError, Error};
 use crate::pbox::Width;
 use crate::session;
 use crate::state::{Core, CtxState, flag};
@@ -9,11 +29,12 @@ use core::marker::PhantomData;
 use nvmem::cross::{Arg, Ret};
 use nvmem::{InOrder32, Model, Persist, planted};
 
-/// Runs transactions on a root of type `R`. A pool has one context for each of its roots; their transactions may be open
-/// at the same time, each on its own stack.
+/// Runs transactions on a root of type `R`. A pool has one context for each of its roots. Their
+/// transactions may be open at the same time, each on its own stack.
 pub struct Context<'c, R, M = InOrder32> {
     pub(crate) core: &'c Core<'c, M>,
-    /// Those of whom one may have a transaction prepared while another runs one: all, if there are several.
+    /// The states of all contexts if there are several, else empty. An allocation looks there for
+    /// blocks in doubt.
     pub(crate) others: &'c [CtxState],
     pub(crate) s: &'c CtxState,
     pub(crate) _r: PhantomData<fn(R) -> R>,
@@ -24,12 +45,13 @@ unsafe impl<R, M> Send for Context<'_, R, M> where Self: InOneThread {}
 // SAFETY: invariant "One thread": the bound never holds.
 unsafe impl<R, M> Sync for Context<'_, R, M> where Self: InOneThread {}
 
-/// A transaction that did not commit, and the arguments that it was given: handles are whole again.
+/// A transaction that did not commit, with the arguments it was given. Handles among them are valid
+/// again.
 #[derive(Debug)]
 pub struct Failed<A> {
     /// Why.
     pub error: Error,
-    /// What was passed in.
+    /// The arguments that were passed in.
     pub args: A,
 }
 impl<A> From<Failed<A>> for Error {
@@ -38,7 +60,7 @@ impl<A> From<Failed<A>> for Error {
     }
 }
 
-/// Rolls back unless it is disarmed; when a body unwinds too.
+/// Guard of a running transaction: rolls back when it is dropped, also by unwinding.
 struct Running<'c, M: Model> {
     core: &'c Core<'c, M>,
     s: &'c CtxState,
@@ -50,7 +72,7 @@ impl<M: Model> Drop for Running<'_, M> {
     }
 }
 impl<M: Model> Running<'_, M> {
-    /// The commit word says that the transaction is committed.
+    /// Ends the transaction after its commit word was stored.
     fn committed(self) {
         self.core.committed(self.s);
         core::mem::forget(self)
@@ -60,8 +82,8 @@ impl<M: Model> Running<'_, M> {
     fn commit(self) {
         let s = self.s;
         let seq = s.seq.get();
-        // One level that has logged content, and no other thing to do.
-        if s.flags.get() == 1 && s.count.get() > 0 && seq != s.milestone.get() {
+        // Fast path: one level, content was logged, and there are no cells, frees or sweep.
+        if s.flags.get() == 1 && s.count.get() > 0 && seq != s.sweep_seq.get() {
             self.core.end_loans(s);
             self.store_word(seq);
             s.seq.set(seq + 1);
@@ -70,14 +92,14 @@ impl<M: Model> Running<'_, M> {
             s.flags.set(0);
             core::mem::forget(self)
         } else {
-            self.commit_more()
+            self.commit_slow()
         }
     }
 
     #[inline(never)]
-    fn commit_more(self) {
+    fn commit_slow(self) {
         if self.s.count.get() == 0 && !self.s.is(flag::CELLS) {
-            // Nothing was changed: the number is not used up.
+            // Nothing was changed: the next transaction uses this number.
             self.core.reset(self.s);
             return core::mem::forget(self);
         }
@@ -109,35 +131,36 @@ impl<'c, R: Persist, M: Model> Context<'c, R, M>
 where
     M::Unit: Width,
 {
-    /// Begins a transaction of a context that rests, with `rest` as its flags.
+    /// Begins a transaction. `idle_flags` are the flags of an idle context.
     #[inline(always)]
-    fn begin(&mut self, rest: usize) -> Result<Running<'c, M>, Error> {
-        if self.s.flags.get() != rest {
-            self.wake(rest)?;
+    fn begin(&mut self, idle_flags: usize) -> Result<Running<'c, M>, Error> {
+        if self.s.flags.get() != idle_flags {
+            self.begin_slow(idle_flags)?;
         }
-        self.s.flags.set(rest | 1);
+        self.s.flags.set(idle_flags | 1);
         Ok(Running {
             core: self.core,
             s: self.s,
         })
     }
 
-    /// The context does not rest.
+    /// Slow path of `begin`: a flag is set. Reports misuse, rolls back an abandoned transaction,
+    /// and invalidates the walk's marks.
     #[cold]
-    fn wake(&self, rest: usize) -> Result<(), Busy> {
+    fn begin_slow(&self, idle_flags: usize) -> Result<(), BeginError> {
         let s = self.s;
-        if rest == 0 && s.is(flag::EXTERNAL) {
-            return Err(Busy::CallersCommitWord);
+        if idle_flags == 0 && s.is(flag::EXTERNAL) {
+            return Err(BeginError::CallersCommitWord);
         }
         if s.is(flag::PREPARED) {
-            return Err(Busy::Unfinished);
+            return Err(BeginError::Unfinished);
         }
-        M::section(|| self.core.walked.set(false));
+        M::section(|| self.core.walk_valid.set(false));
         if s.level() > 0 {
-            // The stack on which the last one ran was given up without unwinding.
+            // The stack of the previous transaction was given up without unwinding.
             self.core.rollback(s);
         }
-        s.clear(flag::WALKED);
+        s.clear_flag(flag::WALKED);
         Ok(())
     }
 
@@ -150,43 +173,47 @@ where
         M::Unit::off(off).ok_or(Error::WrongPool)
     }
 
-    /// Always inlined: each body is called from one place, and a result that stays in registers is half of the cost.
+    /// Runs a body in a new transaction. Always inlined: each body has one call site, and half of
+    /// the cost is returning its result through memory.
     #[inline(always)]
-    fn body<O>(
+    fn run_body<O>(
         &mut self,
-        rest: usize,
+        idle_flags: usize,
         f: impl FnOnce(&Tx<'c, M>, &mut Root<'c, R::At<'c>, M::Unit>) -> Result<O, Error>,
     ) -> Result<(Running<'c, M>, O), Error> {
-        let running = self.begin(rest)?;
+        let running = self.begin(idle_flags)?;
         let tx = Tx::new(self.core, self.others, self.s, true);
         let o = f(&tx, &mut Root::new(self.root()?))?;
-        // One level, and nothing out of the ordinary.
-        if self.s.flags.get() != rest | 1 {
-            self.s.sound()?;
+        // If the flags are as `begin` set them, no operation has failed.
+        if self.s.flags.get() != idle_flags | 1 {
+            self.s.check_failed()?;
         }
         Ok((running, o))
     }
 
-    /// Runs a transaction: all that `body` does to persistent objects happens, or nothing.
+    /// Runs a transaction: everything `body` does to persistent objects happens, or nothing.
     ///
-    /// **Power loss**: before the commit store everything is undone at the next open; after it, nothing. **Cost**: to begin, 0
-    /// stores; to commit, one store of an atomic unit whatever the size, none if nothing was changed; what [`PBox`](crate::PBox) and
-    /// [`Ptr`](crate::Ptr) say for what it does. Twice in a round of sequence numbers the stale journal headers and cell tags are cleared, at
-    /// most one store for each. **Errors**: what the body returns; then everything was undone. **Panics**: never; a body that
-    /// unwinds is undone.
+    /// **Power loss**: before the commit store the next open undoes everything; after it, nothing.
+    /// **Cost**: 0 stores to begin. One store of an atomic unit to commit, whatever the size; none
+    /// if nothing was changed. The operations of the body cost what [`PBox`](crate::PBox) and
+    /// [`Ptr`](crate::Ptr) state. Twice in a round of sequence numbers, stale journal headers and
+    /// cell tags are cleared, with at most one store for each. **Errors**: those of the body; then
+    /// everything was undone. **Panics**: never; if the body unwinds, everything is undone.
     #[inline]
     pub fn tx<O, F>(&mut self, body: F) -> Result<O, Error>
     where
         F: for<'p> FnOnce(&Tx<'p, M>, &mut Root<'p, R::At<'p>, M::Unit>) -> Result<O, Error>,
     {
-        let (running, o) = self.body(0, |tx, root| body(tx, root))?;
+        let (running, o) = self.run_body(0, |tx, root| body(tx, root))?;
         running.commit();
         Ok(o)
     }
 
-    /// Like [`Context::tx`], with arguments: plain values, [`Held`](crate::Held) handles by value, or lent.
+    /// Like [`Context::tx`], with arguments: plain values, and [`Held`](crate::Held) handles by
+    /// value or lent.
     ///
-    /// **Errors**: as there, and [`Error::WrongPool`] for a handle of another session. The arguments come back.
+    /// **Errors**: those of [`Context::tx`], and [`Error::WrongPool`] for a handle of another
+    /// session. The arguments come back.
     pub fn tx_with<A: Arg, O, F>(&mut self, args: A, body: F) -> Result<O, Failed<A>>
     where
         F: for<'p> FnOnce(
@@ -195,12 +222,12 @@ where
             A::In<'p>,
         ) -> Result<O, Error>,
     {
-        if let Err(error) = self.session(&args) {
+        if let Err(error) = self.check_session(&args) {
             return Err(Failed { error, args });
         }
-        // SAFETY: invariant "Sole owner": if the body fails everything is undone, and the arguments
-        // are what they were; if not they are forgotten.
-        match self.body(0, |tx, root| body(tx, root, unsafe { args.enter() })) {
+        // SAFETY: invariant "Sole owner": if the body fails, everything is undone and the arguments
+        // are valid again; if not, they are forgotten.
+        match self.run_body(0, |tx, root| body(tx, root, unsafe { args.enter() })) {
             Ok((running, o)) => {
                 core::mem::forget(args);
                 running.commit();
@@ -210,7 +237,8 @@ where
         }
     }
 
-    /// Like [`Context::tx_with`], with a result that may hold handles: name its type, as in `tx_own::<_, Held<Node>, _>`.
+    /// Like [`Context::tx_with`], with a result that may hold handles. Name its type, as in
+    /// `tx_own::<_, Held<Node>, _>`.
     pub fn tx_own<A: Arg, O: Ret, F>(&mut self, args: A, body: F) -> Result<O, Failed<A>>
     where
         F: for<'p> FnOnce(
@@ -221,12 +249,12 @@ where
     {
         let Prepared {
             running, result, ..
-        } = self.run::<A, O, F>(0, args, body)?;
+        } = self.run_with_args::<A, O, F>(0, args, body)?;
         running.commit();
         Ok(result)
     }
 
-    fn session<A: Arg>(&self, args: &A) -> Result<(), Error> {
+    fn check_session<A: Arg>(&self, args: &A) -> Result<(), Error> {
         if args.of_session(M::section(|| self.core.session.get())) {
             Ok(())
         } else {
@@ -234,9 +262,9 @@ where
         }
     }
 
-    fn run<A: Arg, O: Ret, F>(
+    fn run_with_args<A: Arg, O: Ret, F>(
         &mut self,
-        rest: usize,
+        idle_flags: usize,
         args: A,
         body: F,
     ) -> Result<Prepared<'c, A, O, M>, Failed<A>>
@@ -247,7 +275,7 @@ where
             A::In<'p>,
         ) -> Result<O::In<'p>, Error>,
     {
-        if let Err(error) = self.session(&args) {
+        if let Err(error) = self.check_session(&args) {
             return Err(Failed { error, args });
         }
         let session = if O::HANDLES > 0 {
@@ -258,11 +286,11 @@ where
         } else {
             session::NONE
         };
-        let r = self.body(rest, |tx, root| {
+        let r = self.run_body(idle_flags, |tx, root| {
             // SAFETY: invariant "Sole owner": if the body fails everything is undone; `Prepared`
             // forgets the arguments when it commits.
             let args = unsafe { args.enter() };
-            // SAFETY: invariant "Sole owner": what leaves is dropped unless the transaction commits.
+            // SAFETY: invariant "Sole owner": the result is dropped unless the transaction commits.
             body(tx, root, args).map(|o| unsafe { O::leave(o, session) })
         });
         match r {
@@ -275,12 +303,15 @@ where
         }
     }
 
-    /// Runs a body and does everything but the commit store, which is the caller's: a word that the caller owns and from which
-    /// the resolver, at the next open, tells that this sequence number is committed.
+    /// Runs a transaction up to its commit store, which the caller makes in a commit word of its
+    /// own. At the next open the resolver reads from that word whether this sequence number is
+    /// committed.
     ///
-    /// Store [`Prepared::seq`] there with one store of an atomic unit, fence, and call [`Prepared::committed`]. Other contexts may
-    /// run transactions in between. **Power loss**: the caller's word decides. **Cost**: as [`Context::tx`] without the commit
-    /// store. **Errors**: as [`Context::tx_with`].
+    /// Store [`Prepared::seq`] there with one store of an atomic unit, fence, and call
+    /// [`Prepared::committed`]. Other contexts may run transactions in between. **Power loss**: the
+    /// caller's word decides. **Cost**: that of [`Context::tx`] without the commit store.
+    /// **Errors**: those of [`Context::tx_with`]; [`Error::PoolsCommitWord`] if the pool was opened
+    /// without a resolver.
     pub fn prepare<A: Arg, O: Ret, F>(
         &mut self,
         args: A,
@@ -293,18 +324,19 @@ where
             A::In<'p>,
         ) -> Result<O::In<'p>, Error>,
     {
-        if !self.core.external {
+        if !self.core.caller_commits {
             return Err(Failed {
                 error: Error::PoolsCommitWord,
                 args,
             });
         }
-        self.prepared::<A, O, F>(args, body)
+        self.prepare_resolved::<A, O, F>(args, body)
     }
 
-    /// [`Context::prepare`], by whom the pool was opened with a resolver.
+    /// [`Context::prepare`] for the caller that opened the pool with a resolver: does not check
+    /// that.
     #[doc(hidden)]
-    pub fn prepared<A: Arg, O: Ret, F>(
+    pub fn prepare_resolved<A: Arg, O: Ret, F>(
         &mut self,
         args: A,
         body: F,
@@ -316,12 +348,12 @@ where
             A::In<'p>,
         ) -> Result<O::In<'p>, Error>,
     {
-        let p = self.run::<A, O, F>(self.s.flags.get() & flag::EXTERNAL, args, body)?;
+        let p = self.run_with_args::<A, O, F>(self.s.flags.get() & flag::EXTERNAL, args, body)?;
         self.core.prepare(self.s);
         if !planted!("pmem-tx/no-fence-before-commit") {
             self.core.fence();
         }
-        self.s.mark(flag::PREPARED);
+        self.s.set_flag(flag::PREPARED);
         Ok(p)
     }
 
@@ -331,8 +363,8 @@ where
     }
 }
 
-/// A transaction of which only the commit store is missing. Dropped, it is undone; forgotten, its context refuses to go on
-/// with [`Error::Unfinished`].
+/// A transaction that lacks only its commit store. It is undone when it is dropped. If it is
+/// forgotten, its context refuses further transactions with [`Error::Unfinished`].
 #[must_use = "a prepared transaction is undone when it is dropped"]
 pub struct Prepared<'c, A, O, M: Model> {
     running: Running<'c, M>,
@@ -354,7 +386,8 @@ impl<A, O, M: Model> Prepared<'_, A, O, M> {
     pub fn result(&self) -> &O {
         &self.result
     }
-    /// The caller's word is stored and fenced: the transaction is committed.
+    /// Ends the transaction as committed. Call it after the caller's commit word is stored and
+    /// fenced.
     pub fn committed(self) -> O {
         let Prepared {
             running, result, ..
@@ -362,7 +395,7 @@ impl<A, O, M: Model> Prepared<'_, A, O, M> {
         running.committed();
         result
     }
-    /// Undoes the transaction and gives the arguments back.
+    /// Undoes the transaction and returns the arguments.
     pub fn abandon(self) -> A {
         let Prepared { running, args, .. } = self;
         drop(running);

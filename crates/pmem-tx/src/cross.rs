@@ -1,17 +1,19 @@
-//! What crosses the border of a transaction: plain values, and handles as [`Held`] or [`Lend`].
+//! Values that enter and leave a transaction: plain values, and handles as [`Held`] or [`HeldRef`].
 
 use crate::error::Error;
-use crate::pbox::{PBox, Width, found};
+use crate::pbox::{PBox, Width, handle_kind};
 use crate::tx::Tx;
 use core::marker::PhantomData;
 use nvmem::cross::{Arg, Part, Ret, Share};
 use nvmem::persist::Visit;
 use nvmem::{Invalid, Model, Persist};
 
-/// An owning handle outside of any transaction, in volatile memory. It knows its session and cannot be dereferenced.
+/// An owning handle outside of any transaction, in volatile memory. It stores its session and
+/// cannot be dereferenced.
 ///
-/// It enters a transaction by value, or is lent. Its object is reclaimed when the pool is opened again and no root leads to
-/// it; a handle of an earlier opening is refused with [`Error::WrongPool`].
+/// It enters a transaction by value, or is lent. If no root leads to its object when the pool is
+/// opened again, the object is reclaimed. A handle of an earlier opening is refused with
+/// [`Error::WrongPool`].
 #[must_use = "a dropped handle leaves its object unreachable until the next open: give it to a transaction"]
 pub struct Held<T, W: Width = u32> {
     off: W::Off,
@@ -31,20 +33,21 @@ impl<T, W: Width> core::fmt::Debug for Held<T, W> {
 }
 
 impl<T: Persist, W: Width> Held<T, W> {
-    /// Lends the handle to one transaction: inside it is a [`Lent`], which cannot be stored, freed or returned.
-    pub fn lend(&mut self) -> Lend<'_, T, W> {
-        Lend(self)
+    /// Lends the handle to one transaction. Inside it is a [`HeldBox`], which cannot be stored,
+    /// freed or returned.
+    pub fn lend(&mut self) -> HeldRef<'_, T, W> {
+        HeldRef(self)
     }
 
-    /// The handle's number on the medium, for a replay table.
+    /// The handle's offset on the medium, for a replay table.
     #[doc(hidden)]
     pub fn offset(&self) -> u32 {
         W::value(self.off) as u32
     }
 
     /// # Safety
-    /// The offset came from [`Held::offset`] of a handle of this type that nobody has any more, and `session` is that of the
-    /// pool that owns the object.
+    /// The offset came from [`Held::offset`] of a handle of this type that no longer exists.
+    /// `session` is that of the pool that owns the object.
     #[doc(hidden)]
     pub unsafe fn restore(off: u32, session: u32) -> Option<Self> {
         Some(Held {
@@ -55,83 +58,84 @@ impl<T: Persist, W: Width> Held<T, W> {
     }
 }
 
-/// What no type is: with it a method that newcomers look for says what to do instead.
+/// A bound that no type meets. It makes the compiler explain what to do instead of calling `get` on
+/// a [`Held`].
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "a `Held` handle gives no access to its object",
-    label = "is outside of any transaction, even when it is captured by a body",
+    label = "is outside of any transaction, even if a body captures it",
     note = "lend it to the transaction: `pool.tx_with(held.lend(), |tx, root, mut h| {{ h.get_mut(tx)?.n = 1; Ok(()) }})`",
     note = "or give it away, to store or free the object: `pool.tx_with(held, |tx, root, h| …)`"
 )]
-pub trait Inside {}
+pub trait DirectAccess {}
 
-/// As [`Inside`].
+/// A bound that no type meets. It makes the compiler explain how to consume a lent handle.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "a lent handle cannot be consumed",
-    label = "is only lent to this transaction, its owner is outside",
+    label = "is only lent to this transaction; its owner is outside",
     note = "pass the handle itself: `pool.tx_with(held, |tx, root, h| h.into_inner(tx))`, not `held.lend()`"
 )]
-pub trait Owned {}
+pub trait Consumable {}
 
 #[doc(hidden)]
 impl<T: Persist, W: Width> Held<T, W> {
     pub fn get<X>(&self, _: X) -> &T
     where
-        Self: Inside,
+        Self: DirectAccess,
     {
-        unreachable!("no type is `Inside`")
+        unreachable!("no type implements `DirectAccess`")
     }
     pub fn get_mut<X>(&mut self, _: X) -> Result<&mut T, Error>
     where
-        Self: Inside,
+        Self: DirectAccess,
     {
-        unreachable!("no type is `Inside`")
+        unreachable!("no type implements `DirectAccess`")
     }
 }
 
 #[doc(hidden)]
-impl<T: Persist, W: Width> Lent<'_, T, W> {
+impl<T: Persist, W: Width> HeldBox<'_, T, W> {
     pub fn into_inner<X>(self, _: X) -> Result<T, Error>
     where
-        Self: Owned,
+        Self: Consumable,
     {
-        unreachable!("no type is `Owned`")
+        unreachable!("no type implements `Consumable`")
     }
     pub fn free<X>(self, _: X) -> Result<(), Error>
     where
-        Self: Owned,
+        Self: Consumable,
     {
-        unreachable!("no type is `Owned`")
+        unreachable!("no type implements `Consumable`")
     }
 }
 
 /// A [`Held`] handle, lent for one transaction.
-pub struct Lend<'h, T, W: Width = u32>(&'h mut Held<T, W>);
+pub struct HeldRef<'h, T, W: Width = u32>(&'h mut Held<T, W>);
 
-impl<T, W: Width> core::fmt::Debug for Lend<'_, T, W> {
+impl<T, W: Width> core::fmt::Debug for HeldRef<'_, T, W> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         self.0.fmt(f)
     }
 }
 
-/// A [`Held`] handle, lent to one iteration of a loop, which can lend it on and nothing else.
-pub struct Loan<'a, T, W: Width = u32> {
-    /// A copy: the lender's is not used for `'a`.
+/// A [`Held`] handle, lent to one iteration of a loop. It can only be lent on to a transaction.
+pub struct HeldLoan<'a, T, W: Width = u32> {
+    /// A copy. The original is borrowed for `'a` and not used.
     held: Held<T, W>,
     _a: PhantomData<&'a mut ()>,
 }
 
-impl<T: Persist, W: Width> Loan<'_, T, W> {
+impl<T: Persist, W: Width> HeldLoan<'_, T, W> {
     /// Lends the handle to one transaction.
-    pub fn lend(&mut self) -> Lend<'_, T, W> {
-        Lend(&mut self.held)
+    pub fn lend(&mut self) -> HeldRef<'_, T, W> {
+        HeldRef(&mut self.held)
     }
 }
 
 impl<T, W: Width> Held<T, W> {
-    fn loan<'a>(&mut self) -> Loan<'a, T, W> {
-        Loan {
+    fn loan<'a>(&mut self) -> HeldLoan<'a, T, W> {
+        HeldLoan {
             held: Held {
                 off: self.off,
                 session: self.session,
@@ -142,10 +146,10 @@ impl<T, W: Width> Held<T, W> {
     }
 }
 
-// SAFETY: invariant "Sole owner": a `Loan` gives no access to the `Held`, which is borrowed mutably
-// as long as the loan lives.
+// SAFETY: invariant "Sole owner": a `HeldLoan` gives no access to the `Held`, which is borrowed
+// mutably as long as the loan lives.
 unsafe impl<T: Persist, W: Width> Share for &mut Held<T, W> {
-    type In<'a> = Loan<'a, T, W>;
+    type In<'a> = HeldLoan<'a, T, W>;
     unsafe fn share<'a>(&mut self) -> Self::In<'a> {
         self.loan()
     }
@@ -155,10 +159,10 @@ unsafe impl<T: Persist, W: Width> Share for &mut Held<T, W> {
     fn bytes(&self, _: &mut dyn FnMut(&[u8])) {}
 }
 
-// SAFETY: invariant "Sole owner": a `Loan` gives no access to the one that lends it, which is
-// borrowed mutably as long.
-unsafe impl<T: Persist, W: Width> Share for &mut Loan<'_, T, W> {
-    type In<'a> = Loan<'a, T, W>;
+// SAFETY: invariant "Sole owner": a `HeldLoan` gives no access to its lender, which is borrowed
+// mutably meanwhile.
+unsafe impl<T: Persist, W: Width> Share for &mut HeldLoan<'_, T, W> {
+    type In<'a> = HeldLoan<'a, T, W>;
     unsafe fn share<'a>(&mut self) -> Self::In<'a> {
         self.held.loan()
     }
@@ -168,10 +172,11 @@ unsafe impl<T: Persist, W: Width> Share for &mut Loan<'_, T, W> {
     fn bytes(&self, _: &mut dyn FnMut(&[u8])) {}
 }
 
-/// A lent handle inside a transaction. Not a `PBox`: it cannot be stored, freed, returned or swapped with one.
-pub struct Lent<'p, T, W: Width = u32>(PBox<'p, T, W>);
+/// A lent handle inside a transaction. It is not a `PBox`, so it cannot be stored, freed, returned
+/// or swapped with one.
+pub struct HeldBox<'p, T, W: Width = u32>(PBox<'p, T, W>);
 
-impl<'p, T: Persist, W: Width> Lent<'p, T, W> {
+impl<'p, T: Persist, W: Width> HeldBox<'p, T, W> {
     /// See [`PBox::get`].
     pub fn get<'a, M: Model<Unit = W>>(&'a self, tx: &'a Tx<'p, M>) -> &'a T {
         self.0.get(tx)
@@ -187,7 +192,7 @@ impl<'p, T: Persist, W: Width> Lent<'p, T, W> {
     pub fn fields<'a, M: Model<Unit = W>>(
         &'a mut self,
         tx: &'a Tx<'p, M>,
-    ) -> T::Slots<crate::slot::Lender<'a, 'p, M>>
+    ) -> T::Slots<crate::slot::FieldLender<'a, 'p, M>>
     where
         T: nvmem::fields::Fields,
     {
@@ -210,7 +215,7 @@ unsafe impl<T: Persist, W: Width> Arg for Held<T, W> {
         PBox::from_offset(self.off)
     }
 }
-// SAFETY: invariant "Sole owner": one handle, of which `encode` tells the offset; `v` decides about
+// SAFETY: invariant "Sole owner": one handle; `encode` writes its offset; `v` accepts or refuses
 // it.
 unsafe impl<T: Persist, W: Width> Ret for Held<T, W> {
     type In<'p> = PBox<'p, T::At<'p>, W>;
@@ -231,19 +236,18 @@ unsafe impl<T: Persist, W: Width> Ret for Held<T, W> {
         let mut le = [0; 4];
         le.get_mut(..bytes.len()).ok_or(bad)?.copy_from_slice(bytes);
         let value = u32::from_le_bytes(le);
-        v.handle(value, found::<T, W, false>())?;
+        v.handle(value, handle_kind::<T, W, false>())?;
         let session = v.session(session);
-        // SAFETY: invariant "Sole owner": `v` has accepted the handle, or the caller vouches for
-        // it.
+        // SAFETY: invariant "Sole owner": `v` has accepted the handle, or the caller guarantees it.
         unsafe { Held::restore(value, session).ok_or(bad) }
     }
 }
-// SAFETY: invariant "Sole owner": a handle is recorded as its offset, whose length is that of a unit.
+// SAFETY: invariant "Sole owner": a handle is recorded as its offset, which is one unit long.
 unsafe impl<T: Persist, W: Width> Part for Held<T, W> {}
-// SAFETY: invariant "Sole owner": a `Lent` cannot be consumed inside, and its owner is borrowed
+// SAFETY: invariant "Sole owner": a `HeldBox` cannot be consumed inside, and its owner is borrowed
 // mutably.
-unsafe impl<T: Persist, W: Width> Arg for Lend<'_, T, W> {
-    type In<'p> = Lent<'p, T::At<'p>, W>;
+unsafe impl<T: Persist, W: Width> Arg for HeldRef<'_, T, W> {
+    type In<'p> = HeldBox<'p, T::At<'p>, W>;
     const OWNED: usize = 0;
     fn of_session(&self, session: u32) -> bool {
         self.0.of_session(session)
@@ -254,6 +258,6 @@ unsafe impl<T: Persist, W: Width> Arg for Lend<'_, T, W> {
     fn owned(&self, _: &mut dyn FnMut(u32)) {}
     fn bytes(&self, _: &mut dyn FnMut(&[u8])) {}
     unsafe fn enter<'p>(&self) -> Self::In<'p> {
-        Lent(PBox::from_offset(self.0.off))
+        HeldBox(PBox::from_offset(self.0.off))
     }
 }

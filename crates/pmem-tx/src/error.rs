@@ -9,36 +9,40 @@ use nvmem::{Invalid, LayoutMismatch};
 pub enum Error {
     /// The program aborted the transaction, with a code of its own.
     Aborted(u16),
-    /// The journal cannot log `bytes` more in this transaction, or has no entry left: see `Config`.
+    /// The journal cannot log `bytes` more in this transaction, or has no entry left. See
+    /// [`Config`](crate::Config).
     JournalFull {
-        /// How many bytes were asked for.
+        /// The number of bytes that were requested.
         bytes: usize,
     },
     /// No free block is large enough.
     PoolFull {
-        /// How many bytes were asked for.
+        /// The number of bytes that were requested.
         bytes: usize,
     },
-    /// An index outside of an array.
+    /// An index is outside of its array.
     Index {
         /// The index.
         index: usize,
         /// The array's length.
         len: usize,
     },
-    /// A handle of another pool, or of an earlier opening of this one.
+    /// The handle belongs to another pool, or to an earlier opening of this one.
     WrongPool,
-    /// An outer transaction's token was used while a nested one is open: use the token that the nested body was given.
+    /// An outer transaction's token was used while a nested transaction is open. Use the token of
+    /// the nested body.
     OuterTransaction,
-    /// The context's last transaction was prepared and then neither committed nor dropped: open the pool again.
+    /// The context's last transaction was prepared and then neither committed nor dropped. Open the
+    /// pool again.
     Unfinished,
-    /// The commit word of this pool belongs to the caller, who must use `prepare`.
+    /// The caller owns the commit word of this pool and must use `prepare`.
     CallersCommitWord,
-    /// The pool keeps its own commit word: use `tx`, or open it with a resolver.
+    /// The pool keeps its own commit word. Use `tx`, or open the pool with a resolver.
     PoolsCommitWord,
-    /// No handle can leave a transaction: some 2^32 openings of pools have had handles outside since the last reset.
+    /// No handle can leave a transaction: about 2^32 openings have taken a session number since the
+    /// last reset.
     Sessions,
-    /// A stored value is not what its type says.
+    /// A stored value is not valid for its type.
     Invalid(Invalid),
 }
 
@@ -48,15 +52,17 @@ impl core::fmt::Display for Error {
             Error::Aborted(c) => write!(f, "the transaction was aborted with code {c}"),
             Error::JournalFull { bytes } => write!(
                 f,
-                "the journal has no room for {bytes} more bytes in one transaction: raise journal_bytes or journal_entries"
+                "the journal has no space for {bytes} more bytes in one transaction: raise journal_bytes or journal_entries"
             ),
             Error::PoolFull { bytes } => write!(f, "the pool has no free block of {bytes} bytes"),
-            Error::Index { index, len } => write!(f, "index {index} in an array of {len}"),
+            Error::Index { index, len } => {
+                write!(f, "index {index} is outside of an array of {len}")
+            }
             Error::WrongPool => f.write_str(
                 "the handle belongs to another pool, or to an earlier opening of this one",
             ),
             Error::OuterTransaction => {
-                f.write_str("an outer transaction's token was used inside a nested one")
+                f.write_str("the token of an outer transaction was used inside a nested one")
             }
             Error::Unfinished => {
                 f.write_str("a prepared transaction was neither committed nor dropped")
@@ -72,31 +78,31 @@ impl core::fmt::Display for Error {
 }
 impl core::error::Error for Error {}
 
-const NO_SESSION: &str = "session numbers have run out: they begin anew at the next reset";
+const NO_SESSION: &str = "no session number is left: they restart at the next reset";
 
-/// The journal has no room for so many bytes. It fits into a register: what is called from every transaction gives this and
-/// not an [`Error`].
+/// The journal has no space for this many bytes. Functions that every transaction calls return this
+/// instead of an [`Error`], because it fits into a register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct NoEntry(pub usize);
-impl From<NoEntry> for Error {
+pub(crate) struct JournalOverflow(pub usize);
+impl From<JournalOverflow> for Error {
     #[inline(always)]
-    fn from(NoEntry(bytes): NoEntry) -> Self {
+    fn from(JournalOverflow(bytes): JournalOverflow) -> Self {
         Error::JournalFull { bytes }
     }
 }
 
-/// Why a context begins no transaction; small for the same reason.
+/// Why a context cannot begin a transaction. Small, so that it is returned in a register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Busy {
+pub(crate) enum BeginError {
     CallersCommitWord,
     Unfinished,
 }
-impl From<Busy> for Error {
+impl From<BeginError> for Error {
     #[inline(always)]
-    fn from(busy: Busy) -> Self {
+    fn from(busy: BeginError) -> Self {
         match busy {
-            Busy::CallersCommitWord => Error::CallersCommitWord,
-            Busy::Unfinished => Error::Unfinished,
+            BeginError::CallersCommitWord => Error::CallersCommitWord,
+            BeginError::Unfinished => Error::Unfinished,
         }
     }
 }
@@ -107,52 +113,54 @@ impl From<Invalid> for Error {
     }
 }
 
-/// Why a region could not be opened as a pool. Nothing was changed, but for what an interrupted operation left to finish.
+/// Why a region could not be opened as a pool. Nothing was changed, except that an interrupted
+/// operation may have been finished.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum OpenError {
     /// The region is neither blank nor a Relume image.
     Foreign,
-    /// It was a pool, but this part of it is damaged in a way that no power cut can leave.
-    Damaged(Part),
-    /// It is a pool of other types or of another program.
+    /// The region holds a pool, but this component is damaged in a way that no power cut causes.
+    Damaged(Component),
+    /// The region holds a pool of other types or of another program.
     LayoutMismatch(LayoutMismatch),
-    /// The region is smaller than the configuration and the roots need, in bytes.
+    /// The region is too short for the configuration and the roots.
     TooSmall {
-        /// A length in bytes that would do.
+        /// A length in bytes that is enough.
         needed: usize,
     },
-    /// The region is larger than offsets of this width reach, in bytes.
+    /// The region is longer than offsets of this width reach.
     TooLarge {
-        /// The largest length.
+        /// The largest length in bytes.
         limit: usize,
     },
-    /// The pool was formatted for a region of another length, in bytes.
+    /// The pool was formatted for a region of another length.
     OtherLength {
-        /// The length when it was formatted.
+        /// The length in bytes when it was formatted.
         formatted: usize,
     },
-    /// The configuration makes no sense.
+    /// The configuration is not possible; the text says why.
     Config(&'static str),
-    /// More types are reached through handles than a walk can hold.
+    /// Handles lead to more different types than a walk can hold: see
+    /// [`MAX_TYPES`](crate::MAX_TYPES).
     TooManyTypes,
-    /// Something reachable from a root is not what its type says.
+    /// Something reachable from a root is not valid for its type.
     Invalid(Invalid),
-    /// The first content could not be made.
+    /// The closure that makes the first content returned this error.
     Init(Error),
-    /// A pool with a resolver, or whose contexts preempt each other, needs a session number, and some 2^32 were taken since the
-    /// last reset, which begins anew.
+    /// No session number is left: about 2^32 were taken since the last reset. A pool needs one at
+    /// open if it has a resolver or if its contexts preempt each other.
     Sessions,
-    /// A transaction was prepared and then neither committed nor dropped: open the pool again.
+    /// A transaction was prepared and then neither committed nor dropped. Open the pool again.
     Unfinished,
 }
 
-/// A part of a pool.
+/// A component of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
-pub enum Part {
+pub enum Component {
     /// Both copies of the superblock.
     Superblock,
     /// A context's commit word.
@@ -168,11 +176,11 @@ pub enum Part {
 impl core::fmt::Display for OpenError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
-            OpenError::Foreign => f.write_str("the region holds something that is not a pool"),
+            OpenError::Foreign => f.write_str("the region holds data that is not a pool"),
             OpenError::Damaged(p) => write!(f, "the pool's {p:?} is damaged"),
             OpenError::LayoutMismatch(m) => m.fmt(f),
             OpenError::TooSmall { needed } => {
-                write!(f, "the region is too small: {needed} bytes would do")
+                write!(f, "the region is too small: {needed} bytes are needed")
             }
             OpenError::TooLarge { limit } => {
                 write!(f, "the region is too large: at most {limit} bytes")
@@ -190,7 +198,7 @@ impl core::fmt::Display for OpenError {
                 crate::walk::MAX_TYPES
             ),
             OpenError::Invalid(i) => i.fmt(f),
-            OpenError::Init(e) => write!(f, "the first content could not be made: {e}"),
+            OpenError::Init(e) => write!(f, "the initial content was refused: {e}"),
             OpenError::Sessions => f.write_str(NO_SESSION),
             OpenError::Unfinished => Error::Unfinished.fmt(f),
         }
@@ -198,10 +206,10 @@ impl core::fmt::Display for OpenError {
 }
 impl core::error::Error for OpenError {}
 
-/// A region that could not be opened, and why. The region comes back, so nothing is lost.
-pub type Refused<'m, M> = nvmem::Refused<'m, M, OpenError>;
-impl<M> From<Refused<'_, M>> for OpenError {
-    fn from(r: Refused<'_, M>) -> Self {
+/// A region that could not be opened, with the error. The caller gets the region back.
+pub type OpenFailure<'m, M> = nvmem::Refused<'m, M, OpenError>;
+impl<M> From<OpenFailure<'_, M>> for OpenError {
+    fn from(r: OpenFailure<'_, M>) -> Self {
         r.error
     }
 }

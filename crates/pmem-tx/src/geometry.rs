@@ -1,27 +1,42 @@
-//! Where everything lies in a pool. docs/SPEC.md shows the same as pictures.
+//! The offsets of a pool's areas. docs/SPEC.md has the same as pictures.
+//!
+//! ```text
+//!  0            TABLE             journals                  scratch     heap         end
+//!  +------------+-----------------+-------------------------+-----------+------------+
+//!  | superblock | per context:    | per context:            | a nibble  | blocks     |
+//!  | (2 copies) | commit word,    | journal headers,        | for each  |            |
+//!  |            | root word       | old content             | granule   |            |
+//!  +------------+-----------------+-------------------------+-----------+------------+
+//! ```
+//!
+//! Only the heap is ever lent to a program. So user bytes never lie where a header, a commit word
+//! or a root word is read. The parameters may come from a damaged superblock: each is compared with
+//! the remaining length before it is used in arithmetic.
 
 use crate::config::{Config, param, superblock};
-use crate::error::{OpenError, Part};
+use crate::error::{Component, OpenError};
 use crate::layout::GRANULE;
 use core::mem::MaybeUninit;
 use nvmem::superblock::Superblock;
 use nvmem::{Model, Unit};
 
-/// Byte offsets of the parts of a pool. A region is in memory, so `usize` holds them all, and what a unit holds, too.
+/// Byte offsets of a pool's areas. A region lies in memory, so `usize` holds every offset and every
+/// unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Geometry {
     pub entries: usize,
     pub bytes: usize,
-    /// The largest sequence number; they run from 1 to it and 0 is none.
+    /// The largest sequence number. Numbers run from 1 to it; 0 means none.
     pub seq_max: usize,
-    /// Header area and payload area of each context.
+    /// Offset of the first context's header area; its payload area follows, then the next
+    /// context's.
     pub journals: usize,
     pub journal_stride: usize,
-    /// One nibble a granule for the walk at open.
+    /// Offset of the walk's marks: one nibble for each granule of the heap.
     pub scratch: usize,
-    /// The first block's header; payloads are multiples of 8.
+    /// Offset of the first block's header. Payloads are at multiples of 8.
     pub heap: usize,
-    /// One past the last block.
+    /// Offset behind the last block.
     pub end: usize,
 }
 
@@ -30,25 +45,25 @@ pub(crate) struct Geometry {
 pub(crate) enum BadGeometry {
     Entries,
     SeqBits,
-    /// No region is long enough for the journals.
+    /// The journals alone are longer than any region.
     Journals,
     TooSmall(usize),
     TooLarge(usize),
 }
 
 impl Geometry {
-    /// Commit word and root word of each context.
+    /// Offset of the table: a commit word and a root word for each context.
     pub const TABLE: usize = Superblock::BYTES;
 
-    /// The division of `len` bytes for this configuration.
+    /// Computes the areas of `len` bytes for this configuration.
     pub fn new<M: Model>(c: &Config, contexts: usize, len: usize) -> Result<Geometry, BadGeometry> {
         let params = superblock::<M>(c, contexts, len, 0).params;
-        Self::divide::<M>(&mut MaybeUninit::uninit(), &params, contexts, len).copied()
+        Self::compute::<M>(&mut MaybeUninit::uninit(), &params, contexts, len).copied()
     }
 
-    /// The division of `len` bytes that a superblock's parameters tell, which may be anybody's.
+    /// Computes the areas of `len` bytes from superblock parameters, which may hold any values.
     #[inline(always)]
-    pub fn divide<'g, M: Model>(
+    pub fn compute<'g, M: Model>(
         into: &'g mut MaybeUninit<Geometry>,
         params: &[u32; 8],
         contexts: usize,
@@ -56,7 +71,7 @@ impl Geometry {
     ) -> Result<&'g Geometry, BadGeometry> {
         let unit = M::Unit::BYTES;
         let limit = Self::limit(unit);
-        // On a 16-bit machine no region is too long.
+        // Compared in 64 bits: on a 16-bit machine the limit may not fit into `usize`.
         if len as u64 > limit {
             return Err(BadGeometry::TooLarge(limit as usize));
         }
@@ -74,14 +89,15 @@ impl Geometry {
         if size_of::<usize>() > 2 {
             seq_max &= (1 << seq_bits) - 1;
         } else {
-            // Without a shift by a variable, for which a 16-bit machine would need a function of the compiler's library.
+            // A loop, because a 16-bit machine needs a library function to shift by a variable.
             for _ in seq_bits..unit * 4 {
                 seq_max >>= 1;
             }
         }
         let small = || Self::too_small(params, contexts, unit);
         let journals = up8(Self::TABLE + contexts * 2 * unit);
-        // The numbers may be an attacker's: each is compared with the room before anything is calculated with it.
+        // The parameters may hold any values: compare each with the remaining length before using
+        // it.
         let mut left = len.checked_sub(journals).ok_or_else(small)?;
         let bytes = number(param::BYTES);
         if entries > left / (2 * unit) || bytes > left - entries * (2 * unit) {
@@ -93,7 +109,8 @@ impl Geometry {
             left = left.checked_sub(journal_stride).ok_or_else(small)?;
         }
         let scratch = len - left;
-        // One nibble for each granule of what is left; a little more than needed, because it takes room itself.
+        // One nibble for each granule of the remaining bytes. Slightly more than needed, because
+        // the marks take space themselves.
         let before = up8((left / GRANULE).div_ceil(2)) + GRANULE - unit;
         if before + contexts * 2 * GRANULE > left {
             return Err(small());
@@ -111,25 +128,25 @@ impl Geometry {
         }))
     }
 
-    /// The longest region: what handles reach.
+    /// The longest region that handles can address.
     const fn limit(unit: usize) -> u64 {
         if unit == 2 { 1 << 16 } else { 1 << 31 }
     }
 
-    /// How long a region would do, if one can be so long.
+    /// The error for a region that is too short, with a length that is enough, if there is one.
     #[cold]
     fn too_small(params: &[u32; 8], contexts: usize, unit: usize) -> BadGeometry {
         let number = |i: usize| usize::try_from(params[i]).unwrap_or(usize::MAX);
         let needed = Self::needed(number(param::ENTRIES), number(param::BYTES), contexts, unit);
-        // What does not fit into a `usize` is all ones.
+        // The sums saturate: a length that does not fit into `usize` is nearly `usize::MAX`.
         if needed >= usize::MAX - GRANULE || needed as u64 > Self::limit(unit) {
             return BadGeometry::Journals;
         }
         BadGeometry::TooSmall(needed)
     }
 
-    /// A length that would do where [`Config::for_len`] chooses the journals, which grow with it; `needed` would do for those of a
-    /// shorter region.
+    /// A length that is enough when [`Config::for_len`] chooses the journals, which grow with the
+    /// region. `needed` is enough for the journals of a shorter region.
     #[cold]
     pub fn needed_by_len(mut needed: usize, contexts: usize, unit: usize) -> usize {
         loop {
@@ -143,7 +160,7 @@ impl Geometry {
         }
     }
 
-    /// How long a region would do; nearly `usize::MAX` if none would.
+    /// A region length that is enough; nearly `usize::MAX` if there is none.
     fn needed(entries: usize, bytes: usize, contexts: usize, unit: usize) -> usize {
         let up8 = |v: usize| v.saturating_add(GRANULE - 1) & !(GRANULE - 1);
         let headers = entries.saturating_mul(2 * unit);
@@ -151,7 +168,7 @@ impl Geometry {
         let smallest = up8(Self::TABLE + contexts * 2 * unit)
             .saturating_add(journal.saturating_mul(contexts))
             .saturating_add(contexts * 2 * GRANULE + 2 * GRANULE);
-        // An estimate that is enough: the scratch area takes a byte for 16.
+        // An upper estimate: the scratch area takes one byte for each 16.
         up8(smallest.saturating_add(smallest / 8))
     }
 
@@ -175,13 +192,14 @@ impl Geometry {
 }
 
 impl BadGeometry {
-    /// Why the pool cannot be opened: its parameters are wrong, or those that the program would format it with.
+    /// The error for the caller. Stored parameters that do not fit are damage; others are the
+    /// program's configuration.
     #[cold]
-    pub fn refuse(self, stored: bool) -> OpenError {
+    pub fn into_open_error(self, stored: bool) -> OpenError {
         match self {
-            _ if stored => OpenError::Damaged(Part::Superblock),
-            BadGeometry::Entries => OpenError::Config("the journal has no room"),
-            BadGeometry::SeqBits => OpenError::Config("seq_bits is between 3 and 16"),
+            _ if stored => OpenError::Damaged(Component::Superblock),
+            BadGeometry::Entries => OpenError::Config("the journal has no entries or no bytes"),
+            BadGeometry::SeqBits => OpenError::Config("seq_bits must be between 3 and 16"),
             BadGeometry::Journals => OpenError::Config("the journals are longer than any region"),
             BadGeometry::TooSmall(needed) => OpenError::TooSmall { needed },
             BadGeometry::TooLarge(limit) => OpenError::TooLarge { limit },
@@ -194,8 +212,8 @@ mod tests {
     use super::*;
     use nvmem::{InOrder16, InOrder32};
 
-    /// Old content is the user's bytes: where it could lie in a header's place, it could be taken for one.
-    fn areas_are_apart<M: Model>() {
+    /// Old content is user bytes: in the place of a header it could be read as a valid one.
+    fn areas_do_not_overlap<M: Model>() {
         let unit = M::Unit::BYTES;
         for entries in [1, 2, 7, 32, 300] {
             for bytes in [1, 8, 60, 1024] {
@@ -233,11 +251,11 @@ mod tests {
 
     #[test]
     fn no_area_reaches_into_another() {
-        areas_are_apart::<InOrder32>();
-        areas_are_apart::<InOrder16>();
+        areas_do_not_overlap::<InOrder32>();
+        areas_do_not_overlap::<InOrder16>();
     }
 
-    /// Compares the division with one in 128 bits, for any numbers that a program or an image may say.
+    /// Compares the result with the same calculation in 128 bits, for any parameters.
     fn divided<M: Model>(entries: u16, bytes: u32, seq_bits: u8, contexts: usize, len: usize) {
         let c = Config {
             journal_entries: entries,
@@ -274,7 +292,7 @@ mod tests {
                 );
                 let widest = (1u128 << (unit * 4)) - 1;
                 assert_eq!(g.seq_max as u128, widest.min((1 << seq_bits) - 1));
-                // What the words of a block, a handle and a journal entry hold.
+                // The limit of block headers, handles and journal entries.
                 assert!(g.end as u128 <= 1 << (unit * 8).min(31));
             }
             Err(BadGeometry::TooLarge(most)) => {
@@ -288,10 +306,10 @@ mod tests {
                     Geometry::new::<M>(&c, contexts, needed).is_ok(),
                     "{c:?}, {needed}"
                 );
-                // Near to the least that does: a superblock, and what is rounded.
+                // Close to the minimum: a superblock and rounding.
                 assert!((needed as u128) < (scratch + n * 16 + 64) * 5 / 4);
             }
-            // A little is left out at the limit, because a length that would do is estimated.
+            // Just below the limit the estimate may already exceed it.
             Err(BadGeometry::Journals) => assert!(least(limit * 7 / 8).is_none()),
         }
     }
@@ -340,10 +358,10 @@ mod tests {
         }
     }
 
-    /// What `Pool::open` chooses fits into what it says that it needs.
+    /// The configuration that `Pool::open` chooses fits into the length that it asks for.
     #[test]
     #[cfg_attr(miri, ignore = "thousands of sums in safe code")]
-    fn a_length_that_would_do_does() {
+    fn the_needed_length_is_enough() {
         fn chosen<M: Model>(contexts: usize, len: usize) {
             let c = Config::for_len(len);
             let unit = M::Unit::BYTES;
@@ -357,7 +375,7 @@ mod tests {
                         else {
                             panic!("as before");
                         };
-                        assert_eq!(needed, first, "one root needs no second look");
+                        assert_eq!(needed, first, "one root needs no longer region");
                     }
                 }
                 other => assert!(other.is_ok() || len > 1 << 16, "{other:?}"),

@@ -1,69 +1,100 @@
-//! Blocks: the heap is a chain of them, each with a header of one unit that tells its state and size.
+//! The allocator: a chain of blocks without any free list.
 //!
-//! A block changes state by one store of its header, so the chain is whole at every moment. Free neighbours are joined
-//! when an allocation wants them. Nothing about free space is kept elsewhere.
+//! ```text
+//!  heap                                                              end
+//!  +--------+-----------+--------+-----+--------+------------------+
+//!  | header | payload   | header | ... | header | free             |
+//!  +--------+-----------+--------+-----+--------+------------------+
+//!    one unit: size in bytes (multiple of 8) | kind (1 free, 2 object, 3 cell)
+//!    next block = this header + size; payloads are aligned to 8
+//!
+//!  allocate `want` bytes from a run of free neighbours `A B` at `off`:
+//!    1  journal entry "the block at off was free"; FENCE
+//!    2  header of the remainder at off + want (inside free space: not reachable yet); FENCE
+//!    3  header at off: kind, want                 <- one store: the block exists; FENCE
+//!    4  the caller fills the payload
+//!  free:
+//!    1  journal entry "the block was an object"; the header does not change
+//!    2  before the commit store: header becomes free
+//! ```
+//!
+//! First fit, starting at a cursor in RAM. Free neighbours are joined only when an allocation needs
+//! the space. Nothing else about free space is stored, so nothing can contradict the chain.
+//!
+//! Why this is safe: one atomic store changes a block's size or kind, so the blocks tile the heap
+//! at every moment. The remainder's header is stored and fenced before the shortened block. Headers
+//! of joined blocks lie inside the new block; its content may overwrite them only after the fence
+//! of step
+//! 3. If the transaction is cut, the journal entry makes the block free again, and a freed block is
+//!    an object again. Another context does not take a block while an entry of a transaction in
+//!    doubt names it (`in_doubt`).
+//!
+//! Where contexts preempt each other, each step of a search runs in a critical section of at most
+//! `HEADERS_PER_SECTION` headers. The search restarts if another context has joined blocks in
+//! between.
 
-use crate::error::{Error, NoEntry, Part};
-use crate::layout::{Block, GRANULE, Kind, Undo};
+use crate::error::{Component, Error, JournalOverflow};
+use crate::layout::{Block, BlockKind, GRANULE, Undo};
 use crate::pbox::Width;
-use crate::state::{Core, CtxState, seen};
+use crate::state::{Core, CtxState, announced};
 use crate::tx::Failure;
 use nvmem::{Model, mapped, planted};
 
-/// What an allocation gives: a payload's offset, or why there is none. Flat, so that it is returned in registers.
+/// The result of an allocation: the payload's offset, or the number of bytes that did not fit. One
+/// flat enum, so that it is returned in registers.
 #[derive(Clone, Copy)]
-pub(crate) enum Room {
-    NoEntry(usize),
-    NoBlock(usize),
+pub(crate) enum AllocResult {
+    JournalFull(usize),
+    PoolFull(usize),
     At(usize),
 }
-impl Room {
-    /// The offset as a handle has it.
+impl AllocResult {
+    /// The offset in the width of a handle.
     #[inline(always)]
     pub fn narrow<W: Width>(self) -> Result<W::Off, Self> {
         match self {
-            // No pool is longer than its handles reach.
-            Room::At(off) => W::off(off).ok_or(self),
+            // Cannot fail: a pool is no longer than its handles reach.
+            AllocResult::At(off) => W::off(off).ok_or(self),
             _ => Err(self),
         }
     }
 }
 
-impl From<Room> for Error {
+impl From<AllocResult> for Error {
     #[inline(always)]
-    fn from(room: Room) -> Self {
-        match room {
-            Room::NoEntry(bytes) => Error::JournalFull { bytes },
-            Room::NoBlock(bytes) | Room::At(bytes) => Error::PoolFull { bytes },
+    fn from(result: AllocResult) -> Self {
+        match result {
+            AllocResult::JournalFull(bytes) => Error::JournalFull { bytes },
+            AllocResult::PoolFull(bytes) | AllocResult::At(bytes) => Error::PoolFull { bytes },
         }
     }
 }
-impl Failure for Room {
+impl Failure for AllocResult {
     #[cold]
     #[inline(never)]
-    fn tell(self, s: &CtxState, level: usize) {
-        Error::from(self).tell(s, level)
+    fn mark_failed(self, s: &CtxState, level: usize) {
+        Error::from(self).mark_failed(s, level)
     }
 }
 
-/// Where contexts preempt each other: after how many headers a walk along the blocks lets the
-/// others in.
-const STEPS: usize = 4;
+/// Where contexts preempt each other: how many headers one critical section looks at.
+const HEADERS_PER_SECTION: usize = 4;
 
-/// How far a search has come that is interrupted.
+/// The progress of a search that is split over several critical sections.
 struct Search {
     off: usize,
-    /// It has come by the end once.
-    again: bool,
-    /// It is not done.
-    more: bool,
+    /// It has reached the end of the heap once and started again at its beginning.
+    wrapped: bool,
+    /// It needs another section.
+    unfinished: bool,
 }
 
 impl<M: Model> Core<'_, M> {
-    /// The block whose header is at `off`, if one can be there.
+    /// The block whose header is at `off`. `None` if `off` or the word stored there cannot be a
+    /// block header.
     #[inline(never)]
     pub fn block(&self, off: usize) -> Option<Block> {
-        // Before the heap it wraps, and is too large.
+        // An offset before the heap wraps around and fails the comparison.
         let from = off.wrapping_sub(self.geo.heap);
         if from >= self.geo.end - self.geo.heap || !from.is_multiple_of(GRANULE) {
             return None;
@@ -75,36 +106,41 @@ impl<M: Model> Core<'_, M> {
         (b.bytes() <= self.geo.end - off + past).then_some(b)
     }
 
-    /// Calls `f` for each block, until it fails. **Errors**: what it says; the chain is broken.
-    pub fn blocks(&self, mut f: impl FnMut(usize, Block) -> Result<(), Part>) -> Result<(), Part> {
+    /// Calls `f` for each block until it returns an error. **Errors**: that error, or a broken
+    /// chain.
+    pub fn for_each_block(
+        &self,
+        mut f: impl FnMut(usize, Block) -> Result<(), Component>,
+    ) -> Result<(), Component> {
         let mut off = self.geo.heap;
         while off < self.geo.end {
-            let b = self.block(off).ok_or(Part::Heap)?;
+            let b = self.block(off).ok_or(Component::Heap)?;
             f(off, b)?;
             off += b.bytes();
         }
         Ok(())
     }
 
-    /// Like [`Core::blocks`], for a context whose blocks may change hands meanwhile. It begins
-    /// again when another one has joined blocks: what `f` does may be done twice.
-    pub fn blocks_between(
+    /// Like [`Core::for_each_block`], in critical sections of a few blocks each, because other
+    /// contexts may change blocks in between. Starts again when another context has joined blocks:
+    /// `f` may see a block twice and must be idempotent.
+    pub fn for_each_block_preempted(
         &self,
         s: &CtxState,
-        mut f: impl FnMut(usize, Block) -> Result<(), Part>,
-    ) -> Result<(), Part> {
+        mut f: impl FnMut(usize, Block) -> Result<(), Component>,
+    ) -> Result<(), Component> {
         if !M::PREEMPTED || planted!("pmem-tx/walk-in-no-section") {
-            return self.blocks(f);
+            return self.for_each_block(f);
         }
         let mut off = self.geo.heap;
-        let mut some = || {
-            if !s.shows(seen::STEADY) {
-                s.show(seen::STEADY);
+        let mut walk_some = || {
+            if !s.announces(announced::CHAIN_STABLE) {
+                s.announce(announced::CHAIN_STABLE);
                 off = self.geo.heap;
             }
-            for _ in 0..STEPS {
+            for _ in 0..HEADERS_PER_SECTION {
                 if off < self.geo.end {
-                    let b = self.block(off).ok_or(Part::Heap)?;
+                    let b = self.block(off).ok_or(Component::Heap)?;
                     f(off, b)?;
                     off += b.bytes();
                 }
@@ -112,147 +148,154 @@ impl<M: Model> Core<'_, M> {
             Ok(off < self.geo.end)
         };
         loop {
-            let more = M::section(|| {
-                let more = some();
-                if more != Ok(true) {
-                    s.hide(seen::STEADY);
+            let unfinished = M::section(|| {
+                let unfinished = walk_some();
+                if unfinished != Ok(true) {
+                    s.withdraw(announced::CHAIN_STABLE);
                 }
-                more
+                unfinished
             });
-            if !more? {
+            if !unfinished? {
                 return Ok(());
             }
         }
     }
 
-    /// A block for `size` bytes becomes `kind`; gives the payload's offset. `log` is false only while formatting.
+    /// Allocates a block of `kind` for `size` bytes; returns the payload's offset. `log` is false
+    /// only while formatting.
     ///
-    /// **Power loss**: the block is free again. **Cost**: a journal entry, the header, and one more header when a
-    /// block is divided.
+    /// **Power loss**: the block is free again. **Cost**: a journal entry, the header, and one more
+    /// header if the free run is split.
     pub fn alloc(
         &self,
         s: &CtxState,
         others: &[CtxState],
         size: usize,
-        kind: Kind,
+        kind: BlockKind,
         log: bool,
-    ) -> Room {
+    ) -> AllocResult {
         let want = Block::bytes_for(size, Self::UNIT);
         let mut search = Search {
             off: 0,
-            again: false,
-            more: false,
+            wrapped: false,
+            unfinished: false,
         };
-        let room = if planted!("pmem-tx/alloc-in-no-section") {
-            self.take(s, others, want, kind, log, &mut search)
+        let result = if planted!("pmem-tx/alloc-in-no-section") {
+            self.alloc_in_section(s, others, want, kind, log, &mut search)
         } else {
             loop {
-                let room = M::section(|| {
-                    let room = self.take(s, others, want, kind, log, &mut search);
-                    if M::PREEMPTED && !search.more {
-                        s.hide(seen::STEADY);
+                let result = M::section(|| {
+                    let result = self.alloc_in_section(s, others, want, kind, log, &mut search);
+                    if M::PREEMPTED && !search.unfinished {
+                        s.withdraw(announced::CHAIN_STABLE);
                     }
-                    room
+                    result
                 });
-                if !search.more {
-                    break room;
+                if !search.unfinished {
+                    break result;
                 }
             }
         };
-        let header = match room {
-            Room::At(header) => header,
-            Room::NoBlock(_) => return Room::NoBlock(size),
+        let header = match result {
+            AllocResult::At(header) => header,
+            AllocResult::PoolFull(_) => return AllocResult::PoolFull(size),
             full => return full,
         };
-        // Until the transaction ends: `prepare` and `rollback` end the loans of new blocks. Without an observer nobody asks for
-        // which.
+        // The new block stays lent until `prepare` or `rollback`. Without an observer this is only
+        // a compiler barrier.
         if !mapped::observed() {
             mapped::lend(self.at(0), 0);
         } else if log {
             mapped::lend(self.at(header + Self::UNIT), want - Self::UNIT);
         }
-        Room::At(header + Self::UNIT)
+        AllocResult::At(header + Self::UNIT)
     }
 
-    /// What one section does for an allocation: goes on with the search, and when it has found
-    /// room, takes it. Gives the header's offset.
+    /// One critical section of an allocation: continues the search and, if it finds space, takes
+    /// it. Returns the header's offset.
     #[inline(always)]
-    fn take(
+    fn alloc_in_section(
         &self,
         s: &CtxState,
         others: &[CtxState],
         want: usize,
-        kind: Kind,
+        kind: BlockKind,
         log: bool,
         search: &mut Search,
-    ) -> Room {
-        let steady = || s.shows(seen::STEADY) || planted!("pmem-tx/search-goes-on-anywhere");
-        if !(M::PREEMPTED && search.more && steady()) {
-            (search.off, search.again) = (self.cursor.get(), false);
+    ) -> AllocResult {
+        let steady =
+            || s.announces(announced::CHAIN_STABLE) || planted!("pmem-tx/search-goes-on-anywhere");
+        if !(M::PREEMPTED && search.unfinished && steady()) {
+            (search.off, search.wrapped) = (self.cursor.get(), false);
             if M::PREEMPTED {
-                s.show(seen::STEADY);
+                s.announce(announced::CHAIN_STABLE);
             }
         }
-        search.more = false;
-        let Some((off, room)) = self.find(others, want, search) else {
-            return Room::NoBlock(want);
+        search.unfinished = false;
+        let Some((off, free_bytes)) = self.find_free(others, want, search) else {
+            return AllocResult::PoolFull(want);
         };
-        if log && let Err(NoEntry(bytes)) = self.log_alloc(s, off) {
-            return Room::NoEntry(bytes);
+        if log && let Err(JournalOverflow(bytes)) = self.log_alloc(s, off) {
+            return AllocResult::JournalFull(bytes);
         }
-        if M::PREEMPTED && self.block(off).is_some_and(|b| b.bytes() < room) {
-            for s in others.iter().filter(|s| s.shows(seen::STEADY)) {
-                s.hide(seen::STEADY);
+        if M::PREEMPTED && self.block(off).is_some_and(|b| b.bytes() < free_bytes) {
+            for s in others
+                .iter()
+                .filter(|s| s.announces(announced::CHAIN_STABLE))
+            {
+                s.withdraw(announced::CHAIN_STABLE);
             }
         }
-        self.split(off, want, room, kind);
+        self.split(off, want, free_bytes, kind);
         self.cursor.set(off + want);
-        Room::At(off)
+        AllocResult::At(off)
     }
 
-    /// Free neighbours of at least `want` bytes together: where they begin, and how many bytes they are.
+    /// Finds free neighbours of at least `want` bytes together. Returns the offset of the first and
+    /// the bytes of all.
     #[inline(always)]
-    fn find(
+    fn find_free(
         &self,
         others: &[CtxState],
         want: usize,
         search: &mut Search,
     ) -> Option<(usize, usize)> {
         let mut off = search.off;
-        let (mut start, mut room) = (off, 0);
-        let mut again = search.again;
+        let (mut start, mut free_bytes) = (off, 0);
+        let mut wrapped = search.wrapped;
         let mut steps = 0;
-        while room < want {
+        while free_bytes < want {
             if off >= self.geo.end {
-                if again {
+                if wrapped {
                     return None;
                 }
-                // Once from the beginning to the end, because joining may want to start before the cursor.
-                again = true;
+                // Then once over the whole heap: a run of free blocks may begin before the cursor.
+                wrapped = true;
                 off = self.geo.heap;
-                (start, room) = (off, 0);
+                (start, free_bytes) = (off, 0);
             }
             if M::PREEMPTED {
-                // Not among free blocks: what was found would have to be looked at again.
-                if room == 0 && steps >= STEPS {
-                    (search.off, search.again, search.more) = (off, again, true);
+                // Pause only between runs: a run of free blocks that is interrupted would have to
+                // be read again.
+                if free_bytes == 0 && steps >= HEADERS_PER_SECTION {
+                    (search.off, search.wrapped, search.unfinished) = (off, wrapped, true);
                     return None;
                 }
                 steps += 1;
             }
             let b = self.block(off)?;
             let next = off + b.bytes();
-            room += b.bytes();
-            if !b.is(Kind::Free) || self.in_doubt(others, off) {
-                (start, room) = (next, 0);
+            free_bytes += b.bytes();
+            if !b.is(BlockKind::Free) || self.in_doubt(others, off) {
+                (start, free_bytes) = (next, 0);
             }
             off = next;
         }
-        Some((start, room))
+        Some((start, free_bytes))
     }
 
-    /// Whether another context has this block in a transaction that is in doubt: freed before the
-    /// commit, or given back while the entry still counts. It may change hands again.
+    /// Whether a transaction in doubt of another context has freed this block, or is giving it back
+    /// by an abort. The block may change its kind again, so nobody else may take it.
     fn in_doubt(&self, others: &[CtxState], off: usize) -> bool {
         if planted!("pmem-tx/reuse-before-commit") {
             return false;
@@ -261,46 +304,47 @@ impl<M: Model> Core<'_, M> {
             s.in_doubt::<M>()
                 && (0..s.count.get()).any(|i| {
                     let (first, second) = self.words(s, i);
-                    // What was allocated has no kind there; where nobody is preempted, it is not
-                    // given back half.
+                    // An entry for an allocation has kind 0. It matters only where an abort can be
+                    // preempted half way.
                     let freed = first & !7 == off & !7 && (M::PREEMPTED || first & 7 != 0);
                     freed && Undo::units(second, Self::UNIT) == 0
                 })
         })
     }
 
-    /// The first `want` of `room` free bytes at `off` become a block of this kind.
+    /// Makes the first `want` of `free_bytes` free bytes at `off` a block of this kind.
     #[inline(never)]
-    fn split(&self, off: usize, want: usize, room: usize, kind: Kind) {
-        // SAFETY: invariant "The chain is whole": both headers lie in free space; the rest's is not
-        // seen before the first is stored.
+    fn split(&self, off: usize, want: usize, free_bytes: usize, kind: BlockKind) {
+        // SAFETY: invariant "The chain is whole": both headers lie in free space; the remainder's
+        // is not reachable before the first is stored.
         unsafe {
-            let rest = Block::word(Kind::Free, room - want);
+            let remainder = Block::word(BlockKind::Free, free_bytes - want);
             let new = Block::word(kind, want);
             if planted!("pmem-tx/split-in-wrong-order") {
                 self.store(off, new);
             }
-            if room > want {
-                self.store(off + want, rest);
+            if free_bytes > want {
+                self.store(off + want, remainder);
                 if !planted!("pmem-tx/no-fence-in-split") {
                     self.fence();
                 }
             }
             self.store(off, new);
         }
-        // The headers of joined blocks are inside the new one: its content must not reach them before its own header counts.
+        // The headers of joined blocks lie inside the new block: its content may overwrite them
+        // only after its own header persists.
         if !planted!("pmem-tx/no-fence-after-split") {
             self.fence();
         }
     }
 
-    /// The block whose payload is at `off` is free from the commit on.
-    pub fn free(&self, s: &CtxState, off: usize, kind: Kind) -> Result<(), NoEntry> {
+    /// Logs that the block with its payload at `off` becomes free at the commit.
+    pub fn free(&self, s: &CtxState, off: usize, kind: BlockKind) -> Result<(), JournalOverflow> {
         let header = off - Self::UNIT;
         if planted!("pmem-tx/free-at-once") {
-            let b = self.block(header).ok_or(NoEntry(0))?;
+            let b = self.block(header).ok_or(JournalOverflow(0))?;
             // SAFETY: invariant "The chain is whole": a block header.
-            unsafe { self.store(header, b.becomes(Kind::Free)) }
+            unsafe { self.store(header, b.becomes(BlockKind::Free)) }
             return Ok(());
         }
         self.log_free(s, header, kind)

@@ -1,8 +1,8 @@
-//! Prints what an image of a pool holds, behind its superblock. Only reads, and survives any bytes.
+//! Prints the content of a pool's image behind its superblock. Only reads; accepts any bytes.
 
-use crate::config::{KIND, VERSION, config, param};
+use crate::config::{KIND, VERSION, param, stored_config};
 use crate::geometry::Geometry;
-use crate::layout::{Block, Kind, Tag, Undo};
+use crate::layout::{Block, BlockKind, Tag, Undo};
 use core::fmt::{Result, Write};
 use nvmem::{InOrder16, InOrder32, Superblock};
 
@@ -19,18 +19,19 @@ impl Image<'_> {
     }
 }
 
-/// Whether this superblock is that of a pool that [`pool`] can print.
+/// Whether this superblock belongs to a pool that [`pool`] can print.
 pub fn is_pool(sb: &Superblock) -> bool {
     sb.kind == KIND && sb.version == VERSION
 }
 
-/// Prints the contexts, their journals' valid entries, the blocks, and any damage.
+/// Prints the contexts, the valid entries of their journals, the blocks, and any damage.
 ///
-/// `sb` is the superblock that counts in `bytes`, the region's whole image from a target of little-endian order.
+/// `sb` is the valid superblock in `bytes`. `bytes` is the region's whole image from a
+/// little-endian target.
 pub fn pool(sb: &Superblock, bytes: &[u8], out: &mut dyn Write) -> Result {
     let contexts = sb.params[param::CONTEXTS] as usize;
     let unit = sb.params[param::UNIT] as usize;
-    let geo = match (config(sb), unit) {
+    let geo = match (stored_config(sb), unit) {
         (Some(c), 2) => Geometry::new::<InOrder16>(&c, contexts, bytes.len()),
         (Some(c), 4) => Geometry::new::<InOrder32>(&c, contexts, bytes.len()),
         _ => return writeln!(out, "pool: DAMAGED parameters"),
@@ -49,11 +50,11 @@ pub fn pool(sb: &Superblock, bytes: &[u8], out: &mut dyn Write) -> Result {
     let image = Image { bytes, unit };
     writeln!(
         out,
-        "pool: {contexts} contexts, units of {unit} bytes, journals of {} entries and {} bytes, numbers to {}",
+        "pool: {contexts} contexts, units of {unit} bytes, journals of {} entries and {} bytes, sequence numbers up to {}",
         geo.entries, geo.bytes, geo.seq_max
     )?;
     if sb.params[param::MIGRATED] != 0 {
-        writeln!(out, "  a migration is committed and not entered yet")?;
+        writeln!(out, "  a migration is committed but not finished")?;
     }
     for ctx in 0..contexts {
         context(&image, &geo, ctx, out)?;
@@ -67,7 +68,7 @@ fn context(image: &Image<'_>, geo: &Geometry, ctx: usize, out: &mut dyn Write) -
     let doubt = geo.next(committed);
     writeln!(
         out,
-        "  context {ctx}: root at {:#06x}, {committed} committed (if the word is its own), {doubt} in doubt",
+        "  context {ctx}: root at {:#06x}, {committed} committed (if the pool owns the commit word), {doubt} in doubt",
         word(geo.root(ctx, image.unit))
     )?;
     for i in 0..geo.entries {
@@ -94,9 +95,9 @@ fn heap(image: &Image<'_>, geo: &Geometry, out: &mut dyn Write) -> Result {
         };
         let payload = off + image.unit;
         let bytes = b.bytes() - image.unit;
-        if b.is(Kind::Free) {
+        if b.is(BlockKind::Free) {
             free += bytes;
-        } else if b.is(Kind::Object) {
+        } else if b.is(BlockKind::Object) {
             objects += 1;
             writeln!(out, "  {payload:#06x}: object, up to {bytes} bytes")?;
         } else {

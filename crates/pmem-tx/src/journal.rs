@@ -1,49 +1,87 @@
-//! The undo journal: one for each context.
+//! The undo journal. Each context has one: a header area, and a payload area for old content.
 //!
-//! Headers lie at fixed places, old content elsewhere, so that content is never taken for a header. An entry is valid
-//! if its header carries the sequence number of the transaction in doubt and all entries before it are valid. Nothing is
-//! cleared at commit: the number moves on. A rollback goes backwards and clears each header after its content is back.
+//! ```text
+//!  header area (fixed offsets)                  payload area
+//!  entry 0        entry 1        entry 2
+//! +------+------+------+------+------+------+   +------------+------------+---------
+//! | first|second| first|second| first|second|   | old bytes  | old bytes  | unused
+//! +------+------+------+------+------+------+   | of entry 0 | of entry 1 |
+//!    |      |                                   +------------+------------+---------
+//!    |      `-- sequence number | length in units   (0: a block changed its kind)
+//!    `--------- offset of the range, or of a block header with its old kind
+//!
+//!  log        old content -> payload; first; FENCE; second; FENCE; now the object is lent
+//!  commit     end loans, apply frees; FENCE; commit word = sequence number; FENCE
+//!  roll back  newest entry first: payload -> object; FENCE; second = 0; next entry; FENCE
+//! ```
+//!
+//! An entry is valid if its `second` word holds the sequence number of the transaction in doubt and
+//! all entries before it are valid. The transaction in doubt is the one after the last committed
+//! number.
+//!
+//! Why this is safe:
+//!
+//! - `second` is stored last, in one atomic unit. A cut before it leaves an entry that does not
+//!   count, and the object is not changed yet.
+//! - The commit stores one word and clears nothing. All entries become stale together, because the
+//!   number in doubt moves on. `sweep` clears stale headers before their number can repeat.
+//! - A header lies at a fixed offset and old content lies elsewhere, so user bytes are never read
+//!   as a header.
+//! - A rollback clears a header only after the old content is back. A cut inside a rollback leaves
+//!   a shorter valid prefix, and the next open undoes the remaining entries. Undoing an entry twice
+//!   changes nothing.
 
-use crate::error::{NoEntry, Part};
-use crate::layout::{GRANULE, Kind, Tag, Undo};
-use crate::state::{Core, CtxState, flag, seen};
+use crate::error::{Component, JournalOverflow};
+use crate::layout::{BlockKind, GRANULE, Tag, Undo};
+use crate::state::{Core, CtxState, announced, flag};
 use nvmem::{Model, Unit, mapped, planted};
 
-/// Which tags are changed.
+/// How [`Core::revert_versions`] changes the tags of two-version cells.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Retag {
-    /// A rollback: the version before counts again in the cells of the transaction in doubt.
+pub(crate) enum VersionUpdate {
+    /// Rollback: cells that the transaction in doubt wrote go back to their previous version.
     Revert,
-    /// After a reboot: that, and all others are settled. An abort never brings back a version that the walk has not checked,
-    /// and no number that comes round finds a tag from before the reboot.
+    /// Open: as `Revert`, and all other tags lose their number. So an abort never brings back a
+    /// version that the walk has not checked, and no repeated number matches a tag from before the
+    /// reboot.
     Mount,
-    /// All but those of the transaction in doubt are settled, before their number comes round again.
+    /// Sweep: all tags except those of the transaction in doubt lose their number before it
+    /// repeats.
     Sweep,
 }
 
 impl<M: Model> Core<'_, M> {
-    /// Logs `from..to` once a transaction and lends it until it ends.
+    /// Logs the bytes `from..to`, at most once in a transaction, and lends them until the
+    /// transaction ends.
     ///
-    /// The range is whole units inside the heap. Units at either end that are kept already are not even read: a neighbouring
-    /// field that shares one may be borrowed mutably at this moment. No other unit is, because what is borrowed was logged.
-    /// **Errors**: the journal is full; parts that were logged stay so, and are true.
-    pub fn log(&self, s: &CtxState, from: usize, to: usize) -> Result<(), NoEntry> {
-        // The first entry of a transaction finds nothing that is kept, and every journal has room for one of 8 bytes.
+    /// The range consists of whole units inside the heap. Units at either end that an earlier entry
+    /// covers are not read: a neighbouring field in the same unit may be borrowed mutably now. All
+    /// other units are free of `&mut`, because a range is logged before it is borrowed. **Errors**:
+    /// the journal is full. Parts that were logged already stay logged; undoing them is harmless.
+    pub fn log(&self, s: &CtxState, from: usize, to: usize) -> Result<(), JournalOverflow> {
+        // Fast path: no earlier entry can cover the range, and every journal has space for one
+        // entry of 8 bytes.
         if s.count.get() == 0 && to - from <= GRANULE {
             self.append(s, from, to - from, 0, 0);
             Ok(())
         } else {
-            self.log_more(s, from, to)
+            self.log_slow(s, from, to)
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn log_more(&self, s: &CtxState, mut from: usize, mut to: usize) -> Result<(), NoEntry> {
-        // What is kept at either end is left out, until no entry reaches over one of them.
+    fn log_slow(
+        &self,
+        s: &CtxState,
+        mut from: usize,
+        mut to: usize,
+    ) -> Result<(), JournalOverflow> {
+        // Trim covered units at both ends, and start over after each trim, until no entry covers an
+        // end.
         let mut i = s.base.get();
         while from < to && i < s.count.get() {
-            let (start, end) = self.kept(s, i);
+            let (start, end) = self.covered_range(s, i);
             i += 1;
             if start <= from && from < end {
                 from = end;
@@ -62,19 +100,20 @@ impl<M: Model> Core<'_, M> {
         Ok(())
     }
 
-    /// Appends an entry if there is room for it: its first word, and the length of the content, which is where the first word
-    /// says; none for what happens to a block.
+    /// Appends an entry if it fits. `first` is its first word: the offset of the content, or the
+    /// change of a block (then `bytes` is 0).
     #[inline(never)]
-    fn log_entry(&self, s: &CtxState, first: usize, bytes: usize) -> Result<(), NoEntry> {
+    fn log_entry(&self, s: &CtxState, first: usize, bytes: usize) -> Result<(), JournalOverflow> {
         let (i, used) = (s.count.get(), s.used.get());
         if i >= self.geo.entries || bytes > self.geo.bytes - used {
-            return Err(NoEntry(bytes));
+            return Err(JournalOverflow(bytes));
         }
         self.append(s, first, bytes, i, used);
         Ok(())
     }
 
-    /// Appends entry `i` and lends what it keeps. Order: content and first word, fence, second word, fence.
+    /// Appends entry `i` and lends the logged range. Order of stores: content and first word,
+    /// fence, second word, fence.
     #[inline(always)]
     fn append(&self, s: &CtxState, first: usize, bytes: usize, i: usize, used: usize) {
         let (unit, base) = (Self::UNIT, self.at(0));
@@ -83,8 +122,7 @@ impl<M: Model> Core<'_, M> {
             let second = Undo::second(s.seq.get(), bytes / unit, unit);
             let second = M::Unit::truncate(second as u32);
             // SAFETY: invariant "Headers are never content": a header in this context's journal,
-            // and the place of content, which has room; `first` was checked by the caller if there
-            // is content.
+            // and payload space, which was checked; the caller checked `first` if there is content.
             unsafe {
                 if planted!("pmem-tx/header-before-content") {
                     mapped::store(h.add(1), second);
@@ -108,22 +146,24 @@ impl<M: Model> Core<'_, M> {
             s.count.set(i + 1);
             s.used.set(used + bytes);
         }
-        // What happens to a block lends nothing; without an observer nobody asks.
+        // An entry for a block lends nothing. Without an observer the call is only a compiler
+        // barrier.
         if bytes > 0 || !mapped::observed() {
             mapped::lend(base.wrapping_add(first), bytes);
         }
     }
 
-    /// The range that needs no log because of this entry, if any: it keeps the old content, or the block is new.
+    /// The range that needs no further log because of entry `i`: its old content is in the payload,
+    /// or its block is new in this transaction. Empty for other entries.
     #[inline(always)]
-    fn kept(&self, s: &CtxState, i: usize) -> (usize, usize) {
+    fn covered_range(&self, s: &CtxState, i: usize) -> (usize, usize) {
         let (first, second) = self.words(s, i);
         let units = Undo::units(second, Self::UNIT);
         if units > 0 {
             return (first, first + units * Self::UNIT);
         }
         match Undo::block(first, Self::UNIT) {
-            (off, Kind::Free) => {
+            (off, BlockKind::Free) => {
                 let bytes = self.block(off).map_or(0, |b| b.bytes());
                 (off + Self::UNIT, off + bytes)
             }
@@ -132,7 +172,7 @@ impl<M: Model> Core<'_, M> {
     }
 
     /// Logs that the free block at `off` becomes an object.
-    pub fn log_alloc(&self, s: &CtxState, off: usize) -> Result<(), NoEntry> {
+    pub fn log_alloc(&self, s: &CtxState, off: usize) -> Result<(), JournalOverflow> {
         if planted!("pmem-tx/alloc-not-logged") {
             return Ok(());
         }
@@ -140,7 +180,7 @@ impl<M: Model> Core<'_, M> {
             s,
             Undo::Block {
                 off,
-                was: Kind::Free,
+                was: BlockKind::Free,
             }
             .first(),
             0,
@@ -148,38 +188,43 @@ impl<M: Model> Core<'_, M> {
     }
 
     /// Logs that the block at `off` becomes free at the commit.
-    pub fn log_free(&self, s: &CtxState, off: usize, kind: Kind) -> Result<(), NoEntry> {
-        s.mark(flag::FREES);
+    pub fn log_free(
+        &self,
+        s: &CtxState,
+        off: usize,
+        kind: BlockKind,
+    ) -> Result<(), JournalOverflow> {
+        s.set_flag(flag::FREES);
         self.log_entry(s, Undo::Block { off, was: kind }.first(), 0)
     }
 
-    /// Everything before the fence before the commit store: ends the loans, frees what was freed, clears what would come
-    /// round again.
+    /// Does all work that comes before the commit store and its fence: applies frees, ends the
+    /// loans, and clears stale headers and tags when their number is about to repeat.
     pub fn prepare(&self, s: &CtxState) {
         if s.is(flag::FREES) && !planted!("pmem-tx/free-never-settled") {
             if M::PREEMPTED && !planted!("pmem-tx/free-not-announced") {
-                M::section(|| s.show(seen::DOUBT));
+                M::section(|| s.announce(announced::DOUBT));
             }
-            self.settle(s);
+            self.settle_frees(s);
         }
         self.end_loans(s);
-        if s.seq.get() == s.milestone.get() {
+        if s.seq.get() == s.sweep_seq.get() {
             self.sweep(s);
         }
     }
 
-    /// Ends the loans of a transaction. They end together: without an observer nobody asks which they were.
+    /// Ends the loans of the transaction. Without an observer one call ends all of them.
     #[inline(always)]
     pub fn end_loans(&self, s: &CtxState) {
         if mapped::observed() {
-            self.settle(s);
+            self.settle_frees(s);
         }
         mapped::end_loans(self.at(0));
     }
 
-    /// Ends the loans one by one, and frees what was freed.
-    fn settle(&self, s: &CtxState) {
-        self.end(s, 0, false)
+    /// Goes through all entries: ends each loan, and marks the freed blocks as free.
+    fn settle_frees(&self, s: &CtxState) {
+        self.finish_entries(s, 0, false)
     }
 
     fn end_block_loan(&self, off: usize) {
@@ -189,14 +234,16 @@ impl<M: Model> Core<'_, M> {
         }
     }
 
-    /// The transaction whose number is in `s` is committed.
+    /// Resets the context after its commit word was stored: the next transaction gets the next
+    /// number.
     pub fn committed(&self, s: &CtxState) {
         s.set_seq_after(&self.geo, s.seq.get());
         self.reset(s);
     }
 
-    /// Clears stale headers and settles stale tags of this context, before their number comes round again. In the
-    /// transaction in doubt, never after its commit: a cut here is rolled back and the sweep done again.
+    /// Clears stale headers and stale tags of this context before their number repeats. Runs inside
+    /// the transaction in doubt, before its commit: after a cut the transaction is rolled back and
+    /// the sweep runs again.
     #[cold]
     fn sweep(&self, s: &CtxState) {
         let (unit, seq) = (Self::UNIT, s.seq.get());
@@ -215,24 +262,25 @@ impl<M: Model> Core<'_, M> {
             }
         }
         if !planted!("pmem-tx/cells-not-swept") {
-            self.retag(s, Retag::Sweep);
+            self.revert_versions(s, VersionUpdate::Sweep);
         }
     }
 
-    /// Undoes the entries from `from` on, the newest first.
+    /// Undoes the entries from index `from` on, newest first.
     ///
-    /// **Power loss**: the entries that are still valid are undone at the next open.
+    /// **Power loss**: the next open undoes the entries that are still valid.
     pub fn rollback_to(&self, s: &CtxState, from: usize) {
-        self.end(s, from, true)
+        self.finish_entries(s, from, true)
     }
 
-    /// Undoes the entries from `from` on, or does what a commit leaves to do for them; the newest first.
+    /// Goes through the entries from index `from` on, newest first. With `undo` it restores what
+    /// they logged; without, it applies the frees and ends the loans, as a commit needs.
     #[inline(never)]
-    fn end(&self, s: &CtxState, from: usize, undo: bool) {
+    fn finish_entries(&self, s: &CtxState, from: usize, undo: bool) {
         let unit = Self::UNIT;
         let mut i = s.count.get();
         if M::PREEMPTED && undo && !planted!("pmem-tx/undo-not-announced") {
-            M::section(|| s.show(seen::DOUBT));
+            M::section(|| s.announce(announced::DOUBT));
         }
         while i > from {
             i -= 1;
@@ -248,7 +296,8 @@ impl<M: Model> Core<'_, M> {
                     mapped::end_loan(to, len);
                     let (from, to) = (from.cast::<M::Unit>(), to.cast::<M::Unit>());
                     if M::PREEMPTED {
-                        // It may be a cell with its tag, at which others look.
+                        // The range may hold a cell's tag, which other contexts read: copy each
+                        // unit in a section.
                         for i in 0..units {
                             let (from, to) = (from.wrapping_add(i), to.wrapping_add(i));
                             // SAFETY: invariant "Valid entries are a prefix": as for the whole
@@ -265,16 +314,17 @@ impl<M: Model> Core<'_, M> {
                 }
             } else {
                 let (off, was) = Undo::block(first, unit);
-                let new = was == Kind::Free;
+                let new = was == BlockKind::Free;
                 if mapped::observed() && new {
                     self.end_block_loan(off);
                 }
                 if undo {
                     mapped::end_loans(self.at(0));
                 }
-                // To whom it belonged, or to nobody.
+                // An undone entry gives the block its old kind back; a committed free makes it
+                // free.
                 if undo || !new {
-                    let kind = if undo { was } else { Kind::Free };
+                    let kind = if undo { was } else { BlockKind::Free };
                     M::section(|| self.set_kind(off, kind));
                 }
             }
@@ -288,8 +338,8 @@ impl<M: Model> Core<'_, M> {
                         // area.
                         unsafe { self.store(header + unit, 0) }
                     }
-                    // From here on others may take the block. Before they do, their own entry is
-                    // fenced, and this with it.
+                    // From here on other contexts may allocate the block. Their journal entry is
+                    // fenced before they use it, and that fence covers this store too.
                     s.count.set(i);
                 })
             }
@@ -297,20 +347,20 @@ impl<M: Model> Core<'_, M> {
         if undo {
             self.fence();
             if M::PREEMPTED {
-                M::section(|| s.hide(seen::DOUBT));
+                M::section(|| s.withdraw(announced::DOUBT));
             }
         }
     }
 
     #[inline(never)]
-    fn set_kind(&self, off: usize, kind: Kind) {
+    fn set_kind(&self, off: usize, kind: BlockKind) {
         if let Some(b) = self.block(off) {
             // SAFETY: invariant "The chain is whole": `block` found a header there.
             unsafe { self.store(off, b.becomes(kind)) }
         }
     }
 
-    /// Rolls the whole running transaction back, two-version cells included.
+    /// Rolls the whole running transaction back, including its writes to two-version cells.
     #[cold]
     pub fn rollback(&self, s: &CtxState) {
         if planted!("pmem-tx/abort-keeps-changes") && s.level() > 0 {
@@ -318,19 +368,19 @@ impl<M: Model> Core<'_, M> {
         }
         self.rollback_to(s, 0);
         if s.is(flag::CELLS) {
-            self.retag(s, Retag::Revert);
+            self.revert_versions(s, VersionUpdate::Revert);
         }
         self.reset(s);
     }
 
-    /// Changes the tags that this context has left in two-version cells.
+    /// Updates the tags that this context wrote into two-version cells, as `why` says.
     #[inline(never)]
-    pub fn retag(&self, s: &CtxState, why: Retag) {
-        let (ctx, doubt) = (s.number::<M>(), s.seq.get());
-        // The chain was checked at open and is whole at every moment since.
-        let _ = self.blocks_between(s, |off, b| {
+    pub fn revert_versions(&self, s: &CtxState, why: VersionUpdate) {
+        let (ctx, doubt) = (s.index::<M>(), s.seq.get());
+        // The chain was checked at open and stays whole, so the walk cannot fail.
+        let _ = self.for_each_block_preempted(s, |off, b| {
             let at = off + Self::UNIT;
-            if !b.is(Kind::Cell) {
+            if !b.is(BlockKind::Cell) {
                 return Ok(());
             }
             // SAFETY: invariant "One current version": a cell's payload starts with its tag, which
@@ -341,12 +391,12 @@ impl<M: Model> Core<'_, M> {
                 return Ok(());
             }
             let new = if tag.seq == doubt {
-                if why == Retag::Sweep || planted!("pmem-tx/cell-not-reverted") {
+                if why == VersionUpdate::Sweep || planted!("pmem-tx/cell-not-reverted") {
                     return Ok(());
                 }
                 tag.reverted()
             } else {
-                if why == Retag::Revert {
+                if why == VersionUpdate::Revert {
                     return Ok(());
                 }
                 tag.settled()
@@ -359,12 +409,12 @@ impl<M: Model> Core<'_, M> {
         self.fence();
     }
 
-    /// The volatile state of a context without a transaction.
+    /// Sets the volatile state of a context without a running transaction.
     #[inline(always)]
     pub fn reset(&self, s: &CtxState) {
-        if M::PREEMPTED && s.shows(seen::DOUBT) {
-            // What was freed is free now.
-            M::section(|| s.hide(seen::DOUBT));
+        if M::PREEMPTED && s.announces(announced::DOUBT) {
+            // The freed blocks are available to other contexts from now on.
+            M::section(|| s.withdraw(announced::DOUBT));
         }
         s.count.set(0);
         s.used.set(0);
@@ -372,24 +422,25 @@ impl<M: Model> Core<'_, M> {
         s.flags.set(s.flags.get() & flag::EXTERNAL);
     }
 
-    /// After a reboot: undoes the transaction in doubt. The blocks are not to be trusted yet.
+    /// Undoes the transaction in doubt after a reboot. Runs before the chain of blocks is checked.
     ///
-    /// **Errors**: an entry that no transaction writes; then nothing was changed.
-    pub fn recover(&self, s: &CtxState) -> Result<(), Part> {
+    /// All entries are validated before the first one is undone. **Errors**: an entry that no
+    /// transaction writes; then nothing was changed.
+    pub fn recover(&self, s: &CtxState) -> Result<(), Component> {
         let unit = Self::UNIT;
         let (mut n, mut used) = (0, 0);
         while let Some((first, second)) = self.entry(s, n) {
-            match Undo::decode(first, second, unit).ok_or(Part::Journal)? {
+            match Undo::decode(first, second, unit).ok_or(Component::Journal)? {
                 Undo::Content { off, units } => {
                     let len = units * unit;
-                    if len > self.geo.bytes - used || !self.undoable(off, len) {
-                        return Err(Part::Journal);
+                    if len > self.geo.bytes - used || !self.may_be_undone(off, len) {
+                        return Err(Component::Journal);
                     }
                     used += len;
                 }
                 Undo::Block { off, .. } => {
                     if self.block(off).is_none() {
-                        return Err(Part::Journal);
+                        return Err(Component::Journal);
                     }
                 }
             }
@@ -405,10 +456,11 @@ impl<M: Model> Core<'_, M> {
         Ok(())
     }
 
-    /// Content that is logged lies in the heap, or is the root word that a migration changes.
-    fn undoable(&self, off: usize, len: usize) -> bool {
+    /// Whether an entry may undo this range: it lies inside the heap, or it is the root word, which
+    /// a migration changes.
+    fn may_be_undone(&self, off: usize, len: usize) -> bool {
         let root = self.geo.root(0, Self::UNIT);
-        // Before the heap it wraps, and is too large.
+        // An offset before the heap wraps around and fails the comparison.
         let from = off.wrapping_sub(self.geo.heap);
         let heap = self.geo.end - self.geo.heap;
         let inside = off.is_multiple_of(Self::UNIT)

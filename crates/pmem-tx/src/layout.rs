@@ -1,13 +1,23 @@
-//! What the words in a pool mean: block headers, journal headers, tags. docs/SPEC.md shows the same as pictures.
+//! Encodings of a pool's words: block headers, journal headers, tags. docs/SPEC.md has the same as
+//! pictures.
+//!
+//! ```text
+//!  block header   | size in bytes, a multiple of 8              | kind (3 bits) |
+//!  entry, first   | offset of the range, or of a block header   | old kind (0: was free) |
+//!  entry, second  | sequence number (upper half)                | length in units (lower half) |
+//!  cell tag       | sequence number (upper half) | context << 1 | current version (1 bit) |
+//! ```
+//!
+//! Each is one atomic unit, so a cut leaves the old word or the new one.
 
 use core::num::NonZeroUsize;
 
-/// Blocks are multiples of this, and payloads are aligned to it.
+/// Block sizes are multiples of this, and payloads are aligned to it.
 pub(crate) const GRANULE: usize = 8;
 
-/// A block's state: the low 3 bits of its header; the rest is its size in granules, header included.
+/// The kind of a block: the low 3 bits of its header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum BlockKind {
     Free = 1,
     /// An object.
     Object = 2,
@@ -15,7 +25,7 @@ pub(crate) enum Kind {
     Cell = 3,
 }
 
-/// A block header: its kind, and its size in bytes, header included, which is a multiple of 8. As it is stored.
+/// A block header as it is stored: size in bytes with the header, a multiple of 8, and kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Block(NonZeroUsize);
 
@@ -26,55 +36,64 @@ impl Block {
         NonZeroUsize::new(if known { w } else { 0 }).map(Block)
     }
     /// The header of a block of this kind and size.
-    pub fn word(kind: Kind, bytes: usize) -> usize {
+    pub fn word(kind: BlockKind, bytes: usize) -> usize {
         bytes | kind as usize
     }
-    pub fn is(self, kind: Kind) -> bool {
+    pub fn is(self, kind: BlockKind) -> bool {
         self.0.get() & 7 == kind as usize
     }
     pub fn bytes(self) -> usize {
         self.0.get() & !7
     }
-    /// The header of the same block when it is of this kind.
-    pub fn becomes(self, kind: Kind) -> usize {
+    /// The header of the same block with another kind.
+    pub fn becomes(self, kind: BlockKind) -> usize {
         Self::word(kind, self.bytes())
     }
-    /// Bytes of a block whose payload is `size` bytes, which [`cell`] or the language says is not too long to be rounded.
+    /// Bytes of a block for a payload of `size` bytes. The sum cannot overflow: the language or
+    /// [`cell_bytes`] limits `size`.
     #[inline(always)]
     pub fn bytes_for(size: usize, unit: usize) -> usize {
         (size + unit + GRANULE - 1) & !(GRANULE - 1)
     }
 }
 
-/// Bytes of the payload of a cell for a `T`: the tag, and two versions.
-pub(crate) const fn cell<T>() -> usize {
+/// Bytes of the payload of a cell for a `T`: the tag and two versions.
+pub(crate) const fn cell_bytes<T>() -> usize {
     const {
-        // Objects are shorter than half of the address space, two of them need not be.
+        // A type is shorter than half of the address space; two versions may not be.
         assert!(
             size_of::<T>() < (usize::MAX >> 2) - 2 * GRANULE,
-            "a cell keeps two versions: this type is too long for that"
+            "this type is too large for a cell, which keeps two versions"
         );
         GRANULE + 2 * size_of::<T>()
     }
 }
 
-/// What a journal entry undoes.
+/// The change that a journal entry undoes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Undo {
-    /// `units` units at `off` held what the payload holds.
+    /// `units` units at `off` held the bytes that are in the payload.
     Content { off: usize, units: usize },
-    /// The block whose header is at `off` was of this kind: free, if it was allocated.
-    Block { off: usize, was: Kind },
+    /// The block with its header at `off` had this kind before: free, if it was allocated.
+    Block { off: usize, was: BlockKind },
 }
 
-/// A journal header is two units. The first is an offset: of the range, or of a block's header with the operation in
-/// its low 3 bits, which are the same in all headers' offsets. The second is the sequence number, and the length in
-/// units in its lower half; it makes the entry valid.
+/// A journal header is two units. The first is an offset: of the range, or of a block header. All
+/// block headers have the same low 3 bits in their offset, so these bits hold the block's old kind
+/// instead. The second is the sequence number in its upper half and the length in units in its
+/// lower half. The second makes the entry valid.
 impl Undo {
     pub fn first(self) -> usize {
         match self {
             Undo::Content { off, .. } => off,
-            Undo::Block { off, was } => off & !7 | if was == Kind::Free { 0 } else { was as usize },
+            Undo::Block { off, was } => {
+                off & !7
+                    | if was == BlockKind::Free {
+                        0
+                    } else {
+                        was as usize
+                    }
+            }
         }
     }
 
@@ -82,7 +101,7 @@ impl Undo {
         seq << (unit * 4) | units
     }
 
-    /// `None` when no operation is coded so.
+    /// `None` for words that encode no change.
     #[inline(always)]
     pub fn decode(first: usize, second: usize, unit: usize) -> Option<Undo> {
         let units = Self::units(second, unit);
@@ -96,13 +115,13 @@ impl Undo {
         Some(Undo::Block { off, was })
     }
 
-    /// The block that is meant, and what it was, when no length says that it is content.
+    /// The offset of the block's header and its old kind, for an entry whose length is 0.
     #[inline(always)]
-    pub fn block(first: usize, unit: usize) -> (usize, Kind) {
+    pub fn block(first: usize, unit: usize) -> (usize, BlockKind) {
         let was = match first & 7 {
-            2 => Kind::Object,
-            3 => Kind::Cell,
-            _ => Kind::Free,
+            2 => BlockKind::Object,
+            3 => BlockKind::Cell,
+            _ => BlockKind::Free,
         };
         ((first & !7) | (GRANULE - unit), was)
     }
@@ -113,14 +132,14 @@ impl Undo {
     pub fn units(second: usize, unit: usize) -> usize {
         second & Self::max_units(unit)
     }
-    /// The longest range of one entry.
+    /// The longest range of one entry, in units.
     pub fn max_units(unit: usize) -> usize {
         (1 << (unit * 4)) - 1
     }
 }
 
-/// The tag of a two-version cell: the context and sequence number of the transaction that wrote the current version
-/// (0: settled), and which version that is.
+/// The tag of a two-version cell: which version is current, and the context and sequence number of
+/// the transaction that wrote it. Number 0 means settled: no transaction can revert it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Tag {
     pub seq: usize,
@@ -177,11 +196,11 @@ mod tests {
                 },
                 Undo::Block {
                     off: 8 * 77 + 8 - unit,
-                    was: Kind::Free,
+                    was: BlockKind::Free,
                 },
                 Undo::Block {
                     off: 8 - unit,
-                    was: Kind::Cell,
+                    was: BlockKind::Cell,
                 },
             ] {
                 let units = match u {

@@ -25,8 +25,8 @@ mod walk;
 
 pub use config::{Config, MAX_CONTEXTS};
 pub use context::{Context, Failed, Prepared};
-pub use cross::{Held, Lend, Lent, Loan};
-pub use error::{Error, OpenError, Part, Refused};
+pub use cross::{Held, HeldBox, HeldLoan, HeldRef};
+pub use error::{Component, Error, OpenError, OpenFailure};
 pub use nvmem;
 pub use nvmem::cross::{Arg, Ret, Share};
 pub use pbox::{PBox, Width};
@@ -34,6 +34,6 @@ pub use pool::Pool;
 pub use ptr::Ptr;
 pub use roots::{Contexts, Roots};
 pub use section::{Preempted, Section};
-pub use slot::{Lender, Slot};
+pub use slot::{FieldLender, FieldSlot};
 pub use tx::{Root, Tx};
 pub use walk::{Audit, MAX_TYPES};

@@ -1,8 +1,8 @@
 //! Owning handles to persistent objects.
 
 use crate::error::Error;
-use crate::layout::{GRANULE, Kind, cell};
-use crate::slot::{Lender, Slot};
+use crate::layout::{BlockKind, GRANULE, cell_bytes};
+use crate::slot::{FieldLender, FieldSlot};
 use crate::tx::{Brand, Tx};
 use crate::walk::family;
 use core::marker::PhantomData;
@@ -48,12 +48,13 @@ impl Width for u32 {
     }
 }
 
-/// An owning handle to a persistent `T`: an offset of 4 bytes, or 2 on a medium with 16-bit units, and so is
-/// `Option<PBox>`.
+/// An owning handle to a persistent `T`: an offset of 4 bytes, or 2 on a medium with 16-bit units.
+/// `Option<PBox>` has the same size.
 ///
-/// It exists only inside a transaction, whose brand `'p` it carries, or stored in a persistent object. Neither `Copy` nor
-/// `Clone`: an object has one owner. There is no `Drop`: a handle that is overwritten or dropped leaves its object
-/// unreachable, until the next open reclaims it; free it with [`PBox::into_inner`] or [`PBox::free`].
+/// It exists only inside a transaction, whose brand `'p` it carries, or stored in a persistent
+/// object. It is neither `Copy` nor `Clone`: an object has one owner. There is no `Drop`: a handle
+/// that is overwritten or dropped leaves its object unreachable until the next open reclaims it.
+/// Free the object with [`PBox::into_inner`] or [`PBox::free`].
 #[must_use = "a dropped handle leaves its object unreachable until the next open: store it, or free it"]
 #[repr(transparent)]
 pub struct PBox<'p, T, W: Width = u32> {
@@ -71,7 +72,7 @@ unsafe impl<T: Persist, W: Width> Persist for PBox<'_, T, W> {
     unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
         // SAFETY: invariant "Checked before it is a value": readable and aligned by the contract.
         let value = unsafe { p.cast::<W>().read() }.widen();
-        v.handle(value, found::<T, W, false>())
+        v.handle(value, handle_kind::<T, W, false>())
     }
 }
 // SAFETY: invariant "Checked before it is a value": a transparent non-zero integer, whose option
@@ -80,23 +81,24 @@ unsafe impl<T: Persist, W: Width> ZeroNiche for PBox<'_, T, W> {
     type Branded<'p> = PBox<'p, T::At<'p>, W>;
 }
 
-pub(crate) const fn found<T: Persist, W: Width, const CELL: bool>() -> &'static Found {
+pub(crate) const fn handle_kind<T: Persist, W: Width, const CELL: bool>() -> &'static Found {
     const {
-        // A cell is as long as it may be.
-        let _ = if CELL { cell::<T>() } else { 0 };
+        // Asserts at compile time that two versions of `T` fit.
+        let _ = if CELL { cell_bytes::<T>() } else { 0 };
         let id = family_id(family(W::BYTES, false)) + CELL as u32;
         &Found::of::<T>(family(W::BYTES, CELL), id)
     }
 }
 
-/// Writes a whole value, padding as zeros.
+/// Writes a whole value, with its padding as zeros.
 ///
 /// # Safety
-/// `at` is aligned and valid, no reference to it is live, and nobody needs what it holds.
-pub(crate) unsafe fn fill<T: Persist>(at: *mut T, v: T) {
+/// `at` is aligned and valid for writes, no reference to it is live, and its old content is not
+/// needed.
+pub(crate) unsafe fn write_value<T: Persist>(at: *mut T, v: T) {
     mapped::lend(at.cast(), size_of::<T>());
-    // SAFETY: invariant "Padding is not read": written whole, then its padding as zeros; the place
-    // is as the caller vouches.
+    // SAFETY: invariant "Padding is not read": written whole, then its padding as zeros; `at` is
+    // valid by the contract.
     unsafe {
         at.write(v);
         T::clear_padding(at.cast());
@@ -104,15 +106,15 @@ pub(crate) unsafe fn fill<T: Persist>(at: *mut T, v: T) {
     mapped::end_loan(at.cast(), size_of::<T>());
 }
 
-/// Refuses at compile time what cannot live in a block.
-pub(crate) const fn fits<T>() {
+/// Rejects at compile time types that cannot be stored in a block.
+pub(crate) const fn assert_storable<T>() {
     assert!(
         align_of::<T>() <= GRANULE,
-        "persistent data is aligned to 8 bytes at most: replace `u128` by `[u64; 2]`, drop `#[repr(align(..))]`"
+        "persistent data must be aligned to at most 8 bytes: replace `u128` by `[u64; 2]`, drop `#[repr(align(..))]`"
     );
     assert!(
         !core::mem::needs_drop::<T>(),
-        "persistent data has no drop glue: free what it owns by a function"
+        "persistent data must not have drop glue: free its resources in a function"
     );
 }
 
@@ -134,27 +136,32 @@ impl<'p, T: Persist, W: Width> PBox<'p, T, W> {
         tx.core.at(self.value()).cast()
     }
 
-    /// A new object that holds `v`.
+    /// Allocates an object that holds `v`.
     ///
-    /// **Power loss**: it is there if and only if the transaction commits. **Cost**: `v`, one journal header (8 bytes, 4 with
-    /// 16-bit units), a block header and at most another one; writing to the object in the same transaction logs nothing.
-    /// **Errors**: [`Error::PoolFull`], [`Error::JournalFull`], [`Error::OuterTransaction`]; the transaction of `tx` can then only
-    /// abort, and what is nested in it, because handles in `v` have lost their owner.
+    /// **Power loss**: the object exists if and only if the transaction commits. **Cost**: `v`, one
+    /// journal header (8 bytes, 4 with 16-bit units), and one or two block headers. Writing to the
+    /// object in the same transaction logs nothing. **Errors**: [`Error::PoolFull`],
+    /// [`Error::JournalFull`], [`Error::OuterTransaction`]. Then the transaction of `tx`, and all
+    /// nested in it, can only abort: handles in `v` have lost their owner.
     pub fn new<M: Model<Unit = W>>(v: T, tx: &Tx<'p, M>) -> Result<Self, Error> {
-        const { fits::<T>() }
-        tx.or_fail(tx.live())?;
-        let room = tx
-            .core
-            .alloc(tx.s, tx.others, size_of::<T>(), Kind::Object, tx.logged);
-        let o = tx.or_fail(room.narrow::<W>())?;
+        const { assert_storable::<T>() }
+        tx.or_fail(tx.check_innermost())?;
+        let allocated = tx.core.alloc(
+            tx.s,
+            tx.others,
+            size_of::<T>(),
+            BlockKind::Object,
+            tx.logged,
+        );
+        let o = tx.or_fail(allocated.narrow::<W>())?;
         let b = Self::from_offset(o);
         // SAFETY: invariant "Free means free": a block that was free and is this transaction's own,
         // aligned to 8 and large enough.
-        unsafe { fill(b.ptr(tx), v) }
+        unsafe { write_value(b.ptr(tx), v) }
         Ok(b)
     }
 
-    /// The object, to read. **Cost**: 0 stores.
+    /// Borrows the object to read it. **Cost**: 0 stores.
     #[inline]
     pub fn get<'a, M: Model<Unit = W>>(&'a self, tx: &'a Tx<'p, M>) -> &'a T {
         let p = self.ptr(tx);
@@ -164,11 +171,12 @@ impl<'p, T: Persist, W: Width> PBox<'p, T, W> {
         unsafe { &*p }
     }
 
-    /// The object, to write. What it held is logged first, once a transaction.
+    /// Borrows the object to write it. The first time in a transaction its old content is logged.
     ///
-    /// **Power loss**: unless the transaction commits, the old content is back. **Cost**: for `n` bytes, rounded up to
-    /// units, `n + 8` (`n + 4` with 16-bit units, for each started 510 bytes); the second time, and for an object that is new in this
-    /// transaction, 0. **Errors**: [`Error::JournalFull`], [`Error::OuterTransaction`]; nothing was changed.
+    /// **Power loss**: unless the transaction commits, the old content is restored. **Cost**: for
+    /// `n` bytes, rounded up to units, `n + 8` (`n + 4` with 16-bit units, for each started 510
+    /// bytes). 0 the second time, and for an object that is new in this transaction. **Errors**:
+    /// [`Error::JournalFull`], [`Error::OuterTransaction`]; nothing was changed.
     #[inline]
     pub fn get_mut<'a, M: Model<Unit = W>>(
         &'a mut self,
@@ -185,34 +193,38 @@ impl<'p, T: Persist, W: Width> PBox<'p, T, W> {
     pub fn fields<'a, M: Model<Unit = W>>(
         &'a mut self,
         tx: &'a Tx<'p, M>,
-    ) -> T::Slots<Lender<'a, 'p, M>>
+    ) -> T::Slots<FieldLender<'a, 'p, M>>
     where
         T: Fields,
     {
         // SAFETY: invariant "Sole owner": the handle owns a valid `T`, and is borrowed mutably as
         // long as the slots live.
-        unsafe { T::project(self.ptr(tx), Lender::new(tx)) }
+        unsafe { T::project(self.ptr(tx), FieldLender::new(tx)) }
     }
 
-    /// The object as a slot: to follow handles in it without logging it. **Cost**: 0 stores.
+    /// The object as a field slot, to follow handles in it without logging it. **Cost**: 0 stores.
     #[inline]
-    pub fn slot<'a, M: Model<Unit = W>>(&'a mut self, tx: &'a Tx<'p, M>) -> Slot<'a, 'p, T, M> {
+    pub fn slot<'a, M: Model<Unit = W>>(
+        &'a mut self,
+        tx: &'a Tx<'p, M>,
+    ) -> FieldSlot<'a, 'p, T, M> {
         // SAFETY: invariant "Sole owner": the handle owns a valid `T`, and is borrowed mutably as
         // long as the slot lives.
-        unsafe { Slot::new(self.ptr(tx), tx) }
+        unsafe { FieldSlot::new(self.ptr(tx), tx) }
     }
 
-    /// Frees the object and gives its value back, with the handles in it.
+    /// Frees the object and returns its value, with the handles in it.
     ///
-    /// **Power loss**: the object is free if and only if the transaction commits; its room is used again only after that.
-    /// **Cost**: one journal header, and one store before the commit. **Errors**: [`Error::JournalFull`],
-    /// [`Error::OuterTransaction`]; the transaction of `tx` can then only abort, and what is nested in it.
+    /// **Power loss**: the object is free if and only if the transaction commits. Its space is
+    /// reused only after that. **Cost**: one journal header, and one store before the commit.
+    /// **Errors**: [`Error::JournalFull`], [`Error::OuterTransaction`]. Then the transaction of
+    /// `tx`, and all nested in it, can only abort.
     pub fn into_inner<M: Model<Unit = W>>(self, tx: &Tx<'p, M>) -> Result<T, Error> {
-        tx.or_fail(tx.live())?;
-        tx.or_fail(tx.core.free(tx.s, self.value(), Kind::Object))?;
+        tx.or_fail(tx.check_innermost())?;
+        tx.or_fail(tx.core.free(tx.s, self.value(), BlockKind::Object))?;
         mapped::will_read(self.ptr(tx).cast(), size_of::<T>());
         // SAFETY: invariant "Sole owner", "Free means free": the handle owned a valid `T` and is
-        // gone now; the block stays as it is until the commit.
+        // consumed; the block does not change until the commit.
         Ok(unsafe { self.ptr(tx).read() })
     }
 
@@ -226,7 +238,8 @@ impl<'p, T: Persist, W: Width> PBox<'p, T, W> {
 }
 
 impl<'p, T: Persist, const N: usize, W: Width> PBox<'p, [T; N], W> {
-    /// One element, to write; only it is logged. **Errors**: [`Error::Index`] and those of [`PBox::get_mut`].
+    /// Borrows one element to write it; only that element is logged. **Errors**: [`Error::Index`]
+    /// and those of [`PBox::get_mut`].
     pub fn at_mut<'a, M: Model<Unit = W>>(
         &'a mut self,
         tx: &'a Tx<'p, M>,
@@ -244,14 +257,14 @@ impl<'p, T: Persist, const N: usize, W: Width> PBox<'p, [T; N], W> {
 }
 
 impl<'p, M: Model> Tx<'p, M> {
-    /// Logs the `T` at byte offset `off`, which the caller has borrowed mutably.
+    /// Logs the `T` at byte offset `off`. The caller has borrowed it mutably.
     pub(crate) fn log<T>(&self, off: usize) -> Result<(), Error> {
-        self.live()?;
+        self.check_innermost()?;
         if !self.logged || size_of::<T>() == 0 {
             return Ok(());
         }
         let (unit, len) = (M::Unit::BYTES, size_of::<T>());
-        // What is made of whole units needs no rounding; that is known when this is compiled.
+        // A range of whole units needs no rounding; the compiler knows which case applies.
         let (from, to) = if align_of::<T>() >= unit && len.is_multiple_of(unit) {
             (off, off + len)
         } else {
@@ -261,7 +274,7 @@ impl<'p, M: Model> Tx<'p, M> {
     }
 }
 
-/// The layout of handles, which the format promises.
+/// The format fixes the size of handles.
 const _: () = {
     assert!(size_of::<Option<PBox<'static, u64, u32>>>() == 4);
     assert!(size_of::<Option<PBox<'static, u64, u16>>>() == 2);

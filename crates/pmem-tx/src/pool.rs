@@ -1,11 +1,32 @@
-//! Opening a pool: format, recover, refuse, migrate.
+//! Opening a pool: format a blank region, recover a used one, refuse a foreign one.
+//!
+//! ```text
+//!  superblock?   blank, half formatted -> store header "formatting"
+//!                |                        commit words, journal headers := 0; one free block; init
+//!                |                        superblock becomes valid          <- commits the format
+//!                ready                 -> finish a committed migration
+//!                foreign, damaged, other types or length -> the error, with the region
+//!
+//!  recovery, for each context:  last = its commit word (or the resolver's answer)
+//!                               undo the valid journal entries of number last + 1, newest first
+//!  then:                        walk the chain of blocks; revert or settle cell tags
+//!                               walk from the roots, check each object before it becomes a value
+//!                               free the blocks that no root leads to
+//! ```
+//!
+//! A cut during a format or a recovery is harmless: the next open does the same again. Nothing is
+//! written before the superblock and all parameters were checked. Journal entries are checked
+//! before the first one is undone, and each undo is idempotent.
+//!
+//! The pool is built in its final memory, field by field (`mount`, `init_geometry`, `init_fields`).
+//! The invariant *A pool is whole before it is one* states which fields are initialised when.
 
 use crate::config::{self, Config, param};
 use crate::context::{Context, Failed};
-use crate::error::{Error, OpenError, Part, Refused};
+use crate::error::{Component, Error, OpenError, OpenFailure};
 use crate::geometry::Geometry;
-use crate::journal::Retag;
-use crate::layout::{Block, Kind};
+use crate::journal::VersionUpdate;
+use crate::layout::{Block, BlockKind};
 use crate::pbox::Width;
 use crate::roots::Roots;
 use crate::session;
@@ -19,15 +40,15 @@ use nvmem::cross::{Arg, Ret};
 use nvmem::superblock::{self, State};
 use nvmem::{InOrder32, Model, Persist, Region, planted};
 
-/// A region that holds persistent objects, reachable from a root of type `R` (or one for each of several
-/// [`Contexts`](crate::Contexts)), on a medium of the model `M`.
+/// A region that holds persistent objects. They are reachable from a root of type `R`, or from one
+/// root for each of several [`Contexts`](crate::Contexts). `M` is the model of the medium.
 pub struct Pool<'m, R: Roots, M = InOrder32> {
     pub(crate) core: Core<'m, M>,
     pub(crate) states: R::States,
     _r: PhantomData<fn(R) -> R>,
 }
 
-// SAFETY: invariant "One thread": the bound never holds. (It may be moved: what it consists of
+// SAFETY: invariant "One thread": the bound never holds. (A pool may be moved, because its fields
 // may.)
 unsafe impl<R: Roots, M> Sync for Pool<'_, R, M> where Self: InOneThread {}
 
@@ -35,24 +56,30 @@ impl<'m, R: Roots, M: Model> Pool<'m, R, M>
 where
     M::Unit: Width,
 {
-    /// Opens the pool in `region`: formats a blank one with what `init` gives, recovers a used one, refuses a foreign one.
+    /// Opens the pool in `region`: formats a blank region with the content that `init` returns,
+    /// recovers a used one, refuses a foreign one.
     ///
-    /// Works on any bytes whatever: everything reachable is checked before it becomes a value, and objects that no root leads
-    /// to are freed. **Power loss**: a format begins again; a recovery goes on. **Cost**: the journal's old content if a
-    /// transaction was cut, one store for each object that is reclaimed and for each cell that was written since the last open, and
-    /// a read of everything reachable; to format, the superblock, the tables and `init`'s content. **Errors**: [`OpenError`], with
-    /// the region back. The journal takes about an eighth of the region; [`Pool::open_with`] gives the choice.
-    pub fn open<F>(region: Region<'m, M>, init: F) -> Result<Self, Refused<'m, M>>
+    /// Accepts any bytes: everything reachable is checked before it becomes a value, and objects
+    /// that no root leads to are freed. The journal takes about an eighth of the region; use
+    /// [`Pool::open_with`] to choose.
+    ///
+    /// **Power loss**: a format starts over; a recovery continues. **Cost**: a read of everything
+    /// reachable. The journal's old content if a transaction was cut. One store for each object
+    /// that is reclaimed, and for each cell that was written since the last open. To format: the
+    /// superblock, the tables and the content of `init`. **Errors**: [`OpenError`], with the region
+    /// back.
+    pub fn open<F>(region: Region<'m, M>, init: F) -> Result<Self, OpenFailure<'m, M>>
     where
         F: for<'p> FnOnce(&Tx<'p, M>) -> Result<R::Init<'p>, Error>,
     {
         let config = Config::for_len(region.len());
-        Self::open_with(region, &config, init).map_err(Self::by_len)
+        Self::open_with(region, &config, init).map_err(Self::grow_needed)
     }
 
-    /// The journals of several contexts grow with the region, so what would do for shorter ones may not be enough.
+    /// The journals of several contexts grow with the region, so a length that is enough for
+    /// shorter journals may be too short.
     #[inline(always)]
-    fn by_len(mut refused: Refused<'m, M>) -> Refused<'m, M> {
+    fn grow_needed(mut refused: OpenFailure<'m, M>) -> OpenFailure<'m, M> {
         if R::COUNT > 1
             && let OpenError::TooSmall { needed } = &mut refused.error
             && !planted!("pmem-tx/journals-do-not-grow")
@@ -62,76 +89,83 @@ where
         refused
     }
 
-    /// Like [`Pool::open`]; `config` counts when the region is formatted.
+    /// Like [`Pool::open`], with a configuration. It is used only when the region is formatted.
     pub fn open_with<F>(
         region: Region<'m, M>,
         config: &Config,
         init: F,
-    ) -> Result<Self, Refused<'m, M>>
+    ) -> Result<Self, OpenFailure<'m, M>>
     where
         F: for<'p> FnOnce(&Tx<'p, M>) -> Result<R::Init<'p>, Error>,
     {
-        Self::start(region, config, None, true, init)
+        Self::open_value(region, config, None, true, init)
     }
 
-    /// Like [`Pool::open_with`], for a caller that owns the commit words: `resolve(context)` tells the sequence number of the last
-    /// transaction of the context that is committed, 0 for none. Transactions go through [`Context::prepare`].
+    /// Like [`Pool::open_with`], for a caller that owns the commit words. `resolve(context)`
+    /// returns the sequence number of the context's last committed transaction, 0 for none.
+    /// Transactions use [`Context::prepare`].
     ///
-    /// Nothing is reclaimed yet: the caller first shows the handles that its own records hold with [`Pool::adopt`], then calls
-    /// [`Pool::reclaim`].
+    /// Nothing is reclaimed yet: the caller first passes the handles in its own records to
+    /// [`Pool::adopt`], then calls [`Pool::reclaim`].
     pub fn open_resolved<F, S>(
         region: Region<'m, M>,
         config: &Config,
         resolve: S,
         init: F,
-    ) -> Result<Self, Refused<'m, M>>
+    ) -> Result<Self, OpenFailure<'m, M>>
     where
         F: for<'p> FnOnce(&Tx<'p, M>) -> Result<R::Init<'p>, Error>,
         S: Fn(usize) -> u32,
     {
-        Self::start(region, config, Some(&resolve), true, init)
+        Self::open_value(region, config, Some(&resolve), true, init)
     }
 
-    /// Like [`Pool::open_with`] without the walk: what is reachable is not checked and nothing is reclaimed. For a quick reboot.
+    /// Like [`Pool::open_with`] without the walk, for a quick reboot: nothing reachable is checked
+    /// and nothing is reclaimed.
     ///
     /// # Safety
-    /// Since the region was formatted by this program, or one with the same types, nothing else has written to it, and the
-    /// medium has kept it.
+    /// This program, or one with the same types, formatted the region. Nothing else has written to
+    /// it since, and the medium has kept it.
     pub unsafe fn open_trusting<F>(
         region: Region<'m, M>,
         config: &Config,
         init: F,
-    ) -> Result<Self, Refused<'m, M>>
+    ) -> Result<Self, OpenFailure<'m, M>>
     where
         F: for<'p> FnOnce(&Tx<'p, M>) -> Result<R::Init<'p>, Error>,
     {
-        Self::start(region, config, None, false, init)
+        Self::open_value(region, config, None, false, init)
     }
 
-    /// Like [`Pool::open`], in a place where the pool stays: a small program does without the code that moves it.
+    /// Like [`Pool::open`], in memory that the caller provides. A small program saves the code that
+    /// moves the pool.
     #[inline(always)]
     pub fn open_in<'p, F>(
-        place: &'p mut MaybeUninit<Self>,
+        storage: &'p mut MaybeUninit<Self>,
         region: Region<'m, M>,
         init: F,
-    ) -> Result<&'p mut Self, Refused<'m, M>>
+    ) -> Result<&'p mut Self, OpenFailure<'m, M>>
     where
         F: for<'t> FnOnce(&Tx<'t, M>) -> Result<R::Init<'t>, Error>,
     {
         let config = Config::for_len(region.len());
-        Self::mount(place, region, &config, None, true, init).map_err(Self::by_len)
+        Self::mount(storage, region, &config, None, true, init).map_err(Self::grow_needed)
     }
 
-    /// See [`Pool::open_resolved`] and [`Pool::open_in`]: a pool that is a part of something larger, by whose superblock it is
-    /// divided, and with which it becomes valid. Its first [`Superblock::BYTES`](nvmem::Superblock::BYTES) are not its own: they are
-    /// not touched. It is formatted unless it is `ready`.
+    /// Opens a pool that is embedded in a larger structure, as [`Pool::open_resolved`] and
+    /// [`Pool::open_in`] do.
     ///
-    /// `params` are those of [`Config::params`], as they are stored or would be. When they are known to be good, and before anything
-    /// is written, `resolve` is asked for the number of the last transaction that is committed; what else it says comes back.
+    /// The structure's superblock gives the pool's parameters, and the pool becomes valid together
+    /// with it. The region's first [`Superblock::BYTES`](nvmem::Superblock::BYTES) are not touched.
+    /// The pool is formatted unless it is `ready`.
+    ///
+    /// `params` are those of [`Config::params`], as stored or as they would be stored. After they
+    /// were checked, and before anything is written, `resolve` returns the number of the last
+    /// committed transaction, and a value that is returned to the caller.
     #[doc(hidden)]
     #[inline(always)]
-    pub fn mount_part<'p, F, T, E: From<OpenError>>(
-        place: &'p mut MaybeUninit<Self>,
+    pub fn mount_embedded<'p, F, T, E: From<OpenError>>(
+        storage: &'p mut MaybeUninit<Self>,
         region: Region<'m, M>,
         params: &[u32; 8],
         ready: bool,
@@ -141,80 +175,83 @@ where
     where
         F: for<'t> FnOnce(&Tx<'t, M>) -> Result<R::Init<'t>, Error>,
     {
-        let at = place.as_mut_ptr();
+        let at = storage.as_mut_ptr();
         let session = session::next().ok_or(OpenError::Sessions)?;
-        // SAFETY: invariant "A pool is whole before it is one": inside the place; with these three
-        // steps it is.
+        // SAFETY: invariant "A pool is whole before it is one": inside the storage; after these
+        // three steps all fields are initialised.
         let pool = unsafe {
             (&raw mut (*at).core.region).write(region);
-            Self::divide(at, params, ready)?;
-            Self::rest(at, session, true)
+            Self::init_geometry(at, params, ready)?;
+            Self::init_fields(at, session, true)
         };
-        let (committed, told) = resolve()?;
+        let (committed, extra) = resolve()?;
         let (core, all) = (&pool.core, pool.states.as_ref());
         if !ready {
             Self::format(core, all, init).map_err(OpenError::Init)?;
         }
         let mut w = Walk::resume(core);
         Self::recover(core, all, Some(&|_| committed), Some(&mut w)).map_err(OpenError::Damaged)?;
-        w.all::<R>()?;
-        core.keep_walk(all);
-        Ok((pool, told))
+        w.check_all::<R>()?;
+        core.mark_walked(all);
+        Ok((pool, extra))
     }
 
-    /// `resolve` tells which transactions are committed; without it, the commit words of the pool.
-    fn start<F>(
+    /// Opens and returns the pool by value. Without `resolve` the pool's own commit words tell what
+    /// is committed.
+    fn open_value<F>(
         region: Region<'m, M>,
         config: &Config,
         resolve: Option<&dyn Fn(usize) -> u32>,
         check: bool,
         init: F,
-    ) -> Result<Self, Refused<'m, M>>
+    ) -> Result<Self, OpenFailure<'m, M>>
     where
         F: for<'p> FnOnce(&Tx<'p, M>) -> Result<R::Init<'p>, Error>,
     {
-        let mut place = MaybeUninit::uninit();
-        Self::mount(&mut place, region, config, resolve, check, init)?;
-        // SAFETY: invariant "A pool is whole before it is one": `mount` has succeeded, and nobody
-        // else has it.
-        Ok(unsafe { place.assume_init() })
+        let mut storage = MaybeUninit::uninit();
+        Self::mount(&mut storage, region, config, resolve, check, init)?;
+        // SAFETY: invariant "A pool is whole before it is one": `mount` has succeeded, and nothing
+        // else uses it.
+        Ok(unsafe { storage.assume_init() })
     }
 
     #[inline(always)]
     fn mount<'p, F>(
-        place: &'p mut MaybeUninit<Self>,
+        storage: &'p mut MaybeUninit<Self>,
         region: Region<'m, M>,
         config: &Config,
         resolve: Option<&dyn Fn(usize) -> u32>,
         check: bool,
         init: F,
-    ) -> Result<&'p mut Self, Refused<'m, M>>
+    ) -> Result<&'p mut Self, OpenFailure<'m, M>>
     where
         F: for<'t> FnOnce(&Tx<'t, M>) -> Result<R::Init<'t>, Error>,
     {
-        let at = place.as_mut_ptr();
-        // SAFETY: invariant "A pool is whole before it is one": inside the place; the region comes
-        // first.
+        let at = storage.as_mut_ptr();
+        // SAFETY: invariant "A pool is whole before it is one": inside the storage; the region is
+        // written first.
         unsafe { (&raw mut (*at).core.region).write(region) }
-        // SAFETY: invariant "A pool is whole before it is one": the region is there.
-        match unsafe { Self::fill(at, config, resolve, check, init) } {
-            // SAFETY: invariant "A pool is whole before it is one": `fill` has succeeded.
-            Ok(()) => Ok(unsafe { place.assume_init_mut() }),
-            Err(error) => Err(Refused {
+        // SAFETY: invariant "A pool is whole before it is one": the region is initialised.
+        match unsafe { Self::open_in_place(at, config, resolve, check, init) } {
+            // SAFETY: invariant "A pool is whole before it is one": `open_in_place` has succeeded.
+            Ok(()) => Ok(unsafe { storage.assume_init_mut() }),
+            Err(error) => Err(OpenFailure {
                 error,
-                // SAFETY: invariant "A pool is whole before it is one": the region is still there,
-                // and nobody takes it out a second time.
+                // SAFETY: invariant "A pool is whole before it is one": the region is still
+                // initialised, and is moved out only here.
                 region: unsafe { (&raw const (*at).core.region).read() },
             }),
         }
     }
 
-    /// Opens the pool of which only the region is there; the other fields are written once their values are known.
+    /// Opens a pool whose region is initialised; writes the other fields once their values are
+    /// known.
     ///
     /// # Safety
-    /// `at` is the place of a pool, nobody else's, and its region is initialised. If this succeeds, all of it is.
+    /// `at` is memory for a pool that only the caller uses, and its region is initialised. On
+    /// success all fields are.
     #[inline(always)]
-    unsafe fn fill<F>(
+    unsafe fn open_in_place<F>(
         at: *mut Self,
         config: &Config,
         resolve: Option<&dyn Fn(usize) -> u32>,
@@ -224,12 +261,13 @@ where
     where
         F: for<'p> FnOnce(&Tx<'p, M>) -> Result<R::Init<'p>, Error>,
     {
-        // Who is preempted while it takes a number would give two.
+        // Contexts that preempt each other could take two numbers; take one now.
         let session = match resolve {
             None if !M::PREEMPTED => session::NONE,
             _ => session::next().ok_or(OpenError::Sessions)?,
         };
-        // SAFETY: invariant "A pool is whole before it is one": the region is, by the contract.
+        // SAFETY: invariant "A pool is whole before it is one": the region is initialised, by the
+        // contract.
         let region = unsafe { &(*at).core.region };
         let fingerprint = R::fingerprint();
         let len = region.len();
@@ -239,23 +277,23 @@ where
         if let State::Ready(stored) = &state
             && let Err(other) = stored.agrees(&mut mine, param::STORED)
         {
-            return Err(config::refuse(stored, &mine, other));
+            return Err(config::mismatch_error(stored, &mine, other));
         }
-        // SAFETY: invariant "A pool is whole before it is one": the region is there.
-        unsafe { Self::divide(at, &mine.params, ready)? };
+        // SAFETY: invariant "A pool is whole before it is one": the region is initialised.
+        unsafe { Self::init_geometry(at, &mine.params, ready)? };
         match state {
             State::Foreign => return Err(OpenError::Foreign),
-            State::Damaged => return Err(OpenError::Damaged(Part::Superblock)),
+            State::Damaged => return Err(OpenError::Damaged(Component::Superblock)),
             _ => {}
         }
         // SAFETY: invariant "A pool is whole before it is one": the region and the geometry are
-        // there.
-        let pool = unsafe { Self::rest(at, session, resolve.is_some()) };
+        // initialised.
+        let pool = unsafe { Self::init_fields(at, session, resolve.is_some()) };
         let (core, all) = (&mut pool.core, pool.states.as_ref());
         if ready {
             Self::finish_migration(core, &mut mine)
         } else {
-            // What `init` writes may have padding.
+            // Values that `init` writes may have padding.
             core.region.mark_values();
             superblock::begin(&mut core.region, &mine);
             Self::format(core, all, init).map_err(OpenError::Init)?;
@@ -264,9 +302,9 @@ where
         let mut w = Walk::resume(core);
         Self::recover(core, all, resolve, check.then_some(&mut w)).map_err(OpenError::Damaged)?;
         if check {
-            w.all::<R>()?;
+            w.check_all::<R>()?;
             if resolve.is_some() {
-                core.keep_walk(all);
+                core.mark_walked(all);
             } else if !planted!("pmem-tx/no-reclaim") {
                 w.reclaim();
             }
@@ -274,53 +312,58 @@ where
         Ok(())
     }
 
-    /// Divides the region as a superblock's parameters tell, which is stored or would be.
+    /// Computes the geometry from superblock parameters; `stored` if they come from the medium.
     ///
     /// # Safety
-    /// As for `fill`; the geometry is there if this succeeds.
+    /// As for `open_in_place`. On success the geometry is initialised.
     #[inline(always)]
-    unsafe fn divide(at: *mut Self, params: &[u32; 8], stored: bool) -> Result<(), OpenError> {
-        // SAFETY: invariant "A pool is whole before it is one": fields of the place, of which the
-        // region is initialised.
+    unsafe fn init_geometry(
+        at: *mut Self,
+        params: &[u32; 8],
+        stored: bool,
+    ) -> Result<(), OpenError> {
+        // SAFETY: invariant "A pool is whole before it is one": fields of the storage, whose region
+        // is initialised.
         let (geo, len) = unsafe {
             let geo = &mut *(&raw mut (*at).core.geo).cast();
             (geo, (*at).core.region.len())
         };
-        match Geometry::divide::<M>(geo, params, R::COUNT, len) {
+        match Geometry::compute::<M>(geo, params, R::COUNT, len) {
             Ok(_) => Ok(()),
-            Err(bad) => Err(bad.refuse(stored)),
+            Err(bad) => Err(bad.into_open_error(stored)),
         }
     }
 
-    /// The fields other than the region and the geometry.
+    /// Initialises the fields other than the region and the geometry.
     ///
     /// # Safety
-    /// As for `fill`, and the geometry is initialised, too.
+    /// As for `open_in_place`, and the geometry is initialised too.
     #[inline(always)]
-    unsafe fn rest<'p>(at: *mut Self, session: u32, external: bool) -> &'p mut Self {
+    unsafe fn init_fields<'p>(at: *mut Self, session: u32, caller_commits: bool) -> &'p mut Self {
         // SAFETY: invariant "A pool is whole before it is one": with the region and the geometry,
         // these are all fields.
         let pool = unsafe {
             (&raw mut (*at).core.cursor).write(Cell::new((*at).core.geo.heap));
-            (&raw mut (*at).core.walked).write(Cell::new(false));
+            (&raw mut (*at).core.walk_valid).write(Cell::new(false));
             (&raw mut (*at).core.session).write(Cell::new(session));
-            (&raw mut (*at).core.external).write(external);
+            (&raw mut (*at).core.caller_commits).write(caller_commits);
             (&raw mut (*at).states).write(R::States::default());
             &mut *at
         };
         for (ctx, s) in pool.states.as_ref().iter().enumerate() {
-            pool.core.place(ctx, s);
+            pool.core.init_context(ctx, s);
         }
         pool
     }
 
-    /// Undoes what was not committed. **Errors**: what no transaction leaves.
+    /// Undoes transactions that were not committed. **Errors**: a component that no transaction
+    /// leaves like this.
     fn recover(
         core: &Core<'m, M>,
         all: &[CtxState],
         resolve: Option<&dyn Fn(usize) -> u32>,
         walk: Option<&mut Walk<'_, 'm, M>>,
-    ) -> Result<(), Part> {
+    ) -> Result<(), Component> {
         for (ctx, s) in all.iter().enumerate() {
             let last = match resolve {
                 // SAFETY: invariant "Headers are never content": the context's commit word.
@@ -328,17 +371,17 @@ where
                 Some(resolve) => resolve(ctx) as usize,
             };
             if last > core.geo.seq_max {
-                return Err(Part::CommitWord);
+                return Err(Component::CommitWord);
             }
             s.set_seq_after(&core.geo, last);
             core.recover(s)?;
         }
         match walk {
             Some(w) => w.begin()?,
-            None => core.blocks(|_, _| Ok(()))?,
+            None => core.for_each_block(|_, _| Ok(()))?,
         }
         for s in all {
-            core.retag(s, Retag::Mount);
+            core.revert_versions(s, VersionUpdate::Mount);
         }
         Ok(())
     }
@@ -357,40 +400,42 @@ where
                     core.store(s.header(i, unit) + unit, 0);
                 }
             }
-            core.store(g.heap, Block::word(Kind::Free, g.end - g.heap));
+            core.store(g.heap, Block::word(BlockKind::Free, g.end - g.heap));
         }
-        // Nothing is logged: an interrupted format begins again. Sequence number 0 settles cells.
+        // Nothing is logged: an interrupted format starts over. Sequence number 0 settles cells.
         let Some(s) = all.first() else {
             return Ok(());
         };
         s.set_level(1);
         let tx = Tx::new(core, &[], s, false);
-        R::plant(init(&tx)?, &tx)?;
-        s.sound()?;
+        R::init_roots(init(&tx)?, &tx)?;
+        s.check_failed()?;
         core.reset(s);
         core.fence();
         Ok(())
     }
 
-    pub(crate) fn parts(&self) -> (&Core<'_, M>, &[CtxState]) {
+    pub(crate) fn core_and_states(&self) -> (&Core<'_, M>, &[CtxState]) {
         (&self.core, self.states.as_ref())
     }
 
-    /// The largest sequence number; after it comes 1.
+    /// The largest sequence number. The number after it is 1.
     pub fn seq_max(&self) -> u32 {
         self.core.geo.seq_max as u32
     }
 
-    /// This opening's number, which every [`Held`](crate::Held) carries. `u32::MAX`, which is nobody's, as long as there is none:
-    /// a pool that keeps its own commit words takes a number when the first handle leaves a transaction.
+    /// The session number of this opening, which every [`Held`](crate::Held) carries.
+    ///
+    /// `u32::MAX`, which is never a session, if no number was taken yet: a pool that keeps its own
+    /// commit words takes one when the first handle leaves a transaction.
     pub fn session(&self) -> u32 {
         self.core.session.get()
     }
 
-    /// Ends the use of the pool. Nothing needs to be written.
+    /// Closes the pool and returns its region. Writes nothing.
     ///
-    /// The region can be opened again. As it holds values, whose padding has no bytes, it is read as a
-    /// [`Medium`](nvmem::Medium) only after [`Region::clear`].
+    /// The region can be opened again. It holds values whose padding bytes are uninitialised: to
+    /// read it as a [`Medium`](nvmem::Medium), call [`Region::clear`] first.
     pub fn close(self) -> Region<'m, M> {
         let mut region = self.core.region;
         region.mark_values();
@@ -402,10 +447,10 @@ impl<'m, R: Persist, M: Model> Pool<'m, R, M>
 where
     M::Unit: Width,
 {
-    /// The only context.
+    /// The pool's only context.
     #[inline]
     pub fn context(&mut self) -> Context<'_, R, M> {
-        let (core, all) = self.parts();
+        let (core, all) = self.core_and_states();
         Context {
             core,
             others: &[],

@@ -1,4 +1,4 @@
-//! What a pool is opened for: one root, or one for each of several contexts.
+//! The roots of a pool: one, or one for each of several contexts.
 
 use crate::error::Error;
 use crate::pbox::{PBox, Width};
@@ -17,12 +17,12 @@ pub unsafe trait Roots {
     const COUNT: usize;
     #[doc(hidden)]
     type States: AsRef<[CtxState]> + Default;
-    /// The first content: a value for each root.
+    /// The values that a format stores: one for each root.
     type Init<'p>;
     #[doc(hidden)]
     fn fingerprint() -> u64;
     #[doc(hidden)]
-    fn plant<'p, M: Model>(init: Self::Init<'p>, tx: &Tx<'p, M>) -> Result<(), Error>
+    fn init_roots<'p, M: Model>(init: Self::Init<'p>, tx: &Tx<'p, M>) -> Result<(), Error>
     where
         M::Unit: Width;
     #[doc(hidden)]
@@ -30,7 +30,7 @@ pub unsafe trait Roots {
     fn walk<M: Model>(w: &mut Walk<'_, '_, M>, core: &Core<'_, M>) -> Result<(), Invalid>;
 }
 
-fn plant_one<'p, T: Persist, M: Model>(i: usize, v: T, tx: &Tx<'p, M>) -> Result<(), Error>
+fn init_root<'p, T: Persist, M: Model>(i: usize, v: T, tx: &Tx<'p, M>) -> Result<(), Error>
 where
     M::Unit: Width,
 {
@@ -54,7 +54,7 @@ fn walk_one<T: Persist, M: Model>(
 ) -> Result<(), Invalid> {
     // SAFETY: invariant "Headers are never content": the root word of context `i` is a unit of the
     // table, never lent.
-    w.root::<T>(unsafe { core.load(core.geo.root(i, M::Unit::BYTES)) })
+    w.claim_root::<T>(unsafe { core.load(core.geo.root(i, M::Unit::BYTES)) })
 }
 
 // SAFETY: invariant "Sole owner": one root, shown to the walk once.
@@ -65,11 +65,11 @@ unsafe impl<R: Persist> Roots for R {
     fn fingerprint() -> u64 {
         nvmem::fingerprint::<R>()
     }
-    fn plant<'p, M: Model>(init: R::At<'p>, tx: &Tx<'p, M>) -> Result<(), Error>
+    fn init_roots<'p, M: Model>(init: R::At<'p>, tx: &Tx<'p, M>) -> Result<(), Error>
     where
         M::Unit: Width,
     {
-        plant_one(0, init, tx)
+        init_root(0, init, tx)
     }
     #[inline(always)]
     #[allow(private_interfaces)]
@@ -89,17 +89,17 @@ macro_rules! contexts {
             type States = [CtxState; $n];
             type Init<'p> = ($($r::At<'p>,)+);
             fn fingerprint() -> u64 {
-                // Order matters: the place of a type in the tuple is that of its context.
+                // Order matters: a type's index in the tuple is the index of its context.
                 [$(nvmem::fingerprint::<$r>()),+]
                     .iter()
                     .fold($n, |h: u64, f| (h.rotate_left(7) ^ f).wrapping_mul(0x100_0000_01b3))
             }
-            fn plant<'p, Md: Model>(init: Self::Init<'p>, tx: &Tx<'p, Md>) -> Result<(), Error>
+            fn init_roots<'p, Md: Model>(init: Self::Init<'p>, tx: &Tx<'p, Md>) -> Result<(), Error>
             where
                 Md::Unit: Width,
             {
                 let ($($v,)+) = init;
-                $(plant_one($i, $v, tx)?;)+
+                $(init_root($i, $v, tx)?;)+
                 Ok(())
             }
             #[allow(private_interfaces)]
@@ -114,7 +114,7 @@ macro_rules! contexts {
         {
             /// The contexts, one for each root.
             pub fn contexts(&mut self) -> ($(crate::Context<'_, $r, M>,)+) {
-                let (core, all) = self.parts();
+                let (core, all) = self.core_and_states();
                 ($(crate::Context::<$r, M> { core, others: all, s: &all[$i], _r: PhantomData },)+)
             }
         }

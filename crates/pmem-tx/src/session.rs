@@ -1,18 +1,19 @@
-//! Session numbers: an opening of a pool whose handles go outside has one of its own, so that a handle of another is
-//! recognised.
+//! Session numbers: each opening of a pool that sends handles outside has its own, so that handles
+//! of another opening are recognised.
 //!
-//! They are counted in RAM, from every reset anew, and never come round: a handle that was kept for 2^32 of them must not
-//! fit again, because what it led to may be of another type by then. When they have run out, no handle leaves a transaction
-//! until the next reset; what does without handles outside goes on, and nothing on the medium knows of them.
+//! Numbers are counted in RAM, from 1 after each reset, and never repeat. A handle that is kept for
+//! 2^32 openings must not match again: its object may have another type by then. When the numbers
+//! run out, no handle can leave a transaction until the next reset. Transactions without such
+//! handles still work. The medium holds no session numbers.
 
-/// Not a session: no handle has it.
+/// The number that no session and no handle has.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// The last session. What refusals add beyond it is taken away, long before there could be so many at the same time that
-/// the number wraps.
+/// The last session number. Each refused call adds one before it is taken back; the distance to
+/// `u32::MAX` is larger than the number of calls that can be refused at the same time.
 const LAST: u32 = u32::MAX - (1 << 20);
 
-/// The next one, if there is one left.
+/// Takes the next number, if one is left.
 #[cfg(target_has_atomic = "32")]
 pub(crate) fn next() -> Option<u32> {
     use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -25,7 +26,7 @@ pub(crate) fn next() -> Option<u32> {
     Some(n)
 }
 
-/// The next one, if there is one left.
+/// Takes the next number, if one is left.
 #[cfg(not(target_has_atomic = "32"))]
 pub(crate) fn next() -> Option<u32> {
     use core::cell::Cell;

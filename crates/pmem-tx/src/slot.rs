@@ -1,4 +1,5 @@
-//! One field or element of an object, logged when it is first written.
+//! Field slots: access to one field or element of an object, which is logged when it is first
+//! written.
 
 use crate::error::Error;
 use crate::pbox::{PBox, Width};
@@ -8,27 +9,27 @@ use core::marker::PhantomData;
 use nvmem::fields::{Fields, Lend};
 use nvmem::{InOrder32, Model, Persist, Plain, mapped};
 
-/// Makes the slots of an object that is borrowed for `'a` in the transaction `'p`.
-pub struct Lender<'a, 'p, M = InOrder32> {
+/// Creates the field slots of an object that is borrowed for `'a` in the transaction `'p`.
+pub struct FieldLender<'a, 'p, M = InOrder32> {
     tx: &'a Tx<'p, M>,
 }
-impl<M> Clone for Lender<'_, '_, M> {
+impl<M> Clone for FieldLender<'_, '_, M> {
     fn clone(&self) -> Self {
         *self
     }
 }
-impl<M> Copy for Lender<'_, '_, M> {}
-impl<'a, 'p, M: Model> Lender<'a, 'p, M> {
+impl<M> Copy for FieldLender<'_, '_, M> {}
+impl<'a, 'p, M: Model> FieldLender<'a, 'p, M> {
     pub(crate) fn new(tx: &'a Tx<'p, M>) -> Self {
-        Lender { tx }
+        FieldLender { tx }
     }
 }
 
 // SAFETY: invariant "Sole owner": a slot reaches the one field that it was made for.
-unsafe impl<'a, 'p, M: Model> Lend for Lender<'a, 'p, M> {
-    type Slot<U> = Slot<'a, 'p, U, M>;
-    unsafe fn slot<U>(self, at: *mut U) -> Slot<'a, 'p, U, M> {
-        Slot {
+unsafe impl<'a, 'p, M: Model> Lend for FieldLender<'a, 'p, M> {
+    type Slot<U> = FieldSlot<'a, 'p, U, M>;
+    unsafe fn slot<U>(self, at: *mut U) -> FieldSlot<'a, 'p, U, M> {
+        FieldSlot {
             at,
             tx: self.tx,
             _m: PhantomData,
@@ -37,50 +38,51 @@ unsafe impl<'a, 'p, M: Model> Lend for Lender<'a, 'p, M> {
 }
 
 /// Access to one field of type `U`.
-pub struct Slot<'a, 'p, U, M = InOrder32> {
+pub struct FieldSlot<'a, 'p, U, M = InOrder32> {
     at: *mut U,
     tx: &'a Tx<'p, M>,
     _m: PhantomData<&'a mut ()>,
 }
 
 // SAFETY: invariant "One thread": the bound never holds.
-unsafe impl<U, M> Send for Slot<'_, '_, U, M> where Self: InOneThread {}
+unsafe impl<U, M> Send for FieldSlot<'_, '_, U, M> where Self: InOneThread {}
 // SAFETY: invariant "One thread": the bound never holds.
-unsafe impl<U, M> Sync for Slot<'_, '_, U, M> where Self: InOneThread {}
+unsafe impl<U, M> Sync for FieldSlot<'_, '_, U, M> where Self: InOneThread {}
 
-impl<'a, 'p, U: Persist, M: Model> Slot<'a, 'p, U, M> {
+impl<'a, 'p, U: Persist, M: Model> FieldSlot<'a, 'p, U, M> {
     fn offset(&self) -> usize {
         self.at as usize - self.tx.core.region.base() as usize
     }
 
-    /// The field, to read. **Cost**: 0 stores.
+    /// Borrows the field to read it. **Cost**: 0 stores.
     #[inline]
     pub fn get(&self) -> &U {
         mapped::will_read(self.at.cast(), size_of::<U>());
-        // SAFETY: invariant "Sole owner": the object is borrowed mutably for `'a`, and this slot is
-        // all that reaches the field.
+        // SAFETY: invariant "Sole owner": the object is borrowed mutably for `'a`, and only this
+        // slot reaches the field.
         unsafe { &*self.at }
     }
 
-    /// The field, to write; only it is logged, once. Costs and errors as [`PBox::get_mut`](crate::PBox::get_mut).
+    /// Borrows the field to write it. Only this field is logged, once. Costs and errors as for
+    /// [`PBox::get_mut`](crate::PBox::get_mut).
     #[inline]
     pub fn get_mut(&mut self) -> Result<&mut U, Error> {
         self.tx.log::<U>(self.offset())?;
-        // SAFETY: invariant "Sole owner", "Logged before lent": this slot is all that reaches the
-        // field, and it is borrowed mutably.
+        // SAFETY: invariant "Sole owner", "Logged before lent": only this slot reaches the field,
+        // and it is borrowed mutably.
         Ok(unsafe { &mut *self.at })
     }
 
-    /// Like [`Slot::get_mut`], for as long as the object is borrowed.
+    /// Like [`FieldSlot::get_mut`], for as long as the object is borrowed.
     #[inline]
     pub fn into_mut(self) -> Result<&'a mut U, Error> {
         self.tx.log::<U>(self.offset())?;
-        // SAFETY: invariant "Sole owner", "Logged before lent": this slot was all that reached the
-        // field, and it is used up.
+        // SAFETY: invariant "Sole owner", "Logged before lent": only this slot reached the field,
+        // and it is consumed.
         Ok(unsafe { &mut *self.at })
     }
 
-    /// Writes the field.
+    /// Writes the field. See [`FieldSlot::get_mut`].
     #[inline]
     pub fn set(&mut self, v: U) -> Result<(), Error>
     where
@@ -90,37 +92,38 @@ impl<'a, 'p, U: Persist, M: Model> Slot<'a, 'p, U, M> {
         Ok(())
     }
 
-    /// The fields of the field.
+    /// The field slots of this field's own fields.
     #[inline]
-    pub fn fields(&mut self) -> U::Slots<Lender<'_, 'p, M>>
+    pub fn fields(&mut self) -> U::Slots<FieldLender<'_, 'p, M>>
     where
         U: Fields,
     {
-        // SAFETY: invariant "Sole owner": this slot is all that reaches the field, and it is
-        // borrowed mutably.
-        unsafe { U::project(self.at, Lender::new(self.tx)) }
+        // SAFETY: invariant "Sole owner": only this slot reaches the field, and it is borrowed
+        // mutably.
+        unsafe { U::project(self.at, FieldLender::new(self.tx)) }
     }
 
-    /// Like [`Slot::fields`], for as long as the object is borrowed: from node to node, with [`Slot::into_follow`].
+    /// Like [`FieldSlot::fields`], for as long as the object is borrowed. With
+    /// [`FieldSlot::into_follow`] it goes from node to node.
     #[inline]
-    pub fn into_fields(self) -> U::Slots<Lender<'a, 'p, M>>
+    pub fn into_fields(self) -> U::Slots<FieldLender<'a, 'p, M>>
     where
         U: Fields,
     {
-        // SAFETY: invariant "Sole owner": this slot was all that reached the field, and it is used
-        // up.
-        unsafe { U::project(self.at, Lender::new(self.tx)) }
+        // SAFETY: invariant "Sole owner": only this slot reached the field, and it is consumed.
+        unsafe { U::project(self.at, FieldLender::new(self.tx)) }
     }
 }
 
-impl<'p, T: Persist, const N: usize, M: Model> Slot<'_, 'p, [T; N], M> {
-    /// An element, to read.
+impl<'p, T: Persist, const N: usize, M: Model> FieldSlot<'_, 'p, [T; N], M> {
+    /// Borrows an element to read it. **Errors**: [`Error::Index`].
     #[inline]
     pub fn at(&self, i: usize) -> Result<&T, Error> {
         self.get().get(i).ok_or(Error::Index { index: i, len: N })
     }
 
-    /// An element, to write; only it is logged. **Errors**: [`Error::Index`] and those of [`Slot::get_mut`].
+    /// Borrows an element to write it; only that element is logged. **Errors**: [`Error::Index`]
+    /// and those of [`FieldSlot::get_mut`].
     #[inline]
     pub fn at_mut(&mut self, i: usize) -> Result<&mut T, Error> {
         if i >= N {
@@ -133,11 +136,11 @@ impl<'p, T: Persist, const N: usize, M: Model> Slot<'_, 'p, [T; N], M> {
     }
 }
 
-impl<'a, 'p, U: Persist, M: Model> Slot<'a, 'p, U, M> {
+impl<'a, 'p, U: Persist, M: Model> FieldSlot<'a, 'p, U, M> {
     /// # Safety
     /// `at` is a valid `U` that the caller has borrowed mutably for `'a`.
     pub(crate) unsafe fn new(at: *mut U, tx: &'a Tx<'p, M>) -> Self {
-        Slot {
+        FieldSlot {
             at,
             tx,
             _m: PhantomData,
@@ -145,58 +148,59 @@ impl<'a, 'p, U: Persist, M: Model> Slot<'a, 'p, U, M> {
     }
 }
 
-impl<'a, 'p, T: Persist, M: Model> Slot<'a, 'p, PBox<'p, T, M::Unit>, M>
+impl<'a, 'p, T: Persist, M: Model> FieldSlot<'a, 'p, PBox<'p, T, M::Unit>, M>
 where
     M::Unit: Width,
 {
     /// The object that the handle owns, without logging the handle. **Cost**: 0 stores.
     #[inline]
-    pub fn follow(&mut self) -> Slot<'_, 'p, T, M> {
+    pub fn follow(&mut self) -> FieldSlot<'_, 'p, T, M> {
         let at = self.get().ptr(self.tx);
         // SAFETY: invariant "Sole owner": the handle owns a valid `T`, and is borrowed mutably with
         // its slot.
-        unsafe { Slot::new(at, self.tx) }
+        unsafe { FieldSlot::new(at, self.tx) }
     }
 
-    /// Like [`Slot::follow`], for as long as the object is borrowed: from node to node.
+    /// Like [`FieldSlot::follow`], for as long as the object is borrowed: from node to node.
     #[inline]
-    pub fn into_follow(self) -> Slot<'a, 'p, T, M> {
+    pub fn into_follow(self) -> FieldSlot<'a, 'p, T, M> {
         let at = self.get().ptr(self.tx);
-        // SAFETY: invariant "Sole owner": the handle owns a valid `T`, and its slot is used up.
-        unsafe { Slot::new(at, self.tx) }
+        // SAFETY: invariant "Sole owner": the handle owns a valid `T`, and its slot is consumed.
+        unsafe { FieldSlot::new(at, self.tx) }
     }
 }
 
-impl<'a, 'p, T: Persist, M: Model> Slot<'a, 'p, Option<PBox<'p, T, M::Unit>>, M>
+impl<'a, 'p, T: Persist, M: Model> FieldSlot<'a, 'p, Option<PBox<'p, T, M::Unit>>, M>
 where
     M::Unit: Width,
 {
-    /// The object that the handle owns, if there is one, without logging the handle. **Cost**: 0 stores.
+    /// The object that the handle owns, if there is one, without logging the handle. **Cost**: 0
+    /// stores.
     #[inline]
-    pub fn follow(&mut self) -> Option<Slot<'_, 'p, T, M>> {
+    pub fn follow(&mut self) -> Option<FieldSlot<'_, 'p, T, M>> {
         let at = self.get().as_ref()?.ptr(self.tx);
         // SAFETY: invariant "Sole owner": the handle owns a valid `T`, and is borrowed mutably with
         // its slot.
-        Some(unsafe { Slot::new(at, self.tx) })
+        Some(unsafe { FieldSlot::new(at, self.tx) })
     }
 
-    /// Like [`Slot::follow`], for as long as the object is borrowed: from node to node.
+    /// Like [`FieldSlot::follow`], for as long as the object is borrowed: from node to node.
     #[inline]
-    pub fn into_follow(self) -> Option<Slot<'a, 'p, T, M>> {
+    pub fn into_follow(self) -> Option<FieldSlot<'a, 'p, T, M>> {
         let at = self.get().as_ref()?.ptr(self.tx);
-        // SAFETY: invariant "Sole owner": the handle owns a valid `T`, and its slot is used up.
-        Some(unsafe { Slot::new(at, self.tx) })
+        // SAFETY: invariant "Sole owner": the handle owns a valid `T`, and its slot is consumed.
+        Some(unsafe { FieldSlot::new(at, self.tx) })
     }
 }
 
-impl<'p, T: Persist, M: Model> Slot<'_, 'p, Ptr<'p, T, M::Unit>, M>
+impl<'p, T: Persist, M: Model> FieldSlot<'_, 'p, Ptr<'p, T, M::Unit>, M>
 where
     M::Unit: Width,
 {
     /// See [`Ptr::replace`]; the handle is not logged.
     pub fn replace(&mut self, v: T) -> Result<T, Error> {
         let tx = self.tx;
-        self.get().put(tx, v)
+        self.get().replace_through(tx, v)
     }
 
     /// See [`Ptr::write`]; the handle is not logged.
@@ -208,20 +212,20 @@ where
     }
 }
 
-impl<'p, T: Persist, M: Model> Slot<'_, 'p, Option<Ptr<'p, T, M::Unit>>, M>
+impl<'p, T: Persist, M: Model> FieldSlot<'_, 'p, Option<Ptr<'p, T, M::Unit>>, M>
 where
     M::Unit: Width,
 {
-    /// See [`Ptr::replace`]; the handle is not logged. `v` comes back if there is no cell.
+    /// See [`Ptr::replace`]; the handle is not logged. Returns `v` if the option is `None`.
     pub fn replace(&mut self, v: T) -> Result<T, Error> {
         let tx = self.tx;
         match self.get() {
-            Some(c) => c.put(tx, v),
+            Some(c) => c.replace_through(tx, v),
             None => Ok(v),
         }
     }
 
-    /// See [`Ptr::write`]; the handle is not logged. Does nothing if there is no cell.
+    /// See [`Ptr::write`]; the handle is not logged. Does nothing if the option is `None`.
     pub fn write(&mut self, v: T) -> Result<(), Error>
     where
         T: Plain,

@@ -1,4 +1,4 @@
-//! What an open pool is made of, and access to its words.
+//! The RAM state of an open pool and of its contexts, and access to the pool's metadata words.
 
 use crate::error::Error;
 use crate::geometry::Geometry;
@@ -7,85 +7,89 @@ use crate::session;
 use core::cell::Cell;
 use nvmem::{Model, Region, Unit, mapped};
 
-/// What [`CtxState::flags`] consists of. A context at rest has none of them but `EXTERNAL`, so that one comparison tells
-/// what there is to do before a transaction, and one what there is after it.
+/// The bits of [`CtxState::flags`]. An idle context has none of them but `EXTERNAL`. So one
+/// comparison before a transaction and one after it finds all special cases.
 pub(crate) mod flag {
-    /// How deep transactions are nested.
+    /// Nesting level of the running transaction; 0 is idle.
     pub const LEVEL: usize = EXTERNAL - 1;
-    /// Everything but the commit store is done.
+    /// The transaction is prepared: only its commit store is missing.
     pub const PREPARED: usize = 1 << (usize::BITS - 1);
-    /// A two-version cell was written.
+    /// The transaction wrote a two-version cell.
     pub const CELLS: usize = 1 << (usize::BITS - 2);
-    /// A block was freed.
+    /// The transaction freed a block.
     pub const FREES: usize = 1 << (usize::BITS - 3);
     /// An operation that consumed a handle failed: the transaction can only abort.
     pub const FAILED: usize = 1 << (usize::BITS - 4);
-    /// No transaction has run since the walk at open.
+    /// No transaction has run since the last walk.
     pub const WALKED: usize = 1 << (usize::BITS - 5);
-    /// The commit word is the caller's.
+    /// The caller owns the commit word.
     pub const EXTERNAL: usize = 1 << (usize::BITS - 6);
 }
 
-/// What other contexts see of one that they preempt, beside its number in [`CtxState::ctx`].
-pub(crate) mod seen {
-    pub const NUMBER: usize = 0x7f;
-    /// The blocks in its journal are in doubt: they may change hands again, whatever their headers
-    /// say.
+/// The part of a context's state that other contexts read: bits of [`CtxState::ctx`] beside the
+/// context's index.
+pub(crate) mod announced {
+    pub const INDEX: usize = 0x7f;
+    /// Blocks named in its journal may change their kind again, whatever their headers say: a free
+    /// before its commit, or an abort under way.
     pub const DOUBT: usize = 1 << 7;
-    /// Since it began to walk along the blocks none were joined: where it is, a block begins.
-    pub const STEADY: usize = 1 << 8;
+    /// No blocks were joined since it began to walk the chain: its position is still a block
+    /// header.
+    pub const CHAIN_STABLE: usize = 1 << 8;
 }
 
 /// The volatile state of a context.
 ///
-/// Where contexts preempt each other, another one may look at `ctx` in a section, and, while that
-/// says `DOUBT`, at `count` and at as many journal headers. They are changed then in sections only.
-/// Another one changes `ctx` only where it says `STEADY`, which it does only during a walk. All
-/// else is its own.
+/// Where contexts preempt each other, other contexts access it in critical sections only. They read
+/// `ctx`, and, while it announces `DOUBT`, `count` and that many journal headers. They clear
+/// `CHAIN_STABLE` in `ctx`, which is set only during a walk. All other fields are private to their
+/// context.
 #[derive(Debug)]
 pub struct CtxState {
     pub(crate) flags: Cell<usize>,
     /// The sequence number of the running, or the next, transaction.
     pub(crate) seq: Cell<usize>,
-    /// The next number in whose transaction stale headers are cleared: twice in a round, so that a header of either of the two is
-    /// cleared by the other.
-    pub(crate) milestone: Cell<usize>,
-    /// Journal entries of the running transaction.
+    /// The next number whose transaction sweeps stale headers. There are two in a round, so that
+    /// each sweep clears the entries of the other sweeping transaction.
+    pub(crate) sweep_seq: Cell<usize>,
+    /// Journal entries that the running transaction has written.
     pub(crate) count: Cell<usize>,
-    /// Journal payload of the running transaction, in bytes.
+    /// Bytes of journal payload that the running transaction has written.
     pub(crate) used: Cell<usize>,
-    /// Where the commit word, the first journal header and the first old content lie. They are in the region.
+    /// Offsets in the region of the commit word, the first journal header and the first old
+    /// content.
     pub(crate) word: Cell<usize>,
     pub(crate) headers: Cell<usize>,
     pub(crate) payload: Cell<usize>,
-    /// Entries before this belong to enclosing transactions.
+    /// Entries below this index belong to enclosing transactions.
     pub(crate) base: Cell<usize>,
-    /// The context's place among the others, and for them what [`seen`] lists. Where contexts
-    /// preempt each other it is only changed in a section.
+    /// The context's index, and the bits of [`announced`]. Where contexts preempt each other it
+    /// changes only in a critical section.
     pub(crate) ctx: Cell<usize>,
-    /// Why the transaction can only abort, if `FAILED`.
+    /// The error to return if `FAILED` is set.
     pub(crate) failed: Cell<Error>,
-    /// The outermost level that can only abort, if `FAILED`.
-    pub(crate) doomed: Cell<usize>,
+    /// The outermost nesting level that can only abort, if `FAILED` is set.
+    pub(crate) failed_level: Cell<usize>,
 }
 
-/// Before [`Core::place`]. Not zeros: a row of them would be a call of `memset`, which a small program may not have yet.
+/// Placeholder values before [`Core::init_context`]. They are not all zero: the compiler would call
+/// `memset`, which a small program may not link otherwise.
 impl Default for CtxState {
     fn default() -> Self {
-        let unplaced = || Cell::new(1);
+        let unset = || Cell::new(1);
         CtxState {
-            flags: unplaced(),
+            flags: unset(),
             seq: Cell::new(0),
-            milestone: unplaced(),
-            count: unplaced(),
-            used: unplaced(),
-            word: unplaced(),
-            headers: unplaced(),
-            payload: unplaced(),
-            base: unplaced(),
-            ctx: unplaced(),
+            sweep_seq: unset(),
+            count: unset(),
+            used: unset(),
+            word: unset(),
+            headers: unset(),
+            payload: unset(),
+            base: unset(),
+            ctx: unset(),
             failed: Cell::new(Error::WrongPool),
-            doomed: unplaced(),
+            failed_level: unset(),
         }
     }
 }
@@ -97,61 +101,62 @@ impl CtxState {
     pub fn is(&self, flag: usize) -> bool {
         self.flags.get() & flag != 0
     }
-    pub fn mark(&self, flag: usize) {
+    pub fn set_flag(&self, flag: usize) {
         self.flags.set(self.flags.get() | flag)
     }
-    pub fn clear(&self, flag: usize) {
+    pub fn clear_flag(&self, flag: usize) {
         self.flags.set(self.flags.get() & !flag)
     }
-    /// The context's place among the others.
+    /// The context's index.
     #[inline(always)]
-    pub fn number<M: Model>(&self) -> usize {
+    pub fn index<M: Model>(&self) -> usize {
         if M::PREEMPTED {
-            self.ctx.get() & seen::NUMBER
+            self.ctx.get() & announced::INDEX
         } else {
             self.ctx.get()
         }
     }
-    /// Whether others see this of it. In a section.
-    pub fn shows(&self, what: usize) -> bool {
+    /// Whether it announces this bit. Call in a critical section.
+    pub fn announces(&self, what: usize) -> bool {
         self.ctx.get() & what != 0
     }
-    /// Lets others see this. In a section.
-    pub fn show(&self, what: usize) {
+    /// Announces a bit to other contexts. Call in a critical section.
+    pub fn announce(&self, what: usize) {
         self.ctx.set(self.ctx.get() | what)
     }
-    /// In a section.
-    pub fn hide(&self, what: usize) {
+    /// Withdraws a bit. Call in a critical section.
+    pub fn withdraw(&self, what: usize) {
         self.ctx.set(self.ctx.get() & !what)
     }
-    /// Whether what its journal says of blocks may happen again, so that they are nobody else's.
+    /// Whether blocks that its journal names may still change their kind, so that no other context
+    /// may take them.
     #[inline(always)]
     pub fn in_doubt<M: Model>(&self) -> bool {
         if M::PREEMPTED {
-            self.shows(seen::DOUBT)
+            self.announces(announced::DOUBT)
         } else {
             self.is(flag::PREPARED)
         }
     }
-    /// **Errors**: why the transaction can only abort, if so.
+    /// **Errors**: the stored error if the transaction can only abort.
     #[inline(always)]
-    pub fn sound(&self) -> Result<(), Error> {
+    pub fn check_failed(&self) -> Result<(), Error> {
         if self.is(flag::FAILED) {
             return Err(self.failed.get());
         }
         Ok(())
     }
-    /// Replaces the level, and nothing else.
+    /// Sets the nesting level and keeps the other flags.
     pub fn set_level(&self, level: usize) {
         self.flags.set(self.flags.get() & !flag::LEVEL | level)
     }
-    /// The number of the next transaction is that after `last`.
+    /// Sets the next transaction's sequence number to the one after `last`, and the next sweep.
     #[inline(never)]
     pub(crate) fn set_seq_after(&self, geo: &Geometry, last: usize) {
         let seq = geo.next(last);
         self.seq.set(seq);
         let half = geo.seq_max / 2;
-        self.milestone
+        self.sweep_seq
             .set(if seq > half { geo.seq_max } else { half });
     }
     /// The offset of the header of entry `i`.
@@ -161,42 +166,49 @@ impl CtxState {
     }
 }
 
-/// An open pool, without its types.
+/// An open pool without its types.
 pub(crate) struct Core<'m, M> {
     pub region: Region<'m, M>,
     pub geo: Geometry,
-    /// Where the search for a free block goes on: a block begins there. Changed in a section.
+    /// Where the next search for a free block starts: the offset of a block header. Changes in a
+    /// critical section only.
     pub cursor: Cell<usize>,
-    /// The root's and the handles' walk is still good: nothing has changed since. Changed in a
-    /// section.
-    pub walked: Cell<bool>,
-    /// The number of this opening; [`session::NONE`] until a handle wants one, which is at once
-    /// where contexts preempt each other.
+    /// The marks of the last walk are valid: nothing has changed since. Changes in a critical
+    /// section only.
+    pub walk_valid: Cell<bool>,
+    /// The session number of this opening. [`session::NONE`] until the first handle leaves a
+    /// transaction; where contexts preempt each other it is taken at open.
     pub session: Cell<u32>,
-    pub external: bool,
+    pub caller_commits: bool,
 }
 
 impl<'m, M: Model> Core<'m, M> {
-    /// A unit fits into a `usize`: what calculates with units wants no wider number than the machine has.
+    /// Bytes of an atomic unit. A unit fits into a `usize`, so unit arithmetic needs no wider type
+    /// than the machine's.
     pub const UNIT: usize = {
         assert!(M::Unit::BYTES <= size_of::<usize>());
         M::Unit::BYTES
     };
 
-    /// `s` is the state of context `ctx`, which rests.
-    pub fn place(&self, ctx: usize, s: &CtxState) {
+    /// Initialises `s` as the state of context `ctx`, idle.
+    pub fn init_context(&self, ctx: usize, s: &CtxState) {
         let g = &self.geo;
         s.ctx.set(ctx);
         s.word.set(g.word(ctx, Self::UNIT));
         s.headers.set(g.header(ctx, 0, Self::UNIT));
         s.payload.set(g.payload(ctx));
-        s.flags.set(if self.external { flag::EXTERNAL } else { 0 });
+        s.flags.set(if self.caller_commits {
+            flag::EXTERNAL
+        } else {
+            0
+        });
         self.reset(s);
     }
 
-    /// The number of this opening, which every handle outside of a transaction carries. **Errors**: there is none left.
+    /// The session number of this opening, which every handle outside of a transaction carries.
+    /// **Errors**: no number is left.
     pub fn session(&self) -> Result<u32, Error> {
-        // Of two contexts that preempt each other both may give the first handle away.
+        // Two contexts that preempt each other may both send out the first handle.
         M::section(|| match self.session.get() {
             session::NONE => {
                 let n = session::next().ok_or(Error::Sessions)?;
@@ -207,11 +219,11 @@ impl<'m, M: Model> Core<'m, M> {
         })
     }
 
-    /// The walk's marks are good until a transaction of any of these contexts begins.
-    pub fn keep_walk(&self, all: &[CtxState]) {
-        self.walked.set(true);
+    /// Records that the walk's marks are valid until a transaction of any of these contexts begins.
+    pub fn mark_walked(&self, all: &[CtxState]) {
+        self.walk_valid.set(true);
         for s in all {
-            s.mark(flag::WALKED);
+            s.set_flag(flag::WALKED);
         }
     }
 
@@ -222,11 +234,12 @@ impl<'m, M: Model> Core<'m, M> {
     }
 
     /// # Safety
-    /// `off` is the offset of a unit of the superblock's, the table's or the journals' areas, or of a block header or tag.
+    /// `off` is the offset of a unit of the superblock's, the table's or the journals' areas, or of
+    /// a block header or tag.
     #[inline(always)]
     pub unsafe fn load(&self, off: usize) -> usize {
-        // SAFETY: invariant "Headers are never content": the caller says that it is such a word,
-        // and these are never lent.
+        // SAFETY: invariant "Headers are never content": the caller names such a word, and they are
+        // never lent.
         unsafe { self.region.load(off) as usize }
     }
 
@@ -234,8 +247,8 @@ impl<'m, M: Model> Core<'m, M> {
     /// As [`Core::load`].
     #[inline(always)]
     pub unsafe fn store(&self, off: usize, v: usize) {
-        // SAFETY: invariant "Headers are never content": the caller says that it is such a word,
-        // and these are never lent.
+        // SAFETY: invariant "Headers are never content": the caller names such a word, and they are
+        // never lent.
         unsafe { self.region.store(off, v as u32) }
     }
 
@@ -250,7 +263,8 @@ impl<'m, M: Model> Core<'m, M> {
         unsafe { (self.load(h), self.load(h + Self::UNIT)) }
     }
 
-    /// The `i`-th journal entry's header if it belongs to the transaction in doubt.
+    /// The header of journal entry `i` if it carries the sequence number of the transaction in
+    /// doubt.
     pub fn entry(&self, s: &CtxState, i: usize) -> Option<(usize, usize)> {
         if i >= self.geo.entries {
             return None;

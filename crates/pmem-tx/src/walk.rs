@@ -1,29 +1,49 @@
-//! The walk from the roots: what is reachable is valid and has one owner; what is not is reclaimed.
+//! The walk from the roots: checks everything reachable, and finds what is not.
 //!
-//! Works on any bytes whatever. No recursion and no volatile memory that grows: one nibble for each granule, in a scratch
-//! area of the medium whose content means nothing after a cut.
+//! ```text
+//!  scratch area: one mark (4 bits) for each granule of the heap, at the block's header
+//!    NONE     no block starts here, or a free one
+//!    UNOWNED  a block in use without a known owner
+//!    PENDING + i   has an owner; to be checked as type i
+//!    DONE     has an owner and was checked
+//!
+//!  begin         every block in use: UNOWNED
+//!  roots         UNOWNED -> PENDING + i
+//!  check         lowest PENDING -> DONE; its handles: UNOWNED -> PENDING + i
+//!                a handle to any other mark: error (two owners, no block, or a free one)
+//!  reclaim       what is still UNOWNED becomes free
+//! ```
+//!
+//! Accepts any bytes. There is no recursion and no memory that grows: pending blocks are found by
+//! their marks, and `MAX_TYPES` types fit into a nibble. The scratch area's content is ignored
+//! after a cut.
+//!
+//! Why this is safe: a handle is followed only to a block header that the chain contains, of the
+//! exact size of its type. An object becomes a value only after `Persist::check` accepted its
+//! bytes. A second owner finds the mark changed and is refused, so no two `&mut` can lead to one
+//! object. The chain is finite, and each block is checked once.
 
-use crate::error::{OpenError, Part};
-use crate::layout::{Block, GRANULE, Kind, Tag};
+use crate::error::{Component, OpenError};
+use crate::layout::{Block, BlockKind, GRANULE, Tag};
 use crate::roots::Roots;
 use crate::state::Core;
 use core::mem::MaybeUninit;
 use nvmem::persist::{Found, Target, Visit, family_id};
 use nvmem::{Invalid, Model, Persist, mapped, planted};
 
-/// How many different types may be reached through handles in one pool.
+/// The number of different types that handles in one pool may lead to.
 pub const MAX_TYPES: usize = 13;
 
 /// No block starts here, or a free one.
 const NONE: u8 = 0;
-/// A block that nobody has shown to own yet.
+/// A block in use without a known owner.
 const UNOWNED: u8 = 1;
-/// A block with an owner, checked.
+/// A block with an owner; its content was checked.
 const DONE: u8 = 2;
-/// A block with an owner, to be checked as the type of this index.
+/// A block with an owner; its content is still to be checked as the type of this index.
 const PENDING: u8 = 3;
 
-/// The name under which a pool's handles are shown to a walk.
+/// The handle family name of a pool's handles.
 pub(crate) const fn family(unit: usize, cell: bool) -> &'static str {
     match (unit, cell) {
         (2, false) => "pmem-tx/16",
@@ -45,33 +65,35 @@ pub(crate) struct Walk<'c, 'm, M> {
 }
 
 impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
-    /// The family of its handles: 0 leads to an object, 1 to a cell.
+    /// The family of its handles. Kind 0 leads to an object, 1 to a cell.
     const FAMILY: u32 = family_id(family(Core::<M>::UNIT, false));
 
-    /// Begins: all blocks are unowned. **Errors**: the chain of blocks is broken.
-    pub fn begin(&mut self) -> Result<(), Part> {
+    /// Begins a walk: marks all blocks in use as unowned. **Errors**: the chain of blocks is
+    /// broken.
+    pub fn begin(&mut self) -> Result<(), Component> {
         let core = self.core;
         let g = &core.geo;
-        // The heap begins so that its payloads are aligned.
+        // The first header lies one unit before a multiple of the granule, so that payloads are
+        // aligned.
         let len = g.heap + Core::<M>::UNIT - GRANULE - g.scratch;
         mapped::scratch(core.at(g.scratch), len);
         for i in 0..len {
             // SAFETY: invariant "Sole region": the scratch area is this walk's alone.
             unsafe { core.at(g.scratch + i).write_volatile(0) }
         }
-        core.blocks(|off, b| {
-            // A cell has a tag, which takes a granule.
-            if b.is(Kind::Cell) && b.bytes() < Core::<M>::UNIT + GRANULE {
-                return Err(Part::Heap);
+        core.for_each_block(|off, b| {
+            // A cell's payload starts with its tag, which takes a granule.
+            if b.is(BlockKind::Cell) && b.bytes() < Core::<M>::UNIT + GRANULE {
+                return Err(Component::Heap);
             }
-            if !b.is(Kind::Free) {
-                self.set(off, UNOWNED);
+            if !b.is(BlockKind::Free) {
+                self.set_mark(off, UNOWNED);
             }
             Ok(())
         })
     }
 
-    /// Goes on with the marks of a walk that has ended, if nothing has changed since.
+    /// Continues with the marks of an earlier walk. Valid only if nothing has changed since.
     pub fn resume(core: &'c Core<'m, M>) -> Self {
         Walk {
             core,
@@ -82,24 +104,25 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
         }
     }
 
-    /// Where the mark of the block is whose header is at `header`, and whether it is the upper half of the byte.
+    /// The byte that holds the mark of the block with its header at `header`, and whether the mark
+    /// is the upper half.
     #[inline(always)]
-    fn place(&self, header: usize) -> (*mut u8, bool) {
+    fn mark_position(&self, header: usize) -> (*mut u8, bool) {
         let g = (header - self.core.geo.heap) / GRANULE;
         let byte = self.core.at(self.core.geo.scratch + g / 2);
         (byte, !g.is_multiple_of(2))
     }
-    /// The mark of the block whose header is at `header`; of no block, if none is there.
+    /// The mark of the block with its header at `header`; `NONE` if no block starts there.
     #[inline(never)]
-    fn get(&self, header: usize) -> u8 {
-        let (p, upper) = self.place(header);
+    fn mark(&self, header: usize) -> u8 {
+        let (p, upper) = self.mark_position(header);
         // SAFETY: invariant "Sole region": a byte of the scratch area, written by `begin`.
         let b = unsafe { p.read() };
         if upper { b >> 4 } else { b & 15 }
     }
     #[inline(never)]
-    fn set(&mut self, header: usize, v: u8) {
-        let (p, upper) = self.place(header);
+    fn set_mark(&mut self, header: usize, v: u8) {
+        let (p, upper) = self.mark_position(header);
         let (keep, new) = if upper { (15, v << 4) } else { (0xF0, v) };
         // SAFETY: invariant "Sole region": a byte of the scratch area, written by `begin`.
         unsafe { p.write(p.read() & keep | new) }
@@ -114,7 +137,7 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
         unsafe { core::slice::from_raw_parts(self.types.as_ptr().cast(), self.known) }
     }
 
-    fn index(&mut self, k: Target) -> Option<u8> {
+    fn type_index(&mut self, k: Target) -> Option<u8> {
         let i = match self.types().iter().position(|t| t.same(&k)) {
             Some(i) => i,
             None => {
@@ -126,35 +149,37 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
         Some(i as u8)
     }
 
-    /// `off` leads to an object of type `T`, which is to be checked.
+    /// Claims the object of type `T` at `off` for a root, to be checked.
     #[inline(always)]
-    pub fn root<T: Persist>(&mut self, off: usize) -> Result<(), Invalid> {
+    pub fn claim_root<T: Persist>(&mut self, off: usize) -> Result<(), Invalid> {
         match self.core.block(off.wrapping_sub(Core::<M>::UNIT)) {
-            Some(b) if b.is(Kind::Object) && self.own(off, b, Target::of::<T>()) => Ok(()),
+            Some(b) if b.is(BlockKind::Object) && self.claim(off, b, Target::of::<T>()) => Ok(()),
             _ => Err(Invalid::Handle(family(Core::<M>::UNIT, false))),
         }
     }
 
-    /// Checks everything that is reachable from the roots. Inlined: a program opens its pool in one place.
+    /// Checks everything that is reachable from the roots. Inlined, because a program opens its
+    /// pool at one call site.
     #[inline(always)]
-    pub fn all<R: Roots>(&mut self) -> Result<(), OpenError> {
+    pub fn check_all<R: Roots>(&mut self) -> Result<(), OpenError> {
         let core = self.core;
-        match R::walk(self, core).and_then(|()| self.pending()) {
+        match R::walk(self, core).and_then(|()| self.check_pending_inline()) {
             Ok(()) => Ok(()),
             Err(_) if self.overflow => Err(OpenError::TooManyTypes),
             Err(e) => Err(OpenError::Invalid(e)),
         }
     }
 
-    /// The block `b` with the payload at `off`, to be checked as `k`, has an owner now. Gives whether it is one that can have.
+    /// Claims the block `b` with its payload at `off` for an owner, to be checked as `k`. False if
+    /// it cannot be claimed.
     #[inline(never)]
-    fn own(&mut self, off: usize, b: Block, k: Target) -> bool {
+    fn claim(&mut self, off: usize, b: Block, k: Target) -> bool {
         let header = off - Core::<M>::UNIT;
         if planted!("pmem-tx/walk-trusts-handles") {
-            self.set(header, DONE);
+            self.set_mark(header, DONE);
             return true;
         }
-        let payload = if b.is(Kind::Cell) {
+        let payload = if b.is(BlockKind::Cell) {
             2 * k.size + GRANULE
         } else {
             k.size
@@ -162,45 +187,45 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
         if b.bytes() != Block::bytes_for(payload, Core::<M>::UNIT) {
             return false;
         }
-        let owned = self.get(header) != UNOWNED;
-        if owned && !(planted!("pmem-tx/walk-allows-two-owners") && self.get(header) != NONE) {
+        let owned = self.mark(header) != UNOWNED;
+        if owned && !(planted!("pmem-tx/walk-allows-two-owners") && self.mark(header) != NONE) {
             return false;
         }
-        let Some(i) = self.index(k) else {
+        let Some(i) = self.type_index(k) else {
             self.overflow = true;
             return false;
         };
-        self.set(header, PENDING + i);
+        self.set_mark(header, PENDING + i);
         true
     }
 
-    /// Checks all that is pending.
+    /// Checks all pending blocks.
     #[inline(never)]
-    pub fn finish(&mut self) -> Result<(), Invalid> {
-        self.pending()
+    pub fn check_pending(&mut self) -> Result<(), Invalid> {
+        self.check_pending_inline()
     }
 
     #[inline(always)]
-    fn pending(&mut self) -> Result<(), Invalid> {
+    fn check_pending_inline(&mut self) -> Result<(), Invalid> {
         while self.low < self.core.geo.end {
             let header = self.low;
-            // What is checked may make others pending before this one.
+            // The check may make blocks before this one pending.
             self.low = header + GRANULE;
-            let i = self.get(header).wrapping_sub(PENDING);
+            let i = self.mark(header).wrapping_sub(PENDING);
             if let Some(&k) = self.types().get(usize::from(i)) {
-                self.set(header, DONE);
+                self.set_mark(header, DONE);
                 self.check(header, k)?;
             }
         }
         Ok(())
     }
 
-    /// What is still to be checked has no owner after all: a walk that failed ends, and another one may begin here.
+    /// Makes pending blocks unowned again after a failed walk, so that another walk can start.
     pub fn forget_pending(&mut self) {
         let mut header = self.core.geo.heap;
         while header < self.core.geo.end {
-            if self.get(header) >= PENDING {
-                self.set(header, UNOWNED);
+            if self.mark(header) >= PENDING {
+                self.set_mark(header, UNOWNED);
             }
             header += GRANULE;
         }
@@ -210,7 +235,7 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
     fn check(&mut self, header: usize, k: Target) -> Result<(), Invalid> {
         let mut at = header + Core::<M>::UNIT;
         // SAFETY: invariant "The chain is whole": a block's header.
-        if unsafe { self.core.load(header) } & 7 == Kind::Cell as usize {
+        if unsafe { self.core.load(header) } & 7 == BlockKind::Cell as usize {
             // SAFETY: invariant "The chain is whole": the tag of a cell, whose block is large
             // enough for it and two versions.
             let tag = Tag::decode(unsafe { self.core.load(at) }, Core::<M>::UNIT);
@@ -223,18 +248,18 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
         unsafe { (k.check)(p, self) }
     }
 
-    /// Frees what has no owner; gives the number of blocks.
+    /// Frees the blocks without an owner; returns their number.
     ///
-    /// **Power loss**: the rest is freed by the next walk. **Cost**: one store a block.
+    /// **Power loss**: the next walk frees the others. **Cost**: one store a block.
     #[inline(never)]
     pub fn reclaim(&mut self) -> usize {
         let mut n = 0;
-        let _ = self.core.blocks(|off, b| {
-            if !b.is(Kind::Free) && self.get(off) == UNOWNED {
+        let _ = self.core.for_each_block(|off, b| {
+            if !b.is(BlockKind::Free) && self.mark(off) == UNOWNED {
                 n += 1;
                 // SAFETY: invariant "Sole owner": a block header; no root leads to it, and no
                 // handle of this session.
-                unsafe { self.core.store(off, b.becomes(Kind::Free)) }
+                unsafe { self.core.store(off, b.becomes(BlockKind::Free)) }
             }
             Ok(())
         });
@@ -242,13 +267,13 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
         n
     }
 
-    /// Blocks and bytes, counted.
+    /// Counts blocks and bytes.
     pub fn count(&self) -> Audit {
         let mut a = Audit::default();
         let mut run = 0;
-        let _ = self.core.blocks(|off, b| {
+        let _ = self.core.for_each_block(|off, b| {
             let bytes = b.bytes();
-            if b.is(Kind::Free) {
+            if b.is(BlockKind::Free) {
                 run += bytes;
                 a.free += bytes;
                 a.largest_free = a.largest_free.max(run - Core::<M>::UNIT);
@@ -256,7 +281,7 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
                 run = 0;
                 a.blocks += 1;
                 a.used += bytes;
-                a.unreachable += (self.get(off) != DONE) as usize;
+                a.unreachable += (self.mark(off) != DONE) as usize;
             }
             Ok(())
         });
@@ -266,32 +291,34 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
 
 impl<M: Model> Visit for Walk<'_, '_, M> {
     fn handle(&mut self, value: u32, f: &Found) -> Result<(), Invalid> {
-        // A foreign family is named as such wherever it leads.
+        // Report a foreign family before looking at the offset.
         let cell = f.kind(Self::FAMILY);
         if cell > 1 {
             return Err(Invalid::Family(f.family));
         }
         let off = value as usize;
         match self.core.block(off.wrapping_sub(Core::<M>::UNIT)) {
-            // A handle to a cell leads to a cell.
-            Some(b) if b.is(Kind::Cell) == (cell == 1) && self.own(off, b, f.target) => Ok(()),
+            // A handle to a cell must lead to a cell, and a handle to an object to an object.
+            Some(b) if b.is(BlockKind::Cell) == (cell == 1) && self.claim(off, b, f.target) => {
+                Ok(())
+            }
             _ => Err(Invalid::Handle(f.family)),
         }
     }
 }
 
-/// What a walk over the whole pool found. Bytes count headers.
+/// The counts of a walk over the whole pool. Bytes include headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Audit {
     /// Objects and cells.
     pub blocks: usize,
-    /// Bytes in them.
+    /// Bytes in use.
     pub used: usize,
-    /// Blocks that cannot be reached from a root: leaked, or held by a handle outside of the pool.
+    /// Blocks that no root leads to: leaked, or owned by a handle outside of the pool.
     pub unreachable: usize,
     /// Free bytes.
     pub free: usize,
-    /// The largest object that could be allocated.
+    /// The size of the largest object that could be allocated.
     pub largest_free: usize,
 }

@@ -1,4 +1,4 @@
-//! What a user does with a pool, without cuts.
+//! Ordinary use of a pool, without cuts.
 
 use core::mem::MaybeUninit;
 use nvmem::{InOrder16, InOrder32, Model, Persist, Region};
@@ -287,7 +287,7 @@ fn full_journal_full_pool_and_nothing_lost() {
 }
 
 #[test]
-fn what_cannot_be_opened_says_why() {
+fn open_errors_name_the_reason() {
     let mut b = buffer(256);
     b[20] = MaybeUninit::new(77);
     let r = Pool::<u32>::open(Region::<InOrder32>::new(&mut b), |_| Ok(1));
@@ -332,7 +332,7 @@ where
         let (mut a, mut b) = pool.contexts();
         a.tx(|tx, r| {
             *r.get_mut(tx)? += 1;
-            // The other one runs while this one is open, as threads do.
+            // The other context runs while this transaction is open, as threads do.
             b.tx(|ty, s| {
                 s.get_mut(ty)?[0] = 9;
                 Ok(())
@@ -506,14 +506,15 @@ fn a_reset_never_formats_again() {
     push(&mut pool, 5).unwrap();
     let again = |region| Pool::<T>::open(region, |_| panic!("a used region was formatted"));
     let pool = again(pool.close()).unwrap();
-    // With another configuration too: it counts when a region is formatted, and only then.
+    // Another configuration is ignored: it counts only when a region is formatted.
     let pool = Pool::<T>::open_with(pool.close(), &Config::SMALL, |_| {
         panic!("a used region was formatted")
     });
     assert_eq!(sum(&mut again(pool.unwrap().close()).unwrap()), 5);
 }
 
-/// Loans end in other code when a kit watches: without it, as on a device, frees take effect all the same.
+/// With an observer loans end in other code. Without it, as on a device, frees must take effect
+/// too.
 #[test]
 fn what_was_freed_is_free_after_the_commit() {
     struct Silent;
@@ -541,7 +542,8 @@ fn what_was_freed_is_free_after_the_commit() {
     nvmem::instrument::observe(&Silent, free_one);
 }
 
-/// The journals that `open` chooses grow with the region, so it says what is enough for longer ones.
+/// The journals that `open` chooses grow with the region, so the length in the error must be enough
+/// for the longer ones.
 #[test]
 fn several_contexts_fit_into_what_they_say() {
     type Eight = pmem_tx::Contexts<(u32, u32, u32, u32, u32, u32, u32, u32)>;

@@ -1,4 +1,4 @@
-//! What the documentation says that operations cost, counted store by store.
+//! The documented cost of operations, counted store by store.
 
 use core::cell::Cell;
 use core::mem::MaybeUninit;
@@ -15,7 +15,7 @@ struct Top<'p, W: Width> {
     big: Option<PBox<'p, [u8; 600], W>>,
 }
 
-/// Stores and bytes that the library makes; what user code writes through its loans is the user's.
+/// Counts the stores and bytes of the library; writes of user code through loans are not counted.
 #[derive(Default)]
 struct Count {
     stores: Cell<usize>,
@@ -108,7 +108,7 @@ where
         "one commit store, whatever the size"
     );
     let ptr = bytes(|tx, r| r.fields(tx).cell.write(5));
-    // The value itself is written plainly, as user data is: 8 bytes that the observer does not count.
+    // The program writes the value itself: 8 bytes that the observer does not count.
     assert_eq!(ptr, unit + unit, "tag, commit");
     let alloc = bytes(|tx, _| PBox::new([1u8; 32], tx).map(drop));
     assert_eq!(

@@ -25,7 +25,8 @@ const CONFIG: Config = Config {
     seq_bits: 8,
 };
 
-/// A pool in which a transaction has committed and another was aborted: everything behind the superblock that is not zero.
+/// All nonzero bytes behind the superblock of a pool after one committed and one aborted
+/// transaction.
 fn image<M: Model>() -> String
 where
     M::Unit: Width,

@@ -1,9 +1,9 @@
-//! What may go to another thread, and what may not. Decided when this file compiles.
+//! Which types are `Send` and `Sync`. Decided when this file compiles.
 
 use nvmem::{InOrder32, Persist, Region};
 use pmem_tx::{
-    Context, Contexts, Held, Lend, Lent, OpenError, PBox, Pool, Preempted, Prepared, Section, Slot,
-    Tx,
+    Context, Contexts, FieldSlot, Held, HeldBox, HeldRef, OpenError, PBox, Pool, Preempted,
+    Prepared, Section, Tx,
 };
 
 macro_rules! not {
@@ -28,15 +28,15 @@ struct Node<'p> {
 }
 type N = Node<'static>;
 
-// A transaction's token, and what holds one.
-not!(Tx<'static>: Send, Tx<'static>: Sync, Slot<'static, 'static, u32>: Send, Slot<'static, 'static, u32>: Sync);
+// A transaction's token, and types that hold one.
+not!(Tx<'static>: Send, Tx<'static>: Sync, FieldSlot<'static, 'static, u32>: Send, FieldSlot<'static, 'static, u32>: Sync);
 // Contexts of a pool share its heap without a lock.
 not!(Context<'static, N>: Send, Context<'static, N>: Sync, Prepared<'static, (), (), InOrder32>: Send);
 not!(Pool<'static, N>: Sync, Pool<'static, Contexts<(N, N)>>: Sync, Region<'static, InOrder32>: Sync);
 
-// With a section they do.
+// With a critical section they may be sent.
 enum Lock {}
-// SAFETY: nobody calls it.
+// SAFETY: never called.
 unsafe impl Section for Lock {
     fn with<R>(f: impl FnOnce() -> R) -> R {
         f()
@@ -55,8 +55,8 @@ const _: () = {
     // Numbers; without a token they lead nowhere.
     send::<Held<N>>();
     sync::<Held<N>>();
-    send::<Lend<'static, N>>();
-    send::<Lent<'static, N>>();
+    send::<HeldRef<'static, N>>();
+    send::<HeldBox<'static, N>>();
     send::<PBox<'static, N>>();
     send::<OpenError>();
 };

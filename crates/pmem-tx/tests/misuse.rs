@@ -1,4 +1,4 @@
-//! Misuse that types let through: each is an error value, or harmless. Miri runs all of it.
+//! Misuse that the types allow: each is an error value or harmless. Miri runs all of it.
 
 use core::mem::MaybeUninit;
 use nvmem::{Invalid, Maybe, Persist, Region};

@@ -5,7 +5,7 @@ use nvmem::{Persist, Region};
 use pmem_tx::{Config, Error, Held, PBox, Pool, Ptr, Root, Tx};
 use proptest::prelude::*;
 
-/// What a program does to its data.
+/// An operation on the program's data.
 #[derive(Debug, Clone)]
 enum Op {
     Push(u32),
@@ -20,7 +20,7 @@ enum Op {
     Nested(Vec<Op>, bool),
 }
 
-/// What it does with transactions.
+/// An operation with transactions.
 #[derive(Debug, Clone)]
 enum Step {
     /// Commits or aborts.

@@ -1,7 +1,7 @@
-//! Two contexts of one pool, of which one preempts the other at every store, read and fence, and
-//! the power goes at every instant of that: in the one, in the other, and in the recovery.
+//! Two contexts of one pool: one preempts the other at every store, read and fence. The power fails
+//! at every instant of that: in either context and in the recovery.
 //!
-//! `cargo test -p pmem-tx --test preempt -- --nocapture` prints how many cuts there were.
+//! `cargo test -p pmem-tx --test preempt -- --nocapture` prints the number of cuts.
 
 #[path = "preempt/cells.rs"]
 mod cells;
@@ -23,7 +23,7 @@ where
 {
     let nv = Mapped::<M>::with_image(model::image::<M>(case.tight));
     explore_with(case.clone(), nv, |nv, w, case| run::<M>(nv, w, case))
-        // What is lent is open in each of its units: of what a cut leaves then, some.
+        // Each unit of a lent range may be old or new after a cut; explore some combinations.
         .limit(24)
         .preempt()
 }
@@ -44,16 +44,16 @@ fn cases() -> Vec<Case> {
         // Both allocate; the search of one is interrupted.
         case(&[], &[Push(5)], &[Push(7)]),
         case(&[], &[Push(5)], &[Big(7)]),
-        // What one frees, or gives back, the other could take.
+        // One context frees a block or gives it back; the other could take it.
         case(&[], &[Pop], &[Push(7), Push(8)]),
         case(&[], &[Abort(9)], &[Push(7), Push(8)]),
         case(&[], &[NewCell(3)], &[Push(7), Cell(8)]),
         case(&[], &[Pop], &[Big(7)]),
         case(&[Big(1)], &[Big(2)], &[Big(3), Pop]),
-        // There is no other room than what an abort gives back, block by block.
+        // The only free blocks are those that an abort gives back, one by one.
         tight(&[Abort(9)], &[Push(7), Push(8), Push(9)]),
         tight(&[Nested(9)], &[Push(7), Push(8)]),
-        // Blocks at which the search of the one stands are joined by the other.
+        // One context joins the blocks at which the search of the other stands.
         case(&[], &[Push(5)], &[Pop, Big(7)]),
         case(&[], &[Big(5)], &[Pop, Big(7)]),
         // Updates and aborts on both sides.
@@ -94,20 +94,20 @@ fn contexts_preempt_each_other() {
         cuts += s.cuts;
         part |= s.part;
     }
-    // What fails panics, so it is none of these.
+    // A failure panics, so it is not counted here.
     println!("contexts.preempted_cuts {cuts}");
     println!("contexts.preempted_failures 0");
     assert!(part || cuts >= 10_000, "{cuts}");
 }
 
-/// Without a section the same campaign fails: it would notice.
+/// Without a critical section the same campaign must fail.
 #[test]
 #[cfg_attr(miri, ignore = "what two owners of a block do is undefined")]
-fn without_a_section_contexts_do_not_survive() {
+fn contexts_fail_without_a_section() {
     let failed = |case: &Case| campaign::<InOrder32>(case).try_run().is_err();
     let failed: Vec<bool> = cases().iter().map(failed).collect();
     println!("{failed:?}");
-    // Allocations on both sides, and what was freed and is taken before the commit.
+    // Allocations on both sides, and freed blocks that are taken before the commit.
     assert!(failed[0] && failed[2], "{failed:?}");
 }
 

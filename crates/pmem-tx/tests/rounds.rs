@@ -1,7 +1,8 @@
-//! What lies about from an earlier round of numbers, or from another context, is not taken for one's own.
+//! Stale entries and tags of an earlier round of numbers, or of another context, must not be taken
+//! for valid ones.
 //!
-//! A cut is a transaction that was prepared and forgotten, and a pool that is opened again. Each test begins at each number of a
-//! round, on each model.
+//! A cut is a transaction that was prepared and forgotten, followed by an open. Each test starts at
+//! each number of a round, on each model.
 
 use core::mem::MaybeUninit;
 use nvmem::{Buffered32, InOrder16, InOrder32, Model, Persist, Region};
@@ -137,7 +138,8 @@ where
             }
             let number = pool.context().next_seq();
             set(&mut pool, 4, 100).unwrap();
-            // A round of transactions with one entry each, of which the first ones change what the full one changed.
+            // A round of transactions with one entry each; the first ones change the fields that
+            // the full one changed.
             for i in 1..ROUND as usize {
                 let at = 2 * (i % 4);
                 pool.tx(|tx, r| r.fields(tx).field.at_mut(at).map(|x| *x += 100))
@@ -230,7 +232,7 @@ where
     }
 }
 
-/// A migration is one of a pool's transactions: what is committed after it stays, over any number of opens.
+/// A migration is one of a pool's transactions: later commits stay, over any number of opens.
 fn after_a_migration<M: Model>()
 where
     M::Unit: Width,

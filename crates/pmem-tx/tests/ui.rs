@@ -1,11 +1,13 @@
-//! What the type rules refuse, and what the compiler says about it. The messages are pinned.
+//! Programs that the type rules refuse, with the compiler's messages. The messages are pinned.
 //!
-//! They are those of the pinned toolchain; `TRYBUILD=overwrite cargo test -p pmem-tx --test ui` writes new ones.
+//! They are those of the pinned toolchain; `TRYBUILD=overwrite cargo test -p pmem-tx --test ui`
+//! writes new ones.
 
 use std::path::Path;
 use std::process::Command;
 
-/// Where the cases are whose messages show the standard library's source, if that is installed: those of assertions in constants.
+/// The folder of the cases whose messages show the standard library's source if it is installed:
+/// assertions in constants.
 fn by_rust_src() -> &'static str {
     let said = Command::new("rustc")
         .args(["--print", "sysroot"])
@@ -28,6 +30,6 @@ fn refused() {
     let t = trybuild::TestCases::new();
     t.compile_fail("tests/ui/*.rs");
     t.compile_fail(by_rust_src());
-    // Built, not only checked, so that what is found late is found too.
+    // Built, not only checked, so that errors after type checking are found too.
     t.pass("tests/ui/support/compiles.rs");
 }

@@ -1,4 +1,4 @@
-//! Long lives: many reboots; and programs at random.
+//! Long runs with many reboots, and random programs.
 
 use crate::ops::program;
 use crate::support::{Op, Pool, View, open, run, view};
@@ -34,7 +34,7 @@ fn op(i: u32, v: &View) -> Op {
     }
 }
 
-/// What was acknowledged: the operation that comes next, and the lists before it.
+/// The acknowledged state: the next operation, and the lists before it.
 type Life = (u32, View);
 
 fn forever<M: Model>(region: Region<'_, M>, world: &World<'_, Life>) {
@@ -56,7 +56,7 @@ fn forever<M: Model>(region: Region<'_, M>, world: &World<'_, Life>) {
         run(&mut pool, op);
         seen = op.apply(&seen).pop().unwrap();
         i += 1;
-        // A look at everything costs more than the operation.
+        // Checking everything costs more than the operation.
         if i % 64 == 0 {
             assert_eq!(view(&mut pool), seen);
         }
@@ -79,7 +79,7 @@ fn a_million_operations() {
             println!("{s}");
         };
     }
-    // Steps that have nothing to do with the length of an operation, so that cuts fall everywhere.
+    // A step that is unrelated to the length of an operation, so that cuts fall everywhere.
     life!(InOrder32, 83, 1, 1000);
     life!(InOrder32, 1009, 3, 20_000);
     life!(InOrder16, 131, 2, 1000);

@@ -1,10 +1,11 @@
-//! Every operation, cut everywhere, on every mapped model, on lists of 0 to 5 nodes; and recovery cut again.
+//! Every operation, cut at every crash point, on every mapped model, on lists of 0 to 5 nodes; and
+//! the recovery cut again.
 
 use crate::support::{Op, Pool, View, model, open, run, view};
 use nvmem::{Buffered32, InOrder16, InOrder32, Model, Region};
 use powerfail::{Mapped, Summary, World, explore_with};
 
-/// Two cuts; one under Miri, which is slow; what `POWERFAIL_DEPTH` says in long campaigns.
+/// Two cuts; one under Miri, which is slow; `POWERFAIL_DEPTH` in long campaigns.
 pub fn depth() -> u32 {
     let asked = std::env::var("POWERFAIL_DEPTH").ok();
     match asked.and_then(|d| d.parse().ok()) {
@@ -14,11 +15,11 @@ pub fn depth() -> u32 {
     }
 }
 
-/// Goes on where the power left off.
+/// Continues after the operations that happened before the cut.
 pub fn program<M: Model>(region: Region<'_, M>, world: &World<'_, u32>, ops: &Vec<Op>) {
     let mut pool = open(region);
     let seen = view(&mut pool);
-    let a = pool.audit().expect("open has looked at all of it");
+    let a = pool.audit().expect("open has checked everything");
     assert_eq!(a.held, 0, "{a:?}");
     assert_eq!(a.linked, seen.iter().map(Vec::len).sum::<usize>());
     let sure = world.get() as usize;
@@ -62,7 +63,7 @@ fn explore_ops<M: Model>(ops: &[Op]) -> Summary {
     .run()
 }
 
-/// Under Miri, which is slow, on the one model whose turn it is.
+/// Under Miri, which is slow, runs on one model at a time.
 fn all_models(turn: usize, ops: &[Op]) {
     let models = [
         explore_ops::<InOrder32>,
@@ -80,12 +81,13 @@ fn all_models(turn: usize, ops: &[Op]) {
     }
 }
 
-/// The operation on a first list of `n` nodes and a second of `m`, everywhere where it can be done.
+/// Runs the operation on a first list of `n` nodes and a second of `m`, at every position where it
+/// is possible.
 fn on_lists(n: usize, m: usize, all: &dyn Fn(usize, usize) -> Vec<Op>) {
     let fill = (0..n).map(|i| Op::PushBack(0, 10 * i as u16 + 10));
     let fill = fill.chain((0..m).map(|i| Op::PushBack(1, 10 * i as u16 + 15)));
     let fill: Vec<Op> = fill.collect();
-    // Some of the places under Miri, which is slow.
+    // Some of the positions under Miri, which is slow.
     let some = all(n, m)
         .into_iter()
         .step_by(if cfg!(miri) { 3 } else { 1 });
@@ -145,7 +147,7 @@ fn one_after_the_other() {
     );
 }
 
-/// A node that was returned is used again, while the record of its removal stands.
+/// A released node is used again while the record of its removal stands.
 #[test]
 fn returned_and_used_again() {
     use Op::*;

@@ -1,4 +1,4 @@
-//! Operations that take effect with a commit word that is not the pool's.
+//! Staged operations: they take effect with a commit word of the program.
 
 use crate::ops::depth;
 use crate::support::{Job, LISTS, Op, Pool, View, job, view};
@@ -11,7 +11,7 @@ use powerfail::{Mapped, World, explore_with};
 struct Words<'m, M>(Region<'m, M>);
 impl<M: Model> Words<'_, M> {
     fn last(&self, ctx: usize) -> u32 {
-        // SAFETY: a unit of the region, of which nothing is lent.
+        // SAFETY: a unit of the region; nothing is lent.
         unsafe { self.0.load(ctx * M::Unit::BYTES) }
     }
     fn commit(&self, ctx: usize, seq: u32) {
@@ -21,7 +21,7 @@ impl<M: Model> Words<'_, M> {
     }
 }
 
-/// What happens with the number of an operation.
+/// The fate of an operation's number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Fate {
     Commit,
@@ -45,7 +45,7 @@ fn staged<M: Model>(
     pool.with(|mut lists, all| {
         let context = lists.context(ctx).expect("opened with two");
         assert!(lists.context(2).is_none());
-        let number = context.number(seq);
+        let number = context.stage_seq(seq);
         macro_rules! go {
             ($staged:expr, $done:expr, $back:expr) => {{
                 let staged = $staged;
@@ -62,7 +62,7 @@ fn staged<M: Model>(
                     }
                     Fate::Forget => {
                         core::mem::forget(staged);
-                        // Whatever is done next settles it.
+                        // The next operation clears it.
                         let node = lists.alloc(job(1)).unwrap();
                         lists.release(node);
                         commit()
@@ -141,7 +141,7 @@ fn after(steps: &[(Op, Fate)]) -> View {
         .fold(View::default(), |v, (o, _)| o.apply(&v).pop().unwrap())
 }
 
-/// Numbers of a context run from 1 to 3: they come round soon.
+/// Numbers of a context run from 1 to 3, so they repeat soon.
 fn number(steps: &[(Op, Fate)], i: usize) -> u32 {
     let used = steps[..i].iter().enumerate();
     let used = used.filter(|(j, (_, f))| j % 2 == i % 2 && *f != Fate::Alone);
@@ -181,7 +181,7 @@ fn program<M: Model>(
     assert_eq!(view(&mut pool), after(steps));
 }
 
-/// Under Miri, which is slow, on the one model whose turn it is.
+/// Under Miri, which is slow, runs on one model at a time.
 fn all_models(turn: usize, steps: &Steps) {
     macro_rules! on {
         ($turn:literal, $m:ty) => {
@@ -238,7 +238,7 @@ fn abandoned_or_forgotten() {
 }
 
 #[test]
-fn alone_and_with_numbers_that_come_round() {
+fn alone_and_with_repeating_numbers() {
     let fates = [
         Fate::Commit,
         Fate::Alone,
@@ -297,7 +297,7 @@ fn with_objects<M: Model>(
         let p = p.map_err(|f| f.error).unwrap();
         pool.with(|mut lists, all: [_; LISTS]| {
             let node = lists.alloc(job(n as u16)).unwrap();
-            let number = lists.context(0).unwrap().number(p.seq());
+            let number = lists.context(0).unwrap().stage_seq(p.seq());
             let staged = lists.stage_back(number, all[0], node);
             words.commit(0, p.seq());
             staged.committed();

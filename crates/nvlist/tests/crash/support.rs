@@ -1,9 +1,10 @@
-//! A program that does every kind of operation, and what it must see after each boot.
+//! A program with every kind of operation, and the lists that each boot must find.
 //!
-//! Nothing in the pool counts operations, so a boot must find the lists as they were after what was acknowledged, or
-//! after one operation more. What it finds tells it where to go on; where the two are the same it does the operation again.
+//! The pool does not count operations. A boot must find the lists after the acknowledged
+//! operations, or after one more. From them the program sees where to continue; if both states are
+//! equal it repeats the operation.
 
-use nvlist::{NodePool, Spot};
+use nvlist::{ListPos, NodePool};
 use nvmem::{Model, Persist, Region};
 
 /// A value that fills two units, and has padding.
@@ -23,8 +24,8 @@ pub fn job(key: u16) -> Job {
     }
 }
 
-/// Field by field: assigning all of it would make the padding that lies in the pool uninitialised, which Miri, where
-/// `powerfail` reads what is lent, calls what it is.
+/// Field by field: a whole assignment would make the padding in the pool uninitialised. `powerfail`
+/// reads lent ranges, and Miri reports that.
 pub fn become_job(j: &mut Job, key: u16) {
     let Job { key: k, twice, odd } = job(key);
     (j.key, j.twice, j.odd) = (k, twice, odd);
@@ -33,7 +34,7 @@ pub fn become_job(j: &mut Job, key: u16) {
 pub const LISTS: usize = 2;
 pub type Pool<'m, M> = NodePool<'m, Job, LISTS, M>;
 
-/// What the lists show.
+/// The visible content of the lists.
 pub type View = [Vec<u16>; LISTS];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -184,7 +185,7 @@ pub fn run<M: Model>(pool: &mut Pool<'_, M>, op: Op) {
                     c.move_next()
                 }
             });
-            let (spot, key) = (c.spot(), c.get().map(|j| j.key));
+            let (spot, key) = (c.position(), c.get().map(|j| j.key));
             c.remove();
             if let Some(spot) = spot {
                 assert!(lists.seek(spot, |j| Some(j.key) == key).is_none());
@@ -209,7 +210,7 @@ pub fn run<M: Model>(pool: &mut Pool<'_, M>, op: Op) {
                     c.move_next()
                 }
             });
-            let Some(spot) = c.spot() else { return };
+            let Some(spot) = c.position() else { return };
             let key = c.get().unwrap().key;
             let mut left = j;
             let mut c = lists.seek(spot, |j| j.key == key).unwrap();
@@ -266,7 +267,7 @@ pub fn run<M: Model>(pool: &mut Pool<'_, M>, op: Op) {
             if let Ok(lost) = lists.alloc(job(k)) {
                 let other = lists.alloc(job(k + 1));
                 assert_eq!(lists.get(&lost).key, k);
-                let _ = lists.spot(&lost) != Spot(0);
+                let _ = lists.position(&lost) != ListPos(0);
                 if let Ok(n) = other {
                     lists.release(n);
                 }

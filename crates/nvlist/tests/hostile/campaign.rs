@@ -1,6 +1,6 @@
-// What is done to a sound image before it is opened.
+// Changes that are made to a sound image before it is opened.
 
-use nvlist::{OpenError, Part};
+use nvlist::{OpenError, Component};
 use nvlist::nvmem::{Model, Superblock, Unit};
 
 const UNIT: usize = <<M as Model>::Unit as Unit>::BYTES;
@@ -16,7 +16,8 @@ fn bytes(m: &mut Words) -> &mut [u8] {
     unsafe { core::slice::from_raw_parts_mut(m.as_mut_ptr().cast(), m.len() * 8) }
 }
 
-/// Runs `change` on copies of all images until it says that it is done; how many did not open and how many did.
+/// Runs `change` on copies of all images until it returns that it is done; returns how many did not
+/// open and how many did.
 fn campaign(step: usize, mut change: impl FnMut(usize, &mut [u8]) -> bool) -> [usize; 2] {
     let mut seen = [0; 2];
     for doubt in 0..4 {
@@ -52,7 +53,8 @@ fn half(at: usize, v: usize, b: &mut [u8]) -> bool {
     true
 }
 
-/// Every link and every half of a record by every place that there is, and some that there are not.
+/// Replaces every link and every half of a record by every link that exists, and by some that do
+/// not.
 #[test]
 fn every_link_leads_everywhere() {
     let step = if UNIT == 4 { 1 } else { 4 };
@@ -108,7 +110,7 @@ fn several_halves_at_once() {
     }))
 }
 
-/// What `open` says of an image after a change.
+/// The result of `open` for an image after a change.
 fn refused(doubt: u8, change: impl FnOnce(&mut [u8])) -> Option<OpenError> {
     let mut m = image(WORDS, doubt);
     change(bytes(&mut m));
@@ -131,23 +133,23 @@ const SCALE: usize = if UNIT == 4 { 4 } else { 1 };
 fn a_cycle() {
     for answered in [false, true] {
         let r = refused(0, |b| {
-            // Otherwise the last operation is what the links do not show.
+            // Without this, the links would contradict the last record.
             b[RECORD..RECORD + 4].fill(0);
             let first = get(b, HEADS + 4 + 2) * SCALE;
             let second = get(b, first + 2) * SCALE;
             put(b, second + 2, first / SCALE);
             if answered {
-                // Then the first has lost the one before it.
+                // Then the link back to the node before the first is lost.
                 put(b, first, second / SCALE);
             }
         });
-        assert_eq!(r, Some(OpenError::Damaged(Part::Links)));
+        assert_eq!(r, Some(OpenError::Damaged(Component::Links)));
     }
 }
 
 /// A ring of two nodes that no list leads to, each answered.
 #[test]
-fn a_ring_apart() {
+fn a_ring_outside_of_all_lists() {
     let r = refused(0, |b| {
         let free: Vec<usize> = (0..).map(|i| FIRST + i * 16).take_while(|o| o + 16 <= b.len()).filter(|o| get(b, *o) == 0).collect();
         let (x, y) = (free[0], free[1]);
@@ -156,7 +158,7 @@ fn a_ring_apart() {
             put(b, from + 2, to / SCALE);
         }
     });
-    assert_eq!(r, Some(OpenError::Damaged(Part::Links)));
+    assert_eq!(r, Some(OpenError::Damaged(Component::Links)));
 }
 
 /// Two lists that share their nodes.
@@ -167,7 +169,7 @@ fn a_node_in_two_lists() {
         put(b, HEADS + 8, prev);
         put(b, HEADS + 10, next);
     });
-    assert_eq!(r, Some(OpenError::Damaged(Part::Links)));
+    assert_eq!(r, Some(OpenError::Damaged(Component::Links)));
 }
 
 /// Pointers out of the pool, into the superblock, into the middle of a node.
@@ -175,7 +177,7 @@ fn a_node_in_two_lists() {
 fn a_foreign_pointer() {
     for to in [0, 4, RECORD, FIRST - 4, FIRST + 4, FIRST + 8, WORDS * 8, 65_528] {
         let r = refused(0, |b| put(b, HEADS + 6, to / SCALE));
-        assert_eq!(r, Some(OpenError::Damaged(Part::Links)), "{to:#x}");
+        assert_eq!(r, Some(OpenError::Damaged(Component::Links)), "{to:#x}");
     }
 }
 
@@ -187,11 +189,11 @@ fn two_records() {
         let at = STAGED + 2 * UNIT + UNIT;
         b[at..at + UNIT].copy_from_slice(&word);
     });
-    assert_eq!(r, Some(OpenError::Damaged(Part::Record)));
+    assert_eq!(r, Some(OpenError::Damaged(Component::Record)));
 }
 
 #[test]
-fn a_content_that_is_none() {
+fn an_invalid_content() {
     let r = refused(0, |b| {
         let first = get(b, HEADS + 6) * SCALE;
         b[first + 4 + 4] = 2;
@@ -203,9 +205,9 @@ fn a_content_that_is_none() {
 fn another_program() {
     let mut m = image(WORDS, 0);
     let r = NodePool::<Item, 2, M>::open_resolved(Region::new(&mut m), CONTEXTS, |_| 0);
-    assert_eq!(r.err().map(|r| r.error), Some(OpenError::OtherDivision));
+    assert_eq!(r.err().map(|r| r.error), Some(OpenError::ConfigMismatch));
     let r = NodePool::<Item, 3, M>::open(Region::new(&mut m));
-    assert_eq!(r.err().map(|r| r.error), Some(OpenError::OtherDivision));
+    assert_eq!(r.err().map(|r| r.error), Some(OpenError::ConfigMismatch));
     let r = NodePool::<[u32; 2], 3, M>::open_resolved(Region::new(&mut m), CONTEXTS, |_| 0);
     assert!(matches!(r.err().map(|r| r.error), Some(OpenError::LayoutMismatch(_))));
     let mut small = vec![MaybeUninit::new(0); 20];

@@ -1,7 +1,7 @@
-// A node pool with everything in it, and what is done to one that opened. For one model `M`.
+// A node pool with all kinds of content, and operations on one that opened. For one model `M`.
 //
-// A fuzz target includes this file in a module that defines `M` and calls `image` once and `attack` for each input; it
-// uses nothing but the public interface.
+// A fuzz target includes this file in a module that defines `M`. It calls `image` once and `attack`
+// for each input. The file uses only the public interface.
 
 use core::mem::MaybeUninit;
 use nvlist::NodePool;
@@ -18,16 +18,18 @@ pub type Words = Vec<MaybeUninit<u64>>;
 pub type Pool<'m> = NodePool<'m, Item, 3, M>;
 
 const CONTEXTS: usize = 2;
-/// What the resolver says: number 5 is committed, in both contexts.
+/// The resolver's answer: number 5 is committed, in both contexts.
 const COMMITTED: u32 = 5;
 
 fn open(words: &mut [MaybeUninit<u64>]) -> Option<Pool<'_>> {
     Pool::open_resolved(Region::new(words), CONTEXTS, |_| COMMITTED).ok()
 }
 
-/// A sound image of `words` words: lists of 0, 2 and 3 nodes, nodes that were returned or lost, and an operation that was not finished.
+/// A sound image of `words` words: lists of 0, 2 and 3 nodes, nodes that were released or lost, and
+/// an unfinished operation.
 ///
-/// `doubt`: 0 the record of a move that is finished, 1 and 2 a staged one that is committed, and not, 3 a removal.
+/// `doubt`: 0 the record of a move that is finished, 1 and 2 a staged one that is committed, and
+/// not, 3 a removal.
 pub fn image(words: usize, doubt: u8) -> Words {
     let mut m = vec![MaybeUninit::new(0); words];
     let mut pool = open(&mut m).expect("a blank region");
@@ -45,7 +47,7 @@ pub fn image(words: usize, doubt: u8) -> Words {
         let _ = match doubt {
             1 | 2 => {
                 let context = lists.context(doubt as usize - 1).expect("opened with two");
-                let number = context.number(COMMITTED + u32::from(doubt) - 1);
+                let number = context.stage_seq(COMMITTED + u32::from(doubt) - 1);
                 core::mem::forget(lists.cursor_front(b).stage_shift_front(number, a));
                 None
             }
@@ -72,20 +74,20 @@ fn read(pool: &mut Pool<'_>) -> [Vec<Item>; 3] {
     })
 }
 
-/// What stands before and behind each region that is attacked.
+/// The bytes before and behind each region that is attacked.
 const GUARD: [u64; 64] = [0x6775_6172_6465_6421; 64];
 
-/// Opens the image whatever it holds. If that succeeds, everything in it is sound, operations do what they say, and it opens again.
-/// Says whether it opened.
+/// Opens an image of any bytes. If that succeeds, everything in it must be sound, operations must
+/// work, and it must open again. Returns whether it opened.
 ///
-/// Works on a copy that has neighbours: nothing outside of the image is written.
+/// Works on a copy that has neighbours: nothing outside of the image may be written.
 pub fn attack(words: &mut [MaybeUninit<u64>]) -> bool {
     let guard = GUARD.map(MaybeUninit::new);
     let mut memory = [&guard, &*words, &guard].concat();
     let end = GUARD.len() + words.len();
     let opened = attack_one(&mut memory[GUARD.len()..end]);
     for guard in [&memory[..GUARD.len()], &memory[end..]] {
-        // SAFETY: written above; what writes here writes whole units.
+        // SAFETY: written above; all writes are of whole units.
         let kept = guard.iter().zip(GUARD).all(|(w, g)| unsafe { w.assume_init() } == g);
         assert!(kept, "something was written outside of the region");
     }
@@ -97,7 +99,7 @@ fn attack_one(words: &mut [MaybeUninit<u64>]) -> bool {
         return false;
     };
     let before = read(&mut pool);
-    let a = pool.audit().expect("open has looked at all of it");
+    let a = pool.audit().expect("open has checked everything");
     assert_eq!(a.held, 0);
     assert_eq!(a.linked, before.iter().map(Vec::len).sum::<usize>());
     assert_eq!(a.linked + a.free, pool.capacity());

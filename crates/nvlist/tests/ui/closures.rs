@@ -1,4 +1,5 @@
-//! What looks for a place, or changes a content, does not change the lists meanwhile, and keeps nothing.
+//! A closure that searches a list or edits a content cannot change the lists, and cannot keep
+//! references.
 
 use nvlist::NodePool;
 
@@ -31,7 +32,7 @@ fn kept_from_an_edit(pool: &mut NodePool<'_, u32, 1>) {
     })
 }
 
-fn kept_from_a_seek(pool: &mut NodePool<'_, u32, 1>, spot: nvlist::Spot) {
+fn kept_from_a_seek(pool: &mut NodePool<'_, u32, 1>, spot: nvlist::ListPos) {
     pool.with(|mut lists, _| {
         let mut kept = None;
         lists.seek(spot, |v| {

@@ -1,4 +1,4 @@
-//! What may be a node's content.
+//! Types that cannot be a node's content.
 
 use nvlist::NodePool;
 use nvlist::nvmem::{InOrder32, Region};

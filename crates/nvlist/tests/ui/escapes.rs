@@ -1,4 +1,4 @@
-//! Nothing leaves the call that it belongs to.
+//! Nodes, lists and cursors cannot leave their call of `with`.
 
 use nvlist::{List, NodePool};
 

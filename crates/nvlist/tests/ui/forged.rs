@@ -1,4 +1,4 @@
-//! Nobody makes a node, a list or access to lists.
+//! Nodes, lists and access to lists cannot be made by hand.
 
 use nvlist::{List, Lists, Node};
 

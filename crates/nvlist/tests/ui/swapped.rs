@@ -1,4 +1,4 @@
-//! What belongs to one pool is not exchanged for what belongs to another.
+//! Nodes and lists of one pool cannot be exchanged for those of another.
 
 use nvlist::NodePool;
 
@@ -26,7 +26,7 @@ fn numbers(one: &mut NodePool<'_, u32, 1>, two: &mut NodePool<'_, u32, 1>) {
     one.with(|mut mine, [a]| {
         two.with(|others, _| {
             if let (Some(context), Ok(node)) = (others.context(3), mine.alloc(1)) {
-                mine.stage_back(context.number(1), a, node).committed();
+                mine.stage_back(context.stage_seq(1), a, node).committed();
             }
         })
     })

@@ -1,4 +1,4 @@
-//! The lists are used by one thread at a time: several share them by `Shared`.
+//! Lists stay in one thread; several threads share them by `Shared`.
 
 use nvlist::NodePool;
 

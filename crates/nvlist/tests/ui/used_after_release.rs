@@ -1,4 +1,4 @@
-//! A node that was returned, or put into a list, is nobody's to read or to change.
+//! A node that was released or linked can no longer be read or changed by its handle.
 
 use nvlist::NodePool;
 
@@ -29,7 +29,7 @@ fn returned_twice(pool: &mut NodePool<'_, u32, 1>) {
     })
 }
 
-fn a_content_of_a_node_that_is_gone(pool: &mut NodePool<'_, u32, 1>) {
+fn a_content_of_a_removed_node(pool: &mut NodePool<'_, u32, 1>) {
     pool.with(|mut lists, [a]| {
         let first = lists.front(a);
         lists.pop_front(a);

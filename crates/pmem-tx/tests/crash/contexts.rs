@@ -150,7 +150,7 @@ where
             })
         })
     };
-    // The old program runs once; if the new one was here before, it is told so.
+    // The old program runs once; if the new one has already run, the open refuses it.
     let region = match old(region) {
         Ok(pool) => {
             assert!(

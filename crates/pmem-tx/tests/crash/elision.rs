@@ -4,8 +4,8 @@
 use nvmem::{InOrder32, Region};
 use powerfail::{Failure, Mapped, World, explore};
 
-/// One 4-byte object at 0 and a commit word at 8. The transaction writes the object before it reads it, so nothing is
-/// logged; which input it sees is the outside's affair.
+/// One 4-byte object at 0 and a commit word at 8. The transaction writes the object before it reads
+/// it, so nothing is logged. The input may differ between runs.
 fn elided(nv: Region<'_, InOrder32>, world: &World<'_, (u32, u32)>) {
     // SAFETY: units of the region, never lent.
     let (get, put) = (
@@ -20,12 +20,12 @@ fn elided(nv: Region<'_, InOrder32>, world: &World<'_, (u32, u32)>) {
     );
     world.set((boots + 1, committed));
     if get(8) == 0 && boots == 0 {
-        // The sensor shows something: write it, commit.
+        // The sensor has a value: write it, commit.
         put(0, 7);
         put(8, 1);
         world.set((boots + 1, 7));
     }
-    // On the second run it shows nothing, and the transaction does not write at all.
+    // On the second run the sensor has none, and the transaction does not write at all.
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn two_versions(nv: Region<'_, InOrder32>, world: &World<'_, (u32, u32)>) {
 }
 
 #[test]
-fn two_versions_do_not() {
+fn two_versions_show_no_uncommitted_value() {
     explore(
         Mapped::<InOrder32>::new(512),
         |nv, w: &World<(u32, u32)>| two_versions(nv, w),

@@ -1,4 +1,5 @@
-//! Long lives: a thousand reboots and more, sequence numbers that come round hundreds of times; and programs at random.
+//! Long runs: more than a thousand reboots, sequence numbers that repeat hundreds of times, and
+//! random programs.
 
 use crate::ops::program;
 use crate::support::{Op, model, open, run, view};
@@ -7,7 +8,7 @@ use pmem_tx::Width;
 use powerfail::{EveryEvents, Mapped, World, endure, explore_with};
 use proptest::prelude::*;
 
-/// Ends in the state in which it began, but for what it writes over again.
+/// Ends in the state in which it began, except for values that it overwrites.
 const CYCLE: [Op; 11] = [
     Op::Push(1),
     Op::Node(2),
@@ -65,7 +66,7 @@ fn a_thousand_reboots() {
             println!("{s}");
         };
     }
-    // Steps that have nothing to do with the length of a transaction, so that cuts fall everywhere.
+    // A step that is unrelated to the length of a transaction, so that cuts fall everywhere.
     life!(InOrder32, 83, 1);
     life!(InOrder32, 211, 3);
     life!(InOrder16, 131, 2);

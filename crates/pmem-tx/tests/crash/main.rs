@@ -1,4 +1,4 @@
-//! Power cuts everywhere, and in the recovery again.
+//! Power cuts at every crash point, and again in the recovery.
 #![allow(clippy::ptr_arg)] // the kit lends a campaign's input as it was given
 
 mod contexts;

@@ -1,11 +1,11 @@
-//! Every operation, cut everywhere, on every mapped model; and recovery cut again.
+//! Every operation, cut at every crash point, on every mapped model; and the recovery cut again.
 
 use crate::support::{CONFIG, Op, TestPool, model, open, run, view};
 use nvmem::{Buffered32, InOrder16, InOrder32, Model, Region};
 use pmem_tx::Width;
 use powerfail::{Mapped, Summary, World, explore_with};
 
-/// Goes on where the power left off.
+/// Continues after the operations that were committed before the cut.
 pub fn program<M: Model>(region: Region<'_, M>, world: &World<'_, u32>, ops: &Vec<Op>)
 where
     M::Unit: Width,
@@ -43,7 +43,7 @@ where
     .run()
 }
 
-/// Under Miri, which is slow, on the one model whose turn it is.
+/// Under Miri, which is slow, runs on one model at a time.
 fn all_models(ops: &[Op]) {
     let models = [
         explore_ops::<InOrder32>,
@@ -78,7 +78,7 @@ each! {
     nested: Nested(4), Nested(6);
     cells_come_and_go: NewCell(3), Cell(4), NewCell(5);
     allocated_and_freed: Churn, Push(1), Churn;
-    // More transactions than there are sequence numbers, of different lengths, so that stale entries lie about.
+    // More transactions than sequence numbers, of different lengths, so that stale entries remain.
     numbers_come_round: Nested(1), Cell(1), Fields(2), Push(2), Cell(2), Fields(3), Pop, Cell(3), Node(1), Fields(1),
         Cell(4), Fields(5), Cell(5), Fields(6), Nested(2), Fields(7);
     // The last number of a round, 7, is used by a long transaction; it comes again after short ones.
@@ -86,7 +86,7 @@ each! {
         Cell(10), Cell(11), Cell(12), Cell(13), Cell(14);
 }
 
-/// The same without the walk: what a cut leaves is whole by itself, nothing waits to be reclaimed.
+/// The same without the walk: the state after a cut is complete, and nothing needs to be reclaimed.
 #[test]
 fn nothing_leaks_even_when_nothing_is_reclaimed() {
     use Op::*;

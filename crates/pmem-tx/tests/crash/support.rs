@@ -1,7 +1,7 @@
-//! A program that does every kind of operation, and what it must see after each boot.
+//! A program with every kind of operation, and the content that each boot must find.
 //!
-//! The root counts the operations that committed. After a boot the content must be the one after exactly that many
-//! operations of the model, and the count must be what was acknowledged, or one more.
+//! The root counts the committed operations. After a boot the content must be that of the model
+//! after exactly so many operations, and the count must be the acknowledged one or one more.
 
 use nvmem::{Model, Persist, Region};
 use pmem_tx::{Config, Error, PBox, Pool, Ptr, Width};
@@ -22,7 +22,7 @@ pub struct Top<'p, W: Width> {
     pub pair: [u32; 3],
 }
 
-/// What the pool shows.
+/// The visible content of the pool.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct View {
     pub list: Vec<u32>,

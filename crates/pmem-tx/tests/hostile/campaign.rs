@@ -1,4 +1,4 @@
-// What is done to a sound image before it is opened.
+// Changes that are made to a sound image before it is opened.
 
 use pmem_tx::nvmem::{Superblock, Unit};
 
@@ -21,7 +21,8 @@ impl Random {
     }
 }
 
-/// Runs `change` on copies of both images until it says that it is done; how many opened and how many did not.
+/// Runs `change` on copies of both images until it returns that it is done; returns how many opened
+/// and how many did not.
 fn campaign(step: usize, mut change: impl FnMut(usize, &mut [u8]) -> bool) -> [usize; 2] {
     let mut seen = [0; 2];
     for doubt in [false, true] {
@@ -30,7 +31,7 @@ fn campaign(step: usize, mut change: impl FnMut(usize, &mut [u8]) -> bool) -> [u
         let mut i = 0;
         loop {
             let mut m = original.clone();
-            // Miri looks closely at a few.
+            // Miri runs only a few.
             let enough = cfg!(miri) && seen[0] + seen[1] >= 2 * (doubt as usize + 1);
             if enough || !change(i, bytes(&mut m)) {
                 break;
@@ -72,7 +73,8 @@ fn every_unit_by_interesting_values() {
         u32::MAX,
         1 << 31,
     ];
-    // Whatever is anywhere in the image: each handle in the place of each other one, headers in the place of tags.
+    // Copies of words inside the image: each handle in place of each other one, headers in place of
+    // tags.
     let mut m = image(WORDS, true);
     for u in bytes(&mut m).chunks_exact(UNIT) {
         let mut le = [0; 4];
@@ -120,7 +122,7 @@ fn noise_behind_a_sound_superblock() {
             match r.below(4) {
                 0 => u.fill_with(|| r.below(256) as u8),
                 1 => u.fill(0),
-                // What looks right, in a wrong place.
+                // Valid words at a wrong offset.
                 _ => u.copy_from_slice(&units[r.below(units.len())]),
             }
         }
@@ -237,7 +239,7 @@ fn no_block_reaches_past_the_end() {
         let original = image(WORDS, doubt);
         let heap = |m: &[MaybeUninit<u64>]| {
             guarded(m, |m| {
-                let a = open(m)?.audit().expect("open has looked at all of it");
+                let a = open(m)?.audit().expect("open has checked everything");
                 Some(a.used + a.free)
             })
         };

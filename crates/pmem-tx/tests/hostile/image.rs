@@ -1,7 +1,8 @@
-// A pool with everything in it, and what is done to one that opened. For one model `M` with handles of width `W`.
+// A pool with all kinds of content, and operations on one that opened. For one model `M` with
+// handles of width `W`.
 //
-// A fuzz target includes this file in a module that defines `M` and `W` and calls `image` once and `attack` for each
-// input; it uses nothing but the public interface.
+// A fuzz target includes this file in a module that defines `M` and `W`. It calls `image` once and
+// `attack` for each input. The file uses only the public interface.
 
 use core::mem::MaybeUninit;
 use pmem_tx::nvmem::{Maybe, Persist, Region};
@@ -193,7 +194,7 @@ fn walk<'p>(list: &Option<PBox<'p, Node<'p>, W>>, tx: &pmem_tx::Tx<'p, M>) -> (u
     (n, sum)
 }
 
-/// Changes everything that there is, then fails or not. Full journals and pools are no concern here.
+/// Changes all content, then fails or not. Full journals and pools are accepted.
 fn churn<'p>(
     tx: &pmem_tx::Tx<'p, M>,
     root: &mut pmem_tx::Root<'p, Top<'p>, W>,
@@ -226,11 +227,12 @@ fn churn<'p>(
     if ok { Ok(()) } else { Err(tx.abort(1)) }
 }
 
-/// What stands before and behind each region that is attacked.
+/// The bytes before and behind each region that is attacked.
 const GUARD: [u64; 64] = [0x6775_6172_6465_6421; 64];
 
-/// Opens the image whatever it holds. If that succeeds, everything reachable is sound, transactions do what they say, and
-/// everything can be taken apart. Nothing outside of the image is written. Says whether it opened.
+/// Opens an image of any bytes. If that succeeds, everything reachable must be sound, transactions
+/// must work, and everything can be freed. Nothing outside of the image may be written. Returns
+/// whether it opened.
 pub fn attack(words: &mut [MaybeUninit<u64>]) -> bool {
     guarded(words, attack_one)
 }
@@ -242,7 +244,7 @@ fn guarded<T>(words: &[MaybeUninit<u64>], f: impl FnOnce(&mut [MaybeUninit<u64>]
     let end = GUARD.len() + words.len();
     let told = f(&mut memory[GUARD.len()..end]);
     for guard in [&memory[..GUARD.len()], &memory[end..]] {
-        // SAFETY: written above; what writes here writes whole units.
+        // SAFETY: written above; all writes are of whole units.
         let kept = guard
             .iter()
             .zip(GUARD)
@@ -256,7 +258,7 @@ fn attack_one(words: &mut [MaybeUninit<u64>]) -> bool {
     let Some(mut pool) = open(words) else {
         return false;
     };
-    let before = pool.audit().expect("open has looked at all of it");
+    let before = pool.audit().expect("open has checked everything");
     {
         let (mut a, mut b) = pool.contexts();
         let old = a.tx(|tx, r| read(r.get(tx), tx)).expect("reading");
@@ -286,7 +288,7 @@ fn attack_one(words: &mut [MaybeUninit<u64>]) -> bool {
     }
     let now = pool.audit().expect("still sound");
     assert_eq!(now.used + now.free, before.used + before.free);
-    // One by one, so that no journal is too small.
+    // One object per transaction, so that no journal is too small.
     let (mut a, mut b) = pool.contexts();
     while let Ok(true) = a.tx(|tx, r| {
         let list = r.fields(tx).list.get_mut()?.take();
@@ -323,7 +325,8 @@ fn attack_one(words: &mut [MaybeUninit<u64>]) -> bool {
     });
     let end = pool.audit().expect("still sound");
     assert_eq!(end.unreachable, 0, "nothing is lost");
-    // An old journal header may say that it belongs to a transaction to come: then this is an error, and no more.
+    // An old journal header may claim the number of a later transaction: then this is an error, and
+    // nothing else.
     if let Ok(mut pool) = Pool::<Roots, M>::open_with(pool.close(), &CONFIG, |_| Ok((top(), None)))
     {
         let (mut a, _) = pool.contexts();

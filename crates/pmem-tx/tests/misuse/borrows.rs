@@ -293,7 +293,8 @@ fn padding_is_copied_and_never_read() {
     assert_eq!(read(&mut pool), (v(3), v(3), None));
 }
 
-/// Padding is no byte: what a pool gives back is not read as bytes, whole or in part, nor opened from the middle.
+/// Padding is uninitialised: a region that a pool returns is not read as bytes, as a whole or in
+/// part, nor opened from the middle.
 #[test]
 fn a_closed_region_is_not_read_as_bytes() {
     use nvmem::device::{Medium, Misuse};

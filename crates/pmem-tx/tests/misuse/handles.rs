@@ -60,7 +60,7 @@ fn handles_do_not_survive_their_session() {
             .error,
         Error::WrongPool
     );
-    // Its place is taken by another object, which it does not reach.
+    // Another object now lies at its offset; the handle must not reach it.
     let k = node(&mut pool, 8);
     assert_eq!(k.offset(), f.args.1.offset());
     assert_eq!(
@@ -231,7 +231,7 @@ fn prepared_dropped_abandoned_forgotten() {
 }
 
 #[test]
-fn adopted_once_and_only_what_is_there() {
+fn only_existing_objects_are_adopted_and_once() {
     let mut m = buffer(256);
     let word = Cell::new(0);
     let open = |region| {
@@ -321,8 +321,8 @@ fn adopted_once_and_only_what_is_there() {
     assert_eq!(pool.audit().unwrap().unreachable, 0);
 }
 
-/// A handle of a pool of the other width is named as such, even where nothing lies; one of this pool that leads nowhere is
-/// an owner of nothing.
+/// A handle of a pool with the other width is reported as such, whatever its offset. A handle of
+/// this pool that leads to no block owns nothing.
 #[test]
 fn a_foreign_family_is_named() {
     let mut m = buffer(256);
@@ -359,7 +359,8 @@ fn a_foreign_family_is_named() {
     }
 }
 
-/// A number is taken when the first handle leaves, and a handle without one fits no pool that has none.
+/// A session number is taken when the first handle leaves. A pool without a number accepts no
+/// handle.
 #[test]
 fn a_session_begins_with_its_first_handle() {
     let none = u32::MAX;
@@ -389,7 +390,8 @@ fn a_session_begins_with_its_first_handle() {
     assert!(pool.session() > first && pool.session() < none);
 }
 
-/// A walk may reclaim what a handle outside names, or give it to another one: it ends the session of those that are outside.
+/// A walk may reclaim the object of a handle outside, or give it to another one. So it ends the
+/// session of all handles outside.
 #[test]
 fn a_walk_ends_the_session() {
     let refused = |r: Result<(), Error>| assert_eq!(r, Err(Error::WrongPool));
@@ -399,7 +401,7 @@ fn a_walk_ends_the_session() {
     let (first, recorded) = (pool.session(), bytes(&k));
     pool.walk().unwrap();
     assert!(pool.session() > first);
-    // The object is adopted: the handle of before is not its second owner, neither by value nor lent.
+    // The object is adopted: the earlier handle is not a second owner, neither by value nor lent.
     let adopted: H<N> = pool.adopt(&recorded).unwrap();
     assert_eq!(pool.reclaim(), 1);
     let r = pool.tx_with((k, adopted), |_, _, _| Ok(()));
@@ -408,7 +410,7 @@ fn a_walk_ends_the_session() {
         pool.tx_with(k, |tx, _, k| k.free_tree(tx))
             .map_err(Error::from),
     );
-    // The other one's place is another object's now.
+    // Another object lies at the other handle's offset now.
     let taken: H<[bool; 8]> = loop {
         let new = pool.tx_own::<_, H<[bool; 8]>, _>((), |tx, _, ()| PBox::new([true; 8], tx));
         match new.unwrap() {
@@ -432,7 +434,8 @@ fn a_walk_ends_the_session() {
     assert_eq!(pool.session(), u32::MAX);
 }
 
-/// Whether it is committed is not known: what it has unlinked must not be reclaimed, because it may come back.
+/// It is unknown whether the transaction is committed: objects that it unlinked must not be
+/// reclaimed, because it may be undone.
 #[test]
 fn no_walk_beside_a_forgotten_transaction() {
     let mut m = buffer(256);
@@ -474,7 +477,7 @@ fn a_panic_while_a_result_is_adopted() {
     let (lower, upper, last) = (bytes(&flags), bytes(&two), two.1.offset());
     pool.walk().unwrap();
     let r = caught(|| {
-        pool.adopt_but::<Two>(&upper, &mut |off| {
+        pool.adopt_unspent::<Two>(&upper, &mut |off| {
             if off == last {
                 quiet()
             }

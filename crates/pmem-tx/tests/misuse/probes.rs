@@ -1,4 +1,4 @@
-// What else one may try: re-entry, swapped owners, futures, threads, statics, closures that lie.
+// Other attempts: re-entry, swapped owners, futures, threads, statics, closures that lie.
 
 /// Runs a transaction on its pool when it is dropped.
 struct Meddler<'a, 'm>(&'a mut P<'m>);
@@ -106,7 +106,7 @@ fn lent_handles_and_slots_change_places() {
         Ok((h.get(tx).v, g.get(tx).v))
     });
     assert_eq!(r.unwrap(), (11, 22));
-    // Who lent them has what was lent, and the slot of `a` is that of `b`.
+    // Each lender still owns its object, and the slot of `a` is that of `b`.
     let r = pool.tx_with((h.lend(), g.lend()), |tx, r, (h, g)| {
         let r = r.get(tx);
         Ok((h.get(tx).v, g.get(tx).v, r.a.is_none(), r.b.is_some()))
@@ -182,7 +182,7 @@ fn a_pool_and_its_handles_in_statics_and_threads() {
     *POOL.lock().unwrap() = Some(pool);
 }
 
-/// Whatever the caller says about its commit words, what opens is checked, and what was given away before is refused.
+/// For any answers of the resolver: the opened content is checked, and earlier handles are refused.
 #[test]
 fn a_resolver_that_lies() {
     for says in [0, 1, 2, 3, 6, 7, 8, u32::MAX] {
@@ -303,7 +303,7 @@ fn lent_to_a_forgotten_transaction() {
     }
 }
 
-/// What `spent` says are spent handles fit no transaction.
+/// Handles that `spent` reports as spent are refused by every transaction.
 #[test]
 fn spent_handles_are_numbers() {
     let mut m = buffer(256);
@@ -316,10 +316,10 @@ fn spent_handles_are_numbers() {
         le
     });
     let (a, mut b) = pool
-        .adopt_but::<(H<N>, H<N>)>(&recorded, &mut |off| off == second)
+        .adopt_unspent::<(H<N>, H<N>)>(&recorded, &mut |off| off == second)
         .unwrap();
     let (mut c, mut d) = pool
-        .adopt_but::<(H<N>, H<N>)>(&[9; 2 * size_of::<W>()], &mut |_| true)
+        .adopt_unspent::<(H<N>, H<N>)>(&[9; 2 * size_of::<W>()], &mut |_| true)
         .unwrap();
     assert_eq!(pool.reclaim(), 1);
     for spent in [&mut b, &mut c, &mut d] {
@@ -332,7 +332,7 @@ fn spent_handles_are_numbers() {
     assert_eq!(r.unwrap(), 1);
 }
 
-/// The first content: freed again, replaced, unwound; and no second root.
+/// The initial content: freed again, replaced, unwound; and no second root.
 #[test]
 fn misused_while_a_pool_is_formatted() {
     let mut m = buffer(256);

@@ -1,4 +1,4 @@
-// Bodies that do not end in order, and outer tokens inside.
+// Bodies that unwind or never end, and outer tokens inside nested transactions.
 
 #[test]
 fn a_panic_in_a_nested_body_leaves_the_outer_one_whole() {
@@ -57,7 +57,8 @@ fn an_outer_handle_and_token_inside_a_nested_body() {
         let cell = Ptr::new([true; 3], tx)?;
         tx.nested(root, |ty, root| {
             root.get_mut(ty)?.n = 5;
-            // Reading is harmless; whatever would be logged is refused, because it would be logged in the wrong place.
+            // Reading is harmless. Access that would be logged is refused, because the entry would
+            // belong to the wrong transaction.
             assert_eq!(own.get(tx).v, 1);
             assert_eq!(own.get_mut(tx).map(|_| ()), Err(Error::OuterTransaction));
             let slot = own.fields(tx).v.set(3);
@@ -72,8 +73,9 @@ fn an_outer_handle_and_token_inside_a_nested_body() {
     assert_eq!(pool.tx(|tx, r| Ok(r.get(tx).n)), Ok(5));
 }
 
-/// What is consumed through an outer token has no owner any more, so the outer transaction can only abort: not just the nested
-/// one, whose failure ends with it, and none outside of the token's own.
+/// A handle that is consumed through an outer token has no owner any more. So the token's
+/// transaction can only abort: not just the nested one, whose failure ends with it, and none
+/// outside of the token's own.
 #[test]
 fn consumed_through_an_outer_token() {
     type Tx<'p> = pmem_tx::Tx<'p, M>;
@@ -107,7 +109,7 @@ fn consumed_through_an_outer_token() {
                 Ok(())
             });
             assert_eq!(r, Err(Error::OuterTransaction), "{i}");
-            // What comes later is in vain, and says so.
+            // Later operations are in vain and return the error.
             assert_eq!(
                 tx.nested(root, |_, _| Ok(())),
                 Err(Error::OuterTransaction),
@@ -180,7 +182,7 @@ fn a_stack_that_was_given_up_is_undone() {
     let (tell, told) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let p = p;
-        // SAFETY: what a coroutine that is forgotten would do: from here on this thread never touches the pool again.
+        // SAFETY: as with a forgotten coroutine, this thread never touches the pool again.
         let pool = unsafe { &mut *p.0.cast::<P<'_>>() };
         let _ = pool.tx(|tx, r| {
             r.get_mut(tx)?.n = 99;

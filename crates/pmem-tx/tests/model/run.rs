@@ -126,7 +126,7 @@ fn rotate(pool: &mut P<'_>) {
         Ok(first)
     });
     let Ok(mut first) = first else { return };
-    // Lent, handed over and given back: nothing changes.
+    // Lent, passed by value and returned: nothing changes.
     let v = pool
         .tx_with(first.lend(), |tx, _, h| Ok(h.get(tx).v))
         .unwrap();

@@ -1,4 +1,4 @@
-//! A cell goes from one context to the other, and its tag still has a number of the first.
+//! A cell moves from one context to the other while its tag still has a number of the first.
 
 use crate::On;
 use crate::model::{BYTES, CONFIG, memory};
@@ -21,14 +21,14 @@ type Own<W> = Top<'static, W>;
 type One<'c, M> = Context<'c, Own<<M as Model>::Unit>, M>;
 type Two<'m, M> = Pool<'m, Contexts<(Own<<M as Model>::Unit>, Own<<M as Model>::Unit>)>, M>;
 
-/// What the new owner of the cell does.
+/// The operation of the cell's new owner.
 #[derive(Debug, Clone, Copy)]
 enum How {
     /// Frees it; the old owner uses up a round of numbers meanwhile.
     Free,
     /// Writes it in a nested transaction that is undone; the same.
     Nested,
-    /// Writes it, while the old owner settles what its numbers have left.
+    /// Writes it, while the old owner settles its stale tags.
     Write,
 }
 
@@ -130,7 +130,7 @@ where
             assert_eq!(v, after, "{how:?} {done}");
             return;
         }
-        // It was on its way, in volatile memory.
+        // The handle was in volatile memory when the power failed.
         (None, None) => return,
         both => panic!("{both:?}"),
     }
@@ -165,7 +165,7 @@ where
         How::Write => Some(9),
     };
     assert_eq!(value(&mut new), after, "{how:?}");
-    // With numbers that come round, what was undone stays so.
+    // Undone changes stay undone when numbers repeat.
     round(&mut old);
     assert_eq!(value(&mut new), after, "{how:?}");
 }

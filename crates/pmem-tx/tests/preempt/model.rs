@@ -1,7 +1,7 @@
-//! A program of two contexts, and what it must see after each boot.
+//! A program of two contexts, and the content that each boot must find.
 
 use nvmem::{Model, Persist, Region};
-use pmem_tx::{Config, Context, Contexts, Error, PBox, Pool, Ptr, Refused, Section, Width};
+use pmem_tx::{Config, Context, Contexts, Error, OpenFailure, PBox, Pool, Ptr, Section, Width};
 use powerfail::{World, masked};
 use std::cell::Cell;
 use std::mem::MaybeUninit;
@@ -45,7 +45,7 @@ pub struct Top<'p, W: Width> {
     pub pair: [u32; 2],
 }
 
-/// What a context shows.
+/// The visible content of a context.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct View {
     list: Vec<u32>,
@@ -82,12 +82,11 @@ impl Op {
     }
 }
 
-/// What is done before, by the context of low priority; what that does then, and what interrupts
-/// it.
+/// The operations before the test, those of the low-priority context, and those that interrupt it.
 #[derive(Debug, Clone)]
 pub struct Case {
-    /// In a pool that has room for three nodes and nothing else: whoever finds it full does
-    /// without, and goes on later.
+    /// In a pool with space for three nodes only: a context that finds it full skips the operation
+    /// and continues later.
     pub tight: bool,
     pub before: Vec<Op>,
     pub low: Vec<Op>,
@@ -118,7 +117,7 @@ where
     try_open(region).unwrap_or_else(|r| panic!("open: {r}"))
 }
 
-fn try_open<M: Model>(region: Region<'_, M>) -> Result<Two<'_, M>, Refused<'_, M>>
+fn try_open<M: Model>(region: Region<'_, M>) -> Result<Two<'_, M>, OpenFailure<'_, M>>
 where
     M::Unit: Width,
 {
@@ -131,8 +130,8 @@ where
             cell,
             pair: [0; 2],
         };
-        // Four blocks that are not free, at which a search lets others in; the last of them, and
-        // the free ones after it, are what the high one can join.
+        // Four blocks that are not free, where a search leaves its section. The high-priority
+        // context can join the last of them with the free ones after it.
         let low = node(2, None)?;
         let low = node(1, low)?;
         let cell = Some(Ptr::new([0; 4], tx)?);
@@ -144,8 +143,8 @@ where
     })
 }
 
-/// A pool that is formatted, and opened once: nothing is left to do at open, and searches begin at
-/// the first block.
+/// A pool that was formatted and opened once: the open has nothing to do, and searches begin at the
+/// first block.
 pub fn image<M: Model>(tight: bool) -> Vec<u8>
 where
     M::Unit: Width,
@@ -268,7 +267,7 @@ where
     })
 }
 
-/// Does it; unless the pool is full, if that may be.
+/// Runs the operation; skips it if the pool is full and that is allowed.
 fn go<M: Model>(c: &mut One<'_, M>, op: Op, tight: bool) -> bool
 where
     M::Unit: Width,
@@ -290,7 +289,7 @@ where
     true
 }
 
-/// What a context has done, which is what was acknowledged or one operation more.
+/// The operations that a context has done: the acknowledged ones, or one more.
 fn check<M: Model>(c: &mut One<'_, M>, ops: &[Op], list: &[u32], sure: u32) -> u32
 where
     M::Unit: Width,
@@ -323,7 +322,7 @@ where
     check(c, &ops, list, ops.len() as u32);
 }
 
-/// Goes on where the power left off.
+/// Continues after the operations that were committed before the cut.
 pub fn run<M: Model>(nv: Region<'_, M>, world: &World<'_, (u32, u32)>, case: &Case)
 where
     M::Unit: Width,

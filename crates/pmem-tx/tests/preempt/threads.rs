@@ -32,7 +32,7 @@ where
 {
     use Op::*;
     let rounds = if cfg!(miri) { 1 } else { 200 };
-    // Room enough, however it is divided: no `PoolFull`.
+    // Enough space in any order of allocation: no `PoolFull`.
     let mut words = [MaybeUninit::new(0); 1024];
     let mut pool = open::<M>(Region::new(&mut words));
     let (mut a, mut b) = pool.contexts();

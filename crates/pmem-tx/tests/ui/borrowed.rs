@@ -8,7 +8,7 @@ fn two_pools_in_one_buffer(words: &mut [core::mem::MaybeUninit<u64>]) {
     drop((a, b));
 }
 
-fn a_buffer_that_is_gone() -> Region<'static, InOrder32> {
+fn a_freed_buffer() -> Region<'static, InOrder32> {
     let mut words = [core::mem::MaybeUninit::new(0); 64];
     Region::new(&mut words)
 }

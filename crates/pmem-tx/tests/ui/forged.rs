@@ -18,12 +18,12 @@ fn held() -> Held<u32> {
     Held::restore(8, 1).unwrap()
 }
 
-fn lent<'p>(l: Lent<'p, u32>) -> PBox<'p, u32> {
+fn lent<'p>(l: HeldBox<'p, u32>) -> PBox<'p, u32> {
     l.0
 }
 
-fn lender<'a, 'p>(tx: &'a Tx<'p>) -> Lender<'a, 'p> {
-    Lender::new(tx)
+fn lender<'a, 'p>(tx: &'a Tx<'p>) -> FieldLender<'a, 'p> {
+    FieldLender::new(tx)
 }
 
 fn main() {}

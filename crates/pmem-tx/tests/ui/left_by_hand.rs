@@ -1,4 +1,5 @@
-//! A handle leaves a transaction as its result and in no other way: what leaves before the commit would have two owners after an abort.
+//! A handle leaves a transaction only as its result: if it left before the commit, an abort would
+//! give its object two owners.
 
 include!("support/types.rs");
 

@@ -1,4 +1,4 @@
-//! Rule 3: what does not survive a power cut is refused wherever it would be stored.
+//! Rule 3: a type that does not survive a power cut cannot be stored.
 
 include!("support/types.rs");
 

@@ -1,4 +1,4 @@
-//! A token, and what holds one, stays in the thread of its transaction. One message each.
+//! A token, and a type that holds one, stays in the thread of its transaction. One message each.
 
 include!("support/types.rs");
 

@@ -1,4 +1,4 @@
-//! Two transactions, two brands: what belongs to one is unknown to the other.
+//! Two transactions, two brands: handles of one are refused by the other.
 
 include!("support/types.rs");
 

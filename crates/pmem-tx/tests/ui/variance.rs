@@ -22,11 +22,11 @@ fn token<'t, 'a, 'b: 'a>(b: &'t Tx<'b>) -> &'t Tx<'a> {
     b
 }
 
-fn lent<'a, 'b: 'a>(b: Lent<'b, u32>) -> Lent<'a, u32> {
+fn lent<'a, 'b: 'a>(b: HeldBox<'b, u32>) -> HeldBox<'a, u32> {
     b
 }
 
-fn slot<'t, 'a, 'b: 'a>(b: Slot<'t, 'b, u32>) -> Slot<'t, 'a, u32> {
+fn slot<'t, 'a, 'b: 'a>(b: FieldSlot<'t, 'b, u32>) -> FieldSlot<'t, 'a, u32> {
     b
 }
 

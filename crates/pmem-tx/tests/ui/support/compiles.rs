@@ -1,4 +1,4 @@
-//! What must go on to compile: the other side of the refusals.
+//! Programs that must compile: the counterpart of the refused ones.
 
 include!("types.rs");
 
