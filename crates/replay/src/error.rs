@@ -1,6 +1,6 @@
 //! Errors.
 
-use crate::header::Kind;
+use crate::header::CallKind;
 
 /// Why a step, an input or a loop did not happen. Two words, so that it travels in registers as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub enum Error {
     TooManyHandles,
     /// An error has left the body of a loop: the loop stays in this iteration, and nothing can follow. Open again to go on.
     /// So does a panic that left the body of a loop, an outlet, or a join that had stored, and was caught.
-    LoopLeft,
+    LoopInterrupted,
 }
 
 /// How the program differs from what is recorded.
@@ -47,14 +47,14 @@ pub struct Divergence {
     /// Which record of the table, from 0; those of a loop that runs follow the loop's own.
     pub record: u16,
     /// What differs.
-    pub what: What,
+    pub mismatch: Mismatch,
 }
 
 /// What differs from the record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
-pub enum What {
+pub enum Mismatch {
     /// A step stands where a loop was, or the other way round.
     Kind,
     /// Another call site.
@@ -66,21 +66,21 @@ pub enum What {
     /// The recorded bytes are no result of the type that is asked for.
     Result,
     /// The program left an iteration, or ended a loop, before all that is recorded of it was passed.
-    Shorter,
+    RecordsRemain,
     /// The body of a loop has put another runtime in the place of its own.
     Runtime,
 }
 
 impl core::fmt::Display for Divergence {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        let what = match self.what {
-            What::Kind => "a step where a loop was recorded, or a loop where a step was",
-            What::Site => "another call site",
-            What::Arguments => "other arguments",
-            What::Handles => "another handle",
-            What::Result => "a result of another type",
-            What::Shorter => "an end before all records were passed",
-            What::Runtime => "a loop's body has put another runtime in the place of its own",
+        let what = match self.mismatch {
+            Mismatch::Kind => "a step where a loop was recorded, or a loop where a step was",
+            Mismatch::Site => "another call site",
+            Mismatch::Arguments => "other arguments",
+            Mismatch::Handles => "another handle",
+            Mismatch::Result => "a result of another type",
+            Mismatch::RecordsRemain => "an end before all records were passed",
+            Mismatch::Runtime => "a loop's body has put another runtime in the place of its own",
         };
         write!(f, "the program differs from record {}: {what}", self.record)
     }
@@ -108,7 +108,7 @@ impl core::fmt::Display for Error {
             Error::LoopTooLong => "the loop has more iterations than can be counted",
             Error::OutboxFull => "the step sends more than the outbox holds: raise outbox_bytes",
             Error::TooManyHandles => "a step takes at most 8 handles for good",
-            Error::LoopLeft => "an error or a panic has left a loop, an outlet or a join: open again to go on",
+            Error::LoopInterrupted => "an error or a panic has left a loop, an outlet or a join: open again to go on",
             Error::Other => "the step failed for a reason that has no number",
         })
     }
@@ -133,24 +133,24 @@ impl From<pmem_tx::Error> for Error {
 
 /// A step that did not happen, and the arguments that it was given: handles are whole again. `?` makes the [`Error`] of it.
 #[derive(Debug)]
-pub struct Failed<A> {
+pub struct StepError<A> {
     /// Why.
     pub error: Error,
     /// What was passed in.
     pub args: A,
 }
-impl<A> From<Failed<A>> for Error {
-    fn from(f: Failed<A>) -> Error {
+impl<A> From<StepError<A>> for Error {
+    fn from(f: StepError<A>) -> Error {
         f.error
     }
 }
 
 impl Error {
     /// What a table keeps of the error of a step: its number; of an abort, the code.
-    pub(crate) fn encode(self) -> (Kind, u32) {
+    pub(crate) fn encode(self) -> (CallKind, u32) {
         match self {
-            Error::Aborted(c) => (Kind::Aborted, c.into()),
-            e => (Kind::Failed, e.number()),
+            Error::Aborted(c) => (CallKind::Aborted, c.into()),
+            e => (CallKind::Failed, e.number()),
         }
     }
 
@@ -170,7 +170,7 @@ impl Error {
             Error::TableFull => 9,
             Error::LoopTooLong => 10,
             Error::TooManyHandles => 11,
-            Error::LoopLeft => 12,
+            Error::LoopInterrupted => 12,
         }
     }
 
@@ -184,9 +184,9 @@ impl Error {
     }
 
     /// The error that a record of this kind keeps.
-    pub(crate) fn decode(kind: Kind, number: u32) -> Error {
+    pub(crate) fn decode(kind: CallKind, number: u32) -> Error {
         match number {
-            _ if kind == Kind::Aborted => Error::Aborted(number as u16),
+            _ if kind == CallKind::Aborted => Error::Aborted(number as u16),
             1 => Error::JournalFull,
             2 => Error::PoolFull,
             3 => Error::Index,
@@ -211,7 +211,7 @@ pub enum OpenError {
     /// written: finish with the program that made it, or erase it.
     OtherFormat,
     /// The configuration makes no sense.
-    Config(Setting),
+    Config(ConfigItem),
     /// The region is smaller than the configuration and the root need, in bytes.
     TooSmall {
         /// A length in bytes that would do; where not even the table has room, that of the table.
@@ -237,7 +237,7 @@ pub enum OpenError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
-pub enum Setting {
+pub enum ConfigItem {
     /// `seq_bits` is too small or too large.
     SeqBits,
     /// The table would be larger than the address space, or can be.
@@ -246,12 +246,12 @@ pub enum Setting {
     Unit,
 }
 
-impl core::fmt::Display for Setting {
+impl core::fmt::Display for ConfigItem {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(match self {
-            Setting::SeqBits => "seq_bits is 3 to 16",
-            Setting::Length => "the table is larger than the address space",
-            Setting::Unit => "the table was formatted for another atomic unit",
+            ConfigItem::SeqBits => "seq_bits is 3 to 16",
+            ConfigItem::Length => "the table is larger than the address space",
+            ConfigItem::Unit => "the table was formatted for another atomic unit",
         })
     }
 }
@@ -316,9 +316,9 @@ impl From<pmem_tx::OpenError> for OpenError {
 }
 
 /// A region that could not be opened, and why. The region comes back, so nothing is lost.
-pub type Refused<'m, M> = nvmem::Refused<'m, M, OpenError>;
-impl<M> From<Refused<'_, M>> for OpenError {
-    fn from(r: Refused<'_, M>) -> Self {
+pub type OpenFailure<'m, M> = nvmem::Refused<'m, M, OpenError>;
+impl<M> From<OpenFailure<'_, M>> for OpenError {
+    fn from(r: OpenFailure<'_, M>) -> Self {
         r.error
     }
 }

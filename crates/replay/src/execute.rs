@@ -3,14 +3,14 @@
 //! What depends on the types of a call is behind [`Job`], so that a program holds the rest once, however many kinds of
 //! steps it has.
 
-use crate::bypass::Known;
+use crate::bypass::CallSignature;
 use crate::each::Loop;
-use crate::error::{Error, Failed};
-use crate::job::{Job, Kept, Recorded, Refused, Work};
+use crate::error::{Error, StepError};
+use crate::job::{CallJob, DropResult, FailWith, Job, KeepResult};
 use crate::join::{Commit, Committed, Join};
-use crate::open::{Left, Replay};
+use crate::open::{Replay, StopOnUnwind};
 use crate::step::Step;
-use crate::table::{Frame, Out, Table};
+use crate::table::{Cursor, Table, UnitWriter};
 use core::cell::Cell;
 use core::marker::PhantomData;
 use nvmem::cross::{Arg, Ret};
@@ -21,21 +21,21 @@ use pmem_tx::{Root, Width};
 pub(crate) const MOST_HANDLES: usize = 8;
 
 /// What is known of a kind of call when the program is compiled.
-pub(crate) struct Shape {
+pub(crate) struct RecordShape {
     /// The header of its record, but for the number and who makes it.
     pub header: u32,
     /// Bytes that must be left for its header and its payload, or its error.
-    pub room: usize,
+    pub min_bytes: usize,
     /// The header settles all of a record: what differs from it is no result of the call.
-    pub simple: bool,
+    pub header_only: bool,
 }
 
-impl Shape {
+impl RecordShape {
     /// Of no record.
-    pub const NONE: Shape = Shape {
+    pub const NONE: RecordShape = RecordShape {
         header: 0,
-        room: 0,
-        simple: false,
+        min_bytes: 0,
+        header_only: false,
     };
 }
 
@@ -59,7 +59,7 @@ where
         id: u32,
         args: A,
         body: F,
-    ) -> Result<O, Failed<A>>
+    ) -> Result<O, StepError<A>>
     where
         F: for<'p> Fn(
             &Step<'_, 'p, M>,
@@ -74,11 +74,11 @@ where
                 return Ok(o);
             }
             // With planted bugs a record is taken for one's own that this would not read.
-            if !Known::<A, O, M>::SIMPLE || cfg!(feature = "sabotage") {
-                return self.consider(id, args, &body, None);
+            if !CallSignature::<A, O, M>::HEADER_ONLY || cfg!(feature = "sabotage") {
+                return self.call_slow(id, args, &body, None);
             }
             if let Err(error) = self.execute::<A, O, F>(id, &args, &body) {
-                return Err(Failed { error, args });
+                return Err(StepError { error, args });
             }
         }
     }
@@ -94,28 +94,28 @@ where
         ) -> Result<O::In<'p>, Error>,
     {
         if !args.of_session(self.pool.session()) && !self.replaying() {
-            return self.going().and(Err(Error::WrongPool));
+            return self.check_running().and(Err(Error::WrongPool));
         }
-        let work = Work::<A, O, _, _> {
+        let work = CallJob::<A, O, _, _> {
             id,
             args,
             body,
-            keep: &Recorded,
+            keep: &DropResult,
             _o: PhantomData,
         };
-        let shape = const { &Known::<A, O, M>::SHAPE };
+        let shape = const { &CallSignature::<A, O, M>::SHAPE };
         self.commit(id, shape, Some(&work), None, None)
     }
 
     /// Settles a call with all that a call can have.
     #[inline(never)]
-    pub(crate) fn consider<A: Arg, O: Ret, F>(
+    pub(crate) fn call_slow<A: Arg, O: Ret, F>(
         &mut self,
         id: u32,
         args: A,
         body: &F,
         join: Option<&mut JoinOf<'_, O>>,
-    ) -> Result<O, Failed<A>>
+    ) -> Result<O, StepError<A>>
     where
         F: for<'p> Fn(
             &Step<'_, 'p, M>,
@@ -131,47 +131,47 @@ where
         } else {
             None
         };
-        let kept = Kept {
+        let kept_result = KeepResult {
             session,
             result: Cell::new(None),
             end: Cell::new(0),
         };
-        let work = Work::<A, O, _, _> {
+        let work = CallJob::<A, O, _, _> {
             id,
             args: &args,
             body,
-            keep: &kept,
+            keep: &kept_result,
             _o: PhantomData,
         };
-        let shape = const { &Known::<A, O, M>::SHAPE };
+        let shape = const { &CallSignature::<A, O, M>::SHAPE };
         let r = match refused {
             // What can be refused is refused before the body runs.
-            Some(e) if !self.replaying() => self.going().and(Err(e)),
+            Some(e) if !self.replaying() => self.check_running().and(Err(e)),
             _ => match join {
                 None => self.commit(id, shape, Some(&work), None, None),
                 Some(join) => {
                     let mut join = joins(|c| {
-                        let o = kept.result.take();
+                        let o = kept_result.result.take();
                         let r = match &o {
                             Some(o) => join(o, c),
                             None => Err(Error::Other),
                         };
-                        kept.result.set(o);
+                        kept_result.result.set(o);
                         r
                     });
                     self.commit(id, shape, Some(&work), None, Some(&mut join))
                 }
             },
         };
-        let r = match (r, kept.result.into_inner()) {
+        let r = match (r, kept_result.result.into_inner()) {
             (Ok(()), Some(o)) => {
                 // Who has joined a step has passed it.
                 if self.replaying() {
-                    self.passed(kept.end.get());
+                    self.advance_outlined(kept_result.end.get());
                 }
                 Ok(o)
             }
-            (Ok(()), None) => self.result::<A, O>(&args),
+            (Ok(()), None) => self.recorded_result::<A, O>(&args),
             (Err(e), _) => Err(e),
         };
         match r {
@@ -180,7 +180,7 @@ where
                 core::mem::forget(args);
                 Ok(o)
             }
-            Err(error) => Err(Failed { error, args }),
+            Err(error) => Err(StepError { error, args }),
         }
     }
 
@@ -195,23 +195,23 @@ where
     pub(crate) fn commit(
         &mut self,
         id: u32,
-        shape: &Shape,
+        shape: &RecordShape,
         mut job: Option<&dyn Job<R, M>>,
         l: Option<&Loop>,
         join: Option<&mut Join<'_>>,
     ) -> Result<(), Error> {
-        let Frame { at, end, body } = self.cur;
+        let Cursor { at, end, payload } = self.cursor;
         if at != end {
-            return self.recall(id, shape);
+            return self.match_record(id, shape);
         }
-        if at + Table::<M>::UNIT < body + shape.room {
-            return Err(self.full);
+        if at + Table::<M>::UNIT < payload + shape.min_bytes {
+            return Err(self.no_room_error);
         }
         let mut header = shape.header;
         let mut context = self.pool.context();
         let seq = context.next_seq();
         let queue = self.table.queue(seq);
-        let mut out = Out::new(&self.table, body, at.saturating_sub(body));
+        let mut out = UnitWriter::new(&self.table, payload, at.saturating_sub(payload));
         let recorded = shape.header != 0;
         // Why the job has failed.
         let mut failed = None;
@@ -221,12 +221,12 @@ where
         }
         if let (Some(l), true) = (l, recorded) {
             // There is room for it, where nothing counts yet.
-            out.to = body + Table::<M>::STATE;
+            out.to = payload + Table::<M>::STATE;
             if planted!("nv-replay/loop-open-before-its-start") {
                 let header = Table::<M>::header(header, id);
-                self.table.seal(at, out.to, seq, header);
+                self.table.commit_record(at, out.to, seq, header);
             }
-            l.put(&self.table, body, seq);
+            l.write(&self.table, payload, seq);
         }
         let prepared = loop {
             let prepared = context.prepared::<(), (), _>((), |tx, root, ()| {
@@ -246,7 +246,7 @@ where
                     let (kind, number) = Error::encode(e);
                     let words = Table::<M>::encode(kind, 1, true, id);
                     header = Table::<M>::encode(kind, 1, true, 0).header;
-                    out.to = body;
+                    out.to = payload;
                     if let Some(second) = words.second {
                         out.word(second);
                     }
@@ -280,17 +280,17 @@ where
         let mut prepared = Some(prepared);
         let joined = join.is_some() && failed.is_none();
         let stored = Cell::new(false);
-        let left = Left {
+        let guard = StopOnUnwind {
             when: &stored,
-            full: &mut self.full,
-            cur: &mut self.cur,
-            top: table.top,
+            no_room_error: &mut self.no_room_error,
+            cursor: &mut self.cursor,
+            area_end: table.area_end,
         };
         let mut store = || {
             if recorded {
-                table.seal(at, out.to, seq, Table::<M>::header(header, id));
+                table.commit_record(at, out.to, seq, Table::<M>::header(header, id));
             } else if let Some(l) = l {
-                l.put(table, l.body - Table::<M>::STATE, seq);
+                l.write(table, l.payload - Table::<M>::STATE, seq);
             }
             if let Some(p) = prepared.take() {
                 p.committed();
@@ -310,32 +310,36 @@ where
                 let joined = join(commit).map(|_| ());
                 if prepared.is_some() {
                     // Not stored: undone.
-                    left.forget();
+                    guard.disarm();
                     let e = joined.err().map_or(Error::Other, Error::recorded);
                     drop(prepared);
                     if planted!("nv-replay/failure-not-recorded") {
                         return Err(e);
                     }
-                    return self.commit(id, shape, Some(&Refused(e)), None, None);
+                    return self.commit(id, shape, Some(&FailWith(e)), None, None);
                 }
             }
             _ => store(),
         }
         drop(prepared);
         queue.drain(&mut self.outlet);
-        left.forget();
+        guard.disarm();
         if recorded {
-            self.cur.end = at - Table::<M>::UNIT;
+            self.cursor.end = at - Table::<M>::UNIT;
             if joined {
-                (self.cur.at, self.cur.body) = (self.cur.end, out.to);
+                (self.cursor.at, self.cursor.payload) = (self.cursor.end, out.to);
             }
         } else if let Some(l) = l {
-            let Loop { at, body, .. } = *l;
-            self.cur = Frame { at, end: at, body };
+            let Loop { at, payload, .. } = *l;
+            self.cursor = Cursor {
+                at,
+                end: at,
+                payload,
+            };
         }
         if failed.is_some() {
             // The program passes it, as in every later life.
-            return self.recall(id, shape);
+            return self.match_record(id, shape);
         }
         Ok(())
     }

@@ -8,11 +8,11 @@ use nvmem::{Model, planted};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
-pub enum Kind {
+pub enum CallKind {
     /// A step, or an input that was recorded: its result.
     Done = 1,
     /// A step that was given handles for good: those, then its result.
-    Took = 2,
+    TookHandles = 2,
     /// A step that failed: the number of its error.
     Failed = 3,
     /// A loop: its state.
@@ -21,15 +21,15 @@ pub enum Kind {
     Aborted = 5,
 }
 
-impl Kind {
+impl CallKind {
     #[inline(always)]
-    fn decode(v: u8) -> Option<Kind> {
+    fn decode(v: u8) -> Option<CallKind> {
         Some(match v {
-            1 => Kind::Done,
-            2 => Kind::Took,
-            3 => Kind::Failed,
-            4 => Kind::Loop,
-            5 => Kind::Aborted,
+            1 => CallKind::Done,
+            2 => CallKind::TookHandles,
+            3 => CallKind::Failed,
+            4 => CallKind::Loop,
+            5 => CallKind::Aborted,
             _ => return None,
         })
     }
@@ -38,7 +38,7 @@ impl Kind {
 /// A record's words. One header unit; on 16-bit units, unless it is a plain step without a result or a loop, a second one at
 /// the head of its payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Words {
+pub(crate) struct HeaderWords {
     /// All but the number.
     pub header: u32,
     /// The unit that describes the payload, on 16-bit units.
@@ -47,9 +47,9 @@ pub(crate) struct Words {
     pub long: Option<u32>,
 }
 
-impl Words {
+impl HeaderWords {
     #[inline(always)]
-    pub const fn extra(&self) -> usize {
+    pub const fn extra_units(&self) -> usize {
         self.second.is_some() as usize + self.long.is_some() as usize
     }
 }
@@ -91,13 +91,13 @@ impl<M: Model> Table<'_, M> {
 
     /// The same header for another record number.
     #[inline(always)]
-    pub fn renumber(header: u32, seq: u32) -> u32 {
+    pub fn with_seq(header: u32, seq: u32) -> u32 {
         header & if Self::NARROW { LOW16 } else { LOW32 } | Self::tag(seq)
     }
 
     /// Whether `header` is one of the record whose number is `seq`.
     #[inline(always)]
-    pub fn carries(header: u32, seq: u32) -> bool {
+    pub fn has_seq(header: u32, seq: u32) -> bool {
         if Self::NARROW {
             header & 0xfc00 == Self::tag(seq) && header & 0x0300 != 0
         } else {
@@ -107,24 +107,24 @@ impl<M: Model> Table<'_, M> {
 
     /// The words of a record, but for its number. If it is not `short`, its length is apart.
     #[inline(always)]
-    pub const fn encode(kind: Kind, units: u32, short: bool, id: u32) -> Words {
+    pub const fn encode(kind: CallKind, units: u32, short: bool, id: u32) -> HeaderWords {
         let long = if short { None } else { Some(units) };
         if Self::NARROW {
             let form = match kind {
-                Kind::Done if units == 0 && short => 1,
-                Kind::Loop => 3,
+                CallKind::Done if units == 0 && short => 1,
+                CallKind::Loop => 3,
                 _ => 2,
             };
             let len = if short { units } else { LEN16 };
             let second = (kind as u32) << 13 | len << 8 | id >> 8;
-            Words {
+            HeaderWords {
                 header: form << 8 | id & 0xff,
                 second: if form == 2 { Some(second) } else { None },
                 long,
             }
         } else {
             let len = if short { units } else { LEN32 };
-            Words {
+            HeaderWords {
                 header: (kind as u32) << 21 | len << 17 | id,
                 second: None,
                 long,
@@ -145,15 +145,15 @@ impl<M: Model> Table<'_, M> {
 
     /// Whether these are the words of one record, but for its number.
     #[inline(always)]
-    pub fn same(header: u32, other: u32) -> bool {
+    pub fn same_call(header: u32, other: u32) -> bool {
         (header ^ other) & if Self::NARROW { LOW16 } else { LOW32 } == 0
     }
 
-    /// Reads the record whose header is at `at` and whose payload is at `body`, if there is such a one.
+    /// Reads the record whose header is at `at` and whose payload is at `payload`, if there is such a one.
     #[inline(never)]
-    pub fn record(&self, at: usize, body: usize) -> Option<Head> {
+    pub fn read_record(&self, at: usize, payload: usize) -> Option<RecordView> {
         let header = self.load(at);
-        let mut content = body;
+        let mut content = payload;
         let mut unit = || {
             let v = (content < at).then(|| self.load(content));
             content += Self::UNIT;
@@ -161,18 +161,18 @@ impl<M: Model> Table<'_, M> {
         };
         let (kind, id, mut units, long) = if Self::NARROW {
             let (kind, id, units) = match header >> 8 & 3 {
-                1 => (Kind::Done, header & 0xff | BARE, 0),
-                3 => (Kind::Loop, header & 0xff | BARE, STATE as u32),
+                1 => (CallKind::Done, header & 0xff | BARE, 0),
+                3 => (CallKind::Loop, header & 0xff | BARE, STATE as u32),
                 2 => {
                     let s = unit()?;
                     let id = header & 0xff | (s & 0xff) << 8;
-                    (Kind::decode((s >> 13) as u8)?, id, s >> 8 & LEN16)
+                    (CallKind::decode((s >> 13) as u8)?, id, s >> 8 & LEN16)
                 }
                 _ => return None,
             };
             (kind, id, units, LEN16)
         } else {
-            let kind = Kind::decode((header >> 21 & 7) as u8)?;
+            let kind = CallKind::decode((header >> 21 & 7) as u8)?;
             (kind, header & 0x1_ffff, header >> 17 & LEN32, LEN32)
         };
         if units == long {
@@ -183,7 +183,7 @@ impl<M: Model> Table<'_, M> {
             return None;
         }
         let end = content + units as usize * Self::UNIT;
-        Some(Head {
+        Some(RecordView {
             kind,
             id,
             content,
@@ -194,8 +194,8 @@ impl<M: Model> Table<'_, M> {
 
 /// A record, as found on the medium.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Head {
-    pub kind: Kind,
+pub(crate) struct RecordView {
+    pub kind: CallKind,
     pub id: u32,
     /// Where its content begins, behind what describes it.
     pub content: usize,
@@ -203,10 +203,10 @@ pub(crate) struct Head {
     pub end: usize,
 }
 
-impl Head {
+impl RecordView {
     /// Whether the record was made by the call of this `id`: the site, then the arguments.
     #[inline(always)]
-    pub fn agrees<M: Model>(&self, id: u32) -> (bool, bool) {
+    pub fn matches_call<M: Model>(&self, id: u32) -> (bool, bool) {
         let diff = self.id ^ id;
         let (site, args) = if !Table::<M>::NARROW {
             (diff & 0x1_ff00 == 0, diff & 0xff == 0)

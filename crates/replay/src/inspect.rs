@@ -1,7 +1,7 @@
 //! What a table holds, without the program that has made it.
 
-use crate::error::Refused;
-use crate::header::{Head, Kind};
+use crate::error::OpenFailure;
+use crate::header::{CallKind, RecordView};
 use crate::recovery;
 use crate::table::Table;
 use nvmem::{Model, Region};
@@ -10,7 +10,7 @@ use nvmem::{Model, Region};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
-pub enum Entry {
+pub enum TableItem {
     /// The iteration of a loop that is running: the records that follow are its own.
     Iteration {
         /// How many loops deep, from 1.
@@ -21,7 +21,7 @@ pub enum Entry {
     /// A record. Of a loop that is running, its iteration is told next.
     Record {
         /// What it is.
-        kind: Kind,
+        kind: CallKind,
         /// The low bits of the hash of its call site: 9, or 8 on 16-bit units. `None` there for a step without a result and
         /// a loop, of which only the sum of site and arguments is kept.
         site: Option<u16>,
@@ -42,27 +42,27 @@ pub enum Entry {
 /// **Errors**: [`OpenError`](crate::OpenError); with the region back, as it always comes back.
 pub fn inspect<'m, M: Model>(
     region: Region<'m, M>,
-    tell: &mut dyn FnMut(Entry),
-) -> Result<Region<'m, M>, Refused<'m, M>> {
+    tell: &mut dyn FnMut(TableItem),
+) -> Result<Region<'m, M>, OpenFailure<'m, M>> {
     let mut depth = 0;
-    let mut seen = |table: &Table<'_, M>, head: &Head| {
-        tell(Entry::Record {
-            kind: head.kind,
-            site: head.site::<M>(),
-            bytes: (head.end - head.content) as u32,
+    let mut seen = |table: &Table<'_, M>, record: &RecordView| {
+        tell(TableItem::Record {
+            kind: record.kind,
+            site: record.site::<M>(),
+            bytes: (record.end - record.content) as u32,
         });
-        if let Some(state) = table.running(head) {
+        if let Some(state) = table.running_state(record) {
             depth += 1;
-            tell(Entry::Iteration {
+            tell(TableItem::Iteration {
                 depth,
                 iteration: state.counter,
             });
         }
     };
-    let (found, region) = recovery::committed(region, &mut seen)?;
+    let (found, region) = recovery::scan_region(region, &mut seen)?;
     // Of a blank region nothing has been committed yet.
     if let Some(found) = found {
-        tell(Entry::End {
+        tell(TableItem::End {
             version: found.run.version::<M>(),
             committed: found.committed,
         });

@@ -1,9 +1,9 @@
 //! Jobs: what a call writes into its record. All that depends on the types of a call is here.
 
-use crate::bypass::Known;
+use crate::bypass::CallSignature;
 use crate::error::Error;
 use crate::step::Step;
-use crate::table::{Out, Table};
+use crate::table::{Table, UnitWriter};
 use core::cell::Cell;
 use core::marker::PhantomData;
 use nvmem::cross::{Arg, Ret};
@@ -19,12 +19,12 @@ where
         &self,
         step: &Step<'_, 'p, M>,
         root: &mut Root<'p, R::At<'p>, M::Unit>,
-        out: &mut Out<'_, M>,
+        out: &mut UnitWriter<'_, M>,
     ) -> Result<(), Error>;
 }
 
 /// What becomes of a result, beside its record.
-pub(crate) trait Keep<O> {
+pub(crate) trait ResultSink<O> {
     /// The session of its handles.
     fn session(&self) -> u32;
     /// The result, and where its record ends.
@@ -32,8 +32,8 @@ pub(crate) trait Keep<O> {
 }
 
 /// Nothing: it is read from its record, like one that was recorded in an earlier life.
-pub(crate) struct Recorded;
-impl<O> Keep<O> for Recorded {
+pub(crate) struct DropResult;
+impl<O> ResultSink<O> for DropResult {
     fn session(&self) -> u32 {
         0
     }
@@ -41,12 +41,12 @@ impl<O> Keep<O> for Recorded {
 }
 
 /// It is kept: its handles are those of a running transaction, or who joins the step asks for it.
-pub(crate) struct Kept<O> {
+pub(crate) struct KeepResult<O> {
     pub session: u32,
     pub result: Cell<Option<O>>,
     pub end: Cell<usize>,
 }
-impl<O> Keep<O> for Kept<O> {
+impl<O> ResultSink<O> for KeepResult<O> {
     fn session(&self) -> u32 {
         self.session
     }
@@ -57,7 +57,7 @@ impl<O> Keep<O> for Kept<O> {
 }
 
 /// The job of a call.
-pub(crate) struct Work<'a, A, O, F, K> {
+pub(crate) struct CallJob<'a, A, O, F, K> {
     pub id: u32,
     pub args: &'a A,
     pub body: F,
@@ -65,7 +65,8 @@ pub(crate) struct Work<'a, A, O, F, K> {
     pub _o: PhantomData<fn() -> O>,
 }
 
-impl<R: Persist, M: Model, A: Arg, O: Ret, F, K: Keep<O>> Job<R, M> for Work<'_, A, O, F, K>
+impl<R: Persist, M: Model, A: Arg, O: Ret, F, K: ResultSink<O>> Job<R, M>
+    for CallJob<'_, A, O, F, K>
 where
     M::Unit: Width,
     F: for<'p> Fn(
@@ -78,7 +79,7 @@ where
         &self,
         step: &Step<'_, 'p, M>,
         root: &mut Root<'p, R::At<'p>, M::Unit>,
-        out: &mut Out<'_, M>,
+        out: &mut UnitWriter<'_, M>,
     ) -> Result<(), Error> {
         // SAFETY: invariant "Sole owner": called once in a transaction; if the step commits the caller forgets the arguments, if not it
         // is undone, also when it unwinds.
@@ -86,15 +87,15 @@ where
         let o = (self.body)(step, root, args)?;
         // SAFETY: invariant "Sole owner": what leaves is kept only if the step commits, and the session is the pool's.
         let o = unsafe { O::leave(o, self.keep.session()) };
-        let mut units = Known::<A, O, M>::UNITS;
+        let mut units = CallSignature::<A, O, M>::CONTENT_UNITS;
         let mut bytes = 0;
-        if Known::<A, O, M>::OPEN {
+        if CallSignature::<A, O, M>::UNSIZED {
             o.encode(&mut |b| bytes += b.len());
             units = (bytes.div_ceil(Table::<M>::UNIT) + A::OWNED) as u32;
         }
-        let words = Known::<A, O, M>::words(self.id, units);
-        if Known::<A, O, M>::OPEN {
-            let total = (words.extra() + units as usize) * Table::<M>::UNIT;
+        let words = CallSignature::<A, O, M>::header_words(self.id, units);
+        if CallSignature::<A, O, M>::UNSIZED {
+            let total = (words.extra_units() + units as usize) * Table::<M>::UNIT;
             if total > out.room {
                 step.queue.failed.set(Error::TableFull);
                 return Err(Error::TableFull);
@@ -114,24 +115,24 @@ where
                 out.word(o | u32::from(n == A::OWNED))
             });
         }
-        if Known::<A, O, M>::OPEN {
+        if CallSignature::<A, O, M>::UNSIZED {
             // What a program's own `Serialize` tells can be longer the second time than the room that was seen to be there.
             let mut same = true;
             o.encode(&mut |b| {
-                same &= b.len() <= bytes || planted!("nv-replay/length-believed");
+                same &= b.len() <= bytes || planted!("nv-replay/encoded-length-not-checked");
                 if same {
                     bytes = bytes.wrapping_sub(b.len());
                     out.bytes(b);
                 }
             });
-            if !same || bytes != 0 && !planted!("nv-replay/length-believed") {
+            if !same || bytes != 0 && !planted!("nv-replay/encoded-length-not-checked") {
                 return Err(Error::Other);
             }
-            out.end();
+            out.pad();
         } else if O::BYTES > 0 {
             o.encode(&mut |b| out.bytes(b));
             if !O::BYTES.is_multiple_of(Table::<M>::UNIT) {
-                out.end();
+                out.pad();
             }
         }
         self.keep.keep(o, out.to);
@@ -140,8 +141,8 @@ where
 }
 
 /// The job of a step that its joiner has refused: to fail.
-pub(crate) struct Refused(pub Error);
-impl<R: Persist, M: Model> Job<R, M> for Refused
+pub(crate) struct FailWith(pub Error);
+impl<R: Persist, M: Model> Job<R, M> for FailWith
 where
     M::Unit: Width,
 {
@@ -149,7 +150,7 @@ where
         &self,
         _: &Step<'_, 'p, M>,
         _: &mut Root<'p, R::At<'p>, M::Unit>,
-        _: &mut Out<'_, M>,
+        _: &mut UnitWriter<'_, M>,
     ) -> Result<(), Error> {
         Err(self.0)
     }

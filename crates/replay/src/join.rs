@@ -1,10 +1,10 @@
 //! What else takes effect with a step: the moment between its preparation and its commit.
 
-use crate::error::{Error, Failed, Refused};
+use crate::error::{Error, OpenFailure, StepError};
 use crate::open::Replay;
 use crate::recovery;
 use crate::site;
-use crate::step::{Body, Step};
+use crate::step::{Step, StepBody};
 use crate::table::Table;
 use core::marker::PhantomData;
 use core::panic::Location;
@@ -28,7 +28,7 @@ pub struct Committed<'c>(Brand<'c>);
 
 impl<'c> Commit<'c> {
     /// The sequence number with which the step is going to be committed: what is staged with it happens if and only if
-    /// [`committed`] tells it.
+    /// [`last_committed`] tells it.
     pub fn number(&self) -> u32 {
         self.number
     }
@@ -52,7 +52,7 @@ where
     /// Like [`Replay::step`], for something that commits with the step and is no persistent object of the pool: an operation of
     /// `nvlist`, or of a kernel. `join` is called when the body has ended well, with its result; it stages, commits the step by
     /// [`Commit::store`], and finishes what it has staged. It may capture, and is not called when the step is bypassed: then
-    /// whoever it has staged with was told so by [`committed`] when it was opened. An error undoes the step and is recorded.
+    /// whoever it has staged with was told so by [`last_committed`] when it was opened. An error undoes the step and is recorded.
     ///
     /// **Power loss**: before the store nothing of the step, after it all, and all that was staged with its number. **Cost** and
     /// **Errors**: those of [`Replay::step`], and of `join`.
@@ -61,20 +61,20 @@ where
     pub fn step_join<A: Arg, O>(
         &mut self,
         args: A,
-        body: Body<R, M, A, O>,
+        body: StepBody<R, M, A, O>,
         mut join: impl for<'c> FnMut(&O, Commit<'c>) -> Result<Committed<'c>, Error>,
-    ) -> Result<O, Failed<A>>
+    ) -> Result<O, StepError<A>>
     where
         O: for<'p> Ret<In<'p> = O>,
     {
         let site = site::site(Location::caller());
-        let id = Table::<M>::id(site, site::args(&args));
+        let id = Table::<M>::id(site, site::args_hash(&args));
         if let Some(o) = self.bypass::<A, O>(id) {
             // Consumed by the first execution.
             core::mem::forget(args);
             return Ok(o);
         }
-        self.consider::<A, O, _>(
+        self.call_slow::<A, O, _>(
             id,
             args,
             &move |tx: &Step<'_, '_, M>, root: &mut Root<'_, R::At<'_>, M::Unit>, a: A::In<'_>| {
@@ -90,7 +90,9 @@ where
 ///
 /// Writes nothing. **Cost**: reads the superblock and the headers that count. **Errors**: [`OpenError`](crate::OpenError);
 /// with the region back, as it always comes back.
-pub fn committed<M: Model>(region: Region<'_, M>) -> Result<(u32, Region<'_, M>), Refused<'_, M>> {
-    let (found, region) = recovery::committed(region, &mut |_, _| {})?;
+pub fn last_committed<M: Model>(
+    region: Region<'_, M>,
+) -> Result<(u32, Region<'_, M>), OpenFailure<'_, M>> {
+    let (found, region) = recovery::scan_region(region, &mut |_, _| {})?;
     Ok((found.map_or(0, |found| found.committed), region))
 }

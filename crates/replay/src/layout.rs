@@ -1,6 +1,6 @@
 //! Where everything lies in a table, and what its words mean. docs/SPEC.md shows the same as pictures.
 
-use crate::error::Setting;
+use crate::error::ConfigItem;
 use nvmem::superblock::Superblock;
 use nvmem::{InOrder16, InOrder32, Model, Unit};
 
@@ -43,7 +43,7 @@ impl Config {
     pub fn table_bytes<M: Model>(&self) -> usize {
         match sizes::<M>(self) {
             _ if !matches!(self.seq_bits, 3..=16) => 0,
-            BAD => 0,
+            INVALID_SIZES => 0,
             sizes => usize::try_from(table_len::<M>(sizes)).unwrap_or(0),
         }
     }
@@ -80,23 +80,23 @@ pub(crate) struct Geometry {
     pub len: usize,
 }
 
-/// Head word, two numbers, messages; if there are any.
+/// RecordView word, two numbers, messages; if there are any.
 pub(crate) const OUTBOX: usize = Superblock::BYTES;
 
 impl Geometry {
     /// The division that the parameters of a superblock tell, which may be any numbers.
-    pub fn new<M: Model>(params: &[u32; 8]) -> Result<Geometry, Setting> {
+    pub fn new<M: Model>(params: &[u32; 8]) -> Result<Geometry, ConfigItem> {
         let unit = M::Unit::BYTES as u32;
         let (sizes, bits) = (params[param::TABLE], params[param::SEQ_BITS]);
         if bits.wrapping_sub(3) > 13 {
-            return Err(Setting::SeqBits);
+            return Err(ConfigItem::SeqBits);
         }
         let Ok(len) = usize::try_from(table_len::<M>(sizes)) else {
-            return Err(Setting::Length);
+            return Err(ConfigItem::Length);
         };
         // Multiples of 8, of 16 bits: without a remainder no panic is linked.
-        if sizes & BAD != 0 {
-            return Err(Setting::Length);
+        if sizes & INVALID_SIZES != 0 {
+            return Err(ConfigItem::Length);
         }
         // Both are smaller than `len`.
         Ok(Geometry {
@@ -109,13 +109,13 @@ impl Geometry {
 
     /// Where the state of the program's run is.
     #[inline(always)]
-    pub fn run(&self) -> usize {
+    pub fn run_state(&self) -> usize {
         OUTBOX + self.outbox
     }
 
     /// Where one of the areas ends.
     #[inline(always)]
-    pub fn top(&self, second: bool) -> usize {
+    pub fn area_end(&self, second: bool) -> usize {
         if second {
             self.len
         } else {
@@ -136,9 +136,9 @@ impl Geometry {
 }
 
 /// No sizes of a table: a bit that no multiple of 8 has, in each half.
-const BAD: u32 = 0x0007_0007;
+const INVALID_SIZES: u32 = 0x0007_0007;
 
-/// The first parameter of a table of this configuration; [`BAD`] if it makes no sense.
+/// The first parameter of a table of this configuration; [`INVALID_SIZES`] if it makes no sense.
 #[inline(always)]
 fn sizes<M: Model>(c: &Config) -> u32 {
     let mut outbox = u32::from(c.outbox_bytes);
@@ -149,7 +149,7 @@ fn sizes<M: Model>(c: &Config) -> u32 {
     if (area | outbox) >> 16 == 0 {
         area | outbox << 16
     } else {
-        BAD
+        INVALID_SIZES
     }
 }
 
@@ -182,7 +182,7 @@ pub(crate) fn superblock<M: Model>(
 
 /// The pool behind a table: where its part of the region begins, and a superblock that tells of it alone. For a look from outside.
 #[doc(hidden)]
-pub fn pool_part(sb: &Superblock) -> Option<(usize, Superblock)> {
+pub fn pool_region(sb: &Superblock) -> Option<(usize, Superblock)> {
     let table = match sb.params[param::UNIT] {
         _ if (sb.kind, sb.version) != (KIND, VERSION) => return None,
         2 => Geometry::new::<InOrder16>(&sb.params),
@@ -235,11 +235,11 @@ mod tests {
     /// The parts lie one behind the other, and the last one ends where the table does.
     fn divided<M: Model>(geo: &Geometry) {
         let unit = M::Unit::BYTES;
-        assert!(geo.run() + STATE * unit <= geo.top(false) - geo.area);
-        assert_eq!(geo.top(true) - geo.area, geo.top(false));
-        assert_eq!(geo.top(true), geo.len);
+        assert!(geo.run_state() + STATE * unit <= geo.area_end(false) - geo.area);
+        assert_eq!(geo.area_end(true) - geo.area, geo.area_end(false));
+        assert_eq!(geo.area_end(true), geo.len);
         let messages = geo.outbox_units::<M>() as usize * unit;
-        assert!(messages == 0 || OUTBOX + unit + 8 + messages <= geo.run());
+        assert!(messages == 0 || OUTBOX + unit + 8 + messages <= geo.run_state());
         let mut seq = geo.seq_max;
         for want in 1..4 {
             seq = geo.next(seq);

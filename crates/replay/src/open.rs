@@ -1,13 +1,13 @@
 //! Opening: the table first, whose last record says which transaction is committed, then the pool.
 
-use crate::error::{Divergence, Error, OpenError, Refused, What};
-use crate::execute::Shape;
-use crate::header::Kind;
+use crate::error::{Divergence, Error, Mismatch, OpenError, OpenFailure};
+use crate::execute::RecordShape;
+use crate::header::CallKind;
 use crate::layout::{self, Config};
 use crate::outbox::Outlet;
-use crate::recovery::{self, Found};
+use crate::recovery::{self, ScanResult};
 use crate::step::InOneThread;
-use crate::table::{Frame, State, Table};
+use crate::table::{Cursor, State, Table};
 use core::cell::Cell;
 use core::mem::MaybeUninit;
 use nvmem::{InOrder32, Model, Persist, Region, Superblock, planted, superblock};
@@ -62,14 +62,14 @@ impl Default for Options<'_> {
 pub struct Replay<'m, R: Persist, M = InOrder32> {
     pub(crate) table: Table<'m, M>,
     /// Where the program is; nowhere if nothing may be done any more.
-    pub(crate) cur: Frame,
+    pub(crate) cursor: Cursor,
     pub(crate) outlet: Option<&'m mut dyn Outlet>,
     pub(crate) live: bool,
     /// What is said when there is no room: [`Error::TableFull`], or why nothing is done any more.
-    pub(crate) full: Error,
+    pub(crate) no_room_error: Error,
     pub(crate) divergence: Option<Divergence>,
     /// The address of the innermost [`Loop`](crate::each::Loop) that runs; 0 outside of loops.
-    pub(crate) inner: usize,
+    pub(crate) innermost_loop: usize,
     pub(crate) pool: Pool<'m, R, M>,
 }
 
@@ -92,7 +92,7 @@ where
         region: Region<'m, M>,
         options: Options<'m>,
         init: F,
-    ) -> Result<Self, Refused<'m, M>>
+    ) -> Result<Self, OpenFailure<'m, M>>
     where
         F: for<'p> FnOnce(&Tx<'p, M>) -> Result<R::At<'p>, pmem_tx::Error>,
     {
@@ -110,7 +110,7 @@ where
         region: Region<'m, M>,
         options: Options<'m>,
         init: F,
-    ) -> Result<&'p mut Self, Refused<'m, M>>
+    ) -> Result<&'p mut Self, OpenFailure<'m, M>>
     where
         F: for<'a> FnOnce(&Tx<'a, M>) -> Result<R::At<'a>, pmem_tx::Error>,
     {
@@ -121,22 +121,22 @@ where
         let pool = unsafe { &mut *(&raw mut (*at).pool).cast::<MaybeUninit<Pool<'m, R, M>>>() };
         let Options {
             table: config,
-            pool: divided,
+            pool: pool_config,
             version,
             update,
             start_over,
             mut outlet,
         } = options;
         let fingerprint = nvmem::fingerprint::<R>();
-        let mut sb = layout::superblock::<M>(&config, divided, region.len(), fingerprint);
-        let (geo, blank) = match recovery::divide(&region, &mut sb) {
+        let mut sb = layout::superblock::<M>(&config, pool_config, region.len(), fingerprint);
+        let (geo, blank) = match recovery::read_geometry(&region, &mut sb) {
             Ok(read) => read,
-            Err(error) => return Err(Refused { error, region }),
+            Err(error) => return Err(OpenFailure { error, region }),
         };
         let mut table = Table::new(region, geo);
         // The pool's values may have padding, whatever becomes of this.
         table.region.mark_values();
-        let rest = table.rest();
+        let pool_region = table.pool_region();
         let start = || {
             // Called when the pool's part of the superblock has been looked at, too.
             let resolve = || {
@@ -146,16 +146,17 @@ where
                 }
                 let found = (table.scan(&mut |_, _| {})).map_err(OpenError::Damaged)?;
                 let recorded = found.run.version::<M>();
-                let other = recorded != version && !planted!("nv-replay/version-not-compared");
+                let other_version =
+                    recorded != version && !planted!("nv-replay/version-not-compared");
                 // What a program does not ask for is not part of it: this is inlined where the options are known.
                 let keep = match update {
                     _ if start_over => Some(0),
-                    _ if !other => None,
+                    _ if !other_version => None,
                     Update::Refuse => return Err(OpenError::OtherVersion { recorded }),
                     Update::StartOver => Some(0),
                     Update::Keep(n) => {
                         // A loop that is running cannot be kept.
-                        let records = table.whole();
+                        let records = table.records_before_loop();
                         if n > records {
                             return Err(OpenError::NoSuchRecord { records });
                         }
@@ -165,7 +166,7 @@ where
                 Ok((found.committed, (found, keep)))
             };
             let (pool, (found, keep)) =
-                Pool::mount_part(pool, rest, &sb.params, !blank, resolve, init)?;
+                Pool::mount_part(pool, pool_region, &sb.params, !blank, resolve, init)?;
             if blank {
                 // The pool, too, is whole.
                 superblock::replace(&mut table.region, &sb);
@@ -176,7 +177,7 @@ where
             if !planted!("nv-replay/outbox-not-drained-at-open") {
                 match &mut outlet {
                     // Nobody is there to whom the messages could be told.
-                    None => table.mark_outbox(found.committed, true),
+                    None => table.retire_outbox(found.committed, true),
                     Some(o) => table
                         .drain(found.committed, &mut |m| o.send(m))
                         .map_err(OpenError::Damaged)?,
@@ -188,7 +189,7 @@ where
         let (found, keep) = match started {
             Ok(s) => s,
             Err(error) => {
-                return Err(Refused {
+                return Err(OpenFailure {
                     error: error.beside(geo.len - Superblock::BYTES),
                     region: table.region,
                 });
@@ -196,20 +197,20 @@ where
         };
         // SAFETY: invariant "Open in its place": the pool is there, and these are all of the other fields.
         let rt = unsafe {
-            (&raw mut (*at).cur).write(found.frame);
+            (&raw mut (*at).cursor).write(found.cursor);
             (&raw mut (*at).table).write(table);
             (&raw mut (*at).outlet).write(outlet);
             (&raw mut (*at).live).write(false);
-            (&raw mut (*at).full).write(Error::TableFull);
+            (&raw mut (*at).no_room_error).write(Error::TableFull);
             (&raw mut (*at).divergence).write(None);
-            (&raw mut (*at).inner).write(0);
+            (&raw mut (*at).innermost_loop).write(0);
             place.assume_init_mut()
         };
         if let Some(n) = keep
-            && let Err(error) = rt.begin_again(n, &found, version)
+            && let Err(error) = rt.restart(n, &found, version)
         {
             let region = core::mem::replace(&mut rt.table.region, Region::new(&mut []));
-            return Err(Refused { error, region });
+            return Err(OpenFailure { error, region });
         }
         rt.check_live();
         Ok(rt)
@@ -218,9 +219,10 @@ where
     /// A new run of the program behind the first `n` records.
     #[cold]
     #[inline(never)]
-    fn begin_again(&mut self, n: u16, found: &Found, version: u16) -> Result<(), OpenError> {
-        self.keep(n, found, version).map_err(OpenError::Keep)?;
-        if planted!("nv-replay/kept-without-a-walk") {
+    fn restart(&mut self, n: u16, found: &ScanResult, version: u16) -> Result<(), OpenError> {
+        self.copy_records(n, found, version)
+            .map_err(OpenError::Keep)?;
+        if planted!("nv-replay/records-copied-without-pool-walk") {
             return Ok(());
         }
         // Empty transactions have run: the pool is walked anew, for the handles that the records hold and what nobody does.
@@ -230,34 +232,35 @@ where
     /// Begins a new run of the program behind the first `n` records of this one, which are copied to the other area.
     ///
     /// **Power loss**: the old run, whole, or the new one with its records. **Cost**: the records, and two or three stores.
-    fn keep(&mut self, n: u16, found: &Found, version: u16) -> Result<(), Error> {
+    fn copy_records(&mut self, n: u16, found: &ScanResult, version: u16) -> Result<(), Error> {
         let geo = self.table.geo;
         let mut seq = geo.next(found.committed);
-        let part = 1 << (Table::<M>::COUNTER_BITS - 1);
-        let counter = u32::from(version) << Table::<M>::COUNTER_BITS | !found.run.counter & part;
+        let second_area = 1 << (Table::<M>::COUNTER_BITS - 1);
+        let counter =
+            u32::from(version) << Table::<M>::COUNTER_BITS | !found.run.counter & second_area;
         // The number of the commit before, of which this store is the other half.
-        let mark = State::mark(seq, true);
-        let (mut old, top) = (self.cur, self.table.other());
+        let start_bits = State::start_bits(seq, true);
+        let (mut old, new_area_end) = (self.cursor, self.table.other_area_end());
         // The program does not come to these records any more.
-        self.cur.at = self.cur.end;
-        let mut f = self.table.empty(top);
+        self.cursor.at = self.cursor.end;
+        let mut copy = self.table.empty_area(new_area_end);
         // What is there does not count before the start word.
-        self.commit(0, &Shape::NONE, None, None, None)?;
+        self.commit(0, &RecordShape::NONE, None, None, None)?;
         for _ in 0..n {
             seq = geo.next(seq);
             self.table
-                .copy_record(&mut old, &mut f, seq)
+                .copy_record(&mut old, &mut copy, seq)
                 .ok_or(Error::Other)?;
-            self.commit(0, &Shape::NONE, None, None, None)?;
+            self.commit(0, &RecordShape::NONE, None, None, None)?;
         }
-        if f.at >= f.body && !planted!("nv-replay/stale-run-not-cleared") {
-            self.table.store(f.at, 0);
+        if copy.at >= copy.payload && !planted!("nv-replay/stale-run-not-cleared") {
+            self.table.store(copy.at, 0);
         }
-        self.table.put_state(geo.run(), mark, counter);
-        self.table.top = top;
-        self.cur = Frame {
-            end: f.at,
-            ..self.table.empty(top)
+        self.table.write_state(geo.run_state(), start_bits, counter);
+        self.table.area_end = new_area_end;
+        self.cursor = Cursor {
+            end: copy.at,
+            ..self.table.empty_area(new_area_end)
         };
         Ok(())
     }
@@ -275,14 +278,14 @@ where
     /// Whether there are records that the program has not passed.
     #[inline(always)]
     pub(crate) fn replaying(&self) -> bool {
-        self.cur.at != self.cur.end
+        self.cursor.at != self.cursor.end
     }
 
     /// The end of the replay, once.
     #[cold]
     #[inline(never)]
     pub(crate) fn check_live(&mut self) {
-        let mut f = self.cur;
+        let mut f = self.cursor;
         if planted!("nv-replay/live-one-record-early") && f.at <= f.end + Table::<M>::UNIT {
             f.at = f.end;
         }
@@ -290,22 +293,22 @@ where
         if !self.live && f.at == f.end {
             self.live = true;
             self.pool.reclaim();
-            let left = Left {
+            let guard = StopOnUnwind {
                 when: &Cell::new(true),
-                full: &mut self.full,
-                cur: &mut self.cur,
-                top: self.table.top,
+                no_room_error: &mut self.no_room_error,
+                cursor: &mut self.cursor,
+                area_end: self.table.area_end,
             };
             if let Some(o) = &mut self.outlet {
                 o.live()
             }
-            left.forget();
+            guard.disarm();
         }
     }
 
     /// Whether anything may be done at all.
-    pub(crate) fn going(&self) -> Result<(), Error> {
-        match self.full {
+    pub(crate) fn check_running(&self) -> Result<(), Error> {
+        match self.no_room_error {
             Error::TableFull => Ok(()),
             e => Err(e),
         }
@@ -316,19 +319,24 @@ where
     #[inline(never)]
     pub(crate) fn stop(&mut self, e: Error) {
         if planted!("nv-replay/diverged-goes-on") {
-            self.cur.end = self.cur.at;
+            self.cursor.end = self.cursor.at;
             return;
         }
-        halt(&mut self.full, &mut self.cur, self.table.top, e)
+        halt(
+            &mut self.no_room_error,
+            &mut self.cursor,
+            self.table.area_end,
+            e,
+        )
     }
 
     /// The program has left its record: nothing is done any more.
     #[cold]
     #[inline(never)]
-    pub(crate) fn diverged(&mut self, what: What) -> Error {
+    pub(crate) fn diverged(&mut self, mismatch: Mismatch) -> Error {
         self.divergence = Some(Divergence {
-            record: self.table.slot(self.cur.at),
-            what,
+            record: self.table.record_index(self.cursor.at),
+            mismatch,
         });
         self.stop(Error::Diverged);
         Error::Diverged
@@ -338,10 +346,10 @@ where
     /// record, count as unreachable.
     ///
     /// **Power loss**: nothing changes but scratch. **Errors**: what is reachable is damaged.
-    pub fn audit(mut self) -> Result<(pmem_tx::Audit, Region<'m, M>), Refused<'m, M>> {
+    pub fn audit(mut self) -> Result<(pmem_tx::Audit, Region<'m, M>), OpenFailure<'m, M>> {
         match self.pool.audit() {
             Ok(a) => Ok((a, self.close())),
-            Err(e) => Err(Refused {
+            Err(e) => Err(OpenFailure {
                 error: OpenError::Pool(e),
                 region: self.close(),
             }),
@@ -356,65 +364,70 @@ where
 }
 
 /// No record is left to be passed in a table that ends at `top`, and there is no room for one: `e` is why.
-fn halt(full: &mut Error, cur: &mut Frame, top: usize, e: Error) {
-    if *full == Error::TableFull {
-        *full = e;
+fn halt(no_room_error: &mut Error, cursor: &mut Cursor, area_end: usize, e: Error) {
+    if *no_room_error == Error::TableFull {
+        *no_room_error = e;
     }
-    *cur = Frame {
-        body: top,
-        ..Frame::NONE
+    *cursor = Cursor {
+        payload: area_end,
+        ..Cursor::NONE
     };
 }
 
 /// Stops the runtime if the program's own code unwinds `when` something is committed: what a committed step has sent must leave
 /// before anything follows, and does so when the table is opened again.
-pub(crate) struct Left<'a> {
+pub(crate) struct StopOnUnwind<'a> {
     pub when: &'a Cell<bool>,
-    pub full: &'a mut Error,
-    pub cur: &'a mut Frame,
-    pub top: usize,
+    pub no_room_error: &'a mut Error,
+    pub cursor: &'a mut Cursor,
+    pub area_end: usize,
 }
-impl Left<'_> {
+impl StopOnUnwind<'_> {
     /// It has come back.
     #[inline(always)]
-    pub fn forget(self) {
+    pub fn disarm(self) {
         core::mem::forget(self)
     }
 }
-impl Drop for Left<'_> {
+impl Drop for StopOnUnwind<'_> {
     fn drop(&mut self) {
         if self.when.get() && !planted!("nv-replay/goes-on-after-unwinding") {
-            halt(self.full, self.cur, self.top, Error::LoopLeft)
+            halt(
+                self.no_room_error,
+                self.cursor,
+                self.area_end,
+                Error::LoopInterrupted,
+            )
         }
     }
 }
 
-// Kept here: the copy is part of opening.
+// KeepResult here: the copy is part of opening.
 impl<'m, M: Model> Table<'m, M> {
     /// The region behind the table, for the pool, which leaves alone so many bytes of it as a superblock would take. Called once.
-    fn rest(&self) -> Region<'m, M> {
-        // SAFETY: invariants "Sole region" and "Inside the table": a multiple of 8 and inside, as was seen when the table was read; the
+    fn pool_region(&self) -> Region<'m, M> {
+        // SAFETY: invariants "Sole region" and "LoopGuard the table": a multiple of 8 and inside, as was seen when the table was read; the
         // table never leaves its own part, and gives its region back only when the pool is gone.
         unsafe { self.region.tail(self.geo.len - Superblock::BYTES) }
     }
 
     /// Copies the next record of `old` to the end of `f`, under the number `seq`. Nothing of it counts yet.
-    fn copy_record(&self, old: &mut Frame, f: &mut Frame, seq: u32) -> Option<()> {
-        let h = self.record(old.at, old.body)?;
-        for i in (0..h.end - old.body).step_by(Self::UNIT) {
-            self.store(f.body + i, self.load(old.body + i));
+    fn copy_record(&self, old: &mut Cursor, f: &mut Cursor, seq: u32) -> Option<()> {
+        let h = self.read_record(old.at, old.payload)?;
+        for i in (0..h.end - old.payload).step_by(Self::UNIT) {
+            self.store(f.payload + i, self.load(old.payload + i));
         }
-        if h.kind == Kind::Loop {
+        if h.kind == CallKind::Loop {
             // The numbers of the loop are not used again: the record's own is the one reached.
             let state = self.state(h.content);
-            let to = f.body + (h.content - old.body);
-            self.put_state(to, State::mark(seq, state.done), state.counter);
+            let to = f.payload + (h.content - old.payload);
+            self.write_state(to, State::start_bits(seq, state.done), state.counter);
         }
         let header = self.load(old.at);
-        self.store(f.at, Self::renumber(header, seq));
-        f.body += h.end - old.body;
+        self.store(f.at, Self::with_seq(header, seq));
+        f.payload += h.end - old.payload;
         f.at -= Self::UNIT;
-        old.body = h.end;
+        old.payload = h.end;
         old.at -= Self::UNIT;
         Some(())
     }

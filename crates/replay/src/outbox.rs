@@ -5,7 +5,7 @@
 
 use crate::error::{Damage, Error};
 use crate::layout::OUTBOX;
-use crate::table::{Encode, Out, Table};
+use crate::table::{Encode, Table, UnitWriter};
 use core::cell::Cell;
 use core::marker::PhantomData;
 use nvmem::cross::Arg;
@@ -66,7 +66,7 @@ pub(crate) struct Queue<'t, M> {
     units: Cell<u32>,
     /// What is to be done with the messages. A function pointer: a program that sends nothing does not contain that.
     /// `None` if there are none.
-    flush: Cell<Option<Flush<M>>>,
+    action: Cell<Option<OutboxAction<M>>>,
     /// Why the step cannot commit, even if its body has ended well; [`Error::Other`] if it can.
     pub failed: Cell<Error>,
     /// The step's number.
@@ -74,27 +74,27 @@ pub(crate) struct Queue<'t, M> {
 }
 
 /// Makes the messages those of the step if it commits; or, when it has, sends them.
-type Flush<M> = fn(&Queue<'_, M>, Option<&mut Option<&mut dyn Outlet>>);
+type OutboxAction<M> = fn(&Queue<'_, M>, Option<&mut Option<&mut dyn Outlet>>);
 
 /// A decoded head word.
 #[derive(Clone, Copy)]
-pub(crate) struct OutHead {
+pub(crate) struct OutboxHead {
     seq: u32,
     parity: u32,
     count: u32,
 }
 
 impl<'m, M: Model> Table<'m, M> {
-    fn out_head(&self) -> OutHead {
+    fn read_outbox_head(&self) -> OutboxHead {
         let w = self.load(OUTBOX);
         let half = Self::UNIT as u32 * 4;
-        OutHead {
+        OutboxHead {
             seq: w >> half,
             parity: w >> (half - 1) & 1,
             count: w & ((1 << (half - 1)) - 1),
         }
     }
-    fn put_out_head(&self, h: OutHead) {
+    fn write_outbox_head(&self, h: OutboxHead) {
         let half = Self::UNIT as u32 * 4;
         self.store(OUTBOX, h.seq << half | h.parity << (half - 1) | h.count);
     }
@@ -108,7 +108,7 @@ impl<'m, M: Model> Table<'m, M> {
             _ => self.load(at),
         }
     }
-    fn put_number(&self, parity: u32, v: u32) {
+    fn write_number(&self, parity: u32, v: u32) {
         let at = self.number_at(parity);
         self.store(at, v);
         if Self::UNIT == 2 {
@@ -124,7 +124,7 @@ impl<'m, M: Model> Table<'m, M> {
             table: self,
             count: Cell::new(0),
             units: Cell::new(0),
-            flush: Cell::new(None),
+            action: Cell::new(None),
             failed: Cell::new(Error::Other),
             seq,
         }
@@ -132,8 +132,8 @@ impl<'m, M: Model> Table<'m, M> {
 
     /// Makes `count` messages those of the step `seq`, if it commits. The head of an execution that did not commit used
     /// up no numbers.
-    fn stage_outbox(&self, seq: u32, count: u32) {
-        let h = self.out_head();
+    fn stage_messages(&self, seq: u32, count: u32) {
+        let h = self.read_outbox_head();
         let mut next = self.number(h.parity);
         if h.seq == 0 && !planted!("nv-replay/outbox-number-repeats") {
             next = next.wrapping_add(h.count);
@@ -142,11 +142,11 @@ impl<'m, M: Model> Table<'m, M> {
         if planted!("nv-replay/one-number") {
             parity = h.parity;
         }
-        self.put_number(parity, next);
+        self.write_number(parity, next);
         if !planted!("nv-replay/no-fence-before-outbox-head") {
             self.fence();
         }
-        self.put_out_head(OutHead { seq, parity, count });
+        self.write_outbox_head(OutboxHead { seq, parity, count });
     }
 
     /// Sends what the last step committed has queued, and marks it. `committed` is its number.
@@ -160,12 +160,12 @@ impl<'m, M: Model> Table<'m, M> {
         if self.geo.outbox_units::<M>() == 0 {
             return Ok(());
         }
-        let h = self.out_head();
+        let h = self.read_outbox_head();
         if h.seq == 0 || h.seq != committed {
             return Ok(());
         }
         if planted!("nv-replay/outbox-marked-before-sent") {
-            self.put_out_head(OutHead { seq: 0, ..h });
+            self.write_outbox_head(OutboxHead { seq: 0, ..h });
         }
         let first = self.number(h.parity);
         let mut i = 0;
@@ -187,7 +187,7 @@ impl<'m, M: Model> Table<'m, M> {
             });
             i += 1 + units;
         }
-        self.put_out_head(OutHead { seq: 0, ..h });
+        self.write_outbox_head(OutboxHead { seq: 0, ..h });
         if !planted!("nv-replay/no-fence-after-mark") {
             self.fence();
         }
@@ -199,15 +199,15 @@ impl<'m, M: Model> Table<'m, M> {
     ///
     /// The latter before any commit that sends nothing: a head that an uncommitted execution has left would count with it.
     #[inline(never)]
-    pub(crate) fn mark_outbox(&self, seq: u32, used: bool) {
+    pub(crate) fn retire_outbox(&self, seq: u32, used: bool) {
         if self.geo.outbox_units::<M>() == 0 {
             return;
         }
-        let h = self.out_head();
+        let h = self.read_outbox_head();
         if h.seq == seq && (used || !planted!("nv-replay/outbox-keeps-uncommitted")) {
             let count = if used { h.count } else { 0 };
             // The pool fences when it has reclaimed, before anything follows.
-            self.put_out_head(OutHead { seq: 0, count, ..h });
+            self.write_outbox_head(OutboxHead { seq: 0, count, ..h });
         }
     }
 }
@@ -216,24 +216,24 @@ impl<M: Model> Queue<'_, M> {
     /// What was queued is no part of the step any more.
     #[inline]
     pub(crate) fn clear(&self) {
-        self.flush.set(None);
+        self.action.set(None);
     }
 
     /// Before the commit of the step.
     #[inline]
     pub(crate) fn stage(&self) {
-        match self.flush.get() {
-            Some(flush) => flush(self, None),
+        match self.action.get() {
+            Some(action) => action(self, None),
             // What an execution that did not commit has queued is dropped.
-            None => self.table.mark_outbox(self.seq, false),
+            None => self.table.retire_outbox(self.seq, false),
         }
     }
 
     /// After it.
     #[inline]
     pub(crate) fn drain(&self, outlet: &mut Option<&mut dyn Outlet>) {
-        if let Some(flush) = self.flush.get() {
-            flush(self, Some(outlet))
+        if let Some(action) = self.action.get() {
+            action(self, Some(outlet))
         }
     }
 
@@ -257,12 +257,12 @@ impl<M: Model> Queue<'_, M> {
             self.failed.set(Error::OutboxFull);
             return Err(Error::OutboxFull);
         }
-        let mut out = Out::new(t, t.message_unit(at), 0);
+        let mut out = UnitWriter::new(t, t.message_unit(at), 0);
         out.word(u32::from(port) << half | len as u32);
         encode(&mut |b| out.bytes(b));
-        out.end();
-        self.flush.set(Some(|q, outlet| match outlet {
-            None => q.table.stage_outbox(q.seq, q.count.get()),
+        out.pad();
+        self.action.set(Some(|q, outlet| match outlet {
+            None => q.table.stage_messages(q.seq, q.count.get()),
             Some(outlet) => {
                 let mut send = |m: &Message<'_>| {
                     if let Some(o) = outlet {

@@ -17,8 +17,8 @@ use serde::de::DeserializeOwned;
 pub struct Postcard<T>(pub T);
 
 /// Hands on what is written.
-struct Tell<'f>(&'f mut dyn FnMut(&[u8]));
-impl Flavor for Tell<'_> {
+struct ForwardBytes<'f>(&'f mut dyn FnMut(&[u8]));
+impl Flavor for ForwardBytes<'_> {
     type Output = ();
     fn try_push(&mut self, b: u8) -> postcard::Result<()> {
         (self.0)(&[b]);
@@ -34,7 +34,7 @@ impl Flavor for Tell<'_> {
 }
 
 // SAFETY: invariant "Held once": no handle. What `encode` writes, `decode` reads or refuses; its length is `UNKNOWN`, so nothing
-// relies on it (invariant "Inside the table").
+// relies on it (invariant "LoopGuard the table").
 unsafe impl<T: Serialize + DeserializeOwned> Ret for Postcard<T> {
     type In<'p> = Self;
     const BYTES: usize = UNKNOWN;
@@ -43,7 +43,7 @@ unsafe impl<T: Serialize + DeserializeOwned> Ret for Postcard<T> {
         inside
     }
     fn encode(&self, f: &mut dyn FnMut(&[u8])) {
-        let _ = postcard::serialize_with_flavor(&self.0, Tell(f));
+        let _ = postcard::serialize_with_flavor(&self.0, ForwardBytes(f));
     }
     unsafe fn decode(bytes: &[u8], _: u32, _: &mut dyn Visit) -> Result<Self, Invalid> {
         match postcard::take_from_bytes(bytes) {

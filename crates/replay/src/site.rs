@@ -42,11 +42,11 @@ const TAIL: usize = 32;
 /// Straight on and without a loop: where the call is inlined, the compiler makes a constant of it.
 #[inline(always)]
 pub(crate) fn site(at: &Location<'_>) -> u32 {
-    place(at.file().as_bytes(), at.line(), at.column())
+    hash_location(at.file().as_bytes(), at.line(), at.column())
 }
 
 #[inline(always)]
-fn place(path: &[u8], line: u32, column: u32) -> u32 {
+fn hash_location(path: &[u8], line: u32, column: u32) -> u32 {
     macro_rules! feed {
         ($h:ident, $b:ident: $($i:literal)*) => {
             $($h = $h.word(u32::from_le_bytes([$b[$i], $b[$i + 1], $b[$i + 2], $b[$i + 3]]));)*
@@ -82,7 +82,7 @@ fn place(path: &[u8], line: u32, column: u32) -> u32 {
 
 /// 0 for no arguments.
 #[inline]
-pub(crate) fn args<A: Arg>(a: &A) -> u32 {
+pub(crate) fn args_hash<A: Arg>(a: &A) -> u32 {
     let mut h = Hash::new();
     a.handles(&mut |o| h = h.word(o));
     a.bytes(&mut |b| h = h.bytes(b));
@@ -91,7 +91,7 @@ pub(crate) fn args<A: Arg>(a: &A) -> u32 {
 
 /// The same for a loop.
 #[inline]
-pub(crate) fn shared<S: Share>(a: &S, from: u32, to: u32) -> u32 {
+pub(crate) fn loop_args_hash<S: Share>(a: &S, from: u32, to: u32) -> u32 {
     let mut h = Hash::new().word(from).word(to);
     a.handles(&mut |o| h = h.word(o));
     a.bytes(&mut |b| h = h.bytes(b));
@@ -100,11 +100,11 @@ pub(crate) fn shared<S: Share>(a: &S, from: u32, to: u32) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::place;
+    use super::hash_location;
 
     /// The 17 bits of a site that a 32-bit header holds.
     fn bits(path: &[u8], line: u32, column: u32) -> u32 {
-        place(path, line, column) & 0x1_ffff
+        hash_location(path, line, column) & 0x1_ffff
     }
 
     #[test]
@@ -141,9 +141,9 @@ mod tests {
     /// What the format says: these numbers are on devices.
     #[test]
     fn the_hash_is_part_of_the_format() {
-        assert_eq!(place(b"src/main.rs", 12, 5), 0xe6d0_0d4f);
+        assert_eq!(hash_location(b"src/main.rs", 12, 5), 0xe6d0_0d4f);
         assert_eq!(
-            place(b"/elsewhere/crates/valves/src/steps.rs", 12, 5),
+            hash_location(b"/elsewhere/crates/valves/src/steps.rs", 12, 5),
             0x4239_4119
         );
     }

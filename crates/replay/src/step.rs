@@ -1,6 +1,6 @@
 //! Steps: executed once, bypassed ever after.
 
-use crate::error::{Error, Failed};
+use crate::error::{Error, StepError};
 use crate::open::Replay;
 use crate::outbox::{Port, Queue};
 use crate::site;
@@ -61,7 +61,7 @@ impl<M: Model> Step<'_, '_, M> {
 
 /// The body of a step: a function pointer. A closure that captures anything is none, so that nothing volatile is changed
 /// which a bypass would not change; what the body needs comes in as an argument.
-pub type Body<R, M, A, O> = for<'p> fn(
+pub type StepBody<R, M, A, O> = for<'p> fn(
     &Step<'_, 'p, M>,
     &mut Root<'p, <R as Persist>::At<'p>, <M as Model>::Unit>,
     <A as Arg>::In<'p>,
@@ -78,11 +78,15 @@ where
     ///
     /// **Power loss**: before the record's header is stored, nothing of the step; after it, all. **Cost**: one store of one
     /// unit to commit, and one for each unit of the result and of each handle that is given away (on 16-bit units one more
-    /// if there are any); what the body does. **Errors**: [`Failed`] with the arguments, by `?` an [`Error`].
+    /// if there are any); what the body does. **Errors**: [`StepError`] with the arguments, by `?` an [`Error`].
     /// **Panics**: never; a body that unwinds is undone, and nothing is recorded.
     #[track_caller]
     #[inline(always)]
-    pub fn step<A: Arg, O>(&mut self, args: A, body: Body<R, M, A, O>) -> Result<O, Failed<A>>
+    pub fn step<A: Arg, O>(
+        &mut self,
+        args: A,
+        body: StepBody<R, M, A, O>,
+    ) -> Result<O, StepError<A>>
     where
         O: for<'p> Ret<In<'p> = O>,
     {
@@ -101,7 +105,7 @@ where
             &mut Root<'p, R::At<'p>, M::Unit>,
             A::In<'p>,
         ) -> Result<O::In<'p>, Error>,
-    ) -> Result<O, Failed<A>> {
+    ) -> Result<O, StepError<A>> {
         self.run::<A, O>(site::site(Location::caller()), args, body)
     }
 
@@ -117,7 +121,7 @@ where
             &mut Root<'p, R::At<'p>, M::Unit>,
             A::In<'p>,
         ) -> Result<O::In<'p>, Error>,
-    ) -> Result<O, Failed<A>> {
+    ) -> Result<O, StepError<A>> {
         self.run::<A, O>(site::Hash::new().word(id).finish(), args, body)
     }
 
@@ -132,8 +136,8 @@ where
             &mut Root<'p, R::At<'p>, M::Unit>,
             A::In<'p>,
         ) -> Result<O::In<'p>, Error>,
-    ) -> Result<O, Failed<A>> {
-        let id = Table::<M>::id(site, site::args(&args));
+    ) -> Result<O, StepError<A>> {
+        let id = Table::<M>::id(site, site::args_hash(&args));
         self.call(id, args, move |tx, root, a| body(tx, root, a))
     }
 }

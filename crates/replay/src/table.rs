@@ -11,21 +11,21 @@ use nvmem::{Model, Region, Unit, mapped, planted};
 
 /// Where the program is among its records: byte offsets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Frame {
+pub(crate) struct Cursor {
     /// The header of the next record that the program comes to.
     pub at: usize,
     /// That behind the last record; `at` when the program has passed all.
     pub end: usize,
     /// The payload of the record at `at`.
-    pub body: usize,
+    pub payload: usize,
 }
 
-impl Frame {
+impl Cursor {
     /// Nowhere.
-    pub const NONE: Frame = Frame {
+    pub const NONE: Cursor = Cursor {
         at: 0,
         end: 0,
-        body: 0,
+        payload: 0,
     };
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct State {
 impl State {
     /// The upper part of a start word.
     #[inline(always)]
-    pub fn mark(seq: u32, done: bool) -> u32 {
+    pub fn start_bits(seq: u32, done: bool) -> u32 {
         seq << 1 | u32::from(done)
     }
 }
@@ -56,7 +56,7 @@ pub(crate) struct Table<'m, M> {
     pub region: Region<'m, M>,
     pub geo: Geometry,
     /// The end of the current area.
-    pub top: usize,
+    pub area_end: usize,
 }
 
 impl<'m, M: Model> Table<'m, M> {
@@ -74,7 +74,7 @@ impl<'m, M: Model> Table<'m, M> {
     #[inline(always)]
     pub fn load(&self, off: usize) -> u32 {
         debug_assert!(off + Self::UNIT <= self.region.len());
-        // SAFETY: invariant "Inside the table": aligned and inside, as all offsets of `Geometry` and of frames are; initialised as
+        // SAFETY: invariant "LoopGuard the table": aligned and inside, as all offsets of `Geometry` and of frames are; initialised as
         // all memory is after power-up, and never lent mutably.
         unsafe { self.region.load(off) }
     }
@@ -82,7 +82,7 @@ impl<'m, M: Model> Table<'m, M> {
     #[inline(always)]
     pub fn store(&self, off: usize, v: u32) {
         debug_assert!(off + Self::UNIT <= self.region.len());
-        // SAFETY: invariant "Inside the table": aligned and inside; the bytes that `bytes` lends are given back before the next store.
+        // SAFETY: invariant "LoopGuard the table": aligned and inside; the bytes that `bytes` lends are given back before the next store.
         unsafe { self.region.store(off, v) }
     }
 
@@ -97,59 +97,59 @@ impl<'m, M: Model> Table<'m, M> {
         debug_assert!(off <= self.region.len() && len <= self.region.len() - off);
         let at = self.region.base().wrapping_add(off);
         mapped::will_read(at, len);
-        // SAFETY: invariant "Inside the table": inside, and initialised as all memory is after power-up; nothing stores while the slice
+        // SAFETY: invariant "LoopGuard the table": inside, and initialised as all memory is after power-up; nothing stores while the slice
         // is in use, which borrows the table and is never kept over a store.
         unsafe { core::slice::from_raw_parts(at, len) }
     }
 
     /// Which record lies at `at`, from 0.
-    pub fn slot(&self, at: usize) -> u16 {
-        ((self.top - at) / Self::UNIT - 1) as u16
+    pub fn record_index(&self, at: usize) -> u16 {
+        ((self.area_end - at) / Self::UNIT - 1) as u16
     }
 
     /// Nothing is recorded in this area so far. It ends at `top`.
-    pub fn empty(&self, top: usize) -> Frame {
+    pub fn empty_area(&self, top: usize) -> Cursor {
         let at = top - Self::UNIT;
-        Frame {
+        Cursor {
             at,
             end: at,
-            body: top - self.geo.area,
+            payload: top - self.geo.area,
         }
     }
 
     /// The other area's end.
-    pub fn other(&self) -> usize {
+    pub fn other_area_end(&self) -> usize {
         if planted!("nv-replay/run-in-the-same-area") {
-            return self.top;
+            return self.area_end;
         }
-        self.geo.top(false) + self.geo.top(true) - self.top
+        self.geo.area_end(false) + self.geo.area_end(true) - self.area_end
     }
 
     /// Whether a place between headers and payloads could be taken for the record behind that with the number `seq`.
     #[inline(never)]
-    pub fn follows(&self, at: usize, body: usize, seq: u32) -> bool {
-        at >= body && Self::carries(self.load(at), self.geo.next(seq))
+    pub fn is_successor(&self, at: usize, payload: usize, seq: u32) -> bool {
+        at >= payload && Self::has_seq(self.load(at), self.geo.next(seq))
     }
 
     /// Makes sure that nothing at `at`, behind what has the number `seq`, counts with it.
     #[inline]
-    pub fn clear_behind(&self, at: usize, body: usize, seq: u32) {
-        if self.follows(at, body, seq) && !planted!("nv-replay/stale-record-not-cleared") {
+    pub fn clear_successor(&self, at: usize, payload: usize, seq: u32) {
+        if self.is_successor(at, payload, seq) && !planted!("nv-replay/stale-record-not-cleared") {
             self.store(at, 0);
         }
     }
 
-    /// The record counts: its header's store is the commit of its step. `body` is behind its payload.
+    /// The record counts: its header's store is the commit of its step. `payload` is behind its payload.
     ///
     /// **Power loss**: before the store nothing of it is there, after it all. **Cost**: one store; one more when the header
     /// behind it is stale by exactly a round of numbers.
     ///
-    /// The outbox is settled: [`Queue::stage`](crate::outbox::Queue::stage) or [`Table::mark_outbox`].
+    /// The outbox is settled: [`Queue::stage`](crate::outbox::Queue::stage) or [`Table::retire_outbox`].
     #[inline(always)]
-    pub fn seal(&self, at: usize, body: usize, seq: u32, header: u32) {
+    pub fn commit_record(&self, at: usize, payload: usize, seq: u32, header: u32) {
         let header = header | Self::tag(seq);
         if !planted!("nv-replay/cleared-after-commit") {
-            self.clear_behind(at - Self::UNIT, body, seq);
+            self.clear_successor(at - Self::UNIT, payload, seq);
         }
         if !planted!("nv-replay/no-fence-before-header") {
             self.fence();
@@ -162,7 +162,7 @@ impl<'m, M: Model> Table<'m, M> {
             self.fence();
         }
         if planted!("nv-replay/cleared-after-commit") {
-            self.clear_behind(at - Self::UNIT, body, seq);
+            self.clear_successor(at - Self::UNIT, payload, seq);
         }
     }
 
@@ -203,11 +203,11 @@ impl<'m, M: Model> Table<'m, M> {
         }
     }
 
-    /// Stores a state at `at`: its [`State::mark`] and its counter; it counts with the last store, if the record there does.
+    /// Stores a state at `at`: its [`State::start_bits`] and its counter; it counts with the last store, if the record there does.
     ///
     /// **Power loss**: the old state or the new one. **Cost**: one store; two more in 32,768 of them (in 128 on 16-bit units).
     #[inline(never)]
-    pub fn put_state(&self, at: usize, mark: u32, counter: u32) {
+    pub fn write_state(&self, at: usize, mark: u32, counter: u32) {
         let start = mark << Self::COUNTER_BITS | counter & Self::LOW;
         if planted!("nv-replay/start-before-counter") {
             self.store(at, start);
@@ -228,8 +228,8 @@ impl<'m, M: Model> Table<'m, M> {
         }
     }
 
-    /// The handles at the head of the content of a record of the kind [`Kind::Took`](crate::Kind::Took).
-    pub fn owned(&self, content: &[u8]) -> impl Iterator<Item = u32> {
+    /// The handles at the head of the content of a record of the kind [`CallKind::TookHandles`](crate::CallKind::TookHandles).
+    pub fn given_handles(&self, content: &[u8]) -> impl Iterator<Item = u32> {
         let mut last = false;
         content.chunks_exact(Self::UNIT).map_while(move |b| {
             if last {
@@ -248,7 +248,7 @@ impl<'m, M: Model> Table<'m, M> {
 }
 
 /// Where bytes are written, unit by unit, from `to` on. There is room: who writes has looked.
-pub(crate) struct Out<'t, M> {
+pub(crate) struct UnitWriter<'t, M> {
     table: &'t Table<'t, M>,
     pub to: usize,
     /// Bytes that there were at first.
@@ -258,10 +258,10 @@ pub(crate) struct Out<'t, M> {
     n: usize,
 }
 
-impl<'t, M: Model> Out<'t, M> {
+impl<'t, M: Model> UnitWriter<'t, M> {
     #[inline(always)]
     pub fn new(table: &'t Table<'t, M>, to: usize, room: usize) -> Self {
-        Out {
+        UnitWriter {
             table,
             to,
             room,
@@ -297,7 +297,7 @@ impl<'t, M: Model> Out<'t, M> {
 
     /// Fills the last unit up with zeros.
     #[inline(always)]
-    pub fn end(&mut self) {
+    pub fn pad(&mut self) {
         while self.n > 0 {
             self.bytes(&[0])
         }

@@ -2,7 +2,7 @@
 
 use nv_replay::nvmem::{Buffered32, InOrder16, InOrder32, Model, Persist, Region};
 use nv_replay::pmem_tx::Width;
-use nv_replay::{Config, Error, Held, Message, Options, Outlet, PBox, Port, Replay, What};
+use nv_replay::{Config, Error, Held, Message, Mismatch, Options, Outlet, PBox, Port, Replay};
 use std::mem::MaybeUninit;
 
 #[derive(Persist)]
@@ -248,12 +248,12 @@ fn another_way_is_divergence() {
     let mut rt = reboot(rt);
     let e = program(&mut rt, 2, false).unwrap_err();
     assert_eq!(e, Error::Diverged);
-    assert_eq!(rt.divergence().unwrap().what, What::Arguments);
+    assert_eq!(rt.divergence().unwrap().mismatch, Mismatch::Arguments);
     assert_eq!(program(&mut rt, 1, false).unwrap_err(), e);
     let mut rt = reboot(rt);
     let e = program(&mut rt, 1, true).unwrap_err();
     assert_eq!(e, Error::Diverged);
-    assert_eq!(rt.divergence().unwrap().what, What::Site);
+    assert_eq!(rt.divergence().unwrap().mismatch, Mismatch::Site);
     let mut rt = reboot(rt);
     assert_eq!(program(&mut rt, 1, false), Ok(1));
 }
@@ -367,7 +367,7 @@ fn every_medium() {
 #[test]
 fn a_small_blank_region_can_be_asked() {
     let mut m = vec![MaybeUninit::<u64>::new(0); 32];
-    let (number, region) = nv_replay::committed(Region::<InOrder32>::new(&mut m)).unwrap();
+    let (number, region) = nv_replay::last_committed(Region::<InOrder32>::new(&mut m)).unwrap();
     assert_eq!(number, 0);
     assert!(nv_replay::inspect(region, &mut |e| panic!("{e:?}")).is_ok());
 }
@@ -488,7 +488,7 @@ fn a_body_makes_up_an_error_of_the_runtime() {
     const MADE_UP: [Error; 6] = [
         Error::TableFull,
         Error::Diverged,
-        Error::LoopLeft,
+        Error::LoopInterrupted,
         Error::LoopTooLong,
         Error::TooManyHandles,
         Error::Other,

@@ -2,7 +2,7 @@
 
 use nv_replay::nvmem::{InOrder16, InOrder32, Model, Region};
 use nv_replay::pmem_tx::{self, Held, Width};
-use nv_replay::{Config, Entry, Error, Kind, Options, PBox, Port, Replay, inspect};
+use nv_replay::{CallKind, Config, Error, Options, PBox, Port, Replay, TableItem, inspect};
 use std::mem::MaybeUninit;
 
 const TABLE: Config = Config {
@@ -71,7 +71,7 @@ where
     out
 }
 
-fn entries<M: Model>() -> Vec<Entry>
+fn entries<M: Model>() -> Vec<TableItem>
 where
     M::Unit: Width,
 {
@@ -138,7 +138,7 @@ fn it_tells_what_it_holds_without_the_program() {
         let records: Vec<_> = all
             .iter()
             .filter_map(|e| match e {
-                Entry::Record { kind, bytes, .. } => Some((*kind, *bytes)),
+                TableItem::Record { kind, bytes, .. } => Some((*kind, *bytes)),
                 _ => None,
             })
             .collect();
@@ -146,21 +146,21 @@ fn it_tells_what_it_holds_without_the_program() {
         assert_eq!(
             records,
             [
-                (Kind::Done, 0),
-                (Kind::Done, up(unit + 2)),
-                (Kind::Aborted, unit),
-                (Kind::Took, unit),
-                (Kind::Loop, 3 * unit),
-                (Kind::Done, unit),
+                (CallKind::Done, 0),
+                (CallKind::Done, up(unit + 2)),
+                (CallKind::Aborted, unit),
+                (CallKind::TookHandles, unit),
+                (CallKind::Loop, 3 * unit),
+                (CallKind::Done, unit),
             ]
         );
-        assert!(all.contains(&Entry::Iteration {
+        assert!(all.contains(&TableItem::Iteration {
             depth: 1,
             iteration: 1
         }));
         assert_eq!(
             all.last(),
-            Some(&Entry::End {
+            Some(&TableItem::End {
                 version: 0x0102,
                 committed: 8
             })

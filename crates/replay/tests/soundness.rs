@@ -2,7 +2,7 @@
 
 use nv_replay::nvmem::{InOrder32, Region};
 use nv_replay::{
-    Config, Error, Held, Message, Options, Outlet, PBox, Port, Postcard, Replay, What,
+    Config, Error, Held, Message, Mismatch, Options, Outlet, PBox, Port, Postcard, Replay,
 };
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -47,7 +47,7 @@ fn add(rt: &mut Rt, n: u32) -> Result<(), Error> {
     Ok(())
 }
 fn sum(rt: &mut Rt) -> u32 {
-    rt.look(|tx, sum| *sum.get(tx)).unwrap().unwrap()
+    rt.view(|tx, sum| *sum.get(tx)).unwrap().unwrap()
 }
 
 thread_local! {
@@ -61,7 +61,7 @@ fn swap_with_other(rt: &mut Rt) {
 /// The place of the runtime that a loop has lost says so, and the other one is whole after the next open.
 fn replaced(rt: &mut Rt, r: Result<(), Error>) {
     assert_eq!(r, Err(Error::Diverged));
-    assert_eq!(rt.divergence().unwrap().what, What::Runtime);
+    assert_eq!(rt.divergence().unwrap().mismatch, Mismatch::Runtime);
     assert_eq!(add(rt, 1), Err(Error::Diverged));
 }
 
@@ -137,7 +137,7 @@ fn an_inner_body_swaps_the_runtime() {
         add(rt, 1)
     });
     assert_eq!(r, Err(Error::Diverged));
-    assert_eq!(rt.divergence().unwrap().what, What::Runtime);
+    assert_eq!(rt.divergence().unwrap().mismatch, Mismatch::Runtime);
 }
 
 #[test]
@@ -226,8 +226,8 @@ fn a_loops_body_unwinds() {
             Ok(())
         });
     });
-    assert_eq!(add(&mut rt, 100), Err(Error::LoopLeft));
-    assert_eq!(rt.each(0..2, add), Err(Error::LoopLeft));
+    assert_eq!(add(&mut rt, 100), Err(Error::LoopInterrupted));
+    assert_eq!(rt.each(0..2, add), Err(Error::LoopInterrupted));
     assert_eq!(sum(&mut reopen(rt.close(), true)), 3);
 }
 
@@ -246,7 +246,7 @@ fn a_steps_body_unwinds() {
             let _ = rt.record_with(|| -> u32 { panic!("in an input") });
         });
         unwinds(|| {
-            let _ = rt.look(|_, _| panic!("in a look"));
+            let _ = rt.view(|_, _| panic!("in a look"));
         });
     }
     add(&mut rt, 5).unwrap();
@@ -300,9 +300,9 @@ fn an_outlet_unwinds() {
     broken.armed = true;
     let mut rt = with_outlet(region(256), broken);
     unwinds(|| send(&mut rt, 5).unwrap());
-    assert_eq!(send(&mut rt, 6), Err(Error::LoopLeft));
-    assert_eq!(add(&mut rt, 7), Err(Error::LoopLeft));
-    assert_eq!(rt.look(|_, _| ()), Err(Error::LoopLeft));
+    assert_eq!(send(&mut rt, 6), Err(Error::LoopInterrupted));
+    assert_eq!(add(&mut rt, 7), Err(Error::LoopInterrupted));
+    assert_eq!(rt.view(|_, _| ()), Err(Error::LoopInterrupted));
     let region = rt.close();
     let mut whole = Bomb::default();
     let options = Options {
@@ -323,7 +323,7 @@ fn an_outlet_unwinds_when_the_program_is_live() {
     broken.armed_live = true;
     let mut rt = with_outlet(rt.close(), broken);
     unwinds(|| add(&mut rt, 5).unwrap());
-    assert_eq!(add(&mut rt, 6), Err(Error::LoopLeft));
+    assert_eq!(add(&mut rt, 6), Err(Error::LoopInterrupted));
     assert_eq!(sum(&mut reopen(rt.close(), true)), 5);
 }
 
@@ -356,10 +356,10 @@ fn who_joins_a_step_unwinds() {
             ..Options::default()
         };
         let mut rt = Replay::<u32, _>::open(rt.close(), options, |_| Ok(0)).unwrap();
-        let sum = rt.look(|tx, sum| *sum.get(tx)).unwrap().unwrap();
+        let sum = rt.view(|tx, sum| *sum.get(tx)).unwrap().unwrap();
         let _ = rt.close();
         if stored {
-            assert_eq!((then, sum), (Err(Error::LoopLeft), 5));
+            assert_eq!((then, sum), (Err(Error::LoopInterrupted), 5));
             assert_eq!(whole.got, [(0, 5)]);
         } else {
             assert_eq!((then, sum), (Ok(()), 6));

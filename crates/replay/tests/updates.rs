@@ -2,7 +2,7 @@
 
 use nv_replay::nvmem::{InOrder16, InOrder32, Model, Region};
 use nv_replay::pmem_tx::Width;
-use nv_replay::{Config, Error, Held, OpenError, Options, PBox, Refused, Replay, Update, What};
+use nv_replay::{Config, Error, Held, Mismatch, OpenError, Options, PBox, Refused, Replay, Update};
 use std::mem::MaybeUninit;
 
 type Rt<'m> = Replay<'m, u32>;
@@ -82,7 +82,7 @@ fn an_unannounced_update_is_divergence_and_stops_everything() {
     let e = program(&mut rt, 1).unwrap_err();
     assert_eq!(e, Error::Diverged);
     let d = rt.divergence().unwrap();
-    assert_eq!((d.record, d.what), (2, What::Site));
+    assert_eq!((d.record, d.mismatch), (2, Mismatch::Site));
     // Whatever is tried now is refused, also what would agree.
     assert_eq!(rt.record(1u32), Err(e));
     assert_eq!(rt.each(0..2, |_, _| Ok(())), Err(e));
@@ -155,9 +155,9 @@ fn the_same_step_with_another_handle_is_divergence() {
     let mut rt = open(rt.close(), 0, Update::Refuse).unwrap();
     let e = program(&mut rt, true).unwrap_err();
     assert_eq!(e, Error::Diverged);
-    let what = rt.divergence().map(|d| d.what);
+    let what = rt.divergence().map(|d| d.mismatch);
     assert!(
-        matches!(what, Some(What::Handles | What::Arguments)),
+        matches!(what, Some(Mismatch::Handles | Mismatch::Arguments)),
         "{what:?}"
     );
     let mut rt = open(rt.close(), 0, Update::Refuse).unwrap();
@@ -200,7 +200,7 @@ fn no_other_handle_is_taken_for_the_recorded_one() {
             let (Err(Error::Diverged), Some(d)) = (e, rt.divergence()) else {
                 panic!("object {b} was taken for object {a}");
             };
-            collided += usize::from(d.what == What::Handles);
+            collided += usize::from(d.mismatch == Mismatch::Handles);
         }
         rt = open(rt.close());
         program(&mut rt, a).unwrap();
@@ -230,7 +230,7 @@ fn a_loop_that_is_left_by_an_error_stays_there() {
     let mut rt = open(Region::new(&mut m), 0, Update::Refuse).unwrap();
     for _ in 0..3 {
         assert_eq!(program(&mut rt, true), Err(Error::Aborted(4)));
-        assert_eq!(rt.record(1u8), Err(Error::LoopLeft));
+        assert_eq!(rt.record(1u8), Err(Error::LoopInterrupted));
         rt = open(rt.close(), 0, Update::Refuse).unwrap();
     }
     assert_eq!(program(&mut rt, false), Ok(6));
@@ -256,12 +256,12 @@ fn an_iteration_that_ends_too_early_is_divergence() {
     let e = program(&mut rt, true).unwrap_err();
     assert_eq!(e, Error::Diverged);
     let d = rt.divergence().unwrap();
-    assert_eq!((d.record, d.what), (1, What::Shorter));
+    assert_eq!((d.record, d.mismatch), (1, Mismatch::RecordsRemain));
     // A step where the loop was, and a loop where a step was.
     let mut rt = open(rt.close(), 0, Update::Refuse).unwrap();
     let e = rt.record(3u32).unwrap_err();
     assert_eq!(e, Error::Diverged);
-    assert_eq!(rt.divergence().unwrap().what, What::Kind);
+    assert_eq!(rt.divergence().unwrap().mismatch, Mismatch::Kind);
 }
 
 #[test]
@@ -422,9 +422,12 @@ fn no_loop_goes_on_beyond_its_end() {
             Err(Error::Diverged),
             "{from}..{to}"
         );
-        let what = rt.divergence().unwrap().what;
-        assert!(matches!(what, What::Arguments | What::Shorter), "{what:?}");
-        collided += u32::from(what == What::Shorter);
+        let what = rt.divergence().unwrap().mismatch;
+        assert!(
+            matches!(what, Mismatch::Arguments | Mismatch::RecordsRemain),
+            "{what:?}"
+        );
+        collided += u32::from(what == Mismatch::RecordsRemain);
     }
     assert!(collided > 0, "the iteration was never needed");
     rt = open(rt.close(), 0, Update::Refuse).unwrap();

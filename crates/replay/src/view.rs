@@ -13,13 +13,13 @@ where
     /// done: the objects are ahead of it then.
     ///
     /// Nothing is recorded, so the program must not go another way for what it sees; what a step needs it reads itself.
-    /// **Power loss**: nothing changes. **Cost**: 0 stores. **Errors**: [`Error::Diverged`] and [`Error::LoopLeft`], when the
+    /// **Power loss**: nothing changes. **Cost**: 0 stores. **Errors**: [`Error::Diverged`] and [`Error::LoopInterrupted`], when the
     /// program has ended so.
-    pub fn look<O>(
+    pub fn view<O>(
         &mut self,
         f: impl for<'p> FnOnce(&Tx<'p, M>, &Root<'p, R::At<'p>, M::Unit>) -> O,
     ) -> Result<Option<O>, Error> {
-        self.going()?;
+        self.check_running()?;
         if !self.is_live() {
             return Ok(None);
         }

@@ -8,6 +8,6 @@ use std::cell::RefCell;
 type Rt<'m> = Replay<'m, u32>;
 
 fn program(rt: &mut Rt<'_>) {
-    let _ = rt.look(|tx, n| n.get(tx));
+    let _ = rt.view(|tx, n| n.get(tx));
 }
 fn main() {}

@@ -27,7 +27,7 @@ fn open(region: Region<'_, InOrder32>) -> Rt<'_> {
 
 /// What is seen before the first step, between the two, and after them.
 fn program(rt: &mut Rt<'_>) -> Result<[Option<u32>; 3], Error> {
-    let n = |rt: &mut Rt<'_>| rt.look(|tx, top| top.get(tx).n);
+    let n = |rt: &mut Rt<'_>| rt.view(|tx, top| top.get(tx).n);
     let before = n(rt)?;
     let held = rt.step_own::<_, Held<u32>>((), |tx, top, ()| {
         top.get_mut(tx)?.n = 1;
@@ -58,10 +58,10 @@ fn nothing_is_stored() {
     let mut rt = open(Region::new(&mut memory));
     program(&mut rt).unwrap();
     let stores = Stores::default();
-    let seen = observe(&stores, || rt.look(|tx, top| top.get(tx).n));
+    let seen = observe(&stores, || rt.view(|tx, top| top.get(tx).n));
     assert_eq!((seen, stores.0.get()), (Ok(Some(6)), 0));
     // Not even what the look itself allocates stays.
-    rt.look(|tx, _| PBox::new(9u32, tx).map(|_| ()).unwrap())
+    rt.view(|tx, _| PBox::new(9u32, tx).map(|_| ()).unwrap())
         .unwrap();
     let mut rt = open(rt.close());
     assert_eq!(program(&mut rt), Ok([None, None, Some(6)]));
@@ -70,5 +70,5 @@ fn nothing_is_stored() {
         Ok(())
     })
     .unwrap();
-    assert_eq!(rt.look(|tx, top| top.get(tx).n), Ok(Some(7)));
+    assert_eq!(rt.view(|tx, top| top.get(tx).n), Ok(Some(7)));
 }

@@ -8,6 +8,6 @@ use std::cell::RefCell;
 type Rt<'m> = Replay<'m, u32>;
 
 fn program(rt: &mut Rt<'_>) {
-    let _ = rt.look(|tx, n| *n.get_mut(tx).unwrap() = 1);
+    let _ = rt.view(|tx, n| *n.get_mut(tx).unwrap() = 1);
 }
 fn main() {}
