@@ -1,8 +1,28 @@
-//! Bypassing: what a record says instead of a step.
+//! Bypass: a call whose record is already in the table returns the recorded result.
 //!
-//! Nearly every record is that of a step that was given no handle for good and has returned a plain value. What the
-//! header of such a one must be is known where the step is called, so one comparison settles everything; what differs, and
-//! everything else, is looked at in full.
+//! ```text
+//! call of a step (its id: hash of call site and arguments)
+//!    |
+//!    v
+//! fast path `bypass`: HEADER_ONLY calls only
+//!    header on the medium == header computed at compile time + id?
+//!    |                        |
+//!    | yes                    | no, or handles, or a result of unknown length
+//!    v                        v
+//! decode the result      slow path `match_record`, `recorded_result`
+//! advance the cursor        same id?          no -> Error::Diverged, `divergence()` says where
+//!                           error recorded?   -> return that error
+//!                           handles equal?    no -> Error::Diverged
+//!                           decode the result, adopt its handles, advance the cursor
+//! ```
+//!
+//! Most records belong to steps that consume no handle and return a plain value. For such a call
+//! the compiler knows the whole header except the sequence number, so one comparison decides. All
+//! other records take the slow path, which also finds out what differs after a divergence.
+//!
+//! Safe because the decoder checks every byte that it turns into a value (a `bool`, an `enum`): a
+//! damaged record is an error, never an invalid value. Handles come back only through the slow
+//! path, which lets the pool adopt each handle at most once (invariant "Held once").
 
 use crate::error::{Error, Mismatch};
 use crate::execute::RecordShape;
@@ -15,17 +35,17 @@ use nvmem::persist::NoHandles;
 use nvmem::{Model, Persist, planted};
 use pmem_tx::Width;
 
-/// What is known of a call when the program is compiled.
+/// What the compiler knows about a call with arguments `A` and result `O`: the form of its record.
 pub(crate) struct CallSignature<A, O, M>(PhantomData<(A, O, M)>);
 impl<A: Arg, O: Ret, M: Model> CallSignature<A, O, M> {
-    /// The length of the result is only known when it is there.
+    /// The length of the result is known only after it was encoded (`Postcard`).
     pub const UNSIZED: bool = O::BYTES == UNKNOWN;
     const RESULT_BYTES: usize = if Self::UNSIZED { 0 } else { O::BYTES };
-    /// Units of content.
+    /// Units of content: handles that the call consumes, then the result.
     pub const CONTENT_UNITS: u32 =
         (Self::RESULT_BYTES.div_ceil(Table::<M>::UNIT) + A::OWNED) as u32;
     const SHORT: bool = !Self::UNSIZED && Table::<M>::short(Self::CONTENT_UNITS);
-    /// The header tells everything.
+    /// The header alone identifies the record: no handles, and a length that fits into the header.
     pub const HEADER_ONLY: bool = A::OWNED == 0 && O::HANDLES == 0 && Self::SHORT;
     const KIND: CallKind = if A::OWNED == 0 {
         CallKind::Done
@@ -33,7 +53,7 @@ impl<A: Arg, O: Ret, M: Model> CallSignature<A, O, M> {
         CallKind::TookHandles
     };
 
-    /// The words of its record.
+    /// The header words of the call's record.
     #[inline(always)]
     pub const fn header_words(id: u32, units: u32) -> HeaderWords {
         Table::<M>::encode(Self::KIND, units, Self::SHORT, id)
@@ -42,7 +62,7 @@ impl<A: Arg, O: Ret, M: Model> CallSignature<A, O, M> {
     pub const SHAPE: RecordShape = {
         let words = Self::header_words(0, Self::CONTENT_UNITS);
         let units = words.extra_units() + Self::CONTENT_UNITS as usize;
-        // Of an error: on 16-bit units its description, and its number.
+        // An error takes one unit; on 16-bit units also a unit that describes it.
         let least = if Table::<M>::NARROW { 2 } else { 1 };
         RecordShape {
             header: words.header,
@@ -56,7 +76,8 @@ impl<'m, R: Persist, M: Model> Replay<'m, R, M>
 where
     M::Unit: Width,
 {
-    /// The recorded result of this call, if the next record has one and all is as it must be.
+    /// The fast path: the recorded result, if the next record belongs to this call and its bytes
+    /// are a valid `O`. `None` sends the caller to the slow path.
     #[inline(always)]
     pub(crate) fn bypass<A: Arg, O: Ret>(&mut self, id: u32) -> Option<O> {
         let f = &self.cursor;
@@ -86,27 +107,30 @@ where
         Some(o)
     }
 
-    /// The same for every call, and what is to be said of one that differs from its record: an error that was recorded, or
-    /// a divergence.
+    /// Checks the next record against a call of any kind. **Errors**: the error that the record
+    /// holds, or [`Error::Diverged`].
     #[inline(never)]
     pub(crate) fn match_record(&mut self, id: u32, shape: &RecordShape) -> Result<(), Error> {
         let Some(h) = self.match_next(id, false) else {
             return Err(Error::Diverged);
         };
         if let CallKind::Failed | CallKind::Aborted = h.kind {
-            // One unit: there is one, or a number that nobody has written.
+            // A failed step's content is one unit. In a damaged table it may be shorter; then this
+            // reads some other unit of the table, and the number gives some error value.
             let number = self.table.load(h.content);
             self.advance_outlined(h.end);
             return Err(Error::decode(h.kind, number));
         }
         if shape.header_only && !cfg!(feature = "sabotage") {
-            // It was the next record's result, and is no value of the type; or it was given handles.
+            // The id matches but `bypass` did not accept the record: its bytes are no value of the
+            // type, or it consumed handles.
             return Err(self.diverged(Mismatch::Result));
         }
         Ok(())
     }
 
-    /// The record that the program has come to, of a loop or not, if this call has made it; otherwise the program has diverged.
+    /// The next record, if it belongs to the call `id` and is a loop's record exactly when `looped`
+    /// is true. Otherwise the program has diverged.
     #[inline(never)]
     pub(crate) fn match_next(&mut self, id: u32, looped: bool) -> Option<RecordView> {
         let found = self.table.read_record(self.cursor.at, self.cursor.payload);
@@ -122,7 +146,8 @@ where
         None
     }
 
-    /// The result of a call that [`Replay::bypass`] has not settled, and whose record [`Replay::match_record`] has seen.
+    /// The slow path's result, after [`Replay::match_record`] accepted the record: compares the
+    /// handles that the call consumed, and decodes.
     pub(crate) fn recorded_result<A: Arg, O: Ret>(&mut self, args: &A) -> Result<O, Error> {
         if CallSignature::<A, O, M>::HEADER_ONLY && !cfg!(feature = "sabotage") {
             return Err(Error::Other);
@@ -177,13 +202,13 @@ where
         }
     }
 
-    /// [`Replay::advance`], out of line.
+    /// [`Replay::advance`], not inlined.
     #[inline(never)]
     pub(crate) fn advance_outlined(&mut self, payload: usize) {
         self.advance(payload)
     }
 
-    /// The program is behind another record, whose payload ends at `payload`.
+    /// The program has passed a record whose payload ends at `payload`.
     #[inline(always)]
     pub(crate) fn advance(&mut self, payload: usize) {
         let f = &mut self.cursor;
@@ -196,12 +221,13 @@ where
 }
 
 impl<M: Model> Table<'_, M> {
-    /// The bytes of a record's content.
+    /// The bytes of a record's content: handles, result.
     fn content(&self, h: &RecordView) -> &[u8] {
         self.bytes(h.content, h.end - h.content)
     }
 
-    /// Whether a handle was given away by one of the records that are still to come: it leads to what others own now.
+    /// Whether a later record consumed this handle. If so, another object owns it by now, and it
+    /// must not be adopted.
     fn given_away_later(&self, f: &Cursor, handle: u32) -> bool {
         let (mut at, mut payload) = (f.at, f.payload);
         while at != f.end {

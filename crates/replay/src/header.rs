@@ -1,19 +1,31 @@
-//! A record's words: its header, and what describes its payload. docs/SPEC.md shows the same as a table.
+//! The words of a record: its header and, if needed, units that describe its payload.
+//!
+//! ```text
+//! U = 4   31       24 23   21 20     17 16          8 7          0
+//!         | seq (8) | kind   | units   | site (9)    | args ^ site |   units 15: see the next unit
+//! U = 2   15   10 9    8 7         0
+//!         | seq  | form | site ^ args |        form 1: step without content, 3: loop
+//!         | kind | units | args       |        form 2: this second unit describes the payload
+//! ```
+//!
+//! The header is stored last, in one atomic unit: it commits the record. It holds the low bits of
+//! the sequence number, so a reader accepts only the one number that must come next. docs/SPEC.md
+//! defines the same words.
 
 use crate::layout::STATE;
 use crate::table::Table;
 use nvmem::{Model, planted};
 
-/// What a record tells.
+/// The kind of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum CallKind {
-    /// A step, or an input that was recorded: its result.
+    /// A step or a recorded input: its result.
     Done = 1,
-    /// A step that was given handles for good: those, then its result.
+    /// A step that consumed handles: the handles, then its result.
     TookHandles = 2,
-    /// A step that failed: the number of its error.
+    /// A failed step: the number of its error.
     Failed = 3,
     /// A loop: its state.
     Loop = 4,
@@ -35,15 +47,15 @@ impl CallKind {
     }
 }
 
-/// A record's words. One header unit; on 16-bit units, unless it is a plain step without a result or a loop, a second one at
-/// the head of its payload.
+/// The words of a record: one header unit. On 16-bit units a second one at the start of the payload
+/// describes it, except for a loop and for a plain step without a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct HeaderWords {
-    /// All but the number.
+    /// The header without the sequence number.
     pub header: u32,
-    /// The unit that describes the payload, on 16-bit units.
+    /// The unit that describes the payload; 16-bit units only.
     pub second: Option<u32>,
-    /// The length in units, where it does not fit into the words above.
+    /// The length of the content in units, if it does not fit into the words above.
     pub long: Option<u32>,
 }
 
@@ -57,19 +69,21 @@ impl HeaderWords {
 const LEN32: u32 = 15;
 const LEN16: u32 = 31;
 
-/// In an id, on 16-bit units: the hash of the arguments alone is not known.
+/// A flag in an id read from 16-bit units: the record holds only the combined hash of site and
+/// arguments.
 const BARE: u32 = 1 << 16;
 
-/// What of a header is not the number.
+/// The bits of a header that are not the sequence number.
 const LOW32: u32 = 0x00ff_ffff;
 const LOW16: u32 = 0x03ff;
 
 impl<M: Model> Table<'_, M> {
-    /// Units are of 16 bits.
+    /// The medium's atomic unit has 16 bits.
     pub(crate) const NARROW: bool = Self::UNIT == 2;
 
-    /// What a record says of who made it: the call site, and what the call was given. In 32-bit units 9 bits of the site and
-    /// 8 of the arguments, with 8 more of the site; in 16-bit units 8 of both together, and 8 of the arguments.
+    /// The id of a call: bits of the hashes of its call site and its arguments. On 32-bit units 9
+    /// bits of the site, then 8 bits of the arguments XOR 8 more bits of the site. On 16-bit units
+    /// 8 bits of both XORed, and 8 bits of the arguments.
     #[inline(always)]
     pub const fn id(site: u32, args: u32) -> u32 {
         if Self::NARROW {
@@ -79,7 +93,7 @@ impl<M: Model> Table<'_, M> {
         }
     }
 
-    /// The bits of a sequence number that a record header has.
+    /// The bits of a sequence number that a header holds, in their position.
     #[inline(always)]
     pub fn tag(seq: u32) -> u32 {
         if Self::NARROW {
@@ -89,13 +103,13 @@ impl<M: Model> Table<'_, M> {
         }
     }
 
-    /// The same header for another record number.
+    /// The header with another sequence number.
     #[inline(always)]
     pub fn with_seq(header: u32, seq: u32) -> u32 {
         header & if Self::NARROW { LOW16 } else { LOW32 } | Self::tag(seq)
     }
 
-    /// Whether `header` is one of the record whose number is `seq`.
+    /// Whether `header` is a record's header with the sequence number `seq`.
     #[inline(always)]
     pub fn has_seq(header: u32, seq: u32) -> bool {
         if Self::NARROW {
@@ -105,7 +119,8 @@ impl<M: Model> Table<'_, M> {
         }
     }
 
-    /// The words of a record, but for its number. If it is not `short`, its length is apart.
+    /// Encodes the words of a record, without its sequence number. If not `short`, the length has a
+    /// unit of its own.
     #[inline(always)]
     pub const fn encode(kind: CallKind, units: u32, short: bool, id: u32) -> HeaderWords {
         let long = if short { None } else { Some(units) };
@@ -132,24 +147,25 @@ impl<M: Model> Table<'_, M> {
         }
     }
 
-    /// The header of a record of this `shape` that the call of this `id` makes.
+    /// Adds the id of a call to the header of its `shape`.
     #[inline(always)]
     pub fn header(shape: u32, id: u32) -> u32 {
         shape | if Self::NARROW { id & 0xff } else { id }
     }
 
-    /// Whether a length fits into the first words of a record.
+    /// Whether a length in units fits into the first words of a record.
     pub const fn short(units: u32) -> bool {
         units < if Self::NARROW { LEN16 } else { LEN32 }
     }
 
-    /// Whether these are the words of one record, but for its number.
+    /// Whether two headers are equal except for their sequence numbers.
     #[inline(always)]
     pub fn same_call(header: u32, other: u32) -> bool {
         (header ^ other) & if Self::NARROW { LOW16 } else { LOW32 } == 0
     }
 
-    /// Reads the record whose header is at `at` and whose payload is at `payload`, if there is such a one.
+    /// Reads the record whose header is at `at` and whose payload begins at `payload`. `None` if it
+    /// is no valid record.
     #[inline(never)]
     pub fn read_record(&self, at: usize, payload: usize) -> Option<RecordView> {
         let header = self.load(at);
@@ -178,7 +194,7 @@ impl<M: Model> Table<'_, M> {
         if units == long {
             units = unit()?;
         }
-        // Of 16 bits where the address has.
+        // Compared without a sum: an address may have 16 bits.
         if content > at || units as usize > (at - content) / Self::UNIT {
             return None;
         }
@@ -192,19 +208,19 @@ impl<M: Model> Table<'_, M> {
     }
 }
 
-/// A record, as found on the medium.
+/// A record read from the medium.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RecordView {
     pub kind: CallKind,
     pub id: u32,
-    /// Where its content begins, behind what describes it.
+    /// The first byte of its content, after the units that describe it.
     pub content: usize,
-    /// Where it ends.
+    /// The end of its payload.
     pub end: usize,
 }
 
 impl RecordView {
-    /// Whether the record was made by the call of this `id`: the site, then the arguments.
+    /// Whether the record's id matches the call `id`: (call site, arguments).
     #[inline(always)]
     pub fn matches_call<M: Model>(&self, id: u32) -> (bool, bool) {
         let diff = self.id ^ id;
@@ -213,7 +229,7 @@ impl RecordView {
         } else if self.id & BARE == 0 {
             ((diff ^ diff >> 8) & 0xff == 0, diff & 0xff00 == 0)
         } else {
-            // Only their sum is known.
+            // The record holds only the combined hash.
             (diff & 0xff == 0, true)
         };
         (
@@ -222,7 +238,7 @@ impl RecordView {
         )
     }
 
-    /// The bits of the call site that can be read from a record, if any.
+    /// The bits of the call site's hash, if the record holds them.
     pub fn site<M: Model>(&self) -> Option<u16> {
         if !Table::<M>::NARROW {
             Some((self.id >> 8 & 0x1ff) as u16)

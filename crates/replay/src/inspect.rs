@@ -1,4 +1,4 @@
-//! What a table holds, without the program that has made it.
+//! Lists the records of a table without the program that wrote them.
 
 use crate::error::OpenFailure;
 use crate::header::{CallKind, RecordView};
@@ -6,40 +6,41 @@ use crate::recovery;
 use crate::table::Table;
 use nvmem::{Model, Region};
 
-/// One thing that a table tells.
+/// One item of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum TableItem {
-    /// The iteration of a loop that is running: the records that follow are its own.
+    /// The current iteration of a running loop. The records that follow belong to it.
     Iteration {
-        /// How many loops deep, from 1.
+        /// The nesting depth of the loop, from 1.
         depth: u8,
-        /// Which iteration.
+        /// The iteration.
         iteration: u32,
     },
-    /// A record. Of a loop that is running, its iteration is told next.
+    /// A record. If it is a running loop, an [`TableItem::Iteration`] follows.
     Record {
-        /// What it is.
+        /// The kind of the record.
         kind: CallKind,
-        /// The low bits of the hash of its call site: 9, or 8 on 16-bit units. `None` there for a step without a result and
-        /// a loop, of which only the sum of site and arguments is kept.
+        /// The low bits of the hash of its call site: 9, or 8 on 16-bit units. On 16-bit units
+        /// `None` for a loop and a step without a result: their records hold only a combined hash
+        /// of site and arguments.
         site: Option<u16>,
         /// Bytes of content.
         bytes: u32,
     },
-    /// The end: the program's version, and the number of the last transaction that is committed.
+    /// The last item: the program's version and the number of the last committed transaction.
     End {
         /// The program's version.
         version: u16,
-        /// The sequence number.
+        /// The sequence number of the last committed transaction.
         committed: u32,
     },
 }
 
-/// Tells what the table at the start of `region` holds. Writes nothing.
+/// Calls `tell` with each item of the table at the start of `region`. Writes nothing.
 ///
-/// **Errors**: [`OpenError`](crate::OpenError); with the region back, as it always comes back.
+/// The region comes back in every case. **Errors**: [`OpenError`](crate::OpenError).
 pub fn inspect<'m, M: Model>(
     region: Region<'m, M>,
     tell: &mut dyn FnMut(TableItem),
@@ -60,7 +61,7 @@ pub fn inspect<'m, M: Model>(
         }
     };
     let (found, region) = recovery::scan_region(region, &mut seen)?;
-    // Of a blank region nothing has been committed yet.
+    // A blank region holds nothing.
     if let Some(found) = found {
         tell(TableItem::End {
             version: found.run.version::<M>(),

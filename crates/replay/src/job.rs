@@ -1,4 +1,4 @@
-//! Jobs: what a call writes into its record. All that depends on the types of a call is here.
+//! Jobs: write the payload of a call's record. All code that depends on a call's types is here.
 
 use crate::bypass::CallSignature;
 use crate::error::Error;
@@ -10,7 +10,7 @@ use nvmem::cross::{Arg, Ret};
 use nvmem::{Model, Persist, planted};
 use pmem_tx::{Root, Width};
 
-/// What happens with a record: a body with its arguments. Writes the payload.
+/// Runs a call's body with its arguments and writes the record's payload.
 pub(crate) trait Job<R: Persist, M: Model>
 where
     M::Unit: Width,
@@ -23,15 +23,15 @@ where
     ) -> Result<(), Error>;
 }
 
-/// What becomes of a result, beside its record.
+/// Receives a call's result after it was written to the record.
 pub(crate) trait ResultSink<O> {
-    /// The session of its handles.
+    /// The session that the result's handles get.
     fn session(&self) -> u32;
-    /// The result, and where its record ends.
+    /// Takes the result, and the end of its record's payload.
     fn keep(&self, o: O, end: usize);
 }
 
-/// Nothing: it is read from its record, like one that was recorded in an earlier life.
+/// Drops the result: the caller reads it from the record, as a replay does.
 pub(crate) struct DropResult;
 impl<O> ResultSink<O> for DropResult {
     fn session(&self) -> u32 {
@@ -40,7 +40,7 @@ impl<O> ResultSink<O> for DropResult {
     fn keep(&self, _: O, _: usize) {}
 }
 
-/// It is kept: its handles are those of a running transaction, or who joins the step asks for it.
+/// Keeps the result in RAM: its handles belong to the running transaction, or a join reads it.
 pub(crate) struct KeepResult<O> {
     pub session: u32,
     pub result: Cell<Option<O>>,
@@ -81,11 +81,12 @@ where
         root: &mut Root<'p, R::At<'p>, M::Unit>,
         out: &mut UnitWriter<'_, M>,
     ) -> Result<(), Error> {
-        // SAFETY: invariant "Sole owner": called once in a transaction; if the step commits the caller forgets the arguments, if not it
-        // is undone, also when it unwinds.
+        // SAFETY: invariant "Sole owner": called once in a transaction. If the step commits, the
+        // caller forgets the arguments. If it does not, or the body unwinds, the step is undone.
         let args = unsafe { self.args.enter() };
         let o = (self.body)(step, root, args)?;
-        // SAFETY: invariant "Sole owner": what leaves is kept only if the step commits, and the session is the pool's.
+        // SAFETY: invariant "Sole owner": the result is used only if the step commits, and the
+        // session is the pool's.
         let o = unsafe { O::leave(o, self.keep.session()) };
         let mut units = CallSignature::<A, O, M>::CONTENT_UNITS;
         let mut bytes = 0;
@@ -111,12 +112,13 @@ where
             let mut n = 0;
             self.args.owned(&mut |o| {
                 n += 1;
-                // Objects are aligned to 8: the lowest bit marks the last.
+                // Objects are aligned to 8 bytes: the lowest bit marks the last handle.
                 out.word(o | u32::from(n == A::OWNED))
             });
         }
         if CallSignature::<A, O, M>::UNSIZED {
-            // What a program's own `Serialize` tells can be longer the second time than the room that was seen to be there.
+            // A user's `Serialize` may produce more bytes the second time than the room that was
+            // checked.
             let mut same = true;
             o.encode(&mut |b| {
                 same &= b.len() <= bytes || planted!("nv-replay/encoded-length-not-checked");
@@ -140,7 +142,7 @@ where
     }
 }
 
-/// The job of a step that its joiner has refused: to fail.
+/// The job of a step whose join did not commit: fails with the join's error.
 pub(crate) struct FailWith(pub Error);
 impl<R: Persist, M: Model> Job<R, M> for FailWith
 where

@@ -1,4 +1,23 @@
-//! Opening a table: format, find the records that count, refuse what no power cut leaves.
+//! Recovery: finds the records that count, and refuses states that no power cut leaves.
+//!
+//! ```text
+//! run's start word: number 41, area 0
+//!       |
+//!       v   expected
+//! header 0: 42  ok -> payload 0, its length from the header
+//! header 1: 43  ok -> a running loop; continue with the number in its start word: 57
+//! header 2: 58  ok
+//! header 3: 45  not 59 -> stop. The last committed number is 58; header 3 is free.
+//! ```
+//!
+//! One forward pass, one comparison per record. A record counts if and only if all records before
+//! it count and its header holds the next number (invariant "Place decides"). Recovery never asks
+//! which of two numbers is newer, so numbers may wrap. The scan writes nothing: a cut during recovery
+//! changes nothing, and the next open reads the same.
+//!
+//! Safe on any bytes: each record must lie inside of its area, headers above payloads, and each
+//! record moves the header position down, so the scan ends. A record that counts but has no valid
+//! form is [`Damage`]: a header is stored after its payload, so no power cut leaves it.
 
 use crate::error::{ConfigItem, Damage, OpenError, OpenFailure};
 use crate::header::{CallKind, RecordView};
@@ -7,22 +26,22 @@ use crate::table::{self, Cursor, Table};
 use nvmem::superblock::{self, Differs, State, Superblock, View};
 use nvmem::{LayoutMismatch, Model, Region};
 
-/// What has happened so far.
+/// The result of a scan.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ScanResult {
-    /// All records.
+    /// A cursor over all records that count.
     pub cursor: Cursor,
-    /// The sequence number of the last transaction that is committed.
+    /// The sequence number of the last committed transaction.
     pub committed: u32,
-    /// The program's run.
+    /// The state of the program's run.
     pub run: table::State,
 }
 
-/// Tells a record.
+/// Called with each record.
 pub(crate) type RecordVisitor<'a, 'm, M> = dyn FnMut(&Table<'m, M>, &RecordView) + 'a;
 
-/// Reads how a region is divided, and whether it was blank: then it must be formatted as `sb` says, into which is read what counts
-/// if it was not.
+/// Reads the layout of a region, and whether it must be formatted as `sb` says. If not, replaces
+/// parameters of `sb` by the stored ones.
 ///
 /// **Errors**: the region holds something else.
 #[inline(always)]
@@ -42,7 +61,7 @@ pub(crate) fn read_geometry<M: Model>(
     Ok((geometry(region, &sb.params)?, blank))
 }
 
-/// Whether a region that is not ready may be formatted.
+/// Whether a region must be formatted, given the state of its superblock.
 #[inline(always)]
 fn needs_format<S>(state: State<S>) -> Result<bool, OpenError> {
     match state {
@@ -56,14 +75,14 @@ fn needs_format<S>(state: State<S>) -> Result<bool, OpenError> {
 #[inline(always)]
 fn geometry<M: Model>(region: &Region<'_, M>, params: &[u32; 8]) -> Result<Geometry, OpenError> {
     let geo = Geometry::new::<M>(params).map_err(OpenError::Config)?;
-    // Something must be left for the pool.
+    // Some bytes must remain for the pool.
     if region.len() <= geo.len {
         return Err(OpenError::TooSmall { needed: geo.len });
     }
     Ok(geo)
 }
 
-/// Why a region whose superblock says something else than `mine` cannot be opened.
+/// The error for a region whose superblock differs from `mine`.
 #[inline(always)]
 fn mismatch_error<M: Model>(
     stored: &View<'_, '_, M>,
@@ -87,14 +106,14 @@ fn mismatch_error<M: Model>(
     }
 }
 
-/// How a region is divided, as its superblock tells; `None` of a blank one.
+/// The layout of a region according to its superblock; `None` if it is blank.
 fn stored_geometry<M: Model>(region: &Region<'_, M>) -> Result<Option<Geometry>, OpenError> {
     let mut mine = layout::superblock::<M>(&Config::SMALL, None, region.len(), 0);
     let view = match superblock::look(region, &mine) {
         State::Ready(view) => view,
         state => return needs_format(state).map(|_| None),
     };
-    // The types of its objects do not matter.
+    // The types of its objects do not matter here.
     mine.fingerprint = view.layout().fingerprint;
     if let Err(other) = view.agrees(&mut mine, param::STORED) {
         return Err(mismatch_error(&view, &mine, other));
@@ -102,9 +121,10 @@ fn stored_geometry<M: Model>(region: &Region<'_, M>) -> Result<Option<Geometry>,
     geometry(region, &mine.params).map(Some)
 }
 
-/// Finds what is committed in a region, whatever the types of its objects are, and tells each record; `None` in a blank one.
+/// Scans a region without knowing its objects' types, and calls `visit` with each record. `None`
+/// for a blank region.
 ///
-/// **Errors**: [`OpenError`]; with the region back, as it always comes back.
+/// The region comes back in every case. **Errors**: [`OpenError`].
 pub(crate) fn scan_region<'m, M: Model>(
     region: Region<'m, M>,
     visit: &mut RecordVisitor<'_, 'm, M>,
@@ -125,7 +145,7 @@ pub(crate) fn scan_region<'m, M: Model>(
 }
 
 impl<'m, M: Model> Table<'m, M> {
-    /// The table at the head of a region that is divided so.
+    /// The table at the start of a region with this layout.
     #[inline(always)]
     pub fn new(region: Region<'m, M>, geo: Geometry) -> Self {
         Table {
@@ -135,11 +155,11 @@ impl<'m, M: Model> Table<'m, M> {
         }
     }
 
-    /// How many records there are before the outermost loop that runs.
+    /// The number of records before the outermost running loop.
     #[cold]
     pub fn records_before_loop(&mut self) -> u16 {
         let (mut n, mut inside) = (0, false);
-        // It has been looked through a moment ago.
+        // Cannot fail: the same table was scanned at open.
         let _ = self.scan(&mut |table, head| {
             inside |= table.running_state(head).is_some();
             n += u16::from(!inside);
@@ -147,7 +167,7 @@ impl<'m, M: Model> Table<'m, M> {
         n
     }
 
-    /// Everything that is looked at before it is written.
+    /// Formats a table: clears all words and begins the first run.
     #[inline(always)]
     pub fn format(&self, version: u16) {
         let mut at = OUTBOX;
@@ -155,7 +175,7 @@ impl<'m, M: Model> Table<'m, M> {
             self.store(at, 0);
             at += Self::UNIT;
         }
-        // After the largest number comes 1.
+        // The number after the largest is 1.
         let mark = table::State::start_bits(self.geo.seq_max, false);
         self.write_state(
             self.geo.run_state(),
@@ -164,15 +184,15 @@ impl<'m, M: Model> Table<'m, M> {
         );
     }
 
-    /// The state of a loop that runs, if this record is one's.
+    /// The state of the record's loop, if it is a running loop.
     pub fn running_state(&self, record: &RecordView) -> Option<table::State> {
         let state = (record.kind == CallKind::Loop).then(|| self.state(record.content));
         state.filter(|s| !s.done)
     }
 
-    /// Finds the records that count, and tells each.
+    /// Finds the records that count, and calls `visit` with each.
     ///
-    /// **Cost**: reads their headers. **Errors**: what no power cut leaves.
+    /// **Cost**: reads their headers. **Errors**: a state that no power cut leaves.
     #[inline(always)]
     pub fn scan(&mut self, visit: &mut RecordVisitor<'_, 'm, M>) -> Result<ScanResult, Damage> {
         let run = self.state(self.geo.run_state());
@@ -213,12 +233,12 @@ impl<'m, M: Model> Table<'m, M> {
 }
 
 impl table::State {
-    /// Whether a run's records are in the second area.
+    /// Whether the run's records are in the second area.
     pub fn second<M: Model>(&self) -> bool {
         self.counter >> (Table::<M>::COUNTER_BITS - 1) & 1 != 0
     }
 
-    /// The version in a run's counter.
+    /// The program's version in the counter of a run.
     pub fn version<M: Model>(&self) -> u16 {
         (self.counter >> Table::<M>::COUNTER_BITS) as u16
     }

@@ -2,7 +2,9 @@
 
 use nv_replay::nvmem::{InOrder16, InOrder32, Model, Region};
 use nv_replay::pmem_tx::Width;
-use nv_replay::{Config, Error, Held, Mismatch, OpenError, Options, PBox, Refused, Replay, Update};
+use nv_replay::{
+    Config, Error, Held, Mismatch, OpenError, OpenFailure, Options, PBox, Replay, Update,
+};
 use std::mem::MaybeUninit;
 
 type Rt<'m> = Replay<'m, u32>;
@@ -13,7 +15,7 @@ fn open<'m>(
     region: Region<'m, InOrder32>,
     version: u16,
     update: Update,
-) -> Result<Rt<'m>, Refused<'m, InOrder32>> {
+) -> Result<Rt<'m>, OpenFailure<'m, InOrder32>> {
     let options = Options {
         version,
         update,
@@ -51,11 +53,11 @@ fn another_version_is_the_callers_choice() {
     let mut m = memory();
     let mut rt = open(Region::new(&mut m), 0, Update::Refuse).unwrap();
     assert_eq!(program(&mut rt, 0), Ok(111));
-    let Refused {
+    let OpenFailure {
         error: e, region, ..
     } = open(rt.close(), 1, Update::Refuse).err().unwrap();
     assert_eq!(e, OpenError::OtherVersion { recorded: 0 });
-    let Refused {
+    let OpenFailure {
         error: e, region, ..
     } = open(region, 1, Update::Keep(9)).err().unwrap();
     assert_eq!(e, OpenError::NoSuchRecord { records: 4 });
@@ -333,7 +335,7 @@ fn limits_are_named() {
         // SAFETY: a unit of the region, which is nobody's now.
         unsafe { region.store(off, 0) }
     }
-    let Refused {
+    let OpenFailure {
         error: e, region, ..
     } = open(region, 0, Update::Refuse).err().unwrap();
     let heap = pmem_tx::OpenError::Damaged(pmem_tx::Part::Heap);
