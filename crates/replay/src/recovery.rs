@@ -12,8 +12,8 @@
 //!
 //! One forward pass, one comparison per record. A record counts if and only if all records before
 //! it count and its header holds the next number (invariant "Place decides"). Recovery never asks
-//! which of two numbers is newer, so numbers may wrap. The scan writes nothing: a cut during recovery
-//! changes nothing, and the next open reads the same.
+//! which of two numbers is newer, so numbers may wrap. The scan writes nothing: after
+//! a cut during recovery, the next open reads the same.
 //!
 //! Safe on any bytes: each record must lie inside of its area, headers above payloads, and each
 //! record moves the header position down, so the scan ends. A record that counts but has no valid

@@ -1,4 +1,5 @@
-//! Every byte of the format. A change here is a new format version, a line in CHANGELOG.md and one in docs/SPEC.md.
+//! Golden images: every byte of the format. A change needs a new format version, and a line in
+//! CHANGELOG.md and in docs/SPEC.md.
 
 use nv_replay::nvmem::{InOrder16, InOrder32, Model, Region};
 use nv_replay::pmem_tx::{self, Held, Width};
@@ -12,7 +13,8 @@ const TABLE: Config = Config {
 };
 static PORT: Port<u16> = Port::new(0x21);
 
-/// A step without a result, one with, a failed one, one that takes a handle, a loop that runs, an output.
+/// A step without a result, one with a result, a failed one, one that consumes a handle, a running
+/// loop, a message.
 fn memory<M: Model>() -> Vec<MaybeUninit<u64>>
 where
     M::Unit: Width,
@@ -48,7 +50,7 @@ where
     m
 }
 
-/// The superblock and the table, what is not zero.
+/// The nonzero bytes of superblock and table.
 fn image<M: Model>() -> String
 where
     M::Unit: Width,

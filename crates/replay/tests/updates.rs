@@ -1,4 +1,4 @@
-//! Another version of the program, a lost pool, starting over, and what divergence stops.
+//! Another version of the program, a lost pool, starting over, and what a divergence stops.
 
 use nv_replay::nvmem::{InOrder16, InOrder32, Model, Region};
 use nv_replay::pmem_tx::Width;
@@ -24,7 +24,7 @@ fn open<'m>(
     Replay::open(region, options, |_| Ok(0))
 }
 
-/// Two steps that stay, and one that the new version has changed.
+/// Two steps that both versions have, and one that the new version has changed.
 fn program(rt: &mut Rt<'_>, version: u16) -> Result<u32, Error> {
     let a = rt.step_at::<_, u32>(1, (), |tx, n, ()| {
         *n.get_mut(tx)? += 1;
@@ -61,11 +61,11 @@ fn another_version_is_the_callers_choice() {
         error: e, region, ..
     } = open(region, 1, Update::Keep(9)).err().unwrap();
     assert_eq!(e, OpenError::NoSuchRecord { records: 4 });
-    // The third step of the old version has happened and stays so.
+    // The third step of the old version has happened and stays.
     let mut rt = open(region, 1, Update::Keep(2)).unwrap();
     assert!(!rt.is_live());
     assert_eq!(program(&mut rt, 1), Ok(1111));
-    // The choice counts once: the records are those of the new version now.
+    // The choice applies once: now the records belong to the new version.
     let mut rt = open(rt.close(), 1, Update::Keep(2)).unwrap();
     assert_eq!(program(&mut rt, 1), Ok(1111));
     let mut rt = open(rt.close(), 2, Update::StartOver).unwrap();
@@ -85,15 +85,15 @@ fn an_unannounced_update_is_divergence_and_stops_everything() {
     assert_eq!(e, Error::Diverged);
     let d = rt.divergence().unwrap();
     assert_eq!((d.record, d.mismatch), (2, Mismatch::Site));
-    // Whatever is tried now is refused, also what would agree.
+    // Every later call is refused, even one that would match.
     assert_eq!(rt.record(1u32), Err(e));
     assert_eq!(rt.each(0..2, |_, _| Ok(())), Err(e));
     assert_eq!(program(&mut rt, 0), Err(e));
     assert!(!rt.is_live());
-    // Nothing was changed: the old program goes on.
+    // Nothing was changed: the old program continues.
     let mut rt = open(rt.close(), 0, Update::Refuse).unwrap();
     assert_eq!(program(&mut rt, 0), Ok(111));
-    // Or the new one starts over, on demand.
+    // Or the new one starts over on demand.
     let options = Options {
         start_over: true,
         ..Options::default()
@@ -113,7 +113,7 @@ fn a_handle_of_another_life_is_refused() {
     let old = make(&mut rt);
     let mut rt = open(rt.close(), 0, Update::Refuse).unwrap();
     let new = make(&mut rt);
-    // The old one and the new one lead to the same object: only one of them gets in.
+    // The old and the new handle lead to the same object: only one of them is accepted.
     let f = rt
         .step((new, old), |tx, _, (mut a, mut b)| {
             let (a, b) = (a.get_mut(tx)?, b.get_mut(tx)?);
@@ -131,7 +131,7 @@ fn a_handle_of_another_life_is_refused() {
     let kept = make(&mut rt);
     #[allow(clippy::forget_non_drop)]
     std::mem::forget(rt);
-    // SAFETY: who owned the range is forgotten.
+    // SAFETY: the range's owner was forgotten.
     let region = unsafe { Region::from_raw(base, base.add(len)) }.unwrap();
     let mut rt = open(region, 0, Update::Refuse).unwrap();
     let new = make(&mut rt);
@@ -166,7 +166,8 @@ fn the_same_step_with_another_handle_is_divergence() {
     assert_eq!(program(&mut rt, false), Ok(78));
 }
 
-/// Of forty objects, some have numbers whose hashes agree in the bits that a record keeps: no pair is taken for the other.
+/// Among forty objects some have numbers whose recorded hash bits are equal: none is taken for
+/// another.
 #[test]
 #[cfg_attr(miri, ignore = "slow")]
 fn no_other_handle_is_taken_for_the_recorded_one() {
@@ -259,7 +260,7 @@ fn an_iteration_that_ends_too_early_is_divergence() {
     assert_eq!(e, Error::Diverged);
     let d = rt.divergence().unwrap();
     assert_eq!((d.record, d.mismatch), (1, Mismatch::RecordsRemain));
-    // A step where the loop was, and a loop where a step was.
+    // A step where a loop was recorded, and a loop where a step was recorded.
     let mut rt = open(rt.close(), 0, Update::Refuse).unwrap();
     let e = rt.record(3u32).unwrap_err();
     assert_eq!(e, Error::Diverged);
@@ -289,7 +290,7 @@ fn a_body_that_unwinds_is_undone() {
     assert_eq!(program(&mut rt, true), Ok(1));
 }
 
-/// What a region needs is said before anything is written to it.
+/// A region's required size is reported before anything is written to it.
 #[test]
 fn a_region_that_is_too_small_stays_blank() {
     let mut m = memory();
@@ -332,7 +333,7 @@ fn limits_are_named() {
     let table = nv_replay::Config::DEFAULT.table_bytes::<InOrder32>();
     // A pool that was wiped under its records.
     for off in (table..bytes).step_by(4) {
-        // SAFETY: a unit of the region, which is nobody's now.
+        // SAFETY: a unit of the region, which has no owner now.
         unsafe { region.store(off, 0) }
     }
     let OpenFailure {
@@ -343,8 +344,8 @@ fn limits_are_named() {
     assert_eq!(region.len(), bytes);
 }
 
-/// A new run begins where the run before last has left its records. Numbers of a few bits come round, so one of those would follow
-/// the new run's first number: whatever their lengths, nothing of them counts.
+/// A new run begins in the area of the run before last. With numbers of a few bits a stale record
+/// there may carry the new run's first number: it must not count, for any lengths of the runs.
 #[test]
 fn records_of_the_run_before_last_do_not_count() {
     fn go<M: Model>(bits: u8)
@@ -376,7 +377,7 @@ fn records_of_the_run_before_last_do_not_count() {
                 rt.step_at::<_, u32>(0, i, |_, _, i| Ok(i)).unwrap();
             }
         };
-        // How many records two runs have, and how many are kept for the third.
+        // The record counts of two runs, and how many records the third keeps.
         for (first, second, kept) in (0..90).map(|i| (i % 10, i / 10, i % 3)) {
             let mut m = memory();
             let mut region = Region::<M>::new(&mut m);
@@ -385,7 +386,7 @@ fn records_of_the_run_before_last_do_not_count() {
                 let kept = kept.min(had);
                 let update = Update::Keep(kept as u16);
                 let mut rt = boot(region, bits, update, version as u16);
-                // So many are passed, and then the program is live.
+                // After the kept records the program is live.
                 assert_eq!(rt.is_live(), kept == 0, "{first} {second} {kept}");
                 steps(&mut rt, 0, kept);
                 assert!(rt.is_live(), "{first} {second} {kept}");
@@ -404,7 +405,8 @@ fn records_of_the_run_before_last_do_not_count() {
     }
 }
 
-/// Of some thousand shorter loops some have the hash of the one that is recorded: none goes on in an iteration that it does not have.
+/// Among some thousand shorter loops some have the hash of the recorded one: none continues in an
+/// iteration that it does not have.
 #[test]
 #[cfg_attr(miri, ignore = "slow")]
 fn no_loop_goes_on_beyond_its_end() {

@@ -1,4 +1,4 @@
-//! The root of one step is not that of another.
+//! The root of one step cannot be swapped with that of another.
 
 #![allow(unused_imports)]
 use nv_replay::nvmem::Persist;

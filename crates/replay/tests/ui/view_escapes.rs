@@ -1,4 +1,4 @@
-//! What is seen in a look stays there.
+//! A reference to persistent data cannot leave `view`.
 
 #![allow(unused_imports)]
 use nv_replay::nvmem::Persist;

@@ -1,4 +1,4 @@
-//! A look changes nothing.
+//! `view` cannot write.
 
 #![allow(unused_imports)]
 use nv_replay::nvmem::Persist;
