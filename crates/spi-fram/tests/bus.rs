@@ -4,7 +4,7 @@ use embassy_futures::block_on;
 use embedded_hal_mock::eh1::delay::{CheckedDelay, Transaction as Wait};
 use embedded_hal_mock::eh1::spi::{Mock, Transaction as T};
 use spi_fram::{
-    Address, AsyncSpiFram, DeviceId, Error, Identity, Part, Protection, SpiFram, Status,
+    AddressWidth, AsyncSpiFram, DeviceId, Error, Identity, Part, Protection, SpiFram, Status,
 };
 
 /// A selection that sends this.
@@ -331,7 +331,7 @@ fn init() {
         .with_sleep(400);
     assert_eq!(
         (mine.address(), mine.capacity()),
-        (Address::Three, 0x2_0000)
+        (AddressWidth::Three, 0x2_0000)
     );
     on_the_bus!(
         mine,

@@ -1,7 +1,7 @@
 //! The table of parts, the IDs, and the README's table.
 
 use proptest::prelude::*;
-use spi_fram::{Address, DeviceId, Identity, Maker, Part, Protection, Status};
+use spi_fram::{AddressWidth, DeviceId, Identity, Maker, Part, Protection, Status};
 
 fn fujitsu(product: [u8; 2]) -> DeviceId {
     let [a, b] = product;
@@ -125,23 +125,26 @@ fn capacities_never_overflow() {
 #[test]
 fn parts_of_ones_own_are_sane() {
     for (asked, got, address) in [
-        (0, 0, Address::Two),
-        (1, 1, Address::Two),
-        (511, 256, Address::Two),
-        (512, 512, Address::Two),
-        (2048, 2048, Address::Two),
-        (3000, 2048, Address::Two),
-        (0x1_0000, 0x1_0000, Address::Two),
-        (0x2_0000, 0x2_0000, Address::Three),
-        (u32::MAX, 0x100_0000, Address::Three),
+        (0, 0, AddressWidth::Two),
+        (1, 1, AddressWidth::Two),
+        (511, 256, AddressWidth::Two),
+        (512, 512, AddressWidth::Two),
+        (2048, 2048, AddressWidth::Two),
+        (3000, 2048, AddressWidth::Two),
+        (0x1_0000, 0x1_0000, AddressWidth::Two),
+        (0x2_0000, 0x2_0000, AddressWidth::Three),
+        (u32::MAX, 0x100_0000, AddressWidth::Three),
     ] {
         let p = Part::new("p", asked);
         assert_eq!((p.capacity(), p.address()), (got, address));
         assert_eq!((p.identity(), p.recovery_us()), (Identity::None, None));
     }
-    let cut = Part::MB85RS1MT.with_address(Address::Two);
+    let cut = Part::MB85RS1MT.with_address(AddressWidth::Two);
     assert_eq!(cut.capacity(), 0x1_0000);
-    assert_eq!(Part::MB85RS16.with_address(Address::Three).capacity(), 2048);
+    assert_eq!(
+        Part::MB85RS16.with_address(AddressWidth::Three).capacity(),
+        2048
+    );
 }
 
 proptest! {
@@ -154,12 +157,12 @@ proptest! {
             let got = u128::from(p.capacity());
             prop_assert!(got <= most && (got * 2 > most || most == 0));
             prop_assert!(got == 0 || got.is_power_of_two());
-            for address in [Address::Two, Address::Three] {
+            for address in [AddressWidth::Two, AddressWidth::Three] {
                 let p = p.with_address(address);
-                let reached: u128 = if p.address() == Address::Two { 1 << 16 } else { 1 << 24 };
+                let reached: u128 = if p.address() == AddressWidth::Two { 1 << 16 } else { 1 << 24 };
                 prop_assert!(u128::from(p.capacity()) <= reached.min(got));
             }
-            let reached: u128 = if p.address() == Address::Two { 1 << 16 } else { 1 << 24 };
+            let reached: u128 = if p.address() == AddressWidth::Two { 1 << 16 } else { 1 << 24 };
             prop_assert!(got <= reached);
         }
         for capacity in [any, any >> shift, 0, 1, 3, u32::MAX] {
@@ -214,8 +217,8 @@ fn the_readme_has_the_same_table() {
         .iter()
         .map(|p| {
             let bytes = match p.address() {
-                Address::Two => "2",
-                Address::Three => "3",
+                AddressWidth::Two => "2",
+                AddressWidth::Three => "3",
             };
             (
                 p.name().to_owned(),

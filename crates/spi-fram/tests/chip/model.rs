@@ -4,7 +4,7 @@
 //! the command that is being shifted in. After a power cut it hears nothing until it is switched on again.
 
 use nvmem::Medium;
-use spi_fram::{Address, Identity, Part};
+use spi_fram::{AddressWidth, Identity, Part};
 
 /// What kind of chip it is.
 #[derive(Debug, Clone, Copy)]
@@ -198,8 +198,8 @@ impl<M: Medium, S: Medium> Chip<M, S> {
             c.opcode = c.shift;
         }
         let head = match self.kind.part.address() {
-            Address::Two => 3,
-            Address::Three => 4,
+            AddressWidth::Two => 3,
+            AddressWidth::Three => 4,
         };
         let data = n > head;
         match c.opcode {
