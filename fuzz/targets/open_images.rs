@@ -1,4 +1,5 @@
-//! Any bytes as checkpoints, in an archive and in a log, on media with and without erase: what is restored was checked, and what is refused leaves memory as it is.
+//! Any bytes as checkpoints, as images and as a log, on media with and without erase. A restored
+//! image was checked; a refused one leaves memory unchanged.
 
 #![no_main]
 
@@ -96,7 +97,7 @@ fn open_log<D: Medium<Error: Debug>>(medium: D) -> Logged<D> {
     Log::open(medium, all, 7).expect("any bytes are opened")
 }
 
-/// A medium with a few checkpoints of a log, by more than one boot.
+/// A medium with a few checkpoints of a log, written by more than one boot.
 fn sound_log<D: Medium<Error: Debug>>(blank: D) -> D {
     let mut log = open_log(blank);
     for n in 1..6u8 {

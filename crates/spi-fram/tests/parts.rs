@@ -1,4 +1,4 @@
-//! The table of parts, the IDs, and the README's table.
+//! The list of parts, the IDs, and the README's table.
 
 use proptest::prelude::*;
 use spi_fram::{AddressWidth, DeviceId, Identity, Maker, Part, Protection, Status};
@@ -18,7 +18,7 @@ fn backwards(mut id: DeviceId) -> DeviceId {
     id
 }
 
-/// IDs as they come from chips, or are printed in data sheets.
+/// IDs read from chips, or printed in data sheets.
 const KNOWN: [(Part, bool, [u8; 2]); 18] = [
     (Part::MB85RS16, true, [0x01, 0x01]),
     (Part::MB85RS64V, true, [0x03, 0x02]),
@@ -57,7 +57,7 @@ fn ids_tell_maker_and_capacity() {
         assert_eq!(id.maker(), Some(maker));
         assert_eq!(id.capacity(), Some(part.capacity()), "{}", part.name());
         assert!(part.accepts(&id), "{}", part.name());
-        // Another part of the list is refused, unless the capacity and the maker are the same.
+        // Another listed part is refused, unless its capacity and maker are the same.
         for (other, also_fujitsu, _) in KNOWN {
             let ambiguous = other == Part::MB85RS4MT && is_fujitsu && product[0] & 0x1F == 8;
             let same = is_fujitsu == also_fujitsu && part.capacity() == other.capacity();
@@ -70,7 +70,7 @@ fn ids_tell_maker_and_capacity() {
             );
         }
     }
-    // Parts that send it from its end.
+    // Parts that send the ID in reverse order.
     let id = backwards(cypress([0x2A, 0x60]));
     assert_eq!(id.product(), Some((Maker::Cypress, [0x2A, 0x60])));
     assert!(Part::CY15B102Q.accepts(&id) && !Part::CY15B104Q.accepts(&id));
@@ -94,7 +94,7 @@ fn what_is_no_id_is_none() {
             assert_eq!(part.accepts(&id), part.identity() == Identity::None);
         }
     }
-    // Each bit of the maker's number counts.
+    // Each bit of the maker's number is compared.
     for bit in 0..56 {
         let mut id = cypress([0x24, 0]);
         id.0[bit / 8] ^= 1 << (bit % 8);
@@ -117,7 +117,7 @@ fn capacities_never_overflow() {
             );
         }
     }
-    // A product number that is not known is no reason to refuse Cypress's chip.
+    // A Cypress chip with an unknown product number is accepted.
     assert_eq!(cypress([0x50, 0]).capacity(), None);
     assert!(Part::CY15B104Q.accepts(&cypress([0x50, 0])));
 }
@@ -148,7 +148,8 @@ fn parts_of_ones_own_are_sane() {
 }
 
 proptest! {
-    /// No byte is used that a part does not have, that its address does not reach, or that it protects.
+    /// The driver uses no byte that the part does not have, that its address cannot reach, or that
+    /// is protected.
     #[test]
     fn no_more_is_used_than_there_is(asked: u32, shift in 0u32..32, any: u32) {
         for asked in [asked, asked >> shift, 1 << shift, (1 << shift) - 1, u32::MAX, 0] {
