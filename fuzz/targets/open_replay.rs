@@ -13,7 +13,7 @@ const BYTES: usize = 2048;
 
 static PORT: Port<u32> = Port::new(1);
 
-/// Receives the program's messages and reads each byte.
+/// Receives the program's messages and decodes each.
 #[derive(Default)]
 struct Sent(u32);
 

@@ -1,4 +1,4 @@
-//! What a file of recordings may look like, and what is said of one that does not.
+//! Accepted and refused files of recordings, with the error messages.
 
 #[path = "../src/host/recordings.rs"]
 mod recordings;

@@ -1,41 +1,41 @@
-//! Recordings as CSV: `series,label,t,ax,ay,az,gx,gy,gz`, the columns in any order.
+//! Reads recordings from CSV: `series,label,t,ax,ay,az,gx,gy,gz`, the columns in any order.
 
 use example_activity::{AXES, CLASSES, Class, Sample, WINDOW};
 use std::fmt;
 use std::num::ParseIntError;
 use std::str::FromStr;
 
-/// The columns that a file must have, and no others.
+/// The columns of a file; all are required, and no others are allowed.
 const COLUMNS: [&str; 3 + AXES] = ["series", "label", "t", "ax", "ay", "az", "gx", "gy", "gz"];
 
-/// The names of the activities, in the order in which files named them first.
+/// The names of the activities, in the order of their first appearance.
 #[derive(Debug, Default, Clone)]
 pub struct Labels(pub Vec<String>);
 
-/// Somebody moving for a while.
+/// A recording of one activity.
 #[derive(Debug, Clone)]
 pub struct Recording {
-    /// Its number in the file.
+    /// Its series number in the file.
     pub series: u32,
-    /// What was done.
+    /// The activity.
     pub class: Class,
     /// The readings.
     pub samples: Vec<Sample>,
 }
 
 impl Recording {
-    /// The whole windows, one after the other.
+    /// The complete windows, one after the other.
     pub fn windows(&self) -> &[[Sample; WINDOW]] {
         self.samples.as_chunks::<WINDOW>().0
     }
 }
 
-/// What is wrong with a file, and where.
+/// An error in a file.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Malformed {
-    /// Counted from 1.
+    /// The line, from 1.
     pub line: usize,
-    /// In words.
+    /// The message.
     pub what: String,
 }
 
@@ -63,7 +63,7 @@ impl Labels {
     }
 }
 
-/// The recordings in a file. New activities are added to `labels`, which is as before after an error.
+/// Parses a file. Adds new activities to `labels`, which is unchanged after an error.
 pub fn parse(file: &[u8], labels: &mut Labels) -> Result<Vec<Recording>, Malformed> {
     let mut all = labels.clone();
     let recordings = Reader::default().read(file, &mut all)?;
@@ -181,14 +181,14 @@ impl Reader {
     }
 }
 
-/// A field without the spaces and the quotation marks about it.
+/// A field without surrounding spaces and quotation marks.
 fn plain(field: &str) -> &str {
     let field = field.trim();
     let inner = field.strip_prefix('"').and_then(|f| f.strip_suffix('"'));
     inner.unwrap_or(field)
 }
 
-/// Where each column is.
+/// The position of each column.
 fn header(fields: &[&str]) -> Result<[usize; COLUMNS.len()], String> {
     let mut order = [0; COLUMNS.len()];
     for (i, name) in COLUMNS.iter().enumerate() {

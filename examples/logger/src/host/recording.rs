@@ -1,15 +1,15 @@
-//! A recording as CSV: `hour,tenths_f`, the columns in any order.
+//! Reads a recording from CSV: `hour,tenths_f`, the columns in any order.
 
 use std::fmt;
 
 const COLUMNS: [&str; 2] = ["hour", "tenths_f"];
 
-/// What is wrong with a file, and where.
+/// An error in a file.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Malformed {
-    /// Counted from 1.
+    /// The line, from 1.
     pub line: usize,
-    /// In words.
+    /// The message.
     pub what: String,
 }
 
@@ -20,9 +20,9 @@ impl fmt::Display for Malformed {
 }
 impl std::error::Error for Malformed {}
 
-/// The values of a file, at most `most` of them: one for each hour, from hour 0.
+/// Parses a file of at most `most` values: one for each hour, from hour 0.
 ///
-/// **Errors**: anything else in the file, with the number of the line.
+/// **Errors**: any other content, with the line number.
 pub fn parse(file: &[u8], most: usize) -> Result<Vec<i16>, Malformed> {
     let file = file.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(file);
     let mut order = None;
@@ -57,14 +57,14 @@ pub fn parse(file: &[u8], most: usize) -> Result<Vec<i16>, Malformed> {
     }
 }
 
-/// A field without the spaces and the quotation marks about it.
+/// A field without surrounding spaces and quotation marks.
 fn plain(field: &str) -> &str {
     let field = field.trim();
     let inner = field.strip_prefix('"').and_then(|f| f.strip_suffix('"'));
     inner.unwrap_or(field)
 }
 
-/// Where each column is.
+/// The position of each column.
 fn header(fields: &[&str]) -> Result<[usize; 2], String> {
     let find = |name| {
         let found = fields.iter().position(|f| *f == name);
