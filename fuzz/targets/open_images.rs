@@ -79,7 +79,7 @@ fn run<D: Medium<Error: Debug> + Clone>(
     }
     state = State::filled(0x33);
     let taken = archive.checkpoint(77, &state.memory(), 78);
-    taken.expect("whatever was there, there is room for a new one");
+    taken.expect("there is always room for a new checkpoint");
     let mut archive = open(archive.into_medium());
     let mut found = State::filled(0x33);
     found.0.fill(0);
@@ -130,7 +130,7 @@ fn run_log<D: Medium<Error: Debug>>(
     for n in 70..73 {
         state = State::filled(n);
         log.save(&state.memory(), n.into())
-            .expect("whatever was there, there is room for a new one");
+            .expect("there is always room for a new checkpoint");
         let mut found = State::filled(n);
         found.0.fill(0);
         log = open_log(log.into_medium());

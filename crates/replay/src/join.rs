@@ -98,7 +98,7 @@ where
     }
 }
 
-/// The sequence number of the last committed transaction, 0 for none. Whatever joins a step
+/// The sequence number of the last committed transaction, 0 for none. An owner of joined operations
 /// resolves its staged operation with it. Call this before [`Replay::open`], which may commit
 /// again.
 ///

@@ -48,7 +48,7 @@ fn blank(motions: &Motions) -> Result<Machine> {
     let bytes = heap + heap / 4 + 512 + TABLE.table_bytes::<Fram>();
     ensure!(
         bytes <= 1 << 16,
-        "the recordings need {bytes} bytes of FRAM, and 16 bits address 65,536"
+        "the recordings need {bytes} bytes of FRAM; 16-bit addresses reach 65,536"
     );
     Ok(Machine::new(bytes))
 }
@@ -85,7 +85,7 @@ pub fn boot(
             program::<Wrist, _>(&mut rt).map_err(|e| e.to_string())?;
             let state = rt.view(|tx, station| FinalState::of(tx, station.get(tx)));
             let state = state.map_err(|e| e.to_string())?;
-            state.ok_or_else(|| "the program has ended before its replay".into())
+            state.ok_or_else(|| "the program has ended before it passed all records".into())
         })
     })
 }

@@ -36,12 +36,12 @@ pub struct Malformed {
     /// The line, from 1.
     pub line: usize,
     /// The message.
-    pub what: String,
+    pub message: String,
 }
 
 impl fmt::Display for Malformed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}: {}", self.line, self.what)
+        write!(f, "line {}: {}", self.line, self.message)
     }
 }
 impl std::error::Error for Malformed {}
@@ -54,7 +54,7 @@ impl Labels {
         let known = self.0.iter().position(|l| l == label);
         let class = known.unwrap_or(self.0.len());
         if class == CLASSES {
-            return Err(format!("`{label}` is one activity more than {CLASSES}"));
+            return Err(format!("`{label}` exceeds the maximum of {CLASSES} activities"));
         }
         if known.is_none() {
             self.0.push(label.into());
@@ -85,7 +85,7 @@ impl Reader {
         let mut line = 0;
         for bytes in file.split(|b| *b == b'\n') {
             line += 1;
-            let at = |what| Malformed { line, what };
+            let at = |message| Malformed { line, message };
             let text = std::str::from_utf8(bytes).map_err(|_| at("not UTF-8".into()))?;
             if text.trim().is_empty() {
                 continue;
@@ -96,13 +96,13 @@ impl Reader {
                 Some(order) => self.row(&fields, order, line, labels).map_err(at)?,
             }
         }
-        let end = |what: &str| Malformed {
+        let end = |message: &str| Malformed {
             line,
-            what: what.into(),
+            message: message.into(),
         };
-        self.long_enough().map_err(|what| Malformed {
+        self.long_enough().map_err(|message| Malformed {
             line: self.last.1,
-            what,
+            message,
         })?;
         match (columns, self.recordings.is_empty()) {
             (None, _) => Err(end("the file is empty")),
@@ -120,7 +120,7 @@ impl Reader {
     ) -> Result<(), String> {
         if fields.len() != COLUMNS.len() {
             return Err(format!(
-                "{} fields where there are {} columns",
+                "{} fields instead of {}",
                 fields.len(),
                 COLUMNS.len()
             ));
@@ -152,10 +152,10 @@ impl Reader {
             }
             _ => {
                 self.long_enough()
-                    .map_err(|what| format!("{what}, and ends before this line"))?;
+                    .map_err(|message| format!("{message}, and ends before this line"))?;
                 if self.recordings.iter().any(|r| r.series == series) {
                     return Err(format!(
-                        "recording {series} goes on here, after another one"
+                        "recording {series} continues here after another one"
                     ));
                 }
                 self.recordings.push(Recording {
@@ -197,12 +197,12 @@ fn header(fields: &[&str]) -> Result<[usize; COLUMNS.len()], String> {
     }
     let extra = fields.iter().enumerate().find(|(i, _)| !order.contains(i));
     match extra {
-        Some((_, name)) => Err(format!("a column `{name}` that is not one of {COLUMNS:?}")),
+        Some((_, name)) => Err(format!("unknown column `{name}`; the columns are {COLUMNS:?}")),
         None => Ok(order),
     }
 }
 
 fn number<T: FromStr<Err = ParseIntError>>(column: &str, field: &str) -> Result<T, String> {
-    let of_32_bits = |e| format!("{column} is `{field}`, not a whole number of 32 bits ({e})");
-    field.parse().map_err(of_32_bits)
+    let not_an_integer = |e| format!("{column} is `{field}`, not a 32-bit integer ({e})");
+    field.parse().map_err(not_an_integer)
 }

@@ -33,7 +33,7 @@ impl Motions {
         let steps = lessons.len() + windows.len();
         ensure!(
             u16::try_from(steps).is_ok(),
-            "{steps} steps are more than 65,535"
+            "{steps} steps exceed the maximum of 65,535"
         );
         Ok(Motions { lessons, windows })
     }

@@ -10,12 +10,12 @@ pub struct Malformed {
     /// The line, from 1.
     pub line: usize,
     /// The message.
-    pub what: String,
+    pub message: String,
 }
 
 impl fmt::Display for Malformed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}: {}", self.line, self.what)
+        write!(f, "line {}: {}", self.line, self.message)
     }
 }
 impl std::error::Error for Malformed {}
@@ -30,7 +30,7 @@ pub fn parse(file: &[u8], most: usize) -> Result<Vec<i16>, Malformed> {
     let mut line = 0;
     for bytes in file.split(|b| *b == b'\n') {
         line += 1;
-        let at = |what| Malformed { line, what };
+        let at = |message| Malformed { line, message };
         let text = std::str::from_utf8(bytes).map_err(|_| at("not UTF-8".into()))?;
         if text.trim().is_empty() {
             continue;
@@ -42,13 +42,13 @@ pub fn parse(file: &[u8], most: usize) -> Result<Vec<i16>, Malformed> {
         }
         if values.len() > most {
             return Err(at(format!(
-                "more than the {most} values that there is room for"
+                "more than the maximum of {most} values"
             )));
         }
     }
-    let end = |what: &str| Malformed {
+    let end = |message: &str| Malformed {
         line,
-        what: what.into(),
+        message: message.into(),
     };
     match (order, values.is_empty()) {
         (None, _) => Err(end("the file is empty")),
@@ -74,7 +74,7 @@ fn header(fields: &[&str]) -> Result<[usize; 2], String> {
     match fields.len() {
         2 => Ok(order),
         n => Err(format!(
-            "{n} columns where `{}` are meant",
+            "{n} columns instead of `{}`",
             COLUMNS.join(",")
         )),
     }
@@ -82,15 +82,15 @@ fn header(fields: &[&str]) -> Result<[usize; 2], String> {
 
 fn row(fields: &[&str], order: [usize; 2], hours: usize) -> Result<i16, String> {
     if fields.len() != 2 {
-        return Err(format!("{} fields where there are 2 columns", fields.len()));
+        return Err(format!("{} fields instead of 2", fields.len()));
     }
     let (hour, value) = (fields[order[0]], fields[order[1]]);
     if hour.parse() != Ok(hours) {
-        return Err(format!("hour is `{hour}` where {hours} comes next"));
+        return Err(format!("hour is `{hour}` instead of {hours}"));
     }
     value
         .parse()
-        .map_err(|e| format!("tenths_f is `{value}`, not a whole number of 16 bits ({e})"))
+        .map_err(|e| format!("tenths_f is `{value}`, not a 16-bit integer ({e})"))
 }
 
 #[cfg(test)]
@@ -99,7 +99,7 @@ mod tests {
 
     fn refused(file: &str, line: usize, says: &str) {
         let e = parse(file.as_bytes(), 3).unwrap_err();
-        assert_eq!((e.line, e.what.contains(says)), (line, true), "{e}");
+        assert_eq!((e.line, e.message.contains(says)), (line, true), "{e}");
     }
 
     #[test]
@@ -115,12 +115,12 @@ mod tests {
         refused("hour,tenths_f\n", 2, "no values");
         refused("hour,tenths_c\n0,1\n", 1, "no column `tenths_f`");
         refused("hour,tenths_f,x\n0,1,2\n", 1, "3 columns");
-        refused("hour,tenths_f\n0,1\n2,1\n", 3, "`2` where 1 comes next");
+        refused("hour,tenths_f\n0,1\n2,1\n", 3, "`2` instead of 1");
         refused("hour,tenths_f\n0,1\n\n1,3.5\n", 4, "tenths_f is `3.5`");
-        refused("hour,tenths_f\n0,40000\n", 2, "16 bits");
+        refused("hour,tenths_f\n0,40000\n", 2, "16-bit");
         refused("hour,tenths_f\n0\n", 2, "1 fields");
-        refused("hour,tenths_f\n0,1\n1,1\n2,1\n3,1\n", 5, "more than the 3");
+        refused("hour,tenths_f\n0,1\n1,1\n2,1\n3,1\n", 5, "maximum of 3");
         let e = parse(b"hour,tenths_f\n0,\xFF\n", 3).unwrap_err();
-        assert_eq!((e.line, e.what.as_str()), (2, "not UTF-8"));
+        assert_eq!((e.line, e.message.as_str()), (2, "not UTF-8"));
     }
 }

@@ -46,7 +46,7 @@ impl Station for Bench<'_> {
         if values != self.committed && values != self.next {
             let committed = self.committed;
             self.lost = Some(format!(
-                "{committed} values were committed, and {values} came back"
+                "{committed} values were committed, but {values} were found"
             ));
         }
         (self.committed, self.next) = (values, values);
@@ -145,7 +145,7 @@ pub fn run(
         };
         ensure!(
             stuck < 1_000,
-            "no progress after {} cuts: power for {power:?} bytes on the bus is too little",
+            "no progress after {} cuts: power for {power:?} bytes on the bus is not enough",
             run.cuts
         );
         cut(run.cuts, bench.committed);
