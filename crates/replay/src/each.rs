@@ -4,7 +4,7 @@
 //! (`table.rs` describes the words). The records of the current iteration follow it.
 //!
 //! ```text
-//! headers, downwards      ... | loop | step a | step b | (free)   numbers 7, 8, 9
+//! headers, downwards      ... | loop | step a | step b | (free)   numbers 2, 8, 9
 //! payloads, upwards       ... | state: start word (seq 7, iteration 3) | result of a | result of b
 //!
 //! end of iteration 3      one store: start word (seq 10, iteration 4)

@@ -119,7 +119,7 @@ where
             id,
             args,
             body,
-            keep: &DropResult,
+            sink: &DropResult,
             _o: PhantomData,
         };
         let shape = const { &CallSignature::<A, O, M>::SHAPE };
@@ -160,7 +160,7 @@ where
             id,
             args: &args,
             body,
-            keep: &kept_result,
+            sink: &kept_result,
             _o: PhantomData,
         };
         let shape = const { &CallSignature::<A, O, M>::SHAPE };

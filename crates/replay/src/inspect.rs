@@ -38,32 +38,32 @@ pub enum TableItem {
     },
 }
 
-/// Calls `tell` with each item of the table at the start of `region`. Writes nothing.
+/// Calls `visit` with each item of the table at the start of `region`. Writes nothing.
 ///
 /// The region comes back in every case. **Errors**: [`OpenError`](crate::OpenError).
 pub fn inspect<'m, M: Model>(
     region: Region<'m, M>,
-    tell: &mut dyn FnMut(TableItem),
+    visit: &mut dyn FnMut(TableItem),
 ) -> Result<Region<'m, M>, OpenFailure<'m, M>> {
     let mut depth = 0;
-    let mut seen = |table: &Table<'_, M>, record: &RecordView| {
-        tell(TableItem::Record {
+    let mut on_record = |table: &Table<'_, M>, record: &RecordView| {
+        visit(TableItem::Record {
             kind: record.kind,
             site: record.site::<M>(),
             bytes: (record.end - record.content) as u32,
         });
         if let Some(state) = table.running_state(record) {
             depth += 1;
-            tell(TableItem::Iteration {
+            visit(TableItem::Iteration {
                 depth,
                 iteration: state.counter,
             });
         }
     };
-    let (found, region) = recovery::scan_region(region, &mut seen)?;
+    let (found, region) = recovery::scan_region(region, &mut on_record)?;
     // A blank region holds nothing.
     if let Some(found) = found {
-        tell(TableItem::End {
+        visit(TableItem::End {
             version: found.run.version::<M>(),
             committed: found.committed,
         });

@@ -28,7 +28,7 @@ pub(crate) trait ResultSink<O> {
     /// The session that the result's handles get.
     fn session(&self) -> u32;
     /// Takes the result, and the end of its record's payload.
-    fn keep(&self, o: O, end: usize);
+    fn put(&self, o: O, end: usize);
 }
 
 /// Drops the result: the caller reads it from the record, as a replay does.
@@ -37,7 +37,7 @@ impl<O> ResultSink<O> for DropResult {
     fn session(&self) -> u32 {
         0
     }
-    fn keep(&self, _: O, _: usize) {}
+    fn put(&self, _: O, _: usize) {}
 }
 
 /// Keeps the result in RAM: its handles belong to the running transaction, or a join reads it.
@@ -50,7 +50,7 @@ impl<O> ResultSink<O> for KeepResult<O> {
     fn session(&self) -> u32 {
         self.session
     }
-    fn keep(&self, o: O, end: usize) {
+    fn put(&self, o: O, end: usize) {
         self.result.set(Some(o));
         self.end.set(end);
     }
@@ -61,7 +61,7 @@ pub(crate) struct CallJob<'a, A, O, F, K> {
     pub id: u32,
     pub args: &'a A,
     pub body: F,
-    pub keep: &'a K,
+    pub sink: &'a K,
     pub _o: PhantomData<fn() -> O>,
 }
 
@@ -87,7 +87,7 @@ where
         let o = (self.body)(step, root, args)?;
         // SAFETY: invariant "Sole owner": the result is used only if the step commits, and the
         // session is the pool's.
-        let o = unsafe { O::leave(o, self.keep.session()) };
+        let o = unsafe { O::leave(o, self.sink.session()) };
         let mut units = CallSignature::<A, O, M>::CONTENT_UNITS;
         let mut bytes = 0;
         if CallSignature::<A, O, M>::UNSIZED {
@@ -137,7 +137,7 @@ where
                 out.pad();
             }
         }
-        self.keep.keep(o, out.to);
+        self.sink.put(o, out.to);
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 //! ```text
 //! | head: seq, parity, count | number 0 | number 1 | port, length | bytes ... | port, length | ...
 //!
-//! 1 body of step n      messages go behind the numbers; the old head does not refer to them
+//! 1 body of step n      messages go behind the numbers; the old head is marked as sent
 //! 2 stage               number[1 - parity] := number of the first message
 //! 3 fence
 //! 4 head := (n, 1 - parity, count)       counts only while n is the last committed number

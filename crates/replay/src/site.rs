@@ -18,11 +18,11 @@ impl Hash {
     }
     #[inline]
     pub fn bytes(mut self, b: &[u8]) -> Self {
-        let (words, rest) = b.as_chunks::<4>();
+        let (words, remaining) = b.as_chunks::<4>();
         for w in words {
             self = self.word(u32::from_le_bytes(*w));
         }
-        for b in rest {
+        for b in remaining {
             self = self.word(u32::from(*b));
         }
         self
@@ -55,28 +55,28 @@ fn hash_location(path: &[u8], line: u32, column: u32) -> u32 {
         };
     }
     let mut h = Hash::new().word(line).word(column);
-    let mut rest = path;
-    if let Some(b) = rest.last_chunk::<TAIL>() {
+    let mut remaining = path;
+    if let Some(b) = remaining.last_chunk::<TAIL>() {
         feed!(h, b: 0 4 8 12 16 20 24 28);
         return h.finish();
     }
-    if let Some((before, b)) = rest.split_last_chunk::<16>() {
+    if let Some((before, b)) = remaining.split_last_chunk::<16>() {
         feed!(h, b: 0 4 8 12);
-        rest = before;
+        remaining = before;
     }
-    if let Some((before, b)) = rest.split_last_chunk::<8>() {
+    if let Some((before, b)) = remaining.split_last_chunk::<8>() {
         feed!(h, b: 0 4);
-        rest = before;
+        remaining = before;
     }
-    if let Some((before, b)) = rest.split_last_chunk::<4>() {
+    if let Some((before, b)) = remaining.split_last_chunk::<4>() {
         feed!(h, b: 0);
-        rest = before;
+        remaining = before;
     }
-    if let Some((before, b)) = rest.split_last_chunk::<2>() {
+    if let Some((before, b)) = remaining.split_last_chunk::<2>() {
         h = h.word(u16::from_le_bytes(*b).into());
-        rest = before;
+        remaining = before;
     }
-    if let [b] = rest {
+    if let [b] = remaining {
         h = h.word((*b).into());
     }
     h.finish()
