@@ -54,7 +54,9 @@ impl Labels {
         let known = self.0.iter().position(|l| l == label);
         let class = known.unwrap_or(self.0.len());
         if class == CLASSES {
-            return Err(format!("`{label}` exceeds the maximum of {CLASSES} activities"));
+            return Err(format!(
+                "`{label}` exceeds the maximum of {CLASSES} activities"
+            ));
         }
         if known.is_none() {
             self.0.push(label.into());
@@ -197,7 +199,9 @@ fn header(fields: &[&str]) -> Result<[usize; COLUMNS.len()], String> {
     }
     let extra = fields.iter().enumerate().find(|(i, _)| !order.contains(i));
     match extra {
-        Some((_, name)) => Err(format!("unknown column `{name}`; the columns are {COLUMNS:?}")),
+        Some((_, name)) => Err(format!(
+            "unknown column `{name}`; the columns are {COLUMNS:?}"
+        )),
         None => Ok(order),
     }
 }

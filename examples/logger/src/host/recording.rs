@@ -41,9 +41,7 @@ pub fn parse(file: &[u8], most: usize) -> Result<Vec<i16>, Malformed> {
             Some(o) => values.push(row(&fields, o, values.len()).map_err(at)?),
         }
         if values.len() > most {
-            return Err(at(format!(
-                "more than the maximum of {most} values"
-            )));
+            return Err(at(format!("more than the maximum of {most} values")));
         }
     }
     let end = |message: &str| Malformed {
@@ -73,10 +71,7 @@ fn header(fields: &[&str]) -> Result<[usize; 2], String> {
     let order = [find(COLUMNS[0])?, find(COLUMNS[1])?];
     match fields.len() {
         2 => Ok(order),
-        n => Err(format!(
-            "{n} columns instead of `{}`",
-            COLUMNS.join(",")
-        )),
+        n => Err(format!("{n} columns instead of `{}`", COLUMNS.join(","))),
     }
 }
 
