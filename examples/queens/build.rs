@@ -1,4 +1,4 @@
-//! Tells the linker where the memory lies, when it is a device's program that is built.
+//! Passes the memory layout to the linker when a program for the device is built.
 
 fn main() {
     println!("cargo::rerun-if-changed=memory.x");

@@ -1,30 +1,32 @@
-//! What the fuzz targets share: images, and how an input edits one.
+//! Shared by the fuzz targets: images, and edits of an image.
 
 use core::mem::MaybeUninit;
 
-/// A buffer for a region, all initialised.
+/// A buffer for a region; every word is initialised.
 pub type Words = Vec<MaybeUninit<u64>>;
 
-/// A blank buffer of so many bytes, rounded down to whole words.
+/// A blank buffer of this many bytes, rounded down to whole words.
 pub fn blank(bytes: usize) -> Words {
     vec![MaybeUninit::new(0); bytes / 8]
 }
 
 /// The bytes of an image.
 pub fn bytes(words: &Words) -> &[u8] {
-    // SAFETY: every word of a buffer is initialised, and stays so: media are stored to in whole units.
+    // SAFETY: every word of a buffer is initialised, and remains so: media store whole units.
     unsafe { core::slice::from_raw_parts(words.as_ptr().cast(), words.len() * 8) }
 }
 
-/// The bytes of an image, to be changed.
+/// The bytes of an image, mutable.
 pub fn bytes_mut(words: &mut Words) -> &mut [u8] {
     // SAFETY: as in `bytes`, and the buffer is borrowed.
     unsafe { core::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), words.len() * 8) }
 }
 
-/// Changes a sound image as the input says: a list of edits of four bytes each, position, operation and operand.
+/// Applies the input to a valid image as a list of edits of four bytes each: position, operation
+/// and operand.
 ///
-/// A sound start gets the fuzzer past checksums to what lies behind them; [`overwrite`] is for those.
+/// A valid start gets the fuzzer past the checksums. [`overwrite`] attacks the checksums
+/// themselves.
 pub fn edit(image: &mut [u8], input: &[u8]) {
     for e in input.chunks_exact(4) {
         let at = usize::from(u16::from_le_bytes([e[0], e[1]])) % image.len();
@@ -41,14 +43,14 @@ pub fn edit(image: &mut [u8], input: &[u8]) {
     }
 }
 
-/// The input itself as the image, blank behind its end.
+/// Uses the input as the image; bytes after its end are blank.
 pub fn overwrite(image: &mut [u8], input: &[u8]) {
     image.fill(0);
     let n = input.len().min(image.len());
     image[..n].copy_from_slice(&input[..n]);
 }
 
-/// Writes seeds into the folder that `RELUME_SEEDS` names: called before the fuzzer reads its corpus.
+/// Writes seeds into the folder named by `RELUME_SEEDS`. Called before the fuzzer reads its corpus.
 pub fn seeds(all: &[(&str, Vec<u8>)]) {
     let Some(dir) = std::env::var_os("RELUME_SEEDS") else {
         return;

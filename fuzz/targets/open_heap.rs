@@ -1,4 +1,5 @@
-//! Any bytes as the medium of a heap: `open` gives an error value, or a heap with collections in which everything works.
+//! Any bytes as the medium of a heap: `open` gives an error value, or a working heap with
+//! collections.
 
 #![no_main]
 
@@ -74,7 +75,7 @@ fn number(bytes: &[u8], at: usize) -> usize {
         .map_or(0, |b| usize::from(b[0]) | usize::from(b[1]) << 8)
 }
 
-/// The check over a block's number, length and content, as docs/SPEC.md has it.
+/// The checksum over a block's number, length and content, as defined in docs/SPEC.md.
 fn check(id: usize, content: &[u8]) -> u16 {
     const WEIGHTS: [u64; 8] = [9231, 62792, 16668, 41968, 23136, 51654, 42404, 13080];
     let mut c = (id + (content.len() << 16)) as u64 % 65521;
@@ -90,7 +91,7 @@ fn check(id: usize, content: &[u8]) -> u16 {
     c as u16 + 1
 }
 
-/// Makes checksums right, so that what they guard is what is attacked.
+/// Repairs the checksums, so that the fuzzer attacks the data behind them.
 fn seal(b: &mut [u8]) {
     for (at, len, crc) in [(0, 60, 60), (64, 60, 124), (128, 8, 136), (144, 8, 152)] {
         let sum = crc32(&b[at..at + len]).to_le_bytes();
@@ -133,7 +134,7 @@ where
     let Ok(mut heap) = Heap::<Root, _, P>::open(b, fram, &mut ram, CONFIG, root) else {
         return;
     };
-    // What was checked at open, and what is loaded, is valid: `bool`s, `char`s, handles.
+    // Values that were checked at open or paged in are valid: `bool`s, `char`s, handles.
     let fresh = heap.alloc([0xA5; 12]).ok();
     if let Ok(mut r) = heap.root_mut() {
         let _ = r.queue.pop(&heap);

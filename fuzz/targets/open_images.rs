@@ -1,4 +1,5 @@
-//! Any bytes as checkpoints, in an archive and in a log, on media with and without erase: what is restored was checked, and what is refused leaves memory as it is.
+//! Any bytes as checkpoints, as images and as a log, on media with and without erase. A restored
+//! image was checked; a refused one leaves memory unchanged.
 
 #![no_main]
 
@@ -78,7 +79,7 @@ fn run<D: Medium<Error: Debug> + Clone>(
     }
     state = State::filled(0x33);
     let taken = archive.checkpoint(77, &state.memory(), 78);
-    taken.expect("whatever was there, there is room for a new one");
+    taken.expect("there is always room for a new checkpoint");
     let mut archive = open(archive.into_medium());
     let mut found = State::filled(0x33);
     found.0.fill(0);
@@ -96,7 +97,7 @@ fn open_log<D: Medium<Error: Debug>>(medium: D) -> Logged<D> {
     Log::open(medium, all, 7).expect("any bytes are opened")
 }
 
-/// A medium with a few checkpoints of a log, by more than one boot.
+/// A medium with a few checkpoints of a log, written by more than one boot.
 fn sound_log<D: Medium<Error: Debug>>(blank: D) -> D {
     let mut log = open_log(blank);
     for n in 1..6u8 {
@@ -129,7 +130,7 @@ fn run_log<D: Medium<Error: Debug>>(
     for n in 70..73 {
         state = State::filled(n);
         log.save(&state.memory(), n.into())
-            .expect("whatever was there, there is room for a new one");
+            .expect("there is always room for a new checkpoint");
         let mut found = State::filled(n);
         found.0.fill(0);
         log = open_log(log.into_medium());

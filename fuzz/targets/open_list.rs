@@ -1,7 +1,7 @@
-//! Any bytes as a node pool: `open` gives an error value, or lists in which everything works.
+//! Any bytes as a node pool: `open` gives an error value, or working lists.
 
 #![no_main]
-#![allow(dead_code)] // the file that is shared with the tests of `nvlist` has more
+#![allow(dead_code)] // the file is shared with the tests of `nvlist`, which use more
 
 use libfuzzer_sys::fuzz_target;
 use relume_fuzz::{bytes_mut, edit, overwrite, seeds};

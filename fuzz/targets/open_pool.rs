@@ -1,4 +1,4 @@
-//! Any bytes as a pool: `open` gives an error value, or a pool in which everything works.
+//! Any bytes as a pool: `open` gives an error value, or a working pool.
 
 #![no_main]
 
@@ -78,7 +78,8 @@ macro_rules! target {
                 });
             }
 
-            /// Reads all that is reachable. A value with invalid bits would be undefined behaviour here.
+            /// Reads all reachable values. A value with invalid bits would be undefined behaviour
+            /// here.
             fn read(pool: &mut P<'_>) -> (usize, u32) {
                 pool.tx(|tx, root| {
                     let top = root.get(tx);

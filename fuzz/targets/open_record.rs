@@ -1,4 +1,4 @@
-//! Any bytes as a record, on each kind of medium: `open` gives an error value, or a record that works.
+//! Any bytes as a record, on each kind of medium: `open` gives an error value, or a working record.
 
 #![no_main]
 

@@ -13,7 +13,7 @@ const BYTES: usize = 2048;
 
 static PORT: Port<u32> = Port::new(1);
 
-/// Takes what the program sends, and looks at every message.
+/// Receives the program's messages and decodes each.
 #[derive(Default)]
 struct Sent(u32);
 
@@ -41,7 +41,8 @@ where
     Replay::open(region, options, |_| Ok([0; 4])).ok()
 }
 
-/// Steps of each kind. A hostile table may make it diverge: an error, and the same one ever after.
+/// Steps of each kind. With a hostile table the program may diverge: an error, and the same error
+/// from then on.
 fn program<M: Model>(rt: &mut Replay<'_, [u32; 4], M>, until: u32) -> Result<bool, Error>
 where
     M::Unit: Width,

@@ -1,8 +1,32 @@
-//! Loops: a persistent counter, and the records of one iteration at a time.
+//! Loops: a persistent iteration counter, and the records of one iteration at a time.
+//!
+//! A loop is one record. Its payload is the loop's state: a start word and two upper counters
+//! (`table.rs` describes the words). The records of the current iteration follow it.
+//!
+//! ```text
+//! headers, downwards      ... | loop | step a | step b | (free)   numbers 2, 8, 9
+//! payloads, upwards       ... | state: start word (seq 7, iteration 3) | result of a | result of b
+//!
+//! end of iteration 3      one store: start word (seq 10, iteration 4)
+//!
+//! headers                 ... | loop | (free)          the old headers carry 8 and 9, but the next
+//! payloads                ... | state | (free)         valid number is 11: they no longer count
+//!
+//! end of the last one     one store: start word (seq 13, done). The next record follows the loop.
+//! ```
+//!
+//! Order of stores to begin an iteration: the upper counter if it changes (the one that the old
+//! start word does not use), a fence, the start word, a fence. A cut before the start word leaves
+//! the old iteration complete; a cut after it leaves the new one empty.
+//!
+//! Safe for two reasons. A stale header can count again only if it carries exactly the number after
+//! the start word's: `end_iteration` checks for that and skips one number. And a body that replaces
+//! its runtime by another one is detected before the loop uses it: the address of the `Loop` and
+//! the start of the region are compared (invariant "A loop's own runtime").
 
-use crate::error::{Error, What};
-use crate::execute::Shape;
-use crate::header::Kind;
+use crate::error::{Error, Mismatch};
+use crate::execute::RecordShape;
+use crate::header::CallKind;
 use crate::layout::STATE;
 use crate::open::Replay;
 use crate::site;
@@ -14,35 +38,40 @@ use nvmem::cross::Share;
 use nvmem::{Model, Persist, planted};
 use pmem_tx::Width;
 
-/// The length of a loop that does not end: no other has it, because an empty one is not entered.
+/// The count of an endless loop. An empty range never enters a loop, so no other loop has this
+/// count.
 const ENDLESS: u32 = 0;
 
-/// The body of a loop without arguments: a function pointer, so that no volatile state goes from one iteration to the next.
-pub type Iteration<'m, R, M> = fn(&mut Replay<'m, R, M>, u32) -> Result<(), Error>;
+/// The body of a loop without arguments: a function pointer, so that iterations share no volatile
+/// state.
+pub type LoopBody<'m, R, M> = fn(&mut Replay<'m, R, M>, u32) -> Result<(), Error>;
 
 impl<'m, R: Persist, M: Model> Replay<'m, R, M>
 where
     M::Unit: Width,
 {
-    /// Runs `body` for each number of the range. After a cut it goes on in the iteration that was cut: those before are
-    /// neither run nor bypassed, and their records take no room.
+    /// Runs `body` for each number of the range. After a power cut the loop continues in the
+    /// iteration that was cut. Earlier iterations are neither run nor bypassed, and their records
+    /// take no space.
     ///
-    /// The body is a function pointer: what one iteration leaves to the next is in persistent objects. An error that leaves
-    /// the body leaves the loop in this iteration, and nothing can follow in this life; handle it inside to go on.
+    /// The body is a function pointer: one iteration hands data to the next through persistent
+    /// objects. If an error leaves the body, the loop stays in this iteration and the runtime stops
+    /// until the next open. To go on, handle the error inside the body.
     ///
-    /// **Power loss**: an iteration has ended, or is continued behind its last record. **Cost**: one store to begin an
-    /// iteration, two more in 32,768 of them (in 128 on 16-bit units); two stores or three to open the loop, one to end it.
-    /// **Errors**: those of the body, [`Error::TableFull`], [`Error::LoopTooLong`]; [`Error::Diverged`] when the body has put another
-    /// runtime in the place of its own.
+    /// **Power loss**: an iteration is complete, or continues after its last record. **Cost**: one
+    /// store to begin an iteration, two more once in 32,768 iterations (once in 128 on 16-bit
+    /// units); two or three stores to open the loop, one to end it. **Errors**: those of the body,
+    /// [`Error::TableFull`], [`Error::LoopTooLong`]; [`Error::Diverged`] if the body has replaced
+    /// its runtime by another one.
     #[track_caller]
     #[inline(always)]
-    pub fn each(&mut self, range: Range<u32>, body: Iteration<'m, R, M>) -> Result<(), Error> {
+    pub fn each(&mut self, range: Range<u32>, body: LoopBody<'m, R, M>) -> Result<(), Error> {
         let site = site::site(Location::caller());
-        self.looping(site, range, (), |rt, i, ()| body(rt, i))
+        self.run_loop(site, range, (), |rt, i, ()| body(rt, i))
     }
 
-    /// Like [`Replay::each`], with arguments that every iteration is given anew: plain values, `&mut held` for a handle that is
-    /// lent, and tuples of them.
+    /// Like [`Replay::each`], with arguments that each iteration receives: plain values,
+    /// `&mut held` to lend a handle, and tuples of them.
     #[track_caller]
     #[inline(always)]
     pub fn each_with<S: Share>(
@@ -52,10 +81,11 @@ where
         body: for<'a> fn(&mut Self, u32, S::In<'a>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let site = site::site(Location::caller());
-        self.looping(site, range, args, |rt, i, a| body(rt, i, a))
+        self.run_loop(site, range, args, |rt, i, a| body(rt, i, a))
     }
 
-    /// Like [`Replay::each_with`], told apart from other loops by a number instead of its place in the source: it may move.
+    /// Like [`Replay::each_with`], identified by a number instead of its call site, so the code may
+    /// move.
     pub fn each_at<S: Share>(
         &mut self,
         id: u32,
@@ -64,19 +94,20 @@ where
         body: for<'a> fn(&mut Self, u32, S::In<'a>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let site = site::Hash::new().word(id).finish();
-        self.looping(site, range, args, |rt, i, a| body(rt, i, a))
+        self.run_loop(site, range, args, |rt, i, a| body(rt, i, a))
     }
 
-    /// Runs `body` again and again; the super-loop. Its number wraps, after 2^23 iterations on 16-bit units. Costs as
-    /// [`Replay::each`]. Ends with an error only.
+    /// Runs `body` without end: the super-loop. The iteration number wraps, after 2^23 iterations
+    /// on 16-bit units. Costs and power-loss behaviour are those of [`Replay::each`]. Returns only
+    /// with an error.
     #[track_caller]
     #[inline(always)]
-    pub fn forever(&mut self, body: Iteration<'m, R, M>) -> Result<Infallible, Error> {
+    pub fn forever(&mut self, body: LoopBody<'m, R, M>) -> Result<Infallible, Error> {
         let site = site::site(Location::caller());
-        self.endless(site, (), |rt, i, ()| body(rt, i))
+        self.run_endless(site, (), |rt, i, ()| body(rt, i))
     }
 
-    /// Like [`Replay::forever`], with arguments as [`Replay::each_with`].
+    /// Like [`Replay::forever`], with arguments as in [`Replay::each_with`].
     #[track_caller]
     #[inline(always)]
     pub fn forever_with<S: Share>(
@@ -85,11 +116,11 @@ where
         body: for<'a> fn(&mut Self, u32, S::In<'a>) -> Result<(), Error>,
     ) -> Result<Infallible, Error> {
         let site = site::site(Location::caller());
-        self.endless(site, args, |rt, i, a| body(rt, i, a))
+        self.run_endless(site, args, |rt, i, a| body(rt, i, a))
     }
 
     #[inline]
-    fn looping<S: Share>(
+    fn run_loop<S: Share>(
         &mut self,
         site: u32,
         range: Range<u32>,
@@ -97,108 +128,119 @@ where
         mut body: impl for<'a> FnMut(&mut Self, u32, S::In<'a>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         if range.is_empty() {
-            return self.going();
+            return self.check_running();
         }
-        let args_hash = site::shared(&args, range.start, range.end);
+        let args_hash = site::loop_args_hash(&args, range.start, range.end);
         let mut l = Loop::new(Table::<M>::id(site, args_hash), range.end - range.start);
-        self.enter(&mut l)?;
-        while l.runs {
-            // SAFETY: invariant "Sole owner": the loan ends with the body, and `args` is not used before it has: for the hash before, for
-            // the next iteration after.
+        self.enter_loop(&mut l)?;
+        while l.running {
+            // SAFETY: invariant "Sole owner": the loan ends when the body returns. Until then
+            // `args` is not used: its hash was taken before the loop, and the next iteration lends
+            // it again.
             let shared = unsafe { args.share() };
-            let inside = Inside(self);
-            let r = body(inside.0, range.start.wrapping_add(l.i), shared);
+            let inside = LoopGuard(self);
+            let r = body(inside.0, range.start.wrapping_add(l.iteration), shared);
             core::mem::forget(inside);
-            self.turn(&mut l, r)?;
+            self.end_iteration(&mut l, r)?;
         }
         Ok(())
     }
 
     #[inline]
-    fn endless<S: Share>(
+    fn run_endless<S: Share>(
         &mut self,
         site: u32,
         mut args: S,
         mut body: impl for<'a> FnMut(&mut Self, u32, S::In<'a>) -> Result<(), Error>,
     ) -> Result<Infallible, Error> {
-        let mut l = Loop::new(Table::<M>::id(site, site::shared(&args, 0, 0)), ENDLESS);
-        self.enter(&mut l)?;
-        while l.runs {
-            // SAFETY: invariant "Sole owner": the loan ends with the body, and `args` is not used before it has.
+        let mut l = Loop::new(
+            Table::<M>::id(site, site::loop_args_hash(&args, 0, 0)),
+            ENDLESS,
+        );
+        self.enter_loop(&mut l)?;
+        while l.running {
+            // SAFETY: invariant "Sole owner": the loan ends when the body returns. Until then
+            // `args` is not used.
             let shared = unsafe { args.share() };
-            let inside = Inside(self);
-            let r = body(inside.0, l.i, shared);
+            let inside = LoopGuard(self);
+            let r = body(inside.0, l.iteration, shared);
             core::mem::forget(inside);
-            self.turn(&mut l, r)?;
+            self.end_iteration(&mut l, r)?;
         }
-        // A record says that it has ended.
-        Err(self.diverged(What::Kind))
+        // The record says that an endless loop has ended: it belongs to another loop.
+        Err(self.diverged(Mismatch::Kind))
     }
 
-    /// The record of a loop.
-    const LOOP: Shape = Shape {
-        header: Table::<M>::encode(Kind::Loop, STATE as u32, true, 0).header,
-        room: Table::<M>::STATE + Table::<M>::UNIT,
-        simple: true,
+    /// The form of a loop's record.
+    const LOOP: RecordShape = RecordShape {
+        header: Table::<M>::encode(CallKind::Loop, STATE as u32, true, 0).header,
+        min_bytes: Table::<M>::STATE + Table::<M>::UNIT,
+        header_only: true,
     };
 
-    /// Goes into a loop, opens it, or passes it, and says in which iteration it is.
+    /// Enters a loop at its recorded iteration, or records it if the program is past all records.
+    /// Passes a loop that has ended: `l.running` is false then.
     #[inline(never)]
-    fn enter(&mut self, l: &mut Loop) -> Result<(), Error> {
-        if l.n > Table::<M>::COUNTER {
-            return self.going().and(Err(Error::LoopTooLong));
+    fn enter_loop(&mut self, l: &mut Loop) -> Result<(), Error> {
+        if l.count > Table::<M>::COUNTER {
+            return self.check_running().and(Err(Error::LoopTooLong));
         }
         if !self.replaying() {
             self.commit(l.id, &Self::LOOP, None, Some(l), None)?;
         }
-        let Some(h) = self.next_record(l.id, true) else {
+        let Some(h) = self.match_next(l.id, true) else {
             return Err(Error::Diverged);
         };
-        // Found to be one when the table was opened.
+        // The scan at open has checked that this is a valid state.
         let s = self.table.state(h.content);
-        self.passed(h.end);
-        (l.at, l.body) = (self.cur.at, self.cur.body);
-        (l.runs, l.i) = (!s.done, s.counter);
-        if l.runs && l.i >= l.n && l.n != ENDLESS && !planted!("nv-replay/iteration-beyond-the-end")
+        self.advance_outlined(h.end);
+        (l.at, l.payload) = (self.cursor.at, self.cursor.payload);
+        (l.running, l.iteration) = (!s.done, s.counter);
+        if l.running
+            && l.iteration >= l.count
+            && l.count != ENDLESS
+            && !planted!("nv-replay/iteration-beyond-the-end")
         {
-            return Err(self.diverged(What::Shorter));
+            return Err(self.diverged(Mismatch::RecordsRemain));
         }
-        if l.runs {
-            l.base = self.table.region.base();
-            l.outer = core::mem::replace(&mut self.inner, l.place());
+        if l.running {
+            l.region_base = self.table.region.base();
+            l.outer = core::mem::replace(&mut self.innermost_loop, l.address());
         }
         Ok(())
     }
 
-    /// Ends an iteration that has given `r`, and begins the next one, if it was not the last.
+    /// Ends an iteration whose body returned `r`. Begins the next one, or ends the loop.
     #[inline(never)]
-    fn turn(&mut self, l: &mut Loop, r: Result<(), Error>) -> Result<(), Error> {
+    fn end_iteration(&mut self, l: &mut Loop, r: Result<(), Error>) -> Result<(), Error> {
         if let Err(e) = r {
-            // It may have left a loop inside of this one, or come from a divergence.
-            self.stop(Error::LoopLeft);
+            // The error may come from an inner loop or from a divergence.
+            self.stop(Error::LoopInterrupted);
             return Err(e);
         }
-        // The body had `&mut` to the runtime: it can have put another one in its place (invariant "A loop's own runtime").
-        if (self.inner, self.table.region.base()) != (l.place(), l.base)
+        // The body had `&mut` to the runtime, so it can have replaced it (invariant "A loop's own
+        // runtime").
+        if (self.innermost_loop, self.table.region.base()) != (l.address(), l.region_base)
             && !planted!("nv-replay/runtime-not-compared")
         {
-            self.going()?;
-            return Err(self.diverged(What::Runtime));
+            self.check_running()?;
+            return Err(self.diverged(Mismatch::Runtime));
         }
         if self.replaying() {
-            return Err(self.diverged(What::Shorter));
+            return Err(self.diverged(Mismatch::RecordsRemain));
         }
-        l.i = l.i.wrapping_add(1) & Table::<M>::COUNTER;
-        l.runs = l.i != l.n || l.n == ENDLESS;
-        if !l.runs {
-            self.inner = l.outer;
+        l.iteration = l.iteration.wrapping_add(1) & Table::<M>::COUNTER;
+        l.running = l.iteration != l.count || l.count == ENDLESS;
+        if !l.running {
+            self.innermost_loop = l.outer;
         }
         loop {
-            // What the iteration has recorded first must not be taken for the first record of the next one.
+            // The first header of the ended iteration must not count as the first record of the
+            // next one.
             let seq = self.pool.context().next_seq();
-            let skip =
-                self.table.follows(l.at, l.body, seq) && !planted!("nv-replay/number-not-skipped");
-            self.commit(0, &Shape::NONE, None, (!skip).then_some(&*l), None)?;
+            let skip = self.table.is_successor(l.at, l.payload, seq)
+                && !planted!("nv-replay/number-not-skipped");
+            self.commit(0, &RecordShape::NONE, None, (!skip).then_some(&*l), None)?;
             if !skip {
                 return Ok(());
             }
@@ -206,62 +248,63 @@ where
     }
 }
 
-/// A loop that the program is in.
+/// A loop that the program has entered.
 pub(crate) struct Loop {
     id: u32,
-    /// How many iterations.
-    n: u32,
-    /// Which one.
-    i: u32,
-    /// It has not ended.
-    runs: bool,
-    /// Where its records begin: the header, and the payload, before which its state is.
+    /// The number of iterations, or `ENDLESS`.
+    count: u32,
+    /// The current iteration, from 0.
+    iteration: u32,
+    /// The loop has not ended.
+    running: bool,
+    /// The first header and the first payload of an iteration's records. The loop's state lies just
+    /// before `payload`.
     pub at: usize,
-    pub body: usize,
-    /// Where the region of its runtime begins.
-    base: *mut u8,
-    /// What [`Replay::inner`] was before.
+    pub payload: usize,
+    /// The first byte of the region of the runtime that entered the loop.
+    region_base: *mut u8,
+    /// The value of [`Replay::innermost_loop`] before the loop was entered.
     outer: usize,
 }
 
-/// A body that unwinds leaves its loop as one that ends with an error.
-struct Inside<'a, 'm, R: Persist, M: Model>(&'a mut Replay<'m, R, M>)
+/// Stops the runtime if the body unwinds, as an error from the body does.
+struct LoopGuard<'a, 'm, R: Persist, M: Model>(&'a mut Replay<'m, R, M>)
 where
     M::Unit: Width;
-impl<R: Persist, M: Model> Drop for Inside<'_, '_, R, M>
+impl<R: Persist, M: Model> Drop for LoopGuard<'_, '_, R, M>
 where
     M::Unit: Width,
 {
     fn drop(&mut self) {
-        self.0.stop(Error::LoopLeft)
+        self.0.stop(Error::LoopInterrupted)
     }
 }
 
 impl Loop {
     #[inline(always)]
-    fn new(id: u32, n: u32) -> Self {
+    fn new(id: u32, count: u32) -> Self {
         Loop {
             id,
-            n,
-            i: 0,
-            runs: true,
+            count,
+            iteration: 0,
+            running: true,
             at: 0,
-            body: 0,
-            base: core::ptr::null_mut(),
+            payload: 0,
+            region_base: core::ptr::null_mut(),
             outer: 0,
         }
     }
 
-    /// Its address: no two loops that run have the same.
+    /// The address of this value. No two running loops have the same.
     #[inline(always)]
-    fn place(&self) -> usize {
+    fn address(&self) -> usize {
         core::ptr::from_ref(self).addr()
     }
 
-    /// Stores its state, which counts with this number, at `at`.
+    /// Stores the loop's state at `at`. It counts if the number `seq` does.
     #[inline(always)]
-    pub fn put<M: Model>(&self, table: &Table<'_, M>, at: usize, seq: u32) {
-        let done = !self.runs && !planted!("nv-replay/loop-end-not-marked");
-        table.put_state(at, State::mark(seq, done), self.i)
+    pub fn write<M: Model>(&self, table: &Table<'_, M>, at: usize, seq: u32) {
+        let done = !self.running && !planted!("nv-replay/loop-end-not-marked");
+        table.write_state(at, State::start_bits(seq, done), self.iteration)
     }
 }

@@ -1,86 +1,91 @@
 //! Errors.
 
-use crate::header::Kind;
+use crate::header::CallKind;
 
-/// Why a step, an input or a loop did not happen. Two words, so that it travels in registers as it is.
+/// Why a step, an input or a loop did not happen. Two words, so it is returned in registers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 #[repr(usize)]
 pub enum Error {
-    /// The step aborted itself, with a code of its own. This is recorded.
+    /// The step aborted itself with its own code. Recorded.
     Aborted(u16),
-    /// The journal had no room for what the step changed. This is recorded.
+    /// The journal had no room for the step's changes. Recorded.
     JournalFull,
-    /// No free block was large enough. This is recorded.
+    /// No free block of the pool was large enough. Recorded.
     PoolFull,
-    /// An index outside of an array. This is recorded.
+    /// An array index was out of range. Recorded.
     Index,
-    /// A step sends more than the outbox holds. This is recorded.
+    /// The step sent more than the outbox holds. Recorded.
     OutboxFull,
-    /// An outer transaction's token was used while a nested one was open. This is recorded.
+    /// The token of an outer transaction was used while a nested one was open. Recorded.
     OuterTransaction,
-    /// A handle of another pool, or of an earlier opening of this one.
+    /// The handle belongs to another pool, or to an earlier opening of this pool.
     WrongPool,
-    /// The step failed for a reason that the table has no number for. This is recorded.
+    /// The step failed for a reason for which the table has no number. Recorded.
     Other,
-    /// The program has not taken the way that the table records; [`Replay::divergence`](crate::Replay::divergence) says
-    /// where. Nothing is done any more in this life: go back to the old program, give the new one another version, or
-    /// start over.
+    /// The program does not match its records; [`Replay::divergence`](crate::Replay::divergence)
+    /// says where. The runtime stops until the next open. Run the old program again, give the new
+    /// one another version, or start over.
     Diverged,
-    /// The table has no room for this record and its result. Raise `bytes` of the [`Config`](crate::Config), or put steps
-    /// into a loop.
+    /// The table has no room for the record and its result. Increase `bytes` of the
+    /// [`Config`](crate::Config), or put steps into a loop.
     TableFull,
-    /// A loop of more iterations than can be counted.
+    /// The loop has more iterations than the counter holds.
     LoopTooLong,
-    /// More than 8 handles are given to one step for good.
+    /// The step consumes more than 8 handles.
     TooManyHandles,
-    /// An error has left the body of a loop: the loop stays in this iteration, and nothing can follow. Open again to go on.
-    /// So does a panic that left the body of a loop, an outlet, or a join that had stored, and was caught.
-    LoopLeft,
+    /// An error left the body of a loop. The loop stays in this iteration and the runtime stops
+    /// until the next open. A caught panic has the same effect if it left the body of a loop, an
+    /// outlet, or a join that had committed.
+    LoopInterrupted,
 }
 
-/// How the program differs from what is recorded.
+/// The first difference between the program and its records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Divergence {
-    /// Which record of the table, from 0; those of a loop that runs follow the loop's own.
+    /// The index of the record in the table, from 0. The records of a running loop follow the
+    /// loop's own.
     pub record: u16,
-    /// What differs.
-    pub what: What,
+    /// The kind of difference.
+    pub mismatch: Mismatch,
 }
 
-/// What differs from the record.
+/// How a call differs from the next record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
-pub enum What {
-    /// A step stands where a loop was, or the other way round.
+pub enum Mismatch {
+    /// A step where a loop was recorded, or a loop where a step was recorded.
     Kind,
     /// Another call site.
     Site,
-    /// The same call site with other plain arguments, or another handle that is lent.
+    /// The same call site with other plain arguments, or another lent handle.
     Arguments,
-    /// The same call site with another handle that is given away.
+    /// The same call site, but the step consumes another handle.
     Handles,
-    /// The recorded bytes are no result of the type that is asked for.
+    /// The recorded bytes are no valid value of the result's type.
     Result,
-    /// The program left an iteration, or ended a loop, before all that is recorded of it was passed.
-    Shorter,
-    /// The body of a loop has put another runtime in the place of its own.
+    /// The program ended an iteration or a loop while records of it were not yet passed, or a
+    /// loop's recorded iteration is beyond its end.
+    RecordsRemain,
+    /// A loop's body has replaced its runtime by another one.
     Runtime,
 }
 
 impl core::fmt::Display for Divergence {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        let what = match self.what {
-            What::Kind => "a step where a loop was recorded, or a loop where a step was",
-            What::Site => "another call site",
-            What::Arguments => "other arguments",
-            What::Handles => "another handle",
-            What::Result => "a result of another type",
-            What::Shorter => "an end before all records were passed",
-            What::Runtime => "a loop's body has put another runtime in the place of its own",
+        let what = match self.mismatch {
+            Mismatch::Kind => "a step where a loop was recorded, or a loop where a step was",
+            Mismatch::Site => "another call site",
+            Mismatch::Arguments => "other arguments",
+            Mismatch::Handles => "another handle is consumed",
+            Mismatch::Result => "the recorded bytes are no value of the result's type",
+            Mismatch::RecordsRemain => {
+                "an iteration or a loop ends before all its records were passed"
+            }
+            Mismatch::Runtime => "a loop's body has replaced its runtime by another one",
         };
         write!(f, "the program differs from record {}: {what}", self.record)
     }
@@ -90,12 +95,12 @@ impl core::fmt::Display for Error {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(match self {
             Error::Aborted(c) => return write!(f, "the step was aborted with code {c}"),
-            Error::Diverged => "the program has not taken the way that is recorded",
+            Error::Diverged => "the program does not match its records",
             Error::JournalFull => {
-                "the journal has no room for what the step changes: raise journal_bytes or journal_entries"
+                "the journal has no room for what the step changes: increase journal_bytes or journal_entries"
             }
             Error::PoolFull => "the pool has no free block that is large enough",
-            Error::Index => "an index outside of an array",
+            Error::Index => "an array index is out of range",
             Error::OuterTransaction => {
                 "an outer transaction's token was used inside a nested one"
             }
@@ -103,13 +108,13 @@ impl core::fmt::Display for Error {
                 "the handle belongs to another pool, or to an earlier opening of this one"
             }
             Error::TableFull => {
-                "the table has no room for the record: raise bytes, or put steps into a loop"
+                "the table has no room for the record: increase bytes, or put steps into a loop"
             }
-            Error::LoopTooLong => "the loop has more iterations than can be counted",
-            Error::OutboxFull => "the step sends more than the outbox holds: raise outbox_bytes",
-            Error::TooManyHandles => "a step takes at most 8 handles for good",
-            Error::LoopLeft => "an error or a panic has left a loop, an outlet or a join: open again to go on",
-            Error::Other => "the step failed for a reason that has no number",
+            Error::LoopTooLong => "the loop has more iterations than its counter holds",
+            Error::OutboxFull => "the step sends more than the outbox holds: increase outbox_bytes",
+            Error::TooManyHandles => "a step can consume at most 8 handles",
+            Error::LoopInterrupted => "an error or a panic left a loop, an outlet or a join: open the region again to continue",
+            Error::Other => "the step failed for a reason that the table cannot record",
         })
     }
 }
@@ -131,30 +136,31 @@ impl From<pmem_tx::Error> for Error {
     }
 }
 
-/// A step that did not happen, and the arguments that it was given: handles are whole again. `?` makes the [`Error`] of it.
+/// The error of a step, with the step's arguments: the caller owns its handles again. `?` converts
+/// it to the [`Error`].
 #[derive(Debug)]
-pub struct Failed<A> {
-    /// Why.
+pub struct StepError<A> {
+    /// The error.
     pub error: Error,
-    /// What was passed in.
+    /// The arguments of the step.
     pub args: A,
 }
-impl<A> From<Failed<A>> for Error {
-    fn from(f: Failed<A>) -> Error {
+impl<A> From<StepError<A>> for Error {
+    fn from(f: StepError<A>) -> Error {
         f.error
     }
 }
 
 impl Error {
-    /// What a table keeps of the error of a step: its number; of an abort, the code.
-    pub(crate) fn encode(self) -> (Kind, u32) {
+    /// How the table records the error of a step: the code of an abort, or the error's number.
+    pub(crate) fn encode(self) -> (CallKind, u32) {
         match self {
-            Error::Aborted(c) => (Kind::Aborted, c.into()),
-            e => (Kind::Failed, e.number()),
+            Error::Aborted(c) => (CallKind::Aborted, c.into()),
+            e => (CallKind::Failed, e.number()),
         }
     }
 
-    /// In the order of the variants, so that it is no table.
+    /// In the order of the variants, so that the compiler needs no lookup table.
     #[inline(always)]
     fn number(self) -> u32 {
         match self {
@@ -170,11 +176,11 @@ impl Error {
             Error::TableFull => 9,
             Error::LoopTooLong => 10,
             Error::TooManyHandles => 11,
-            Error::LoopLeft => 12,
+            Error::LoopInterrupted => 12,
         }
     }
 
-    /// The same, if a table has a number for it.
+    /// The error if it can be recorded, else [`Error::Other`].
     pub(crate) fn recorded(self) -> Error {
         if self.number() < Error::Other.number() {
             self
@@ -183,10 +189,10 @@ impl Error {
         }
     }
 
-    /// The error that a record of this kind keeps.
-    pub(crate) fn decode(kind: Kind, number: u32) -> Error {
+    /// The error in a record of this kind.
+    pub(crate) fn decode(kind: CallKind, number: u32) -> Error {
         match number {
-            _ if kind == Kind::Aborted => Error::Aborted(number as u16),
+            _ if kind == CallKind::Aborted => Error::Aborted(number as u16),
             1 => Error::JournalFull,
             2 => Error::PoolFull,
             3 => Error::Index,
@@ -198,65 +204,67 @@ impl Error {
     }
 }
 
-/// Why a region could not be opened. Nothing was changed, but for what an interrupted operation left to finish.
+/// Why a region could not be opened. The open changed nothing, except that it may have completed an
+/// interrupted format.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The region is neither blank nor what this crate has made.
+    /// The region is not blank and holds no data of this crate.
     Foreign,
-    /// It holds a table, but this part of it is damaged in a way that no power cut can leave.
+    /// The table is damaged in a way that no power cut can cause.
     Damaged(Damage),
-    /// It is a table of another version of the format, or something else that a crate of this family has made. Nothing was
-    /// written: finish with the program that made it, or erase it.
+    /// The region holds a replay table of another format version, or data of another crate of this
+    /// family. Nothing was written: finish with the program that wrote it, or erase it.
     OtherFormat,
-    /// The configuration makes no sense.
-    Config(Setting),
-    /// The region is smaller than the configuration and the root need, in bytes.
+    /// The configuration is invalid.
+    Config(ConfigItem),
+    /// The region is smaller than the configuration and the root need.
     TooSmall {
-        /// A length in bytes that would do; where not even the table has room, that of the table.
+        /// A sufficient length in bytes. If not even the table fits, the length of the table.
         needed: usize,
     },
-    /// The table belongs to another version of the program. [`Options`](crate::Options) says what else can be done.
+    /// The table belongs to another version of the program. [`Options`](crate::Options) lists the
+    /// alternatives.
     OtherVersion {
-        /// The version that has run so far.
+        /// The version that wrote the records.
         recorded: u16,
     },
-    /// There are fewer records than are to be kept.
+    /// [`Update::Keep`](crate::Update::Keep) asks for more records than there are.
     NoSuchRecord {
-        /// How many there are.
+        /// The number of records.
         records: u16,
     },
-    /// The records that are to be kept cannot be copied: nothing was changed.
+    /// The records to keep cannot be copied: nothing was changed.
     Keep(Error),
     /// The pool cannot be opened.
     Pool(pmem_tx::OpenError),
 }
 
-/// What of a configuration makes no sense.
+/// The invalid item of a configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
-pub enum Setting {
-    /// `seq_bits` is too small or too large.
+pub enum ConfigItem {
+    /// `seq_bits` is out of range.
     SeqBits,
-    /// The table would be larger than the address space, or can be.
+    /// The table would be larger than the address space.
     Length,
     /// The table was formatted for another atomic unit.
     Unit,
 }
 
-impl core::fmt::Display for Setting {
+impl core::fmt::Display for ConfigItem {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(match self {
-            Setting::SeqBits => "seq_bits is 3 to 16",
-            Setting::Length => "the table is larger than the address space",
-            Setting::Unit => "the table was formatted for another atomic unit",
+            ConfigItem::SeqBits => "seq_bits must be 3 to 16",
+            ConfigItem::Length => "the table is larger than the address space",
+            ConfigItem::Unit => "the table was formatted for another atomic unit",
         })
     }
 }
 
-/// A part of a table.
+/// The damaged component of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
@@ -265,9 +273,9 @@ pub enum Damage {
     Superblock,
     /// The start word of the program's run.
     Start,
-    /// A record, or the start word in it.
+    /// A record, or the start word in a loop's record.
     Record {
-        /// Which one, from 0.
+        /// The index of the record, from 0.
         record: u16,
     },
     /// The outbox.
@@ -277,10 +285,10 @@ pub enum Damage {
 impl core::fmt::Display for OpenError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
-            OpenError::Foreign => f.write_str("the region holds something that is no replay table"),
+            OpenError::Foreign => f.write_str("the region holds data that is no replay table"),
             OpenError::Damaged(d) => write!(f, "the replay table is damaged: {d:?}"),
             OpenError::OtherFormat => {
-                f.write_str("the region holds a replay table of another format, or something else")
+                f.write_str("the region holds a replay table of another format version, or data of another crate")
             }
             OpenError::Config(why) => write!(f, "bad configuration: {why}"),
             OpenError::TooSmall { needed } => {
@@ -288,17 +296,18 @@ impl core::fmt::Display for OpenError {
             }
             OpenError::OtherVersion { recorded } => write!(
                 f,
-                "version {recorded} of the program has run so far: go on with it, start over, or keep some records"
+                "the records belong to version {recorded} of the program: run that version, start over, or keep some records"
             ),
             OpenError::NoSuchRecord { records } => write!(f, "there are only {records} records"),
-            OpenError::Keep(e) => write!(f, "the records cannot be kept: {e}"),
+            OpenError::Keep(e) => write!(f, "the records to keep cannot be copied: {e}"),
             OpenError::Pool(e) => e.fmt(f),
         }
     }
 }
 impl core::error::Error for OpenError {}
 impl OpenError {
-    /// Of a pool that has so many bytes before it.
+    /// Converts the length that the pool needs to the length of the whole region: `table` bytes
+    /// more.
     #[inline(always)]
     pub(crate) fn beside(self, table: usize) -> Self {
         match self {
@@ -315,10 +324,10 @@ impl From<pmem_tx::OpenError> for OpenError {
     }
 }
 
-/// A region that could not be opened, and why. The region comes back, so nothing is lost.
-pub type Refused<'m, M> = nvmem::Refused<'m, M, OpenError>;
-impl<M> From<Refused<'_, M>> for OpenError {
-    fn from(r: Refused<'_, M>) -> Self {
+/// The region and the reason why it could not be opened.
+pub type OpenFailure<'m, M> = nvmem::Refused<'m, M, OpenError>;
+impl<M> From<OpenFailure<'_, M>> for OpenError {
+    fn from(r: OpenFailure<'_, M>) -> Self {
         r.error
     }
 }

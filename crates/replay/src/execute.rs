@@ -1,49 +1,67 @@
-//! Executing: the body's changes, its result and its record, committed by one store.
+//! Execution: commits a step's changes, its result and its record with one store.
 //!
-//! What depends on the types of a call is behind [`Job`], so that a program holds the rest once, however many kinds of
-//! steps it has.
+//! ```text
+//! Replay::commit                                                     cut here leaves
+//!  1 run the body in a transaction of the pool; its result           old state (roll back)
+//!    goes to the payload area, its messages to the outbox
+//!  2 pool: journal and new values are on the medium ("prepared")     old state (roll back)
+//!  3 outbox head: the messages belong to number n                    old state
+//!  4 clear the header behind the new one, if it carries n + 1        old state
+//!  5 fence
+//!  6 store the header with number n    <-- the one commit store      old or new, never both
+//!  7 fence
+//!  8 pool: end the transaction                                       new state
+//!  9 send the messages, mark them as sent                            new state; sent again
+//! ```
+//!
+//! The pool learns at open which number is committed last: it is the number of the table's last
+//! record. So one store commits the pool's transaction, the result and the messages together
+//! (invariants "One number, one transaction" and "Content before header"). With `step_join` a third
+//! party stages between 3 and 4 with the same number.
+//!
+//! Code that depends on a call's types is behind [`Job`], so a program contains the rest only once.
 
-use crate::bypass::Known;
+use crate::bypass::CallSignature;
 use crate::each::Loop;
-use crate::error::{Error, Failed};
-use crate::job::{Job, Kept, Recorded, Refused, Work};
+use crate::error::{Error, StepError};
+use crate::job::{CallJob, DropResult, FailWith, Job, KeepResult};
 use crate::join::{Commit, Committed, Join};
-use crate::open::{Left, Replay};
+use crate::open::{Replay, StopOnUnwind};
 use crate::step::Step;
-use crate::table::{Frame, Out, Table};
+use crate::table::{Cursor, Table, UnitWriter};
 use core::cell::Cell;
 use core::marker::PhantomData;
 use nvmem::cross::{Arg, Ret};
 use nvmem::{Model, Persist, planted};
 use pmem_tx::{Root, Width};
 
-/// The most handles that one step can be given for good.
+/// The maximum number of handles that one step can consume.
 pub(crate) const MOST_HANDLES: usize = 8;
 
-/// What is known of a kind of call when the program is compiled.
-pub(crate) struct Shape {
-    /// The header of its record, but for the number and who makes it.
+/// The form of a call's record, known at compile time.
+pub(crate) struct RecordShape {
+    /// The record's header without sequence number and call id; 0 if the call has no record.
     pub header: u32,
-    /// Bytes that must be left for its header and its payload, or its error.
-    pub room: usize,
-    /// The header settles all of a record: what differs from it is no result of the call.
-    pub simple: bool,
+    /// Bytes that must be free for the header and the payload, or for an error.
+    pub min_bytes: usize,
+    /// The header alone identifies the record, see `CallSignature::HEADER_ONLY`.
+    pub header_only: bool,
 }
 
-impl Shape {
-    /// Of no record.
-    pub const NONE: Shape = Shape {
+impl RecordShape {
+    /// No record.
+    pub const NONE: RecordShape = RecordShape {
         header: 0,
-        room: 0,
-        simple: false,
+        min_bytes: 0,
+        header_only: false,
     };
 }
 
-/// Who joins a step with a result.
+/// The closure that joins a step, with access to the step's result.
 pub(crate) type JoinOf<'a, O> =
     dyn for<'c> FnMut(&O, Commit<'c>) -> Result<Committed<'c>, Error> + 'a;
 
-/// A closure of this kind.
+/// Makes the compiler infer the closure's higher-ranked lifetime.
 fn joins<F: for<'c> FnMut(Commit<'c>) -> Result<Committed<'c>, Error>>(f: F) -> F {
     f
 }
@@ -52,14 +70,15 @@ impl<'m, R: Persist, M: Model> Replay<'m, R, M>
 where
     M::Unit: Width,
 {
-    /// Settles a call whose record has a plain result, as [`Replay::bypass`] reads it.
+    /// Bypasses or executes a call. After an execution the result is read back from the record by
+    /// [`Replay::bypass`].
     #[inline(always)]
     pub(crate) fn call<A: Arg, O: Ret, F>(
         &mut self,
         id: u32,
         args: A,
         body: F,
-    ) -> Result<O, Failed<A>>
+    ) -> Result<O, StepError<A>>
     where
         F: for<'p> Fn(
             &Step<'_, 'p, M>,
@@ -73,17 +92,17 @@ where
                 core::mem::forget(args);
                 return Ok(o);
             }
-            // With planted bugs a record is taken for one's own that this would not read.
-            if !Known::<A, O, M>::SIMPLE || cfg!(feature = "sabotage") {
-                return self.consider(id, args, &body, None);
+            // A planted bug may accept a record that `bypass` rejects, and this loop would not end.
+            if !CallSignature::<A, O, M>::HEADER_ONLY || cfg!(feature = "sabotage") {
+                return self.call_slow(id, args, &body, None);
             }
             if let Err(error) = self.execute::<A, O, F>(id, &args, &body) {
-                return Err(Failed { error, args });
+                return Err(StepError { error, args });
             }
         }
     }
 
-    /// The first execution of a call, up to its record.
+    /// Executes a call whose result is read back from its record.
     #[inline(never)]
     fn execute<A: Arg, O: Ret, F>(&mut self, id: u32, args: &A, body: &F) -> Result<(), Error>
     where
@@ -94,28 +113,29 @@ where
         ) -> Result<O::In<'p>, Error>,
     {
         if !args.of_session(self.pool.session()) && !self.replaying() {
-            return self.going().and(Err(Error::WrongPool));
+            return self.check_running().and(Err(Error::WrongPool));
         }
-        let work = Work::<A, O, _, _> {
+        let work = CallJob::<A, O, _, _> {
             id,
             args,
             body,
-            keep: &Recorded,
+            sink: &DropResult,
             _o: PhantomData,
         };
-        let shape = const { &Known::<A, O, M>::SHAPE };
+        let shape = const { &CallSignature::<A, O, M>::SHAPE };
         self.commit(id, shape, Some(&work), None, None)
     }
 
-    /// Settles a call with all that a call can have.
+    /// The slow path of a call: handles, results of unknown length, joins, and everything that
+    /// `bypass` did not accept.
     #[inline(never)]
-    pub(crate) fn consider<A: Arg, O: Ret, F>(
+    pub(crate) fn call_slow<A: Arg, O: Ret, F>(
         &mut self,
         id: u32,
         args: A,
         body: &F,
         join: Option<&mut JoinOf<'_, O>>,
-    ) -> Result<O, Failed<A>>
+    ) -> Result<O, StepError<A>>
     where
         F: for<'p> Fn(
             &Step<'_, 'p, M>,
@@ -131,47 +151,47 @@ where
         } else {
             None
         };
-        let kept = Kept {
+        let kept_result = KeepResult {
             session,
             result: Cell::new(None),
             end: Cell::new(0),
         };
-        let work = Work::<A, O, _, _> {
+        let work = CallJob::<A, O, _, _> {
             id,
             args: &args,
             body,
-            keep: &kept,
+            sink: &kept_result,
             _o: PhantomData,
         };
-        let shape = const { &Known::<A, O, M>::SHAPE };
+        let shape = const { &CallSignature::<A, O, M>::SHAPE };
         let r = match refused {
-            // What can be refused is refused before the body runs.
-            Some(e) if !self.replaying() => self.going().and(Err(e)),
+            // Refuse before the body runs.
+            Some(e) if !self.replaying() => self.check_running().and(Err(e)),
             _ => match join {
                 None => self.commit(id, shape, Some(&work), None, None),
                 Some(join) => {
                     let mut join = joins(|c| {
-                        let o = kept.result.take();
+                        let o = kept_result.result.take();
                         let r = match &o {
                             Some(o) => join(o, c),
                             None => Err(Error::Other),
                         };
-                        kept.result.set(o);
+                        kept_result.result.set(o);
                         r
                     });
                     self.commit(id, shape, Some(&work), None, Some(&mut join))
                 }
             },
         };
-        let r = match (r, kept.result.into_inner()) {
+        let r = match (r, kept_result.result.into_inner()) {
             (Ok(()), Some(o)) => {
-                // Who has joined a step has passed it.
+                // `commit` has moved the cursor behind a joined step already.
                 if self.replaying() {
-                    self.passed(kept.end.get());
+                    self.advance_outlined(kept_result.end.get());
                 }
                 Ok(o)
             }
-            (Ok(()), None) => self.result::<A, O>(&args),
+            (Ok(()), None) => self.recorded_result::<A, O>(&args),
             (Err(e), _) => Err(e),
         };
         match r {
@@ -180,53 +200,56 @@ where
                 core::mem::forget(args);
                 Ok(o)
             }
-            Err(error) => Err(Failed { error, args }),
+            Err(error) => Err(StepError { error, args }),
         }
     }
 
-    /// Finds the record of a call; or does what is to be done and commits it, or why it has failed. The program is before the
-    /// record then, except when the step was joined.
+    /// Checks the next record against a call. If there is none, runs `job` and commits its record,
+    /// or the record of its error. Afterwards the cursor is before the record; if the step was
+    /// joined, behind it.
     ///
-    /// With a shape that is a record: with what `job` writes, or of the loop `l` and its first iteration. Without: the next iteration of
-    /// `l`; or nothing, but a number is used up, and the pool clears what would come round again.
+    /// If `shape` is a record, it is that of `job`, or of the loop `l` in its first iteration.
+    /// Otherwise this begins the next iteration of `l`, or ends it; without `l` it commits an empty
+    /// transaction, so that the pool clears stale numbers.
     ///
-    /// **Errors**: why it failed; if there is no room, what [`Replay::stop`] was called with, or [`Error::TableFull`].
+    /// **Errors**: the error of the job; if there is no room, [`Error::TableFull`] or the reason
+    /// given to [`Replay::stop`].
     #[inline(never)]
     pub(crate) fn commit(
         &mut self,
         id: u32,
-        shape: &Shape,
+        shape: &RecordShape,
         mut job: Option<&dyn Job<R, M>>,
         l: Option<&Loop>,
         join: Option<&mut Join<'_>>,
     ) -> Result<(), Error> {
-        let Frame { at, end, body } = self.cur;
+        let Cursor { at, end, payload } = self.cursor;
         if at != end {
-            return self.recall(id, shape);
+            return self.match_record(id, shape);
         }
-        if at + Table::<M>::UNIT < body + shape.room {
-            return Err(self.full);
+        if at + Table::<M>::UNIT < payload + shape.min_bytes {
+            return Err(self.no_room_error);
         }
         let mut header = shape.header;
         let mut context = self.pool.context();
         let seq = context.next_seq();
         let queue = self.table.queue(seq);
-        let mut out = Out::new(&self.table, body, at.saturating_sub(body));
+        let mut out = UnitWriter::new(&self.table, payload, at.saturating_sub(payload));
         let recorded = shape.header != 0;
-        // Why the job has failed.
+        // The error of the job, once it has failed.
         let mut failed = None;
         if recorded && planted!("nv-replay/header-before-result") {
             let header = Table::<M>::header(header, id) | Table::<M>::tag(seq);
             self.table.store(at, header);
         }
         if let (Some(l), true) = (l, recorded) {
-            // There is room for it, where nothing counts yet.
-            out.to = body + Table::<M>::STATE;
+            // `min_bytes` includes the state. Nothing at these offsets counts yet.
+            out.to = payload + Table::<M>::STATE;
             if planted!("nv-replay/loop-open-before-its-start") {
                 let header = Table::<M>::header(header, id);
-                self.table.seal(at, out.to, seq, header);
+                self.table.commit_record(at, out.to, seq, header);
             }
-            l.put(&self.table, body, seq);
+            l.write(&self.table, payload, seq);
         }
         let prepared = loop {
             let prepared = context.prepared::<(), (), _>((), |tx, root, ()| {
@@ -236,17 +259,18 @@ where
                     match r {
                         Ok(()) if queue.failed.get() == Error::Other => return Ok(()),
                         Ok(()) if planted!("nv-replay/output-error-swallowed") => return Ok(()),
-                        // Said only by this crate: what a body says is recorded.
+                        // Only this crate returns `TableFull`. A body that returns it is recorded
+                        // as `Other`.
                         Ok(()) | Err(Error::TableFull) => {}
                         Err(e) => queue.failed.set(e.recorded()),
                     }
                     return Err(pmem_tx::Error::Aborted(0));
                 } else if let Some(e) = failed {
-                    // There is room for it, and for a loop.
+                    // `min_bytes` includes the error.
                     let (kind, number) = Error::encode(e);
                     let words = Table::<M>::encode(kind, 1, true, id);
                     header = Table::<M>::encode(kind, 1, true, 0).header;
-                    out.to = body;
+                    out.to = payload;
                     if let Some(second) = words.second {
                         out.word(second);
                     }
@@ -258,12 +282,14 @@ where
                 Ok(p) => break p,
                 Err(f) => match f.error {
                     pmem_tx::Error::Aborted(_) => queue.failed.get(),
-                    // A handle was lost in the body, although that has ended well.
+                    // The body returned `Ok`, but the transaction cannot be prepared: for example,
+                    // a handle was lost in it.
                     e => e.into(),
                 },
             };
             let record = job.take().is_some() && !planted!("nv-replay/failure-not-recorded");
-            // Not even tried, or a result of a length that is only known now.
+            // Nothing to record: a loop, an error that could not be recorded either, or a result of
+            // unknown length that did not fit.
             if !record || e == Error::TableFull {
                 return Err(e);
             }
@@ -280,17 +306,17 @@ where
         let mut prepared = Some(prepared);
         let joined = join.is_some() && failed.is_none();
         let stored = Cell::new(false);
-        let left = Left {
+        let guard = StopOnUnwind {
             when: &stored,
-            full: &mut self.full,
-            cur: &mut self.cur,
-            top: table.top,
+            no_room_error: &mut self.no_room_error,
+            cursor: &mut self.cursor,
+            area_end: table.area_end,
         };
         let mut store = || {
             if recorded {
-                table.seal(at, out.to, seq, Table::<M>::header(header, id));
+                table.commit_record(at, out.to, seq, Table::<M>::header(header, id));
             } else if let Some(l) = l {
-                l.put(table, l.body - Table::<M>::STATE, seq);
+                l.write(table, l.payload - Table::<M>::STATE, seq);
             }
             if let Some(p) = prepared.take() {
                 p.committed();
@@ -309,33 +335,37 @@ where
                 };
                 let joined = join(commit).map(|_| ());
                 if prepared.is_some() {
-                    // Not stored: undone.
-                    left.forget();
+                    // The join did not commit: undo the step and record the error.
+                    guard.disarm();
                     let e = joined.err().map_or(Error::Other, Error::recorded);
                     drop(prepared);
                     if planted!("nv-replay/failure-not-recorded") {
                         return Err(e);
                     }
-                    return self.commit(id, shape, Some(&Refused(e)), None, None);
+                    return self.commit(id, shape, Some(&FailWith(e)), None, None);
                 }
             }
             _ => store(),
         }
         drop(prepared);
         queue.drain(&mut self.outlet);
-        left.forget();
+        guard.disarm();
         if recorded {
-            self.cur.end = at - Table::<M>::UNIT;
+            self.cursor.end = at - Table::<M>::UNIT;
             if joined {
-                (self.cur.at, self.cur.body) = (self.cur.end, out.to);
+                (self.cursor.at, self.cursor.payload) = (self.cursor.end, out.to);
             }
         } else if let Some(l) = l {
-            let Loop { at, body, .. } = *l;
-            self.cur = Frame { at, end: at, body };
+            let Loop { at, payload, .. } = *l;
+            self.cursor = Cursor {
+                at,
+                end: at,
+                payload,
+            };
         }
         if failed.is_some() {
-            // The program passes it, as in every later life.
-            return self.recall(id, shape);
+            // Return the recorded error, as a replay does.
+            return self.match_record(id, shape);
         }
         Ok(())
     }

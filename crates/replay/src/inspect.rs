@@ -1,68 +1,69 @@
-//! What a table holds, without the program that has made it.
+//! Lists the records of a table without the program that wrote them.
 
-use crate::error::Refused;
-use crate::header::{Head, Kind};
+use crate::error::OpenFailure;
+use crate::header::{CallKind, RecordView};
 use crate::recovery;
 use crate::table::Table;
 use nvmem::{Model, Region};
 
-/// One thing that a table tells.
+/// One item of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
-pub enum Entry {
-    /// The iteration of a loop that is running: the records that follow are its own.
+pub enum TableItem {
+    /// The current iteration of a running loop. The records that follow belong to it.
     Iteration {
-        /// How many loops deep, from 1.
+        /// The nesting depth of the loop, from 1.
         depth: u8,
-        /// Which iteration.
+        /// The iteration.
         iteration: u32,
     },
-    /// A record. Of a loop that is running, its iteration is told next.
+    /// A record. If it is a running loop, an [`TableItem::Iteration`] follows.
     Record {
-        /// What it is.
-        kind: Kind,
-        /// The low bits of the hash of its call site: 9, or 8 on 16-bit units. `None` there for a step without a result and
-        /// a loop, of which only the sum of site and arguments is kept.
+        /// The kind of the record.
+        kind: CallKind,
+        /// The low bits of the hash of its call site: 9, or 8 on 16-bit units. On 16-bit units
+        /// `None` for a loop and a step without a result: their records hold only a combined hash
+        /// of site and arguments.
         site: Option<u16>,
         /// Bytes of content.
         bytes: u32,
     },
-    /// The end: the program's version, and the number of the last transaction that is committed.
+    /// The last item: the program's version and the number of the last committed transaction.
     End {
         /// The program's version.
         version: u16,
-        /// The sequence number.
+        /// The sequence number of the last committed transaction.
         committed: u32,
     },
 }
 
-/// Tells what the table at the start of `region` holds. Writes nothing.
+/// Calls `visit` with each item of the table at the start of `region`. Writes nothing.
 ///
-/// **Errors**: [`OpenError`](crate::OpenError); with the region back, as it always comes back.
+/// The region comes back in every case. **Errors**: [`OpenError`](crate::OpenError).
 pub fn inspect<'m, M: Model>(
     region: Region<'m, M>,
-    tell: &mut dyn FnMut(Entry),
-) -> Result<Region<'m, M>, Refused<'m, M>> {
+    visit: &mut dyn FnMut(TableItem),
+) -> Result<Region<'m, M>, OpenFailure<'m, M>> {
     let mut depth = 0;
-    let mut seen = |table: &Table<'_, M>, head: &Head| {
-        tell(Entry::Record {
-            kind: head.kind,
-            site: head.site::<M>(),
-            bytes: (head.end - head.content) as u32,
+    let mut on_record = |table: &Table<'_, M>, record: &RecordView| {
+        visit(TableItem::Record {
+            kind: record.kind,
+            site: record.site::<M>(),
+            bytes: (record.end - record.content) as u32,
         });
-        if let Some(state) = table.running(head) {
+        if let Some(state) = table.running_state(record) {
             depth += 1;
-            tell(Entry::Iteration {
+            visit(TableItem::Iteration {
                 depth,
                 iteration: state.counter,
             });
         }
     };
-    let (found, region) = recovery::committed(region, &mut seen)?;
-    // Of a blank region nothing has been committed yet.
+    let (found, region) = recovery::scan_region(region, &mut on_record)?;
+    // A blank region holds nothing.
     if let Some(found) = found {
-        tell(Entry::End {
+        visit(TableItem::End {
             version: found.run.version::<M>(),
             committed: found.committed,
         });

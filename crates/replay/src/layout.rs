@@ -1,6 +1,15 @@
-//! Where everything lies in a table, and what its words mean. docs/SPEC.md shows the same as pictures.
+//! The layout of a table: where each component lies.
+//!
+//! ```text
+//! 0          128        run_state     +4 U      area_end(false)   area_end(true) = len
+//! | superblock | outbox | run's state | area 0      | area 1      | pool ...
+//!                                     payloads ->  <- headers
+//! ```
+//!
+//! A run of the program uses one area; a new version begins in the other one, so that a cut leaves
+//! the old run or the new one whole. docs/SPEC.md defines each byte.
 
-use crate::error::Setting;
+use crate::error::ConfigItem;
 use nvmem::superblock::Superblock;
 use nvmem::{InOrder16, InOrder32, Model, Unit};
 
@@ -8,42 +17,43 @@ use nvmem::{InOrder16, InOrder32, Model, Unit};
 pub(crate) const KIND: [u8; 4] = *b"RPLY";
 /// Version of the format.
 pub(crate) const VERSION: u16 = 4;
-/// Units of a run's or a loop's state: the start word, and two for the upper part of the counter.
+/// Units of a run's or a loop's state: the start word and two upper counters.
 pub(crate) const STATE: usize = 3;
 
-/// How much a table can hold; fixed when it is formatted and read from the medium afterwards.
+/// The capacity of a table. It is fixed when the region is formatted, and read from the medium
+/// afterwards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Config {
-    /// Bytes for what is recorded of the program: one unit for each step, input or loop, and the unit's multiple of their results
-    /// (see the README). Of a loop, the records of one iteration at a time; loops inside each other take what each of them
-    /// takes. **Cost**: twice, because a new version of the program begins beside the old one.
+    /// Bytes for records: one unit for each step, input or loop, and their results rounded up to
+    /// units (see the README). A loop needs room for the records of one iteration; nested loops add
+    /// up. **Cost**: twice this size, because a new version of the program begins in a second area.
     pub bytes: u16,
-    /// Bytes for what one step sends to the outside; 0 when nothing does.
+    /// Bytes for the messages of one step; 0 if the program sends none.
     pub outbox_bytes: u16,
-    /// Width of the sequence number, 3 to 16 bits (at most 8 on a medium with 16-bit units); a small one is for tests.
-    /// It is also the pool's.
+    /// Width of the sequence number, 3 to 16 bits (at most 8 on a medium with 16-bit units); small
+    /// values are for tests. The pool uses the same width.
     pub seq_bits: u8,
 }
 
 impl Config {
-    /// 512 bytes of records, 64 of output a step.
+    /// 512 bytes of records, 64 bytes of messages per step.
     pub const DEFAULT: Config = Config {
         bytes: 512,
         outbox_bytes: 64,
         seq_bits: 16,
     };
-    /// 96 bytes of records: a dozen of steps with a short result, some of them in a loop; no outbox.
+    /// 96 bytes of records: a dozen steps with a short result, some of them in a loop; no outbox.
     pub const SMALL: Config = Config {
         bytes: 96,
         outbox_bytes: 0,
         seq_bits: 16,
     };
 
-    /// Bytes that the table takes on a medium of the model `M`; 0 if the configuration makes no sense.
+    /// Bytes that the table takes on a medium of the model `M`; 0 if the configuration is invalid.
     pub fn table_bytes<M: Model>(&self) -> usize {
         match sizes::<M>(self) {
             _ if !matches!(self.seq_bits, 3..=16) => 0,
-            BAD => 0,
+            INVALID_SIZES => 0,
             sizes => usize::try_from(table_len::<M>(sizes)).unwrap_or(0),
         }
     }
@@ -55,50 +65,53 @@ impl Default for Config {
     }
 }
 
-/// Superblock parameters, by index: those of a pool with one root, whose first is the table's.
+/// Indices of the superblock's parameters: those of a pool with one root, except that the first
+/// describes the table.
 pub(crate) mod param {
-    /// Bytes of an area, and in the upper half bytes of the outbox with its head and numbers; multiples of 8.
+    /// Bytes of an area in the lower half; in the upper half bytes of the outbox with its head and
+    /// numbers. Multiples of 8.
     pub const TABLE: usize = 0;
     pub const SEQ_BITS: usize = 3;
     pub const UNIT: usize = 4;
-    /// Of the whole region.
+    /// Bytes of the whole region.
     pub const LEN: usize = 5;
 
-    /// Those of the stored superblock count, not those that the program would choose today: the table's, and how the pool's
-    /// journal is divided.
+    /// The parameters for which the stored value counts, not today's configuration: sizes of the
+    /// table, and of the pool's journal.
     pub const STORED: u8 = 1 << TABLE | 1 << 1 | 1 << 2 | 1 << SEQ_BITS;
 }
 
-/// Byte offsets of the parts of a table, and how it counts. The unit is the model's.
+/// Byte offsets of a table's components, and the range of its sequence numbers. The unit is the
+/// model's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Geometry {
     pub seq_max: u32,
-    /// Bytes of the outbox, with its head and numbers.
+    /// Bytes of the outbox with its head and numbers.
     pub outbox: usize,
-    /// Bytes of one of the two areas for records, the last parts of the table.
+    /// Bytes of one of the two record areas, which end the table.
     pub area: usize,
     pub len: usize,
 }
 
-/// Head word, two numbers, messages; if there are any.
+/// Offset of the outbox: head word, two message numbers, messages.
 pub(crate) const OUTBOX: usize = Superblock::BYTES;
 
 impl Geometry {
-    /// The division that the parameters of a superblock tell, which may be any numbers.
-    pub fn new<M: Model>(params: &[u32; 8]) -> Result<Geometry, Setting> {
+    /// Computes the layout from a superblock's parameters, which may be any numbers.
+    pub fn new<M: Model>(params: &[u32; 8]) -> Result<Geometry, ConfigItem> {
         let unit = M::Unit::BYTES as u32;
         let (sizes, bits) = (params[param::TABLE], params[param::SEQ_BITS]);
         if bits.wrapping_sub(3) > 13 {
-            return Err(Setting::SeqBits);
+            return Err(ConfigItem::SeqBits);
         }
         let Ok(len) = usize::try_from(table_len::<M>(sizes)) else {
-            return Err(Setting::Length);
+            return Err(ConfigItem::Length);
         };
-        // Multiples of 8, of 16 bits: without a remainder no panic is linked.
-        if sizes & BAD != 0 {
-            return Err(Setting::Length);
+        // Two 16-bit multiples of 8. A bit test instead of a remainder links no panic.
+        if sizes & INVALID_SIZES != 0 {
+            return Err(ConfigItem::Length);
         }
-        // Both are smaller than `len`.
+        // Both sizes are smaller than `len`.
         Ok(Geometry {
             seq_max: (1 << bits.min(unit * 4)) - 1,
             outbox: (sizes >> 16) as usize,
@@ -107,15 +120,15 @@ impl Geometry {
         })
     }
 
-    /// Where the state of the program's run is.
+    /// The offset of the run's state.
     #[inline(always)]
-    pub fn run(&self) -> usize {
+    pub fn run_state(&self) -> usize {
         OUTBOX + self.outbox
     }
 
-    /// Where one of the areas ends.
+    /// The end of the first or the second area.
     #[inline(always)]
-    pub fn top(&self, second: bool) -> usize {
+    pub fn area_end(&self, second: bool) -> usize {
         if second {
             self.len
         } else {
@@ -123,7 +136,7 @@ impl Geometry {
         }
     }
 
-    /// Units of messages.
+    /// Units available for messages.
     #[inline(always)]
     pub fn outbox_units<M: Model>(&self) -> u32 {
         (self.outbox.saturating_sub(M::Unit::BYTES + 8) / M::Unit::BYTES) as u32
@@ -135,10 +148,10 @@ impl Geometry {
     }
 }
 
-/// No sizes of a table: a bit that no multiple of 8 has, in each half.
-const BAD: u32 = 0x0007_0007;
+/// Sizes that no table has: each half has bits that no multiple of 8 has.
+const INVALID_SIZES: u32 = 0x0007_0007;
 
-/// The first parameter of a table of this configuration; [`BAD`] if it makes no sense.
+/// The first parameter of this configuration's superblock; [`INVALID_SIZES`] if it is invalid.
 #[inline(always)]
 fn sizes<M: Model>(c: &Config) -> u32 {
     let mut outbox = u32::from(c.outbox_bytes);
@@ -149,7 +162,7 @@ fn sizes<M: Model>(c: &Config) -> u32 {
     if (area | outbox) >> 16 == 0 {
         area | outbox << 16
     } else {
-        BAD
+        INVALID_SIZES
     }
 }
 
@@ -159,7 +172,8 @@ fn table_len<M: Model>(sizes: u32) -> u32 {
     OUTBOX as u32 + (sizes >> 16) + 4 * M::Unit::BYTES as u32 + 2 * (sizes & 0xffff)
 }
 
-/// The superblock of a table of this configuration with a pool behind it, in a region of `len` bytes.
+/// The superblock of a table of this configuration, with a pool behind it, in a region of `len`
+/// bytes.
 #[inline(always)]
 pub(crate) fn superblock<M: Model>(
     c: &Config,
@@ -180,9 +194,10 @@ pub(crate) fn superblock<M: Model>(
     }
 }
 
-/// The pool behind a table: where its part of the region begins, and a superblock that tells of it alone. For a look from outside.
+/// For inspection tools: the offset of the pool behind a table, and a superblock that describes
+/// this pool alone.
 #[doc(hidden)]
-pub fn pool_part(sb: &Superblock) -> Option<(usize, Superblock)> {
+pub fn pool_region(sb: &Superblock) -> Option<(usize, Superblock)> {
     let table = match sb.params[param::UNIT] {
         _ if (sb.kind, sb.version) != (KIND, VERSION) => return None,
         2 => Geometry::new::<InOrder16>(&sb.params),
@@ -191,7 +206,7 @@ pub fn pool_part(sb: &Superblock) -> Option<(usize, Superblock)> {
     };
     let at = table.ok()?.len - Superblock::BYTES;
     let mut pool = *sb;
-    // One context.
+    // The pool has one context.
     pool.params[param::TABLE] = 1;
     pool.params[param::LEN] = pool.params[param::LEN].checked_sub(u32::try_from(at).ok()?)?;
     Some((at, pool))
@@ -202,7 +217,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The same in 128 bits, where nothing wraps; `None` if it makes no sense.
+    /// The size computed in 128 bits, where nothing wraps; `None` for an invalid configuration.
     fn wide<M: Model>(c: &Config) -> Option<u128> {
         let up8 = |v: u128| v.div_ceil(8) * 8;
         let unit = M::Unit::BYTES as u128;
@@ -212,7 +227,7 @@ mod tests {
             n => up8(unit + 8 + u128::from(n)),
         };
         let fits = area < 0x1_0000 && outbox < 0x1_0000 && (3..=16).contains(&c.seq_bits);
-        // The superblock, the outbox, the start word with its two upper parts (and one unit that fills up), two areas.
+        // The superblock, the outbox, the run's state with one unit of padding, two areas.
         fits.then(|| Superblock::BYTES as u128 + outbox + 4 * unit + 2 * area)
     }
 
@@ -232,14 +247,14 @@ mod tests {
         }
     }
 
-    /// The parts lie one behind the other, and the last one ends where the table does.
+    /// The components lie one behind the other, and the last one ends where the table ends.
     fn divided<M: Model>(geo: &Geometry) {
         let unit = M::Unit::BYTES;
-        assert!(geo.run() + STATE * unit <= geo.top(false) - geo.area);
-        assert_eq!(geo.top(true) - geo.area, geo.top(false));
-        assert_eq!(geo.top(true), geo.len);
+        assert!(geo.run_state() + STATE * unit <= geo.area_end(false) - geo.area);
+        assert_eq!(geo.area_end(true) - geo.area, geo.area_end(false));
+        assert_eq!(geo.area_end(true), geo.len);
         let messages = geo.outbox_units::<M>() as usize * unit;
-        assert!(messages == 0 || OUTBOX + unit + 8 + messages <= geo.run());
+        assert!(messages == 0 || OUTBOX + unit + 8 + messages <= geo.run_state());
         let mut seq = geo.seq_max;
         for want in 1..4 {
             seq = geo.next(seq);
@@ -275,7 +290,7 @@ mod tests {
             right_or_refused::<InOrder16>(config(bytes, outbox, bits % 20));
         }
 
-        /// Any parameters whatever give parts that lie inside of each other, or none.
+        /// Any parameters give components that do not overlap, or an error.
         #[test]
         fn any_parameters_are_divided_or_refused(params: [u32; 8], bits in 0u32..20) {
             let mut params = params;

@@ -13,7 +13,6 @@ mod inspect;
 mod job;
 mod join;
 mod layout;
-mod look;
 mod open;
 mod outbox;
 #[cfg(feature = "postcard")]
@@ -23,19 +22,22 @@ mod recovery;
 mod site;
 mod step;
 mod table;
+mod view;
 
-pub use each::Iteration;
-pub use error::{Damage, Divergence, Error, Failed, OpenError, Refused, Setting, What};
-pub use header::Kind;
-pub use inspect::{Entry, inspect};
-pub use join::{Commit, Committed, committed};
+pub use each::LoopBody;
+pub use error::{
+    ConfigItem, Damage, Divergence, Error, Mismatch, OpenError, OpenFailure, StepError,
+};
+pub use header::CallKind;
+pub use inspect::{TableItem, inspect};
+pub use join::{Commit, Committed, last_committed};
 pub use layout::Config;
 #[doc(hidden)]
-pub use layout::pool_part;
+pub use layout::pool_region;
 pub use open::{Options, Replay, Update};
 pub use outbox::{Message, Outlet, Port};
 pub use pmem_tx;
 pub use pmem_tx::{Held, PBox, Ptr, Root, Tx, nvmem};
 #[cfg(feature = "postcard")]
 pub use postcard::Postcard;
-pub use step::{Body, Step};
+pub use step::{Step, StepBody};

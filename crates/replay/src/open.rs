@@ -1,44 +1,72 @@
-//! Opening: the table first, whose last record says which transaction is committed, then the pool.
+//! Opening: recovers the table, then the pool, then sends pending messages.
+//!
+//! ```text
+//! Replay::open
+//!    superblock ---- blank --------> write the superblock as "formatting", clear the table
+//!       | valid                        |
+//!       v                              v
+//!    scan the records (recovery.rs): the last number n is the last committed transaction
+//!       |
+//!       +-- another version? refuse, start over, or keep the first records (`Options`)
+//!       v
+//!    open the pool with n: it rolls back an interrupted transaction with another number
+//!       |
+//!       v
+//!    blank only: replace the superblock by the final one
+//!       v
+//!    send the messages of step n that are not marked as sent
+//!       v
+//!    start over or keep: copy the kept records to the other area, store the run's start word
+//!       v
+//!    replay: cursor at the first record ... cursor == end: reclaim objects without owner, "live"
+//! ```
+//!
+//! Each step can be cut and repeated. The format ends with the final superblock. A new run begins
+//! with one store of its start word; before it, the records in the other area do not count.
+//!
+//! Objects are reclaimed only when the program has passed all records: until then a record may
+//! return a handle (invariant "Reclaim after replay").
 
-use crate::error::{Divergence, Error, OpenError, Refused, What};
-use crate::execute::Shape;
-use crate::header::Kind;
+use crate::error::{Divergence, Error, Mismatch, OpenError, OpenFailure};
+use crate::execute::RecordShape;
+use crate::header::CallKind;
 use crate::layout::{self, Config};
 use crate::outbox::Outlet;
-use crate::recovery::{self, Found};
+use crate::recovery::{self, ScanResult};
 use crate::step::InOneThread;
-use crate::table::{Frame, State, Table};
+use crate::table::{Cursor, State, Table};
 use core::cell::Cell;
 use core::mem::MaybeUninit;
 use nvmem::{InOrder32, Model, Persist, Region, Superblock, planted, superblock};
 use pmem_tx::{Pool, Tx, Width};
 
-/// What to do when the records were made by another version of the program.
+/// What to do if the records belong to another version of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Update {
     /// Refuse to open: [`OpenError::OtherVersion`].
     #[default]
     Refuse,
-    /// Start the program over: nothing is recorded, and the pool is as the old version left it.
+    /// Start over without records. The pool stays as the old version left it.
     StartOver,
-    /// The first records are still true for the new version, which goes on behind them. A loop that runs cannot be kept.
+    /// Keep the first records, which are valid for the new version too, and continue after them. A
+    /// running loop cannot be kept.
     Keep(u16),
 }
 
-/// How to open.
+/// Parameters of [`Replay::open`].
 pub struct Options<'m> {
-    /// How much the table holds; counts when the region is formatted.
+    /// The capacity of the table; used when the region is formatted.
     pub table: Config,
-    /// How the pool is divided; counts when the region is formatted. `None` chooses by the size. The width of sequence
-    /// numbers is that of the table.
+    /// The layout of the pool; used when the region is formatted. `None` chooses it by the size.
+    /// The table sets the width of sequence numbers.
     pub pool: Option<pmem_tx::Config>,
-    /// The program's version: change it whenever steps are added, removed, moved or exchanged.
+    /// The program's version. Change it whenever you add, remove, reorder or replace steps.
     pub version: u16,
-    /// What to do with the records of another version.
+    /// What to do if the records belong to another version.
     pub update: Update,
-    /// Start over even if the version is the same: after a divergence, or on a user's demand.
+    /// Start over even if the version is the same: after a divergence, or when a user asks for it.
     pub start_over: bool,
-    /// Where to send what the program sends.
+    /// Receives the program's messages.
     pub outlet: Option<&'m mut dyn Outlet>,
 }
 
@@ -55,25 +83,27 @@ impl Default for Options<'_> {
     }
 }
 
-/// A program that goes on where the power left off: a replay table, the pool that its steps change, and the place that the
-/// program has reached.
-// What is used most comes first, where short instructions reach it.
+/// A program that continues where power left off: its replay table, the pool that its steps change,
+/// and its position in the table.
+// The hottest fields come first, within reach of short instructions.
 #[repr(C)]
 pub struct Replay<'m, R: Persist, M = InOrder32> {
     pub(crate) table: Table<'m, M>,
-    /// Where the program is; nowhere if nothing may be done any more.
-    pub(crate) cur: Frame,
+    /// The program's position; `Cursor::NONE` with a full table once the runtime has stopped.
+    pub(crate) cursor: Cursor,
     pub(crate) outlet: Option<&'m mut dyn Outlet>,
     pub(crate) live: bool,
-    /// What is said when there is no room: [`Error::TableFull`], or why nothing is done any more.
-    pub(crate) full: Error,
+    /// The error of a call that finds no room: [`Error::TableFull`], or the reason why the runtime
+    /// has stopped.
+    pub(crate) no_room_error: Error,
     pub(crate) divergence: Option<Divergence>,
-    /// The address of the innermost [`Loop`](crate::each::Loop) that runs; 0 outside of loops.
-    pub(crate) inner: usize,
+    /// The address of the innermost running [`Loop`](crate::each::Loop); 0 outside of loops.
+    pub(crate) innermost_loop: usize,
     pub(crate) pool: Pool<'m, R, M>,
 }
 
-// SAFETY: invariant "In one thread": the bound never holds, for the outlet may belong to a thread.
+// SAFETY: invariant "In one thread": the bound never holds, because the outlet may belong to a
+// thread.
 unsafe impl<R: Persist, M> Send for Replay<'_, R, M> where Self: InOneThread {}
 // SAFETY: invariant "In one thread": the bound never holds.
 unsafe impl<R: Persist, M> Sync for Replay<'_, R, M> where Self: InOneThread {}
@@ -82,63 +112,67 @@ impl<'m, R: Persist, M: Model> Replay<'m, R, M>
 where
     M::Unit: Width,
 {
-    /// Opens the program's memory in `region`: formats a blank one, with what `init` gives for the pool, and recovers a used one.
+    /// Opens a program's memory in `region`. Formats a blank region, with the root that `init`
+    /// returns, or recovers a used one.
     ///
-    /// What the last committed step has sent and no mark says is drained. Works on any bytes whatever. **Power loss**: a
-    /// format begins again, a recovery goes on. **Cost**: reads the headers that count, and what [`Pool::open`] says.
-    /// **Errors**: [`OpenError`], with the region back.
+    /// Sends the messages of the last committed step that are not yet marked as sent. Accepts any
+    /// bytes: a damaged image is an error, never undefined behaviour. **Power loss**: the next open
+    /// restarts a format and continues a recovery. **Cost**: reads the headers of the records that
+    /// count, and the cost of [`Pool::open`]. **Errors**: [`OpenError`], with the region.
     #[inline(always)]
     pub fn open<F>(
         region: Region<'m, M>,
         options: Options<'m>,
         init: F,
-    ) -> Result<Self, Refused<'m, M>>
+    ) -> Result<Self, OpenFailure<'m, M>>
     where
         F: for<'p> FnOnce(&Tx<'p, M>) -> Result<R::At<'p>, pmem_tx::Error>,
     {
         let mut place = MaybeUninit::uninit();
         Self::open_in(&mut place, region, options, init)?;
-        // SAFETY: invariant "Open in its place": `open_in` has written every field, and nobody else has the place.
+        // SAFETY: invariant "Open in its place": `open_in` has written every field, and nothing
+        // else refers to `place`.
         Ok(unsafe { place.assume_init() })
     }
 
-    /// Like [`Replay::open`], in a place where it stays: in a small program the move of some 190 bytes may be the only call of
-    /// `memcpy`, which takes more code than all of the replaying.
+    /// Like [`Replay::open`], but constructs the runtime in `place`. In a small program the move of
+    /// some 190 bytes may be the only call of `memcpy`, which takes more code than the whole
+    /// replay.
     #[inline(always)]
     pub fn open_in<'p, F>(
         place: &'p mut MaybeUninit<Self>,
         region: Region<'m, M>,
         options: Options<'m>,
         init: F,
-    ) -> Result<&'p mut Self, Refused<'m, M>>
+    ) -> Result<&'p mut Self, OpenFailure<'m, M>>
     where
         F: for<'a> FnOnce(&Tx<'a, M>) -> Result<R::At<'a>, pmem_tx::Error>,
     {
-        // The largest part is opened where it stays; the others are small.
+        // The pool, the largest field, is opened in place; the other fields are small.
         let at = place.as_mut_ptr();
-        // SAFETY: invariant "Open in its place": a field of the place, which is borrowed mutably, and which nothing is read from before
-        // it is written.
+        // SAFETY: invariant "Open in its place": a field of `place`, which is borrowed mutably.
+        // Nothing reads it before it is written.
         let pool = unsafe { &mut *(&raw mut (*at).pool).cast::<MaybeUninit<Pool<'m, R, M>>>() };
         let Options {
             table: config,
-            pool: divided,
+            pool: pool_config,
             version,
             update,
             start_over,
             mut outlet,
         } = options;
         let fingerprint = nvmem::fingerprint::<R>();
-        let mut sb = layout::superblock::<M>(&config, divided, region.len(), fingerprint);
-        let (geo, blank) = match recovery::divide(&region, &mut sb) {
+        let mut sb = layout::superblock::<M>(&config, pool_config, region.len(), fingerprint);
+        let (geo, blank) = match recovery::read_geometry(&region, &mut sb) {
             Ok(read) => read,
-            Err(error) => return Err(Refused { error, region }),
+            Err(error) => return Err(OpenFailure { error, region }),
         };
         let mut table = Table::new(region, geo);
-        // The pool's values may have padding, whatever becomes of this.
+        // The pool's values may have padding, even if this open fails later.
         table.region.mark_values();
-        let rest = table.rest();
+        let pool_region = table.pool_region();
         let start = || {
-            // Called when the pool's part of the superblock has been looked at, too.
+            // Called after the pool has checked its parameters of the superblock.
             let resolve = || {
                 if blank {
                     superblock::begin(&mut table.region, &sb);
@@ -146,16 +180,17 @@ where
                 }
                 let found = (table.scan(&mut |_, _| {})).map_err(OpenError::Damaged)?;
                 let recorded = found.run.version::<M>();
-                let other = recorded != version && !planted!("nv-replay/version-not-compared");
-                // What a program does not ask for is not part of it: this is inlined where the options are known.
+                let other_version =
+                    recorded != version && !planted!("nv-replay/version-not-compared");
+                // Inlined where the options are constants, so unused alternatives link no code.
                 let keep = match update {
                     _ if start_over => Some(0),
-                    _ if !other => None,
+                    _ if !other_version => None,
                     Update::Refuse => return Err(OpenError::OtherVersion { recorded }),
                     Update::StartOver => Some(0),
                     Update::Keep(n) => {
-                        // A loop that is running cannot be kept.
-                        let records = table.whole();
+                        // A running loop cannot be kept.
+                        let records = table.records_before_loop();
                         if n > records {
                             return Err(OpenError::NoSuchRecord { records });
                         }
@@ -165,9 +200,9 @@ where
                 Ok((found.committed, (found, keep)))
             };
             let (pool, (found, keep)) =
-                Pool::mount_part(pool, rest, &sb.params, !blank, resolve, init)?;
+                Pool::mount_part(pool, pool_region, &sb.params, !blank, resolve, init)?;
             if blank {
-                // The pool, too, is whole.
+                // The pool is formatted too.
                 superblock::replace(&mut table.region, &sb);
             }
             if planted!("nv-replay/reclaim-before-replay") {
@@ -175,8 +210,8 @@ where
             }
             if !planted!("nv-replay/outbox-not-drained-at-open") {
                 match &mut outlet {
-                    // Nobody is there to whom the messages could be told.
-                    None => table.mark_outbox(found.committed, true),
+                    // Without an outlet the messages are dropped.
+                    None => table.retire_outbox(found.committed, true),
                     Some(o) => table
                         .drain(found.committed, &mut |m| o.send(m))
                         .map_err(OpenError::Damaged)?,
@@ -188,233 +223,254 @@ where
         let (found, keep) = match started {
             Ok(s) => s,
             Err(error) => {
-                return Err(Refused {
+                return Err(OpenFailure {
                     error: error.beside(geo.len - Superblock::BYTES),
                     region: table.region,
                 });
             }
         };
-        // SAFETY: invariant "Open in its place": the pool is there, and these are all of the other fields.
+        // SAFETY: invariant "Open in its place": the pool is written, and these are all other
+        // fields.
         let rt = unsafe {
-            (&raw mut (*at).cur).write(found.frame);
+            (&raw mut (*at).cursor).write(found.cursor);
             (&raw mut (*at).table).write(table);
             (&raw mut (*at).outlet).write(outlet);
             (&raw mut (*at).live).write(false);
-            (&raw mut (*at).full).write(Error::TableFull);
+            (&raw mut (*at).no_room_error).write(Error::TableFull);
             (&raw mut (*at).divergence).write(None);
-            (&raw mut (*at).inner).write(0);
+            (&raw mut (*at).innermost_loop).write(0);
             place.assume_init_mut()
         };
         if let Some(n) = keep
-            && let Err(error) = rt.begin_again(n, &found, version)
+            && let Err(error) = rt.restart(n, &found, version)
         {
             let region = core::mem::replace(&mut rt.table.region, Region::new(&mut []));
-            return Err(Refused { error, region });
+            return Err(OpenFailure { error, region });
         }
         rt.check_live();
         Ok(rt)
     }
 
-    /// A new run of the program behind the first `n` records.
+    /// Begins a new run behind the first `n` records.
     #[cold]
     #[inline(never)]
-    fn begin_again(&mut self, n: u16, found: &Found, version: u16) -> Result<(), OpenError> {
-        self.keep(n, found, version).map_err(OpenError::Keep)?;
-        if planted!("nv-replay/kept-without-a-walk") {
+    fn restart(&mut self, n: u16, found: &ScanResult, version: u16) -> Result<(), OpenError> {
+        self.copy_records(n, found, version)
+            .map_err(OpenError::Keep)?;
+        if planted!("nv-replay/records-copied-without-pool-walk") {
             return Ok(());
         }
-        // Empty transactions have run: the pool is walked anew, for the handles that the records hold and what nobody does.
+        // Empty transactions have run since the pool was opened. Walk it again to find the handles
+        // in the kept records and the objects without an owner.
         self.pool.walk().map_err(OpenError::Pool)
     }
 
-    /// Begins a new run of the program behind the first `n` records of this one, which are copied to the other area.
+    /// Copies the first `n` records to the other area and begins a new run of the program behind
+    /// them.
     ///
-    /// **Power loss**: the old run, whole, or the new one with its records. **Cost**: the records, and two or three stores.
-    fn keep(&mut self, n: u16, found: &Found, version: u16) -> Result<(), Error> {
+    /// **Power loss**: the old run, whole, or the new one with its records. **Cost**: the copied
+    /// records, and two or three stores.
+    fn copy_records(&mut self, n: u16, found: &ScanResult, version: u16) -> Result<(), Error> {
         let geo = self.table.geo;
         let mut seq = geo.next(found.committed);
-        let part = 1 << (Table::<M>::COUNTER_BITS - 1);
-        let counter = u32::from(version) << Table::<M>::COUNTER_BITS | !found.run.counter & part;
-        // The number of the commit before, of which this store is the other half.
-        let mark = State::mark(seq, true);
-        let (mut old, top) = (self.cur, self.table.other());
-        // The program does not come to these records any more.
-        self.cur.at = self.cur.end;
-        let mut f = self.table.empty(top);
-        // What is there does not count before the start word.
-        self.commit(0, &Shape::NONE, None, None, None)?;
+        let second_area = 1 << (Table::<M>::COUNTER_BITS - 1);
+        let counter =
+            u32::from(version) << Table::<M>::COUNTER_BITS | !found.run.counter & second_area;
+        // The start word carries the number of the previous commit: the next record must carry the
+        // one after it.
+        let start_bits = State::start_bits(seq, true);
+        let (mut old, new_area_end) = (self.cursor, self.table.other_area_end());
+        // The old records are not replayed.
+        self.cursor.at = self.cursor.end;
+        let mut copy = self.table.empty_area(new_area_end);
+        // Records in the other area do not count before the run's start word refers to it.
+        self.commit(0, &RecordShape::NONE, None, None, None)?;
         for _ in 0..n {
             seq = geo.next(seq);
             self.table
-                .copy_record(&mut old, &mut f, seq)
+                .copy_record(&mut old, &mut copy, seq)
                 .ok_or(Error::Other)?;
-            self.commit(0, &Shape::NONE, None, None, None)?;
+            self.commit(0, &RecordShape::NONE, None, None, None)?;
         }
-        if f.at >= f.body && !planted!("nv-replay/stale-run-not-cleared") {
-            self.table.store(f.at, 0);
+        if copy.at >= copy.payload && !planted!("nv-replay/stale-run-not-cleared") {
+            self.table.store(copy.at, 0);
         }
-        self.table.put_state(geo.run(), mark, counter);
-        self.table.top = top;
-        self.cur = Frame {
-            end: f.at,
-            ..self.table.empty(top)
+        self.table.write_state(geo.run_state(), start_bits, counter);
+        self.table.area_end = new_area_end;
+        self.cursor = Cursor {
+            end: copy.at,
+            ..self.table.empty_area(new_area_end)
         };
         Ok(())
     }
 
-    /// Where the program has left the way that is recorded, after [`Error::Diverged`].
+    /// The first difference between program and records, after [`Error::Diverged`].
     pub fn divergence(&self) -> Option<Divergence> {
         self.divergence
     }
 
-    /// Whether the program has passed all that is recorded.
+    /// Whether the program has passed all records, and now executes steps for the first time.
     pub fn is_live(&self) -> bool {
         self.live
     }
 
-    /// Whether there are records that the program has not passed.
+    /// Whether records are left that the program has not passed.
     #[inline(always)]
     pub(crate) fn replaying(&self) -> bool {
-        self.cur.at != self.cur.end
+        self.cursor.at != self.cursor.end
     }
 
-    /// The end of the replay, once.
+    /// Ends the replay, once, when the program has passed all records.
     #[cold]
     #[inline(never)]
     pub(crate) fn check_live(&mut self) {
-        let mut f = self.cur;
+        let mut f = self.cursor;
         if planted!("nv-replay/live-one-record-early") && f.at <= f.end + Table::<M>::UNIT {
             f.at = f.end;
         }
-        // Handles that nobody holds are reclaimed, and the outside is told.
+        // Reclaim objects without an owner, and notify the outlet.
         if !self.live && f.at == f.end {
             self.live = true;
             self.pool.reclaim();
-            let left = Left {
+            let guard = StopOnUnwind {
                 when: &Cell::new(true),
-                full: &mut self.full,
-                cur: &mut self.cur,
-                top: self.table.top,
+                no_room_error: &mut self.no_room_error,
+                cursor: &mut self.cursor,
+                area_end: self.table.area_end,
             };
             if let Some(o) = &mut self.outlet {
                 o.live()
             }
-            left.forget();
+            guard.disarm();
         }
     }
 
-    /// Whether anything may be done at all.
-    pub(crate) fn going(&self) -> Result<(), Error> {
-        match self.full {
+    /// An error if the runtime has stopped.
+    pub(crate) fn check_running(&self) -> Result<(), Error> {
+        match self.no_room_error {
             Error::TableFull => Ok(()),
             e => Err(e),
         }
     }
 
-    /// Nothing is done any more: no record is left to be passed, and there is no room for one.
+    /// Stops the runtime with an error: no record is left to pass and no room for a new one.
     #[cold]
     #[inline(never)]
     pub(crate) fn stop(&mut self, e: Error) {
         if planted!("nv-replay/diverged-goes-on") {
-            self.cur.end = self.cur.at;
+            self.cursor.end = self.cursor.at;
             return;
         }
-        halt(&mut self.full, &mut self.cur, self.table.top, e)
+        halt(
+            &mut self.no_room_error,
+            &mut self.cursor,
+            self.table.area_end,
+            e,
+        )
     }
 
-    /// The program has left its record: nothing is done any more.
+    /// The program differs from its records: stops the runtime.
     #[cold]
     #[inline(never)]
-    pub(crate) fn diverged(&mut self, what: What) -> Error {
+    pub(crate) fn diverged(&mut self, mismatch: Mismatch) -> Error {
         self.divergence = Some(Divergence {
-            record: self.table.slot(self.cur.at),
-            what,
+            record: self.table.record_index(self.cursor.at),
+            mismatch,
         });
         self.stop(Error::Diverged);
         Error::Diverged
     }
 
-    /// Ends the use of the region, and counts what the pool holds. Objects that are in the program's hands, or held by a
-    /// record, count as unreachable.
+    /// Closes the runtime and counts the pool's objects. Objects held by the program or by a record
+    /// count as unreachable.
     ///
-    /// **Power loss**: nothing changes but scratch. **Errors**: what is reachable is damaged.
-    pub fn audit(mut self) -> Result<(pmem_tx::Audit, Region<'m, M>), Refused<'m, M>> {
+    /// **Power loss**: changes only scratch words. **Errors**: reachable data is damaged.
+    pub fn audit(mut self) -> Result<(pmem_tx::Audit, Region<'m, M>), OpenFailure<'m, M>> {
         match self.pool.audit() {
             Ok(a) => Ok((a, self.close())),
-            Err(e) => Err(Refused {
+            Err(e) => Err(OpenFailure {
                 error: OpenError::Pool(e),
                 region: self.close(),
             }),
         }
     }
 
-    /// Ends the use of the region. Nothing needs to be written.
+    /// Closes the runtime and returns the region. Writes nothing.
     pub fn close(self) -> Region<'m, M> {
-        // The pool ends here, with the part of it.
+        // Dropping the rest drops the pool, which has the other part of the region.
         self.table.region
     }
 }
 
-/// No record is left to be passed in a table that ends at `top`, and there is no room for one: `e` is why.
-fn halt(full: &mut Error, cur: &mut Frame, top: usize, e: Error) {
-    if *full == Error::TableFull {
-        *full = e;
+/// Moves the cursor to a table without records and without room; calls fail with `e` from now on.
+fn halt(no_room_error: &mut Error, cursor: &mut Cursor, area_end: usize, e: Error) {
+    if *no_room_error == Error::TableFull {
+        *no_room_error = e;
     }
-    *cur = Frame {
-        body: top,
-        ..Frame::NONE
+    *cursor = Cursor {
+        payload: area_end,
+        ..Cursor::NONE
     };
 }
 
-/// Stops the runtime if the program's own code unwinds `when` something is committed: what a committed step has sent must leave
-/// before anything follows, and does so when the table is opened again.
-pub(crate) struct Left<'a> {
+/// Stops the runtime if user code unwinds after a commit (`when`). Messages of the committed step
+/// must be sent before anything else happens; the next open sends them.
+pub(crate) struct StopOnUnwind<'a> {
     pub when: &'a Cell<bool>,
-    pub full: &'a mut Error,
-    pub cur: &'a mut Frame,
-    pub top: usize,
+    pub no_room_error: &'a mut Error,
+    pub cursor: &'a mut Cursor,
+    pub area_end: usize,
 }
-impl Left<'_> {
-    /// It has come back.
+impl StopOnUnwind<'_> {
+    /// The user code has returned.
     #[inline(always)]
-    pub fn forget(self) {
+    pub fn disarm(self) {
         core::mem::forget(self)
     }
 }
-impl Drop for Left<'_> {
+impl Drop for StopOnUnwind<'_> {
     fn drop(&mut self) {
         if self.when.get() && !planted!("nv-replay/goes-on-after-unwinding") {
-            halt(self.full, self.cur, self.top, Error::LoopLeft)
+            halt(
+                self.no_room_error,
+                self.cursor,
+                self.area_end,
+                Error::LoopInterrupted,
+            )
         }
     }
 }
 
-// Kept here: the copy is part of opening.
+// In this file because only opening copies records.
 impl<'m, M: Model> Table<'m, M> {
-    /// The region behind the table, for the pool, which leaves alone so many bytes of it as a superblock would take. Called once.
-    fn rest(&self) -> Region<'m, M> {
-        // SAFETY: invariants "Sole region" and "Inside the table": a multiple of 8 and inside, as was seen when the table was read; the
-        // table never leaves its own part, and gives its region back only when the pool is gone.
+    /// The region for the pool: behind the table, less the bytes of a superblock, which the pool
+    /// leaves unused. Called once.
+    fn pool_region(&self) -> Region<'m, M> {
+        // SAFETY: invariants "Sole region" and "Inside the table": the offset is a multiple of 8
+        // and inside the region, as `read_geometry` has checked. The table uses only the bytes
+        // before it, and returns its region only when the pool is gone.
         unsafe { self.region.tail(self.geo.len - Superblock::BYTES) }
     }
 
-    /// Copies the next record of `old` to the end of `f`, under the number `seq`. Nothing of it counts yet.
-    fn copy_record(&self, old: &mut Frame, f: &mut Frame, seq: u32) -> Option<()> {
-        let h = self.record(old.at, old.body)?;
-        for i in (0..h.end - old.body).step_by(Self::UNIT) {
-            self.store(f.body + i, self.load(old.body + i));
+    /// Copies the next record of `old` to the end of `f`, with the number `seq`. The copy does not
+    /// count yet.
+    fn copy_record(&self, old: &mut Cursor, f: &mut Cursor, seq: u32) -> Option<()> {
+        let h = self.read_record(old.at, old.payload)?;
+        for i in (0..h.end - old.payload).step_by(Self::UNIT) {
+            self.store(f.payload + i, self.load(old.payload + i));
         }
-        if h.kind == Kind::Loop {
-            // The numbers of the loop are not used again: the record's own is the one reached.
+        if h.kind == CallKind::Loop {
+            // The loop's own numbers are not needed again: its start word gets the number of the
+            // copy.
             let state = self.state(h.content);
-            let to = f.body + (h.content - old.body);
-            self.put_state(to, State::mark(seq, state.done), state.counter);
+            let to = f.payload + (h.content - old.payload);
+            self.write_state(to, State::start_bits(seq, state.done), state.counter);
         }
         let header = self.load(old.at);
-        self.store(f.at, Self::renumber(header, seq));
-        f.body += h.end - old.body;
+        self.store(f.at, Self::with_seq(header, seq));
+        f.payload += h.end - old.payload;
         f.at -= Self::UNIT;
-        old.body = h.end;
+        old.payload = h.end;
         old.at -= Self::UNIT;
         Some(())
     }

@@ -1,37 +1,56 @@
-//! What a step sends to the outside: kept with its commit, drained after it, at least once, numbered.
+//! Outbox: the messages of one step, sent after its commit, at least once, with stable numbers.
 //!
-//! One head word, two counters, and the messages of one step. The head carries the number of the step; it counts while
-//! that is the last one committed, and is marked by putting 0 there when all is drained.
+//! ```text
+//! | head: seq, parity, count | number 0 | number 1 | port, length | bytes ... | port, length | ...
+//!
+//! 1 body of step n      messages go behind the numbers; the old head is marked as sent
+//! 2 stage               number[1 - parity] := number of the first message
+//! 3 fence
+//! 4 head := (n, 1 - parity, count)       counts only while n is the last committed number
+//! 5 commit store of step n (table.rs)
+//! 6 send each message to the outlet
+//! 7 head.seq := 0                        "sent"; the next number is first + count
+//! 8 fence
+//!
+//! cut before 5   head.seq is neither 0 nor committed: the messages are dropped, and their numbers
+//!                are given to the next messages
+//! cut in 6, 7    the next open sends all of them again, with the same numbers
+//! ```
+//!
+//! Safe because the numbers alternate between two places: the number that the committed head refers
+//! to is never overwritten (planted `one-number`). A step that sends nothing still clears a head
+//! with its own number (`retire_outbox`), or messages of an execution that was cut would count with
+//! its commit. A receiver that remembers the last number drops repeated messages.
 
 use crate::error::{Damage, Error};
 use crate::layout::OUTBOX;
-use crate::table::{Encode, Out, Table};
+use crate::table::{Encode, Table, UnitWriter};
 use core::cell::Cell;
 use core::marker::PhantomData;
 use nvmem::cross::Arg;
 use nvmem::persist::{Plain, from_bytes};
 use nvmem::{Invalid, Model, planted};
 
-/// Something that a program sends to the outside.
+/// A message to the outside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Message<'a> {
-    /// Its number: one more than that of the message before. A message that is sent again has the same number, so a receiver
-    /// that remembers the last one can drop it. Wraps.
+    /// Its number: one more than that of the previous message. A repeated message has the same
+    /// number, so a receiver that remembers the last number can drop it. Wraps.
     pub number: u32,
-    /// The port.
+    /// The number of the port.
     pub port: u8,
-    /// The content, padding as zeros.
+    /// The content; padding is zero.
     pub bytes: &'a [u8],
 }
 
 impl Message<'_> {
-    /// The content, if the message was sent to this port. **Errors**: the bytes are no `T`.
+    /// The content, if the message was sent to this port. **Errors**: the bytes are no valid `T`.
     pub fn get<T: Plain>(&self, port: &Port<T>) -> Option<Result<T, Invalid>> {
         (self.port == port.id).then(|| from_bytes(self.bytes))
     }
 }
 
-/// Where messages of one type go.
+/// A numbered destination for messages of one type.
 #[derive(Debug)]
 pub struct Port<T: ?Sized> {
     id: u8,
@@ -39,7 +58,7 @@ pub struct Port<T: ?Sized> {
 }
 
 impl<T: ?Sized> Port<T> {
-    /// The port of this number. The program keeps numbers apart.
+    /// The port with this number. The program must give each port another number.
     pub const fn new(id: u8) -> Self {
         Port {
             id,
@@ -48,53 +67,55 @@ impl<T: ?Sized> Port<T> {
     }
 }
 
-/// The way to the outside of the device.
+/// The device's connection to the outside, which sends messages.
 pub trait Outlet {
-    /// A step that is committed has sent this. Called again after a power cut, with the same number, until it has returned
-    /// for all messages of the step and that is marked.
+    /// Sends a message of a committed step. Called again after a power cut, with the same number,
+    /// until all messages of the step were sent and the outbox is marked as sent.
     fn send(&mut self, message: &Message<'_>) {
         let _ = message;
     }
-    /// The program has passed all that is recorded: from now on things happen for the first time. Called once in each life.
+    /// The program has passed all records: from now on steps execute for the first time. Called
+    /// once per boot.
     fn live(&mut self) {}
 }
 
-/// What the running step has queued. Messages are written to the medium at once, where nothing counts before the commit.
+/// The messages of the running step. They are written to the medium immediately, where nothing
+/// counts before the commit.
 pub(crate) struct Queue<'t, M> {
     pub table: &'t Table<'t, M>,
     count: Cell<u32>,
     units: Cell<u32>,
-    /// What is to be done with the messages. A function pointer: a program that sends nothing does not contain that.
-    /// `None` if there are none.
-    flush: Cell<Option<Flush<M>>>,
-    /// Why the step cannot commit, even if its body has ended well; [`Error::Other`] if it can.
+    /// Stages or sends the messages; `None` if there are none. A function pointer, so a program
+    /// that sends nothing links none of this code.
+    action: Cell<Option<OutboxAction<M>>>,
+    /// The error that prevents the commit even if the body returns `Ok`; [`Error::Other`] for none.
     pub failed: Cell<Error>,
-    /// The step's number.
+    /// The step's sequence number.
     pub seq: u32,
 }
 
-/// Makes the messages those of the step if it commits; or, when it has, sends them.
-type Flush<M> = fn(&Queue<'_, M>, Option<&mut Option<&mut dyn Outlet>>);
+/// With `None` stages the messages for the commit; with an outlet sends them.
+type OutboxAction<M> = fn(&Queue<'_, M>, Option<&mut Option<&mut dyn Outlet>>);
 
 /// A decoded head word.
 #[derive(Clone, Copy)]
-pub(crate) struct OutHead {
+pub(crate) struct OutboxHead {
     seq: u32,
     parity: u32,
     count: u32,
 }
 
 impl<'m, M: Model> Table<'m, M> {
-    fn out_head(&self) -> OutHead {
+    fn read_outbox_head(&self) -> OutboxHead {
         let w = self.load(OUTBOX);
         let half = Self::UNIT as u32 * 4;
-        OutHead {
+        OutboxHead {
             seq: w >> half,
             parity: w >> (half - 1) & 1,
             count: w & ((1 << (half - 1)) - 1),
         }
     }
-    fn put_out_head(&self, h: OutHead) {
+    fn write_outbox_head(&self, h: OutboxHead) {
         let half = Self::UNIT as u32 * 4;
         self.store(OUTBOX, h.seq << half | h.parity << (half - 1) | h.count);
     }
@@ -108,7 +129,7 @@ impl<'m, M: Model> Table<'m, M> {
             _ => self.load(at),
         }
     }
-    fn put_number(&self, parity: u32, v: u32) {
+    fn write_number(&self, parity: u32, v: u32) {
         let at = self.number_at(parity);
         self.store(at, v);
         if Self::UNIT == 2 {
@@ -124,16 +145,16 @@ impl<'m, M: Model> Table<'m, M> {
             table: self,
             count: Cell::new(0),
             units: Cell::new(0),
-            flush: Cell::new(None),
+            action: Cell::new(None),
             failed: Cell::new(Error::Other),
             seq,
         }
     }
 
-    /// Makes `count` messages those of the step `seq`, if it commits. The head of an execution that did not commit used
-    /// up no numbers.
-    fn stage_outbox(&self, seq: u32, count: u32) {
-        let h = self.out_head();
+    /// Stages `count` messages for the commit of step `seq`. If the head belongs to an execution
+    /// that did not commit, its numbers are used again.
+    fn stage_messages(&self, seq: u32, count: u32) {
+        let h = self.read_outbox_head();
         let mut next = self.number(h.parity);
         if h.seq == 0 && !planted!("nv-replay/outbox-number-repeats") {
             next = next.wrapping_add(h.count);
@@ -142,16 +163,18 @@ impl<'m, M: Model> Table<'m, M> {
         if planted!("nv-replay/one-number") {
             parity = h.parity;
         }
-        self.put_number(parity, next);
+        self.write_number(parity, next);
         if !planted!("nv-replay/no-fence-before-outbox-head") {
             self.fence();
         }
-        self.put_out_head(OutHead { seq, parity, count });
+        self.write_outbox_head(OutboxHead { seq, parity, count });
     }
 
-    /// Sends what the last step committed has queued, and marks it. `committed` is its number.
+    /// Sends the messages of the last committed step, whose number is `committed`, and marks them
+    /// as sent.
     ///
-    /// **Power loss**: what was sent may be sent again, with the same numbers. **Cost**: one store, if anything was queued.
+    /// **Power loss**: messages may be sent again, with the same numbers. **Cost**: one store, if
+    /// there are messages.
     pub(crate) fn drain(
         &self,
         committed: u32,
@@ -160,12 +183,12 @@ impl<'m, M: Model> Table<'m, M> {
         if self.geo.outbox_units::<M>() == 0 {
             return Ok(());
         }
-        let h = self.out_head();
+        let h = self.read_outbox_head();
         if h.seq == 0 || h.seq != committed {
             return Ok(());
         }
         if planted!("nv-replay/outbox-marked-before-sent") {
-            self.put_out_head(OutHead { seq: 0, ..h });
+            self.write_outbox_head(OutboxHead { seq: 0, ..h });
         }
         let first = self.number(h.parity);
         let mut i = 0;
@@ -187,53 +210,55 @@ impl<'m, M: Model> Table<'m, M> {
             });
             i += 1 + units;
         }
-        self.put_out_head(OutHead { seq: 0, ..h });
+        self.write_outbox_head(OutboxHead { seq: 0, ..h });
         if !planted!("nv-replay/no-fence-after-mark") {
             self.fence();
         }
         Ok(())
     }
 
-    /// The messages of the step `seq`, if it is that which the head tells of, need not leave any more: they have, and their
-    /// numbers are `used`; or the step did not commit, and the next message has the number that the first would have had.
+    /// If the head belongs to step `seq`, clears its number. With `used` the messages count as sent
+    /// and their numbers as used. Otherwise the step did not commit, and the next message gets the
+    /// number of its first one.
     ///
-    /// The latter before any commit that sends nothing: a head that an uncommitted execution has left would count with it.
+    /// Called with `used == false` before every commit without messages: a head left by an
+    /// execution that was cut would count with it.
     #[inline(never)]
-    pub(crate) fn mark_outbox(&self, seq: u32, used: bool) {
+    pub(crate) fn retire_outbox(&self, seq: u32, used: bool) {
         if self.geo.outbox_units::<M>() == 0 {
             return;
         }
-        let h = self.out_head();
+        let h = self.read_outbox_head();
         if h.seq == seq && (used || !planted!("nv-replay/outbox-keeps-uncommitted")) {
             let count = if used { h.count } else { 0 };
-            // The pool fences when it has reclaimed, before anything follows.
-            self.put_out_head(OutHead { seq: 0, count, ..h });
+            // No fence: reclaiming in the pool ends with one, before any step runs.
+            self.write_outbox_head(OutboxHead { seq: 0, count, ..h });
         }
     }
 }
 
 impl<M: Model> Queue<'_, M> {
-    /// What was queued is no part of the step any more.
+    /// Drops the messages: the step has failed.
     #[inline]
     pub(crate) fn clear(&self) {
-        self.flush.set(None);
+        self.action.set(None);
     }
 
-    /// Before the commit of the step.
+    /// Called before the step's commit.
     #[inline]
     pub(crate) fn stage(&self) {
-        match self.flush.get() {
-            Some(flush) => flush(self, None),
-            // What an execution that did not commit has queued is dropped.
-            None => self.table.mark_outbox(self.seq, false),
+        match self.action.get() {
+            Some(action) => action(self, None),
+            // Drop the messages of an execution that did not commit.
+            None => self.table.retire_outbox(self.seq, false),
         }
     }
 
-    /// After it.
+    /// Called after the step's commit.
     #[inline]
     pub(crate) fn drain(&self, outlet: &mut Option<&mut dyn Outlet>) {
-        if let Some(flush) = self.flush.get() {
-            flush(self, Some(outlet))
+        if let Some(action) = self.action.get() {
+            action(self, Some(outlet))
         }
     }
 
@@ -251,25 +276,25 @@ impl<M: Model> Queue<'_, M> {
         let half = unit as u32 * 4;
         let (at, most) = (self.units.get(), t.geo.outbox_units::<M>());
         let most_messages = (1 << (half - 1)) - 1;
-        // Of a length that fits its word, the units are few.
+        // Limited first, so that the sum cannot overflow.
         let units = len.min(1 << half).div_ceil(unit) as u32 + 1;
         if units > most - at || len >= 1 << half || self.count.get() >= most_messages {
             self.failed.set(Error::OutboxFull);
             return Err(Error::OutboxFull);
         }
-        let mut out = Out::new(t, t.message_unit(at), 0);
+        let mut out = UnitWriter::new(t, t.message_unit(at), 0);
         out.word(u32::from(port) << half | len as u32);
         encode(&mut |b| out.bytes(b));
-        out.end();
-        self.flush.set(Some(|q, outlet| match outlet {
-            None => q.table.stage_outbox(q.seq, q.count.get()),
+        out.pad();
+        self.action.set(Some(|q, outlet| match outlet {
+            None => q.table.stage_messages(q.seq, q.count.get()),
             Some(outlet) => {
                 let mut send = |m: &Message<'_>| {
                     if let Some(o) = outlet {
                         o.send(m)
                     }
                 };
-                // The messages were written a moment ago.
+                // Cannot fail: these messages were written in this step.
                 let _ = q.table.drain(q.seq, &mut send);
             }
         }));

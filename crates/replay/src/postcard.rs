@@ -1,4 +1,4 @@
-//! Results and inputs that have no stable layout, by postcard.
+//! `Postcard`: results and inputs without a stable layout, encoded by postcard.
 
 use nvmem::Invalid;
 use nvmem::cross::{Ret, UNKNOWN};
@@ -7,18 +7,20 @@ use postcard::ser_flavors::Flavor;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// A value that a step returns, or an input, recorded by [postcard](https://docs.rs/postcard) instead of by its bits:
-/// `Ok(Postcard(v))`, `rt.record(Postcard(v))?.0`.
+/// A result or an input that [postcard](https://docs.rs/postcard) encodes, for types without a
+/// stable layout: `Ok(Postcard(v))`, `rt.record(Postcard(v))?.0`.
 ///
-/// **Cost**: the bytes that postcard makes of it, in units, and one unit. What does not fit gives [`Error::TableFull`](crate::Error::TableFull)
-/// after the step's body has run, and the step is undone. What postcard refuses to write is found when it is read back: as a
-/// divergence. A value that tells other bytes when it is asked twice gives [`Error::Other`](crate::Error::Other).
+/// **Cost**: the encoded bytes in units, and one unit. **Errors**: if the bytes do not fit,
+/// [`Error::TableFull`](crate::Error::TableFull) after the step's body has run; the step is undone.
+/// A value whose second encoding differs in length from its first gives
+/// [`Error::Other`](crate::Error::Other). A value that postcard refuses to encode is a divergence
+/// when it is read back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Postcard<T>(pub T);
 
-/// Hands on what is written.
-struct Tell<'f>(&'f mut dyn FnMut(&[u8]));
-impl Flavor for Tell<'_> {
+/// Forwards the encoded bytes.
+struct ForwardBytes<'f>(&'f mut dyn FnMut(&[u8]));
+impl Flavor for ForwardBytes<'_> {
     type Output = ();
     fn try_push(&mut self, b: u8) -> postcard::Result<()> {
         (self.0)(&[b]);
@@ -33,8 +35,8 @@ impl Flavor for Tell<'_> {
     }
 }
 
-// SAFETY: invariant "Held once": no handle. What `encode` writes, `decode` reads or refuses; its length is `UNKNOWN`, so nothing
-// relies on it (invariant "Inside the table").
+// SAFETY: invariant "Held once": the value holds no handle. `decode` checks the bytes, and no code
+// relies on their length, because it is `UNKNOWN` (invariant "Inside the table").
 unsafe impl<T: Serialize + DeserializeOwned> Ret for Postcard<T> {
     type In<'p> = Self;
     const BYTES: usize = UNKNOWN;
@@ -43,7 +45,7 @@ unsafe impl<T: Serialize + DeserializeOwned> Ret for Postcard<T> {
         inside
     }
     fn encode(&self, f: &mut dyn FnMut(&[u8])) {
-        let _ = postcard::serialize_with_flavor(&self.0, Tell(f));
+        let _ = postcard::serialize_with_flavor(&self.0, ForwardBytes(f));
     }
     unsafe fn decode(bytes: &[u8], _: u32, _: &mut dyn Visit) -> Result<Self, Invalid> {
         match postcard::take_from_bytes(bytes) {

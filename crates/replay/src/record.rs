@@ -1,4 +1,4 @@
-//! Inputs that are pinned.
+//! Inputs that are read once and recorded.
 
 use crate::error::Error;
 use crate::open::Replay;
@@ -15,14 +15,15 @@ impl<'m, R: Persist, M: Model> Replay<'m, R, M>
 where
     M::Unit: Width,
 {
-    /// Pins an input: `read` is called once, and its value is recorded at once and returned ever after.
+    /// Reads an input once and records it: `read` is called once, and every replay returns the
+    /// recorded value.
     ///
-    /// An input that a step reads by itself is read again when the step is executed again after a cut, which is cheaper and
-    /// right whenever nothing outside of the step has seen it. `read` may capture, a driver for instance; what it does to
-    /// volatile things is not done when it is bypassed.
+    /// A step that reads an input itself reads it again if it is executed again after a cut. That
+    /// is cheaper, and correct as long as nothing outside of the step has seen the value. `read`
+    /// may capture, for example a driver; a bypass does not repeat its effects on volatile state.
     ///
-    /// **Power loss**: the value is recorded, or will be read again. **Cost**: that of a step with this result.
-    /// **Errors**: [`Error::TableFull`], [`Error::Diverged`].
+    /// **Power loss**: the value is recorded, or the input is read again. **Cost**: that of a step
+    /// with this result. **Errors**: [`Error::TableFull`], [`Error::Diverged`].
     #[track_caller]
     #[inline(always)]
     pub fn record_with<O>(&mut self, read: impl FnOnce() -> O) -> Result<O, Error>
@@ -37,7 +38,7 @@ where
         Ok(self.call::<(), O, _>(id, (), body)?)
     }
 
-    /// Like [`Replay::record_with`], for a value that was read already: the one that was recorded comes back.
+    /// Like [`Replay::record_with`], for a value that was already read. Returns the recorded value.
     #[track_caller]
     #[inline(always)]
     pub fn record<O>(&mut self, value: O) -> Result<O, Error>

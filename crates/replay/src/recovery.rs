@@ -1,50 +1,69 @@
-//! Opening a table: format, find the records that count, refuse what no power cut leaves.
+//! Recovery: finds the records that count, and refuses states that no power cut leaves.
+//!
+//! ```text
+//! run's start word: number 41, area 0
+//!       |
+//!       v   expected
+//! header 0: 42  ok -> payload 0, its length from the header
+//! header 1: 43  ok -> a running loop; continue with the number in its start word: 57
+//! header 2: 58  ok
+//! header 3: 45  not 59 -> stop. The last committed number is 58; header 3 is free.
+//! ```
+//!
+//! One forward pass, one comparison per record. A record counts if and only if all records before
+//! it count and its header holds the next number (invariant "Place decides"). Recovery never asks
+//! which of two numbers is newer, so numbers may wrap. The scan writes nothing: after
+//! a cut during recovery, the next open reads the same.
+//!
+//! Safe on any bytes: each record must lie inside of its area, headers above payloads, and each
+//! record moves the header position down, so the scan ends. A record that counts but has no valid
+//! form is [`Damage`]: a header is stored after its payload, so no power cut leaves it.
 
-use crate::error::{Damage, OpenError, Refused, Setting};
-use crate::header::{Head, Kind};
+use crate::error::{ConfigItem, Damage, OpenError, OpenFailure};
+use crate::header::{CallKind, RecordView};
 use crate::layout::{self, Config, Geometry, OUTBOX, param};
-use crate::table::{self, Frame, Table};
+use crate::table::{self, Cursor, Table};
 use nvmem::superblock::{self, Differs, State, Superblock, View};
 use nvmem::{LayoutMismatch, Model, Region};
 
-/// What has happened so far.
+/// The result of a scan.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Found {
-    /// All records.
-    pub frame: Frame,
-    /// The sequence number of the last transaction that is committed.
+pub(crate) struct ScanResult {
+    /// A cursor over all records that count.
+    pub cursor: Cursor,
+    /// The sequence number of the last committed transaction.
     pub committed: u32,
-    /// The program's run.
+    /// The state of the program's run.
     pub run: table::State,
 }
 
-/// Tells a record.
-pub(crate) type Tell<'a, 'm, M> = dyn FnMut(&Table<'m, M>, &Head) + 'a;
+/// Called with each record.
+pub(crate) type RecordVisitor<'a, 'm, M> = dyn FnMut(&Table<'m, M>, &RecordView) + 'a;
 
-/// Reads how a region is divided, and whether it was blank: then it must be formatted as `sb` says, into which is read what counts
-/// if it was not.
+/// Reads the layout of a region, and whether it must be formatted as `sb` says. If not, replaces
+/// parameters of `sb` by the stored ones.
 ///
 /// **Errors**: the region holds something else.
 #[inline(always)]
-pub(crate) fn divide<M: Model>(
+pub(crate) fn read_geometry<M: Model>(
     region: &Region<'_, M>,
     sb: &mut Superblock,
 ) -> Result<(Geometry, bool), OpenError> {
     let blank = match superblock::look(region, sb) {
         State::Ready(stored) => {
             if let Err(other) = stored.agrees(sb, param::STORED) {
-                return Err(refuse(&stored, sb, other));
+                return Err(mismatch_error(&stored, sb, other));
             }
             false
         }
-        state => vacant(state)?,
+        state => needs_format(state)?,
     };
     Ok((geometry(region, &sb.params)?, blank))
 }
 
-/// Whether a region that is not ready may be formatted.
+/// Whether a region must be formatted, given the state of its superblock.
 #[inline(always)]
-fn vacant<S>(state: State<S>) -> Result<bool, OpenError> {
+fn needs_format<S>(state: State<S>) -> Result<bool, OpenError> {
     match state {
         State::Blank | State::Formatting => Ok(true),
         State::Ready(_) => Ok(false),
@@ -56,16 +75,20 @@ fn vacant<S>(state: State<S>) -> Result<bool, OpenError> {
 #[inline(always)]
 fn geometry<M: Model>(region: &Region<'_, M>, params: &[u32; 8]) -> Result<Geometry, OpenError> {
     let geo = Geometry::new::<M>(params).map_err(OpenError::Config)?;
-    // Something must be left for the pool.
+    // Some bytes must remain for the pool.
     if region.len() <= geo.len {
         return Err(OpenError::TooSmall { needed: geo.len });
     }
     Ok(geo)
 }
 
-/// Why a region whose superblock says something else than `mine` cannot be opened.
+/// The error for a region whose superblock differs from `mine`.
 #[inline(always)]
-fn refuse<M: Model>(stored: &View<'_, '_, M>, mine: &Superblock, other: Differs) -> OpenError {
+fn mismatch_error<M: Model>(
+    stored: &View<'_, '_, M>,
+    mine: &Superblock,
+    other: Differs,
+) -> OpenError {
     let (layout, expected) = (stored.layout(), mine.layout());
     match other {
         Differs::Layout if (layout.kind, layout.version) == (expected.kind, expected.version) => {
@@ -75,7 +98,7 @@ fn refuse<M: Model>(stored: &View<'_, '_, M>, mine: &Superblock, other: Differs)
             }))
         }
         Differs::Layout => OpenError::OtherFormat,
-        Differs::Param(param::UNIT) => OpenError::Config(Setting::Unit),
+        Differs::Param(param::UNIT) => OpenError::Config(ConfigItem::Unit),
         Differs::Param(param::LEN) => OpenError::Pool(pmem_tx::OpenError::OtherLength {
             formatted: stored.param(param::LEN) as usize,
         }),
@@ -83,37 +106,38 @@ fn refuse<M: Model>(stored: &View<'_, '_, M>, mine: &Superblock, other: Differs)
     }
 }
 
-/// How a region is divided, as its superblock tells; `None` of a blank one.
-fn stored<M: Model>(region: &Region<'_, M>) -> Result<Option<Geometry>, OpenError> {
+/// The layout of a region according to its superblock; `None` if it is blank.
+fn stored_geometry<M: Model>(region: &Region<'_, M>) -> Result<Option<Geometry>, OpenError> {
     let mut mine = layout::superblock::<M>(&Config::SMALL, None, region.len(), 0);
     let view = match superblock::look(region, &mine) {
         State::Ready(view) => view,
-        state => return vacant(state).map(|_| None),
+        state => return needs_format(state).map(|_| None),
     };
-    // The types of its objects do not matter.
+    // The types of its objects do not matter here.
     mine.fingerprint = view.layout().fingerprint;
     if let Err(other) = view.agrees(&mut mine, param::STORED) {
-        return Err(refuse(&view, &mine, other));
+        return Err(mismatch_error(&view, &mine, other));
     }
     geometry(region, &mine.params).map(Some)
 }
 
-/// Finds what is committed in a region, whatever the types of its objects are, and tells each record; `None` in a blank one.
+/// Scans a region without knowing its objects' types, and calls `visit` with each record. `None`
+/// for a blank region.
 ///
-/// **Errors**: [`OpenError`]; with the region back, as it always comes back.
-pub(crate) fn committed<'m, M: Model>(
+/// The region comes back in every case. **Errors**: [`OpenError`].
+pub(crate) fn scan_region<'m, M: Model>(
     region: Region<'m, M>,
-    tell: &mut Tell<'_, 'm, M>,
-) -> Result<(Option<Found>, Region<'m, M>), Refused<'m, M>> {
-    let geo = match stored(&region) {
+    visit: &mut RecordVisitor<'_, 'm, M>,
+) -> Result<(Option<ScanResult>, Region<'m, M>), OpenFailure<'m, M>> {
+    let geo = match stored_geometry(&region) {
         Ok(Some(geo)) => geo,
         Ok(None) => return Ok((None, region)),
-        Err(error) => return Err(Refused { error, region }),
+        Err(error) => return Err(OpenFailure { error, region }),
     };
     let mut table = Table::new(region, geo);
-    match table.scan(tell) {
+    match table.scan(visit) {
         Ok(found) => Ok((Some(found), table.region)),
-        Err(damage) => Err(Refused {
+        Err(damage) => Err(OpenFailure {
             error: OpenError::Damaged(damage),
             region: table.region,
         }),
@@ -121,29 +145,29 @@ pub(crate) fn committed<'m, M: Model>(
 }
 
 impl<'m, M: Model> Table<'m, M> {
-    /// The table at the head of a region that is divided so.
+    /// The table at the start of a region with this layout.
     #[inline(always)]
     pub fn new(region: Region<'m, M>, geo: Geometry) -> Self {
         Table {
             region,
             geo,
-            top: geo.top(false),
+            area_end: geo.area_end(false),
         }
     }
 
-    /// How many records there are before the outermost loop that runs.
+    /// The number of records before the outermost running loop.
     #[cold]
-    pub fn whole(&mut self) -> u16 {
+    pub fn records_before_loop(&mut self) -> u16 {
         let (mut n, mut inside) = (0, false);
-        // It has been looked through a moment ago.
+        // Cannot fail: the same table was scanned at open.
         let _ = self.scan(&mut |table, head| {
-            inside |= table.running(head).is_some();
+            inside |= table.running_state(head).is_some();
             n += u16::from(!inside);
         });
         n
     }
 
-    /// Everything that is looked at before it is written.
+    /// Formats a table: clears all words and begins the first run.
     #[inline(always)]
     pub fn format(&self, version: u16) {
         let mut at = OUTBOX;
@@ -151,42 +175,42 @@ impl<'m, M: Model> Table<'m, M> {
             self.store(at, 0);
             at += Self::UNIT;
         }
-        // After the largest number comes 1.
-        let mark = table::State::mark(self.geo.seq_max, false);
-        self.put_state(
-            self.geo.run(),
+        // The number after the largest is 1.
+        let mark = table::State::start_bits(self.geo.seq_max, false);
+        self.write_state(
+            self.geo.run_state(),
             mark,
             u32::from(version) << Self::COUNTER_BITS,
         );
     }
 
-    /// The state of a loop that runs, if this record is one's.
-    pub fn running(&self, head: &Head) -> Option<table::State> {
-        let state = (head.kind == Kind::Loop).then(|| self.state(head.content));
+    /// The state of the record's loop, if it is a running loop.
+    pub fn running_state(&self, record: &RecordView) -> Option<table::State> {
+        let state = (record.kind == CallKind::Loop).then(|| self.state(record.content));
         state.filter(|s| !s.done)
     }
 
-    /// Finds the records that count, and tells each.
+    /// Finds the records that count, and calls `visit` with each.
     ///
-    /// **Cost**: reads their headers. **Errors**: what no power cut leaves.
+    /// **Cost**: reads their headers. **Errors**: a state that no power cut leaves.
     #[inline(always)]
-    pub fn scan(&mut self, tell: &mut Tell<'_, 'm, M>) -> Result<Found, Damage> {
-        let run = self.state(self.geo.run());
+    pub fn scan(&mut self, visit: &mut RecordVisitor<'_, 'm, M>) -> Result<ScanResult, Damage> {
+        let run = self.state(self.geo.run_state());
         if run.seq == 0 {
             return Err(Damage::Start);
         }
-        self.top = self.geo.top(run.second::<M>());
-        let mut frame = self.empty(self.top);
-        let (mut at, mut body, mut committed) = (frame.at, frame.body, run.seq);
-        while self.follows(at, body, committed) {
+        self.area_end = self.geo.area_end(run.second::<M>());
+        let mut cursor = self.empty_area(self.area_end);
+        let (mut at, mut payload, mut committed) = (cursor.at, cursor.payload, run.seq);
+        while self.is_successor(at, payload, committed) {
             let bad = Damage::Record {
-                record: self.slot(at),
+                record: self.record_index(at),
             };
-            let Some(head) = self.record(at, body) else {
+            let Some(head) = self.read_record(at, payload) else {
                 return Err(bad);
             };
             committed = self.geo.next(committed);
-            if head.kind == Kind::Loop {
+            if head.kind == CallKind::Loop {
                 if head.end - head.content != Self::STATE {
                     return Err(bad);
                 }
@@ -195,13 +219,13 @@ impl<'m, M: Model> Table<'m, M> {
                     return Err(bad);
                 }
             }
-            body = head.end;
+            payload = head.end;
             at -= Self::UNIT;
-            tell(self, &head);
+            visit(self, &head);
         }
-        frame.end = at;
-        Ok(Found {
-            frame,
+        cursor.end = at;
+        Ok(ScanResult {
+            cursor,
             committed,
             run,
         })
@@ -209,12 +233,12 @@ impl<'m, M: Model> Table<'m, M> {
 }
 
 impl table::State {
-    /// Whether a run's records are in the second area.
+    /// Whether the run's records are in the second area.
     pub fn second<M: Model>(&self) -> bool {
         self.counter >> (Table::<M>::COUNTER_BITS - 1) & 1 != 0
     }
 
-    /// The version in a run's counter.
+    /// The program's version in the counter of a run.
     pub fn version<M: Model>(&self) -> u16 {
         (self.counter >> Table::<M>::COUNTER_BITS) as u16
     }

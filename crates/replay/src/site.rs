@@ -1,9 +1,10 @@
-//! What tells one call from another: a hash of its place in the source, and of what it was given.
+//! Identifies calls: a hash of the call site in the source, and one of the arguments.
 
 use core::panic::Location;
 use nvmem::cross::{Arg, Share};
 
-/// A hash that is fed words; good enough to tell call sites apart, and cheap where multiplication is not.
+/// A hash over words. Good enough to tell call sites apart, and cheap on cores without a
+/// multiplier.
 #[derive(Clone, Copy)]
 pub(crate) struct Hash(u32);
 
@@ -17,81 +18,82 @@ impl Hash {
     }
     #[inline]
     pub fn bytes(mut self, b: &[u8]) -> Self {
-        let (words, rest) = b.as_chunks::<4>();
+        let (words, remaining) = b.as_chunks::<4>();
         for w in words {
             self = self.word(u32::from_le_bytes(*w));
         }
-        for b in rest {
+        for b in remaining {
             self = self.word(u32::from(*b));
         }
         self
     }
-    /// The bits that vary most are the upper ones.
+    /// Mixes the upper bits, which vary most, into the lower ones.
     #[inline(always)]
     pub const fn finish(self) -> u32 {
         self.0 ^ self.0 >> 15
     }
 }
 
-/// Bytes of the path's end that count.
+/// The number of bytes at the end of a path that are hashed.
 const TAIL: usize = 32;
 
-/// The place of a call: the end of its file's path, line and column, which are the same in every build of the same source,
-/// also in another folder. The address of a function, or of the path, would not be.
+/// The hash of a call site: the end of its file's path, line and column. They are equal in every
+/// build of the same source, even in another folder; the address of a function or of the path
+/// string is not.
 ///
-/// Straight on and without a loop: where the call is inlined, the compiler makes a constant of it.
+/// Without a loop: where the call is inlined, the compiler evaluates the hash to a constant.
 #[inline(always)]
 pub(crate) fn site(at: &Location<'_>) -> u32 {
-    place(at.file().as_bytes(), at.line(), at.column())
+    hash_location(at.file().as_bytes(), at.line(), at.column())
 }
 
 #[inline(always)]
-fn place(path: &[u8], line: u32, column: u32) -> u32 {
+fn hash_location(path: &[u8], line: u32, column: u32) -> u32 {
     macro_rules! feed {
         ($h:ident, $b:ident: $($i:literal)*) => {
             $($h = $h.word(u32::from_le_bytes([$b[$i], $b[$i + 1], $b[$i + 2], $b[$i + 3]]));)*
         };
     }
     let mut h = Hash::new().word(line).word(column);
-    let mut rest = path;
-    if let Some(b) = rest.last_chunk::<TAIL>() {
+    let mut remaining = path;
+    if let Some(b) = remaining.last_chunk::<TAIL>() {
         feed!(h, b: 0 4 8 12 16 20 24 28);
         return h.finish();
     }
-    if let Some((before, b)) = rest.split_last_chunk::<16>() {
+    if let Some((before, b)) = remaining.split_last_chunk::<16>() {
         feed!(h, b: 0 4 8 12);
-        rest = before;
+        remaining = before;
     }
-    if let Some((before, b)) = rest.split_last_chunk::<8>() {
+    if let Some((before, b)) = remaining.split_last_chunk::<8>() {
         feed!(h, b: 0 4);
-        rest = before;
+        remaining = before;
     }
-    if let Some((before, b)) = rest.split_last_chunk::<4>() {
+    if let Some((before, b)) = remaining.split_last_chunk::<4>() {
         feed!(h, b: 0);
-        rest = before;
+        remaining = before;
     }
-    if let Some((before, b)) = rest.split_last_chunk::<2>() {
+    if let Some((before, b)) = remaining.split_last_chunk::<2>() {
         h = h.word(u16::from_le_bytes(*b).into());
-        rest = before;
+        remaining = before;
     }
-    if let [b] = rest {
+    if let [b] = remaining {
         h = h.word((*b).into());
     }
     h.finish()
 }
 
-/// 0 for no arguments.
+/// The hash of a call's arguments; 0 for none.
 #[inline]
-pub(crate) fn args<A: Arg>(a: &A) -> u32 {
+pub(crate) fn args_hash<A: Arg>(a: &A) -> u32 {
     let mut h = Hash::new();
     a.handles(&mut |o| h = h.word(o));
     a.bytes(&mut |b| h = h.bytes(b));
     h.finish()
 }
 
-/// The same for a loop.
+/// The hash of a loop's range and arguments.
 #[inline]
-pub(crate) fn shared<S: Share>(a: &S, from: u32, to: u32) -> u32 {
+pub(crate) fn loop_args_hash<S: Share>(a: &S, from: u32, to: u32) -> u32 {
     let mut h = Hash::new().word(from).word(to);
     a.handles(&mut |o| h = h.word(o));
     a.bytes(&mut |b| h = h.bytes(b));
@@ -100,11 +102,11 @@ pub(crate) fn shared<S: Share>(a: &S, from: u32, to: u32) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::place;
+    use super::hash_location;
 
-    /// The 17 bits of a site that a 32-bit header holds.
+    /// The 17 bits of a call site that a 32-bit header holds.
     fn bits(path: &[u8], line: u32, column: u32) -> u32 {
-        place(path, line, column) & 0x1_ffff
+        hash_location(path, line, column) & 0x1_ffff
     }
 
     #[test]
@@ -123,7 +125,7 @@ mod tests {
         }
     }
 
-    /// No two places in a long file that is full of calls, more often than chance has it.
+    /// The call sites of a long file collide no more often than chance has it.
     #[test]
     #[cfg_attr(miri, ignore = "arithmetic, and much of it")]
     fn places_spread() {
@@ -133,17 +135,17 @@ mod tests {
                 *seen.entry(bits(b"src/main.rs", line, column)).or_insert(0) += 1;
             }
         }
-        // 2,994 of 131,072: chance gives 34 pairs.
+        // 2,994 sites and 131,072 values: chance gives 34 pairs.
         let pairs: i32 = seen.values().map(|n| n * (n - 1) / 2).sum();
         assert!(pairs < 68, "{pairs}");
     }
 
-    /// What the format says: these numbers are on devices.
+    /// The hash is part of the format: devices hold these values.
     #[test]
     fn the_hash_is_part_of_the_format() {
-        assert_eq!(place(b"src/main.rs", 12, 5), 0xe6d0_0d4f);
+        assert_eq!(hash_location(b"src/main.rs", 12, 5), 0xe6d0_0d4f);
         assert_eq!(
-            place(b"/elsewhere/crates/valves/src/steps.rs", 12, 5),
+            hash_location(b"/elsewhere/crates/valves/src/steps.rs", 12, 5),
             0x4239_4119
         );
     }

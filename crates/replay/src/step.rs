@@ -1,6 +1,6 @@
-//! Steps: executed once, bypassed ever after.
+//! Steps: executed once, then bypassed in every replay.
 
-use crate::error::{Error, Failed};
+use crate::error::{Error, StepError};
 use crate::open::Replay;
 use crate::outbox::{Port, Queue};
 use crate::site;
@@ -11,22 +11,25 @@ use nvmem::cross::{Arg, Ret};
 use nvmem::{InOrder32, Model, Persist, Plain};
 use pmem_tx::{Root, Tx, Width};
 
-/// A running step: the token of its transaction, to which it dereferences, and the way to the outbox.
+/// A running step: the token of its transaction (to which it dereferences) and access to the
+/// outbox.
 pub struct Step<'t, 'p, M = InOrder32> {
     pub(crate) tx: &'t Tx<'p, M>,
     pub(crate) queue: &'t Queue<'t, M>,
 }
 
-/// What nothing is: whatever has it as a bound stays in its thread, and the compiler says so once and in these words.
+/// A trait without implementations. A type with this bound stays in its thread, and the compiler
+/// reports it once with this message.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` stays in the thread that runs the program",
-    label = "a step's token, or the runtime, would go to another thread",
-    note = "send the values that are needed there instead; a runtime is opened in the thread that runs its program"
+    label = "this would send a step's token or the runtime to another thread",
+    note = "send plain values instead, and open the runtime in the thread that runs its program"
 )]
 pub trait InOneThread {}
 
-// SAFETY: invariant "In one thread": the bound never holds. It takes the place of what the compiler would find out field by field.
+// SAFETY: invariant "In one thread": the bound never holds. It replaces the automatic
+// implementation.
 unsafe impl<M> Send for Step<'_, '_, M> where Self: InOneThread {}
 // SAFETY: invariant "In one thread": the bound never holds.
 unsafe impl<M> Sync for Step<'_, '_, M> where Self: InOneThread {}
@@ -39,11 +42,12 @@ impl<'p, M> Deref for Step<'_, 'p, M> {
 }
 
 impl<M: Model> Step<'_, '_, M> {
-    /// Queues an output. It leaves the device after the step has committed, at least once, with a number that stays the
-    /// same when it is sent again; never, if the step does not commit.
+    /// Queues a message. It is sent after the step has committed, at least once, with a number that
+    /// stays the same when it is sent again. If the step does not commit, it is never sent.
     ///
-    /// **Cost**: the value and one unit; one unit each for the first message of a step, its number (two on 16-bit units) and
-    /// to mark it. **Errors**: [`Error::OutboxFull`], and the step can only abort.
+    /// **Cost**: the value and one unit. The first message of a step costs one unit each for its
+    /// number (two on 16-bit units), the head and the mark that it was sent. **Errors**:
+    /// [`Error::OutboxFull`]; the step can only fail then.
     pub fn send<T: Plain>(&self, port: &Port<T>, value: T) -> Result<(), Error> {
         self.queue.send(port, &value)
     }
@@ -53,15 +57,16 @@ impl<M: Model> Step<'_, '_, M> {
         self.queue.send_bytes(port, bytes)
     }
 
-    /// An error that aborts the step with the program's own code: `return Err(tx.abort(7))`. The abort is recorded.
+    /// Makes an error that aborts the step with the program's own code: `return Err(tx.abort(7))`.
+    /// The abort is recorded.
     pub fn abort(&self, code: u16) -> Error {
         Error::Aborted(code)
     }
 }
 
-/// The body of a step: a function pointer. A closure that captures anything is none, so that nothing volatile is changed
-/// which a bypass would not change; what the body needs comes in as an argument.
-pub type Body<R, M, A, O> = for<'p> fn(
+/// The body of a step: a function pointer. It cannot capture, so it cannot change volatile state,
+/// which a bypass would not change. Data that the body needs is an argument.
+pub type StepBody<R, M, A, O> = for<'p> fn(
     &Step<'_, 'p, M>,
     &mut Root<'p, <R as Persist>::At<'p>, <M as Model>::Unit>,
     <A as Arg>::In<'p>,
@@ -71,25 +76,32 @@ impl<'m, R: Persist, M: Model> Replay<'m, R, M>
 where
     M::Unit: Width,
 {
-    /// Runs a step, once in the life of the program: all that `body` does to persistent objects happens with the record of
-    /// the step, or nothing. When the program runs again, the recorded result is returned instead.
+    /// Runs a step, once in the life of the program. All its changes to persistent objects and its
+    /// record take effect together, or none does. A replay returns the recorded result instead.
     ///
-    /// A step that fails is undone, and its error is recorded, so that a replay takes the same way.
+    /// A step that fails is undone, and its error is recorded, so that a replay takes the same
+    /// path.
     ///
-    /// **Power loss**: before the record's header is stored, nothing of the step; after it, all. **Cost**: one store of one
-    /// unit to commit, and one for each unit of the result and of each handle that is given away (on 16-bit units one more
-    /// if there are any); what the body does. **Errors**: [`Failed`] with the arguments, by `?` an [`Error`].
-    /// **Panics**: never; a body that unwinds is undone, and nothing is recorded.
+    /// **Power loss**: before the record's header is stored, nothing of the step happened; after
+    /// it, all. **Cost**: one store of one unit to commit, one for each unit of the result and for
+    /// each handle that is consumed (on 16-bit units one more if there are any), and the cost of
+    /// the body. **Errors**: [`StepError`] with the arguments; `?` converts it to an [`Error`].
+    /// **Panics**: never. A body that unwinds is undone, and nothing is recorded.
     #[track_caller]
     #[inline(always)]
-    pub fn step<A: Arg, O>(&mut self, args: A, body: Body<R, M, A, O>) -> Result<O, Failed<A>>
+    pub fn step<A: Arg, O>(
+        &mut self,
+        args: A,
+        body: StepBody<R, M, A, O>,
+    ) -> Result<O, StepError<A>>
     where
         O: for<'p> Ret<In<'p> = O>,
     {
         self.run::<A, O>(site::site(Location::caller()), args, body)
     }
 
-    /// Like [`Replay::step`], with a result that may hold handles: name its type, as in `step_own::<_, Held<Node>>`.
+    /// Like [`Replay::step`], with a result that may hold handles. Name its type:
+    /// `step_own::<_, Held<Node>>`.
     #[track_caller]
     #[inline(always)]
     #[allow(clippy::type_complexity)]
@@ -101,11 +113,12 @@ where
             &mut Root<'p, R::At<'p>, M::Unit>,
             A::In<'p>,
         ) -> Result<O::In<'p>, Error>,
-    ) -> Result<O, Failed<A>> {
+    ) -> Result<O, StepError<A>> {
         self.run::<A, O>(site::site(Location::caller()), args, body)
     }
 
-    /// Like [`Replay::step_own`], told apart from other steps by a number instead of its place in the source: it may move.
+    /// Like [`Replay::step_own`], identified by a number instead of its call site, so the code may
+    /// move.
     #[inline]
     #[allow(clippy::type_complexity)]
     pub fn step_at<A: Arg, O: Ret>(
@@ -117,7 +130,7 @@ where
             &mut Root<'p, R::At<'p>, M::Unit>,
             A::In<'p>,
         ) -> Result<O::In<'p>, Error>,
-    ) -> Result<O, Failed<A>> {
+    ) -> Result<O, StepError<A>> {
         self.run::<A, O>(site::Hash::new().word(id).finish(), args, body)
     }
 
@@ -132,8 +145,8 @@ where
             &mut Root<'p, R::At<'p>, M::Unit>,
             A::In<'p>,
         ) -> Result<O::In<'p>, Error>,
-    ) -> Result<O, Failed<A>> {
-        let id = Table::<M>::id(site, site::args(&args));
+    ) -> Result<O, StepError<A>> {
+        let id = Table::<M>::id(site, site::args_hash(&args));
         self.call(id, args, move |tx, root, a| body(tx, root, a))
     }
 }

@@ -1,52 +1,78 @@
-//! The table of records, each committed by one store. Knows nothing of programs or pools.
+//! The replay table: a stack of records, each committed by one store.
 //!
-//! One area is a stack: payloads from its start, headers from its end. The records of a loop's iteration follow the loop's
-//! own, whose payload is the loop's state: the next iteration is begun by one store there, and those records are no more.
-//! A record counts if all before it do and its header carries the next sequence number: its place decides, not how old
-//! its number seems. So before a record is committed, whatever lies behind it is looked at, and cleared if it would carry
-//! the number after it; and an iteration takes a number that its first place does not follow. That is the whole sweep.
+//! ```text
+//! one area        0                                                area_end
+//!                 | payload 0 | payload 1 | payload 2 | free | header 2 | header 1 | header 0 |
+//!                               payloads grow ->              <- headers grow
+//!
+//! record          header:  sequence number | kind | length | id of the call (header.rs)
+//!                 payload: result, or handles and result, or a loop's state
+//!
+//! state (3 units) start word: sequence number | done | low bits of the counter
+//!                 upper counter 0, upper counter 1: the other bits; the highest of the low bits
+//!                 says which of the two counts
+//!
+//! append          1 store the payload                     nothing refers to it yet
+//!                 2 clear the header behind the new one, if it carries the number after it
+//!                 3 fence
+//!                 4 store the header                      <-- commit
+//!                 5 fence
+//! ```
+//!
+//! A record counts if and only if all records before it count and its header carries the next
+//! sequence number. Its place decides, never a comparison of which number is newer; so numbers of 3
+//! bits work.
+//!
+//! Why stale headers are safe. An area holds old headers behind the last record: of an earlier
+//! iteration, an earlier run, or an earlier round of numbers. Only the header directly behind a new
+//! record could count, and only with exactly the next number. Step 2 clears it then, before the
+//! commit (invariant "Nothing stale behind"). When a new iteration begins, no header can be cleared
+//! with the same store, so the start word takes another number instead (`each.rs`).
+//!
+//! This file knows nothing of programs or pools.
 
 use crate::layout::{Geometry, STATE};
 use nvmem::{Model, Region, Unit, mapped, planted};
 
-/// Where the program is among its records: byte offsets.
+/// The program's position in the table, as byte offsets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Frame {
-    /// The header of the next record that the program comes to.
+pub(crate) struct Cursor {
+    /// The header of the next record.
     pub at: usize,
-    /// That behind the last record; `at` when the program has passed all.
+    /// The header behind the last record; equal to `at` when the program has passed all records.
     pub end: usize,
     /// The payload of the record at `at`.
-    pub body: usize,
+    pub payload: usize,
 }
 
-impl Frame {
-    /// Nowhere.
-    pub const NONE: Frame = Frame {
+impl Cursor {
+    /// No position.
+    pub const NONE: Cursor = Cursor {
         at: 0,
         end: 0,
-        body: 0,
+        payload: 0,
     };
 }
 
-/// Tells bytes, piece by piece.
+/// Passes a value's bytes to a callback, in pieces.
 pub(crate) type Encode<'a> = dyn Fn(&mut dyn FnMut(&[u8])) + 'a;
 
 /// The state of a run or a loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct State {
-    /// The number behind which the records inside begin.
+    /// The sequence number before that of the first record inside.
     pub seq: u32,
-    /// The iteration, or the run of the program.
+    /// The iteration of a loop; for a run its area and the program's version.
     pub counter: u32,
-    /// The loop has ended, and what follows is behind it; the program was begun anew.
+    /// The loop has ended, and the records behind it are not its own. For a run: it did not begin
+    /// with the format.
     pub done: bool,
 }
 
 impl State {
-    /// The upper part of a start word.
+    /// The bits of a start word above the counter.
     #[inline(always)]
-    pub fn mark(seq: u32, done: bool) -> u32 {
+    pub fn start_bits(seq: u32, done: bool) -> u32 {
         seq << 1 | u32::from(done)
     }
 }
@@ -56,15 +82,15 @@ pub(crate) struct Table<'m, M> {
     pub region: Region<'m, M>,
     pub geo: Geometry,
     /// The end of the current area.
-    pub top: usize,
+    pub area_end: usize,
 }
 
 impl<'m, M: Model> Table<'m, M> {
     pub const UNIT: usize = M::Unit::BYTES;
-    /// Bits of a start word that count iterations.
+    /// Bits of the counter in a start word.
     pub const COUNTER_BITS: u32 = M::Unit::BYTES as u32 * 4 - 1;
     const LOW: u32 = (1 << Self::COUNTER_BITS) - 1;
-    /// The bits of a counter.
+    /// A mask of all bits of a counter.
     pub const COUNTER: u32 = if Self::UNIT == 2 {
         u32::MAX >> (16 - Self::COUNTER_BITS)
     } else {
@@ -74,15 +100,17 @@ impl<'m, M: Model> Table<'m, M> {
     #[inline(always)]
     pub fn load(&self, off: usize) -> u32 {
         debug_assert!(off + Self::UNIT <= self.region.len());
-        // SAFETY: invariant "Inside the table": aligned and inside, as all offsets of `Geometry` and of frames are; initialised as
-        // all memory is after power-up, and never lent mutably.
+        // SAFETY: invariant "Inside the table": the offset is aligned and inside, as all offsets of
+        // `Geometry` and of cursors are. Memory is initialised after power-up, and never lent
+        // mutably.
         unsafe { self.region.load(off) }
     }
 
     #[inline(always)]
     pub fn store(&self, off: usize, v: u32) {
         debug_assert!(off + Self::UNIT <= self.region.len());
-        // SAFETY: invariant "Inside the table": aligned and inside; the bytes that `bytes` lends are given back before the next store.
+        // SAFETY: invariant "Inside the table": the offset is aligned and inside. No slice of
+        // `bytes` is alive during a store.
         unsafe { self.region.store(off, v) }
     }
 
@@ -97,59 +125,63 @@ impl<'m, M: Model> Table<'m, M> {
         debug_assert!(off <= self.region.len() && len <= self.region.len() - off);
         let at = self.region.base().wrapping_add(off);
         mapped::will_read(at, len);
-        // SAFETY: invariant "Inside the table": inside, and initialised as all memory is after power-up; nothing stores while the slice
-        // is in use, which borrows the table and is never kept over a store.
+        // SAFETY: invariant "Inside the table": the range is inside, and memory is initialised
+        // after power-up. The slice borrows the table, and no caller keeps it over a store.
         unsafe { core::slice::from_raw_parts(at, len) }
     }
 
-    /// Which record lies at `at`, from 0.
-    pub fn slot(&self, at: usize) -> u16 {
-        ((self.top - at) / Self::UNIT - 1) as u16
+    /// The index of the record whose header is at `at`, from 0.
+    pub fn record_index(&self, at: usize) -> u16 {
+        ((self.area_end - at) / Self::UNIT - 1) as u16
     }
 
-    /// Nothing is recorded in this area so far. It ends at `top`.
-    pub fn empty(&self, top: usize) -> Frame {
+    /// A cursor at the start of the area that ends at `area_end`, without records.
+    pub fn empty_area(&self, top: usize) -> Cursor {
         let at = top - Self::UNIT;
-        Frame {
+        Cursor {
             at,
             end: at,
-            body: top - self.geo.area,
+            payload: top - self.geo.area,
         }
     }
 
-    /// The other area's end.
-    pub fn other(&self) -> usize {
+    /// The end of the other area.
+    pub fn other_area_end(&self) -> usize {
         if planted!("nv-replay/run-in-the-same-area") {
-            return self.top;
+            return self.area_end;
         }
-        self.geo.top(false) + self.geo.top(true) - self.top
+        self.geo.area_end(false) + self.geo.area_end(true) - self.area_end
     }
 
-    /// Whether a place between headers and payloads could be taken for the record behind that with the number `seq`.
+    /// Whether the header at `at` would count as the record after number `seq`. False if no header
+    /// fits there.
     #[inline(never)]
-    pub fn follows(&self, at: usize, body: usize, seq: u32) -> bool {
-        at >= body && Self::carries(self.load(at), self.geo.next(seq))
+    pub fn is_successor(&self, at: usize, payload: usize, seq: u32) -> bool {
+        at >= payload && Self::has_seq(self.load(at), self.geo.next(seq))
     }
 
-    /// Makes sure that nothing at `at`, behind what has the number `seq`, counts with it.
+    /// Clears the header at `at` if it would count as the record after number `seq`.
     #[inline]
-    pub fn clear_behind(&self, at: usize, body: usize, seq: u32) {
-        if self.follows(at, body, seq) && !planted!("nv-replay/stale-record-not-cleared") {
+    pub fn clear_successor(&self, at: usize, payload: usize, seq: u32) {
+        if self.is_successor(at, payload, seq) && !planted!("nv-replay/stale-record-not-cleared") {
             self.store(at, 0);
         }
     }
 
-    /// The record counts: its header's store is the commit of its step. `body` is behind its payload.
+    /// Commits a record by storing its header, which commits its step. `payload` is the end of its
+    /// payload.
     ///
-    /// **Power loss**: before the store nothing of it is there, after it all. **Cost**: one store; one more when the header
-    /// behind it is stale by exactly a round of numbers.
+    /// **Power loss**: before the store the record does not count, after it the whole record
+    /// counts. **Cost**: one store; one more if the header behind it is stale by exactly one round
+    /// of numbers.
     ///
-    /// The outbox is settled: [`Queue::stage`](crate::outbox::Queue::stage) or [`Table::mark_outbox`].
+    /// The outbox must be staged or retired first: [`Queue::stage`](crate::outbox::Queue::stage) or
+    /// [`Table::retire_outbox`].
     #[inline(always)]
-    pub fn seal(&self, at: usize, body: usize, seq: u32, header: u32) {
+    pub fn commit_record(&self, at: usize, payload: usize, seq: u32, header: u32) {
         let header = header | Self::tag(seq);
         if !planted!("nv-replay/cleared-after-commit") {
-            self.clear_behind(at - Self::UNIT, body, seq);
+            self.clear_successor(at - Self::UNIT, payload, seq);
         }
         if !planted!("nv-replay/no-fence-before-header") {
             self.fence();
@@ -162,11 +194,11 @@ impl<'m, M: Model> Table<'m, M> {
             self.fence();
         }
         if planted!("nv-replay/cleared-after-commit") {
-            self.clear_behind(at - Self::UNIT, body, seq);
+            self.clear_successor(at - Self::UNIT, payload, seq);
         }
     }
 
-    /// Reads the state whose words are at `at`; the number 0 if they are none.
+    /// Reads the state at `at`; its `seq` is 0 if it is no valid state.
     #[inline]
     pub fn state(&self, at: usize) -> State {
         let w = self.load(at);
@@ -179,7 +211,7 @@ impl<'m, M: Model> Table<'m, M> {
         }
     }
 
-    /// The number of the state there.
+    /// The sequence number of the state at `at`.
     #[inline]
     pub fn state_seq(&self, at: usize) -> u32 {
         self.seq(self.load(at))
@@ -191,8 +223,8 @@ impl<'m, M: Model> Table<'m, M> {
         if seq <= self.geo.seq_max { seq } else { 0 }
     }
 
-    /// Where the upper part of a counter lies, behind the start word: alternately, so that one can be written while the
-    /// other counts.
+    /// The offset of the upper counter, relative to the start word. The two alternate, so that one
+    /// can be written while the other counts.
     #[inline(always)]
     fn upper(low: u32) -> usize {
         let second = low >> (Self::COUNTER_BITS - 1) & 1 != 0;
@@ -203,11 +235,13 @@ impl<'m, M: Model> Table<'m, M> {
         }
     }
 
-    /// Stores a state at `at`: its [`State::mark`] and its counter; it counts with the last store, if the record there does.
+    /// Stores a state at `at`: its [`State::start_bits`] and its counter. The last store makes it
+    /// count.
     ///
-    /// **Power loss**: the old state or the new one. **Cost**: one store; two more in 32,768 of them (in 128 on 16-bit units).
+    /// **Power loss**: the old state or the new one. **Cost**: one store; two more once in 32,768
+    /// calls (once in 128 on 16-bit units).
     #[inline(never)]
-    pub fn put_state(&self, at: usize, mark: u32, counter: u32) {
+    pub fn write_state(&self, at: usize, mark: u32, counter: u32) {
         let start = mark << Self::COUNTER_BITS | counter & Self::LOW;
         if planted!("nv-replay/start-before-counter") {
             self.store(at, start);
@@ -228,8 +262,9 @@ impl<'m, M: Model> Table<'m, M> {
         }
     }
 
-    /// The handles at the head of the content of a record of the kind [`Kind::Took`](crate::Kind::Took).
-    pub fn owned(&self, content: &[u8]) -> impl Iterator<Item = u32> {
+    /// The consumed handles at the start of the content of a
+    /// [`CallKind::TookHandles`](crate::CallKind::TookHandles) record.
+    pub fn given_handles(&self, content: &[u8]) -> impl Iterator<Item = u32> {
         let mut last = false;
         content.chunks_exact(Self::UNIT).map_while(move |b| {
             if last {
@@ -243,25 +278,25 @@ impl<'m, M: Model> Table<'m, M> {
         })
     }
 
-    /// The state's bytes.
+    /// Bytes of a state.
     pub const STATE: usize = STATE * Self::UNIT;
 }
 
-/// Where bytes are written, unit by unit, from `to` on. There is room: who writes has looked.
-pub(crate) struct Out<'t, M> {
+/// Writes bytes in whole units from `to` on. The caller has checked that there is room.
+pub(crate) struct UnitWriter<'t, M> {
     table: &'t Table<'t, M>,
     pub to: usize,
-    /// Bytes that there were at first.
+    /// Free bytes at the start.
     pub room: usize,
-    /// Bytes of a unit, the last one in its upper bits.
+    /// The bytes collected so far for the next unit; the latest is the highest.
     unit: u32,
     n: usize,
 }
 
-impl<'t, M: Model> Out<'t, M> {
+impl<'t, M: Model> UnitWriter<'t, M> {
     #[inline(always)]
     pub fn new(table: &'t Table<'t, M>, to: usize, room: usize) -> Self {
-        Out {
+        UnitWriter {
             table,
             to,
             room,
@@ -270,14 +305,14 @@ impl<'t, M: Model> Out<'t, M> {
         }
     }
 
-    /// One unit.
+    /// Writes one unit.
     #[inline(always)]
     pub fn word(&mut self, v: u32) {
         self.table.store(self.to, v);
         self.to += Table::<M>::UNIT;
     }
 
-    /// Bytes.
+    /// Writes bytes.
     #[inline(never)]
     pub fn bytes(&mut self, b: &[u8]) {
         for b in b {
@@ -286,7 +321,7 @@ impl<'t, M: Model> Out<'t, M> {
             self.n += 1;
             if self.n == Table::<M>::UNIT {
                 self.n = 0;
-                // The first byte is the lowest; in memory it is the first.
+                // The first byte is the lowest; in memory it comes first.
                 self.word(match Table::<M>::UNIT {
                     2 => u16::from_le(self.unit as u16).into(),
                     _ => u32::from_le(self.unit),
@@ -295,16 +330,16 @@ impl<'t, M: Model> Out<'t, M> {
         }
     }
 
-    /// Fills the last unit up with zeros.
+    /// Pads the last unit with zeros.
     #[inline(always)]
-    pub fn end(&mut self) {
+    pub fn pad(&mut self) {
         while self.n > 0 {
             self.bytes(&[0])
         }
     }
 }
 
-/// A unit whose bytes in memory are the first of these.
+/// The unit that has these first bytes in memory.
 fn native(b: [u8; 4], unit: usize) -> u32 {
     if unit == 2 {
         u16::from_ne_bytes([b[0], b[1]]).into()

@@ -1,8 +1,8 @@
-//! What a program does with the runtime, without cuts: executions, reboots, bypasses.
+//! Programs without cuts: executions, reboots, bypasses.
 
 use nv_replay::nvmem::{Buffered32, InOrder16, InOrder32, Model, Persist, Region};
 use nv_replay::pmem_tx::Width;
-use nv_replay::{Config, Error, Held, Message, Options, Outlet, PBox, Port, Replay, What};
+use nv_replay::{Config, Error, Held, Message, Mismatch, Options, Outlet, PBox, Port, Replay};
 use std::mem::MaybeUninit;
 
 #[derive(Persist)]
@@ -37,8 +37,8 @@ fn open<'m>(region: Region<'m, InOrder32>, options: Options<'m>) -> Rt<'m> {
 fn reboot<'m>(rt: Rt<'m>) -> Rt<'m> {
     open(rt.close(), Options::default())
 }
-/// Starts over, to look at the pool.
-fn look(rt: Rt<'_>) -> (u32, u32) {
+/// Starts over, to read the pool's contents.
+fn pool_contents(rt: Rt<'_>) -> (u32, u32) {
     let options = Options {
         start_over: true,
         ..Options::default()
@@ -76,7 +76,7 @@ fn a_program_runs_once() {
         assert_eq!(program(&mut rt), Ok(16));
         assert!(rt.is_live());
     }
-    assert_eq!(look(rt), (3, 0));
+    assert_eq!(pool_contents(rt), (3, 0));
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn loops_fast_forward() {
         assert_eq!(loops(&mut rt), Ok(20));
         rt = reboot(rt);
     }
-    assert_eq!(look(rt), (20, 3 * 2 * (10 + 11 + 12 + 13)));
+    assert_eq!(pool_contents(rt), (20, 3 * 2 * (10 + 11 + 12 + 13)));
 }
 
 #[test]
@@ -222,7 +222,7 @@ fn outputs_leave_after_the_commit() {
         );
         program(&mut rt).unwrap();
         let r = rt.close();
-        // SAFETY: the same range, whose owner has just been given up.
+        // SAFETY: the same range; its previous owner was just dropped.
         region = unsafe { Region::from_raw(r.base(), r.base().add(r.len())).unwrap() };
     }
     let want: Vec<_> = [0, 100, 1, 101, 2, 102]
@@ -248,12 +248,12 @@ fn another_way_is_divergence() {
     let mut rt = reboot(rt);
     let e = program(&mut rt, 2, false).unwrap_err();
     assert_eq!(e, Error::Diverged);
-    assert_eq!(rt.divergence().unwrap().what, What::Arguments);
+    assert_eq!(rt.divergence().unwrap().mismatch, Mismatch::Arguments);
     assert_eq!(program(&mut rt, 1, false).unwrap_err(), e);
     let mut rt = reboot(rt);
     let e = program(&mut rt, 1, true).unwrap_err();
     assert_eq!(e, Error::Diverged);
-    assert_eq!(rt.divergence().unwrap().what, What::Site);
+    assert_eq!(rt.divergence().unwrap().mismatch, Mismatch::Site);
     let mut rt = reboot(rt);
     assert_eq!(program(&mut rt, 1, false), Ok(1));
 }
@@ -283,7 +283,7 @@ fn a_full_table_says_so() {
     }
 }
 
-/// What a step may need for its error must be left before it runs.
+/// A step runs only if its error could be recorded.
 #[test]
 fn an_error_needs_a_unit() {
     fn program(rt: &mut Rt<'_>) -> [Result<(), Error>; 2] {
@@ -315,7 +315,7 @@ fn an_error_needs_a_unit() {
     }
 }
 
-/// What only the runtime says is recorded as another failure when a body says it.
+/// A body cannot return `TableFull`: it is recorded as `Other`.
 #[test]
 fn a_body_cannot_pretend_that_the_table_is_full() {
     let mut m = memory();
@@ -327,7 +327,7 @@ fn a_body_cannot_pretend_that_the_table_is_full() {
     }
 }
 
-/// More iterations than numbers of one byte.
+/// More iterations than one byte can count.
 const LONG: u32 = if cfg!(miri) { 10 } else { 300 };
 
 fn any_medium<M: Model>()
@@ -363,16 +363,17 @@ fn every_medium() {
     any_medium::<Buffered32>();
 }
 
-/// A blank region of a small program may be smaller than the default table: nothing is committed, and there is nothing to tell.
+/// A blank region may be smaller than the default table. Nothing is committed there, and `inspect`
+/// lists nothing.
 #[test]
 fn a_small_blank_region_can_be_asked() {
     let mut m = vec![MaybeUninit::<u64>::new(0); 32];
-    let (number, region) = nv_replay::committed(Region::<InOrder32>::new(&mut m)).unwrap();
+    let (number, region) = nv_replay::last_committed(Region::<InOrder32>::new(&mut m)).unwrap();
     assert_eq!(number, 0);
     assert!(nv_replay::inspect(region, &mut |e| panic!("{e:?}")).is_ok());
 }
 
-/// A loop that cannot be counted leaves no record, and a replay comes to the same end.
+/// A loop that is too long leaves no record, and a replay gives the same error.
 #[test]
 fn a_loop_that_is_too_long_is_so_in_every_life() {
     let mut m = memory();
@@ -388,7 +389,7 @@ fn a_loop_that_is_too_long_is_so_in_every_life() {
     }
 }
 
-/// What leaves, on each medium.
+/// The messages that a program sends in three lives: number and content.
 fn sent<M: Model>(program: fn(&mut Replay<'_, u32, M>)) -> Vec<(u32, u32)>
 where
     M::Unit: Width,
@@ -419,7 +420,8 @@ where
 }
 static OUT: Port<u32> = Port::new(1);
 
-/// A step that has sent more than the outbox holds can only fail, whatever its body says; and so what it did and sent is undone.
+/// A step that sent more than the outbox holds must fail, even if its body returns `Ok`. Its
+/// changes and messages are undone.
 #[test]
 fn an_outputs_error_cannot_be_swallowed() {
     fn program<M: Model>(rt: &mut Replay<'_, u32, M>)
@@ -458,7 +460,7 @@ fn an_outputs_error_cannot_be_swallowed() {
     assert_eq!(sent::<Buffered32>(program), want);
 }
 
-/// What a step has sent before it fails does not leave.
+/// Messages of a step that fails are not sent.
 #[test]
 fn a_step_that_fails_has_sent_nothing() {
     fn program<M: Model>(rt: &mut Replay<'_, u32, M>)
@@ -482,13 +484,13 @@ fn a_step_that_fails_has_sent_nothing() {
     assert_eq!(sent::<Buffered32>(program), want);
 }
 
-/// An error that only the runtime gives is recorded as one without a number when a body makes it up.
+/// If a body returns an error that only the runtime gives, it is recorded as `Other`.
 #[test]
 fn a_body_makes_up_an_error_of_the_runtime() {
     const MADE_UP: [Error; 6] = [
         Error::TableFull,
         Error::Diverged,
-        Error::LoopLeft,
+        Error::LoopInterrupted,
         Error::LoopTooLong,
         Error::TooManyHandles,
         Error::Other,

@@ -1,4 +1,4 @@
-//! What the documentation says that operations cost, counted store by store.
+//! The documented costs of operations, counted store by store.
 
 #![allow(dropping_copy_types, clippy::drop_non_drop)]
 
@@ -9,7 +9,7 @@ use nv_replay::nvmem::{Buffered32, InOrder16, InOrder32, Model, Region};
 use nv_replay::pmem_tx::{Held, Width};
 use nv_replay::{Config, Error, Options, PBox, Port, Replay};
 
-/// Stores and bytes that the library makes.
+/// Counts the stores and bytes of the library.
 #[derive(Default)]
 struct Count {
     stores: Cell<usize>,
@@ -22,7 +22,7 @@ impl Observer for Count {
     }
 }
 impl Count {
-    /// (stores, bytes) of what is done.
+    /// (stores, bytes) of a closure.
     fn of(f: impl FnOnce()) -> (usize, usize) {
         let c = Count::default();
         observe(&c, f);
@@ -116,7 +116,7 @@ where
     let back = Count::of(|| drop(r.step_own::<_, H<M>>(h, |_, _, h| Ok(h)).unwrap()));
     assert_eq!(back.0, 3 + narrow, "a handle given, and one returned");
     let sent = Count::of(|| r.step((), |tx, _, ()| tx.send(&PORT, 1)).unwrap());
-    // Port and length, content; its number, the head; the record; the mark.
+    // Port and length, content; message number, head; the record; the sent mark.
     assert_eq!(
         sent.1,
         unit + 4 + 4 + unit + unit + unit,
@@ -168,7 +168,7 @@ where
     assert_eq!(e.err(), Some(Error::Other));
 }
 
-/// Bypassing stores nothing, and opening a table that nothing was cut in stores nothing.
+/// A bypass stores nothing. Opening stores nothing if no operation was cut.
 fn replays<M: Model>()
 where
     M::Unit: Width,
@@ -231,7 +231,7 @@ fn keeping_records() {
     let c = Count::of(|| {
         let _ = Rt::<InOrder32>::open(region, options, |_| Ok(0)).unwrap();
     });
-    // Two headers, the end, the version, the start.
+    // Two headers, the cleared end, the version, the start word.
     assert_eq!(c.0, 5);
     assert!(Config::DEFAULT.table_bytes::<InOrder32>() < 1600);
 }

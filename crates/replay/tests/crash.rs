@@ -1,4 +1,5 @@
-//! Every cut, and every cut of the recovery, of programs that use each operation, on each mapped medium.
+//! Programs that use each operation, cut at every store and at every store of the recovery, on each
+//! mapped medium.
 
 mod crash {
     mod every;

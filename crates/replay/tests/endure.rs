@@ -1,4 +1,4 @@
-//! A super-loop through a thousand reboots and more, with numbers that come round again and again.
+//! A super-loop through more than a thousand reboots, with sequence numbers that wrap many times.
 
 use nv_replay::nvmem::{Buffered32, InOrder16, InOrder32, Model, Region};
 use nv_replay::pmem_tx::{self, Held, Width};
@@ -8,12 +8,12 @@ use powerfail::{EveryEvents, Mapped, World, endure};
 type Rt<'m, M> = Replay<'m, [u32; 2], M>;
 static PORT: Port<u32> = Port::new(1);
 
-/// The numbers of the next message and of the last.
+/// The number of the next message.
 #[derive(Clone, Hash, Debug, Default)]
-struct Outside {
+struct WorldState {
     next: u32,
 }
-struct Sink<'a, 'r>(&'a World<'r, Outside>);
+struct Sink<'a, 'r>(&'a World<'r, WorldState>);
 impl Outlet for Sink<'_, '_> {
     fn send(&mut self, m: &Message<'_>) {
         assert_eq!(
@@ -33,7 +33,7 @@ impl Outlet for Sink<'_, '_> {
     }
 }
 
-/// Iterations of different lengths, with steps, failures, inner loops, objects and outputs.
+/// Iterations of different lengths, with steps, failures, inner loops, objects and messages.
 fn iteration<M: Model>(rt: &mut Rt<'_, M>, i: u32) -> Result<(), Error>
 where
     M::Unit: Width,
@@ -74,7 +74,7 @@ where
     Ok(())
 }
 
-fn life<M: Model, const BITS: u8>(nv: Region<'_, M>, world: &World<'_, Outside>)
+fn life<M: Model, const BITS: u8>(nv: Region<'_, M>, world: &World<'_, WorldState>)
 where
     M::Unit: Width,
 {
@@ -98,7 +98,7 @@ fn long<M: Model, const BITS: u8>()
 where
     M::Unit: Width,
 {
-    // The first boot makes the pool and the table: with lives of 230 events and more it comes to an end.
+    // The first boot formats the pool and the table: it needs lives of at least 230 events.
     for every in [157, 233, 433]
         .into_iter()
         .take(if cfg!(miri) { 1 } else { 3 })

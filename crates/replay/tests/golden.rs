@@ -1,8 +1,9 @@
-//! Every byte of the format. A change here is a new format version, a line in CHANGELOG.md and one in docs/SPEC.md.
+//! Golden images: every byte of the format. A change needs a new format version, and a line in
+//! CHANGELOG.md and in docs/SPEC.md.
 
 use nv_replay::nvmem::{InOrder16, InOrder32, Model, Region};
 use nv_replay::pmem_tx::{self, Held, Width};
-use nv_replay::{Config, Entry, Error, Kind, Options, PBox, Port, Replay, inspect};
+use nv_replay::{CallKind, Config, Error, Options, PBox, Port, Replay, TableItem, inspect};
 use std::mem::MaybeUninit;
 
 const TABLE: Config = Config {
@@ -12,7 +13,8 @@ const TABLE: Config = Config {
 };
 static PORT: Port<u16> = Port::new(0x21);
 
-/// A step without a result, one with, a failed one, one that takes a handle, a loop that runs, an output.
+/// A step without a result, one with a result, a failed one, one that consumes a handle, a running
+/// loop, a message.
 fn memory<M: Model>() -> Vec<MaybeUninit<u64>>
 where
     M::Unit: Width,
@@ -48,7 +50,7 @@ where
     m
 }
 
-/// The superblock and the table, what is not zero.
+/// The nonzero bytes of superblock and table.
 fn image<M: Model>() -> String
 where
     M::Unit: Width,
@@ -71,7 +73,7 @@ where
     out
 }
 
-fn entries<M: Model>() -> Vec<Entry>
+fn entries<M: Model>() -> Vec<TableItem>
 where
     M::Unit: Width,
 {
@@ -138,7 +140,7 @@ fn it_tells_what_it_holds_without_the_program() {
         let records: Vec<_> = all
             .iter()
             .filter_map(|e| match e {
-                Entry::Record { kind, bytes, .. } => Some((*kind, *bytes)),
+                TableItem::Record { kind, bytes, .. } => Some((*kind, *bytes)),
                 _ => None,
             })
             .collect();
@@ -146,21 +148,21 @@ fn it_tells_what_it_holds_without_the_program() {
         assert_eq!(
             records,
             [
-                (Kind::Done, 0),
-                (Kind::Done, up(unit + 2)),
-                (Kind::Aborted, unit),
-                (Kind::Took, unit),
-                (Kind::Loop, 3 * unit),
-                (Kind::Done, unit),
+                (CallKind::Done, 0),
+                (CallKind::Done, up(unit + 2)),
+                (CallKind::Aborted, unit),
+                (CallKind::TookHandles, unit),
+                (CallKind::Loop, 3 * unit),
+                (CallKind::Done, unit),
             ]
         );
-        assert!(all.contains(&Entry::Iteration {
+        assert!(all.contains(&TableItem::Iteration {
             depth: 1,
             iteration: 1
         }));
         assert_eq!(
             all.last(),
-            Some(&Entry::End {
+            Some(&TableItem::End {
                 version: 0x0102,
                 committed: 8
             })

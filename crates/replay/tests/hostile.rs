@@ -1,4 +1,5 @@
-//! Any bytes whatever: opening and running gives values or errors, never a panic, a hang or undefined behaviour.
+//! Any bytes: opening and running gives values or errors, never a panic, a hang or undefined
+//! behaviour.
 
 use nv_replay::nvmem::{Buffered32, InOrder16, InOrder32, Model, Persist, Region};
 use nv_replay::pmem_tx::{self, Width};
@@ -73,7 +74,7 @@ where
     Ok(())
 }
 
-/// The one thing to fuzz: open, run, close, inspect.
+/// Opens, runs, closes and inspects an image.
 fn anything<M: Model>(image: &[u8]) -> bool
 where
     M::Unit: Width,
@@ -107,7 +108,7 @@ where
     }
 }
 
-/// Images of the program at different places.
+/// Images of the program at different points.
 fn images<M: Model>() -> Vec<Vec<u8>>
 where
     M::Unit: Width,
@@ -163,7 +164,7 @@ where
         for _ in 0..rounds {
             let mut bad = image.clone();
             for _ in 0..1 + random(&mut seed) % 6 {
-                // The superblocks stay, or hardly anything would be looked at.
+                // Superblocks stay intact: otherwise nearly every image is refused at once.
                 let at = 128 + random(&mut seed) as usize % (BYTES - 128);
                 bad[at] = random(&mut seed) as u8;
             }

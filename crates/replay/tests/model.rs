@@ -11,7 +11,7 @@ use std::cell::RefCell;
 enum Op {
     /// Adds, returns the sum.
     Add(u32),
-    /// Changes something, then aborts.
+    /// Changes a value, then aborts.
     Fail(u16),
     Record(u32),
     Send(u32),
@@ -31,29 +31,29 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     prop::collection::vec(inner, 1..5)
 }
 
-/// What a program leaves: the sum, and what it has sent.
+/// The effects of a program: the sum and its messages.
 #[derive(Debug, Default, PartialEq)]
-struct Left {
+struct Effects {
     sum: u32,
     sent: Vec<u32>,
 }
 
-fn model(ops: &[Op], i: u32, left: &mut Left) {
+fn model(ops: &[Op], i: u32, effects: &mut Effects) {
     for op in ops {
         match op {
-            Op::Add(v) => left.sum += v + i,
+            Op::Add(v) => effects.sum += v + i,
             Op::Fail(_) => {}
-            Op::Record(v) => left.sum += v,
-            Op::Send(v) => left.sent.push(v + i),
-            Op::Loop(n, body) => (0..*n).for_each(|i| model(body, i, left)),
+            Op::Record(v) => effects.sum += v,
+            Op::Send(v) => effects.sent.push(v + i),
+            Op::Loop(n, body) => (0..*n).for_each(|i| model(body, i, effects)),
         }
     }
 }
 
-/// Bodies of loops are function pointers, so they find their part of the program by its path.
+/// Loop bodies are function pointers and cannot capture: each finds its operations by its path.
 type Path = [u8; 4];
 std::thread_local!(static PROGRAM: RefCell<Vec<Op>> = const { RefCell::new(Vec::new()) });
-fn part(path: Path) -> Vec<Op> {
+fn ops_at(path: Path) -> Vec<Op> {
     PROGRAM.with_borrow(|p| {
         let mut ops = p;
         for i in path.iter().take_while(|i| **i != 0) {
@@ -73,7 +73,7 @@ fn run<M: Model>(rt: &mut Rt<'_, M>, path: Path, i: u32) -> Result<(), Error>
 where
     M::Unit: Width,
 {
-    for (k, op) in part(path).into_iter().enumerate() {
+    for (k, op) in ops_at(path).into_iter().enumerate() {
         match op {
             Op::Add(v) => {
                 rt.step(v + i, |tx, sum, v| {
@@ -124,12 +124,12 @@ fn check<M: Model>(ops: &[Op], bits: u8)
 where
     M::Unit: Width,
 {
-    let mut left = Left::default();
-    model(ops, 0, &mut left);
+    let mut effects = Effects::default();
+    model(ops, 0, &mut effects);
     explore_with(
-        (ops.to_vec(), left, bits),
+        (ops.to_vec(), effects, bits),
         Mapped::<M>::new(1536),
-        |nv, world, (ops, left, bits)| {
+        |nv, world, (ops, effects, bits)| {
             PROGRAM.replace(ops.clone());
             let mut sink = Sink(world);
             let options = Options {
@@ -146,9 +146,9 @@ where
             run(&mut rt, [0; 4], 0).unwrap();
             assert_eq!(
                 rt.step((), |tx, sum, ()| Ok(*sum.get(tx))).unwrap(),
-                left.sum
+                effects.sum
             );
-            assert_eq!(world.get(), left.sent);
+            assert_eq!(world.get(), effects.sent);
         },
     )
     .run();

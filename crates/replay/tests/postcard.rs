@@ -1,4 +1,4 @@
-//! Values by postcard.
+//! Results and inputs encoded by postcard.
 #![cfg(feature = "postcard")]
 
 use nv_replay::nvmem::{InOrder16, InOrder32, Model, Region};

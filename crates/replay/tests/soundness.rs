@@ -1,8 +1,9 @@
-//! Misuse in safe code: each either does not compile (tests/ui), or is an error here and clean under Miri.
+//! Misuse by safe code. Each misuse does not compile (tests/ui), or is an error here and clean
+//! under Miri.
 
 use nv_replay::nvmem::{InOrder32, Region};
 use nv_replay::{
-    Config, Error, Held, Message, Options, Outlet, PBox, Port, Postcard, Replay, What,
+    Config, Error, Held, Message, Mismatch, Options, Outlet, PBox, Port, Postcard, Replay,
 };
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -13,9 +14,9 @@ use std::sync::atomic::AtomicPtr;
 
 type Rt = Replay<'static, u32>;
 
-/// Memory for ever, as a device has it.
+/// Memory that is never freed, as on a device.
 fn region(words: usize) -> Region<'static, InOrder32> {
-    // Where Miri finds it at the end.
+    // Keeps it reachable, so that Miri reports no leak.
     static ALL: Mutex<Vec<AtomicPtr<MaybeUninit<u64>>>> = Mutex::new(Vec::new());
     let words = vec![MaybeUninit::new(0u64); words].leak();
     (ALL.lock().unwrap()).push(AtomicPtr::new(words.as_mut_ptr()));
@@ -26,7 +27,7 @@ fn open(region: Region<'static, InOrder32>) -> Rt {
 }
 fn reopen(region: Region<'static, InOrder32>, start_over: bool) -> Rt {
     let options = Options {
-        // It counts for a blank one.
+        // Used if the region is blank.
         table: match region.len() {
             0..1048 => Config::SMALL,
             _ => Config::DEFAULT,
@@ -47,7 +48,7 @@ fn add(rt: &mut Rt, n: u32) -> Result<(), Error> {
     Ok(())
 }
 fn sum(rt: &mut Rt) -> u32 {
-    rt.look(|tx, sum| *sum.get(tx)).unwrap().unwrap()
+    rt.view(|tx, sum| *sum.get(tx)).unwrap().unwrap()
 }
 
 thread_local! {
@@ -58,16 +59,16 @@ fn swap_with_other(rt: &mut Rt) {
     OTHER.with_borrow_mut(|o| std::mem::swap(rt, o.as_mut().unwrap()))
 }
 
-/// The place of the runtime that a loop has lost says so, and the other one is whole after the next open.
+/// A loop that has lost its runtime reports it, and the runtime in its place has stopped.
 fn replaced(rt: &mut Rt, r: Result<(), Error>) {
     assert_eq!(r, Err(Error::Diverged));
-    assert_eq!(rt.divergence().unwrap().what, What::Runtime);
+    assert_eq!(rt.divergence().unwrap().mismatch, Mismatch::Runtime);
     assert_eq!(add(rt, 1), Err(Error::Diverged));
 }
 
 #[test]
 fn a_body_swaps_its_runtime_with_another() {
-    // Of other sizes: what is inside of one table lies outside of the other.
+    // Another size: offsets inside of one table lie outside of the other.
     for (mine, others) in [(256, 64), (64, 256), (256, 256)] {
         let mut rt = runtime(mine);
         OTHER.set(Some(runtime(others)));
@@ -80,7 +81,7 @@ fn a_body_swaps_its_runtime_with_another() {
             add(rt, 100)
         });
         replaced(&mut rt, r);
-        // Both are whole.
+        // Both are intact.
         assert_eq!(sum(&mut reopen(rt.close(), true)), 100);
         let mine = OTHER.take().unwrap();
         assert_eq!(sum(&mut reopen(mine.close(), true)), 10);
@@ -109,7 +110,7 @@ fn a_body_overwrites_its_runtime() {
     replaced(&mut rt, r.map(|_| ()));
 }
 
-/// Each loop looks for itself: an outer one whose body has lost the runtime in an inner one.
+/// Each loop checks its own runtime: here an inner body takes the runtime of an outer loop.
 #[test]
 fn an_inner_body_swaps_the_runtime() {
     let mut rt = runtime(256);
@@ -120,12 +121,12 @@ fn an_inner_body_swaps_the_runtime() {
             Ok(())
         });
         assert_eq!(r, Err(Error::Diverged));
-        // Nobody need know.
+        // The error is dropped.
         Ok(())
     });
     replaced(&mut rt, r);
 
-    // It comes back, but in the middle of a loop that is no more.
+    // The runtime comes back in the middle of a loop that no longer exists.
     let mut rt = runtime(256);
     OTHER.set(Some(runtime(64)));
     let r = rt.each(0..3, |rt, _| {
@@ -137,7 +138,7 @@ fn an_inner_body_swaps_the_runtime() {
         add(rt, 1)
     });
     assert_eq!(r, Err(Error::Diverged));
-    assert_eq!(rt.divergence().unwrap().what, What::Runtime);
+    assert_eq!(rt.divergence().unwrap().mismatch, Mismatch::Runtime);
 }
 
 #[test]
@@ -156,7 +157,7 @@ fn a_body_that_swaps_back_has_changed_nothing() {
     assert_eq!(sum(&mut OTHER.take().unwrap()), 303);
 }
 
-/// A runtime in the same region, but not the one that has begun the loop.
+/// A runtime in the same region that did not enter the loop.
 #[test]
 fn a_body_opens_its_region_again() {
     fn again(rt: &mut Rt, start_over: bool) {
@@ -182,7 +183,7 @@ fn a_body_opens_its_region_again() {
         replaced(&mut rt, r);
     }
 
-    // The one that comes into its place is in a loop, too, and in the same iteration.
+    // The replacement is in a loop too, in the same iteration.
     TIMES.set(0);
     fn body(rt: &mut Rt, _: u32) -> Result<(), Error> {
         match TIMES.replace(TIMES.get() + 1) {
@@ -208,12 +209,12 @@ fn a_body_opens_its_region_again() {
     replaced(&mut rt, r);
 }
 
-/// What a closure does before it unwinds.
+/// Runs a closure that unwinds.
 fn unwinds(f: impl FnOnce()) {
     catch_unwind(AssertUnwindSafe(f)).unwrap_err();
 }
 
-/// A body that unwinds leaves its loop like one that ends with an error.
+/// A body that unwinds stops the runtime, as an error from the body does.
 #[test]
 fn a_loops_body_unwinds() {
     let mut rt = runtime(256);
@@ -226,12 +227,12 @@ fn a_loops_body_unwinds() {
             Ok(())
         });
     });
-    assert_eq!(add(&mut rt, 100), Err(Error::LoopLeft));
-    assert_eq!(rt.each(0..2, add), Err(Error::LoopLeft));
+    assert_eq!(add(&mut rt, 100), Err(Error::LoopInterrupted));
+    assert_eq!(rt.each(0..2, add), Err(Error::LoopInterrupted));
     assert_eq!(sum(&mut reopen(rt.close(), true)), 3);
 }
 
-/// A step that unwinds is undone, and can be done again.
+/// A step that unwinds is undone and can be repeated.
 #[test]
 fn a_steps_body_unwinds() {
     let mut rt = runtime(256);
@@ -246,7 +247,7 @@ fn a_steps_body_unwinds() {
             let _ = rt.record_with(|| -> u32 { panic!("in an input") });
         });
         unwinds(|| {
-            let _ = rt.look(|_, _| panic!("in a look"));
+            let _ = rt.view(|_, _| panic!("in a look"));
         });
     }
     add(&mut rt, 5).unwrap();
@@ -254,7 +255,7 @@ fn a_steps_body_unwinds() {
 }
 
 static PORT: Port<u32> = Port::new(1);
-/// Unwinds when it is told so.
+/// An outlet that panics on demand.
 #[derive(Default)]
 struct Bomb {
     got: Vec<(u32, u32)>,
@@ -293,16 +294,17 @@ fn bomb() -> &'static mut Bomb {
     bomb
 }
 
-/// What a committed step has sent is not lost: nothing follows in this life, and the next open sends it again.
+/// Messages of a committed step are not lost: the runtime stops, and the next open sends them
+/// again.
 #[test]
 fn an_outlet_unwinds() {
     let broken = bomb();
     broken.armed = true;
     let mut rt = with_outlet(region(256), broken);
     unwinds(|| send(&mut rt, 5).unwrap());
-    assert_eq!(send(&mut rt, 6), Err(Error::LoopLeft));
-    assert_eq!(add(&mut rt, 7), Err(Error::LoopLeft));
-    assert_eq!(rt.look(|_, _| ()), Err(Error::LoopLeft));
+    assert_eq!(send(&mut rt, 6), Err(Error::LoopInterrupted));
+    assert_eq!(add(&mut rt, 7), Err(Error::LoopInterrupted));
+    assert_eq!(rt.view(|_, _| ()), Err(Error::LoopInterrupted));
     let region = rt.close();
     let mut whole = Bomb::default();
     let options = Options {
@@ -323,11 +325,11 @@ fn an_outlet_unwinds_when_the_program_is_live() {
     broken.armed_live = true;
     let mut rt = with_outlet(rt.close(), broken);
     unwinds(|| add(&mut rt, 5).unwrap());
-    assert_eq!(add(&mut rt, 6), Err(Error::LoopLeft));
+    assert_eq!(add(&mut rt, 6), Err(Error::LoopInterrupted));
     assert_eq!(sum(&mut reopen(rt.close(), true)), 5);
 }
 
-/// Before the commit the step is undone; behind it, what it has sent leaves after the next open.
+/// A panic before the commit undoes the step. After it, the next open sends the step's messages.
 #[test]
 fn who_joins_a_step_unwinds() {
     for stored in [false, true] {
@@ -356,10 +358,10 @@ fn who_joins_a_step_unwinds() {
             ..Options::default()
         };
         let mut rt = Replay::<u32, _>::open(rt.close(), options, |_| Ok(0)).unwrap();
-        let sum = rt.look(|tx, sum| *sum.get(tx)).unwrap().unwrap();
+        let sum = rt.view(|tx, sum| *sum.get(tx)).unwrap().unwrap();
         let _ = rt.close();
         if stored {
-            assert_eq!((then, sum), (Err(Error::LoopLeft), 5));
+            assert_eq!((then, sum), (Err(Error::LoopInterrupted), 5));
             assert_eq!(whole.got, [(0, 5)]);
         } else {
             assert_eq!((then, sum), (Ok(()), 6));
@@ -368,7 +370,7 @@ fn who_joins_a_step_unwinds() {
     }
 }
 
-/// Who joins keeps the last store to itself, or says that it has failed although it has not.
+/// A join that does not commit, or that commits and returns an error.
 #[test]
 fn who_joins_a_step_does_not_store() {
     let mut rt = runtime(256);
@@ -390,7 +392,7 @@ fn who_joins_a_step_does_not_store() {
     assert_eq!(sum(&mut rt), 6);
 }
 
-/// Tells so many bytes, and the next time others.
+/// Its second encoding has another length than its first.
 struct Fickle(Cell<usize>, usize);
 impl serde::Serialize for Fickle {
     fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
@@ -409,7 +411,7 @@ impl<'de> serde::Deserialize<'de> for Fickle {
     }
 }
 
-/// The room for a result is what its `Serialize` told when it was asked first.
+/// The free room is checked against the first encoding's length.
 #[test]
 fn a_result_tells_other_bytes_the_second_time() {
     for (first, then) in [(4, 8), (4, 1200), (40, 1300), (4, 3), (300, 0)] {
@@ -420,12 +422,12 @@ fn a_result_tells_other_bytes_the_second_time() {
         assert_eq!(sum(&mut rt), 5);
         let mut rt = open(rt.close());
         let r = rt.record(Postcard(Fickle(Cell::new(1), 1)));
-        // Another place in the source.
+        // Another call site.
         assert_eq!(r.err(), Some(Error::Diverged));
     }
 }
 
-/// A type without a size can tell bytes.
+/// A zero-sized type can encode to bytes.
 #[test]
 fn a_result_of_no_size_is_recorded() {
     #[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -444,7 +446,7 @@ fn a_result_of_no_size_is_recorded() {
     }
 }
 
-/// A place can be refused, and left by what unwinds while it is being opened; and then be opened.
+/// `open_in` into one place: refused, unwound, then successful.
 #[test]
 fn a_place_is_opened_again() {
     let mut place = MaybeUninit::<Rt>::uninit();
@@ -514,7 +516,8 @@ fn an_outlet_runs_another_runtime() {
     assert_eq!(sum(&mut OTHER.take().unwrap()), 6);
 }
 
-/// A handle of one runtime is refused by every other one, in steps and in loops, and comes back whole.
+/// A handle of one runtime is refused by every other one, in steps and in loops, and comes back
+/// intact.
 #[test]
 fn a_handle_goes_to_another_runtime() {
     let mut one = runtime(256);
@@ -537,7 +540,7 @@ fn a_handle_goes_to_another_runtime() {
     });
     assert_eq!(r, Err(Error::WrongPool));
     assert_eq!(take(&mut two, mine).ok(), Some(8));
-    // In the other runtime, in a loop of this one that swaps it in and back.
+    // In the other runtime, inside a loop of this one that swaps it in and back.
     let mut two = runtime(256);
     let mut lent = make(&mut two, 9);
     OTHER.set(Some(runtime(64)));
@@ -553,7 +556,7 @@ fn a_handle_goes_to_another_runtime() {
     assert_eq!(take(&mut two, lent).ok(), Some(9));
 }
 
-/// A program that waits between its steps is dropped while it waits; another one goes on.
+/// A program that awaits between its steps is dropped there; another one continues.
 #[test]
 fn a_future_is_dropped_between_two_steps() {
     async fn program(rt: &mut Rt) -> Result<u32, Error> {

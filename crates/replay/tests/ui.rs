@@ -1,6 +1,7 @@
-//! What the type rules refuse, and what the compiler says about it. The messages are pinned.
+//! Misuse that the type rules refuse, with the compiler's messages.
 //!
-//! They are those of the pinned toolchain; `TRYBUILD=overwrite cargo test -p nv-replay --test ui` writes new ones.
+//! The messages are those of the pinned toolchain.
+//! `TRYBUILD=overwrite cargo test -p nv-replay --test ui` writes new ones.
 
 #[test]
 #[cfg_attr(miri, ignore = "starts the compiler")]

@@ -1,8 +1,10 @@
-//! Another version of the program, a lost pool, starting over, and what divergence stops.
+//! Another version of the program, a lost pool, starting over, and what a divergence stops.
 
 use nv_replay::nvmem::{InOrder16, InOrder32, Model, Region};
 use nv_replay::pmem_tx::Width;
-use nv_replay::{Config, Error, Held, OpenError, Options, PBox, Refused, Replay, Update, What};
+use nv_replay::{
+    Config, Error, Held, Mismatch, OpenError, OpenFailure, Options, PBox, Replay, Update,
+};
 use std::mem::MaybeUninit;
 
 type Rt<'m> = Replay<'m, u32>;
@@ -13,7 +15,7 @@ fn open<'m>(
     region: Region<'m, InOrder32>,
     version: u16,
     update: Update,
-) -> Result<Rt<'m>, Refused<'m, InOrder32>> {
+) -> Result<Rt<'m>, OpenFailure<'m, InOrder32>> {
     let options = Options {
         version,
         update,
@@ -22,7 +24,7 @@ fn open<'m>(
     Replay::open(region, options, |_| Ok(0))
 }
 
-/// Two steps that stay, and one that the new version has changed.
+/// Two steps that both versions have, and one that the new version has changed.
 fn program(rt: &mut Rt<'_>, version: u16) -> Result<u32, Error> {
     let a = rt.step_at::<_, u32>(1, (), |tx, n, ()| {
         *n.get_mut(tx)? += 1;
@@ -51,19 +53,19 @@ fn another_version_is_the_callers_choice() {
     let mut m = memory();
     let mut rt = open(Region::new(&mut m), 0, Update::Refuse).unwrap();
     assert_eq!(program(&mut rt, 0), Ok(111));
-    let Refused {
+    let OpenFailure {
         error: e, region, ..
     } = open(rt.close(), 1, Update::Refuse).err().unwrap();
     assert_eq!(e, OpenError::OtherVersion { recorded: 0 });
-    let Refused {
+    let OpenFailure {
         error: e, region, ..
     } = open(region, 1, Update::Keep(9)).err().unwrap();
     assert_eq!(e, OpenError::NoSuchRecord { records: 4 });
-    // The third step of the old version has happened and stays so.
+    // The third step of the old version has happened and stays.
     let mut rt = open(region, 1, Update::Keep(2)).unwrap();
     assert!(!rt.is_live());
     assert_eq!(program(&mut rt, 1), Ok(1111));
-    // The choice counts once: the records are those of the new version now.
+    // The choice applies once: now the records belong to the new version.
     let mut rt = open(rt.close(), 1, Update::Keep(2)).unwrap();
     assert_eq!(program(&mut rt, 1), Ok(1111));
     let mut rt = open(rt.close(), 2, Update::StartOver).unwrap();
@@ -82,16 +84,16 @@ fn an_unannounced_update_is_divergence_and_stops_everything() {
     let e = program(&mut rt, 1).unwrap_err();
     assert_eq!(e, Error::Diverged);
     let d = rt.divergence().unwrap();
-    assert_eq!((d.record, d.what), (2, What::Site));
-    // Whatever is tried now is refused, also what would agree.
+    assert_eq!((d.record, d.mismatch), (2, Mismatch::Site));
+    // Every later call is refused, even one that would match.
     assert_eq!(rt.record(1u32), Err(e));
     assert_eq!(rt.each(0..2, |_, _| Ok(())), Err(e));
     assert_eq!(program(&mut rt, 0), Err(e));
     assert!(!rt.is_live());
-    // Nothing was changed: the old program goes on.
+    // Nothing was changed: the old program continues.
     let mut rt = open(rt.close(), 0, Update::Refuse).unwrap();
     assert_eq!(program(&mut rt, 0), Ok(111));
-    // Or the new one starts over, on demand.
+    // Or the new one starts over on demand.
     let options = Options {
         start_over: true,
         ..Options::default()
@@ -111,7 +113,7 @@ fn a_handle_of_another_life_is_refused() {
     let old = make(&mut rt);
     let mut rt = open(rt.close(), 0, Update::Refuse).unwrap();
     let new = make(&mut rt);
-    // The old one and the new one lead to the same object: only one of them gets in.
+    // The old and the new handle lead to the same object: only one of them is accepted.
     let f = rt
         .step((new, old), |tx, _, (mut a, mut b)| {
             let (a, b) = (a.get_mut(tx)?, b.get_mut(tx)?);
@@ -129,7 +131,7 @@ fn a_handle_of_another_life_is_refused() {
     let kept = make(&mut rt);
     #[allow(clippy::forget_non_drop)]
     std::mem::forget(rt);
-    // SAFETY: who owned the range is forgotten.
+    // SAFETY: the range's owner was forgotten.
     let region = unsafe { Region::from_raw(base, base.add(len)) }.unwrap();
     let mut rt = open(region, 0, Update::Refuse).unwrap();
     let new = make(&mut rt);
@@ -155,16 +157,17 @@ fn the_same_step_with_another_handle_is_divergence() {
     let mut rt = open(rt.close(), 0, Update::Refuse).unwrap();
     let e = program(&mut rt, true).unwrap_err();
     assert_eq!(e, Error::Diverged);
-    let what = rt.divergence().map(|d| d.what);
+    let what = rt.divergence().map(|d| d.mismatch);
     assert!(
-        matches!(what, Some(What::Handles | What::Arguments)),
+        matches!(what, Some(Mismatch::Handles | Mismatch::Arguments)),
         "{what:?}"
     );
     let mut rt = open(rt.close(), 0, Update::Refuse).unwrap();
     assert_eq!(program(&mut rt, false), Ok(78));
 }
 
-/// Of forty objects, some have numbers whose hashes agree in the bits that a record keeps: no pair is taken for the other.
+/// Among forty objects some have numbers whose recorded hash bits are equal: none is taken for
+/// another.
 #[test]
 #[cfg_attr(miri, ignore = "slow")]
 fn no_other_handle_is_taken_for_the_recorded_one() {
@@ -200,7 +203,7 @@ fn no_other_handle_is_taken_for_the_recorded_one() {
             let (Err(Error::Diverged), Some(d)) = (e, rt.divergence()) else {
                 panic!("object {b} was taken for object {a}");
             };
-            collided += usize::from(d.what == What::Handles);
+            collided += usize::from(d.mismatch == Mismatch::Handles);
         }
         rt = open(rt.close());
         program(&mut rt, a).unwrap();
@@ -230,7 +233,7 @@ fn a_loop_that_is_left_by_an_error_stays_there() {
     let mut rt = open(Region::new(&mut m), 0, Update::Refuse).unwrap();
     for _ in 0..3 {
         assert_eq!(program(&mut rt, true), Err(Error::Aborted(4)));
-        assert_eq!(rt.record(1u8), Err(Error::LoopLeft));
+        assert_eq!(rt.record(1u8), Err(Error::LoopInterrupted));
         rt = open(rt.close(), 0, Update::Refuse).unwrap();
     }
     assert_eq!(program(&mut rt, false), Ok(6));
@@ -256,12 +259,12 @@ fn an_iteration_that_ends_too_early_is_divergence() {
     let e = program(&mut rt, true).unwrap_err();
     assert_eq!(e, Error::Diverged);
     let d = rt.divergence().unwrap();
-    assert_eq!((d.record, d.what), (1, What::Shorter));
-    // A step where the loop was, and a loop where a step was.
+    assert_eq!((d.record, d.mismatch), (1, Mismatch::RecordsRemain));
+    // A step where a loop was recorded, and a loop where a step was recorded.
     let mut rt = open(rt.close(), 0, Update::Refuse).unwrap();
     let e = rt.record(3u32).unwrap_err();
     assert_eq!(e, Error::Diverged);
-    assert_eq!(rt.divergence().unwrap().what, What::Kind);
+    assert_eq!(rt.divergence().unwrap().mismatch, Mismatch::Kind);
 }
 
 #[test]
@@ -287,7 +290,7 @@ fn a_body_that_unwinds_is_undone() {
     assert_eq!(program(&mut rt, true), Ok(1));
 }
 
-/// What a region needs is said before anything is written to it.
+/// A region's required size is reported before anything is written to it.
 #[test]
 fn a_region_that_is_too_small_stays_blank() {
     let mut m = memory();
@@ -330,10 +333,10 @@ fn limits_are_named() {
     let table = nv_replay::Config::DEFAULT.table_bytes::<InOrder32>();
     // A pool that was wiped under its records.
     for off in (table..bytes).step_by(4) {
-        // SAFETY: a unit of the region, which is nobody's now.
+        // SAFETY: a unit of the region, which has no owner now.
         unsafe { region.store(off, 0) }
     }
-    let Refused {
+    let OpenFailure {
         error: e, region, ..
     } = open(region, 0, Update::Refuse).err().unwrap();
     let heap = pmem_tx::OpenError::Damaged(pmem_tx::Part::Heap);
@@ -341,8 +344,8 @@ fn limits_are_named() {
     assert_eq!(region.len(), bytes);
 }
 
-/// A new run begins where the run before last has left its records. Numbers of a few bits come round, so one of those would follow
-/// the new run's first number: whatever their lengths, nothing of them counts.
+/// A new run begins in the area of the run before last. With numbers of a few bits a stale record
+/// there may carry the new run's first number: it must not count, for any lengths of the runs.
 #[test]
 fn records_of_the_run_before_last_do_not_count() {
     fn go<M: Model>(bits: u8)
@@ -374,7 +377,7 @@ fn records_of_the_run_before_last_do_not_count() {
                 rt.step_at::<_, u32>(0, i, |_, _, i| Ok(i)).unwrap();
             }
         };
-        // How many records two runs have, and how many are kept for the third.
+        // The record counts of two runs, and how many records the third keeps.
         for (first, second, kept) in (0..90).map(|i| (i % 10, i / 10, i % 3)) {
             let mut m = memory();
             let mut region = Region::<M>::new(&mut m);
@@ -383,7 +386,7 @@ fn records_of_the_run_before_last_do_not_count() {
                 let kept = kept.min(had);
                 let update = Update::Keep(kept as u16);
                 let mut rt = boot(region, bits, update, version as u16);
-                // So many are passed, and then the program is live.
+                // After the kept records the program is live.
                 assert_eq!(rt.is_live(), kept == 0, "{first} {second} {kept}");
                 steps(&mut rt, 0, kept);
                 assert!(rt.is_live(), "{first} {second} {kept}");
@@ -402,7 +405,8 @@ fn records_of_the_run_before_last_do_not_count() {
     }
 }
 
-/// Of some thousand shorter loops some have the hash of the one that is recorded: none goes on in an iteration that it does not have.
+/// Among some thousand shorter loops some have the hash of the recorded one: none continues in an
+/// iteration that it does not have.
 #[test]
 #[cfg_attr(miri, ignore = "slow")]
 fn no_loop_goes_on_beyond_its_end() {
@@ -422,9 +426,12 @@ fn no_loop_goes_on_beyond_its_end() {
             Err(Error::Diverged),
             "{from}..{to}"
         );
-        let what = rt.divergence().unwrap().what;
-        assert!(matches!(what, What::Arguments | What::Shorter), "{what:?}");
-        collided += u32::from(what == What::Shorter);
+        let what = rt.divergence().unwrap().mismatch;
+        assert!(
+            matches!(what, Mismatch::Arguments | Mismatch::RecordsRemain),
+            "{what:?}"
+        );
+        collided += u32::from(what == Mismatch::RecordsRemain);
     }
     assert!(collided > 0, "the iteration was never needed");
     rt = open(rt.close(), 0, Update::Refuse).unwrap();

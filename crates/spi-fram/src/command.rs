@@ -1,8 +1,18 @@
-//! What is the same for the blocking and the async driver: opcodes, checks, and what is known of the chip.
+//! Shared by the blocking and the async driver: opcodes, checks before a command, and the driver's
+//! knowledge of the chip.
+//!
+//! ```text
+//! read    | READ  0x03 | address, 2 or 3 bytes | data from the chip ... |
+//! write   | WREN  0x06 |   chip select high
+//!         | WRITE 0x02 | address, 2 or 3 bytes | data to the chip ...   |   clears WEL again
+//! ```
+//!
+//! The chip gives no error: it wraps at its end, drops writes to protected blocks and ignores
+//! commands while it sleeps. `ChipInfo` checks each of these before anything goes on the bus.
 
 use crate::error::Error;
 use crate::id::DeviceId;
-use crate::part::{Address, Part};
+use crate::part::{AddressWidth, Part};
 use crate::status::Status;
 use nvmem::planted;
 
@@ -15,20 +25,20 @@ pub const WREN: u8 = 0x06;
 pub const RDID: u8 = 0x9F;
 pub const SLEEP: u8 = 0xB9;
 
-/// The part, and what is known of the chip without asking.
+/// The configured part, and what the driver remembers of the chip's state.
 #[derive(Debug, Clone)]
-pub struct Known {
+pub struct ChipInfo {
     pub part: Part,
-    /// Bytes in one transaction at most; never 0.
+    /// The maximum number of data bytes in one transaction; never 0.
     pub burst: u32,
-    /// Bytes from the start that the chip does not protect, as far as is known.
+    /// Unprotected bytes from address 0, as last read from the chip.
     pub writable: u32,
     pub asleep: bool,
 }
 
-impl Known {
+impl ChipInfo {
     pub const fn new(part: Part) -> Self {
-        Known {
+        ChipInfo {
             writable: part.capacity(),
             part,
             burst: u32::MAX,
@@ -36,69 +46,70 @@ impl Known {
         }
     }
 
-    /// Compares the ID with the part's.
-    pub fn recognise<E>(&self, id: &DeviceId) -> Result<(), Error<E>> {
+    /// Checks that the ID belongs to the part.
+    pub fn check_id<E>(&self, id: &DeviceId) -> Result<(), Error<E>> {
         if self.part.accepts(id) {
             Ok(())
         } else if id.0 == [0xFF; DeviceId::LEN] || id.0 == [0; DeviceId::LEN] {
-            // A line that nothing drives.
+            // The data line is not driven.
             Err(Error::NoAnswer)
         } else {
             Err(Error::WrongDevice)
         }
     }
 
-    /// Whether the chip listens.
-    pub fn awake<E>(&self) -> Result<(), Error<E>> {
+    /// Checks that the chip is not asleep.
+    pub fn check_awake<E>(&self) -> Result<(), Error<E>> {
         if self.asleep && !planted!("spi-fram/sleep-forgotten") {
             return Err(Error::Asleep);
         }
         Ok(())
     }
 
-    /// Whether `len` bytes at `at` can be read. A chip would go on at address 0 behind its end.
-    pub fn readable<E>(&self, at: u32, len: usize) -> Result<(), Error<E>> {
+    /// Checks that `len` bytes at `at` can be read. The chip itself would continue at address 0
+    /// after its end.
+    pub fn check_readable<E>(&self, at: u32, len: usize) -> Result<(), Error<E>> {
         let end = self.part.capacity() + planted!("spi-fram/range-one-too-long") as u32;
         if nvmem::device::check_range(at, len, 1, end).is_err() {
             return Err(Error::OutOfRange);
         }
-        self.awake()
+        self.check_awake()
     }
 
-    /// Whether they can be written.
-    pub fn writable<E>(&self, at: u32, len: usize) -> Result<(), Error<E>> {
-        self.readable(at, len)?;
-        // In the range, so the sum is not above the capacity.
+    /// Checks that `len` bytes at `at` can be written.
+    pub fn check_writable<E>(&self, at: u32, len: usize) -> Result<(), Error<E>> {
+        self.check_readable(at, len)?;
+        // The range was checked, so the sum is at most the capacity.
         if len > 0 && at + len as u32 > self.writable && !planted!("spi-fram/protection-ignored") {
             return Err(Error::Protected);
         }
         Ok(())
     }
 
-    /// How many of `len` bytes go into the next transaction.
-    pub fn piece(&self, len: usize) -> usize {
+    /// The number of bytes in the next transaction if `len` bytes remain.
+    pub fn burst_len(&self, len: usize) -> usize {
         match usize::try_from(self.burst) {
             Ok(burst) => len.min(burst),
             Err(_) => len,
         }
     }
 
-    /// Opcode and address.
-    pub fn head(&self, opcode: u8, at: u32) -> Head {
+    /// A command's opcode and address.
+    pub fn header(&self, opcode: u8, at: u32) -> CommandHeader {
         let [_, a, b, c] = at.to_be_bytes();
         match self.part.address() {
-            Address::Two => Head([0, opcode, b, c], true),
-            Address::Three if planted!("spi-fram/address-of-two-bytes") => {
-                Head([opcode, 0, b, c], false)
+            AddressWidth::Two => CommandHeader([0, opcode, b, c], true),
+            AddressWidth::Three if planted!("spi-fram/address-of-two-bytes") => {
+                CommandHeader([opcode, 0, b, c], false)
             }
-            Address::Three => Head([opcode, a, b, c], false),
+            AddressWidth::Three => CommandHeader([opcode, a, b, c], false),
         }
     }
 
-    /// Looks at a status that was read, and remembers what it protects.
-    pub fn learn<E>(&mut self, read: u8) -> Result<Status, Error<E>> {
+    /// Checks a status register value, and remembers which blocks it protects.
+    pub fn update_status<E>(&mut self, read: u8) -> Result<Status, Error<E>> {
         let status = Status(read);
-        if !status.is_possible() {
+        if !status.is_valid() {
             return Err(Error::NoAnswer);
         }
         self.writable = status.protection().writable(self.part.capacity());
@@ -106,10 +117,11 @@ impl Known {
     }
 }
 
-/// The first bytes of a command with an address; of four bytes the first is not used where addresses have two.
-pub struct Head([u8; 4], bool);
+/// The opcode and address of a command. With two address bytes, the first of the four bytes is
+/// unused.
+pub struct CommandHeader([u8; 4], bool);
 
-impl Head {
+impl CommandHeader {
     pub fn bytes(&self) -> &[u8] {
         if self.1 { &self.0[1..] } else { &self.0 }
     }

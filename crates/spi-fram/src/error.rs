@@ -1,27 +1,27 @@
-//! What can go wrong.
+//! Errors.
 
 use core::fmt;
 
-/// Why a call failed. After all but [`Error::Bus`] nothing of it went to the chip's memory.
+/// Why a call failed. For every error but [`Error::Bus`], the chip's memory is unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum Error<E> {
-    /// The bus failed. Of a write a prefix may have arrived, as after a power cut.
+    /// The bus failed. A prefix of a write may be stored, as after a power cut.
     Bus(E),
-    /// The range does not lie inside of the part. Nothing went on the bus.
+    /// The range is not inside of the part. Nothing went on the bus.
     OutOfRange,
-    /// The range reaches into blocks that the chip protects, or the chip did not take over a new protection. The
-    /// chip itself would drop such a write without a word.
+    /// The range includes protected blocks, or the chip kept its old protection. The chip itself
+    /// would drop such a write silently.
     Protected,
-    /// The chip sleeps, and would ignore it: call `wake`. Nothing went on the bus.
+    /// The chip sleeps and would ignore the command: call `wake`. Nothing went on the bus.
     Asleep,
     /// The part does not have this command. Nothing went on the bus.
     Unsupported,
-    /// The chip tells another maker or another capacity than the part has.
+    /// The chip's ID has another maker or capacity than the configured part.
     WrongDevice,
-    /// The ID reads all ones or all zeros, or the status register as no such chip has it: nothing drives the line, or
-    /// the chip sleeps.
+    /// The ID reads all ones or all zeros, or the status register has an impossible value: no chip
+    /// drives the line, or the chip sleeps.
     NoAnswer,
 }
 
@@ -29,11 +29,13 @@ impl<E: fmt::Debug> fmt::Display for Error<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::Bus(e) => write!(f, "the bus failed: {e:?}"),
-            Error::OutOfRange => f.write_str("outside of the memory"),
-            Error::Protected => f.write_str("the chip is write protected there"),
-            Error::Asleep => f.write_str("the chip sleeps"),
-            Error::Unsupported => f.write_str("the part has no such command"),
-            Error::WrongDevice => f.write_str("the chip is not the part that was configured"),
+            Error::OutOfRange => f.write_str("the address range is outside of the memory"),
+            Error::Protected => {
+                f.write_str("the address range or the protection setting is write-protected")
+            }
+            Error::Asleep => f.write_str("the chip is asleep: call wake first"),
+            Error::Unsupported => f.write_str("the part does not have this command"),
+            Error::WrongDevice => f.write_str("the chip is not the configured part"),
             Error::NoAnswer => f.write_str("no chip answers"),
         }
     }

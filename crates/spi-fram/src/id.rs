@@ -1,6 +1,6 @@
-//! What RDID answers.
+//! The device ID: the answer to RDID.
 
-/// Who made the chip, by its JEDEC number.
+/// The chip's manufacturer, by its JEDEC number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
@@ -11,22 +11,22 @@ pub enum Maker {
     Cypress,
 }
 
-/// The bytes that RDID answered, in the order in which they came.
+/// The bytes of the answer to RDID, in the order of arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct DeviceId(pub [u8; 9]);
 
-/// Continuation codes that stand before Cypress's own number.
+/// JEDEC continuation codes before Cypress's number.
 const BANK_7: [u8; 6] = [0x7F; 6];
 
 impl DeviceId {
-    /// How many bytes are read.
+    /// The number of bytes read.
     pub const LEN: usize = 9;
 
-    /// The maker, and the two bytes of its product number; `None` when it is neither of those that are known.
+    /// The maker and the two bytes of its product number; `None` for an unknown maker.
     ///
-    /// Fujitsu answers 04 7F and the product. Cypress answers six times 7F, C2 and the product; some of its newer
-    /// parts send the nine bytes in the opposite order.
+    /// Fujitsu answers 04 7F and the product. Cypress answers six times 7F, C2 and the product;
+    /// some of its newer parts send the nine bytes in reverse order.
     pub const fn product(&self) -> Option<(Maker, [u8; 2])> {
         match self.0 {
             [0x04, 0x7F, first, second, ..] => Some((Maker::Fujitsu, [first, second])),
@@ -53,19 +53,19 @@ impl DeviceId {
         }
     }
 
-    /// The capacity in bytes, where the product number tells it in a way that is known.
+    /// The capacity in bytes, if the product number has a known code.
     ///
-    /// MB85RS4MT is printed with two density codes, one of which is that of half its capacity; which parts answer
-    /// what is known to [`Part`](crate::Part), not here.
+    /// The MB85RS4MT has two density codes in its data sheet, one of which means half of its
+    /// capacity. [`Part`](crate::Part) knows which part may answer which code.
     pub const fn capacity(&self) -> Option<u32> {
         match self.product() {
-            // Five bits: powers of two from 2 KiB, which is 1.
+            // Five bits: powers of two; code 1 is 2 KiB.
             Some((Maker::Fujitsu, [density, _])) => match density & 0x1F {
                 code @ 1..=0xF => Some(1 << (code + 10)),
                 _ => None,
             },
             Some((Maker::Cypress, [code @ 0x21..=0x26, _])) => Some(1 << (code - 0x21 + 14)),
-            // The later families have a bit less for the family.
+            // Later families use the lowest bit for the family.
             Some((Maker::Cypress, [code @ 0x2A..=0x30, _])) => Some(1 << ((code >> 1 & 0xF) + 13)),
             _ => None,
         }

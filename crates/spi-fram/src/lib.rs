@@ -17,5 +17,5 @@ pub use driver::AsyncSpiFram;
 pub use driver::SpiFram;
 pub use error::Error;
 pub use id::{DeviceId, Maker};
-pub use part::{Address, Identity, Part};
+pub use part::{AddressWidth, Identity, Part};
 pub use status::{Protection, Status};

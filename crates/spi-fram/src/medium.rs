@@ -1,4 +1,4 @@
-//! The traits of `nvmem`: a byte device, of which a cut leaves a prefix of the burst.
+//! The traits of `nvmem`: a byte device on which a cut leaves a prefix of the write.
 
 use crate::driver::SpiFram;
 use crate::error::Error;
@@ -14,8 +14,8 @@ const CONTRACT: Contract = Contract {
     erase: None,
 };
 
-/// There is nothing to erase; the range is checked.
-fn erase<E>(from: u32, to: u32, capacity: u32) -> Result<(), Error<E>> {
+/// FRAM needs no erase: only the range is checked.
+fn check_erase_range<E>(from: u32, to: u32, capacity: u32) -> Result<(), Error<E>> {
     let len = to.checked_sub(from).ok_or(Error::OutOfRange)?;
     let len = usize::try_from(len).unwrap_or(usize::MAX);
     check_range(from, len, 1, capacity).map_err(|_| Error::OutOfRange)
@@ -35,7 +35,7 @@ impl<SPI: SpiDevice> Medium for SpiFram<SPI> {
         SpiFram::write(self, at, bytes)
     }
     fn erase(&mut self, from: u32, to: u32) -> Result<(), Self::Error> {
-        erase(from, to, self.capacity())
+        check_erase_range(from, to, self.capacity())
     }
 }
 
@@ -56,6 +56,6 @@ impl<SPI: embedded_hal_async::spi::SpiDevice> nvmem::device::AsyncMedium
         Self::write(self, at, bytes).await
     }
     async fn erase(&mut self, from: u32, to: u32) -> Result<(), Self::Error> {
-        erase(from, to, self.capacity())
+        check_erase_range(from, to, self.capacity())
     }
 }

@@ -1,43 +1,43 @@
-//! The parts, as their data sheets have them.
+//! The supported parts, with the values of their data sheets.
 
 use crate::id::{DeviceId, Maker};
 
-/// Bytes of an address on the bus.
+/// The number of address bytes of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum Address {
-    /// Up to 64 KiB.
+pub enum AddressWidth {
+    /// For up to 64 KiB.
     Two,
-    /// Above.
+    /// For more than 64 KiB.
     Three,
 }
 
-/// What RDID is expected to answer.
+/// The expected answer to RDID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Identity {
-    /// The part has no RDID; nothing can be checked.
+    /// The part has no RDID, so nothing is checked.
     None,
     /// 04 7F and a product number whose lower five bits are one of these density codes.
     Fujitsu(&'static [u8]),
-    /// Six times 7F and C2; of the product number the capacity is compared where its code is known.
+    /// Six times 7F and C2. The capacity is compared if its code is known.
     Cypress,
 }
 
-/// A part: what the driver has to know, and cannot ask.
+/// A part: properties that the driver needs and cannot read from the chip.
 ///
-/// A part that is not in the list is described by [`Part::new`].
+/// Use [`Part::new`] for a part that is not in the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Part {
     name: &'static str,
     capacity: u32,
-    address: Address,
+    address: AddressWidth,
     identity: Identity,
     recovery_us: Option<u16>,
 }
 
-/// From the selection that ends the sleep to the first command: the longest that any part of the list takes.
+/// Microseconds from the end of sleep to the first command: the longest time of all listed parts.
 const RECOVERY_US: u16 = 450;
 
 const fn fujitsu(name: &'static str, capacity: u32, density: &'static [u8]) -> Part {
@@ -73,8 +73,8 @@ impl Part {
     pub const MB85RS2MT: Part = fujitsu("MB85RS2MT", 256 * KIB, &[8]).with_sleep(RECOVERY_US);
     /// MB85RS2MTA, 256 KiB.
     pub const MB85RS2MTA: Part = fujitsu("MB85RS2MTA", 256 * KIB, &[8]).with_sleep(RECOVERY_US);
-    /// MB85RS4MT, 512 KiB. Its data sheet prints the density as 48h and as 49h: both are accepted, so the ID does
-    /// not tell it from an MB85RS2MTA.
+    /// MB85RS4MT, 512 KiB. Its data sheet prints the density as 48h and as 49h. Both are accepted,
+    /// so the ID does not distinguish it from an MB85RS2MTA.
     pub const MB85RS4MT: Part = fujitsu("MB85RS4MT", 512 * KIB, &[9, 8]).with_sleep(RECOVERY_US);
     /// FM25L16B, 2 KiB; no device ID, no sleep.
     pub const FM25L16B: Part = Part::new("FM25L16B", 2 * KIB);
@@ -97,7 +97,7 @@ impl Part {
     /// CY15B104Q, 512 KiB.
     pub const CY15B104Q: Part = cypress("CY15B104Q", 512 * KIB);
 
-    /// All parts of the list.
+    /// All listed parts.
     pub const ALL: [Part; 21] = [
         Part::MB85RS16,
         Part::MB85RS64V,
@@ -122,21 +122,22 @@ impl Part {
         Part::CY15B104Q,
     ];
 
-    /// A part that is not in the list: two address bytes up to 64 KiB and three above, no device ID, no sleep.
+    /// A part that is not in the list: two address bytes up to 64 KiB and three above, no device
+    /// ID, no sleep.
     ///
-    /// `capacity` is a power of two, up to 16 Mi bytes; other values are rounded down to one. Of a part without bytes none can be read
-    /// or written.
+    /// `capacity` must be a power of two up to 16 MiB; other values are rounded down. A part of
+    /// capacity 0 can be neither read nor written.
     pub const fn new(name: &'static str, capacity: u32) -> Part {
         let capacity = match capacity {
             0 => 0,
-            // Never up: behind its end a chip goes on at its start.
+            // Never rounded up: a chip wraps to its start after its end.
             1..0x100_0000 => 1 << capacity.ilog2(),
             _ => 0x100_0000,
         };
         let address = if capacity > 0x1_0000 {
-            Address::Three
+            AddressWidth::Three
         } else {
-            Address::Two
+            AddressWidth::Two
         };
         Part {
             name,
@@ -147,12 +148,12 @@ impl Part {
         }
     }
 
-    /// With an ID that is checked.
+    /// Sets the ID that `init` checks.
     pub const fn with_identity(self, identity: Identity) -> Part {
         Part { identity, ..self }
     }
 
-    /// With a sleep mode (command B9h) from which it recovers in so many microseconds.
+    /// Declares a sleep mode (command B9h) and the microseconds to recover from it.
     pub const fn with_sleep(self, recovery_us: u16) -> Part {
         Part {
             recovery_us: Some(recovery_us),
@@ -160,10 +161,10 @@ impl Part {
         }
     }
 
-    /// With another number of address bytes. Two reach 64 KiB: a larger part is used up to there.
-    pub const fn with_address(self, address: Address) -> Part {
+    /// Sets the number of address bytes. Two bytes reach 64 KiB: a larger part is used up to there.
+    pub const fn with_address(self, address: AddressWidth) -> Part {
         let capacity = match address {
-            Address::Two if self.capacity > 0x1_0000 => 0x1_0000,
+            AddressWidth::Two if self.capacity > 0x1_0000 => 0x1_0000,
             _ => self.capacity,
         };
         Part {
@@ -183,12 +184,12 @@ impl Part {
         self.capacity
     }
 
-    /// Bytes of an address.
-    pub const fn address(&self) -> Address {
+    /// The number of address bytes.
+    pub const fn address(&self) -> AddressWidth {
         self.address
     }
 
-    /// What RDID answers.
+    /// The expected answer to RDID.
     pub const fn identity(&self) -> Identity {
         self.identity
     }
@@ -198,7 +199,7 @@ impl Part {
         self.recovery_us
     }
 
-    /// Whether a chip that answers `id` can be this part.
+    /// Whether a chip with this ID can be this part.
     pub fn accepts(&self, id: &DeviceId) -> bool {
         if nvmem::planted!("spi-fram/id-not-compared") {
             return true;

@@ -1,22 +1,22 @@
 //! The status register.
 
-/// Which blocks the chip refuses to write, always at the upper end. Non-volatile.
+/// The blocks that the chip refuses to write, always at the upper end. Non-volatile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Protection {
-    /// None.
+    /// No block.
     #[default]
     Nothing,
     /// The upper quarter.
     UpperQuarter,
     /// The upper half.
     UpperHalf,
-    /// Everything.
+    /// All blocks.
     All,
 }
 
 impl Protection {
-    /// Bytes from the start that can be written in a memory of `capacity`.
+    /// Unprotected bytes from address 0 in a memory of `capacity` bytes.
     pub const fn writable(self, capacity: u32) -> u32 {
         match self {
             Protection::Nothing => capacity,
@@ -36,7 +36,7 @@ impl Protection {
     }
 }
 
-/// What the status register read.
+/// A value of the status register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Status(pub u8);
@@ -51,7 +51,7 @@ impl Status {
         self.0 & Self::WEL != 0
     }
 
-    /// Which blocks are protected.
+    /// The protected blocks.
     pub const fn protection(self) -> Protection {
         match self.0 & Self::BLOCKS {
             0x00 => Protection::Nothing,
@@ -61,23 +61,24 @@ impl Status {
         }
     }
 
-    /// Whether the status register cannot be written while the pin WP is low (bit WPEN).
+    /// Whether the status register is locked while the pin WP is low (bit WPEN).
     pub const fn pin_locks(self) -> bool {
         self.0 & Self::WPEN != 0
     }
 
-    /// Whether a chip can have this value: bit 0 is fixed to zero in all parts of both makers.
-    pub(crate) const fn is_possible(self) -> bool {
+    /// Whether a chip can return this value: bit 0 is always zero in all parts of both makers.
+    pub(crate) const fn is_valid(self) -> bool {
         self.0 & 1 == 0
     }
 
-    /// The value to write for another protection. Bits that are not ours stay: some parts store them.
-    pub(crate) fn with(self, protection: Protection, pin_locks: bool) -> u8 {
+    /// The value to write for another protection. Other bits keep their values, because some parts
+    /// store them.
+    pub(crate) fn with_protection(self, protection: Protection, pin_locks: bool) -> u8 {
         let lock = if pin_locks { Self::WPEN } else { 0 };
-        let rest = self.0 & !(Self::WPEN | Self::BLOCKS | Self::WEL);
+        let other_bits = self.0 & !(Self::WPEN | Self::BLOCKS | Self::WEL);
         if nvmem::planted!("spi-fram/status-bits-cleared") {
             return protection.bits() | lock;
         }
-        rest | protection.bits() | lock
+        other_bits | protection.bits() | lock
     }
 }

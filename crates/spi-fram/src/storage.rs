@@ -1,4 +1,4 @@
-//! The traits of `embedded-storage` for memory that needs no erase.
+//! The traits of `embedded-storage` for memory without erase.
 
 use crate::driver::SpiFram;
 use crate::error::Error;
@@ -12,13 +12,13 @@ impl<SPI: SpiDevice> ReadStorage for SpiFram<SPI> {
         SpiFram::read(self, offset, bytes)
     }
 
-    /// Capped where a pointer has 16 bits.
+    /// Saturates on targets with 16-bit pointers.
     fn capacity(&self) -> usize {
         usize::try_from(SpiFram::capacity(self)).unwrap_or(usize::MAX)
     }
 }
 
-/// A write is a write: nothing is read or erased behind one's back. **Power loss**: a prefix.
+/// A write only writes: no read or erase of other bytes. **Power loss**: a prefix is stored.
 impl<SPI: SpiDevice> Storage for SpiFram<SPI> {
     fn write(&mut self, offset: u32, bytes: &[u8]) -> Result<(), Self::Error> {
         SpiFram::write(self, offset, bytes)

@@ -1,13 +1,13 @@
-//! The exact bytes on the bus, of each command, blocking and async.
+//! The exact bytes of each command on the bus, blocking and async.
 
 use embassy_futures::block_on;
 use embedded_hal_mock::eh1::delay::{CheckedDelay, Transaction as Wait};
 use embedded_hal_mock::eh1::spi::{Mock, Transaction as T};
 use spi_fram::{
-    Address, AsyncSpiFram, DeviceId, Error, Identity, Part, Protection, SpiFram, Status,
+    AddressWidth, AsyncSpiFram, DeviceId, Error, Identity, Part, Protection, SpiFram, Status,
 };
 
-/// A selection that sends this.
+/// A transaction that sends these bytes.
 fn sends(bytes: &[u8]) -> Vec<T<u8>> {
     vec![
         T::transaction_start(),
@@ -16,7 +16,7 @@ fn sends(bytes: &[u8]) -> Vec<T<u8>> {
     ]
 }
 
-/// A selection that sends the head of a command and then data.
+/// A transaction that sends a command's header and then data.
 fn writes(head: &[u8], data: &[u8]) -> Vec<T<u8>> {
     vec![
         T::transaction_start(),
@@ -26,7 +26,7 @@ fn writes(head: &[u8], data: &[u8]) -> Vec<T<u8>> {
     ]
 }
 
-/// A selection that sends the head of a command and is answered.
+/// A transaction that sends a command's header and receives data.
 fn reads(head: &[u8], answer: &[u8]) -> Vec<T<u8>> {
     vec![
         T::transaction_start(),
@@ -38,8 +38,8 @@ fn reads(head: &[u8], answer: &[u8]) -> Vec<T<u8>> {
 
 const WREN: &[u8] = &[0x06];
 
-/// Runs the calls on a blocking and on an async driver, each on a bus that expects exactly these selections and a
-/// delay that expects these microseconds.
+/// Runs the calls on a blocking and on an async driver. Each bus expects exactly these
+/// transactions, and each delay these microseconds.
 macro_rules! on_the_bus {
     ($part:expr, [$($bus:expr),*], [$($us:expr),*], |$fram:ident, $delay:ident, $wait:ident| $body:block) => {{
         let selections: Vec<Vec<T<u8>>> = vec![$($bus),*];
@@ -129,7 +129,7 @@ fn bursts() {
             assert_eq!(b, [1, 2, 3, 4, 5]);
         }
     );
-    // A limit of nothing is one byte.
+    // A limit of 0 counts as 1 byte.
     on_the_bus!(
         Part::MB85RS16,
         [reads(&[0x03, 0, 0], &[1]), reads(&[0x03, 0, 1], &[2])],
@@ -185,11 +185,11 @@ fn status() {
             let s: Status = now!(fram.status()).unwrap();
             assert!(s.write_enabled() && s.pin_locks());
             assert_eq!(s.protection(), Protection::UpperHalf);
-            // From here on it knows.
+            // Now the driver knows the protection.
             assert_eq!(now!(fram.write(4095, &[1, 2])), Err(Error::Protected));
         }
     );
-    // A line that is pulled up.
+    // A data line that is pulled up.
     on_the_bus!(
         Part::MB85RS64T,
         [reads(&[0x05], &[0xFF])],
@@ -202,7 +202,7 @@ fn status() {
 
 #[test]
 fn protect() {
-    // Bits 4 to 6 stay as they are, the latch is not written.
+    // Bits 4 to 6 keep their values; the latch is not written.
     on_the_bus!(
         Part::MB85RS64V,
         [
@@ -214,7 +214,7 @@ fn protect() {
         [],
         |fram, d, now| { now!(fram.protect(Protection::UpperQuarter, true)).unwrap() }
     );
-    // The chip keeps the old one: WPEN is set and the pin is low.
+    // The chip keeps the old setting: WPEN is set and the pin is low.
     on_the_bus!(
         Part::MB85RS64V,
         [
@@ -265,7 +265,7 @@ fn sleep_and_wake() {
         [450],
         |fram, delay, now| {
             now!(fram.sleep()).unwrap();
-            // Nothing of this goes on the bus.
+            // None of these calls uses the bus.
             assert_eq!(now!(fram.read(0, &mut [0])), Err(Error::Asleep));
             assert_eq!(now!(fram.write(0, &[0])), Err(Error::Asleep));
             assert_eq!(now!(fram.status()), Err(Error::Asleep));
@@ -302,7 +302,7 @@ fn init() {
             assert_eq!(now!(fram.write(0, &[1])), Err(Error::Protected));
         }
     );
-    // Half of the capacity: refused before anything else is asked.
+    // A chip of half the capacity: refused before any other command.
     on_the_bus!(
         Part::FM25V20A,
         [reads(&[0x05], &[0]), reads(&[0x9F], &id)],
@@ -318,20 +318,20 @@ fn init() {
             |fram, delay, now| { assert_eq!(now!(fram.init(&mut delay)), Err(Error::NoAnswer)) }
         );
     }
-    // Without sleep and without an ID only the status is left to ask.
+    // Without sleep and ID, `init` reads only the status.
     on_the_bus!(
         Part::FM25L16B,
         [reads(&[0x05], &[0])],
         [],
         |fram, delay, now| { now!(fram.init(&mut delay)).unwrap() }
     );
-    // A part of one's own.
+    // A part that is not listed.
     let mine = Part::new("mine", 0x2_0000)
         .with_identity(Identity::Fujitsu(&[7]))
         .with_sleep(400);
     assert_eq!(
         (mine.address(), mine.capacity()),
-        (Address::Three, 0x2_0000)
+        (AddressWidth::Three, 0x2_0000)
     );
     on_the_bus!(
         mine,

@@ -1,6 +1,6 @@
-//! `vnv-heap` on the driver: the bus fails at each byte of each operation. The error comes back, the heap goes on, and nothing that it
-//! promised is lost.
-#![allow(dead_code)] // the bench can do more
+//! `vnv-heap` on the driver, with a bus fault at each byte of each operation. The error is
+//! returned, the heap continues, and nothing that it has promised is lost.
+#![allow(dead_code)] // the shared test bench has more
 
 #[path = "chip/bench.rs"]
 mod bench;
@@ -54,17 +54,17 @@ type Chip = Plain<SIZE>;
 type TestHeap<'h, P> = Heap<'h, Root<'h>, Trusted<SpiFram<Chip>>, P>;
 type Failure = Error<Bus<Fault>>;
 
-/// What the heap must show.
+/// The expected contents of the heap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Model {
     blobs: [u8; 3],
-    /// Values of a list of nodes, each with its data.
+    /// The values of a list's nodes, each with its data.
     nodes: Vec<u16>,
     queue: Vec<u8>,
     n: u32,
 }
 
-/// How a heap is saved, and goes on.
+/// How a heap with this promise is saved and continues.
 trait Save: Promise + Sized {
     fn save<'h>(heap: &mut TestHeap<'h, Self>) -> Result<(), Failure>;
     fn go_on<'h>(heap: &mut TestHeap<'h, Self>) -> Result<(), Failure>;
@@ -130,12 +130,12 @@ fn image(b: &Chip) -> RamFram<SIZE> {
     b.chip.borrow().cells.clone()
 }
 
-/// The bus fails once.
+/// Makes the bus fail once.
 struct Fuse<'a> {
     chip: &'a Chip,
-    /// After so many bytes.
+    /// The number of bytes before the fault.
     after: u64,
-    /// Whether it did.
+    /// Whether the fault has occurred.
     failed: Cell<bool>,
 }
 
@@ -149,8 +149,8 @@ impl<'a> Fuse<'a> {
         }
     }
 
-    /// Runs `f`, and the bus fails meanwhile.
-    fn around<O>(&self, f: impl FnOnce() -> O) -> O {
+    /// Runs `f` with the fault armed.
+    fn run_with_fault<O>(&self, f: impl FnOnce() -> O) -> O {
         self.chip.fault.replace(Some(self.after));
         let o = f();
         let left = self.chip.fault.replace(None);
@@ -160,7 +160,7 @@ impl<'a> Fuse<'a> {
     }
 }
 
-/// All that the heap holds; each object is one that was written as a whole.
+/// Reads the heap's contents; each object must have been written as a whole.
 fn view<P: Promise>(heap: &TestHeap<'_, P>) -> Result<Model, Failure> {
     let filled = |bytes: &[u8]| {
         assert!(bytes.iter().all(|b| *b == bytes[0]), "a mixture: {bytes:?}");
@@ -190,13 +190,14 @@ fn view<P: Promise>(heap: &TestHeap<'_, P>) -> Result<Model, Failure> {
     Ok(seen)
 }
 
-/// The heap's medium: faults of the bus are reported, and nobody else uses it.
+/// The heap's medium: it reports bus faults, and no other driver uses it.
 fn trusted(chip: &Chip) -> Trusted<SpiFram<Chip>> {
-    // SAFETY: the model of the chip keeps what it took, and the bench reports each byte that it did not take.
+    // SAFETY: the model of the chip stores what it accepted, and the bench reports each byte that
+    // it did not.
     unsafe { Trusted::new(SpiFram::new(chip.clone(), PART)) }
 }
 
-/// What a boot from this image finds; nothing when the heap was interrupted.
+/// The contents after a boot from this image; `None` if the heap was interrupted.
 fn reopened<P: Save>(image: RamFram<SIZE>) -> Option<Model> {
     let mut ram = [0xA5; RAM];
     brand!(b);
@@ -212,7 +213,7 @@ fn reopened<P: Save>(image: RamFram<SIZE>) -> Option<Model> {
     }
 }
 
-/// An operation.
+/// An operation on the heap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Op {
     Get,
@@ -234,7 +235,7 @@ const OPS: [Op; 12] = [
     Get, Write, Change, Alloc, Free, Take, Replace, Push, Pop, Save, GoOn, Audit,
 ];
 
-/// Runs it with the bus failing. What the heap must show then is in `m`.
+/// Runs an operation with a bus fault, and updates `m` to the expected contents.
 fn run<'h, P: Save>(
     op: Op,
     heap: &mut TestHeap<'h, P>,
@@ -245,21 +246,21 @@ fn run<'h, P: Save>(
         Get => {
             let root = heap.root()?;
             let blob = root.blobs[2].as_ref().unwrap();
-            let value = fuse.around(|| heap.read(blob))?;
+            let value = fuse.run_with_fault(|| heap.read(blob))?;
             assert_eq!(value, [m.blobs[2]; 40]);
         }
         Write => {
             let root = heap.root()?;
             let blob = root.blobs[1].as_ref().unwrap();
-            fuse.around(|| heap.write(blob, [77; 40]))?;
+            fuse.run_with_fault(|| heap.write(blob, [77; 40]))?;
             m.blobs[1] = 77;
         }
         Change => {
-            fuse.around(|| heap.root_mut().map(|mut root| root.n = 9))?;
+            fuse.run_with_fault(|| heap.root_mut().map(|mut root| root.n = 9))?;
             m.n = 9;
         }
         Alloc => {
-            let made = fuse.around(|| heap.alloc([66; 40])).map_err(|r| {
+            let made = fuse.run_with_fault(|| heap.alloc([66; 40])).map_err(|r| {
                 assert_eq!(r.value, [66; 40]);
                 r.error
             })?;
@@ -270,9 +271,9 @@ fn run<'h, P: Save>(
         Free => {
             let first = heap.root_mut()?.node.take().unwrap();
             let nodes = core::mem::take(&mut m.nodes);
-            if let Err(r) = fuse.around(|| heap.free(first)) {
+            if let Err(r) = fuse.run_with_fault(|| heap.free(first)) {
                 if let Some(own) = r.value {
-                    // It is as it was, and so is what it owns.
+                    // The object and its children are unchanged.
                     heap.root_mut().unwrap().node = Some(own);
                     m.nodes = nodes;
                 }
@@ -281,7 +282,7 @@ fn run<'h, P: Save>(
         }
         Take => {
             let first = heap.root_mut()?.node.take().unwrap();
-            match fuse.around(|| heap.take(first)) {
+            match fuse.run_with_fault(|| heap.take(first)) {
                 Ok(mut node) => {
                     heap.root_mut().unwrap().node = node.next.take();
                     assert_eq!(node.value, m.nodes.remove(0));
@@ -297,7 +298,7 @@ fn run<'h, P: Save>(
         Replace => {
             let root = heap.root()?;
             let blob = root.blobs[1].as_ref().unwrap();
-            match fuse.around(|| heap.replace(blob, [55; 40])) {
+            match fuse.run_with_fault(|| heap.replace(blob, [55; 40])) {
                 Ok(old) => assert_eq!(old, [m.blobs[1]; 40]),
                 Err(r) => {
                     assert_eq!(r.value, [55; 40]);
@@ -309,32 +310,32 @@ fn run<'h, P: Save>(
         Push => {
             let mut root = heap.root_mut()?;
             let queue = &mut root.queue;
-            fuse.around(|| queue.push(heap, [44; 12]))
+            fuse.run_with_fault(|| queue.push(heap, [44; 12]))
                 .map_err(|r| r.error)?;
             m.queue.push(44);
         }
         Pop => {
             let mut root = heap.root_mut()?;
             let queue = &mut root.queue;
-            let popped = fuse.around(|| queue.pop(heap))?;
+            let popped = fuse.run_with_fault(|| queue.pop(heap))?;
             assert_eq!(popped, Some([m.queue.remove(0); 12]));
         }
         Save => {
-            fuse.around(|| P::save(heap))?;
+            fuse.run_with_fault(|| P::save(heap))?;
             P::go_on(heap).unwrap();
         }
         GoOn => {
-            // What it holds is brought back.
+            // A forgotten loan keeps an object pinned: the heap pages it in again.
             core::mem::forget(heap.get(heap.root()?.blobs[1].as_ref().unwrap()));
             P::save(heap)?;
-            if let Err(e) = fuse.around(|| P::go_on(heap)) {
+            if let Err(e) = fuse.run_with_fault(|| P::go_on(heap)) {
                 assert_eq!(heap.root().err(), Some(Error::Suspended));
                 P::go_on(heap).unwrap();
                 return Err(e);
             }
         }
         Audit => {
-            let audit = fuse.around(|| heap.audit()).map_err(|e| match e {
+            let audit = fuse.run_with_fault(|| heap.audit()).map_err(|e| match e {
                 OpenError::Failed(e) => e,
                 e => panic!("{e}"),
             })?;
@@ -344,7 +345,7 @@ fn run<'h, P: Save>(
     Ok(())
 }
 
-/// A heap as it is saved first.
+/// The image of a new heap.
 fn saved<P: Save>() -> RamFram<SIZE> {
     let b = bench(RamFram::filled(0));
     let mut ram = [0; RAM];
@@ -354,14 +355,14 @@ fn saved<P: Save>() -> RamFram<SIZE> {
     image(&b)
 }
 
-/// The bus fails after `k` bytes of the operation. Whether it got so far.
+/// Runs an operation whose bus fails after `k` bytes. Returns whether the fault occurred.
 fn fails_at<P: Save>(op: Op, before: &RamFram<SIZE>, k: u64) -> bool {
     let b = bench(before.clone());
     let (mut ram, mut m) = ([0; RAM], fresh());
     brand!(brand);
     let fram = trusted(&b);
     let mut heap = TestHeap::<P>::open(brand, fram, &mut ram, CONFIG, root).unwrap();
-    // Something is in RAM alone.
+    // Some data is only in RAM.
     let mut changed = !matches!(op, Get | Audit | Change);
     if changed {
         let root = heap.root().unwrap();
@@ -375,11 +376,11 @@ fn fails_at<P: Save>(op: Op, before: &RamFram<SIZE>, k: u64) -> bool {
     changed |= op == Change && done.is_ok();
     match done {
         Err(e) => assert_eq!(e, Error::Medium(Bus::Bus(Fault::Bus)), "{op:?} at {k}"),
-        // The value is there, and all that is left to do is done by the next open.
+        // The value was returned; the next open finishes the remaining work.
         Ok(()) if op == Take => {}
         Ok(()) => assert!(!failed, "{op:?}: the error at {k} is lost"),
     }
-    // The power goes now.
+    // The power is cut now.
     let cut = reopened::<P>(image(&b));
     let complete = matches!(op, Save | GoOn) && done.is_ok();
     if P::SNAPSHOT {
@@ -388,7 +389,7 @@ fn fails_at<P: Save>(op: Op, before: &RamFram<SIZE>, k: u64) -> bool {
         } else {
             fresh()
         };
-        // The commit's record may have arrived before the error did.
+        // The commit's record may have been stored before the error occurred.
         let arrived = op == Save && cut.as_ref() == Some(&m);
         assert!(cut == Some(committed) || arrived, "{op:?} at {k}: {cut:?}");
     } else if let Some(cut) = cut {
@@ -396,14 +397,15 @@ fn fails_at<P: Save>(op: Op, before: &RamFram<SIZE>, k: u64) -> bool {
         assert!(persisted || !changed, "{op:?} at {k}: not interrupted");
         assert_eq!(cut, if changed { m.clone() } else { fresh() });
     }
-    // The bus fails once more, at whatever comes first.
+    // The bus fails again, at the next use.
     if failed && !(P::SNAPSHOT && op == Save) {
-        let changed = Fuse::new(&b, 0).around(|| heap.root_mut().map(|mut root| root.n = 3));
+        let changed =
+            Fuse::new(&b, 0).run_with_fault(|| heap.root_mut().map(|mut root| root.n = 3));
         if changed.is_ok() {
             m.n = 3;
         }
     }
-    // A commit that was broken off comes to its end before anything else changes.
+    // An interrupted commit must finish before anything else changes.
     if P::SNAPSHOT && op == Save && failed {
         P::save(&mut heap).unwrap();
     }
@@ -426,7 +428,7 @@ fn every_byte<P: Save>() {
     for op in OPS {
         let n = (0..).find(|k| !fails_at::<P>(op, &before, *k)).unwrap();
         println!("{op:?}: {n} bytes on the bus");
-        // Some need nothing of the medium: they are here for what comes after them.
+        // These operations do not use the medium; they are listed for the checks after them.
         let nothing = if P::SNAPSHOT { op == GoOn } else { op == Push };
         assert!(nothing || n > 15, "{op:?} is too small: {n}");
     }
@@ -442,7 +444,7 @@ fn snapshot() {
     every_byte::<Snapshot>();
 }
 
-/// The first open, which formats, and the ones after it.
+/// The first open, which formats, and later ones.
 fn opens<P: Save>(before: RamFram<SIZE>) {
     for k in 0.. {
         let b = bench(before.clone());
@@ -451,7 +453,8 @@ fn opens<P: Save>(before: RamFram<SIZE>) {
             let mut ram = [0; RAM];
             brand!(brand);
             let fram = trusted(&b);
-            let opened = fuse.around(|| TestHeap::<P>::open(brand, fram, &mut ram, CONFIG, root));
+            let opened =
+                fuse.run_with_fault(|| TestHeap::<P>::open(brand, fram, &mut ram, CONFIG, root));
             let failed = fuse.failed.get();
             match opened {
                 Ok(_) if fails && !failed => {

@@ -1,7 +1,7 @@
-//! The table of parts, the IDs, and the README's table.
+//! The list of parts, the IDs, and the README's table.
 
 use proptest::prelude::*;
-use spi_fram::{Address, DeviceId, Identity, Maker, Part, Protection, Status};
+use spi_fram::{AddressWidth, DeviceId, Identity, Maker, Part, Protection, Status};
 
 fn fujitsu(product: [u8; 2]) -> DeviceId {
     let [a, b] = product;
@@ -18,7 +18,7 @@ fn backwards(mut id: DeviceId) -> DeviceId {
     id
 }
 
-/// IDs as they come from chips, or are printed in data sheets.
+/// IDs read from chips, or printed in data sheets.
 const KNOWN: [(Part, bool, [u8; 2]); 18] = [
     (Part::MB85RS16, true, [0x01, 0x01]),
     (Part::MB85RS64V, true, [0x03, 0x02]),
@@ -57,7 +57,7 @@ fn ids_tell_maker_and_capacity() {
         assert_eq!(id.maker(), Some(maker));
         assert_eq!(id.capacity(), Some(part.capacity()), "{}", part.name());
         assert!(part.accepts(&id), "{}", part.name());
-        // Another part of the list is refused, unless the capacity and the maker are the same.
+        // Another listed part is refused, unless its capacity and maker are the same.
         for (other, also_fujitsu, _) in KNOWN {
             let ambiguous = other == Part::MB85RS4MT && is_fujitsu && product[0] & 0x1F == 8;
             let same = is_fujitsu == also_fujitsu && part.capacity() == other.capacity();
@@ -70,7 +70,7 @@ fn ids_tell_maker_and_capacity() {
             );
         }
     }
-    // Parts that send it from its end.
+    // Parts that send the ID in reverse order.
     let id = backwards(cypress([0x2A, 0x60]));
     assert_eq!(id.product(), Some((Maker::Cypress, [0x2A, 0x60])));
     assert!(Part::CY15B102Q.accepts(&id) && !Part::CY15B104Q.accepts(&id));
@@ -94,7 +94,7 @@ fn what_is_no_id_is_none() {
             assert_eq!(part.accepts(&id), part.identity() == Identity::None);
         }
     }
-    // Each bit of the maker's number counts.
+    // Each bit of the maker's number is compared.
     for bit in 0..56 {
         let mut id = cypress([0x24, 0]);
         id.0[bit / 8] ^= 1 << (bit % 8);
@@ -117,7 +117,7 @@ fn capacities_never_overflow() {
             );
         }
     }
-    // A product number that is not known is no reason to refuse Cypress's chip.
+    // A Cypress chip with an unknown product number is accepted.
     assert_eq!(cypress([0x50, 0]).capacity(), None);
     assert!(Part::CY15B104Q.accepts(&cypress([0x50, 0])));
 }
@@ -125,27 +125,31 @@ fn capacities_never_overflow() {
 #[test]
 fn parts_of_ones_own_are_sane() {
     for (asked, got, address) in [
-        (0, 0, Address::Two),
-        (1, 1, Address::Two),
-        (511, 256, Address::Two),
-        (512, 512, Address::Two),
-        (2048, 2048, Address::Two),
-        (3000, 2048, Address::Two),
-        (0x1_0000, 0x1_0000, Address::Two),
-        (0x2_0000, 0x2_0000, Address::Three),
-        (u32::MAX, 0x100_0000, Address::Three),
+        (0, 0, AddressWidth::Two),
+        (1, 1, AddressWidth::Two),
+        (511, 256, AddressWidth::Two),
+        (512, 512, AddressWidth::Two),
+        (2048, 2048, AddressWidth::Two),
+        (3000, 2048, AddressWidth::Two),
+        (0x1_0000, 0x1_0000, AddressWidth::Two),
+        (0x2_0000, 0x2_0000, AddressWidth::Three),
+        (u32::MAX, 0x100_0000, AddressWidth::Three),
     ] {
         let p = Part::new("p", asked);
         assert_eq!((p.capacity(), p.address()), (got, address));
         assert_eq!((p.identity(), p.recovery_us()), (Identity::None, None));
     }
-    let cut = Part::MB85RS1MT.with_address(Address::Two);
+    let cut = Part::MB85RS1MT.with_address(AddressWidth::Two);
     assert_eq!(cut.capacity(), 0x1_0000);
-    assert_eq!(Part::MB85RS16.with_address(Address::Three).capacity(), 2048);
+    assert_eq!(
+        Part::MB85RS16.with_address(AddressWidth::Three).capacity(),
+        2048
+    );
 }
 
 proptest! {
-    /// No byte is used that a part does not have, that its address does not reach, or that it protects.
+    /// The driver uses no byte that the part does not have, that its address cannot reach, or that
+    /// is protected.
     #[test]
     fn no_more_is_used_than_there_is(asked: u32, shift in 0u32..32, any: u32) {
         for asked in [asked, asked >> shift, 1 << shift, (1 << shift) - 1, u32::MAX, 0] {
@@ -154,12 +158,12 @@ proptest! {
             let got = u128::from(p.capacity());
             prop_assert!(got <= most && (got * 2 > most || most == 0));
             prop_assert!(got == 0 || got.is_power_of_two());
-            for address in [Address::Two, Address::Three] {
+            for address in [AddressWidth::Two, AddressWidth::Three] {
                 let p = p.with_address(address);
-                let reached: u128 = if p.address() == Address::Two { 1 << 16 } else { 1 << 24 };
+                let reached: u128 = if p.address() == AddressWidth::Two { 1 << 16 } else { 1 << 24 };
                 prop_assert!(u128::from(p.capacity()) <= reached.min(got));
             }
-            let reached: u128 = if p.address() == Address::Two { 1 << 16 } else { 1 << 24 };
+            let reached: u128 = if p.address() == AddressWidth::Two { 1 << 16 } else { 1 << 24 };
             prop_assert!(got <= reached);
         }
         for capacity in [any, any >> shift, 0, 1, 3, u32::MAX] {
@@ -214,8 +218,8 @@ fn the_readme_has_the_same_table() {
         .iter()
         .map(|p| {
             let bytes = match p.address() {
-                Address::Two => "2",
-                Address::Three => "3",
+                AddressWidth::Two => "2",
+                AddressWidth::Three => "3",
             };
             (
                 p.name().to_owned(),

@@ -1,6 +1,6 @@
-//! A heap whose chip shares its bus by a critical section: the medium may be used in an interrupt, so a saver takes it, and a save comes at
-//! any point of what another driver does on the bus.
-#![allow(dead_code)] // the chip can do more
+//! A heap whose chip shares its bus under a critical section. The medium may be used in an
+//! interrupt, so a saver takes it; a save comes at any point of another driver's transfers.
+#![allow(dead_code)] // the shared model has more
 
 #[path = "chip/model.rs"]
 mod model;
@@ -24,7 +24,7 @@ const PART: Part = Part::new("small", SIZE as u32);
 
 type Wire = Arc<Lock<Chip<RamFram<SIZE>, RamFram<1>>>>;
 
-/// Clock and data; another device's select does not reach the chip, which then does not listen.
+/// Clock and data lines. The chip listens only while its own select is low.
 struct Bus(Wire);
 
 impl Bus {
@@ -85,7 +85,7 @@ impl OutputPin for Select {
     }
 }
 
-/// That of another device.
+/// Another device's select.
 struct Other;
 
 impl PinErrorType for Other {
@@ -123,9 +123,9 @@ fn a_saver_takes_a_bus_that_a_critical_section_shares() {
     for boot in 0..2u32 {
         let mut sensor = CriticalSectionDevice::new(&bus, Other, NoDelay).unwrap();
         let device = CriticalSectionDevice::new(&bus, Select(wire.clone()), NoDelay).unwrap();
-        // SAFETY: the chip keeps what it takes, and nobody else selects it.
+        // SAFETY: the chip stores what it accepts, and no other driver selects it.
         let fram = unsafe { Trusted::new(SpiFram::new(device, PART)) };
-        // Less than the objects need.
+        // Less RAM than the objects need.
         let mut ram = [0; 112];
         brand!(b);
         let mut heap =
@@ -137,12 +137,13 @@ fn a_saver_takes_a_bus_that_a_critical_section_shares() {
         let count = Cell::new(5 * boot);
         let interrupt = || {
             count.set(count.get() + 1);
-            // An operation that is interrupted over and over makes no progress, and says so.
+            // An operation that is interrupted again and again makes no progress, and returns an
+            // error.
             if !count.get().is_multiple_of(16) {
                 return;
             }
             saves.set(saves.get() + 1);
-            // SAFETY: as an interrupt, between two sections; nothing that is held has padding.
+            // SAFETY: called as an interrupt between two critical sections; no object has padding.
             unsafe {
                 POWER_LOW.persist().unwrap();
                 POWER_LOW.restore().unwrap();

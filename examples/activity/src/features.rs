@@ -1,4 +1,4 @@
-//! What is kept of a window of samples.
+//! The features of a window of samples.
 
 use nvmem::Persist;
 
@@ -11,22 +11,22 @@ pub const WINDOW: usize = 25;
 /// One reading of all axes, in thousandths of the sensor's unit.
 pub type Sample = [i32; AXES];
 
-/// What a window looks like: for each axis how far the readings swing about their mean, and how much they change from one
-/// sample to the next, both on a logarithmic scale in sixteenths of an octave.
+/// The features of a window. For each axis: the deviation of the readings from their mean, and
+/// their change from sample to sample. Both on a logarithmic scale in sixteenths of an octave.
 ///
-/// On that scale the axes spread alike, so that they are compared without weights and nothing about the scale has to be
-/// learnt or kept. The mean itself is left out: it tells how the wrist was held, not what its owner did, and with it
-/// fewer unseen windows are recognised.
+/// On this scale all axes have a similar range, so distances need no weights. The mean itself is
+/// not a feature: it depends on how the wrist is held, not on the activity, and including it
+/// recognises fewer unseen windows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Persist)]
 #[repr(C)]
 pub struct Features([u16; 2 * AXES]);
 
-/// Added before the logarithm: below this a reading is noise of the sensor, and no difference is made.
+/// Added before the logarithm: smaller differences are noise of the sensor.
 const NOISE: u32 = 64;
 
 impl Features {
-    /// The features of a window. **Cost**: some 600 additions, one division for each axis and feature. **Panics**: never,
-    /// whatever the readings.
+    /// Computes the features of a window. **Cost**: some 600 additions, and one division per axis
+    /// and feature. **Panics**: never, for any readings.
     pub fn of(window: &[Sample; WINDOW]) -> Self {
         let mut of = [0; 2 * AXES];
         for axis in 0..AXES {
@@ -42,22 +42,23 @@ impl Features {
         Features(of)
     }
 
-    /// What a place holds that no window has taken.
+    /// The value of an unused slot for features.
     pub const NONE: Features = Features([0; 2 * AXES]);
 
-    /// Swing and change of each axis in turn.
+    /// Deviation and change of each axis in turn.
     pub fn values(&self) -> &[u16; 2 * AXES] {
         &self.0
     }
 
-    /// How far two windows are from each other, at most 6,132.
+    /// The distance between two windows, at most 6,132.
     pub fn distance(&self, other: &Features) -> u16 {
         let apart = self.0.iter().zip(&other.0).map(|(a, b)| a.abs_diff(*b));
         apart.fold(0, u16::saturating_add)
     }
 }
 
-/// The logarithm of `v` plus the noise in sixteenths of an octave, straight lines between the octaves: below 512.
+/// The logarithm of `v` plus the noise in sixteenths of an octave, linear between octaves: below
+/// 512.
 fn sixteenths(v: u64) -> u16 {
     let v = u32::try_from(v).unwrap_or(u32::MAX).saturating_add(NOISE);
     let octave = v.ilog2();

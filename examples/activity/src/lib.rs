@@ -10,11 +10,11 @@ mod station;
 mod unprotected;
 
 pub use features::{AXES, Features, Sample, WINDOW};
-pub use neighbours::{CLASSES, Class, Found, Nearest, Votes};
+pub use neighbours::{CLASSES, Class, Nearest, Recognition, Votes};
 pub use program::{Sensor, Steps, program};
 pub use replayed::TABLE;
 pub use station::{
-    COUNTER_FULL, Entry, Fram, Learnt, Lesson, NOTHING_LEARNT, PAGE, Page, Slots, Station,
-    TOGETHER, learn, recognise,
+    COUNTER_FULL, Fram, LearntLesson, Lesson, LogEntry, NOTHING_LEARNT, Page, RESULTS_PER_PAGE,
+    Station, StationFields, WINDOWS_PER_LESSON, learn, recognise,
 };
 pub use unprotected::Unprotected;

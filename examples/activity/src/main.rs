@@ -1,4 +1,5 @@
-//! `activity`: learns from motion recordings and recognises others, on a device whose power comes and goes.
+//! `activity`: learns from motion recordings and recognises others, on a device whose power fails
+//! again and again.
 
 #[path = "host/args.rs"]
 mod args;
@@ -33,7 +34,7 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::rc::Rc;
 use std::time::Duration;
-use trial::Bench;
+use trial::Experiment;
 
 fn main() -> ExitCode {
     match run(&Args::parse()) {
@@ -48,7 +49,7 @@ fn main() -> ExitCode {
 fn run(args: &Args) -> Result<()> {
     let job = args.job()?;
     let motions = Rc::new(Motions::new(&job)?);
-    let (bare, unprotected) = device::unprotected(&motions)?;
+    let (unprotected_state, unprotected) = device::unprotected(&motions)?;
     let (factory, formatting) = device::factory(&motions)?;
     let mut out = std::io::stdout();
     writeln!(
@@ -58,23 +59,26 @@ fn run(args: &Args) -> Result<()> {
         job.recognize.len(),
         motions.steps()
     )?;
-    let bench = Bench {
+    let experiment = Experiment {
         motions: &motions,
         factory: &factory,
         formatting,
     };
-    let reference = bench.run(None, 0)?;
-    let left = reference.left.as_ref().context("the run without cuts")?;
+    let reference = experiment.run(None, 0)?;
+    let final_state = reference
+        .final_state
+        .as_ref()
+        .context("the run without cuts")?;
     ensure!(
-        *left == bare,
-        "the run without cuts leaves something else than the unprotected one"
+        *final_state == unprotected_state,
+        "the final state of the run without cuts differs from that of the unprotected one"
     );
 
     let bar = progress();
     let (every, smallest) = match &args.cut_every[..] {
         [] => {
-            bar.set_message("looking for the fewest stores that get on");
-            let n = bench.smallest(reference.count.stores)?;
+            bar.set_message("searching for the smallest number of stores between cuts");
+            let n = experiment.smallest(reference.count.stores)?;
             let above = [1_000, 300, 100].into_iter().filter(|m| *m > n);
             let every: Vec<_> = above.chain([n, n - 1]).collect();
             (every, Some(n))
@@ -82,14 +86,14 @@ fn run(args: &Args) -> Result<()> {
         given => (given.to_vec(), None),
     };
     let mut cuts = 0;
-    let trials = bench.trials(&every, |run| {
+    let trials = experiment.trials(&every, |run| {
         cuts += run.cuts;
         bar.set_message(format!("{} cuts", grouped(cuts)));
         bar.inc(1);
     })?;
     bar.finish_and_clear();
 
-    let score = Score::of(&job, &left.results);
+    let score = Score::of(&job, &final_state.results);
     let report = Report {
         score: &score,
         unprotected,
@@ -113,11 +117,14 @@ fn run(args: &Args) -> Result<()> {
         std::fs::write(path, format!("{:#}\n", report.json()))
             .with_context(|| path.display().to_string())?;
     }
-    ensure!(report.identical(), "a run left something else");
+    ensure!(
+        report.identical(),
+        "the final state of a run differs from that of the run without cuts"
+    );
     Ok(())
 }
 
-/// On a terminal only.
+/// Shown only on a terminal.
 fn progress() -> ProgressBar {
     let style = ProgressStyle::with_template("{spinner} {pos} runs, {msg}");
     let bar = ProgressBar::new_spinner();

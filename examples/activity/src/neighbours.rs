@@ -1,48 +1,49 @@
-//! Recognition by the nearest neighbour, and what a recording's windows say together.
+//! Nearest-neighbour recognition of windows, and the vote of a recording's windows.
 
 use crate::Features;
 
-/// A kind of activity, by its number: below [`CLASSES`].
+/// An activity, as a number below [`CLASSES`].
 pub type Class = u8;
 
-/// Kinds of activity that can be told apart.
+/// The maximum number of activities.
 pub const CLASSES: usize = 8;
 
-/// A recognised window.
+/// The recognition of one window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Found {
-    /// The activity of the training window that is nearest.
+pub struct Recognition {
+    /// The activity of the nearest training window.
     pub class: Class,
-    /// How far away that is.
+    /// The distance to that window.
     pub distance: u16,
 }
 
-/// The training window that is nearest to a window, of those seen so far.
+/// The nearest training window found so far.
 ///
-/// One neighbour, not several: of 40 recordings, half of them unseen, it recognises more windows than three or five.
+/// One neighbour, not several: with 40 recordings, half of them for training, one neighbour
+/// recognises more windows than three or five.
 #[derive(Debug, Clone, Copy)]
 pub struct Nearest<'f> {
     of: &'f Features,
-    found: Option<Found>,
+    best: Option<Recognition>,
 }
 
 impl<'f> Nearest<'f> {
-    /// Nothing seen yet.
+    /// Starts a search for the neighbour of a window.
     pub fn to(of: &'f Features) -> Self {
-        Nearest { of, found: None }
+        Nearest { of, best: None }
     }
 
-    /// Looks at one training window. Of two that are equally near, the first counts.
-    pub fn look(&mut self, class: Class, trained: &Features) {
+    /// Compares one training window. Of two equally near windows the first counts.
+    pub fn compare(&mut self, class: Class, trained: &Features) {
         let distance = self.of.distance(trained);
-        if self.found.is_none_or(|f| distance < f.distance) {
-            self.found = Some(Found { class, distance });
+        if self.best.is_none_or(|f| distance < f.distance) {
+            self.best = Some(Recognition { class, distance });
         }
     }
 
-    /// The result; `None` when nothing was seen.
-    pub fn found(self) -> Option<Found> {
-        self.found
+    /// The result; `None` without training windows.
+    pub fn result(self) -> Option<Recognition> {
+        self.best
     }
 }
 
@@ -54,8 +55,8 @@ pub struct Votes {
 }
 
 impl Votes {
-    /// A window's vote. A class out of range has none.
-    pub fn add(&mut self, window: Found) {
+    /// Adds the vote of a window. A class out of range is ignored.
+    pub fn add(&mut self, window: Recognition) {
         let class = usize::from(window.class);
         if let (Some(count), Some(far)) = (self.count.get_mut(class), self.far.get_mut(class)) {
             *count = count.saturating_add(1);
@@ -63,7 +64,8 @@ impl Votes {
         }
     }
 
-    /// The activity with most votes, and of several the one whose windows were nearer; `None` without a vote.
+    /// The activity with most votes; on a tie the one with the smaller sum of distances. `None`
+    /// without votes.
     pub fn verdict(&self) -> Option<Class> {
         (0..CLASSES)
             .filter(|c| self.count[*c] > 0)

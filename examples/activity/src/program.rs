@@ -1,25 +1,26 @@
-//! The program: learns, then recognises. It is written once, for whatever executes its steps.
+//! The program: learns, then recognises. The same source runs with every executor of [`Steps`].
 
 use crate::{Features, Lesson};
 
-/// Where motion comes from: a peripheral, so there is no value to hand around. Reading the same thing again gives the same.
+/// A source of motion data. It is a peripheral, so its functions have no `self`. Reading the same
+/// item again gives the same value.
 pub trait Sensor {
-    /// How many lessons there are.
+    /// The number of lessons.
     fn lessons() -> u32;
     /// One of them.
     fn lesson(i: u32) -> Lesson;
-    /// How many windows are to be recognised.
+    /// The number of windows to recognise.
     fn windows() -> u32;
     /// One of them.
     fn window(i: u32) -> Features;
 }
 
-/// What executes the steps of the program.
+/// Executes the steps of the program.
 pub trait Steps: Sized {
-    /// Why it cannot go on.
+    /// The error of a step.
     type Error;
-    /// `body` for each number below `n`, in order. A function pointer carries nothing from one iteration to the next. The call's
-    /// place in the source tells one loop from another.
+    /// Runs `body` for each number below `n`, in order. A function pointer cannot carry state
+    /// between iterations. The call site identifies the loop.
     #[track_caller]
     fn each(
         &mut self,

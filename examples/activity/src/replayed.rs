@@ -1,11 +1,11 @@
-//! The steps with protection: each is executed once, whatever the power does.
+//! Executes the steps with protection: each step happens once, in spite of power cuts.
 
 use crate::program::Steps;
 use crate::station::{Fram, learn, recognise};
 use crate::{Features, Lesson, Station};
 use nv_replay::{Config, Error, Replay};
 
-/// The replay table of the program: two loops, one after the other, with one step in each and no results.
+/// The size of the replay table: two loops, one after the other, with one step each and no results.
 pub const TABLE: Config = Config {
     bytes: 56,
     outbox_bytes: 0,

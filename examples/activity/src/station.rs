@@ -1,6 +1,12 @@
-//! What the device keeps in non-volatile memory, and what changes it.
+//! The data of the device in non-volatile memory, and the two operations that change it.
+//!
+//! ```text
+//! Station --model--> LearntLesson --> LearntLesson --> ...      newest first
+//!         --log----> Page --> Page --> ...                      newest first, 16 results each
+//!         learnt[8], recognised[8]                              counters per activity
+//! ```
 
-use crate::{CLASSES, Class, Features, Found, Nearest};
+use crate::{CLASSES, Class, Features, Nearest, Recognition};
 use nvmem::fields::Fields;
 use nvmem::{InOrder16, Persist};
 use pmem_tx::{Error, Lender, PBox, Tx};
@@ -8,59 +14,59 @@ use pmem_tx::{Error, Lender, PBox, Tx};
 /// The medium: FRAM behind a 16-bit core, as on an MSP430FR5994.
 pub type Fram = InOrder16;
 
-/// A handle on it: two bytes.
+/// A handle: two bytes.
 type Handle<'p, T> = PBox<'p, T, u16>;
 
-/// Windows of a recording that are learnt together.
-pub const TOGETHER: usize = 4;
+/// The maximum number of windows in a lesson.
+pub const WINDOWS_PER_LESSON: usize = 4;
 
-/// Results on a page of the log.
-pub const PAGE: usize = 16;
+/// The number of results on a page of the log.
+pub const RESULTS_PER_PAGE: usize = 16;
 
-/// The code with which a body aborts when there is nothing that a window could be near to.
+/// The abort code of [`recognise`] before anything was learnt.
 pub const NOTHING_LEARNT: u16 = 1;
 
-/// The code with which a body aborts when it cannot count further.
+/// The abort code when a counter would overflow.
 pub const COUNTER_FULL: u16 = 2;
 
 /// Up to ten seconds of a recording, as features.
 #[derive(Debug, Clone, Copy, Persist)]
 #[repr(C)]
 pub struct Lesson {
-    /// Of each window; the first [`Lesson::windows`] of them count.
-    pub features: [Features; TOGETHER],
-    /// How many.
+    /// The features of each window; the first [`Lesson::windows`] are valid.
+    pub features: [Features; WINDOWS_PER_LESSON],
+    /// The number of windows.
     pub windows: u8,
-    /// What was done.
+    /// The activity.
     pub class: Class,
 }
 
-/// The model is a list of lessons, the last one first.
+/// An element of the model, a list of lessons, newest first.
 #[derive(Persist)]
 #[repr(C)]
-pub struct Learnt<'p> {
-    next: Option<Handle<'p, Learnt<'p>>>,
+pub struct LearntLesson<'p> {
+    next: Option<Handle<'p, LearntLesson<'p>>>,
     lesson: Lesson,
 }
 
 /// One result: class and distance in one atomic unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Persist)]
 #[repr(transparent)]
-pub struct Entry(u16);
+pub struct LogEntry(u16);
 
 /// A page of the log.
 #[derive(Persist)]
 #[repr(C)]
 pub struct Page<'p> {
     next: Option<Handle<'p, Page<'p>>>,
-    entries: [Entry; PAGE],
+    entries: [LogEntry; RESULTS_PER_PAGE],
 }
 
-/// The root of everything.
+/// The root object.
 #[derive(Persist)]
 #[repr(C)]
 pub struct Station<'p> {
-    model: Option<Handle<'p, Learnt<'p>>>,
+    model: Option<Handle<'p, LearntLesson<'p>>>,
     log: Option<Handle<'p, Page<'p>>>,
     /// Windows learnt, for each class.
     learnt: [u16; CLASSES],
@@ -68,20 +74,20 @@ pub struct Station<'p> {
     recognised: [u16; CLASSES],
 }
 
-/// The fields of a [`Station`], each logged when it is first written.
-pub type Slots<'a, 'p> = <Station<'p> as Fields>::Slots<Lender<'a, 'p, Fram>>;
+/// Access to the fields of a [`Station`]; a field is logged when it is first written.
+pub type StationFields<'a, 'p> = <Station<'p> as Fields>::Slots<Lender<'a, 'p, Fram>>;
 
-impl Entry {
-    const NONE: Entry = Entry(u16::MAX);
+impl LogEntry {
+    const NONE: LogEntry = LogEntry(u16::MAX);
 
     /// A class has 3 bits, a distance 13.
-    fn new(f: Found) -> Self {
-        Entry(u16::from(f.class) << 13 | f.distance.min(0x1FFF))
+    fn new(f: Recognition) -> Self {
+        LogEntry(u16::from(f.class) << 13 | f.distance.min(0x1FFF))
     }
 
-    /// What it says.
-    pub fn found(self) -> Found {
-        Found {
+    /// Decodes the result.
+    pub fn recognition(self) -> Recognition {
+        Recognition {
             class: (self.0 >> 13) as Class,
             distance: self.0 & 0x1FFF,
         }
@@ -89,7 +95,7 @@ impl Entry {
 }
 
 impl Station<'_> {
-    /// A device that has learnt nothing.
+    /// A station without lessons and results.
     pub const fn new() -> Self {
         Station {
             model: None,
@@ -106,21 +112,25 @@ impl Default for Station<'_> {
     }
 }
 
-/// A lesson becomes part of the model. A class out of range is refused with [`Error::Index`].
-pub fn learn<'p>(tx: &Tx<'p, Fram>, mut s: Slots<'_, 'p>, lesson: Lesson) -> Result<(), Error> {
+/// Adds a lesson to the model. **Errors**: [`Error::Index`] for a class out of range.
+pub fn learn<'p>(
+    tx: &Tx<'p, Fram>,
+    mut s: StationFields<'_, 'p>,
+    lesson: Lesson,
+) -> Result<(), Error> {
     let counter = s.learnt.at_mut(lesson.class.into())?;
     let sum = counter.checked_add(lesson.windows.into());
     *counter = sum.ok_or(tx.abort(COUNTER_FULL))?;
     let first = s.model.get_mut()?;
     let next = first.take();
-    *first = Some(PBox::new(Learnt { next, lesson }, tx)?);
+    *first = Some(PBox::new(LearntLesson { next, lesson }, tx)?);
     Ok(())
 }
 
-/// A window is taken for what is nearest to it, and that is logged.
+/// Recognises a window as the activity of its nearest neighbour, and logs the result.
 pub fn recognise<'p>(
     tx: &Tx<'p, Fram>,
-    mut s: Slots<'_, 'p>,
+    mut s: StationFields<'_, 'p>,
     window: Features,
 ) -> Result<(), Error> {
     let mut nearest = Nearest::to(&window);
@@ -133,49 +143,50 @@ pub fn recognise<'p>(
             .iter()
             .take(learnt.lesson.windows.into())
         {
-            nearest.look(learnt.lesson.class, f);
+            nearest.compare(learnt.lesson.class, f);
         }
         at = &learnt.next;
     }
-    let found = nearest.found().ok_or(tx.abort(NOTHING_LEARNT))?;
+    let recognition = nearest.result().ok_or(tx.abort(NOTHING_LEARNT))?;
 
-    let place = count(s.recognised.get()) as usize % PAGE;
+    let place = count(s.recognised.get()) as usize % RESULTS_PER_PAGE;
     if place == 0 {
         let first = s.log.get_mut()?;
-        let mut entries = [Entry::NONE; PAGE];
-        entries[0] = Entry::new(found);
+        let mut entries = [LogEntry::NONE; RESULTS_PER_PAGE];
+        entries[0] = LogEntry::new(recognition);
         let next = first.take();
         *first = Some(PBox::new(Page { next, entries }, tx)?);
     } else if let Some(mut page) = s.log.follow() {
-        *page.fields().entries.at_mut(place)? = Entry::new(found);
+        *page.fields().entries.at_mut(place)? = LogEntry::new(recognition);
     }
-    let counter = s.recognised.at_mut(found.class.into())?;
+    let counter = s.recognised.at_mut(recognition.class.into())?;
     *counter = counter.checked_add(1).ok_or(tx.abort(COUNTER_FULL))?;
     Ok(())
 }
 
-/// Results in the log: what the counters of all classes say together.
+/// The number of results in the log: the sum of the counters.
 fn count(recognised: &[u16; CLASSES]) -> u32 {
     recognised.iter().map(|n| u32::from(*n)).sum()
 }
 
 impl<'p> Station<'p> {
-    /// Calls `f` with each result in the log, by pages, the last page first; the number is the result's place in time.
-    pub fn results(&self, tx: &Tx<'p, Fram>, mut f: impl FnMut(usize, Found)) {
+    /// Calls `f` with each result in the log and its position in time, page by page, the newest
+    /// page first.
+    pub fn results(&self, tx: &Tx<'p, Fram>, mut f: impl FnMut(usize, Recognition)) {
         let mut left = count(&self.recognised) as usize;
         let mut at = &self.log;
         while let Some(page) = at {
             let page = page.get(tx);
-            let on_page = (left + PAGE - 1) % PAGE + 1;
+            let on_page = (left + RESULTS_PER_PAGE - 1) % RESULTS_PER_PAGE + 1;
             left = left.saturating_sub(on_page);
             for (i, e) in page.entries.iter().take(on_page).enumerate() {
-                f(left + i, e.found());
+                f(left + i, e.recognition());
             }
             at = &page.next;
         }
     }
 
-    /// Calls `f` with the bytes of all that the station holds, handles left out: statistics, model, log.
+    /// Calls `f` with all bytes of the station except handles: statistics, model, log.
     pub fn bytes(&self, tx: &Tx<'p, Fram>, mut f: impl FnMut(&[u8])) {
         for n in self.learnt.iter().chain(&self.recognised) {
             f(&n.to_le_bytes());
@@ -198,9 +209,9 @@ impl<'p> Station<'p> {
 }
 
 impl Lesson {
-    /// The first [`TOGETHER`] of these windows at the most.
+    /// A lesson of the first [`WINDOWS_PER_LESSON`] of these windows.
     pub fn new(class: Class, windows: &[Features]) -> Self {
-        let mut features = [Features::NONE; TOGETHER];
+        let mut features = [Features::NONE; WINDOWS_PER_LESSON];
         let mut n = 0;
         for (to, from) in features.iter_mut().zip(windows) {
             *to = *from;

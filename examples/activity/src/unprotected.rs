@@ -1,25 +1,27 @@
-//! The steps without protection: no log, no records, and a power cut in the middle ruins what is there.
+//! Executes the steps without protection: no journal and no records. A power cut in the middle
+//! corrupts the data.
 
 use crate::program::Steps;
 use crate::station::{Fram, learn, recognise};
 use crate::{Features, Lesson, Station};
 use pmem_tx::{Error, PBox, Tx};
 
-/// Executes the steps while a pool is being formatted. That is the one time when `pmem-tx` logs nothing: an interrupted format
-/// begins again from nothing, as this program would have to.
+/// Executes the steps while a pool is being formatted. This is the only time when `pmem-tx` writes
+/// no journal: an interrupted format starts again from the beginning, as this program would have
+/// to.
 pub struct Unprotected<'a, 'p> {
     tx: &'a Tx<'p, Fram>,
     station: PBox<'p, Station<'p>, u16>,
 }
 
 impl<'a, 'p> Unprotected<'a, 'p> {
-    /// A new station.
+    /// Allocates a new station.
     pub fn new(tx: &'a Tx<'p, Fram>) -> Result<Self, Error> {
         let station = PBox::new(Station::new(), tx)?;
         Ok(Unprotected { tx, station })
     }
 
-    /// The station when the program is over.
+    /// Returns the station at the end of the program.
     pub fn into_station(self) -> PBox<'p, Station<'p>, u16> {
         self.station
     }

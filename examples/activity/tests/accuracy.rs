@@ -1,4 +1,4 @@
-//! How many unseen recordings are recognised, over many ways to choose what is learnt from.
+//! The accuracy on unseen recordings, over many choices of training recordings.
 
 #[path = "../src/host/recordings.rs"]
 mod recordings;
@@ -14,7 +14,7 @@ fn all() -> Vec<Recording> {
     .unwrap()
 }
 
-/// Right recordings, recordings, right windows, windows.
+/// Correct recordings, recordings, correct windows, windows.
 fn count(all: &[Recording], trains: impl Fn(usize) -> bool) -> [usize; 4] {
     let features = |r: &Recording| r.windows().iter().map(Features::of).collect::<Vec<_>>();
     let of: Vec<_> = all.iter().map(features).collect();
@@ -25,12 +25,12 @@ fn count(all: &[Recording], trains: impl Fn(usize) -> bool) -> [usize; 4] {
             let mut nearest = Nearest::to(window);
             for seen in (0..all.len()).filter(|i| trains(*i)) {
                 for w in &of[seen] {
-                    nearest.look(all[seen].class, w);
+                    nearest.compare(all[seen].class, w);
                 }
             }
-            let found = nearest.found().unwrap();
-            votes.add(found);
-            n[2] += usize::from(found.class == all[unseen].class);
+            let recognition = nearest.result().unwrap();
+            votes.add(recognition);
+            n[2] += usize::from(recognition.class == all[unseen].class);
             n[3] += 1;
         }
         n[0] += usize::from(votes.verdict() == Some(all[unseen].class));

@@ -1,4 +1,4 @@
-//! What a file of recordings may look like, and what is said of one that does not.
+//! Accepted and refused files of recordings, with the error messages.
 
 #[path = "../src/host/recordings.rs"]
 mod recordings;
@@ -15,7 +15,7 @@ fn rows(series: u32, label: &str, t: std::ops::Range<u32>) -> String {
 fn refused(file: &str, line: usize, says: &str) {
     let mut labels = Labels(vec!["Idle".into()]);
     let e = parse(file.as_bytes(), &mut labels).unwrap_err();
-    assert_eq!((e.line, e.what.contains(says)), (line, true), "{e}");
+    assert_eq!((e.line, e.message.contains(says)), (line, true), "{e}");
     assert_eq!(labels.0, ["Idle"]);
 }
 
@@ -100,10 +100,10 @@ fn malformed() {
     refused(
         &(good.clone() + &many),
         27 + 6 * 25,
-        "one activity more than 8",
+        "maximum of 8 activities",
     );
     let mut bytes = good.into_bytes();
     bytes.extend(b"0,\xFF,25,1,2,3,4,5,6\n");
     let e = parse(&bytes, &mut Labels::default()).unwrap_err();
-    assert_eq!((e.line, e.what.as_str()), (27, "not UTF-8"));
+    assert_eq!((e.line, e.message.as_str()), (27, "not UTF-8"));
 }

@@ -1,4 +1,4 @@
-//! The program `activity` as a user runs it.
+//! The program `activity`, run as a user runs it.
 
 use serde_json::Value;
 use std::path::Path;
@@ -37,7 +37,7 @@ fn by_default() {
     assert_eq!(figure("runs"), figure("identical_runs"));
     assert!(figure("cuts_in_recovery") >= 50.0);
     assert!((1.0..=2.0).contains(&figure("overhead_bytes")), "{f}");
-    // With one store less between two cuts it gets nowhere, and says so.
+    // With one store less between cuts the program makes no progress, and the output says so.
     assert_eq!(figure("stuck_runs"), 1.0);
     let fewer = format!("{} stores", figure("smallest_cut_every") - 1.0);
     let line = said

@@ -1,4 +1,4 @@
-//! The power supply of the simulated device: that it cuts where it says, and that a cut leaves what it may.
+//! The simulated power supply cuts at the given store, and a cut leaves an allowed state.
 
 #[path = "../src/host/machine.rs"]
 mod machine;
@@ -25,7 +25,7 @@ fn a_cut_leaves_a_prefix_and_nothing_after_it() {
         }
     }
     for stores in 0..6 {
-        let mut m = Machine::with(&[0; 64], 1);
+        let mut m = Machine::with_image(&[0; 64], 1);
         let end = m.boot(Some(stores), |region, meter| {
             let _repairs = (stores < 4).then(|| Repairs(&region));
             put(&region, 0, 1);
@@ -41,7 +41,7 @@ fn a_cut_leaves_a_prefix_and_nothing_after_it() {
             assert_eq!(unit(&m, i), if stored { i as u16 + 1 } else { 0 });
         }
         assert_eq!(m.count().stores, stores.min(4));
-        // The next boot sees what the medium holds, not what was in memory.
+        // The next boot sees the medium's contents, not those of memory.
         let seen = m.boot(None, |region, _| {
             // SAFETY: a unit of the region.
             unsafe { mapped::load(region.base().cast::<u16>()) }
@@ -51,10 +51,10 @@ fn a_cut_leaves_a_prefix_and_nothing_after_it() {
 }
 
 #[test]
-fn of_what_is_written_through_a_loan_any_units_may_persist() {
+fn any_units_written_through_a_loan_may_persist() {
     let mut seen = [[false; 2]; 8];
     for seed in 0..64 {
-        let mut m = Machine::with(&[0; 64], seed);
+        let mut m = Machine::with_image(&[0; 64], seed);
         let end = m.boot(Some(4), |region, _| {
             mapped::lend(region.base(), 16);
             // SAFETY: eight units inside the region.
@@ -74,7 +74,7 @@ fn of_what_is_written_through_a_loan_any_units_may_persist() {
 
 #[test]
 fn a_step_that_is_done_again_costs_its_stores_again() {
-    let mut m = Machine::with(&[0; 64], 3);
+    let mut m = Machine::with_image(&[0; 64], 3);
     let program = |region: Region<'_, example_activity::Fram>, _: &machine::Meter| {
         mapped::lend(region.base(), 16);
         // SAFETY: eight units inside the region.
@@ -89,16 +89,16 @@ fn a_step_that_is_done_again_costs_its_stores_again() {
 }
 
 #[test]
-fn what_nobody_lent_is_found_by_looking() {
+fn writes_without_a_loan_are_found_by_a_scan() {
     let mut m = Machine::new(64);
     m.boot(None, |region, meter| {
         // SAFETY: inside the region.
         unsafe { region.base().cast::<[u16; 3]>().write([0; 3]) };
-        meter.look();
+        meter.scan_all();
         meter.step();
     });
     let c = m.count();
-    assert_eq!((c.stores, c.bytes, c.programs), (3, 6, 6));
-    assert!(m.chance(5) < 5);
+    assert_eq!((c.stores, c.bytes, c.by_program), (3, 6, 6));
+    assert!(m.random(5) < 5);
     assert_eq!(std::rc::Rc::strong_count(m.meter()), 1);
 }

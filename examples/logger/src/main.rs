@@ -1,4 +1,5 @@
-//! `logger`: a year of hourly temperatures on a device with 2 KiB of RAM for them, whose power comes and goes.
+//! `logger`: a year of hourly temperatures on a device with 2 KiB of RAM for them, whose power
+//! fails again and again.
 
 #[path = "host/chart.rs"]
 mod chart;
@@ -13,7 +14,7 @@ mod trial;
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
-// Its implementation for hosts.
+// Links the implementation for hosts.
 use critical_section as _;
 use example_logger::{RAM, VALUES};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -22,19 +23,20 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// The recording that comes with the example.
+/// The recording in the repository.
 const DEFAULT: &[u8] = include_bytes!("../data/seattle_temps_2010.csv");
 
-/// Logs a year of temperatures into a heap on a serial FRAM, uninterrupted and through thousands of power cuts.
+/// Logs a year of temperatures into a heap on a serial FRAM, without power cuts and through
+/// thousands of them.
 #[derive(Parser)]
 struct Args {
-    /// What is logged: hour,tenths_f
+    /// The values to log: hour,tenths_f
     #[arg(long, value_name = "CSV")]
     data: Option<PathBuf>,
-    /// A commit every N values
+    /// Commit after every N values
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     commit_every: u32,
-    /// When the power goes is random; this is where the random numbers begin
+    /// Seed of the random power cuts
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Write the figures here, as one flat JSON object
@@ -52,7 +54,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// How much there is power for, in the mean, in quarters of what a cold boot takes on the bus at the end.
+/// The mean energy of a boot, in quarters of the bytes on the bus for a cold boot at the end.
 const POWER: [u64; 3] = [16, 6, 3];
 
 fn run(args: &Args) -> Result<()> {
@@ -62,7 +64,7 @@ fn run(args: &Args) -> Result<()> {
             let file = std::fs::read(path).with_context(name)?;
             recording::parse(&file, VALUES).with_context(name)?
         }
-        None => recording::parse(DEFAULT, VALUES).context("the recording that comes with this")?,
+        None => recording::parse(DEFAULT, VALUES).context("the built-in recording")?,
     };
     let mut out = std::io::stdout();
     writeln!(
@@ -130,11 +132,14 @@ fn run(args: &Args) -> Result<()> {
         std::fs::write(path, format!("{:#}\n", report.json()))
             .with_context(|| path.display().to_string())?;
     }
-    ensure!(report.identical(), "a run left something else");
+    ensure!(
+        report.identical(),
+        "a run has other values than the run without cuts"
+    );
     Ok(())
 }
 
-/// On a terminal only.
+/// Shown only on a terminal.
 fn progress(values: u64) -> ProgressBar {
     let bar = ProgressBar::new(values);
     let style = ProgressStyle::with_template("{bar:40} {pos} of {len} values, {msg} cuts");

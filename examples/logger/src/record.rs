@@ -1,38 +1,38 @@
-//! What is kept: a series in chunks of a day, and statistics that are brought up to date with every value.
+//! The logged data: a series in chunks of one day, and statistics that are updated with each value.
 
 use nvmem::Persist;
 use vnv_heap::collections::Chunked;
 
-/// Values of a day, one for each hour: a chunk of the series.
+/// Values of a day, one per hour: one chunk of the series.
 pub const DAY: usize = 24;
 
-/// Days that there is room for.
+/// The capacity in days.
 pub const DAYS: usize = 400;
 
-/// Values that there is room for.
+/// The capacity in values.
 pub const VALUES: usize = DAY * DAYS;
 
-/// The root.
+/// The root object.
 #[derive(Persist)]
 #[repr(C)]
 pub struct Record<'h> {
-    /// Of all values so far.
+    /// Statistics of all values so far.
     pub statistics: Statistics,
-    /// All values so far; those that are to come are 0.
+    /// All values so far; future values are 0.
     pub series: Chunked<'h, i16, DAY>,
-    /// Nothing yet.
+    /// Reserved.
     pub spare: [u16; 2],
 }
 
-/// What is known of the values.
+/// Statistics of the values.
 #[derive(Persist, Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Statistics {
-    /// The sum of their squares.
+    /// The sum of the squares.
     pub squares: u64,
-    /// Their sum.
+    /// The sum.
     pub sum: i32,
-    /// How many there are.
+    /// The number of values.
     pub values: u32,
     /// The lowest.
     pub lowest: i16,
@@ -45,7 +45,7 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// With one value more.
+    /// Adds a value.
     pub fn add(&mut self, value: i16) {
         let hour = self.values as u16;
         if self.values == 0 || value < self.lowest {
@@ -64,7 +64,7 @@ impl Statistics {
         f64::from(self.sum) / f64::from(self.values.max(1))
     }
 
-    /// The mean square of the distances from the mean.
+    /// The mean squared deviation from the mean.
     pub fn variance(&self) -> f64 {
         let mean = self.mean();
         self.squares as f64 / f64::from(self.values.max(1)) - mean * mean

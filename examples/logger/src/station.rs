@@ -1,4 +1,4 @@
-//! What the device does: it opens its heap, goes on from the last commit, and logs.
+//! The device: opens its heap, continues from the last commit, and logs.
 
 use crate::record::{DAY, DAYS, Record, Statistics};
 use nvmem::{Faithful, Medium};
@@ -8,26 +8,26 @@ use vnv_heap::{Config, Error, Heap, OpenError, Predict, Snapshot, Unrooted};
 /// Bytes of RAM for the heap.
 pub const RAM: usize = 2048;
 
-/// Room for every day.
+/// The heap's configuration: one object per day, and a few more.
 pub const CONFIG: Config = Config {
     dirty_limit: 1024,
     objects: (DAYS + 8) as u16,
     ..Config::DEFAULT
 };
 
-/// The record's heap: after any cut it is as of the last commit.
+/// The record's heap: after a cut it has the state of the last commit.
 type Store<'h, S> = Heap<'h, Record<'h>, S, Snapshot, Predict>;
 
-/// Where the values come from, and who is told.
+/// Provides the values and observes the commits.
 pub trait Station {
-    /// The heap is open, with so many values.
+    /// The heap is open and holds this many values.
     fn opened(&mut self, values: u32);
-    /// The value of this hour; `None` when there is none yet.
+    /// The value of this hour; `None` if there is none yet.
     fn value(&mut self, hour: u32) -> Option<i16>;
-    /// A commit of so many values begins.
-    fn commits(&mut self, values: u32);
-    /// It is done.
-    fn committed(&mut self);
+    /// A commit of this many values begins.
+    fn commit_begins(&mut self, values: u32);
+    /// The commit is complete.
+    fn commit_done(&mut self);
 }
 
 /// Why the device stopped.
@@ -37,7 +37,7 @@ pub enum Stopped<E> {
     Open(OpenError<E>),
     /// An operation failed.
     Heap(Error<E>),
-    /// There are no more values that it has room for.
+    /// The record is full.
     Full,
 }
 
@@ -47,9 +47,10 @@ impl<E> From<Error<E>> for Stopped<E> {
     }
 }
 
-/// Logs until the station has no more values, with a commit every `every` values and at the end.
+/// Logs until the station has no more values. Commits after every `every` values and at the end.
 ///
-/// **Power loss**: what is committed stays, and the next call goes on from there. **Errors**: [`Stopped`].
+/// **Power loss**: committed values are safe, and the next call continues after them. **Errors**:
+/// [`Stopped`].
 pub fn log<S: Faithful>(
     storage: S,
     ram: &mut [u8; RAM],
@@ -64,18 +65,18 @@ pub fn log<S: Faithful>(
         append(&heap, hour, value)?;
         hour += 1;
         if hour % every == 0 {
-            station.commits(hour);
+            station.commit_begins(hour);
             heap.commit()?;
-            station.committed();
+            station.commit_done();
         }
     }
-    station.commits(hour);
+    station.commit_begins(hour);
     heap.commit()?;
-    station.committed();
+    station.commit_done();
     Ok(())
 }
 
-/// A record without values, with room for all of them.
+/// An empty record with room for all values.
 fn empty<'h, S: Medium>(
     heap: &Heap<'h, Unrooted, S, Snapshot, Predict>,
 ) -> Result<Record<'h>, Error<S::Error>> {
@@ -99,7 +100,7 @@ fn append<'h, S: Medium>(
     Ok(())
 }
 
-/// Opens what was logged, gives `each` value in order, and returns the statistics.
+/// Opens the record, passes each value to `each` in order, and returns the statistics.
 ///
 /// **Errors**: [`Stopped`].
 pub fn read<S: Faithful>(

@@ -1,4 +1,4 @@
-//! The program `logger` as a user runs it.
+//! The program `logger`, run as a user runs it.
 
 use serde_json::Value;
 use std::path::Path;
@@ -31,7 +31,7 @@ fn by_default() {
     assert!(cuts >= Some(1_000) && reopens >= cuts, "{f}");
     assert!(f["cuts_in_open"].as_u64() > Some(10), "{f}");
     assert!(f["bytes_written"].as_u64() > Some(2 * 8_759), "{f}");
-    // What a person would say of that year: 37.5 in winter, 75.9 in summer.
+    // The known climate of that year: 37.5 in winter, 75.9 in summer.
     assert!(
         said.contains("lowest 37.5") && said.contains("highest 75.9"),
         "{said}"

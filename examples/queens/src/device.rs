@@ -1,10 +1,11 @@
-//! The program on a device: start, checkpoints, result. What is different from a program without checkpoints is in [`run`].
+//! The program on a device: start, checkpoints, result. [`run`] contains everything that a program
+//! without checkpoints does not need.
 
 mod board;
 
 pub use board::{Flash, images, log};
 
-use crate::{Found, search};
+use crate::{SearchResult, search};
 use board::Event;
 use checkpoint::{Checkpointer, Returned, Store, TrackedHeap};
 use core::fmt::Write;
@@ -17,33 +18,34 @@ unsafe extern "C" {
     static mut _heap_end: u8;
 }
 
-/// The program's allocator, on which a checkpoint finds out what is in use; 16 KiB are 128 blocks.
+/// The program's allocator, which tracks blocks in use for checkpoints; 16 KiB are 128 blocks.
 #[global_allocator]
 pub static HEAP: TrackedHeap<LlffHeap, 128> =
     TrackedHeap::new(LlffHeap::empty(), &raw const __sheap);
 
-/// The allocator merges what is free: behind all that is in use there is one hole, and it starts with its size and a link, one word further on behind an allocation of less than two. Without
-/// them it would not know after a restore what is free.
+/// Bytes to save behind the last used block. The allocator merges free memory, so one hole follows
+/// it. The hole starts with its size and a link, one word later behind an allocation of less than
+/// two words. Without them the allocator would not know its free memory after a restore.
 const HOLE: usize = 3 * size_of::<usize>();
 
-/// A program whose checkpoints are kept in this way. The checkpointer lies where no image reaches.
+/// Defines a program with this checkpoint store. The checkpointer lies outside of all images.
 #[macro_export]
 macro_rules! program {
     ($store:ty, $open:expr) => {
         #[unsafe(link_section = ".uninit.checkpointer")]
-        static mut PLACE: core::mem::MaybeUninit<checkpoint::Checkpointer<$store>> =
+        static mut CHECKPOINTER: core::mem::MaybeUninit<checkpoint::Checkpointer<$store>> =
             core::mem::MaybeUninit::uninit();
 
         #[cortex_m_rt::entry]
         fn main() -> ! {
             // SAFETY: main runs once.
-            let place = unsafe { &mut *(&raw mut PLACE) };
+            let place = unsafe { &mut *(&raw mut CHECKPOINTER) };
             $crate::device::run(place, $open)
         }
     };
 }
 
-/// The program.
+/// Runs the program.
 pub fn run<S: Store>(place: &'static mut MaybeUninit<Checkpointer<S>>, store: S) -> ! {
     // SAFETY: the symbols of cortex-m-rt and of memory.x; this is the only stack.
     let segments = unsafe {
@@ -52,8 +54,9 @@ pub fn run<S: Store>(place: &'static mut MaybeUninit<Checkpointer<S>>, store: S)
     let segments = segments.heap_used(|| HEAP.used() + HOLE);
     let ck = Checkpointer::init(place, store, segments, SCB::sys_reset);
 
-    // The first of the two calls. It does not return if there is something to return to.
-    // SAFETY: no interrupt is enabled, and the images are this build's: the emulator starts each program with a blank flash.
+    // The first of the two calls. It does not return if there is a checkpoint to restore.
+    // SAFETY: no interrupt is enabled, and the images belong to this build: the emulator starts
+    // each program with blank flash.
     let why = unsafe { ck.restore() };
     board::event(Event::Started, 0);
     if !matches!(why, checkpoint::Error::NoImage) {
@@ -61,9 +64,9 @@ pub fn run<S: Store>(place: &'static mut MaybeUninit<Checkpointer<S>>, store: S)
     }
     start_heap();
 
-    let size = board::asked_for();
+    let size = board::requested_size();
     let found = search(size, |placed| {
-        // The second of the two calls. It returns after each restore, too.
+        // The second of the two calls. It also returns after each restore.
         // SAFETY: no DMA, no interrupts.
         match unsafe { ck.checkpoint() } {
             Ok(Returned::Taken) => board::event(Event::Taken, placed),
@@ -71,23 +74,24 @@ pub fn run<S: Store>(place: &'static mut MaybeUninit<Checkpointer<S>>, store: S)
             Err(e) => board::fail(&e),
         }
     });
-    say(size, &found);
+    print_result(size, &found);
     board::event(Event::Finished, 0);
     cortex_m::asm::udf()
 }
 
-/// Once in the program's life: after a restore the heap is what it was.
+/// Initialises the heap, once in the program's life: a restore brings it back.
 fn start_heap() {
     let (start, end) = (&raw mut __sheap, &raw mut _heap_end);
     let bytes = end.addr() - start.addr();
-    // SAFETY: nothing is allocated yet. What was never used is zero, and costs the modes that look nothing.
+    // SAFETY: nothing is allocated yet. Unused memory is zero, which costs no flash in modes that
+    // skip zeros.
     unsafe {
         start.write_bytes(0, bytes);
         HEAP.inner().init(start.addr(), bytes);
     }
 }
 
-fn say(size: u8, found: &Found) {
+fn print_result(size: u8, found: &SearchResult) {
     let mut out = board::Console;
     let (solutions, different) = (found.solutions, found.different.len());
     // The console takes everything.

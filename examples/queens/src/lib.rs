@@ -1,5 +1,6 @@
-//! All ways to place n queens on a board of n times n fields so that none attacks another: an ordinary recursive program with a heap, written
-//! without a thought of power cuts. [`device`] is the program around it.
+//! Finds all ways to place n queens on an n by n board so that none attacks another. An ordinary
+//! recursive program with a heap, written without regard to power cuts. [`device`] runs it on a
+//! device.
 #![no_std]
 
 extern crate alloc;
@@ -13,11 +14,12 @@ pub mod device;
 /// The columns of the queens in row 0, 1, and so on.
 pub type Board = Box<[u8]>;
 
-/// What a search has found.
-pub struct Found {
-    /// All solutions.
+/// The result of a search.
+pub struct SearchResult {
+    /// The number of solutions.
     pub solutions: u32,
-    /// Those that no turning and no mirroring makes of each other, the smallest of each kind.
+    /// The solutions that no rotation or reflection turns into each other, the smallest of each
+    /// class.
     pub different: Vec<Board>,
 }
 
@@ -25,21 +27,21 @@ struct Search<F> {
     size: u8,
     queens: Vec<u8>,
     placed: u32,
-    found: Found,
+    found: SearchResult,
     checkpoint: F,
 }
 
-/// Queens that are placed between two checkpoints.
-pub const EVERY: u32 = 500;
+/// The number of queens placed between two checkpoints.
+pub const QUEENS_PER_CHECKPOINT: u32 = 500;
 
-/// Looks for all solutions. `checkpoint` is called now and then, with the number of queens that were placed; it is the only trace
-/// of checkpoints here.
-pub fn search(size: u8, checkpoint: impl FnMut(u32)) -> Found {
+/// Searches all solutions. Calls `checkpoint` regularly with the number of queens placed; the
+/// search has no other trace of checkpoints.
+pub fn search(size: u8, checkpoint: impl FnMut(u32)) -> SearchResult {
     let mut search = Search {
         size,
         queens: Vec::new(),
         placed: 0,
-        found: Found {
+        found: SearchResult {
             solutions: 0,
             different: Vec::new(),
         },
@@ -50,7 +52,7 @@ pub fn search(size: u8, checkpoint: impl FnMut(u32)) -> Found {
 }
 
 impl<F: FnMut(u32)> Search<F> {
-    /// Places a queen in the next row, in all ways that there are.
+    /// Places a queen in the next row in all possible ways.
     fn row(&mut self) {
         if self.queens.len() == usize::from(self.size) {
             self.found.solutions += 1;
@@ -63,7 +65,7 @@ impl<F: FnMut(u32)> Search<F> {
             if is_safe(&self.queens, column) {
                 self.queens.push(column);
                 self.placed += 1;
-                if self.placed.is_multiple_of(EVERY) {
+                if self.placed.is_multiple_of(QUEENS_PER_CHECKPOINT) {
                     (self.checkpoint)(self.placed);
                 }
                 self.row();
@@ -73,24 +75,24 @@ impl<F: FnMut(u32)> Search<F> {
     }
 }
 
-/// Whether no queen attacks this field of the next row.
+/// Whether no queen attacks this square of the next row.
 fn is_safe(queens: &[u8], column: u8) -> bool {
     let mut nearest_first = (1..).zip(queens.iter().rev());
     nearest_first.all(|(rows, q): (u8, _)| *q != column && q.abs_diff(column) != rows)
 }
 
-/// Whether no turned or mirrored board comes before this one.
+/// Whether no rotated or reflected board is smaller.
 fn is_smallest(queens: &[u8]) -> bool {
     let mut board = queens.to_vec();
     (0..4).all(|_| {
-        board = turned(&board);
+        board = rotated(&board);
         let mirrored: Vec<_> = board.iter().rev().copied().collect();
         *queens <= *board && *queens <= *mirrored
     })
 }
 
-/// The board, turned by a quarter.
-fn turned(queens: &[u8]) -> Vec<u8> {
+/// The board, rotated by a quarter turn.
+fn rotated(queens: &[u8]) -> Vec<u8> {
     let mut out = queens.to_vec();
     for (row, &column) in queens.iter().enumerate() {
         out[usize::from(column)] = (queens.len() - 1 - row) as u8;

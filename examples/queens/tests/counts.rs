@@ -1,6 +1,6 @@
-//! The numbers that are known: OEIS A000170 and A002562.
+//! Compares with the known counts: OEIS A000170 and A002562.
 
-use example_queens::{EVERY, search};
+use example_queens::{QUEENS_PER_CHECKPOINT, search};
 
 #[test]
 fn as_known() {
@@ -19,7 +19,7 @@ fn as_known() {
     for (size, solutions, different) in known {
         let mut placed = 0;
         let found = search(size, |n| {
-            assert_eq!(n, placed + EVERY);
+            assert_eq!(n, placed + QUEENS_PER_CHECKPOINT);
             placed = n;
         });
         assert_eq!(

@@ -1,7 +1,13 @@
-//! A number that survives, in two sectors of NOR flash: the kind of store that is in many products.
+//! A number that survives power cuts, in two sectors of NOR flash: a store as many products have
+//! it.
 //!
-//! `tests/power.rs` cuts its power. [`Settings::open_naive`] loses acknowledged settings, in a way that no test on a
-//! bench will ever show; [`Settings::open`] does not.
+//! ```text
+//! sector 0 | seq 7 | value | check |      newer valid record: counts
+//! sector 1 | seq 6 | value | check |      older record: erased and written by the next `set`
+//! ```
+//!
+//! `tests/power.rs` cuts its power. [`Settings::open_naive`] loses acknowledged settings, in a way
+//! that no bench test shows; [`Settings::open`] does not.
 #![no_std]
 
 use embedded_storage::nor_flash::NorFlash;
@@ -35,7 +41,7 @@ pub struct Settings<F> {
 impl<F: NorFlash> Settings<F> {
     const SECTOR: u32 = F::ERASE_SIZE as u32;
 
-    /// Finds the newer valid slot. Looks right.
+    /// Finds the newer valid record. Looks correct, but is not.
     pub fn open_naive(mut flash: F) -> Result<Self, F::Error> {
         let (mut newest, mut seq, mut value) = (1, 0, 0);
         for slot in 0..2 {
@@ -55,8 +61,9 @@ impl<F: NorFlash> Settings<F> {
         })
     }
 
-    /// Finds the newer valid slot, and programs it once more before anything relies on it: the cut may have come
-    /// while its last word was programmed, and such a word may read right now and wrong next time.
+    /// Finds the newer valid record and programs it again before anything relies on it. A cut while
+    /// its last word was programmed may have left an unstable word, which reads correctly now and
+    /// differently later.
     pub fn open(flash: F) -> Result<Self, F::Error> {
         let mut s = Self::open_naive(flash)?;
         if s.seq > 0 {
@@ -71,7 +78,8 @@ impl<F: NorFlash> Settings<F> {
         self.value
     }
 
-    /// Changes it: in the other slot, so that the old value is there until the new one is.
+    /// Changes the setting. Writes the other sector, so the old value remains until the new one is
+    /// valid.
     pub fn set(&mut self, value: u32) -> Result<(), F::Error> {
         let slot = 1 - self.slot;
         let seq = self.seq + 1;

@@ -1,4 +1,4 @@
-//! The store under power cuts, cuts of the recovery included.
+//! The store under power cuts, including cuts of the recovery.
 
 use example_settings::Settings;
 use powerfail::{Explore, Nor, Simulated, SpiNor, World, explore};

@@ -5,20 +5,20 @@ use nv_replay::{Message, Options, Outlet, Replay};
 use nvmem::InOrder32;
 use powerfail::{EveryEvents, Mapped, World, endure};
 
-/// What is on the air survives every cut: the last number that was sent.
+/// The receiver: it keeps the last number that was sent, over all power cuts.
 struct Air<'w, 'r>(&'w World<'r, u32>);
 
 impl Outlet for Air<'_, '_> {
     fn send(&mut self, m: &Message<'_>) {
         let (sent, last) = (m.get(&RADIO), self.0.get());
-        // At least once, in order, and no reading is lost or counted twice.
+        // Messages arrive at least once and in order; no reading is lost or counted twice.
         let again = sent == Some(Ok(last));
         assert!(again || sent == Some(Ok(last + 1)), "{sent:?} after {last}");
         self.0.set(last + u32::from(!again));
     }
 }
 
-/// What a device does when it gets power; on a device the region is a section of the linker script.
+/// Boots the device. On a real device the region is a section of the linker script.
 fn boot(region: nvmem::Region<'_, InOrder32>, world: &World<'_, u32>) {
     let mut air = Air(world);
     let options = Options {
@@ -32,7 +32,7 @@ fn boot(region: nvmem::Region<'_, InOrder32>, world: &World<'_, u32>) {
 
 fn main() {
     let fram = Mapped::<InOrder32>::new(2048);
-    // What must get on: the readings that were sent.
+    // The measure of progress: readings that were sent.
     let life = endure(fram, EveryEvents(400), boot, |sent| *sent)
         .depth(2)
         .run();

@@ -39,12 +39,12 @@ macro_rules! every {
     )*};
 }
 every! {
-    results: steps, steps_done, Outside::default();
-    pinned_inputs: inputs, inputs_done, Outside::default();
-    objects: handles, handles_done, Outside::default();
-    nested_loops: loops, loops_done, Outside::default();
-    objects_in_loops: loop_handles, loop_handles_done, Outside::default();
-    outputs: sends, sends_done, Outside::default();
-    // The first execution sends, and the one after a cut does not.
-    outputs_withdrawn: sends, sends_done, Outside { reads: 1, ..Outside::default() };
+    results: steps, steps_done, WorldState::default();
+    pinned_inputs: inputs, inputs_done, WorldState::default();
+    objects: handles, handles_done, WorldState::default();
+    nested_loops: loops, loops_done, WorldState::default();
+    objects_in_loops: loop_handles, loop_handles_done, WorldState::default();
+    outputs: sends, sends_done, WorldState::default();
+    // The first execution sends, the one after a cut does not.
+    outputs_withdrawn: sends, sends_done, WorldState { reads: 1, ..WorldState::default() };
 }

@@ -1,8 +1,8 @@
-//! A list operation and a transaction in one step: together, or not at all.
+//! A list operation and a transaction commit in one step: both or none.
 
 use nv_replay::nvmem::{Buffered32, InOrder16, InOrder32, Model, Region};
 use nv_replay::pmem_tx::{self, Width};
-use nv_replay::{Config, Error, Options, Replay, committed};
+use nv_replay::{Config, Error, Options, Replay, last_committed};
 use nvlist::NodePool;
 use powerfail::{Mapped, World, explore};
 
@@ -11,24 +11,25 @@ const BYTES: usize = 2048;
 
 type Rt<'m, M> = Replay<'m, u32, M>;
 
-/// What the outside has seen of the program: results that must not change.
+/// Results that the outside world has seen; they must not change.
 #[derive(Default, Clone, PartialEq, Eq, Hash, Debug)]
-struct Outside {
+struct WorldState {
     shown: Vec<u32>,
 }
 
-/// The two lists, from the front.
+/// The contents of the two lists, from the front.
 fn contents<M: Model>(pool: &mut NodePool<'_, u32, 2, M>) -> [Vec<u32>; 2] {
     pool.with(|lists, all| all.map(|l| lists.iter(l).copied().collect()))
 }
 
-fn life<M: Model>(nv: Region<'_, M>, world: &World<'_, Outside>)
+fn life<M: Model>(nv: Region<'_, M>, world: &World<'_, WorldState>)
 where
     M::Unit: Width,
 {
     let (lists, table) = nv.split_at(LISTS).ok().unwrap();
-    // The resolver first: what the lists have staged is finished or dropped before anything else is committed.
-    let (number, table) = committed(table).ok().unwrap();
+    // The lists open first: their staged operation is finished or dropped before the runtime
+    // commits anything.
+    let (number, table) = last_committed(table).ok().unwrap();
     let mut pool = NodePool::<u32, 2, M>::open_resolved(lists, 1, |_| number)
         .ok()
         .unwrap();
@@ -36,7 +37,7 @@ where
         table: Config {
             bytes: 200,
             outbox_bytes: 0,
-            // Numbers come round again.
+            // Sequence numbers wrap.
             seq_bits: 4,
         },
         pool: Some(pmem_tx::Config::SMALL),
@@ -44,7 +45,7 @@ where
     };
     let mut rt = Rt::<M>::open(table, options, |_| Ok(0)).ok().unwrap();
     for k in 1..4u32 {
-        // Counts, and appends what it has counted to.
+        // Increments a counter, and appends its value to a list.
         let n = rt
             .step_join(
                 k,
@@ -69,7 +70,8 @@ where
             Some(seen) => assert_eq!(seen, n),
             None => world.update(|w| w.shown.push(n)),
         }
-        // A step that does not join, and one whose join fails: its changes are undone, its error recorded.
+        // A step without a join, and one whose join fails: its changes are undone, its error
+        // recorded.
         rt.step((), |_, _, ()| Ok(())).unwrap();
         let refused = rt.step_join(
             (),
@@ -90,7 +92,7 @@ where
         );
         assert_eq!(Error::from(refused.unwrap_err()), Error::Aborted(7));
     }
-    // One node moves, and the count says so.
+    // Moves one node, and counts it.
     rt.step_join(
         (),
         |tx, n, ()| {
@@ -122,7 +124,7 @@ where
     M::Unit: Width,
 {
     let s = explore(Mapped::<M>::new(BYTES), |nv, world| life::<M>(nv, world))
-        .world(Outside::default())
+        .world(WorldState::default())
         .depth(2)
         .run();
     println!("{}: {s}", M::NAME);

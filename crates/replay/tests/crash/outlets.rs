@@ -1,6 +1,6 @@
-//! A program whose outlet is there in some lives only.
+//! A program that has an outlet only in some boots.
 
-use super::programs::{Outside, Setup, W};
+use super::programs::{Setup, W, WorldState};
 use nv_replay::nvmem::{Buffered32, Region};
 use nv_replay::pmem_tx;
 use nv_replay::{Message, Options, Outlet, Port, Replay};
@@ -8,7 +8,7 @@ use powerfail::{Mapped, explore};
 
 static PORT: Port<[u32; 3]> = Port::new(1);
 
-/// Each message has its number as its content.
+/// The content of each message is its number.
 struct Whole;
 impl Outlet for Whole {
     fn send(&mut self, m: &Message<'_>) {
@@ -17,9 +17,9 @@ impl Outlet for Whole {
     }
 }
 
-/// In every second life nobody is there to whom a message could be told: those that are on their way then are dropped, and none is
-/// told with the content of another.
-fn comes_and_goes(nv: Region<'_, Buffered32>, world: &W<'_>) {
+/// Every second life has no outlet: messages pending then are dropped. No message is ever sent with
+/// the content of another.
+fn every_second_life_has_an_outlet(nv: Region<'_, Buffered32>, world: &W<'_>) {
     world.update(|w| w.reads += 1);
     let mut whole = Whole;
     let options = Options {
@@ -41,9 +41,9 @@ fn comes_and_goes(nv: Region<'_, Buffered32>, world: &W<'_>) {
 #[test]
 fn buffered_32() {
     let s = explore(Mapped::<Buffered32>::new(2048), |nv, world: &W<'_>| {
-        comes_and_goes(nv, world)
+        every_second_life_has_an_outlet(nv, world)
     })
-    .world(Outside::default())
+    .world(WorldState::default())
     .depth(2)
     .run();
     assert!(s.part || s.boots > 20, "{s}");

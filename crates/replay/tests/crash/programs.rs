@@ -1,25 +1,25 @@
-//! Programs that know what must hold at every boot.
+//! Test programs, each with a check of what must hold at its end.
 
 use nv_replay::nvmem::{Model, Persist, Region};
 use nv_replay::pmem_tx::{self, Width};
 use nv_replay::{Config, Error, Held, Message, Options, Outlet, PBox, Port, Replay, Update};
 use powerfail::World;
 
-/// What the outside has seen.
+/// The state of the outside world.
 #[derive(Clone, Hash, Debug, Default, PartialEq)]
-pub struct Outside {
-    /// How often the sensor was read; also what it shows.
+pub struct WorldState {
+    /// How often the sensor was read; also its value.
     pub reads: u32,
-    /// Messages, duplicates dropped by number.
+    /// Messages without duplicates.
     pub sent: Vec<u32>,
-    /// The number of the last.
+    /// The number of the last message.
     pub last: Option<u32>,
-    /// Values that were shown to a user, who will not forget them.
+    /// Values shown to a user; they must not change later.
     pub shown: Vec<u32>,
-    /// The program has run to its end.
+    /// The program has reached its end.
     pub done: bool,
 }
-pub type W<'r> = World<'r, Outside>;
+pub type W<'r> = World<'r, WorldState>;
 
 #[derive(Persist)]
 #[repr(C)]
@@ -39,7 +39,7 @@ pub type Rt<'m, M> = Replay<'m, Root<M>, M>;
 
 pub static PORT: Port<u32> = Port::new(1);
 
-/// Keeps what it is sent in the world, and drops duplicates as a receiver would.
+/// Stores messages in the world, and drops duplicates as a receiver would.
 struct Sink<'a, 'r> {
     world: &'a W<'r>,
     live: u32,
@@ -126,7 +126,7 @@ pub fn life<M: Model>(
     }
 }
 
-/// A value that the program shows for the `i`-th time in its life must be what it showed before.
+/// Shows a value. If the program has shown the `i`-th value before a cut, it must be the same.
 pub fn show(world: &W<'_>, i: usize, v: u32) {
     match world.with(|w| w.shown.get(i).copied()) {
         Some(seen) => assert_eq!(seen, v, "value {i} has changed"),
@@ -150,7 +150,7 @@ where
         .unwrap()
 }
 
-/// Results of no, one, two and many units; arguments; a step that fails.
+/// Results of zero, one, two and many units; arguments; a step that fails.
 pub fn steps<M: Model>(rt: &mut Rt<'_, M>, world: &W<'_>) -> Result<(), Error>
 where
     M::Unit: Width,
@@ -189,7 +189,7 @@ where
     assert_eq!(world.get().shown, [7, 1002, 4]);
 }
 
-/// Inputs that are pinned, and one that is read again.
+/// Recorded inputs.
 pub fn inputs<M: Model>(rt: &mut Rt<'_, M>, world: &W<'_>) -> Result<(), Error>
 where
     M::Unit: Width,
@@ -212,7 +212,7 @@ where
     assert_eq!(state(rt), (0, s[0] * 1000 + s[1]));
 }
 
-/// Objects that are made, lent, changed, given to one another, to the root, and freed.
+/// Objects that are allocated, lent, changed, given to each other and to the root, and freed.
 pub fn handles<M: Model>(rt: &mut Rt<'_, M>, world: &W<'_>) -> Result<(), Error>
 where
     M::Unit: Width,
@@ -257,7 +257,7 @@ where
     assert_eq!(world.get().shown, [13, 13]);
 }
 
-/// Loops inside loops, with a step before, between and after.
+/// Nested loops, with a step before, between and after.
 pub fn loops<M: Model>(rt: &mut Rt<'_, M>, _: &W<'_>) -> Result<(), Error>
 where
     M::Unit: Width,
@@ -291,7 +291,7 @@ where
     assert_eq!(state(rt), (24, 2 * (1 + 2)));
 }
 
-/// Objects that live for an iteration, and one that is lent to all.
+/// Objects that live for one iteration, and one that is lent to all iterations.
 pub fn loop_handles<M: Model>(rt: &mut Rt<'_, M>, _: &W<'_>) -> Result<(), Error>
 where
     M::Unit: Width,
@@ -324,7 +324,7 @@ where
     assert_eq!(state(rt), (11, 0));
 }
 
-/// Outputs of steps that commit, one that sends nothing, and one that fails.
+/// Messages of steps that commit, of a step that sends none, and of one that fails.
 pub fn sends<M: Model>(rt: &mut Rt<'_, M>, world: &W<'_>) -> Result<(), Error>
 where
     M::Unit: Width,
@@ -342,7 +342,7 @@ where
         assert!(r.is_err());
         Ok(())
     })?;
-    // An input that is read again decides whether anything is sent.
+    // This input is read again after a cut, and decides whether a message is sent.
     let odd = read_sensor(world) % 2;
     if odd == 1 {
         rt.step_at::<_, ()>(77, (), |_, _, ()| Ok(()))?;

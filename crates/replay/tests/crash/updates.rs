@@ -1,4 +1,4 @@
-//! A new version of the program meets the records of the old one, under cuts.
+//! A new version of the program opens the records of the old one, under cuts.
 
 use super::programs::*;
 use nv_replay::nvmem::{Buffered32, InOrder16, InOrder32, Model, Region};
@@ -35,7 +35,7 @@ where
         })?;
         rt.each_at(5, 0..3, (), |rt, i, ()| {
             rt.record(i)?;
-            // The old version is left in the second iteration.
+            // The old version stops in the second iteration.
             if i == 1 { Err(Error::Other) } else { Ok(()) }
         })?;
     } else {
@@ -47,7 +47,7 @@ where
     Ok(())
 }
 
-/// What the old version has left behind.
+/// The image that the old version leaves.
 fn old<M: Model>(setup: &Setup) -> Vec<u8>
 where
     M::Unit: Width,
@@ -93,7 +93,7 @@ where
                 setup,
                 |rt, _| program(rt, 1),
                 |rt, world| {
-                    // Kept, the loop is not run again.
+                    // If its record is kept, the loop does not run again.
                     let (n, sum) = state(rt);
                     assert_eq!(n, 40);
                     assert!(sum == 13 || sum == 16, "{sum}");

@@ -1,4 +1,4 @@
-//! Sequence numbers that come round again, and counters that carry.
+//! Sequence numbers that wrap, and iteration counters that carry.
 
 use super::programs::*;
 use nv_replay::Error;
@@ -9,8 +9,8 @@ use std::mem::MaybeUninit;
 
 const BYTES: usize = 2048;
 
-/// Iterations of different lengths, so that a long one leaves records that a later one finds behind its own, and an inner
-/// loop in some.
+/// Iterations of different lengths, so that a long iteration leaves stale records behind those of a
+/// later one. Some have an inner loop.
 fn uneven<M: Model, const TO: u32>(rt: &mut Rt<'_, M>, _: &W<'_>) -> Result<(), Error>
 where
     M::Unit: Width,
@@ -90,7 +90,7 @@ where
     assert!(s.part || s.boots > 50);
 }
 
-/// Of how many bits numbers are; under Miri so few that a short loop goes round.
+/// The widths of sequence numbers. Under Miri so few bits that they wrap in a short loop.
 const BITS: std::ops::RangeInclusive<u8> = if cfg!(miri) { 3..=3 } else { 3..=6 };
 const LONG: u32 = if cfg!(miri) { 10 } else { 40 };
 const LESS: u32 = if cfg!(miri) { 10 } else { 20 };
@@ -114,7 +114,7 @@ fn narrow_numbers_buffered_32() {
     }
 }
 
-/// From two iterations before the lower part of a counter carries to some behind it.
+/// Runs from two iterations before the lower counter carries to some after it.
 fn carry<M: Model, const CARRY: u32>()
 where
     M::Unit: Width,
@@ -161,14 +161,14 @@ where
     assert!(s.part || s.boots > 20, "{s}");
 }
 
-/// Where 7 bits of the counter are in the start word.
+/// The start word holds 7 bits of the counter.
 #[test]
 #[cfg_attr(miri, ignore = "250 iterations in each boot")]
 fn counters_carry_in_16_bits() {
     carry::<InOrder16, 256>();
 }
 
-/// Where 15 bits are, and on a medium that persists the parts in any order.
+/// The start word holds 15 bits of the counter; also on a medium that persists stores in any order.
 #[test]
 #[cfg_attr(miri, ignore = "tens of thousands of iterations")]
 fn counters_carry_in_32_bits() {

@@ -1,4 +1,4 @@
-//! A body that captures would change something volatile, which a bypass does not.
+//! A body cannot capture: it would change volatile state, which a bypass does not change.
 
 #![allow(unused_imports)]
 use nv_replay::nvmem::Persist;

@@ -1,4 +1,4 @@
-//! What a body needs comes in as an argument.
+//! A body cannot capture, not even to read: its data comes in as an argument.
 
 #![allow(unused_imports)]
 use nv_replay::nvmem::Persist;

@@ -1,4 +1,4 @@
-//! The commit of a step is stored while its joiner runs, or never.
+//! A step's commit cannot be stored after its join has returned.
 
 #![allow(unused_imports)]
 use nv_replay::nvmem::Persist;

@@ -1,4 +1,4 @@
-//! Who joins one step cannot say that another is committed.
+//! A join cannot return the `Committed` of another step.
 
 #![allow(unused_imports)]
 use nv_replay::nvmem::Persist;

@@ -1,4 +1,4 @@
-//! A handle that was given away is gone.
+//! A handle that a step has consumed cannot be used again.
 
 #![allow(unused_imports)]
 use nv_replay::nvmem::Persist;

@@ -1,4 +1,4 @@
-//! A handle that is lent to a step cannot be stored there.
+//! A handle that is lent to a step cannot be stored in persistent memory.
 
 #![allow(unused_imports)]
 use nv_replay::nvmem::Persist;

@@ -1,4 +1,4 @@
-//! What a loop lends cannot be given away in an iteration.
+//! A handle that a loop lends cannot be consumed in an iteration.
 
 #![allow(unused_imports)]
 use nv_replay::nvmem::Persist;

@@ -1,4 +1,4 @@
-//! No volatile state goes from one iteration to the next.
+//! Iterations cannot share volatile state.
 
 #![allow(unused_imports)]
 use nv_replay::nvmem::Persist;

@@ -1,4 +1,4 @@
-//! A loop cannot be given a handle for good: each iteration would want it.
+//! A loop cannot consume a handle: each iteration would need it.
 
 #![allow(unused_imports)]
 use nv_replay::nvmem::Persist;

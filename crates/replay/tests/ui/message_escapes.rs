@@ -1,4 +1,4 @@
-//! A message is gone when its outlet has returned: the next step writes over it.
+//! A message cannot outlive `Outlet::send`: the next step overwrites it.
 
 #![allow(unused_imports)]
 use nv_replay::nvmem::Persist;

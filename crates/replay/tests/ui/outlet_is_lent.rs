@@ -1,4 +1,4 @@
-//! A runtime has its outlet for as long as it lives.
+//! The outlet is borrowed as long as the runtime lives.
 
 #![allow(unused_imports)]
 use nv_replay::nvmem::Persist;

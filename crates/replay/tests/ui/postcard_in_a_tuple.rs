@@ -1,4 +1,4 @@
-//! A value of unknown length stands alone.
+//! A result of unknown length cannot be part of a tuple.
 
 #![allow(unused_imports)]
 use nv_replay::nvmem::Persist;

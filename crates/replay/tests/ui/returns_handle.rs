@@ -1,4 +1,4 @@
-//! A handle leaves a step as `Held`: `step_own::<_, Held<u32>>`.
+//! A handle leaves a step only as `Held`: `step_own::<_, Held<u32>>`.
 
 #![allow(unused_imports)]
 use nv_replay::nvmem::Persist;

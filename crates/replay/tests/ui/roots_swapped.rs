@@ -1,4 +1,4 @@
-//! The root of one step is not that of another.
+//! The root of one step cannot be swapped with that of another.
 
 #![allow(unused_imports)]
 use nv_replay::nvmem::Persist;
@@ -8,8 +8,8 @@ use std::cell::RefCell;
 type Rt<'m> = Replay<'m, u32>;
 
 fn program(a: &mut Rt<'_>, b: &mut Rt<'_>) {
-    let _ = a.look(|_, one| {
-        let _ = b.look(|_, two| {
+    let _ = a.view(|_, one| {
+        let _ = b.view(|_, two| {
             let mut both = (one, two);
             std::mem::swap(&mut both.0, &mut both.1);
         });

@@ -1,4 +1,4 @@
-//! A runtime belongs to one thread: its outlet may.
+//! A runtime cannot go to another thread: its outlet may not.
 
 #![allow(unused_imports)]
 use nv_replay::nvmem::Persist;
@@ -7,7 +7,7 @@ use std::cell::RefCell;
 
 type Rt<'m> = Replay<'m, u32>;
 
-/// As `std::thread::spawn` asks; its own message shows more where the standard library's source is installed.
+/// The bounds of `std::thread::spawn`, whose own message depends on the installed sources.
 fn in_another_thread<T>(job: impl FnOnce() -> T + Send) {
     drop(job)
 }

@@ -1,4 +1,4 @@
-//! An input is read while its runtime waits.
+//! An input's closure cannot use the runtime that calls it.
 
 #![allow(unused_imports)]
 use nv_replay::nvmem::Persist;

@@ -1,4 +1,4 @@
-//! A loop's argument is no other runtime.
+//! A loop's argument cannot be another runtime.
 
 #![allow(unused_imports)]
 use nv_replay::nvmem::Persist;

@@ -1,4 +1,4 @@
-//! A step inside a step.
+//! A step cannot run inside a step.
 
 #![allow(unused_imports)]
 use nv_replay::nvmem::Persist;

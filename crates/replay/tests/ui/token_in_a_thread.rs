@@ -1,4 +1,4 @@
-//! A step belongs to one thread.
+//! The token of a step cannot go to another thread.
 
 #![allow(unused_imports)]
 use nv_replay::nvmem::Persist;
@@ -7,7 +7,7 @@ use std::cell::RefCell;
 
 type Rt<'m> = Replay<'m, u32>;
 
-/// As `std::thread::spawn` asks; its own message shows more where the standard library's source is installed.
+/// The bounds of `std::thread::spawn`, whose own message depends on the installed sources.
 fn in_another_thread<T>(job: impl FnOnce() -> T + Send) {
     drop(job)
 }

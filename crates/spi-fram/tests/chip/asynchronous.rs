@@ -1,4 +1,4 @@
-//! The async driver on the chip, and futures that are dropped at every point where they wait.
+//! The async driver on the chip, and futures dropped at every await point.
 
 use crate::bench::{Delay, Plain, plain};
 use embassy_futures::block_on;
@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 const PART: Part = Part::MB85RS64T;
 type Chip = Plain<8192>;
 
-/// Polls at most `n` times; `None` when it was dropped before its end.
+/// Polls at most `n` times; `None` if the future was dropped before its end.
 fn polls<R>(n: usize, f: impl Future<Output = R>) -> Option<R> {
     let mut f = pin!(f);
     let mut cx = Context::from_waker(Waker::noop());
@@ -72,7 +72,7 @@ fn a_write_that_is_dropped_leaves_a_prefix() {
             .collect();
         assert_eq!(b.chip.borrow().cells.bytes()[..], whole[..], "{n} polls");
         seen.push(stored);
-        // And the driver goes on.
+        // The driver still works.
         block_on(fram.write(5, &new)).unwrap();
         assert_eq!(b.chip.borrow().cells.bytes()[5..14], new);
         if done.is_some() {
@@ -83,7 +83,7 @@ fn a_write_that_is_dropped_leaves_a_prefix() {
     assert_eq!(seen, (0..=9).collect::<Vec<_>>());
 }
 
-/// Whether the chip sleeps or recovers is not known then: the driver wants to wake it.
+/// The state of the chip is unknown then: the driver requires `wake`.
 #[test]
 fn sleep_and_wake_that_are_dropped() {
     for n in 0.. {

@@ -1,4 +1,5 @@
-//! What the chip does silently, and the driver reports. The first tests are of the model itself.
+//! Cases in which the chip fails silently and the driver reports an error. The first tests check
+//! the model itself.
 
 use crate::bench::{Delay, Fault, Plain, plain};
 use crate::model::Kind;
@@ -30,12 +31,13 @@ fn the_model_drops_a_write_without_permission_and_forgets_it_after_one() {
     assert_eq!(ask(&mut b, &[0x05]), [0x00]);
     send(&mut b, &[0x02, 0, 5, 2]);
     assert_eq!(ask(&mut b, &[0x03, 0, 5]), [1]);
-    // Taken back; given with a byte too many; a write that ends within its address uses it up.
+    // Write enable withdrawn by WRDI; WREN with an extra byte; a write that ends within its address
+    // clears the latch.
     for before in [&[0x04][..], &[0x06, 0x00], &[0x02, 0]] {
         send(&mut b, &[0x06]);
         send(&mut b, before);
         let expected = if before.len() == 2 && before[0] == 6 {
-            // It was given by the first one.
+            // The first WREN still enables the write.
             [9]
         } else {
             [1]
@@ -53,7 +55,7 @@ fn the_model_goes_on_at_its_start() {
     send(&mut b, &[0x06]);
     send(&mut b, &[0x02, 0x01, 0xFF, 7, 8]);
     assert_eq!(ask(&mut b, &[0x03, 0x01, 0xFF]), [7, 8, 0xEE]);
-    // Upper bits of the address are ignored.
+    // Upper address bits are ignored.
     assert_eq!(ask(&mut b, &[0x03, 0xFF, 0xFF]), [7]);
 }
 
@@ -72,7 +74,7 @@ fn the_model_protects_blocks_and_the_pin_locks_them() {
             assert_eq!(now == bits + 1, at < end, "{bits:x} {at}");
         }
     }
-    // Not without permission, not with the pin low and WPEN set; with the pin high again.
+    // Not without write enable, not with the pin low and WPEN set; again with the pin high.
     send(&mut b, &[0x01, 0x0C]);
     assert_eq!(ask(&mut b, &[0x05]), [0]);
     b.chip.borrow_mut().wp_high = false;
@@ -126,7 +128,7 @@ fn every_part_is_recognised_and_written_to_its_last_byte() {
         assert_eq!(read, [1], "{}", part.name());
         assert_eq!(fram.write(last, &[0; 2]), Err(Error::OutOfRange));
         assert_eq!(fram.read(part.capacity(), &mut [0]), Err(Error::OutOfRange));
-        // Nothing went round to the start.
+        // Nothing wrapped to the start.
         assert_eq!(b.chip.borrow_mut().cell(0), 2);
         assert_eq!(b.chip.borrow().forbidden, 0);
     }
@@ -143,7 +145,7 @@ fn another_chip_is_refused() {
     );
     let mut fram = SpiFram::new(b.clone(), Part::MB85RS1MT);
     assert_eq!(fram.init(&mut Delay(b.clone())), Err(Error::WrongDevice));
-    // No chip at all.
+    // No chip.
     b.chip.borrow_mut().kind = Kind::of(Part::FM25L16B);
     let mut fram = SpiFram::new(b.clone(), Part::MB85RS1MT);
     assert_eq!(fram.init(&mut Delay(b)), Err(Error::NoAnswer));
@@ -153,7 +155,7 @@ fn another_chip_is_refused() {
 fn protection_is_seen_kept_and_given_up() {
     let b = plain::<2048>(Part::FM25L16B);
     let mut fram = SpiFram::new(b.clone(), Part::FM25L16B);
-    // Bits without a meaning, which some chips store.
+    // Undefined bits that some chips store.
     b.chip.borrow_mut().status.bytes_mut()[0] = 0x50;
     fram.protect(Protection::UpperHalf, true).unwrap();
     assert_eq!(b.chip.borrow_mut().status_bits(), 0xD8);
@@ -163,11 +165,11 @@ fn protection_is_seen_kept_and_given_up() {
     assert_eq!(fram.write(2047, &[1]), Err(Error::Protected));
     assert_eq!(b.transactions(), sent, "nothing on the bus");
     assert_eq!(b.chip.borrow_mut().cell(1023), 1);
-    // A new driver learns it by `init`; before that it cannot know.
+    // A new driver reads the protection in `init`; before that it cannot know it.
     let mut later = SpiFram::new(b.clone(), Part::FM25L16B);
     later.init(&mut Delay(b.clone())).unwrap();
     assert_eq!(later.write(1024, &[1]), Err(Error::Protected));
-    // The pin keeps it.
+    // The pin locks the protection.
     b.chip.borrow_mut().wp_high = false;
     assert_eq!(
         fram.protect(Protection::Nothing, false),
@@ -195,14 +197,14 @@ fn sleep_is_left_after_the_recovery_time() {
     let mut read = [0];
     fram.read(0, &mut read).unwrap();
     assert_eq!(read, [1]);
-    // Waking what is awake does no harm.
+    // Waking an awake chip does no harm.
     fram.wake(&mut delay).unwrap();
     fram.write(1, &[2]).unwrap();
     assert_eq!(b.chip.borrow_mut().cell(1), 2);
     assert_eq!(b.chip.borrow().forbidden, 0);
 }
 
-/// The processor is reset, the chip sleeps on.
+/// The processor is reset while the chip sleeps.
 #[test]
 fn init_wakes_a_chip_that_sleeps_from_before() {
     let b = plain::<8192>(Part::MB85RS64T);
@@ -227,7 +229,8 @@ fn a_write_costs_what_the_documentation_says() {
 }
 
 proptest! {
-    /// Reads and writes of any ranges, in bursts of any length, are those of an array; refused ones change nothing.
+    /// Reads and writes of any ranges, in bursts of any length, behave as on an array; refused ones
+    /// change nothing.
     #[test]
     fn it_is_an_array(
         burst in 0u32..20,

@@ -1,4 +1,5 @@
-//! A bus with the chip on it: `SpiDevice`, blocking and async, a delay that moves the chip's clock, and faults.
+//! A test bench: a bus with the chip on it, `SpiDevice` blocking and async, a delay that advances
+//! the chip's clock, and faults.
 
 use crate::model::{Chip, Kind};
 use embedded_hal::delay::DelayNs;
@@ -9,10 +10,10 @@ use spi_fram::Part;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// What the bus reports.
+/// Errors of the bus.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// The power is off: a test's run ends here.
+    /// The power is off: the test's run ends here.
     Power,
     /// An injected error.
     Bus,
@@ -24,12 +25,12 @@ impl Error for Fault {
     }
 }
 
-/// The chip and the wires; a clone is another end of the same wires.
+/// The chip and its wires. A clone is another end of the same wires.
 pub struct Bench<M, S> {
     pub chip: Rc<RefCell<Chip<M, S>>>,
     /// Bytes on the bus until it fails once.
     pub fault: Rc<RefCell<Option<u64>>>,
-    /// The lengths of the transactions, opcodes and addresses included.
+    /// The lengths of all transactions, including opcodes and addresses.
     pub lengths: Rc<RefCell<Vec<usize>>>,
 }
 
@@ -45,7 +46,7 @@ impl<M, S> Clone for Bench<M, S> {
 
 pub type Plain<const N: usize> = Bench<RamFram<N>, RamFram<1>>;
 
-/// A chip of this part with `N` bytes of cells, which is its size as far as it knows.
+/// A chip of this part with `N` bytes of cells, its whole size as far as the chip knows.
 pub fn plain<const N: usize>(part: Part) -> Plain<N> {
     Bench::new(Kind::of(part), RamFram::filled(0xEE), RamFram::filled(0))
 }
@@ -101,7 +102,7 @@ impl<M: Medium, S: Medium> Bench<M, S> {
     }
 }
 
-/// Chip select: high again at the end, also of a transaction that failed or was dropped.
+/// Chip select: released at the end, also after a transaction that failed or was dropped.
 struct Selected<'a, M: Medium, S: Medium>(&'a Bench<M, S>);
 
 impl<'a, M: Medium, S: Medium> Selected<'a, M, S> {
@@ -129,7 +130,7 @@ impl<M: Medium, S: Medium> SpiDevice for Bench<M, S> {
     }
 }
 
-/// Gives way to the executor once for each byte.
+/// Yields to the executor once for each byte.
 impl<M: Medium, S: Medium> embedded_hal_async::spi::SpiDevice for Bench<M, S> {
     async fn transaction(&mut self, operations: &mut [Operation<'_, u8>]) -> Result<(), Fault> {
         let s = Selected::new(self);
@@ -154,7 +155,7 @@ impl<M: Medium, S: Medium> embedded_hal_async::spi::SpiDevice for Bench<M, S> {
     }
 }
 
-/// Time passes for the chip.
+/// Advances the chip's clock.
 pub struct Delay<M, S>(pub Bench<M, S>);
 
 impl<M, S> DelayNs for Delay<M, S> {

@@ -1,4 +1,4 @@
-//! Bus errors come back as errors, and the power may go at every clock.
+//! Bus errors come back as errors; the power is cut at every clock.
 
 use crate::bench::{Delay, Fault, Plain, plain};
 use nvmem::{Persist, Record};
@@ -13,7 +13,7 @@ fn chip() -> (Chip, SpiFram<Chip>) {
     (b, fram)
 }
 
-/// After the fault: `written` bytes of the new ones at most, in order, all else untouched.
+/// After a fault: a prefix of the new bytes is stored, all other bytes are unchanged.
 fn is_prefix(b: &Chip, at: usize, new: &[u8], old: u8) -> usize {
     let chip = b.chip.borrow();
     let cells = chip.cells.bytes();
@@ -27,7 +27,7 @@ fn is_prefix(b: &Chip, at: usize, new: &[u8], old: u8) -> usize {
     n
 }
 
-/// The bus fails at each byte of a write in bursts, once.
+/// The bus fails once, at each byte of a write in bursts.
 #[test]
 fn a_bus_error_leaves_a_prefix_and_the_next_write_works() {
     let new: Vec<u8> = (1..=40).collect();
@@ -47,12 +47,12 @@ fn a_bus_error_leaves_a_prefix_and_the_next_write_works() {
         fram.write(100, &new).unwrap();
         assert_eq!(is_prefix(&b, 100, &new, 0xEE), 40);
     }
-    // Each prefix is there.
+    // Every prefix occurs.
     lengths.dedup();
     assert_eq!(lengths, (0..40).collect::<Vec<_>>());
 }
 
-/// Every command at every byte: the error is the bus's, and the chip can be used afterwards.
+/// Every command at every byte: the driver returns the bus's error, and the chip works afterwards.
 #[test]
 fn every_command_reports_the_bus_error() {
     type Command = fn(
@@ -84,10 +84,10 @@ fn every_command_reports_the_bus_error() {
             }
             assert_eq!(r, Err(Error::Bus(Fault::Bus)), "{name} at byte {at}");
             if name == "sleep" || name == "wake" {
-                // Whether the chip sleeps is not known.
+                // It is unknown whether the chip sleeps.
                 assert_eq!(fram.write(9, &[7]), Err(Error::Asleep));
             }
-            // As after the first power-up of a program that does not know what came before it.
+            // As at the first power-up, with unknown contents.
             b.chip.borrow_mut().now += 1_000_000;
             fram.init(&mut delay).unwrap();
             fram.write(9, &[7]).unwrap();
@@ -96,7 +96,8 @@ fn every_command_reports_the_bus_error() {
     }
 }
 
-/// A bus error in the middle of a record's update: the old value or the new one, and the program goes on.
+/// A bus error during a record's update leaves the old value or the new one, and the program
+/// continues.
 #[test]
 fn a_record_survives_bus_errors() {
     #[derive(Persist, Clone, Copy, PartialEq, Debug)]
@@ -108,7 +109,7 @@ fn a_record_survives_bus_errors() {
     let value = |n| Value { a: n, b: !n };
     for at in 0.. {
         let (b, fram) = chip();
-        // A blank range is all zero or all ones.
+        // A blank range is all zeros or all ones.
         b.chip.borrow_mut().cells.bytes_mut().fill(0);
         let mut r = Record::open(fram, 0..128, value(1)).unwrap();
         *b.fault.borrow_mut() = Some(at);
@@ -130,7 +131,8 @@ fn a_record_survives_bus_errors() {
     }
 }
 
-/// The power goes at each clock of a write: whole bytes only, in order, and the permission is gone.
+/// The power is cut at each clock of a write: only whole bytes are stored, in order, and the write
+/// enable latch is cleared.
 #[test]
 fn the_power_goes_at_every_clock() {
     let new = [0x00, 0xFF, 0xA5, 0x5A, 0x11];
@@ -161,7 +163,7 @@ fn the_power_goes_at_every_clock() {
     assert_eq!(seen, [40, 8, 8, 8, 8, 1]);
 }
 
-/// The power goes at each clock of a change of protection: the old one or the new one.
+/// The power is cut at each clock of a change of protection: the old one or the new one remains.
 #[test]
 fn protection_changes_at_once() {
     let mut seen = [0, 0];

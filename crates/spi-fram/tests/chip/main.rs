@@ -1,4 +1,4 @@
-//! The driver on a model of the chip that is accurate to the bit.
+//! The driver on a bit-accurate model of the chip.
 
 mod asynchronous;
 mod behaviour;

@@ -1,12 +1,13 @@
-//! A serial FRAM chip, clocked bit by bit, by the data sheets of both makers.
+//! A model of a serial FRAM chip, clocked bit by bit, after the data sheets of both makers.
 //!
-//! Non-volatile: the cells and the status register, each a byte device. Volatile: the write enable latch, sleep, and
-//! the command that is being shifted in. After a power cut it hears nothing until it is switched on again.
+//! Non-volatile: the cells and the status register, each a byte device. Volatile: the write enable
+//! latch, the sleep state, and the command being shifted in. After a power cut the chip ignores the
+//! bus until it is switched on again.
 
 use nvmem::Medium;
-use spi_fram::{Address, Identity, Part};
+use spi_fram::{AddressWidth, Identity, Part};
 
-/// What kind of chip it is.
+/// The properties of the chip.
 #[derive(Debug, Clone, Copy)]
 pub struct Kind {
     pub part: Part,
@@ -19,7 +20,7 @@ impl Kind {
         let log = part.capacity().ilog2() as u8;
         let id = match part.identity() {
             Identity::None => [0xFF; 9],
-            // Behind its four bytes the last bit stays on the line.
+            // After its four bytes the last bit stays on the line.
             Identity::Fujitsu(density) => [4, 0x7F, 0x20 | density[0], 3, 255, 255, 255, 255, 255],
             Identity::Cypress => [0x7F, 0x7F, 0x7F, 0x7F, 0x7F, 0x7F, 0xC2, 0x21 + log - 14, 8],
         };
@@ -27,12 +28,13 @@ impl Kind {
     }
 }
 
-/// Bits of the status register that WRSR changes: ours, and those that Fujitsu stores without a meaning.
+/// Bits of the status register that WRSR changes: the defined ones, and those that Fujitsu stores
+/// without a meaning.
 const STORED: u8 = 0xFC;
 const WEL: u8 = 0x02;
 const WPEN: u8 = 0x80;
 
-/// A command that is being shifted in, while the chip is selected.
+/// A command being shifted in while the chip is selected.
 #[derive(Debug, Clone, Copy, Default)]
 struct Command {
     /// Clocks since the selection.
@@ -41,7 +43,7 @@ struct Command {
     out: u8,
     opcode: u8,
     at: u32,
-    /// The chip does not listen to this one.
+    /// The chip ignores this command.
     deaf: bool,
 }
 
@@ -51,19 +53,19 @@ pub struct Chip<M, S> {
     pub status: S,
     /// The level of the pin WP.
     pub wp_high: bool,
-    /// Nanoseconds since it was switched on; the bench moves it.
+    /// Nanoseconds since power-up; the test bench advances it.
     pub now: u64,
     powered: bool,
     latch: bool,
     asleep: bool,
-    /// When it listens again after a sleep.
+    /// The end of the recovery from sleep.
     awake_at: u64,
     command: Option<Command>,
-    /// Clocks until the power goes.
+    /// Clocks until the power is cut.
     pub fuse: Option<u64>,
-    /// Clocks in all.
+    /// The total number of clocks.
     pub clocks: u64,
-    /// What a data sheet forbids: a selection while it recovers from sleep.
+    /// Set by a violation of the data sheet: a selection during the recovery from sleep.
     pub forbidden: u32,
 }
 
@@ -86,7 +88,7 @@ impl<M: Medium, S: Medium> Chip<M, S> {
         }
     }
 
-    /// Off and on again: what is volatile is as at the beginning.
+    /// Power off and on: volatile state is reset.
     pub fn power_cycle(&mut self) {
         self.powered = true;
         self.latch = false;
@@ -157,13 +159,13 @@ impl<M: Medium, S: Medium> Chip<M, S> {
             0x06 if exact => self.latch = true,
             0x04 if exact => self.latch = false,
             0xB9 if exact && self.kind.part.recovery_us().is_some() => self.asleep = true,
-            // A write or status write ends the permission, whether or not it changed anything.
+            // A write or a status write clears the latch, whether or not it changed anything.
             0x01 | 0x02 => self.latch = false,
             _ => {}
         }
     }
 
-    /// A clock: one bit in, one bit out. The line is pulled up where the chip does not drive it.
+    /// One clock: one bit in, one bit out. The line is pulled up where the chip does not drive it.
     pub fn clock(&mut self, si: bool) -> bool {
         if let Some(fuse) = &mut self.fuse {
             if *fuse == 0 {
@@ -198,15 +200,15 @@ impl<M: Medium, S: Medium> Chip<M, S> {
             c.opcode = c.shift;
         }
         let head = match self.kind.part.address() {
-            Address::Two => 3,
-            Address::Three => 4,
+            AddressWidth::Two => 3,
+            AddressWidth::Three => 4,
         };
         let data = n > head;
         match c.opcode {
             0x02 | 0x03 if n > 1 && !data => {
                 c.at = c.at << 8 | u32::from(c.shift);
                 if n == head {
-                    // Upper bits that the memory does not have are ignored.
+                    // Address bits beyond the memory are ignored.
                     c.at %= self.size();
                     if c.opcode == 0x03 {
                         c.out = self.cell(c.at);

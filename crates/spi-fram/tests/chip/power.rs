@@ -1,4 +1,4 @@
-//! What is stored through the driver, with the power cut at every byte that the chip stores, two deep.
+//! Data stored through the driver, with power cuts at every byte that the chip stores, two deep.
 
 use crate::bench::{Bench, Delay};
 use crate::model::Kind;
@@ -6,7 +6,7 @@ use nvmem::{Medium, Persist, Record};
 use powerfail::{Simulated, World, explore};
 use spi_fram::{AsyncSpiFram, Error, Part, Protection, SpiFram};
 
-/// Its cells and its status register survive; they are two media of the kit.
+/// The cells and the status register survive: two media of powerfail.
 type Nv<'r> = (
     powerfail::Device<'r, powerfail::SpiFram>,
     powerfail::Device<'r, powerfail::SpiFram>,
@@ -18,7 +18,7 @@ fn chip(size: usize) -> (Simulated<powerfail::SpiFram>, Simulated<powerfail::Spi
 
 const PART: Part = Part::new("small", 512).with_sleep(400);
 
-/// The chip as it is after power-up, and the driver on it.
+/// The chip after power-up, and a driver on it.
 fn boot(nv: Nv<'_>, burst: u32) -> SpiFram<impl embedded_hal::spi::SpiDevice<Error: Send>> {
     let (cells, status) = nv;
     let bench = Bench::new(Kind::of(PART), cells, status);
@@ -39,7 +39,7 @@ fn counter(n: u32) -> Counter {
     Counter { n, not: !n }
 }
 
-/// What the outside was told, and what the device set out to do since.
+/// The value that the outside world saw last, and the value being written since.
 #[derive(Clone, Hash, Debug, Default)]
 struct Promise {
     seen: u32,
@@ -75,7 +75,7 @@ fn a_record_survives() {
     assert!(s.cuts > 1000, "{s}");
 }
 
-/// Short bursts: more permissions, more addresses, the same promise.
+/// Short bursts: more write enables and addresses, the same guarantee.
 #[test]
 fn a_record_survives_in_short_bursts() {
     let s = explore(chip(512), |nv, world: &World<Promise>| {
@@ -87,7 +87,7 @@ fn a_record_survives_in_short_bursts() {
     assert!(s.cuts > 1000, "{s}");
 }
 
-/// A write that is cut leaves a prefix, and exactly that: the contract that everything above relies on.
+/// A write that is cut leaves exactly a prefix: the contract of the layers above.
 #[test]
 fn a_cut_leaves_a_prefix_of_the_write() {
     let s = explore(chip(512), |nv, world: &World<u32>| {
@@ -101,7 +101,7 @@ fn a_cut_leaves_a_prefix_of_the_write() {
             found[new..].iter().all(|b| *b == old),
             "{found:?} in {round}"
         );
-        // What was cut is done again, then the next ones.
+        // Repeat the write that was cut, then the next ones.
         for round in world.get()..5 {
             world.set(round);
             fram.write(100, &[round as u8; 24])
@@ -114,7 +114,7 @@ fn a_cut_leaves_a_prefix_of_the_write() {
     assert!(s.cuts > 100, "{s}");
 }
 
-/// The async driver, and the same promise.
+/// The async driver gives the same guarantee.
 #[test]
 fn a_cut_leaves_a_prefix_of_the_async_write() {
     let s = explore(chip(512), |(cells, status), world: &World<u32>| {
@@ -141,7 +141,7 @@ fn a_cut_leaves_a_prefix_of_the_async_write() {
     assert!(s.cuts > 100, "{s}");
 }
 
-/// Protection is changed at once, survives, and what it protects stays.
+/// Protection changes atomically and survives a cut; protected bytes keep their values.
 #[test]
 fn protection_survives() {
     let s = explore(chip(512), |nv, world: &World<u32>| {
@@ -152,7 +152,7 @@ fn protection_survives() {
         assert!(half || told < 2, "forgotten");
         assert!(!half || told >= 1, "out of nothing");
         if half {
-            // The chip is asked, not the driver: a driver of its own that was told nothing.
+            // Reads the protection with a new driver, which has to ask the chip.
             assert!(matches!(fram.write(300, &[9]), Err(Error::Protected)));
         }
         let mut kept = [0];

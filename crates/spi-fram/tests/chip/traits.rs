@@ -55,7 +55,7 @@ fn medium() {
         let mut b = [0; 4];
         m.read(2044, &mut b).unwrap();
         assert_eq!(&b, b"5678");
-        // Nothing to erase: what is there stays.
+        // An erase does nothing: the bytes keep their values.
         m.erase(0, 2048).unwrap();
         m.flush().unwrap();
         m.read(2044, &mut b).unwrap();
@@ -103,7 +103,7 @@ fn storage() {
         run(SpiFram::new(b.clone(), PART)),
         Error::<Fault>::OutOfRange
     );
-    // One write is one write: its permission and its burst.
+    // One write is one write enable and one burst.
     assert_eq!(*b.lengths.borrow(), [1, 3 + 3, 3 + 3]);
 }
 

@@ -1,25 +1,27 @@
-//! The command line, and which recordings train.
+//! The command line, and the choice of training recordings.
 
 use crate::recordings::{Labels, Recording, parse};
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 
-/// The recordings that come with the example.
+/// The recordings in the repository.
 const DEFAULT: &[u8] = include_bytes!("../../data/basic_motions_train.csv");
 
-/// Activity recognition on motion recordings, uninterrupted and through power cuts.
+/// Activity recognition on motion recordings, without and with power cuts.
 ///
-/// Without --train and --recognize, or with --train alone, the first half of each activity's recordings trains and the
-/// others are recognised. --recognize alone trains on the whole default file.
+/// Without --train and --recognize, or with --train alone, the first half of each activity's
+/// recordings trains and the others are recognised. --recognize alone trains on the whole default
+/// file.
 ///
-/// Without --cut-every, the cuts come after every 1,000, 300 and 100 stores and after the fewest with which the program still gets on,
-/// which are looked for.
+/// Without --cut-every, the power is cut after every 1,000, 300 and 100 stores, and after the
+/// smallest number of stores with which the program still makes progress; the demo searches for
+/// that number.
 #[derive(clap::Parser)]
 pub struct Args {
     /// Recordings to learn from: series,label,t,ax,ay,az,gx,gy,gz
     #[arg(long, value_name = "CSV")]
     pub train: Option<PathBuf>,
-    /// Recordings to recognise, in the same columns
+    /// Recordings to recognise, with the same columns
     #[arg(long, value_name = "CSV")]
     pub recognize: Option<PathBuf>,
     /// Cut the power after every N stores; may be given several times
@@ -28,18 +30,18 @@ pub struct Args {
     /// Write the figures here, as one flat JSON object
     #[arg(long, value_name = "PATH")]
     pub json: Option<PathBuf>,
-    /// Draw the timeline of recognised activities here, with the cuts marked
+    /// Draw the timeline of recognised activities here, with the power cuts
     #[arg(long, value_name = "SVG")]
     pub plot: Option<PathBuf>,
 }
 
-/// The job.
+/// The recordings to process.
 pub struct Job {
-    /// What the activities are called.
+    /// The names of the activities.
     pub labels: Labels,
-    /// What is learnt from.
+    /// The training recordings.
     pub train: Vec<Recording>,
-    /// What is recognised.
+    /// The recordings to recognise.
     pub recognize: Vec<Recording>,
 }
 
@@ -72,7 +74,8 @@ fn load(path: &Path, labels: &mut Labels) -> Result<Vec<Recording>> {
     parse(&file, labels).with_context(|| path.display().to_string())
 }
 
-/// The first half of each activity's recordings, and the others; the one in the middle trains.
+/// Splits the recordings: the first half of each activity trains, the others are recognised; a
+/// middle one trains.
 pub fn halves(all: Vec<Recording>) -> (Vec<Recording>, Vec<Recording>) {
     let mut of_class = [0usize; example_activity::CLASSES];
     for r in &all {

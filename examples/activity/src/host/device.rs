@@ -1,54 +1,59 @@
-//! The device of the demo: how the program is started on its FRAM, and what it leaves there.
+//! The device of the demo: starts the program on its FRAM and reads the final state.
 
 use crate::machine::{Count, Machine, Meter};
 use crate::sensor::{Arm, Motions, Wrist};
 use anyhow::{Result, anyhow, ensure};
-use example_activity::{Found, Fram, Learnt, PAGE, Page, Station, TABLE, Unprotected, program};
+use example_activity::{
+    Fram, LearntLesson, Page, RESULTS_PER_PAGE, Recognition, Station, TABLE, Unprotected, program,
+};
 use nv_replay::{Options, Replay};
 use nvmem::Region;
 use pmem_tx::{PBox, Pool, Tx};
 use std::rc::Rc;
 
-/// What a program that has ended leaves in FRAM.
+/// The contents of FRAM at the end of the program.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Left {
-    /// All of it but handles: statistics, model, log.
+pub struct FinalState {
+    /// All bytes except handles: statistics, model, log.
     pub bytes: Vec<u8>,
     /// The log.
-    pub results: Vec<Found>,
+    pub results: Vec<Recognition>,
 }
 
-impl Left {
+impl FinalState {
     fn of<'p>(tx: &Tx<'p, Fram>, station: &Station<'p>) -> Self {
         let mut results = Vec::new();
-        station.results(tx, |i, found| results.push((i, found)));
+        station.results(tx, |i, recognition| results.push((i, recognition)));
         results.sort_by_key(|(i, _)| *i);
         let mut bytes = Vec::new();
         station.bytes(tx, |b| bytes.extend_from_slice(b));
-        Left {
+        FinalState {
             bytes,
-            results: results.into_iter().map(|(_, found)| found).collect(),
+            results: results
+                .into_iter()
+                .map(|(_, recognition)| recognition)
+                .collect(),
         }
     }
 }
 
 type Fails<T> = Result<T, String>;
 
-/// A blank medium that is large enough. **Errors**: 16 bits do not address one.
+/// A blank medium of sufficient size. **Errors**: 16-bit addresses do not reach that far.
 fn blank(motions: &Motions) -> Result<Machine> {
-    let pages = motions.windows.len().div_ceil(PAGE);
-    let heap = (motions.lessons.len() + 2) * size_of::<Learnt<'_>>().next_multiple_of(8)
+    let pages = motions.windows.len().div_ceil(RESULTS_PER_PAGE);
+    let heap = (motions.lessons.len() + 2) * size_of::<LearntLesson<'_>>().next_multiple_of(8)
         + (pages + 2) * size_of::<Page<'_>>().next_multiple_of(8);
     // The journal takes an eighth, the walk at open a sixteenth.
     let bytes = heap + heap / 4 + 512 + TABLE.table_bytes::<Fram>();
     ensure!(
         bytes <= 1 << 16,
-        "the recordings need {bytes} bytes of FRAM, and 16 bits address 65,536"
+        "the recordings need {bytes} bytes of FRAM; 16-bit addresses reach 65,536"
     );
     Ok(Machine::new(bytes))
 }
 
-/// The device's memory in this region, formatted if it is blank.
+/// Opens the device's memory in this region, and formats it if it is blank.
 fn open(region: Region<'_, Fram>) -> Fails<Replay<'_, Station<'static>, Fram>> {
     let options = Options {
         table: TABLE,
@@ -57,7 +62,7 @@ fn open(region: Region<'_, Fram>) -> Fails<Replay<'_, Station<'static>, Fram>> {
     Replay::open(region, options, |_| Ok(Station::new())).map_err(|e| e.error.to_string())
 }
 
-/// FRAM as it leaves the factory: formatted, nothing learnt; and what was stored for that.
+/// FRAM as shipped: formatted, nothing learnt. Also returns the stores for formatting.
 pub fn factory(motions: &Motions) -> Result<(Vec<u8>, Count)> {
     let mut machine = blank(motions)?;
     let formatted = machine.boot(None, |region, _| open(region).map(drop));
@@ -67,23 +72,27 @@ pub fn factory(motions: &Motions) -> Result<(Vec<u8>, Count)> {
     Ok((machine.image(), machine.count()))
 }
 
-/// One boot of the device, from whatever its FRAM holds, until the power goes after `stores`.
-pub fn boot(machine: &mut Machine, arm: &Rc<Arm>, stores: Option<u64>) -> Option<Fails<Left>> {
+/// Boots the device from its FRAM; the power is cut after `stores`.
+pub fn boot(
+    machine: &mut Machine,
+    arm: &Rc<Arm>,
+    stores: Option<u64>,
+) -> Option<Fails<FinalState>> {
     arm.wear(|| {
         machine.boot(stores, |region, meter| {
             let mut rt = open(region)?;
             meter.opened();
             program::<Wrist, _>(&mut rt).map_err(|e| e.to_string())?;
-            let left = rt.look(|tx, station| Left::of(tx, station.get(tx)));
-            let left = left.map_err(|e| e.to_string())?;
-            left.ok_or_else(|| "the program has ended and is not where its record ends".into())
+            let state = rt.view(|tx, station| FinalState::of(tx, station.get(tx)));
+            let state = state.map_err(|e| e.to_string())?;
+            state.ok_or_else(|| "the program has ended before it passed all records".into())
         })
     })
 }
 
-/// The program without log and records, on a blank medium: what it leaves, and how many bytes it stored itself. What the allocator
-/// stores for its own purposes does not count.
-pub fn unprotected(motions: &Rc<Motions>) -> Result<(Left, u64)> {
+/// Runs the program without journal and records on a blank medium. Returns the final state and the
+/// bytes stored by the program itself, without the allocator's own stores.
+pub fn unprotected(motions: &Rc<Motions>) -> Result<(FinalState, u64)> {
     let mut machine = blank(motions)?;
     let arm = Arm::new(motions, machine.meter(), true);
     let run = |region: Region<'_, Fram>, meter: &Meter| {
@@ -91,10 +100,10 @@ pub fn unprotected(motions: &Rc<Motions>) -> Result<(Left, u64)> {
         let pool = Pool::<PBox<'static, Station<'static>, u16>, Fram>::open(region, |tx| {
             let mut steps = Unprotected::new(tx)?;
             program::<Wrist, _>(&mut steps)?;
-            meter.look();
+            meter.scan_all();
             let station = steps.into_station();
-            let left = Left::of(tx, station.get(tx));
-            end = Some((left, meter.count().programs));
+            let state = FinalState::of(tx, station.get(tx));
+            end = Some((state, meter.count().by_program));
             Ok(station)
         });
         pool.map_err(|e| e.error.to_string())?;

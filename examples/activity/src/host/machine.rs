@@ -1,4 +1,8 @@
-//! A device with simulated FRAM, whose power goes after a number of stores.
+//! A device with simulated FRAM, whose power is cut after a number of stores.
+//!
+//! Instrumented stores of the libraries are counted when they happen. Writes through a lent `&mut`
+//! are invisible until the loan ends; then a scan compares memory with the medium. If the power is
+//! cut among them, a random subset persists.
 
 use example_activity::Fram;
 use nvmem::instrument::{Observer, observe};
@@ -11,37 +15,37 @@ use std::rc::Rc;
 
 const UNIT: usize = <<Fram as Model>::Unit as Unit>::BYTES;
 
-/// What a blank medium is filled with: not zero, so that storing zeros is seen to be a store.
+/// The value of blank bytes. Not zero, so that stores of zeros are detected.
 const BLANK: u8 = 0xFF;
 
-/// The payload of the unwinding that ends a run when the power goes.
+/// The panic payload that ends a run at a power cut.
 struct PowerCut;
 
-/// The FRAM, and the power supply.
+/// The FRAM and its power supply.
 pub struct Machine {
     memory: Box<[MaybeUninit<u64>]>,
     meter: Rc<Meter>,
 }
 
-/// What is stored, and how much.
+/// Counts stores and cuts the power.
 pub struct Meter {
-    /// Where the region of this boot is.
+    /// The start of the region in this boot.
     base: Cell<*mut u8>,
-    /// What the medium holds: it differs from memory where a lent `&mut` was written through and not looked at yet, and
-    /// after the power has gone.
-    held: RefCell<Vec<u8>>,
+    /// The medium's contents. They differ from memory after a write through a lent `&mut` that was
+    /// not scanned yet, and after a power cut.
+    medium: RefCell<Vec<u8>>,
     loans: RefCell<Vec<(usize, usize)>>,
-    /// Stores until the power goes.
-    left: Cell<u64>,
-    dead: Cell<bool>,
-    /// Stores of this boot when the program said that recovery is over.
-    opened: Cell<Option<u64>>,
-    booted: Cell<u64>,
-    /// Units that the program has written in the current step.
-    written: RefCell<BTreeSet<usize>>,
-    /// Units that it wrote in a step that was cut and has not done again.
-    again: RefCell<BTreeSet<usize>>,
-    chance: Cell<u64>,
+    /// Stores until the power is cut.
+    stores_left: Cell<u64>,
+    power_off: Cell<bool>,
+    /// The number of stores in this boot until recovery was complete.
+    stores_to_open: Cell<Option<u64>>,
+    stores_at_boot: Cell<u64>,
+    /// Units written by the program in the current step.
+    step_units: RefCell<BTreeSet<usize>>,
+    /// Units written in a step that was cut, and not written again yet.
+    interrupted_units: RefCell<BTreeSet<usize>>,
+    random_state: Cell<u64>,
     count: Cell<Count>,
 }
 
@@ -52,8 +56,8 @@ pub struct Count {
     pub stores: u64,
     /// The same in bytes.
     pub bytes: u64,
-    /// Of `bytes`, what the program wrote itself, through `&mut`.
-    pub programs: u64,
+    /// The part of `bytes` that the program wrote itself, through `&mut`.
+    pub by_program: u64,
 }
 
 impl std::ops::Add for Count {
@@ -62,7 +66,7 @@ impl std::ops::Add for Count {
         Count {
             stores: self.stores + other.stores,
             bytes: self.bytes + other.bytes,
-            programs: self.programs + other.programs,
+            by_program: self.by_program + other.by_program,
         }
     }
 }
@@ -70,24 +74,24 @@ impl std::ops::Add for Count {
 impl Machine {
     /// A blank medium.
     pub fn new(len: usize) -> Self {
-        Self::with(&vec![BLANK; len.next_multiple_of(8)], 0)
+        Self::with_image(&vec![BLANK; len.next_multiple_of(8)], 0)
     }
 
-    /// A medium that holds this already. `seed` decides what chance decides.
-    pub fn with(image: &[u8], seed: u64) -> Self {
+    /// A medium with these contents. `seed` starts the random numbers.
+    pub fn with_image(image: &[u8], seed: u64) -> Self {
         let words = image.as_chunks::<8>().0.iter();
         let words = words.map(|w| MaybeUninit::new(u64::from_ne_bytes(*w)));
         let meter = Rc::new(Meter {
             base: Cell::new(std::ptr::null_mut()),
-            held: RefCell::new(image.to_vec()),
+            medium: RefCell::new(image.to_vec()),
             loans: RefCell::default(),
-            left: Cell::new(u64::MAX),
-            dead: Cell::new(false),
-            opened: Cell::default(),
-            booted: Cell::default(),
-            written: RefCell::default(),
-            again: RefCell::default(),
-            chance: Cell::new(seed),
+            stores_left: Cell::new(u64::MAX),
+            power_off: Cell::new(false),
+            stores_to_open: Cell::default(),
+            stores_at_boot: Cell::default(),
+            step_units: RefCell::default(),
+            interrupted_units: RefCell::default(),
+            random_state: Cell::new(seed),
             count: Cell::default(),
         });
         Machine {
@@ -96,18 +100,19 @@ impl Machine {
         }
     }
 
-    /// Runs `program` on the medium until it ends, or until `stores` units are stored: then `None`. Nothing of the run is left
-    /// but the medium, and on it nothing that was stored after the cut, by destructors for instance.
+    /// Runs `program` on the medium until it ends, or until `stores` units are stored; then returns
+    /// `None`. Only the medium survives, without stores made after the cut, for example by
+    /// destructors.
     pub fn boot<R>(
         &mut self,
         stores: Option<u64>,
         program: impl FnOnce(Region<'_, Fram>, &Meter) -> R,
     ) -> Option<R> {
         let meter = &*self.meter;
-        meter.left.set(stores.unwrap_or(u64::MAX));
-        meter.dead.set(false);
-        meter.opened.set(None);
-        meter.booted.set(meter.count.get().stores);
+        meter.stores_left.set(stores.unwrap_or(u64::MAX));
+        meter.power_off.set(false);
+        meter.stores_to_open.set(None);
+        meter.stores_at_boot.set(meter.count.get().stores);
         meter.loans.borrow_mut().clear();
         let region = Region::new(&mut self.memory);
         meter.base.set(region.base());
@@ -127,62 +132,63 @@ impl Machine {
         }
     }
 
-    /// Makes memory what the medium holds.
+    /// Copies the medium's contents to memory.
     fn restore(&mut self) {
-        let held = self.meter.held.borrow();
-        for (word, bytes) in self.memory.iter_mut().zip(held.as_chunks::<8>().0) {
+        let medium = self.meter.medium.borrow();
+        for (word, bytes) in self.memory.iter_mut().zip(medium.as_chunks::<8>().0) {
             *word = MaybeUninit::new(u64::from_ne_bytes(*bytes));
         }
     }
 
-    /// What watches the medium.
+    /// The meter of the medium.
     pub fn meter(&self) -> &Rc<Meter> {
         &self.meter
     }
 
-    /// What the medium holds.
+    /// The medium's contents.
     pub fn image(&self) -> Vec<u8> {
-        self.meter.held.borrow().clone()
+        self.meter.medium.borrow().clone()
     }
 
-    /// How many units the last boot stored until recovery was over; `None` if it did not get so far.
+    /// The number of units that the last boot stored until recovery was complete; `None` if it was
+    /// cut before.
     pub fn opened(&self) -> Option<u64> {
-        self.meter.opened.get()
+        self.meter.stores_to_open.get()
     }
 
-    /// A number below `below`.
-    pub fn chance(&self, below: u64) -> u64 {
-        self.meter.chance(below.max(1) as usize) as u64
+    /// A random number below `below`.
+    pub fn random(&self, below: u64) -> u64 {
+        self.meter.random(below.max(1) as usize) as u64
     }
 
-    /// What was stored since the machine was made.
+    /// The stores since the machine was created.
     pub fn count(&self) -> Count {
         self.meter.count()
     }
 }
 
 impl Meter {
-    /// Recovery is over.
+    /// Called when recovery is complete.
     pub fn opened(&self) {
-        let stores = self.count.get().stores - self.booted.get();
-        self.opened.set(Some(stores));
+        let stores = self.count.get().stores - self.stores_at_boot.get();
+        self.stores_to_open.set(Some(stores));
     }
 
-    /// A step begins: the one before is committed.
+    /// Called when a step begins: the one before is committed.
     pub fn step(&self) {
-        self.written.borrow_mut().clear();
-        self.again.borrow_mut().clear();
+        self.step_units.borrow_mut().clear();
+        self.interrupted_units.borrow_mut().clear();
     }
 
-    /// What was stored so far.
+    /// The stores so far.
     pub fn count(&self) -> Count {
         self.count.get()
     }
 
-    /// Looks for what was written where nothing was lent, as a pool does while it is formatted.
-    pub fn look(&self) {
-        if !self.dead.get() {
-            let all = self.held.borrow().len();
+    /// Scans the whole medium for writes without a loan, as a pool makes during its format.
+    pub fn scan_all(&self) {
+        if !self.power_off.get() {
+            let all = self.medium.borrow().len();
             self.scan(0, all);
         }
     }
@@ -191,56 +197,58 @@ impl Meter {
         at as usize - self.base.get() as usize
     }
 
-    /// The medium takes a unit, unless the power is gone.
-    fn take(&self, at: usize, new: &[u8], programs: bool) {
-        self.held.borrow_mut()[at..at + new.len()].copy_from_slice(new);
+    /// Stores one unit on the medium.
+    fn store_unit(&self, at: usize, new: &[u8], by_program: bool) {
+        self.medium.borrow_mut()[at..at + new.len()].copy_from_slice(new);
         let mut c = self.count.get();
         c.stores += 1;
         c.bytes += new.len() as u64;
-        if programs {
-            c.programs += new.len() as u64;
-            self.written.borrow_mut().insert(at);
+        if by_program {
+            c.by_program += new.len() as u64;
+            self.step_units.borrow_mut().insert(at);
         }
         self.count.set(c);
-        self.left.set(self.left.get() - 1);
+        self.stores_left.set(self.stores_left.get() - 1);
     }
 
     fn cut(&self) {
-        self.dead.set(true);
-        self.again
+        self.power_off.set(true);
+        self.interrupted_units
             .borrow_mut()
-            .append(&mut self.written.borrow_mut());
-        // A second unwinding would abort.
+            .append(&mut self.step_units.borrow_mut());
+        // A second panic would abort.
         if !std::thread::panicking() {
             resume_unwind(Box::new(PowerCut));
         }
     }
 
-    /// Looks for units that were written through a loan. In which order is not known: if the power goes among them, any of them
-    /// may have persisted.
+    /// Stores the units that were written through a loan. Their order is unknown: if the power is
+    /// cut among them, any of them may persist.
     fn scan(&self, at: usize, len: usize) {
         let (from, to) = (at / UNIT * UNIT, (at + len).next_multiple_of(UNIT));
         let mut changed = Vec::new();
         for unit in (from..to).step_by(UNIT) {
             let mut live = [0; UNIT];
             for (i, byte) in live.iter_mut().enumerate() {
-                // SAFETY: inside the medium, whose bytes are all initialised. Volatile: a lent `&mut` may have written it.
+                // SAFETY: inside the medium, whose bytes are all initialised. Volatile, because a
+                // lent `&mut` may have written it.
                 *byte = unsafe { self.base.get().add(unit + i).read_volatile() };
             }
-            // A value that is stored again shows in memory as little as one that is not.
-            let again = self.again.borrow_mut().remove(&unit);
-            if again || self.held.borrow()[unit..unit + UNIT] != live {
+            // Storing an equal value does not change memory: a repeated step's units count as
+            // stored again.
+            let repeated = self.interrupted_units.borrow_mut().remove(&unit);
+            if repeated || self.medium.borrow()[unit..unit + UNIT] != live {
                 changed.push((unit, live));
             }
         }
-        let room = usize::try_from(self.left.get()).unwrap_or(usize::MAX);
+        let room = usize::try_from(self.stores_left.get()).unwrap_or(usize::MAX);
         let dies = changed.len() > room;
         while changed.len() > room {
-            let (unit, _) = changed.swap_remove(self.chance(changed.len()));
-            self.written.borrow_mut().insert(unit);
+            let (unit, _) = changed.swap_remove(self.random(changed.len()));
+            self.step_units.borrow_mut().insert(unit);
         }
         for (unit, live) in changed {
-            self.take(unit, &live, true);
+            self.store_unit(unit, &live, true);
         }
         if dies {
             self.cut();
@@ -256,10 +264,10 @@ impl Meter {
         }
     }
 
-    fn chance(&self, below: usize) -> usize {
-        // SplitMix64: neighbouring seeds have nothing in common.
-        let state = self.chance.get().wrapping_add(0x9E37_79B9_7F4A_7C15);
-        self.chance.set(state);
+    fn random(&self, below: usize) -> usize {
+        // SplitMix64: neighbouring seeds give unrelated sequences.
+        let state = self.random_state.get().wrapping_add(0x9E37_79B9_7F4A_7C15);
+        self.random_state.set(state);
         let v = (state ^ state >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         let v = (v ^ v >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
         ((v ^ v >> 31) % below as u64) as usize
@@ -268,22 +276,22 @@ impl Meter {
 
 impl Observer for Meter {
     fn store(&self, at: *mut u8, new: &[u8]) {
-        if self.dead.get() {
+        if self.power_off.get() {
             return;
         }
         self.scan_loans();
-        if self.left.get() == 0 {
+        if self.stores_left.get() == 0 {
             return self.cut();
         }
-        self.take(self.offset(at), new, false);
+        self.store_unit(self.offset(at), new, false);
     }
     fn lend(&self, at: *mut u8, len: usize) {
-        if !self.dead.get() {
+        if !self.power_off.get() {
             self.loans.borrow_mut().push((self.offset(at), len));
         }
     }
     fn end_loan(&self, at: *mut u8, len: usize) {
-        if self.dead.get() {
+        if self.power_off.get() {
             return;
         }
         let range = (self.offset(at), len);

@@ -1,4 +1,4 @@
-//! The timeline of recognised activities as SVG, with the cuts marked.
+//! Draws the timeline of recognised activities as SVG, with the power cuts.
 
 use crate::args::Job;
 use crate::report::{Report, grouped};
@@ -31,8 +31,8 @@ struct Chart<'a> {
 
 type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
 
-/// Draws, step by step: what was learnt, what each window was and was taken for, the recordings' verdicts; and for each number of
-/// stores the steps in which the power went.
+/// Draws for each step the lesson or the window's activity and its recognition, then each
+/// recording's verdict. For each number of stores it marks the steps in which the power was cut.
 pub fn draw(path: &Path, job: &Job, motions: &Motions, report: &Report<'_>) -> Result<()> {
     let rows = 4 + report.trials.len() as i32;
     let size = ((LEFT + WIDTH + 20) as u32, (TOP + rows * ROW + 10) as u32);
@@ -62,10 +62,10 @@ impl Chart<'_> {
         for (i, class) in motions.classes().enumerate() {
             self.bar(0, i as i32, i as i32 + 1, class)?;
         }
-        let results = report.reference.left.iter().flat_map(|l| &l.results);
-        for (i, found) in results.enumerate() {
+        let results = report.reference.final_state.iter().flat_map(|l| &l.results);
+        for (i, recognition) in results.enumerate() {
             let at = lessons + i as i32;
-            self.bar(1, at, at + 1, found.class)?;
+            self.bar(1, at, at + 1, recognition.class)?;
         }
         let mut at = lessons;
         for (recording, verdict) in job.recognize.iter().zip(&report.score.verdicts) {

@@ -1,47 +1,47 @@
-//! Recordings as CSV: `series,label,t,ax,ay,az,gx,gy,gz`, the columns in any order.
+//! Reads recordings from CSV: `series,label,t,ax,ay,az,gx,gy,gz`, the columns in any order.
 
 use example_activity::{AXES, CLASSES, Class, Sample, WINDOW};
 use std::fmt;
 use std::num::ParseIntError;
 use std::str::FromStr;
 
-/// The columns that a file must have, and no others.
+/// The columns of a file; all are required, and no others are allowed.
 const COLUMNS: [&str; 3 + AXES] = ["series", "label", "t", "ax", "ay", "az", "gx", "gy", "gz"];
 
-/// The names of the activities, in the order in which files named them first.
+/// The names of the activities, in the order of their first appearance.
 #[derive(Debug, Default, Clone)]
 pub struct Labels(pub Vec<String>);
 
-/// Somebody moving for a while.
+/// A recording of one activity.
 #[derive(Debug, Clone)]
 pub struct Recording {
-    /// Its number in the file.
+    /// Its series number in the file.
     pub series: u32,
-    /// What was done.
+    /// The activity.
     pub class: Class,
     /// The readings.
     pub samples: Vec<Sample>,
 }
 
 impl Recording {
-    /// The whole windows, one after the other.
+    /// The complete windows, one after the other.
     pub fn windows(&self) -> &[[Sample; WINDOW]] {
         self.samples.as_chunks::<WINDOW>().0
     }
 }
 
-/// What is wrong with a file, and where.
+/// An error in a file.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Malformed {
-    /// Counted from 1.
+    /// The line, from 1.
     pub line: usize,
-    /// In words.
-    pub what: String,
+    /// The message.
+    pub message: String,
 }
 
 impl fmt::Display for Malformed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}: {}", self.line, self.what)
+        write!(f, "line {}: {}", self.line, self.message)
     }
 }
 impl std::error::Error for Malformed {}
@@ -54,7 +54,9 @@ impl Labels {
         let known = self.0.iter().position(|l| l == label);
         let class = known.unwrap_or(self.0.len());
         if class == CLASSES {
-            return Err(format!("`{label}` is one activity more than {CLASSES}"));
+            return Err(format!(
+                "`{label}` exceeds the maximum of {CLASSES} activities"
+            ));
         }
         if known.is_none() {
             self.0.push(label.into());
@@ -63,7 +65,7 @@ impl Labels {
     }
 }
 
-/// The recordings in a file. New activities are added to `labels`, which is as before after an error.
+/// Parses a file. Adds new activities to `labels`, which is unchanged after an error.
 pub fn parse(file: &[u8], labels: &mut Labels) -> Result<Vec<Recording>, Malformed> {
     let mut all = labels.clone();
     let recordings = Reader::default().read(file, &mut all)?;
@@ -85,7 +87,7 @@ impl Reader {
         let mut line = 0;
         for bytes in file.split(|b| *b == b'\n') {
             line += 1;
-            let at = |what| Malformed { line, what };
+            let at = |message| Malformed { line, message };
             let text = std::str::from_utf8(bytes).map_err(|_| at("not UTF-8".into()))?;
             if text.trim().is_empty() {
                 continue;
@@ -96,13 +98,13 @@ impl Reader {
                 Some(order) => self.row(&fields, order, line, labels).map_err(at)?,
             }
         }
-        let end = |what: &str| Malformed {
+        let end = |message: &str| Malformed {
             line,
-            what: what.into(),
+            message: message.into(),
         };
-        self.long_enough().map_err(|what| Malformed {
+        self.long_enough().map_err(|message| Malformed {
             line: self.last.1,
-            what,
+            message,
         })?;
         match (columns, self.recordings.is_empty()) {
             (None, _) => Err(end("the file is empty")),
@@ -120,7 +122,7 @@ impl Reader {
     ) -> Result<(), String> {
         if fields.len() != COLUMNS.len() {
             return Err(format!(
-                "{} fields where there are {} columns",
+                "{} fields instead of {}",
                 fields.len(),
                 COLUMNS.len()
             ));
@@ -152,10 +154,10 @@ impl Reader {
             }
             _ => {
                 self.long_enough()
-                    .map_err(|what| format!("{what}, and ends before this line"))?;
+                    .map_err(|message| format!("{message}, and ends before this line"))?;
                 if self.recordings.iter().any(|r| r.series == series) {
                     return Err(format!(
-                        "recording {series} goes on here, after another one"
+                        "recording {series} continues here after another one"
                     ));
                 }
                 self.recordings.push(Recording {
@@ -181,14 +183,14 @@ impl Reader {
     }
 }
 
-/// A field without the spaces and the quotation marks about it.
+/// A field without surrounding spaces and quotation marks.
 fn plain(field: &str) -> &str {
     let field = field.trim();
     let inner = field.strip_prefix('"').and_then(|f| f.strip_suffix('"'));
     inner.unwrap_or(field)
 }
 
-/// Where each column is.
+/// The position of each column.
 fn header(fields: &[&str]) -> Result<[usize; COLUMNS.len()], String> {
     let mut order = [0; COLUMNS.len()];
     for (i, name) in COLUMNS.iter().enumerate() {
@@ -197,12 +199,14 @@ fn header(fields: &[&str]) -> Result<[usize; COLUMNS.len()], String> {
     }
     let extra = fields.iter().enumerate().find(|(i, _)| !order.contains(i));
     match extra {
-        Some((_, name)) => Err(format!("a column `{name}` that is not one of {COLUMNS:?}")),
+        Some((_, name)) => Err(format!(
+            "unknown column `{name}`; the columns are {COLUMNS:?}"
+        )),
         None => Ok(order),
     }
 }
 
 fn number<T: FromStr<Err = ParseIntError>>(column: &str, field: &str) -> Result<T, String> {
-    let of_32_bits = |e| format!("{column} is `{field}`, not a whole number of 32 bits ({e})");
-    field.parse().map_err(of_32_bits)
+    let not_an_integer = |e| format!("{column} is `{field}`, not a 32-bit integer ({e})");
+    field.parse().map_err(not_an_integer)
 }

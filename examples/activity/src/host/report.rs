@@ -1,24 +1,24 @@
-//! What was found, as a table and as figures.
+//! The results, as a table and as JSON.
 
 use crate::score::Score;
 use crate::trial::{Run, Trial};
 use serde_json::{Value, json};
 
-/// Everything that is reported.
+/// The results of the demo.
 pub struct Report<'a> {
-    /// How much was recognised.
+    /// The accuracy.
     pub score: &'a Score,
-    /// Bytes that the program stores without protection.
+    /// Bytes that the unprotected program stores.
     pub unprotected: u64,
-    /// The run without cuts: what the others are compared with.
+    /// The run without cuts, with which the others are compared.
     pub reference: &'a Run,
     /// The runs with cuts.
     pub trials: &'a [Trial],
-    /// The fewest stores with which it goes on, if they were looked for.
+    /// The smallest number of stores between cuts that allows progress, if it was searched for.
     pub smallest: Option<u64>,
 }
 
-/// The figures of several runs together.
+/// The sums of several runs.
 #[derive(Default)]
 struct Sum {
     runs: u64,
@@ -33,7 +33,7 @@ impl Report<'_> {
     fn sum<'r>(&self, runs: impl Iterator<Item = &'r Run>) -> Sum {
         runs.fold(Sum::default(), |s, r| Sum {
             runs: s.runs + 1,
-            identical: s.identical + u64::from(r.left == self.reference.left),
+            identical: s.identical + u64::from(r.final_state == self.reference.final_state),
             cuts: s.cuts + r.cuts,
             in_recovery: s.in_recovery + r.in_recovery,
             bytes: s.bytes + r.count.bytes,
@@ -49,13 +49,13 @@ impl Report<'_> {
         bytes as f64 / (self.unprotected.max(1) * runs.max(1)) as f64
     }
 
-    /// Whether every run that came to its end left what the run without cuts left.
+    /// Whether every run that finished has the final state of the run without cuts.
     pub fn identical(&self) -> bool {
         let all = self.total();
         all.identical == all.runs
     }
 
-    /// The table, a line for each number of stores.
+    /// The table: one line for each number of stores.
     pub fn table(&self) -> String {
         let mut lines = vec![
             [
@@ -91,7 +91,7 @@ impl Report<'_> {
         );
         for t in self.trials {
             let s = self.sum(t.ended());
-            let stuck = t.runs.iter().find(|r| r.left.is_none());
+            let stuck = t.runs.iter().find(|r| r.final_state.is_none());
             let result = match stuck.map(|r| r.at.last()) {
                 Some(step) => format!("no progress in step {}", step.unwrap_or(&0)),
                 None if s.runs == s.identical => "identical".into(),
@@ -109,13 +109,13 @@ impl Report<'_> {
             out += &format!("{result}\n");
         }
         out + &format!(
-            "Each figure is of one run, from a blank medium; it is formatted before the first cut. Unprotected,\n\
-             the program stores {} bytes.",
+            "Figures are per run, from a blank medium, which is formatted before the first cut. Without\n\
+             protection the program stores {} bytes.",
             grouped(self.unprotected)
         )
     }
 
-    /// The figures.
+    /// The figures as JSON.
     pub fn json(&self) -> Value {
         let all = self.total();
         let mut figures = json!({
@@ -137,7 +137,7 @@ impl Report<'_> {
     }
 }
 
-/// A number with its thousands apart.
+/// A number with thousands separators.
 pub fn grouped(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::new();

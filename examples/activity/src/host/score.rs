@@ -1,24 +1,25 @@
-//! How much was recognised.
+//! The accuracy of the recognition.
 
 use crate::args::Job;
-use example_activity::{CLASSES, Class, Found, Votes};
+use example_activity::{CLASSES, Class, Recognition, Votes};
 use std::fmt::Write;
 
-/// What was recognised, recording by recording.
+/// The accuracy, per recording and per window.
 pub struct Score {
-    /// `[what it was][what it was taken for]`, in recordings.
+    /// Recordings, by `[actual activity][recognised activity]`.
     pub confusion: [[usize; CLASSES]; CLASSES],
     /// Each recording's verdict.
     pub verdicts: Vec<Class>,
-    /// Share of recordings.
+    /// The share of recordings recognised correctly.
     pub recordings: f64,
-    /// Share of windows.
+    /// The share of windows recognised correctly.
     pub windows: f64,
 }
 
 impl Score {
-    /// Compares the results, one for each window of each recording in turn, with what the recordings say they are.
-    pub fn of(job: &Job, results: &[Found]) -> Self {
+    /// Compares the results with the labels of the recordings. There is one result for each window
+    /// of each recording, in order.
+    pub fn of(job: &Job, results: &[Recognition]) -> Self {
         let mut confusion = [[0; CLASSES]; CLASSES];
         let (mut verdicts, mut windows, mut right) = (Vec::new(), 0usize, 0usize);
         let mut rest = results;
@@ -46,7 +47,7 @@ impl Score {
         }
     }
 
-    /// The confusion matrix: a row for what it was, a column for what it was taken for.
+    /// The confusion matrix: a row for each actual activity, a column for each recognised one.
     pub fn matrix(&self, labels: &[String]) -> String {
         let wide = labels.iter().map(|l| l.chars().count()).max().unwrap_or(0);
         let mut out = format!("{:wide$} ", "");

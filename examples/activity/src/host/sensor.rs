@@ -1,71 +1,76 @@
-//! The sensor on a wrist that repeats recorded motions.
+//! A simulated sensor on a wrist that repeats recorded motions.
 
 use crate::args::Job;
 use crate::machine::Meter;
 use crate::recordings::Recording;
 use anyhow::{Result, ensure};
-use example_activity::{Class, Features, Lesson, Sensor, TOGETHER};
+use example_activity::{Class, Features, Lesson, Sensor, WINDOWS_PER_LESSON};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// The recordings as the featurizer sees them.
+/// The features of the recordings.
 pub struct Motions {
-    /// What is learnt.
+    /// The lessons.
     pub lessons: Vec<Lesson>,
-    /// What is recognised.
+    /// The windows to recognise.
     pub windows: Vec<Features>,
 }
 
 impl Motions {
-    /// Those of a job.
+    /// Computes the features of a job's recordings.
     pub fn new(job: &Job) -> Result<Self> {
         let windows = |r: &Recording| r.windows().iter().map(Features::of).collect::<Vec<_>>();
         let mut lessons = Vec::new();
         for r in &job.train {
             let parts = windows(r);
-            lessons.extend(parts.chunks(TOGETHER).map(|w| Lesson::new(r.class, w)));
+            lessons.extend(
+                parts
+                    .chunks(WINDOWS_PER_LESSON)
+                    .map(|w| Lesson::new(r.class, w)),
+            );
         }
         let windows: Vec<_> = job.recognize.iter().flat_map(windows).collect();
         let steps = lessons.len() + windows.len();
         ensure!(
             u16::try_from(steps).is_ok(),
-            "{steps} steps are more than 65,535"
+            "{steps} steps exceed the maximum of 65,535"
         );
         Ok(Motions { lessons, windows })
     }
 
-    /// Steps of the program.
+    /// The number of steps of the program.
     pub fn steps(&self) -> u16 {
         (self.lessons.len() + self.windows.len()) as u16
     }
 
-    /// What is learnt, lesson by lesson.
+    /// The activity of each lesson.
     pub fn classes(&self) -> impl Iterator<Item = Class> {
         self.lessons.iter().map(|l| l.class)
     }
 }
 
-/// An arm with a device on it.
+/// An arm that wears the device.
 pub struct Arm {
     motions: Rc<Motions>,
     meter: Rc<Meter>,
-    /// Whether the meter looks, at each reading, at what was written since the last: without a log nothing else tells.
-    looks: bool,
+    /// Whether the meter scans the whole medium at each reading. Needed without a journal, where no
+    /// call reports a write.
+    scan_all: bool,
     reached: Cell<u16>,
 }
 
 impl Arm {
-    /// At the first motion.
-    pub fn new(motions: &Rc<Motions>, meter: &Rc<Meter>, looks: bool) -> Rc<Self> {
+    /// An arm at its first motion.
+    pub fn new(motions: &Rc<Motions>, meter: &Rc<Meter>, scan_all: bool) -> Rc<Self> {
         Rc::new(Arm {
             motions: motions.clone(),
             meter: meter.clone(),
-            looks,
+            scan_all,
             reached: Cell::new(0),
         })
     }
 
-    /// The last step for which the sensor was ever read.
+    /// The last step for which the sensor was read.
     pub fn reached(&self) -> u16 {
         self.reached.get()
     }
@@ -79,10 +84,10 @@ impl Arm {
     }
 
     fn read(&self, step: usize) {
-        if self.looks {
-            self.meter.look();
+        if self.scan_all {
+            self.meter.scan_all();
         }
-        // Steps are fewer than 65,536.
+        // There are fewer than 65,536 steps.
         let step = step as u16;
         if step > self.reached.get() {
             self.meter.step();
@@ -99,7 +104,7 @@ thread_local! {
 pub enum Wrist {}
 
 impl Wrist {
-    /// On no arm there is no motion.
+    /// Without an arm there is no motion.
     fn ask<R: Default>(f: impl FnOnce(&Arm) -> R) -> R {
         ARM.with_borrow(|arm| arm.as_deref().map(f).unwrap_or_default())
     }

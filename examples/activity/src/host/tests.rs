@@ -1,4 +1,4 @@
-//! The demo is only worth something if it can fail.
+//! Tests that the demo detects errors.
 
 use crate::args::{Job, halves};
 use crate::device;
@@ -6,7 +6,7 @@ use crate::recordings::{Labels, parse};
 use crate::report::{Report, grouped};
 use crate::score::Score;
 use crate::sensor::Motions;
-use crate::trial::{Bench, Run, Trial};
+use crate::trial::{Experiment, Run, Trial};
 use std::rc::Rc;
 
 /// Two recordings of each activity: one to learn from, one to recognise.
@@ -23,10 +23,10 @@ fn job() -> Job {
     }
 }
 
-fn with_bench(test: impl FnOnce(&Bench<'_>)) {
+fn with_bench(test: impl FnOnce(&Experiment<'_>)) {
     let motions = Rc::new(Motions::new(&job()).unwrap());
     let (factory, formatting) = device::factory(&motions).unwrap();
-    test(&Bench {
+    test(&Experiment {
         motions: &motions,
         factory: &factory,
         formatting,
@@ -47,23 +47,23 @@ fn halves_of_each_activity() {
 
 #[test]
 fn cuts_fall_everywhere_and_change_nothing() {
-    with_bench(|bench| {
-        let reference = bench.run(None, 0).unwrap();
-        let (bare, unprotected) = device::unprotected(bench.motions).unwrap();
-        assert_eq!(reference.left.as_ref(), Some(&bare));
+    with_bench(|experiment| {
+        let reference = experiment.run(None, 0).unwrap();
+        let (bare, unprotected) = device::unprotected(experiment.motions).unwrap();
+        assert_eq!(reference.final_state.as_ref(), Some(&bare));
         assert_eq!((reference.cuts, bare.results.len()), (0, 16));
         assert!(reference.count.bytes > unprotected);
-        let n = bench.smallest(reference.count.stores).unwrap();
+        let n = experiment.smallest(reference.count.stores).unwrap();
         let mut at = [false; 20];
-        // Every store of the run is the first cut's once.
+        // Each store of the run is the first cut of one device.
         for first in n..reference.count.stores {
-            let run = bench.run(Some(first), 0).unwrap();
-            assert_eq!(run.left, reference.left, "cut every {first}");
+            let run = experiment.run(Some(first), 0).unwrap();
+            assert_eq!(run.final_state, reference.final_state, "cut every {first}");
             run.at.iter().for_each(|step| at[usize::from(*step)] = true);
         }
         for number in 0..20 {
-            let run = bench.run(Some(n), number).unwrap();
-            assert!(run.left.is_none() || run.left == reference.left);
+            let run = experiment.run(Some(n), number).unwrap();
+            assert!(run.final_state.is_none() || run.final_state == reference.final_state);
             run.at.iter().for_each(|step| at[usize::from(*step)] = true);
         }
         assert_eq!(at, [true; 20]);
@@ -72,13 +72,13 @@ fn cuts_fall_everywhere_and_change_nothing() {
 
 #[test]
 fn no_progress_is_an_end() {
-    with_bench(|bench| {
+    with_bench(|experiment| {
         for every in [1, 2, 5, 20] {
-            let run = bench.run(Some(every), 0).unwrap();
-            assert!(run.left.is_none() && run.cuts < 10_000);
-            assert!(run.count.stores - bench.formatting.stores <= run.cuts * every);
+            let run = experiment.run(Some(every), 0).unwrap();
+            assert!(run.final_state.is_none() && run.cuts < 10_000);
+            assert!(run.count.stores - experiment.formatting.stores <= run.cuts * every);
         }
-        let trials = bench.trials(&[1, 200], |_| {}).unwrap();
+        let trials = experiment.trials(&[1, 200], |_| {}).unwrap();
         assert!(trials[0].stuck() && trials[0].runs.len() == 1);
         assert!(!trials[1].stuck() && trials[1].runs.len() > 10);
         assert!(trials[1].ended().map(|r| r.cuts).sum::<u64>() >= 1_000);
@@ -87,11 +87,11 @@ fn no_progress_is_an_end() {
 
 #[test]
 fn a_difference_is_reported() {
-    with_bench(|bench| {
+    with_bench(|experiment| {
         let job = job();
-        let reference = bench.run(None, 0).unwrap();
-        let score = Score::of(&job, &reference.left.as_ref().unwrap().results);
-        let mut trials = bench.trials(&[300], |_| {}).unwrap();
+        let reference = experiment.run(None, 0).unwrap();
+        let score = Score::of(&job, &reference.final_state.as_ref().unwrap().results);
+        let mut trials = experiment.trials(&[300], |_| {}).unwrap();
         let report = |trials: &[Trial]| {
             let report = Report {
                 score: &score,
@@ -112,7 +112,7 @@ fn a_difference_is_reported() {
             identical && table.contains("identical") && differ == Some(0),
             "{table}"
         );
-        let last = |r: &mut Run| *r.left.as_mut().unwrap().bytes.last_mut().unwrap() ^= 1;
+        let last = |r: &mut Run| *r.final_state.as_mut().unwrap().bytes.last_mut().unwrap() ^= 1;
         last(&mut trials[0].runs[1]);
         let (identical, table, differ) = report(&trials);
         assert!(

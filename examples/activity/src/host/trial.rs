@@ -1,69 +1,70 @@
-//! Runs of the program with power cuts.
+//! Runs the program with power cuts.
 
-use crate::device::{Left, boot};
+use crate::device::{FinalState, boot};
 use crate::machine::{Count, Machine};
 use crate::sensor::{Arm, Motions};
 use anyhow::{Result, anyhow};
 use std::rc::Rc;
 
-/// Cuts in a row without a step further after which a run makes no progress.
-const PATIENCE: u64 = 100;
+/// After this many consecutive cuts without progress a run is stuck.
+const MAX_IDLE_CUTS: u64 = 100;
 
-/// One cut in so many is followed by a cut of the recovery from it.
-const SPRINKLE: u64 = 4;
+/// One in this many cuts is followed by a cut of the recovery.
+const CUTS_PER_RECOVERY_CUT: u64 = 4;
 
-/// Devices that must come to the end of the program before a number of stores counts as enough.
-const SAMPLE: u64 = 8;
+/// The number of devices that must finish before a number of stores counts as sufficient.
+const DEVICES_PER_PROBE: u64 = 8;
 
-/// Cuts that the runs of a demo are to survive, and the most devices that it takes for that.
+/// The number of cuts that the runs of a demo survive in total, and the maximum number of devices.
 const CUTS: u64 = 1_000;
 const DEVICES: u64 = 1_000;
 
-/// A run, from a new device to the end of its program.
+/// A run of one device, from its first boot to the end of the program.
 #[derive(Default)]
 pub struct Run {
-    /// How often the power went.
+    /// The number of power cuts.
     pub cuts: u64,
-    /// How often it did in a recovery.
+    /// The number of power cuts during a recovery.
     pub in_recovery: u64,
-    /// What was stored.
+    /// All stores.
     pub count: Count,
-    /// The step that each cut was in.
+    /// The step of each cut.
     pub at: Vec<u16>,
-    /// What was left in the end; `None` if the program made no progress.
-    pub left: Option<Left>,
+    /// The final state; `None` if the program made no progress.
+    pub final_state: Option<FinalState>,
 }
 
-/// Runs with a cut after the same number of stores.
+/// Runs with the same number of stores between cuts.
 pub struct Trial {
-    /// That number.
+    /// The number of stores between cuts.
     pub every: u64,
-    /// A run on each device.
+    /// One run for each device.
     pub runs: Vec<Run>,
 }
 
-/// What runs.
-pub struct Bench<'a> {
-    /// What the sensor sees.
+/// The setup of all runs.
+pub struct Experiment<'a> {
+    /// The sensor's data.
     pub motions: &'a Rc<Motions>,
-    /// FRAM as it leaves the factory.
+    /// FRAM as shipped.
     pub factory: &'a [u8],
-    /// What was stored for that. It counts in every run.
+    /// The stores for formatting, which count in every run.
     pub formatting: Count,
 }
 
-impl Bench<'_> {
-    /// Runs the program with a cut after every `every` stores, or without; in addition, after a quarter of the cuts the
-    /// recovery is cut, at any of its stores. Devices of other numbers have the first cut, and what chance decides, elsewhere.
+impl Experiment<'_> {
+    /// Runs the program with a cut after every `every` stores, or without cuts. After a quarter of
+    /// the cuts the recovery is cut too, at a random store. The device's `number` shifts its first
+    /// cut and starts its random numbers.
     ///
     /// **Errors**: a boot that ends in an error.
     pub fn run(&self, every: Option<u64>, number: u64) -> Result<Run> {
-        let mut machine = Machine::with(self.factory, number);
+        let mut machine = Machine::with_image(self.factory, number);
         let mut run = Run::default();
         let arm = Arm::new(self.motions, machine.meter(), false);
         let (mut idle, mut recovery) = (0, 0);
         let mut stores = match every {
-            Some(n) if number > 0 => Some(1 + machine.chance(n)),
+            Some(n) if number > 0 => Some(1 + machine.random(n)),
             _ => every,
         };
         loop {
@@ -71,7 +72,7 @@ impl Bench<'_> {
             let end = boot(&mut machine, &arm, stores);
             run.count = self.formatting + machine.count();
             if let Some(end) = end {
-                run.left = Some(end.map_err(|e| anyhow!("after {} cuts: {e}", run.cuts))?);
+                run.final_state = Some(end.map_err(|e| anyhow!("after {} cuts: {e}", run.cuts))?);
                 return Ok(run);
             }
             run.cuts += 1;
@@ -81,25 +82,26 @@ impl Bench<'_> {
                 None => run.in_recovery += 1,
             }
             idle = if arm.reached() > before { 0 } else { idle + 1 };
-            if idle == PATIENCE {
+            if idle == MAX_IDLE_CUTS {
                 return Ok(run);
             }
-            stores = if run.cuts.is_multiple_of(SPRINKLE) && recovery > 0 {
-                Some(machine.chance(recovery))
+            stores = if run.cuts.is_multiple_of(CUTS_PER_RECOVERY_CUT) && recovery > 0 {
+                Some(machine.random(recovery))
             } else {
                 every
             };
         }
     }
 
-    /// The fewest stores between two cuts with which the program comes to its end on every device tried.
+    /// The smallest number of stores between cuts with which the program finishes on every device
+    /// tried.
     pub fn smallest(&self, enough: u64) -> Result<u64> {
         let (mut no, mut yes) = (0, enough);
         while yes - no > 1 {
             let middle = no + (yes - no) / 2;
             let mut ends = true;
-            for number in 0..SAMPLE {
-                ends = ends && self.run(Some(middle), number)?.left.is_some();
+            for number in 0..DEVICES_PER_PROBE {
+                ends = ends && self.run(Some(middle), number)?.final_state.is_some();
             }
             if ends {
                 yes = middle;
@@ -110,9 +112,9 @@ impl Bench<'_> {
         Ok(yes)
     }
 
-    /// A run for each of `every` on one device after the other, at least those of [`Bench::smallest`], until enough cuts were
-    /// survived. `told` hears of each run.
-    pub fn trials(&self, every: &[u64], mut told: impl FnMut(&Run)) -> Result<Vec<Trial>> {
+    /// Runs one device after the other with each number of `every`, on at least as many devices as
+    /// [`Experiment::smallest`], until enough cuts were survived. Calls `on_run` after each run.
+    pub fn trials(&self, every: &[u64], mut on_run: impl FnMut(&Run)) -> Result<Vec<Trial>> {
         let none = |every: &u64| Trial {
             every: *every,
             runs: Vec::new(),
@@ -126,13 +128,13 @@ impl Bench<'_> {
                     continue;
                 }
                 let run = self.run(Some(t.every), number)?;
-                told(&run);
-                if run.left.is_some() {
+                on_run(&run);
+                if run.final_state.is_some() {
                     cuts += run.cuts;
                 }
                 t.runs.push(run);
             }
-            if cuts == before || cuts >= CUTS && number + 1 >= SAMPLE {
+            if cuts == before || cuts >= CUTS && number + 1 >= DEVICES_PER_PROBE {
                 break;
             }
         }
@@ -143,11 +145,11 @@ impl Bench<'_> {
 impl Trial {
     /// Whether a device made no progress.
     pub fn stuck(&self) -> bool {
-        self.runs.iter().any(|r| r.left.is_none())
+        self.runs.iter().any(|r| r.final_state.is_none())
     }
 
-    /// The runs that came to their end.
+    /// The runs that finished.
     pub fn ended(&self) -> impl Iterator<Item = &Run> {
-        self.runs.iter().filter(|r| r.left.is_some())
+        self.runs.iter().filter(|r| r.final_state.is_some())
     }
 }

@@ -1,9 +1,9 @@
-//! A chart for a terminal: for each column the range of some days, and their mean.
+//! A chart for a terminal: for each column the range and the mean of some days.
 
 const ROWS: usize = 18;
 const COLUMNS: usize = 73;
 
-/// Draws the values, of one hour each.
+/// Draws hourly values.
 pub fn draw(values: &[i16]) -> String {
     let width = values.len().div_ceil(COLUMNS).max(1);
     let columns: Vec<_> = values.chunks(width).map(Column::of).collect();

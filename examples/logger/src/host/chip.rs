@@ -1,9 +1,10 @@
-//! A simulated MB85RS256B: 32 KiB of FRAM behind SPI. Its power goes after so many bytes on the bus, in the middle of a burst too.
+//! A simulated MB85RS256B: 32 KiB of FRAM behind SPI. Its power is cut after a number of bytes on
+//! the bus, also inside a burst.
 
 use embedded_hal::spi::{ErrorKind, ErrorType, Operation, SpiDevice};
 use spi_fram::Part;
 
-/// The chip that this is.
+/// The simulated part.
 pub const PART: Part = Part::MB85RS256B;
 
 const SIZE: usize = PART.capacity() as usize;
@@ -15,7 +16,7 @@ const RDID: u8 = 0x9F;
 const ID: [u8; 4] = [0x04, 0x7F, 0x05, 0x09];
 const WEL: u8 = 0x02;
 
-/// The power is gone: nothing that is asked of the chip has an effect or an answer.
+/// The power is off: the chip neither stores nor answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PowerGone;
 
@@ -25,11 +26,11 @@ impl embedded_hal::spi::Error for PowerGone {
     }
 }
 
-/// The chip, and its power supply.
+/// The chip and its power supply.
 pub struct Chip {
     cells: Vec<u8>,
     latch: bool,
-    /// Bytes on the bus until the power goes.
+    /// Bytes on the bus until the power is cut.
     left: u64,
     written: u64,
     clocked: u64,
@@ -48,23 +49,23 @@ impl Default for Chip {
 }
 
 impl Chip {
-    /// Switches it on, for so many bytes on the bus. What is volatile is as in a new one.
+    /// Switches the chip on for this many bytes on the bus. Volatile state is reset.
     pub fn power_on(&mut self, bytes: u64) {
         self.latch = false;
         self.left = bytes;
     }
 
-    /// Whether the power has gone since.
+    /// Whether the power was cut since then.
     pub fn is_dead(&self) -> bool {
         self.left == 0
     }
 
-    /// Bytes that were stored since it was made.
+    /// Bytes stored since the chip was created.
     pub fn written(&self) -> u64 {
         self.written
     }
 
-    /// Bytes on the bus since it was made.
+    /// Bytes on the bus since the chip was created.
     pub fn clocked(&self) -> u64 {
         self.clocked
     }
@@ -73,7 +74,7 @@ impl Chip {
         if self.left == 0 {
             return Err(PowerGone);
         }
-        // The last clock of a byte is when it is stored.
+        // A byte is stored at its last clock.
         self.left -= 1;
         if self.left == 0 {
             return Err(PowerGone);
@@ -110,7 +111,7 @@ impl Chip {
     }
 }
 
-/// From chip select down to chip select up.
+/// One selection of the chip.
 #[derive(Default)]
 struct Selection {
     bytes: usize,
@@ -176,7 +177,7 @@ mod tests {
         fram.read(7, &mut read).unwrap();
         assert_eq!(read, [1; 8]);
         assert_eq!(chip.written(), 8);
-        // Write enable, opcode and address, four bytes, and the one that is not finished.
+        // Write enable, opcode and address, four bytes, and the incomplete one.
         chip.power_on(1 + 3 + 4 + 1);
         assert!(
             SpiFram::new(Bus(&mut chip), PART)

@@ -1,11 +1,11 @@
-//! What was found, as a table and as figures.
+//! The results, as a table and as JSON.
 
 use crate::trial::Run;
 use serde_json::{Value, json};
 
-/// The run without cuts first.
+/// The results; the run without cuts is the first.
 pub struct Report<'a> {
-    /// What was logged.
+    /// The logged values.
     pub logged: &'a [i16],
     /// The runs.
     pub runs: &'a [Run],
@@ -16,12 +16,12 @@ impl Report<'_> {
         &self.runs[0]
     }
 
-    /// Whether the run left what the one without cuts left, and both what was logged.
+    /// Whether the run has logged all values and has the statistics of the run without cuts.
     fn same(&self, run: &Run) -> bool {
         run.values == self.logged && run.statistics == self.reference().statistics
     }
 
-    /// Whether every run did.
+    /// Whether every run has.
     pub fn identical(&self) -> bool {
         self.runs.iter().all(|r| self.same(r))
     }
@@ -30,7 +30,7 @@ impl Report<'_> {
         self.runs.iter().skip(1).map(of).sum()
     }
 
-    /// A line for each run.
+    /// The table: one line per run.
     pub fn table(&self) -> String {
         let head = [
             "power for",
@@ -73,7 +73,7 @@ impl Report<'_> {
         out
     }
 
-    /// The figures.
+    /// The figures as JSON.
     pub fn json(&self) -> Value {
         json!({
             "values": self.reference().values.len(),
@@ -87,7 +87,7 @@ impl Report<'_> {
     }
 }
 
-/// A number with its thousands apart.
+/// A number with thousands separators.
 pub fn grouped(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::new();

@@ -1,4 +1,4 @@
-//! A year on the device, without cuts and with them.
+//! Runs a year on the device, without cuts and with them.
 
 use crate::chip::{Bus, Chip, PART};
 use anyhow::{Result, anyhow, ensure};
@@ -6,35 +6,35 @@ use example_logger::{RAM, Station, Statistics, log, read};
 use nvmem::Trusted;
 use spi_fram::SpiFram;
 
-/// What one run left, and what it went through.
+/// The result of one run.
 #[derive(Default)]
 pub struct Run {
-    /// Bytes on the bus that the device had power for, in the mean; `None` when the power never went.
+    /// The mean number of bytes on the bus until the power is cut; `None` without cuts.
     pub power: Option<u64>,
-    /// How often the power went.
+    /// The number of power cuts.
     pub cuts: u64,
-    /// Of those, while the heap was being opened.
+    /// The number of power cuts while the heap was being opened.
     pub in_open: u64,
-    /// Boots on the heap of the boot before, whether or not the power lasted until it was open.
+    /// Boots on the heap of the previous boot, complete or not.
     pub reopens: u64,
-    /// Bytes that went to the medium.
+    /// Bytes written to the medium.
     pub written: u64,
-    /// Bytes on the bus, everything counted.
+    /// All bytes on the bus.
     pub clocked: u64,
-    /// Bytes on the bus to open the heap cold, with all that is in it at the end.
+    /// Bytes on the bus for a cold open of the final heap.
     pub opening: u64,
-    /// What the record holds at the end, after a cold boot.
+    /// The values of the record at the end, read after a cold boot.
     pub values: Vec<i16>,
-    /// Its statistics.
+    /// The record's statistics.
     pub statistics: Statistics,
 }
 
-/// Where the values come from, and who watches that none is lost.
+/// Provides the values, and checks that none is lost.
 struct Bench<'v> {
     values: &'v [i16],
-    /// As of the last commit that returned.
+    /// The number of values in the last complete commit.
     committed: u32,
-    /// As of the commit that is under way.
+    /// The number of values in the commit in progress.
     next: u32,
     opened: bool,
     lost: Option<String>,
@@ -44,9 +44,9 @@ impl Station for Bench<'_> {
     fn opened(&mut self, values: u32) {
         self.opened = true;
         if values != self.committed && values != self.next {
-            let told = self.committed;
+            let committed = self.committed;
             self.lost = Some(format!(
-                "{told} values were committed, and {values} came back"
+                "{committed} values were committed, but {values} were found"
             ));
         }
         (self.committed, self.next) = (values, values);
@@ -54,31 +54,32 @@ impl Station for Bench<'_> {
     fn value(&mut self, hour: u32) -> Option<i16> {
         self.values.get(hour as usize).copied()
     }
-    fn commits(&mut self, values: u32) {
+    fn commit_begins(&mut self, values: u32) {
         self.next = values;
     }
-    fn committed(&mut self) {
+    fn commit_done(&mut self) {
         self.committed = self.next;
     }
 }
 
 /// The device's medium.
 fn fram(chip: &mut Chip) -> Trusted<SpiFram<Bus<'_>>> {
-    // SAFETY: the chip keeps what it took while it had power, and the bus says when it has none.
+    // SAFETY: while it has power the chip stores what it accepts, and without power the bus returns
+    // an error.
     unsafe { Trusted::new(SpiFram::new(Bus(chip), PART)) }
 }
 
-/// What RAM holds after a power cut: anything.
-fn scramble(ram: &mut [u8; RAM], chance: &mut Chance) {
+/// Fills RAM with random bytes, as after a power cut.
+fn scramble(ram: &mut [u8; RAM], random: &mut Random) {
     for word in ram.as_chunks_mut::<8>().0 {
-        *word = chance.next().to_ne_bytes();
+        *word = random.next().to_ne_bytes();
     }
 }
 
-/// SplitMix64.
-pub struct Chance(pub u64);
+/// Random numbers: SplitMix64.
+pub struct Random(pub u64);
 
-impl Chance {
+impl Random {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let v = (self.0 ^ self.0 >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -90,9 +91,10 @@ impl Chance {
     }
 }
 
-/// Logs all the values with a commit every `every`, with power for `power` bytes on the bus in the mean, and reads them back.
+/// Logs all values with a commit every `every`, with a mean of `power` bytes on the bus between
+/// cuts, and reads them back.
 ///
-/// **Errors**: a committed value was lost, or something failed that was no power cut.
+/// **Errors**: a committed value was lost, or an error that was no power cut.
 pub fn run(
     values: &[i16],
     every: u32,
@@ -102,7 +104,7 @@ pub fn run(
 ) -> Result<Run> {
     let mut chip = Chip::default();
     let mut ram = [0; RAM];
-    let mut chance = Chance(seed);
+    let mut random = Random(seed);
     let mut run = Run {
         power,
         ..Run::default()
@@ -114,14 +116,14 @@ pub fn run(
         opened: false,
         lost: None,
     };
-    // The device leaves the factory formatted: what it finds blank must not be cut short again and again.
+    // The device is shipped formatted: a format under repeated cuts might never finish.
     bench.values = &[];
     log(fram(&mut chip), &mut ram, &mut bench, every).map_err(|e| anyhow!("{e:?}"))?;
     bench.values = values;
     let mut stuck = 0;
     loop {
-        scramble(&mut ram, &mut chance);
-        chip.power_on(power.map_or(u64::MAX, |p| chance.up_to(2 * p)));
+        scramble(&mut ram, &mut random);
+        chip.power_on(power.map_or(u64::MAX, |p| random.up_to(2 * p)));
         bench.opened = false;
         let before = bench.committed;
         let ended = log(fram(&mut chip), &mut ram, &mut bench, every);
@@ -143,20 +145,20 @@ pub fn run(
         };
         ensure!(
             stuck < 1_000,
-            "no progress after {} cuts: power for {power:?} bytes on the bus is too little",
+            "no progress after {} cuts: power for {power:?} bytes on the bus is not enough",
             run.cuts
         );
         cut(run.cuts, bench.committed);
     }
     run.written = chip.written();
-    // A cold boot once more: what is on the medium is all that there is.
-    scramble(&mut ram, &mut chance);
+    // One more cold boot: only the medium's contents survive.
+    scramble(&mut ram, &mut random);
     chip.power_on(u64::MAX);
     run.clocked = chip.clocked();
     run.reopens += 1;
     log(fram(&mut chip), &mut ram, &mut bench, every).map_err(|e| anyhow!("{e:?}"))?;
     run.opening = chip.clocked() - run.clocked;
-    scramble(&mut ram, &mut chance);
+    scramble(&mut ram, &mut random);
     run.reopens += 1;
     let nv = fram(&mut chip);
     let mut back = Vec::new();

@@ -1,4 +1,5 @@
-//! The program with `Log`, the mode *Adaptive*: what changed since the checkpoint before, to another place.
+//! The program with `Log`, the mode *Adaptive*: writes changes since the last checkpoint to new
+//! places.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 
 #[cfg(all(target_os = "none", target_arch = "arm"))]

@@ -1,4 +1,5 @@
-//! The program with `CopyIfChange<Split>`: of what is in use, the units of flash that the slot does not hold already.
+//! The program with `CopyIfChange<Split>`: of the memory in use, programs only the flash units that
+//! differ from the image slot.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 
 #[cfg(all(target_os = "none", target_arch = "arm"))]

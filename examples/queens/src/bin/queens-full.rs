@@ -1,4 +1,4 @@
-//! The program with `Full`: all of statics, heap and stack.
+//! The program with `Full`: saves all statics, heap and stack.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 
 #[cfg(all(target_os = "none", target_arch = "arm"))]

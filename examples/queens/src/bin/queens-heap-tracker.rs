@@ -1,4 +1,5 @@
-//! The program with `HeapTracker`: the blocks of the heap in use, of the others what is not zero, and the stack in use.
+//! The program with `HeapTracker`: saves the used blocks of the heap, nonzero data of the others,
+//! and the used stack.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 
 #[cfg(all(target_os = "none", target_arch = "arm"))]

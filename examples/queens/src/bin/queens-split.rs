@@ -1,4 +1,4 @@
-//! The program with `Split`: statics, the heap up to the last block in use, the stack in use.
+//! The program with `Split`: saves statics, the heap up to the last used block, the used stack.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 
 #[cfg(all(target_os = "none", target_arch = "arm"))]

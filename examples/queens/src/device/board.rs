@@ -1,5 +1,5 @@
-//! What a board's support crate would bring: the driver of the flash, and a console. The machine is that of `cargo xtask demo
-//! checkpoint`; its registers are described there, in firmware/rig/src/demo/board.rs.
+//! The board support: the flash driver and a console. The machine is that of
+//! `cargo xtask demo checkpoint`; firmware/rig/src/demo/board.rs describes its registers.
 
 use checkpoint::{Cost, Images, Log};
 use core::fmt::{self, Debug, Write};
@@ -9,7 +9,7 @@ use embedded_storage::nor_flash::{
 use nvmem::adapter::FromNor;
 
 const FLASH: *mut u32 = 0x4000_0000 as *mut u32;
-const AT: usize = 0;
+const ADDRESS: usize = 0;
 const BUFFER: usize = 1;
 const BYTES: usize = 2;
 const COMMAND: usize = 3;
@@ -23,12 +23,13 @@ const SIZE: *const u32 = 0x4000_002C as *const u32;
 pub type Flash = FromNor<Driver, 0x00>;
 const HALF_PAGE: usize = 128;
 const UNIT: usize = 256;
-/// What its operations take, where comparing is as cheap as reading mapped flash.
+/// The cost of its operations; comparing is as cheap as reading mapped flash.
 const COST: Cost = Cost::STM32L1.comparing(Cost::MAPPED_PJ, 80);
-/// Bytes of the flash.
+/// The size of the flash in bytes.
 pub const CAPACITY: u32 = 64 * 1024;
 
-/// The flash of the board. For one program's life there is one build, so the build's number is any.
+/// The flash for checkpoint images. The device runs one build in its life, so any build number will
+/// do.
 pub fn images<const N: usize>() -> Images<Flash, N> {
     match Images::open(FromNor::with_erased(Driver), 0..CAPACITY, 1) {
         Ok(images) => images,
@@ -36,7 +37,7 @@ pub fn images<const N: usize>() -> Images<Flash, N> {
     }
 }
 
-/// The same as a log of up to 168 cells of 128 bytes.
+/// The flash as a log of up to 168 cells of 128 bytes.
 pub fn log() -> Log<Flash, 168, 256> {
     match Log::open(FromNor::with_erased(Driver), 0..CAPACITY, 1) {
         Ok(log) => log.with_cost(&COST),
@@ -44,27 +45,28 @@ pub fn log() -> Log<Flash, 168, 256> {
     }
 }
 
-/// The driver. The core waits while the flash works.
+/// The flash driver. The core waits during its operations.
 #[derive(Debug)]
 pub struct Driver;
 
-/// The flash refused: out of range, misaligned, or not erased.
+/// The flash rejected a command: out of range, misaligned, or not erased.
 #[derive(Debug, Clone, Copy)]
-pub struct Refused;
+pub struct FlashError;
 
-impl NorFlashError for Refused {
+impl NorFlashError for FlashError {
     fn kind(&self) -> NorFlashErrorKind {
         NorFlashErrorKind::Other
     }
 }
 impl ErrorType for Driver {
-    type Error = Refused;
+    type Error = FlashError;
 }
 
-fn command(code: u32, at: u32, buffer: usize, bytes: usize) -> Result<(), Refused> {
-    // SAFETY: the registers of the flash. The empty assembly ends what is pending in the buffer.
+fn command(code: u32, at: u32, buffer: usize, bytes: usize) -> Result<(), FlashError> {
+    // SAFETY: the registers of the flash. The empty assembly completes pending writes to the
+    // buffer.
     unsafe {
-        FLASH.add(AT).write_volatile(at);
+        FLASH.add(ADDRESS).write_volatile(at);
         FLASH.add(BUFFER).write_volatile(buffer as u32);
         FLASH.add(BYTES).write_volatile(bytes as u32);
         core::arch::asm!("");
@@ -72,14 +74,14 @@ fn command(code: u32, at: u32, buffer: usize, bytes: usize) -> Result<(), Refuse
         core::arch::asm!("");
         match FLASH.add(REFUSED).read_volatile() {
             0 => Ok(()),
-            _ => Err(Refused),
+            _ => Err(FlashError),
         }
     }
 }
 
 impl ReadNorFlash for Driver {
     const READ_SIZE: usize = 1;
-    fn read(&mut self, at: u32, into: &mut [u8]) -> Result<(), Refused> {
+    fn read(&mut self, at: u32, into: &mut [u8]) -> Result<(), FlashError> {
         command(1, at, into.as_mut_ptr().expose_provenance(), into.len())
     }
     fn capacity(&self) -> usize {
@@ -90,29 +92,29 @@ impl ReadNorFlash for Driver {
 impl NorFlash for Driver {
     const WRITE_SIZE: usize = HALF_PAGE;
     const ERASE_SIZE: usize = UNIT;
-    fn erase(&mut self, from: u32, to: u32) -> Result<(), Refused> {
+    fn erase(&mut self, from: u32, to: u32) -> Result<(), FlashError> {
         command(3, from, 0, to.saturating_sub(from) as usize)
     }
-    fn write(&mut self, at: u32, bytes: &[u8]) -> Result<(), Refused> {
+    fn write(&mut self, at: u32, bytes: &[u8]) -> Result<(), FlashError> {
         command(2, at, bytes.as_ptr().expose_provenance(), bytes.len())
     }
 }
 
-/// What the demo counts; a program of yours has no use for it.
+/// Events that the demo counts; other programs do not need them.
 pub enum Event {
-    /// The program begins.
+    /// The program starts from the beginning.
     Started = 1,
     /// A checkpoint was taken.
     Taken = 2,
-    /// One was restored.
+    /// A checkpoint was restored.
     Restored = 3,
-    /// The result is said.
+    /// The result is printed.
     Finished = 4,
-    /// Something failed.
+    /// An error occurred.
     Failed = 5,
 }
 
-/// Tells the outside.
+/// Reports an event to the demo.
 pub fn event(event: Event, value: u32) {
     // SAFETY: registers of the board.
     unsafe {
@@ -121,8 +123,8 @@ pub fn event(event: Event, value: u32) {
     }
 }
 
-/// The size of the board that is asked for, as by switches.
-pub fn asked_for() -> u8 {
+/// The requested board size, as set by switches.
+pub fn requested_size() -> u8 {
     // SAFETY: as above.
     unsafe { SIZE.read_volatile() as u8 }
 }
@@ -140,7 +142,7 @@ impl Write for Console {
     }
 }
 
-/// Says what failed, and ends.
+/// Prints an error and stops.
 pub fn fail<E: Debug>(why: &E) -> ! {
     // The console takes everything.
     let _ = write!(Console, "{why:?}");

@@ -1,4 +1,4 @@
-//! What is seen in a look stays there.
+//! `view` cannot write.
 
 #![allow(unused_imports)]
 use nv_replay::nvmem::Persist;
@@ -8,6 +8,6 @@ use std::cell::RefCell;
 type Rt<'m> = Replay<'m, u32>;
 
 fn program(rt: &mut Rt<'_>) {
-    let _ = rt.look(|tx, n| n.get(tx));
+    let _ = rt.view(|tx, n| *n.get_mut(tx).unwrap() = 1);
 }
 fn main() {}

@@ -1,4 +1,4 @@
-//! A look at the objects between steps: free, without trace, and not before the program is where its objects are.
+//! `Replay::view`: reads objects between steps, stores nothing, and returns `None` during a replay.
 
 use nv_replay::nvmem::instrument::{Observer, observe};
 use nv_replay::nvmem::{InOrder32, Persist, Region};
@@ -25,9 +25,9 @@ fn open(region: Region<'_, InOrder32>) -> Rt<'_> {
     Replay::open(region, Options::default(), |_| Ok(Top { n: 0 })).unwrap()
 }
 
-/// What is seen before the first step, between the two, and after them.
+/// The values read before the first step, between the two, and after them.
 fn program(rt: &mut Rt<'_>) -> Result<[Option<u32>; 3], Error> {
-    let n = |rt: &mut Rt<'_>| rt.look(|tx, top| top.get(tx).n);
+    let n = |rt: &mut Rt<'_>| rt.view(|tx, top| top.get(tx).n);
     let before = n(rt)?;
     let held = rt.step_own::<_, Held<u32>>((), |tx, top, ()| {
         top.get_mut(tx)?.n = 1;
@@ -46,7 +46,7 @@ fn only_where_the_program_is() {
     let mut memory = vec![MaybeUninit::new(0); 512];
     let mut rt = open(Region::new(&mut memory));
     assert_eq!(program(&mut rt), Ok([Some(0), Some(1), Some(6)]));
-    // Executed again, the program sees its objects when it has come to them. A look before that would also end the
+    // During the replay the objects are ahead of the program. Reading them there would also end the
     // time in which recorded handles can be adopted.
     let mut rt = open(rt.close());
     assert_eq!(program(&mut rt), Ok([None, None, Some(6)]));
@@ -58,10 +58,10 @@ fn nothing_is_stored() {
     let mut rt = open(Region::new(&mut memory));
     program(&mut rt).unwrap();
     let stores = Stores::default();
-    let seen = observe(&stores, || rt.look(|tx, top| top.get(tx).n));
+    let seen = observe(&stores, || rt.view(|tx, top| top.get(tx).n));
     assert_eq!((seen, stores.0.get()), (Ok(Some(6)), 0));
-    // Not even what the look itself allocates stays.
-    rt.look(|tx, _| PBox::new(9u32, tx).map(|_| ()).unwrap())
+    // An allocation in `view` is undone.
+    rt.view(|tx, _| PBox::new(9u32, tx).map(|_| ()).unwrap())
         .unwrap();
     let mut rt = open(rt.close());
     assert_eq!(program(&mut rt), Ok([None, None, Some(6)]));
@@ -70,5 +70,5 @@ fn nothing_is_stored() {
         Ok(())
     })
     .unwrap();
-    assert_eq!(rt.look(|tx, top| top.get(tx).n), Ok(Some(7)));
+    assert_eq!(rt.view(|tx, top| top.get(tx).n), Ok(Some(7)));
 }

@@ -1,4 +1,4 @@
-//! A look at persistent objects between two steps.
+//! Read access to persistent objects between two steps.
 
 use crate::error::Error;
 use crate::open::Replay;
@@ -9,17 +9,17 @@ impl<'m, R: Persist, M: Model> Replay<'m, R, M>
 where
     M::Unit: Width,
 {
-    /// Shows the persistent objects to a display, a shell or a report. `None` while the program is bypassing what it has
-    /// done: the objects are ahead of it then.
+    /// Calls `f` with the persistent objects, for a display, a shell or a report. Returns `None`
+    /// during the replay, when the objects are ahead of the program.
     ///
-    /// Nothing is recorded, so the program must not go another way for what it sees; what a step needs it reads itself.
-    /// **Power loss**: nothing changes. **Cost**: 0 stores. **Errors**: [`Error::Diverged`] and [`Error::LoopLeft`], when the
-    /// program has ended so.
-    pub fn look<O>(
+    /// Nothing is recorded, so the program must not take another path because of what it reads
+    /// here; a step reads its data itself. **Power loss**: nothing changes. **Cost**: 0 stores.
+    /// **Errors**: [`Error::Diverged`] and [`Error::LoopInterrupted`], if the runtime has stopped.
+    pub fn view<O>(
         &mut self,
         f: impl for<'p> FnOnce(&Tx<'p, M>, &Root<'p, R::At<'p>, M::Unit>) -> O,
     ) -> Result<Option<O>, Error> {
-        self.going()?;
+        self.check_running()?;
         if !self.is_live() {
             return Ok(None);
         }
@@ -29,7 +29,7 @@ where
             seen = f.take().map(|f| f(tx, root));
             Ok(())
         });
-        // Undone: even an allocation would leave nothing.
+        // Abandon the transaction: not even an allocation of `f` remains.
         prepared.map_err(|f| Error::from(f.error))?.abandon();
         Ok(seen)
     }

@@ -1,4 +1,4 @@
-//! A look changes nothing.
+//! A reference to persistent data cannot leave `view`.
 
 #![allow(unused_imports)]
 use nv_replay::nvmem::Persist;
@@ -8,6 +8,6 @@ use std::cell::RefCell;
 type Rt<'m> = Replay<'m, u32>;
 
 fn program(rt: &mut Rt<'_>) {
-    let _ = rt.look(|tx, n| *n.get_mut(tx).unwrap() = 1);
+    let _ = rt.view(|tx, n| n.get(tx));
 }
 fn main() {}
