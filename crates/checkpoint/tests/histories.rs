@@ -1,4 +1,5 @@
-//! Histories of several power cuts, each told in full: which operation is cut, and how what it left torn reads at each boot.
+//! Histories of several power cuts, each told in full: which operation is cut, and how what it left
+//! torn reads at each boot.
 
 #[path = "support/torn_flash.rs"]
 mod torn_flash;
@@ -13,7 +14,8 @@ use torn_flash::{Off, Op, TornFlash};
 
 const PROGRAM: u64 = 7;
 
-/// Three slots of 128 bytes, of words of 16 and erase units of 32. An image takes 96 bytes, and 16 for each mark.
+/// Three slots of 128 bytes, of words of 16 and erase units of 32. An image takes 96 bytes, and 16
+/// for each mark.
 type Slots = TornFlash<16, 32>;
 const SLOT: u32 = 128;
 const MARK: u32 = 96;
@@ -22,8 +24,8 @@ fn slots() -> Slots {
     Slots::new(3 * SLOT as usize)
 }
 
-/// A boot of a program whose memory and context are the same at each checkpoint: restores, then takes so many checkpoints. The
-/// sequence of what was restored.
+/// A boot of a program whose memory and context are the same at each checkpoint: restores, then
+/// takes so many checkpoints. The sequence of what was restored.
 fn boot(d: &mut Slots, mode: &impl Mode, checkpoints: u32) -> Result<Option<u32>, Error<Off>> {
     let (mut a, mut b) = ([0; 12], [0; 16]);
     let all = 0..d.capacity();
@@ -52,8 +54,9 @@ fn boot_until(d: &mut Slots, mode: &impl Mode, skip: u32, cut: fn(Op) -> bool) {
     d.boot();
 }
 
-/// The first checkpoint is cut in its first mark, so no image is known to be stable. Each restore then copies it, and is cut in the
-/// copy's trailer. In the end no copy can be read, and the image that they were made of is still there.
+/// The first checkpoint is cut in its first mark, so no image is known to be stable. Each restore
+/// then copies it, and is cut in the copy's trailer. In the end no copy can be read, and the image
+/// that they were made of is still there.
 #[test]
 fn what_is_copied_outlives_its_copies() {
     let mut d = slots();
@@ -72,11 +75,13 @@ fn what_is_copied_outlives_its_copies() {
     assert_eq!(boot(&mut d, &Full, 0), Ok(Some(6)), "the image is lost");
 }
 
-/// A slot with an image that looks complete, and one unit in the middle of it is torn. Its head is the same as that of the image that is
-/// about to be written: the program takes the same checkpoint again and again.
+/// A slot with an image that looks complete, and one unit in the middle of it is torn. Its head is
+/// the same as that of the image that is about to be written: the program takes the same checkpoint
+/// again and again.
 ///
-/// The third checkpoint is cut in its first mark. The next boot begins to overwrite it and is cut in the erase of the
-/// first unit, so its number is forgotten. The one after that takes it again, and is cut in the erase of the second unit.
+/// The third checkpoint is cut in its first mark. The next boot begins to overwrite it and is cut
+/// in the erase of the first unit, so its number is forgotten. The one after that takes it again,
+/// and is cut in the erase of the second unit.
 fn torn_in_the_middle() -> Slots {
     const TORN: u32 = 2 * SLOT;
     let mode = CopyIfChange(Full);
@@ -158,8 +163,8 @@ fn in_anchor(op: Op) -> bool {
     matches!(op, Op::Program(at) if at < FRONT)
 }
 
-/// Several boots of one checkpoint each. The last of them is cut in its record, behind a copy and the mark of that. The checkpoint
-/// that counts.
+/// Several boots of one checkpoint each. The last of them is cut in its record, behind a copy and
+/// the mark of that. The checkpoint that counts.
 fn cut_in_a_record(boots: u32) -> (Anchors, u32) {
     let mut d = anchors();
     for n in 1..=boots {
@@ -175,8 +180,8 @@ fn cut_in_a_record(boots: u32) -> (Anchors, u32) {
 /// Numbers of boots, so that the anchors are used in each order.
 const BOOTS: std::ops::Range<u32> = if cfg!(miri) { 4..5 } else { 2..12 };
 
-/// The record is read, so it is copied; the copy is cut, and read, and its mark is missing. Whoever goes on from it must have one that
-/// stays.
+/// The record is read, so it is copied; the copy is cut, and read, and its mark is missing. Whoever
+/// goes on from it must have one that stays.
 #[test]
 fn a_copy_without_its_mark_is_copied_again() {
     for boots in BOOTS {
@@ -193,8 +198,8 @@ fn a_copy_without_its_mark_is_copied_again() {
     }
 }
 
-/// The record is not read at first, so the next boot goes on from the one before and erases the cells of the one that was cut. Then it
-/// is read.
+/// The record is not read at first, so the next boot goes on from the one before and erases the
+/// cells of the one that was cut. Then it is read.
 #[test]
 fn a_record_that_is_read_late_has_a_lower_number() {
     for boots in BOOTS {
@@ -211,7 +216,8 @@ fn a_record_that_is_read_late_has_a_lower_number() {
     }
 }
 
-/// The record is read; its copy is cut, and read; the copy of that is cut, and so on. In the end none of them is read.
+/// The record is read; its copy is cut, and read; the copy of that is cut, and so on. In the end
+/// none of them is read.
 #[test]
 fn the_base_is_a_record_that_is_stable() {
     for boots in BOOTS {

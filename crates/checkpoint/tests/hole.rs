@@ -1,4 +1,5 @@
-//! What an allocator keeps behind all that is in use: an image of the heap up to `TrackedHeap::used` alone loses it.
+//! What an allocator keeps behind all that is in use: an image of the heap up to
+//! `TrackedHeap::used` alone loses it.
 
 use checkpoint::nvmem::Medium;
 use checkpoint::nvmem::ram::RamFram;
@@ -66,7 +67,8 @@ impl Bench {
         unsafe { core::slice::from_raw_parts_mut(self.memory, SIZE) }
     }
 
-    /// A checkpoint with so many bytes more than are in use; then power goes, RAM holds this byte, and it is restored.
+    /// A checkpoint with so many bytes more than are in use; then power goes, RAM holds this byte,
+    /// and it is restored.
     ///
     /// The allocator's own words are a static, which an image holds: they stay.
     fn power_cycle(&self, more: usize, ram: u8) {
@@ -113,7 +115,8 @@ fn the_last_hole_is_lost_without_its_head() {
     }
 }
 
-/// The last allocation is smaller than the least that the allocator gives out: what is left of that lies between it and the hole.
+/// The last allocation is smaller than the least that the allocator gives out: what is left of that
+/// lies between it and the hole.
 #[test]
 #[cfg_attr(miri, ignore = "addresses come back as bytes")]
 fn two_words_are_not_enough() {

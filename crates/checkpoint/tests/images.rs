@@ -199,7 +199,7 @@ struct Fickle {
     had: usize,
 }
 impl Mode for Fickle {
-    const FEW: bool = true;
+    const FEW_EXTENTS: bool = true;
     fn extents(&self, memory: &Memory<'_>) -> impl Iterator<Item = Extent> + Clone {
         let asked = self.asked.replace(self.asked.get() + 1);
         let n = if asked == 0 { self.said } else { self.had };

@@ -1,4 +1,5 @@
-//! What the log costs beside slots of whole images, on flash of three kinds, by counted work and the named models.
+//! What the log costs beside slots of whole images, on flash of three kinds, by counted work and
+//! the named models.
 
 use checkpoint::{CopyIfChange, Cost, Full, Images, Log, Memory, Mode, Slots, Split, Store, Work};
 use nvmem::device::{Contract, EraseUnit, Medium, Torn};
@@ -223,7 +224,7 @@ fn compare<const W: u32, const E: u32, const UNITS: usize>(cost: Cost, heap: usi
 #[cfg_attr(miri, ignore = "5,760 checkpoints of up to 80 KiB")]
 fn less_than_slots() {
     let l1 = compare::<128, 256, 960>(Cost::STM32L1, 77 * 1024);
-    let mapped = Cost::STM32L1.comparing(Cost::MAPPED_PJ, 80);
+    let mapped = Cost::STM32L1.with_compare_cost(Cost::MAPPED_PJ, 80);
     let phys = compare::<128, 256, 960>(mapped, 77 * 1024);
     let f0 = compare::<4, 2048, 48>(Cost::STM32F0, 29 * 1024);
     let spi = compare::<1, 4096, 60>(Cost::SPI_NOR, 77 * 1024);

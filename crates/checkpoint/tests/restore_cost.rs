@@ -1,4 +1,5 @@
-//! That no restore takes more than `worst_restore` says, and the worst nearly as much: counted by the medium.
+//! That no restore takes more than `worst_restore` says, and the worst nearly as much: counted by
+//! the medium.
 
 #[path = "support/counting.rs"]
 mod counting;
@@ -61,7 +62,8 @@ fn full() -> Program {
     }
 }
 
-/// What a boot takes after some checkpoints: when they returned, and when power went before the last write of another one.
+/// What a boot takes after some checkpoints: when they returned, and when power went before the
+/// last write of another one.
 fn boots<D: Medium<Error: Debug>, M: Bounded, const N: usize, const WIDE: bool>(
     d: D,
     cost: Cost,

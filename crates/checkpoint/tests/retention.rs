@@ -35,7 +35,8 @@ fn open<D: Medium, P: Retention, const N: usize>(d: D, policy: P) -> Archive<D, 
     Archive::open(d, all, PROGRAM, Split, policy).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// What is kept after `count` checkpoints, by their contexts, from the newest; the archive is opened anew for each.
+/// What is kept after `count` checkpoints, by their contexts, from the newest; the archive is
+/// opened anew for each.
 fn kept<P: Retention + Copy, const N: usize>(count: u32, policy: P) -> Vec<u32> {
     let mut fram = RamFram::<4096>::filled(0);
     for n in 1..=count {
@@ -103,7 +104,7 @@ fn landmarks() {
 #[derive(Clone, Copy)]
 struct Wrong(usize);
 impl Retention for Wrong {
-    fn gives_way(&self, _: &[Option<u32>]) -> usize {
+    fn victim(&self, _: &[Option<u32>]) -> usize {
         self.0
     }
 }

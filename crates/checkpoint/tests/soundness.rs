@@ -1,5 +1,6 @@
-//! Safe code that does its worst: modes, media, policies and allocators that lie, panic or call back. Memory is never touched where it is
-//! not lent, and what was kept stays. Run under Miri in both borrow models.
+//! Safe code that does its worst: modes, media, policies and allocators that lie, panic or call
+//! back. Memory is never touched where it is not lent, and what was kept stays. Run under Miri in
+//! both borrow models.
 
 use checkpoint::nvmem::device::{Contract, EraseUnit, Medium, Misuse, Torn};
 use checkpoint::nvmem::ram::{RamFram, RamNor};
@@ -67,8 +68,8 @@ fn images<D: Medium, const N: usize>(d: D) -> Images<D, N> {
     Images::open(d, all, PROGRAM).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// One good checkpoint, and then one in this mode: it is refused or kept, and nothing outside of what is lent is read. After a
-/// panic the same value goes on.
+/// One good checkpoint, and then one in this mode: it is refused or kept, and nothing outside of
+/// what is lent is read. After a panic the same value goes on.
 fn hostile_mode(mode: &impl Mode) {
     fn on<D: Medium, const N: usize>(d: D, mode: &impl Mode) {
         let mut kept = images::<D, N>(d);
@@ -238,8 +239,9 @@ impl<D> Hostile<D> {
     }
 }
 
-/// Three checkpoints, of which this medium spoils the last, and a restore that it spoils as well: memory is never touched
-/// outside of what is lent. When the medium is right again, the same value finds a state that was kept.
+/// Three checkpoints, of which this medium spoils the last, and a restore that it spoils as well:
+/// memory is never touched outside of what is lent. When the medium is right again, the same value
+/// finds a state that was kept.
 fn hostile_medium<S: Store>(mut store: S, wrong: Wrong, set: impl Fn(&mut S, Wrong)) {
     store.save(&Program::of(1).memory(), 1).unwrap();
     store.save(&Program::of(2).memory(), 2).unwrap();
@@ -405,7 +407,7 @@ fn odd_sizes() {
 /// A policy asks for what is not there, or panics.
 struct Greedy(usize);
 impl Retention for Greedy {
-    fn gives_way(&self, _: &[Option<u32>]) -> usize {
+    fn victim(&self, _: &[Option<u32>]) -> usize {
         panic_if(self.0 == 77);
         self.0
     }
@@ -533,7 +535,8 @@ fn threads_allocate() {
     assert_eq!((HEAP.occupation(), HEAP.largest()), (0, 0));
 }
 
-/// A program that never ends keeps its memory lent: in a function that never returns, by way of a panic here.
+/// A program that never ends keeps its memory lent: in a function that never returns, by way of a
+/// panic here.
 #[test]
 fn a_loop_without_an_end() {
     fn main_loop(state: &mut Program, store: &mut impl Store) -> ! {

@@ -1,5 +1,5 @@
-//! `TrackedHeap` over an allocator that keeps its free list in what is free, against a model whose table is made anew from what is
-//! allocated; and images of such a heap.
+//! `TrackedHeap` over an allocator that keeps its free list in what is free, against a model whose
+//! table is made anew from what is allocated; and images of such a heap.
 
 use checkpoint::nvmem::Medium;
 use checkpoint::nvmem::ram::RamFram;
@@ -12,7 +12,8 @@ use std::alloc;
 const SIZE: usize = 8 * 1024;
 const BLOCKS: usize = SIZE / BLOCK as usize;
 
-/// First fit; a free chunk starts with its size and where the next one is, counted from the start, in 16 bits each.
+/// First fit; a free chunk starts with its size and where the next one is, counted from the start,
+/// in 16 bits each.
 struct FirstFit {
     start: *mut u8,
     head: Cell<u16>,
@@ -55,7 +56,8 @@ unsafe impl GlobalAlloc for FirstFit {
         let (mut before, mut at) = (NONE, self.head.get());
         while at != NONE {
             let (size, next) = self.chunk(at);
-            // Chunks have multiples of eight bytes: what is in front of the aligned place is one, or nothing.
+            // Chunks have multiples of eight bytes: what is in front of the aligned place is one,
+            // or nothing.
             let start = at.next_multiple_of(layout.align().max(8) as u16);
             let front = start - at;
             if size >= front + wanted {

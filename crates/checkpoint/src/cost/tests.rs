@@ -1,4 +1,5 @@
-//! Bounds are right or refuse, for all values of their inputs: against 128 bits, and against each write counted.
+//! Bounds are right or refuse, for all values of their inputs: against 128 bits, and against each
+//! write counted.
 
 extern crate std;
 use super::*;
@@ -56,7 +57,8 @@ fn costs() -> impl Strategy<Value = Cost> {
     })
 }
 
-/// Whether this is that number, or refuses to tell one that is too large. It tells what it has the room for.
+/// Whether this is that number, or refuses to tell one that is too large. It tells what it has the
+/// room for.
 fn right_or_refuses(told: u64, exact: u128, room: bool) -> bool {
     u128::from(told) == exact || told == u64::MAX && !room
 }
@@ -102,7 +104,8 @@ proptest! {
         prop_assert_eq!(u128::from(c.operations(at, len)), exact);
     }
 
-    /// Each write of an image, at each place where a slot may begin, for any size of a program operation.
+    /// Each write of an image, at each place where a slot may begin, for any size of a program
+    /// operation.
     #[test]
     fn no_image_takes_more_than_its_bound(
         word in prop_oneof![Just(1), Just(4), Just(16), 1..=PIECE as u32],
@@ -130,10 +133,10 @@ proptest! {
             programs += c.operations(base + at, len);
             at += len;
         }
-        for which in 0..MARKS {
-            programs += c.operations(base + end + which * s.mark(), s.mark());
+        for which in 0..MARKER_WORDS {
+            programs += c.operations(base + end + which * s.marker(), s.marker());
         }
-        let whole = end + MARKS * s.mark();
+        let whole = end + MARKER_WORDS * s.marker();
         prop_assert!(programs <= bound.programs, "{programs} of {bound:?}");
         prop_assert_eq!(bound.written, u64::from(whole));
         prop_assert!(!s.erases || u64::from(whole.div_ceil(s.unit)) <= bound.erases);
@@ -153,7 +156,7 @@ proptest! {
 
     #[test]
     fn the_worst_case_does_not_wrap(m in prop::array::uniform5(edges32()), c in costs()) {
-        let m = Most { statics: m[0], heap: m[1], heap_used: m[2], stack: m[3], stack_used: m[4] };
+        let m = Maxima { statics: m[0], heap: m[1], heap_used: m[2], stack: m[3], stack_used: m[4] };
         images::<1, 0>(&m, &c)?;
         images::<4, 2048>(&m, &c)?;
         images::<256, 0x8000_0000>(&m, &c)?;
@@ -249,7 +252,7 @@ fn least(w: Work, bytes: u128, c: &Cost) -> Checked {
     Ok(())
 }
 
-fn images<const WORD: u32, const ERASE: u32>(m: &Most, c: &Cost) -> Checked {
+fn images<const WORD: u32, const ERASE: u32>(m: &Maxima, c: &Cost) -> Checked {
     type I<const WORD: u32, const ERASE: u32> = Images<Chip<WORD, ERASE>, 3>;
     let full = u128::from(m.statics) + u128::from(m.heap) + u128::from(m.stack);
     let split = u128::from(m.statics) + u128::from(m.heap_used) + u128::from(m.stack_used);
@@ -283,17 +286,17 @@ fn images<const WORD: u32, const ERASE: u32>(m: &Most, c: &Cost) -> Checked {
 fn what_no_medium_has_room_for_is_refused() {
     type I = Images<Chip<4, 2048>, 3>;
     for statics in [(1 << 31) - 10, 1 << 31, u32::MAX - 20, u32::MAX] {
-        let m = Most {
+        let m = Maxima {
             statics,
             heap: statics,
-            ..Most::default()
+            ..Maxima::default()
         };
         assert!(catch_unwind(|| I::worst_case::<Full>(&m, &Cost::STM32F0)).is_err());
         assert!(catch_unwind(|| I::worst_restore::<Stack>(&m, &Cost::STM32F0)).is_err());
     }
 }
 
-fn log<const WORD: u32, const ERASE: u32, const CELL: usize>(m: &Most, c: &Cost) -> Checked {
+fn log<const WORD: u32, const ERASE: u32, const CELL: usize>(m: &Maxima, c: &Cost) -> Checked {
     type L<const WORD: u32, const ERASE: u32, const CELL: usize> =
         Log<Chip<WORD, ERASE>, 200, 5, CELL>;
     let heap = u128::from(m.heap.min(m.heap_used));

@@ -21,7 +21,8 @@ struct Known {
     steps: u32,
     /// The context of the newest checkpoint.
     newest: u32,
-    /// Of those that were begun since then: after a cut in its last words each may be found, sooner or later.
+    /// Of those that were begun since then: after a cut in its last words each may be found, sooner
+    /// or later.
     begun: Vec<u32>,
     /// States that were kept when an operation last returned.
     kept: usize,

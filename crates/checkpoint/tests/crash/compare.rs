@@ -29,7 +29,8 @@ fn flash() {
     assert!(s.part || s.cuts > 100, "{s}");
 }
 
-/// Where nothing changes, everything but the ends of an image is compared, and what an earlier boot left of it must not be trusted.
+/// Where nothing changes, everything but the ends of an image is compared, and what an earlier boot
+/// left of it must not be trusted.
 #[test]
 fn flash_that_stays_the_same() {
     let s = explore(

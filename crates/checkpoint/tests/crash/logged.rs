@@ -1,9 +1,10 @@
-//! A program whose memory says which checkpoint of a log it is of, in cells of their own; and flash for it.
+//! A program whose memory says which checkpoint of a log it is of, in cells of their own; and flash
+//! for it.
 
 use crate::counting::{Counting, counted, within};
 use crate::support::{PROGRAM, Promise, flash};
 use checkpoint::nvmem::device::{Contract, Medium};
-use checkpoint::{Cost, Error, Log, Memory, Most, Store, Work};
+use checkpoint::{Cost, Error, Log, Maxima, Memory, Store, Work};
 use powerfail::{Chip, World};
 use std::cell::Cell;
 
@@ -59,7 +60,7 @@ impl State {
 }
 
 /// No more than this is in use.
-const MOST: Most = Most {
+const MOST: Maxima = Maxima {
     statics: 40,
     heap: 32,
     heap_used: 30,

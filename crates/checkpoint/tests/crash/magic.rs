@@ -1,4 +1,5 @@
-//! A random number on both sides of an image, and one slot, is how it is often done: why that is not enough.
+//! A random number on both sides of an image, and one slot, is how it is often done: why that is
+//! not enough.
 
 use nvmem::InOrder32;
 use nvmem::device::Medium;

@@ -2,7 +2,7 @@
 
 use crate::counting::{Counting, counted, within};
 use checkpoint::nvmem::device::{Contract, EraseUnit, Medium, Torn};
-use checkpoint::{Bounded, Cost, Error, Images, Memory, Most, Work};
+use checkpoint::{Bounded, Cost, Error, Images, Maxima, Memory, Work};
 use powerfail::{Chip, World};
 use std::cell::Cell;
 
@@ -100,7 +100,7 @@ pub const STILL: u32 = 1 << 31;
 pub const PROGRAM: u64 = 0x1234_5678_9ABC_DEF0;
 
 /// No more than this is in use.
-const MOST: Most = Most {
+const MOST: Maxima = Maxima {
     statics: 9,
     heap: 6,
     heap_used: 4,

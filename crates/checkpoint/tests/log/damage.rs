@@ -116,7 +116,8 @@ fn with_manifests() -> RamFram<3840> {
     d
 }
 
-/// Cell numbers in a manifest are covered by nothing but its checksum: each place has a check of its own.
+/// Cell numbers in a manifest are covered by nothing but its checksum: each place has a check of
+/// its own.
 #[test]
 fn every_flipped_bit_of_a_manifest_is_found_or_harmless() {
     let whole = with_manifests();

@@ -132,7 +132,7 @@ fn too_small_says_how_much() {
     let refused = Log::<L1, 4, 64>::open(L1::new(), 0..60 * 256, 7)
         .unwrap()
         .save(&state.memory(), 0);
-    assert_eq!(refused, Err(Error::Tables { cells: 9 }));
+    assert_eq!(refused, Err(Error::TablesTooSmall { cells: 9 }));
     less.save(&state.memory(), 0).unwrap();
 }
 

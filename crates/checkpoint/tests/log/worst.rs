@@ -1,8 +1,9 @@
-//! That no checkpoint and no restore takes more than is said, and the worst nearly as much: counted by the medium.
+//! That no checkpoint and no restore takes more than is said, and the worst nearly as much: counted
+//! by the medium.
 
 use super::PROGRAM;
 use super::counting::{Counting, counted, within};
-use checkpoint::{Cost, Log, Memory, Most, Store, Work};
+use checkpoint::{Cost, Log, Maxima, Memory, Store, Work};
 use nvmem::device::Medium;
 use nvmem::ram::{RamFram, RamMram, RamNor};
 use proptest::prelude::*;
@@ -25,7 +26,7 @@ type TheLog<D, const CELL: usize> = Log<D, CELLS, 200, CELL>;
 fn dearest<D: Medium, const CELL: usize>(d: D, cost: Cost, steps: &[Step]) -> [u64; 2] {
     let name = D::CONTRACT.name;
     let (mut statics, mut heap, mut stack) = (vec![1; 700], vec![2; 900], vec![3; 500]);
-    let most = Most {
+    let most = Maxima {
         statics: 700,
         heap: 900,
         heap_used: steps.iter().map(|s| s.heap_used).max().unwrap_or(0) as u32,

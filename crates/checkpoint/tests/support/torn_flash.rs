@@ -1,4 +1,5 @@
-//! Flash that loses power at a chosen operation. What that leaves torn reads old or new, as the test says.
+//! Flash that loses power at a chosen operation. What that leaves torn reads old or new, as the
+//! test says.
 
 use checkpoint::nvmem::device::{Contract, EraseUnit, Medium, Torn};
 use std::ops::Range;
