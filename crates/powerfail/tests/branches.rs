@@ -1,4 +1,5 @@
-//! Every state that a cut permits is booted, and no other one: each test counts on one kind of them.
+//! Every state that a cut permits is booted, and no other one: each test counts on one kind of
+//! them.
 #![allow(clippy::undocumented_unsafe_blocks)] // toys: offsets are constants inside a small region
 
 use nvmem::{Buffered32, InOrder32, Medium, Model, Region, mapped};

@@ -181,7 +181,8 @@ fn more_open_units_than_can_be_tried_are_sampled_and_it_says_so() {
     };
     let s = many().limit(200).run();
     assert!(s.sampled > 0 && format!("{s}").contains("sampled"), "{s}");
-    // What is not read needs no branching: two units are read, so there are five boots at most for a cut.
+    // What is not read needs no branching: two units are read, so there are five boots at most for
+    // a cut.
     let s = explore(Mapped::<Buffered32>::new(256), |nv, _: &World<()>| {
         assert!(get(&nv, 4) <= 1 && get(&nv, 8) <= 1);
         for i in 0..32 {

@@ -2,13 +2,14 @@
 
 use nvmem::device::{Contract, EraseUnit, Medium, Misuse, Torn};
 use powerfail::{
-    BufferedNor, Chip, Device, EveryEvents, Multiwrite, Nor, Refused, Simulated, SpiNor, World,
+    BufferedNor, Chip, Device, EveryEvents, Misused, Multiwrite, Nor, Simulated, SpiNor, World,
     endure, explore, explore_with, measure,
 };
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
-/// Words of `W` bytes, atomic units of `U`, reads of `R`; `T` says what a cut leaves, `E` whether it is a flash.
+/// Words of `W` bytes, atomic units of `U`, reads of `R`; `T` says what a cut leaves, `E` whether
+/// it is a flash.
 enum Any<const T: u8, const W: u32, const U: u32, const R: u32, const E: bool> {}
 impl<const T: u8, const W: u32, const U: u32, const R: u32, const E: bool> Chip
     for Any<T, W, U, R, E>
@@ -142,7 +143,8 @@ fn a_cut_leaves_any_subset_of_what_was_not_flushed() {
     all::<Any<1, 2, 4, 2, false>>();
 }
 
-/// A record of two words and the flag that it is there, on flash: erased, written, and what is found after a cut.
+/// A record of two words and the flag that it is there, on flash: erased, written, and what is
+/// found after a cut.
 #[derive(Clone, Copy)]
 enum Missing {
     Nothing,
@@ -205,7 +207,7 @@ fn a_flush_means_something_on_flash_with_a_write_buffer() {
             .try_run()
     };
     let s = run(Missing::Nothing).unwrap();
-    assert!(s.part || s.boots > 10, "{s}");
+    assert!(s.partial || s.boots > 10, "{s}");
     let fails = |missing, what| {
         let e = run(missing).unwrap_err();
         assert!(e.report().contains(what), "{e}");
@@ -339,7 +341,7 @@ fn careless(mut nv: Device<'_, powerfail::Stm32l1>, world: &World<u32>) {
     world.set(world.get() + 1);
     let _ = Medium::write(&mut nv, 0, &[1; 4]);
     match Medium::write(&mut nv, 0, &[2; 4]) {
-        Err(Refused(why)) => assert_eq!(why, Misuse::NotErased),
+        Err(Misused(why)) => assert_eq!(why, Misuse::NotErased),
         Ok(()) => panic!("written twice"),
     }
 }
@@ -353,7 +355,7 @@ fn a_refused_write_can_be_a_failure() {
         "refused: write of 4 bytes at 0x0: a write-once word is written again without an erase";
     assert!(e.report().contains(what), "{e}");
     // With another size as well, and for the other calls.
-    type Call = fn(&mut Device<'_, powerfail::Stm32l1>) -> Result<(), Refused>;
+    type Call = fn(&mut Device<'_, powerfail::Stm32l1>) -> Result<(), Misused>;
     let calls: [(Call, &str); 4] = [
         (
             |nv| Medium::read(nv, 500, &mut [0; 20]),

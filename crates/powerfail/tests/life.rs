@@ -38,7 +38,7 @@ fn cuts_do_not_fall_at_one_phase_for_ever() {
     // With the same life in each boot the carry is never cut.
     for every in [4, 6] {
         let s = life(every).fixed_period().boots(100_000).run();
-        assert!(s.cuts == 100_000 || s.part, "{s}");
+        assert!(s.cuts == 100_000 || s.partial, "{s}");
     }
     for every in [4, 6, 7, 9] {
         let e = life(every).boots(400_000).try_run().unwrap_err();
@@ -88,7 +88,7 @@ fn a_program_that_comes_to_nothing_fails() {
         assert!(again.report().contains("replayed exactly"), "{again}");
     }
     let s = live(15).run();
-    assert_eq!(s.least_life, (!s.part).then_some(17));
+    assert_eq!(s.least_life, (!s.partial).then_some(17));
     // In fewer boots than a hundred there must be progress in one of them.
     let e = live(8).boots(20).try_run().unwrap_err();
     assert!(e.report().contains("in the last 20 boots"), "{e}");

@@ -159,7 +159,7 @@ fn a_hang_is_found() {
     .budget(1000)
     .try_run()
     .unwrap_err();
-    assert!(e.report().contains("makes no end"), "{e}");
+    assert!(e.report().contains("does not end"), "{e}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use nvmem::{Buffered32, InOrder16, InOrder32, Medium, Model, Region, mapped};
 use powerfail::{
-    Device, EveryEvents, Explore, Failure, Mapped, Media, Nor, Outside, Stm32l1, World, endure,
+    Device, EveryEvents, Explore, Failure, Mapped, Media, Nor, Stm32l1, World, WorldState, endure,
     explore,
 };
 
@@ -15,7 +15,7 @@ fn put<M: Model>(nv: &Region<'_, M>, off: usize, v: u32) {
 }
 
 /// Finds the bug, then replays the line.
-fn found<M: Media, T: Outside>(campaign: impl Fn() -> Explore<M, T>, what: &str) -> Failure {
+fn found<M: Media, T: WorldState>(campaign: impl Fn() -> Explore<M, T>, what: &str) -> Failure {
     let e = campaign().try_run().expect_err("the planted bug");
     println!("{e}\n");
     assert!(e.report().contains(what), "{e}");
@@ -196,7 +196,8 @@ fn stored_address() {
     assert!(e.report().contains("an address is stored"), "{e}");
 }
 
-/// An append-only log on NOR: a slot is a check word and a value. The last slot that is valid counts.
+/// An append-only log on NOR: a slot is a check word and a value. The last slot that is valid
+/// counts.
 #[derive(Clone, Copy, PartialEq)]
 enum Wrong {
     Nothing,
@@ -233,7 +234,8 @@ fn log(mut nv: Device<'_, Stm32l1>, world: &World<(u32, u32)>, wrong: Wrong) {
         }
     }
     if wrong != Wrong::LooksErased {
-        // The slot after the last may only look erased. Programmed to the full it is not touched again.
+        // The slot after the last may only look erased. Programmed to the full it is not touched
+        // again.
         for word in 0..2 {
             Medium::write(&mut nv, end * 8 + word * 4, &[0xff; 4]).unwrap();
         }
@@ -413,7 +415,7 @@ fn a_worn_out_unit_is_a_failure() {
     };
     life(41).run();
     let e = life(40).try_run().expect_err("the 41st erase");
-    let what = "worn out: the erase unit at 0x0 is erased once more than 40 times";
+    let what = "worn out: the erase unit at 0x0 is erased more than 40 times";
     assert!(e.report().contains(what), "{e}");
     assert_eq!(e.cuts(), 40);
     let again = life(40).replay(e.line().unwrap()).try_run();

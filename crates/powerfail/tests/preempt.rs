@@ -51,7 +51,7 @@ fn campaign<M: Model>(section: bool) -> Explore<Mapped<M>, [u32; 2]> {
 }
 
 /// Finds the bug, then replays the line, which has the point.
-fn found<T: powerfail::Outside, M: powerfail::Media>(e: impl Fn() -> Explore<M, T>) -> Failure {
+fn found<T: powerfail::WorldState, M: powerfail::Media>(e: impl Fn() -> Explore<M, T>) -> Failure {
     let f = e().try_run().expect_err("the planted bug");
     println!("{f}\n");
     let line = f.line().expect("a line to replay");
@@ -74,7 +74,7 @@ fn an_update_of_two_words_wants_a_section() {
         campaign::<Buffered32>(true).depth(2).run(),
     ] {
         println!("{s}");
-        assert!(s.part || s.points == 2 && s.cuts > 20, "{s}");
+        assert!(s.partial || s.points == 2 && s.cuts > 20, "{s}");
     }
 }
 
@@ -159,7 +159,7 @@ fn sections_have_no_point_but_their_end() {
         .run();
     println!("{s}");
     // Before the first and the last store, and at the end of the section.
-    assert!(s.part || s.points == 3, "{s}");
+    assert!(s.partial || s.points == 3, "{s}");
     // Without the dimension, it comes after the body.
     let s = explore(Mapped::<InOrder32>::new(64), program).run();
     assert_eq!(s.points, 0);

@@ -1,4 +1,5 @@
-//! What needs a process of its own: the watchdog, the repetition in a fresh one. Each test runs this binary again.
+//! What needs a process of its own: the watchdog, the repetition in a fresh one. Each test runs
+//! this binary again.
 #![cfg(not(miri))]
 #![allow(clippy::undocumented_unsafe_blocks)] // toys: offsets are constants inside a small region
 
@@ -44,7 +45,7 @@ fn hangs() {
         unsafe { nv.store(4, 1) };
     })
     .name("hangs")
-    .patience(Duration::from_millis(600))
+    .boot_timeout(Duration::from_millis(600))
     .run();
 }
 
@@ -76,7 +77,7 @@ fn hangs_late() {
         |n| *n,
     )
     .name("hangs_late")
-    .patience(Duration::from_millis(600))
+    .boot_timeout(Duration::from_millis(600))
     .run();
 }
 
@@ -95,7 +96,7 @@ fn the_watchdog_of_an_endurance_prints_a_line_that_hangs_again() {
     let first = said(&[("POWERFAIL_SEED", "5")]);
     assert!(line(&first).contains("every=3,to=5,seed=5,depth=1,boot=101@"));
     assert!(
-        first.contains("after 101 power cuts: the boot makes no end"),
+        first.contains("after 101 power cuts: the boot does not end"),
         "{first}"
     );
     let replayed = said(&[("POWERFAIL", &line(&first))]);
@@ -108,7 +109,7 @@ fn the_watchdog_of_an_endurance_prints_a_line_that_hangs_again() {
 /// A campaign before the ones that fail, so that there is something to pass over.
 fn sound() {
     let s = explore(Mapped::<InOrder32>::new(64), counter).run();
-    assert!(s.part || s.boots > 1, "{s}");
+    assert!(s.partial || s.boots > 1, "{s}");
 }
 
 #[test]
@@ -169,7 +170,8 @@ fn fails_alone() {
     .run();
 }
 
-/// What is repeated in the process of the failure fails again; a fresh process shows that it was the process.
+/// What is repeated in the process of the failure fails again; a fresh process shows that it was
+/// the process.
 #[test]
 fn a_failure_is_repeated_in_a_fresh_process() {
     let said = |test, env: &[(&str, &str)]| {
@@ -187,7 +189,8 @@ fn a_failure_is_repeated_in_a_fresh_process() {
         off.contains("replay this") && !off.contains("fresh process"),
         "{off}"
     );
-    // The boot before the cut fills the cache in the fresh process, too: that is a failure like any other.
+    // The boot before the cut fills the cache in the fresh process, too: that is a failure like any
+    // other.
     let stale = said("leaks_a_cache", &[]);
     assert!(
         stale.contains("stale") && !stale.contains("fresh process"),

@@ -1,4 +1,5 @@
-//! Campaigns in parts, on several threads, and what the environment says. Each test runs this binary again.
+//! Campaigns in parts, on several threads, and what the environment says. Each test runs this
+//! binary again.
 #![cfg(not(miri))]
 #![allow(clippy::undocumented_unsafe_blocks)] // toys: offsets are constants inside a small region
 
@@ -58,7 +59,7 @@ fn counts_many() {
     .name("counts_many")
     .depth(3)
     .run();
-    assert!(s.part || s.boots > 3_000, "{s}");
+    assert!(s.partial || s.boots > 3_000, "{s}");
 }
 
 #[test]
@@ -67,7 +68,7 @@ fn counts_shallow() {
     let s = explore(Mapped::<InOrder32>::new(64), counter)
         .name("counts_shallow")
         .run();
-    assert!(!s.part && s.depth == 1, "{s:?}");
+    assert!(!s.partial && s.depth == 1, "{s:?}");
 }
 
 #[test]
@@ -76,9 +77,9 @@ fn counts_capped() {
     let s = explore(Mapped::<InOrder32>::new(64), counter)
         .name("counts_capped")
         .depth(2)
-        .deepest(2)
+        .max_depth(2)
         .run();
-    assert!(!s.part, "{s:?}");
+    assert!(!s.partial, "{s:?}");
 }
 
 #[test]
@@ -284,8 +285,8 @@ fn threads_find_what_one_finds() {
     assert_eq!((one.boots, one.cuts), (three.boots, three.cuts));
 }
 
-/// Hundreds of states fail at the third cut, each reached from several others at the same time, and the one that one thread
-/// comes by first is the slowest: it is reported all the same.
+/// Hundreds of states fail at the third cut, each reached from several others at the same time, and
+/// the one that one thread comes by first is the slowest: it is reported all the same.
 #[test]
 fn the_first_failure_is_the_same_with_any_number_of_threads() {
     fn program(nv: Region<'_, InOrder32>, w: &World<u32>) {
