@@ -1,5 +1,5 @@
-//! That no checkpoint takes more than `worst_case` says, and the worst nearly as much: counted by
-//! the medium.
+//! No checkpoint costs more than `worst_case`, and the worst costs nearly as much: counted by the
+//! medium.
 
 #[path = "support/counting.rs"]
 mod counting;
@@ -17,7 +17,7 @@ use program::{Bits, Program};
 use proptest::prelude::*;
 use std::cell::Cell;
 
-/// Checkpoints into each slot more than once; the most that one of them took.
+/// Takes checkpoints into each slot more than once. Returns the largest cost of one.
 fn seen<D: Medium, M: Bounded, const N: usize>(
     d: D,
     cost: Cost,
@@ -152,8 +152,8 @@ proptest! {
         media(&mut p, false);
     }
 
-    /// Memory without zeros is the worst case, with one at the end of the statics and of a tracked
-    /// heap.
+    /// The worst case is memory without zeros, except one at the end of the statics and of a
+    /// tracked heap.
     #[test]
     #[cfg_attr(miri, ignore = "each case is 160 checkpoints of kilobytes")]
     fn the_worst_case_is_within_a_tenth_of_the_worst_seen(mut p in any_program(false)) {
@@ -221,7 +221,7 @@ fn a_budget_refuses() {
     };
     let worst = Images::<L1, 3>::worst_case::<Full>(&most, &Cost::STM32L1);
     let price = Cost::STM32L1.of(&worst);
-    // The paper's 85.2 mJ and slightly more than 3 s, and what head, trailer and marks take.
+    // The paper's 85.2 mJ and slightly more than 3 s, and the cost of head, trailer and marker.
     assert!((85_200..86_500).contains(&price.microjoules), "{price:?}");
     assert!(
         (3_100_000..3_300_000).contains(&price.microseconds),

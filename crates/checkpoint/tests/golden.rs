@@ -1,5 +1,5 @@
-//! Every byte of the format. A change here is a new format version, a line in CHANGELOG.md and one
-//! in docs/SPEC.md.
+//! Pins every byte of the format. A change here needs a new format version, a line in CHANGELOG.md
+//! and one in docs/SPEC.md.
 
 use checkpoint::{Archive, HeapTracker, Images, KeepLast, Log, Memory, Split, Store, inspect};
 use nvmem::device::Medium;
@@ -72,7 +72,7 @@ image at 0x0080: sequence 2, context 0x2, program 0x1122334455667788, 33 bytes, 
     assert_eq!(inspected(fram.bytes(), 1), shown);
 }
 
-/// A block that is not in use: its zeros are told by their length.
+/// A block that is not in use: its zeros are stored as a length.
 struct None;
 impl checkpoint::Blocks for None {
     fn in_use(&self, _: u32) -> bool {
@@ -80,7 +80,7 @@ impl checkpoint::Blocks for None {
     }
 }
 
-/// With a name, marks, and an extent of zeros.
+/// With a name, a marker, and an extent of zeros.
 #[test]
 fn archive_on_flash() {
     let mut nor = RamNor::<3, 256, 8>::new();

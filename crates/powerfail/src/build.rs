@@ -124,7 +124,7 @@ pub(crate) fn differs(line: &str) -> Option<String> {
     };
     (here != line && !planted!("powerfail/other-features-ignored")).then(|| {
         format!(
-            "a test with {} printed the line, and this one has {}: use the command that was printed with the line",
+            "the line is of a test with {}, and this one has {}: use the command that was printed with it",
             said(line),
             said(&here)
         )
