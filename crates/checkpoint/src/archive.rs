@@ -52,7 +52,7 @@ impl<D: Medium, M: Mode, P: Retention, const N: usize> Archive<D, M, P, N> {
         mode: M,
         policy: P,
     ) -> Result<Self, Error<D::Error>> {
-        const { assert!(N >= 3, "rolling back needs three places") };
+        const { assert!(N >= 3, "an archive needs at least three slots") };
         Ok(Archive {
             images: Images::open(medium, range, program)?,
             mode,

@@ -286,7 +286,7 @@ impl Price {
     pub const fn assert_enough(&self, cost: &Cost, worst: &Work) {
         assert!(
             self.allows(&cost.of(worst)),
-            "this may take more than the budget"
+            "the worst case exceeds the budget"
         );
     }
 
@@ -319,7 +319,7 @@ impl core::fmt::Display for OverBudget {
         let (n, b) = (&self.needed, &self.budget);
         write!(
             f,
-            "this may take {} µJ and {} µs; there are {} µJ and {} µs",
+            "the worst case needs {} µJ and {} µs; the budget is {} µJ and {} µs",
             n.microjoules, n.microseconds, b.microjoules, b.microseconds
         )
     }
@@ -420,7 +420,7 @@ impl<D: Medium, const N: usize> Images<D, N> {
         let body = body(M::PARTS, most);
         assert!(
             Self::SIZES.whole(body).is_some(),
-            "no medium has room for this"
+            "no medium is large enough for this"
         );
         let work = work(&Self::SIZES, body, M::COMPARE, cost);
         if !Self::SIZES.writes_plain::<M>() {

@@ -99,13 +99,10 @@ impl Rejection {
 impl<D: Medium, const N: usize> Images<D, N> {
     pub(crate) const SIZES: Sizes = {
         let s = Sizes::of(&D::CONTRACT);
-        assert!(
-            N >= 2 && N < 256,
-            "an image is never the only one: two slots"
-        );
+        assert!(N >= 2 && N < 256, "images need at least two slots");
         assert!(
             N >= 3 || !s.unstable,
-            "on a medium whose half-written words read differently each time: three slots"
+            "a medium with unstable words needs at least three slots"
         );
         s
     };

@@ -215,7 +215,7 @@ impl Sizes {
         if let Some(e) = &c.erase {
             assert!(
                 e.size.is_multiple_of(word),
-                "an image needs erase units of whole words, for reading, too"
+                "an image needs erase units of whole words, also of read words"
             );
         }
         let piece = PIECE as u32 / word * word;

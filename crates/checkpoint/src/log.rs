@@ -92,11 +92,11 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
         let s = Shape::of(&D::CONTRACT, CELL as u32);
         assert!(
             CELLS > 0 && s.manifest(CELLS as u32) < MANIFESTS as u32 - 2,
-            "so many cells need larger ones"
+            "too many cells: CELL must be larger"
         );
         assert!(
             UNITS > 1 && UNITS as u64 * (s.per as u64) < SLOTS as u64,
-            "so many units need larger cells"
+            "too many units: CELL must be larger"
         );
         s
     };

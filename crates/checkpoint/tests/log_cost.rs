@@ -1,5 +1,5 @@
-//! What the log costs beside slots of whole images, on flash of three kinds, by counted work and
-//! the named models.
+//! Compares the cost of the log with that of slots of whole images, on flash of three kinds, by
+//! counted work and the named models.
 
 use checkpoint::{CopyIfChange, Cost, Full, Images, Log, Memory, Mode, Slots, Split, Store, Work};
 use nvmem::device::{Contract, EraseUnit, Medium, Torn};
@@ -42,7 +42,7 @@ impl<const WORD: u32, const ERASE: u32> Medium for Counting<WORD, ERASE> {
     }
     fn read(&mut self, at: u32, buf: &mut [u8]) -> Result<(), ()> {
         buf.copy_from_slice(&self.bytes[at as usize..][..buf.len()]);
-        // Nearly all that is read in a checkpoint is read to compare it.
+        // Nearly all reads of a checkpoint are for comparing.
         self.work.compared += buf.len() as u64;
         Ok(())
     }
@@ -95,7 +95,7 @@ impl Ram {
             self.heap[block * 128 + 77] ^= byte;
         }
     }
-    /// Many blocks change and the heap grows and shrinks; few blocks; hardly any.
+    /// Many blocks change and the heap grows and shrinks; few blocks change; hardly any.
     fn phase(&mut self, n: u32, most: u32) {
         match n / 20 % 3 {
             0 => {
@@ -109,7 +109,7 @@ impl Ram {
     }
 }
 
-/// Microjoules of a checkpoint of the mean.
+/// The mean energy of a checkpoint in microjoules.
 fn mean<const W: u32, const E: u32>(
     mut store: impl Store,
     meter: impl Fn() -> Work,
@@ -132,7 +132,7 @@ fn mean<const W: u32, const E: u32>(
     (cost.energy_nj(&to) - cost.energy_nj(&from)) as f64 / 60.0 / 1000.0
 }
 
-/// A medium whose work can be looked at.
+/// A medium whose work can be read.
 type Shared<const W: u32, const E: u32> = std::rc::Rc<std::cell::RefCell<Counting<W, E>>>;
 struct Handle<const W: u32, const E: u32>(Shared<W, E>);
 impl<const W: u32, const E: u32> Medium for Handle<W, E> {
@@ -178,7 +178,7 @@ fn log<const W: u32, const E: u32, const UNITS: usize>(
     heap: usize,
     change: impl Fn(&mut Ram, u32),
 ) -> f64 {
-    // Three times what is in use.
+    // Three times the bytes in use.
     let len = (heap as u32 * 3 / 4 + 3072) * 3 / E * E;
     let d = Shared::new(Counting::<W, E>::new(len, cost).into());
     let all = 0..d.borrow().capacity();

@@ -55,7 +55,10 @@ impl<D: Medium, const N: usize> Images<D, N> {
         let s = &Self::SIZES;
         let r = D::CONTRACT.read_size;
         let body = body(M::PARTS, most);
-        assert!(s.whole(body).is_some(), "no medium has room for this");
+        assert!(
+            s.whole(body).is_some(),
+            "no medium is large enough for this"
+        );
         let head = covered(s, HEAD, 1, r);
         let trailer = covered(s, TRAILER, 1, r);
         let marks = if s.unstable {

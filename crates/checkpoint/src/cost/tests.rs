@@ -1,5 +1,5 @@
-//! Bounds are right or refuse, for all values of their inputs: against 128 bits, and against each
-//! write counted.
+//! Bounds are exact or saturate, for all inputs: checked against 128-bit arithmetic, and against
+//! each counted write.
 
 extern crate std;
 use super::*;
@@ -9,7 +9,7 @@ use nvmem::device::{Contract, EraseUnit, Torn};
 use proptest::prelude::*;
 use std::panic::catch_unwind;
 
-/// Numbers near those at which something wraps or is left out.
+/// Numbers near those where something wraps or is left out.
 fn edges32() -> impl Strategy<Value = u32> {
     prop_oneof![
         Just(0),
@@ -57,8 +57,7 @@ fn costs() -> impl Strategy<Value = Cost> {
     })
 }
 
-/// Whether this is that number, or refuses to tell one that is too large. It tells what it has the
-/// room for.
+/// Whether `told` is the exact number, or saturated because there is no `room` for it.
 fn right_or_refuses(told: u64, exact: u128, room: bool) -> bool {
     u128::from(told) == exact || told == u64::MAX && !room
 }
@@ -104,8 +103,8 @@ proptest! {
         prop_assert_eq!(u128::from(c.operations(at, len)), exact);
     }
 
-    /// Each write of an image, at each place where a slot may begin, for any size of a program
-    /// operation.
+    /// Counts each write of an image, at each offset where a slot may begin, for any operation
+    /// size.
     #[test]
     fn no_image_takes_more_than_its_bound(
         word in prop_oneof![Just(1), Just(4), Just(16), 1..=PIECE as u32],
@@ -167,7 +166,7 @@ proptest! {
     }
 }
 
-/// A medium that is never used: its contract is.
+/// A medium with only a contract; it is never used.
 struct Chip<const WORD: u32, const ERASE: u32>;
 
 impl<const WORD: u32, const ERASE: u32> Medium for Chip<WORD, ERASE> {
@@ -244,7 +243,7 @@ fn sized_log<const WORD: u32, const ERASE: u32>(memory: u32) -> Checked {
     Ok(())
 }
 
-/// Bytes that are written at least.
+/// Checks that at least so many bytes are written.
 fn least(w: Work, bytes: u128, c: &Cost) -> Checked {
     prop_assert!(u128::from(w.written) >= bytes, "{w:?}, of {bytes} bytes");
     let programs = bytes / u128::from(c.operation.max(1));
@@ -257,7 +256,7 @@ fn images<const WORD: u32, const ERASE: u32>(m: &Maxima, c: &Cost) -> Checked {
     let full = u128::from(m.statics) + u128::from(m.heap) + u128::from(m.stack);
     let split = u128::from(m.statics) + u128::from(m.heap_used) + u128::from(m.stack_used);
     let stack = u128::from(m.statics) + u128::from(m.stack_used);
-    // What no medium has room for is refused: see below.
+    // Sizes that no medium has are refused: see below.
     let fits = |bytes: u128| bytes < (1 << 31) - 100;
     if fits(full) {
         least(
@@ -281,7 +280,7 @@ fn images<const WORD: u32, const ERASE: u32>(m: &Maxima, c: &Cost) -> Checked {
     Ok(())
 }
 
-/// Not with a smaller bound.
+/// They are refused rather than given a smaller bound.
 #[test]
 fn what_no_medium_has_room_for_is_refused() {
     type I = Images<Chip<4, 2048>, 3>;
@@ -309,7 +308,7 @@ fn log<const WORD: u32, const ERASE: u32, const CELL: usize>(m: &Maxima, c: &Cos
     Ok(())
 }
 
-/// A price that is as large as the type tells may be any larger one.
+/// A saturated price may stand for any larger one.
 #[test]
 fn no_budget_allows_what_does_not_fit() {
     let all = Price {

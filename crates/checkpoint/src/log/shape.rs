@@ -67,7 +67,7 @@ impl Shape {
         };
         assert!(
             anchors as u64 * anchor as u64 <= u32::MAX as u64,
-            "anchors of such erase units are larger than any medium"
+            "the erase units are too large: no medium can hold the anchors"
         );
         let per = unit / cell;
         Shape {

@@ -1,4 +1,4 @@
-//! `CopyIfChange`: what is left as it is must be what it seems.
+//! `CopyIfChange`: a unit that is not rewritten must hold what it seems to hold.
 
 use crate::support::{Promise, STILL, SmallUnits, life, lives};
 use checkpoint::{CopyIfChange, Split};
@@ -29,8 +29,8 @@ fn flash() {
     assert!(s.part || s.cuts > 100, "{s}");
 }
 
-/// Where nothing changes, everything but the ends of an image is compared, and what an earlier boot
-/// left of it must not be trusted.
+/// If nothing changes, everything but an image's ends is compared. The remains of an earlier boot
+/// must not be trusted.
 #[test]
 fn flash_that_stays_the_same() {
     let s = explore(

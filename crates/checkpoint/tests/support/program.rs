@@ -2,7 +2,7 @@
 
 use checkpoint::{Blocks, Maxima, Memory};
 
-/// Blocks in use by a bit each.
+/// Used blocks, one bit each.
 pub struct Bits(pub u64);
 impl Blocks for Bits {
     fn in_use(&self, block: u32) -> bool {
