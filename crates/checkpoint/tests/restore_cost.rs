@@ -204,7 +204,7 @@ fn the_worst_case_is_within_a_tenth_of_the_worst_seen() {
 
 /// Exact to the byte, if memory has as many extents as a mode may have.
 #[test]
-fn the_worst_case_is_what_is_seen() {
+fn the_worst_case_is_exact() {
     let mut p = Program {
         statics: vec![1; 300],
         heap: vec![2; 200],
@@ -233,7 +233,7 @@ fn the_worst_case_is_what_is_seen() {
 /// Each rejected image costs at most the same again.
 #[test]
 #[cfg_attr(miri, ignore = "eight checkpoints of 2,000 bytes")]
-fn as_much_again_for_each_that_is_passed_over() {
+fn each_rejected_image_costs_the_same_again() {
     let mut p = full();
     let worst = counted(Images::<Fram, 4>::worst_restore::<Split>(
         &p.most(),

@@ -188,7 +188,7 @@ fn rolls_back_to_the_oldest_of_many() {
 
 /// Another program's images are not listed, and a damaged one cannot be rolled back to.
 #[test]
-fn strangers_and_damage() {
+fn other_programs_and_damage() {
     let mut fram = RamFram::<1024>::filled(0);
     for n in 1..=4 {
         let mut a = open::<_, _, 4>(&mut fram, KeepLast);

@@ -174,7 +174,7 @@ impl Blocks for Moody {
 }
 
 #[test]
-fn a_table_that_changes_its_mind() {
+fn a_table_with_changing_answers() {
     for last in [u32::MAX, 1, 3, 7] {
         hostile_mode(&HeapTracker(&Moody(Cell::new(0), last)));
     }
@@ -537,7 +537,7 @@ fn threads_allocate() {
 
 /// A program that never ends keeps its memory borrowed; here it ends by a panic.
 #[test]
-fn a_loop_without_an_end() {
+fn a_program_that_never_returns() {
     fn main_loop(state: &mut Program, store: &mut impl Store) -> ! {
         let mut n = 0;
         loop {

@@ -299,7 +299,7 @@ impl<M: Media, T: WorldState> Endure<M, T> {
         self.most = events.max(1);
         self
     }
-    /// See [`Explore::patience`].
+    /// See [`Explore::boot_timeout`].
     pub fn boot_timeout(mut self, timeout: Duration) -> Self {
         self.all = self.all.boot_timeout(timeout);
         self

@@ -421,12 +421,12 @@ impl<M: Media, T: WorldState> Explore<M, T> {
         if l.image != e.image_print() {
             return refuse("the line is of another initial image");
         }
-        let marks: Vec<CutSource<'_>> = l.cuts.iter().map(|c| CutSource::Line(c)).collect();
+        let sources: Vec<CutSource<'_>> = l.cuts.iter().map(|c| CutSource::Line(c)).collect();
         let shared = e.shared.clone();
         let hung = |cuts: &[Cut]| report::hung(setup, cuts, self.line.as_deref());
         // The same execution means the same program, even with other features.
         let other = || build::differs(l.features).filter(|_| self.pasted);
-        let replayed = match self.with_watchdog(&shared, hung, || e.follow(&marks, true)) {
+        let replayed = match self.with_watchdog(&shared, hung, || e.follow(&sources, true)) {
             Ok(s) => s,
             Err(why) => return refuse(&other().unwrap_or(why)),
         };

@@ -153,7 +153,7 @@ impl<M: Media, T: WorldState> Engine<'_, M, T> {
     /// **Errors**: the reason why a cut does not exist in the program any more.
     pub(crate) fn follow(
         &mut self,
-        marks: &[CutSource<'_>],
+        sources: &[CutSource<'_>],
         to_the_end: bool,
     ) -> Result<Replayed, String> {
         let setup = self.setup;
@@ -164,7 +164,7 @@ impl<M: Media, T: WorldState> Engine<'_, M, T> {
         let mut steps = Vec::new();
         let mut hash = Wide::new();
         let mut interrupt = None;
-        for (level, mark) in marks.iter().enumerate() {
+        for (level, source) in sources.iter().enumerate() {
             let run = self.boot(&world, !free.is_empty(), &unstable, policy);
             let trace = self.take_trace();
             interrupt = interrupt.or_else(|| self.say_interrupt(&trace));
@@ -179,7 +179,7 @@ impl<M: Media, T: WorldState> Engine<'_, M, T> {
             }
             hash.word(trace_hash(&trace, &run.past) as u64);
             let text;
-            let cut = match *mark {
+            let cut = match *source {
                 CutSource::Known(c) => c,
                 CutSource::Line(l) => {
                     let t = CutText::parse(l).ok_or_else(|| format!("`{l}` is not a cut"))?;
@@ -271,19 +271,22 @@ impl<M: Media, T: WorldState> Engine<'_, M, T> {
             }
             if !cut.choices.is_empty() {
                 let mut names = Vec::new();
-                let mut kept = Vec::new();
+                let mut values = Vec::new();
                 for &(at, v) in &cut.choices {
                     let unit = part_of(&self.parts, at).unit;
                     self.arena().put_unit(at, unit, v);
                     names.push(format!("{}={v:x}", self.location(at)));
-                    kept.push(format!(
+                    values.push(format!(
                         "{} = {}",
                         self.location(at),
                         number(&v.to_le_bytes())
                     ));
                 }
                 token += &format!("{{{}}}", names.join(","));
-                text.push(format!("open units that persisted   {}", kept.join("   ")));
+                text.push(format!(
+                    "open units that persisted   {}",
+                    values.join("   ")
+                ));
             }
             policy = cut.policy;
             if policy != Policy::default() {

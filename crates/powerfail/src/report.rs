@@ -86,9 +86,9 @@ pub(crate) fn failure<M: Media, T: WorldState>(setup: &Setup<M, T>, bad: &Failed
     if bad.cuts.is_empty() && setup.preempt.is_none() {
         return Failure::plain(name, &format!("without a power cut: {}", bad.what));
     }
-    let marks: Vec<CutSource<'_>> = bad.cuts.iter().map(CutSource::Known).collect();
+    let sources: Vec<CutSource<'_>> = bad.cuts.iter().map(CutSource::Known).collect();
     let mut e = engine::engine(setup, 0);
-    match e.follow(&marks, true) {
+    match e.follow(&sources, true) {
         Ok(replayed) => {
             let line = e.line(&replayed);
             build(setup, &replayed, &bad.what, Some(line), "")
@@ -134,9 +134,9 @@ pub(crate) fn hung<M: Media, T: WorldState>(
     if cuts.is_empty() {
         return format!("{}: without a power cut: {what}", setup.name);
     }
-    let marks: Vec<CutSource<'_>> = cuts.iter().map(CutSource::Known).collect();
+    let sources: Vec<CutSource<'_>> = cuts.iter().map(CutSource::Known).collect();
     let mut e = engine::engine(setup, 0);
-    match e.follow(&marks, false) {
+    match e.follow(&sources, false) {
         Ok(mut replayed) => {
             let line = e.line(&replayed);
             replayed.end = Err(what.clone());

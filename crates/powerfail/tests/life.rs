@@ -75,7 +75,7 @@ fn live(every: u64) -> Endure<Mapped<InOrder32>, u32> {
 }
 
 #[test]
-fn a_program_that_comes_to_nothing_fails() {
+fn a_program_without_progress_fails() {
     for short in [live(15).fixed_period(), live(30).horizon(16), live(8)] {
         let e = short.try_run().unwrap_err();
         let said = e.report();

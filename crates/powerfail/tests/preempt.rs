@@ -113,7 +113,7 @@ fn an_interrupt_and_a_cut_are_needed() {
 
 /// The interrupt also comes in the boot after a cut; a cut of that one is found at depth 2.
 #[test]
-fn a_point_is_one_of_each_boot() {
+fn the_interrupt_comes_in_each_boot() {
     fn program(nv: Region<'_, InOrder32>, world: &World<'_, u32>) {
         assert!(get(&nv, 4) < 2, "interrupted in two boots");
         world.interrupted(

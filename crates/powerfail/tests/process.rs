@@ -247,7 +247,7 @@ fn a_line_of_a_build_with_other_features_is_refused() {
 
 /// The fresh process replays its line and reports the outcome.
 #[test]
-fn the_fresh_process_says_what_came_of_it() {
+fn the_fresh_process_reports_the_outcome() {
     let line = {
         let out = again("fails_truly", &[("POWERFAIL_FRESH", "0")]);
         let said = String::from_utf8_lossy(&out.stderr).into_owned();

@@ -57,9 +57,9 @@ fn costs() -> impl Strategy<Value = Cost> {
     })
 }
 
-/// Whether `told` is the exact number, or saturated because there is no `room` for it.
-fn right_or_refuses(told: u64, exact: u128, room: bool) -> bool {
-    u128::from(told) == exact || told == u64::MAX && !room
+/// Whether `given` is the exact number, or saturated because there is no `room` for it.
+fn exact_or_saturated(given: u64, exact: u128, room: bool) -> bool {
+    u128::from(given) == exact || given == u64::MAX && !room
 }
 
 proptest! {
@@ -73,12 +73,12 @@ proptest! {
         let ns = n(w.read, c.read_ns) + n(w.compared, c.compare_ns) + n(w.programs, c.program_ns) + n(w.erases, c.erase_ns);
         // In picojoules and nanojoules, and in nanoseconds.
         let room = reads.max(nj).max(ns) < u128::from(u64::MAX);
-        prop_assert!(right_or_refuses(c.energy_nj(&w), nj, room));
-        prop_assert!(right_or_refuses(c.time_ns(&w), ns, room));
+        prop_assert!(exact_or_saturated(c.energy_nj(&w), nj, room));
+        prop_assert!(exact_or_saturated(c.time_ns(&w), ns, room));
         let (uj, us) = (nj.div_ceil(1000), ns.div_ceil(1000));
         let price = c.of(&w);
-        prop_assert!(right_or_refuses(price.microjoules, uj, room));
-        prop_assert!(right_or_refuses(price.microseconds, us, room));
+        prop_assert!(exact_or_saturated(price.microjoules, uj, room));
+        prop_assert!(exact_or_saturated(price.microseconds, us, room));
         let budget = Price { microjoules: budget[0], microseconds: budget[1] };
         let enough = uj <= budget.microjoules.into() && us <= budget.microseconds.into();
         prop_assert!(!budget.allows(&price) || enough, "{w:?} is allowed");
@@ -222,13 +222,13 @@ fn sized<const WORD: u32, const ERASE: u32>(memory: u32, extents: u32) -> Checke
         up(u128::from(HEAD) + body + 8, word) + 2 * up(4, word)
     };
     let exact = up(content, align) * N as u128;
-    let told = Images::<Chip<WORD, ERASE>, N>::bytes(memory, extents);
+    let given = Images::<Chip<WORD, ERASE>, N>::bytes(memory, extents);
     prop_assert!(
-        u128::from(told) == exact || told == u32::MAX,
-        "{told}, not {exact}"
+        u128::from(given) == exact || given == u32::MAX,
+        "{given}, not {exact}"
     );
     prop_assert!(
-        u128::from(told) == exact || exact > 1 << 31,
+        u128::from(given) == exact || exact > 1 << 31,
         "{exact} is refused"
     );
 
@@ -237,9 +237,9 @@ fn sized<const WORD: u32, const ERASE: u32>(memory: u32, extents: u32) -> Checke
 
 /// At least three times the bytes, or none.
 fn sized_log<const WORD: u32, const ERASE: u32>(memory: u32) -> Checked {
-    let told = Log::<Chip<WORD, ERASE>, 1000, 128, 256>::bytes(memory);
-    prop_assert!(told == u32::MAX || u128::from(told) > 3 * u128::from(memory));
-    prop_assert!(told < u32::MAX || memory > 50_000 || ERASE > 1 << 20);
+    let given = Log::<Chip<WORD, ERASE>, 1000, 128, 256>::bytes(memory);
+    prop_assert!(given == u32::MAX || u128::from(given) > 3 * u128::from(memory));
+    prop_assert!(given < u32::MAX || memory > 50_000 || ERASE > 1 << 20);
     Ok(())
 }
 

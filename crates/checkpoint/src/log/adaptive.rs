@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn learns_and_finds_out() {
+    fn learns_when_comparing_pays() {
         let mut a = Adaptive::new(&Cost::STM32L1, 128, 256, true);
         // 14.5 of 133 µJ.
         assert_eq!(a.least, 28);

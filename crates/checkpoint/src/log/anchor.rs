@@ -19,7 +19,8 @@
 //!
 //! Why this is safe: on flash a record whose write was cut may be readable at one boot and not at
 //! the next. After step 3 every boot finds the stable copy, so no boot goes back behind the state
-//! that this boot continued from. The anchor that holds `base`, or a newer record, is erased last.
+//! that this boot continued from. The anchor of the newest stable record is never erased while
+//! another one can be.
 
 use super::record::Record;
 use super::shape::{ANCHORS, LARGEST};

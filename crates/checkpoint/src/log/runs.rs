@@ -177,7 +177,7 @@ mod tests {
     use super::*;
     use std::vec::Vec;
 
-    fn told(map: &[u16], room: usize) -> Vec<CellPlace> {
+    fn roundtrip(map: &[u16], room: usize) -> Vec<CellPlace> {
         let mut map = map.to_vec();
         let mut all = Vec::new();
         loop {
@@ -193,13 +193,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_is_read() {
+    fn runs_decode_as_encoded() {
         let p = |places: &[u16]| places.iter().map(|p| p | PENDING).collect::<Vec<_>>();
         let mut map = p(&[5, 6, 7, 8, NONE, NONE, ZERO, 3]);
         map.extend([9, 9, NONE]);
         map.extend(p(&[1, 4, 2, 7, 20, 21, 22, 23, 24, 25, ZERO, 30]));
         for room in [12, 20, 24, 76, 120] {
-            let told = told(&map, room);
+            let decoded = roundtrip(&map, room);
             let expected: Vec<_> = (map.iter().enumerate())
                 .filter(|(_, p)| **p & PENDING != 0)
                 .map(|(i, p)| CellPlace {
@@ -212,12 +212,12 @@ mod tests {
                     },
                 })
                 .collect();
-            assert_eq!(told, expected, "{room}");
+            assert_eq!(decoded, expected, "{room}");
         }
     }
 
     #[test]
-    fn any_bytes_end() {
+    fn decoding_any_bytes_ends() {
         for seed in 0..if cfg!(miri) { 3 } else { 2000u32 } {
             let mut x = seed;
             let bytes: Vec<u8> = (0..40)

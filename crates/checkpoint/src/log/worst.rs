@@ -41,15 +41,15 @@ const fn cells(s: &Shape, m: &Maxima) -> (u32, u32) {
 }
 
 /// A boot record with its marker, and the erases before it.
-const fn own(s: &Shape, cost: &Cost) -> Work {
+const fn boot_record(s: &Shape, cost: &Cost) -> Work {
     if !s.unstable {
         return NOTHING;
     }
-    let mark = 4u32.next_multiple_of(s.word);
+    let marker = 4u32.next_multiple_of(s.word);
     Work {
         read: s.record as u64,
-        written: (s.record + mark) as u64,
-        programs: programs(s, 1, s.record, cost) + programs(s, 1, mark, cost),
+        written: (s.record + marker) as u64,
+        programs: programs(s, 1, s.record, cost) + programs(s, 1, marker, cost),
         // The erases of all unreadable anchors, or of one; and one for the next record.
         erases: if s.erases { s.anchors as u64 - 1 } else { 0 },
         ..NOTHING
@@ -125,7 +125,7 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
             },
             ..NOTHING
         };
-        own(&s, cost).and(record).and(content)
+        boot_record(&s, cost).and(record).and(content)
     }
 
     /// The most work of a restore of a checkpoint of at most this size. It reads all records, reads
@@ -147,6 +147,6 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
             read: slots * s.record as u64 + marks + s.record as u64 + twice,
             ..NOTHING
         };
-        own(&s, cost).and(reads)
+        boot_record(&s, cost).and(reads)
     }
 }

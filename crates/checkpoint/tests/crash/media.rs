@@ -9,9 +9,9 @@ use powerfail::{
 };
 
 fn run<M: Media>(e: Explore<M, Promise>, depth: u32, least: u64) {
-    let s = e.depth(depth).deepest(3).run();
+    let s = e.depth(depth).max_depth(3).run();
     println!("{s}");
-    assert!(s.part || s.cuts > least, "{s}");
+    assert!(s.partial || s.cuts > least, "{s}");
 }
 
 fn mapped<M: Model>() {
