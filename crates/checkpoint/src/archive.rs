@@ -1,4 +1,4 @@
-//! Checkpoints that have names, of which more than the newest are kept: to roll back to.
+//! An archive of named checkpoints, to roll back to.
 
 use crate::layout::Head;
 use crate::memory::Memory;
@@ -10,10 +10,13 @@ use core::ops::Range;
 use nvmem::device::Medium;
 use nvmem::planted;
 
-/// `N` places for checkpoints, each with a name, kept as `P` says: the base for rolling back a thread or a program.
+/// `N` slots for named checkpoints. The policy `P` decides which ones are kept. Threads and
+/// programs can roll back to any of them.
 ///
-/// The newest counts, as in [`Images`]: it is what [`Archive::restore`] brings back. [`Archive::roll_back`] makes an older one the newest.
-/// One place is always being written, and on flash one more may hold a copy, so at least `N - 2` checkpoints are kept, whatever is cut, and `N - 1` on other media.
+/// [`Archive::restore`] restores the newest, as [`Images`] does. [`Archive::roll_back`] makes an
+/// older one the newest. One slot is always being written, and on flash one more may hold a copy.
+/// So at least `N - 2` checkpoints are kept on flash, wherever the power is cut, and `N - 1` on
+/// other media.
 #[derive(Debug)]
 pub struct Archive<D, M, P, const N: usize> {
     images: Images<D, N>,
@@ -22,23 +25,24 @@ pub struct Archive<D, M, P, const N: usize> {
     name: u32,
 }
 
-/// A checkpoint that is kept.
+/// A checkpoint in an archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub struct Entry {
-    /// Its number, by which it is asked for; later ones have higher numbers, which wrap.
+    /// Its sequence number, which identifies it. Later ones have higher numbers, which wrap.
     pub sequence: u32,
-    /// What it was called. Several may have the same name.
+    /// Its name. Several checkpoints may have the same name.
     pub name: u32,
-    /// What it was given.
+    /// The context that it was given.
     pub context: u32,
-    /// Bytes that it takes in its place.
+    /// The bytes that it takes in its slot.
     pub bytes: u32,
 }
 
 impl<D: Medium, M: Mode, P: Retention, const N: usize> Archive<D, M, P, N> {
-    /// Opens the places in a range, as [`Images::open`] does. At least three, so that one that is rolled back to can be copied.
+    /// Opens the slots in a range, as [`Images::open`] does. At least three are needed: rolling
+    /// back copies a checkpoint.
     ///
     /// **Power loss**: writes nothing. **Cost, errors**: as [`Images::open`].
     pub fn open(
@@ -48,7 +52,7 @@ impl<D: Medium, M: Mode, P: Retention, const N: usize> Archive<D, M, P, N> {
         mode: M,
         policy: P,
     ) -> Result<Self, Error<D::Error>> {
-        const { assert!(N >= 3, "rolling back needs three places") };
+        const { assert!(N >= 3, "an archive needs at least three slots") };
         Ok(Archive {
             images: Images::open(medium, range, program)?,
             mode,
@@ -57,45 +61,49 @@ impl<D: Medium, M: Mode, P: Retention, const N: usize> Archive<D, M, P, N> {
         })
     }
 
-    /// The medium back.
+    /// Returns the medium.
     pub fn into_medium(self) -> D {
         self.images.into_medium()
     }
 
-    /// What checkpoints are called from now on that are taken through [`Store::save`], which is told no name; zero until then.
-    pub const fn call_them(&mut self, name: u32) {
+    /// Sets the name of later checkpoints that are taken through [`Store::save`], which has no
+    /// parameter for it. It is zero at first.
+    pub const fn set_name(&mut self, name: u32) {
         self.name = name;
     }
 
-    /// Takes a checkpoint, which is the newest when this returns.
+    /// Takes a checkpoint. It is the newest when this returns.
     ///
-    /// **Power loss**: it is there wholly or not at all; the one that gives way to it may be gone either way. **Cost, errors**: as [`Images::checkpoint`].
+    /// **Power loss**: the new checkpoint is complete or absent. The one that it replaces may be
+    /// gone in both cases. **Cost, errors**: as [`Images::checkpoint`].
     pub fn checkpoint(
         &mut self,
         name: u32,
         memory: &Memory<'_>,
         context: u32,
     ) -> Result<(), Error<D::Error>> {
-        let to = target(&self.images, &self.policy, N);
+        let to = pick_target(&self.images, &self.policy, N);
         self.images
             .checkpoint_to(to, name, &self.mode, memory, context)
     }
 
-    /// Brings memory back to the newest checkpoint. **Power loss, cost, errors**: as [`Images::restore`].
+    /// Restores memory from the newest checkpoint. **Power loss, cost, errors**: as
+    /// [`Images::restore`].
     pub fn restore(&mut self, memory: &mut Memory<'_>) -> Result<Restored, Error<D::Error>> {
         let policy = &self.policy;
         self.images
-            .restore_by(memory, |images| target(images, policy, N))
+            .restore_by(memory, |images| pick_target(images, policy, N))
     }
 
-    /// The checkpoints that are kept, from the newest to the oldest; then `None`.
+    /// The checkpoints in the archive, from the newest to the oldest; then `None`.
     ///
-    /// On flash the newest may be missing between a power cut in its last words and the next [`Archive::restore`]. **Cost**: reads the head of each. **Errors**: [`Error::Medium`].
+    /// On flash the newest may be missing from the list after a cut in its last words, until the
+    /// next [`Archive::restore`]. **Cost**: reads the head of each. **Errors**: [`Error::Medium`].
     pub fn list(&mut self) -> Result<[Option<Entry>; N], Error<D::Error>> {
         let mut out = [None; N];
         let mut count = 0;
         for slot in 0..N {
-            let Some(head) = self.kept(slot)? else {
+            let Some(head) = self.entry_head(slot)? else {
                 continue;
             };
             let entry = Entry {
@@ -104,7 +112,7 @@ impl<D: Medium, M: Mode, P: Retention, const N: usize> Archive<D, M, P, N> {
                 context: head.context(),
                 bytes: Images::<D, N>::SIZES.whole(head.body()).unwrap_or(u32::MAX),
             };
-            // Insertion: those that are earlier move on by one.
+            // Insertion sort: older entries move back by one.
             let newer = |e: &&Option<Entry>| e.is_some_and(|e| later(e.sequence, entry.sequence));
             let at = out.iter().filter(newer).count();
             if let Some(rest) = out.get_mut(at..=count) {
@@ -116,53 +124,63 @@ impl<D: Medium, M: Mode, P: Retention, const N: usize> Archive<D, M, P, N> {
         Ok(out)
     }
 
-    /// Makes a copy of an older checkpoint the newest one: what [`Archive::restore`] brings back from now on. Those between stay, until they give way or are deleted.
+    /// Makes a copy of an older checkpoint the newest one, so that [`Archive::restore`] brings it
+    /// back. The checkpoints between stay until they are replaced or deleted.
     ///
-    /// `memory` is only looked at. **Power loss**: the newest is the one that was, or the copy. **Cost**: reads the checkpoint twice and writes it. **Errors**: [`Error::NoImage`] if there is
-    /// none with this number, [`Error::Damaged`], [`Error::OtherMemory`], [`Error::Medium`]; the newest stays what it is.
+    /// `memory` is only compared with the checkpoint's fingerprint. **Power loss**: the newest is
+    /// the previous one, or the copy. **Cost**: reads the checkpoint twice and writes it.
+    /// **Errors**: [`Error::NoImage`] if no checkpoint has this sequence number,
+    /// [`Error::Damaged`], [`Error::OtherMemory`], [`Error::Medium`]; the newest stays the same.
     pub fn roll_back(&mut self, sequence: u32, memory: &Memory<'_>) -> Result<(), Error<D::Error>> {
-        let slot = self.place(sequence)?;
+        let slot = self.slot_of(sequence)?;
         let mut head = Head::unread();
-        let judged = self.images.judge(slot, memory, &mut head);
-        if let Some(refused) = judged.map_err(Error::Medium)? {
-            return Err(refused.error(&head));
+        let checked = self.images.check_image(slot, memory, &mut head);
+        if let Some(rejection) = checked.map_err(Error::Medium)? {
+            return Err(rejection.error(&head));
         }
         if self.images.current == slot {
             return Ok(());
         }
         let to = if planted!("checkpoint/copy-over-itself") {
-            target(&self.images, &self.policy, N)
+            pick_target(&self.images, &self.policy, N)
         } else {
-            target(&self.images, &self.policy, slot)
+            pick_target(&self.images, &self.policy, slot)
         };
         self.images.copy(slot, &mut head, to)
     }
 
-    /// Gives up a checkpoint that is not the newest.
+    /// Deletes a checkpoint that is not the newest.
     ///
-    /// **Power loss**: it is there or not; on flash a cut may leave one that is listed at one boot and not at the next, or is found [`Error::Damaged`] when it is rolled back to: delete it again. **Cost**: one erase, or one write of a
-    /// word where nothing is erased. **Errors**: [`Error::NoImage`] if there is none with this number, [`Error::Newest`], [`Error::Medium`].
+    /// **Power loss**: it is deleted or not. On flash a cut may leave one that is listed at one
+    /// boot and not at the next, or that `roll_back` finds [`Error::Damaged`]: delete it again.
+    /// **Cost**: one erase, or one write of a word where nothing is erased. **Errors**:
+    /// [`Error::NoImage`] if no checkpoint has this sequence number, [`Error::Newest`],
+    /// [`Error::Medium`].
     pub fn delete(&mut self, sequence: u32) -> Result<(), Error<D::Error>> {
-        let slot = self.place(sequence)?;
+        let slot = self.slot_of(sequence)?;
         if self.images.current == slot && !planted!("checkpoint/newest-deleted") {
             return Err(Error::Newest);
         }
         self.images.clear(slot).map_err(Error::Medium)
     }
 
-    /// Where the checkpoint with this number is.
-    fn place(&mut self, sequence: u32) -> Result<usize, Error<D::Error>> {
+    /// The slot of the checkpoint with this sequence number.
+    fn slot_of(&mut self, sequence: u32) -> Result<usize, Error<D::Error>> {
         for slot in 0..N {
-            if self.kept(slot)?.is_some_and(|h| h.sequence() == sequence) {
+            if self
+                .entry_head(slot)?
+                .is_some_and(|h| h.sequence() == sequence)
+            {
                 return Ok(slot);
             }
         }
         Err(Error::NoImage)
     }
 
-    /// The head of what a place keeps, if it is this program's and was completed. With one mark it was: a cut in the other one, which may read in two ways, loses nothing.
-    fn kept(&mut self, slot: usize) -> Result<Option<Head>, Error<D::Error>> {
-        if self.images.rank(slot) < Rank::Sealed {
+    /// The head of a slot's checkpoint, if it is this program's and has a commit marker. The
+    /// confirmation is not needed: a cut there may make the marker unstable, but loses nothing.
+    fn entry_head(&mut self, slot: usize) -> Result<Option<Head>, Error<D::Error>> {
+        if self.images.rank(slot) < Rank::Marked {
             return Ok(None);
         }
         let mut head = Head::unread();
@@ -172,7 +190,7 @@ impl<D: Medium, M: Mode, P: Retention, const N: usize> Archive<D, M, P, N> {
     }
 }
 
-// SAFETY: *Checked before it is memory*, *Stable before it is used*: it restores as `Images` does.
+// SAFETY: *Checked before it is memory*, *Stable before it is used*: restores as `Images` does.
 unsafe impl<D: Medium, M: Mode, P: Retention, const N: usize> Store for Archive<D, M, P, N> {
     type Error = D::Error;
 
@@ -185,26 +203,26 @@ unsafe impl<D: Medium, M: Mode, P: Retention, const N: usize> Store for Archive<
     }
 }
 
-/// The place that the next image goes to: one that holds nothing whole, or else the one that gives way.
-fn target<D: Medium, P: Retention, const N: usize>(
+/// The slot for the next image: one without a valid image, or else the policy's victim.
+fn pick_target<D: Medium, P: Retention, const N: usize>(
     images: &Images<D, N>,
     policy: &P,
     spared: usize,
 ) -> usize {
     let plain = images.target(spared);
-    if images.rank(plain) < Rank::Sealed {
+    if images.rank(plain) < Rank::Marked {
         return plain;
     }
     let next = images.next_sequence();
     let mut ages = [None; N];
     for (i, (age, slot)) in ages.iter_mut().zip(&images.slots).enumerate() {
-        // What is spared is no neighbour either: it comes back as the newest.
-        if slot.rank >= Rank::Sealed && spared != i {
+        // A spared checkpoint is no neighbour of the others: it comes back as the newest.
+        if slot.rank >= Rank::Marked && spared != i {
             *age = Some(next.wrapping_sub(slot.sequence));
         }
     }
-    let asked = policy.gives_way(&ages);
+    let wanted = policy.victim(&ages);
     let free = |i: usize| images.current != i && ages.get(i).is_some_and(Option::is_some);
-    let chosen = if free(asked) { asked } else { oldest(&ages) };
+    let chosen = if free(wanted) { wanted } else { oldest(&ages) };
     if free(chosen) { chosen } else { plain }
 }

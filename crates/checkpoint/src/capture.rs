@@ -1,4 +1,30 @@
-//! A program that goes on in the middle: registers, stack and memory in one state, and a call that returns twice.
+//! Checkpoints of a running program: registers, stack and memory are saved as one state.
+//! `checkpoint` returns once after saving, and once more after each restore of that state.
+//!
+//! ```text
+//!  program's stack          private stack (in the Checkpointer)     medium
+//!  ----------------         -----------------------------------     ------
+//!  checkpoint()
+//!    capture: push the
+//!    registers (frame) ---> save(): Store::save(memory) ----------> image, context =
+//!    <--- CAPTURED ---------                                        frame address | flags
+//!  returns Taken
+//!        ~~~~~ power lost, program starts again ~~~~~
+//!  restore()
+//!    capture -------------> load(): Store::load(memory) <---------- image, context
+//!                           resume(frame, RESUMED)
+//!    registers popped <-----
+//!    from the frame
+//!  checkpoint() returns Restored
+//! ```
+//!
+//! Why this is safe:
+//! - Saving and restoring run on a private stack that lies in no segment, so a restore never
+//!   overwrites the stack it runs on.
+//! - Interrupts are off from the capture until the registers are popped again.
+//! - Code on the private stack refers only to `State`, never to the bytes of the stack itself.
+//! - `restore` resumes only frames that lie in the stack segment and are aligned. A restore that
+//!   wrote a part of memory and then failed resets the machine.
 
 use crate::{Error, Memory, Restored, Store};
 use core::mem::MaybeUninit;
@@ -11,7 +37,7 @@ mod arch;
 #[cfg(target_arch = "arm")]
 pub use arch::svcall;
 
-/// Where a program's memory lies: its statics, its heap, and its stack. See [`segments!`](crate::segments).
+/// The addresses of a program's statics, heap and stack. See [`segments!`](crate::segments).
 #[derive(Debug, Clone, Copy)]
 pub struct Segments {
     parts: [(*mut u8, *mut u8); 3],
@@ -22,9 +48,11 @@ impl Segments {
     /// Segments by their addresses, each from the start to the byte after the end.
     ///
     /// # Safety
-    /// - Each range is RAM of one piece that may be read at any time, and the three do not overlap.
-    /// - The stack is the one that the program runs on when it takes a checkpoint, the whole of it up to where it begins.
-    /// - The statics are all variables of the program that it needs after a restore, and none that the store or its medium uses.
+    /// - Each range is one contiguous piece of RAM that may be read at any time, and the three do
+    ///   not overlap.
+    /// - The stack is the whole of the one that the program runs on when it takes a checkpoint.
+    /// - The statics are all variables that the program needs after a restore. They include no
+    ///   variable of the store or of its medium.
     pub const unsafe fn new(
         statics: (*mut u8, *mut u8),
         heap: (*mut u8, *mut u8),
@@ -36,8 +64,8 @@ impl Segments {
         }
     }
 
-    /// The same with a function that says how many bytes of the heap are in use, from its start; all of it unless told. It is called with
-    /// interrupts off.
+    /// Sets a function that returns how many bytes of the heap are in use, from its start. Without
+    /// it, all of the heap counts as in use. The function is called with interrupts off.
     #[must_use]
     pub const fn heap_used(mut self, bytes: fn() -> usize) -> Self {
         self.heap_used = Some(bytes);
@@ -49,13 +77,13 @@ impl Segments {
         (start.addr(), end.addr())
     }
 
-    /// Whether any of these addresses lies in what images hold.
-    fn meet(&self, from: usize, to: usize) -> bool {
-        let apart = |(start, end): &(*mut u8, *mut u8)| to <= start.addr() || end.addr() <= from;
-        !self.parts.iter().all(apart)
+    /// Whether any of these addresses lies in a segment.
+    fn overlaps(&self, from: usize, to: usize) -> bool {
+        let disjoint = |(start, end): &(*mut u8, *mut u8)| to <= start.addr() || end.addr() <= from;
+        !self.parts.iter().all(disjoint)
     }
 
-    /// The memory that they are, all of the stack in use.
+    /// The memory of these segments, with all of the stack in use.
     ///
     /// # Safety
     /// As [`Memory::from_addresses`].
@@ -98,51 +126,54 @@ macro_rules! segments {
     }};
 }
 
-/// How [`Checkpointer::checkpoint`] returned.
+/// Which of its two returns [`Checkpointer::checkpoint`] made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Returned {
-    /// The state was kept, and the program goes on.
+pub enum Outcome {
+    /// The state was saved, and the program continues.
     Taken,
-    /// Power went since, and [`Checkpointer::restore`] has brought the program back to here.
+    /// Power was lost since, and [`Checkpointer::restore`] brought the program back to this call.
     Restored(Restored),
 }
 
-/// Aligned as calling conventions ask for; not more, which LLVM does not keep for a variable on MSP430.
+/// Aligned as the calling conventions require. Not more: LLVM does not keep a larger alignment for
+/// a variable on MSP430.
 #[repr(C)]
 #[cfg_attr(target_arch = "msp430", repr(align(2)))]
 #[cfg_attr(not(target_arch = "msp430"), repr(align(16)))]
 struct Stack<const BYTES: usize>(MaybeUninit<[u8; BYTES]>);
 
-/// Takes checkpoints of the running program and brings it back to them: memory, stack and registers.
+/// Takes checkpoints of the running program and restores them: memory, stack and registers.
 ///
-/// It lies in memory that no image holds, and saves and loads on a stack of `STACK` bytes in itself.
+/// It must lie outside of all segments. It saves and loads on a private stack of `STACK` bytes
+/// inside itself.
 pub struct Checkpointer<S: Store, const STACK: usize = 2048> {
-    /// First, so that what overflows it does not touch the rest.
+    /// First, so that an overflow of this stack does not reach `state`.
     stack: Stack<STACK>,
     state: State<S>,
 }
 
-/// What runs on the private stack refers to this alone, never to the stack that it runs on.
+/// Code on the private stack refers to this alone, never to the stack itself.
 struct State<S: Store> {
     store: S,
     segments: Segments,
     restart: fn() -> !,
-    /// What the context says beside the frame's address.
-    place: u32,
+    /// Flags that the context holds beside the frame's address.
+    context_flags: u32,
     outcome: Result<Option<Restored>, Error<S::Error>>,
     /// `restore` was called in this boot.
     restored: bool,
 }
 
-/// What the callback of a capture returns, or a restore in its place.
-const HERE: usize = 0;
-const BACK: usize = 1;
+/// What `capture` returns: `CAPTURED` from its callback, `RESUMED` after a restore.
+const CAPTURED: usize = 0;
+const RESUMED: usize = 1;
 
 impl<S: Store, const STACK: usize> Checkpointer<S, STACK> {
-    /// Makes one in a place that no image holds: a static in a section of its own, `.uninit` with `cortex-m-rt` and `riscv-rt`.
+    /// Initialises a `Checkpointer` in memory outside of all segments: a static in a section of its
+    /// own, `.uninit` with `cortex-m-rt` and `riscv-rt`.
     ///
-    /// `restart` is called when a restore has broken off half-way and there is nothing left to return to: it resets the
-    /// machine, on the stack in here, with statics of which nothing is known.
+    /// `restart` is called when a restore wrote a part of memory and then failed. It must reset the
+    /// machine. It runs on the private stack, and the contents of the statics are undefined.
     pub fn init(
         place: &mut MaybeUninit<Self>,
         store: S,
@@ -156,156 +187,177 @@ impl<S: Store, const STACK: usize> Checkpointer<S, STACK> {
             )
         };
         let at = place.as_mut_ptr();
-        // SAFETY: *Nothing under its feet*: `place` is borrowed, so nobody else has these bytes. Each field is written in its place, and the
-        // stack needs no value. Not as a whole: it would be on the program's stack first.
+        // SAFETY: *Nothing under its feet*: `place` is borrowed mutably, so nothing else uses these
+        // bytes. Each field is written in place, because a whole value would first lie on the
+        // program's stack. The private stack needs no value.
         unsafe {
             let state = &raw mut (*at).state;
             (&raw mut (*state).store).write(store);
             (&raw mut (*state).segments).write(segments);
             (&raw mut (*state).restart).write(restart);
-            (&raw mut (*state).place).write(0);
+            (&raw mut (*state).context_flags).write(0);
             (&raw mut (*state).outcome).write(Err(Error::NoImage));
             (&raw mut (*state).restored).write(false);
             place.assume_init_mut()
         }
     }
 
-    /// The store. Between two checkpoints only.
+    /// The store, for use between two checkpoints.
     pub fn store(&mut self) -> &mut S {
         &mut self.state.store
     }
 
-    /// Keeps the state of the program: what the store's mode says of memory, and the registers. Returns twice: after that, and after each
-    /// [`restore`](Self::restore) that finds this state. All variables are then what they were, except those that lie outside of
-    /// the segments.
+    /// Saves the program's state: the memory that the store's mode selects, and the registers.
+    /// Returns after saving, and again after each [`restore`](Self::restore) of this state. All
+    /// variables in the segments then have the values that they had here.
     ///
-    /// Interrupts are off while it runs, and after it what they were before it, both times.
+    /// Interrupts are off while it runs. Both returns leave them as they were before the call.
     ///
-    /// **Power loss**: as the store's [`save`](Store::save); a program is brought back to this call or to the one before. **Cost**: the
-    /// store's, and 40 bytes of stack on Cortex-M, 112 with an FPU, 64 on RISC-V, 18 on MSP430. **Errors**: those of the store; [`Error::NotRestored`], [`Error::Place`],
-    /// [`Error::Inside`], and nothing was written.
+    /// **Power loss**: as the store's [`save`](Store::save): the next `restore` returns from this
+    /// call or from the checkpoint before it. **Cost**: the store's, and stack for the registers:
+    /// 40 bytes on Cortex-M, 112 with an FPU, 64 on RISC-V, 18 on MSP430. **Errors**: the store's.
+    /// After [`Error::NotRestored`], [`Error::NotResumable`] and [`Error::InsideSegments`] nothing
+    /// was written.
     ///
     /// # Safety
-    /// - Nobody writes to the segments while this runs: no DMA, no other core, nor the store and its medium to variables of their own.
-    /// - Peripherals, and registers that the frame does not hold, are not brought back: what the program needs of them it sets up after
-    ///   [`Returned::Restored`]. On Cortex-M this is BASEPRI, which must be 0 here; on RISC-V the floating-point registers.
-    /// - What lies outside of the segments goes on as it is: the compiler must not know its value across this call (volatile, atomic, or behind a pointer).
-    /// - On Cortex-M in a handler: SVCall is `checkpoint::svcall`, and the program that was interrupted runs on the main stack.
+    /// - Nothing else writes to the segments while this runs: no DMA, no other core, and no
+    ///   variable of the store or of its medium.
+    /// - Peripherals, and registers outside of the frame, are not restored. The program sets up
+    ///   those it needs after [`Outcome::Restored`]. On Cortex-M, BASEPRI is not saved and must be
+    ///   0 here. On RISC-V the floating-point registers are not saved.
+    /// - Memory outside of the segments is not restored. The compiler must not assume its value
+    ///   across this call: access it as volatile or atomic, or behind a pointer.
+    /// - In a handler on Cortex-M: SVCall is `checkpoint::svcall`, and the interrupted program runs
+    ///   on the main stack.
     #[inline(never)]
-    pub unsafe fn checkpoint(&mut self) -> Result<Returned, Error<S::Error>> {
+    pub unsafe fn checkpoint(&mut self) -> Result<Outcome, Error<S::Error>> {
         if !self.state.restored {
             return Err(Error::NotRestored);
         }
-        let this = self.ready()?;
-        // SAFETY: *One state*: `top` is the end of the private stack, on which nothing runs now, and the callback uses the state only.
+        let this = self.prepare()?;
+        // SAFETY: *One state*: `top` is the end of the private stack, which is idle now, and the
+        // callback uses only the state.
         let value = unsafe { arch::capture(this, Self::top(this), Self::save) };
-        // SAFETY: *Nothing under its feet*: `this` is our own `&mut`, in no segment, and so at the same place after a restore. The
-        // callback has written to it and is gone.
+        // SAFETY: *Nothing under its feet*: `this` is our own `&mut`. It lies in no segment, so it
+        // has the same address and content after a restore. The callback that wrote to it has
+        // returned.
         unsafe {
             match (
                 value,
                 (&raw mut (*this).state.outcome).replace(Err(Error::NoImage)),
             ) {
-                (BACK, Ok(Some(restored))) => Ok(Returned::Restored(restored)),
-                (_, outcome) => outcome.map(|_| Returned::Taken),
+                (RESUMED, Ok(Some(restored))) => Ok(Outcome::Restored(restored)),
+                (_, outcome) => outcome.map(|_| Outcome::Taken),
             }
         }
     }
 
-    /// Brings the program back to where the state that counts was taken: [`checkpoint`](Self::checkpoint) returns there, and this does not
-    /// return. It does when there is nothing to return to, and says why; then the program begins.
+    /// Restores the newest valid checkpoint: [`checkpoint`](Self::checkpoint) returns there, and
+    /// this call does not return. It returns only if nothing can be restored, and gives the reason.
+    /// The program then starts from its beginning.
     ///
-    /// To be called at the start of `main`, before anything that takes a checkpoint is allowed to: an interrupt that takes one before this would
-    /// replace the state with one of a program that has just begun. Checkpoints are refused until it was called.
+    /// Call it at the start of `main`, before any code that takes a checkpoint may run. An earlier
+    /// checkpoint would replace the saved state by that of a program that has just started.
+    /// Checkpoints are refused until this was called.
     ///
-    /// **Power loss**: as the store's [`load`](Store::load): may be repeated. **Cost**: the store's. **Errors**: those of the store, and [`Error::Place`],
-    /// [`Error::Inside`]; what may have left half of a state calls the function given to [`init`](Self::init).
+    /// **Power loss**: as the store's [`load`](Store::load): may be repeated. **Cost**: the
+    /// store's. **Errors**: the store's, and [`Error::NotResumable`], [`Error::InsideSegments`].
+    /// After a failure that may have written a part of memory it calls the `restart` given to
+    /// [`init`](Self::init) instead.
     ///
     /// # Safety
-    /// - The segments are those of the program that the store was opened for: same build, same addresses.
-    /// - The images were taken by `checkpoint`, and the store's medium gives back what was written to it.
-    /// - What the store keeps is all that the program needs afterwards: its mode leaves out no part of the segments that is in use
-    ///   ([`Stack`](crate::Stack) is for programs without a heap), and [`Segments::heap_used`] never says too little.
-    /// - The function given to [`init`](Self::init) as `restart` uses no variable in the segments: they may hold half of a state, which
-    ///   need not be a value of any type.
-    /// - On Cortex-M in thread mode, and no interrupt handler that uses the segments is enabled.
+    /// - The segments are those of the program that the store was opened for: same build, same
+    ///   addresses.
+    /// - The images were taken by `checkpoint`, and the medium returns the bytes that were written
+    ///   to it.
+    /// - The store saves all memory that the program needs afterwards. Its mode leaves out no part
+    ///   of the segments that is in use ([`Stack`](crate::Stack) is for programs without a heap),
+    ///   and [`Segments::heap_used`] never returns too little.
+    /// - The `restart` given to [`init`](Self::init) uses no variable in the segments. They may
+    ///   hold half of a state, which need not be a valid value of any type.
+    /// - On Cortex-M it is called in thread mode, and no interrupt handler that uses the segments
+    ///   is enabled.
     pub unsafe fn restore(&mut self) -> Error<S::Error> {
         self.state.restored = true;
-        let this = match self.ready() {
+        let this = match self.prepare() {
             Ok(this) => this,
             Err(e) => return e,
         };
         // SAFETY: *One state*, as in `checkpoint`.
         let _: usize = unsafe { arch::capture(this, Self::top(this), Self::load) };
-        // SAFETY: *Nothing under its feet*, as in `checkpoint`. It came back, so no byte of a segment was written.
+        // SAFETY: *Nothing under its feet*, as in `checkpoint`. `load` returned, so no byte of a
+        // segment was written.
         let outcome = unsafe { (&raw mut (*this).state.outcome).replace(Err(Error::NoImage)) };
-        outcome.err().unwrap_or(Error::Spoilt)
+        outcome.err().unwrap_or(Error::PartlyRestored)
     }
 
-    /// Whether all is where it should be.
-    fn ready(&mut self) -> Result<*mut Self, Error<S::Error>> {
+    /// Checks that this lies in no segment and that the program can be resumed here.
+    fn prepare(&mut self) -> Result<*mut Self, Error<S::Error>> {
         let from = (&raw const *self).addr();
-        if self.state.segments.meet(from, from + size_of::<Self>()) {
-            return Err(Error::Inside);
+        if self.state.segments.overlaps(from, from + size_of::<Self>()) {
+            return Err(Error::InsideSegments);
         }
-        self.state.place = arch::place().ok_or(Error::Place)?;
+        self.state.context_flags = arch::context_flags().ok_or(Error::NotResumable)?;
         Ok(&raw mut *self)
     }
 
     /// The end of the private stack.
     fn top(this: *mut Self) -> *mut u8 {
-        // SAFETY: *Nothing under its feet*: only the address of a field of what `ready` has given is made.
+        // SAFETY: *Nothing under its feet*: makes only the address of a field of the value from
+        // `prepare`.
         let stack = unsafe { &raw mut (*this).stack };
         stack.cast::<u8>().wrapping_add(STACK)
     }
 
-    /// On the private stack, with the registers in a frame.
+    /// Runs on the private stack. `frame` is the address of the saved registers.
     unsafe extern "C" fn save(this: *mut Self, frame: usize) -> usize {
-        // SAFETY: *Nothing under its feet*: `this` is the caller's own `&mut`, which waits for us. The reference covers the state and
-        // no byte of the stack that we run on.
+        // SAFETY: *Nothing under its feet*: `this` is the caller's own `&mut`, which waits for us.
+        // The reference covers the state and no byte of the private stack that we run on.
         let this = unsafe { &mut (*this).state };
-        this.outcome = if this.holds(frame) {
-            // SAFETY: *One state*: interrupts are off and we run on a stack in no segment; that nobody else writes to the segments is
-            // the promise of `checkpoint`'s caller, and that they are memory that of `Segments::new`'s.
+        this.outcome = if this.is_frame(frame) {
+            // SAFETY: *One state*: interrupts are off and we run on a stack in no segment. The
+            // caller of `checkpoint` promises that nothing else writes to the segments. The caller
+            // of `Segments::new` promises that they are memory.
             let memory = unsafe { this.segments.memory() };
             let memory = memory.stack_from(frame - this.segments.stack().0);
-            let context = frame as u32 | this.place;
+            let context = frame as u32 | this.context_flags;
             this.store.save(&memory, context).map(|()| None)
         } else {
-            Err(Error::Place)
+            Err(Error::NotResumable)
         };
-        HERE
+        CAPTURED
     }
 
-    /// On the private stack. Returns when there is nothing to return to.
+    /// Runs on the private stack. Returns if nothing can be restored.
     unsafe extern "C" fn load(this: *mut Self, _frame: usize) -> usize {
         // SAFETY: *Nothing under its feet*, as in `save`.
         let this = unsafe { &mut (*this).state };
-        // SAFETY: *Nothing under its feet*: we run on a stack in no segment, and from the first byte that is written on no reference to
-        // a segment is used: what follows is `resume` or `restart`.
+        // SAFETY: *Nothing under its feet*: we run on a stack in no segment. After the first
+        // written byte no reference to a segment is used: the next call is `resume` or `restart`.
         let mut memory = unsafe { this.segments.memory() };
         let loaded = this.store.load(&mut memory);
-        if let Err(Error::Spoilt | Error::Medium(_)) = loaded {
+        if let Err(Error::PartlyRestored | Error::Medium(_)) = loaded {
             (this.restart)()
         }
         this.outcome = loaded.map(Some);
         let Ok(Some(Restored { context, .. })) = this.outcome else {
-            return HERE;
+            return CAPTURED;
         };
         let frame = context as usize & !(arch::ALIGN - 1);
-        if !this.holds(frame) {
-            // Somebody else's image, and memory is what it holds.
+        if !this.is_frame(frame) {
+            // The image is not from `checkpoint`, and memory already holds it.
             (this.restart)()
         }
-        // SAFETY: *One state*: the frame is as `capture` has written it and the program's memory is as it was then, as `restore`'s caller
-        // promises that the image is one of `checkpoint`'s and holds what the program needs.
-        unsafe { arch::resume::<Self>(frame, context, BACK) }
+        // SAFETY: *One state*: the frame and the program's memory are as `capture` left them. The
+        // caller of `restore` promises that the image is one of `checkpoint` and holds all that the
+        // program needs.
+        unsafe { arch::resume::<Self>(frame, context, RESUMED) }
     }
 }
 
 impl<S: Store> State<S> {
-    /// Whether a frame could be there.
-    fn holds(&self, frame: usize) -> bool {
+    /// Whether this address can be that of a frame.
+    fn is_frame(&self, frame: usize) -> bool {
         let (start, end) = self.segments.stack();
         frame >= start && frame < end && frame.is_multiple_of(arch::ALIGN)
     }

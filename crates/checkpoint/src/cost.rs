@@ -1,21 +1,25 @@
-//! What a checkpoint costs at most, in work of the medium, in energy and in time; and budgets.
+//! The worst-case cost of checkpoints and restores, in work of the medium, energy and time; and
+//! budgets.
 
 mod restore;
 
 use crate::images::Images;
-use crate::layout::{EXTENT, MARKS, Sizes, TRAILER};
+use crate::layout::{EXTENT, MARKER_WORDS, Sizes, TRAILER};
 use crate::memory::Memory;
 use crate::mode::{CopyIfChange, Full, HeapTracker, Mode, Split, Stack};
 use nvmem::device::Medium;
 
-/// What the operations of a medium take: a named model. Picojoules and nanoseconds for each byte, nanojoules and nanoseconds for each operation.
+/// A named cost model of a medium. Bytes cost picojoules and nanoseconds; operations cost
+/// nanojoules and nanoseconds.
 ///
-/// The constants say where their figures are from, and what is assumed. A board's own figures are better.
+/// Each constant says where its figures come from and what is assumed. Your board's own figures are
+/// better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cost {
     /// The name in reports.
     pub name: &'static str,
-    /// Bytes that one program operation covers, at multiples of their number: what a write of less takes as well. 0 is taken as 1.
+    /// Bytes that one program operation covers, at multiples of this number. A shorter write costs
+    /// a whole operation. 0 means 1.
     pub operation: u32,
     /// A byte read.
     pub read_pj: u32,
@@ -36,21 +40,24 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// Energy for a byte when a block of 128 bytes takes this many nanojoules.
+    /// Energy for a byte, if a block of 128 bytes takes this many nanojoules.
     const fn block(nj: u32) -> u32 {
         nj * 1000 / 128
     }
 
-    /// Comparing mapped flash: 0.3 µJ for 128 bytes. Assumed: 32 words in some ten cycles each at 32 MHz and 30 mW.
+    /// Comparing mapped flash: 0.3 µJ for 128 bytes. Assumed: 32 words in some ten cycles each at
+    /// 32 MHz and 30 mW.
     pub const MAPPED_PJ: u32 = Self::block(300);
 
-    /// STM32L152RE as measured in *Efficient State Retention for Transiently-powered Embedded Sensing* (EWSN 2016): 128-byte half pages, erase
-    /// units of 256 bytes.
+    /// STM32L152RE as measured in *Efficient State Retention for Transiently-powered Embedded
+    /// Sensing* (EWSN 2016): 128-byte half pages, erase units of 256 bytes.
     ///
-    /// Fitted: saving all of RAM with `Full` took 85.2 mJ, which are 640 half pages and 320 erases, taken as equal: 88.75 µJ each. The first image of
-    /// `CopyIfChange` took 94.5 mJ: the rest, 14.5 µJ for each of 640 blocks, is for comparing, as uncertain as the difference of the two (± 45 %).
-    /// From the data sheet: 3.28 ms for a half page and for an erase, which together are the paper's "slightly more than 3 secs". Assumed: comparing
-    /// takes as much power as writing, 27 mW; reading costs what [`Cost::MAPPED_PJ`] says.
+    /// Fitted: saving all of RAM with `Full` took 85.2 mJ. That is 640 half pages and 320 erases,
+    /// taken as equal: 88.75 µJ each. The first image of `CopyIfChange` took 94.5 mJ. The
+    /// difference, 14.5 µJ for each of 640 blocks, is the cost of comparing. It is as uncertain as
+    /// the difference of the two (± 45 %). From the data sheet: 3.28 ms for a half page and for an
+    /// erase, which add up to the paper's "slightly more than 3 secs". Assumed: comparing takes as
+    /// much power as writing, 27 mW; reading costs [`Cost::MAPPED_PJ`].
     pub const STM32L1: Cost = Cost {
         name: "stm32l1",
         operation: 128,
@@ -66,8 +73,8 @@ impl Cost {
 
     /// STM32F091RC: words of 4 bytes, erase units of 2 KiB.
     ///
-    /// Assumed: 5.3 µJ a word and 1.47 mJ an erase; 107 µs a word (two half-words of 53.5 µs, data sheet) and 30 ms an erase (20 to 40, data sheet);
-    /// reading and comparing mapped flash.
+    /// Assumed: 5.3 µJ a word and 1.47 mJ an erase; 107 µs a word (two half-words of 53.5 µs, data
+    /// sheet) and 30 ms an erase (20 to 40, data sheet); reading and comparing mapped flash.
     pub const STM32F0: Cost = Cost {
         name: "stm32f0",
         operation: 4,
@@ -83,8 +90,9 @@ impl Cost {
 
     /// A serial NOR flash with erase units of 4 KiB.
     ///
-    /// Assumed: 6.3 µJ for 32 bytes and 4 mJ an erase; 90 µs for 32 bytes and 60 ms an erase (data sheets: 0.7 ms a page of 256, 60 to 100 ms);
-    /// 320 ns for a byte over the bus (25 MHz) at 30 mW.
+    /// Assumed: 6.3 µJ for 32 bytes and 4 mJ an erase; 90 µs for 32 bytes and 60 ms an erase (data
+    /// sheets: 0.7 ms a page of 256, 60 to 100 ms); 320 ns for a byte over the bus (25 MHz) at 30
+    /// mW.
     pub const SPI_NOR: Cost = Cost {
         name: "spi_nor",
         operation: 32,
@@ -100,7 +108,8 @@ impl Cost {
 
     /// MSPM0: flash words of 8 bytes, erase units of 1 KiB.
     ///
-    /// From its maker: 0.38 µJ a word, 24 to 120 µJ an erase, of which the larger is taken. Assumed: 50 µs a word, 4 ms an erase, mapped reading.
+    /// From its maker: 0.38 µJ a word and 24 to 120 µJ an erase; the larger is taken. Assumed: 50
+    /// µs a word, 4 ms an erase, mapped reading.
     pub const MSPM0: Cost = Cost {
         name: "mspm0",
         operation: 8,
@@ -111,8 +120,9 @@ impl Cost {
         ..Self::STM32F0
     };
 
-    /// MB85RS4MT, a serial FRAM, at 40 MHz: 200 ns a byte (data sheet). Assumed: an ESP32-C3 that waits for it takes 88 mW (0.55 nJ a cycle at 160 MHz).
-    /// The five bytes in front of each burst are left out.
+    /// MB85RS4MT, a serial FRAM, at 40 MHz: 200 ns a byte (data sheet). Assumed: an ESP32-C3 that
+    /// waits for it takes 88 mW (0.55 nJ a cycle at 160 MHz). The five bytes in front of each burst
+    /// are not counted.
     pub const SPI_FRAM: Cost = Cost {
         name: "spi_fram",
         operation: 1,
@@ -126,9 +136,9 @@ impl Cost {
         erase_ns: 0,
     };
 
-    /// The same where comparing costs this much.
+    /// The same model with another cost of comparing.
     #[must_use]
-    pub const fn comparing(self, compare_pj: u32, compare_ns: u32) -> Self {
+    pub const fn with_compare_cost(self, compare_pj: u32, compare_ns: u32) -> Self {
         Cost {
             compare_pj,
             compare_ns,
@@ -136,7 +146,7 @@ impl Cost {
         }
     }
 
-    /// Bytes of a program operation. A model that says 0 has one for each byte.
+    /// Bytes of a program operation; 1 if the model says 0.
     pub(crate) const fn step(&self) -> u32 {
         if self.operation == 0 {
             return 1;
@@ -153,7 +163,7 @@ impl Cost {
         last / self.step() as u64 - (at / self.step()) as u64 + 1
     }
 
-    /// Nanojoules of some work, rounded up. `u64::MAX` when they are as many or more.
+    /// The energy of some work in nanojoules, rounded up. `u64::MAX` if it is that much or more.
     pub const fn energy_nj(&self, w: &Work) -> u64 {
         let reads = thousandth(sum([
             w.read.saturating_mul(self.read_pj as u64),
@@ -169,7 +179,7 @@ impl Cost {
         ])
     }
 
-    /// Nanoseconds of some work. `u64::MAX` when they are as many or more.
+    /// The time of some work in nanoseconds. `u64::MAX` if it is that much or more.
     pub const fn time_ns(&self, w: &Work) -> u64 {
         sum([
             w.read.saturating_mul(self.read_ns as u64),
@@ -179,7 +189,8 @@ impl Cost {
         ])
     }
 
-    /// Both, rounded up. `u64::MAX` when it is more than this type tells: no budget allows that.
+    /// Energy and time of some work, rounded up. `u64::MAX` if they do not fit; no budget allows
+    /// that.
     pub const fn of(&self, w: &Work) -> Price {
         Price {
             microjoules: thousandth(self.energy_nj(w)),
@@ -188,13 +199,13 @@ impl Cost {
     }
 }
 
-/// All of them, or `u64::MAX` when that is as many or more.
+/// The sum, or `u64::MAX` if it is that much or more.
 const fn sum(all: [u64; 4]) -> u64 {
     let [a, b, c, d] = all;
     a.saturating_add(b).saturating_add(c).saturating_add(d)
 }
 
-/// A thousandth, rounded up. What does not fit does not fit afterwards.
+/// A thousandth, rounded up. `u64::MAX` stays `u64::MAX`.
 const fn thousandth(n: u64) -> u64 {
     if n == u64::MAX {
         return n;
@@ -202,7 +213,7 @@ const fn thousandth(n: u64) -> u64 {
     n.div_ceil(1000)
 }
 
-/// What a medium does. A count of `u64::MAX` is that many or more.
+/// The work of a medium. A count of `u64::MAX` means that many or more.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Work {
     /// Bytes that are read, other than to compare them.
@@ -211,14 +222,14 @@ pub struct Work {
     pub compared: u64,
     /// Bytes that are written.
     pub written: u64,
-    /// Program operations, of the size that a [`Cost`] says.
+    /// Program operations, of the size in the [`Cost`].
     pub programs: u64,
     /// Units that are erased.
     pub erases: u64,
 }
 
 impl Work {
-    /// Both.
+    /// The sum of both.
     #[must_use]
     pub const fn and(self, o: Work) -> Work {
         Work {
@@ -231,7 +242,7 @@ impl Work {
     }
 }
 
-/// Energy and time: what something takes, or what there is for it.
+/// Energy and time: a cost, or a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Price {
@@ -242,7 +253,7 @@ pub struct Price {
 }
 
 impl Price {
-    /// Whether this much is enough for that. Nothing is enough for `u64::MAX`, which may stand for more.
+    /// Whether this budget covers `needed`. No budget covers `u64::MAX`, which may stand for more.
     pub const fn allows(&self, needed: &Price) -> bool {
         needed.microjoules <= self.microjoules
             && needed.microseconds <= self.microseconds
@@ -250,35 +261,36 @@ impl Price {
             && needed.microseconds < u64::MAX
     }
 
-    /// Refuses to compile: for a constant.
+    /// Asserts that this budget is enough. In a `const` item, a budget that is too small does not
+    /// compile.
     ///
     /// ```
-    /// use checkpoint::{Cost, Images, Most, Price, Split};
+    /// use checkpoint::{Cost, Images, Maxima, Price, Split};
     /// # use checkpoint::nvmem::ram::RamNor;
     /// # type Flash = RamNor<24, 256, 128, 0x00>;
-    /// const MOST: Most = Most { statics: 600, heap: 0, heap_used: 0, stack: 1024, stack_used: 400 };
+    /// const MOST: Maxima = Maxima { statics: 600, heap: 0, heap_used: 0, stack: 1024, stack_used: 400 };
     /// const CAPACITOR: Price = Price { microjoules: 2_000, microseconds: 60_000 };
-    /// const _: () = CAPACITOR.demand(&Cost::STM32L1, &Images::<Flash, 3>::worst_case::<Split>(&MOST, &Cost::STM32L1));
+    /// const _: () = CAPACITOR.assert_enough(&Cost::STM32L1, &Images::<Flash, 3>::worst_case::<Split>(&MOST, &Cost::STM32L1));
     /// ```
     ///
     /// ```compile_fail
-    /// # use checkpoint::{Cost, Images, Most, Price, Full};
+    /// # use checkpoint::{Cost, Images, Maxima, Price, Full};
     /// # use checkpoint::nvmem::ram::RamNor;
     /// # type Flash = RamNor<24, 256, 128, 0x00>;
-    /// # const MOST: Most = Most { statics: 600, heap: 0, heap_used: 0, stack: 1024, stack_used: 400 };
+    /// # const MOST: Maxima = Maxima { statics: 600, heap: 0, heap_used: 0, stack: 1024, stack_used: 400 };
     /// # const CAPACITOR: Price = Price { microjoules: 2_000, microseconds: 60_000 };
-    /// const _: () = CAPACITOR.demand(&Cost::STM32L1, &Images::<Flash, 3>::worst_case::<Full>(&MOST, &Cost::STM32L1));
+    /// const _: () = CAPACITOR.assert_enough(&Cost::STM32L1, &Images::<Flash, 3>::worst_case::<Full>(&MOST, &Cost::STM32L1));
     /// ```
     ///
-    /// **Panics**: when it is not enough.
-    pub const fn demand(&self, cost: &Cost, worst: &Work) {
+    /// **Panics**: if it is not enough.
+    pub const fn assert_enough(&self, cost: &Cost, worst: &Work) {
         assert!(
             self.allows(&cost.of(worst)),
-            "this may take more than the budget"
+            "the worst case exceeds the budget"
         );
     }
 
-    /// The same while the program runs: **Errors**: [`OverBudget`].
+    /// The same check at run time. **Errors**: [`OverBudget`].
     pub const fn check(&self, cost: &Cost, worst: &Work) -> Result<(), OverBudget> {
         let needed = cost.of(worst);
         if self.allows(&needed) {
@@ -291,14 +303,14 @@ impl Price {
     }
 }
 
-/// A checkpoint or a restore may take more than there is.
+/// A checkpoint or a restore may need more than the budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub struct OverBudget {
-    /// What it takes at most.
+    /// The worst case.
     pub needed: Price,
-    /// What there is.
+    /// The budget.
     pub budget: Price,
 }
 
@@ -307,33 +319,33 @@ impl core::fmt::Display for OverBudget {
         let (n, b) = (&self.needed, &self.budget);
         write!(
             f,
-            "this may take {} µJ and {} µs; there are {} µJ and {} µs",
+            "the worst case needs {} µJ and {} µs; the budget is {} µJ and {} µs",
             n.microjoules, n.microseconds, b.microjoules, b.microseconds
         )
     }
 }
 impl core::error::Error for OverBudget {}
 
-/// The most bytes that the parts of a program's memory may have when a checkpoint is taken.
+/// The largest sizes that a program's memory may have when a checkpoint is taken, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Most {
+pub struct Maxima {
     /// The statics.
     pub statics: u32,
     /// The heap segment.
     pub heap: u32,
-    /// Of it, from its start to the last byte in use.
+    /// The heap in use, from its start to the last byte in use.
     pub heap_used: u32,
     /// The stack segment.
     pub stack: u32,
-    /// Of it, what is in use.
+    /// The stack in use.
     pub stack_used: u32,
 }
 
-impl Most {
-    /// When nothing is known of what is in use.
+impl Maxima {
+    /// The whole of this memory: all of heap and stack may be in use.
     pub fn of(memory: &Memory<'_>) -> Self {
         let (heap, stack) = (memory.heap().len, memory.stack().len);
-        Most {
+        Maxima {
             statics: memory.statics().len,
             heap,
             heap_used: heap,
@@ -343,48 +355,48 @@ impl Most {
     }
 }
 
-/// Parts of memory that a mode saves at most.
+/// The parts of memory that a mode saves at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Parts {
+pub enum SavedParts {
     /// All of it.
     All,
     /// Statics, and the stack in use.
     NoHeap,
     /// Statics, heap and stack in use.
     InUse,
-    /// The stack in use, and of statics and heap all that is not zero.
-    HeapInParts,
+    /// The stack in use, and all bytes of statics and heap that are not zero.
+    NonzeroHeap,
 }
 
-/// A mode of which it is known what it saves at most.
+/// A mode with a known upper bound of the memory that it saves.
 pub trait Bounded: Mode {
-    /// What it saves.
-    const PARTS: Parts;
+    /// The parts that it saves at most.
+    const PARTS: SavedParts;
 }
 impl Bounded for Full {
-    const PARTS: Parts = Parts::All;
+    const PARTS: SavedParts = SavedParts::All;
 }
 impl Bounded for Stack {
-    const PARTS: Parts = Parts::NoHeap;
+    const PARTS: SavedParts = SavedParts::NoHeap;
 }
 impl Bounded for Split {
-    const PARTS: Parts = Parts::InUse;
+    const PARTS: SavedParts = SavedParts::InUse;
 }
 impl<B: crate::Blocks> Bounded for HeapTracker<'_, B> {
-    const PARTS: Parts = Parts::HeapInParts;
+    const PARTS: SavedParts = SavedParts::NonzeroHeap;
 }
 impl<M: Bounded> Bounded for CopyIfChange<M> {
-    const PARTS: Parts = M::PARTS;
+    const PARTS: SavedParts = M::PARTS;
 }
 
-const fn body(parts: Parts, m: &Most) -> u32 {
-    // Telling zeros by their length costs no more than the zeros, but for those at a segment's end, of which there may be one.
+const fn body(parts: SavedParts, m: &Maxima) -> u32 {
+    // A run of zeros stored as a length costs no more than the zeros, except at a segment's end.
     const LAST_ZERO: u32 = EXTENT - 1;
     let (extents, bytes) = match parts {
-        Parts::All => (3, [m.statics, m.heap, m.stack]),
-        Parts::NoHeap => (2, [m.statics, 0, m.stack_used]),
-        Parts::InUse => (3, [m.statics, m.heap_used, m.stack_used]),
-        Parts::HeapInParts => {
+        SavedParts::All => (3, [m.statics, m.heap, m.stack]),
+        SavedParts::NoHeap => (2, [m.statics, 0, m.stack_used]),
+        SavedParts::InUse => (3, [m.statics, m.heap_used, m.stack_used]),
+        SavedParts::NonzeroHeap => {
             let (heap, statics) = ((m.heap > 0) as u32, (m.statics > 0) as u32);
             let heaps = m.heap.saturating_add(heap * LAST_ZERO);
             let all = m.statics.saturating_add(statics * LAST_ZERO);
@@ -398,22 +410,24 @@ const fn body(parts: Parts, m: &Most) -> u32 {
 }
 
 impl<D: Medium, const N: usize> Images<D, N> {
-    /// What a [`checkpoint`](Images::checkpoint) in this mode makes the medium do at most, when memory has no more than this. Program operations are of the size that the model says.
+    /// The most work of a [`checkpoint`](Images::checkpoint) in this mode, of memory of at most
+    /// this size. Program operations have the size in the model.
     ///
-    /// With [`HeapTracker`] all of the heap counts, since any of it may be not zero.
+    /// With [`HeapTracker`] all of the heap counts, because any of it may be nonzero.
     ///
-    /// **Panics**: when no medium has room for so much.
-    pub const fn worst_case<M: Bounded>(most: &Most, cost: &Cost) -> Work {
+    /// **Panics**: if no medium is large enough.
+    pub const fn worst_case<M: Bounded>(most: &Maxima, cost: &Cost) -> Work {
         let body = body(M::PARTS, most);
         assert!(
             Self::SIZES.whole(body).is_some(),
-            "no medium has room for this"
+            "no medium is large enough for this"
         );
         let work = work(&Self::SIZES, body, M::COMPARE, cost);
-        if !Self::SIZES.as_it_is::<M>() {
+        if !Self::SIZES.writes_plain::<M>() {
             return work;
         }
-        // Head, three parts with their places, and trailer, one behind the other: each may begin in the middle of an operation.
+        // Head, three extents with their descriptions, and trailer, one behind the other: each may
+        // begin in the middle of an operation.
         let middles = if cost.step() > 1 { 2 + 2 * 3 } else { 0 };
         Work {
             programs: work.written.div_ceil(cost.step() as u64) + middles,
@@ -422,17 +436,18 @@ impl<D: Medium, const N: usize> Images<D, N> {
     }
 }
 
-/// What writing an image takes when all of it is new: the calls of `write_content`. A shorter image may lie worse, so the ends are taken as if they did.
+/// The work of writing an image that is all new: the calls of `write_content`. A shorter image may
+/// be aligned worse, so each end is counted as misaligned.
 const fn work(s: &Sizes, body: u32, compare: bool, cost: &Cost) -> Work {
     let content = s.content(body);
-    let whole = content + MARKS * s.mark();
+    let whole = content + MARKER_WORDS * s.marker();
     let last = (content - TRAILER) / s.word * s.word;
     let (op, piece) = (cost.step(), s.piece());
     let front =
         if piece.is_multiple_of(op) && s.unit.is_multiple_of(op) && s.align.is_multiple_of(op) {
             last.div_ceil(op) as u64
         } else if s.erases {
-            // Each unit ends with a piece, and each piece may straddle.
+            // Each unit ends with a piece, and each piece may straddle operations.
             (last / piece + last / s.unit + 1) as u64 * most_operations(s, piece, op)
         } else {
             last.div_ceil(piece) as u64 * most_operations(s, piece, op)
@@ -443,7 +458,7 @@ const fn work(s: &Sizes, body: u32, compare: bool, cost: &Cost) -> Work {
         written: whole as u64,
         programs: front
             + most_operations(s, content - last, op)
-            + MARKS as u64 * most_operations(s, s.mark(), op),
+            + MARKER_WORDS as u64 * most_operations(s, s.marker(), op),
         erases: if s.erases {
             whole.div_ceil(s.unit) as u64
         } else {
@@ -452,13 +467,13 @@ const fn work(s: &Sizes, body: u32, compare: bool, cost: &Cost) -> Work {
     }
 }
 
-/// Program operations of a write of whole words, wherever it begins.
+/// The most program operations of a write of whole words.
 const fn most_operations(s: &Sizes, len: u32, op: u32) -> u64 {
     let before = if len == 0 { 0 } else { straddle(s.word, op) };
     (len as u64 + before as u64).div_ceil(op as u64)
 }
 
-/// Bytes of an operation that may lie before a write at a multiple of the word.
+/// The most bytes of an operation that lie before a write at a multiple of the word.
 pub(crate) const fn straddle(word: u32, op: u32) -> u32 {
     let (mut a, mut b) = (op, word);
     while b != 0 {

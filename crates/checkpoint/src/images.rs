@@ -1,4 +1,34 @@
-//! The slots of a medium, and the images in them.
+//! Whole images of memory in the slots of a medium, and which of them is restored.
+//!
+//! ```text
+//!  range      | slot 0          | slot 1          | slot 2 (flash)  |
+//!             +-----------------+-----------------+-----------------+
+//!  slot       | head | extents and their bytes | trailer | M1 | M2 |
+//!             +------+-------------------------+---------+----+----+
+//!  written      1st    2nd                       3rd       4th  5th    (flush before 3rd, after 5th)
+//! ```
+//!
+//! `M1` is the commit marker and `M2` the marker's confirmation. Only media with unstable words
+//! have them; elsewhere the trailer is the commit marker, in words of its own.
+//!
+//! A slot's rank says how far its writing got:
+//!
+//! ```text
+//!  Blank -> Torn -> Begun -> Complete -> Marked -> Confirmed
+//!           no      head     trailer     M1        M2 matches
+//!           head    matches  matches     matches
+//! ```
+//!
+//! Why this is safe:
+//! - A new image never goes to the slot of the newest valid image, so that one stays until the new
+//!   image is valid.
+//! - The trailer is the checksum of head and body, bound to this head. Bytes of an older image
+//!   below a new head do not match it.
+//! - `M1` is written after the trailer. If `M1` reads right, all words before it are stable. If
+//!   `M2` reads right, `M1` is stable too.
+//! - An image without a confirmed marker is first copied to another slot, and the copy is
+//!   confirmed. Only then does the program run on it. So no later boot can fall back to an older
+//!   image.
 
 use crate::Error;
 use crate::layout::{EXTENT, HEAD, Head, Sizes, TRAILER, seed};
@@ -10,11 +40,12 @@ use core::ops::Range;
 use nvmem::device::Medium;
 use nvmem::planted;
 
-/// `N` slots in a range of a medium, each with room for one image. At least two; on flash, whose half-written words may read
-/// differently each time, at least three.
+/// `N` slots in a range of a medium, each with room for one image. At least two. Flash, where torn
+/// words may read differently each time, needs at least three.
 ///
-/// A checkpoint goes to the slot whose image is the least likely to be needed, never to the one that counts: slots are used in turn, so on flash
-/// that endures `E` erases of a unit there are `N` times `E` checkpoints.
+/// A checkpoint goes to the slot that is least likely to be needed, never to the newest valid
+/// image. Slots are used in turn. On flash that endures `E` erases of a unit, `N * E` checkpoints
+/// are possible.
 #[derive(Debug)]
 pub struct Images<D, const N: usize = 2> {
     pub(crate) medium: D,
@@ -23,43 +54,44 @@ pub struct Images<D, const N: usize = 2> {
     pub(crate) slot: u32,
     pub(crate) program: u64,
     pub(crate) slots: [Slot; N],
-    /// The slot whose image counts; `N` if there is none.
+    /// The slot of the newest valid image; `N` if there is none.
     pub(crate) current: usize,
 }
 
-/// What was restored, and what was passed over.
+/// What a restore found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub struct Restored {
-    /// The number of the image; wraps.
+    /// The sequence number of the image; wraps.
     pub sequence: u32,
-    /// What the checkpoint was given.
+    /// The context that was given to the checkpoint.
     pub context: u32,
-    /// What the checkpoint was called; zero outside of an [`Archive`](crate::Archive).
+    /// The name of the checkpoint; zero outside of an [`Archive`](crate::Archive).
     pub name: u32,
-    /// Later images that had been completed and are not intact: the program goes on from an older state than it had. No power cut does that.
+    /// Newer images that were completed and are damaged. The program continues from an older state
+    /// than it once had. No power cut causes this.
     pub damaged: u8,
-    /// Places with something that is no image: a checkpoint that was interrupted, or damage.
+    /// Slots that hold an incomplete image: an interrupted checkpoint, or damage.
     pub unfinished: u8,
 }
 
 /// Why an image is not restored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Refused {
+pub(crate) enum Rejection {
     Damaged,
     Program,
     Memory,
 }
 
-impl Refused {
+impl Rejection {
     pub(crate) fn error<E>(self, head: &Head) -> Error<E> {
         match self {
-            Refused::Damaged => Error::Damaged,
-            Refused::Program => Error::OtherProgram {
+            Rejection::Damaged => Error::Damaged,
+            Rejection::Program => Error::OtherProgram {
                 found: head.program(),
             },
-            Refused::Memory => Error::OtherMemory,
+            Rejection::Memory => Error::OtherMemory,
         }
     }
 }
@@ -67,19 +99,16 @@ impl Refused {
 impl<D: Medium, const N: usize> Images<D, N> {
     pub(crate) const SIZES: Sizes = {
         let s = Sizes::of(&D::CONTRACT);
-        assert!(
-            N >= 2 && N < 256,
-            "an image is never the only one: two slots"
-        );
+        assert!(N >= 2 && N < 256, "images need at least two slots");
         assert!(
             N >= 3 || !s.unstable,
-            "on a medium whose half-written words read differently each time: three slots"
+            "a medium with unstable words needs at least three slots"
         );
         s
     };
 
-    /// The size of a range in which images of `memory` bytes in `extents` parts have room; the modes of this crate
-    /// have three parts at most. `u32::MAX` when no range is large enough.
+    /// The size of a range with room for images of `memory` bytes in `extents` extents. The modes
+    /// of this crate have three at most. `u32::MAX` if no range is large enough.
     pub const fn bytes(memory: u32, extents: u32) -> u32 {
         let body = memory as u64 + EXTENT as u64 * extents as u64;
         let body = if body > u32::MAX as u64 {
@@ -104,11 +133,12 @@ impl<D: Medium, const N: usize> Images<D, N> {
         }
     }
 
-    /// Opens the slots in a range that they have for themselves. `program` tells one build of a program from another: addresses of functions and
-    /// statics are part of the images.
+    /// Opens the slots in a range that holds nothing else. `program` identifies the build of the
+    /// program: images hold addresses of its functions and statics.
     ///
-    /// **Power loss**: writes nothing. **Cost**: reads the ends of each slot, at most 52 bytes and two words. **Errors**: [`Error::TooSmall`]
-    /// for an image of nothing, [`Error::BadRange`], [`Error::Medium`].
+    /// **Power loss**: writes nothing. **Cost**: reads the ends of each slot, at most 52 bytes and
+    /// two words. **Errors**: [`Error::TooSmall`] if not even an empty image fits,
+    /// [`Error::BadRange`], [`Error::Medium`].
     pub fn open(medium: D, range: Range<u32>, program: u64) -> Result<Self, Error<D::Error>> {
         let align = Self::SIZES.align;
         if range.end > medium.capacity()
@@ -143,16 +173,19 @@ impl<D: Medium, const N: usize> Images<D, N> {
         self.start + slot as u32 * self.slot
     }
 
-    /// The medium back.
+    /// Returns the medium.
     pub fn into_medium(self) -> D {
         self.medium
     }
 
-    /// Writes an image of `memory`, which counts when this returns. `context` is given back by [`Images::restore`].
+    /// Writes an image of `memory`. It is valid when this returns. [`Images::restore`] gives
+    /// `context` back.
     ///
-    /// **Power loss**: the image that counted before counts, or this one; which of them is settled by the next `restore`. **Cost**: the bytes
-    /// of the extents, 44 and 8 for each, up to a multiple of the program word, on flash two words more and the erase of the units that all of
-    /// this touches; with [`CopyIfChange`](crate::CopyIfChange) reads all of it and writes what differs. **Errors**: [`Error::TooSmall`], and nothing was written; [`Error::Medium`], and it is as after a power cut.
+    /// **Power loss**: the previous image is valid, or this one; the next `restore` settles which.
+    /// **Cost**: writes the extents' bytes, 44 bytes, and 8 for each extent, rounded up to the
+    /// program word. On flash also two words, and an erase of each unit touched.
+    /// [`CopyIfChange`](crate::CopyIfChange) reads all of it and writes what differs. **Errors**:
+    /// [`Error::TooSmall`]: nothing was written. [`Error::Medium`]: as after a power cut.
     pub fn checkpoint<M: Mode>(
         &mut self,
         mode: &M,
@@ -195,77 +228,84 @@ impl<D: Medium, const N: usize> Images<D, N> {
         self.write::<M, _>(slot, &head, source)
     }
 
-    /// Brings memory back to what it was when the image that counts was taken. What the image does not hold is left as it is.
+    /// Restores memory from the newest valid image. Memory that the image does not hold is left as
+    /// it is.
     ///
-    /// The image is read twice: nothing is written to memory before all of it was checked. When the one that counts is not intact the one before it is
-    /// taken, and [`Restored`] says so.
+    /// The image is read twice: memory is written only after all of it was checked. If the newest
+    /// image is damaged, the one before it is restored, and [`Restored`] says so.
     ///
-    /// **Power loss**: may be repeated. On flash, after a cut in the last words of a checkpoint, the image is written to another slot before
-    /// it is used. **Cost**: reads the image twice. **Errors**: [`Error::NoImage`], [`Error::OtherProgram`], [`Error::OtherMemory`],
-    /// [`Error::Damaged`], [`Error::Medium`]: memory is as it was, except that a medium may fail in the middle; [`Error::Spoilt`].
+    /// **Power loss**: may be repeated. On flash, if a cut hit the last words of a checkpoint, the
+    /// image is copied to another slot before it is used. **Cost**: reads the image twice.
+    /// **Errors**: [`Error::NoImage`], [`Error::OtherProgram`], [`Error::OtherMemory`],
+    /// [`Error::Damaged`]: memory is unchanged. [`Error::Medium`] may come in the middle.
+    /// [`Error::PartlyRestored`].
     pub fn restore(&mut self, memory: &mut Memory<'_>) -> Result<Restored, Error<D::Error>> {
         self.restore_by(memory, |images| images.target(N))
     }
 
-    /// The same with the slot that a copy goes to, if there has to be one.
+    /// [`restore`](Self::restore) with a choice of the slot that a copy goes to.
     pub(crate) fn restore_by(
         &mut self,
         memory: &mut Memory<'_>,
         target: impl Fn(&Self) -> usize,
     ) -> Result<Restored, Error<D::Error>> {
         self.scan().map_err(Error::Medium)?;
-        let mut why = None;
+        let mut error = None;
         let mut damaged = 0u8;
         let mut head = Head::unread();
-        // What is passed over is out of the way of `candidate`, but not of `next_sequence`.
+        // Rejected images are ranked down, so `candidate` skips them. `next_sequence` still counts
+        // them.
         while self.current < N {
             let slot = self.current;
-            let mut refused = self.judge(slot, memory, &mut head).map_err(Error::Medium)?;
-            if refused.is_none() {
-                match self.settle(slot, &mut head, &target) {
+            let mut rejection = self
+                .check_image(slot, memory, &mut head)
+                .map_err(Error::Medium)?;
+            if rejection.is_none() {
+                match self.make_stable(slot, &mut head, &target) {
                     Ok(slot) => return self.apply(slot, &head, memory, damaged),
-                    Err(Error::Damaged) => refused = Some(Refused::Damaged),
+                    Err(Error::Damaged) => rejection = Some(Rejection::Damaged),
                     Err(e) => return Err(e),
                 }
             }
-            match refused {
-                // A sealed one may be a cut one that was about to be overwritten, in a second cut.
-                Some(Refused::Damaged) => damaged += u8::from(self.rank(slot) == Rank::Confirmed),
-                // Of somebody else's image there is more to say than that one of ours was damaged.
-                _ => why = refused.map(|r| r.error(&head)),
+            match rejection {
+                // Only a confirmed image counts as damaged: one that is only marked may be the
+                // victim of two cuts.
+                Some(Rejection::Damaged) => damaged += u8::from(self.rank(slot) == Rank::Confirmed),
+                // Another program's image is a more useful error than a damaged one of ours.
+                _ => error = rejection.map(|r| r.error(&head)),
             }
             self.rank_as(slot, Rank::Begun);
             self.current = self.candidate();
         }
-        Err(match why {
-            Some(why) => why,
+        Err(match error {
+            Some(error) => error,
             None if damaged > 0 => Error::Damaged,
             None => Error::NoImage,
         })
     }
 
-    /// Whether an image can be restored, and its head.
-    pub(crate) fn judge(
+    /// Checks whether an image can be restored, and reads its head. `None` if it can.
+    pub(crate) fn check_image(
         &mut self,
         slot: usize,
         memory: &Memory<'_>,
         head: &mut Head,
-    ) -> Result<Option<Refused>, D::Error> {
+    ) -> Result<Option<Rejection>, D::Error> {
         if !self.read_head(slot, head)? {
-            return Ok(Some(Refused::Damaged));
+            return Ok(Some(Rejection::Damaged));
         }
         if head.program() != self.program && !planted!("checkpoint/any-program") {
-            return Ok(Some(Refused::Program));
+            return Ok(Some(Rejection::Program));
         }
         if head.memory() != memory.fingerprint() && !planted!("checkpoint/any-memory") {
-            return Ok(Some(Refused::Memory));
+            return Ok(Some(Rejection::Memory));
         }
         let sound = self.walk(slot, head, memory, false)?;
-        Ok((!sound).then_some(Refused::Damaged))
+        Ok((!sound).then_some(Rejection::Damaged))
     }
 
-    /// Makes sure that an image stays: where it then is.
-    fn settle(
+    /// Makes an image stable: copies it unless its marker is confirmed. Returns its slot.
+    fn make_stable(
         &mut self,
         slot: usize,
         head: &mut Head,
@@ -282,7 +322,7 @@ impl<D: Medium, const N: usize> Images<D, N> {
         Ok(to)
     }
 
-    /// Writes an image that was judged to another slot, where it is the latest; its head becomes the one there.
+    /// Copies a checked image to another slot as the newest image. `head` becomes the copy's head.
     pub(crate) fn copy(
         &mut self,
         slot: usize,
@@ -313,7 +353,7 @@ impl<D: Medium, const N: usize> Images<D, N> {
     ) -> Result<Restored, Error<D::Error>> {
         let sound = self.walk(slot, head, memory, true);
         if !sound.map_err(Error::Medium)? {
-            return Err(Error::Spoilt);
+            return Err(Error::PartlyRestored);
         }
         Ok(Restored {
             sequence: head.sequence(),

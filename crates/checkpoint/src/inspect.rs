@@ -1,4 +1,5 @@
-//! What a dump of a medium holds, for people: every image or record of a log in it, and whether it is intact.
+//! Describes a dump of a medium for people: every image, or every record of a log, and whether it
+//! is intact.
 
 mod log;
 
@@ -8,14 +9,15 @@ use crate::layout::{EXTENT, HEAD, MAGIC, PIECE, TRAILER, ZERO};
 use core::fmt;
 use nvmem::crc::Crc32;
 
-/// Whether there is an image anywhere in these bytes.
+/// Whether these bytes contain an image.
 pub fn has_images(bytes: &[u8]) -> bool {
     heads(bytes).next().is_some()
 }
 
-/// Writes a line for each image in a dump, in the order in which they lie there, and one for each of its extents. `word` is the medium's program word in bytes.
+/// Writes one line for each image in a dump, in the order of their offsets, and one for each of its
+/// extents. `word` is the medium's program word in bytes.
 ///
-/// **Errors**: those of `out`; any bytes whatever are shown as what they are.
+/// **Errors**: those of `out`. Any bytes are accepted.
 pub fn images(bytes: &[u8], word: u32, out: &mut impl fmt::Write) -> fmt::Result {
     for at in heads(bytes) {
         let image = bytes.get(at..).unwrap_or_default();
@@ -41,7 +43,7 @@ pub fn images(bytes: &[u8], word: u32, out: &mut impl fmt::Write) -> fmt::Result
     Ok(())
 }
 
-/// Where heads are: a magic number, a sequence and its complement.
+/// The offsets of heads: a magic number, a sequence number and its complement.
 fn heads(bytes: &[u8]) -> impl Iterator<Item = usize> + '_ {
     let is_head = |at: &usize| {
         bytes
@@ -51,13 +53,13 @@ fn heads(bytes: &[u8]) -> impl Iterator<Item = usize> + '_ {
     (0..bytes.len()).filter(is_head)
 }
 
-/// Four bytes; zero behind the end.
+/// The word at an offset; zero behind the end.
 fn number(bytes: &[u8], at: usize) -> u32 {
     let b = bytes.get(at..).and_then(|b| b.first_chunk::<4>());
     b.map_or(0, |b| u32::from_le_bytes(*b))
 }
 
-/// Whether there is a trailer that is this head's, in either of the places where a medium may have it.
+/// Whether a matching trailer follows, at either of the two offsets that media use.
 fn intact(image: &[u8], body: u32, word: u32) -> bool {
     let Some(content) = image.get(..(HEAD as usize).saturating_add(body as usize)) else {
         return false;

@@ -1,4 +1,18 @@
-//! What the bytes of a slot mean, and the sizes that follow from a medium's contract. docs/SPEC.md has the picture.
+//! The bytes of a slot, and the sizes that follow from a medium's contract. docs/SPEC.md has the
+//! format.
+//!
+//! ```text
+//!  offset  0      4         8          12    16       24      28       32    36
+//!          +------+---------+----------+-----+--------+-------+--------+-----+
+//!  head    | RLC2 | sequen. | ~sequen. | body| program| memory| context| name|
+//!          +------+---------+----------+-----+--------+-------+--------+-----+
+//!  body    | offset 4 | length 4 | bytes... |  once for each extent; a zero extent has no bytes
+//!          +----------+----------+----------+
+//!  trailer | CRC of head and body 4 | CRC of head and that CRC 4 |
+//!          +------------------------+----------------------------+
+//!  marker  | marker word | confirmation |    only on media with unstable words
+//!          +-------------+--------------+
+//! ```
 
 use crate::mode::Mode;
 use core::mem::MaybeUninit;
@@ -8,16 +22,16 @@ use nvmem::device::{Contract, Torn};
 pub(crate) const MAGIC: [u8; 4] = *b"RLC2";
 pub(crate) const HEAD: u32 = 36;
 pub(crate) const TRAILER: u32 = 8;
-/// In front of the bytes of each extent.
+/// Bytes that describe an extent, in front of its content.
 pub(crate) const EXTENT: u32 = 8;
-/// In the size of an extent: it is zero, and its bytes are left out.
+/// A bit in an extent's length: its bytes are zero and left out.
 pub(crate) const ZERO: u32 = 1 << 31;
-/// The largest piece that is read or written.
+/// The most bytes that one call reads or writes.
 pub(crate) const PIECE: usize = 256;
-/// Words behind the content that are written one after the other, each by a call of its own.
-pub(crate) const MARKS: u32 = 2;
+/// The commit marker's word and its confirmation, each written by a call of its own.
+pub(crate) const MARKER_WORDS: u32 = 2;
 
-/// The first bytes of a slot, as they are there: nine words, the least significant byte first.
+/// A slot's head as it lies on the medium: nine words, least significant byte first.
 #[derive(Clone, Copy)]
 pub(crate) struct Head([u32; HEAD as usize / 4]);
 
@@ -44,10 +58,10 @@ impl Head {
         Head(fields.map(u32::to_le))
     }
 
-    /// One that is to be read.
+    /// A zeroed head, to read into.
     pub(crate) fn unread() -> Self {
         let mut head = MaybeUninit::<Head>::uninit();
-        // SAFETY: *Words are bytes*: a head is so many bytes, and zeros are one.
+        // SAFETY: *Words are bytes*: a head is `HEAD` bytes, and zeros are a valid one.
         unsafe {
             clear(head.as_mut_ptr().cast(), HEAD as usize);
             head.assume_init()
@@ -59,7 +73,8 @@ impl Head {
     }
 
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8; HEAD as usize] {
-        // SAFETY: *Words are bytes*: as many, without padding, and any bytes are words; borrowed as the head is.
+        // SAFETY: *Words are bytes*: the array has `HEAD` bytes without padding, and any bytes are
+        // valid words. The result borrows `self`.
         unsafe { &mut *self.0.as_mut_ptr().cast() }
     }
 
@@ -67,8 +82,8 @@ impl Head {
         self.0.get(i).map_or(0, |w| u32::from_le(*w))
     }
 
-    /// Whether these bytes are a head at all.
-    pub(crate) fn is_one(&self) -> bool {
+    /// Whether these bytes are a head: the magic number, and a sequence number with its complement.
+    pub(crate) fn is_valid(&self) -> bool {
         self.field(0) == u32::from_le_bytes(MAGIC) && self.field(2) == !self.sequence()
     }
 
@@ -76,7 +91,7 @@ impl Head {
         self.field(1)
     }
 
-    /// The same with another number.
+    /// Sets the sequence number.
     pub(crate) fn set_sequence(&mut self, sequence: u32) {
         self.0[1] = sequence.to_le();
         self.0[2] = (!sequence).to_le();
@@ -104,68 +119,71 @@ impl Head {
     }
 }
 
-/// Words as they lie in memory.
+/// The bytes of words as they lie in memory.
 pub(crate) fn bytes(words: &[u32]) -> &[u8] {
-    // SAFETY: *Words are bytes*: as many, without padding, and any alignment does; borrowed as the words are.
+    // SAFETY: *Words are bytes*: the slice has `size_of_val(words)` bytes without padding, and `u8`
+    // needs no alignment. The result borrows `words`.
     unsafe { core::slice::from_raw_parts(words.as_ptr().cast(), size_of_val(words)) }
 }
 
-/// What the checksum of an image goes on from: its head.
+/// The checksum of a head, from which the image's checksum continues.
 pub(crate) fn seed(head: &Head) -> Crc32 {
     sum(Crc32::new(), head.bytes())
 }
 
-/// The checksum of head and checksum together: that the trailer is this head's.
-pub(crate) fn seal(seed: Crc32, crc: u32) -> u32 {
+/// The CRC of head and content CRC together. It shows that a trailer belongs to this head.
+pub(crate) fn head_crc(seed: Crc32, crc: u32) -> u32 {
     sum(seed, &crc.to_le_bytes()).finish()
 }
 
-/// The last bytes of a content: its checksum, and what makes them its head's.
-pub(crate) fn trailer(crc: u32, seal: u32) -> [u8; TRAILER as usize] {
-    (u64::from(crc) | u64::from(seal) << 32).to_le_bytes()
+/// The trailer: the CRC of head and body, and the CRC that binds it to the head.
+pub(crate) fn trailer(crc: u32, head_crc: u32) -> [u8; TRAILER as usize] {
+    (u64::from(crc) | u64::from(head_crc) << 32).to_le_bytes()
 }
 
-/// What both marks of an image with this seal are made of, over and over.
-pub(crate) fn mark(seal: u32, which: u32) -> [u8; 4] {
-    crc32(&(seal ^ (which + 1)).to_le_bytes()).to_le_bytes()
+/// The bytes that the marker word (`which` 0) or its confirmation (1) repeats.
+pub(crate) fn marker_word(head_crc: u32, which: u32) -> [u8; 4] {
+    crc32(&(head_crc ^ (which + 1)).to_le_bytes()).to_le_bytes()
 }
 
-/// A checksum that goes on; not inlined, since it is asked for everywhere.
+/// Continues a checksum. Not inlined, because many places call it.
 #[inline(never)]
 pub(crate) fn sum(crc: Crc32, bytes: &[u8]) -> Crc32 {
     crc.bytes(bytes)
 }
 
-/// Zeroes bytes one by one: the compiler's own way is as large as the rest of a small program.
+/// Zeroes bytes one by one: the compiler's `memset` would be as large as the rest of a small
+/// program.
 ///
 /// # Safety
 /// `n` bytes may be written there.
 #[inline(never)]
 pub(crate) unsafe fn clear(to: *mut u8, n: usize) {
     for i in 0..n {
-        // SAFETY: the caller says that `n` bytes may be written there.
+        // SAFETY: the caller promises that `n` bytes may be written.
         unsafe { to.wrapping_add(i).write_volatile(0) };
     }
 }
 
-/// The same for a slice.
+/// Zeroes a slice with [`clear`].
 pub(crate) fn zero(b: &mut [u8]) {
-    // SAFETY: a slice that is borrowed mutably has so many bytes.
+    // SAFETY: a mutable slice has `len` bytes.
     unsafe { clear(b.as_mut_ptr(), b.len()) }
 }
 
-/// Room for a piece.
-pub(crate) struct Room(MaybeUninit<[u8; PIECE]>);
+/// A buffer for one piece.
+pub(crate) struct PieceBuf(MaybeUninit<[u8; PIECE]>);
 
-impl Room {
+impl PieceBuf {
     pub(crate) fn new() -> Self {
-        Room(MaybeUninit::uninit())
+        PieceBuf(MaybeUninit::uninit())
     }
 
-    /// Zeros, not more than a piece.
+    /// `n` zeroed bytes, at most a piece.
     pub(crate) fn piece(&mut self, n: u32) -> &mut [u8] {
         let (p, n) = (self.0.as_mut_ptr().cast(), PIECE.min(n as usize));
-        // SAFETY: *Words are bytes*: a room has at least `n` bytes, which are zeros before there is a reference to them.
+        // SAFETY: *Words are bytes*: the buffer has at least `n` bytes. They are zeroed before a
+        // reference to them exists.
         unsafe {
             clear(p, n);
             core::slice::from_raw_parts_mut(p, n)
@@ -176,14 +194,14 @@ impl Room {
 /// The sizes that follow from a medium's contract.
 #[derive(Clone, Copy)]
 pub(crate) struct Sizes {
-    /// What every offset and length is a multiple of.
+    /// The program word: every offset and length is a multiple of it.
     pub word: u32,
-    /// Bytes that are erased together, or written together where nothing is erased.
+    /// Bytes of an erase unit; without erase, the most bytes written together.
     pub unit: u32,
     pub erases: bool,
     /// Whether a word whose programming was cut may read differently each time.
     pub unstable: bool,
-    /// What a slot starts at a multiple of.
+    /// The alignment of a slot's start.
     pub align: u32,
 }
 
@@ -197,7 +215,7 @@ impl Sizes {
         if let Some(e) = &c.erase {
             assert!(
                 e.size.is_multiple_of(word),
-                "an image needs erase units of whole words, for reading, too"
+                "an image needs erase units of whole words, also of read words"
             );
         }
         let piece = PIECE as u32 / word * word;
@@ -218,7 +236,8 @@ impl Sizes {
         PIECE as u32 / self.word * self.word
     }
 
-    /// Bytes of head, body and trailer. Where no mark says so, the trailer says that all before it was written: then it has words of its own.
+    /// Bytes of head, body and trailer. Without a marker the trailer is the commit marker, so it
+    /// has words of its own.
     pub(crate) const fn content(&self, body: u32) -> u32 {
         if self.unstable {
             return (HEAD + body + TRAILER).next_multiple_of(self.word);
@@ -226,13 +245,14 @@ impl Sizes {
         (HEAD + body).next_multiple_of(self.word) + TRAILER.next_multiple_of(self.word)
     }
 
-    /// Whether head, parts and trailer of an image in this mode are written as they are, whatever their lengths.
-    pub(crate) const fn as_it_is<M: Mode>(&self) -> bool {
-        M::FEW && !M::COMPARE && self.word == 1 && !self.erases
+    /// Whether an image in this mode is written without collecting pieces, whatever the extents'
+    /// lengths.
+    pub(crate) const fn writes_plain<M: Mode>(&self) -> bool {
+        M::FEW_EXTENTS && !M::COMPARE && self.word == 1 && !self.erases
     }
 
-    /// Bytes of one mark; none where a word never reads in two ways.
-    pub(crate) const fn mark(&self) -> u32 {
+    /// Bytes of one marker word; 0 on media without unstable words.
+    pub(crate) const fn marker(&self) -> u32 {
         if self.unstable {
             4u32.next_multiple_of(self.word)
         } else {
@@ -240,11 +260,11 @@ impl Sizes {
         }
     }
 
-    /// All that an image takes in its slot; `None` when that is more than any medium has.
+    /// Bytes of a whole image in its slot; `None` if no medium is that large.
     pub(crate) const fn whole(&self, body: u32) -> Option<u32> {
         if body > 1 << 31 {
             return None;
         }
-        Some(self.content(body) + MARKS * self.mark())
+        Some(self.content(body) + MARKER_WORDS * self.marker())
     }
 }

@@ -1,6 +1,6 @@
 #![doc = include_str!("../README.md")]
 #![no_std]
-// Assembly for this one is not stable yet.
+// Inline assembly for MSP430 is not stable yet.
 #![cfg_attr(target_arch = "msp430", feature(asm_experimental_arch))]
 
 mod archive;
@@ -35,8 +35,8 @@ pub use capture::svcall;
     target_os = "none",
     any(target_arch = "arm", target_arch = "riscv32", target_arch = "msp430")
 ))]
-pub use capture::{Checkpointer, Returned, Segments};
-pub use cost::{Bounded, Cost, Most, OverBudget, Parts, Price, Work};
+pub use capture::{Checkpointer, Outcome, Segments};
+pub use cost::{Bounded, Cost, Maxima, OverBudget, Price, SavedParts, Work};
 pub use error::Error;
 pub use images::{Images, Restored};
 pub use log::Log;

@@ -1,4 +1,30 @@
-//! A log of checkpoints: what changed is written to another place, and the last thing that is written says where everything is.
+//! A log of checkpoints. A checkpoint writes the cells of memory that changed to free places, then
+//! a record that says where every cell is.
+//!
+//! ```text
+//!  range   | anchor 0 | anchor 1 | ... | unit 0      | unit 1      | ...
+//!          +----------+----------+-----+-------------+-------------+
+//!          | records             |     | cells and manifests       |
+//!          +---------------------+     +---------------------------+
+//!
+//!  record ---> manifest 3 ---> manifest 2 ---> manifest 1
+//!    |            |               |               |
+//!    +------------+-------+-------+---------------+
+//!                         v   where each cell of memory is; the newer entry wins
+//!          cell 0: unit 4, place 1   cell 1: zero   cell 2: unit 0, place 3   ...
+//! ```
+//!
+//! Order of writes in a checkpoint: 1. changed cells, to places that the last record does not need;
+//! 2. manifests, if the places do not fit into a record; 3. the record, with its checksum last.
+//!
+//! Why this is safe: nothing that the last record needs is overwritten or erased before the next
+//! record is complete. A cut therefore leaves the last record and all of its cells intact. The
+//! record's checksum covers head and places, each manifest has a checksum, and each cell has a
+//! check of 16 bits beside its place.
+//!
+//! Files: `anchor` (records and where they go), `record` and `runs` (formats), `save` and `space`
+//! (writing, free units), `load` (reading), `shape` (sizes), `adaptive` (what to compare), `worst`
+//! (cost).
 
 mod adaptive;
 mod anchor;
@@ -13,42 +39,48 @@ mod worst;
 use crate::cost::Cost;
 use crate::{Error, Memory, Restored, Store};
 use adaptive::Adaptive;
-use anchor::{Anchors, Found};
+use anchor::{Anchors, FoundRecord};
 use core::ops::Range;
 use nvmem::device::Medium;
 use runs::{NONE, SLOTS};
 use shape::{MANIFESTS, Shape};
 
-/// Checkpoints of a memory of up to `CELLS` cells of `CELL` bytes, in a range of a medium with up to `UNITS` units: the mode *Adaptive*.
+/// A log of checkpoints of up to `CELLS` cells of `CELL` bytes, in a range of a medium with up to
+/// `UNITS` units: the mode *Adaptive*.
 ///
-/// Each checkpoint writes the cells of memory that are in use, not zero and not the same as in the checkpoint before; where comparing is dear it learns, for each
-/// region of memory, whether to compare at all ([`Log::with_cost`]). What is written goes to places that the last checkpoint does not need, so
-/// nothing is ever changed in place, and a checkpoint of a few cells costs a few cells, a record, and its part of the erases. Cells that are left
-/// over in nearly empty units are written again, from memory, so that there is always room for a checkpoint of everything.
+/// Each checkpoint writes the cells that are in use, not zero, and changed since the last
+/// checkpoint. Where comparing is expensive it learns which regions of memory are worth comparing
+/// ([`Log::with_cost`]). New content goes to places that the last checkpoint does not need, so
+/// nothing is changed in place. A checkpoint of a few cells costs those cells, a record, and a
+/// share of the erases. Nearly empty units are emptied by writing their remaining cells again, from
+/// memory. So there is always space for a checkpoint of everything.
 ///
-/// A segment of memory is cut into cells from its start, so it takes its length divided by `CELL`, rounded up. A unit is an erase unit or, if that is
-/// smaller, as many as a cell takes; without erase it is eight cells. RAM: two bytes for each of the `CELLS`, one for each of the
-/// `UNITS`, and some 370. A log of less than all of the medium, or with more units than `UNITS`, leaves the others alone.
+/// A segment is divided into cells from its start: its length divided by `CELL`, rounded up. A unit
+/// is an erase unit, or as many erase units as a cell needs. Without erase it is eight cells. RAM:
+/// two bytes for each of the `CELLS`, one for each of the `UNITS`, and about 370. Units beyond
+/// `UNITS`, and everything outside of the range, are not touched.
 #[derive(Debug)]
 pub struct Log<D, const CELLS: usize, const UNITS: usize, const CELL: usize = 128> {
     medium: D,
     start: u32,
-    /// In words, so that a log is aligned to words: what moves and zeroes what is aligned to more would be there as well.
+    /// Two words, so that a `Log` is aligned to words only: a larger alignment would need further
+    /// code for moving and zeroing it.
     program: [u32; 2],
     unit_count: u32,
     adaptive: Adaptive,
-    /// What is below is known.
+    /// The fields below match the medium.
     ready: bool,
     anchors: Anchors,
-    /// The record that counts.
-    found: Option<Found>,
-    /// Where each cell of memory is.
+    /// The newest valid record.
+    found: Option<FoundRecord>,
+    /// The place of each cell of memory.
     map: [u16; CELLS],
     units: [u8; UNITS],
-    /// The cells of the manifests, from the oldest.
+    /// The places of the manifests, from the oldest.
     chain: [u16; MANIFESTS],
-    chained: usize,
-    /// The unit that was filled last, and its next cell: `u32::MAX` when this boot has not begun to fill it.
+    chain_len: usize,
+    /// The unit that was filled last, and its next free cell: `u32::MAX` if this boot has not begun
+    /// a unit.
     cursor: u32,
     next: u32,
 }
@@ -60,22 +92,24 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
         let s = Shape::of(&D::CONTRACT, CELL as u32);
         assert!(
             CELLS > 0 && s.manifest(CELLS as u32) < MANIFESTS as u32 - 2,
-            "so many cells need larger ones"
+            "too many cells: CELL must be larger"
         );
         assert!(
             UNITS > 1 && UNITS as u64 * (s.per as u64) < SLOTS as u64,
-            "so many units need larger cells"
+            "too many units: CELL must be larger"
         );
         s
     };
 
-    /// The size of a range in which checkpoints of a memory of which so many bytes are in use and not zero always have room: three times as many, and what else
-    /// a log needs. In less it may do, as long as not too much of it changes; a little more than twice as many is the least.
+    /// The size of a range that always has space for checkpoints with `used` bytes in use and not
+    /// zero: three times as many, and the anchors. A smaller range may do while little changes. The
+    /// minimum is a little more than twice as many.
     ///
-    /// `u32::MAX` when no range is large enough: more than `CELLS` cells, more than `UNITS` units, or more bytes than a medium has.
+    /// `u32::MAX` if no range is large enough: it needs more than `CELLS` cells, more than `UNITS`
+    /// units, or more bytes than a medium has.
     pub const fn bytes(used: u32) -> u32 {
         let s = Self::SHAPE;
-        // Each segment may end in a part of a cell.
+        // Each segment may end in a partial cell.
         let n = used.div_ceil(s.cell) + 2;
         let cells = if n > CELLS as u32 { n } else { CELLS as u32 };
         let manifest = s.manifest(if cells > SLOTS { SLOTS } else { cells });
@@ -83,14 +117,15 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
         if units > UNITS as u32 || used.div_ceil(s.cell) > CELLS as u32 {
             return u32::MAX;
         }
-        // Only this may be more than 32 bits hold: a cell has at least 32 bytes.
+        // Only this may exceed 32 bits: a cell has at least 32 bytes.
         units.saturating_mul(s.unit).saturating_add(s.front())
     }
 
-    /// Opens a log in a range that it has for itself. `program` tells one build of a program from another. Cells are always compared before they are written: see
-    /// [`Log::with_cost`].
+    /// Opens a log in a range that holds nothing else. `program` identifies the build of the
+    /// program. Cells are always compared before they are written: see [`Log::with_cost`].
     ///
-    /// **Power loss**: writes nothing. **Cost**: reads nothing. **Errors**: [`Error::TooSmall`] for a checkpoint of nothing, [`Error::BadRange`].
+    /// **Power loss**: writes nothing. **Cost**: reads nothing. **Errors**: [`Error::TooSmall`] if
+    /// not even an empty checkpoint fits, [`Error::BadRange`].
     pub fn open(medium: D, range: Range<u32>, program: u64) -> Result<Self, Error<D::Error>> {
         let align = const { D::CONTRACT.alignment() };
         if range.end > medium.capacity()
@@ -118,28 +153,30 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
             map: [NONE; CELLS],
             units: [0; UNITS],
             chain: [0; MANIFESTS],
-            chained: 0,
+            chain_len: 0,
             cursor: 0,
             next: u32::MAX,
         })
     }
 
-    /// The same, but cells are compared only where that is expected to cost less than it saves: in regions of which enough was the same at the checkpoints before.
-    /// Of the others one cell in 32 is compared, to see whether that has changed.
+    /// Compares cells only in regions where comparing is expected to save more than it costs:
+    /// enough of the region's cells were unchanged at earlier checkpoints. In other regions one
+    /// cell in 32 is compared, to notice when that changes.
     #[must_use]
     pub fn with_cost(mut self, cost: &Cost) -> Self {
         self.adaptive = Adaptive::new(cost, CELL as u32, Self::SHAPE.unit, Self::SHAPE.erases);
         self
     }
 
-    /// The medium back.
+    /// Returns the medium.
     pub fn into_medium(self) -> D {
         self.medium
     }
 }
 
-// SAFETY: *Log: checked before it is memory*, *Log: own record first*: each cell is checked, and the record is made stable, before the
-// first byte of memory is written, and each cell is checked again as it is.
+// SAFETY: *Log: checked before it is memory*, *Log: own record first*: each cell is checked, and
+// the record made stable, before the first byte of memory is written. Each cell is checked again
+// while it is written.
 unsafe impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize> Store
     for Log<D, CELLS, UNITS, CELL>
 {

@@ -1,17 +1,22 @@
-//! The modes: which parts of memory an image holds, and whether they are compared first.
+//! The modes: which ranges of memory an image holds, and whether unchanged ones are skipped.
 
 use crate::memory::{Extent, Memory};
 use nvmem::planted;
 
-/// What a checkpoint writes. An image says itself what it holds, so any mode's image is restored in the same way.
+/// What a checkpoint writes. An image describes its own extents, so images of all modes are
+/// restored in the same way.
 pub trait Mode {
-    /// Whether what a slot holds is compared with what is to be written, and only what differs is written.
+    /// Whether the new image is compared with the slot's content, and only the differences are
+    /// written.
     const COMPARE: bool = false;
 
-    /// Whether there are three parts at most: then a medium without program words and erase is given each of them as it is; else, pieces of 256 bytes.
-    const FEW: bool = false;
+    /// Whether there are at most three extents. A medium without program words and erase then gets
+    /// each extent in one write; otherwise it gets pieces of 256 bytes.
+    const FEW_EXTENTS: bool = false;
 
-    /// The parts of `memory` that the image holds. Called again, it says the same; if it does not, the checkpoint is [`Error::Damaged`](crate::Error::Damaged) and the one before counts.
+    /// The extents of `memory` that the image holds. Every call must return the same; if not, the
+    /// checkpoint fails with [`Error::Damaged`](crate::Error::Damaged) and the previous one stays
+    /// valid.
     fn extents(&self, memory: &Memory<'_>) -> impl Iterator<Item = Extent> + Clone;
 }
 
@@ -19,7 +24,7 @@ pub trait Mode {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Full;
 
-/// Statics, and the stack that is in use; no heap. For programs without one.
+/// Statics, and the stack that is in use; no heap. For programs without a heap.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stack;
 
@@ -27,54 +32,58 @@ pub struct Stack;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Split;
 
-/// What `M` says, compared with what the slot holds from an earlier checkpoint: erase units (on a medium without erase, pieces
-/// of at most 256 bytes) that are the same already are not written.
+/// The extents of `M`, compared with the slot's content from an earlier checkpoint. Unchanged erase
+/// units are not written; on a medium without erase, unchanged pieces of at most 256 bytes are not.
 ///
-/// Compared is what stands at the same place in both images: with [`Full`] all of it does, with [`Split`] what lies behind a
-/// heap that has grown does not.
+/// Bytes are compared at the same offset in both images. With [`Full`] offsets never move; with
+/// [`Split`] everything behind a heap that has grown moves.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CopyIfChange<M = Full>(pub M);
 
-/// Bytes of a heap block that [`Blocks`] tells about.
+/// Bytes of a heap block of [`Blocks`].
 pub const BLOCK: u32 = 128;
 
 /// Which blocks of the heap, counted from its start, are in use.
 pub trait Blocks {
-    /// Whether anything in this block may be in use. Of what is not, the next checkpoint holds only what is not zero.
+    /// Whether anything in this block may be in use. Of other blocks the next checkpoint holds only
+    /// bytes that are not zero.
     fn in_use(&self, block: u32) -> bool;
 }
 
-/// Statics, the blocks of the heap that are in use, and the stack that is in use; of the statics and of the other blocks, what is not zero.
+/// Statics, the blocks of the heap that are in use, and the stack in use. Of the statics and of the
+/// other blocks, it holds the bytes that are not zero.
 ///
-/// The table that tells which blocks are in use is itself among the statics. So it takes as much of an image as there are blocks in use, however large the heap is.
+/// The table of used blocks is itself among the statics. So the image's size depends on the blocks
+/// in use, not on the size of the heap.
 ///
-/// An allocator keeps its free list in what is free, and would be lost without it after a restore. So nothing of the heap is: runs of zeros in
-/// blocks that are not in use are told by their length, all else is in the image. This is short if the heap was zeroed before the program first
-/// started, and what is freed is zeroed.
+/// An allocator keeps its free list in free memory, and is lost after a restore without it. So no
+/// byte of the heap is lost: runs of zeros in unused blocks are stored as a length, all other bytes
+/// as they are. Images are short if the heap was zeroed before the program first started and freed
+/// memory is zeroed.
 #[derive(Debug)]
 pub struct HeapTracker<'t, B>(pub &'t B);
 
-/// A segment from `at` on, as parts that are zero and parts that are written.
-struct Parts<'a, 'm, 'b, B> {
+/// Divides a segment, from `at` on, into extents that are zero and extents that are written.
+struct ZeroRuns<'a, 'm, 'b, B> {
     memory: &'a Memory<'m>,
     blocks: &'b B,
-    /// Where the heap starts; what is before it may be zero anywhere.
+    /// The offset where the heap starts. Bytes before it may be left out wherever they are zero.
     heap: u32,
     at: u32,
     end: u32,
 }
 
-impl<B> Clone for Parts<'_, '_, '_, B> {
+impl<B> Clone for ZeroRuns<'_, '_, '_, B> {
     fn clone(&self) -> Self {
-        Parts { ..*self }
+        ZeroRuns { ..*self }
     }
 }
 
-/// A run of zeros within other bytes costs this much when it is told by its length.
-const SHORT: u32 = 2 * crate::layout::EXTENT;
+/// The shortest run of zeros between other bytes that is left out: describing it costs this much.
+const MIN_ZEROS: u32 = 2 * crate::layout::EXTENT;
 
-impl<B: Blocks> Parts<'_, '_, '_, B> {
-    /// The bytes from `at` on that are zero and not in use.
+impl<B: Blocks> ZeroRuns<'_, '_, '_, B> {
+    /// The number of bytes from `at` on that are zero and not in use.
     fn zeros(&self, at: u32) -> u32 {
         let mut to = at;
         let in_use = |at: u32| {
@@ -92,7 +101,7 @@ impl<B: Blocks> Parts<'_, '_, '_, B> {
     }
 }
 
-impl<B: Blocks> Iterator for Parts<'_, '_, '_, B> {
+impl<B: Blocks> Iterator for ZeroRuns<'_, '_, '_, B> {
     type Item = Extent;
 
     fn next(&mut self) -> Option<Extent> {
@@ -100,11 +109,11 @@ impl<B: Blocks> Iterator for Parts<'_, '_, '_, B> {
         if at == self.end {
             return None;
         }
-        let told = |at, zeros| zeros >= SHORT || zeros > 0 && at + zeros == self.end;
+        let worth_omitting = |at, zeros| zeros >= MIN_ZEROS || zeros > 0 && at + zeros == self.end;
         let mut zeros = self.zeros(at);
-        let zero = told(at, zeros);
+        let zero = worth_omitting(at, zeros);
         let mut to = at + if zero { zeros } else { 0 };
-        while !zero && to < self.end && !told(to, zeros) {
+        while !zero && to < self.end && !worth_omitting(to, zeros) {
             to = (to + zeros.max(4)).min(self.end);
             zeros = self.zeros(to);
         }
@@ -120,7 +129,7 @@ impl<B: Blocks> Iterator for Parts<'_, '_, '_, B> {
 impl<B: Blocks> Mode for HeapTracker<'_, B> {
     fn extents(&self, memory: &Memory<'_>) -> impl Iterator<Item = Extent> + Clone {
         let heap = memory.heap();
-        let parts = |e: Extent| Parts {
+        let split = |e: Extent| ZeroRuns {
             memory,
             blocks: self.0,
             heap: heap.at,
@@ -128,12 +137,12 @@ impl<B: Blocks> Mode for HeapTracker<'_, B> {
             end: e.at + e.len,
         };
         let stack = [memory.stack_in_use()];
-        parts(memory.statics()).chain(parts(heap)).chain(stack)
+        split(memory.statics()).chain(split(heap)).chain(stack)
     }
 }
 
 impl Mode for Full {
-    const FEW: bool = true;
+    const FEW_EXTENTS: bool = true;
 
     fn extents(&self, memory: &Memory<'_>) -> impl Iterator<Item = Extent> + Clone {
         (0..3).map(|segment| memory.whole(segment))
@@ -141,7 +150,7 @@ impl Mode for Full {
 }
 
 impl Mode for Stack {
-    const FEW: bool = true;
+    const FEW_EXTENTS: bool = true;
 
     fn extents(&self, memory: &Memory<'_>) -> impl Iterator<Item = Extent> + Clone {
         [memory.statics(), memory.stack_in_use()].into_iter()
@@ -149,7 +158,7 @@ impl Mode for Stack {
 }
 
 impl Mode for Split {
-    const FEW: bool = true;
+    const FEW_EXTENTS: bool = true;
 
     fn extents(&self, memory: &Memory<'_>) -> impl Iterator<Item = Extent> + Clone {
         (0..3).map(|segment| memory.used(segment))

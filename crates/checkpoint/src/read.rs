@@ -1,20 +1,21 @@
-//! How an image is read: all of it once to see that it is sound, and once more into memory.
+//! Reads an image: once to check it, and once more into memory.
 
 use crate::Images;
 use crate::layout::{
-    EXTENT, HEAD, Head, PIECE, Room, Sizes, TRAILER, ZERO, clear, seal, seed, sum, trailer,
+    EXTENT, HEAD, Head, PIECE, PieceBuf, Sizes, TRAILER, ZERO, clear, head_crc, seed, sum, trailer,
 };
 use crate::memory::Memory;
 use nvmem::device::Medium;
 use nvmem::planted;
 
-/// Copies as much as there is and has room; how much that was. Byte by byte: the compiler's own way is as large as the rest of a
-/// small program.
+/// Copies as many bytes as both slices have, and returns that number. Byte by byte: the compiler's
+/// `memcpy` would be as large as the rest of a small program.
 #[inline(never)]
 pub(crate) fn copy(to: &mut [u8], from: &[u8]) -> usize {
     let n = to.len().min(from.len());
     for i in 0..n {
-        // SAFETY: both slices have at least `n` bytes, and one is borrowed mutably, so they do not overlap.
+        // SAFETY: both slices have at least `n` bytes, and one is borrowed mutably, so they do not
+        // overlap.
         unsafe {
             let b = from.as_ptr().wrapping_add(i).read();
             to.as_mut_ptr().wrapping_add(i).write_volatile(b);
@@ -23,7 +24,7 @@ pub(crate) fn copy(to: &mut [u8], from: &[u8]) -> usize {
     n
 }
 
-/// Bytes of a medium in order, read by whole words.
+/// Reads bytes of a medium in order, in whole words.
 #[derive(Clone)]
 pub(crate) struct Reader {
     pub at: u32,
@@ -45,8 +46,8 @@ impl Reader {
             let skip = self.at % sizes.word;
             let n = ((sizes.piece() - skip) as usize).min(out.len());
             let len = (skip + n as u32).next_multiple_of(sizes.word);
-            let mut buf = Room::new();
-            // Whole words of a piece.
+            let mut buf = PieceBuf::new();
+            // The whole words around the bytes.
             let window = buf.piece(len);
             medium.read(self.at - skip, window)?;
             let Some((now, later)) = out.split_at_mut_checked(n) else {
@@ -60,9 +61,10 @@ impl Reader {
 }
 
 impl<D: Medium, const N: usize> Images<D, N> {
-    /// Reads the image of a slot, and with `apply` writes what it holds to memory. Whether the image is sound.
+    /// Reads the image of a slot, and with `apply` writes it to memory. Returns whether the image
+    /// is intact.
     ///
-    /// What cannot lie in `memory` is never written anywhere.
+    /// An extent that does not lie in one segment of `memory` is never written.
     #[inline(never)]
     pub(crate) fn walk(
         &mut self,
@@ -74,14 +76,15 @@ impl<D: Medium, const N: usize> Images<D, N> {
         let base = self.at(slot);
         let medium = &mut self.medium;
         let mut from = Reader { at: base + HEAD };
-        // Of the head that is acted upon: should the one on the medium be another by now, the checksum is not its own.
+        // The checksum starts from the head that is used here. If the head on the medium is another
+        // by now, the checksum does not match.
         let seed = seed(head);
         let mut crc = seed;
         let mut left = head.body();
-        let mut buf = Room::new();
+        let mut buf = PieceBuf::new();
         let spare = buf.piece(PIECE as u32);
         while left > 0 {
-            // At most into the trailer.
+            // A damaged body size makes this read at most into the trailer.
             let mut d = [0; EXTENT as usize];
             from.read(medium, &mut d)?;
             crc = sum(crc, &d);
@@ -96,14 +99,16 @@ impl<D: Medium, const N: usize> Images<D, N> {
             };
             left = rest;
             if zero && apply && !planted!("checkpoint/zeros-not-restored") {
-                // SAFETY: *In one segment*: `len` bytes from `to` on; *Segments are memory*: it is ours to write.
+                // SAFETY: *In one segment*: `to` has `len` bytes. *Segments are memory*: we may
+                // write to them.
                 unsafe { clear(to, len as usize) };
             }
             while written > 0 {
                 let n = (PIECE as u32).min(written);
                 let piece = if apply {
-                    // SAFETY: *In one segment*: `len` bytes from the first `to` on, of which `n` are left; *Segments are memory*: they are
-                    // initialised and ours to write, and there is no other reference to them.
+                    // SAFETY: *In one segment*: `len` bytes from the first `to` on, and `n` of them
+                    // are left. *Segments are memory*: they are initialised, we may write to them,
+                    // and no other reference to them exists.
                     unsafe { core::slice::from_raw_parts_mut(to, n as usize) }
                 } else {
                     spare.get_mut(..n as usize).unwrap_or_default()
@@ -118,6 +123,6 @@ impl<D: Medium, const N: usize> Images<D, N> {
         from.at = base + Self::SIZES.content(head.body()) - TRAILER;
         from.read(medium, &mut found)?;
         let crc = crc.finish();
-        Ok(found == trailer(crc, seal(seed, crc)) || planted!("checkpoint/crc-unchecked"))
+        Ok(found == trailer(crc, head_crc(seed, crc)) || planted!("checkpoint/crc-unchecked"))
     }
 }

@@ -1,36 +1,36 @@
-//! What the slots hold, told from their ends: heads, trailers, marks.
+//! Scans the slots: how far each image was written, judged by head, trailer and commit marker.
 
 use crate::Images;
-use crate::layout::{Head, TRAILER, mark, seal, seed};
+use crate::layout::{Head, TRAILER, head_crc, marker_word, seed};
 use crate::read::Reader;
 use nvmem::device::Medium;
 use nvmem::planted;
 
-/// How far a slot's image was brought.
+/// How far the writing of a slot's image got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Rank {
-    /// Nothing was ever written here.
+    /// All bytes are the same: nothing was written since the erase.
     Blank,
-    /// No head that can be read.
+    /// The head is invalid.
     Torn,
-    /// A head, and no trailer that is its own; or one that cannot be restored.
+    /// The head is valid, and the trailer does not match it; or the image was rejected.
     Begun,
-    /// Head and trailer. Where words may be unstable, one of them may have been the last that was written.
+    /// Head and trailer match. On media with unstable words the trailer itself may be unstable.
     Complete,
-    /// The first mark, too: what is before it is stable.
-    Sealed,
-    /// The second mark, too: so is the first.
+    /// The commit marker matches, so all words before it are stable.
+    Marked,
+    /// The marker's confirmation matches, so the marker itself is stable.
     Confirmed,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Slot {
     pub rank: Rank,
-    /// That of the head, if there is one: from [`Rank::Begun`] on.
+    /// The head's sequence number; valid from [`Rank::Begun`] on.
     pub sequence: u32,
 }
 
-/// Whether `a` is later than `b`; sequences wrap.
+/// Whether sequence number `a` is later than `b`; they wrap.
 pub(crate) fn later(a: u32, b: u32) -> bool {
     if planted!("checkpoint/sequence-does-not-wrap") {
         return a > b;
@@ -39,29 +39,29 @@ pub(crate) fn later(a: u32, b: u32) -> bool {
 }
 
 impl<D: Medium, const N: usize> Images<D, N> {
-    /// Bytes anywhere in the medium.
+    /// Reads bytes at any offset of the medium.
     pub(crate) fn peek<const K: usize>(&mut self, at: u32) -> Result<[u8; K], D::Error> {
         let mut out = [0; K];
         Reader { at }.read(&mut self.medium, &mut out)?;
         Ok(out)
     }
 
-    /// Reads a slot's head; whether there is one.
+    /// Reads a slot's head. Returns whether it is valid.
     pub(crate) fn read_head(&mut self, slot: usize, head: &mut Head) -> Result<bool, D::Error> {
         let at = self.at(slot);
         Reader { at }.read(&mut self.medium, head.bytes_mut())?;
-        Ok(head.is_one() && self.fits(head.body()))
+        Ok(head.is_valid() && self.fits(head.body()))
     }
 
-    /// Whether an image with such a body has room in a slot.
+    /// Whether an image with a body of this size fits in a slot.
     pub(crate) fn fits(&self, body: u32) -> bool {
         Self::SIZES
             .whole(body)
             .is_some_and(|whole| whole <= self.slot)
     }
 
-    /// Looks at a slot: reads its head, its trailer and its marks.
-    fn look(&mut self, slot: usize) -> Result<(), D::Error> {
+    /// Reads a slot's head, trailer and marker, and notes its rank.
+    fn scan_slot(&mut self, slot: usize) -> Result<(), D::Error> {
         let mut head = Head::unread();
         if !self.read_head(slot, &mut head)? {
             let bytes = head.bytes();
@@ -72,16 +72,18 @@ impl<D: Medium, const N: usize> Images<D, N> {
         let mut rank = Rank::Begun;
         let end = self.at(slot) + Self::SIZES.content(head.body());
         let own = u64::from_le_bytes(self.peek::<{ TRAILER as usize }>(end - TRAILER)?);
-        let own_seal = seal(seed(&head), own as u32);
-        if (own >> 32) as u32 == own_seal {
+        let own_head_crc = head_crc(seed(&head), own as u32);
+        if (own >> 32) as u32 == own_head_crc {
             rank = Rank::Confirmed;
             if Self::SIZES.unstable {
                 rank = Rank::Complete;
-                for (which, further) in [(0, Rank::Sealed), (1, Rank::Confirmed)] {
-                    if self.peek(end + which * Self::SIZES.mark())? != mark(own_seal, which) {
+                for (which, reached) in [(0, Rank::Marked), (1, Rank::Confirmed)] {
+                    if self.peek(end + which * Self::SIZES.marker())?
+                        != marker_word(own_head_crc, which)
+                    {
                         break;
                     }
-                    rank = further;
+                    rank = reached;
                 }
             }
         }
@@ -105,25 +107,26 @@ impl<D: Medium, const N: usize> Images<D, N> {
         }
     }
 
-    /// Slots that hold something, and no image.
+    /// The number of slots that hold an incomplete image.
     pub(crate) fn unfinished(&self) -> u8 {
         let some = |s: &&Slot| matches!(s.rank, Rank::Torn | Rank::Begun | Rank::Complete);
         self.slots.iter().filter(some).count() as u8
     }
 
-    /// Looks at all slots anew.
+    /// Scans all slots.
     pub(crate) fn scan(&mut self) -> Result<(), D::Error> {
         for slot in 0..N {
-            self.look(slot)?;
+            self.scan_slot(slot)?;
         }
         self.current = self.candidate();
         Ok(())
     }
 
-    /// The image that counts: the latest of which it is certain that it was completed. When none is certain, nobody has ever
-    /// acted upon any of those that are not, and the oldest of them was written before the others were begun.
+    /// The image to restore: the newest with a commit marker. If none has one, no program ever ran
+    /// on any of them. Then the oldest complete one is taken: it was written before the others were
+    /// begun.
     pub(crate) fn candidate(&self) -> usize {
-        let certain = pick(&self.slots, Rank::Sealed, true);
+        let certain = pick(&self.slots, Rank::Marked, true);
         if Self::SIZES.unstable && certain == N {
             return pick(
                 &self.slots,
@@ -134,7 +137,8 @@ impl<D: Medium, const N: usize> Images<D, N> {
         certain
     }
 
-    /// The slot that the next image goes to: not the one that counts, nor the `spared` one; of the others the one that is the least likely to be needed.
+    /// The slot for the next image: never the current one, nor `spared`. Of the others, the one
+    /// least likely to be needed.
     pub(crate) fn target(&self, spared: usize) -> usize {
         if planted!("checkpoint/overwrites-current") {
             return self.current % N;
@@ -142,14 +146,15 @@ impl<D: Medium, const N: usize> Images<D, N> {
         stalest(&self.slots, self.current, spared)
     }
 
-    /// A sequence that is later than all that can be read.
+    /// A sequence number later than all readable ones.
     pub(crate) fn next_sequence(&self) -> u32 {
         let last = self.slots.get(pick(&self.slots, Rank::Begun, true));
         last.map_or(0, |s| s.sequence).wrapping_add(1)
     }
 }
 
-/// Of the slots that were brought so far the one with the latest image, or the oldest; how many there are, if none was.
+/// The slot with the latest (or oldest) image among those of at least this rank; `slots.len()` if
+/// none.
 #[inline(never)]
 fn pick(slots: &[Slot], least: Rank, latest: bool) -> usize {
     let mut best = slots.len();
@@ -163,7 +168,8 @@ fn pick(slots: &[Slot], least: Rank, latest: bool) -> usize {
     best
 }
 
-/// Of the slots but two the one that was brought the least far, and of those the one with the oldest image.
+/// The slot of the lowest rank, except `current` and `spared`; among equals, the one with the
+/// oldest image.
 #[inline(never)]
 fn stalest(slots: &[Slot], current: usize, spared: usize) -> usize {
     let (mut best, mut than) = (0, None::<&Slot>);

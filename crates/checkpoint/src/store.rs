@@ -1,37 +1,41 @@
-//! Where states of memory are kept, whatever the way.
+//! The trait that all layouts of checkpoints on a medium implement.
 
 use crate::{Error, Images, Memory, Mode, Restored};
 use core::fmt;
 use nvmem::device::Medium;
 
-/// Keeps states of memory across power cuts: slots for whole images ([`Slots`]), or another layout.
+/// Keeps checkpoints of memory across power cuts: slots for whole images ([`Slots`]), or another
+/// layout.
 ///
 /// # Safety
-/// The `Checkpointer` lets a program go on with what `load` has left in memory. So whoever implements this promises what [`Images`]
-/// does:
-/// - A state counts wholly or not at all, whatever a cut interrupts, and one that was once restored, or whose `save` returned, is
-///   never followed by an older one.
-/// - When `load` returns a state, memory and context are those that one `save` was given.
-/// - When it returns another error than [`Error::Spoilt`] and [`Error::Medium`], no byte of memory was written.
+/// The `Checkpointer` resumes a program with the memory that `load` wrote. An implementation
+/// promises what [`Images`] does:
+/// - A checkpoint becomes valid atomically, wherever the power is cut. A checkpoint that was once
+///   restored, or whose `save` returned, is never followed by an older one.
+/// - When `load` succeeds, memory and context are those given to one `save`.
+/// - When it returns any error but [`Error::PartlyRestored`] and [`Error::Medium`], no byte of
+///   memory was written.
 pub unsafe trait Store {
-    /// What the driver of the medium fails with.
+    /// The error of the medium's driver.
     type Error: fmt::Debug;
 
-    /// Keeps the state of `memory`, which counts when this returns. `context` is given back by [`load`](Self::load).
+    /// Saves `memory`. The checkpoint is valid when this returns. [`load`](Self::load) gives
+    /// `context` back.
     ///
-    /// **Power loss**: the state that counted before counts, or this one. **Errors**: the state that counted before does still,
-    /// except after [`Error::Medium`], where it is as after a power cut.
+    /// **Power loss**: the previous checkpoint is valid, or this one. **Errors**: the previous
+    /// checkpoint stays valid, except after [`Error::Medium`], which is like a power cut.
     fn save(&mut self, memory: &Memory<'_>, context: u32) -> Result<(), Error<Self::Error>>;
 
-    /// Brings memory back to the state that counts. What was not kept of it is left as it is. The medium is looked at anew,
-    /// whatever this value knew of it.
+    /// Restores the valid checkpoint. Memory that it does not hold is left as it is. The medium is
+    /// scanned again; nothing remembered in RAM is trusted.
     ///
-    /// **Power loss**: may be repeated. **Errors**: [`Error::Spoilt`] after a part of memory was written; a medium may fail in the middle;
-    /// after all others memory is as it was.
+    /// **Power loss**: may be repeated. **Errors**: after [`Error::PartlyRestored`] a part of
+    /// memory was written, and after [`Error::Medium`] it may have been. After all others memory is
+    /// unchanged.
     fn load(&mut self, memory: &mut Memory<'_>) -> Result<Restored, Error<Self::Error>>;
 }
 
-/// Slots for whole images, and the mode that says what each of them holds.
+/// Slots for whole images, and the mode that selects what each new image holds.
 #[derive(Debug)]
 pub struct Slots<D, M, const N: usize = 2> {
     images: Images<D, N>,
@@ -39,19 +43,19 @@ pub struct Slots<D, M, const N: usize = 2> {
 }
 
 impl<D: Medium, M: Mode, const N: usize> Slots<D, M, N> {
-    /// Opened slots, and a mode for what will be saved to them; any mode's image is loaded.
+    /// Combines opened slots with a mode for new images. Any mode's image can be loaded.
     pub const fn new(images: Images<D, N>, mode: M) -> Self {
         Slots { images, mode }
     }
 
-    /// What was opened.
+    /// Returns the slots.
     pub fn into_images(self) -> Images<D, N> {
         self.images
     }
 }
 
-// SAFETY: *Checked before it is memory*, *Stable before it is used*: an image is checked and made stable before the first byte of it is
-// written, and checked again as it is.
+// SAFETY: *Checked before it is memory*, *Stable before it is used*: an image is checked and made
+// stable before its first byte is written to memory. It is checked again while it is written.
 unsafe impl<D: Medium, M: Mode, const N: usize> Store for Slots<D, M, N> {
     type Error = D::Error;
 
@@ -64,7 +68,7 @@ unsafe impl<D: Medium, M: Mode, const N: usize> Store for Slots<D, M, N> {
     }
 }
 
-// SAFETY: forwarded to one that keeps the promise.
+// SAFETY: forwards to a store that keeps the promise.
 unsafe impl<S: Store + ?Sized> Store for &mut S {
     type Error = S::Error;
 

@@ -1,20 +1,22 @@
-//! An allocator that keeps a count for each block of the heap, so that a checkpoint knows which blocks are in use.
+//! An allocator that counts allocations in each block of the heap, so that a checkpoint knows which
+//! blocks are in use.
 
 use crate::mode::{BLOCK, Blocks};
-use crate::sizes::Sizes;
+use crate::sizes::ChunkSizes;
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::Cell;
 use critical_section::Mutex;
 use nvmem::planted;
 
-/// Any allocator, with one byte for each of the heap's first `BLOCKS` blocks of 128 bytes: how many allocations lie in it, wholly or in part; and some forty bytes
-/// for the measures of it all.
+/// Wraps any allocator. It adds one byte for each of the heap's first `BLOCKS` blocks of 128 bytes:
+/// the number of allocations that lie in it, wholly or in part. About forty more bytes hold its
+/// measures.
 ///
-/// Make it the program's `#[global_allocator]` on top of the one that was, and give it to [`HeapTracker`](crate::HeapTracker). It is a static, so
-/// its table is part of the statics that an image holds.
+/// Make it the program's `#[global_allocator]` around the previous one, and pass it to
+/// [`HeapTracker`](crate::HeapTracker). It is a static, so images hold its table with the statics.
 ///
-/// What is freed is zeroed, so that images need not hold it. Threads and interrupts may allocate: the table is changed in a critical
-/// section; the allocator underneath takes care of itself.
+/// Freed memory is zeroed, so that images need not hold it. Threads and interrupts may allocate:
+/// the table is changed in a critical section, and the wrapped allocator protects itself.
 #[derive(Debug)]
 pub struct TrackedHeap<A, const BLOCKS: usize> {
     inner: A,
@@ -24,7 +26,7 @@ pub struct TrackedHeap<A, const BLOCKS: usize> {
 
 #[derive(Debug)]
 struct Start(*const u8);
-// SAFETY: *Blocks by address*: never read through or written through.
+// SAFETY: *Blocks by address*: the pointer is never read or written through.
 unsafe impl Sync for Start {}
 // SAFETY: *Blocks by address*, as above.
 unsafe impl Send for Start {}
@@ -33,11 +35,12 @@ unsafe impl Send for Start {}
 struct Table<const BLOCKS: usize> {
     counts: [Cell<u8>; BLOCKS],
     bytes: Cell<usize>,
-    sizes: Sizes,
+    sizes: ChunkSizes,
 }
 
 impl<A, const BLOCKS: usize> TrackedHeap<A, BLOCKS> {
-    /// On this allocator, for a heap that starts here. What it allocates elsewhere is not tracked.
+    /// Wraps this allocator, for a heap that starts at `start`. Allocations before `start` are not
+    /// tracked.
     pub const fn new(inner: A, start: *const u8) -> Self {
         TrackedHeap {
             inner,
@@ -45,17 +48,17 @@ impl<A, const BLOCKS: usize> TrackedHeap<A, BLOCKS> {
             table: Mutex::new(Table {
                 counts: [const { Cell::new(0) }; BLOCKS],
                 bytes: Cell::new(0),
-                sizes: Sizes::new(),
+                sizes: ChunkSizes::new(),
             }),
         }
     }
 
-    /// The allocator underneath.
+    /// The wrapped allocator.
     pub const fn inner(&self) -> &A {
         &self.inner
     }
 
-    /// How many allocations lie in a block, wholly or in part.
+    /// The number of allocations that lie in a block, wholly or in part.
     pub fn count(&self, block: usize) -> u8 {
         critical_section::with(|cs| {
             let counts = &self.table.borrow(cs).counts;
@@ -63,12 +66,13 @@ impl<A, const BLOCKS: usize> TrackedHeap<A, BLOCKS> {
         })
     }
 
-    /// Bytes that are allocated, of those that are tracked: the heap's *occupation*.
+    /// The bytes that are allocated and tracked: the heap's *occupation*.
     pub fn occupation(&self) -> usize {
         critical_section::with(|cs| self.table.borrow(cs).bytes.get())
     }
 
-    /// Bytes from the start of the first block that is in use to the end of the last: the heap's *span*, in whole blocks. **Cost**: looks at each block.
+    /// Bytes from the start of the first block in use to the end of the last: the heap's *span*, in
+    /// whole blocks. **Cost**: looks at each block.
     pub fn span(&self) -> usize {
         critical_section::with(|cs| {
             let counts = &self.table.borrow(cs).counts;
@@ -80,11 +84,15 @@ impl<A, const BLOCKS: usize> TrackedHeap<A, BLOCKS> {
         })
     }
 
-    /// Bytes from the start of the heap to the end of the last block that is in use, for [`Memory::heap_used`](crate::Memory::heap_used). **Cost**: looks at each block.
+    /// Bytes from the start of the heap to the end of the last block in use, for
+    /// [`Memory::heap_used`](crate::Memory::heap_used). **Cost**: looks at each block.
     ///
-    /// What the allocator keeps in free memory behind it is not counted, and must be in the image, or the allocator is lost after a restore: add as much. One
-    /// that merges what is free (`linked_list_allocator`, `embedded-alloc`'s `LlffHeap`) has one hole there, which starts with two words, one word further on if the last
-    /// allocation is of less than two: three words. With others take [`HeapTracker`](crate::HeapTracker), which holds all that is not zero.
+    /// The allocator's own data in free memory behind that block is not counted. It must be in the
+    /// image, or the allocator is lost after a restore: add its size. An allocator that merges free
+    /// memory (`linked_list_allocator`, `embedded-alloc`'s `LlffHeap`) has one hole there: add
+    /// three words. The hole starts with two words, one word later if the last allocation has less
+    /// than two. With other allocators use [`HeapTracker`](crate::HeapTracker), which holds all
+    /// bytes that are not zero.
     pub fn used(&self) -> usize {
         critical_section::with(|cs| {
             let counts = &self.table.borrow(cs).counts;
@@ -93,16 +101,20 @@ impl<A, const BLOCKS: usize> TrackedHeap<A, BLOCKS> {
         })
     }
 
-    /// Blocks of the largest chunk that is allocated, rounded up. Exact up to 1,920 bytes; of larger ones it is the largest since there was none of them.
+    /// Blocks of the largest allocated chunk, rounded up. Exact up to 1,920 bytes; of larger chunks
+    /// it is the largest since there was none of them.
     pub fn largest(&self) -> u32 {
         critical_section::with(|cs| self.table.borrow(cs).sizes.largest())
     }
 
-    /// The heap's *fragmentation* in thousandths: 1 − x × (free chunks of size x) / (free bytes), with x the [largest](Self::largest) chunk that is allocated.
+    /// The heap's *fragmentation* in thousandths: 1 − x × (free chunks of size x) / (free bytes),
+    /// where x is the [largest](Self::largest) allocated chunk.
     ///
-    /// This is equation 1 of *Efficient State Retention for Transiently-powered Embedded Sensing*, counted in blocks: of each run of blocks without any
-    /// allocation, within the [span](Self::span), those that lie in whole pieces of x. 0 when all of what is free has room for chunks of x, also when nothing is free;
-    /// 1000 when none has. What is free in blocks that are in use is not seen. **Cost**: looks at each block.
+    /// This is equation 1 of *Efficient State Retention for Transiently-powered Embedded Sensing*,
+    /// counted in blocks. Of each run of free blocks within the [span](Self::span), the blocks in
+    /// whole pieces of x count. 0 if all free blocks have space for chunks of x, also if none is
+    /// free; 1000 if none has. Free bytes in used blocks are not seen. **Cost**: looks at each
+    /// block.
     pub fn fragmentation(&self) -> u16 {
         critical_section::with(|cs| {
             let table = self.table.borrow(cs);
@@ -113,7 +125,8 @@ impl<A, const BLOCKS: usize> TrackedHeap<A, BLOCKS> {
                     run += 1;
                     continue;
                 }
-                // What is before the first block in use, or behind the last, is not within the span.
+                // Free blocks before the first used block, or behind the last, are outside of the
+                // span.
                 if any {
                     free += run;
                     fitting += run / x * x;
@@ -127,8 +140,8 @@ impl<A, const BLOCKS: usize> TrackedHeap<A, BLOCKS> {
         })
     }
 
-    /// Counts an allocation in or out. **Cost**: one byte for each block that it lies in.
-    fn count_in(&self, at: *mut u8, size: usize, more: bool) {
+    /// Counts an allocation or its release. **Cost**: one byte for each block that it lies in.
+    fn count_allocation(&self, at: *mut u8, size: usize, allocated: bool) {
         let Some(off) = at.addr().checked_sub(self.start.0.addr()) else {
             return;
         };
@@ -143,16 +156,17 @@ impl<A, const BLOCKS: usize> TrackedHeap<A, BLOCKS> {
         critical_section::with(|cs| {
             let table = self.table.borrow(cs);
             for c in table.counts.iter().take(last + 1).skip(first) {
-                // 128 allocations may start in a block and one cross into it. A count that was ever full stays so.
-                match (c.get(), more) {
+                // 128 allocations may start in a block and one may cross into it. A saturated count
+                // stays saturated.
+                match (c.get(), allocated) {
                     (u8::MAX, _) | (0, false) => {}
                     (n, true) => c.set(n + 1),
                     (n, false) => c.set(n - 1),
                 }
             }
-            table.sizes.count(size.div_ceil(BLOCK as usize), more);
+            table.sizes.count(size.div_ceil(BLOCK as usize), allocated);
             let bytes = table.bytes.get();
-            table.bytes.set(if more {
+            table.bytes.set(if allocated {
                 bytes.wrapping_add(size)
             } else {
                 bytes.wrapping_sub(size)
@@ -161,37 +175,39 @@ impl<A, const BLOCKS: usize> TrackedHeap<A, BLOCKS> {
     }
 }
 
-// SAFETY: *Memory is the inner allocator's*: all of it comes from there and goes back with the layout that it was given out with.
+// SAFETY: *Memory is the inner allocator's*: all memory comes from it and goes back with the same
+// layout.
 unsafe impl<A: GlobalAlloc, const BLOCKS: usize> GlobalAlloc for TrackedHeap<A, BLOCKS> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: *Memory is the inner allocator's*: forwarded as the caller promised it.
+        // SAFETY: *Memory is the inner allocator's*: the caller's promise is passed on.
         let p = unsafe { self.inner.alloc(layout) };
         if !p.is_null() {
-            self.count_in(p, layout.size(), true);
+            self.count_allocation(p, layout.size(), true);
         }
         p
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: *Memory is the inner allocator's*: forwarded as the caller promised it.
+        // SAFETY: *Memory is the inner allocator's*: the caller's promise is passed on.
         let p = unsafe { self.inner.alloc_zeroed(layout) };
         if !p.is_null() {
-            self.count_in(p, layout.size(), true);
+            self.count_allocation(p, layout.size(), true);
         }
         p
     }
 
     unsafe fn dealloc(&self, p: *mut u8, layout: Layout) {
-        self.count_in(p, layout.size(), false);
+        self.count_allocation(p, layout.size(), false);
         if !planted!("checkpoint/freed-not-zeroed") {
-            // SAFETY: *Memory is the inner allocator's*: the caller gives up these bytes, and it does not have them yet.
+            // SAFETY: *Memory is the inner allocator's*: the caller gives up these bytes, and the
+            // inner allocator has not got them back yet.
             unsafe { p.write_bytes(0, layout.size()) };
         }
-        // SAFETY: *Memory is the inner allocator's*: forwarded as the caller promised it.
+        // SAFETY: *Memory is the inner allocator's*: the caller's promise is passed on.
         unsafe { self.inner.dealloc(p, layout) }
     }
 
-    // `realloc` is the provided one: it allocates, copies and frees, so what is left behind is zeroed.
+    // `realloc` is the provided one: it allocates, copies and frees, so the old bytes are zeroed.
 }
 
 impl<A, const BLOCKS: usize> Blocks for TrackedHeap<A, BLOCKS> {

@@ -1,9 +1,11 @@
-//! How an image is written: head, body, trailer, marks, in this order.
+//! Writes an image: head, body, trailer, commit marker, confirmation, in this order.
 
-use crate::layout::{HEAD, Head, MARKS, Room, ZERO, mark, seal, seed, sum, trailer};
+use crate::layout::{
+    HEAD, Head, MARKER_WORDS, PieceBuf, ZERO, head_crc, marker_word, seed, sum, trailer,
+};
 use crate::memory::Memory;
 use crate::mode::Mode;
-use crate::pieces::{Differ, Pieces, Place};
+use crate::pieces::{Differ, ImageRange, Pieces};
 use crate::read::Reader;
 use crate::scan::Rank;
 use crate::{Error, Images};
@@ -11,17 +13,17 @@ use nvmem::crc::Crc32;
 use nvmem::device::Medium;
 use nvmem::planted;
 
-/// Where head and body of an image come from.
+/// The source of an image's head and body.
 pub(crate) trait Source<D: Medium> {
-    /// Gives all of them in order; asked again, the same.
-    fn pour(&mut self, to: &mut impl Sink<D>) -> Result<(), D::Error>;
-    /// Whether what was read is what it should be; asked at the end.
+    /// Sends head and body in order; each call sends the same bytes.
+    fn send(&mut self, to: &mut impl Sink<D>) -> Result<(), D::Error>;
+    /// Whether the bytes sent are intact; asked at the end.
     fn sound(&self) -> bool {
         true
     }
 }
 
-/// A new image: its head, and each extent's place and size before its bytes.
+/// A new image: its head, then each extent's offset and size, followed by its bytes.
 pub(crate) struct FromMemory<'a, 'm, A> {
     pub head: &'a Head,
     pub memory: &'a Memory<'m>,
@@ -29,15 +31,16 @@ pub(crate) struct FromMemory<'a, 'm, A> {
 }
 
 impl<D: Medium, A: Mode> Source<D> for FromMemory<'_, '_, A> {
-    fn pour(&mut self, to: &mut impl Sink<D>) -> Result<(), D::Error> {
+    fn send(&mut self, to: &mut impl Sink<D>) -> Result<(), D::Error> {
         to.put(self.head.bytes())?;
         for e in self.mode.extents(self.memory) {
             let zero = if e.zero { ZERO } else { 0 };
-            let told = u64::from(e.at) | u64::from(e.len | zero) << 32;
-            to.put(&told.to_le_bytes())?;
+            let header = u64::from(e.at) | u64::from(e.len | zero) << 32;
+            to.put(&header.to_le_bytes())?;
             let n = e.written();
             if let Some(from) = self.memory.locate(e.at, n) {
-                // SAFETY: *In one segment*; *Segments are memory*: initialised, and nobody writes to it while it is saved.
+                // SAFETY: *In one segment*: `from` has `n` bytes. *Segments are memory*: they are
+                // initialised, and nothing writes to them while they are saved.
                 to.put(unsafe { core::slice::from_raw_parts(from, n as usize) })?;
             }
         }
@@ -45,26 +48,26 @@ impl<D: Medium, A: Mode> Source<D> for FromMemory<'_, '_, A> {
     }
 }
 
-/// An image that is there already, under another head.
+/// A copy of an existing image, under another head.
 pub(crate) struct FromSlot<'a> {
     pub head: &'a Head,
-    /// Where its body is.
+    /// The offset of its body.
     pub at: u32,
-    /// Of the head that is there, and of all that was read.
+    /// The checksum of the existing head, and of all bytes read so far.
     pub seed: Crc32,
     pub crc: Crc32,
-    /// What it should then be.
+    /// The checksum from the trailer.
     pub expected: u32,
 }
 
 impl<D: Medium> Source<D> for FromSlot<'_> {
-    fn pour(&mut self, to: &mut impl Sink<D>) -> Result<(), D::Error> {
+    fn send(&mut self, to: &mut impl Sink<D>) -> Result<(), D::Error> {
         self.crc = self.seed;
         to.put(self.head.bytes())?;
         let mut from = Reader { at: self.at };
         let mut left = self.head.body();
         while left > 0 {
-            let mut buf = Room::new();
+            let mut buf = PieceBuf::new();
             let piece = buf.piece(left);
             from.read(to.medium(), piece)?;
             self.crc = sum(self.crc, piece);
@@ -74,33 +77,33 @@ impl<D: Medium> Source<D> for FromSlot<'_> {
         Ok(())
     }
 
-    /// What was read when the image was judged may have read differently now.
+    /// The bytes may read differently now than when the image was checked.
     fn sound(&self) -> bool {
         self.crc.finish() == self.expected || planted!("checkpoint/copy-unchecked")
     }
 }
 
-/// Where an image goes.
+/// The destination of an image.
 pub(crate) trait Sink<D: Medium> {
     fn medium(&mut self) -> &mut D;
     /// Takes the next bytes of head or body.
     fn put(&mut self, bytes: &[u8]) -> Result<(), D::Error>;
-    /// The checksum of what was put, if that was as much as was announced.
+    /// The checksum of the bytes put, if their number is the one announced.
     fn crc(&self) -> Option<u32>;
-    /// Takes what makes an image of it, after all else is there.
+    /// Takes the trailer, after head and body.
     fn finish(&mut self, trailer: &[u8]) -> Result<(), D::Error>;
 }
 
-/// To a medium without words and erases, as it comes.
-struct Plain<'d, D> {
+/// Writes bytes as they come, for a medium without program words and erases.
+struct PlainSink<'d, D> {
     medium: &'d mut D,
     at: u32,
-    /// Where head and body end. What a mode then still has is not written: it would be another slot's place.
+    /// Where head and body end. Bytes beyond it are dropped: they would reach the next slot.
     end: u32,
     crc: Crc32,
 }
 
-impl<D: Medium> Sink<D> for Plain<'_, D> {
+impl<D: Medium> Sink<D> for PlainSink<'_, D> {
     fn medium(&mut self) -> &mut D {
         self.medium
     }
@@ -128,32 +131,32 @@ impl<D: Medium> Sink<D> for Plain<'_, D> {
     }
 }
 
-/// Gives an image but for its marks to a sink. Its seal, if it is one.
-fn image<D: Medium>(
+/// Sends an image without its marker to a sink. Returns the CRC that the marker is made of.
+fn write_image<D: Medium>(
     source: &mut impl Source<D>,
     seed: Crc32,
     to: &mut impl Sink<D>,
 ) -> Result<Option<u32>, D::Error> {
-    source.pour(to)?;
+    source.send(to)?;
     let Some(crc) = to.crc().filter(|_| source.sound()) else {
         return Ok(None);
     };
-    let seal = seal(seed, crc);
-    to.finish(&trailer(crc, seal))?;
-    Ok(Some(seal))
+    let head_crc = head_crc(seed, crc);
+    to.finish(&trailer(crc, head_crc))?;
+    Ok(Some(head_crc))
 }
 
 impl<D: Medium, const N: usize> Images<D, N> {
-    /// Makes a slot hold no image: its head goes.
+    /// Deletes a slot's image by destroying its head.
     pub(crate) fn clear(&mut self, slot: usize) -> Result<(), D::Error> {
         let at = self.at(slot);
         self.set(slot, Rank::Torn, 0);
         if Self::SIZES.erases {
             self.medium.erase(at, at + Self::SIZES.unit)?;
         } else {
-            // The magic number and what shares its word.
+            // The word that holds the magic number.
             let len = 4u32.next_multiple_of(Self::SIZES.word);
-            self.medium.write(at, Room::new().piece(len))?;
+            self.medium.write(at, PieceBuf::new().piece(len))?;
         }
         if planted!("checkpoint/no-flush-after-delete") {
             return Ok(());
@@ -161,27 +164,28 @@ impl<D: Medium, const N: usize> Images<D, N> {
         self.medium.flush()
     }
 
-    /// Writes an image to a slot. Until it is whole, the slot counts as one that holds none.
+    /// Writes an image to a slot. Until it is valid, the slot counts as empty.
     pub(crate) fn write<M: Mode, S: Source<D>>(
         &mut self,
         slot: usize,
         head: &Head,
         source: S,
     ) -> Result<(), Error<D::Error>> {
-        // A unit that is compared and not written must be stable. Only the second mark proves that: an
-        // attempt that was cut may have left a torn unit below the trailer of an earlier attempt.
+        // A unit that compares equal is not rewritten, so it must be stable. Only the confirmation
+        // proves that: a cut attempt may have left a torn unit below the trailer of an earlier
+        // attempt.
         let mut least = Rank::Confirmed;
         if planted!("checkpoint/compares-with-one-mark") {
-            least = Rank::Sealed;
+            least = Rank::Marked;
         }
         if planted!("checkpoint/compares-unmarked") {
             least = Rank::Complete;
         }
-        let known = self.rank(slot) >= least
+        let stable = self.rank(slot) >= least
             || !Self::SIZES.unstable
             || planted!("checkpoint/compares-what-was-cut");
         self.set(slot, Rank::Begun, head.sequence());
-        let sound = self.write_content::<M, S>(self.at(slot), head, source, known);
+        let sound = self.write_content::<M, S>(self.at(slot), head, source, stable);
         if !sound.map_err(Error::Medium)? {
             return Err(Error::Damaged);
         }
@@ -200,43 +204,44 @@ impl<D: Medium, const N: usize> Images<D, N> {
         let sizes = Self::SIZES;
         let body_end = HEAD + head.body();
         let end = sizes.content(head.body());
-        let whole = end + MARKS * sizes.mark();
+        let whole = end + MARKER_WORDS * sizes.marker();
         let seed = seed(head);
         let medium = &mut self.medium;
-        let seal = if sizes.as_it_is::<M>() {
-            let mut plain = Plain {
+        let head_crc = if sizes.writes_plain::<M>() {
+            let mut sink = PlainSink {
                 medium,
                 at: base,
                 end: base + body_end,
                 crc: Crc32::new(),
             };
-            image(&mut source, seed, &mut plain)?
+            write_image(&mut source, seed, &mut sink)?
         } else {
-            let (mut room, mut differ) = (Room::new(), Differ::default());
-            let place = Place {
+            let (mut room, mut differ) = (PieceBuf::new(), Differ::default());
+            let range = ImageRange {
                 base,
                 body_end,
                 end,
             };
-            let mut pieces = Pieces::<D, M>::new(medium, place, compare, &mut room, &mut differ);
-            let seal = pieces.each(|to| image(&mut source, seed, to))?;
-            if seal.is_some() {
-                pieces.erase_rest(whole)?;
+            let mut pieces = Pieces::<D, M>::new(medium, range, compare, &mut room, &mut differ);
+            let head_crc = pieces.run_passes(|to| write_image(&mut source, seed, to))?;
+            if head_crc.is_some() {
+                pieces.erase_tail(whole)?;
             }
-            seal
+            head_crc
         };
-        let Some(seal) = seal else {
+        let Some(head_crc) = head_crc else {
             return Ok(false);
         };
-        for which in 0..MARKS {
+        for which in 0..MARKER_WORDS {
             if sizes.unstable {
-                let mut buf = Room::new();
-                let word = buf.piece(sizes.mark());
-                let m = mark(seal, which);
+                let mut buf = PieceBuf::new();
+                let word = buf.piece(sizes.marker());
+                let m = marker_word(head_crc, which);
                 word.iter_mut()
                     .zip(m.iter().cycle())
                     .for_each(|(to, b)| *to = *b);
-                self.medium.write(base + end + which * sizes.mark(), word)?;
+                self.medium
+                    .write(base + end + which * sizes.marker(), word)?;
             }
         }
         if !planted!("checkpoint/no-flush-at-end") {

@@ -1,4 +1,5 @@
-//! That no checkpoint takes more than `worst_case` says, and the worst nearly as much: counted by the medium.
+//! No checkpoint costs more than `worst_case`, and the worst costs nearly as much: counted by the
+//! medium.
 
 #[path = "support/counting.rs"]
 mod counting;
@@ -8,7 +9,7 @@ mod program;
 use checkpoint::nvmem::device::Medium;
 use checkpoint::nvmem::ram::{RamFram, RamMram, RamNor};
 use checkpoint::{
-    BLOCK, Bounded, CopyIfChange, Cost, Full, HeapTracker, Images, Memory, Most, Price, Split,
+    BLOCK, Bounded, CopyIfChange, Cost, Full, HeapTracker, Images, Maxima, Memory, Price, Split,
     Stack, Work,
 };
 use counting::{Counting, counted, within};
@@ -16,7 +17,7 @@ use program::{Bits, Program};
 use proptest::prelude::*;
 use std::cell::Cell;
 
-/// Checkpoints into each slot more than once; the most that one of them took.
+/// Takes checkpoints into each slot more than once. Returns the largest cost of one.
 fn seen<D: Medium, M: Bounded, const N: usize>(
     d: D,
     cost: Cost,
@@ -151,7 +152,8 @@ proptest! {
         media(&mut p, false);
     }
 
-    /// Memory without zeros is the worst case, with one at the end of the statics and of a tracked heap.
+    /// The worst case is memory without zeros, except one at the end of the statics and of a
+    /// tracked heap.
     #[test]
     #[cfg_attr(miri, ignore = "each case is 160 checkpoints of kilobytes")]
     fn the_worst_case_is_within_a_tenth_of_the_worst_seen(mut p in any_program(false)) {
@@ -171,11 +173,11 @@ proptest! {
     ignore = "six checkpoints of 3,000 bytes, opened four times each"
 )]
 fn all_is_compared_when_the_last_byte_differs() {
-    let most = Most {
+    let most = Maxima {
         statics: 2000,
         stack: 1000,
         stack_used: 1000,
-        ..Most::default()
+        ..Maxima::default()
     };
     let all = 0..L1::new().capacity();
     let cost = Cost::STM32L1;
@@ -213,13 +215,13 @@ fn all_is_compared_when_the_last_byte_differs() {
 
 #[test]
 fn a_budget_refuses() {
-    let most = Most {
+    let most = Maxima {
         statics: 81_920,
-        ..Most::default()
+        ..Maxima::default()
     };
     let worst = Images::<L1, 3>::worst_case::<Full>(&most, &Cost::STM32L1);
     let price = Cost::STM32L1.of(&worst);
-    // The paper's 85.2 mJ and slightly more than 3 s, and what head, trailer and marks take.
+    // The paper's 85.2 mJ and slightly more than 3 s, and the cost of head, trailer and marker.
     assert!((85_200..86_500).contains(&price.microjoules), "{price:?}");
     assert!(
         (3_100_000..3_300_000).contains(&price.microseconds),
@@ -238,14 +240,14 @@ fn a_budget_refuses() {
     };
     assert!(less.check(&Cost::STM32L1, &worst).is_err());
     let (mut statics, mut heap, mut stack) = ([0; 30], [0; 20], [0; 10]);
-    let most = Most::of(
+    let most = Maxima::of(
         &Memory::new(&mut statics, &mut heap, &mut stack)
             .stack_from(3)
             .heap_used(2),
     );
     assert_eq!(
         most,
-        Most {
+        Maxima {
             statics: 30,
             heap: 20,
             heap_used: 20,

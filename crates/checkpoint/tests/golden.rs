@@ -1,4 +1,5 @@
-//! Every byte of the format. A change here is a new format version, a line in CHANGELOG.md and one in docs/SPEC.md.
+//! Pins every byte of the format. A change here needs a new format version, a line in CHANGELOG.md
+//! and one in docs/SPEC.md.
 
 use checkpoint::{Archive, HeapTracker, Images, KeepLast, Log, Memory, Split, Store, inspect};
 use nvmem::device::Medium;
@@ -71,7 +72,7 @@ image at 0x0080: sequence 2, context 0x2, program 0x1122334455667788, 33 bytes, 
     assert_eq!(inspected(fram.bytes(), 1), shown);
 }
 
-/// A block that is not in use: its zeros are told by their length.
+/// A block that is not in use: its zeros are stored as a length.
 struct None;
 impl checkpoint::Blocks for None {
     fn in_use(&self, _: u32) -> bool {
@@ -79,7 +80,7 @@ impl checkpoint::Blocks for None {
     }
 }
 
-/// With a name, marks, and an extent of zeros.
+/// With a name, a marker, and an extent of zeros.
 #[test]
 fn archive_on_flash() {
     let mut nor = RamNor::<3, 256, 8>::new();
@@ -218,7 +219,7 @@ fn log_on_flash() {
     let said = "\
 record at 0x0500: number 6, base 5, sequence 3, context 0xaa02, program 0x1122334455667788, 0 manifests
 record at 0x0580: number 7, base 6, sequence 4, context 0xaa03, program 0x1122334455667788, 0 manifests
-record at 0x0600: number 5, base 2, sequence 2, context 0xaa01, program 0x1122334455667788, 0 manifests, a copy with its mark
+record at 0x0600: number 5, base 2, sequence 2, context 0xaa01, program 0x1122334455667788, 0 manifests, a copy with its marker
 record at 0x0700: number 2, base 2, sequence 1, context 0xaa00, program 0x1122334455667788, 0 manifests
 record at 0x0780: number 3, base 2, sequence 2, context 0xaa01, program 0x1122334455667788, 0 manifests
 newest: the record at 0x0580, cells of 32 bytes from 0x0800 on

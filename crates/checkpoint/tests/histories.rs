@@ -1,4 +1,5 @@
-//! Histories of several power cuts, each told in full: which operation is cut, and how what it left torn reads at each boot.
+//! Histories of several power cuts. Each test says which operations are cut, and how torn words
+//! read at each boot.
 
 #[path = "support/torn_flash.rs"]
 mod torn_flash;
@@ -13,7 +14,8 @@ use torn_flash::{Off, Op, TornFlash};
 
 const PROGRAM: u64 = 7;
 
-/// Three slots of 128 bytes, of words of 16 and erase units of 32. An image takes 96 bytes, and 16 for each mark.
+/// Three slots of 128 bytes, with words of 16 and erase units of 32. An image takes 96 bytes, and
+/// 16 for each marker word.
 type Slots = TornFlash<16, 32>;
 const SLOT: u32 = 128;
 const MARK: u32 = 96;
@@ -22,8 +24,8 @@ fn slots() -> Slots {
     Slots::new(3 * SLOT as usize)
 }
 
-/// A boot of a program whose memory and context are the same at each checkpoint: restores, then takes so many checkpoints. The
-/// sequence of what was restored.
+/// A boot of a program whose memory and context never change: restores, then takes so many
+/// checkpoints. Returns the sequence number of the restored image.
 fn boot(d: &mut Slots, mode: &impl Mode, checkpoints: u32) -> Result<Option<u32>, Error<Off>> {
     let (mut a, mut b) = ([0; 12], [0; 16]);
     let all = 0..d.capacity();
@@ -44,7 +46,7 @@ fn boot(d: &mut Slots, mode: &impl Mode, checkpoints: u32) -> Result<Option<u32>
     Ok(found)
 }
 
-/// The same, and the power goes in it.
+/// The same boot, with a cut in it.
 fn boot_until(d: &mut Slots, mode: &impl Mode, skip: u32, cut: fn(Op) -> bool) {
     d.boot_until(skip, cut);
     let r = boot(d, mode, 1);
@@ -52,14 +54,15 @@ fn boot_until(d: &mut Slots, mode: &impl Mode, skip: u32, cut: fn(Op) -> bool) {
     d.boot();
 }
 
-/// The first checkpoint is cut in its first mark, so no image is known to be stable. Each restore then copies it, and is cut in the
-/// copy's trailer. In the end no copy can be read, and the image that they were made of is still there.
+/// The first checkpoint is cut in its commit marker, so no image is known to be stable. Each
+/// restore copies it and is cut in the copy's trailer. In the end no copy is readable, but the
+/// original image still is.
 #[test]
 fn what_is_copied_outlives_its_copies() {
     let mut d = slots();
     boot_until(&mut d, &Full, 0, |op| op == Op::Program(MARK));
     for _ in 0..4 {
-        // The trailer is in the last word before the marks.
+        // The trailer is in the last word before the marker.
         boot_until(
             &mut d,
             &Full,
@@ -72,11 +75,12 @@ fn what_is_copied_outlives_its_copies() {
     assert_eq!(boot(&mut d, &Full, 0), Ok(Some(6)), "the image is lost");
 }
 
-/// A slot with an image that looks complete, and one unit in the middle of it is torn. Its head is the same as that of the image that is
-/// about to be written: the program takes the same checkpoint again and again.
+/// A slot with an image that looks complete, with one torn unit in the middle. Its head equals that
+/// of the next image: the program takes the same checkpoint again and again.
 ///
-/// The third checkpoint is cut in its first mark. The next boot begins to overwrite it and is cut in the erase of the
-/// first unit, so its number is forgotten. The one after that takes it again, and is cut in the erase of the second unit.
+/// The third checkpoint is cut in its commit marker. The next boot begins to overwrite it and is
+/// cut in the erase of the first unit, so its sequence number is forgotten. The boot after that
+/// reuses the number, and is cut in the erase of the second unit.
 fn torn_in_the_middle() -> Slots {
     const TORN: u32 = 2 * SLOT;
     let mode = CopyIfChange(Full);
@@ -89,12 +93,12 @@ fn torn_in_the_middle() -> Slots {
     d
 }
 
-/// What is torn must not be taken for equal, or it stays torn in an image that counts.
+/// A torn unit must not be taken for equal, or it stays torn in a valid image.
 fn is_written_again(mut d: Slots) {
     d.boot();
     let mode = CopyIfChange(Full);
     let last = boot(&mut d, &mode, 1).expect("power").expect("an image");
-    // What a checkpoint has written does not depend on how anything torn reads.
+    // The content that a checkpoint wrote does not depend on how torn words read.
     for reads_new in [true, false] {
         let mut d = d.clone();
         d.reads(0..3 * SLOT, reads_new);
@@ -114,7 +118,7 @@ fn a_slot_whose_mark_may_be_torn_is_not_compared() {
     is_written_again(d);
 }
 
-/// Four anchors with room for three records each. A record and a mark are a word, and so is a cell.
+/// Four anchors with space for three records each. Records, markers and cells take one word each.
 type Anchors = TornFlash<256, 768>;
 const FRONT: u32 = 4 * 768;
 const UNITS: u32 = 8;
@@ -130,7 +134,7 @@ fn open(d: &mut Anchors) -> TheLog<'_> {
     Log::open(d, all, PROGRAM).expect("sound")
 }
 
-/// Restores: the number of the checkpoint, or 0.
+/// Restores, and returns the number of the checkpoint, or 0.
 fn load(log: &mut TheLog<'_>) -> Result<u32, Error<Off>> {
     let mut a = [0; 300];
     match log.load(&mut Memory::new(&mut a, &mut [], &mut [])) {
@@ -158,14 +162,14 @@ fn in_anchor(op: Op) -> bool {
     matches!(op, Op::Program(at) if at < FRONT)
 }
 
-/// Several boots of one checkpoint each. The last of them is cut in its record, behind a copy and the mark of that. The checkpoint
-/// that counts.
+/// Several boots of one checkpoint each. The last one is cut in its record, behind a copy and its
+/// marker. Returns the valid checkpoint.
 fn cut_in_a_record(boots: u32) -> (Anchors, u32) {
     let mut d = anchors();
     for n in 1..=boots {
         assert_eq!(next(&mut d), Ok(n));
     }
-    // Two of these are the copy and its mark.
+    // Two of these words are the copy and its marker.
     d.boot_until(2, in_anchor);
     assert_eq!(next(&mut d), Err(Error::Medium(Off)));
     d.boot();
@@ -175,8 +179,8 @@ fn cut_in_a_record(boots: u32) -> (Anchors, u32) {
 /// Numbers of boots, so that the anchors are used in each order.
 const BOOTS: std::ops::Range<u32> = if cfg!(miri) { 4..5 } else { 2..12 };
 
-/// The record is read, so it is copied; the copy is cut, and read, and its mark is missing. Whoever goes on from it must have one that
-/// stays.
+/// The record is read, so it is copied. The copy is cut, but readable, without its marker. A boot
+/// that continues from it must copy it again.
 #[test]
 fn a_copy_without_its_mark_is_copied_again() {
     for boots in BOOTS {
@@ -193,8 +197,8 @@ fn a_copy_without_its_mark_is_copied_again() {
     }
 }
 
-/// The record is not read at first, so the next boot goes on from the one before and erases the cells of the one that was cut. Then it
-/// is read.
+/// The record is unreadable at first, so the next boot continues from the one before and erases the
+/// cells of the cut one. Then the cut record becomes readable.
 #[test]
 fn a_record_that_is_read_late_has_a_lower_number() {
     for boots in BOOTS {
@@ -211,7 +215,8 @@ fn a_record_that_is_read_late_has_a_lower_number() {
     }
 }
 
-/// The record is read; its copy is cut, and read; the copy of that is cut, and so on. In the end none of them is read.
+/// The record is read. Its copy is cut, and read; the copy of that copy is cut, and so on. In the
+/// end none of them is readable.
 #[test]
 fn the_base_is_a_record_that_is_stable() {
     for boots in BOOTS {
@@ -228,7 +233,7 @@ fn the_base_is_a_record_that_is_stable() {
     }
 }
 
-/// A buffered medium, and whether anything was written and not flushed.
+/// A buffered medium that knows whether anything was written and not flushed.
 struct Buffered<'f>(RamFram<1024>, &'f Cell<bool>);
 
 impl Medium for Buffered<'_> {
@@ -258,7 +263,7 @@ impl Medium for Buffered<'_> {
     }
 }
 
-/// Whatever returned is on the medium.
+/// After an operation returned, everything is on the medium.
 #[test]
 fn what_has_returned_was_flushed() {
     let open = Cell::new(false);

@@ -1,4 +1,5 @@
-//! What an allocator keeps behind all that is in use: an image of the heap up to `TrackedHeap::used` alone loses it.
+//! The allocator's data behind all used memory: an image of the heap up to `TrackedHeap::used`
+//! alone loses it.
 
 use checkpoint::nvmem::Medium;
 use checkpoint::nvmem::ram::RamFram;
@@ -11,7 +12,7 @@ use proptest::prelude::*;
 use std::alloc;
 
 const WORD: usize = size_of::<usize>();
-/// What the README asks for with this allocator.
+/// The size that the README requires for this allocator.
 const HOLE: usize = 3 * WORD;
 const SIZE: usize = 8 * 1024;
 const WHOLE: Layout = match Layout::from_size_align(SIZE, 1024) {
@@ -19,7 +20,7 @@ const WHOLE: Layout = match Layout::from_size_align(SIZE, 1024) {
     Err(_) => unreachable!(),
 };
 
-/// The allocator that `embedded-alloc`'s `LlffHeap` is, for one thread.
+/// The allocator inside `embedded-alloc`'s `LlffHeap`, for one thread.
 struct Linked(UnsafeCell<Heap>);
 
 // SAFETY: forwarded; one thread, and no reference is kept.
@@ -46,7 +47,7 @@ impl Bench {
         // SAFETY: not of size zero.
         let memory = unsafe { alloc::alloc_zeroed(WHOLE) };
         let mut heap = Heap::empty();
-        // SAFETY: nobody else uses it.
+        // SAFETY: nothing else uses it.
         unsafe { heap.init(memory, SIZE) };
         Bench {
             memory,
@@ -62,13 +63,14 @@ impl Bench {
     /// All of the heap; nothing allocates while it is borrowed.
     #[expect(clippy::mut_from_ref)]
     fn bytes(&self) -> &mut [u8] {
-        // SAFETY: all of it was zeroed, and nobody else uses it now.
+        // SAFETY: all of it was zeroed, and nothing else uses it now.
         unsafe { core::slice::from_raw_parts_mut(self.memory, SIZE) }
     }
 
-    /// A checkpoint with so many bytes more than are in use; then power goes, RAM holds this byte, and it is restored.
+    /// Takes a checkpoint of the used heap and so many more bytes. Then the power is cut, RAM is
+    /// filled with this byte, and the checkpoint is restored.
     ///
-    /// The allocator's own words are a static, which an image holds: they stay.
+    /// The allocator's own words are a static, which the image holds.
     fn power_cycle(&self, more: usize, ram: u8) {
         let mut fram = RamFram::<20_000>::filled(0);
         let all = 0..fram.capacity();
@@ -94,7 +96,7 @@ fn of(bytes: usize) -> Layout {
     Layout::from_size_align(bytes, 8).unwrap()
 }
 
-/// Blocks that are full to the end: all that is free is one hole behind them.
+/// All blocks are full to the end, so the only free memory is one hole behind them.
 #[test]
 #[cfg_attr(miri, ignore = "addresses come back as bytes")]
 fn the_last_hole_is_lost_without_its_head() {
@@ -113,7 +115,8 @@ fn the_last_hole_is_lost_without_its_head() {
     }
 }
 
-/// The last allocation is smaller than the least that the allocator gives out: what is left of that lies between it and the hole.
+/// The last allocation is smaller than the allocator's minimum: the remainder lies between it and
+/// the hole.
 #[test]
 #[cfg_attr(miri, ignore = "addresses come back as bytes")]
 fn two_words_are_not_enough() {
@@ -130,7 +133,7 @@ fn two_words_are_not_enough() {
     }
 }
 
-/// What to do: allocate so much, or free one.
+/// A step: allocate so much, or free one.
 type Step = (bool, usize, usize);
 
 fn run(bench: &Bench, live: &mut Vec<(*mut u8, Layout)>, steps: &[Step]) -> Vec<usize> {
@@ -154,7 +157,7 @@ fn run(bench: &Bench, live: &mut Vec<(*mut u8, Layout)>, steps: &[Step]) -> Vec<
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    // Blocks are often full but for a word.
+    // Blocks are often full except for one word.
     let bytes = prop_oneof![
         1..=8usize,
         Just(BLOCK as usize - 8),
@@ -166,11 +169,11 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    /// After a restore the allocator does what it would have done.
+    /// After a restore the allocator behaves as it would have before.
     #[test]
     #[cfg_attr(miri, ignore = "addresses come back as bytes")]
     fn the_allocator_goes_on(before in steps(), mut after in steps()) {
-        // More than there is: each hole is looked at.
+        // More than there is, so that the allocator looks at each hole.
         after.push((false, SIZE + 1, 0));
         let bench = Bench::new();
         let mut live = Vec::new();

@@ -1,4 +1,5 @@
-//! Images without cuts: modes, errors, wear, wrapping, damage, hostile bytes. Cuts are in `crash`.
+//! Images without power cuts: modes, errors, wear, wrapping, damage, hostile bytes. Cuts are in
+//! `crash`.
 
 mod support;
 
@@ -53,7 +54,7 @@ fn open<D: Medium, const N: usize>(d: D) -> Images<D, N> {
     Images::open(d, all, PROGRAM).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// Checkpoints, and restores each in the next boot.
+/// Takes checkpoints, and restores each in the next boot.
 fn life<D: Medium, M: Mode, const N: usize>(mut d: D, mode: &M, expect: fn(&State, &mut State)) {
     let mut boots = open::<_, N>(&mut d);
     let none = boots.restore(&mut State::filled(0).memory());
@@ -102,7 +103,7 @@ fn byte_media() {
     modes::<_, 2>(RamMram::<2400>::filled.with(0x77));
 }
 
-/// Another state in one store than in the other, and both come back.
+/// Two stores hold different states, and both are restored.
 #[test]
 fn stores_of_any_mode() {
     let mut small = RamFram::<2400>::filled(0);
@@ -159,14 +160,14 @@ fn mapped() {
         let new = Box::new([const { core::mem::MaybeUninit::<u64>::new(0) }; 400]);
         let new = Box::into_raw(new);
         kept.borrow_mut().push(new);
-        // SAFETY: it is given out once, and kept until nobody uses it.
+        // SAFETY: it is given out once, and lives until nothing uses it.
         unsafe { &mut *new }
     };
     modes::<_, 2>(|| Region::<InOrder16>::new(memory()));
     modes::<_, 2>(|| Region::<InOrder32>::new(memory()));
     modes::<_, 2>(|| Region::<Buffered32>::new(memory()));
     for old in kept.take() {
-        // SAFETY: from a box, and nobody uses it any more.
+        // SAFETY: it came from a box, and nothing uses it any more.
         drop(unsafe { Box::from_raw(old) });
     }
 }
@@ -179,7 +180,7 @@ fn too_small_says_how_much() {
         panic!("901 bytes do not fit in 256")
     };
     assert_eq!(needed, 3 * 1024);
-    // Nothing was written, and what is needed is enough.
+    // Nothing was written, and the reported size is enough.
     assert!(images.into_medium().bytes().iter().all(|b| *b == 0xFF));
     let mut images = Images::<_, 3>::open(RamNor::<12, 256, 4>::new(), 0..needed, 7).unwrap();
     images.checkpoint(&Full, &state.memory(), 0).unwrap();
@@ -192,14 +193,14 @@ fn too_small_says_how_much() {
     assert_eq!(Images::<RamFram<80>, 2>::bytes(1000, 3), 2 * 1068);
 }
 
-/// A mode that says something else each time: what is `said`, then what is `had`.
+/// A mode that announces `said` first, and then returns `had`.
 struct Fickle {
     asked: Cell<u32>,
     said: usize,
     had: usize,
 }
 impl Mode for Fickle {
-    const FEW: bool = true;
+    const FEW_EXTENTS: bool = true;
     fn extents(&self, memory: &Memory<'_>) -> impl Iterator<Item = Extent> + Clone {
         let asked = self.asked.replace(self.asked.get() + 1);
         let n = if asked == 0 { self.said } else { self.had };
@@ -208,7 +209,7 @@ impl Mode for Fickle {
     }
 }
 
-/// It costs its own image only, whatever lies behind that.
+/// It destroys only its own image.
 #[test]
 fn a_mode_that_changes_its_mind() {
     fn keeps<D: Medium, const N: usize>(mut d: D) {
@@ -237,7 +238,7 @@ fn a_mode_that_changes_its_mind() {
     keeps::<_, 3>(F0::new());
 }
 
-/// Statics and heap, until it is asked for the third time: then heap and statics, which is as long.
+/// Statics and heap, until the third call: then heap and statics, which have the same length.
 struct Turned(Cell<u32>);
 impl Mode for Turned {
     const COMPARE: bool = true;
@@ -248,7 +249,7 @@ impl Mode for Turned {
     }
 }
 
-/// What differs is looked for before it is written: it must be the same image.
+/// The comparing pass and the writing pass must see the same image.
 #[test]
 fn a_mode_that_changes_its_mind_in_between() {
     let mut d = RamNor::<24, 256, 4>::new();
@@ -294,14 +295,15 @@ fn another_program_or_memory() {
     assert_eq!(moved, Err(Error::OtherMemory));
     assert_eq!(found, State::filled(0xA5));
     assert_eq!((a, b), ([0; 400], [0; 501]));
-    // A new program takes the place slot by slot, and its images count.
+    // A new program overwrites the slots one by one, and its images are valid.
     let mut other = Images::<_, 2>::open(&mut d, 0..2400, 8).unwrap();
     other.checkpoint(&Full, &State::nth(2).memory(), 5).unwrap();
     let r = Images::<_, 2>::open(&mut d, 0..2400, 8)
         .unwrap()
         .restore(&mut found.memory());
     assert_eq!(r.unwrap().context, 5);
-    // The old program's is still there; it is refused the newer one, and goes on.
+    // The old program's image is still there. The old program rejects the newer image and
+    // continues.
     let r = open::<_, 2>(&mut d).restore(&mut found.memory());
     assert_eq!(found, State::nth(1), "{r:?}");
 }
@@ -333,7 +335,7 @@ fn a_medium_that_fails_in_the_middle() {
             Ok(()) => assert_eq!(back.context, 3),
             Err(e) => {
                 assert_eq!(e, Error::Medium("bus"));
-                // All but the second mark may have been written.
+                // All but the marker's confirmation may have been written.
                 assert!([2, 3].contains(&back.context));
                 which[back.context as usize] += 1;
                 // It may be tried again.
@@ -348,7 +350,7 @@ fn a_medium_that_fails_in_the_middle() {
     assert!(cfg!(miri) || which[2] > 5 && which[3] == 1, "{which:?}");
 }
 
-/// The sequence of the image at the start of the medium, set.
+/// Sets the sequence number of the image at the start of the medium.
 fn resequenced(image: &mut [u8], sequence: u32, len: usize) {
     image[4..8].copy_from_slice(&sequence.to_le_bytes());
     image[8..12].copy_from_slice(&(!sequence).to_le_bytes());
@@ -404,12 +406,12 @@ fn slots_wear_evenly() {
     // The first units of each slot are erased at every N-th checkpoint.
     assert_eq!(wear::<3, _>(&Split).0, 3334);
     assert_eq!(wear::<4, _>(&Split).0, 2500);
-    // What stays the same for some checkpoints is not erased each time.
+    // Unchanged units are not erased at each checkpoint.
     let (all, some) = (wear::<3, _>(&Full).1, wear::<3, _>(&CopyIfChange(Full)).1);
     assert!(some < all * 8 / 10, "{some} of {all}");
 }
 
-/// A small memory, twice in an image of two slots: the older and the newer.
+/// Two slots with images of a small memory: the older and the newer.
 fn two_images() -> RamFram<256> {
     let mut d = RamFram::<256>::filled(0);
     let mut images = open::<_, 2>(&mut d);
@@ -451,7 +453,7 @@ fn every_flipped_bit_is_found_or_harmless() {
         assert!(older > 0 && harmless > 0 && other == 0);
         return;
     }
-    // All of the newer image but the padding, and nothing else, leads to the older one.
+    // A flipped bit anywhere in the newer image, except in its padding, makes the older one valid.
     assert_eq!(
         (older, other),
         ((HEAD + 8 + 9 + 8 + 8 + 5 + 8) * 8, 0),
@@ -526,7 +528,7 @@ fn what_reads_differently_is_not_copied() {
         .checkpoint(&Full, &State::nth(2).memory(), 2)
         .unwrap();
     let mut d = images.into_medium();
-    // The second mark of the newer image is gone: it is written again before it is used.
+    // The newer image has lost its confirmation, so it is copied before it is used.
     let slot = 24 * 256 / 3;
     let content = (HEAD + 24 + 901 + 8).next_multiple_of(128);
     d.bytes_mut()[slot + content + 128..][..128].fill(0);
@@ -544,7 +546,7 @@ fn what_reads_differently_is_not_copied() {
 }
 
 proptest! {
-    /// Anything with right checksums.
+    /// Any bytes with matching checksums.
     #[test]
     fn hostile_images(
         sequence in any::<u32>(),

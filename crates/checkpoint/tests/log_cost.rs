@@ -1,4 +1,5 @@
-//! What the log costs beside slots of whole images, on flash of three kinds, by counted work and the named models.
+//! Compares the cost of the log with that of slots of whole images, on flash of three kinds, by
+//! counted work and the named models.
 
 use checkpoint::{CopyIfChange, Cost, Full, Images, Log, Memory, Mode, Slots, Split, Store, Work};
 use nvmem::device::{Contract, EraseUnit, Medium, Torn};
@@ -41,7 +42,7 @@ impl<const WORD: u32, const ERASE: u32> Medium for Counting<WORD, ERASE> {
     }
     fn read(&mut self, at: u32, buf: &mut [u8]) -> Result<(), ()> {
         buf.copy_from_slice(&self.bytes[at as usize..][..buf.len()]);
-        // Nearly all that is read in a checkpoint is read to compare it.
+        // Nearly all reads of a checkpoint are for comparing.
         self.work.compared += buf.len() as u64;
         Ok(())
     }
@@ -94,7 +95,7 @@ impl Ram {
             self.heap[block * 128 + 77] ^= byte;
         }
     }
-    /// Many blocks change and the heap grows and shrinks; few blocks; hardly any.
+    /// Many blocks change and the heap grows and shrinks; few blocks change; hardly any.
     fn phase(&mut self, n: u32, most: u32) {
         match n / 20 % 3 {
             0 => {
@@ -108,7 +109,7 @@ impl Ram {
     }
 }
 
-/// Microjoules of a checkpoint of the mean.
+/// The mean energy of a checkpoint in microjoules.
 fn mean<const W: u32, const E: u32>(
     mut store: impl Store,
     meter: impl Fn() -> Work,
@@ -131,7 +132,7 @@ fn mean<const W: u32, const E: u32>(
     (cost.energy_nj(&to) - cost.energy_nj(&from)) as f64 / 60.0 / 1000.0
 }
 
-/// A medium whose work can be looked at.
+/// A medium whose work can be read.
 type Shared<const W: u32, const E: u32> = std::rc::Rc<std::cell::RefCell<Counting<W, E>>>;
 struct Handle<const W: u32, const E: u32>(Shared<W, E>);
 impl<const W: u32, const E: u32> Medium for Handle<W, E> {
@@ -177,7 +178,7 @@ fn log<const W: u32, const E: u32, const UNITS: usize>(
     heap: usize,
     change: impl Fn(&mut Ram, u32),
 ) -> f64 {
-    // Three times what is in use.
+    // Three times the bytes in use.
     let len = (heap as u32 * 3 / 4 + 3072) * 3 / E * E;
     let d = Shared::new(Counting::<W, E>::new(len, cost).into());
     let all = 0..d.borrow().capacity();
@@ -223,7 +224,7 @@ fn compare<const W: u32, const E: u32, const UNITS: usize>(cost: Cost, heap: usi
 #[cfg_attr(miri, ignore = "5,760 checkpoints of up to 80 KiB")]
 fn less_than_slots() {
     let l1 = compare::<128, 256, 960>(Cost::STM32L1, 77 * 1024);
-    let mapped = Cost::STM32L1.comparing(Cost::MAPPED_PJ, 80);
+    let mapped = Cost::STM32L1.with_compare_cost(Cost::MAPPED_PJ, 80);
     let phys = compare::<128, 256, 960>(mapped, 77 * 1024);
     let f0 = compare::<4, 2048, 48>(Cost::STM32F0, 29 * 1024);
     let spi = compare::<1, 4096, 60>(Cost::SPI_NOR, 77 * 1024);

@@ -1,4 +1,5 @@
-//! That no restore takes more than `worst_restore` says, and the worst nearly as much: counted by the medium.
+//! No restore costs more than `worst_restore`, and the worst costs nearly as much: counted by the
+//! medium.
 
 #[path = "support/counting.rs"]
 mod counting;
@@ -16,7 +17,7 @@ use proptest::prelude::*;
 use std::cell::Cell;
 use std::fmt::Debug;
 
-/// Power goes before one of the writes; and with `WIDE` reads are of whole words, too.
+/// The power is cut before one of the writes. With `WIDE`, reads are of whole words, too.
 struct Cut<'c, D, const WIDE: bool> {
     inner: D,
     writes: &'c Cell<u32>,
@@ -61,7 +62,8 @@ fn full() -> Program {
     }
 }
 
-/// What a boot takes after some checkpoints: when they returned, and when power went before the last write of another one.
+/// The cost of a boot after some checkpoints: after they returned, and after a cut before the last
+/// write of another one.
 fn boots<D: Medium<Error: Debug>, M: Bounded, const N: usize, const WIDE: bool>(
     d: D,
     cost: Cost,
@@ -100,7 +102,7 @@ fn boots<D: Medium<Error: Debug>, M: Bounded, const N: usize, const WIDE: bool>(
     };
     let n = N as u32 - 1;
     let unstable = matches!(D::CONTRACT.torn, Torn::Unstable);
-    // Without its second mark an image counts, and is copied; without its trailer none does.
+    // An image without confirmation is valid and copied; without its trailer it is not valid.
     [boot(n), boot(if unstable { n + 1 } else { n })]
 }
 
@@ -200,9 +202,9 @@ fn the_worst_case_is_within_a_tenth_of_the_worst_seen() {
     media(&mut full(), true);
 }
 
-/// To the byte, where memory is in as many parts as a mode may have.
+/// Exact to the byte, if memory has as many extents as a mode may have.
 #[test]
-fn the_worst_case_is_what_is_seen() {
+fn the_worst_case_is_exact() {
     let mut p = Program {
         statics: vec![1; 300],
         heap: vec![2; 200],
@@ -215,7 +217,7 @@ fn the_worst_case_is_what_is_seen() {
     let fram = Images::<Fram, 2>::worst_restore::<Split>(&most, &Cost::SPI_FRAM);
     let seen = boots::<_, _, 2, false>(Fram::filled(0), Cost::SPI_FRAM, &Split, &mut p);
     assert_eq!(seen, [counted(fram); 2]);
-    // Two scans of two ends, the head, and twice what it tells of with a trailer.
+    // Two scans of two slots' ends, the head, and twice the body with a trailer.
     assert_eq!(
         fram.read,
         2 * 2 * 44 + 36 + 2 * (300 + 150 + 60 + 3 * 8 + 8)
@@ -223,15 +225,15 @@ fn the_worst_case_is_what_is_seen() {
     let nor = Images::<L1, 3>::worst_restore::<Split>(&most, &Cost::STM32L1);
     let seen = boots::<_, _, 3, false>(L1::new(), Cost::STM32L1, &Split, &mut p);
     assert_eq!(seen[1], counted(nor));
-    // Five words of content and two marks, in four units.
+    // Five words of content and two marker words, in four units.
     assert_eq!((nor.written, nor.programs, nor.erases), (7 * 128, 7, 4));
     assert_eq!(seen[0].erases + seen[0].written, 0);
 }
 
-/// Each image that is passed over takes as much again at most.
+/// Each rejected image costs at most the same again.
 #[test]
 #[cfg_attr(miri, ignore = "eight checkpoints of 2,000 bytes")]
-fn as_much_again_for_each_that_is_passed_over() {
+fn each_rejected_image_costs_the_same_again() {
     let mut p = full();
     let worst = counted(Images::<Fram, 4>::worst_restore::<Split>(
         &p.most(),
@@ -246,7 +248,7 @@ fn as_much_again_for_each_that_is_passed_over() {
                 .checkpoint(&CopyIfChange(Split), &p.memory(), n)
                 .unwrap();
         }
-        // The last byte before the trailer, which a restore comes to last.
+        // The last byte before the trailer, which a restore reads last.
         for slot in (4 - damaged as usize)..4 {
             let of_body = slot * 3000 + 36 + 700 + 900 + 490 + 3 * 8 - 1;
             fram.bytes_mut()[of_body] ^= 1;

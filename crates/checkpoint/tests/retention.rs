@@ -35,7 +35,8 @@ fn open<D: Medium, P: Retention, const N: usize>(d: D, policy: P) -> Archive<D, 
     Archive::open(d, all, PROGRAM, Split, policy).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// What is kept after `count` checkpoints, by their contexts, from the newest; the archive is opened anew for each.
+/// The contexts of the checkpoints kept after `count` checkpoints, from the newest. The archive is
+/// opened anew for each.
 fn kept<P: Retention + Copy, const N: usize>(count: u32, policy: P) -> Vec<u32> {
     let mut fram = RamFram::<4096>::filled(0);
     for n in 1..=count {
@@ -62,7 +63,7 @@ fn the_last_ones() {
 
 #[test]
 fn constant_intervals() {
-    // A tenth, its tenth before it, and what is new.
+    // A multiple of ten, the one before it, and the newest.
     assert_eq!(kept::<_, 6>(45, Every(10)), [45, 44, 41, 31, 21, 11]);
     assert_eq!(kept::<_, 6>(52, Every(10)), [52, 51, 41, 31, 21, 11]);
     for count in 70..if cfg!(miri) { 71 } else { 90 } {
@@ -73,7 +74,7 @@ fn constant_intervals() {
     }
 }
 
-/// What the docs say of landmarks: neighbours, and how far back.
+/// The documented properties of landmarks: neighbours, and how far back they reach.
 #[test]
 fn landmarks() {
     fn check<const N: usize>(base: u32) {
@@ -99,11 +100,11 @@ fn landmarks() {
     check::<15>(2);
 }
 
-/// A policy of a user's that asks for what it must not have.
+/// A faulty policy that names slots it must not name.
 #[derive(Clone, Copy)]
 struct Wrong(usize);
 impl Retention for Wrong {
-    fn gives_way(&self, _: &[Option<u32>]) -> usize {
+    fn victim(&self, _: &[Option<u32>]) -> usize {
         self.0
     }
 }
@@ -148,7 +149,7 @@ fn rolls_back<D: Medium>(mut d: D) {
     assert_eq!((r.name, r.context, r.damaged), (1, 1, 0));
     state.check(1);
     assert_eq!(names(&mut a), [1, 3, 2, 1]);
-    // Rolled back to where it is: nothing to do.
+    // Rolling back to the newest does nothing.
     a.roll_back(r.sequence, &state.memory()).unwrap();
     let before = a.list().unwrap();
     for e in before.iter().flatten().skip(1) {
@@ -168,7 +169,7 @@ fn rolls_back_and_deletes() {
     rolls_back(Flash::new());
 }
 
-/// With all places taken, the oldest would be the one to give way to its own copy.
+/// With all slots full, the policy's victim would be the oldest, which is being copied.
 #[test]
 fn rolls_back_to_the_oldest_of_many() {
     let mut d = Flash::new();
@@ -185,9 +186,9 @@ fn rolls_back_to_the_oldest_of_many() {
     assert_eq!(list.map(|e| e.map_or(0, |e| e.name)), [1, 4, 3, 1]);
 }
 
-/// Another program's images are not in the list, and what is damaged cannot be rolled back to.
+/// Another program's images are not listed, and a damaged one cannot be rolled back to.
 #[test]
-fn strangers_and_damage() {
+fn other_programs_and_damage() {
     let mut fram = RamFram::<1024>::filled(0);
     for n in 1..=4 {
         let mut a = open::<_, _, 4>(&mut fram, KeepLast);
@@ -212,7 +213,7 @@ fn strangers_and_damage() {
         Err(Error::OtherMemory)
     ));
     assert_eq!(a.restore(&mut state.memory()).unwrap().name, 4);
-    // The newest, too: what `restore` would bring back is an older one.
+    // The same for the newest: `restore` would restore an older one.
     let newest = a.list().unwrap()[0].unwrap();
     fram.bytes_mut()[3 * slot + 60] ^= 1;
     let mut a = open::<_, _, 4>(&mut fram, KeepLast);

@@ -1,5 +1,6 @@
-//! Safe code that does its worst: modes, media, policies and allocators that lie, panic or call back. Memory is never touched where it is
-//! not lent, and what was kept stays. Run under Miri in both borrow models.
+//! Hostile safe code: modes, media, policies and allocators that lie, panic or call back. Memory is
+//! never touched outside of the borrowed buffers, and valid checkpoints stay valid. Run under Miri
+//! in both borrow models.
 
 use checkpoint::nvmem::device::{Contract, EraseUnit, Medium, Misuse, Torn};
 use checkpoint::nvmem::ram::{RamFram, RamNor};
@@ -13,14 +14,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 const PROGRAM: u64 = 7;
 
-/// A panic without a message and a backtrace, which take Miri minutes.
+/// A panic without message and backtrace, which take Miri minutes.
 fn panic_if(now: bool) {
     if now {
         resume_unwind(Box::new(()));
     }
 }
 
-/// Lent memory between bytes that are not.
+/// Borrowed memory between guard bytes.
 #[derive(Clone, PartialEq, Debug)]
 struct Program([u8; 48]);
 
@@ -46,7 +47,7 @@ impl Program {
     }
 }
 
-/// Restores over other bytes: all segments are as they were, and the guards as they are now.
+/// Restores over other bytes: the segments have their old content, and the guards are unchanged.
 fn comes_back<S: Store>(store: &mut S, n: u8) {
     let mut found = Program([0; 48]);
     let r = store
@@ -67,8 +68,8 @@ fn images<D: Medium, const N: usize>(d: D) -> Images<D, N> {
     Images::open(d, all, PROGRAM).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// One good checkpoint, and then one in this mode: it is refused or kept, and nothing outside of what is lent is read. After a
-/// panic the same value goes on.
+/// Takes a good checkpoint, and then one in this mode. The second is refused or valid, and reads
+/// nothing outside of the borrowed memory. After a panic the same `Images` continues.
 fn hostile_mode(mode: &impl Mode) {
     fn on<D: Medium, const N: usize>(d: D, mode: &impl Mode) {
         let mut kept = images::<D, N>(d);
@@ -87,7 +88,7 @@ fn hostile_mode(mode: &impl Mode) {
     on::<_, 3>(Nor::new(), mode);
 }
 
-/// Says parts of another memory, which is larger.
+/// Returns extents of another, larger memory.
 struct OfAnother(Vec<Extent>);
 impl Mode for OfAnother {
     fn extents(&self, _: &Memory<'_>) -> impl Iterator<Item = Extent> + Clone {
@@ -110,13 +111,13 @@ fn parts_of_another_memory() {
         hostile_mode(&OfAnother(all[..n].to_vec()));
         hostile_mode(&CopyIfChange(OfAnother(all[n..].to_vec())));
     }
-    // Larger than any segment, but only announced: a kilobyte has no room for it.
+    // Larger than any segment: one KiB has no space for it.
     let huge = OfAnother(vec![other.statics(); 40]);
     let r = images::<_, 2>(Fram::filled(0)).checkpoint(&huge, &Program::of(1).memory(), 1);
     assert!(matches!(r, Err(Error::TooSmall { .. })));
 }
 
-/// Panics at the n-th part that it is asked for, over all calls.
+/// Panics at the n-th extent, over all calls.
 struct Panics(Cell<u32>);
 impl Mode for Panics {
     const COMPARE: bool = true;
@@ -136,7 +137,7 @@ fn a_mode_panics() {
     }
 }
 
-/// Takes a checkpoint of the same memory elsewhere, in the middle of one.
+/// Takes a checkpoint of the same memory to another medium, during a checkpoint.
 struct Reenters(RefCell<Images<Fram, 2>>, Cell<u32>);
 impl Mode for Reenters {
     fn extents(&self, memory: &Memory<'_>) -> impl Iterator<Item = Extent> + Clone {
@@ -162,7 +163,7 @@ fn a_checkpoint_in_a_checkpoint() {
     assert_eq!(found.0[4..16], Program::of(5).0[4..16]);
 }
 
-/// Says of each block something else each time; panics once it was asked often enough.
+/// Answers differently for a block each time, and panics after enough calls.
 struct Moody(Cell<u32>, u32);
 impl Blocks for Moody {
     fn in_use(&self, block: u32) -> bool {
@@ -173,21 +174,21 @@ impl Blocks for Moody {
 }
 
 #[test]
-fn a_table_that_changes_its_mind() {
+fn a_table_with_changing_answers() {
     for last in [u32::MAX, 1, 3, 7] {
         hostile_mode(&HeapTracker(&Moody(Cell::new(0), last)));
     }
 }
 
-/// What a medium does wrong.
+/// The fault of a medium.
 #[derive(Clone, Copy, PartialEq)]
 enum Wrong {
     Nothing,
     /// Panics at the n-th call.
     Panics(u32),
-    /// From the n-th read on, each byte is another one each time.
+    /// From the n-th read on, each byte changes at each read.
     Noise(u32),
-    /// Is nothing any more.
+    /// Its capacity becomes zero.
     Shrinks,
 }
 
@@ -238,8 +239,9 @@ impl<D> Hostile<D> {
     }
 }
 
-/// Three checkpoints, of which this medium spoils the last, and a restore that it spoils as well: memory is never touched
-/// outside of what is lent. When the medium is right again, the same value finds a state that was kept.
+/// Takes three checkpoints, the last one with the faulty medium, and restores with it. Memory
+/// outside of the borrowed buffers is never touched. Once the medium works again, the same value
+/// finds a valid checkpoint.
 fn hostile_medium<S: Store>(mut store: S, wrong: Wrong, set: impl Fn(&mut S, Wrong)) {
     store.save(&Program::of(1).memory(), 1).unwrap();
     store.save(&Program::of(2).memory(), 2).unwrap();
@@ -254,7 +256,7 @@ fn hostile_medium<S: Store>(mut store: S, wrong: Wrong, set: impl Fn(&mut S, Wro
     }
     set(&mut store, Wrong::Nothing);
     let r = store.load(&mut found.memory());
-    // Noise may have been taken for damage and overwritten.
+    // Noise may have looked like damage, and the slot was overwritten.
     if let Wrong::Noise(_) = wrong {
         return;
     }
@@ -315,7 +317,7 @@ fn media_that_panic_lie_or_shrink() {
     }
 }
 
-/// One whose fault is switched on from outside.
+/// A medium whose fault is switched on from outside.
 struct Switched<'c, D>(Hostile<D>, &'c Cell<Option<Wrong>>);
 impl<D: Medium<Error = Misuse>> Switched<'_, D> {
     fn turn(&mut self) {
@@ -344,7 +346,7 @@ impl<D: Medium<Error = Misuse>> Medium for Switched<'_, D> {
     }
 }
 
-/// Words, reads and erase units that are no powers of two.
+/// Words, reads and erase units whose sizes are no powers of two.
 struct Odd(Vec<u8>);
 impl Medium for Odd {
     type Error = Misuse;
@@ -402,10 +404,10 @@ fn odd_sizes() {
     }
 }
 
-/// A policy asks for what is not there, or panics.
+/// A policy names slots without a checkpoint, or panics.
 struct Greedy(usize);
 impl Retention for Greedy {
-    fn gives_way(&self, _: &[Option<u32>]) -> usize {
+    fn victim(&self, _: &[Option<u32>]) -> usize {
         panic_if(self.0 == 77);
         self.0
     }
@@ -439,7 +441,7 @@ fn policies_that_ask_for_anything() {
     comes_back(&mut a, 6);
 }
 
-/// Segments without a byte, at addresses that are no memory.
+/// Empty segments, at addresses that are no memory.
 #[test]
 fn memory_of_nothing() {
     let nothing = (
@@ -447,7 +449,7 @@ fn memory_of_nothing() {
         std::ptr::without_provenance_mut(8),
     );
     let dangling = (std::ptr::dangling_mut(), std::ptr::dangling_mut());
-    // SAFETY: *Segments are memory*: there is no byte in them.
+    // SAFETY: *Segments are memory*: they are empty.
     let mut memory = unsafe { Memory::from_addresses(nothing, dangling, nothing) };
     let mut i = images::<_, 2>(Fram::filled(0));
     i.checkpoint(&CopyIfChange(Split), &memory, 3).unwrap();
@@ -456,7 +458,7 @@ fn memory_of_nothing() {
         Log::<_, 1, 32, 32>::open(RamNor::<40, 64, 16>::new(), 0..40 * 64, PROGRAM).unwrap();
     log.save(&memory, 4).unwrap();
     assert_eq!(log.load(&mut memory).unwrap().context, 4);
-    // What is said to be in use of it is cut to it.
+    // The parts in use are clamped to the segments.
     let mut memory = Memory::new(&mut [], &mut [], &mut [])
         .heap_used(usize::MAX)
         .stack_from(usize::MAX);
@@ -464,7 +466,7 @@ fn memory_of_nothing() {
     assert_eq!(i.restore(&mut memory).unwrap().context, 5);
 }
 
-/// A store behind a reference, as a trait object, and dropped in the middle of its life.
+/// A store behind a reference, as a trait object, and dropped early.
 #[test]
 fn stores_behind_references() {
     let mut fram = Fram::filled(0);
@@ -482,7 +484,7 @@ fn stores_behind_references() {
 
 static HEAP: TrackedHeap<System, 8> = TrackedHeap::new(System, std::ptr::dangling());
 
-/// A table of a heap that is somewhere else: what it says is wrong, and nothing else is.
+/// A table of a heap at another address: its answers are wrong, but nothing else is.
 #[test]
 fn a_table_of_another_place() {
     let here = [0u8; 4];
@@ -507,7 +509,7 @@ fn a_table_of_another_place() {
     }
 }
 
-/// Threads allocate from a static, while another one looks at its table.
+/// Threads allocate from a static while another thread reads its table.
 #[test]
 fn threads_allocate() {
     std::thread::scope(|s| {
@@ -533,9 +535,9 @@ fn threads_allocate() {
     assert_eq!((HEAP.occupation(), HEAP.largest()), (0, 0));
 }
 
-/// A program that never ends keeps its memory lent: in a function that never returns, by way of a panic here.
+/// A program that never ends keeps its memory borrowed; here it ends by a panic.
 #[test]
-fn a_loop_without_an_end() {
+fn a_program_that_never_returns() {
     fn main_loop(state: &mut Program, store: &mut impl Store) -> ! {
         let mut n = 0;
         loop {
@@ -553,7 +555,7 @@ fn a_loop_without_an_end() {
     assert_eq!(store.load(&mut state.memory()).unwrap().context, 3);
 }
 
-/// A dump is shown for any bytes and any program word that somebody says.
+/// `inspect` accepts any bytes and any program word.
 #[test]
 fn a_dump_with_any_word() {
     let mut fram = Fram::filled(0);

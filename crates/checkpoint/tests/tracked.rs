@@ -1,5 +1,5 @@
-//! `TrackedHeap` over an allocator that keeps its free list in what is free, against a model whose table is made anew from what is
-//! allocated; and images of such a heap.
+//! `TrackedHeap` around an allocator that keeps its free list in free memory. A model computes the
+//! table anew from the live allocations. Also tests images of such a heap.
 
 use checkpoint::nvmem::Medium;
 use checkpoint::nvmem::ram::RamFram;
@@ -12,7 +12,7 @@ use std::alloc;
 const SIZE: usize = 8 * 1024;
 const BLOCKS: usize = SIZE / BLOCK as usize;
 
-/// First fit; a free chunk starts with its size and where the next one is, counted from the start, in 16 bits each.
+/// First fit. A free chunk starts with its size and the offset of the next one, in 16 bits each.
 struct FirstFit {
     start: *mut u8,
     head: Cell<u16>,
@@ -48,14 +48,15 @@ impl FirstFit {
     }
 }
 
-// SAFETY: chunks do not overlap, and start at multiples of what is asked for.
+// SAFETY: chunks do not overlap, and start at multiples of the requested alignment.
 unsafe impl GlobalAlloc for FirstFit {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let wanted = Self::units(layout);
         let (mut before, mut at) = (NONE, self.head.get());
         while at != NONE {
             let (size, next) = self.chunk(at);
-            // Chunks have multiples of eight bytes: what is in front of the aligned place is one, or nothing.
+            // Chunks have multiples of eight bytes, so the gap before the aligned offset is a chunk
+            // or empty.
             let start = at.next_multiple_of(layout.align().max(8) as u16);
             let front = start - at;
             if size >= front + wanted {
@@ -115,7 +116,7 @@ impl Bench {
     }
 
     fn bytes(&self) -> Vec<u8> {
-        // SAFETY: all of it was zeroed, and nobody else uses it now.
+        // SAFETY: all of it was zeroed, and nothing else uses it now.
         unsafe { core::slice::from_raw_parts(self.memory, SIZE) }.to_vec()
     }
 
@@ -123,7 +124,7 @@ impl Bench {
         let kinds = if fill < 128 { 4 } else { 11 };
         let layout = Layout::from_size_align(size, 1 << (fill % kinds)).unwrap();
         let n = self.live.len();
-        // SAFETY: what is live was allocated with its layout, and has that many bytes.
+        // SAFETY: a live chunk was allocated with its layout, and has that many bytes.
         unsafe {
             match what {
                 0..=3 => {
@@ -161,7 +162,7 @@ impl Bench {
         }
     }
 
-    /// The table from what is allocated, and nothing else.
+    /// The table, computed from the live allocations only.
     fn check(&self) {
         let mut table = [0u8; BLOCKS];
         for (p, layout, _) in &self.live {
@@ -209,7 +210,7 @@ impl Drop for Bench {
     }
 }
 
-/// Takes an image of the heap, and what it brings back to garbage.
+/// Takes an image of the heap, and restores it over garbage.
 fn again(heap: &[u8], blocks: &Heap) -> (Vec<u8>, u64) {
     let mut fram = RamFram::<20_000>::filled(0);
     let mut copy = heap.to_vec();
@@ -274,7 +275,7 @@ fn what_is_free_takes_no_room() {
     let bytes = bench.bytes();
     let (found, some) = again(&bytes, &bench.heap);
     assert!(found == bytes);
-    // Two blocks, and of each freed chunk its link, 4 bytes in two parts.
+    // Two blocks, and the link of each freed chunk: 4 bytes in two extents.
     assert!(some < 300 + 38 * 20 + 40, "{some}");
     assert_eq!(
         (bench.heap.used(), bench.heap.occupation()),
@@ -291,7 +292,7 @@ fn what_is_free_takes_no_room() {
     assert!(fram.bytes_written() > 4 * some);
 }
 
-/// The paper's figure 6: the same span and occupation, another fragmentation.
+/// The paper's figure 6: the same span and occupation, but another fragmentation.
 #[test]
 fn the_largest_chunk_says_what_is_fragmented() {
     let mut bench = Bench::new();
@@ -316,7 +317,7 @@ fn the_largest_chunk_says_what_is_fragmented() {
         (bench.heap.largest(), bench.heap.fragmentation()),
         (3, 1000)
     );
-    // The next one to the hole: four blocks, three of which are enough.
+    // The chunk next to the hole: four blocks, and three of them are enough.
     free(&mut bench, 3);
     assert_eq!(bench.heap.fragmentation(), 250);
     bench.step(1, 17 * 128, 7);

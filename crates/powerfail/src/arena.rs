@@ -1,9 +1,17 @@
-//! The memory in which runs take place, and a shadow that knows what should be there.
+//! The memory of all simulated media, and a shadow copy of what it should hold.
+//!
+//! ```text
+//!  memory   | medium 0 |pad| medium 1 |pad| ...     the program reads and writes here
+//!  shadow   | medium 0 |pad| medium 1 |pad| ...     what recorded stores have written
+//! ```
+//!
+//! A unit that differs between the two was written without an event: by user code in a lent range,
+//! or by mistake.
 
 use crate::hash;
 use std::mem::MaybeUninit;
 
-/// All media of a program, one after the other, each at a multiple of 64.
+/// All media of a program, one after the other, each at a multiple of 64 bytes.
 pub(crate) struct Arena {
     block: *mut [MaybeUninit<u64>],
     base: *mut u8,
@@ -11,17 +19,19 @@ pub(crate) struct Arena {
     hash: u128,
 }
 
-// SAFETY: the arena owns its block; nothing else points into it between runs.
+// SAFETY: the arena owns its block, and no pointer into it is used between runs.
 unsafe impl Send for Arena {}
 
 impl Arena {
-    /// `skew` moves the start by whole 64 bytes, so that a stored address is wrong in another arena.
+    /// `skew` moves the start by whole 64 bytes, so that an address stored in one arena is wrong in
+    /// another.
     pub(crate) fn new(image: &[u8], skew: usize) -> Self {
         let words = image.len().div_ceil(8) + 8 * (skew + 1);
         let block = Box::into_raw(vec![MaybeUninit::<u64>::new(0); words].into_boxed_slice());
         let start = block.cast::<u8>();
         let to = start.align_offset(64) + 64 * skew;
-        // SAFETY: the block has 64 bytes to spare for the alignment and 64 for each step of the skew.
+        // SAFETY: the block has 64 bytes to spare for the alignment and 64 for each step of the
+        // skew.
         let base = unsafe { start.add(to) };
         let mut a = Arena {
             block,
@@ -49,7 +59,7 @@ impl Arena {
         &self.shadow
     }
 
-    /// The unit of `len` ≤ 4 bytes at `at`.
+    /// Reads the unit of `len` ≤ 4 bytes at `at` from the shadow.
     pub(crate) fn unit(&self, at: u32, len: u8) -> u32 {
         let mut w = [0; 4];
         w[..len as usize].copy_from_slice(&self.shadow[at as usize..][..len as usize]);
@@ -60,11 +70,11 @@ impl Arena {
         self.put(at, &v.to_le_bytes()[..len as usize]);
     }
 
-    /// Writes between runs; keeps the hash.
+    /// Writes bytes between runs, and updates the hash.
     pub(crate) fn put(&mut self, at: u32, bytes: &[u8]) {
         let from = at as usize;
         let mut i = 0;
-        // Most of a large patch changes nothing, and hashing is what costs.
+        // Most words of a large patch do not change, and hashing is expensive.
         while i < bytes.len() {
             let word = (from + i) / 4;
             let n = (4 * (word + 1) - (from + i)).min(bytes.len() - i);
@@ -74,7 +84,7 @@ impl Arena {
                 let new = self.unit(word as u32 * 4, 4);
                 self.hash ^= hash::item(0, word as u32, old.into());
                 self.hash ^= hash::item(0, word as u32, new.into());
-                // SAFETY: the slice above has checked the bounds; no run holds a reference now.
+                // SAFETY: the slice above checked the bounds, and no run holds a reference now.
                 unsafe {
                     self.base
                         .add(from + i)
@@ -85,22 +95,22 @@ impl Arena {
         }
     }
 
-    /// During a run: what the program is about to store, into the shadow only. Returns what was there.
-    pub(crate) fn expect(&mut self, at: u32, len: u8, new: u32) -> u32 {
+    /// Records in the shadow what the program is about to store. Returns the old value.
+    pub(crate) fn record_store(&mut self, at: u32, len: u8, new: u32) -> u32 {
         let old = self.unit(at, len);
         self.shadow[at as usize..][..len as usize]
             .copy_from_slice(&new.to_le_bytes()[..len as usize]);
         old
     }
 
-    /// What is really in memory at a unit.
+    /// Reads a unit from memory instead of the shadow.
     ///
     /// # Safety
-    /// The bytes are initialised; reading them invalidates no reference that is used again.
+    /// The bytes are initialised, and reading them invalidates no reference that is used again.
     pub(crate) unsafe fn live(&self, at: u32, len: u8) -> u32 {
         debug_assert!(at as usize + len as usize <= self.shadow.len());
-        // SAFETY: inside; parts begin at multiples of 64 and units at multiples of their size, so they are aligned; the
-        // rest is the caller's.
+        // SAFETY: in bounds. Media begin at multiples of 64 and units at multiples of their size,
+        // so they are aligned. The caller promises the rest.
         unsafe {
             let at = self.base.add(at as usize);
             match len {
@@ -111,10 +121,11 @@ impl Arena {
         }
     }
 
-    /// Undoes one store of a run, in memory and shadow. The hash is that of the start all along.
+    /// Undoes one store of a run in memory and shadow. The hash stays that of the run's start
+    /// throughout.
     pub(crate) fn undo(&mut self, at: u32, old: &[u8]) {
         self.shadow[at as usize..][..old.len()].copy_from_slice(old);
-        // SAFETY: inside by the line above.
+        // SAFETY: the line above checked the bounds.
         unsafe {
             self.base
                 .add(at as usize)
@@ -122,10 +133,10 @@ impl Arena {
         }
     }
 
-    /// Scratch was written without an event: memory follows the shadow again.
+    /// Scratch memory was written without events: copies the shadow over it.
     pub(crate) fn forget(&mut self, at: u32, len: u32) {
         let bytes = &self.shadow[at as usize..][..len as usize];
-        // SAFETY: inside by the slice; the run is over.
+        // SAFETY: the slice checked the bounds, and the run is over.
         unsafe {
             self.base
                 .add(at as usize)
@@ -133,16 +144,17 @@ impl Arena {
         }
     }
 
-    /// The first unit of which memory and shadow differ, if any; memory then follows the shadow.
-    pub(crate) fn stray(&mut self) -> Option<u32> {
+    /// The first unit where memory and shadow differ, if any. Then copies the shadow to memory.
+    pub(crate) fn find_stray(&mut self) -> Option<u32> {
         let n = self.shadow.len();
-        // SAFETY: the run is over, so no reference into the arena is used again; all bytes were initialised by `new`.
+        // SAFETY: the run is over, so no reference into the arena is used again; all bytes were
+        // initialised by `new`.
         let live = unsafe { std::slice::from_raw_parts(self.base, n) };
         if live == &self.shadow[..] {
             return None;
         }
         let at = (0..n).find(|&i| live[i] != self.shadow[i])?;
-        // SAFETY: inside; `live` is not used any more.
+        // SAFETY: in bounds; `live` is not used any more.
         unsafe { self.base.copy_from_nonoverlapping(self.shadow.as_ptr(), n) }
         Some(at as u32)
     }

@@ -1,21 +1,23 @@
-//! How cargo has built this test program: a line that is replayed by another build replays other code.
+//! How cargo built this test program. A failure line from a build with other features replays other
+//! code.
 
 use nvmem::planted;
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// What cargo notes of a build beside its programs.
+/// What cargo stores about a build beside its programs.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Build {
-    /// The features that are on, without `default`.
+    /// The enabled features, without `default`.
     pub(crate) features: Vec<String>,
-    /// The package has default features, and they are off.
+    /// The package has default features, and they are disabled.
     pub(crate) no_default: bool,
     release: bool,
 }
 
 impl Build {
-    /// Of this program; `None` where cargo's notes are not found, as under Miri or on another machine.
+    /// The build of this program; `None` if cargo's files are not found, as under Miri or on
+    /// another machine.
     pub(crate) fn this() -> Option<&'static Build> {
         static THIS: OnceLock<Option<Build>> = OnceLock::new();
         THIS.get_or_init(|| {
@@ -27,7 +29,8 @@ impl Build {
         .as_ref()
     }
 
-    /// `target/debug/deps/NAME-HASH` is described by `target/debug/.fingerprint/PACKAGE-HASH/*.json`.
+    /// `target/debug/deps/NAME-HASH` is described by
+    /// `target/debug/.fingerprint/PACKAGE-HASH/*.json`.
     fn beside(program: &Path) -> Option<Build> {
         let (_, hash) = program.file_stem()?.to_str()?.rsplit_once('-')?;
         let profile = program.parent()?.parent()?;
@@ -61,7 +64,7 @@ impl Build {
         })
     }
 
-    /// In a line; empty when nothing was asked for.
+    /// The features as text for a line; empty for a default build.
     pub(crate) fn text(&self) -> String {
         let default = self.no_default.then_some("!default");
         let names: Vec<&str> = default
@@ -86,7 +89,7 @@ impl Build {
     }
 }
 
-/// The strings of the list `key`, which the notes have as text.
+/// The strings of the list `key`, which the file stores as text.
 fn list(notes: &str, key: &str) -> Option<Vec<String>> {
     let from = notes.split_once(&format!("\"{key}\":\"["))?.1;
     let names = from.split_once("]\"")?.0.split(',');
@@ -98,21 +101,21 @@ fn list(notes: &str, key: &str) -> Option<Vec<String>> {
     )
 }
 
-/// What ends a line: the features of this program.
-pub(crate) fn mark() -> String {
+/// The end of a line: the features of this program.
+pub(crate) fn suffix() -> String {
     match Build::this().map(Build::text) {
         Some(t) if !t.is_empty() => format!("@{t}"),
         _ => String::new(),
     }
 }
 
-/// The command that replays a line in this build.
+/// The command that replays a line with this build's features.
 pub(crate) fn command(line: &str, test: &str) -> String {
     let flags = Build::this().map(Build::flags).unwrap_or_default();
     format!("replay this:  POWERFAIL='{line}' cargo test {flags}{test}")
 }
 
-/// Why a line that does not go the same way here is no answer: it comes from a build with other features.
+/// The reason why a line cannot be replayed here, if it comes from a build with other features.
 pub(crate) fn differs(line: &str) -> Option<String> {
     let here = Build::this()?.text();
     let said = |f: &str| match f {
@@ -121,7 +124,7 @@ pub(crate) fn differs(line: &str) -> Option<String> {
     };
     (here != line && !planted!("powerfail/other-features-ignored")).then(|| {
         format!(
-            "the line is of a test with {}, and this one has {}: replay it with the command that was printed with it",
+            "the line is of a test with {}, and this one has {}: use the command that was printed with it",
             said(line),
             said(&here)
         )

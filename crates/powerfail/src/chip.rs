@@ -1,19 +1,19 @@
-//! What devices promise: the chips that can be simulated.
+//! The chips that can be simulated, and what each promises after a cut.
 
-use crate::device::{Device, in_words};
-use crate::medium::{Attach, Media, PartsOut};
-use crate::trace::Part;
+use crate::device::{Device, in_units};
+use crate::medium::{Attach, Media, MediaLayout};
+use crate::trace::MediumInfo;
 use nvmem::device::{Contract, EraseUnit, Torn};
 use nvmem::planted;
 use std::marker::PhantomData;
 
-/// A device medium by its data sheet. Implement it for your own.
+/// A device described by its data sheet. Implement it for your own chip.
 ///
 /// ```
 /// use nvmem::device::{Contract, EraseUnit, Torn};
 /// use powerfail::{Chip, Simulated};
 ///
-/// /// A data flash: words of 4 bytes that a cut may leave with any content, erased by pages of 64.
+/// /// A data flash: words of 4 bytes, torn to any content by a cut; pages of 64 bytes.
 /// enum DataFlash {}
 /// impl Chip for DataFlash {
 ///     const CONTRACT: Contract = Contract {
@@ -31,20 +31,21 @@ use std::marker::PhantomData;
 /// # let _ = flash;
 /// ```
 pub trait Chip: Send + Sync + 'static {
-    /// What a cut leaves, and the sizes. With [`Torn::Subset`] the atomic unit has 1, 2 or 4 bytes.
+    /// The sizes, and what a cut leaves. With [`Torn::Subset`] the atomic unit has 1, 2 or 4 bytes.
     const CONTRACT: Contract;
-    /// Whether an erase unit whose erase was cut reads the same at each boot, whatever it holds. Unless told, this is so
-    /// where a cut word does.
+    /// Whether an erase unit reads the same at each boot after its erase was cut. By default this
+    /// holds if it holds for torn words.
     const STABLE_ERASE: bool = !matches!(Self::CONTRACT.torn, Torn::Unstable);
-    /// Bytes that are programmed by one command: 128 for a half page of an STM32L1, 256 for most SPI NOR. A cut may
-    /// leave any word of it torn, whatever its neighbours are.
+    /// Bytes that one command programs: 128 for a half page of an STM32L1, 256 for most SPI NOR. A
+    /// cut may leave any word of it torn, independently of its neighbours.
     const PAGE: u32 = Self::CONTRACT.write_size;
 }
 
-/// A flash whose words may be programmed more than once between two erases, each time to clear more bits: its [`Device`]
-/// implements the `MultiwriteNorFlash` of embedded-storage. Its `write_once` is `false`.
+/// A flash whose words may be programmed more than once between two erases, each time to clear more
+/// bits. Its [`Device`] implements the `MultiwriteNorFlash` of embedded-storage. Its `write_once`
+/// is `false`.
 #[diagnostic::on_unimplemented(
-    message = "words of `{Self}` are not known to be programmed more than once between two erases",
+    message = "words of `{Self}` may not be programmed more than once between two erases",
     note = "if its data sheet allows that: `write_once: false` in its `CONTRACT`, and `impl Multiwrite for {Self} {{}}`"
 )]
 pub trait Multiwrite: Chip {}
@@ -79,14 +80,16 @@ impl Chip for Stm32l1HalfPage {
     const CONTRACT: Contract = nor("stm32l1-half-page", 128, 256, 0x00, true);
 }
 
-/// The flash of an STM32F0: words of 4 bytes here (the chip does 2), pages of 2 KiB, erased to ones.
+/// The flash of an STM32F0: words of 4 bytes here (the chip does 2), pages of 2 KiB, erased to
+/// ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stm32f0 {}
 impl Chip for Stm32f0 {
     const CONTRACT: Contract = nor("stm32f0", 4, 2048, 0xff, true);
 }
 
-/// A serial NOR flash: any byte, pages of 256 programmed together, sectors of 4 KiB, bits may be cleared twice.
+/// A serial NOR flash: any byte can be written, pages of 256 bytes are programmed together, sectors
+/// have 4 KiB, and bits may be cleared twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpiNor {}
 impl Chip for SpiNor {
@@ -95,12 +98,12 @@ impl Chip for SpiNor {
 }
 impl Multiwrite for SpiNor {}
 
-/// A NOR flash behind a write buffer: `flush` means something.
+/// A NOR flash behind a write buffer, which `flush` drains.
 ///
-/// Words of 4 bytes are programmed whole, and small units of 64 bytes are erased. Of what was programmed and erased since the
-/// last [`flush`](nvmem::Medium::flush) a cut leaves any combination of words. What comes later to the same word is later
-/// there, too; otherwise nothing but a flush is in order, not even an erase.
-/// For another size implement [`Chip`] with [`Torn::Subset`] and an erase unit.
+/// Words of 4 bytes are programmed whole; erase units have 64 bytes. A cut leaves any combination
+/// of the words that were programmed or erased since the last [`flush`](nvmem::Medium::flush).
+/// Operations on the same word stay in order. All others, erases included, are ordered only by a
+/// flush. For another size implement [`Chip`] with [`Torn::Subset`] and an erase unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BufferedNor {}
 impl Chip for BufferedNor {
@@ -111,7 +114,7 @@ impl Chip for BufferedNor {
     };
 }
 
-/// FRAM behind SPI, as the MB85RS4MT: bytes, in order, nothing to erase.
+/// FRAM behind SPI, like the MB85RS4MT: bytes, in order, without erase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpiFram {}
 impl Chip for SpiFram {
@@ -125,7 +128,8 @@ impl Chip for SpiFram {
     };
 }
 
-/// MRAM programmed by 16 bytes, as in an Apollo4: the unit in flight holds anything.
+/// MRAM programmed in units of 16 bytes, as in an Apollo4: a cut leaves any content in the current
+/// unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mram16 {}
 impl Chip for Mram16 {
@@ -139,7 +143,7 @@ impl Chip for Mram16 {
     };
 }
 
-/// A simulated device; the program gets a [`Device`].
+/// A simulated device. The program gets a [`Device`].
 pub struct Simulated<C> {
     image: Vec<u8>,
     endurance: Option<u32>,
@@ -148,13 +152,13 @@ pub struct Simulated<C> {
 }
 
 impl<C: Chip> Simulated<C> {
-    /// `size` bytes, erased; zero where nothing is ever erased.
+    /// `size` erased bytes; zeros on a device without erase.
     pub fn new(size: usize) -> Self {
         let fill = C::CONTRACT.erase.map_or(0, |e| e.erased);
         Self::with_image(vec![fill; size])
     }
 
-    /// A device that holds `image` when the first run begins.
+    /// A device that holds `image` at the first boot.
     pub fn with_image(image: Vec<u8>) -> Self {
         Simulated {
             image,
@@ -164,7 +168,7 @@ impl<C: Chip> Simulated<C> {
         }
     }
 
-    /// The same kind of device with another size, erased.
+    /// An erased device of the same kind with another size.
     pub fn size(self, size: usize) -> Self {
         Simulated {
             endurance: self.endurance,
@@ -173,24 +177,27 @@ impl<C: Chip> Simulated<C> {
         }
     }
 
-    /// An erase unit is worn out after so many erases, cut ones included: one more is a failure. Counted from the first
-    /// boot on: in [`endure`](crate::endure()) over the whole life, in [`explore`](crate::explore()) over one execution with its
-    /// cuts, where states that differ in wear only are one. What the data sheet promises is in the [`Contract`]; a test gives a fraction of it, and ages less.
+    /// Limits erases: an erase unit that is erased more than `cycles` times, cut erases included,
+    /// is a failure. [`endure`](crate::endure()) counts over the whole life,
+    /// [`explore`](crate::explore()) over one execution with its cuts. `explore` treats states that
+    /// differ only in wear as one. The data sheet's figure is in the [`Contract`]; a test uses a
+    /// fraction of it.
     pub fn endurance(mut self, cycles: u32) -> Self {
         self.endurance = Some(cycles);
         self
     }
 
-    /// A call that the device refuses is a failure: a write-once word written twice, a range outside or not aligned.
+    /// Makes every refused call a failure: a second write to a write-once word, a range outside of
+    /// the device or not aligned.
     ///
-    /// Without this the program gets the error, and passes if it ignores it.
+    /// By default the program gets the error, and passes if it ignores it.
     pub fn refusal_fails(mut self) -> Self {
         self.refusal_fails = true;
         self
     }
 }
 
-/// Devices with flash, ready to use. Four erase units large unless [sized](Simulated::size).
+/// Ready-made flash devices with four erase units, unless [sized](Simulated::size).
 #[derive(Debug, Clone, Copy)]
 pub struct Nor(());
 
@@ -216,22 +223,22 @@ impl Nor {
 impl<C: Chip> Media for Simulated<C> {
     type Nv<'r> = Device<'r, C>;
 
-    fn parts(&self, out: &mut PartsOut) {
+    fn parts(&self, out: &mut MediaLayout) {
         const {
             let c = C::CONTRACT;
             assert!(c.is_sound(), "the chip's CONTRACT contradicts itself");
             assert!(
-                !matches!(c.torn, Torn::Subset) || in_words(&c),
-                "powerfail knows Torn::Subset with a CONTRACT.unit of 1, 2 or 4 bytes"
+                !matches!(c.torn, Torn::Subset) || in_units(&c),
+                "Torn::Subset needs a CONTRACT.unit of 1, 2 or 4 bytes"
             );
         };
         let c = C::CONTRACT;
-        let part = Part {
-            unit: if in_words(&c) { c.unit as u8 } else { 1 },
+        let part = MediumInfo {
+            unit: if in_units(&c) { c.unit as u8 } else { 1 },
             buffered: c.torn == Torn::Subset && !planted!("powerfail/no-write-buffer"),
             endurance: self.endurance,
             refusal_fails: self.refusal_fails,
-            ..Part::of(c.name)
+            ..MediumInfo::of(c.name)
         };
         out.add(part, &self.image);
     }

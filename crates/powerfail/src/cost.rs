@@ -1,18 +1,18 @@
-//! What a run cost the medium.
+//! The cost of a run, in operations of the medium.
 
 use crate::medium::{Attach, Media, media_arena};
 use crate::observe::Recorder;
-use crate::trace::Rec;
+use crate::trace::Record;
 
-/// Counts of one run.
+/// The operation counts of one run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Cost {
-    /// Stores of the library: atomic units of a mapped medium, bytes or words of a device.
+    /// Stores by the library: atomic units of a mapped medium, bytes or words of a device.
     pub stores: u64,
     /// Bytes of those stores.
     pub bytes: u64,
-    /// Bytes of the units that user code changed in lent ranges, as seen at events.
+    /// Bytes of the units that user code changed in lent ranges, as far as events showed them.
     pub lent_bytes: u64,
     /// Fences.
     pub fences: u64,
@@ -27,7 +27,7 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// Time and energy by the figures of a data sheet.
+    /// Time and energy according to a data sheet's figures.
     pub fn at(&self, p: &Price) -> Estimate {
         let bytes = self.bytes + self.lent_bytes;
         let ns = bytes as f64 * p.ns_per_byte
@@ -73,26 +73,27 @@ impl std::ops::Add for Cost {
     }
 }
 
-/// What a medium takes for what it does. All figures are yours to give; [`Price::serial`] derives them for a memory
-/// behind SPI.
+/// The time and power that a medium's operations take. You give all figures; [`Price::serial`]
+/// derives them for a memory behind SPI.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Price {
-    /// Which part this is, and which document says so.
+    /// The part, and the document with the figures.
     pub source: &'static str,
     /// Time to write a byte.
     pub ns_per_byte: f64,
-    /// Time that a command takes beside its data.
+    /// Time that a command takes in addition to its data.
     pub ns_per_burst: f64,
     /// Time to read a byte.
     pub ns_per_byte_read: f64,
     /// Time to erase a unit.
     pub ns_per_erase: f64,
-    /// Power while it does any of this.
+    /// Power during any of these operations.
     pub milliwatts: f64,
 }
 
 impl Price {
-    /// A serial memory that writes as fast as its bus: `overhead` bytes of opcodes and address for each command.
+    /// A serial memory that writes as fast as its bus; each command sends `overhead` bytes of
+    /// opcode and address.
     pub const fn serial(source: &'static str, hertz: f64, overhead: u32, milliwatts: f64) -> Self {
         let byte = 8e9 / hertz;
         Price {
@@ -106,7 +107,7 @@ impl Price {
     }
 }
 
-/// Time and energy by a [`Price`].
+/// Time and energy according to a [`Price`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
     /// Time.
@@ -121,7 +122,8 @@ pub struct Meter<'r> {
 }
 
 impl Meter<'_> {
-    /// What the run has cost so far. What the user wrote to ranges that are still lent counts when it is seen.
+    /// The cost of the run so far. User writes to ranges that are still lent count once they are
+    /// seen.
     pub fn cost(&self) -> Cost {
         let mut r = self.rec.0.borrow_mut();
         r.scan_loans();
@@ -129,7 +131,7 @@ impl Meter<'_> {
     }
 }
 
-/// Runs `program` once, without any cut, and says what it cost the medium.
+/// Runs `program` once without any cut, and returns what it cost the medium.
 ///
 /// ```
 /// use powerfail::{measure, Cost, Mapped};
@@ -149,7 +151,7 @@ impl Meter<'_> {
 pub fn measure<M: Media>(media: M, program: impl for<'r> FnOnce(M::Nv<'r>, &Meter<'r>)) -> Cost {
     let (arena, parts) = media_arena(&media, None, 0);
     let base = arena.base();
-    let rec = Recorder::new(Rec::new(arena, parts.clone()));
+    let rec = Recorder::new(Record::new(arena, parts.clone()));
     rec.0.borrow_mut().budget = usize::MAX;
     let mut at = Attach {
         rec: &rec,
@@ -157,7 +159,7 @@ pub fn measure<M: Media>(media: M, program: impl for<'r> FnOnce(M::Nv<'r>, &Mete
         parts: parts.iter(),
     };
     nvmem::instrument::observe(&rec, || {
-        // SAFETY: the arena is in `rec`, and nobody else touches it until the run is over.
+        // SAFETY: the arena is in `rec`, and nothing else touches it until the run is over.
         let nv = unsafe { media.attach(&mut at) };
         program(nv, &Meter { rec: &rec })
     });

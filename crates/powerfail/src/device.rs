@@ -1,8 +1,9 @@
-//! What a program gets of a simulated device: `nvmem`'s medium traits and those of embedded-storage.
+//! The program's access to a simulated device: `nvmem`'s medium traits and those of
+//! embedded-storage.
 
 use crate::chip::{Chip, Multiwrite};
 use crate::observe::Recorder;
-use crate::torn::{Tear, Wipe};
+use crate::torn::{EraseTear, Tear};
 use embedded_storage::nor_flash::{
     ErrorType, MultiwriteNorFlash, NorFlash, NorFlashError, NorFlashErrorKind, ReadNorFlash,
 };
@@ -20,16 +21,16 @@ pub struct Device<'r, C> {
 
 /// A call that breaks the device's rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Refused(pub Misuse);
+pub struct Misused(pub Misuse);
 
-impl std::fmt::Display for Refused {
+impl std::fmt::Display for Misused {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.0.fmt(f)
     }
 }
-impl std::error::Error for Refused {}
+impl std::error::Error for Misused {}
 
-impl NorFlashError for Refused {
+impl NorFlashError for Misused {
     fn kind(&self) -> NorFlashErrorKind {
         match self.0 {
             Misuse::OutOfRange => NorFlashErrorKind::OutOfBounds,
@@ -49,19 +50,19 @@ impl<'r, C: Chip> Device<'r, C> {
         }
     }
 
-    fn get(&mut self, at: u32, buf: &mut [u8]) -> Result<(), Refused> {
+    fn get(&mut self, at: u32, buf: &mut [u8]) -> Result<(), Misused> {
         let n = buf.len();
         self.checked("read", at, n, C::CONTRACT.read_size)?;
         self.rec.0.borrow_mut().device_read(self.at + at, buf);
         Ok(())
     }
 
-    fn put(&mut self, at: u32, bytes: &[u8]) -> Result<(), Refused> {
+    fn put(&mut self, at: u32, bytes: &[u8]) -> Result<(), Misused> {
         let c = &C::CONTRACT;
         self.checked("write", at, bytes.len(), c.write_size)?;
         let erased = c.erase.map(|e| e.erased);
         let (page, group) = match c.torn {
-            // A serial memory without pages takes any number of bytes in a burst.
+            // A serial memory without pages takes any number of bytes in one command.
             Torn::Prefix | Torn::Subset => (u32::MAX, c.unit),
             _ => (C::PAGE.max(c.write_size), c.write_size),
         };
@@ -76,14 +77,14 @@ impl<'r, C: Chip> Device<'r, C> {
                 };
                 let (to, len) = (self.at + at, g.len() as u32);
                 if let Some(e) = c.erase.filter(|e| e.write_once) {
-                    r.device_looks(to, len);
+                    r.device_inspects(to, len);
                     if !r.is_erased(to, len, e.erased) {
                         drop(r);
                         return Err(self.refuse("write", at, g.len(), Misuse::NotErased));
                     }
                 }
                 match c.torn {
-                    Torn::Prefix | Torn::Subset if in_words(c) => r.device_store(to, g, erased),
+                    Torn::Prefix | Torn::Subset if in_units(c) => r.device_store(to, g, erased),
                     Torn::Prefix | Torn::Subset => r.program(to, g, erased, Tear::Whole),
                     Torn::Arbitrary => r.program(to, g, erased, Tear::Arbitrary),
                     Torn::Unstable => {
@@ -100,7 +101,7 @@ impl<'r, C: Chip> Device<'r, C> {
         Ok(())
     }
 
-    fn wipe(&mut self, from: u32, to: u32) -> Result<(), Refused> {
+    fn wipe(&mut self, from: u32, to: u32) -> Result<(), Misused> {
         let c = &C::CONTRACT;
         let Some(e) = c.erase else {
             return Ok(());
@@ -110,9 +111,9 @@ impl<'r, C: Chip> Device<'r, C> {
         };
         self.checked("erase", from, len as usize, e.size)?;
         let how = match c.torn {
-            _ if !C::STABLE_ERASE => Wipe::Unstable,
-            Torn::Prefix => Wipe::InOrder(c.unit),
-            _ => Wipe::Stable,
+            _ if !C::STABLE_ERASE => EraseTear::Unstable,
+            Torn::Prefix => EraseTear::InOrder(c.unit),
+            _ => EraseTear::Stable,
         };
         for at in (from..to).step_by(e.size as usize) {
             self.rec.tick();
@@ -124,7 +125,7 @@ impl<'r, C: Chip> Device<'r, C> {
             let endurance = r.part_of(self.at).endurance;
             drop(r);
             if let Some(most) = endurance.filter(|most| times > *most) {
-                panic!("worn out: the erase unit at {at:#x} is erased once more than {most} times");
+                panic!("worn out: the erase unit at {at:#x} is erased more than {most} times");
             }
         }
         Ok(())
@@ -136,27 +137,27 @@ impl<'r, C: Chip> Device<'r, C> {
         }
     }
 
-    fn checked(&self, what: &str, at: u32, len: usize, size: u32) -> Result<(), Refused> {
+    fn checked(&self, what: &str, at: u32, len: usize, size: u32) -> Result<(), Misused> {
         check_range(at, len, size, self.len).map_err(|why| self.refuse(what, at, len, why))
     }
 
-    /// **Panics**: where a refusal is a failure.
-    fn refuse(&self, what: &str, at: u32, len: usize, why: Misuse) -> Refused {
+    /// **Panics**: if refusals are failures.
+    fn refuse(&self, what: &str, at: u32, len: usize, why: Misuse) -> Misused {
         let fails = !planted!("powerfail/refusal-ignored")
             && self.rec.0.borrow().part_of(self.at).refusal_fails;
         if fails && !std::thread::panicking() {
             panic!("refused: {what} of {len} bytes at {at:#x}: {why}");
         }
-        Refused(why)
+        Misused(why)
     }
 }
 
-/// Whether the record has the atomic units of such a device one by one.
-pub(crate) const fn in_words(c: &Contract) -> bool {
+/// Whether the record holds each atomic unit of such a device as a store of its own.
+pub(crate) const fn in_units(c: &Contract) -> bool {
     matches!(c.torn, Torn::Prefix | Torn::Subset) && matches!(c.unit, 1 | 2 | 4)
 }
 
-/// The parts of a write, apart at the multiples of `size`, each with its place.
+/// Divides a write at the multiples of `size`; each part has its offset.
 fn groups(mut at: u32, mut rest: &[u8], size: u32) -> impl Iterator<Item = (u32, &[u8])> {
     std::iter::from_fn(move || {
         if rest.is_empty() {
@@ -171,57 +172,58 @@ fn groups(mut at: u32, mut rest: &[u8], size: u32) -> impl Iterator<Item = (u32,
 }
 
 impl<C: Chip> Medium for Device<'_, C> {
-    type Error = Refused;
+    type Error = Misused;
     const CONTRACT: Contract = C::CONTRACT;
     fn capacity(&self) -> u32 {
         self.len
     }
-    fn read(&mut self, at: u32, buf: &mut [u8]) -> Result<(), Refused> {
+    fn read(&mut self, at: u32, buf: &mut [u8]) -> Result<(), Misused> {
         self.get(at, buf)
     }
-    fn write(&mut self, at: u32, bytes: &[u8]) -> Result<(), Refused> {
+    fn write(&mut self, at: u32, bytes: &[u8]) -> Result<(), Misused> {
         self.put(at, bytes)
     }
-    fn erase(&mut self, from: u32, to: u32) -> Result<(), Refused> {
+    fn erase(&mut self, from: u32, to: u32) -> Result<(), Misused> {
         self.wipe(from, to)
     }
-    fn flush(&mut self) -> Result<(), Refused> {
+    fn flush(&mut self) -> Result<(), Misused> {
         self.drain();
         Ok(())
     }
 }
 
-// SAFETY: its bytes are the recorder's, which one run at a time uses; cuts and tears are those of the contract.
+// SAFETY: the recorder owns the bytes, and one run at a time uses it. Cuts and tears follow the
+// contract.
 unsafe impl<C: Chip> nvmem::Faithful for Device<'_, C> {}
 
 impl<C: Chip> AsyncMedium for Device<'_, C> {
-    type Error = Refused;
+    type Error = Misused;
     const CONTRACT: Contract = C::CONTRACT;
     fn capacity(&self) -> u32 {
         self.len
     }
-    async fn read(&mut self, at: u32, buf: &mut [u8]) -> Result<(), Refused> {
+    async fn read(&mut self, at: u32, buf: &mut [u8]) -> Result<(), Misused> {
         self.get(at, buf)
     }
-    async fn write(&mut self, at: u32, bytes: &[u8]) -> Result<(), Refused> {
+    async fn write(&mut self, at: u32, bytes: &[u8]) -> Result<(), Misused> {
         self.put(at, bytes)
     }
-    async fn erase(&mut self, from: u32, to: u32) -> Result<(), Refused> {
+    async fn erase(&mut self, from: u32, to: u32) -> Result<(), Misused> {
         self.wipe(from, to)
     }
-    async fn flush(&mut self) -> Result<(), Refused> {
+    async fn flush(&mut self) -> Result<(), Misused> {
         self.drain();
         Ok(())
     }
 }
 
 impl<C> ErrorType for Device<'_, C> {
-    type Error = Refused;
+    type Error = Misused;
 }
 
 impl<C: Chip> ReadNorFlash for Device<'_, C> {
     const READ_SIZE: usize = C::CONTRACT.read_size as usize;
-    fn read(&mut self, at: u32, buf: &mut [u8]) -> Result<(), Refused> {
+    fn read(&mut self, at: u32, buf: &mut [u8]) -> Result<(), Misused> {
         self.get(at, buf)
     }
     fn capacity(&self) -> usize {
@@ -232,10 +234,10 @@ impl<C: Chip> ReadNorFlash for Device<'_, C> {
 impl<C: Chip> NorFlash for Device<'_, C> {
     const WRITE_SIZE: usize = C::CONTRACT.write_size as usize;
     const ERASE_SIZE: usize = C::CONTRACT.erase_size() as usize;
-    fn erase(&mut self, from: u32, to: u32) -> Result<(), Refused> {
+    fn erase(&mut self, from: u32, to: u32) -> Result<(), Misused> {
         self.wipe(from, to)
     }
-    fn write(&mut self, at: u32, bytes: &[u8]) -> Result<(), Refused> {
+    fn write(&mut self, at: u32, bytes: &[u8]) -> Result<(), Misused> {
         self.put(at, bytes)
     }
 }
@@ -246,7 +248,7 @@ impl<C: Multiwrite> embedded_storage_async::nor_flash::MultiwriteNorFlash for De
 
 impl<C: Chip> embedded_storage_async::nor_flash::ReadNorFlash for Device<'_, C> {
     const READ_SIZE: usize = C::CONTRACT.read_size as usize;
-    async fn read(&mut self, at: u32, buf: &mut [u8]) -> Result<(), Refused> {
+    async fn read(&mut self, at: u32, buf: &mut [u8]) -> Result<(), Misused> {
         self.get(at, buf)
     }
     fn capacity(&self) -> usize {
@@ -257,10 +259,10 @@ impl<C: Chip> embedded_storage_async::nor_flash::ReadNorFlash for Device<'_, C> 
 impl<C: Chip> embedded_storage_async::nor_flash::NorFlash for Device<'_, C> {
     const WRITE_SIZE: usize = C::CONTRACT.write_size as usize;
     const ERASE_SIZE: usize = C::CONTRACT.erase_size() as usize;
-    async fn erase(&mut self, from: u32, to: u32) -> Result<(), Refused> {
+    async fn erase(&mut self, from: u32, to: u32) -> Result<(), Misused> {
         self.wipe(from, to)
     }
-    async fn write(&mut self, at: u32, bytes: &[u8]) -> Result<(), Refused> {
+    async fn write(&mut self, at: u32, bytes: &[u8]) -> Result<(), Misused> {
         self.put(at, bytes)
     }
 }

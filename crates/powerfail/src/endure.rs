@@ -1,55 +1,73 @@
-//! A device's life: thousands of power cuts, one after the other, without ever going back.
+//! Simulates a device's life: thousands of power cuts in a row, without going back to earlier
+//! states.
+//!
+//! ```text
+//!  boot 0   |--------------x        cut after a random number of events (1 to 2n - 1)
+//!  boot 1   |-----x                 the medium keeps what the last cut left: open units get random
+//!  boot 2   |------------------x    values, the last word of a device may be torn
+//!    ...
+//!  boot 1000                        `progress` must change within 100 boots, or the campaign fails
+//! ```
+//!
+//! All choices come from one generator with a fixed seed, so a failure line needs only the plan and
+//! the boot number. After a campaign, `least_life` searches the smallest number of events in a life
+//! with which the program still makes progress: one by one up to 64, then by doubling and
+//! bisection.
 
 use crate::build;
-use crate::chain::{Cut, wrecks};
+use crate::chain::{Cut, torn_states};
 use crate::engine::{self, Count, Engine, Setup, trace_hash};
 use crate::env;
 use crate::explore::Explore;
 use crate::fresh::{self, Job};
-use crate::fuse::Ran;
+use crate::fuse::RunEnd;
 use crate::hash::Wide;
 use crate::medium::Media;
 use crate::monitor::Shared;
 use crate::report::{self, Failure};
 use crate::summary::Summary;
-use crate::torn::{Policy, ShakySet};
+use crate::torn::{Policy, UnstableWords};
 use crate::trace::Event;
 use crate::walk::{Walk, part_of};
-use crate::world::{Outside, World};
+use crate::world::{World, WorldState};
 use nvmem::planted;
 use std::hash::Hash;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// For how many events a quick look lets the device have power at most.
-const QUICK: u64 = 40;
+/// The most events of a life in a quick look (`POWERFAIL_THIN`).
+const THIN_EVENTS: u64 = 40;
 
-/// In how many boots there must be progress.
-const PATIENT: u64 = 100;
+/// The number of boots within which there must be progress.
+const PROGRESS_WITHIN: u64 = 100;
 
-/// Lives up to this are tried one by one for the smallest one; longer ones by halves.
-const SMALL: u64 = 64;
+/// Lives up to this length are tried one by one when searching the smallest; longer ones by
+/// bisection.
+const LINEAR_SEARCH_MAX: u64 = 64;
 
-/// A program that makes no progress in a life of so many events makes none.
-const LARGE: u64 = 1 << 14;
+/// The longest life that is tried: a program without progress in it counts as making none.
+const LIFE_MAX: u64 = 1 << 14;
 
-/// How long the device has power: so many events that persist or that the world sees, on average.
+/// How long the device has power: the average number of events that persist or that the world sees.
 ///
-/// Each life is another one, from 1 to `2 * n - 1` events: with the same in each boot the cuts of a super-loop could fall at the
-/// same few places for ever. The lives look random and are always the same; `POWERFAIL_SEED=n` in the environment gives
-/// others. [`Endure::fixed_period`] turns that off.
+/// Lives differ, from 1 to `2 * n - 1` events. With equal lives the cuts of a super-loop could
+/// always fall at the same few places. The sequence is pseudo-random and reproducible;
+/// `POWERFAIL_SEED=n` in the environment selects another one. [`Endure::fixed_period`] makes all
+/// lives equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EveryEvents(pub u64);
 
-/// Runs `program`, a super-loop as a rule, through a long chain of power cuts.
+/// Runs `program`, usually a super-loop, through a long chain of power cuts.
 ///
-/// Nothing of a run is executed after its cut: no `Drop`, no unwinding. What was still open at a cut is decided by chance,
-/// always the same. It checks by itself, as in [`explore`](crate::explore()); [`Endure::run`] starts it.
+/// Nothing of a run is executed after its cut: no `Drop`, no unwinding. Units that are open at a
+/// cut get reproducible pseudo-random values. The program checks itself, as in
+/// [`explore`](crate::explore()); [`Endure::run`] starts the campaign.
 ///
-/// `progress` says what gets on: it makes of the world a value that changes whenever something is completed. When it stays
-/// the same for 100 boots, that is a failure: a program that never comes to anything passes all of its checks. The report
-/// has the smallest life that is enough, and so has the [`Summary`].
+/// `progress` maps the world to a value that changes whenever the program completes something. If
+/// the value stays the same for 100 boots, the campaign fails: a program that never completes
+/// anything would pass all of its checks. The report and the [`Summary`] have the smallest life
+/// with progress.
 ///
 /// ```
 /// use powerfail::{endure, EveryEvents, Mapped, World};
@@ -69,10 +87,10 @@ pub struct EveryEvents(pub u64);
 ///     .boots(500)
 ///     .run();
 /// assert_eq!(s.cuts, 500);
-/// // A boot stores, and then has time to say so.
+/// // A boot needs one event to store and one to acknowledge.
 /// assert_eq!(s.least_life, Some(2));
 /// ```
-pub fn endure<M: Media, T: Outside + Default, P: Hash>(
+pub fn endure<M: Media, T: WorldState + Default, P: Hash>(
     media: M,
     every: EveryEvents,
     program: impl for<'r, 'w> Fn(M::Nv<'r>, &'w World<'r, T>) + Send + Sync + 'static,
@@ -85,7 +103,7 @@ pub fn endure<M: Media, T: Outside + Default, P: Hash>(
         most: u64::MAX,
         fixed: false,
         boots: 1000,
-        patient: PATIENT,
+        progress_within: PROGRESS_WITHIN,
     }
 }
 
@@ -95,19 +113,19 @@ pub struct Endure<M: Media, T> {
     all: Explore<M, T>,
     progress: Box<dyn Fn(&T) -> u128 + Sync>,
     every: u64,
-    /// No life is longer.
+    /// The longest life.
     most: u64,
     fixed: bool,
     boots: u64,
-    /// In how many boots there must be progress.
-    patient: u64,
+    /// The number of boots within which there must be progress.
+    progress_within: u64,
 }
 
-/// How long the device has power at each boot; in a line, too.
+/// How long the device has power at each boot. It is part of a failure line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Plan {
     every: u64,
-    /// Lives are of 1 to so many events; all of `every` events when none.
+    /// Lives have 1 to `to` events; if `None`, all have `every` events.
     to: Option<u64>,
     depth: u32,
     seed: u64,
@@ -126,7 +144,7 @@ impl Plan {
         )
     }
 
-    /// What a line says; lives are all the same unless it says otherwise.
+    /// Parses the plan of a line. Without `to` all lives are equal.
     fn parse(text: &str) -> Option<Plan> {
         let mut plan = Plan {
             every: 0,
@@ -158,13 +176,17 @@ impl Plan {
         boot: u64,
         hash: u32,
     ) -> String {
-        let name = crate::place::plain(&setup.name);
+        let name = crate::names::plain(&setup.name);
         let plan = self.text(boot);
-        format!("{name}@{model}@{image}@{plan}@{hash:08x}{}", build::mark())
+        format!(
+            "{name}@{model}@{image}@{plan}@{hash:08x}{}",
+            build::suffix()
+        )
     }
 
-    /// For how many events boot `i` has power: after each long one, `depth` - 1 that are cut in recovery.
-    fn events(&self, i: u64, chance: &mut Chance) -> u64 {
+    /// The number of events of boot `i`: after each long life come `depth` - 1 lives that are cut
+    /// in recovery.
+    fn events(&self, i: u64, chance: &mut Lcg) -> u64 {
         if !i.is_multiple_of(self.depth.max(1).into()) {
             return 1 + chance.below(self.every);
         }
@@ -174,7 +196,7 @@ impl Plan {
         }
     }
 
-    /// In words.
+    /// The lengths of lives, for reports.
     fn lives(&self) -> String {
         match self.to {
             Some(to) => format!("1 to {to} events"),
@@ -183,12 +205,12 @@ impl Plan {
     }
 }
 
-/// Numbers that look random and are always the same.
-struct Chance(u64);
+/// A reproducible pseudo-random generator.
+struct Lcg(u64);
 
-impl Chance {
+impl Lcg {
     fn new(seed: u64) -> Self {
-        Chance(0x9e37_79b9 ^ seed.wrapping_mul(0xff51_afd7_ed55_8ccd))
+        Lcg(0x9e37_79b9 ^ seed.wrapping_mul(0xff51_afd7_ed55_8ccd))
     }
 
     fn below(&mut self, n: u64) -> u64 {
@@ -200,53 +222,54 @@ impl Chance {
     }
 }
 
-/// Where a chain ended badly.
-struct Broken {
+/// A failure of a chain.
+struct ChainFailure {
     boot: u64,
     what: String,
     last: Vec<String>,
-    /// Nothing was wrong but that nothing was completed.
+    /// The only failure is that there was no progress.
     stuck: bool,
 }
 
-/// What became of a chain.
-struct Lived {
-    end: Result<(), Broken>,
-    /// Of all runs.
+/// The result of a chain.
+struct ChainResult {
+    end: Result<(), ChainFailure>,
+    /// The hash of all runs.
     hash: u32,
     count: Count,
     progressed: bool,
 }
 
-/// When a chain is over before its end.
+/// When a chain stops before its last boot.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Until {
-    /// When there was no progress in so many boots.
+enum StopWhen {
+    /// After so many boots without progress.
     Stuck(u64),
-    /// With the first progress.
+    /// At the first progress.
     Progress,
     /// Never.
     End,
 }
 
-impl<M: Media, T: Outside> Endure<M, T> {
-    /// How many power cuts: 1000 unless told.
+impl<M: Media, T: WorldState> Endure<M, T> {
+    /// The number of power cuts; 1000 by default.
     pub fn boots(mut self, boots: u64) -> Self {
         self.boots = boots;
         self
     }
-    /// The device has power for exactly as many events in each boot as [`EveryEvents`] says, where its place in the program
-    /// matters: for a count of what one boot does. Cuts of a super-loop may then fall at the same few places for ever.
+    /// Makes each life exactly as long as [`EveryEvents`] says, for tests that count what one boot
+    /// does. The cuts of a super-loop may then always fall at the same few places.
     pub fn fixed_period(mut self) -> Self {
         self.fixed = true;
         self
     }
-    /// In how many boots there must be progress: 100 unless told, and in all of them when there are fewer.
+    /// The number of boots within which there must be progress: 100 by default, or all if there are
+    /// fewer.
     pub fn progress_within(mut self, boots: u64) -> Self {
-        self.patient = boots.max(1);
+        self.progress_within = boots.max(1);
         self
     }
-    /// 2: after each cut, the boot that follows is cut early, too. 3: and the one after that.
+    /// 2: after each cut, the next boot is cut early, too. 3: and the one after that.
     pub fn depth(mut self, depth: u32) -> Self {
         self.all = self.all.depth(depth);
         self
@@ -271,14 +294,14 @@ impl<M: Media, T: Outside> Endure<M, T> {
         self.all = self.all.budget(events);
         self
     }
-    /// No boot has power for more events than this, whatever the schedule says.
+    /// No boot has power for more events than this.
     pub fn horizon(mut self, events: u64) -> Self {
         self.most = events.max(1);
         self
     }
-    /// See [`Explore::patience`].
-    pub fn patience(mut self, patience: Duration) -> Self {
-        self.all = self.all.patience(patience);
+    /// See [`Explore::boot_timeout`].
+    pub fn boot_timeout(mut self, timeout: Duration) -> Self {
+        self.all = self.all.boot_timeout(timeout);
         self
     }
     /// See [`Explore::field`].
@@ -292,9 +315,10 @@ impl<M: Media, T: Outside> Endure<M, T> {
         self
     }
 
-    /// Runs the chain.
+    /// Runs the campaign.
     ///
-    /// **Panics**: with a report when the program does not survive; when it stored nothing; when a boot makes no end.
+    /// **Panics**: with a report if the program fails a check, stores nothing, or a boot does not
+    /// end.
     #[track_caller]
     pub fn run(self) -> Summary {
         let name = self.all.setup.name.clone();
@@ -307,21 +331,21 @@ impl<M: Media, T: Outside> Endure<M, T> {
         }
     }
 
-    /// [`run`](Self::run) with the failure as a value.
+    /// [`run`](Self::run), but returns the failure.
     ///
-    /// With `POWERFAIL_THIN=n` in the environment it ends after `n` boots, none of more than 40 events, and asks for no
-    /// progress: a quick look, for Miri.
+    /// With `POWERFAIL_THIN=n` in the environment it ends after `n` boots of at most 40 events and
+    /// does not require progress: a quick look, for Miri.
     pub fn try_run(self) -> Result<Summary, Failure> {
         let setup = &self.all.setup;
         fresh::next_number();
         if Job::of_this_process().is_some() {
             return Ok(Summary {
-                part: true,
+                partial: true,
                 ..Summary::default()
             });
         }
         let thin = env::thin();
-        let most = self.most.min(thin.map_or(u64::MAX, |_| QUICK));
+        let most = self.most.min(thin.map_or(u64::MAX, |_| THIN_EVENTS));
         let every = self.every.min(most);
         let mut plan = Plan {
             every,
@@ -333,12 +357,12 @@ impl<M: Media, T: Outside> Endure<M, T> {
         let replayed = self
             .all
             .line()
-            .filter(|l| l.name == crate::place::plain(&setup.name));
+            .filter(|l| l.name == crate::names::plain(&setup.name));
         let (mine, shards) = setup.shard;
         if replayed.is_none() && Wide::of(&setup.name[..]) as u32 % shards != mine {
-            // A chain cannot be divided: one shard goes all of it.
+            // A chain cannot be divided, so one shard runs all of it.
             return Ok(Summary {
-                part: true,
+                partial: true,
                 ..Summary::default()
             });
         }
@@ -349,17 +373,17 @@ impl<M: Media, T: Outside> Endure<M, T> {
         let refuse = |why: &str| Failure::plain(&setup.name, &format!("cannot replay: {why}"));
         if let Some(l) = &replayed {
             if l.model != model || l.image != image {
-                return Err(refuse("the line is about another medium or image"));
+                return Err(refuse("the line is of another medium or image"));
             }
             plan = match l.cuts[..] {
                 [text] => Plan::parse(text),
                 _ => None,
             }
-            .ok_or_else(|| refuse("that is not a line of an endurance"))?;
+            .ok_or_else(|| refuse("this is not the line of an endurance campaign"))?;
         }
         let until = match thin {
-            Some(_) => Until::End,
-            None => Until::Stuck(self.patient.min(plan.boots)),
+            Some(_) => StopWhen::End,
+            None => StopWhen::Stuck(self.progress_within.min(plan.boots)),
         };
         let mut lived = self.chain(&plan, until);
         let exact = replayed.as_ref().is_none_or(|l| l.hash == lived.hash);
@@ -374,7 +398,7 @@ impl<M: Media, T: Outside> Endure<M, T> {
         if !replayed && thin.is_none() && !cfg!(miri) && (lived.end.is_ok() || stuck) {
             match self.least_life(lived.count.cuts > 0) {
                 Ok(l) => least = l,
-                // It has found what the chain before has not.
+                // The search found a failure that the main chain did not.
                 Err(was) => (plan, lived) = *was,
             }
         }
@@ -385,13 +409,13 @@ impl<M: Media, T: Outside> Endure<M, T> {
             )),
             Ok(()) => {
                 let mut s = Summary::of(&lived.count, setup);
-                s.part |= thin.is_some();
+                s.partial |= thin.is_some();
                 s.least_life = least;
                 if replayed {
                     report::survives(&setup.name, exact);
                 } else {
                     s.append(&setup.name, 0);
-                    s.tell(&setup.name, &model);
+                    s.print(&setup.name, &model);
                 }
                 Ok(s)
             }
@@ -408,20 +432,20 @@ impl<M: Media, T: Outside> Endure<M, T> {
                         Some(n) => {
                             format!("\n  there is progress with lives of {n} events and more")
                         }
-                        None => format!("\n  nor is there any with lives of {LARGE} events"),
+                        None => format!("\n  nor is there any with lives of {LIFE_MAX} events"),
                     };
                 }
                 let last = b.last.join("   ");
                 let what = format!("{what}\n  before the last cut   {last}");
-                let report = told(&setup.name, b.boot, &what, &line);
+                let report = report_text(&setup.name, b.boot, &what, &line);
                 let done = Summary::of(&lived.count, setup);
                 Err(Failure::with_line(report, line, b.boot as usize).after(done))
             }
         }
     }
 
-    /// Lives through the plan, with the watchdog beside it.
-    fn chain(&self, plan: &Plan, until: Until) -> Lived {
+    /// Runs the plan, with the watchdog beside it.
+    fn chain(&self, plan: &Plan, until: StopWhen) -> ChainResult {
         let setup = &self.all.setup;
         let shared = Shared::new();
         shared.total.store(plan.boots, Relaxed);
@@ -430,39 +454,52 @@ impl<M: Media, T: Outside> Endure<M, T> {
         let hung = |_: &[Cut]| {
             let (boot, hash) = (shared.done.load(Relaxed), shared.lived.load(Relaxed));
             let line = plan.line(setup, &model, &image, boot, hash as u32);
-            told(&setup.name, boot, &report::no_end(setup.patience), &line)
+            report_text(
+                &setup.name,
+                boot,
+                &report::no_end(setup.boot_timeout),
+                &line,
+            )
         };
         self.all
-            .watched(&shared, hung, || e.live(plan, until, &*self.progress))
+            .with_watchdog(&shared, hung, || e.live(plan, until, &*self.progress))
     }
 
-    /// The smallest life that is enough for progress when all are the same; none when no life is.
+    /// The smallest life with progress if all lives are equal; `None` if there is none.
     ///
-    /// **Errors**: what was not survived on the way.
-    fn least_life(&self, stores: bool) -> Result<Option<u64>, Box<(Plan, Lived)>> {
+    /// **Errors**: a failure during the search.
+    fn least_life(&self, stores: bool) -> Result<Option<u64>, Box<(Plan, ChainResult)>> {
         let enough = |every: u64| {
             let plan = Plan {
                 every,
                 to: None,
                 depth: 1,
                 seed: 0,
-                boots: self.patient,
+                boots: self.progress_within,
             };
-            let lived = self.chain(&plan, Until::Progress);
+            let lived = self.chain(&plan, StopWhen::Progress);
             match lived.end {
                 Ok(()) => Ok(lived.progressed),
                 Err(_) => Err(Box::new((plan, lived))),
             }
         };
-        let most = if stores { LARGE } else { 0 };
+        let most = if stores { LIFE_MAX } else { 0 };
         let mut high = 1;
         while high <= most && !enough(high)? {
-            high = if high < SMALL { high + 1 } else { 2 * high };
+            high = if high < LINEAR_SEARCH_MAX {
+                high + 1
+            } else {
+                2 * high
+            };
         }
         if high > most {
             return Ok(None);
         }
-        let mut low = if high <= SMALL { high } else { high / 2 + 1 };
+        let mut low = if high <= LINEAR_SEARCH_MAX {
+            high
+        } else {
+            high / 2 + 1
+        };
         while low < high {
             let middle = (low + high) / 2;
             if enough(middle)? {
@@ -475,17 +512,17 @@ impl<M: Media, T: Outside> Endure<M, T> {
     }
 }
 
-fn told(name: &str, boot: u64, what: &str, line: &str) -> String {
+fn report_text(name: &str, boot: u64, what: &str, line: &str) -> String {
     let command = build::command(line, name);
     format!("{name}: after {boot} power cuts: {what}\n{command}")
 }
 
-impl<M: Media, T: Outside> Engine<'_, M, T> {
-    fn live(&mut self, plan: &Plan, until: Until, progress: &dyn Fn(&T) -> u128) -> Lived {
+impl<M: Media, T: WorldState> Engine<'_, M, T> {
+    fn live(&mut self, plan: &Plan, until: StopWhen, progress: &dyn Fn(&T) -> u128) -> ChainResult {
         let mut progressed = false;
         let mut hash = Wide::new();
         let end = self.boots_of(plan, until, progress, &mut hash, &mut progressed);
-        Lived {
+        ChainResult {
             end,
             hash: hash.wide() as u32,
             count: self.count,
@@ -496,14 +533,14 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
     fn boots_of(
         &mut self,
         plan: &Plan,
-        until: Until,
+        until: StopWhen,
         progress: &dyn Fn(&T) -> u128,
         hash: &mut Wide,
         progressed: &mut bool,
-    ) -> Result<(), Broken> {
-        let mut chance = Chance::new(plan.seed);
+    ) -> Result<(), ChainFailure> {
+        let mut chance = Lcg::new(plan.seed);
         let mut world = self.setup.world.clone();
-        let mut shaky = ShakySet::default();
+        let mut unstable = UnstableWords::default();
         let mut policy = Policy::default();
         let mut last = Vec::new();
         let mut done = progress(&world);
@@ -511,10 +548,10 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
         for boot in 0..=plan.boots {
             let events = plan.events(boot, &mut chance);
             self.shared.lived.store(hash.wide() as u32 as u64, Relaxed);
-            let run = self.boot_until(Some(events), &world, false, &shaky, policy);
+            let run = self.boot_until(Some(events), &world, false, &unstable, policy);
             let trace = self.take_trace();
             if let Err(what) = run.end {
-                return Err(Broken {
+                return Err(ChainFailure {
                     boot,
                     what,
                     last,
@@ -526,23 +563,24 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
             }
             self.count.boots += 1;
             hash.word(trace_hash(&trace, &run.past) as u64);
-            let mut walk = Walk::new(Vec::new(), shaky);
+            let mut walk = Walk::new(Vec::new(), unstable);
             let mut ends = trace.events.len();
-            // The power went at any instant since the last event that counts: a fence after it may not have been reached.
-            let counts = trace.events.iter().rposition(Walk::ticks);
+            // The cut lies anywhere after the last counted event, so a fence after that event may
+            // not have run.
+            let counts = trace.events.iter().rposition(Walk::counts_in_life);
             let settled = counts.map_or(ends, |i| i + 1);
-            let fenced = trace.events[settled..].iter().any(Walk::forgets);
-            if run.ran == Ran::Cut && fenced && chance.below(2) == 0 {
+            let fenced = trace.events[settled..].iter().any(Walk::closes_units);
+            if run.ran == RunEnd::Cut && fenced && chance.below(2) == 0 {
                 ends = settled;
             }
             // The last word of a device may be torn instead of whole.
             let torn = match trace.events.last() {
                 Some(Event::Program { .. })
-                    if run.ran == Ran::Cut
+                    if run.ran == RunEnd::Cut
                         && chance.below(2) == 0
                         && !planted!("powerfail/endurance-tears-nothing") =>
                 {
-                    let ways = wrecks(&trace, ends - 1);
+                    let ways = torn_states(&trace, ends - 1);
                     let n = chance.below(ways.len() as u64) as usize;
                     ways.into_iter().nth(n)
                 }
@@ -551,9 +589,9 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
             for i in 0..ends - usize::from(torn.is_some()) {
                 walk.step(&mut self.rec.0.get_mut().arena, &self.parts, &trace, i);
             }
-            shaky = std::mem::take(&mut walk.shaky);
+            unstable = std::mem::take(&mut walk.unstable);
             if let Some(w) = &torn {
-                w.mark(&mut shaky);
+                w.apply_to(&mut unstable);
                 self.patch(&w.patches);
             }
             if planted!("powerfail/endurance-loses-nothing") {
@@ -567,7 +605,7 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
             policy = Policy(chance.below(u64::from(Policy::ALL)) as u8);
             if trace.events.iter().any(Walk::is_cut) {
                 self.count.cuts += 1;
-                self.seat.cuts.fetch_add(1, Relaxed);
+                self.status.cuts.fetch_add(1, Relaxed);
             }
             last.clear();
             for e in &trace.events[ends.saturating_sub(6)..] {
@@ -583,15 +621,15 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
             *progressed |= now != done;
             done = now;
             match until {
-                Until::Progress if *progressed => break,
-                // Where nothing is stored there is another thing to say.
-                Until::Stuck(boots)
+                StopWhen::Progress if *progressed => break,
+                // A program that stores nothing gets another message.
+                StopWhen::Stuck(boots)
                     if stuck >= boots
                         && self.count.cuts > 0
                         && !planted!("powerfail/no-progress-passes") =>
                 {
                     let lives = plan.lives();
-                    return Err(Broken {
+                    return Err(ChainFailure {
                         boot: boot + 1,
                         what: format!(
                             "no progress: in the last {boots} boots, with power for {lives} each, nothing was \

@@ -1,72 +1,89 @@
-//! Boots states.
+//! The engine: puts a state into the arena, boots the program on it, and takes the record of the
+//! run.
+//!
+//! ```text
+//!  load(state) -> boot: reset record -> attach media -> program runs -> record (trace)
+//!                                                        |  stores, loans, fences, reads, world
+//!                                                        v
+//!  unload     <- undo the stores        <- close loans, look for stray stores
+//! ```
+//!
+//! Each worker thread has an engine with its own arena at another address. An engine returns its
+//! arena to the state's start by undoing the recorded stores in reverse, so booting costs no copy
+//! of the image.
+//!
+//! Why this is safe: between runs nothing refers to the arena. A store that no event recorded would
+//! survive the undo; `Arena::find_stray` compares memory with the shadow after each run and fails
+//! the campaign.
 
 use crate::arena::Arena;
-use crate::chain::{Bad, Link};
+use crate::chain::{FailedRun, Link};
 use crate::cost::Cost;
-use crate::fuse::{Ran, Stack};
+use crate::fuse::{RunEnd, Stack};
 use crate::hash::Wide;
 use crate::medium::{Attach, Media, media_arena};
-use crate::monitor::{Seat, Shared};
+use crate::monitor::{EngineStatus, Shared};
 use crate::observe::Recorder;
 use crate::quiet;
-use crate::torn::{Policy, ShakySet};
-use crate::trace::{Event, Part, Rec, Trace};
-use crate::walk::{Pend, Walk};
-use crate::world::{Outside, World};
+use crate::torn::{Policy, UnstableWords};
+use crate::trace::{Event, MediumInfo, Record, Trace};
+use crate::walk::{OpenUnit, Walk};
+use crate::world::{World, WorldState};
 use std::ops::Range;
 use std::sync::Arc;
 
 pub(crate) type Program<M, T> =
     dyn for<'r, 'w> Fn(<M as Media>::Nv<'r>, &'w World<'r, T>) + Send + Sync;
 
-/// What a campaign is about.
+/// The configuration of a campaign.
 pub(crate) struct Setup<M: Media, T> {
     pub(crate) name: String,
     pub(crate) media: M,
     pub(crate) program: Box<Program<M, T>>,
     pub(crate) world: T,
     pub(crate) depth: u32,
-    /// No deeper, whatever the environment says.
-    pub(crate) deepest: u32,
-    /// Which part of how many, from 0.
+    /// The greatest depth that the environment may select.
+    pub(crate) max_depth: u32,
+    /// This process's shard, from 0, and the number of shards.
     pub(crate) shard: (u32, u32),
-    /// The environment asked for less than the whole.
-    pub(crate) part: bool,
-    /// Events after which a boot counts as hanging.
+    /// The environment selected less than the whole campaign.
+    pub(crate) partial: bool,
+    /// Events after which a boot counts as not ending.
     pub(crate) budget: usize,
-    /// Boots of one cut after which its open units are sampled.
+    /// Boots of one cut after which its open units are only sampled.
     pub(crate) limit: usize,
-    /// Open units that a boot does not read are not branched upon.
+    /// Do not branch on open units that a boot does not read.
     pub(crate) prune: bool,
-    /// About how many states to boot in all, for a quick look; all of them when none.
+    /// The approximate number of states to boot, for a quick look; all if `None`.
     pub(crate) thin: Option<u64>,
-    /// Events that persist or are seen outside after which a run ends; it ends by itself when none.
+    /// Events that persist or that the world sees, after which a run ends; `None`: it ends by
+    /// itself.
     pub(crate) horizon: Option<u64>,
-    /// What the first medium holds at first, when it is not what the medium says.
+    /// The initial image of the first medium, if it is not the medium's own.
     pub(crate) seed: Option<Vec<u8>>,
-    /// How long a boot may take.
-    pub(crate) patience: std::time::Duration,
-    /// How many threads may work.
+    /// The longest time that a boot may take.
+    pub(crate) boot_timeout: std::time::Duration,
+    /// The number of worker threads.
     pub(crate) threads: usize,
     /// Interrupts are a dimension of the campaign.
     pub(crate) interrupts: bool,
-    /// The point at which the interrupt comes, in each boot; after the body when none.
+    /// The point of the interrupt in each boot; `None`: after the body.
     pub(crate) preempt: Option<u64>,
     /// Names of ranges of a medium.
     pub(crate) fields: Vec<(usize, Range<u32>, String)>,
 }
 
-/// A state to go on from.
+/// A state that a cut left, to be booted and cut again.
 pub(crate) struct State<T> {
     /// Words that differ from the root image.
     pub(crate) diff: Vec<(u32, u32)>,
-    pub(crate) free: Vec<Pend>,
-    pub(crate) shaky: ShakySet,
+    pub(crate) free: Vec<OpenUnit>,
+    pub(crate) unstable: UnstableWords,
     pub(crate) policy: Policy,
     pub(crate) world: T,
     pub(crate) trace_hash: u128,
     pub(crate) link: Option<Arc<Link>>,
-    /// What tells it from others.
+    /// The key that identifies it.
     pub(crate) key: u128,
 }
 
@@ -74,7 +91,7 @@ pub(crate) struct State<T> {
 pub(crate) struct Count {
     pub(crate) cuts: u64,
     pub(crate) boots: u64,
-    pub(crate) same: u64,
+    pub(crate) duplicates: u64,
     pub(crate) sampled: u64,
     pub(crate) depth: u32,
 }
@@ -84,7 +101,7 @@ impl Count {
         Count {
             cuts: self.cuts + o.cuts,
             boots: self.boots + o.boots,
-            same: self.same + o.same,
+            duplicates: self.duplicates + o.duplicates,
             sampled: self.sampled + o.sampled,
             depth: self.depth.max(o.depth),
         }
@@ -95,35 +112,39 @@ pub(crate) struct Run<T> {
     pub(crate) past: Vec<(T, u128)>,
     pub(crate) end: Result<(), String>,
     pub(crate) cost: Cost,
-    pub(crate) ran: Ran,
+    pub(crate) ran: RunEnd,
 }
 
 pub(crate) struct Engine<'s, M: Media, T> {
     pub(crate) setup: &'s Setup<M, T>,
     pub(crate) rec: Recorder,
-    pub(crate) parts: Vec<Part>,
+    pub(crate) parts: Vec<MediumInfo>,
     pub(crate) root: Vec<u8>,
     pub(crate) shared: Arc<Shared>,
-    pub(crate) seat: Arc<Seat>,
-    /// The cuts of this level lead nowhere on: only a shard's own are judged.
+    pub(crate) status: Arc<EngineStatus>,
+    /// This is the last level: its cuts lead to no further level, and only this shard's own are
+    /// booted.
     pub(crate) last: bool,
-    /// The place in the order of one thread of the state that is being cut: level, then number.
+    /// The rank of the state being cut in the order of a single thread: level, then number.
     pub(crate) rank: u64,
     pub(crate) count: Count,
     pub(crate) spare: Vec<Trace>,
     stack: Stack,
-    /// Every how many of the cuts a quick look judges.
+    /// A quick look boots every `stride`-th cut.
     pub(crate) stride: u64,
-    /// Cuts that a quick look has come by.
+    /// Cuts that a quick look has passed.
     pub(crate) passed: u64,
 }
 
-/// Runs of one engine use memory at another address than those of an engine of another number.
-pub(crate) fn engine<M: Media, T: Outside>(setup: &Setup<M, T>, skew: usize) -> Engine<'_, M, T> {
+/// Makes an engine. Engines with different `skew` have their media at different addresses.
+pub(crate) fn engine<M: Media, T: WorldState>(
+    setup: &Setup<M, T>,
+    skew: usize,
+) -> Engine<'_, M, T> {
     engine_of(setup, skew, Shared::new())
 }
 
-pub(crate) fn engine_of<M: Media, T: Outside>(
+pub(crate) fn engine_of<M: Media, T: WorldState>(
     setup: &Setup<M, T>,
     skew: usize,
     shared: Arc<Shared>,
@@ -132,9 +153,9 @@ pub(crate) fn engine_of<M: Media, T: Outside>(
     Engine {
         setup,
         root: arena.bytes().to_vec(),
-        rec: Recorder::new(Rec::new(arena, parts.clone())),
+        rec: Recorder::new(Record::new(arena, parts.clone())),
         parts,
-        seat: shared.seat(),
+        status: shared.status(),
         shared,
         last: false,
         rank: 0,
@@ -146,10 +167,10 @@ pub(crate) fn engine_of<M: Media, T: Outside>(
     }
 }
 
-/// What the media are called in a line.
-pub(crate) fn names(parts: &[Part]) -> String {
+/// The names of the media in a line.
+pub(crate) fn names(parts: &[MediumInfo]) -> String {
     let names: Vec<&str> = parts.iter().map(|p| p.name).collect();
-    crate::place::plain(&names.join("+"))
+    crate::names::plain(&names.join("+"))
 }
 
 pub(crate) fn trace_hash<T>(trace: &Trace, past: &[(T, u128)]) -> u128 {
@@ -165,9 +186,9 @@ pub(crate) fn trace_hash<T>(trace: &Trace, past: &[(T, u128)]) -> u128 {
             Event::Read { .. } => continue,
             Event::Scratch { at, len } => (20, at, len, 0),
             Event::Program { at, len, side, .. } => (21, at, len, side),
-            Event::Steady { at, len } => (22, at, len, 0),
-            Event::Shaky { at, len, side } => (23, at, len, side),
-            Event::Worn { at } => (24, at, 0, 0),
+            Event::Stable { at, len } => (22, at, len, 0),
+            Event::Unstable { at, len, side } => (23, at, len, side),
+            Event::Erased { at } => (24, at, 0, 0),
         };
         let values = (u64::from(a) << 32 | u64::from(b)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         h.word(values ^ (u64::from(kind) << 32 | u64::from(at)).rotate_left(17));
@@ -176,33 +197,35 @@ pub(crate) fn trace_hash<T>(trace: &Trace, past: &[(T, u128)]) -> u128 {
     h.wide()
 }
 
-impl<M: Media, T: Outside> Engine<'_, M, T> {
+impl<M: Media, T: WorldState> Engine<'_, M, T> {
     pub(crate) fn arena(&mut self) -> &mut Arena {
         &mut self.rec.0.get_mut().arena
     }
 
-    /// Boots what is in the arena. The record is in the recorder, and the stores are not undone yet.
+    /// Boots the state in the arena. The record stays in the recorder, and its stores are not
+    /// undone yet.
     pub(crate) fn boot(
         &mut self,
         world: &T,
-        want_reads: bool,
-        shaky: &ShakySet,
+        record_reads: bool,
+        unstable: &UnstableWords,
         policy: Policy,
     ) -> Run<T> {
-        self.boot_until(self.setup.horizon, world, want_reads, shaky, policy)
+        self.boot_until(self.setup.horizon, world, record_reads, unstable, policy)
     }
 
-    /// [`boot`](Self::boot), and the power goes before event `after` + 1 of those that persist or are seen outside.
+    /// [`boot`](Self::boot), with a cut before event `after` + 1 of those that persist or that the
+    /// world sees.
     pub(crate) fn boot_until(
         &mut self,
         after: Option<u64>,
         world: &T,
-        want_reads: bool,
-        shaky: &ShakySet,
+        record_reads: bool,
+        unstable: &UnstableWords,
         policy: Policy,
     ) -> Run<T> {
         let r = self.rec.0.get_mut();
-        r.reset(self.setup.budget, want_reads, shaky, policy);
+        r.reset(self.setup.budget, record_reads, unstable, policy);
         self.rec.2.reset(self.setup.preempt);
         let r = self.rec.0.get_mut();
         let base = r.arena.base();
@@ -215,11 +238,12 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
         };
         let setup = self.setup;
         let stack = &mut self.stack;
-        let mut ran = Ran::ToItsEnd;
-        self.seat.begin();
+        let mut ran = RunEnd::Returned;
+        self.status.begin();
         let mut end = quiet::catch(|| {
             nvmem::instrument::observe(rec, || {
-                // SAFETY: the arena is in `self` and is not touched by anyone else until the run is over.
+                // SAFETY: the arena is in `self`, and nothing else touches it until the run is
+                // over.
                 let nv = unsafe { setup.media.attach(&mut at) };
                 match after {
                     None => (setup.program)(nv, &world),
@@ -227,7 +251,7 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
                 }
             })
         });
-        self.seat.end();
+        self.status.end();
         rec.2.stop();
         let past = world.into_past();
         #[cfg(miri)]
@@ -239,7 +263,7 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
         }
         if r.hung {
             end = Err(format!(
-                "the boot makes no end: more than {} events",
+                "the boot does not end: more than {} events",
                 setup.budget
             ));
         }
@@ -251,7 +275,7 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
         if end.is_ok() {
             r.close();
             if !cfg!(miri)
-                && let Some(at) = r.arena.stray()
+                && let Some(at) = r.arena.find_stray()
             {
                 let p = r.part_of(at);
                 end = Err(format!(
@@ -261,7 +285,7 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
                 ));
             }
         } else if !cfg!(miri) {
-            r.arena.stray();
+            r.arena.find_stray();
         }
         Run {
             past,
@@ -271,7 +295,7 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
         }
     }
 
-    /// Takes the record of the last boot, with its stores undone.
+    /// Takes the record of the last boot and undoes its stores.
     pub(crate) fn take_trace(&mut self) -> Trace {
         let spare = self.spare.pop().unwrap_or_default();
         let r = self.rec.0.get_mut();
@@ -318,13 +342,18 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
         diff
     }
 
-    /// The run without a cut: its record's hash, how many instants to cut, and its cost; or how it failed.
-    pub(crate) fn dry(&mut self) -> Result<(u128, usize, Cost), Bad> {
+    /// Runs the program without a cut. Returns the record's hash, the number of cuts, and the cost.
+    pub(crate) fn run_uncut(&mut self) -> Result<(u128, usize, Cost), FailedRun> {
         let setup = self.setup;
-        let run = self.boot(&setup.world, false, &ShakySet::default(), Policy::default());
+        let run = self.boot(
+            &setup.world,
+            false,
+            &UnstableWords::default(),
+            Policy::default(),
+        );
         let trace = self.take_trace();
         if let Err(what) = run.end {
-            return Err(Bad::uncut(what));
+            return Err(FailedRun::uncut(what));
         }
         let cuts = trace.events.iter().filter(|e| Walk::is_cut(e)).count();
         Ok((trace_hash(&trace, &run.past), cuts, run.cost))

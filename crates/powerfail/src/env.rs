@@ -1,8 +1,9 @@
-//! What the environment says.
+//! The environment variables.
 
 use std::str::FromStr;
 
-/// **Panics**: when a variable is there and makes no sense; a campaign that silently does something else is worse.
+/// **Panics**: if a variable is set to an invalid value. A campaign that silently did something
+/// else would be worse.
 fn number<T: FromStr>(name: &str) -> Option<T> {
     let s = std::env::var(name).ok()?;
     Some(
@@ -11,7 +12,7 @@ fn number<T: FromStr>(name: &str) -> Option<T> {
     )
 }
 
-/// The test that this thread runs.
+/// The name of the test that this thread runs.
 pub(crate) fn test_name() -> String {
     std::thread::current()
         .name()
@@ -19,7 +20,7 @@ pub(crate) fn test_name() -> String {
         .to_owned()
 }
 
-/// `POWERFAIL_SHARD=i/n`: this process takes the i-th of n parts. Counted from 0 here.
+/// `POWERFAIL_SHARD=i/n`: this process takes shard i of n; returned counting from 0.
 pub(crate) fn shard() -> (u32, u32) {
     let Ok(s) = std::env::var("POWERFAIL_SHARD") else {
         return (0, 1);
@@ -36,14 +37,14 @@ pub(crate) fn thin() -> Option<u64> {
     number("POWERFAIL_THIN")
 }
 
-/// How deep a campaign goes that was asked for `depth`.
+/// The depth of a campaign whose program says `depth`.
 pub(crate) fn depth(depth: u32) -> u32 {
     asked_for(depth, number("POWERFAIL_DEPTH"), cfg!(miri))
 }
 
 fn asked_for(depth: u32, all: Option<u32>, slow: bool) -> u32 {
     match all {
-        // A closure ends by itself.
+        // A depth of 1 stays, and a closure has no fixed depth.
         _ if depth <= 1 || depth == u32::MAX => depth,
         Some(d) => d.max(1),
         None if slow => 1,
@@ -51,7 +52,7 @@ fn asked_for(depth: u32, all: Option<u32>, slow: bool) -> u32 {
     }
 }
 
-/// The seed of programs by chance, unless one is given there.
+/// The seed of random programs, unless the program sets one.
 pub(crate) fn seed() -> Option<u64> {
     number("POWERFAIL_SEED")
 }

@@ -1,38 +1,42 @@
-//! Repeats a failure in a process of its own: what a static kept in this one is not there.
+//! Repeats a failure in a process of its own, where no static holds anything from earlier
+//! campaigns.
 //!
-//! The process is this test binary, asked for this test alone. It runs the test up to the campaign that failed, passes over the
-//! campaigns before it, replays the line, writes down what came of it and ends. Where any of this is not possible (no test of
-//! the usual harness, a test that needs what earlier campaigns found), nothing is written down, and nothing is said.
+//! The process is this test binary, run for this test alone. It runs the test up to the failed
+//! campaign, skips the campaigns before it, replays the line, writes the outcome to a file and
+//! ends. Sometimes this is impossible: without the usual test harness, or in a test that needs
+//! earlier campaigns' results. Then no file is written, and the report says nothing about it.
 //!
-//! The replay boots the whole chain in that process, so what a boot of the chain leaves in a static for the next one is there
-//! again. For that the engine compares boots of one state: twice, on another thread, and early ones once more at the end.
+//! The replay boots the whole chain in that process, so a static that one boot of the chain leaves
+//! to the next is repeated, too. Against that the engine compares boots of one state: twice, on
+//! another thread, and the early ones once more at the end.
 
 use std::cell::Cell;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// `POWERFAIL_FRESH`: in that process `number@file`, what to repeat and where to write; `0` turns this off.
+/// `POWERFAIL_FRESH`: in that process `number@file`, the campaign to repeat and the file for the
+/// outcome. `0` disables repeating.
 const ASKED: &str = "POWERFAIL_FRESH";
 
-/// What came of the replay.
+/// The outcome of the repeated failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Came {
-    /// The same executions, and the same failure.
+pub(crate) enum RepeatOutcome {
+    /// The same executions, with the same failure.
     Failed,
-    /// The same executions up to the last cut, and the boot after it survives.
+    /// The same executions up to the last cut, but the boot after it survives.
     Survived,
-    /// Not the same executions.
+    /// Other executions.
     Elsewhere,
 }
 
-const SAID: [(Came, &str); 3] = [
-    (Came::Failed, "failed"),
-    (Came::Survived, "survived"),
-    (Came::Elsewhere, "elsewhere"),
+const SAID: [(RepeatOutcome, &str); 3] = [
+    (RepeatOutcome::Failed, "failed"),
+    (RepeatOutcome::Survived, "survived"),
+    (RepeatOutcome::Elsewhere, "elsewhere"),
 ];
 
-/// In that process: which campaign to repeat.
+/// In that process: the campaign to repeat, and the file for the outcome.
 pub(crate) struct Job {
     number: u32,
     file: PathBuf,
@@ -52,29 +56,29 @@ impl Job {
         self.number == number
     }
 
-    /// Ends the process.
-    pub(crate) fn done(&self, came: Came) -> ! {
+    /// Writes the outcome and ends the process.
+    pub(crate) fn done(&self, came: RepeatOutcome) -> ! {
         let word = SAID.iter().find(|s| s.0 == came).map_or("", |s| s.1);
-        // Without it, the other process takes it that this one came to nothing.
+        // If writing fails, the other process assumes that repeating was impossible.
         let _ = std::fs::write(&self.file, word);
         std::process::exit(0)
     }
 }
 
-/// The how-many-th campaign of this thread, and so of this test, this one is.
+/// The number of this campaign in this thread, and so in this test.
 pub(crate) fn next_number() -> u32 {
     thread_local!(static CAMPAIGNS: Cell<u32> = const { Cell::new(0) });
     CAMPAIGNS.set(CAMPAIGNS.get() + 1);
     CAMPAIGNS.get()
 }
 
-/// Repeats `line` of campaign `number`; `None` when that is not possible.
-pub(crate) fn repeat(line: &str, number: u32, patience: Duration) -> Option<Came> {
+/// Repeats `line` of campaign `number`; `None` if that is impossible.
+pub(crate) fn repeat(line: &str, number: u32, patience: Duration) -> Option<RepeatOutcome> {
     if cfg!(miri) || std::env::var_os(ASKED).is_some() {
         return None;
     }
-    // The usual harness names the threads of tests, and cargo puts its programs there. Other programs are not started: nobody
-    // knows what they would do.
+    // The usual harness names the threads of tests, and cargo puts test programs there. Other
+    // programs are not started, because their behaviour is unknown.
     let thread = std::thread::current();
     let test = thread.name().filter(|n| *n != "main")?;
     let program = std::env::current_exe().ok()?;
@@ -98,7 +102,7 @@ pub(crate) fn repeat(line: &str, number: u32, patience: Duration) -> Option<Came
     SAID.iter().find(|s| s.1 == said).map(|s| s.0)
 }
 
-/// `None` when it has to be killed, or cannot be started.
+/// Waits for a process; `None` if it cannot be started or must be killed.
 fn wait(c: &mut Command, most: Duration) -> Option<()> {
     let mut child = c.spawn().ok()?;
     let start = Instant::now();
@@ -113,16 +117,16 @@ fn wait(c: &mut Command, most: Duration) -> Option<()> {
     Some(())
 }
 
-/// What a report says more.
-pub(crate) fn note(came: Option<Came>) -> &'static str {
+/// The note that a report adds.
+pub(crate) fn note(came: Option<RepeatOutcome>) -> &'static str {
     match came {
-        None | Some(Came::Failed) => "",
-        Some(Came::Survived) => {
-            "\n  in a fresh process the same executions survive: something was kept in this process that a reboot loses \
-             (a static, a thread local), and the failure may be of its making"
+        None | Some(RepeatOutcome::Failed) => "",
+        Some(RepeatOutcome::Survived) => {
+            "\n  in a fresh process the same executions survive: this process kept something that a reboot loses \
+             (a static, a thread local), and that may have caused the failure"
         }
-        Some(Came::Elsewhere) => {
-            "\n  a fresh process does not go the same way: something was kept in this process that a reboot loses (a static, a \
+        Some(RepeatOutcome::Elsewhere) => {
+            "\n  a fresh process executes differently: this process kept something that a reboot loses (a static, a \
              thread local), or the test depends on chance"
         }
     }

@@ -1,4 +1,11 @@
-//! Ends a run at an instant, without anything of it running afterwards.
+//! Ends a run at a chosen instant, without executing anything of it afterwards.
+//!
+//! ```text
+//!  engine's stack                        the run's own stack (coroutine)
+//!  Stack::run ---- resume ------------>  program ... tick, tick, tick
+//!       <--------- suspend ------------- tick: no event left
+//!  force_reset: the stack is dropped like RAM at a power cut; no destructor runs
+//! ```
 
 use std::cell::Cell;
 
@@ -10,15 +17,15 @@ pub(crate) struct Fuse {
     left: Cell<u64>,
     #[cfg(not(miri))]
     yielder: Cell<Option<*const Yielder>>,
-    /// Whether the run was cut, and after how many events of its record.
+    /// The number of recorded events at the cut, if the run was cut.
     #[cfg(miri)]
     pub(crate) blown: Cell<Option<usize>>,
 }
 
-/// What a run on a stack of its own came to.
+/// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ran {
-    ToItsEnd,
+pub(crate) enum RunEnd {
+    Returned,
     Cut,
 }
 
@@ -33,7 +40,7 @@ impl Fuse {
         }
     }
 
-    /// An event is about to happen. Does not return when the power goes before it.
+    /// Called before an event. Does not return if the power is cut before it.
     #[inline]
     pub(crate) fn tick(&self, _recorded: impl Fn() -> usize) {
         match self.left.get() {
@@ -50,13 +57,14 @@ impl Fuse {
     #[cold]
     fn cut(&self) {
         if let Some(y) = self.yielder.get() {
-            // SAFETY: set while the coroutine runs, which is where this is called.
+            // SAFETY: set only while the coroutine runs, and this runs in it.
             unsafe { (*y).suspend(()) }
         }
         unreachable!("a run after its cut");
     }
 
-    /// Miri has no stack switching: the run unwinds, and what its drop glue stores is taken back.
+    /// Miri has no stack switching, so the run unwinds, and stores made by its destructors are
+    /// undone.
     #[cfg(miri)]
     #[cold]
     fn cut(&self, recorded: usize) {
@@ -69,7 +77,7 @@ impl Fuse {
     }
 }
 
-/// A stack to run on.
+/// A stack for runs.
 #[derive(Default)]
 pub(crate) struct Stack {
     #[cfg(not(miri))]
@@ -77,9 +85,9 @@ pub(crate) struct Stack {
 }
 
 impl Stack {
-    /// Runs `f` and cuts it before event `after` + 1. A panic of `f` comes through.
+    /// Runs `f` and cuts it before event `after` + 1. A panic of `f` propagates.
     #[cfg(not(miri))]
-    pub(crate) fn run(&mut self, fuse: &Fuse, after: u64, f: impl FnOnce()) -> Ran {
+    pub(crate) fn run(&mut self, fuse: &Fuse, after: u64, f: impl FnOnce()) -> RunEnd {
         use corosensei::{Coroutine, CoroutineResult};
         let stack = self.stack.take().unwrap_or_default();
         fuse.left.set(after);
@@ -91,11 +99,11 @@ impl Stack {
             })
         };
         let ran = match co.resume(()) {
-            CoroutineResult::Return(()) => Ran::ToItsEnd,
+            CoroutineResult::Return(()) => RunEnd::Returned,
             CoroutineResult::Yield(()) => {
-                // SAFETY: nothing outside points into that stack; what lies there is lost, as RAM is.
+                // SAFETY: nothing outside points into that stack. Its contents are lost, like RAM.
                 unsafe { co.force_reset() };
-                Ran::Cut
+                RunEnd::Cut
             }
         };
         self.stack = Some(co.into_stack());
@@ -105,14 +113,14 @@ impl Stack {
     }
 
     #[cfg(miri)]
-    pub(crate) fn run(&mut self, fuse: &Fuse, after: u64, f: impl FnOnce()) -> Ran {
+    pub(crate) fn run(&mut self, fuse: &Fuse, after: u64, f: impl FnOnce()) -> RunEnd {
         fuse.left.set(after);
         fuse.blown.set(None);
         let r = std::panic::catch_unwind(std::panic::AssertUnwindSafe(f));
         fuse.left.set(u64::MAX);
         match r {
-            _ if fuse.blown.get().is_some() => Ran::Cut,
-            Ok(()) => Ran::ToItsEnd,
+            _ if fuse.blown.get().is_some() => RunEnd::Cut,
+            Ok(()) => RunEnd::Returned,
             Err(p) => std::panic::resume_unwind(p),
         }
     }

@@ -1,4 +1,5 @@
-//! 128-bit hashing of states: a word of the image at a time, undone by hashing the same again.
+//! 128-bit hashing of states. Each word of the image contributes by XOR, so hashing it again
+//! removes it.
 
 use std::hash::{Hash, Hasher};
 
@@ -8,16 +9,16 @@ fn mix(mut z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// The share of one item of a state; shares are joined by XOR.
+/// The hash of one item of a state. Items are combined by XOR.
 pub(crate) fn item(kind: u32, at: u32, value: u64) -> u128 {
     let a = u64::from(kind) << 32 | u64::from(at);
-    // Values of words have 32 bits, so that no factor is zero.
+    // Values of words have 32 bits, so neither factor is zero.
     let x = fold(value ^ 0xa076_1d64_78bd_642f, a ^ 0xe703_7ed1_a0b4_28db);
     let y = fold(value ^ 0x8ebc_6af0_9c88_c6e3, a ^ 0x5899_65cc_7537_4cc3);
     u128::from(x) << 64 | u128::from(y)
 }
 
-/// Both halves of the product.
+/// The XOR of both halves of the product.
 fn fold(a: u64, b: u64) -> u64 {
     let p = u128::from(a) * u128::from(b);
     p as u64 ^ (p >> 64) as u64
@@ -67,7 +68,7 @@ impl Hasher for Wide {
     }
 }
 
-/// Keys are uniform already.
+/// A hasher for keys that are already uniform.
 #[derive(Default)]
 pub(crate) struct Uniform(u64);
 impl Hasher for Uniform {
@@ -83,6 +84,6 @@ impl Hasher for Uniform {
         self.0 = v as u64;
     }
 }
-/// States, and the rank of who claims each.
+/// The keys of states, and the rank that claimed each.
 pub(crate) type Claims =
     std::collections::HashMap<u128, u64, std::hash::BuildHasherDefault<Uniform>>;

@@ -1,36 +1,47 @@
-//! One cut after the other: all states that a number of cuts can lead to.
+//! Explores level by level: level n holds the states that n - 1 cuts can leave.
+//!
+//! ```text
+//!  level 1        level 2             level 3
+//!  first image -> states after 1 cut -> states after 2 cuts -> ...
+//!                 each is booted, checked, and cut everywhere (`search`)
+//! ```
+//!
+//! From 256 states on, all cores take states of a level in parallel. A state that two threads reach
+//! goes on from the rank that a single thread would reach first, so results do not depend on the
+//! number of threads. At the end some early states are booted once more: a cache that recovery
+//! fills would show.
 
-use crate::chain::Bad;
+use crate::chain::FailedRun;
 use crate::engine::{Count, Engine, State, engine_of};
 use crate::medium::Media;
-use crate::quick::stored;
-use crate::search::Next;
-use crate::torn::{Policy, ShakySet};
-use crate::world::Outside;
+use crate::quick::require_cuts;
+use crate::search::NextStates;
+use crate::torn::{Policy, UnstableWords};
+use crate::world::WorldState;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
-/// From how many states on the work is shared out.
+/// From this many states on, a level runs on all threads.
 const MANY: usize = 256;
 
-/// How many states of each depth are booted once more at the end.
+/// How many states of each level are booted once more at the end.
 const EARLY: usize = 8;
 
-impl<M: Media, T: Outside> Engine<'_, M, T> {
-    pub(crate) fn explore(&mut self) -> Result<(), Bad> {
+impl<M: Media, T: WorldState> Engine<'_, M, T> {
+    pub(crate) fn explore(&mut self) -> Result<(), FailedRun> {
         let setup = self.setup;
-        // A quick look knows its one run when it cuts it.
+        // A quick look compares no runs, so it needs no hash.
         let trace_hash = if setup.thin.is_some() {
             0
         } else {
-            let (hash, cuts, _) = self.dry()?;
-            stored(cuts)?;
+            let (hash, cuts, _) = self.run_uncut()?;
+            require_cuts(cuts)?;
             hash
         };
         let mut states = vec![State {
             diff: Vec::new(),
             free: Vec::new(),
-            shaky: ShakySet::default(),
+            unstable: UnstableWords::default(),
             policy: Policy::default(),
             world: setup.world.clone(),
             trace_hash,
@@ -60,7 +71,7 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
             } else {
                 for s in &states {
                     self.load(s);
-                    let r = self.cut_everywhere(s, &mut Next(&mut next, keep));
+                    let r = self.cut_everywhere(s, &mut NextStates(&mut next, keep));
                     self.unload();
                     r?;
                     self.rank += 1;
@@ -72,10 +83,11 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
             }
             early.extend(std::mem::replace(&mut states, next).into_iter().take(most));
         }
-        // A cache that recovery fills once shows only by comparing with the boot before it was filled.
+        // A cache that recovery fills once shows only in a comparison with a boot before it was
+        // filled.
         for s in early.iter().chain(states.iter().take(most)) {
             self.load(s);
-            let run = self.boot(&s.world, !s.free.is_empty(), &s.shaky, s.policy);
+            let run = self.boot(&s.world, !s.free.is_empty(), &s.unstable, s.policy);
             let trace = self.take_trace();
             self.unload();
             s.compare(&run, &trace)?;
@@ -83,10 +95,14 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
         Ok(())
     }
 
-    /// All cores take states as they come.
-    fn cut_in_parallel(&mut self, states: &[State<T>], keep: usize) -> Result<Vec<State<T>>, Bad> {
+    /// All threads take states from one counter.
+    fn cut_in_parallel(
+        &mut self,
+        states: &[State<T>],
+        keep: usize,
+    ) -> Result<Vec<State<T>>, FailedRun> {
         let taken = AtomicUsize::new(0);
-        let found = Mutex::new((Vec::new(), None::<(usize, Bad)>, Count::default()));
+        let found = Mutex::new((Vec::new(), None::<(usize, FailedRun)>, Count::default()));
         let (setup, shared) = (self.setup, &self.shared);
         let (last, rank) = (self.last, self.rank);
         std::thread::scope(|scope| {
@@ -101,7 +117,7 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
                         let mut next = Vec::new();
                         e.rank = rank + i as u64;
                         e.load(s);
-                        let r = e.cut_everywhere(s, &mut Next(&mut next, keep));
+                        let r = e.cut_everywhere(s, &mut NextStates(&mut next, keep));
                         e.unload();
                         shared.done.fetch_add(1, Relaxed);
                         let mut f = found.lock().unwrap_or_else(PoisonError::into_inner);
@@ -124,10 +140,10 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
             return Err(bad);
         }
         next.sort_by_key(|(i, _)| *i);
-        // A state that two have come by goes on from the first, as with one thread.
+        // A state that two threads reached continues from the first rank, as with one thread.
         let mut all = Vec::new();
         for (i, n) in next {
-            let mine = |s: &State<T>| self.shared.is_of(s.key, rank + i as u64);
+            let mine = |s: &State<T>| self.shared.belongs_to(s.key, rank + i as u64);
             all.extend(n.into_iter().filter(mine));
         }
         Ok(all)

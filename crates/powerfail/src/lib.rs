@@ -16,8 +16,8 @@ mod hash;
 mod levels;
 mod medium;
 mod monitor;
+mod names;
 mod observe;
-mod place;
 mod preempt;
 mod quick;
 mod quiet;
@@ -37,7 +37,7 @@ pub use chip::{
     Stm32l1HalfPage,
 };
 pub use cost::{Cost, Estimate, Meter, Price, measure};
-pub use device::{Device, Refused};
+pub use device::{Device, Misused};
 pub use endure::{Endure, EveryEvents, endure};
 pub use explore::{Explore, explore, explore_with};
 pub use medium::{Mapped, Media};
@@ -45,4 +45,4 @@ pub use preempt::masked;
 pub use random::{Random, random};
 pub use report::Failure;
 pub use summary::Summary;
-pub use world::{Outside, World};
+pub use world::{World, WorldState};

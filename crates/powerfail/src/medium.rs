@@ -1,39 +1,40 @@
-//! Media that a program under test can be given.
+//! The simulated media of a program under test.
 
 use crate::arena::Arena;
 use crate::observe::Recorder;
-use crate::trace::Part;
+use crate::trace::MediumInfo;
 use nvmem::{Model, Region, Unit};
 use std::marker::PhantomData;
 
-/// One or more simulated media; [`explore`](crate::explore()) gives the program [`Media::Nv`] at each boot.
+/// One or more simulated media. [`explore`](crate::explore()) passes [`Media::Nv`] to the program
+/// at each boot.
 ///
 /// Implemented by the media of this crate and by tuples of them.
 pub trait Media: Send + Sync + 'static {
-    /// What the program gets, valid for one run.
+    /// The program's access to the media, valid for one run.
     type Nv<'r>;
     /// For the engine.
     #[doc(hidden)]
-    fn parts(&self, out: &mut PartsOut);
+    fn parts(&self, out: &mut MediaLayout);
     /// For the engine.
     ///
     /// # Safety
-    /// `run` hands out each part once, and it stays valid for `'r`.
+    /// `run` hands out each medium once, and the memory stays valid for `'r`.
     #[doc(hidden)]
     unsafe fn attach<'r>(&self, run: &mut Attach<'r>) -> Self::Nv<'r>;
 }
 
 /// For the engine.
 #[doc(hidden)]
-pub struct PartsOut {
-    pub(crate) parts: Vec<Part>,
+pub struct MediaLayout {
+    pub(crate) parts: Vec<MediumInfo>,
     pub(crate) image: Vec<u8>,
 }
 
-impl PartsOut {
-    pub(crate) fn add(&mut self, part: Part, image: &[u8]) {
+impl MediaLayout {
+    pub(crate) fn add(&mut self, part: MediumInfo, image: &[u8]) {
         self.image.resize(self.image.len().next_multiple_of(64), 0);
-        self.parts.push(Part {
+        self.parts.push(MediumInfo {
             at: self.image.len() as u32,
             len: image.len() as u32,
             ..part
@@ -47,29 +48,33 @@ impl PartsOut {
 pub struct Attach<'r> {
     pub(crate) rec: &'r Recorder,
     pub(crate) base: *mut u8,
-    pub(crate) parts: std::slice::Iter<'r, Part>,
+    pub(crate) parts: std::slice::Iter<'r, MediumInfo>,
 }
 
-/// Memory for the media, in their first state.
+/// Makes the memory of the media in their initial state.
 pub(crate) fn media_arena<M: Media>(
     media: &M,
     seed: Option<&[u8]>,
     skew: usize,
-) -> (Arena, Vec<Part>) {
-    let mut out = PartsOut {
+) -> (Arena, Vec<MediumInfo>) {
+    let mut out = MediaLayout {
         parts: Vec::new(),
         image: Vec::new(),
     };
     media.parts(&mut out);
     if let Some(seed) = seed {
         let first = out.parts[0].len as usize;
-        assert_eq!(seed.len(), first, "the seed is as long as the first medium");
+        assert_eq!(
+            seed.len(),
+            first,
+            "the seed image must be as long as the first medium"
+        );
         out.image[..first].copy_from_slice(seed);
     }
     (Arena::new(&out.image, skew), out.parts)
 }
 
-/// A memory-mapped medium of the failure model `M`; the program gets an [`nvmem::Region`].
+/// A memory-mapped medium with the failure model `M`. The program gets an [`nvmem::Region`].
 ///
 /// ```
 /// use powerfail::{explore, Mapped, World};
@@ -99,7 +104,7 @@ impl<M: Model> Mapped<M> {
         Self::with_image(vec![0; len])
     }
 
-    /// A medium that holds `image` when the first run begins.
+    /// A medium that holds `image` at the first boot.
     pub fn with_image(image: Vec<u8>) -> Self {
         Mapped {
             image,
@@ -111,18 +116,19 @@ impl<M: Model> Mapped<M> {
 impl<M: Model> Media for Mapped<M> {
     type Nv<'r> = Region<'r, M>;
 
-    fn parts(&self, out: &mut PartsOut) {
-        let part = Part {
+    fn parts(&self, out: &mut MediaLayout) {
+        let part = MediumInfo {
             unit: M::Unit::BYTES as u8,
             buffered: M::BUFFERED,
-            ..Part::of(M::NAME)
+            ..MediumInfo::of(M::NAME)
         };
         out.add(part, &self.image);
     }
 
     unsafe fn attach<'r>(&self, run: &mut Attach<'r>) -> Region<'r, M> {
         let part = run.parts.next().expect("one part for each medium");
-        // SAFETY: the part lies in the arena, which is valid for `'r` and initialised; parts do not overlap.
+        // SAFETY: the medium lies in the arena, which is initialised and valid for `'r`. Media do
+        // not overlap.
         unsafe {
             let start = run.base.add(part.at as usize);
             Region::from_raw(start, start.add(part.len as usize))
@@ -136,14 +142,14 @@ macro_rules! tuples {
         impl<$($m: Media),+> Media for ($($m,)+) {
             type Nv<'r> = ($($m::Nv<'r>,)+);
             #[allow(non_snake_case)]
-            fn parts(&self, out: &mut PartsOut) {
+            fn parts(&self, out: &mut MediaLayout) {
                 let ($($m,)+) = self;
                 $($m.parts(out);)+
             }
             #[allow(non_snake_case)]
             unsafe fn attach<'r>(&self, run: &mut Attach<'r>) -> Self::Nv<'r> {
                 let ($($m,)+) = self;
-                // SAFETY: forwarded; each takes its own parts, in order.
+                // SAFETY: forwarded; each medium takes its own memory, in order.
                 unsafe { ($($m.attach(run),)+) }
             }
         }

@@ -1,4 +1,5 @@
-//! Watches a campaign from outside: a boot that makes no end, and how far it is.
+//! Watches a campaign: the watchdog for boots that do not end, the progress bar, and the claims of
+//! states.
 
 use crate::chain::{Cut, Link, chain};
 use crate::hash::Claims;
@@ -10,34 +11,34 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What the engines of a campaign share.
+/// What all engines of a campaign share.
 pub(crate) struct Shared {
     claims: [Mutex<Claims>; 64],
-    seats: Mutex<Vec<Arc<Seat>>>,
+    statuses: Mutex<Vec<Arc<EngineStatus>>>,
     pub(crate) watched: Watched,
     stop: (Mutex<bool>, Condvar),
-    /// States of this depth that have been cut everywhere, and how many there are.
+    /// The states of this level that were cut everywhere, and the number of all.
     pub(crate) done: AtomicU64,
     pub(crate) total: AtomicU64,
     pub(crate) level: AtomicU64,
-    /// Of an endurance: the hash of all boots before this one.
+    /// In an endurance: the hash of all boots before this one.
     pub(crate) lived: AtomicU64,
 }
 
-/// Whose a state is.
+/// The result of claiming a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Claim {
-    /// Nobody came by before.
+    /// No rank claimed it before.
     New,
-    /// Only such as come after in the order of one thread, which they were faster than. It is booted once more, so that
-    /// the first failure is the same with any number of threads.
+    /// Only later ranks of the single-thread order claimed it, on a faster thread. It is booted
+    /// once more, so that the first failure is the same with any number of threads.
     Earlier,
     Taken,
 }
 
-/// What one engine is doing.
+/// The current activity of one engine.
 #[derive(Default)]
-pub(crate) struct Seat {
+pub(crate) struct EngineStatus {
     pub(crate) boots: AtomicU64,
     pub(crate) cuts: AtomicU64,
     busy: AtomicBool,
@@ -48,7 +49,7 @@ fn lock<T>(m: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     m.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Seat {
+impl EngineStatus {
     pub(crate) fn begin(&self) {
         self.boots.fetch_add(1, Relaxed);
         self.busy.store(true, Relaxed);
@@ -66,7 +67,7 @@ impl Shared {
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Shared {
             claims: std::array::from_fn(|_| Mutex::default()),
-            seats: Mutex::default(),
+            statuses: Mutex::default(),
             watched: Mutex::default(),
             stop: (Mutex::new(false), Condvar::new()),
             done: AtomicU64::new(0),
@@ -76,7 +77,7 @@ impl Shared {
         })
     }
 
-    /// Claims a state for `rank`, which one thread alone would come by in that order.
+    /// Claims a state for `rank`, its position in the order of a single thread.
     pub(crate) fn claim(&self, key: u128, rank: u64) -> Claim {
         match lock(self.claims(key)).entry(key) {
             Entry::Vacant(e) => {
@@ -91,8 +92,8 @@ impl Shared {
         }
     }
 
-    /// Whether the state is still that of `rank`.
-    pub(crate) fn is_of(&self, key: u128, rank: u64) -> bool {
+    /// Whether the state is still claimed by `rank`.
+    pub(crate) fn belongs_to(&self, key: u128, rank: u64) -> bool {
         lock(self.claims(key)).get(&key) == Some(&rank)
     }
 
@@ -100,10 +101,10 @@ impl Shared {
         &self.claims[(key >> 64) as usize % 64]
     }
 
-    pub(crate) fn seat(&self) -> Arc<Seat> {
-        let seat = Arc::new(Seat::default());
-        lock(&self.seats).push(seat.clone());
-        seat
+    pub(crate) fn status(&self) -> Arc<EngineStatus> {
+        let status = Arc::new(EngineStatus::default());
+        lock(&self.statuses).push(status.clone());
+        status
     }
 
     pub(crate) fn stop(&self) {
@@ -111,7 +112,8 @@ impl Shared {
         self.stop.1.notify_all();
     }
 
-    /// Waits until [`Shared::stop`]. `hung` is called, and does not return, when a boot takes longer than `patience`.
+    /// Waits until [`Shared::stop`]. Calls `hung`, which does not return, if a boot takes longer
+    /// than `patience`.
     pub(crate) fn watch(&self, name: &str, depth: u32, patience: Duration, hung: impl Fn(&[Cut])) {
         let mut seen: Vec<(u64, Instant)> = Vec::new();
         let start = Instant::now();
@@ -123,9 +125,9 @@ impl Shared {
             if *stop {
                 break;
             }
-            let seats = lock(&self.seats).clone();
-            seen.resize(seats.len(), (0, Instant::now()));
-            for (s, last) in seats.iter().zip(&mut seen) {
+            let statuses = lock(&self.statuses).clone();
+            seen.resize(statuses.len(), (0, Instant::now()));
+            for (s, last) in statuses.iter().zip(&mut seen) {
                 let boots = s.boots.load(Relaxed);
                 if boots != last.0 || !s.busy.load(Relaxed) {
                     *last = (boots, Instant::now());
@@ -141,8 +143,8 @@ impl Shared {
             }
             if start.elapsed() > Duration::from_secs(2) && std::io::stderr().is_terminal() {
                 let bar = bar.get_or_insert_with(progress);
-                let sum = |f: fn(&Seat) -> &AtomicU64| -> u64 {
-                    seats.iter().map(|s| f(s).load(Relaxed)).sum()
+                let sum = |f: fn(&EngineStatus) -> &AtomicU64| -> u64 {
+                    statuses.iter().map(|s| f(s).load(Relaxed)).sum()
                 };
                 let (boots, cuts) = (sum(|s| &s.boots), sum(|s| &s.cuts));
                 bar.set_length(self.total.load(Relaxed));
@@ -168,7 +170,7 @@ fn progress() -> ProgressBar {
     bar
 }
 
-/// What a watchdog says, past the capture of the test's output, before it ends the process.
+/// Prints the watchdog's text, bypassing the test's output capture, and ends the process.
 pub(crate) fn last_words(text: &str) -> ! {
     let _ = writeln!(std::io::stderr(), "{text}");
     std::process::exit(101)

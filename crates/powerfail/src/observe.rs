@@ -1,26 +1,26 @@
-//! Makes the record: what the store module and the devices report.
+//! Makes the record of a run from the reports of `nvmem` and the simulated devices.
 
 use crate::fuse::Fuse;
 use crate::preempt::Interrupt;
-use crate::trace::{Event, Rec, bit};
+use crate::trace::{Event, Record, bit};
 use nvmem::instrument::Observer;
 use std::cell::RefCell;
 
-/// Payload of the panic that ends a run which makes no end.
+/// The payload of the panic that ends a run with too many events.
 pub(crate) struct Hung;
 
 pub(crate) struct Recorder(
-    pub(crate) RefCell<Rec>,
+    pub(crate) RefCell<Record>,
     pub(crate) Fuse,
     pub(crate) Interrupt,
 );
 
 impl Recorder {
-    pub(crate) fn new(rec: Rec) -> Self {
+    pub(crate) fn new(rec: Record) -> Self {
         Recorder(RefCell::new(rec), Fuse::new(), Interrupt::new())
     }
 
-    /// Something that persists, or that the world sees, is about to happen.
+    /// Called before something persists or the world sees something.
     #[inline]
     pub(crate) fn tick(&self) {
         self.1.tick(|| self.0.borrow().trace.events.len());
@@ -28,7 +28,7 @@ impl Recorder {
 }
 
 impl Recorder {
-    /// The medium's atomic unit, if that is less than a store of `len` bytes.
+    /// The medium's atomic unit, if it is smaller than a store of `len` bytes.
     #[inline]
     fn narrower(&self, at: *const u8, len: usize) -> Option<usize> {
         let r = self.0.borrow();
@@ -40,7 +40,8 @@ impl Recorder {
 impl Observer for Recorder {
     fn store(&self, at: *mut u8, new: &[u8]) {
         if let Some(unit) = self.narrower(at, new.len()) {
-            // One store of the program, as many as it takes for the medium: the power can go in between.
+            // One store of the program becomes several stores of the medium, and a cut may come
+            // between them.
             for (i, part) in new.chunks(unit).enumerate() {
                 self.store(at.wrapping_add(i * unit), part);
             }
@@ -55,7 +56,7 @@ impl Observer for Recorder {
         w[..new.len()].copy_from_slice(new);
         let (len, new) = (new.len() as u8, u32::from_le_bytes(w));
         if r.budget == 0 {
-            // Not recorded, so it must not be expected either.
+            // It is not recorded, so the shadow must not change either.
             r.hung = true;
             if std::thread::panicking() {
                 return;
@@ -65,7 +66,7 @@ impl Observer for Recorder {
         }
         r.cost.stores += 1;
         r.cost.bytes += u64::from(len);
-        let old = r.arena.expect(at, len, new);
+        let old = r.arena.record_store(at, len, new);
         r.push(Event::Store { at, len, old, new });
     }
     fn fence(&self, model: &'static str) {
@@ -105,8 +106,8 @@ impl Observer for Recorder {
         self.point();
         let mut r = self.0.borrow_mut();
         r.cost.reads += len as u64;
-        if !r.want_reads {
-            // A loop that only reads must end, too.
+        if !r.record_reads {
+            // A loop that only reads must exhaust the budget, too.
             if r.budget == 0 {
                 r.hung = true;
                 if std::thread::panicking() {

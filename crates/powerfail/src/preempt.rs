@@ -1,22 +1,31 @@
-//! Another thread of control, at one point of a program.
+//! Runs an interrupt at one chosen point of a program.
+//!
+//! ```text
+//!  interrupted(handler, body)
+//!    body:  . store . read . [masked ......] . fence .      "." is a point; none inside `masked`
+//!                     ^ point n of this campaign: handler runs to its end, then body continues
+//! ```
+//!
+//! The interrupt runs on the same stack, once in each boot. If a boot has fewer points, it runs
+//! after the body.
 
 use crate::observe::Recorder;
 use std::cell::Cell;
 
 thread_local! {
-    /// How many critical sections the thread is in.
+    /// The number of nested critical sections of this thread.
     static MASKED: Cell<u32> = const { Cell::new(0) };
-    /// Who may be interrupted now.
+    /// The recorder whose program may be interrupted now.
     static RUNNING: Cell<Option<*const Recorder>> = const { Cell::new(None) };
 }
 
 /// Counts the points of a body and runs its interrupt at one of them.
 pub(crate) struct Interrupt {
     handler: Cell<Option<*mut dyn FnMut()>>,
-    /// The point at which it comes, counted from 0.
+    /// The point of the interrupt, from 0.
     at: Cell<u64>,
     passed: Cell<u64>,
-    /// How many events the record had when it came.
+    /// The number of recorded events when the interrupt came.
     began: Cell<Option<usize>>,
 }
 
@@ -30,7 +39,7 @@ impl Interrupt {
         }
     }
 
-    /// Before a boot.
+    /// Prepares for a boot.
     pub(crate) fn reset(&self, at: Option<u64>) {
         self.stop();
         self.at.set(at.unwrap_or(u64::MAX));
@@ -38,26 +47,26 @@ impl Interrupt {
         self.began.set(None);
     }
 
-    /// After a boot. A run that was cut in the middle may have left anything.
+    /// Cleans up after a boot: a run that was cut may have left any state.
     pub(crate) fn stop(&self) {
         self.handler.set(None);
         MASKED.set(0);
         RUNNING.set(None);
     }
 
-    /// How many points the last boot has come by.
+    /// The number of points that the last boot passed.
     pub(crate) fn passed(&self) -> u64 {
         self.passed.get()
     }
 
-    /// How many events the record of the last boot had when the interrupt came.
+    /// The number of recorded events in the last boot when the interrupt came.
     pub(crate) fn began(&self) -> Option<usize> {
         self.began.get()
     }
 }
 
 impl Recorder {
-    /// The program may be interrupted here.
+    /// A point where the program may be interrupted.
     #[inline]
     pub(crate) fn point(&self) {
         if self.2.handler.get().is_some() && MASKED.get() == 0 {
@@ -69,14 +78,14 @@ impl Recorder {
     fn count_point(&self) {
         let n = self.2.passed.get();
         self.2.passed.set(n + 1);
-        // What unwinds is over, as far as the program is concerned.
+        // A program that unwinds has already ended.
         if n == self.2.at.get() && !std::thread::panicking() {
             self.interrupt();
         }
     }
 
     fn interrupt(&self) {
-        // Taken out: it comes once, and is not interrupted itself.
+        // Taken out, so that it runs once and is not interrupted itself.
         if let Some(handler) = self.2.handler.take() {
             self.2.began.set(Some(self.0.borrow().trace.events.len()));
             // SAFETY: set by `interrupted`, which is still running, and called at this one place.
@@ -84,7 +93,7 @@ impl Recorder {
         }
     }
 
-    /// Runs `body`, with `handler` at the point of it that is this campaign's turn, or after it.
+    /// Runs `body`, and `handler` at this campaign's point of it, or after it.
     pub(crate) fn interrupted<R>(&self, handler: impl FnOnce(), body: impl FnOnce() -> R) -> R {
         struct Off<'a>(&'a Recorder);
         impl Drop for Off<'_> {
@@ -95,7 +104,7 @@ impl Recorder {
         }
         assert!(
             self.2.handler.get().is_none() && RUNNING.get().is_none(),
-            "one interrupt at a time"
+            "`interrupted` cannot be nested"
         );
         let mut handler = Some(handler);
         let mut once = || {
@@ -104,8 +113,8 @@ impl Recorder {
             }
         };
         let it: *mut (dyn FnMut() + '_) = &mut once;
-        // SAFETY: only the lifetime changes; `Off` takes it out before `once` ends. In a run that
-        // was cut neither is looked at again.
+        // SAFETY: only the lifetime changes. `Off` removes the pointer before `once` ends. After a
+        // cut neither is used again.
         let it: *mut (dyn FnMut() + 'static) = unsafe { std::mem::transmute(it) };
         let _off = Off(self);
         RUNNING.set(Some(self));
@@ -117,10 +126,10 @@ impl Recorder {
 }
 
 /// Runs `f` as a critical section: an interrupt that
-/// [`World::interrupted`](crate::World::interrupted) would bring in the middle comes at its end.
+/// [`World::interrupted`](crate::World::interrupted) would run inside it runs at its end.
 ///
-/// What a program's own section (a masked interrupt, a lock) is in a test: let it call this.
-/// Outside of a campaign it only runs `f`.
+/// Call it in tests where the program masks interrupts or takes a lock. Outside of a campaign it
+/// only runs `f`.
 pub fn masked<R>(f: impl FnOnce() -> R) -> R {
     struct Unmask;
     impl Drop for Unmask {

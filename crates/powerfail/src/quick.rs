@@ -1,36 +1,44 @@
-//! A quick look: a few of the cuts of a run, and no run twice. For where a boot takes a second, as under Miri.
+//! A quick look: boots a few of a run's cuts, and compares no runs. For Miri, where a boot may take
+//! a second.
 
-use crate::chain::Bad;
+use crate::chain::FailedRun;
 use crate::engine::{Engine, Run};
 use crate::medium::Media;
 use crate::trace::Trace;
 use crate::walk::Walk;
-use crate::world::Outside;
+use crate::world::WorldState;
 
-/// A campaign without a cut would find nothing, whatever the program does.
-pub(crate) fn stored(cuts: usize) -> Result<(), Bad> {
+/// Fails if there is no cut: such a campaign would find nothing.
+pub(crate) fn require_cuts(cuts: usize) -> Result<(), FailedRun> {
     match cuts {
-        0 => Err(Bad::uncut("nothing to explore: the program stored nothing")),
+        0 => Err(FailedRun::uncut(
+            "nothing to explore: the program stored nothing",
+        )),
         _ => Ok(()),
     }
 }
 
-impl<M: Media, T: Outside> Engine<'_, M, T> {
-    /// Spreads `n` cuts over the run that is going to be cut.
-    pub(crate) fn pace(&mut self, n: u64, run: &Run<T>, trace: &Trace) -> Result<(), Bad> {
+impl<M: Media, T: WorldState> Engine<'_, M, T> {
+    /// Spreads `n` cuts over the run that is about to be cut.
+    pub(crate) fn choose_stride(
+        &mut self,
+        n: u64,
+        run: &Run<T>,
+        trace: &Trace,
+    ) -> Result<(), FailedRun> {
         if let Err(what) = &run.end {
-            return Err(Bad::uncut(what.as_str()));
+            return Err(FailedRun::uncut(what.as_str()));
         }
         let cuts = trace.events.iter().filter(|e| Walk::is_cut(e)).count();
-        stored(cuts)?;
+        require_cuts(cuts)?;
         self.stride = (cuts as u64).div_ceil(n.max(1)).max(1);
-        // The first in the middle of the first part.
+        // The first one lies in the middle of the first stride.
         self.passed = self.stride / 2;
         Ok(())
     }
 
-    /// Whether these instants are judged: in a quick look those with every `stride`-th cut are.
-    pub(crate) fn turn(&mut self, instants: &mut u64) -> bool {
+    /// Whether these instants are booted: in a quick look, only every `stride`-th cut is.
+    pub(crate) fn is_selected(&mut self, instants: &mut u64) -> bool {
         let Some(n) = self.setup.thin else {
             return true;
         };

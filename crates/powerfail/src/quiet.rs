@@ -1,4 +1,4 @@
-//! A panic of the program under test is a result, not a message on the terminal.
+//! Catches panics of the program under test: they are results, not messages on the terminal.
 
 use std::cell::{Cell, RefCell};
 use std::panic::{self, AssertUnwindSafe};
@@ -9,7 +9,7 @@ thread_local! {
     static SAID: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Runs `f`; what it panicked with, and where, comes back as text.
+/// Runs `f`. Returns a panic's message and location as text.
 pub(crate) fn catch(f: impl FnOnce()) -> Result<(), String> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {

@@ -1,4 +1,4 @@
-//! Programs by chance, every cut of each.
+//! Random programs made by proptest, with every cut of each.
 
 use crate::engine;
 use crate::env;
@@ -6,7 +6,7 @@ use crate::explore::{Explore, captures_nothing};
 use crate::medium::{Media, media_arena};
 use crate::report::Failure;
 use crate::summary::Summary;
-use crate::world::{Outside, World};
+use crate::world::{World, WorldState};
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngSeed, TestCaseError, TestError, TestRunner};
 use std::cell::Cell;
@@ -15,8 +15,9 @@ use std::sync::Arc;
 type With<M, T, V> =
     dyn for<'r, 'w, 'c> Fn(<M as Media>::Nv<'r>, &'w World<'r, T>, &'c V) + Send + Sync;
 
-/// Explores `program` for inputs that `strategy` makes, as a rule the operations that it is to do. When one fails, the
-/// input is shrunk; the cut is the first of the smallest program, and is not shrunk.
+/// Explores `program` for inputs from `strategy`, usually the operations that it does. If one
+/// fails, the input is shrunk. The cut is the first failing one of the smallest program, and is not
+/// shrunk.
 ///
 /// ```
 /// use powerfail::{random, Mapped, World};
@@ -44,7 +45,7 @@ where
     S: Strategy,
     S::Value: Send + Sync + 'static,
     M: Media,
-    T: Outside + Default,
+    T: WorldState + Default,
 {
     captures_nothing(&program);
     Random {
@@ -75,9 +76,9 @@ where
     S: Strategy,
     S::Value: Send + Sync + 'static,
     M: Media,
-    T: Outside + Default,
+    T: WorldState + Default,
 {
-    /// How many programs: 64 unless told.
+    /// The number of programs; 64 by default.
     pub fn cases(mut self, cases: u32) -> Self {
         self.cases = cases;
         self
@@ -92,8 +93,8 @@ where
         self.name = Some(name.to_owned());
         self
     }
-    /// Other programs than those of seed 0. The same seed makes the same programs; the environment variable
-    /// `POWERFAIL_SEED` is used where none is given here.
+    /// The seed of the programs; the same seed makes the same programs. Without it, or with 0, the
+    /// environment variable `POWERFAIL_SEED` is used.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
@@ -106,16 +107,16 @@ where
             Box::new(move |nv, world| program(nv, world, &input)),
         )
         .depth(self.depth)
-        .one_of_many();
+        .of_random();
         match &self.name {
             Some(n) => e.name(n),
             None => e,
         }
     }
 
-    /// Explores all of them.
+    /// Runs the campaign.
     ///
-    /// **Panics**: with the smallest program that fails, and the report of [`Explore::run`] for it.
+    /// **Panics**: with the smallest failing program, and the report of [`Explore::run`] for it.
     #[track_caller]
     pub fn run(self) -> Summary {
         let name = self.name.clone().unwrap_or_else(env::test_name);
@@ -128,7 +129,7 @@ where
         }
     }
 
-    /// [`run`](Self::run) with the failure as a value.
+    /// [`run`](Self::run), but returns the failure.
     pub fn try_run(self) -> Result<Summary, Failure> {
         let seed = match self.seed {
             0 => env::seed().unwrap_or(0),
@@ -153,17 +154,18 @@ where
         match r {
             Ok(()) => {
                 sum.get().append(&name, 0);
-                sum.get().tell(&name, &medium);
+                sum.get().print(&name, &medium);
                 Ok(sum.get())
             }
-            Err(TestError::Abort(why)) => {
-                Err(Failure::plain(&name, &format!("no programs: {why}")))
-            }
+            Err(TestError::Abort(why)) => Err(Failure::plain(
+                &name,
+                &format!("proptest made no programs: {why}"),
+            )),
             Err(TestError::Fail(why, input)) => {
                 let program = format!("{input:#?}");
                 let again = self.one(input).try_run();
                 let end = format!(
-                    "\nwith the smallest program that fails:\n{program}\nall of it again:  POWERFAIL_SEED={seed} cargo \
+                    "\nwith the smallest program that fails:\n{program}\nrepeat all of it:  POWERFAIL_SEED={seed} cargo \
                      test {name}"
                 );
                 let line = env::line();
@@ -172,10 +174,9 @@ where
                         e.and("\n(replayed exactly)").and(&end)
                     }
                     Err(e) => e.and(&end),
-                    Ok(_) => Failure::plain(
-                        &name,
-                        &format!("{why}\nand it passed when it was repeated{end}"),
-                    ),
+                    Ok(_) => {
+                        Failure::plain(&name, &format!("{why}\nbut it passed when repeated{end}"))
+                    }
                 })
             }
         }

@@ -1,50 +1,61 @@
 //! Follows given cuts: those of a failure, to describe it, and those of a line, to replay it.
+//!
+//! ```text
+//!  name@model@image@cuts@hash@features
+//!  cuts:  ~12/slot1.seq#2=02^5!1/slot0.seq#1=h30866dcc^4{0x10=ff}
+//!         |   |             |  |                        |
+//!         |   event token   |  read policy (0 to 5)     values of units that were open
+//!         point of the interrupt     torn in way 5
+//! ```
+//!
+//! `hash` covers all runs up to the last cut. If it differs, the program has changed, but the cuts
+//! were still found.
 
 use crate::build;
-use crate::chain::{Cut, DIFFER, wrecks};
+use crate::chain::{Cut, DIFFER, torn_states};
 use crate::engine::{self, Engine, trace_hash};
 use crate::hash::Wide;
 use crate::medium::Media;
-use crate::place::{number, plain};
-use crate::search::leftover;
-use crate::torn::{Policy, ShakySet};
+use crate::names::{number, plain};
+use crate::search::carry_over;
+use crate::torn::{Policy, UnstableWords};
 use crate::trace::{Event, Trace};
 use crate::walk::{Walk, part_of};
-use crate::world::Outside;
+use crate::world::WorldState;
 
-/// Where to cut: known, or as a line has it.
-pub(crate) enum Mark<'l> {
+/// Where to cut: a known cut, or the text of a line.
+pub(crate) enum CutSource<'l> {
     Known(&'l Cut),
     Line(&'l str),
 }
 
-/// One cut, told.
+/// One cut, as text.
 pub(crate) struct Step {
-    /// In a line.
+    /// Its token in a line.
     pub(crate) token: String,
-    /// In a report.
+    /// Its lines in a report.
     pub(crate) text: Vec<String>,
 }
 
-pub(crate) struct Story {
+pub(crate) struct Replayed {
     pub(crate) steps: Vec<Step>,
     pub(crate) end: Result<(), String>,
-    /// Of all runs on the way.
+    /// The hash of all runs.
     pub(crate) hash: u32,
-    /// The interrupt, in a report.
+    /// The interrupt's line in a report.
     pub(crate) interrupt: Option<String>,
 }
 
-/// A line taken apart.
+/// A parsed failure line.
 pub(crate) struct Line<'l> {
-    /// The point at which the interrupt comes: `~point` before the cuts.
+    /// The point of the interrupt: `~point` before the cuts.
     pub(crate) preempt: Option<u64>,
     pub(crate) name: &'l str,
     pub(crate) model: &'l str,
     pub(crate) image: &'l str,
     pub(crate) cuts: Vec<&'l str>,
     pub(crate) hash: u32,
-    /// Of the build that has printed it, when they are not the default ones.
+    /// The features of the build that printed it, if not the default ones.
     pub(crate) features: &'l str,
 }
 
@@ -113,7 +124,7 @@ impl<'l> CutText<'l> {
     }
 }
 
-impl<M: Media, T: Outside> Engine<'_, M, T> {
+impl<M: Media, T: WorldState> Engine<'_, M, T> {
     pub(crate) fn model(&self) -> String {
         engine::names(&self.parts)
     }
@@ -122,40 +133,44 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
         format!("{:08x}", Wide::of(&self.root[..]) as u32)
     }
 
-    pub(crate) fn line(&self, story: &Story) -> String {
+    pub(crate) fn line(&self, replayed: &Replayed) -> String {
         let point = self.setup.preempt.map(|p| format!("~{p}"));
         let mut cuts: Vec<&str> = point.as_deref().into_iter().collect();
-        cuts.extend(story.steps.iter().map(|s| &s.token[..]));
+        cuts.extend(replayed.steps.iter().map(|s| &s.token[..]));
         format!(
             "{}@{}@{}@{}@{:08x}{}",
             plain(&self.setup.name),
             self.model(),
             self.image_print(),
             cuts.join("/"),
-            story.hash,
-            build::mark()
+            replayed.hash,
+            build::suffix()
         )
     }
 
-    /// Goes through the cuts and boots what the last one left.
+    /// Follows the cuts, and boots the state that the last one left.
     ///
-    /// **Errors**: why a mark does not fit the program as it is now.
-    pub(crate) fn follow(&mut self, marks: &[Mark<'_>], to_the_end: bool) -> Result<Story, String> {
+    /// **Errors**: the reason why a cut does not exist in the program any more.
+    pub(crate) fn follow(
+        &mut self,
+        sources: &[CutSource<'_>],
+        to_the_end: bool,
+    ) -> Result<Replayed, String> {
         let setup = self.setup;
         let mut world = setup.world.clone();
         let mut free = Vec::new();
-        let mut shaky = ShakySet::default();
+        let mut unstable = UnstableWords::default();
         let mut policy = Policy::default();
         let mut steps = Vec::new();
         let mut hash = Wide::new();
         let mut interrupt = None;
-        for (level, mark) in marks.iter().enumerate() {
-            let run = self.boot(&world, !free.is_empty(), &shaky, policy);
+        for (level, source) in sources.iter().enumerate() {
+            let run = self.boot(&world, !free.is_empty(), &unstable, policy);
             let trace = self.take_trace();
             interrupt = interrupt.or_else(|| self.say_interrupt(&trace));
             if let Err(what) = run.end {
-                let end = Err(format!("already after {level} of the cuts: {what}"));
-                return Ok(Story {
+                let end = Err(format!("after only {level} of the cuts: {what}"));
+                return Ok(Replayed {
                     steps,
                     end,
                     hash: 0,
@@ -164,9 +179,9 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
             }
             hash.word(trace_hash(&trace, &run.past) as u64);
             let text;
-            let cut = match *mark {
-                Mark::Known(c) => c,
-                Mark::Line(l) => {
+            let cut = match *source {
+                CutSource::Known(c) => c,
+                CutSource::Line(l) => {
                     let t = CutText::parse(l).ok_or_else(|| format!("`{l}` is not a cut"))?;
                     let event = if t.point == "end" {
                         trace.events.len()
@@ -177,12 +192,12 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
                     };
                     let mut choices = Vec::new();
                     let start = self.arena().bytes().to_vec();
-                    let mut dry = Walk::new(free.clone(), shaky.clone());
+                    let mut preview = Walk::new(free.clone(), unstable.clone());
                     for i in 0..event {
-                        dry.step(&mut self.rec.0.get_mut().arena, &self.parts, &trace, i);
+                        preview.step(&mut self.rec.0.get_mut().arena, &self.parts, &trace, i);
                     }
                     for (place, v) in &t.choices {
-                        let p = dry.pend.iter().find(|p| self.place(p.at) == *place);
+                        let p = preview.pend.iter().find(|p| self.location(p.at) == *place);
                         let p = p.ok_or_else(|| format!("`{place}` is not open there any more"))?;
                         if !p.vals.contains(v) {
                             return Err(format!("`{place}` cannot be {v:x} there any more"));
@@ -190,7 +205,7 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
                         choices.push((p.at, *v));
                     }
                     if let Some(w) = t.torn
-                        && usize::from(w) >= wrecks(&trace, event).len()
+                        && usize::from(w) >= torn_states(&trace, event).len()
                     {
                         return Err(format!("`{l}` cannot be torn in that way any more"));
                     }
@@ -204,7 +219,7 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
                     &text
                 }
             };
-            let mut walk = Walk::new(std::mem::take(&mut free), shaky.clone());
+            let mut walk = Walk::new(std::mem::take(&mut free), unstable.clone());
             let mut last = Vec::new();
             for i in 0..cut.event as usize {
                 let Some(e) = trace.events.get(i) else { break };
@@ -234,18 +249,18 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
             let say = here.and_then(|e| self.say(&trace, e));
             let say = say.unwrap_or_else(|| "the end of the program".into());
             let mut text = Vec::new();
-            let mut fits = walk.shaky.clone();
+            let mut fits = walk.unstable.clone();
             if let Some(k) = cut.torn {
-                let w = &wrecks(&trace, cut.event as usize)[usize::from(k)];
+                let w = &torn_states(&trace, cut.event as usize)[usize::from(k)];
                 token += &format!("^{k}");
                 let unstable = if w.alt.is_some() { ", unstable" } else { "" };
                 text.push(format!("while {say}   torn: {}{unstable}", w.name));
-                w.mark(&mut fits);
+                w.apply_to(&mut fits);
                 self.patch(&w.patches);
             } else {
                 text.push(format!("before {say}"));
             }
-            shaky = fits;
+            unstable = fits;
             if !last.is_empty() {
                 let from = last.len().saturating_sub(5);
                 let more = if from > 0 { "…   " } else { "" };
@@ -256,24 +271,28 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
             }
             if !cut.choices.is_empty() {
                 let mut names = Vec::new();
-                let mut kept = Vec::new();
+                let mut values = Vec::new();
                 for &(at, v) in &cut.choices {
                     let unit = part_of(&self.parts, at).unit;
                     self.arena().put_unit(at, unit, v);
-                    names.push(format!("{}={v:x}", self.place(at)));
-                    kept.push(format!("{} = {}", self.place(at), number(&v.to_le_bytes())));
+                    names.push(format!("{}={v:x}", self.location(at)));
+                    values.push(format!(
+                        "{} = {}",
+                        self.location(at),
+                        number(&v.to_le_bytes())
+                    ));
                 }
                 token += &format!("{{{}}}", names.join(","));
                 text.push(format!(
-                    "of what was still open there persisted   {}",
-                    kept.join("   ")
+                    "open units that persisted   {}",
+                    values.join("   ")
                 ));
             }
             policy = cut.policy;
             if policy != Policy::default() {
                 token += &format!("!{}", policy.0);
                 text.push(format!(
-                    "in the boot after it, what is unstable {}",
+                    "in the next boot, unstable words read {}",
                     policy.name()
                 ));
             }
@@ -283,30 +302,30 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
                 .filter(|p| !cut.choices.iter().any(|(at, _)| *at == p.at))
                 .cloned()
                 .collect();
-            free = leftover(&rest);
+            free = carry_over(&rest);
             steps.push(Step { token, text });
         }
         if !to_the_end {
             let (end, hash) = (Ok(()), hash.wide() as u32);
-            return Ok(Story {
+            return Ok(Replayed {
                 steps,
                 end,
                 hash,
                 interrupt,
             });
         }
-        let run = self.boot(&world, !free.is_empty(), &shaky, policy);
+        let run = self.boot(&world, !free.is_empty(), &unstable, policy);
         let trace = self.take_trace();
         interrupt = interrupt.or_else(|| self.say_interrupt(&trace));
         let first = trace_hash(&trace, &run.past);
         let mut end = run.end;
         if end.is_ok() {
-            let again = self.boot(&world, !free.is_empty(), &shaky, policy);
+            let again = self.boot(&world, !free.is_empty(), &unstable, policy);
             if trace_hash(&self.take_trace(), &again.past) != first {
                 end = Err(DIFFER.into());
             }
         }
-        Ok(Story {
+        Ok(Replayed {
             steps,
             end,
             hash: hash.wide() as u32,
@@ -314,7 +333,7 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
         })
     }
 
-    /// Where the interrupt came in the boot of this record, if it came inside of its body.
+    /// Where the interrupt came in the boot of this record, if it came inside the body.
     fn say_interrupt(&self, trace: &Trace) -> Option<String> {
         let point = self.setup.preempt?;
         let began = self.rec.2.began()?;

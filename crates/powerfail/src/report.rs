@@ -1,23 +1,23 @@
-//! What is printed when a state is not survived.
+//! The report of a failure.
 
 use crate::build;
-use crate::chain::{Bad, Cut};
+use crate::chain::{Cut, FailedRun};
 use crate::engine::{self, Setup};
 use crate::medium::Media;
-use crate::replay::{Mark, Story};
+use crate::replay::{CutSource, Replayed};
 use crate::summary::Summary;
-use crate::world::Outside;
+use crate::world::WorldState;
 use std::fmt;
 use std::fmt::Write;
 use std::time::Duration;
 
-/// A state that a power cut permits and that the program did not survive. `Display` is the report.
+/// A state that power cuts can leave and that the program failed on. `Display` prints the report.
 #[derive(Debug, Clone)]
 pub struct Failure {
     report: String,
     line: Option<String>,
     cuts: usize,
-    /// What was done until then.
+    /// The counts of the campaign until then.
     done: Summary,
 }
 
@@ -26,11 +26,12 @@ impl Failure {
     pub fn report(&self) -> &str {
         &self.report
     }
-    /// What to set `POWERFAIL` to, to replay exactly this execution; none when no cut was needed.
+    /// The value of `POWERFAIL` that replays exactly this execution; `None` if the failure needs no
+    /// cut.
     pub fn line(&self) -> Option<&str> {
         self.line.as_deref()
     }
-    /// How often the power was lost.
+    /// The number of power cuts.
     pub fn cuts(&self) -> usize {
         self.cuts
     }
@@ -58,7 +59,7 @@ impl Failure {
         self.done = done;
         self
     }
-    /// To the file of statistics: a cut that was not survived.
+    /// Appends the failure to the file of `POWERFAIL_STATS`.
     pub(crate) fn append(&self, name: &str) {
         self.done.append(name, 1);
     }
@@ -80,26 +81,27 @@ fn times(cuts: usize) -> String {
     }
 }
 
-pub(crate) fn failure<M: Media, T: Outside>(setup: &Setup<M, T>, bad: &Bad) -> Failure {
+pub(crate) fn failure<M: Media, T: WorldState>(setup: &Setup<M, T>, bad: &FailedRun) -> Failure {
     let name = &setup.name;
     if bad.cuts.is_empty() && setup.preempt.is_none() {
         return Failure::plain(name, &format!("without a power cut: {}", bad.what));
     }
-    let marks: Vec<Mark<'_>> = bad.cuts.iter().map(Mark::Known).collect();
+    let sources: Vec<CutSource<'_>> = bad.cuts.iter().map(CutSource::Known).collect();
     let mut e = engine::engine(setup, 0);
-    match e.follow(&marks, true) {
-        Ok(story) => {
-            let line = e.line(&story);
-            tell(setup, &story, &bad.what, Some(line), "")
+    match e.follow(&sources, true) {
+        Ok(replayed) => {
+            let line = e.line(&replayed);
+            build(setup, &replayed, &bad.what, Some(line), "")
         }
         Err(why) => Failure::plain(
             name,
-            &format!("{}; and it does not happen again: {why}", bad.what),
+            &format!("{}; and it does not happen when repeated: {why}", bad.what),
         ),
     }
 }
 
-/// Of a line that was replayed. Said past the capture of the test's output: a test that passes shows nothing else.
+/// Prints that a replayed line now survives. Bypasses the test's output capture, because a passing
+/// test shows nothing else.
 pub(crate) fn survives(name: &str, exact: bool) {
     let how = if exact {
         "exactly"
@@ -112,53 +114,53 @@ pub(crate) fn survives(name: &str, exact: bool) {
     );
 }
 
-pub(crate) fn no_end(patience: Duration) -> String {
+pub(crate) fn no_end(timeout: Duration) -> String {
     format!(
-        "the boot makes no end: no other one for {} s",
-        patience.as_secs_f32()
+        "the boot does not end: no other boot for {} s",
+        timeout.as_secs_f32()
     )
 }
 
-/// A boot that takes too long, told by the watchdog.
-pub(crate) fn hung<M: Media, T: Outside>(
+/// The watchdog's report of a boot that takes too long.
+pub(crate) fn hung<M: Media, T: WorldState>(
     setup: &Setup<M, T>,
     cuts: &[Cut],
     replayed: Option<&str>,
 ) -> String {
-    let what = no_end(setup.patience);
+    let what = no_end(setup.boot_timeout);
     if let Some(line) = replayed {
         return format!("{}: in {line}: {what}", setup.name);
     }
     if cuts.is_empty() {
         return format!("{}: without a power cut: {what}", setup.name);
     }
-    let marks: Vec<Mark<'_>> = cuts.iter().map(Mark::Known).collect();
+    let sources: Vec<CutSource<'_>> = cuts.iter().map(CutSource::Known).collect();
     let mut e = engine::engine(setup, 0);
-    match e.follow(&marks, false) {
-        Ok(mut story) => {
-            let line = e.line(&story);
-            story.end = Err(what.clone());
-            tell(setup, &story, &what, Some(line), "").report
+    match e.follow(&sources, false) {
+        Ok(mut replayed) => {
+            let line = e.line(&replayed);
+            replayed.end = Err(what.clone());
+            build(setup, &replayed, &what, Some(line), "").report
         }
         Err(_) => format!("{}: {what}", setup.name),
     }
 }
 
-pub(crate) fn tell<M: Media, T: Outside>(
+pub(crate) fn build<M: Media, T: WorldState>(
     setup: &Setup<M, T>,
-    story: &Story,
+    replayed: &Replayed,
     what: &str,
     line: Option<String>,
     note: &str,
 ) -> Failure {
-    let cuts = story.steps.len();
+    let cuts = replayed.steps.len();
     let mut s = String::new();
     let name = &setup.name;
     let _ = writeln!(s, "{name}: {} {what}{note}", times(cuts));
-    if let Some(at) = &story.interrupt {
+    if let Some(at) = &replayed.interrupt {
         let _ = writeln!(s, "  interrupt  {at}");
     }
-    for (i, step) in story.steps.iter().enumerate() {
+    for (i, step) in replayed.steps.iter().enumerate() {
         for (k, t) in step.text.iter().enumerate() {
             let _ = match k {
                 0 => writeln!(s, "  cut {}  {t}", i + 1),
@@ -166,15 +168,15 @@ pub(crate) fn tell<M: Media, T: Outside>(
             };
         }
     }
-    match &story.end {
+    match &replayed.end {
         Err(again) if again == what => {}
         Err(again) => {
-            let _ = writeln!(s, "  when followed again it failed otherwise: {again}");
+            let _ = writeln!(s, "  when repeated it failed differently: {again}");
         }
         Ok(()) => {
             let _ = writeln!(
                 s,
-                "  when followed again it did not fail: something outlives the reboot, or the program depends on \
+                "  when repeated it did not fail: something outlives the reboot, or the program depends on \
                  time, addresses or chance"
             );
         }

@@ -1,15 +1,16 @@
-//! Which states to try when a cut leaves more than can be tried.
+//! Samples the states of a cut that leaves too many.
 
-use crate::walk::Pend;
+use crate::walk::OpenUnit;
 
-/// All, none, each prefix, each single, all but each one, garbage in what is lent, and 64 at random.
-pub(crate) fn choices(pend: &[Pend], seed: u64) -> Vec<Vec<(u32, u32)>> {
+/// All units new, none new, each prefix, each single unit, all but each unit, garbage in lent
+/// ranges, and 64 random choices.
+pub(crate) fn choices(pend: &[OpenUnit], seed: u64) -> Vec<Vec<(u32, u32)>> {
     let n = pend.len();
     let pick = |present: &dyn Fn(usize) -> bool| -> Vec<(u32, u32)> {
         pend.iter()
             .enumerate()
             .map(|(i, p)| {
-                let last = p.vals.len() - 1 - usize::from(p.wild);
+                let last = p.vals.len() - 1 - usize::from(p.has_garbage);
                 let k = if present(i) { last } else { 0 };
                 (p.at, p.vals[k])
             })
@@ -21,7 +22,7 @@ pub(crate) fn choices(pend: &[Pend], seed: u64) -> Vec<Vec<(u32, u32)>> {
         all.push(pick(&|i| i == k));
         all.push(pick(&|i| i != k));
     }
-    // Whatever user code had half done in the ranges that were lent.
+    // Anything that user code may have left half done in lent ranges.
     all.push(
         pend.iter()
             .filter_map(|p| Some((p.at, *p.vals.last()?)))

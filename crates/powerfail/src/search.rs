@@ -1,101 +1,126 @@
-//! All states that one more cut can lead to.
+//! Finds all states that one more cut of a state's run can leave.
+//!
+//! ```text
+//!  record of the run:   store  store  fence  world  read  program ...
+//!  cut candidates:    ^      ^      ^      ^      ^     ^        ^
+//!                          at each: the image so far, and the open units (`walk`)
+//!
+//!  boot_all_states(cut):
+//!    choices = {}                                  open units undecided
+//!    boot -> the program reads open units a, b     (it never reads c: no branch for c)
+//!    push_alternatives:   {a = other value}   {a = as read, b = other value}  ...
+//!    boot each; repeat with the open units that these boots read
+//!    more than `limit` boots: sample the rest
+//! ```
+//!
+//! A cut is tried only before an event that takes possibilities away or changes the world; cuts
+//! between such events leave a subset of the same states. Each program or erase of a device is also
+//! tried torn, in each of its ways, and each state with unstable words is booted once for each read
+//! policy.
+//!
+//! Why nothing is missed: a unit that a boot does not read before it overwrites it cannot change
+//! that boot. It stays undecided in the next state (`carry_over`), so a later boot that reads it
+//! branches then. Two states with the same key (image, unstable words, open units, world) are
+//! booted once.
 
-use crate::chain::{Bad, Cut, DIFFER, Link, chain, wrecks};
+use crate::chain::{Cut, DIFFER, FailedRun, Link, chain, torn_states};
 use crate::engine::{Engine, Run, State, trace_hash};
 use crate::hash::{Wide, item};
 use crate::medium::Media;
 use crate::monitor::Claim;
-use crate::torn::{Policy, ShakySet};
+use crate::torn::{Policy, UnstableWords};
 use crate::trace::Trace;
-use crate::walk::{Pend, Walk, part_of, read_first};
-use crate::world::Outside;
+use crate::walk::{OpenUnit, Walk, part_of, read_first};
+use crate::world::WorldState;
 use nvmem::planted;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// An instant at which the power goes.
-struct Spot<'a, T> {
+/// An instant at which the power is cut.
+struct CrashPoint<'a, T> {
     event: u32,
     torn: Option<u8>,
-    shaky: &'a ShakySet,
+    unstable: &'a UnstableWords,
     world: &'a T,
     world_hash: u128,
     from: &'a State<T>,
 }
 
-/// States to go on from, and how many of them to keep.
-pub(crate) struct Next<'n, T>(pub(crate) &'n mut Vec<State<T>>, pub(crate) usize);
+/// The states of the next level, and how many of them to store.
+pub(crate) struct NextStates<'n, T>(pub(crate) &'n mut Vec<State<T>>, pub(crate) usize);
 
 impl<T> State<T> {
-    pub(crate) fn compare(&self, run: &Run<T>, trace: &Trace) -> Result<(), Bad> {
+    pub(crate) fn compare(&self, run: &Run<T>, trace: &Trace) -> Result<(), FailedRun> {
         if run.end.is_ok() && trace_hash(trace, &run.past) == self.trace_hash {
             return Ok(());
         }
-        Err(Bad {
+        Err(FailedRun {
             cuts: chain(&self.link),
             what: DIFFER.into(),
         })
     }
 }
 
-/// Decided units with their values, and the units that stay open.
-type Branch = (Vec<(u32, u32)>, Vec<Pend>);
+/// Decided units with their values, and the units that are still open.
+type Branch = (Vec<(u32, u32)>, Vec<OpenUnit>);
 
-/// The open units that a boot read, and the values that it found.
-type Reads = (Vec<Pend>, Vec<u32>);
+/// The open units that a boot read, and their values.
+type Reads = (Vec<OpenUnit>, Vec<u32>);
 
-impl<M: Media, T: Outside> Engine<'_, M, T> {
+impl<M: Media, T: WorldState> Engine<'_, M, T> {
     /// Cuts the run of a state at every instant.
     pub(crate) fn cut_everywhere(
         &mut self,
         s: &State<T>,
-        next: &mut Next<'_, T>,
-    ) -> Result<(), Bad> {
-        let run = self.boot(&s.world, !s.free.is_empty(), &s.shaky, s.policy);
+        next: &mut NextStates<'_, T>,
+    ) -> Result<(), FailedRun> {
+        let run = self.boot(&s.world, !s.free.is_empty(), &s.unstable, s.policy);
         let trace = self.take_trace();
         match self.setup.thin {
             None => s.compare(&run, &trace)?,
-            Some(n) => self.pace(n, &run, &trace)?,
+            Some(n) => self.choose_stride(n, &run, &trace)?,
         }
-        let mut walk = Walk::new(s.free.clone(), s.shaky.clone());
+        let mut walk = Walk::new(s.free.clone(), s.unstable.clone());
         let mut world = s.world.clone();
         let mut world_hash = Wide::of(&world);
-        // Instants since the last that was judged: they are judged with it.
+        // Instants since the last tried cut; they are covered by the next one.
         let mut instants = 0;
         for i in 0..=trace.events.len() {
             let event = trace.events.get(i);
-            if event.is_none_or(|e| walk.settles(e, &self.parts)) && self.turn(&mut instants) {
-                let spot = Spot {
+            if event.is_none_or(|e| walk.must_cut_before(e, &self.parts))
+                && self.is_selected(&mut instants)
+            {
+                let point = CrashPoint {
                     event: i as u32,
                     torn: None,
-                    shaky: &walk.shaky,
+                    unstable: &walk.unstable,
                     world: &world,
                     world_hash,
                     from: s,
                 };
-                self.judge(&spot, &walk.pend, std::mem::take(&mut instants), next)?;
+                self.boot_all_states(&point, &walk.pend, std::mem::take(&mut instants), next)?;
             }
             let Some(e) = event else { break };
             instants += u64::from(Walk::is_cut(e));
-            let torn = wrecks(&trace, i);
-            // A quick look takes one of them.
+            let torn = torn_states(&trace, i);
+            // A quick look takes one of the ways.
             let one = self.setup.thin.map(|_| i % torn.len().max(1));
             for (k, w) in torn.into_iter().enumerate() {
-                if one.is_some_and(|one| one != k) || !self.turn(&mut 1) {
+                if one.is_some_and(|one| one != k) || !self.is_selected(&mut 1) {
                     continue;
                 }
-                let mut shaky = walk.shaky.clone();
-                w.mark(&mut shaky);
+                let mut unstable = walk.unstable.clone();
+                w.apply_to(&mut unstable);
                 let was = self.patch(&w.patches);
-                let spot = Spot {
+                let point = CrashPoint {
                     event: i as u32,
                     torn: Some(k as u8),
-                    shaky: &shaky,
+                    unstable: &unstable,
                     world: &world,
                     world_hash,
                     from: s,
                 };
-                self.judge(&spot, &walk.pend, 1, next)?;
+                self.boot_all_states(&point, &walk.pend, 1, next)?;
                 self.patch(&was);
             }
             let r = self.rec.0.get_mut();
@@ -108,7 +133,8 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
         Ok(())
     }
 
-    /// Puts bytes into the arena; what was there comes back, in the order in which to put it back.
+    /// Writes bytes into the arena. Returns the old bytes, in the order in which to write them
+    /// back.
     pub(crate) fn patch(&mut self, patches: &[(u32, Vec<u8>)]) -> Vec<(u32, Vec<u8>)> {
         let arena = self.arena();
         let mut was = Vec::new();
@@ -120,10 +146,10 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
         was
     }
 
-    /// What tells this state from others.
-    fn key(&mut self, spot: &Spot<'_, T>, free: &[Pend]) -> u128 {
+    /// The key that identifies a state.
+    fn key(&mut self, point: &CrashPoint<'_, T>, free: &[OpenUnit]) -> u128 {
         let arena = &self.rec.0.get_mut().arena;
-        let mut key = arena.hash() ^ spot.world_hash ^ spot.shaky.hash();
+        let mut key = arena.hash() ^ point.world_hash ^ point.unstable.hash();
         for p in free {
             let mut vals: Vec<u32> = p.vals.clone();
             vals.sort_unstable();
@@ -135,25 +161,25 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
         key
     }
 
-    /// Whether what has this key is counted, and on the last level judged, by this shard.
+    /// Whether this shard counts the state of this key and, on the last level, boots it.
     fn owns(&self, key: u128) -> bool {
         let (mine, shards) = self.setup.shard;
         shards == 1 || (key >> 96) as u32 % shards == mine
     }
 
-    /// Boots everything that a cut now may have left; `instants` are judged by that.
+    /// Boots every state that a cut at this point may leave. `instants` cuts are covered by that.
     ///
-    /// All shards go the way to the last level, since each needs the states that lead there; what comes of the last
-    /// level is divided. So each cut is counted by one shard, and judged by it.
-    fn judge(
+    /// All shards explore the levels before the last, because each needs the states that lead
+    /// there. The states of the last level are divided. So one shard counts and boots each cut.
+    fn boot_all_states(
         &mut self,
-        spot: &Spot<'_, T>,
-        pend: &[Pend],
+        point: &CrashPoint<'_, T>,
+        pend: &[OpenUnit],
         instants: u64,
-        next: &mut Next<'_, T>,
-    ) -> Result<(), Bad> {
+        next: &mut NextStates<'_, T>,
+    ) -> Result<(), FailedRun> {
         if self.setup.shard.1 > 1 {
-            let key = self.key(spot, pend);
+            let key = self.key(point, pend);
             if self.owns(key) {
                 self.count.cuts += instants;
             } else if self.last {
@@ -162,15 +188,15 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
         } else {
             self.count.cuts += instants;
         }
-        self.seat.cuts.fetch_add(instants, Relaxed);
+        self.status.cuts.fetch_add(instants, Relaxed);
         let mut todo: Vec<Branch> = Vec::new();
         let mut choices = Vec::new();
         let mut free = pend.to_vec();
         let mut boots = 0;
         loop {
-            if let Some((reads, vals)) = self.decide(spot, &choices, &free, next)? {
+            if let Some((reads, vals)) = self.boot_state(point, &choices, &free, next)? {
                 boots += 1;
-                siblings(&choices, &free, &reads, &vals, &mut todo);
+                push_alternatives(&choices, &free, &reads, &vals, &mut todo);
             }
             match todo.pop() {
                 Some(_) if boots == 2 && self.setup.thin.is_some() => {
@@ -183,20 +209,20 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
             }
         }
         self.count.sampled += 1;
-        for c in crate::sample::choices(pend, u64::from(spot.event) + 1) {
-            self.decide(spot, &c, &[], next)?;
+        for c in crate::sample::choices(pend, u64::from(point.event) + 1) {
+            self.boot_state(point, &c, &[], next)?;
         }
         Ok(())
     }
 
-    /// Boots one state, unless it was booted before, however its unstable words read.
-    fn decide(
+    /// Boots one state with each read policy, unless it was booted before.
+    fn boot_state(
         &mut self,
-        spot: &Spot<'_, T>,
+        point: &CrashPoint<'_, T>,
         choices: &[(u32, u32)],
-        free: &[Pend],
-        next: &mut Next<'_, T>,
-    ) -> Result<Option<Reads>, Bad> {
+        free: &[OpenUnit],
+        next: &mut NextStates<'_, T>,
+    ) -> Result<Option<Reads>, FailedRun> {
         let mut old = Vec::with_capacity(choices.len());
         let arena = &mut self.rec.0.get_mut().arena;
         for &(at, v) in choices {
@@ -204,7 +230,7 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
             old.push((at, len, arena.unit(at, len)));
             arena.put_unit(at, len, v);
         }
-        let key = self.key(spot, free);
+        let key = self.key(point, free);
         let mut reads = None;
         if let claim = self.shared.claim(key, self.rank)
             && claim != Claim::Taken
@@ -213,8 +239,8 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
             let five = planted!("powerfail/five-ways-of-reading");
             for policy in 0..Policy::ALL - u8::from(five) {
                 self.count.boots += u64::from(counted);
-                let (found, shook) =
-                    self.boot_one(spot, (choices, key), free, Policy(policy), next)?;
+                let (found, read_unstable) =
+                    self.boot_once(point, (choices, key), free, Policy(policy), next)?;
                 match &mut reads {
                     None => reads = Some(found),
                     Some((p, v)) => {
@@ -226,12 +252,12 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
                         }
                     }
                 }
-                if !shook {
+                if !read_unstable {
                     break;
                 }
             }
         } else {
-            self.count.same += 1;
+            self.count.duplicates += 1;
         }
         let arena = &mut self.rec.0.get_mut().arena;
         for (at, len, v) in old.into_iter().rev() {
@@ -240,36 +266,36 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
         Ok(reads)
     }
 
-    fn boot_one(
+    fn boot_once(
         &mut self,
-        spot: &Spot<'_, T>,
+        point: &CrashPoint<'_, T>,
         (choices, key): (&[(u32, u32)], u128),
-        free: &[Pend],
+        free: &[OpenUnit],
         policy: Policy,
-        next: &mut Next<'_, T>,
-    ) -> Result<(Reads, bool), Bad> {
+        next: &mut NextStates<'_, T>,
+    ) -> Result<(Reads, bool), FailedRun> {
         let cut = Cut {
-            event: spot.event,
-            torn: spot.torn,
+            event: point.event,
+            torn: point.torn,
             choices: choices.to_vec(),
             policy,
         };
-        self.seat.at(&spot.from.link, &cut);
-        let run = self.boot(spot.world, !free.is_empty(), spot.shaky, policy);
+        self.status.at(&point.from.link, &cut);
+        let run = self.boot(point.world, !free.is_empty(), point.unstable, policy);
         let link = || {
             Some(Arc::new(Link {
-                parent: spot.from.link.clone(),
+                parent: point.from.link.clone(),
                 cut: cut.clone(),
             }))
         };
         if let Err(what) = run.end {
-            return Err(Bad {
+            return Err(FailedRun {
                 cuts: chain(&link()),
                 what,
             });
         }
         let r = self.rec.0.get_mut();
-        let (trace, shook) = (&r.trace, r.shook);
+        let (trace, read_unstable) = (&r.trace, r.read_unstable);
         let reads = if !self.setup.prune {
             free.to_vec()
         } else if free.is_empty() {
@@ -285,28 +311,28 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
         if let Some(trace_hash) = hash {
             next.0.push(State {
                 diff: self.diff(),
-                free: leftover(free),
-                shaky: match planted!("powerfail/unstable-for-one-boot") {
-                    true => ShakySet::default(),
-                    false => spot.shaky.clone(),
+                free: carry_over(free),
+                unstable: match planted!("powerfail/unstable-for-one-boot") {
+                    true => UnstableWords::default(),
+                    false => point.unstable.clone(),
                 },
                 policy,
-                world: spot.world.clone(),
+                world: point.world.clone(),
                 trace_hash,
                 link: link(),
                 key,
             });
         }
-        Ok(((reads, vals), shook))
+        Ok(((reads, vals), read_unstable))
     }
 }
 
-/// What is open at the next boot, too, until it is read or overwritten.
-pub(crate) fn leftover(free: &[Pend]) -> Vec<Pend> {
+/// The units that stay open at the next boot until they are read or overwritten.
+pub(crate) fn carry_over(free: &[OpenUnit]) -> Vec<OpenUnit> {
     if planted!("powerfail/open-forgotten-at-boot") {
         return Vec::new();
     }
-    let open = |p: &Pend| Pend {
+    let open = |p: &OpenUnit| OpenUnit {
         free: true,
         lent: false,
         ..p.clone()
@@ -314,11 +340,12 @@ pub(crate) fn leftover(free: &[Pend]) -> Vec<Pend> {
     free.iter().map(open).collect()
 }
 
-/// What else the units that were read may have held: the first differs, or the second, …, each value once.
-fn siblings(
+/// The alternatives to the values that a boot read: the first unit differs, or the second, and so
+/// on.
+fn push_alternatives(
     choices: &[(u32, u32)],
-    free: &[Pend],
-    reads: &[Pend],
+    free: &[OpenUnit],
+    reads: &[OpenUnit],
     vals: &[u32],
     todo: &mut Vec<Branch>,
 ) {

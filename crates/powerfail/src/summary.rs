@@ -1,31 +1,31 @@
-//! What a campaign came to.
+//! The result of a campaign that passed.
 
 use crate::engine::{Count, Setup};
 use crate::medium::Media;
 use std::fmt;
 
-/// What a campaign did.
+/// The counts of a campaign.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Summary {
-    /// Instants at which the power was cut.
+    /// The number of cuts.
     pub cuts: u64,
-    /// Distinct states that were booted and checked.
+    /// The number of distinct states that were booted and checked.
     pub boots: u64,
-    /// States that were not booted because they had been before.
-    pub same: u64,
-    /// Cuts that left more than the limit, so that not all of it was booted.
+    /// The number of states that were skipped because they had been booted before.
+    pub duplicates: u64,
+    /// The number of cuts that left more states than the limit, so that only some were booted.
     pub sampled: u64,
-    /// How many cuts led to a state that fewer did not.
+    /// The depth: the number of cuts after which a new state was still found.
     pub depth: u32,
-    /// Of an endurance: the smallest number of events in a life that is enough for progress, when each boot has power for
-    /// so many. None where it was not looked for.
+    /// In an endurance: the smallest number of events in each life with which there is progress.
+    /// `None` if it was not searched.
     pub least_life: Option<u64>,
-    /// Points at which the program was interrupted.
+    /// The number of points at which the program was interrupted.
     pub points: u64,
-    /// Not the whole campaign: the environment asked for a shard, a quick look, less depth or a replay, or Miri runs it.
-    /// Counts are then not what a test may expect.
-    pub part: bool,
+    /// Not the whole campaign: the environment selected a shard, a quick look, less depth or a
+    /// replay, or the test runs under Miri. A test must then not expect certain counts.
+    pub partial: bool,
 }
 
 impl std::ops::Add for Summary {
@@ -34,12 +34,12 @@ impl std::ops::Add for Summary {
         Summary {
             cuts: self.cuts + o.cuts,
             boots: self.boots + o.boots,
-            same: self.same + o.same,
+            duplicates: self.duplicates + o.duplicates,
             sampled: self.sampled + o.sampled,
             depth: self.depth.max(o.depth),
             least_life: self.least_life.max(o.least_life),
             points: self.points + o.points,
-            part: self.part || o.part,
+            partial: self.partial || o.partial,
         }
     }
 }
@@ -49,37 +49,38 @@ impl Summary {
         Summary {
             cuts: c.cuts,
             boots: c.boots,
-            same: c.same,
+            duplicates: c.duplicates,
             sampled: c.sampled,
             depth: c.depth,
             least_life: None,
             points: 0,
-            part: setup.part,
+            partial: setup.partial,
         }
     }
 
-    /// One line on what was explored, when `POWERFAIL_SUMMARY` asks for it, past the capture of the test's output.
-    pub(crate) fn tell(&self, name: &str, medium: &str) {
+    /// Prints one line about the campaign if `POWERFAIL_SUMMARY` is set. Bypasses the test's output
+    /// capture.
+    pub(crate) fn print(&self, name: &str, medium: &str) {
         if !std::env::var("POWERFAIL_SUMMARY").is_ok_and(|s| s != "0") {
             return;
         }
         let line = format!("powerfail: {name} on {medium}: {self}\n");
-        // In one write, so that lines of several threads do not mix.
+        // One write call, so that lines of several threads do not mix.
         let _ = std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes());
     }
 
-    /// One line `name cuts boots failed` to the file that `POWERFAIL_STATS` names.
+    /// Appends the line `name cuts boots failed` to the file of `POWERFAIL_STATS`.
     pub(crate) fn append(&self, name: &str, failed: u32) {
         let Some(path) = std::env::var_os("POWERFAIL_STATS") else {
             return;
         };
-        let name = crate::place::plain(name);
+        let name = crate::names::plain(name);
         let line = format!("{name} {} {} {failed}\n", self.cuts, self.boots);
         let file = std::fs::OpenOptions::new()
             .append(true)
             .create(true)
             .open(&path);
-        // In one write, so that lines of several processes do not mix.
+        // One write call, so that lines of several processes do not mix.
         let written = file.and_then(|mut f| std::io::Write::write_all(&mut f, line.as_bytes()));
         if let Err(e) = written {
             eprintln!("powerfail: {}: {e}", path.display());
@@ -102,7 +103,7 @@ impl fmt::Display for Summary {
         if self.sampled > 0 {
             write!(f, "; {} cuts only sampled", self.sampled)?;
         }
-        if self.part {
+        if self.partial {
             write!(f, "; a part of the campaign")?;
         }
         Ok(())

@@ -1,21 +1,30 @@
-//! What is left of a word whose programming was cut.
+//! What an interrupted program or erase leaves, and how unstable words read.
+//!
+//! ```text
+//!  old  00 00 00 00   new  12 34 56 78
+//!  torn, stable:    12 34 00 00 | 00 00 56 78 | zeros | ones | garbage
+//!  torn, unstable:  two contents; each read returns one of them, as the boot's read policy says
+//!                   (old, new) (old, half new) (half new, new) (old, garbage) (garbage, new)
+//!  policies:        old | new | old, new, old, ... | new, old, ... | old once, new | new once, old
+//! ```
+//!
+//! An unstable word stays unstable over boots until it is written again or erased.
 
 use crate::hash::{Wide, item};
 use std::sync::Arc;
 
-/// How an interrupted program or erase may end.
+/// What an interrupted program or erase may leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tear {
-    /// Anything, always the same.
+    /// Any content, always read the same.
     Arbitrary,
-    /// Anything, and not the same at each read.
-    /// With `any`, whatever it was programmed to (there are check bits that cover the word); else only bits change that
-    /// were to change.
+    /// Any content, and reads may differ. With `any`, every bit may change, because check bits
+    /// cover the word. Otherwise only the bits being programmed change.
     Unstable { erased: u8, any: bool },
-    /// Nothing: all of it is old or new.
+    /// Nothing torn: the whole is old or new.
     Whole,
-    /// An erase: the same, even where there was nothing to erase.
-    Erase(Wipe),
+    /// An erase. It may be torn even if the unit was erased already.
+    Erase(EraseTear),
 }
 
 impl Tear {
@@ -24,31 +33,31 @@ impl Tear {
     }
 }
 
-/// What an interrupted erase leaves.
+/// What an interrupted erase may leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wipe {
-    /// Anything, and not the same at each read.
+pub(crate) enum EraseTear {
+    /// Any content, and reads may differ.
     Unstable,
-    /// Anything, always the same.
+    /// Any content, always read the same.
     Stable,
-    /// Groups of so many bytes are old or erased, and those that are erased come first.
+    /// Groups of this many bytes are old or erased; the erased ones come first.
     InOrder(u32),
 }
 
-/// A word, or an erase unit, that may read one way or the other.
+/// A word or an erase unit that reads as one of two contents.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Shaky {
+pub(crate) struct UnstableWord {
     pub(crate) at: u32,
-    /// The other way; the first is in the image.
+    /// The second content; the first is in the image.
     pub(crate) alt: Arc<[u8]>,
     hash: u128,
-    /// How often each byte was read in this boot; empty as long as none was.
+    /// How often each byte was read in this boot; empty before the first read.
     reads: Vec<u16>,
 }
 
-impl Shaky {
+impl UnstableWord {
     pub(crate) fn new(at: u32, alt: &[u8]) -> Self {
-        Shaky {
+        UnstableWord {
             at,
             hash: item(2, at, Wide::of(alt) as u64),
             alt: alt.into(),
@@ -60,18 +69,18 @@ impl Shaky {
     }
 }
 
-/// What a device has beside its image: all that is unstable, and how often each unit was erased. Wear does not tell one
-/// state from another: of the ways to a state, the one that was found first counts.
+/// A device's state beside its image: the unstable words, and how often each unit was erased. Wear
+/// does not distinguish states: of all ways to a state, the wear of the first one found counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct ShakySet(Vec<Shaky>, Vec<(u32, u32)>);
+pub(crate) struct UnstableWords(Vec<UnstableWord>, Vec<(u32, u32)>);
 
-impl ShakySet {
-    pub(crate) fn add(&mut self, s: Shaky) {
+impl UnstableWords {
+    pub(crate) fn add(&mut self, s: UnstableWord) {
         let i = self.0.partition_point(|o| o.at < s.at);
         self.0.insert(i, s);
     }
 
-    /// The erase unit at `at` is erased: for the how-many-th time.
+    /// Counts an erase of the unit at `at`. Returns how often it was erased.
     pub(crate) fn erased(&mut self, at: u32) -> u32 {
         match self.1.iter_mut().find(|w| w.0 == at) {
             Some(w) => {
@@ -85,7 +94,7 @@ impl ShakySet {
         }
     }
 
-    /// Takes the range out; whether anything was in it.
+    /// Makes a range stable. Returns whether anything in it was unstable.
     pub(crate) fn settle(&mut self, at: u32, len: u32) -> bool {
         let end = at + len;
         if !self.0.iter().any(|s| s.at < end && at < s.end()) {
@@ -98,17 +107,17 @@ impl ShakySet {
             }
             if s.at < at {
                 self.0
-                    .push(Shaky::new(s.at, &s.alt[..(at - s.at) as usize]));
+                    .push(UnstableWord::new(s.at, &s.alt[..(at - s.at) as usize]));
             }
             if end < s.end() {
                 self.0
-                    .push(Shaky::new(end, &s.alt[(end - s.at) as usize..]));
+                    .push(UnstableWord::new(end, &s.alt[(end - s.at) as usize..]));
             }
         }
         true
     }
 
-    /// The other content of a range whose first is `is`.
+    /// The second content of a range whose first content is `is`.
     pub(crate) fn alt(&self, at: u32, is: &[u8]) -> Vec<u8> {
         let mut out = is.to_vec();
         for s in &self.0 {
@@ -123,7 +132,8 @@ impl ShakySet {
         out
     }
 
-    /// Reads over `buf`, which has the first content; whether any of it is unstable.
+    /// Reads a range into `buf`, which holds the first content. Returns whether any of it is
+    /// unstable.
     pub(crate) fn read(&mut self, p: Policy, at: u32, buf: &mut [u8]) -> bool {
         let end = at + buf.len() as u32;
         let mut hit = false;
@@ -148,14 +158,14 @@ impl ShakySet {
     }
 }
 
-/// How unstable words read during one boot.
+/// How unstable words read during one boot: an index of six policies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Policy(pub(crate) u8);
 
 impl Policy {
     pub(crate) const ALL: u8 = 6;
 
-    /// Whether the `n`-th read of a byte is the other way.
+    /// Whether the `n`-th read of a byte returns the second content.
     pub(crate) fn other(self, n: u16) -> bool {
         match self.0 {
             0 => false,
@@ -169,17 +179,17 @@ impl Policy {
 
     pub(crate) fn name(self) -> &'static str {
         [
-            "reads old",
-            "reads new",
-            "reads old, new, old, …",
-            "reads new, old, new, …",
-            "reads old once, then new",
-            "reads new once, then old",
+            "old",
+            "new",
+            "old, new, old, …",
+            "new, old, new, …",
+            "old once, then new",
+            "new once, then old",
         ][usize::from(self.0)]
     }
 }
 
-/// What a torn word holds, and the other way that it may read.
+/// A torn word's content, and its second content if it is unstable.
 pub(crate) struct Torn {
     pub(crate) name: &'static str,
     pub(crate) is: Vec<u8>,
@@ -205,7 +215,7 @@ fn garbage(old: &[u8], new: &[u8]) -> Vec<u8> {
         .collect()
 }
 
-/// Lengths of a first part: one group, about half of all, all but the last group.
+/// Lengths of an erased first part: one group, about half of all, all but the last group.
 fn prefixes(len: usize, group: u32) -> impl Iterator<Item = usize> {
     let group = group as usize;
     let last = len.saturating_sub(1) / group * group;
@@ -216,28 +226,28 @@ fn prefixes(len: usize, group: u32) -> impl Iterator<Item = usize> {
     cuts.into_iter()
 }
 
-/// Every way that is tried.
+/// All torn contents that are tried.
 pub(crate) fn ways(old: &[u8], new: &[u8], how: Tear) -> Vec<Torn> {
     let t = |name, is: Vec<u8>, alt| Torn { name, is, alt };
     let (front, back) = (half(new, old), half(old, new));
     match how {
         Tear::Whole => Vec::new(),
-        Tear::Erase(Wipe::InOrder(group)) => prefixes(new.len(), group)
+        Tear::Erase(EraseTear::InOrder(group)) => prefixes(new.len(), group)
             .map(|n| t("a first part erased", [&new[..n], &old[n..]].concat(), None))
             .collect(),
-        Tear::Arbitrary | Tear::Erase(Wipe::Stable) => vec![
+        Tear::Arbitrary | Tear::Erase(EraseTear::Stable) => vec![
             t("first half new", front, None),
             t("second half new", back, None),
             t("zeros", vec![0; old.len()], None),
             t("ones", vec![0xff; old.len()], None),
             t("garbage", garbage(old, new), None),
         ],
-        // Cells that are programmed already are not disturbed by programming them again.
+        // Programming a word to its old content does not disturb it.
         Tear::Unstable { .. } if old == new => Vec::new(),
-        Tear::Unstable { .. } | Tear::Erase(Wipe::Unstable) => {
-            let mut wild = garbage(old, new);
+        Tear::Unstable { .. } | Tear::Erase(EraseTear::Unstable) => {
+            let mut has_garbage = garbage(old, new);
             if let Tear::Unstable { any: false, .. } = how {
-                for (w, (o, n)) in wild.iter_mut().zip(old.iter().zip(new)) {
+                for (w, (o, n)) in has_garbage.iter_mut().zip(old.iter().zip(new)) {
                     *w = o & *w | n & !*w | o & n;
                 }
             }
@@ -245,14 +255,14 @@ pub(crate) fn ways(old: &[u8], new: &[u8], how: Tear) -> Vec<Torn> {
                 t("old or new", old.to_vec(), Some(new.to_vec())),
                 t("old or half new", old.to_vec(), Some(front)),
                 t("half new or new", back, Some(new.to_vec())),
-                t("old or garbage", old.to_vec(), Some(wild.clone())),
-                t("garbage or new", wild, Some(new.to_vec())),
+                t("old or garbage", old.to_vec(), Some(has_garbage.clone())),
+                t("garbage or new", has_garbage, Some(new.to_vec())),
             ]
         }
     }
 }
 
-/// What programming leaves where cells were already changed: bits only go one way.
+/// The content after programming: bits change in one direction only.
 pub(crate) fn program(is: &[u8], new: &[u8], erased: u8) -> Vec<u8> {
     let towards_zero = erased & 0x80 != 0;
     is.iter()

@@ -1,28 +1,36 @@
-//! The record of one run.
+//! The record of one run: its events, and the recorder's state during the run.
+//!
+//! ```text
+//!  events: | Store | Store | Fence | Lend | Touched | EndLoan | Program | World | ...
+//!  side:   | old bytes, new bytes of Program | second contents of unstable words | ...
+//! ```
+//!
+//! A record is enough to rebuild the image at each instant of the run, and to undo the run in
+//! reverse.
 
 use crate::arena::Arena;
 use crate::cost::Cost;
 use crate::observe::Hung;
-use crate::torn::{Policy, Shaky, ShakySet, Tear, Wipe, program};
+use crate::torn::{EraseTear, Policy, Tear, UnstableWord, UnstableWords, program};
 
-/// One event of a run. Offsets count from the start of the first medium.
+/// One event of a run. Offsets count from the first medium's start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// A store of the library: one atomic unit.
+    /// A store by the library: one atomic unit.
     Store {
         at: u32,
         len: u8,
         old: u32,
         new: u32,
     },
-    /// A unit in a lent range was found changed; when it was stored is not known.
+    /// A unit in a lent range was found changed. The instant of the store is unknown.
     Touched {
         at: u32,
         len: u8,
         old: u32,
         new: u32,
     },
-    /// Everything before persists before everything after, on the media that these bits stand for.
+    /// All earlier stores persist before all later ones, on the media of these bits.
     Fence {
         of: u32,
     },
@@ -34,7 +42,7 @@ pub(crate) enum Event {
         at: u32,
         len: u32,
     },
-    /// The world has the value of this number from here on.
+    /// The world has the value with this number from here on.
     World(u32),
     Read {
         at: u32,
@@ -44,7 +52,7 @@ pub(crate) enum Event {
         at: u32,
         len: u32,
     },
-    /// A device programs or erases `len` bytes; old and new content are in the trace at `side`.
+    /// A device programs or erases `len` bytes. The old and new content are in the trace at `side`.
     Program {
         at: u32,
         len: u32,
@@ -52,24 +60,24 @@ pub(crate) enum Event {
         burst: u32,
         how: Tear,
     },
-    /// Nothing in the range is unstable any more.
-    Steady {
+    /// The range is stable from here on.
+    Stable {
         at: u32,
         len: u32,
     },
-    /// The range may read another way, which is in the trace at `side`.
-    Shaky {
+    /// The range is unstable. Its second content is in the trace at `side`.
+    Unstable {
         at: u32,
         len: u32,
         side: u32,
     },
-    /// An erase unit was erased by stores that are in the record before this.
-    Worn {
+    /// An erase unit was erased by the stores recorded before this.
+    Erased {
         at: u32,
     },
 }
 
-/// The record of a run.
+/// The events of a run, and their bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Trace {
     pub(crate) events: Vec<Event>,
@@ -80,7 +88,7 @@ impl Trace {
     pub(crate) fn bytes(&self, side: u32, len: u32) -> &[u8] {
         &self.side[side as usize..][..len as usize]
     }
-    /// Content before and after a [`Event::Program`].
+    /// The content before and after an [`Event::Program`].
     pub(crate) fn old_new(&self, side: u32, len: u32) -> (&[u8], &[u8]) {
         (self.bytes(side, len), self.bytes(side + len, len))
     }
@@ -95,25 +103,25 @@ impl Trace {
     }
 }
 
-/// What the engine knows of each medium.
+/// The engine's description of a medium.
 #[derive(Debug, Clone)]
-pub(crate) struct Part {
+pub(crate) struct MediumInfo {
     pub(crate) name: &'static str,
     pub(crate) at: u32,
     pub(crate) len: u32,
     /// Bytes of an atomic unit.
     pub(crate) unit: u8,
     pub(crate) buffered: bool,
-    /// How often an erase unit may be erased, when that is to be kept.
+    /// The most erases of an erase unit, if limited.
     pub(crate) endurance: Option<u32>,
-    /// A call that a device refuses is a failure.
+    /// A refused call is a failure.
     pub(crate) refusal_fails: bool,
 }
 
-impl Part {
-    /// A medium of bytes, which is placed later.
-    pub(crate) fn of(name: &'static str) -> Part {
-        Part {
+impl MediumInfo {
+    /// A medium with units of one byte; its offset is set later.
+    pub(crate) fn of(name: &'static str) -> MediumInfo {
+        MediumInfo {
             name,
             at: 0,
             len: 0,
@@ -130,30 +138,30 @@ fn mask(unit: u8) -> u32 {
     u32::MAX >> (32 - 8 * u32::from(unit))
 }
 
-/// What stands for a medium in [`Event::Fence`].
+/// The bit of a medium in [`Event::Fence`].
 pub(crate) fn bit(part: usize) -> u32 {
     1_u32.checked_shl(part as u32).unwrap_or(0)
 }
 
-pub(crate) struct Rec {
+pub(crate) struct Record {
     pub(crate) arena: Arena,
-    pub(crate) parts: Vec<Part>,
+    pub(crate) parts: Vec<MediumInfo>,
     pub(crate) trace: Trace,
-    pub(crate) shaky: ShakySet,
+    pub(crate) unstable: UnstableWords,
     pub(crate) policy: Policy,
-    /// Something unstable was read.
-    pub(crate) shook: bool,
+    /// The run read an unstable word.
+    pub(crate) read_unstable: bool,
     pub(crate) cost: Cost,
     burst: u32,
     pub(crate) loans: Vec<(u32, u32)>,
-    pub(crate) want_reads: bool,
-    /// Events that are left before the run counts as hanging.
+    pub(crate) record_reads: bool,
+    /// The events left before the run counts as not ending.
     pub(crate) budget: usize,
     pub(crate) hung: bool,
 }
 
-impl Rec {
-    pub(crate) fn part_of(&self, at: u32) -> &Part {
+impl Record {
+    pub(crate) fn part_of(&self, at: u32) -> &MediumInfo {
         let i = self.parts.partition_point(|p| p.at <= at);
         &self.parts[i - 1]
     }
@@ -167,7 +175,7 @@ impl Rec {
         if self.budget == 0 {
             self.hung = true;
             if std::thread::panicking() {
-                // A second panic would end the process; the run has failed anyway.
+                // A second panic would abort the process, and the run has failed already.
                 return;
             }
             std::panic::resume_unwind(Box::new(Hung));
@@ -176,18 +184,19 @@ impl Rec {
         self.trace.events.push(e);
     }
 
-    /// Looks for units that the user has written in the range.
+    /// Records the units that the user has changed in the range.
     pub(crate) fn scan(&mut self, at: u32, len: u32) {
         let part = self.part_of(at);
         let unit = u32::from(part.unit);
         let end = (at + len).next_multiple_of(unit).min(part.at + part.len);
         let mut u = at / unit * unit;
         while u < end {
-            // SAFETY: lent ranges hold initialised bytes; under Miri only called when the loan is over.
+            // SAFETY: lent ranges hold initialised bytes. Under Miri this runs only after the
+            // loan's end.
             let new = unsafe { self.arena.live(u, unit as u8) };
             let old = self.arena.unit(u, unit as u8);
             if new != old {
-                self.arena.expect(u, unit as u8, new);
+                self.arena.record_store(u, unit as u8, new);
                 self.cost.lent_bytes += u64::from(unit);
                 self.push(Event::Touched {
                     at: u,
@@ -200,7 +209,8 @@ impl Rec {
         }
     }
 
-    /// Under Miri a look at a lent range would take the loan away from the user.
+    /// Records changes in all lent ranges. Not under Miri, where reading would invalidate the
+    /// user's reference.
     pub(crate) fn scan_loans(&mut self) {
         if cfg!(miri) {
             return;
@@ -211,7 +221,7 @@ impl Rec {
         }
     }
 
-    /// When a run is over, its loans are.
+    /// Ends all loans at the end of a run.
     pub(crate) fn close(&mut self) {
         self.budget = usize::MAX;
         while let Some((at, len)) = self.loans.pop() {
@@ -224,7 +234,7 @@ impl Rec {
         self.push(Event::World(number));
     }
 
-    /// Takes back what the record has from event `from` on.
+    /// Undoes and removes the events from `from` on.
     #[cfg(miri)]
     pub(crate) fn forget(&mut self, from: usize) {
         let mut rest = Trace::default();
@@ -234,7 +244,7 @@ impl Rec {
         self.trace.side = rest.side;
     }
 
-    /// Takes a run's stores back.
+    /// Undoes the stores of a run.
     pub(crate) fn undo(&mut self, trace: &Trace) {
         for e in trace.events.iter().rev() {
             match *e {
@@ -247,38 +257,44 @@ impl Rec {
         }
     }
 
-    /// Ready for a boot of what is in the arena.
-    pub(crate) fn reset(&mut self, budget: usize, want_reads: bool, shaky: &ShakySet, p: Policy) {
+    /// Prepares for a boot of the state in the arena.
+    pub(crate) fn reset(
+        &mut self,
+        budget: usize,
+        record_reads: bool,
+        unstable: &UnstableWords,
+        p: Policy,
+    ) {
         self.trace.clear();
         self.loans.clear();
-        self.shaky.clone_from(shaky);
+        self.unstable.clone_from(unstable);
         self.policy = p;
-        self.shook = false;
+        self.read_unstable = false;
         self.cost = Cost::default();
         self.burst = 0;
-        self.want_reads = want_reads;
+        self.record_reads = record_reads;
         self.hung = false;
         self.budget = budget;
     }
 
-    pub(crate) fn new(arena: Arena, parts: Vec<Part>) -> Self {
-        Rec {
+    pub(crate) fn new(arena: Arena, parts: Vec<MediumInfo>) -> Self {
+        Record {
             arena,
             parts,
             trace: Trace::default(),
-            shaky: ShakySet::default(),
+            unstable: UnstableWords::default(),
             policy: Policy::default(),
-            shook: false,
+            read_unstable: false,
             cost: Cost::default(),
             burst: 0,
             loans: Vec::new(),
-            want_reads: false,
+            record_reads: false,
             budget: 0,
             hung: false,
         }
     }
 
-    /// One command of a device begins.
+    /// Counts a command to a device.
     pub(crate) fn burst(&mut self) {
         self.burst += 1;
         self.cost.bursts += 1;
@@ -291,17 +307,18 @@ impl Rec {
             len: buf.len() as u32,
         });
         buf.copy_from_slice(&self.arena.bytes()[at as usize..][..buf.len()]);
-        self.shook |= self.shaky.read(self.policy, at, buf);
+        self.read_unstable |= self.unstable.read(self.policy, at, buf);
     }
 
-    /// A run that depends on what is open there has to know it.
-    pub(crate) fn device_looks(&mut self, at: u32, len: u32) {
-        if self.want_reads {
+    /// Records a read of open units by the device itself, because the run depends on them.
+    pub(crate) fn device_inspects(&mut self, at: u32, len: u32) {
+        if self.record_reads {
             self.push(Event::Read { at, len });
         }
     }
 
-    /// Stores bytes that lie in one atomic unit of a device. With `erased`, bits only go away from that value.
+    /// Stores bytes in one atomic unit of a device. With `erased`, bits only change away from that
+    /// value.
     pub(crate) fn device_store(&mut self, at: u32, bytes: &[u8], erased: Option<u8>) {
         self.cost.stores += 1;
         self.cost.bytes += bytes.len() as u64;
@@ -310,7 +327,7 @@ impl Rec {
         let start = at - at % u32::from(unit);
         let whole = bytes.len() == usize::from(unit);
         if buffered && !(whole && erased.is_none()) {
-            self.device_looks(start, unit.into());
+            self.device_inspects(start, unit.into());
         }
         let old = self.arena.unit(start, unit);
         let mut now = old.to_le_bytes();
@@ -328,7 +345,7 @@ impl Rec {
         self.arena.undo(start, &now[..usize::from(unit)]);
     }
 
-    /// Everything before is drained to the device at `at`.
+    /// Drains the write buffer of the device at `at`.
     pub(crate) fn device_drain(&mut self, at: u32) {
         self.cost.fences += 1;
         let i = self.parts.partition_point(|p| p.at <= at) - 1;
@@ -337,51 +354,53 @@ impl Rec {
 
     pub(crate) fn is_erased(&self, at: u32, len: u32, erased: u8) -> bool {
         let here = &self.arena.bytes()[at as usize..][..len as usize];
-        here.iter().all(|b| *b == erased) || self.shaky.alt(at, here).iter().all(|b| *b == erased)
+        here.iter().all(|b| *b == erased)
+            || self.unstable.alt(at, here).iter().all(|b| *b == erased)
     }
 
-    /// Programs `new`. With `erased`, bits only go away from that value.
+    /// Programs `new`. With `erased`, bits only change away from that value.
     pub(crate) fn program(&mut self, at: u32, new: &[u8], erased: Option<u8>, how: Tear) {
         self.cost.stores += 1;
         self.cost.bytes += new.len() as u64;
         let is = self.arena.bytes()[at as usize..][..new.len()].to_vec();
-        let alt = self.shaky.alt(at, &is);
+        let alt = self.unstable.alt(at, &is);
         let (now, other) = match erased {
             Some(erased) => (program(&is, new, erased), program(&alt, new, erased)),
             None => (new.to_vec(), new.to_vec()),
         };
         self.change(at, &is, &now, how);
         if alt != is {
-            self.push(Event::Steady {
+            self.push(Event::Stable {
                 at,
                 len: now.len() as u32,
             });
-            self.shaky.settle(at, now.len() as u32);
+            self.unstable.settle(at, now.len() as u32);
         }
         if other != now {
             let side = self.trace.keep(&other);
-            self.push(Event::Shaky {
+            self.push(Event::Unstable {
                 at,
                 len: now.len() as u32,
                 side,
             });
-            self.shaky.add(Shaky::new(at, &other));
+            self.unstable.add(UnstableWord::new(at, &other));
         }
     }
 
-    /// For the how-many-th time that unit is erased.
-    pub(crate) fn erase(&mut self, at: u32, len: u32, erased: u8, how: Wipe) -> u32 {
+    /// Erases a unit. Returns how often it was erased.
+    pub(crate) fn erase(&mut self, at: u32, len: u32, erased: u8, how: EraseTear) -> u32 {
         self.burst();
         self.cost.erases += 1;
         let is = self.arena.bytes()[at as usize..][..len as usize].to_vec();
         self.change(at, &is, &vec![erased; len as usize], Tear::Erase(how));
-        if self.shaky.settle(at, len) {
-            self.push(Event::Steady { at, len });
+        if self.unstable.settle(at, len) {
+            self.push(Event::Stable { at, len });
         }
-        self.shaky.erased(at)
+        self.unstable.erased(at)
     }
 
-    /// The same on a device that holds back what it is given: of each of its units, it is open until it is drained.
+    /// [`erase`](Self::erase) on a device with a write buffer: each of the unit's atomic units is
+    /// open until the device is drained.
     pub(crate) fn erase_later(&mut self, at: u32, len: u32, erased: u8) -> u32 {
         self.burst();
         self.cost.erases += 1;
@@ -398,8 +417,8 @@ impl Rec {
             });
             self.arena.undo(u, &new[..usize::from(unit)]);
         }
-        self.push(Event::Worn { at });
-        self.shaky.erased(at)
+        self.push(Event::Erased { at });
+        self.unstable.erased(at)
     }
 
     fn change(&mut self, at: u32, is: &[u8], now: &[u8], how: Tear) {

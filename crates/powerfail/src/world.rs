@@ -1,4 +1,4 @@
-//! What survives a power cut because it is not in the device.
+//! The world outside of the device, which survives power cuts.
 
 use crate::hash::Wide;
 use crate::observe::Recorder;
@@ -7,11 +7,12 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Mutex, PoisonError};
 
-/// The outside of the device: what it has sent, what its sensors showed, what a user was promised.
+/// The world outside of the device: messages that it sent, sensor values, promises made to a user.
 ///
-/// It survives every cut. Each change is an instant at which the power may go, before it as well as after it.
+/// It survives every cut. Each change is an instant where the power may be cut, before it and after
+/// it.
 ///
-/// `T` is a type of the test's own, as a rule a struct with what was promised:
+/// `T` is the test's own type, usually a struct with the promises made:
 ///
 /// ```
 /// #[derive(Clone, Hash, Debug, Default)]
@@ -21,9 +22,10 @@ use std::sync::{Mutex, PoisonError};
 /// }
 /// ```
 ///
-/// It is copied at each cut (`Clone`), tells one state from another (`Hash`), is printed in reports (`Debug`), goes to all
-/// threads of a campaign (`Send + Sync + 'static`: no `Rc`, no `Cell`, no reference to something local), and is there before
-/// the first boot (`Default`; [`Explore::world`](crate::Explore::world) gives another one). That is [`Outside`].
+/// It is copied at each cut (`Clone`), distinguishes states (`Hash`) and is printed in reports
+/// (`Debug`). It goes to all threads of a campaign (`Send + Sync + 'static`: no `Rc`, no `Cell`, no
+/// local reference). It has a value before the first boot (`Default`, or
+/// [`Explore::world`](crate::Explore::world)). These bounds are [`WorldState`].
 pub struct World<'r, T> {
     value: RefCell<T>,
     past: RefCell<Vec<(T, u128)>>,
@@ -31,21 +33,21 @@ pub struct World<'r, T> {
     watched: &'r Watched,
 }
 
-/// What was watched in the first boot that came by, in words.
+/// The values passed to `watch` in the first boot, as text.
 pub(crate) type Watched = Mutex<HashMap<String, String>>;
 
-/// What a value of the world must be able to do: see [`World`]. Implemented for every type that can.
+/// The bounds of a world's value: see [`World`]. Implemented for every type that meets them.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the world of a power-fail test",
-    label = "the `T` of `World<T>`",
+    label = "used as the `T` of `World<T>`",
     note = "a world is copied, compared and printed: `#[derive(Clone, Hash, Debug, Default)]`",
-    note = "and it goes to other threads: `Send + Sync + 'static`, so no `Rc`, no `Cell` and no borrowed reference in it"
+    note = "it is sent to other threads: `Send + Sync + 'static`, so it holds no `Rc`, no `Cell` and no borrowed reference"
 )]
-pub trait Outside: Clone + Hash + std::fmt::Debug + Send + Sync + 'static {}
+pub trait WorldState: Clone + Hash + std::fmt::Debug + Send + Sync + 'static {}
 #[diagnostic::do_not_recommend]
-impl<T: Clone + Hash + std::fmt::Debug + Send + Sync + 'static> Outside for T {}
+impl<T: Clone + Hash + std::fmt::Debug + Send + Sync + 'static> WorldState for T {}
 
-impl<'r, T: Outside> World<'r, T> {
+impl<'r, T: WorldState> World<'r, T> {
     pub(crate) fn new(value: T, rec: &'r Recorder, watched: &'r Watched) -> Self {
         World {
             value: RefCell::new(value),
@@ -55,12 +57,12 @@ impl<'r, T: Outside> World<'r, T> {
         }
     }
 
-    /// The value now.
+    /// The current value.
     pub fn get(&self) -> T {
         self.value.borrow().clone()
     }
 
-    /// Looks at the value.
+    /// Passes the current value to `f`.
     pub fn with<R>(&self, f: impl FnOnce(&T) -> R) -> R {
         f(&self.value.borrow())
     }
@@ -70,7 +72,7 @@ impl<'r, T: Outside> World<'r, T> {
         self.update(|v| *v = value)
     }
 
-    /// Changes the value, all at once.
+    /// Changes the value atomically.
     pub fn update(&self, f: impl FnOnce(&mut T)) {
         self.rec.point();
         self.rec.tick();
@@ -84,33 +86,34 @@ impl<'r, T: Outside> World<'r, T> {
         self.rec.0.borrow_mut().world(n);
     }
 
-    /// The device has told the outside that `value` is safe. The same as [`set`](World::set).
+    /// The device promised the outside that `value` is safe. The same as [`set`](World::set).
     pub fn acknowledge(&self, value: T) {
         self.set(value)
     }
 
-    /// What was acknowledged last. The same as [`get`](World::get).
+    /// The last acknowledged value. The same as [`get`](World::get).
     pub fn last_acknowledged(&self) -> T {
         self.get()
     }
 
     /// Runs `body`, and at one point of it `handler`, on the same stack and to its end: an
-    /// interrupt, or another thread that the scheduler prefers. A campaign with
-    /// [`Explore::preempt`](crate::Explore::preempt) tries every point: before each store, read,
-    /// loan and fence of a mapped medium, before each change of the world, and at the end of each
-    /// critical section ([`masked`](crate::masked)), in which there is none. In other campaigns,
-    /// and in a boot that has fewer points, `handler` runs after `body`.
+    /// interrupt, or a thread that the scheduler prefers. A campaign with
+    /// [`Explore::preempt`](crate::Explore::preempt) tries every point. Points are before each
+    /// store, read, loan and fence of a mapped medium, before each change of the world, and at the
+    /// end of each critical section ([`masked`](crate::masked)). Inside a section there is none. In
+    /// other campaigns, and in a boot with fewer points, `handler` runs after `body`.
     ///
-    /// **Panics**: inside of another body.
+    /// **Panics**: inside another `body`.
     pub fn interrupted<R>(&self, handler: impl FnOnce(), body: impl FnOnce() -> R) -> R {
         self.rec.interrupted(handler, body)
     }
 
-    /// Says that `value` is the same in every boot that comes by here, whatever was executed before and whatever was
-    /// bypassed because it had been committed: for the volatile side effects that types cannot see, as a `static` that a
-    /// step fills. The first boot is the one without a cut.
+    /// Asserts that `value` is the same in every boot that passes here, whatever it executed and
+    /// whatever it bypassed because it was committed before. It finds volatile side effects that
+    /// types cannot see, like a `static` that a step fills. The first boot is the one without a
+    /// cut.
     ///
-    /// **Panics**, which is how a program fails its check, when it is not.
+    /// **Panics** if the value differs, which fails the campaign.
     pub fn watch(&self, name: &str, value: impl std::fmt::Debug) {
         let value = format!("{value:?}");
         let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
@@ -121,7 +124,7 @@ impl<'r, T: Outside> World<'r, T> {
         drop(watched);
         assert!(
             first == value,
-            "`{name}` is {value} here, and was {first} in a boot that executed all: something that was bypassed had a \
+            "`{name}` is {value} here, and was {first} in a boot that executed everything: a bypassed step had a \
              side effect"
         );
     }

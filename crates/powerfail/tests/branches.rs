@@ -1,4 +1,4 @@
-//! Every state that a cut permits is booted, and no other one: each test counts on one kind of them.
+//! Every state that a cut permits is booted, and no other: each test depends on one kind of state.
 #![allow(clippy::undocumented_unsafe_blocks)] // toys: offsets are constants inside a small region
 
 use nvmem::{Buffered32, InOrder32, Medium, Model, Region, mapped};
@@ -14,7 +14,7 @@ fn put<M: Model>(nv: &Region<'_, M>, off: usize, v: u32) {
     unsafe { nv.store(off, v) }
 }
 
-/// Whether the campaign fails, and in that way.
+/// Whether the campaign fails with this message.
 fn fails(r: Result<Summary, Failure>, what: &str) -> bool {
     match r {
         Ok(_) => false,
@@ -25,7 +25,7 @@ fn fails(r: Result<Summary, Failure>, what: &str) -> bool {
     }
 }
 
-/// Content that was never fenced, which the second boot does not look at, and the third one does.
+/// Content that was never fenced: the second boot does not read it, and the third does.
 fn three_boots(nv: Region<'_, Buffered32>, phase: &World<'_, u32>) {
     match phase.get() {
         0 => {
@@ -69,7 +69,7 @@ fn every_value_of_an_open_unit_is_tried() {
     assert!(!found(5));
 }
 
-/// Stores 3 and then 7 through a loan; the library's own store is in between.
+/// Stores 3 and then 7 through a loan, with a store by the library in between.
 fn lends(nv: Region<'_, InOrder32>, told: &World<'_, bool>, fits: fn(u32) -> bool) {
     if told.get() {
         assert!(fits(get(&nv, 0)), "found");
@@ -98,7 +98,7 @@ fn a_lent_unit_holds_what_it_had_and_what_was_in_between() {
     assert!(found(|v| [0, 3, 7].contains(&v)), "nothing in between");
 }
 
-/// A word that was being programmed, read three times. The world: it was begun.
+/// A word whose programming was cut, read three times. The world: programming was begun.
 fn reads(mut nv: Device<'_, Stm32l1>, begun: &World<'_, bool>, never: &[bool; 3]) {
     const NEW: [u8; 4] = [0xa5; 4];
     let mut word = [0; 4];
@@ -151,7 +151,7 @@ fn the_power_goes_between_two_changes_of_the_world() {
     assert!(fails(life.try_run(), "half of it"));
 }
 
-/// A number and its copy, which counts; with a fence between them, or none.
+/// A number and its copy, which is the valid one; with a fence between them, or without.
 fn copies(nv: Region<'_, Buffered32>, told: &World<'_, u32>, fence: bool) {
     loop {
         let n = get(&nv, 4);

@@ -13,7 +13,7 @@ fn put<M: Model>(nv: &Region<'_, M>, off: usize, v: u32) {
     unsafe { nv.store(off, v) }
 }
 
-/// Adds to a cell and to the sum of all. The flag makes it atomic, unless the amount is 13.
+/// Adds to a cell and to the total. The flag makes both atomic, unless the amount is 13.
 fn add(nv: &Region<'_, InOrder32>, amount: u32) {
     let unlucky = amount == 13;
     if !unlucky {
@@ -77,7 +77,7 @@ fn random_programs_are_shrunk() {
 #[cfg_attr(miri, ignore = "takes long")]
 fn closure_reaches_all_images() {
     let s = explore(Mapped::<InOrder32>::new(64), |nv, _: &World<()>| {
-        // Each boot goes one step of a cycle of five, in two stores.
+        // Each boot takes one step of a cycle of five, in two stores.
         let n = get(&nv, 0);
         put(&nv, 4, n);
         put(&nv, 0, (n + 1) % 5);
@@ -95,7 +95,7 @@ fn a_side_effect_that_bypassing_omits() {
     fn program(nv: Region<'_, InOrder32>, world: &World<()>, again: bool) {
         CACHE.set(0);
         if get(&nv, 0) == 0 {
-            // A step, with an effect that is not on the medium.
+            // A step with a side effect outside of the medium.
             CACHE.set(7);
             put(&nv, 0, 1);
         } else if again {
@@ -140,14 +140,14 @@ fn a_line_survives_small_edits_or_is_refused() {
         .line()
         .unwrap()
         .to_owned();
-    // A store more before it: found again.
+    // With one more store before it, the cut is found again.
     let edited = explore(Mapped::new(64), |nv, _: &World<()>| {
         check(&nv);
         undo(&nv, 0, true)
     });
     let e = edited.name("edit").replay(&line).try_run().unwrap_err();
     assert!(e.report().contains("found again"), "{e}");
-    // The store is gone: refused.
+    // Without the store, the line is refused.
     let other = explore(Mapped::new(64), |nv, _: &World<()>| {
         check(&nv);
         put(&nv, 12, 1);
@@ -157,7 +157,7 @@ fn a_line_survives_small_edits_or_is_refused() {
         e.report().contains("has no `0x4#1=00000001` any more"),
         "{e}"
     );
-    // Corrected: it says that it passes.
+    // With the bug fixed, the replay says that it passes.
     let right = explore(Mapped::new(64), |nv, _: &World<()>| {
         check(&nv);
         put(&nv, 4, 1);
@@ -181,7 +181,8 @@ fn more_open_units_than_can_be_tried_are_sampled_and_it_says_so() {
     };
     let s = many().limit(200).run();
     assert!(s.sampled > 0 && format!("{s}").contains("sampled"), "{s}");
-    // What is not read needs no branching: two units are read, so there are five boots at most for a cut.
+    // Units that are not read need no branching. Two units are read, so a cut needs at most five
+    // boots.
     let s = explore(Mapped::<Buffered32>::new(256), |nv, _: &World<()>| {
         assert!(get(&nv, 4) <= 1 && get(&nv, 8) <= 1);
         for i in 0..32 {

@@ -1,14 +1,15 @@
-//! What the simulated devices hold, and what a cut leaves of a write and of an erase.
+//! The content of simulated devices, and what a cut leaves of a write and of an erase.
 
 use nvmem::device::{Contract, EraseUnit, Medium, Misuse, Torn};
 use powerfail::{
-    BufferedNor, Chip, Device, EveryEvents, Multiwrite, Nor, Refused, Simulated, SpiNor, World,
+    BufferedNor, Chip, Device, EveryEvents, Misused, Multiwrite, Nor, Simulated, SpiNor, World,
     endure, explore, explore_with, measure,
 };
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
-/// Words of `W` bytes, atomic units of `U`, reads of `R`; `T` says what a cut leaves, `E` whether it is a flash.
+/// Words of `W` bytes, atomic units of `U`, reads of `R`. `T` is what a cut leaves, and `E` says
+/// whether it is a flash.
 enum Any<const T: u8, const W: u32, const U: u32, const R: u32, const E: bool> {}
 impl<const T: u8, const W: u32, const U: u32, const R: u32, const E: bool> Chip
     for Any<T, W, U, R, E>
@@ -37,7 +38,7 @@ impl<const T: u8, const W: u32, const U: u32, const R: u32, const E: bool> Chip
     };
 }
 
-/// The bytes of one write: none of them is 0, none of them 0xff.
+/// The bytes of one write, none of them 0 or 0xff.
 const NEW: [u8; 16] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];
 
 fn written_is_read<C: Chip>() {
@@ -89,7 +90,7 @@ fn what_is_written_is_read_with_any_sizes() {
 
 type Images = Mutex<BTreeSet<Vec<u8>>>;
 
-/// All that a cut may leave of one write of `NEW` to bytes 2 to 17.
+/// All contents that a cut may leave of one write of `NEW` to bytes 2 to 17.
 fn leaves<C: Chip>() -> BTreeSet<Vec<u8>> {
     fn program<C: Chip>(mut nv: Device<'_, C>, begun: &World<'_, bool>, all: &Arc<Images>) {
         let mut found = vec![0; 24];
@@ -105,7 +106,7 @@ fn leaves<C: Chip>() -> BTreeSet<Vec<u8>> {
     std::mem::take(&mut all.lock().unwrap())
 }
 
-/// The image with those units of `unit` bytes new for which `new` says so.
+/// The image in which the units of `unit` bytes that `new` selects are new.
 fn units(unit: usize, new: impl Fn(usize) -> bool) -> Vec<u8> {
     let mut all = vec![0; 24];
     for (i, b) in NEW.iter().enumerate() {
@@ -142,7 +143,7 @@ fn a_cut_leaves_any_subset_of_what_was_not_flushed() {
     all::<Any<1, 2, 4, 2, false>>();
 }
 
-/// A record of two words and the flag that it is there, on flash: erased, written, and what is found after a cut.
+/// A record of two words and its valid flag, on flash: erased, written, and read after a cut.
 #[derive(Clone, Copy)]
 enum Missing {
     Nothing,
@@ -183,7 +184,7 @@ fn record<C: Chip>(nv: &mut Device<'_, C>, world: &World<u32>, most: u32, missin
     }
 }
 
-/// In use before: numbers 1 and 2 are there.
+/// A used device that holds numbers 1 and 2.
 fn used() -> Vec<u8> {
     let mut image = vec![0xff; 128];
     for (slot, n) in [(0, 1_u32), (1, 2)] {
@@ -205,7 +206,7 @@ fn a_flush_means_something_on_flash_with_a_write_buffer() {
             .try_run()
     };
     let s = run(Missing::Nothing).unwrap();
-    assert!(s.part || s.boots > 10, "{s}");
+    assert!(s.partial || s.boots > 10, "{s}");
     let fails = |missing, what| {
         let e = run(missing).unwrap_err();
         assert!(e.report().contains(what), "{e}");
@@ -214,7 +215,7 @@ fn a_flush_means_something_on_flash_with_a_write_buffer() {
     fails(Missing::BeforeTold, "lost");
 }
 
-/// An erase is told of, and what is found after a cut.
+/// An erase that the world knows of, and the content found after a cut.
 fn told_erased<C: Chip>(mut nv: Device<'_, C>, told: &World<bool>, flush: bool) {
     let mut word = [0; 4];
     Medium::read(&mut nv, 0, &mut word).unwrap();
@@ -232,7 +233,7 @@ fn an_erase_is_open_until_the_flush() {
     explore(nv(), |nv, w| told_erased(nv, w, true)).run();
     let e = explore(nv(), |nv, w| told_erased(nv, w, false)).try_run();
     assert!(e.unwrap_err().report().contains("not erased"));
-    // Elsewhere an erase is over when it returns.
+    // On other devices an erase is complete when it returns.
     let other = Simulated::<Any<2, 4, 1, 1, true>>::with_image(used());
     explore(other, |nv, w| told_erased(nv, w, false)).run();
 }
@@ -265,7 +266,7 @@ fn a_write_buffer_is_lost_in_a_long_life_too_and_wear_counts() {
     );
 }
 
-/// An erase that is cut, and read twice at each boot.
+/// A cut erase, read twice at each boot.
 fn read_twice<C: Chip>(mut nv: Device<'_, C>, world: &World<bool>) {
     let (mut a, mut b) = ([0; 32], [0; 32]);
     Medium::read(&mut nv, 0, &mut a).unwrap();
@@ -276,7 +277,7 @@ fn read_twice<C: Chip>(mut nv: Device<'_, C>, world: &World<bool>) {
     Medium::erase(&mut nv, 0, 32).unwrap();
 }
 
-/// Words that a cut leaves unstable, and erases that it does not.
+/// A cut leaves words unstable, but not erases.
 enum StableErase {}
 impl Chip for StableErase {
     const CONTRACT: Contract = Any::<3, 4, 1, 1, true>::CONTRACT;
@@ -297,7 +298,7 @@ fn a_cut_erase_is_as_the_chip_says() {
     run::<StableErase>(false).unwrap();
     run::<Any<2, 4, 1, 1, true>>(false).unwrap();
     run::<Any<0, 4, 4, 1, true>>(false).unwrap();
-    // Stable, and not whole.
+    // Stable, but incomplete.
     for e in [
         run::<StableErase>(true),
         run::<Any<2, 4, 1, 1, true>>(true),
@@ -328,18 +329,18 @@ fn bits_are_cleared_twice_where_the_chip_allows_it() {
         const CONTRACT: Contract = Any::<2, 1, 1, 1, true>::CONTRACT;
     }
     impl Multiwrite for Mine {}
-    // Stable or not, programming only clears bits.
+    // Programming only clears bits, also in unstable words.
     measure(Simulated::<Mine>::new(64), |nv, _| {
         assert_eq!(twice(nv), [0x77])
     });
 }
 
-/// Writes the same word in each boot, and looks at no error.
+/// Writes the same word in each boot, and ignores errors.
 fn careless(mut nv: Device<'_, powerfail::Stm32l1>, world: &World<u32>) {
     world.set(world.get() + 1);
     let _ = Medium::write(&mut nv, 0, &[1; 4]);
     match Medium::write(&mut nv, 0, &[2; 4]) {
-        Err(Refused(why)) => assert_eq!(why, Misuse::NotErased),
+        Err(Misused(why)) => assert_eq!(why, Misuse::NotErased),
         Ok(()) => panic!("written twice"),
     }
 }
@@ -352,8 +353,8 @@ fn a_refused_write_can_be_a_failure() {
     let what =
         "refused: write of 4 bytes at 0x0: a write-once word is written again without an erase";
     assert!(e.report().contains(what), "{e}");
-    // With another size as well, and for the other calls.
-    type Call = fn(&mut Device<'_, powerfail::Stm32l1>) -> Result<(), Refused>;
+    // Also with another size, and for the other calls.
+    type Call = fn(&mut Device<'_, powerfail::Stm32l1>) -> Result<(), Misused>;
     let calls: [(Call, &str); 4] = [
         (
             |nv| Medium::read(nv, 500, &mut [0; 20]),

@@ -1,4 +1,4 @@
-//! Long lives: they are not all alike, and something must come of them.
+//! Long lives: they differ in length, and the program must make progress.
 #![cfg(not(miri))] // thousands of boots
 #![allow(clippy::undocumented_unsafe_blocks)] // toys: offsets are constants inside a small region
 
@@ -12,7 +12,7 @@ fn put<M: Model>(nv: &Region<'_, M>, off: usize, v: u32) {
     unsafe { nv.store(off, v) }
 }
 
-/// A counter of 32 bits on units of 16: the low half first, the high one when there is a carry.
+/// A counter of 32 bits on units of 16: the low half first, then the high half if there is a carry.
 fn count(nv: Region<'_, InOrder16>, told: &World<'_, u32>) {
     loop {
         let n = get(&nv, 0) | get(&nv, 2) << 16;
@@ -35,10 +35,10 @@ fn cuts_do_not_fall_at_one_phase_for_ever() {
             |n| *n,
         )
     };
-    // With the same life in each boot the carry is never cut.
+    // With equal lives the carry is never cut.
     for every in [4, 6] {
         let s = life(every).fixed_period().boots(100_000).run();
-        assert!(s.cuts == 100_000 || s.part, "{s}");
+        assert!(s.cuts == 100_000 || s.partial, "{s}");
     }
     for every in [4, 6, 7, 9] {
         let e = life(every).boots(400_000).try_run().unwrap_err();
@@ -47,14 +47,14 @@ fn cuts_do_not_fall_at_one_phase_for_ever() {
         let again = life(every).boots(400_000).replay(line).try_run();
         let again = again.unwrap_err();
         assert!(again.report().contains("replayed exactly"), "{again}");
-        // The line has the schedule, whatever the test says by now.
+        // The line holds the schedule; the test's own one is not used.
         let other = life(50).fixed_period().replay(line).try_run();
         let other = other.unwrap_err();
         assert!(other.report().contains("replayed exactly"), "{other}");
     }
 }
 
-/// Fifteen stores before anything is done.
+/// Needs fifteen stores before it completes anything.
 fn slow(nv: Region<'_, InOrder32>, done: &World<'_, u32>) {
     for k in 1..16 {
         put(&nv, 4 * k, k as u32);
@@ -75,7 +75,7 @@ fn live(every: u64) -> Endure<Mapped<InOrder32>, u32> {
 }
 
 #[test]
-fn a_program_that_comes_to_nothing_fails() {
+fn a_program_without_progress_fails() {
     for short in [live(15).fixed_period(), live(30).horizon(16), live(8)] {
         let e = short.try_run().unwrap_err();
         let said = e.report();
@@ -88,8 +88,8 @@ fn a_program_that_comes_to_nothing_fails() {
         assert!(again.report().contains("replayed exactly"), "{again}");
     }
     let s = live(15).run();
-    assert_eq!(s.least_life, (!s.part).then_some(17));
-    // In fewer boots than a hundred there must be progress in one of them.
+    assert_eq!(s.least_life, (!s.partial).then_some(17));
+    // With fewer than a hundred boots, one of them must make progress.
     let e = live(8).boots(20).try_run().unwrap_err();
     assert!(e.report().contains("in the last 20 boots"), "{e}");
 }
@@ -114,7 +114,7 @@ fn what_gets_stuck_later_fails_too() {
     let e = life().progress_within(10).try_run().unwrap_err();
     assert!(e.report().contains("in the last 10 boots"), "{e}");
     life().boots(60).run();
-    // A program that never does what it is for.
+    // A program that never completes anything.
     let e = endure(
         Mapped::<InOrder32>::new(64),
         EveryEvents(9),

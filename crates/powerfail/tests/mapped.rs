@@ -1,4 +1,4 @@
-//! Programs on mapped media, right and wrong.
+//! Correct and faulty programs on mapped media.
 #![allow(clippy::undocumented_unsafe_blocks)] // toys: offsets are constants inside a small region
 
 use nvmem::{Buffered32, InOrder16, InOrder32, Model, Region, mapped};
@@ -11,7 +11,7 @@ fn put<M: Model>(nv: &Region<'_, M>, off: usize, v: u32) {
     unsafe { nv.store(off, v) }
 }
 
-/// A value of two words behind a valid flag: two slots, the newer counts.
+/// A value of two words behind a valid flag. There are two slots; the newer one is valid.
 fn slots<M: Model>(nv: Region<'_, M>, world: &World<u32>, fence: bool, order: bool) {
     let seq = |s: usize| get(&nv, s * 16);
     let newest = usize::from(seq(1) > seq(0));
@@ -90,7 +90,7 @@ fn a_wrong_order_shows_everywhere() {
     assert!(e.report().contains("power lost once"), "{e}");
 }
 
-/// A commit flag set while the user's stores through a reference are still on loan.
+/// A commit flag that is set while the user's stores through a reference are still on loan.
 fn loan(nv: Region<'_, InOrder32>, ends_before: bool) {
     if get(&nv, 0) == 1 {
         assert_eq!((get(&nv, 8), get(&nv, 12)), (7, 8));
@@ -159,7 +159,7 @@ fn a_hang_is_found() {
     .budget(1000)
     .try_run()
     .unwrap_err();
-    assert!(e.report().contains("makes no end"), "{e}");
+    assert!(e.report().contains("does not end"), "{e}");
 }
 
 #[test]
@@ -181,9 +181,9 @@ fn two_media_at_once() {
     assert!(cfg!(miri) || s.boots >= 6, "{s}");
 }
 
-/// A medium behind a controller of its own, which is drained by a fence of its own.
+/// A medium behind a controller of its own, with a fence of its own.
 enum Behind {}
-// SAFETY: a medium that is simulated; the fence is only told to the kit.
+// SAFETY: the medium is simulated, and the fence only informs the test kit.
 unsafe impl Model for Behind {
     type Unit = u32;
     const BUFFERED: bool = true;
@@ -191,7 +191,7 @@ unsafe impl Model for Behind {
     fn fence() {}
 }
 
-/// Content on one medium, the flag that it is there on the other.
+/// Content on one medium, its valid flag on the other.
 fn apart<M: Model>(a: Region<'_, Buffered32>, b: Region<'_, Behind>) {
     if get(&a, 0) == 1 {
         assert_eq!(get(&b, 0), 7, "no content");
@@ -209,7 +209,7 @@ fn a_fence_of_one_medium_is_none_of_another() {
         .try_run()
         .expect_err("the other medium was fenced");
     assert!(e.report().contains("no content"), "{e}");
-    // Nor is one of a model that is in order.
+    // A fence of an in-order model does not help either.
     let e = explore(media(), |(a, b), _: &World<()>| apart::<InOrder32>(a, b)).try_run();
     assert!(e.is_err());
 }

@@ -1,9 +1,9 @@
-//! Bugs of the kind that ships. Each must be found, and the line that is printed must replay it.
+//! Typical bugs of shipped products. Each must be found, and its failure line must replay it.
 #![allow(clippy::undocumented_unsafe_blocks)] // toys: offsets are constants inside a small region
 
 use nvmem::{Buffered32, InOrder16, InOrder32, Medium, Model, Region, mapped};
 use powerfail::{
-    Device, EveryEvents, Explore, Failure, Mapped, Media, Nor, Outside, Stm32l1, World, endure,
+    Device, EveryEvents, Explore, Failure, Mapped, Media, Nor, Stm32l1, World, WorldState, endure,
     explore,
 };
 
@@ -14,8 +14,8 @@ fn put<M: Model>(nv: &Region<'_, M>, off: usize, v: u32) {
     unsafe { nv.store(off, v) }
 }
 
-/// Finds the bug, then replays the line.
-fn found<M: Media, T: Outside>(campaign: impl Fn() -> Explore<M, T>, what: &str) -> Failure {
+/// Runs the campaign, expects the bug, and replays its line.
+fn found<M: Media, T: WorldState>(campaign: impl Fn() -> Explore<M, T>, what: &str) -> Failure {
     let e = campaign().try_run().expect_err("the planted bug");
     println!("{e}\n");
     assert!(e.report().contains(what), "{e}");
@@ -27,7 +27,7 @@ fn found<M: Media, T: Outside>(campaign: impl Fn() -> Explore<M, T>, what: &str)
     e
 }
 
-/// Two slots of sequence, value, copy of the value.
+/// Two slots, each with sequence number, value, and copy of the value.
 fn slots<M: Model>(nv: Region<'_, M>, world: &World<u32>, order: [usize; 3], fence: bool) {
     let newest = usize::from(get(&nv, 16) > get(&nv, 0));
     let n = get(&nv, newest * 16);
@@ -66,7 +66,7 @@ fn missing_fence() {
         "half a value",
     );
     assert_eq!(e.cuts(), 1);
-    // In order, nothing is wrong with it.
+    // On an in-order medium it is correct.
     explore(Mapped::<InOrder32>::new(64), |nv, w| {
         slots(nv, w, [4, 8, 0], false)
     })
@@ -92,7 +92,8 @@ fn wrong_order() {
     );
 }
 
-/// A commit word of 32 bits is one store of the program, and two of a medium whose unit has 16.
+/// A commit word of 32 bits is one store of the program, but two stores of a medium with 16-bit
+/// units.
 #[test]
 fn a_store_wider_than_the_unit_can_be_torn() {
     fn flag<M: Model>(nv: Region<'_, M>) {
@@ -106,7 +107,7 @@ fn a_store_wider_than_the_unit_can_be_torn() {
     explore(Mapped::<InOrder32>::new(64), |nv, _: &World<()>| flag(nv)).run();
 }
 
-/// Recovery undoes a change of two words, and forgets that it may be cut, too.
+/// Recovery undoes a change of two words, but does not expect a cut in recovery itself.
 fn undo(nv: &Region<'_, InOrder32>, clear_first: bool, most: u32) {
     const LOGGED: usize = 0;
     const OLD_A: usize = 4;
@@ -173,7 +174,7 @@ fn drop_guard_repairs_the_medium_after_the_cut() {
 fn leaked_static() {
     use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
     static CACHE: AtomicU32 = AtomicU32::new(0);
-    // Set in recovery only: two runs without a cut agree.
+    // Set only in recovery, so two runs without a cut agree.
     let campaign = || {
         explore(Mapped::<InOrder32>::new(64), |nv, _: &World<()>| {
             if get(&nv, 0) == 1 && get(&nv, 4) == 0 {
@@ -196,21 +197,22 @@ fn stored_address() {
     assert!(e.report().contains("an address is stored"), "{e}");
 }
 
-/// An append-only log on NOR: a slot is a check word and a value. The last slot that is valid counts.
+/// An append-only log on NOR. A slot holds a check word and a value, and the last valid slot is the
+/// newest.
 #[derive(Clone, Copy, PartialEq)]
 enum Wrong {
     Nothing,
-    /// What was found is shown at once, though it may be gone at the next boot.
+    /// Shows the value at once, though it may be gone at the next boot.
     Unconfirmed,
-    /// The check is done on one reading, and the value comes from another.
+    /// Checks one reading, and takes the value from another.
     ReadTwice,
-    /// What looks erased is taken for erased.
+    /// Takes a word that reads as erased for erased.
     LooksErased,
 }
 
 const SLOTS: u32 = 32;
 
-/// The world: what was shown last, and how many boots there were.
+/// The world: the value shown last, and the number of boots.
 fn log(mut nv: Device<'_, Stm32l1>, world: &World<(u32, u32)>, wrong: Wrong) {
     world.update(|w| w.1 += 1);
     let (shown, boots) = world.get();
@@ -233,7 +235,8 @@ fn log(mut nv: Device<'_, Stm32l1>, world: &World<(u32, u32)>, wrong: Wrong) {
         }
     }
     if wrong != Wrong::LooksErased {
-        // The slot after the last may only look erased. Programmed to the full it is not touched again.
+        // The slot after the last may only look erased. A word programmed to all zeros is not
+        // touched again.
         for word in 0..2 {
             Medium::write(&mut nv, end * 8 + word * 4, &[0xff; 4]).unwrap();
         }
@@ -247,7 +250,7 @@ fn log(mut nv: Device<'_, Stm32l1>, world: &World<(u32, u32)>, wrong: Wrong) {
     if wrong != Wrong::Unconfirmed && newest > 0 {
         append(newest);
     }
-    // The low byte is what a sensor says: another value at each attempt.
+    // The low byte is a sensor's value, so it differs at each attempt.
     let n = newest >> 8;
     assert!(n >= shown, "shown {shown}, read {n}");
     world.update(|w| w.0 = n);
@@ -321,7 +324,7 @@ fn unstable_tail_only_looks_erased() {
     assert!(e.report().contains("unstable"), "{e}");
 }
 
-/// The newest of two slots by a 16-bit sequence number, compared without a thought of its end.
+/// Selects the newer of two slots by a 16-bit sequence number, compared without regard to wrapping.
 fn sequence(nv: Region<'_, InOrder16>, world: &World<u32>, wraps: bool) {
     let seq = |slot: usize| get(&nv, slot * 8) as u16;
     let newer = if wraps {
@@ -363,13 +366,13 @@ fn sixteen_bit_sequence_wraps() {
         .seed(aged())
         .depth(3)
         .run();
-    // From a fresh image nothing shows.
+    // With a fresh image the bug does not show.
     explore(Mapped::<InOrder16>::new(64), |nv, w| sequence(nv, w, false))
         .depth(2)
         .run();
 }
 
-/// Half of the numbers are used up.
+/// Half of the sequence numbers are used up.
 fn middle_aged() -> Vec<u8> {
     let mut image = vec![0; 64];
     image[1] = 0x80;
@@ -390,7 +393,7 @@ fn endurance_reaches_the_wrap() {
         .boots(60_000)
     };
     let e = wrong().try_run().unwrap_err();
-    // In a few lives the power goes before one number more.
+    // In some lives the power is cut before the next number.
     assert!((33_000..45_000).contains(&e.cuts()), "{e}");
     let again = wrong().replay(e.line().unwrap()).try_run().unwrap_err();
     assert!(again.report().contains("replayed exactly"), "{again}");
@@ -413,16 +416,16 @@ fn a_worn_out_unit_is_a_failure() {
     };
     life(41).run();
     let e = life(40).try_run().expect_err("the 41st erase");
-    let what = "worn out: the erase unit at 0x0 is erased once more than 40 times";
+    let what = "worn out: the erase unit at 0x0 is erased more than 40 times";
     assert!(e.report().contains(what), "{e}");
     assert_eq!(e.cuts(), 40);
     let again = life(40).replay(e.line().unwrap()).try_run();
     assert!(again.unwrap_err().report().contains("replayed exactly"));
-    // In one execution with its cuts, erases that were cut included.
+    // Within one execution with its cuts; cut erases count, too.
     let all = |cycles| explore(nor(cycles), wear).depth(2);
     assert_eq!(found(|| all(2), "worn out").cuts(), 2);
     all(3).run();
-    // What is not asked for is not enforced.
+    // Without `endurance` nothing is enforced.
     endure(Nor::stm32l1(), EveryEvents(50), wear, |n| *n).run();
 }
 
@@ -451,7 +454,7 @@ fn nothing_runs_after_the_cut() {
     .try_run()
     .unwrap_err();
     assert!(e.report().contains("half a change"), "{e}");
-    // The same in a super-loop that is explored.
+    // The same in an explored super-loop.
     let e = found(
         || explore(Mapped::new(64), |nv, _: &World<()>| program(nv)).horizon(8),
         "half a change",

@@ -1,4 +1,4 @@
-//! An interrupt at any point of a program, and the power goes as well.
+//! An interrupt at any point of a program, combined with power cuts.
 #![allow(clippy::undocumented_unsafe_blocks)] // toys: offsets are constants inside a small region
 
 use nvmem::{Buffered32, InOrder32, Model, Region, mapped};
@@ -11,8 +11,8 @@ fn put<M: Model>(nv: &Region<'_, M>, off: usize, v: u32) {
     unsafe { nv.store(off, v) }
 }
 
-/// Adds to a counter of two words that belong together: each half holds the whole, and `WHICH` says
-/// which one counts.
+/// Adds to a counter of two words. Each word holds the whole counter, and `WHICH` says which one is
+/// valid.
 fn add<M: Model>(nv: &Region<'_, M>, section: bool) {
     const WHICH: usize = 0;
     let body = || {
@@ -50,8 +50,8 @@ fn campaign<M: Model>(section: bool) -> Explore<Mapped<M>, [u32; 2]> {
     .preempt()
 }
 
-/// Finds the bug, then replays the line, which has the point.
-fn found<T: powerfail::Outside, M: powerfail::Media>(e: impl Fn() -> Explore<M, T>) -> Failure {
+/// Runs the campaign, expects the bug, and replays its line, which has the point.
+fn found<T: powerfail::WorldState, M: powerfail::Media>(e: impl Fn() -> Explore<M, T>) -> Failure {
     let f = e().try_run().expect_err("the planted bug");
     println!("{f}\n");
     let line = f.line().expect("a line to replay");
@@ -74,24 +74,24 @@ fn an_update_of_two_words_wants_a_section() {
         campaign::<Buffered32>(true).depth(2).run(),
     ] {
         println!("{s}");
-        assert!(s.part || s.points == 2 && s.cuts > 20, "{s}");
+        assert!(s.partial || s.points == 2 && s.cuts > 20, "{s}");
     }
 }
 
-/// What only a cut after the interrupt shows, and only at one point.
+/// A bug that shows only with a cut after the interrupt, at one point only.
 fn half(nv: Region<'_, InOrder32>, world: &World<'_, u32>) {
     const BUSY: usize = 0;
     const A: usize = 4;
     const B: usize = 8;
     if get(&nv, BUSY) == 1 {
-        // A cut in the middle: both again.
+        // A cut in the middle repeats both.
         put(&nv, A, 7);
         put(&nv, B, 7);
         put(&nv, BUSY, 0);
     }
     assert_eq!(get(&nv, A), get(&nv, B), "one without the other");
     world.interrupted(
-        // An interrupt that ends what it has not begun.
+        // An interrupt that completes an update it did not begin.
         || put(&nv, BUSY, 0),
         || {
             put(&nv, BUSY, 1);
@@ -111,9 +111,9 @@ fn an_interrupt_and_a_cut_are_needed() {
     assert_eq!(f.cuts(), 1);
 }
 
-/// In the boot after a cut the interrupt comes, too, and a cut of that is found at depth 2.
+/// The interrupt also comes in the boot after a cut; a cut of that one is found at depth 2.
 #[test]
-fn a_point_is_one_of_each_boot() {
+fn the_interrupt_comes_in_each_boot() {
     fn program(nv: Region<'_, InOrder32>, world: &World<'_, u32>) {
         assert!(get(&nv, 4) < 2, "interrupted in two boots");
         world.interrupted(
@@ -147,7 +147,7 @@ fn sections_have_no_point_but_their_end() {
             || {
                 let inside = [4, 8, 12].map(|at| get(&nv, at));
                 assert!(inside == [0; 3] || inside == [1; 3], "inside of a section");
-                // It is not interrupted itself.
+                // The interrupt itself is not interrupted.
                 put(&nv, 20, 1);
             },
             body,
@@ -159,8 +159,8 @@ fn sections_have_no_point_but_their_end() {
         .run();
     println!("{s}");
     // Before the first and the last store, and at the end of the section.
-    assert!(s.part || s.points == 3, "{s}");
-    // Without the dimension, it comes after the body.
+    assert!(s.partial || s.points == 3, "{s}");
+    // Without `preempt`, it comes after the body.
     let s = explore(Mapped::<InOrder32>::new(64), program).run();
     assert_eq!(s.points, 0);
 }

@@ -1,4 +1,5 @@
-//! What needs a process of its own: the watchdog, the repetition in a fresh one. Each test runs this binary again.
+//! Tests that need a process of their own: the watchdog, and repetition in a fresh process. Each
+//! test runs this binary again.
 #![cfg(not(miri))]
 #![allow(clippy::undocumented_unsafe_blocks)] // toys: offsets are constants inside a small region
 
@@ -44,7 +45,7 @@ fn hangs() {
         unsafe { nv.store(4, 1) };
     })
     .name("hangs")
-    .patience(Duration::from_millis(600))
+    .boot_timeout(Duration::from_millis(600))
     .run();
 }
 
@@ -76,7 +77,7 @@ fn hangs_late() {
         |n| *n,
     )
     .name("hangs_late")
-    .patience(Duration::from_millis(600))
+    .boot_timeout(Duration::from_millis(600))
     .run();
 }
 
@@ -91,11 +92,11 @@ fn the_watchdog_of_an_endurance_prints_a_line_that_hangs_again() {
         let from = said.find("POWERFAIL='").expect(said) + "POWERFAIL='".len();
         said[from..].split('\'').next().unwrap().to_owned()
     };
-    // Lives of a schedule of its own: the line has it.
+    // The lives follow another schedule, which the line holds.
     let first = said(&[("POWERFAIL_SEED", "5")]);
     assert!(line(&first).contains("every=3,to=5,seed=5,depth=1,boot=101@"));
     assert!(
-        first.contains("after 101 power cuts: the boot makes no end"),
+        first.contains("after 101 power cuts: the boot does not end"),
         "{first}"
     );
     let replayed = said(&[("POWERFAIL", &line(&first))]);
@@ -105,10 +106,10 @@ fn the_watchdog_of_an_endurance_prints_a_line_that_hangs_again() {
     assert!(survives.status.success(), "{survives:?}");
 }
 
-/// A campaign before the ones that fail, so that there is something to pass over.
+/// A passing campaign before the failing ones, which the fresh process must skip.
 fn sound() {
     let s = explore(Mapped::<InOrder32>::new(64), counter).run();
-    assert!(s.part || s.boots > 1, "{s}");
+    assert!(s.partial || s.boots > 1, "{s}");
 }
 
 #[test]
@@ -118,7 +119,7 @@ fn leaks_a_counter() {
     static BOOTS: AtomicU32 = AtomicU32::new(0);
     sound();
     explore(Mapped::<InOrder32>::new(128), |nv, _: &World<()>| {
-        // Whatever is looked at twice in one process fails both times.
+        // Two boots in one process fail in the same way.
         let recovers = unsafe { nv.load(0) } == 1;
         assert!(
             !recovers || BOOTS.fetch_add(1, Relaxed) < 12,
@@ -138,7 +139,7 @@ fn leaks_a_cache() {
     static CACHE: OnceLock<u32> = OnceLock::new();
     sound();
     explore(Mapped::<InOrder32>::new(64), |nv, _: &World<()>| {
-        // Filled by the first boot, never again: what is compared is always the same.
+        // Filled by the first boot and then unchanged, so compared boots agree.
         let cached = *CACHE.get_or_init(|| unsafe { nv.load(0) });
         assert_eq!(cached, unsafe { nv.load(0) }, "stale");
         unsafe { nv.store(0, 1) };
@@ -169,7 +170,8 @@ fn fails_alone() {
     .run();
 }
 
-/// What is repeated in the process of the failure fails again; a fresh process shows that it was the process.
+/// Repeated in the same process, the failure comes again. A fresh process shows that the process
+/// caused it.
 #[test]
 fn a_failure_is_repeated_in_a_fresh_process() {
     let said = |test, env: &[(&str, &str)]| {
@@ -187,7 +189,8 @@ fn a_failure_is_repeated_in_a_fresh_process() {
         off.contains("replay this") && !off.contains("fresh process"),
         "{off}"
     );
-    // The boot before the cut fills the cache in the fresh process, too: that is a failure like any other.
+    // The boot before the cut fills the cache in the fresh process, too, so it fails there like any
+    // other.
     let stale = said("leaks_a_cache", &[]);
     assert!(
         stale.contains("stale") && !stale.contains("fresh process"),
@@ -200,7 +203,7 @@ fn a_failure_is_repeated_in_a_fresh_process() {
     );
 }
 
-/// What another build has printed is about other code: only the same executions are an answer.
+/// A line from another build is of other code; only the same execution is accepted.
 #[test]
 fn a_line_of_a_build_with_other_features_is_refused() {
     let out = again("fails_alone", &[("POWERFAIL_FRESH", "0")]);
@@ -227,7 +230,7 @@ fn a_line_of_a_build_with_other_features_is_refused() {
     let (cut, hash) = (parts[3], parts[4]);
     let (_, same) = replay(cut, hash, "other,more");
     assert!(same.contains("replayed exactly"), "{same}");
-    // Before the first store nothing is wrong, and nothing would be said.
+    // Before the first store the program is correct, so a replay would pass silently.
     for (cut, hash) in [
         (cut, "0"),
         ("0x0#1=00000001", "0"),
@@ -242,9 +245,9 @@ fn a_line_of_a_build_with_other_features_is_refused() {
     assert!(passes && said.contains(survives), "{said}");
 }
 
-/// The process that is asked replays what it is asked for, and says how that ended.
+/// The fresh process replays its line and reports the outcome.
 #[test]
-fn the_fresh_process_says_what_came_of_it() {
+fn the_fresh_process_reports_the_outcome() {
     let line = {
         let out = again("fails_truly", &[("POWERFAIL_FRESH", "0")]);
         let said = String::from_utf8_lossy(&out.stderr).into_owned();
@@ -263,7 +266,7 @@ fn the_fresh_process_says_what_came_of_it() {
         said
     };
     assert_eq!(says(2, &line), "failed");
-    // The first campaign of the test goes another way.
+    // The first campaign of the test executes differently.
     assert_eq!(says(1, &line), "elsewhere");
     assert_eq!(says(3, &line), "", "there are two");
     let other = line.splitn(6, '@').take(4).collect::<Vec<_>>().join("@");

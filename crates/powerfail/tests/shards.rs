@@ -1,4 +1,4 @@
-//! Campaigns in parts, on several threads, and what the environment says. Each test runs this binary again.
+//! Sharded campaigns, several threads, and environment variables. Each test runs this binary again.
 #![cfg(not(miri))]
 #![allow(clippy::undocumented_unsafe_blocks)] // toys: offsets are constants inside a small region
 
@@ -40,7 +40,7 @@ fn counts() {
         .run();
 }
 
-/// Many states, of which several cuts lead to the same ones.
+/// Many states; several cuts lead to the same ones.
 fn many(nv: &impl Fn(usize, u32), w: &World<(u32, u32)>) {
     w.update(|w| w.1 += 1);
     for k in 0..24 {
@@ -58,7 +58,7 @@ fn counts_many() {
     .name("counts_many")
     .depth(3)
     .run();
-    assert!(s.part || s.boots > 3_000, "{s}");
+    assert!(s.partial || s.boots > 3_000, "{s}");
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn counts_shallow() {
     let s = explore(Mapped::<InOrder32>::new(64), counter)
         .name("counts_shallow")
         .run();
-    assert!(!s.part && s.depth == 1, "{s:?}");
+    assert!(!s.partial && s.depth == 1, "{s:?}");
 }
 
 #[test]
@@ -76,9 +76,9 @@ fn counts_capped() {
     let s = explore(Mapped::<InOrder32>::new(64), counter)
         .name("counts_capped")
         .depth(2)
-        .deepest(2)
+        .max_depth(2)
         .run();
-    assert!(!s.part, "{s:?}");
+    assert!(!s.partial, "{s:?}");
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn counts_a_failure() {
     .run();
 }
 
-/// What the campaign of that name writes to the file of statistics: cuts, boots, failed.
+/// The line that the campaign of this name writes to the file of statistics: cuts, boots, failed.
 fn stats(name: &str, env: &[(&str, &str)], passes: bool) -> [u64; 3] {
     use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
     static FILES: AtomicU32 = AtomicU32::new(0);
@@ -169,7 +169,7 @@ fn shards(name: &str) -> ([u64; 3], Vec<[u64; 3]>) {
     (whole, parts.to_vec())
 }
 
-/// Each cut is judged by one shard, each state booted by one.
+/// One shard counts each cut, and one boots each state.
 #[test]
 fn shards_together_judge_exactly_the_cuts_of_the_whole() {
     for name in ["counts", "counts_many", "counts_flash", "counts_a_chain"] {
@@ -182,7 +182,7 @@ fn shards_together_judge_exactly_the_cuts_of_the_whole() {
     }
 }
 
-/// Where one boot decides which others there are, two shards may come to the same state.
+/// If one boot decides which others exist, two shards may reach the same state.
 #[test]
 fn shards_of_a_buffered_medium_judge_each_cut_once() {
     let (whole, parts) = shards("counts_buffered");
@@ -284,12 +284,12 @@ fn threads_find_what_one_finds() {
     assert_eq!((one.boots, one.cuts), (three.boots, three.cuts));
 }
 
-/// Hundreds of states fail at the third cut, each reached from several others at the same time, and the one that one thread
-/// comes by first is the slowest: it is reported all the same.
+/// Hundreds of states fail at the third cut, each reached from several others at the same time. The
+/// one that a single thread reaches first is the slowest; it is reported all the same.
 #[test]
 fn the_first_failure_is_the_same_with_any_number_of_threads() {
     fn program(nv: Region<'_, InOrder32>, w: &World<u32>) {
-        // A boot that is cut after n stores adds one to the first n cells.
+        // A boot that is cut after n stores increments the first n cells.
         let at = |k: usize| unsafe { nv.load(4 * k) };
         let runs = |n: u32| (0..30).filter(|&k| at(k) >= n).count();
         let (long, middle, short) = (runs(1), runs(2), runs(3));

@@ -1,6 +1,7 @@
-//! What a campaign refuses, and what the compiler says about it. The messages are pinned.
+//! Programs that a campaign rejects at compile time, with the compiler's messages.
 //!
-//! They are those of the pinned toolchain; `TRYBUILD=overwrite cargo test -p powerfail --test ui` writes new ones.
+//! The messages are those of the pinned toolchain. `TRYBUILD=overwrite cargo test -p powerfail
+//! --test ui` writes new ones.
 
 #[test]
 #[cfg_attr(miri, ignore = "starts the compiler")]

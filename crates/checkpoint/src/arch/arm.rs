@@ -1,11 +1,13 @@
-//! Cortex-M. Assembled from instructions that all of them have; with an FPU its registers, too.
+//! Cortex-M. Uses only instructions that all Cortex-M have. With an FPU it saves the FPU's
+//! registers too.
 //!
-//! The frame, from its lowest address: with an FPU a word that means nothing, FPSCR and s16 to s31; then PRIMASK, r8 to r11, r4 to
-//! r7 and the address to return to. AAPCS: all other registers may be changed by a call.
+//! The frame, from its lowest address: with an FPU a padding word, FPSCR and s16 to s31; then
+//! PRIMASK, r8 to r11, r4 to r7 and the return address. AAPCS: a call may change all other
+//! registers.
 
 use core::arch::{asm, naked_asm};
 
-/// In the context of a frame that was captured in an exception's handler.
+/// A flag in the context: the frame was captured in an exception handler.
 const HANDLER: u32 = 1;
 /// Frames begin at multiples of this.
 pub const ALIGN: usize = 8;
@@ -13,8 +15,8 @@ pub const ALIGN: usize = 8;
 const CPUID: *const u32 = 0xE000_ED00 as *const u32;
 const ICSR: *const u32 = 0xE000_ED04 as *const u32;
 
-/// What the context says beside the frame's address, or `None` where a program cannot be brought back to.
-pub fn place() -> Option<u32> {
+/// The flags for the context, or `None` if the program cannot be resumed from here.
+pub fn context_flags() -> Option<u32> {
     let (exception, control): (u32, u32);
     // SAFETY: reads two registers of the core and nothing else.
     unsafe {
@@ -27,16 +29,17 @@ pub fn place() -> Option<u32> {
     }
     // SAFETY: two registers of the system control block, which every Cortex-M has.
     let (id, state) = unsafe { (CPUID.read_volatile(), ICSR.read_volatile()) };
-    // RETTOBASE: no other handler was preempted. ARMv6-M does not tell.
+    // RETTOBASE: no other handler was preempted. ARMv6-M does not have this bit.
     let alone = id >> 16 & 0xF == 0xF && state & 1 << 11 != 0;
     alone.then_some(HANDLER)
 }
 
-/// Saves the registers on the stack, switches interrupts off, and calls `then(of, frame)` on the stack that ends at `top`. What that
-/// returns, this returns, with all as it was; so it does again when [`resume`] is called.
+/// Saves the registers on the stack, switches interrupts off, and calls `then(of, frame)` on the
+/// stack that ends at `top`. Returns the value of that call, with all registers and the interrupt
+/// state as before. [`resume`] makes it return once more.
 ///
 /// # Safety
-/// `top` is the end of a stack that nobody uses, a multiple of 16, and long enough.
+/// `top` is the end of an unused stack. It is a multiple of 16, and the stack is long enough.
 #[unsafe(naked)]
 pub unsafe extern "C" fn capture<T>(
     of: *mut T,
@@ -44,7 +47,7 @@ pub unsafe extern "C" fn capture<T>(
     then: unsafe extern "C" fn(*mut T, usize) -> usize,
 ) -> usize {
     naked_asm!(
-        // Linked as a whole, a program's assembly knows no FPU.
+        // With link-time optimisation, a program's assembly knows no FPU without this.
         #[cfg(target_abi = "eabihf")]
         ".fpu fpv4-sp-d16",
         "push {{r4-r7, lr}}",
@@ -56,7 +59,8 @@ pub unsafe extern "C" fn capture<T>(
         "mrs r3, primask",
         "push {{r3}}",
         "cpsid i",
-        // In a handler this also writes out what was preempted, which the core had put off.
+        // In a handler this also completes the lazy stacking of the preempted program's FPU
+        // registers.
         #[cfg(target_abi = "eabihf")]
         "vpush {{s16-s31}}",
         #[cfg(target_abi = "eabihf")]
@@ -75,7 +79,8 @@ pub unsafe extern "C" fn capture<T>(
 }
 
 /// The end of [`capture`]: returns from it with `value`.
-// As all here it has a parameter so that it is assembled where it is used, and on no other processor of this family.
+// Generic, as all functions here, so that it is assembled only where it is used and never for
+// another processor of this family.
 #[allow(clippy::extra_unused_type_parameters)]
 #[unsafe(naked)]
 unsafe extern "C" fn unwind<T>(frame: usize, value: usize) -> ! {
@@ -101,34 +106,36 @@ unsafe extern "C" fn unwind<T>(frame: usize, value: usize) -> ! {
     )
 }
 
-/// Returns with `value` from the [`capture`] that had this frame.
+/// Makes the [`capture`] of this frame return `value`.
 ///
 /// # Safety
-/// The frame, and all that the program needs, is what it was then. Runs on another stack.
+/// The frame, and all memory that the program needs, are as `capture` left them. The caller runs on
+/// another stack.
 #[allow(clippy::extra_unused_type_parameters)]
 pub unsafe fn resume<T>(frame: usize, context: u32, value: usize) -> ! {
     if context & HANDLER == 0 {
         // SAFETY: *One state*, as the caller promises.
         unsafe { unwind::<T>(frame, value) }
     }
-    // SAFETY: *One state*, as the caller promises; SVCall is `svcall`, which does not come back.
+    // SAFETY: *One state*, as the caller promises. SVCall is `svcall`, which does not return here.
     unsafe {
-        // With interrupts off it would be a fault.
+        // With interrupts off, `svc` would fault.
         asm!("cpsie i", "isb", "svc 0", "udf #0", in("r4") frame, in("r5") value, options(noreturn))
     }
 }
 
-/// The handler of SVCall, for programs that take checkpoints in interrupts: their registers can be brought back only in a handler, which is
-/// then left as the one that was interrupted. Put it into the vector table, as `svcall::<()>`; nothing else in the program may use `svc`.
+/// The SVCall handler, for programs that take checkpoints in interrupt handlers. Such a handler's
+/// registers can be restored only in a handler, whose exit then is the interrupted handler's exit.
+/// Put it into the vector table as `svcall::<()>`. Nothing else in the program may use `svc`.
 ///
 /// # Safety
-/// Only the core calls it.
+/// Only the core may call it, as an exception handler.
 #[allow(clippy::extra_unused_type_parameters)]
 #[unsafe(naked)]
 pub unsafe extern "C" fn svcall<T>() {
     naked_asm!(
         "cpsid i",
-        // Written by `resume`; the core changes neither.
+        // `resume` writes r4 and r5; the exception entry changes neither.
         "mov r0, r4",
         "mov r1, r5",
         "bl {resume}",

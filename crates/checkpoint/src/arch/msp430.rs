@@ -1,23 +1,25 @@
 //! MSP430, its small memory model.
 //!
-//! The frame, from its lowest address: SR, r10 to r4, and the address to return to. The ABI lets a call change all others. A handler is a
-//! place as any other: `reti` takes all that it needs from the stack.
+//! The frame, from its lowest address: SR, r10 to r4, and the return address. The ABI lets a call
+//! change all other registers. A handler needs no special treatment: `reti` takes all it needs from
+//! the stack.
 
 use core::arch::naked_asm;
 
 /// Frames begin at multiples of this.
 pub const ALIGN: usize = 2;
 
-/// What the context says beside the frame's address, or `None` where a program cannot be brought back to.
-pub fn place() -> Option<u32> {
+/// The flags for the context, or `None` if the program cannot be resumed from here.
+pub fn context_flags() -> Option<u32> {
     Some(0)
 }
 
-/// Saves the registers on the stack, switches interrupts off, and calls `then(of, frame)` on the stack that ends at `top`. What that
-/// returns, this returns, with all as it was; so it does again when [`resume`] is called.
+/// Saves the registers on the stack, switches interrupts off, and calls `then(of, frame)` on the
+/// stack that ends at `top`. Returns the value of that call, with all registers and the interrupt
+/// state as before. [`resume`] makes it return once more.
 ///
 /// # Safety
-/// `top` is the end of a stack that nobody uses, a multiple of 2, and long enough.
+/// `top` is the end of an unused stack. It is a multiple of 2, and the stack is long enough.
 #[unsafe(naked)]
 pub unsafe extern "C" fn capture<T>(
     of: *mut T,
@@ -47,7 +49,8 @@ pub unsafe extern "C" fn capture<T>(
 }
 
 /// The end of [`capture`]: returns from it with `value`.
-// As all here it has a parameter so that it is assembled where it is used, and on no other processor of this family.
+// Generic, as all functions here, so that it is assembled only where it is used and never for
+// another processor of this family.
 #[allow(clippy::extra_unused_type_parameters)]
 #[unsafe(naked)]
 unsafe extern "C" fn unwind<T>(frame: usize, value: usize) -> ! {
@@ -69,10 +72,11 @@ unsafe extern "C" fn unwind<T>(frame: usize, value: usize) -> ! {
     )
 }
 
-/// Returns with `value` from the [`capture`] that had this frame.
+/// Makes the [`capture`] of this frame return `value`.
 ///
 /// # Safety
-/// The frame, and all that the program needs, is what it was then. Runs on another stack.
+/// The frame, and all memory that the program needs, are as `capture` left them. The caller runs on
+/// another stack.
 #[allow(clippy::extra_unused_type_parameters)]
 pub unsafe fn resume<T>(frame: usize, _context: u32, value: usize) -> ! {
     // SAFETY: *One state*, as the caller promises.

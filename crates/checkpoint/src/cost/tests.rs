@@ -1,4 +1,5 @@
-//! Bounds are right or refuse, for all values of their inputs: against 128 bits, and against each write counted.
+//! Bounds are exact or saturate, for all inputs: checked against 128-bit arithmetic, and against
+//! each counted write.
 
 extern crate std;
 use super::*;
@@ -8,7 +9,7 @@ use nvmem::device::{Contract, EraseUnit, Torn};
 use proptest::prelude::*;
 use std::panic::catch_unwind;
 
-/// Numbers near those at which something wraps or is left out.
+/// Numbers near those where something wraps or is left out.
 fn edges32() -> impl Strategy<Value = u32> {
     prop_oneof![
         Just(0),
@@ -56,9 +57,9 @@ fn costs() -> impl Strategy<Value = Cost> {
     })
 }
 
-/// Whether this is that number, or refuses to tell one that is too large. It tells what it has the room for.
-fn right_or_refuses(told: u64, exact: u128, room: bool) -> bool {
-    u128::from(told) == exact || told == u64::MAX && !room
+/// Whether `given` is the exact number, or saturated because there is no `room` for it.
+fn exact_or_saturated(given: u64, exact: u128, room: bool) -> bool {
+    u128::from(given) == exact || given == u64::MAX && !room
 }
 
 proptest! {
@@ -72,12 +73,12 @@ proptest! {
         let ns = n(w.read, c.read_ns) + n(w.compared, c.compare_ns) + n(w.programs, c.program_ns) + n(w.erases, c.erase_ns);
         // In picojoules and nanojoules, and in nanoseconds.
         let room = reads.max(nj).max(ns) < u128::from(u64::MAX);
-        prop_assert!(right_or_refuses(c.energy_nj(&w), nj, room));
-        prop_assert!(right_or_refuses(c.time_ns(&w), ns, room));
+        prop_assert!(exact_or_saturated(c.energy_nj(&w), nj, room));
+        prop_assert!(exact_or_saturated(c.time_ns(&w), ns, room));
         let (uj, us) = (nj.div_ceil(1000), ns.div_ceil(1000));
         let price = c.of(&w);
-        prop_assert!(right_or_refuses(price.microjoules, uj, room));
-        prop_assert!(right_or_refuses(price.microseconds, us, room));
+        prop_assert!(exact_or_saturated(price.microjoules, uj, room));
+        prop_assert!(exact_or_saturated(price.microseconds, us, room));
         let budget = Price { microjoules: budget[0], microseconds: budget[1] };
         let enough = uj <= budget.microjoules.into() && us <= budget.microseconds.into();
         prop_assert!(!budget.allows(&price) || enough, "{w:?} is allowed");
@@ -102,7 +103,8 @@ proptest! {
         prop_assert_eq!(u128::from(c.operations(at, len)), exact);
     }
 
-    /// Each write of an image, at each place where a slot may begin, for any size of a program operation.
+    /// Counts each write of an image, at each offset where a slot may begin, for any operation
+    /// size.
     #[test]
     fn no_image_takes_more_than_its_bound(
         word in prop_oneof![Just(1), Just(4), Just(16), 1..=PIECE as u32],
@@ -130,10 +132,10 @@ proptest! {
             programs += c.operations(base + at, len);
             at += len;
         }
-        for which in 0..MARKS {
-            programs += c.operations(base + end + which * s.mark(), s.mark());
+        for which in 0..MARKER_WORDS {
+            programs += c.operations(base + end + which * s.marker(), s.marker());
         }
-        let whole = end + MARKS * s.mark();
+        let whole = end + MARKER_WORDS * s.marker();
         prop_assert!(programs <= bound.programs, "{programs} of {bound:?}");
         prop_assert_eq!(bound.written, u64::from(whole));
         prop_assert!(!s.erases || u64::from(whole.div_ceil(s.unit)) <= bound.erases);
@@ -153,7 +155,7 @@ proptest! {
 
     #[test]
     fn the_worst_case_does_not_wrap(m in prop::array::uniform5(edges32()), c in costs()) {
-        let m = Most { statics: m[0], heap: m[1], heap_used: m[2], stack: m[3], stack_used: m[4] };
+        let m = Maxima { statics: m[0], heap: m[1], heap_used: m[2], stack: m[3], stack_used: m[4] };
         images::<1, 0>(&m, &c)?;
         images::<4, 2048>(&m, &c)?;
         images::<256, 0x8000_0000>(&m, &c)?;
@@ -164,7 +166,7 @@ proptest! {
     }
 }
 
-/// A medium that is never used: its contract is.
+/// A medium with only a contract; it is never used.
 struct Chip<const WORD: u32, const ERASE: u32>;
 
 impl<const WORD: u32, const ERASE: u32> Medium for Chip<WORD, ERASE> {
@@ -220,13 +222,13 @@ fn sized<const WORD: u32, const ERASE: u32>(memory: u32, extents: u32) -> Checke
         up(u128::from(HEAD) + body + 8, word) + 2 * up(4, word)
     };
     let exact = up(content, align) * N as u128;
-    let told = Images::<Chip<WORD, ERASE>, N>::bytes(memory, extents);
+    let given = Images::<Chip<WORD, ERASE>, N>::bytes(memory, extents);
     prop_assert!(
-        u128::from(told) == exact || told == u32::MAX,
-        "{told}, not {exact}"
+        u128::from(given) == exact || given == u32::MAX,
+        "{given}, not {exact}"
     );
     prop_assert!(
-        u128::from(told) == exact || exact > 1 << 31,
+        u128::from(given) == exact || exact > 1 << 31,
         "{exact} is refused"
     );
 
@@ -235,13 +237,13 @@ fn sized<const WORD: u32, const ERASE: u32>(memory: u32, extents: u32) -> Checke
 
 /// At least three times the bytes, or none.
 fn sized_log<const WORD: u32, const ERASE: u32>(memory: u32) -> Checked {
-    let told = Log::<Chip<WORD, ERASE>, 1000, 128, 256>::bytes(memory);
-    prop_assert!(told == u32::MAX || u128::from(told) > 3 * u128::from(memory));
-    prop_assert!(told < u32::MAX || memory > 50_000 || ERASE > 1 << 20);
+    let given = Log::<Chip<WORD, ERASE>, 1000, 128, 256>::bytes(memory);
+    prop_assert!(given == u32::MAX || u128::from(given) > 3 * u128::from(memory));
+    prop_assert!(given < u32::MAX || memory > 50_000 || ERASE > 1 << 20);
     Ok(())
 }
 
-/// Bytes that are written at least.
+/// Checks that at least so many bytes are written.
 fn least(w: Work, bytes: u128, c: &Cost) -> Checked {
     prop_assert!(u128::from(w.written) >= bytes, "{w:?}, of {bytes} bytes");
     let programs = bytes / u128::from(c.operation.max(1));
@@ -249,12 +251,12 @@ fn least(w: Work, bytes: u128, c: &Cost) -> Checked {
     Ok(())
 }
 
-fn images<const WORD: u32, const ERASE: u32>(m: &Most, c: &Cost) -> Checked {
+fn images<const WORD: u32, const ERASE: u32>(m: &Maxima, c: &Cost) -> Checked {
     type I<const WORD: u32, const ERASE: u32> = Images<Chip<WORD, ERASE>, 3>;
     let full = u128::from(m.statics) + u128::from(m.heap) + u128::from(m.stack);
     let split = u128::from(m.statics) + u128::from(m.heap_used) + u128::from(m.stack_used);
     let stack = u128::from(m.statics) + u128::from(m.stack_used);
-    // What no medium has room for is refused: see below.
+    // Sizes that no medium has are refused: see below.
     let fits = |bytes: u128| bytes < (1 << 31) - 100;
     if fits(full) {
         least(
@@ -278,22 +280,22 @@ fn images<const WORD: u32, const ERASE: u32>(m: &Most, c: &Cost) -> Checked {
     Ok(())
 }
 
-/// Not with a smaller bound.
+/// They are refused rather than given a smaller bound.
 #[test]
 fn what_no_medium_has_room_for_is_refused() {
     type I = Images<Chip<4, 2048>, 3>;
     for statics in [(1 << 31) - 10, 1 << 31, u32::MAX - 20, u32::MAX] {
-        let m = Most {
+        let m = Maxima {
             statics,
             heap: statics,
-            ..Most::default()
+            ..Maxima::default()
         };
         assert!(catch_unwind(|| I::worst_case::<Full>(&m, &Cost::STM32F0)).is_err());
         assert!(catch_unwind(|| I::worst_restore::<Stack>(&m, &Cost::STM32F0)).is_err());
     }
 }
 
-fn log<const WORD: u32, const ERASE: u32, const CELL: usize>(m: &Most, c: &Cost) -> Checked {
+fn log<const WORD: u32, const ERASE: u32, const CELL: usize>(m: &Maxima, c: &Cost) -> Checked {
     type L<const WORD: u32, const ERASE: u32, const CELL: usize> =
         Log<Chip<WORD, ERASE>, 200, 5, CELL>;
     let heap = u128::from(m.heap.min(m.heap_used));
@@ -306,7 +308,7 @@ fn log<const WORD: u32, const ERASE: u32, const CELL: usize>(m: &Most, c: &Cost)
     Ok(())
 }
 
-/// A price that is as large as the type tells may be any larger one.
+/// A saturated price may stand for any larger one.
 #[test]
 fn no_budget_allows_what_does_not_fit() {
     let all = Price {

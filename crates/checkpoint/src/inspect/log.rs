@@ -1,23 +1,24 @@
-//! The records of a log, and where the newest one says that memory is.
+//! Describes the records of a log, and the places of memory's cells according to the newest one.
 
 use super::number;
-use crate::layout::{PIECE, mark};
+use crate::layout::{PIECE, marker_word};
 use crate::log::record::{HEAD, MAGIC, Record};
-use crate::log::runs::{NONE, Place, Runs, SLOTS, ZERO, check};
+use crate::log::runs::{CellPlace, NONE, Runs, SLOTS, ZERO, check};
 use crate::log::shape::{FRAME, MANIFESTS, RECORD};
 use core::fmt;
 use nvmem::crc::crc32;
 
-/// Whether there is a record of a log in these bytes, of a medium with this program word.
+/// Whether these bytes contain a record of a log. `word` is the medium's program word.
 pub fn has_log(bytes: &[u8], word: u32) -> bool {
     slots(bytes, word).next().is_some()
 }
 
-/// Writes a line for each record in a dump, in the order in which they lie there, and then where each cell of memory is as the newest one has it, and whether it
-/// is intact. `word` is the medium's program word in bytes. Where units begin depends on the size of an erase unit, which is found by trying: that with which the most
-/// cells are intact.
+/// Writes one line for each record in a dump, in the order of their offsets. Then it writes the
+/// place of each cell of memory according to the newest record, and whether the cell is intact.
+/// `word` is the medium's program word in bytes. Where units begin depends on the erase unit's
+/// size. It is found by trying all sizes: the one with the most intact cells is taken.
 ///
-/// **Errors**: those of `out`; any bytes whatever are shown as what they are.
+/// **Errors**: those of `out`. Any bytes are accepted.
 pub fn log(bytes: &[u8], word: u32, out: &mut impl fmt::Write) -> fmt::Result {
     let mut newest: Option<(usize, Record)> = None;
     for at in slots(bytes, word) {
@@ -38,11 +39,11 @@ pub fn log(bytes: &[u8], word: u32, out: &mut impl fmt::Write) -> fmt::Result {
             r.manifests()
         )?;
         if r.is_copy() {
-            let marked = number(slot, step(word)) == u32::from_le_bytes(mark(r.crc(), 0));
+            let marked = number(slot, step(word)) == u32::from_le_bytes(marker_word(r.crc(), 0));
             out.write_str(if marked {
-                ", a copy with its mark"
+                ", a copy with its marker"
             } else {
-                ", a copy without a mark"
+                ", a copy without a marker"
             })?;
         }
         writeln!(out)?;
@@ -59,7 +60,7 @@ pub fn log(bytes: &[u8], word: u32, out: &mut impl fmt::Write) -> fmt::Result {
         r,
         shape,
     });
-    // Of several that are as good the first.
+    // Among equals the first.
     let best = whole.reduce(|a, b| if b.intact() > a.intact() { b } else { a });
     match best {
         Some(dump) => dump.show(out),
@@ -77,20 +78,20 @@ fn slots(bytes: &[u8], word: u32) -> impl Iterator<Item = usize> + '_ {
     all.filter(|at| bytes.get(*at..).is_some_and(|b| b.starts_with(&MAGIC)))
 }
 
-/// Where units are.
+/// One possible geometry of a log.
 #[derive(Clone, Copy)]
-struct Shape {
+struct Geometry {
     cell: u32,
     front: u32,
     unit: u32,
     per: u32,
 }
 
-/// What a medium may be.
-fn geometries(word: u32, cell: u32) -> impl Iterator<Item = Shape> {
+/// All geometries that a medium may have.
+fn geometries(word: u32, cell: u32) -> impl Iterator<Item = Geometry> {
     let record = step(word) as u32;
     let known = (32..=1 << 12).contains(&cell);
-    let plain = Shape {
+    let plain = Geometry {
         cell,
         front: 2 * record,
         unit: 8 * cell,
@@ -101,7 +102,7 @@ fn geometries(word: u32, cell: u32) -> impl Iterator<Item = Shape> {
         let anchor = (2 * record).next_multiple_of(erase);
         let unit = cell.next_multiple_of(erase);
         let many = if anchor <= 512 { 8 } else { 4 };
-        [many, 2].map(|anchors| Shape {
+        [many, 2].map(|anchors| Geometry {
             cell,
             front: anchors * anchor,
             unit,
@@ -111,13 +112,13 @@ fn geometries(word: u32, cell: u32) -> impl Iterator<Item = Shape> {
     core::iter::once(plain).chain(erased).filter(move |_| known)
 }
 
-/// A dump, and the record whose cells are looked at.
+/// A dump, the record to show, and an assumed geometry.
 #[derive(Clone, Copy)]
 struct Dump<'b> {
     bytes: &'b [u8],
     at: usize,
     r: Record,
-    shape: Shape,
+    shape: Geometry,
 }
 
 impl<'b> Dump<'b> {
@@ -132,11 +133,11 @@ impl<'b> Dump<'b> {
             .get(at..at.saturating_add(self.shape.cell as usize))
     }
 
-    fn is_intact(&self, p: &Place) -> bool {
+    fn is_intact(&self, p: &CellPlace) -> bool {
         u32::from(p.place) >= SLOTS || self.cell(p.place).is_some_and(|c| check(c) == p.check)
     }
 
-    /// The runs of a manifest, and the place of the one before it.
+    /// The runs of a manifest, and the place of the manifest before it.
     fn manifest(&self, place: u16) -> Option<(&'b [u8], u16)> {
         let (content, crc) = self.cell(place)?.split_last_chunk::<4>()?;
         let before = number(content, 0) as u16;
@@ -147,8 +148,12 @@ impl<'b> Dump<'b> {
         sound.then_some((runs, before))
     }
 
-    /// All that is told, the newest word first: `each` gets the manifest's place, `NONE` for the record's own. `false` where a manifest is not intact.
-    fn told(&self, mut each: impl FnMut(u16, &'b [u8]) -> fmt::Result) -> Result<bool, fmt::Error> {
+    /// Visits all runs, the newest first. `each` gets the manifest's place, or `NONE` for the
+    /// record's own runs. `false` if a manifest is damaged.
+    fn visit_runs(
+        &self,
+        mut each: impl FnMut(u16, &'b [u8]) -> fmt::Result,
+    ) -> Result<bool, fmt::Error> {
         let own = self.at + HEAD..self.at + HEAD + self.r.places();
         each(NONE, self.bytes.get(own).unwrap_or_default())?;
         let mut place = self.r.manifest();
@@ -162,10 +167,10 @@ impl<'b> Dump<'b> {
         Ok(true)
     }
 
-    /// How much of it is as it should be: manifests, then what the record itself tells.
+    /// The number of intact manifests and of intact cells in the record's own runs.
     fn intact(&self) -> usize {
         let mut n = 0;
-        let _ = self.told(|place, runs| {
+        let _ = self.visit_runs(|place, runs| {
             n += 1;
             if place == NONE {
                 n += Runs::new(runs)
@@ -190,9 +195,9 @@ impl<'b> Dump<'b> {
             self.r.heap_used(),
             self.r.stack_from()
         )?;
-        // Of each cell a bit: there was a newer word on it.
+        // One bit for each cell: a newer entry was seen.
         let mut seen = [0u32; 1 << 10];
-        let all = self.told(|place, runs| {
+        let all = self.visit_runs(|place, runs| {
             if place != NONE {
                 writeln!(out, "  manifest at {:#06x}", self.address(place))?;
             }
@@ -206,9 +211,9 @@ impl<'b> Dump<'b> {
                     continue;
                 }
                 *word |= bit;
-                let next = Line::of(&p, self.is_intact(&p));
+                let next = Line::new(&p, self.is_intact(&p));
                 match &mut line {
-                    Some(l) if l.takes(&next) => l.last = p.cell,
+                    Some(l) if l.continues_with(&next) => l.last = p.cell,
                     _ => {
                         self.line(line.replace(next), out)?;
                     }
@@ -229,7 +234,7 @@ impl<'b> Dump<'b> {
             last => write!(out, "  cells {} to {last}: ", l.first)?,
         }
         match l.place {
-            NONE => out.write_str("not kept")?,
+            NONE => out.write_str("not saved")?,
             ZERO => out.write_str("zero")?,
             p => write!(out, "at {:#06x}", self.address(p))?,
         }
@@ -237,7 +242,7 @@ impl<'b> Dump<'b> {
     }
 }
 
-/// Cells that are told of in one line.
+/// Cells that one line describes.
 struct Line {
     first: u16,
     last: u16,
@@ -246,7 +251,7 @@ struct Line {
 }
 
 impl Line {
-    fn of(p: &Place, intact: bool) -> Self {
+    fn new(p: &CellPlace, intact: bool) -> Self {
         Line {
             first: p.cell,
             last: p.cell,
@@ -255,7 +260,7 @@ impl Line {
         }
     }
 
-    fn takes(&self, next: &Line) -> bool {
+    fn continues_with(&self, next: &Line) -> bool {
         let n = self.last.wrapping_sub(self.first).wrapping_add(1);
         let place = if u32::from(self.place) < SLOTS {
             self.place.wrapping_add(n)

@@ -1,15 +1,16 @@
-//! Whether to compare a cell before it is written.
+//! Decides whether to compare a cell with the medium before writing it.
 
 use crate::cost::Cost;
 
 const REGIONS: usize = 32;
 
-/// For each region of memory, how often a cell was the same when it was compared: a moving average, in 256ths. It starts with always: where that
-/// is wrong, each region finds out within some cells; where never is wrong, what was not needed is written for as long as it is not looked at.
+/// For each region of memory, how often a compared cell was unchanged: a moving average, in 256ths.
+/// All regions start with "always compare". If comparing does not pay, a region learns that within
+/// some cells. Starting with "never" would write unchanged cells until the region is sampled.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Adaptive {
     same: [u8; REGIONS],
-    /// From which average on comparing pays.
+    /// The average from which comparing pays.
     least: u8,
     tick: u8,
 }
@@ -22,7 +23,8 @@ impl Adaptive {
     };
 
     pub(super) const fn new(cost: &Cost, cell: u32, unit: u32, erases: bool) -> Self {
-        // In nanojoules, and 32 bits: no medium's cell costs a hundredth of a joule to compare.
+        // In nanojoules, in 32 bits: comparing a cell costs less than a hundredth of a joule on any
+        // medium.
         let compare = (cost.compare_pj / 8).saturating_mul(cell) / 125;
         let compare = if compare > 1 << 23 { 1 << 23 } else { compare };
         let programs = cell.div_ceil(cost.step()).saturating_mul(cost.program_nj);
@@ -39,7 +41,7 @@ impl Adaptive {
         }
     }
 
-    /// The region of this cell of so many.
+    /// The region of a cell, with `cells` cells in all.
     pub(super) fn region(cell: u32, cells: u32) -> usize {
         (cell * REGIONS as u32).checked_div(cells).unwrap_or(0) as usize % REGIONS
     }
@@ -53,7 +55,7 @@ impl Adaptive {
         self.tick == 0
     }
 
-    /// What came of it.
+    /// Notes the result of a comparison.
     pub(super) fn learn(&mut self, region: usize, same: bool) {
         if let Some(s) = self.same.get_mut(region) {
             *s = if same {
@@ -70,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn learns_and_finds_out() {
+    fn learns_when_comparing_pays() {
         let mut a = Adaptive::new(&Cost::STM32L1, 128, 256, true);
         // 14.5 of 133 µJ.
         assert_eq!(a.least, 28);
@@ -90,7 +92,7 @@ mod tests {
             now && a.compares(region)
         });
         assert!(first.is_some_and(|n| n <= 64), "{first:?}");
-        // Where comparing is cheap it is always done.
+        // Cheap comparing is always done.
         let mut a = Adaptive::new(&Cost::STM32F0, 128, 2048, true);
         (0..100).for_each(|_| a.learn(0, false));
         assert!(a.least <= 1 && (0..100).filter(|_| a.compares(0)).count() >= 3);

@@ -1,4 +1,20 @@
-//! How a state is found, checked, and brought back.
+//! Finds a checkpoint in the log, checks it, and restores it.
+//!
+//! ```text
+//!  find_checkpoint, for each record from the newest:
+//!    find_record -> right program and memory? -> reread
+//!    load_map:   Pass::Chain   record -> ... -> oldest manifest   note the manifests' places
+//!                Pass::Map     oldest manifest -> ... -> record   note each cell's place
+//!    restore:    Pass::Check   record -> ... -> oldest manifest   check each cell once
+//!                (not stable? write_boot_record)
+//!                Pass::Apply   record -> ... -> oldest manifest   check each cell and write it to memory
+//! ```
+//!
+//! The passes run from the newest entry to the oldest where only the newest entry of a cell is
+//! used. The `PENDING` bit in the map marks cells that were already handled.
+//!
+//! Why this is safe: memory is written only in the last pass, after every cell was checked. If a
+//! cell reads differently then, the result is `PartlyRestored`, and the program must start again.
 
 use super::Log;
 use super::record::{HEAD, Record};
@@ -10,18 +26,18 @@ use nvmem::crc::crc32;
 use nvmem::device::Medium;
 use nvmem::planted;
 
-/// What is done with what is told.
-enum Use<'a, 'm> {
-    /// It is noted where the manifests are.
+/// What a pass over the manifests does.
+enum Pass<'a, 'm> {
+    /// Note the places of the manifests.
     Chain,
-    /// It is noted where each cell is.
+    /// Note the place of each cell.
     Map,
     Check,
     Apply(&'a mut Memory<'m>),
 }
 
-/// What a record tells itself.
-fn places<'b>(buf: &'b [u8; LARGEST], record: &Record) -> &'b [u8] {
+/// The runs in the record itself.
+fn record_runs<'b>(buf: &'b [u8; LARGEST], record: &Record) -> &'b [u8] {
     buf.get(HEAD..HEAD + record.places()).unwrap_or_default()
 }
 
@@ -38,14 +54,14 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
         Reader { at }.read(&mut self.medium, buf)
     }
 
-    /// What a manifest or a record tells; whether it makes sense.
+    /// Applies one pass to the runs of a manifest or record. Returns whether all of them are valid.
     #[inline(never)]
-    fn told(
+    fn apply_runs(
         &mut self,
         runs: &[u8],
         pending: u16,
         cells: &Cells<CELL>,
-        what: &mut Use<'_, '_>,
+        pass: &mut Pass<'_, '_>,
     ) -> Result<bool, D::Error> {
         let mut sound = true;
         for p in Runs::new(runs) {
@@ -54,11 +70,11 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
                 sound = false;
                 continue;
             };
-            if let Use::Map = what {
+            if let Pass::Map = pass {
                 *to = p.place | pending;
                 continue;
             }
-            // The newest word on a cell has a place without a bit, and sets it.
+            // The newest entry of a cell has no `PENDING` bit in the map, and sets it.
             if *to != p.place {
                 continue;
             }
@@ -76,7 +92,7 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
                 }
             }
             if p.place != NONE
-                && let Use::Apply(memory) = what
+                && let Pass::Apply(memory) = pass
                 && let Some(used) = buf.get(cell.from as usize..cell.to as usize)
             {
                 memory.write(cell.at + cell.from, used);
@@ -85,23 +101,26 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
         Ok(sound)
     }
 
-    /// All that is told, from the oldest word to the newest to note it, and back to use it. Whether it makes sense.
+    /// Walks the manifest chain and the record, and applies one pass to their runs. `Pass::Map`
+    /// walks from the oldest manifest to the record, so that newer places replace older ones. All
+    /// other passes walk from the record to the oldest manifest. Returns whether all of it is
+    /// valid.
     #[inline(never)]
-    fn told_all(
+    fn apply_manifests(
         &mut self,
         places: &[u8],
         cells: &Cells<CELL>,
-        mut what: Use<'_, '_>,
+        mut pass: Pass<'_, '_>,
     ) -> Result<bool, D::Error> {
-        let map = matches!(what, Use::Map);
-        self.all_told();
+        let map = matches!(pass, Pass::Map);
+        self.clear_pending();
         let mut sound = true;
         let mut b = [0; CELL];
-        // The record's own places are the newest word.
-        for step in 0..=self.chained {
-            let k = if map { step } else { self.chained - step };
+        // The record's own places are the newest.
+        for step in 0..=self.chain_len {
+            let k = if map { step } else { self.chain_len - step };
             let (mut runs, mut pending) = (places, PENDING);
-            if k < self.chained {
+            if k < self.chain_len {
                 let slot = self.chain.get(k).copied().unwrap_or(NONE);
                 if u32::from(slot) >= self.slots() {
                     return Ok(false);
@@ -121,41 +140,44 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
                 }
                 (runs, pending) = (b.get(4..4 + len).unwrap_or_default(), 0);
             }
-            if !matches!(what, Use::Chain) {
-                sound &= self.told(runs, pending, cells, &mut what)?;
+            if !matches!(pass, Pass::Chain) {
+                sound &= self.apply_runs(runs, pending, cells, &mut pass)?;
             }
         }
         if !map {
-            self.all_told();
-            self.told(places, PENDING, cells, &mut Use::Map)?;
+            self.clear_pending();
+            self.apply_runs(places, PENDING, cells, &mut Pass::Map)?;
         }
         Ok(sound)
     }
 
-    /// No place is pending.
-    fn all_told(&mut self) {
+    /// Clears the `PENDING` bit of all places.
+    fn clear_pending(&mut self) {
         self.map.iter_mut().for_each(|p| *p &= !PENDING);
     }
 
-    /// Reads where everything is, as the record that was found says; whether it makes sense.
-    fn adopt(&mut self, places: &[u8], cells: &Cells<CELL>) -> Result<bool, D::Error> {
+    /// Builds the map of cells and the chain of manifests of the found record. Returns whether they
+    /// are valid.
+    fn load_map(&mut self, places: &[u8], cells: &Cells<CELL>) -> Result<bool, D::Error> {
         let Some(r) = self.found.as_ref().map(|f| &f.record) else {
             return Ok(false);
         };
-        let (chained, newest) = (r.manifests(), r.manifest());
-        if r.cell() != CELL as u32 || chained > self.chain.len() {
+        let (chain_len, newest) = (r.manifests(), r.manifest());
+        if r.cell() != CELL as u32 || chain_len > self.chain.len() {
             return Ok(false);
         }
-        self.chained = chained;
-        if let Some(c) = chained.checked_sub(1).and_then(|k| self.chain.get_mut(k)) {
+        self.chain_len = chain_len;
+        if let Some(c) = chain_len.checked_sub(1).and_then(|k| self.chain.get_mut(k)) {
             *c = newest;
         }
-        if !self.told_all(places, cells, Use::Chain)? || !self.told_all(places, cells, Use::Map)? {
+        if !self.apply_manifests(places, cells, Pass::Chain)?
+            || !self.apply_manifests(places, cells, Pass::Map)?
+        {
             return Ok(false);
         }
         self.recount();
-        // Behind the last one that is in use: units are used in turn.
-        let mut last = if chained > 0 { newest } else { 0 };
+        // Continue behind the last place in use: units are used in turn.
+        let mut last = if chain_len > 0 { newest } else { 0 };
         for p in &self.map {
             let p = p.wrapping_sub(PENDING);
             if u32::from(p) < SLOTS {
@@ -166,64 +188,66 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
         Ok(true)
     }
 
-    /// Looks for the record that counts: the newest, below this number, of this memory that makes sense. With `apply` its checkpoint is checked and brought back.
-    fn search(
+    /// Finds the newest valid record of this program and memory, with a number below `below`. With
+    /// `apply`, checks its checkpoint and restores it.
+    fn find_checkpoint(
         &mut self,
         all: &Cells<CELL>,
-        print: u32,
+        fingerprint: u32,
         mut below: Option<u32>,
         mut apply: Option<&mut Memory<'_>>,
     ) -> Result<Restored, Error<D::Error>> {
         self.ready = false;
-        let (mut why, mut damaged) = (Error::NoImage, 0u8);
+        let (mut error, mut damaged) = (Error::NoImage, 0u8);
         let mut buf = [0; LARGEST];
         loop {
             self.map.fill(NONE);
-            (self.chained, self.next) = (0, u32::MAX);
-            self.find(below).map_err(Error::Medium)?;
+            (self.chain_len, self.next) = (0, u32::MAX);
+            self.find_record(below).map_err(Error::Medium)?;
             let Some(found) = self.found else { break };
             let r = found.record;
             below = Some(r.number());
             if r.program() != self.program {
                 let [low, high] = r.program().map(u64::from);
                 let found = low | high << 32;
-                why = Error::OtherProgram { found };
+                error = Error::OtherProgram { found };
                 continue;
             }
-            if r.memory() != print {
-                why = Error::OtherMemory;
+            if r.memory() != fingerprint {
+                error = Error::OtherMemory;
                 continue;
             }
-            if !self.again(&mut buf).map_err(Error::Medium)? {
-                // It was never stable: nobody has gone on from it.
+            if !self.reread(&mut buf).map_err(Error::Medium)? {
+                // It was never stable, so no program ever continued from it.
                 continue;
             }
             let cells = all.using(r.heap_used(), r.stack_from());
-            let told = places(&buf, &r);
-            let mut sound = self.adopt(told, &cells).map_err(Error::Medium)?;
+            let runs = record_runs(&buf, &r);
+            let mut sound = self.load_map(runs, &cells).map_err(Error::Medium)?;
             if sound && apply.is_some() {
-                let checked = self.told_all(told, &cells, Use::Check);
+                let checked = self.apply_manifests(runs, &cells, Pass::Check);
                 sound = checked.map_err(Error::Medium)?;
             }
             if !sound {
                 damaged = damaged.saturating_add(1);
-                if let Error::NoImage = why {
-                    why = Error::Damaged;
+                if let Error::NoImage = error {
+                    error = Error::Damaged;
                 }
                 continue;
             }
             let unfinished = self.anchors.unfinished;
             if let Some(memory) = &mut apply {
-                // What was checked is copied, or is not what was read.
-                if !found.sure && !planted!("checkpoint/log-unsure-used") {
-                    let owned = self.own().map_err(Error::Medium)?;
+                // `write_boot_record` reads the record again and fails unless it is the one that
+                // was checked.
+                if !found.stable && !planted!("checkpoint/log-unsure-used") {
+                    let owned = self.write_boot_record().map_err(Error::Medium)?;
                     if !owned {
                         continue;
                     }
                 }
-                let sound = self.told_all(told, &cells, Use::Apply(memory));
+                let sound = self.apply_manifests(runs, &cells, Pass::Apply(memory));
                 if !sound.map_err(Error::Medium)? {
-                    return Err(Error::Spoilt);
+                    return Err(Error::PartlyRestored);
                 }
             }
             self.ready = true;
@@ -235,33 +259,33 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
                 unfinished,
             });
         }
-        // There is nothing to go on from.
+        // There is no valid checkpoint.
         self.recount();
         self.ready = true;
-        Err(why)
+        Err(error)
     }
 
-    /// Makes sure that it is known what the medium holds, for a checkpoint that was not preceded by a restore.
-    pub(super) fn look(
+    /// Loads the log's state from the medium, for a checkpoint without a restore before it.
+    pub(super) fn load_state(
         &mut self,
         cells: &Cells<CELL>,
-        print: u32,
+        fingerprint: u32,
         below: Option<u32>,
     ) -> Result<(), Error<D::Error>> {
-        let alike = |f: &super::anchor::Found| f.record.memory() == print;
+        let alike = |f: &super::anchor::FoundRecord| f.record.memory() == fingerprint;
         if self.ready && self.found.as_ref().is_none_or(alike) {
             return Ok(());
         }
-        match self.search(cells, print, below, None) {
+        match self.find_checkpoint(cells, fingerprint, below, None) {
             Err(Error::Medium(e)) => Err(Error::Medium(e)),
             _ => Ok(()),
         }
     }
 
-    /// Brings memory back to what it was at the checkpoint that counts: see [`Store::load`](crate::Store::load).
+    /// Restores memory from the newest valid checkpoint: see [`Store::load`](crate::Store::load).
     pub(super) fn restore(&mut self, memory: &mut Memory<'_>) -> Result<Restored, Error<D::Error>> {
         let cells = Cells::of(memory);
-        let print = memory.fingerprint();
-        self.search(&cells, print, None, Some(memory))
+        let fingerprint = memory.fingerprint();
+        self.find_checkpoint(&cells, fingerprint, None, Some(memory))
     }
 }

@@ -1,28 +1,40 @@
-//! What says that a checkpoint is complete, and where its cells are.
+//! The record: it makes a checkpoint complete, and says where the cells are.
+//!
+//! ```text
+//!  word  0     1       2     3         4-5      6       7        8      9       10        11
+//!       +------+-------+-----+---------+--------+-------+--------+------+-------+---------+-------+
+//!       | RLL1 | number| base| sequence| program| memory| context| heap | stack | manif., | places|
+//!       |      |       |     |         |        |       |        | used | from  | n, copy | , cell|
+//!       +------+-------+-----+---------+--------+-------+--------+------+-------+---------+-------+
+//!       | places (runs)                          | CRC of all before it |
+//!       +----------------------------------------+----------------------+
+//! ```
+//!
+//! The record is valid when the CRC matches. It is written last, in one write or after a flush.
 
 use super::shape::LARGEST;
 use crate::layout::zero;
 use nvmem::crc::crc32;
 
 pub(crate) const MAGIC: [u8; 4] = *b"RLL1";
-/// In front of the places that a record tells itself.
+/// Bytes in front of the record's own places.
 pub(crate) const HEAD: usize = 48;
 const WORDS: usize = HEAD / 4;
 
-/// A record as it is there, but for the places behind it: twelve words, the least significant byte first. And its checksum.
+/// A record without its places: twelve words, least significant byte first, and its checksum.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Record([u32; WORDS + 1]);
 
-/// What a record says.
+/// The content of a record.
 pub(crate) struct Fields {
-    /// That of the checkpoint; wraps.
+    /// The checkpoint's sequence number; wraps.
     pub sequence: u32,
     pub program: [u32; 2],
     pub memory: u32,
     pub context: u32,
     pub heap_used: u32,
     pub stack_from: u32,
-    /// Where the last manifest is, and how many there are.
+    /// The place of the newest manifest, and the number of manifests.
     pub manifest: u16,
     pub manifests: u8,
     /// Bytes of places.
@@ -32,7 +44,7 @@ pub(crate) struct Fields {
 }
 
 impl Record {
-    /// One without numbers.
+    /// A record whose number and base are not set yet.
     pub(crate) fn new(f: &Fields) -> Self {
         Record([
             u32::from_le_bytes(MAGIC),
@@ -51,7 +63,7 @@ impl Record {
         ])
     }
 
-    /// Later records have higher numbers; wraps.
+    /// The record number: later records have higher ones; wraps.
     pub(crate) fn number(&self) -> u32 {
         self.0[1]
     }
@@ -69,7 +81,7 @@ impl Record {
         self.0[3]
     }
 
-    /// Its lower half and its upper half.
+    /// The program number's lower and upper half.
     pub(crate) fn program(&self) -> [u32; 2] {
         [self.0[4], self.0[5]]
     }
@@ -98,7 +110,7 @@ impl Record {
         usize::from((self.0[10] >> 16) as u8)
     }
 
-    /// Whether it was written by a boot that goes on from it: a mark follows.
+    /// Whether it is a boot record: a copy that a boot continues from, followed by a marker.
     pub(crate) fn is_copy(&self) -> bool {
         self.0[10] >> 24 != 0
     }
@@ -120,12 +132,13 @@ impl Record {
         self.0[WORDS]
     }
 
-    /// Where its checksum is: in a word of its own, where words have four bytes.
+    /// The offset of its checksum, aligned to four bytes.
     fn end(&self) -> usize {
         (HEAD + self.places()).next_multiple_of(4)
     }
 
-    /// Writes head and checksum around the places, which are there, and zeros to a multiple of the word: bytes in all.
+    /// Writes head and checksum around the places that are in `to`, and zeros up to a multiple of
+    /// the word. Returns the bytes in all.
     pub(crate) fn encode(&mut self, to: &mut [u8; LARGEST], word: usize) -> usize {
         for (to, w) in to.as_chunks_mut::<4>().0.iter_mut().zip(&self.0[..WORDS]) {
             *to = w.to_le_bytes();

@@ -1,20 +1,28 @@
-//! Where cells of memory are: how a manifest tells it.
+//! The encoding of cell places in manifests and records: runs of 16-bit words.
+//!
+//! ```text
+//!  one cell          | cell | place | check |
+//!  run of n cells    | cell, RUN | n | place | check | check | ...      consecutive places
+//!  own places        | cell, RUN | n, OWN_PLACES | place | check | place | check | ...
+//! ```
+//!
+//! A check follows only where the place holds data: not for `NONE` (nothing saved) and `ZERO`.
 
 use nvmem::crc::crc32;
 
-/// A place: not in a manifest yet.
+/// A bit in a place: not in a manifest yet.
 pub(crate) const PENDING: u16 = 1 << 15;
-/// A place: of this cell nothing is kept.
+/// A place: nothing of this cell is saved.
 pub(crate) const NONE: u16 = 0x7FFF;
-/// A place: all of it is zero.
+/// A place: the cell is zero.
 pub(crate) const ZERO: u16 = 0x7FFE;
-/// The places of a medium are below.
+/// Places on the medium are below this.
 pub(crate) const SLOTS: u32 = 0x7FF0;
 
-/// In the number of a cell: there is a count.
+/// A bit in a cell number: a count follows.
 const RUN: u16 = 1 << 15;
-/// In a count: each cell has a place of its own.
-const ROW: u16 = 1 << 15;
+/// A bit in a count: each cell has a place of its own.
+const OWN_PLACES: u16 = 1 << 15;
 
 /// The check of a cell's content.
 pub(crate) fn check(content: &[u8]) -> u16 {
@@ -29,7 +37,8 @@ fn put(to: &mut core::slice::IterMut<'_, [u8; 2]>, v: u16) {
     }
 }
 
-/// Tells the pending places of `map`: bytes written, and the first cell that there was no room for.
+/// Encodes the pending places of `map`. Returns the bytes written, and the first cell without
+/// space.
 #[inline(never)]
 pub(crate) fn encode(
     to: &mut [u8],
@@ -51,7 +60,7 @@ pub(crate) fn encode(
         let rest = map.get(i..).unwrap_or_default();
         let is_slot = |p: u16| u32::from(p.wrapping_sub(PENDING)) < SLOTS;
         let slot = is_slot(p);
-        // How many go on from this one, and how many have any place.
+        // `run`: cells with consecutive places. `row`: cells with any place on the medium.
         let (mut run, mut row) = (1, 0);
         while rest.get(run) == Some(&p.wrapping_add(u16::from(slot) * run as u16)) {
             run += 1;
@@ -59,8 +68,8 @@ pub(crate) fn encode(
         while slot && rest.get(row).is_some_and(|p| is_slot(*p)) {
             row += 1;
         }
-        let apart = run <= 2 && run < row;
-        let n = if apart {
+        let own_places = run <= 2 && run < row;
+        let n = if own_places {
             row.min((room - 2) / 2)
         } else if row > 1 {
             run.min(room - 3)
@@ -74,13 +83,13 @@ pub(crate) fn encode(
             put(&mut to, i as u16);
         } else {
             put(&mut to, i as u16 | RUN);
-            put(&mut to, n as u16 | if apart { ROW } else { 0 });
+            put(&mut to, n as u16 | if own_places { OWN_PLACES } else { 0 });
         }
-        if !apart {
+        if !own_places {
             put(&mut to, p & !PENDING);
         }
         for p in rest.iter().take(n) {
-            if apart {
+            if own_places {
                 put(&mut to, p & !PENDING);
             }
             if slot {
@@ -92,18 +101,19 @@ pub(crate) fn encode(
     (2 * (all - to.len()), i)
 }
 
-/// Where one cell is.
+/// The place of one cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Place {
+pub(crate) struct CellPlace {
     pub cell: u16,
     pub place: u16,
     pub check: u16,
 }
 
-/// What was told. Ends where it makes no sense.
+/// Decodes runs. Ends at the first invalid one.
 pub(crate) struct Runs<'b> {
     from: &'b [u8],
-    /// Cells left of the run, the next one, its place, and whether places are told one by one.
+    /// The cells left in the run, the next cell, its place, and whether each cell has its own
+    /// place.
     left: u16,
     cell: u16,
     place: u16,
@@ -129,15 +139,15 @@ impl<'b> Runs<'b> {
 }
 
 impl Iterator for Runs<'_> {
-    type Item = Place;
+    type Item = CellPlace;
 
-    fn next(&mut self) -> Option<Place> {
+    fn next(&mut self) -> Option<CellPlace> {
         if self.left == 0 {
             let cell = self.take()?;
             (self.cell, self.left, self.row) = (cell & !RUN, 1, false);
             if cell & RUN != 0 {
                 let n = self.take()?;
-                (self.left, self.row) = (n & !ROW, n & ROW != 0);
+                (self.left, self.row) = (n & !OWN_PLACES, n & OWN_PLACES != 0);
             }
             if !self.row {
                 self.place = self.take()?;
@@ -157,7 +167,7 @@ impl Iterator for Runs<'_> {
         if slot {
             self.place = place + 1;
         }
-        Some(Place { cell, place, check })
+        Some(CellPlace { cell, place, check })
     }
 }
 
@@ -167,7 +177,7 @@ mod tests {
     use super::*;
     use std::vec::Vec;
 
-    fn told(map: &[u16], room: usize) -> Vec<Place> {
+    fn roundtrip(map: &[u16], room: usize) -> Vec<CellPlace> {
         let mut map = map.to_vec();
         let mut all = Vec::new();
         loop {
@@ -183,16 +193,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_is_read() {
+    fn runs_decode_as_encoded() {
         let p = |places: &[u16]| places.iter().map(|p| p | PENDING).collect::<Vec<_>>();
         let mut map = p(&[5, 6, 7, 8, NONE, NONE, ZERO, 3]);
         map.extend([9, 9, NONE]);
         map.extend(p(&[1, 4, 2, 7, 20, 21, 22, 23, 24, 25, ZERO, 30]));
         for room in [12, 20, 24, 76, 120] {
-            let told = told(&map, room);
+            let decoded = roundtrip(&map, room);
             let expected: Vec<_> = (map.iter().enumerate())
                 .filter(|(_, p)| **p & PENDING != 0)
-                .map(|(i, p)| Place {
+                .map(|(i, p)| CellPlace {
                     cell: i as u16,
                     place: p & !PENDING,
                     check: if u32::from(p & !PENDING) < SLOTS {
@@ -202,12 +212,12 @@ mod tests {
                     },
                 })
                 .collect();
-            assert_eq!(told, expected, "{room}");
+            assert_eq!(decoded, expected, "{room}");
         }
     }
 
     #[test]
-    fn any_bytes_end() {
+    fn decoding_any_bytes_ends() {
         for seed in 0..if cfg!(miri) { 3 } else { 2000u32 } {
             let mut x = seed;
             let bytes: Vec<u8> = (0..40)

@@ -1,18 +1,33 @@
-//! How a checkpoint is written: cells, manifests when places no longer fit in a record, the record.
+//! Writes a checkpoint to the log.
+//!
+//! ```text
+//!  1. find_checkpoint  if the state of the log is not in RAM
+//!  2. write_boot_record  once in each boot, on flash (see `anchor`)
+//!  3. for each cell that is in use: compare, and write it to a free place if it differs
+//!  4. collect   move the cells of nearly empty units, until the next checkpoint has space
+//!  5. write_manifest   if the pending places do not fit into the record: one or more manifests,
+//!                      chained to the ones before; too many: all places anew, in a new chain
+//!  6. append the record, flush             <- the checkpoint becomes valid here
+//!  7. recount   units without needed cells become free
+//! ```
+//!
+//! Why this is safe: steps 3 to 5 write only to places that the last valid record does not need.
+//! Such places become free in step 7 at the earliest. A cut in steps 1 to 5 leaves the last record
+//! valid. A cut in step 6 leaves it or the new one.
 
 use super::Log;
 use super::adaptive::Adaptive;
 use super::record::{Fields, HEAD, Record};
 use super::runs::{NONE, PENDING, SLOTS, check, encode};
 use super::shape::{Cell, Cells, LARGEST, Shape};
-use super::space::Stop;
+use super::space::WriteError;
 use crate::{Error, Memory};
 use nvmem::crc::crc32;
 use nvmem::device::Medium;
 use nvmem::planted;
 
-/// Bytes that are compared at once: what follows a difference is not read.
-const fn glance(read_size: u32) -> u32 {
+/// The bytes that are read and compared at once. After the first difference no more is read.
+const fn compare_step(read_size: u32) -> u32 {
     if read_size <= 32 && 32 % read_size == 0 {
         32
     } else {
@@ -20,14 +35,15 @@ const fn glance(read_size: u32) -> u32 {
     }
 }
 
-/// What a checkpoint is of.
-struct Round<'a, 'm, const CELL: usize> {
+/// The input of one checkpoint.
+struct SaveJob<'a, 'm, const CELL: usize> {
     memory: &'a Memory<'m>,
     /// The fingerprint of the memory.
-    print: u32,
+    fingerprint: u32,
     cells: Cells<CELL>,
     context: u32,
-    /// Cells, how many of them hold data, and how many all their places take at most.
+    /// The number of cells, how many of them hold data, and how many cells all their places take at
+    /// most.
     count: u32,
     data: u32,
     places: u32,
@@ -36,7 +52,7 @@ struct Round<'a, 'm, const CELL: usize> {
 impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
     Log<D, CELLS, UNITS, CELL>
 {
-    /// Keeps the state of `memory`: see [`Store::save`](crate::Store::save).
+    /// Saves `memory`: see [`Store::save`](crate::Store::save).
     pub(super) fn checkpoint(
         &mut self,
         memory: &Memory<'_>,
@@ -46,7 +62,7 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
         let cells = Cells::of(memory);
         let count = cells.count();
         if count > CELLS as u32 {
-            return Err(Error::Tables { cells: count });
+            return Err(Error::TablesTooSmall { cells: count });
         }
         let mut data = 0;
         for i in 0..count {
@@ -54,9 +70,9 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
                 data += 1;
             }
         }
-        let round = Round {
+        let job = SaveJob {
             memory,
-            print: memory.fingerprint(),
+            fingerprint: memory.fingerprint(),
             cells,
             context,
             count,
@@ -65,19 +81,20 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
         };
         let mut below = None;
         loop {
-            self.look(&round.cells, round.print, below)?;
-            // All of it may have changed, and whatever is left over after that must be collectable.
-            let most = data + round.places;
+            self.load_state(&job.cells, job.fingerprint, below)?;
+            // All cells may have changed, and the places that they leave behind must be collectable
+            // after that.
+            let most = data + job.places;
             let whole = self.unit_count * s.per;
             if self.survey().room < most || s.erases && whole < 2 * (most + s.per) {
                 return Err(Error::TooSmall {
                     needed: Self::bytes(data * s.cell),
                 });
             }
-            // What is known of the medium may be wrong until all is written.
+            // The state in RAM does not match the medium until all is written.
             self.ready = false;
-            return match self.write(&round) {
-                // The record was never stable: nobody has gone on from it.
+            return match self.write(&job) {
+                // The record was never stable, so no program ever continued from it.
                 Ok(false) => {
                     below = self.found.as_ref().map(|f| f.record.number());
                     continue;
@@ -86,56 +103,56 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
                     self.ready = true;
                     Ok(())
                 }
-                Err(Stop::Full) => Err(Error::TooSmall { needed: u32::MAX }),
-                Err(Stop::Medium(e)) => Err(Error::Medium(e)),
+                Err(WriteError::Full) => Err(Error::TooSmall { needed: u32::MAX }),
+                Err(WriteError::Medium(e)) => Err(Error::Medium(e)),
             };
         }
     }
 
-    /// `false` when there is no record to go on from any more.
-    fn write(&mut self, round: &Round<'_, '_, CELL>) -> Result<bool, Stop<D::Error>> {
-        if !self.own()? {
+    /// Returns `false` if the found record now reads differently.
+    fn write(&mut self, job: &SaveJob<'_, '_, CELL>) -> Result<bool, WriteError<D::Error>> {
+        if !self.write_boot_record()? {
             return Ok(false);
         }
-        let memory = round.memory;
+        let memory = job.memory;
         let before = self.found.as_ref().map(|f| &f.record);
         let sequence = before.map_or(0, Record::sequence).wrapping_add(1);
-        let old = before.map(|r| round.cells.using(r.heap_used(), r.stack_from()));
+        let old = before.map(|r| job.cells.using(r.heap_used(), r.stack_from()));
         let mut written = 0;
-        for i in 0..round.count {
-            let Some(cell) = round.cells.get(i) else {
+        for i in 0..job.count {
+            let Some(cell) = job.cells.get(i) else {
                 break;
             };
             let place = self.place_of(i);
             let to = match cell.empty(memory) {
                 Some(to) => to,
                 None => {
-                    // With other bytes in use it has other zeros.
+                    // With other bytes in use, other bytes of the stored cell are zero.
                     let alike = old.as_ref().is_some_and(|o| o.get(i) == Some(cell));
-                    if u32::from(place) < SLOTS && alike && self.same(i, round, &cell)? {
+                    if u32::from(place) < SLOTS && alike && self.is_unchanged(i, job, &cell)? {
                         continue;
                     }
                     written += 1;
-                    self.put_cell(&cell, memory)?
+                    self.write_memory_cell(&cell, memory)?
                 }
             };
             if to != place {
-                self.moved(i, to);
+                self.set_place(i, to);
             }
         }
-        let full = self.collect(round, written)?;
+        let rewrite_all = self.collect(job, written)?;
         let mut buf = [0; LARGEST];
-        let places = self.tell(round, full, &mut buf)?;
+        let places = self.write_manifest(job, rewrite_all, &mut buf)?;
         let (heap_used, stack_from) = memory.in_use();
         let record = Record::new(&Fields {
             sequence,
             program: self.program,
-            memory: round.print,
-            context: round.context,
+            memory: job.fingerprint,
+            context: job.context,
             heap_used,
             stack_from,
-            manifest: self.newest(),
-            manifests: self.chained as u8,
+            manifest: self.newest_manifest(),
+            manifests: self.chain_len as u8,
             places: places as u16,
             cell: CELL as u16,
         });
@@ -144,9 +161,12 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
         Ok(true)
     }
 
-    /// The newest manifest.
-    fn newest(&self) -> u16 {
-        let last = self.chained.checked_sub(1).and_then(|k| self.chain.get(k));
+    /// The place of the newest manifest.
+    fn newest_manifest(&self) -> u16 {
+        let last = self
+            .chain_len
+            .checked_sub(1)
+            .and_then(|k| self.chain.get(k));
         last.copied().unwrap_or(NONE)
     }
 
@@ -154,9 +174,9 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
         self.map.get(cell as usize).map_or(NONE, |p| p & !PENDING)
     }
 
-    /// A cell of memory is somewhere else now.
+    /// Sets the new place of a cell.
     #[inline(never)]
-    fn moved(&mut self, cell: u32, to: u16) {
+    fn set_place(&mut self, cell: u32, to: u16) {
         self.release(self.place_of(cell));
         if let Some(p) = self.map.get_mut(cell as usize) {
             *p = to | PENDING;
@@ -164,56 +184,67 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
     }
 
     #[inline(never)]
-    fn put_cell(&mut self, cell: &Cell, memory: &Memory<'_>) -> Result<u16, Stop<D::Error>> {
+    fn write_memory_cell(
+        &mut self,
+        cell: &Cell,
+        memory: &Memory<'_>,
+    ) -> Result<u16, WriteError<D::Error>> {
         let mut buf = [0; CELL];
         cell.content(memory, &mut buf);
-        self.place(&buf)
+        self.write_cell(&buf)
     }
 
-    /// Whether the medium is known to hold this cell as it is.
-    fn same(&mut self, i: u32, round: &Round<'_, '_, CELL>, cell: &Cell) -> Result<bool, D::Error> {
-        let region = Adaptive::region(i, round.count);
+    /// Whether the medium holds this cell unchanged. `false` if it was not compared.
+    fn is_unchanged(
+        &mut self,
+        i: u32,
+        job: &SaveJob<'_, '_, CELL>,
+        cell: &Cell,
+    ) -> Result<bool, D::Error> {
+        let region = Adaptive::region(i, job.count);
         if !self.adaptive.compares(region) {
             return Ok(false);
         }
         let base = self.slot_at(self.place_of(i));
-        let glance = const { glance(D::CONTRACT.read_size) };
+        let step = const { compare_step(D::CONTRACT.read_size) };
         let mut was = [0; LARGEST];
-        let (mut at, mut same) = (cell.from / glance * glance, true);
+        let (mut at, mut same) = (cell.from / step * step, true);
         while at < cell.to && same {
-            let n = glance.min(CELL as u32 - at);
+            let n = step.min(CELL as u32 - at);
             let was = was.get_mut(..n as usize).unwrap_or_default();
             self.medium.read(base + at, was)?;
             let (from, to) = (cell.from.max(at), cell.to.min(at + n));
             let was = was.get((from - at) as usize..(to - at) as usize);
-            same = was.is_some_and(|was| round.memory.holds(cell.at + from, was));
+            same = was.is_some_and(|was| job.memory.holds(cell.at + from, was));
             at += n;
         }
         self.adaptive.learn(region, same);
         Ok(same)
     }
 
-    /// Writes what is needed of the emptiest units to other places, until so few units are in use that a checkpoint of everything has room. Whether all
-    /// places are to be told anew: manifests were in the way.
+    /// Empties the units with the fewest needed cells, until so few units are in use that a
+    /// checkpoint of everything has space. Returns whether all places must be written anew, because
+    /// a manifest was in one of these units.
     ///
-    /// A cell that was written in this checkpoint need not be moved, but for what shares the first unit with older ones. So both together
-    /// write no more cells than hold data, and one unit.
+    /// Cells that this checkpoint wrote need not be moved, except those that share the first unit
+    /// with older ones. So writing and moving together write at most the cells that hold data, and
+    /// one unit.
     fn collect(
         &mut self,
-        round: &Round<'_, '_, CELL>,
+        job: &SaveJob<'_, '_, CELL>,
         written: u32,
-    ) -> Result<bool, Stop<D::Error>> {
+    ) -> Result<bool, WriteError<D::Error>> {
         let s = Self::SHAPE;
-        let mut full = false;
+        let mut rewrite_all = false;
         if !s.erases || planted!("checkpoint/log-not-collected") {
-            return Ok(full);
+            return Ok(rewrite_all);
         }
-        let (data, spare) = (round.data, round.places);
+        let (data, spare) = (job.data, job.places);
         let mut left = (data + s.per).saturating_sub(written);
         let whole = self.unit_count * s.per;
-        // More of memory may be in use next time: as much as a log of this size is meant for.
+        // More memory may be in use next time: as much as a log of this size is meant for.
         let meant = (whole + s.front() / s.cell) / 3 + spare + s.per;
-        let next = meant.min(round.count + spare).max(data + spare);
+        let next = meant.min(job.count + spare).max(data + spare);
         let limit = whole.saturating_sub(next).min(2 * (data + s.per));
         loop {
             let all = self.survey();
@@ -223,63 +254,64 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
             let Some(unit) = all.emptiest else { break };
             let within = |p: u16| u32::from(p & !PENDING) / s.per == unit;
             if self.manifests().iter().any(|p| within(*p)) {
-                full = true;
-                self.unchain();
+                rewrite_all = true;
+                self.drop_manifests();
             }
-            for i in 0..round.count {
+            for i in 0..job.count {
                 let place = self.place_of(i);
                 if u32::from(place) < SLOTS
                     && within(place)
-                    && let Some(cell) = round.cells.get(i)
+                    && let Some(cell) = job.cells.get(i)
                 {
                     if left == 0 {
-                        return Ok(full);
+                        return Ok(rewrite_all);
                     }
                     left -= 1;
-                    let to = self.put_cell(&cell, round.memory)?;
-                    self.moved(i, to);
+                    let to = self.write_memory_cell(&cell, job.memory)?;
+                    self.set_place(i, to);
                 }
             }
         }
-        Ok(full)
+        Ok(rewrite_all)
     }
 
-    /// The manifests are not needed after the next commit.
+    /// Releases all manifests: they are not needed after the next record.
     #[inline(never)]
-    fn unchain(&mut self) {
-        while self.chained > 0 {
-            let newest = self.newest();
+    fn drop_manifests(&mut self) {
+        while self.chain_len > 0 {
+            let newest = self.newest_manifest();
             self.release(newest);
-            self.chained -= 1;
+            self.chain_len -= 1;
         }
     }
 
-    /// Tells the places that no manifest holds: in the record as far as they fit, else in manifests. Bytes of the record's own.
-    fn tell(
+    /// Encodes the places that no manifest holds: into the record if they fit, else into new
+    /// manifests. Returns the bytes of places in the record.
+    fn write_manifest(
         &mut self,
-        round: &Round<'_, '_, CELL>,
-        mut full: bool,
+        job: &SaveJob<'_, '_, CELL>,
+        mut rewrite_all: bool,
         buf: &mut [u8; LARGEST],
-    ) -> Result<usize, Stop<D::Error>> {
+    ) -> Result<usize, WriteError<D::Error>> {
         let s = Self::SHAPE;
         let checked = |i: u32| {
             let mut content = [0; CELL];
-            if let Some(cell) = round.cells.get(i) {
-                cell.content(round.memory, &mut content);
+            if let Some(cell) = job.cells.get(i) {
+                cell.content(job.memory, &mut content);
             }
             check(&content)
         };
         let mut first = true;
         loop {
-            if full {
-                self.unchain();
+            if rewrite_all {
+                self.drop_manifests();
                 for p in &mut self.map {
                     *p |= PENDING;
                     if *p == NONE | PENDING {
                         *p = NONE;
                     }
                 }
-                full = false;
+                rewrite_all = false;
             }
             let own = buf.get_mut(HEAD..s.record as usize - 4).unwrap_or_default();
             let (len, next) = encode(own, &self.map, checked);
@@ -288,10 +320,11 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
             }
             if first {
                 first = false;
-                // Whether there is room for more manifests is known before the first one is written, so what is written is needed.
+                // Checked before the first manifest is written, so that none is written in vain.
                 let pending = self.map.iter().filter(|p| **p & PENDING != 0).count() as u32;
-                full = self.chained as u32 + s.manifest(pending) > Shape::chain(round.places);
-                if full {
+                rewrite_all =
+                    self.chain_len as u32 + s.manifest(pending) > Shape::chain(job.places);
+                if rewrite_all {
                     continue;
                 }
             }
@@ -301,15 +334,15 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
             for p in self.map.iter_mut().take(next) {
                 *p &= !PENDING;
             }
-            manifest[..2].copy_from_slice(&self.newest().to_le_bytes());
+            manifest[..2].copy_from_slice(&self.newest_manifest().to_le_bytes());
             manifest[2..4].copy_from_slice(&(len as u16).to_le_bytes());
             let crc = crc32(manifest.get(..CELL - 4).unwrap_or_default());
             manifest[CELL - 4..].copy_from_slice(&crc.to_le_bytes());
-            let slot = self.place(&manifest)?;
-            if let Some(c) = self.chain.get_mut(self.chained) {
+            let slot = self.write_cell(&manifest)?;
+            if let Some(c) = self.chain.get_mut(self.chain_len) {
                 *c = slot;
             }
-            self.chained += 1;
+            self.chain_len += 1;
         }
     }
 }

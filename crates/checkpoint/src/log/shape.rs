@@ -1,24 +1,30 @@
-//! The sizes that follow from a medium's contract, and how memory is cut into cells.
+//! The sizes of a log, derived from a medium's contract, and the division of memory into cells.
+//!
+//! ```text
+//!  anchors (records)              units (cells, manifests)
+//!  |a0|a1|..|a7|                  |u0: c c c c|u1: c c c c| ...
+//!  '-- front() --'                '-- unit --'  per cells each
+//! ```
 
 use super::runs::{NONE, ZERO};
 use crate::layout::Sizes;
 use crate::memory::Memory;
 use nvmem::device::Contract;
 
-/// Bytes of a record where the program word is not larger.
+/// Bytes of a record, unless the program word is larger.
 pub(crate) const RECORD: u32 = 128;
 /// The largest record and the largest program word.
 pub(crate) const LARGEST: usize = crate::layout::PIECE;
 /// The most anchors of any medium.
 pub(crate) const ANCHORS: usize = 8;
-/// Cells of manifests that a record may lead to.
+/// The most manifests in a record's chain.
 pub(crate) const MANIFESTS: usize = 96;
-/// Of those, how many tell of changes before all places are told anew.
+/// The most manifests that are chained before all places are written anew.
 const CHANGES: u32 = 32;
-/// In a manifest: link to the one before, length, checksum.
+/// Bytes of a manifest beside its runs: the previous manifest's place, the length, the checksum.
 pub(crate) const FRAME: u32 = 8;
 
-/// Where things are.
+/// Where records and cells lie.
 #[derive(Clone, Copy)]
 pub(crate) struct Shape {
     pub word: u32,
@@ -26,7 +32,7 @@ pub(crate) struct Shape {
     pub cell: u32,
     /// Bytes from one record to the next.
     pub record: u32,
-    /// Bytes of an anchor: what is erased to hold records.
+    /// Bytes of an anchor: the erase units that hold records.
     pub anchor: u32,
     pub anchors: u32,
     /// Bytes of a unit of cells.
@@ -61,7 +67,7 @@ impl Shape {
         };
         assert!(
             anchors as u64 * anchor as u64 <= u32::MAX as u64,
-            "anchors of such erase units are larger than any medium"
+            "the erase units are too large: no medium can hold the anchors"
         );
         let per = unit / cell;
         Shape {
@@ -81,7 +87,7 @@ impl Shape {
         }
     }
 
-    /// Records that an anchor has room for.
+    /// The number of records in an anchor.
     pub(crate) const fn slots(&self) -> u32 {
         self.anchor / self.record
     }
@@ -91,14 +97,15 @@ impl Shape {
         self.anchors * self.anchor
     }
 
-    /// Cells that the places of so many cells of memory take at most, wherever they lie: six bytes for one whose neighbours' are told in another way,
-    /// and up to six at the end of each manifest.
+    /// The most cells that the places of `cells` cells take, wherever they lie: six bytes for a
+    /// cell that is encoded differently from its neighbours, and up to six at the end of each
+    /// manifest.
     pub(crate) const fn manifest(&self, cells: u32) -> u32 {
         let row = (self.cell - FRAME - 6) / 6;
         cells.div_ceil(row) + 1
     }
 
-    /// Manifests that a record leads to at most, where those of all places are so many.
+    /// The most manifests in a chain, if the places of all cells take `places` manifests.
     pub(crate) const fn chain(places: u32) -> u32 {
         let all = places.saturating_add(CHANGES);
         if all > MANIFESTS as u32 {
@@ -108,7 +115,7 @@ impl Shape {
     }
 }
 
-/// A segment of memory: its length, and what of it is in use.
+/// A segment's length, and the part in use.
 #[derive(Clone, Copy)]
 struct Segment {
     len: u32,
@@ -116,16 +123,16 @@ struct Segment {
     to: u32,
 }
 
-/// How a memory is cut into cells: each segment from its start, the last cell of each as long as what is left.
+/// The division of memory into cells: each segment from its start; its last cell may be shorter.
 #[derive(Clone, Copy)]
 pub(crate) struct Cells<const CELL: usize>([Segment; 3]);
 
-/// A piece of memory.
+/// One cell of memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cell {
     /// Its offset in memory.
     pub at: u32,
-    /// What of it is in use, from its start: nothing, if both are the same.
+    /// The part in use, from the cell's start; empty if both are the same.
     pub from: u32,
     pub to: u32,
 }
@@ -142,7 +149,7 @@ impl<const CELL: usize> Cells<CELL> {
         Cells(segments).using(heap_used, stack_from)
     }
 
-    /// The same with something else in use.
+    /// The same cells with other parts in use.
     pub(crate) fn using(mut self, heap_used: u32, stack_from: u32) -> Self {
         let [_, heap, stack] = &mut self.0;
         heap.to = heap_used.min(heap.len);
@@ -175,7 +182,7 @@ impl<const CELL: usize> Cells<CELL> {
 }
 
 impl Cell {
-    /// The place that says all of it: nothing of it is in use, or all that is, is zero.
+    /// `NONE` if nothing of the cell is in use, `ZERO` if all that is in use is zero, else `None`.
     #[inline(never)]
     pub(crate) fn empty(&self, memory: &Memory<'_>) -> Option<u16> {
         if self.from >= self.to {
@@ -185,7 +192,7 @@ impl Cell {
         zero.then_some(ZERO)
     }
 
-    /// What a cell of a medium holds of it, between zeros that are there.
+    /// The bytes that the medium holds for this cell: the part in use, with zeros around it.
     pub(crate) fn content(&self, memory: &Memory<'_>, buf: &mut [u8]) {
         if let Some(used) = buf.get_mut(self.from as usize..self.to as usize) {
             memory.read(self.at + self.from, used);

@@ -1,34 +1,44 @@
-//! Units of cells: which are free, and where the next cell goes.
+//! The units of cells: which are free, and where the next cell goes.
+//!
+//! ```text
+//!  state of a unit on flash           without erase
+//!  FREE --erase, fill--> n needed     8 bits: the cell is needed
+//!    ^                      |
+//!    +------- 0 needed -----+         (after the next record only)
+//! ```
+//!
+//! Why this is safe: a unit is erased only in state FREE, and it becomes FREE only in `recount`,
+//! after a record was written that needs none of its cells.
 
 use super::Log;
 use super::runs::{NONE, PENDING, SLOTS};
 use nvmem::device::Medium;
 use nvmem::planted;
 
-/// Of a unit: nothing in it is needed, and it may be erased. Else, where units are erased, how many of its cells are needed; where
-/// they are not, a bit for each of its eight cells that is.
+/// A unit that may be erased: nothing in it is needed. Other values: with erases, the number of
+/// needed cells in the unit; without, a bit for each of its eight cells that is needed.
 const FREE: u8 = u8::MAX;
 
 /// Why cells cannot be written.
-pub(super) enum Stop<E> {
-    /// There is no room.
+pub(super) enum WriteError<E> {
+    /// There is no free place.
     Full,
     Medium(E),
 }
 
-impl<E> From<E> for Stop<E> {
+impl<E> From<E> for WriteError<E> {
     fn from(e: E) -> Self {
-        Stop::Medium(e)
+        WriteError::Medium(e)
     }
 }
 
-/// What the units hold.
+/// A count of the units' cells.
 pub(super) struct Survey {
-    /// Cells that can be written before the next commit.
+    /// Cells that can be written before the next record.
     pub room: u32,
-    /// Cells of units in which something is needed, or will be after the commit.
+    /// All cells of units in which a cell is needed, or will be after the next record.
     pub occupied: u32,
-    /// Of these the unit with the fewest, but for the one that is being filled.
+    /// The unit with the fewest needed cells, except the one being filled.
     pub emptiest: Option<u32>,
 }
 
@@ -41,7 +51,7 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
         self.start + s.front() + unit * s.unit + i * s.cell
     }
 
-    /// The unit that this boot fills, or has filled last; none of them, where it has not.
+    /// The unit that this boot fills or filled last; `usize::MAX` if there is none.
     fn filling(&self) -> usize {
         if self.next == u32::MAX {
             return usize::MAX;
@@ -77,7 +87,8 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
         all
     }
 
-    /// The next unit with room: where units are erased one behind the last one, else that one as well.
+    /// The next unit with a free cell. With erases the search begins after the current unit, else
+    /// with it.
     fn vacant(&self) -> Option<u32> {
         let mut unit = self.cursor;
         for k in 0..self.unit_count {
@@ -85,7 +96,7 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
                 let next = unit + 1;
                 unit = if next < self.unit_count { next } else { 0 };
             }
-            // Free, or with a bit left.
+            // With erases a free unit, else one with a free bit.
             if (*self.units.get(unit as usize)? == FREE) == Self::SHAPE.erases {
                 return Some(unit);
             }
@@ -93,11 +104,11 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
         None
     }
 
-    /// A place for a cell. What was there is not needed by the checkpoint that counts.
-    fn take(&mut self) -> Result<u16, Stop<D::Error>> {
+    /// Allocates a place for a cell. The valid checkpoint does not need what was there.
+    fn alloc_slot(&mut self) -> Result<u16, WriteError<D::Error>> {
         let s = Self::SHAPE;
         if !s.erases || self.next >= s.per {
-            let unit = self.vacant().ok_or(Stop::Full)?;
+            let unit = self.vacant().ok_or(WriteError::Full)?;
             if s.erases {
                 let at = self.slot_at((unit * s.per) as u16);
                 if !planted!("checkpoint/log-not-erased") {
@@ -125,14 +136,14 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
 
     /// Writes a cell.
     #[inline(never)]
-    pub(super) fn place(&mut self, content: &[u8; CELL]) -> Result<u16, Stop<D::Error>> {
-        let slot = self.take()?;
+    pub(super) fn write_cell(&mut self, content: &[u8; CELL]) -> Result<u16, WriteError<D::Error>> {
+        let slot = self.alloc_slot()?;
         let at = self.slot_at(slot);
         self.medium.write(at, content)?;
         Ok(slot)
     }
 
-    /// A cell is not needed after the next commit.
+    /// Notes that a cell is not needed after the next record.
     #[inline(never)]
     pub(super) fn release(&mut self, place: u16) {
         let s = Self::SHAPE;
@@ -153,15 +164,15 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
 
     /// The places of the manifests.
     pub(super) fn manifests(&self) -> &[u16] {
-        self.chain.get(..self.chained).unwrap_or_default()
+        self.chain.get(..self.chain_len).unwrap_or_default()
     }
 
-    /// After a commit: what is needed, and what is free.
+    /// Counts the needed cells again, after a record or a load.
     #[inline(never)]
     pub(super) fn recount(&mut self) {
         let s = Self::SHAPE;
         self.units.fill(0);
-        for k in 0..CELLS + self.chained {
+        for k in 0..CELLS + self.chain_len {
             let p = self.map.get(k).or_else(|| self.chain.get(k - CELLS));
             let slot = u32::from(p.copied().unwrap_or(NONE) & !PENDING);
             if slot < SLOTS

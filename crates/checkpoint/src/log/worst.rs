@@ -1,11 +1,12 @@
-//! What a checkpoint of the log, and a restore, take at most.
+//! The worst-case cost of a checkpoint of the log, and of a restore.
 
 use super::Log;
 use super::shape::Shape;
-use crate::cost::{Cost, Most, Work, straddle};
+use crate::cost::{Cost, Maxima, Work, straddle};
 use nvmem::device::Medium;
 
-/// Program operations of `count` writes of `len` bytes at multiples of themselves, counted from a multiple of the word.
+/// Program operations of `count` writes of `len` bytes, each at a multiple of `len` from an aligned
+/// base.
 const fn programs(s: &Shape, count: u32, len: u32, cost: &Cost) -> u64 {
     let op = cost.step();
     let aligned = s.erases
@@ -14,16 +15,16 @@ const fn programs(s: &Shape, count: u32, len: u32, cost: &Cost) -> u64 {
         && s.record.is_multiple_of(op)
         && s.cell.is_multiple_of(op)
         && len.is_multiple_of(op);
-    // Where operations are larger than words, a write may begin in the last word of one.
+    // If an operation covers more than a word, a write may begin in the last word of one.
     let before = if aligned { 0 } else { straddle(s.word, op) };
     count as u64 * (len as u64 + before as u64).div_ceil(op as u64)
 }
 
-/// Cells that hold data at most, and cells that there are.
-const fn cells(s: &Shape, m: &Most) -> (u32, u32) {
+/// The most cells that hold data, and the most cells.
+const fn cells(s: &Shape, m: &Maxima) -> (u32, u32) {
     let c = s.cell;
     let stack = m.stack.div_ceil(c);
-    // The stack in use ends with the segment, wherever it begins.
+    // The stack in use ends at the segment's end and may begin anywhere.
     let used = if m.stack_used == 0 {
         0
     } else {
@@ -39,17 +40,17 @@ const fn cells(s: &Shape, m: &Most) -> (u32, u32) {
     (statics + heap + used, statics + m.heap.div_ceil(c) + stack)
 }
 
-/// A record of a boot's own with its mark, and the erases before it.
-const fn own(s: &Shape, cost: &Cost) -> Work {
+/// A boot record with its marker, and the erases before it.
+const fn boot_record(s: &Shape, cost: &Cost) -> Work {
     if !s.unstable {
         return NOTHING;
     }
-    let mark = 4u32.next_multiple_of(s.word);
+    let marker = 4u32.next_multiple_of(s.word);
     Work {
         read: s.record as u64,
-        written: (s.record + mark) as u64,
-        programs: programs(s, 1, s.record, cost) + programs(s, 1, mark, cost),
-        // All in which nothing can be read, or one; and one for the record after it.
+        written: (s.record + marker) as u64,
+        programs: programs(s, 1, s.record, cost) + programs(s, 1, marker, cost),
+        // The erases of all unreadable anchors, or of one; and one for the next record.
         erases: if s.erases { s.anchors as u64 - 1 } else { 0 },
         ..NOTHING
     }
@@ -66,39 +67,42 @@ const NOTHING: Work = Work {
 impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
     Log<D, CELLS, UNITS, CELL>
 {
-    /// What a checkpoint makes the medium do at most, when memory has no more than this: the first of a boot, which takes the most, after the boot's `load`. All cells
-    /// that hold data are compared to the end and written, those of one unit twice, and all places are told. Program operations are of the size that the model says.
+    /// The most work of a checkpoint of memory of at most this size. The worst checkpoint is the
+    /// first of a boot, after the boot's `load`: all cells with data are compared to their end and
+    /// written, those of one unit twice, and all places are encoded. Program operations have the
+    /// size that the model says.
     ///
-    /// Without a `load` before it, the first checkpoint reads what [`Log::worst_restore`] says as well.
+    /// Without a `load` before it, the first checkpoint also does the reads of
+    /// [`Log::worst_restore`].
     ///
     /// ```
-    /// use checkpoint::{Cost, Log, Most, Price};
+    /// use checkpoint::{Cost, Log, Maxima, Price};
     /// # use checkpoint::nvmem::ram::RamNor;
     /// # type Flash = RamNor<60, 256, 128, 0x00>;
-    /// const MOST: Most = Most { statics: 600, heap: 0, heap_used: 0, stack: 1024, stack_used: 400 };
+    /// const MOST: Maxima = Maxima { statics: 600, heap: 0, heap_used: 0, stack: 1024, stack_used: 400 };
     /// const CAPACITOR: Price = Price { microjoules: 4_500, microseconds: 150_000 };
     /// // Does not compile when it may take more.
-    /// const _: () = CAPACITOR.demand(&Cost::STM32L1, &Log::<Flash, 24, 60>::worst_case(&MOST, &Cost::STM32L1));
+    /// const _: () = CAPACITOR.assert_enough(&Cost::STM32L1, &Log::<Flash, 24, 60>::worst_case(&MOST, &Cost::STM32L1));
     /// ```
     ///
-    /// The same budget is not enough for a kibibyte of statics more:
+    /// This budget is too small for one KiB of statics more:
     ///
     /// ```compile_fail
-    /// # use checkpoint::{Cost, Log, Most, Price};
+    /// # use checkpoint::{Cost, Log, Maxima, Price};
     /// # use checkpoint::nvmem::ram::RamNor;
     /// # type Flash = RamNor<60, 256, 128, 0x00>;
-    /// const MOST: Most = Most { statics: 1624, heap: 0, heap_used: 0, stack: 1024, stack_used: 400 };
+    /// const MOST: Maxima = Maxima { statics: 1624, heap: 0, heap_used: 0, stack: 1024, stack_used: 400 };
     /// # const CAPACITOR: Price = Price { microjoules: 4_500, microseconds: 150_000 };
-    /// const _: () = CAPACITOR.demand(&Cost::STM32L1, &Log::<Flash, 24, 60>::worst_case(&MOST, &Cost::STM32L1));
+    /// const _: () = CAPACITOR.assert_enough(&Cost::STM32L1, &Log::<Flash, 24, 60>::worst_case(&MOST, &Cost::STM32L1));
     /// ```
-    pub const fn worst_case(most: &Most, cost: &Cost) -> Work {
+    pub const fn worst_case(most: &Maxima, cost: &Cost) -> Work {
         let s = Self::SHAPE;
         let (data, all) = cells(&s, most);
-        // Only where units are erased cells are moved.
+        // Cells are moved only where units are erased.
         let moved = if s.erases { s.per } else { 0 };
         let moved = if moved < data { moved } else { data };
         let written = data + moved + s.manifest(all);
-        // Where the checksum goes alone its word may take an operation of its own.
+        // A checksum that is written alone may need an operation of its own.
         let alone = if s.unstable {
             0
         } else {
@@ -121,14 +125,15 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
             },
             ..NOTHING
         };
-        own(&s, cost).and(record).and(content)
+        boot_record(&s, cost).and(record).and(content)
     }
 
-    /// What a restore makes the medium do at most, when the checkpoint is of memory that has no more than this: it reads all records, the manifests and the
-    /// cells, each of these twice, and on flash may have to write a record.
+    /// The most work of a restore of a checkpoint of at most this size. It reads all records, reads
+    /// manifests and cells twice, and on flash may write a record.
     ///
-    /// As much reading again for each record that is passed over: one that reads differently at the second look, after a cut, or a checkpoint that is damaged.
-    pub const fn worst_restore(most: &Most, cost: &Cost) -> Work {
+    /// Each rejected record costs the same reads again: one that a cut left unstable, or a damaged
+    /// checkpoint.
+    pub const fn worst_restore(most: &Maxima, cost: &Cost) -> Work {
         let s = Self::SHAPE;
         let (data, all) = cells(&s, most);
         let slots = s.anchors as u64 * s.slots() as u64;
@@ -142,6 +147,6 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
             read: slots * s.record as u64 + marks + s.record as u64 + twice,
             ..NOTHING
         };
-        own(&s, cost).and(reads)
+        boot_record(&s, cost).and(reads)
     }
 }

@@ -1,4 +1,4 @@
-//! Checkpoints with names: taken, rolled back to and deleted under power cuts.
+//! Named checkpoints: taken, rolled back to and deleted under power cuts.
 
 use crate::support::{PROGRAM, SmallUnits, State, whole};
 use checkpoint::{Archive, Error, KeepLast, Landmarks, Retention, Split};
@@ -8,12 +8,12 @@ use powerfail::{Explore, Mapped, Media, Simulated, SpiFram, World, explore};
 use std::collections::BTreeSet;
 
 const PLACES: usize = 4;
-/// How many steps a life has.
+/// The number of steps in a run.
 const STEPS: u32 = if cfg!(miri) { 4 } else { 8 };
-/// On flash where each step has many cuts, unless all of them are asked for.
+/// The number on flash, where each step has many cuts, unless all are requested.
 const FEWER: u32 = if cfg!(miri) { 4 } else { 6 };
 
-/// What the outside knows.
+/// The world.
 #[derive(Clone, Hash, Debug, Default)]
 struct Known {
     boots: u32,
@@ -21,15 +21,16 @@ struct Known {
     steps: u32,
     /// The context of the newest checkpoint.
     newest: u32,
-    /// Of those that were begun since then: after a cut in its last words each may be found, sooner or later.
+    /// The contexts of checkpoints begun since then. After a cut in its last words each may be
+    /// found, sooner or later.
     begun: Vec<u32>,
-    /// States that were kept when an operation last returned.
+    /// Checkpoints in the archive when an operation last returned.
     kept: usize,
     /// One of them is being deleted.
     deleting: bool,
 }
 
-/// How many different ones there are: a copy is no other.
+/// The number of different states; a copy is not a different one.
 fn kept<D: Medium, P: Retention>(a: &mut Archive<D, Split, P, PLACES>) -> usize {
     let list = a.list().expect("inside");
     let contexts: BTreeSet<_> = list.iter().flatten().map(|e| e.context).collect();
@@ -40,7 +41,7 @@ fn life<D: Medium, P: Retention>(nv: D, world: &World<'_, Known>, policy: P) {
     lives(nv, world, policy, STEPS);
 }
 
-/// So many steps: in the middle it rolls back, and near the end it deletes.
+/// Takes so many steps: rolls back in the middle, and deletes near the end.
 fn lives<D: Medium, P: Retention>(nv: D, world: &World<'_, Known>, policy: P, steps: u32) {
     let (rolls_back, deletes) = (steps / 2, steps - steps / 4);
     let all = 0..nv.capacity();
@@ -75,7 +76,7 @@ fn lives<D: Medium, P: Retention>(nv: D, world: &World<'_, Known>, policy: P, st
                 world.update(|w| w.begun.push(oldest.context));
                 match a.roll_back(oldest.sequence, &state.memory()) {
                     Ok(()) => world.update(|w| (w.newest, w.begun) = (oldest.context, vec![])),
-                    // What a cut has left of one that was deleted.
+                    // The remains of a deletion that was cut.
                     Err(Error::Damaged | Error::NoImage) if copies > 0 => {}
                     Err(e) => panic!("nothing but power cuts, and {e}"),
                 }
@@ -89,7 +90,7 @@ fn lives<D: Medium, P: Retention>(nv: D, world: &World<'_, Known>, policy: P, st
                 world.update(|w| w.deleting = true);
                 match a.delete(oldest.sequence) {
                     Ok(()) => {}
-                    // Half erased by a cut, it was listed and cannot be read any more.
+                    // A cut half erased it: it was listed, but cannot be read any more.
                     Err(Error::NoImage) if copies > 0 => continue,
                     Err(e) => panic!("nothing but power cuts, and {e}"),
                 }
@@ -97,7 +98,7 @@ fn lives<D: Medium, P: Retention>(nv: D, world: &World<'_, Known>, policy: P, st
                 assert!(!gone.iter().flatten().any(|e| e.sequence == oldest.sequence));
             }
             _ => {
-                // Each attempt is another one.
+                // Each attempt has another context.
                 let context = (step + 1) | (world.get().boots << 8);
                 state = State::of(context);
                 world.update(|w| w.begun.push(context));
@@ -112,9 +113,9 @@ fn lives<D: Medium, P: Retention>(nv: D, world: &World<'_, Known>, policy: P, st
 }
 
 fn run<M: Media>(e: Explore<M, Known>) {
-    let s = e.depth(2).deepest(3).run();
+    let s = e.depth(2).max_depth(3).run();
     println!("{s}");
-    assert!(s.part || s.cuts > 1000, "{s}");
+    assert!(s.partial || s.cuts > 1000, "{s}");
 }
 
 #[test]

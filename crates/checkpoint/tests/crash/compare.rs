@@ -1,4 +1,4 @@
-//! `CopyIfChange`: what is left as it is must be what it seems.
+//! `CopyIfChange`: a unit that is not rewritten must hold what it seems to hold.
 
 use crate::support::{Promise, STILL, SmallUnits, life, lives};
 use checkpoint::{CopyIfChange, Split};
@@ -12,9 +12,9 @@ fn mapped() {
         |nv, w: &powerfail::World<'_, Promise>| life::<_, _, 2>(nv, w, &CopyIfChange(Split), 4),
     )
     .depth(2)
-    .deepest(3)
+    .max_depth(3)
     .run();
-    assert!(s.part || s.cuts > 100, "{s}");
+    assert!(s.partial || s.cuts > 100, "{s}");
 }
 
 #[test]
@@ -24,12 +24,13 @@ fn flash() {
         |nv, w: &powerfail::World<'_, Promise>| life::<_, _, 3>(nv, w, &CopyIfChange(Split), 4),
     )
     .depth(2)
-    .deepest(3)
+    .max_depth(3)
     .run();
-    assert!(s.part || s.cuts > 100, "{s}");
+    assert!(s.partial || s.cuts > 100, "{s}");
 }
 
-/// Where nothing changes, everything but the ends of an image is compared, and what an earlier boot left of it must not be trusted.
+/// If nothing changes, everything but an image's ends is compared. The remains of an earlier boot
+/// must not be trusted.
 #[test]
 fn flash_that_stays_the_same() {
     let s = explore(
@@ -39,7 +40,7 @@ fn flash_that_stays_the_same() {
         },
     )
     .depth(2)
-    .deepest(3)
+    .max_depth(3)
     .run();
-    assert!(s.part || s.cuts > 100, "{s}");
+    assert!(s.partial || s.cuts > 100, "{s}");
 }

@@ -9,9 +9,9 @@ use nvmem::{Buffered32, InOrder16, InOrder32, Model};
 use powerfail::{EveryEvents, Explore, Mapped, Media, Mram16, Simulated, SpiFram, endure, explore};
 
 fn run<M: Media>(e: Explore<M, Promise>, least: u64) {
-    let s = e.deepest(3).run();
+    let s = e.max_depth(3).run();
     println!("{s}");
-    assert!(s.part || s.cuts > least, "{s}");
+    assert!(s.partial || s.cuts > least, "{s}");
 }
 
 fn mapped<M: Model>() {
@@ -34,7 +34,7 @@ fn log_in_order_32() {
     mapped::<InOrder32>();
 }
 
-/// Any part of what was written may be there, in any order: of the states of each cut a sample.
+/// Any subset of the writes may have persisted, so the states of each cut are sampled.
 #[test]
 fn log_buffered_32() {
     let blank = || Mapped::<Buffered32>::new(1024);
@@ -82,13 +82,13 @@ fn log_large_units() {
 /// Checkpoints that were taken before.
 const TAKEN: u32 = if cfg!(miri) { 7 } else { 49 };
 
-/// The number of each record, and a place to write another one.
+/// The number of each record, and the offset for another one.
 fn records(bytes: &mut [u8]) -> impl Iterator<Item = (u32, &mut [u8])> {
     let records = bytes.chunks_mut(128).filter(|b| b.starts_with(b"RLL1"));
     records.map(|r| (u32::from_le_bytes(r[4..8].try_into().expect("4 bytes")), r))
 }
 
-/// A medium that was written all over by many boots, the number of the first record being this one.
+/// A medium that many boots have filled; the first record has this number.
 fn used<D: Medium<Error: std::fmt::Debug>, const CELL: usize>(
     mut d: D,
     bytes: fn(&mut D) -> &mut [u8],
@@ -115,7 +115,7 @@ fn used<D: Medium<Error: std::fmt::Debug>, const CELL: usize>(
     bytes(&mut d).to_vec()
 }
 
-/// The same, and numbers wrap with the second or third record that comes now.
+/// The same, where record numbers wrap with the second or third new record.
 fn worn<D: Medium<Error: std::fmt::Debug>, const CELL: usize>(
     blank: fn() -> D,
     bytes: fn(&mut D) -> &mut [u8],
@@ -131,7 +131,7 @@ fn worn<D: Medium<Error: std::fmt::Debug>, const CELL: usize>(
     (image, promise)
 }
 
-/// Cells are moved, and places are free that were not at the boot before.
+/// Cells are moved, and places become free that were used at the boot before.
 #[test]
 fn log_numbers_wrap_in_order_32() {
     let (image, p) = worn::<_, 32>(|| RamFram::<1024>::filled(0), |d| d.bytes_mut());
@@ -148,7 +148,7 @@ fn log_numbers_wrap_half_pages() {
     run(e.depth(2), 1000);
 }
 
-/// Thousands of checkpoints and cuts: the space is the same all the time, and no unit is worn out.
+/// Thousands of checkpoints and cuts: the used space stays the same, and no unit wears out.
 #[test]
 fn log_a_life() {
     for (name, every) in [("some checkpoints a boot", 37), ("hardly one", 11)] {

@@ -1,13 +1,13 @@
-//! A program whose memory says which checkpoint of a log it is of, in cells of their own; and flash for it.
+//! A program whose memory holds the number of its checkpoint in separate cells, and flash for it.
 
 use crate::counting::{Counting, counted, within};
 use crate::support::{PROGRAM, Promise, flash};
 use checkpoint::nvmem::device::{Contract, Medium};
-use checkpoint::{Cost, Error, Log, Memory, Most, Store, Work};
+use checkpoint::{Cost, Error, Log, Maxima, Memory, Store, Work};
 use powerfail::{Chip, World};
 use std::cell::Cell;
 
-/// Three cells of statics and heap, one of the stack; not all of them change at each checkpoint.
+/// Three cells of statics and heap, one of the stack. Not all of them change at each checkpoint.
 pub struct State {
     statics: [u8; 40],
     heap: [u8; 32],
@@ -23,7 +23,7 @@ impl State {
         }
     }
 
-    /// `n` in its lower half; the rest tells attempts apart.
+    /// `n` in the lower half; the upper half distinguishes attempts.
     pub fn of(context: u32) -> Self {
         let n = context & 0xFFFF;
         let mix =
@@ -58,8 +58,8 @@ impl State {
     }
 }
 
-/// No more than this is in use.
-const MOST: Most = Most {
+/// The most memory in use.
+const MOST: Maxima = Maxima {
     statics: 40,
     heap: 32,
     heap_used: 30,
@@ -67,7 +67,7 @@ const MOST: Most = Most {
     stack_used: 27,
 };
 
-/// Checkpoints up to the `last` one; none of them, and no restore, takes more than is said.
+/// Takes checkpoints up to the `last` one. None of them, and no restore, costs more than its bound.
 pub fn life<D: Medium, const CELL: usize>(nv: D, world: &World<'_, Promise>, last: u32) {
     let cost = Cost {
         operation: D::CONTRACT.write_size,
@@ -99,7 +99,7 @@ pub fn life<D: Medium, const CELL: usize>(nv: D, world: &World<'_, Promise>, las
     assert!(within(&seen, &restore), "{seen:?}, at most {restore:?}");
     Promise::found(world, n);
     for n in n + 1..=last {
-        // Each attempt is another one.
+        // Each attempt has another context.
         let context = n | world.with(|p| p.boots) << 16;
         state = State::of(context);
         Promise::taken(world, n, || {
@@ -114,7 +114,7 @@ pub fn life<D: Medium, const CELL: usize>(nv: D, world: &World<'_, Promise>, las
     }
 }
 
-/// As an STM32L1: a word is a cell, a record is a word, two fill a unit.
+/// Like an STM32L1: a word holds a cell or a record, and two words fill a unit.
 pub enum HalfPages {}
 impl Chip for HalfPages {
     const CONTRACT: Contract = flash("half-pages", 128, 256, 0x00);

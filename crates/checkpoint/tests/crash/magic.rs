@@ -1,10 +1,11 @@
-//! A random number on both sides of an image, and one slot, is how it is often done: why that is not enough.
+//! Shows why one slot with a random number on both sides of the image is not enough.
 
 use nvmem::InOrder32;
 use nvmem::device::Medium;
 use powerfail::{Mapped, World, explore};
 
-/// A number, eight bytes of memory, the same number: there is an image when both are the same.
+/// A number, eight bytes of memory, and the same number: an image is valid if both numbers are
+/// equal.
 fn magic<D: Medium>(mut nv: D, world: &World<'_, (u32, u32)>) {
     let mut b = [0; 16];
     nv.read(0, &mut b).expect("inside");

@@ -1,5 +1,5 @@
-//! Images under power cuts, two deep: on mapped models, byte media, 16-byte words, and on flash whose torn words read
-//! differently each time.
+//! Images under power cuts, two deep: on mapped models, byte media, 16-byte words, and on flash
+//! whose torn words read differently each time.
 
 mod archive;
 mod compare;

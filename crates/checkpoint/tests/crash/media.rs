@@ -9,15 +9,15 @@ use powerfail::{
 };
 
 fn run<M: Media>(e: Explore<M, Promise>, depth: u32, least: u64) {
-    let s = e.depth(depth).deepest(3).run();
+    let s = e.depth(depth).max_depth(3).run();
     println!("{s}");
-    assert!(s.part || s.cuts > least, "{s}");
+    assert!(s.partial || s.cuts > least, "{s}");
 }
 
 fn mapped<M: Model>() {
     for fill in [0x00, 0xFF] {
         let blank = || Mapped::<M>::with_image(vec![fill; 192]);
-        // Of what may be open at a cut of a buffered medium a sample.
+        // The open units of a buffered medium are sampled at each cut.
         let limit = if whole() { 4096 } else { 64 };
         let e = explore(blank(), |nv, w| life::<_, _, 2>(nv, w, &Split, 3));
         run(e.limit(limit), 2, 100);

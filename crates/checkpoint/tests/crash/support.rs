@@ -1,12 +1,12 @@
-//! A program whose memory says which checkpoint it is of, and what the outside knows.
+//! A program whose memory holds the number of its checkpoint, and its world.
 
 use crate::counting::{Counting, counted, within};
 use checkpoint::nvmem::device::{Contract, EraseUnit, Medium, Torn};
-use checkpoint::{Bounded, Cost, Error, Images, Memory, Most, Work};
+use checkpoint::{Bounded, Cost, Error, Images, Maxima, Memory, Work};
 use powerfail::{Chip, World};
 use std::cell::Cell;
 
-/// What the outside was told, and what the device set out to do.
+/// The world: finished and begun checkpoints.
 #[derive(Clone, Hash, Debug, Default)]
 pub struct Promise {
     /// The last checkpoint that returned, or was restored.
@@ -17,7 +17,7 @@ pub struct Promise {
 }
 
 impl Promise {
-    /// Checkpoint `n` is what a boot has found.
+    /// Notes that a boot restored checkpoint `n`.
     #[track_caller]
     pub fn found(world: &World<'_, Self>, n: u32) {
         let p = world.get();
@@ -30,7 +30,7 @@ impl Promise {
         world.update(|p| p.seen = n);
     }
 
-    /// Checkpoint `n` is taken by `take`, which returns when it counts.
+    /// Takes checkpoint `n` with `take`. It is valid when that returns.
     pub fn taken(world: &World<'_, Self>, n: u32, take: impl FnOnce()) {
         world.update(|p| p.tried = p.tried.max(n));
         take();
@@ -45,7 +45,7 @@ pub struct State {
 }
 
 impl State {
-    /// What RAM holds after power-up.
+    /// The content of RAM after power-up.
     pub fn garbage() -> Self {
         State {
             statics: [0xA5; 9],
@@ -54,9 +54,9 @@ impl State {
         }
     }
 
-    /// All of it follows from a number.
+    /// Fills memory with content derived from a number.
     pub fn of(context: u32) -> Self {
-        // What goes on and on: memory does not change.
+        // In this kind of run memory does not change.
         let context = if context & STILL == 0 { context } else { 0 };
         let byte =
             |i: usize| (context.wrapping_mul(0x9E37_79B9).rotate_left(i as u32 * 5) >> 24) as u8;
@@ -73,13 +73,13 @@ impl State {
             .stack_from(2)
     }
 
-    /// Whether it is what an image of `Split` brings back.
+    /// Whether it equals what an image of `Split` restores.
     #[track_caller]
     pub fn check(&self, context: u32) {
         self.holds(context, 4);
     }
 
-    /// Whether it is what an image with so many bytes of the heap brings back.
+    /// Whether it equals what an image with so many bytes of the heap restores.
     #[track_caller]
     pub fn holds(&self, context: u32, heap: usize) {
         let of = State::of(context);
@@ -89,18 +89,18 @@ impl State {
     }
 }
 
-/// Whether campaigns are to be whole, as with `--long`.
+/// Whether campaigns are complete, as with `--long`.
 pub fn whole() -> bool {
     std::env::var_os("POWERFAIL_DEPTH").is_some()
 }
 
-/// In a context: memory is the same at each checkpoint.
+/// A flag in the context: memory is the same at each checkpoint.
 pub const STILL: u32 = 1 << 31;
 
 pub const PROGRAM: u64 = 0x1234_5678_9ABC_DEF0;
 
-/// No more than this is in use.
-const MOST: Most = Most {
+/// The most memory in use.
+const MOST: Maxima = Maxima {
     statics: 9,
     heap: 6,
     heap_used: 4,
@@ -108,7 +108,7 @@ const MOST: Most = Most {
     stack_used: 3,
 };
 
-/// Checkpoints up to the `last` one; none of them, and no restore, takes more than is said.
+/// Takes checkpoints up to the `last` one. None of them, and no restore, costs more than its bound.
 pub fn life<D: Medium, M: Bounded, const N: usize>(
     nv: D,
     world: &World<'_, Promise>,
@@ -118,7 +118,7 @@ pub fn life<D: Medium, M: Bounded, const N: usize>(
     lives::<_, _, N>(nv, world, mode, last, 0, 4)
 }
 
-/// The same, with contexts of a kind, in a mode that keeps so many bytes of the heap.
+/// The same, with this kind of context, in a mode that saves so many bytes of the heap.
 pub fn lives<D: Medium, M: Bounded, const N: usize>(
     nv: D,
     world: &World<'_, Promise>,
@@ -135,7 +135,7 @@ pub fn lives<D: Medium, M: Bounded, const N: usize>(
     let checkpoint = counted(Images::<D, N>::worst_case::<M>(&MOST, &cost));
     let mut restore = counted(Images::<D, N>::worst_restore::<M>(&MOST, &cost));
     if D::CONTRACT.torn == Torn::Unstable {
-        // All but the last may read differently at the second look.
+        // All but the last may read differently when read again.
         let once = restore;
         (1..N).for_each(|_| restore = restore.and(once));
     }
@@ -162,7 +162,7 @@ pub fn lives<D: Medium, M: Bounded, const N: usize>(
     assert!(within(&seen, &restore), "{seen:?}, at most {restore:?}");
     Promise::found(world, n);
     for n in n + 1..=last {
-        // Each attempt is another one.
+        // Each attempt has another context.
         let context = n | kind | world.with(|p| p.boots) << 8;
         state = State::of(context);
         Promise::taken(world, n, || {
@@ -200,7 +200,7 @@ impl Chip for SmallUnits {
     const CONTRACT: Contract = flash("small-units", 16, 32, 0xFF);
 }
 
-/// An image with its marks in one erase unit.
+/// An image with its marker in one erase unit.
 pub enum OneUnit {}
 impl Chip for OneUnit {
     const CONTRACT: Contract = flash("one-unit", 16, 128, 0x00);

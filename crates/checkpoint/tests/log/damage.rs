@@ -56,7 +56,7 @@ fn every_flipped_bit_is_found_or_harmless() {
     assert_eq!(older, (3 * 32 + 48 + 12 + 4) * 8, "{harmless}");
 }
 
-/// On flash, with copies and their marks, by two boots of two checkpoints.
+/// On flash, with copies and their markers, by two boots of two checkpoints.
 #[test]
 fn every_flipped_bit_of_flash_is_found_or_harmless() {
     let mut whole = RamNor::<14, 256, 8>::new();
@@ -88,11 +88,11 @@ fn every_flipped_bit_of_flash_is_found_or_harmless() {
             older += 1;
         }
     }
-    // Three cells, and a record that tells of them.
+    // Three cells, and a record that describes them.
     assert!(cfg!(miri) || older == (3 * 32 + 48 + 16 + 4) * 8, "{older}");
 }
 
-/// A checkpoint whose places do not fit in a record, so that manifests tell them.
+/// A checkpoint whose places do not fit in a record, so it writes manifests.
 const CELLS: usize = 28;
 type Large<D> = Log<D, CELLS, 14, 32>;
 
@@ -101,7 +101,7 @@ fn large<D: Medium>(d: D) -> Large<D> {
     Log::open(d, all, PROGRAM).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// What memory holds at a checkpoint: each cell is another one, and most change each time.
+/// The content of memory at a checkpoint: all cells differ, and most change each time.
 fn nth(n: u32) -> [u8; CELLS * 32] {
     std::array::from_fn(|i| (i / 32) as u8 * 8 + if i / 32 % 5 > 0 { n as u8 } else { 0 })
 }
@@ -116,7 +116,7 @@ fn with_manifests() -> RamFram<3840> {
     d
 }
 
-/// Cell numbers in a manifest are covered by nothing but its checksum: each place has a check of its own.
+/// Only the manifest's checksum covers its cell numbers; each place has a check of its own.
 #[test]
 fn every_flipped_bit_of_a_manifest_is_found_or_harmless() {
     let whole = with_manifests();
@@ -138,12 +138,13 @@ fn every_flipped_bit_of_a_manifest_is_found_or_harmless() {
             older += 1;
         }
     }
-    // 22 cells change each time, 5 never and one is zero. Two manifests are of both checkpoints.
+    // 22 cells change each time, 5 never do, and one is zero. Two manifests belong to both
+    // checkpoints.
     assert!(cfg!(miri) || shared == (5 + 2) * 32 * 8, "{shared}");
     assert!(cfg!(miri) || older > (22 + 1) * 32 * 8, "{older}");
 }
 
-/// A bus on which the record at `at` is read right once, and then the other one.
+/// A bus that reads the record at `at` right once, and then returns another record.
 struct Misread {
     d: RamFram<3840>,
     at: u32,
@@ -170,7 +171,7 @@ impl Medium for Misread {
     }
 }
 
-/// The places of one record and the head of another one would make a mixture.
+/// The places of one record with the head of another one would give a mixture.
 #[test]
 fn a_record_that_reads_as_another_one() {
     for (at, other) in [(0, 128), (128, 0)] {
@@ -197,7 +198,7 @@ fn a_record_that_reads_as_another_one() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 256 }))]
-    /// Places that make no sense, behind a right checksum.
+    /// Invalid places with a matching checksum.
     #[test]
     fn hostile_records(
         fields in prop::collection::vec((0..12usize, any::<u32>()), 0..4),

@@ -1,4 +1,5 @@
-//! The log without cuts: what comes back, errors, wear, damage, hostile bytes. Cuts are in `crash`.
+//! The log without power cuts: restored content, errors, wear, damage, hostile bytes. Cuts are in
+//! `crash`.
 
 #[path = "../support/counting.rs"]
 mod counting;
@@ -25,7 +26,7 @@ type Bytewise = RamNor<12, 1024, 1>;
 type TheLog<D> = Log<D, 12, 64>;
 
 impl State {
-    /// Some of it the same for a while, some of it zero.
+    /// Some of it stays the same for a while, some of it is zero.
     fn nth(n: u32) -> Self {
         let mut s = State::filled(0);
         let mix = |n: u32, i: usize| {
@@ -53,7 +54,7 @@ impl State {
             .heap_used(323)
             .stack_from(150)
     }
-    /// What comes back of it.
+    /// The content that a restore brings back.
     fn over(&self, byte: u8) -> Self {
         let mut s = State::filled(byte);
         s.statics = self.statics;
@@ -118,7 +119,7 @@ fn too_small_says_how_much() {
     let Err(Error::TooSmall { needed }) = log.save(&state.memory(), 0) else {
         panic!("8 cells need more than 16 in units of 2")
     };
-    // Nothing was written, and what is needed is enough, for as many as may come.
+    // Nothing was written, and the reported size is enough for any number of checkpoints.
     assert!(log.into_medium().bytes().iter().all(|b| *b == 0xFF));
     assert!(needed <= 60 * 256, "{needed}");
     let mut log = TheLog::open(RamNor::<60, 256, 4>::new(), 0..needed, 7).unwrap();
@@ -132,7 +133,7 @@ fn too_small_says_how_much() {
     let refused = Log::<L1, 4, 64>::open(L1::new(), 0..60 * 256, 7)
         .unwrap()
         .save(&state.memory(), 0);
-    assert_eq!(refused, Err(Error::Tables { cells: 9 }));
+    assert_eq!(refused, Err(Error::TablesTooSmall { cells: 9 }));
     less.save(&state.memory(), 0).unwrap();
 }
 
@@ -149,7 +150,7 @@ fn another_program_or_memory() {
     assert_eq!(moved, Err(Error::OtherMemory));
     assert_eq!(found, State::filled(0xA5));
     assert_eq!((a, b), ([0; 400], [0; 501]));
-    // A new program takes the place.
+    // A new program overwrites it.
     let mut other = TheLog::open(&mut d, 0..5000, 8).unwrap();
     other.save(&State::nth(2).memory(), 5).unwrap();
     let r = TheLog::open(&mut d, 0..5000, 8)

@@ -1,4 +1,4 @@
-//! That there is always room, and wear.
+//! There is always free space, and wear is spread.
 
 use super::{L1, State, open};
 use checkpoint::{Log, Memory, Store};
@@ -23,7 +23,7 @@ fn wear_is_spread() {
     let worst = |w: &[u32]| *w.iter().max().unwrap();
     // Two records fill an anchor, and there are eight.
     assert!(worst(anchors) < 10_000 / 16 + 100, "{anchors:?}");
-    // Some 5 of 8 cells each time, two in a unit, 52 units.
+    // About 5 of 8 cells each time, two in a unit, 52 units.
     assert!(worst(units) < 10_000 * 3 / 40, "{units:?}");
     assert!(
         worst(units) < 2 * units.iter().min().unwrap() + 100,
@@ -73,7 +73,7 @@ struct Step {
     stack_from: usize,
     /// Cells of 32 bytes: which, how many, and what they get.
     cells: Vec<(usize, usize, u8)>,
-    /// The power goes first.
+    /// The power is cut first.
     reboot: bool,
 }
 
@@ -89,10 +89,10 @@ fn step() -> impl Strategy<Value = Step> {
     })
 }
 
-/// A log of exactly as many bytes as it says that it needs, under any program.
+/// A log with exactly the bytes that it requires, under any program.
 fn always_room<D: Medium>(d: D, steps: &[Step]) {
     let (mut statics, mut heap, mut stack) = ([1; 300], [2; 500], [3; 200]);
-    // All may be in use, in cells of which three are not whole.
+    // All memory may be in use, with three partial cells.
     let needed = Log::<D, 34, 200, 32>::bytes(1000);
     assert!(needed <= d.capacity(), "{}: {needed}", D::CONTRACT.name);
     let open = |d| Log::<_, 34, 200, 32>::open(d, 0..needed, 1).unwrap_or_else(|e| panic!("{e}"));

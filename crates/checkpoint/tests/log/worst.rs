@@ -1,8 +1,9 @@
-//! That no checkpoint and no restore takes more than is said, and the worst nearly as much: counted by the medium.
+//! No checkpoint and no restore costs more than its bound, and the worst costs nearly as much:
+//! counted by the medium.
 
 use super::PROGRAM;
 use super::counting::{Counting, counted, within};
-use checkpoint::{Cost, Log, Memory, Most, Store, Work};
+use checkpoint::{Cost, Log, Maxima, Memory, Store, Work};
 use nvmem::device::Medium;
 use nvmem::ram::{RamFram, RamMram, RamNor};
 use proptest::prelude::*;
@@ -13,7 +14,7 @@ struct Step {
     reboot: bool,
     heap_used: usize,
     stack_used: usize,
-    /// Which cells are zero, and which change: bits, over and over.
+    /// Bit patterns: which cells are zero, and which change.
     zeros: u64,
     changes: u64,
 }
@@ -21,11 +22,11 @@ struct Step {
 const CELLS: usize = 70;
 type TheLog<D, const CELL: usize> = Log<D, CELLS, 200, CELL>;
 
-/// The dearest of the checkpoints, and of the restores, in thousandths of what they may take.
+/// The most expensive checkpoint and restore, in thousandths of their bounds.
 fn dearest<D: Medium, const CELL: usize>(d: D, cost: Cost, steps: &[Step]) -> [u64; 2] {
     let name = D::CONTRACT.name;
     let (mut statics, mut heap, mut stack) = (vec![1; 700], vec![2; 900], vec![3; 500]);
-    let most = Most {
+    let most = Maxima {
         statics: 700,
         heap: 900,
         heap_used: steps.iter().map(|s| s.heap_used).max().unwrap_or(0) as u32,

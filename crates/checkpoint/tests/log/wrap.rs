@@ -1,11 +1,11 @@
-//! Numbers and sequences wrap.
+//! Record numbers and sequence numbers wrap.
 
 use super::{L1, State, TheLog, open};
 use checkpoint::Store;
 use nvmem::device::Medium;
 use nvmem::ram::RamFram;
 
-/// The only record of a log gets other numbers.
+/// Gives the only record of a log other numbers.
 fn renumbered(bytes: &mut [u8], number: u32, sequence: u32) {
     let mut records = bytes.chunks_mut(128).filter(|b| b.starts_with(b"RLL1"));
     let record = records.next().expect("a record");
@@ -20,7 +20,7 @@ fn renumbered(bytes: &mut [u8], number: u32, sequence: u32) {
     record[end..end + 4].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// Checkpoints of boots that each take another number of them.
+/// Checkpoints by boots that each take a different number of them.
 fn life<D: Medium>(mut d: D, start: u32) {
     let name = D::CONTRACT.name;
     let mut sequence = start;

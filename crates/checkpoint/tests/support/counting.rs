@@ -4,7 +4,7 @@ use checkpoint::nvmem::device::{Contract, Medium};
 use checkpoint::{Cost, Work};
 use std::cell::Cell;
 
-/// Counts what its medium is told to do; all that is read as compared.
+/// Counts the operations of its medium. All reads count as comparing.
 pub struct Counting<'w, D> {
     pub inner: D,
     pub cost: Cost,
@@ -51,7 +51,7 @@ impl<D: Medium> Medium for Counting<'_, D> {
     }
 }
 
-/// What may be done, as it is counted.
+/// A bound, in the same counts.
 pub fn counted(worst: Work) -> Work {
     Work {
         read: 0,

@@ -1,4 +1,4 @@
-//! What the suites without cuts share.
+//! Shared by the suites without power cuts.
 
 use nvmem::device::{Contract, Medium, Misuse};
 

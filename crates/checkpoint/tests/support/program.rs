@@ -1,8 +1,8 @@
 //! A program of any size.
 
-use checkpoint::{Blocks, Memory, Most};
+use checkpoint::{Blocks, Maxima, Memory};
 
-/// Blocks in use by a bit each.
+/// Used blocks, one bit each.
 pub struct Bits(pub u64);
 impl Blocks for Bits {
     fn in_use(&self, block: u32) -> bool {
@@ -27,8 +27,8 @@ impl Program {
             .heap_used(self.heap_used)
             .stack_from(from)
     }
-    pub fn most(&self) -> Most {
-        Most {
+    pub fn most(&self) -> Maxima {
+        Maxima {
             statics: self.statics.len() as u32,
             heap: self.heap.len() as u32,
             heap_used: self.heap_used as u32,

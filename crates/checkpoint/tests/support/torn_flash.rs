@@ -1,9 +1,10 @@
-//! Flash that loses power at a chosen operation. What that leaves torn reads old or new, as the test says.
+//! Flash that loses power at a chosen operation. The test decides whether the torn content reads
+//! old or new.
 
 use checkpoint::nvmem::device::{Contract, EraseUnit, Medium, Torn};
 use std::ops::Range;
 
-/// What the flash is told to do: one program word, or one erase unit.
+/// One operation of the flash: it programs one word, or erases one unit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Op {
     Program(u32),
@@ -21,13 +22,13 @@ struct Wound {
 /// NOR flash in RAM, programmed by `WORD` bytes and erased by `ERASE` to 0xFF.
 #[derive(Clone)]
 pub struct TornFlash<const WORD: usize, const ERASE: usize> {
-    /// Of what is torn, the old content.
+    /// The old content of torn words and units.
     bytes: Vec<u8>,
     wounds: Vec<Wound>,
     on: bool,
-    /// The power goes in the operation that this picks.
+    /// The operation to cut.
     cut: fn(Op) -> bool,
-    /// How many of those come before.
+    /// How many of those operations to let pass.
     skip: u32,
 }
 
@@ -46,23 +47,23 @@ impl<const WORD: usize, const ERASE: usize> TornFlash<WORD, ERASE> {
         }
     }
 
-    /// Power is back, and does not go again.
+    /// Power is back, without another cut.
     pub fn boot(&mut self) {
         (self.on, self.cut) = (true, |_| false);
     }
 
-    /// Power is back, and goes in the operation behind `skip` of those that `cut` picks.
+    /// Power is back, and is cut in the operation after `skip` of those that `cut` selects.
     pub fn boot_until(&mut self, skip: u32, cut: fn(Op) -> bool) {
         (self.on, self.skip, self.cut) = (true, skip, cut);
     }
 
-    /// What is torn in these bytes reads new from now on, or old.
+    /// Makes torn content in these bytes read new, or old, from now on.
     pub fn reads(&mut self, range: Range<u32>, new: bool) {
         let wounds = self.wounds.iter_mut().filter(|w| range.contains(&w.at));
         wounds.for_each(|w| w.reads_new = new);
     }
 
-    /// What was cut last reads new from now on, or old.
+    /// Makes the last cut operation's content read new, or old, from now on.
     pub fn last_reads(&mut self, new: bool) {
         self.wounds.last_mut().expect("a cut").reads_new = new;
     }
@@ -90,7 +91,7 @@ impl<const WORD: usize, const ERASE: usize> TornFlash<WORD, ERASE> {
             assert!(to.iter().all(|b| *b == 0xFF), "programmed twice");
         }
         to.copy_from_slice(new);
-        // Only an erase heals what is torn.
+        // Only an erase makes torn content stable.
         self.wounds
             .retain(|w| !range.contains(&w.at) || op == Op::Program(at));
         assert!(

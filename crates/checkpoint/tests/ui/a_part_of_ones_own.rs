@@ -1,4 +1,4 @@
-//! A mode says parts that memory has given it, and no others.
+//! A mode returns only extents that it got from memory.
 use checkpoint::{Extent, Memory, Mode};
 
 struct Mine;

@@ -1,4 +1,4 @@
-//! Memory by its addresses is a promise.
+//! Memory by its addresses needs `unsafe`.
 use checkpoint::Memory;
 
 fn main() {

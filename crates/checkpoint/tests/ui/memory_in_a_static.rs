@@ -1,4 +1,4 @@
-//! Memory is no static that all threads see.
+//! Memory cannot be a static shared by threads.
 use checkpoint::Memory;
 use std::sync::OnceLock;
 

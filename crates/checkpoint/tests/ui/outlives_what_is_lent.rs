@@ -1,4 +1,4 @@
-//! Memory does not outlive the bytes that it is.
+//! Memory does not outlive the buffers that it borrows.
 use checkpoint::Memory;
 
 fn memory() -> Memory<'static> {

@@ -1,4 +1,4 @@
-//! A store promises that a program can go on with what `load` has left in memory.
+//! Implementing a store needs `unsafe`: it promises that a program can continue after `load`.
 use checkpoint::{Error, Memory, Restored, Store};
 
 struct Mine;

@@ -1,4 +1,4 @@
-//! A mode does not outlive the table that tells what is in use.
+//! A mode does not outlive the table of used blocks.
 use checkpoint::{Blocks, HeapTracker};
 
 struct All;

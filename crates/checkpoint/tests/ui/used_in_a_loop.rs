@@ -1,4 +1,4 @@
-//! In a function that never returns memory is lent as long as it is used, too.
+//! A function that never returns also keeps memory borrowed while it is used.
 use checkpoint::nvmem::ram::RamFram;
 use checkpoint::{Full, Images, Memory};
 

@@ -1,4 +1,4 @@
-//! Memory that is being restored is not looked at through another reference.
+//! Memory cannot be read through another reference while it is restored.
 use checkpoint::nvmem::ram::RamFram;
 use checkpoint::{Images, Memory};
 

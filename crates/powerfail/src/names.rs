@@ -1,13 +1,13 @@
-//! What things are called in reports and in the lines that replay them.
+//! Names of media, fields and events in reports and failure lines.
 
 use crate::engine::Engine;
 use crate::hash::Wide;
 use crate::medium::Media;
 use crate::trace::{Event, Trace};
-use crate::world::Outside;
+use crate::world::WorldState;
 use std::collections::HashMap;
 
-/// Names may not hold what separates the parts of a line.
+/// Replaces characters that separate the parts of a line.
 pub(crate) fn plain(name: &str) -> String {
     let odd = |c: char| c.is_whitespace() || c.is_control() || "@/{}^!#=,'\"".contains(c);
     name.replace(odd, "_")
@@ -20,7 +20,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().rev().map(|b| format!("{b:02x}")).collect()
 }
 
-/// A word as a number.
+/// A word as a number, for reports.
 pub(crate) fn number(bytes: &[u8]) -> String {
     if bytes.len() > 8 {
         return format!("{} bytes", bytes.len());
@@ -36,9 +36,9 @@ pub(crate) fn number(bytes: &[u8]) -> String {
     }
 }
 
-impl<M: Media, T: Outside> Engine<'_, M, T> {
-    /// The field, or the offset in the medium.
-    pub(crate) fn place(&self, at: u32) -> String {
+impl<M: Media, T: WorldState> Engine<'_, M, T> {
+    /// The name of a location: the field, or the offset in the medium.
+    pub(crate) fn location(&self, at: u32) -> String {
         let i = self.parts.partition_point(|p| p.at <= at) - 1;
         let off = at - self.parts[i].at;
         let field = self
@@ -55,7 +55,8 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
         }
     }
 
-    /// For each event what identifies it in its boot: its kind, its place, the how-many-th there, its value.
+    /// For each event a token that identifies it in its boot: its kind, its location, how many of
+    /// that kind came before it there, and its value.
     pub(crate) fn tokens<'t>(
         &self,
         trace: &'t Trace,
@@ -76,29 +77,31 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
                 Event::EndLoan { at, .. } => ('-', at, String::new()),
                 Event::Read { at, .. } => ('?', at, String::new()),
                 Event::Scratch { at, .. } => ('%', at, String::new()),
-                Event::Steady { at, .. } | Event::Shaky { at, .. } | Event::Worn { at } => {
+                Event::Stable { at, .. } | Event::Unstable { at, .. } | Event::Erased { at } => {
                     ('&', at, String::new())
                 }
             };
             let n = seen.entry((kind, at)).or_default();
             *n += 1;
             match kind {
-                '=' => format!("{}#{n}={value}", self.place(at)),
-                '*' => format!("*{}#{n}={value}", self.place(at)),
+                '=' => format!("{}#{n}={value}", self.location(at)),
+                '*' => format!("*{}#{n}={value}", self.location(at)),
                 'f' => format!("fence#{n}"),
                 'w' => format!("world#{n}"),
-                k => format!("{k}{}#{n}", self.place(at)),
+                k => format!("{k}{}#{n}", self.location(at)),
             }
         })
     }
 
-    /// One line of a report for an event.
+    /// The text of an event in a report.
     pub(crate) fn say(&self, trace: &Trace, e: &Event) -> Option<String> {
         let unit = |new: u32, len: u8| number(&new.to_le_bytes()[..len as usize]);
         Some(match *e {
-            Event::Store { at, len, new, .. } => format!("{} = {}", self.place(at), unit(new, len)),
+            Event::Store { at, len, new, .. } => {
+                format!("{} = {}", self.location(at), unit(new, len))
+            }
             Event::Touched { at, len, new, .. } => {
-                format!("{} = {} (on loan)", self.place(at), unit(new, len))
+                format!("{} = {} (on loan)", self.location(at), unit(new, len))
             }
             Event::Program {
                 at, len, side, how, ..
@@ -106,18 +109,18 @@ impl<M: Media, T: Outside> Engine<'_, M, T> {
                 let new = trace.old_new(side, len).1;
                 match how {
                     how if how.is_erase() => {
-                        format!("erase of {len} bytes at {}", self.place(at))
+                        format!("erase of {len} bytes at {}", self.location(at))
                     }
-                    _ => format!("{} = {}", self.place(at), number(new)),
+                    _ => format!("{} = {}", self.location(at), number(new)),
                 }
             }
             Event::Fence { .. } => "fence".into(),
-            Event::EndLoan { at, .. } => format!("end of the loan of {}", self.place(at)),
-            Event::Lend { at, .. } => format!("loan of {}", self.place(at)),
-            Event::Read { at, .. } => format!("read of {}", self.place(at)),
-            Event::Scratch { at, .. } => format!("{} becomes scratch", self.place(at)),
+            Event::EndLoan { at, .. } => format!("end of the loan of {}", self.location(at)),
+            Event::Lend { at, .. } => format!("loan of {}", self.location(at)),
+            Event::Read { at, .. } => format!("read of {}", self.location(at)),
+            Event::Scratch { at, .. } => format!("{} becomes scratch", self.location(at)),
             Event::World(_) => "change of the world".into(),
-            Event::Steady { .. } | Event::Shaky { .. } | Event::Worn { .. } => return None,
+            Event::Stable { .. } | Event::Unstable { .. } | Event::Erased { .. } => return None,
         })
     }
 }
