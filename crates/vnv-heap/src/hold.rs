@@ -132,29 +132,8 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         })
     }
 
-    /// Holds an object that is not there. **Cost**: what is written back to make room, and what is read; a section, or one for each burst.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn hold_absent(
-        &self,
-        id: u16,
-        kind: &Kind,
-        mutable: bool,
-    ) -> Result<NonNull<u8>, Fail> {
-        let r = self.section(|st| {
-            let r = st.exchange(id, kind, mutable);
-            if r.is_err_and(|f| f != Fail::AGAIN) {
-                st.give_up(id);
-            }
-            r
-        });
-        match r {
-            Err(Fail::AGAIN) => self.hold_by(id, kind, mutable),
-            r => r,
-        }
-    }
-
-    /// Holds an object that may not be held at once. **Cost**: as [`Core::hold_absent`].
+    /// Holds an object that may not be held at once. **Cost**: what is written
+    /// back to make room, and what is read, in a section for each burst.
     #[inline(always)]
     pub(crate) fn hold_by(&self, id: u16, kind: &Kind, mutable: bool) -> Result<NonNull<u8>, Fail> {
         let want = if mutable { Want::Write } else { Want::Read };
@@ -199,68 +178,13 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
 
     /// An operation that fails leaves no block without its content.
     #[cold]
-    #[cfg_attr(target_pointer_width = "64", inline(never))]
-    #[cfg_attr(not(target_pointer_width = "64"), inline(always))]
+    #[inline(always)]
     fn give_up(&mut self, id: u16) {
         if let Some(slot) = self.cache.lookup(id)
             && self.cache.is_held(slot)
         {
             self.cache.hold(slot, false);
             self.cache.remove(slot);
-        }
-    }
-
-    /// What is common: an object that is not there takes a place that is free, or another one's, all within a burst.
-    /// **Errors**: [`Fail::AGAIN`] when it is not so.
-    #[inline(always)]
-    fn exchange(&mut self, id: u16, kind: &Kind, mutable: bool) -> Result<NonNull<u8>, Fail> {
-        let len = usize::from(kind.len);
-        let prepared = !mutable || !P::SNAPSHOT && self.store.is_running();
-        if !prepared || self.cache.is_pinned_out() {
-            return Err(Fail::AGAIN);
-        }
-        let slot = if self.cache.is_full(len) {
-            let leaves = match self.cache.only() {
-                Some(only) => only,
-                None => self.cache.victim(false).ok_or(Fail::RAM_FULL)?,
-            };
-            if self.cache.len(leaves) + len > usize::from(self.store.burst()) {
-                // It is found again.
-                self.cache.keep(leaves);
-                return Err(Fail::AGAIN);
-            }
-            if self.cache.is_dirty(leaves) {
-                self.whole(leaves, false)?;
-            }
-            if self.cache.replace(leaves, id, len) {
-                leaves
-            } else {
-                // The burst has room for that.
-                self.occupy(id, len, len)?
-            }
-        } else {
-            self.occupy(id, len, self.store.burst().into())?
-        };
-        let Some(load) = self.cache.load_with(len, mutable) else {
-            self.give_up(id);
-            return Err(Fail::AGAIN);
-        };
-        self.whole(slot, true)?;
-        self.believe_it(id, kind, slot)?;
-        self.cache.pin_loaded(slot, load, mutable);
-        self.stats.loads = self.stats.loads.wrapping_add(1);
-        Ok(self.cache.content(slot))
-    }
-
-    /// A place that is free, for an object of which so many bytes may be moved.
-    #[inline(never)]
-    fn occupy(&mut self, id: u16, len: usize, most: usize) -> Result<Slot, Fail> {
-        if len > most {
-            return Err(Fail::AGAIN);
-        }
-        match self.cache.reserve(id, len, most) {
-            Reserve::Done(slot) => Ok(slot),
-            _ => Err(Fail::AGAIN),
         }
     }
 
@@ -391,28 +315,22 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
     }
 
     /// The bytes of an object have been loaded, and are those that were written: are they a value?
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    #[inline(never)]
     fn believe(&mut self, hold: &mut Hold<'_>, slot: Slot) -> Result<(), Fail> {
         hold.loaded = true;
-        self.believe_it(hold.id, hold.kind, slot)
-    }
-
-    #[inline(always)]
-    fn believe_it(&mut self, id: u16, kind: &Kind, slot: Slot) -> Result<(), Fail> {
         let content = self.cache.content(slot);
         let mut known = Known {
             objects: self.store.objects(),
         };
         // SAFETY: as many bytes as a value of this kind has, all of them read, aligned to 8.
-        unsafe { (kind.check)(content.as_ptr(), &mut known) }.map_err(|_| Fail::damaged(id))?;
+        unsafe { (hold.kind.check)(content.as_ptr(), &mut known) }
+            .map_err(|_| Fail::damaged(hold.id))?;
         self.cache.hold(slot, false);
         Ok(())
     }
 
     /// Loads all of an object, or writes all of it back.
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    #[inline(never)]
     pub(crate) fn whole(&mut self, slot: Slot, loads: bool) -> Result<(), Fail> {
         let mut t = Transfer::NONE;
         t.set(slot, if loads { Goal::Load } else { Goal::Clean });
@@ -427,8 +345,7 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
     }
 
     /// What does not fit into a burst goes on by a piece, and what does is done.
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    #[inline(never)]
     fn transfer(&mut self, slot: Slot, t: &mut Transfer, left: &mut usize) -> Result<(), Fail> {
         if t.goal == Goal::Evict && !self.cache.is_dirty(slot) {
             return Ok(());
@@ -452,8 +369,7 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
     ///
     /// What the medium has before the content goes with the first piece: its header, which says what the check must come to, is the
     /// first to be read; its check is the last to be written, as it is known then.
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    #[inline(never)]
     fn piece(&mut self, slot: Slot, t: &mut Transfer, most: usize) -> Result<(), Fail> {
         let loads = t.goal == Goal::Load;
         let (id, len) = (self.cache.id(slot), self.cache.len(slot));

@@ -24,14 +24,10 @@ mod persist;
 mod plain;
 mod policy;
 mod promise;
-// Some of it is used by its tests alone.
-#[cfg_attr(not(test), allow(dead_code))]
 mod ram;
 mod save;
 mod state;
 mod stats;
-// Some of it is used by its tests alone.
-#[cfg_attr(not(test), allow(dead_code))]
 mod store;
 mod walk;
 

@@ -9,14 +9,10 @@ use core::mem::MaybeUninit;
 ///
 /// # Safety
 /// `to` is valid for that.
-#[cfg_attr(target_pointer_width = "64", inline(always))]
-#[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+#[inline(never)]
 pub(crate) unsafe fn zero(to: *mut u8, n: usize) {
     // SAFETY: as the caller vouches.
     unsafe {
-        if cfg!(target_pointer_width = "64") {
-            return to.write_bytes(0, n);
-        }
         for i in 0..n {
             to.add(i).write_volatile(0);
         }
@@ -30,11 +26,7 @@ pub(crate) fn zeros<const N: usize>(place: &mut MaybeUninit<[u32; N]>) -> &mut [
     for i in 0..N {
         // SAFETY: one of its words.
         unsafe {
-            if cfg!(target_pointer_width = "64") {
-                to.add(i).write(0);
-            } else {
-                to.add(i).write_volatile(0);
-            }
+            to.add(i).write_volatile(0);
         }
     }
     // SAFETY: just written.
@@ -52,14 +44,10 @@ pub(crate) fn as_bytes(words: &mut [u32]) -> &mut [u8] {
 ///
 /// # Safety
 /// Both are valid for that, and do not overlap.
-#[cfg_attr(target_pointer_width = "64", inline(always))]
-#[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+#[inline(never)]
 pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, n: usize) {
     // SAFETY: as the caller vouches.
     unsafe {
-        if cfg!(target_pointer_width = "64") {
-            return from.copy_to_nonoverlapping(to, n);
-        }
         for i in 0..n {
             to.add(i).write_volatile(from.add(i).read());
         }

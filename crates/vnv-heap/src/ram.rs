@@ -111,7 +111,7 @@ impl<P: Rules> Cache<P> {
         let zero = core::hint::black_box(0);
         Some(Cache {
             // SAFETY: the buffer has as many bytes.
-            first: NonNull::new(unsafe { base.add(skip + block::INTO) })?.cast(),
+            first: NonNull::new(unsafe { base.add(skip) })?.cast(),
             len: len as u16,
             load: ONE_PINNED,
             least_load: ONE_PINNED,
@@ -234,7 +234,6 @@ impl<P: Rules> Cache<P> {
     }
 
     /// A persist would have to write so much now, which is within the limit.
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
     pub(crate) fn note(&mut self, demand: u32) {
         if demand > u32::from(self.high_water) {
             self.high_water = demand as u16;
@@ -244,12 +243,6 @@ impl<P: Rules> Cache<P> {
     /// The most that was noted.
     pub(crate) fn high_water(&self) -> u32 {
         u32::from(self.high_water)
-    }
-
-    /// How many objects are resident.
-    #[inline(always)]
-    pub(crate) fn count(&self) -> u16 {
-        self.count
     }
 
     /// The object's number.
@@ -363,7 +356,6 @@ impl<P: Rules> Cache<P> {
     /// # Errors
     ///
     /// [`Busy`] when it is pinned alone, or is to be and is pinned, or has 29 pins.
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
     pub(crate) fn pin(&mut self, s: Slot, alone: bool) -> Result<(), Busy> {
         let tag = self.tag(s);
         let pins = tag & block::TAG_PINS;
@@ -381,33 +373,7 @@ impl<P: Rules> Cache<P> {
         Ok(())
     }
 
-    /// The load when an object of this length, which is clean, is pinned; nothing when that is more than the demand may be.
-    #[inline(always)]
-    pub(crate) fn load_with(&self, len: usize, alone: bool) -> Option<u32> {
-        let changed = if alone {
-            (len as u32 + CHECK) << BYTES_AT
-        } else {
-            0
-        };
-        let load = self.load + ONE_PINNED + changed;
-        (load < CLOSED + (PIN_RECORD << BYTES_AT)).then_some(load)
-    }
-
-    /// Pins what was loaded just now, which makes this the [load](Cache::load_with); alone, it is dirty, and was updated.
-    #[inline(always)]
-    pub(crate) fn pin_loaded(&mut self, s: Slot, load: u32, alone: bool) {
-        let pins = if alone { block::ALONE } else { block::ONE_PIN };
-        self.set_tag(s, self.tag(s) | pins);
-        self.load = load;
-        if alone {
-            self.set_flag(s, block::DIRTY, true);
-            self.policy.tick();
-            self.note(self.demand());
-        }
-    }
-
     /// Pins it to be read, and tells the policy, if it is not pinned yet. The caller has the load.
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
     pub(crate) fn pin_first(&mut self, s: Slot) -> bool {
         let tag = self.tag(s);
         if tag & block::TAG_PINS != 0 {
@@ -441,7 +407,6 @@ impl<P: Rules> Cache<P> {
 
     /// Takes a pin away: the one that excludes all others, or one of those that share. Whether it was the last, and whether
     /// the object is to be freed now.
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
     pub(crate) fn unpin(&mut self, s: Slot, alone: bool) -> (bool, bool) {
         let tag = self.tag(s);
         let pins = tag & block::TAG_PINS;
@@ -516,7 +481,6 @@ impl<P: Rules> Cache<P> {
     }
 
     /// Its content is about to be newer than the medium's. The caller has made sure that the limit allows it.
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
     pub(crate) fn mark_dirty(&mut self, s: Slot) {
         if !self.is_dirty(s) {
             self.load += self.weight(s) << BYTES_AT;
@@ -526,8 +490,7 @@ impl<P: Rules> Cache<P> {
     }
 
     /// The medium has its content.
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    #[inline(never)]
     pub(crate) fn mark_clean(&mut self, s: Slot) {
         if self.is_dirty(s) {
             if !planted!("vnv-heap/cleaned-still-counts") {
@@ -538,15 +501,13 @@ impl<P: Rules> Cache<P> {
     }
 
     /// It was read. Counts for what is clean: when it leaves, it must be loaded again.
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
     pub(crate) fn used(&mut self, s: Slot) {
         if !self.policy.is_current(block::history(self.tag(s))) && !self.is_dirty(s) {
             self.used_again(s);
         }
     }
 
-    #[cfg_attr(target_pointer_width = "64", inline(never))]
-    #[cfg_attr(not(target_pointer_width = "64"), inline(always))]
+    #[inline(always)]
     fn used_again(&mut self, s: Slot) {
         let tag = self.tag(s);
         let h = self.policy.accessed(block::history(tag));
@@ -554,7 +515,6 @@ impl<P: Rules> Cache<P> {
     }
 
     /// It was updated.
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
     pub(crate) fn updated(&mut self, s: Slot) {
         self.policy.tick();
         let tag = self.tag(s);
@@ -577,7 +537,7 @@ impl<P: Rules> Cache<P> {
         self.in_use_from(self.after(s))
     }
 
-    #[cfg_attr(not(target_pointer_width = "64"), inline(always))]
+    #[inline(always)]
     fn in_use_from(&self, mut at: Slot) -> Option<Slot> {
         debug_assert!(self.arrived == 0);
         while at < self.end() {

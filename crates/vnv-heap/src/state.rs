@@ -35,7 +35,7 @@ impl Gate {
     }
 
     /// The load, if the gate is open. It is inside from here on.
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    #[inline(never)]
     pub(crate) fn enter(&self) -> Result<u32, Fail> {
         let load = self.0.get();
         if load < Self::INSIDE {
@@ -73,8 +73,7 @@ impl Gate {
 
     /// The pin that was taken off the load is there still. Apart, so that the load before is not kept in a register for it.
     #[cold]
-    #[cfg_attr(target_pointer_width = "64", inline(never))]
-    #[cfg_attr(not(target_pointer_width = "64"), inline(always))]
+    #[inline(always)]
     fn still_pinned(&self) {
         self.0.set(self.0.get() + ONE_PINNED);
     }
@@ -84,12 +83,8 @@ impl Gate {
     }
 }
 
-/// Why an object is not held at once.
-enum Miss {
-    /// It is not resident, and will not be until this operation loads it: an interrupt brings back only what is.
-    Absent,
-    There,
-}
+/// The fast path cannot pin the object: it is absent, excluded by another pin, or needs a write first.
+struct SlowPath;
 
 /// A heap without its brand and its root's type.
 pub(crate) struct Core<S: Medium, P: Promise, Pol: Policy> {
@@ -165,7 +160,7 @@ impl Attempt {
 
 impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     /// Runs `f` with the state. **Errors**: [`Error::Busy`] when the medium's driver asks for it, [`Error::Suspended`].
-    #[cfg_attr(not(target_pointer_width = "64"), inline(always))]
+    #[inline(always)]
     pub(crate) fn section<R>(
         &self,
         f: impl FnOnce(&mut State<S, P, Pol>) -> Result<R, Fail>,
@@ -249,7 +244,6 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     }
 
     /// Holds an object. **Cost**: one section when it is resident; else what [`Core::hold_by`] costs.
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
     pub(crate) fn hold(
         &self,
         id: u16,
@@ -263,29 +257,24 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         };
         match held {
             Ok(held) => Ok(held),
-            // Small cores do without the short way, which takes 500 bytes.
-            Err(Miss::Absent) if cfg!(target_pointer_width = "64") => {
-                self.told(self.hold_absent(id, kind, mutable))
-            }
-            Err(_) => self.told(self.hold_by(id, kind, mutable)),
+            Err(SlowPath) => self.told(self.hold_by(id, kind, mutable)),
         }
     }
 
     /// Holds an object that is resident and that nobody holds, as most are, in few steps.
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
-    fn read_resident(&self, id: u16) -> Result<NonNull<u8>, Miss> {
+    fn read_resident(&self, id: u16) -> Result<NonNull<u8>, SlowPath> {
         let _masked = Masked::begin();
         if self.gate.0.get() & OVER != 0 {
             // No room, or the gate is closed.
-            return Err(Miss::There);
+            return Err(SlowPath);
         }
         // SAFETY: in a critical section, and no other section is on; nothing in here calls anything outside of this crate.
         let st = unsafe { &mut *self.state.get() };
         let Some(slot) = st.cache.find(id) else {
-            return Err(Miss::Absent);
+            return Err(SlowPath);
         };
         if !st.cache.pin_first(slot) {
-            return Err(Miss::There);
+            return Err(SlowPath);
         }
         self.gate.0.set(self.gate.0.get() + ONE_PINNED);
         st.stats.hits = st.stats.hits.wrapping_add(1);
@@ -294,20 +283,20 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
 
     /// The same, to be written.
     #[inline(always)]
-    fn pin_resident(&self, id: u16, kind: &Kind) -> Result<NonNull<u8>, Miss> {
+    fn pin_resident(&self, id: u16, kind: &Kind) -> Result<NonNull<u8>, SlowPath> {
         let _masked = Masked::begin();
         let load = self.gate.0.get();
         if load & OVER != 0 {
-            return Err(Miss::There);
+            return Err(SlowPath);
         }
         // SAFETY: as in `read_resident`.
         let st = unsafe { &mut *self.state.get() };
         let Some(slot) = st.cache.lookup(id) else {
-            return Err(Miss::Absent);
+            return Err(SlowPath);
         };
         st.cache.set_load(load);
         if !st.pin(slot, kind, true) {
-            return Err(Miss::There);
+            return Err(SlowPath);
         }
         self.gate.0.set(st.cache.load());
         st.stats.hits = st.stats.hits.wrapping_add(1);
@@ -318,7 +307,6 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     ///
     /// # Safety
     /// `content` is that of an object of this kind that is held, mutably or not, and the caller does not use it again.
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
     pub(crate) unsafe fn release(&self, content: NonNull<u8>, kind: &Kind, mutable: bool) {
         {
             let _masked = Masked::begin();
@@ -383,7 +371,6 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
 
 impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
     /// What a persist has to write once this object is held.
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
     pub(crate) fn demand_with(&self, slot: Slot, kind: &Kind, mutable: bool) -> u32 {
         let mut sum = self.cache.demand();
         if !self.cache.is_pinned(slot) {
@@ -396,7 +383,6 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
     }
 
     /// Pins a resident object, if it may be and nothing needs to be written first.
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
     fn pin(&mut self, slot: Slot, kind: &Kind, mutable: bool) -> bool {
         // It may need a block of its own; or the medium must say first that something changes.
         let prepared = !mutable
@@ -413,7 +399,6 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
     }
 
     /// Pins a resident object for which the limit has room: `sum` is what a persist then has to write.
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
     pub(crate) fn pin_within(&mut self, slot: Slot, mutable: bool, sum: u32) -> bool {
         if !self.cache.is_pinned(slot) && self.cache.is_pinned_out() {
             return false;

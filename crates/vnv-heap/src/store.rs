@@ -33,7 +33,6 @@ use map::Map;
 use nvmem::superblock::Copies;
 use nvmem::{LayoutMismatch, Medium};
 
-#[allow(unused_imports)]
 pub(crate) use self::{
     alloc::Alloc,
     block::{Begin, Place, is_head},
@@ -156,11 +155,6 @@ impl<S: Medium, P: Promise> Store<S, P> {
         &mut self.medium
     }
 
-    /// The medium back.
-    pub(crate) fn into_medium(self) -> S {
-        self.medium
-    }
-
     /// The most objects that there can be; ids run from 1 to this.
     pub(crate) fn objects(&self) -> u16 {
         self.map.objects
@@ -211,7 +205,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
         fail.refusal(self.failure.take())
     }
 
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    #[inline(never)]
     pub(crate) fn get(&mut self, at: u32, buf: &mut [u8]) -> Result<(), Fail> {
         self.bytes_read = self.bytes_read.wrapping_add(buf.len() as u32);
         match self.medium.read(at, buf) {
@@ -220,7 +214,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
         }
     }
 
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    #[inline(never)]
     pub(crate) fn put(&mut self, at: u32, bytes: &[u8]) -> Result<(), Fail> {
         self.bytes_written = self.bytes_written.wrapping_add(bytes.len() as u32);
         match self.medium.write(at, bytes) {
@@ -236,7 +230,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
         }
     }
 
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    #[inline(never)]
     fn entry(&mut self, id: u16) -> Result<Entry, Fail> {
         if P::SNAPSHOT {
             self.mend()?;
@@ -247,7 +241,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
         Ok(Entry::decode(b))
     }
 
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    #[inline(never)]
     fn put_entry(&mut self, id: u16, e: Entry) -> Result<(), Fail> {
         match self.map.entry(id) {
             Some(at) => self.put(at, &e.encode()),
@@ -296,7 +290,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
     }
 
     /// Before anything on the medium changes.
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    #[inline(never)]
     pub(crate) fn change(&mut self) -> Result<(), Fail> {
         if P::SNAPSHOT {
             if self.state & UNFINISHED != 0 {

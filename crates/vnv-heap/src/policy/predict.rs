@@ -7,8 +7,6 @@ use nvmem::planted;
 /// follows which class. What is overdue counts as its age, the oldest first; all else as its prediction, among equals the
 /// youngest first. So it keeps part of a cycle that does not fit, as well as what is used often, and lets a group go that
 /// is no longer used.
-// A search copies it, in whole words; where RAM is scarce that is not worth two bytes of padding.
-#[cfg_attr(target_pointer_width = "64", repr(align(4)))]
 #[derive(Debug, Clone, Copy)]
 pub struct Predict {
     /// In updates; the stamps are its bits from [`UNIT`] on.
@@ -141,7 +139,6 @@ impl Rules for Predict {
         ages
     }
 
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
     fn aged(&self, h: History) -> History {
         if self.age(h) > OLDEST {
             ((self.stamp().wrapping_sub(OLDEST) & AGES) << STAMP) | (h & CLASS)
@@ -150,8 +147,7 @@ impl Rules for Predict {
         }
     }
 
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    #[inline(never)]
     fn rank(&self, h: History) -> u16 {
         let age = self.age(h);
         let predicted = u16::from(self.follows[((h & CLASS) as usize).min(CLASSES - 1)]) >> 1;

@@ -83,8 +83,7 @@ pub(super) fn pins_valid(pins: u16) -> bool {
 }
 
 /// Bytes from this block to the next.
-#[cfg_attr(target_pointer_width = "64", inline(always))]
-#[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+#[inline(never)]
 pub(super) fn bytes(span: u32) -> usize {
     if is_free(span) {
         return free_bytes(span);
@@ -105,26 +104,17 @@ pub(super) fn step(span: u32) -> u16 {
     (bytes(span) / UNIT) as u16
 }
 
-/// How far into a block a slot points: to its content, so that what is held is found in the fewest steps; on small cores to its header, because
-/// a load from below an address is twice as long there.
-pub(super) const INTO: usize = if cfg!(target_pointer_width = "64") {
-    UNIT
-} else {
-    0
-};
-
 impl Slot {
     /// Its two words.
     #[inline(always)]
     pub(super) fn header(self) -> NonNull<u32> {
-        // SAFETY: invariant "blocks": a slot points so far into a block.
-        unsafe { self.0.byte_sub(INTO) }
+        self.0
     }
 
     #[inline(always)]
     pub(super) fn content(self) -> NonNull<u8> {
         // SAFETY: invariant "blocks": the content follows the header.
-        unsafe { self.0.byte_add(UNIT - INTO) }.cast()
+        unsafe { self.0.byte_add(UNIT) }.cast()
     }
 
     /// The block with this content.
@@ -134,7 +124,7 @@ impl Slot {
     #[inline(always)]
     pub(super) unsafe fn of(content: NonNull<u8>) -> Slot {
         // SAFETY: as the caller vouches: before a content there is its header.
-        Slot(unsafe { content.byte_sub(UNIT - INTO) }.cast())
+        Slot(unsafe { content.byte_sub(UNIT) }.cast())
     }
 
     /// The block that begins so many bytes above, or the end of all blocks.
@@ -220,7 +210,7 @@ impl<P> Cache<P> {
     }
 
     /// Makes a free block of these units.
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    #[inline(never)]
     pub(super) fn make_free(&mut self, at: Slot, units: u16) {
         self.set_tag(at, 0);
         self.set_span(at, FREE | u32::from(units));

@@ -37,7 +37,7 @@ impl<P: Rules> Cache<P> {
         // SAFETY: there are as many of them before `len`, which is even, as is the base.
         unsafe {
             self.first
-                .byte_add(self.len as usize - block::INTO)
+                .byte_add(self.len as usize)
                 .cast::<u16>()
                 .offset(bucket)
         }
@@ -74,7 +74,6 @@ impl<P: Rules> Cache<P> {
     }
 
     /// Where the object is, if it is resident.
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
     pub(crate) fn lookup(&self, id: u16) -> Option<Slot> {
         let mut place = self.head(self.bucket(id));
         while place != NONE {
@@ -126,7 +125,7 @@ impl<P: Rules> Cache<P> {
     }
 
     /// There are so many buckets.
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    #[inline(never)]
     pub(super) fn set_heads(&mut self, heads: u16) {
         self.least = (heads as i16).wrapping_neg();
         // All but the bits below the next power of two.
@@ -134,7 +133,7 @@ impl<P: Rules> Cache<P> {
         self.mask = !below.unwrap_or(0) as i16;
     }
 
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    #[inline(never)]
     fn chain(&mut self, at: Slot, bucket: isize) {
         let next = self.head(bucket);
         self.set_link(at, next);
@@ -221,7 +220,7 @@ impl<P: Rules> Cache<P> {
     }
 
     /// Puts those of what was a chain where they belong now.
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    #[inline(never)]
     fn chain_all(&mut self, mut place: u16) {
         while place != NONE {
             let at = self.at(place);

@@ -28,10 +28,6 @@ unsafe fn slide(from: *mut u32, to: *mut u32, units: usize) {
     let words = units * (UNIT / size_of::<u32>());
     // SAFETY: as the caller vouches.
     unsafe {
-        if cfg!(target_pointer_width = "64") {
-            from.copy_to(to, words);
-            return;
-        }
         // Small cores: their `memmove` alone is larger than a policy. Volatile, or else this becomes a call of it.
         for i in 0..words {
             to.add(i).write_volatile(from.add(i).read());
@@ -42,7 +38,7 @@ unsafe fn slide(from: *mut u32, to: *mut u32, units: usize) {
 impl<P: Rules> Cache<P> {
     /// Makes room for an object that is not resident, and a block for it: held, not pinned, its content undefined. Moves at
     /// most `burst` bytes, but at least a unit.
-    #[cfg_attr(not(target_pointer_width = "64"), inline(always))]
+    #[inline(always)]
     pub(crate) fn reserve(&mut self, id: u16, len: usize, burst: usize) -> Reserve {
         debug_assert!(id != 0 && self.lookup(id).is_none());
         if self.arrived != 0 {
@@ -82,8 +78,7 @@ impl<P: Rules> Cache<P> {
 
     /// Takes an object out, which is clean and neither pinned nor held, and gives its block to another one that is not resident: held, not
     /// pinned, its content undefined. False when the block is not exactly as large as that one needs; it is free then.
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    #[inline(never)]
     pub(crate) fn replace(&mut self, s: Slot, id: u16, len: usize) -> bool {
         if block::step(self.span(s)) != block::units(len) {
             self.remove(s);
@@ -96,8 +91,7 @@ impl<P: Rules> Cache<P> {
     }
 
     /// A block for an object that is not resident.
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    #[inline(never)]
     fn occupy(&mut self, at: Slot, id: u16, len: usize) {
         self.policy.tick();
         self.enter(at, id, len);
@@ -130,19 +124,6 @@ impl<P: Rules> Cache<P> {
         }
     }
 
-    /// Whether nothing can be done for an object of this length before another one leaves.
-    #[inline(always)]
-    pub(crate) fn is_full(&self, len: usize) -> bool {
-        let need = block::units(len);
-        let limit = if self.least < -1 && need >= LARGE {
-            self.limit_of(self.least_heads())
-        } else {
-            // In fewer steps than `limit`.
-            (self.len as isize + 2 * self.least as isize) as usize / UNIT
-        };
-        self.arrived == 0 && limit + (self.free as usize) < (self.top + need) as usize
-    }
-
     pub(super) fn fits_above(&self, need: u16) -> bool {
         self.top as usize + need as usize <= self.limit()
     }
@@ -170,7 +151,7 @@ impl<P: Rules> Cache<P> {
         at
     }
 
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    #[inline(never)]
     fn last_hole(&mut self, need: u16) -> Option<Slot> {
         if self.hole == NONE {
             return None;

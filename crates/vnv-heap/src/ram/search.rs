@@ -33,7 +33,6 @@ fn place(candidate: u32) -> u16 {
 }
 
 impl Candidates {
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
     fn put(&mut self, i: usize, rank: u16, at: u16) {
         let c = candidate(rank, i, at);
         if let Some(to) = self.all.get_mut(i) {
@@ -43,7 +42,6 @@ impl Candidates {
     }
 
     /// Takes the place of the worst, if it is better.
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
     fn offer(&mut self, rank: u16, at: u16) {
         if self.is_stale {
             (self.worst, self.is_stale) = (0, false);
@@ -158,19 +156,7 @@ impl<P: Rules> Cache<P> {
         Some(self.at(place(c.best)))
     }
 
-    /// The object that leaves where there is no choice: the only one, if it lies at the start and may go.
-    #[inline(always)]
-    pub(crate) fn only(&self) -> Option<Slot> {
-        debug_assert!(self.arrived == 0);
-        let first = self.at(0);
-        let goes = self.count == 1
-            && self.span(first) & (HELD | FREE) == 0
-            && (self.tag(first) & TAG_PINS == 0 || planted!("vnv-heap/pinned-victim"));
-        goes.then_some(first)
-    }
-
     /// Keeps its history from growing too old.
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
     fn age(&mut self, at: Slot, policy: &P) {
         let tag = self.tag(at);
         let was = block::history(tag);
@@ -181,8 +167,7 @@ impl<P: Rules> Cache<P> {
     }
 
     /// Keeps it in mind as the youngest candidate.
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    #[inline(never)]
     pub(crate) fn keep(&mut self, at: Slot) {
         let at = self.place(at);
         let mut last = at;

@@ -142,7 +142,7 @@ fn check<P: Rules>(c: &Cache<P>, model: &BTreeMap<u16, Object>) {
         seen += 1;
         at = c.next(s);
     }
-    assert_eq!((seen, c.count()), (model.len(), model.len() as u16));
+    assert_eq!((seen, c.count), (model.len(), model.len() as u16));
 }
 
 fn run<P: Rules>(len: usize, skip: usize, burst: usize, ops: &[Op]) {

@@ -38,7 +38,7 @@ impl Alloc {
     }
 
     /// One object of `len` bytes.
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    #[inline(never)]
     pub(crate) fn one(len: u16) -> Self {
         Self::run(1, len)
     }
@@ -73,7 +73,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
     /// promise), and a bit for each 8 bytes. **Errors**: [`Error::Full`] when ids or room do not suffice, nothing is taken then.
     ///
     /// `RUN`: whether it may be more than one; one that is not leaves nothing to be taken back, and needs less code.
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    #[inline(never)]
     pub(crate) fn alloc<const RUN: bool>(&mut self, a: &mut Alloc) -> Result<(), Fail> {
         self.change()?;
         // One at a time: a constant, so that what a run needs besides is left out.

@@ -2,7 +2,7 @@
 
 use super::map::units_of;
 use super::units::{Take, WORDS};
-use super::{BLOCK_HEADER, CHECK_BYTES, Check, Entry, Fail, MAX_LEN, PIECE, Store};
+use super::{BLOCK_HEADER, Check, Entry, Fail, MAX_LEN, PIECE, Store};
 use crate::plain::{as_bytes, zeros};
 use crate::promise::Promise;
 use core::mem::MaybeUninit;
@@ -72,7 +72,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
     /// The block of an object, by its entry and its header.
     ///
     /// **Cost**: reads 12 bytes. **Errors**: [`Error::Damaged`] when they do not belong together; the content is not looked at.
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    #[inline(never)]
     pub(crate) fn locate(&mut self, id: u16) -> Result<Place, Fail> {
         let e = self.entry(id)?;
         self.locate_by(id, e)
@@ -159,11 +159,6 @@ impl<S: Medium, P: Promise> Store<S, P> {
         Ok(check.finish() == place.check)
     }
 
-    /// The size of an object's content. **Cost**, **Errors**: as [`Store::locate`].
-    pub(crate) fn size_of(&mut self, id: u16) -> Result<u16, Fail> {
-        Ok(self.locate(id)?.len)
-    }
-
     /// The address of the content; its check is in the two bytes before.
     pub(crate) fn address(&self, place: &Place) -> u32 {
         self.map.unit(place.unit) + BLOCK_HEADER
@@ -175,8 +170,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
     /// To write there, [`Store::begin_write`] must have come to its end before the object became dirty.
     ///
     /// **Cost**: reads 4 bytes. **Errors**: [`Error::Damaged`] when no such block can be there; to write, [`Error::Unfinished`].
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    #[inline(never)]
     pub(crate) fn address_of(&mut self, id: u16, len: u16, writes: bool) -> Result<u32, Fail> {
         if writes && P::SNAPSHOT {
             // Just in time, an object is dirty only while the medium says so.
@@ -207,7 +201,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
     /// One step of the beginning of a write-back: where the content is to be written to.
     ///
     /// Just in time, that is where it lies; with the snapshot promise, for the first write-back since the last commit, a block of its
-    /// own. **From the first step on the object must be written** with [`Store::put`] and [`Store::finish_write`], before
+    /// own. **From the first step on the object must be written**, before
     /// it leaves RAM and before the next commit: what counts as current has no content until then. So a caller that wants
     /// to hear of [`Error::Full`] in time begins when the object gets dirty, and begins once more, at no cost, when it writes.
     ///
@@ -241,10 +235,5 @@ impl<S: Medium, P: Promise> Store<S, P> {
             check: 0,
             unit,
         })
-    }
-
-    /// Ends a write-back to this address with the check of what was written. **Cost**: 2 bytes.
-    pub(crate) fn finish_write(&mut self, address: u32, check: u16) -> Result<(), Fail> {
-        self.put(address - CHECK_BYTES, &check.to_le_bytes())
     }
 }

@@ -28,29 +28,15 @@ const fn fold(c: u64) -> u64 {
 /// Takes `bytes`; but for the last ones, a multiple of [`BLOCK`] at a time.
 #[inline(never)]
 pub(super) fn weigh(mut c: u64, bytes: &[u8]) -> u64 {
-    if cfg!(not(target_pointer_width = "64")) {
-        for b in bytes.chunks(BLOCK) {
-            c = any_block(c, b);
-        }
-        return c;
-    }
-    let (blocks, rest) = bytes.as_chunks::<BLOCK>();
-    for b in blocks {
+    for b in bytes.chunks(BLOCK) {
         c = block(c, b);
-    }
-    if !rest.is_empty() {
-        let mut last = [0; BLOCK];
-        for (to, from) in last.iter_mut().zip(rest) {
-            *to = *from;
-        }
-        c = block(c, &last);
     }
     c
 }
 
-/// The same as [`block`] of what is followed by zeros, in less code.
+/// Takes one block; a short one counts as if zeros followed.
 #[inline(always)]
-pub(super) fn any_block(c: u64, b: &[u8]) -> u64 {
+fn block(c: u64, b: &[u8]) -> u64 {
     let (words, rest) = b.as_chunks::<4>();
     let mut last = 0;
     for byte in rest.iter().rev() {
@@ -63,15 +49,6 @@ pub(super) fn any_block(c: u64, b: &[u8]) -> u64 {
         t += u64::from(u32::from_le_bytes(*w)) * next();
     }
     t += u64::from(last) * next();
-    fold(c) * STRIDE + t
-}
-
-#[inline(always)]
-fn block(c: u64, b: &[u8; BLOCK]) -> u64 {
-    let mut t = 0;
-    for (w, weight) in b.as_chunks::<4>().0.iter().zip(WEIGHTS) {
-        t += u64::from(u32::from_le_bytes(*w)) * u64::from(weight);
-    }
     fold(c) * STRIDE + t
 }
 

@@ -59,7 +59,7 @@ impl Map {
     }
 
     /// Of the largest heap of this configuration in `capacity` bytes. **Errors**: that it is too small.
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    #[inline(never)]
     pub(super) fn largest(config: &Config, capacity: u32) -> Result<Map, Fail> {
         let (objects, pins) = (u32::from(config.objects), u32::from(config.max_pins));
         // Eight units are 65 bytes with their part of the bitmap; the bitmap's end is rounded up.

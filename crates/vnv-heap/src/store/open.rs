@@ -55,7 +55,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
         }
     }
 
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    #[inline(never)]
     pub(super) fn superblock(&self, fingerprint: u64) -> Superblock {
         let Layout { kind, version, .. } = Self::layout(fingerprint);
         Superblock {
@@ -201,7 +201,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
     }
 
     /// Writes a piece that is not there yet.
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    #[inline(never)]
     pub(super) fn put_changed(&mut self, at: u32, piece: &[u8]) -> Result<(), Fail> {
         let mut b = MaybeUninit::uninit();
         let there = &mut as_bytes(zeros::<WORDS>(&mut b))[..piece.len()];
@@ -309,7 +309,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
     }
 
     /// Up to [`ENTRIES`] entries from `id` on, which is one of the table's; how many there are.
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    #[inline(never)]
     pub(super) fn entries(&mut self, id: u16, table: &mut Entries) -> Result<u16, Fail> {
         let n = (self.map.objects - id + 1).min(ENTRIES);
         let at = self.map.entry(id).ok_or(Fail::damaged(id))?;

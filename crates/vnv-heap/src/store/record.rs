@@ -60,7 +60,7 @@ pub(super) const fn shown(seq: u32) -> u32 {
 }
 
 /// The checksum over what a record says.
-#[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+#[inline(never)]
 fn check(seq: u32, second: u32) -> u32 {
     Crc32::new().word(seq).word(second).finish()
 }
@@ -154,7 +154,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
     }
 
     /// The same of the record with this number.
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    #[inline(never)]
     pub(super) fn put_record_of(&mut self, seq: u32, state: u8, pins: u16) -> Result<(), Fail> {
         let r = Record { seq, state, pins };
         let slot = if planted!("vnv-heap/record-overwrites") {

@@ -102,32 +102,29 @@ impl<S: Medium, P: Promise> Run<S::Error> for Store<S, P> {
         steps(self, |s| s.free(&mut f))
     }
 
+    /// In the order of a write-back: all pieces but the first, then the check and the first piece in one write.
     fn put_all(&mut self, id: u16, bytes: &[u8]) -> Result<(), Error<S::Error>> {
-        let mut b = Begin::new(id, bytes.len() as u16);
-        let place = steps(self, |s| s.begin_write(&mut b))?;
-        let mut check = Check::new(id, place.len);
+        let len = bytes.len() as u16;
+        let mut b = Begin::new(id, len);
+        steps(self, |s| s.begin_write(&mut b))?;
+        let at = steps(self, |s| s.address_of(id, len, true))?;
+        let mut check = Check::new(id, len);
         for (i, piece) in bytes.chunks(PIECE).enumerate() {
             check.add(piece);
-            let at = self.address(&place) + (i * PIECE) as u32;
-            steps(self, |s| s.put(at, piece))?;
+            if i > 0 {
+                steps(self, |s| s.put(at + (i * PIECE) as u32, piece))?;
+            }
         }
-        steps(self, |s| s.finish_write(s.address(&place), check.finish()))
+        let mut first = check.finish().to_le_bytes().to_vec();
+        first.extend(bytes.iter().take(PIECE));
+        steps(self, |s| s.put(at - CHECK_BYTES, &first))
     }
 
     fn get_all(&mut self, id: u16) -> Result<Vec<u8>, Error<S::Error>> {
         let place = steps(self, |s| s.locate(id))?;
         let mut bytes = std::vec![0; usize::from(place.len)];
-        let mut check = Check::new(id, place.len);
-        for (i, piece) in bytes.chunks_mut(PIECE).enumerate() {
-            let at = self.address(&place) + (i * PIECE) as u32;
-            steps(self, |s| s.get(at, piece))?;
-            check.add(piece);
-        }
-        if check.finish() == place.check {
-            Ok(bytes)
-        } else {
-            Err(Error::Damaged { object: id })
-        }
+        steps(self, |s| s.load(id, &mut bytes))?;
+        Ok(bytes)
     }
 
     fn commit_all(&mut self) -> Result<(), Error<S::Error>> {

@@ -129,7 +129,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
     }
 
     /// One step of a search, for units or for objects' numbers. **Errors**: [`Error::Full`].
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    #[inline(never)]
     pub(super) fn look(&mut self, f: &mut Find, need: u16, units: bool) -> Result<(), Fail> {
         let map = self.map;
         let (free, next, all, start) = if units {

@@ -43,7 +43,7 @@ fn keeps<P: Promise>() {
         assert_eq!(s.get_all(a).unwrap(), [round; 10]);
         assert_eq!(s.get_all(run + 1).unwrap(), [round; 100]);
         assert_eq!(s.get_all(run + 2).unwrap(), [2; 100]);
-        assert_eq!(s.size_of(run), Ok(100));
+        assert_eq!(s.locate(run).map(|place| place.len), Ok(100));
     }
     s.put_all(1, &0b101100u32.to_le_bytes()).unwrap();
     s.free_all(4).unwrap();
@@ -378,7 +378,7 @@ fn large() {
     assert_eq!(many, last + 1);
     s.commit_all().unwrap();
     let free = s.free_units;
-    let (mut t, _) = Store::<_, Snapshot>::opened(s.into_medium(), &config, PRINT).unwrap();
+    let (mut t, _) = Store::<_, Snapshot>::opened(s.medium, &config, PRINT).unwrap();
     let mut scratch = [0; 512];
     let before = t.traffic().0;
     t.sweep(&mut scratch, 0, |id| id <= many + 999).unwrap();

@@ -201,7 +201,7 @@ where
                 // It would only be interrupted.
                 Reopen if !P::SNAPSHOT && world.with(|p| p.changing) => {}
                 Reopen => {
-                    let mut again = Self::boot(self.store.into_medium(), world);
+                    let mut again = Self::boot(self.store.medium, world);
                     again.check(script, world);
                     self = again;
                 }
