@@ -19,18 +19,18 @@ pub struct Brand<'h, B = ()> {
 
 /// What a brand's lifetime is a borrow of. Its destructor is what ends the borrow on every way out of the scope.
 #[doc(hidden)]
-pub struct Place(());
+pub struct BrandScope(());
 
 /// Keeps its place borrowed to the end of the scope. The compiler names it where handles of two heaps are mixed up.
 #[doc(hidden)]
 pub struct HandleOfAnotherHeap<'h> {
-    _place: &'h Place,
+    _scope: &'h BrandScope,
     _tag: Tag<'h>,
 }
 
 // Both have destructors, though there is nothing to do: that of the later brand's place comes before the end of the earlier
 // brand's borrow, so that the two borrows cannot be of one lifetime.
-impl Drop for Place {
+impl Drop for BrandScope {
     #[inline(always)]
     fn drop(&mut self) {}
 }
@@ -39,20 +39,20 @@ impl Drop for HandleOfAnotherHeap<'_> {
     fn drop(&mut self) {}
 }
 
-impl Place {
+impl BrandScope {
     /// # Safety
     /// Only [`brand!`](crate::brand) calls it: the place is a variable that nothing else can name.
     #[doc(hidden)]
     #[inline(always)]
     pub unsafe fn new() -> Self {
-        Place(())
+        BrandScope(())
     }
 
     #[doc(hidden)]
     #[inline(always)]
     pub fn ends(&self) -> HandleOfAnotherHeap<'_> {
         HandleOfAnotherHeap {
-            _place: self,
+            _scope: self,
             _tag: PhantomData,
         }
     }
@@ -101,7 +101,7 @@ impl Brand<'static> {
     /// # app.heap.read(&app.last).unwrap();
     /// ```
     pub fn take() -> Option<Self> {
-        static ONCE: Once = Once::new();
+        static ONCE: TakenOnce = TakenOnce::new();
         // SAFETY: this marker's only flag.
         unsafe { ONCE.brand() }
     }
@@ -109,13 +109,13 @@ impl Brand<'static> {
 
 /// Whether a marker's static brand was taken.
 #[doc(hidden)]
-pub struct Once(Mutex<Cell<bool>>);
+pub struct TakenOnce(Mutex<Cell<bool>>);
 
-impl Once {
+impl TakenOnce {
     #[doc(hidden)]
     #[allow(clippy::new_without_default)]
     pub const fn new() -> Self {
-        Once(Mutex::new(Cell::new(false)))
+        TakenOnce(Mutex::new(Cell::new(false)))
     }
 
     /// # Safety
@@ -148,7 +148,7 @@ macro_rules! static_brand {
         impl $name {
             /// The brand of this marker; `None` when it was taken before.
             $vis fn take() -> ::core::option::Option<$crate::Brand<'static, $name>> {
-                static ONCE: $crate::__brand::Once = $crate::__brand::Once::new();
+                static ONCE: $crate::__brand::TakenOnce = $crate::__brand::TakenOnce::new();
                 // SAFETY: the marker's only flag.
                 unsafe { ONCE.brand::<$name>() }
             }
@@ -181,7 +181,7 @@ macro_rules! brand {
     // Not an `ident`: the compiler then could not name the variable in its messages.
     ($name:tt) => {
         // SAFETY: a variable that only this macro can name: the brand hides it.
-        let $name = unsafe { $crate::__brand::Place::new() };
+        let $name = unsafe { $crate::__brand::BrandScope::new() };
         let a_handle_is_used_with_another_heap = $name.ends();
         // SAFETY: the only one of this place.
         let $name = unsafe { $crate::Brand::new(&a_handle_is_used_with_another_heap) };

@@ -1,6 +1,6 @@
 //! What a heap is configured with, and what its last save then costs at most.
 
-use crate::cost::{Budget, CostModel, Wait, WorstCase};
+use crate::cost::{Budget, CostModel, MaskedWait, WorstCase};
 
 /// What a heap is configured with. `Config { dirty_limit: 2048, ..Config::DEFAULT }` changes what matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +54,7 @@ impl Config {
             operations: operations + section.operations,
             microseconds,
             microjoules,
-            wait: Wait {
+            wait: MaskedWait {
                 bytes: section.written,
                 operations: section.operations,
                 microseconds: wait_us,
@@ -83,15 +83,15 @@ impl Config {
 
     /// What a masked section does at most: all its bytes count as written.
     const fn section(&self) -> Work {
-        let burst = if self.burst < LEAST_BURST {
-            LEAST_BURST
+        let burst = if self.burst < MIN_BURST {
+            MIN_BURST
         } else {
             self.burst
         };
-        let moved = burst as u32 + 2 * ASIDE;
+        let moved = burst as u32 + 2 * METADATA_MAX;
         // An object that moves counts as its content and what belongs to it, and takes two operations; an
         // allocation or a free has up to eight, however small.
-        let by_objects = 2 * (moved / (ASIDE + 1));
+        let by_objects = 2 * (moved / (METADATA_MAX + 1));
         Work {
             written: moved,
             read: 0,
@@ -157,10 +157,10 @@ struct Work {
 }
 
 /// A burst has at least so many bytes.
-const LEAST_BURST: u16 = crate::store::PIECE as u16;
+const MIN_BURST: u16 = crate::store::PIECE as u16;
 
 /// What belongs to an object that moves, besides its content.
-const ASIDE: u32 = crate::store::ASIDE as u32;
+const METADATA_MAX: u32 = crate::store::METADATA_MAX as u32;
 
 /// Pins that a medium can hold at most.
 pub(crate) const MAX_PINS: u16 = 0x1000;

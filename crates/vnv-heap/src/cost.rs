@@ -48,7 +48,7 @@ impl CostModel {
             operations,
             microseconds,
             microjoules,
-            wait: Wait::NONE,
+            wait: MaskedWait::NONE,
         }
     }
 
@@ -87,13 +87,13 @@ pub struct WorstCase {
     /// Energy, of all of it.
     pub microjoules: u32,
     /// The part of it before the persist begins.
-    pub wait: Wait,
+    pub wait: MaskedWait,
 }
 
 /// The masked section that may be under way when the power-low interrupt comes: it must end before the interrupt is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct Wait {
+pub struct MaskedWait {
     /// Bytes that it moves.
     pub bytes: u32,
     /// Operations of the medium.
@@ -104,8 +104,8 @@ pub struct Wait {
     pub microjoules: u32,
 }
 
-impl Wait {
-    const NONE: Wait = Wait {
+impl MaskedWait {
+    const NONE: MaskedWait = MaskedWait {
         bytes: 0,
         operations: 0,
         microseconds: 0,

@@ -94,7 +94,7 @@ impl Fail {
 
     // No failures.
     /// The rest is for another section, in which the same is called again.
-    pub(crate) const AGAIN: Fail = Fail::of(19);
+    pub(crate) const PENDING: Fail = Fail::of(19);
     /// A heap is formatted, and needs its root.
     pub(crate) const BLANK: Fail = Fail::of(20);
 
@@ -140,16 +140,18 @@ impl Fail {
         match self {
             Fail::FOREIGN => OpenError::Foreign,
             Fail::INTERRUPTED => OpenError::Interrupted,
-            Fail::HEADER => OpenError::Damaged(Part::Header),
-            Fail::RECORD => OpenError::Damaged(Part::Record),
-            Fail::TABLE => OpenError::Damaged(Part::Table),
+            Fail::HEADER => OpenError::Damaged(Component::Header),
+            Fail::RECORD => OpenError::Damaged(Component::Record),
+            Fail::TABLE => OpenError::Damaged(Component::Table),
             Fail::BUDGET => OpenError::Config(
                 "the medium was formatted for more objects or pins than the budget allows: lower the dirty limit",
             ),
             Fail::TYPES => {
                 OpenError::Config("more than 14 types with handles are reached from the root")
             }
-            _ if self.is_damage() => OpenError::Damaged(Part::Object((self.0.get() >> 16) as u16)),
+            _ if self.is_damage() => {
+                OpenError::Damaged(Component::Object((self.0.get() >> 16) as u16))
+            }
             _ => match Fail::of(self.0.get() & 0xFF) {
                 Fail::TOO_SMALL => OpenError::TooSmall { needed },
                 Fail::RAM_TOO_SMALL => OpenError::RamTooSmall { needed },
@@ -201,32 +203,32 @@ impl<E> Error<E> {
 
 /// What could not be done, with the value that it was to be done with. `?` turns it into an [`Error`] where the value may go.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Refused<T, E> {
+pub struct Rejected<T, E> {
     /// Why.
     pub error: Error<E>,
     /// What was given.
     pub value: T,
 }
 
-impl<T, E: fmt::Debug> fmt::Debug for Refused<T, E> {
+impl<T, E: fmt::Debug> fmt::Debug for Rejected<T, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.error.fmt(f)
     }
 }
-impl<T, E: fmt::Debug> fmt::Display for Refused<T, E> {
+impl<T, E: fmt::Debug> fmt::Display for Rejected<T, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.error.fmt(f)
     }
 }
-impl<T, E: fmt::Debug> core::error::Error for Refused<T, E> {}
+impl<T, E: fmt::Debug> core::error::Error for Rejected<T, E> {}
 
-impl<T, E> From<Refused<T, E>> for Error<E> {
-    fn from(r: Refused<T, E>) -> Self {
+impl<T, E> From<Rejected<T, E>> for Error<E> {
+    fn from(r: Rejected<T, E>) -> Self {
         r.error
     }
 }
-impl<T, E> From<Refused<T, E>> for OpenError<E> {
-    fn from(r: Refused<T, E>) -> Self {
+impl<T, E> From<Rejected<T, E>> for OpenError<E> {
+    fn from(r: Rejected<T, E>) -> Self {
         OpenError::Failed(r.error)
     }
 }
@@ -235,7 +237,7 @@ impl<T, E> From<Refused<T, E>> for OpenError<E> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
-pub enum Part {
+pub enum Component {
     /// The header.
     Header,
     /// The record of the last persist or commit.
@@ -248,14 +250,14 @@ pub enum Part {
     Object(u16),
 }
 
-impl fmt::Display for Part {
+impl fmt::Display for Component {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Part::Header => f.write_str("the header"),
-            Part::Record => f.write_str("the record of the last save"),
-            Part::Table => f.write_str("the table of objects"),
-            Part::Bitmap => f.write_str("the map of used units"),
-            Part::Object(id) => write!(f, "the block of object {id}"),
+            Component::Header => f.write_str("the header"),
+            Component::Record => f.write_str("the record of the last save"),
+            Component::Table => f.write_str("the table of objects"),
+            Component::Bitmap => f.write_str("the map of used units"),
+            Component::Object(id) => write!(f, "the block of object {id}"),
         }
     }
 }
@@ -270,7 +272,7 @@ pub enum OpenError<E> {
     /// It holds a heap with other types, or of the other promise.
     LayoutMismatch(LayoutMismatch),
     /// It holds a heap of ours that no power cut leaves so.
-    Damaged(Part),
+    Damaged(Component),
     /// The power went without a completed persist: what a just-in-time heap then holds is a mixture of old and new.
     Interrupted,
     /// The medium is too small for the configuration.

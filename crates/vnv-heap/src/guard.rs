@@ -48,7 +48,7 @@ impl<'a, T: Persist, S: Medium, P: Promise, Pol: Policy> RefMut<'a, T, S, P, Pol
     #[inline(always)]
     pub(crate) unsafe fn new(core: &'a Core<S, P, Pol>, at: NonNull<u8>) -> Self {
         if T::PADDED {
-            core.padded(|n| n.saturating_add(1));
+            core.count_padded(|n| n.saturating_add(1));
         }
         RefMut {
             at: at.cast(),
@@ -100,7 +100,7 @@ impl<T: Persist, S: Medium, P: Promise, Pol: Policy> Drop for RefMut<'_, T, S, P
             // SAFETY: a valid value, held by this guard alone.
             unsafe { T::clear_padding(self.at.as_ptr().cast()) }
             // When there were too many to be counted, they stay so.
-            self.core.padded(|n| n - u8::from(n != u8::MAX));
+            self.core.count_padded(|n| n - u8::from(n != u8::MAX));
         }
         // SAFETY: the object is held for this guard, which ends.
         unsafe { self.core.release(self.at.cast(), Kind::of::<T>(), true) }

@@ -1,7 +1,7 @@
 //! The heap as a program uses it.
 
 use crate::brand::Tag;
-use crate::error::{Error, Fail, Refused, Word};
+use crate::error::{Error, Fail, Rejected, Word};
 use crate::guard::{Ref, RefMut};
 use crate::object::Marked;
 use crate::own::{Kind, Own};
@@ -63,13 +63,13 @@ where
     pub fn alloc<T: Persist<At<'h> = T> + Marked<B>>(
         &self,
         value: T,
-    ) -> Result<Own<'h, T, B>, Refused<T, S::Error>> {
+    ) -> Result<Own<'h, T, B>, Rejected<T, S::Error>> {
         let value = ManuallyDrop::new(value);
         let kind = Kind::of::<T>();
         // SAFETY: the value is not used again when it has become the object's.
         match unsafe { self.core.alloc(kind, (&raw const value).cast()) } {
             Ok(number) => Ok(Own::new(number.id())),
-            Err(fail) => Err(Refused {
+            Err(fail) => Err(Rejected {
                 error: self.core.error(fail),
                 value: ManuallyDrop::into_inner(value),
             }),
@@ -95,7 +95,7 @@ where
         &self,
         own: &Own<'h, T, B>,
     ) -> Result<Ref<'_, T, S, P, Pol>, Error<S::Error>> {
-        let at = self.core.hold(own.id(), Kind::of::<T>(), false)?;
+        let at = self.core.pin(own.id(), Kind::of::<T>(), false)?;
         // SAFETY: the handle's object is a `T`, and is held now.
         Ok(unsafe { Ref::new(&self.core, at) })
     }
@@ -119,7 +119,7 @@ where
         &self,
         own: &Own<'h, T, B>,
     ) -> Result<RefMut<'_, T, S, P, Pol>, Error<S::Error>> {
-        let at = self.core.hold(own.id(), Kind::of::<T>(), true)?;
+        let at = self.core.pin(own.id(), Kind::of::<T>(), true)?;
         // SAFETY: the handle's object is a `T`, and is held alone now.
         Ok(unsafe { RefMut::new(&self.core, at) })
     }
@@ -164,10 +164,10 @@ where
         &self,
         own: &Own<'h, T, B>,
         value: T,
-    ) -> Result<T, Refused<T, S::Error>> {
+    ) -> Result<T, Rejected<T, S::Error>> {
         match self.get_mut(own) {
             Ok(mut held) => Ok(core::mem::replace(&mut *held, value)),
-            Err(error) => Err(Refused { error, value }),
+            Err(error) => Err(Rejected { error, value }),
         }
     }
 
@@ -183,10 +183,10 @@ where
     pub fn free<T: Persist>(
         &self,
         own: Own<'h, T, B>,
-    ) -> Result<(), Refused<Option<Own<'h, T, B>>, S::Error>> {
+    ) -> Result<(), Rejected<Option<Own<'h, T, B>>, S::Error>> {
         self.core
             .free(own.id(), Kind::of::<T>())
-            .map_err(|(fail, gone)| Refused {
+            .map_err(|(fail, gone)| Rejected {
                 error: self.core.error(fail),
                 value: (!gone).then_some(own),
             })
@@ -201,7 +201,7 @@ where
     pub fn give_up<T: Persist>(
         &self,
         own: Own<'h, T, B>,
-    ) -> Result<(), Refused<Option<Own<'h, T, B>>, S::Error>> {
+    ) -> Result<(), Rejected<Option<Own<'h, T, B>>, S::Error>> {
         let kind = Kind::of::<T>();
         let mut done = self.core.free(own.id(), kind);
         if done.is_err_and(|(fail, gone)| fail.is_damage() && !gone) {
@@ -209,7 +209,7 @@ where
             let freed = self.core.free_one(own.id(), kind.len, &mut gone);
             done = freed.map_err(|fail| (fail, gone));
         }
-        done.map_err(|(fail, gone)| Refused {
+        done.map_err(|(fail, gone)| Rejected {
             error: self.core.error(fail),
             value: (!gone).then_some(own),
         })
@@ -223,7 +223,7 @@ where
     /// The next open that finds no damage frees what is unreachable then. An object without handles is checked when it is
     /// read: its damage may be unknown until then.
     pub fn damage(&self) -> u16 {
-        self.core.look(|st| st.store.damaged.into()).unwrap_or(0)
+        self.core.peek(|st| st.store.damaged.into()).unwrap_or(0)
     }
 
     /// Frees all that a value owns, which a collection, [`Heap::replace`] or [`Heap::take`] gave back: what dropping it would be where
@@ -241,7 +241,7 @@ where
         let value = ManuallyDrop::new(value);
         // SAFETY: a value of the type, which nobody has any more.
         let freed = unsafe { self.core.free_owned(T::check, (&raw const value).cast()) };
-        self.core.told(freed)
+        self.core.with_medium_error(freed)
     }
 
     /// Frees an object and gives its value, with the handles in it. **Errors**: as [`Heap::get_mut`], with the handle; what the medium fails to
@@ -249,7 +249,7 @@ where
     pub fn take<T: Persist + Marked<B>>(
         &self,
         own: Own<'h, T, B>,
-    ) -> Result<T, Refused<Own<'h, T, B>, S::Error>> {
+    ) -> Result<T, Rejected<Own<'h, T, B>, S::Error>> {
         let mut value = MaybeUninit::<T>::uninit();
         let copied = self.get_mut(&own).map(|held| {
             // SAFETY: a valid value; the object is freed before anybody can use it again, or else the copy is not.
@@ -266,7 +266,7 @@ where
         match freed {
             // SAFETY: written above.
             Ok(()) => Ok(unsafe { value.assume_init() }),
-            Err(error) => Err(Refused { error, value: own }),
+            Err(error) => Err(Rejected { error, value: own }),
         }
     }
 
@@ -274,7 +274,7 @@ where
     /// operation is told of nothing: all zero.
     pub fn stats(&self) -> Stats {
         self.core
-            .look(|st| {
+            .peek(|st| {
                 let (bytes_written, bytes_read) = st.store.traffic();
                 Stats {
                     bytes_written,
@@ -291,13 +291,13 @@ where
     /// Bytes of the medium that are free for objects, each of which takes 8 more than its size, rounded up to 8.
     pub fn free_bytes(&self) -> Result<u32, Error<S::Error>> {
         self.core
-            .told(self.core.section(|st| Ok(st.store.free_bytes())))
+            .with_medium_error(self.core.section(|st| Ok(st.store.free_bytes())))
     }
 
     /// How many objects can still be allocated, as far as their numbers go.
     pub fn free_objects(&self) -> Result<u16, Error<S::Error>> {
         self.core
-            .told(self.core.section(|st| Ok(st.store.free_objects())))
+            .with_medium_error(self.core.section(|st| Ok(st.store.free_objects())))
     }
 }
 
@@ -319,7 +319,7 @@ where
     /// The root, to be read. See [`Heap::get`].
     #[inline]
     pub fn root(&self) -> Result<Ref<'_, R, S, P, Pol>, Error<S::Error>> {
-        let at = self.core.hold(ROOT, Kind::of::<R>(), false)?;
+        let at = self.core.pin(ROOT, Kind::of::<R>(), false)?;
         // SAFETY: the object 1 is an `R`, and is held now.
         Ok(unsafe { Ref::new(&self.core, at) })
     }
@@ -327,7 +327,7 @@ where
     /// The root, to be written. See [`Heap::get_mut`].
     #[inline]
     pub fn root_mut(&self) -> Result<RefMut<'_, R, S, P, Pol>, Error<S::Error>> {
-        let at = self.core.hold(ROOT, Kind::of::<R>(), true)?;
+        let at = self.core.pin(ROOT, Kind::of::<R>(), true)?;
         // SAFETY: the object 1 is an `R`, and is held alone now.
         Ok(unsafe { RefMut::new(&self.core, at) })
     }
@@ -345,13 +345,13 @@ impl Number {
 
 impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     /// A number and room on the medium for an object of this kind. It has no content yet.
-    pub(crate) fn number(&self, alloc: &mut Alloc) -> Result<(), Fail> {
+    pub(crate) fn alloc_id(&self, alloc: &mut Alloc) -> Result<(), Fail> {
         self.sections(|st| st.store.alloc::<false>(alloc))
     }
 
     /// Just in time: undoes an allocation whose object has got no content.
-    fn take_back(&self, alloc: &mut Alloc) -> Result<(), Fail> {
-        self.sections(|st| st.store.take_back(alloc))
+    fn undo_alloc(&self, alloc: &mut Alloc) -> Result<(), Fail> {
+        self.sections(|st| st.store.undo_alloc(alloc))
     }
 
     /// A new object.
@@ -361,16 +361,16 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     #[inline(never)]
     pub(crate) unsafe fn alloc(&self, kind: &Kind, value: *const u8) -> Result<Number, Fail> {
         let mut alloc = Alloc::one(kind.len);
-        self.number(&mut alloc)?;
+        self.alloc_id(&mut alloc)?;
         let id = alloc.id();
         // SAFETY: as the caller vouches.
         let filled = unsafe { self.fill(id, kind, value) };
         if filled.is_err() {
             // What fails here leaves an object that the next open frees.
             let _ = if P::SNAPSHOT {
-                self.give_back(id, kind.len)
+                self.free_unfilled(id, kind.len)
             } else {
-                self.take_back(&mut alloc)
+                self.undo_alloc(&mut alloc)
             };
         }
         filled?;

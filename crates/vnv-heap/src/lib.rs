@@ -33,15 +33,15 @@ mod walk;
 
 pub use brand::Brand;
 pub use config::Config;
-pub use cost::{Budget, CostModel, Wait, WorstCase};
-pub use error::{Error, OpenError, Part, Refused};
+pub use cost::{Budget, CostModel, MaskedWait, WorstCase};
+pub use error::{Component, Error, OpenError, Rejected};
 pub use fields::Fields;
 pub use guard::{Ref, RefMut};
 pub use heap::{Heap, Unrooted};
 pub use nvmem;
 #[cfg(feature = "derive")]
 pub use nvmem_derive::Fields;
-pub use object::{Leading, Marked, OfHeap};
+pub use object::{HeapHandles, Marked, OfHeap};
 pub use open::Audit;
 pub use own::Own;
 pub use policy::{Lru, Policy, Predict};
@@ -63,5 +63,5 @@ pub mod __fields {
 /// What [`brand!`] uses.
 #[doc(hidden)]
 pub mod __brand {
-    pub use crate::brand::{HandleOfAnotherHeap, Once, Place, all_declared};
+    pub use crate::brand::{BrandScope, HandleOfAnotherHeap, TakenOnce, all_declared};
 }

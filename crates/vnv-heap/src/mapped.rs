@@ -3,7 +3,7 @@
 use crate::Heap;
 use crate::error::{Error, Fail};
 use crate::object::Marked;
-use crate::own::{Kind, Known, Own};
+use crate::own::{HandleRange, Kind, Own};
 use crate::policy::Policy;
 use crate::promise::Promise;
 use crate::store::Check;
@@ -24,12 +24,12 @@ where
         own: &Own<'h, T, B>,
     ) -> Result<&T, Error<Misuse>> {
         let (id, kind) = (own.id(), Kind::of::<T>());
-        let at = self.core.told(self.core.section(|st| {
-            if let Some(slot) = st.cache.lookup(id) {
-                return if st.cache.is_alone(slot) {
+        let at = self.core.with_medium_error(self.core.section(|st| {
+            if let Some(frame) = st.cache.lookup(id) {
+                return if st.cache.is_exclusive(frame) {
                     Err(Fail::BUSY)
                 } else {
-                    Ok(st.cache.content(slot).as_ptr())
+                    Ok(st.cache.content(frame).as_ptr())
                 };
             }
             let damaged = || Fail::damaged(id);
@@ -37,7 +37,7 @@ where
             if place.len != kind.len {
                 return Err(damaged());
             }
-            let mut known = Known {
+            let mut known = HandleRange {
                 objects: st.store.objects(),
             };
             let address = st.store.address(&place);

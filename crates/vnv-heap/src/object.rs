@@ -5,9 +5,9 @@ use nvmem::Persist;
 use nvmem::describe::{Depth, Leads};
 
 /// What a handle leads to, in a heap with the marker `B`.
-pub struct Leading<L, B>(PhantomData<fn(L, B)>);
+pub struct HeapHandles<L, B>(PhantomData<fn(L, B)>);
 
-impl<L: Leads, B> Leads for Leading<L, B> {
+impl<L: Leads, B> Leads for HeapHandles<L, B> {
     type Within<D: Depth> = L::Within<D>;
 }
 
@@ -19,7 +19,7 @@ impl<L: Leads, B> Leads for Leading<L, B> {
 )]
 pub trait OfHeap<B> {}
 impl<B> OfHeap<B> for () {}
-impl<L, B> OfHeap<B> for Leading<L, B> {}
+impl<L, B> OfHeap<B> for HeapHandles<L, B> {}
 
 macro_rules! tuples {
     ($($($n:ident)+;)*) => {$(

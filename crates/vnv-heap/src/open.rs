@@ -9,10 +9,10 @@ use crate::own::{Kind, OWN, OWN_ID};
 use crate::policy::Policy;
 use crate::promise::Promise;
 use crate::ram::Cache;
-use crate::state::{Core, Gate, State};
+use crate::state::{Core, State, StateLock};
 use crate::stats::Counts;
 use crate::store::{Alloc, Commit, GIVES_UP, Store};
-use crate::walk::{self, Reached};
+use crate::walk::{self, Reachable};
 use crate::{Heap, Unrooted};
 use core::cell::UnsafeCell;
 use core::hint::black_box;
@@ -62,19 +62,19 @@ where
         F: FnOnce(&Heap<'h, Unrooted, S, P, Pol, B>) -> Result<R, Error<S::Error>>,
     {
         let _ = brand;
-        Self::new(storage, ram, &config)?.ready(&config, false, init)
+        Self::new(storage, ram, &config)?.open_or_init(&config, false, init)
     }
 
     /// The same heap, moved part by part: small cores copy what is larger than 64 bytes by a call of `memcpy`, which alone takes
     /// some 900 bytes.
     #[inline(always)]
-    fn in_parts(self) -> Self {
-        let Core { gate, state } = self.core;
+    fn moved_in_parts(self) -> Self {
+        let Core { lock, state } = self.core;
         let state = state.into_inner();
-        let (cache, store) = (state.cache.in_parts(), state.store);
+        let (cache, store) = (state.cache.moved_in_parts(), state.store);
         Heap {
             core: Core {
-                gate,
+                lock,
                 state: UnsafeCell::new(State {
                     cache,
                     store,
@@ -102,7 +102,7 @@ where
         F: FnOnce(&Heap<'h, Unrooted, S, P, Pol, B>) -> Result<R, Error<S::Error>>,
     {
         let _ = brand;
-        Self::new(storage, ram, &config)?.ready(&config, true, init)
+        Self::new(storage, ram, &config)?.open_or_init(&config, true, init)
     }
 
     /// The same as [`Heap::open`], but what only damaged objects lead to is given up: it is freed, and so is what became unreachable while
@@ -123,7 +123,7 @@ where
         let _ = brand;
         let mut heap = Self::new(storage, ram, &config)?;
         heap.core.state.get_mut().store.damaged = GIVES_UP;
-        heap.ready(&config, false, init)
+        heap.open_or_init(&config, false, init)
     }
 
     /// Neither opened nor formatted yet.
@@ -135,7 +135,7 @@ where
         // The pointer comes last: nothing looks at the buffer through `ram` any more.
         let len = ram.len();
         // SAFETY: the buffer is borrowed as long as the heap's brand lives, and only the cache uses it.
-        let cache = unsafe { Cache::unready(ram.as_mut_ptr(), len) };
+        let cache = unsafe { Cache::new_uncleared(ram.as_mut_ptr(), len) };
         let cache = cache
             .filter(|_| len >= needed)
             .ok_or(OpenError::RamTooSmall {
@@ -143,7 +143,7 @@ where
             })?;
         Ok(Heap {
             core: Core {
-                gate: Gate::new(cache.load()),
+                lock: StateLock::new(cache.budget()),
                 state: UnsafeCell::new(State {
                     cache,
                     store: Store::new(storage, config),
@@ -161,7 +161,12 @@ where
 
     /// Opens it, or formats it and puts the root in.
     #[inline(always)]
-    fn ready<F>(mut self, config: &Config, anew: bool, init: F) -> Result<Self, OpenError<S::Error>>
+    fn open_or_init<F>(
+        mut self,
+        config: &Config,
+        anew: bool,
+        init: F,
+    ) -> Result<Self, OpenError<S::Error>>
     where
         F: FnOnce(&Heap<'h, Unrooted, S, P, Pol, B>) -> Result<R, Error<S::Error>>,
     {
@@ -172,20 +177,20 @@ where
         let copies = Copies::zeroed(&mut copies);
         let done = match self
             .core
-            .find(config, fingerprint, root, kind, anew, copies)
+            .open_or_format(config, fingerprint, root, kind, anew, copies)
         {
             Err(Fail::BLANK) => {
                 let value = ManuallyDrop::new(init(self.unrooted())?);
                 // SAFETY: the value is the object's from here on.
                 unsafe {
                     self.core
-                        .create(fingerprint, kind, (&raw const value).cast())
+                        .init_root(fingerprint, kind, (&raw const value).cast())
                 }
             }
             done => done,
         };
         match done {
-            Ok(()) => Ok(self.in_parts()),
+            Ok(()) => Ok(self.moved_in_parts()),
             Err(fail) => {
                 let store = &mut self.core.state.get_mut().store;
                 Err(store.refused(fail, fingerprint, copies))
@@ -204,7 +209,7 @@ where
                     return Err(Fail::BUSY);
                 }
                 let root = const { &Found::of::<R>(OWN, OWN_ID) };
-                let (reachable, damaged) = st.survey(root, false)?;
+                let (reachable, damaged) = st.walk_and_sweep(root, false)?;
                 Ok(Audit {
                     reachable,
                     allocated: st.store.objects() - st.store.free_objects(),
@@ -219,7 +224,7 @@ where
 impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     /// Finds out what the medium holds, or gives it up, before anything else is done. **Errors**: [`Fail::BLANK`] when it is empty now, with
     /// room for the root.
-    fn find(
+    fn open_or_format(
         &mut self,
         config: &Config,
         fingerprint: u64,
@@ -235,14 +240,14 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
             st.store.open(config, fingerprint, copies)
         };
         if found.is_ok() {
-            st.survey(root, true)?;
+            st.walk_and_sweep(root, true)?;
         } else if found != Err(Fail::BLANK) {
             return found;
         }
-        self.begin(config);
+        self.set_limits(config);
         if found.is_err() {
             let mut alloc = Alloc::one(kind.len);
-            self.number(&mut alloc)?;
+            self.alloc_id(&mut alloc)?;
             if alloc.id() != ROOT {
                 return Err(Fail::TABLE);
             }
@@ -254,7 +259,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     ///
     /// # Safety
     /// As [`Core::fill`].
-    unsafe fn create(&self, fingerprint: u64, kind: &Kind, root: *const u8) -> Result<(), Fail> {
+    unsafe fn init_root(&self, fingerprint: u64, kind: &Kind, root: *const u8) -> Result<(), Fail> {
         // SAFETY: as the caller vouches.
         unsafe { self.fill(ROOT, kind, root) }?;
         self.no_padding_leaked()?;
@@ -271,7 +276,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     }
 
     /// The limits hold from here on; nothing is resident.
-    fn begin(&mut self, config: &Config) {
+    fn set_limits(&mut self, config: &Config) {
         let st = self.state.get_mut();
         let pins = if P::SNAPSHOT {
             u16::MAX
@@ -280,7 +285,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         };
         st.cache.limit_to(config.limit(), pins);
         st.cache.clear();
-        self.gate.open(st.cache.load());
+        self.lock.unlock(st.cache.budget());
     }
 
     /// All that was written back counts from here on.
@@ -293,14 +298,14 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
 impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
     /// Walks from the root, with all of the RAM, in which nothing is held; and frees what is not reachable. How many objects are, and how
     /// many of them are damaged.
-    fn survey(&mut self, root: &Found, sweep: bool) -> Result<(u16, u16), Fail> {
+    fn walk_and_sweep(&mut self, root: &Found, sweep: bool) -> Result<(u16, u16), Fail> {
         // SAFETY: the buffer is the cache's, which is empty from here on, and nobody holds anything.
         let ram = unsafe { &mut *self.cache.buffer() };
         let r = walk::walk(&mut self.store, ram, root, sweep).and_then(|found| {
-            let Reached { marks, rest, .. } = found;
+            let Reachable { marks, scratch, .. } = found;
             if sweep && !planted!("vnv-heap/no-sweep") {
                 self.store
-                    .sweep(rest, found.damaged, |id| marks.reached(id))?;
+                    .sweep(scratch, found.damaged, |id| marks.is_reachable(id))?;
             }
             Ok((found.count, found.damaged))
         });
@@ -319,6 +324,6 @@ impl<R, S: Medium, Pol: Policy, B> Heap<'_, R, S, crate::Snapshot, Pol, B> {
     /// that wrote an object with padding was leaked.
     pub fn commit(&mut self) -> Result<(), Error<S::Error>> {
         let done = self.core.clean_all().and_then(|()| self.core.commit_all());
-        self.core.told(done)
+        self.core.with_medium_error(done)
     }
 }

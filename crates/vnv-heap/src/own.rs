@@ -1,7 +1,7 @@
 //! Owning handles.
 
 use crate::brand::Tag;
-use crate::object::Leading;
+use crate::object::HeapHandles;
 use core::marker::PhantomData;
 use core::num::NonZeroU16;
 use nvmem::describe::{To, Type};
@@ -56,7 +56,7 @@ impl<T, B> Own<'_, T, B> {
 // SAFETY: a number; `At` differs in the brand only; `check` shows the handle to the owner of the memory.
 unsafe impl<T: Persist, B> Persist for Own<'_, T, B> {
     type At<'p> = Own<'p, T::At<'p>, B>;
-    type Leads = Leading<To<T>, B>;
+    type Leads = HeapHandles<To<T>, B>;
     const LAYOUT: &'static Type = &Type::Handle(OWN);
     unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
         // SAFETY: readable and aligned by the contract.
@@ -134,11 +134,11 @@ impl Kind {
 }
 
 /// Accepts handles that could be this heap's: the bytes were written by it, and who owns what was checked when it was opened.
-pub(crate) struct Known {
+pub(crate) struct HandleRange {
     pub(crate) objects: u16,
 }
 
-impl Visit for Known {
+impl Visit for HandleRange {
     fn handle(&mut self, value: u32, found: &Found) -> Result<(), Invalid> {
         if found.kind(OWN_ID) != 0 {
             return Err(Invalid::Family(found.family));

@@ -4,7 +4,7 @@ use crate::Heap;
 use crate::error::{Error, Fail};
 use crate::policy::Policy;
 use crate::promise::{JustInTime, Promise};
-use crate::ram::Slot;
+use crate::ram::Frame;
 use crate::save::{Interruptible, Saver, Target};
 use crate::state::{Core, Masked, State};
 use crate::store::Pin;
@@ -13,27 +13,27 @@ use nvmem::{Medium, Persist, planted};
 impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     fn persist(&self) -> Result<(), Error<S::Error>> {
         let _masked = Masked::begin();
-        let load = self.gate.enter().map_err(|f| f.error(None))?;
+        let budget = self.lock.acquire().map_err(|f| f.error(None))?;
         // SAFETY: in a critical section, and the gate was open, so no other section is on.
         let st = unsafe { &mut *self.state.get() };
-        st.cache.set_load(load);
-        let r = st.apart(State::save);
+        st.cache.set_budget(budget);
+        let r = st.in_interrupt(State::save);
         match r {
-            Ok(()) => self.gate.suspend(),
-            Err(_) => self.gate.open(st.cache.load()),
+            Ok(()) => self.lock.suspend(),
+            Err(_) => self.lock.unlock(st.cache.budget()),
         }
         r
     }
 
     fn restore(&self) -> Result<(), Error<S::Error>> {
         let _masked = Masked::begin();
-        self.gate.resume().map_err(|f| f.error(None))?;
+        self.lock.resume().map_err(|f| f.error(None))?;
         // SAFETY: as in `persist`: no section is on between a persist and its restore.
         let st = unsafe { &mut *self.state.get() };
-        let r = st.apart(State::bring_back);
+        let r = st.in_interrupt(State::restore_pins);
         match r {
-            Ok(()) => self.gate.open(st.cache.load()),
-            Err(_) => self.gate.suspend(),
+            Ok(()) => self.lock.unlock(st.cache.budget()),
+            Err(_) => self.lock.suspend(),
         }
         r
     }
@@ -41,26 +41,26 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
 
 impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
     /// What an interrupt does. The operation that it has interrupted may have failed, and not been told what the driver said.
-    fn apart(
+    fn in_interrupt(
         &mut self,
         f: impl FnOnce(&mut Self) -> Result<(), Fail>,
     ) -> Result<(), Error<S::Error>> {
-        let untold = self.store.failure.take();
+        let earlier = self.store.failure.take();
         let r = f(self).map_err(|fail| self.store.error(fail));
-        if !planted!("vnv-heap/failure-not-told") {
-            self.store.failure = untold;
+        if !planted!("vnv-heap/failure-not-with_medium_error") {
+            self.store.failure = earlier;
         }
         r
     }
 
     /// A dirty object, pinned or not.
-    pub(crate) fn dirty(&self) -> Option<Slot> {
+    pub(crate) fn first_dirty(&self) -> Option<Frame> {
         let mut at = self.cache.first();
-        while let Some(slot) = at {
-            if self.cache.is_dirty(slot) {
-                return Some(slot);
+        while let Some(frame) = at {
+            if self.cache.is_dirty(frame) {
+                return Some(frame);
             }
-            at = self.cache.next(slot);
+            at = self.cache.next(frame);
         }
         None
     }
@@ -68,24 +68,24 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
     /// Writes what is dirty and what is pinned.
     #[inline(never)]
     pub(crate) fn save(&mut self) -> Result<(), Fail> {
-        self.cache.settle();
+        self.cache.finish_move();
         let mut pins = 0;
         let mut at = self.cache.first();
-        while let Some(slot) = at {
-            if self.cache.is_dirty(slot) {
-                self.write_whole(slot)?;
+        while let Some(frame) = at {
+            if self.cache.is_dirty(frame) {
+                self.write_back(frame)?;
             }
-            if self.cache.is_pinned(slot) && !planted!("vnv-heap/pins-not-recorded") {
+            if self.cache.is_pinned(frame) && !planted!("vnv-heap/pins-not-recorded") {
                 let pin = Pin {
-                    id: self.cache.id(slot),
-                    at: self.cache.place(slot),
-                    len: self.cache.len(slot) as u16,
-                    pins: self.cache.pins(slot),
+                    id: self.cache.id(frame),
+                    at: self.cache.place(frame),
+                    len: self.cache.len(frame) as u16,
+                    pins: self.cache.pins(frame),
                 };
                 self.store.write_pin(pins, pin)?;
                 pins += 1;
             }
-            at = self.cache.next(slot);
+            at = self.cache.next(frame);
         }
         if planted!("vnv-heap/not-persisted") {
             return Ok(());
@@ -93,18 +93,18 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
         self.store.set_persisted(pins)
     }
 
-    fn write_whole(&mut self, slot: Slot) -> Result<(), Fail> {
-        let alone = self.cache.is_alone(slot);
-        self.whole(slot, false)?;
-        if alone && !planted!("vnv-heap/held-counts-as-written") {
+    fn write_back(&mut self, frame: Frame) -> Result<(), Fail> {
+        let exclusive = self.cache.is_exclusive(frame);
+        self.transfer_all(frame, false)?;
+        if exclusive && !planted!("vnv-heap/held-counts-as-written") {
             // Its guard may go on writing.
-            self.cache.mark_dirty(slot);
+            self.cache.mark_dirty(frame);
         }
         Ok(())
     }
 
     /// Puts what was pinned back to where it was; the rest is forgotten.
-    fn bring_back(&mut self) -> Result<(), Fail> {
+    fn restore_pins(&mut self) -> Result<(), Fail> {
         let mut changes = false;
         self.cache.clear();
         self.incarnation = self.incarnation.wrapping_add(1);
@@ -112,21 +112,21 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
             let pin = self.store.read_pin(i)?;
             let damaged = || Fail::damaged(pin.id);
             let len = usize::from(pin.len);
-            let slot = self
+            let frame = self
                 .cache
-                .put_back(pin.at, pin.id, len, pin.pins)
+                .restore_pinned(pin.at, pin.id, len, pin.pins)
                 .ok_or_else(damaged)?;
             // A block of this length, which was put back for this object. A reference that a guard has given out is not
             // used meanwhile, as the caller of `restore` vouches.
-            self.whole(slot, true)?;
-            if self.cache.is_alone(slot) && !planted!("vnv-heap/restored-as-clean") {
+            self.transfer_all(frame, true)?;
+            if self.cache.is_exclusive(frame) && !planted!("vnv-heap/restored-as-clean") {
                 // Its guard may go on writing.
-                self.cache.mark_dirty(slot);
+                self.cache.mark_dirty(frame);
                 changes = true;
             }
         }
         if changes && !planted!("vnv-heap/restored-not-running") {
-            self.store.change()?;
+            self.store.before_change()?;
         }
         Ok(())
     }
@@ -140,7 +140,7 @@ impl<R: Persist, S: Medium, Pol: Policy, B> Heap<'_, R, S, JustInTime, Pol, B> {
     /// **Cost**: at most [`Config::worst_case`](crate::Config::worst_case). **Errors**: [`Error::Medium`], after which the heap goes
     /// on as before; [`Error::Suspended`]; [`Error::Busy`] when a guard that wrote an object with padding was leaked.
     pub fn persist(&mut self) -> Result<(), Error<S::Error>> {
-        self.core.told(self.core.no_padding_leaked())?;
+        self.core.with_medium_error(self.core.no_padding_leaked())?;
         self.core.persist()
     }
 

@@ -12,31 +12,31 @@ pub use lru::Lru;
 pub use predict::Predict;
 
 /// A replacement policy: [`Predict`] or [`Lru`].
-pub trait Policy: Rules {}
+pub trait Policy: PolicyRules {}
 
 /// What the cache remembers with each resident object: 11 bits, the upper seven of them a time stamp.
 pub type History = u16;
 
-/// No block: an entry of [`Rules::kept`] that is free.
-pub const NOTHING: u16 = 0x1FFF;
+/// No block: an entry of [`PolicyRules::candidates`] that is free.
+pub const NO_FRAME: u16 = 0x1FFF;
 
 /// The most blocks that a policy keeps in mind.
-pub const KEPT: usize = 6;
+pub const MAX_CANDIDATES: usize = 6;
 
 /// What a policy does. Sealed: the module is private.
-pub trait Rules: Copy {
-    /// How many blocks it keeps in mind, at most [`KEPT`].
-    const KEEPS: usize;
+pub trait PolicyRules: Copy {
+    /// How many blocks it keeps in mind, at most [`MAX_CANDIDATES`].
+    const CANDIDATES: usize;
     /// How many candidates a search looks for among all blocks, besides those that are kept in mind.
-    const FRESH: usize;
+    const SEARCH_NEW: usize;
     /// How many blocks a search looks at before it is content with what it has.
-    const WALK: isize;
+    const SEARCH_MAX: isize;
 
     /// Nothing seen yet.
     fn new() -> Self;
     /// Blocks that were good candidates in the last search, the best first, and before them those that became dirty or
     /// resident since, the youngest first; the cache's to fill.
-    fn kept(&mut self) -> &mut [u16];
+    fn candidates(&mut self) -> &mut [u16];
     /// Time goes on: an object was updated or became resident.
     fn tick(&mut self);
     /// The history of an object that becomes resident.

@@ -9,7 +9,7 @@ use crate::error::{Error, Fail};
 use crate::own::Kind;
 use crate::policy::Policy;
 use crate::promise::Promise;
-use crate::ram::{CHECK, CLOSED, Cache, ONE_PINNED, OVER, PIN_RECORD, Slot};
+use crate::ram::{BUDGET_CLOSED, BUDGET_OVER, BUDGET_PIN, CHECK, Cache, Frame, PIN_RECORD};
 use crate::stats::Counts;
 use crate::store::Store;
 use core::cell::{Cell, UnsafeCell};
@@ -22,43 +22,43 @@ const RESTARTS: u8 = 100;
 /// Whether the state may be used, and what only a pin changes of it.
 ///
 /// While nothing is on, this is the cache's load, so that a pin needs one look at the gate and none at the limits.
-pub(crate) struct Gate(Cell<u32>);
+pub(crate) struct StateLock(Cell<u32>);
 
-impl Gate {
+impl StateLock {
     /// In a section: what the driver of the medium calls is refused.
-    const INSIDE: u32 = CLOSED + CLOSED / 2;
+    const LOCKED: u32 = BUDGET_CLOSED + BUDGET_CLOSED / 2;
     /// Between a persist and its restore.
-    const SUSPENDED: u32 = Self::INSIDE + 1;
+    const SUSPENDED: u32 = Self::LOCKED + 1;
 
-    pub(crate) fn new(load: u32) -> Self {
-        Gate(Cell::new(load))
+    pub(crate) fn new(budget: u32) -> Self {
+        StateLock(Cell::new(budget))
     }
 
     /// The load, if the gate is open. It is inside from here on.
     #[inline(never)]
-    pub(crate) fn enter(&self) -> Result<u32, Fail> {
-        let load = self.0.get();
-        if load < Self::INSIDE {
-            self.0.set(Self::INSIDE);
-            return Ok(load);
+    pub(crate) fn acquire(&self) -> Result<u32, Fail> {
+        let budget = self.0.get();
+        if budget < Self::LOCKED {
+            self.0.set(Self::LOCKED);
+            return Ok(budget);
         }
-        Err(if load == Self::INSIDE {
+        Err(if budget == Self::LOCKED {
             Fail::BUSY
         } else {
             Fail::SUSPENDED
         })
     }
 
-    pub(crate) fn is_inside(&self) -> bool {
-        self.0.get() == Self::INSIDE
+    pub(crate) fn is_locked(&self) -> bool {
+        self.0.get() == Self::LOCKED
     }
 
     /// A restore begins. **Errors**: [`Error::Suspended`] when nothing was persisted.
     pub(crate) fn resume(&self) -> Result<(), Fail> {
         match self.0.get() {
-            Self::INSIDE => Err(Fail::BUSY),
+            Self::LOCKED => Err(Fail::BUSY),
             Self::SUSPENDED => {
-                self.0.set(Self::INSIDE);
+                self.0.set(Self::LOCKED);
                 Ok(())
             }
             _ => Err(Fail::SUSPENDED),
@@ -67,15 +67,15 @@ impl Gate {
 
     /// Nothing is on any more.
     #[inline(always)]
-    pub(crate) fn open(&self, load: u32) {
-        self.0.set(load);
+    pub(crate) fn unlock(&self, budget: u32) {
+        self.0.set(budget);
     }
 
     /// The pin that was taken off the load is there still. Apart, so that the load before is not kept in a register for it.
     #[cold]
     #[inline(always)]
-    fn still_pinned(&self) {
-        self.0.set(self.0.get() + ONE_PINNED);
+    fn undo_unpin(&self) {
+        self.0.set(self.0.get() + BUDGET_PIN);
     }
 
     pub(crate) fn suspend(&self) {
@@ -88,7 +88,7 @@ struct SlowPath;
 
 /// A heap without its brand and its root's type.
 pub(crate) struct Core<S: Medium, P: Promise, Pol: Policy> {
-    pub(crate) gate: Gate,
+    pub(crate) lock: StateLock,
     /// Used inside critical sections only, and not while the gate says that a section is on.
     pub(crate) state: UnsafeCell<State<S, P, Pol>>,
 }
@@ -144,7 +144,7 @@ impl Attempt {
     }
 
     /// Whether what the last section left is still so. **Errors**: [`Error::NoProgress`].
-    pub(crate) fn goes_on(&mut self, incarnation: u32) -> Result<bool, Fail> {
+    pub(crate) fn continues(&mut self, incarnation: u32) -> Result<bool, Fail> {
         if self.incarnation == Some(incarnation) {
             return Ok(true);
         }
@@ -166,12 +166,12 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         f: impl FnOnce(&mut State<S, P, Pol>) -> Result<R, Fail>,
     ) -> Result<R, Fail> {
         let _masked = Masked::begin();
-        let load = self.gate.enter()?;
+        let budget = self.lock.acquire()?;
         // SAFETY: in a critical section, and the gate was open, so no other section is on.
         let st = unsafe { &mut *self.state.get() };
-        st.cache.set_load(load);
+        st.cache.set_budget(budget);
         let r = f(st);
-        self.gate.open(st.cache.load());
+        self.lock.unlock(st.cache.budget());
         r
     }
 
@@ -182,7 +182,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     ) -> Result<R, Fail> {
         loop {
             match self.section(&mut f) {
-                Err(Fail::AGAIN) => {}
+                Err(Fail::PENDING) => {}
                 r => return r,
             }
         }
@@ -202,7 +202,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
 
     /// The same of a result.
     #[inline(always)]
-    pub(crate) fn told<R>(&self, r: Result<R, Fail>) -> Result<R, Error<S::Error>> {
+    pub(crate) fn with_medium_error<R>(&self, r: Result<R, Fail>) -> Result<R, Error<S::Error>> {
         match r {
             Ok(r) => Ok(r),
             Err(fail) => Err(self.error(fail)),
@@ -212,9 +212,9 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     /// Before what is dirty is written, while no guard can be alive. **Errors**: [`Error::Busy`] when one was leaked that may have left
     /// padding without any value: that cannot be read, and the type that could clear it is forgotten.
     pub(crate) fn no_padding_leaked(&self) -> Result<(), Fail> {
-        let leaked = self.look(|st| match st.store.padded {
+        let leaked = self.peek(|st| match st.store.padded {
             // Too many to be counted; but what was leaked is held.
-            u8::MAX => st.cache.holds_any(self.gate.0.get()),
+            u8::MAX => st.cache.holds_any(self.lock.0.get()),
             n => n != 0,
         });
         if leaked == Some(true) && !planted!("vnv-heap/leaked-padding") {
@@ -224,9 +224,9 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     }
 
     /// Counts what is held to be written of types with padding: a guard is made, or is dropped.
-    pub(crate) fn padded(&self, count: impl FnOnce(u8) -> u8) {
+    pub(crate) fn count_padded(&self, count: impl FnOnce(u8) -> u8) {
         let _masked = Masked::begin();
-        if !self.gate.is_inside() {
+        if !self.lock.is_locked() {
             // SAFETY: in a critical section, and no section is on that would have the state.
             let n = unsafe { &mut (*self.state.get()).store.padded };
             *n = count(*n);
@@ -234,73 +234,73 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     }
 
     /// What `f` makes of the state, which it does not change; nothing when a section is on.
-    pub(crate) fn look<R>(&self, f: impl FnOnce(&State<S, P, Pol>) -> R) -> Option<R> {
+    pub(crate) fn peek<R>(&self, f: impl FnOnce(&State<S, P, Pol>) -> R) -> Option<R> {
         let _masked = Masked::begin();
-        if self.gate.is_inside() {
+        if self.lock.is_locked() {
             return None;
         }
         // SAFETY: in a critical section, and no section is on that would have the state.
         Some(f(unsafe { &*self.state.get() }))
     }
 
-    /// Holds an object. **Cost**: one section when it is resident; else what [`Core::hold_by`] costs.
-    pub(crate) fn hold(
+    /// Holds an object. **Cost**: one section when it is resident; else what [`Core::pin_slow`] costs.
+    pub(crate) fn pin(
         &self,
         id: u16,
         kind: &Kind,
         mutable: bool,
     ) -> Result<NonNull<u8>, Error<S::Error>> {
         let held = if mutable {
-            self.pin_resident(id, kind)
+            self.pin_exclusive_fast(id, kind)
         } else {
-            self.read_resident(id)
+            self.pin_shared_fast(id)
         };
         match held {
             Ok(held) => Ok(held),
-            Err(SlowPath) => self.told(self.hold_by(id, kind, mutable)),
+            Err(SlowPath) => self.with_medium_error(self.pin_slow(id, kind, mutable)),
         }
     }
 
     /// Holds an object that is resident and that nobody holds, as most are, in few steps.
-    fn read_resident(&self, id: u16) -> Result<NonNull<u8>, SlowPath> {
+    fn pin_shared_fast(&self, id: u16) -> Result<NonNull<u8>, SlowPath> {
         let _masked = Masked::begin();
-        if self.gate.0.get() & OVER != 0 {
+        if self.lock.0.get() & BUDGET_OVER != 0 {
             // No room, or the gate is closed.
             return Err(SlowPath);
         }
         // SAFETY: in a critical section, and no other section is on; nothing in here calls anything outside of this crate.
         let st = unsafe { &mut *self.state.get() };
-        let Some(slot) = st.cache.find(id) else {
+        let Some(frame) = st.cache.lookup_fast(id) else {
             return Err(SlowPath);
         };
-        if !st.cache.pin_first(slot) {
+        if !st.cache.pin_first(frame) {
             return Err(SlowPath);
         }
-        self.gate.0.set(self.gate.0.get() + ONE_PINNED);
+        self.lock.0.set(self.lock.0.get() + BUDGET_PIN);
         st.stats.hits = st.stats.hits.wrapping_add(1);
-        Ok(st.cache.content(slot))
+        Ok(st.cache.content(frame))
     }
 
     /// The same, to be written.
     #[inline(always)]
-    fn pin_resident(&self, id: u16, kind: &Kind) -> Result<NonNull<u8>, SlowPath> {
+    fn pin_exclusive_fast(&self, id: u16, kind: &Kind) -> Result<NonNull<u8>, SlowPath> {
         let _masked = Masked::begin();
-        let load = self.gate.0.get();
-        if load & OVER != 0 {
+        let budget = self.lock.0.get();
+        if budget & BUDGET_OVER != 0 {
             return Err(SlowPath);
         }
-        // SAFETY: as in `read_resident`.
+        // SAFETY: as in `pin_shared_fast`.
         let st = unsafe { &mut *self.state.get() };
-        let Some(slot) = st.cache.lookup(id) else {
+        let Some(frame) = st.cache.lookup(id) else {
             return Err(SlowPath);
         };
-        st.cache.set_load(load);
-        if !st.pin(slot, kind, true) {
+        st.cache.set_budget(budget);
+        if !st.pin(frame, kind, true) {
             return Err(SlowPath);
         }
-        self.gate.0.set(st.cache.load());
+        self.lock.0.set(st.cache.budget());
         st.stats.hits = st.stats.hits.wrapping_add(1);
-        Ok(st.cache.content(slot))
+        Ok(st.cache.content(frame))
     }
 
     /// Ends a hold; if the object is doomed and nobody holds it any more, it is freed.
@@ -310,20 +310,20 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     pub(crate) unsafe fn release(&self, content: NonNull<u8>, kind: &Kind, mutable: bool) {
         {
             let _masked = Masked::begin();
-            let load = self.gate.0.get().wrapping_sub(ONE_PINNED);
-            self.gate.0.set(load);
-            if load & CLOSED == 0 {
-                // SAFETY: as in `read_resident`.
+            let budget = self.lock.0.get().wrapping_sub(BUDGET_PIN);
+            self.lock.0.set(budget);
+            if budget & BUDGET_CLOSED == 0 {
+                // SAFETY: as in `pin_shared_fast`.
                 let st = unsafe { &mut *self.state.get() };
                 // SAFETY: as the caller vouches.
                 if unsafe { st.cache.unpin_last(content, mutable) } {
                     return;
                 }
             }
-            self.gate.still_pinned();
+            self.lock.undo_unpin();
         }
         // SAFETY: as the caller vouches.
-        unsafe { self.release_slowly(content, kind, mutable) }
+        unsafe { self.release_slow(content, kind, mutable) }
     }
 
     /// [`Core::release`] of what is held more than once or doomed, or of anything while the gate is closed.
@@ -332,15 +332,15 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     /// As there.
     #[cold]
     #[inline(never)]
-    unsafe fn release_slowly(&self, content: NonNull<u8>, kind: &Kind, mutable: bool) {
+    unsafe fn release_slow(&self, content: NonNull<u8>, kind: &Kind, mutable: bool) {
         let mut doomed = None;
         // What a persist has recorded as held stays held: an error.
         let _ = self.section(|st| {
             // SAFETY: as the caller vouches.
-            let slot = unsafe { st.cache.slot_of(content) };
-            if st.cache.unpin(slot, mutable).1 {
+            let frame = unsafe { st.cache.frame_of(content) };
+            if st.cache.unpin(frame, mutable).1 {
                 // Its slot means nothing after this section.
-                doomed = st.reaper.map(|reaper| (reaper, st.cache.id(slot)));
+                doomed = st.reaper.map(|reaper| (reaper, st.cache.id(frame)));
             }
             Ok(())
         });
@@ -355,63 +355,63 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     ///
     /// # Safety
     /// As there.
-    pub(crate) unsafe fn release_either(&self, content: NonNull<u8>, kind: &Kind) {
+    pub(crate) unsafe fn release_any(&self, content: NonNull<u8>, kind: &Kind) {
         // It is held, so nothing can change how.
-        let alone = self.section(|st| {
+        let exclusive = self.section(|st| {
             // SAFETY: as the caller vouches.
-            let slot = unsafe { st.cache.slot_of(content) };
-            Ok(st.cache.is_alone(slot))
+            let frame = unsafe { st.cache.frame_of(content) };
+            Ok(st.cache.is_exclusive(frame))
         });
-        if let Ok(alone) = alone {
+        if let Ok(exclusive) = exclusive {
             // SAFETY: as the caller vouches.
-            unsafe { self.release(content, kind, alone) }
+            unsafe { self.release(content, kind, exclusive) }
         }
     }
 }
 
 impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
     /// What a persist has to write once this object is held.
-    pub(crate) fn demand_with(&self, slot: Slot, kind: &Kind, mutable: bool) -> u32 {
-        let mut sum = self.cache.demand();
-        if !self.cache.is_pinned(slot) {
+    pub(crate) fn persist_bytes_with(&self, frame: Frame, kind: &Kind, mutable: bool) -> u32 {
+        let mut sum = self.cache.persist_bytes();
+        if !self.cache.is_pinned(frame) {
             sum += PIN_RECORD;
         }
-        if mutable && !self.cache.is_dirty(slot) {
+        if mutable && !self.cache.is_dirty(frame) {
             sum += u32::from(kind.len) + CHECK;
         }
         sum
     }
 
     /// Pins a resident object, if it may be and nothing needs to be written first.
-    fn pin(&mut self, slot: Slot, kind: &Kind, mutable: bool) -> bool {
+    fn pin(&mut self, frame: Frame, kind: &Kind, mutable: bool) -> bool {
         // It may need a block of its own; or the medium must say first that something changes.
         let prepared = !mutable
             || if P::SNAPSHOT {
-                self.cache.is_dirty(slot)
+                self.cache.is_dirty(frame)
             } else {
                 self.store.is_running()
             };
         if !prepared {
             return false;
         }
-        let sum = self.demand_with(slot, kind, mutable);
-        !self.cache.is_over(sum) && self.pin_within(slot, mutable, sum)
+        let sum = self.persist_bytes_with(frame, kind, mutable);
+        !self.cache.exceeds_limit(sum) && self.pin_within(frame, mutable, sum)
     }
 
     /// Pins a resident object for which the limit has room: `sum` is what a persist then has to write.
-    pub(crate) fn pin_within(&mut self, slot: Slot, mutable: bool, sum: u32) -> bool {
-        if !self.cache.is_pinned(slot) && self.cache.is_pinned_out() {
+    pub(crate) fn pin_within(&mut self, frame: Frame, mutable: bool, sum: u32) -> bool {
+        if !self.cache.is_pinned(frame) && self.cache.pins_exhausted() {
             return false;
         }
-        if self.cache.pin(slot, mutable).is_err() {
+        if self.cache.pin(frame, mutable).is_err() {
             return false;
         }
         if mutable {
-            self.cache.mark_dirty(slot);
-            self.cache.updated(slot);
-            self.cache.note(sum);
+            self.cache.mark_dirty(frame);
+            self.cache.note_update(frame);
+            self.cache.note_high_water(sum);
         } else {
-            self.cache.used(slot);
+            self.cache.note_read(frame);
         }
         true
     }

@@ -2,7 +2,7 @@
 //!
 //! docs/SPEC.md has every byte of it. What a call writes is at most [`Config::burst`](crate::Config::burst) bytes, so that its caller can run each call in
 //! one critical section; an operation that needs more is a value that carries its progress, and is called until it says
-//! something else than [`Fail::AGAIN`]. Such a value is valid across a persist and its restore; when it is dropped before its end, units that it
+//! something else than [`Fail::PENDING`]. Such a value is valid across a persist and its restore; when it is dropped before its end, units that it
 //! had taken come back at the next open.
 //!
 //! **Power loss**, in three sentences. *Just in time*: whatever happens between the record *running* and the record *persisted*
@@ -16,9 +16,9 @@ pub(crate) mod block;
 pub(crate) mod check;
 pub(crate) mod commit;
 pub(crate) mod free;
+mod geometry;
 mod header;
 pub(crate) mod inspect;
-mod map;
 mod open;
 mod record;
 mod sweep;
@@ -29,13 +29,13 @@ mod units;
 use crate::error::{Error, Fail, OpenError, Word};
 use crate::promise::Promise;
 use core::marker::PhantomData;
-use map::Map;
+use geometry::Geometry;
 use nvmem::superblock::Copies;
 use nvmem::{LayoutMismatch, Medium};
 
 pub(crate) use self::{
     alloc::Alloc,
-    block::{Begin, Place, is_head},
+    block::{BeginWrite, BlockRef, check_in_header},
     check::Check,
     commit::Commit,
     free::Free,
@@ -55,7 +55,7 @@ pub(crate) const CHECK_BYTES: u32 = 2;
 pub(crate) const PIECE: usize = check::BLOCK;
 
 /// What is read and written of an object at once besides its content, at most: its entry, its header and its check.
-pub(crate) const ASIDE: usize = 14;
+pub(crate) const METADATA_MAX: usize = 14;
 
 /// Blocks are whole units of this many bytes.
 const UNIT: u32 = 8;
@@ -81,7 +81,7 @@ const SCAN: u8 = 2;
 /// An open heap on a medium. In this order there is no room between the fields.
 #[repr(C)]
 pub(crate) struct Store<S: Medium, P> {
-    map: Map,
+    geometry: Geometry,
     /// The number of the newest record.
     seq: u32,
     /// Pins that were recorded with it.
@@ -157,7 +157,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
 
     /// The most objects that there can be; ids run from 1 to this.
     pub(crate) fn objects(&self) -> u16 {
-        self.map.objects
+        self.geometry.objects
     }
 
     /// Objects that can still be allocated, as far as the table goes.
@@ -233,9 +233,9 @@ impl<S: Medium, P: Promise> Store<S, P> {
     #[inline(never)]
     fn entry(&mut self, id: u16) -> Result<Entry, Fail> {
         if P::SNAPSHOT {
-            self.mend()?;
+            self.repair_torn_entry()?;
         }
-        let at = self.map.entry(id).ok_or(Fail::damaged(id))?;
+        let at = self.geometry.entry(id).ok_or(Fail::damaged(id))?;
         let mut b = [0; 4];
         self.get(at, &mut b)?;
         Ok(Entry::decode(b))
@@ -243,21 +243,21 @@ impl<S: Medium, P: Promise> Store<S, P> {
 
     #[inline(never)]
     fn put_entry(&mut self, id: u16, e: Entry) -> Result<(), Fail> {
-        match self.map.entry(id) {
+        match self.geometry.entry(id) {
             Some(at) => self.put(at, &e.encode()),
             None => Err(Fail::damaged(id)),
         }
     }
 
     fn put_committed(&mut self, id: u16, unit: u16) -> Result<(), Fail> {
-        match self.map.entry(id) {
+        match self.geometry.entry(id) {
             Some(at) => self.put(at, &unit.to_le_bytes()),
             None => Err(Fail::damaged(id)),
         }
     }
 
     fn put_pending(&mut self, id: u16, unit: u16) -> Result<(), Fail> {
-        match self.map.entry(id) {
+        match self.geometry.entry(id) {
             Some(at) => self.put(at + 2, &unit.to_le_bytes()),
             None => Err(Fail::damaged(id)),
         }
@@ -265,7 +265,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
 
     /// What is reached under this number is no object: open found that two have it, or none. In two writes, so that
     /// a cut leaves an entry that is damaged.
-    pub(crate) fn lose(&mut self, id: u16) -> Result<(), Fail> {
+    pub(crate) fn mark_lost(&mut self, id: u16) -> Result<(), Fail> {
         self.put_pending(id, LOST)?;
         self.put_committed(id, LOST)
     }
@@ -277,11 +277,11 @@ impl<S: Medium, P: Promise> Store<S, P> {
     }
 
     /// What the medium did not take in a write-back that began: the object's content is the committed one.
-    fn mend(&mut self) -> Result<(), Fail> {
-        if self.torn == 0 || nvmem::planted!("vnv-heap/torn-entry-kept") {
+    fn repair_torn_entry(&mut self) -> Result<(), Fail> {
+        if self.torn == 0 || nvmem::planted!("vnv-heap/torn-entry-keep_mask") {
             return Ok(());
         }
-        let at = self.map.entry(self.torn).ok_or(Fail::UNFINISHED)?;
+        let at = self.geometry.entry(self.torn).ok_or(Fail::UNFINISHED)?;
         let mut b = [0; 4];
         self.get(at, &mut b)?;
         self.put(at + 2, &b[..2])?;
@@ -291,12 +291,12 @@ impl<S: Medium, P: Promise> Store<S, P> {
 
     /// Before anything on the medium changes.
     #[inline(never)]
-    pub(crate) fn change(&mut self) -> Result<(), Fail> {
+    pub(crate) fn before_change(&mut self) -> Result<(), Fail> {
         if P::SNAPSHOT {
             if self.state & UNFINISHED != 0 {
                 return Err(Fail::UNFINISHED);
             }
-            self.mend()?;
+            self.repair_torn_entry()?;
         } else if self.state == 0 && !nvmem::planted!("vnv-heap/not-running") {
             self.put_record(record::RUNNING, 0)?;
             self.state = 1;

@@ -7,7 +7,7 @@
 
 use crate::error::Fail;
 use crate::heap::ROOT;
-use crate::own::Known;
+use crate::own::HandleRange;
 use crate::plain::zero;
 use crate::promise::Promise;
 use crate::store::Store;
@@ -42,7 +42,7 @@ impl Marks<'_> {
         }
     }
     /// Whether something leads to it.
-    pub(crate) fn reached(&self, id: u16) -> bool {
+    pub(crate) fn is_reachable(&self, id: u16) -> bool {
         self.get(id) != NONE
     }
 }
@@ -51,11 +51,11 @@ struct Walk<'r> {
     marks: Marks<'r>,
     /// The types that were met: so many.
     types: [MaybeUninit<Target>; TYPES],
-    met: u8,
-    known: Known,
+    type_count: u8,
+    known: HandleRange,
     /// The lowest object that may be pending.
     low: u16,
-    reached: u16,
+    count: u16,
     too_many: bool,
 }
 
@@ -64,7 +64,7 @@ impl Visit for Walk<'_> {
         self.known.handle(value, found)?;
         let bad = Invalid::Handle(found.family);
         let id = value as u16;
-        if self.marks.reached(id) && !planted!("vnv-heap/two-owners") {
+        if self.marks.is_reachable(id) && !planted!("vnv-heap/two-owners") {
             return Err(bad);
         }
         let mark = if found.handles {
@@ -72,7 +72,7 @@ impl Visit for Walk<'_> {
         } else {
             DONE
         };
-        self.reached += 1;
+        self.count += 1;
         self.marks.set(id, mark);
         if mark >= PENDING {
             self.low = self.low.min(id);
@@ -83,32 +83,35 @@ impl Visit for Walk<'_> {
 
 impl Walk<'_> {
     fn index(&mut self, t: Target) -> Option<u8> {
-        for i in 0..self.met {
-            if self.met(i).is_some_and(|known| known.same(&t)) {
+        for i in 0..self.type_count {
+            if self.type_at(i).is_some_and(|known| known.same(&t)) {
                 return Some(PENDING + i);
             }
         }
-        let Some(place) = self.types.get_mut(usize::from(self.met)) else {
+        let Some(place) = self.types.get_mut(usize::from(self.type_count)) else {
             self.too_many = true;
             return None;
         };
         place.write(t);
-        self.met += 1;
-        Some(PENDING + self.met - 1)
+        self.type_count += 1;
+        Some(PENDING + self.type_count - 1)
     }
 
-    fn met(&self, i: u8) -> Option<Target> {
-        let t = self.types.get(usize::from(i)).filter(|_| i < self.met)?;
+    fn type_at(&self, i: u8) -> Option<Target> {
+        let t = self
+            .types
+            .get(usize::from(i))
+            .filter(|_| i < self.type_count)?;
         // SAFETY: written when it was met.
         Some(unsafe { t.assume_init() })
     }
 }
 
 /// What a walk reached.
-pub(crate) struct Reached<'r> {
+pub(crate) struct Reachable<'r> {
     pub(crate) marks: Marks<'r>,
     /// RAM without a use.
-    pub(crate) rest: &'r mut [u8],
+    pub(crate) scratch: &'r mut [u8],
     pub(crate) count: u16,
     /// Of these, so many with handles are damaged.
     pub(crate) damaged: u16,
@@ -120,26 +123,26 @@ pub(crate) fn walk<'r, S: Medium, P: Promise>(
     ram: &'r mut [u8],
     root: &Found,
     opens: bool,
-) -> Result<Reached<'r>, Fail> {
+) -> Result<Reachable<'r>, Fail> {
     let objects = store.objects();
     let len = usize::from(objects) / 2 + 1;
     let too_small = |content: usize| Fail::ram_too_small((len + content).next_multiple_of(8) + 8);
     // Contents are aligned to 8, wherever the marks end.
-    let Some((bits, rest)) = ram.split_at_mut_checked(len) else {
+    let Some((bits, scratch)) = ram.split_at_mut_checked(len) else {
         return Err(too_small(0));
     };
-    let skip = rest.as_ptr().align_offset(8).min(rest.len());
-    let (_, content) = rest.split_at_mut(skip);
+    let skip = scratch.as_ptr().align_offset(8).min(scratch.len());
+    let (_, content) = scratch.split_at_mut(skip);
     const { assert!(NONE == 0) };
     // SAFETY: as many bytes.
     unsafe { zero(bits.as_mut_ptr(), bits.len()) }
     let mut walk = Walk {
         marks: Marks { bits },
         types: [const { MaybeUninit::uninit() }; TYPES],
-        met: 0,
-        known: Known { objects },
+        type_count: 0,
+        known: HandleRange { objects },
         low: u16::MAX,
-        reached: 0,
+        count: 0,
         too_many: false,
     };
     // A fresh walk has room for a type, and the root's number is good.
@@ -155,11 +158,11 @@ pub(crate) fn walk<'r, S: Medium, P: Promise>(
             continue;
         }
         walk.marks.set(next, DONE);
-        if let Some(t) = walk.met(mark - PENDING) {
+        if let Some(t) = walk.type_at(mark - PENDING) {
             let Some(value) = content.get_mut(..t.size) else {
                 return Err(too_small(t.size));
             };
-            match store.load(next, value) {
+            match store.read_object(next, value) {
                 // What it leads to cannot be known; what the rest leads to can.
                 Err(f) if f.is_damage() && next != ROOT => {
                     damaged += 1;
@@ -179,17 +182,17 @@ pub(crate) fn walk<'r, S: Medium, P: Promise>(
                 if next == ROOT || !opens {
                     return Err(Fail::damaged(next));
                 }
-                store.lose(next)?;
+                store.mark_lost(next)?;
                 damaged += 1;
             }
             // What was met may lie before.
             next = walk.low.min(next + 1);
         }
     }
-    Ok(Reached {
+    Ok(Reachable {
         marks: walk.marks,
-        rest: content,
-        count: walk.reached,
+        scratch: content,
+        count: walk.count,
         damaged,
     })
 }

@@ -16,7 +16,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use vnv_heap::collections::Fifo;
 use vnv_heap::{
-    Config, Error, Heap, JustInTime, OpenError, Own, Part, Promise, Snapshot, Unrooted, brand,
+    Component, Config, Error, Heap, JustInTime, OpenError, Own, Promise, Snapshot, Unrooted, brand,
 };
 
 const SIZE: usize = 1024;
@@ -380,9 +380,11 @@ impl Image {
                 Ok(_) => return Err("a heap that was not saved is opened".into()),
                 Err(e) => {
                     let named = match e {
-                        OpenError::Damaged(Part::Object(1)) => touched.contains(&1),
+                        OpenError::Damaged(Component::Object(1)) => touched.contains(&1),
                         OpenError::Foreign => damage.start == 0 && damage.end >= 128,
-                        OpenError::Damaged(Part::Header | Part::Record) => damage.start < 168,
+                        OpenError::Damaged(Component::Header | Component::Record) => {
+                            damage.start < 168
+                        }
                         OpenError::Interrupted => damage.start < 168 || self.refused,
                         _ => false,
                     };

@@ -3,8 +3,8 @@
 use super::run::any;
 use crate::Heap;
 use crate::brand::Tag;
-use crate::error::{Error, Refused};
-use crate::object::Leading;
+use crate::error::{Error, Rejected};
+use crate::object::HeapHandles;
 use crate::own::{Kind, MAX_OBJECT, OWN, OWN_ID};
 use crate::policy::Policy;
 use crate::promise::Promise;
@@ -33,7 +33,7 @@ fn kind(len: u16) -> Kind {
 // SAFETY: two numbers without padding; `At` differs in the brand only; `check` shows the handle; any bytes are a content.
 unsafe impl<B> Persist for Blob<'_, B> {
     type At<'p> = Blob<'p, B>;
-    type Leads = Leading<(), B>;
+    type Leads = HeapHandles<(), B>;
     const LAYOUT: &'static Type = &Type::Handle("vnv-heap blob");
     unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
         // SAFETY: readable and aligned by the contract.
@@ -56,7 +56,7 @@ struct Hold<'a, S: Medium, P: Promise, Pol: Policy> {
 impl<S: Medium, P: Promise, Pol: Policy> Drop for Hold<'_, S, P, Pol> {
     fn drop(&mut self) {
         // SAFETY: the object is held for this, which ends.
-        unsafe { self.core.release_either(self.content, &self.kind) }
+        unsafe { self.core.release_any(self.content, &self.kind) }
     }
 }
 
@@ -75,7 +75,7 @@ impl<'h, B> Blob<'h, B> {
         let from = if bytes.is_empty() { &[0] } else { bytes };
         // SAFETY: as many bytes as the kind has; any are a content.
         let id = unsafe { heap.core.alloc(&kind(len), from.as_ptr()) };
-        let number = heap.core.told(id)?;
+        let number = heap.core.with_medium_error(id)?;
         Ok(Blob {
             id: number.id(),
             len,
@@ -100,7 +100,7 @@ impl<'h, B> Blob<'h, B> {
         f: impl FnOnce(&[u8]) -> O,
     ) -> Result<O, Error<S::Error>> {
         let kind = kind(self.len);
-        let content = heap.core.hold(self.id.get(), &kind, false)?;
+        let content = heap.core.pin(self.id.get(), &kind, false)?;
         let core = &heap.core;
         let _hold = Hold {
             core,
@@ -120,7 +120,7 @@ impl<'h, B> Blob<'h, B> {
         f: impl FnOnce(&mut [u8]) -> O,
     ) -> Result<O, Error<S::Error>> {
         let kind = kind(self.len);
-        let content = heap.core.hold(self.id.get(), &kind, true)?;
+        let content = heap.core.pin(self.id.get(), &kind, true)?;
         let core = &heap.core;
         let _hold = Hold {
             core,
@@ -156,10 +156,10 @@ impl<'h, B> Blob<'h, B> {
     pub fn free<R, S: Medium, P: Promise, Pol: Policy>(
         self,
         heap: &Heap<'h, R, S, P, Pol, B>,
-    ) -> Result<(), Refused<Self, S::Error>> {
+    ) -> Result<(), Rejected<Self, S::Error>> {
         match heap.core.free(self.id.get(), &kind(self.len)) {
             Ok(()) => Ok(()),
-            Err((fail, _)) => Err(Refused {
+            Err((fail, _)) => Err(Rejected {
                 error: heap.core.error(fail),
                 value: self,
             }),

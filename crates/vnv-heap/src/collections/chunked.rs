@@ -2,9 +2,9 @@
 
 use super::Run;
 use crate::Heap;
-use crate::error::{Error, Refused};
+use crate::error::{Error, Rejected};
 use crate::guard::{Ref, RefMut};
-use crate::object::{Leading, Marked};
+use crate::object::{HeapHandles, Marked};
 use crate::policy::Policy;
 use crate::promise::Promise;
 use core::marker::PhantomData;
@@ -22,7 +22,7 @@ pub struct Chunked<'h, T, const PER: usize, B = ()>(Run<'h, [T; PER]>, PhantomDa
 // SAFETY: a transparent `Run`.
 unsafe impl<T: Persist, const PER: usize, B> Persist for Chunked<'_, T, PER, B> {
     type At<'p> = Chunked<'p, T::At<'p>, PER, B>;
-    type Leads = Leading<To<[T; PER]>, B>;
+    type Leads = HeapHandles<To<[T; PER]>, B>;
     const LAYOUT: &'static Type = <Run<'static, [T; PER]> as Persist>::LAYOUT;
     unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
         // SAFETY: as the caller vouches.
@@ -107,8 +107,8 @@ impl<'h, T: Persist<At<'h> = T> + Marked<B>, const PER: usize, B> Chunked<'h, T,
     pub fn free<R, S: Medium, P: Promise, Pol: Policy>(
         self,
         heap: &Heap<'h, R, S, P, Pol, B>,
-    ) -> Result<(), Refused<Self, S::Error>> {
-        self.0.free(heap).map_err(|(error, rest)| Refused {
+    ) -> Result<(), Rejected<Self, S::Error>> {
+        self.0.free(heap).map_err(|(error, rest)| Rejected {
             error,
             value: Chunked(rest, PhantomData),
         })

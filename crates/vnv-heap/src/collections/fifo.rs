@@ -2,8 +2,8 @@
 
 use super::Run;
 use crate::Heap;
-use crate::error::{Error, Refused};
-use crate::object::{Leading, Marked};
+use crate::error::{Error, Rejected};
+use crate::object::{HeapHandles, Marked};
 use crate::policy::Policy;
 use crate::promise::Promise;
 use core::marker::PhantomData;
@@ -29,7 +29,7 @@ pub struct Fifo<'h, T, B = ()> {
 // SAFETY: a run and two numbers, without padding; the run shows its handles.
 unsafe impl<T: Persist, B> Persist for Fifo<'_, T, B> {
     type At<'p> = Fifo<'p, T::At<'p>, B>;
-    type Leads = Leading<To<T>, B>;
+    type Leads = HeapHandles<To<T>, B>;
     const LAYOUT: &'static Type = &Type::Compound {
         name: "Fifo",
         size: size_of::<Self>(),
@@ -115,10 +115,10 @@ impl<'h, T: Persist<At<'h> = T> + Marked<B>, B> Fifo<'h, T, B> {
         &mut self,
         heap: &Heap<'h, R, S, P, Pol, B>,
         value: T,
-    ) -> Result<(), Refused<T, S::Error>> {
+    ) -> Result<(), Rejected<T, S::Error>> {
         if self.len >= self.ring.count() {
             let error = Error::Full;
-            return Err(Refused { error, value });
+            return Err(Rejected { error, value });
         }
         let place = self.place(self.len);
         // SAFETY: it is not used again when it has become the object's.
@@ -127,7 +127,7 @@ impl<'h, T: Persist<At<'h> = T> + Marked<B>, B> Fifo<'h, T, B> {
                 self.len += 1;
                 Ok(())
             }
-            Err(error) => Err(Refused { error, value }),
+            Err(error) => Err(Rejected { error, value }),
         }
     }
 
@@ -203,13 +203,13 @@ impl<'h, T: Persist<At<'h> = T> + Marked<B>, B> Fifo<'h, T, B> {
     pub fn free<R, S: Medium, P: Promise, Pol: Policy>(
         mut self,
         heap: &Heap<'h, R, S, P, Pol, B>,
-    ) -> Result<(), Refused<Self, S::Error>> {
+    ) -> Result<(), Rejected<Self, S::Error>> {
         if let Err(error) = self.clear(heap) {
-            return Err(Refused { error, value: self });
+            return Err(Rejected { error, value: self });
         }
         self.ring
             .free_shallow(heap)
-            .map_err(|(error, ring)| Refused {
+            .map_err(|(error, ring)| Rejected {
                 error,
                 value: Fifo {
                     _b: PhantomData,

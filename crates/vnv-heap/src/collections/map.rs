@@ -3,9 +3,9 @@
 use super::Run;
 use super::entry::Entry;
 use crate::Heap;
-use crate::error::{Error, Refused};
+use crate::error::{Error, Rejected};
 use crate::guard::{Ref, RefMut};
-use crate::object::{Leading, Marked};
+use crate::object::{HeapHandles, Marked};
 use crate::policy::Policy;
 use crate::promise::Promise;
 use core::marker::PhantomData;
@@ -14,7 +14,7 @@ use nvmem::persist::Visit;
 use nvmem::{Invalid, Maybe, Medium, Persist, Plain, assert_no_padding, planted};
 
 /// A place: never used, freed, or used.
-type Slot<K, V> = Maybe<Maybe<Entry<K, V>>>;
+type MapSlot<K, V> = Maybe<Maybe<Entry<K, V>>>;
 
 /// A map from keys to values: a hash table of chunks with `PER` entries each. 12 bytes.
 ///
@@ -23,17 +23,17 @@ type Slot<K, V> = Maybe<Maybe<Entry<K, V>>>;
 #[must_use = "what is dropped is unreachable until the next open: store it, or free it"]
 #[repr(C)]
 pub struct Map<'h, K, V, const PER: usize, B = ()> {
-    table: Run<'h, [Slot<K, V>; PER]>,
+    table: Run<'h, [MapSlot<K, V>; PER]>,
     _b: PhantomData<fn(B) -> B>,
     /// Entries, and places that have ever been used.
     len: u32,
-    used: u32,
+    ever_used: u32,
 }
 
 // SAFETY: a run and two numbers, without padding; the run shows its handles.
 unsafe impl<K: Plain, V: Persist, const PER: usize, B> Persist for Map<'_, K, V, PER, B> {
     type At<'p> = Map<'p, K, V::At<'p>, PER, B>;
-    type Leads = Leading<To<[Slot<K, V>; PER]>, B>;
+    type Leads = HeapHandles<To<[MapSlot<K, V>; PER]>, B>;
     const LAYOUT: &'static Type = &Type::Compound {
         name: "Map",
         size: size_of::<Self>(),
@@ -43,7 +43,7 @@ unsafe impl<K: Plain, V: Persist, const PER: usize, B> Persist for Map<'_, K, V,
             Part::Field {
                 name: "table",
                 offset: 0,
-                of: <Run<'static, [Slot<K, V>; PER]> as Persist>::LAYOUT,
+                of: <Run<'static, [MapSlot<K, V>; PER]> as Persist>::LAYOUT,
             },
             Part::Field {
                 name: "len",
@@ -51,7 +51,7 @@ unsafe impl<K: Plain, V: Persist, const PER: usize, B> Persist for Map<'_, K, V,
                 of: u32::LAYOUT,
             },
             Part::Field {
-                name: "used",
+                name: "ever_used",
                 offset: 8,
                 of: u32::LAYOUT,
             },
@@ -59,7 +59,7 @@ unsafe impl<K: Plain, V: Persist, const PER: usize, B> Persist for Map<'_, K, V,
     };
     unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
         // SAFETY: the run is the first field; as the caller vouches.
-        unsafe { <Run<'_, [Slot<K, V>; PER]>>::check(p, v) }
+        unsafe { <Run<'_, [MapSlot<K, V>; PER]>>::check(p, v) }
     }
 }
 
@@ -77,7 +77,7 @@ impl<K, V, const PER: usize, B> Map<'_, K, V, PER, B> {
             _b: PhantomData,
             table: Run::EMPTY,
             len: 0,
-            used: 0,
+            ever_used: 0,
         }
     }
 
@@ -112,12 +112,12 @@ fn hash<K: Plain>(key: &K) -> u32 {
 }
 
 /// Where a key is, or would go.
-struct Found {
+struct MapPos {
     chunk: u16,
     at: usize,
     /// Whether the key is there, and whether the place was ever used.
     present: bool,
-    used: bool,
+    ever_used: bool,
 }
 
 impl<'h, K: Plain + Copy, V: Plain + Marked<B>, const PER: usize, B> Map<'h, K, V, PER, B> {
@@ -178,20 +178,20 @@ impl<'h, K: Plain + Copy, V: Persist<At<'h> = V> + Marked<B>, const PER: usize, 
         heap: &Heap<'h, R, S, P, Pol, B>,
         key: K,
         value: V,
-    ) -> Result<Option<V>, Refused<V, S::Error>> {
-        let place = match self.place(heap, &key) {
-            Ok(place) => place,
-            Err(error) => return Err(Refused { error, value }),
+    ) -> Result<Option<V>, Rejected<V, S::Error>> {
+        let place_for = match self.place_for(heap, &key) {
+            Ok(place_for) => place_for,
+            Err(error) => return Err(Rejected { error, value }),
         };
-        let (f, mut chunk) = place;
-        let Some(slot) = chunk.get_mut(f.at) else {
+        let (f, mut chunk) = place_for;
+        let Some(map_slot) = chunk.get_mut(f.at) else {
             let error = Error::Full;
-            return Err(Refused { error, value });
+            return Err(Rejected { error, value });
         };
         let new = Maybe::Some(Maybe::Some(Entry { key, value }));
-        let old = core::mem::replace(slot, new);
+        let old = core::mem::replace(map_slot, new);
         self.len += u32::from(!f.present);
-        self.used += u32::from(!f.used);
+        self.ever_used += u32::from(!f.ever_used);
         Ok(match old {
             Maybe::Some(Maybe::Some(e)) => Some(e.value),
             _ => None,
@@ -199,14 +199,14 @@ impl<'h, K: Plain + Copy, V: Persist<At<'h> = V> + Marked<B>, const PER: usize, 
     }
 
     /// Where the value of a key is to be put; makes room.
-    fn place<'a, R, S: Medium, P: Promise, Pol: Policy>(
+    fn place_for<'a, R, S: Medium, P: Promise, Pol: Policy>(
         &mut self,
         heap: &'a Heap<'h, R, S, P, Pol, B>,
         key: &K,
-    ) -> Result<(Found, RefMut<'a, [Slot<K, V>; PER], S, P, Pol>), Error<S::Error>> {
+    ) -> Result<(MapPos, RefMut<'a, [MapSlot<K, V>; PER], S, P, Pol>), Error<S::Error>> {
         let mut found = find(&self.table, heap, key)?;
-        let crowded = (self.used + 1).saturating_mul(4) > self.places().saturating_mul(3);
-        if !found.as_ref().is_some_and(|f| f.present || f.used) && crowded {
+        let crowded = (self.ever_used + 1).saturating_mul(4) > self.places().saturating_mul(3);
+        if !found.as_ref().is_some_and(|f| f.present || f.ever_used) && crowded {
             self.grow(heap)?;
             found = find(&self.table, heap, key)?;
         }
@@ -225,16 +225,16 @@ impl<'h, K: Plain + Copy, V: Persist<At<'h> = V> + Marked<B>, const PER: usize, 
             return Ok(None);
         };
         let mut chunk = chunk_mut(&self.table, heap, f.chunk)?;
-        let Some(slot) = chunk.get_mut(f.at) else {
+        let Some(map_slot) = chunk.get_mut(f.at) else {
             return Ok(None);
         };
         // What was put behind it is still found.
-        let freed = if planted!("vnv-heap/removed-is-never-used") {
+        let freed = if planted!("vnv-heap/removed-is-never-ever_used") {
             Maybe::None
         } else {
             Maybe::Some(Maybe::None)
         };
-        let old = core::mem::replace(slot, freed);
+        let old = core::mem::replace(map_slot, freed);
         self.len = self.len.saturating_sub(1);
         Ok(match old {
             Maybe::Some(Maybe::Some(e)) => Some(e.value),
@@ -249,8 +249,8 @@ impl<'h, K: Plain + Copy, V: Persist<At<'h> = V> + Marked<B>, const PER: usize, 
         mut f: impl FnMut(&K, &V),
     ) -> Result<(), Error<S::Error>> {
         for i in 0..self.table.count() {
-            for slot in chunk(&self.table, heap, i)?.iter() {
-                if let Maybe::Some(Maybe::Some(e)) = slot {
+            for map_slot in chunk(&self.table, heap, i)?.iter() {
+                if let Maybe::Some(Maybe::Some(e)) = map_slot {
                     f(&e.key, &e.value);
                 }
             }
@@ -290,7 +290,7 @@ impl<'h, K: Plain + Copy, V: Persist<At<'h> = V> + Marked<B>, const PER: usize, 
         match copy(&self.table, &new, heap) {
             Ok(len) => {
                 let old = core::mem::replace(&mut self.table, new);
-                (self.len, self.used) = (len, len);
+                (self.len, self.ever_used) = (len, len);
                 // What cannot be freed here is unreachable, and freed by the next open. What the entries own is the new table's.
                 let _ = if planted!("vnv-heap/moved-is-freed") {
                     old.free(heap)
@@ -311,20 +311,20 @@ impl<'h, K: Plain + Copy, V: Persist<At<'h> = V> + Marked<B>, const PER: usize, 
     pub fn free<R, S: Medium, P: Promise, Pol: Policy>(
         self,
         heap: &Heap<'h, R, S, P, Pol, B>,
-    ) -> Result<(), Refused<Self, S::Error>> {
-        self.table.free(heap).map_err(|(error, table)| Refused {
+    ) -> Result<(), Rejected<Self, S::Error>> {
+        self.table.free(heap).map_err(|(error, table)| Rejected {
             error,
             value: Map {
                 _b: PhantomData,
                 table,
                 len: 0,
-                used: 0,
+                ever_used: 0,
             },
         })
     }
 }
 
-type Table<'h, K, V, const PER: usize> = Run<'h, [Slot<K, V>; PER]>;
+type Table<'h, K, V, const PER: usize> = Run<'h, [MapSlot<K, V>; PER]>;
 
 fn chunk<
     'a,
@@ -341,7 +341,7 @@ fn chunk<
     table: &Table<'h, K, V, PER>,
     heap: &'a Heap<'h, R, S, P, Pol, B>,
     i: u16,
-) -> Result<Ref<'a, [Slot<K, V>; PER], S, P, Pol>, Error<S::Error>> {
+) -> Result<Ref<'a, [MapSlot<K, V>; PER], S, P, Pol>, Error<S::Error>> {
     table.get(heap, i).unwrap_or(Err(Error::Full))
 }
 
@@ -360,7 +360,7 @@ fn chunk_mut<
     table: &Table<'h, K, V, PER>,
     heap: &'a Heap<'h, R, S, P, Pol, B>,
     i: u16,
-) -> Result<RefMut<'a, [Slot<K, V>; PER], S, P, Pol>, Error<S::Error>> {
+) -> Result<RefMut<'a, [MapSlot<K, V>; PER], S, P, Pol>, Error<S::Error>> {
     table.get_mut(heap, i).unwrap_or(Err(Error::Full))
 }
 
@@ -369,25 +369,25 @@ fn find<'h, K: Plain, V: Persist, const PER: usize, R, S: Medium, P: Promise, Po
     table: &Table<'h, K, V, PER>,
     heap: &Heap<'h, R, S, P, Pol, B>,
     key: &K,
-) -> Result<Option<Found>, Error<S::Error>> {
+) -> Result<Option<MapPos>, Error<S::Error>> {
     let count = table.count();
     let first = ((u64::from(hash(key)) * u64::from(count)) >> 32) as u32;
     let mut free = None;
     for i in 0..u32::from(count) {
         let i = ((first + i) % u32::from(count)) as u16;
         let held = chunk(table, heap, i)?;
-        for (at, slot) in held.iter().enumerate() {
-            let (present, used) = match slot {
+        for (at, map_slot) in held.iter().enumerate() {
+            let (present, ever_used) = match map_slot {
                 Maybe::Some(Maybe::Some(e)) if bytes(&e.key) == bytes(key) => (true, true),
                 Maybe::Some(Maybe::Some(_)) => continue,
                 Maybe::Some(Maybe::None) => (false, true),
                 Maybe::None => (false, false),
             };
-            let found = Found {
+            let found = MapPos {
                 chunk: i,
                 at,
                 present,
-                used,
+                ever_used,
             };
             if present {
                 return Ok(Some(found));
@@ -395,7 +395,7 @@ fn find<'h, K: Plain, V: Persist, const PER: usize, R, S: Medium, P: Promise, Po
             if free.is_none() {
                 free = Some(found);
             }
-            if !used {
+            if !ever_used {
                 return Ok(free);
             }
         }
@@ -422,8 +422,8 @@ where
                 _ => continue,
             };
             let f = find(to, heap, &e.key)?.ok_or(Error::Full)?;
-            if let Some(slot) = chunk_mut(to, heap, f.chunk)?.get_mut(f.at) {
-                *slot = Maybe::Some(Maybe::Some(e));
+            if let Some(map_slot) = chunk_mut(to, heap, f.chunk)?.get_mut(f.at) {
+                *map_slot = Maybe::Some(Maybe::Some(e));
                 len += u32::from(!f.present);
             }
         }

@@ -8,7 +8,7 @@ use crate::own::{Kind, OWN, OWN_ID};
 use crate::policy::Policy;
 use crate::promise::Promise;
 use crate::state::{Core, State};
-use crate::store::{Alloc, Begin};
+use crate::store::{Alloc, BeginWrite};
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 use nvmem::describe::{To, Type};
@@ -104,7 +104,7 @@ impl<'h, T: Persist> Run<'h, T> {
     ) -> Result<Self, Error<S::Error>> {
         let mut alloc = Alloc::run(count, Kind::of::<T>().len);
         let done = heap.core.sections(|st| st.store.alloc::<true>(&mut alloc));
-        heap.core.told(done)?;
+        heap.core.with_medium_error(done)?;
         Ok(Run {
             base: alloc.id(),
             count,
@@ -157,7 +157,7 @@ impl<'h, T: Persist> Run<'h, T> {
         };
         // SAFETY: as the caller vouches.
         let put = unsafe { heap.core.put(id, Kind::of::<T>(), from.cast()) };
-        heap.core.told(put)
+        heap.core.with_medium_error(put)
     }
 
     pub(crate) fn get<'a, R, S: Medium, P: Promise, Pol: Policy, B>(
@@ -166,7 +166,7 @@ impl<'h, T: Persist> Run<'h, T> {
         i: u16,
     ) -> Option<Result<Ref<'a, T, S, P, Pol>, Error<S::Error>>> {
         let id = self.id(i)?;
-        let held = heap.core.hold(id, Kind::of::<T>(), false);
+        let held = heap.core.pin(id, Kind::of::<T>(), false);
         // SAFETY: the run's objects are of type `T`, and this one is held now.
         Some(held.map(|at| unsafe { Ref::new(&heap.core, at) }))
     }
@@ -177,7 +177,7 @@ impl<'h, T: Persist> Run<'h, T> {
         i: u16,
     ) -> Option<Result<RefMut<'a, T, S, P, Pol>, Error<S::Error>>> {
         let id = self.id(i)?;
-        let held = heap.core.hold(id, Kind::of::<T>(), true);
+        let held = heap.core.pin(id, Kind::of::<T>(), true);
         // SAFETY: the run's objects are of type `T`, and this one is held alone now.
         Some(held.map(|at| unsafe { RefMut::new(&heap.core, at) }))
     }
@@ -233,7 +233,7 @@ impl<T> Run<'_, T> {
     ) -> Result<(), Error<S::Error>> {
         match self.id(i) {
             Some(id) if !planted!("vnv-heap/dequeued-is-written") => {
-                heap.core.told(heap.core.forget(id))
+                heap.core.with_medium_error(heap.core.forget(id))
             }
             _ => Ok(()),
         }
@@ -255,11 +255,11 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     ) -> Result<(), Fail> {
         self.section(|st| {
             is_good(st)?;
-            if let Some(slot) = st.cache.lookup(id) {
-                if st.cache.is_pinned(slot) {
+            if let Some(frame) = st.cache.lookup(id) {
+                if st.cache.is_pinned(frame) {
                     return Err(Fail::BUSY);
                 }
-                st.cache.remove(slot);
+                st.cache.remove(frame);
             }
             Ok(())
         })
@@ -281,7 +281,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
             st.store.expect(id, kind.len)
         })?;
         if P::SNAPSHOT && !planted!("vnv-heap/put-in-place") {
-            let mut begin = Begin::new(id, kind.len);
+            let mut begin = BeginWrite::new(id, kind.len);
             self.sections(|st| st.store.begin_write(&mut begin))?;
         }
         // SAFETY: as the caller vouches.

@@ -4,8 +4,8 @@ use super::Run;
 use super::chunked::place;
 use super::places::Places;
 use crate::Heap;
-use crate::error::{Error, Refused};
-use crate::object::{Leading, Marked};
+use crate::error::{Error, Rejected};
+use crate::object::{HeapHandles, Marked};
 use crate::policy::Policy;
 use crate::promise::Promise;
 use core::marker::PhantomData;
@@ -31,7 +31,7 @@ pub struct Vector<'h, T, const PER: usize, B = ()> {
 // SAFETY: runs of 4 bytes and a number, without padding; the runs show their handles.
 unsafe impl<T: Persist, const PER: usize, B> Persist for Vector<'_, T, PER, B> {
     type At<'p> = Vector<'p, T::At<'p>, PER, B>;
-    type Leads = Leading<To<[T; PER]>, B>;
+    type Leads = HeapHandles<To<[T; PER]>, B>;
     const LAYOUT: &'static Type = &Type::Compound {
         name: "Vector",
         size: size_of::<Self>(),
@@ -109,8 +109,8 @@ impl<'h, T: Persist<At<'h> = T> + Marked<B>, const PER: usize, B> Vector<'h, T, 
         &mut self,
         heap: &Heap<'h, R, S, P, Pol, B>,
         value: T,
-    ) -> Result<(), Refused<T, S::Error>> {
-        let refused = |error, value| Err(Refused { error, value });
+    ) -> Result<(), Rejected<T, S::Error>> {
+        let refused = |error, value| Err(Rejected { error, value });
         let (chunk, at) = place::<PER>(self.len);
         let (k, i) = segment(chunk);
         let Some(run) = self.segments.get_mut(k) else {
@@ -267,9 +267,9 @@ impl<'h, T: Persist<At<'h> = T> + Marked<B>, const PER: usize, B> Vector<'h, T, 
     pub fn free<R, S: Medium, P: Promise, Pol: Policy>(
         mut self,
         heap: &Heap<'h, R, S, P, Pol, B>,
-    ) -> Result<(), Refused<Self, S::Error>> {
+    ) -> Result<(), Rejected<Self, S::Error>> {
         if let Err(error) = self.clear(heap) {
-            return Err(Refused { error, value: self });
+            return Err(Rejected { error, value: self });
         }
         for k in (0..SEGMENTS).rev() {
             let run = self.segments.get_mut(k).map_or(Run::EMPTY, Run::take);
@@ -278,7 +278,7 @@ impl<'h, T: Persist<At<'h> = T> + Marked<B>, const PER: usize, B> Vector<'h, T, 
                 if let Some(place) = self.segments.get_mut(k) {
                     *place = rest;
                 }
-                return Err(Refused { error, value: self });
+                return Err(Rejected { error, value: self });
             }
         }
         Ok(())

@@ -4,9 +4,9 @@ use nvmem::persist::CheckFn;
 use nvmem::planted;
 
 /// Objects of a path that are remembered.
-const PATH: usize = 16;
+const MAX_LEVELS: usize = 16;
 /// Of these, so many may be the last children of owners that are gone, and so cannot be forgotten.
-const ORPHANS: usize = 4;
+const MAX_ORPHANS: usize = 4;
 
 /// `count` objects of one kind from number `id` on.
 #[derive(Clone, Copy)]
@@ -35,15 +35,15 @@ impl Batch {
 
 /// Objects that are to be freed, the last one first.
 #[derive(Clone, Copy)]
-pub(super) struct Frame {
+pub(super) struct Level {
     pub(super) batch: Batch,
     /// The last object's handles before this one lead to what is freed already; those before `to` to what is being freed.
     pub(super) from: u32,
     pub(super) to: u32,
     /// The last object was looked into, and what it owns without handles is freed.
-    pub(super) begun: bool,
+    pub(super) scanned: bool,
     /// It owns more with handles than what is before `to`.
-    pub(super) more: bool,
+    pub(super) has_more: bool,
     /// Objects of the path behind this one were forgotten.
     pub(super) gap: bool,
     /// The owner is gone.
@@ -52,14 +52,14 @@ pub(super) struct Frame {
     pub(super) depth: u32,
 }
 
-impl Frame {
+impl Level {
     pub(super) fn new(batch: Batch, orphan: bool) -> Self {
-        Frame {
+        Level {
             batch,
             from: 0,
             to: 0,
-            begun: false,
-            more: true,
+            scanned: false,
+            has_more: true,
             gap: false,
             orphan,
             depth: 0,
@@ -70,16 +70,16 @@ impl Frame {
     pub(super) fn next(&self) -> Self {
         let mut batch = self.batch;
         batch.count -= 1;
-        Frame {
+        Level {
             depth: self.depth,
-            ..Frame::new(batch, self.orphan)
+            ..Level::new(batch, self.orphan)
         }
     }
 
     /// All that the frames behind this one were about is freed.
-    pub(super) fn comes_back(&mut self) {
+    pub(super) fn child_done(&mut self) {
         if self.gap && !planted!("vnv-heap/gap-unnoticed") {
-            self.more = true;
+            self.has_more = true;
         } else {
             self.from = self.to;
         }
@@ -88,48 +88,48 @@ impl Frame {
 }
 
 pub(super) struct Path {
-    pub(super) frames: [Option<Frame>; PATH],
+    pub(super) levels: [Option<Level>; MAX_LEVELS],
     pub(super) len: usize,
 }
 
 impl Path {
     pub(super) fn new(first: Batch) -> Self {
         let mut path = Path {
-            frames: [None; PATH],
+            levels: [None; MAX_LEVELS],
             len: 0,
         };
         path.push(first);
         path
     }
 
-    pub(super) fn last(&mut self) -> Option<&mut Frame> {
+    pub(super) fn last(&mut self) -> Option<&mut Level> {
         let last = self.len.checked_sub(1)?;
-        self.frames.get_mut(last)?.as_mut()
+        self.levels.get_mut(last)?.as_mut()
     }
 
     pub(super) fn pop(&mut self) {
         self.len = self.len.saturating_sub(1);
         if let Some(below) = self.last() {
-            below.comes_back();
+            below.child_done();
         }
     }
 
     /// Whether the last object may be freed before its last child.
-    pub(super) fn takes_orphan(&mut self) -> bool {
+    pub(super) fn can_orphan(&mut self) -> bool {
         let already = self.last().is_some_and(|f| f.orphan);
-        let all = self.frames.iter().take(self.len).flatten();
-        already || all.filter(|f| f.orphan).count() < ORPHANS
+        let all = self.levels.iter().take(self.len).flatten();
+        already || all.filter(|f| f.orphan).count() < MAX_ORPHANS
     }
 
     /// Goes on with what the last object owns.
     pub(super) fn push(&mut self, inner: Batch) {
-        if self.len == PATH {
+        if self.len == MAX_LEVELS {
             self.forget();
         }
-        let mut frame = Frame::new(inner, self.len == 0);
-        frame.depth = self.last().map_or(0, |below| below.depth + 1);
-        if let Some(place) = self.frames.get_mut(self.len) {
-            *place = Some(frame);
+        let mut level = Level::new(inner, self.len == 0);
+        level.depth = self.last().map_or(0, |below| below.depth + 1);
+        if let Some(place) = self.levels.get_mut(self.len) {
+            *place = Some(level);
             self.len += 1;
         }
     }
@@ -141,9 +141,9 @@ impl Path {
         let Some(end) = self.last().map(|last| last.depth + 1) else {
             return;
         };
-        let far = |f: &Option<Frame>| f.map_or(0, |f| u64::from(end - f.depth));
+        let far = |f: &Option<Level>| f.map_or(0, |f| u64::from(end - f.depth));
         let mut least = (1, 0, 1);
-        for (i, three) in self.frames.array_windows().enumerate() {
+        for (i, three) in self.levels.array_windows().enumerate() {
             let [before, it, after] = three;
             // How much farther away what comes back first will be.
             let (up, down) = (far(before), far(after));
@@ -153,10 +153,10 @@ impl Path {
             }
         }
         let (goes, ..) = least;
-        if let Some(Some(below)) = self.frames.get_mut(goes - 1) {
+        if let Some(Some(below)) = self.levels.get_mut(goes - 1) {
             below.gap = true;
         }
-        if let Some(from) = self.frames.get_mut(goes..) {
+        if let Some(from) = self.levels.get_mut(goes..) {
             from.rotate_left(1);
         }
         self.len -= 1;

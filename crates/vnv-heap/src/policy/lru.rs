@@ -1,4 +1,4 @@
-use super::{History, Policy, Rules};
+use super::{History, Policy, PolicyRules};
 
 /// Least recently used first. The least code; searches through all that is resident.
 ///
@@ -21,16 +21,16 @@ impl Lru {
 
 impl Policy for Lru {}
 
-impl Rules for Lru {
-    const KEEPS: usize = 0;
-    const FRESH: usize = usize::MAX;
-    const WALK: isize = isize::MAX;
+impl PolicyRules for Lru {
+    const CANDIDATES: usize = 0;
+    const SEARCH_NEW: usize = usize::MAX;
+    const SEARCH_MAX: isize = isize::MAX;
 
     fn new() -> Self {
         Lru { now: 0 }
     }
 
-    fn kept(&mut self) -> &mut [u16] {
+    fn candidates(&mut self) -> &mut [u16] {
         &mut []
     }
 

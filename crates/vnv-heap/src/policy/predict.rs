@@ -1,4 +1,4 @@
-use super::{History, KEPT, NOTHING, Policy, Rules};
+use super::{History, MAX_CANDIDATES, NO_FRAME, Policy, PolicyRules};
 use nvmem::planted;
 
 /// Predicts when each object is updated next, and lets go of the one that is needed last. The default.
@@ -15,7 +15,7 @@ pub struct Predict {
     stamp: u8,
     /// When a search last looked after histories.
     aged: u8,
-    kept: [u16; KEPT],
+    candidates: [u16; MAX_CANDIDATES],
     /// By class: twice the logarithm of the gap that followed.
     follows: [u8; CLASSES],
 }
@@ -69,10 +69,10 @@ impl Predict {
 
 impl Policy for Predict {}
 
-impl Rules for Predict {
-    const KEEPS: usize = KEPT;
-    const FRESH: usize = 3;
-    const WALK: isize = 64;
+impl PolicyRules for Predict {
+    const CANDIDATES: usize = MAX_CANDIDATES;
+    const SEARCH_NEW: usize = 3;
+    const SEARCH_MAX: isize = 64;
 
     fn new() -> Self {
         // Until it is known better: as it was, and what is new is needed last, but leaves when nobody uses it for very long.
@@ -84,13 +84,13 @@ impl Rules for Predict {
             now: 0,
             stamp: 0,
             aged: 0,
-            kept: [NOTHING; KEPT],
+            candidates: [NO_FRAME; MAX_CANDIDATES],
             follows,
         }
     }
 
-    fn kept(&mut self) -> &mut [u16] {
-        &mut self.kept
+    fn candidates(&mut self) -> &mut [u16] {
+        &mut self.candidates
     }
 
     #[inline(always)]

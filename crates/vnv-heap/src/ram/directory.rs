@@ -1,8 +1,8 @@
 //! Where an object is: linear hashing, with heads of two bytes that grow down from the buffer's end.
 
 use super::block::{self, NONE, UNIT};
-use super::{Cache, Slot};
-use crate::policy::Rules;
+use super::{Cache, Frame};
+use crate::policy::PolicyRules;
 use nvmem::planted;
 
 /// Objects to four buckets, at most on average, where there was room to grow.
@@ -10,7 +10,7 @@ const CHAIN: u16 = 5;
 /// As many are worse than packing blocks for a larger directory, and better than an object less in RAM.
 const LONG_CHAIN: u16 = 4;
 
-impl<P: Rules> Cache<P> {
+impl<P: PolicyRules> Cache<P> {
     /// Units below the directory.
     pub(super) fn limit(&self) -> usize {
         self.limit_of(self.heads())
@@ -74,7 +74,7 @@ impl<P: Rules> Cache<P> {
     }
 
     /// Where the object is, if it is resident.
-    pub(crate) fn lookup(&self, id: u16) -> Option<Slot> {
+    pub(crate) fn lookup(&self, id: u16) -> Option<Frame> {
         let mut place = self.head(self.bucket(id));
         while place != NONE {
             let at = self.at(place);
@@ -88,7 +88,7 @@ impl<P: Rules> Cache<P> {
 
     /// [`Cache::lookup`], in fewer steps where it is the first of its chain.
     #[inline(always)]
-    pub(crate) fn find(&self, id: u16) -> Option<Slot> {
+    pub(crate) fn lookup_fast(&self, id: u16) -> Option<Frame> {
         let place = self.head(self.bucket(id));
         if place == NONE {
             return None;
@@ -102,14 +102,14 @@ impl<P: Rules> Cache<P> {
 
     /// [`Cache::find`] in the rest of a chain.
     #[inline(always)]
-    fn find_after(&self, mut at: Slot, id: u16) -> Option<Slot> {
+    fn find_after(&self, mut at: Frame, id: u16) -> Option<Frame> {
         loop {
             // In bytes, but for what is above 16 bits: fewer steps.
             let offset = (self.span(at) as u16) << block::LINK_OFFSET;
             if offset == NONE << block::LINK_OFFSET {
                 return None;
             }
-            at = Slot(self.first).up(usize::from(offset));
+            at = Frame(self.first).up(usize::from(offset));
             if self.tag(at) as u16 == id {
                 return Some(at);
             }
@@ -117,7 +117,7 @@ impl<P: Rules> Cache<P> {
     }
 
     /// Makes a block of this object here and puts it into the directory.
-    pub(super) fn enter(&mut self, at: Slot, id: u16, len: usize) {
+    pub(super) fn link(&mut self, at: Frame, id: u16, len: usize) {
         let h = self.policy.fresh();
         self.make_used(at, id, len, h);
         self.count += 1;
@@ -134,14 +134,14 @@ impl<P: Rules> Cache<P> {
     }
 
     #[inline(never)]
-    fn chain(&mut self, at: Slot, bucket: isize) {
+    fn chain(&mut self, at: Frame, bucket: isize) {
         let next = self.head(bucket);
         self.set_link(at, next);
         self.set_head(bucket, self.place(at));
     }
 
     /// Puts another place, or nothing, where the directory has this one.
-    pub(super) fn relink(&mut self, at: Slot, with: u16) {
+    pub(super) fn relink(&mut self, at: Frame, with: u16) {
         let bucket = self.bucket(self.tag(at) as u16);
         let place = self.place(at);
         let mut next = self.head(bucket);
@@ -159,7 +159,7 @@ impl<P: Rules> Cache<P> {
     }
 
     /// Takes a block out of the directory.
-    pub(super) fn leave(&mut self, at: Slot) {
+    pub(super) fn unlink(&mut self, at: Frame) {
         self.relink(at, block::link(self.span(at)));
         self.count -= 1;
     }
@@ -175,12 +175,12 @@ impl<P: Rules> Cache<P> {
     }
 
     /// Gives buckets back, down to long chains, if that makes room above the blocks.
-    pub(super) fn yield_room(&mut self, need: u16) -> bool {
+    pub(super) fn shrink_for(&mut self, need: u16) -> bool {
         let limit = self.limit_of(self.least_heads());
         if self.top as usize + need as usize > limit {
             return false;
         }
-        while !self.fits_above(need) {
+        while !self.fits_on_top(need) {
             self.shrink_by_one();
         }
         true

@@ -1,8 +1,8 @@
 //! Room: the space above all blocks, else the last hole, else blocks are slid together, one at a time.
 
 use super::block::{self, NONE, UNIT};
-use super::{Cache, Reserve, Slot};
-use crate::policy::Rules;
+use super::{Cache, Frame, Reserve};
+use crate::policy::PolicyRules;
 use nvmem::planted;
 
 /// Units of an object for which the directory gives way: a small one would not be worth longer chains.
@@ -11,9 +11,9 @@ const LARGE: u16 = 16;
 /// What one step of packing found.
 enum Packed {
     /// A hole that is large enough.
-    Hole(Slot),
+    Hole(Frame),
     /// All blocks are together: the room is above them.
-    Above,
+    OnTop,
     /// A block is on its way.
     Moving,
     /// Pinned blocks keep the holes apart.
@@ -35,14 +35,14 @@ unsafe fn slide(from: *mut u32, to: *mut u32, units: usize) {
     }
 }
 
-impl<P: Rules> Cache<P> {
+impl<P: PolicyRules> Cache<P> {
     /// Makes room for an object that is not resident, and a block for it: held, not pinned, its content undefined. Moves at
     /// most `burst` bytes, but at least a unit.
     #[inline(always)]
     pub(crate) fn reserve(&mut self, id: u16, len: usize, burst: usize) -> Reserve {
         debug_assert!(id != 0 && self.lookup(id).is_none());
         if self.arrived != 0 {
-            self.move_on(burst);
+            self.move_step(burst);
             return Reserve::Again;
         }
         if len > block::MAX_LEN {
@@ -50,7 +50,7 @@ impl<P: Rules> Cache<P> {
         }
         let need = block::units(len);
         // First, as it is so whenever all is in use: nothing below would find a place.
-        if self.room_at_most(need) < need as usize {
+        if self.max_free_units(need) < need as usize {
             return Reserve::NoRoom;
         }
         if self.is_crowded() && !self.grow() && self.is_overcrowded() && self.free > 0 {
@@ -60,51 +60,51 @@ impl<P: Rules> Cache<P> {
             }
             self.grow();
         }
-        let at = if self.makes_above(need) {
-            self.take_above(need)
+        let at = if self.make_fit_on_top(need) {
+            self.take_from_top(need)
         } else if let Some(at) = self.last_hole(need) {
             self.carve(at, need)
         } else {
             match self.pack(need, burst) {
                 Packed::Hole(at) => self.carve(at, need),
-                Packed::Above => self.take_above(need),
+                Packed::OnTop => self.take_from_top(need),
                 Packed::Moving => return Reserve::Again,
                 Packed::Stuck => return Reserve::NoRoom,
             }
         };
-        self.occupy(at, id, len);
+        self.alloc_frame(at, id, len);
         Reserve::Done(at)
     }
 
     /// Takes an object out, which is clean and neither pinned nor held, and gives its block to another one that is not resident: held, not
     /// pinned, its content undefined. False when the block is not exactly as large as that one needs; it is free then.
     #[inline(never)]
-    pub(crate) fn replace(&mut self, s: Slot, id: u16, len: usize) -> bool {
+    pub(crate) fn replace(&mut self, s: Frame, id: u16, len: usize) -> bool {
         if block::step(self.span(s)) != block::units(len) {
             self.remove(s);
             return false;
         }
         debug_assert!(self.arrived == 0 && !self.is_pinned(s) && !self.is_dirty(s));
-        self.leave(s);
-        self.occupy(s, id, len);
+        self.unlink(s);
+        self.alloc_frame(s, id, len);
         true
     }
 
     /// A block for an object that is not resident.
     #[inline(never)]
-    fn occupy(&mut self, at: Slot, id: u16, len: usize) {
+    fn alloc_frame(&mut self, at: Frame, id: u16, len: usize) {
         self.policy.tick();
-        self.enter(at, id, len);
-        self.set_flag(at, block::HELD, true);
-        self.keep(at);
+        self.link(at, id, len);
+        self.set_flag(at, block::IN_TRANSFER, true);
+        self.add_candidate(at);
     }
 
     /// Takes an object out. It is neither pinned nor held.
-    pub(crate) fn remove(&mut self, s: Slot) {
+    pub(crate) fn remove(&mut self, s: Frame) {
         debug_assert!(self.arrived == 0 && !self.is_pinned(s));
         self.mark_clean(s);
-        self.leave(s);
-        self.forget(s);
+        self.unlink(s);
+        self.remove_candidate(s);
         let units = block::step(self.span(s));
         self.make_free(s, units);
         self.free += units;
@@ -118,23 +118,23 @@ impl<P: Rules> Cache<P> {
     }
 
     /// Ends a move that is under way: before anything but [`Cache::reserve`].
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn finish_move(&mut self) {
         while self.arrived != 0 {
-            self.move_on(usize::MAX);
+            self.move_step(usize::MAX);
         }
     }
 
-    pub(super) fn fits_above(&self, need: u16) -> bool {
+    pub(super) fn fits_on_top(&self, need: u16) -> bool {
         self.top as usize + need as usize <= self.limit()
     }
 
     /// Whether it fits above all blocks, after the directory has given way if need be.
-    fn makes_above(&mut self, need: u16) -> bool {
-        self.fits_above(need) || need >= LARGE && self.yield_room(need)
+    fn make_fit_on_top(&mut self, need: u16) -> bool {
+        self.fits_on_top(need) || need >= LARGE && self.shrink_for(need)
     }
 
     /// Units that can be brought together for an object of these units.
-    fn room_at_most(&self, need: u16) -> usize {
+    fn max_free_units(&self, need: u16) -> usize {
         // A directory that has grown may give way.
         let limit = if self.heads() > 1 && need >= LARGE {
             self.limit_of(self.least_heads())
@@ -145,14 +145,14 @@ impl<P: Rules> Cache<P> {
     }
 
     /// The units above all blocks are a block now, of which the header is still to be made.
-    fn take_above(&mut self, need: u16) -> Slot {
+    fn take_from_top(&mut self, need: u16) -> Frame {
         let at = self.end();
         self.top += need;
         at
     }
 
     #[inline(never)]
-    fn last_hole(&mut self, need: u16) -> Option<Slot> {
+    fn last_hole(&mut self, need: u16) -> Option<Frame> {
         if self.hole == NONE {
             return None;
         }
@@ -162,7 +162,7 @@ impl<P: Rules> Cache<P> {
     }
 
     /// Joins a free block with the free ones after it.
-    fn merge(&mut self, at: Slot) {
+    fn merge(&mut self, at: Frame) {
         let (first, top) = (self.after(at), self.end());
         let mut end = first;
         while end < top && self.is_free(end) {
@@ -184,7 +184,7 @@ impl<P: Rules> Cache<P> {
     }
 
     /// If this free block is the last one, it becomes room above.
-    fn lower_top(&mut self, at: Slot) -> bool {
+    fn lower_top(&mut self, at: Frame) -> bool {
         if self.after(at) != self.end() {
             return false;
         }
@@ -202,7 +202,7 @@ impl<P: Rules> Cache<P> {
     }
 
     /// Takes these units from a free block's start.
-    fn carve(&mut self, at: Slot, need: u16) -> Slot {
+    fn carve(&mut self, at: Frame, need: u16) -> Frame {
         let rest = block::step(self.span(at)) - need;
         let place = self.place(at);
         self.free -= need;
@@ -226,8 +226,8 @@ impl<P: Rules> Cache<P> {
                 at = self.after(at);
             }
             if at >= top {
-                if need != NONE && self.makes_above(need) {
-                    return Packed::Above;
+                if need != NONE && self.make_fit_on_top(need) {
+                    return Packed::OnTop;
                 }
                 // What is unpinned since may move.
                 self.packed = 0;
@@ -266,17 +266,17 @@ impl<P: Rules> Cache<P> {
         }
     }
 
-    fn may_move(&self, at: Slot) -> bool {
-        self.tag(at) & block::TAG_PINS == 0 && self.span(at) & block::HELD == 0
+    fn may_move(&self, at: Frame) -> bool {
+        self.tag(at) & block::TAG_PINS == 0 && self.span(at) & block::IN_TRANSFER == 0
             || planted!("vnv-heap/pinned-block-moves")
     }
 
     /// Begins to move a block into a hole below it: one that it touches, or one that is large enough.
-    fn move_from(&mut self, from: Slot, to: Slot, burst: usize) {
+    fn move_from(&mut self, from: Frame, to: Frame, burst: usize) {
         let (units, hole) = (block::step(self.span(from)), block::step(self.span(to)));
         let (old, new) = (self.place(from), self.place(to));
         self.relink(from, new);
-        for k in self.policy.kept() {
+        for k in self.policy.candidates() {
             if *k == old {
                 *k = new;
             }
@@ -285,11 +285,11 @@ impl<P: Rules> Cache<P> {
             self.make_free(self.at(new + units), hole - units);
         }
         (self.hole, self.packed) = (old, new);
-        self.move_on(burst);
+        self.move_step(burst);
     }
 
     /// Moves up to so many bytes of the block that is on its way.
-    fn move_on(&mut self, burst: usize) {
+    fn move_step(&mut self, burst: usize) {
         let (from, to) = (self.at(self.hole), self.at(self.packed));
         // The header is what arrives first, and tells the size from then on.
         let units = block::step(self.span(if self.arrived == 0 { from } else { to }));

@@ -3,15 +3,15 @@
 //! Candidates are the blocks that the policy keeps in mind (the best that the last search left over, and what became
 //! dirty or resident since) and a few more, found by a hand that goes round over all blocks.
 
-use super::block::{self, DIRTY, FREE, HELD, TAG_PINS};
-use super::{Cache, Slot};
-use crate::policy::{KEPT, NOTHING, Rules};
+use super::block::{self, DIRTY, FREE, IN_TRANSFER, TAG_PINS};
+use super::{Cache, Frame};
+use crate::policy::{MAX_CANDIDATES, NO_FRAME, PolicyRules};
 use nvmem::planted;
 
 /// Candidates: those that are kept in mind, and one more. Of each, in one number: 16 bits of rank, which is not 0, then 3 that
 /// put the first before the others, then its place.
 struct Candidates {
-    all: [u32; KEPT + 1],
+    all: [u32; MAX_CANDIDATES + 1],
     len: usize,
     best: u32,
     /// Which one is the worst, unless that has changed.
@@ -20,16 +20,16 @@ struct Candidates {
 }
 
 /// Less than any candidate.
-const ABSENT: u32 = NOTHING as u32;
+const ABSENT: u32 = NO_FRAME as u32;
 
 #[inline(always)]
 fn candidate(rank: u16, i: usize, at: u16) -> u32 {
-    ((u32::from(rank) + 1) << 16) | ((KEPT - i) as u32 * (ABSENT + 1)) | u32::from(at)
+    ((u32::from(rank) + 1) << 16) | ((MAX_CANDIDATES - i) as u32 * (ABSENT + 1)) | u32::from(at)
 }
 
 #[inline(always)]
 fn place(candidate: u32) -> u16 {
-    candidate as u16 & NOTHING
+    candidate as u16 & NO_FRAME
 }
 
 impl Candidates {
@@ -45,13 +45,13 @@ impl Candidates {
     fn offer(&mut self, rank: u16, at: u16) {
         if self.is_stale {
             (self.worst, self.is_stale) = (0, false);
-            for i in 1..self.len.min(KEPT + 1) {
-                if self.all[i] < self.all[self.worst % (KEPT + 1)] {
+            for i in 1..self.len.min(MAX_CANDIDATES + 1) {
+                if self.all[i] < self.all[self.worst % (MAX_CANDIDATES + 1)] {
                     self.worst = i;
                 }
             }
         }
-        let i = self.worst % (KEPT + 1);
+        let i = self.worst % (MAX_CANDIDATES + 1);
         if candidate(rank, i, at) > self.all[i] {
             self.put(i, rank, at);
             self.is_stale = true;
@@ -59,30 +59,30 @@ impl Candidates {
     }
 }
 
-impl<P: Rules> Cache<P> {
+impl<P: PolicyRules> Cache<P> {
     /// The object that the policy lets go of, of those that are dirty or of all; never one that is pinned or held.
     #[inline(never)]
-    pub(crate) fn victim(&mut self, dirty_only: bool) -> Option<Slot> {
+    pub(crate) fn victim(&mut self, dirty_only: bool) -> Option<Frame> {
         debug_assert!(self.arrived == 0);
         // What must be set, and what must not be.
         let need = if dirty_only { DIRTY } else { 0 };
-        let spans = need | HELD | FREE;
+        let spans = need | IN_TRANSFER | FREE;
         let may_go = |tag: u32| tag & TAG_PINS == 0 || planted!("vnv-heap/pinned-victim");
         let ages = self.policy.begin_search();
         // A copy, which no write to a header can change.
         let mut policy = self.policy;
         let mut c = Candidates {
-            all: [ABSENT; KEPT + 1],
-            len: P::KEEPS + 1,
+            all: [ABSENT; MAX_CANDIDATES + 1],
+            len: P::CANDIDATES + 1,
             best: ABSENT,
             // Nothing is there yet.
-            worst: P::KEEPS,
+            worst: P::CANDIDATES,
             is_stale: false,
         };
         let mut known = 0;
-        for i in 0..P::KEEPS {
-            let at = policy.kept()[i];
-            if at != NOTHING && self.span(self.at(at)) & spans == need {
+        for i in 0..P::CANDIDATES {
+            let at = policy.candidates()[i];
+            if at != NO_FRAME && self.span(self.at(at)) & spans == need {
                 known += 1;
                 let tag = self.tag(self.at(at));
                 if may_go(tag) {
@@ -95,8 +95,8 @@ impl<P: Rules> Cache<P> {
         let all_known = known == self.count && !ages;
         let (mut at, mut end) = (start, if all_known { start } else { self.top });
         // Whether it is ever content before it has looked at all.
-        let ends = P::WALK != isize::MAX;
-        let (mut fresh, mut looks) = (P::FRESH, P::WALK);
+        let ends = P::SEARCH_MAX != isize::MAX;
+        let (mut fresh, mut looks) = (P::SEARCH_NEW, P::SEARCH_MAX);
         // What is passed over at once: where histories are looked after, nothing.
         let (mask, wanted) = if ages { (0, 0) } else { (spans, need) };
         'search: loop {
@@ -125,12 +125,12 @@ impl<P: Rules> Cache<P> {
             if span & spans == need {
                 let tag = self.tag(self.at(here));
                 if may_go(tag) {
-                    if P::KEEPS == 0 {
+                    if P::CANDIDATES == 0 {
                         // The best is all that is wanted.
                         c.best = c
                             .best
                             .max(candidate(policy.rank(block::history(tag)), 0, here));
-                    } else if !policy.kept().contains(&here) {
+                    } else if !policy.candidates().contains(&here) {
                         c.offer(policy.rank(block::history(tag)), here);
                     }
                     fresh -= 1;
@@ -149,15 +149,16 @@ impl<P: Rules> Cache<P> {
             return None;
         }
         // Those after the best move up.
-        let best = KEPT - (c.best as u16 / (NOTHING + 1)) as usize % (KEPT + 2);
-        for (i, kept) in self.policy.kept().iter_mut().enumerate() {
-            *kept = place(c.all[i + usize::from(i >= best)]);
+        let best =
+            MAX_CANDIDATES - (c.best as u16 / (NO_FRAME + 1)) as usize % (MAX_CANDIDATES + 2);
+        for (i, candidates) in self.policy.candidates().iter_mut().enumerate() {
+            *candidates = place(c.all[i + usize::from(i >= best)]);
         }
         Some(self.at(place(c.best)))
     }
 
     /// Keeps its history from growing too old.
-    fn age(&mut self, at: Slot, policy: &P) {
+    fn age(&mut self, at: Frame, policy: &P) {
         let tag = self.tag(at);
         let was = block::history(tag);
         let h = policy.aged(was);
@@ -168,23 +169,23 @@ impl<P: Rules> Cache<P> {
 
     /// Keeps it in mind as the youngest candidate.
     #[inline(never)]
-    pub(crate) fn keep(&mut self, at: Slot) {
+    pub(crate) fn add_candidate(&mut self, at: Frame) {
         let at = self.place(at);
         let mut last = at;
-        for kept in self.policy.kept() {
-            core::mem::swap(kept, &mut last);
-            if last == at || last == NOTHING {
+        for candidates in self.policy.candidates() {
+            core::mem::swap(candidates, &mut last);
+            if last == at || last == NO_FRAME {
                 return;
             }
         }
     }
 
     /// No longer a candidate.
-    pub(super) fn forget(&mut self, at: Slot) {
+    pub(super) fn remove_candidate(&mut self, at: Frame) {
         let at = self.place(at);
-        for kept in self.policy.kept() {
-            if *kept == at {
-                *kept = NOTHING;
+        for candidates in self.policy.candidates() {
+            if *candidates == at {
+                *candidates = NO_FRAME;
             }
         }
     }

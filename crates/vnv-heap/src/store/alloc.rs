@@ -1,8 +1,8 @@
 //! Allocation: ids in a row, and a block for each.
 
-use super::block::TOMB;
-use super::map::units_of;
-use super::units::{Find, Take};
+use super::block::TOMBSTONE;
+use super::geometry::units_of;
+use super::units::{AllocRun, FindFree};
 use super::{Entry, Fail, Free, MAX_LEN, Store};
 use crate::promise::Promise;
 use nvmem::Medium;
@@ -13,12 +13,12 @@ pub(crate) struct Alloc {
     n: u16,
     len: u16,
     stage: Stage,
-    find: Find,
+    find: FindFree,
     /// The first object's number, when it was found.
     id: u16,
     /// Objects that are done.
     done: u16,
-    take: Take,
+    run: AllocRun,
     /// What was done of a run and is taken back.
     free: Option<Free>,
 }
@@ -55,10 +55,10 @@ impl Alloc {
             n,
             len,
             stage: Stage::Ids,
-            find: Find::NEW,
+            find: FindFree::NEW,
             id: 0,
             done: 0,
-            take: Take::new(units),
+            run: AllocRun::new(units),
             free: None,
         }
     }
@@ -75,7 +75,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
     /// `RUN`: whether it may be more than one; one that is not leaves nothing to be taken back, and needs less code.
     #[inline(never)]
     pub(crate) fn alloc<const RUN: bool>(&mut self, a: &mut Alloc) -> Result<(), Fail> {
-        self.change()?;
+        self.before_change()?;
         // One at a time: a constant, so that what a run needs besides is left out.
         let n = if RUN { a.n } else { 1 };
         match a.stage {
@@ -84,15 +84,15 @@ impl<S: Medium, P: Promise> Store<S, P> {
                 if RUN && (n == 0 || units > u32::from(self.free_units)) {
                     return Err(Fail::FULL);
                 }
-                self.look(&mut a.find, n, false)?;
+                self.find_free(&mut a.find, n, false)?;
                 a.id = a.find.first(n);
                 a.stage = Stage::Blocks;
             }
-            Stage::Blocks => match self.take(&mut a.take) {
+            Stage::Blocks => match self.alloc_run(&mut a.run) {
                 Ok(()) => {
-                    let unit = a.take.unit();
+                    let unit = a.run.unit();
                     let id = if RUN { a.id + a.done } else { a.id };
-                    self.put_head(unit, id, a.len)?;
+                    self.write_block_header(unit, id, a.len)?;
                     if P::SNAPSHOT {
                         self.put_pending(id, unit)?;
                     } else {
@@ -103,7 +103,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
                     if !RUN || a.done == n {
                         return Ok(());
                     }
-                    a.take = Take::new(units_of(a.len));
+                    a.run = AllocRun::new(units_of(a.len));
                 }
                 Err(Fail::FULL) if RUN && a.done > 0 => {
                     a.stage = Stage::Undo;
@@ -121,20 +121,20 @@ impl<S: Medium, P: Promise> Store<S, P> {
                 }
             }
         }
-        Err(Fail::AGAIN)
+        Err(Fail::PENDING)
     }
 
     /// Just in time: one step of undoing the allocation of one object, which is at its end. In less code than [`Store::free`] of any object.
-    pub(crate) fn take_back(&mut self, a: &mut Alloc) -> Result<(), Fail> {
-        self.change()?;
+    pub(crate) fn undo_alloc(&mut self, a: &mut Alloc) -> Result<(), Fail> {
+        self.before_change()?;
         if let Stage::Blocks = a.stage {
             self.put_entry(a.id, Entry::FREE)?;
             self.free_ids += 1;
             a.stage = Stage::Undo;
-            return Err(Fail::AGAIN);
+            return Err(Fail::PENDING);
         }
-        self.give(&mut a.take)
+        self.release(&mut a.run)
     }
 }
 
-const _: () = assert!(MAX_LEN < TOMB);
+const _: () = assert!(MAX_LEN < TOMBSTONE);

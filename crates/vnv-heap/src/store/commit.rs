@@ -1,10 +1,10 @@
 //! Commit: one record, and the table follows.
 
-use super::block::TOMB;
-use super::map::units_of;
+use super::block::TOMBSTONE;
+use super::geometry::units_of;
 use super::open::NO_ENTRIES;
-use super::record::{COMMITTED, shown};
-use super::units::Mark;
+use super::record::{COMMITTED, applied_word};
+use super::units::MarkUnits;
 use super::{Entry, FREED, Fail, MAX_LEN, SCAN, Store, UNFINISHED};
 use crate::promise::Promise;
 use nvmem::{Medium, planted};
@@ -14,7 +14,7 @@ use nvmem::{Medium, planted};
 pub(crate) struct Commit {
     stage: Stage,
     /// What becomes free, and what the entry becomes.
-    free: [Option<Mark>; 2],
+    free: [Option<MarkUnits>; 2],
     then: Option<(u16, Entry)>,
     /// Blocks that the chain can have at most.
     left: u16,
@@ -53,25 +53,25 @@ impl<S: Medium, P: Promise> Store<S, P> {
     pub(crate) fn commit(&mut self, c: &mut Commit) -> Result<(), Fail> {
         if let Some(at) = c.free.iter().position(Option::is_some) {
             if let Some(mark) = &mut c.free[at] {
-                self.mark(mark)?;
+                self.mark_units(mark)?;
             }
             c.free[at] = None;
-            return Err(Fail::AGAIN);
+            return Err(Fail::PENDING);
         }
         if let Some((id, e)) = c.then {
             if e == Entry::FREE {
                 self.put_entry(id, e)?;
-                self.free_ids = (self.free_ids + 1).min(self.map.objects);
+                self.free_ids = (self.free_ids + 1).min(self.geometry.objects);
             } else {
                 self.put_committed(id, e.committed())?;
             }
             c.then = None;
-            return Err(Fail::AGAIN);
+            return Err(Fail::PENDING);
         }
         match c.stage {
             Stage::Record => {
-                self.mend()?;
-                let late = self.applied()? != shown(self.seq);
+                self.repair_torn_entry()?;
+                let late = self.applied()? != applied_word(self.seq);
                 self.state |= UNFINISHED;
                 if late {
                     // An earlier one was broken off, and how far it got is in the medium alone.
@@ -91,7 +91,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
                 };
             }
             Stage::Chain(unit) => self.apply_block(c, unit)?,
-            Stage::Table(id) if id > self.map.objects => c.stage = Stage::Applied,
+            Stage::Table(id) if id > self.geometry.objects => c.stage = Stage::Applied,
             Stage::Table(id) => self.apply_entries(c, id)?,
             Stage::Applied => {
                 self.put_applied()?;
@@ -99,13 +99,13 @@ impl<S: Medium, P: Promise> Store<S, P> {
                 return Ok(());
             }
         }
-        Err(Fail::AGAIN)
+        Err(Fail::PENDING)
     }
 
     fn apply_block(&mut self, c: &mut Commit, unit: u16) -> Result<(), Fail> {
         c.left = c.left.saturating_sub(1);
-        let head = match self.head(unit, 0) {
-            Ok(h) if c.left > 0 && self.map.entry(h.id).is_some() => h,
+        let head = match self.read_block_header(unit, 0) {
+            Ok(h) if c.left > 0 && self.geometry.entry(h.id).is_some() => h,
             Err(Fail::MEDIUM) => return Err(Fail::MEDIUM),
             // The chain is damaged; the table knows the same.
             _ => {
@@ -115,38 +115,38 @@ impl<S: Medium, P: Promise> Store<S, P> {
             }
         };
         c.stage = Stage::Chain(head.prev);
-        let len = head.len & !TOMB;
+        let len = head.len & !TOMBSTONE;
         let e = self.entry(head.id)?;
         if e.pending() == unit {
-            c.free[0] = self.old(c, head.id, e.committed(), Some(len))?;
+            c.free[0] = self.former_units(c, head.id, e.committed(), Some(len))?;
             c.then = Some((head.id, Entry::of(unit, unit)));
             return Ok(());
         }
         if e.pending() >= FREED && !e.is_settled() {
-            c.free[0] = self.old(c, head.id, e.committed(), Some(len))?;
+            c.free[0] = self.former_units(c, head.id, e.committed(), Some(len))?;
             c.then = Some((head.id, Entry::FREE));
         }
         // A tombstone, or the block of an object that was freed after it was written.
-        let n = if head.len & TOMB != 0 {
+        let n = if head.len & TOMBSTONE != 0 {
             1
         } else {
             units_of(len)
         };
-        if len <= MAX_LEN && self.map.has(unit, n) {
-            c.free[1] = Some(Mark::free(unit, n));
+        if len <= MAX_LEN && self.geometry.has(unit, n) {
+            c.free[1] = Some(MarkUnits::free(unit, n));
         }
         Ok(())
     }
 
     /// The units of an object's former block, if it is that, and of this length: what cannot be proved stays taken until the next open.
-    fn old(
+    fn former_units(
         &mut self,
         c: &Commit,
         id: u16,
         unit: u16,
         len: Option<u16>,
-    ) -> Result<Option<Mark>, Fail> {
-        if unit == 0 || c.keep || planted!("vnv-heap/old-block-kept") {
+    ) -> Result<Option<MarkUnits>, Fail> {
+        if unit == 0 || c.keep || planted!("vnv-heap/old-block-keep_mask") {
             return Ok(None);
         }
         match self.locate_in(id, unit) {
@@ -155,7 +155,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
                     Some(len) => place.len == len || planted!("vnv-heap/old-length-believed"),
                     None => self.is_sound(id, &place)?,
                 };
-                Ok(known.then(|| Mark::free(place.unit, units_of(place.len))))
+                Ok(known.then(|| MarkUnits::free(place.unit, units_of(place.len))))
             }
             Err(f) if f.is_damage() => Ok(None),
             Err(e) => Err(e),
@@ -174,11 +174,11 @@ impl<S: Medium, P: Promise> Store<S, P> {
         };
         c.stage = Stage::Table(id + 1);
         if e.pending() >= FREED {
-            c.free[0] = self.old(c, id, e.committed(), None)?;
+            c.free[0] = self.former_units(c, id, e.committed(), None)?;
             c.then = Some((id, Entry::FREE));
         } else {
             if let Ok(new) = self.locate_in(id, e.pending()) {
-                c.free[0] = self.old(c, id, e.committed(), Some(new.len))?;
+                c.free[0] = self.former_units(c, id, e.committed(), Some(new.len))?;
             }
             c.then = Some((id, Entry::of(e.pending(), e.pending())));
         }

@@ -1,8 +1,8 @@
 //! Giving an object back.
 
-use super::block::TOMB;
-use super::map::units_of;
-use super::units::{Mark, Take};
+use super::block::TOMBSTONE;
+use super::geometry::units_of;
+use super::units::{AllocRun, MarkUnits};
 use super::{Entry, FREED, Fail, MAX_LEN, SCAN, Store};
 use crate::promise::Promise;
 use nvmem::{Medium, planted};
@@ -17,8 +17,8 @@ pub(crate) struct Free {
     stage: Stage,
     /// The length that its owner knows; in its tombstone, [`UNKNOWN`] when its block has another one.
     len: u16,
-    take: Take,
-    mark: Mark,
+    run: AllocRun,
+    mark: MarkUnits,
     begun: bool,
 }
 
@@ -38,8 +38,8 @@ impl Free {
             id,
             stage: Stage::Start,
             len,
-            take: Take::new(1),
-            mark: Mark::free(0, 0),
+            run: AllocRun::new(1),
+            mark: MarkUnits::free(0, 0),
             begun: false,
         }
     }
@@ -58,15 +58,15 @@ impl<S: Medium, P: Promise> Store<S, P> {
     /// **Cost**: 4 bytes and a bit for each 8 bytes; with the snapshot promise 11 bytes, and at the commit 4 and the bits. **Errors**: those of the medium,
     /// [`Error::Unfinished`]; [`Error::Damaged`] for an object that is free already.
     pub(crate) fn free(&mut self, f: &mut Free) -> Result<(), Fail> {
-        self.change()?;
+        self.before_change()?;
         match f.stage {
             Stage::Start => self.free_entry(f),
-            Stage::Units => self.mark(&mut f.mark),
+            Stage::Units => self.mark_units(&mut f.mark),
             // Nothing else comes here.
             Stage::Tombstone if !P::SNAPSHOT => Ok(()),
             Stage::Tombstone => {
-                match self.take(&mut f.take) {
-                    Ok(()) => self.put_head(f.take.unit(), f.id, f.len | TOMB)?,
+                match self.alloc_run(&mut f.run) {
+                    Ok(()) => self.write_block_header(f.run.unit(), f.id, f.len | TOMBSTONE)?,
                     // The commit then looks through the table.
                     Err(Fail::FULL) => self.state |= SCAN,
                     Err(e) => return Err(e),
@@ -103,24 +103,24 @@ impl<S: Medium, P: Promise> Store<S, P> {
                 f.len = UNKNOWN;
             }
             f.stage = Stage::Tombstone;
-            return Err(Fail::AGAIN);
+            return Err(Fail::PENDING);
         }
         // A block in the chain stays until the commit has gone by it; the last one can be taken out.
         let mut ours = true;
         if P::SNAPSHOT {
             ours = e.pending() == self.chain;
             if ours {
-                self.chain = self.head(e.pending(), f.id)?.prev;
+                self.chain = self.read_block_header(e.pending(), f.id)?.prev;
             }
         }
         f.begun = true;
         self.put_entry(f.id, Entry::FREE)?;
-        self.free_ids = (self.free_ids + 1).min(self.map.objects);
+        self.free_ids = (self.free_ids + 1).min(self.geometry.objects);
         if !known || !ours {
             return Ok(());
         }
-        f.mark = Mark::free(e.pending(), units_of(f.len));
+        f.mark = MarkUnits::free(e.pending(), units_of(f.len));
         f.stage = Stage::Units;
-        Err(Fail::AGAIN)
+        Err(Fail::PENDING)
     }
 }

@@ -11,7 +11,7 @@ use nvmem::superblock::{Copies, Superblock};
 
 const COPY: u32 = Superblock::COPY_BYTES as u32;
 /// The first byte of the magic: the last to be written, the first to be taken away.
-const GATE: u8 = b'R';
+const MAGIC_FIRST_BYTE: u8 = b'R';
 
 impl<S: Medium, P: Promise> Store<S, P> {
     /// Whether a medium without an intact copy is all 0 or all 0xFF, but for bytes of a marker that was being written. **Errors**: what
@@ -71,7 +71,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
         }
         let at = which as u32 * COPY;
         // A blank first byte stays blank: a cut must leave what is blank, or a torn marker.
-        if copies.copy(which)[0] == GATE {
+        if copies.copy(which)[0] == MAGIC_FIRST_BYTE {
             self.put(at, &[0])?;
             self.flush()?;
         }

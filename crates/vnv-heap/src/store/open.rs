@@ -1,9 +1,9 @@
 //! Opening, formatting, and finishing a commit that was cut.
 
-use super::map::{Map, RECORDS, units_of};
-use super::record::{COMMITTED, PERSISTED, RUNNING, Record, shown};
+use super::geometry::{Geometry, RECORDS, units_of};
+use super::record::{COMMITTED, PERSISTED, RUNNING, Record, applied_word};
 use super::units::{WORDS, set};
-use super::{Entry, FREED, PIECE, Place, Store};
+use super::{BlockRef, Entry, FREED, PIECE, Store};
 use crate::config::Config;
 use crate::error::Fail;
 use crate::heap::ROOT;
@@ -62,7 +62,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
             kind,
             version,
             fingerprint,
-            params: self.map.params(),
+            params: self.geometry.params(),
         }
     }
 
@@ -72,7 +72,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
         Store {
             failure: None,
             medium,
-            map: Map::NONE,
+            geometry: Geometry::NONE,
             seq: 0,
             pinned: 0,
             burst: config.burst.max(PIECE as u16),
@@ -108,7 +108,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
         let capacity = self.medium.capacity();
         if capacity < Superblock::BYTES as u32 {
             // What an existing heap needs, it says itself.
-            Map::largest(config, capacity)?;
+            Geometry::largest(config, capacity)?;
         }
         self.get(0, copies.as_bytes_mut())?;
         let newest = match copies.newest() {
@@ -129,12 +129,12 @@ impl<S: Medium, P: Promise> Store<S, P> {
         if !copies.is_of(newest, &Self::layout(fingerprint)) {
             return Err(Fail::layout(newest));
         }
-        self.map = Map::of_params(&copies.params(newest)).ok_or(Fail::HEADER)?;
-        if self.map.end() > capacity {
-            return Err(Fail::too_small(self.map.end()));
+        self.geometry = Geometry::of_params(&copies.params(newest)).ok_or(Fail::HEADER)?;
+        if self.geometry.end() > capacity {
+            return Err(Fail::too_small(self.geometry.end()));
         }
         if let Some(budget) = &config.budget
-            && !config.keeps_on(self.map.objects, self.map.pins(), budget)
+            && !config.keeps_on(self.geometry.objects, self.geometry.pins(), budget)
         {
             return Err(Fail::BUDGET);
         }
@@ -142,7 +142,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
             (false, PERSISTED) => {}
             (false, RUNNING) if planted!("vnv-heap/interrupted-ignored") => {}
             (false, RUNNING) => return Err(Fail::INTERRUPTED),
-            (true, COMMITTED) => self.settle()?,
+            (true, COMMITTED) => self.finish_commit()?,
             _ => return Err(Fail::RECORD),
         }
         Ok(())
@@ -156,8 +156,8 @@ impl<S: Medium, P: Promise> Store<S, P> {
     /// **Power loss**: before the format is finished, what was there, or blank, or something that [`Store::open`] refuses.
     #[inline(never)]
     pub(crate) fn begin(&mut self, config: &Config, fingerprint: u64) -> Result<(), Fail> {
-        let map = Map::largest(config, self.medium.capacity())?;
-        self.map = map;
+        let map = Geometry::largest(config, self.medium.capacity())?;
+        self.geometry = map;
         if !planted!("vnv-heap/format-unmarked") {
             self.put_header(fingerprint, true)?;
         }
@@ -169,7 +169,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
     }
 
     /// All of it is free, and the first record is there.
-    fn blank(&mut self, map: &Map) -> Result<(), Fail> {
+    fn blank(&mut self, map: &Geometry) -> Result<(), Fail> {
         self.zero(RECORDS, map.unit(1))?;
         let first = Record {
             seq: 0,
@@ -217,18 +217,18 @@ impl<S: Medium, P: Promise> Store<S, P> {
     /// Each entry is judged by what is pending alone, so a cut in a write to it is repaired by the next time. `committed` is what is
     /// written when there is a commit to be finished, and then `pending` is not touched, but for a freed one, which stays
     /// recognisable until it is zero.
-    fn settle(&mut self) -> Result<(), Fail> {
+    fn finish_commit(&mut self) -> Result<(), Fail> {
         let applied = self.applied()?;
         let next = self.seq.wrapping_add(1);
-        if applied == shown(next) {
+        if applied == applied_word(next) {
             // The table is that of a commit whose record is damaged now.
             self.put_record_of(next, COMMITTED, 0)?;
         }
-        let late = applied != shown(self.seq);
+        let late = applied != applied_word(self.seq);
         // Of neither this commit nor the one before.
-        let unknown = late && applied != shown(self.seq.wrapping_sub(1));
+        let unknown = late && applied != applied_word(self.seq.wrapping_sub(1));
         let mut id = 1;
-        while id <= self.map.objects {
+        while id <= self.geometry.objects {
             let mut table = NO_ENTRIES;
             let n = self.entries(id, &mut table)?;
             for (i, e) in (id..).zip(table.iter().take(usize::from(n))) {
@@ -243,11 +243,11 @@ impl<S: Medium, P: Promise> Store<S, P> {
                 let counts = if late { e.pending() } else { e.committed() };
                 if late && counts >= FREED {
                     self.put_entry(i, Entry::FREE)?;
-                } else if counts != 0 && !self.is_its(i, counts)? {
+                } else if counts != 0 && !self.is_own_block(i, counts)? {
                     if i == ROOT {
                         return Err(Fail::damaged(i));
                     }
-                    self.lose(i)?;
+                    self.mark_lost(i)?;
                 } else if late {
                     self.put_committed(i, counts)?;
                 } else {
@@ -264,13 +264,13 @@ impl<S: Medium, P: Promise> Store<S, P> {
 
     /// Whether a unit that an entry with two numbers names can be that of the object's block. In a block that was freed the object's header
     /// stays, and often its content; but its units are free.
-    fn is_its(&mut self, id: u16, unit: u16) -> Result<bool, Fail> {
+    fn is_own_block(&mut self, id: u16, unit: u16) -> Result<bool, Fail> {
         match self.locate_in(id, unit) {
             Ok(place) => {
-                let taken = self.has_one(&place, true)?;
+                let taken = self.has_unit(&place, true)?;
                 Ok(taken
                     || planted!("vnv-heap/former-block-believed")
-                    || self.bitmap_lacks_one()?)
+                    || self.bitmap_lacks_unit()?)
             }
             Err(f) if f.is_damage() => Ok(false),
             Err(f) => Err(f),
@@ -278,15 +278,15 @@ impl<S: Medium, P: Promise> Store<S, P> {
     }
 
     /// Whether one of a block's units is taken in the bitmap, or else whether one is free; of the first 200 or so.
-    fn has_one(&mut self, place: &Place, taken: bool) -> Result<bool, Fail> {
+    fn has_unit(&mut self, place: &BlockRef, taken: bool) -> Result<bool, Fail> {
         let from = u32::from(place.unit) - 1;
         let first = from / 8;
         let to = from + u32::from(units_of(place.len));
         let mut b = MaybeUninit::uninit();
         let b = as_bytes(zeros::<WORDS>(&mut b));
-        let n = (self.map.bitmap_len() - first).min(PIECE as u32) as usize;
+        let n = (self.geometry.bitmap_len() - first).min(PIECE as u32) as usize;
         let piece = b.get_mut(..n).unwrap_or_default();
-        self.get(self.map.bitmap() + first, piece)?;
+        self.get(self.geometry.bitmap() + first, piece)?;
         for b in &mut *piece {
             *b ^= if taken { 0 } else { 0xFF };
         }
@@ -295,12 +295,12 @@ impl<S: Medium, P: Promise> Store<S, P> {
 
     /// Whether the bitmap is damaged: there is a block, of an object whose entry has one number, with a unit that is free.
     #[cold]
-    fn bitmap_lacks_one(&mut self) -> Result<bool, Fail> {
-        for id in 1..=self.map.objects {
+    fn bitmap_lacks_unit(&mut self) -> Result<bool, Fail> {
+        for id in 1..=self.geometry.objects {
             let e = self.entry(id)?;
             if e.is_settled()
                 && let Ok(place) = self.locate_in(id, e.pending())
-                && self.has_one(&place, false)?
+                && self.has_unit(&place, false)?
             {
                 return Ok(true);
             }
@@ -311,8 +311,8 @@ impl<S: Medium, P: Promise> Store<S, P> {
     /// Up to [`ENTRIES`] entries from `id` on, which is one of the table's; how many there are.
     #[inline(never)]
     pub(super) fn entries(&mut self, id: u16, table: &mut Entries) -> Result<u16, Fail> {
-        let n = (self.map.objects - id + 1).min(ENTRIES);
-        let at = self.map.entry(id).ok_or(Fail::damaged(id))?;
+        let n = (self.geometry.objects - id + 1).min(ENTRIES);
+        let at = self.geometry.entry(id).ok_or(Fail::damaged(id))?;
         let bytes = table.as_flattened_mut();
         let n4 = bytes.len().min(usize::from(n) * 4);
         self.get(at, &mut bytes[..n4])?;

@@ -1,6 +1,6 @@
 //! The record that says what counts, and the pins beside it.
 
-use super::map::{APPLIED, RECORD_STRIDE, RECORDS};
+use super::geometry::{APPLIED, RECORD_STRIDE, RECORDS};
 use super::{Fail, Store};
 use crate::error::Word;
 use crate::plain::as_bytes;
@@ -55,7 +55,7 @@ impl Record {
 
 /// What the medium has where the table shows this commit in full: its number's lower half, twice, so that no flipped bit makes
 /// it that of another commit.
-pub(super) const fn shown(seq: u32) -> u32 {
+pub(super) const fn applied_word(seq: u32) -> u32 {
     seq & 0xFFFF | seq << 16
 }
 
@@ -92,7 +92,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
         }
         match broken {
             Some(words) if state != 0 && !planted!("vnv-heap/damaged-record-forgotten") => {
-                self.judge(&words, state)
+                self.judge_broken(&words, state)
             }
             _ => Ok(state),
         }
@@ -104,12 +104,12 @@ impl<S: Medium, P: Promise> Store<S, P> {
     /// damaged bit leaves one byte of it wrong: then it counts. That of a commit is written again, also when a cut has left just that:
     /// all that it promises is on the medium before its first byte. **Errors**: [`Fail::RECORD`] when it may have been either.
     #[cold]
-    fn judge(&mut self, words: &Words, state: Word) -> Result<Word, Fail> {
+    fn judge_broken(&mut self, words: &Words, state: Word) -> Result<Word, Fail> {
         let next = self.seq.wrapping_add(1);
         let (new_state, most) = match state as u8 {
             COMMITTED => (COMMITTED, 0),
             // Before a persist may have been another one, with any pins.
-            PERSISTED => (RUNNING, self.map.pins() + 1),
+            PERSISTED => (RUNNING, self.geometry.pins() + 1),
             _ => return Ok(state),
         };
         let byte = |words: &Words, i: usize| words[i / 4].to_ne_bytes()[i % 4];
@@ -181,7 +181,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
     ///
     /// **Power loss**: a cold open does not look at them. **Cost**: 8 bytes. **Errors**: [`Error::Full`] when there are more than were configured.
     pub(crate) fn write_pin(&mut self, i: u16, pin: Pin) -> Result<(), Fail> {
-        let at = self.map.pin(i).ok_or(Fail::FULL)?;
+        let at = self.geometry.pin(i).ok_or(Fail::FULL)?;
         let mut b = [0; 8];
         for (to, v) in b
             .as_chunks_mut::<2>()
@@ -196,7 +196,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
 
     /// The `i`-th pin of the last persist.
     pub(crate) fn read_pin(&mut self, i: u16) -> Result<Pin, Fail> {
-        let at = self.map.pin(i).ok_or(Fail::FULL)?;
+        let at = self.geometry.pin(i).ok_or(Fail::FULL)?;
         let mut b = [0; 8];
         self.get(at, &mut b)?;
         let [i0, i1, a0, a1, l0, l1, p0, p1] = b;
@@ -210,7 +210,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
 
     /// The most pins that can be recorded.
     pub(crate) fn max_pins(&self) -> u16 {
-        self.map.pins()
+        self.geometry.pins()
     }
 
     /// The most bytes of a call.
@@ -247,7 +247,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
         if !planted!("vnv-heap/no-flush-before-applied") {
             self.flush()?;
         }
-        self.put(APPLIED, &shown(self.seq).to_le_bytes())?;
+        self.put(APPLIED, &applied_word(self.seq).to_le_bytes())?;
         self.flush()
     }
 }

@@ -3,7 +3,7 @@
 //! Damage must not spread, over any number of opens. So a length that nothing vouches for takes no unit from another
 //! object, and while damage is known nothing is freed: neither an entry, nor a bit of the bitmap.
 
-use super::map::units_of;
+use super::geometry::units_of;
 use super::open::NO_ENTRIES;
 use super::units::{WORDS, set};
 use super::{Entry, Fail, GIVES_UP, MANY, PIECE, Store};
@@ -48,8 +48,8 @@ impl<S: Medium, P: Promise> Store<S, P> {
         self.damaged = damaged.min(MANY.into()) as u8;
         let mut damage = damaged != 0 && !planted!("vnv-heap/swept-while-damaged");
         let mut unreachable = (u16::MAX, 0);
-        self.free_units = self.map.units;
-        let (start, len) = (self.map.bitmap(), self.map.bitmap_len());
+        self.free_units = self.geometry.units;
+        let (start, len) = (self.geometry.bitmap(), self.geometry.bitmap_len());
         let mut at = 0;
         while at < len {
             let n = (scratch.len() as u32).min(len - at) as usize;
@@ -58,10 +58,10 @@ impl<S: Medium, P: Promise> Store<S, P> {
             unsafe { zero(bits.as_mut_ptr(), bits.len()) }
             let mut claims = Claims::Sound;
             // While damage is known, nothing that is taken becomes free.
-            let mut kept = 0;
+            let mut keep_mask = 0;
             if damage {
                 self.claim_what_is_known(bits, at * 8, gives_up, &reachable)?;
-                kept = if gives_up { 0 } else { 0xFF };
+                keep_mask = if gives_up { 0 } else { 0xFF };
             } else {
                 claims = self.claim_all(bits, at * 8, &mut unreachable, &reachable)?;
             }
@@ -72,7 +72,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
                 let (mut differs, mut more) = (0, 0);
                 for (new, old) in piece.iter_mut().zip(there) {
                     // The units of a block whose length is not known are among them.
-                    *new |= *old & kept;
+                    *new |= *old & keep_mask;
                     differs |= *new ^ *old;
                     more |= *new & !*old;
                 }
@@ -97,15 +97,15 @@ impl<S: Medium, P: Promise> Store<S, P> {
                 // From the start: what is written of the bitmap lacks no bit that counts.
                 damage = true;
                 at = 0;
-                self.free_units = self.map.units;
+                self.free_units = self.geometry.units;
             }
         }
         let (first, last) = match damage {
             false => unreachable,
-            true if gives_up => (1, self.map.objects),
+            true if gives_up => (1, self.geometry.objects),
             true => return Ok(()),
         };
-        if planted!("vnv-heap/unreachable-kept") {
+        if planted!("vnv-heap/unreachable-keep_mask") {
             return Ok(());
         }
         for id in first..=last {
@@ -124,9 +124,9 @@ impl<S: Medium, P: Promise> Store<S, P> {
         unreachable: &mut Range,
         reachable: impl Fn(u16) -> bool,
     ) -> Result<Claims, Fail> {
-        (self.free_ids, self.free_units) = (self.map.objects, self.map.units);
+        (self.free_ids, self.free_units) = (self.geometry.objects, self.geometry.units);
         let mut id = 1;
-        while id <= self.map.objects {
+        while id <= self.geometry.objects {
             let mut table = NO_ENTRIES;
             let n = self.entries(id, &mut table)?;
             for (id, e) in (id..).zip(table.iter().take(usize::from(n))) {
@@ -167,9 +167,9 @@ impl<S: Medium, P: Promise> Store<S, P> {
         gives_up: bool,
         reachable: impl Fn(u16) -> bool,
     ) -> Result<(), Fail> {
-        (self.free_ids, self.damaged) = (self.map.objects, 0);
+        (self.free_ids, self.damaged) = (self.geometry.objects, 0);
         for sound in [true, false] {
-            for id in 1..=self.map.objects {
+            for id in 1..=self.geometry.objects {
                 let e = self.entry(id)?;
                 if !reachable(id) && (e == Entry::FREE || gives_up) {
                     continue;
@@ -186,7 +186,8 @@ impl<S: Medium, P: Promise> Store<S, P> {
                         }
                         _ => 1,
                     };
-                    if self.map.has(e.pending(), n) && !planted!("vnv-heap/damaged-unclaimed") {
+                    if self.geometry.has(e.pending(), n) && !planted!("vnv-heap/damaged-unclaimed")
+                    {
                         claim(bits, first, e.pending(), n);
                     }
                     continue;
@@ -206,7 +207,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
                     }
                 };
                 if lost {
-                    self.lose(id)?;
+                    self.mark_lost(id)?;
                 }
             }
         }

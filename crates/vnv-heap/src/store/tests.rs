@@ -36,7 +36,7 @@ fn steps<S: Medium, P: Promise, R>(
 ) -> Result<R, Error<S::Error>> {
     loop {
         match step(s, &mut f) {
-            Err(Fail::AGAIN) => {}
+            Err(Fail::PENDING) => {}
             r => return r.map_err(|f| s.error(f)),
         }
     }
@@ -105,7 +105,7 @@ impl<S: Medium, P: Promise> Run<S::Error> for Store<S, P> {
     /// In the order of a write-back: all pieces but the first, then the check and the first piece in one write.
     fn put_all(&mut self, id: u16, bytes: &[u8]) -> Result<(), Error<S::Error>> {
         let len = bytes.len() as u16;
-        let mut b = Begin::new(id, len);
+        let mut b = BeginWrite::new(id, len);
         steps(self, |s| s.begin_write(&mut b))?;
         let at = steps(self, |s| s.address_of(id, len, true))?;
         let mut check = Check::new(id, len);
@@ -123,7 +123,7 @@ impl<S: Medium, P: Promise> Run<S::Error> for Store<S, P> {
     fn get_all(&mut self, id: u16) -> Result<Vec<u8>, Error<S::Error>> {
         let place = steps(self, |s| s.locate(id))?;
         let mut bytes = std::vec![0; usize::from(place.len)];
-        steps(self, |s| s.load(id, &mut bytes))?;
+        steps(self, |s| s.read_object(id, &mut bytes))?;
         Ok(bytes)
     }
 
@@ -182,9 +182,9 @@ pub(super) fn audit<S: Medium, P: Promise>(s: &mut Store<S, P>, root: u32)
 where
     S::Error: Debug,
 {
-    let mut units = std::vec![false; usize::from(s.map.units)];
+    let mut units = std::vec![false; usize::from(s.geometry.units)];
     let mut ids = 0;
-    for id in 1..=s.map.objects {
+    for id in 1..=s.geometry.objects {
         if id != 1 && (id > 31 || root >> id & 1 == 0) {
             assert_eq!(s.entry(id).unwrap(), Entry::FREE, "object {id} is leaked");
             continue;
@@ -197,20 +197,20 @@ where
             blocks.push(e.committed());
         }
         for b in blocks {
-            for u in b..b + map::units_of(place.len) {
+            for u in b..b + geometry::units_of(place.len) {
                 let u = &mut units[usize::from(u) - 1];
                 assert!(!*u, "object {id} shares a unit");
                 *u = true;
             }
         }
     }
-    let mut bits = std::vec![0; s.map.bitmap_len() as usize];
-    let at = s.map.bitmap();
+    let mut bits = std::vec![0; s.geometry.bitmap_len() as usize];
+    let at = s.geometry.bitmap();
     s.get(at, &mut bits).unwrap();
     for (i, used) in units.iter().enumerate() {
         assert_eq!(bits[i / 8] >> (i % 8) & 1 != 0, *used, "unit {}", i + 1);
     }
     let used = units.iter().filter(|u| **u).count();
     assert_eq!(usize::from(s.free_units), units.len() - used);
-    assert_eq!(s.free_ids, s.map.objects - ids);
+    assert_eq!(s.free_ids, s.geometry.objects - ids);
 }

@@ -11,7 +11,7 @@ pub(super) const WORDS: usize = PIECE / 4;
 
 /// A search for so many that are free in a row, by next fit, in pieces: of units, a bit each, or of objects' numbers, a word each.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Find {
+pub(super) struct FindFree {
     /// Behind what was looked at, from 0; at the end behind what was found.
     at: u16,
     /// Free ones just before it.
@@ -19,24 +19,24 @@ pub(super) struct Find {
     /// Those that are still to be looked at.
     left: u32,
     /// The first one's number does not differ from this one in a single bit.
-    apart: u16,
+    avoid: u16,
 }
 
-impl Find {
+impl FindFree {
     /// Nothing was looked at yet.
     const BEGIN: u32 = u32::MAX;
 
-    pub(super) const NEW: Find = Find {
+    pub(super) const NEW: FindFree = FindFree {
         at: 0,
         run: 0,
         left: Self::BEGIN,
-        apart: 0,
+        avoid: 0,
     };
 
     /// Whether the run that ends here is taken: a flipped bit must not make one number of an entry the other.
-    fn is_good(&self, need: u16) -> bool {
-        let differs = self.first(need) ^ self.apart;
-        self.apart == 0 || differs & differs.wrapping_sub(1) != 0 || planted!("vnv-heap/near-copy")
+    fn is_allowed(&self, need: u16) -> bool {
+        let differs = self.first(need) ^ self.avoid;
+        self.avoid == 0 || differs & differs.wrapping_sub(1) != 0 || planted!("vnv-heap/near-copy")
     }
 
     /// The first of so many that were found; they are numbered from 1.
@@ -47,24 +47,24 @@ impl Find {
 
 /// Taking units in a row: finding them, then marking them, in pieces.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Take {
-    find: Find,
+pub(super) struct AllocRun {
+    find: FindFree,
     /// What was found, and is being marked; until then the unit is 0.
-    mark: Mark,
+    mark: MarkUnits,
 }
 
 /// Marking units as used or free, in pieces.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Mark {
+pub(super) struct MarkUnits {
     unit: u16,
     n: u16,
     done: u16,
     used: bool,
 }
 
-impl Mark {
+impl MarkUnits {
     pub(super) fn free(unit: u16, n: u16) -> Self {
-        Mark {
+        MarkUnits {
             unit,
             n,
             done: 0,
@@ -73,28 +73,28 @@ impl Mark {
     }
 }
 
-impl Take {
+impl AllocRun {
     /// The first unit, when it has come to its end.
     pub(super) fn unit(&self) -> u16 {
         self.mark.unit
     }
 
     /// Somewhere else than before: not at a number that differs in one bit, unless there is no other room.
-    pub(super) fn apart_from(unit: u16, need: u16) -> Self {
-        let mut take = Self::new(need);
-        take.find.apart = unit;
-        take
+    pub(super) fn avoiding(unit: u16, need: u16) -> Self {
+        let mut run = Self::new(need);
+        run.find.avoid = unit;
+        run
     }
 
     /// Whether there may be room where it did not look.
-    pub(super) fn gives_in(&mut self) -> bool {
-        core::mem::replace(&mut self.find, Find::NEW).apart != 0
+    pub(super) fn stop_avoiding(&mut self) -> bool {
+        core::mem::replace(&mut self.find, FindFree::NEW).avoid != 0
     }
 
     pub(super) fn new(need: u16) -> Self {
-        Take {
-            find: Find::NEW,
-            mark: Mark {
+        AllocRun {
+            find: FindFree::NEW,
+            mark: MarkUnits {
                 unit: 0,
                 n: need,
                 done: 0,
@@ -108,37 +108,52 @@ impl<S: Medium, P: Promise> Store<S, P> {
     /// One step: looks at up to 256 units, or marks up to as many.
     ///
     /// **Errors**: [`Error::Full`]; nothing was marked then.
-    pub(super) fn take(&mut self, t: &mut Take) -> Result<(), Fail> {
+    pub(super) fn alloc_run(&mut self, t: &mut AllocRun) -> Result<(), Fail> {
         let need = t.mark.n;
         if t.mark.unit == 0 {
-            self.look(&mut t.find, need, true)?;
+            self.find_free(&mut t.find, need, true)?;
             t.mark.unit = t.find.first(need);
-            return Err(Fail::AGAIN);
+            return Err(Fail::PENDING);
         }
-        self.mark(&mut t.mark)?;
+        self.mark_units(&mut t.mark)?;
         self.free_units = self.free_units.saturating_sub(need);
         Ok(())
     }
 
     /// One step of giving back what was taken.
-    pub(super) fn give(&mut self, t: &mut Take) -> Result<(), Fail> {
+    pub(super) fn release(&mut self, t: &mut AllocRun) -> Result<(), Fail> {
         if t.mark.used {
-            t.mark = Mark::free(t.mark.unit, t.mark.n);
+            t.mark = MarkUnits::free(t.mark.unit, t.mark.n);
         }
-        self.mark(&mut t.mark)
+        self.mark_units(&mut t.mark)
     }
 
     /// One step of a search, for units or for objects' numbers. **Errors**: [`Error::Full`].
     #[inline(never)]
-    pub(super) fn look(&mut self, f: &mut Find, need: u16, units: bool) -> Result<(), Fail> {
-        let map = self.map;
+    pub(super) fn find_free(
+        &mut self,
+        f: &mut FindFree,
+        need: u16,
+        units: bool,
+    ) -> Result<(), Fail> {
+        let geometry = self.geometry;
         let (free, next, all, start) = if units {
-            (self.free_units, self.next_unit, map.units, map.bitmap())
+            (
+                self.free_units,
+                self.next_unit,
+                geometry.units,
+                geometry.bitmap(),
+            )
         } else {
-            (self.free_ids, self.next_id, map.objects, map.table())
+            (
+                self.free_ids,
+                self.next_id,
+                geometry.objects,
+                geometry.table(),
+            )
         };
         let mut n = PIECE as u32;
-        if f.left == Find::BEGIN {
+        if f.left == FindFree::BEGIN {
             if free < need {
                 return Err(Fail::FULL);
             }
@@ -154,7 +169,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
         }
         let at = u32::from(f.at);
         let (at, end) = if units {
-            (at / 32 * 4, map.bitmap_len())
+            (at / 32 * 4, geometry.bitmap_len())
         } else {
             (at * 4, u32::from(all) * 4)
         };
@@ -179,7 +194,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
                 f.at += 1;
                 f.left -= 1;
                 f.run = if w & one == 0 { f.run + 1 } else { 0 };
-                if P::SNAPSHOT && f.run == need && !f.is_good(need) {
+                if P::SNAPSHOT && f.run == need && !f.is_allowed(need) {
                     f.run -= 1;
                 }
                 if f.run == need {
@@ -196,11 +211,11 @@ impl<S: Medium, P: Promise> Store<S, P> {
         if f.left == 0 {
             return Err(Fail::FULL);
         }
-        Err(Fail::AGAIN)
+        Err(Fail::PENDING)
     }
 
     /// One step.
-    pub(super) fn mark(&mut self, m: &mut Mark) -> Result<(), Fail> {
+    pub(super) fn mark_units(&mut self, m: &mut MarkUnits) -> Result<(), Fail> {
         if m.done >= m.n {
             return Ok(());
         }
@@ -212,7 +227,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
         let mut b = MaybeUninit::uninit();
         let b = zeros::<WORDS>(&mut b);
         let piece = as_bytes(b).get_mut(..n).unwrap_or_default();
-        let at = self.map.bitmap() + first;
+        let at = self.geometry.bitmap() + first;
         self.get(at, piece)?;
         set(piece, first * 8, from, to, m.used);
         if planted!("vnv-heap/bitmap-neighbours") {
@@ -221,10 +236,10 @@ impl<S: Medium, P: Promise> Store<S, P> {
         self.put(at, piece)?;
         m.done += (to - from) as u16;
         if m.done < m.n {
-            return Err(Fail::AGAIN);
+            return Err(Fail::PENDING);
         }
         if !m.used {
-            self.free_units = (self.free_units + m.n).min(self.map.units);
+            self.free_units = (self.free_units + m.n).min(self.geometry.units);
         }
         Ok(())
     }

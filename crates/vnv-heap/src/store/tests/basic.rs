@@ -1,7 +1,7 @@
 //! What the operations do when nothing goes wrong.
 
 use super::*;
-use crate::{OpenError, Part};
+use crate::{Component, OpenError};
 use nvmem::ram::RamFram;
 
 type Ram = RamFram<4096>;
@@ -107,7 +107,7 @@ fn a_record_counts_when_it_is_whole() {
     Store::<_, JustInTime>::opened(&mut fram, &CONFIG, PRINT)
         .unwrap()
         .0
-        .change()
+        .before_change()
         .unwrap();
     let after = *fram.bytes();
     let changed: Vec<usize> = (0..4096).filter(|i| before[*i] != after[*i]).collect();
@@ -311,7 +311,7 @@ fn what_is_not_ours_is_refused() {
     torn.bytes_mut()[..4].copy_from_slice(b"RLM1");
     torn.bytes_mut()[64..68].copy_from_slice(b"RLM1");
     let e = open::<_, Snapshot>(&mut torn, &CONFIG).err().unwrap();
-    assert_eq!(e, OpenError::Damaged(Part::Header));
+    assert_eq!(e, OpenError::Damaged(Component::Header));
     let e = open::<_, Snapshot>(RamFram::<300>::filled(0), &CONFIG).err();
     let Some(OpenError::TooSmall { needed }) = e else {
         panic!("{e:?}")
@@ -368,7 +368,7 @@ fn large() {
         ..CONFIG
     };
     let mut s = open::<_, Snapshot>(Big(&mut fram), &config).unwrap();
-    assert_eq!(s.map.units, 0xFE00);
+    assert_eq!(s.geometry.units, 0xFE00);
     let n = (s.free_bytes() / (16 * 1024 + 8)) as u16;
     let base = s.alloc_all(n, MAX_LEN).unwrap();
     let last = base + n - 1;

@@ -227,7 +227,7 @@ impl<S: Medium, P> Store<S, P> {
         let new = Store {
             medium,
             failure: None,
-            map: self.map,
+            geometry: self.geometry,
             seq: self.seq,
             pinned: self.pinned,
             burst: self.burst,

@@ -1,7 +1,7 @@
 //! Media that hold anything: damaged, rotten, forged, or failing.
 
 use super::*;
-use crate::{OpenError, Part};
+use crate::{Component, OpenError};
 use nvmem::ram::RamFram;
 use nvmem::superblock::Superblock;
 
@@ -108,7 +108,7 @@ fn any_number_forged() {
 /// Two entries lead to one block, or into one.
 #[test]
 fn overlapping_blocks() {
-    let table = Map::of(&CONFIG, SIZE).table() as usize;
+    let table = Geometry::of(&CONFIG, SIZE).table() as usize;
     let entries = if cfg!(miri) { 2 } else { 12 };
     for from in 0..entries {
         for to in 0..entries {
@@ -117,7 +117,7 @@ fn overlapping_blocks() {
     }
     // A block that object 2 keeps in its content, and that is whole.
     let forged = |b: &mut [u8]| {
-        let map = Map::of(&CONFIG, SIZE);
+        let map = Geometry::of(&CONFIG, SIZE);
         let entry = |b: &[u8], id: u16| {
             let at = map.entry(id).unwrap() as usize;
             u16::from_le_bytes([b[at + 2], b[at + 3]])
@@ -147,9 +147,9 @@ fn overlapping_blocks() {
     assert_eq!(s.get_all(4).unwrap(), [3; 40], "the rest stays readable");
 }
 
-impl Map {
-    fn of(config: &Config, size: usize) -> Map {
-        Map::largest(config, size as u32).unwrap()
+impl Geometry {
+    fn of(config: &Config, size: usize) -> Geometry {
+        Geometry::largest(config, size as u32).unwrap()
     }
 }
 
@@ -160,7 +160,7 @@ fn damage_is_named() {
         for part in 0..4 {
             let mut seen = [0; SIZE];
             let mut fram = image::<JustInTime>();
-            let map = Map::of(&CONFIG, SIZE);
+            let map = Geometry::of(&CONFIG, SIZE);
             let e = map.entry(id).unwrap() as usize;
             let unit = u16::from_le_bytes([fram.bytes()[e], fram.bytes()[e + 1]]);
             let block = map.unit(unit) as usize;
@@ -201,7 +201,7 @@ fn damage_is_named() {
 /// Blocks that were swapped by something that is not us: their headers tell.
 #[test]
 fn swapped_and_zeroed_blocks() {
-    let map = Map::of(&CONFIG, SIZE);
+    let map = Geometry::of(&CONFIG, SIZE);
     for zero in [false, true] {
         let mut fram = image::<JustInTime>();
         let b = fram.bytes_mut();
@@ -237,7 +237,7 @@ fn damaged_records_are_refused() {
             };
             // Both records, with a right checksum.
             for slot in 0..2usize {
-                let at = map::RECORDS as usize + slot * 16;
+                let at = geometry::RECORDS as usize + slot * 16;
                 let b = &mut fram.bytes_mut()[at..at + 12];
                 b[4] = state;
                 let crc = nvmem::crc::crc32(&b[..8]);
@@ -251,7 +251,7 @@ fn damaged_records_are_refused() {
             let expected = match (promise, state) {
                 (false, 2) | (true, 3) => None,
                 (false, 1) => Some(OpenError::Interrupted),
-                _ => Some(OpenError::Damaged(Part::Record)),
+                _ => Some(OpenError::Damaged(Component::Record)),
             };
             assert_eq!(found, expected, "{promise} {state}");
         }
@@ -400,10 +400,10 @@ fn random_images() {
             Ok(())
         })
         .unwrap();
-    let bytes = proptest::collection::vec(0..=255u8, SIZE - map::APPLIED as usize);
+    let bytes = proptest::collection::vec(0..=255u8, SIZE - geometry::APPLIED as usize);
     runner
         .run(&bytes, |bytes| {
-            both(|b| b[map::APPLIED as usize..].copy_from_slice(&bytes));
+            both(|b| b[geometry::APPLIED as usize..].copy_from_slice(&bytes));
             Ok(())
         })
         .unwrap();
@@ -412,7 +412,7 @@ fn random_images() {
 /// A block that ends one unit behind the last one is none, also where the medium goes on.
 #[test]
 fn no_block_reaches_beyond_the_end() {
-    let map = Map::of(&CONFIG, SIZE);
+    let map = Geometry::of(&CONFIG, SIZE);
     for (units, expected) in [(1, true), (2, false)] {
         let mut fram = RamFram::<{ SIZE + 16 }>::filled(0);
         let b = fram.bytes_mut();

@@ -18,7 +18,7 @@ const MAX_UNITS: u32 = 0xFE00;
 
 /// The sizes, and where what is used most begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Map {
+pub(super) struct Geometry {
     pub(super) objects: u16,
     pub(super) units: u16,
     /// The address of the table of objects.
@@ -33,9 +33,9 @@ const _: () = {
     assert!((table + 4 * 0xFFFE + MAX_UNITS / 8 + 14) / UNIT <= u16::MAX as u32);
 };
 
-impl Map {
+impl Geometry {
     /// Of nothing.
-    pub(super) const NONE: Map = Map {
+    pub(super) const NONE: Geometry = Geometry {
         objects: 0,
         units: 0,
         table: PINS as u16,
@@ -43,14 +43,14 @@ impl Map {
     };
 
     /// Of these counts. `None` when no configuration can have them.
-    fn new(objects: u32, units: u32, pins: u32) -> Option<Map> {
+    fn new(objects: u32, units: u32, pins: u32) -> Option<Geometry> {
         let sound = (1..0xFFFF).contains(&objects) && units <= MAX_UNITS;
         if !sound || pins > u32::from(MAX_PINS) {
             return None;
         }
         let table = PINS + pins * PIN_BYTES;
         let blocks = (bitmap_at(table, objects) + units / 8).next_multiple_of(UNIT);
-        Some(Map {
+        Some(Geometry {
             objects: objects as u16,
             units: units as u16,
             table: table as u16,
@@ -60,21 +60,21 @@ impl Map {
 
     /// Of the largest heap of this configuration in `capacity` bytes. **Errors**: that it is too small.
     #[inline(never)]
-    pub(super) fn largest(config: &Config, capacity: u32) -> Result<Map, Fail> {
+    pub(super) fn largest(config: &Config, capacity: u32) -> Result<Geometry, Fail> {
         let (objects, pins) = (u32::from(config.objects), u32::from(config.max_pins));
         // Eight units are 65 bytes with their part of the bitmap; the bitmap's end is rounded up.
         let fixed = bitmap_at(PINS + pins * PIN_BYTES, objects);
         let groups = (capacity.saturating_sub(fixed + 8) / (8 * UNIT + 1)).min(MAX_UNITS / 8);
-        match Map::new(objects, groups * 8, pins) {
+        match Geometry::new(objects, groups * 8, pins) {
             Some(map) if groups != 0 => Ok(map),
             _ => Err(Fail::too_small(fixed + 8 + 8 * UNIT + 1)),
         }
     }
 
     /// Of what a header says.
-    pub(super) fn of_params(params: &[u32; 8]) -> Option<Map> {
+    pub(super) fn of_params(params: &[u32; 8]) -> Option<Geometry> {
         let [objects, units, pins, rest @ ..] = *params;
-        Map::new(objects, units, pins)
+        Geometry::new(objects, units, pins)
             .filter(|_| units > 0 && units.is_multiple_of(8) && rest.iter().all(|v| *v == 0))
     }
 
