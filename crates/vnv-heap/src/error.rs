@@ -1,21 +1,23 @@
-//! What can go wrong.
+//! Errors.
 
 use core::fmt;
 use core::num::NonZero;
 use nvmem::LayoutMismatch;
 
-/// Why an operation failed. The heap stays consistent, and what is not named by the error stays readable.
+/// Why an operation failed. The heap stays consistent, and objects that the error does not name
+/// stay readable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum Error<E> {
-    /// The object is held by a guard that excludes this use.
+    /// A guard holds the object in a way that excludes this use.
     Busy,
-    /// The medium has no room left, or no free entry in its table. With the snapshot promise a commit may give some back.
+    /// The medium has no space left, or no free entry in its table. With the snapshot promise a
+    /// commit may free some.
     Full,
-    /// Everything that could leave RAM is held, or the object is larger than the RAM.
+    /// Everything that could be evicted is pinned, or the object is larger than the RAM.
     RamFull,
-    /// What is held and dirty uses up the dirty limit.
+    /// Pinned objects use up the dirty limit.
     DirtyLimit,
     /// The heap is between a persist and its restore.
     Suspended,
@@ -23,14 +25,15 @@ pub enum Error<E> {
     Detached,
     /// Persists come faster than one operation takes.
     NoProgress,
-    /// The bytes of this object are not those that were written, or are no value of its type.
+    /// The bytes of this object are not those that were written, or are not a value of its type.
     Damaged {
         /// Its number.
         object: u16,
     },
-    /// A commit that the medium broke off must be brought to its end first: commit again.
+    /// The medium failed during a commit. Commit again first.
     Unfinished,
-    /// The driver of the medium failed. Of a write, a part may have arrived; it is repeated at the next attempt.
+    /// The driver of the medium failed. A part of a write may have arrived; the next attempt
+    /// repeats it.
     Medium(E),
 }
 
@@ -54,9 +57,9 @@ impl<E: fmt::Debug> fmt::Display for Error<E> {
 }
 impl<E: fmt::Debug> core::error::Error for Error<E> {}
 
-/// Why something inside of a section, or while the heap is opened, failed: in one word, so that its result comes in registers. What the
-/// medium's driver says is kept by the store meanwhile: [`Store::error`](crate::store::Store::error) and
-/// [`Store::refused`](crate::store::Store::refused) put the two together.
+/// Why a section or an open failed, in one word, so that its result is returned in registers. The
+/// store keeps the medium's error meanwhile: [`Store::error`](crate::store::Store::error) and
+/// [`Store::refused`](crate::store::Store::refused) combine the two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fail(NonZero<Word>);
 
@@ -73,7 +76,7 @@ impl Fail {
     pub(crate) const DIRTY_LIMIT: Fail = Fail::of(4);
     pub(crate) const SUSPENDED: Fail = Fail::of(5);
     pub(crate) const NO_PROGRESS: Fail = Fail::of(6);
-    /// And an object's number, from bit 16 on.
+    /// An object's number follows from bit 16 on.
     const DAMAGED: Fail = Fail::of(7);
     pub(crate) const UNFINISHED: Fail = Fail::of(8);
     /// The medium failed.
@@ -86,16 +89,16 @@ impl Fail {
     pub(crate) const RECORD: Fail = Fail::of(13);
     pub(crate) const TABLE: Fail = Fail::of(14);
     pub(crate) const TYPES: Fail = Fail::of(15);
-    /// And the bytes that are needed, from bit 8 on: there are less than 2^20.
+    /// The bytes needed follow from bit 8 on: fewer than 2^20.
     const TOO_SMALL: Fail = Fail::of(16);
     const RAM_TOO_SMALL: Fail = Fail::of(17);
-    /// And the copy of the superblock, from bit 8 on.
+    /// The copy of the superblock follows from bit 8 on.
     const LAYOUT: Fail = Fail::of(18);
 
     // No failures.
-    /// The rest is for another section, in which the same is called again.
+    /// Not finished: call again in the next section.
     pub(crate) const PENDING: Fail = Fail::of(19);
-    /// A heap is formatted, and needs its root.
+    /// The medium was formatted, and needs its root.
     pub(crate) const BLANK: Fail = Fail::of(20);
 
     /// The medium was formatted for more than the budget allows.
@@ -113,12 +116,12 @@ impl Fail {
         Fail(Fail::DAMAGED.0 | Word::from(object) << 16)
     }
 
-    /// This copy of the superblock, 0 or 1, is that of other types.
+    /// This copy of the superblock, 0 or 1, is of other types.
     pub(crate) fn layout(copy: usize) -> Fail {
         Fail(Fail::LAYOUT.0 | (copy as Word) << 8)
     }
 
-    /// The copy, if that is why.
+    /// The copy, if that is the reason.
     pub(crate) fn other_layout(self) -> Option<u32> {
         let copy = self.0.get() >> 8;
         (self.0.get() & 0xFF == Fail::LAYOUT.0.get()).then_some(copy as u32)
@@ -134,7 +137,8 @@ impl Fail {
         Fail(Fail::RAM_TOO_SMALL.0 | (needed as Word) << 8)
     }
 
-    /// Why a heap is not opened, for a caller; `medium` is what the driver said, if it did. [`Fail::layout`] needs more than that.
+    /// The error of an open; `medium` is the driver's error, if any. [`Fail::layout`] needs more
+    /// information.
     pub(crate) fn refusal<E>(self, medium: Option<E>) -> OpenError<E> {
         let needed = (self.0.get() >> 8) as u32;
         match self {
@@ -165,7 +169,7 @@ impl Fail {
         self.0.get() as u16 == Fail::DAMAGED.0.get() as u16
     }
 
-    /// The same for a caller; `medium` is what the driver said, if it did.
+    /// The error of an operation; `medium` is the driver's error, if any.
     pub(crate) fn error<E>(self, medium: Option<E>) -> Error<E> {
         match (self, medium) {
             (Fail::MEDIUM, Some(e)) => Error::Medium(e),
@@ -184,7 +188,7 @@ impl Fail {
 }
 
 impl<E> Error<E> {
-    /// Without what the driver says, for a caller that does not know it.
+    /// Without the driver's error, for a caller that does not know its type.
     pub(crate) fn erase(self) -> Error<()> {
         match self {
             Error::Busy => Error::Busy,
@@ -201,12 +205,13 @@ impl<E> Error<E> {
     }
 }
 
-/// What could not be done, with the value that it was to be done with. `?` turns it into an [`Error`] where the value may go.
+/// An operation that failed, with the value that it was given. `?` turns it into an [`Error`] and
+/// drops the value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Rejected<T, E> {
-    /// Why.
+    /// Why it failed.
     pub error: Error<E>,
-    /// What was given.
+    /// The value that was given.
     pub value: T,
 }
 
@@ -233,18 +238,18 @@ impl<T, E> From<Rejected<T, E>> for OpenError<E> {
     }
 }
 
-/// What of an image is damaged.
+/// The damaged part of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum Component {
-    /// The header.
+    /// The superblock.
     Header,
     /// The record of the last persist or commit.
     Record,
     /// The table of objects.
     Table,
-    /// The map of what is used.
+    /// The bitmap of used units.
     Bitmap,
     /// The block of this object.
     Object(u16),
@@ -262,27 +267,28 @@ impl fmt::Display for Component {
     }
 }
 
-/// Why a heap was not opened. Nothing was written, unless it says so.
+/// Why a heap was not opened. Nothing was written, unless the variant says otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum OpenError<E> {
-    /// The medium holds something else. Erase it yourself if it may go.
+    /// The medium holds something else. Erase it yourself if it is not needed.
     Foreign,
     /// It holds a heap with other types, or of the other promise.
     LayoutMismatch(LayoutMismatch),
-    /// It holds a heap of ours that no power cut leaves so.
+    /// It holds a heap that is damaged: no power cut leaves it in this state.
     Damaged(Component),
-    /// The power went without a completed persist: what a just-in-time heap then holds is a mixture of old and new.
+    /// The power went without a completed persist: a just-in-time heap is then a mixture of old and
+    /// new.
     Interrupted,
     /// The medium is too small for the configuration.
     TooSmall {
-        /// What it would need, in bytes.
+        /// Bytes needed.
         needed: u32,
     },
     /// The RAM is too small.
     RamTooSmall {
-        /// What it would need, in bytes.
+        /// Bytes needed.
         needed: u32,
     },
     /// The configuration contradicts itself, or the medium.
@@ -300,7 +306,7 @@ impl<E> From<Error<E>> for OpenError<E> {
 impl<E: fmt::Debug> fmt::Display for OpenError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            OpenError::Foreign => f.write_str("the medium holds something that is no heap"),
+            OpenError::Foreign => f.write_str("the medium holds something other than a heap"),
             OpenError::LayoutMismatch(e) => e.fmt(f),
             OpenError::Damaged(p) => write!(f, "{p} is damaged"),
             OpenError::Interrupted => f.write_str("the power went without a completed persist"),

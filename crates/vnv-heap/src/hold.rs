@@ -1,8 +1,29 @@
-//! Holding an object that is not simply there: making room, writing back, loading.
+//! Pinning an object that the fast path cannot pin: making space, writing back, paging in.
 //!
-//! What is common is one straight section: the object that leaves is written, the other one is read into its place, and the tables follow. Where
-//! a burst does not allow that, it is the same in more sections, a burst in each; what a section leaves is a transfer under way. Between two
-//! sections there may be a persist and its restore.
+//! ```text
+//!  one section (interrupts masked, at most one burst of bytes), repeated until it returns no PENDING:
+//!
+//!    transfer under way? --yes--> move up to a burst; not done: PENDING
+//!         | no
+//!    resident? --no--> reserve a frame --no room--> pick a victim: Transfer{Evict}, loop
+//!         |                 |                         (written back if dirty, then replaced)
+//!         | yes             +--> Transfer{PageIn}, loop --> check, validate
+//!    persist_bytes + request > limit? --yes--> pick a dirty victim: Transfer{Clean}, loop
+//!         | no
+//!    pin it, return its address
+//! ```
+//!
+//! Fast case: one critical section writes the victim back if it is dirty, reads the object into its
+//! frame and updates the directory. If that exceeds a burst, [`Transfer`] records how far it got,
+//! and the next section continues.
+//!
+//! Order of stores of a write-back: all pieces but the first, then check and first piece in one
+//! write, then the frame becomes clean. So a persist between two sections finds the object still
+//! dirty and writes it in full.
+//!
+//! Why it is safe: between two sections an interrupt may persist and restore. Each section compares
+//! the incarnation number and starts over if a restore came between, because the reserved frame is
+//! lost with the RAM. The victim keeps its frame until the medium has its content.
 
 use crate::error::Fail;
 use crate::own::{HandleRange, Kind};
@@ -17,12 +38,12 @@ use crate::store::{
 use core::ptr::NonNull;
 use nvmem::{Medium, planted};
 
-/// What is wanted of an object.
+/// How the caller wants to access the object.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
     Read,
     Write,
-    /// It is new: this is its content.
+    /// Give a new object its content, from this address.
     Fill(*const u8),
 }
 
@@ -30,18 +51,18 @@ struct PinRequest<'k> {
     id: u16,
     kind: &'k Kind,
     access: Access,
-    /// What is under way, if anything is.
+    /// The transfer under way, if any.
     transfer: Transfer,
-    /// So much of a new object's content is there, once it has a block.
+    /// Bytes of a new object copied into its frame so far; `None` until it has a frame.
     filled: Option<usize>,
-    /// It was not there.
+    /// The object was absent and has been read.
     paged_in: bool,
-    /// Snapshot: its block is being taken; then it is dirty.
+    /// Snapshot: its copy-on-write block is being allocated. At the end of that it becomes dirty.
     begin: Option<BeginWrite>,
 }
 
 impl PinRequest<'_> {
-    /// A block is there for it.
+    /// A frame is reserved for the object.
     fn reserved(&mut self, frame: Frame) {
         if let Access::Fill(_) = self.access {
             self.filled = Some(0);
@@ -51,29 +72,29 @@ impl PinRequest<'_> {
     }
 }
 
-/// What moves between a resident block and the medium, and what then becomes of the block.
+/// What a transfer between a frame and the medium is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Goal {
-    /// It is written back.
+    /// Write back; the object stays resident.
     Clean,
-    /// It is written back, and leaves RAM.
+    /// Write back, then evict.
     Evict,
-    /// It is loaded.
+    /// Page in.
     PageIn,
 }
 
-/// A load or a write-back.
+/// Progress of paging in or of a write-back.
 struct Transfer {
-    /// Of what, if anything is under way.
+    /// The frame, if a transfer is under way.
     frame: Option<Frame>,
     goal: Goal,
-    /// What the check of a loaded one must come to.
+    /// The check that a paged-in object must have.
     expected: u16,
-    /// Where the content is on the medium.
+    /// Address of the content on the medium.
     address: u32,
-    /// So much of it was moved, or, to be written, is in the check.
+    /// Bytes moved so far, or, for a write-back, bytes already in the check.
     at: usize,
-    /// The first piece.
+    /// Bytes of the first piece.
     first: usize,
     check: Check,
 }
@@ -89,25 +110,27 @@ impl Transfer {
         check: Check::NONE,
     };
 
-    /// To be begun.
+    /// Starts a transfer.
     #[inline(always)]
     fn set(&mut self, frame: Frame, goal: Goal) {
-        // Not a new one: all of it would be copied, of which most is written before it is read.
+        // Sets three fields instead of building a new value: most others are written before they
+        // are read.
         (self.frame, self.goal, self.at) = (Some(frame), goal, 0);
     }
 }
 
 impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
-    /// Gives a new object its content; it is dirty then, and nobody holds it.
+    /// Gives a new object its content. The object is dirty and unpinned afterwards.
     ///
     /// # Safety
-    /// `content` is a value of this kind, which belongs to the object when this has succeeded.
+    /// `content` is a value of this kind. It belongs to the object when this has succeeded.
     pub(crate) unsafe fn fill(&self, id: u16, kind: &Kind, content: *const u8) -> Result<(), Fail> {
         self.pin_in_sections(id, kind, Access::Fill(content))
             .map(drop)
     }
 
-    /// Writes all that is dirty, in pieces. Nobody holds anything to be written, but for guards that were leaked.
+    /// Writes back all dirty objects, in pieces. No guard may pin an object for writing, except
+    /// leaked guards.
     pub(crate) fn clean_all(&self) -> Result<(), Fail> {
         self.no_padding_leaked()?;
         let mut attempt = Attempt::new();
@@ -135,8 +158,8 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         })
     }
 
-    /// Holds an object that may not be held at once. **Cost**: what is written
-    /// back to make room, and what is read, in a section for each burst.
+    /// Pins an object that the fast path could not pin. **Cost**: what is written back to make
+    /// space, and what is read, in one section for each burst.
     #[inline(always)]
     pub(crate) fn pin_slow(
         &self,
@@ -148,7 +171,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         self.pin_in_sections(id, kind, access)
     }
 
-    /// Holds an object in as many sections as it takes.
+    /// Pins an object in as many sections as needed.
     #[cold]
     #[inline(never)]
     fn pin_in_sections(&self, id: u16, kind: &Kind, access: Access) -> Result<NonNull<u8>, Fail> {
@@ -164,7 +187,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         };
         self.sections(|st| {
             if !attempt.continues(st.incarnation)? && !planted!("vnv-heap/no-restart") {
-                // What was reserved went with the RAM.
+                // A restore came between: the reserved frame is gone.
                 request.transfer.frame = None;
                 request.filled = None;
                 request.begin = None;
@@ -179,12 +202,12 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
 }
 
 impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
-    /// Bytes that a section may move: a burst, and what belongs to an object that is written and one that is read.
+    /// Bytes that a section may move: a burst, and the metadata of one object written and one read.
     fn section_bytes(&self) -> usize {
         usize::from(self.store.burst()) + 2 * METADATA_MAX
     }
 
-    /// An operation that fails leaves no block without its content.
+    /// After an error: removes a frame that has no content yet.
     #[cold]
     #[inline(always)]
     fn drop_unfilled(&mut self, id: u16) {
@@ -196,7 +219,8 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
         }
     }
 
-    /// As much as a burst allows; where the object is, when it is held.
+    /// One section: as much as a burst allows. Returns the content's address once the object is
+    /// pinned.
     #[inline(always)]
     fn pin_step(&mut self, request: &mut PinRequest<'_>) -> Result<NonNull<u8>, Fail> {
         let mut left = self.section_bytes();
@@ -209,7 +233,7 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
                 request.transfer.frame = None;
                 match request.transfer.goal {
                     Goal::PageIn => self.validate(request, frame)?,
-                    // The wanted one gets its place, if it is as large.
+                    // The requested object takes over the frame if the size matches.
                     Goal::Evict
                         if self
                             .cache
@@ -258,12 +282,13 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
                 && !self.store.is_running()
                 && !planted!("vnv-heap/running-late")
             {
-                // Before anybody can change anything: a cut then is an interruption, even if all that has changed was in RAM.
+                // The record must say *running* before any change, also one in RAM only: a cut then
+                // is an interruption.
                 self.store.before_change()?;
                 return Err(Fail::PENDING);
             }
             if let Access::Fill(from) = request.access {
-                // SAFETY: a value of the kind that the block was reserved for.
+                // SAFETY: a value of the kind that the frame was reserved for.
                 return unsafe { self.fill_step(request, frame, from, left) };
             }
             if P::SNAPSHOT && mutable && !self.cache.is_dirty(frame) {
@@ -286,13 +311,13 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
         }
     }
 
-    /// Snapshot: a step towards a block of its own, if one is on the way.
+    /// Snapshot: one step towards a copy-on-write block, if one is being allocated.
     fn cow_step(&mut self, request: &mut PinRequest<'_>) -> Result<(), Fail> {
         let Some(begin) = &mut request.begin else {
             return Ok(());
         };
         self.store.begin_write(begin)?;
-        // Its current content is in RAM alone from here on.
+        // From here on only RAM holds its current content.
         if let Some(frame) = self.cache.lookup(request.id) {
             self.cache.mark_dirty(frame);
         }
@@ -300,10 +325,10 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
         Ok(())
     }
 
-    /// A piece of a new object's content.
+    /// Copies one piece of a new object's content.
     ///
     /// # Safety
-    /// A value of the hold's kind is at `from`; the block is reserved for it.
+    /// A value of the request's kind is at `from`; the frame is reserved for it.
     unsafe fn fill_step(
         &mut self,
         request: &mut PinRequest<'_>,
@@ -314,13 +339,14 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
         let (at, len) = (request.filled.unwrap_or(0), usize::from(request.kind.size));
         let n = piece_len(len - at, left);
         let to = self.cache.content(frame);
-        // SAFETY: `n` bytes of a value of this kind, into a block of its size that nobody else uses.
+        // SAFETY: `n` bytes of a value of this kind, into a frame of its size that nothing else
+        // uses.
         unsafe { copy(from.add(at), to.as_ptr().add(at), n) };
         request.filled = Some(at + n);
         if at + n < len {
             return Err(Fail::PENDING);
         }
-        // SAFETY: the block now holds that value.
+        // SAFETY: the frame now holds that value.
         unsafe { (request.kind.clear_padding)(to.as_ptr()) };
         self.cache.set_in_transfer(frame, false);
         self.cache.mark_dirty(frame);
@@ -329,7 +355,7 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
         Ok(to)
     }
 
-    /// The bytes of an object have been loaded, and are those that were written: are they a value?
+    /// The bytes read have the right check. Validates that they are a value of the type.
     #[inline(never)]
     fn validate(&mut self, request: &mut PinRequest<'_>, frame: Frame) -> Result<(), Fail> {
         request.paged_in = true;
@@ -344,7 +370,7 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
         Ok(())
     }
 
-    /// Loads all of an object, or writes all of it back.
+    /// Pages in or writes back a whole object in this section.
     #[inline(never)]
     pub(crate) fn transfer_all(&mut self, frame: Frame, pages_in: bool) -> Result<(), Fail> {
         let mut t = Transfer::NONE;
@@ -352,14 +378,14 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
         self.transfer_piece(frame, &mut t, usize::MAX)
     }
 
-    /// The medium has the content of this one.
+    /// The medium now has this content.
     #[inline(always)]
     fn note_write_back(&mut self, frame: Frame) {
         self.cache.mark_clean(frame);
         self.stats.write_backs = self.stats.write_backs.wrapping_add(1);
     }
 
-    /// What does not fit into a burst goes on by a piece, and what does is done.
+    /// One transfer within the bytes left in this section: all of it if it fits, else one piece.
     #[inline(never)]
     fn transfer_step(
         &mut self,
@@ -377,7 +403,7 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
             return self.transfer_piece(frame, t, len);
         }
         if *left < self.section_bytes() {
-            // In the next section.
+            // Continues in the next section.
             return Err(Fail::PENDING);
         }
         let most = (*left - METADATA_MAX) / PIECE * PIECE;
@@ -385,10 +411,11 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
         self.transfer_piece(frame, t, most)
     }
 
-    /// So many bytes of a load or a write-back, or what is left of it.
+    /// Moves up to `most` bytes of a transfer.
     ///
-    /// What the medium has before the content goes with the first piece: its header, which says what the check must come to, is the
-    /// first to be read; its check is the last to be written, as it is known then.
+    /// The block header on the medium is read together with the first piece: it holds the expected
+    /// check. A write-back writes the check last, together with the first piece, because it is
+    /// known only then.
     #[inline(never)]
     fn transfer_piece(&mut self, frame: Frame, t: &mut Transfer, most: usize) -> Result<(), Fail> {
         let pages_in = t.goal == Goal::PageIn;
@@ -408,7 +435,7 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
             // The header comes with the first piece.
             let before = if at == 0 { BLOCK_HEADER } else { 0 };
             let from = t.address + at as u32 - before;
-            // SAFETY: the block was reserved or put back for this object, and nobody else uses it.
+            // SAFETY: the frame was reserved or restored for this object, and nothing else uses it.
             let (r, head) = unsafe {
                 let all = n + before as usize;
                 self.cache
@@ -416,12 +443,13 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
             };
             r?;
             if at == 0 {
-                // No check is 0.
+                // A check is never 0.
                 t.expected = check_in_header(&head, id, len as u16).unwrap_or(0);
             }
         }
-        // SAFETY: as above; what was read is initialised, and all of a resident object is: padding is cleared
-        // before it is released, and a leaked guard is noticed; an interrupt sees it as the machine has it.
+        // SAFETY: as above. What was read is initialised. All bytes of a resident object are
+        // initialised: guards clear padding at their end, and a leaked guard is noticed. An
+        // interrupt sees the bytes as the machine has them.
         let bytes = unsafe { core::slice::from_raw_parts(content, n) };
         t.check.add(bytes);
         t.at = at + n;
@@ -445,7 +473,7 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
     }
 }
 
-/// How many bytes the next piece has, of those that are to come: what is left of the burst, in whole pieces, but at least one.
+/// Length of the next piece: whole pieces within the bytes left, but at least one piece.
 fn piece_len(to_come: usize, left: usize) -> usize {
     to_come.min((left / PIECE * PIECE).max(PIECE))
 }

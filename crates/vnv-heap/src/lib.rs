@@ -49,7 +49,7 @@ pub use promise::{JustInTime, Promise, Snapshot};
 pub use save::{Interruptible, Saver};
 pub use stats::Stats;
 
-/// Prints what an image holds: for a look from outside.
+/// Prints what an image holds, for tools.
 pub mod inspect {
     pub use crate::store::inspect::{heap, is_heap};
 }

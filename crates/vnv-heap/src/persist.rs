@@ -1,4 +1,15 @@
 //! Persist and restore.
+//!
+//! ```text
+//!  persist:  finish_move -> write back each dirty object -> write a pin record for each pinned one
+//!            -> record "persisted, n pins" -> SUSPENDED
+//!  restore:  clear the cache -> for each pin record: frame at its old address, page in
+//!            -> record "running" if an exclusive pin came back -> unlock with a new incarnation
+//! ```
+//!
+//! Why it is safe: until the record is complete, the medium says *running*, and the next open
+//! refuses the image. A pinned object returns at its address, so references that guards gave out
+//! stay valid. Objects pinned for writing stay dirty: their guards may go on writing.
 
 use crate::Heap;
 use crate::error::{Error, Fail};
@@ -14,7 +25,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     fn persist(&self) -> Result<(), Error<S::Error>> {
         let _masked = Masked::begin();
         let budget = self.lock.acquire().map_err(|f| f.error(None))?;
-        // SAFETY: in a critical section, and the gate was open, so no other section is on.
+        // SAFETY: in a critical section, and the lock was free, so no other section runs.
         let st = unsafe { &mut *self.state.get() };
         st.cache.set_budget(budget);
         let r = st.in_interrupt(State::save);
@@ -28,7 +39,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     fn restore(&self) -> Result<(), Error<S::Error>> {
         let _masked = Masked::begin();
         self.lock.resume().map_err(|f| f.error(None))?;
-        // SAFETY: as in `persist`: no section is on between a persist and its restore.
+        // SAFETY: as in `persist`: no section runs between a persist and its restore.
         let st = unsafe { &mut *self.state.get() };
         let r = st.in_interrupt(State::restore_pins);
         match r {
@@ -40,7 +51,8 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
 }
 
 impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
-    /// What an interrupt does. The operation that it has interrupted may have failed, and not been told what the driver said.
+    /// Runs `f` as an interrupt does. The interrupted operation may hold a medium error that it has
+    /// not returned yet; `f` must not overwrite it.
     fn in_interrupt(
         &mut self,
         f: impl FnOnce(&mut Self) -> Result<(), Fail>,
@@ -65,7 +77,7 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
         None
     }
 
-    /// Writes what is dirty and what is pinned.
+    /// Writes all dirty objects and a pin record for each pinned one.
     #[inline(never)]
     pub(crate) fn save(&mut self) -> Result<(), Fail> {
         self.cache.finish_move();
@@ -103,7 +115,7 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
         Ok(())
     }
 
-    /// Puts what was pinned back to where it was; the rest is forgotten.
+    /// Puts pinned objects back at their addresses and forgets all others.
     fn restore_pins(&mut self) -> Result<(), Fail> {
         let mut changes = false;
         self.cache.clear();
@@ -116,8 +128,8 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
                 .cache
                 .restore_pinned(pin.at, pin.id, len, pin.pins)
                 .ok_or_else(damaged)?;
-            // A block of this length, which was put back for this object. A reference that a guard has given out is not
-            // used meanwhile, as the caller of `restore` vouches.
+            // The frame was restored for this object, with this length. No reference into it is
+            // used meanwhile: the caller of `restore` vouches for that.
             self.transfer_all(frame, true)?;
             if self.cache.is_exclusive(frame) && !planted!("vnv-heap/restored-as-clean") {
                 // Its guard may go on writing.
@@ -133,30 +145,34 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
 }
 
 impl<R: Persist, S: Medium, Pol: Policy, B> Heap<'_, R, S, JustInTime, Pol, B> {
-    /// Writes all that has changed, so that it is there when the power comes back; until [`Heap::restore`], operations give
-    /// [`Error::Suspended`]. For an interrupt, see [`Heap::attach`].
+    /// Writes back everything that has changed. Until [`Heap::restore`], operations return
+    /// [`Error::Suspended`]. For use in an interrupt, see [`Heap::attach`].
     ///
-    /// **Power loss**: before its end, the next open gives [`OpenError::Interrupted`](crate::OpenError::Interrupted).
-    /// **Cost**: at most [`Config::worst_case`](crate::Config::worst_case). **Errors**: [`Error::Medium`], after which the heap goes
-    /// on as before; [`Error::Suspended`]; [`Error::Busy`] when a guard that wrote an object with padding was leaked.
+    /// **Power loss**: before its end, the next open returns
+    /// [`OpenError::Interrupted`](crate::OpenError::Interrupted). **Cost**: at most
+    /// [`Config::worst_case`](crate::Config::worst_case). **Errors**: [`Error::Medium`], after
+    /// which the heap continues as before; [`Error::Suspended`]; [`Error::Busy`] when a guard that
+    /// wrote an object with padding was leaked.
     pub fn persist(&mut self) -> Result<(), Error<S::Error>> {
         self.core.with_medium_error(self.core.no_padding_leaked())?;
         self.core.persist()
     }
 
-    /// Goes on after a persist; the RAM buffer may have lost its content.
+    /// Continues after a persist. The RAM buffer may have lost its content.
     ///
-    /// **Power loss**: the persist counts; when a leaked guard holds something to be written, until the end of this. **Cost**: reads what leaked
-    /// guards hold. **Errors**: [`Error::Suspended`] without a persist
-    /// before; [`Error::Damaged`], [`Error::Medium`]: it may be repeated.
+    /// **Power loss**: the persist counts. If a leaked guard pins an object for writing, it counts
+    /// until this returns. **Cost**: reads the objects that leaked guards pin. **Errors**:
+    /// [`Error::Suspended`] without a persist before; [`Error::Damaged`] and [`Error::Medium`],
+    /// after which it may be repeated.
     pub fn restore(&mut self) -> Result<(), Error<S::Error>> {
         self.core.restore()
     }
 
-    /// Runs `f` with the heap attached to `saver`, where an interrupt handler finds it. It is detached at the end, also when `f`
-    /// unwinds.
+    /// Runs `f` with the heap attached to `saver`, where an interrupt handler finds it. Detaches at
+    /// the end, also when `f` unwinds.
     ///
-    /// The medium is [`Interruptible`]: it is used in the handler, too. **Errors**: [`Error::Busy`] when a heap is attached already; `f` did not run.
+    /// The medium is [`Interruptible`], because the handler uses it too. **Errors**:
+    /// [`Error::Busy`] when a heap is attached already; `f` did not run then.
     pub fn attach<O>(&self, saver: &Saver, f: impl FnOnce() -> O) -> Result<O, Error<S::Error>>
     where
         S: Interruptible,
@@ -181,7 +197,7 @@ impl<R: Persist, S: Medium, Pol: Policy, B> Heap<'_, R, S, JustInTime, Pol, B> {
 }
 
 /// # Safety
-/// `core` leads to a core of this type.
+/// `core` points to a core of this type.
 unsafe fn persist_at<S: Medium, Pol: Policy>(core: *const ()) -> Result<(), Error<()>> {
     // SAFETY: as the caller vouches.
     let core = unsafe { &*core.cast::<Core<S, JustInTime, Pol>>() };
@@ -189,7 +205,7 @@ unsafe fn persist_at<S: Medium, Pol: Policy>(core: *const ()) -> Result<(), Erro
 }
 
 /// # Safety
-/// `core` leads to a core of this type.
+/// `core` points to a core of this type.
 unsafe fn restore_at<S: Medium, Pol: Policy>(core: *const ()) -> Result<(), Error<()>> {
     // SAFETY: as the caller vouches.
     let core = unsafe { &*core.cast::<Core<S, JustInTime, Pol>>() };

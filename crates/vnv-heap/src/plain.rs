@@ -1,7 +1,5 @@
-//! Zeroing and copying bytes.
-//!
-//! On small cores by loops that do not become calls of the compiler's `memset` and `memcpy`: with these a small
-//! program is 1.2 KiB longer.
+//! Zeroing and copying bytes, by loops that do not become calls of the compiler's `memset` and
+//! `memcpy`: these make a small program 1.2 KiB longer.
 
 use core::mem::MaybeUninit;
 
@@ -19,7 +17,7 @@ pub(crate) unsafe fn zero(to: *mut u8, n: usize) {
     }
 }
 
-/// Words of zeros, made in place.
+/// An array of zero words, made in place.
 #[inline(always)]
 pub(crate) fn zeros<const N: usize>(place: &mut MaybeUninit<[u32; N]>) -> &mut [u32; N] {
     let to = place.as_mut_ptr().cast::<u32>();
@@ -33,7 +31,7 @@ pub(crate) fn zeros<const N: usize>(place: &mut MaybeUninit<[u32; N]>) -> &mut [
     unsafe { place.assume_init_mut() }
 }
 
-/// The bytes of words, as they lie in memory.
+/// The bytes of words as they are in memory.
 #[inline(always)]
 pub(crate) fn as_bytes(words: &mut [u32]) -> &mut [u8] {
     // SAFETY: the same memory; any bytes are words.

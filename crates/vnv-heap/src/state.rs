@@ -1,9 +1,24 @@
-//! What a heap is behind its types: the cache, the store, and the sections in which they are used.
+//! The heap behind its types: frame cache, store, and the critical sections ("sections") in which
+//! they are used.
 //!
-//! Four rules make a persist possible at any point of any operation. One, state is used inside a section only, which is a critical
-//! section. Two, nothing that another section will use is a pointer, unless its object is pinned and so comes back at its address. Three, a
-//! piece of work on the medium and the change of state that goes with it share one section. Four, each section compares the
-//! incarnation, which a restore changes; when it differs, the operation begins again.
+//! ```text
+//!   StateLock (one word):   budget word         LOCKED              SUSPENDED
+//!                           free: the fast      a section runs;     between a persist
+//!                           path may pin        the medium's        and its restore
+//!                                |   acquire()  driver gets Busy          ^
+//!                                +------------->|                         |
+//!                                |<-------------+      suspend()          |
+//!                                   unlock()    +-------------------------+
+//! ```
+//!
+//! Four rules let a persist come at any point of any operation:
+//!
+//! 1. State is used inside a section only.
+//! 2. A section leaves no pointer for a later section, unless its object is pinned and so returns
+//! at its address.
+//! 3. A write to the medium and the state change that belongs to it share one section.
+//! 4. Each section compares the incarnation, which a restore increments. If it differs, the
+//! operation starts over.
 
 use crate::error::{Error, Fail};
 use crate::own::Kind;
@@ -16,16 +31,15 @@ use core::cell::{Cell, UnsafeCell};
 use core::ptr::NonNull;
 use nvmem::{Medium, planted};
 
-/// Restarts of one operation after which it gives up.
+/// Restarts after which an operation gives up.
 const RESTARTS: u8 = 100;
 
-/// Whether the state may be used, and what only a pin changes of it.
-///
-/// While nothing is on, this is the cache's load, so that a pin needs one look at the gate and none at the limits.
+/// The state's lock. While it is free it holds the cache's budget word, so that one test on the
+/// fast path covers the lock and both limits.
 pub(crate) struct StateLock(Cell<u32>);
 
 impl StateLock {
-    /// In a section: what the driver of the medium calls is refused.
+    /// A section is running. A call from the medium's driver is refused.
     const LOCKED: u32 = BUDGET_CLOSED + BUDGET_CLOSED / 2;
     /// Between a persist and its restore.
     const SUSPENDED: u32 = Self::LOCKED + 1;
@@ -34,7 +48,7 @@ impl StateLock {
         StateLock(Cell::new(budget))
     }
 
-    /// The load, if the gate is open. It is inside from here on.
+    /// Returns the budget word and locks, if the lock is free.
     #[inline(never)]
     pub(crate) fn acquire(&self) -> Result<u32, Fail> {
         let budget = self.0.get();
@@ -53,7 +67,7 @@ impl StateLock {
         self.0.get() == Self::LOCKED
     }
 
-    /// A restore begins. **Errors**: [`Error::Suspended`] when nothing was persisted.
+    /// Begins a restore. **Errors**: [`Error::Suspended`] when nothing was persisted.
     pub(crate) fn resume(&self) -> Result<(), Fail> {
         match self.0.get() {
             Self::LOCKED => Err(Fail::BUSY),
@@ -65,13 +79,14 @@ impl StateLock {
         }
     }
 
-    /// Nothing is on any more.
+    /// Frees the lock with this budget word.
     #[inline(always)]
     pub(crate) fn unlock(&self, budget: u32) {
         self.0.set(budget);
     }
 
-    /// The pin that was taken off the load is there still. Apart, so that the load before is not kept in a register for it.
+    /// Adds the pin to the budget word again: it was not released after all. Out of line, so that
+    /// the word needs no register.
     #[cold]
     #[inline(always)]
     fn undo_unpin(&self) {
@@ -83,38 +98,42 @@ impl StateLock {
     }
 }
 
-/// The fast path cannot pin the object: it is absent, excluded by another pin, or needs a write first.
+/// The fast path cannot pin: the object is absent, excluded by another pin, or something must be
+/// written first.
 struct SlowPath;
 
 /// A heap without its brand and its root's type.
 pub(crate) struct Core<S: Medium, P: Promise, Pol: Policy> {
     pub(crate) lock: StateLock,
-    /// Used inside critical sections only, and not while the gate says that a section is on.
+    /// Used inside critical sections only, and only by the holder of the lock.
     pub(crate) state: UnsafeCell<State<S, P, Pol>>,
 }
 
-/// What is used most comes first, as small cores have short loads for that.
+/// Frequently used fields come first: small cores have short loads for them.
 #[repr(C)]
 pub(crate) struct State<S: Medium, P: Promise, Pol: Policy> {
     pub(crate) cache: Cache<Pol>,
     /// How many restores there were.
     pub(crate) incarnation: u32,
     pub(crate) stats: Counts,
-    /// What frees a doomed object. Set with the first one, so that a program that frees nothing does not hold the code.
+    /// Frees doomed objects. Set with the first one, so that a program that never frees does not
+    /// link the code.
     pub(crate) reaper: Option<Reaper<S, P, Pol>>,
     pub(crate) store: Store<S, P>,
 }
 
-/// Frees what was doomed while it was held.
+/// Frees an object that was doomed while it was pinned.
 pub(crate) type Reaper<S, P, Pol> = fn(&Core<S, P, Pol>, u16, &Kind);
 
-/// A critical section, as long as this lives: `critical_section::with` without the closure, because the fast path is shorter than a call.
+/// A critical section while this lives. Like `critical_section::with`, but without a closure: the
+/// fast path is shorter than a call.
 pub(crate) struct Masked(critical_section::RestoreState);
 
 impl Masked {
     #[inline(always)]
     pub(crate) fn begin() -> Self {
-        // SAFETY: released by the destructor; a variable of a function that does not keep it longer, so in the opposite order.
+        // SAFETY: released by the destructor. It is a local variable of a function, so sections end
+        // in reverse order.
         Masked(unsafe { critical_section::acquire() })
     }
 }
@@ -129,7 +148,7 @@ impl Drop for Masked {
     }
 }
 
-/// Which incarnation an operation belongs to.
+/// The incarnation in which an operation began.
 pub(crate) struct Attempt {
     incarnation: Option<u32>,
     restarts: u8,
@@ -143,7 +162,7 @@ impl Attempt {
         }
     }
 
-    /// Whether what the last section left is still so. **Errors**: [`Error::NoProgress`].
+    /// Whether no restore came since the last section. **Errors**: [`Error::NoProgress`].
     pub(crate) fn continues(&mut self, incarnation: u32) -> Result<bool, Fail> {
         if self.incarnation == Some(incarnation) {
             return Ok(true);
@@ -167,7 +186,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     ) -> Result<R, Fail> {
         let _masked = Masked::begin();
         let budget = self.lock.acquire()?;
-        // SAFETY: in a critical section, and the gate was open, so no other section is on.
+        // SAFETY: in a critical section, and the lock was free, so no other section runs.
         let st = unsafe { &mut *self.state.get() };
         st.cache.set_budget(budget);
         let r = f(st);
@@ -175,7 +194,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         r
     }
 
-    /// Runs `f`, which comes to its end in so many sections.
+    /// Runs `f` in sections until it returns no PENDING.
     pub(crate) fn sections<R>(
         &self,
         mut f: impl FnMut(&mut State<S, P, Pol>) -> Result<R, Fail>,
@@ -188,7 +207,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         }
     }
 
-    /// What a caller is to be told, of what has failed just now.
+    /// Converts the failure of the last section, adding the medium's error.
     #[cold]
     #[inline(never)]
     pub(crate) fn error(&self, fail: Fail) -> Error<S::Error> {
@@ -196,11 +215,11 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
             return fail.error(None);
         }
         let _masked = Masked::begin();
-        // SAFETY: in a critical section; the medium has failed, so a section has been on, and is not any more.
+        // SAFETY: in a critical section. The medium has failed in a section, which has ended.
         unsafe { &mut *self.state.get() }.store.error(fail)
     }
 
-    /// The same of a result.
+    /// Converts the error of a result, adding the medium's error.
     #[inline(always)]
     pub(crate) fn with_medium_error<R>(&self, r: Result<R, Fail>) -> Result<R, Error<S::Error>> {
         match r {
@@ -209,11 +228,12 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         }
     }
 
-    /// Before what is dirty is written, while no guard can be alive. **Errors**: [`Error::Busy`] when one was leaked that may have left
-    /// padding without any value: that cannot be read, and the type that could clear it is forgotten.
+    /// Required before dirty objects are written while no guard can be alive. **Errors**:
+    /// [`Error::Busy`] when a leaked guard may have left uninitialised padding. It cannot be read,
+    /// and the type that could clear it is unknown.
     pub(crate) fn no_padding_leaked(&self) -> Result<(), Fail> {
         let leaked = self.peek(|st| match st.store.padded {
-            // Too many to be counted; but what was leaked is held.
+            // The count overflowed; but a leaked guard pins its object.
             u8::MAX => st.cache.holds_any(self.lock.0.get()),
             n => n != 0,
         });
@@ -223,27 +243,27 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         Ok(())
     }
 
-    /// Counts what is held to be written of types with padding: a guard is made, or is dropped.
+    /// Counts guards for writing types with padding, at creation and drop.
     pub(crate) fn count_padded(&self, count: impl FnOnce(u8) -> u8) {
         let _masked = Masked::begin();
         if !self.lock.is_locked() {
-            // SAFETY: in a critical section, and no section is on that would have the state.
+            // SAFETY: in a critical section, and no section runs that would use the state.
             let n = unsafe { &mut (*self.state.get()).store.padded };
             *n = count(*n);
         }
     }
 
-    /// What `f` makes of the state, which it does not change; nothing when a section is on.
+    /// Reads the state without changing it. `None` while a section runs.
     pub(crate) fn peek<R>(&self, f: impl FnOnce(&State<S, P, Pol>) -> R) -> Option<R> {
         let _masked = Masked::begin();
         if self.lock.is_locked() {
             return None;
         }
-        // SAFETY: in a critical section, and no section is on that would have the state.
+        // SAFETY: in a critical section, and no section runs that would use the state.
         Some(f(unsafe { &*self.state.get() }))
     }
 
-    /// Holds an object. **Cost**: one section when it is resident; else what [`Core::pin_slow`] costs.
+    /// Pins an object. **Cost**: one section when it is resident; else that of [`Core::pin_slow`].
     pub(crate) fn pin(
         &self,
         id: u16,
@@ -261,14 +281,14 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         }
     }
 
-    /// Holds an object that is resident and that nobody holds, as most are, in few steps.
+    /// Fast path: pins a resident, unpinned object for reading.
     fn pin_shared_fast(&self, id: u16) -> Result<NonNull<u8>, SlowPath> {
         let _masked = Masked::begin();
         if self.lock.0.get() & BUDGET_OVER != 0 {
-            // No room, or the gate is closed.
+            // A limit is reached, or the lock is not free.
             return Err(SlowPath);
         }
-        // SAFETY: in a critical section, and no other section is on; nothing in here calls anything outside of this crate.
+        // SAFETY: in a critical section, and no other section runs; nothing in here calls code outside this crate.
         let st = unsafe { &mut *self.state.get() };
         let Some(frame) = st.cache.lookup_fast(id) else {
             return Err(SlowPath);
@@ -281,7 +301,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         Ok(st.cache.content(frame))
     }
 
-    /// The same, to be written.
+    /// Fast path: pins a resident, unpinned object for writing.
     #[inline(always)]
     fn pin_exclusive_fast(&self, id: u16, kind: &Kind) -> Result<NonNull<u8>, SlowPath> {
         let _masked = Masked::begin();
@@ -303,10 +323,11 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         Ok(st.cache.content(frame))
     }
 
-    /// Ends a hold; if the object is doomed and nobody holds it any more, it is freed.
+    /// Releases a pin. If the object is doomed and this was the last pin, frees it.
     ///
     /// # Safety
-    /// `content` is that of an object of this kind that is held, mutably or not, and the caller does not use it again.
+    /// `content` is that of a pinned object of this kind, `mutable` tells how it is pinned, and the
+    /// caller does not use it again.
     pub(crate) unsafe fn release(&self, content: NonNull<u8>, kind: &Kind, mutable: bool) {
         {
             let _masked = Masked::begin();
@@ -326,7 +347,8 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         unsafe { self.release_slow(content, kind, mutable) }
     }
 
-    /// [`Core::release`] of what is held more than once or doomed, or of anything while the gate is closed.
+    /// [`Core::release`] of an object that is pinned more than once or doomed, or while the lock is
+    /// not free.
     ///
     /// # Safety
     /// As there.
@@ -334,12 +356,12 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     #[inline(never)]
     unsafe fn release_slow(&self, content: NonNull<u8>, kind: &Kind, mutable: bool) {
         let mut doomed = None;
-        // What a persist has recorded as held stays held: an error.
+        // An error means that the heap is suspended: the pin record keeps it pinned.
         let _ = self.section(|st| {
             // SAFETY: as the caller vouches.
             let frame = unsafe { st.cache.frame_of(content) };
             if st.cache.unpin(frame, mutable).1 {
-                // Its slot means nothing after this section.
+                // Take the number now: the frame is not valid after this section.
                 doomed = st.reaper.map(|reaper| (reaper, st.cache.id(frame)));
             }
             Ok(())
@@ -351,12 +373,12 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
 }
 
 impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
-    /// [`Core::release`] of an object of which it is not known how it is held.
+    /// [`Core::release`] of an object whose kind of pin the caller does not know.
     ///
     /// # Safety
     /// As there.
     pub(crate) unsafe fn release_any(&self, content: NonNull<u8>, kind: &Kind) {
-        // It is held, so nothing can change how.
+        // It stays pinned meanwhile, so the kind of pin cannot change.
         let exclusive = self.section(|st| {
             // SAFETY: as the caller vouches.
             let frame = unsafe { st.cache.frame_of(content) };
@@ -370,7 +392,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
 }
 
 impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
-    /// What a persist has to write once this object is held.
+    /// Bytes that a persist would write once this object is pinned.
     pub(crate) fn persist_bytes_with(&self, frame: Frame, kind: &Kind, mutable: bool) -> u32 {
         let mut sum = self.cache.persist_bytes();
         if !self.cache.is_pinned(frame) {
@@ -382,9 +404,10 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
         sum
     }
 
-    /// Pins a resident object, if it may be and nothing needs to be written first.
+    /// Pins a resident object, if that is allowed and nothing must be written first.
     fn pin(&mut self, frame: Frame, kind: &Kind, mutable: bool) -> bool {
-        // It may need a block of its own; or the medium must say first that something changes.
+        // Snapshot: it may need a copy-on-write block. Just in time: the record must say *running*
+        // first.
         let prepared = !mutable
             || if P::SNAPSHOT {
                 self.cache.is_dirty(frame)
@@ -398,7 +421,7 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
         !self.cache.exceeds_limit(sum) && self.pin_within(frame, mutable, sum)
     }
 
-    /// Pins a resident object for which the limit has room: `sum` is what a persist then has to write.
+    /// Pins a resident object when the limit allows it. `sum`: bytes that a persist then writes.
     pub(crate) fn pin_within(&mut self, frame: Frame, mutable: bool, sum: u32) -> bool {
         if !self.cache.is_pinned(frame) && self.cache.pins_exhausted() {
             return false;

@@ -1,16 +1,16 @@
 use super::{History, Policy, PolicyRules};
 
-/// Least recently used first. The least code; searches through all that is resident.
+/// Least recently used first. The smallest code; searches all resident objects.
 ///
-/// Good where what was used lately is used again; a cycle that does not fit defeats it.
+/// Good where recent objects are used again. A cycle that does not fit into RAM defeats it.
 #[derive(Debug, Clone, Copy)]
 pub struct Lru {
     now: u16,
 }
 
-/// A history is a time stamp and nothing else.
+/// A history is a time stamp only.
 const MASK: u16 = 0x7FF;
-/// The age at which an object stops to grow older.
+/// The age at which an object stops ageing.
 const OLDEST: u16 = MASK / 4 * 3;
 
 impl Lru {

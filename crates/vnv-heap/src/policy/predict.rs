@@ -1,22 +1,23 @@
 use super::{History, MAX_CANDIDATES, NO_FRAME, Policy, PolicyRules};
 use nvmem::planted;
 
-/// Predicts when each object is updated next, and lets go of the one that is needed last. The default.
+/// Predicts when each object is updated next, and evicts the one that is needed last. The default.
 ///
-/// An object has a class: the smoothed logarithm of the gaps between its updates. A table of 13 bytes learns which gap
-/// follows which class. What is overdue counts as its age, the oldest first; all else as its prediction, among equals the
-/// youngest first. So it keeps part of a cycle that does not fit, as well as what is used often, and lets a group go that
-/// is no longer used.
+/// An object has a class: the smoothed logarithm of the gaps between its updates. A table of 13
+/// bytes learns which gap follows which class. An overdue object ranks by its age, the oldest
+/// first. Others rank by their prediction, among equals the youngest first. So the policy keeps
+/// part of a cycle that does not fit, as well as frequent objects, and drops a group that is no
+/// longer used.
 #[derive(Debug, Clone, Copy)]
 pub struct Predict {
-    /// In updates; the stamps are its bits from [`UNIT`] on.
+    /// Time in updates. Stamps are its bits from [`UNIT`] on.
     now: u16,
-    /// The stamp.
+    /// The current stamp.
     stamp: u8,
-    /// When a search last looked after histories.
+    /// When a search last aged the histories.
     aged: u8,
     candidates: [u16; MAX_CANDIDATES],
-    /// By class: twice the logarithm of the gap that followed.
+    /// For each class, twice the logarithm of the gap that follows.
     follows: [u8; CLASSES],
 }
 
@@ -26,15 +27,16 @@ const STAMP: u32 = 4;
 const CLASS: u16 = 0xF;
 const AGES: u16 = 0x7F;
 const CLASSES: usize = 13;
-/// The class of what has been updated once, or in one go.
+/// The class of an object that was updated once, or in one burst.
 const NEWBORN: u16 = CLASSES as u16 - 1;
 /// The logarithm of one unit in half octaves: class 0.
 const LEAST: u16 = 3;
-/// The age at which an object stops to grow older: far enough from the end that a search comes by before that.
+/// The age at which an object stops ageing: early enough that a search comes by before the stamp
+/// wraps.
 const OLDEST: u16 = 112;
-/// Twice the logarithm of a time so long that little is older, and [`OLDEST`] is.
+/// Twice the logarithm of a long time: few objects are older, but [`OLDEST`] is.
 const NEVER: u8 = 2 * LOG[64];
-/// What is older than its prediction by a quarter of an octave is overdue.
+/// An object that is older than predicted by a quarter of an octave is overdue.
 const LATE: u16 = 4;
 
 /// Logarithms of times of 0 to 127 units: 0 to 127, 16 to the octave.
@@ -75,7 +77,8 @@ impl PolicyRules for Predict {
     const SEARCH_MAX: isize = 64;
 
     fn new() -> Self {
-        // Until it is known better: as it was, and what is new is needed last, but leaves when nobody uses it for very long.
+        // Initially each gap is expected to repeat. A new object is expected to be needed last, and
+        // is evicted when it stays unused for very long.
         let mut follows = [NEVER; CLASSES];
         for (class, lg) in follows[..NEWBORN as usize].iter_mut().enumerate() {
             *lg = (class as u8 + LEAST as u8) << 4;
@@ -111,7 +114,7 @@ impl PolicyRules for Predict {
 
     fn accessed(&mut self, h: History) -> History {
         let (age, class) = (self.age(h), h & CLASS);
-        // Accesses close together are one: what is loaded, read and then written has not been used three times.
+        // Accesses close together count once: page in, read and write are one use.
         if age <= (class == NEWBORN) as u16 {
             return h;
         }
@@ -133,7 +136,7 @@ impl PolicyRules for Predict {
 
     #[inline(always)]
     fn begin_search(&mut self) -> bool {
-        // There are 15 units of time to come by at each block.
+        // A search must pass each frame within 15 units of time.
         let ages = self.aged != self.stamp;
         self.aged = self.stamp;
         ages

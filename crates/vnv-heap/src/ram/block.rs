@@ -1,19 +1,20 @@
-//! Headers: two words before each content.
+//! Frame headers: two words before each object's bytes.
 //!
 //! ```text
-//! tag   id 16 | pins 5 | history 11            id 0: free
-//! span  link 13 | dirty | held | doomed | free | 0 | length in bytes 14       free: the link is its units
+//! tag   object number 16 | pins 5 | history 11                     number 0: a hole
+//! span  link 13 | dirty | in transfer | doomed | free | 0 | length in bytes 14
+//!       link: the next frame of the directory chain, in units; of a hole, its size in units
 //! ```
 
 use super::{Cache, Frame};
 use crate::policy::History;
 use core::ptr::NonNull;
 
-/// The unit of places and sizes; what contents are aligned to.
+/// Frames begin at multiples of this, and contents are aligned to it.
 pub(super) const UNIT: usize = 8;
-/// No block. Also one more than the last unit at which a block can begin.
+/// No frame. Also one more than the last unit at which a frame can begin.
 pub(super) const NONE: u16 = 0x1FFF;
-/// How many units are used of a buffer, at most.
+/// The most units of a buffer that are used.
 pub(super) const MOST_UNITS: usize = NONE as usize;
 /// The longest content.
 pub(crate) const MAX_LEN: usize = 0x3FF8;
@@ -22,13 +23,13 @@ pub(crate) const MAX_LEN: usize = 0x3FF8;
 const PINS_AT: u32 = 16;
 pub(super) const ONE_PIN: u32 = 1 << PINS_AT;
 pub(super) const TAG_PINS: u32 = 31 << PINS_AT;
-/// Pinned by one that excludes all others.
+/// Pinned exclusively.
 pub(super) const EXCLUSIVE: u32 = TAG_PINS;
 const HISTORY_AT: u32 = 21;
 
 // The span.
 const LINK: u32 = 0x1FFF;
-/// Shifted so far, and what is above it off 16 bits, a link is in bytes.
+/// A link shifted left by this is a byte offset, in its lower 16 bits.
 pub(super) const LINK_OFFSET: u32 = UNIT.ilog2();
 pub(super) const DIRTY: u32 = 1 << 13;
 pub(super) const IN_TRANSFER: u32 = 1 << 14;
@@ -40,7 +41,7 @@ const LEN_AT: u32 = 18;
 pub(super) const PINS: u16 = 31;
 const PINS_DOOMED: u16 = 32;
 
-/// Units of a block, header included.
+/// Units of a frame, header included.
 #[inline(always)]
 pub(super) fn units(len: usize) -> u16 {
     // No `div_ceil`: the sum cannot overflow.
@@ -82,7 +83,7 @@ pub(super) fn pins_valid(pins: u16) -> bool {
     pins & !(PINS | PINS_DOOMED) == 0
 }
 
-/// Bytes from this block to the next.
+/// Bytes from this frame to the next.
 #[inline(never)]
 pub(super) fn bytes(span: u32) -> usize {
     if is_free(span) {
@@ -91,7 +92,7 @@ pub(super) fn bytes(span: u32) -> usize {
     (len(span) + 2 * UNIT - 1) & !(UNIT - 1)
 }
 
-/// Apart, as there are few of them.
+/// Out of line: holes are rare.
 #[cold]
 #[inline(always)]
 fn free_bytes(span: u32) -> usize {
@@ -105,7 +106,7 @@ pub(super) fn step(span: u32) -> u16 {
 }
 
 impl Frame {
-    /// Its two words.
+    /// The header's two words.
     #[inline(always)]
     pub(super) fn header(self) -> NonNull<u32> {
         self.0
@@ -117,7 +118,7 @@ impl Frame {
         unsafe { self.0.byte_add(UNIT) }.cast()
     }
 
-    /// The block with this content.
+    /// The frame with this content.
     ///
     /// # Safety
     /// There is one.
@@ -127,7 +128,7 @@ impl Frame {
         Frame(unsafe { content.byte_sub(UNIT) }.cast())
     }
 
-    /// The block that begins so many bytes above, or the end of all blocks.
+    /// The frame that begins so many bytes higher, or the end of all frames.
     #[inline(always)]
     pub(super) fn up(self, bytes: usize) -> Frame {
         // Wrapping: the end may be a header's length behind the buffer.
@@ -136,7 +137,7 @@ impl Frame {
         Frame(unsafe { NonNull::new_unchecked(up) })
     }
 
-    /// Units from a block below.
+    /// Units between a lower frame and this one.
     #[inline(always)]
     pub(super) fn units_from(self, below: Frame) -> u16 {
         ((self.0.addr().get() - below.0.addr().get()) / UNIT) as u16
@@ -144,13 +145,13 @@ impl Frame {
 }
 
 impl<P> Cache<P> {
-    /// The block at a place.
+    /// The frame at this unit.
     #[inline(always)]
     pub(super) fn at(&self, place: u16) -> Frame {
         Frame(self.first).up(usize::from(place) * UNIT)
     }
 
-    /// The end of all blocks.
+    /// The end of all frames.
     #[inline(always)]
     pub(super) fn end(&self) -> Frame {
         self.at(self.top)
@@ -203,20 +204,20 @@ impl<P> Cache<P> {
         is_free(self.span(at))
     }
 
-    /// The next block, or the end.
+    /// The next frame or hole, or the end.
     #[inline(always)]
     pub(super) fn after(&self, at: Frame) -> Frame {
         at.up(bytes(self.span(at)))
     }
 
-    /// Makes a free block of these units.
+    /// Makes a hole of these units.
     #[inline(never)]
     pub(super) fn make_free(&mut self, at: Frame, units: u16) {
         self.set_tag(at, 0);
         self.set_span(at, FREE | u32::from(units));
     }
 
-    /// Makes a clean, unpinned block in use that is in no chain.
+    /// Makes a clean, unpinned frame that is in no chain yet.
     pub(super) fn make_used(&mut self, at: Frame, id: u16, len: usize, h: History) {
         self.set_tag(at, with_history(u32::from(id), h));
         self.set_span(at, (len as u32) << LEN_AT | u32::from(NONE));

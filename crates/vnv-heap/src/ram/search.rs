@@ -1,20 +1,28 @@
-//! Which object is to be cleaned, or to leave.
+//! Victim search: which object is cleaned or evicted.
 //!
-//! Candidates are the blocks that the policy keeps in mind (the best that the last search left over, and what became
-//! dirty or resident since) and a few more, found by a hand that goes round over all blocks.
+//! ```text
+//!  policy.candidates()  [ best | 2nd | ... ]  up to 6 frames remembered from the last search,
+//!          |                                  and frames that became dirty or resident since
+//!          +---> rank each ---+
+//!                             +--> highest rank is the victim; the next best become candidates()
+//!  clock hand over all frames +
+//!          (a few new ones, then the search stops)
+//! ```
+//!
+//! Pinned frames and frames in transfer are never chosen.
 
 use super::block::{self, DIRTY, FREE, IN_TRANSFER, TAG_PINS};
 use super::{Cache, Frame};
 use crate::policy::{MAX_CANDIDATES, NO_FRAME, PolicyRules};
 use nvmem::planted;
 
-/// Candidates: those that are kept in mind, and one more. Of each, in one number: 16 bits of rank, which is not 0, then 3 that
-/// put the first before the others, then its place.
+/// The remembered candidates and one more. Each is one number: 16 bits of rank (never 0), 3 bits
+/// that prefer earlier entries among equals, then the frame's unit.
 struct Candidates {
     all: [u32; MAX_CANDIDATES + 1],
     len: usize,
     best: u32,
-    /// Which one is the worst, unless that has changed.
+    /// Index of the worst entry, valid unless `is_stale`.
     worst: usize,
     is_stale: bool,
 }
@@ -41,7 +49,7 @@ impl Candidates {
         self.best = self.best.max(c);
     }
 
-    /// Takes the place of the worst, if it is better.
+    /// Replaces the worst candidate if this one is better.
     fn offer(&mut self, rank: u16, at: u16) {
         if self.is_stale {
             (self.worst, self.is_stale) = (0, false);
@@ -60,22 +68,23 @@ impl Candidates {
 }
 
 impl<P: PolicyRules> Cache<P> {
-    /// The object that the policy lets go of, of those that are dirty or of all; never one that is pinned or held.
+    /// The object that the policy evicts or cleans next, among the dirty ones or all. Never one
+    /// that is pinned or in transfer.
     #[inline(never)]
     pub(crate) fn victim(&mut self, dirty_only: bool) -> Option<Frame> {
         debug_assert!(self.arrived == 0);
-        // What must be set, and what must not be.
+        // Flags that must be set; of `spans`, all others must be clear.
         let need = if dirty_only { DIRTY } else { 0 };
         let spans = need | IN_TRANSFER | FREE;
         let may_go = |tag: u32| tag & TAG_PINS == 0 || planted!("vnv-heap/pinned-victim");
         let ages = self.policy.begin_search();
-        // A copy, which no write to a header can change.
+        // A local copy: writes to headers cannot alias it.
         let mut policy = self.policy;
         let mut c = Candidates {
             all: [ABSENT; MAX_CANDIDATES + 1],
             len: P::CANDIDATES + 1,
             best: ABSENT,
-            // Nothing is there yet.
+            // No candidate yet.
             worst: P::CANDIDATES,
             is_stale: false,
         };
@@ -91,19 +100,20 @@ impl<P: PolicyRules> Cache<P> {
             }
         }
         let start = if self.hand < self.top { self.hand } else { 0 };
-        // Nothing is to be found where all that is resident is kept in mind.
+        // If all resident objects are candidates already, the walk over all frames finds nothing
+        // new.
         let all_known = known == self.count && !ages;
         let (mut at, mut end) = (start, if all_known { start } else { self.top });
-        // Whether it is ever content before it has looked at all.
+        // Whether the search may stop before it has seen all frames.
         let ends = P::SEARCH_MAX != isize::MAX;
         let (mut fresh, mut looks) = (P::SEARCH_NEW, P::SEARCH_MAX);
-        // What is passed over at once: where histories are looked after, nothing.
+        // Frames to skip without a closer look; none when histories must be aged.
         let (mask, wanted) = if ages { (0, 0) } else { (spans, need) };
         'search: loop {
             let (here, span) = loop {
                 if at >= end {
                     if end == start || start == 0 {
-                        // Round to where it began.
+                        // The hand has gone round.
                         at = start;
                         break 'search;
                     }
@@ -126,7 +136,7 @@ impl<P: PolicyRules> Cache<P> {
                 let tag = self.tag(self.at(here));
                 if may_go(tag) {
                     if P::CANDIDATES == 0 {
-                        // The best is all that is wanted.
+                        // Only the best is needed.
                         c.best = c
                             .best
                             .max(candidate(policy.rank(block::history(tag)), 0, here));
@@ -148,7 +158,7 @@ impl<P: PolicyRules> Cache<P> {
         if c.best == ABSENT {
             return None;
         }
-        // Those after the best move up.
+        // Candidates after the victim move up by one.
         let best =
             MAX_CANDIDATES - (c.best as u16 / (NO_FRAME + 1)) as usize % (MAX_CANDIDATES + 2);
         for (i, candidates) in self.policy.candidates().iter_mut().enumerate() {
@@ -157,7 +167,7 @@ impl<P: PolicyRules> Cache<P> {
         Some(self.at(place(c.best)))
     }
 
-    /// Keeps its history from growing too old.
+    /// Clamps its history, so that an old time stamp does not wrap to a recent one.
     fn age(&mut self, at: Frame, policy: &P) {
         let tag = self.tag(at);
         let was = block::history(tag);
@@ -167,7 +177,7 @@ impl<P: PolicyRules> Cache<P> {
         }
     }
 
-    /// Keeps it in mind as the youngest candidate.
+    /// Makes it the youngest candidate.
     #[inline(never)]
     pub(crate) fn add_candidate(&mut self, at: Frame) {
         let at = self.place(at);
@@ -180,7 +190,7 @@ impl<P: PolicyRules> Cache<P> {
         }
     }
 
-    /// No longer a candidate.
+    /// It is no longer a candidate.
     pub(super) fn remove_candidate(&mut self, at: Frame) {
         let at = self.place(at);
         for candidates in self.policy.candidates() {

@@ -1,4 +1,13 @@
-//! Allocation: ids in a row, and a block for each.
+//! Allocation: consecutive object numbers, and a block for each.
+//!
+//! ```text
+//!  Ids:    find n free entries in a row          (reads the table)
+//!  Blocks: find free units, mark them used, write the block header, write the entry   (for each object)
+//!  Undo:   no space left: free the objects done so far, then Full
+//! ```
+//!
+//! Why it is safe: a cut at any point leaves marked units or entries that nothing reachable points
+//! to. The sweep of the next open frees both.
 
 use super::block::TOMBSTONE;
 use super::geometry::units_of;
@@ -7,19 +16,19 @@ use super::{Entry, Fail, Free, MAX_LEN, Store};
 use crate::promise::Promise;
 use nvmem::Medium;
 
-/// Allocating `n` objects of equal size with consecutive ids.
+/// Allocates `n` objects of equal size with consecutive numbers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Alloc {
     n: u16,
     len: u16,
     stage: Stage,
     find: FindFree,
-    /// The first object's number, when it was found.
+    /// The first object's number, once found.
     id: u16,
-    /// Objects that are done.
+    /// Objects allocated so far.
     done: u16,
     run: AllocRun,
-    /// What was done of a run and is taken back.
+    /// The free of an object that is taken back.
     free: Option<Free>,
 }
 
@@ -27,12 +36,12 @@ pub(crate) struct Alloc {
 enum Stage {
     Ids,
     Blocks,
-    /// There is no room: what was done is taken back.
+    /// No space: objects allocated so far are freed again.
     Undo,
 }
 
 impl Alloc {
-    /// The first object's number, when it has come to its end.
+    /// The first object's number, when the allocation has finished.
     pub(crate) fn id(&self) -> u16 {
         self.id
     }
@@ -45,7 +54,7 @@ impl Alloc {
 
     /// `n` objects of `len` bytes each.
     pub(crate) fn run(n: u16, len: u16) -> Self {
-        // More than there can be.
+        // More units than any medium has.
         let units = if len > MAX_LEN {
             u16::MAX
         } else {
@@ -65,18 +74,21 @@ impl Alloc {
 }
 
 impl<S: Medium, P: Promise> Store<S, P> {
-    /// One step of an allocation; the id of the first object at its end.
+    /// One step of an allocation. When it is done, [`Alloc::id`] is the first object's number.
     ///
-    /// The objects have no content yet: the caller writes each before it counts on it.
+    /// The objects have no content yet: the caller writes each before it relies on it.
     ///
-    /// **Power loss**: an object to which nothing that is reachable leads is gone. **Cost**: for each object 6 bytes, an entry of 4 (2 with the snapshot
-    /// promise), and a bit for each 8 bytes. **Errors**: [`Error::Full`] when ids or room do not suffice, nothing is taken then.
+    /// **Power loss**: an object that nothing reachable points to is gone. **Cost**: for each
+    /// object 6 bytes, an entry of 4 (2 with the snapshot promise), and a bit for each 8 bytes.
+    /// **Errors**: [`Error::Full`] when numbers or space do not suffice; nothing stays allocated
+    /// then.
     ///
-    /// `RUN`: whether it may be more than one; one that is not leaves nothing to be taken back, and needs less code.
+    /// `RUN`: whether it may be more than one object. A single object needs no undo, and so less
+    /// code.
     #[inline(never)]
     pub(crate) fn alloc<const RUN: bool>(&mut self, a: &mut Alloc) -> Result<(), Fail> {
         self.before_change()?;
-        // One at a time: a constant, so that what a run needs besides is left out.
+        // A constant for a single object, so that the compiler drops the code for runs.
         let n = if RUN { a.n } else { 1 };
         match a.stage {
             Stage::Ids => {
@@ -124,7 +136,8 @@ impl<S: Medium, P: Promise> Store<S, P> {
         Err(Fail::PENDING)
     }
 
-    /// Just in time: one step of undoing the allocation of one object, which is at its end. In less code than [`Store::free`] of any object.
+    /// Just in time: one step of undoing a finished allocation of one object. Less code than
+    /// [`Store::free`].
     pub(crate) fn undo_alloc(&mut self, a: &mut Alloc) -> Result<(), Fail> {
         self.before_change()?;
         if let Stage::Blocks = a.stage {

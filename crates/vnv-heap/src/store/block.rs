@@ -1,4 +1,4 @@
-//! Blocks: finding, reading and writing what an object consists of.
+//! Blocks: locating, reading and writing an object's header and content.
 
 use super::geometry::units_of;
 use super::units::{AllocRun, WORDS};
@@ -8,7 +8,7 @@ use crate::promise::Promise;
 use core::mem::MaybeUninit;
 use nvmem::{Medium, planted};
 
-/// In a header's length: the block says that its object was freed.
+/// Flag in a header's length: this block records that its object was freed.
 pub(super) const TOMBSTONE: u16 = 0x8000;
 
 /// The header of a block.
@@ -16,7 +16,7 @@ pub(super) const TOMBSTONE: u16 = 0x8000;
 pub(super) struct BlockHeader {
     pub(super) id: u16,
     pub(super) len: u16,
-    /// The block that was taken before, in the same epoch.
+    /// The block that was allocated before it in the same epoch (the chain of a commit).
     pub(super) prev: u16,
     pub(super) check: u16,
 }
@@ -33,7 +33,7 @@ impl BlockHeader {
     }
 }
 
-/// The check in a header, if it is that of this object with this size.
+/// The check in a block header, if the header is that of this object with this length.
 #[inline(always)]
 pub(crate) fn check_in_header(
     head: &[u8; BLOCK_HEADER as usize],
@@ -44,17 +44,17 @@ pub(crate) fn check_in_header(
     (h.id == id && h.len == len).then_some(h.check)
 }
 
-/// Where the current content of an object lies.
+/// The block with an object's current content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BlockRef {
     /// Bytes of the content.
     pub(crate) len: u16,
-    /// What the content's [`Check`] comes to, if it is what was written.
+    /// What [`Check`] over the content must give.
     pub(crate) check: u16,
     pub(super) unit: u16,
 }
 
-/// A write-back that begins.
+/// The beginning of a write-back.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BeginWrite {
     id: u16,
@@ -71,14 +71,15 @@ impl BeginWrite {
 impl<S: Medium, P: Promise> Store<S, P> {
     /// The block of an object, by its entry and its header.
     ///
-    /// **Cost**: reads 12 bytes. **Errors**: [`Error::Damaged`] when they do not belong together; the content is not looked at.
+    /// **Cost**: reads 12 bytes. **Errors**: [`Error::Damaged`] when the two do not match. The
+    /// content is not read.
     #[inline(never)]
     pub(crate) fn locate(&mut self, id: u16) -> Result<BlockRef, Fail> {
         let e = self.entry(id)?;
         self.locate_by(id, e)
     }
 
-    /// [`Store::locate`] by an entry that was read.
+    /// [`Store::locate`] with an entry that was read already.
     pub(super) fn locate_by(&mut self, id: u16, e: Entry) -> Result<BlockRef, Fail> {
         if !P::SNAPSHOT && !e.is_settled() {
             return Err(Fail::damaged(id));
@@ -100,7 +101,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
         })
     }
 
-    /// The header in a unit; `id` is whose it should be.
+    /// The header in a unit; `id` is the object that it should belong to.
     pub(super) fn read_block_header(&mut self, unit: u16, id: u16) -> Result<BlockHeader, Fail> {
         if !self.geometry.has(unit, 1) {
             return Err(Fail::damaged(id));
@@ -110,7 +111,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
         Ok(BlockHeader::decode(b))
     }
 
-    /// A new block in the chain: all of its header but the check.
+    /// Writes the header of a new block, without its check, and adds it to the chain.
     pub(super) fn write_block_header(&mut self, unit: u16, id: u16, len: u16) -> Result<(), Fail> {
         let prev = if P::SNAPSHOT { self.chain } else { 0 };
         let ([i0, i1], [l0, l1], [p0, p1]) =
@@ -122,8 +123,8 @@ impl<S: Medium, P: Promise> Store<S, P> {
         Ok(())
     }
 
-    /// Loads the whole content of an object of this size. **Errors**: [`Error::Damaged`] when it has another one, or other bytes
-    /// than were written.
+    /// Reads the whole content of an object of this size. **Errors**: [`Error::Damaged`] when its
+    /// size or its bytes are not those that were written.
     pub(crate) fn read_object(&mut self, id: u16, content: &mut [u8]) -> Result<(), Fail> {
         let len = content.len() as u16;
         let at = self.address_of(id, len, false)?;
@@ -138,7 +139,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
         }
     }
 
-    /// Whether a block has the content that was written. **Cost**: reads it.
+    /// Whether a block's content matches its check. **Cost**: reads it.
     #[cold]
     #[inline(never)]
     pub(super) fn is_sound(&mut self, id: u16, place: &BlockRef) -> Result<bool, Fail> {
@@ -164,20 +165,22 @@ impl<S: Medium, P: Promise> Store<S, P> {
         self.geometry.unit(place.unit) + BLOCK_HEADER
     }
 
-    /// The address of the content of an object of this size, by its entry; its header, of [`BLOCK_HEADER`] bytes, is just before. Whether
-    /// that is the object's own, [`check_in_header`] says.
+    /// The address of the content of an object of this size, by its entry. The header of
+    /// [`BLOCK_HEADER`] bytes lies just before it; [`check_in_header`] tells whether it is the
+    /// object's own.
     ///
-    /// To write there, [`Store::begin_write`] must have come to its end before the object became dirty.
+    /// To write there, [`Store::begin_write`] must have finished before the object became dirty.
     ///
-    /// **Cost**: reads 4 bytes. **Errors**: [`Error::Damaged`] when no such block can be there; to write, [`Error::Unfinished`].
+    /// **Cost**: reads 4 bytes. **Errors**: [`Error::Damaged`] when no such block is possible; to
+    /// write, [`Error::Unfinished`].
     #[inline(never)]
     pub(crate) fn address_of(&mut self, id: u16, len: u16, writes: bool) -> Result<u32, Fail> {
         if writes && P::SNAPSHOT {
-            // Just in time, an object is dirty only while the medium says so.
+            // Just in time, an object is dirty only while the record says *running*.
             self.before_change()?;
         }
         let e = self.entry(id)?;
-        // What the last commit knows is never written.
+        // A committed block is never overwritten.
         let alike = e.is_settled();
         let wrong = if P::SNAPSHOT { alike && writes } else { !alike };
         if wrong || !self.geometry.has(e.pending(), units_of(len)) {
@@ -186,8 +189,8 @@ impl<S: Medium, P: Promise> Store<S, P> {
         Ok(self.geometry.unit(e.pending()) + BLOCK_HEADER)
     }
 
-    /// Whether the header of an object says this length; its content may be anything. **Cost**: reads 8 bytes. **Errors**:
-    /// [`Error::Damaged`] when it does not.
+    /// Checks that the object's header has this length. **Cost**: reads 8 bytes. **Errors**:
+    /// [`Error::Damaged`] when it has not.
     pub(crate) fn expect(&mut self, id: u16, len: u16) -> Result<(), Fail> {
         let at = self.address_of(id, len, false)?;
         let mut b = [0; 4];
@@ -198,15 +201,17 @@ impl<S: Medium, P: Promise> Store<S, P> {
         Ok(())
     }
 
-    /// One step of the beginning of a write-back: where the content is to be written to.
+    /// One step of the beginning of a write-back: determines the block to write to.
     ///
-    /// Just in time, that is where it lies; with the snapshot promise, for the first write-back since the last commit, a block of its
-    /// own. **From the first step on the object must be written**, before
-    /// it leaves RAM and before the next commit: what counts as current has no content until then. So a caller that wants
-    /// to hear of [`Error::Full`] in time begins when the object gets dirty, and begins once more, at no cost, when it writes.
+    /// Just in time, that is the object's block. With the snapshot promise, the first write-back
+    /// after a commit allocates a new block (copy on write). **After the first step the object must
+    /// be written**, before it is evicted and before the next commit: the current content has no
+    /// valid block until then. So a caller that needs [`Error::Full`] in time begins when the
+    /// object becomes dirty. Beginning again at the write costs nothing.
     ///
-    /// **Cost**: 12 bytes once after each persist; with the snapshot promise, once after each commit for each object, 8 bytes and a bit for each 8
-    /// bytes. **Errors**: [`Error::Full`], nothing has changed then; [`Error::Unfinished`]; [`Error::Damaged`].
+    /// **Cost**: 12 bytes once after each persist. With the snapshot promise, once after each
+    /// commit for each object, 8 bytes and a bit for each 8 bytes. **Errors**: [`Error::Full`],
+    /// nothing has changed then; [`Error::Unfinished`]; [`Error::Damaged`].
     pub(crate) fn begin_write(&mut self, b: &mut BeginWrite) -> Result<BlockRef, Fail> {
         self.before_change()?;
         if !P::SNAPSHOT {

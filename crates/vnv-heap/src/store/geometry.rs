@@ -1,4 +1,4 @@
-//! Where everything lies.
+//! The geometry: where the superblock, records, table, bitmap and units lie.
 
 use super::UNIT;
 use crate::config::{Config, MAX_PINS};
@@ -9,21 +9,21 @@ use nvmem::superblock::Superblock;
 /// The two records, 16 bytes apart.
 pub(super) const RECORDS: u32 = Superblock::BYTES as u32;
 pub(super) const RECORD_STRIDE: u32 = 16;
-/// The number of the last commit that the table shows in full.
+/// The applied word: which commit the table shows completely.
 pub(super) const APPLIED: u32 = RECORDS + 2 * RECORD_STRIDE;
 const PINS: u32 = APPLIED + 8;
 pub(super) const PIN_BYTES: u32 = 8;
-/// Units are numbered up to this.
+/// The largest unit number.
 const MAX_UNITS: u32 = 0xFE00;
 
-/// The sizes, and where what is used most begins.
+/// Sizes and addresses of the areas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Geometry {
     pub(super) objects: u16,
     pub(super) units: u16,
     /// The address of the table of objects.
     table: u16,
-    /// The address of the unit before the first one, in units.
+    /// The address of unit 0 (units are numbered from 1), in units.
     before: u16,
 }
 
@@ -34,7 +34,7 @@ const _: () = {
 };
 
 impl Geometry {
-    /// Of nothing.
+    /// Before open.
     pub(super) const NONE: Geometry = Geometry {
         objects: 0,
         units: 0,
@@ -42,7 +42,7 @@ impl Geometry {
         before: 0,
     };
 
-    /// Of these counts. `None` when no configuration can have them.
+    /// From these counts. `None` when no configuration can have them.
     fn new(objects: u32, units: u32, pins: u32) -> Option<Geometry> {
         let sound = (1..0xFFFF).contains(&objects) && units <= MAX_UNITS;
         if !sound || pins > u32::from(MAX_PINS) {
@@ -58,7 +58,8 @@ impl Geometry {
         })
     }
 
-    /// Of the largest heap of this configuration in `capacity` bytes. **Errors**: that it is too small.
+    /// The largest heap of this configuration in `capacity` bytes. **Errors**: the medium is too
+    /// small.
     #[inline(never)]
     pub(super) fn largest(config: &Config, capacity: u32) -> Result<Geometry, Fail> {
         let (objects, pins) = (u32::from(config.objects), u32::from(config.max_pins));
@@ -71,7 +72,7 @@ impl Geometry {
         }
     }
 
-    /// Of what a header says.
+    /// From the superblock's parameters.
     pub(super) fn of_params(params: &[u32; 8]) -> Option<Geometry> {
         let [objects, units, pins, rest @ ..] = *params;
         Geometry::new(objects, units, pins)
@@ -80,7 +81,7 @@ impl Geometry {
 
     pub(super) fn params(&self) -> [u32; 8] {
         let [o, u, p] = [self.objects, self.units, self.pins()].map(u32::from);
-        // Nobody is to know it: five words that are known to be zero become a call of `memset`.
+        // Hides the constant from the optimiser, which would call `memset` for five zero words.
         let zero = core::hint::black_box(0);
         [o, u, p, zero, zero, zero, zero, zero]
     }
@@ -98,7 +99,7 @@ impl Geometry {
         u32::from(self.table)
     }
 
-    /// The entry of an object.
+    /// The address of an object's entry.
     pub(super) fn entry(&self, id: u16) -> Option<u32> {
         (id != 0 && id <= self.objects).then(|| self.table() + (u32::from(id) - 1) * 4)
     }
@@ -111,13 +112,13 @@ impl Geometry {
         u32::from(self.units) / 8
     }
 
-    /// The address of a unit; they are numbered from 1.
+    /// The address of a unit; units are numbered from 1.
     #[inline(always)]
     pub(super) fn unit(&self, unit: u16) -> u32 {
         (u32::from(self.before) + u32::from(unit)) * UNIT
     }
 
-    /// Whether these units are all there.
+    /// Whether `n` units from `unit` on exist.
     pub(super) fn has(&self, unit: u16, n: u16) -> bool {
         let end = u32::from(self.units) + u32::from(planted!("vnv-heap/one-unit-more"));
         unit != 0 && u32::from(unit) - 1 + u32::from(n) <= end
@@ -128,12 +129,12 @@ impl Geometry {
     }
 }
 
-/// Where the bitmap begins behind a table of so many objects.
+/// Address of the bitmap behind a table of so many objects.
 fn bitmap_at(table: u32, objects: u32) -> u32 {
     (table + objects * 4).next_multiple_of(UNIT)
 }
 
-/// The units of a block whose content has this many bytes.
+/// Units of a block whose content has this many bytes.
 pub(super) fn units_of(len: u16) -> u16 {
     // No `div_ceil`: the sum cannot overflow.
     ((u32::from(len) + super::BLOCK_HEADER + UNIT - 1) >> UNIT.ilog2()) as u16

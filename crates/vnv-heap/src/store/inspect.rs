@@ -1,4 +1,4 @@
-//! Prints what an image of a heap holds. Only reads, and survives any bytes.
+//! Prints what an image of a heap holds. Only reads, and accepts any bytes.
 
 use super::check::Check;
 use super::geometry::{APPLIED, Geometry, RECORD_STRIDE, RECORDS, units_of};
@@ -8,7 +8,7 @@ use super::{BLOCK_HEADER, Entry, FREED, MAX_LEN, block::BlockHeader};
 use core::fmt::{Result, Write};
 use nvmem::superblock::{Stored, Superblock};
 
-/// The superblock that counts, if the image begins with one of a heap.
+/// The valid superblock, if the image begins with one of a heap.
 fn superblock(bytes: &[u8]) -> Option<Superblock> {
     let copy = |i: usize| -> Option<Stored> {
         let b = bytes.get(i * Superblock::COPY_BYTES..)?;
@@ -39,7 +39,8 @@ fn array<const N: usize>(bytes: &[u8], at: u32) -> Option<[u8; N]> {
         .copied()
 }
 
-/// Prints the superblock, the records, and each object: where it lies, how long it is, and whether its check is right.
+/// Prints the superblock, the records, and for each object its address, length, and whether its
+/// check is right.
 pub fn heap(bytes: &[u8], out: &mut dyn Write) -> Result {
     nvmem::inspect::superblock(bytes, out)?;
     let Some(sb) = superblock(bytes) else {

@@ -1,4 +1,17 @@
-//! Opening, formatting, and finishing a commit that was cut.
+//! Opening the medium, formatting it, and finishing a commit that was cut.
+//!
+//! ```text
+//!  superblock?  blank or format marker --> begin(): marker, zero the areas, first record --> root --> finish_format()
+//!               foreign, damaged, other layout --> error, nothing is written
+//!               valid --> newest record?
+//!                  just in time:  persisted --> open     running --> Interrupted
+//!                  snapshot:      committed --> finish_commit(): complete the table --> open
+//!  then the caller runs two passes: `walk` finds the reachable objects, `sweep` rebuilds table and bitmap from them
+//! ```
+//!
+//! Why it is safe: a format becomes valid with the last byte of `finish_format`; before that the
+//! next open formats again. `finish_commit` decides each entry by the record and the applied word
+//! only, so it may be cut and repeated.
 
 use super::geometry::{Geometry, RECORDS, units_of};
 use super::record::{COMMITTED, PERSISTED, RUNNING, Record, applied_word};
@@ -19,13 +32,13 @@ use nvmem::{Layout, Medium, planted};
 pub(super) const KIND: [u8; 4] = *b"HEAP";
 const VERSION: u16 = 1;
 const SNAPSHOT_VERSION: u16 = 2;
-/// In the version: the promise.
+/// Flag in the version: the snapshot promise.
 pub(super) const SNAPSHOT: u16 = 0x0100;
 
-/// Entries of the table that are read at once.
+/// Entries of the table that are read together.
 pub(super) const ENTRIES: u16 = 16;
 
-/// As they are on the medium.
+/// Entries as they are on the medium.
 pub(super) type Entries = [[u8; 4]; ENTRIES as usize];
 pub(super) const NO_ENTRIES: Entries = [[0; 4]; ENTRIES as usize];
 
@@ -42,7 +55,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
         );
     };
 
-    /// What this program expects.
+    /// The layout that this program expects.
     pub(super) const fn layout(fingerprint: u64) -> Layout {
         Layout {
             kind: KIND,
@@ -91,13 +104,14 @@ impl<S: Medium, P: Promise> Store<S, P> {
         }
     }
 
-    /// Opens what is on the medium; a blank one is formatted. The caller finds what is reachable and calls [`Store::sweep`] before anything is
-    /// allocated.
+    /// Opens what is on the medium; formats a blank one. The caller then finds the reachable
+    /// objects and calls [`Store::sweep`] before it allocates.
     ///
-    /// **Power loss**: as before, or nearer to what this would have done; the next open goes on. **Cost**: reads the superblock and
-    /// the records, and with the snapshot promise the table; the whole medium when it holds no superblock.
-    /// **Errors**: as [`Store::begin`] when it was formatted; else those of [`OpenError`](crate::OpenError) that do not speak of RAM. Nothing is written then, and `copies` are
-    /// those of the superblock.
+    /// **Power loss**: the medium is as before, or closer to what this would have done; the next
+    /// open continues. **Cost**: reads the superblock and the records, and with the snapshot
+    /// promise the table; the whole medium when it holds no superblock. **Errors**: as
+    /// [`Store::begin`] when it was formatted; else those of [`OpenError`](crate::OpenError) that
+    /// do not concern RAM. Nothing is written then, and `copies` holds the superblock.
     #[inline(never)]
     pub(crate) fn open(
         &mut self,
@@ -107,14 +121,16 @@ impl<S: Medium, P: Promise> Store<S, P> {
     ) -> Result<(), Fail> {
         let capacity = self.medium.capacity();
         if capacity < Superblock::BYTES as u32 {
-            // What an existing heap needs, it says itself.
+            // Too small for any superblock: report what this configuration needs. An existing heap
+            // states its own size.
             Geometry::largest(config, capacity)?;
         }
         self.get(0, copies.as_bytes_mut())?;
         let newest = match copies.newest() {
             Some(n) if !n.is_formatting() => n.copy(),
             Some(n) if copies.kind(n.copy()) != KIND => return Err(Fail::FOREIGN),
-            // A mark stays where a format has begun. Beside a damaged superblock it does not count.
+            // A format marker stays after a format has begun. It does not count beside a damaged
+            // superblock.
             Some(n)
                 if copies.is_broken(1 - n.copy()) && !planted!("vnv-heap/damaged-is-formatted") =>
             {
@@ -148,12 +164,14 @@ impl<S: Medium, P: Promise> Store<S, P> {
         Ok(())
     }
 
-    /// Gives up what the medium holds, and formats it.
+    /// Formats the medium and drops what it holds.
     ///
-    /// **Errors**: [`Fail::BLANK`], when nothing failed: it is empty now. The caller puts the root in, persists or commits, and calls
-    /// [`Store::finish_format`]; until then the next open begins again.
+    /// **Errors**: [`Fail::BLANK`] on success: the heap is empty. The caller then writes the root,
+    /// persists or commits, and calls [`Store::finish_format`]. Until then the next open formats
+    /// again.
     ///
-    /// **Power loss**: before the format is finished, what was there, or blank, or something that [`Store::open`] refuses.
+    /// **Power loss**: before the format is finished, the medium holds the old heap, is blank, or
+    /// is refused by [`Store::open`].
     #[inline(never)]
     pub(crate) fn begin(&mut self, config: &Config, fingerprint: u64) -> Result<(), Fail> {
         let map = Geometry::largest(config, self.medium.capacity())?;
@@ -168,7 +186,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
         Err(Fail::BLANK)
     }
 
-    /// All of it is free, and the first record is there.
+    /// Zeroes the areas and writes the first record.
     fn blank(&mut self, map: &Geometry) -> Result<(), Fail> {
         self.zero(RECORDS, map.unit(1))?;
         let first = Record {
@@ -180,14 +198,16 @@ impl<S: Medium, P: Promise> Store<S, P> {
         self.flush()
     }
 
-    /// What is on the medium from here on is a heap: the root is in it, and it was persisted or committed.
+    /// Ends a format: the medium holds a heap from here on. Its root has been persisted or
+    /// committed.
     ///
-    /// **Power loss**: before the last byte, the next open formats again. **Cost**: at most 65 bytes.
+    /// **Power loss**: before the last byte, the next open formats again. **Cost**: at most 65
+    /// bytes.
     pub(crate) fn finish_format(&mut self, fingerprint: u64) -> Result<(), Fail> {
         self.put_header(fingerprint, false)
     }
 
-    /// Zeroes what is not zero.
+    /// Zeroes the bytes that are not zero.
     fn zero(&mut self, from: u32, to: u32) -> Result<(), Fail> {
         let mut b = MaybeUninit::uninit();
         let b = as_bytes(zeros::<WORDS>(&mut b));
@@ -200,7 +220,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
         Ok(())
     }
 
-    /// Writes a piece that is not there yet.
+    /// Writes a piece if it differs from the medium.
     #[inline(never)]
     pub(super) fn put_changed(&mut self, at: u32, piece: &[u8]) -> Result<(), Fail> {
         let mut b = MaybeUninit::uninit();
@@ -212,20 +232,21 @@ impl<S: Medium, P: Promise> Store<S, P> {
         Ok(())
     }
 
-    /// Snapshot, at open: what the last commit made count, counts; the rest of what is pending is forgotten.
+    /// Snapshot, at open: completes the table of the last commit. Pending units of no commit are
+    /// dropped.
     ///
-    /// Each entry is judged by what is pending alone, so a cut in a write to it is repaired by the next time. `committed` is what is
-    /// written when there is a commit to be finished, and then `pending` is not touched, but for a freed one, which stays
-    /// recognisable until it is zero.
+    /// Each entry is decided by its pending unit alone, so the next open repairs a torn write to
+    /// it. To finish a commit only `committed` is written and `pending` stays, except for a freed
+    /// object: its pending unit stays recognisable until the entry is zero.
     fn finish_commit(&mut self) -> Result<(), Fail> {
         let applied = self.applied()?;
         let next = self.seq.wrapping_add(1);
         if applied == applied_word(next) {
-            // The table is that of a commit whose record is damaged now.
+            // The table shows a commit whose record is damaged now: write the record again.
             self.put_record_of(next, COMMITTED, 0)?;
         }
         let late = applied != applied_word(self.seq);
-        // Of neither this commit nor the one before.
+        // The applied word names neither this commit nor the previous one.
         let unknown = late && applied != applied_word(self.seq.wrapping_sub(1));
         let mut id = 1;
         while id <= self.geometry.objects {
@@ -262,8 +283,8 @@ impl<S: Medium, P: Promise> Store<S, P> {
         Ok(())
     }
 
-    /// Whether a unit that an entry with two numbers names can be that of the object's block. In a block that was freed the object's header
-    /// stays, and often its content; but its units are free.
+    /// Whether the unit named by an unsettled entry can be the object's own block. A freed block
+    /// still holds a valid header; but then all its units are free in an intact bitmap.
     fn is_own_block(&mut self, id: u16, unit: u16) -> Result<bool, Fail> {
         match self.locate_in(id, unit) {
             Ok(place) => {
@@ -277,7 +298,8 @@ impl<S: Medium, P: Promise> Store<S, P> {
         }
     }
 
-    /// Whether one of a block's units is taken in the bitmap, or else whether one is free; of the first 200 or so.
+    /// Whether at least one unit of a block is taken in the bitmap, or, without `taken`, is free.
+    /// Looks at about the first 200.
     fn has_unit(&mut self, place: &BlockRef, taken: bool) -> Result<bool, Fail> {
         let from = u32::from(place.unit) - 1;
         let first = from / 8;
@@ -293,7 +315,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
         Ok(set(piece, first * 8, from, to, true))
     }
 
-    /// Whether the bitmap is damaged: there is a block, of an object whose entry has one number, with a unit that is free.
+    /// Whether the bitmap is damaged: a settled entry has a block with a free unit.
     #[cold]
     fn bitmap_lacks_unit(&mut self) -> Result<bool, Fail> {
         for id in 1..=self.geometry.objects {
@@ -308,7 +330,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
         Ok(false)
     }
 
-    /// Up to [`ENTRIES`] entries from `id` on, which is one of the table's; how many there are.
+    /// Reads up to [`ENTRIES`] entries from `id` on, which is in the table. Returns how many.
     #[inline(never)]
     pub(super) fn entries(&mut self, id: u16, table: &mut Entries) -> Result<u16, Fail> {
         let n = (self.geometry.objects - id + 1).min(ENTRIES);

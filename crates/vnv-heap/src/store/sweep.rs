@@ -1,7 +1,21 @@
-//! What open does when it knows what is reachable: the table and the bitmap of exactly that.
+//! The second pass of open: rebuilds table and bitmap from the reachable objects.
 //!
-//! Damage must not spread, over any number of opens. So a length that nothing vouches for takes no unit from another
-//! object, and while damage is known nothing is freed: neither an entry, nor a bit of the bitmap.
+//! ```text
+//!  no damage known:
+//!    for each stretch of the bitmap (as much as fits into scratch):
+//!       claim_all: set the bits of each reachable block     two claim a unit, or a unit was free --> damage known
+//!       write the bytes that differ
+//!    clear the entries of unreachable objects
+//!  damage known: start over, free nothing
+//!    pass 1: claim the blocks of reachable objects whose check is right; one that overlaps is lost
+//!    pass 2: claim unreachable blocks that are intact, and one unit of each damaged block, so that a later
+//!            allocation cannot overwrite its header
+//!    other units: the old bitmap's bits stay
+//! ```
+//!
+//! Why it is safe: damage must not spread over any number of opens. A length that nothing proves
+//! takes no unit from another object, and while damage is known no entry and no unit is freed. Only
+//! metadata is written, never a reachable block, so the sweep may be cut and repeated.
 
 use super::geometry::units_of;
 use super::open::NO_ENTRIES;
@@ -12,25 +26,29 @@ use crate::promise::Promise;
 use core::mem::MaybeUninit;
 use nvmem::{Medium, planted};
 
-/// Unreachable objects with an entry: the first one, and the last one; none when the first one comes later.
+/// The first and the last unreachable object with an entry. Empty when first > last.
 type Range = (u16, u16);
 
-/// What the entries in the table claim.
+/// What claiming all reachable blocks found.
 enum Claims {
     Sound,
-    /// An object is damaged; or two share a unit, or one has a unit that was free: a header's length is wrong, or an entry.
+    /// An object is damaged, two claim one unit, or one claims a unit that was free: a length in a
+    /// header or an entry is wrong.
     Damage,
 }
 
 impl<S: Medium, P: Promise> Store<S, P> {
-    /// Makes the bitmap that of what is reachable, and frees the entries of what is not. When damage is known, of which `damaged` objects have
-    /// handles, nothing becomes free, unless this open gives it up.
+    /// Rebuilds the bitmap from the reachable objects and clears the entries of the others. When
+    /// damage is known (`damaged` counts objects with handles), nothing becomes free, unless this
+    /// open salvages.
     ///
-    /// No two objects that can be read share a byte afterwards, whatever the image held: the second of two that overlap is lost.
+    /// Afterwards no two readable objects share a byte, whatever the image held: the second of two
+    /// that overlap is lost.
     ///
-    /// **Power loss**: reachable objects are not touched; the next open does it again. **Cost**: reads the table and the headers once for each
-    /// `8 × scratch` units; writes what differs. When damage is known, three times, and what is reachable. `scratch` may be of any size, and
-    /// lose its content.
+    /// **Power loss**: reachable objects are not touched; the next open does it again. **Cost**:
+    /// reads the table and the headers once for each `8 * scratch` units, and writes what differs.
+    /// When damage is known, three times, and it reads the reachable content. `scratch` may have
+    /// any size; its content is lost.
     #[inline(never)]
     pub(crate) fn sweep(
         &mut self,
@@ -57,7 +75,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
             // SAFETY: as many bytes.
             unsafe { zero(bits.as_mut_ptr(), bits.len()) }
             let mut claims = Claims::Sound;
-            // While damage is known, nothing that is taken becomes free.
+            // While damage is known, no used unit becomes free.
             let mut keep_mask = 0;
             if damage {
                 self.claim_what_is_known(bits, at * 8, gives_up, &reachable)?;
@@ -71,7 +89,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
                 self.get(start + at, there)?;
                 let (mut differs, mut more) = (0, 0);
                 for (new, old) in piece.iter_mut().zip(there) {
-                    // The units of a block whose length is not known are among them.
+                    // These include units of blocks whose length is unknown.
                     *new |= *old & keep_mask;
                     differs |= *new ^ *old;
                     more |= *new & !*old;
@@ -87,14 +105,14 @@ impl<S: Medium, P: Promise> Store<S, P> {
                 }
                 at += piece.len() as u32;
                 if damage {
-                    // What is claimed has no length of its own: by the bits.
+                    // Lengths are not reliable here: count bits.
                     for b in piece {
                         self.free_units -= b.count_ones() as u16;
                     }
                 }
             }
             if let Claims::Damage = claims {
-                // From the start: what is written of the bitmap lacks no bit that counts.
+                // Start over. The bytes written so far lack no bit of a reachable block.
                 damage = true;
                 at = 0;
                 self.free_units = self.geometry.units;
@@ -116,7 +134,8 @@ impl<S: Medium, P: Promise> Store<S, P> {
         Ok(())
     }
 
-    /// Sets the bits of what is reachable among the units from `first` on, from 0.
+    /// Sets the bits of all reachable blocks, in a bitmap part that begins with unit `first` (from
+    /// 0).
     fn claim_all(
         &mut self,
         bits: &mut [u8],
@@ -147,7 +166,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
                 if claim(bits, first, place.unit, units) {
                     return Ok(Claims::Damage);
                 }
-                // Two that overlap elsewhere are noticed there.
+                // An overlap in another part is noticed there.
                 self.free_units = self.free_units.saturating_sub(units);
             }
             id += n;
@@ -155,9 +174,10 @@ impl<S: Medium, P: Promise> Store<S, P> {
         Ok(Claims::Sound)
     }
 
-    /// The same when not all of it can be true: first for what is reachable and has the content that was written; then for
-    /// what is kept though it is not reachable, and for the headers of what is damaged, so that they stay what they are. The other units
-    /// of those are claimed by the bitmap as it was.
+    /// The same when damage is known: pass 1 claims the blocks of reachable objects with the right
+    /// check. Pass 2 claims unreachable blocks that are kept, and the header unit of each damaged
+    /// object, so that a later allocation cannot change it. The remaining units of those stay as
+    /// the old bitmap has them.
     #[cold]
     #[inline(never)]
     fn claim_what_is_known(
@@ -200,7 +220,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
                         claim(bits, first, place.unit, units_of(place.len))
                             && !planted!("vnv-heap/overlap-unnoticed")
                     }
-                    // Its number must not be given to another one.
+                    // Its number must not be allocated again.
                     _ => {
                         self.damaged = (self.damaged + 1).min(MANY);
                         e == Entry::FREE && !planted!("vnv-heap/number-given-twice")
@@ -215,7 +235,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
     }
 }
 
-/// Sets the bits of `n` units; whether one of them was set.
+/// Sets the bits of `n` units. Whether one of them was set.
 fn claim(bits: &mut [u8], first: u32, unit: u16, n: u16) -> bool {
     let from = u32::from(unit) - 1;
     set(bits, first, from, from + u32::from(n), true)

@@ -1,4 +1,14 @@
-//! Finding what is free, and marking units.
+//! The allocator: finding free units or numbers, and marking units in the bitmap.
+//!
+//! ```text
+//!  find_free:   next fit over the bitmap (a bit a unit) or the table (a word a number), 32 bytes a call
+//!    next_unit v
+//!    1 1 0 1 1 0 0 0 1 ...     need 3: run 1 -> 0 -> 1,2,3 found; next search begins behind it
+//!  mark_units:  read up to 32 bytes of the bitmap, set or clear the bits, write them back
+//! ```
+//!
+//! Why it is safe: units are marked before anything points to them, so a cut leaks them at most
+//! until the next sweep.
 
 use super::{Fail, PIECE, Store};
 use crate::plain::{as_bytes, zeros};
@@ -6,24 +16,26 @@ use crate::promise::Promise;
 use core::mem::MaybeUninit;
 use nvmem::{Medium, planted};
 
-/// Words that are read at once.
+/// Words that are read together.
 pub(super) const WORDS: usize = PIECE / 4;
 
-/// A search for so many that are free in a row, by next fit, in pieces: of units, a bit each, or of objects' numbers, a word each.
+/// A search for free units (a bit each) or numbers (a word each) in a row, by next fit, one piece a
+/// call.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FindFree {
-    /// Behind what was looked at, from 0; at the end behind what was found.
+    /// Index behind the last one examined, from 0. At the end, behind the run found.
     at: u16,
-    /// Free ones just before it.
+    /// Free ones right before `at`.
     run: u16,
-    /// Those that are still to be looked at.
+    /// How many are still to be examined.
     left: u32,
-    /// The first one's number does not differ from this one in a single bit.
+    /// The run must not begin at a unit that differs from this one in a single bit. 0: no
+    /// condition.
     avoid: u16,
 }
 
 impl FindFree {
-    /// Nothing was looked at yet.
+    /// Value of `left` before the first step.
     const BEGIN: u32 = u32::MAX;
 
     pub(super) const NEW: FindFree = FindFree {
@@ -33,27 +45,28 @@ impl FindFree {
         avoid: 0,
     };
 
-    /// Whether the run that ends here is taken: a flipped bit must not make one number of an entry the other.
+    /// Whether the run that ends here is acceptable: one flipped bit must not turn one unit of an
+    /// entry into the other.
     fn is_allowed(&self, need: u16) -> bool {
         let differs = self.first(need) ^ self.avoid;
         self.avoid == 0 || differs & differs.wrapping_sub(1) != 0 || planted!("vnv-heap/near-copy")
     }
 
-    /// The first of so many that were found; they are numbered from 1.
+    /// The first of the run found; numbered from 1.
     pub(super) fn first(&self, need: u16) -> u16 {
         self.at - need + 1
     }
 }
 
-/// Taking units in a row: finding them, then marking them, in pieces.
+/// Allocates units in a row: finds them, then marks them, in pieces.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AllocRun {
     find: FindFree,
-    /// What was found, and is being marked; until then the unit is 0.
+    /// The units found, being marked. Their first unit is 0 until then.
     mark: MarkUnits,
 }
 
-/// Marking units as used or free, in pieces.
+/// Marks units as used or free, in pieces.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MarkUnits {
     unit: u16,
@@ -74,19 +87,20 @@ impl MarkUnits {
 }
 
 impl AllocRun {
-    /// The first unit, when it has come to its end.
+    /// The first unit, when the allocation has finished.
     pub(super) fn unit(&self) -> u16 {
         self.mark.unit
     }
 
-    /// Somewhere else than before: not at a number that differs in one bit, unless there is no other room.
+    /// Allocates elsewhere than a copy: not at a unit that differs in one bit, unless there is no
+    /// other space.
     pub(super) fn avoiding(unit: u16, need: u16) -> Self {
         let mut run = Self::new(need);
         run.find.avoid = unit;
         run
     }
 
-    /// Whether there may be room where it did not look.
+    /// Drops that condition and starts over. False when there was none.
     pub(super) fn stop_avoiding(&mut self) -> bool {
         core::mem::replace(&mut self.find, FindFree::NEW).avoid != 0
     }
@@ -105,7 +119,7 @@ impl AllocRun {
 }
 
 impl<S: Medium, P: Promise> Store<S, P> {
-    /// One step: looks at up to 256 units, or marks up to as many.
+    /// One step: examines up to 256 units, or marks as many.
     ///
     /// **Errors**: [`Error::Full`]; nothing was marked then.
     pub(super) fn alloc_run(&mut self, t: &mut AllocRun) -> Result<(), Fail> {
@@ -120,7 +134,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
         Ok(())
     }
 
-    /// One step of giving back what was taken.
+    /// One step of releasing the units again.
     pub(super) fn release(&mut self, t: &mut AllocRun) -> Result<(), Fail> {
         if t.mark.used {
             t.mark = MarkUnits::free(t.mark.unit, t.mark.n);
@@ -128,7 +142,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
         self.mark_units(&mut t.mark)
     }
 
-    /// One step of a search, for units or for objects' numbers. **Errors**: [`Error::Full`].
+    /// One step of a search for units or numbers. **Errors**: [`Error::Full`].
     #[inline(never)]
     pub(super) fn find_free(
         &mut self,
@@ -158,13 +172,13 @@ impl<S: Medium, P: Promise> Store<S, P> {
                 return Err(Fail::FULL);
             }
             f.at = next;
-            // Once round, and on to where a run that began before the start may end.
+            // Once round, and on to the end of a run that began just before the start.
             f.left = u32::from(all) + u32::from(need) - 1;
-            // Most find it at once.
+            // The first word is usually enough.
             n = 4;
         }
         if f.at >= all {
-            // Nothing goes over the end.
+            // A run does not wrap.
             (f.at, f.run) = (0, 0);
         }
         let at = u32::from(f.at);
@@ -179,7 +193,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
         self.get(start + at, &mut as_bytes(b)[..n as usize])?;
         for w in &b[..n.div_ceil(4) as usize] {
             let w = u32::from_le(*w);
-            // What is left of the word: a bit, or all of it.
+            // The bit to test: one unit, or the whole word of a number.
             let mut one = if units { 1 << (f.at % 32) } else { !0 };
             if w == !0 {
                 let n = if units { 32 - f.at % 32 } else { 1 };
@@ -214,7 +228,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
         Err(Fail::PENDING)
     }
 
-    /// One step.
+    /// One step of marking.
     pub(super) fn mark_units(&mut self, m: &mut MarkUnits) -> Result<(), Fail> {
         if m.done >= m.n {
             return Ok(());
@@ -245,8 +259,8 @@ impl<S: Medium, P: Promise> Store<S, P> {
     }
 }
 
-/// Sets the bits of the units `from..to`, or clears them, as far as `bits`, which begin with that of the unit `first`, have them. Whether any of
-/// them was set.
+/// Sets or clears the bits of units `from..to` in `bits`, whose first bit is that of unit `first`.
+/// Whether one of them was set.
 #[inline(never)]
 pub(super) fn set(bits: &mut [u8], first: u32, from: u32, to: u32, value: bool) -> bool {
     let mut any = false;
