@@ -1,4 +1,4 @@
-//! Getters and setters: what a handle shows of its object's fields.
+//! Getters and setters: the fields of an object as methods of its handle.
 
 use crate::own::Own;
 use core::ops::Deref;

@@ -1,9 +1,17 @@
-//! Freeing an object and what it owns.
+//! Freeing an object and everything that it owns.
 //!
-//! What an object owns is a tree of any shape and size. It is freed from its leaves on, without recursion, and only a few objects of the path
-//! to where that has got to are remembered. The last child of an object is looked into when the object itself is gone, so a list
-//! needs no path. When a path gets longer than what is remembered, objects of it are forgotten, and later
-//! found once more from the one before them: what is freed already can be told by its entry in the table.
+//! ```text
+//!         A            levels of the path (at most 16):  A -> B -> D      `from`..`to`: handles being freed
+//!       /   \
+//!      B     C         leaves without handles are freed in groups, when their owner is scanned first
+//!     / \              an object is freed when its last child is reached; that child becomes an orphan level,
+//!    D   E             so a list needs one level only
+//! ```
+//!
+//! The owned objects form a tree of any shape and size. It is freed from the leaves up, without
+//! recursion, in constant RAM. If a path gets longer than the remembered levels, some levels are
+//! dropped (`gap`). They are found again from the level above: an object that is freed already has
+//! a free entry in the table.
 
 mod path;
 mod scan;
@@ -19,16 +27,17 @@ use nvmem::{Medium, planted};
 use path::{Batch, Level, Path};
 use scan::HandleScan;
 
-/// An object is freed, or is to be freed by others.
+/// Whether an object is still to be freed here.
 enum ChildState {
     Freed,
     Live,
 }
 
 impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
-    /// Frees an object and all that it owns. What of that is held is freed at its release.
+    /// Frees an object and all objects that it owns. Pinned ones are freed at their release.
     ///
-    /// **Errors**: with `true`, a part is freed and the object is nobody's any more: the next open frees the rest.
+    /// **Errors**: with `true`, a part is freed and the object has no owner any more: the next open
+    /// frees the rest.
     pub(crate) fn free(&self, id: u16, kind: &Kind) -> Result<(), (Fail, bool)> {
         let first = Batch {
             id,
@@ -43,10 +52,11 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
             .map_err(|e| (e, gone))
     }
 
-    /// Frees all that a value owns, which lies in no object. **Errors**: what is not freed is freed by the next open.
+    /// Frees all objects owned by a value that lies in no object. **Errors**: the next open frees
+    /// the rest.
     ///
     /// # Safety
-    /// `check` is that of its type, and it is not used again.
+    /// `check` is that of its type, and the value is not used again.
     pub(crate) unsafe fn free_owned(&self, check: CheckFn, value: *const u8) -> Result<(), Fail> {
         let objects = self.section(|st| Ok(st.store.objects()))?;
         let (mut result, mut gone) = (Ok(()), true);
@@ -55,7 +65,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
             let mut scan = HandleScan::new(objects, leaves_from, from);
             // SAFETY: a value of the type.
             let shown = unsafe { check(value, &mut scan) };
-            // A value that the program had is valid.
+            // The program's value is valid.
             shown.map_err(|_| Fail::BUSY)?;
             self.free_leaves(&mut scan, &mut gone)?;
             leaves_from = scan.more_leaves.unwrap_or(u32::MAX);
@@ -70,11 +80,11 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         }
     }
 
-    /// `gone` is set when anything is freed.
+    /// Frees the objects of the path. Sets `gone` when anything is freed.
     fn free_path(&self, root: u16, path: &mut Path, gone: &mut bool) -> Result<(), Fail> {
         let objects = self.section(|st| Ok(st.store.objects()))?;
         let mut result = Ok(());
-        // A path is longer than there are objects only where damage has made a circle of it.
+        // Only damage can make a path longer than the number of objects: a cycle.
         let mut deep = 0;
         while let Some(level) = path.last() {
             let Some(id) = level.batch.last() else {
@@ -93,7 +103,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
             if level.batch.handles && level.has_more && deep <= u32::from(objects) {
                 match self.scan_object(id, level, objects, gone) {
                     Ok(found) => inner = found,
-                    // What it owns cannot be known.
+                    // The objects that it owns are unknown.
                     Err(f) if f.is_damage() && id != root => {
                         result = result.and(Err(f));
                     }
@@ -127,7 +137,8 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         result
     }
 
-    /// Whether an object is still to be freed: it may be freed already, or held. `first` is the one that all the others belong to.
+    /// Whether an object is still to be freed: it may be freed already, or pinned. `first`: it is
+    /// the root of the tree to free.
     fn claim_child(&self, id: u16, first: bool, gone: &mut bool) -> Result<ChildState, Fail> {
         self.section(|st| {
             match st.cache.lookup(id) {
@@ -137,7 +148,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
                     if first {
                         return Err(Fail::BUSY);
                     }
-                    // It is freed at its release, with what it owns then.
+                    // Its release frees it, with the objects that it owns then.
                     st.reaper = Some(Self::free_doomed);
                     st.cache.doom(frame);
                     *gone = true;
@@ -154,7 +165,8 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         })
     }
 
-    /// Frees what an object owns without handles, when it is looked into for the first time; then what it owns next with handles.
+    /// At the first scan of an object, frees the objects without handles that it owns. Returns the
+    /// next objects with handles that it owns.
     fn scan_object(
         &self,
         id: u16,
@@ -173,7 +185,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
             self.section(|st| {
                 // SAFETY: a resident value of this kind, which is pinned; nobody has it mutably.
                 let r = unsafe { (kind.check)(content.as_ptr(), &mut scan) };
-                // SAFETY: it was pinned by this.
+                // SAFETY: pinned above.
                 let frame = unsafe { st.cache.frame_of(content) };
                 st.cache.unpin(frame, false);
                 r.map_err(|_| Fail::damaged(id))
@@ -189,7 +201,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         }
     }
 
-    /// Frees the objects without handles that a look has found.
+    /// Frees the objects without handles that a scan has found.
     fn free_leaves(&self, scan: &mut HandleScan, gone: &mut bool) -> Result<(), Fail> {
         for batch in scan.leaves.iter_mut().flatten() {
             while let Some(leaf) = batch.last() {
@@ -202,8 +214,8 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         Ok(())
     }
 
-    /// Frees the number and the room of an object that nobody holds, and forgets what RAM has of it. `gone` is set when that has begun: before, it is
-    /// there as it was.
+    /// Frees the number and the space of an unpinned object, and evicts it. Sets `gone` when that
+    /// has begun; before that, the object is intact.
     pub(crate) fn free_one(&self, id: u16, len: u16, gone: &mut bool) -> Result<(), Fail> {
         let mut free = Free::new(id, len);
         self.sections(|st| {
@@ -218,15 +230,15 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         })
     }
 
-    /// Frees the number and the room of an object that is not in RAM.
+    /// Frees the number and the space of an object that is not resident.
     pub(crate) fn free_unfilled(&self, id: u16, len: u16) -> Result<(), Fail> {
         let mut free = Free::new(id, len);
         self.sections(|st| st.store.free(&mut free))
     }
 
-    /// Frees what was doomed while it was held, now that nobody holds it any more.
+    /// Frees an object that was doomed while it was pinned.
     fn free_doomed(&self, id: u16, kind: &Kind) {
-        // Nobody is there to take an error; what is not freed here is freed by the next open.
+        // There is no caller for an error; the next open frees the rest.
         let _ = self.free(id, kind);
     }
 }

@@ -1,4 +1,4 @@
-//! Reading in place, on media that are mapped.
+//! Reading objects in place, on media that are memory-mapped.
 
 use crate::Heap;
 use crate::error::{Error, Fail};
@@ -14,11 +14,12 @@ impl<'h, R, M: Model, P: Promise, Pol: Policy, B> Heap<'h, R, Region<'_, M>, P, 
 where
     Self: 'h,
 {
-    /// The object where it lies: in RAM if it is there, else on the medium, without being loaded.
+    /// The object in place: in RAM if it is resident, else on the medium, without paging it in.
     ///
-    /// Nothing else can be done with the heap while the reference lives, so that the object stays where it is.
-    /// **Power loss**: nothing changes. **Cost**: the check over its bytes. **Errors**: [`Error::Damaged`]; [`Error::Busy`] when a leaked
-    /// guard holds it to be written; [`Error::Suspended`].
+    /// The heap cannot be used while the reference lives, so that the object stays where it is.
+    /// **Power loss**: nothing changes. **Cost**: the check over its bytes. **Errors**:
+    /// [`Error::Damaged`]; [`Error::Busy`] when a leaked guard pins it for writing;
+    /// [`Error::Suspended`].
     pub fn get_in_place<T: Persist + Marked<B>>(
         &mut self,
         own: &Own<'h, T, B>,
@@ -58,8 +59,8 @@ where
             unsafe { (kind.check)(at, &mut known) }.map_err(|_| damaged())?;
             Ok(at)
         }))?;
-        // SAFETY: a checked `T`. The heap is borrowed mutably: no operation moves or changes it, and a persist changes nothing that
-        // is not dirty in RAM.
+        // SAFETY: a checked `T`. The heap is borrowed mutably: no operation moves or changes it. A
+        // persist writes only objects that are dirty in RAM.
         Ok(unsafe { &*at.cast::<T>() })
     }
 }

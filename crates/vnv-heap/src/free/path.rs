@@ -1,11 +1,12 @@
-//! The way to where freeing has got to: only a few objects of it are remembered.
+//! The path to the object being freed: only some of its levels are remembered.
 
 use nvmem::persist::CheckFn;
 use nvmem::planted;
 
-/// Objects of a path that are remembered.
+/// Levels of a path that are remembered.
 const MAX_LEVELS: usize = 16;
-/// Of these, so many may be the last children of owners that are gone, and so cannot be forgotten.
+/// Levels that may be orphans: last children whose owners are freed. They cannot be found again, so
+/// they are never dropped.
 const MAX_ORPHANS: usize = 4;
 
 /// `count` objects of one kind from number `id` on.
@@ -19,7 +20,7 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    /// Whether `new` is the object after this batch, and freed alike.
+    /// Whether `new` is the object after this batch, and is freed alike.
     pub(super) fn follows(&self, new: &Batch) -> bool {
         self.id.checked_add(self.count) == Some(new.id)
             && self.len == new.len
@@ -33,22 +34,23 @@ impl Batch {
     }
 }
 
-/// Objects that are to be freed, the last one first.
+/// A level of the path: objects to free, the last one first.
 #[derive(Clone, Copy)]
 pub(super) struct Level {
     pub(super) batch: Batch,
-    /// The last object's handles before this one lead to what is freed already; those before `to` to what is being freed.
+    /// Of the last object: handles before `from` lead to freed objects, those before `to` to
+    /// objects being freed.
     pub(super) from: u32,
     pub(super) to: u32,
-    /// The last object was looked into, and what it owns without handles is freed.
+    /// The last object was scanned, and its objects without handles are freed.
     pub(super) scanned: bool,
-    /// It owns more with handles than what is before `to`.
+    /// It owns more objects with handles, behind `to`.
     pub(super) has_more: bool,
-    /// Objects of the path behind this one were forgotten.
+    /// Levels below this one were dropped.
     pub(super) gap: bool,
-    /// The owner is gone.
+    /// The owner is freed.
     pub(super) orphan: bool,
-    /// Owners above it, but for those that went before.
+    /// Number of owners above it that are not freed.
     pub(super) depth: u32,
 }
 
@@ -66,7 +68,7 @@ impl Level {
         }
     }
 
-    /// What comes after the last object, which is freed.
+    /// The level after its last object was freed.
     pub(super) fn next(&self) -> Self {
         let mut batch = self.batch;
         batch.count -= 1;
@@ -76,7 +78,7 @@ impl Level {
         }
     }
 
-    /// All that the frames behind this one were about is freed.
+    /// All levels below this one are freed.
     pub(super) fn child_done(&mut self) {
         if self.gap && !planted!("vnv-heap/gap-unnoticed") {
             self.has_more = true;
@@ -121,7 +123,7 @@ impl Path {
         already || all.filter(|f| f.orphan).count() < MAX_ORPHANS
     }
 
-    /// Goes on with what the last object owns.
+    /// Descends to objects that the last object owns.
     pub(super) fn push(&mut self, inner: Batch) {
         if self.len == MAX_LEVELS {
             self.forget();
@@ -134,9 +136,9 @@ impl Path {
         }
     }
 
-    /// Forgets a frame that can be found again from the one before it: neither the first nor the last, and no orphan. Those that
-    /// stay are the farther apart the longer it takes until they are needed: then little is looked into again, however long the path
-    /// is.
+    /// Drops a level that can be found again from the one above: neither the first nor the last,
+    /// and no orphan. Of the remaining levels, those needed last lie farthest apart. So little is
+    /// scanned again, however long the path is.
     pub(super) fn forget(&mut self) {
         let Some(end) = self.last().map(|last| last.depth + 1) else {
             return;
@@ -145,7 +147,7 @@ impl Path {
         let mut least = (1, 0, 1);
         for (i, three) in self.levels.array_windows().enumerate() {
             let [before, it, after] = three;
-            // How much farther away what comes back first will be.
+            // How much the distance to the next remembered level grows.
             let (up, down) = (far(before), far(after));
             let less = least.1 == 0 || up * least.2 < least.1 * down;
             if less && it.is_some_and(|f| !f.orphan) {

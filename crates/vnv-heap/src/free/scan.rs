@@ -1,28 +1,28 @@
-//! A look at what an object owns.
+//! A scan of the handles that an object holds.
 
 use super::path::Batch;
 use crate::own::HandleRange;
 use nvmem::Invalid;
 use nvmem::persist::{Found, Visit};
 
-/// Groups of objects without handles that one look at their owner finds.
+/// Groups of objects without handles that one scan collects.
 const LEAF_GROUPS: usize = 4;
 
-/// What an object owns.
+/// Handles that an object holds.
 pub(super) struct HandleScan {
     pub(super) known: HandleRange,
-    /// The number of the handle that comes next.
+    /// Index of the next handle.
     pub(super) at: u32,
-    /// Objects without handles, of the handles from this one on.
+    /// Objects without handles, of the handles from `leaves_from` on.
     pub(super) leaves: [Option<Batch>; LEAF_GROUPS],
     pub(super) leaves_from: u32,
-    /// Where those that have no place begin.
+    /// Index of the first one that did not fit.
     pub(super) more_leaves: Option<u32>,
-    /// The first ones with handles, of the handles from this one on.
+    /// The first batch with handles, of the handles from `from` on.
     pub(super) inner: Option<Batch>,
     pub(super) from: u32,
     pub(super) to: u32,
-    /// Whether there are more with handles.
+    /// Whether more objects with handles follow.
     pub(super) has_more: bool,
 }
 
@@ -48,7 +48,8 @@ impl Visit for HandleScan {
 }
 
 impl HandleScan {
-    /// At handles without handles behind them from number `leaves_from` on, and at others from number `from` on.
+    /// Collects objects without handles from handle `leaves_from` on, and those with handles from
+    /// `from` on.
     pub(super) fn new(objects: u16, leaves_from: u32, from: u32) -> Self {
         HandleScan {
             known: HandleRange { objects },
