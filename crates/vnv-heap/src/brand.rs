@@ -76,7 +76,8 @@ impl<'h, B> Brand<'h, B> {
 impl Brand<'static> {
     /// The brand of a heap that lives as long as the program. `None` when it was taken before.
     ///
-    /// An open that fails consumes the brand. So handle refusals with a local brand first, and then open for good:
+    /// An open that fails consumes the brand. So handle refusals with a local brand first, and then
+    /// open for good:
     ///
     /// ```
     /// use vnv_heap::nvmem::ram::RamFram;
@@ -132,10 +133,11 @@ impl TakenOnce {
     }
 }
 
-/// `static_brand!(pub Log)` declares a marker for a further heap that lives as long as the program: a type `Log` without values, whose
-/// `Log::take()` gives the brand once.
+/// `static_brand!(pub Log)` declares a marker for a further heap that lives as long as the program:
+/// a type `Log` without values, whose `Log::take()` gives the brand once.
 ///
-/// The types of such a heap name the marker: `Heap<'static, Root<'static>, Fram, JustInTime, Predict, Log>`, `Own<'h, Node<'h>, Log>`,
+/// The types of such a heap name the marker:
+/// `Heap<'static, Root<'static>, Fram, JustInTime, Predict, Log>`, `Own<'h, Node<'h>, Log>`,
 /// `Fifo<'h, u32, Log>`. Handles of two of them are of different types.
 ///
 /// ```
@@ -169,9 +171,10 @@ pub fn all_declared() {}
 
 /// `brand!(b)` declares `b`, with which one heap can be opened in this scope.
 ///
-/// The handles of that heap carry the brand, so that those of two heaps cannot be mixed up and none outlives its heap: neither
-/// compiles, in a scope that is never left either. The compiler then says that one of the brands "does not live long enough", and names
-/// `HandleOfAnotherHeap`. Declare the RAM and the medium that the heap borrows *before* the brand.
+/// The heap's handles carry the brand. So handles of two heaps cannot be mixed up, and none
+/// outlives its heap: neither compiles, also in a scope that never ends. The compiler then reports
+/// that a brand "does not live long enough", and names `HandleOfAnotherHeap`. Declare the RAM and
+/// the medium that the heap borrows *before* the brand.
 ///
 /// ```
 /// # #![forbid(unsafe_code, unused)]

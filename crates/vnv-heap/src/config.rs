@@ -123,7 +123,8 @@ impl Config {
         let bytes = persist.written + persist.read + section.written;
         let operations = persist.operations + section.operations;
         let model = &budget.model;
-        // Below 2^19 bytes and operations: this is below 2^52. Small cores multiply it at once, and need not divide.
+        // Below 2^19 bytes and operations: this is below 2^52. Small cores multiply it at once, and
+        // need not divide.
         let ns =
             bytes as u64 * model.byte_ns as u64 + operations as u64 * model.operation_ns as u64;
         if ns > budget.microseconds as u64 * 1000 {

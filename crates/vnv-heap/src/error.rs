@@ -63,7 +63,8 @@ impl<E: fmt::Debug> core::error::Error for Error<E> {}
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fail(NonZero<Word>);
 
-/// As wide as a pointer, so that a result with either comes in two registers; but at least a code and an object's number.
+/// As wide as a pointer, so that a result with either comes in two registers; but at least a code
+/// and an object's number.
 #[cfg(target_pointer_width = "16")]
 pub(crate) type Word = u32;
 #[cfg(not(target_pointer_width = "16"))]

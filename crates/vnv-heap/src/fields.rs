@@ -12,10 +12,13 @@ use nvmem::{Persist, Plain};
 /// | `name`, which may hold one: its type names the struct's lifetime | `own.with_name(&heap, f)`, `own.update_name(&heap, f)` with closures; `own.replace_name(&heap, value)`, which gives back what was there, so that nothing owned is lost |
 /// | `name`, whose type depends on a type parameter | those of the second row; those of the first where it is [`Plain`] |
 ///
-/// A method is as public as its field, and has its documentation. The object is held inside of it and released at its end: nothing
-/// stays pinned, and only the field is copied. **Power loss**, **Cost**, **Errors**: as [`Heap::get`](crate::Heap::get) for what
-/// reads, as [`Heap::get_mut`](crate::Heap::get_mut) for what writes: each call looks the object up once more, and may be a call where
-/// [`Heap::with`](crate::Heap::with) is none, so that a guard is better for several fields at once. [`Heap::root_handle`](crate::Heap::root_handle) is the root's handle.
+/// A method is as public as its field, and has its documentation. The object is held inside of it
+/// and released at its end: nothing stays pinned, and only the field is copied. **Power loss**,
+/// **Cost**, **Errors**: as [`Heap::get`](crate::Heap::get) for what reads, as
+/// [`Heap::get_mut`](crate::Heap::get_mut) for what writes: each call looks the object up once
+/// more, and may be a call where [`Heap::with`](crate::Heap::with) is none, so that a guard is
+/// better for several fields at once. [`Heap::root_handle`](crate::Heap::root_handle) is the root's
+/// handle.
 ///
 /// ```
 /// use vnv_heap::nvmem::{Persist, ram::RamFram};
@@ -43,8 +46,8 @@ use nvmem::{Persist, Plain};
 /// # Ok(()) }
 /// ```
 ///
-/// `#[fields(name = Name)]`: another name for the struct that has the methods, `NodeFields` here. `#[fields(crate = path)]`: where this
-/// crate is, if it is not `::vnv_heap`.
+/// `#[fields(name = Name)]`: another name for the struct that has the methods, `NodeFields` here.
+/// `#[fields(crate = path)]`: where this crate is, if it is not `::vnv_heap`.
 ///
 /// # Safety
 /// [`Of`](Fields::Of) is a transparent [`Own`] of this type, of the same brand and marker.
@@ -52,7 +55,8 @@ pub unsafe trait Fields: Persist {
     /// The struct that has the methods.
     type Of<'h, B>;
 
-    /// A handle by its other name. That it can be made so shows that the one is the other and nothing else.
+    /// A handle by its other name. That it can be made so shows that the one is the other and
+    /// nothing else.
     #[doc(hidden)]
     fn named<'h, B>(own: Own<'h, Self, B>) -> Self::Of<'h, B>;
 }

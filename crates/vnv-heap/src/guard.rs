@@ -46,7 +46,8 @@ impl<'a, T: Persist, S: Medium, P: Promise, Pol: Policy> Ref<'a, T, S, P, Pol> {
 
 impl<'a, T: Persist, S: Medium, P: Promise, Pol: Policy> RefMut<'a, T, S, P, Pol> {
     /// # Safety
-    /// `at` is the content of an object that is a valid `T`, and is pinned exclusively for this guard.
+    /// `at` is the content of an object that is a valid `T`, and is pinned exclusively for this
+    /// guard.
     #[inline(always)]
     pub(crate) unsafe fn new(core: &'a Core<S, P, Pol>, at: NonNull<u8>) -> Self {
         if T::PADDED {

@@ -329,7 +329,8 @@ where
     pub fn root_handle(&self) -> &Own<'h, R, B> {
         static NUMBER: NonZeroU16 = NonZeroU16::MIN;
         const { assert!(ROOT == 1) };
-        // SAFETY: a handle is a transparent number, and object 1 is an `R` of this heap; lent, it can be neither stored nor freed.
+        // SAFETY: a handle is a transparent number, and object 1 is an `R` of this heap; lent, it
+        // can be neither stored nor freed.
         unsafe { &*(&raw const NUMBER).cast() }
     }
 

@@ -148,7 +148,8 @@ where
         let needed = usize::from(kind.len).next_multiple_of(8) + 8 + 16;
         // Take the pointer last: the buffer is not accessed through `ram` afterwards.
         let len = ram.len();
-        // SAFETY: the buffer is borrowed as long as the heap's brand lives, and only the cache uses it.
+        // SAFETY: the buffer is borrowed as long as the heap's brand lives, and only the cache uses
+        // it.
         let cache = unsafe { Cache::new_uncleared(ram.as_mut_ptr(), len) };
         let cache = cache
             .filter(|_| len >= needed)

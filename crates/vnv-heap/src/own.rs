@@ -54,7 +54,8 @@ impl<T, B> Own<'_, T, B> {
     }
 }
 
-// SAFETY: a number; `At` differs in the brand only; `check` shows the handle to the owner of the memory.
+// SAFETY: a number; `At` differs in the brand only; `check` shows the handle to the owner of the
+// memory.
 unsafe impl<T: Persist, B> Persist for Own<'_, T, B> {
     type At<'p> = Own<'p, T::At<'p>, B>;
     type Leads = HeapHandles<To<T>, B>;

@@ -178,7 +178,8 @@ impl Attempt {
 }
 
 impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
-    /// Runs `f` with the state. **Errors**: [`Error::Busy`] when the medium's driver asks for it, [`Error::Suspended`].
+    /// Runs `f` with the state. **Errors**: [`Error::Busy`] when the medium's driver asks for it,
+    /// [`Error::Suspended`].
     #[inline(always)]
     pub(crate) fn section<R>(
         &self,
@@ -288,7 +289,8 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
             // A limit is reached, or the lock is not free.
             return Err(SlowPath);
         }
-        // SAFETY: in a critical section, and no other section runs; nothing in here calls code outside this crate.
+        // SAFETY: in a critical section, and no other section runs; nothing in here calls code
+        // outside this crate.
         let st = unsafe { &mut *self.state.get() };
         let Some(frame) = st.cache.lookup_fast(id) else {
             return Err(SlowPath);

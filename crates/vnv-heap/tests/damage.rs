@@ -1,8 +1,10 @@
-//! Damage stays where it is, over any number of opens: each flipped bit of an image, and pages of noise in each place.
+//! Damage stays where it is, over any number of opens: each flipped bit of an image, and pages of
+//! noise in each place.
 //!
-//! Each damaged image is opened three times. In between, all that can be read is read, all free room is overwritten, and
-//! objects are changed. What is lost must be what was touched, and what only that leads to; the latter must still lie on the
-//! medium, and go when the program gives up what is damaged.
+//! Each damaged image is opened three times. In between, all that can be read is read, all free
+//! room is overwritten, and objects are changed. What is lost must be what was touched, and what
+//! only that leads to; the latter must still lie on the medium, and go when the program gives up
+//! what is damaged.
 
 #[path = "support/shared.rs"]
 mod shared;
@@ -597,7 +599,8 @@ fn line<'h, P: Promise>(heap: &Heap<'h, Unrooted, Shared, P>) -> Result<Ring<'h>
     Ok(Ring { fifo, others })
 }
 
-/// The size of a queue's second element is damaged: it is overwritten without a load, and what was free becomes another's.
+/// The size of a queue's second element is damaged: it is overwritten without a load, and what was
+/// free becomes another's.
 fn overwritten<P: Promise>(bit: u32, save: impl Fn(&mut Line<'_, P>)) {
     let (chip, mut ram) = (Shared::blank(SIZE), vec![0; RAM]);
     {
@@ -760,7 +763,8 @@ fn without_bitmap<P: Save>(image: &Image) {
     }
 }
 
-/// An entry that leads to a former block does not bring back what that held, whichever of them lies near.
+/// An entry that leads to a former block does not bring back what that held, whichever of them lies
+/// near.
 #[test]
 fn former_blocks_do_not_come_back() {
     for rounds in 1..if cfg!(miri) { 2 } else { 8 } {

@@ -1,4 +1,5 @@
-//! Getters and setters: what `#[derive(Fields)]` makes, which trips no lint that a user may have forbidden.
+//! Getters and setters: what `#[derive(Fields)]` makes, which trips no lint that a user may have
+//! forbidden.
 
 use nvmem::ram::RamFram;
 use nvmem::{Maybe, Medium, Plain};

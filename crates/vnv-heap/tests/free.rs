@@ -1,4 +1,5 @@
-//! Freeing what owns much: trees of any size and shape, with what is held in them, under power cuts and persists.
+//! Freeing what owns much: trees of any size and shape, with what is held in them, under power cuts
+//! and persists.
 
 #[path = "support/shared.rs"]
 mod shared;
@@ -249,8 +250,8 @@ fn what_is_held_is_freed_later() {
     }
 }
 
-/// The medium fails at each of its operations: what was not freed is freed by the next open, and the handle comes back as long as
-/// nothing is freed.
+/// The medium fails at each of its operations: what was not freed is freed by the next open, and
+/// the handle comes back as long as nothing is freed.
 #[test]
 fn the_medium_fails() {
     for n in (0..).step_by(if cfg!(miri) { 97 } else { 1 }) {
@@ -306,8 +307,8 @@ fn persists_while_it_is_freed() {
         let blackout = || {
             sections.set(sections.get() + 1);
             if sections.get() == k {
-                // SAFETY: no reference out of a guard is used across a section; the buffer lives as long as the heap, which does not use
-                // it between the two.
+                // SAFETY: no reference out of a guard is used across a section; the buffer lives as
+                // long as the heap, which does not use it between the two.
                 unsafe {
                     saver.persist().unwrap();
                     if !cfg!(miri) {

@@ -1,4 +1,5 @@
-//! Images that no heap has written: never a panic, a hang or undefined behaviour; an error, or a heap that works.
+//! Images that no heap has written: never a panic, a hang or undefined behaviour; an error, or a
+//! heap that works.
 
 #[path = "support/shared.rs"]
 mod shared;
@@ -137,7 +138,8 @@ fn mutated<P: Promise>(seed: u64) {
     }
 }
 
-/// The same layout as numbers, so that the checks of forged handles are right: only the walk can refuse them.
+/// The same layout as numbers, so that the checks of forged handles are right: only the walk can
+/// refuse them.
 #[derive(Persist)]
 #[repr(C)]
 struct Forged {

@@ -51,7 +51,8 @@ fn in_place<M: Model, P: Promise>() {
     let seen = heap.get_in_place(&node).unwrap();
     assert!(seen.flag && seen.value == 7 && seen.next.is_some());
     assert_eq!(heap.stats().loads, loads);
-    // What was changed since is in RAM, and a reference that was leaked there is not joined by another.
+    // What was changed since is in RAM, and a reference that was leaked there is not joined by
+    // another.
     heap.get_mut(&node).unwrap().value = 8;
     assert_eq!(heap.get_in_place(&node).unwrap().value, 8);
     std::mem::forget(heap.get(&others[3]).unwrap());

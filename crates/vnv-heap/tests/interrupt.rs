@@ -1,4 +1,5 @@
-//! A persist after every section of every operation: the RAM buffer is lost and restored, or the program boots again.
+//! A persist after every section of every operation: the RAM buffer is lost and restored, or the
+//! program boots again.
 
 #[path = "support/shared.rs"]
 mod shared;
@@ -137,8 +138,9 @@ fn program<'h>(heap: &TestHeap<'h>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The same for Miri, with handles that lie in no object. Where `get` is given one that lies in an object that is held, only an interrupt may write
-/// it meanwhile, though the same bytes: here that is a call.
+/// The same for Miri, with handles that lie in no object. Where `get` is given one that lies in an
+/// object that is held, only an interrupt may write it meanwhile, though the same bytes: here that
+/// is a call.
 fn flat_program<'h>(heap: &TestHeap<'h>) -> Result<(), Failure> {
     let mut all = Vec::new();
     for i in 0..12u8 {
@@ -214,7 +216,8 @@ fn run(when: impl Fn(u32) -> bool, cold: bool) -> (Seen, Result<(), Failure>) {
                 reopen(chip.bytes());
             }
             if !cfg!(miri) {
-                // SAFETY: the buffer lives as long as the heap, which has not used it since the persist.
+                // SAFETY: the buffer lives as long as the heap, which has not used it since the
+                // persist.
                 unsafe { base.write_bytes(0xDB, RAM) };
             }
             // SAFETY: as above; the rest of RAM is as it was.
@@ -383,7 +386,8 @@ fn a_heap_is_detached_when_its_program_unwinds() {
     assert_eq!(unsafe { saver.persist() }, Err(Error::Detached));
 }
 
-/// The driver fails in an operation, and again in the persist of an interrupt that comes before the program is told.
+/// The driver fails in an operation, and again in the persist of an interrupt that comes before the
+/// program is told.
 #[test]
 fn each_is_told_what_the_driver_said() {
     let mut told = 0;
@@ -446,7 +450,8 @@ fn a_persist_that_the_medium_breaks_off_can_be_repeated() {
     }
 }
 
-/// What a guard to write does after a restore, the heap is not told: so it counts as a change from the restore on.
+/// What a guard to write does after a restore, the heap is not told: so it counts as a change from
+/// the restore on.
 #[test]
 fn a_guard_to_write_that_comes_back_is_a_change() {
     for mutable in [false, true] {

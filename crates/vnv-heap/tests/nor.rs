@@ -1,5 +1,5 @@
-//! A heap on NOR flash, through `nvmem`'s wear levelling: both promises under power cuts, with torn words that read differently
-//! each time and interrupted erases.
+//! A heap on NOR flash, through `nvmem`'s wear levelling: both promises under power cuts, with torn
+//! words that read differently each time and interrupted erases.
 
 #[path = "crash/support.rs"]
 #[allow(dead_code)]
@@ -152,7 +152,8 @@ fn depth() -> u32 {
     asked.and_then(|n| n.parse().ok()).unwrap_or(1).min(2)
 }
 
-/// A flash that is in use, with blocks that are cleaned: one operation is cut everywhere, in long campaigns the boot after it again.
+/// A flash that is in use, with blocks that are cleaned: one operation is cut everywhere, in long
+/// campaigns the boot after it again.
 fn in_use<P: Keep>(saved: u32) {
     // Under Miri it takes minutes until all units are in use.
     let saved = if cfg!(miri) { saved / 8 } else { saved };

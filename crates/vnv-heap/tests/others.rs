@@ -1,4 +1,5 @@
-//! What went wrong in a heap of others, on the same programs; and what went wrong while this one was designed.
+//! What went wrong in a heap of others, on the same programs; and what went wrong while this one
+//! was designed.
 
 #[path = "support/shared.rs"]
 mod shared;
@@ -117,7 +118,8 @@ fn a_persist_writes_nothing_for_what_is_clean() {
     heap.persist().unwrap();
     assert_eq!(chip.written() - before, 0);
     heap.restore().unwrap();
-    // One object: the record that something changes, itself, its check, and the record of the persist.
+    // One object: the record that something changes, itself, its check, and the record of the
+    // persist.
     let before = chip.written();
     heap.root_mut().unwrap().node = None;
     assert_eq!(chip.written() - before, 12);
@@ -126,7 +128,8 @@ fn a_persist_writes_nothing_for_what_is_clean() {
     assert_eq!(written, size_of::<Root>() + 2 + 2 * 12);
 }
 
-/// The bound failed when the interrupt came in a write-back; here the sum that counts is never above the limit.
+/// The bound failed when the interrupt came in a write-back; here the sum that counts is never
+/// above the limit.
 #[test]
 fn the_limit_holds_at_every_instant() {
     let config = Config {
@@ -170,7 +173,8 @@ fn an_object_beyond_the_limit() {
     assert_eq!(free, 128 - 1);
 }
 
-/// Twelve elements of 256 bytes in 4 KiB where fourteen were claimed. Here fifteen, counted by what has to be read again.
+/// Twelve elements of 256 bytes in 4 KiB where fourteen were claimed. Here fifteen, counted by what
+/// has to be read again.
 #[test]
 fn fifteen_elements_in_four_kibibytes() {
     let (mut ram, chip) = (vec![0; 4096], Shared::blank(16384));
@@ -201,7 +205,8 @@ fn two_heaps() {
     assert_eq!(first.read(&x).unwrap(), 3);
 }
 
-/// One slot of a checkpoint, overwritten in place without a check: here each object has one, and damage has a name.
+/// One slot of a checkpoint, overwritten in place without a check: here each object has one, and
+/// damage has a name.
 #[test]
 fn damage_is_noticed_and_the_rest_stays_readable() {
     let chip = Shared::blank(16384);
@@ -392,7 +397,8 @@ fn the_medium_fails_once_at_each_operation() {
     }
 }
 
-/// The medium fails in a write-back with the snapshot promise, and half of what it wrote has arrived: the object is what it was.
+/// The medium fails in a write-back with the snapshot promise, and half of what it wrote has
+/// arrived: the object is what it was.
 #[test]
 fn a_half_written_entry_is_mended() {
     type One<'h> = Heap<'h, Maybe<Own<'h, [u8; 40]>>, Shared, vnv_heap::Snapshot>;
@@ -443,7 +449,8 @@ fn a_half_written_entry_is_mended() {
     }
 }
 
-/// What a guard holds goes on after a persist that has failed: what is written through it then is in the next one.
+/// What a guard holds goes on after a persist that has failed: what is written through it then is
+/// in the next one.
 #[test]
 fn a_guard_outlives_a_persist_that_fails() {
     type One<'h> = Heap<'h, [u8; 40], Shared>;

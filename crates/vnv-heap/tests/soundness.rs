@@ -118,7 +118,8 @@ fn leaked_padding_is_not_formatted() {
     format::<Snapshot>();
 }
 
-/// Within its contract `Saver::persist` looks at no padding of an object that is held to be written.
+/// Within its contract `Saver::persist` looks at no padding of an object that is held to be
+/// written.
 #[test]
 fn a_save_between_two_guards() {
     static POWER_LOW: Saver = Saver::new();
@@ -132,7 +133,8 @@ fn a_save_between_two_guards() {
         let mut held = heap.get_mut(&plain).unwrap();
         held[0] = 1;
         let padded = heap.get(&own).unwrap();
-        // SAFETY: no reference into an object is used later but through its guard; what has padding is held to be read.
+        // SAFETY: no reference into an object is used later but through its guard; what has padding
+        // is held to be read.
         unsafe {
             POWER_LOW.persist().unwrap();
             POWER_LOW.restore().unwrap();

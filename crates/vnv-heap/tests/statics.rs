@@ -116,7 +116,8 @@ struct LogRoot<'h> {
 
 type LogHeap<'h, S> = Heap<'h, LogRoot<'h>, S, JustInTime, Predict, Log>;
 
-/// Everything that a heap has, of a heap with a marker, once with a local brand and then with the static one.
+/// Everything that a heap has, of a heap with a marker, once with a local brand and then with the
+/// static one.
 fn fill<'h, S: nvmem::Medium>(heap: &LogHeap<'h, S>) -> Result<(), Error<S::Error>> {
     let text = Blob::alloc(heap, b"on")?;
     let entry = heap.alloc(Entry {
@@ -226,8 +227,8 @@ impl Medium for Hooked {
     }
 }
 
-/// The driver uses the heap that it is in the midst of, through a static: each operation is refused, and nothing is damaged. Then it unwinds:
-/// the heap stays closed.
+/// The driver uses the heap that it is in the midst of, through a static: each operation is
+/// refused, and nothing is damaged. Then it unwinds: the heap stays closed.
 #[test]
 fn the_driver_comes_back() {
     // Room for two of the objects.

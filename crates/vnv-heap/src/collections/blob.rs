@@ -16,7 +16,8 @@ use nvmem::describe::Type;
 use nvmem::persist::{Found, Target, Visit};
 use nvmem::{Invalid, Medium, Persist};
 
-/// Owns some bytes: a handle of 4 bytes. Their number does not change: [`Blob::replace`] makes another blob.
+/// Owns a byte string: a handle of 4 bytes. Its length is fixed: [`Blob::replace`] makes another
+/// blob.
 #[must_use = "what is dropped is unreachable until the next open: store it, or free it"]
 #[repr(C)]
 pub struct Blob<'h, B = ()> {
@@ -30,7 +31,8 @@ fn kind(len: u16) -> Kind {
     Kind::to_free(len.max(1), false, any)
 }
 
-// SAFETY: two numbers without padding; `At` differs in the brand only; `check` shows the handle; any bytes are a content.
+// SAFETY: two numbers without padding; `At` differs in the brand only; `check` shows the handle;
+// any bytes are a content.
 unsafe impl<B> Persist for Blob<'_, B> {
     type At<'p> = Blob<'p, B>;
     type Leads = HeapHandles<(), B>;
@@ -46,7 +48,7 @@ unsafe impl<B> Persist for Blob<'_, B> {
     }
 }
 
-/// Released at its end, also by unwinding.
+/// A pinned blob. Its destructor releases the pin, also when unwinding.
 struct Hold<'a, S: Medium, P: Promise, Pol: Policy> {
     core: &'a Core<S, P, Pol>,
     content: NonNull<u8>,
@@ -61,9 +63,10 @@ impl<S: Medium, P: Promise, Pol: Policy> Drop for Hold<'_, S, P, Pol> {
 }
 
 impl<'h, B> Blob<'h, B> {
-    /// These bytes, in an object of their own.
+    /// Allocates an object with these bytes.
     ///
-    /// **Power loss**, **Cost**: as [`Heap::alloc`]. **Errors**: the same; [`Error::RamFull`] for more than 16 KiB less 8 bytes.
+    /// **Power loss**, **Cost**: as [`Heap::alloc`]. **Errors**: the same; [`Error::RamFull`] for
+    /// more than 16 KiB less 8 bytes.
     pub fn alloc<R, S: Medium, P: Promise, Pol: Policy>(
         heap: &Heap<'h, R, S, P, Pol, B>,
         bytes: &[u8],
@@ -83,17 +86,17 @@ impl<'h, B> Blob<'h, B> {
         })
     }
 
-    /// How many bytes there are.
+    /// The number of bytes.
     pub const fn len(&self) -> u16 {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether it has no bytes.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// What `f` makes of the bytes. **Cost**, **Errors**: as [`Heap::get`].
+    /// Calls `f` with the bytes and returns its result. **Cost**, **Errors**: as [`Heap::get`].
     pub fn with<R, S: Medium, P: Promise, Pol: Policy, O>(
         &self,
         heap: &Heap<'h, R, S, P, Pol, B>,
@@ -113,7 +116,8 @@ impl<'h, B> Blob<'h, B> {
         }))
     }
 
-    /// What `f` makes of the bytes, which it may change. **Cost**, **Errors**: as [`Heap::get_mut`].
+    /// Calls `f` with the bytes, which it may change, and returns its result. **Cost**, **Errors**:
+    /// as [`Heap::get_mut`].
     pub fn update<R, S: Medium, P: Promise, Pol: Policy, O>(
         &self,
         heap: &Heap<'h, R, S, P, Pol, B>,
@@ -133,7 +137,8 @@ impl<'h, B> Blob<'h, B> {
         }))
     }
 
-    /// Other bytes in the place of these. **Errors**: as [`Blob::alloc`] and [`Heap::free`]; the blob is as it was.
+    /// Replaces the bytes by others. **Errors**: as [`Blob::alloc`] and [`Heap::free`]; the blob is
+    /// unchanged then.
     pub fn replace<R, S: Medium, P: Promise, Pol: Policy>(
         &mut self,
         heap: &Heap<'h, R, S, P, Pol, B>,
@@ -146,7 +151,7 @@ impl<'h, B> Blob<'h, B> {
         let old = core::mem::replace(self, new);
         old.free(heap).map_err(|refused| {
             let new = core::mem::replace(self, refused.value);
-            // What cannot be freed here is unreachable, and freed by the next open.
+            // If this fails, the next open frees it.
             let _ = new.free(heap);
             refused.error
         })

@@ -1,4 +1,9 @@
-//! Values by key.
+//! A hash map.
+//!
+//! ```text
+//!  hash(key) picks the first chunk; chunks are scanned in order from there
+//!  chunk: [ used: key,value | freed | used: key,value | never used ]     a never-used place ends the search
+//! ```
 
 use super::Run;
 use super::entry::Entry;
@@ -13,13 +18,14 @@ use nvmem::describe::{Part, To, Type};
 use nvmem::persist::Visit;
 use nvmem::{Invalid, Maybe, Medium, Persist, Plain, assert_no_padding, planted};
 
-/// A place: never used, freed, or used.
+/// A place of the table: never used, freed, or with an entry.
 type MapSlot<K, V> = Maybe<Maybe<Entry<K, V>>>;
 
 /// A map from keys to values: a hash table of chunks with `PER` entries each. 12 bytes.
 ///
-/// Keys are the same when their bytes are, so a key has no padding. It grows by a table of twice the size when three quarters of it are in use.
-/// It is empty by [`Map::new`]. A value may own what it likes: for values of varying size, `Map<K, Blob, PER>`.
+/// Keys are equal when their bytes are, so a key must not have padding. When three quarters of the
+/// places are used, a table of twice the size replaces the old one. [`Map::new`] makes an empty
+/// map. A value may own objects: for values of varying size, `Map<K, Blob, PER>`.
 #[must_use = "what is dropped is unreachable until the next open: store it, or free it"]
 #[repr(C)]
 pub struct Map<'h, K, V, const PER: usize, B = ()> {
@@ -70,7 +76,7 @@ impl<K, V, const PER: usize, B> Default for Map<'_, K, V, PER, B> {
 }
 
 impl<K, V, const PER: usize, B> Map<'_, K, V, PER, B> {
-    /// Without entries and without room.
+    /// An empty map without a table.
     pub const fn new() -> Self {
         const { assert!(PER > 0, "a chunk has at least one entry") };
         Map {
@@ -81,12 +87,12 @@ impl<K, V, const PER: usize, B> Map<'_, K, V, PER, B> {
         }
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     pub const fn len(&self) -> u32 {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether there are no entries.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -103,7 +109,7 @@ fn bytes<K: Plain>(key: &K) -> &[u8] {
     unsafe { core::slice::from_raw_parts(core::ptr::from_ref(key).cast(), size_of::<K>()) }
 }
 
-/// The same in every build: FNV-1a, with the upper bits mixed down and up.
+/// FNV-1a, with the upper bits mixed down and up. The same in every build.
 fn hash<K: Plain>(key: &K) -> u32 {
     let h = bytes(key).iter().fold(0x811C_9DC5, |h: u32, b| {
         (h ^ u32::from(*b)).wrapping_mul(0x0100_0193)
@@ -111,7 +117,7 @@ fn hash<K: Plain>(key: &K) -> u32 {
     (h ^ h >> 15).wrapping_mul(0x2C1B_3C6D)
 }
 
-/// Where a key is, or would go.
+/// The place of a key, or the place where it would go.
 struct MapPos {
     chunk: u16,
     at: usize,
@@ -134,7 +140,8 @@ impl<'h, K: Plain + Copy, V: Plain + Marked<B>, const PER: usize, B> Map<'h, K, 
 impl<'h, K: Plain + Copy, V: Persist<At<'h> = V> + Marked<B>, const PER: usize, B>
     Map<'h, K, V, PER, B>
 {
-    /// What `f` makes of the value of a key; `None` when there is none. **Cost**: a load or two. **Errors**: as [`Heap::get`].
+    /// Calls `f` with the value of a key; `None` when there is none. **Cost**: one or two chunks
+    /// are read. **Errors**: as [`Heap::get`].
     pub fn with<R, S: Medium, P: Promise, Pol: Policy, O>(
         &self,
         heap: &Heap<'h, R, S, P, Pol, B>,
@@ -151,8 +158,8 @@ impl<'h, K: Plain + Copy, V: Persist<At<'h> = V> + Marked<B>, const PER: usize, 
         })
     }
 
-    /// What `f` makes of the value of a key, which it may change; `None` when there is none. **Power loss**, **Cost**, **Errors**: as
-    /// [`Map::insert`]; it does not grow.
+    /// Calls `f` with the value of a key, which it may change; `None` when there is none. **Power
+    /// loss**, **Cost**, **Errors**: as [`Map::insert`]; it does not grow.
     pub fn update<R, S: Medium, P: Promise, Pol: Policy, O>(
         &self,
         heap: &Heap<'h, R, S, P, Pol, B>,
@@ -169,10 +176,12 @@ impl<'h, K: Plain + Copy, V: Persist<At<'h> = V> + Marked<B>, const PER: usize, 
         })
     }
 
-    /// Puts a value in and gives the one before back, with what it owns.
+    /// Inserts a value and returns the previous one, with the objects that it owns.
     ///
-    /// **Power loss**: it is there from the persist or commit on that saves the object in which the map lies. **Cost**: a load or two and one chunk
-    /// changed; when the map grows, all of it. **Errors**: [`Error::Full`]; as [`Heap::get_mut`]. The value is back, the map as it was.
+    /// **Power loss**: the entry counts from the persist or commit on that saves the object with
+    /// the map. **Cost**: one or two chunks are read and one is changed; when the map grows, all of
+    /// them. **Errors**: [`Error::Full`]; as [`Heap::get_mut`]. The value is returned, and the map
+    /// is unchanged.
     pub fn insert<R, S: Medium, P: Promise, Pol: Policy>(
         &mut self,
         heap: &Heap<'h, R, S, P, Pol, B>,
@@ -198,7 +207,7 @@ impl<'h, K: Plain + Copy, V: Persist<At<'h> = V> + Marked<B>, const PER: usize, 
         })
     }
 
-    /// Where the value of a key is to be put; makes room.
+    /// Finds the place for the value of a key. Grows the map if necessary.
     fn place_for<'a, R, S: Medium, P: Promise, Pol: Policy>(
         &mut self,
         heap: &'a Heap<'h, R, S, P, Pol, B>,
@@ -215,7 +224,8 @@ impl<'h, K: Plain + Copy, V: Persist<At<'h> = V> + Marked<B>, const PER: usize, 
         Ok((f, chunk))
     }
 
-    /// Takes a value out. **Power loss**, **Cost**, **Errors**: as [`Map::insert`]; it does not grow.
+    /// Removes an entry and returns its value. **Power loss**, **Cost**, **Errors**: as
+    /// [`Map::insert`]; it does not grow.
     pub fn remove<R, S: Medium, P: Promise, Pol: Policy>(
         &mut self,
         heap: &Heap<'h, R, S, P, Pol, B>,
@@ -228,7 +238,7 @@ impl<'h, K: Plain + Copy, V: Persist<At<'h> = V> + Marked<B>, const PER: usize, 
         let Some(map_slot) = chunk.get_mut(f.at) else {
             return Ok(None);
         };
-        // What was put behind it is still found.
+        // Not *never used*: entries behind it must still be found.
         let freed = if planted!("vnv-heap/removed-is-never-ever_used") {
             Maybe::None
         } else {
@@ -242,7 +252,8 @@ impl<'h, K: Plain + Copy, V: Persist<At<'h> = V> + Marked<B>, const PER: usize, 
         })
     }
 
-    /// Calls `f` for each entry, in no order. **Cost**: loads all of it. **Errors**: as [`Heap::get`].
+    /// Calls `f` for each entry, in no particular order. **Cost**: reads all chunks. **Errors**: as
+    /// [`Heap::get`].
     pub fn for_each<R, S: Medium, P: Promise, Pol: Policy>(
         &self,
         heap: &Heap<'h, R, S, P, Pol, B>,
@@ -258,7 +269,8 @@ impl<'h, K: Plain + Copy, V: Persist<At<'h> = V> + Marked<B>, const PER: usize, 
         Ok(())
     }
 
-    /// Takes all entries out, and frees what they own and the table. **Errors**: as [`Map::free`]; the map is empty all the same.
+    /// Removes all entries, and frees the objects that they own and the table. **Errors**: as
+    /// [`Map::free`]; the map is empty nevertheless.
     pub fn clear<R, S: Medium, P: Promise, Pol: Policy>(
         &mut self,
         heap: &Heap<'h, R, S, P, Pol, B>,
@@ -272,7 +284,7 @@ impl<'h, K: Plain + Copy, V: Persist<At<'h> = V> + Marked<B>, const PER: usize, 
         }
     }
 
-    /// A larger table, or one as large without what was freed.
+    /// Replaces the table by a larger one, or by one of equal size without freed places.
     #[inline(never)]
     fn grow<R, S: Medium, P: Promise, Pol: Policy>(
         &mut self,
@@ -291,7 +303,8 @@ impl<'h, K: Plain + Copy, V: Persist<At<'h> = V> + Marked<B>, const PER: usize, 
             Ok(len) => {
                 let old = core::mem::replace(&mut self.table, new);
                 (self.len, self.ever_used) = (len, len);
-                // What cannot be freed here is unreachable, and freed by the next open. What the entries own is the new table's.
+                // If this fails, the next open frees the old table. The new table owns the entries'
+                // objects.
                 let _ = if planted!("vnv-heap/moved-is-freed") {
                     old.free(heap)
                 } else {
@@ -300,14 +313,15 @@ impl<'h, K: Plain + Copy, V: Persist<At<'h> = V> + Marked<B>, const PER: usize, 
                 Ok(())
             }
             Err(e) => {
-                // And the old table's again.
+                // The old table owns the entries' objects again.
                 let _ = new.free_shallow(heap);
                 Err(e)
             }
         }
     }
 
-    /// Frees all of it, and what the values own. **Errors**: as [`Heap::free`], with what is left, without entries.
+    /// Frees the map and the objects that values own. **Errors**: as [`Heap::free`], with the
+    /// remaining table, without entries.
     pub fn free<R, S: Medium, P: Promise, Pol: Policy>(
         self,
         heap: &Heap<'h, R, S, P, Pol, B>,
@@ -364,7 +378,7 @@ fn chunk_mut<
     table.get_mut(heap, i).unwrap_or(Err(Error::Full))
 }
 
-/// Looks from the key's chunk on, until one has a place that was never used.
+/// Scans from the key's chunk on, up to a place that was never used.
 fn find<'h, K: Plain, V: Persist, const PER: usize, R, S: Medium, P: Promise, Pol: Policy, B>(
     table: &Table<'h, K, V, PER>,
     heap: &Heap<'h, R, S, P, Pol, B>,
@@ -403,7 +417,8 @@ fn find<'h, K: Plain, V: Persist, const PER: usize, R, S: Medium, P: Promise, Po
     Ok(free)
 }
 
-/// Copies all entries of a table into another one. How many there are. Both own what the entries own then.
+/// Copies all entries into another table and returns their number. Both tables then own the
+/// entries' objects.
 fn copy<'h, K, V, const PER: usize, R, S: Medium, P: Promise, Pol: Policy, B>(
     from: &Table<'h, K, V, PER>,
     to: &Table<'h, K, V, PER>,

@@ -1,4 +1,5 @@
-//! What the policies write, on the cache that the heap uses: key-value updates and a queue that does not fit.
+//! What the policies write, on the cache that the heap uses: key-value updates and a queue that
+//! does not fit.
 //!
 //! The bounds hold for means over the seeds, as in docs/EVALUATION.md.
 
@@ -168,7 +169,8 @@ fn a_queue_that_does_not_fit_stays_where_it_is() {
     }
 }
 
-/// How many of 3500 accesses to ten objects must load, when each is followed by one of a scan through 200 others.
+/// How many of 3500 accesses to ten objects must load, when each is followed by one of a scan
+/// through 200 others.
 fn scan<P: PolicyRules>() -> u32 {
     let mut ram = Ram::new(4_096, 0);
     let mut c: Cache<P> = ram.cache();

@@ -310,7 +310,8 @@ impl<P: PolicyRules> Cache<P> {
         let left = units - self.arrived;
         let now = left.min((burst / UNIT).clamp(1, NONE as usize) as u16);
         let arrived = usize::from(self.arrived) * UNIT;
-        // SAFETY: invariant "blocks": both lie within the buffer, and nothing refers to the content, which is not pinned.
+        // SAFETY: invariant "blocks": both lie within the buffer, and nothing refers to the
+        // content, which is not pinned.
         unsafe {
             slide(
                 from.up(arrived).header().as_ptr(),

@@ -26,7 +26,8 @@ impl Ram {
 
     pub(crate) fn cache<P: PolicyRules>(&mut self) -> Cache<P> {
         let base = self.bytes.as_mut_ptr().cast::<u8>();
-        // SAFETY: the vector is longer by the skipped bytes, and only the cache uses it in these tests.
+        // SAFETY: the vector is longer by the skipped bytes, and only the cache uses it in these
+        // tests.
         unsafe { Cache::new(base.add(self.skip), self.len).expect("large enough") }
     }
 }
@@ -361,7 +362,8 @@ fn a_mix_of_sizes_fills_most_of_it() {
 #[test]
 #[cfg_attr(miri, ignore = "arithmetic")]
 fn fifteen_of_256_and_three_quarters_of_32() {
-    // Of 4 KiB, the heap's own state taken off: what cache, policy, store and the rest take on a 32-bit target.
+    // Of 4 KiB, the heap's own state taken off: what cache, policy, store and the rest take on a
+    // 32-bit target.
     let mut ram = Ram::new(4096 - 128, 0);
     let mut c = ram.cache::<Predict>();
     for id in 1..=15 {
@@ -462,7 +464,8 @@ fn a_move_can_be_finished_at_once() {
 
 #[test]
 fn a_directory_that_cannot_grow_has_longer_chains() {
-    // One large pinned object right below the directory, restored: there is no room for more buckets.
+    // One large pinned object right below the directory, restored: there is no room for more
+    // buckets.
     let mut ram = Ram::new(1024, 0);
     let mut c = ram.cache::<Predict>();
     let s = reserve(&mut c, 1, 440, 64).unwrap();

@@ -102,7 +102,8 @@ impl<S: Medium, P: Promise> Run<S::Error> for Store<S, P> {
         steps(self, |s| s.free(&mut f))
     }
 
-    /// In the order of a write-back: all pieces but the first, then the check and the first piece in one write.
+    /// In the order of a write-back: all pieces but the first, then the check and the first piece
+    /// in one write.
     fn put_all(&mut self, id: u16, bytes: &[u8]) -> Result<(), Error<S::Error>> {
         let len = bytes.len() as u16;
         let mut b = BeginWrite::new(id, len);

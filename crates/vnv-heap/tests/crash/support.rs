@@ -74,7 +74,8 @@ pub fn model(ops: &[Op]) -> View {
     v
 }
 
-/// 16 objects in 192 bytes of RAM: nearly every operation evicts, and what is moved is moved in pieces.
+/// 16 objects in 192 bytes of RAM: nearly every operation evicts, and what is moved is moved in
+/// pieces.
 pub const NARROW: Config = Config {
     dirty_limit: 100,
     burst: 16,
@@ -241,7 +242,8 @@ pub fn program<P: Save, S: Faithful>(
     ops: &[Op],
 ) {
     if boot::<P, _>(&mut nv, config, world, ops, false) {
-        // Never with the snapshot promise, and never after a completed persist, unless something was begun since.
+        // Never with the snapshot promise, and never after a completed persist, unless something
+        // was begun since.
         let known = world.get();
         assert!(!P::SNAPSHOT && known.begun, "{known:?}");
         world.set(Known {

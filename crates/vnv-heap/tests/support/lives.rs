@@ -1,4 +1,5 @@
-//! What the suites of the collections share: how a heap is saved, chance, and programs of rounds that are cut.
+//! What the suites of the collections share: how a heap is saved, chance, and programs of rounds
+//! that are cut.
 
 use nvmem::{Medium, Persist};
 use std::fmt::Debug;
@@ -37,8 +38,8 @@ pub struct Promised {
 
 pub const ROUNDS: u32 = 3;
 
-/// What is there is what was saved last, or what was being saved, and nothing leaks. Then it goes on to the end: `round` does one, `look`
-/// counts and checks them.
+/// What is there is what was saved last, or what was being saved, and nothing leaks. Then it goes
+/// on to the end: `round` does one, `look` counts and checks them.
 macro_rules! live {
     ($heap:expr, $world:expr, $round:ident, $look:ident) => {{
         let (heap, world) = ($heap, $world);

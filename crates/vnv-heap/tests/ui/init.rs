@@ -1,4 +1,5 @@
-//! Until the root is there, nothing can name it: what object 1 holds is of the image before, of any type.
+//! Until the root is there, nothing can name it: what object 1 holds is of the image before, of any
+//! type.
 #![allow(dead_code, unused)]
 
 include!("support/types.rs");

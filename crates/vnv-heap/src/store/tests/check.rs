@@ -5,8 +5,8 @@ use crate::store::check::{BLOCK, STRIDE, WEIGHTS, weigh};
 
 const PRIME: u64 = 65_521;
 
-/// No two flipped bits of up to 1,280 bytes, of the header or of the check itself cancel each other out: what a flipped bit
-/// adds to the sum is another number for each, whichever way it flips.
+/// No two flipped bits of up to 1,280 bytes, of the header or of the check itself cancel each other
+/// out: what a flipped bit adds to the sum is another number for each, whichever way it flips.
 #[test]
 fn weights_are_apart() {
     let mut seen = std::vec![false; PRIME as usize];
@@ -66,8 +66,8 @@ fn every_one_and_two_bit_error_is_noticed() {
                 bytes[bit / 8] ^= 1 << (bit % 8);
                 let c = of(7, &bytes);
                 bytes[bit / 8] ^= 1 << (bit % 8);
-                // Of two flipped bits the second one adds to what the first one left: apart they are different, and by
-                // `weights_are_apart` the sums of any two are not nothing.
+                // Of two flipped bits the second one adds to what the first one left: apart they
+                // are different, and by `weights_are_apart` the sums of any two are not nothing.
                 assert_ne!(c, right, "bit {bit} of {len}");
                 assert!(seen.insert(c), "bit {bit} of {len} is another one");
                 // With one of the check's own bits.

@@ -9,8 +9,8 @@ use powerfail::{Mapped, Media, Simulated, SpiFram, World, explore_with};
 /// Bytes of the media; some 30 units.
 const SIZE: usize = 512;
 
-/// Objects that there may be: how many in a row, and how long. The root, of 4 bytes, holds the number of the last save and
-/// each one's id.
+/// Objects that there may be: how many in a row, and how long. The root, of 4 bytes, holds the
+/// number of the last save and each one's id.
 const SLOTS: [(u16, u16); 3] = [(1, 10), (1, 3), (2, 33)];
 
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -23,7 +23,8 @@ fn image<P: Promise>() -> RamFram<SIZE> {
 
 const ALL: u32 = 0b111100;
 
-/// Whatever the image says: an error, or a heap in which everything works and objects do not share bytes.
+/// Whatever the image says: an error, or a heap in which everything works and objects do not share
+/// bytes.
 pub(super) fn attack<P: Promise>(fram: &mut RamFram<SIZE>) {
     let Ok(mut s) = open::<_, P>(&mut *fram, &CONFIG) else {
         return;
@@ -94,7 +95,8 @@ fn any_byte_changed() {
     }
 }
 
-/// Numbers where the format has numbers: each pair of bytes behind the header, as each number that is somewhere.
+/// Numbers where the format has numbers: each pair of bytes behind the header, as each number that
+/// is somewhere.
 #[test]
 fn any_number_forged() {
     let numbers = (0..20).chain([40, 48, 50, 0x100, 0xFE00, 0xFEFF, 0xFF00, 0xFFFF]);
@@ -302,8 +304,8 @@ fn operations<S: Medium, P: Promise>(s: &mut Store<S, P>) -> Result<(), Error<S:
     Ok(())
 }
 
-/// The bus fails at each call in turn; the medium works again, and so does the heap: what was not concerned is as it was, a commit
-/// comes to its end, and the next boot finds a heap.
+/// The bus fails at each call in turn; the medium works again, and so does the heap: what was not
+/// concerned is as it was, a commit comes to its end, and the next boot finds a heap.
 fn bus_errors<P: Promise>() {
     let mut failed = 0;
     let (step, least) = if cfg!(miri) { (9, 4) } else { (1, 40) };

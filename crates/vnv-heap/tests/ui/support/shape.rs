@@ -1,4 +1,5 @@
-// What is too large for an object, or aligned to more than blocks are, is refused when it is compiled for good.
+// What is too large for an object, or aligned to more than blocks are, is refused when it is
+// compiled for good.
 
 include!("types.rs");
 
