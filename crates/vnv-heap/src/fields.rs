@@ -66,7 +66,7 @@ impl<'h, T: Fields, B> Deref for Own<'h, T, B> {
     #[inline(always)]
     fn deref(&self) -> &T::Of<'h, B> {
         const { assert!(size_of::<T::Of<'h, B>>() == size_of::<Own<'h, T, B>>()) };
-        // SAFETY: as the trait vouches, the same by another name.
+        // SAFETY: the trait guarantees that both are the same type by two names.
         unsafe { &*core::ptr::from_ref(self).cast() }
     }
 }

@@ -1,11 +1,12 @@
 //! Freeing an object and everything that it owns.
 //!
 //! ```text
-//!         A            levels of the path (at most 16):  A -> B -> D      `from`..`to`: handles being freed
+//!         A        path (at most 16 levels): A -> B -> D; handles `from`..`to` are being freed
 //!       /   \
-//!      B     C         leaves without handles are freed in groups, when their owner is scanned first
-//!     / \              an object is freed when its last child is reached; that child becomes an orphan level,
-//!    D   E             so a list needs one level only
+//!      B     C     1. At the first scan of an owner, its children without handles are freed, in groups.
+//!     / \          2. The path descends to the next child with handles.
+//!    D   E         3. At its last child, the owner is freed first; the child becomes an orphan level.
+//!                     So a list needs one level only.
 //! ```
 //!
 //! The owned objects form a tree of any shape and size. It is freed from the leaves up, without
@@ -183,7 +184,8 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
             let mut scan = HandleScan::new(objects, leaves_from, level.from);
             let content = self.pin_slow(id, &kind, false)?;
             self.section(|st| {
-                // SAFETY: a resident value of this kind, which is pinned; nobody has it mutably.
+                // SAFETY: a resident value of this kind, which is pinned. No mutable reference to it
+                // exists.
                 let r = unsafe { (kind.check)(content.as_ptr(), &mut scan) };
                 // SAFETY: pinned above.
                 let frame = unsafe { st.cache.frame_of(content) };

@@ -54,7 +54,7 @@ where
     /// The same heap as `init` sees it: object 1 is not a root yet.
     #[inline(always)]
     pub(crate) fn unrooted(&self) -> &Heap<'h, Unrooted, S, P, Pol, B> {
-        // SAFETY: a heap is a transparent core, whatever its root.
+        // SAFETY: a heap is a transparent core for every root type.
         unsafe { &*core::ptr::from_ref(self).cast() }
     }
 
@@ -184,7 +184,7 @@ where
     /// A pinned object among them is freed when its guard ends. **Power loss**: *just in time*, as
     /// any change; with the snapshot promise it exists again unless a commit follows. **Cost**:
     /// reads each object that may hold handles, and writes a table entry for each object. RAM use
-    /// is constant: about a dozen objects are remembered, whatever the size and shape of the tree.
+    /// is constant: about a dozen objects are remembered, for trees of any size and shape.
     /// In a tree that is deep and branches everywhere, objects are read a few times. **Errors**:
     /// [`Error::Busy`] while it is pinned, with the handle; those of [`Heap::get`], with the handle
     /// when nothing is freed yet. Without the handle, the object is gone, and the rest of what it

@@ -1,7 +1,7 @@
 //! Pinning an object that the fast path cannot pin: making space, writing back, paging in.
 //!
 //! ```text
-//!  one section (interrupts masked, at most one burst of bytes), repeated until it returns no PENDING:
+//!  one section (interrupts masked, at most a burst of bytes); repeated while it returns PENDING:
 //!
 //!    transfer under way? --yes--> move up to a burst; not done: PENDING
 //!         | no

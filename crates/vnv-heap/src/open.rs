@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!  open/format/salvage -> store.open or store.begin
-//!      blank: allocate object 1 -> init(heap without root) -> write the root -> persist or commit -> finish_format
+//!      blank: allocate object 1 -> init(heap without root) -> write the root
+//!             -> persist or commit -> finish_format
 //!      used:  pass 1 walk (marks in RAM) -> pass 2 sweep (table and bitmap) -> ready
 //! ```
 

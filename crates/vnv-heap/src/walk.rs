@@ -1,7 +1,8 @@
 //! The walk from the root at open: every reachable object is valid and has one owner.
 //!
 //! ```text
-//!  marks, 4 bits an object:  NONE --a handle points to it--> PENDING+type --its handles visited--> DONE
+//!  marks, 4 bits an object:
+//!    NONE --a handle points to it--> PENDING+type --its handles visited--> DONE
 //!  next = lowest PENDING object; read it; its type's check reports each handle to `Walk::handle`
 //! ```
 //!

@@ -1,4 +1,4 @@
-//! Reading where an object lies, on a mapped medium. Miri looks at each reference.
+//! Reading objects in place, on a mapped medium. Miri checks each reference.
 
 use nvmem::{Buffered32, InOrder16, InOrder32, Model, Persist, Region};
 use std::mem::MaybeUninit;
@@ -43,7 +43,7 @@ fn in_place<M: Model, P: Promise>() {
     let seen = heap.get_in_place(&node).unwrap();
     assert!(seen.flag && seen.value == 7);
     let others: Vec<Own<[u8; 60]>> = (0..30).map(|i| heap.alloc([i; 60]).unwrap()).collect();
-    // On the medium, of which nothing is loaded.
+    // On the medium; nothing is paged in.
     let loads = heap.stats().loads;
     for (i, own) in others.iter().enumerate() {
         assert_eq!(heap.get_in_place(own).unwrap(), &[i as u8; 60]);

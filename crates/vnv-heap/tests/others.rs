@@ -1,5 +1,5 @@
-//! What went wrong in a heap of others, on the same programs; and what went wrong while this one
-//! was designed.
+//! Bugs of an earlier implementation of such a heap, on the same programs; and bugs found while
+//! this one was designed.
 
 #[path = "support/shared.rs"]
 mod shared;
@@ -75,7 +75,7 @@ fn a_held_object_is_not_evicted() {
     }
 }
 
-/// When all of RAM is held, an error says so; nothing is taken away.
+/// When all of RAM is pinned, the result is an error, and nothing is evicted.
 #[test]
 fn all_of_the_ram_is_held() {
     let (mut ram, chip) = (vec![0; 1200], Shared::blank(16384));
@@ -355,7 +355,7 @@ fn a_budget_is_kept_or_refused() {
     }
 }
 
-/// Errors of the medium, at each of its operations: the heap goes on with what it has.
+/// The medium fails at each of its operations; the heap stays usable.
 #[test]
 fn the_medium_fails_once_at_each_operation() {
     for n in (0..).step_by(if cfg!(miri) { 17 } else { 1 }) {
@@ -449,8 +449,7 @@ fn a_half_written_entry_is_mended() {
     }
 }
 
-/// What a guard holds goes on after a persist that has failed: what is written through it then is
-/// in the next one.
+/// A guard stays valid after a failed persist. The next persist saves what is written through it.
 #[test]
 fn a_guard_outlives_a_persist_that_fails() {
     type One<'h> = Heap<'h, [u8; 40], Shared>;
@@ -490,7 +489,8 @@ fn a_guard_outlives_a_persist_that_fails() {
     }
 }
 
-/// What just fits the dirty limit is held, in each way; a byte less is too little.
+/// An object that just fits the dirty limit can be pinned in each way; with a limit one byte
+/// smaller it cannot.
 #[test]
 fn the_limit_is_met_exactly() {
     type One<'h> = Heap<'h, Maybe<Own<'h, [u8; 40]>>, Shared>;

@@ -6,8 +6,8 @@
 use std::path::Path;
 use std::process::Command;
 
-/// Where the cases are whose messages show the standard library's source, if that is installed:
-/// those of assertions in constants.
+/// The folder of cases whose messages show the standard library's source, if that is installed:
+/// assertions in constants.
 fn by_rust_src() -> &'static str {
     let said = Command::new("rustc")
         .args(["--print", "sysroot"])

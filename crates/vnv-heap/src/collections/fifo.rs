@@ -144,7 +144,7 @@ impl<'h, T: Persist<At<'h> = T> + Marked<B>, B> Fifo<'h, T, B> {
         &mut self,
         heap: &Heap<'h, R, S, P, Pol, B>,
     ) -> Result<Option<T>, Error<S::Error>> {
-        // SAFETY: a valid value, of which none is left in the queue.
+        // SAFETY: a valid value; the queue drops its copy below.
         let copy = |v: &T| unsafe { core::ptr::from_ref(v).read() };
         let value = self.with(heap, 0, copy)?;
         if value.is_some() {

@@ -121,7 +121,7 @@ fn hash<K: Plain>(key: &K) -> u32 {
 struct MapPos {
     chunk: u16,
     at: usize,
-    /// Whether the key is there, and whether the place was ever used.
+    /// Whether the key is present, and whether the place was ever used.
     present: bool,
     ever_used: bool,
 }

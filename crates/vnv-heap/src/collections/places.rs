@@ -118,7 +118,7 @@ mod tests {
     use super::*;
     use core::num::NonZeroU16;
 
-    /// A place without an element is no value, whatever an image says about it.
+    /// A place without an element has no value, for any image.
     #[test]
     fn an_empty_place_has_no_element() {
         let mut place = MaybeUninit::uninit();

@@ -1,4 +1,4 @@
-//! What the policies write, on the cache that the heap uses: key-value updates and a queue that
+//! Bytes written under each policy, on the heap's own cache: key-value updates, and a queue that
 //! does not fit.
 //!
 //! The bounds hold for means over the seeds, as in docs/EVALUATION.md.
@@ -199,7 +199,7 @@ fn a_scan_does_not_drive_out_what_is_used() {
     assert!(loads < lru / 5 * 4, "{loads} of 3500, {lru}");
 }
 
-/// What is used changes altogether: the new ones become resident.
+/// The working set changes completely: the new objects become resident.
 #[test]
 #[cfg_attr(miri, ignore = "arithmetic")]
 fn another_phase_gets_its_room() {

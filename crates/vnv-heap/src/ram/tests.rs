@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::{vec, vec::Vec};
 
-/// A buffer that is aligned as badly as it may be.
+/// A buffer with the worst alignment.
 pub(crate) struct Ram {
     bytes: Vec<u64>,
     skip: usize,
@@ -63,7 +63,7 @@ pub(crate) fn reserve<P: PolicyRules>(
     panic!("makes no progress");
 }
 
-/// Evicts until the object fits. `None` when nothing can leave any more.
+/// Evicts until the object fits. `None` when nothing more can be evicted.
 pub(crate) fn budget<P: PolicyRules>(
     c: &mut Cache<P>,
     id: u16,
@@ -291,7 +291,7 @@ proptest! {
     }
 }
 
-/// A small generator.
+/// A small pseudo-random generator.
 pub(crate) struct Random(pub u64);
 
 impl Random {
@@ -398,7 +398,7 @@ fn the_state_is_small() {
     assert!(both <= 68, "{both}");
 }
 
-/// The directory gave way for the last block, and must not grow over its place before it is back.
+/// The directory shrank for the last frame, and must not grow over it before it is restored.
 #[test]
 fn the_directory_leaves_room_for_what_comes_back_last() {
     let mut ram = Ram::new(600, 0);
@@ -594,7 +594,7 @@ fn a_held_object_neither_moves_nor_leaves() {
 #[test]
 fn too_small_or_too_large() {
     let mut b = [0u64; 4];
-    // SAFETY: the buffer is nobody else's.
+    // SAFETY: only the cache uses the buffer.
     unsafe {
         let p = b.as_mut_ptr().cast::<u8>();
         assert!(Cache::<Lru>::new(p, 0).is_none());

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  Ids:    find n free entries in a row          (reads the table)
-//!  Blocks: find free units, mark them used, write the block header, write the entry   (for each object)
+//!  Blocks: for each object: find free units, mark them used, write header, write entry
 //!  Undo:   no space left: free the objects done so far, then Full
 //! ```
 //!

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  just in time:          entry [0|0] -> units marked free
-//!  snapshot, committed:   tombstone block in the chain -> pending = FREED; the commit frees the units
+//!  snapshot, committed:   tombstone in the chain -> pending = FREED; commit frees the units
 //!  snapshot, new:         entry [0|0] -> units marked free, if its block ends the chain
 //! ```
 //!

@@ -1,7 +1,7 @@
 //! The superblock: what `nvmem::superblock` does in a mapped region, here on a medium.
 //!
 //! ```text
-//!  other copy:  first byte 0 -> flush -> bytes 1.. -> flush -> first byte 'R' -> flush     valid with its last write
+//!  other copy:  first byte 0 -> flush -> bytes 1.. -> flush -> first byte 'R' -> flush (valid now)
 //! ```
 
 use super::open::KIND;

@@ -1,12 +1,14 @@
 //! Opening the medium, formatting it, and finishing a commit that was cut.
 //!
 //! ```text
-//!  superblock?  blank or format marker --> begin(): marker, zero the areas, first record --> root --> finish_format()
-//!               foreign, damaged, other layout --> error, nothing is written
-//!               valid --> newest record?
-//!                  just in time:  persisted --> open     running --> Interrupted
-//!                  snapshot:      committed --> finish_commit(): complete the table --> open
-//!  then the caller runs two passes: `walk` finds the reachable objects, `sweep` rebuilds table and bitmap from them
+//! superblock?
+//!   blank, format marker:     begin(): marker, zero the areas, first record -> root -> finish_format()
+//!   foreign, damaged, other:  error; nothing is written
+//!   valid -> newest record?
+//!      just in time:  persisted -> open         running -> Interrupted
+//!      snapshot:      committed -> finish_commit(): complete the table -> open
+//! then the caller runs two passes: `walk` finds the reachable objects,
+//! `sweep` rebuilds table and bitmap from them
 //! ```
 //!
 //! Why it is safe: a format becomes valid with the last byte of `finish_format`; before that the
@@ -51,7 +53,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
         );
         assert!(
             matches!(c.torn, Torn::Prefix | Torn::Subset),
-            "a heap needs a medium of which a cut leaves each byte old or new"
+            "a heap needs a medium on which a cut leaves each byte old or new"
         );
     };
 

@@ -3,13 +3,14 @@
 //! ```text
 //!  no damage known:
 //!    for each stretch of the bitmap (as much as fits into scratch):
-//!       claim_all: set the bits of each reachable block     two claim a unit, or a unit was free --> damage known
+//!       claim_all: set the bits of each reachable block
+//!                  two claim one unit, or a claimed unit was free --> damage known
 //!       write the bytes that differ
 //!    clear the entries of unreachable objects
 //!  damage known: start over, free nothing
 //!    pass 1: claim the blocks of reachable objects whose check is right; one that overlaps is lost
-//!    pass 2: claim unreachable blocks that are intact, and one unit of each damaged block, so that a later
-//!            allocation cannot overwrite its header
+//!    pass 2: claim unreachable blocks that are intact, and one unit of each damaged block,
+//!            so that a later allocation cannot overwrite its header
 //!    other units: the old bitmap's bits stay
 //! ```
 //!
@@ -42,7 +43,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
     /// damage is known (`damaged` counts objects with handles), nothing becomes free, unless this
     /// open salvages.
     ///
-    /// Afterwards no two readable objects share a byte, whatever the image held: the second of two
+    /// Afterwards no two readable objects share a byte, for any image: the second of two
     /// that overlap is lost.
     ///
     /// **Power loss**: reachable objects are not touched; the next open does it again. **Cost**:

@@ -1,4 +1,4 @@
-//! The store alone: the operations through [`Run`], which takes all steps at once.
+//! The store alone. [`Run`] runs all steps of an operation.
 
 mod basic;
 mod check;
@@ -42,14 +42,14 @@ fn steps<S: Medium, P: Promise, R>(
     }
 }
 
-/// What opening found.
+/// The result of opening.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Opened {
     Blank,
     Ready,
 }
 
-/// Opened or formatted, and the store that is.
+/// Opening and formatting.
 impl<S: Medium, P: Promise> Store<S, P> {
     pub(super) fn opened(
         medium: S,
@@ -134,7 +134,7 @@ impl<S: Medium, P: Promise> Run<S::Error> for Store<S, P> {
     }
 }
 
-/// What is there counts after a cut.
+/// Persists or commits.
 pub(super) fn save<S: Medium, P: Promise>(s: &mut Store<S, P>)
 where
     S::Error: Debug,
@@ -146,7 +146,7 @@ where
     }
 }
 
-/// A store whose root, of 4 bytes, says which objects are reachable: a bit for each.
+/// Opens a store whose root, of 4 bytes, has a bit for each reachable object.
 pub(super) fn open<S: Medium, P: Promise>(
     medium: S,
     config: &Config,
@@ -168,7 +168,7 @@ pub(super) fn open<S: Medium, P: Promise>(
     Ok(s)
 }
 
-/// What the root says.
+/// The root's bits.
 pub(super) fn reachable<S: Medium, P: Promise>(
     s: &mut Store<S, P>,
 ) -> Result<u32, Error<S::Error>> {
@@ -178,7 +178,7 @@ pub(super) fn reachable<S: Medium, P: Promise>(
     ))
 }
 
-/// What was swept is exactly what there is: no unit is lost, none is shared.
+/// Table and bitmap match the reachable objects exactly: no unit is lost, none is shared.
 pub(super) fn audit<S: Medium, P: Promise>(s: &mut Store<S, P>, root: u32)
 where
     S::Error: Debug,

@@ -1,7 +1,7 @@
 //! The allocator: finding free units or numbers, and marking units in the bitmap.
 //!
 //! ```text
-//!  find_free:   next fit over the bitmap (a bit a unit) or the table (a word a number), 32 bytes a call
+//!  find_free:   next fit over bitmap (a bit a unit) or table (a word a number), 32 bytes a call
 //!    next_unit v
 //!    1 1 0 1 1 0 0 0 1 ...     need 3: run 1 -> 0 -> 1,2,3 found; next search begins behind it
 //!  mark_units:  read up to 32 bytes of the bitmap, set or clear the bits, write them back

@@ -52,7 +52,7 @@ fn config(wide: bool) -> Config {
     if wide { WIDE } else { NARROW }
 }
 
-/// As many of these as are never too much.
+/// The most of these that always fit.
 fn as_fits(ops: Vec<Op>) -> Vec<Op> {
     let (mut kept, mut nodes) = (Vec::new(), 0);
     for op in ops {

@@ -1,4 +1,4 @@
-//! A heap may go to another thread, but not be used by two; a guard stays where it is.
+//! A heap may move to another thread, but two threads cannot share it. A guard stays in its thread.
 #![allow(dead_code, unused)]
 
 include!("support/types.rs");

@@ -1,4 +1,4 @@
-//! What the operations do when nothing goes wrong.
+//! The operations without cuts or errors.
 
 use super::*;
 use crate::{Component, OpenError};
@@ -96,7 +96,7 @@ fn a_commit_is_what_counts() {
     audit(&mut s, 4);
 }
 
-/// Until its last byte is there, the record before counts.
+/// Until its last byte is written, the previous record counts.
 #[test]
 fn a_record_counts_when_it_is_whole() {
     let mut fram = ram();
@@ -215,7 +215,7 @@ fn full_comes_early_and_loses_nothing() {
     full::<Snapshot>();
 }
 
-/// The last block of an epoch is given back at once; others when the commit has gone by.
+/// The last block of an epoch is freed at once; others when the commit has passed them.
 #[test]
 fn never_committed_objects_are_free_again() {
     let mut fram = ram();
@@ -324,7 +324,7 @@ fn what_is_not_ours_is_refused() {
     assert!(matches!(e, Some(OpenError::TooSmall { needed }) if needed > 2048 && needed <= 4096));
 }
 
-/// The sizes are those of the medium, whatever this program asks for.
+/// The medium's sizes count, not those that this program asks for.
 #[test]
 fn an_old_heap_keeps_its_sizes() {
     let mut fram = ram();
@@ -387,7 +387,7 @@ fn large() {
     assert_eq!(u32::from(t.free_ids), 3000 - 1 - u32::from(n) - 1000);
 }
 
-/// A record's number comes round.
+/// The sequence number of a record wraps.
 fn comes_round<P: Promise>() {
     let mut fram = ram();
     let mut s = open::<_, P>(&mut fram, &CONFIG).unwrap();

@@ -1,12 +1,12 @@
-//! What the check notices.
+//! Errors that the check detects.
 
 use super::*;
 use crate::store::check::{BLOCK, STRIDE, WEIGHTS, weigh};
 
 const PRIME: u64 = 65_521;
 
-/// No two flipped bits of up to 1,280 bytes, of the header or of the check itself cancel each other
-/// out: what a flipped bit adds to the sum is another number for each, whichever way it flips.
+/// No two flipped bits of up to 1,280 bytes, of the header, or of the check itself cancel each
+/// other: each flipped bit changes the sum by a different number, in either direction.
 #[test]
 fn weights_are_apart() {
     let mut seen = std::vec![false; PRIME as usize];
@@ -49,7 +49,7 @@ fn some(len: usize, seed: u32) -> Vec<u8> {
     .collect()
 }
 
-/// The same by doing it: every flipped bit gives another check, and no two the same.
+/// The same by experiment: every flipped bit gives a different check.
 #[test]
 fn every_one_and_two_bit_error_is_noticed() {
     let lengths = [1, 2, 3, 4, 7, 31, 32, 33, 100, 255, 256, 1000, 1023, 1024];
@@ -121,7 +121,7 @@ fn zeroed_erased_and_swapped_blocks_are_noticed() {
     }
 }
 
-/// In pieces or at once; and a length of its own, though the rest is filled with zeros.
+/// Pieces give the same check as one call. The length counts, even if the added bytes are zero.
 #[test]
 fn pieces_make_no_difference() {
     let bytes = some(1000, 1);
@@ -133,7 +133,7 @@ fn pieces_make_no_difference() {
     assert_ne!(of(1, &[1, 2, 3]), of(1, &[1, 2, 3, 0]));
 }
 
-/// Errors of other shapes pass as often as chance has it: about one of 65,521.
+/// Other errors pass at the rate of chance: about one in 65,521.
 #[cfg_attr(miri, ignore = "200,000 sums")]
 #[test]
 fn other_errors_pass_rarely() {

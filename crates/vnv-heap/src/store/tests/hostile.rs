@@ -23,8 +23,7 @@ fn image<P: Promise>() -> RamFram<SIZE> {
 
 const ALL: u32 = 0b111100;
 
-/// Whatever the image says: an error, or a heap in which everything works and objects do not share
-/// bytes.
+/// For any image: an error, or a heap in which everything works and objects share no bytes.
 pub(super) fn attack<P: Promise>(fram: &mut RamFram<SIZE>) {
     let Ok(mut s) = open::<_, P>(&mut *fram, &CONFIG) else {
         return;
@@ -38,7 +37,7 @@ pub(super) fn attack<P: Promise>(fram: &mut RamFram<SIZE>) {
             before.push((id, bytes));
         }
     }
-    // New objects take nobody's place.
+    // New objects take no block of another one.
     let mut mine = Vec::new();
     for len in [1, 30, 9, 100] {
         if let Ok(id) = s.alloc_all(1, len) {
@@ -95,8 +94,7 @@ fn any_byte_changed() {
     }
 }
 
-/// Numbers where the format has numbers: each pair of bytes behind the header, as each number that
-/// is somewhere.
+/// Replaces each pair of bytes behind the superblock by each number that occurs somewhere.
 #[test]
 fn any_number_forged() {
     let numbers = (0..20).chain([40, 48, 50, 0x100, 0xFE00, 0xFEFF, 0xFF00, 0xFFFF]);
@@ -107,7 +105,7 @@ fn any_number_forged() {
     }
 }
 
-/// Two entries lead to one block, or into one.
+/// Two entries name one block, or one names the inside of another's block.
 #[test]
 fn overlapping_blocks() {
     let table = Geometry::of(&CONFIG, SIZE).table() as usize;
@@ -155,7 +153,8 @@ impl Geometry {
     }
 }
 
-/// Each damage names its object, and no other one suffers. What is left of it stays as it is.
+/// Each error names the damaged object, and no other object suffers. Its remaining bytes stay as
+/// they are.
 #[test]
 fn damage_is_named() {
     for id in 2..=5u16 {
@@ -200,7 +199,7 @@ fn damage_is_named() {
     }
 }
 
-/// Blocks that were swapped by something that is not us: their headers tell.
+/// Blocks swapped by something else than the heap: their headers reveal it.
 #[test]
 fn swapped_and_zeroed_blocks() {
     let map = Geometry::of(&CONFIG, SIZE);
@@ -264,7 +263,7 @@ fn damaged_records_are_refused() {
 struct Flaky<'m> {
     fram: &'m mut RamFram<SIZE>,
     left: u32,
-    /// Of a write that fails, half arrives.
+    /// Half of a failing write arrives.
     torn: bool,
 }
 
@@ -304,8 +303,8 @@ fn operations<S: Medium, P: Promise>(s: &mut Store<S, P>) -> Result<(), Error<S:
     Ok(())
 }
 
-/// The bus fails at each call in turn; the medium works again, and so does the heap: what was not
-/// concerned is as it was, a commit comes to its end, and the next boot finds a heap.
+/// The bus fails at each call in turn, then works again. So does the heap: other objects are
+/// unchanged, a commit finishes, and the next boot finds a heap.
 fn bus_errors<P: Promise>() {
     let mut failed = 0;
     let (step, least) = if cfg!(miri) { (9, 4) } else { (1, 40) };
@@ -339,7 +338,7 @@ fn bus_errors<P: Promise>() {
             if P::SNAPSHOT {
                 s.commit_all().unwrap();
             }
-            // Object 2 may be half written: whoever has it in RAM writes it again.
+            // Object 2 may be half written: its owner in RAM writes it again.
             s.put_all(2, &[7; 40]).unwrap();
             let root = if done { 0b101100 } else { 0b001100u32 };
             s.put_all(1, &root.to_le_bytes()).unwrap();
@@ -411,7 +410,7 @@ fn random_images() {
         .unwrap();
 }
 
-/// A block that ends one unit behind the last one is none, also where the medium goes on.
+/// A block that ends one unit behind the last one is refused, also where the medium continues.
 #[test]
 fn no_block_reaches_beyond_the_end() {
     let map = Geometry::of(&CONFIG, SIZE);
