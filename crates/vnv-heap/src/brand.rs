@@ -11,7 +11,7 @@ pub(crate) type Tag<'h, B = ()> = PhantomData<(fn(&'h ()) -> &'h (), fn(B) -> B)
 
 /// Opens a heap, and ties its handles to it.
 ///
-/// [`brand!`](crate::brand) makes one for a scope: no other brand has its lifetime. A heap that is
+/// [`brand!`](crate::brand!) makes one for a scope: no other brand has its lifetime. A heap that is
 /// stored, or given to a task, is opened with a `Brand<'static>`. There is one for each marker type
 /// `B`: [`Brand::take`] returns that of `()`, the default marker of all types;
 /// [`static_brand!`](crate::static_brand) declares others. A handle's type tells its heap: `Own<'h,
@@ -46,7 +46,7 @@ impl Drop for HandleOfAnotherHeap<'_> {
 
 impl BrandScope {
     /// # Safety
-    /// Only [`brand!`](crate::brand) calls it: the scope is a variable that nothing else can name.
+    /// Only [`brand!`](crate::brand!) calls it: the scope is a variable that nothing else can name.
     #[doc(hidden)]
     #[inline(always)]
     pub unsafe fn new() -> Self {
@@ -65,7 +65,7 @@ impl BrandScope {
 
 impl<'h, B> Brand<'h, B> {
     /// # Safety
-    /// Only [`brand!`](crate::brand) calls it, once for each scope, and [`all_declared`] after it.
+    /// Only [`brand!`](crate::brand!) calls it, once for each scope, and [`all_declared`] after it.
     #[doc(hidden)]
     #[inline(always)]
     pub unsafe fn new(_: &HandleOfAnotherHeap<'h>) -> Self {

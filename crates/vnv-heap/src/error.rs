@@ -23,7 +23,7 @@ pub enum Error<E> {
     Suspended,
     /// No heap is attached to this [`Saver`](crate::Saver).
     Detached,
-    /// Persists come faster than one operation takes.
+    /// Persists interrupt the operation so often that it makes no progress.
     NoProgress,
     /// The bytes of this object are not those that were written, or are not a value of its type.
     Damaged {
@@ -40,16 +40,18 @@ pub enum Error<E> {
 impl<E: fmt::Debug> fmt::Display for Error<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Busy => f.write_str("the object is held by another guard"),
+            Error::Busy => f.write_str("another guard holds the object"),
             Error::Full => f.write_str("the medium is full"),
             Error::RamFull => {
-                f.write_str("no room in RAM: all of it is held, or the object is too large")
+                f.write_str("no space in RAM: all objects are pinned, or the object is too large")
             }
-            Error::DirtyLimit => f.write_str("the dirty limit is used up by what is held"),
-            Error::Suspended => f.write_str("the heap is persisted and not restored yet"),
+            Error::DirtyLimit => f.write_str("pinned objects use up the dirty limit"),
+            Error::Suspended => {
+                f.write_str("the heap is suspended between a persist and its restore")
+            }
             Error::Detached => f.write_str("no heap is attached"),
-            Error::NoProgress => f.write_str("persists come faster than one operation takes"),
-            Error::Unfinished => f.write_str("a commit that was broken off is not finished yet"),
+            Error::NoProgress => f.write_str("persists interrupt the operation too often"),
+            Error::Unfinished => f.write_str("an earlier commit is not finished"),
             Error::Damaged { object } => write!(f, "object {object} is damaged"),
             Error::Medium(e) => write!(f, "the medium failed: {e:?}"),
         }

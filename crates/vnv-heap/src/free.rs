@@ -3,9 +3,9 @@
 //! ```text
 //!         A        path (at most 16 levels): A -> B -> D; handles `from`..`to` are being freed
 //!       /   \
-//!      B     C     1. At the first scan of an owner, its children without handles are freed, in groups.
+//!      B     C     1. The first scan of an owner frees its children without handles, in groups.
 //!     / \          2. The path descends to the next child with handles.
-//!    D   E         3. At its last child, the owner is freed first; the child becomes an orphan level.
+//!    D   E         3. At its last child, the owner is freed; the child becomes an orphan level.
 //!                     So a list needs one level only.
 //! ```
 //!

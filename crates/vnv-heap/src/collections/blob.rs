@@ -57,7 +57,7 @@ struct Hold<'a, S: Medium, P: Promise, Pol: Policy> {
 
 impl<S: Medium, P: Promise, Pol: Policy> Drop for Hold<'_, S, P, Pol> {
     fn drop(&mut self) {
-        // SAFETY: the object is held for this, which ends.
+        // SAFETY: the object is pinned for this, which ends.
         unsafe { self.core.release_any(self.content, &self.kind) }
     }
 }
@@ -110,7 +110,7 @@ impl<'h, B> Blob<'h, B> {
             content,
             kind,
         };
-        // SAFETY: so many initialised bytes, which are not written to while they are held.
+        // SAFETY: so many initialised bytes, which are not written to while they are pinned.
         Ok(f(unsafe {
             core::slice::from_raw_parts(content.as_ptr(), usize::from(self.len))
         }))
@@ -131,7 +131,7 @@ impl<'h, B> Blob<'h, B> {
             content,
             kind,
         };
-        // SAFETY: so many initialised bytes, held by this alone.
+        // SAFETY: so many initialised bytes, pinned exclusively by this.
         Ok(f(unsafe {
             core::slice::from_raw_parts_mut(content.as_ptr(), usize::from(self.len))
         }))

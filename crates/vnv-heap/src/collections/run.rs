@@ -169,7 +169,7 @@ impl<'h, T: Persist> Run<'h, T> {
     ) -> Option<Result<Ref<'a, T, S, P, Pol>, Error<S::Error>>> {
         let id = self.id(i)?;
         let held = heap.core.pin(id, Kind::of::<T>(), false);
-        // SAFETY: the run's objects are of type `T`, and this one is held now.
+        // SAFETY: the run's objects are of type `T`, and this one is pinned now.
         Some(held.map(|at| unsafe { Ref::new(&heap.core, at) }))
     }
 
@@ -180,7 +180,7 @@ impl<'h, T: Persist> Run<'h, T> {
     ) -> Option<Result<RefMut<'a, T, S, P, Pol>, Error<S::Error>>> {
         let id = self.id(i)?;
         let held = heap.core.pin(id, Kind::of::<T>(), true);
-        // SAFETY: the run's objects are of type `T`, and this one is held alone now.
+        // SAFETY: the run's objects are of type `T`, and this one is pinned exclusively now.
         Some(held.map(|at| unsafe { RefMut::new(&heap.core, at) }))
     }
 

@@ -80,8 +80,8 @@ impl<S: Medium, P: Promise> Store<S, P> {
     ///
     /// **Power loss**: an object that nothing reachable points to is gone. **Cost**: for each
     /// object 6 bytes, an entry of 4 (2 with the snapshot promise), and a bit for each 8 bytes.
-    /// **Errors**: [`Error::Full`] when numbers or space do not suffice; nothing stays allocated
-    /// then.
+    /// **Errors**: [`Error::Full`](crate::Error::Full) when numbers or space do not suffice;
+    /// nothing stays allocated then.
     ///
     /// `RUN`: whether it may be more than one object. A single object needs no undo, and so less
     /// code.

@@ -71,8 +71,8 @@ impl BeginWrite {
 impl<S: Medium, P: Promise> Store<S, P> {
     /// The block of an object, by its entry and its header.
     ///
-    /// **Cost**: reads 12 bytes. **Errors**: [`Error::Damaged`] when the two do not match. The
-    /// content is not read.
+    /// **Cost**: reads 12 bytes. **Errors**: [`Error::Damaged`](crate::Error::Damaged) when the two
+    /// do not match. The content is not read.
     #[inline(never)]
     pub(crate) fn locate(&mut self, id: u16) -> Result<BlockRef, Fail> {
         let e = self.entry(id)?;
@@ -123,8 +123,9 @@ impl<S: Medium, P: Promise> Store<S, P> {
         Ok(())
     }
 
-    /// Reads the whole content of an object of this size. **Errors**: [`Error::Damaged`] when its
-    /// size or its bytes are not those that were written.
+    /// Reads the whole content of an object of this size. **Errors**:
+    /// [`Error::Damaged`](crate::Error::Damaged) when its size or its bytes are not those that were
+    /// written.
     pub(crate) fn read_object(&mut self, id: u16, content: &mut [u8]) -> Result<(), Fail> {
         let len = content.len() as u16;
         let at = self.address_of(id, len, false)?;
@@ -171,8 +172,8 @@ impl<S: Medium, P: Promise> Store<S, P> {
     ///
     /// To write there, [`Store::begin_write`] must have finished before the object became dirty.
     ///
-    /// **Cost**: reads 4 bytes. **Errors**: [`Error::Damaged`] when no such block is possible; to
-    /// write, [`Error::Unfinished`].
+    /// **Cost**: reads 4 bytes. **Errors**: [`Error::Damaged`](crate::Error::Damaged) when no such
+    /// block is possible; to write, [`Error::Unfinished`](crate::Error::Unfinished).
     #[inline(never)]
     pub(crate) fn address_of(&mut self, id: u16, len: u16, writes: bool) -> Result<u32, Fail> {
         if writes && P::SNAPSHOT {
@@ -190,7 +191,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
     }
 
     /// Checks that the object's header has this length. **Cost**: reads 8 bytes. **Errors**:
-    /// [`Error::Damaged`] when it has not.
+    /// [`Error::Damaged`](crate::Error::Damaged) when it has not.
     pub(crate) fn expect(&mut self, id: u16, len: u16) -> Result<(), Fail> {
         let at = self.address_of(id, len, false)?;
         let mut b = [0; 4];
@@ -206,12 +207,13 @@ impl<S: Medium, P: Promise> Store<S, P> {
     /// Just in time, that is the object's block. With the snapshot promise, the first write-back
     /// after a commit allocates a new block (copy on write). **After the first step the object must
     /// be written**, before it is evicted and before the next commit: the current content has no
-    /// valid block until then. So a caller that needs [`Error::Full`] in time begins when the
-    /// object becomes dirty. Beginning again at the write costs nothing.
+    /// valid block until then. So a caller that needs [`Error::Full`](crate::Error::Full) in time
+    /// begins when the object becomes dirty. Beginning again at the write costs nothing.
     ///
     /// **Cost**: 12 bytes once after each persist. With the snapshot promise, once after each
-    /// commit for each object, 8 bytes and a bit for each 8 bytes. **Errors**: [`Error::Full`],
-    /// nothing has changed then; [`Error::Unfinished`]; [`Error::Damaged`].
+    /// commit for each object, 8 bytes and a bit for each 8 bytes. **Errors**:
+    /// [`Error::Full`](crate::Error::Full), nothing has changed then;
+    /// [`Error::Unfinished`](crate::Error::Unfinished); [`Error::Damaged`](crate::Error::Damaged).
     pub(crate) fn begin_write(&mut self, b: &mut BeginWrite) -> Result<BlockRef, Fail> {
         self.before_change()?;
         if !P::SNAPSHOT {

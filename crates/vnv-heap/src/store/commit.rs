@@ -1,7 +1,7 @@
 //! Commit (snapshot promise): one record makes all pending blocks count; then the table follows.
 //!
 //! ```text
-//!  before:  entry [old | new]   new blocks chained through their headers: chain -> B3 -> B2 -> B1 -> 0
+//!  before:  entry [old | new]   new blocks, chained through their headers: B3 -> B2 -> B1 -> 0
 //!  1. flush, write record COMMITTED(seq+1), flush        <== the commit counts from here
 //!  2. for each block of the chain:  entry [new | new], mark the old block's units free
 //!     a tombstone:                  entry [0 | 0],     mark the old block's units free

@@ -68,8 +68,9 @@ impl<S: Medium, P: Promise> Store<S, P> {
     /// freed: its units are reclaimed by an open that finds no damage.
     ///
     /// **Cost**: 4 bytes and a bit for each 8 bytes. With the snapshot promise 11 bytes, and at the
-    /// commit 4 and the bits. **Errors**: those of the medium, [`Error::Unfinished`];
-    /// [`Error::Damaged`] for an object that is free already.
+    /// commit 4 and the bits. **Errors**: those of the medium,
+    /// [`Error::Unfinished`](crate::Error::Unfinished); [`Error::Damaged`](crate::Error::Damaged)
+    /// for an object that is free already.
     pub(crate) fn free(&mut self, f: &mut Free) -> Result<(), Fail> {
         self.before_change()?;
         match f.stage {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! superblock?
-//!   blank, format marker:     begin(): marker, zero the areas, first record -> root -> finish_format()
+//!   blank, format marker:     begin(): marker, zero areas, first record -> root -> finish_format()
 //!   foreign, damaged, other:  error; nothing is written
 //!   valid -> newest record?
 //!      just in time:  persisted -> open         running -> Interrupted

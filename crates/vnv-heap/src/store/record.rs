@@ -195,7 +195,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
     /// Just in time: writes a pin record. Call for 0, 1, 2, ... before [`Store::set_persisted`].
     ///
     /// **Power loss**: an open after a reset ignores them. **Cost**: 8 bytes. **Errors**:
-    /// [`Error::Full`] when there are more than configured.
+    /// [`Error::Full`](crate::Error::Full) when there are more than configured.
     pub(crate) fn write_pin(&mut self, i: u16, pin: Pin) -> Result<(), Fail> {
         let at = self.geometry.pin(i).ok_or(Fail::FULL)?;
         let mut b = [0; 8];

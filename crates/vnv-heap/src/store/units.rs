@@ -121,7 +121,7 @@ impl AllocRun {
 impl<S: Medium, P: Promise> Store<S, P> {
     /// One step: examines up to 256 units, or marks as many.
     ///
-    /// **Errors**: [`Error::Full`]; nothing was marked then.
+    /// **Errors**: [`Error::Full`](crate::Error::Full); nothing was marked then.
     pub(super) fn alloc_run(&mut self, t: &mut AllocRun) -> Result<(), Fail> {
         let need = t.mark.n;
         if t.mark.unit == 0 {
@@ -142,7 +142,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
         self.mark_units(&mut t.mark)
     }
 
-    /// One step of a search for units or numbers. **Errors**: [`Error::Full`].
+    /// One step of a search for units or numbers. **Errors**: [`Error::Full`](crate::Error::Full).
     #[inline(never)]
     pub(super) fn find_free(
         &mut self,
