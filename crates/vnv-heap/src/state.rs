@@ -15,10 +15,10 @@
 //!
 //! 1. State is used inside a section only.
 //! 2. A section leaves no pointer for a later section, unless its object is pinned and so returns
-//! at its address.
+//!    at its address.
 //! 3. A write to the medium and the state change that belongs to it share one section.
 //! 4. Each section compares the incarnation, which a restore increments. If it differs, the
-//! operation starts over.
+//!    operation starts over.
 
 use crate::error::{Error, Fail};
 use crate::own::Kind;

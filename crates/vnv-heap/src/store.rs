@@ -20,12 +20,12 @@
 //! **Power loss**:
 //!
 //! - *Just in time*: writes between the record *running* and the record *persisted* have no
-//! promise, because open   refuses the image.
+//!   promise, because open refuses the image.
 //! - *Snapshot*: until the record of a commit is complete, nothing that the table calls committed
-//! is overwritten. After   it, the pending units count, and open finishes the table.
+//!   is overwritten. After it, the pending units count, and open finishes the table.
 //! - *Both*: after a cut, the bitmap and the entries of unreachable objects mean nothing.
-//! [`Store::sweep`] rebuilds them   from the reachable blocks at each open. It may be cut and
-//! repeated any number of times.
+//!   [`Store::sweep`] rebuilds them from the reachable blocks at each open. It may be cut and
+//!   repeated any number of times.
 
 pub(crate) mod alloc;
 pub(crate) mod block;
