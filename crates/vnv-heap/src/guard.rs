@@ -101,6 +101,7 @@ impl<T: Persist, S: Medium, P: Promise, Pol: Policy> Drop for RefMut<'_, T, S, P
         if T::PADDED {
             // An assignment may have copied uninitialised padding, and all bytes of an object are
             // written back.
+            // SAFETY: a valid value, pinned by this guard alone.
             unsafe { T::clear_padding(self.at.as_ptr().cast()) }
             // After an overflow the count stays.
             self.core.count_padded(|n| n - u8::from(n != u8::MAX));

@@ -41,6 +41,7 @@ unsafe impl<T: Persist, const PER: usize> Persist for Places<T, PER> {
                 (p, core::slice::from_raw_parts(p, size_of::<T>()))
             };
             // The first handle of an empty place is refused before it is counted anywhere.
+            // SAFETY: as above.
             match unsafe { T::check(place, v) } {
                 Err(e) if !all_zero(bytes) => return Err(e),
                 _ => {}
