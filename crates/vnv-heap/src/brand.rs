@@ -1,36 +1,41 @@
-//! The tag that ties handles to their heap: a lifetime that no other heap has.
+//! Brands: tags that tie handles to their heap. A brand is a lifetime that no other heap has, or
+//! `'static` and a marker type.
 
 use core::cell::Cell;
 use core::marker::PhantomData;
 use critical_section::Mutex;
 use nvmem::planted;
 
-/// Exactly `'h`, neither longer nor shorter, and exactly the marker `B`.
+/// Invariant in `'h` and in the marker `B`.
 pub(crate) type Tag<'h, B = ()> = PhantomData<(fn(&'h ()) -> &'h (), fn(B) -> B)>;
 
-/// What a heap is opened with, and what ties its handles to it.
+/// Opens a heap, and ties its handles to it.
 ///
-/// [`brand!`](crate::brand) makes one for a scope: no other brand has its lifetime. A heap that is to be stored, or given to a task, is opened with a
-/// `Brand<'static>`, of which there is one for each marker type `B`: [`Brand::take`] gives that of `()`, which all types have by default;
-/// [`static_brand!`](crate::static_brand) declares others. A type tells which heap its handles are of: `Own<'h, Node, Log>`.
+/// [`brand!`](crate::brand!) makes one for a scope: no other brand has its lifetime. A heap that is
+/// stored, or given to a task, is opened with a `Brand<'static>`. There is one for each marker type
+/// `B`: [`Brand::take`] returns that of `()`, the default marker of all types;
+/// [`static_brand!`](crate::static_brand) declares others. A handle's type tells its heap: `Own<'h,
+/// Node, Log>`.
 pub struct Brand<'h, B = ()> {
     _tag: Tag<'h, B>,
 }
 
-/// What a brand's lifetime is a borrow of. Its destructor is what ends the borrow on every way out of the scope.
+/// The scope that a brand's lifetime borrows. Its destructor ends the borrow on every way out of
+/// the scope.
 #[doc(hidden)]
-pub struct Place(());
+pub struct BrandScope(());
 
-/// Keeps its place borrowed to the end of the scope. The compiler names it where handles of two heaps are mixed up.
+/// Keeps its scope borrowed to the end. The compiler names it in errors when handles of two heaps
+/// are mixed up.
 #[doc(hidden)]
 pub struct HandleOfAnotherHeap<'h> {
-    _place: &'h Place,
+    _scope: &'h BrandScope,
     _tag: Tag<'h>,
 }
 
-// Both have destructors, though there is nothing to do: that of the later brand's place comes before the end of the earlier
-// brand's borrow, so that the two borrows cannot be of one lifetime.
-impl Drop for Place {
+// Both have empty destructors on purpose. The destructor of the later brand's scope runs before the
+// end of the earlier brand's borrow, so that the two borrows cannot have one lifetime.
+impl Drop for BrandScope {
     #[inline(always)]
     fn drop(&mut self) {}
 }
@@ -39,20 +44,20 @@ impl Drop for HandleOfAnotherHeap<'_> {
     fn drop(&mut self) {}
 }
 
-impl Place {
+impl BrandScope {
     /// # Safety
-    /// Only [`brand!`](crate::brand) calls it: the place is a variable that nothing else can name.
+    /// Only [`brand!`](crate::brand!) calls it: the scope is a variable that nothing else can name.
     #[doc(hidden)]
     #[inline(always)]
     pub unsafe fn new() -> Self {
-        Place(())
+        BrandScope(())
     }
 
     #[doc(hidden)]
     #[inline(always)]
     pub fn ends(&self) -> HandleOfAnotherHeap<'_> {
         HandleOfAnotherHeap {
-            _place: self,
+            _scope: self,
             _tag: PhantomData,
         }
     }
@@ -60,7 +65,7 @@ impl Place {
 
 impl<'h, B> Brand<'h, B> {
     /// # Safety
-    /// Only [`brand!`](crate::brand) calls it, once for each place, and [`all_declared`] after it.
+    /// Only [`brand!`](crate::brand!) calls it, once for each scope, and [`all_declared`] after it.
     #[doc(hidden)]
     #[inline(always)]
     pub unsafe fn new(_: &HandleOfAnotherHeap<'h>) -> Self {
@@ -69,9 +74,10 @@ impl<'h, B> Brand<'h, B> {
 }
 
 impl Brand<'static> {
-    /// The brand for a heap that lives as long as the program; `None` when it was taken before.
+    /// The brand of a heap that lives as long as the program. `None` when it was taken before.
     ///
-    /// An open that fails takes the brand with it. So overcome what is refused with a local brand first, and open for good then:
+    /// An open that fails consumes the brand. So handle refusals with a local brand first, and then
+    /// open for good:
     ///
     /// ```
     /// use vnv_heap::nvmem::ram::RamFram;
@@ -101,7 +107,7 @@ impl Brand<'static> {
     /// # app.heap.read(&app.last).unwrap();
     /// ```
     pub fn take() -> Option<Self> {
-        static ONCE: Once = Once::new();
+        static ONCE: TakenOnce = TakenOnce::new();
         // SAFETY: this marker's only flag.
         unsafe { ONCE.brand() }
     }
@@ -109,17 +115,17 @@ impl Brand<'static> {
 
 /// Whether a marker's static brand was taken.
 #[doc(hidden)]
-pub struct Once(Mutex<Cell<bool>>);
+pub struct TakenOnce(Mutex<Cell<bool>>);
 
-impl Once {
+impl TakenOnce {
     #[doc(hidden)]
     #[allow(clippy::new_without_default)]
     pub const fn new() -> Self {
-        Once(Mutex::new(Cell::new(false)))
+        TakenOnce(Mutex::new(Cell::new(false)))
     }
 
     /// # Safety
-    /// All static brands with this marker are of this one.
+    /// All static brands with this marker come from this flag.
     #[doc(hidden)]
     pub unsafe fn brand<B>(&self) -> Option<Brand<'static, B>> {
         let taken = critical_section::with(|cs| self.0.borrow(cs).replace(true));
@@ -127,10 +133,11 @@ impl Once {
     }
 }
 
-/// `static_brand!(pub Log)` declares a marker for a further heap that lives as long as the program: a type `Log` without values, whose
-/// `Log::take()` gives the brand once.
+/// `static_brand!(pub Log)` declares a marker for a further heap that lives as long as the program:
+/// a type `Log` without values, whose `Log::take()` gives the brand once.
 ///
-/// The types of such a heap name it: `Heap<'static, Root<'static>, Fram, JustInTime, Predict, Log>`, `Own<'h, Node<'h>, Log>`,
+/// The types of such a heap name the marker:
+/// `Heap<'static, Root<'static>, Fram, JustInTime, Predict, Log>`, `Own<'h, Node<'h>, Log>`,
 /// `Fifo<'h, u32, Log>`. Handles of two of them are of different types.
 ///
 /// ```
@@ -148,7 +155,7 @@ macro_rules! static_brand {
         impl $name {
             /// The brand of this marker; `None` when it was taken before.
             $vis fn take() -> ::core::option::Option<$crate::Brand<'static, $name>> {
-                static ONCE: $crate::__brand::Once = $crate::__brand::Once::new();
+                static ONCE: $crate::__brand::TakenOnce = $crate::__brand::TakenOnce::new();
                 // SAFETY: the marker's only flag.
                 unsafe { ONCE.brand::<$name>() }
             }
@@ -156,17 +163,18 @@ macro_rules! static_brand {
     };
 }
 
-/// Does nothing, but could unwind as far as the borrow checker knows: whatever comes behind it, a way leads from here through the
-/// destructors of all places in scope.
+/// Does nothing, but could unwind as far as the borrow checker knows. So from here a path leads
+/// through the destructors of all variables in scope.
 #[doc(hidden)]
 #[inline(always)]
 pub fn all_declared() {}
 
 /// `brand!(b)` declares `b`, with which one heap can be opened in this scope.
 ///
-/// The handles of that heap carry the brand, so that those of two heaps cannot be mixed up and none outlives its heap: neither
-/// compiles, in a scope that is never left either. The compiler then says that one of the brands "does not live long enough", and names
-/// `HandleOfAnotherHeap`. Declare the RAM and the medium that the heap borrows *before* the brand.
+/// The heap's handles carry the brand. So handles of two heaps cannot be mixed up, and none
+/// outlives its heap: neither compiles, also in a scope that never ends. The compiler then reports
+/// that a brand "does not live long enough", and names `HandleOfAnotherHeap`. Declare the RAM and
+/// the medium that the heap borrows *before* the brand.
 ///
 /// ```
 /// # #![forbid(unsafe_code, unused)]
@@ -181,9 +189,9 @@ macro_rules! brand {
     // Not an `ident`: the compiler then could not name the variable in its messages.
     ($name:tt) => {
         // SAFETY: a variable that only this macro can name: the brand hides it.
-        let $name = unsafe { $crate::__brand::Place::new() };
+        let $name = unsafe { $crate::__brand::BrandScope::new() };
         let a_handle_is_used_with_another_heap = $name.ends();
-        // SAFETY: the only one of this place.
+        // SAFETY: the only brand of this scope.
         let $name = unsafe { $crate::Brand::new(&a_handle_is_used_with_another_heap) };
         $crate::__brand::all_declared();
         // Used, so that no lint needs to be allowed, which a program may forbid.

@@ -1,21 +1,22 @@
-//! What a heap is configured with, and what its last save then costs at most.
+//! A heap's configuration, and the worst-case cost of its last save.
 
-use crate::cost::{Budget, CostModel, Wait, WorstCase};
+use crate::cost::{Budget, CostModel, MaskedWait, WorstCase};
 
-/// What a heap is configured with. `Config { dirty_limit: 2048, ..Config::DEFAULT }` changes what matters.
+/// A heap's configuration. `Config { dirty_limit: 2048, ..Config::DEFAULT }` sets one value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Config {
-    /// How many bytes a persist may have to write for what is dirty and what is pinned, at any instant. More than 65,535 count
-    /// as that.
+    /// The most bytes that a persist may have to write for dirty and pinned objects, at any time.
+    /// Values over 65,535 count as that.
     pub dirty_limit: u32,
-    /// The most bytes that are written, read or moved while interrupts are masked, besides 28 bytes that belong to
-    /// them; less than 32 count as 32.
+    /// The most bytes that are written, read or moved while interrupts are masked, plus up to 28
+    /// bytes of metadata. Values below 32 count as 32.
     pub burst: u16,
-    /// How many objects the medium can hold. Counts when it is formatted.
+    /// How many objects the medium can hold. Used when it is formatted.
     pub objects: u16,
-    /// How many objects can be pinned at once and come back at their addresses. Counts when the medium is formatted.
+    /// How many objects can be pinned at once and return at their addresses. Used when the medium
+    /// is formatted.
     pub max_pins: u16,
-    /// What a persist may take. A configuration that cannot keep it is refused when the heap is opened.
+    /// What a persist may cost. Open refuses a configuration that can exceed it.
     pub budget: Option<Budget>,
 }
 
@@ -29,12 +30,13 @@ impl Config {
         budget: None,
     };
 
-    /// What a persist costs at most, whenever it comes, and with it the masked section that may be under way then: a persist waits for
-    /// its end. Exact, or `u32::MAX` for all that is more.
+    /// The most that a persist costs, whenever it comes. Includes the critical section that may be
+    /// running then, because a persist waits for its end. Exact; `u32::MAX` stands for that and
+    /// more.
     ///
-    /// The bytes are those of the dirty limit and of the record. How many operations they come in depends on the sizes of the
-    /// objects: here, on the smallest ones that `objects` and the limit permit. On a medium that was formatted for more objects or pins, those
-    /// count: give them here.
+    /// The bytes are those of the dirty limit and of the record. The number of operations depends
+    /// on the sizes of the objects; this assumes the smallest ones that `objects` and the limit
+    /// permit. For a medium that was formatted for more objects or pins, give those values here.
     pub const fn worst_case(&self, model: &CostModel) -> WorstCase {
         let Work {
             written,
@@ -54,7 +56,7 @@ impl Config {
             operations: operations + section.operations,
             microseconds,
             microjoules,
-            wait: Wait {
+            wait: MaskedWait {
                 bytes: section.written,
                 operations: section.operations,
                 microseconds: wait_us,
@@ -63,7 +65,7 @@ impl Config {
         }
     }
 
-    /// What a persist does at most. No sum here comes near 2^32.
+    /// The most that a persist does. No sum here comes near 2^32.
     const fn persist(&self, objects: u16, max_pins: u16) -> Work {
         let limit = self.limit() as u32;
         // A dirty object has at least a byte and its check.
@@ -73,7 +75,7 @@ impl Config {
         } else {
             objects as u32
         };
-        // Of each object its entry is read; its check and its content are written as one.
+        // For each object its entry is read; its check and content are one write.
         Work {
             written: limit + RECORD_BYTES,
             read: objects * 4,
@@ -81,17 +83,17 @@ impl Config {
         }
     }
 
-    /// What a masked section does at most: all its bytes count as written.
+    /// The most that a critical section does. All its bytes count as written.
     const fn section(&self) -> Work {
-        let burst = if self.burst < LEAST_BURST {
-            LEAST_BURST
+        let burst = if self.burst < MIN_BURST {
+            MIN_BURST
         } else {
             self.burst
         };
-        let moved = burst as u32 + 2 * ASIDE;
-        // An object that moves counts as its content and what belongs to it, and takes two operations; an
-        // allocation or a free has up to eight, however small.
-        let by_objects = 2 * (moved / (ASIDE + 1));
+        let moved = burst as u32 + 2 * METADATA_MAX;
+        // Moving an object takes its content, its metadata, and two operations. An allocation or a
+        // free takes up to eight operations.
+        let by_objects = 2 * (moved / (METADATA_MAX + 1));
         Work {
             written: moved,
             read: 0,
@@ -99,7 +101,7 @@ impl Config {
         }
     }
 
-    /// The dirty limit that a heap keeps: it counts in 16 bits.
+    /// The effective dirty limit: the heap counts in 16 bits.
     pub(crate) const fn limit(&self) -> u16 {
         if self.dirty_limit > u16::MAX as u32 {
             u16::MAX
@@ -108,20 +110,21 @@ impl Config {
         }
     }
 
-    /// Whether a persist, with the section that it waits for, keeps within this budget; for
-    /// `const { assert!(CONFIG.keeps(&BUDGET)) }`. Exact for all values: a cost that no number of [`WorstCase`] can show keeps
-    /// no budget.
+    /// Whether a persist, with the critical section that it waits for, keeps within this budget.
+    /// For `const { assert!(CONFIG.keeps(&BUDGET)) }`. Exact for all values: a cost beyond the
+    /// range of [`WorstCase`] keeps no budget.
     pub const fn keeps(&self, budget: &Budget) -> bool {
         self.keeps_on(self.objects, self.max_pins, budget)
     }
 
-    /// The same on a medium that was formatted for so many objects and pins.
+    /// The same for a medium that was formatted for so many objects and pins.
     pub(crate) const fn keeps_on(&self, objects: u16, max_pins: u16, budget: &Budget) -> bool {
         let (persist, section) = (self.persist(objects, max_pins), self.section());
         let bytes = persist.written + persist.read + section.written;
         let operations = persist.operations + section.operations;
         let model = &budget.model;
-        // Below 2^19 bytes and operations: this is below 2^52. Small cores multiply it at once, and need not divide.
+        // Below 2^19 bytes and operations: this is below 2^52. Small cores multiply it at once, and
+        // need not divide.
         let ns =
             bytes as u64 * model.byte_ns as u64 + operations as u64 * model.operation_ns as u64;
         if ns > budget.microseconds as u64 * 1000 {
@@ -132,7 +135,7 @@ impl Config {
         units * model.power_uw as u64 <= (budget.microjoules as u64 * 1_000_000_000) >> 10
     }
 
-    /// **Errors**: what is wrong with it.
+    /// **Errors**: what is wrong with the configuration.
     pub(crate) const fn check(&self) -> Result<(), &'static str> {
         if self.burst == 0 || self.dirty_limit == 0 {
             return Err("a burst and a dirty limit have at least a byte");
@@ -149,23 +152,23 @@ impl Config {
     }
 }
 
-/// What is done at most.
+/// The most that is done.
 struct Work {
     written: u32,
     read: u32,
     operations: u32,
 }
 
-/// A burst has at least so many bytes.
-const LEAST_BURST: u16 = crate::store::PIECE as u16;
+/// The smallest burst.
+const MIN_BURST: u16 = crate::store::PIECE as u16;
 
-/// What belongs to an object that moves, besides its content.
-const ASIDE: u32 = crate::store::ASIDE as u32;
+/// The most metadata that moves with an object.
+const METADATA_MAX: u32 = crate::store::METADATA_MAX as u32;
 
-/// Pins that a medium can hold at most.
+/// The most pins that a medium can hold.
 pub(crate) const MAX_PINS: u16 = 0x1000;
 
-/// What the record of a persist has. The record that something has changed since was written when it did.
+/// Bytes of a persist's record. The record *running* was written with the first change.
 const RECORD_BYTES: u32 = 12;
 
 impl Default for Config {

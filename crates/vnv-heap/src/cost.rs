@@ -1,22 +1,23 @@
-//! What a save costs on a board, from figures that data sheets give.
+//! The cost of a save on a board, from data-sheet figures.
 
 /// What bytes and operations cost on a board. Integers, so that a bound is a constant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CostModel {
-    /// The board.
+    /// The board's name.
     pub name: &'static str,
-    /// Where the figures are from.
+    /// Where the figures come from.
     pub source: &'static str,
     /// Nanoseconds to transfer a byte.
     pub byte_ns: u32,
-    /// Nanoseconds that an operation takes besides: commands, address, chip select.
+    /// Nanoseconds of overhead of an operation: commands, address, chip select.
     pub operation_ns: u32,
-    /// Microwatts that all of it draws meanwhile.
+    /// Power drawn meanwhile, in microwatts.
     pub power_uw: u32,
 }
 
 impl CostModel {
-    /// ESP32-C3 at 160 MHz with an MB85RS4MT at 40 MHz SPI, the board of the vNV-Heap paper. No board was measured.
+    /// ESP32-C3 at 160 MHz with an MB85RS4MT at 40 MHz SPI, the board of the vNV-Heap paper. No
+    /// board was measured.
     ///
     /// | parameter | value | from |
     /// |---|---|---|
@@ -26,9 +27,9 @@ impl CostModel {
     /// | current of the core | 28 mA at 3.3 V: 92.4 mW | the data sheet of the ESP32-C3, modem-sleep, 160 MHz, peripherals clocked |
     /// | current of the memory | 4 mA at 3.3 V: 13.2 mW | an assumption: its active current at 40 MHz; an eighth of the sum |
     ///
-    /// Left out, and so the model's assumptions: what the core computes between two transfers (at 160 MHz a byte of the bus is 32
-    /// cycles), what the operating system's driver adds to an operation, and the regulator's loss. The paper assumes 40 mA for everything:
-    /// take `power_uw: 132_000` for its figures.
+    /// Not included: computation between two transfers (at 160 MHz a byte on the bus takes 32
+    /// cycles), the operating system's driver, and the regulator's loss. The paper assumes 40 mA
+    /// for everything: use `power_uw: 132_000` for its figures.
     pub const ESP32C3_MB85RS4MT: CostModel = CostModel {
         name: "ESP32-C3 + MB85RS4MT",
         source: "SPI at 40 MHz: 8 bits are 200 ns; WREN, WRITE and three bytes of address are 5 bytes, and two periods of chip select \
@@ -38,8 +39,8 @@ impl CostModel {
         power_uw: 105_600,
     };
 
-    /// What writing this many bytes and reading so many, in this many operations, costs. Exact, or `u32::MAX` for all that is
-    /// more.
+    /// The cost of writing and reading so many bytes in so many operations. Exact; `u32::MAX`
+    /// stands for that and more.
     pub const fn cost(&self, bytes: u32, read: u32, operations: u32) -> WorstCase {
         let ns = self.nanoseconds(bytes as u64 + read as u64, operations as u64);
         let (microseconds, microjoules) = self.of(ns);
@@ -48,7 +49,7 @@ impl CostModel {
             operations,
             microseconds,
             microjoules,
-            wait: Wait::NONE,
+            wait: MaskedWait::NONE,
         }
     }
 
@@ -56,7 +57,7 @@ impl CostModel {
         bytes as u128 * self.byte_ns as u128 + operations as u128 * self.operation_ns as u128
     }
 
-    /// Microseconds, and the microjoules that begun units of 1,024 ns take.
+    /// Microseconds and microjoules. Energy is computed in started units of 1,024 ns.
     pub(crate) const fn of(&self, ns: u128) -> (u32, u32) {
         let femtojoules = ((ns >> 10) + 1) * self.power_uw as u128 * 1024;
         (
@@ -74,7 +75,7 @@ const fn at_most_32_bits(v: u128) -> u32 {
     }
 }
 
-/// What a persist costs at most. A number that is `u32::MAX` stands for that and all that is more.
+/// The most that a persist costs. `u32::MAX` stands for that and more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct WorstCase {
@@ -87,13 +88,14 @@ pub struct WorstCase {
     /// Energy, of all of it.
     pub microjoules: u32,
     /// The part of it before the persist begins.
-    pub wait: Wait,
+    pub wait: MaskedWait,
 }
 
-/// The masked section that may be under way when the power-low interrupt comes: it must end before the interrupt is taken.
+/// The critical section that may be running when the power-low interrupt comes. The interrupt is
+/// taken at its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct Wait {
+pub struct MaskedWait {
     /// Bytes that it moves.
     pub bytes: u32,
     /// Operations of the medium.
@@ -104,8 +106,8 @@ pub struct Wait {
     pub microjoules: u32,
 }
 
-impl Wait {
-    const NONE: Wait = Wait {
+impl MaskedWait {
+    const NONE: MaskedWait = MaskedWait {
         bytes: 0,
         operations: 0,
         microseconds: 0,
@@ -113,10 +115,10 @@ impl Wait {
     };
 }
 
-/// What a persist may cost.
+/// The most that a persist may cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
-    /// On what.
+    /// The board.
     pub model: CostModel,
     /// Time.
     pub microseconds: u32,

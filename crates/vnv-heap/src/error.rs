@@ -1,52 +1,57 @@
-//! What can go wrong.
+//! Errors.
 
 use core::fmt;
 use core::num::NonZero;
 use nvmem::LayoutMismatch;
 
-/// Why an operation failed. The heap stays consistent, and what is not named by the error stays readable.
+/// Why an operation failed. The heap stays consistent, and objects that the error does not name
+/// stay readable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum Error<E> {
-    /// The object is held by a guard that excludes this use.
+    /// A guard holds the object in a way that excludes this use.
     Busy,
-    /// The medium has no room left, or no free entry in its table. With the snapshot promise a commit may give some back.
+    /// The medium has no space left, or no free entry in its table. With the snapshot promise a
+    /// commit may free some.
     Full,
-    /// Everything that could leave RAM is held, or the object is larger than the RAM.
+    /// Everything that could be evicted is pinned, or the object is larger than the RAM.
     RamFull,
-    /// What is held and dirty uses up the dirty limit.
+    /// Pinned objects use up the dirty limit.
     DirtyLimit,
     /// The heap is between a persist and its restore.
     Suspended,
     /// No heap is attached to this [`Saver`](crate::Saver).
     Detached,
-    /// Persists come faster than one operation takes.
+    /// Persists interrupt the operation so often that it makes no progress.
     NoProgress,
-    /// The bytes of this object are not those that were written, or are no value of its type.
+    /// The bytes of this object are not those that were written, or are not a value of its type.
     Damaged {
         /// Its number.
         object: u16,
     },
-    /// A commit that the medium broke off must be brought to its end first: commit again.
+    /// The medium failed during a commit. Commit again first.
     Unfinished,
-    /// The driver of the medium failed. Of a write, a part may have arrived; it is repeated at the next attempt.
+    /// The driver of the medium failed. A part of a write may have arrived; the next attempt
+    /// repeats it.
     Medium(E),
 }
 
 impl<E: fmt::Debug> fmt::Display for Error<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Busy => f.write_str("the object is held by another guard"),
+            Error::Busy => f.write_str("another guard holds the object"),
             Error::Full => f.write_str("the medium is full"),
             Error::RamFull => {
-                f.write_str("no room in RAM: all of it is held, or the object is too large")
+                f.write_str("no space in RAM: all objects are pinned, or the object is too large")
             }
-            Error::DirtyLimit => f.write_str("the dirty limit is used up by what is held"),
-            Error::Suspended => f.write_str("the heap is persisted and not restored yet"),
+            Error::DirtyLimit => f.write_str("pinned objects use up the dirty limit"),
+            Error::Suspended => {
+                f.write_str("the heap is suspended between a persist and its restore")
+            }
             Error::Detached => f.write_str("no heap is attached"),
-            Error::NoProgress => f.write_str("persists come faster than one operation takes"),
-            Error::Unfinished => f.write_str("a commit that was broken off is not finished yet"),
+            Error::NoProgress => f.write_str("persists interrupt the operation too often"),
+            Error::Unfinished => f.write_str("an earlier commit is not finished"),
             Error::Damaged { object } => write!(f, "object {object} is damaged"),
             Error::Medium(e) => write!(f, "the medium failed: {e:?}"),
         }
@@ -54,13 +59,14 @@ impl<E: fmt::Debug> fmt::Display for Error<E> {
 }
 impl<E: fmt::Debug> core::error::Error for Error<E> {}
 
-/// Why something inside of a section, or while the heap is opened, failed: in one word, so that its result comes in registers. What the
-/// medium's driver says is kept by the store meanwhile: [`Store::error`](crate::store::Store::error) and
-/// [`Store::refused`](crate::store::Store::refused) put the two together.
+/// Why a section or an open failed, in one word, so that its result is returned in registers. The
+/// store keeps the medium's error meanwhile: [`Store::error`](crate::store::Store::error) and
+/// [`Store::refused`](crate::store::Store::refused) combine the two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fail(NonZero<Word>);
 
-/// As wide as a pointer, so that a result with either comes in two registers; but at least a code and an object's number.
+/// As wide as a pointer, so that a result with either comes in two registers; but at least a code
+/// and an object's number.
 #[cfg(target_pointer_width = "16")]
 pub(crate) type Word = u32;
 #[cfg(not(target_pointer_width = "16"))]
@@ -73,7 +79,7 @@ impl Fail {
     pub(crate) const DIRTY_LIMIT: Fail = Fail::of(4);
     pub(crate) const SUSPENDED: Fail = Fail::of(5);
     pub(crate) const NO_PROGRESS: Fail = Fail::of(6);
-    /// And an object's number, from bit 16 on.
+    /// An object's number follows from bit 16 on.
     const DAMAGED: Fail = Fail::of(7);
     pub(crate) const UNFINISHED: Fail = Fail::of(8);
     /// The medium failed.
@@ -86,16 +92,16 @@ impl Fail {
     pub(crate) const RECORD: Fail = Fail::of(13);
     pub(crate) const TABLE: Fail = Fail::of(14);
     pub(crate) const TYPES: Fail = Fail::of(15);
-    /// And the bytes that are needed, from bit 8 on: there are less than 2^20.
+    /// The bytes needed follow from bit 8 on: fewer than 2^20.
     const TOO_SMALL: Fail = Fail::of(16);
     const RAM_TOO_SMALL: Fail = Fail::of(17);
-    /// And the copy of the superblock, from bit 8 on.
+    /// The copy of the superblock follows from bit 8 on.
     const LAYOUT: Fail = Fail::of(18);
 
     // No failures.
-    /// The rest is for another section, in which the same is called again.
-    pub(crate) const AGAIN: Fail = Fail::of(19);
-    /// A heap is formatted, and needs its root.
+    /// Not finished: call again in the next section.
+    pub(crate) const PENDING: Fail = Fail::of(19);
+    /// The medium was formatted, and needs its root.
     pub(crate) const BLANK: Fail = Fail::of(20);
 
     /// The medium was formatted for more than the budget allows.
@@ -113,12 +119,12 @@ impl Fail {
         Fail(Fail::DAMAGED.0 | Word::from(object) << 16)
     }
 
-    /// This copy of the superblock, 0 or 1, is that of other types.
+    /// This copy of the superblock, 0 or 1, is of other types.
     pub(crate) fn layout(copy: usize) -> Fail {
         Fail(Fail::LAYOUT.0 | (copy as Word) << 8)
     }
 
-    /// The copy, if that is why.
+    /// The copy, if that is the reason.
     pub(crate) fn other_layout(self) -> Option<u32> {
         let copy = self.0.get() >> 8;
         (self.0.get() & 0xFF == Fail::LAYOUT.0.get()).then_some(copy as u32)
@@ -134,22 +140,25 @@ impl Fail {
         Fail(Fail::RAM_TOO_SMALL.0 | (needed as Word) << 8)
     }
 
-    /// Why a heap is not opened, for a caller; `medium` is what the driver said, if it did. [`Fail::layout`] needs more than that.
+    /// The error of an open; `medium` is the driver's error, if any. [`Fail::layout`] needs more
+    /// information.
     pub(crate) fn refusal<E>(self, medium: Option<E>) -> OpenError<E> {
         let needed = (self.0.get() >> 8) as u32;
         match self {
             Fail::FOREIGN => OpenError::Foreign,
             Fail::INTERRUPTED => OpenError::Interrupted,
-            Fail::HEADER => OpenError::Damaged(Part::Header),
-            Fail::RECORD => OpenError::Damaged(Part::Record),
-            Fail::TABLE => OpenError::Damaged(Part::Table),
+            Fail::HEADER => OpenError::Damaged(Component::Header),
+            Fail::RECORD => OpenError::Damaged(Component::Record),
+            Fail::TABLE => OpenError::Damaged(Component::Table),
             Fail::BUDGET => OpenError::Config(
                 "the medium was formatted for more objects or pins than the budget allows: lower the dirty limit",
             ),
             Fail::TYPES => {
                 OpenError::Config("more than 14 types with handles are reached from the root")
             }
-            _ if self.is_damage() => OpenError::Damaged(Part::Object((self.0.get() >> 16) as u16)),
+            _ if self.is_damage() => {
+                OpenError::Damaged(Component::Object((self.0.get() >> 16) as u16))
+            }
             _ => match Fail::of(self.0.get() & 0xFF) {
                 Fail::TOO_SMALL => OpenError::TooSmall { needed },
                 Fail::RAM_TOO_SMALL => OpenError::RamTooSmall { needed },
@@ -163,7 +172,7 @@ impl Fail {
         self.0.get() as u16 == Fail::DAMAGED.0.get() as u16
     }
 
-    /// The same for a caller; `medium` is what the driver said, if it did.
+    /// The error of an operation; `medium` is the driver's error, if any.
     pub(crate) fn error<E>(self, medium: Option<E>) -> Error<E> {
         match (self, medium) {
             (Fail::MEDIUM, Some(e)) => Error::Medium(e),
@@ -182,7 +191,7 @@ impl Fail {
 }
 
 impl<E> Error<E> {
-    /// Without what the driver says, for a caller that does not know it.
+    /// Without the driver's error, for a caller that does not know its type.
     pub(crate) fn erase(self) -> Error<()> {
         match self {
             Error::Busy => Error::Busy,
@@ -199,88 +208,90 @@ impl<E> Error<E> {
     }
 }
 
-/// What could not be done, with the value that it was to be done with. `?` turns it into an [`Error`] where the value may go.
+/// An operation that failed, with the value that it was given. `?` turns it into an [`Error`] and
+/// drops the value.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Refused<T, E> {
-    /// Why.
+pub struct Rejected<T, E> {
+    /// Why it failed.
     pub error: Error<E>,
-    /// What was given.
+    /// The value that was given.
     pub value: T,
 }
 
-impl<T, E: fmt::Debug> fmt::Debug for Refused<T, E> {
+impl<T, E: fmt::Debug> fmt::Debug for Rejected<T, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.error.fmt(f)
     }
 }
-impl<T, E: fmt::Debug> fmt::Display for Refused<T, E> {
+impl<T, E: fmt::Debug> fmt::Display for Rejected<T, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.error.fmt(f)
     }
 }
-impl<T, E: fmt::Debug> core::error::Error for Refused<T, E> {}
+impl<T, E: fmt::Debug> core::error::Error for Rejected<T, E> {}
 
-impl<T, E> From<Refused<T, E>> for Error<E> {
-    fn from(r: Refused<T, E>) -> Self {
+impl<T, E> From<Rejected<T, E>> for Error<E> {
+    fn from(r: Rejected<T, E>) -> Self {
         r.error
     }
 }
-impl<T, E> From<Refused<T, E>> for OpenError<E> {
-    fn from(r: Refused<T, E>) -> Self {
+impl<T, E> From<Rejected<T, E>> for OpenError<E> {
+    fn from(r: Rejected<T, E>) -> Self {
         OpenError::Failed(r.error)
     }
 }
 
-/// What of an image is damaged.
+/// The damaged part of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
-pub enum Part {
-    /// The header.
+pub enum Component {
+    /// The superblock.
     Header,
     /// The record of the last persist or commit.
     Record,
     /// The table of objects.
     Table,
-    /// The map of what is used.
+    /// The bitmap of used units.
     Bitmap,
     /// The block of this object.
     Object(u16),
 }
 
-impl fmt::Display for Part {
+impl fmt::Display for Component {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Part::Header => f.write_str("the header"),
-            Part::Record => f.write_str("the record of the last save"),
-            Part::Table => f.write_str("the table of objects"),
-            Part::Bitmap => f.write_str("the map of used units"),
-            Part::Object(id) => write!(f, "the block of object {id}"),
+            Component::Header => f.write_str("the header"),
+            Component::Record => f.write_str("the record of the last save"),
+            Component::Table => f.write_str("the table of objects"),
+            Component::Bitmap => f.write_str("the map of used units"),
+            Component::Object(id) => write!(f, "the block of object {id}"),
         }
     }
 }
 
-/// Why a heap was not opened. Nothing was written, unless it says so.
+/// Why a heap was not opened. Nothing was written, unless the variant says otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum OpenError<E> {
-    /// The medium holds something else. Erase it yourself if it may go.
+    /// The medium holds something else. Erase it yourself if it is not needed.
     Foreign,
     /// It holds a heap with other types, or of the other promise.
     LayoutMismatch(LayoutMismatch),
-    /// It holds a heap of ours that no power cut leaves so.
-    Damaged(Part),
-    /// The power went without a completed persist: what a just-in-time heap then holds is a mixture of old and new.
+    /// It holds a heap that is damaged: no power cut leaves it in this state.
+    Damaged(Component),
+    /// The power went without a completed persist: a just-in-time heap is then a mixture of old and
+    /// new.
     Interrupted,
     /// The medium is too small for the configuration.
     TooSmall {
-        /// What it would need, in bytes.
+        /// Bytes needed.
         needed: u32,
     },
     /// The RAM is too small.
     RamTooSmall {
-        /// What it would need, in bytes.
+        /// Bytes needed.
         needed: u32,
     },
     /// The configuration contradicts itself, or the medium.
@@ -298,7 +309,7 @@ impl<E> From<Error<E>> for OpenError<E> {
 impl<E: fmt::Debug> fmt::Display for OpenError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            OpenError::Foreign => f.write_str("the medium holds something that is no heap"),
+            OpenError::Foreign => f.write_str("the medium holds something other than a heap"),
             OpenError::LayoutMismatch(e) => e.fmt(f),
             OpenError::Damaged(p) => write!(f, "{p} is damaged"),
             OpenError::Interrupted => f.write_str("the power went without a completed persist"),

@@ -1,4 +1,4 @@
-//! Getters and setters: what a handle shows of its object's fields.
+//! Getters and setters: the fields of an object as methods of its handle.
 
 use crate::own::Own;
 use core::ops::Deref;
@@ -9,13 +9,14 @@ use nvmem::{Persist, Plain};
 /// | field | methods |
 /// |---|---|
 /// | `name`, which holds no handle | `own.name(&heap)`, a copy; `own.set_name(&heap, value)` |
-/// | `name`, which may hold one: its type names the struct's lifetime | `own.with_name(&heap, f)`, `own.update_name(&heap, f)` with closures; `own.replace_name(&heap, value)`, which gives back what was there, so that nothing owned is lost |
+/// | `name`, which may hold one: its type names the struct's lifetime | `own.with_name(&heap, f)`, `own.update_name(&heap, f)` with closures; `own.replace_name(&heap, value)`, which returns the previous value, so that no owned object is lost |
 /// | `name`, whose type depends on a type parameter | those of the second row; those of the first where it is [`Plain`] |
 ///
-/// A method is as public as its field, and has its documentation. The object is held inside of it and released at its end: nothing
-/// stays pinned, and only the field is copied. **Power loss**, **Cost**, **Errors**: as [`Heap::get`](crate::Heap::get) for what
-/// reads, as [`Heap::get_mut`](crate::Heap::get_mut) for what writes: each call looks the object up once more, and may be a call where
-/// [`Heap::with`](crate::Heap::with) is none, so that a guard is better for several fields at once. [`Heap::root_handle`](crate::Heap::root_handle) is the root's handle.
+/// A method is as public as its field, and has its documentation. It pins the object and releases
+/// it at its end, and copies only the field. **Power loss**, **Cost**, **Errors**: getters as
+/// [`Heap::get`](crate::Heap::get), setters as [`Heap::get_mut`](crate::Heap::get_mut). Each call
+/// looks up the object again, so that a guard is better for several fields at once.
+/// [`Heap::root_handle`](crate::Heap::root_handle) is the root's handle.
 ///
 /// ```
 /// use vnv_heap::nvmem::{Persist, ram::RamFram};
@@ -43,8 +44,8 @@ use nvmem::{Persist, Plain};
 /// # Ok(()) }
 /// ```
 ///
-/// `#[fields(name = Name)]`: another name for the struct that has the methods, `NodeFields` here. `#[fields(crate = path)]`: where this
-/// crate is, if it is not `::vnv_heap`.
+/// `#[fields(name = Name)]`: another name for the struct that has the methods, `NodeFields` here.
+/// `#[fields(crate = path)]`: where this crate is, if it is not `::vnv_heap`.
 ///
 /// # Safety
 /// [`Of`](Fields::Of) is a transparent [`Own`] of this type, of the same brand and marker.
@@ -52,7 +53,7 @@ pub unsafe trait Fields: Persist {
     /// The struct that has the methods.
     type Of<'h, B>;
 
-    /// A handle by its other name. That it can be made so shows that the one is the other and nothing else.
+    /// A handle by its other name. This conversion shows that both types have the same content.
     #[doc(hidden)]
     fn named<'h, B>(own: Own<'h, Self, B>) -> Self::Of<'h, B>;
 }
@@ -62,7 +63,7 @@ impl<'h, T: Fields, B> Deref for Own<'h, T, B> {
     #[inline(always)]
     fn deref(&self) -> &T::Of<'h, B> {
         const { assert!(size_of::<T::Of<'h, B>>() == size_of::<Own<'h, T, B>>()) };
-        // SAFETY: as the trait vouches, the same by another name.
+        // SAFETY: the trait guarantees that both are the same type by two names.
         unsafe { &*core::ptr::from_ref(self).cast() }
     }
 }

@@ -1,4 +1,4 @@
-//! Guards: an object that is held in RAM.
+//! Guards: an object that is pinned in RAM.
 
 use crate::own::Kind;
 use crate::policy::{Policy, Predict};
@@ -9,20 +9,22 @@ use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
 use nvmem::{Medium, Persist};
 
-/// An object held to be read. It stays in RAM, at its address, while this lives; one that is leaked holds it for good.
+/// An object pinned for reading. It stays in RAM, at its address, while this lives. A leaked guard
+/// pins it for good.
 ///
-/// **Power loss**: the object comes back at its address by a restore. **Cost**: 8 bytes of the dirty limit.
-#[must_use = "a guard that is dropped at once only loads the object"]
+/// **Power loss**: a restore puts the object back at its address. **Cost**: 8 bytes of the dirty
+/// limit.
+#[must_use = "a guard that is dropped at once only pages the object in"]
 pub struct Ref<'a, T: Persist, S: Medium, P: Promise = JustInTime, Pol: Policy = Predict> {
     at: NonNull<T>,
     core: &'a Core<S, P, Pol>,
     _t: PhantomData<&'a T>,
 }
 
-/// An object held to be written. It counts as changed from the start, whether or not it is.
+/// An object pinned for writing. It counts as changed from the start, whether or not it is.
 ///
 /// **Power loss**: as [`Ref`]. **Cost**: the object's size and 10 bytes of the dirty limit.
-#[must_use = "a guard that is dropped at once only loads the object and marks it as changed"]
+#[must_use = "a guard that is dropped at once only pages the object in and marks it as changed"]
 pub struct RefMut<'a, T: Persist, S: Medium, P: Promise = JustInTime, Pol: Policy = Predict> {
     at: NonNull<T>,
     core: &'a Core<S, P, Pol>,
@@ -31,7 +33,7 @@ pub struct RefMut<'a, T: Persist, S: Medium, P: Promise = JustInTime, Pol: Polic
 
 impl<'a, T: Persist, S: Medium, P: Promise, Pol: Policy> Ref<'a, T, S, P, Pol> {
     /// # Safety
-    /// `at` is the content of an object that is a valid `T`, and has been held for this guard.
+    /// `at` is the content of an object that is a valid `T`, and is pinned for this guard.
     #[inline(always)]
     pub(crate) unsafe fn new(core: &'a Core<S, P, Pol>, at: NonNull<u8>) -> Self {
         Ref {
@@ -44,11 +46,12 @@ impl<'a, T: Persist, S: Medium, P: Promise, Pol: Policy> Ref<'a, T, S, P, Pol> {
 
 impl<'a, T: Persist, S: Medium, P: Promise, Pol: Policy> RefMut<'a, T, S, P, Pol> {
     /// # Safety
-    /// `at` is the content of an object that is a valid `T`, and has been held mutably for this guard.
+    /// `at` is the content of an object that is a valid `T`, and is pinned exclusively for this
+    /// guard.
     #[inline(always)]
     pub(crate) unsafe fn new(core: &'a Core<S, P, Pol>, at: NonNull<u8>) -> Self {
         if T::PADDED {
-            core.padded(|n| n.saturating_add(1));
+            core.count_padded(|n| n.saturating_add(1));
         }
         RefMut {
             at: at.cast(),
@@ -62,7 +65,7 @@ impl<T: Persist, S: Medium, P: Promise, Pol: Policy> Deref for Ref<'_, T, S, P, 
     type Target = T;
     #[inline(always)]
     fn deref(&self) -> &T {
-        // SAFETY: valid, at its address and not written to while it is held.
+        // SAFETY: valid, at its address, and not written to while it is pinned.
         unsafe { self.at.as_ref() }
     }
 }
@@ -71,7 +74,7 @@ impl<T: Persist, S: Medium, P: Promise, Pol: Policy> Deref for RefMut<'_, T, S, 
     type Target = T;
     #[inline(always)]
     fn deref(&self) -> &T {
-        // SAFETY: valid, at its address and held by this guard alone.
+        // SAFETY: valid, at its address, and pinned by this guard alone.
         unsafe { self.at.as_ref() }
     }
 }
@@ -87,7 +90,7 @@ impl<T: Persist, S: Medium, P: Promise, Pol: Policy> DerefMut for RefMut<'_, T, 
 impl<T: Persist, S: Medium, P: Promise, Pol: Policy> Drop for Ref<'_, T, S, P, Pol> {
     #[inline(always)]
     fn drop(&mut self) {
-        // SAFETY: the object is held for this guard, which ends.
+        // SAFETY: the object is pinned for this guard, which ends.
         unsafe { self.core.release(self.at.cast(), Kind::of::<T>(), false) }
     }
 }
@@ -96,13 +99,14 @@ impl<T: Persist, S: Medium, P: Promise, Pol: Policy> Drop for RefMut<'_, T, S, P
     #[inline(always)]
     fn drop(&mut self) {
         if T::PADDED {
-            // What was assigned may have brought stale bytes, and what goes to the medium is all bytes.
-            // SAFETY: a valid value, held by this guard alone.
+            // An assignment may have copied uninitialised padding, and all bytes of an object are
+            // written back.
+            // SAFETY: a valid value, pinned by this guard alone.
             unsafe { T::clear_padding(self.at.as_ptr().cast()) }
-            // When there were too many to be counted, they stay so.
-            self.core.padded(|n| n - u8::from(n != u8::MAX));
+            // After an overflow the count stays.
+            self.core.count_padded(|n| n - u8::from(n != u8::MAX));
         }
-        // SAFETY: the object is held for this guard, which ends.
+        // SAFETY: the object is pinned for this guard, which ends.
         unsafe { self.core.release(self.at.cast(), Kind::of::<T>(), true) }
     }
 }

@@ -1,85 +1,108 @@
-//! Holding an object that is not simply there: making room, writing back, loading.
+//! Pinning an object that the fast path cannot pin: making space, writing back, paging in.
 //!
-//! What is common is one straight section: the object that leaves is written, the other one is read into its place, and the tables follow. Where
-//! a burst does not allow that, it is the same in more sections, a burst in each; what a section leaves is a transfer under way. Between two
-//! sections there may be a persist and its restore.
+//! ```text
+//!  one section (interrupts masked, at most a burst of bytes); repeated while it returns PENDING:
+//!
+//!    transfer under way? --yes--> move up to a burst; not done: PENDING
+//!         | no
+//!    resident? --no--> reserve a frame --no room--> pick a victim: Transfer{Evict}, loop
+//!         |                 |                         (written back if dirty, then replaced)
+//!         | yes             +--> Transfer{PageIn}, loop --> check, validate
+//!    persist_bytes + request > limit? --yes--> pick a dirty victim: Transfer{Clean}, loop
+//!         | no
+//!    pin it, return its address
+//! ```
+//!
+//! Fast case: one critical section writes the victim back if it is dirty, reads the object into its
+//! frame and updates the directory. If that exceeds a burst, [`Transfer`] records how far it got,
+//! and the next section continues.
+//!
+//! Order of stores of a write-back: all pieces but the first, then check and first piece in one
+//! write, then the frame becomes clean. So a persist between two sections finds the object still
+//! dirty and writes it in full.
+//!
+//! Why it is safe: between two sections an interrupt may persist and restore. Each section compares
+//! the incarnation number and starts over if a restore came between, because the reserved frame is
+//! lost with the RAM. The victim keeps its frame until the medium has its content.
 
 use crate::error::Fail;
-use crate::own::{Kind, Known};
+use crate::own::{HandleRange, Kind};
 use crate::plain::copy;
 use crate::policy::Policy;
 use crate::promise::Promise;
-use crate::ram::{Reserve, Slot};
+use crate::ram::{Frame, Reserve};
 use crate::state::{Attempt, Core, State};
-use crate::store::{ASIDE, BLOCK_HEADER, Begin, CHECK_BYTES, Check, PIECE, is_head};
+use crate::store::{
+    BLOCK_HEADER, BeginWrite, CHECK_BYTES, Check, METADATA_MAX, PIECE, check_in_header,
+};
 use core::ptr::NonNull;
 use nvmem::{Medium, planted};
 
-/// What is wanted of an object.
+/// How the caller wants to access the object.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Want {
+pub(crate) enum Access {
     Read,
     Write,
-    /// It is new: this is its content.
+    /// Give a new object its content, from this address.
     Fill(*const u8),
 }
 
-struct Hold<'k> {
+struct PinRequest<'k> {
     id: u16,
     kind: &'k Kind,
-    want: Want,
-    /// What is under way, if anything is.
+    access: Access,
+    /// The transfer under way, if any.
     transfer: Transfer,
-    /// So much of a new object's content is there, once it has a block.
+    /// Bytes of a new object copied into its frame so far; `None` until it has a frame.
     filled: Option<usize>,
-    /// It was not there.
-    loaded: bool,
-    /// Snapshot: its block is being taken; then it is dirty.
-    begin: Option<Begin>,
+    /// The object was absent and has been read.
+    paged_in: bool,
+    /// Snapshot: its copy-on-write block is being allocated. At the end of that it becomes dirty.
+    begin: Option<BeginWrite>,
 }
 
-impl Hold<'_> {
-    /// A block is there for it.
-    fn reserved(&mut self, slot: Slot) {
-        if let Want::Fill(_) = self.want {
+impl PinRequest<'_> {
+    /// A frame is reserved for the object.
+    fn reserved(&mut self, frame: Frame) {
+        if let Access::Fill(_) = self.access {
             self.filled = Some(0);
         } else {
-            self.transfer.set(slot, Goal::Load);
+            self.transfer.set(frame, Goal::PageIn);
         }
     }
 }
 
-/// What moves between a resident block and the medium, and what then becomes of the block.
+/// What a transfer between a frame and the medium is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Goal {
-    /// It is written back.
+    /// Write back; the object stays resident.
     Clean,
-    /// It is written back, and leaves RAM.
+    /// Write back, then evict.
     Evict,
-    /// It is loaded.
-    Load,
+    /// Page in.
+    PageIn,
 }
 
-/// A load or a write-back.
+/// Progress of paging in or of a write-back.
 struct Transfer {
-    /// Of what, if anything is under way.
-    slot: Option<Slot>,
+    /// The frame, if a transfer is under way.
+    frame: Option<Frame>,
     goal: Goal,
-    /// What the check of a loaded one must come to.
+    /// The check that a paged-in object must have.
     expected: u16,
-    /// Where the content is on the medium.
+    /// Address of the content on the medium.
     address: u32,
-    /// So much of it was moved, or, to be written, is in the check.
+    /// Bytes moved so far, or, for a write-back, bytes already in the check.
     at: usize,
-    /// The first piece.
+    /// Bytes of the first piece.
     first: usize,
     check: Check,
 }
 
 impl Transfer {
     const NONE: Transfer = Transfer {
-        slot: None,
-        goal: Goal::Load,
+        frame: None,
+        goal: Goal::PageIn,
         expected: 0,
         address: 0,
         at: 0,
@@ -87,104 +110,91 @@ impl Transfer {
         check: Check::NONE,
     };
 
-    /// To be begun.
+    /// Starts a transfer.
     #[inline(always)]
-    fn set(&mut self, slot: Slot, goal: Goal) {
-        // Not a new one: all of it would be copied, of which most is written before it is read.
-        (self.slot, self.goal, self.at) = (Some(slot), goal, 0);
+    fn set(&mut self, frame: Frame, goal: Goal) {
+        // Sets three fields instead of building a new value: most others are written before they
+        // are read.
+        (self.frame, self.goal, self.at) = (Some(frame), goal, 0);
     }
 }
 
 impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
-    /// Gives a new object its content; it is dirty then, and nobody holds it.
+    /// Gives a new object its content. The object is dirty and unpinned afterwards.
     ///
     /// # Safety
-    /// `content` is a value of this kind, which belongs to the object when this has succeeded.
+    /// `content` is a value of this kind. It belongs to the object when this has succeeded.
     pub(crate) unsafe fn fill(&self, id: u16, kind: &Kind, content: *const u8) -> Result<(), Fail> {
-        self.hold_in_steps(id, kind, Want::Fill(content)).map(drop)
+        self.pin_in_sections(id, kind, Access::Fill(content))
+            .map(drop)
     }
 
-    /// Writes all that is dirty, in pieces. Nobody holds anything to be written, but for guards that were leaked.
+    /// Writes back all dirty objects, in pieces. No guard may pin an object for writing, except
+    /// leaked guards.
     pub(crate) fn clean_all(&self) -> Result<(), Fail> {
         self.no_padding_leaked()?;
         let mut attempt = Attempt::new();
         let mut transfer = Transfer::NONE;
         self.sections(|st| {
-            if !attempt.goes_on(st.incarnation)? {
-                transfer.slot = None;
+            if !attempt.continues(st.incarnation)? {
+                transfer.frame = None;
             }
-            let mut left = st.budget();
+            let mut left = st.section_bytes();
             loop {
-                let slot = match transfer.slot {
-                    Some(slot) => slot,
+                let frame = match transfer.frame {
+                    Some(frame) => frame,
                     None => {
-                        st.cache.settle();
-                        let Some(dirty) = st.dirty() else {
+                        st.cache.finish_move();
+                        let Some(dirty) = st.first_dirty() else {
                             return Ok(());
                         };
                         transfer.set(dirty, Goal::Clean);
                         dirty
                     }
                 };
-                st.transfer(slot, &mut transfer, &mut left)?;
-                transfer.slot = None;
+                st.transfer_step(frame, &mut transfer, &mut left)?;
+                transfer.frame = None;
             }
         })
     }
 
-    /// Holds an object that is not there. **Cost**: what is written back to make room, and what is read; a section, or one for each burst.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn hold_absent(
+    /// Pins an object that the fast path could not pin. **Cost**: what is written back to make
+    /// space, and what is read, in one section for each burst.
+    #[inline(always)]
+    pub(crate) fn pin_slow(
         &self,
         id: u16,
         kind: &Kind,
         mutable: bool,
     ) -> Result<NonNull<u8>, Fail> {
-        let r = self.section(|st| {
-            let r = st.exchange(id, kind, mutable);
-            if r.is_err_and(|f| f != Fail::AGAIN) {
-                st.give_up(id);
-            }
-            r
-        });
-        match r {
-            Err(Fail::AGAIN) => self.hold_by(id, kind, mutable),
-            r => r,
-        }
+        let access = if mutable { Access::Write } else { Access::Read };
+        self.pin_in_sections(id, kind, access)
     }
 
-    /// Holds an object that may not be held at once. **Cost**: as [`Core::hold_absent`].
-    #[inline(always)]
-    pub(crate) fn hold_by(&self, id: u16, kind: &Kind, mutable: bool) -> Result<NonNull<u8>, Fail> {
-        let want = if mutable { Want::Write } else { Want::Read };
-        self.hold_in_steps(id, kind, want)
-    }
-
-    /// Holds an object in as many sections as it takes.
+    /// Pins an object in as many sections as needed.
     #[cold]
     #[inline(never)]
-    fn hold_in_steps(&self, id: u16, kind: &Kind, want: Want) -> Result<NonNull<u8>, Fail> {
+    fn pin_in_sections(&self, id: u16, kind: &Kind, access: Access) -> Result<NonNull<u8>, Fail> {
         let mut attempt = Attempt::new();
-        let mut hold = Hold {
+        let mut request = PinRequest {
             id,
             kind,
-            want,
+            access,
             transfer: Transfer::NONE,
             filled: None,
-            loaded: false,
+            paged_in: false,
             begin: None,
         };
         self.sections(|st| {
-            if !attempt.goes_on(st.incarnation)? && !planted!("vnv-heap/no-restart") {
-                // What was reserved went with the RAM.
-                hold.transfer.slot = None;
-                hold.filled = None;
-                hold.begin = None;
+            if !attempt.continues(st.incarnation)? && !planted!("vnv-heap/no-restart") {
+                // A restore came between: the reserved frame is gone.
+                request.transfer.frame = None;
+                request.filled = None;
+                request.begin = None;
             }
-            let r = st.advance(&mut hold);
-            if r.is_err_and(|f| f != Fail::AGAIN) {
-                st.give_up(hold.id);
+            let r = st.pin_step(&mut request);
+            if r.is_err_and(|f| f != Fail::PENDING) {
+                st.drop_unfilled(request.id);
             }
             r
         })
@@ -192,316 +202,270 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
 }
 
 impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
-    /// Bytes that a section may move: a burst, and what belongs to an object that is written and one that is read.
-    fn budget(&self) -> usize {
-        usize::from(self.store.burst()) + 2 * ASIDE
+    /// Bytes that a section may move: a burst, and the metadata of one object written and one read.
+    fn section_bytes(&self) -> usize {
+        usize::from(self.store.burst()) + 2 * METADATA_MAX
     }
 
-    /// An operation that fails leaves no block without its content.
+    /// After an error: removes a frame that has no content yet.
     #[cold]
-    #[cfg_attr(target_pointer_width = "64", inline(never))]
-    #[cfg_attr(not(target_pointer_width = "64"), inline(always))]
-    fn give_up(&mut self, id: u16) {
-        if let Some(slot) = self.cache.lookup(id)
-            && self.cache.is_held(slot)
+    #[inline(always)]
+    fn drop_unfilled(&mut self, id: u16) {
+        if let Some(frame) = self.cache.lookup(id)
+            && self.cache.in_transfer(frame)
         {
-            self.cache.hold(slot, false);
-            self.cache.remove(slot);
+            self.cache.set_in_transfer(frame, false);
+            self.cache.remove(frame);
         }
     }
 
-    /// What is common: an object that is not there takes a place that is free, or another one's, all within a burst.
-    /// **Errors**: [`Fail::AGAIN`] when it is not so.
+    /// One section: as much as a burst allows. Returns the content's address once the object is
+    /// pinned.
     #[inline(always)]
-    fn exchange(&mut self, id: u16, kind: &Kind, mutable: bool) -> Result<NonNull<u8>, Fail> {
-        let len = usize::from(kind.len);
-        let prepared = !mutable || !P::SNAPSHOT && self.store.is_running();
-        if !prepared || self.cache.is_pinned_out() {
-            return Err(Fail::AGAIN);
-        }
-        let slot = if self.cache.is_full(len) {
-            let leaves = match self.cache.only() {
-                Some(only) => only,
-                None => self.cache.victim(false).ok_or(Fail::RAM_FULL)?,
-            };
-            if self.cache.len(leaves) + len > usize::from(self.store.burst()) {
-                // It is found again.
-                self.cache.keep(leaves);
-                return Err(Fail::AGAIN);
-            }
-            if self.cache.is_dirty(leaves) {
-                self.whole(leaves, false)?;
-            }
-            if self.cache.replace(leaves, id, len) {
-                leaves
-            } else {
-                // The burst has room for that.
-                self.occupy(id, len, len)?
-            }
-        } else {
-            self.occupy(id, len, self.store.burst().into())?
-        };
-        let Some(load) = self.cache.load_with(len, mutable) else {
-            self.give_up(id);
-            return Err(Fail::AGAIN);
-        };
-        self.whole(slot, true)?;
-        self.believe_it(id, kind, slot)?;
-        self.cache.pin_loaded(slot, load, mutable);
-        self.stats.loads = self.stats.loads.wrapping_add(1);
-        Ok(self.cache.content(slot))
-    }
-
-    /// A place that is free, for an object of which so many bytes may be moved.
-    #[inline(never)]
-    fn occupy(&mut self, id: u16, len: usize, most: usize) -> Result<Slot, Fail> {
-        if len > most {
-            return Err(Fail::AGAIN);
-        }
-        match self.cache.reserve(id, len, most) {
-            Reserve::Done(slot) => Ok(slot),
-            _ => Err(Fail::AGAIN),
-        }
-    }
-
-    /// As much as a burst allows; where the object is, when it is held.
-    #[inline(always)]
-    fn advance(&mut self, hold: &mut Hold<'_>) -> Result<NonNull<u8>, Fail> {
-        let mut left = self.budget();
+    fn pin_step(&mut self, request: &mut PinRequest<'_>) -> Result<NonNull<u8>, Fail> {
+        let mut left = self.section_bytes();
         if P::SNAPSHOT {
-            self.begun(hold)?;
+            self.cow_step(request)?;
         }
         loop {
-            if let Some(slot) = hold.transfer.slot {
-                self.transfer(slot, &mut hold.transfer, &mut left)?;
-                hold.transfer.slot = None;
-                match hold.transfer.goal {
-                    Goal::Load => self.believe(hold, slot)?,
-                    // The wanted one gets its place, if it is as large.
-                    Goal::Evict if self.cache.replace(slot, hold.id, hold.kind.len.into()) => {
-                        hold.reserved(slot);
+            if let Some(frame) = request.transfer.frame {
+                self.transfer_step(frame, &mut request.transfer, &mut left)?;
+                request.transfer.frame = None;
+                match request.transfer.goal {
+                    Goal::PageIn => self.validate(request, frame)?,
+                    // The requested object takes over the frame if the size matches.
+                    Goal::Evict
+                        if self
+                            .cache
+                            .replace(frame, request.id, request.kind.len.into()) =>
+                    {
+                        request.reserved(frame);
                         continue;
                     }
                     Goal::Evict | Goal::Clean => {}
                 }
             }
-            let Some(slot) = self.cache.lookup(hold.id) else {
-                match self.cache.reserve(hold.id, hold.kind.len.into(), left) {
-                    Reserve::Done(slot) => hold.reserved(slot),
-                    Reserve::Again => return Err(Fail::AGAIN),
+            let Some(frame) = self.cache.lookup(request.id) else {
+                match self
+                    .cache
+                    .reserve(request.id, request.kind.len.into(), left)
+                {
+                    Reserve::Done(frame) => request.reserved(frame),
+                    Reserve::Again => return Err(Fail::PENDING),
                     Reserve::NoRoom => {
                         let victim = self.cache.victim(false).ok_or(Fail::RAM_FULL)?;
-                        hold.transfer.set(victim, Goal::Evict);
+                        request.transfer.set(victim, Goal::Evict);
                     }
                 }
                 continue;
             };
-            let changes = hold.want != Want::Read;
-            let mutable = hold.want == Want::Write;
-            if mutable && self.cache.is_pinned(slot) {
+            let changes = request.access != Access::Read;
+            let mutable = request.access == Access::Write;
+            if mutable && self.cache.is_pinned(frame) {
                 return Err(Fail::BUSY);
             }
             let sum = loop {
-                let sum = match hold.filled {
-                    Some(_) => self.cache.demand() + self.cache.weight(slot),
-                    None => self.demand_with(slot, hold.kind, mutable),
+                let sum = match request.filled {
+                    Some(_) => self.cache.persist_bytes() + self.cache.weight(frame),
+                    None => self.persist_bytes_with(frame, request.kind, mutable),
                 };
-                if !self.cache.is_over(sum) {
+                if !self.cache.exceeds_limit(sum) {
                     break sum;
                 }
                 let victim = self.cache.victim(true).ok_or(Fail::DIRTY_LIMIT)?;
-                hold.transfer.set(victim, Goal::Clean);
-                self.transfer(victim, &mut hold.transfer, &mut left)?;
-                hold.transfer.slot = None;
+                request.transfer.set(victim, Goal::Clean);
+                self.transfer_step(victim, &mut request.transfer, &mut left)?;
+                request.transfer.frame = None;
             };
             if !P::SNAPSHOT
                 && changes
                 && !self.store.is_running()
                 && !planted!("vnv-heap/running-late")
             {
-                // Before anybody can change anything: a cut then is an interruption, even if all that has changed was in RAM.
-                self.store.change()?;
-                return Err(Fail::AGAIN);
+                // The record must say *running* before any change, also one in RAM only: a cut then
+                // is an interruption.
+                self.store.before_change()?;
+                return Err(Fail::PENDING);
             }
-            if let Want::Fill(from) = hold.want {
-                // SAFETY: a value of the kind that the block was reserved for.
-                return unsafe { self.fill(hold, slot, from, left) };
+            if let Access::Fill(from) = request.access {
+                // SAFETY: a value of the kind that the frame was reserved for.
+                return unsafe { self.fill_step(request, frame, from, left) };
             }
-            if P::SNAPSHOT && mutable && !self.cache.is_dirty(slot) {
-                hold.begin = Some(Begin::new(hold.id, hold.kind.len));
-                return Err(Fail::AGAIN);
+            if P::SNAPSHOT && mutable && !self.cache.is_dirty(frame) {
+                request.begin = Some(BeginWrite::new(request.id, request.kind.len));
+                return Err(Fail::PENDING);
             }
-            if !self.cache.is_pinned(slot) && self.cache.is_pinned_out() {
+            if !self.cache.is_pinned(frame) && self.cache.pins_exhausted() {
                 return Err(Fail::DIRTY_LIMIT);
             }
-            if !self.pin_within(slot, mutable, sum) {
+            if !self.pin_within(frame, mutable, sum) {
                 return Err(Fail::BUSY);
             }
-            let count = if hold.loaded {
+            let count = if request.paged_in {
                 &mut self.stats.loads
             } else {
                 &mut self.stats.hits
             };
             *count = count.wrapping_add(1);
-            return Ok(self.cache.content(slot));
+            return Ok(self.cache.content(frame));
         }
     }
 
-    /// Snapshot: a step towards a block of its own, if one is on the way.
-    fn begun(&mut self, hold: &mut Hold<'_>) -> Result<(), Fail> {
-        let Some(begin) = &mut hold.begin else {
+    /// Snapshot: one step towards a copy-on-write block, if one is being allocated.
+    fn cow_step(&mut self, request: &mut PinRequest<'_>) -> Result<(), Fail> {
+        let Some(begin) = &mut request.begin else {
             return Ok(());
         };
         self.store.begin_write(begin)?;
-        // Its current content is in RAM alone from here on.
-        if let Some(slot) = self.cache.lookup(hold.id) {
-            self.cache.mark_dirty(slot);
+        // From here on only RAM holds its current content.
+        if let Some(frame) = self.cache.lookup(request.id) {
+            self.cache.mark_dirty(frame);
         }
-        hold.begin = None;
+        request.begin = None;
         Ok(())
     }
 
-    /// A piece of a new object's content.
+    /// Copies one piece of a new object's content.
     ///
     /// # Safety
-    /// A value of the hold's kind is at `from`; the block is reserved for it.
-    unsafe fn fill(
+    /// A value of the request's kind is at `from`; the frame is reserved for it.
+    unsafe fn fill_step(
         &mut self,
-        hold: &mut Hold<'_>,
-        slot: Slot,
+        request: &mut PinRequest<'_>,
+        frame: Frame,
         from: *const u8,
         left: usize,
     ) -> Result<NonNull<u8>, Fail> {
-        let (at, len) = (hold.filled.unwrap_or(0), usize::from(hold.kind.size));
-        let n = piece(len - at, left);
-        let to = self.cache.content(slot);
-        // SAFETY: `n` bytes of a value of this kind, into a block of its size that nobody else uses.
+        let (at, len) = (request.filled.unwrap_or(0), usize::from(request.kind.size));
+        let n = piece_len(len - at, left);
+        let to = self.cache.content(frame);
+        // SAFETY: `n` bytes of a value of this kind, into a frame of its size that nothing else
+        // uses.
         unsafe { copy(from.add(at), to.as_ptr().add(at), n) };
-        hold.filled = Some(at + n);
+        request.filled = Some(at + n);
         if at + n < len {
-            return Err(Fail::AGAIN);
+            return Err(Fail::PENDING);
         }
-        // SAFETY: the block now holds that value.
-        unsafe { (hold.kind.clear_padding)(to.as_ptr()) };
-        self.cache.hold(slot, false);
-        self.cache.mark_dirty(slot);
-        self.cache.updated(slot);
-        self.cache.note(self.cache.demand());
+        // SAFETY: the frame now holds that value.
+        unsafe { (request.kind.clear_padding)(to.as_ptr()) };
+        self.cache.set_in_transfer(frame, false);
+        self.cache.mark_dirty(frame);
+        self.cache.note_update(frame);
+        self.cache.note_high_water(self.cache.persist_bytes());
         Ok(to)
     }
 
-    /// The bytes of an object have been loaded, and are those that were written: are they a value?
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    fn believe(&mut self, hold: &mut Hold<'_>, slot: Slot) -> Result<(), Fail> {
-        hold.loaded = true;
-        self.believe_it(hold.id, hold.kind, slot)
-    }
-
-    #[inline(always)]
-    fn believe_it(&mut self, id: u16, kind: &Kind, slot: Slot) -> Result<(), Fail> {
-        let content = self.cache.content(slot);
-        let mut known = Known {
+    /// The bytes read have the right check. Validates that they are a value of the type.
+    #[inline(never)]
+    fn validate(&mut self, request: &mut PinRequest<'_>, frame: Frame) -> Result<(), Fail> {
+        request.paged_in = true;
+        let content = self.cache.content(frame);
+        let mut known = HandleRange {
             objects: self.store.objects(),
         };
         // SAFETY: as many bytes as a value of this kind has, all of them read, aligned to 8.
-        unsafe { (kind.check)(content.as_ptr(), &mut known) }.map_err(|_| Fail::damaged(id))?;
-        self.cache.hold(slot, false);
+        unsafe { (request.kind.check)(content.as_ptr(), &mut known) }
+            .map_err(|_| Fail::damaged(request.id))?;
+        self.cache.set_in_transfer(frame, false);
         Ok(())
     }
 
-    /// Loads all of an object, or writes all of it back.
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    pub(crate) fn whole(&mut self, slot: Slot, loads: bool) -> Result<(), Fail> {
+    /// Pages in or writes back a whole object in this section.
+    #[inline(never)]
+    pub(crate) fn transfer_all(&mut self, frame: Frame, pages_in: bool) -> Result<(), Fail> {
         let mut t = Transfer::NONE;
-        t.set(slot, if loads { Goal::Load } else { Goal::Clean });
-        self.piece(slot, &mut t, usize::MAX)
+        t.set(frame, if pages_in { Goal::PageIn } else { Goal::Clean });
+        self.transfer_piece(frame, &mut t, usize::MAX)
     }
 
-    /// The medium has the content of this one.
+    /// The medium now has this content.
     #[inline(always)]
-    fn written(&mut self, slot: Slot) {
-        self.cache.mark_clean(slot);
+    fn note_write_back(&mut self, frame: Frame) {
+        self.cache.mark_clean(frame);
         self.stats.write_backs = self.stats.write_backs.wrapping_add(1);
     }
 
-    /// What does not fit into a burst goes on by a piece, and what does is done.
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    fn transfer(&mut self, slot: Slot, t: &mut Transfer, left: &mut usize) -> Result<(), Fail> {
-        if t.goal == Goal::Evict && !self.cache.is_dirty(slot) {
+    /// One transfer within the bytes left in this section: all of it if it fits, else one piece.
+    #[inline(never)]
+    fn transfer_step(
+        &mut self,
+        frame: Frame,
+        t: &mut Transfer,
+        left: &mut usize,
+    ) -> Result<(), Fail> {
+        if t.goal == Goal::Evict && !self.cache.is_dirty(frame) {
             return Ok(());
         }
-        let len = self.cache.len(slot);
-        let all = len + ASIDE;
+        let len = self.cache.len(frame);
+        let all = len + METADATA_MAX;
         if t.at == 0 && all <= *left {
             *left -= all;
-            return self.piece(slot, t, len);
+            return self.transfer_piece(frame, t, len);
         }
-        if *left < self.budget() {
-            // In the next section.
-            return Err(Fail::AGAIN);
+        if *left < self.section_bytes() {
+            // Continues in the next section.
+            return Err(Fail::PENDING);
         }
-        let most = (*left - ASIDE) / PIECE * PIECE;
+        let most = (*left - METADATA_MAX) / PIECE * PIECE;
         *left = 0;
-        self.piece(slot, t, most)
+        self.transfer_piece(frame, t, most)
     }
 
-    /// So many bytes of a load or a write-back, or what is left of it.
+    /// Moves up to `most` bytes of a transfer.
     ///
-    /// What the medium has before the content goes with the first piece: its header, which says what the check must come to, is the
-    /// first to be read; its check is the last to be written, as it is known then.
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    fn piece(&mut self, slot: Slot, t: &mut Transfer, most: usize) -> Result<(), Fail> {
-        let loads = t.goal == Goal::Load;
-        let (id, len) = (self.cache.id(slot), self.cache.len(slot));
+    /// The block header on the medium is read together with the first piece: it holds the expected
+    /// check. A write-back writes the check last, together with the first piece, because it is
+    /// known only then.
+    #[inline(never)]
+    fn transfer_piece(&mut self, frame: Frame, t: &mut Transfer, most: usize) -> Result<(), Fail> {
+        let pages_in = t.goal == Goal::PageIn;
+        let (id, len) = (self.cache.id(frame), self.cache.len(frame));
         let at = t.at;
         let n = (len - at).min(most);
         if at == 0 {
-            t.address = self.store.address_of(id, len as u16, !loads)?;
+            t.address = self.store.address_of(id, len as u16, !pages_in)?;
             t.check = Check::new(id, len as u16);
             t.first = n;
         }
-        let content = self.cache.content(slot).as_ptr().wrapping_add(at);
-        if !loads && planted!("vnv-heap/clean-before-written") {
-            self.cache.mark_clean(slot);
+        let content = self.cache.content(frame).as_ptr().wrapping_add(at);
+        if !pages_in && planted!("vnv-heap/clean-before-written") {
+            self.cache.mark_clean(frame);
         }
-        if loads {
+        if pages_in {
             // The header comes with the first piece.
             let before = if at == 0 { BLOCK_HEADER } else { 0 };
             let from = t.address + at as u32 - before;
-            // SAFETY: the block was reserved or put back for this object, and nobody else uses it.
+            // SAFETY: the frame was reserved or restored for this object, and nothing else uses it.
             let (r, head) = unsafe {
                 let all = n + before as usize;
                 self.cache
-                    .read_beside(slot, at, all, |to| self.store.get(from, to))
+                    .read_with_header(frame, at, all, |to| self.store.get(from, to))
             };
             r?;
             if at == 0 {
-                // No check is 0.
-                t.expected = is_head(&head, id, len as u16).unwrap_or(0);
+                // A check is never 0.
+                t.expected = check_in_header(&head, id, len as u16).unwrap_or(0);
             }
         }
-        // SAFETY: as above; what was read is initialised, and all of a resident object is: padding is cleared
-        // before it is released, and a leaked guard is noticed; an interrupt sees it as the machine has it.
+        // SAFETY: as above. What was read is initialised. All bytes of a resident object are
+        // initialised: guards clear padding at their end, and a leaked guard is noticed. An
+        // interrupt sees the bytes as the machine has them.
         let bytes = unsafe { core::slice::from_raw_parts(content, n) };
         t.check.add(bytes);
         t.at = at + n;
-        if !loads && at != 0 && at < len {
+        if !pages_in && at != 0 && at < len {
             self.store.put(t.address + at as u32, bytes)?;
-            return Err(Fail::AGAIN);
+            return Err(Fail::PENDING);
         }
         if t.at < len {
-            return Err(Fail::AGAIN);
+            return Err(Fail::PENDING);
         }
         let check = t.check.finish();
-        if !loads {
+        if !pages_in {
             let before = t.address - CHECK_BYTES;
             self.cache
-                .write_beside(slot, check, t.first, |from| self.store.put(before, from))?;
-            self.written(slot);
+                .write_with_check(frame, check, t.first, |from| self.store.put(before, from))?;
+            self.note_write_back(frame);
         } else if check != t.expected && !planted!("vnv-heap/check-ignored") {
             return Err(Fail::damaged(id));
         }
@@ -509,7 +473,7 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
     }
 }
 
-/// How many bytes the next piece has, of those that are to come: what is left of the burst, in whole pieces, but at least one.
-fn piece(to_come: usize, left: usize) -> usize {
+/// Length of the next piece: whole pieces within the bytes left, but at least one piece.
+fn piece_len(to_come: usize, left: usize) -> usize {
     to_come.min((left / PIECE * PIECE).max(PIECE))
 }

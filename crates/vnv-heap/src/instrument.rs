@@ -1,4 +1,5 @@
-//! Runs something after each critical section of a heap, as an interrupt would. Only with the dev feature `instrument`; needs `std`.
+//! Runs a hook after each critical section of a heap, as an interrupt would. Dev feature
+//! `instrument` only; needs `std`.
 
 use core::cell::RefCell;
 use std::boxed::Box;
@@ -9,8 +10,8 @@ std::thread_local! {
     static HOOK: RefCell<Option<Hook>> = const { RefCell::new(None) };
 }
 
-/// Runs `f`; after each section that one of its heaps has on this thread runs `hook`, outside of any section. What `hook` itself does is not
-/// interrupted.
+/// Runs `f`. After each section of a heap on this thread, runs `hook` outside any section. Sections
+/// of `hook` itself run no hook.
 pub fn interrupted<O>(hook: impl FnMut(), f: impl FnOnce() -> O) -> O {
     struct Off;
     impl Drop for Off {
@@ -20,7 +21,7 @@ pub fn interrupted<O>(hook: impl FnMut(), f: impl FnOnce() -> O) -> O {
     }
     let _off = Off;
     let hook: Box<dyn FnMut() + '_> = Box::new(hook);
-    // SAFETY: only the lifetime changes; `Off` takes the hook away before it ends.
+    // SAFETY: only the lifetime changes; `Off` removes the hook before it ends.
     HOOK.set(Some(unsafe {
         core::mem::transmute::<Box<dyn FnMut() + '_>, Hook>(hook)
     }));
@@ -29,7 +30,7 @@ pub fn interrupted<O>(hook: impl FnMut(), f: impl FnOnce() -> O) -> O {
 
 pub(crate) fn section_ended() {
     if let Some(mut hook) = HOOK.take() {
-        // Not in place while it runs.
+        // Taken out while it runs.
         hook();
         HOOK.set(Some(hook));
     }

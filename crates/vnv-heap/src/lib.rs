@@ -24,28 +24,24 @@ mod persist;
 mod plain;
 mod policy;
 mod promise;
-// Some of it is used by its tests alone.
-#[cfg_attr(not(test), allow(dead_code))]
 mod ram;
 mod save;
 mod state;
 mod stats;
-// Some of it is used by its tests alone.
-#[cfg_attr(not(test), allow(dead_code))]
 mod store;
 mod walk;
 
 pub use brand::Brand;
 pub use config::Config;
-pub use cost::{Budget, CostModel, Wait, WorstCase};
-pub use error::{Error, OpenError, Part, Refused};
+pub use cost::{Budget, CostModel, MaskedWait, WorstCase};
+pub use error::{Component, Error, OpenError, Rejected};
 pub use fields::Fields;
 pub use guard::{Ref, RefMut};
 pub use heap::{Heap, Unrooted};
 pub use nvmem;
 #[cfg(feature = "derive")]
 pub use nvmem_derive::Fields;
-pub use object::{Leading, Marked, OfHeap};
+pub use object::{HeapHandles, Marked, OfHeap};
 pub use open::Audit;
 pub use own::Own;
 pub use policy::{Lru, Policy, Predict};
@@ -53,7 +49,7 @@ pub use promise::{JustInTime, Promise, Snapshot};
 pub use save::{Interruptible, Saver};
 pub use stats::Stats;
 
-/// Prints what an image holds: for a look from outside.
+/// Prints what an image holds, for tools.
 pub mod inspect {
     pub use crate::store::inspect::{heap, is_heap};
 }
@@ -67,5 +63,5 @@ pub mod __fields {
 /// What [`brand!`] uses.
 #[doc(hidden)]
 pub mod __brand {
-    pub use crate::brand::{HandleOfAnotherHeap, Once, Place, all_declared};
+    pub use crate::brand::{BrandScope, HandleOfAnotherHeap, TakenOnce, all_declared};
 }

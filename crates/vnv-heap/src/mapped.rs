@@ -1,9 +1,9 @@
-//! Reading in place, on media that are mapped.
+//! Reading objects in place, on media that are memory-mapped.
 
 use crate::Heap;
 use crate::error::{Error, Fail};
 use crate::object::Marked;
-use crate::own::{Kind, Known, Own};
+use crate::own::{HandleRange, Kind, Own};
 use crate::policy::Policy;
 use crate::promise::Promise;
 use crate::store::Check;
@@ -14,22 +14,23 @@ impl<'h, R, M: Model, P: Promise, Pol: Policy, B> Heap<'h, R, Region<'_, M>, P, 
 where
     Self: 'h,
 {
-    /// The object where it lies: in RAM if it is there, else on the medium, without being loaded.
+    /// The object in place: in RAM if it is resident, else on the medium, without paging it in.
     ///
-    /// Nothing else can be done with the heap while the reference lives, so that the object stays where it is.
-    /// **Power loss**: nothing changes. **Cost**: the check over its bytes. **Errors**: [`Error::Damaged`]; [`Error::Busy`] when a leaked
-    /// guard holds it to be written; [`Error::Suspended`].
+    /// The heap cannot be used while the reference lives, so that the object stays where it is.
+    /// **Power loss**: nothing changes. **Cost**: the check over its bytes. **Errors**:
+    /// [`Error::Damaged`]; [`Error::Busy`] when a leaked guard pins it for writing;
+    /// [`Error::Suspended`].
     pub fn get_in_place<T: Persist + Marked<B>>(
         &mut self,
         own: &Own<'h, T, B>,
     ) -> Result<&T, Error<Misuse>> {
         let (id, kind) = (own.id(), Kind::of::<T>());
-        let at = self.core.told(self.core.section(|st| {
-            if let Some(slot) = st.cache.lookup(id) {
-                return if st.cache.is_alone(slot) {
+        let at = self.core.with_medium_error(self.core.section(|st| {
+            if let Some(frame) = st.cache.lookup(id) {
+                return if st.cache.is_exclusive(frame) {
                     Err(Fail::BUSY)
                 } else {
-                    Ok(st.cache.content(slot).as_ptr())
+                    Ok(st.cache.content(frame).as_ptr())
                 };
             }
             let damaged = || Fail::damaged(id);
@@ -37,7 +38,7 @@ where
             if place.len != kind.len {
                 return Err(damaged());
             }
-            let mut known = Known {
+            let mut known = HandleRange {
                 objects: st.store.objects(),
             };
             let address = st.store.address(&place);
@@ -58,8 +59,8 @@ where
             unsafe { (kind.check)(at, &mut known) }.map_err(|_| damaged())?;
             Ok(at)
         }))?;
-        // SAFETY: a checked `T`. The heap is borrowed mutably: no operation moves or changes it, and a persist changes nothing that
-        // is not dirty in RAM.
+        // SAFETY: a checked `T`. The heap is borrowed mutably: no operation moves or changes it. A
+        // persist writes only objects that are dirty in RAM.
         Ok(unsafe { &*at.cast::<T>() })
     }
 }

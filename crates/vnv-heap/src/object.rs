@@ -1,17 +1,17 @@
-//! What may be an object of a heap: its handles are of that heap.
+//! Which types can be objects of a heap: those whose handles are of that heap.
 
 use core::marker::PhantomData;
 use nvmem::Persist;
 use nvmem::describe::{Depth, Leads};
 
-/// What a handle leads to, in a heap with the marker `B`.
-pub struct Leading<L, B>(PhantomData<fn(L, B)>);
+/// The targets of a handle in a heap with the marker `B`.
+pub struct HeapHandles<L, B>(PhantomData<fn(L, B)>);
 
-impl<L: Leads, B> Leads for Leading<L, B> {
+impl<L: Leads, B> Leads for HeapHandles<L, B> {
     type Within<D: Depth> = L::Within<D>;
 }
 
-/// A list of handles that are all of heaps with the marker `B`.
+/// Implemented for lists of handles that are all of heaps with the marker `B`.
 #[diagnostic::on_unimplemented(
     message = "a handle in this value is not one of the heap with the marker `{B}`",
     label = "holds a handle of another heap, or of another library",
@@ -19,7 +19,7 @@ impl<L: Leads, B> Leads for Leading<L, B> {
 )]
 pub trait OfHeap<B> {}
 impl<B> OfHeap<B> for () {}
-impl<L, B> OfHeap<B> for Leading<L, B> {}
+impl<L, B> OfHeap<B> for HeapHandles<L, B> {}
 
 macro_rules! tuples {
     ($($($n:ident)+;)*) => {$(
@@ -37,6 +37,7 @@ tuples! {
     T0 T1 T2 T3 T4 T5 T6 T7;
 }
 
-/// A type of which all handles are of heaps with the marker `B`: what can be read and written there. For all that is [`Persist`] and is so.
+/// A type whose handles are all of heaps with the marker `B`, so that it can be stored there.
+/// Implemented for every such [`Persist`] type.
 pub trait Marked<B>: Persist<Leads: OfHeap<B>> {}
 impl<B, T: Persist<Leads: OfHeap<B>>> Marked<B> for T {}

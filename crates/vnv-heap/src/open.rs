@@ -1,4 +1,11 @@
-//! Opening: format, reopen, refuse.
+//! Opening a heap: format, reopen or refuse; audit; commit.
+//!
+//! ```text
+//!  open/format/salvage -> store.open or store.begin
+//!      blank: allocate object 1 -> init(heap without root) -> write the root
+//!             -> persist or commit -> finish_format
+//!      used:  pass 1 walk (marks in RAM) -> pass 2 sweep (table and bitmap) -> ready
+//! ```
 
 use crate::brand::Brand;
 use crate::config::Config;
@@ -9,10 +16,10 @@ use crate::own::{Kind, OWN, OWN_ID};
 use crate::policy::Policy;
 use crate::promise::Promise;
 use crate::ram::Cache;
-use crate::state::{Core, Gate, State};
+use crate::state::{Core, State, StateLock};
 use crate::stats::Counts;
 use crate::store::{Alloc, Commit, GIVES_UP, Store};
-use crate::walk::{self, Reached};
+use crate::walk::{self, Reachable};
 use crate::{Heap, Unrooted};
 use core::cell::UnsafeCell;
 use core::hint::black_box;
@@ -22,15 +29,17 @@ use nvmem::persist::Found;
 use nvmem::superblock::Copies;
 use nvmem::{Faithful, Medium, Persist, planted};
 
-/// What [`Heap::audit`] counted.
+/// The result of [`Heap::audit`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Audit {
-    /// Objects that the root leads to, itself included.
+    /// Reachable objects, the root included.
     pub reachable: u16,
-    /// Objects that are allocated. Those that are not reachable are owned by variables of the program, by damaged objects, or leaked.
+    /// Allocated objects. Those that are not reachable are owned by variables of the program or by
+    /// damaged objects, or are leaked.
     pub allocated: u16,
-    /// Reachable objects with handles that are damaged: what they own counts as not reachable. See [`Heap::damage`].
+    /// Reachable objects with handles that are damaged. The objects that they own count as
+    /// unreachable. See [`Heap::damage`].
     pub damaged: u16,
 }
 
@@ -41,15 +50,19 @@ where
     P: Promise,
     Pol: Policy,
 {
-    /// Opens the heap on `storage`: formats a blank medium with the root that `init` gives, reopens a used one, refuses a
-    /// foreign one. `init` may allocate; its heap is [`Unrooted`], as the root is not there yet.
+    /// Opens the heap on `storage`. Formats a blank medium, with the root that `init` returns;
+    /// reopens a used one; refuses a foreign one. `init` may allocate. Its heap is [`Unrooted`],
+    /// because there is no root yet.
     ///
-    /// The medium is [`Faithful`]: what is read again in this run is believed. Works on any bytes whatever that it holds at first: all objects with handles that the root leads to are checked, and what it does not lead to
-    /// is freed. `ram` needs four bits for each of `config.objects`, and then the largest object with handles.
+    /// The medium is [`Faithful`]: bytes that are read again in this run are trusted. Accepts any
+    /// bytes that the medium holds at first. Open checks all objects with handles that are
+    /// reachable from the root, and frees unreachable ones. `ram` needs four bits for each of
+    /// `config.objects`, and the size of the largest object with handles.
     ///
-    /// **Power loss**: a format begins again; anything else was promised before. **Cost**: reads the table and what has handles;
-    /// to format, zeroes the table. **Errors**: [`OpenError`]; give `&mut storage` to keep it then. [`OpenError::Interrupted`] is for
-    /// [`Heap::format`] to overcome.
+    /// **Power loss**: a format starts again; a heap that existed keeps its promise. **Cost**:
+    /// reads the table and objects with handles; to format, zeroes the table. **Errors**:
+    /// [`OpenError`]. Pass `&mut storage` to keep the medium after an error.
+    /// [`OpenError::Interrupted`] can be overcome by [`Heap::format`].
     pub fn open<F>(
         brand: Brand<'h, B>,
         storage: S,
@@ -62,19 +75,19 @@ where
         F: FnOnce(&Heap<'h, Unrooted, S, P, Pol, B>) -> Result<R, Error<S::Error>>,
     {
         let _ = brand;
-        Self::new(storage, ram, &config)?.ready(&config, false, init)
+        Self::new(storage, ram, &config)?.open_or_init(&config, false, init)
     }
 
-    /// The same heap, moved part by part: small cores copy what is larger than 64 bytes by a call of `memcpy`, which alone takes
-    /// some 900 bytes.
+    /// The same heap, moved part by part: small cores copy more than 64 bytes by a call of
+    /// `memcpy`, which alone takes 900 bytes of code.
     #[inline(always)]
-    fn in_parts(self) -> Self {
-        let Core { gate, state } = self.core;
+    fn moved_in_parts(self) -> Self {
+        let Core { lock, state } = self.core;
         let state = state.into_inner();
-        let (cache, store) = (state.cache.in_parts(), state.store);
+        let (cache, store) = (state.cache.moved_in_parts(), state.store);
         Heap {
             core: Core {
-                gate,
+                lock,
                 state: UnsafeCell::new(State {
                     cache,
                     store,
@@ -89,7 +102,7 @@ where
         }
     }
 
-    /// Gives up what `storage` holds, whatever it is, and formats it. See [`Heap::open`].
+    /// Drops what `storage` holds, and formats it. See [`Heap::open`].
     pub fn format<F>(
         brand: Brand<'h, B>,
         storage: S,
@@ -102,13 +115,15 @@ where
         F: FnOnce(&Heap<'h, Unrooted, S, P, Pol, B>) -> Result<R, Error<S::Error>>,
     {
         let _ = brand;
-        Self::new(storage, ram, &config)?.ready(&config, true, init)
+        Self::new(storage, ram, &config)?.open_or_init(&config, true, init)
     }
 
-    /// The same as [`Heap::open`], but what only damaged objects lead to is given up: it is freed, and so is what became unreachable while
-    /// damage was known. What is damaged stays so until the program gives it up by [`Heap::give_up`].
+    /// As [`Heap::open`], but frees objects that only damaged objects own, and objects that became
+    /// unreachable while damage was known. A damaged object stays damaged until the program gives
+    /// it up by [`Heap::give_up`].
     ///
-    /// For a program that has read what it could, and needs the room. **Power loss**, **Cost**, **Errors**: as [`Heap::open`].
+    /// For a program that has read what it could, and needs the space. **Power loss**, **Cost**,
+    /// **Errors**: as [`Heap::open`].
     pub fn salvage<F>(
         brand: Brand<'h, B>,
         storage: S,
@@ -123,19 +138,20 @@ where
         let _ = brand;
         let mut heap = Self::new(storage, ram, &config)?;
         heap.core.state.get_mut().store.damaged = GIVES_UP;
-        heap.ready(&config, false, init)
+        heap.open_or_init(&config, false, init)
     }
 
-    /// Neither opened nor formatted yet.
+    /// A heap that is neither opened nor formatted yet.
     fn new(storage: S, ram: &'h mut [u8], config: &Config) -> Result<Self, OpenError<S::Error>> {
         config.check().map_err(OpenError::Config)?;
         let kind = Kind::of::<R>();
         // The root, its header, and the start of the directory.
         let needed = usize::from(kind.len).next_multiple_of(8) + 8 + 16;
-        // The pointer comes last: nothing looks at the buffer through `ram` any more.
+        // Take the pointer last: the buffer is not accessed through `ram` afterwards.
         let len = ram.len();
-        // SAFETY: the buffer is borrowed as long as the heap's brand lives, and only the cache uses it.
-        let cache = unsafe { Cache::unready(ram.as_mut_ptr(), len) };
+        // SAFETY: the buffer is borrowed as long as the heap's brand lives, and only the cache uses
+        // it.
+        let cache = unsafe { Cache::new_uncleared(ram.as_mut_ptr(), len) };
         let cache = cache
             .filter(|_| len >= needed)
             .ok_or(OpenError::RamTooSmall {
@@ -143,11 +159,12 @@ where
             })?;
         Ok(Heap {
             core: Core {
-                gate: Gate::new(cache.load()),
+                lock: StateLock::new(cache.budget()),
                 state: UnsafeCell::new(State {
                     cache,
                     store: Store::new(storage, config),
-                    // Nobody is to know it: words that are known to be zero become a call of `memset`.
+                    // Hides the constant from the optimiser, which would call `memset` for words
+                    // known to be zero.
                     incarnation: black_box(0),
                     stats: Counts::default(),
                     reaper: None,
@@ -159,9 +176,14 @@ where
         })
     }
 
-    /// Opens it, or formats it and puts the root in.
+    /// Opens it, or formats it and writes the root.
     #[inline(always)]
-    fn ready<F>(mut self, config: &Config, anew: bool, init: F) -> Result<Self, OpenError<S::Error>>
+    fn open_or_init<F>(
+        mut self,
+        config: &Config,
+        anew: bool,
+        init: F,
+    ) -> Result<Self, OpenError<S::Error>>
     where
         F: FnOnce(&Heap<'h, Unrooted, S, P, Pol, B>) -> Result<R, Error<S::Error>>,
     {
@@ -172,20 +194,20 @@ where
         let copies = Copies::zeroed(&mut copies);
         let done = match self
             .core
-            .find(config, fingerprint, root, kind, anew, copies)
+            .open_or_format(config, fingerprint, root, kind, anew, copies)
         {
             Err(Fail::BLANK) => {
                 let value = ManuallyDrop::new(init(self.unrooted())?);
-                // SAFETY: the value is the object's from here on.
+                // SAFETY: the value belongs to the object from here on.
                 unsafe {
                     self.core
-                        .create(fingerprint, kind, (&raw const value).cast())
+                        .init_root(fingerprint, kind, (&raw const value).cast())
                 }
             }
             done => done,
         };
         match done {
-            Ok(()) => Ok(self.in_parts()),
+            Ok(()) => Ok(self.moved_in_parts()),
             Err(fail) => {
                 let store = &mut self.core.state.get_mut().store;
                 Err(store.refused(fail, fingerprint, copies))
@@ -193,10 +215,10 @@ where
         }
     }
 
-    /// Writes back all that has changed, gives up what is in RAM, and counts what the root leads to.
+    /// Writes back all changes, empties the cache, and counts reachable objects.
     ///
-    /// **Power loss**: as any write-back. **Cost**: as [`Heap::open`]. **Errors**: [`Error::Busy`] when a leaked guard holds an
-    /// object; those of [`Heap::open`].
+    /// **Power loss**: as any write-back. **Cost**: as [`Heap::open`]. **Errors**: [`Error::Busy`]
+    /// when a leaked guard pins an object; those of [`Heap::open`].
     pub fn audit(&mut self) -> Result<Audit, OpenError<S::Error>> {
         let looked = self.core.clean_all().and_then(|()| {
             self.core.section(|st| {
@@ -204,7 +226,7 @@ where
                     return Err(Fail::BUSY);
                 }
                 let root = const { &Found::of::<R>(OWN, OWN_ID) };
-                let (reachable, damaged) = st.survey(root, false)?;
+                let (reachable, damaged) = st.walk_and_sweep(root, false)?;
                 Ok(Audit {
                     reachable,
                     allocated: st.store.objects() - st.store.free_objects(),
@@ -217,9 +239,9 @@ where
 }
 
 impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
-    /// Finds out what the medium holds, or gives it up, before anything else is done. **Errors**: [`Fail::BLANK`] when it is empty now, with
-    /// room for the root.
-    fn find(
+    /// Opens the medium or formats it. **Errors**: [`Fail::BLANK`] when it is empty now, with
+    /// object 1 allocated for the root.
+    fn open_or_format(
         &mut self,
         config: &Config,
         fingerprint: u64,
@@ -235,14 +257,14 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
             st.store.open(config, fingerprint, copies)
         };
         if found.is_ok() {
-            st.survey(root, true)?;
+            st.walk_and_sweep(root, true)?;
         } else if found != Err(Fail::BLANK) {
             return found;
         }
-        self.begin(config);
+        self.set_limits(config);
         if found.is_err() {
             let mut alloc = Alloc::one(kind.len);
-            self.number(&mut alloc)?;
+            self.alloc_id(&mut alloc)?;
             if alloc.id() != ROOT {
                 return Err(Fail::TABLE);
             }
@@ -250,11 +272,11 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         found
     }
 
-    /// Puts the root in, and ends the format.
+    /// Writes the root, and ends the format.
     ///
     /// # Safety
     /// As [`Core::fill`].
-    unsafe fn create(&self, fingerprint: u64, kind: &Kind, root: *const u8) -> Result<(), Fail> {
+    unsafe fn init_root(&self, fingerprint: u64, kind: &Kind, root: *const u8) -> Result<(), Fail> {
         // SAFETY: as the caller vouches.
         unsafe { self.fill(ROOT, kind, root) }?;
         self.no_padding_leaked()?;
@@ -270,8 +292,8 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         })
     }
 
-    /// The limits hold from here on; nothing is resident.
-    fn begin(&mut self, config: &Config) {
+    /// Sets the limits. Nothing is resident.
+    fn set_limits(&mut self, config: &Config) {
         let st = self.state.get_mut();
         let pins = if P::SNAPSHOT {
             u16::MAX
@@ -280,10 +302,10 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         };
         st.cache.limit_to(config.limit(), pins);
         st.cache.clear();
-        self.gate.open(st.cache.load());
+        self.lock.unlock(st.cache.budget());
     }
 
-    /// All that was written back counts from here on.
+    /// Commits everything that was written back.
     pub(crate) fn commit_all(&self) -> Result<(), Fail> {
         let mut commit = Commit::new();
         self.sections(|st| st.store.commit(&mut commit))
@@ -291,16 +313,16 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
 }
 
 impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
-    /// Walks from the root, with all of the RAM, in which nothing is held; and frees what is not reachable. How many objects are, and how
-    /// many of them are damaged.
-    fn survey(&mut self, root: &Found, sweep: bool) -> Result<(u16, u16), Fail> {
-        // SAFETY: the buffer is the cache's, which is empty from here on, and nobody holds anything.
+    /// Walks from the root, using the whole RAM buffer, in which nothing is pinned. With `sweep`,
+    /// frees unreachable objects. Returns the counts of reachable and damaged objects.
+    fn walk_and_sweep(&mut self, root: &Found, sweep: bool) -> Result<(u16, u16), Fail> {
+        // SAFETY: the buffer belongs to the cache, which is empty from here on. Nothing is pinned.
         let ram = unsafe { &mut *self.cache.buffer() };
         let r = walk::walk(&mut self.store, ram, root, sweep).and_then(|found| {
-            let Reached { marks, rest, .. } = found;
+            let Reachable { marks, scratch, .. } = found;
             if sweep && !planted!("vnv-heap/no-sweep") {
                 self.store
-                    .sweep(rest, found.damaged, |id| marks.reached(id))?;
+                    .sweep(scratch, found.damaged, |id| marks.is_reachable(id))?;
             }
             Ok((found.count, found.damaged))
         });
@@ -310,15 +332,16 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
 }
 
 impl<R, S: Medium, Pol: Policy, B> Heap<'_, R, S, crate::Snapshot, Pol, B> {
-    /// Everything as it is now is what the next open finds.
+    /// Commits: the next open finds everything as it is now.
     ///
-    /// No guard can be alive. **Power loss**: before the one record that counts, the heap is as of the commit before; after it, as of
-    /// this one; never in between. **Cost**: what is dirty, 16 bytes, and for each object that has changed since the last
-    /// commit 2 bytes and its bits of the bitmap. **Errors**: [`Error::Medium`]; commit again before anything else changes
-    /// then ([`Error::Unfinished`]). [`Error::Full`] cannot come: an object that is dirty has its room. [`Error::Busy`] when a guard
-    /// that wrote an object with padding was leaked.
+    /// No guard can be alive. **Power loss**: before the commit's record, the heap is as of the
+    /// previous commit; after it, as of this one; never in between. **Cost**: the dirty objects, 16
+    /// bytes, and for each object that has changed since the last commit 2 bytes and its bits of
+    /// the bitmap. **Errors**: [`Error::Medium`]; then commit again before anything else changes
+    /// ([`Error::Unfinished`]). [`Error::Full`] cannot occur: a dirty object has its space.
+    /// [`Error::Busy`] when a guard that wrote an object with padding was leaked.
     pub fn commit(&mut self) -> Result<(), Error<S::Error>> {
         let done = self.core.clean_all().and_then(|()| self.core.commit_all());
-        self.core.told(done)
+        self.core.with_medium_error(done)
     }
 }

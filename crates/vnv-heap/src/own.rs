@@ -1,22 +1,23 @@
 //! Owning handles.
 
 use crate::brand::Tag;
-use crate::object::Leading;
+use crate::object::HeapHandles;
 use core::marker::PhantomData;
 use core::num::NonZeroU16;
 use nvmem::describe::{To, Type};
 use nvmem::persist::{CheckFn, Found, Visit, ZeroNiche, family_id};
 use nvmem::{Invalid, Persist};
 
-/// The family of handles to one object, for walks.
+/// The family of handles to one object, for `Visit`.
 pub(crate) const OWN: &str = "vnv-heap";
 pub(crate) const OWN_ID: u32 = family_id(OWN);
 
-/// An owning handle to a `T` in the heap of the brand `'h` and the marker `B`: a number of 2 bytes, and so is `Option<Own>`.
+/// An owning handle to a `T` in the heap with the brand `'h` and the marker `B`. 2 bytes, also as
+/// `Option<Own>`.
 ///
-/// Neither `Copy` nor `Clone`: an object has one owner. It can be stored in objects of the same heap. There is no `Drop`: a
-/// handle that is overwritten or dropped leaves its object unreachable, until the next open reclaims it; give it to
-/// [`Heap::free`](crate::Heap::free).
+/// Neither `Copy` nor `Clone`: an object has one owner. It can be stored in objects of the same
+/// heap. It has no destructor: a handle that is overwritten or dropped leaves its object
+/// unreachable, until the next open frees it. Pass it to [`Heap::free`](crate::Heap::free) instead.
 #[must_use = "a dropped handle leaves its object unreachable until the next open: store it, or free it"]
 #[repr(transparent)]
 pub struct Own<'h, T, B = ()> {
@@ -46,17 +47,18 @@ impl<T, B> Own<'_, T, B> {
         self.id.get()
     }
 
-    /// The number of the object, as errors name it: `Own::number(&own)`. No method, because the methods are the fields': see
-    /// [`Fields`](crate::Fields).
+    /// The number of the object, as errors name it: `Own::number(&own)`. Not a method: methods of a
+    /// handle belong to its fields, see [`Fields`](crate::Fields).
     pub fn number(own: &Self) -> u16 {
         own.id()
     }
 }
 
-// SAFETY: a number; `At` differs in the brand only; `check` shows the handle to the owner of the memory.
+// SAFETY: a number; `At` differs in the brand only; `check` shows the handle to the owner of the
+// memory.
 unsafe impl<T: Persist, B> Persist for Own<'_, T, B> {
     type At<'p> = Own<'p, T::At<'p>, B>;
-    type Leads = Leading<To<T>, B>;
+    type Leads = HeapHandles<To<T>, B>;
     const LAYOUT: &'static Type = &Type::Handle(OWN);
     unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
         // SAFETY: readable and aligned by the contract.
@@ -75,7 +77,7 @@ const _: () = assert!(size_of::<Option<Own<'static, u64>>>() == 2);
 /// The largest object.
 pub(crate) const MAX_OBJECT: usize = crate::ram::MAX_LEN;
 
-/// What the heap must know of a type.
+/// What the heap needs to know of a type.
 #[derive(Clone, Copy)]
 pub(crate) struct Kind {
     /// Bytes in the heap; a type without any takes one.
@@ -89,12 +91,12 @@ pub(crate) struct Kind {
 }
 
 impl Kind {
-    /// Of a type; refuses at compile time what cannot be an object.
+    /// The kind of a type. Types that cannot be objects are refused at compile time.
     pub(crate) const fn of<T: Persist>() -> &'static Kind {
         const { &Self::new::<T>() }
     }
 
-    /// Of something that is only freed.
+    /// The kind of an object that is only freed.
     pub(crate) fn to_free(len: u16, handles: bool, check: CheckFn) -> Kind {
         unsafe fn nothing(_: *mut u8) {}
         Kind {
@@ -133,12 +135,13 @@ impl Kind {
     }
 }
 
-/// Accepts handles that could be this heap's: the bytes were written by it, and who owns what was checked when it was opened.
-pub(crate) struct Known {
+/// Accepts handles whose numbers this heap can have. The heap wrote the bytes, and open checked the
+/// owners.
+pub(crate) struct HandleRange {
     pub(crate) objects: u16,
 }
 
-impl Visit for Known {
+impl Visit for HandleRange {
     fn handle(&mut self, value: u32, found: &Found) -> Result<(), Invalid> {
         if found.kind(OWN_ID) != 0 {
             return Err(Invalid::Family(found.family));

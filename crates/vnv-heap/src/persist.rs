@@ -1,10 +1,21 @@
 //! Persist and restore.
+//!
+//! ```text
+//!  persist:  finish_move -> write back each dirty object -> write a pin record for each pinned one
+//!            -> record "persisted, n pins" -> SUSPENDED
+//!  restore:  clear the cache -> for each pin record: frame at its old address, page in
+//!            -> record "running" if an exclusive pin came back -> unlock with a new incarnation
+//! ```
+//!
+//! Why it is safe: until the record is complete, the medium says *running*, and the next open
+//! refuses the image. A pinned object returns at its address, so references that guards gave out
+//! stay valid. Objects pinned for writing stay dirty: their guards may go on writing.
 
 use crate::Heap;
 use crate::error::{Error, Fail};
 use crate::policy::Policy;
 use crate::promise::{JustInTime, Promise};
-use crate::ram::Slot;
+use crate::ram::Frame;
 use crate::save::{Interruptible, Saver, Target};
 use crate::state::{Core, Masked, State};
 use crate::store::Pin;
@@ -13,79 +24,80 @@ use nvmem::{Medium, Persist, planted};
 impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     fn persist(&self) -> Result<(), Error<S::Error>> {
         let _masked = Masked::begin();
-        let load = self.gate.enter().map_err(|f| f.error(None))?;
-        // SAFETY: in a critical section, and the gate was open, so no other section is on.
+        let budget = self.lock.acquire().map_err(|f| f.error(None))?;
+        // SAFETY: in a critical section, and the lock was free, so no other section runs.
         let st = unsafe { &mut *self.state.get() };
-        st.cache.set_load(load);
-        let r = st.apart(State::save);
+        st.cache.set_budget(budget);
+        let r = st.in_interrupt(State::save);
         match r {
-            Ok(()) => self.gate.suspend(),
-            Err(_) => self.gate.open(st.cache.load()),
+            Ok(()) => self.lock.suspend(),
+            Err(_) => self.lock.unlock(st.cache.budget()),
         }
         r
     }
 
     fn restore(&self) -> Result<(), Error<S::Error>> {
         let _masked = Masked::begin();
-        self.gate.resume().map_err(|f| f.error(None))?;
-        // SAFETY: as in `persist`: no section is on between a persist and its restore.
+        self.lock.resume().map_err(|f| f.error(None))?;
+        // SAFETY: as in `persist`: no section runs between a persist and its restore.
         let st = unsafe { &mut *self.state.get() };
-        let r = st.apart(State::bring_back);
+        let r = st.in_interrupt(State::restore_pins);
         match r {
-            Ok(()) => self.gate.open(st.cache.load()),
-            Err(_) => self.gate.suspend(),
+            Ok(()) => self.lock.unlock(st.cache.budget()),
+            Err(_) => self.lock.suspend(),
         }
         r
     }
 }
 
 impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
-    /// What an interrupt does. The operation that it has interrupted may have failed, and not been told what the driver said.
-    fn apart(
+    /// Runs `f` as an interrupt does. The interrupted operation may hold a medium error that it has
+    /// not returned yet; `f` must not overwrite it.
+    fn in_interrupt(
         &mut self,
         f: impl FnOnce(&mut Self) -> Result<(), Fail>,
     ) -> Result<(), Error<S::Error>> {
-        let untold = self.store.failure.take();
+        let earlier = self.store.failure.take();
         let r = f(self).map_err(|fail| self.store.error(fail));
-        if !planted!("vnv-heap/failure-not-told") {
-            self.store.failure = untold;
+        if !planted!("vnv-heap/failure-not-with_medium_error") {
+            self.store.failure = earlier;
         }
         r
     }
 
     /// A dirty object, pinned or not.
-    pub(crate) fn dirty(&self) -> Option<Slot> {
+    pub(crate) fn first_dirty(&self) -> Option<Frame> {
         let mut at = self.cache.first();
-        while let Some(slot) = at {
-            if self.cache.is_dirty(slot) {
-                return Some(slot);
+        while let Some(frame) = at {
+            if self.cache.is_dirty(frame) {
+                return Some(frame);
             }
-            at = self.cache.next(slot);
+            at = self.cache.next(frame);
         }
         None
     }
 
-    /// Writes what is dirty and what is pinned.
+    /// Writes all dirty objects and a pin record for each pinned one.
     #[inline(never)]
     pub(crate) fn save(&mut self) -> Result<(), Fail> {
-        self.cache.settle();
+        self.cache.finish_move();
         let mut pins = 0;
         let mut at = self.cache.first();
-        while let Some(slot) = at {
-            if self.cache.is_dirty(slot) {
-                self.write_whole(slot)?;
+        while let Some(frame) = at {
+            if self.cache.is_dirty(frame) {
+                self.write_back(frame)?;
             }
-            if self.cache.is_pinned(slot) && !planted!("vnv-heap/pins-not-recorded") {
+            if self.cache.is_pinned(frame) && !planted!("vnv-heap/pins-not-recorded") {
                 let pin = Pin {
-                    id: self.cache.id(slot),
-                    at: self.cache.place(slot),
-                    len: self.cache.len(slot) as u16,
-                    pins: self.cache.pins(slot),
+                    id: self.cache.id(frame),
+                    at: self.cache.place(frame),
+                    len: self.cache.len(frame) as u16,
+                    pins: self.cache.pins(frame),
                 };
                 self.store.write_pin(pins, pin)?;
                 pins += 1;
             }
-            at = self.cache.next(slot);
+            at = self.cache.next(frame);
         }
         if planted!("vnv-heap/not-persisted") {
             return Ok(());
@@ -93,18 +105,18 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
         self.store.set_persisted(pins)
     }
 
-    fn write_whole(&mut self, slot: Slot) -> Result<(), Fail> {
-        let alone = self.cache.is_alone(slot);
-        self.whole(slot, false)?;
-        if alone && !planted!("vnv-heap/held-counts-as-written") {
+    fn write_back(&mut self, frame: Frame) -> Result<(), Fail> {
+        let exclusive = self.cache.is_exclusive(frame);
+        self.transfer_all(frame, false)?;
+        if exclusive && !planted!("vnv-heap/held-counts-as-written") {
             // Its guard may go on writing.
-            self.cache.mark_dirty(slot);
+            self.cache.mark_dirty(frame);
         }
         Ok(())
     }
 
-    /// Puts what was pinned back to where it was; the rest is forgotten.
-    fn bring_back(&mut self) -> Result<(), Fail> {
+    /// Puts pinned objects back at their addresses and forgets all others.
+    fn restore_pins(&mut self) -> Result<(), Fail> {
         let mut changes = false;
         self.cache.clear();
         self.incarnation = self.incarnation.wrapping_add(1);
@@ -112,51 +124,55 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
             let pin = self.store.read_pin(i)?;
             let damaged = || Fail::damaged(pin.id);
             let len = usize::from(pin.len);
-            let slot = self
+            let frame = self
                 .cache
-                .put_back(pin.at, pin.id, len, pin.pins)
+                .restore_pinned(pin.at, pin.id, len, pin.pins)
                 .ok_or_else(damaged)?;
-            // A block of this length, which was put back for this object. A reference that a guard has given out is not
-            // used meanwhile, as the caller of `restore` vouches.
-            self.whole(slot, true)?;
-            if self.cache.is_alone(slot) && !planted!("vnv-heap/restored-as-clean") {
+            // The frame was restored for this object, with this length. No reference into it is
+            // used meanwhile: the caller of `restore` vouches for that.
+            self.transfer_all(frame, true)?;
+            if self.cache.is_exclusive(frame) && !planted!("vnv-heap/restored-as-clean") {
                 // Its guard may go on writing.
-                self.cache.mark_dirty(slot);
+                self.cache.mark_dirty(frame);
                 changes = true;
             }
         }
         if changes && !planted!("vnv-heap/restored-not-running") {
-            self.store.change()?;
+            self.store.before_change()?;
         }
         Ok(())
     }
 }
 
 impl<R: Persist, S: Medium, Pol: Policy, B> Heap<'_, R, S, JustInTime, Pol, B> {
-    /// Writes all that has changed, so that it is there when the power comes back; until [`Heap::restore`], operations give
-    /// [`Error::Suspended`]. For an interrupt, see [`Heap::attach`].
+    /// Writes back everything that has changed. Until [`Heap::restore`], operations return
+    /// [`Error::Suspended`]. For use in an interrupt, see [`Heap::attach`].
     ///
-    /// **Power loss**: before its end, the next open gives [`OpenError::Interrupted`](crate::OpenError::Interrupted).
-    /// **Cost**: at most [`Config::worst_case`](crate::Config::worst_case). **Errors**: [`Error::Medium`], after which the heap goes
-    /// on as before; [`Error::Suspended`]; [`Error::Busy`] when a guard that wrote an object with padding was leaked.
+    /// **Power loss**: before its end, the next open returns
+    /// [`OpenError::Interrupted`](crate::OpenError::Interrupted). **Cost**: at most
+    /// [`Config::worst_case`](crate::Config::worst_case). **Errors**: [`Error::Medium`], after
+    /// which the heap continues as before; [`Error::Suspended`]; [`Error::Busy`] when a guard that
+    /// wrote an object with padding was leaked.
     pub fn persist(&mut self) -> Result<(), Error<S::Error>> {
-        self.core.told(self.core.no_padding_leaked())?;
+        self.core.with_medium_error(self.core.no_padding_leaked())?;
         self.core.persist()
     }
 
-    /// Goes on after a persist; the RAM buffer may have lost its content.
+    /// Continues after a persist. The RAM buffer may have lost its content.
     ///
-    /// **Power loss**: the persist counts; when a leaked guard holds something to be written, until the end of this. **Cost**: reads what leaked
-    /// guards hold. **Errors**: [`Error::Suspended`] without a persist
-    /// before; [`Error::Damaged`], [`Error::Medium`]: it may be repeated.
+    /// **Power loss**: the persist counts. If a leaked guard pins an object for writing, it counts
+    /// until this returns. **Cost**: reads the objects that leaked guards pin. **Errors**:
+    /// [`Error::Suspended`] without a persist before; [`Error::Damaged`] and [`Error::Medium`],
+    /// after which it may be repeated.
     pub fn restore(&mut self) -> Result<(), Error<S::Error>> {
         self.core.restore()
     }
 
-    /// Runs `f` with the heap attached to `saver`, where an interrupt handler finds it. It is detached at the end, also when `f`
-    /// unwinds.
+    /// Runs `f` with the heap attached to `saver`, where an interrupt handler finds it. Detaches at
+    /// the end, also when `f` unwinds.
     ///
-    /// The medium is [`Interruptible`]: it is used in the handler, too. **Errors**: [`Error::Busy`] when a heap is attached already; `f` did not run.
+    /// The medium is [`Interruptible`], because the handler uses it too. **Errors**:
+    /// [`Error::Busy`] when a heap is attached already; `f` did not run then.
     pub fn attach<O>(&self, saver: &Saver, f: impl FnOnce() -> O) -> Result<O, Error<S::Error>>
     where
         S: Interruptible,
@@ -181,7 +197,7 @@ impl<R: Persist, S: Medium, Pol: Policy, B> Heap<'_, R, S, JustInTime, Pol, B> {
 }
 
 /// # Safety
-/// `core` leads to a core of this type.
+/// `core` points to a core of this type.
 unsafe fn persist_at<S: Medium, Pol: Policy>(core: *const ()) -> Result<(), Error<()>> {
     // SAFETY: as the caller vouches.
     let core = unsafe { &*core.cast::<Core<S, JustInTime, Pol>>() };
@@ -189,7 +205,7 @@ unsafe fn persist_at<S: Medium, Pol: Policy>(core: *const ()) -> Result<(), Erro
 }
 
 /// # Safety
-/// `core` leads to a core of this type.
+/// `core` points to a core of this type.
 unsafe fn restore_at<S: Medium, Pol: Policy>(core: *const ()) -> Result<(), Error<()>> {
     // SAFETY: as the caller vouches.
     let core = unsafe { &*core.cast::<Core<S, JustInTime, Pol>>() };

@@ -1,7 +1,5 @@
-//! Zeroing and copying bytes.
-//!
-//! On small cores by loops that do not become calls of the compiler's `memset` and `memcpy`: with these a small
-//! program is 1.2 KiB longer.
+//! Zeroing and copying bytes, by loops that do not become calls of the compiler's `memset` and
+//! `memcpy`: these make a small program 1.2 KiB longer.
 
 use core::mem::MaybeUninit;
 
@@ -9,39 +7,31 @@ use core::mem::MaybeUninit;
 ///
 /// # Safety
 /// `to` is valid for that.
-#[cfg_attr(target_pointer_width = "64", inline(always))]
-#[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+#[inline(never)]
 pub(crate) unsafe fn zero(to: *mut u8, n: usize) {
     // SAFETY: as the caller vouches.
     unsafe {
-        if cfg!(target_pointer_width = "64") {
-            return to.write_bytes(0, n);
-        }
         for i in 0..n {
             to.add(i).write_volatile(0);
         }
     }
 }
 
-/// Words of zeros, made in place.
+/// An array of zero words, made in place.
 #[inline(always)]
 pub(crate) fn zeros<const N: usize>(place: &mut MaybeUninit<[u32; N]>) -> &mut [u32; N] {
     let to = place.as_mut_ptr().cast::<u32>();
     for i in 0..N {
         // SAFETY: one of its words.
         unsafe {
-            if cfg!(target_pointer_width = "64") {
-                to.add(i).write(0);
-            } else {
-                to.add(i).write_volatile(0);
-            }
+            to.add(i).write_volatile(0);
         }
     }
     // SAFETY: just written.
     unsafe { place.assume_init_mut() }
 }
 
-/// The bytes of words, as they lie in memory.
+/// The bytes of words as they are in memory.
 #[inline(always)]
 pub(crate) fn as_bytes(words: &mut [u32]) -> &mut [u8] {
     // SAFETY: the same memory; any bytes are words.
@@ -52,14 +42,10 @@ pub(crate) fn as_bytes(words: &mut [u32]) -> &mut [u8] {
 ///
 /// # Safety
 /// Both are valid for that, and do not overlap.
-#[cfg_attr(target_pointer_width = "64", inline(always))]
-#[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+#[inline(never)]
 pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, n: usize) {
     // SAFETY: as the caller vouches.
     unsafe {
-        if cfg!(target_pointer_width = "64") {
-            return from.copy_to_nonoverlapping(to, n);
-        }
         for i in 0..n {
             to.add(i).write_volatile(from.add(i).read());
         }

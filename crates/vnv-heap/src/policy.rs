@@ -1,7 +1,7 @@
-//! Which dirty object to clean and which resident one to evict.
+//! Replacement policies: which dirty object to clean and which resident one to evict.
 //!
-//! A policy keeps 11 bits of history with each resident object and a few bytes for the whole heap. It ranks candidates;
-//! the search for them is the cache's.
+//! A policy keeps 11 bits of history with each resident object, and a few bytes for the whole heap.
+//! It ranks candidates; the cache searches for them.
 
 mod lru;
 mod predict;
@@ -12,43 +12,44 @@ pub use lru::Lru;
 pub use predict::Predict;
 
 /// A replacement policy: [`Predict`] or [`Lru`].
-pub trait Policy: Rules {}
+pub trait Policy: PolicyRules {}
 
-/// What the cache remembers with each resident object: 11 bits, the upper seven of them a time stamp.
+/// An object's access history: 11 bits; the upper seven are a time stamp.
 pub type History = u16;
 
-/// No block: an entry of [`Rules::kept`] that is free.
-pub const NOTHING: u16 = 0x1FFF;
+/// No frame: an unused entry of [`PolicyRules::candidates`].
+pub const NO_FRAME: u16 = 0x1FFF;
 
-/// The most blocks that a policy keeps in mind.
-pub const KEPT: usize = 6;
+/// The most frames that a policy remembers.
+pub const MAX_CANDIDATES: usize = 6;
 
-/// What a policy does. Sealed: the module is private.
-pub trait Rules: Copy {
-    /// How many blocks it keeps in mind, at most [`KEPT`].
-    const KEEPS: usize;
-    /// How many candidates a search looks for among all blocks, besides those that are kept in mind.
-    const FRESH: usize;
-    /// How many blocks a search looks at before it is content with what it has.
-    const WALK: isize;
+/// The functions of a policy. Sealed: the module is private.
+pub trait PolicyRules: Copy {
+    /// How many frames it remembers, at most [`MAX_CANDIDATES`].
+    const CANDIDATES: usize;
+    /// How many further candidates a search collects.
+    const SEARCH_NEW: usize;
+    /// How many frames a search examines before it stops with what it has.
+    const SEARCH_MAX: isize;
 
-    /// Nothing seen yet.
+    /// The initial state.
     fn new() -> Self;
-    /// Blocks that were good candidates in the last search, the best first, and before them those that became dirty or
-    /// resident since, the youngest first; the cache's to fill.
-    fn kept(&mut self) -> &mut [u16];
-    /// Time goes on: an object was updated or became resident.
+    /// Frames that the last search left as good candidates, the best first. Before them those that
+    /// became dirty or resident since, the youngest first. The cache fills it.
+    fn candidates(&mut self) -> &mut [u16];
+    /// Advances time: an object was updated or became resident.
     fn tick(&mut self);
     /// The history of an object that becomes resident.
     fn fresh(&self) -> History;
-    /// Whether an access now would leave the history as it is.
+    /// Whether an access now would leave this history unchanged.
     fn is_current(&self, h: History) -> bool;
     /// The history after an access now.
     fn accessed(&mut self, h: History) -> History;
-    /// A search begins: whether it looks for histories that grow too old.
+    /// Begins a search. Whether it must age the histories that it passes.
     fn begin_search(&mut self) -> bool;
-    /// The history, kept from growing so old that it looks young. For every block that a search passes.
+    /// The history, clamped so that an old time stamp does not wrap. Called for every frame that a
+    /// search passes.
     fn aged(&self, h: History) -> History;
-    /// How good a candidate it is to be cleaned or to leave: the greatest leaves.
+    /// How good a candidate it is: the highest is evicted or cleaned.
     fn rank(&self, h: History) -> u16;
 }

@@ -6,12 +6,13 @@ mod sealed {
 
 /// What a heap promises about a power cut: [`JustInTime`] or [`Snapshot`].
 pub trait Promise: sealed::Sealed + 'static {
-    /// Whether a commit is what counts.
+    /// Whether only commits count.
     #[doc(hidden)]
     const SNAPSHOT: bool;
 }
 
-/// All of it is there again if the last thing before the cut was a completed persist; otherwise open says that it was interrupted.
+/// After a cut, the heap is complete if the last operation before it was a completed persist.
+/// Otherwise open reports an interruption.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JustInTime {}
 impl sealed::Sealed for JustInTime {}
@@ -19,7 +20,7 @@ impl Promise for JustInTime {
     const SNAPSHOT: bool = false;
 }
 
-/// After any cut the heap is as of the last completed commit.
+/// After any cut, the heap is as of the last completed commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Snapshot {}
 impl sealed::Sealed for Snapshot {}

@@ -1,13 +1,36 @@
-//! What is resident: the cache in the caller's buffer. Knows no medium, no types, no critical section.
+//! The frame cache: which objects are resident in the caller's buffer. It knows no medium, no types
+//! and no critical section.
 //!
-//! The buffer holds blocks from its start (a header of 8 bytes, then the content, rounded up to 8) and the heads of a hash
-//! directory from its end. Between the two is room. All access is through raw pointers, and no reference into the buffer
-//! is ever made here: guards hold references to contents, headers are reached beside them.
+//! ```text
+//!   0        unit = 8 bytes                          top                        len
+//!   +---+---------+---+-----+---+-----------+--------+------------+----+----+----+
+//!   |tag|  object |tag| ... |   |  object   |  free  | free space | h2 | h1 | h0 |
+//!   |   |  bytes  |   |     |   |           | (hole) |  on top    |    |    |    |
+//!   +---+---------+---+-----+---+-----------+--------+------------+----+----+----+
+//!   <-- frame --->                                                <- directory -->
 //!
-//! **Invariant "blocks"**: from unit 0 to `top` the buffer is a gapless sequence of blocks with valid headers, except
-//! while a block is being moved. A [`Slot`] is the start of one of them, and stays so until the next `reserve`, `remove` or
-//! `settle`; the slot of a pinned block stays as long as it is pinned. **Invariant "directory"**: each block in use is in
-//! exactly one chain, the one that its number belongs to.
+//!   directory: h[id mod buckets] -> frame -> frame -> NONE   (linked through the headers)
+//!
+//!   absent --reserve--> in transfer --set_in_transfer(false)--> clean <--> dirty
+//!      ^                                     |                    |   mark_dirty/mark_clean
+//!      +------------- remove ----------------+--------------------+   pinned: stays where it is
+//! ```
+//!
+//! A frame is a header of 8 bytes and the object's bytes, rounded up to 8. Frames lie from the
+//! start of the buffer. The heads of the hash directory lie at its end and grow down. All access
+//! uses raw pointers. This module makes no reference into the buffer: guards hold references to
+//! object bytes, and headers are accessed beside them.
+//!
+//! **Invariant "blocks"**: from unit 0 to `top` the buffer is a gapless sequence of frames and
+//! holes with valid headers, except while a frame is being moved. A [`Frame`] points to the start
+//! of one of them. It stays valid until the next `reserve`, `remove` or `finish_move`; the `Frame`
+//! of a pinned object stays valid while it is pinned.
+//!
+//! **Invariant "directory"**: each frame in use is in exactly one chain, the one of its object
+//! number.
+//!
+//! Why a persist can come at any time: each call leaves both invariants true, except `reserve`
+//! while a frame moves. `finish_move` ends such a move before anything else looks at the frames.
 
 mod block;
 mod directory;
@@ -20,101 +43,108 @@ pub(crate) use block::MAX_LEN;
 use block::{NONE, UNIT};
 use core::ptr::NonNull;
 
-use crate::policy::{NOTHING, Rules};
+use crate::policy::{NO_FRAME, PolicyRules};
 use nvmem::planted;
 
-/// A block, by its header. One in use is valid until the next `reserve`, `remove` or `settle`, or while it is pinned.
+/// The address of a frame's header. Valid until the next `reserve`, `remove` or `finish_move`, or
+/// while it is pinned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Slot(NonNull<u32>);
+pub(crate) struct Frame(NonNull<u32>);
 
-/// The object is pinned in a way that excludes this one.
+/// Another pin excludes the requested one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Busy;
 
-/// What [`Cache::reserve`] achieved.
+/// The result of one step of [`Cache::reserve`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reserve {
-    /// The block is there: held, not pinned, its content undefined.
-    Done(Slot),
-    /// A step was done; call again with the same arguments.
+    /// The frame is reserved: in transfer, not pinned, its bytes undefined.
+    Done(Frame),
+    /// The step made progress. Call again with the same arguments.
     Again,
-    /// Something must leave first.
+    /// An object must be evicted first.
     NoRoom,
 }
 
-/// What persist writes for a dirty object besides its bytes.
+/// Bytes that a persist writes for a dirty object besides its content.
 pub(crate) const CHECK: u32 = 2;
-/// What persist writes for a pinned object: its pin record.
+/// Bytes that a persist writes for a pinned object: its pin record.
 pub(crate) const PIN_RECORD: u32 = 8;
 
-// A load: 14 bits that count what is pinned, then 18 of bytes.
-const MOST_PINNED: u32 = OVER_PINNED - 1;
-const OVER_PINNED: u32 = 1 << 13;
+// The budget word: bits 0 to 13 count pinned objects, bits 14 to 31 count bytes of a persist. Both
+// counters are biased, so that the top bit of each is set when one more pin would exceed its limit.
+const MAX_PINNED: u32 = PINS_OVER - 1;
+const PINS_OVER: u32 = 1 << 13;
 const BYTES_AT: u32 = 14;
-const OVER_BYTES: u32 = 1 << 17;
-/// In a load: one pin is more than a limit allows. Of the two bits, the upper one is clear when a pin was just taken away.
-pub(crate) const OVER: u32 = CLOSED | OVER_PINNED;
-/// The upper one; with the next bit it is never set.
-pub(crate) const CLOSED: u32 = OVER_BYTES << BYTES_AT;
-/// What one object that is pinned adds to a load.
-pub(crate) const ONE_PINNED: u32 = (PIN_RECORD << BYTES_AT) + 1;
+const BYTES_OVER: u32 = 1 << 17;
+/// Mask of the budget word: a set bit means that one more pin exceeds a limit. Of its two bits, the
+/// upper one is clear right after a pin was released.
+pub(crate) const BUDGET_OVER: u32 = BUDGET_CLOSED | PINS_OVER;
+/// The upper bit of [`BUDGET_OVER`]. The cache never sets it together with the next lower bit.
+pub(crate) const BUDGET_CLOSED: u32 = BYTES_OVER << BYTES_AT;
+/// What one pinned object adds to the budget word.
+pub(crate) const BUDGET_PIN: u32 = (PIN_RECORD << BYTES_AT) + 1;
 
-/// What is resident. In this order, as small cores have short loads for what comes first; without room in between.
+/// The frame cache. Fields that are used most come first: small cores have short loads for them.
+/// There is no padding.
 #[repr(C)]
 pub(crate) struct Cache<P> {
-    /// The first block: a [`Slot`] as long as there is one.
+    /// The first frame. A valid [`Frame`] while there is one.
     first: NonNull<u32>,
     /// Bytes from the base to the end of the directory.
     len: u16,
-    /// End of the blocks.
+    /// Units below this are frames or holes.
     top: u16,
-    /// What a persist would have to write, and how many objects are pinned: see [`Cache::load`].
-    load: u32,
-    /// The load when there is neither.
-    least_load: u32,
+    /// The budget word: bytes that a persist would write now, and pinned objects. See
+    /// [`Cache::budget`].
+    budget: u32,
+    /// The budget word when nothing is dirty or pinned.
+    idle_budget: u32,
     /// Minus the number of buckets in the directory.
     least: i16,
-    /// For the hash: the bits that count are clear.
+    /// Hash mask: the bits that select the bucket are clear.
     mask: i16,
-    /// Objects that are resident.
+    /// How many objects are resident.
     count: u16,
-    /// Units in free blocks below `top`.
+    /// Units in holes below `top`.
     free: u16,
-    /// The free block that was made last, or NONE.
+    /// The hole that was made last, or NONE.
     hole: u16,
-    /// Blocks below are packed as well as they can be.
+    /// Frames below this are packed as far as pins allow.
     packed: u16,
-    /// Where the search for candidates goes on.
+    /// Where the next search for a victim begins (clock hand).
     hand: u16,
-    /// Units that have arrived of a block that is being moved, from `hole` to `packed`; 0 when none is.
+    /// Units already moved of the frame that moves from `hole` to `packed`. 0 when no frame moves.
     arrived: u16,
-    /// The most that a persist would ever have had to write.
+    /// The most bytes that a persist would ever have written.
     high_water: u16,
     policy: P,
 }
 
-impl<P: Rules> Cache<P> {
-    /// A cache in this buffer, to be [cleared](Cache::clear) before anything else. `None` when not even an empty object would fit.
+impl<P: PolicyRules> Cache<P> {
+    /// A cache in this buffer. Call [`Cache::clear`] before anything else. `None` when not even an
+    /// empty object would fit.
     ///
     /// # Safety
     ///
-    /// The buffer is the cache's alone for as long as the cache, or anything that it gave out, is used.
+    /// Only the cache uses the buffer while the cache, or a pointer that it gave out, is in use.
     #[inline(always)]
-    pub(crate) unsafe fn unready(base: *mut u8, len: usize) -> Option<Cache<P>> {
+    pub(crate) unsafe fn new_uncleared(base: *mut u8, len: usize) -> Option<Cache<P>> {
         let skip = base.align_offset(UNIT);
         let most = block::MOST_UNITS * UNIT;
         let len = len.checked_sub(skip)?.min(most) & !1;
         if len < 2 * UNIT {
             return None;
         }
-        // Nobody is to know it: words that are known to be zero become a call of `memset`.
+        // Hides the constant from the optimiser, which would call `memset` for words known to be
+        // zero.
         let zero = core::hint::black_box(0);
         Some(Cache {
             // SAFETY: the buffer has as many bytes.
-            first: NonNull::new(unsafe { base.add(skip + block::INTO) })?.cast(),
+            first: NonNull::new(unsafe { base.add(skip) })?.cast(),
             len: len as u16,
-            load: ONE_PINNED,
-            least_load: ONE_PINNED,
+            budget: BUDGET_PIN,
+            idle_budget: BUDGET_PIN,
             top: zero,
             least: -1,
             mask: -1,
@@ -129,32 +159,33 @@ impl<P: Rules> Cache<P> {
         })
     }
 
-    /// The same cache, moved in two parts that are small enough to be copied without a call.
+    /// Moves the cache in two parts, each small enough to be copied without a call of `memcpy`.
     #[inline(always)]
-    pub(crate) fn in_parts(self) -> Self {
+    pub(crate) fn moved_in_parts(self) -> Self {
         let policy = core::hint::black_box(self.policy);
         Cache { policy, ..self }
     }
 
-    /// A cache that is ready.
+    /// A cleared cache.
     ///
     /// # Safety
     ///
-    /// As [`Cache::unready`].
+    /// As [`Cache::new_uncleared`].
     #[cfg(test)]
     pub(crate) unsafe fn new(base: *mut u8, len: usize) -> Option<Cache<P>> {
         // SAFETY: as the caller vouches.
-        let mut cache = unsafe { Self::unready(base, len) }?;
+        let mut cache = unsafe { Self::new_uncleared(base, len) }?;
         cache.clear();
         Some(cache)
     }
 
-    /// Forgets all that is resident, pinned or not, whatever the buffer holds now.
+    /// Forgets all resident objects, pinned or not. The buffer's content does not matter.
     ///
-    /// After a restore, when RAM may have lost its content: then [`Cache::put_back`] for each pin record.
+    /// After a restore RAM may have lost its content: call this, then [`Cache::restore_pinned`] for
+    /// each pin record.
     #[inline(never)]
     pub(crate) fn clear(&mut self) {
-        self.load = self.least_load;
+        self.budget = self.idle_budget;
         self.top = 0;
         self.set_heads(1);
         self.count = 0;
@@ -164,12 +195,19 @@ impl<P: Rules> Cache<P> {
         self.hand = 0;
         self.arrived = 0;
         self.set_head(-1, NONE);
-        self.policy.kept().fill(NOTHING);
+        self.policy.candidates().fill(NO_FRAME);
     }
 
-    /// Puts a block that was pinned back to where it was, clean, its content undefined: after [`Cache::clear`], in the
-    /// order of addresses. `None` when no block can have been there.
-    pub(crate) fn put_back(&mut self, place: u16, id: u16, len: usize, pins: u16) -> Option<Slot> {
+    /// Puts the frame of a pinned object back where it was: clean, its bytes undefined. Call after
+    /// [`Cache::clear`], in ascending order of addresses. `None` when the record does not describe
+    /// a possible frame.
+    pub(crate) fn restore_pinned(
+        &mut self,
+        place: u16,
+        id: u16,
+        len: usize,
+        pins: u16,
+    ) -> Option<Frame> {
         let units = block::units(len);
         if id == 0 || len > MAX_LEN || place < self.top || !block::pins_valid(pins) {
             return None;
@@ -182,110 +220,108 @@ impl<P: Rules> Cache<P> {
             self.free += place - self.top;
         }
         self.top = place + units;
-        let slot = self.at(place);
-        // The directory stays small, with long chains, until all that was pinned is back: grown, it would lie where a block is still to come.
-        self.enter(slot, id, len);
-        self.set_pins(slot, pins);
+        let frame = self.at(place);
+        // The directory stays small until all pinned frames are back. If it grew, it could cover a
+        // frame that is still to come.
+        self.link(frame, id, len);
+        self.set_pins(frame, pins);
         if pins & block::PINS != 0 {
-            self.load += ONE_PINNED;
+            self.budget += BUDGET_PIN;
         }
-        Some(slot)
+        Some(frame)
     }
 
-    /// What a persist would have to write now, but for its record: the bytes of what is dirty, each with its check, and the
-    /// records of pins.
+    /// Bytes that a persist would write now, without its own record: each dirty object with its
+    /// check, and the pin records.
     #[inline(always)]
-    pub(crate) fn demand(&self) -> u32 {
-        (self.load - self.least_load) >> BYTES_AT
+    pub(crate) fn persist_bytes(&self) -> u32 {
+        (self.budget - self.idle_budget) >> BYTES_AT
     }
 
-    /// Sets how many bytes the demand may have, at most 65,535, and how many objects may be pinned. Nothing is resident.
-    pub(crate) fn limit_to(&mut self, demand: u16, pinned: u16) {
-        let demand = u32::from(demand) + u32::from(planted!("vnv-heap/limit-off-by-one"));
-        let bytes = OVER_BYTES - 1 - demand;
-        let pins = MOST_PINNED - u32::from(pinned).min(MOST_PINNED);
-        self.least_load = (bytes << BYTES_AT) + pins + ONE_PINNED;
-        self.load = self.least_load;
+    /// Sets the limits: bytes of a persist, at most 65,535, and pinned objects. Nothing is
+    /// resident.
+    pub(crate) fn limit_to(&mut self, persist_bytes: u16, pinned: u16) {
+        let persist_bytes =
+            u32::from(persist_bytes) + u32::from(planted!("vnv-heap/limit-off-by-one"));
+        let bytes = BYTES_OVER - 1 - persist_bytes;
+        let pins = MAX_PINNED - u32::from(pinned).min(MAX_PINNED);
+        self.idle_budget = (bytes << BYTES_AT) + pins + BUDGET_PIN;
+        self.budget = self.idle_budget;
     }
 
-    /// Whether so many bytes are more than the demand may have.
+    /// Whether a persist of so many bytes exceeds the limit.
     #[inline(always)]
-    pub(crate) fn is_over(&self, demand: u32) -> bool {
-        demand + (self.least_load >> BYTES_AT) >= OVER_BYTES + PIN_RECORD
+    pub(crate) fn exceeds_limit(&self, persist_bytes: u32) -> bool {
+        persist_bytes + (self.idle_budget >> BYTES_AT) >= BYTES_OVER + PIN_RECORD
     }
 
-    /// Whether as many objects are pinned as may be.
+    /// Whether no further object may be pinned.
     #[inline(always)]
-    pub(crate) fn is_pinned_out(&self) -> bool {
-        self.load & OVER_PINNED != 0
+    pub(crate) fn pins_exhausted(&self) -> bool {
+        self.budget & PINS_OVER != 0
     }
 
-    /// The demand and the number of objects that are pinned in one word, each counted so that a bit of its own ([`OVER`]) is set
-    /// when it would be beyond its limit with one pin more: one look at the word tells whether that is allowed.
+    /// The budget word: bytes of a persist and pinned objects. One test against [`BUDGET_OVER`]
+    /// tells whether a further pin is allowed.
     #[inline(always)]
-    pub(crate) fn load(&self) -> u32 {
-        self.load
+    pub(crate) fn budget(&self) -> u32 {
+        self.budget
     }
 
-    /// The load, after a pin or its end outside of the cache.
+    /// Sets the budget word, after a pin or unpin outside the cache.
     #[inline(always)]
-    pub(crate) fn set_load(&mut self, load: u32) {
-        self.load = load;
+    pub(crate) fn set_budget(&mut self, budget: u32) {
+        self.budget = budget;
     }
 
-    /// A persist would have to write so much now, which is within the limit.
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
-    pub(crate) fn note(&mut self, demand: u32) {
-        if demand > u32::from(self.high_water) {
-            self.high_water = demand as u16;
+    /// Records that a persist would write this many bytes now, which is within the limit.
+    pub(crate) fn note_high_water(&mut self, persist_bytes: u32) {
+        if persist_bytes > u32::from(self.high_water) {
+            self.high_water = persist_bytes as u16;
         }
     }
 
-    /// The most that was noted.
+    /// The most bytes ever recorded by [`Cache::note_high_water`].
     pub(crate) fn high_water(&self) -> u32 {
         u32::from(self.high_water)
     }
 
-    /// How many objects are resident.
-    #[inline(always)]
-    pub(crate) fn count(&self) -> u16 {
-        self.count
-    }
-
     /// The object's number.
     #[inline(always)]
-    pub(crate) fn id(&self, s: Slot) -> u16 {
+    pub(crate) fn id(&self, s: Frame) -> u16 {
         self.tag(s) as u16
     }
 
-    /// Its length in bytes.
+    /// The object's length in bytes.
     #[inline(always)]
-    pub(crate) fn len(&self, s: Slot) -> usize {
+    pub(crate) fn len(&self, s: Frame) -> usize {
         block::len(self.span(s))
     }
 
-    /// Its content: aligned to 8, as long as [`Cache::len`] says.
+    /// The object's bytes: aligned to 8, [`Cache::len`] bytes long.
     #[inline(always)]
-    pub(crate) fn content(&self, s: Slot) -> NonNull<u8> {
+    pub(crate) fn content(&self, s: Frame) -> NonNull<u8> {
         s.content()
     }
 
-    /// `f` fills `n` bytes of a block's content from `at` on, or, when that is 0, of its header and its content, as they lie one after the
-    /// other on the medium too. The block then has its own header again, and what came in its place is given back.
+    /// Lets `f` fill `n` bytes of the content from `at` on. When `at` is 0, `f` fills the header
+    /// too: on the medium the two are adjacent, so one read gets both. The frame's own header is
+    /// restored afterwards. Returns the header that was read.
     ///
     /// # Safety
-    /// The block has as many bytes, and nobody else uses its content.
+    /// The frame has this many bytes, and nothing else uses its content.
     #[inline(always)]
-    pub(crate) unsafe fn read_beside<R>(
+    pub(crate) unsafe fn read_with_header<R>(
         &mut self,
-        s: Slot,
+        s: Frame,
         at: usize,
         n: usize,
         f: impl FnOnce(&mut [u8]) -> R,
     ) -> (R, [u8; UNIT]) {
         let header = s.header().cast::<[u8; UNIT]>().as_ptr();
         let skip = if at == 0 { 0 } else { UNIT + at };
-        // SAFETY: invariant "blocks": a header and the content behind it. Nobody looks at a header while its owner, the cache, is borrowed.
+        // SAFETY: invariant "blocks": a header and the content behind it. Headers are only accessed
+        // through the cache, which is borrowed.
         unsafe {
             let mine = header.read();
             let to = header.cast::<u8>().add(skip);
@@ -296,19 +332,21 @@ impl<P: Rules> Cache<P> {
         }
     }
 
-    /// `f` has a check and the first `n` bytes of the content behind it in one piece, as they lie on the medium too.
+    /// Gives `f` the check and the first `n` content bytes as one slice, as they lie on the medium.
+    /// One write stores both.
     #[inline(always)]
-    pub(crate) fn write_beside<R>(
+    pub(crate) fn write_with_check<R>(
         &mut self,
-        s: Slot,
+        s: Frame,
         check: u16,
         n: usize,
         f: impl FnOnce(&[u8]) -> R,
     ) -> R {
         debug_assert!(n <= self.len(s));
         let span = self.span(s);
-        // SAFETY: invariant "blocks": before the content there is the header's second word, which is put back; all of a resident content is
-        // initialised. Nobody looks at a header while its owner, the cache, is borrowed.
+        // SAFETY: invariant "blocks": the header's second word lies before the content, and is
+        // restored below. All content of a resident object is initialised. Headers are only
+        // accessed through the cache, which is borrowed.
         let r = unsafe {
             let from = self.content(s).as_ptr().sub(size_of::<u16>());
             from.cast::<[u8; 2]>().write(check.to_le_bytes());
@@ -318,62 +356,66 @@ impl<P: Rules> Cache<P> {
         r
     }
 
-    /// The whole buffer, for a use that comes to its end before [`Cache::clear`].
+    /// The whole buffer as scratch memory. Its use must end before [`Cache::clear`].
     pub(crate) fn buffer(&mut self) -> *mut [u8] {
-        let start = Slot(self.first).header().cast::<u8>();
+        let start = Frame(self.first).header().cast::<u8>();
         core::ptr::slice_from_raw_parts_mut(start.as_ptr(), self.len as usize)
     }
 
-    /// Whether a guard holds it alone.
-    pub(crate) fn is_alone(&self, s: Slot) -> bool {
-        self.tag(s) & block::TAG_PINS == block::ALONE
+    /// Whether a guard pins it exclusively.
+    pub(crate) fn is_exclusive(&self, s: Frame) -> bool {
+        self.tag(s) & block::TAG_PINS == block::EXCLUSIVE
     }
 
-    /// The place of a block, for its pin record.
+    /// The frame's first unit, for its pin record.
     #[inline(always)]
-    pub(crate) fn place(&self, s: Slot) -> u16 {
-        s.units_from(Slot(self.first))
+    pub(crate) fn place(&self, s: Frame) -> u16 {
+        s.units_from(Frame(self.first))
     }
 
-    /// The block with this content.
+    /// The frame with this content.
     ///
     /// # Safety
     ///
-    /// The pointer came from [`Cache::content`] of a block that has been pinned ever since.
+    /// The pointer came from [`Cache::content`] of an object that has been pinned ever since.
     #[inline(always)]
-    pub(crate) unsafe fn slot_of(&self, content: NonNull<u8>) -> Slot {
+    pub(crate) unsafe fn frame_of(&self, content: NonNull<u8>) -> Frame {
         // SAFETY: as the caller vouches.
-        unsafe { Slot::of(content) }
+        unsafe { Frame::of(content) }
     }
 
-    /// Its pins, with the mark of what is doomed: what [`Cache::put_back`] takes.
+    /// Its pin count and doomed flag, in the form that [`Cache::restore_pinned`] takes.
     #[inline(always)]
-    pub(crate) fn pins(&self, s: Slot) -> u16 {
+    pub(crate) fn pins(&self, s: Frame) -> u16 {
         block::pins(self.tag(s), self.span(s))
     }
 
-    /// Whether a guard holds it.
+    /// Whether a guard pins it.
     #[inline(always)]
-    pub(crate) fn is_pinned(&self, s: Slot) -> bool {
+    pub(crate) fn is_pinned(&self, s: Frame) -> bool {
         self.tag(s) & block::TAG_PINS != 0
     }
 
-    /// Pins it: shared, or alone.
+    /// Pins it: shared or exclusive.
     ///
     /// # Errors
     ///
-    /// [`Busy`] when it is pinned alone, or is to be and is pinned, or has 29 pins.
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
-    pub(crate) fn pin(&mut self, s: Slot, alone: bool) -> Result<(), Busy> {
+    /// [`Busy`] when it is pinned exclusively, when the new pin is exclusive and it is pinned, or
+    /// when it has 29 pins.
+    pub(crate) fn pin(&mut self, s: Frame, exclusive: bool) -> Result<(), Busy> {
         let tag = self.tag(s);
         let pins = tag & block::TAG_PINS;
         if pins == 0 {
-            self.load += ONE_PINNED;
-            let to = if alone { block::ALONE } else { block::ONE_PIN };
+            self.budget += BUDGET_PIN;
+            let to = if exclusive {
+                block::EXCLUSIVE
+            } else {
+                block::ONE_PIN
+            };
             self.set_tag(s, tag | to);
             return Ok(());
         }
-        let taken = alone || pins >= block::ALONE - 2 * block::ONE_PIN;
+        let taken = exclusive || pins >= block::EXCLUSIVE - 2 * block::ONE_PIN;
         if taken && !planted!("vnv-heap/pinned-twice") {
             return Err(Busy);
         }
@@ -381,97 +423,76 @@ impl<P: Rules> Cache<P> {
         Ok(())
     }
 
-    /// The load when an object of this length, which is clean, is pinned; nothing when that is more than the demand may be.
-    #[inline(always)]
-    pub(crate) fn load_with(&self, len: usize, alone: bool) -> Option<u32> {
-        let changed = if alone {
-            (len as u32 + CHECK) << BYTES_AT
-        } else {
-            0
-        };
-        let load = self.load + ONE_PINNED + changed;
-        (load < CLOSED + (PIN_RECORD << BYTES_AT)).then_some(load)
-    }
-
-    /// Pins what was loaded just now, which makes this the [load](Cache::load_with); alone, it is dirty, and was updated.
-    #[inline(always)]
-    pub(crate) fn pin_loaded(&mut self, s: Slot, load: u32, alone: bool) {
-        let pins = if alone { block::ALONE } else { block::ONE_PIN };
-        self.set_tag(s, self.tag(s) | pins);
-        self.load = load;
-        if alone {
-            self.set_flag(s, block::DIRTY, true);
-            self.policy.tick();
-            self.note(self.demand());
-        }
-    }
-
-    /// Pins it to be read, and tells the policy, if it is not pinned yet. The caller has the load.
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
-    pub(crate) fn pin_first(&mut self, s: Slot) -> bool {
+    /// Pins an unpinned object shared, and tells the policy. False when it is pinned. The caller
+    /// updates the budget word.
+    pub(crate) fn pin_first(&mut self, s: Frame) -> bool {
         let tag = self.tag(s);
         if tag & block::TAG_PINS != 0 {
             return false;
         }
         self.set_tag(s, tag | block::ONE_PIN);
         if !self.policy.is_current(block::history(tag)) && !self.is_dirty(s) {
-            self.used_again(s);
+            self.update_history(s);
         }
         true
     }
 
-    /// Takes away the only pin of an object, unless there are more or it is to be freed now. The caller has the load.
+    /// Releases the only pin of an object. False when there are more, or the object must be freed
+    /// now. The caller updates the budget word.
     ///
     /// # Safety
     ///
-    /// As [`Cache::slot_of`].
+    /// As [`Cache::frame_of`].
     #[inline(always)]
-    pub(crate) unsafe fn unpin_last(&mut self, content: NonNull<u8>, alone: bool) -> bool {
+    pub(crate) unsafe fn unpin_last(&mut self, content: NonNull<u8>, exclusive: bool) -> bool {
         // SAFETY: invariant "blocks": before a content there is its header.
-        let s = unsafe { self.slot_of(content) };
-        let pins = if alone { block::ALONE } else { block::ONE_PIN };
+        let s = unsafe { self.frame_of(content) };
+        let pins = if exclusive {
+            block::EXCLUSIVE
+        } else {
+            block::ONE_PIN
+        };
         let tag = self.tag(s) ^ pins;
-        // What is doomed and read has a pin more: see `doom`.
-        if tag & block::TAG_PINS != 0 || alone && self.span(s) & block::DOOMED != 0 {
+        // A doomed object that is pinned shared has one extra pin: see `doom`.
+        if tag & block::TAG_PINS != 0 || exclusive && self.span(s) & block::DOOMED != 0 {
             return false;
         }
         self.set_tag(s, tag);
         true
     }
 
-    /// Takes a pin away: the one that excludes all others, or one of those that share. Whether it was the last, and whether
-    /// the object is to be freed now.
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
-    pub(crate) fn unpin(&mut self, s: Slot, alone: bool) -> (bool, bool) {
+    /// Releases one pin: the exclusive one, or one of the shared ones. Returns whether it was the
+    /// last, and whether the object must be freed now.
+    pub(crate) fn unpin(&mut self, s: Frame, exclusive: bool) -> (bool, bool) {
         let tag = self.tag(s);
         let pins = tag & block::TAG_PINS;
-        debug_assert!(pins != 0 && (pins == block::ALONE) == alone);
+        debug_assert!(pins != 0 && (pins == block::EXCLUSIVE) == exclusive);
         let doomed = self.span(s) & block::DOOMED != 0;
-        // What is doomed and read has one more: see `doom`.
+        // A doomed object that is pinned shared has one extra pin: see `doom`.
         let last = if doomed {
             2 * block::ONE_PIN
         } else {
             block::ONE_PIN
         };
-        if !alone && pins > last {
+        if !exclusive && pins > last {
             self.set_tag(s, tag - block::ONE_PIN);
             return (false, false);
         }
-        self.load -= ONE_PINNED;
+        self.budget -= BUDGET_PIN;
         self.set_tag(s, tag & !block::TAG_PINS);
         (true, doomed)
     }
 
-    /// Whether so much load says that anything is pinned.
-    pub(crate) fn holds_any(&self, load: u32) -> bool {
-        !load
-            .wrapping_sub(self.least_load)
+    /// Whether this budget word counts any pinned object.
+    pub(crate) fn holds_any(&self, budget: u32) -> bool {
+        !budget
+            .wrapping_sub(self.idle_budget)
             .is_multiple_of(1 << BYTES_AT)
     }
 
-    /// Whether anything is pinned.
+    /// Whether any object is pinned.
     pub(crate) fn any_pinned(&mut self) -> bool {
-        self.settle();
+        self.finish_move();
         let mut at = self.first();
         while let Some(s) = at {
             if self.is_pinned(s) {
@@ -482,22 +503,24 @@ impl<P: Rules> Cache<P> {
         false
     }
 
-    /// Whether the heap itself holds it: while its content is loaded or written back. It neither moves nor leaves.
+    /// Whether its content is being read or written back. Such a frame is neither moved nor
+    /// evicted.
     #[inline(always)]
-    pub(crate) fn is_held(&self, s: Slot) -> bool {
-        self.span(s) & block::HELD != 0
+    pub(crate) fn in_transfer(&self, s: Frame) -> bool {
+        self.span(s) & block::IN_TRANSFER != 0
     }
 
-    /// Holds it, or lets it go.
+    /// Sets or clears the in-transfer flag.
     #[inline(always)]
-    pub(crate) fn hold(&mut self, s: Slot, on: bool) {
-        self.set_flag(s, block::HELD, on);
+    pub(crate) fn set_in_transfer(&mut self, s: Frame, on: bool) {
+        self.set_flag(s, block::IN_TRANSFER, on);
     }
 
-    /// It is to be freed when its last pin goes.
-    pub(crate) fn doom(&mut self, s: Slot) {
-        if !self.is_alone(s) && self.span(s) & block::DOOMED == 0 {
-            // So `unpin_last`, which does not look at the mark, is never the last one's.
+    /// Marks it to be freed when its last pin is released.
+    pub(crate) fn doom(&mut self, s: Frame) {
+        if !self.is_exclusive(s) && self.span(s) & block::DOOMED == 0 {
+            // An extra pin keeps `unpin_last`, which does not check this flag, from releasing the
+            // last pin.
             self.set_tag(s, self.tag(s) + block::ONE_PIN);
         }
         self.set_flag(s, block::DOOMED, true);
@@ -505,57 +528,53 @@ impl<P: Rules> Cache<P> {
 
     /// Whether its content is newer than the medium's.
     #[inline(always)]
-    pub(crate) fn is_dirty(&self, s: Slot) -> bool {
+    pub(crate) fn is_dirty(&self, s: Frame) -> bool {
         self.span(s) & block::DIRTY != 0
     }
 
-    /// What it adds to [`Cache::demand`] when it is dirty.
+    /// Bytes that it adds to [`Cache::persist_bytes`] when dirty.
     #[inline(always)]
-    pub(crate) fn weight(&self, s: Slot) -> u32 {
+    pub(crate) fn weight(&self, s: Frame) -> u32 {
         self.len(s) as u32 + CHECK
     }
 
-    /// Its content is about to be newer than the medium's. The caller has made sure that the limit allows it.
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
-    pub(crate) fn mark_dirty(&mut self, s: Slot) {
+    /// Its content is about to change. The caller has checked the limit.
+    pub(crate) fn mark_dirty(&mut self, s: Frame) {
         if !self.is_dirty(s) {
-            self.load += self.weight(s) << BYTES_AT;
+            self.budget += self.weight(s) << BYTES_AT;
             self.set_flag(s, block::DIRTY, true);
-            self.keep(s);
+            self.add_candidate(s);
         }
     }
 
-    /// The medium has its content.
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    pub(crate) fn mark_clean(&mut self, s: Slot) {
+    /// The medium has its content now.
+    #[inline(never)]
+    pub(crate) fn mark_clean(&mut self, s: Frame) {
         if self.is_dirty(s) {
             if !planted!("vnv-heap/cleaned-still-counts") {
-                self.load -= self.weight(s) << BYTES_AT;
+                self.budget -= self.weight(s) << BYTES_AT;
             }
             self.set_flag(s, block::DIRTY, false);
         }
     }
 
-    /// It was read. Counts for what is clean: when it leaves, it must be loaded again.
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
-    pub(crate) fn used(&mut self, s: Slot) {
+    /// Tells the policy of a read. Counts for clean objects only: evicting one costs paging it in
+    /// again.
+    pub(crate) fn note_read(&mut self, s: Frame) {
         if !self.policy.is_current(block::history(self.tag(s))) && !self.is_dirty(s) {
-            self.used_again(s);
+            self.update_history(s);
         }
     }
 
-    #[cfg_attr(target_pointer_width = "64", inline(never))]
-    #[cfg_attr(not(target_pointer_width = "64"), inline(always))]
-    fn used_again(&mut self, s: Slot) {
+    #[inline(always)]
+    fn update_history(&mut self, s: Frame) {
         let tag = self.tag(s);
         let h = self.policy.accessed(block::history(tag));
         self.set_tag(s, block::with_history(tag, h));
     }
 
-    /// It was updated.
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
-    pub(crate) fn updated(&mut self, s: Slot) {
+    /// Tells the policy of an update.
+    pub(crate) fn note_update(&mut self, s: Frame) {
         self.policy.tick();
         let tag = self.tag(s);
         let h = block::history(tag);
@@ -565,20 +584,21 @@ impl<P: Rules> Cache<P> {
         }
     }
 
-    /// All that is resident, by address. What is held and clean may have no content yet.
+    /// The first frame in use, by address. A frame in transfer that is clean may have no content
+    /// yet.
     ///
-    /// The slots stay valid as long as nothing is reserved or removed; marking and pinning is allowed meanwhile.
-    pub(crate) fn first(&self) -> Option<Slot> {
+    /// Frames stay valid while nothing is reserved or removed. Marking and pinning are allowed.
+    pub(crate) fn first(&self) -> Option<Frame> {
         self.in_use_from(self.at(0))
     }
 
-    /// The one after it.
-    pub(crate) fn next(&self, s: Slot) -> Option<Slot> {
+    /// The next frame in use.
+    pub(crate) fn next(&self, s: Frame) -> Option<Frame> {
         self.in_use_from(self.after(s))
     }
 
-    #[cfg_attr(not(target_pointer_width = "64"), inline(always))]
-    fn in_use_from(&self, mut at: Slot) -> Option<Slot> {
+    #[inline(always)]
+    fn in_use_from(&self, mut at: Frame) -> Option<Frame> {
         debug_assert!(self.arrived == 0);
         while at < self.end() {
             if !self.is_free(at) {

@@ -1,4 +1,4 @@
-//! Persist and restore, from an interrupt too.
+//! The saver: persist and restore from an interrupt handler.
 
 use crate::error::Error;
 use core::cell::Cell;
@@ -13,15 +13,16 @@ pub(crate) struct Target {
     pub(crate) restore: Call,
 }
 
-// SAFETY: the pointer is used inside a critical section and while its heap is attached; `attach` asks for a medium that may be
-// used from another context.
+// SAFETY: the pointer is used inside a critical section and while its heap is attached. `attach`
+// requires a medium that may be used from another context.
 unsafe impl Send for Target {}
 
 /// A medium that an interrupt handler may use: any that is [`Send`].
 ///
-/// A bus that drivers share by a `RefCell` is not: the interrupt may come while another driver has borrowed it, and then the
-/// save is refused or panics. Share it by a critical section instead, `embedded_hal_bus::spi::CriticalSectionDevice`, which no interrupt
-/// divides; or give the heap's chip a bus of its own (`ExclusiveDevice`).
+/// A bus that drivers share through a `RefCell` is not: the interrupt may come while another driver
+/// has borrowed it. The save would then be refused or panic. Share the bus through a critical
+/// section instead, `embedded_hal_bus::spi::CriticalSectionDevice`, or give the chip a bus of its
+/// own (`ExclusiveDevice`).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be used in an interrupt, where a saver uses it",
     label = "the interrupt may come while its bus is borrowed",
@@ -33,8 +34,9 @@ impl<S: Send> Interruptible for S {}
 
 /// Where an interrupt handler finds a heap: `static POWER_LOW: Saver = Saver::new();`.
 ///
-/// The program runs what uses the heap inside [`Heap::attach`](crate::Heap::attach); the handler for failing power calls
-/// [`Saver::persist`], and, if the power comes back without a reset, [`Saver::restore`].
+/// The program runs the code that uses the heap inside [`Heap::attach`](crate::Heap::attach). The
+/// power-low interrupt calls [`Saver::persist`]. If the power returns without a reset, it calls
+/// [`Saver::restore`].
 pub struct Saver {
     target: Mutex<Cell<Option<Target>>>,
 }
@@ -46,14 +48,14 @@ impl Default for Saver {
 }
 
 impl Saver {
-    /// Attached to nothing.
+    /// A saver without a heap.
     pub const fn new() -> Self {
         Saver {
             target: Mutex::new(Cell::new(None)),
         }
     }
 
-    /// Attaches, if nothing is attached yet.
+    /// Attaches a heap. False when one is attached already.
     pub(crate) fn put(&self, target: Target) -> bool {
         critical_section::with(|cs| {
             let free = self.target.borrow(cs).get().is_none();
@@ -70,43 +72,49 @@ impl Saver {
 
     fn call(&self, which: fn(Target) -> Call) -> Result<(), Error<()>> {
         critical_section::with(|cs| match self.target.borrow(cs).get() {
-            // SAFETY: attached, so the heap is there, and a critical section is what guards it.
+            // SAFETY: the heap is attached, so it is alive; the critical section protects the
+            // target.
             Some(t) => unsafe { which(t)(t.core) },
             None => Err(Error::Detached),
         })
     }
 
-    /// Writes what is changed and held, so that all of it is there when the power comes back. From then on the heap's operations
-    /// give [`Error::Suspended`], until the restore.
+    /// Writes back everything that has changed, and records what is pinned. From then on operations
+    /// of the heap return [`Error::Suspended`], until the restore.
     ///
-    /// May come at any point of any operation; one that is under way begins again after the restore. It runs with interrupts masked,
-    /// to its end.
+    /// May come at any point of any operation; an interrupted operation starts over after the
+    /// restore. It runs to its end with interrupts masked.
     ///
-    /// **Power loss**: before its end, the heap of this run is lost: open gives
+    /// **Power loss**: before its end, the heap of this run is lost: open returns
     /// [`OpenError::Interrupted`](crate::OpenError::Interrupted). **Cost**: at most
-    /// [`Config::worst_case`](crate::Config::worst_case); nothing for what is neither changed nor held.
-    /// **Errors**: [`Error::Detached`]; [`Error::Suspended`] when the last persist has had no restore; [`Error::Busy`] when the medium's
-    /// driver calls it; [`Error::Medium`], after which it may be repeated.
+    /// [`Config::worst_case`](crate::Config::worst_case). Objects that are neither changed nor
+    /// pinned cost nothing. **Errors**: [`Error::Detached`]; [`Error::Suspended`] when the last
+    /// persist has had no restore; [`Error::Busy`] when the medium's driver calls it;
+    /// [`Error::Medium`], after which it may be repeated.
     ///
     /// # Safety
-    /// Called in an interrupt handler of the core that runs the heap's operations. Or from elsewhere while no reference into an object is
-    /// used later, and no guard or closure holds an object whose type has padding ([`Persist::PADDED`](nvmem::Persist::PADDED))
-    /// to be written: an interrupt copies bytes as the machine has them, padding and what is behind a `&mut` that the
-    /// interrupted code uses included; the program itself may not look at those.
+    /// Call it from an interrupt handler on the core that runs the heap's operations. A call from
+    /// elsewhere needs two conditions. First, no reference into an object is used afterwards.
+    /// Second, no guard or closure holds an object for writing whose type has padding
+    /// ([`Persist::PADDED`](nvmem::Persist::PADDED)). Reason: the save copies all bytes of an
+    /// object. An interrupt copies them as the machine has them, including padding and bytes behind
+    /// a live `&mut`. The program itself may not read those.
     pub unsafe fn persist(&self) -> Result<(), Error<()>> {
         self.call(|t| t.persist)
     }
 
-    /// Brings back what is held, to its addresses, after the RAM buffer may have lost its content. The rest is loaded again when
-    /// it is used.
+    /// Pages pinned objects in again, at their addresses. The RAM buffer may have lost its content.
+    /// Other objects are paged in when they are used.
     ///
-    /// **Power loss**: the last persist counts, as before; when something is held to be written, until the end of this. **Cost**: reads what is
-    /// held; 12 bytes when something is held to be written. **Errors**: [`Error::Detached`];
-    /// [`Error::Suspended`] without a persist before; [`Error::Damaged`] and [`Error::Medium`], after which the heap stays suspended and
-    /// it may be repeated.
+    /// **Power loss**: the last persist counts. If an object is pinned for writing, it counts until
+    /// this returns. **Cost**: reads the pinned objects, and writes 12 bytes if one is pinned for
+    /// writing. **Errors**: [`Error::Detached`]; [`Error::Suspended`] without a persist before;
+    /// [`Error::Damaged`] and [`Error::Medium`], after which the heap stays suspended and this may
+    /// be repeated.
     ///
     /// # Safety
-    /// As [`Saver::persist`]; and since then all RAM but the heap's buffer has kept, or got back, its content.
+    /// As [`Saver::persist`]. Since then all RAM except the heap's buffer has kept, or got back,
+    /// its content.
     pub unsafe fn restore(&self) -> Result<(), Error<()>> {
         self.call(|t| t.restore)
     }

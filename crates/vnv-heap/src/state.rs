@@ -1,82 +1,96 @@
-//! What a heap is behind its types: the cache, the store, and the sections in which they are used.
+//! The heap behind its types: frame cache, store, and the critical sections ("sections") in which
+//! they are used.
 //!
-//! Four rules make a persist possible at any point of any operation. One, state is used inside a section only, which is a critical
-//! section. Two, nothing that another section will use is a pointer, unless its object is pinned and so comes back at its address. Three, a
-//! piece of work on the medium and the change of state that goes with it share one section. Four, each section compares the
-//! incarnation, which a restore changes; when it differs, the operation begins again.
+//! ```text
+//!   StateLock (one word):   budget word         LOCKED              SUSPENDED
+//!                           free: the fast      a section runs;     between a persist
+//!                           path may pin        the medium's        and its restore
+//!                                |   acquire()  driver gets Busy          ^
+//!                                +------------->|                         |
+//!                                |<-------------+      suspend()          |
+//!                                   unlock()    +-------------------------+
+//! ```
+//!
+//! Four rules let a persist come at any point of any operation:
+//!
+//! 1. State is used inside a section only.
+//! 2. A section leaves no pointer for a later section, unless its object is pinned and so returns
+//!    at its address.
+//! 3. A write to the medium and the state change that belongs to it share one section.
+//! 4. Each section compares the incarnation, which a restore increments. If it differs, the
+//!    operation starts over.
 
 use crate::error::{Error, Fail};
 use crate::own::Kind;
 use crate::policy::Policy;
 use crate::promise::Promise;
-use crate::ram::{CHECK, CLOSED, Cache, ONE_PINNED, OVER, PIN_RECORD, Slot};
+use crate::ram::{BUDGET_CLOSED, BUDGET_OVER, BUDGET_PIN, CHECK, Cache, Frame, PIN_RECORD};
 use crate::stats::Counts;
 use crate::store::Store;
 use core::cell::{Cell, UnsafeCell};
 use core::ptr::NonNull;
 use nvmem::{Medium, planted};
 
-/// Restarts of one operation after which it gives up.
+/// Restarts after which an operation gives up.
 const RESTARTS: u8 = 100;
 
-/// Whether the state may be used, and what only a pin changes of it.
-///
-/// While nothing is on, this is the cache's load, so that a pin needs one look at the gate and none at the limits.
-pub(crate) struct Gate(Cell<u32>);
+/// The state's lock. While it is free it holds the cache's budget word, so that one test on the
+/// fast path covers the lock and both limits.
+pub(crate) struct StateLock(Cell<u32>);
 
-impl Gate {
-    /// In a section: what the driver of the medium calls is refused.
-    const INSIDE: u32 = CLOSED + CLOSED / 2;
+impl StateLock {
+    /// A section is running. A call from the medium's driver is refused.
+    const LOCKED: u32 = BUDGET_CLOSED + BUDGET_CLOSED / 2;
     /// Between a persist and its restore.
-    const SUSPENDED: u32 = Self::INSIDE + 1;
+    const SUSPENDED: u32 = Self::LOCKED + 1;
 
-    pub(crate) fn new(load: u32) -> Self {
-        Gate(Cell::new(load))
+    pub(crate) fn new(budget: u32) -> Self {
+        StateLock(Cell::new(budget))
     }
 
-    /// The load, if the gate is open. It is inside from here on.
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    pub(crate) fn enter(&self) -> Result<u32, Fail> {
-        let load = self.0.get();
-        if load < Self::INSIDE {
-            self.0.set(Self::INSIDE);
-            return Ok(load);
+    /// Returns the budget word and locks, if the lock is free.
+    #[inline(never)]
+    pub(crate) fn acquire(&self) -> Result<u32, Fail> {
+        let budget = self.0.get();
+        if budget < Self::LOCKED {
+            self.0.set(Self::LOCKED);
+            return Ok(budget);
         }
-        Err(if load == Self::INSIDE {
+        Err(if budget == Self::LOCKED {
             Fail::BUSY
         } else {
             Fail::SUSPENDED
         })
     }
 
-    pub(crate) fn is_inside(&self) -> bool {
-        self.0.get() == Self::INSIDE
+    pub(crate) fn is_locked(&self) -> bool {
+        self.0.get() == Self::LOCKED
     }
 
-    /// A restore begins. **Errors**: [`Error::Suspended`] when nothing was persisted.
+    /// Begins a restore. **Errors**: [`Error::Suspended`] when nothing was persisted.
     pub(crate) fn resume(&self) -> Result<(), Fail> {
         match self.0.get() {
-            Self::INSIDE => Err(Fail::BUSY),
+            Self::LOCKED => Err(Fail::BUSY),
             Self::SUSPENDED => {
-                self.0.set(Self::INSIDE);
+                self.0.set(Self::LOCKED);
                 Ok(())
             }
             _ => Err(Fail::SUSPENDED),
         }
     }
 
-    /// Nothing is on any more.
+    /// Frees the lock with this budget word.
     #[inline(always)]
-    pub(crate) fn open(&self, load: u32) {
-        self.0.set(load);
+    pub(crate) fn unlock(&self, budget: u32) {
+        self.0.set(budget);
     }
 
-    /// The pin that was taken off the load is there still. Apart, so that the load before is not kept in a register for it.
+    /// Adds the pin to the budget word again: it was not released after all. Out of line, so that
+    /// the word needs no register.
     #[cold]
-    #[cfg_attr(target_pointer_width = "64", inline(never))]
-    #[cfg_attr(not(target_pointer_width = "64"), inline(always))]
-    fn still_pinned(&self) {
-        self.0.set(self.0.get() + ONE_PINNED);
+    #[inline(always)]
+    fn undo_unpin(&self) {
+        self.0.set(self.0.get() + BUDGET_PIN);
     }
 
     pub(crate) fn suspend(&self) {
@@ -84,42 +98,42 @@ impl Gate {
     }
 }
 
-/// Why an object is not held at once.
-enum Miss {
-    /// It is not resident, and will not be until this operation loads it: an interrupt brings back only what is.
-    Absent,
-    There,
-}
+/// The fast path cannot pin: the object is absent, excluded by another pin, or something must be
+/// written first.
+struct SlowPath;
 
 /// A heap without its brand and its root's type.
 pub(crate) struct Core<S: Medium, P: Promise, Pol: Policy> {
-    pub(crate) gate: Gate,
-    /// Used inside critical sections only, and not while the gate says that a section is on.
+    pub(crate) lock: StateLock,
+    /// Used inside critical sections only, and only by the holder of the lock.
     pub(crate) state: UnsafeCell<State<S, P, Pol>>,
 }
 
-/// What is used most comes first, as small cores have short loads for that.
+/// Frequently used fields come first: small cores have short loads for them.
 #[repr(C)]
 pub(crate) struct State<S: Medium, P: Promise, Pol: Policy> {
     pub(crate) cache: Cache<Pol>,
     /// How many restores there were.
     pub(crate) incarnation: u32,
     pub(crate) stats: Counts,
-    /// What frees a doomed object. Set with the first one, so that a program that frees nothing does not hold the code.
+    /// Frees doomed objects. Set with the first one, so that a program that never frees does not
+    /// link the code.
     pub(crate) reaper: Option<Reaper<S, P, Pol>>,
     pub(crate) store: Store<S, P>,
 }
 
-/// Frees what was doomed while it was held.
+/// Frees an object that was doomed while it was pinned.
 pub(crate) type Reaper<S, P, Pol> = fn(&Core<S, P, Pol>, u16, &Kind);
 
-/// A critical section, as long as this lives: `critical_section::with` without the closure, because the fast path is shorter than a call.
+/// A critical section while this lives. Like `critical_section::with`, but without a closure: the
+/// fast path is shorter than a call.
 pub(crate) struct Masked(critical_section::RestoreState);
 
 impl Masked {
     #[inline(always)]
     pub(crate) fn begin() -> Self {
-        // SAFETY: released by the destructor; a variable of a function that does not keep it longer, so in the opposite order.
+        // SAFETY: released by the destructor. It is a local variable of a function, so sections end
+        // in reverse order.
         Masked(unsafe { critical_section::acquire() })
     }
 }
@@ -134,7 +148,7 @@ impl Drop for Masked {
     }
 }
 
-/// Which incarnation an operation belongs to.
+/// The incarnation in which an operation began.
 pub(crate) struct Attempt {
     incarnation: Option<u32>,
     restarts: u8,
@@ -148,8 +162,8 @@ impl Attempt {
         }
     }
 
-    /// Whether what the last section left is still so. **Errors**: [`Error::NoProgress`].
-    pub(crate) fn goes_on(&mut self, incarnation: u32) -> Result<bool, Fail> {
+    /// Whether no restore came since the last section. **Errors**: [`Error::NoProgress`].
+    pub(crate) fn continues(&mut self, incarnation: u32) -> Result<bool, Fail> {
         if self.incarnation == Some(incarnation) {
             return Ok(true);
         }
@@ -164,36 +178,37 @@ impl Attempt {
 }
 
 impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
-    /// Runs `f` with the state. **Errors**: [`Error::Busy`] when the medium's driver asks for it, [`Error::Suspended`].
-    #[cfg_attr(not(target_pointer_width = "64"), inline(always))]
+    /// Runs `f` with the state. **Errors**: [`Error::Busy`] when the medium's driver asks for it,
+    /// [`Error::Suspended`].
+    #[inline(always)]
     pub(crate) fn section<R>(
         &self,
         f: impl FnOnce(&mut State<S, P, Pol>) -> Result<R, Fail>,
     ) -> Result<R, Fail> {
         let _masked = Masked::begin();
-        let load = self.gate.enter()?;
-        // SAFETY: in a critical section, and the gate was open, so no other section is on.
+        let budget = self.lock.acquire()?;
+        // SAFETY: in a critical section, and the lock was free, so no other section runs.
         let st = unsafe { &mut *self.state.get() };
-        st.cache.set_load(load);
+        st.cache.set_budget(budget);
         let r = f(st);
-        self.gate.open(st.cache.load());
+        self.lock.unlock(st.cache.budget());
         r
     }
 
-    /// Runs `f`, which comes to its end in so many sections.
+    /// Runs `f` in sections until it returns no PENDING.
     pub(crate) fn sections<R>(
         &self,
         mut f: impl FnMut(&mut State<S, P, Pol>) -> Result<R, Fail>,
     ) -> Result<R, Fail> {
         loop {
             match self.section(&mut f) {
-                Err(Fail::AGAIN) => {}
+                Err(Fail::PENDING) => {}
                 r => return r,
             }
         }
     }
 
-    /// What a caller is to be told, of what has failed just now.
+    /// Converts the failure of the last section, adding the medium's error.
     #[cold]
     #[inline(never)]
     pub(crate) fn error(&self, fail: Fail) -> Error<S::Error> {
@@ -201,25 +216,26 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
             return fail.error(None);
         }
         let _masked = Masked::begin();
-        // SAFETY: in a critical section; the medium has failed, so a section has been on, and is not any more.
+        // SAFETY: in a critical section. The medium has failed in a section, which has ended.
         unsafe { &mut *self.state.get() }.store.error(fail)
     }
 
-    /// The same of a result.
+    /// Converts the error of a result, adding the medium's error.
     #[inline(always)]
-    pub(crate) fn told<R>(&self, r: Result<R, Fail>) -> Result<R, Error<S::Error>> {
+    pub(crate) fn with_medium_error<R>(&self, r: Result<R, Fail>) -> Result<R, Error<S::Error>> {
         match r {
             Ok(r) => Ok(r),
             Err(fail) => Err(self.error(fail)),
         }
     }
 
-    /// Before what is dirty is written, while no guard can be alive. **Errors**: [`Error::Busy`] when one was leaked that may have left
-    /// padding without any value: that cannot be read, and the type that could clear it is forgotten.
+    /// Required before dirty objects are written while no guard can be alive. **Errors**:
+    /// [`Error::Busy`] when a leaked guard may have left uninitialised padding. It cannot be read,
+    /// and the type that could clear it is unknown.
     pub(crate) fn no_padding_leaked(&self) -> Result<(), Fail> {
-        let leaked = self.look(|st| match st.store.padded {
-            // Too many to be counted; but what was leaked is held.
-            u8::MAX => st.cache.holds_any(self.gate.0.get()),
+        let leaked = self.peek(|st| match st.store.padded {
+            // The count overflowed; but a leaked guard pins its object.
+            u8::MAX => st.cache.holds_any(self.lock.0.get()),
             n => n != 0,
         });
         if leaked == Some(true) && !planted!("vnv-heap/leaked-padding") {
@@ -228,131 +244,127 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         Ok(())
     }
 
-    /// Counts what is held to be written of types with padding: a guard is made, or is dropped.
-    pub(crate) fn padded(&self, count: impl FnOnce(u8) -> u8) {
+    /// Counts guards for writing types with padding, at creation and drop.
+    pub(crate) fn count_padded(&self, count: impl FnOnce(u8) -> u8) {
         let _masked = Masked::begin();
-        if !self.gate.is_inside() {
-            // SAFETY: in a critical section, and no section is on that would have the state.
+        if !self.lock.is_locked() {
+            // SAFETY: in a critical section, and no section runs that would use the state.
             let n = unsafe { &mut (*self.state.get()).store.padded };
             *n = count(*n);
         }
     }
 
-    /// What `f` makes of the state, which it does not change; nothing when a section is on.
-    pub(crate) fn look<R>(&self, f: impl FnOnce(&State<S, P, Pol>) -> R) -> Option<R> {
+    /// Reads the state without changing it. `None` while a section runs.
+    pub(crate) fn peek<R>(&self, f: impl FnOnce(&State<S, P, Pol>) -> R) -> Option<R> {
         let _masked = Masked::begin();
-        if self.gate.is_inside() {
+        if self.lock.is_locked() {
             return None;
         }
-        // SAFETY: in a critical section, and no section is on that would have the state.
+        // SAFETY: in a critical section, and no section runs that would use the state.
         Some(f(unsafe { &*self.state.get() }))
     }
 
-    /// Holds an object. **Cost**: one section when it is resident; else what [`Core::hold_by`] costs.
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
-    pub(crate) fn hold(
+    /// Pins an object. **Cost**: one section when it is resident; else that of [`Core::pin_slow`].
+    pub(crate) fn pin(
         &self,
         id: u16,
         kind: &Kind,
         mutable: bool,
     ) -> Result<NonNull<u8>, Error<S::Error>> {
         let held = if mutable {
-            self.pin_resident(id, kind)
+            self.pin_exclusive_fast(id, kind)
         } else {
-            self.read_resident(id)
+            self.pin_shared_fast(id)
         };
         match held {
             Ok(held) => Ok(held),
-            // Small cores do without the short way, which takes 500 bytes.
-            Err(Miss::Absent) if cfg!(target_pointer_width = "64") => {
-                self.told(self.hold_absent(id, kind, mutable))
-            }
-            Err(_) => self.told(self.hold_by(id, kind, mutable)),
+            Err(SlowPath) => self.with_medium_error(self.pin_slow(id, kind, mutable)),
         }
     }
 
-    /// Holds an object that is resident and that nobody holds, as most are, in few steps.
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
-    fn read_resident(&self, id: u16) -> Result<NonNull<u8>, Miss> {
+    /// Fast path: pins a resident, unpinned object for reading.
+    fn pin_shared_fast(&self, id: u16) -> Result<NonNull<u8>, SlowPath> {
         let _masked = Masked::begin();
-        if self.gate.0.get() & OVER != 0 {
-            // No room, or the gate is closed.
-            return Err(Miss::There);
+        if self.lock.0.get() & BUDGET_OVER != 0 {
+            // A limit is reached, or the lock is not free.
+            return Err(SlowPath);
         }
-        // SAFETY: in a critical section, and no other section is on; nothing in here calls anything outside of this crate.
+        // SAFETY: in a critical section, and no other section runs; nothing in here calls code
+        // outside this crate.
         let st = unsafe { &mut *self.state.get() };
-        let Some(slot) = st.cache.find(id) else {
-            return Err(Miss::Absent);
+        let Some(frame) = st.cache.lookup_fast(id) else {
+            return Err(SlowPath);
         };
-        if !st.cache.pin_first(slot) {
-            return Err(Miss::There);
+        if !st.cache.pin_first(frame) {
+            return Err(SlowPath);
         }
-        self.gate.0.set(self.gate.0.get() + ONE_PINNED);
+        self.lock.0.set(self.lock.0.get() + BUDGET_PIN);
         st.stats.hits = st.stats.hits.wrapping_add(1);
-        Ok(st.cache.content(slot))
+        Ok(st.cache.content(frame))
     }
 
-    /// The same, to be written.
+    /// Fast path: pins a resident, unpinned object for writing.
     #[inline(always)]
-    fn pin_resident(&self, id: u16, kind: &Kind) -> Result<NonNull<u8>, Miss> {
+    fn pin_exclusive_fast(&self, id: u16, kind: &Kind) -> Result<NonNull<u8>, SlowPath> {
         let _masked = Masked::begin();
-        let load = self.gate.0.get();
-        if load & OVER != 0 {
-            return Err(Miss::There);
+        let budget = self.lock.0.get();
+        if budget & BUDGET_OVER != 0 {
+            return Err(SlowPath);
         }
-        // SAFETY: as in `read_resident`.
+        // SAFETY: as in `pin_shared_fast`.
         let st = unsafe { &mut *self.state.get() };
-        let Some(slot) = st.cache.lookup(id) else {
-            return Err(Miss::Absent);
+        let Some(frame) = st.cache.lookup(id) else {
+            return Err(SlowPath);
         };
-        st.cache.set_load(load);
-        if !st.pin(slot, kind, true) {
-            return Err(Miss::There);
+        st.cache.set_budget(budget);
+        if !st.pin(frame, kind, true) {
+            return Err(SlowPath);
         }
-        self.gate.0.set(st.cache.load());
+        self.lock.0.set(st.cache.budget());
         st.stats.hits = st.stats.hits.wrapping_add(1);
-        Ok(st.cache.content(slot))
+        Ok(st.cache.content(frame))
     }
 
-    /// Ends a hold; if the object is doomed and nobody holds it any more, it is freed.
+    /// Releases a pin. If the object is doomed and this was the last pin, frees it.
     ///
     /// # Safety
-    /// `content` is that of an object of this kind that is held, mutably or not, and the caller does not use it again.
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
+    /// `content` is that of a pinned object of this kind, `mutable` tells how it is pinned, and the
+    /// caller does not use it again.
     pub(crate) unsafe fn release(&self, content: NonNull<u8>, kind: &Kind, mutable: bool) {
         {
             let _masked = Masked::begin();
-            let load = self.gate.0.get().wrapping_sub(ONE_PINNED);
-            self.gate.0.set(load);
-            if load & CLOSED == 0 {
-                // SAFETY: as in `read_resident`.
+            let budget = self.lock.0.get().wrapping_sub(BUDGET_PIN);
+            self.lock.0.set(budget);
+            if budget & BUDGET_CLOSED == 0 {
+                // SAFETY: as in `pin_shared_fast`.
                 let st = unsafe { &mut *self.state.get() };
                 // SAFETY: as the caller vouches.
                 if unsafe { st.cache.unpin_last(content, mutable) } {
                     return;
                 }
             }
-            self.gate.still_pinned();
+            self.lock.undo_unpin();
         }
         // SAFETY: as the caller vouches.
-        unsafe { self.release_slowly(content, kind, mutable) }
+        unsafe { self.release_slow(content, kind, mutable) }
     }
 
-    /// [`Core::release`] of what is held more than once or doomed, or of anything while the gate is closed.
+    /// [`Core::release`] of an object that is pinned more than once or doomed, or while the lock is
+    /// not free.
     ///
     /// # Safety
     /// As there.
     #[cold]
     #[inline(never)]
-    unsafe fn release_slowly(&self, content: NonNull<u8>, kind: &Kind, mutable: bool) {
+    unsafe fn release_slow(&self, content: NonNull<u8>, kind: &Kind, mutable: bool) {
         let mut doomed = None;
-        // What a persist has recorded as held stays held: an error.
+        // An error means that the heap is suspended: the pin record keeps it pinned.
         let _ = self.section(|st| {
             // SAFETY: as the caller vouches.
-            let slot = unsafe { st.cache.slot_of(content) };
-            if st.cache.unpin(slot, mutable).1 {
-                // Its slot means nothing after this section.
-                doomed = st.reaper.map(|reaper| (reaper, st.cache.id(slot)));
+            let frame = unsafe { st.cache.frame_of(content) };
+            if st.cache.unpin(frame, mutable).1 {
+                // Take the number now: the frame is not valid after this section.
+                doomed = st.reaper.map(|reaper| (reaper, st.cache.id(frame)));
             }
             Ok(())
         });
@@ -363,70 +375,68 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
 }
 
 impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
-    /// [`Core::release`] of an object of which it is not known how it is held.
+    /// [`Core::release`] of an object whose kind of pin the caller does not know.
     ///
     /// # Safety
     /// As there.
-    pub(crate) unsafe fn release_either(&self, content: NonNull<u8>, kind: &Kind) {
-        // It is held, so nothing can change how.
-        let alone = self.section(|st| {
+    pub(crate) unsafe fn release_any(&self, content: NonNull<u8>, kind: &Kind) {
+        // It stays pinned meanwhile, so the kind of pin cannot change.
+        let exclusive = self.section(|st| {
             // SAFETY: as the caller vouches.
-            let slot = unsafe { st.cache.slot_of(content) };
-            Ok(st.cache.is_alone(slot))
+            let frame = unsafe { st.cache.frame_of(content) };
+            Ok(st.cache.is_exclusive(frame))
         });
-        if let Ok(alone) = alone {
+        if let Ok(exclusive) = exclusive {
             // SAFETY: as the caller vouches.
-            unsafe { self.release(content, kind, alone) }
+            unsafe { self.release(content, kind, exclusive) }
         }
     }
 }
 
 impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
-    /// What a persist has to write once this object is held.
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
-    pub(crate) fn demand_with(&self, slot: Slot, kind: &Kind, mutable: bool) -> u32 {
-        let mut sum = self.cache.demand();
-        if !self.cache.is_pinned(slot) {
+    /// Bytes that a persist would write once this object is pinned.
+    pub(crate) fn persist_bytes_with(&self, frame: Frame, kind: &Kind, mutable: bool) -> u32 {
+        let mut sum = self.cache.persist_bytes();
+        if !self.cache.is_pinned(frame) {
             sum += PIN_RECORD;
         }
-        if mutable && !self.cache.is_dirty(slot) {
+        if mutable && !self.cache.is_dirty(frame) {
             sum += u32::from(kind.len) + CHECK;
         }
         sum
     }
 
-    /// Pins a resident object, if it may be and nothing needs to be written first.
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
-    fn pin(&mut self, slot: Slot, kind: &Kind, mutable: bool) -> bool {
-        // It may need a block of its own; or the medium must say first that something changes.
+    /// Pins a resident object, if that is allowed and nothing must be written first.
+    fn pin(&mut self, frame: Frame, kind: &Kind, mutable: bool) -> bool {
+        // Snapshot: it may need a copy-on-write block. Just in time: the record must say *running*
+        // first.
         let prepared = !mutable
             || if P::SNAPSHOT {
-                self.cache.is_dirty(slot)
+                self.cache.is_dirty(frame)
             } else {
                 self.store.is_running()
             };
         if !prepared {
             return false;
         }
-        let sum = self.demand_with(slot, kind, mutable);
-        !self.cache.is_over(sum) && self.pin_within(slot, mutable, sum)
+        let sum = self.persist_bytes_with(frame, kind, mutable);
+        !self.cache.exceeds_limit(sum) && self.pin_within(frame, mutable, sum)
     }
 
-    /// Pins a resident object for which the limit has room: `sum` is what a persist then has to write.
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
-    pub(crate) fn pin_within(&mut self, slot: Slot, mutable: bool, sum: u32) -> bool {
-        if !self.cache.is_pinned(slot) && self.cache.is_pinned_out() {
+    /// Pins a resident object when the limit allows it. `sum`: bytes that a persist then writes.
+    pub(crate) fn pin_within(&mut self, frame: Frame, mutable: bool, sum: u32) -> bool {
+        if !self.cache.is_pinned(frame) && self.cache.pins_exhausted() {
             return false;
         }
-        if self.cache.pin(slot, mutable).is_err() {
+        if self.cache.pin(frame, mutable).is_err() {
             return false;
         }
         if mutable {
-            self.cache.mark_dirty(slot);
-            self.cache.updated(slot);
-            self.cache.note(sum);
+            self.cache.mark_dirty(frame);
+            self.cache.note_update(frame);
+            self.cache.note_high_water(sum);
         } else {
-            self.cache.used(slot);
+            self.cache.note_read(frame);
         }
         true
     }

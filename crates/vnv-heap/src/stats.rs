@@ -5,21 +5,21 @@
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub struct Stats {
-    /// Objects that were in RAM when they were asked for.
+    /// Accesses to objects that were resident.
     pub hits: u32,
-    /// Objects that were read from the medium.
+    /// Objects that were paged in.
     pub loads: u32,
-    /// Objects that were written to it, persists and commits included.
+    /// Objects that were written back, also by persists and commits.
     pub write_backs: u32,
     /// Bytes that were read from the medium, all metadata included.
     pub bytes_read: u32,
     /// Bytes that were written to it, all metadata included.
     pub bytes_written: u32,
-    /// The most bytes that a persist would ever have had to write for what was changed and held.
+    /// The most bytes that a persist would have written at any time, for dirty and pinned objects.
     pub dirty_high_water: u32,
 }
 
-/// Those that the store does not count.
+/// The counters that the store does not keep.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Counts {
     pub(crate) hits: u32,

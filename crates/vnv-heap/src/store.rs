@@ -1,24 +1,40 @@
-//! The format on the medium. Knows no RAM buffer and no types.
+//! The store: the format on the medium. It knows no RAM buffer and no types. docs/SPEC.md describes
+//! every byte.
 //!
-//! docs/SPEC.md has every byte of it. What a call writes is at most [`Config::burst`](crate::Config::burst) bytes, so that its caller can run each call in
-//! one critical section; an operation that needs more is a value that carries its progress, and is called until it says
-//! something else than [`Fail::AGAIN`]. Such a value is valid across a persist and its restore; when it is dropped before its end, units that it
-//! had taken come back at the next open.
+//! ```text
+//!  address 0                                                                          capacity
+//!  +-----------+--------+--------+---------+----------+-----------+--------+-------------------+
+//!  | superblock| record | record | applied | pin      | table     | bitmap | units of 8 bytes: |
+//!  | 2 copies  |   0    |   1    |  word   | records  | 4 B an id | 1 bit a| blocks            |
+//!  +-----------+--------+--------+---------+----------+-----------+ unit --+-------------------+
 //!
-//! **Power loss**, in three sentences. *Just in time*: whatever happens between the record *running* and the record *persisted*
-//! counts for nothing, because open refuses it. *Snapshot*: until the record of a commit is whole, nothing that the table calls committed
-//! is touched; after it, what is pending counts, and open finishes the table. *In both*, the bitmap and the entries of unreachable
-//! objects mean nothing after a cut: [`Store::sweep`] derives them from the reachable blocks at each open, and can be cut
-//! and repeated at will.
+//!  entry (4 bytes)  committed unit 16 | pending unit 16      0,0: free; pending >= 0xFF00: freed
+//!  block            id 16 | length 16 | previous block of the chain 16 | check 16 | content ...
+//! ```
+//!
+//! A call writes at most one [burst](crate::Config::burst) of bytes, so that its caller can run it
+//! in one critical section. A longer operation is a value that carries its progress; the caller
+//! repeats the call while it returns [`Fail::PENDING`]. Such a value stays valid across a persist
+//! and its restore. If it is dropped early, the next open reclaims the units that it had allocated.
+//!
+//! **Power loss**:
+//!
+//! - *Just in time*: writes between the record *running* and the record *persisted* have no
+//!   promise, because open refuses the image.
+//! - *Snapshot*: until the record of a commit is complete, nothing that the table calls committed
+//!   is overwritten. After it, the pending units count, and open finishes the table.
+//! - *Both*: after a cut, the bitmap and the entries of unreachable objects mean nothing.
+//!   [`Store::sweep`] rebuilds them from the reachable blocks at each open. It may be cut and
+//!   repeated any number of times.
 
 pub(crate) mod alloc;
 pub(crate) mod block;
 pub(crate) mod check;
 pub(crate) mod commit;
 pub(crate) mod free;
+mod geometry;
 mod header;
 pub(crate) mod inspect;
-mod map;
 mod open;
 mod record;
 mod sweep;
@@ -29,81 +45,85 @@ mod units;
 use crate::error::{Error, Fail, OpenError, Word};
 use crate::promise::Promise;
 use core::marker::PhantomData;
-use map::Map;
+use geometry::Geometry;
 use nvmem::superblock::Copies;
 use nvmem::{LayoutMismatch, Medium};
 
-#[allow(unused_imports)]
 pub(crate) use self::{
     alloc::Alloc,
-    block::{Begin, Place, is_head},
+    block::{BeginWrite, BlockRef, check_in_header},
     check::Check,
     commit::Commit,
     free::Free,
     record::Pin,
 };
 
-/// Objects are at most this large.
+/// The largest object.
 pub(crate) const MAX_LEN: u16 = 16 * 1024;
 
-/// Bytes of the header before the content of a block.
+/// Bytes of a block's header, before its content.
 pub(crate) const BLOCK_HEADER: u32 = 8;
 
-/// Bytes of a check, the last ones of a header.
+/// Bytes of the check, the last ones of the header.
 pub(crate) const CHECK_BYTES: u32 = 2;
 
-/// Bytes that [`check`](mod@check) and copying prefer to be asked for: pieces of the content begin at multiples of it.
+/// Preferred granularity of reads, copies and [`check`](mod@check): pieces of the content begin at
+/// multiples of it.
 pub(crate) const PIECE: usize = check::BLOCK;
 
-/// What is read and written of an object at once besides its content, at most: its entry, its header and its check.
-pub(crate) const ASIDE: usize = 14;
+/// The most bytes of metadata that are read or written with an object: its entry, header and check.
+pub(crate) const METADATA_MAX: usize = 14;
 
-/// Blocks are whole units of this many bytes.
+/// Blocks consist of units of this many bytes.
 const UNIT: u32 = 8;
 
-/// A pending unit from here on says that the object was freed; a half-written one, too.
+/// A pending unit from here on means that the object was freed. A torn write of it is in this range
+/// too.
 const FREED: u16 = 0xFF00;
 
-/// In [`Store::damaged`]: so many, or more.
+/// In [`Store::damaged`]: this many, or more.
 pub(crate) const MANY: u8 = 0xFE;
 
-/// There, until open knows: what only damaged objects lead to is given up.
+/// In [`Store::damaged`] before open: objects that only damaged objects own are freed.
 pub(crate) const GIVES_UP: u8 = 0xFF;
 
-/// The unit of an object that is lost: what led to its block cannot be true. Never a unit.
+/// The unit of a lost object: the handle to it cannot be right. Never a real unit.
 const LOST: u16 = 0xFEFF;
 
-/// In a state, snapshot: the medium failed in a commit, which must be finished before anything else changes.
+/// State flag, snapshot: the medium failed in a commit. It must be finished before anything else
+/// changes.
 const UNFINISHED: u8 = 1;
 
-/// Snapshot: what is pending is not all in the chain.
+/// State flag, snapshot: the chain does not hold every pending block, so the commit must scan the
+/// table.
 const SCAN: u8 = 2;
 
-/// An open heap on a medium. In this order there is no room between the fields.
+/// An open heap on a medium. Field order avoids padding.
 #[repr(C)]
 pub(crate) struct Store<S: Medium, P> {
-    map: Map,
-    /// The number of the newest record.
+    geometry: Geometry,
+    /// Sequence number of the newest record.
     seq: u32,
-    /// Pins that were recorded with it.
+    /// Pin records that belong to it.
     pinned: u16,
     burst: u16,
     free_units: u16,
     free_ids: u16,
-    /// Where the next searches for units and for ids begin, from 0.
+    /// Where the next searches for free units and numbers begin, from 0 (next fit).
     next_unit: u16,
     next_id: u16,
-    /// The last block that was taken since the last commit.
+    /// Snapshot: the last block allocated since the last commit. Headers chain these blocks.
     chain: u16,
     /// Just in time: 1 when the record says *running*. Snapshot: [`UNFINISHED`] and [`SCAN`].
     state: u8,
-    /// Reachable objects that the open found damaged, up to [`MANY`]; before, [`GIVES_UP`] or 0.
+    /// Reachable objects that open found damaged, up to [`MANY`]. Before open: [`GIVES_UP`] or 0.
     pub(crate) damaged: u8,
-    /// Snapshot: the object whose pending unit may be half-written, because the medium failed; 0 when there is none.
+    /// Snapshot: the object whose pending unit may be torn because the medium failed. 0 when there
+    /// is none.
     torn: u16,
-    /// How many objects whose types have padding are held to be written. Once they are [`u8::MAX`], it stays so.
+    /// Guards for writing objects whose types have padding. At [`u8::MAX`] the count stays there.
     pub(crate) padded: u8,
-    /// What the medium's driver said when it failed, until the program is told.
+    /// The medium's last error, until the program gets it.
     pub(crate) failure: Option<S::Error>,
     bytes_written: u32,
     bytes_read: u32,
@@ -111,8 +131,8 @@ pub(crate) struct Store<S: Medium, P> {
     _promise: PhantomData<fn() -> P>,
 }
 
-/// Two numbers of the table, the unit of the committed block and that of the current one: in one word, so that a result with it comes in
-/// registers.
+/// A table entry: the unit of the committed block and that of the pending one. One word, so that a
+/// result with it is returned in registers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Entry(Word);
 
@@ -156,46 +176,42 @@ impl<S: Medium, P: Promise> Store<S, P> {
         &mut self.medium
     }
 
-    /// The medium back.
-    pub(crate) fn into_medium(self) -> S {
-        self.medium
-    }
-
-    /// The most objects that there can be; ids run from 1 to this.
+    /// The most objects that there can be. Object numbers run from 1 to this.
     pub(crate) fn objects(&self) -> u16 {
-        self.map.objects
+        self.geometry.objects
     }
 
-    /// Objects that can still be allocated, as far as the table goes.
+    /// Objects that can still be allocated, as far as the table allows.
     pub(crate) fn free_objects(&self) -> u16 {
         self.free_ids
     }
 
-    /// Bytes that are free for blocks, headers included, in pieces of any size.
+    /// Free bytes for blocks, headers included, in pieces of any size.
     pub(crate) fn free_bytes(&self) -> u32 {
         u32::from(self.free_units) * UNIT
     }
 
-    /// Bytes written to the medium and read from it since it was opened; they wrap.
+    /// Bytes written to and read from the medium since it was opened. Both wrap.
     pub(crate) fn traffic(&self) -> (u32, u32) {
         (self.bytes_written, self.bytes_read)
     }
 
-    /// Apart, as it is rare.
+    /// Keeps the medium's error. Out of line: rare.
     #[cold]
     fn failed(&mut self, e: S::Error) -> Fail {
         self.failure = Some(e);
         Fail::MEDIUM
     }
 
-    /// What is to be told of a failure in this section.
+    /// Converts a failure of this section, with the medium's error.
     #[cold]
     #[inline(never)]
     pub(crate) fn error(&mut self, fail: Fail) -> Error<S::Error> {
         fail.error(self.failure.take())
     }
 
-    /// What is to be told when a heap with this fingerprint is not opened; `copies` are those that [`Store::open`] has read.
+    /// Converts a failure of open. `copies` are the superblock copies that [`Store::open`] has
+    /// read.
     pub(crate) fn refused(
         &mut self,
         fail: Fail,
@@ -211,7 +227,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
         fail.refusal(self.failure.take())
     }
 
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    #[inline(never)]
     pub(crate) fn get(&mut self, at: u32, buf: &mut [u8]) -> Result<(), Fail> {
         self.bytes_read = self.bytes_read.wrapping_add(buf.len() as u32);
         match self.medium.read(at, buf) {
@@ -220,7 +236,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
         }
     }
 
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    #[inline(never)]
     pub(crate) fn put(&mut self, at: u32, bytes: &[u8]) -> Result<(), Fail> {
         self.bytes_written = self.bytes_written.wrapping_add(bytes.len() as u32);
         match self.medium.write(at, bytes) {
@@ -236,58 +252,60 @@ impl<S: Medium, P: Promise> Store<S, P> {
         }
     }
 
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    #[inline(never)]
     fn entry(&mut self, id: u16) -> Result<Entry, Fail> {
         if P::SNAPSHOT {
-            self.mend()?;
+            self.repair_torn_entry()?;
         }
-        let at = self.map.entry(id).ok_or(Fail::damaged(id))?;
+        let at = self.geometry.entry(id).ok_or(Fail::damaged(id))?;
         let mut b = [0; 4];
         self.get(at, &mut b)?;
         Ok(Entry::decode(b))
     }
 
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    #[inline(never)]
     fn put_entry(&mut self, id: u16, e: Entry) -> Result<(), Fail> {
-        match self.map.entry(id) {
+        match self.geometry.entry(id) {
             Some(at) => self.put(at, &e.encode()),
             None => Err(Fail::damaged(id)),
         }
     }
 
     fn put_committed(&mut self, id: u16, unit: u16) -> Result<(), Fail> {
-        match self.map.entry(id) {
+        match self.geometry.entry(id) {
             Some(at) => self.put(at, &unit.to_le_bytes()),
             None => Err(Fail::damaged(id)),
         }
     }
 
     fn put_pending(&mut self, id: u16, unit: u16) -> Result<(), Fail> {
-        match self.map.entry(id) {
+        match self.geometry.entry(id) {
             Some(at) => self.put(at + 2, &unit.to_le_bytes()),
             None => Err(Fail::damaged(id)),
         }
     }
 
-    /// What is reached under this number is no object: open found that two have it, or none. In two writes, so that
-    /// a cut leaves an entry that is damaged.
-    pub(crate) fn lose(&mut self, id: u16) -> Result<(), Fail> {
+    /// Marks an object as lost: open found that two objects claim it, or none. Two writes, so that
+    /// a cut leaves a damaged entry.
+    pub(crate) fn mark_lost(&mut self, id: u16) -> Result<(), Fail> {
         self.put_pending(id, LOST)?;
         self.put_committed(id, LOST)
     }
 
-    /// Just in time: whether the medium says that something may have changed since the last persist.
+    /// Just in time: whether the record says that something may have changed since the last
+    /// persist.
     #[inline(always)]
     pub(crate) fn is_running(&self) -> bool {
         self.state != 0
     }
 
-    /// What the medium did not take in a write-back that began: the object's content is the committed one.
-    fn mend(&mut self) -> Result<(), Fail> {
-        if self.torn == 0 || nvmem::planted!("vnv-heap/torn-entry-kept") {
+    /// Repairs an entry that the medium tore when a write-back began: the committed content counts
+    /// again.
+    fn repair_torn_entry(&mut self) -> Result<(), Fail> {
+        if self.torn == 0 || nvmem::planted!("vnv-heap/torn-entry-keep_mask") {
             return Ok(());
         }
-        let at = self.map.entry(self.torn).ok_or(Fail::UNFINISHED)?;
+        let at = self.geometry.entry(self.torn).ok_or(Fail::UNFINISHED)?;
         let mut b = [0; 4];
         self.get(at, &mut b)?;
         self.put(at + 2, &b[..2])?;
@@ -295,14 +313,15 @@ impl<S: Medium, P: Promise> Store<S, P> {
         Ok(())
     }
 
-    /// Before anything on the medium changes.
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    pub(crate) fn change(&mut self) -> Result<(), Fail> {
+    /// Required before anything on the medium changes. Just in time: writes the record *running*.
+    /// Snapshot: refuses while a commit is unfinished.
+    #[inline(never)]
+    pub(crate) fn before_change(&mut self) -> Result<(), Fail> {
         if P::SNAPSHOT {
             if self.state & UNFINISHED != 0 {
                 return Err(Fail::UNFINISHED);
             }
-            self.mend()?;
+            self.repair_torn_entry()?;
         } else if self.state == 0 && !nvmem::planted!("vnv-heap/not-running") {
             self.put_record(record::RUNNING, 0)?;
             self.state = 1;

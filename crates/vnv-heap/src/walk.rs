@@ -1,13 +1,19 @@
-//! The walk from the root: what is reachable is valid and has one owner.
+//! The walk from the root at open: every reachable object is valid and has one owner.
 //!
-//! An object that is damaged is passed by, so that the rest can be used; the root cannot be.
+//! ```text
+//!  marks, 4 bits an object:
+//!    NONE --a handle points to it--> PENDING+type --its handles visited--> DONE
+//!  next = lowest PENDING object; read it; its type's check reports each handle to `Walk::handle`
+//! ```
 //!
-//! Works on any bytes whatever, without recursion, in the RAM buffer: a mark of four bits for each object, and the content of one.
-//! Objects without handles are only marked: what they hold is checked when they are loaded.
+//! A damaged object is skipped, so that the others stay usable; a damaged root is an error. Accepts
+//! any bytes: the result is an error or a walk, never undefined behaviour. Uses no recursion. The
+//! RAM buffer holds the marks and one object. An object without handles is only marked; its content
+//! is checked when it is paged in.
 
 use crate::error::Fail;
 use crate::heap::ROOT;
-use crate::own::Known;
+use crate::own::HandleRange;
 use crate::plain::zero;
 use crate::promise::Promise;
 use crate::store::Store;
@@ -15,17 +21,17 @@ use core::mem::MaybeUninit;
 use nvmem::persist::{Found, Target, Visit};
 use nvmem::{Invalid, Medium, planted};
 
-/// How many types with handles can be reached from a root.
+/// How many types with handles can be reachable from a root.
 const TYPES: usize = 14;
 
-/// Nothing leads to it.
+/// No handle points to it.
 const NONE: u8 = 0;
-/// It has an owner, and is checked as far as it must be.
+/// It has an owner, and its handles have been visited.
 const DONE: u8 = 1;
-/// It has an owner, and is to be looked into as the type of this index.
+/// It has an owner. Its handles are to be visited, as the type of this index.
 const PENDING: u8 = 2;
 
-/// Marks, four bits each.
+/// Marks of four bits each.
 pub(crate) struct Marks<'r> {
     bits: &'r mut [u8],
 }
@@ -41,21 +47,21 @@ impl Marks<'_> {
             *byte = *byte & !(15 << shift) | mark << shift;
         }
     }
-    /// Whether something leads to it.
-    pub(crate) fn reached(&self, id: u16) -> bool {
+    /// Whether a handle points to it.
+    pub(crate) fn is_reachable(&self, id: u16) -> bool {
         self.get(id) != NONE
     }
 }
 
 struct Walk<'r> {
     marks: Marks<'r>,
-    /// The types that were met: so many.
+    /// The types seen so far, `type_count` of them.
     types: [MaybeUninit<Target>; TYPES],
-    met: u8,
-    known: Known,
+    type_count: u8,
+    known: HandleRange,
     /// The lowest object that may be pending.
     low: u16,
-    reached: u16,
+    count: u16,
     too_many: bool,
 }
 
@@ -64,7 +70,7 @@ impl Visit for Walk<'_> {
         self.known.handle(value, found)?;
         let bad = Invalid::Handle(found.family);
         let id = value as u16;
-        if self.marks.reached(id) && !planted!("vnv-heap/two-owners") {
+        if self.marks.is_reachable(id) && !planted!("vnv-heap/two-owners") {
             return Err(bad);
         }
         let mark = if found.handles {
@@ -72,7 +78,7 @@ impl Visit for Walk<'_> {
         } else {
             DONE
         };
-        self.reached += 1;
+        self.count += 1;
         self.marks.set(id, mark);
         if mark >= PENDING {
             self.low = self.low.min(id);
@@ -83,66 +89,70 @@ impl Visit for Walk<'_> {
 
 impl Walk<'_> {
     fn index(&mut self, t: Target) -> Option<u8> {
-        for i in 0..self.met {
-            if self.met(i).is_some_and(|known| known.same(&t)) {
+        for i in 0..self.type_count {
+            if self.type_at(i).is_some_and(|known| known.same(&t)) {
                 return Some(PENDING + i);
             }
         }
-        let Some(place) = self.types.get_mut(usize::from(self.met)) else {
+        let Some(place) = self.types.get_mut(usize::from(self.type_count)) else {
             self.too_many = true;
             return None;
         };
         place.write(t);
-        self.met += 1;
-        Some(PENDING + self.met - 1)
+        self.type_count += 1;
+        Some(PENDING + self.type_count - 1)
     }
 
-    fn met(&self, i: u8) -> Option<Target> {
-        let t = self.types.get(usize::from(i)).filter(|_| i < self.met)?;
-        // SAFETY: written when it was met.
+    fn type_at(&self, i: u8) -> Option<Target> {
+        let t = self
+            .types
+            .get(usize::from(i))
+            .filter(|_| i < self.type_count)?;
+        // SAFETY: written when the type was first seen.
         Some(unsafe { t.assume_init() })
     }
 }
 
-/// What a walk reached.
-pub(crate) struct Reached<'r> {
+/// The result of a walk.
+pub(crate) struct Reachable<'r> {
     pub(crate) marks: Marks<'r>,
-    /// RAM without a use.
-    pub(crate) rest: &'r mut [u8],
+    /// RAM that the walk does not need any more.
+    pub(crate) scratch: &'r mut [u8],
     pub(crate) count: u16,
-    /// Of these, so many with handles are damaged.
+    /// Reachable objects with handles that are damaged.
     pub(crate) damaged: u16,
 }
 
-/// Walks from the root; what is reached is marked in `ram`. Whether this `opens` the heap: then what cannot be true is lost.
+/// Walks from the root and marks reachable objects in `ram`. With `opens`, an object whose value is
+/// invalid is marked as lost on the medium.
 pub(crate) fn walk<'r, S: Medium, P: Promise>(
     store: &mut Store<S, P>,
     ram: &'r mut [u8],
     root: &Found,
     opens: bool,
-) -> Result<Reached<'r>, Fail> {
+) -> Result<Reachable<'r>, Fail> {
     let objects = store.objects();
     let len = usize::from(objects) / 2 + 1;
     let too_small = |content: usize| Fail::ram_too_small((len + content).next_multiple_of(8) + 8);
-    // Contents are aligned to 8, wherever the marks end.
-    let Some((bits, rest)) = ram.split_at_mut_checked(len) else {
+    // Contents are aligned to 8.
+    let Some((bits, scratch)) = ram.split_at_mut_checked(len) else {
         return Err(too_small(0));
     };
-    let skip = rest.as_ptr().align_offset(8).min(rest.len());
-    let (_, content) = rest.split_at_mut(skip);
+    let skip = scratch.as_ptr().align_offset(8).min(scratch.len());
+    let (_, content) = scratch.split_at_mut(skip);
     const { assert!(NONE == 0) };
     // SAFETY: as many bytes.
     unsafe { zero(bits.as_mut_ptr(), bits.len()) }
     let mut walk = Walk {
         marks: Marks { bits },
         types: [const { MaybeUninit::uninit() }; TYPES],
-        met: 0,
-        known: Known { objects },
+        type_count: 0,
+        known: HandleRange { objects },
         low: u16::MAX,
-        reached: 0,
+        count: 0,
         too_many: false,
     };
-    // A fresh walk has room for a type, and the root's number is good.
+    // A new walk has space for a type, and the root's number is valid.
     let mut damaged = 0;
     let mut next = match walk.handle(ROOT.into(), root) {
         Ok(()) => 1,
@@ -155,12 +165,12 @@ pub(crate) fn walk<'r, S: Medium, P: Promise>(
             continue;
         }
         walk.marks.set(next, DONE);
-        if let Some(t) = walk.met(mark - PENDING) {
+        if let Some(t) = walk.type_at(mark - PENDING) {
             let Some(value) = content.get_mut(..t.size) else {
                 return Err(too_small(t.size));
             };
-            match store.load(next, value) {
-                // What it leads to cannot be known; what the rest leads to can.
+            match store.read_object(next, value) {
+                // Its handles are unknown; go on with the others.
                 Err(f) if f.is_damage() && next != ROOT => {
                     damaged += 1;
                     next += 1;
@@ -175,21 +185,22 @@ pub(crate) fn walk<'r, S: Medium, P: Promise>(
                 return Err(Fail::TYPES);
             }
             if r.is_err() && !planted!("vnv-heap/walk-accepts-all") {
-                // Its check is right, so a load would give it out.
+                // Its check is right, so a read would return it as valid. Only an open may mark it
+                // as lost.
                 if next == ROOT || !opens {
                     return Err(Fail::damaged(next));
                 }
-                store.lose(next)?;
+                store.mark_lost(next)?;
                 damaged += 1;
             }
-            // What was met may lie before.
+            // Objects seen just now may have lower numbers.
             next = walk.low.min(next + 1);
         }
     }
-    Ok(Reached {
+    Ok(Reachable {
         marks: walk.marks,
-        rest: content,
-        count: walk.reached,
+        scratch: content,
+        count: walk.count,
         damaged,
     })
 }

@@ -221,7 +221,7 @@ fn all_of_it_can_be_freed() {
     assert_eq!(heap.audit().unwrap().allocated, 4);
 }
 
-/// What owns a collection owns what is in it: more objects than are kept in mind one by one.
+/// Freeing the owner of a collection frees its elements: more objects than one scan collects.
 #[test]
 fn freeing_the_owner_frees_the_elements() {
     #[derive(Persist)]

@@ -1,8 +1,10 @@
-//! Damage stays where it is, over any number of opens: each flipped bit of an image, and pages of noise in each place.
+//! Damage does not spread over any number of opens. The tests flip each bit of an image, and
+//! overwrite each page with noise.
 //!
-//! Each damaged image is opened three times. In between, all that can be read is read, all free room is overwritten, and
-//! objects are changed. What is lost must be what was touched, and what only that leads to; the latter must still lie on the
-//! medium, and go when the program gives up what is damaged.
+//! Each damaged image is opened three times. In between, the test reads every readable object,
+//! overwrites all free space, and changes objects. Only touched objects and objects that only they
+//! own may be lost. The latter must still lie on the medium, and are freed when the program gives
+//! the damaged objects up.
 
 #[path = "support/shared.rs"]
 mod shared;
@@ -16,7 +18,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use vnv_heap::collections::Fifo;
 use vnv_heap::{
-    Config, Error, Heap, JustInTime, OpenError, Own, Part, Promise, Snapshot, Unrooted, brand,
+    Component, Config, Error, Heap, JustInTime, OpenError, Own, Promise, Snapshot, Unrooted, brand,
 };
 
 const SIZE: usize = 1024;
@@ -107,14 +109,14 @@ fn root<'h, P: Promise>(heap: &Heap<'h, Unrooted, Shared, P>) -> Result<Root<'h>
     })
 }
 
-/// An object as a program sees it: its tag, and its round, and what leads to it.
+/// An object as a program sees it: its tag, its round, and its owner.
 #[derive(Debug, Clone, PartialEq)]
 struct Seen {
     value: Option<(u32, u32)>,
     owner: u16,
 }
 
-/// What the root leads to, by number.
+/// Reachable objects, by number.
 type All = BTreeMap<u16, Seen>;
 
 struct Look<'a, 'h, P: Promise> {
@@ -187,7 +189,7 @@ impl<'h, P: Promise> Look<'_, 'h, P> {
     }
 }
 
-/// Changes what can be changed: the rounds of leaves. There may be no room.
+/// Changes the rounds of all leaves that can be changed. There may be no space.
 fn change<'h, P: Promise>(heap: &TestHeap<'h, P>, all: &mut All) {
     let mut one = |own: &Option<Own<'h, Leaf>>| {
         let Some(own) = own else { return };
@@ -231,7 +233,7 @@ impl Save for Snapshot {
     }
 }
 
-/// Overwrites all that is free, and gives it back.
+/// Overwrites all free space, and frees it again.
 fn fill<P: Save>(heap: &mut TestHeap<'_, P>) {
     let mut large = Vec::new();
     while let Ok(own) = heap.alloc([0xA5_u8; 56]) {
@@ -253,7 +255,7 @@ fn fill<P: Save>(heap: &mut TestHeap<'_, P>) {
     P::settle(heap);
 }
 
-/// Gives up what is damaged. **Errors**: there is no room to change what leads to it.
+/// Gives up the damaged objects. **Errors**: there is no space to change an owner.
 fn give_up<'h, P: Promise>(heap: &TestHeap<'h, P>) -> Result<(), Failure> {
     fn one<'h, T: Persist + vnv_heap::Marked<()>, P: Promise>(
         heap: &TestHeap<'h, P>,
@@ -293,11 +295,11 @@ fn give_up<'h, P: Promise>(heap: &TestHeap<'h, P>) -> Result<(), Failure> {
     one(heap, &mut root.large)
 }
 
-/// An image, and what a program must find in it.
+/// An image, and the objects that a program must find in it.
 struct Image {
     bytes: Vec<u8>,
     all: All,
-    /// The table's start, and the block of each object that counts.
+    /// The table's address, and the current block of each object.
     table: usize,
     blocks: BTreeMap<u16, Range<usize>>,
     bitmap: Range<usize>,
@@ -380,9 +382,11 @@ impl Image {
                 Ok(_) => return Err("a heap that was not saved is opened".into()),
                 Err(e) => {
                     let named = match e {
-                        OpenError::Damaged(Part::Object(1)) => touched.contains(&1),
+                        OpenError::Damaged(Component::Object(1)) => touched.contains(&1),
                         OpenError::Foreign => damage.start == 0 && damage.end >= 128,
-                        OpenError::Damaged(Part::Header | Part::Record) => damage.start < 168,
+                        OpenError::Damaged(Component::Header | Component::Record) => {
+                            damage.start < 168
+                        }
                         OpenError::Interrupted => damage.start < 168 || self.refused,
                         _ => false,
                     };
@@ -430,7 +434,7 @@ impl Image {
         self.goes_on::<P>(chip)
     }
 
-    /// What is damaged is given up, and all that is left is in order.
+    /// Gives up the damaged objects, and checks the remaining ones.
     fn goes_on<P: Save>(&self, chip: Shared) -> Result<(), String> {
         for salvages in [false, true] {
             let mut ram = vec![0xEE; RAM];
@@ -465,7 +469,7 @@ impl Image {
     }
 }
 
-/// Opens the heap on `chip` with what [`root`] makes.
+/// Opens the heap on `chip`, with the root of [`root`].
 fn used<P: Save>(chip: &Shared, f: impl FnOnce(&mut TestHeap<'_, P>)) {
     let mut ram = vec![0; RAM];
     brand!(b);
@@ -473,7 +477,8 @@ fn used<P: Save>(chip: &Shared, f: impl FnOnce(&mut TestHeap<'_, P>)) {
     f(&mut heap);
 }
 
-/// Writes each object as it is: with the snapshot promise, what it was before then lies about.
+/// Writes each object unchanged. With the snapshot promise, former blocks then remain on the
+/// medium.
 fn write_all<P: Promise>(heap: &TestHeap<'_, P>) {
     fn one<'h, T: Persist + vnv_heap::Marked<()>, P: Promise>(
         heap: &TestHeap<'h, P>,
@@ -520,7 +525,7 @@ fn clean<P: Save>() -> (Image, Shared) {
     (Image::of::<P>(chip.bytes()), chip)
 }
 
-/// In the midst of what the next commit would have made count.
+/// With pending changes of the next commit.
 fn cut() -> Image {
     let (image, chip) = clean::<Snapshot>();
     used::<Snapshot>(&chip, |heap| {
@@ -539,7 +544,7 @@ fn cut() -> Image {
     cut
 }
 
-/// In the midst of the table of a commit.
+/// Cut while a commit updates the table.
 fn late() -> Image {
     let mut images = Vec::new();
     for calls in 1.. {
@@ -595,7 +600,8 @@ fn line<'h, P: Promise>(heap: &Heap<'h, Unrooted, Shared, P>) -> Result<Ring<'h>
     Ok(Ring { fifo, others })
 }
 
-/// The size of a queue's second element is damaged: it is overwritten without a load, and what was free becomes another's.
+/// The length of a queue's second element is damaged. The element is overwritten without a read,
+/// and free space is allocated.
 fn overwritten<P: Promise>(bit: u32, save: impl Fn(&mut Line<'_, P>)) {
     let (chip, mut ram) = (Shared::blank(SIZE), vec![0; RAM]);
     {
@@ -695,7 +701,7 @@ impl Count {
         }
     }
 
-    /// As lines that a tool reads.
+    /// As lines for a tool.
     fn tell(&self, name: &str) -> (usize, usize) {
         let (all, spread) = (
             self.all.load(Ordering::Relaxed),
@@ -706,7 +712,7 @@ impl Count {
     }
 }
 
-/// Where the bits are flipped: all of it, or what tells that it was not saved.
+/// Where bits are flipped: everywhere, or in the record that says *running*.
 fn flips<P: Save>(name: &str, image: &Image, count: &Count) {
     let len = if image.refused {
         168
@@ -745,7 +751,7 @@ fn noise<P: Save>(name: &str, image: &Image, count: &Count) {
     }
 }
 
-/// Where the bitmap is lost with an object, what only that leads to is kept all the same.
+/// If the bitmap is damaged together with an object, the objects that it owns are still kept.
 fn without_bitmap<P: Save>(image: &Image) {
     for (id, block) in &image.blocks {
         for at in [block.start, block.start + 2, block.start + 8] {
@@ -758,7 +764,8 @@ fn without_bitmap<P: Save>(image: &Image) {
     }
 }
 
-/// An entry that leads to a former block does not bring back what that held, whichever of them lies near.
+/// A damaged entry that names a former block does not bring its content back, even if the blocks
+/// are close together.
 #[test]
 fn former_blocks_do_not_come_back() {
     for rounds in 1..if cfg!(miri) { 2 } else { 8 } {

@@ -1,5 +1,5 @@
-//! A long life. In a process of its own: nothing runs after a cut here, so that the critical section that it interrupts is never left,
-//! and other tests would wait for it.
+//! A long run, in a process of its own: a cut leaves its critical section locked, and other tests
+//! would wait for it.
 #![allow(clippy::ptr_arg)] // the kit lends a campaign's input as it was given
 
 #[path = "crash/support.rs"]
@@ -33,7 +33,8 @@ fn begin_again<P: Save, S: Faithful>(nv: S, world: &World<'_, Known>) {
     world.set(Known::default());
 }
 
-/// What a device does all its life; the count of operations comes round, so that what is there is known.
+/// The operations of a device. The count of operations wraps, so the expected content is always
+/// known.
 fn forever<P: Save, S: Faithful>(mut nv: S, world: &World<'_, Known>) {
     const ROUND: [Op; 8] = [
         Op::Push(1),

@@ -1,4 +1,5 @@
-//! Getters and setters: what `#[derive(Fields)]` makes, which trips no lint that a user may have forbidden.
+//! Getters and setters of `#[derive(Fields)]`. The generated code violates no lint that a user may
+//! forbid.
 
 use nvmem::ram::RamFram;
 use nvmem::{Maybe, Medium, Plain};
@@ -65,7 +66,7 @@ mod model {
         }
     }
 
-    /// With parameters: nobody calls most of its methods.
+    /// With type parameters; most methods are not called.
     #[derive(Persist, Fields)]
     #[repr(C)]
     pub(crate) struct Series<T, const N: usize = 2>
@@ -94,7 +95,7 @@ const CONFIG: Config = Config {
 type Fram = RamFram<4096>;
 type TestHeap<'a, 'h, P> = Heap<'h, Node<'h>, &'a mut Fram, P>;
 
-/// Everything by methods alone, beyond the RAM.
+/// All accesses by methods only, with more objects than fit into RAM.
 fn lives<P: Promise>(save: impl Fn(&mut TestHeap<'_, '_, P>)) {
     let mut fram = Fram::filled(0);
     for boot in 0..3u8 {
@@ -151,7 +152,7 @@ fn snapshot() {
     lives::<Snapshot>(|heap| heap.commit().unwrap());
 }
 
-/// Nothing stays held, and what is held is not overwritten behind the holder's back.
+/// No pin remains after a call, and a method does not overwrite an object that a guard pins.
 #[test]
 fn as_guards_are() {
     let mut fram = Fram::filled(0);
@@ -183,7 +184,7 @@ fn sum<'h, R, S: Medium<Error: Debug>, T: Plain + Marked<()> + Into<u64>>(
     own.all(heap).unwrap().into_iter().map(Into::into).sum()
 }
 
-/// What a parameter stands for decides.
+/// The type argument decides which methods exist.
 #[test]
 fn of_generic_structs() {
     let mut fram = Fram::filled(0);

@@ -1,4 +1,4 @@
-//! Freeing what owns much: trees of any size and shape, with what is held in them, under power cuts and persists.
+//! Freeing trees of any size and shape, with pinned objects in them, under power cuts and persists.
 
 #[path = "support/shared.rs"]
 mod shared;
@@ -44,22 +44,23 @@ fn root<'h, S: Medium, P: Promise>(
     })
 }
 
-/// What a tree looks like.
+/// The shape of a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shape {
     /// Each node owns the next one and nothing else.
     List,
     /// Each owns a small node and then the next one.
     Right,
-    /// Each owns the next one and then a small node: what comes after the longest path.
+    /// Each owns the next one and then a small node, which is freed after the longest path.
     Left,
     /// One and then the other.
     Zigzag,
-    /// The next one is right of a left one: owners go before what they own, again and again.
+    /// Each next node follows a left sibling: owners are freed before their last children,
+    /// repeatedly.
     Hooks,
-    /// As chance has it.
+    /// Random.
     Random,
-    /// Each owns hundreds, one of which is the next one.
+    /// Each owns hundreds of nodes; one of them is the next owner.
     Wide,
 }
 use Shape::*;
@@ -89,7 +90,7 @@ fn node<'h, S: Medium, P: Promise>(
     })?))
 }
 
-/// A tree of this depth, and how many objects it has.
+/// Makes a tree of this depth, and returns its number of objects.
 fn build<'h, S: Medium, P: Promise>(
     heap: &TestHeap<'h, S, P>,
     shape: Shape,
@@ -148,7 +149,7 @@ const LARGE: Config = Config {
     ..Config::DEFAULT
 };
 
-/// All of it goes, whatever it looks like, and is read a few times at most.
+/// Frees trees of all shapes completely, reading each object a few times at most.
 fn large<P: Promise>(save: fn(&mut TestHeap<'_, Shared, P>)) {
     for (shape, depth) in [
         (List, 10_000),
@@ -210,10 +211,10 @@ const SMALL: Config = Config {
     ..Config::DEFAULT
 };
 
-/// Deeper than any path that is remembered.
+/// Deeper than the levels that are remembered.
 const DEPTH: u32 = 40;
 
-/// What is held stays, with all that it owns, until it is released.
+/// A pinned object stays, with the objects that it owns, until it is released.
 #[test]
 fn what_is_held_is_freed_later() {
     for shape in [List, Right, Left, Zigzag, Hooks] {
@@ -249,8 +250,8 @@ fn what_is_held_is_freed_later() {
     }
 }
 
-/// The medium fails at each of its operations: what was not freed is freed by the next open, and the handle comes back as long as
-/// nothing is freed.
+/// The medium fails at each of its operations. The next open frees the rest. The handle comes back
+/// if nothing was freed.
 #[test]
 fn the_medium_fails() {
     for n in (0..).step_by(if cfg!(miri) { 97 } else { 1 }) {
@@ -292,7 +293,7 @@ fn the_medium_fails() {
     }
 }
 
-/// A persist, and the loss of the RAM buffer, after each section of it.
+/// After each section: a persist, and loss of the RAM buffer.
 #[test]
 fn persists_while_it_is_freed() {
     let freed = |k: u32| {
@@ -306,8 +307,8 @@ fn persists_while_it_is_freed() {
         let blackout = || {
             sections.set(sections.get() + 1);
             if sections.get() == k {
-                // SAFETY: no reference out of a guard is used across a section; the buffer lives as long as the heap, which does not use
-                // it between the two.
+                // SAFETY: no reference out of a guard is used across a section; the buffer lives as
+                // long as the heap, which does not use it between the two.
                 unsafe {
                     saver.persist().unwrap();
                     if !cfg!(miri) {

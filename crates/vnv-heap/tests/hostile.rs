@@ -1,4 +1,5 @@
-//! Images that no heap has written: never a panic, a hang or undefined behaviour; an error, or a heap that works.
+//! Images that no heap has written: the result is an error or a working heap, never a panic, a hang
+//! or undefined behaviour.
 
 #[path = "support/shared.rs"]
 mod shared;
@@ -55,7 +56,7 @@ fn image<P: Promise>() -> Vec<u8> {
     chip.bytes()
 }
 
-/// Opens it and uses what is there. Whether it opened.
+/// Opens the image and uses its objects. Returns whether it opened.
 fn attack<P: Promise>(image: Vec<u8>) -> bool {
     let mut ram = vec![0xEE; 512];
     brand!(b);
@@ -137,7 +138,8 @@ fn mutated<P: Promise>(seed: u64) {
     }
 }
 
-/// The same layout as numbers, so that the checks of forged handles are right: only the walk can refuse them.
+/// The same layout as plain numbers, so that checks over forged handles are right: only the walk
+/// can refuse them.
 #[derive(Persist)]
 #[repr(C)]
 struct Forged {

@@ -1,4 +1,4 @@
-//! Reading where an object lies, on a mapped medium. Miri looks at each reference.
+//! Reading objects in place, on a mapped medium. Miri checks each reference.
 
 use nvmem::{Buffered32, InOrder16, InOrder32, Model, Persist, Region};
 use std::mem::MaybeUninit;
@@ -43,7 +43,7 @@ fn in_place<M: Model, P: Promise>() {
     let seen = heap.get_in_place(&node).unwrap();
     assert!(seen.flag && seen.value == 7);
     let others: Vec<Own<[u8; 60]>> = (0..30).map(|i| heap.alloc([i; 60]).unwrap()).collect();
-    // On the medium, of which nothing is loaded.
+    // On the medium; nothing is paged in.
     let loads = heap.stats().loads;
     for (i, own) in others.iter().enumerate() {
         assert_eq!(heap.get_in_place(own).unwrap(), &[i as u8; 60]);
@@ -51,7 +51,8 @@ fn in_place<M: Model, P: Promise>() {
     let seen = heap.get_in_place(&node).unwrap();
     assert!(seen.flag && seen.value == 7 && seen.next.is_some());
     assert_eq!(heap.stats().loads, loads);
-    // What was changed since is in RAM, and a reference that was leaked there is not joined by another.
+    // What was changed since is in RAM, and a reference that was leaked there is not joined by
+    // another.
     heap.get_mut(&node).unwrap().value = 8;
     assert_eq!(heap.get_in_place(&node).unwrap().value, 8);
     std::mem::forget(heap.get(&others[3]).unwrap());

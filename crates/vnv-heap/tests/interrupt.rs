@@ -1,4 +1,5 @@
-//! A persist after every section of every operation: the RAM buffer is lost and restored, or the program boots again.
+//! A persist after every section of every operation. Then the RAM buffer is lost and restored, or
+//! the program boots again.
 
 #[path = "support/shared.rs"]
 mod shared;
@@ -63,7 +64,7 @@ fn push<'h>(heap: &TestHeap<'h>, value: u32) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What any node holds belongs together, whenever the power goes.
+/// The fields of a node are consistent, whenever the power fails.
 fn walk<'h>(heap: &TestHeap<'h>) -> Result<Vec<u32>, Failure> {
     let mut values = Vec::new();
     let root = heap.root()?;
@@ -137,8 +138,9 @@ fn program<'h>(heap: &TestHeap<'h>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The same for Miri, with handles that lie in no object. Where `get` is given one that lies in an object that is held, only an interrupt may write
-/// it meanwhile, though the same bytes: here that is a call.
+/// The same for Miri, with handles outside of objects. If `get` takes a handle in a pinned object,
+/// a save may rewrite that object's bytes meanwhile. An interrupt may do that, but here the save is
+/// a call, which Miri would report.
 fn flat_program<'h>(heap: &TestHeap<'h>) -> Result<(), Failure> {
     let mut all = Vec::new();
     for i in 0..12u8 {
@@ -163,7 +165,7 @@ fn flat_program<'h>(heap: &TestHeap<'h>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A boot from this image: what is there belongs together, and nothing has leaked.
+/// Boots from this image: objects are consistent, and none has leaked.
 fn reopen(image: Vec<u8>) {
     let mut ram = vec![0x5A; RAM];
     brand!(b);
@@ -181,7 +183,7 @@ fn reopen(image: Vec<u8>) {
     assert_eq!(walk(&heap).unwrap().len(), values.len() + 1);
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Default)]
 struct Seen {
     sections: u32,
@@ -214,7 +216,8 @@ fn run(when: impl Fn(u32) -> bool, cold: bool) -> (Seen, Result<(), Failure>) {
                 reopen(chip.bytes());
             }
             if !cfg!(miri) {
-                // SAFETY: the buffer lives as long as the heap, which has not used it since the persist.
+                // SAFETY: the buffer lives as long as the heap, which has not used it since the
+                // persist.
                 unsafe { base.write_bytes(0xDB, RAM) };
             }
             // SAFETY: as above; the rest of RAM is as it was.
@@ -240,7 +243,7 @@ fn run(when: impl Fn(u32) -> bool, cold: bool) -> (Seen, Result<(), Failure>) {
     (seen.into_inner(), result)
 }
 
-/// Interrupts are masked for a burst, and for what belongs to it.
+/// Interrupts are masked for at most a burst and its metadata.
 #[test]
 fn no_section_moves_more_than_a_burst() {
     for burst in [1, 32, 90, 128, 256, 400] {
@@ -383,7 +386,8 @@ fn a_heap_is_detached_when_its_program_unwinds() {
     assert_eq!(unsafe { saver.persist() }, Err(Error::Detached));
 }
 
-/// The driver fails in an operation, and again in the persist of an interrupt that comes before the program is told.
+/// The driver fails in an operation, and again in the persist of an interrupt that comes before the
+/// operation returns.
 #[test]
 fn each_is_told_what_the_driver_said() {
     let mut told = 0;
@@ -446,7 +450,8 @@ fn a_persist_that_the_medium_breaks_off_can_be_repeated() {
     }
 }
 
-/// What a guard to write does after a restore, the heap is not told: so it counts as a change from the restore on.
+/// The heap does not notice writes through a guard after a restore. So the restore itself counts as
+/// a change.
 #[test]
 fn a_guard_to_write_that_comes_back_is_a_change() {
     for mutable in [false, true] {

@@ -1,5 +1,5 @@
-//! A heap on NOR flash, through `nvmem`'s wear levelling: both promises under power cuts, with torn words that read differently
-//! each time and interrupted erases.
+//! A heap on NOR flash, through `nvmem`'s wear levelling: both promises under power cuts, with torn
+//! words that read differently each time and interrupted erases.
 
 #[path = "crash/support.rs"]
 #[allow(dead_code)]
@@ -15,7 +15,7 @@ use vnv_heap::{
     Config, Error, Heap, JustInTime, OpenError, Own, Promise, Snapshot, Unrooted, brand,
 };
 
-/// A small flash that is programmed by so many bytes.
+/// A small flash with this program unit in bytes.
 enum Small<const WORD: usize> {}
 impl<const WORD: usize> Chip for Small<WORD> {
     const CONTRACT: Contract = Contract {
@@ -58,7 +58,7 @@ fn from_the_start<P: Save>() {
     assert!(s.part || s.boots > 50, "{s}");
 }
 
-/// What a device keeps: a count, and an object of which each byte is that count.
+/// The data of a device: a count, and an object whose bytes all equal the count.
 #[derive(Persist)]
 #[repr(C)]
 struct Counted<'h> {
@@ -92,7 +92,7 @@ impl Keep for Snapshot {
     }
 }
 
-/// What the outside knows of a counter.
+/// The world's knowledge of a counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 struct Count {
     saved: u32,
@@ -100,7 +100,7 @@ struct Count {
     begun: bool,
 }
 
-/// Checks what is there, and counts on up to `last`; another object each time.
+/// Checks the stored count, then counts up to `last`, changing another object each time.
 fn count<P: Keep, S: Faithful>(
     nv: S,
     last: u32,
@@ -146,13 +146,14 @@ fn count<P: Keep, S: Faithful>(
     }
 }
 
-/// Two cuts take minutes: they are judged in long campaigns, and one here.
+/// Two cuts take minutes: long campaigns judge them, and this test only one.
 fn depth() -> u32 {
     let asked = std::env::var("POWERFAIL_DEPTH").ok();
     asked.and_then(|n| n.parse().ok()).unwrap_or(1).min(2)
 }
 
-/// A flash that is in use, with blocks that are cleaned: one operation is cut everywhere, in long campaigns the boot after it again.
+/// A flash that is in use, with blocks that are cleaned: one operation is cut everywhere, in long
+/// campaigns the boot after it again.
 fn in_use<P: Keep>(saved: u32) {
     // Under Miri it takes minutes until all units are in use.
     let saved = if cfg!(miri) { saved / 8 } else { saved };

@@ -1,4 +1,5 @@
-//! What went wrong in a heap of others, on the same programs; and what went wrong while this one was designed.
+//! Bugs of an earlier implementation of such a heap, on the same programs; and bugs found while
+//! this one was designed.
 
 #[path = "support/shared.rs"]
 mod shared;
@@ -74,7 +75,7 @@ fn a_held_object_is_not_evicted() {
     }
 }
 
-/// When all of RAM is held, an error says so; nothing is taken away.
+/// When all of RAM is pinned, the result is an error, and nothing is evicted.
 #[test]
 fn all_of_the_ram_is_held() {
     let (mut ram, chip) = (vec![0; 1200], Shared::blank(16384));
@@ -117,7 +118,8 @@ fn a_persist_writes_nothing_for_what_is_clean() {
     heap.persist().unwrap();
     assert_eq!(chip.written() - before, 0);
     heap.restore().unwrap();
-    // One object: the record that something changes, itself, its check, and the record of the persist.
+    // One object: the record that something changes, itself, its check, and the record of the
+    // persist.
     let before = chip.written();
     heap.root_mut().unwrap().node = None;
     assert_eq!(chip.written() - before, 12);
@@ -126,7 +128,8 @@ fn a_persist_writes_nothing_for_what_is_clean() {
     assert_eq!(written, size_of::<Root>() + 2 + 2 * 12);
 }
 
-/// The bound failed when the interrupt came in a write-back; here the sum that counts is never above the limit.
+/// The bound failed when the interrupt came in a write-back; here the sum that counts is never
+/// above the limit.
 #[test]
 fn the_limit_holds_at_every_instant() {
     let config = Config {
@@ -170,7 +173,8 @@ fn an_object_beyond_the_limit() {
     assert_eq!(free, 128 - 1);
 }
 
-/// Twelve elements of 256 bytes in 4 KiB where fourteen were claimed. Here fifteen, counted by what has to be read again.
+/// Twelve elements of 256 bytes in 4 KiB where fourteen were claimed. Here fifteen, counted by what
+/// has to be read again.
 #[test]
 fn fifteen_elements_in_four_kibibytes() {
     let (mut ram, chip) = (vec![0; 4096], Shared::blank(16384));
@@ -201,7 +205,8 @@ fn two_heaps() {
     assert_eq!(first.read(&x).unwrap(), 3);
 }
 
-/// One slot of a checkpoint, overwritten in place without a check: here each object has one, and damage has a name.
+/// One slot of a checkpoint, overwritten in place without a check: here each object has one, and
+/// damage has a name.
 #[test]
 fn damage_is_noticed_and_the_rest_stays_readable() {
     let chip = Shared::blank(16384);
@@ -350,7 +355,7 @@ fn a_budget_is_kept_or_refused() {
     }
 }
 
-/// Errors of the medium, at each of its operations: the heap goes on with what it has.
+/// The medium fails at each of its operations; the heap stays usable.
 #[test]
 fn the_medium_fails_once_at_each_operation() {
     for n in (0..).step_by(if cfg!(miri) { 17 } else { 1 }) {
@@ -392,7 +397,8 @@ fn the_medium_fails_once_at_each_operation() {
     }
 }
 
-/// The medium fails in a write-back with the snapshot promise, and half of what it wrote has arrived: the object is what it was.
+/// The medium fails in a write-back with the snapshot promise, and half of what it wrote has
+/// arrived: the object is what it was.
 #[test]
 fn a_half_written_entry_is_mended() {
     type One<'h> = Heap<'h, Maybe<Own<'h, [u8; 40]>>, Shared, vnv_heap::Snapshot>;
@@ -443,7 +449,7 @@ fn a_half_written_entry_is_mended() {
     }
 }
 
-/// What a guard holds goes on after a persist that has failed: what is written through it then is in the next one.
+/// A guard stays valid after a failed persist. The next persist saves what is written through it.
 #[test]
 fn a_guard_outlives_a_persist_that_fails() {
     type One<'h> = Heap<'h, [u8; 40], Shared>;
@@ -483,7 +489,8 @@ fn a_guard_outlives_a_persist_that_fails() {
     }
 }
 
-/// What just fits the dirty limit is held, in each way; a byte less is too little.
+/// An object that just fits the dirty limit can be pinned in each way; with a limit one byte
+/// smaller it cannot.
 #[test]
 fn the_limit_is_met_exactly() {
     type One<'h> = Heap<'h, Maybe<Own<'h, [u8; 40]>>, Shared>;

@@ -1,4 +1,4 @@
-//! Collections of what owns something, against models, over cold boots and power cuts.
+//! Collections of elements that own objects, against models, over cold boots and power cuts.
 
 #[path = "support/lives.rs"]
 #[macro_use]
@@ -68,7 +68,7 @@ fn packet<'h, R, S: Medium<Error: Debug>, P: Promise>(
     heap.alloc(Packet { payload, ttl }).unwrap()
 }
 
-/// The number of which it was made.
+/// The number it was made from.
 fn number<'h, R, S: Medium<Error: Debug>, P: Promise>(
     heap: &Heap<'h, R, S, P>,
     packet: &Own<'h, Packet<'h>>,
@@ -272,7 +272,7 @@ fn as_the_models_snapshot() {
     lives::<Snapshot>();
 }
 
-/// A collection goes with all that is in it, in whatever way it goes.
+/// A collection is freed with all its elements, in every way of freeing it.
 #[cfg_attr(miri, ignore = "hundreds of operations")]
 #[test]
 fn all_of_it_is_freed() {

@@ -1,4 +1,4 @@
-//! Misuses that compile, and must be harmless: to be run under Miri, which sees what goes wrong.
+//! Misuses that compile and must be harmless. Run under Miri, which reports undefined behaviour.
 
 use critical_section as _;
 use nvmem::ram::RamFram;
@@ -21,7 +21,7 @@ struct Padded {
 
 const VALUE: Padded = Padded { small: 1, large: 2 };
 
-/// A value whose padding has no value: assigned, it takes that along.
+/// A value with uninitialised padding: an assignment copies that.
 fn value(large: u32) -> Padded {
     let mut place = core::mem::MaybeUninit::<Padded>::uninit();
     // SAFETY: all fields are written.
@@ -32,7 +32,7 @@ fn value(large: u32) -> Padded {
     }
 }
 
-/// A leaked guard may leave padding without any value, which a persist would have to read.
+/// A leaked guard may leave uninitialised padding, which a persist would have to read.
 #[test]
 fn leaked_padding_is_not_persisted() {
     let (mut fram, mut ram) = (Fram::filled(0), [0; 512]);
@@ -118,7 +118,8 @@ fn leaked_padding_is_not_formatted() {
     format::<Snapshot>();
 }
 
-/// Within its contract `Saver::persist` looks at no padding of an object that is held to be written.
+/// Used within its contract, `Saver::persist` reads no padding of an object that is pinned for
+/// writing.
 #[test]
 fn a_save_between_two_guards() {
     static POWER_LOW: Saver = Saver::new();
@@ -132,7 +133,8 @@ fn a_save_between_two_guards() {
         let mut held = heap.get_mut(&plain).unwrap();
         held[0] = 1;
         let padded = heap.get(&own).unwrap();
-        // SAFETY: no reference into an object is used later but through its guard; what has padding is held to be read.
+        // SAFETY: no reference into an object is used later but through its guard; what has padding
+        // is held to be read.
         unsafe {
             POWER_LOW.persist().unwrap();
             POWER_LOW.restore().unwrap();
@@ -183,7 +185,7 @@ fn init_unwinds() {
     assert_eq!(heap.audit().unwrap().allocated, 1);
 }
 
-/// What `init` allocated and kept for itself is the heap's as any other object.
+/// An object that `init` allocated and kept belongs to the heap like any other.
 #[test]
 fn init_keeps_a_handle() {
     let (mut fram, mut ram) = (Fram::filled(0xA5), [0; 512]);
@@ -231,7 +233,7 @@ struct Node<'h> {
     value: Padded,
 }
 
-/// Closures that come back to the object that they were given, or to its owner.
+/// Closures that access again the object that they got, or its owner.
 #[test]
 fn closures_come_back() {
     let (mut fram, mut ram) = (Fram::filled(0), [0; 512]);

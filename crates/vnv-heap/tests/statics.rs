@@ -49,7 +49,7 @@ impl App {
 
 static APP: Mutex<RefCell<Option<App>>> = Mutex::new(RefCell::new(None));
 
-/// The brand without a marker is there once, whoever asks for it; so this is all one test.
+/// The brand without a marker can be taken once in a process; so this is a single test.
 #[test]
 fn a_heap_in_a_static() {
     let brand = Brand::take().unwrap();
@@ -116,7 +116,8 @@ struct LogRoot<'h> {
 
 type LogHeap<'h, S> = Heap<'h, LogRoot<'h>, S, JustInTime, Predict, Log>;
 
-/// Everything that a heap has, of a heap with a marker, once with a local brand and then with the static one.
+/// Everything that a heap has, of a heap with a marker, once with a local brand and then with the
+/// static one.
 fn fill<'h, S: nvmem::Medium>(heap: &LogHeap<'h, S>) -> Result<(), Error<S::Error>> {
     let text = Blob::alloc(heap, b"on")?;
     let entry = heap.alloc(Entry {
@@ -188,7 +189,7 @@ fn two_heaps_in_statics() {
     assert_eq!(settings.read(&rate).unwrap(), 3);
 }
 
-/// A driver that can do anything in the midst of an operation.
+/// A driver that calls back in the middle of an operation.
 struct Hooked(Fram);
 
 type HookedHeap = Heap<'static, [u8; 40], Hooked, JustInTime, Predict, Driven>;
@@ -226,8 +227,8 @@ impl Medium for Hooked {
     }
 }
 
-/// The driver uses the heap that it is in the midst of, through a static: each operation is refused, and nothing is damaged. Then it unwinds:
-/// the heap stays closed.
+/// The driver uses its own heap through a static, in the middle of an operation. Each operation is
+/// refused, and nothing is damaged. Then it unwinds: the heap stays locked.
 #[test]
 fn the_driver_comes_back() {
     // Room for two of the objects.

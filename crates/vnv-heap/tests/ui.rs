@@ -1,11 +1,13 @@
 //! What the type rules refuse, and what the compiler says about it. The messages are pinned.
 //!
-//! They are those of the pinned toolchain; `TRYBUILD=overwrite cargo test -p vnv-heap --test ui` writes new ones.
+//! They are those of the pinned toolchain; `TRYBUILD=overwrite cargo test -p vnv-heap --test ui`
+//! writes new ones.
 
 use std::path::Path;
 use std::process::Command;
 
-/// Where the cases are whose messages show the standard library's source, if that is installed: those of assertions in constants.
+/// The folder of cases whose messages show the standard library's source, if that is installed:
+/// assertions in constants.
 fn by_rust_src() -> &'static str {
     let said = Command::new("rustc")
         .args(["--print", "sysroot"])

@@ -1,4 +1,4 @@
-//! What a constant promises of a persist, against the same in 128 bits, for all values.
+//! The worst-case cost as a constant, against a computation in 128 bits, for all values.
 
 use proptest::prelude::*;
 use vnv_heap::{Budget, Config, CostModel, WorstCase};
@@ -125,7 +125,7 @@ fn at_the_extremes() {
     }
 }
 
-/// A limit that 16 bits do not hold wraps to no small one, and seconds are not cut off.
+/// A limit over 16 bits does not wrap to a small one, and seconds are not cut off.
 #[test]
 fn a_bound_does_not_wrap() {
     const BUDGET: Budget = Budget {

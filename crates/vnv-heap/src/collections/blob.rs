@@ -3,8 +3,8 @@
 use super::run::any;
 use crate::Heap;
 use crate::brand::Tag;
-use crate::error::{Error, Refused};
-use crate::object::Leading;
+use crate::error::{Error, Rejected};
+use crate::object::HeapHandles;
 use crate::own::{Kind, MAX_OBJECT, OWN, OWN_ID};
 use crate::policy::Policy;
 use crate::promise::Promise;
@@ -16,7 +16,8 @@ use nvmem::describe::Type;
 use nvmem::persist::{Found, Target, Visit};
 use nvmem::{Invalid, Medium, Persist};
 
-/// Owns some bytes: a handle of 4 bytes. Their number does not change: [`Blob::replace`] makes another blob.
+/// Owns a byte string: a handle of 4 bytes. Its length is fixed: [`Blob::replace`] makes another
+/// blob.
 #[must_use = "what is dropped is unreachable until the next open: store it, or free it"]
 #[repr(C)]
 pub struct Blob<'h, B = ()> {
@@ -30,10 +31,11 @@ fn kind(len: u16) -> Kind {
     Kind::to_free(len.max(1), false, any)
 }
 
-// SAFETY: two numbers without padding; `At` differs in the brand only; `check` shows the handle; any bytes are a content.
+// SAFETY: two numbers without padding; `At` differs in the brand only; `check` shows the handle;
+// any bytes are a content.
 unsafe impl<B> Persist for Blob<'_, B> {
     type At<'p> = Blob<'p, B>;
-    type Leads = Leading<(), B>;
+    type Leads = HeapHandles<(), B>;
     const LAYOUT: &'static Type = &Type::Handle("vnv-heap blob");
     unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
         // SAFETY: readable and aligned by the contract.
@@ -46,7 +48,7 @@ unsafe impl<B> Persist for Blob<'_, B> {
     }
 }
 
-/// Released at its end, also by unwinding.
+/// A pinned blob. Its destructor releases the pin, also when unwinding.
 struct Hold<'a, S: Medium, P: Promise, Pol: Policy> {
     core: &'a Core<S, P, Pol>,
     content: NonNull<u8>,
@@ -55,15 +57,16 @@ struct Hold<'a, S: Medium, P: Promise, Pol: Policy> {
 
 impl<S: Medium, P: Promise, Pol: Policy> Drop for Hold<'_, S, P, Pol> {
     fn drop(&mut self) {
-        // SAFETY: the object is held for this, which ends.
-        unsafe { self.core.release_either(self.content, &self.kind) }
+        // SAFETY: the object is pinned for this, which ends.
+        unsafe { self.core.release_any(self.content, &self.kind) }
     }
 }
 
 impl<'h, B> Blob<'h, B> {
-    /// These bytes, in an object of their own.
+    /// Allocates an object with these bytes.
     ///
-    /// **Power loss**, **Cost**: as [`Heap::alloc`]. **Errors**: the same; [`Error::RamFull`] for more than 16 KiB less 8 bytes.
+    /// **Power loss**, **Cost**: as [`Heap::alloc`]. **Errors**: the same; [`Error::RamFull`] for
+    /// more than 16 KiB less 8 bytes.
     pub fn alloc<R, S: Medium, P: Promise, Pol: Policy>(
         heap: &Heap<'h, R, S, P, Pol, B>,
         bytes: &[u8],
@@ -75,7 +78,7 @@ impl<'h, B> Blob<'h, B> {
         let from = if bytes.is_empty() { &[0] } else { bytes };
         // SAFETY: as many bytes as the kind has; any are a content.
         let id = unsafe { heap.core.alloc(&kind(len), from.as_ptr()) };
-        let number = heap.core.told(id)?;
+        let number = heap.core.with_medium_error(id)?;
         Ok(Blob {
             id: number.id(),
             len,
@@ -83,57 +86,59 @@ impl<'h, B> Blob<'h, B> {
         })
     }
 
-    /// How many bytes there are.
+    /// The number of bytes.
     pub const fn len(&self) -> u16 {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether it has no bytes.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// What `f` makes of the bytes. **Cost**, **Errors**: as [`Heap::get`].
+    /// Calls `f` with the bytes and returns its result. **Cost**, **Errors**: as [`Heap::get`].
     pub fn with<R, S: Medium, P: Promise, Pol: Policy, O>(
         &self,
         heap: &Heap<'h, R, S, P, Pol, B>,
         f: impl FnOnce(&[u8]) -> O,
     ) -> Result<O, Error<S::Error>> {
         let kind = kind(self.len);
-        let content = heap.core.hold(self.id.get(), &kind, false)?;
+        let content = heap.core.pin(self.id.get(), &kind, false)?;
         let core = &heap.core;
         let _hold = Hold {
             core,
             content,
             kind,
         };
-        // SAFETY: so many initialised bytes, which are not written to while they are held.
+        // SAFETY: so many initialised bytes, which are not written to while they are pinned.
         Ok(f(unsafe {
             core::slice::from_raw_parts(content.as_ptr(), usize::from(self.len))
         }))
     }
 
-    /// What `f` makes of the bytes, which it may change. **Cost**, **Errors**: as [`Heap::get_mut`].
+    /// Calls `f` with the bytes, which it may change, and returns its result. **Cost**, **Errors**:
+    /// as [`Heap::get_mut`].
     pub fn update<R, S: Medium, P: Promise, Pol: Policy, O>(
         &self,
         heap: &Heap<'h, R, S, P, Pol, B>,
         f: impl FnOnce(&mut [u8]) -> O,
     ) -> Result<O, Error<S::Error>> {
         let kind = kind(self.len);
-        let content = heap.core.hold(self.id.get(), &kind, true)?;
+        let content = heap.core.pin(self.id.get(), &kind, true)?;
         let core = &heap.core;
         let _hold = Hold {
             core,
             content,
             kind,
         };
-        // SAFETY: so many initialised bytes, held by this alone.
+        // SAFETY: so many initialised bytes, pinned exclusively by this.
         Ok(f(unsafe {
             core::slice::from_raw_parts_mut(content.as_ptr(), usize::from(self.len))
         }))
     }
 
-    /// Other bytes in the place of these. **Errors**: as [`Blob::alloc`] and [`Heap::free`]; the blob is as it was.
+    /// Replaces the bytes by others. **Errors**: as [`Blob::alloc`] and [`Heap::free`]; the blob is
+    /// unchanged then.
     pub fn replace<R, S: Medium, P: Promise, Pol: Policy>(
         &mut self,
         heap: &Heap<'h, R, S, P, Pol, B>,
@@ -146,7 +151,7 @@ impl<'h, B> Blob<'h, B> {
         let old = core::mem::replace(self, new);
         old.free(heap).map_err(|refused| {
             let new = core::mem::replace(self, refused.value);
-            // What cannot be freed here is unreachable, and freed by the next open.
+            // If this fails, the next open frees it.
             let _ = new.free(heap);
             refused.error
         })
@@ -156,10 +161,10 @@ impl<'h, B> Blob<'h, B> {
     pub fn free<R, S: Medium, P: Promise, Pol: Policy>(
         self,
         heap: &Heap<'h, R, S, P, Pol, B>,
-    ) -> Result<(), Refused<Self, S::Error>> {
+    ) -> Result<(), Rejected<Self, S::Error>> {
         match heap.core.free(self.id.get(), &kind(self.len)) {
             Ok(()) => Ok(()),
-            Err((fail, _)) => Err(Refused {
+            Err((fail, _)) => Err(Rejected {
                 error: heap.core.error(fail),
                 value: self,
             }),

@@ -2,9 +2,9 @@
 
 use super::Run;
 use crate::Heap;
-use crate::error::{Error, Refused};
+use crate::error::{Error, Rejected};
 use crate::guard::{Ref, RefMut};
-use crate::object::{Leading, Marked};
+use crate::object::{HeapHandles, Marked};
 use crate::policy::Policy;
 use crate::promise::Promise;
 use core::marker::PhantomData;
@@ -12,9 +12,9 @@ use nvmem::describe::{To, Type};
 use nvmem::persist::Visit;
 use nvmem::{Invalid, Medium, Persist, Plain};
 
-/// An array of a length that is set when it is made, `PER` elements in each chunk: 4 bytes.
+/// An array whose length is set when it is made, with `PER` elements in each chunk: 4 bytes.
 ///
-/// A chunk is the unit of loading and writing back: choose `PER` so that one is 32 to 256 bytes.
+/// Chunks are paged in and written back separately: choose `PER` so that one has 32 to 256 bytes.
 #[must_use = "what is dropped is unreachable until the next open: store it, or free it"]
 #[repr(transparent)]
 pub struct Chunked<'h, T, const PER: usize, B = ()>(Run<'h, [T; PER]>, PhantomData<fn(B) -> B>);
@@ -22,7 +22,7 @@ pub struct Chunked<'h, T, const PER: usize, B = ()>(Run<'h, [T; PER]>, PhantomDa
 // SAFETY: a transparent `Run`.
 unsafe impl<T: Persist, const PER: usize, B> Persist for Chunked<'_, T, PER, B> {
     type At<'p> = Chunked<'p, T::At<'p>, PER, B>;
-    type Leads = Leading<To<[T; PER]>, B>;
+    type Leads = HeapHandles<To<[T; PER]>, B>;
     const LAYOUT: &'static Type = <Run<'static, [T; PER]> as Persist>::LAYOUT;
     unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
         // SAFETY: as the caller vouches.
@@ -31,9 +31,10 @@ unsafe impl<T: Persist, const PER: usize, B> Persist for Chunked<'_, T, PER, B> 
 }
 
 impl<'h, T: Persist<At<'h> = T> + Marked<B>, const PER: usize, B> Chunked<'h, T, PER, B> {
-    /// `chunks` chunks, each of which `make` makes.
+    /// Makes `chunks` chunks by calling `make`.
     ///
-    /// **Cost**: the number, the room and the content of each. **Errors**: those of [`Heap::alloc`] and of `make`; nothing is left then.
+    /// **Cost**: number, space and content of each. **Errors**: those of [`Heap::alloc`] and of
+    /// `make`; nothing stays allocated then.
     pub fn alloc<R, S: Medium, P: Promise, Pol: Policy>(
         heap: &Heap<'h, R, S, P, Pol, B>,
         chunks: u16,
@@ -42,22 +43,23 @@ impl<'h, T: Persist<At<'h> = T> + Marked<B>, const PER: usize, B> Chunked<'h, T,
         Run::alloc(heap, chunks, make).map(|run| Chunked(run, PhantomData))
     }
 
-    /// How many chunks there are.
+    /// The number of chunks.
     pub const fn chunks(&self) -> u16 {
         self.0.count()
     }
 
-    /// How many elements there are.
+    /// The number of elements.
     pub const fn len(&self) -> u32 {
         self.0.count() as u32 * PER as u32
     }
 
-    /// Whether there are none.
+    /// Whether there are no elements.
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// A chunk, to be read. `None` when there is none of this number. **Cost**, **Errors**: as [`Heap::get`].
+    /// Pins a chunk for reading. `None` when the index is out of range. **Cost**, **Errors**: as
+    /// [`Heap::get`].
     pub fn chunk<'a, R, S: Medium, P: Promise, Pol: Policy>(
         &self,
         heap: &'a Heap<'h, R, S, P, Pol, B>,
@@ -66,7 +68,8 @@ impl<'h, T: Persist<At<'h> = T> + Marked<B>, const PER: usize, B> Chunked<'h, T,
         self.0.get(heap, chunk)
     }
 
-    /// A chunk, to be written. `None` when there is none of this number. **Cost**, **Errors**: as [`Heap::get_mut`].
+    /// Pins a chunk for writing. `None` when the index is out of range. **Cost**, **Errors**: as
+    /// [`Heap::get_mut`].
     pub fn chunk_mut<'a, R, S: Medium, P: Promise, Pol: Policy>(
         &self,
         heap: &'a Heap<'h, R, S, P, Pol, B>,
@@ -75,7 +78,7 @@ impl<'h, T: Persist<At<'h> = T> + Marked<B>, const PER: usize, B> Chunked<'h, T,
         self.0.get_mut(heap, chunk)
     }
 
-    /// What `f` makes of an element. `None` when there is none of this number.
+    /// Calls `f` with an element. `None` when the index is out of range.
     pub fn with<R, S: Medium, P: Promise, Pol: Policy, O>(
         &self,
         heap: &Heap<'h, R, S, P, Pol, B>,
@@ -89,7 +92,7 @@ impl<'h, T: Persist<At<'h> = T> + Marked<B>, const PER: usize, B> Chunked<'h, T,
         }
     }
 
-    /// What `f` makes of an element, which it may change. `None` when there is none of this number.
+    /// Calls `f` with an element, which it may change. `None` when the index is out of range.
     pub fn update<R, S: Medium, P: Promise, Pol: Policy, O>(
         &self,
         heap: &Heap<'h, R, S, P, Pol, B>,
@@ -103,12 +106,13 @@ impl<'h, T: Persist<At<'h> = T> + Marked<B>, const PER: usize, B> Chunked<'h, T,
         }
     }
 
-    /// Frees all of it, and what the elements own. **Errors**: as [`Heap::free`], with the chunks that are left.
+    /// Frees all chunks and the objects that elements own. **Errors**: as [`Heap::free`], with the
+    /// remaining chunks.
     pub fn free<R, S: Medium, P: Promise, Pol: Policy>(
         self,
         heap: &Heap<'h, R, S, P, Pol, B>,
-    ) -> Result<(), Refused<Self, S::Error>> {
-        self.0.free(heap).map_err(|(error, rest)| Refused {
+    ) -> Result<(), Rejected<Self, S::Error>> {
+        self.0.free(heap).map_err(|(error, rest)| Rejected {
             error,
             value: Chunked(rest, PhantomData),
         })
@@ -116,7 +120,7 @@ impl<'h, T: Persist<At<'h> = T> + Marked<B>, const PER: usize, B> Chunked<'h, T,
 }
 
 impl<'h, T: Plain + Copy + Marked<B>, const PER: usize, B> Chunked<'h, T, PER, B> {
-    /// An element. `None` when there is none of this number.
+    /// A copy of an element. `None` when the index is out of range.
     pub fn get<R, S: Medium, P: Promise, Pol: Policy>(
         &self,
         heap: &Heap<'h, R, S, P, Pol, B>,
@@ -125,7 +129,7 @@ impl<'h, T: Plain + Copy + Marked<B>, const PER: usize, B> Chunked<'h, T, PER, B
         self.with(heap, i, |v| *v)
     }
 
-    /// Changes an element; false when there is none of this number.
+    /// Changes an element. False when the index is out of range.
     pub fn set<R, S: Medium, P: Promise, Pol: Policy>(
         &self,
         heap: &Heap<'h, R, S, P, Pol, B>,
@@ -136,7 +140,7 @@ impl<'h, T: Plain + Copy + Marked<B>, const PER: usize, B> Chunked<'h, T, PER, B
     }
 }
 
-/// The chunk of an element, and its place there.
+/// The chunk of an element, and its index there.
 pub(super) fn place<const PER: usize>(i: u32) -> (u16, usize) {
     const { assert!(PER > 0, "a chunk has at least one element") };
     let chunk = u16::try_from(i / PER as u32).unwrap_or(u16::MAX);

@@ -16,7 +16,8 @@ impl<K, V> Entry<K, V> {
     const VALUE: usize = offset_of!(Self, value);
 }
 
-// SAFETY: the fields at their offsets are all there is; what lies between and behind them is cleared; keys have no handles.
+// SAFETY: the fields at their offsets are all there is; what lies between and behind them is
+// cleared; keys have no handles.
 unsafe impl<K: Plain, V: Persist> Persist for Entry<K, V> {
     type At<'p> = Entry<K, V::At<'p>>;
     const PADDED: bool =
@@ -49,7 +50,8 @@ unsafe impl<K: Plain, V: Persist> Persist for Entry<K, V> {
         }
     }
     unsafe fn clear_padding(p: *mut u8) {
-        // SAFETY: the fields of the entry that the caller vouches for, and the bytes that belong to neither.
+        // SAFETY: the fields of the entry that the caller vouches for, and the bytes that belong to
+        // neither.
         unsafe {
             K::clear_padding(p);
             V::clear_padding(p.add(Self::VALUE));

@@ -2,8 +2,8 @@
 
 use super::Run;
 use crate::Heap;
-use crate::error::{Error, Refused};
-use crate::object::{Leading, Marked};
+use crate::error::{Error, Rejected};
+use crate::object::{HeapHandles, Marked};
 use crate::policy::Policy;
 use crate::promise::Promise;
 use core::marker::PhantomData;
@@ -11,12 +11,13 @@ use nvmem::describe::{Part, To, Type};
 use nvmem::persist::Visit;
 use nvmem::{Invalid, Medium, Persist, Plain, planted};
 
-/// A queue of at most so many elements as it was made for, in a ring: 8 bytes, and an object for each element.
+/// A queue with a fixed capacity, as a ring: 8 bytes, and an object for each element.
 ///
-/// An element may own what it likes, as `Fifo<Own<Packet>>` does: it is in the queue, and then the caller's again.
+/// An element may own objects, as in `Fifo<Own<Packet>>`: the queue owns it until it is taken out.
 ///
-/// What is put in replaces what was there without loading it, and what is taken leaves RAM without being written. So a queue that
-/// fits into the RAM makes no traffic on the medium but what a persist or a commit writes.
+/// A push replaces the old element without reading it, and a pop evicts the element without writing
+/// it. So a queue that fits into the RAM causes no traffic on the medium, except in a persist or
+/// commit.
 #[must_use = "what is dropped is unreachable until the next open: store it, or free it"]
 #[repr(C)]
 pub struct Fifo<'h, T, B = ()> {
@@ -29,7 +30,7 @@ pub struct Fifo<'h, T, B = ()> {
 // SAFETY: a run and two numbers, without padding; the run shows its handles.
 unsafe impl<T: Persist, B> Persist for Fifo<'_, T, B> {
     type At<'p> = Fifo<'p, T::At<'p>, B>;
-    type Leads = Leading<To<T>, B>;
+    type Leads = HeapHandles<To<T>, B>;
     const LAYOUT: &'static Type = &Type::Compound {
         name: "Fifo",
         size: size_of::<Self>(),
@@ -59,7 +60,7 @@ unsafe impl<T: Persist, B> Persist for Fifo<'_, T, B> {
         if len > count || (head >= count && count > 0) {
             return Err(Invalid::Bits("Fifo"));
         }
-        // What was taken out still lies there, and owns nothing.
+        // An element that was taken out still has its bytes there, but owns nothing.
         let live = |i: u16| {
             let behind = if i >= head {
                 i - head
@@ -74,7 +75,8 @@ unsafe impl<T: Persist, B> Persist for Fifo<'_, T, B> {
 }
 
 impl<'h, T: Persist<At<'h> = T> + Marked<B>, B> Fifo<'h, T, B> {
-    /// An empty queue for `capacity` elements. **Cost**: a number and room for each; no content. **Errors**: [`Error::Full`].
+    /// An empty queue for `capacity` elements. **Cost**: a number and space for each; no content.
+    /// **Errors**: [`Error::Full`].
     pub fn alloc<R, S: Medium, P: Promise, Pol: Policy>(
         heap: &Heap<'h, R, S, P, Pol, B>,
         capacity: u16,
@@ -87,17 +89,17 @@ impl<'h, T: Persist<At<'h> = T> + Marked<B>, B> Fifo<'h, T, B> {
         })
     }
 
-    /// How many elements are in it.
+    /// The number of elements.
     pub const fn len(&self) -> u16 {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether there are no elements.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// How many it has room for.
+    /// The most elements it can hold.
     pub const fn capacity(&self) -> u16 {
         self.ring.count()
     }
@@ -107,39 +109,42 @@ impl<'h, T: Persist<At<'h> = T> + Marked<B>, B> Fifo<'h, T, B> {
         ((u32::from(self.head) + u32::from(i)) % n) as u16
     }
 
-    /// Puts an element in.
+    /// Adds an element at the end.
     ///
-    /// **Power loss**: it is in the queue from the persist or commit on that saves the object in which the queue lies. **Cost**: nothing is read; what must
-    /// leave RAM is written. **Errors**: [`Error::Full`] when the queue is; as [`Heap::get_mut`]. The value is back, the queue as it was.
+    /// **Power loss**: it is in the queue from the persist or commit on that saves the object with
+    /// the queue. **Cost**: nothing is read; objects that must leave RAM are written back.
+    /// **Errors**: [`Error::Full`] when the queue is full; as [`Heap::get_mut`]. The value is
+    /// returned, and the queue is unchanged.
     pub fn push<R, S: Medium, P: Promise, Pol: Policy>(
         &mut self,
         heap: &Heap<'h, R, S, P, Pol, B>,
         value: T,
-    ) -> Result<(), Refused<T, S::Error>> {
+    ) -> Result<(), Rejected<T, S::Error>> {
         if self.len >= self.ring.count() {
             let error = Error::Full;
-            return Err(Refused { error, value });
+            return Err(Rejected { error, value });
         }
         let place = self.place(self.len);
-        // SAFETY: it is not used again when it has become the object's.
+        // SAFETY: the value is not used again after it belongs to the object.
         match unsafe { self.ring.put_from(heap, place, &raw const value) } {
             Ok(()) => {
                 self.len += 1;
                 Ok(())
             }
-            Err(error) => Err(Refused { error, value }),
+            Err(error) => Err(Rejected { error, value }),
         }
     }
 
     /// Takes the oldest element; `None` when there is none.
     ///
-    /// **Power loss**: it is gone from the persist or commit on that saves the object in which the queue lies. **Cost**: reads it unless it is in
-    /// RAM. **Errors**: as [`Heap::get`]; the element is still in the queue. A damaged one can be [skipped](Fifo::skip).
+    /// **Power loss**: it is out of the queue from the persist or commit on that saves the object
+    /// with the queue. **Cost**: reads it unless it is resident. **Errors**: as [`Heap::get`]; the
+    /// element stays in the queue. A damaged one can be [skipped](Fifo::skip).
     pub fn pop<R, S: Medium, P: Promise, Pol: Policy>(
         &mut self,
         heap: &Heap<'h, R, S, P, Pol, B>,
     ) -> Result<Option<T>, Error<S::Error>> {
-        // SAFETY: a valid value, of which none is left in the queue.
+        // SAFETY: a valid value; the queue drops its copy below.
         let copy = |v: &T| unsafe { core::ptr::from_ref(v).read() };
         let value = self.with(heap, 0, copy)?;
         if value.is_some() {
@@ -148,20 +153,22 @@ impl<'h, T: Persist<At<'h> = T> + Marked<B>, B> Fifo<'h, T, B> {
         Ok(value)
     }
 
-    /// Drops the oldest element, whatever it is. **Cost**: nothing is read or written; what it owned is unreachable, and freed by the next open.
+    /// Drops the oldest element, even if it is damaged. **Cost**: nothing is read or written.
+    /// Objects that it owned are unreachable, and freed by the next open.
     pub fn skip<R, S: Medium, P: Promise, Pol: Policy>(
         &mut self,
         heap: &Heap<'h, R, S, P, Pol, B>,
     ) {
         if self.len > 0 {
-            // While somebody holds it, it stays in RAM for a while longer, and no harm is done.
+            // A pinned element stays resident for a while, which does no harm.
             let _ = self.ring.forget(heap, self.head);
             self.head = self.place(1);
             self.len -= 1;
         }
     }
 
-    /// What `f` makes of the `i`-th oldest element; `None` when there are not so many. **Cost**, **Errors**: as [`Heap::get`].
+    /// Calls `f` with the `i`-th oldest element; `None` when there are fewer. **Cost**, **Errors**:
+    /// as [`Heap::get`].
     pub fn with<R, S: Medium, P: Promise, Pol: Policy, O>(
         &self,
         heap: &Heap<'h, R, S, P, Pol, B>,
@@ -177,10 +184,10 @@ impl<'h, T: Persist<At<'h> = T> + Marked<B>, B> Fifo<'h, T, B> {
         }
     }
 
-    /// Takes all elements out, and frees what they own; a damaged one is skipped.
+    /// Takes all elements out, and frees the objects that they own. A damaged element is skipped.
     ///
-    /// **Power loss**: as [`Fifo::pop`]. **Cost**: loads those that may own something. **Errors**: as [`Heap::get`] and
-    /// [`Heap::discard`]; the elements that are left are still in the queue.
+    /// **Power loss**: as [`Fifo::pop`]. **Cost**: reads elements that may own objects. **Errors**:
+    /// as [`Heap::get`] and [`Heap::discard`]; the remaining elements stay in the queue.
     pub fn clear<R, S: Medium, P: Promise, Pol: Policy>(
         &mut self,
         heap: &Heap<'h, R, S, P, Pol, B>,
@@ -199,17 +206,18 @@ impl<'h, T: Persist<At<'h> = T> + Marked<B>, B> Fifo<'h, T, B> {
         Ok(())
     }
 
-    /// Frees it with all elements and what they own. **Errors**: as [`Fifo::clear`] and [`Heap::free`], with the queue and what is left in it; it may be smaller.
+    /// Frees the queue, its elements and the objects that they own. **Errors**: as [`Fifo::clear`]
+    /// and [`Heap::free`], with the queue and its remaining elements; its capacity may be smaller.
     pub fn free<R, S: Medium, P: Promise, Pol: Policy>(
         mut self,
         heap: &Heap<'h, R, S, P, Pol, B>,
-    ) -> Result<(), Refused<Self, S::Error>> {
+    ) -> Result<(), Rejected<Self, S::Error>> {
         if let Err(error) = self.clear(heap) {
-            return Err(Refused { error, value: self });
+            return Err(Rejected { error, value: self });
         }
         self.ring
             .free_shallow(heap)
-            .map_err(|(error, ring)| Refused {
+            .map_err(|(error, ring)| Rejected {
                 error,
                 value: Fifo {
                     _b: PhantomData,
@@ -222,7 +230,8 @@ impl<'h, T: Persist<At<'h> = T> + Marked<B>, B> Fifo<'h, T, B> {
 }
 
 impl<'h, T: Plain + Marked<B>, B> Fifo<'h, T, B> {
-    /// A copy of the `i`-th oldest element; `None` when there are not so many. **Cost**, **Errors**: as [`Heap::get`].
+    /// A copy of the `i`-th oldest element; `None` when there are fewer. **Cost**, **Errors**: as
+    /// [`Heap::get`].
     pub fn get<R, S: Medium, P: Promise, Pol: Policy>(
         &self,
         heap: &Heap<'h, R, S, P, Pol, B>,

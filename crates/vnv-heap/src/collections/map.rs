@@ -1,11 +1,16 @@
-//! Values by key.
+//! A hash map.
+//!
+//! ```text
+//!  hash(key) picks the first chunk; chunks are scanned in order from there
+//!  chunk: [ used: key,value | freed | used: key,value | never used ]     a never-used place ends the search
+//! ```
 
 use super::Run;
 use super::entry::Entry;
 use crate::Heap;
-use crate::error::{Error, Refused};
+use crate::error::{Error, Rejected};
 use crate::guard::{Ref, RefMut};
-use crate::object::{Leading, Marked};
+use crate::object::{HeapHandles, Marked};
 use crate::policy::Policy;
 use crate::promise::Promise;
 use core::marker::PhantomData;
@@ -13,27 +18,28 @@ use nvmem::describe::{Part, To, Type};
 use nvmem::persist::Visit;
 use nvmem::{Invalid, Maybe, Medium, Persist, Plain, assert_no_padding, planted};
 
-/// A place: never used, freed, or used.
-type Slot<K, V> = Maybe<Maybe<Entry<K, V>>>;
+/// A place of the table: never used, freed, or with an entry.
+type MapSlot<K, V> = Maybe<Maybe<Entry<K, V>>>;
 
 /// A map from keys to values: a hash table of chunks with `PER` entries each. 12 bytes.
 ///
-/// Keys are the same when their bytes are, so a key has no padding. It grows by a table of twice the size when three quarters of it are in use.
-/// It is empty by [`Map::new`]. A value may own what it likes: for values of varying size, `Map<K, Blob, PER>`.
+/// Keys are equal when their bytes are, so a key must not have padding. When three quarters of the
+/// places are used, a table of twice the size replaces the old one. [`Map::new`] makes an empty
+/// map. A value may own objects: for values of varying size, `Map<K, Blob, PER>`.
 #[must_use = "what is dropped is unreachable until the next open: store it, or free it"]
 #[repr(C)]
 pub struct Map<'h, K, V, const PER: usize, B = ()> {
-    table: Run<'h, [Slot<K, V>; PER]>,
+    table: Run<'h, [MapSlot<K, V>; PER]>,
     _b: PhantomData<fn(B) -> B>,
     /// Entries, and places that have ever been used.
     len: u32,
-    used: u32,
+    ever_used: u32,
 }
 
 // SAFETY: a run and two numbers, without padding; the run shows its handles.
 unsafe impl<K: Plain, V: Persist, const PER: usize, B> Persist for Map<'_, K, V, PER, B> {
     type At<'p> = Map<'p, K, V::At<'p>, PER, B>;
-    type Leads = Leading<To<[Slot<K, V>; PER]>, B>;
+    type Leads = HeapHandles<To<[MapSlot<K, V>; PER]>, B>;
     const LAYOUT: &'static Type = &Type::Compound {
         name: "Map",
         size: size_of::<Self>(),
@@ -43,7 +49,7 @@ unsafe impl<K: Plain, V: Persist, const PER: usize, B> Persist for Map<'_, K, V,
             Part::Field {
                 name: "table",
                 offset: 0,
-                of: <Run<'static, [Slot<K, V>; PER]> as Persist>::LAYOUT,
+                of: <Run<'static, [MapSlot<K, V>; PER]> as Persist>::LAYOUT,
             },
             Part::Field {
                 name: "len",
@@ -51,7 +57,7 @@ unsafe impl<K: Plain, V: Persist, const PER: usize, B> Persist for Map<'_, K, V,
                 of: u32::LAYOUT,
             },
             Part::Field {
-                name: "used",
+                name: "ever_used",
                 offset: 8,
                 of: u32::LAYOUT,
             },
@@ -59,7 +65,7 @@ unsafe impl<K: Plain, V: Persist, const PER: usize, B> Persist for Map<'_, K, V,
     };
     unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
         // SAFETY: the run is the first field; as the caller vouches.
-        unsafe { <Run<'_, [Slot<K, V>; PER]>>::check(p, v) }
+        unsafe { <Run<'_, [MapSlot<K, V>; PER]>>::check(p, v) }
     }
 }
 
@@ -70,23 +76,23 @@ impl<K, V, const PER: usize, B> Default for Map<'_, K, V, PER, B> {
 }
 
 impl<K, V, const PER: usize, B> Map<'_, K, V, PER, B> {
-    /// Without entries and without room.
+    /// An empty map without a table.
     pub const fn new() -> Self {
         const { assert!(PER > 0, "a chunk has at least one entry") };
         Map {
             _b: PhantomData,
             table: Run::EMPTY,
             len: 0,
-            used: 0,
+            ever_used: 0,
         }
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     pub const fn len(&self) -> u32 {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether there are no entries.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -103,7 +109,7 @@ fn bytes<K: Plain>(key: &K) -> &[u8] {
     unsafe { core::slice::from_raw_parts(core::ptr::from_ref(key).cast(), size_of::<K>()) }
 }
 
-/// The same in every build: FNV-1a, with the upper bits mixed down and up.
+/// FNV-1a, with the upper bits mixed down and up. The same in every build.
 fn hash<K: Plain>(key: &K) -> u32 {
     let h = bytes(key).iter().fold(0x811C_9DC5, |h: u32, b| {
         (h ^ u32::from(*b)).wrapping_mul(0x0100_0193)
@@ -111,13 +117,13 @@ fn hash<K: Plain>(key: &K) -> u32 {
     (h ^ h >> 15).wrapping_mul(0x2C1B_3C6D)
 }
 
-/// Where a key is, or would go.
-struct Found {
+/// The place of a key, or the place where it would go.
+struct MapPos {
     chunk: u16,
     at: usize,
-    /// Whether the key is there, and whether the place was ever used.
+    /// Whether the key is present, and whether the place was ever used.
     present: bool,
-    used: bool,
+    ever_used: bool,
 }
 
 impl<'h, K: Plain + Copy, V: Plain + Marked<B>, const PER: usize, B> Map<'h, K, V, PER, B> {
@@ -134,7 +140,8 @@ impl<'h, K: Plain + Copy, V: Plain + Marked<B>, const PER: usize, B> Map<'h, K, 
 impl<'h, K: Plain + Copy, V: Persist<At<'h> = V> + Marked<B>, const PER: usize, B>
     Map<'h, K, V, PER, B>
 {
-    /// What `f` makes of the value of a key; `None` when there is none. **Cost**: a load or two. **Errors**: as [`Heap::get`].
+    /// Calls `f` with the value of a key; `None` when there is none. **Cost**: one or two chunks
+    /// are read. **Errors**: as [`Heap::get`].
     pub fn with<R, S: Medium, P: Promise, Pol: Policy, O>(
         &self,
         heap: &Heap<'h, R, S, P, Pol, B>,
@@ -151,8 +158,8 @@ impl<'h, K: Plain + Copy, V: Persist<At<'h> = V> + Marked<B>, const PER: usize, 
         })
     }
 
-    /// What `f` makes of the value of a key, which it may change; `None` when there is none. **Power loss**, **Cost**, **Errors**: as
-    /// [`Map::insert`]; it does not grow.
+    /// Calls `f` with the value of a key, which it may change; `None` when there is none. **Power
+    /// loss**, **Cost**, **Errors**: as [`Map::insert`]; it does not grow.
     pub fn update<R, S: Medium, P: Promise, Pol: Policy, O>(
         &self,
         heap: &Heap<'h, R, S, P, Pol, B>,
@@ -169,44 +176,46 @@ impl<'h, K: Plain + Copy, V: Persist<At<'h> = V> + Marked<B>, const PER: usize, 
         })
     }
 
-    /// Puts a value in and gives the one before back, with what it owns.
+    /// Inserts a value and returns the previous one, with the objects that it owns.
     ///
-    /// **Power loss**: it is there from the persist or commit on that saves the object in which the map lies. **Cost**: a load or two and one chunk
-    /// changed; when the map grows, all of it. **Errors**: [`Error::Full`]; as [`Heap::get_mut`]. The value is back, the map as it was.
+    /// **Power loss**: the entry counts from the persist or commit on that saves the object with
+    /// the map. **Cost**: one or two chunks are read and one is changed; when the map grows, all of
+    /// them. **Errors**: [`Error::Full`]; as [`Heap::get_mut`]. The value is returned, and the map
+    /// is unchanged.
     pub fn insert<R, S: Medium, P: Promise, Pol: Policy>(
         &mut self,
         heap: &Heap<'h, R, S, P, Pol, B>,
         key: K,
         value: V,
-    ) -> Result<Option<V>, Refused<V, S::Error>> {
-        let place = match self.place(heap, &key) {
-            Ok(place) => place,
-            Err(error) => return Err(Refused { error, value }),
+    ) -> Result<Option<V>, Rejected<V, S::Error>> {
+        let place_for = match self.place_for(heap, &key) {
+            Ok(place_for) => place_for,
+            Err(error) => return Err(Rejected { error, value }),
         };
-        let (f, mut chunk) = place;
-        let Some(slot) = chunk.get_mut(f.at) else {
+        let (f, mut chunk) = place_for;
+        let Some(map_slot) = chunk.get_mut(f.at) else {
             let error = Error::Full;
-            return Err(Refused { error, value });
+            return Err(Rejected { error, value });
         };
         let new = Maybe::Some(Maybe::Some(Entry { key, value }));
-        let old = core::mem::replace(slot, new);
+        let old = core::mem::replace(map_slot, new);
         self.len += u32::from(!f.present);
-        self.used += u32::from(!f.used);
+        self.ever_used += u32::from(!f.ever_used);
         Ok(match old {
             Maybe::Some(Maybe::Some(e)) => Some(e.value),
             _ => None,
         })
     }
 
-    /// Where the value of a key is to be put; makes room.
-    fn place<'a, R, S: Medium, P: Promise, Pol: Policy>(
+    /// Finds the place for the value of a key. Grows the map if necessary.
+    fn place_for<'a, R, S: Medium, P: Promise, Pol: Policy>(
         &mut self,
         heap: &'a Heap<'h, R, S, P, Pol, B>,
         key: &K,
-    ) -> Result<(Found, RefMut<'a, [Slot<K, V>; PER], S, P, Pol>), Error<S::Error>> {
+    ) -> Result<(MapPos, RefMut<'a, [MapSlot<K, V>; PER], S, P, Pol>), Error<S::Error>> {
         let mut found = find(&self.table, heap, key)?;
-        let crowded = (self.used + 1).saturating_mul(4) > self.places().saturating_mul(3);
-        if !found.as_ref().is_some_and(|f| f.present || f.used) && crowded {
+        let crowded = (self.ever_used + 1).saturating_mul(4) > self.places().saturating_mul(3);
+        if !found.as_ref().is_some_and(|f| f.present || f.ever_used) && crowded {
             self.grow(heap)?;
             found = find(&self.table, heap, key)?;
         }
@@ -215,7 +224,8 @@ impl<'h, K: Plain + Copy, V: Persist<At<'h> = V> + Marked<B>, const PER: usize, 
         Ok((f, chunk))
     }
 
-    /// Takes a value out. **Power loss**, **Cost**, **Errors**: as [`Map::insert`]; it does not grow.
+    /// Removes an entry and returns its value. **Power loss**, **Cost**, **Errors**: as
+    /// [`Map::insert`]; it does not grow.
     pub fn remove<R, S: Medium, P: Promise, Pol: Policy>(
         &mut self,
         heap: &Heap<'h, R, S, P, Pol, B>,
@@ -225,16 +235,16 @@ impl<'h, K: Plain + Copy, V: Persist<At<'h> = V> + Marked<B>, const PER: usize, 
             return Ok(None);
         };
         let mut chunk = chunk_mut(&self.table, heap, f.chunk)?;
-        let Some(slot) = chunk.get_mut(f.at) else {
+        let Some(map_slot) = chunk.get_mut(f.at) else {
             return Ok(None);
         };
-        // What was put behind it is still found.
-        let freed = if planted!("vnv-heap/removed-is-never-used") {
+        // Not *never used*: entries behind it must still be found.
+        let freed = if planted!("vnv-heap/removed-is-never-ever_used") {
             Maybe::None
         } else {
             Maybe::Some(Maybe::None)
         };
-        let old = core::mem::replace(slot, freed);
+        let old = core::mem::replace(map_slot, freed);
         self.len = self.len.saturating_sub(1);
         Ok(match old {
             Maybe::Some(Maybe::Some(e)) => Some(e.value),
@@ -242,15 +252,16 @@ impl<'h, K: Plain + Copy, V: Persist<At<'h> = V> + Marked<B>, const PER: usize, 
         })
     }
 
-    /// Calls `f` for each entry, in no order. **Cost**: loads all of it. **Errors**: as [`Heap::get`].
+    /// Calls `f` for each entry, in no particular order. **Cost**: reads all chunks. **Errors**: as
+    /// [`Heap::get`].
     pub fn for_each<R, S: Medium, P: Promise, Pol: Policy>(
         &self,
         heap: &Heap<'h, R, S, P, Pol, B>,
         mut f: impl FnMut(&K, &V),
     ) -> Result<(), Error<S::Error>> {
         for i in 0..self.table.count() {
-            for slot in chunk(&self.table, heap, i)?.iter() {
-                if let Maybe::Some(Maybe::Some(e)) = slot {
+            for map_slot in chunk(&self.table, heap, i)?.iter() {
+                if let Maybe::Some(Maybe::Some(e)) = map_slot {
                     f(&e.key, &e.value);
                 }
             }
@@ -258,7 +269,8 @@ impl<'h, K: Plain + Copy, V: Persist<At<'h> = V> + Marked<B>, const PER: usize, 
         Ok(())
     }
 
-    /// Takes all entries out, and frees what they own and the table. **Errors**: as [`Map::free`]; the map is empty all the same.
+    /// Removes all entries, and frees the objects that they own and the table. **Errors**: as
+    /// [`Map::free`]; the map is empty nevertheless.
     pub fn clear<R, S: Medium, P: Promise, Pol: Policy>(
         &mut self,
         heap: &Heap<'h, R, S, P, Pol, B>,
@@ -272,7 +284,7 @@ impl<'h, K: Plain + Copy, V: Persist<At<'h> = V> + Marked<B>, const PER: usize, 
         }
     }
 
-    /// A larger table, or one as large without what was freed.
+    /// Replaces the table by a larger one, or by one of equal size without freed places.
     #[inline(never)]
     fn grow<R, S: Medium, P: Promise, Pol: Policy>(
         &mut self,
@@ -290,8 +302,9 @@ impl<'h, K: Plain + Copy, V: Persist<At<'h> = V> + Marked<B>, const PER: usize, 
         match copy(&self.table, &new, heap) {
             Ok(len) => {
                 let old = core::mem::replace(&mut self.table, new);
-                (self.len, self.used) = (len, len);
-                // What cannot be freed here is unreachable, and freed by the next open. What the entries own is the new table's.
+                (self.len, self.ever_used) = (len, len);
+                // If this fails, the next open frees the old table. The new table owns the entries'
+                // objects.
                 let _ = if planted!("vnv-heap/moved-is-freed") {
                     old.free(heap)
                 } else {
@@ -300,31 +313,32 @@ impl<'h, K: Plain + Copy, V: Persist<At<'h> = V> + Marked<B>, const PER: usize, 
                 Ok(())
             }
             Err(e) => {
-                // And the old table's again.
+                // The old table owns the entries' objects again.
                 let _ = new.free_shallow(heap);
                 Err(e)
             }
         }
     }
 
-    /// Frees all of it, and what the values own. **Errors**: as [`Heap::free`], with what is left, without entries.
+    /// Frees the map and the objects that values own. **Errors**: as [`Heap::free`], with the
+    /// remaining table, without entries.
     pub fn free<R, S: Medium, P: Promise, Pol: Policy>(
         self,
         heap: &Heap<'h, R, S, P, Pol, B>,
-    ) -> Result<(), Refused<Self, S::Error>> {
-        self.table.free(heap).map_err(|(error, table)| Refused {
+    ) -> Result<(), Rejected<Self, S::Error>> {
+        self.table.free(heap).map_err(|(error, table)| Rejected {
             error,
             value: Map {
                 _b: PhantomData,
                 table,
                 len: 0,
-                used: 0,
+                ever_used: 0,
             },
         })
     }
 }
 
-type Table<'h, K, V, const PER: usize> = Run<'h, [Slot<K, V>; PER]>;
+type Table<'h, K, V, const PER: usize> = Run<'h, [MapSlot<K, V>; PER]>;
 
 fn chunk<
     'a,
@@ -341,7 +355,7 @@ fn chunk<
     table: &Table<'h, K, V, PER>,
     heap: &'a Heap<'h, R, S, P, Pol, B>,
     i: u16,
-) -> Result<Ref<'a, [Slot<K, V>; PER], S, P, Pol>, Error<S::Error>> {
+) -> Result<Ref<'a, [MapSlot<K, V>; PER], S, P, Pol>, Error<S::Error>> {
     table.get(heap, i).unwrap_or(Err(Error::Full))
 }
 
@@ -360,34 +374,34 @@ fn chunk_mut<
     table: &Table<'h, K, V, PER>,
     heap: &'a Heap<'h, R, S, P, Pol, B>,
     i: u16,
-) -> Result<RefMut<'a, [Slot<K, V>; PER], S, P, Pol>, Error<S::Error>> {
+) -> Result<RefMut<'a, [MapSlot<K, V>; PER], S, P, Pol>, Error<S::Error>> {
     table.get_mut(heap, i).unwrap_or(Err(Error::Full))
 }
 
-/// Looks from the key's chunk on, until one has a place that was never used.
+/// Scans from the key's chunk on, up to a place that was never used.
 fn find<'h, K: Plain, V: Persist, const PER: usize, R, S: Medium, P: Promise, Pol: Policy, B>(
     table: &Table<'h, K, V, PER>,
     heap: &Heap<'h, R, S, P, Pol, B>,
     key: &K,
-) -> Result<Option<Found>, Error<S::Error>> {
+) -> Result<Option<MapPos>, Error<S::Error>> {
     let count = table.count();
     let first = ((u64::from(hash(key)) * u64::from(count)) >> 32) as u32;
     let mut free = None;
     for i in 0..u32::from(count) {
         let i = ((first + i) % u32::from(count)) as u16;
         let held = chunk(table, heap, i)?;
-        for (at, slot) in held.iter().enumerate() {
-            let (present, used) = match slot {
+        for (at, map_slot) in held.iter().enumerate() {
+            let (present, ever_used) = match map_slot {
                 Maybe::Some(Maybe::Some(e)) if bytes(&e.key) == bytes(key) => (true, true),
                 Maybe::Some(Maybe::Some(_)) => continue,
                 Maybe::Some(Maybe::None) => (false, true),
                 Maybe::None => (false, false),
             };
-            let found = Found {
+            let found = MapPos {
                 chunk: i,
                 at,
                 present,
-                used,
+                ever_used,
             };
             if present {
                 return Ok(Some(found));
@@ -395,7 +409,7 @@ fn find<'h, K: Plain, V: Persist, const PER: usize, R, S: Medium, P: Promise, Po
             if free.is_none() {
                 free = Some(found);
             }
-            if !used {
+            if !ever_used {
                 return Ok(free);
             }
         }
@@ -403,7 +417,8 @@ fn find<'h, K: Plain, V: Persist, const PER: usize, R, S: Medium, P: Promise, Po
     Ok(free)
 }
 
-/// Copies all entries of a table into another one. How many there are. Both own what the entries own then.
+/// Copies all entries into another table and returns their number. Both tables then own the
+/// entries' objects.
 fn copy<'h, K, V, const PER: usize, R, S: Medium, P: Promise, Pol: Policy, B>(
     from: &Table<'h, K, V, PER>,
     to: &Table<'h, K, V, PER>,
@@ -422,8 +437,8 @@ where
                 _ => continue,
             };
             let f = find(to, heap, &e.key)?.ok_or(Error::Full)?;
-            if let Some(slot) = chunk_mut(to, heap, f.chunk)?.get_mut(f.at) {
-                *slot = Maybe::Some(Maybe::Some(e));
+            if let Some(map_slot) = chunk_mut(to, heap, f.chunk)?.get_mut(f.at) {
+                *map_slot = Maybe::Some(Maybe::Some(e));
                 len += u32::from(!f.present);
             }
         }

@@ -1,17 +1,18 @@
-//! A chunk of places, each of which is empty or has an element.
+//! A chunk of places, each empty or with an element.
 
 use core::mem::MaybeUninit;
 use nvmem::describe::Type;
 use nvmem::persist::{Found, Visit};
 use nvmem::{Invalid, Persist, planted};
 
-/// All bytes are initialised. Those of a place are all zero, and then it owns nothing, or a `T` with its padding cleared.
+/// All bytes are initialised. A place is all zero, and then owns nothing; or it holds a `T` with
+/// its padding cleared.
 #[repr(transparent)]
 pub(super) struct Places<T, const PER: usize>([MaybeUninit<T>; PER]);
 
-/// Accepts a handle that leads somewhere.
-struct Somewhere;
-impl Visit for Somewhere {
+/// Accepts every handle that is not 0.
+struct NotNull;
+impl Visit for NotNull {
     fn handle(&mut self, value: u32, found: &Found) -> Result<(), Invalid> {
         match value {
             0 => Err(Invalid::Handle(found.family)),
@@ -24,7 +25,8 @@ fn all_zero(bytes: &[u8]) -> bool {
     bytes.iter().all(|b| *b == 0)
 }
 
-// SAFETY: as an array of `T`, but for places of zero bytes, which hold no handle; there is no padding, as it is always cleared.
+// SAFETY: as an array of `T`, but for places of zero bytes, which hold no handle; there is no
+// padding, as it is always cleared.
 unsafe impl<T: Persist, const PER: usize> Persist for Places<T, PER> {
     type At<'p> = Places<T::At<'p>, PER>;
     const HANDLES: bool = PER > 0 && T::HANDLES;
@@ -32,12 +34,13 @@ unsafe impl<T: Persist, const PER: usize> Persist for Places<T, PER> {
     const LAYOUT: &'static Type = <[T; PER]>::LAYOUT;
     unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
         for i in 0..PER {
-            // SAFETY: place `i` of the chunk that the caller vouches for; all its bytes are initialised.
+            // SAFETY: place `i` of the chunk that the caller vouches for; all its bytes are
+            // initialised.
             let (place, bytes) = unsafe {
                 let p = p.add(i * size_of::<T>());
                 (p, core::slice::from_raw_parts(p, size_of::<T>()))
             };
-            // The first handle of zero bytes is refused before it is counted anywhere.
+            // The first handle of an empty place is refused before it is counted anywhere.
             // SAFETY: as above.
             match unsafe { T::check(place, v) } {
                 Err(e) if !all_zero(bytes) => return Err(e),
@@ -49,7 +52,7 @@ unsafe impl<T: Persist, const PER: usize> Persist for Places<T, PER> {
 }
 
 impl<T: Persist, const PER: usize> Places<T, PER> {
-    /// All empty, in a place that it does not leave as a value: padding need not survive a move.
+    /// Empty places, written in the given memory and not moved: a move need not preserve padding.
     pub(super) fn empty_in(place: &mut MaybeUninit<Self>) -> &mut Self {
         // SAFETY: zeros are empty places.
         unsafe {
@@ -58,17 +61,18 @@ impl<T: Persist, const PER: usize> Places<T, PER> {
         }
     }
 
-    /// The element of a place; `None` when it has none.
+    /// The element of a place, if it has one.
     pub(super) fn get(&self, at: usize) -> Option<&T> {
         let place = self.0.get(at)?.as_ptr();
-        // SAFETY: inside of the chunk, whose bytes are initialised; what the check accepts is a `T`.
+        // SAFETY: inside of the chunk, whose bytes are initialised; what the check accepts is a
+        // `T`.
         unsafe {
-            T::check(place.cast(), &mut Somewhere).ok()?;
+            T::check(place.cast(), &mut NotNull).ok()?;
             Some(&*place)
         }
     }
 
-    /// What `f` makes of the element of a place, which it may change; `None` when it has none.
+    /// Calls `f` with the element of a place, which it may change; `None` when it has none.
     pub(super) fn update<O>(&mut self, at: usize, f: impl FnOnce(&mut T) -> O) -> Option<O> {
         struct Cleared<'a, T: Persist>(&'a mut T);
         impl<T: Persist> Drop for Cleared<'_, T> {
@@ -80,13 +84,13 @@ impl<T: Persist, const PER: usize> Places<T, PER> {
         let place = self.0.get_mut(at)?.as_mut_ptr();
         // SAFETY: as in `get`.
         let element = unsafe {
-            T::check(place.cast(), &mut Somewhere).ok()?;
+            T::check(place.cast(), &mut NotNull).ok()?;
             Cleared(&mut *place)
         };
         Some(f(element.0))
     }
 
-    /// Puts an element into a place. False when there is none.
+    /// Stores an element in a place. False when the index is out of range.
     pub(super) fn put(&mut self, at: usize, value: T) -> bool {
         let Some(place) = self.0.get_mut(at) else {
             return false;
@@ -98,7 +102,7 @@ impl<T: Persist, const PER: usize> Places<T, PER> {
 
     /// Takes the element out of a place.
     pub(super) fn take(&mut self, at: usize) -> Option<T> {
-        // SAFETY: a value, of which no second one is left.
+        // SAFETY: a value; its place is emptied below, so no second one remains.
         let value = unsafe { core::ptr::from_ref(self.get(at)?).read() };
         if !planted!("vnv-heap/popped-is-kept")
             && let Some(place) = self.0.get_mut(at)
@@ -115,7 +119,7 @@ mod tests {
     use super::*;
     use core::num::NonZeroU16;
 
-    /// A place without an element is no value, whatever an image says about it.
+    /// A place without an element has no value, for any image.
     #[test]
     fn an_empty_place_has_no_element() {
         let mut place = MaybeUninit::uninit();

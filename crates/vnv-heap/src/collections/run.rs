@@ -1,4 +1,4 @@
-//! Objects of one type with consecutive numbers, under one handle.
+//! Runs: objects of one type with consecutive numbers, under one handle.
 
 use crate::Heap;
 use crate::brand::Tag;
@@ -8,14 +8,14 @@ use crate::own::{Kind, OWN, OWN_ID};
 use crate::policy::Policy;
 use crate::promise::Promise;
 use crate::state::{Core, State};
-use crate::store::{Alloc, Begin};
+use crate::store::{Alloc, BeginWrite};
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 use nvmem::describe::{To, Type};
 use nvmem::persist::{Found, Target, Visit};
 use nvmem::{Invalid, Medium, Persist, planted};
 
-/// Owns `count` objects from number `base` on: 4 bytes. None when the base is 0.
+/// Owns `count` objects from number `base` on: 4 bytes. No objects when the base is 0.
 #[repr(C)]
 pub(crate) struct Run<'h, T> {
     base: u16,
@@ -24,7 +24,8 @@ pub(crate) struct Run<'h, T> {
     _brand: Tag<'h>,
 }
 
-// SAFETY: two numbers without padding; `At` differs in the brand only; `check` shows each handle to the owner of the memory.
+// SAFETY: two numbers without padding; `At` differs in the brand only; `check` shows each handle to
+// the owner of the memory.
 unsafe impl<T: Persist> Persist for Run<'_, T> {
     type At<'p> = Run<'p, T::At<'p>>;
     type Leads = To<T>;
@@ -35,13 +36,14 @@ unsafe impl<T: Persist> Persist for Run<'_, T> {
     }
 }
 
-/// For what nobody looks into.
+/// Accepts any bytes: for content that is never interpreted.
 pub(super) unsafe fn any(_: *const u8, _: &mut dyn Visit) -> Result<(), Invalid> {
     Ok(())
 }
 
 impl<T: Persist> Run<'_, T> {
-    /// Checks the bytes of a run, and shows its handles: to a `T`, or, where not `live`, to bytes that mean nothing.
+    /// Checks the bytes of a run, and shows its handles: to a `T`, or, where not `live`, to bytes
+    /// without meaning.
     ///
     /// # Safety
     /// As [`Persist::check`].
@@ -90,21 +92,21 @@ impl<'h, T> Run<'h, T> {
         (i < self.count).then(|| self.base.checked_add(i)).flatten()
     }
 
-    /// All that it owned; it owns nothing from here on.
+    /// Moves its objects to the returned run; it is empty afterwards.
     pub(crate) fn take(&mut self) -> Self {
         core::mem::replace(self, Self::EMPTY)
     }
 }
 
 impl<'h, T: Persist> Run<'h, T> {
-    /// `count` objects that hold nothing yet: each is [put](Run::put) before it is read.
+    /// Allocates `count` objects without content. Each must be [put](Run::put) before it is read.
     pub(crate) fn reserve<R, S: Medium, P: Promise, Pol: Policy, B>(
         heap: &Heap<'h, R, S, P, Pol, B>,
         count: u16,
     ) -> Result<Self, Error<S::Error>> {
         let mut alloc = Alloc::run(count, Kind::of::<T>().len);
         let done = heap.core.sections(|st| st.store.alloc::<true>(&mut alloc));
-        heap.core.told(done)?;
+        heap.core.with_medium_error(done)?;
         Ok(Run {
             base: alloc.id(),
             count,
@@ -112,7 +114,7 @@ impl<'h, T: Persist> Run<'h, T> {
         })
     }
 
-    /// `count` objects that `make` makes. On an error none is left.
+    /// Allocates `count` objects that `make` makes. After an error none stays allocated.
     pub(crate) fn alloc<R, S: Medium, P: Promise, Pol: Policy, B>(
         heap: &Heap<'h, R, S, P, Pol, B>,
         count: u16,
@@ -122,7 +124,7 @@ impl<'h, T: Persist> Run<'h, T> {
         for i in 0..count {
             let put = make(i).and_then(|value| run.put(heap, i, value));
             if let Err(e) = put {
-                // What these own is unreachable then, as after any value that is dropped.
+                // Objects that these own become unreachable, as with any dropped value.
                 let _ = run.free_shallow(heap);
                 return Err(e);
             }
@@ -130,7 +132,7 @@ impl<'h, T: Persist> Run<'h, T> {
         Ok(run)
     }
 
-    /// Overwrites an object without loading it.
+    /// Overwrites an object without reading it.
     pub(crate) fn put<R, S: Medium, P: Promise, Pol: Policy, B>(
         &self,
         heap: &Heap<'h, R, S, P, Pol, B>,
@@ -145,7 +147,7 @@ impl<'h, T: Persist> Run<'h, T> {
     /// [`Run::put`] of the value at `from`.
     ///
     /// # Safety
-    /// A value lies there, which is the object's when this has succeeded.
+    /// A value lies there. It belongs to the object when this has succeeded.
     pub(crate) unsafe fn put_from<R, S: Medium, P: Promise, Pol: Policy, B>(
         &self,
         heap: &Heap<'h, R, S, P, Pol, B>,
@@ -157,7 +159,7 @@ impl<'h, T: Persist> Run<'h, T> {
         };
         // SAFETY: as the caller vouches.
         let put = unsafe { heap.core.put(id, Kind::of::<T>(), from.cast()) };
-        heap.core.told(put)
+        heap.core.with_medium_error(put)
     }
 
     pub(crate) fn get<'a, R, S: Medium, P: Promise, Pol: Policy, B>(
@@ -166,8 +168,8 @@ impl<'h, T: Persist> Run<'h, T> {
         i: u16,
     ) -> Option<Result<Ref<'a, T, S, P, Pol>, Error<S::Error>>> {
         let id = self.id(i)?;
-        let held = heap.core.hold(id, Kind::of::<T>(), false);
-        // SAFETY: the run's objects are of type `T`, and this one is held now.
+        let held = heap.core.pin(id, Kind::of::<T>(), false);
+        // SAFETY: the run's objects are of type `T`, and this one is pinned now.
         Some(held.map(|at| unsafe { Ref::new(&heap.core, at) }))
     }
 
@@ -177,12 +179,12 @@ impl<'h, T: Persist> Run<'h, T> {
         i: u16,
     ) -> Option<Result<RefMut<'a, T, S, P, Pol>, Error<S::Error>>> {
         let id = self.id(i)?;
-        let held = heap.core.hold(id, Kind::of::<T>(), true);
-        // SAFETY: the run's objects are of type `T`, and this one is held alone now.
+        let held = heap.core.pin(id, Kind::of::<T>(), true);
+        // SAFETY: the run's objects are of type `T`, and this one is pinned exclusively now.
         Some(held.map(|at| unsafe { RefMut::new(&heap.core, at) }))
     }
 
-    /// Frees the objects and what they own.
+    /// Frees the objects and the objects that they own.
     pub(crate) fn free<R, S: Medium, P: Promise, Pol: Policy, B>(
         self,
         heap: &Heap<'h, R, S, P, Pol, B>,
@@ -190,7 +192,7 @@ impl<'h, T: Persist> Run<'h, T> {
         self.free_as(heap, Kind::of::<T>())
     }
 
-    /// Frees the objects alone.
+    /// Frees the objects only.
     pub(super) fn free_shallow<R, S: Medium, P: Promise, Pol: Policy, B>(
         self,
         heap: &Heap<'h, R, S, P, Pol, B>,
@@ -202,7 +204,7 @@ impl<'h, T: Persist> Run<'h, T> {
         self.free_as(heap, &kind)
     }
 
-    /// From the last one on; on an error the rest comes back.
+    /// Frees from the last object on. After an error the remaining run is returned.
     fn free_as<R, S: Medium, P: Promise, Pol: Policy, B>(
         mut self,
         heap: &Heap<'h, R, S, P, Pol, B>,
@@ -225,7 +227,7 @@ impl<'h, T: Persist> Run<'h, T> {
 }
 
 impl<T> Run<'_, T> {
-    /// What an object holds does not matter any more: a copy in RAM goes without being written.
+    /// The content of an object is not needed any more: evicts it without a write.
     pub(crate) fn forget<R, S: Medium, P: Promise, Pol: Policy, B>(
         &self,
         heap: &Heap<'_, R, S, P, Pol, B>,
@@ -233,7 +235,7 @@ impl<T> Run<'_, T> {
     ) -> Result<(), Error<S::Error>> {
         match self.id(i) {
             Some(id) if !planted!("vnv-heap/dequeued-is-written") => {
-                heap.core.told(heap.core.forget(id))
+                heap.core.with_medium_error(heap.core.forget(id))
             }
             _ => Ok(()),
         }
@@ -241,12 +243,12 @@ impl<T> Run<'_, T> {
 }
 
 impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
-    /// Removes an object from RAM without writing it. **Errors**: [`Error::Busy`] while it is held.
+    /// Evicts an object without writing it back. **Errors**: [`Error::Busy`] while it is pinned.
     pub(crate) fn forget(&self, id: u16) -> Result<(), Fail> {
         self.forget_if(id, |_| Ok(()))
     }
 
-    /// The same, if `is_good` says so.
+    /// The same, if `is_good` allows it.
     #[inline(always)]
     fn forget_if(
         &self,
@@ -255,19 +257,20 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     ) -> Result<(), Fail> {
         self.section(|st| {
             is_good(st)?;
-            if let Some(slot) = st.cache.lookup(id) {
-                if st.cache.is_pinned(slot) {
+            if let Some(frame) = st.cache.lookup(id) {
+                if st.cache.is_pinned(frame) {
                     return Err(Fail::BUSY);
                 }
-                st.cache.remove(slot);
+                st.cache.remove(frame);
             }
             Ok(())
         })
     }
 
-    /// Gives an object a content, whatever it had before, without loading it.
+    /// Gives an object new content without reading the old one.
     ///
-    /// **Errors**: those of a write-back; the object has no content then, and must not be read before it has been put again.
+    /// **Errors**: those of a write-back. The object has no content then, and must be put again
+    /// before it is read.
     ///
     /// # Safety
     /// As [`Core::fill`].
@@ -276,12 +279,12 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
             if P::SNAPSHOT || planted!("vnv-heap/put-over-damage") {
                 return Ok(());
             }
-            // A write-back goes by the length that the kind has. If the header says another one, units behind may be those
-            // of others.
+            // A write-back uses the length of the kind. If the header has another one, the units
+            // behind may belong to other objects.
             st.store.expect(id, kind.len)
         })?;
         if P::SNAPSHOT && !planted!("vnv-heap/put-in-place") {
-            let mut begin = Begin::new(id, kind.len);
+            let mut begin = BeginWrite::new(id, kind.len);
             self.sections(|st| st.store.begin_write(&mut begin))?;
         }
         // SAFETY: as the caller vouches.

@@ -4,8 +4,8 @@ use super::Run;
 use super::chunked::place;
 use super::places::Places;
 use crate::Heap;
-use crate::error::{Error, Refused};
-use crate::object::{Leading, Marked};
+use crate::error::{Error, Rejected};
+use crate::object::{HeapHandles, Marked};
 use crate::policy::Policy;
 use crate::promise::Promise;
 use core::marker::PhantomData;
@@ -17,9 +17,11 @@ use nvmem::{Invalid, Medium, Persist, Plain};
 /// Segments of 1, 2, 4, … chunks.
 const SEGMENTS: usize = 12;
 
-/// A vector, `PER` elements in each chunk: 52 bytes. It holds up to 4,095 chunks. An element may own what it likes.
+/// A vector with `PER` elements in each chunk: 52 bytes. It holds up to 4,095 chunks. An element
+/// may own objects.
 ///
-/// It grows by a segment that has as many chunks as all before it and one more; nothing is moved. It is empty by [`Vector::new`].
+/// It grows by a segment that has one chunk more than all earlier segments together; nothing is
+/// moved. [`Vector::new`] makes an empty one.
 #[must_use = "what is dropped is unreachable until the next open: store it, or free it"]
 #[repr(C)]
 pub struct Vector<'h, T, const PER: usize, B = ()> {
@@ -31,7 +33,7 @@ pub struct Vector<'h, T, const PER: usize, B = ()> {
 // SAFETY: runs of 4 bytes and a number, without padding; the runs show their handles.
 unsafe impl<T: Persist, const PER: usize, B> Persist for Vector<'_, T, PER, B> {
     type At<'p> = Vector<'p, T::At<'p>, PER, B>;
-    type Leads = Leading<To<[T; PER]>, B>;
+    type Leads = HeapHandles<To<[T; PER]>, B>;
     const LAYOUT: &'static Type = &Type::Compound {
         name: "Vector",
         size: size_of::<Self>(),
@@ -55,7 +57,7 @@ unsafe impl<T: Persist, const PER: usize, B> Persist for Vector<'_, T, PER, B> {
         let len = unsafe { p.add(4 * SEGMENTS).cast::<u32>().read() };
         let chunks = len.div_ceil(PER.max(1) as u32);
         for k in 0..SEGMENTS {
-            // Chunks that no element has been put into hold nothing yet, or nothing any more.
+            // Chunks behind the last element have no valid content.
             let live = |i: u16| u32::from(i) + (1 << k) - 1 < chunks;
             // SAFETY: run `k`; as the caller vouches.
             unsafe { <Run<'_, Places<T, PER>>>::show(p.add(4 * k), v, live)? }
@@ -66,7 +68,7 @@ unsafe impl<T: Persist, const PER: usize, B> Persist for Vector<'_, T, PER, B> {
 
 const _: () = assert!(size_of::<Vector<'static, u8, 1>>() == 4 * SEGMENTS + 4);
 
-/// The segment of a chunk, and its place there.
+/// The segment of a chunk, and its index there.
 fn segment(chunk: u16) -> (usize, u16) {
     let n = u32::from(chunk) + 1;
     let k = n.ilog2();
@@ -80,7 +82,7 @@ impl<T, const PER: usize, B> Default for Vector<'_, T, PER, B> {
 }
 
 impl<T, const PER: usize, B> Vector<'_, T, PER, B> {
-    /// Without elements and without room.
+    /// An empty vector without segments.
     pub const fn new() -> Self {
         Vector {
             _b: PhantomData,
@@ -89,12 +91,12 @@ impl<T, const PER: usize, B> Vector<'_, T, PER, B> {
         }
     }
 
-    /// How many elements are in it.
+    /// The number of elements.
     pub const fn len(&self) -> u32 {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether there are no elements.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -103,14 +105,16 @@ impl<T, const PER: usize, B> Vector<'_, T, PER, B> {
 impl<'h, T: Persist<At<'h> = T> + Marked<B>, const PER: usize, B> Vector<'h, T, PER, B> {
     /// Adds an element at the end.
     ///
-    /// **Power loss**: it is there from the persist or commit on that saves the object in which the vector lies. **Cost**: the first of a chunk is written
-    /// without a load; the first of a segment allocates it. **Errors**: [`Error::Full`]; as [`Heap::get_mut`]. The value is back, the vector as it was.
+    /// **Power loss**: it counts from the persist or commit on that saves the object with the
+    /// vector. **Cost**: the first element of a chunk is written without a read; the first of a
+    /// segment allocates it. **Errors**: [`Error::Full`]; as [`Heap::get_mut`]. The value is
+    /// returned, and the vector is unchanged.
     pub fn push<R, S: Medium, P: Promise, Pol: Policy>(
         &mut self,
         heap: &Heap<'h, R, S, P, Pol, B>,
         value: T,
-    ) -> Result<(), Refused<T, S::Error>> {
-        let refused = |error, value| Err(Refused { error, value });
+    ) -> Result<(), Rejected<T, S::Error>> {
+        let refused = |error, value| Err(Rejected { error, value });
         let (chunk, at) = place::<PER>(self.len);
         let (k, i) = segment(chunk);
         let Some(run) = self.segments.get_mut(k) else {
@@ -123,13 +127,14 @@ impl<'h, T: Persist<At<'h> = T> + Marked<B>, const PER: usize, B> Vector<'h, T, 
             }
         }
         if i >= run.count() {
-            // Left by a `free` that failed.
+            // A `free` that failed left a shorter segment.
             return refused(Error::Full, value);
         }
         if at == 0 {
             let mut places = MaybeUninit::uninit();
             let new = Places::<T, PER>::empty_in(&mut places);
-            // SAFETY: plain bytes; the copy counts when the chunk does, and then the value is not used again.
+            // SAFETY: plain bytes; the copy counts when the chunk does, and then the value is not
+            // used again.
             new.put(0, unsafe { core::ptr::from_ref(&value).read() });
             // SAFETY: as above.
             if let Err(error) = unsafe { run.put_from(heap, i, new) } {
@@ -148,10 +153,12 @@ impl<'h, T: Persist<At<'h> = T> + Marked<B>, const PER: usize, B> Vector<'h, T, 
         Ok(())
     }
 
-    /// Takes the last element; `None` when there is none. Room is kept: [`Vector::free`] gives it back.
+    /// Takes the last element; `None` when there is none. Its space stays allocated until
+    /// [`Vector::free`].
     ///
-    /// **Power loss**: it is gone from the persist or commit on that saves the object in which the vector lies. **Cost**, **Errors**: as [`Heap::get`], and
-    /// as [`Heap::get_mut`] when it may own something; the vector is as it was.
+    /// **Power loss**: it is gone from the persist or commit on that saves the object with the
+    /// vector. **Cost**, **Errors**: as [`Heap::get`], and as [`Heap::get_mut`] when it may own
+    /// objects; the vector is unchanged then.
     pub fn pop<R, S: Medium, P: Promise, Pol: Policy>(
         &mut self,
         heap: &Heap<'h, R, S, P, Pol, B>,
@@ -163,7 +170,8 @@ impl<'h, T: Persist<At<'h> = T> + Marked<B>, const PER: usize, B> Vector<'h, T, 
         let value = if T::HANDLES && at > 0 {
             self.held_mut(heap, last, |places| places.take(at))?
         } else {
-            // SAFETY: a valid value. It owns nothing, or else was the last one of a chunk that counts no more.
+            // SAFETY: a valid value. Either it owns nothing, or it was the last element of a chunk
+            // that is not used any more.
             let copy = |v: &T| unsafe { core::ptr::from_ref(v).read() };
             self.held(heap, last, |places| places.get(at).map(copy))?
         };
@@ -171,14 +179,15 @@ impl<'h, T: Persist<At<'h> = T> + Marked<B>, const PER: usize, B> Vector<'h, T, 
         if at == 0 {
             let (k, i) = segment(chunk);
             if let Some(run) = self.segments.get(k) {
-                // Nothing of it counts any more.
+                // The chunk is not used any more.
                 let _ = run.forget(heap, i);
             }
         }
         Ok(Some(value))
     }
 
-    /// What `f` makes of an element; `None` when there is none of this number. **Cost**, **Errors**: as [`Heap::get`].
+    /// Calls `f` with an element; `None` when the index is out of range. **Cost**, **Errors**: as
+    /// [`Heap::get`].
     pub fn with<R, S: Medium, P: Promise, Pol: Policy, O>(
         &self,
         heap: &Heap<'h, R, S, P, Pol, B>,
@@ -192,8 +201,8 @@ impl<'h, T: Persist<At<'h> = T> + Marked<B>, const PER: usize, B> Vector<'h, T, 
         self.held(heap, i, |places| places.get(at).map(f)).map(Some)
     }
 
-    /// What `f` makes of an element, which it may change; `None` when there is none of this number. **Cost**, **Errors**: as
-    /// [`Heap::get_mut`].
+    /// Calls `f` with an element, which it may change; `None` when the index is out of range.
+    /// **Cost**, **Errors**: as [`Heap::get_mut`].
     pub fn update<R, S: Medium, P: Promise, Pol: Policy, O>(
         &self,
         heap: &Heap<'h, R, S, P, Pol, B>,
@@ -208,7 +217,7 @@ impl<'h, T: Persist<At<'h> = T> + Marked<B>, const PER: usize, B> Vector<'h, T, 
             .map(Some)
     }
 
-    /// With the chunk of element `i`.
+    /// Calls `f` with the chunk of element `i`.
     fn held<R, S: Medium, P: Promise, Pol: Policy, O>(
         &self,
         heap: &Heap<'h, R, S, P, Pol, B>,
@@ -236,10 +245,12 @@ impl<'h, T: Persist<At<'h> = T> + Marked<B>, const PER: usize, B> Vector<'h, T, 
         f(&mut held).ok_or(Error::Damaged { object })
     }
 
-    /// Takes all elements out, and frees what they own; what is damaged is skipped. Room is kept.
+    /// Takes all elements out, and frees the objects that they own; damaged elements are skipped.
+    /// The space stays allocated.
     ///
-    /// **Power loss**: as [`Vector::pop`]. **Cost**: loads those that may own something. **Errors**: as [`Vector::pop`] and
-    /// [`Heap::discard`]; the elements that are left are still there.
+    /// **Power loss**: as [`Vector::pop`]. **Cost**: reads elements that may own objects.
+    /// **Errors**: as [`Vector::pop`] and [`Heap::discard`]; the remaining elements stay in the
+    /// vector.
     pub fn clear<R, S: Medium, P: Promise, Pol: Policy>(
         &mut self,
         heap: &Heap<'h, R, S, P, Pol, B>,
@@ -263,22 +274,23 @@ impl<'h, T: Persist<At<'h> = T> + Marked<B>, const PER: usize, B> Vector<'h, T, 
         Ok(())
     }
 
-    /// Frees all of it, and what the elements own. **Errors**: as [`Vector::clear`] and [`Heap::free`], with what is left.
+    /// Frees the vector and the objects that elements own. **Errors**: as [`Vector::clear`] and
+    /// [`Heap::free`], with the remaining vector.
     pub fn free<R, S: Medium, P: Promise, Pol: Policy>(
         mut self,
         heap: &Heap<'h, R, S, P, Pol, B>,
-    ) -> Result<(), Refused<Self, S::Error>> {
+    ) -> Result<(), Rejected<Self, S::Error>> {
         if let Err(error) = self.clear(heap) {
-            return Err(Refused { error, value: self });
+            return Err(Rejected { error, value: self });
         }
         for k in (0..SEGMENTS).rev() {
             let run = self.segments.get_mut(k).map_or(Run::EMPTY, Run::take);
             if let Err((error, rest)) = run.free_shallow(heap) {
-                // A later `free` takes it up.
+                // A later `free` continues here.
                 if let Some(place) = self.segments.get_mut(k) {
                     *place = rest;
                 }
-                return Err(Refused { error, value: self });
+                return Err(Rejected { error, value: self });
             }
         }
         Ok(())
@@ -286,7 +298,8 @@ impl<'h, T: Persist<At<'h> = T> + Marked<B>, const PER: usize, B> Vector<'h, T, 
 }
 
 impl<'h, T: Plain + Marked<B>, const PER: usize, B> Vector<'h, T, PER, B> {
-    /// A copy of an element; `None` when there is none of this number. **Cost**, **Errors**: as [`Heap::get`].
+    /// A copy of an element; `None` when the index is out of range. **Cost**, **Errors**: as
+    /// [`Heap::get`].
     pub fn get<R, S: Medium, P: Promise, Pol: Policy>(
         &self,
         heap: &Heap<'h, R, S, P, Pol, B>,
@@ -295,7 +308,8 @@ impl<'h, T: Plain + Marked<B>, const PER: usize, B> Vector<'h, T, PER, B> {
         self.with(heap, i, crate::fields::copy)
     }
 
-    /// Changes an element; false when there is none of this number. **Cost**, **Errors**: as [`Heap::get_mut`].
+    /// Changes an element; false when the index is out of range. **Cost**, **Errors**: as
+    /// [`Heap::get_mut`].
     pub fn set<R, S: Medium, P: Promise, Pol: Policy>(
         &self,
         heap: &Heap<'h, R, S, P, Pol, B>,

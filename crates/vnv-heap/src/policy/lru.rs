@@ -1,16 +1,16 @@
-use super::{History, Policy, Rules};
+use super::{History, Policy, PolicyRules};
 
-/// Least recently used first. The least code; searches through all that is resident.
+/// Least recently used first. The smallest code; searches all resident objects.
 ///
-/// Good where what was used lately is used again; a cycle that does not fit defeats it.
+/// Good where recent objects are used again. A cycle that does not fit into RAM defeats it.
 #[derive(Debug, Clone, Copy)]
 pub struct Lru {
     now: u16,
 }
 
-/// A history is a time stamp and nothing else.
+/// A history is a time stamp only.
 const MASK: u16 = 0x7FF;
-/// The age at which an object stops to grow older.
+/// The age at which an object stops ageing.
 const OLDEST: u16 = MASK / 4 * 3;
 
 impl Lru {
@@ -21,16 +21,16 @@ impl Lru {
 
 impl Policy for Lru {}
 
-impl Rules for Lru {
-    const KEEPS: usize = 0;
-    const FRESH: usize = usize::MAX;
-    const WALK: isize = isize::MAX;
+impl PolicyRules for Lru {
+    const CANDIDATES: usize = 0;
+    const SEARCH_NEW: usize = usize::MAX;
+    const SEARCH_MAX: isize = isize::MAX;
 
     fn new() -> Self {
         Lru { now: 0 }
     }
 
-    fn kept(&mut self) -> &mut [u16] {
+    fn candidates(&mut self) -> &mut [u16] {
         &mut []
     }
 

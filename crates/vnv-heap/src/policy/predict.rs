@@ -1,24 +1,23 @@
-use super::{History, KEPT, NOTHING, Policy, Rules};
+use super::{History, MAX_CANDIDATES, NO_FRAME, Policy, PolicyRules};
 use nvmem::planted;
 
-/// Predicts when each object is updated next, and lets go of the one that is needed last. The default.
+/// Predicts when each object is updated next, and evicts the one that is needed last. The default.
 ///
-/// An object has a class: the smoothed logarithm of the gaps between its updates. A table of 13 bytes learns which gap
-/// follows which class. What is overdue counts as its age, the oldest first; all else as its prediction, among equals the
-/// youngest first. So it keeps part of a cycle that does not fit, as well as what is used often, and lets a group go that
-/// is no longer used.
-// A search copies it, in whole words; where RAM is scarce that is not worth two bytes of padding.
-#[cfg_attr(target_pointer_width = "64", repr(align(4)))]
+/// An object has a class: the smoothed logarithm of the gaps between its updates. A table of 13
+/// bytes learns which gap follows which class. An overdue object ranks by its age, the oldest
+/// first. Others rank by their prediction, among equals the youngest first. So the policy keeps
+/// part of a cycle that does not fit, as well as frequent objects, and drops a group that is no
+/// longer used.
 #[derive(Debug, Clone, Copy)]
 pub struct Predict {
-    /// In updates; the stamps are its bits from [`UNIT`] on.
+    /// Time in updates. Stamps are its bits from [`UNIT`] on.
     now: u16,
-    /// The stamp.
+    /// The current stamp.
     stamp: u8,
-    /// When a search last looked after histories.
+    /// When a search last aged the histories.
     aged: u8,
-    kept: [u16; KEPT],
-    /// By class: twice the logarithm of the gap that followed.
+    candidates: [u16; MAX_CANDIDATES],
+    /// For each class, twice the logarithm of the gap that follows.
     follows: [u8; CLASSES],
 }
 
@@ -28,15 +27,16 @@ const STAMP: u32 = 4;
 const CLASS: u16 = 0xF;
 const AGES: u16 = 0x7F;
 const CLASSES: usize = 13;
-/// The class of what has been updated once, or in one go.
+/// The class of an object that was updated once, or in one burst.
 const NEWBORN: u16 = CLASSES as u16 - 1;
 /// The logarithm of one unit in half octaves: class 0.
 const LEAST: u16 = 3;
-/// The age at which an object stops to grow older: far enough from the end that a search comes by before that.
+/// The age at which an object stops ageing: early enough that a search comes by before the stamp
+/// wraps.
 const OLDEST: u16 = 112;
-/// Twice the logarithm of a time so long that little is older, and [`OLDEST`] is.
+/// Twice the logarithm of a long time: few objects are older, but [`OLDEST`] is.
 const NEVER: u8 = 2 * LOG[64];
-/// What is older than its prediction by a quarter of an octave is overdue.
+/// An object that is older than predicted by a quarter of an octave is overdue.
 const LATE: u16 = 4;
 
 /// Logarithms of times of 0 to 127 units: 0 to 127, 16 to the octave.
@@ -71,13 +71,14 @@ impl Predict {
 
 impl Policy for Predict {}
 
-impl Rules for Predict {
-    const KEEPS: usize = KEPT;
-    const FRESH: usize = 3;
-    const WALK: isize = 64;
+impl PolicyRules for Predict {
+    const CANDIDATES: usize = MAX_CANDIDATES;
+    const SEARCH_NEW: usize = 3;
+    const SEARCH_MAX: isize = 64;
 
     fn new() -> Self {
-        // Until it is known better: as it was, and what is new is needed last, but leaves when nobody uses it for very long.
+        // Initially each gap is expected to repeat. A new object is expected to be needed last, and
+        // is evicted when it stays unused for very long.
         let mut follows = [NEVER; CLASSES];
         for (class, lg) in follows[..NEWBORN as usize].iter_mut().enumerate() {
             *lg = (class as u8 + LEAST as u8) << 4;
@@ -86,13 +87,13 @@ impl Rules for Predict {
             now: 0,
             stamp: 0,
             aged: 0,
-            kept: [NOTHING; KEPT],
+            candidates: [NO_FRAME; MAX_CANDIDATES],
             follows,
         }
     }
 
-    fn kept(&mut self) -> &mut [u16] {
-        &mut self.kept
+    fn candidates(&mut self) -> &mut [u16] {
+        &mut self.candidates
     }
 
     #[inline(always)]
@@ -113,7 +114,7 @@ impl Rules for Predict {
 
     fn accessed(&mut self, h: History) -> History {
         let (age, class) = (self.age(h), h & CLASS);
-        // Accesses close together are one: what is loaded, read and then written has not been used three times.
+        // Accesses close together count once: page in, read and write are one use.
         if age <= (class == NEWBORN) as u16 {
             return h;
         }
@@ -135,13 +136,12 @@ impl Rules for Predict {
 
     #[inline(always)]
     fn begin_search(&mut self) -> bool {
-        // There are 15 units of time to come by at each block.
+        // A search must pass each frame within 15 units of time.
         let ages = self.aged != self.stamp;
         self.aged = self.stamp;
         ages
     }
 
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
     fn aged(&self, h: History) -> History {
         if self.age(h) > OLDEST {
             ((self.stamp().wrapping_sub(OLDEST) & AGES) << STAMP) | (h & CLASS)
@@ -150,8 +150,7 @@ impl Rules for Predict {
         }
     }
 
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    #[inline(never)]
     fn rank(&self, h: History) -> u16 {
         let age = self.age(h);
         let predicted = u16::from(self.follows[((h & CLASS) as usize).min(CLASSES - 1)]) >> 1;

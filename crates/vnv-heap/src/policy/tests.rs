@@ -1,11 +1,12 @@
-//! What the policies write, on the cache that the heap uses: key-value updates and a queue that does not fit.
+//! Bytes written under each policy, on the heap's own cache: key-value updates, and a queue that
+//! does not fit.
 //!
 //! The bounds hold for means over the seeds, as in docs/EVALUATION.md.
 
 extern crate std;
 
-use super::{Lru, Predict, Rules};
-use crate::ram::tests::{Ram, Random, load, reserve};
+use super::{Lru, PolicyRules, Predict};
+use crate::ram::tests::{Ram, Random, budget, reserve};
 use crate::ram::{CHECK, Cache, PIN_RECORD};
 use std::{vec, vec::Vec};
 
@@ -56,7 +57,7 @@ fn keys(pattern: Pattern, seed: u64) -> Vec<u32> {
 }
 
 /// Bytes written by an update, everything being resident, with the limit as a fraction of the data.
-fn kv<P: Rules>(pattern: Pattern, fraction: u32, seeds: u64) -> f64 {
+fn kv<P: PolicyRules>(pattern: Pattern, fraction: u32, seeds: u64) -> f64 {
     let limit = DATA / fraction;
     let mut written = 0;
     for seed in 1..=seeds {
@@ -64,24 +65,24 @@ fn kv<P: Rules>(pattern: Pattern, fraction: u32, seeds: u64) -> f64 {
         let mut c: Cache<P> = ram.cache();
         for key in 0..KEYS {
             let s = reserve(&mut c, key as u16 + 1, size(key), 64).expect("all fits");
-            c.hold(s, false);
-            c.updated(s);
+            c.set_in_transfer(s, false);
+            c.note_update(s);
         }
         for key in keys(pattern, seed) {
             let s = c.lookup(key as u16 + 1).expect("all is resident");
             let more = PIN_RECORD + if c.is_dirty(s) { 0 } else { c.weight(s) };
-            while c.demand() + more > limit {
+            while c.persist_bytes() + more > limit {
                 // The one that is updated is held by its guard.
-                c.hold(s, true);
+                c.set_in_transfer(s, true);
                 let v = c.victim(true).expect("something is dirty");
-                c.hold(s, false);
+                c.set_in_transfer(s, false);
                 written += c.len(v) as u32 + CHECK;
                 c.mark_clean(v);
             }
             c.pin(s, true).expect("free");
-            c.updated(s);
+            c.note_update(s);
             c.mark_dirty(s);
-            assert!(c.demand() <= limit);
+            assert!(c.persist_bytes() <= limit);
             c.unpin(s, true);
         }
     }
@@ -89,7 +90,7 @@ fn kv<P: Rules>(pattern: Pattern, fraction: u32, seeds: u64) -> f64 {
 }
 
 /// Bytes written by an enqueue and a dequeue, with room for 15 elements.
-fn fifo<P: Rules>(length: u32) -> f64 {
+fn fifo<P: PolicyRules>(length: u32) -> f64 {
     let mut ram = Ram::new(3_985, 0);
     let mut c: Cache<P> = ram.cache();
     let mut written = 0;
@@ -112,12 +113,12 @@ fn fifo<P: Rules>(length: u32) -> f64 {
                     c.remove(v);
                 }
                 let s = c.lookup(id).expect("just loaded");
-                c.hold(s, false);
+                c.set_in_transfer(s, false);
                 s
             }
         };
-        c.used(s);
-        c.updated(s);
+        c.note_read(s);
+        c.note_update(s);
         c.mark_dirty(s);
     }
     f64::from(written) / f64::from(steps)
@@ -168,8 +169,9 @@ fn a_queue_that_does_not_fit_stays_where_it_is() {
     }
 }
 
-/// How many of 3500 accesses to ten objects must load, when each is followed by one of a scan through 200 others.
-fn scan<P: Rules>() -> u32 {
+/// How many of 3500 accesses to ten objects must load, when each is followed by one of a scan
+/// through 200 others.
+fn scan<P: PolicyRules>() -> u32 {
     let mut ram = Ram::new(4_096, 0);
     let mut c: Cache<P> = ram.cache();
     let mut random = Random(3);
@@ -182,9 +184,9 @@ fn scan<P: Rules>() -> u32 {
         };
         if c.lookup(id).is_none() {
             loads += (hot && step > 1_000) as u32;
-            load(&mut c, id, 200, |_| {}).expect("something leaves");
+            budget(&mut c, id, 200, |_| {}).expect("something leaves");
         }
-        c.used(c.lookup(id).expect("loaded"));
+        c.note_read(c.lookup(id).expect("loaded"));
     }
     loads
 }
@@ -197,7 +199,7 @@ fn a_scan_does_not_drive_out_what_is_used() {
     assert!(loads < lru / 5 * 4, "{loads} of 3500, {lru}");
 }
 
-/// What is used changes altogether: the new ones become resident.
+/// The working set changes completely: the new objects become resident.
 #[test]
 #[cfg_attr(miri, ignore = "arithmetic")]
 fn another_phase_gets_its_room() {
@@ -210,10 +212,10 @@ fn another_phase_gets_its_room() {
         let id = (1 + phase * 20 + random.below(15)) as u16;
         if c.lookup(id).is_none() {
             loads[phase as usize] += 1;
-            load(&mut c, id, 256, |_| {}).expect("something leaves");
+            budget(&mut c, id, 256, |_| {}).expect("something leaves");
         }
         let s = c.lookup(id).expect("loaded");
-        c.updated(s);
+        c.note_update(s);
     }
     std::println!("{loads:?}");
     assert!(loads.iter().all(|l| *l < 400), "{loads:?}");

@@ -1,19 +1,20 @@
-//! Headers: two words before each content.
+//! Frame headers: two words before each object's bytes.
 //!
 //! ```text
-//! tag   id 16 | pins 5 | history 11            id 0: free
-//! span  link 13 | dirty | held | doomed | free | 0 | length in bytes 14       free: the link is its units
+//! tag   object number 16 | pins 5 | history 11                     number 0: a hole
+//! span  link 13 | dirty | in transfer | doomed | free | 0 | length in bytes 14
+//!       link: the next frame of the directory chain, in units; of a hole, its size in units
 //! ```
 
-use super::{Cache, Slot};
+use super::{Cache, Frame};
 use crate::policy::History;
 use core::ptr::NonNull;
 
-/// The unit of places and sizes; what contents are aligned to.
+/// Frames begin at multiples of this, and contents are aligned to it.
 pub(super) const UNIT: usize = 8;
-/// No block. Also one more than the last unit at which a block can begin.
+/// No frame. Also one more than the last unit at which a frame can begin.
 pub(super) const NONE: u16 = 0x1FFF;
-/// How many units are used of a buffer, at most.
+/// The most units of a buffer that are used.
 pub(super) const MOST_UNITS: usize = NONE as usize;
 /// The longest content.
 pub(crate) const MAX_LEN: usize = 0x3FF8;
@@ -22,16 +23,16 @@ pub(crate) const MAX_LEN: usize = 0x3FF8;
 const PINS_AT: u32 = 16;
 pub(super) const ONE_PIN: u32 = 1 << PINS_AT;
 pub(super) const TAG_PINS: u32 = 31 << PINS_AT;
-/// Pinned by one that excludes all others.
-pub(super) const ALONE: u32 = TAG_PINS;
+/// Pinned exclusively.
+pub(super) const EXCLUSIVE: u32 = TAG_PINS;
 const HISTORY_AT: u32 = 21;
 
 // The span.
 const LINK: u32 = 0x1FFF;
-/// Shifted so far, and what is above it off 16 bits, a link is in bytes.
+/// A link shifted left by this is a byte offset, in its lower 16 bits.
 pub(super) const LINK_OFFSET: u32 = UNIT.ilog2();
 pub(super) const DIRTY: u32 = 1 << 13;
-pub(super) const HELD: u32 = 1 << 14;
+pub(super) const IN_TRANSFER: u32 = 1 << 14;
 pub(super) const DOOMED: u32 = 1 << 15;
 pub(super) const FREE: u32 = 1 << 16;
 const LEN_AT: u32 = 18;
@@ -40,7 +41,7 @@ const LEN_AT: u32 = 18;
 pub(super) const PINS: u16 = 31;
 const PINS_DOOMED: u16 = 32;
 
-/// Units of a block, header included.
+/// Units of a frame, header included.
 #[inline(always)]
 pub(super) fn units(len: usize) -> u16 {
     // No `div_ceil`: the sum cannot overflow.
@@ -82,9 +83,8 @@ pub(super) fn pins_valid(pins: u16) -> bool {
     pins & !(PINS | PINS_DOOMED) == 0
 }
 
-/// Bytes from this block to the next.
-#[cfg_attr(target_pointer_width = "64", inline(always))]
-#[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+/// Bytes from this frame to the next.
+#[inline(never)]
 pub(super) fn bytes(span: u32) -> usize {
     if is_free(span) {
         return free_bytes(span);
@@ -92,7 +92,7 @@ pub(super) fn bytes(span: u32) -> usize {
     (len(span) + 2 * UNIT - 1) & !(UNIT - 1)
 }
 
-/// Apart, as there are few of them.
+/// Out of line: holes are rare.
 #[cold]
 #[inline(always)]
 fn free_bytes(span: u32) -> usize {
@@ -105,129 +105,120 @@ pub(super) fn step(span: u32) -> u16 {
     (bytes(span) / UNIT) as u16
 }
 
-/// How far into a block a slot points: to its content, so that what is held is found in the fewest steps; on small cores to its header, because
-/// a load from below an address is twice as long there.
-pub(super) const INTO: usize = if cfg!(target_pointer_width = "64") {
-    UNIT
-} else {
-    0
-};
-
-impl Slot {
-    /// Its two words.
+impl Frame {
+    /// The header's two words.
     #[inline(always)]
     pub(super) fn header(self) -> NonNull<u32> {
-        // SAFETY: invariant "blocks": a slot points so far into a block.
-        unsafe { self.0.byte_sub(INTO) }
+        self.0
     }
 
     #[inline(always)]
     pub(super) fn content(self) -> NonNull<u8> {
         // SAFETY: invariant "blocks": the content follows the header.
-        unsafe { self.0.byte_add(UNIT - INTO) }.cast()
+        unsafe { self.0.byte_add(UNIT) }.cast()
     }
 
-    /// The block with this content.
+    /// The frame with this content.
     ///
     /// # Safety
     /// There is one.
     #[inline(always)]
-    pub(super) unsafe fn of(content: NonNull<u8>) -> Slot {
+    pub(super) unsafe fn of(content: NonNull<u8>) -> Frame {
         // SAFETY: as the caller vouches: before a content there is its header.
-        Slot(unsafe { content.byte_sub(UNIT - INTO) }.cast())
+        Frame(unsafe { content.byte_sub(UNIT) }.cast())
     }
 
-    /// The block that begins so many bytes above, or the end of all blocks.
+    /// The frame that begins so many bytes higher, or the end of all frames.
     #[inline(always)]
-    pub(super) fn up(self, bytes: usize) -> Slot {
+    pub(super) fn up(self, bytes: usize) -> Frame {
         // Wrapping: the end may be a header's length behind the buffer.
         let up = self.0.as_ptr().wrapping_byte_add(bytes);
         // SAFETY: invariant "blocks": within the buffer, or just behind it; not null.
-        Slot(unsafe { NonNull::new_unchecked(up) })
+        Frame(unsafe { NonNull::new_unchecked(up) })
     }
 
-    /// Units from a block below.
+    /// Units between a lower frame and this one.
     #[inline(always)]
-    pub(super) fn units_from(self, below: Slot) -> u16 {
+    pub(super) fn units_from(self, below: Frame) -> u16 {
         ((self.0.addr().get() - below.0.addr().get()) / UNIT) as u16
     }
 }
 
 impl<P> Cache<P> {
-    /// The block at a place.
+    /// The frame at this unit.
     #[inline(always)]
-    pub(super) fn at(&self, place: u16) -> Slot {
-        Slot(self.first).up(usize::from(place) * UNIT)
+    pub(super) fn at(&self, place: u16) -> Frame {
+        Frame(self.first).up(usize::from(place) * UNIT)
     }
 
-    /// The end of all blocks.
+    /// The end of all frames.
     #[inline(always)]
-    pub(super) fn end(&self) -> Slot {
+    pub(super) fn end(&self) -> Frame {
         self.at(self.top)
     }
 
     #[inline(always)]
-    pub(super) fn tag(&self, at: Slot) -> u32 {
+    pub(super) fn tag(&self, at: Frame) -> u32 {
         // SAFETY: invariant "blocks": headers are initialised.
         unsafe { at.header().read() }
     }
 
     #[inline(always)]
-    pub(super) fn set_tag(&mut self, at: Slot, tag: u32) {
+    pub(super) fn set_tag(&mut self, at: Frame, tag: u32) {
         // SAFETY: invariant "blocks": there is a header.
         unsafe { at.header().write(tag) }
     }
 
     #[inline(always)]
-    pub(super) fn span(&self, at: Slot) -> u32 {
+    pub(super) fn span(&self, at: Frame) -> u32 {
         // SAFETY: invariant "blocks": headers are initialised, and two words long.
         unsafe { at.header().add(1).read() }
     }
 
     #[inline(always)]
-    pub(super) fn set_span(&mut self, at: Slot, span: u32) {
+    pub(super) fn set_span(&mut self, at: Frame, span: u32) {
         // SAFETY: invariant "blocks": a header is two words long.
         unsafe { at.header().add(1).write(span) }
     }
 
     #[inline(always)]
-    pub(super) fn set_flag(&mut self, at: Slot, flag: u32, on: bool) {
+    pub(super) fn set_flag(&mut self, at: Frame, flag: u32, on: bool) {
         let span = self.span(at);
         self.set_span(at, if on { span | flag } else { span & !flag });
     }
 
-    pub(super) fn set_pins(&mut self, at: Slot, pins: u16) {
+    pub(super) fn set_pins(&mut self, at: Frame, pins: u16) {
         let tag = self.tag(at) & !TAG_PINS;
         self.set_tag(at, tag | u32::from(pins & PINS) << PINS_AT);
         self.set_flag(at, DOOMED, pins & PINS_DOOMED != 0);
     }
 
     #[inline(always)]
-    pub(super) fn set_link(&mut self, at: Slot, link: u16) {
+    pub(super) fn set_link(&mut self, at: Frame, link: u16) {
         let span = self.span(at);
         self.set_span(at, span & !LINK | u32::from(link));
     }
 
     #[inline(always)]
-    pub(super) fn is_free(&self, at: Slot) -> bool {
+    pub(super) fn is_free(&self, at: Frame) -> bool {
         is_free(self.span(at))
     }
 
-    /// The next block, or the end.
+    /// The next frame or hole, or the end.
     #[inline(always)]
-    pub(super) fn after(&self, at: Slot) -> Slot {
+    pub(super) fn after(&self, at: Frame) -> Frame {
         at.up(bytes(self.span(at)))
     }
 
-    /// Makes a free block of these units.
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    pub(super) fn make_free(&mut self, at: Slot, units: u16) {
+    /// Makes a hole of these units.
+    #[inline(never)]
+    pub(super) fn make_free(&mut self, at: Frame, units: u16) {
         self.set_tag(at, 0);
         self.set_span(at, FREE | u32::from(units));
     }
 
-    /// Makes a clean, unpinned block in use that is in no chain.
-    pub(super) fn make_used(&mut self, at: Slot, id: u16, len: usize, h: History) {
+    /// Makes a clean, unpinned frame that is in no chain yet.
+    pub(super) fn make_used(&mut self, at: Frame, id: u16, len: usize, h: History) {
         self.set_tag(at, with_history(u32::from(id), h));
         self.set_span(at, (len as u32) << LEN_AT | u32::from(NONE));
     }

@@ -1,16 +1,21 @@
-//! Where an object is: linear hashing, with heads of two bytes that grow down from the buffer's end.
+//! The directory: finds the frame of an object number. Linear hashing, with bucket heads of two
+//! bytes that grow down from the end of the buffer; chains run through the frame headers.
+//!
+//! A new bucket splits the chain of one old bucket; a removed one joins it again. So growing by one
+//! object never rehashes everything.
 
 use super::block::{self, NONE, UNIT};
-use super::{Cache, Slot};
-use crate::policy::Rules;
+use super::{Cache, Frame};
+use crate::policy::PolicyRules;
 use nvmem::planted;
 
-/// Objects to four buckets, at most on average, where there was room to grow.
+/// The directory grows when there are more than five objects to four buckets.
 const CHAIN: u16 = 5;
-/// As many are worse than packing blocks for a larger directory, and better than an object less in RAM.
+/// At this average chain length, compaction for a larger directory pays; evicting an object for it
+/// does not.
 const LONG_CHAIN: u16 = 4;
 
-impl<P: Rules> Cache<P> {
+impl<P: PolicyRules> Cache<P> {
     /// Units below the directory.
     pub(super) fn limit(&self) -> usize {
         self.limit_of(self.heads())
@@ -21,12 +26,12 @@ impl<P: Rules> Cache<P> {
         (self.len as usize - 2 * heads as usize) / UNIT
     }
 
-    /// The fewest buckets, with chains that are long, but not so long that blocks are packed for a larger directory.
+    /// The fewest buckets: chains get long, but not long enough to trigger compaction.
     pub(super) fn least_heads(&self) -> u16 {
         (self.count / LONG_CHAIN + 1).min(self.heads())
     }
 
-    /// How many buckets there are.
+    /// The number of buckets.
     #[inline(always)]
     pub(super) fn heads(&self) -> u16 {
         self.least.wrapping_neg() as u16
@@ -34,10 +39,10 @@ impl<P: Rules> Cache<P> {
 
     #[inline(always)]
     fn head_at(&self, bucket: isize) -> *mut u16 {
-        // SAFETY: there are as many of them before `len`, which is even, as is the base.
+        // SAFETY: the buckets lie before `len`, which is even, as is the base.
         unsafe {
             self.first
-                .byte_add(self.len as usize - block::INTO)
+                .byte_add(self.len as usize)
                 .cast::<u16>()
                 .offset(bucket)
         }
@@ -55,7 +60,8 @@ impl<P: Rules> Cache<P> {
         unsafe { self.head_at(bucket).write(at) }
     }
 
-    /// A bucket is a negative number, counted from the buffer's end. Numbers of objects are dense, so their last bits will do.
+    /// A bucket is a negative number, counted from the end of the buffer. Object numbers are dense,
+    /// so their low bits serve as hash.
     #[inline(always)]
     fn bucket(&self, id: u16) -> isize {
         let bucket = isize::from(self.mask) | id as isize;
@@ -68,14 +74,13 @@ impl<P: Rules> Cache<P> {
     #[cold]
     #[inline(always)]
     fn not_split_yet(&self, bucket: isize) -> isize {
-        // SAFETY: a reference to it. (Read once more, so that the common case needs no copy.)
+        // SAFETY: a valid reference. Read again, so that the common path needs no copy.
         let mask = unsafe { (&raw const self.mask).read_volatile() };
         bucket | isize::from(mask >> 1)
     }
 
-    /// Where the object is, if it is resident.
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
-    pub(crate) fn lookup(&self, id: u16) -> Option<Slot> {
+    /// The frame of the object, if it is resident.
+    pub(crate) fn lookup(&self, id: u16) -> Option<Frame> {
         let mut place = self.head(self.bucket(id));
         while place != NONE {
             let at = self.at(place);
@@ -87,9 +92,9 @@ impl<P: Rules> Cache<P> {
         None
     }
 
-    /// [`Cache::lookup`], in fewer steps where it is the first of its chain.
+    /// [`Cache::lookup`], with fewer instructions for the first of a chain.
     #[inline(always)]
-    pub(crate) fn find(&self, id: u16) -> Option<Slot> {
+    pub(crate) fn lookup_fast(&self, id: u16) -> Option<Frame> {
         let place = self.head(self.bucket(id));
         if place == NONE {
             return None;
@@ -101,32 +106,32 @@ impl<P: Rules> Cache<P> {
         self.find_after(at, id)
     }
 
-    /// [`Cache::find`] in the rest of a chain.
+    /// [`Cache::lookup_fast`] in the rest of a chain.
     #[inline(always)]
-    fn find_after(&self, mut at: Slot, id: u16) -> Option<Slot> {
+    fn find_after(&self, mut at: Frame, id: u16) -> Option<Frame> {
         loop {
-            // In bytes, but for what is above 16 bits: fewer steps.
+            // As a byte offset, truncated to 16 bits: fewer instructions.
             let offset = (self.span(at) as u16) << block::LINK_OFFSET;
             if offset == NONE << block::LINK_OFFSET {
                 return None;
             }
-            at = Slot(self.first).up(usize::from(offset));
+            at = Frame(self.first).up(usize::from(offset));
             if self.tag(at) as u16 == id {
                 return Some(at);
             }
         }
     }
 
-    /// Makes a block of this object here and puts it into the directory.
-    pub(super) fn enter(&mut self, at: Slot, id: u16, len: usize) {
+    /// Writes a frame header for this object and enters it into the directory.
+    pub(super) fn link(&mut self, at: Frame, id: u16, len: usize) {
         let h = self.policy.fresh();
         self.make_used(at, id, len, h);
         self.count += 1;
         self.chain(at, self.bucket(id));
     }
 
-    /// There are so many buckets.
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    /// Sets the number of buckets.
+    #[inline(never)]
     pub(super) fn set_heads(&mut self, heads: u16) {
         self.least = (heads as i16).wrapping_neg();
         // All but the bits below the next power of two.
@@ -134,15 +139,15 @@ impl<P: Rules> Cache<P> {
         self.mask = !below.unwrap_or(0) as i16;
     }
 
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    fn chain(&mut self, at: Slot, bucket: isize) {
+    #[inline(never)]
+    fn chain(&mut self, at: Frame, bucket: isize) {
         let next = self.head(bucket);
         self.set_link(at, next);
         self.set_head(bucket, self.place(at));
     }
 
-    /// Puts another place, or nothing, where the directory has this one.
-    pub(super) fn relink(&mut self, at: Slot, with: u16) {
+    /// Replaces this frame in its chain by another unit, or by the rest of the chain.
+    pub(super) fn relink(&mut self, at: Frame, with: u16) {
         let bucket = self.bucket(self.tag(at) as u16);
         let place = self.place(at);
         let mut next = self.head(bucket);
@@ -159,8 +164,8 @@ impl<P: Rules> Cache<P> {
         debug_assert!(false, "in no chain");
     }
 
-    /// Takes a block out of the directory.
-    pub(super) fn leave(&mut self, at: Slot) {
+    /// Takes a frame out of the directory.
+    pub(super) fn unlink(&mut self, at: Frame) {
         self.relink(at, block::link(self.span(at)));
         self.count -= 1;
     }
@@ -170,24 +175,24 @@ impl<P: Rules> Cache<P> {
         4 * self.count >= CHAIN * self.heads()
     }
 
-    /// Whether chains are so long that it is worth moving blocks.
+    /// Whether chains are so long that compaction pays.
     pub(super) fn is_overcrowded(&self) -> bool {
         self.count >= LONG_CHAIN * self.heads()
     }
 
-    /// Gives buckets back, down to long chains, if that makes room above the blocks.
-    pub(super) fn yield_room(&mut self, need: u16) -> bool {
+    /// Removes buckets, down to long chains, if that makes space on top of the frames.
+    pub(super) fn shrink_for(&mut self, need: u16) -> bool {
         let limit = self.limit_of(self.least_heads());
         if self.top as usize + need as usize > limit {
             return false;
         }
-        while !self.fits_above(need) {
+        while !self.fits_on_top(need) {
             self.shrink_by_one();
         }
         true
     }
 
-    /// Grows as far as it should and can. Whether it is as large as it should be.
+    /// Grows as far as needed and possible. Whether it is large enough now.
     pub(super) fn grow(&mut self) -> bool {
         while self.is_crowded() {
             if (self.len as usize - 2 * self.heads() as usize - 2) / UNIT < self.top as usize
@@ -195,7 +200,7 @@ impl<P: Rules> Cache<P> {
             {
                 return false;
             }
-            // The bucket that is split: where the objects of the new one have been.
+            // The bucket to split holds the objects of the new one.
             self.set_heads(self.heads() + 1);
             let new = isize::from(self.least);
             let old = self.not_split_yet(new);
@@ -207,7 +212,7 @@ impl<P: Rules> Cache<P> {
         true
     }
 
-    /// Gives a bucket back when there are more of them than objects.
+    /// Removes a bucket when there are more buckets than objects.
     pub(super) fn shrink(&mut self) {
         if self.count < self.heads() && self.heads() > 1 {
             self.shrink_by_one();
@@ -220,8 +225,8 @@ impl<P: Rules> Cache<P> {
         self.chain_all(at);
     }
 
-    /// Puts those of what was a chain where they belong now.
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    /// Puts each frame of this old chain into its current bucket.
+    #[inline(never)]
     fn chain_all(&mut self, mut place: u16) {
         while place != NONE {
             let at = self.at(place);

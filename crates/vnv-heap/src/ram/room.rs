@@ -1,116 +1,123 @@
-//! Room: the space above all blocks, else the last hole, else blocks are slid together, one at a time.
+//! Allocation of frames: free space on top of all frames, else the last hole, else compaction.
+//!
+//! ```text
+//!  [A][hole][B][C][hole][D]|  free on top |dir      1. fits on top:   take it
+//!                                                   2. fits last hole: carve it
+//!  [A][B ->      ][C][hole][D]                      3. compact: slide one frame down per call,
+//!      packed^    ^hole                                at most `burst` bytes; Again until done
+//! ```
+//!
+//! A pinned frame or one in transfer never moves. While a frame moves (`arrived` is not 0), only
+//! `reserve` and `finish_move` may be called.
 
 use super::block::{self, NONE, UNIT};
-use super::{Cache, Reserve, Slot};
-use crate::policy::Rules;
+use super::{Cache, Frame, Reserve};
+use crate::policy::PolicyRules;
 use nvmem::planted;
 
-/// Units of an object for which the directory gives way: a small one would not be worth longer chains.
+/// An object of so many units makes the directory shrink. For a smaller one longer chains would not
+/// pay.
 const LARGE: u16 = 16;
 
-/// What one step of packing found.
+/// The result of one compaction step.
 enum Packed {
     /// A hole that is large enough.
-    Hole(Slot),
-    /// All blocks are together: the room is above them.
-    Above,
-    /// A block is on its way.
+    Hole(Frame),
+    /// All frames are packed: the space is on top.
+    OnTop,
+    /// A frame is being moved.
     Moving,
-    /// Pinned blocks keep the holes apart.
+    /// Pinned frames keep the holes apart.
     Stuck,
 }
 
-/// Moves so many units down.
+/// Copies so many units to a lower address; the ranges may overlap.
 ///
 /// # Safety
-/// Both are valid for that, aligned to 4, and `to` lies below `from`.
+/// Both are valid for that, aligned to 4, and `to` is below `from`.
 unsafe fn slide(from: *mut u32, to: *mut u32, units: usize) {
     let words = units * (UNIT / size_of::<u32>());
     // SAFETY: as the caller vouches.
     unsafe {
-        if cfg!(target_pointer_width = "64") {
-            from.copy_to(to, words);
-            return;
-        }
-        // Small cores: their `memmove` alone is larger than a policy. Volatile, or else this becomes a call of it.
+        // Volatile, so that the compiler does not turn this into a call of `memmove`, which alone
+        // is larger than a policy.
         for i in 0..words {
             to.add(i).write_volatile(from.add(i).read());
         }
     }
 }
 
-impl<P: Rules> Cache<P> {
-    /// Makes room for an object that is not resident, and a block for it: held, not pinned, its content undefined. Moves at
-    /// most `burst` bytes, but at least a unit.
-    #[cfg_attr(not(target_pointer_width = "64"), inline(always))]
+impl<P: PolicyRules> Cache<P> {
+    /// One step towards a frame for an object that is not resident. The new frame is in transfer,
+    /// not pinned, its bytes undefined. Moves at most `burst` bytes, but at least a unit.
+    #[inline(always)]
     pub(crate) fn reserve(&mut self, id: u16, len: usize, burst: usize) -> Reserve {
         debug_assert!(id != 0 && self.lookup(id).is_none());
         if self.arrived != 0 {
-            self.move_on(burst);
+            self.move_step(burst);
             return Reserve::Again;
         }
         if len > block::MAX_LEN {
             return Reserve::NoRoom;
         }
         let need = block::units(len);
-        // First, as it is so whenever all is in use: nothing below would find a place.
-        if self.room_at_most(need) < need as usize {
+        // The common case when the buffer is full: nothing below would find space.
+        if self.max_free_units(need) < need as usize {
             return Reserve::NoRoom;
         }
         if self.is_crowded() && !self.grow() && self.is_overcrowded() && self.free > 0 {
-            // Chains would grow: rather pack, so that the directory can.
+            // Chains would grow long: compact first, so that the directory can grow.
             if let Packed::Moving = self.pack(NONE, burst) {
                 return Reserve::Again;
             }
             self.grow();
         }
-        let at = if self.makes_above(need) {
-            self.take_above(need)
+        let at = if self.make_fit_on_top(need) {
+            self.take_from_top(need)
         } else if let Some(at) = self.last_hole(need) {
             self.carve(at, need)
         } else {
             match self.pack(need, burst) {
                 Packed::Hole(at) => self.carve(at, need),
-                Packed::Above => self.take_above(need),
+                Packed::OnTop => self.take_from_top(need),
                 Packed::Moving => return Reserve::Again,
                 Packed::Stuck => return Reserve::NoRoom,
             }
         };
-        self.occupy(at, id, len);
+        self.alloc_frame(at, id, len);
         Reserve::Done(at)
     }
 
-    /// Takes an object out, which is clean and neither pinned nor held, and gives its block to another one that is not resident: held, not
-    /// pinned, its content undefined. False when the block is not exactly as large as that one needs; it is free then.
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    pub(crate) fn replace(&mut self, s: Slot, id: u16, len: usize) -> bool {
+    /// Evicts a clean, unpinned object and gives its frame to another one: in transfer, not pinned,
+    /// its bytes undefined. False when the frame has not exactly the size needed; then it becomes a
+    /// hole.
+    #[inline(never)]
+    pub(crate) fn replace(&mut self, s: Frame, id: u16, len: usize) -> bool {
         if block::step(self.span(s)) != block::units(len) {
             self.remove(s);
             return false;
         }
         debug_assert!(self.arrived == 0 && !self.is_pinned(s) && !self.is_dirty(s));
-        self.leave(s);
-        self.occupy(s, id, len);
+        self.unlink(s);
+        self.alloc_frame(s, id, len);
         true
     }
 
-    /// A block for an object that is not resident.
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    fn occupy(&mut self, at: Slot, id: u16, len: usize) {
+    /// Makes this space the frame of an object that is not resident.
+    #[inline(never)]
+    fn alloc_frame(&mut self, at: Frame, id: u16, len: usize) {
         self.policy.tick();
-        self.enter(at, id, len);
-        self.set_flag(at, block::HELD, true);
-        self.keep(at);
+        self.link(at, id, len);
+        self.set_flag(at, block::IN_TRANSFER, true);
+        self.add_candidate(at);
     }
 
-    /// Takes an object out. It is neither pinned nor held.
-    pub(crate) fn remove(&mut self, s: Slot) {
+    /// Evicts an object that is neither pinned nor in transfer.
+    pub(crate) fn remove(&mut self, s: Frame) {
         debug_assert!(self.arrived == 0 && !self.is_pinned(s));
         self.mark_clean(s);
-        self.leave(s);
-        self.forget(s);
+        self.unlink(s);
+        self.remove_candidate(s);
         let units = block::step(self.span(s));
         self.make_free(s, units);
         self.free += units;
@@ -123,38 +130,25 @@ impl<P: Rules> Cache<P> {
         self.shrink();
     }
 
-    /// Ends a move that is under way: before anything but [`Cache::reserve`].
-    pub(crate) fn settle(&mut self) {
+    /// Ends a move that is under way. Required before any call but [`Cache::reserve`].
+    pub(crate) fn finish_move(&mut self) {
         while self.arrived != 0 {
-            self.move_on(usize::MAX);
+            self.move_step(usize::MAX);
         }
     }
 
-    /// Whether nothing can be done for an object of this length before another one leaves.
-    #[inline(always)]
-    pub(crate) fn is_full(&self, len: usize) -> bool {
-        let need = block::units(len);
-        let limit = if self.least < -1 && need >= LARGE {
-            self.limit_of(self.least_heads())
-        } else {
-            // In fewer steps than `limit`.
-            (self.len as isize + 2 * self.least as isize) as usize / UNIT
-        };
-        self.arrived == 0 && limit + (self.free as usize) < (self.top + need) as usize
-    }
-
-    pub(super) fn fits_above(&self, need: u16) -> bool {
+    pub(super) fn fits_on_top(&self, need: u16) -> bool {
         self.top as usize + need as usize <= self.limit()
     }
 
-    /// Whether it fits above all blocks, after the directory has given way if need be.
-    fn makes_above(&mut self, need: u16) -> bool {
-        self.fits_above(need) || need >= LARGE && self.yield_room(need)
+    /// Whether it fits on top of all frames, after the directory has shrunk if necessary.
+    fn make_fit_on_top(&mut self, need: u16) -> bool {
+        self.fits_on_top(need) || need >= LARGE && self.shrink_for(need)
     }
 
-    /// Units that can be brought together for an object of these units.
-    fn room_at_most(&self, need: u16) -> usize {
-        // A directory that has grown may give way.
+    /// Units that compaction could bring together for a frame of `need` units.
+    fn max_free_units(&self, need: u16) -> usize {
+        // A directory that has grown can shrink.
         let limit = if self.heads() > 1 && need >= LARGE {
             self.limit_of(self.least_heads())
         } else {
@@ -163,15 +157,15 @@ impl<P: Rules> Cache<P> {
         limit.saturating_sub(self.top as usize) + self.free as usize
     }
 
-    /// The units above all blocks are a block now, of which the header is still to be made.
-    fn take_above(&mut self, need: u16) -> Slot {
+    /// Takes the units on top of all frames. The caller writes the header.
+    fn take_from_top(&mut self, need: u16) -> Frame {
         let at = self.end();
         self.top += need;
         at
     }
 
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    fn last_hole(&mut self, need: u16) -> Option<Slot> {
+    #[inline(never)]
+    fn last_hole(&mut self, need: u16) -> Option<Frame> {
         if self.hole == NONE {
             return None;
         }
@@ -180,8 +174,8 @@ impl<P: Rules> Cache<P> {
         (block::step(self.span(at)) >= need).then_some(at)
     }
 
-    /// Joins a free block with the free ones after it.
-    fn merge(&mut self, at: Slot) {
+    /// Joins a hole with the holes right after it.
+    fn merge(&mut self, at: Frame) {
         let (first, top) = (self.after(at), self.end());
         let mut end = first;
         while end < top && self.is_free(end) {
@@ -193,7 +187,7 @@ impl<P: Rules> Cache<P> {
         }
     }
 
-    /// No block begins any more between here and there.
+    /// No frame begins between the two units any more: moves marks there down to `from`.
     fn inside(&mut self, from: u16, to: u16) {
         for mark in [&mut self.hand, &mut self.packed, &mut self.hole] {
             if *mark > from && *mark < to {
@@ -202,8 +196,8 @@ impl<P: Rules> Cache<P> {
         }
     }
 
-    /// If this free block is the last one, it becomes room above.
-    fn lower_top(&mut self, at: Slot) -> bool {
+    /// If this hole is last, makes it free space on top.
+    fn lower_top(&mut self, at: Frame) -> bool {
         if self.after(at) != self.end() {
             return false;
         }
@@ -220,8 +214,8 @@ impl<P: Rules> Cache<P> {
         true
     }
 
-    /// Takes these units from a free block's start.
-    fn carve(&mut self, at: Slot, need: u16) -> Slot {
+    /// Takes these units from the start of a hole.
+    fn carve(&mut self, at: Frame, need: u16) -> Frame {
         let rest = block::step(self.span(at)) - need;
         let place = self.place(at);
         self.free -= need;
@@ -234,7 +228,8 @@ impl<P: Rules> Cache<P> {
         at
     }
 
-    /// One step: finds a hole of these units, or begins to move one block down into the first hole.
+    /// One compaction step: finds a hole of `need` units, or begins to move one frame down into the
+    /// first hole.
     fn pack(&mut self, need: u16, burst: usize) -> Packed {
         let mut at = self.at(self.packed);
         let mut again = self.packed != 0;
@@ -245,10 +240,10 @@ impl<P: Rules> Cache<P> {
                 at = self.after(at);
             }
             if at >= top {
-                if need != NONE && self.makes_above(need) {
-                    return Packed::Above;
+                if need != NONE && self.make_fit_on_top(need) {
+                    return Packed::OnTop;
                 }
-                // What is unpinned since may move.
+                // Start over once: frames that were unpinned since may move now.
                 self.packed = 0;
                 at = self.at(0);
                 if !again || self.free == 0 {
@@ -271,7 +266,7 @@ impl<P: Rules> Cache<P> {
                 self.move_from(end, at, burst);
                 return Packed::Moving;
             }
-            // A pinned block stays; one from further up may fill the hole before it.
+            // The next frame is pinned. A higher one may fill the hole.
             let mut from = end;
             while from < top {
                 let step = block::bytes(self.span(from));
@@ -285,17 +280,17 @@ impl<P: Rules> Cache<P> {
         }
     }
 
-    fn may_move(&self, at: Slot) -> bool {
-        self.tag(at) & block::TAG_PINS == 0 && self.span(at) & block::HELD == 0
+    fn may_move(&self, at: Frame) -> bool {
+        self.tag(at) & block::TAG_PINS == 0 && self.span(at) & block::IN_TRANSFER == 0
             || planted!("vnv-heap/pinned-block-moves")
     }
 
-    /// Begins to move a block into a hole below it: one that it touches, or one that is large enough.
-    fn move_from(&mut self, from: Slot, to: Slot, burst: usize) {
+    /// Begins to move a frame into a hole below it: the adjacent one, or one that is large enough.
+    fn move_from(&mut self, from: Frame, to: Frame, burst: usize) {
         let (units, hole) = (block::step(self.span(from)), block::step(self.span(to)));
         let (old, new) = (self.place(from), self.place(to));
         self.relink(from, new);
-        for k in self.policy.kept() {
+        for k in self.policy.candidates() {
             if *k == old {
                 *k = new;
             }
@@ -304,18 +299,19 @@ impl<P: Rules> Cache<P> {
             self.make_free(self.at(new + units), hole - units);
         }
         (self.hole, self.packed) = (old, new);
-        self.move_on(burst);
+        self.move_step(burst);
     }
 
-    /// Moves up to so many bytes of the block that is on its way.
-    fn move_on(&mut self, burst: usize) {
+    /// Moves up to so many bytes of the frame under way.
+    fn move_step(&mut self, burst: usize) {
         let (from, to) = (self.at(self.hole), self.at(self.packed));
-        // The header is what arrives first, and tells the size from then on.
+        // The header is copied first. From then on its new position tells the size.
         let units = block::step(self.span(if self.arrived == 0 { from } else { to }));
         let left = units - self.arrived;
         let now = left.min((burst / UNIT).clamp(1, NONE as usize) as u16);
         let arrived = usize::from(self.arrived) * UNIT;
-        // SAFETY: invariant "blocks": both lie within the buffer, and nothing refers to the content, which is not pinned.
+        // SAFETY: invariant "blocks": both lie within the buffer, and nothing refers to the
+        // content, which is not pinned.
         unsafe {
             slide(
                 from.up(arrived).header().as_ptr(),
@@ -336,7 +332,7 @@ impl<P: Rules> Cache<P> {
         if from >= end {
             self.make_free(self.at(from), units);
         } else {
-            // It slid less than its length: the hole is above it now.
+            // It moved by less than its length: the hole is above it now.
             self.make_free(self.at(end), from - to);
             self.hole = end;
             if self.hand == from {

@@ -1,39 +1,46 @@
-//! Which object is to be cleaned, or to leave.
+//! Victim search: which object is cleaned or evicted.
 //!
-//! Candidates are the blocks that the policy keeps in mind (the best that the last search left over, and what became
-//! dirty or resident since) and a few more, found by a hand that goes round over all blocks.
+//! ```text
+//!  policy.candidates()  [ best | 2nd | ... ]  up to 6 frames remembered from the last search,
+//!          |                                  and frames that became dirty or resident since
+//!          +---> rank each ---+
+//!                             +--> highest rank is the victim; the next best become candidates()
+//!  clock hand over all frames +
+//!          (a few new ones, then the search stops)
+//! ```
+//!
+//! Pinned frames and frames in transfer are never chosen.
 
-use super::block::{self, DIRTY, FREE, HELD, TAG_PINS};
-use super::{Cache, Slot};
-use crate::policy::{KEPT, NOTHING, Rules};
+use super::block::{self, DIRTY, FREE, IN_TRANSFER, TAG_PINS};
+use super::{Cache, Frame};
+use crate::policy::{MAX_CANDIDATES, NO_FRAME, PolicyRules};
 use nvmem::planted;
 
-/// Candidates: those that are kept in mind, and one more. Of each, in one number: 16 bits of rank, which is not 0, then 3 that
-/// put the first before the others, then its place.
+/// The remembered candidates and one more. Each is one number: 16 bits of rank (never 0), 3 bits
+/// that prefer earlier entries among equals, then the frame's unit.
 struct Candidates {
-    all: [u32; KEPT + 1],
+    all: [u32; MAX_CANDIDATES + 1],
     len: usize,
     best: u32,
-    /// Which one is the worst, unless that has changed.
+    /// Index of the worst entry, valid unless `is_stale`.
     worst: usize,
     is_stale: bool,
 }
 
 /// Less than any candidate.
-const ABSENT: u32 = NOTHING as u32;
+const ABSENT: u32 = NO_FRAME as u32;
 
 #[inline(always)]
 fn candidate(rank: u16, i: usize, at: u16) -> u32 {
-    ((u32::from(rank) + 1) << 16) | ((KEPT - i) as u32 * (ABSENT + 1)) | u32::from(at)
+    ((u32::from(rank) + 1) << 16) | ((MAX_CANDIDATES - i) as u32 * (ABSENT + 1)) | u32::from(at)
 }
 
 #[inline(always)]
 fn place(candidate: u32) -> u16 {
-    candidate as u16 & NOTHING
+    candidate as u16 & NO_FRAME
 }
 
 impl Candidates {
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
     fn put(&mut self, i: usize, rank: u16, at: u16) {
         let c = candidate(rank, i, at);
         if let Some(to) = self.all.get_mut(i) {
@@ -42,18 +49,17 @@ impl Candidates {
         self.best = self.best.max(c);
     }
 
-    /// Takes the place of the worst, if it is better.
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
+    /// Replaces the worst candidate if this one is better.
     fn offer(&mut self, rank: u16, at: u16) {
         if self.is_stale {
             (self.worst, self.is_stale) = (0, false);
-            for i in 1..self.len.min(KEPT + 1) {
-                if self.all[i] < self.all[self.worst % (KEPT + 1)] {
+            for i in 1..self.len.min(MAX_CANDIDATES + 1) {
+                if self.all[i] < self.all[self.worst % (MAX_CANDIDATES + 1)] {
                     self.worst = i;
                 }
             }
         }
-        let i = self.worst % (KEPT + 1);
+        let i = self.worst % (MAX_CANDIDATES + 1);
         if candidate(rank, i, at) > self.all[i] {
             self.put(i, rank, at);
             self.is_stale = true;
@@ -61,30 +67,31 @@ impl Candidates {
     }
 }
 
-impl<P: Rules> Cache<P> {
-    /// The object that the policy lets go of, of those that are dirty or of all; never one that is pinned or held.
+impl<P: PolicyRules> Cache<P> {
+    /// The object that the policy evicts or cleans next, among the dirty ones or all. Never one
+    /// that is pinned or in transfer.
     #[inline(never)]
-    pub(crate) fn victim(&mut self, dirty_only: bool) -> Option<Slot> {
+    pub(crate) fn victim(&mut self, dirty_only: bool) -> Option<Frame> {
         debug_assert!(self.arrived == 0);
-        // What must be set, and what must not be.
+        // Flags that must be set; of `spans`, all others must be clear.
         let need = if dirty_only { DIRTY } else { 0 };
-        let spans = need | HELD | FREE;
+        let spans = need | IN_TRANSFER | FREE;
         let may_go = |tag: u32| tag & TAG_PINS == 0 || planted!("vnv-heap/pinned-victim");
         let ages = self.policy.begin_search();
-        // A copy, which no write to a header can change.
+        // A local copy: writes to headers cannot alias it.
         let mut policy = self.policy;
         let mut c = Candidates {
-            all: [ABSENT; KEPT + 1],
-            len: P::KEEPS + 1,
+            all: [ABSENT; MAX_CANDIDATES + 1],
+            len: P::CANDIDATES + 1,
             best: ABSENT,
-            // Nothing is there yet.
-            worst: P::KEEPS,
+            // No candidate yet.
+            worst: P::CANDIDATES,
             is_stale: false,
         };
         let mut known = 0;
-        for i in 0..P::KEEPS {
-            let at = policy.kept()[i];
-            if at != NOTHING && self.span(self.at(at)) & spans == need {
+        for i in 0..P::CANDIDATES {
+            let at = policy.candidates()[i];
+            if at != NO_FRAME && self.span(self.at(at)) & spans == need {
                 known += 1;
                 let tag = self.tag(self.at(at));
                 if may_go(tag) {
@@ -93,19 +100,20 @@ impl<P: Rules> Cache<P> {
             }
         }
         let start = if self.hand < self.top { self.hand } else { 0 };
-        // Nothing is to be found where all that is resident is kept in mind.
+        // If all resident objects are candidates already, the walk over all frames finds nothing
+        // new.
         let all_known = known == self.count && !ages;
         let (mut at, mut end) = (start, if all_known { start } else { self.top });
-        // Whether it is ever content before it has looked at all.
-        let ends = P::WALK != isize::MAX;
-        let (mut fresh, mut looks) = (P::FRESH, P::WALK);
-        // What is passed over at once: where histories are looked after, nothing.
+        // Whether the search may stop before it has seen all frames.
+        let ends = P::SEARCH_MAX != isize::MAX;
+        let (mut fresh, mut looks) = (P::SEARCH_NEW, P::SEARCH_MAX);
+        // Frames to skip without a closer look; none when histories must be aged.
         let (mask, wanted) = if ages { (0, 0) } else { (spans, need) };
         'search: loop {
             let (here, span) = loop {
                 if at >= end {
                     if end == start || start == 0 {
-                        // Round to where it began.
+                        // The hand has gone round.
                         at = start;
                         break 'search;
                     }
@@ -127,12 +135,12 @@ impl<P: Rules> Cache<P> {
             if span & spans == need {
                 let tag = self.tag(self.at(here));
                 if may_go(tag) {
-                    if P::KEEPS == 0 {
-                        // The best is all that is wanted.
+                    if P::CANDIDATES == 0 {
+                        // Only the best is needed.
                         c.best = c
                             .best
                             .max(candidate(policy.rank(block::history(tag)), 0, here));
-                    } else if !policy.kept().contains(&here) {
+                    } else if !policy.candidates().contains(&here) {
                         c.offer(policy.rank(block::history(tag)), here);
                     }
                     fresh -= 1;
@@ -150,28 +158,17 @@ impl<P: Rules> Cache<P> {
         if c.best == ABSENT {
             return None;
         }
-        // Those after the best move up.
-        let best = KEPT - (c.best as u16 / (NOTHING + 1)) as usize % (KEPT + 2);
-        for (i, kept) in self.policy.kept().iter_mut().enumerate() {
-            *kept = place(c.all[i + usize::from(i >= best)]);
+        // Candidates after the victim move up by one.
+        let best =
+            MAX_CANDIDATES - (c.best as u16 / (NO_FRAME + 1)) as usize % (MAX_CANDIDATES + 2);
+        for (i, candidates) in self.policy.candidates().iter_mut().enumerate() {
+            *candidates = place(c.all[i + usize::from(i >= best)]);
         }
         Some(self.at(place(c.best)))
     }
 
-    /// The object that leaves where there is no choice: the only one, if it lies at the start and may go.
-    #[inline(always)]
-    pub(crate) fn only(&self) -> Option<Slot> {
-        debug_assert!(self.arrived == 0);
-        let first = self.at(0);
-        let goes = self.count == 1
-            && self.span(first) & (HELD | FREE) == 0
-            && (self.tag(first) & TAG_PINS == 0 || planted!("vnv-heap/pinned-victim"));
-        goes.then_some(first)
-    }
-
-    /// Keeps its history from growing too old.
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
-    fn age(&mut self, at: Slot, policy: &P) {
+    /// Clamps its history, so that an old time stamp does not wrap to a recent one.
+    fn age(&mut self, at: Frame, policy: &P) {
         let tag = self.tag(at);
         let was = block::history(tag);
         let h = policy.aged(was);
@@ -180,26 +177,25 @@ impl<P: Rules> Cache<P> {
         }
     }
 
-    /// Keeps it in mind as the youngest candidate.
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    pub(crate) fn keep(&mut self, at: Slot) {
+    /// Makes it the youngest candidate.
+    #[inline(never)]
+    pub(crate) fn add_candidate(&mut self, at: Frame) {
         let at = self.place(at);
         let mut last = at;
-        for kept in self.policy.kept() {
-            core::mem::swap(kept, &mut last);
-            if last == at || last == NOTHING {
+        for candidates in self.policy.candidates() {
+            core::mem::swap(candidates, &mut last);
+            if last == at || last == NO_FRAME {
                 return;
             }
         }
     }
 
-    /// No longer a candidate.
-    pub(super) fn forget(&mut self, at: Slot) {
+    /// It is no longer a candidate.
+    pub(super) fn remove_candidate(&mut self, at: Frame) {
         let at = self.place(at);
-        for kept in self.policy.kept() {
-            if *kept == at {
-                *kept = NOTHING;
+        for candidates in self.policy.candidates() {
+            if *candidates == at {
+                *candidates = NO_FRAME;
             }
         }
     }

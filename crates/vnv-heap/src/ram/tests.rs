@@ -2,13 +2,13 @@
 
 extern crate std;
 
-use super::{Busy, Cache, MAX_LEN, Reserve, Slot};
-use crate::policy::{Lru, Predict, Rules};
+use super::{Busy, Cache, Frame, MAX_LEN, Reserve};
+use crate::policy::{Lru, PolicyRules, Predict};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::{vec, vec::Vec};
 
-/// A buffer that is aligned as badly as it may be.
+/// A buffer with the worst alignment.
 pub(crate) struct Ram {
     bytes: Vec<u64>,
     skip: usize,
@@ -24,21 +24,22 @@ impl Ram {
         }
     }
 
-    pub(crate) fn cache<P: Rules>(&mut self) -> Cache<P> {
+    pub(crate) fn cache<P: PolicyRules>(&mut self) -> Cache<P> {
         let base = self.bytes.as_mut_ptr().cast::<u8>();
-        // SAFETY: the vector is longer by the skipped bytes, and only the cache uses it in these tests.
+        // SAFETY: the vector is longer by the skipped bytes, and only the cache uses it in these
+        // tests.
         unsafe { Cache::new(base.add(self.skip), self.len).expect("large enough") }
     }
 }
 
-fn fill<P: Rules>(c: &Cache<P>, s: Slot, seed: u8) {
+fn fill<P: PolicyRules>(c: &Cache<P>, s: Frame, seed: u8) {
     for i in 0..c.len(s) {
         // SAFETY: the content is that long, and no reference to it lives.
         unsafe { c.content(s).add(i).write(seed.wrapping_add(i as u8)) };
     }
 }
 
-fn holds<P: Rules>(c: &Cache<P>, s: Slot, seed: u8) -> bool {
+fn holds<P: PolicyRules>(c: &Cache<P>, s: Frame, seed: u8) -> bool {
     (0..c.len(s)).all(|i| {
         // SAFETY: as above; it was filled.
         unsafe { c.content(s).add(i).read() == seed.wrapping_add(i as u8) }
@@ -46,12 +47,12 @@ fn holds<P: Rules>(c: &Cache<P>, s: Slot, seed: u8) -> bool {
 }
 
 /// Calls until it is done. `None` when there is no room.
-pub(crate) fn reserve<P: Rules>(
+pub(crate) fn reserve<P: PolicyRules>(
     c: &mut Cache<P>,
     id: u16,
     len: usize,
     burst: usize,
-) -> Option<Slot> {
+) -> Option<Frame> {
     for _ in 0..100_000 {
         match c.reserve(id, len, burst) {
             Reserve::Done(s) => return Some(s),
@@ -62,16 +63,16 @@ pub(crate) fn reserve<P: Rules>(
     panic!("makes no progress");
 }
 
-/// Evicts until the object fits. `None` when nothing can leave any more.
-pub(crate) fn load<P: Rules>(
+/// Evicts until the object fits. `None` when nothing more can be evicted.
+pub(crate) fn budget<P: PolicyRules>(
     c: &mut Cache<P>,
     id: u16,
     len: usize,
     mut left: impl FnMut(u16),
-) -> Option<Slot> {
+) -> Option<Frame> {
     loop {
         if let Some(s) = reserve(c, id, len, 64) {
-            c.hold(s, false);
+            c.set_in_transfer(s, false);
             return Some(s);
         }
         let v = c.victim(false)?;
@@ -115,8 +116,8 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-fn check<P: Rules>(c: &Cache<P>, model: &BTreeMap<u16, Object>) {
-    let mut demand = 0;
+fn check<P: PolicyRules>(c: &Cache<P>, model: &BTreeMap<u16, Object>) {
+    let mut persist_bytes = 0;
     for (&id, o) in model {
         let s = c.lookup(id).expect("resident");
         assert_eq!((c.id(s), c.len(s)), (id, o.len));
@@ -125,13 +126,13 @@ fn check<P: Rules>(c: &Cache<P>, model: &BTreeMap<u16, Object>) {
         assert_eq!(c.content(s).as_ptr() as usize % 8, 0);
         if o.pins > 0 {
             assert_eq!(c.place(s), o.place, "a pinned block moved");
-            demand += 8;
+            persist_bytes += 8;
         }
         if o.dirty {
-            demand += o.len as u32 + 2;
+            persist_bytes += o.len as u32 + 2;
         }
     }
-    assert_eq!(c.demand(), demand);
+    assert_eq!(c.persist_bytes(), persist_bytes);
     let mut seen = 0;
     let mut last = None;
     let mut at = c.first();
@@ -142,10 +143,10 @@ fn check<P: Rules>(c: &Cache<P>, model: &BTreeMap<u16, Object>) {
         seen += 1;
         at = c.next(s);
     }
-    assert_eq!((seen, c.count()), (model.len(), model.len() as u16));
+    assert_eq!((seen, c.count), (model.len(), model.len() as u16));
 }
 
-fn run<P: Rules>(len: usize, skip: usize, burst: usize, ops: &[Op]) {
+fn run<P: PolicyRules>(len: usize, skip: usize, burst: usize, ops: &[Op]) {
     let mut ram = Ram::new(len, skip);
     let mut c = ram.cache::<P>();
     let mut model = BTreeMap::<u16, Object>::new();
@@ -166,9 +167,9 @@ fn run<P: Rules>(len: usize, skip: usize, burst: usize, ops: &[Op]) {
                     c.remove(v);
                 };
                 let Some(s) = s else { continue };
-                assert!(c.is_held(s) && c.lookup(id) == Some(s));
+                assert!(c.in_transfer(s) && c.lookup(id) == Some(s));
                 fill(&c, s, seed);
-                c.hold(s, false);
+                c.set_in_transfer(s, false);
                 let o = Object {
                     len,
                     seed,
@@ -184,18 +185,18 @@ fn run<P: Rules>(len: usize, skip: usize, burst: usize, ops: &[Op]) {
                     model.remove(&id);
                 }
             }
-            Op::Pin(id, alone) => {
+            Op::Pin(id, exclusive) => {
                 let Some(o) = model.get_mut(&id) else {
                     continue;
                 };
                 let s = c.lookup(id).unwrap();
-                let may = if alone { o.pins == 0 } else { o.pins < 29 };
-                assert_eq!(c.pin(s, alone), if may { Ok(()) } else { Err(Busy) });
+                let may = if exclusive { o.pins == 0 } else { o.pins < 29 };
+                assert_eq!(c.pin(s, exclusive), if may { Ok(()) } else { Err(Busy) });
                 if may {
-                    o.pins = if alone { 31 } else { o.pins + 1 };
+                    o.pins = if exclusive { 31 } else { o.pins + 1 };
                     o.place = c.place(s);
                     // SAFETY: it is pinned.
-                    assert_eq!(unsafe { c.slot_of(c.content(s)) }, s);
+                    assert_eq!(unsafe { c.frame_of(c.content(s)) }, s);
                 }
             }
             Op::Unpin(id) => {
@@ -203,9 +204,9 @@ fn run<P: Rules>(len: usize, skip: usize, burst: usize, ops: &[Op]) {
                     continue;
                 };
                 if o.pins > 0 {
-                    let alone = o.pins == 31;
-                    o.pins = if alone { 0 } else { o.pins - 1 };
-                    let ended = c.unpin(c.lookup(id).unwrap(), alone);
+                    let exclusive = o.pins == 31;
+                    o.pins = if exclusive { 0 } else { o.pins - 1 };
+                    let ended = c.unpin(c.lookup(id).unwrap(), exclusive);
                     assert_eq!(ended, (o.pins == 0, false));
                 }
             }
@@ -214,7 +215,7 @@ fn run<P: Rules>(len: usize, skip: usize, burst: usize, ops: &[Op]) {
                     continue;
                 };
                 let s = c.lookup(id).unwrap();
-                c.updated(s);
+                c.note_update(s);
                 c.mark_dirty(s);
                 o.dirty = true;
             }
@@ -233,7 +234,7 @@ fn run<P: Rules>(len: usize, skip: usize, burst: usize, ops: &[Op]) {
                 o.dirty = false;
             }
             Op::Read(id) => match (c.lookup(id), model.get(&id)) {
-                (Some(s), Some(_)) => c.used(s),
+                (Some(s), Some(_)) => c.note_read(s),
                 (None, None) => {}
                 _ => panic!("{id}"),
             },
@@ -243,7 +244,7 @@ fn run<P: Rules>(len: usize, skip: usize, burst: usize, ops: &[Op]) {
                 model.retain(|_, o| o.pins > 0);
                 c.clear();
                 for &(place, id, len, pins) in &pinned {
-                    let s = c.put_back(place, id, len, pins).expect("was there");
+                    let s = c.restore_pinned(place, id, len, pins).expect("was there");
                     let o = model.get_mut(&id).unwrap();
                     assert_eq!(c.place(s), o.place);
                     o.dirty = false;
@@ -255,7 +256,7 @@ fn run<P: Rules>(len: usize, skip: usize, burst: usize, ops: &[Op]) {
     }
 }
 
-fn pinned<P: Rules>(c: &Cache<P>) -> Vec<(u16, u16, usize, u16)> {
+fn pinned<P: PolicyRules>(c: &Cache<P>) -> Vec<(u16, u16, usize, u16)> {
     let mut all = Vec::new();
     let mut at = c.first();
     while let Some(s) = at {
@@ -290,7 +291,7 @@ proptest! {
     }
 }
 
-/// A small generator.
+/// A small pseudo-random generator.
 pub(crate) struct Random(pub u64);
 
 impl Random {
@@ -320,7 +321,7 @@ fn occupied(pins: usize) -> u32 {
         if c.lookup(id).is_none() {
             let len = sizes[id as usize - 1];
             let s = loop {
-                let s = load(&mut c, id, len, |gone| {
+                let s = budget(&mut c, id, len, |gone| {
                     used.remove(&gone);
                 });
                 match s {
@@ -361,12 +362,13 @@ fn a_mix_of_sizes_fills_most_of_it() {
 #[test]
 #[cfg_attr(miri, ignore = "arithmetic")]
 fn fifteen_of_256_and_three_quarters_of_32() {
-    // Of 4 KiB, the heap's own state taken off: what cache, policy, store and the rest take on a 32-bit target.
+    // Of 4 KiB, the heap's own state taken off: what cache, policy, store and the rest take on a
+    // 32-bit target.
     let mut ram = Ram::new(4096 - 128, 0);
     let mut c = ram.cache::<Predict>();
     for id in 1..=15 {
         let s = reserve(&mut c, id, 256, 64).expect("it fits");
-        c.hold(s, false);
+        c.set_in_transfer(s, false);
     }
     assert!((1..=15).all(|id| c.lookup(id).is_some()));
     // Nor does a queue that does not fit move blocks for the directory.
@@ -396,22 +398,22 @@ fn the_state_is_small() {
     assert!(both <= 68, "{both}");
 }
 
-/// The directory gave way for the last block, and must not grow over its place before it is back.
+/// The directory shrank for the last frame, and must not grow over it before it is restored.
 #[test]
 fn the_directory_leaves_room_for_what_comes_back_last() {
     let mut ram = Ram::new(600, 0);
     let mut c = ram.cache::<Lru>();
     for id in 1..=20 {
-        let s = load(&mut c, id, 8, |_| panic!("there is room")).unwrap();
+        let s = budget(&mut c, id, 8, |_| panic!("there is room")).unwrap();
         c.pin(s, false).unwrap();
     }
-    let last = load(&mut c, 21, 256, |_| panic!("there is room")).unwrap();
+    let last = budget(&mut c, 21, 256, |_| panic!("there is room")).unwrap();
     c.pin(last, true).unwrap();
     let pinned = pinned(&c);
     assert_eq!(pinned.len(), 21);
     c.clear();
     for (place, id, len, pins) in pinned {
-        let s = c.put_back(place, id, len, pins).expect("was there");
+        let s = c.restore_pinned(place, id, len, pins).expect("was there");
         assert_eq!(c.place(s), place);
     }
     assert!((1..=21).all(|id| c.lookup(id).is_some()));
@@ -424,7 +426,7 @@ fn a_block_larger_than_a_burst_moves_in_pieces() {
     for (id, len) in [(1, 100), (2, 900), (3, 300), (4, 500)] {
         let s = reserve(&mut c, id, len, 64).unwrap();
         fill(&c, s, id as u8);
-        c.hold(s, false);
+        c.set_in_transfer(s, false);
     }
     for id in [1, 3] {
         c.remove(c.lookup(id).unwrap());
@@ -451,36 +453,37 @@ fn a_move_can_be_finished_at_once() {
     for (id, len) in [(1, 100), (2, 800)] {
         let s = reserve(&mut c, id, len, 64).unwrap();
         fill(&c, s, id as u8);
-        c.hold(s, false);
+        c.set_in_transfer(s, false);
     }
     c.remove(c.lookup(1).unwrap());
     assert_eq!(c.reserve(3, 150, 64), Reserve::Again);
-    c.settle();
+    c.finish_move();
     assert!(holds(&c, c.lookup(2).unwrap(), 2));
     assert_eq!(c.first(), c.lookup(2));
 }
 
 #[test]
 fn a_directory_that_cannot_grow_has_longer_chains() {
-    // One large pinned object right below the directory, restored: there is no room for more buckets.
+    // One large pinned object right below the directory, restored: there is no room for more
+    // buckets.
     let mut ram = Ram::new(1024, 0);
     let mut c = ram.cache::<Predict>();
     let s = reserve(&mut c, 1, 440, 64).unwrap();
-    c.hold(s, false);
+    c.set_in_transfer(s, false);
     let s = reserve(&mut c, 2, 552, 64).unwrap();
-    c.hold(s, false);
+    c.set_in_transfer(s, false);
     c.pin(s, true).unwrap();
-    let kept = pinned(&c);
+    let candidates = pinned(&c);
     c.clear();
-    for (place, id, len, pins) in kept {
-        c.put_back(place, id, len, pins).expect("was there");
+    for (place, id, len, pins) in candidates {
+        c.restore_pinned(place, id, len, pins).expect("was there");
     }
     let mut n = 0;
     for id in 3..40 {
         let Some(s) = reserve(&mut c, id, 8, 64) else {
             break;
         };
-        c.hold(s, false);
+        c.set_in_transfer(s, false);
         n += 1;
     }
     assert_eq!(n, 448 / 16);
@@ -494,14 +497,14 @@ fn a_directory_gets_its_room_after_large_objects() {
     let mut ram = Ram::new(4000, 0);
     let mut c = ram.cache::<Predict>();
     for id in 1..=15 {
-        load(&mut c, id, 256, |_| {}).unwrap();
+        budget(&mut c, id, 256, |_| {}).unwrap();
     }
     for id in 100..if cfg!(miri) { 200 } else { 400 } {
-        load(&mut c, id, 8, |_| {}).unwrap();
+        budget(&mut c, id, 8, |_| {}).unwrap();
     }
     assert!(c.heads() * 4 >= c.count, "{} of {}", c.heads(), c.count);
     for id in 501..=515 {
-        load(&mut c, id, 256, |_| {}).unwrap();
+        budget(&mut c, id, 256, |_| {}).unwrap();
     }
     assert!(c.heads() < 40);
 }
@@ -513,7 +516,7 @@ fn a_directory_gives_way_where_blocks_must_be_moved() {
     // A small one at the start, as a root is.
     for (id, len) in (1..).zip([4].into_iter().chain([256; 14])) {
         let s = reserve(&mut c, id, len, 64).unwrap();
-        c.hold(s, false);
+        c.set_in_transfer(s, false);
     }
     assert!(reserve(&mut c, 16, 256, 64).is_none());
     c.remove(c.lookup(1).unwrap());
@@ -525,7 +528,7 @@ fn a_directory_gives_way_where_blocks_must_be_moved() {
 fn records_that_no_pin_left_are_refused() {
     let mut ram = Ram::new(1024, 0);
     let mut c = ram.cache::<Predict>();
-    c.put_back(4, 1, 64, 1).unwrap();
+    c.restore_pinned(4, 1, 64, 1).unwrap();
     for (place, id, len, pins) in [
         (4, 2, 8, 1),       // over the one before
         (12, 3, 8, 1),      // inside it
@@ -539,12 +542,12 @@ fn records_that_no_pin_left_are_refused() {
         (20, 4, 8, 64),     // no such pins
     ] {
         assert_eq!(
-            c.put_back(place, id, len, pins),
+            c.restore_pinned(place, id, len, pins),
             None,
             "{place} {id} {len} {pins}"
         );
     }
-    assert!(c.put_back(13, 2, 8, 33).is_some());
+    assert!(c.restore_pinned(13, 2, 8, 33).is_some());
 }
 
 #[test]
@@ -552,14 +555,19 @@ fn what_is_doomed_goes_with_its_last_pin() {
     let mut ram = Ram::new(256, 0);
     let mut c = ram.cache::<Predict>();
     let s = reserve(&mut c, 1, 8, 64).unwrap();
-    c.hold(s, false);
+    c.set_in_transfer(s, false);
     c.pin(s, false).unwrap();
     c.pin(s, false).unwrap();
     c.doom(s);
-    let kept = pinned(&c);
+    let candidates = pinned(&c);
     c.clear();
     let s = c
-        .put_back(kept[0].0, kept[0].1, kept[0].2, kept[0].3)
+        .restore_pinned(
+            candidates[0].0,
+            candidates[0].1,
+            candidates[0].2,
+            candidates[0].3,
+        )
         .unwrap();
     assert_eq!(c.unpin(s, false), (false, false));
     assert_eq!(c.unpin(s, false), (true, true));
@@ -571,7 +579,7 @@ fn a_held_object_neither_moves_nor_leaves() {
     let mut c = ram.cache::<Predict>();
     for id in 1..=4 {
         let s = reserve(&mut c, id, 200, 64).unwrap();
-        c.hold(s, id == 3);
+        c.set_in_transfer(s, id == 3);
     }
     let at = c.lookup(3).unwrap();
     c.remove(c.lookup(2).unwrap());
@@ -586,7 +594,7 @@ fn a_held_object_neither_moves_nor_leaves() {
 #[test]
 fn too_small_or_too_large() {
     let mut b = [0u64; 4];
-    // SAFETY: the buffer is nobody else's.
+    // SAFETY: only the cache uses the buffer.
     unsafe {
         let p = b.as_mut_ptr().cast::<u8>();
         assert!(Cache::<Lru>::new(p, 0).is_none());

@@ -1,25 +1,34 @@
-//! Allocation: ids in a row, and a block for each.
+//! Allocation: consecutive object numbers, and a block for each.
+//!
+//! ```text
+//!  Ids:    find n free entries in a row          (reads the table)
+//!  Blocks: for each object: find free units, mark them used, write header, write entry
+//!  Undo:   no space left: free the objects done so far, then Full
+//! ```
+//!
+//! Why it is safe: a cut at any point leaves marked units or entries that nothing reachable points
+//! to. The sweep of the next open frees both.
 
-use super::block::TOMB;
-use super::map::units_of;
-use super::units::{Find, Take};
+use super::block::TOMBSTONE;
+use super::geometry::units_of;
+use super::units::{AllocRun, FindFree};
 use super::{Entry, Fail, Free, MAX_LEN, Store};
 use crate::promise::Promise;
 use nvmem::Medium;
 
-/// Allocating `n` objects of equal size with consecutive ids.
+/// Allocates `n` objects of equal size with consecutive numbers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Alloc {
     n: u16,
     len: u16,
     stage: Stage,
-    find: Find,
-    /// The first object's number, when it was found.
+    find: FindFree,
+    /// The first object's number, once found.
     id: u16,
-    /// Objects that are done.
+    /// Objects allocated so far.
     done: u16,
-    take: Take,
-    /// What was done of a run and is taken back.
+    run: AllocRun,
+    /// The free of an object that is taken back.
     free: Option<Free>,
 }
 
@@ -27,25 +36,25 @@ pub(crate) struct Alloc {
 enum Stage {
     Ids,
     Blocks,
-    /// There is no room: what was done is taken back.
+    /// No space: objects allocated so far are freed again.
     Undo,
 }
 
 impl Alloc {
-    /// The first object's number, when it has come to its end.
+    /// The first object's number, when the allocation has finished.
     pub(crate) fn id(&self) -> u16 {
         self.id
     }
 
     /// One object of `len` bytes.
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    #[inline(never)]
     pub(crate) fn one(len: u16) -> Self {
         Self::run(1, len)
     }
 
     /// `n` objects of `len` bytes each.
     pub(crate) fn run(n: u16, len: u16) -> Self {
-        // More than there can be.
+        // More units than any medium has.
         let units = if len > MAX_LEN {
             u16::MAX
         } else {
@@ -55,28 +64,31 @@ impl Alloc {
             n,
             len,
             stage: Stage::Ids,
-            find: Find::NEW,
+            find: FindFree::NEW,
             id: 0,
             done: 0,
-            take: Take::new(units),
+            run: AllocRun::new(units),
             free: None,
         }
     }
 }
 
 impl<S: Medium, P: Promise> Store<S, P> {
-    /// One step of an allocation; the id of the first object at its end.
+    /// One step of an allocation. When it is done, [`Alloc::id`] is the first object's number.
     ///
-    /// The objects have no content yet: the caller writes each before it counts on it.
+    /// The objects have no content yet: the caller writes each before it relies on it.
     ///
-    /// **Power loss**: an object to which nothing that is reachable leads is gone. **Cost**: for each object 6 bytes, an entry of 4 (2 with the snapshot
-    /// promise), and a bit for each 8 bytes. **Errors**: [`Error::Full`] when ids or room do not suffice, nothing is taken then.
+    /// **Power loss**: an object that nothing reachable points to is gone. **Cost**: for each
+    /// object 6 bytes, an entry of 4 (2 with the snapshot promise), and a bit for each 8 bytes.
+    /// **Errors**: [`Error::Full`](crate::Error::Full) when numbers or space do not suffice;
+    /// nothing stays allocated then.
     ///
-    /// `RUN`: whether it may be more than one; one that is not leaves nothing to be taken back, and needs less code.
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    /// `RUN`: whether it may be more than one object. A single object needs no undo, and so less
+    /// code.
+    #[inline(never)]
     pub(crate) fn alloc<const RUN: bool>(&mut self, a: &mut Alloc) -> Result<(), Fail> {
-        self.change()?;
-        // One at a time: a constant, so that what a run needs besides is left out.
+        self.before_change()?;
+        // A constant for a single object, so that the compiler drops the code for runs.
         let n = if RUN { a.n } else { 1 };
         match a.stage {
             Stage::Ids => {
@@ -84,15 +96,15 @@ impl<S: Medium, P: Promise> Store<S, P> {
                 if RUN && (n == 0 || units > u32::from(self.free_units)) {
                     return Err(Fail::FULL);
                 }
-                self.look(&mut a.find, n, false)?;
+                self.find_free(&mut a.find, n, false)?;
                 a.id = a.find.first(n);
                 a.stage = Stage::Blocks;
             }
-            Stage::Blocks => match self.take(&mut a.take) {
+            Stage::Blocks => match self.alloc_run(&mut a.run) {
                 Ok(()) => {
-                    let unit = a.take.unit();
+                    let unit = a.run.unit();
                     let id = if RUN { a.id + a.done } else { a.id };
-                    self.put_head(unit, id, a.len)?;
+                    self.write_block_header(unit, id, a.len)?;
                     if P::SNAPSHOT {
                         self.put_pending(id, unit)?;
                     } else {
@@ -103,7 +115,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
                     if !RUN || a.done == n {
                         return Ok(());
                     }
-                    a.take = Take::new(units_of(a.len));
+                    a.run = AllocRun::new(units_of(a.len));
                 }
                 Err(Fail::FULL) if RUN && a.done > 0 => {
                     a.stage = Stage::Undo;
@@ -121,20 +133,21 @@ impl<S: Medium, P: Promise> Store<S, P> {
                 }
             }
         }
-        Err(Fail::AGAIN)
+        Err(Fail::PENDING)
     }
 
-    /// Just in time: one step of undoing the allocation of one object, which is at its end. In less code than [`Store::free`] of any object.
-    pub(crate) fn take_back(&mut self, a: &mut Alloc) -> Result<(), Fail> {
-        self.change()?;
+    /// Just in time: one step of undoing a finished allocation of one object. Less code than
+    /// [`Store::free`].
+    pub(crate) fn undo_alloc(&mut self, a: &mut Alloc) -> Result<(), Fail> {
+        self.before_change()?;
         if let Stage::Blocks = a.stage {
             self.put_entry(a.id, Entry::FREE)?;
             self.free_ids += 1;
             a.stage = Stage::Undo;
-            return Err(Fail::AGAIN);
+            return Err(Fail::PENDING);
         }
-        self.give(&mut a.take)
+        self.release(&mut a.run)
     }
 }
 
-const _: () = assert!(MAX_LEN < TOMB);
+const _: () = assert!(MAX_LEN < TOMBSTONE);

@@ -1,30 +1,30 @@
-//! Blocks: finding, reading and writing what an object consists of.
+//! Blocks: locating, reading and writing an object's header and content.
 
-use super::map::units_of;
-use super::units::{Take, WORDS};
-use super::{BLOCK_HEADER, CHECK_BYTES, Check, Entry, Fail, MAX_LEN, PIECE, Store};
+use super::geometry::units_of;
+use super::units::{AllocRun, WORDS};
+use super::{BLOCK_HEADER, Check, Entry, Fail, MAX_LEN, PIECE, Store};
 use crate::plain::{as_bytes, zeros};
 use crate::promise::Promise;
 use core::mem::MaybeUninit;
 use nvmem::{Medium, planted};
 
-/// In a header's length: the block says that its object was freed.
-pub(super) const TOMB: u16 = 0x8000;
+/// Flag in a header's length: this block records that its object was freed.
+pub(super) const TOMBSTONE: u16 = 0x8000;
 
 /// The header of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Head {
+pub(super) struct BlockHeader {
     pub(super) id: u16,
     pub(super) len: u16,
-    /// The block that was taken before, in the same epoch.
+    /// The block that was allocated before it in the same epoch (the chain of a commit).
     pub(super) prev: u16,
     pub(super) check: u16,
 }
 
-impl Head {
+impl BlockHeader {
     pub(super) fn decode(b: [u8; 8]) -> Self {
         let [i0, i1, l0, l1, p0, p1, c0, c1] = b;
-        Head {
+        BlockHeader {
             id: u16::from_le_bytes([i0, i1]),
             len: u16::from_le_bytes([l0, l1]),
             prev: u16::from_le_bytes([p0, p1]),
@@ -33,98 +33,100 @@ impl Head {
     }
 }
 
-/// The check in a header, if it is that of this object with this size.
+/// The check in a block header, if the header is that of this object with this length.
 #[inline(always)]
-pub(crate) fn is_head(head: &[u8; BLOCK_HEADER as usize], id: u16, len: u16) -> Option<u16> {
-    let h = Head::decode(*head);
+pub(crate) fn check_in_header(
+    head: &[u8; BLOCK_HEADER as usize],
+    id: u16,
+    len: u16,
+) -> Option<u16> {
+    let h = BlockHeader::decode(*head);
     (h.id == id && h.len == len).then_some(h.check)
 }
 
-/// Where the current content of an object lies.
+/// The block with an object's current content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct BlockRef {
     /// Bytes of the content.
     pub(crate) len: u16,
-    /// What the content's [`Check`] comes to, if it is what was written.
+    /// What [`Check`] over the content must give.
     pub(crate) check: u16,
     pub(super) unit: u16,
 }
 
-/// A write-back that begins.
+/// The beginning of a write-back.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Begin {
+pub(crate) struct BeginWrite {
     id: u16,
     len: u16,
-    take: Option<Take>,
+    run: Option<AllocRun>,
 }
 
-impl Begin {
+impl BeginWrite {
     pub(crate) fn new(id: u16, len: u16) -> Self {
-        Begin {
-            id,
-            len,
-            take: None,
-        }
+        BeginWrite { id, len, run: None }
     }
 }
 
 impl<S: Medium, P: Promise> Store<S, P> {
     /// The block of an object, by its entry and its header.
     ///
-    /// **Cost**: reads 12 bytes. **Errors**: [`Error::Damaged`] when they do not belong together; the content is not looked at.
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    pub(crate) fn locate(&mut self, id: u16) -> Result<Place, Fail> {
+    /// **Cost**: reads 12 bytes. **Errors**: [`Error::Damaged`](crate::Error::Damaged) when the two
+    /// do not match. The content is not read.
+    #[inline(never)]
+    pub(crate) fn locate(&mut self, id: u16) -> Result<BlockRef, Fail> {
         let e = self.entry(id)?;
         self.locate_by(id, e)
     }
 
-    /// [`Store::locate`] by an entry that was read.
-    pub(super) fn locate_by(&mut self, id: u16, e: Entry) -> Result<Place, Fail> {
+    /// [`Store::locate`] with an entry that was read already.
+    pub(super) fn locate_by(&mut self, id: u16, e: Entry) -> Result<BlockRef, Fail> {
         if !P::SNAPSHOT && !e.is_settled() {
             return Err(Fail::damaged(id));
         }
         self.locate_in(id, e.pending())
     }
 
-    pub(super) fn locate_in(&mut self, id: u16, unit: u16) -> Result<Place, Fail> {
+    pub(super) fn locate_in(&mut self, id: u16, unit: u16) -> Result<BlockRef, Fail> {
         let damaged = Fail::damaged(id);
-        let head = self.head(unit, id)?;
-        let bounded = head.len <= MAX_LEN && self.map.has(unit, units_of(head.len));
+        let head = self.read_block_header(unit, id)?;
+        let bounded = head.len <= MAX_LEN && self.geometry.has(unit, units_of(head.len));
         if head.id != id || !bounded {
             return Err(damaged);
         }
-        Ok(Place {
+        Ok(BlockRef {
             len: head.len,
             check: head.check,
             unit,
         })
     }
 
-    /// The header in a unit; `id` is whose it should be.
-    pub(super) fn head(&mut self, unit: u16, id: u16) -> Result<Head, Fail> {
-        if !self.map.has(unit, 1) {
+    /// The header in a unit; `id` is the object that it should belong to.
+    pub(super) fn read_block_header(&mut self, unit: u16, id: u16) -> Result<BlockHeader, Fail> {
+        if !self.geometry.has(unit, 1) {
             return Err(Fail::damaged(id));
         }
         let mut b = [0; 8];
-        self.get(self.map.unit(unit), &mut b)?;
-        Ok(Head::decode(b))
+        self.get(self.geometry.unit(unit), &mut b)?;
+        Ok(BlockHeader::decode(b))
     }
 
-    /// A new block in the chain: all of its header but the check.
-    pub(super) fn put_head(&mut self, unit: u16, id: u16, len: u16) -> Result<(), Fail> {
+    /// Writes the header of a new block, without its check, and adds it to the chain.
+    pub(super) fn write_block_header(&mut self, unit: u16, id: u16, len: u16) -> Result<(), Fail> {
         let prev = if P::SNAPSHOT { self.chain } else { 0 };
         let ([i0, i1], [l0, l1], [p0, p1]) =
             (id.to_le_bytes(), len.to_le_bytes(), prev.to_le_bytes());
-        self.put(self.map.unit(unit), &[i0, i1, l0, l1, p0, p1])?;
+        self.put(self.geometry.unit(unit), &[i0, i1, l0, l1, p0, p1])?;
         if P::SNAPSHOT {
             self.chain = unit;
         }
         Ok(())
     }
 
-    /// Loads the whole content of an object of this size. **Errors**: [`Error::Damaged`] when it has another one, or other bytes
-    /// than were written.
-    pub(crate) fn load(&mut self, id: u16, content: &mut [u8]) -> Result<(), Fail> {
+    /// Reads the whole content of an object of this size. **Errors**:
+    /// [`Error::Damaged`](crate::Error::Damaged) when its size or its bytes are not those that were
+    /// written.
+    pub(crate) fn read_object(&mut self, id: u16, content: &mut [u8]) -> Result<(), Fail> {
         let len = content.len() as u16;
         let at = self.address_of(id, len, false)?;
         let mut head = [0; BLOCK_HEADER as usize];
@@ -132,16 +134,16 @@ impl<S: Medium, P: Promise> Store<S, P> {
         self.get(at, content)?;
         let mut check = Check::new(id, len);
         check.add(content);
-        match is_head(&head, id, len) {
+        match check_in_header(&head, id, len) {
             Some(expected) if expected == check.finish() => Ok(()),
             _ => Err(Fail::damaged(id)),
         }
     }
 
-    /// Whether a block has the content that was written. **Cost**: reads it.
+    /// Whether a block's content matches its check. **Cost**: reads it.
     #[cold]
     #[inline(never)]
-    pub(super) fn is_sound(&mut self, id: u16, place: &Place) -> Result<bool, Fail> {
+    pub(super) fn is_sound(&mut self, id: u16, place: &BlockRef) -> Result<bool, Fail> {
         let mut check = Check::new(id, place.len);
         let mut b = MaybeUninit::uninit();
         let b = as_bytes(zeros::<WORDS>(&mut b));
@@ -159,41 +161,37 @@ impl<S: Medium, P: Promise> Store<S, P> {
         Ok(check.finish() == place.check)
     }
 
-    /// The size of an object's content. **Cost**, **Errors**: as [`Store::locate`].
-    pub(crate) fn size_of(&mut self, id: u16) -> Result<u16, Fail> {
-        Ok(self.locate(id)?.len)
-    }
-
     /// The address of the content; its check is in the two bytes before.
-    pub(crate) fn address(&self, place: &Place) -> u32 {
-        self.map.unit(place.unit) + BLOCK_HEADER
+    pub(crate) fn address(&self, place: &BlockRef) -> u32 {
+        self.geometry.unit(place.unit) + BLOCK_HEADER
     }
 
-    /// The address of the content of an object of this size, by its entry; its header, of [`BLOCK_HEADER`] bytes, is just before. Whether
-    /// that is the object's own, [`is_head`] says.
+    /// The address of the content of an object of this size, by its entry. The header of
+    /// [`BLOCK_HEADER`] bytes lies just before it; [`check_in_header`] tells whether it is the
+    /// object's own.
     ///
-    /// To write there, [`Store::begin_write`] must have come to its end before the object became dirty.
+    /// To write there, [`Store::begin_write`] must have finished before the object became dirty.
     ///
-    /// **Cost**: reads 4 bytes. **Errors**: [`Error::Damaged`] when no such block can be there; to write, [`Error::Unfinished`].
-    #[cfg_attr(target_pointer_width = "64", inline(always))]
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    /// **Cost**: reads 4 bytes. **Errors**: [`Error::Damaged`](crate::Error::Damaged) when no such
+    /// block is possible; to write, [`Error::Unfinished`](crate::Error::Unfinished).
+    #[inline(never)]
     pub(crate) fn address_of(&mut self, id: u16, len: u16, writes: bool) -> Result<u32, Fail> {
         if writes && P::SNAPSHOT {
-            // Just in time, an object is dirty only while the medium says so.
-            self.change()?;
+            // Just in time, an object is dirty only while the record says *running*.
+            self.before_change()?;
         }
         let e = self.entry(id)?;
-        // What the last commit knows is never written.
+        // A committed block is never overwritten.
         let alike = e.is_settled();
         let wrong = if P::SNAPSHOT { alike && writes } else { !alike };
-        if wrong || !self.map.has(e.pending(), units_of(len)) {
+        if wrong || !self.geometry.has(e.pending(), units_of(len)) {
             return Err(Fail::damaged(id));
         }
-        Ok(self.map.unit(e.pending()) + BLOCK_HEADER)
+        Ok(self.geometry.unit(e.pending()) + BLOCK_HEADER)
     }
 
-    /// Whether the header of an object says this length; its content may be anything. **Cost**: reads 8 bytes. **Errors**:
-    /// [`Error::Damaged`] when it does not.
+    /// Checks that the object's header has this length. **Cost**: reads 8 bytes. **Errors**:
+    /// [`Error::Damaged`](crate::Error::Damaged) when it has not.
     pub(crate) fn expect(&mut self, id: u16, len: u16) -> Result<(), Fail> {
         let at = self.address_of(id, len, false)?;
         let mut b = [0; 4];
@@ -204,47 +202,45 @@ impl<S: Medium, P: Promise> Store<S, P> {
         Ok(())
     }
 
-    /// One step of the beginning of a write-back: where the content is to be written to.
+    /// One step of the beginning of a write-back: determines the block to write to.
     ///
-    /// Just in time, that is where it lies; with the snapshot promise, for the first write-back since the last commit, a block of its
-    /// own. **From the first step on the object must be written** with [`Store::put`] and [`Store::finish_write`], before
-    /// it leaves RAM and before the next commit: what counts as current has no content until then. So a caller that wants
-    /// to hear of [`Error::Full`] in time begins when the object gets dirty, and begins once more, at no cost, when it writes.
+    /// Just in time, that is the object's block. With the snapshot promise, the first write-back
+    /// after a commit allocates a new block (copy on write). **After the first step the object must
+    /// be written**, before it is evicted and before the next commit: the current content has no
+    /// valid block until then. So a caller that needs [`Error::Full`](crate::Error::Full) in time
+    /// begins when the object becomes dirty. Beginning again at the write costs nothing.
     ///
-    /// **Cost**: 12 bytes once after each persist; with the snapshot promise, once after each commit for each object, 8 bytes and a bit for each 8
-    /// bytes. **Errors**: [`Error::Full`], nothing has changed then; [`Error::Unfinished`]; [`Error::Damaged`].
-    pub(crate) fn begin_write(&mut self, b: &mut Begin) -> Result<Place, Fail> {
-        self.change()?;
+    /// **Cost**: 12 bytes once after each persist. With the snapshot promise, once after each
+    /// commit for each object, 8 bytes and a bit for each 8 bytes. **Errors**:
+    /// [`Error::Full`](crate::Error::Full), nothing has changed then;
+    /// [`Error::Unfinished`](crate::Error::Unfinished); [`Error::Damaged`](crate::Error::Damaged).
+    pub(crate) fn begin_write(&mut self, b: &mut BeginWrite) -> Result<BlockRef, Fail> {
+        self.before_change()?;
         if !P::SNAPSHOT {
             return self.locate(b.id);
         }
-        let Some(take) = &mut b.take else {
+        let Some(run) = &mut b.run else {
             let e = self.entry(b.id)?;
             if !e.is_settled() || planted!("vnv-heap/committed-in-place") {
                 return self.locate_in(b.id, e.pending());
             }
-            b.take = Some(Take::apart_from(e.committed(), units_of(b.len)));
-            return Err(Fail::AGAIN);
+            b.run = Some(AllocRun::avoiding(e.committed(), units_of(b.len)));
+            return Err(Fail::PENDING);
         };
-        match self.take(take) {
-            Err(Fail::FULL) if take.gives_in() => return Err(Fail::AGAIN),
+        match self.alloc_run(run) {
+            Err(Fail::FULL) if run.stop_avoiding() => return Err(Fail::PENDING),
             r => r?,
         }
-        let unit = take.unit();
-        self.put_head(unit, b.id, b.len)?;
+        let unit = run.unit();
+        self.write_block_header(unit, b.id, b.len)?;
         self.torn = b.id;
         self.put_pending(b.id, unit)?;
         self.torn = 0;
-        b.take = None;
-        Ok(Place {
+        b.run = None;
+        Ok(BlockRef {
             len: b.len,
             check: 0,
             unit,
         })
-    }
-
-    /// Ends a write-back to this address with the check of what was written. **Cost**: 2 bytes.
-    pub(crate) fn finish_write(&mut self, address: u32, check: u16) -> Result<(), Fail> {
-        self.put(address - CHECK_BYTES, &check.to_le_bytes())
     }
 }

@@ -1,11 +1,12 @@
-//! The check over an object: 16 bits that notice every one- and two-bit error of up to 1,280 bytes.
+//! The check of an object: 16 bits that detect every one- and two-bit error in up to 1,280 bytes.
 //!
-//! A sum of 32-bit words, each with a weight of its own, modulo the prime 65,521. A flipped bit changes it by plus or minus a power of two
-//! times the weight; the weights are such that no two of these, nor one and a power of two below 2^16 (a flipped bit of the
-//! check itself), are the same. Sixteen bits of CRC do that for 4 KiB, and cost three instructions a byte; this costs one,
-//! because eight words are multiplied by small constants before anything is reduced.
+//! It is a weighted sum of 32-bit words modulo the prime 65,521. A flipped bit changes the sum by
+//! plus or minus a power of two times the word's weight. The weights are chosen so that no two such
+//! changes are equal, and none equals a power of two below 2^16 (a flipped bit of the check
+//! itself). A CRC of 16 bits does that for 4 KiB, and costs three instructions a byte. This check
+//! costs one: eight words are multiplied by small constants before each reduction.
 
-/// Words of the content that are taken together.
+/// Bytes that are summed between two reductions.
 pub(super) const BLOCK: usize = 32;
 
 const PRIME: u32 = 65_521;
@@ -13,9 +14,9 @@ const PRIME: u32 = 65_521;
 const R16: u32 = 15;
 const R32: u64 = 225;
 
-/// The weights of the words in a block, and what a block weighs more than the next one.
+/// Weights of the words in a block. `STRIDE` is the factor between a block and the next.
 ///
-/// Found by a search: `weights_are_apart` in the tests says what is asked of them.
+/// Found by a search; the test `weights_are_apart` verifies the property above.
 pub(super) const WEIGHTS: [u16; 8] = [9231, 62792, 16668, 41968, 23136, 51654, 42404, 13080];
 pub(super) const STRIDE: u64 = 18806;
 
@@ -25,32 +26,18 @@ const fn fold(c: u64) -> u64 {
     (c & 0xFFFF_FFFF) + (c >> 32) * R32
 }
 
-/// Takes `bytes`; but for the last ones, a multiple of [`BLOCK`] at a time.
+/// Adds `bytes`: a multiple of [`BLOCK`], except in the last call.
 #[inline(never)]
 pub(super) fn weigh(mut c: u64, bytes: &[u8]) -> u64 {
-    if cfg!(not(target_pointer_width = "64")) {
-        for b in bytes.chunks(BLOCK) {
-            c = any_block(c, b);
-        }
-        return c;
-    }
-    let (blocks, rest) = bytes.as_chunks::<BLOCK>();
-    for b in blocks {
+    for b in bytes.chunks(BLOCK) {
         c = block(c, b);
-    }
-    if !rest.is_empty() {
-        let mut last = [0; BLOCK];
-        for (to, from) in last.iter_mut().zip(rest) {
-            *to = *from;
-        }
-        c = block(c, &last);
     }
     c
 }
 
-/// The same as [`block`] of what is followed by zeros, in less code.
+/// Adds one block. A short one counts as if filled with zeros.
 #[inline(always)]
-pub(super) fn any_block(c: u64, b: &[u8]) -> u64 {
+fn block(c: u64, b: &[u8]) -> u64 {
     let (words, rest) = b.as_chunks::<4>();
     let mut last = 0;
     for byte in rest.iter().rev() {
@@ -66,42 +53,34 @@ pub(super) fn any_block(c: u64, b: &[u8]) -> u64 {
     fold(c) * STRIDE + t
 }
 
-#[inline(always)]
-fn block(c: u64, b: &[u8; BLOCK]) -> u64 {
-    let mut t = 0;
-    for (w, weight) in b.as_chunks::<4>().0.iter().zip(WEIGHTS) {
-        t += u64::from(u32::from_le_bytes(*w)) * u64::from(weight);
-    }
-    fold(c) * STRIDE + t
-}
-
-/// A check under way.
+/// A check being computed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Check(u64);
 
 impl Check {
-    /// Of nothing.
+    /// The check of nothing.
     pub(crate) const NONE: Check = Check(0);
 
-    /// Of an object's number and length; its content follows.
+    /// Starts with an object's number and length; its content follows.
     pub(crate) fn new(id: u16, len: u16) -> Self {
         Check(u64::from(id) | u64::from(len) << 16)
     }
 
-    /// Takes a part of the content, in order; each but the last has a multiple of [`PIECE`](super::PIECE) bytes.
+    /// Adds a part of the content, in order; each but the last has a multiple of
+    /// [`PIECE`](super::PIECE) bytes.
     ///
     /// **Cost**: about an instruction a byte.
     pub(crate) fn add(&mut self, bytes: &[u8]) {
         self.0 = weigh(self.0, bytes);
     }
 
-    /// The check: from 1 to 65,521, so that neither a zeroed nor an erased one is ever right.
+    /// The check: from 1 to 65,521, so that neither zeroed nor erased bytes are ever a valid one.
     pub(crate) fn finish(self) -> u16 {
         reduce(self.0)
     }
 }
 
-/// Apart, as the rest of the check is, so that what it costs can be told.
+/// A function of its own, like `weigh`, so that profiles show its cost.
 #[inline(never)]
 fn reduce(c: u64) -> u16 {
     // Below 2^33, so that the next one fits.

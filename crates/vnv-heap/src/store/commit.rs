@@ -1,10 +1,23 @@
-//! Commit: one record, and the table follows.
+//! Commit (snapshot promise): one record makes all pending blocks count; then the table follows.
+//!
+//! ```text
+//!  before:  entry [old | new]   new blocks, chained through their headers: B3 -> B2 -> B1 -> 0
+//!  1. flush, write record COMMITTED(seq+1), flush        <== the commit counts from here
+//!  2. for each block of the chain:  entry [new | new], mark the old block's units free
+//!     a tombstone:                  entry [0 | 0],     mark the old block's units free
+//!  3. flush, write the applied word (seq+1)              table complete
+//! ```
+//!
+//! Why it is safe: before the record is complete, every entry still names its committed block, and
+//! no committed block was overwritten. After it, steps 2 and 3 depend only on what the medium
+//! holds; open repeats them if the applied word is late. Units are marked free only after the entry
+//! no longer needs them.
 
-use super::block::TOMB;
-use super::map::units_of;
+use super::block::TOMBSTONE;
+use super::geometry::units_of;
 use super::open::NO_ENTRIES;
-use super::record::{COMMITTED, shown};
-use super::units::Mark;
+use super::record::{COMMITTED, applied_word};
+use super::units::MarkUnits;
 use super::{Entry, FREED, Fail, MAX_LEN, SCAN, Store, UNFINISHED};
 use crate::promise::Promise;
 use nvmem::{Medium, planted};
@@ -13,12 +26,13 @@ use nvmem::{Medium, planted};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Commit {
     stage: Stage,
-    /// What becomes free, and what the entry becomes.
-    free: [Option<Mark>; 2],
+    /// Unit runs to mark free, then the new entry to write.
+    free: [Option<MarkUnits>; 2],
+    /// The object and its new entry.
     then: Option<(u16, Entry)>,
-    /// Blocks that the chain can have at most.
+    /// The most blocks that the chain can still have; bounds a damaged chain.
     left: u16,
-    /// A half-written entry may be among the table's: no block is freed by what an entry says.
+    /// The table may hold a torn entry: free no block because of an entry.
     keep: bool,
 }
 
@@ -45,36 +59,39 @@ impl Commit {
 }
 
 impl<S: Medium, P: Promise> Store<S, P> {
-    /// One step of a commit. All that is dirty was written before the first one.
+    /// One step of a commit. All dirty objects were written back before the first one.
     ///
-    /// **Power loss**: before the record is whole, the heap is as of the commit before; after it, as of this one.
-    /// **Cost**: 16 bytes; for each object that was written since the last commit 2 bytes and a bit for each 8 bytes. **Errors**: those of the medium. Nothing else
-    /// may change then before another commit has come to its end: a new [`Commit`] goes on from wherever this one got to.
+    /// **Power loss**: before the record is complete, the heap is as of the previous commit; after
+    /// it, as of this one. **Cost**: 16 bytes; for each object that was written since the last
+    /// commit 2 bytes and a bit for each 8 bytes. **Errors**: those of the medium. Nothing else may
+    /// change then until another commit has finished: a new [`Commit`] continues where this one
+    /// stopped.
     pub(crate) fn commit(&mut self, c: &mut Commit) -> Result<(), Fail> {
         if let Some(at) = c.free.iter().position(Option::is_some) {
             if let Some(mark) = &mut c.free[at] {
-                self.mark(mark)?;
+                self.mark_units(mark)?;
             }
             c.free[at] = None;
-            return Err(Fail::AGAIN);
+            return Err(Fail::PENDING);
         }
         if let Some((id, e)) = c.then {
             if e == Entry::FREE {
                 self.put_entry(id, e)?;
-                self.free_ids = (self.free_ids + 1).min(self.map.objects);
+                self.free_ids = (self.free_ids + 1).min(self.geometry.objects);
             } else {
                 self.put_committed(id, e.committed())?;
             }
             c.then = None;
-            return Err(Fail::AGAIN);
+            return Err(Fail::PENDING);
         }
         match c.stage {
             Stage::Record => {
-                self.mend()?;
-                let late = self.applied()? != shown(self.seq);
+                self.repair_torn_entry()?;
+                let late = self.applied()? != applied_word(self.seq);
                 self.state |= UNFINISHED;
                 if late {
-                    // An earlier one was broken off, and how far it got is in the medium alone.
+                    // An earlier commit did not finish. Only the medium tells how far it got: scan
+                    // the whole table.
                     self.state |= SCAN;
                     (self.chain, c.keep) = (0, true);
                 } else {
@@ -91,7 +108,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
                 };
             }
             Stage::Chain(unit) => self.apply_block(c, unit)?,
-            Stage::Table(id) if id > self.map.objects => c.stage = Stage::Applied,
+            Stage::Table(id) if id > self.geometry.objects => c.stage = Stage::Applied,
             Stage::Table(id) => self.apply_entries(c, id)?,
             Stage::Applied => {
                 self.put_applied()?;
@@ -99,15 +116,15 @@ impl<S: Medium, P: Promise> Store<S, P> {
                 return Ok(());
             }
         }
-        Err(Fail::AGAIN)
+        Err(Fail::PENDING)
     }
 
     fn apply_block(&mut self, c: &mut Commit, unit: u16) -> Result<(), Fail> {
         c.left = c.left.saturating_sub(1);
-        let head = match self.head(unit, 0) {
-            Ok(h) if c.left > 0 && self.map.entry(h.id).is_some() => h,
+        let head = match self.read_block_header(unit, 0) {
+            Ok(h) if c.left > 0 && self.geometry.entry(h.id).is_some() => h,
             Err(Fail::MEDIUM) => return Err(Fail::MEDIUM),
-            // The chain is damaged; the table knows the same.
+            // The chain is damaged: scan the table, which holds the same information.
             _ => {
                 self.state |= SCAN;
                 c.stage = Stage::Chain(0);
@@ -115,38 +132,39 @@ impl<S: Medium, P: Promise> Store<S, P> {
             }
         };
         c.stage = Stage::Chain(head.prev);
-        let len = head.len & !TOMB;
+        let len = head.len & !TOMBSTONE;
         let e = self.entry(head.id)?;
         if e.pending() == unit {
-            c.free[0] = self.old(c, head.id, e.committed(), Some(len))?;
+            c.free[0] = self.former_units(c, head.id, e.committed(), Some(len))?;
             c.then = Some((head.id, Entry::of(unit, unit)));
             return Ok(());
         }
         if e.pending() >= FREED && !e.is_settled() {
-            c.free[0] = self.old(c, head.id, e.committed(), Some(len))?;
+            c.free[0] = self.former_units(c, head.id, e.committed(), Some(len))?;
             c.then = Some((head.id, Entry::FREE));
         }
-        // A tombstone, or the block of an object that was freed after it was written.
-        let n = if head.len & TOMB != 0 {
+        // A tombstone, or a block whose object was freed after it was written.
+        let n = if head.len & TOMBSTONE != 0 {
             1
         } else {
             units_of(len)
         };
-        if len <= MAX_LEN && self.map.has(unit, n) {
-            c.free[1] = Some(Mark::free(unit, n));
+        if len <= MAX_LEN && self.geometry.has(unit, n) {
+            c.free[1] = Some(MarkUnits::free(unit, n));
         }
         Ok(())
     }
 
-    /// The units of an object's former block, if it is that, and of this length: what cannot be proved stays taken until the next open.
-    fn old(
+    /// The units of an object's former block, if its header proves the object and this length.
+    /// Without proof they stay marked until the next open.
+    fn former_units(
         &mut self,
         c: &Commit,
         id: u16,
         unit: u16,
         len: Option<u16>,
-    ) -> Result<Option<Mark>, Fail> {
-        if unit == 0 || c.keep || planted!("vnv-heap/old-block-kept") {
+    ) -> Result<Option<MarkUnits>, Fail> {
+        if unit == 0 || c.keep || planted!("vnv-heap/old-block-keep_mask") {
             return Ok(None);
         }
         match self.locate_in(id, unit) {
@@ -155,14 +173,14 @@ impl<S: Medium, P: Promise> Store<S, P> {
                     Some(len) => place.len == len || planted!("vnv-heap/old-length-believed"),
                     None => self.is_sound(id, &place)?,
                 };
-                Ok(known.then(|| Mark::free(place.unit, units_of(place.len))))
+                Ok(known.then(|| MarkUnits::free(place.unit, units_of(place.len))))
             }
             Err(f) if f.is_damage() => Ok(None),
             Err(e) => Err(e),
         }
     }
 
-    /// Entries that the chain does not lead to, one a call.
+    /// Applies pending entries that the chain did not reach, one a call.
     fn apply_entries(&mut self, c: &mut Commit, id: u16) -> Result<(), Fail> {
         let mut table = NO_ENTRIES;
         let n = self.entries(id, &mut table)?;
@@ -174,11 +192,11 @@ impl<S: Medium, P: Promise> Store<S, P> {
         };
         c.stage = Stage::Table(id + 1);
         if e.pending() >= FREED {
-            c.free[0] = self.old(c, id, e.committed(), None)?;
+            c.free[0] = self.former_units(c, id, e.committed(), None)?;
             c.then = Some((id, Entry::FREE));
         } else {
             if let Ok(new) = self.locate_in(id, e.pending()) {
-                c.free[0] = self.old(c, id, e.committed(), Some(new.len))?;
+                c.free[0] = self.former_units(c, id, e.committed(), Some(new.len))?;
             }
             c.then = Some((id, Entry::of(e.pending(), e.pending())));
         }

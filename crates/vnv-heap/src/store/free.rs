@@ -1,73 +1,87 @@
-//! Giving an object back.
+//! Freeing an object.
+//!
+//! ```text
+//!  just in time:          entry [0|0] -> units marked free
+//!  snapshot, committed:   tombstone in the chain -> pending = FREED; commit frees the units
+//!  snapshot, new:         entry [0|0] -> units marked free, if its block ends the chain
+//! ```
+//!
+//! Why it is safe: the entry is cleared before the units become free, so a cut leaks units at most
+//! until the next open. With the snapshot promise, a committed block stays until the commit that no
+//! longer needs it.
 
-use super::block::TOMB;
-use super::map::units_of;
-use super::units::{Mark, Take};
+use super::block::TOMBSTONE;
+use super::geometry::units_of;
+use super::units::{AllocRun, MarkUnits};
 use super::{Entry, FREED, Fail, MAX_LEN, SCAN, Store};
 use crate::promise::Promise;
 use nvmem::{Medium, planted};
 
-/// In a tombstone: the length of no object that a heap makes.
+/// In a tombstone: no object of a heap has this length.
 pub(super) const UNKNOWN: u16 = MAX_LEN;
 
-/// Freeing an object.
+/// Frees an object.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Free {
     id: u16,
     stage: Stage,
-    /// The length that its owner knows; in its tombstone, [`UNKNOWN`] when its block has another one.
+    /// The length that the owner knows. In the tombstone, [`UNKNOWN`] when the block has another
+    /// one.
     len: u16,
-    take: Take,
-    mark: Mark,
+    run: AllocRun,
+    mark: MarkUnits,
     begun: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum Stage {
     Start,
-    /// Its entry is free; its units become free.
+    /// Its entry is free; its units are being marked free.
     Units,
-    /// Its committed block counts until the next commit: it gets a tombstone.
+    /// Its committed block counts until the next commit: a tombstone is written.
     Tombstone,
 }
 
 impl Free {
-    /// Of an object with a content of `len` bytes. What a damaged header says is not believed: its units may be those of others.
+    /// Frees an object with `len` bytes of content. A length from a damaged header is not used: its
+    /// units may belong to others.
     pub(crate) fn new(id: u16, len: u16) -> Self {
         Free {
             id,
             stage: Stage::Start,
             len,
-            take: Take::new(1),
-            mark: Mark::free(0, 0),
+            run: AllocRun::new(1),
+            mark: MarkUnits::free(0, 0),
             begun: false,
         }
     }
 
-    /// Whether the object's entry may have changed: before, an error leaves it as it was.
+    /// Whether the object's entry may have changed. Before that, an error leaves the object intact.
     pub(crate) fn has_begun(&self) -> bool {
         self.begun
     }
 }
 
 impl<S: Medium, P: Promise> Store<S, P> {
-    /// One step of freeing an object. Its id may be given to another one afterwards, with the snapshot promise after the
-    /// next commit if the last one knew the object. A damaged object can be freed; its units come back at an open that knows of
-    /// no damage.
+    /// One step of freeing an object. Its number may be reused afterwards; with the snapshot
+    /// promise, only after the next commit if the last one knew the object. A damaged object can be
+    /// freed: its units are reclaimed by an open that finds no damage.
     ///
-    /// **Cost**: 4 bytes and a bit for each 8 bytes; with the snapshot promise 11 bytes, and at the commit 4 and the bits. **Errors**: those of the medium,
-    /// [`Error::Unfinished`]; [`Error::Damaged`] for an object that is free already.
+    /// **Cost**: 4 bytes and a bit for each 8 bytes. With the snapshot promise 11 bytes, and at the
+    /// commit 4 and the bits. **Errors**: those of the medium,
+    /// [`Error::Unfinished`](crate::Error::Unfinished); [`Error::Damaged`](crate::Error::Damaged)
+    /// for an object that is free already.
     pub(crate) fn free(&mut self, f: &mut Free) -> Result<(), Fail> {
-        self.change()?;
+        self.before_change()?;
         match f.stage {
             Stage::Start => self.free_entry(f),
-            Stage::Units => self.mark(&mut f.mark),
-            // Nothing else comes here.
+            Stage::Units => self.mark_units(&mut f.mark),
+            // Only the snapshot promise reaches this stage.
             Stage::Tombstone if !P::SNAPSHOT => Ok(()),
             Stage::Tombstone => {
-                match self.take(&mut f.take) {
-                    Ok(()) => self.put_head(f.take.unit(), f.id, f.len | TOMB)?,
-                    // The commit then looks through the table.
+                match self.alloc_run(&mut f.run) {
+                    Ok(()) => self.write_block_header(f.run.unit(), f.id, f.len | TOMBSTONE)?,
+                    // No space for a tombstone: the commit scans the table instead.
                     Err(Fail::FULL) => self.state |= SCAN,
                     Err(e) => return Err(e),
                 }
@@ -103,24 +117,25 @@ impl<S: Medium, P: Promise> Store<S, P> {
                 f.len = UNKNOWN;
             }
             f.stage = Stage::Tombstone;
-            return Err(Fail::AGAIN);
+            return Err(Fail::PENDING);
         }
-        // A block in the chain stays until the commit has gone by it; the last one can be taken out.
+        // A block stays in the chain until the commit has passed it. Only the last one can be
+        // removed.
         let mut ours = true;
         if P::SNAPSHOT {
             ours = e.pending() == self.chain;
             if ours {
-                self.chain = self.head(e.pending(), f.id)?.prev;
+                self.chain = self.read_block_header(e.pending(), f.id)?.prev;
             }
         }
         f.begun = true;
         self.put_entry(f.id, Entry::FREE)?;
-        self.free_ids = (self.free_ids + 1).min(self.map.objects);
+        self.free_ids = (self.free_ids + 1).min(self.geometry.objects);
         if !known || !ours {
             return Ok(());
         }
-        f.mark = Mark::free(e.pending(), units_of(f.len));
+        f.mark = MarkUnits::free(e.pending(), units_of(f.len));
         f.stage = Stage::Units;
-        Err(Fail::AGAIN)
+        Err(Fail::PENDING)
     }
 }

@@ -1,4 +1,8 @@
-//! The superblock at the start: what `nvmem::superblock` does in a mapped region, on a medium.
+//! The superblock: what `nvmem::superblock` does in a mapped region, here on a medium.
+//!
+//! ```text
+//!  other copy:  first byte 0 -> flush -> bytes 1.. -> flush -> first byte 'R' -> flush (valid now)
+//! ```
 
 use super::open::KIND;
 use super::units::WORDS;
@@ -10,20 +14,21 @@ use nvmem::Medium;
 use nvmem::superblock::{Copies, Superblock};
 
 const COPY: u32 = Superblock::COPY_BYTES as u32;
-/// The first byte of the magic: the last to be written, the first to be taken away.
-const GATE: u8 = b'R';
+/// First byte of the magic: written last, cleared first.
+const MAGIC_FIRST_BYTE: u8 = b'R';
 
 impl<S: Medium, P: Promise> Store<S, P> {
-    /// Whether a medium without an intact copy is all 0 or all 0xFF, but for bytes of a marker that was being written. **Errors**: what
-    /// else it is. `copies` are what was read, and are used.
+    /// Whether a medium without a valid superblock is all 0 or all 0xFF, apart from bytes of a
+    /// format marker that was being written. **Errors**: what else it is. `copies` holds what was
+    /// read, and is overwritten.
     pub(super) fn is_blank(&mut self, copies: &mut Copies) -> Result<(), Fail> {
-        // Whether there was a superblock once.
+        // A magic means that there was a superblock once.
         let other = if copies.any_magic() {
             Fail::HEADER
         } else {
             Fail::FOREIGN
         };
-        // A marker says nothing but its kind.
+        // A format marker holds only the kind.
         copies.fill(0, &self.superblock(0), 0, true);
         let marker = copies.copy(0);
         let end = self.medium.capacity();
@@ -45,8 +50,9 @@ impl<S: Medium, P: Promise> Store<S, P> {
         if blank { Ok(()) } else { Err(other) }
     }
 
-    /// Writes the other copy, after everything that was written before, so that it becomes valid with its first byte: the mark of a format
-    /// that begins, which is not written twice, or the end of it. **Errors**: that there is no mark of which this would be the end.
+    /// Writes the other copy, after everything that was written before. Its first byte makes it
+    /// valid. It is either the marker of a format that begins, which is not written twice, or the
+    /// end of a format. **Errors**: the marker to end is missing.
     #[inline(never)]
     pub(super) fn put_header(&mut self, fingerprint: u64, formatting: bool) -> Result<(), Fail> {
         self.flush()?;
@@ -56,7 +62,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
         self.get(0, copies.as_bytes_mut())?;
         for copy in 0..2 {
             if formatting && copies.is_broken(copy) {
-                // Beside a mark it would say that there is a heap.
+                // Beside a format marker, a broken copy could be taken for a heap.
                 self.put(copy as u32 * COPY, &[0])?;
             }
         }
@@ -66,12 +72,12 @@ impl<S: Medium, P: Promise> Store<S, P> {
             }
             Some(n) => (which, sequence) = (1 - n.copy(), n.sequence().wrapping_add(1)),
             None if formatting => {}
-            // The marker was written and read back before.
+            // The marker was written before; it is gone.
             None => return Err(Fail::HEADER),
         }
         let at = which as u32 * COPY;
-        // A blank first byte stays blank: a cut must leave what is blank, or a torn marker.
-        if copies.copy(which)[0] == GATE {
+        // A blank first byte stays blank: a cut must leave a blank medium or a torn marker.
+        if copies.copy(which)[0] == MAGIC_FIRST_BYTE {
             self.put(at, &[0])?;
             self.flush()?;
         }

@@ -1,14 +1,14 @@
-//! Prints what an image of a heap holds. Only reads, and survives any bytes.
+//! Prints what an image of a heap holds. Only reads, and accepts any bytes.
 
 use super::check::Check;
-use super::map::{APPLIED, Map, RECORD_STRIDE, RECORDS, units_of};
+use super::geometry::{APPLIED, Geometry, RECORD_STRIDE, RECORDS, units_of};
 use super::open::{KIND, SNAPSHOT};
 use super::record::{self, Record};
-use super::{BLOCK_HEADER, Entry, FREED, MAX_LEN, block::Head};
+use super::{BLOCK_HEADER, Entry, FREED, MAX_LEN, block::BlockHeader};
 use core::fmt::{Result, Write};
 use nvmem::superblock::{Stored, Superblock};
 
-/// The superblock that counts, if the image begins with one of a heap.
+/// The valid superblock, if the image begins with one of a heap.
 fn superblock(bytes: &[u8]) -> Option<Superblock> {
     let copy = |i: usize| -> Option<Stored> {
         let b = bytes.get(i * Superblock::COPY_BYTES..)?;
@@ -39,7 +39,8 @@ fn array<const N: usize>(bytes: &[u8], at: u32) -> Option<[u8; N]> {
         .copied()
 }
 
-/// Prints the superblock, the records, and each object: where it lies, how long it is, and whether its check is right.
+/// Prints the superblock, the records, and for each object its address, length, and whether its
+/// check is right.
 pub fn heap(bytes: &[u8], out: &mut dyn Write) -> Result {
     nvmem::inspect::superblock(bytes, out)?;
     let Some(sb) = superblock(bytes) else {
@@ -47,7 +48,7 @@ pub fn heap(bytes: &[u8], out: &mut dyn Write) -> Result {
     };
     let snapshot = sb.version & SNAPSHOT != 0;
     let promise = if snapshot { "snapshot" } else { "just in time" };
-    let Some(map) = Map::of_params(&sb.params) else {
+    let Some(map) = Geometry::of_params(&sb.params) else {
         return writeln!(out, "heap: DAMAGED, its sizes make no sense");
     };
     writeln!(
@@ -119,7 +120,7 @@ fn records(bytes: &[u8], out: &mut dyn Write) -> Result {
         }
     }
     match (newest, array(bytes, APPLIED).map(u32::from_le_bytes)) {
-        (Some(r), Some(a)) if r.state == record::COMMITTED && a != record::shown(r.seq) => {
+        (Some(r), Some(a)) if r.state == record::COMMITTED && a != record::applied_word(r.seq) => {
             writeln!(
                 out,
                 "the table is behind: the next open finishes the commit"
@@ -129,12 +130,12 @@ fn records(bytes: &[u8], out: &mut dyn Write) -> Result {
     }
 }
 
-fn object(bytes: &[u8], map: &Map, id: u16, unit: u16, out: &mut dyn Write) -> Result {
+fn object(bytes: &[u8], map: &Geometry, id: u16, unit: u16, out: &mut dyn Write) -> Result {
     let head = map
         .has(unit, 1)
         .then(|| array::<8>(bytes, map.unit(unit)))
         .flatten()
-        .map(Head::decode);
+        .map(BlockHeader::decode);
     let Some(head) = head else {
         return writeln!(out, "DAMAGED, there is no unit {unit}");
     };

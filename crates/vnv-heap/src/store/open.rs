@@ -1,9 +1,24 @@
-//! Opening, formatting, and finishing a commit that was cut.
+//! Opening the medium, formatting it, and finishing a commit that was cut.
+//!
+//! ```text
+//! superblock?
+//!   blank, format marker:     begin(): marker, zero areas, first record -> root -> finish_format()
+//!   foreign, damaged, other:  error; nothing is written
+//!   valid -> newest record?
+//!      just in time:  persisted -> open         running -> Interrupted
+//!      snapshot:      committed -> finish_commit(): complete the table -> open
+//! then the caller runs two passes: `walk` finds the reachable objects,
+//! `sweep` rebuilds table and bitmap from them
+//! ```
+//!
+//! Why it is safe: a format becomes valid with the last byte of `finish_format`; before that the
+//! next open formats again. `finish_commit` decides each entry by the record and the applied word
+//! only, so it may be cut and repeated.
 
-use super::map::{Map, RECORDS, units_of};
-use super::record::{COMMITTED, PERSISTED, RUNNING, Record, shown};
+use super::geometry::{Geometry, RECORDS, units_of};
+use super::record::{COMMITTED, PERSISTED, RUNNING, Record, applied_word};
 use super::units::{WORDS, set};
-use super::{Entry, FREED, PIECE, Place, Store};
+use super::{BlockRef, Entry, FREED, PIECE, Store};
 use crate::config::Config;
 use crate::error::Fail;
 use crate::heap::ROOT;
@@ -19,13 +34,13 @@ use nvmem::{Layout, Medium, planted};
 pub(super) const KIND: [u8; 4] = *b"HEAP";
 const VERSION: u16 = 1;
 const SNAPSHOT_VERSION: u16 = 2;
-/// In the version: the promise.
+/// Flag in the version: the snapshot promise.
 pub(super) const SNAPSHOT: u16 = 0x0100;
 
-/// Entries of the table that are read at once.
+/// Entries of the table that are read together.
 pub(super) const ENTRIES: u16 = 16;
 
-/// As they are on the medium.
+/// Entries as they are on the medium.
 pub(super) type Entries = [[u8; 4]; ENTRIES as usize];
 pub(super) const NO_ENTRIES: Entries = [[0; 4]; ENTRIES as usize];
 
@@ -38,11 +53,11 @@ impl<S: Medium, P: Promise> Store<S, P> {
         );
         assert!(
             matches!(c.torn, Torn::Prefix | Torn::Subset),
-            "a heap needs a medium of which a cut leaves each byte old or new"
+            "a heap needs a medium on which a cut leaves each byte old or new"
         );
     };
 
-    /// What this program expects.
+    /// The layout that this program expects.
     pub(super) const fn layout(fingerprint: u64) -> Layout {
         Layout {
             kind: KIND,
@@ -55,14 +70,14 @@ impl<S: Medium, P: Promise> Store<S, P> {
         }
     }
 
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    #[inline(never)]
     pub(super) fn superblock(&self, fingerprint: u64) -> Superblock {
         let Layout { kind, version, .. } = Self::layout(fingerprint);
         Superblock {
             kind,
             version,
             fingerprint,
-            params: self.map.params(),
+            params: self.geometry.params(),
         }
     }
 
@@ -72,7 +87,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
         Store {
             failure: None,
             medium,
-            map: Map::NONE,
+            geometry: Geometry::NONE,
             seq: 0,
             pinned: 0,
             burst: config.burst.max(PIECE as u16),
@@ -91,13 +106,14 @@ impl<S: Medium, P: Promise> Store<S, P> {
         }
     }
 
-    /// Opens what is on the medium; a blank one is formatted. The caller finds what is reachable and calls [`Store::sweep`] before anything is
-    /// allocated.
+    /// Opens what is on the medium; formats a blank one. The caller then finds the reachable
+    /// objects and calls [`Store::sweep`] before it allocates.
     ///
-    /// **Power loss**: as before, or nearer to what this would have done; the next open goes on. **Cost**: reads the superblock and
-    /// the records, and with the snapshot promise the table; the whole medium when it holds no superblock.
-    /// **Errors**: as [`Store::begin`] when it was formatted; else those of [`OpenError`](crate::OpenError) that do not speak of RAM. Nothing is written then, and `copies` are
-    /// those of the superblock.
+    /// **Power loss**: the medium is as before, or closer to what this would have done; the next
+    /// open continues. **Cost**: reads the superblock and the records, and with the snapshot
+    /// promise the table; the whole medium when it holds no superblock. **Errors**: as
+    /// [`Store::begin`] when it was formatted; else those of [`OpenError`](crate::OpenError) that
+    /// do not concern RAM. Nothing is written then, and `copies` holds the superblock.
     #[inline(never)]
     pub(crate) fn open(
         &mut self,
@@ -107,14 +123,16 @@ impl<S: Medium, P: Promise> Store<S, P> {
     ) -> Result<(), Fail> {
         let capacity = self.medium.capacity();
         if capacity < Superblock::BYTES as u32 {
-            // What an existing heap needs, it says itself.
-            Map::largest(config, capacity)?;
+            // Too small for any superblock: report what this configuration needs. An existing heap
+            // states its own size.
+            Geometry::largest(config, capacity)?;
         }
         self.get(0, copies.as_bytes_mut())?;
         let newest = match copies.newest() {
             Some(n) if !n.is_formatting() => n.copy(),
             Some(n) if copies.kind(n.copy()) != KIND => return Err(Fail::FOREIGN),
-            // A mark stays where a format has begun. Beside a damaged superblock it does not count.
+            // A format marker stays after a format has begun. It does not count beside a damaged
+            // superblock.
             Some(n)
                 if copies.is_broken(1 - n.copy()) && !planted!("vnv-heap/damaged-is-formatted") =>
             {
@@ -129,12 +147,12 @@ impl<S: Medium, P: Promise> Store<S, P> {
         if !copies.is_of(newest, &Self::layout(fingerprint)) {
             return Err(Fail::layout(newest));
         }
-        self.map = Map::of_params(&copies.params(newest)).ok_or(Fail::HEADER)?;
-        if self.map.end() > capacity {
-            return Err(Fail::too_small(self.map.end()));
+        self.geometry = Geometry::of_params(&copies.params(newest)).ok_or(Fail::HEADER)?;
+        if self.geometry.end() > capacity {
+            return Err(Fail::too_small(self.geometry.end()));
         }
         if let Some(budget) = &config.budget
-            && !config.keeps_on(self.map.objects, self.map.pins(), budget)
+            && !config.keeps_on(self.geometry.objects, self.geometry.pins(), budget)
         {
             return Err(Fail::BUDGET);
         }
@@ -142,22 +160,24 @@ impl<S: Medium, P: Promise> Store<S, P> {
             (false, PERSISTED) => {}
             (false, RUNNING) if planted!("vnv-heap/interrupted-ignored") => {}
             (false, RUNNING) => return Err(Fail::INTERRUPTED),
-            (true, COMMITTED) => self.settle()?,
+            (true, COMMITTED) => self.finish_commit()?,
             _ => return Err(Fail::RECORD),
         }
         Ok(())
     }
 
-    /// Gives up what the medium holds, and formats it.
+    /// Formats the medium and drops what it holds.
     ///
-    /// **Errors**: [`Fail::BLANK`], when nothing failed: it is empty now. The caller puts the root in, persists or commits, and calls
-    /// [`Store::finish_format`]; until then the next open begins again.
+    /// **Errors**: [`Fail::BLANK`] on success: the heap is empty. The caller then writes the root,
+    /// persists or commits, and calls [`Store::finish_format`]. Until then the next open formats
+    /// again.
     ///
-    /// **Power loss**: before the format is finished, what was there, or blank, or something that [`Store::open`] refuses.
+    /// **Power loss**: before the format is finished, the medium holds the old heap, is blank, or
+    /// is refused by [`Store::open`].
     #[inline(never)]
     pub(crate) fn begin(&mut self, config: &Config, fingerprint: u64) -> Result<(), Fail> {
-        let map = Map::largest(config, self.medium.capacity())?;
-        self.map = map;
+        let map = Geometry::largest(config, self.medium.capacity())?;
+        self.geometry = map;
         if !planted!("vnv-heap/format-unmarked") {
             self.put_header(fingerprint, true)?;
         }
@@ -168,8 +188,8 @@ impl<S: Medium, P: Promise> Store<S, P> {
         Err(Fail::BLANK)
     }
 
-    /// All of it is free, and the first record is there.
-    fn blank(&mut self, map: &Map) -> Result<(), Fail> {
+    /// Zeroes the areas and writes the first record.
+    fn blank(&mut self, map: &Geometry) -> Result<(), Fail> {
         self.zero(RECORDS, map.unit(1))?;
         let first = Record {
             seq: 0,
@@ -180,14 +200,16 @@ impl<S: Medium, P: Promise> Store<S, P> {
         self.flush()
     }
 
-    /// What is on the medium from here on is a heap: the root is in it, and it was persisted or committed.
+    /// Ends a format: the medium holds a heap from here on. Its root has been persisted or
+    /// committed.
     ///
-    /// **Power loss**: before the last byte, the next open formats again. **Cost**: at most 65 bytes.
+    /// **Power loss**: before the last byte, the next open formats again. **Cost**: at most 65
+    /// bytes.
     pub(crate) fn finish_format(&mut self, fingerprint: u64) -> Result<(), Fail> {
         self.put_header(fingerprint, false)
     }
 
-    /// Zeroes what is not zero.
+    /// Zeroes the bytes that are not zero.
     fn zero(&mut self, from: u32, to: u32) -> Result<(), Fail> {
         let mut b = MaybeUninit::uninit();
         let b = as_bytes(zeros::<WORDS>(&mut b));
@@ -200,8 +222,8 @@ impl<S: Medium, P: Promise> Store<S, P> {
         Ok(())
     }
 
-    /// Writes a piece that is not there yet.
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    /// Writes a piece if it differs from the medium.
+    #[inline(never)]
     pub(super) fn put_changed(&mut self, at: u32, piece: &[u8]) -> Result<(), Fail> {
         let mut b = MaybeUninit::uninit();
         let there = &mut as_bytes(zeros::<WORDS>(&mut b))[..piece.len()];
@@ -212,23 +234,24 @@ impl<S: Medium, P: Promise> Store<S, P> {
         Ok(())
     }
 
-    /// Snapshot, at open: what the last commit made count, counts; the rest of what is pending is forgotten.
+    /// Snapshot, at open: completes the table of the last commit. Pending units of no commit are
+    /// dropped.
     ///
-    /// Each entry is judged by what is pending alone, so a cut in a write to it is repaired by the next time. `committed` is what is
-    /// written when there is a commit to be finished, and then `pending` is not touched, but for a freed one, which stays
-    /// recognisable until it is zero.
-    fn settle(&mut self) -> Result<(), Fail> {
+    /// Each entry is decided by its pending unit alone, so the next open repairs a torn write to
+    /// it. To finish a commit only `committed` is written and `pending` stays, except for a freed
+    /// object: its pending unit stays recognisable until the entry is zero.
+    fn finish_commit(&mut self) -> Result<(), Fail> {
         let applied = self.applied()?;
         let next = self.seq.wrapping_add(1);
-        if applied == shown(next) {
-            // The table is that of a commit whose record is damaged now.
+        if applied == applied_word(next) {
+            // The table shows a commit whose record is damaged now: write the record again.
             self.put_record_of(next, COMMITTED, 0)?;
         }
-        let late = applied != shown(self.seq);
-        // Of neither this commit nor the one before.
-        let unknown = late && applied != shown(self.seq.wrapping_sub(1));
+        let late = applied != applied_word(self.seq);
+        // The applied word names neither this commit nor the previous one.
+        let unknown = late && applied != applied_word(self.seq.wrapping_sub(1));
         let mut id = 1;
-        while id <= self.map.objects {
+        while id <= self.geometry.objects {
             let mut table = NO_ENTRIES;
             let n = self.entries(id, &mut table)?;
             for (i, e) in (id..).zip(table.iter().take(usize::from(n))) {
@@ -243,11 +266,11 @@ impl<S: Medium, P: Promise> Store<S, P> {
                 let counts = if late { e.pending() } else { e.committed() };
                 if late && counts >= FREED {
                     self.put_entry(i, Entry::FREE)?;
-                } else if counts != 0 && !self.is_its(i, counts)? {
+                } else if counts != 0 && !self.is_own_block(i, counts)? {
                     if i == ROOT {
                         return Err(Fail::damaged(i));
                     }
-                    self.lose(i)?;
+                    self.mark_lost(i)?;
                 } else if late {
                     self.put_committed(i, counts)?;
                 } else {
@@ -262,45 +285,46 @@ impl<S: Medium, P: Promise> Store<S, P> {
         Ok(())
     }
 
-    /// Whether a unit that an entry with two numbers names can be that of the object's block. In a block that was freed the object's header
-    /// stays, and often its content; but its units are free.
-    fn is_its(&mut self, id: u16, unit: u16) -> Result<bool, Fail> {
+    /// Whether the unit named by an unsettled entry can be the object's own block. A freed block
+    /// still holds a valid header; but then all its units are free in an intact bitmap.
+    fn is_own_block(&mut self, id: u16, unit: u16) -> Result<bool, Fail> {
         match self.locate_in(id, unit) {
             Ok(place) => {
-                let taken = self.has_one(&place, true)?;
+                let taken = self.has_unit(&place, true)?;
                 Ok(taken
                     || planted!("vnv-heap/former-block-believed")
-                    || self.bitmap_lacks_one()?)
+                    || self.bitmap_lacks_unit()?)
             }
             Err(f) if f.is_damage() => Ok(false),
             Err(f) => Err(f),
         }
     }
 
-    /// Whether one of a block's units is taken in the bitmap, or else whether one is free; of the first 200 or so.
-    fn has_one(&mut self, place: &Place, taken: bool) -> Result<bool, Fail> {
+    /// Whether at least one unit of a block is taken in the bitmap, or, without `taken`, is free.
+    /// Looks at about the first 200.
+    fn has_unit(&mut self, place: &BlockRef, taken: bool) -> Result<bool, Fail> {
         let from = u32::from(place.unit) - 1;
         let first = from / 8;
         let to = from + u32::from(units_of(place.len));
         let mut b = MaybeUninit::uninit();
         let b = as_bytes(zeros::<WORDS>(&mut b));
-        let n = (self.map.bitmap_len() - first).min(PIECE as u32) as usize;
+        let n = (self.geometry.bitmap_len() - first).min(PIECE as u32) as usize;
         let piece = b.get_mut(..n).unwrap_or_default();
-        self.get(self.map.bitmap() + first, piece)?;
+        self.get(self.geometry.bitmap() + first, piece)?;
         for b in &mut *piece {
             *b ^= if taken { 0 } else { 0xFF };
         }
         Ok(set(piece, first * 8, from, to, true))
     }
 
-    /// Whether the bitmap is damaged: there is a block, of an object whose entry has one number, with a unit that is free.
+    /// Whether the bitmap is damaged: a settled entry has a block with a free unit.
     #[cold]
-    fn bitmap_lacks_one(&mut self) -> Result<bool, Fail> {
-        for id in 1..=self.map.objects {
+    fn bitmap_lacks_unit(&mut self) -> Result<bool, Fail> {
+        for id in 1..=self.geometry.objects {
             let e = self.entry(id)?;
             if e.is_settled()
                 && let Ok(place) = self.locate_in(id, e.pending())
-                && self.has_one(&place, false)?
+                && self.has_unit(&place, false)?
             {
                 return Ok(true);
             }
@@ -308,11 +332,11 @@ impl<S: Medium, P: Promise> Store<S, P> {
         Ok(false)
     }
 
-    /// Up to [`ENTRIES`] entries from `id` on, which is one of the table's; how many there are.
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    /// Reads up to [`ENTRIES`] entries from `id` on, which is in the table. Returns how many.
+    #[inline(never)]
     pub(super) fn entries(&mut self, id: u16, table: &mut Entries) -> Result<u16, Fail> {
-        let n = (self.map.objects - id + 1).min(ENTRIES);
-        let at = self.map.entry(id).ok_or(Fail::damaged(id))?;
+        let n = (self.geometry.objects - id + 1).min(ENTRIES);
+        let at = self.geometry.entry(id).ok_or(Fail::damaged(id))?;
         let bytes = table.as_flattened_mut();
         let n4 = bytes.len().min(usize::from(n) * 4);
         self.get(at, &mut bytes[..n4])?;

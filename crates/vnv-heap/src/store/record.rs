@@ -1,6 +1,18 @@
-//! The record that says what counts, and the pins beside it.
+//! The record that decides which state counts, and the pin records.
+//!
+//! ```text
+//!  slot = sequence number mod 2      the newest valid record counts (wrapping comparison)
+//!  +----------+------------+----------+--------+
+//!  | seq 32   | state 16   | pins 16  | crc 32 |    state: running, persisted, committed
+//!  +----------+------------+----------+--------+
+//!  order of stores:  everything before -> flush -> record -> flush -> everything after
+//! ```
+//!
+//! Why it is safe: a torn record has a wrong checksum, and the other slot still holds the previous
+//! record. A record that was complete and then lost a bit looks similar; `judge_broken` tells the
+//! two apart or refuses.
 
-use super::map::{APPLIED, RECORD_STRIDE, RECORDS};
+use super::geometry::{APPLIED, RECORD_STRIDE, RECORDS};
 use super::{Fail, Store};
 use crate::error::Word;
 use crate::plain::as_bytes;
@@ -11,12 +23,12 @@ use nvmem::{Medium, planted};
 
 /// Something may have changed since the last persist.
 pub(super) const RUNNING: u8 = 1;
-/// All of it is on the medium.
+/// The medium holds everything.
 pub(super) const PERSISTED: u8 = 2;
-/// The end of a commit.
+/// A commit.
 pub(super) const COMMITTED: u8 = 3;
 
-/// The words of a record, as they lie on the medium.
+/// The words of a record as they are on the medium.
 pub(super) type Words = [u32; 3];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +44,7 @@ impl Record {
         [self.seq, second, check(self.seq, second)].map(u32::to_le)
     }
 
-    /// The record in these words, if it is intact.
+    /// The record in these words, if its checksum is right.
     pub(super) fn of_words(words: &Words) -> Option<Self> {
         let [seq, second, crc] = words.map(u32::from_le);
         let state = second as u16;
@@ -53,19 +65,19 @@ impl Record {
     }
 }
 
-/// What the medium has where the table shows this commit in full: its number's lower half, twice, so that no flipped bit makes
-/// it that of another commit.
-pub(super) const fn shown(seq: u32) -> u32 {
+/// The applied word of a commit: the lower half of its sequence number, twice, so that no flipped
+/// bit turns it into that of another commit.
+pub(super) const fn applied_word(seq: u32) -> u32 {
     seq & 0xFFFF | seq << 16
 }
 
-/// The checksum over what a record says.
-#[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+/// The checksum of a record.
+#[inline(never)]
 fn check(seq: u32, second: u32) -> u32 {
     Crc32::new().word(seq).word(second).finish()
 }
 
-/// What is restored of a pinned object: its number, where it lay in the RAM buffer, its size there, and by how many it is held.
+/// A pin record: the object's number, the unit of its frame, its length, and its pins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Pin {
     pub(crate) id: u16,
@@ -75,7 +87,7 @@ pub(crate) struct Pin {
 }
 
 impl<S: Medium, P: Promise> Store<S, P> {
-    /// Reads the newest record that is intact, and goes on from it; its state, 0 if there is none.
+    /// Reads the newest valid record and continues from it. Returns its state, 0 if there is none.
     pub(super) fn find_record(&mut self) -> Result<Word, Fail> {
         let mut state = 0;
         let mut broken = None;
@@ -92,24 +104,26 @@ impl<S: Medium, P: Promise> Store<S, P> {
         }
         match broken {
             Some(words) if state != 0 && !planted!("vnv-heap/damaged-record-forgotten") => {
-                self.judge(&words, state)
+                self.judge_broken(&words, state)
             }
             _ => Ok(state),
         }
     }
 
-    /// What counts when one of the two records is not intact. It may be the later one, on which everything depends.
+    /// Decides what counts when one of the two records is invalid. It may be the newer one, which
+    /// decides everything.
     ///
-    /// A cut in its write leaves each byte as it was or new, and nothing has followed from it. If all of it was there, a
-    /// damaged bit leaves one byte of it wrong: then it counts. That of a commit is written again, also when a cut has left just that:
-    /// all that it promises is on the medium before its first byte. **Errors**: [`Fail::RECORD`] when it may have been either.
+    /// A cut in its write leaves each byte old or new, and nothing was written after it. If it was
+    /// complete, a damaged bit leaves one wrong byte: then it counts. A commit's record is then
+    /// written again, also after a cut that left the same bytes: everything it promises was on the
+    /// medium before its first byte. **Errors**: [`Fail::RECORD`] when both are possible.
     #[cold]
-    fn judge(&mut self, words: &Words, state: Word) -> Result<Word, Fail> {
+    fn judge_broken(&mut self, words: &Words, state: Word) -> Result<Word, Fail> {
         let next = self.seq.wrapping_add(1);
         let (new_state, most) = match state as u8 {
             COMMITTED => (COMMITTED, 0),
-            // Before a persist may have been another one, with any pins.
-            PERSISTED => (RUNNING, self.map.pins() + 1),
+            // Another persist may have come before, with any number of pins.
+            PERSISTED => (RUNNING, self.geometry.pins() + 1),
             _ => return Ok(state),
         };
         let byte = |words: &Words, i: usize| words[i / 4].to_ne_bytes()[i % 4];
@@ -132,7 +146,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
             let (mut neither, mut begun) = (0, false);
             for i in 0..12 {
                 let (b, new, old) = (byte(words, i), byte(&new, i), byte(&old, i));
-                // Where a cut leaves the first bytes new, none is behind an old one.
+                // On a medium that tears after a prefix, no new byte follows an old one.
                 let is_new = b == new && !(begun && S::CONTRACT.torn == Torn::Prefix);
                 begun |= b != new;
                 neither += u8::from(!is_new && b != old);
@@ -147,14 +161,15 @@ impl<S: Medium, P: Promise> Store<S, P> {
         }
     }
 
-    /// Writes the next record, after all that was written before, and before all that comes after.
+    /// Writes the next record: after everything that was written before, and before everything that
+    /// follows.
     #[inline(always)]
     pub(super) fn put_record(&mut self, state: u8, pins: u16) -> Result<(), Fail> {
         self.put_record_of(self.seq.wrapping_add(1), state, pins)
     }
 
-    /// The same of the record with this number.
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    /// The same with this sequence number.
+    #[inline(never)]
     pub(super) fn put_record_of(&mut self, seq: u32, state: u8, pins: u16) -> Result<(), Fail> {
         let r = Record { seq, state, pins };
         let slot = if planted!("vnv-heap/record-overwrites") {
@@ -177,11 +192,12 @@ impl<S: Medium, P: Promise> Store<S, P> {
         Ok(())
     }
 
-    /// Just in time: records a pinned object; to be called for 0, 1, 2, … before [`Store::set_persisted`].
+    /// Just in time: writes a pin record. Call for 0, 1, 2, ... before [`Store::set_persisted`].
     ///
-    /// **Power loss**: a cold open does not look at them. **Cost**: 8 bytes. **Errors**: [`Error::Full`] when there are more than were configured.
+    /// **Power loss**: an open after a reset ignores them. **Cost**: 8 bytes. **Errors**:
+    /// [`Error::Full`](crate::Error::Full) when there are more than configured.
     pub(crate) fn write_pin(&mut self, i: u16, pin: Pin) -> Result<(), Fail> {
-        let at = self.map.pin(i).ok_or(Fail::FULL)?;
+        let at = self.geometry.pin(i).ok_or(Fail::FULL)?;
         let mut b = [0; 8];
         for (to, v) in b
             .as_chunks_mut::<2>()
@@ -194,9 +210,9 @@ impl<S: Medium, P: Promise> Store<S, P> {
         self.put(at, &b)
     }
 
-    /// The `i`-th pin of the last persist.
+    /// The `i`-th pin record of the last persist.
     pub(crate) fn read_pin(&mut self, i: u16) -> Result<Pin, Fail> {
-        let at = self.map.pin(i).ok_or(Fail::FULL)?;
+        let at = self.geometry.pin(i).ok_or(Fail::FULL)?;
         let mut b = [0; 8];
         self.get(at, &mut b)?;
         let [i0, i1, a0, a1, l0, l1, p0, p1] = b;
@@ -210,10 +226,10 @@ impl<S: Medium, P: Promise> Store<S, P> {
 
     /// The most pins that can be recorded.
     pub(crate) fn max_pins(&self) -> u16 {
-        self.map.pins()
+        self.geometry.pins()
     }
 
-    /// The most bytes of a call.
+    /// The most bytes that one call writes.
     #[inline(always)]
     pub(crate) fn burst(&self) -> u16 {
         self.burst
@@ -224,10 +240,10 @@ impl<S: Medium, P: Promise> Store<S, P> {
         self.pinned
     }
 
-    /// Just in time: all of it is on the medium, with so many pins.
+    /// Just in time: everything is on the medium, with so many pins.
     ///
-    /// **Power loss**: before the record is whole, open says that the heap was interrupted. **Cost**: 12 bytes; nothing when nothing
-    /// has changed since the last time.
+    /// **Power loss**: before the record is complete, open reports an interruption. **Cost**: 12
+    /// bytes; nothing when nothing has changed since the last persist.
     pub(crate) fn set_persisted(&mut self, pins: u16) -> Result<(), Fail> {
         if self.state != 0 || self.pinned != pins {
             self.put_record(PERSISTED, pins)?;
@@ -242,12 +258,12 @@ impl<S: Medium, P: Promise> Store<S, P> {
         Ok(u32::from_le_bytes(b))
     }
 
-    /// The table shows the last commit in full.
+    /// Writes the applied word: the table shows the last commit completely.
     pub(super) fn put_applied(&mut self) -> Result<(), Fail> {
         if !planted!("vnv-heap/no-flush-before-applied") {
             self.flush()?;
         }
-        self.put(APPLIED, &shown(self.seq).to_le_bytes())?;
+        self.put(APPLIED, &applied_word(self.seq).to_le_bytes())?;
         self.flush()
     }
 }

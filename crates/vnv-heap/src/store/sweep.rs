@@ -1,9 +1,24 @@
-//! What open does when it knows what is reachable: the table and the bitmap of exactly that.
+//! The second pass of open: rebuilds table and bitmap from the reachable objects.
 //!
-//! Damage must not spread, over any number of opens. So a length that nothing vouches for takes no unit from another
-//! object, and while damage is known nothing is freed: neither an entry, nor a bit of the bitmap.
+//! ```text
+//!  no damage known:
+//!    for each stretch of the bitmap (as much as fits into scratch):
+//!       claim_all: set the bits of each reachable block
+//!                  two claim one unit, or a claimed unit was free --> damage known
+//!       write the bytes that differ
+//!    clear the entries of unreachable objects
+//!  damage known: start over, free nothing
+//!    pass 1: claim the blocks of reachable objects whose check is right; one that overlaps is lost
+//!    pass 2: claim unreachable blocks that are intact, and one unit of each damaged block,
+//!            so that a later allocation cannot overwrite its header
+//!    other units: the old bitmap's bits stay
+//! ```
+//!
+//! Why it is safe: damage must not spread over any number of opens. A length that nothing proves
+//! takes no unit from another object, and while damage is known no entry and no unit is freed. Only
+//! metadata is written, never a reachable block, so the sweep may be cut and repeated.
 
-use super::map::units_of;
+use super::geometry::units_of;
 use super::open::NO_ENTRIES;
 use super::units::{WORDS, set};
 use super::{Entry, Fail, GIVES_UP, MANY, PIECE, Store};
@@ -12,25 +27,29 @@ use crate::promise::Promise;
 use core::mem::MaybeUninit;
 use nvmem::{Medium, planted};
 
-/// Unreachable objects with an entry: the first one, and the last one; none when the first one comes later.
+/// The first and the last unreachable object with an entry. Empty when first > last.
 type Range = (u16, u16);
 
-/// What the entries in the table claim.
+/// What claiming all reachable blocks found.
 enum Claims {
     Sound,
-    /// An object is damaged; or two share a unit, or one has a unit that was free: a header's length is wrong, or an entry.
+    /// An object is damaged, two claim one unit, or one claims a unit that was free: a length in a
+    /// header or an entry is wrong.
     Damage,
 }
 
 impl<S: Medium, P: Promise> Store<S, P> {
-    /// Makes the bitmap that of what is reachable, and frees the entries of what is not. When damage is known, of which `damaged` objects have
-    /// handles, nothing becomes free, unless this open gives it up.
+    /// Rebuilds the bitmap from the reachable objects and clears the entries of the others. When
+    /// damage is known (`damaged` counts objects with handles), nothing becomes free, unless this
+    /// open salvages.
     ///
-    /// No two objects that can be read share a byte afterwards, whatever the image held: the second of two that overlap is lost.
+    /// Afterwards no two readable objects share a byte, for any image: the second of two
+    /// that overlap is lost.
     ///
-    /// **Power loss**: reachable objects are not touched; the next open does it again. **Cost**: reads the table and the headers once for each
-    /// `8 × scratch` units; writes what differs. When damage is known, three times, and what is reachable. `scratch` may be of any size, and
-    /// lose its content.
+    /// **Power loss**: reachable objects are not touched; the next open does it again. **Cost**:
+    /// reads the table and the headers once for each `8 * scratch` units, and writes what differs.
+    /// When damage is known, three times, and it reads the reachable content. `scratch` may have
+    /// any size; its content is lost.
     #[inline(never)]
     pub(crate) fn sweep(
         &mut self,
@@ -48,8 +67,8 @@ impl<S: Medium, P: Promise> Store<S, P> {
         self.damaged = damaged.min(MANY.into()) as u8;
         let mut damage = damaged != 0 && !planted!("vnv-heap/swept-while-damaged");
         let mut unreachable = (u16::MAX, 0);
-        self.free_units = self.map.units;
-        let (start, len) = (self.map.bitmap(), self.map.bitmap_len());
+        self.free_units = self.geometry.units;
+        let (start, len) = (self.geometry.bitmap(), self.geometry.bitmap_len());
         let mut at = 0;
         while at < len {
             let n = (scratch.len() as u32).min(len - at) as usize;
@@ -57,11 +76,11 @@ impl<S: Medium, P: Promise> Store<S, P> {
             // SAFETY: as many bytes.
             unsafe { zero(bits.as_mut_ptr(), bits.len()) }
             let mut claims = Claims::Sound;
-            // While damage is known, nothing that is taken becomes free.
-            let mut kept = 0;
+            // While damage is known, no used unit becomes free.
+            let mut keep_mask = 0;
             if damage {
                 self.claim_what_is_known(bits, at * 8, gives_up, &reachable)?;
-                kept = if gives_up { 0 } else { 0xFF };
+                keep_mask = if gives_up { 0 } else { 0xFF };
             } else {
                 claims = self.claim_all(bits, at * 8, &mut unreachable, &reachable)?;
             }
@@ -71,8 +90,8 @@ impl<S: Medium, P: Promise> Store<S, P> {
                 self.get(start + at, there)?;
                 let (mut differs, mut more) = (0, 0);
                 for (new, old) in piece.iter_mut().zip(there) {
-                    // The units of a block whose length is not known are among them.
-                    *new |= *old & kept;
+                    // These include units of blocks whose length is unknown.
+                    *new |= *old & keep_mask;
                     differs |= *new ^ *old;
                     more |= *new & !*old;
                 }
@@ -87,25 +106,25 @@ impl<S: Medium, P: Promise> Store<S, P> {
                 }
                 at += piece.len() as u32;
                 if damage {
-                    // What is claimed has no length of its own: by the bits.
+                    // Lengths are not reliable here: count bits.
                     for b in piece {
                         self.free_units -= b.count_ones() as u16;
                     }
                 }
             }
             if let Claims::Damage = claims {
-                // From the start: what is written of the bitmap lacks no bit that counts.
+                // Start over. The bytes written so far lack no bit of a reachable block.
                 damage = true;
                 at = 0;
-                self.free_units = self.map.units;
+                self.free_units = self.geometry.units;
             }
         }
         let (first, last) = match damage {
             false => unreachable,
-            true if gives_up => (1, self.map.objects),
+            true if gives_up => (1, self.geometry.objects),
             true => return Ok(()),
         };
-        if planted!("vnv-heap/unreachable-kept") {
+        if planted!("vnv-heap/unreachable-keep_mask") {
             return Ok(());
         }
         for id in first..=last {
@@ -116,7 +135,8 @@ impl<S: Medium, P: Promise> Store<S, P> {
         Ok(())
     }
 
-    /// Sets the bits of what is reachable among the units from `first` on, from 0.
+    /// Sets the bits of all reachable blocks, in a bitmap part that begins with unit `first` (from
+    /// 0).
     fn claim_all(
         &mut self,
         bits: &mut [u8],
@@ -124,9 +144,9 @@ impl<S: Medium, P: Promise> Store<S, P> {
         unreachable: &mut Range,
         reachable: impl Fn(u16) -> bool,
     ) -> Result<Claims, Fail> {
-        (self.free_ids, self.free_units) = (self.map.objects, self.map.units);
+        (self.free_ids, self.free_units) = (self.geometry.objects, self.geometry.units);
         let mut id = 1;
-        while id <= self.map.objects {
+        while id <= self.geometry.objects {
             let mut table = NO_ENTRIES;
             let n = self.entries(id, &mut table)?;
             for (id, e) in (id..).zip(table.iter().take(usize::from(n))) {
@@ -147,7 +167,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
                 if claim(bits, first, place.unit, units) {
                     return Ok(Claims::Damage);
                 }
-                // Two that overlap elsewhere are noticed there.
+                // An overlap in another part is noticed there.
                 self.free_units = self.free_units.saturating_sub(units);
             }
             id += n;
@@ -155,9 +175,10 @@ impl<S: Medium, P: Promise> Store<S, P> {
         Ok(Claims::Sound)
     }
 
-    /// The same when not all of it can be true: first for what is reachable and has the content that was written; then for
-    /// what is kept though it is not reachable, and for the headers of what is damaged, so that they stay what they are. The other units
-    /// of those are claimed by the bitmap as it was.
+    /// The same when damage is known: pass 1 claims the blocks of reachable objects with the right
+    /// check. Pass 2 claims unreachable blocks that are kept, and the header unit of each damaged
+    /// object, so that a later allocation cannot change it. The remaining units of those stay as
+    /// the old bitmap has them.
     #[cold]
     #[inline(never)]
     fn claim_what_is_known(
@@ -167,9 +188,9 @@ impl<S: Medium, P: Promise> Store<S, P> {
         gives_up: bool,
         reachable: impl Fn(u16) -> bool,
     ) -> Result<(), Fail> {
-        (self.free_ids, self.damaged) = (self.map.objects, 0);
+        (self.free_ids, self.damaged) = (self.geometry.objects, 0);
         for sound in [true, false] {
-            for id in 1..=self.map.objects {
+            for id in 1..=self.geometry.objects {
                 let e = self.entry(id)?;
                 if !reachable(id) && (e == Entry::FREE || gives_up) {
                     continue;
@@ -186,7 +207,8 @@ impl<S: Medium, P: Promise> Store<S, P> {
                         }
                         _ => 1,
                     };
-                    if self.map.has(e.pending(), n) && !planted!("vnv-heap/damaged-unclaimed") {
+                    if self.geometry.has(e.pending(), n) && !planted!("vnv-heap/damaged-unclaimed")
+                    {
                         claim(bits, first, e.pending(), n);
                     }
                     continue;
@@ -199,14 +221,14 @@ impl<S: Medium, P: Promise> Store<S, P> {
                         claim(bits, first, place.unit, units_of(place.len))
                             && !planted!("vnv-heap/overlap-unnoticed")
                     }
-                    // Its number must not be given to another one.
+                    // Its number must not be allocated again.
                     _ => {
                         self.damaged = (self.damaged + 1).min(MANY);
                         e == Entry::FREE && !planted!("vnv-heap/number-given-twice")
                     }
                 };
                 if lost {
-                    self.lose(id)?;
+                    self.mark_lost(id)?;
                 }
             }
         }
@@ -214,7 +236,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
     }
 }
 
-/// Sets the bits of `n` units; whether one of them was set.
+/// Sets the bits of `n` units. Whether one of them was set.
 fn claim(bits: &mut [u8], first: u32, unit: u16, n: u16) -> bool {
     let from = u32::from(unit) - 1;
     set(bits, first, from, from + u32::from(n), true)

@@ -1,4 +1,4 @@
-//! The store alone: the operations through [`Run`], which takes all steps at once.
+//! The store alone. [`Run`] runs all steps of an operation.
 
 mod basic;
 mod check;
@@ -36,20 +36,20 @@ fn steps<S: Medium, P: Promise, R>(
 ) -> Result<R, Error<S::Error>> {
     loop {
         match step(s, &mut f) {
-            Err(Fail::AGAIN) => {}
+            Err(Fail::PENDING) => {}
             r => return r.map_err(|f| s.error(f)),
         }
     }
 }
 
-/// What opening found.
+/// The result of opening.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Opened {
     Blank,
     Ready,
 }
 
-/// Opened or formatted, and the store that is.
+/// Opening and formatting.
 impl<S: Medium, P: Promise> Store<S, P> {
     pub(super) fn opened(
         medium: S,
@@ -102,32 +102,30 @@ impl<S: Medium, P: Promise> Run<S::Error> for Store<S, P> {
         steps(self, |s| s.free(&mut f))
     }
 
+    /// In the order of a write-back: all pieces but the first, then the check and the first piece
+    /// in one write.
     fn put_all(&mut self, id: u16, bytes: &[u8]) -> Result<(), Error<S::Error>> {
-        let mut b = Begin::new(id, bytes.len() as u16);
-        let place = steps(self, |s| s.begin_write(&mut b))?;
-        let mut check = Check::new(id, place.len);
+        let len = bytes.len() as u16;
+        let mut b = BeginWrite::new(id, len);
+        steps(self, |s| s.begin_write(&mut b))?;
+        let at = steps(self, |s| s.address_of(id, len, true))?;
+        let mut check = Check::new(id, len);
         for (i, piece) in bytes.chunks(PIECE).enumerate() {
             check.add(piece);
-            let at = self.address(&place) + (i * PIECE) as u32;
-            steps(self, |s| s.put(at, piece))?;
+            if i > 0 {
+                steps(self, |s| s.put(at + (i * PIECE) as u32, piece))?;
+            }
         }
-        steps(self, |s| s.finish_write(s.address(&place), check.finish()))
+        let mut first = check.finish().to_le_bytes().to_vec();
+        first.extend(bytes.iter().take(PIECE));
+        steps(self, |s| s.put(at - CHECK_BYTES, &first))
     }
 
     fn get_all(&mut self, id: u16) -> Result<Vec<u8>, Error<S::Error>> {
         let place = steps(self, |s| s.locate(id))?;
         let mut bytes = std::vec![0; usize::from(place.len)];
-        let mut check = Check::new(id, place.len);
-        for (i, piece) in bytes.chunks_mut(PIECE).enumerate() {
-            let at = self.address(&place) + (i * PIECE) as u32;
-            steps(self, |s| s.get(at, piece))?;
-            check.add(piece);
-        }
-        if check.finish() == place.check {
-            Ok(bytes)
-        } else {
-            Err(Error::Damaged { object: id })
-        }
+        steps(self, |s| s.read_object(id, &mut bytes))?;
+        Ok(bytes)
     }
 
     fn commit_all(&mut self) -> Result<(), Error<S::Error>> {
@@ -136,7 +134,7 @@ impl<S: Medium, P: Promise> Run<S::Error> for Store<S, P> {
     }
 }
 
-/// What is there counts after a cut.
+/// Persists or commits.
 pub(super) fn save<S: Medium, P: Promise>(s: &mut Store<S, P>)
 where
     S::Error: Debug,
@@ -148,7 +146,7 @@ where
     }
 }
 
-/// A store whose root, of 4 bytes, says which objects are reachable: a bit for each.
+/// Opens a store whose root, of 4 bytes, has a bit for each reachable object.
 pub(super) fn open<S: Medium, P: Promise>(
     medium: S,
     config: &Config,
@@ -170,7 +168,7 @@ pub(super) fn open<S: Medium, P: Promise>(
     Ok(s)
 }
 
-/// What the root says.
+/// The root's bits.
 pub(super) fn reachable<S: Medium, P: Promise>(
     s: &mut Store<S, P>,
 ) -> Result<u32, Error<S::Error>> {
@@ -180,14 +178,14 @@ pub(super) fn reachable<S: Medium, P: Promise>(
     ))
 }
 
-/// What was swept is exactly what there is: no unit is lost, none is shared.
+/// Table and bitmap match the reachable objects exactly: no unit is lost, none is shared.
 pub(super) fn audit<S: Medium, P: Promise>(s: &mut Store<S, P>, root: u32)
 where
     S::Error: Debug,
 {
-    let mut units = std::vec![false; usize::from(s.map.units)];
+    let mut units = std::vec![false; usize::from(s.geometry.units)];
     let mut ids = 0;
-    for id in 1..=s.map.objects {
+    for id in 1..=s.geometry.objects {
         if id != 1 && (id > 31 || root >> id & 1 == 0) {
             assert_eq!(s.entry(id).unwrap(), Entry::FREE, "object {id} is leaked");
             continue;
@@ -200,20 +198,20 @@ where
             blocks.push(e.committed());
         }
         for b in blocks {
-            for u in b..b + map::units_of(place.len) {
+            for u in b..b + geometry::units_of(place.len) {
                 let u = &mut units[usize::from(u) - 1];
                 assert!(!*u, "object {id} shares a unit");
                 *u = true;
             }
         }
     }
-    let mut bits = std::vec![0; s.map.bitmap_len() as usize];
-    let at = s.map.bitmap();
+    let mut bits = std::vec![0; s.geometry.bitmap_len() as usize];
+    let at = s.geometry.bitmap();
     s.get(at, &mut bits).unwrap();
     for (i, used) in units.iter().enumerate() {
         assert_eq!(bits[i / 8] >> (i % 8) & 1 != 0, *used, "unit {}", i + 1);
     }
     let used = units.iter().filter(|u| **u).count();
     assert_eq!(usize::from(s.free_units), units.len() - used);
-    assert_eq!(s.free_ids, s.map.objects - ids);
+    assert_eq!(s.free_ids, s.geometry.objects - ids);
 }

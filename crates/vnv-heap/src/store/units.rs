@@ -1,4 +1,14 @@
-//! Finding what is free, and marking units.
+//! The allocator: finding free units or numbers, and marking units in the bitmap.
+//!
+//! ```text
+//!  find_free:   next fit over bitmap (a bit a unit) or table (a word a number), 32 bytes a call
+//!    next_unit v
+//!    1 1 0 1 1 0 0 0 1 ...     need 3: run 1 -> 0 -> 1,2,3 found; next search begins behind it
+//!  mark_units:  read up to 32 bytes of the bitmap, set or clear the bits, write them back
+//! ```
+//!
+//! Why it is safe: units are marked before anything points to them, so a cut leaks them at most
+//! until the next sweep.
 
 use super::{Fail, PIECE, Store};
 use crate::plain::{as_bytes, zeros};
@@ -6,65 +16,68 @@ use crate::promise::Promise;
 use core::mem::MaybeUninit;
 use nvmem::{Medium, planted};
 
-/// Words that are read at once.
+/// Words that are read together.
 pub(super) const WORDS: usize = PIECE / 4;
 
-/// A search for so many that are free in a row, by next fit, in pieces: of units, a bit each, or of objects' numbers, a word each.
+/// A search for free units (a bit each) or numbers (a word each) in a row, by next fit, one piece a
+/// call.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Find {
-    /// Behind what was looked at, from 0; at the end behind what was found.
+pub(super) struct FindFree {
+    /// Index behind the last one examined, from 0. At the end, behind the run found.
     at: u16,
-    /// Free ones just before it.
+    /// Free ones right before `at`.
     run: u16,
-    /// Those that are still to be looked at.
+    /// How many are still to be examined.
     left: u32,
-    /// The first one's number does not differ from this one in a single bit.
-    apart: u16,
+    /// The run must not begin at a unit that differs from this one in a single bit. 0: no
+    /// condition.
+    avoid: u16,
 }
 
-impl Find {
-    /// Nothing was looked at yet.
+impl FindFree {
+    /// Value of `left` before the first step.
     const BEGIN: u32 = u32::MAX;
 
-    pub(super) const NEW: Find = Find {
+    pub(super) const NEW: FindFree = FindFree {
         at: 0,
         run: 0,
         left: Self::BEGIN,
-        apart: 0,
+        avoid: 0,
     };
 
-    /// Whether the run that ends here is taken: a flipped bit must not make one number of an entry the other.
-    fn is_good(&self, need: u16) -> bool {
-        let differs = self.first(need) ^ self.apart;
-        self.apart == 0 || differs & differs.wrapping_sub(1) != 0 || planted!("vnv-heap/near-copy")
+    /// Whether the run that ends here is acceptable: one flipped bit must not turn one unit of an
+    /// entry into the other.
+    fn is_allowed(&self, need: u16) -> bool {
+        let differs = self.first(need) ^ self.avoid;
+        self.avoid == 0 || differs & differs.wrapping_sub(1) != 0 || planted!("vnv-heap/near-copy")
     }
 
-    /// The first of so many that were found; they are numbered from 1.
+    /// The first of the run found; numbered from 1.
     pub(super) fn first(&self, need: u16) -> u16 {
         self.at - need + 1
     }
 }
 
-/// Taking units in a row: finding them, then marking them, in pieces.
+/// Allocates units in a row: finds them, then marks them, in pieces.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Take {
-    find: Find,
-    /// What was found, and is being marked; until then the unit is 0.
-    mark: Mark,
+pub(super) struct AllocRun {
+    find: FindFree,
+    /// The units found, being marked. Their first unit is 0 until then.
+    mark: MarkUnits,
 }
 
-/// Marking units as used or free, in pieces.
+/// Marks units as used or free, in pieces.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Mark {
+pub(super) struct MarkUnits {
     unit: u16,
     n: u16,
     done: u16,
     used: bool,
 }
 
-impl Mark {
+impl MarkUnits {
     pub(super) fn free(unit: u16, n: u16) -> Self {
-        Mark {
+        MarkUnits {
             unit,
             n,
             done: 0,
@@ -73,28 +86,29 @@ impl Mark {
     }
 }
 
-impl Take {
-    /// The first unit, when it has come to its end.
+impl AllocRun {
+    /// The first unit, when the allocation has finished.
     pub(super) fn unit(&self) -> u16 {
         self.mark.unit
     }
 
-    /// Somewhere else than before: not at a number that differs in one bit, unless there is no other room.
-    pub(super) fn apart_from(unit: u16, need: u16) -> Self {
-        let mut take = Self::new(need);
-        take.find.apart = unit;
-        take
+    /// Allocates elsewhere than a copy: not at a unit that differs in one bit, unless there is no
+    /// other space.
+    pub(super) fn avoiding(unit: u16, need: u16) -> Self {
+        let mut run = Self::new(need);
+        run.find.avoid = unit;
+        run
     }
 
-    /// Whether there may be room where it did not look.
-    pub(super) fn gives_in(&mut self) -> bool {
-        core::mem::replace(&mut self.find, Find::NEW).apart != 0
+    /// Drops that condition and starts over. False when there was none.
+    pub(super) fn stop_avoiding(&mut self) -> bool {
+        core::mem::replace(&mut self.find, FindFree::NEW).avoid != 0
     }
 
     pub(super) fn new(need: u16) -> Self {
-        Take {
-            find: Find::NEW,
-            mark: Mark {
+        AllocRun {
+            find: FindFree::NEW,
+            mark: MarkUnits {
                 unit: 0,
                 n: need,
                 done: 0,
@@ -105,56 +119,71 @@ impl Take {
 }
 
 impl<S: Medium, P: Promise> Store<S, P> {
-    /// One step: looks at up to 256 units, or marks up to as many.
+    /// One step: examines up to 256 units, or marks as many.
     ///
-    /// **Errors**: [`Error::Full`]; nothing was marked then.
-    pub(super) fn take(&mut self, t: &mut Take) -> Result<(), Fail> {
+    /// **Errors**: [`Error::Full`](crate::Error::Full); nothing was marked then.
+    pub(super) fn alloc_run(&mut self, t: &mut AllocRun) -> Result<(), Fail> {
         let need = t.mark.n;
         if t.mark.unit == 0 {
-            self.look(&mut t.find, need, true)?;
+            self.find_free(&mut t.find, need, true)?;
             t.mark.unit = t.find.first(need);
-            return Err(Fail::AGAIN);
+            return Err(Fail::PENDING);
         }
-        self.mark(&mut t.mark)?;
+        self.mark_units(&mut t.mark)?;
         self.free_units = self.free_units.saturating_sub(need);
         Ok(())
     }
 
-    /// One step of giving back what was taken.
-    pub(super) fn give(&mut self, t: &mut Take) -> Result<(), Fail> {
+    /// One step of releasing the units again.
+    pub(super) fn release(&mut self, t: &mut AllocRun) -> Result<(), Fail> {
         if t.mark.used {
-            t.mark = Mark::free(t.mark.unit, t.mark.n);
+            t.mark = MarkUnits::free(t.mark.unit, t.mark.n);
         }
-        self.mark(&mut t.mark)
+        self.mark_units(&mut t.mark)
     }
 
-    /// One step of a search, for units or for objects' numbers. **Errors**: [`Error::Full`].
-    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    pub(super) fn look(&mut self, f: &mut Find, need: u16, units: bool) -> Result<(), Fail> {
-        let map = self.map;
+    /// One step of a search for units or numbers. **Errors**: [`Error::Full`](crate::Error::Full).
+    #[inline(never)]
+    pub(super) fn find_free(
+        &mut self,
+        f: &mut FindFree,
+        need: u16,
+        units: bool,
+    ) -> Result<(), Fail> {
+        let geometry = self.geometry;
         let (free, next, all, start) = if units {
-            (self.free_units, self.next_unit, map.units, map.bitmap())
+            (
+                self.free_units,
+                self.next_unit,
+                geometry.units,
+                geometry.bitmap(),
+            )
         } else {
-            (self.free_ids, self.next_id, map.objects, map.table())
+            (
+                self.free_ids,
+                self.next_id,
+                geometry.objects,
+                geometry.table(),
+            )
         };
         let mut n = PIECE as u32;
-        if f.left == Find::BEGIN {
+        if f.left == FindFree::BEGIN {
             if free < need {
                 return Err(Fail::FULL);
             }
             f.at = next;
-            // Once round, and on to where a run that began before the start may end.
+            // Once round, and on to the end of a run that began just before the start.
             f.left = u32::from(all) + u32::from(need) - 1;
-            // Most find it at once.
+            // The first word is usually enough.
             n = 4;
         }
         if f.at >= all {
-            // Nothing goes over the end.
+            // A run does not wrap.
             (f.at, f.run) = (0, 0);
         }
         let at = u32::from(f.at);
         let (at, end) = if units {
-            (at / 32 * 4, map.bitmap_len())
+            (at / 32 * 4, geometry.bitmap_len())
         } else {
             (at * 4, u32::from(all) * 4)
         };
@@ -164,7 +193,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
         self.get(start + at, &mut as_bytes(b)[..n as usize])?;
         for w in &b[..n.div_ceil(4) as usize] {
             let w = u32::from_le(*w);
-            // What is left of the word: a bit, or all of it.
+            // The bit to test: one unit, or the whole word of a number.
             let mut one = if units { 1 << (f.at % 32) } else { !0 };
             if w == !0 {
                 let n = if units { 32 - f.at % 32 } else { 1 };
@@ -179,7 +208,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
                 f.at += 1;
                 f.left -= 1;
                 f.run = if w & one == 0 { f.run + 1 } else { 0 };
-                if P::SNAPSHOT && f.run == need && !f.is_good(need) {
+                if P::SNAPSHOT && f.run == need && !f.is_allowed(need) {
                     f.run -= 1;
                 }
                 if f.run == need {
@@ -196,11 +225,11 @@ impl<S: Medium, P: Promise> Store<S, P> {
         if f.left == 0 {
             return Err(Fail::FULL);
         }
-        Err(Fail::AGAIN)
+        Err(Fail::PENDING)
     }
 
-    /// One step.
-    pub(super) fn mark(&mut self, m: &mut Mark) -> Result<(), Fail> {
+    /// One step of marking.
+    pub(super) fn mark_units(&mut self, m: &mut MarkUnits) -> Result<(), Fail> {
         if m.done >= m.n {
             return Ok(());
         }
@@ -212,7 +241,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
         let mut b = MaybeUninit::uninit();
         let b = zeros::<WORDS>(&mut b);
         let piece = as_bytes(b).get_mut(..n).unwrap_or_default();
-        let at = self.map.bitmap() + first;
+        let at = self.geometry.bitmap() + first;
         self.get(at, piece)?;
         set(piece, first * 8, from, to, m.used);
         if planted!("vnv-heap/bitmap-neighbours") {
@@ -221,17 +250,17 @@ impl<S: Medium, P: Promise> Store<S, P> {
         self.put(at, piece)?;
         m.done += (to - from) as u16;
         if m.done < m.n {
-            return Err(Fail::AGAIN);
+            return Err(Fail::PENDING);
         }
         if !m.used {
-            self.free_units = (self.free_units + m.n).min(self.map.units);
+            self.free_units = (self.free_units + m.n).min(self.geometry.units);
         }
         Ok(())
     }
 }
 
-/// Sets the bits of the units `from..to`, or clears them, as far as `bits`, which begin with that of the unit `first`, have them. Whether any of
-/// them was set.
+/// Sets or clears the bits of units `from..to` in `bits`, whose first bit is that of unit `first`.
+/// Whether one of them was set.
 #[inline(never)]
 pub(super) fn set(bits: &mut [u8], first: u32, from: u32, to: u32, value: bool) -> bool {
     let mut any = false;

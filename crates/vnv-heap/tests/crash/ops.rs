@@ -1,4 +1,5 @@
-//! Every operation in both promises, cut everywhere, on bytes behind a driver and on mapped memory; and the boot after it cut again.
+//! Every operation in both promises, cut everywhere, on bytes behind a driver and on mapped memory;
+//! and the boot after it cut again.
 
 use crate::support::{Known, NARROW, Op, Save, WIDE, program};
 use nvmem::{Buffered32, InOrder16, InOrder32};

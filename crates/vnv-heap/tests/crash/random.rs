@@ -22,7 +22,8 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// The heap has 16 objects; no more than six nodes and two blobs at a time leave room for what is forgotten.
+/// The heap has 16 objects; no more than six nodes and two blobs at a time leave room for what is
+/// forgotten.
 fn fits(ops: &[Op]) -> bool {
     (0..=ops.len()).all(|n| model(&ops[..n]).list.len() <= 4)
         && ops.iter().filter(|o| **o == Op::Forget).count() <= 2
@@ -51,7 +52,7 @@ fn config(wide: bool) -> Config {
     if wide { WIDE } else { NARROW }
 }
 
-/// As many of these as are never too much.
+/// The most of these that always fit.
 fn as_fits(ops: Vec<Op>) -> Vec<Op> {
     let (mut kept, mut nodes) = (Vec::new(), 0);
     for op in ops {

@@ -1,4 +1,5 @@
-//! A program of operations on a heap with very little RAM, and what it must find after each boot.
+//! A program of operations on a heap with very little RAM, and the state that it must find after
+//! each boot.
 
 use nvmem::{Faithful, Medium, Persist};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -74,7 +75,8 @@ pub fn model(ops: &[Op]) -> View {
     v
 }
 
-/// 16 objects in 192 bytes of RAM: nearly every operation evicts, and what is moved is moved in pieces.
+/// 16 objects in 192 bytes of RAM: nearly every operation evicts, and what is moved is moved in
+/// pieces.
 pub const NARROW: Config = Config {
     dirty_limit: 100,
     burst: 16,
@@ -82,7 +84,7 @@ pub const NARROW: Config = Config {
     max_pins: 4,
     budget: None,
 };
-/// The same, and what is moved is moved at once.
+/// The same, with bursts that move everything at once.
 pub const WIDE: Config = Config {
     burst: 128,
     ..NARROW
@@ -201,7 +203,7 @@ pub fn run<'h, S: Medium, P: Promise>(
     Ok(())
 }
 
-/// How a program makes sure of what it did.
+/// How a program saves.
 pub trait Save: Promise + Sized {
     fn save<'h, S: Medium>(heap: &mut TestHeap<'h, S, Self>) -> Result<(), Error<S::Error>>;
 }
@@ -217,7 +219,7 @@ impl Save for Snapshot {
     }
 }
 
-/// What the outside knows.
+/// The world's knowledge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Known {
     /// Operations that were saved.
@@ -226,14 +228,14 @@ pub struct Known {
     pub begun: bool,
     /// Something has changed since, in RAM at least.
     pub changed: bool,
-    /// All is being given up, for a new beginning.
+    /// The heap is being formatted.
     pub anew: bool,
 }
 
 /// Operations that were done and saved, of all heaps.
 pub static OPERATIONS: AtomicU32 = AtomicU32::new(0);
 
-/// Goes on where the power left off: checks what is there, then does and saves what is left.
+/// Continues after a cut: checks the state, then does and saves the remaining operations.
 pub fn program<P: Save, S: Faithful>(
     mut nv: S,
     config: Config,
@@ -241,7 +243,8 @@ pub fn program<P: Save, S: Faithful>(
     ops: &[Op],
 ) {
     if boot::<P, _>(&mut nv, config, world, ops, false) {
-        // Never with the snapshot promise, and never after a completed persist, unless something was begun since.
+        // Never with the snapshot promise, and never after a completed persist, unless something
+        // was begun since.
         let known = world.get();
         assert!(!P::SNAPSHOT && known.begun, "{known:?}");
         world.set(Known {

@@ -1,10 +1,11 @@
-//! What the suites of the collections share: how a heap is saved, chance, and programs of rounds that are cut.
+//! Shared by the suites of the collections: saving a heap, random numbers, and programs of rounds
+//! that are cut.
 
 use nvmem::{Medium, Persist};
 use std::fmt::Debug;
 use vnv_heap::{Heap, JustInTime, Snapshot};
 
-/// Saves what is there, by the means of the promise.
+/// Saves the heap in the way of its promise.
 pub trait Save {
     fn save(&mut self);
 }
@@ -27,7 +28,7 @@ pub fn random(seed: &mut u32) -> u32 {
     *seed
 }
 
-/// What the outside knows of a program of rounds.
+/// The world's knowledge of a program of rounds.
 #[derive(Clone, Hash, Debug, Default)]
 pub struct Promised {
     pub saved: u32,
@@ -37,8 +38,8 @@ pub struct Promised {
 
 pub const ROUNDS: u32 = 3;
 
-/// What is there is what was saved last, or what was being saved, and nothing leaks. Then it goes on to the end: `round` does one, `look`
-/// counts and checks them.
+/// The heap holds the last save, or the one being made, and nothing leaks. Then the program runs to
+/// the end: `round` does one round, `look` counts and checks the rounds.
 macro_rules! live {
     ($heap:expr, $world:expr, $round:ident, $look:ident) => {{
         let (heap, world) = ($heap, $world);
@@ -78,7 +79,8 @@ macro_rules! cut {
                     brand!(b);
                     match Heap::<$type, _>::open(b, &mut nv, &mut ram, $config, $root) {
                         Ok(mut heap) => live!(&mut heap, world, $round, $look),
-                        // What just in time promises: it is told. The rest is the program's choice.
+                        // The just-in-time promise: open reports the interruption. The program
+                        // chooses what to do.
                         Err(OpenError::Interrupted) => assert!(world.with(|p| p.changing)),
                         Err(e) => panic!("{e:?}"),
                     }

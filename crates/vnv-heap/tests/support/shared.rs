@@ -1,10 +1,10 @@
-//! A medium of bytes that a test looks at while a heap owns it.
+//! A medium of bytes that a test can inspect while a heap owns it.
 
 use nvmem::Medium;
 use nvmem::device::{Contract, Misuse, Torn, check_range};
 use std::sync::{Arc, Mutex};
 
-/// What it holds and what was done to it.
+/// Its bytes and a log of operations.
 #[derive(Debug, Clone)]
 pub struct Chip {
     pub bytes: Vec<u8>,

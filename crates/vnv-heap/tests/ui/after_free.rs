@@ -1,4 +1,4 @@
-//! A handle is gone when its object is.
+//! A handle cannot be used after its object is freed.
 #![allow(dead_code, unused)]
 
 include!("support/types.rs");

@@ -1,4 +1,4 @@
-//! A handle is of one heap.
+//! A handle belongs to one heap.
 #![allow(dead_code, unused)]
 
 include!("support/types.rs");

@@ -1,4 +1,5 @@
-//! What the elements of a collection own, they own in its heap: else freeing them would free objects of it that others own.
+//! Elements of a collection own objects of the collection's heap. Otherwise freeing them would free
+//! objects that others own.
 #![allow(dead_code, unused)]
 
 include!("support/types.rs");

@@ -1,4 +1,4 @@
-//! Which types have getters and setters, and of which fields.
+//! The types and fields that have getters and setters.
 #![allow(dead_code, unused)]
 
 include!("support/types.rs");

@@ -1,4 +1,5 @@
-//! A field that owns something has no setter that would lose it; one that is private has no public methods.
+//! A field that owns an object has no setter, which would lose the object. A private field has no
+//! public methods.
 #![allow(dead_code, unused)]
 
 include!("support/types.rs");

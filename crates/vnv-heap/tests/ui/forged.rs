@@ -1,4 +1,4 @@
-//! Nothing of what ties handles to heaps can be made, copied or replaced by safe code.
+//! Safe code cannot make, copy or replace the types that tie handles to heaps.
 #![allow(dead_code, unused)]
 
 include!("support/types.rs");

@@ -1,4 +1,5 @@
-//! Until the root is there, nothing can name it: what object 1 holds is of the image before, of any type.
+//! Before the root is written, no name gives access to it: object 1 holds bytes of the previous
+//! image, of any type.
 #![allow(dead_code, unused)]
 
 include!("support/types.rs");

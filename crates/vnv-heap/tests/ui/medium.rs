@@ -1,11 +1,11 @@
-//! A heap believes what it reads, so somebody vouches for its medium.
+//! A heap trusts the bytes that it reads, so its medium must be `Faithful`.
 #![allow(dead_code, unused)]
 
 include!("support/types.rs");
 
 use nvmem::device::{Contract, Medium, Misuse};
 
-/// Safe code, which may forget a write.
+/// Safe code, which may lose a write.
 struct Forgetful(Fram);
 
 impl Medium for Forgetful {

@@ -1,4 +1,4 @@
-//! A handle is of one heap, in a scope that is never left, too.
+//! A handle belongs to one heap, also in a scope that never ends.
 #![allow(dead_code, unused)]
 
 include!("support/types.rs");

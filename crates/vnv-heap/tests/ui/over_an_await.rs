@@ -1,4 +1,4 @@
-//! A guard does not go to another thread, in a task neither.
+//! A guard cannot go to another thread, not even in a task.
 #![allow(dead_code, unused)]
 
 include!("support/types.rs");

@@ -1,4 +1,4 @@
-//! Each promise has its own way to be kept.
+//! Each promise has its own function to save.
 #![allow(dead_code, unused)]
 
 include!("support/types.rs");

@@ -1,4 +1,4 @@
-//! What is held to be read is not written.
+//! A guard for reading does not permit writes.
 #![allow(dead_code, unused)]
 
 include!("support/types.rs");

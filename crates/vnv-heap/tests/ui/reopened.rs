@@ -1,4 +1,4 @@
-//! A handle does not outlive its heap, and is not another opening's.
+//! A handle does not outlive its heap, and is not valid in the next opening.
 #![allow(dead_code, unused)]
 
 include!("support/types.rs");

@@ -31,7 +31,8 @@ fn attached<'h>(heap: &Heap<'h, u32, OnSharedBus<'_>>) {
     heap.attach(&POWER_LOW, || heap.alloc(5u32));
 }
 
-/// As `std::thread::spawn` asks; its own message shows more where the standard library's source is installed.
+/// As `std::thread::spawn` asks; its own message shows more where the standard library's source is
+/// installed.
 fn in_another_thread<T>(job: impl FnOnce() -> T + Send + 'static) {
     drop(job)
 }

@@ -1,4 +1,4 @@
-//! A local brand is not one that lives as long as the program, wherever that is claimed.
+//! A local brand cannot be used as a `'static` one.
 #![allow(dead_code, unused)]
 
 include!("support/types.rs");

@@ -1,4 +1,5 @@
-//! Heaps that live as long as the program have a marker each, and no handle of one is another's.
+//! Each heap that lives as long as the program has a marker. A handle of one cannot be used with
+//! another.
 #![allow(dead_code, unused)]
 
 include!("support/types.rs");

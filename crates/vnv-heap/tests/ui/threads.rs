@@ -1,9 +1,10 @@
-//! A heap may go to another thread, but not be used by two; a guard stays where it is.
+//! A heap may move to another thread, but two threads cannot share it. A guard stays in its thread.
 #![allow(dead_code, unused)]
 
 include!("support/types.rs");
 
-/// As `std::thread::spawn` asks; its own message shows more where the standard library's source is installed.
+/// As `std::thread::spawn` asks; its own message shows more where the standard library's source is
+/// installed.
 fn in_another_thread<T>(job: impl FnOnce() -> T + Send + 'static) {
     drop(job)
 }

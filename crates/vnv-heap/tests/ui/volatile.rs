@@ -1,4 +1,4 @@
-//! What does not survive is not stored.
+//! Values that do not survive a power cut cannot be stored.
 #![allow(dead_code, unused)]
 
 include!("support/types.rs");

@@ -1,7 +1,7 @@
-//! What the operations do when nothing goes wrong.
+//! The operations without cuts or errors.
 
 use super::*;
-use crate::{OpenError, Part};
+use crate::{Component, OpenError};
 use nvmem::ram::RamFram;
 
 type Ram = RamFram<4096>;
@@ -43,7 +43,7 @@ fn keeps<P: Promise>() {
         assert_eq!(s.get_all(a).unwrap(), [round; 10]);
         assert_eq!(s.get_all(run + 1).unwrap(), [round; 100]);
         assert_eq!(s.get_all(run + 2).unwrap(), [2; 100]);
-        assert_eq!(s.size_of(run), Ok(100));
+        assert_eq!(s.locate(run).map(|place| place.len), Ok(100));
     }
     s.put_all(1, &0b101100u32.to_le_bytes()).unwrap();
     s.free_all(4).unwrap();
@@ -96,7 +96,7 @@ fn a_commit_is_what_counts() {
     audit(&mut s, 4);
 }
 
-/// Until its last byte is there, the record before counts.
+/// Until its last byte is written, the previous record counts.
 #[test]
 fn a_record_counts_when_it_is_whole() {
     let mut fram = ram();
@@ -107,7 +107,7 @@ fn a_record_counts_when_it_is_whole() {
     Store::<_, JustInTime>::opened(&mut fram, &CONFIG, PRINT)
         .unwrap()
         .0
-        .change()
+        .before_change()
         .unwrap();
     let after = *fram.bytes();
     let changed: Vec<usize> = (0..4096).filter(|i| before[*i] != after[*i]).collect();
@@ -215,7 +215,7 @@ fn full_comes_early_and_loses_nothing() {
     full::<Snapshot>();
 }
 
-/// The last block of an epoch is given back at once; others when the commit has gone by.
+/// The last block of an epoch is freed at once; others when the commit has passed them.
 #[test]
 fn never_committed_objects_are_free_again() {
     let mut fram = ram();
@@ -311,7 +311,7 @@ fn what_is_not_ours_is_refused() {
     torn.bytes_mut()[..4].copy_from_slice(b"RLM1");
     torn.bytes_mut()[64..68].copy_from_slice(b"RLM1");
     let e = open::<_, Snapshot>(&mut torn, &CONFIG).err().unwrap();
-    assert_eq!(e, OpenError::Damaged(Part::Header));
+    assert_eq!(e, OpenError::Damaged(Component::Header));
     let e = open::<_, Snapshot>(RamFram::<300>::filled(0), &CONFIG).err();
     let Some(OpenError::TooSmall { needed }) = e else {
         panic!("{e:?}")
@@ -324,7 +324,7 @@ fn what_is_not_ours_is_refused() {
     assert!(matches!(e, Some(OpenError::TooSmall { needed }) if needed > 2048 && needed <= 4096));
 }
 
-/// The sizes are those of the medium, whatever this program asks for.
+/// The medium's sizes count, not those that this program asks for.
 #[test]
 fn an_old_heap_keeps_its_sizes() {
     let mut fram = ram();
@@ -368,7 +368,7 @@ fn large() {
         ..CONFIG
     };
     let mut s = open::<_, Snapshot>(Big(&mut fram), &config).unwrap();
-    assert_eq!(s.map.units, 0xFE00);
+    assert_eq!(s.geometry.units, 0xFE00);
     let n = (s.free_bytes() / (16 * 1024 + 8)) as u16;
     let base = s.alloc_all(n, MAX_LEN).unwrap();
     let last = base + n - 1;
@@ -378,7 +378,7 @@ fn large() {
     assert_eq!(many, last + 1);
     s.commit_all().unwrap();
     let free = s.free_units;
-    let (mut t, _) = Store::<_, Snapshot>::opened(s.into_medium(), &config, PRINT).unwrap();
+    let (mut t, _) = Store::<_, Snapshot>::opened(s.medium, &config, PRINT).unwrap();
     let mut scratch = [0; 512];
     let before = t.traffic().0;
     t.sweep(&mut scratch, 0, |id| id <= many + 999).unwrap();
@@ -387,7 +387,7 @@ fn large() {
     assert_eq!(u32::from(t.free_ids), 3000 - 1 - u32::from(n) - 1000);
 }
 
-/// A record's number comes round.
+/// The sequence number of a record wraps.
 fn comes_round<P: Promise>() {
     let mut fram = ram();
     let mut s = open::<_, P>(&mut fram, &CONFIG).unwrap();

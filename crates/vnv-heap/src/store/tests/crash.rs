@@ -9,8 +9,8 @@ use powerfail::{Mapped, Media, Simulated, SpiFram, World, explore_with};
 /// Bytes of the media; some 30 units.
 const SIZE: usize = 512;
 
-/// Objects that there may be: how many in a row, and how long. The root, of 4 bytes, holds the number of the last save and
-/// each one's id.
+/// Objects that there may be: how many in a row, and how long. The root, of 4 bytes, holds the
+/// number of the last save and each one's id.
 const SLOTS: [(u16, u16); 3] = [(1, 10), (1, 3), (2, 33)];
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -18,7 +18,7 @@ enum Op {
     Alloc(usize),
     Put(usize),
     Free(usize),
-    /// An object that the root does not know.
+    /// An object that the root does not list.
     Orphan,
     Save,
     /// As after a cold boot.
@@ -26,7 +26,7 @@ enum Op {
 }
 use Op::*;
 
-/// What the outside was told, and what the device set out to do since.
+/// Saves that the world knows of, and the operations begun since.
 #[derive(Clone, Hash, Debug, Default)]
 struct Promised {
     saved: u8,
@@ -116,7 +116,7 @@ where
         Device { store, root }
     }
 
-    /// What is there is what was saved, or what was being saved.
+    /// The store holds the last save, or the one being made.
     fn check(&mut self, script: &[Op], world: &World<'_, Promised>) {
         let n = self.root[0];
         let p = world.get();
@@ -201,7 +201,7 @@ where
                 // It would only be interrupted.
                 Reopen if !P::SNAPSHOT && world.with(|p| p.changing) => {}
                 Reopen => {
-                    let mut again = Self::boot(self.store.into_medium(), world);
+                    let mut again = Self::boot(self.store.medium, world);
                     again.check(script, world);
                     self = again;
                 }
@@ -213,7 +213,7 @@ where
     }
 }
 
-/// What a store knows without its medium, to give it another borrow of it.
+/// The state of a store without its medium, to give it another borrow of the medium.
 impl<S: Medium, P> Store<S, P> {
     fn detach(self) -> Store<RamFram<1>, P> {
         self.replace(RamFram::filled(0)).1
@@ -227,7 +227,7 @@ impl<S: Medium, P> Store<S, P> {
         let new = Store {
             medium,
             failure: None,
-            map: self.map,
+            geometry: self.geometry,
             seq: self.seq,
             pinned: self.pinned,
             burst: self.burst,

@@ -1,12 +1,14 @@
-//! Every byte of the format. A change here is a new format version, a line in CHANGELOG.md and one in docs/SPEC.md.
+//! Every byte of the format. A change here is a new format version, a line in CHANGELOG.md and one
+//! in docs/SPEC.md.
 
 use super::*;
 use nvmem::ram::RamFram;
 use std::fmt::Write;
 use std::string::String;
 
-/// Two objects, one of them updated and one freed since the last save; with the snapshot promise one commit that is
-/// applied, and something pending. In lines of 8 bytes, without those that are zero.
+/// Two objects, one of them updated and one freed since the last save; with the snapshot promise
+/// one commit that is applied, and something pending. In lines of 8 bytes, without those that are
+/// zero.
 fn image<P: Promise>() -> String {
     let config = Config {
         objects: 5,

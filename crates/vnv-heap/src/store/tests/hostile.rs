@@ -1,7 +1,7 @@
 //! Media that hold anything: damaged, rotten, forged, or failing.
 
 use super::*;
-use crate::{OpenError, Part};
+use crate::{Component, OpenError};
 use nvmem::ram::RamFram;
 use nvmem::superblock::Superblock;
 
@@ -23,7 +23,7 @@ fn image<P: Promise>() -> RamFram<SIZE> {
 
 const ALL: u32 = 0b111100;
 
-/// Whatever the image says: an error, or a heap in which everything works and objects do not share bytes.
+/// For any image: an error, or a heap in which everything works and objects share no bytes.
 pub(super) fn attack<P: Promise>(fram: &mut RamFram<SIZE>) {
     let Ok(mut s) = open::<_, P>(&mut *fram, &CONFIG) else {
         return;
@@ -37,7 +37,7 @@ pub(super) fn attack<P: Promise>(fram: &mut RamFram<SIZE>) {
             before.push((id, bytes));
         }
     }
-    // New objects take nobody's place.
+    // New objects take no block of another one.
     let mut mine = Vec::new();
     for len in [1, 30, 9, 100] {
         if let Ok(id) = s.alloc_all(1, len) {
@@ -94,7 +94,7 @@ fn any_byte_changed() {
     }
 }
 
-/// Numbers where the format has numbers: each pair of bytes behind the header, as each number that is somewhere.
+/// Replaces each pair of bytes behind the superblock by each number that occurs somewhere.
 #[test]
 fn any_number_forged() {
     let numbers = (0..20).chain([40, 48, 50, 0x100, 0xFE00, 0xFEFF, 0xFF00, 0xFFFF]);
@@ -105,10 +105,10 @@ fn any_number_forged() {
     }
 }
 
-/// Two entries lead to one block, or into one.
+/// Two entries name one block, or one names the inside of another's block.
 #[test]
 fn overlapping_blocks() {
-    let table = Map::of(&CONFIG, SIZE).table() as usize;
+    let table = Geometry::of(&CONFIG, SIZE).table() as usize;
     let entries = if cfg!(miri) { 2 } else { 12 };
     for from in 0..entries {
         for to in 0..entries {
@@ -117,7 +117,7 @@ fn overlapping_blocks() {
     }
     // A block that object 2 keeps in its content, and that is whole.
     let forged = |b: &mut [u8]| {
-        let map = Map::of(&CONFIG, SIZE);
+        let map = Geometry::of(&CONFIG, SIZE);
         let entry = |b: &[u8], id: u16| {
             let at = map.entry(id).unwrap() as usize;
             u16::from_le_bytes([b[at + 2], b[at + 3]])
@@ -147,20 +147,21 @@ fn overlapping_blocks() {
     assert_eq!(s.get_all(4).unwrap(), [3; 40], "the rest stays readable");
 }
 
-impl Map {
-    fn of(config: &Config, size: usize) -> Map {
-        Map::largest(config, size as u32).unwrap()
+impl Geometry {
+    fn of(config: &Config, size: usize) -> Geometry {
+        Geometry::largest(config, size as u32).unwrap()
     }
 }
 
-/// Each damage names its object, and no other one suffers. What is left of it stays as it is.
+/// Each error names the damaged object, and no other object suffers. Its remaining bytes stay as
+/// they are.
 #[test]
 fn damage_is_named() {
     for id in 2..=5u16 {
         for part in 0..4 {
             let mut seen = [0; SIZE];
             let mut fram = image::<JustInTime>();
-            let map = Map::of(&CONFIG, SIZE);
+            let map = Geometry::of(&CONFIG, SIZE);
             let e = map.entry(id).unwrap() as usize;
             let unit = u16::from_le_bytes([fram.bytes()[e], fram.bytes()[e + 1]]);
             let block = map.unit(unit) as usize;
@@ -198,10 +199,10 @@ fn damage_is_named() {
     }
 }
 
-/// Blocks that were swapped by something that is not us: their headers tell.
+/// Blocks swapped by something else than the heap: their headers reveal it.
 #[test]
 fn swapped_and_zeroed_blocks() {
-    let map = Map::of(&CONFIG, SIZE);
+    let map = Geometry::of(&CONFIG, SIZE);
     for zero in [false, true] {
         let mut fram = image::<JustInTime>();
         let b = fram.bytes_mut();
@@ -237,7 +238,7 @@ fn damaged_records_are_refused() {
             };
             // Both records, with a right checksum.
             for slot in 0..2usize {
-                let at = map::RECORDS as usize + slot * 16;
+                let at = geometry::RECORDS as usize + slot * 16;
                 let b = &mut fram.bytes_mut()[at..at + 12];
                 b[4] = state;
                 let crc = nvmem::crc::crc32(&b[..8]);
@@ -251,7 +252,7 @@ fn damaged_records_are_refused() {
             let expected = match (promise, state) {
                 (false, 2) | (true, 3) => None,
                 (false, 1) => Some(OpenError::Interrupted),
-                _ => Some(OpenError::Damaged(Part::Record)),
+                _ => Some(OpenError::Damaged(Component::Record)),
             };
             assert_eq!(found, expected, "{promise} {state}");
         }
@@ -262,7 +263,7 @@ fn damaged_records_are_refused() {
 struct Flaky<'m> {
     fram: &'m mut RamFram<SIZE>,
     left: u32,
-    /// Of a write that fails, half arrives.
+    /// Half of a failing write arrives.
     torn: bool,
 }
 
@@ -302,8 +303,8 @@ fn operations<S: Medium, P: Promise>(s: &mut Store<S, P>) -> Result<(), Error<S:
     Ok(())
 }
 
-/// The bus fails at each call in turn; the medium works again, and so does the heap: what was not concerned is as it was, a commit
-/// comes to its end, and the next boot finds a heap.
+/// The bus fails at each call in turn, then works again. So does the heap: other objects are
+/// unchanged, a commit finishes, and the next boot finds a heap.
 fn bus_errors<P: Promise>() {
     let mut failed = 0;
     let (step, least) = if cfg!(miri) { (9, 4) } else { (1, 40) };
@@ -337,7 +338,7 @@ fn bus_errors<P: Promise>() {
             if P::SNAPSHOT {
                 s.commit_all().unwrap();
             }
-            // Object 2 may be half written: whoever has it in RAM writes it again.
+            // Object 2 may be half written: its owner in RAM writes it again.
             s.put_all(2, &[7; 40]).unwrap();
             let root = if done { 0b101100 } else { 0b001100u32 };
             s.put_all(1, &root.to_le_bytes()).unwrap();
@@ -400,19 +401,19 @@ fn random_images() {
             Ok(())
         })
         .unwrap();
-    let bytes = proptest::collection::vec(0..=255u8, SIZE - map::APPLIED as usize);
+    let bytes = proptest::collection::vec(0..=255u8, SIZE - geometry::APPLIED as usize);
     runner
         .run(&bytes, |bytes| {
-            both(|b| b[map::APPLIED as usize..].copy_from_slice(&bytes));
+            both(|b| b[geometry::APPLIED as usize..].copy_from_slice(&bytes));
             Ok(())
         })
         .unwrap();
 }
 
-/// A block that ends one unit behind the last one is none, also where the medium goes on.
+/// A block that ends one unit behind the last one is refused, also where the medium continues.
 #[test]
 fn no_block_reaches_beyond_the_end() {
-    let map = Map::of(&CONFIG, SIZE);
+    let map = Geometry::of(&CONFIG, SIZE);
     for (units, expected) in [(1, true), (2, false)] {
         let mut fram = RamFram::<{ SIZE + 16 }>::filled(0);
         let b = fram.bytes_mut();

@@ -1,4 +1,4 @@
-//! What is too large for an object, or aligned to more than blocks are, is refused when it is compiled for good.
+//! Types that are too large or over-aligned for an object are refused at code generation.
 #![allow(dead_code, unused)]
 
 include!("../support/shape.rs");

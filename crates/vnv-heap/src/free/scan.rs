@@ -1,32 +1,32 @@
-//! A look at what an object owns.
+//! A scan of the handles that an object holds.
 
 use super::path::Batch;
-use crate::own::Known;
+use crate::own::HandleRange;
 use nvmem::Invalid;
 use nvmem::persist::{Found, Visit};
 
-/// Groups of objects without handles that one look at their owner finds.
-const LEAVES: usize = 4;
+/// Groups of objects without handles that one scan collects.
+const LEAF_GROUPS: usize = 4;
 
-/// What an object owns.
-pub(super) struct Look {
-    pub(super) known: Known,
-    /// The number of the handle that comes next.
+/// Handles that an object holds.
+pub(super) struct HandleScan {
+    pub(super) known: HandleRange,
+    /// Index of the next handle.
     pub(super) at: u32,
-    /// Objects without handles, of the handles from this one on.
-    pub(super) leaves: [Option<Batch>; LEAVES],
+    /// Objects without handles, of the handles from `leaves_from` on.
+    pub(super) leaves: [Option<Batch>; LEAF_GROUPS],
     pub(super) leaves_from: u32,
-    /// Where those that have no place begin.
+    /// Index of the first one that did not fit.
     pub(super) more_leaves: Option<u32>,
-    /// The first ones with handles, of the handles from this one on.
+    /// The first batch with handles, of the handles from `from` on.
     pub(super) inner: Option<Batch>,
     pub(super) from: u32,
     pub(super) to: u32,
-    /// Whether there are more with handles.
-    pub(super) more: bool,
+    /// Whether more objects with handles follow.
+    pub(super) has_more: bool,
 }
 
-impl Visit for Look {
+impl Visit for HandleScan {
     fn handle(&mut self, value: u32, found: &Found) -> Result<(), Invalid> {
         self.known.handle(value, found)?;
         let new = Batch {
@@ -39,31 +39,32 @@ impl Visit for Look {
         let at = self.at;
         self.at += 1;
         if new.handles {
-            self.see_inner(at, new);
+            self.add_inner(at, new);
         } else if at >= self.leaves_from && self.more_leaves.is_none() {
-            self.see_leaf(at, new);
+            self.add_leaf(at, new);
         }
         Ok(())
     }
 }
 
-impl Look {
-    /// At handles without handles behind them from number `leaves_from` on, and at others from number `from` on.
+impl HandleScan {
+    /// Collects objects without handles from handle `leaves_from` on, and those with handles from
+    /// `from` on.
     pub(super) fn new(objects: u16, leaves_from: u32, from: u32) -> Self {
-        Look {
-            known: Known { objects },
+        HandleScan {
+            known: HandleRange { objects },
             at: 0,
-            leaves: [None; LEAVES],
+            leaves: [None; LEAF_GROUPS],
             leaves_from,
             more_leaves: None,
             inner: None,
             from,
             to: from,
-            more: false,
+            has_more: false,
         }
     }
 
-    pub(super) fn see_leaf(&mut self, at: u32, new: Batch) {
+    pub(super) fn add_leaf(&mut self, at: u32, new: Batch) {
         for place in &mut self.leaves {
             match place {
                 Some(batch) if batch.follows(&new) => {
@@ -80,17 +81,17 @@ impl Look {
         self.more_leaves = Some(at);
     }
 
-    pub(super) fn see_inner(&mut self, at: u32, new: Batch) {
+    pub(super) fn add_inner(&mut self, at: u32, new: Batch) {
         match &mut self.inner {
             _ if at < self.from => {}
             None => {
                 (self.inner, self.from, self.to) = (Some(new), at, at + 1);
             }
-            Some(batch) if !self.more && at == self.to && batch.follows(&new) => {
+            Some(batch) if !self.has_more && at == self.to && batch.follows(&new) => {
                 batch.count += 1;
                 self.to += 1;
             }
-            Some(_) => self.more = true,
+            Some(_) => self.has_more = true,
         }
     }
 }
