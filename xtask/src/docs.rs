@@ -8,7 +8,8 @@
 //! | names ([`replaced`]) | documents, code, comments | names that the list says are replaced |
 //!
 //! Every document and every source is read, so that the message lists all findings, each as
-//! `file:line: what is wrong`. [`rendered`] checks the pages that rustdoc makes; the step `rustdoc` calls it.
+//! `file:line: what is wrong`. [`rendered`] checks the pages that rustdoc makes; the step `rustdoc`
+//! calls it.
 
 mod columns;
 pub mod rendered;
@@ -139,8 +140,8 @@ fn slug(heading: &str) -> String {
 
 /// Checks every document and every source.
 ///
-/// **Errors**: something of the module's table is refused; all findings are listed. A folder has no source
-/// or no comment to check.
+/// **Errors**: something of the module's table is refused; all findings are listed. A folder has no
+/// source or no comment to check.
 pub fn check(project: &Project) -> Result<String> {
     let replaced =
         replaced::list(include_str!("docs/replaced.txt")).context("docs/replaced.txt")?;
@@ -235,7 +236,8 @@ fn too_long(file: &str, lines: Vec<usize>) -> impl Iterator<Item = String> {
     })
 }
 
-/// **Errors**: the link of a front page leads to another file. rustdoc shows the page in another folder.
+/// **Errors**: the link of a front page leads to another file. rustdoc shows the page in another
+/// folder.
 fn stays_on_page(link: &str) -> Result<()> {
     ensure!(
         link.starts_with('#'),

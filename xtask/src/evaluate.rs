@@ -15,11 +15,11 @@ use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// Measures costs, speeds and campaigns, and writes the tables and plots of docs/.
+/// Measures costs and speeds, and writes the tables and plots of docs/
 #[derive(clap::Args)]
 pub struct Args {
     /// Only this evaluation; docs/ is then left alone
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = names())]
     only: Option<String>,
     /// Measure nothing: write docs/ from the figures in this file
     #[arg(long, value_name = "PATH")]
@@ -36,7 +36,8 @@ pub struct Args {
     /// Measure nothing: add up the figures of all the shards, which are in these files
     #[arg(long, value_name = "PATH", num_args = 1.., conflicts_with_all = ["only", "check", "from", "shard"])]
     merge: Vec<PathBuf>,
-    /// Compare the figures that do not depend on the machine with the committed ones: more than 2 % worse is a failure
+    /// Compare the figures that do not depend on the machine with the committed ones: more than 2 %
+    /// worse is a failure
     #[arg(long)]
     check: bool,
     /// List the evaluations
@@ -134,6 +135,11 @@ const ALL: &[Evaluation] = &[
     },
 ];
 
+/// Accepts the names of the evaluations.
+fn names() -> clap::builder::PossibleValuesParser {
+    ALL.iter().map(|e| e.name).collect::<Vec<_>>().into()
+}
+
 pub use report::read;
 
 pub fn run(a: Args) -> Result<()> {
@@ -175,9 +181,6 @@ pub fn run(a: Args) -> Result<()> {
         .iter()
         .filter(|e| only.is_none_or(|o| o == e.name))
         .collect();
-    if wanted.is_empty() {
-        bail!("no evaluation has this name; cargo xtask evaluate --list");
-    }
     let options = Options {
         shard: a.shard,
         seed: a.seed,
@@ -198,7 +201,8 @@ pub fn run(a: Args) -> Result<()> {
     finish(&project, &figures, a.json, wrong, only.is_none())
 }
 
-/// Shows and keeps the figures, also those of an evaluation that failed; but such ones never get into the documents.
+/// Shows and keeps the figures, also those of an evaluation that failed; but such ones never get
+/// into the documents.
 fn finish(
     project: &Project,
     figures: &Figures,
@@ -224,7 +228,8 @@ fn finish(
     Ok(())
 }
 
-/// The step of `cargo xtask ci`: the documents are those of the committed figures, and no exact figure got worse.
+/// The step of `cargo xtask ci`: the documents are those of the committed figures, and no exact
+/// figure got worse.
 pub fn check(project: &Project, step: &Step) -> Result<Outcome> {
     let committed = report::committed(project)?;
     report::fresh(project, &committed)?;

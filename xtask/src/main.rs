@@ -16,12 +16,23 @@ mod shard;
 mod sizes;
 mod test;
 
-use clap::{Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
 
-/// Everything that is done to this repository, by people and by CI.
+/// Builds, tests, measures and shows Relume
 #[derive(Parser)]
-#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+#[command(
+    name = "cargo xtask",
+    bin_name = "cargo xtask",
+    after_help = "\
+To begin:
+  cargo xtask demo                   see it work: a minute, nothing to install
+  cargo xtask ci --only fmt,clippy   a few of the checks; without --only all of them
+  cargo xtask test                   all checks, after installing what they need
+
+`cargo xtask COMMAND --help` explains a command. Logs are in target/xtask."
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -30,7 +41,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Demo(demo::Args),
-    /// Installs the targets, components and programs that are missing, then runs `ci`
+    /// Installs missing targets, components and programs, then runs `ci`
     Test(ci::Args),
     Ci(ci::Args),
     Evaluate(evaluate::Args),
@@ -41,8 +52,38 @@ enum Command {
     Inspect(inspect::Args),
 }
 
+/// The commands that may stand where the wrong word of this line is.
+fn choices(words: impl IntoIterator<Item = String>) -> String {
+    let mut here = Cli::command();
+    for word in words {
+        match here.find_subcommand(&word) {
+            Some(c) => here = c.clone(),
+            None => break,
+        }
+    }
+    let names: Vec<_> = here
+        .get_subcommands()
+        .map(clap::Command::get_name)
+        .collect();
+    names.join(", ")
+}
+
+/// Parses the command line. Exits with a message if it is wrong, before anything is compiled.
+fn parse() -> Cli {
+    Cli::try_parse().unwrap_or_else(|e| {
+        if e.kind() == ErrorKind::InvalidSubcommand {
+            eprintln!(
+                "{e}\nThe choices are: {}",
+                choices(std::env::args().skip(1))
+            );
+            std::process::exit(2);
+        }
+        e.exit()
+    })
+}
+
 fn main() -> ExitCode {
-    let result = match Cli::parse().command {
+    let result = match parse().command {
         Command::Demo(a) => demo::run(a),
         Command::Test(a) => test::run(a),
         Command::Ci(a) => ci::run(a),
@@ -59,5 +100,18 @@ fn main() -> ExitCode {
             eprintln!("error: {e:#}");
             ExitCode::FAILURE
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_choices_are_those_of_the_command_before_the_wrong_word() {
+        Cli::command().debug_assert();
+        let of = |line: &str| choices(line.split(' ').map(str::to_owned));
+        assert_eq!(of("demo nonsense"), "activity, heap, checkpoint");
+        assert!(of("nonsense").starts_with("demo, test, ci, "));
     }
 }

@@ -6,7 +6,8 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The targets without an operating system on which every published crate must build with the stable toolchain.
+/// The targets without an operating system on which every published crate must build with the
+/// stable toolchain.
 pub const BARE: [&str; 3] = [
     "thumbv6m-none-eabi",
     "thumbv7em-none-eabihf",
@@ -120,7 +121,8 @@ pub fn nightly() -> Option<String> {
     capture(c).ok().map(|s| s.trim().to_owned())
 }
 
-/// The file names in `<sysroot>/lib/rustlib` of a toolchain: its targets, and the manifests of its components.
+/// The file names in `<sysroot>/lib/rustlib` of a toolchain: its targets, and the manifests of its
+/// components.
 pub fn has_target(toolchain: &str, target: &str) -> bool {
     sysroot(toolchain).is_some_and(|s| s.join("lib/rustlib").join(target).join("lib").is_dir())
 }

@@ -133,7 +133,8 @@ fn one(job: &Job, kept: &mut Kept) -> Result<Option<Done>> {
 /// Instructions of a scenario beyond which it is not explored once more with more operations.
 const SHORT: u64 = 100_000;
 
-/// Whether it is worth to explore a scenario with more operations: it cares how many it is asked for, and does not take long.
+/// Whether it is worth to explore a scenario with more operations: it cares how many it is asked
+/// for, and does not take long.
 fn worthwhile(m: &mut dyn Machine, case: &Case) -> Result<bool> {
     let once = Reach {
         depth: Some(0),

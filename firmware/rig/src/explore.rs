@@ -15,7 +15,7 @@ pub struct Case {
     pub name: String,
     /// Its number.
     pub number: u16,
-    /// What it finds in the desk's argument: 0, or a planted bug.
+    /// What it finds in the mailbox's argument: 0, or a planted bug.
     pub argument: u16,
     /// How many operations it shall do; 0 for its own choice.
     pub rounds: u16,
@@ -29,7 +29,8 @@ pub struct Case {
     pub interrupt: Option<u64>,
     /// A cut may tear a word.
     pub torn: bool,
-    /// After the first cut, cuts everywhere only in one state of so many; see the suite's `Scenario`.
+    /// After the first cut, cuts everywhere only in one state of so many; see the suite's
+    /// `Scenario`.
     pub sample: u16,
 }
 
@@ -37,8 +38,8 @@ impl Case {
     /// The state before the very first boot.
     pub fn blank(&self) -> State {
         let mut s = State::blank(self.bytes, self.number, self.argument);
-        s.tell(cell::ROUNDS, self.rounds);
-        s.tell(cell::TIMER, if self.interrupts { u16::MAX } else { 0 });
+        s.write_cell(cell::ROUNDS, self.rounds);
+        s.write_cell(cell::TIMER, if self.interrupts { u16::MAX } else { 0 });
         s
     }
 
@@ -54,7 +55,8 @@ impl Case {
 /// How far to go.
 #[derive(Debug, Clone)]
 pub struct Reach {
-    /// How many times the power fails: 0 to run it without a cut, `None` until no boot reaches a state that has not been booted.
+    /// How many times the power fails: 0 to run it without a cut, `None` until no boot reaches a
+    /// state that has not been booted.
     pub depth: Option<u32>,
     /// Stop at the first failure.
     pub first_only: bool,
@@ -65,13 +67,14 @@ pub struct Reach {
 /// What was wrong after the cuts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Why {
-    /// It did not finish. The failure code of the desk is in it, if it said that it failed.
+    /// It did not finish. The failure code of the mailbox is in it, if it said that it failed.
     Ended(End, u16),
     /// A store to non-volatile memory outside of the scenario's region.
     Outside(Store),
     /// The memory is not what the stores made of it.
     Unseen,
-    /// Two boots from the same state with different garbage in RAM and registers made different stores, from this one on.
+    /// Two boots from the same state with different garbage in RAM and registers made different
+    /// stores, from this one on.
     Garbage(usize),
 }
 
@@ -101,7 +104,8 @@ pub struct Explored {
     pub cuts: u64,
     /// Interrupts that came, each at another instruction.
     pub interrupts: u64,
-    /// The most instructions that ran with interrupts masked, between two that interrupts may come before.
+    /// The most instructions that ran with interrupts masked, between two that interrupts may come
+    /// before.
     pub masked: u64,
     /// Distinct states that were booted.
     pub boots: u64,
@@ -136,20 +140,20 @@ struct Way {
     torn: u8,
 }
 
-/// Instructions after which an exploration without a given depth ends: seconds of a scenario, so that all of them take less than
-/// 40 minutes on two cores.
+/// Instructions after which an exploration without a given depth ends: seconds of a scenario, so
+/// that all of them take less than 40 minutes on two cores.
 const LONG: u64 = 500_000_000;
 /// One boot in this many is made twice.
 const TWICE: u64 = 8;
-/// Of the cuts in the first run, this many are made by stopping the machine there; without a given depth also one in each of so
-/// many boots.
+/// Of the cuts in the first run, this many are made by stopping the machine there; without a given
+/// depth also one in each of so many boots.
 const REALLY: u64 = 8;
 const STOPS: u64 = 64;
 
 /// Explores one scenario.
 ///
-/// **Errors**: the rig or the scenario is no good: it explores nothing, or a run does not repeat. What the program did wrong is
-/// no error but a [`Failure`].
+/// **Errors**: the rig or the scenario is no good: it explores nothing, or a run does not repeat.
+/// What the program did wrong is no error but a [`Failure`].
 pub fn explore(m: &mut dyn Machine, case: &Case, reach: &Reach) -> Result<Explored> {
     let mut e = Explorer {
         case,
@@ -191,7 +195,8 @@ struct Explorer<'a> {
     other: Log,
     now: State,
     limit: u64,
-    /// By how many instructions a boot without details is counted too long: its end is always the same one.
+    /// By how many instructions a boot without details is counted too long: its end is always the
+    /// same one.
     slack: u64,
     /// Instructions of the last boot that was judged.
     booted: u64,
@@ -243,7 +248,7 @@ impl Explorer<'_> {
         self.limit = 3 * ran.instructions + 10_000;
         self.out.instructions = ran.instructions;
         self.out.stack = ran.stack.unwrap_or(0);
-        let nvm = self.log.stores.iter().filter(|s| !s.on_desk());
+        let nvm = self.log.stores.iter().filter(|s| !s.in_mailbox());
         self.out.stores = nvm.count() as u64;
         self.out.sections = sections(&self.log);
         self.out.figures = figures(&self.log);
@@ -269,7 +274,8 @@ impl Explorer<'_> {
         Ok(Some(open))
     }
 
-    /// What is derived from the stores in the log, which has details, is what a machine holds that stops after `at` instructions.
+    /// What is derived from the stores in the log, which has details, is what a machine holds that
+    /// stops after `at` instructions.
     fn really_stop(&mut self, from: &State, at: u64) -> Result<()> {
         let boot = Boot {
             state: from,
@@ -296,8 +302,8 @@ impl Explorer<'_> {
         Ok(())
     }
 
-    /// A cut at each instruction of the last boot leaves what a cut at a store before it leaves; so they are judged with those.
-    /// Now and then the machine is stopped at one. How many they are.
+    /// A cut at each instruction of the last boot leaves what a cut at a store before it leaves; so
+    /// they are judged with those. Now and then the machine is stopped at one. How many they are.
     fn everywhere(&mut self, o: &Open) -> Result<u64> {
         let all = self.booted - self.slack;
         if self.out.boots.is_multiple_of(STOPS) {
@@ -414,15 +420,16 @@ impl Explorer<'_> {
             _ => 1,
         };
         for (i, s) in self.log.stores.iter().enumerate() {
-            if s.told().is_some_and(|(c, _)| c >= cell::OWN) {
+            if s.mailbox_write().is_some_and(|(c, _)| c >= cell::OWN) {
                 tells -= 1;
                 if tells == 0 {
                     return;
                 }
             }
             // In one of two ways, in turn: each slot is written several times.
-            let torn = (self.case.torn && !s.on_desk()).then_some(1 + (i & 1) as u8);
-            // After the first cut either torn or not, unless all states are asked for: from another state it is the other way round.
+            let torn = (self.case.torn && !s.in_mailbox()).then_some(1 + (i & 1) as u8);
+            // After the first cut either torn or not, unless all states are asked for: from another
+            // state it is the other way round.
             let second = torn.filter(|_| self.sparse && way != u32::MAX);
             let only = second.map(|torn| if (i as u32 ^ way) & 2 == 0 { torn } else { 0 });
             let cut = i as u32 + 1;
@@ -452,12 +459,12 @@ impl Explorer<'_> {
 
 /// Whether a boot from `from` did wrong; `now` is what the memory held when it ended.
 pub fn wrong(case: &Case, from: &State, log: &Log, now: &State, ran: &Ran) -> Option<Why> {
-    let inside = |s: &&Store| usize::from(s.at) + s.bytes().len() <= case.bytes || s.on_desk();
+    let inside = |s: &&Store| usize::from(s.at) + s.bytes().len() <= case.bytes || s.in_mailbox();
     if let Some(s) = log.stores.iter().find(|s| !inside(s)) {
         return Some(Why::Outside(*s));
     }
     if ran.end != End::Status(abi::FINISHED) {
-        return Some(Why::Ended(ran.end.clone(), now.told(cell::FAILURE)));
+        return Some(Why::Ended(ran.end.clone(), now.read_cell(cell::FAILURE)));
     }
     let mut made = from.clone();
     log.stores.iter().for_each(|s| made.apply(s, &mut 0));

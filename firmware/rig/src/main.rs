@@ -1,4 +1,5 @@
-//! Cuts the power at every machine instruction of Relume's firmware, in an emulator, and checks what the next boot finds.
+//! Cuts the power at every machine instruction of Relume's firmware, in an emulator, and checks
+//! what the next boot finds.
 
 mod campaign;
 mod cost;
@@ -25,7 +26,8 @@ use relume_suite::{HostModel, groups, planted};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Cuts the power at every machine instruction of the firmware's scenarios, and checks what the next boot finds
+/// Cuts the power at every machine instruction of the firmware's scenarios, and checks what the
+/// next boot finds
 #[derive(Parser)]
 #[command(name = "relume-rig")]
 struct Args {
@@ -38,8 +40,8 @@ struct Args {
     /// How many times the power fails
     #[arg(long, value_name = "N", default_value_t = 2)]
     depth: u32,
-    /// With any number of cuts, and more operations: until no boot reaches a state that has not been booted, or a scenario has taken
-    /// half a billion instructions or 300,000 boots
+    /// With any number of cuts, and more operations: until no boot reaches a state that has not
+    /// been booted, or a scenario has taken half a billion instructions or 300,000 boots
     #[arg(long)]
     long: bool,
     /// Explore nothing: run each scenario once, and count
@@ -236,7 +238,8 @@ const MOST: u64 = 300_000;
 
 fn all(a: &Args) -> Result<bool> {
     let mut jobs = jobs(a)?;
-    // What takes longest comes first, so that no core waits for it at the end: where words are torn, above all on MSP430.
+    // What takes longest comes first, so that no core waits for it at the end: where words are
+    // torn, above all on MSP430.
     jobs.sort_by_key(|j| match (j.case.torn, &*j.source.machine) {
         (true, "msp430") => 0,
         (true, _) => 1,

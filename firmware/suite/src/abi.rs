@@ -1,8 +1,9 @@
-//! What the firmware, the rig and the emulators agree on: where memory lies on each machine, and what the cells of the desk
-//! mean.
+//! What the firmware, the rig and the emulators agree on: where memory lies on each machine, and
+//! what the cells of the mailbox mean.
 //!
-//! The *desk* is a block of 16-bit cells outside of the power domain: what a person at the bench would write down. It survives
-//! power cuts, is not part of the non-volatile memory, and each access to a cell is one volatile access on every machine.
+//! The *mailbox* is a block of 16-bit cells outside of the power domain: what a person at the bench
+//! would write down. It survives power cuts, is not part of the non-volatile memory, and each
+//! access to a cell is one volatile access on every machine.
 
 /// Where a machine's memory lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,8 +24,8 @@ pub struct Machine {
     pub nvm: u32,
     /// Bytes of non-volatile memory.
     pub nvm_len: u32,
-    /// Start of the desk.
-    pub desk: u32,
+    /// Start of the mailbox.
+    pub mailbox: u32,
     /// Bytes of an atomic unit of the non-volatile memory.
     pub unit: u32,
 }
@@ -32,8 +33,9 @@ pub struct Machine {
 /// Bytes of non-volatile memory on every machine.
 pub const NVM_BYTES: usize = 4096;
 
-/// QEMU's mps2-an386, a Cortex-M4. Start-up writes to the coprocessor access register at 0xE000_ED88; the timer, if the desk asks
-/// for it, to SysTick at 0xE000_E010. The program ends with a semihosting exit (BKPT 0xAB).
+/// QEMU's mps2-an386, a Cortex-M4. Start-up writes to the coprocessor access register at
+/// 0xE000_ED88; the timer, if the mailbox asks for it, to SysTick at 0xE000_E010. The program ends
+/// with a semihosting exit (BKPT 0xAB).
 pub const ARM: Machine = Machine {
     name: "arm",
     target: "thumbv7em-none-eabihf",
@@ -43,19 +45,20 @@ pub const ARM: Machine = Machine {
     ram_len: 0x1_0000,
     nvm: 0x2100_0000,
     nvm_len: NVM_BYTES as u32,
-    desk: 0x2101_0000,
+    mailbox: 0x2101_0000,
     unit: 4,
 };
 
-/// A Cortex-M0 with the memory of [`ARM`]. There are images of one group only for it; so it is not one of [`MACHINES`].
+/// A Cortex-M0 with the memory of [`ARM`]. There are images of one group only for it; so it is not
+/// one of [`MACHINES`].
 pub const ARMV6M: Machine = Machine {
     name: "armv6m",
     target: "thumbv6m-none-eabi",
     ..ARM
 };
 
-/// QEMU's virt as RV32IMC. The timer, if the desk asks for it, is the CLINT's. The program ends with a store of 0x5555 to
-/// 0x0010_0000.
+/// QEMU's virt as RV32IMC. The timer, if the mailbox asks for it, is the CLINT's. The program ends
+/// with a store of 0x5555 to 0x0010_0000.
 pub const RISCV: Machine = Machine {
     name: "riscv",
     target: "riscv32imc-unknown-none-elf",
@@ -65,12 +68,13 @@ pub const RISCV: Machine = Machine {
     ram_len: 0x1_0000,
     nvm: 0x8010_0000,
     nvm_len: NVM_BYTES as u32,
-    desk: 0x8011_0000,
+    mailbox: 0x8011_0000,
     unit: 4,
 };
 
-/// MSP430FR5994, its lower 64 KiB. Start-up stops the watchdog at 0x015C. If the desk asks for the timer, interrupts are enabled
-/// and come through vector 0xFFEA, Timer0_A0. The program ends with CPUOFF, interrupts off.
+/// MSP430FR5994, its lower 64 KiB. Start-up stops the watchdog at 0x015C. If the mailbox asks for
+/// the timer, interrupts are enabled and come through vector 0xFFEA, Timer0_A0. The program ends
+/// with CPUOFF, interrupts off.
 pub const MSP430: Machine = Machine {
     name: "msp430",
     target: "msp430-none-elf",
@@ -80,20 +84,21 @@ pub const MSP430: Machine = Machine {
     ram_len: 0x2000,
     nvm: 0x4000,
     nvm_len: NVM_BYTES as u32,
-    desk: 0x1800,
+    mailbox: 0x1800,
     unit: 2,
 };
 
 /// All machines.
 pub const MACHINES: [Machine; 3] = [ARM, RISCV, MSP430];
 
-/// The cells of the desk. In: written before the first boot, and kept over all.
+/// The cells of the mailbox. In: written before the first boot, and kept over all.
 pub mod cell {
     /// In: which scenario of the image's group.
     pub const SCENARIO: u16 = 0;
     /// In: an argument; the number of a planted bug, or 0.
     pub const ARGUMENT: u16 = 1;
-    /// Out: [`RUNNING`](super::RUNNING), [`FINISHED`](super::FINISHED) or [`FAILED`](super::FAILED). Set to running at each boot.
+    /// Out: [`RUNNING`](super::RUNNING), [`FINISHED`](super::FINISHED) or
+    /// [`FAILED`](super::FAILED). Set to running at each boot.
     pub const STATUS: u16 = 2;
     /// Out: what failed, see [`place`](super::place).
     pub const FAILURE: u16 = 3;
@@ -107,7 +112,8 @@ pub mod cell {
     pub const TIMER: u16 = 7;
     /// The first cell of the scenario's own.
     pub const OWN: u16 = 8;
-    /// Out: 1 while interrupts do something, 0 else. In a scenario that never tells, they always do.
+    /// Out: 1 while interrupts do something, 0 else. In a scenario that never tells, they always
+    /// do.
     pub const OPEN: u16 = 27;
     /// Out: how far an interrupt's handler has saved, of [`saved`](super::saved).
     pub const SAVED: u16 = 28;
@@ -121,7 +127,8 @@ pub mod cell {
     pub const COUNT: u16 = 32;
 }
 
-/// How far an interrupt's handler has saved what the scenario has in RAM. The rig cuts from the first one that is told to the last one.
+/// How far an interrupt's handler has saved what the scenario has in RAM. The rig cuts from the
+/// first one that is told to the last one.
 pub mod saved {
     /// It was never called.
     pub const NOTHING: u16 = 0;

@@ -1,4 +1,5 @@
-//! What the measuring programs share: a pool with something of each kind in its root, and a program in steps.
+//! What the measuring programs share: a pool with something of each kind in its root, and a program
+//! in steps.
 
 use nv_replay::{Options, Replay};
 use nvmem::{Model, Persist, Region};

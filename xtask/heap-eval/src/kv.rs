@@ -1,4 +1,5 @@
-//! The key-value workload: 256 values of four sizes are inserted and flushed, then whole values are updated, in four patterns.
+//! The key-value workload: 256 values of four sizes are inserted and flushed, then whole values are
+//! updated, in four patterns.
 
 use crate::rng::Rng;
 

@@ -1,5 +1,6 @@
-//! What reference retrieval is compared with: data that is split by hand into modules, one of which is in RAM. Before an object is
-//! used its module must be there; the one that was is written out if it was modified.
+//! What reference retrieval is compared with: data that is split by hand into modules, one of which
+//! is in RAM. Before an object is used its module must be there; the one that was is written out if
+//! it was modified.
 
 use crate::medium::{Counts, Fram};
 use nvmem::Medium;

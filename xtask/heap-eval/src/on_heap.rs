@@ -99,7 +99,8 @@ impl<Pol: Policy> Values for HeapValues<'_, '_, '_, Pol> {
     }
 }
 
-/// Inserts all values into a heap of which `limit` bytes may be modified, flushes, and does the job.
+/// Inserts all values into a heap of which `limit` bytes may be modified, flushes, and does the
+/// job.
 pub fn kv<Pol: Policy, J: Job>(limit: usize, job: J) -> J::Found {
     let counts = Counts::default();
     let mut buffer = ram(KV_RAM);

@@ -1,6 +1,7 @@
-//! What the heap is compared with: memory that is managed by pages of one size. All data is in RAM; a page must be acquired before
-//! it is used, and at most so many pages may be modified, a byte of attributes for each page being counted too. When one more is
-//! wanted, the hand of a clock looks for one that was not used since it last came by, and that one is written out.
+//! What the heap is compared with: memory that is managed by pages of one size. All data is in RAM;
+//! a page must be acquired before it is used, and at most so many pages may be modified, a byte of
+//! attributes for each page being counted too. When one more is wanted, the hand of a clock looks
+//! for one that was not used since it last came by, and that one is written out.
 
 use crate::kv::{KEYS, Values, size};
 use crate::medium::{Counts, Fram};
@@ -73,8 +74,8 @@ impl<'c, const S: usize> Pages<'c, S> {
         }
     }
 
-    /// Makes the bytes writable until [`Pages::release`]. An object that is larger than what may be modified at once is acquired
-    /// in parts.
+    /// Makes the bytes writable until [`Pages::release`]. An object that is larger than what may be
+    /// modified at once is acquired in parts.
     fn acquire(&mut self, at: usize, len: usize) {
         for page in at / S..=(at + len - 1) / S {
             if self.attributes[page] & DIRTY == 0 {

@@ -1,5 +1,5 @@
-//! The queue workload: a FIFO of 256-byte elements that has a length, and into which one is put and from which one is taken, again and
-//! again.
+//! The queue workload: a FIFO of 256-byte elements that has a length, and into which one is put and
+//! from which one is taken, again and again.
 
 use crate::medium::{Counts, Fram};
 use nvmem::Medium;
@@ -34,8 +34,8 @@ pub fn start<Q: Queue>(q: &mut Q, len: usize) -> bool {
     (0..len).all(|i| q.enqueue(fill(i)))
 }
 
-/// Takes and puts `rounds` elements, the first of which is number `from`: never are there more than `len`. Whether the right ones
-/// came out.
+/// Takes and puts `rounds` elements, the first of which is number `from`: never are there more than
+/// `len`. Whether the right ones came out.
 #[inline(always)]
 pub fn rounds<Q: Queue>(q: &mut Q, len: usize, from: usize, rounds: usize) -> bool {
     (from..from + rounds).all(|i| q.dequeue() == Some(fill(i)) && q.enqueue(fill(len + i)))

@@ -61,7 +61,8 @@ struct Node {
     spare: u16,
 }
 
-/// Reading and writing a field of a resident object: by what the derive makes, and by the closure that it stands for.
+/// Reading and writing a field of a resident object: by what the derive makes, and by the closure
+/// that it stands for.
 pub fn fields() {
     let counts = Counts::default();
     let mut buffer = ram(CONTENT + METADATA);

@@ -37,7 +37,8 @@ pub fn resident<const N: usize>(buffer: usize) -> usize {
     (1..objects).take_while(fit).last().unwrap_or(0)
 }
 
-/// Bytes for each resident object beside its content: from two buffers, so that what is there once does not count.
+/// Bytes for each resident object beside its content: from two buffers, so that what is there once
+/// does not count.
 pub fn per_resident() -> f64 {
     let (small, large) = (8_192, 16_384);
     let objects = resident::<32>(large) - resident::<32>(small);

@@ -12,7 +12,8 @@ pub const WORDS: CostModel = CostModel {
     ..CostModel::ESP32C3_MB85RS4MT
 };
 
-/// Objects in the heaps whose persists are measured: how many there may be bounds how many transfers it takes.
+/// Objects in the heaps whose persists are measured: how many there may be bounds how many
+/// transfers it takes.
 const OBJECTS: u16 = 64;
 
 /// How such a heap is configured.
@@ -55,7 +56,8 @@ pub fn worst(buffer: usize, limit: u32, seed: u64) -> u64 {
     .unwrap_or(0)
 }
 
-/// Updates objects of `N` bytes until the limit is reached, at random; a persist comes after each of many updates.
+/// Updates objects of `N` bytes until the limit is reached, at random; a persist comes after each
+/// of many updates.
 fn of_size<const N: usize>(buffer: usize, limit: u32, rng: &mut Rng) -> u64 {
     // It could not be held, or not be resident.
     if N as u32 + 10 > limit || N + 40 > buffer {

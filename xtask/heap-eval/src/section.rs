@@ -1,4 +1,5 @@
-//! A critical section that does nothing, so that what is measured is the heap. The programs here have one thread and no interrupts.
+//! A critical section that does nothing, so that what is measured is the heap. The programs here
+//! have one thread and no interrupts.
 
 use critical_section::RawRestoreState;
 

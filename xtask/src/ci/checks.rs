@@ -162,8 +162,8 @@ pub fn doctests(ctx: &Ctx, s: &Step) -> Result<String> {
     Ok(format!("{n} code blocks"))
 }
 
-/// The documentation of the published crates, twice: with private items for their links, then as users see
-/// it. A public item must not link to a private one, which only the second run notices.
+/// The documentation of the published crates, twice: with private items for their links, then as
+/// users see it. A public item must not link to a private one, which only the second run notices.
 pub fn rustdoc(ctx: &Ctx, s: &Step) -> Result<String> {
     let doc = ctx.project.target.join("doc");
     let libraries = ctx.project.published().flat_map(|p| &p.targets);
@@ -172,8 +172,8 @@ pub fn rustdoc(ctx: &Ctx, s: &Step) -> Result<String> {
     let mut n = 0;
     for private in [true, false] {
         for name in &crates {
-            // Pages of items that are gone would stay. The folder itself tells rustdoc that the crate's
-            // pages will be there, even if it documents another crate first.
+            // Pages of items that are gone would stay. The folder itself tells rustdoc that the
+            // crate's pages will be there, even if it documents another crate first.
             let _ = std::fs::remove_dir_all(doc.join(name));
             std::fs::create_dir_all(doc.join(name))?;
         }
@@ -185,8 +185,8 @@ pub fn rustdoc(ctx: &Ctx, s: &Step) -> Result<String> {
         if private {
             c.arg("--document-private-items");
         } else {
-            // cargo removes the folder of a crate for a moment, and rustdoc of another crate would then
-            // not link to it.
+            // cargo removes the folder of a crate for a moment, and rustdoc of another crate would
+            // then not link to it.
             c.arg("--jobs=1");
         }
         n = select(&mut c, ctx.project.published());
@@ -274,8 +274,8 @@ pub fn firmware(ctx: &Ctx, s: &Step) -> Result<Outcome> {
     Ok(format!("{n} images").into())
 }
 
-/// The pinned toolchain is the oldest that the manifests promise, so every other step tests the MSRV; anything
-/// else is an error here.
+/// The pinned toolchain is the oldest that the manifests promise, so every other step tests the
+/// MSRV; anything else is an error here.
 pub fn msrv(ctx: &Ctx, s: &Step) -> Result<Outcome> {
     s.says("rust-version in the manifests");
     let pin = std::fs::read_to_string(ctx.project.root.join("rust-toolchain.toml"))?;

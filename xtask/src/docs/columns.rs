@@ -1,7 +1,8 @@
 //! No line of prose is longer than 100 columns: documents, and comments of Rust sources.
 //!
-//! Excepted are what cannot be broken, or is not prose: a row of a table, a code block, the definition of a
-//! link, a line whose only word is a link, and what a program writes between markers.
+//! Excepted are what cannot be broken, or is not prose: a row of a table, a code block, the
+//! definition of a link, a line whose only word is a link, and what a program writes between
+//! markers.
 
 use super::source::{Kind, kinds};
 
@@ -67,8 +68,8 @@ pub fn in_document(text: &str) -> Vec<usize> {
     long
 }
 
-/// The numbers of the lines of a Rust source that are too long for their comment, from 1; and how many
-/// lines have a comment.
+/// The numbers of the lines of a Rust source that are too long for their comment, from 1; and how
+/// many lines have a comment.
 pub fn in_comments(text: &str) -> (Vec<usize>, usize) {
     let kinds = kinds(text);
     let mut fence = Fence::default();

@@ -1,8 +1,8 @@
 //! Dead links in rendered rustdoc: links to files and to places of the same page.
 //!
-//! rustdoc itself refuses links to items that do not exist. It copies other links as they are, also those
-//! of a README that stands as a crate's front page. What works beside the README, such as `../../docs`,
-//! leads nowhere from the rendered page.
+//! rustdoc itself refuses links to items that do not exist. It copies other links as they are, also
+//! those of a README that stands as a crate's front page. What works beside the README, such as
+//! `../../docs`, leads nowhere from the rendered page.
 
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! Names that were replaced must not come back: neither in code nor in backticks.
 //!
 //! The list is `xtask/src/docs/replaced.txt`. A name there is a whole identifier, or a path like
-//! `Miss::There`. Strings, and comments outside of backticks, are free.
+//! `Type::method`. Strings, and comments outside of backticks, are free.
 
 use super::source::{Kind, is_word, kinds};
 use anyhow::{Context, Result, bail, ensure};
@@ -18,8 +18,8 @@ pub struct Replaced {
 
 /// The list, from lines `old new` or `old new folder/`; `#` begins a comment.
 ///
-/// **Errors**: a line is none of these, a name is no path of identifiers or is there twice, or there is
-/// no line at all.
+/// **Errors**: a line is none of these, a name is no path of identifiers or is there twice, or
+/// there is no line at all.
 pub fn list(text: &str) -> Result<Vec<Replaced>> {
     let mut all: Vec<Replaced> = Vec::new();
     for (i, line) in text.lines().enumerate() {
@@ -119,7 +119,8 @@ pub fn in_document(list: &[Replaced], file: &str, text: &str) -> Vec<(usize, Str
     search.sorted()
 }
 
-/// Line and message of each replaced name in a Rust source: its code, and the backticks of its comments.
+/// Line and message of each replaced name in a Rust source: its code, and the backticks of its
+/// comments.
 pub fn in_source(list: &[Replaced], file: &str, text: &str) -> Vec<(usize, String)> {
     let kinds = kinds(text);
     let mut search = Search::new(list, file);

@@ -5,9 +5,9 @@
 //! CCCCCCCCLLLLLLLLLCCMMMMMMMMMMMM     C code, L literal, M comment
 //! ```
 //!
-//! One pass from the first byte to the last one. A literal can contain `//` and a comment can contain
-//! quotes; whichever begins first decides what the bytes up to its end are. Raw strings and nested block
-//! comments are understood. A quote that begins a lifetime is code.
+//! One pass from the first byte to the last one. A literal can contain `//` and a comment can
+//! contain quotes; whichever begins first decides what the bytes up to its end are. Raw strings and
+//! nested block comments are understood. A quote that begins a lifetime is code.
 
 /// What a byte of a source belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

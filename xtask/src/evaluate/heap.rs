@@ -87,7 +87,8 @@ fn size_of_heap(project: &Project, step: &Step) -> Result<u64> {
     bail!("{} has no symbol SIZE_OF_HEAP", library.display())
 }
 
-/// One run under callgrind: a file for each measurement, in the order in which the program names them.
+/// One run under callgrind: a file for each measurement, in the order in which the program names
+/// them.
 fn instructions(project: &Project, step: &Step, arguments: &[String]) -> Result<Figures> {
     if !has_program("valgrind") {
         bail!("valgrind is not installed: cargo xtask test installs it");

@@ -1,7 +1,8 @@
-//! What attacks found: misuse by safe code, preemption between two stores, damage to a heap's image.
+//! What attacks found: misuse by safe code, preemption between two stores, damage to a heap's
+//! image.
 //!
-//! Each figure comes from tests that run in every test run and fail when the figure would be wrong. This evaluation runs
-//! them alone and adds up what they print or how many there are.
+//! Each figure comes from tests that run in every test run and fail when the figure would be wrong.
+//! This evaluation runs them alone and adds up what they print or how many there are.
 
 use super::measure::figures;
 use super::{Figures, Measured, Options};
@@ -24,7 +25,8 @@ const MUST_BE_ZERO: &[&str] = &[
     "heap.damaged_pages_spread",
 ];
 
-/// The files of tests that hold probes: misuse that must not compile, and misuse that must do no harm.
+/// The files of tests that hold probes: misuse that must not compile, and misuse that must do no
+/// harm.
 const PROBES: &[&str] = &[CASES, "misuse", "soundness"];
 
 /// The folder of those that must not compile: one file each.
@@ -60,7 +62,8 @@ pub fn all(project: &Project, step: &Step, _: Options) -> Result<Measured> {
     })
 }
 
-/// How many probes there are: cases that must not compile, and tests that run. All of them are run first.
+/// How many probes there are: cases that must not compile, and tests that run. All of them are run
+/// first.
 fn probes(project: &Project, step: &Step) -> Result<u64> {
     let mut n = 0;
     for p in project.published() {

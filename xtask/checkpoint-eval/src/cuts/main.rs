@@ -1,5 +1,5 @@
-//! Cuts the power in programs that take checkpoints, in each mode and on each kind of medium: at every instant that matters, and again in the boot after.
-//! Lines `key value`.
+//! Cuts the power in programs that take checkpoints, in each mode and on each kind of medium: at
+//! every instant that matters, and again in the boot after. Lines `key value`.
 
 // What the crate's own suite cuts.
 #[path = "../../../../crates/checkpoint/tests/support/counting.rs"]
@@ -23,7 +23,8 @@ use support::{Promise, SmallUnits};
 /// All of the heap.
 const HEAP: usize = 6;
 
-/// A heap whose blocks are all in use, or none: then of its bytes those that are not zero are saved, which is all that there is to restore, too.
+/// A heap whose blocks are all in use, or none: then of its bytes those that are not zero are
+/// saved, which is all that there is to restore, too.
 struct All(bool);
 impl Blocks for All {
     fn in_use(&self, _: u32) -> bool {

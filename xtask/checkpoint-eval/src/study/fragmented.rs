@@ -1,4 +1,5 @@
-//! Figures 12 to 14: items of a routing table, a link estimator and a log come and go, the heap only grows.
+//! Figures 12 to 14: items of a routing table, a link estimator and a log come and go, the heap
+//! only grows.
 
 use crate::flash::{M0, M3, Part};
 use crate::grids::mixed;
@@ -7,12 +8,14 @@ use crate::run::{Layout, Mode, Scenario, each};
 use crate::say::{Figures, Series};
 use checkpoint::Work;
 
-/// How many items, and their bytes: an entry of CTP's routing table, one of the link estimator, a record of a log.
+/// How many items, and their bytes: an entry of CTP's routing table, one of the link estimator, a
+/// record of a log.
 const ITEMS: [(usize, usize); 3] = [(20, 8), (20, 12), (16, 64)];
 /// Where the heap ends.
 const SPAN: usize = 8192;
 
-/// At each step one item is freed, and another one of its size is allocated behind all others: what is allocated stays the same, the span grows.
+/// At each step one item is freed, and another one of its size is allocated behind all others: what
+/// is allocated stays the same, the span grows.
 struct Growing;
 impl Scenario for Growing {
     fn start(&self, p: &mut Program) {

@@ -1,5 +1,7 @@
-//! Figures 7 to 14 of *Efficient State Retention for Transiently-powered Embedded Sensing* (EWSN 2016), on the crate itself and on the paper's layout, and
-//! two real programs. What simulated flash is told to do is counted; energy and time are counts times a named model. Lines `key value`.
+//! Figures 7 to 14 of *Efficient State Retention for Transiently-powered Embedded Sensing* (EWSN
+//! 2016), on the crate itself and on the paper's layout, and two real programs. What simulated
+//! flash is told to do is counted; energy and time are counts times a named model. Lines
+//! `key value`.
 
 mod flash;
 mod fragmented;

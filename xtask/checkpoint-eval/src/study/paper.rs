@@ -1,4 +1,5 @@
-//! The paper's layout: one slot, overwritten in place, from the program word up; nothing of it survives a cut.
+//! The paper's layout: one slot, overwritten in place, from the program word up; nothing of it
+//! survives a cut.
 
 use crate::flash::{Flash, Part};
 use crate::program::Program;

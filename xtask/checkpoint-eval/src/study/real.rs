@@ -1,5 +1,5 @@
-//! Two real programs: one parses and aggregates recordings of motions in collections that grow, on a real allocator; one logs temperatures in
-//! statics.
+//! Two real programs: one parses and aggregates recordings of motions in collections that grow, on
+//! a real allocator; one logs temperatures in statics.
 
 use crate::flash::{M0, M3, Part, Spi};
 use crate::phases::WHOLE;
@@ -82,7 +82,8 @@ struct Features {
     spread: [i32; 6],
 }
 
-/// The program: the samples of the recording under way and of the last ones, and what was found in all of them, by motion.
+/// The program: the samples of the recording under way and of the last ones, and what was found in
+/// all of them, by motion.
 #[derive(Default)]
 struct Motions {
     samples: Vec<[i32; 6]>,
@@ -178,7 +179,8 @@ fn motions(f: &mut Figures) -> Vec<Snapshot> {
     out
 }
 
-/// A logger with all in statics: a ring of readings of an hour, and for each hour of the day a sum and how many.
+/// A logger with all in statics: a ring of readings of an hour, and for each hour of the day a sum
+/// and how many.
 fn temperatures() -> Vec<Snapshot> {
     const RING: usize = 6 * 1024;
     let mut statics = vec![0u8; 64 + RING + 24 * 8];

@@ -69,7 +69,8 @@ pub enum Store<P: Part> {
 }
 
 impl<P: Part> Store<P> {
-    /// With room for images of so many bytes at most; a log has three times the bytes that are in use.
+    /// With room for images of so many bytes at most; a log has three times the bytes that are in
+    /// use.
     pub fn new(layout: Layout, mode: Mode, most: usize, used: usize) -> Self {
         if layout != Layout::Crate {
             return Store::InPlace(InPlace::new());

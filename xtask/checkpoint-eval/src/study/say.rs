@@ -73,7 +73,8 @@ impl Figures {
 }
 
 impl Figures {
-    /// How the adaptive mode stands to the best other one where that is worst, 128 bytes more allowed.
+    /// How the adaptive mode stands to the best other one where that is worst, 128 bytes more
+    /// allowed.
     pub fn worst<P: Part>(&mut self, grid: &str, all: &[Series]) {
         for (suffix, cost) in [("", P::COST), ("_phys", phys::<P>())] {
             let unit = cost.operations(0, 128) as f64 * f64::from(cost.program_nj) / 1000.0;
@@ -100,7 +101,8 @@ pub fn crossover(first: &Series, second: &Series, cost: &Cost) -> Option<u32> {
     a.get(worse.map_or(0, |i| i + 1)).map(|p| p.0)
 }
 
-/// At a point: what the adaptive mode takes, and what the best of the others that are in slots does.
+/// At a point: what the adaptive mode takes, and what the best of the others that are in slots
+/// does.
 pub fn best(all: &[Series], point: usize, cost: &Cost) -> Option<(f64, f64)> {
     let of = |s: &Series| s.energy(cost).get(point).map(|p| p.1);
     let ours = |s: &&Series| s.layout == Layout::Crate;

@@ -1,4 +1,5 @@
-//! What callgrind counts: each function is called once before, and once under the name that is counted.
+//! What callgrind counts: each function is called once before, and once under the name that is
+//! counted.
 
 use cost_probes::{Probe, Steps, buffer, pool, steps};
 use nvmem::{InOrder32, Region};

@@ -1,5 +1,6 @@
-//! How fast `powerfail` explores on one core: 1 KiB of memory, the real `open` of `pmem-tx`, and seven transactions of seven
-//! stores each. In seconds of processor time, so that what else the machine does is not counted.
+//! How fast `powerfail` explores on one core: 1 KiB of memory, the real `open` of `pmem-tx`, and
+//! seven transactions of seven stores each. In seconds of processor time, so that what else the
+//! machine does is not counted.
 
 use nvmem::{InOrder32, Region};
 use pmem_tx::Pool;
@@ -18,8 +19,8 @@ fn open(region: Region<'_, InOrder32>) -> Pool<'_, Root> {
     }
 }
 
-/// The world: the version acknowledged last, and how many boots there were, so that few states are the same and most are
-/// booted.
+/// The world: the version acknowledged last, and how many boots there were, so that few states are
+/// the same and most are booted.
 fn program(nv: Region<'_, InOrder32>, world: &World<'_, (u32, u32)>) {
     world.update(|w| w.1 += 1);
     let mut pool = open(nv);

@@ -1,7 +1,9 @@
-//! Stores and bytes of the operations of a transaction and of the steps of a program, as lines `key value`.
+//! Stores and bytes of the operations of a transaction and of the steps of a program, as lines
+//! `key value`.
 //!
-//! The library's own stores are counted one by one. What user code writes through a `&mut` is its own and does not
-//! count, but the values that the library is given to write, into a cell or a new object, do.
+//! The library's own stores are counted one by one. What user code writes through a `&mut` is its
+//! own and does not count, but the values that the library is given to write, into a cell or a new
+//! object, do.
 
 use cost_probes::{Steps, buffer, pool, steps};
 use nvmem::instrument::{Observer, observe};

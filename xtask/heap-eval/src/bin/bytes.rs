@@ -1,4 +1,5 @@
-//! Counts bytes: lines `key value`. Arguments: the first seed, and the size of a heap on a 32-bit target.
+//! Counts bytes: lines `key value`. Arguments: the first seed, and the size of a heap on a 32-bit
+//! target.
 
 use heap_eval::kv::{DATA, LIMIT, Pattern, UPDATES, Values, all_hold, updates};
 use heap_eval::medium::Counts;

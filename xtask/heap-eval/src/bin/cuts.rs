@@ -1,5 +1,5 @@
-//! Cuts the power in programs on the heap: at every byte that goes to the medium, and again at every byte of the boot after. Both promises.
-//! Lines `key value`.
+//! Cuts the power in programs on the heap: at every byte that goes to the medium, and again at
+//! every byte of the boot after. Both promises. Lines `key value`.
 
 use heap_eval::on_heap::{bytes, ram, sure};
 use powerfail::{Device, Failure, Simulated, SpiFram, Summary, World, explore};

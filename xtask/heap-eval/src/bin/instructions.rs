@@ -1,5 +1,5 @@
-//! What callgrind counts. A line `measured KEY TIMES` for each measurement, in their order. Arguments: the seed, and the size of a heap
-//! on a 32-bit target.
+//! What callgrind counts. A line `measured KEY TIMES` for each measurement, in their order.
+//! Arguments: the seed, and the size of a heap on a 32-bit target.
 
 use heap_eval::kv::{LIMIT, Pattern, UPDATES, Values, all_hold, updates};
 use heap_eval::measure::measure;

@@ -4,7 +4,8 @@ use super::super::Figures;
 use super::super::heap::plots::{Series, lines};
 use anyhow::{Result, anyhow};
 
-/// A diagram: file, title, axes, grid, what is drawn, unit of the keys, the part of a unit, and the lines: key and name.
+/// A diagram: file, title, axes, grid, what is drawn, unit of the keys, the part of a unit, and the
+/// lines: key and name.
 struct Diagram {
     file: &'static str,
     title: &'static str,

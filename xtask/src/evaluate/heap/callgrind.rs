@@ -1,9 +1,10 @@
-//! Reads what callgrind wrote: how many instructions a measurement took, and how many of them in functions that are left out.
+//! Reads what callgrind wrote: how many instructions a measurement took, and how many of them in
+//! functions that are left out.
 
 use anyhow::{Context, Result};
 
-/// What copies and checks bytes in the place of hardware that would do it, or that any keeper of data would have to do. A call of
-/// one of these is left out of `.ir` with all that it calls.
+/// What copies and checks bytes in the place of hardware that would do it, or that any keeper of
+/// data would have to do. A call of one of these is left out of `.ir` with all that it calls.
 pub const LEFT_OUT: [&str; 4] = [
     "::medium_read",
     "::medium_write",

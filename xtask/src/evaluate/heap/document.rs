@@ -1,4 +1,5 @@
-//! The generated parts of docs/EVALUATION.md: what stands between `<!-- generated: NAME -->` and `<!-- end -->`.
+//! The generated parts of docs/EVALUATION.md: what stands between `<!-- generated: NAME -->` and
+//! `<!-- end -->`.
 
 use super::super::report::shown;
 use super::super::{Figures, checkpoint};

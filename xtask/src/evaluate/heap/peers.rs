@@ -1,9 +1,10 @@
-//! What others measure at: from the public artifact of vNV-Heap (LCTES 2025), on a host, with the same counters and workloads.
+//! What others measure at: from the public artifact of vNV-Heap (LCTES 2025), on a host, with the
+//! same counters and workloads.
 
 use super::super::Figures;
 
-/// Key and number. `vnv` is the artifact's heap, `managed_S` its page-wise manager with pages of `S` bytes, `vnv_modules` its
-/// swapping of modules.
+/// Key and number. `vnv` is the artifact's heap, `managed_S` its page-wise manager with pages of
+/// `S` bytes, `vnv_modules` its swapping of modules.
 const PEERS: &[(&str, f64)] = &[
     ("vnv.get_resident_1.ir", 111.0),
     ("vnv.get_resident_400.ir", 8_486.0),
