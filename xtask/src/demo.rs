@@ -1,7 +1,7 @@
 //! `cargo xtask demo`: the examples that show what Relume does.
 //!
-//! The arguments are read here, not only by the example: a wrong one is refused before the example is
-//! compiled.
+//! The arguments are read here, not only by the example: a wrong one is refused before the example
+//! is compiled.
 
 mod checkpoint;
 

@@ -23,7 +23,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 /// A code span that starts with one of these is the path of a file that must exist.
-const ROOTS: [&str; 9] = [
+const ROOTS: [&str; 10] = [
+    "evaluation/",
     "crates/",
     "docs/",
     "examples/",
@@ -36,7 +37,14 @@ const ROOTS: [&str; 9] = [
 ];
 
 /// The folders whose Rust sources are checked. Each has some.
-const SOURCES: [&str; 5] = ["crates", "examples", "firmware", "fuzz", "xtask"];
+const SOURCES: [&str; 6] = [
+    "crates",
+    "evaluation",
+    "examples",
+    "firmware",
+    "fuzz",
+    "xtask",
+];
 
 /// Documents that a program writes as a whole: their lines may be long.
 const GENERATED: [&str; 2] = ["docs/COSTS.md", "docs/SIZES.md"];

@@ -1,14 +1,13 @@
 //! The rig: every instruction of the machine code is cut, in an emulator.
 
-use crate::ci::passed;
-use crate::evaluate::Figures;
+use crate::figures::{Figures, read};
 use crate::firmware;
 use crate::project::Project;
-use crate::run::{Outcome, Step, cargo};
+use crate::run::{Outcome, Step, cargo, passed};
 use crate::shard::Shard;
 use anyhow::{Context, Result, bail, ensure};
 use relume_suite::abi::{ARMV6M, MACHINES};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 /// Cuts the power at every machine instruction of the firmware, in emulators
@@ -54,6 +53,7 @@ const BOOTS_EACH: f64 = 3_000.0;
 const CUTS_LONG: f64 = 1e7;
 const RIG: &str = "relume-rig";
 
+/// `cargo xtask machine`.
 pub fn run(a: Args) -> Result<()> {
     if let Some(name) = a.replay.as_deref().and_then(|l| l.split('/').next()) {
         let known = MACHINES.iter().chain([&ARMV6M]).any(|m| m.name == name);
@@ -156,7 +156,7 @@ pub fn campaign(project: &Project, long: bool, s: &Step) -> Result<(Figures, Opt
     };
     let c = command(project, &a, true, s)?;
     let ran = s.run(c);
-    let figures = match (figures(&json), &ran) {
+    let figures = match (read(&json), &ran) {
         (Ok(f), _) => f,
         (Err(_), Err(_)) => bail!("{:#}", ran.unwrap_err()),
         (Err(e), Ok(_)) => return Err(e),
@@ -179,11 +179,7 @@ pub fn costs(project: &Project, s: &Step) -> Result<Figures> {
     let mut c = command(project, &a, false, s)?;
     c.arg("--costs");
     s.run(c)?;
-    figures(&json)
-}
-
-fn figures(json: &Path) -> Result<Figures> {
-    crate::evaluate::read(json)
+    read(&json)
 }
 
 /// Why this was no campaign worth the name.

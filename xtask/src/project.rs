@@ -16,19 +16,24 @@ pub const BARE: [&str; 3] = [
 
 /// One package of the workspace.
 pub struct Package {
+    /// Its name in the manifest.
     pub name: String,
     /// The folder of its manifest.
     pub dir: PathBuf,
+    /// Goes to a registry.
     pub published: bool,
     /// Runs on a host only: a proc macro, or a crate that says so by its name.
     pub host_only: bool,
+    /// The names of its features.
     pub features: Vec<String>,
+    /// The oldest compiler that the manifest promises.
     pub rust_version: Option<String>,
     /// `(name, kind, required features)` of each target.
     pub targets: Vec<(String, String, Vec<String>)>,
 }
 
 impl Package {
+    /// Whether it has the feature.
     pub fn has(&self, feature: &str) -> bool {
         self.features.iter().any(|f| f == feature)
     }
@@ -36,8 +41,11 @@ impl Package {
 
 /// The workspace.
 pub struct Project {
+    /// The root folder of the repository.
     pub root: PathBuf,
+    /// The folder of what cargo builds.
     pub target: PathBuf,
+    /// Its packages, by name.
     pub packages: Vec<Package>,
 }
 
@@ -48,6 +56,9 @@ pub fn root() -> PathBuf {
 }
 
 impl Project {
+    /// Asks cargo.
+    ///
+    /// **Errors**: cargo does not understand a manifest.
     pub fn load() -> Result<Self> {
         let root = root();
         let mut c = cargo();
@@ -90,10 +101,12 @@ impl Project {
         })
     }
 
+    /// The package of that name.
     pub fn package(&self, name: &str) -> Option<&Package> {
         self.packages.iter().find(|p| p.name == name)
     }
 
+    /// The packages that go to a registry.
     pub fn published(&self) -> impl Iterator<Item = &Package> {
         self.packages.iter().filter(|p| p.published)
     }

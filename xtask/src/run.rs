@@ -203,6 +203,19 @@ pub fn tail(s: &str, n: usize) -> String {
     lines[lines.len().saturating_sub(n)..].join("\n")
 }
 
+/// How many tests the runs in `said` report as passed.
+pub fn passed(said: &str) -> u64 {
+    said.lines()
+        .filter_map(|l| {
+            l.strip_prefix("test result: ok. ")?
+                .split(' ')
+                .next()?
+                .parse::<u64>()
+                .ok()
+        })
+        .sum()
+}
+
 /// How a step ended.
 enum End {
     Passed,

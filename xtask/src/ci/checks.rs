@@ -2,7 +2,7 @@
 
 use super::Ctx;
 use crate::project::{BARE, Package, has_sources, has_target};
-use crate::run::{Outcome, Step, cargo, cargo_nightly};
+use crate::run::{Outcome, Step, cargo, cargo_nightly, passed};
 use crate::{docs, firmware, sizes};
 use anyhow::{Result, bail};
 use relume_suite::abi::MACHINES;
@@ -94,19 +94,6 @@ fn every_feature(ctx: &Ctx) -> Vec<String> {
     all.sort();
     all.dedup();
     all
-}
-
-/// How many tests the runs in `said` report as passed.
-pub fn passed(said: &str) -> u64 {
-    said.lines()
-        .filter_map(|l| {
-            l.strip_prefix("test result: ok. ")?
-                .split(' ')
-                .next()?
-                .parse::<u64>()
-                .ok()
-        })
-        .sum()
 }
 
 /// A file of tests in which there was none to run: a feature that it needs is off.

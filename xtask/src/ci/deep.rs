@@ -1,9 +1,8 @@
 //! Steps that look for bugs by running: planted bugs, the figures, Miri, fuzzing.
 
 use super::Ctx;
-use super::checks::passed;
 use crate::project::{has_miri, has_program};
-use crate::run::{Outcome, Step, cargo_nightly};
+use crate::run::{Outcome, Step, cargo_nightly, passed};
 use crate::{evaluate, sabotage};
 use anyhow::{Context, Result, bail};
 use std::process::Command;
@@ -12,8 +11,8 @@ pub fn sabotage(ctx: &Ctx, s: &Step) -> Result<Outcome> {
     sabotage::check(&ctx.project, s)
 }
 
-pub fn evaluate(ctx: &Ctx, s: &Step) -> Result<Outcome> {
-    evaluate::check(&ctx.project, s)
+pub fn evaluate(s: &Step) -> Result<Outcome> {
+    evaluate::check(s)
 }
 
 /// What Miri runs of each crate in CI: arguments of `cargo miri test`. With `--long` all tests of

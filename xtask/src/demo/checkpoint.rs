@@ -61,7 +61,7 @@ pub fn check(project: &Project, s: &Step) -> Result<Outcome> {
         .arg(&json);
     let said = s.run(demo)?;
     ensure!(!said.contains('\r'), "progress without a terminal");
-    let figures = crate::evaluate::read(&json)?;
+    let figures = crate::figures::read(&json)?;
     let of = |key: &str| {
         let key = format!("checkpoint_demo.{key}");
         figures

@@ -1,7 +1,7 @@
 //! What the heap is meant to reach, beside what it reaches.
 
-use super::super::Figures;
-use super::super::report::shown;
+use crate::Figures;
+use crate::report::shown;
 use std::fmt::Write;
 
 /// A goal.

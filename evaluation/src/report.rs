@@ -1,10 +1,10 @@
 //! The committed figures, and the documents made of them.
 
-use super::{Figures, checkpoint, heap, plot};
-use crate::project::Project;
+use super::{checkpoint, heap, plot};
 use anyhow::{Context, Result, bail};
 use std::fmt::Write;
-use std::path::Path;
+use xtask::figures::{Figures, read};
+use xtask::project::Project;
 
 pub const FIGURES: &str = "docs/costs.json";
 const TABLES: &str = "docs/COSTS.md";
@@ -154,24 +154,6 @@ pub fn shown(v: f64) -> String {
 
 pub fn committed(project: &Project) -> Result<Figures> {
     read(&project.root.join(FIGURES)).context("run cargo xtask evaluate --json PATH")
-}
-
-/// Figures from a file.
-pub fn read(path: &Path) -> Result<Figures> {
-    let name = || path.display().to_string();
-    let text = std::fs::read_to_string(path).with_context(name)?;
-    let v: serde_json::Value = serde_json::from_str(&text).with_context(name)?;
-    let map = v
-        .as_object()
-        .with_context(|| format!("{} is no object", name()))?;
-    map.iter()
-        .map(|(k, v)| {
-            Ok((
-                k.clone(),
-                v.as_f64().with_context(|| format!("{k} is no number"))?,
-            ))
-        })
-        .collect()
 }
 
 /// Writes the figures and what shows them.

@@ -1,9 +1,9 @@
 //! The generated parts of docs/EVALUATION.md that are about checkpoints.
 
-use super::super::Figures;
-use super::super::heap::document::{Table, plot};
-use super::super::report::shown;
 use super::plots;
+use crate::Figures;
+use crate::heap::document::{Table, plot};
+use crate::report::shown;
 
 /// A part by its name. Empty when these figures are not of checkpoints.
 pub fn part(name: &str, f: &Figures) -> Option<String> {

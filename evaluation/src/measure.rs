@@ -1,12 +1,12 @@
 //! How each evaluation gets its figures: programs of the crates that print lines `key value`.
 
 use super::{Figures, Measured, Options};
-use crate::project::{Project, has_program};
-use crate::run::{Step, cargo};
-use crate::shard::Shard;
 use anyhow::{Context, Result, bail};
 use std::path::PathBuf;
 use std::process::Command;
+use xtask::project::{Project, has_program};
+use xtask::run::{Step, cargo};
+use xtask::shard::Shard;
 
 /// A program that measures.
 pub struct Program {
@@ -160,15 +160,15 @@ pub fn campaigns(project: &Project, step: &Step, o: Options) -> Result<Measured>
 
 /// The rig on all scenarios and machines.
 pub fn machine(project: &Project, step: &Step, _: Options) -> Result<Measured> {
-    let (mut figures, wrong) = crate::machine::campaign(project, false, step)?;
-    let compared = crate::msp430::compared(project, step)?;
+    let (mut figures, wrong) = xtask::machine::campaign(project, false, step)?;
+    let compared = xtask::msp430::compared(project, step)?;
     figures.insert("msp430.crosscheck_instructions".into(), compared as f64);
     Ok(Measured { figures, wrong })
 }
 
 /// The rig's costs alone: one boot of each scenario.
 pub fn machine_costs(project: &Project, step: &Step, _: Options) -> Result<Measured> {
-    Ok(crate::machine::costs(project, step)?.into())
+    Ok(xtask::machine::costs(project, step)?.into())
 }
 
 /// How many cuts the suites must make.

@@ -6,11 +6,10 @@
 
 use super::measure::figures;
 use super::{Figures, Measured, Options};
-use crate::ci::passed;
-use crate::project::Project;
-use crate::run::{Step, cargo};
 use anyhow::{Context, Result, bail};
 use std::path::Path;
+use xtask::project::Project;
+use xtask::run::{Step, cargo, passed};
 
 /// Package and file of tests that print lines `key value`, and a key that must be among them.
 const PRINTS: &[(&str, &str, &str)] = &[

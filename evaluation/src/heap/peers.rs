@@ -1,7 +1,7 @@
 //! What others measure at: from the public artifact of vNV-Heap (LCTES 2025), on a host, with the
 //! same counters and workloads.
 
-use super::super::Figures;
+use crate::Figures;
 
 /// Key and number. `vnv` is the artifact's heap, `managed_S` its page-wise manager with pages of
 /// `S` bytes, `vnv_modules` its swapping of modules.

@@ -5,10 +5,10 @@ pub mod plots;
 
 use super::measure::{Program, build, figures};
 use super::{Figures, Measured, Options};
-use crate::project::Project;
-use crate::run::Step;
 use anyhow::{Result, bail};
 use std::process::Command;
+use xtask::project::Project;
+use xtask::run::Step;
 
 const STUDY: Program = Program {
     package: "checkpoint-eval",

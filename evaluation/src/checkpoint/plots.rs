@@ -1,7 +1,7 @@
 //! The plots of the study of checkpoints.
 
-use super::super::Figures;
-use super::super::heap::plots::{Series, lines};
+use crate::Figures;
+use crate::heap::plots::{Series, lines};
 use anyhow::{Result, anyhow};
 
 /// A diagram: file, title, axes, grid, what is drawn, unit of the keys, the part of a unit, and the

@@ -8,12 +8,12 @@ pub mod plots;
 
 use super::measure::{Program, build, figures};
 use super::{Figures, Measured, Options};
-use crate::project::{Project, has_program, has_target};
-use crate::run::{Step, cargo};
 use anyhow::{Context, Result, bail};
 use object::read::archive::ArchiveFile;
 use object::{Object, ObjectSymbol};
 use std::process::Command;
+use xtask::project::{Project, has_program, has_target};
+use xtask::run::{Step, cargo};
 
 const BYTES: Program = Program {
     package: "heap-eval",

@@ -1,13 +1,13 @@
 //! The generated parts of docs/EVALUATION.md: what stands between `<!-- generated: NAME -->` and
 //! `<!-- end -->`.
 
-use super::super::report::shown;
-use super::super::{Figures, checkpoint};
 use super::goals::{self, LIMITS, PATTERNS};
 use super::{peers, plots};
-use crate::project::Project;
+use crate::report::shown;
+use crate::{Figures, checkpoint};
 use anyhow::{Context, Result};
 use std::fmt::Write;
+use xtask::project::Project;
 
 pub const PATH: &str = "docs/EVALUATION.md";
 

@@ -1,7 +1,7 @@
 //! The plots of docs/EVALUATION.md.
 
-use super::super::Figures;
 use super::{goals, peers};
+use crate::Figures;
 use anyhow::{Result, anyhow};
 use plotters::coord::Shift;
 use plotters::prelude::*;
