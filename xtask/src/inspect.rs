@@ -31,7 +31,7 @@ pub fn run(a: Args) -> Result<()> {
     Ok(())
 }
 
-/// What the bytes show; any bytes whatever.
+/// Describes the bytes. Any bytes are accepted.
 fn report(bytes: &[u8], write_size: usize) -> Result<String> {
     let mut out = String::new();
     inspect::blank(bytes, &mut out)?;

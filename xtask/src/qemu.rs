@@ -2,14 +2,14 @@
 //! times and started again.
 //!
 //! The non-volatile memory and the mailbox lie in a file that QEMU maps; SIGKILL is the power cut.
-//! A kill counts when the scenario was running: start-up had been counted in the mailbox, and the
-//! end had not been told.
+//! A kill counts when the scenario was running: the mailbox says that a boot has begun and that the
+//! scenario has not ended.
 
 use crate::firmware::{self, Image};
 use crate::project::{Project, has_program};
 use crate::run::{Outcome, Step};
 use anyhow::{Context, Result, bail};
-use relume_suite::abi::{ARM, FAILED, FINISHED, Machine, RISCV, RUNNING, cell, place};
+use relume_suite::abi::{ARM, FAILED, FINISHED, Machine, RISCV, RUNNING, cell, source_line};
 use relume_suite::planted;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -335,7 +335,7 @@ impl System<'_> {
         }
         let code = self.read_cell(file, cell::FAILURE)?;
         let boots = self.read_cell(file, cell::BOOTS)?;
-        Ok(Some(match place(code) {
+        Ok(Some(match source_line(code) {
             Some((file, line)) => format!("firmware/{file}:{line} failed in boot {boots}"),
             None => format!("failure {code:#x} in boot {boots}"),
         }))

@@ -135,7 +135,7 @@ impl Board {
             Ended::Cut => format!("it does not come to its end\n  {at}"),
             Ended::Status(status) => {
                 let code = self.read_cell(cell::FAILURE);
-                match abi::place(code) {
+                match abi::source_line(code) {
                     Some((file, line)) if status == abi::FAILED => {
                         format!("failed at {file}:{line}")
                     }

@@ -1,4 +1,20 @@
 //! Cuts at every instruction of a scenario, and cuts in the recoveries from them.
+//!
+//! ```text
+//! blank --boot, no cut--> end           the log lists each store: units A B C D
+//!    |
+//!    +-- cut before A, B, C, D, end     each cut gives a state: the memory after some of the units
+//!             |
+//!             +-- boot it -> must finish; its stores give the states of the second cut, and so on
+//! ```
+//!
+//! A boot runs once, and its log yields all states that a cut in it can leave: an instruction that
+//! stores nothing leaves the same state as the one before it. States are compared by a hash of 128
+//! bits, and equal states are booted once.
+//!
+//! Why this is sound: the first run is repeated with other garbage in RAM and registers and must
+//! make the same stores. Some cuts are made by really stopping the machine, and the memory must
+//! then equal the derived state. One boot in [`BOOTED_TWICE`] runs again with other garbage.
 
 use crate::cost::{Cost, figures, sections};
 use crate::machine::{Boot, End, Machine, Ran};
@@ -8,20 +24,20 @@ use anyhow::{Result, bail};
 use relume_suite::abi::{self, cell};
 use std::collections::HashSet;
 
-/// What is run.
+/// A scenario, and how to run it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Case {
     /// The scenario's name in its group.
     pub name: String,
-    /// Its number.
+    /// Its index in the group.
     pub number: u16,
-    /// What it finds in the mailbox's argument: 0, or a planted bug.
+    /// The argument in the mailbox: 0, or the number of a planted bug.
     pub argument: u16,
-    /// How many operations it shall do; 0 for its own choice.
+    /// How many operations it does; 0 for its default.
     pub rounds: u16,
     /// Bytes of non-volatile memory that are its own.
     pub bytes: usize,
-    /// It is there to measure; one cut in it is enough.
+    /// It only measures; one cut is enough.
     pub measures: bool,
     /// The timer's interrupts are on.
     pub interrupts: bool,
@@ -52,26 +68,26 @@ impl Case {
     }
 }
 
-/// How far to go.
+/// Where an exploration ends.
 #[derive(Debug, Clone)]
-pub struct Reach {
-    /// How many times the power fails: 0 to run it without a cut, `None` until no boot reaches a
-    /// state that has not been booted.
+pub struct Limits {
+    /// How many times in a row the power fails. 0: run without a cut. `None`: until every reachable
+    /// state has been booted.
     pub depth: Option<u32>,
     /// Stop at the first failure.
     pub first_only: bool,
-    /// States after which it ends although there are more.
+    /// The largest number of states to boot.
     pub most: u64,
 }
 
 /// What was wrong after the cuts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Why {
-    /// It did not finish. The failure code of the mailbox is in it, if it said that it failed.
+    /// It did not finish. The number is the failure code in the mailbox.
     Ended(End, u16),
     /// A store to non-volatile memory outside of the scenario's region.
     Outside(Store),
-    /// The memory is not what the stores made of it.
+    /// The memory differs from what the logged stores make of it.
     Unseen,
     /// Two boots from the same state with different garbage in RAM and registers made different
     /// stores, from this one on.
@@ -85,7 +101,7 @@ pub struct Failure {
     pub cuts: Vec<usize>,
     /// The instruction of the first boot before which an interrupt came.
     pub interrupt: Option<u64>,
-    /// And whether the last of them is torn, and how: 0 if it is not.
+    /// For each of them, how the last unit is torn; 0 if it is not.
     pub torn: Vec<u8>,
     /// What was wrong in the boot after the last cut.
     pub why: Why,
@@ -113,7 +129,8 @@ pub struct Explored {
     pub booted_instructions: u64,
     /// Processor time of these boots and of finding the states.
     pub seconds: f64,
-    /// Whether the states came to an end (`false` with a given depth, or when there were too many).
+    /// Whether every reachable state was booted. `false` with a given depth, or if there were too
+    /// many.
     pub closed: bool,
     /// Measured sections, in order.
     pub sections: Vec<(u16, Cost)>,
@@ -125,15 +142,15 @@ pub struct Explored {
     pub first: Option<Failure>,
 }
 
-/// A state that is to be booted: how it came about is in [`Way`]s.
-struct Open {
+/// A state that is still to be booted. [`CutStep`]s tell how it came about.
+struct Pending {
     state: State,
     hash: u128,
     way: u32,
 }
 
 /// The boot that was cut, and after how many units.
-struct Way {
+struct CutStep {
     before: u32,
     cut: u32,
     /// How the last unit is torn; 0 if it is not.
@@ -144,17 +161,17 @@ struct Way {
 /// that all of them take less than 40 minutes on two cores.
 const LONG: u64 = 500_000_000;
 /// One boot in this many is made twice.
-const TWICE: u64 = 8;
+const BOOTED_TWICE: u64 = 8;
 /// Of the cuts in the first run, this many are made by stopping the machine there; without a given
 /// depth also one in each of so many boots.
-const REALLY: u64 = 8;
+const REAL_STOPS: u64 = 8;
 const STOPS: u64 = 64;
 
 /// Explores one scenario.
 ///
-/// **Errors**: the rig or the scenario is no good: it explores nothing, or a run does not repeat.
-/// What the program did wrong is no error but a [`Failure`].
-pub fn explore(m: &mut dyn Machine, case: &Case, reach: &Reach) -> Result<Explored> {
+/// **Errors**: the scenario stores nothing, or a run does not repeat. A bug of the program is not
+/// an error but a [`Failure`].
+pub fn explore(m: &mut dyn Machine, case: &Case, reach: &Limits) -> Result<Explored> {
     let mut e = Explorer {
         case,
         unit: m.map().unit as usize,
@@ -167,7 +184,7 @@ pub fn explore(m: &mut dyn Machine, case: &Case, reach: &Reach) -> Result<Explor
         booted: 0,
         sparse: reach.depth.is_some(),
         seen: HashSet::new(),
-        ways: Vec::new(),
+        steps: Vec::new(),
         out: Explored::default(),
     };
     let Some(first) = e.uncut()? else {
@@ -195,21 +212,21 @@ struct Explorer<'a> {
     other: Log,
     now: State,
     limit: u64,
-    /// By how many instructions a boot without details is counted too long: its end is always the
-    /// same one.
+    /// A boot without details counts this many instructions too many. It always ends at the same
+    /// instruction.
     slack: u64,
     /// Instructions of the last boot that was judged.
     booted: u64,
-    /// Whether there is an end to the cuts: then not all of the torn ones are made.
+    /// Whether the depth is given. Then only one of the two tears of a word is tried.
     sparse: bool,
     seen: HashSet<u128>,
-    ways: Vec<Way>,
+    steps: Vec<CutStep>,
     out: Explored,
 }
 
 impl Explorer<'_> {
     /// The run without cuts; the states to be booted first, or `None` when it fails already.
-    fn uncut(&mut self) -> Result<Option<Vec<Open>>> {
+    fn uncut(&mut self) -> Result<Option<Vec<Pending>>> {
         let blank = self.case.blank();
         let boot = |seed, detail| Boot {
             state: &blank,
@@ -261,8 +278,8 @@ impl Explorer<'_> {
         if self.case.torn {
             self.out.cuts += self.out.stores;
         }
-        for i in 1..=REALLY {
-            self.really_stop(&blank, ran.instructions * i / (REALLY + 1))?;
+        for i in 1..=REAL_STOPS {
+            self.check_real_stop(&blank, ran.instructions * i / (REAL_STOPS + 1))?;
         }
         let hash = blank.hash();
         self.seen.insert(hash);
@@ -276,7 +293,7 @@ impl Explorer<'_> {
 
     /// What is derived from the stores in the log, which has details, is what a machine holds that
     /// stops after `at` instructions.
-    fn really_stop(&mut self, from: &State, at: u64) -> Result<()> {
+    fn check_real_stop(&mut self, from: &State, at: u64) -> Result<()> {
         let boot = Boot {
             state: from,
             seed: 0,
@@ -304,7 +321,7 @@ impl Explorer<'_> {
 
     /// A cut at each instruction of the last boot leaves what a cut at a store before it leaves; so
     /// they are judged with those. Now and then the machine is stopped at one. How many they are.
-    fn everywhere(&mut self, o: &Open) -> Result<u64> {
+    fn everywhere(&mut self, o: &Pending) -> Result<u64> {
         let all = self.booted - self.slack;
         if self.out.boots.is_multiple_of(STOPS) {
             let boot = Boot {
@@ -321,13 +338,13 @@ impl Explorer<'_> {
                     ran.instructions
                 );
             }
-            self.really_stop(&o.state, 1 + o.hash as u64 % (all - 1))?;
+            self.check_real_stop(&o.state, 1 + o.hash as u64 % (all - 1))?;
         }
         Ok(all + 1)
     }
 
     /// Boots all states, and those that cuts in these boots leave.
-    fn search(&mut self, first: Vec<Open>, reach: &Reach) -> Result<()> {
+    fn search(&mut self, first: Vec<Pending>, reach: &Limits) -> Result<()> {
         let mut open = first;
         let mut depth = 1;
         loop {
@@ -359,7 +376,7 @@ impl Explorer<'_> {
     }
 
     /// One boot.
-    fn judge(&mut self, o: &Open) -> bool {
+    fn judge(&mut self, o: &Pending) -> bool {
         let n = self.out.boots;
         self.out.boots += 1;
         let limit = self.limit;
@@ -373,7 +390,7 @@ impl Explorer<'_> {
         self.out.booted_instructions += ran.instructions;
         self.booted = ran.instructions;
         let mut why = self.wrong(&o.state, &ran);
-        if why.is_none() && n % TWICE == 1 {
+        if why.is_none() && n % BOOTED_TWICE == 1 {
             self.m.boot(&boot(2 + (n & 1)), &mut self.other);
             why = differ(&self.log, &self.other).map(Why::Garbage);
         }
@@ -381,7 +398,7 @@ impl Explorer<'_> {
         if let Some(why) = why {
             let (mut cuts, mut torn) = (Vec::new(), Vec::new());
             let mut at = o.way;
-            while let Some(w) = self.ways.get(at as usize) {
+            while let Some(w) = self.steps.get(at as usize) {
                 cuts.insert(0, w.cut as usize);
                 torn.insert(0, w.torn);
                 at = w.before;
@@ -409,7 +426,7 @@ impl Explorer<'_> {
     }
 
     /// The states that a cut in the boot of `log` leaves, if they are new.
-    fn branch(&mut self, from: &State, hash: u128, way: u32, open: &mut Vec<Open>) {
+    fn branch(&mut self, from: &State, hash: u128, way: u32, open: &mut Vec<Pending>) {
         debug_assert!(self.unit <= 4);
         let (mut state, mut hash) = (from.clone(), hash);
         let sample = u32::from(self.case.sample);
@@ -440,14 +457,14 @@ impl Explorer<'_> {
                 };
                 state.apply(&made, &mut hash);
                 if only.is_none_or(|only| only == torn) && self.seen.insert(hash) {
-                    self.ways.push(Way {
+                    self.steps.push(CutStep {
                         before: way,
                         cut,
                         torn,
                     });
-                    let way = self.ways.len() as u32 - 1;
+                    let way = self.steps.len() as u32 - 1;
                     let state = state.clone();
-                    open.push(Open { state, hash, way });
+                    open.push(Pending { state, hash, way });
                 }
                 if let Some(kept) = kept {
                     (state, hash) = kept;

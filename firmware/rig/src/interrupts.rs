@@ -4,7 +4,7 @@
 //! handler may save, and then it lets the scenario go on, which must come to its end; and what a
 //! cut leaves at each store of the handler is booted as cuts are everywhere.
 
-use crate::explore::{Case, Explored, Failure, Reach, Why, differ, wrong};
+use crate::explore::{Case, Explored, Failure, Limits, Why, differ, wrong};
 use crate::machine::{Boot, Machine, Ran};
 use crate::state::{Log, State, Store};
 use crate::time::Stopwatch;
@@ -21,7 +21,7 @@ const SOME: usize = 1_200;
 /// Explores one scenario with interrupts.
 ///
 /// **Errors**: nothing was interrupted, or no handler saved anything.
-pub fn explore(m: &mut dyn Machine, case: &Case, reach: &Reach) -> Result<Explored> {
+pub fn explore(m: &mut dyn Machine, case: &Case, reach: &Limits) -> Result<Explored> {
     let blank = case.blank();
     let boot = |seed, limit, detail| Boot {
         state: &blank,

@@ -1,4 +1,4 @@
-//! What the rig wants of a machine.
+//! The interface between the rig and an emulated machine.
 
 use crate::image::Image;
 use crate::state::{Log, State, mix};
@@ -6,8 +6,8 @@ use relume_suite::abi;
 
 /// A machine with an image in it.
 ///
-/// Implementations keep what is slow to make (an engine, translated code, buffers) from boot to
-/// boot; nothing of what a program could see stays but what [`Boot`] says.
+/// An implementation keeps its engine, translated code and buffers from boot to boot, because they
+/// are slow to make. A program sees nothing of the boot before except what [`Boot`] names.
 pub trait Machine {
     /// Where its memory lies.
     fn map(&self) -> &'static abi::Machine;
@@ -41,9 +41,9 @@ pub trait Machine {
 
 /// How to boot.
 pub struct Boot<'a> {
-    /// What survived.
+    /// The memory and mailbox that survived.
     pub state: &'a State,
-    /// What is in RAM and registers.
+    /// Seed of the garbage in RAM and registers.
     pub seed: u64,
     /// Instructions after which it counts as hanging. With `detail` no instruction more is
     /// executed.
@@ -53,7 +53,7 @@ pub struct Boot<'a> {
     pub detail: bool,
 }
 
-/// What became of a boot.
+/// The result of a boot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ran {
     /// How it ended.
@@ -105,7 +105,7 @@ pub enum FaultKind {
     StoreToCode,
     /// A jump to where there is no code.
     Fetch,
-    /// An exception or an interrupt that nobody asked for.
+    /// An exception, or an interrupt that was not enabled.
     Exception,
     /// The machine stopped without a status.
     Stopped,

@@ -20,7 +20,7 @@ mod unicorn;
 use anyhow::{Context, Result, bail};
 use campaign::{Done, Job, Source};
 use clap::Parser;
-use explore::{Case, Reach};
+use explore::{Case, Limits};
 use relume_suite::abi::ARMV6M;
 use relume_suite::{HostModel, groups, planted};
 use std::path::PathBuf;
@@ -37,17 +37,18 @@ struct Args {
     /// Only scenarios whose `group/name` contains this
     #[arg(long, value_name = "NAME")]
     scenario: Option<String>,
-    /// How many times the power fails
+    /// How many times in a row the power fails
     #[arg(long, value_name = "N", default_value_t = 2)]
     depth: u32,
-    /// With any number of cuts, and more operations: until no boot reaches a state that has not
-    /// been booted, or a scenario has taken half a billion instructions or 300,000 boots
+    /// Any number of cuts in a row, and more operations per scenario. Ends when every state that a
+    /// boot leaves has been booted, or after half a billion instructions or 300,000 boots of a
+    /// scenario
     #[arg(long)]
     long: bool,
-    /// Explore nothing: run each scenario once, and count
+    /// Run each scenario once without a cut, and count
     #[arg(long)]
     costs: bool,
-    /// Repeat a failure
+    /// Repeat the failure of this line
     #[arg(long, value_name = "LINE")]
     replay: Option<replay::Line>,
     /// Where to write the figures: one flat JSON object
@@ -180,7 +181,7 @@ fn jobs(a: &Args) -> Result<Vec<Job>> {
                     } else {
                         depth
                     };
-                    let reach = Reach {
+                    let reach = Limits {
                         depth,
                         first_only: false,
                         most: MOST,
@@ -211,13 +212,13 @@ fn jobs(a: &Args) -> Result<Vec<Job>> {
     Ok(jobs)
 }
 
-/// A scenario with a planted bug: two cuts at the most must show it.
+/// A scenario with a planted bug. One or two cuts must show it.
 fn plant(source: &Source, bug: &'static planted::Bug) -> Result<Job> {
     let named = cases(&source.group, 0)?;
     let case = named.into_iter().find(|c| c.name == bug.scenario);
     let mut case = case.with_context(|| format!("no scenario `{}`", bug.scenario))?;
     case.argument = bug.number;
-    let reach = Reach {
+    let reach = Limits {
         depth: Some(2),
         first_only: true,
         most: MOST,

@@ -274,9 +274,9 @@ fn differences(
 /// What was wrong, in words.
 fn said(m: &dyn Machine, why: &Why) -> String {
     match why {
-        Why::Ended(End::Status(abi::FAILED), code) => match abi::place(*code) {
+        Why::Ended(End::Status(abi::FAILED), code) => match abi::source_line(*code) {
             _ if *code == abi::NO_SCENARIO => "there is no such scenario".into(),
-            _ if *code == abi::FAULT => "a fault or an interrupt that nobody asked for".into(),
+            _ if *code == abi::FAULT => "a fault, or an interrupt that was not enabled".into(),
             _ if *code & abi::PANICKED == abi::PANICKED => {
                 format!("it panicked, in line {}", code & 0x7FF)
             }

@@ -1,4 +1,4 @@
-//! What survives a power cut, and what a run stored there.
+//! The state that survives a power cut, and the log of the stores to it.
 
 use relume_suite::abi::{self, cell};
 
@@ -13,12 +13,12 @@ pub struct State(pub Box<[u8; NVM + MAILBOX]>);
 
 /// Cells that start-up sets anew or that only count: no scenario reads them, so they are no part of
 /// what a boot depends on.
-const PASSING: core::ops::Range<usize> =
+const NOT_READ: core::ops::Range<usize> =
     NVM + 2 * cell::STATUS as usize..NVM + 2 * (cell::TICKS as usize + 1);
 
 impl State {
-    /// A blank memory of `bytes`, and a mailbox that names a scenario. What lies behind belongs to
-    /// somebody else.
+    /// A blank memory of `bytes`, and a mailbox that names a scenario. The bytes behind are filled
+    /// with a pattern: no scenario may change them.
     pub fn blank(bytes: usize, scenario: u16, argument: u16) -> Self {
         let mut s = State(Box::new([0; NVM + MAILBOX]));
         s.0[bytes.min(NVM)..NVM].fill(0xA5);
@@ -49,8 +49,8 @@ impl State {
         self.0[at..at + 2].copy_from_slice(&value.to_le_bytes());
     }
 
-    /// What a boot depends on, in a number: equal states have equal ones. 128 bits, so that two of
-    /// the states that will ever be seen do not share one by chance.
+    /// A hash of everything that a boot depends on. It has 128 bits, so that two different states
+    /// do not share one by chance.
     pub fn hash(&self) -> u128 {
         let bytes = self.0.iter().enumerate();
         bytes.fold(0, |h, (i, b)| h.wrapping_add(share(i, *b)))
@@ -60,7 +60,7 @@ impl State {
     pub fn apply(&mut self, s: &Store, hash: &mut u128) {
         for (i, new) in s.bytes().iter().enumerate() {
             let at = usize::from(s.at) + i;
-            if PASSING.contains(&at) {
+            if NOT_READ.contains(&at) {
                 continue;
             }
             *hash = hash
@@ -72,8 +72,8 @@ impl State {
 
     /// Whether a boot would go the same way from both.
     pub fn same(&self, other: &State) -> bool {
-        self.0[..PASSING.start] == other.0[..PASSING.start]
-            && self.0[PASSING.end..] == other.0[PASSING.end..]
+        self.0[..NOT_READ.start] == other.0[..NOT_READ.start]
+            && self.0[NOT_READ.end..] == other.0[NOT_READ.end..]
     }
 }
 

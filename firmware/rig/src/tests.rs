@@ -1,7 +1,7 @@
 //! The rig itself: small programs with one fault each, the same on every machine, and what must be
 //! found in them.
 
-use crate::explore::{Case, Explored, Failure, Reach, Why, explore};
+use crate::explore::{Case, Explored, Failure, Limits, Why, explore};
 use crate::image::Image;
 use crate::machine::{End, FaultKind, Machine};
 use crate::machines;
@@ -111,8 +111,8 @@ fn case(number: u16) -> Case {
     }
 }
 
-fn reach() -> Reach {
-    Reach {
+fn reach() -> Limits {
+    Limits {
         depth: None,
         first_only: false,
         most: 1000,

@@ -1,9 +1,15 @@
 //! What the firmware, the rig and the emulators agree on: where memory lies on each machine, and
-//! what the cells of the mailbox mean.
+//! what the mailbox holds.
 //!
-//! The *mailbox* is a block of 16-bit cells outside of the power domain: what a person at the bench
-//! would write down. It survives power cuts, is not part of the non-volatile memory, and each
+//! The *mailbox* is where the firmware and the host exchange words: a block of 16-bit cells outside
+//! of the power domain. It survives power cuts and is not part of the non-volatile memory. Each
 //! access to a cell is one volatile access on every machine.
+//!
+//! ```text
+//!   cell  0 .. 1   2 .. 6                            7       8 .. 26            27 .. 30   31
+//!         input    status, failure, section, boots,  timer   the scenario's     output     input
+//!                  ticks (output)                    input   own (in and out)
+//! ```
 
 /// Where a machine's memory lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,7 +97,8 @@ pub const MSP430: Machine = Machine {
 /// All machines.
 pub const MACHINES: [Machine; 3] = [ARM, RISCV, MSP430];
 
-/// The cells of the mailbox. In: written before the first boot, and kept over all.
+/// The cells of the mailbox. *In*: the host writes it before the first boot, and no boot changes
+/// it. *Out*: the firmware writes it.
 pub mod cell {
     /// In: which scenario of the image's group.
     pub const SCENARIO: u16 = 0;
@@ -100,7 +107,7 @@ pub mod cell {
     /// Out: [`RUNNING`](super::RUNNING), [`FINISHED`](super::FINISHED) or
     /// [`FAILED`](super::FAILED). Set to running at each boot.
     pub const STATUS: u16 = 2;
-    /// Out: what failed, see [`place`](super::place).
+    /// Out: what failed, see [`source_line`](super::source_line).
     pub const FAILURE: u16 = 3;
     /// Out: the measured section that begins; 0 when it ends.
     pub const MARK: u16 = 4;
@@ -112,8 +119,8 @@ pub mod cell {
     pub const TIMER: u16 = 7;
     /// The first cell of the scenario's own.
     pub const OWN: u16 = 8;
-    /// Out: 1 while interrupts do something, 0 else. In a scenario that never tells, they always
-    /// do.
+    /// Out: 1 while an interrupt has an effect, 0 otherwise. If a scenario never writes it, every
+    /// interrupt has one.
     pub const OPEN: u16 = 27;
     /// Out: how far an interrupt's handler has saved, of [`saved`](super::saved).
     pub const SAVED: u16 = 28;
@@ -127,16 +134,16 @@ pub mod cell {
     pub const COUNT: u16 = 32;
 }
 
-/// How far an interrupt's handler has saved what the scenario has in RAM. The rig cuts from the
-/// first one that is told to the last one.
+/// How far an interrupt handler has saved the scenario's RAM. The rig cuts between the first of
+/// these values and the last one.
 pub mod saved {
-    /// It was never called.
+    /// The handler was never called.
     pub const NOTHING: u16 = 0;
-    /// All that there is, is saved.
+    /// Everything is saved.
     pub const COMPLETE: u16 = 1;
-    /// It saves.
+    /// The handler is saving.
     pub const BEGUN: u16 = 2;
-    /// The scenario goes on, or is about to.
+    /// The scenario continues, or is about to.
     pub const OVER: u16 = 3;
 }
 
@@ -151,7 +158,7 @@ pub const FAILED: u16 = 2;
 pub const PANICKED: u16 = 0xF800;
 /// The failure code when there is no such scenario.
 pub const NO_SCENARIO: u16 = 0xFFFF;
-/// The failure code of a fault, or of an interrupt that nobody asked for.
+/// The failure code of a fault, or of an interrupt that was not enabled.
 pub const FAULT: u16 = 0xFFFE;
 
 /// The files of the suite that checks stand in; the failure code names one of them.
@@ -192,7 +199,7 @@ pub const fn code(file: &str, line: u32) -> u16 {
 }
 
 /// File and line of a failure code; `None` when it is not that of a check.
-pub fn place(code: u16) -> Option<(&'static str, u16)> {
+pub fn source_line(code: u16) -> Option<(&'static str, u16)> {
     let file = FILES.get(usize::from(code >> 11))?;
     Some((file, code & 0x7FF))
 }

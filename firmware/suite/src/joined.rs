@@ -19,8 +19,8 @@ pub const fn group<M: Mapped>() -> Group<M> {
 
 const LISTS: usize = 256;
 
-/// The mailbox's arguments: the list's operation is finished before the step is committed; nobody
-/// asks which step is.
+/// Planted bugs, as arguments in the mailbox: the list's operation is finished before the step is
+/// committed; the lists are opened without asking which step was committed last.
 pub(crate) const EARLY: u16 = 7;
 pub(crate) const UNASKED: u16 = 8;
 

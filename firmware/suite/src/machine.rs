@@ -18,7 +18,7 @@ pub type Model = nvmem::InOrder16;
 #[cfg(not(target_arch = "msp430"))]
 pub type Model = nvmem::InOrder32;
 
-/// What a machine's start-up calls: runs the scenario that the mailbox names, and stops.
+/// Runs the scenario that the mailbox names, and stops. A machine's start-up calls it.
 pub fn boot(group: Group<Model>) -> ! {
     let mailbox = Handle(PhantomData);
     mailbox.write_cell(cell::MARK, 0);
@@ -45,7 +45,7 @@ fn run<M: Mapped>(f: fn(&mut Scene<'_, M>), start: *mut u8, bytes: usize) -> ! {
     end(0)
 }
 
-/// Whether the mailbox asks for the timer, and with which period.
+/// The timer's period, or `None` if the mailbox asks for no timer.
 pub fn timer() -> Option<u16> {
     let mailbox: Handle<'_> = Handle(PhantomData);
     match mailbox.read_cell(cell::TIMER) {
@@ -54,7 +54,8 @@ pub fn timer() -> Option<u16> {
     }
 }
 
-/// What the timer's interrupt does: something that the host sees, and what the scenario asks for.
+/// The handler of the timer's interrupt: counts it in the mailbox, then calls the scenario's
+/// handler.
 pub fn tick() {
     let mailbox: Handle<'_> = Handle(PhantomData);
     mailbox.write_cell(cell::TICKS, mailbox.read_cell(cell::TICKS).wrapping_add(1));
@@ -69,13 +70,14 @@ struct Handler(UnsafeCell<Option<fn()>>);
 unsafe impl Sync for Handler {}
 static HANDLER: Handler = Handler(UnsafeCell::new(None));
 
-/// From here on the timer's interrupt calls this too.
+/// Sets the scenario's handler of the timer's interrupt.
 pub(crate) fn on_tick(f: fn()) {
     // SAFETY: as above.
     unsafe { HANDLER.0.get().write_volatile(Some(f)) }
 }
 
-/// Ends the boot: 0 for a scenario that has come to its end, or what failed.
+/// Ends the boot. `failure` is 0 if the scenario is finished, otherwise the code of the failed
+/// check.
 pub fn end(failure: u16) -> ! {
     unsafe extern "Rust" {
         fn relume_stop() -> !;

@@ -1,10 +1,10 @@
-//! The mailbox, as a scenario reaches it: at its address on a machine, through a trait on a host.
+//! Access to the mailbox: at its address on a machine, through a trait on a host.
 
-/// A mailbox on a host: the world of a test kit.
+/// A mailbox on a host. A test keeps it outside of the memory that it cuts.
 pub trait Mailbox {
-    /// What a cell says.
+    /// Reads a cell.
     fn read_cell(&self, cell: u16) -> u16;
-    /// Writes to a cell.
+    /// Writes a cell.
     fn write_cell(&self, cell: u16, value: u16);
 }
 

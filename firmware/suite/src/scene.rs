@@ -1,4 +1,4 @@
-//! What a scenario is given.
+//! What a scenario gets: the region to work on, and the mailbox.
 
 use crate::Mapped;
 use crate::abi::{self, cell};
@@ -31,7 +31,7 @@ impl<'s, M: Mapped> Scene<'s, M> {
         }
     }
 
-    /// The region, once.
+    /// The region. A second call fails the scenario.
     pub fn region(&mut self) -> Region<'s, M> {
         match self.region.take() {
             Some(r) => r,
@@ -42,13 +42,14 @@ impl<'s, M: Mapped> Scene<'s, M> {
         }
     }
 
-    /// What a cell of the scenario's own says: 0, or what was told.
+    /// Reads a cell of the scenario's own; 0 if it was never written.
     #[inline(always)]
     pub fn read_cell(&self, i: u16) -> u16 {
         self.mailbox.read_cell(cell::OWN + i)
     }
 
-    /// Tells a cell of the scenario's own. Everything that was stored before persists before.
+    /// Writes a cell of the scenario's own. Every store before this call is persistent before the
+    /// cell changes.
     #[inline(always)]
     pub fn write_cell(&self, i: u16, value: u16) {
         mapped::barrier();
@@ -56,8 +57,8 @@ impl<'s, M: Mapped> Scene<'s, M> {
         mapped::barrier();
     }
 
-    /// As [`write_cell`](Self::write_cell), by the one volatile store alone: what the program
-    /// stores in another way may come before or after.
+    /// As [`write_cell`](Self::write_cell), but without a barrier: the compiler may move the
+    /// program's plain stores to either side of this volatile store.
     #[inline(always)]
     pub fn write_cell_unordered(&self, i: u16, value: u16) {
         self.mailbox.write_cell(cell::OWN + i, value);
@@ -77,7 +78,7 @@ impl<'s, M: Mapped> Scene<'s, M> {
         }
     }
 
-    /// A measured section: what `f` does, between two stores to the mailbox.
+    /// Runs `f` as a measured section, between two writes to the mailbox.
     #[inline(always)]
     pub fn measure<O>(&self, section: u16, f: impl FnOnce() -> O) -> O {
         mapped::barrier();
@@ -90,7 +91,7 @@ impl<'s, M: Mapped> Scene<'s, M> {
         o
     }
 
-    /// Something that the scenario has counted, of [`abi::figure`].
+    /// Reports a number that the scenario has counted; its key is one of [`abi::figure`].
     pub fn figure(&self, number: u16, value: u16) {
         mapped::barrier();
         self.mailbox.write_cell(cell::FIGURE, number);
@@ -118,7 +119,7 @@ impl<'s, M: Mapped> Scene<'s, M> {
     /// Ends the scenario: a check has failed.
     #[cfg(not(target_os = "none"))]
     pub fn fail(&self, code: u16, why: &str) -> ! {
-        match abi::place(code) {
+        match abi::source_line(code) {
             Some((file, line)) => panic!("{file}:{line}: {why}"),
             None => panic!("{why}"),
         }
@@ -137,7 +138,7 @@ impl<'s, M: Mapped> Scene<'s, M> {
     #[cold]
     pub fn failed<E: Debug>(&self, code: u16, error: &E) -> ! {
         #[cfg(not(target_os = "none"))]
-        if let Some((file, line)) = abi::place(code) {
+        if let Some((file, line)) = abi::source_line(code) {
             panic!("{file}:{line}: {error:?}");
         }
         let _ = error;

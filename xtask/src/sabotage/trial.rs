@@ -29,7 +29,7 @@ pub struct Work<'a> {
 /// What came of planting a bug.
 pub enum End {
     Caught(Catch),
-    /// All tests passed, of which there were so many.
+    /// All tests passed; how many there were.
     Escaped(u64),
 }
 

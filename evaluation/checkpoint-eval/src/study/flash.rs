@@ -85,7 +85,7 @@ impl Part for Spi {
     type Log = Log<Flash<Self>, 660, 90>;
 }
 
-/// What was counted, seen from outside of whoever has the flash.
+/// A handle on the counts that stays usable while something else owns the flash.
 #[derive(Debug, Clone, Default)]
 pub struct Tally {
     work: Rc<Cell<Work>>,

@@ -79,7 +79,7 @@ fn blank() -> bool {
     (0..2 * super::SLOT).all(|i| unsafe { start.wrapping_add(i).read_volatile() } == 0)
 }
 
-/// As often as it is done at the most, whatever the mailbox asks for.
+/// The largest number of operations, even if the mailbox asks for more.
 const MOST: u16 = 2_000;
 /// Between two checkpoints of a timer that comes often.
 const TICKS: usize = 8;

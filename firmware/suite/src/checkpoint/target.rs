@@ -136,7 +136,7 @@ fn load_here<S: Store>(slots: &mut S, segments: Segments) {
 const DEPTH: u16 = 2;
 const BRANCHES: u32 = 2;
 const LEAVES: u16 = 4;
-/// As often as it is done at the most, whatever the mailbox asks for.
+/// The largest number of operations, even if the mailbox asks for more.
 const MOST: u16 = 12;
 /// Values that live across a checkpoint: more than there are registers for.
 const VALUES: usize = 12;
