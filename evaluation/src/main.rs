@@ -30,17 +30,17 @@ struct Args {
     /// Where to write the figures: one flat JSON object of `"key": number`
     #[arg(long, value_name = "PATH", required_unless_present_any = ["check", "list", "from"])]
     json: Option<PathBuf>,
-    /// Only the campaigns, and of their cuts the i-th of n parts; `--merge` adds the parts up
+    /// Only the campaigns, and only the I-th of N parts of their cuts; `--merge` adds the parts up
     #[arg(long, value_name = "I/N", conflicts_with_all = ["only", "check", "from"])]
     shard: Option<Shard>,
-    /// With --only heap: the first of the seeds of the random workloads, instead of 1
+    /// With --only heap: the first seed of the random workloads [default: 1]
     #[arg(long, value_name = "N", requires = "only")]
     seed: Option<u64>,
-    /// Measure nothing: add up the figures of all the shards, which are in these files
+    /// Measure nothing: add up the figures of all shards, from these files
     #[arg(long, value_name = "PATH", num_args = 1.., conflicts_with_all = ["only", "check", "from", "shard"])]
     merge: Vec<PathBuf>,
-    /// Compare the figures that do not depend on the machine with the committed ones: more than 2 %
-    /// worse is a failure
+    /// Compare figures that are the same on every computer with docs/costs.json; fail if one is
+    /// more than 2 % worse
     #[arg(long)]
     check: bool,
     /// List the evaluations
@@ -59,7 +59,7 @@ struct Evaluation {
 
 type Measure = fn(&Project, &Step, Options) -> Result<Measured>;
 
-/// What a user may change of a measurement.
+/// The options of a measurement.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
     /// The part of the cuts.
@@ -71,7 +71,7 @@ pub struct Options {
 /// What an evaluation found.
 pub struct Measured {
     figures: Figures,
-    /// Why it failed all the same; what was counted until then is worth to be seen.
+    /// Why it failed, if it did. The figures are shown all the same.
     wrong: Option<String>,
 }
 
@@ -203,8 +203,8 @@ fn run(a: Args) -> Result<()> {
     finish(&project, &figures, a.json, wrong, only.is_none())
 }
 
-/// Shows and keeps the figures, also those of an evaluation that failed; but such ones never get
-/// into the documents.
+/// Prints and stores the figures, also those of an evaluation that failed. The documents are
+/// written only if none failed.
 fn finish(
     project: &Project,
     figures: &Figures,

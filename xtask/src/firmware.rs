@@ -51,9 +51,8 @@ pub fn missing(m: &Machine) -> Option<String> {
     }
 }
 
-/// Builds images for the Cortex-M0, for which the assembly of `checkpoint` is another one than for
-/// the Cortex-M4: of the group in which it refuses to work in a handler, and with `all` of the
-/// other one.
+/// Builds images for the Cortex-M0, on which `checkpoint` has other assembly than on the Cortex-M4.
+/// Always the group in which it refuses to work in a handler; with `all` the other one too.
 ///
 /// **Errors**: as [`build`].
 pub fn build_v6(project: &Project, all: bool, s: &Step) -> Result<Vec<Image>> {
@@ -134,9 +133,9 @@ const FRAME: u32 = 2;
 /// Looks for variables on the stack that ask for more than [`FRAME`] in what was compiled for
 /// MSP430.
 ///
-/// LLVM does not realign the stack there, but counts on the alignment: the address of a part is
-/// made by setting bits that it takes to be clear, and is that of another one. What asks for it is
-/// `#[repr(align(4))]`, in a crate or in a program.
+/// LLVM does not realign the stack there, but relies on the alignment: it computes a field's
+/// address by setting bits that it assumes to be clear, and gets the address of another field. Such
+/// a variable comes from `#[repr(align(4))]`, in a crate or in a program.
 ///
 /// **Errors**: there is one, or nothing was found to look at.
 fn frames(deps: &Path) -> Result<()> {

@@ -13,8 +13,8 @@ const COMPARED: u64 = 100_000;
 /// Kills of each scenario.
 const KILLS: u64 = 200;
 
-/// A program of the emulator's crate with the images as its arguments; why not, if something is
-/// missing.
+/// A program of the emulator's crate with the images as its arguments, or the reason why it cannot
+/// be built.
 fn program(
     project: &Project,
     name: &str,

@@ -1,4 +1,4 @@
-//! What the workspace holds, as cargo tells it.
+//! The packages of the workspace, from `cargo metadata`, and the installed tools.
 
 use crate::run::{capture, cargo};
 use anyhow::{Context, Result};
@@ -22,7 +22,7 @@ pub struct Package {
     pub dir: PathBuf,
     /// Goes to a registry.
     pub published: bool,
-    /// Runs on a host only: a proc macro, or a crate that says so by its name.
+    /// Runs on a host only: a proc macro, or `powerfail`.
     pub host_only: bool,
     /// The names of its features.
     pub features: Vec<String>,

@@ -40,7 +40,7 @@ const LONG: [(&str, &str); 15] = [
 /// Planted bugs whose wrong state lasts long enough for a kill to meet it.
 const NOTICED: [u16; 2] = [1, 3];
 const ROUNDS: u16 = 60_000;
-/// The timer's period, in instructions or so.
+/// The timer's period, in about as many instructions.
 const PERIOD: u16 = 2000;
 /// The file is all of the memory that QEMU puts there, and must be as long.
 const FILE: u64 = 16 << 20;
@@ -370,7 +370,7 @@ enum End {
     Failed(String),
 }
 
-/// An emulator that does not outlive an error.
+/// A running emulator. It is killed when this is dropped.
 struct Running(Child);
 impl Drop for Running {
     fn drop(&mut self) {

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use trial::End;
 
-/// How long a run with a bug may take before it is asked how long it takes without.
+/// A run with a bug may take this long. After that, the time of the same run without it decides.
 const AT_FIRST: Duration = Duration::from_secs(120);
 
 /// Crates that must plant at least this many bugs each.
@@ -125,8 +125,8 @@ fn verdict(scores: &[Score], mut wrong: Vec<String>, all: bool) -> Result<()> {
     Ok(())
 }
 
-/// Builds, runs with each bug, and what caught it without. The second part of the result says what
-/// is wrong: what escaped, and what is not listed.
+/// Builds the tests, runs them with each bug, and runs what caught it without the bug. The second
+/// part of the result lists the bugs that escaped and those that are not listed.
 fn trials(
     project: &Project,
     step: &Step,

@@ -22,14 +22,14 @@ pub struct Args {
     #[arg(long)]
     check: bool,
     /// Where to write `<package>.<target>.code`, `.code_own`, `.rodata`, `.ram`, `.nvm` and, where
-    /// it can be told, `.stack`, as one flat JSON object
+    /// it is known, `.stack`, as one flat JSON object
     #[arg(long, value_name = "PATH")]
     json: Option<PathBuf>,
 }
 
 const DOC: &str = "docs/SIZES.md";
 
-/// The narrow machine: built by the nightly.
+/// The 16-bit target. It needs a nightly toolchain.
 const MSP430: &str = "msp430-none-elf";
 
 /// Program and target.
