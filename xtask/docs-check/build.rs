@@ -1,7 +1,9 @@
-//! Writes a module for each document at the root and in docs/, with its Rust code blocks as the documentation.
+//! Writes a module for each document at the root and in docs/, with its Rust code blocks as the
+//! documentation.
 //!
-//! Only blocks fenced as `rust` count, and every other line is left empty: rustdoc would take an indented shell
-//! command for Rust, and the line numbers of its messages stay those of the document.
+//! Only blocks fenced as `rust` count, and every other line is left empty: rustdoc would take an
+//! indented shell command for Rust, and the line numbers of its messages stay those of the
+//! document.
 
 use std::fmt::Write;
 use std::path::PathBuf;

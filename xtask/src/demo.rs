@@ -1,42 +1,139 @@
-//! `cargo xtask demo`.
+//! `cargo xtask demo`: the examples that show what Relume does.
+//!
+//! The arguments are read here, not only by the example: a wrong one is refused before the example
+//! is compiled.
 
 mod checkpoint;
 
 use crate::project::{Project, root};
 use crate::run::cargo;
 use anyhow::{Result, bail};
+use std::ffi::OsString;
 use std::io::IsTerminal;
+use std::path::PathBuf;
 
 pub use checkpoint::check;
 
-/// Activity recognition through thousands of power cuts; `demo heap`: a year of temperatures, likewise; `demo checkpoint`: an ordinary
-/// program in an emulated Cortex-M, in every mode of checkpoints
+/// Shows an example that survives thousands of power cuts
+///
+/// Without a name it is `activity`.
 #[derive(clap::Args)]
-#[command(after_help = "\
-What follows `demo` goes to the example as it is:
-  --train CSV        recordings to learn from
-  --recognize CSV    recordings to recognise; alone, it trains on the whole default file
-  --cut-every N      cut the power after every N stores; may be given several times
-  --json PATH        the figures, as one flat JSON object
-  --plot SVG         the timeline of recognised activities, with the cuts marked
-
-And what follows `demo heap`:
-  --data CSV         what is logged: hour,tenths_f
-  --commit-every N   a commit every N values
-  --seed N           when the power goes
-  --json PATH        the figures, as one flat JSON object
-
-And what follows `demo checkpoint`:
-  --queens N         queens to place, 4 to 11
-  --period MS        how long the power lasts, in the mean
-  --seed N           how long exactly is random
-  --json PATH        the figures, as one flat JSON object
-
-The default recordings are in examples/activity/ and examples/logger/.")]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct Args {
-    /// `heap` or `checkpoint`, then arguments of the example
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    args: Vec<String>,
+    #[command(subcommand)]
+    demo: Option<Demo>,
+    #[command(flatten)]
+    activity: Activity,
+}
+
+#[derive(clap::Subcommand)]
+enum Demo {
+    /// Recognises activities in motion recordings (pmem-tx and nv-replay)
+    Activity(Activity),
+    /// Logs a year of temperatures into a heap 16 times as large as its RAM (vnv-heap)
+    Heap(Heap),
+    /// Runs an ordinary program in an emulated Cortex-M4, in every mode of checkpoints (checkpoint)
+    Checkpoint(Checkpoint),
+}
+
+/// Where an example writes its figures.
+#[derive(clap::Args)]
+struct Json {
+    /// Write the figures here, as one flat JSON object
+    #[arg(long, value_name = "PATH")]
+    json: Option<PathBuf>,
+}
+
+#[derive(clap::Args)]
+struct Activity {
+    /// Recordings to learn from; those of examples/activity if not given
+    #[arg(long, value_name = "CSV")]
+    train: Option<PathBuf>,
+    /// Recordings to recognise; alone, it trains on the whole default file
+    #[arg(long, value_name = "CSV")]
+    recognize: Option<PathBuf>,
+    /// Cut the power after every N stores; may be given several times
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    cut_every: Vec<u64>,
+    #[command(flatten)]
+    json: Json,
+    /// Draw the timeline of recognised activities, with the cuts marked
+    #[arg(long, value_name = "SVG")]
+    plot: Option<PathBuf>,
+}
+
+#[derive(clap::Args)]
+struct Heap {
+    /// What is logged: hour,tenths_f; the file of examples/logger if not given
+    #[arg(long, value_name = "CSV")]
+    data: Option<PathBuf>,
+    /// Commit every N values
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    commit_every: Option<u32>,
+    /// Seed of the random times at which the power goes
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    #[command(flatten)]
+    json: Json,
+}
+
+#[derive(clap::Args)]
+struct Checkpoint {
+    /// Queens to place
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(4..=11))]
+    queens: Option<u8>,
+    /// How long the power lasts on average, in milliseconds
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(1..))]
+    period: Option<u32>,
+    /// Seed of the random lengths
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    #[command(flatten)]
+    json: Json,
+}
+
+/// The command line of an example.
+#[derive(Default)]
+struct Line(Vec<OsString>);
+
+impl Line {
+    fn with<T: Into<OsString>>(mut self, name: &str, values: impl IntoIterator<Item = T>) -> Self {
+        for value in values {
+            self.0.extend([name.into(), value.into()]);
+        }
+        self
+    }
+}
+
+impl Activity {
+    fn line(self) -> Line {
+        Line::default()
+            .with("--train", self.train)
+            .with("--recognize", self.recognize)
+            .with("--cut-every", self.cut_every.iter().map(u64::to_string))
+            .with("--json", self.json.json)
+            .with("--plot", self.plot)
+    }
+}
+
+impl Heap {
+    fn line(self) -> Line {
+        Line::default()
+            .with("--data", self.data)
+            .with("--commit-every", self.commit_every.map(|n| n.to_string()))
+            .with("--seed", self.seed.map(|n| n.to_string()))
+            .with("--json", self.json.json)
+    }
+}
+
+impl Checkpoint {
+    fn line(self) -> Line {
+        Line::default()
+            .with("--queens", self.queens.map(|n| n.to_string()))
+            .with("--period", self.period.map(|n| n.to_string()))
+            .with("--seed", self.seed.map(|n| n.to_string()))
+            .with("--json", self.json.json)
+    }
 }
 
 /// Folder, package and program of an example.
@@ -44,17 +141,15 @@ const ACTIVITY: [&str; 3] = ["examples/activity", "example-activity", "activity"
 const LOGGER: [&str; 3] = ["examples/logger", "example-logger", "logger"];
 
 pub fn run(a: Args) -> Result<()> {
-    let project = Project::load()?;
-    if let Some((first, rest)) = a.args.split_first()
-        && first == "checkpoint"
-    {
-        return checkpoint::run(&project, rest);
+    match a.demo.unwrap_or(Demo::Activity(a.activity)) {
+        Demo::Activity(a) => start(ACTIVITY, a.line()),
+        Demo::Heap(a) => start(LOGGER, a.line()),
+        Demo::Checkpoint(a) => checkpoint::run(&Project::load()?, &a.line().0),
     }
-    let ([folder, package, program], args) = match a.args.split_first() {
-        Some((first, rest)) if first == "heap" => (LOGGER, rest),
-        _ => (ACTIVITY, &a.args[..]),
-    };
-    if project.package(package).is_none() {
+}
+
+fn start([folder, package, program]: [&str; 3], line: Line) -> Result<()> {
+    if Project::load()?.package(package).is_none() {
         bail!("this checkout has no {folder} (package {package})");
     }
     let mut c = cargo();
@@ -65,7 +160,59 @@ pub fn run(a: Args) -> Result<()> {
     c.arg("--manifest-path")
         .arg(root().join("Cargo.toml"))
         .args(["--package", package, "--bin", program, "--"])
-        .args(args);
+        .args(line.0);
     let status = c.status()?;
     std::process::exit(status.code().unwrap_or(1));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn parse(line: &str) -> Result<Args, String> {
+        let words = std::iter::once("demo").chain(line.split_whitespace());
+        Cli::try_parse_from(words)
+            .map(|c| c.args)
+            .map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn a_wrong_argument_is_refused_with_the_choices() {
+        let refused = |line: &str| parse(line).err().unwrap_or_default();
+        assert!(refused("nonsense").contains("nonsense"));
+        assert!(refused("heap --queens 8").contains("--queens"));
+        assert!(refused("checkpoint --queens 12").contains("4..=11"));
+        assert!(refused("--cut-every 0").contains("1.."));
+        assert!(refused("--seed 1").contains("--seed"));
+    }
+
+    #[test]
+    fn arguments_reach_the_example() {
+        let a = parse("--cut-every 100 --cut-every=30 --json a.json").unwrap();
+        assert!(a.demo.is_none());
+        let words = [
+            "--cut-every",
+            "100",
+            "--cut-every",
+            "30",
+            "--json",
+            "a.json",
+        ];
+        assert_eq!(a.activity.line().0, words);
+        let Some(Demo::Heap(heap)) = parse("heap --seed 7 --commit-every 2").unwrap().demo else {
+            panic!("not the heap");
+        };
+        assert_eq!(heap.line().0, ["--commit-every", "2", "--seed", "7"]);
+        let Some(Demo::Checkpoint(c)) = parse("checkpoint --queens 8").unwrap().demo else {
+            panic!("not checkpoints");
+        };
+        assert_eq!(c.line().0, ["--queens", "8"]);
+    }
 }

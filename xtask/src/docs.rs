@@ -1,13 +1,30 @@
-//! The check of the documents: links, anchors, and paths in code spans.
+//! `docs-check`: what the documents and comments say must be there to be read.
+//!
+//! | what | where | refused |
+//! |---|---|---|
+//! | links, paths in code spans | documents | those that lead to no file or heading |
+//! | links of a front page | READMEs of published crates | relative ones: rustdoc shows the page elsewhere |
+//! | width ([`columns`]) | documents, comments | lines over 100 columns |
+//! | names ([`replaced`]) | documents, code, comments | names that the list says are replaced |
+//!
+//! Every document and every source is read, so that the message lists all findings, each as
+//! `file:line: what is wrong`. [`rendered`] checks the pages that rustdoc makes; the step `rustdoc`
+//! calls it.
+
+mod columns;
+pub mod rendered;
+mod replaced;
+mod source;
 
 use crate::project::Project;
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 /// A code span that starts with one of these is the path of a file that must exist.
-const ROOTS: [&str; 9] = [
+const ROOTS: [&str; 10] = [
+    "evaluation/",
     "crates/",
     "docs/",
     "examples/",
@@ -19,27 +36,46 @@ const ROOTS: [&str; 9] = [
     "firmware/",
 ];
 
-/// Every document of the repository, in order.
-pub fn documents(project: &Project) -> Vec<PathBuf> {
-    let mut all = BTreeSet::new();
-    for dir in ["", "docs", "fuzz", ".github"] {
-        all.extend(markdown(&project.root.join(dir)));
-    }
-    for p in &project.packages {
-        all.extend(markdown(&p.dir));
-    }
-    all.into_iter().collect()
-}
+/// The folders whose Rust sources are checked. Each has some.
+const SOURCES: [&str; 6] = [
+    "crates",
+    "evaluation",
+    "examples",
+    "firmware",
+    "fuzz",
+    "xtask",
+];
 
-fn markdown(dir: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = std::fs::read_dir(dir) else {
-        return Vec::new();
-    };
-    entries
-        .flatten()
-        .map(|e| e.path())
-        .filter(|p| p.extension().is_some_and(|e| e == "md"))
-        .collect()
+/// Documents that a program writes as a whole: their lines may be long.
+const GENERATED: [&str; 2] = ["docs/COSTS.md", "docs/SIZES.md"];
+
+/// It lists what names were replaced, so it may name them.
+const CHANGES: &str = "CHANGELOG.md";
+
+/// Where a link on the code host leads into this repository.
+const ON_HOST: [&str; 2] = [
+    concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/"),
+    concat!(env!("CARGO_PKG_REPOSITORY"), "/tree/main/"),
+];
+
+/// The files below `dir` whose names end so, in order. Folders of built files are left out.
+fn files(dir: &Path, extension: &str) -> Result<Vec<PathBuf>> {
+    let mut all = Vec::new();
+    for entry in std::fs::read_dir(dir).with_context(|| dir.display().to_string())? {
+        let entry = entry?;
+        let (path, name) = (entry.path(), entry.file_name());
+        let name = name.to_string_lossy();
+        if entry.file_type()?.is_dir() {
+            let hidden = name.starts_with('.') && name != ".github" && name != ".ci";
+            if !hidden && name != "target" && !path.join("CACHEDIR.TAG").exists() {
+                all.extend(files(&path, extension)?);
+            }
+        } else if path.extension().is_some_and(|e| e == extension) {
+            all.push(path);
+        }
+    }
+    all.sort();
+    Ok(all)
 }
 
 /// What one document says.
@@ -110,34 +146,45 @@ fn slug(heading: &str) -> String {
         .collect()
 }
 
-/// Checks every document.
+/// Checks every document and every source.
 ///
-/// **Errors**: a link leads to no file or no heading, or a path in a code span does not exist; all are listed.
+/// **Errors**: something of the module's table is refused; all findings are listed. A folder has no
+/// source or no comment to check.
 pub fn check(project: &Project) -> Result<String> {
-    let all = documents(project);
+    let replaced =
+        replaced::list(include_str!("docs/replaced.txt")).context("docs/replaced.txt")?;
+    let documents = files(&project.root, "md")?;
     let mut wrong = Vec::new();
     let (mut links, mut paths) = (0, 0);
-    for file in &all {
-        let d = read(&std::fs::read_to_string(file)?);
+    for file in &documents {
+        let text = std::fs::read_to_string(file)?;
+        let d = read(&text);
         let dir = file.parent().unwrap_or(&project.root);
-        let shown = file
-            .strip_prefix(&project.root)
-            .unwrap_or(file)
-            .display()
-            .to_string();
+        let shown = shown(project, file);
+        let is_readme = file.ends_with("README.md");
         // A crate's README is its documentation, where rustdoc takes such a block for Rust.
-        let readme = file.ends_with("README.md") && dir != project.root;
-        for line in d.unnamed.iter().filter(|_| !readme) {
+        for line in d
+            .unnamed
+            .iter()
+            .filter(|_| !is_readme || dir == project.root)
+        {
             wrong.push(format!(
                 "{shown}:{line}: a code block without a language: rust, text, sh, …"
             ));
         }
+        let front_page = is_readme && project.published().any(|p| p.dir == dir);
         for (line, link) in &d.links {
-            if link.contains("://") || link.starts_with("mailto:") || is_item(link) {
-                continue;
-            }
+            let in_repository = ON_HOST.iter().find_map(|h| link.strip_prefix(h));
+            let followed = match in_repository {
+                Some(path) => follow(&project.root, path, &d),
+                None if link.contains("://") || link.starts_with("mailto:") || is_item(link) => {
+                    continue;
+                }
+                None if front_page => stays_on_page(link).and_then(|()| follow(dir, link, &d)),
+                None => follow(dir, link, &d),
+            };
             links += 1;
-            if let Err(e) = follow(dir, link, &d) {
+            if let Err(e) = followed {
                 wrong.push(format!("{shown}:{line}: {e}"));
             }
         }
@@ -152,14 +199,61 @@ pub fn check(project: &Project) -> Result<String> {
                 wrong.push(format!("{shown}:{line}: {e}"));
             }
         }
+        if !GENERATED.contains(&&*shown) {
+            wrong.extend(too_long(&shown, columns::in_document(&text)));
+        }
+        if shown != CHANGES {
+            let names = replaced::in_document(&replaced, &shown, &text);
+            wrong.extend(names.iter().map(|(line, e)| format!("{shown}:{line}: {e}")));
+        }
+    }
+    let mut sources = 0;
+    for folder in SOURCES {
+        let mut comments = 0;
+        for file in files(&project.root.join(folder), "rs")? {
+            let text = std::fs::read_to_string(&file)?;
+            let shown = shown(project, &file);
+            let (long, seen) = columns::in_comments(&text);
+            wrong.extend(too_long(&shown, long));
+            let names = replaced::in_source(&replaced, &shown, &text);
+            wrong.extend(names.iter().map(|(line, e)| format!("{shown}:{line}: {e}")));
+            comments += seen;
+            sources += 1;
+        }
+        ensure!(comments > 0, "{folder}/ has no comment to check");
     }
     if !wrong.is_empty() {
-        bail!("{}", wrong.join("\n"));
+        bail!("{}\n{} findings", wrong.join("\n"), wrong.len());
     }
     Ok(format!(
-        "{} documents, {links} links, {paths} paths",
-        all.len()
+        "{} documents, {links} links, {paths} paths; {sources} sources",
+        documents.len()
     ))
+}
+
+/// A file's path from the root.
+fn shown(project: &Project, file: &Path) -> String {
+    let path = file.strip_prefix(&project.root).unwrap_or(file);
+    path.display().to_string()
+}
+
+fn too_long(file: &str, lines: Vec<usize>) -> impl Iterator<Item = String> {
+    lines.into_iter().map(move |line| {
+        let width = columns::WIDTH;
+        format!("{file}:{line}: longer than {width} columns")
+    })
+}
+
+/// **Errors**: the link of a front page leads to another file. rustdoc shows the page in another
+/// folder.
+fn stays_on_page(link: &str) -> Result<()> {
+    ensure!(
+        link.starts_with('#'),
+        "the link {link} is dead in rustdoc: write {}{}",
+        ON_HOST[0],
+        "PATH"
+    );
+    Ok(())
 }
 
 /// A link to a Rust item, which rustdoc checks: `crate::Region`, `Region::load`.
@@ -225,6 +319,39 @@ mod tests {
         assert!(d.anchors.contains("one") && d.anchors.contains("one-1"));
         assert_eq!(d.links, [(5, "b.md#c".to_owned())]);
         assert_eq!(d.spans, [(5, "crates/x".to_owned())]);
+    }
+
+    #[test]
+    fn a_front_page_links_to_no_file_beside_it() {
+        assert!(stays_on_page("#cost").is_ok());
+        for dead in ["../../docs/SPEC.md", "tests/a.rs", "../replay"] {
+            let e = stays_on_page(dead).unwrap_err().to_string();
+            assert!(e.contains("/blob/main/") && e.contains(dead), "{e}");
+        }
+        assert!(
+            ON_HOST[0].starts_with("https://"),
+            "the manifest has `repository`"
+        );
+    }
+
+    #[test]
+    fn all_documents_and_sources_are_found() {
+        let root = crate::project::root();
+        let documents = files(&root, "md").unwrap();
+        for file in ["README.md", "docs/SPEC.md", "firmware/rig/README.md"] {
+            assert!(documents.contains(&root.join(file)), "{file}");
+        }
+        assert!(
+            documents
+                .iter()
+                .all(|f| !f.starts_with(root.join("target")))
+        );
+        for folder in SOURCES {
+            assert!(
+                !files(&root.join(folder), "rs").unwrap().is_empty(),
+                "{folder}"
+            );
+        }
     }
 
     #[test]

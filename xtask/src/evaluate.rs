@@ -1,246 +1,41 @@
-//! `cargo xtask evaluate`: the figures that the documents show and that CI watches.
+//! `cargo xtask evaluate`: starts the package `evaluation`, which cargo compiles only then.
 
-mod checkpoint;
-mod heap;
-mod holes;
-mod measure;
-mod merge;
-mod plot;
-mod report;
+use crate::project::root;
+use crate::run::{Outcome, Step, cargo};
+use anyhow::{Context, Result};
+use std::ffi::OsString;
+use std::process::Command;
 
-use crate::project::Project;
-use crate::run::{Outcome, Step};
-use crate::shard::Shard;
-use anyhow::{Context, Result, bail};
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-
-/// Measures costs, speeds and campaigns, and writes the tables and plots of docs/.
+/// Measures costs and speeds, and writes the tables and plots of docs/
 #[derive(clap::Args)]
+#[command(disable_help_flag = true)]
 pub struct Args {
-    /// Only this evaluation; docs/ is then left alone
-    #[arg(long, value_name = "NAME")]
-    only: Option<String>,
-    /// Measure nothing: write docs/ from the figures in this file
-    #[arg(long, value_name = "PATH")]
-    from: Option<PathBuf>,
-    /// Where to write the figures: one flat JSON object of `"key": number`
-    #[arg(long, value_name = "PATH", required_unless_present_any = ["check", "list", "from"])]
-    json: Option<PathBuf>,
-    /// Only the campaigns, and of their cuts the i-th of n parts; `--merge` adds the parts up
-    #[arg(long, value_name = "I/N", conflicts_with_all = ["only", "check", "from"])]
-    shard: Option<Shard>,
-    /// With --only heap: the first of the seeds of the random workloads, instead of 1
-    #[arg(long, value_name = "N", requires = "only")]
-    seed: Option<u64>,
-    /// Measure nothing: add up the figures of all the shards, which are in these files
-    #[arg(long, value_name = "PATH", num_args = 1.., conflicts_with_all = ["only", "check", "from", "shard"])]
-    merge: Vec<PathBuf>,
-    /// Compare the figures that do not depend on the machine with the committed ones: more than 2 % worse is a failure
-    #[arg(long)]
-    check: bool,
-    /// List the evaluations
-    #[arg(long)]
-    list: bool,
+    /// The arguments of the evaluation; `--help` lists them
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    args: Vec<OsString>,
 }
 
-/// What is measured: key and number.
-pub type Figures = BTreeMap<String, f64>;
-
-/// One evaluation.
-struct Evaluation {
-    name: &'static str,
-    about: &'static str,
-    /// Measures what is the same on every machine: stores, bytes, instructions.
-    exact: Option<Measure>,
-    measure: Measure,
+/// `cargo run` on the evaluation.
+fn evaluation() -> Command {
+    let mut c = cargo();
+    c.args(["run", "--quiet", "--package", "evaluation"])
+        .arg("--manifest-path")
+        .arg(root().join("Cargo.toml"))
+        .arg("--");
+    c
 }
-
-type Measure = fn(&Project, &Step, Options) -> Result<Measured>;
-
-/// What a user may change of a measurement.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Options {
-    /// The part of the cuts.
-    shard: Option<Shard>,
-    /// The first seed of random workloads.
-    seed: Option<u64>,
-}
-
-/// What an evaluation found.
-pub struct Measured {
-    figures: Figures,
-    /// Why it failed all the same; what was counted until then is worth to be seen.
-    wrong: Option<String>,
-}
-
-impl From<Figures> for Measured {
-    fn from(figures: Figures) -> Self {
-        Measured {
-            figures,
-            wrong: None,
-        }
-    }
-}
-
-const ALL: &[Evaluation] = &[
-    Evaluation {
-        name: "stores",
-        about: "stores and bytes of each operation of pmem-tx and nv-replay",
-        exact: Some(measure::stores),
-        measure: measure::stores,
-    },
-    Evaluation {
-        name: "instructions",
-        about: "host instructions of an operation, by callgrind; release build without instrumentation",
-        exact: Some(measure::instructions),
-        measure: measure::instructions,
-    },
-    Evaluation {
-        name: "machine",
-        about: "the rig: cuts, boots and costs of the machine code of three machines",
-        exact: Some(measure::machine_costs),
-        measure: measure::machine,
-    },
-    Evaluation {
-        name: "heap",
-        about: "the workloads of docs/EVALUATION.md on vnv-heap and on what it is compared with; cuts of the heap",
-        exact: Some(heap::exact),
-        measure: heap::all,
-    },
-    Evaluation {
-        name: "checkpoint",
-        about: "the paper's grids and real programs on simulated flash that counts: docs/EVALUATION.md; cuts of checkpoints",
-        exact: Some(checkpoint::exact),
-        measure: checkpoint::all,
-    },
-    Evaluation {
-        name: "holes",
-        about: "probes of memory safety, preempted transactions, damaged images of a heap: what went wrong must be 0",
-        exact: None,
-        measure: holes::all,
-    },
-    Evaluation {
-        name: "speed",
-        about: "boots and cuts that powerfail explores in a second on one core",
-        exact: None,
-        measure: measure::speed,
-    },
-    Evaluation {
-        name: "campaigns",
-        about: "cuts judged and states booted by the suites of all crates",
-        exact: None,
-        measure: measure::campaigns,
-    },
-];
-
-pub use report::read;
 
 pub fn run(a: Args) -> Result<()> {
-    let project = Project::load()?;
-    if a.list {
-        for e in ALL {
-            println!("{:14} {}", e.name, e.about);
-        }
-        return Ok(());
-    }
-    if let Some(path) = &a.from {
-        return report::write(&project, &report::read(path)?);
-    }
-    if a.check {
-        let step = Step::alone(project.target.join("xtask/evaluate.log"), "evaluate");
-        let r = check(&project, &step);
-        drop(step);
-        if let Outcome::Passed(s) = r? {
-            println!("{s}");
-        }
-        return Ok(());
-    }
-    if !a.merge.is_empty() {
-        let shards: Vec<_> = a
-            .merge
-            .iter()
-            .map(|p| report::read(p))
-            .collect::<Result<_>>()?;
-        let sum = merge::all(&shards)?;
-        let failed = sum.get("tests.cuts_failed").copied().unwrap_or_default();
-        let wrong = (failed > 0.0).then(|| format!("{failed} cuts were not survived"));
-        return finish(&project, &sum, a.json, wrong, false);
-    }
-    let only = match a.shard {
-        Some(_) => Some("campaigns"),
-        None => a.only.as_deref(),
-    };
-    let wanted: Vec<_> = ALL
-        .iter()
-        .filter(|e| only.is_none_or(|o| o == e.name))
-        .collect();
-    if wanted.is_empty() {
-        bail!("no evaluation has this name; cargo xtask evaluate --list");
-    }
-    let options = Options {
-        shard: a.shard,
-        seed: a.seed,
-    };
-    let mut figures = Figures::new();
-    let mut wrong = None;
-    for e in wanted {
-        let step = Step::alone(
-            project
-                .target
-                .join(format!("xtask/evaluate-{}.log", e.name)),
-            e.name,
-        );
-        let m = (e.measure)(&project, &step, options).with_context(|| e.name)?;
-        figures.extend(m.figures);
-        wrong = wrong.or(m.wrong);
-    }
-    finish(&project, &figures, a.json, wrong, only.is_none())
+    let status = evaluation().args(a.args).status();
+    let status = status.context("cannot start the evaluation")?;
+    std::process::exit(status.code().unwrap_or(1));
 }
 
-/// Shows and keeps the figures, also those of an evaluation that failed; but such ones never get into the documents.
-fn finish(
-    project: &Project,
-    figures: &Figures,
-    json: Option<PathBuf>,
-    wrong: Option<String>,
-    documents: bool,
-) -> Result<()> {
-    for (key, value) in figures {
-        println!("{key:48} {}", report::shown(*value));
-    }
-    if figures.contains_key("heap.kv_uniform.ir") {
-        println!("\n{}", heap::goals::table(figures));
-    }
-    if let Some(path) = json {
-        std::fs::write(&path, report::json(figures)).with_context(|| path.display().to_string())?;
-    }
-    if let Some(wrong) = wrong {
-        bail!("{wrong}");
-    }
-    if documents {
-        report::write(project, figures)?;
-    }
-    Ok(())
-}
-
-/// The step of `cargo xtask ci`: the documents are those of the committed figures, and no exact figure got worse.
-pub fn check(project: &Project, step: &Step) -> Result<Outcome> {
-    let committed = report::committed(project)?;
-    report::fresh(project, &committed)?;
-    let mut now = Figures::new();
-    for e in ALL {
-        if let Some(measure) = e.exact {
-            let m = measure(project, step, Options::default()).with_context(|| e.name)?;
-            if let Some(wrong) = m.wrong {
-                bail!("{wrong}");
-            }
-            now.extend(m.figures);
-        }
-    }
-    if now.is_empty() {
-        bail!("nothing was measured");
-    }
-    report::compare(&committed, &now)?;
-    Ok(format!("{} figures as in {}", now.len(), report::FIGURES).into())
+/// The step of `cargo xtask ci`: the documents are those of the committed figures, and no exact
+/// figure got worse.
+pub fn check(s: &Step) -> Result<Outcome> {
+    let mut c = evaluation();
+    c.arg("--check");
+    let output = s.run(c)?;
+    Ok(output.lines().last().unwrap_or_default().into())
 }

@@ -7,11 +7,11 @@ use relume_suite::abi::{ARM, ARMV6M, MACHINES, MSP430, Machine};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Builds the scenarios for all machines and prints where the images are
+/// Builds the firmware images of the test scenarios and prints where they are
 #[derive(clap::Args)]
 pub struct Args {
-    /// Only this machine: arm, riscv or msp430
-    #[arg(long)]
+    /// Only this machine
+    #[arg(long, value_name = "M", value_parser = ["arm", "riscv", "msp430"])]
     machine: Option<String>,
 }
 
@@ -25,10 +25,6 @@ pub struct Image {
 pub fn run(a: Args) -> Result<()> {
     let project = Project::load()?;
     crate::test::install_rust()?;
-    let known = |n: &String| MACHINES.iter().any(|m| m.name == n);
-    if let Some(n) = a.machine.as_ref().filter(|n| !known(n)) {
-        bail!("no machine `{n}`: there are arm, riscv and msp430");
-    }
     let step = Step::alone(project.target.join("xtask/firmware.log"), "firmware");
     for m in &MACHINES {
         if a.machine.as_ref().is_none_or(|n| m.name == n) {
@@ -55,8 +51,8 @@ pub fn missing(m: &Machine) -> Option<String> {
     }
 }
 
-/// Builds images for the Cortex-M0, for which the assembly of `checkpoint` is another one than for the Cortex-M4: of the group in which it refuses to
-/// work in a handler, and with `all` of the other one.
+/// Builds images for the Cortex-M0, on which `checkpoint` has other assembly than on the Cortex-M4.
+/// Always the group in which it refuses to work in a handler; with `all` the other one too.
 ///
 /// **Errors**: as [`build`].
 pub fn build_v6(project: &Project, all: bool, s: &Step) -> Result<Vec<Image>> {
@@ -134,10 +130,12 @@ pub fn build(project: &Project, m: &'static Machine, s: &Step) -> Result<Vec<Ima
 /// What the compiler takes a stack to be aligned to on MSP430, and what it is.
 const FRAME: u32 = 2;
 
-/// Looks for variables on the stack that ask for more than [`FRAME`] in what was compiled for MSP430.
+/// Looks for variables on the stack that ask for more than [`FRAME`] in what was compiled for
+/// MSP430.
 ///
-/// LLVM does not realign the stack there, but counts on the alignment: the address of a part is made by setting bits that it takes to be clear,
-/// and is that of another one. What asks for it is `#[repr(align(4))]`, in a crate or in a program.
+/// LLVM does not realign the stack there, but relies on the alignment: it computes a field's
+/// address by setting bits that it assumes to be clear, and gets the address of another field. Such
+/// a variable comes from `#[repr(align(4))]`, in a crate or in a program.
 ///
 /// **Errors**: there is one, or nothing was found to look at.
 fn frames(deps: &Path) -> Result<()> {

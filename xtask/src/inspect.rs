@@ -6,7 +6,10 @@ use std::fmt::Write;
 use std::mem::MaybeUninit;
 use std::path::PathBuf;
 
-/// Prints what an image of a medium holds: superblock, layout, journals, blocks, lists, records, objects of a heap, checkpoints, damage. The file is only read.
+/// Prints what a memory dump holds
+///
+/// That is: the superblock, the layout, journals, blocks, lists, records, objects of a heap,
+/// checkpoints, and damage. The file is only read.
 #[derive(clap::Args)]
 pub struct Args {
     /// A dump of a medium
@@ -28,7 +31,7 @@ pub fn run(a: Args) -> Result<()> {
     Ok(())
 }
 
-/// What the bytes show; any bytes whatever.
+/// Describes the bytes. Any bytes are accepted.
 fn report(bytes: &[u8], write_size: usize) -> Result<String> {
     let mut out = String::new();
     inspect::blank(bytes, &mut out)?;
@@ -96,7 +99,8 @@ fn entries<M: Model>(bytes: &[u8]) -> Result<String, String> {
     }
 }
 
-/// The superblock that counts: the later of the intact copies, if it is not that of an unfinished format.
+/// The superblock that counts: the later of the intact copies, if it is not that of an unfinished
+/// format.
 fn counting(bytes: &[u8]) -> Option<Superblock> {
     let (copies, _) = bytes.as_chunks::<{ Superblock::COPY_BYTES }>();
     let mut intact = copies.iter().take(2).filter_map(Superblock::decode);

@@ -1,43 +1,46 @@
 //! The rig: every instruction of the machine code is cut, in an emulator.
 
-use crate::ci::passed;
-use crate::evaluate::Figures;
+use crate::figures::{Figures, read};
 use crate::firmware;
 use crate::project::Project;
-use crate::run::{Outcome, Step, cargo};
+use crate::run::{Outcome, Step, cargo, passed};
 use crate::shard::Shard;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use relume_suite::abi::{ARMV6M, MACHINES};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
-/// Cuts the power at every machine instruction of the firmware, in emulators, and checks what the next boot finds
+/// Cuts the power at every machine instruction of the firmware, in emulators
 ///
-/// A scenario runs once without a cut. Then, for every instruction of that run, and between the atomic units of a store that has
-/// several: what the non-volatile memory and the desk hold there survives, RAM and registers become garbage, and the machine boots
-/// again; the scenario must go on to its end. The same for cuts at every store of these boots. States that are equal are booted once.
+/// A scenario runs once without a cut. Then it is cut before every instruction of that run, and
+/// between the atomic units of a store that has several. The non-volatile memory and the mailbox
+/// keep what they hold; RAM and registers become garbage. The machine boots again, checks itself
+/// and runs to its end. That boot is cut at every store in the same way. Equal states are booted
+/// once.
 #[derive(clap::Args, Default)]
 pub struct Args {
-    /// Only this machine: arm, riscv or msp430; or armv6m, the groups of checkpoints on a Cortex-M0, of which else only --long runs more than the refusal in a handler
-    #[arg(long, value_name = "M")]
+    /// Only this machine. armv6m is a Cortex-M0: it runs the groups of checkpoints, of which
+    /// all but the refusal in a handler need --long or this option
+    #[arg(long, value_name = "M", value_parser = ["arm", "riscv", "msp430", "armv6m"])]
     machine: Option<String>,
     /// Only scenarios whose `group/name` contains this
     #[arg(long, value_name = "S")]
     scenario: Option<String>,
-    /// How many times the power fails: 2, if nothing else is said
+    /// How many times in a row the power fails [default: 2]
     #[arg(long, value_name = "N")]
     depth: Option<u32>,
-    /// With any number of cuts, and more operations: until no boot leaves a state that has not been booted, or a scenario has taken half
-    /// a billion instructions or 300,000 boots. At most 40 minutes on two cores
+    /// Any number of cuts in a row, and more operations per scenario. Ends when every state that a
+    /// boot leaves has been booted, or after half a billion instructions or 300,000 boots of a
+    /// scenario. At most 40 minutes on two cores
     #[arg(long)]
     long: bool,
-    /// Repeat a failure: the line that it printed
+    /// Repeats a failure: the line that it printed
     #[arg(long, value_name = "LINE")]
     replay: Option<String>,
     /// Where to write the figures: one flat JSON object of `"key": number`
     #[arg(long, value_name = "PATH")]
     json: Option<PathBuf>,
-    /// Only the i-th of n parts, for several machines at once
+    /// Only the I-th of N parts, to share the work among computers
     #[arg(long, value_name = "I/N")]
     shard: Option<Shard>,
 }
@@ -50,7 +53,15 @@ const BOOTS_EACH: f64 = 3_000.0;
 const CUTS_LONG: f64 = 1e7;
 const RIG: &str = "relume-rig";
 
+/// `cargo xtask machine`.
 pub fn run(a: Args) -> Result<()> {
+    if let Some(name) = a.replay.as_deref().and_then(|l| l.split('/').next()) {
+        let known = MACHINES.iter().chain([&ARMV6M]).any(|m| m.name == name);
+        ensure!(
+            known,
+            "no machine `{name}`: a line begins with arm, riscv, msp430 or armv6m"
+        );
+    }
     let project = Project::load()?;
     crate::test::install_rig()?;
     let step = Step::alone(project.target.join("xtask/machine.log"), "machine");
@@ -63,7 +74,8 @@ pub fn run(a: Args) -> Result<()> {
     Ok(())
 }
 
-/// The rig with its arguments, built, on images that are built; with `v6` on those of the Cortex-M0, too.
+/// The rig with its arguments, built, on images that are built; with `v6` on those of the
+/// Cortex-M0, too.
 fn command(project: &Project, a: &Args, v6: bool, s: &Step) -> Result<Command> {
     let line = a.replay.as_deref().and_then(|l| l.split('/').next());
     let only = line.or(a.machine.as_deref());
@@ -144,7 +156,7 @@ pub fn campaign(project: &Project, long: bool, s: &Step) -> Result<(Figures, Opt
     };
     let c = command(project, &a, true, s)?;
     let ran = s.run(c);
-    let figures = match (figures(&json), &ran) {
+    let figures = match (read(&json), &ran) {
         (Ok(f), _) => f,
         (Err(_), Err(_)) => bail!("{:#}", ran.unwrap_err()),
         (Err(e), Ok(_)) => return Err(e),
@@ -167,11 +179,7 @@ pub fn costs(project: &Project, s: &Step) -> Result<Figures> {
     let mut c = command(project, &a, false, s)?;
     c.arg("--costs");
     s.run(c)?;
-    figures(&json)
-}
-
-fn figures(json: &Path) -> Result<Figures> {
-    crate::evaluate::read(json)
+    read(&json)
 }
 
 /// Why this was no campaign worth the name.

@@ -1,4 +1,5 @@
-//! The core emulator of the MSP430: compared with another one, and the images on it, killed and started again.
+//! The core emulator of the MSP430: compared with another one, and the images on it, killed and
+//! started again.
 
 use crate::firmware;
 use crate::project::{Project, has_program};
@@ -12,7 +13,8 @@ const COMPARED: u64 = 100_000;
 /// Kills of each scenario.
 const KILLS: u64 = 200;
 
-/// A program of the emulator's crate with the images as its arguments; why not, if something is missing.
+/// A program of the emulator's crate with the images as its arguments, or the reason why it cannot
+/// be built.
 fn program(
     project: &Project,
     name: &str,

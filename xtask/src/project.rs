@@ -1,4 +1,4 @@
-//! What the workspace holds, as cargo tells it.
+//! The packages of the workspace, from `cargo metadata`, and the installed tools.
 
 use crate::run::{capture, cargo};
 use anyhow::{Context, Result};
@@ -6,7 +6,8 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The targets without an operating system on which every published crate must build with the stable toolchain.
+/// The targets without an operating system on which every published crate must build with the
+/// stable toolchain.
 pub const BARE: [&str; 3] = [
     "thumbv6m-none-eabi",
     "thumbv7em-none-eabihf",
@@ -15,19 +16,24 @@ pub const BARE: [&str; 3] = [
 
 /// One package of the workspace.
 pub struct Package {
+    /// Its name in the manifest.
     pub name: String,
     /// The folder of its manifest.
     pub dir: PathBuf,
+    /// Goes to a registry.
     pub published: bool,
-    /// Runs on a host only: a proc macro, or a crate that says so by its name.
+    /// Runs on a host only: a proc macro, or `powerfail`.
     pub host_only: bool,
+    /// The names of its features.
     pub features: Vec<String>,
+    /// The oldest compiler that the manifest promises.
     pub rust_version: Option<String>,
     /// `(name, kind, required features)` of each target.
     pub targets: Vec<(String, String, Vec<String>)>,
 }
 
 impl Package {
+    /// Whether it has the feature.
     pub fn has(&self, feature: &str) -> bool {
         self.features.iter().any(|f| f == feature)
     }
@@ -35,8 +41,11 @@ impl Package {
 
 /// The workspace.
 pub struct Project {
+    /// The root folder of the repository.
     pub root: PathBuf,
+    /// The folder of what cargo builds.
     pub target: PathBuf,
+    /// Its packages, by name.
     pub packages: Vec<Package>,
 }
 
@@ -47,6 +56,9 @@ pub fn root() -> PathBuf {
 }
 
 impl Project {
+    /// Asks cargo.
+    ///
+    /// **Errors**: cargo does not understand a manifest.
     pub fn load() -> Result<Self> {
         let root = root();
         let mut c = cargo();
@@ -89,10 +101,12 @@ impl Project {
         })
     }
 
+    /// The package of that name.
     pub fn package(&self, name: &str) -> Option<&Package> {
         self.packages.iter().find(|p| p.name == name)
     }
 
+    /// The packages that go to a registry.
     pub fn published(&self) -> impl Iterator<Item = &Package> {
         self.packages.iter().filter(|p| p.published)
     }
@@ -120,7 +134,8 @@ pub fn nightly() -> Option<String> {
     capture(c).ok().map(|s| s.trim().to_owned())
 }
 
-/// The file names in `<sysroot>/lib/rustlib` of a toolchain: its targets, and the manifests of its components.
+/// The file names in `<sysroot>/lib/rustlib` of a toolchain: its targets, and the manifests of its
+/// components.
 pub fn has_target(toolchain: &str, target: &str) -> bool {
     sysroot(toolchain).is_some_and(|s| s.join("lib/rustlib").join(target).join("lib").is_dir())
 }

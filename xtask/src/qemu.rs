@@ -1,13 +1,15 @@
-//! Whole systems: the images of Cortex-M and RISC-V in QEMU, interrupts on, killed at pseudo-random times and started again.
+//! Whole systems: the images of Cortex-M and RISC-V in QEMU, interrupts on, killed at pseudo-random
+//! times and started again.
 //!
-//! The non-volatile memory and the desk lie in a file that QEMU maps; SIGKILL is the power cut. A kill counts when the scenario
-//! was running: start-up had been counted at the desk, and the end had not been told.
+//! The non-volatile memory and the mailbox lie in a file that QEMU maps; SIGKILL is the power cut.
+//! A kill counts when the scenario was running: the mailbox says that a boot has begun and that the
+//! scenario has not ended.
 
 use crate::firmware::{self, Image};
 use crate::project::{Project, has_program};
 use crate::run::{Outcome, Step};
 use anyhow::{Context, Result, bail};
-use relume_suite::abi::{ARM, FAILED, FINISHED, Machine, RISCV, RUNNING, cell, place};
+use relume_suite::abi::{ARM, FAILED, FINISHED, Machine, RISCV, RUNNING, cell, source_line};
 use relume_suite::planted;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -38,11 +40,12 @@ const LONG: [(&str, &str); 15] = [
 /// Planted bugs whose wrong state lasts long enough for a kill to meet it.
 const NOTICED: [u16; 2] = [1, 3];
 const ROUNDS: u16 = 60_000;
-/// The timer's period, in instructions or so.
+/// The timer's period, in about as many instructions.
 const PERIOD: u16 = 2000;
 /// The file is all of the memory that QEMU puts there, and must be as long.
 const FILE: u64 = 16 << 20;
-/// How long after its start a program is killed at the latest, in microseconds; less if it ends before that.
+/// How long after its start a program is killed at the latest, in microseconds; less if it ends
+/// before that.
 const LATEST: u64 = 4000;
 /// How often a program may end before it was killed often enough.
 const LIVES: u32 = 300;
@@ -208,8 +211,8 @@ struct System<'a> {
 }
 
 impl System<'_> {
-    /// Kills it so many times, then lets it come to its end; from a blank memory again when it ends too early, and then sooner. What
-    /// has failed, if a check has.
+    /// Kills it so many times, then lets it come to its end; from a blank memory again when it ends
+    /// too early, and then sooner. What has failed, if a check has.
     fn run(&self, kills: u32, random: &mut Random, count: &mut Count) -> Result<Option<String>> {
         let (mut killed, mut latest) = (0, LATEST);
         for _ in 0..LIVES {
@@ -224,7 +227,7 @@ impl System<'_> {
                 }
             }
             count.ends += 1;
-            count.ticks += u64::from(self.told(&file, cell::TICKS)?);
+            count.ticks += u64::from(self.read_cell(&file, cell::TICKS)?);
             if killed >= kills {
                 return Ok(None);
             }
@@ -236,7 +239,7 @@ impl System<'_> {
         }
     }
 
-    /// A memory that has never been used, and what the desk asks for.
+    /// A memory that has never been used, and what the mailbox asks for.
     fn blank(&self) -> Result<File> {
         let file = File::options()
             .read(true)
@@ -252,18 +255,18 @@ impl System<'_> {
             (cell::TIMER, PERIOD),
             (cell::ROUNDS, ROUNDS),
         ] {
-            file.write_all_at(&v.to_le_bytes(), self.desk(c))?;
+            file.write_all_at(&v.to_le_bytes(), self.mailbox(c))?;
         }
         Ok(file)
     }
 
-    fn desk(&self, c: u16) -> u64 {
-        u64::from(self.e.machine.desk - self.e.file) + 2 * u64::from(c)
+    fn mailbox(&self, c: u16) -> u64 {
+        u64::from(self.e.machine.mailbox - self.e.file) + 2 * u64::from(c)
     }
 
-    fn told(&self, file: &File, c: u16) -> Result<u16> {
+    fn read_cell(&self, file: &File, c: u16) -> Result<u16> {
         let mut b = [0; 2];
-        file.read_exact_at(&mut b, self.desk(c))?;
+        file.read_exact_at(&mut b, self.mailbox(c))?;
         Ok(u16::from_le_bytes(b))
     }
 
@@ -282,10 +285,11 @@ impl System<'_> {
             file.write_all_at(&garbage, u64::from(m.ram - self.e.file))?;
         }
         // The status is of the boot before until start-up has counted this one.
-        let before = self.told(file, cell::BOOTS)?;
+        let before = self.read_cell(file, cell::BOOTS)?;
         let mut running = Running(self.start()?);
         let began = Instant::now();
-        let started = |file: &File| Ok::<_, anyhow::Error>(self.told(file, cell::BOOTS)? != before);
+        let started =
+            |file: &File| Ok::<_, anyhow::Error>(self.read_cell(file, cell::BOOTS)? != before);
         let mut kill_at = None;
         loop {
             let over = running.0.try_wait()?;
@@ -294,7 +298,7 @@ impl System<'_> {
                 if let Some(what) = self.failure(file)? {
                     return Ok(End::Failed(what));
                 }
-                if !started(file)? || self.told(file, cell::STATUS)? != FINISHED {
+                if !started(file)? || self.read_cell(file, cell::STATUS)? != FINISHED {
                     bail!("QEMU has left before the end: {status}");
                 }
                 return Ok(End::Finished);
@@ -311,7 +315,7 @@ impl System<'_> {
                 if let Some(what) = self.failure(file)? {
                     return Ok(End::Failed(what));
                 }
-                if self.told(file, cell::STATUS)? == RUNNING {
+                if self.read_cell(file, cell::STATUS)? == RUNNING {
                     count.kills += 1;
                     return Ok(End::Killed);
                 }
@@ -326,12 +330,12 @@ impl System<'_> {
 
     /// The check of the scenario that has failed.
     fn failure(&self, file: &File) -> Result<Option<String>> {
-        if self.told(file, cell::STATUS)? != FAILED {
+        if self.read_cell(file, cell::STATUS)? != FAILED {
             return Ok(None);
         }
-        let code = self.told(file, cell::FAILURE)?;
-        let boots = self.told(file, cell::BOOTS)?;
-        Ok(Some(match place(code) {
+        let code = self.read_cell(file, cell::FAILURE)?;
+        let boots = self.read_cell(file, cell::BOOTS)?;
+        Ok(Some(match source_line(code) {
             Some((file, line)) => format!("firmware/{file}:{line} failed in boot {boots}"),
             None => format!("failure {code:#x} in boot {boots}"),
         }))
@@ -366,7 +370,7 @@ enum End {
     Failed(String),
 }
 
-/// An emulator that does not outlive an error.
+/// A running emulator. It is killed when this is dropped.
 struct Running(Child);
 impl Drop for Running {
     fn drop(&mut self) {

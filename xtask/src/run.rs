@@ -1,4 +1,4 @@
-//! Running other programs: quiet, with a log of each step, its time, and what was skipped.
+//! Runs other programs quietly. Each step has a log, a time and an end: passed, failed or skipped.
 
 use crate::project::in_ci;
 use anyhow::{Context, Result, bail};
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// `cargo` as a person would call it: nothing of the cargo that runs this program is passed on.
+/// `cargo` as from a shell: without the variables of the cargo that runs this program.
 pub fn cargo() -> Command {
     clean(Command::new("cargo"))
 }
@@ -94,11 +94,11 @@ pub fn bar(len: u64, template: &str) -> ProgressBar {
     bar
 }
 
-/// The log of the step under way, and what it may ask of the runner.
+/// The step that is running, and its log.
 pub struct Step {
     log: PathBuf,
     bar: ProgressBar,
-    /// Past this nothing is started any more, and what runs is stopped.
+    /// After this time no command is started, and the running one is stopped.
     pub deadline: Option<Instant>,
 }
 
@@ -121,7 +121,7 @@ impl Step {
         self.run_to(&self.log, c)
     }
 
-    /// Runs several commands at the same time; their outputs, in order.
+    /// Runs several commands at the same time. Returns their outputs, in order.
     ///
     /// **Errors**: those of each.
     pub fn run_all(&self, commands: Vec<Command>) -> Result<Vec<String>> {
@@ -179,7 +179,7 @@ impl Drop for Step {
     }
 }
 
-/// Waits for the command until `at`; `None` when it had to be stopped, with all that it started.
+/// Waits for the command until `at`, then kills it and its children. `None` if it was killed.
 fn until(c: &mut Command, at: Instant) -> Result<Option<ExitStatus>> {
     use std::os::unix::process::CommandExt;
     let mut child = c.process_group(0).spawn()?;
@@ -203,6 +203,19 @@ pub fn tail(s: &str, n: usize) -> String {
     lines[lines.len().saturating_sub(n)..].join("\n")
 }
 
+/// How many tests passed, by the summary lines of `cargo test` in `said`.
+pub fn passed(said: &str) -> u64 {
+    said.lines()
+        .filter_map(|l| {
+            l.strip_prefix("test result: ok. ")?
+                .split(' ')
+                .next()?
+                .parse::<u64>()
+                .ok()
+        })
+        .sum()
+}
+
 /// How a step ended.
 enum End {
     Passed,
@@ -211,7 +224,7 @@ enum End {
     Skipped(String),
 }
 
-/// What a step may return when it did not run.
+/// What a step returns if it did not fail.
 pub enum Outcome {
     /// It ran; one remark for the table.
     Passed(String),

@@ -5,7 +5,7 @@ mod trial;
 
 use crate::project::Project;
 use crate::run::{Outcome, Step, bar};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use list::Bug;
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use trial::End;
 
-/// How long a run with a bug may take before it is asked how long it takes without.
+/// A run with a bug may take this long. After that, the time of the same run without it decides.
 const AT_FIRST: Duration = Duration::from_secs(120);
 
 /// Crates that must plant at least this many bugs each.
@@ -28,9 +28,10 @@ const AT_LEAST: [(&str, usize); 8] = [
     ("powerfail", 10),
 ];
 
-/// Plants each bug listed in `crates/*/sabotage.txt` and runs the tests that must catch it.
+/// Plants known bugs, one at a time; the tests must catch each
 ///
-/// The tests are built once; the bug is selected at run time. What catches a bug must pass without it.
+/// The bugs are those of crates/*/sabotage.txt. The tests are built once, and a bug is selected at
+/// run time. The test that catches a bug must pass without it.
 #[derive(clap::Args)]
 pub struct Args {
     /// Where to write `<package>.planted` and `<package>.caught`, as one flat JSON object
@@ -53,6 +54,14 @@ pub struct Score {
 
 pub fn run(a: Args) -> Result<()> {
     let project = Project::load()?;
+    if let Some(p) = &a.package {
+        let names = AT_LEAST.map(|(name, _)| name);
+        ensure!(
+            names.contains(&p.as_str()),
+            "no package `{p}`: one of {}",
+            names.join(", ")
+        );
+    }
     let step = Step::alone(project.target.join("xtask/sabotage.log"), "sabotage");
     let wanted = |b: &Bug| {
         a.package.as_ref().is_none_or(|p| *p == b.package)
@@ -116,8 +125,8 @@ fn verdict(scores: &[Score], mut wrong: Vec<String>, all: bool) -> Result<()> {
     Ok(())
 }
 
-/// Builds, runs with each bug, and what caught it without. The second part of the result says what is wrong: what escaped, and
-/// what is not listed.
+/// Builds the tests, runs them with each bug, and runs what caught it without the bug. The second
+/// part of the result lists the bugs that escaped and those that are not listed.
 fn trials(
     project: &Project,
     step: &Step,
@@ -153,7 +162,8 @@ fn trials(
         if let End::Caught(c) = &end
             && c.hung
         {
-            // Others run at the same time, and a bug may make a run longer without making it endless.
+            // Others run at the same time, and a bug may make a run longer without making it
+            // endless.
             let sound = trial::without(project, step, &built, &c.same)?;
             let fair = sound * 8 + Duration::from_secs(20);
             if fair > AT_FIRST {

@@ -6,7 +6,9 @@ use std::str::FromStr;
 /// The i-th of n parts, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shard {
+    /// i
     pub part: u32,
+    /// n
     pub of: u32,
 }
 

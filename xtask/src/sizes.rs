@@ -12,20 +12,24 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
 
-/// Builds the probes (xtask/size-probes) for the bare targets and writes docs/SIZES.md.
+/// Measures what each crate adds to a program, and writes docs/SIZES.md
+///
+/// The programs are those of xtask/size-probes, built for the bare targets.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Compare with docs/SIZES.md instead of writing it: more than 2 % (and 16 bytes) larger is a failure
+    /// Compare with docs/SIZES.md instead of writing it: more than 2 % (and 16 bytes) larger is a
+    /// failure
     #[arg(long)]
     check: bool,
-    /// Where to write `<package>.<target>.code`, `.code_own`, `.rodata`, `.ram`, `.nvm` and, where it can be told, `.stack`, as one flat JSON object
+    /// Where to write `<package>.<target>.code`, `.code_own`, `.rodata`, `.ram`, `.nvm` and, where
+    /// it is known, `.stack`, as one flat JSON object
     #[arg(long, value_name = "PATH")]
     json: Option<PathBuf>,
 }
 
 const DOC: &str = "docs/SIZES.md";
 
-/// The narrow machine: built by the nightly.
+/// The 16-bit target. It needs a nightly toolchain.
 const MSP430: &str = "msp430-none-elf";
 
 /// Program and target.
@@ -34,7 +38,8 @@ type Table = BTreeMap<(String, String), Size>;
 /// What was measured.
 struct Measured {
     table: Table,
-    /// Bytes of a medium of 4 KiB that a crate keeps for itself, by package and size of the atomic unit.
+    /// Bytes of a medium of 4 KiB that a crate keeps for itself, by package and size of the atomic
+    /// unit.
     overhead: BTreeMap<(String, String), u64>,
     packages: Vec<String>,
 }
@@ -80,7 +85,8 @@ fn missing() -> Option<String> {
     (!narrow).then(|| "needs: rustup toolchain install nightly -c rust-src".into())
 }
 
-/// Compares with the committed table. **Errors**: something grew, or the table is not of these programs.
+/// Compares with the committed table. **Errors**: something grew, or the table is not of these
+/// programs.
 fn compare(now: &Table, doc: &str) -> Result<String> {
     let committed = parse(doc);
     let mut wrong = Vec::new();
@@ -112,7 +118,8 @@ fn compare(now: &Table, doc: &str) -> Result<String> {
 
 /// Every probe on every target, less the empty program.
 ///
-/// **Errors**: a crate's minimal program, the one with the crate's name, holds code that panics or formats.
+/// **Errors**: a crate's minimal program, the one with the crate's name, holds code that panics or
+/// formats.
 fn measure(project: &Project, step: &Step) -> Result<Measured> {
     if let Some(how) = missing() {
         bail!(how);

@@ -15,7 +15,8 @@ pub fn run(a: ci::Args) -> Result<()> {
     ci::run(a)
 }
 
-/// **Errors**: something is missing and cannot be installed from here; the message is what a person must type.
+/// **Errors**: something is missing and cannot be installed from here; the message is what a person
+/// must type.
 fn install() -> Result<()> {
     install_rust()?;
     if !has_miri("nightly") {
@@ -144,7 +145,8 @@ fn get(c: Command) -> Result<()> {
     }
 }
 
-/// A package of the system: by apt-get where there is one, as root or with a sudo that asks for nothing.
+/// A package of the system: by apt-get where there is one, as root or with a sudo that asks for
+/// nothing.
 fn apt(package: &str) -> Result<()> {
     let typed = format!("sudo apt-get install -y {package}");
     if !has_program("apt-get") {

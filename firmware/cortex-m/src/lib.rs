@@ -7,8 +7,9 @@ mod start;
 #[cfg(all(target_os = "none", target_arch = "arm"))]
 pub use start::clean;
 
-/// Makes a program of a group of scenarios. With `clean` before it, the stack and the registers are zero first: what
-/// a program has not written is in its checkpoints, too, and the rig wants it to be the same in each boot.
+/// Makes a program of a group of scenarios. With `clean` before it, the stack and the registers are
+/// zero first: what a program has not written is in its checkpoints, too, and the rig wants it to
+/// be the same in each boot.
 #[macro_export]
 macro_rules! image {
     (clean $group:expr) => {

@@ -52,7 +52,8 @@ static VECTORS: [Vector; 16] = [
     Vector { handler: systick },
 ];
 
-// The FPU first, if there is one, because compiled code may use it; then RAM, as a program finds it. In instructions of all Cortex-M.
+// The FPU first, if there is one, because compiled code may use it; then RAM, as a program finds
+// it. In instructions of all Cortex-M.
 global_asm!(
     ".global reset
     .thumb_func
@@ -94,7 +95,8 @@ const SYST_CVR: *mut u32 = 0xE000_E018 as *mut u32;
 #[unsafe(no_mangle)]
 extern "C" fn start() -> ! {
     if let Some(period) = machine::timer() {
-        // SAFETY: SysTick, which nothing else uses. It counts at 25 MHz, an instruction every 40 under QEMU's icount.
+        // SAFETY: SysTick, which nothing else uses. It counts at 25 MHz, an instruction every 40
+        // under QEMU's icount.
         unsafe {
             SYST_RVR.write_volatile(u32::from(period) / 40 + 1);
             SYST_CVR.write_volatile(0);
@@ -187,7 +189,8 @@ extern "C" fn fault() {
 #[inline(never)]
 extern "Rust" fn relume_stop() -> ! {
     loop {
-        // SAFETY: SYS_EXIT with ADP_Stopped_ApplicationExit; a debugger or an emulator does not return.
+        // SAFETY: SYS_EXIT with ADP_Stopped_ApplicationExit; a debugger or an emulator does not
+        // return.
         unsafe { asm!("cpsid i", "bkpt 0xAB", in("r0") 0x18, in("r1") 0x2_0026, options(nostack)) }
     }
 }

@@ -1,4 +1,4 @@
-//! An MSP430FR5994 as the firmware sees it: what a power cut takes, the timer, the desk.
+//! An MSP430FR5994 as the firmware sees it: what a power cut takes, the timer, the mailbox.
 
 use crate::cpu::{Cpu, Fault, PC, SR, Stop};
 use crate::flag;
@@ -24,7 +24,7 @@ const NVM: Range<usize> = MSP430.nvm as usize..(MSP430.nvm + MSP430.nvm_len) as 
 /// A machine that can be switched off at any instruction.
 #[derive(Clone, Debug)]
 pub struct Board {
-    /// The core. What it holds in NVM and on the desk survives; everything else does not.
+    /// The core. What it holds in NVM and in the mailbox survives; everything else does not.
     pub cpu: Cpu,
 }
 
@@ -33,7 +33,7 @@ pub struct Board {
 pub enum Ended {
     /// The instructions asked for were executed.
     Cut,
-    /// The program stopped the machine; this is the status on the desk.
+    /// The program stopped the machine; this is the status in the mailbox.
     Status(u16),
     /// An instruction that cannot be executed.
     Fault(Fault),
@@ -53,7 +53,7 @@ impl Observer for TimerStart {
 }
 
 impl Board {
-    /// A machine with a program, a blank memory and an empty desk, switched off.
+    /// A machine with a program, a blank memory and an empty mailbox, switched off.
     pub fn new(image: &Image) -> Self {
         let mut cpu = Cpu::new();
         image.load(&mut cpu);
@@ -62,21 +62,21 @@ impl Board {
         Board { cpu }
     }
 
-    /// Blanks the NVM and clears the desk.
+    /// Blanks the NVM and clears the mailbox.
     pub fn blank(&mut self) {
         self.cpu.mem[NVM].fill(0);
-        let desk = MSP430.desk as usize;
-        self.cpu.mem[desk..desk + 2 * usize::from(cell::COUNT)].fill(0);
+        let mailbox = MSP430.mailbox as usize;
+        self.cpu.mem[mailbox..mailbox + 2 * usize::from(cell::COUNT)].fill(0);
     }
 
-    /// What a cell of the desk says.
-    pub fn told(&self, cell: u16) -> u16 {
-        self.cpu.word(MSP430.desk as u16 + 2 * cell)
+    /// What a cell of the mailbox says.
+    pub fn read_cell(&self, cell: u16) -> u16 {
+        self.cpu.word(MSP430.mailbox as u16 + 2 * cell)
     }
 
-    /// Writes to a cell of the desk.
-    pub fn tell(&mut self, cell: u16, value: u16) {
-        self.cpu.set_word(MSP430.desk as u16 + 2 * cell, value);
+    /// Writes to a cell of the mailbox.
+    pub fn write_cell(&mut self, cell: u16, value: u16) {
+        self.cpu.set_word(MSP430.mailbox as u16 + 2 * cell, value);
     }
 
     /// The non-volatile memory.
@@ -84,7 +84,8 @@ impl Board {
         &self.cpu.mem[NVM]
     }
 
-    /// Switches the power on: garbage from the seed in RAM and registers, peripherals as after a reset.
+    /// Switches the power on: garbage from the seed in RAM and registers, peripherals as after a
+    /// reset.
     pub fn power_on(&mut self, garbage: u64) {
         let mut rng = Random::new(garbage);
         rng.fill(&mut self.cpu.mem[RAM]);
@@ -105,7 +106,7 @@ impl Board {
             limit -= (self.cpu.instructions - before).min(limit);
             match stop {
                 Stop::Limit => return Ended::Cut,
-                Stop::Off => return Ended::Status(self.told(cell::STATUS)),
+                Stop::Off => return Ended::Status(self.read_cell(cell::STATUS)),
                 Stop::Fault(f) => return Ended::Fault(f),
                 Stop::Observer => {
                     let period = u64::from(self.cpu.word(TA0CCR0)) + 1;
@@ -124,7 +125,8 @@ impl Board {
         self.cpu.timer().is_some() && self.cpu.regs[SR] & flag::GIE == 0
     }
 
-    /// A sentence about a run that should not have ended so: the failure on the desk, or the fault.
+    /// A sentence about a run that should not have ended so: the failure in the mailbox, or the
+    /// fault.
     pub fn failure(&self, ended: Ended, image: &Image) -> String {
         let pc = self.cpu.regs[PC];
         let at = image.line(&self.cpu, pc);
@@ -132,8 +134,8 @@ impl Board {
             Ended::Fault(f) => format!("{f}\n  {at}"),
             Ended::Cut => format!("it does not come to its end\n  {at}"),
             Ended::Status(status) => {
-                let code = self.told(cell::FAILURE);
-                match abi::place(code) {
+                let code = self.read_cell(cell::FAILURE);
+                match abi::source_line(code) {
                     Some((file, line)) if status == abi::FAILED => {
                         format!("failed at {file}:{line}")
                     }

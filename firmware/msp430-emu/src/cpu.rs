@@ -16,7 +16,8 @@ pub const SR: usize = 2;
 /// Where the address of the first instruction is.
 const RESET: u16 = 0xfffe;
 
-/// The CPU and 64 KiB of memory, all of it read and written alike; there are no peripherals but a [`Timer`].
+/// The CPU and 64 KiB of memory, all of it read and written alike; there are no peripherals but a
+/// [`Timer`].
 #[derive(Clone)]
 pub struct Cpu {
     /// R0 to R15. PC and SP are kept even by what the CPU does; a value set here should be.
@@ -50,7 +51,8 @@ pub enum Event {
     Executed,
     /// The acceptance of an interrupt; its first instruction is next.
     Interrupt,
-    /// Nothing: CPUOFF is set, and nothing is pending that may end it. With a timer and GIE, the time passed until it was due.
+    /// Nothing: CPUOFF is set, and nothing is pending that may end it. With a timer and GIE, the
+    /// time passed until it was due.
     Off,
 }
 
@@ -117,7 +119,8 @@ impl Cpu {
         }
     }
 
-    /// Starts at the reset vector: SR is cleared, the other registers and the memory stay, nothing is pending.
+    /// Starts at the reset vector: SR is cleared, the other registers and the memory stay, nothing
+    /// is pending.
     pub fn reset(&mut self) {
         self.regs[PC] = self.word(RESET) & !1;
         self.regs[SR] = 0;

@@ -1,8 +1,9 @@
-//! Our core against the simulator of mspdebug: the same program stepped in both, all registers compared after each
-//! instruction and the memory at the end.
+//! Our core against the simulator of mspdebug: the same program stepped in both, all registers
+//! compared after each instruction and the memory at the end.
 //!
-//! Ours runs first, and writes down what the other one shall do: a script of commands and what the registers must be after
-//! each. So one process steps a whole program, and nothing waits for an answer.
+//! Ours runs first, and writes down what the other one shall do: a script of commands and what the
+//! registers must be after each. So one process steps a whole program, and nothing waits for an
+//! answer.
 
 mod deviation;
 mod program;
@@ -69,7 +70,8 @@ pub fn random(seed: u64, instructions: u64, plant: Option<Plant>) -> Result<Repo
     session.finish(&name, &Image::default())
 }
 
-/// A program as it stands in the memory of `cpu`, from its PC to the end or for so many instructions.
+/// A program as it stands in the memory of `cpu`, from its PC to the end or for so many
+/// instructions.
 ///
 /// The simulator has no peripherals and no timer, so neither may `cpu` have.
 ///

@@ -1,8 +1,9 @@
 //! Cycle counts, from the tables of the family user's guides.
 //!
 //! [`Timing::Cpux`]: SLAU367 (MSP430FR58xx, FR59xx), "MSP430 Instruction Cycles and Length": Table 4-8 (interrupt,
-//! reset), 4-9 (format II), jumps in the text, 4-10 (format I). [`Timing::Classic`]: SLAU144 (MSP430x2xx), Tables 3-14,
-//! 3-15, 3-16. Wait states of the memory are not in them; FRAM has none up to 8 MHz.
+//! reset), 4-9 (format II), jumps in the text, 4-10 (format I). [`Timing::Classic`]: SLAU144
+//! (MSP430x2xx), Tables 3-14, 3-15, 3-16. Wait states of the memory are not in them; FRAM has none
+//! up to 8 MHz.
 
 use crate::decode::{Double, Instruction, Operand, Single};
 

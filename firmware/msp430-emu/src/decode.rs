@@ -1,6 +1,7 @@
 //! The instruction word: one table for the interpreter, the cycle counts and the disassembler.
 
-/// Where an operand is. `Indexed`, `Symbolic`, `Absolute` and `Immediate` take a word behind the instruction word.
+/// Where an operand is. `Indexed`, `Symbolic`, `Absolute` and `Immediate` take a word behind the
+/// instruction word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operand {
     /// `Rn`
@@ -146,10 +147,11 @@ const CONDITION: [Condition; 8] = [
     Condition::Always,
 ];
 
-/// The instruction that a word begins; `None` where the user's guide of the 16-bit CPU defines none.
+/// The instruction that a word begins; `None` where the user's guide of the 16-bit CPU defines
+/// none.
 ///
-/// Undefined are also: the byte forms of SWPB, SXT and CALL, RETI with an operand, a destination `X(R3)`, and RRC, RRA,
-/// SWPB and SXT of a constant ("not applicable" in the tables).
+/// Undefined are also: the byte forms of SWPB, SXT and CALL, RETI with an operand, a destination
+/// `X(R3)`, and RRC, RRA, SWPB and SXT of a constant ("not applicable" in the tables).
 #[inline]
 pub fn decode(word: u16) -> Option<Instruction> {
     let byte = word & 0x40 != 0;

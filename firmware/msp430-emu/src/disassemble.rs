@@ -13,7 +13,8 @@ pub struct Disassembled {
 
 /// The instruction at `pc`.
 ///
-/// `word` reads the memory; `name` gives the symbol at an address that the instruction calls, jumps to or names, if any.
+/// `word` reads the memory; `name` gives the symbol at an address that the instruction calls, jumps
+/// to or names, if any.
 pub fn disassemble(
     pc: u16,
     word: impl Fn(u16) -> u16,

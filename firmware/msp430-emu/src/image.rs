@@ -11,7 +11,8 @@ use std::fmt;
 /// A program for the 64 KiB.
 #[derive(Clone, Debug, Default)]
 pub struct Image {
-    /// Address and content of what is loaded, at the address where it is stored (that of `.data` is in the code).
+    /// Address and content of what is loaded, at the address where it is stored (that of `.data` is
+    /// in the code).
     pub segments: Vec<(u16, Vec<u8>)>,
     /// Address, size and name, in the order of the addresses.
     pub symbols: Vec<(u16, u16, String)>,

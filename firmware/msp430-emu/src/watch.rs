@@ -10,7 +10,8 @@ pub enum Width {
     Word,
 }
 
-/// One store. Of the 27 instructions each makes one at the most; the acceptance of an interrupt makes two.
+/// One store. Of the 27 instructions each makes one at the most; the acceptance of an interrupt
+/// makes two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Store {
     /// Even when a word is stored.

@@ -1,4 +1,5 @@
-//! The comparison with mspdebug's simulator: that it agrees, and that it would not if our core were wrong.
+//! The comparison with mspdebug's simulator: that it agrees, and that it would not if our core were
+//! wrong.
 //!
 //! Without mspdebug these tests say so and pass, except when `CI=true`.
 

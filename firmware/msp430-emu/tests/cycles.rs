@@ -5,7 +5,8 @@ mod common;
 use common::*;
 use msp430_emu::{Cpu, PC, SR, Timing, Unobserved};
 
-/// The rows as the guides print them: SLAU367 Table 4-10 and SLAU144 Table 3-16. Source; then to Rm, PC, x(Rm), EDE, &EDE.
+/// The rows as the guides print them: SLAU367 Table 4-10 and SLAU144 Table 3-16. Source; then to
+/// Rm, PC, x(Rm), EDE, &EDE.
 const FORMAT_1: &str = "
     Rn      1 3 4 4 4    1 2 4 4 4
     @Rn     2 4 5 5 5    2 2 5 5 5
@@ -77,7 +78,8 @@ fn two_operands() {
                     for byte in [0, BYTE] {
                         for &(src, mode, more) in &encodings {
                             let mut expected = counts[5 * t + d];
-                            // Footnote of Table 4-10: MOV, BIT and CMP take one less with memory as the destination.
+                            // Footnote of Table 4-10: MOV, BIT and CMP take one less with memory as
+                            // the destination.
                             if timing == Timing::Cpux && d >= 2 && [MOV, BIT, CMP].contains(&op) {
                                 expected -= 1;
                             }

@@ -224,7 +224,8 @@ fn what_is_undefined_is_a_fault() {
         assert_eq!(outcome, Err(Fault { pc: CODE, kind }));
         same(&cpu, &before);
     }
-    // Of 64 operands 7 are constants: what RRC and RRA (with .B), SWPB and SXT leave of them; PUSH (with .B), CALL, RETI.
+    // Of 64 operands 7 are constants: what RRC and RRA (with .B), SWPB and SXT leave of them; PUSH
+    // (with .B), CALL, RETI.
     let one_operand = 6 * (64 - 7) + 2 * 64 + 64 + 1;
     let to_x_r3 = 12 * 64 * 2;
     assert_eq!(undefined, 4096 + (4096 - one_operand) + to_x_r3);

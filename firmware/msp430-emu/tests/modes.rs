@@ -96,7 +96,8 @@ fn destinations() {
             assert_eq!((cpu.word(at), cpu.regs[PC]), (new, CODE + 4));
         }
     }
-    // A byte in a register clears the upper half; one at an odd address is the upper half of its word.
+    // A byte in a register clears the upper half; one at an odd address is the upper half of its
+    // word.
     let mut cpu = machine(&[double(MOV | BYTE, 4, REGISTER, 5, INDEXED), 1]);
     (cpu.regs[4], cpu.regs[5]) = (0x1234, 0x2000);
     step(&mut cpu);
@@ -110,8 +111,8 @@ fn r3_keeps_nothing() {
     assert_eq!(cpu.regs[3], 0);
 }
 
-/// Both operands with a word of their own: the source's comes first. The source is read and incremented before the
-/// destination is found.
+/// Both operands with a word of their own: the source's comes first. The source is read and
+/// incremented before the destination is found.
 #[test]
 fn from_memory_to_memory() {
     let mut cpu = machine(&[double(ADD, 4, INDEXED, 5, INDEXED), 2, 4]);

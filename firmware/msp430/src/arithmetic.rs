@@ -1,9 +1,11 @@
-//! The arithmetic that the compiler calls by the names of the MSP430 ABI, and that TI's libraries would bring. Numbers are
-//! unsigned; a result is in the registers that begin with R12. R4 to R10 are kept.
+//! The arithmetic that the compiler calls by the names of the MSP430 ABI, and that TI's libraries
+//! would bring. Numbers are unsigned; a result is in the registers that begin with R12. R4 to R10
+//! are kept.
 
 use core::arch::global_asm;
 
-// 16 and 32 bits: R12 × R13, and R13:R12 × R15:R14. 64 bits: R11…R8 × R15…R12, by a convention of its own.
+// 16 and 32 bits: R12 × R13, and R13:R12 × R15:R14. 64 bits: R11…R8 × R15…R12, by a convention of
+// its own.
 global_asm!(
     ".section .text.multiply,\"ax\",@progbits
     .global __mspabi_mpyi

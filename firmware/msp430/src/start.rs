@@ -7,7 +7,8 @@ unsafe extern "C" {
     fn image() -> !;
 }
 
-// The watchdog's stop; then RAM, as a program finds it. The timer's interrupt keeps the registers that a call may change.
+// The watchdog's stop; then RAM, as a program finds it. The timer's interrupt keeps the registers
+// that a call may change.
 global_asm!(
     ".global _start
     _start:
@@ -52,8 +53,8 @@ const TA0CTL: *mut u16 = 0x0340 as *mut u16;
 #[unsafe(no_mangle)]
 extern "C" fn start() -> ! {
     if let Some(period) = machine::timer() {
-        // SAFETY: Timer0_A, which nothing else uses: up mode from SMCLK, an interrupt a period. What it does touches
-        // nothing of the program's but the stack.
+        // SAFETY: Timer0_A, which nothing else uses: up mode from SMCLK, an interrupt a period.
+        // What it does touches nothing of the program's but the stack.
         unsafe {
             TA0CCR0.write_volatile(period);
             TA0CCTL0.write_volatile(0x0010);

@@ -1,7 +1,7 @@
 //! Many scenarios on all machines, on all cores.
 
 use crate::cost::Cost;
-use crate::explore::{Case, Explored, Reach, explore};
+use crate::explore::{Case, Explored, Limits, explore};
 use crate::image::Image;
 use crate::machine::Machine;
 use crate::{interrupts, machines, report};
@@ -25,7 +25,7 @@ pub struct Source {
 impl Source {
     /// A machine with this image.
     ///
-    /// **Errors**: the file or the machine is no good.
+    /// **Errors**: the file cannot be read, or the machine does not accept it.
     pub fn machine(&self) -> Result<Box<dyn Machine>> {
         machines::make(&self.machine, Image::read(&self.group, &self.path)?)
             .with_context(|| self.path.display().to_string())
@@ -40,7 +40,7 @@ pub struct Job {
     /// Of which scenario.
     pub case: Case,
     /// How far.
-    pub reach: Reach,
+    pub reach: Limits,
     /// What is wrong in it on purpose, and must be found.
     pub planted: Option<&'static str>,
 }
@@ -133,9 +133,10 @@ fn one(job: &Job, kept: &mut Kept) -> Result<Option<Done>> {
 /// Instructions of a scenario beyond which it is not explored once more with more operations.
 const SHORT: u64 = 100_000;
 
-/// Whether it is worth to explore a scenario with more operations: it cares how many it is asked for, and does not take long.
+/// Whether it is worth to explore a scenario with more operations: it cares how many it is asked
+/// for, and does not take long.
 fn worthwhile(m: &mut dyn Machine, case: &Case) -> Result<bool> {
-    let once = Reach {
+    let once = Limits {
         depth: Some(0),
         first_only: true,
         most: 1,

@@ -22,7 +22,7 @@ pub fn sections(log: &Log) -> Vec<(u16, Cost)> {
     let mut begun: Option<(u16, &Store)> = None;
     let mut cost = Cost::default();
     for s in &log.stores {
-        match (s.told(), begun) {
+        match (s.mailbox_write(), begun) {
             (Some((cell::MARK, 0)), Some((n, b))) => {
                 cost.instructions = u64::from(s.instruction - b.instruction);
                 cost.cycles = s.cycle - b.cycle;
@@ -45,7 +45,7 @@ pub fn figures(log: &Log) -> Vec<(u16, u16)> {
     let mut out = Vec::new();
     let mut number = 0;
     for s in &log.stores {
-        match s.told() {
+        match s.mailbox_write() {
             Some((cell::FIGURE, n)) => number = n,
             Some((cell::VALUE, v)) => out.push((number, v)),
             _ => {}

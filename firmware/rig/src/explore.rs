@@ -1,4 +1,20 @@
 //! Cuts at every instruction of a scenario, and cuts in the recoveries from them.
+//!
+//! ```text
+//! blank --boot, no cut--> end           the log lists each store: units A B C D
+//!    |
+//!    +-- cut before A, B, C, D, end     each cut gives a state: the memory after some of the units
+//!             |
+//!             +-- boot it -> must finish; its stores give the states of the second cut, and so on
+//! ```
+//!
+//! A boot runs once, and its log yields all states that a cut in it can leave: an instruction that
+//! stores nothing leaves the same state as the one before it. States are compared by a hash of 128
+//! bits, and equal states are booted once.
+//!
+//! Why this is sound: the first run is repeated with other garbage in RAM and registers and must
+//! make the same stores. Some cuts are made by really stopping the machine, and the memory must
+//! then equal the derived state. One boot in [`BOOTED_TWICE`] runs again with other garbage.
 
 use crate::cost::{Cost, figures, sections};
 use crate::machine::{Boot, End, Machine, Ran};
@@ -8,20 +24,20 @@ use anyhow::{Result, bail};
 use relume_suite::abi::{self, cell};
 use std::collections::HashSet;
 
-/// What is run.
+/// A scenario, and how to run it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Case {
     /// The scenario's name in its group.
     pub name: String,
-    /// Its number.
+    /// Its index in the group.
     pub number: u16,
-    /// What it finds in the desk's argument: 0, or a planted bug.
+    /// The argument in the mailbox: 0, or the number of a planted bug.
     pub argument: u16,
-    /// How many operations it shall do; 0 for its own choice.
+    /// How many operations it does; 0 for its default.
     pub rounds: u16,
     /// Bytes of non-volatile memory that are its own.
     pub bytes: usize,
-    /// It is there to measure; one cut in it is enough.
+    /// It only measures; one cut is enough.
     pub measures: bool,
     /// The timer's interrupts are on.
     pub interrupts: bool,
@@ -29,7 +45,8 @@ pub struct Case {
     pub interrupt: Option<u64>,
     /// A cut may tear a word.
     pub torn: bool,
-    /// After the first cut, cuts everywhere only in one state of so many; see the suite's `Scenario`.
+    /// After the first cut, cuts everywhere only in one state of so many; see the suite's
+    /// `Scenario`.
     pub sample: u16,
 }
 
@@ -37,8 +54,8 @@ impl Case {
     /// The state before the very first boot.
     pub fn blank(&self) -> State {
         let mut s = State::blank(self.bytes, self.number, self.argument);
-        s.tell(cell::ROUNDS, self.rounds);
-        s.tell(cell::TIMER, if self.interrupts { u16::MAX } else { 0 });
+        s.write_cell(cell::ROUNDS, self.rounds);
+        s.write_cell(cell::TIMER, if self.interrupts { u16::MAX } else { 0 });
         s
     }
 
@@ -51,27 +68,29 @@ impl Case {
     }
 }
 
-/// How far to go.
+/// Where an exploration ends.
 #[derive(Debug, Clone)]
-pub struct Reach {
-    /// How many times the power fails: 0 to run it without a cut, `None` until no boot reaches a state that has not been booted.
+pub struct Limits {
+    /// How many times in a row the power fails. 0: run without a cut. `None`: until every reachable
+    /// state has been booted.
     pub depth: Option<u32>,
     /// Stop at the first failure.
     pub first_only: bool,
-    /// States after which it ends although there are more.
+    /// The largest number of states to boot.
     pub most: u64,
 }
 
 /// What was wrong after the cuts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Why {
-    /// It did not finish. The failure code of the desk is in it, if it said that it failed.
+    /// It did not finish. The number is the failure code in the mailbox.
     Ended(End, u16),
     /// A store to non-volatile memory outside of the scenario's region.
     Outside(Store),
-    /// The memory is not what the stores made of it.
+    /// The memory differs from what the logged stores make of it.
     Unseen,
-    /// Two boots from the same state with different garbage in RAM and registers made different stores, from this one on.
+    /// Two boots from the same state with different garbage in RAM and registers made different
+    /// stores, from this one on.
     Garbage(usize),
 }
 
@@ -82,7 +101,7 @@ pub struct Failure {
     pub cuts: Vec<usize>,
     /// The instruction of the first boot before which an interrupt came.
     pub interrupt: Option<u64>,
-    /// And whether the last of them is torn, and how: 0 if it is not.
+    /// For each of them, how the last unit is torn; 0 if it is not.
     pub torn: Vec<u8>,
     /// What was wrong in the boot after the last cut.
     pub why: Why,
@@ -101,7 +120,8 @@ pub struct Explored {
     pub cuts: u64,
     /// Interrupts that came, each at another instruction.
     pub interrupts: u64,
-    /// The most instructions that ran with interrupts masked, between two that interrupts may come before.
+    /// The most instructions that ran with interrupts masked, between two that interrupts may come
+    /// before.
     pub masked: u64,
     /// Distinct states that were booted.
     pub boots: u64,
@@ -109,7 +129,8 @@ pub struct Explored {
     pub booted_instructions: u64,
     /// Processor time of these boots and of finding the states.
     pub seconds: f64,
-    /// Whether the states came to an end (`false` with a given depth, or when there were too many).
+    /// Whether every reachable state was booted. `false` with a given depth, or if there were too
+    /// many.
     pub closed: bool,
     /// Measured sections, in order.
     pub sections: Vec<(u16, Cost)>,
@@ -121,36 +142,36 @@ pub struct Explored {
     pub first: Option<Failure>,
 }
 
-/// A state that is to be booted: how it came about is in [`Way`]s.
-struct Open {
+/// A state that is still to be booted. [`CutStep`]s tell how it came about.
+struct Pending {
     state: State,
     hash: u128,
     way: u32,
 }
 
 /// The boot that was cut, and after how many units.
-struct Way {
+struct CutStep {
     before: u32,
     cut: u32,
     /// How the last unit is torn; 0 if it is not.
     torn: u8,
 }
 
-/// Instructions after which an exploration without a given depth ends: seconds of a scenario, so that all of them take less than
-/// 40 minutes on two cores.
+/// Instructions after which an exploration without a given depth ends: seconds of a scenario, so
+/// that all of them take less than 40 minutes on two cores.
 const LONG: u64 = 500_000_000;
 /// One boot in this many is made twice.
-const TWICE: u64 = 8;
-/// Of the cuts in the first run, this many are made by stopping the machine there; without a given depth also one in each of so
-/// many boots.
-const REALLY: u64 = 8;
+const BOOTED_TWICE: u64 = 8;
+/// Of the cuts in the first run, this many are made by stopping the machine there; without a given
+/// depth also one in each of so many boots.
+const REAL_STOPS: u64 = 8;
 const STOPS: u64 = 64;
 
 /// Explores one scenario.
 ///
-/// **Errors**: the rig or the scenario is no good: it explores nothing, or a run does not repeat. What the program did wrong is
-/// no error but a [`Failure`].
-pub fn explore(m: &mut dyn Machine, case: &Case, reach: &Reach) -> Result<Explored> {
+/// **Errors**: the scenario stores nothing, or a run does not repeat. A bug of the program is not
+/// an error but a [`Failure`].
+pub fn explore(m: &mut dyn Machine, case: &Case, reach: &Limits) -> Result<Explored> {
     let mut e = Explorer {
         case,
         unit: m.map().unit as usize,
@@ -163,7 +184,7 @@ pub fn explore(m: &mut dyn Machine, case: &Case, reach: &Reach) -> Result<Explor
         booted: 0,
         sparse: reach.depth.is_some(),
         seen: HashSet::new(),
-        ways: Vec::new(),
+        steps: Vec::new(),
         out: Explored::default(),
     };
     let Some(first) = e.uncut()? else {
@@ -191,20 +212,21 @@ struct Explorer<'a> {
     other: Log,
     now: State,
     limit: u64,
-    /// By how many instructions a boot without details is counted too long: its end is always the same one.
+    /// A boot without details counts this many instructions too many. It always ends at the same
+    /// instruction.
     slack: u64,
     /// Instructions of the last boot that was judged.
     booted: u64,
-    /// Whether there is an end to the cuts: then not all of the torn ones are made.
+    /// Whether the depth is given. Then only one of the two tears of a word is tried.
     sparse: bool,
     seen: HashSet<u128>,
-    ways: Vec<Way>,
+    steps: Vec<CutStep>,
     out: Explored,
 }
 
 impl Explorer<'_> {
     /// The run without cuts; the states to be booted first, or `None` when it fails already.
-    fn uncut(&mut self) -> Result<Option<Vec<Open>>> {
+    fn uncut(&mut self) -> Result<Option<Vec<Pending>>> {
         let blank = self.case.blank();
         let boot = |seed, detail| Boot {
             state: &blank,
@@ -243,7 +265,7 @@ impl Explorer<'_> {
         self.limit = 3 * ran.instructions + 10_000;
         self.out.instructions = ran.instructions;
         self.out.stack = ran.stack.unwrap_or(0);
-        let nvm = self.log.stores.iter().filter(|s| !s.on_desk());
+        let nvm = self.log.stores.iter().filter(|s| !s.in_mailbox());
         self.out.stores = nvm.count() as u64;
         self.out.sections = sections(&self.log);
         self.out.figures = figures(&self.log);
@@ -256,8 +278,8 @@ impl Explorer<'_> {
         if self.case.torn {
             self.out.cuts += self.out.stores;
         }
-        for i in 1..=REALLY {
-            self.really_stop(&blank, ran.instructions * i / (REALLY + 1))?;
+        for i in 1..=REAL_STOPS {
+            self.check_real_stop(&blank, ran.instructions * i / (REAL_STOPS + 1))?;
         }
         let hash = blank.hash();
         self.seen.insert(hash);
@@ -269,8 +291,9 @@ impl Explorer<'_> {
         Ok(Some(open))
     }
 
-    /// What is derived from the stores in the log, which has details, is what a machine holds that stops after `at` instructions.
-    fn really_stop(&mut self, from: &State, at: u64) -> Result<()> {
+    /// What is derived from the stores in the log, which has details, is what a machine holds that
+    /// stops after `at` instructions.
+    fn check_real_stop(&mut self, from: &State, at: u64) -> Result<()> {
         let boot = Boot {
             state: from,
             seed: 0,
@@ -296,9 +319,9 @@ impl Explorer<'_> {
         Ok(())
     }
 
-    /// A cut at each instruction of the last boot leaves what a cut at a store before it leaves; so they are judged with those.
-    /// Now and then the machine is stopped at one. How many they are.
-    fn everywhere(&mut self, o: &Open) -> Result<u64> {
+    /// A cut at each instruction of the last boot leaves what a cut at a store before it leaves; so
+    /// they are judged with those. Now and then the machine is stopped at one. How many they are.
+    fn everywhere(&mut self, o: &Pending) -> Result<u64> {
         let all = self.booted - self.slack;
         if self.out.boots.is_multiple_of(STOPS) {
             let boot = Boot {
@@ -315,13 +338,13 @@ impl Explorer<'_> {
                     ran.instructions
                 );
             }
-            self.really_stop(&o.state, 1 + o.hash as u64 % (all - 1))?;
+            self.check_real_stop(&o.state, 1 + o.hash as u64 % (all - 1))?;
         }
         Ok(all + 1)
     }
 
     /// Boots all states, and those that cuts in these boots leave.
-    fn search(&mut self, first: Vec<Open>, reach: &Reach) -> Result<()> {
+    fn search(&mut self, first: Vec<Pending>, reach: &Limits) -> Result<()> {
         let mut open = first;
         let mut depth = 1;
         loop {
@@ -353,7 +376,7 @@ impl Explorer<'_> {
     }
 
     /// One boot.
-    fn judge(&mut self, o: &Open) -> bool {
+    fn judge(&mut self, o: &Pending) -> bool {
         let n = self.out.boots;
         self.out.boots += 1;
         let limit = self.limit;
@@ -367,7 +390,7 @@ impl Explorer<'_> {
         self.out.booted_instructions += ran.instructions;
         self.booted = ran.instructions;
         let mut why = self.wrong(&o.state, &ran);
-        if why.is_none() && n % TWICE == 1 {
+        if why.is_none() && n % BOOTED_TWICE == 1 {
             self.m.boot(&boot(2 + (n & 1)), &mut self.other);
             why = differ(&self.log, &self.other).map(Why::Garbage);
         }
@@ -375,7 +398,7 @@ impl Explorer<'_> {
         if let Some(why) = why {
             let (mut cuts, mut torn) = (Vec::new(), Vec::new());
             let mut at = o.way;
-            while let Some(w) = self.ways.get(at as usize) {
+            while let Some(w) = self.steps.get(at as usize) {
                 cuts.insert(0, w.cut as usize);
                 torn.insert(0, w.torn);
                 at = w.before;
@@ -403,7 +426,7 @@ impl Explorer<'_> {
     }
 
     /// The states that a cut in the boot of `log` leaves, if they are new.
-    fn branch(&mut self, from: &State, hash: u128, way: u32, open: &mut Vec<Open>) {
+    fn branch(&mut self, from: &State, hash: u128, way: u32, open: &mut Vec<Pending>) {
         debug_assert!(self.unit <= 4);
         let (mut state, mut hash) = (from.clone(), hash);
         let sample = u32::from(self.case.sample);
@@ -414,15 +437,16 @@ impl Explorer<'_> {
             _ => 1,
         };
         for (i, s) in self.log.stores.iter().enumerate() {
-            if s.told().is_some_and(|(c, _)| c >= cell::OWN) {
+            if s.mailbox_write().is_some_and(|(c, _)| c >= cell::OWN) {
                 tells -= 1;
                 if tells == 0 {
                     return;
                 }
             }
             // In one of two ways, in turn: each slot is written several times.
-            let torn = (self.case.torn && !s.on_desk()).then_some(1 + (i & 1) as u8);
-            // After the first cut either torn or not, unless all states are asked for: from another state it is the other way round.
+            let torn = (self.case.torn && !s.in_mailbox()).then_some(1 + (i & 1) as u8);
+            // After the first cut either torn or not, unless all states are asked for: from another
+            // state it is the other way round.
             let second = torn.filter(|_| self.sparse && way != u32::MAX);
             let only = second.map(|torn| if (i as u32 ^ way) & 2 == 0 { torn } else { 0 });
             let cut = i as u32 + 1;
@@ -433,14 +457,14 @@ impl Explorer<'_> {
                 };
                 state.apply(&made, &mut hash);
                 if only.is_none_or(|only| only == torn) && self.seen.insert(hash) {
-                    self.ways.push(Way {
+                    self.steps.push(CutStep {
                         before: way,
                         cut,
                         torn,
                     });
-                    let way = self.ways.len() as u32 - 1;
+                    let way = self.steps.len() as u32 - 1;
                     let state = state.clone();
-                    open.push(Open { state, hash, way });
+                    open.push(Pending { state, hash, way });
                 }
                 if let Some(kept) = kept {
                     (state, hash) = kept;
@@ -452,12 +476,12 @@ impl Explorer<'_> {
 
 /// Whether a boot from `from` did wrong; `now` is what the memory held when it ended.
 pub fn wrong(case: &Case, from: &State, log: &Log, now: &State, ran: &Ran) -> Option<Why> {
-    let inside = |s: &&Store| usize::from(s.at) + s.bytes().len() <= case.bytes || s.on_desk();
+    let inside = |s: &&Store| usize::from(s.at) + s.bytes().len() <= case.bytes || s.in_mailbox();
     if let Some(s) = log.stores.iter().find(|s| !inside(s)) {
         return Some(Why::Outside(*s));
     }
     if ran.end != End::Status(abi::FINISHED) {
-        return Some(Why::Ended(ran.end.clone(), now.told(cell::FAILURE)));
+        return Some(Why::Ended(ran.end.clone(), now.read_cell(cell::FAILURE)));
     }
     let mut made = from.clone();
     log.stores.iter().for_each(|s| made.apply(s, &mut 0));

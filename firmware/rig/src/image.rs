@@ -85,7 +85,8 @@ impl Image {
     /// `function+0x12` for an address; the address when nothing covers it.
     pub fn name(&self, at: u32) -> String {
         let below = self.symbols.partition_point(|s| s.0 <= at);
-        // The last one that covers it; else, in start-up code that has no sizes, the last one before.
+        // The last one that covers it; else, in start-up code that has no sizes, the last one
+        // before.
         let covers = |s: &&(u32, u32, String)| at - s.0 < s.1;
         let near = |s: &&(u32, u32, String)| s.1 == 0 && at - s.0 < 0x400;
         let before = &self.symbols[..below];
@@ -103,7 +104,8 @@ impl Image {
         self.symbols[..below].last().map(|s| s.0)
     }
 
-    /// File and line of an address, from the debugging information, innermost inlined function last.
+    /// File and line of an address, from the debugging information, innermost inlined function
+    /// last.
     pub fn lines(&self, at: u32) -> Vec<String> {
         let Some(loader) = self
             .path

@@ -1,10 +1,10 @@
 //! An interrupt at every instruction of a scenario, and cuts in its handler.
 //!
-//! The scenario runs once for each instruction before which an interrupt would be taken. Its handler may save, and then it lets the
-//! scenario go on, which must come to its end; and what a cut leaves at each store of the handler is booted as cuts are
-//! everywhere.
+//! The scenario runs once for each instruction before which an interrupt would be taken. Its
+//! handler may save, and then it lets the scenario go on, which must come to its end; and what a
+//! cut leaves at each store of the handler is booted as cuts are everywhere.
 
-use crate::explore::{Case, Explored, Failure, Reach, Why, differ, wrong};
+use crate::explore::{Case, Explored, Failure, Limits, Why, differ, wrong};
 use crate::machine::{Boot, Machine, Ran};
 use crate::state::{Log, State, Store};
 use crate::time::Stopwatch;
@@ -14,14 +14,14 @@ use std::collections::HashSet;
 
 /// One interrupt in this many comes twice, with other garbage.
 const TWICE: u64 = 8;
-/// Interrupts in an exploration with a given number of cuts. Where there could be more they are spread evenly; without a given number all of
-/// them come.
+/// Interrupts in an exploration with a given number of cuts. Where there could be more they are
+/// spread evenly; without a given number all of them come.
 const SOME: usize = 1_200;
 
 /// Explores one scenario with interrupts.
 ///
 /// **Errors**: nothing was interrupted, or no handler saved anything.
-pub fn explore(m: &mut dyn Machine, case: &Case, reach: &Reach) -> Result<Explored> {
+pub fn explore(m: &mut dyn Machine, case: &Case, reach: &Limits) -> Result<Explored> {
     let blank = case.blank();
     let boot = |seed, limit, detail| Boot {
         state: &blank,
@@ -38,7 +38,7 @@ pub fn explore(m: &mut dyn Machine, case: &Case, reach: &Reach) -> Result<Explor
         return Ok(out);
     }
     out.instructions = ran.instructions;
-    out.stores = log.stores.iter().filter(|s| !s.on_desk()).count() as u64;
+    out.stores = log.stores.iter().filter(|s| !s.in_mailbox()).count() as u64;
     let limit = 4 * ran.instructions + 10_000;
     let all = taken(m, &boot(0, limit, true), &log);
     out.masked = longest(&all);
@@ -119,7 +119,8 @@ pub fn masked(m: &mut dyn Machine, case: &Case) -> Result<u64> {
     Ok(longest(&taken(m, &boot, &log)))
 }
 
-/// After how many instructions of this boot an interrupt would be taken and do something. The log is the boot's.
+/// After how many instructions of this boot an interrupt would be taken and do something. The log
+/// is the boot's.
 fn taken(m: &mut dyn Machine, boot: &Boot<'_>, log: &Log) -> Vec<u64> {
     let mut all = m.interruptible(boot);
     if let Some((first, last)) = open(log) {
@@ -167,28 +168,29 @@ fn judge(
 
 /// The instructions between which interrupts do something, if the scenario tells.
 fn open(log: &Log) -> Option<(u64, u64)> {
-    let tells = |v| move |s: &&Store| s.told() == Some((cell::OPEN, v));
+    let tells = |v| move |s: &&Store| s.mailbox_write() == Some((cell::OPEN, v));
     let first = log.stores.iter().find(tells(1))?;
     let last = log.stores.iter().rfind(tells(0))?;
     Some((first.instruction.into(), last.instruction.into()))
 }
 
-/// Which of the stores are the handler's: from the one that says that it saves to the last one that says how far it is.
+/// Which of the stores are the handler's: from the one that says that it saves to the last one that
+/// says how far it is.
 fn handler(log: &Log) -> Option<(usize, usize)> {
-    let tells = |how| move |s: &Store| s.told() == Some((cell::SAVED, how));
+    let tells = |how| move |s: &Store| s.mailbox_write() == Some((cell::SAVED, how));
     let first = log.stores.iter().position(tells(saved::BEGUN))?;
     let last = log.stores.iter().rposition(tells(saved::OVER))?;
     Some((first, last))
 }
 
-/// The states that a cut in the handler leaves, if they are new, and after how many stores; all of them, or those since it has told that it
-/// has saved.
+/// The states that a cut in the handler leaves, if they are new, and after how many stores; all of
+/// them, or those since it has told that it has saved.
 fn states(from: &State, log: &Log, seen: &mut HashSet<u128>, all: bool) -> Vec<(usize, State)> {
     let Some((mut first, last)) = handler(log) else {
         return Vec::new();
     };
     if !all {
-        let complete = |s: &Store| s.told() == Some((cell::SAVED, saved::COMPLETE));
+        let complete = |s: &Store| s.mailbox_write() == Some((cell::SAVED, saved::COMPLETE));
         first = log.stores.iter().position(complete).unwrap_or(first);
     }
     let (mut state, mut hash) = (from.clone(), from.hash());

@@ -1,4 +1,4 @@
-//! What the rig wants of a machine.
+//! The interface between the rig and an emulated machine.
 
 use crate::image::Image;
 use crate::state::{Log, State, mix};
@@ -6,8 +6,8 @@ use relume_suite::abi;
 
 /// A machine with an image in it.
 ///
-/// Implementations keep what is slow to make (an engine, translated code, buffers) from boot to boot; nothing of what a
-/// program could see stays but what [`Boot`] says.
+/// An implementation keeps its engine, translated code and buffers from boot to boot, because they
+/// are slow to make. A program sees nothing of the boot before except what [`Boot`] names.
 pub trait Machine {
     /// Where its memory lies.
     fn map(&self) -> &'static abi::Machine;
@@ -15,16 +15,18 @@ pub trait Machine {
     /// What runs on it.
     fn image(&self) -> &Image;
 
-    /// Switches the power on: the state is in the non-volatile memory and on the desk, the volatile RAM and all registers hold
-    /// garbage made from the seed, peripherals are as after a reset, and the program runs from the reset vector until it stores
-    /// its status (anything but [`abi::RUNNING`]), breaks a rule of the machine, or reaches the limit.
+    /// Switches the power on: the state is in the non-volatile memory and in the mailbox, the
+    /// volatile RAM and all registers hold garbage made from the seed, peripherals are as after a
+    /// reset, and the program runs from the reset vector until it stores its status (anything but
+    /// [`abi::RUNNING`]), breaks a rule of the machine, or reaches the limit.
     ///
-    /// Clears the log and records each store to the state in it, in atomic units, before it is made; the store of the status is
-    /// the last one.
+    /// Clears the log and records each store to the state in it, in atomic units, before it is
+    /// made; the store of the status is the last one.
     fn boot(&mut self, boot: &Boot<'_>, log: &mut Log) -> Ran;
 
-    /// As [`Machine::boot`], always with detail, but for an interrupt of the timer once `at` instructions have ended: one of
-    /// those that [`Machine::interruptible`] gives. The handler's instructions count; the core's own stores to the stack do not.
+    /// As [`Machine::boot`], always with detail, but for an interrupt of the timer once `at`
+    /// instructions have ended: one of those that [`Machine::interruptible`] gives. The handler's
+    /// instructions count; the core's own stores to the stack do not.
     fn interrupted(&mut self, boot: &Boot<'_>, at: u64, log: &mut Log) -> Ran;
 
     /// After how many instructions of this boot an interrupt would be taken.
@@ -39,26 +41,28 @@ pub trait Machine {
 
 /// How to boot.
 pub struct Boot<'a> {
-    /// What survived.
+    /// The memory and mailbox that survived.
     pub state: &'a State,
-    /// What is in RAM and registers.
+    /// Seed of the garbage in RAM and registers.
     pub seed: u64,
-    /// Instructions after which it counts as hanging. With `detail` no instruction more is executed.
+    /// Instructions after which it counts as hanging. With `detail` no instruction more is
+    /// executed.
     pub limit: u64,
-    /// Whether stores have their instruction's number and address, and the stack is measured. May be slower.
+    /// Whether stores have their instruction's number and address, and the stack is measured. May
+    /// be slower.
     pub detail: bool,
 }
 
-/// What became of a boot.
+/// The result of a boot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ran {
     /// How it ended.
     pub end: End,
-    /// Instructions executed, the one that stored the status included. Without `detail` a few more: the last basic block counts
-    /// whole.
+    /// Instructions executed, the one that stored the status included. Without `detail` a few more:
+    /// the last basic block counts whole.
     pub instructions: u64,
-    /// With `detail`, the address of the instruction at which it ended: the one that stored the status or broke a rule, or the
-    /// first that was not executed any more.
+    /// With `detail`, the address of the instruction at which it ended: the one that stored the
+    /// status or broke a rule, or the first that was not executed any more.
     pub pc: u32,
     /// Cycles, where the machine knows them.
     pub cycles: Option<u64>,
@@ -95,13 +99,13 @@ pub enum FaultKind {
     Undefined,
     /// A load from where there is no memory.
     Load,
-    /// A store to where there is no memory, or to the desk beyond its cells.
+    /// A store to where there is no memory, or to the mailbox beyond its cells.
     Store,
     /// A store to code.
     StoreToCode,
     /// A jump to where there is no code.
     Fetch,
-    /// An exception or an interrupt that nobody asked for.
+    /// An exception, or an interrupt that was not enabled.
     Exception,
     /// The machine stopped without a status.
     Stopped,
@@ -149,7 +153,8 @@ impl Garbage {
         mix(!seed << 16 ^ u64::from(n)) as u32
     }
 
-    /// How far down from its end RAM was written since it was filled, static variables (`from` bytes at its start) left out.
+    /// How far down from its end RAM was written since it was filled, static variables (`from`
+    /// bytes at its start) left out.
     pub fn depth(&self, seed: u64, ram: &[u8], from: usize) -> Option<u32> {
         let was = &self.0.iter().find(|g| g.0 == seed)?.1;
         let first = (from..ram.len()).find(|i| ram[*i] != was[*i]);

@@ -1,4 +1,5 @@
-//! Cuts the power at every machine instruction of Relume's firmware, in an emulator, and checks what the next boot finds.
+//! Cuts the power at every machine instruction of Relume's firmware, in an emulator, and checks
+//! what the next boot finds.
 
 mod campaign;
 mod cost;
@@ -19,13 +20,14 @@ mod unicorn;
 use anyhow::{Context, Result, bail};
 use campaign::{Done, Job, Source};
 use clap::Parser;
-use explore::{Case, Reach};
+use explore::{Case, Limits};
 use relume_suite::abi::ARMV6M;
 use relume_suite::{HostModel, groups, planted};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Cuts the power at every machine instruction of the firmware's scenarios, and checks what the next boot finds
+/// Cuts the power at every machine instruction of the firmware's scenarios, and checks what the
+/// next boot finds
 #[derive(Parser)]
 #[command(name = "relume-rig")]
 struct Args {
@@ -35,17 +37,18 @@ struct Args {
     /// Only scenarios whose `group/name` contains this
     #[arg(long, value_name = "NAME")]
     scenario: Option<String>,
-    /// How many times the power fails
+    /// How many times in a row the power fails
     #[arg(long, value_name = "N", default_value_t = 2)]
     depth: u32,
-    /// With any number of cuts, and more operations: until no boot reaches a state that has not been booted, or a scenario has taken
-    /// half a billion instructions or 300,000 boots
+    /// Any number of cuts in a row, and more operations per scenario. Ends when every state that a
+    /// boot leaves has been booted, or after half a billion instructions or 300,000 boots of a
+    /// scenario
     #[arg(long)]
     long: bool,
-    /// Explore nothing: run each scenario once, and count
+    /// Run each scenario once without a cut, and count
     #[arg(long)]
     costs: bool,
-    /// Repeat a failure
+    /// Repeat the failure of this line
     #[arg(long, value_name = "LINE")]
     replay: Option<replay::Line>,
     /// Where to write the figures: one flat JSON object
@@ -178,7 +181,7 @@ fn jobs(a: &Args) -> Result<Vec<Job>> {
                     } else {
                         depth
                     };
-                    let reach = Reach {
+                    let reach = Limits {
                         depth,
                         first_only: false,
                         most: MOST,
@@ -209,13 +212,13 @@ fn jobs(a: &Args) -> Result<Vec<Job>> {
     Ok(jobs)
 }
 
-/// A scenario with a planted bug: two cuts at the most must show it.
+/// A scenario with a planted bug. One or two cuts must show it.
 fn plant(source: &Source, bug: &'static planted::Bug) -> Result<Job> {
     let named = cases(&source.group, 0)?;
     let case = named.into_iter().find(|c| c.name == bug.scenario);
     let mut case = case.with_context(|| format!("no scenario `{}`", bug.scenario))?;
     case.argument = bug.number;
-    let reach = Reach {
+    let reach = Limits {
         depth: Some(2),
         first_only: true,
         most: MOST,
@@ -236,7 +239,8 @@ const MOST: u64 = 300_000;
 
 fn all(a: &Args) -> Result<bool> {
     let mut jobs = jobs(a)?;
-    // What takes longest comes first, so that no core waits for it at the end: where words are torn, above all on MSP430.
+    // What takes longest comes first, so that no core waits for it at the end: where words are
+    // torn, above all on MSP430.
     jobs.sort_by_key(|j| match (j.case.torn, &*j.source.machine) {
         (true, "msp430") => 0,
         (true, _) => 1,

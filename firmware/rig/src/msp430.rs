@@ -2,14 +2,14 @@
 
 use crate::image::Image;
 use crate::machine::{Boot, End, Fault, FaultKind, Garbage, Machine, Ran};
-use crate::state::{DESK, Log, NVM, State, When};
+use crate::state::{Log, MAILBOX, NVM, State, When};
 use anyhow::{Result, bail};
 use msp430_emu::{self as emu, Cpu, Observer, PC, SR, Stop, Width, disassemble, flag};
 use relume_suite::abi::{self, MSP430, cell};
 use std::ops::{ControlFlow, Range};
 
-/// The peripherals that start-up touches: the watchdog's control, and the timer if the desk asks for it. Plain memory here, cleared
-/// by a reset.
+/// The peripherals that start-up touches: the watchdog's control, and the timer if the mailbox asks
+/// for it. Plain memory here, cleared by a reset.
 const PERIPHERALS: [Range<usize>; 2] = [0x15C..0x15E, 0x340..0x354];
 /// The timer's vector.
 const TIMER: u16 = 0xFFEA;
@@ -20,7 +20,7 @@ fn is_peripheral(at: usize) -> bool {
 
 const RAM: Range<usize> = MSP430.ram as usize..(MSP430.ram + MSP430.ram_len) as usize;
 const NVM_AT: Range<usize> = MSP430.nvm as usize..MSP430.nvm as usize + NVM;
-const DESK_AT: Range<usize> = MSP430.desk as usize..MSP430.desk as usize + DESK;
+const MAILBOX_AT: Range<usize> = MSP430.mailbox as usize..MSP430.mailbox as usize + MAILBOX;
 const CODE: Range<usize> = MSP430.code as usize..(MSP430.code + MSP430.code_len) as usize;
 
 /// An MSP430FR5994, its lower 64 KiB.
@@ -84,7 +84,7 @@ impl Observer for Watch<'_> {
     #[inline]
     fn load(&mut self, address: u16, _: Width) -> ControlFlow<()> {
         let at = usize::from(address);
-        let there = RAM.contains(&at) || at >= NVM_AT.start || DESK_AT.contains(&at);
+        let there = RAM.contains(&at) || at >= NVM_AT.start || MAILBOX_AT.contains(&at);
         if there || is_peripheral(at) {
             return ControlFlow::Continue(());
         }
@@ -103,8 +103,8 @@ impl Observer for Watch<'_> {
         }
         let offset = if NVM_AT.contains(&at) {
             at - NVM_AT.start
-        } else if DESK_AT.contains(&at) {
-            NVM + at - DESK_AT.start
+        } else if MAILBOX_AT.contains(&at) {
+            NVM + at - MAILBOX_AT.start
         } else {
             let code = CODE.contains(&at);
             self.undo = code.then_some(*s);
@@ -179,7 +179,7 @@ impl Machine for Msp430 {
 
     fn state(&self, into: &mut State) {
         into.0[..NVM].copy_from_slice(&self.cpu.mem[NVM_AT]);
-        into.0[NVM..].copy_from_slice(&self.cpu.mem[DESK_AT]);
+        into.0[NVM..].copy_from_slice(&self.cpu.mem[MAILBOX_AT]);
     }
 
     fn disassemble(&self, from: u32, to: u32) -> Vec<(u32, String)> {
@@ -204,7 +204,7 @@ impl Msp430 {
         let cpu = &mut self.cpu;
         self.garbage.fill(boot.seed, &mut cpu.mem[RAM]);
         cpu.mem[NVM_AT].copy_from_slice(boot.state.nvm());
-        cpu.mem[DESK_AT].copy_from_slice(boot.state.desk());
+        cpu.mem[MAILBOX_AT].copy_from_slice(boot.state.mailbox());
         for p in PERIPHERALS {
             cpu.mem[p].fill(0);
         }

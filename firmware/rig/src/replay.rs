@@ -1,8 +1,9 @@
 //! The line that repeats a failure: `arm/tx/update_two@1f2e3d4c/i1034.2/i220`.
 //!
-//! Machine, group and scenario; `+a3` a planted bug, `+r20` a number of operations and `+i99` an interrupt before that instruction of
-//! the first boot, if any; the hash of the image; and for each
-//! cut how many instructions of its boot had ended, and how many units the next one had stored; `~1` or `~2` when the last unit is torn.
+//! Machine, group and scenario; `+a3` a planted bug, `+r20` a number of operations and `+i99` an
+//! interrupt before that instruction of the first boot, if any; the hash of the image; and for each
+//! cut how many instructions of its boot had ended, and how many units the next one had stored;
+//! `~1` or `~2` when the last unit is torn.
 
 use crate::explore::Case;
 use crate::state::Log;
@@ -52,7 +53,8 @@ impl Cut {
         }
     }
 
-    /// How many units are stored before it, in a run with detail; `None` when the run has no such place.
+    /// How many units are stored before it, in a run with detail; `None` when the run has no such
+    /// place.
     pub fn stores(&self, log: &Log, instructions: u64) -> Option<usize> {
         let before = log
             .stores
@@ -105,9 +107,9 @@ pub struct Line {
     pub group: String,
     /// The scenario's.
     pub scenario: String,
-    /// What the desk's argument says.
+    /// What the mailbox's argument says.
     pub argument: u16,
-    /// What the desk's cell of rounds says.
+    /// What the mailbox's cell of rounds says.
     pub rounds: u16,
     /// The instruction of the first boot before which an interrupt comes.
     pub interrupt: Option<u64>,

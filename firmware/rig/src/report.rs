@@ -8,7 +8,8 @@ use anyhow::{Result, bail};
 use relume_suite::abi::{self, cell};
 use std::fmt::Write;
 
-/// Instructions after which a boot hangs, when a failure is repeated: the same multiple as in an exploration is not needed.
+/// Instructions after which a boot hangs, when a failure is repeated: the same multiple as in an
+/// exploration is not needed.
 const LIMIT: u64 = 20_000_000;
 /// Stores shown before a cut.
 const STORES: usize = 6;
@@ -193,8 +194,8 @@ fn stores(out: &mut String, m: &dyn Machine, from: &State, all: &[Store]) {
         if i < first {
             continue;
         }
-        let to = match s.told() {
-            Some((cell, _)) => format!("desk {cell}"),
+        let to = match s.mailbox_write() {
+            Some((cell, _)) => format!("mailbox {cell}"),
             None => format!("nvm {at:#05x}"),
         };
         let by = m.image().name(s.pc);
@@ -212,8 +213,8 @@ fn number(bytes: &[u8]) -> String {
     digits.concat()
 }
 
-/// The bytes in which the memory differs from the nearest state that the run without cuts had between two operations: at its
-/// start, its end, and when it told the desk something.
+/// The bytes in which the memory differs from the nearest state that the run without cuts had
+/// between two operations: at its start, its end, and when it wrote to the mailbox.
 fn differences(
     out: &mut String,
     m: &dyn Machine,
@@ -235,7 +236,7 @@ fn differences(
         for x in &uncut.stores {
             s.apply(x, &mut 0);
             let told = x
-                .told()
+                .mailbox_write()
                 .is_some_and(|(c, _)| c >= cell::OWN || c == cell::STATUS);
             if !told {
                 continue;
@@ -273,9 +274,9 @@ fn differences(
 /// What was wrong, in words.
 fn said(m: &dyn Machine, why: &Why) -> String {
     match why {
-        Why::Ended(End::Status(abi::FAILED), code) => match abi::place(*code) {
+        Why::Ended(End::Status(abi::FAILED), code) => match abi::source_line(*code) {
             _ if *code == abi::NO_SCENARIO => "there is no such scenario".into(),
-            _ if *code == abi::FAULT => "a fault or an interrupt that nobody asked for".into(),
+            _ if *code == abi::FAULT => "a fault, or an interrupt that was not enabled".into(),
             _ if *code & abi::PANICKED == abi::PANICKED => {
                 format!("it panicked, in line {}", code & 0x7FF)
             }

@@ -1,27 +1,29 @@
-//! What survives a power cut, and what a run stored there.
+//! The state that survives a power cut, and the log of the stores to it.
 
 use relume_suite::abi::{self, cell};
 
 /// Bytes of non-volatile memory.
 pub const NVM: usize = abi::NVM_BYTES;
-/// Bytes of the desk.
-pub const DESK: usize = 2 * abi::cell::COUNT as usize;
+/// Bytes of the mailbox.
+pub const MAILBOX: usize = 2 * abi::cell::COUNT as usize;
 
-/// Everything outside of the power domain: the non-volatile memory, and the desk behind it.
+/// Everything outside of the power domain: the non-volatile memory, and the mailbox behind it.
 #[derive(Clone, PartialEq, Eq)]
-pub struct State(pub Box<[u8; NVM + DESK]>);
+pub struct State(pub Box<[u8; NVM + MAILBOX]>);
 
-/// Cells that start-up sets anew or that only count: no scenario reads them, so they are no part of what a boot depends on.
-const PASSING: core::ops::Range<usize> =
+/// Cells that start-up sets anew or that only count: no scenario reads them, so they are no part of
+/// what a boot depends on.
+const NOT_READ: core::ops::Range<usize> =
     NVM + 2 * cell::STATUS as usize..NVM + 2 * (cell::TICKS as usize + 1);
 
 impl State {
-    /// A blank memory of `bytes`, and a desk that names a scenario. What lies behind belongs to somebody else.
+    /// A blank memory of `bytes`, and a mailbox that names a scenario. The bytes behind are filled
+    /// with a pattern: no scenario may change them.
     pub fn blank(bytes: usize, scenario: u16, argument: u16) -> Self {
-        let mut s = State(Box::new([0; NVM + DESK]));
+        let mut s = State(Box::new([0; NVM + MAILBOX]));
         s.0[bytes.min(NVM)..NVM].fill(0xA5);
-        s.tell(cell::SCENARIO, scenario);
-        s.tell(cell::ARGUMENT, argument);
+        s.write_cell(cell::SCENARIO, scenario);
+        s.write_cell(cell::ARGUMENT, argument);
         s
     }
 
@@ -30,25 +32,25 @@ impl State {
         &self.0[..NVM]
     }
 
-    /// The desk.
-    pub fn desk(&self) -> &[u8] {
+    /// The mailbox.
+    pub fn mailbox(&self) -> &[u8] {
         &self.0[NVM..]
     }
 
-    /// What a cell of the desk says.
-    pub fn told(&self, cell: u16) -> u16 {
+    /// What a cell of the mailbox says.
+    pub fn read_cell(&self, cell: u16) -> u16 {
         let at = NVM + 2 * usize::from(cell);
         u16::from_le_bytes([self.0[at], self.0[at + 1]])
     }
 
     /// Writes to a cell.
-    pub fn tell(&mut self, cell: u16, value: u16) {
+    pub fn write_cell(&mut self, cell: u16, value: u16) {
         let at = NVM + 2 * usize::from(cell);
         self.0[at..at + 2].copy_from_slice(&value.to_le_bytes());
     }
 
-    /// What a boot depends on, in a number: equal states have equal ones. 128 bits, so that two of the states that will ever be
-    /// seen do not share one by chance.
+    /// A hash of everything that a boot depends on. It has 128 bits, so that two different states
+    /// do not share one by chance.
     pub fn hash(&self) -> u128 {
         let bytes = self.0.iter().enumerate();
         bytes.fold(0, |h, (i, b)| h.wrapping_add(share(i, *b)))
@@ -58,7 +60,7 @@ impl State {
     pub fn apply(&mut self, s: &Store, hash: &mut u128) {
         for (i, new) in s.bytes().iter().enumerate() {
             let at = usize::from(s.at) + i;
-            if PASSING.contains(&at) {
+            if NOT_READ.contains(&at) {
                 continue;
             }
             *hash = hash
@@ -70,8 +72,8 @@ impl State {
 
     /// Whether a boot would go the same way from both.
     pub fn same(&self, other: &State) -> bool {
-        self.0[..PASSING.start] == other.0[..PASSING.start]
-            && self.0[PASSING.end..] == other.0[PASSING.end..]
+        self.0[..NOT_READ.start] == other.0[..NOT_READ.start]
+            && self.0[NOT_READ.end..] == other.0[NOT_READ.end..]
     }
 }
 
@@ -99,7 +101,8 @@ pub struct Store {
     pub at: u16,
     len: u8,
     bytes: [u8; 4],
-    /// How many instructions had ended before the one that stores. 0 in a run without detail, as the next two.
+    /// How many instructions had ended before the one that stores. 0 in a run without detail, as
+    /// the next two.
     pub instruction: u32,
     /// The address of that instruction.
     pub pc: u32,
@@ -113,8 +116,8 @@ impl Store {
         &self.bytes[..usize::from(self.len)]
     }
 
-    /// The same, cut in the middle: of its bits some are the new ones, the others those that were there. Two variants, 1 and 2, of which one
-    /// has each bit.
+    /// The same, cut in the middle: of its bits some are the new ones, the others those that were
+    /// there. Two variants, 1 and 2, of which one has each bit.
     pub fn torn(&self, before: &State, variant: u8) -> Store {
         let from = usize::from(self.at);
         let mask = mix(u64::from(self.at) << 32 | u64::from(u32::from_le_bytes(self.bytes)));
@@ -127,13 +130,13 @@ impl Store {
         out
     }
 
-    /// Whether it went to the desk.
-    pub fn on_desk(&self) -> bool {
+    /// Whether it went to the mailbox.
+    pub fn in_mailbox(&self) -> bool {
         usize::from(self.at) >= NVM
     }
 
-    /// The desk's cell and its value.
-    pub fn told(&self) -> Option<(u16, u16)> {
+    /// The mailbox's cell and its value.
+    pub fn mailbox_write(&self) -> Option<(u16, u16)> {
         let cell = usize::from(self.at).checked_sub(NVM)? / 2;
         let v = self.bytes().iter().rev();
         Some((cell as u16, v.fold(0, |v, b| v << 8 | u16::from(*b))))
@@ -153,7 +156,8 @@ pub struct Log {
 }
 
 impl Log {
-    /// Records one machine store before it is made: as many units as it touches, from the lowest address upwards.
+    /// Records one machine store before it is made: as many units as it touches, from the lowest
+    /// address upwards.
     ///
     /// `at` is an offset in a [`State`]; the caller has checked that the store lies inside.
     pub fn store(&mut self, unit: usize, at: usize, bytes: &[u8], when: When) {
@@ -225,7 +229,7 @@ mod tests {
             a.apply(s, &mut h);
         }
         assert_eq!(h, a.hash());
-        assert_eq!(a.told(cell::OWN), 7);
+        assert_eq!(a.read_cell(cell::OWN), 7);
         let mut b = State::blank(64, 3, 0);
         b.0[5] = 1;
         let mut c = State::blank(64, 3, 0);

@@ -1,6 +1,7 @@
-//! The rig itself: small programs with one fault each, the same on every machine, and what must be found in them.
+//! The rig itself: small programs with one fault each, the same on every machine, and what must be
+//! found in them.
 
-use crate::explore::{Case, Explored, Failure, Reach, Why, explore};
+use crate::explore::{Case, Explored, Failure, Limits, Why, explore};
 use crate::image::Image;
 use crate::machine::{End, FaultKind, Machine};
 use crate::machines;
@@ -31,7 +32,8 @@ const PROGRAMS: [(&Map, &str); 3] = [
     (&abi::MSP430, include_str!("tests/msp430.s")),
 ];
 
-/// A library that has nothing but a program. For the target without a `core` of its own it has none either.
+/// A library that has nothing but a program. For the target without a `core` of its own it has none
+/// either.
 fn library(map: &Map, program: &str) -> String {
     if map.name != "msp430" {
         return format!("#![no_std]\ncore::arch::global_asm!({program:?});");
@@ -109,8 +111,8 @@ fn case(number: u16) -> Case {
     }
 }
 
-fn reach() -> Reach {
-    Reach {
+fn reach() -> Limits {
+    Limits {
         depth: None,
         first_only: false,
         most: 1000,
@@ -145,7 +147,8 @@ fn a_program_that_repairs_itself_passes_and_comes_to_an_end() {
         assert_eq!((e.failures, e.first), (0, None));
         assert!(e.closed);
         assert_eq!(e.stores, 4);
-        // Blank, and after each of the stores; a boot over a finished memory goes through the last two again.
+        // Blank, and after each of the stores; a boot over a finished memory goes through the last
+        // two again.
         assert_eq!(e.boots, 5);
         assert!(e.cuts > e.instructions);
     });
@@ -180,7 +183,7 @@ fn a_commit_word_that_stays_in_a_register_is_found() {
     on_each(|m| {
         let f = first(m, REGISTER);
         assert_eq!(f.why, Why::Ended(End::Status(abi::FAILED), 9));
-        // The stores: the status, then the desk is told of what is not there yet.
+        // The stores: the status, then the mailbox says that something is done which is not.
         assert_eq!(f.cuts, [2]);
     });
 }

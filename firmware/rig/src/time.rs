@@ -28,7 +28,8 @@ impl Stopwatch {
         }
     }
 
-    /// Seconds of processor time since the start, of this thread; of the wall's clock where the system does not tell.
+    /// Seconds of processor time since the start, of this thread; of the wall's clock where the
+    /// system does not tell.
     pub fn seconds(&self) -> f64 {
         match (self.processor, processor()) {
             (Some(a), Some(b)) => (b - a) as f64 / 1e9,

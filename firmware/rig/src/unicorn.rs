@@ -1,5 +1,5 @@
-//! Machines on Unicorn: two engines over the same buffers, a fast one for boots and one that stops at every instruction for
-//! detail.
+//! Machines on Unicorn: two engines over the same buffers, a fast one for boots and one that stops
+//! at every instruction for detail.
 
 pub mod arm;
 mod armv7m;
@@ -25,7 +25,8 @@ pub trait Isa {
     const PERIPHERALS: &'static [u64];
     /// A core of this kind.
     fn engine(watch: engine::Watch) -> Result<Unicorn<'static, engine::Watch>>;
-    /// Garbage in all registers, then what the core does itself at reset. The address to start at, in the way Unicorn wants it.
+    /// Garbage in all registers, then what the core does itself at reset. The address to start at,
+    /// in the way Unicorn wants it.
     fn reset(uc: &mut Unicorn<'static, engine::Watch>, image: &Image, seed: u64) -> u64;
     /// Bytes of the instruction that begins with this half-word.
     fn length(first: u16) -> usize;
@@ -35,7 +36,8 @@ pub trait Isa {
     fn unmasked(uc: &Unicorn<'_, engine::Watch>) -> bool;
     /// Has the timer's interrupt taken there, and runs its handler; then goes on.
     fn interrupt(e: &mut Engine, image: &Image, at: At, limit: u64, log: &mut Log) -> Ended;
-    /// What Unicorn's number of an exception, or a jump to where there is no memory, is; `None` when a program may not do it.
+    /// What Unicorn's number of an exception, or a jump to where there is no memory, is; `None`
+    /// when a program may not do it.
     fn trapped(_: u32) -> Option<engine::Exception> {
         None
     }
@@ -72,7 +74,7 @@ pub struct Emulated<I: Isa> {
     code: Buffer,
     ram: Buffer,
     nvm: Buffer,
-    desk: Buffer,
+    mailbox: Buffer,
     peripherals: Vec<Buffer>,
     disassembler: Capstone,
     isa: std::marker::PhantomData<I>,
@@ -100,14 +102,14 @@ impl<I: Isa> Emulated<I> {
             }
         }
         let ram = Buffer::new(map.ram_len as usize);
-        let (nvm, desk) = (Buffer::new(NVM), Buffer::new(PAGE));
+        let (nvm, mailbox) = (Buffer::new(NVM), Buffer::new(PAGE));
         let peripherals: Vec<_> = I::PERIPHERALS.iter().map(|_| Buffer::new(PAGE)).collect();
         let core = |detail| -> Result<Core> {
             let mut engine = Engine::new(I::engine(engine::Watch::new::<I>())?, detail)?;
             engine.map(map.code.into(), &code, Prot::READ | Prot::EXEC)?;
             engine.map(map.ram.into(), &ram, Prot::READ | Prot::WRITE)?;
             engine.map(map.nvm.into(), &nvm, Prot::READ | Prot::WRITE)?;
-            engine.map(map.desk.into(), &desk, Prot::READ | Prot::WRITE)?;
+            engine.map(map.mailbox.into(), &mailbox, Prot::READ | Prot::WRITE)?;
             for (at, b) in I::PERIPHERALS.iter().zip(&peripherals) {
                 engine.map(*at, b, Prot::READ | Prot::WRITE)?;
             }
@@ -127,7 +129,7 @@ impl<I: Isa> Emulated<I> {
             code,
             ram,
             nvm,
-            desk,
+            mailbox,
             peripherals,
             isa: std::marker::PhantomData,
         })
@@ -182,8 +184,8 @@ impl<I: Isa> Machine for Emulated<I> {
 
     fn state(&self, into: &mut State) {
         into.0[..NVM].copy_from_slice(self.nvm.bytes());
-        let desk = &mut into.0[NVM..];
-        desk.copy_from_slice(&self.desk.bytes()[..desk.len()]);
+        let mailbox = &mut into.0[NVM..];
+        mailbox.copy_from_slice(&self.mailbox.bytes()[..mailbox.len()]);
     }
 
     fn disassemble(&self, from: u32, to: u32) -> Vec<(u32, String)> {
@@ -215,8 +217,8 @@ impl<I: Isa> Emulated<I> {
         };
         self.garbage.fill(boot.seed, self.ram.bytes_mut());
         self.nvm.bytes_mut().copy_from_slice(boot.state.nvm());
-        let desk = boot.state.desk();
-        self.desk.bytes_mut()[..desk.len()].copy_from_slice(desk);
+        let mailbox = boot.state.mailbox();
+        self.mailbox.bytes_mut()[..mailbox.len()].copy_from_slice(mailbox);
         for p in &mut self.peripherals {
             p.bytes_mut().fill(0);
         }

@@ -8,7 +8,8 @@ unsafe extern "C" {
     fn trap();
 }
 
-// The first instruction, then RAM, as a program finds it. A trap keeps the registers that a call may change.
+// The first instruction, then RAM, as a program finds it. A trap keeps the registers that a call
+// may change.
 global_asm!(
     ".section .start,\"ax\",@progbits
     .global reset
@@ -84,7 +85,8 @@ const TIMER: u32 = 0x8000_0007;
 
 /// The next interrupt; an instruction takes a nanosecond under QEMU's icount.
 fn arm(period: u16) {
-    // SAFETY: the CLINT, which nothing else uses. A run does not last until the counter's lower half overflows.
+    // SAFETY: the CLINT, which nothing else uses. A run does not last until the counter's lower
+    // half overflows.
     unsafe {
         let now = MTIME.read_volatile();
         MTIMECMP.add(1).write_volatile(0);

@@ -1,8 +1,15 @@
-//! What the firmware, the rig and the emulators agree on: where memory lies on each machine, and what the cells of the desk
-//! mean.
+//! What the firmware, the rig and the emulators agree on: where memory lies on each machine, and
+//! what the mailbox holds.
 //!
-//! The *desk* is a block of 16-bit cells outside of the power domain: what a person at the bench would write down. It survives
-//! power cuts, is not part of the non-volatile memory, and each access to a cell is one volatile access on every machine.
+//! The *mailbox* is where the firmware and the host exchange words: a block of 16-bit cells outside
+//! of the power domain. It survives power cuts and is not part of the non-volatile memory. Each
+//! access to a cell is one volatile access on every machine.
+//!
+//! ```text
+//!   cell  0 .. 1   2 .. 6                            7       8 .. 26            27 .. 30   31
+//!         input    status, failure, section, boots,  timer   the scenario's     output     input
+//!                  ticks (output)                    input   own (in and out)
+//! ```
 
 /// Where a machine's memory lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,8 +30,8 @@ pub struct Machine {
     pub nvm: u32,
     /// Bytes of non-volatile memory.
     pub nvm_len: u32,
-    /// Start of the desk.
-    pub desk: u32,
+    /// Start of the mailbox.
+    pub mailbox: u32,
     /// Bytes of an atomic unit of the non-volatile memory.
     pub unit: u32,
 }
@@ -32,8 +39,9 @@ pub struct Machine {
 /// Bytes of non-volatile memory on every machine.
 pub const NVM_BYTES: usize = 4096;
 
-/// QEMU's mps2-an386, a Cortex-M4. Start-up writes to the coprocessor access register at 0xE000_ED88; the timer, if the desk asks
-/// for it, to SysTick at 0xE000_E010. The program ends with a semihosting exit (BKPT 0xAB).
+/// QEMU's mps2-an386, a Cortex-M4. Start-up writes to the coprocessor access register at
+/// 0xE000_ED88; the timer, if the mailbox asks for it, to SysTick at 0xE000_E010. The program ends
+/// with a semihosting exit (BKPT 0xAB).
 pub const ARM: Machine = Machine {
     name: "arm",
     target: "thumbv7em-none-eabihf",
@@ -43,19 +51,20 @@ pub const ARM: Machine = Machine {
     ram_len: 0x1_0000,
     nvm: 0x2100_0000,
     nvm_len: NVM_BYTES as u32,
-    desk: 0x2101_0000,
+    mailbox: 0x2101_0000,
     unit: 4,
 };
 
-/// A Cortex-M0 with the memory of [`ARM`]. There are images of one group only for it; so it is not one of [`MACHINES`].
+/// A Cortex-M0 with the memory of [`ARM`]. There are images of one group only for it; so it is not
+/// one of [`MACHINES`].
 pub const ARMV6M: Machine = Machine {
     name: "armv6m",
     target: "thumbv6m-none-eabi",
     ..ARM
 };
 
-/// QEMU's virt as RV32IMC. The timer, if the desk asks for it, is the CLINT's. The program ends with a store of 0x5555 to
-/// 0x0010_0000.
+/// QEMU's virt as RV32IMC. The timer, if the mailbox asks for it, is the CLINT's. The program ends
+/// with a store of 0x5555 to 0x0010_0000.
 pub const RISCV: Machine = Machine {
     name: "riscv",
     target: "riscv32imc-unknown-none-elf",
@@ -65,12 +74,13 @@ pub const RISCV: Machine = Machine {
     ram_len: 0x1_0000,
     nvm: 0x8010_0000,
     nvm_len: NVM_BYTES as u32,
-    desk: 0x8011_0000,
+    mailbox: 0x8011_0000,
     unit: 4,
 };
 
-/// MSP430FR5994, its lower 64 KiB. Start-up stops the watchdog at 0x015C. If the desk asks for the timer, interrupts are enabled
-/// and come through vector 0xFFEA, Timer0_A0. The program ends with CPUOFF, interrupts off.
+/// MSP430FR5994, its lower 64 KiB. Start-up stops the watchdog at 0x015C. If the mailbox asks for
+/// the timer, interrupts are enabled and come through vector 0xFFEA, Timer0_A0. The program ends
+/// with CPUOFF, interrupts off.
 pub const MSP430: Machine = Machine {
     name: "msp430",
     target: "msp430-none-elf",
@@ -80,22 +90,24 @@ pub const MSP430: Machine = Machine {
     ram_len: 0x2000,
     nvm: 0x4000,
     nvm_len: NVM_BYTES as u32,
-    desk: 0x1800,
+    mailbox: 0x1800,
     unit: 2,
 };
 
 /// All machines.
 pub const MACHINES: [Machine; 3] = [ARM, RISCV, MSP430];
 
-/// The cells of the desk. In: written before the first boot, and kept over all.
+/// The cells of the mailbox. *In*: the host writes it before the first boot, and no boot changes
+/// it. *Out*: the firmware writes it.
 pub mod cell {
     /// In: which scenario of the image's group.
     pub const SCENARIO: u16 = 0;
     /// In: an argument; the number of a planted bug, or 0.
     pub const ARGUMENT: u16 = 1;
-    /// Out: [`RUNNING`](super::RUNNING), [`FINISHED`](super::FINISHED) or [`FAILED`](super::FAILED). Set to running at each boot.
+    /// Out: [`RUNNING`](super::RUNNING), [`FINISHED`](super::FINISHED) or
+    /// [`FAILED`](super::FAILED). Set to running at each boot.
     pub const STATUS: u16 = 2;
-    /// Out: what failed, see [`place`](super::place).
+    /// Out: what failed, see [`source_line`](super::source_line).
     pub const FAILURE: u16 = 3;
     /// Out: the measured section that begins; 0 when it ends.
     pub const MARK: u16 = 4;
@@ -107,7 +119,8 @@ pub mod cell {
     pub const TIMER: u16 = 7;
     /// The first cell of the scenario's own.
     pub const OWN: u16 = 8;
-    /// Out: 1 while interrupts do something, 0 else. In a scenario that never tells, they always do.
+    /// Out: 1 while an interrupt has an effect, 0 otherwise. If a scenario never writes it, every
+    /// interrupt has one.
     pub const OPEN: u16 = 27;
     /// Out: how far an interrupt's handler has saved, of [`saved`](super::saved).
     pub const SAVED: u16 = 28;
@@ -121,15 +134,16 @@ pub mod cell {
     pub const COUNT: u16 = 32;
 }
 
-/// How far an interrupt's handler has saved what the scenario has in RAM. The rig cuts from the first one that is told to the last one.
+/// How far an interrupt handler has saved the scenario's RAM. The rig cuts between the first of
+/// these values and the last one.
 pub mod saved {
-    /// It was never called.
+    /// The handler was never called.
     pub const NOTHING: u16 = 0;
-    /// All that there is, is saved.
+    /// Everything is saved.
     pub const COMPLETE: u16 = 1;
-    /// It saves.
+    /// The handler is saving.
     pub const BEGUN: u16 = 2;
-    /// The scenario goes on, or is about to.
+    /// The scenario continues, or is about to.
     pub const OVER: u16 = 3;
 }
 
@@ -144,7 +158,7 @@ pub const FAILED: u16 = 2;
 pub const PANICKED: u16 = 0xF800;
 /// The failure code when there is no such scenario.
 pub const NO_SCENARIO: u16 = 0xFFFF;
-/// The failure code of a fault, or of an interrupt that nobody asked for.
+/// The failure code of a fault, or of an interrupt that was not enabled.
 pub const FAULT: u16 = 0xFFFE;
 
 /// The files of the suite that checks stand in; the failure code names one of them.
@@ -185,7 +199,7 @@ pub const fn code(file: &str, line: u32) -> u16 {
 }
 
 /// File and line of a failure code; `None` when it is not that of a check.
-pub fn place(code: u16) -> Option<(&'static str, u16)> {
+pub fn source_line(code: u16) -> Option<(&'static str, u16)> {
     let file = FILES.get(usize::from(code >> 11))?;
     Some((file, code & 0x7FF))
 }

@@ -1,5 +1,6 @@
-//! Scenarios of `checkpoint`. On a machine a recursive program, interrupted and brought back in the middle of its recursion; on a host
-//! the same media under a program that keeps its state in a buffer.
+//! Scenarios of `checkpoint`. On a machine a recursive program, interrupted and brought back in the
+//! middle of its recursion; on a host the same media under a program that keeps its state in a
+//! buffer.
 
 #[cfg(not(target_os = "none"))]
 mod host;
@@ -48,7 +49,7 @@ pub const fn interrupt_group<M: Mapped>() -> Group<M> {
     }
 }
 
-/// The desk's arguments: planted bugs.
+/// The mailbox's arguments: planted bugs.
 pub(crate) const FORGOTTEN: u16 = 13;
 pub(crate) const NO_FPU: u16 = 14;
 pub(crate) const OWN_STACK: u16 = 15;
@@ -62,8 +63,8 @@ const SLOT: usize = 10 * ERASE as usize;
 const ERASE: u32 = 128;
 const WORD: u32 = 4;
 
-/// NOR flash on mapped memory: a word is programmed once after an erase. The rig lets a cut leave any word between two
-/// values that was being written.
+/// NOR flash on mapped memory: a word is programmed once after an erase. The rig lets a cut leave
+/// any word between two values that was being written.
 struct Flash<'r, M: Mapped>(Region<'r, M>);
 
 /// What the flash refuses.
@@ -85,7 +86,8 @@ impl<M: Mapped> Flash<'_, M> {
 
     fn word(&self, at: u32) -> u32 {
         let (at, unit) = (at as usize, M::Unit::BYTES);
-        // SAFETY: inside of the region, which nobody else has; units of two bytes are halves of a word.
+        // SAFETY: inside of the region, which nobody else has; units of two bytes are halves of a
+        // word.
         unsafe {
             if unit == 4 {
                 self.0.load(at)

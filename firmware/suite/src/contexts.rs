@@ -1,4 +1,5 @@
-//! Scenarios of `pmem-tx` with several roots: those of two contexts, and of two versions of a program.
+//! Scenarios of `pmem-tx` with several roots: those of two contexts, and of two versions of a
+//! program.
 
 use crate::objects::{CONFIG, List, Node, values};
 use crate::{Group, Mapped, Scenario, Scene, check, ok};
@@ -55,8 +56,9 @@ fn seen<M: Mapped>(
     }
 }
 
-/// Two contexts with transactions that are open at the same time: one takes the head of its list and is prepared, the other
-/// one puts a value into its own and commits, then the first commits. The commit words are the caller's.
+/// Two contexts with transactions that are open at the same time: one takes the head of its list
+/// and is prepared, the other one puts a value into its own and commits, then the first commits.
+/// The commit words are the caller's.
 fn contexts<M: Mapped>(scene: &mut Scene<'_, M>) {
     type Both<W> = Contexts<(List<'static, W>, List<'static, W>)>;
     let region = scene.region();
@@ -89,10 +91,10 @@ fn contexts<M: Mapped>(scene: &mut Scene<'_, M>) {
     // A turn that was cut between the two commits has put its value, and puts another one.
     check!(scene, right.1 <= 3 && left.1 <= 2);
     let (mut taken, mut put) = (2 - left.1, right.1);
-    check!(scene, put >= taken && taken >= scene.told(0));
-    check!(scene, put >= scene.told(1));
-    scene.tell(0, taken);
-    scene.tell(1, put);
+    check!(scene, put >= taken && taken >= scene.read_cell(0));
+    check!(scene, put >= scene.read_cell(1));
+    scene.write_cell(0, taken);
+    scene.write_cell(1, put);
     while taken < 2 && put < 3 {
         let pa = a.prepare::<(), (), _>((), |tx, root, ()| {
             let head = root.get_mut(tx)?;
@@ -111,11 +113,11 @@ fn contexts<M: Mapped>(scene: &mut Scene<'_, M>) {
         words.commit(1, pb.seq());
         pb.committed();
         put += 1;
-        scene.tell(1, put);
+        scene.write_cell(1, put);
         words.commit(0, pa.seq());
         pa.committed();
         taken += 1;
-        scene.tell(0, taken);
+        scene.write_cell(0, taken);
     }
 }
 
@@ -137,7 +139,7 @@ fn migrate<M: Mapped>(scene: &mut Scene<'_, M>) {
     let region = match old {
         Ok(pool) => {
             // The old pool must not be back after the new one was seen.
-            check!(scene, scene.told(0) == 0);
+            check!(scene, scene.read_cell(0) == 0);
             pool.close()
         }
         Err(r) => {
@@ -157,7 +159,7 @@ fn migrate<M: Mapped>(scene: &mut Scene<'_, M>) {
             }),
         )
     );
-    scene.tell(0, 1);
+    scene.write_cell(0, 1);
     let (done, list) = ok!(
         scene,
         pool.tx(|tx, root| Ok((root.get(tx).done, values(&root.get(tx).list, tx))))

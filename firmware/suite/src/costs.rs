@@ -1,5 +1,5 @@
-//! What operations cost: measured sections, each in one run from a blank memory to the end. Each is run twice, the first time
-//! for what only the first one does; the last figure counts.
+//! What operations cost: measured sections, each in one run from a blank memory to the end. Each is
+//! run twice, the first time for what only the first one does; the last figure counts.
 
 use crate::abi::section;
 use crate::{Group, Mapped, Scenario, Scene, check, ok};

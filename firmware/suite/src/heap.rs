@@ -1,5 +1,5 @@
-//! Scenarios of `vnv-heap`: programs of operations on a heap with so little RAM that nearly each of them evicts, in both promises. What
-//! they do is in `heap_list` and `heap_queue`.
+//! Scenarios of `vnv-heap`: programs of operations on a heap with so little RAM that nearly each of
+//! them evicts, in both promises. What they do is in `heap_list` and `heap_queue`.
 
 use crate::heap_driver::Driver;
 use crate::heap_list::List;
@@ -9,7 +9,8 @@ use nvmem::device::Misuse;
 use nvmem::{Medium, Persist};
 use vnv_heap::{Config, Heap, JustInTime, Marked, OpenError, Promise, Snapshot, Unrooted, brand};
 
-/// So many bytes for a heap, of which none is lost where they begin. No `repr(align)`: LLVM does not keep it for a variable on MSP430.
+/// So many bytes for a heap, of which none is lost where they begin. No `repr(align)`: LLVM does
+/// not keep it for a variable on MSP430.
 #[repr(C)]
 pub(crate) struct Buffer<const N: usize> {
     bytes: [u8; N],
@@ -27,7 +28,8 @@ impl<const N: usize> Buffer<N> {
     /// Aligned to 8.
     pub(crate) fn bytes(&mut self) -> &mut [u8] {
         let start: *mut u8 = (&raw mut *self).cast();
-        // SAFETY: two arrays of bytes, one behind the other, and at most the length of the second one is skipped.
+        // SAFETY: two arrays of bytes, one behind the other, and at most the length of the second
+        // one is skipped.
         unsafe { core::slice::from_raw_parts_mut(start.add(start.align_offset(8)), N) }
     }
 }
@@ -84,7 +86,8 @@ pub(crate) type Error = vnv_heap::Error<Misuse>;
 pub(crate) type Nv<'a, 's, M> = &'a mut Driver<'s, M>;
 pub(crate) type On<'h, T, S, P> = Heap<'h, <T as Program>::Root<'h>, S, P>;
 
-/// What a heap is used for. After its last operation a program is where it began, so that it can go round.
+/// What a heap is used for. After its last operation a program is where it began, so that it can go
+/// round.
 pub(crate) trait Program: Copy + 'static {
     /// The root, which counts the operations.
     type Root<'h>: Persist<At<'h> = Self::Root<'h>> + Marked<()>;
@@ -97,7 +100,8 @@ pub(crate) trait Program: Copy + 'static {
     ) -> Result<Self::Root<'h>, Error>;
     /// What a heap must show after these operations.
     fn after(ops: &[Self]) -> Self::View;
-    /// How many operations were done, and what it shows; `None` when something is neither old nor new.
+    /// How many operations were done, and what it shows; `None` when something is neither old nor
+    /// new.
     fn seen<'h, S: Medium<Error = Misuse>, P: Promise>(
         heap: &On<'h, Self, S, P>,
     ) -> Result<Option<(u16, Self::View)>, Error>;
@@ -140,14 +144,15 @@ impl Save for Snapshot {
 pub(crate) fn lose(ram: usize) {
     #[cfg(target_os = "none")]
     for i in 0..RAM {
-        // SAFETY: the heap's buffer, between a persist and its restore, when it may be lost; nothing in it is held.
+        // SAFETY: the heap's buffer, between a persist and its restore, when it may be lost;
+        // nothing in it is held.
         unsafe { (ram as *mut u8).wrapping_add(i).write_volatile(0xA5) }
     }
     let _ = ram;
 }
 
-/// The cells of the desk, beside the first, which counts the operations that were saved: the operation that was begun last, and the
-/// last one that has changed something.
+/// The cells of the mailbox, beside the first, which counts the operations that were saved: the
+/// operation that was begun last, and the last one that has changed something.
 const BEGUN: u16 = 1;
 const CHANGED: u16 = 2;
 
@@ -155,11 +160,12 @@ const CHANGED: u16 = 2;
 fn life<M: Mapped, P: Save, T: Program>(scene: &mut Scene<'_, M>, ops: &[T]) {
     let mut nv = Driver::new(scene.region(), scene.argument());
     if boot::<M, P, T>(scene, &mut nv, ops, false) {
-        // Never with snapshots, and never after a completed persist unless something was begun since.
+        // Never with snapshots, and never after a completed persist unless something was begun
+        // since.
         check!(scene, !P::SNAPSHOT);
-        check!(scene, scene.told(BEGUN) > scene.told(0));
-        scene.tell(CHANGED, 0);
-        scene.tell(0, 0);
+        check!(scene, scene.read_cell(BEGUN) > scene.read_cell(0));
+        scene.write_cell(CHANGED, 0);
+        scene.write_cell(0, 0);
         let interrupted = boot::<M, P, T>(scene, &mut nv, ops, true);
         check!(scene, !interrupted);
     }
@@ -187,19 +193,19 @@ fn boot<M: Mapped, P: Save, T: Program>(
         heap => ok!(scene, heap),
     };
     if format {
-        scene.tell(BEGUN, 0);
+        scene.write_cell(BEGUN, 0);
     }
     let audit = ok!(scene, heap.audit());
     check!(scene, audit.reachable == audit.allocated);
     let (done, seen) = seen::<M, P, T>(scene, &heap);
-    let saved = scene.told(0);
+    let saved = scene.read_cell(0);
     if done != saved {
         // It was begun, and its save was completed.
-        check!(scene, done == saved + 1 && scene.told(BEGUN) == done);
-        scene.tell(0, done);
+        check!(scene, done == saved + 1 && scene.read_cell(BEGUN) == done);
+        scene.write_cell(0, done);
     } else {
         // Just in time, what has changed is saved, or else the heap was interrupted.
-        check!(scene, P::SNAPSHOT || scene.told(CHANGED) != saved + 1);
+        check!(scene, P::SNAPSHOT || scene.read_cell(CHANGED) != saved + 1);
     }
     check!(
         scene,
@@ -207,13 +213,13 @@ fn boot<M: Mapped, P: Save, T: Program>(
     );
     let all = scene.rounds(ops.len() as u16).min(MOST);
     for n in done..all {
-        scene.tell(BEGUN, n + 1);
+        scene.write_cell(BEGUN, n + 1);
         // Held to be written, without more: from here on something may have changed.
         drop(ok!(scene, heap.root_mut()));
-        scene.tell(CHANGED, n + 1);
+        scene.write_cell(CHANGED, n + 1);
         ok!(scene, ops[usize::from(n) % ops.len()].run(&heap));
         ok!(scene, P::save::<T, _>(&mut heap, ram_at));
-        scene.tell(0, n + 1);
+        scene.write_cell(0, n + 1);
     }
     let (done, seen) = self::seen::<M, P, T>(scene, &heap);
     check!(

@@ -1,4 +1,5 @@
-//! What the heap's operations cost: measured sections, the last of two runs of each; and what it takes of a 32-bit machine's RAM.
+//! What the heap's operations cost: measured sections, the last of two runs of each; and what it
+//! takes of a 32-bit machine's RAM.
 
 use crate::abi::figure;
 use crate::abi::section;
@@ -160,7 +161,8 @@ fn measured<M: Mapped, P: Measured>(scene: &mut Scene<'_, M>) {
 /// How many bytes of RAM a heap is given, for its own variable and its buffer.
 pub const TAKEN: usize = 4096;
 
-/// What there is room for in 4 KiB of RAM, the heap itself included, on the machine that stands for those of 32 bits. The medium lies in RAM.
+/// What there is room for in 4 KiB of RAM, the heap itself included, on the machine that stands for
+/// those of 32 bits. The medium lies in RAM.
 fn room<M: Mapped>(scene: &mut Scene<'_, M>, number: u16) {
     let region = scene.region();
     // SAFETY: the region's first unit, of which nothing is lent.
@@ -193,7 +195,8 @@ const FRAM: usize = 12 * 1024;
 #[cfg(target_arch = "riscv32")]
 const ROUNDS: usize = 600;
 
-/// How many objects of `N` bytes are resident at once in a buffer of so many bytes, beside the root: as many as are found again without a load.
+/// How many objects of `N` bytes are resident at once in a buffer of so many bytes, beside the
+/// root: as many as are found again without a load.
 #[cfg(target_arch = "riscv32")]
 fn resident<const N: usize>(bytes: usize) -> Result<u16, OpenError<Misuse>> {
     const MOST: usize = 240;
@@ -218,7 +221,8 @@ fn resident<const N: usize>(bytes: usize) -> Result<u16, OpenError<Misuse>> {
         if i < bytes / (N + N / 4 + 16) {
             continue;
         }
-        // As many of them as are found again and again without a load, once the policy knows them and what nobody uses has left.
+        // As many of them as are found again and again without a load, once the policy knows them
+        // and what nobody uses has left.
         let mut settled = false;
         for _ in 0..ROUNDS {
             let loads = heap.stats().loads;

@@ -1,13 +1,16 @@
-//! The medium of the heap's scenarios: the region behind a driver that counts, and that is wrong when the desk's argument says so.
+//! The medium of the heap's scenarios: the region behind a driver that counts, and that is wrong
+//! when the mailbox's argument says so.
 
 use crate::Mapped;
 use nvmem::device::{Contract, Misuse};
 use nvmem::superblock::Superblock;
 use nvmem::{Medium, Region};
 
-/// The desk's argument: the driver posts the record that says *running*, and begins it when the next write comes.
+/// The mailbox's argument: the driver posts the record that says *running*, and begins it when the
+/// next write comes.
 pub(crate) const POSTED: u16 = 9;
-/// The driver keeps each write back until the next one comes, and lets a record that says *persisted* pass it.
+/// The driver keeps each write back until the next one comes, and lets a record that says
+/// *persisted* pass it.
 pub(crate) const OVERTAKEN: u16 = 10;
 
 /// The states of a record, its bytes, and where both of them lie; docs/SPEC.md has the format.
@@ -26,7 +29,8 @@ pub(crate) static WRITTEN: Counter = Counter(core::cell::UnsafeCell::new(0));
 /// A number that the program and a handler look at.
 #[cfg(target_os = "none")]
 pub(crate) struct Counter(core::cell::UnsafeCell<u16>);
-// SAFETY: one core; each access is one volatile access, and what adds is a critical section of the heap.
+// SAFETY: one core; each access is one volatile access, and what adds is a critical section of the
+// heap.
 #[cfg(target_os = "none")]
 unsafe impl Sync for Counter {}
 #[cfg(target_os = "none")]

@@ -1,5 +1,6 @@
-//! A persist that an interrupt makes, at any instruction of the heap's operations: a cut after it finds what there was at that instruction,
-//! and without a cut the operation goes on as if nothing had been.
+//! A persist that an interrupt makes, at any instruction of the heap's operations: a cut after it
+//! finds what there was at that instruction, and without a cut the operation goes on as if nothing
+//! had been.
 
 use crate::abi::{cell, saved};
 use crate::heap::{BYTES, Buffer, CONFIG, Error, Nv, On, Program, RAM};
@@ -24,8 +25,9 @@ pub const fn group<M: Mapped>() -> Group<M> {
 
 static POWER_LOW: Saver = Saver::new();
 
-/// The cells of the desk. The operations that were there when this life began; then the operation that was begun last, and the one that
-/// has ended last, now and when the handler was called.
+/// The cells of the mailbox. The operations that were there when this life began; then the
+/// operation that was begun last, and the one that has ended last, now and when the handler was
+/// called.
 const FIRST: u16 = 0;
 const BEGUN: u16 = 1;
 const ENDED: u16 = 2;
@@ -42,9 +44,9 @@ const OPEN: u16 = cell::OPEN - cell::OWN;
 fn life<M: Mapped>(scene: &mut Scene<'_, M>, ops: &[List]) {
     let mut nv = Driver::new(scene.region(), scene.argument());
     if !boot(scene, &mut nv, ops, false) {
-        scene.tell(CHANGED, GIVEN_UP);
-        scene.tell(SAVED, saved::NOTHING);
-        scene.tell(FIRST, 0);
+        scene.write_cell(CHANGED, GIVEN_UP);
+        scene.write_cell(SAVED, saved::NOTHING);
+        scene.write_cell(FIRST, 0);
         check!(scene, boot(scene, &mut nv, ops, true));
     }
 }
@@ -64,10 +66,11 @@ fn boot<M: Mapped>(scene: &Scene<'_, M>, nv: Nv<'_, '_, M>, ops: &[List], format
     let mut heap = match heap {
         Err(OpenError::Interrupted) => {
             // Something has changed, and no persist has come to its end since.
-            check!(scene, !format && scene.told(SAVED) != saved::COMPLETE);
+            check!(scene, !format && scene.read_cell(SAVED) != saved::COMPLETE);
             check!(
                 scene,
-                scene.told(BEGUN) > scene.told(FIRST) || scene.told(CHANGED) == GIVEN_UP
+                scene.read_cell(BEGUN) > scene.read_cell(FIRST)
+                    || scene.read_cell(CHANGED) == GIVEN_UP
             );
             return false;
         }
@@ -78,15 +81,15 @@ fn boot<M: Mapped>(scene: &Scene<'_, M>, nv: Nv<'_, '_, M>, ops: &[List], format
     let Some(first) = arrived(scene, &heap, ops) else {
         return false;
     };
-    scene.tell(FIRST, first);
-    scene.tell(CHANGED, 0);
-    scene.tell(SAVED, saved::NOTHING);
+    scene.write_cell(FIRST, first);
+    scene.write_cell(CHANGED, 0);
+    scene.write_cell(SAVED, saved::NOTHING);
     let all = ops.len() as u16;
     let went = heap.attach(&POWER_LOW, || {
         power_may_fail(ram_at);
-        scene.tell(OPEN, 1);
+        scene.write_cell(OPEN, 1);
         let went = work(scene, &heap, ops, first);
-        scene.tell(OPEN, 0);
+        scene.write_cell(OPEN, 0);
         power_may_fail(0);
         went
     });
@@ -107,11 +110,11 @@ fn work<'h, M: Mapped>(
     first: u16,
 ) -> Result<(u16, Option<View>), Error> {
     for (n, op) in (first + 1..).zip(&ops[usize::from(first)..]) {
-        scene.tell(BEGUN, n);
+        scene.write_cell(BEGUN, n);
         drop(heap.root_mut()?);
-        scene.tell(CHANGED, YES);
+        scene.write_cell(CHANGED, YES);
         op.run(heap)?;
-        scene.tell(ENDED, n);
+        scene.write_cell(ENDED, n);
     }
     look(heap)
 }
@@ -126,20 +129,21 @@ fn look<'h, M: Mapped>(
     })
 }
 
-/// What is there must be what was there when it was saved. The operations that are whole, if all are.
+/// What is there must be what was there when it was saved. The operations that are whole, if all
+/// are.
 #[inline(never)]
 fn arrived<'h, M: Mapped>(
     scene: &Scene<'_, M>,
     heap: &On<'h, List, Nv<'_, '_, M>, JustInTime>,
     ops: &[List],
 ) -> Option<u16> {
-    let (ended, begun) = match scene.told(SAVED) {
+    let (ended, begun) = match scene.read_cell(SAVED) {
         saved::NOTHING => {
             // What has changed would have to be saved, or else the heap was interrupted.
-            check!(scene, scene.told(CHANGED) != YES);
-            (scene.told(FIRST), scene.told(FIRST))
+            check!(scene, scene.read_cell(CHANGED) != YES);
+            (scene.read_cell(FIRST), scene.read_cell(FIRST))
         }
-        _ => (scene.told(AT_ENDED), scene.told(AT_BEGUN)),
+        _ => (scene.read_cell(AT_ENDED), scene.read_cell(AT_BEGUN)),
     };
     let (done, view) = ok!(scene, look(heap));
     let before = List::after(&ops[..usize::from(ended)]);
@@ -164,7 +168,8 @@ fn arrived<'h, M: Mapped>(
     None
 }
 
-/// On a machine, the timer's interrupt saves from here on, and the RAM at this address is lost then; 0 for no longer.
+/// On a machine, the timer's interrupt saves from here on, and the RAM at this address is lost
+/// then; 0 for no longer.
 fn power_may_fail(ram: usize) {
     #[cfg(target_os = "none")]
     handler::begin(ram);
@@ -175,10 +180,10 @@ fn power_may_fail(ram: usize) {
 mod handler {
     use super::{AT_BEGUN, AT_ENDED, BEGUN, CONFIG, ENDED, POWER_LOW, SAVED};
     use crate::abi::{cell, code, saved};
-    use crate::desk::on::Handle;
     use crate::heap::lose;
     use crate::heap_driver::WRITTEN;
     use crate::machine;
+    use crate::mailbox::on::Handle;
     use core::cell::UnsafeCell;
     use core::marker::PhantomData;
     use nvmem::mapped;
@@ -205,16 +210,16 @@ mod handler {
         if ram == 0 {
             return;
         }
-        let desk: Handle<'_> = Handle(PhantomData);
-        let told = |i: u16| desk.told(cell::OWN + i);
-        let tell = |i: u16, v: u16| {
+        let mailbox: Handle<'_> = Handle(PhantomData);
+        let read_cell = |i: u16| mailbox.read_cell(cell::OWN + i);
+        let write_cell = |i: u16, v: u16| {
             mapped::barrier();
-            desk.tell(cell::OWN + i, v);
+            mailbox.write_cell(cell::OWN + i, v);
             mapped::barrier();
         };
-        tell(AT_BEGUN, told(BEGUN));
-        tell(AT_ENDED, told(ENDED));
-        tell(SAVED, saved::BEGUN);
+        write_cell(AT_BEGUN, read_cell(BEGUN));
+        write_cell(AT_ENDED, read_cell(ENDED));
+        write_cell(SAVED, saved::BEGUN);
         let before = WRITTEN.get();
         // SAFETY: in the handler of an interrupt, on the core that runs the heap.
         if unsafe { POWER_LOW.persist() }.is_err() {
@@ -223,13 +228,13 @@ mod handler {
         if u32::from(WRITTEN.get().wrapping_sub(before)) > BOUND {
             machine::end(const { code(file!(), line!()) })
         }
-        tell(SAVED, saved::COMPLETE);
+        write_cell(SAVED, saved::COMPLETE);
         lose(ram);
-        tell(SAVED, saved::OVER);
+        write_cell(SAVED, saved::OVER);
         // SAFETY: as above; the rest of RAM is as it was.
         if unsafe { POWER_LOW.restore() }.is_err() {
             machine::end(const { code(file!(), line!()) })
         }
-        tell(SAVED, saved::OVER);
+        write_cell(SAVED, saved::OVER);
     }
 }

@@ -31,14 +31,15 @@ impl List {
 }
 
 impl List {
-    /// Whether a list may look like this while the operation is under way, `before` which it looked like that. `None` is a node with
-    /// half of its data.
+    /// Whether a list may look like this while the operation is under way, `before` which it looked
+    /// like that. `None` is a node with half of its data.
     pub(crate) fn passes(self, before: View, seen: Option<View>) -> bool {
         let Some(seen) = seen else {
             return matches!(self, List::Write(_));
         };
         let stage = match self {
-            // The nodes have no owner but the new one, which is not there yet; or the first one has no next one any more.
+            // The nodes have no owner but the new one, which is not there yet; or the first one has
+            // no next one any more.
             List::Push(_) => View::default(),
             List::Pop => View {
                 nodes: 1,

@@ -1,4 +1,5 @@
-//! A scenario of `nv-replay` with `nvlist`: operations on lists that take effect with the commit of a step, or not at all.
+//! A scenario of `nv-replay` with `nvlist`: operations on lists that take effect with the commit of
+//! a step, or not at all.
 
 use crate::{Group, Mapped, Scenario, Scene, check, ok, progress};
 use nv_replay::{Commit, Committed, Config, Error, Options, Replay, committed};
@@ -18,7 +19,8 @@ pub const fn group<M: Mapped>() -> Group<M> {
 
 const LISTS: usize = 256;
 
-/// The desk's arguments: the list's operation is finished before the step is committed; nobody asks which step is.
+/// Planted bugs, as arguments in the mailbox: the list's operation is finished before the step is
+/// committed; the lists are opened without asking which step was committed last.
 pub(crate) const EARLY: u16 = 7;
 pub(crate) const UNASKED: u16 = 8;
 
@@ -54,7 +56,8 @@ fn rows<M: Mapped>(pool: &mut Nodes<'_, M>) -> [Row; 2] {
     })
 }
 
-/// Stages with the step's number what the program does to the lists in this step, commits the step, and finishes it.
+/// Stages with the step's number what the program does to the lists in this step, commits the step,
+/// and finishes it.
 fn operate<'c, 'b, M: Mapped>(
     mut lists: Lists<'b, u16, M>,
     [first, second]: [List<'b>; 2],
@@ -103,8 +106,8 @@ fn operate<'c, 'b, M: Mapped>(
     }
 }
 
-/// Steps that count, each with an operation: two insertions, a move from list to list, a removal; and one whose operation is
-/// given up, so that the step is undone and its error recorded.
+/// Steps that count, each with an operation: two insertions, a move from list to list, a removal;
+/// and one whose operation is given up, so that the step is undone and its error recorded.
 fn step_join<M: Mapped>(scene: &mut Scene<'_, M>) {
     let Ok((lists, table)) = scene.region().split_at(LISTS) else {
         scene.fail(const { crate::code(file!(), line!()) }, "a multiple of 8")
@@ -125,7 +128,8 @@ fn step_join<M: Mapped>(scene: &mut Scene<'_, M>) {
         ..Options::default()
     };
     let mut rt = ok!(scene, Rt::<M>::open(table, options, |_| Ok(0)));
-    // All steps that are recorded have been passed, and as many or one fewer were told of; the lists say the same.
+    // All steps that are recorded have been passed, and as many or one fewer were told of; the
+    // lists say the same.
     let agree = |rt: &Rt<'_, M>, pool: &mut Nodes<'_, M>, steps: u16| {
         if rt.is_live() {
             progress!(scene, steps);

@@ -1,10 +1,17 @@
-//! The operations of Relume's crates as small programs, each written once: they run on a host under `powerfail`, in emulators
-//! with the power cut at every instruction, and on boards.
+//! The operations of Relume's crates as small programs, each written once: they run on a host under
+//! `powerfail`, in emulators with the power cut at every instruction, and on boards.
 //!
-//! A scenario is a function that gets a [`Scene`]: it opens what the non-volatile memory holds (and formats it when it is
-//! blank), checks that this is permitted after what the desk was told, does what is left to be done and tells the desk after
-//! each operation. So each boot is a recovery, a check, and the way to the end. [`abi`] says how a machine's memory is
-//! divided.
+//! A scenario is a function that gets a [`Scene`]. Every boot calls it from the start:
+//!
+//! ```text
+//! open or format -> compare with the mailbox -> one operation -> write its number -> ... -> end
+//!                                               ^                to the mailbox |
+//!                                               +-------------------------------+
+//! ```
+//!
+//! The mailbox survives power cuts and says how many operations are done. The memory must hold
+//! exactly so many, or one more: the cut came before the mailbox was written. [`abi`] says where
+//! memory lies on each machine.
 #![no_std]
 // Planted bugs of registers.
 #![cfg_attr(target_arch = "msp430", feature(asm_experimental_arch))]
@@ -13,7 +20,6 @@ pub mod abi;
 pub mod checkpoint;
 pub mod contexts;
 pub mod costs;
-mod desk;
 pub mod heap;
 pub mod heap_costs;
 mod heap_driver;
@@ -24,6 +30,7 @@ pub mod heap_work;
 pub mod joined;
 #[cfg(target_os = "none")]
 pub mod machine;
+mod mailbox;
 pub mod nvlist;
 pub mod nvmem;
 pub mod objects;
@@ -33,7 +40,7 @@ mod scene;
 pub mod tx;
 
 pub use abi::code;
-pub use desk::Desk;
+pub use mailbox::Mailbox;
 pub use scene::Scene;
 
 use ::nvmem::Model;
@@ -43,7 +50,7 @@ use pmem_tx::Width;
 pub trait Mapped: Model<Unit: Width> {}
 impl<M: Model<Unit: Width>> Mapped for M {}
 
-/// A model for those who only want the names.
+/// A failure model for callers that only list names.
 pub type HostModel = ::nvmem::InOrder32;
 
 /// A program that checks itself, at every boot.
@@ -52,16 +59,24 @@ pub struct Scenario<M: Mapped> {
     pub name: &'static str,
     /// Bytes of non-volatile memory that it is given, from the start.
     pub bytes: usize,
-    /// Whether it is there to measure: it does too much for two cuts everywhere, and cuts in it find nothing new.
+    /// Whether it only measures. It does too much for two cuts everywhere, and a cut in it finds
+    /// nothing new.
     pub measures: bool,
-    /// Whether interrupts come in it, at every instruction, and are what is cut.
+    /// Whether the timer interrupts it: once in a run, and in another run before each instruction.
+    /// The cuts are then made in the interrupt handler.
     pub interrupts: bool,
     /// Whether a cut may leave a word that is neither the old one nor the new one, as on flash.
     pub torn: bool,
-    /// Where interrupts come, all cuts in the handler are made for one interrupt of so many, for the others those after all was saved. Else its boots are long: after the first cut, cuts are made in all that it does before it tells the desk anything of its own; and up to
-    /// what it tells next in one state of so many. 0: everywhere.
+    /// How many cuts are left out; 0 for none.
+    ///
+    /// With interrupts: one interrupt in this many is cut at every store of its handler. The
+    /// others are cut only after the handler has saved everything.
+    ///
+    /// Without interrupts: the boots are long. A boot after the first cut is always cut up to its
+    /// first write to a mailbox cell of its own. One boot in this many is also cut up to its next
+    /// write there.
     pub sample: u16,
-    /// The program. It returns when it has come to its end.
+    /// The program. It returns when all its operations are done.
     pub run: fn(&mut Scene<'_, M>),
 }
 
@@ -134,11 +149,12 @@ pub struct Group<M: Mapped> {
     pub name: &'static str,
     /// The primitive whose operations these are.
     pub primitive: &'static str,
-    /// The scenarios; the desk's first cell is an index into them.
+    /// The scenarios; the mailbox's first cell is an index into them.
     pub scenarios: &'static [Scenario<M>],
 }
 
-/// All groups, in a fixed order. More than one for a primitive where they would not fit below the 64 KiB of an MSP430.
+/// All groups, in a fixed order. A primitive has several where one image would not fit into the
+/// lower 64 KiB of an MSP430.
 pub const fn groups<M: Mapped>() -> [Group<M>; 24] {
     [
         nvmem::group(),

@@ -1,7 +1,7 @@
 //! A boot of a machine.
 
 use crate::abi::{self, cell};
-use crate::desk::on::{HERE, Handle};
+use crate::mailbox::on::{Handle, MACHINE};
 use crate::{Group, Mapped, Scene};
 use core::cell::UnsafeCell;
 use core::marker::PhantomData;
@@ -18,22 +18,26 @@ pub type Model = nvmem::InOrder16;
 #[cfg(not(target_arch = "msp430"))]
 pub type Model = nvmem::InOrder32;
 
-/// What a machine's start-up calls: runs the scenario that the desk names, and stops.
+/// Runs the scenario that the mailbox names, and stops. A machine's start-up calls it.
 pub fn boot(group: Group<Model>) -> ! {
-    let desk = Handle(PhantomData);
-    desk.tell(cell::MARK, 0);
-    desk.tell(cell::STATUS, abi::RUNNING);
-    desk.tell(cell::BOOTS, desk.told(cell::BOOTS).wrapping_add(1));
-    let Some(s) = group.scenarios.get(usize::from(desk.told(cell::SCENARIO))) else {
+    let mailbox = Handle(PhantomData);
+    mailbox.write_cell(cell::MARK, 0);
+    mailbox.write_cell(cell::STATUS, abi::RUNNING);
+    mailbox.write_cell(cell::BOOTS, mailbox.read_cell(cell::BOOTS).wrapping_add(1));
+    let Some(s) = group
+        .scenarios
+        .get(usize::from(mailbox.read_cell(cell::SCENARIO)))
+    else {
         end(abi::NO_SCENARIO)
     };
     // The compiler shall not know where the memory lies, as it does not with a linker's symbols.
-    let start = core::hint::black_box(HERE.nvm as usize) as *mut u8;
+    let start = core::hint::black_box(MACHINE.nvm as usize) as *mut u8;
     run(s.run, start, s.bytes)
 }
 
 fn run<M: Mapped>(f: fn(&mut Scene<'_, M>), start: *mut u8, bytes: usize) -> ! {
-    // SAFETY: the machine's non-volatile memory, which nothing else uses; a boot comes by here once.
+    // SAFETY: the machine's non-volatile memory, which nothing else uses; a boot comes by here
+    // once.
     match unsafe { Region::from_raw(start, start.wrapping_add(bytes)) } {
         Ok(region) => f(&mut Scene::new(region)),
         Err(_) => end(abi::NO_SCENARIO),
@@ -41,19 +45,20 @@ fn run<M: Mapped>(f: fn(&mut Scene<'_, M>), start: *mut u8, bytes: usize) -> ! {
     end(0)
 }
 
-/// Whether the desk asks for the timer, and with which period.
+/// The timer's period, or `None` if the mailbox asks for no timer.
 pub fn timer() -> Option<u16> {
-    let desk: Handle<'_> = Handle(PhantomData);
-    match desk.told(cell::TIMER) {
+    let mailbox: Handle<'_> = Handle(PhantomData);
+    match mailbox.read_cell(cell::TIMER) {
         0 => None,
         n => Some(n),
     }
 }
 
-/// What the timer's interrupt does: something that a person at the desk sees, and what the scenario asks for.
+/// The handler of the timer's interrupt: counts it in the mailbox, then calls the scenario's
+/// handler.
 pub fn tick() {
-    let desk: Handle<'_> = Handle(PhantomData);
-    desk.tell(cell::TICKS, desk.told(cell::TICKS).wrapping_add(1));
+    let mailbox: Handle<'_> = Handle(PhantomData);
+    mailbox.write_cell(cell::TICKS, mailbox.read_cell(cell::TICKS).wrapping_add(1));
     // SAFETY: the handler, which the program interrupts never; a volatile access.
     if let Some(f) = unsafe { HANDLER.0.get().read_volatile() } {
         f()
@@ -65,25 +70,26 @@ struct Handler(UnsafeCell<Option<fn()>>);
 unsafe impl Sync for Handler {}
 static HANDLER: Handler = Handler(UnsafeCell::new(None));
 
-/// From here on the timer's interrupt calls this too.
+/// Sets the scenario's handler of the timer's interrupt.
 pub(crate) fn on_tick(f: fn()) {
     // SAFETY: as above.
     unsafe { HANDLER.0.get().write_volatile(Some(f)) }
 }
 
-/// Ends the boot: 0 for a scenario that has come to its end, or what failed.
+/// Ends the boot. `failure` is 0 if the scenario is finished, otherwise the code of the failed
+/// check.
 pub fn end(failure: u16) -> ! {
     unsafe extern "Rust" {
         fn relume_stop() -> !;
     }
-    let desk: Handle<'_> = Handle(PhantomData);
+    let mailbox: Handle<'_> = Handle(PhantomData);
     let status = if failure == 0 {
         abi::FINISHED
     } else {
-        desk.tell(cell::FAILURE, failure);
+        mailbox.write_cell(cell::FAILURE, failure);
         abi::FAILED
     };
-    desk.tell(cell::STATUS, status);
+    mailbox.write_cell(cell::STATUS, status);
     // SAFETY: defined by the machine's crate, and safe to call anywhere.
     unsafe { relume_stop() }
 }

@@ -1,5 +1,5 @@
-//! Scenarios of `nvlist`: each operation on lists of 0 to 5 nodes, alone and with a number; and what insertions cost, with its record
-//! and with an undo log.
+//! Scenarios of `nvlist`: each operation on lists of 0 to 5 nodes, alone and with a number; and
+//! what insertions cost, with its record and with an undo log.
 
 use crate::abi::section;
 use crate::{Group, Mapped, Scenario, Scene, check, ok};
@@ -48,7 +48,8 @@ const BYTES: usize = 128 + 16 + 8 + 8 + 8 + NODES * 8;
 
 type Lists<'m, M> = NodePool<'m, u16, 2, M>;
 
-/// An operation on the first list. An index past its end is the end; the second list receives what moves.
+/// An operation on the first list. An index past its end is the end; the second list receives what
+/// moves.
 #[derive(Clone, Copy)]
 enum Op {
     PushBack(u16),
@@ -125,7 +126,8 @@ impl Model {
         count: 0,
     };
 
-    /// What comes next: the list is made `length` long, then the operation, then the same for the next length.
+    /// What comes next: the list is made `length` long, then the operation, then the same for the
+    /// next length.
     fn next(&self, op: fn(u8, u16) -> Op) -> Op {
         let (a, b) = (self.rows[0].len, self.rows[1].len);
         match a {
@@ -245,14 +247,14 @@ fn run<M: Mapped>(pool: &mut Lists<'_, M>, op: Op) -> bool {
 /// The operation on lists of 0 to 5 nodes, one after the other.
 fn play<M: Mapped>(scene: &mut Scene<'_, M>, op: fn(u8, u16) -> Op) {
     let mut pool = ok!(scene, Lists::<M>::open(scene.region()));
-    let mut n = scene.told(0);
+    let mut n = scene.read_cell(0);
     let mut model = Model::after(n, op);
     if !agree(&mut pool, &model.rows) {
         // What was done last was not told any more.
         model.apply(model.next(op));
         check!(scene, agree(&mut pool, &model.rows));
         n += 1;
-        scene.tell(0, n);
+        scene.write_cell(0, n);
     }
     let all = scene.rounds(24);
     while n < all {
@@ -260,12 +262,13 @@ fn play<M: Mapped>(scene: &mut Scene<'_, M>, op: fn(u8, u16) -> Op) {
         check!(scene, run(&mut pool, next));
         model.apply(next);
         n += 1;
-        scene.tell(0, n);
+        scene.write_cell(0, n);
     }
     check!(scene, agree(&mut pool, &model.rows));
 }
 
-/// Operations that take effect with a word that somebody else commits: a node comes, moves, and goes.
+/// Operations that take effect with a word that somebody else commits: a node comes, moves, and
+/// goes.
 fn with_number<M: Mapped>(scene: &mut Scene<'_, M>) {
     let Ok((words, region)) = scene.region().split_at(8) else {
         scene.fail(const { crate::code(file!(), line!()) }, "a multiple of 8")
@@ -315,13 +318,14 @@ fn with_number<M: Mapped>(scene: &mut Scene<'_, M>) {
             Some(())
         });
         check!(scene, worked.is_some());
-        scene.tell(0, n + 1);
+        scene.write_cell(0, n + 1);
         check!(scene, lengths(&mut pool) == expected(n + 1));
     }
 }
 
-/// The links of nodes that a transaction changes, field by field: of the same size as those of an `nvlist`, or of 32 bits. Previous
-/// and next of node `i` have the indices `2 i` and `2 i + 1`; content is left out.
+/// The links of nodes that a transaction changes, field by field: of the same size as those of an
+/// `nvlist`, or of 32 bits. Previous and next of node `i` have the indices `2 i` and `2 i + 1`;
+/// content is left out.
 #[derive(Persist)]
 #[repr(C)]
 struct Links<T> {

@@ -59,7 +59,7 @@ fn superblock<M: Mapped>(scene: &mut Scene<'_, M>) {
         } else {
             superblock::replace(&mut region, &sb(n));
         }
-        scene.tell(0, n + 1);
+        scene.write_cell(0, n + 1);
     }
     let last = scene.rounds(3) - 1;
     check!(
@@ -96,7 +96,7 @@ fn record<M: Mapped>(scene: &mut Scene<'_, M>) {
     for n in found.n..scene.rounds(3) {
         ok!(scene, r.set(counter(n + 1)));
         check!(scene, *r.get() == counter(n + 1));
-        scene.tell(0, n + 1);
+        scene.write_cell(0, n + 1);
     }
 }
 
@@ -111,19 +111,20 @@ fn wide(n: u16) -> Wide {
     Wide { n, more: [!n; 5] }
 }
 
-/// Two settings of an old program, then the one of a new program with another type, which makes one more.
+/// Two settings of an old program, then the one of a new program with another type, which makes one
+/// more.
 fn record_migrate<M: Mapped>(scene: &mut Scene<'_, M>) {
     let mut region = scene.region();
     let all = 0..region.len() as u32;
     // The new program is installed when the old one has done its last.
-    if scene.told(0) < 2 {
+    if scene.read_cell(0) < 2 {
         let mut r = ok!(scene, Record::open(&mut region, all.clone(), counter(0)));
         let found = *r.get();
         check!(scene, found == counter(found.n));
         progress!(scene, found.n);
         for n in found.n..2 {
             ok!(scene, r.set(counter(n + 1)));
-            scene.tell(0, n + 1);
+            scene.write_cell(0, n + 1);
         }
     }
     // What is found in the old type is 2, and becomes 3.
@@ -139,11 +140,12 @@ fn record_migrate<M: Mapped>(scene: &mut Scene<'_, M>) {
     progress!(scene, found.n);
     for n in found.n..5 {
         ok!(scene, r.set(wide(n + 1)));
-        scene.tell(0, n + 1);
+        scene.write_cell(0, n + 1);
     }
 }
 
-/// Two copies of a value and a word that says which one counts; the other one is written through a plain `&mut`.
+/// Two copies of a value and a word that says which one counts; the other one is written through a
+/// plain `&mut`.
 fn loan<M: Mapped>(scene: &mut Scene<'_, M>) {
     let region = scene.region();
     // SAFETY: a unit of the region, of which nothing is lent.
@@ -173,6 +175,6 @@ fn loan<M: Mapped>(scene: &mut Scene<'_, M>) {
         // SAFETY: as the load.
         unsafe { region.store(0, u32::from(n)) };
         mapped::fence::<M>();
-        scene.tell(0, n);
+        scene.write_cell(0, n);
     }
 }

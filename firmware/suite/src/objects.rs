@@ -88,7 +88,7 @@ fn two<M: Mapped>(scene: &mut Scene<'_, M>) {
                 Ok(())
             })
         );
-        scene.tell(0, n);
+        scene.write_cell(0, n);
     }
 }
 
@@ -147,7 +147,7 @@ fn list<M: Mapped>(scene: &mut Scene<'_, M>) {
                 Ok(())
             })
         );
-        scene.tell(0, n + 1);
+        scene.write_cell(0, n + 1);
     }
     let audit = ok!(scene, pool.audit());
     check!(scene, audit.unreachable == 0);
@@ -172,6 +172,6 @@ fn cell<M: Mapped>(scene: &mut Scene<'_, M>) {
                 f.done.set(n)
             })
         );
-        scene.tell(0, n);
+        scene.write_cell(0, n);
     }
 }

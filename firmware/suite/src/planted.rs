@@ -1,8 +1,9 @@
-//! Bugs that only machine code shows, to test those who look for them: what is right here as it is written, and wrong as it is
-//! compiled. Each scenario is a small protocol by hand; the desk's argument chooses the bug, and 0 the protocol without it.
+//! Bugs that only machine code shows, to test those who look for them: what is right here as it is
+//! written, and wrong as it is compiled. Each scenario is a small protocol by hand; the mailbox's
+//! argument chooses the bug, and 0 the protocol without it.
 //!
-//! On a host the wrong stores are reported to the kit in the order in which the program says them, so the host finds nothing:
-//! that is the point.
+//! On a host the wrong stores are reported to the kit in the order in which the program says them,
+//! so the host finds nothing: that is the point.
 
 use crate::{Group, Mapped, Scenario, Scene, check, heap_driver, joined, progress};
 use core::hint::black_box;
@@ -33,9 +34,10 @@ pub const fn group<M: Mapped>() -> Group<M> {
 
 /// A planted bug.
 pub struct Bug {
-    /// The desk's argument.
+    /// The mailbox's argument.
     pub number: u16,
-    /// The group. Those of this one pass on a host; those of others are mistakes in the use of a crate, which a host shows too.
+    /// The group. Those of this one pass on a host; those of others are mistakes in the use of a
+    /// crate, which a host shows too.
     pub group: &'static str,
     /// The scenario.
     pub scenario: &'static str,
@@ -72,7 +74,7 @@ pub const BUGS: [Bug; 19] = [
         number: REGISTER,
         group: "planted",
         scenario: "serve",
-        what: "the commit word stays in a register until the second request, after the desk was told of the first",
+        what: "the commit word stays in a register until the second request, after the first was written to the mailbox",
         on: &["arm", "riscv", "msp430"],
     },
     Bug {
@@ -194,7 +196,8 @@ fn chosen<M: Mapped>(scene: &mut Scene<'_, M>, bug: u16, both: [fn(&mut Scene<'_
     both[usize::from(scene.argument() == bug)](scene)
 }
 
-/// A store. `PLAIN` is how somebody writes it who forgets that the compiler may merge, move and leave out.
+/// A store. `PLAIN` is how somebody writes it who forgets that the compiler may merge, move and
+/// leave out.
 #[inline(always)]
 fn put<U: Unit, const PLAIN: bool>(at: *mut U, v: U) {
     // SAFETY: callers name units of their region, which nothing else refers to.
@@ -228,13 +231,13 @@ fn dirty_plain<M: Mapped>(scene: &mut Scene<'_, M>) {
     dirty_flag::<M, true>(scene)
 }
 
-/// A flag is cleared, two values are written, the flag is set: while it is set, they are whole. What a cut leaves half done may
-/// be lost.
+/// A flag is cleared, two values are written, the flag is set: while it is set, they are whole.
+/// What a cut leaves half done may be lost.
 fn dirty_flag<M: Mapped, const PLAIN: bool>(scene: &mut Scene<'_, M>) {
     let region = scene.region();
     let at = units(&region);
     let (x, y) = (at.wrapping_add(1), at.wrapping_add(2));
-    let (flag, told) = (get(at), scene.told(0));
+    let (flag, told) = (get(at), scene.read_cell(0));
     if flag != 0 {
         check!(scene, flag == told || flag == told + 1);
         check!(scene, get(x) == flag && get(y) == flag);
@@ -244,7 +247,7 @@ fn dirty_flag<M: Mapped, const PLAIN: bool>(scene: &mut Scene<'_, M>) {
         put::<M::Unit, PLAIN>(x, unit(n));
         put::<M::Unit, PLAIN>(y, unit(n));
         put::<M::Unit, PLAIN>(at, unit(n));
-        scene.tell(0, n);
+        scene.write_cell(0, n);
     }
 }
 
@@ -270,12 +273,12 @@ fn erase_first<M: Mapped, const PLAIN: bool>(scene: &mut Scene<'_, M>) {
         check!(scene, v == 0 || v == s);
         progress!(scene, s);
     }
-    for n in scene.told(0) + 1..=scene.rounds(3) {
+    for n in scene.read_cell(0) + 1..=scene.rounds(3) {
         put::<M::Unit, PLAIN>(value, unit(0));
         put::<M::Unit, false>(state, unit(ERASED | n));
         put::<M::Unit, PLAIN>(value, unit(n));
         put::<M::Unit, false>(state, unit(n));
-        scene.tell(0, n);
+        scene.write_cell(0, n);
     }
 }
 
@@ -286,7 +289,7 @@ fn served_plain<M: Mapped>(scene: &mut Scene<'_, M>) {
     serve::<M, true>(scene)
 }
 
-/// A counter of requests, which come in twos; the desk is told of each.
+/// A counter of requests, which come in twos; each is written to the mailbox.
 fn serve<M: Mapped, const PLAIN: bool>(scene: &mut Scene<'_, M>) {
     let region = scene.region();
     let at = units(&region);
@@ -298,7 +301,8 @@ fn serve<M: Mapped, const PLAIN: bool>(scene: &mut Scene<'_, M>) {
     check!(scene, get(at) == last);
 }
 
-/// `counter` belongs to nobody else for the whole of the call, so the compiler may store it whenever it likes.
+/// `counter` belongs to nobody else for the whole of the call, so the compiler may store it
+/// whenever it likes.
 #[inline(never)]
 fn count<M: Mapped, const PLAIN: bool>(
     counter: &mut M::Unit,
@@ -309,9 +313,9 @@ fn count<M: Mapped, const PLAIN: bool>(
     let mut one = |n: u16| {
         put::<M::Unit, PLAIN>(counter, unit(n));
         if PLAIN {
-            scene.tell_unordered(0, n);
+            scene.write_cell_unordered(0, n);
         } else {
-            scene.tell(0, n);
+            scene.write_cell(0, n);
         }
     };
     let mut n = from;
@@ -333,8 +337,8 @@ struct Pair {
     check: u16,
 }
 
-/// A number and its complement, which must agree: two copies in turn and a unit that says which one counts; or, wrongly, both
-/// in one word that is no unit.
+/// A number and its complement, which must agree: two copies in turn and a unit that says which one
+/// counts; or, wrongly, both in one word that is no unit.
 fn number_and_check<M: Mapped>(scene: &mut Scene<'_, M>) {
     let bug = scene.argument();
     let region = scene.region();
@@ -364,7 +368,7 @@ fn number_and_check<M: Mapped>(scene: &mut Scene<'_, M>) {
             }
             _ => put::<u32, false>(word, both),
         }
-        scene.tell(0, n);
+        scene.write_cell(0, n);
     }
 }
 
@@ -379,7 +383,7 @@ fn backwards_plain<M: Mapped>(scene: &mut Scene<'_, M>) {
 fn last_to_first<M: Mapped, const PLAIN: bool>(scene: &mut Scene<'_, M>) {
     let region = scene.region();
     let at = units(&region);
-    let (first, told) = (get(at), scene.told(0));
+    let (first, told) = (get(at), scene.read_cell(0));
     if first != 0 {
         check!(scene, first == told || first == told + 1);
         check!(scene, (1..4).all(|i| get(at.wrapping_add(i)) == first));
@@ -389,7 +393,7 @@ fn last_to_first<M: Mapped, const PLAIN: bool>(scene: &mut Scene<'_, M>) {
         let new = black_box([unit::<M::Unit>(n); 4]);
         // SAFETY: four units of the region, which nothing else refers to.
         copy::<M::Unit, PLAIN>(unsafe { &mut *at.cast() }, &new);
-        scene.tell(0, n);
+        scene.write_cell(0, n);
     }
 }
 

@@ -1,4 +1,5 @@
-//! Scenarios of `nv-replay`. Each is a program that checks its own results, and what the desk was told, in every life.
+//! Scenarios of `nv-replay`. Each is a program that checks its own results, and what the mailbox
+//! was told, in every life.
 
 use crate::{Group, Mapped, Scenario, Scene, check, ok};
 use core::cell::Cell;
@@ -62,7 +63,8 @@ pub const fn updates_group<M: Mapped>() -> Group<M> {
     }
 }
 
-/// The cells of the desk, beside the first, which counts the top-level records that were told of.
+/// The cells of the mailbox, beside the first, which counts the top-level records that were told
+/// of.
 const READINGS: u16 = 1;
 const SHOWN: u16 = 2;
 const RECEIVED: u16 = 4;
@@ -98,16 +100,16 @@ impl<M: Mapped> Progress<'_, '_, M> {
     fn at<O>(&self, k: u16, f: impl FnOnce() -> Result<O, Error>) -> Result<O, Error> {
         self.record.set(k);
         let o = f()?;
-        if self.scene.told(0) < k {
-            self.scene.tell(0, k);
+        if self.scene.read_cell(0) < k {
+            self.scene.write_cell(0, k);
         }
         Ok(o)
     }
 
     /// A value that a user saw: it is the same in every life.
     fn show(&self, i: u16, v: u16) {
-        match self.scene.told(SHOWN + i) {
-            0 => self.scene.tell(SHOWN + i, v),
+        match self.scene.read_cell(SHOWN + i) {
+            0 => self.scene.write_cell(SHOWN + i, v),
             seen => check!(self.scene, seen == v),
         }
     }
@@ -125,18 +127,18 @@ struct Outside<'a, 's, M: Mapped> {
 impl<M: Mapped> Outlet for Outside<'_, '_, M> {
     fn send(&mut self, m: &Message<'_>) {
         let number = m.number as u16;
-        let next = self.scene.told(RECEIVED);
+        let next = self.scene.read_cell(RECEIVED);
         check!(self.scene, number <= next);
         let wanted = SENT.get(usize::from(number)).copied();
         check!(self.scene, m.get(&PORT) == wanted.map(Ok));
         if number == next {
-            self.scene.tell(RECEIVED, next + 1);
+            self.scene.write_cell(RECEIVED, next + 1);
         }
     }
 
     /// What is recorded must be what was told, or one record more.
     fn live(&mut self) {
-        let (told, here) = (self.scene.told(0), self.record.get());
+        let (told, here) = (self.scene.read_cell(0), self.record.get());
         check!(self.scene, here == told || here == told + 1);
     }
 }
@@ -194,7 +196,8 @@ fn run<'m, M: Mapped>(
         let (audit, _) = ok!(scene, rt.audit());
         check!(scene, audit.unreachable == 0);
     }
-    // SAFETY: the whole region, which the program has given up; its lifetime had become that of the outlet.
+    // SAFETY: the whole region, which the program has given up; its lifetime had become that of the
+    // outlet.
     region = ok!(scene, unsafe { Region::from_raw(base, base.add(len)) });
     region
 }
@@ -245,8 +248,8 @@ fn steps<M: Mapped>(rt: &mut Rt<'_, M>, p: &Progress<'_, '_, M>) -> Result<(), E
 
 /// Reads a sensor, which never shows the same twice.
 fn read<M: Mapped>(scene: &Scene<'_, M>) -> u16 {
-    let n = scene.told(READINGS) + 1;
-    scene.tell(READINGS, n);
+    let n = scene.read_cell(READINGS) + 1;
+    scene.write_cell(READINGS, n);
     n
 }
 
@@ -329,7 +332,7 @@ fn outputs<M: Mapped>(rt: &mut Rt<'_, M>, p: &Progress<'_, '_, M>) -> Result<(),
         })?)
     })?;
     check!(p.scene, p.at(5, || state(rt))? == (0, 0));
-    check!(p.scene, p.scene.told(RECEIVED) == SENT.len() as u16);
+    check!(p.scene, p.scene.read_cell(RECEIVED) == SENT.len() as u16);
     Ok(())
 }
 
@@ -385,13 +388,13 @@ fn nested_loops<M: Mapped>(rt: &mut Rt<'_, M>, p: &Progress<'_, '_, M>) -> Resul
     Ok(())
 }
 
-/// The beginning of both versions: a change, and an input that the desk saw.
+/// The beginning of both versions: a change, and an input that the mailbox saw.
 fn beginning<M: Mapped>(rt: &mut Rt<'_, M>, p: &Progress<'_, '_, M>) -> Result<u16, Error> {
     rt.step_at::<_, ()>(1, (), |tx, t, ()| {
         *t.fields(tx).n.get_mut()? += 1;
         Ok(())
     })?;
-    let x = rt.step_at::<_, u16>(2, p.scene.told(READINGS), |_, _, x| Ok(x + 5))?;
+    let x = rt.step_at::<_, u16>(2, p.scene.read_cell(READINGS), |_, _, x| Ok(x + 5))?;
     Ok(x)
 }
 
@@ -423,10 +426,10 @@ fn new<M: Mapped>(rt: &mut Rt<'_, M>, p: &Progress<'_, '_, M>) -> Result<(), Err
 fn update<M: Mapped>(scene: &mut Scene<'_, M>, update: Update) {
     const INSTALLED: u16 = 5;
     let mut region = scene.region();
-    // What the old version records says nothing about the desk's first cell.
-    if scene.told(INSTALLED) == 0 {
+    // What the old version records says nothing about the mailbox's first cell.
+    if scene.read_cell(INSTALLED) == 0 {
         region = run(scene, region, 0, Update::Refuse, old);
-        scene.tell(INSTALLED, 1);
+        scene.write_cell(INSTALLED, 1);
     }
     run(scene, region, 1, update, new);
     // Kept, the first step is not done again.
@@ -435,5 +438,5 @@ fn update<M: Mapped>(scene: &mut Scene<'_, M>, update: Update) {
     } else {
         12
     };
-    check!(scene, scene.told(SHOWN) == n);
+    check!(scene, scene.read_cell(SHOWN) == n);
 }

@@ -1,24 +1,24 @@
-//! What a scenario is given.
+//! What a scenario gets: the region to work on, and the mailbox.
 
 use crate::Mapped;
 use crate::abi::{self, cell};
-use crate::desk::on::Handle;
+use crate::mailbox::on::Handle;
 use core::fmt::Debug;
 use nvmem::{Region, mapped};
 
-/// The non-volatile memory and the desk.
+/// The non-volatile memory and the mailbox.
 pub struct Scene<'s, M: Mapped> {
     region: Option<Region<'s, M>>,
-    desk: Handle<'s>,
+    mailbox: Handle<'s>,
 }
 
 impl<'s, M: Mapped> Scene<'s, M> {
     /// A scene on a host.
     #[cfg(not(target_os = "none"))]
-    pub fn new(region: Region<'s, M>, desk: &'s dyn crate::Desk) -> Self {
+    pub fn new(region: Region<'s, M>, mailbox: &'s dyn crate::Mailbox) -> Self {
         Scene {
             region: Some(region),
-            desk,
+            mailbox,
         }
     }
 
@@ -27,11 +27,11 @@ impl<'s, M: Mapped> Scene<'s, M> {
     pub fn new(region: Region<'s, M>) -> Self {
         Scene {
             region: Some(region),
-            desk: crate::desk::on::Handle(core::marker::PhantomData),
+            mailbox: crate::mailbox::on::Handle(core::marker::PhantomData),
         }
     }
 
-    /// The region, once.
+    /// The region. A second call fails the scenario.
     pub fn region(&mut self) -> Region<'s, M> {
         match self.region.take() {
             Some(r) => r,
@@ -42,79 +42,84 @@ impl<'s, M: Mapped> Scene<'s, M> {
         }
     }
 
-    /// What a cell of the scenario's own says: 0, or what was told.
+    /// Reads a cell of the scenario's own; 0 if it was never written.
     #[inline(always)]
-    pub fn told(&self, i: u16) -> u16 {
-        self.desk.told(cell::OWN + i)
+    pub fn read_cell(&self, i: u16) -> u16 {
+        self.mailbox.read_cell(cell::OWN + i)
     }
 
-    /// Tells a cell of the scenario's own. Everything that was stored before persists before.
+    /// Writes a cell of the scenario's own. Every store before this call is persistent before the
+    /// cell changes.
     #[inline(always)]
-    pub fn tell(&self, i: u16, value: u16) {
+    pub fn write_cell(&self, i: u16, value: u16) {
         mapped::barrier();
-        self.desk.tell(cell::OWN + i, value);
+        self.mailbox.write_cell(cell::OWN + i, value);
         mapped::barrier();
     }
 
-    /// As [`tell`](Self::tell), by the one volatile store alone: what the program stores in another way may come before or after.
+    /// As [`write_cell`](Self::write_cell), but without a barrier: the compiler may move the
+    /// program's plain stores to either side of this volatile store.
     #[inline(always)]
-    pub fn tell_unordered(&self, i: u16, value: u16) {
-        self.desk.tell(cell::OWN + i, value);
+    pub fn write_cell_unordered(&self, i: u16, value: u16) {
+        self.mailbox.write_cell(cell::OWN + i, value);
     }
 
     /// The scenario's argument: the number of a planted bug.
     #[inline(always)]
     pub fn argument(&self) -> u16 {
-        self.desk.told(cell::ARGUMENT)
+        self.mailbox.read_cell(cell::ARGUMENT)
     }
 
-    /// How many operations to do: `few`, or what the desk asks for.
+    /// How many operations to do: `few`, or what the mailbox asks for.
     pub fn rounds(&self, few: u16) -> u16 {
-        match self.desk.told(cell::ROUNDS) {
+        match self.mailbox.read_cell(cell::ROUNDS) {
             0 => few,
             n => n,
         }
     }
 
-    /// A measured section: what `f` does, between two stores to the desk.
+    /// Runs `f` as a measured section, between two writes to the mailbox.
     #[inline(always)]
     pub fn measure<O>(&self, section: u16, f: impl FnOnce() -> O) -> O {
         mapped::barrier();
-        self.desk.tell(cell::MARK, section);
+        self.mailbox.write_cell(cell::MARK, section);
         mapped::barrier();
         let o = core::hint::black_box(f());
         mapped::barrier();
-        self.desk.tell(cell::MARK, 0);
+        self.mailbox.write_cell(cell::MARK, 0);
         mapped::barrier();
         o
     }
 
-    /// Something that the scenario has counted, of [`abi::figure`].
+    /// Reports a number that the scenario has counted; its key is one of [`abi::figure`].
     pub fn figure(&self, number: u16, value: u16) {
         mapped::barrier();
-        self.desk.tell(cell::FIGURE, number);
+        self.mailbox.write_cell(cell::FIGURE, number);
         mapped::barrier();
-        self.desk.tell(cell::VALUE, value);
+        self.mailbox.write_cell(cell::VALUE, value);
         mapped::barrier();
     }
 
-    /// The `found` operations that have taken effect must be those that the desk was told of in the scenario's first cell, or
-    /// one more. From here on they count as told.
+    /// The `found` operations that have taken effect must be those whose number is in the first
+    /// cell of the scenario, or one more. From here on they count as told.
     #[inline]
     pub fn progress(&self, found: u16, code: u16) {
-        let told = self.told(0);
+        let told = self.read_cell(0);
         if found != told {
             if found != told.wrapping_add(1) {
-                self.fail(code, "not what the desk was told, nor one operation more")
+                self.fail(
+                    code,
+                    "neither as many operations as the mailbox says, nor one more",
+                )
             }
-            self.tell(0, found);
+            self.write_cell(0, found);
         }
     }
 
     /// Ends the scenario: a check has failed.
     #[cfg(not(target_os = "none"))]
     pub fn fail(&self, code: u16, why: &str) -> ! {
-        match abi::place(code) {
+        match abi::source_line(code) {
             Some((file, line)) => panic!("{file}:{line}: {why}"),
             None => panic!("{why}"),
         }
@@ -133,7 +138,7 @@ impl<'s, M: Mapped> Scene<'s, M> {
     #[cold]
     pub fn failed<E: Debug>(&self, code: u16, error: &E) -> ! {
         #[cfg(not(target_os = "none"))]
-        if let Some((file, line)) = abi::place(code) {
+        if let Some((file, line)) = abi::source_line(code) {
             panic!("{file}:{line}: {error:?}");
         }
         let _ = error;

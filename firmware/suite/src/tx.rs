@@ -1,5 +1,5 @@
-//! Scenarios of `pmem-tx`: transactions that change one object in place. Those with several objects are in `objects`
-//! and `contexts`, what they cost in `costs`.
+//! Scenarios of `pmem-tx`: transactions that change one object in place. Those with several objects
+//! are in `objects` and `contexts`, what they cost in `costs`.
 
 use crate::{Group, Mapped, Scenario, Scene, check, ok, progress};
 use nvmem::Persist;
@@ -48,7 +48,7 @@ fn update<M: Mapped>(scene: &mut Scene<'_, M>) {
                 Ok(())
             })
         );
-        scene.tell(0, n + 1);
+        scene.write_cell(0, n + 1);
     }
 }
 
@@ -100,7 +100,7 @@ fn numbers<M: Mapped>(
     progress!(scene, found.done);
     for n in found.done..scene.rounds(few) {
         ok!(scene, operation(&mut pool, n + 1));
-        scene.tell(0, n + 1);
+        scene.write_cell(0, n + 1);
     }
     let found = ok!(scene, pool.tx(|tx, root| Ok(*root.get(tx))));
     check!(scene, found == Numbers::after(scene.rounds(few)));

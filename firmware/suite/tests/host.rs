@@ -1,19 +1,20 @@
-//! Every scenario on every mapped model, with two power cuts: the desk is the world that survives them.
+//! Every scenario on every mapped model, with two power cuts: the mailbox is the world that
+//! survives them.
 
 use nvmem::{Buffered32, InOrder16, InOrder32};
 use powerfail::{Explore, Mapped, Summary, World, explore_with};
-use relume_suite::{Desk, Scenario, Scene, abi};
+use relume_suite::{Mailbox, Scenario, Scene, abi};
 
-/// The desk's cells.
+/// The mailbox's cells.
 type Cells = [u16; abi::cell::COUNT as usize];
 
 struct OnWorld<'w, 'r>(&'w World<'r, Cells>);
 
-impl Desk for OnWorld<'_, '_> {
-    fn told(&self, cell: u16) -> u16 {
+impl Mailbox for OnWorld<'_, '_> {
+    fn read_cell(&self, cell: u16) -> u16 {
         self.0.with(|c| c[usize::from(cell)])
     }
-    fn tell(&self, cell: u16, value: u16) {
+    fn write_cell(&self, cell: u16, value: u16) {
         self.0.update(|c| c[usize::from(cell)] = value)
     }
 }
@@ -39,8 +40,8 @@ fn campaign<M: relume_suite::Mapped>(
 fn all<M: relume_suite::Mapped>() {
     for group in relume_suite::groups::<M>() {
         if M::BUFFERED && ["planted", "vnv-heap", "checkpoint"].contains(&group.primitive) {
-            // Protocols without fences, for machines that store in order; and what the heap's own tests run on a buffered
-            // medium, where a format alone has some 100,000 states.
+            // Protocols without fences, for machines that store in order; and what the heap's own
+            // tests run on a buffered medium, where a format alone has some 100,000 states.
             continue;
         }
         for s in group.scenarios {
@@ -70,8 +71,8 @@ fn buffered_32() {
     all::<Buffered32>();
 }
 
-/// What only machine code shows, the host does not: each such bug passes where its author tested. A crate that is used wrongly
-/// shows on the host, too.
+/// What only machine code shows, the host does not: each such bug passes where its author tested. A
+/// crate that is used wrongly shows on the host, too.
 #[test]
 fn planted_bugs_on_a_host() {
     for bug in relume_suite::planted::BUGS {
@@ -96,7 +97,7 @@ fn planted_bugs_on_a_host() {
     }
 }
 
-/// Names are unique, and the desk's index reaches them all.
+/// Names are unique, and the mailbox's index reaches them all.
 #[test]
 fn names() {
     let mut names: Vec<_> = relume_suite::scenarios::<InOrder32>()

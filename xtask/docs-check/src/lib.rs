@@ -1,4 +1,5 @@
-//! Compiles and runs the Rust code blocks of the repository's documents: `cargo test --doc -p docs-check`.
+//! Compiles and runs the Rust code blocks of the repository's documents:
+//! `cargo test --doc -p docs-check`.
 
 #[cfg(doctest)]
 mod documents {

@@ -87,7 +87,8 @@ pub fn region() -> Option<nvmem::Region<'static, Machine>> {
     unsafe { nvmem::Region::from_raw(start, start.wrapping_add(BYTES)) }.ok()
 }
 
-/// A medium behind calls, as a serial FRAM is: reading and writing are functions of their own, byte by byte, and they may fail.
+/// A medium behind calls, as a serial FRAM is: reading and writing are functions of their own, byte
+/// by byte, and they may fail.
 pub struct Bytes(*mut u8);
 
 /// Where [`Bytes`] has its bytes, at an address that the compiler does not know.

@@ -2,7 +2,7 @@
 
 use super::Ctx;
 use crate::project::{BARE, Package, has_sources, has_target};
-use crate::run::{Outcome, Step, cargo, cargo_nightly};
+use crate::run::{Outcome, Step, cargo, cargo_nightly, passed};
 use crate::{docs, firmware, sizes};
 use anyhow::{Result, bail};
 use relume_suite::abi::MACHINES;
@@ -44,7 +44,7 @@ pub fn fmt(ctx: &Ctx, s: &Step) -> Result<String> {
 }
 
 pub fn links(ctx: &Ctx, s: &Step) -> Result<String> {
-    s.says("links, anchors and paths in the documents");
+    s.says("links, columns and names in documents and sources");
     docs::check(&ctx.project)
 }
 
@@ -94,19 +94,6 @@ fn every_feature(ctx: &Ctx) -> Vec<String> {
     all.sort();
     all.dedup();
     all
-}
-
-/// How many tests the runs in `said` report as passed.
-pub fn passed(said: &str) -> u64 {
-    said.lines()
-        .filter_map(|l| {
-            l.strip_prefix("test result: ok. ")?
-                .split(' ')
-                .next()?
-                .parse::<u64>()
-                .ok()
-        })
-        .sum()
 }
 
 /// A file of tests in which there was none to run: a feature that it needs is off.
@@ -162,12 +149,42 @@ pub fn doctests(ctx: &Ctx, s: &Step) -> Result<String> {
     Ok(format!("{n} code blocks"))
 }
 
+/// The documentation of the published crates, twice: with private items for their links, then as
+/// users see it. A public item must not link to a private one, which only the second run notices.
 pub fn rustdoc(ctx: &Ctx, s: &Step) -> Result<String> {
-    let mut c = at_root(ctx, cargo(), &["doc", "--no-deps", "--all-features"]);
-    let n = select(&mut c, ctx.project.published());
-    c.env("RUSTDOCFLAGS", "-D warnings");
-    s.run(c)?;
-    Ok(format!("{n} crates"))
+    let doc = ctx.project.target.join("doc");
+    let libraries = ctx.project.published().flat_map(|p| &p.targets);
+    let libraries = libraries.filter(|t| t.1 == "lib" || t.1 == "proc-macro");
+    let crates: Vec<_> = libraries.map(|t| t.0.replace('-', "_")).collect();
+    let mut n = 0;
+    for private in [true, false] {
+        for name in &crates {
+            // Pages of items that are gone would stay. The folder itself tells rustdoc that the
+            // crate's pages will be there, even if it documents another crate first.
+            let _ = std::fs::remove_dir_all(doc.join(name));
+            std::fs::create_dir_all(doc.join(name))?;
+        }
+        let mut c = at_root(
+            ctx,
+            cargo(),
+            &["doc", "--no-deps", "--all-features", "--keep-going"],
+        );
+        if private {
+            c.arg("--document-private-items");
+        } else {
+            // cargo removes the folder of a crate for a moment, and rustdoc of another crate would
+            // then not link to it.
+            c.arg("--jobs=1");
+        }
+        n = select(&mut c, ctx.project.published());
+        c.env(
+            "RUSTDOCFLAGS",
+            "-D warnings -D rustdoc::broken_intra_doc_links -D rustdoc::private_intra_doc_links",
+        );
+        s.run(c)?;
+    }
+    let links = docs::rendered::check(&doc, &crates)?;
+    Ok(format!("{n} crates, {links} links"))
 }
 
 /// Features that are for tests on a host.
@@ -244,8 +261,8 @@ pub fn firmware(ctx: &Ctx, s: &Step) -> Result<Outcome> {
     Ok(format!("{n} images").into())
 }
 
-/// The pinned toolchain is the oldest that the manifests promise, so every other step tests the MSRV; anything
-/// else is an error here.
+/// The pinned toolchain is the oldest that the manifests promise, so every other step tests the
+/// MSRV; anything else is an error here.
 pub fn msrv(ctx: &Ctx, s: &Step) -> Result<Outcome> {
     s.says("rust-version in the manifests");
     let pin = std::fs::read_to_string(ctx.project.root.join("rust-toolchain.toml"))?;

@@ -1,9 +1,8 @@
 //! Steps that look for bugs by running: planted bugs, the figures, Miri, fuzzing.
 
 use super::Ctx;
-use super::checks::passed;
 use crate::project::{has_miri, has_program};
-use crate::run::{Outcome, Step, cargo_nightly};
+use crate::run::{Outcome, Step, cargo_nightly, passed};
 use crate::{evaluate, sabotage};
 use anyhow::{Context, Result, bail};
 use std::process::Command;
@@ -12,13 +11,15 @@ pub fn sabotage(ctx: &Ctx, s: &Step) -> Result<Outcome> {
     sabotage::check(&ctx.project, s)
 }
 
-pub fn evaluate(ctx: &Ctx, s: &Step) -> Result<Outcome> {
-    evaluate::check(&ctx.project, s)
+pub fn evaluate(s: &Step) -> Result<Outcome> {
+    evaluate::check(s)
 }
 
-/// What Miri runs of each crate in CI: arguments of `cargo miri test`. With `--long` all tests of each crate.
+/// What Miri runs of each crate in CI: arguments of `cargo miri test`. With `--long` all tests of
+/// each crate.
 ///
-/// A campaign boots a few states at depth 1; the suites that are left out take minutes for the first one.
+/// A campaign boots a few states at depth 1; the suites that are left out take minutes for the
+/// first one.
 const UNDER_MIRI: &[(&str, &[&str])] = &[
     (
         "nvmem",
@@ -77,7 +78,8 @@ pub fn miri(ctx: &Ctx, s: &Step) -> Result<Outcome> {
             // Otherwise insta asks cargo, and Miri starts no program.
             .env("INSTA_WORKSPACE_ROOT", &ctx.project.root)
             .env("PROPTEST_CASES", "1");
-        // The tests of the kit itself are about what whole campaigns find, in programs of a few stores.
+        // The tests of the kit itself are about what whole campaigns find, in programs of a few
+        // stores.
         if !(ctx.long && package == "powerfail") {
             c.env("POWERFAIL_THIN", "1");
         }

@@ -1,7 +1,9 @@
-//! What deny.toml says of licences, banned crates and sources, held against every lock file of the repository.
+//! What deny.toml says of licences, banned crates and sources, held against every lock file of the
+//! repository.
 //!
-//! The rules are cargo-deny's, and where that program is installed it judges too. It takes longer to build than all other
-//! steps together, so these three of its checks are repeated here, where nothing has to be installed.
+//! The rules are cargo-deny's, and where that program is installed it judges too. It takes longer
+//! to build than all other steps together, so these three of its checks are repeated here, where
+//! nothing has to be installed.
 
 use super::Ctx;
 use crate::project::has_program;

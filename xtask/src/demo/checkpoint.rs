@@ -1,4 +1,5 @@
-//! `cargo xtask demo checkpoint`: the programs of examples/queens on the board of firmware/rig/src/demo. That links Unicorn, so it is a program of its own.
+//! `cargo xtask demo checkpoint`: the programs of examples/queens on the board of
+//! firmware/rig/src/demo. That links Unicorn, so it is a program of its own.
 
 use crate::machine;
 use crate::project::Project;
@@ -17,7 +18,7 @@ const MODES: [(&str, &str); 5] = [
     ("adaptive", "queens-adaptive"),
 ];
 
-pub fn run(project: &Project, args: &[String]) -> Result<()> {
+pub fn run(project: &Project, args: &[std::ffi::OsString]) -> Result<()> {
     crate::test::install_rig()?;
     let step = Step::alone(project.target.join("xtask/demo.log"), "demo");
     let mut c = command(project, &step)?;
@@ -47,8 +48,8 @@ fn command(project: &Project, s: &Step) -> Result<Command> {
 /// Boots in all that CI must see.
 const BOOTS: f64 = 60.0;
 
-/// The step of `cargo xtask ci`: with a smaller board, all modes come to the same result; with hardly any power none comes anywhere, and
-/// says so.
+/// The step of `cargo xtask ci`: with a smaller board, all modes come to the same result; with
+/// hardly any power none comes anywhere, and says so.
 pub fn check(project: &Project, s: &Step) -> Result<Outcome> {
     if let Some(how) = machine::missing() {
         return Ok(Outcome::Skipped(how));
@@ -60,7 +61,7 @@ pub fn check(project: &Project, s: &Step) -> Result<Outcome> {
         .arg(&json);
     let said = s.run(demo)?;
     ensure!(!said.contains('\r'), "progress without a terminal");
-    let figures = crate::evaluate::read(&json)?;
+    let figures = crate::figures::read(&json)?;
     let of = |key: &str| {
         let key = format!("checkpoint_demo.{key}");
         figures

@@ -13,7 +13,8 @@ pub struct Bug {
     pub what: String,
 }
 
-/// All lists, and where they disagree with the sources: a name that no source plants, a planted name that is not listed.
+/// All lists, and where they disagree with the sources: a name that no source plants, a planted
+/// name that is not listed.
 ///
 /// **Errors**: a line that is not of three columns, a name listed twice.
 pub fn read(project: &Project) -> Result<(Vec<Bug>, Vec<String>)> {

@@ -26,10 +26,10 @@ pub struct Work<'a> {
     filter: Vec<String>,
 }
 
-/// What came of planting a bug.
+/// The result of planting a bug.
 pub enum End {
     Caught(Catch),
-    /// All tests passed, of which there were so many.
+    /// All tests passed; how many there were.
     Escaped(u64),
 }
 
@@ -39,7 +39,7 @@ pub struct Catch {
     pub same: Same,
     /// A failed test's name, a crash, or a run that did not end.
     pub how: String,
-    /// Whether it did not end in the time that it was given.
+    /// Whether it ran out of time.
     pub hung: bool,
 }
 

@@ -13,7 +13,8 @@ enum Does {
     Unknown,
 }
 
-/// Goes through a function; `one` gives the length of the instruction at an index, in halfwords, and what it does.
+/// Goes through a function; `one` gives the length of the instruction at an index, in halfwords,
+/// and what it does.
 fn go(start: u32, code: &[u16], mut one: impl FnMut(usize, u32) -> (usize, Does)) -> Option<Frame> {
     let mut f = Frame::default();
     let inside = start..start + 2 * code.len() as u32;
@@ -257,8 +258,9 @@ mod tests {
 
     #[test]
     fn thumb_frames() {
-        // push {r4, lr}; sub.w sp, sp, #560; sub sp, #16; bl END; stmdb sp!, {r4-r9, lr}; str lr, [sp, #-8]!; strd r0, r1, [sp, #-16]!;
-        // subw sp, sp, #1234; vpush {d8, d9}; b.w END + 2; bl 0x2400; b back; b END; bx lr; pop {r4, pc}
+        // push {r4, lr}; sub.w sp, sp, #560; sub sp, #16; bl END; stmdb sp!, {r4-r9, lr}; str lr,
+        // [sp, #-8]!; strd r0, r1, [sp, #-16]!; subw sp, sp, #1234; vpush {d8, d9}; b.w END + 2; bl
+        // 0x2400; b back; b END; bx lr; pop {r4, pc}
         let code = [
             0xB510, 0xF5AD, 0x7D0C, 0xB084, 0xF000, 0xF812, 0xE92D, 0x43F0, 0xF84D, 0xED08, 0xE96D,
             0x0104, 0xF2AD, 0x4DD2, 0xED2D, 0x8B04, 0xF000, 0xB807, 0xF000, 0xF9EC, 0xE7EE, 0xE001,
@@ -277,8 +279,8 @@ mod tests {
 
     #[test]
     fn riscv_frames() {
-        // addi sp, sp, -560; c.addi16sp -64; c.addi sp, -16; jal 0x3000; c.jal END; c.j END; c.j back; j 0x3000; auipc ra, 1;
-        // jalr 16(ra); ret
+        // addi sp, sp, -560; c.addi16sp -64; c.addi sp, -16; jal 0x3000; c.jal END; c.j END; c.j
+        // back; j 0x3000; auipc ra, 1; jalr 16(ra); ret
         let code = [
             0x0113, 0xDD01, 0x7139, 0x1141, 0x10EF, 0x7F90, 0x2811, 0xA809, 0xBFF5, 0x106F, 0x7EF0,
             0x1097, 0x0000, 0x80E7, 0x0100, 0x8082,
@@ -302,7 +304,8 @@ mod tests {
 
     #[test]
     fn msp430_frames() {
-        // push r10; push #2; sub #40, sp; sub #8, sp; add #-6, sp; call #0x6000; br #0x7000; jmp; mov 4(r4), 6(r5); ret
+        // push r10; push #2; sub #40, sp; sub #8, sp; add #-6, sp; call #0x6000; br #0x7000; jmp;
+        // mov 4(r4), 6(r5); ret
         let code = [
             0x120A, 0x1223, 0x8031, 0x0028, 0x8231, 0x5031, 0xFFFA, 0x12B0, 0x6000, 0x4030, 0x7000,
             0x3C14, 0x4495, 0x0004, 0x0006, 0x4130,

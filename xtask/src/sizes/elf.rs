@@ -5,8 +5,8 @@ use anyhow::Result;
 use object::{Object, ObjectSection, ObjectSymbol, SectionFlags, SectionKind, SymbolKind};
 use std::collections::BTreeMap;
 
-/// Code, constants and static RAM of one program, in bytes. Initial data is in flash too, and counts among the constants.
-/// Of the code, what is neither the compiler's nor the probe's medium.
+/// Code, constants and static RAM of one program, in bytes. Initial data is in flash too, and
+/// counts among the constants. Of the code, what is neither the compiler's nor the probe's medium.
 #[derive(Clone, Copy, Default, PartialEq, Debug)]
 pub struct Size {
     pub code: u64,

@@ -1,4 +1,5 @@
-//! The worst stack of a linked program, from its machine code: what each function takes, along the deepest way of calls.
+//! The worst stack of a linked program, from its machine code: what each function takes, along the
+//! deepest way of calls.
 
 use anyhow::{Context, Result};
 use object::{Architecture, Object, ObjectSection, ObjectSymbol, SectionFlags, SymbolKind};
@@ -17,15 +18,17 @@ pub struct Frame {
 
 /// Functions that call themselves, once at most: parts of their mangled names, and why.
 const ONCE: &[[&str; 2]] = &[
-    // For a region that nobody has marked as being formatted, the mark is written first; that call finds no reason for another.
+    // For a region that nobody has marked as being formatted, the mark is written first; that call
+    // finds no reason for another.
     ["10superblock", "6commit"],
 ];
 
-/// Instructions of a function: halfwords from `start` on. `None`: it calls what the code does not name, or takes as much as a register
-/// says.
+/// Instructions of a function: halfwords from `start` on. `None`: it calls what the code does not
+/// name, or takes as much as a register says.
 type Decoder = fn(start: u32, code: &[u16]) -> Option<Frame>;
 
-/// Bytes from the entry down. `None` where it cannot be told: a call through a pointer, recursion, a frame whose size is computed.
+/// Bytes from the entry down. `None` where it cannot be told: a call through a pointer, recursion,
+/// a frame whose size is computed.
 pub fn worst(elf: &[u8]) -> Result<Option<u64>> {
     let file = object::File::parse(elf)?;
     let (decode, return_address): (Decoder, u64) = match file.architecture() {

@@ -1,5 +1,6 @@
-//! `arithmetic [--seed N] [--calls N] PATH…`: calls the arithmetic that the compiler expects under the names of the MSP430 ABI,
-//! as it is in an image, with random operands, and compares with this machine's. Prints `msp430.arithmetic_calls N`.
+//! `arithmetic [--seed N] [--calls N] PATH…`: calls the arithmetic that the compiler expects under
+//! the names of the MSP430 ABI, as it is in an image, with random operands, and compares with this
+//! machine's. Prints `msp430.arithmetic_calls N`.
 
 use msp430_emu::{Cpu, Image, PC, Random, SP, Stop, Unobserved};
 use std::process::ExitCode;

@@ -1,5 +1,6 @@
-//! `crosscheck [--seed N] [--programs N] [--length N] [--limit N] [PATH=GROUP …]`: compares our core with mspdebug's simulator, on random
-//! programs and on the scenarios of the images, and prints `msp430.crosscheck_instructions N`.
+//! `crosscheck [--seed N] [--programs N] [--length N] [--limit N] [PATH=GROUP …]`: compares our
+//! core with mspdebug's simulator, on random programs and on the scenarios of the images, and
+//! prints `msp430.crosscheck_instructions N`.
 
 use msp430_emu::crosscheck::{self, DEVIATIONS, Failure, Report};
 use msp430_emu::{Board, Ended, Image};
@@ -8,7 +9,8 @@ use relume_suite::abi::{FINISHED, cell};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Pieces of a scenario that are compared: how many there are from its beginning to its end, and after a cut in the middle.
+/// Pieces of a scenario that are compared: how many there are from its beginning to its end, and
+/// after a cut in the middle.
 const PIECES: u64 = 4;
 
 /// What is compared in one piece.
@@ -112,7 +114,7 @@ fn compare(job: &Job, limit: u64) -> Result<Report, Failure> {
         } => {
             let mut b = Board::new(image);
             b.blank();
-            b.tell(cell::SCENARIO, *scenario);
+            b.write_cell(cell::SCENARIO, *scenario);
             b.power_on(1);
             let mut whole = b.clone();
             if whole.run(10_000_000) != Ended::Status(FINISHED) {

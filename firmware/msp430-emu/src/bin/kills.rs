@@ -1,6 +1,7 @@
-//! `kills [--kills N] [--seed N] [--rounds N] [--timer N] PATH=GROUP …`: runs the scenarios of images with the timer's interrupt
-//! on, switches the power off after pseudo-random numbers of instructions, and on again with garbage in RAM and registers, until
-//! each scenario was killed N times. Prints the figures as lines `key value`.
+//! `kills [--kills N] [--seed N] [--rounds N] [--timer N] PATH=GROUP …`: runs the scenarios of
+//! images with the timer's interrupt on, switches the power off after pseudo-random numbers of
+//! instructions, and on again with garbage in RAM and registers, until each scenario was killed N
+//! times. Prints the figures as lines `key value`.
 
 use msp430_emu::{Board, Ended, Image, Random};
 use nvmem::InOrder16;
@@ -72,7 +73,8 @@ fn run() -> Result<(), Error> {
         for (n, s) in group.scenarios.iter().enumerate() {
             let name = format!("{} {}", group.name, s.name);
             if s.interrupts {
-                // Its handler saves a heap: with a clock that is faster than that nothing else would ever run.
+                // Its handler saves a heap: with a clock that is faster than that nothing else
+                // would ever run.
                 println!("{name}: interrupts are its subject: not killed");
                 continue;
             }
@@ -90,9 +92,9 @@ fn run() -> Result<(), Error> {
 /// A blank board before the first boot of a scenario.
 fn blank(board: &mut Board, scenario: u16, o: &Options) {
     board.blank();
-    board.tell(cell::SCENARIO, scenario);
-    board.tell(cell::ROUNDS, o.rounds);
-    board.tell(cell::TIMER, o.timer);
+    board.write_cell(cell::SCENARIO, scenario);
+    board.write_cell(cell::ROUNDS, o.rounds);
+    board.write_cell(cell::TIMER, o.timer);
 }
 
 fn scenario(
@@ -114,7 +116,7 @@ fn scenario(
         return Err(format!("{name}, never killed ({replay}): {why}").into());
     }
     let length = b.cpu.instructions;
-    let ticks = b.told(cell::TICKS);
+    let ticks = b.read_cell(cell::TICKS);
     if ticks == 0 && b.cpu.cycles < 4 * u64::from(o.timer) {
         // With what starts the machine: nothing was on for a whole interval.
         println!("{name}: {length} instructions, too few for an interrupt: not killed");
@@ -153,13 +155,14 @@ fn scenario(
                 }
             }
         }
-        // Start-up counts them on the desk: one that was killed before it came there is not among them.
-        if b.told(cell::BOOTS) > boots {
+        // Start-up counts them in the mailbox: one that was killed before it came there is not
+        // among them.
+        if b.read_cell(cell::BOOTS) > boots {
             return Err(format!("{name}: {boots} boots, counted otherwise ({replay})").into());
         }
         of.boots += u64::from(boots);
         of.finished += 1;
-        of.ticks += u64::from(b.told(cell::TICKS));
+        of.ticks += u64::from(b.read_cell(cell::TICKS));
     }
     all.kills += of.kills;
     all.boots += of.boots;

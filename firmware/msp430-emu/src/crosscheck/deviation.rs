@@ -1,5 +1,5 @@
-//! Where the simulator is known not to do what the user's guide says. Just that is left out of the comparison; both go on
-//! from what our core has.
+//! Where the simulator is known not to do what the user's guide says. Just that is left out of the
+//! comparison; both go on from what our core has.
 
 use crate::cpu::{Cpu, PC, SP};
 use crate::decode::{Double, Instruction, Operand, Single};
@@ -17,7 +17,8 @@ pub enum Deviation {
     PushByte,
     /// A byte `@SP+` increments SP by 1.
     PopByte,
-    /// DADD of digits above 9, which the guide leaves undefined: no deviation, but nothing to compare.
+    /// DADD of digits above 9, which the guide leaves undefined: no deviation, but nothing to
+    /// compare.
     Digits,
     /// Bit 0 of PC or SP can be set.
     OddRegister,
@@ -126,7 +127,8 @@ fn may_be_odd(before: &Cpu, i: Instruction) -> bool {
     }
 }
 
-/// Whether nothing can be compared: the deviation changes an address that the same instruction uses.
+/// Whether nothing can be compared: the deviation changes an address that the same instruction
+/// uses.
 pub(super) fn spreads(i: Instruction) -> bool {
     let pops = |o| matches!(o, Operand::Increment(1));
     match i {

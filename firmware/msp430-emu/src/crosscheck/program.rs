@@ -1,4 +1,5 @@
-//! Random programs. Each instruction is made when the program comes to it, so that whatever it does, it goes on.
+//! Random programs. Each instruction is made when the program comes to it, so that whatever it
+//! does, it goes on.
 
 use super::deviation::{Accesses, Deviation};
 use super::session::{MEMORY, Session};
@@ -31,7 +32,8 @@ pub(super) fn write(mut s: Session, seed: u64, instructions: u64) -> Session {
             s.cpu.regs[r] = value(&mut rng);
             s.resync(r);
         }
-        // What lies there may be an earlier instruction, or data: loops, and code that changes itself.
+        // What lies there may be an earlier instruction, or data: loops, and code that changes
+        // itself.
         let as_it_is = rng.below(8) == 0 && s.step_if(acceptable(&mut rng));
         if !as_it_is {
             place(&mut s, &mut rng);

@@ -149,7 +149,8 @@ fn follow(s: &Session, mut out: impl BufRead, name: &str, image: &Image) -> Resu
     }
 }
 
-/// The registers of the `n`-th line of four: `( PC: 04000)  ( R4: 0ffff)  …`, one column for four registers.
+/// The registers of the `n`-th line of four: `( PC: 04000) ( R4: 0ffff) …`, one column for four
+/// registers.
 fn row(line: &str, n: usize, regs: &mut [u16; 16]) -> Option<()> {
     let values = line.split(':').skip(1);
     let mut found = 0;

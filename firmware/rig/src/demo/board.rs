@@ -165,8 +165,9 @@ impl<'p> Board<'p> {
         })
     }
 
-    /// Switches the power on, for so many cycles; after them it goes before the next basic block begins, or in the middle of what the flash does. RAM and
-    /// registers hold garbage of this number at first.
+    /// Switches the power on, for so many cycles; after them it goes before the next basic block
+    /// begins, or in the middle of what the flash does. RAM and registers hold garbage of this
+    /// number at first.
     pub fn boot(&mut self, cycles: u64, seed: u64) -> Result<Stop> {
         let garbage: Vec<u8> = (0..RAM_LEN as u64 / 8)
             .flat_map(|i| mix(seed << 20 ^ i).to_le_bytes())

@@ -42,7 +42,8 @@ impl Flash {
         Some((len as u64 * u64::from(COST.read_ns), bytes))
     }
 
-    /// Makes a change, piece by piece, until `time` nanoseconds are over: the piece in flight is then torn, and this is how much it took.
+    /// Makes a change, piece by piece, until `time` nanoseconds are over: the piece in flight is
+    /// then torn, and this is how much it took.
     ///
     /// `None` when it is outside, misaligned, or not erased.
     pub fn change(&mut self, at: usize, what: Change<'_>, time: u64, seed: u64) -> Option<u64> {

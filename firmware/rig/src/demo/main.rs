@@ -1,4 +1,5 @@
-//! `cargo xtask demo checkpoint`: an ordinary program on a Cortex-M4 whose power never lasts, with checkpoints in several modes.
+//! `cargo xtask demo checkpoint`: an ordinary program on a Cortex-M4 whose power never lasts, with
+//! checkpoints in several modes.
 
 mod board;
 mod flash;
@@ -16,7 +17,8 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Looks for all ways to place queens, with the power cut again and again, once with each mode of checkpoints
+/// Looks for all ways to place queens, with the power cut again and again, once with each mode of
+/// checkpoints
 #[derive(Parser)]
 #[command(name = "demo checkpoint")]
 struct Args {

@@ -143,7 +143,7 @@ condition:
     bne fail
     b finish
 
-// A counter that the desk is told of before it is stored: the word stays in a register.
+// A counter whose value is written to the mailbox before it is stored: the word stays in a register.
 register:
     ldrh r5, [r1, #16]
     cmp r2, r5

@@ -85,8 +85,9 @@ impl<const V6: bool> Isa for CortexM<V6> {
     }
 
     fn settle(uc: &Unicorn<'_, Watch>) {
-        // Before it calls the hook, Unicorn stores how far the core is in an if-then block, and does not clear that at the block's
-        // end: the code after it would run under a condition that is over. What runs now has its conditions compiled in.
+        // Before it calls the hook, Unicorn stores how far the core is in an if-then block, and
+        // does not clear that at the block's end: the code after it would run under a condition
+        // that is over. What runs now has its conditions compiled in.
         const THUMB: u32 = 1 << 24;
         let _ = uc.reg_write_long(R::EPSR, &THUMB.to_le_bytes());
     }

@@ -1,8 +1,10 @@
-//! Exceptions of ARMv6-M and ARMv7-M, which Unicorn leaves to others: entry and return, with the frame that the core stacks, the FPU's registers lazily.
+//! Exceptions of ARMv6-M and ARMv7-M, which Unicorn leaves to others: entry and return, with the
+//! frame that the core stacks, the FPU's registers lazily.
 //!
-//! From the ARMv7-M Architecture Reference Manual, B1.5.6 to B1.5.8 and B1.5.13. One level: a handler is never interrupted, so an SVC in one is a fault, as it
-//! is on a core when the handler's priority is as high. The frame always has room for the FPU's registers where there is one: the programs that run here have
-//! used it, so CONTROL.FPCA is set whenever they are interrupted.
+//! From the ARMv7-M Architecture Reference Manual, B1.5.6 to B1.5.8 and B1.5.13. One level: a
+//! handler is never interrupted, so an SVC in one is a fault, as it is on a core when the handler's
+//! priority is as high. The frame always has room for the FPU's registers where there is one: the
+//! programs that run here have used it, so CONTROL.FPCA is set whenever they are interrupted.
 
 use super::engine::{Exception, Watch};
 use unicorn_engine::{RegisterARM as R, Unicorn};
@@ -85,9 +87,11 @@ fn fpu(uc: &Uc<'_>) -> bool {
     load(uc, CPACR).is_some_and(|c| c >> 20 & 0xF == 0xF)
 }
 
-/// Takes an exception, which returns to `back`. Where its handler begins. The FPU's registers are stacked when they are used, if `lazy`.
+/// Takes an exception, which returns to `back`. Where its handler begins. The FPU's registers are
+/// stacked when they are used, if `lazy`.
 ///
-/// Never within an if-then block: Unicorn does not stop there, and what it says of the block is out of date behind it.
+/// Never within an if-then block: Unicorn does not stop there, and what it says of the block is out
+/// of date behind it.
 pub fn enter(uc: &mut Uc<'_>, number: u32, back: u32, lazy: bool) -> Option<u64> {
     if get(uc, R::IPSR) & NUMBER != 0 {
         return None;
@@ -141,7 +145,8 @@ pub fn flush(uc: &mut Uc<'_>, at: u32) {
 /// What the core does at a call, and at the end of a handler.
 pub fn take(uc: &mut Uc<'_>, x: Exception) -> Option<u64> {
     let to = match x {
-        // An SVC that is masked is a fault. What its handler does with the FPU is not seen without detail, so it is stacked at once.
+        // An SVC that is masked is a fault. What its handler does with the FPU is not seen without
+        // detail, so it is stacked at once.
         Exception::Call if get(uc, R::PRIMASK) & 1 != 0 => return None,
         Exception::Call => return enter(uc, SVCALL, get(uc, R::PC), false),
         // Unicorn has recognised it, and where it would lead is in the PC.

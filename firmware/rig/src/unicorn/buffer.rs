@@ -37,7 +37,8 @@ impl Buffer {
         self.len
     }
 
-    /// What it holds. No engine runs while the slice lives: engines run inside of functions that borrow their machine mutably.
+    /// What it holds. No engine runs while the slice lives: engines run inside of functions that
+    /// borrow their machine mutably.
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: allocated with this size in `new`, and initialised there.
         unsafe { std::slice::from_raw_parts(self.at, self.len) }
@@ -52,7 +53,8 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        // SAFETY: allocated in `new` with this layout. Engines that map it are fields before it in their machine and gone.
+        // SAFETY: allocated in `new` with this layout. Engines that map it are fields before it in
+        // their machine and gone.
         unsafe { dealloc(self.at, Self::layout(self.len)) }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Buffer, Isa};
 use crate::machine::{End, Fault, FaultKind};
-use crate::state::{DESK, Log, NVM, When};
+use crate::state::{Log, MAILBOX, NVM, When};
 use anyhow::{Result, anyhow};
 use relume_suite::abi::{self, cell};
 use unicorn_engine::{HookType, MemType, Prot, Unicorn, uc_error};
@@ -149,7 +149,7 @@ impl Engine {
             .map_err(error)
         };
         watch(map.nvm, 0, NVM)?;
-        watch(map.desk, NVM, DESK)?;
+        watch(map.mailbox, NVM, MAILBOX)?;
         uc.add_mem_hook(HookType(0x3F0), 1, 0, |uc, kind, at, _, _| {
             let w = uc.get_data_mut();
             let jump = (w.trapped)(at as u32 | 1);
@@ -214,8 +214,8 @@ impl Engine {
         self.uc.get_data_mut().open.take().unwrap_or_default()
     }
 
-    /// Goes on at `start` when `ended` instructions have, and with what was stored, until something ends it or `until` is reached,
-    /// which counts as [`FaultKind::Stopped`].
+    /// Goes on at `start` when `ended` instructions have, and with what was stored, until something
+    /// ends it or `until` is reached, which counts as [`FaultKind::Stopped`].
     pub fn resume(
         &mut self,
         start: u64,

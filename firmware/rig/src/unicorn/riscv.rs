@@ -25,7 +25,7 @@ pub enum Rv32 {}
 
 impl Isa for Rv32 {
     const MAP: &'static abi::Machine = &abi::RISCV;
-    // The CLINT, if the desk asks for the timer.
+    // The CLINT, if the mailbox asks for the timer.
     const PERIPHERALS: &'static [u64] = &[0x0200_4000, 0x0200_B000];
 
     fn engine(watch: Watch) -> Result<Unicorn<'static, Watch>> {

@@ -44,6 +44,6 @@ fn run<M: Mapped, D: Medium, W: Mode, const N: usize>(scene: &Scene<'_, M>, medi
         heap[3] += 1;
         let memory = Memory::new(&mut statics, &mut heap, &mut stack).heap_used(4);
         ok!(scene, slots.save(&memory, done.into()));
-        scene.tell(0, done);
+        scene.write_cell(0, done);
     }
 }

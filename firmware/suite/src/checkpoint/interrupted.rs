@@ -1,10 +1,12 @@
-//! On a machine: a program that works with more values than there are registers, and a timer's handler that takes checkpoints of it. After a cut
-//! the program is brought back into the handler, which returns to what it has interrupted. On ARMv6-M the handler is refused, and nothing is written.
+//! On a machine: a program that works with more values than there are registers, and a timer's
+//! handler that takes checkpoints of it. After a cut the program is brought back into the handler,
+//! which returns to what it has interrupted. On ARMv6-M the handler is refused, and nothing is
+//! written.
 
 use super::target::{ASIDE, Aside, Planted, STACK, forget, mix, restart};
 use super::{EARLY, FORGOTTEN, PROGRAM};
 use crate::abi::{cell, code, saved};
-use crate::desk::on::{HERE, Handle};
+use crate::mailbox::on::{Handle, MACHINE};
 use crate::{Mapped, Scene, check, machine, ok};
 use checkpoint::{Checkpointer, Error, Images, Returned, Slots, Stack, Store};
 use core::cell::UnsafeCell;
@@ -13,7 +15,8 @@ use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use nvmem::mapped;
 
-/// Cells of the desk: the checkpoints that were taken, and those that a restore has brought back.
+/// Cells of the mailbox: the checkpoints that were taken, and those that a restore has brought
+/// back.
 const TAKEN: u16 = 0;
 const RESTORED: u16 = 1;
 const SAVED: u16 = cell::SAVED - cell::OWN;
@@ -51,18 +54,18 @@ fn run<M: Mapped, S: Store>(scene: &Scene<'_, M>, slots: S) {
     let why = unsafe { ck.restore() };
     check!(scene, matches!(why, Error::NoImage));
     // Nothing was ever kept, as far as anybody knows.
-    check!(scene, scene.told(TAKEN) == 0);
+    check!(scene, scene.read_cell(TAKEN) == 0);
     check!(
         scene,
-        REFUSED || matches!(scene.told(SAVED), saved::NOTHING | saved::BEGUN)
+        REFUSED || matches!(scene.read_cell(SAVED), saved::NOTHING | saved::BEGUN)
     );
     CK.set((&raw mut *ck).addr());
     machine::on_tick(power_low::<Planted<S>>);
     for round in 1..=scene.rounds(1).min(MOST) {
         ARMED.set(1);
-        scene.tell(OPEN, 1);
+        scene.write_cell(OPEN, 1);
         let (sum, right) = work(round.into());
-        scene.tell(OPEN, 0);
+        scene.write_cell(OPEN, 0);
         ARMED.set(0);
         check!(scene, right && sum == expected(round.into()));
     }
@@ -71,12 +74,12 @@ fn run<M: Mapped, S: Store>(scene: &Scene<'_, M>, slots: S) {
 
 /// Whether nothing was ever written.
 fn blank() -> bool {
-    let start = HERE.nvm as usize as *const u8;
+    let start = MACHINE.nvm as usize as *const u8;
     // SAFETY: the non-volatile memory, which nobody writes to in the meantime.
     (0..2 * super::SLOT).all(|i| unsafe { start.wrapping_add(i).read_volatile() } == 0)
 }
 
-/// As often as it is done at the most, whatever the desk asks for.
+/// The largest number of operations, even if the mailbox asks for more.
 const MOST: u16 = 2_000;
 /// Between two checkpoints of a timer that comes often.
 const TICKS: usize = 8;
@@ -114,31 +117,33 @@ fn power_low<S: Store>() {
     if TICK.get() % TICKS != 1 {
         return;
     }
-    let desk: Handle<'_> = Handle(PhantomData);
-    let told = |i: u16| desk.told(cell::OWN + i);
-    let tell = |i: u16, v: u16| {
+    let mailbox: Handle<'_> = Handle(PhantomData);
+    let read_cell = |i: u16| mailbox.read_cell(cell::OWN + i);
+    let write_cell = |i: u16, v: u16| {
         mapped::barrier();
-        desk.tell(cell::OWN + i, v);
+        mailbox.write_cell(cell::OWN + i, v);
         mapped::barrier();
     };
     NUMBER.set(NUMBER.get() + 1);
     let number = NUMBER.get() as u16;
-    tell(SAVED, saved::BEGUN);
+    write_cell(SAVED, saved::BEGUN);
     // SAFETY: what `run` has put there, and does not use any more.
     let ck = unsafe { &mut *(CK.get() as *mut Checkpointer<S, STACK>) };
     // SAFETY: no DMA; the handler of the only interrupt that there is.
     match unsafe { ck.checkpoint() } {
         Err(Error::Place) if REFUSED && blank() => {}
         Ok(_) if REFUSED => machine::end(const { code(file!(), line!()) }),
-        Ok(Returned::Taken) => tell(TAKEN, number),
+        Ok(Returned::Taken) => write_cell(TAKEN, number),
         Ok(Returned::Restored(r)) => {
             // This one, or the one before it; nothing older, and nothing that is damaged.
-            if r.damaged != 0 || number != told(TAKEN) && number != told(TAKEN).wrapping_add(1) {
+            if r.damaged != 0
+                || number != read_cell(TAKEN) && number != read_cell(TAKEN).wrapping_add(1)
+            {
                 machine::end(const { code(file!(), line!()) })
             }
-            tell(TAKEN, number);
-            tell(RESTORED, number);
-            match desk.told(cell::ARGUMENT) {
+            write_cell(TAKEN, number);
+            write_cell(RESTORED, number);
+            match mailbox.read_cell(cell::ARGUMENT) {
                 // SAFETY: the planted bugs: a handler that does not keep what it must.
                 FORGOTTEN => unsafe { forget::registers() },
                 #[cfg(target_abi = "eabihf")]
@@ -149,8 +154,8 @@ fn power_low<S: Store>() {
         }
         Err(_) => machine::end(const { code(file!(), line!()) }),
     }
-    tell(SAVED, saved::COMPLETE);
-    tell(SAVED, saved::OVER);
+    write_cell(SAVED, saved::COMPLETE);
+    write_cell(SAVED, saved::OVER);
 }
 
 const VALUES: usize = 10;

@@ -1,5 +1,6 @@
-//! On a machine: a recursion that allocates at each level and takes a checkpoint in each of its leaves, with more values at hand than there
-//! are registers. It is the same program whether it is interrupted or not.
+//! On a machine: a recursion that allocates at each level and takes a checkpoint in each of its
+//! leaves, with more values at hand than there are registers. It is the same program whether it is
+//! interrupted or not.
 
 use super::{EARLY, FORGOTTEN, Flash, OWN_STACK, PROGRAM};
 use crate::{Mapped, Scene, check, ok, progress};
@@ -98,13 +99,13 @@ fn run<M: Mapped, D: Medium, W: Mode, const N: usize>(scene: &Scene<'_, M>, medi
     // SAFETY: as above.
     let place = unsafe { &mut *(&raw mut ASIDE).cast::<Place<Slots<D, W, N>>>() };
     let ck = Checkpointer::init(place, slots, segments, restart);
-    // SAFETY: of no boot but one of this image; interrupts touch nothing but the desk.
+    // SAFETY: of no boot but one of this image; interrupts touch nothing but the mailbox.
     let why = unsafe { ck.restore() };
     check!(scene, matches!(why, Error::NoImage));
     // The second cuts of the rig are made before this.
-    scene.tell(1, 0);
+    scene.write_cell(1, 0);
     // Nothing was ever kept, or a checkpoint was before the restore.
-    check!(scene, scene.told(0) == 0);
+    check!(scene, scene.read_cell(0) == 0);
     // SAFETY: nothing is allocated yet.
     unsafe { FirstFit::start() };
     let mut search = Search {
@@ -120,7 +121,7 @@ fn run<M: Mapped, D: Medium, W: Mode, const N: usize>(scene: &Scene<'_, M>, medi
     }
     check!(
         scene,
-        HEAP.occupation() == 0 && scene.told(0) == LEAVES * rounds
+        HEAP.occupation() == 0 && scene.read_cell(0) == LEAVES * rounds
     );
 }
 
@@ -135,7 +136,7 @@ fn load_here<S: Store>(slots: &mut S, segments: Segments) {
 const DEPTH: u16 = 2;
 const BRANCHES: u32 = 2;
 const LEAVES: u16 = 4;
-/// As often as it is done at the most, whatever the desk asks for.
+/// The largest number of operations, even if the mailbox asks for more.
 const MOST: u16 = 12;
 /// Values that live across a checkpoint: more than there are registers for.
 const VALUES: usize = 12;
@@ -219,7 +220,7 @@ impl<M: Mapped, S: Store> Search<'_, '_, M, S> {
         let f: [f32; 8] = core::array::from_fn(|i| (path * 8 + i as u32) as f32);
         #[cfg(target_abi = "eabihf")]
         let f = f.map(black_box);
-        // SAFETY: no DMA; and the desk, which is outside of memory, is read as a volatile one.
+        // SAFETY: no DMA; and the mailbox, which is outside of memory, is read as a volatile one.
         let returned = unsafe { self.ck.checkpoint() };
         if let Ok(Returned::Restored(_)) = returned {
             match self.bug {
@@ -240,12 +241,12 @@ impl<M: Mapped, S: Store> Search<'_, '_, M, S> {
             Returned::Taken => {}
             Returned::Restored(r) => {
                 check!(self.scene, r.damaged == 0);
-                self.scene.tell(1, self.done + 1);
+                self.scene.write_cell(1, self.done + 1);
             }
         }
         self.done += 1;
         progress!(self.scene, self.done);
-        self.scene.tell(0, self.done);
+        self.scene.write_cell(0, self.done);
         // The list through the heap: from the leaf to the root.
         let mut at = Some(node);
         let mut path = path;
@@ -291,7 +292,8 @@ pub(super) mod forget {
     }
 }
 
-/// An allocator as many have it: the first piece that is large enough, and what is free is a list through what is free.
+/// An allocator as many have it: the first piece that is large enough, and what is free is a list
+/// through what is free.
 struct FirstFit(Cell<Option<NonNull<Free>>>);
 // SAFETY: one core, and no interrupt allocates.
 unsafe impl Sync for FirstFit {}

@@ -1,4 +1,5 @@
-//! Restores the program's memory, and takes a checkpoint of it, in a log on flash whose half-written words read differently each time.
+//! Restores the program's memory, and takes a checkpoint of it, in a log on flash whose
+//! half-written words read differently each time.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 
 size_probes::probe!({

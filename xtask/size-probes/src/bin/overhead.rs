@@ -1,4 +1,5 @@
-//! On a host: what of a medium each crate keeps for itself, in bytes, for atomic units of 4 and of 2 bytes.
+//! On a host: what of a medium each crate keeps for itself, in bytes, for atomic units of 4 and of
+//! 2 bytes.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 
 #[cfg(target_os = "none")]

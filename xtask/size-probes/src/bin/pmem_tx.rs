@@ -1,4 +1,5 @@
-//! A pool that is opened and recovered, and two transactions: one allocates an object or changes it, one frees it.
+//! A pool that is opened and recovered, and two transactions: one allocates an object or changes
+//! it, one frees it.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 
 size_probes::probe!({

@@ -1,4 +1,5 @@
-//! As `pmem_tx`, but what is reachable is not checked at open: what the walk takes is the difference.
+//! As `pmem_tx`, but what is reachable is not checked at open: what the walk takes is the
+//! difference.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 
 size_probes::probe!({

@@ -6,7 +6,7 @@ use core::hint::black_box;
 use embedded_hal::delay::DelayNs;
 use embedded_hal::spi::{ErrorType, Operation, SpiDevice};
 
-/// A bus of which nothing is known.
+/// A bus that the optimizer knows nothing about.
 #[cfg_attr(not(target_os = "none"), expect(dead_code))]
 struct Bus;
 

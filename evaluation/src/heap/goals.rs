@@ -1,0 +1,129 @@
+//! What the heap is meant to reach, beside what it reaches.
+
+use crate::Figures;
+use crate::report::shown;
+use std::fmt::Write;
+
+/// A goal.
+pub struct Goal {
+    key: String,
+    least: bool,
+    goal: f64,
+}
+
+/// The key may be at most this.
+fn at_most(key: impl Into<String>, goal: f64) -> Goal {
+    Goal {
+        key: key.into(),
+        least: false,
+        goal,
+    }
+}
+
+/// The key must be at least this.
+fn at_least(key: impl Into<String>, goal: f64) -> Goal {
+    Goal {
+        least: true,
+        ..at_most(key, goal)
+    }
+}
+
+/// All goals; some are relative to other figures.
+pub fn all(f: &Figures) -> Vec<Goal> {
+    let of = |key: &str| f.get(key).copied().unwrap_or(f64::NAN);
+    let mut goals = vec![
+        at_most("heap.get_resident_1.ir", 40.0),
+        at_most("heap.get_resident_400.ir", 46.0),
+        at_most("heap.get_mut_evict_1024.ir", 400.0),
+        at_most("heap.kv_uniform.bytes_written", 193.0),
+        at_most("heap.kv_sequential.bytes_written", 195.0),
+        at_most("heap.kv_unequal.bytes_written", 165.0),
+        at_most("heap.kv_partitioned.bytes_written", 33.5),
+    ];
+    for p in PATTERNS {
+        goals.push(at_most(format!("heap.kv_{p}.ir"), 1_200.0));
+    }
+    for l in [10, 16, 20, 30, 60, 120] {
+        let ideal = of(&format!("heap.fifo_{l}.ideal"));
+        goals.push(at_most(
+            format!("heap.fifo_{l}.bytes_written"),
+            1.05 * ideal,
+        ));
+    }
+    for part in [10, 20] {
+        for p in PATTERNS {
+            let lru = of(&format!("heap.lru_{part}_{p}.bytes_written"));
+            goals.push(at_most(
+                format!("heap.default_{part}_{p}.bytes_written"),
+                1.2 * lru,
+            ));
+        }
+    }
+    for (n, most) in [(1000, 200.0), (100, 225.0), (1, 280.0)] {
+        goals.push(at_most(format!("heap.snapshot_{n}.bytes_written"), most));
+    }
+    goals.push(at_most("heap.ram_per_resident", 10.0));
+    goals.push(at_most("heap.ram_per_handle", 4.0));
+    goals.push(at_least("heap.usable_32", 0.74));
+    goals.push(at_least("heap.usable_256", 15.0 * 256.0 / 4096.0));
+    for limit in LIMITS {
+        goals.push(at_most(
+            format!("heap.persist_bound_{limit}"),
+            f64::from(limit) + 64.0,
+        ));
+        let worst = of(&format!("heap.persist_worst_{limit}"));
+        goals.push(at_most(format!("heap.persist_bound_{limit}"), 1.10 * worst));
+        let bound = of(&format!("heap.persist_bound_{limit}"));
+        goals.push(at_most(format!("heap.persist_worst_{limit}"), bound));
+    }
+    goals.push(at_least("heap.cuts", 1e6));
+    goals.push(at_most("heap.failures", 0.0));
+    goals
+}
+
+/// The patterns of the key-value workload.
+pub const PATTERNS: [&str; 4] = ["uniform", "sequential", "unequal", "partitioned"];
+
+/// The dirty limits of the persists that are measured.
+pub const LIMITS: [u32; 5] = [512, 1024, 2048, 3072, 4096];
+
+/// A line for each goal whose figure was measured: figure, goal, measured, whether it is reached.
+pub fn lines(figures: &Figures) -> Vec<[String; 4]> {
+    let line = |g: &Goal| {
+        let v = *figures.get(&g.key)?;
+        let met = if g.least { v >= g.goal } else { v <= g.goal };
+        let sign = if g.least { "≥" } else { "≤" };
+        let verdict = if met { "reached" } else { "MISSED" };
+        let goal = format!("{sign} {}", shown(g.goal));
+        Some([g.key.clone(), goal, shown(v), verdict.to_owned()])
+    };
+    all(figures).iter().filter_map(line).collect()
+}
+
+/// The table for a terminal.
+pub fn table(figures: &Figures) -> String {
+    let lines = lines(figures);
+    let mut out = format!("{:44} {:>12} {:>12}\n", "figure", "goal", "measured");
+    for [key, goal, measured, verdict] in &lines {
+        let _ = writeln!(out, "{key:44} {goal:>12} {measured:>12}  {verdict}");
+    }
+    let missed = lines.iter().filter(|l| l[3] != "reached").count();
+    let _ = writeln!(out, "{} goals, {missed} missed", lines.len());
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_goal_is_missed_on_its_side() {
+        let f = |k: &str, v| Figures::from([(k.to_owned(), v)]);
+        assert!(table(&f("heap.kv_uniform.ir", 1_200.0)).contains("reached"));
+        assert!(table(&f("heap.kv_uniform.ir", 1_201.0)).contains("MISSED"));
+        assert!(table(&f("heap.usable_32", 0.74)).contains("reached"));
+        assert!(table(&f("heap.usable_32", 0.73)).contains("1 missed"));
+        // What it is relative to was not measured.
+        assert!(table(&f("heap.fifo_16.bytes_written", 0.0)).contains("MISSED"));
+    }
+}

@@ -1,0 +1,288 @@
+//! The committed figures, and the documents made of them.
+
+use super::{checkpoint, heap, plot};
+use anyhow::{Context, Result, bail};
+use std::fmt::Write;
+use xtask::figures::{Figures, read};
+use xtask::project::Project;
+
+pub const FIGURES: &str = "docs/costs.json";
+const TABLES: &str = "docs/COSTS.md";
+
+/// Sections of the document: title, what it shows, prefix of its keys.
+const SECTIONS: &[(&str, &str, &str)] = &[
+    (
+        "Transactions",
+        "Stores are of one atomic unit; bytes are all that went to the medium. 32-bit units and offsets unless the key \
+         says otherwise; instructions are of an x86-64 host (callgrind).",
+        "pmem_tx.",
+    ),
+    (
+        "Replay",
+        "What a step adds to the stores of its body, the commit included.",
+        "nv_replay.",
+    ),
+    (
+        "Machine code",
+        "Of real machine code in emulators, instruction by instruction: `arm` is a Cortex-M4, `riscv` RV32IMC, `msp430` an MSP430 \
+         with 16-bit units. Costs are those of the operation alone, of `update_8` what it costs beyond the plain store; `stack` is \
+         the deepest stack of any scenario, in bytes. A cut is a point that was judged, a boot a distinct state that was started and \
+         checked; the rate is of one core.",
+        "machine.",
+    ),
+    (
+        "Lists, machine code",
+        "`nvlist`, in the same way.",
+        "nvlist.",
+    ),
+    (
+        "The same lists with an undo log, machine code",
+        "An insertion by a transaction of `pmem-tx`.",
+        "undo_list.",
+    ),
+    (
+        "The MSP430's emulator",
+        "Instructions compared with another emulator's.",
+        "msp430.",
+    ),
+    (
+        "Exploration",
+        "On the machine that made this page, one core. A cut is a point that was judged, a boot a distinct state that was \
+         started and checked.",
+        "powerfail.",
+    ),
+    (
+        "Memory safety",
+        "Probes are attempts to break memory safety from safe code: each does not compile, or runs and does no harm. Open ones \
+         are the misuses that docs/INVARIANTS.md lists.",
+        "soundness.",
+    ),
+    (
+        "Preempted transactions",
+        "A second context runs between any two stores of the first, and the power is cut everywhere.",
+        "contexts.",
+    ),
+    (
+        "Flipped bits in a heap's image",
+        "Every bit of an image is flipped, one at a time. Spread counts the flips that lost an object they did not touch.",
+        "heap.bit_flips",
+    ),
+    (
+        "Damaged pages of a heap's image",
+        "A page of the image holds noise. Spread counts the pages that lost an object they did not touch.",
+        "heap.damaged_pages",
+    ),
+    (
+        "Campaigns",
+        "What the suites of all crates cut and booted.",
+        "tests.",
+    ),
+];
+
+/// Figures that depend on the machine or on how much is run: shown, never compared.
+fn varies(key: &str) -> bool {
+    let counts = [
+        "cuts",
+        "boots",
+        "boots_per_second",
+        "failures",
+        "scenarios",
+        "planted",
+        "caught",
+        "interrupts",
+    ];
+    let of_the_rig =
+        |k: &str| k.starts_with("machine.") && k.split('.').any(|w| counts.contains(&w));
+    let of_suites = [
+        "heap.cuts",
+        "heap.boots",
+        "heap.failures",
+        "checkpoint.cuts",
+        "checkpoint.boots",
+        "checkpoint.failures",
+        "heap.bit_flips",
+        "heap.bit_flips_spread",
+        "heap.damaged_pages",
+        "heap.damaged_pages_spread",
+    ];
+    // How bytes are copied is up to the C library, which asks the processor.
+    key.ends_with(".ir_total")
+        || of_suites.contains(&key)
+        || ["powerfail.", "tests.", "msp430.", "soundness.", "contexts."]
+            .iter()
+            .any(|p| key.starts_with(p))
+        || of_the_rig(key)
+}
+
+/// Figures that are better when they are larger.
+fn more_is_better(key: &str) -> bool {
+    key.starts_with("heap.usable_") || key.contains(".heap_usable_")
+}
+
+pub fn json(figures: &Figures) -> String {
+    let map: serde_json::Map<_, _> = figures
+        .iter()
+        .map(|(k, v)| (k.clone(), number(*v)))
+        .collect();
+    format!("{:#}\n", serde_json::Value::Object(map))
+}
+
+/// A whole number without a point.
+fn number(v: f64) -> serde_json::Value {
+    if v.fract() == 0.0 && v.abs() < 9e15 {
+        (v as i64).into()
+    } else {
+        v.into()
+    }
+}
+
+/// With thousands apart.
+pub fn shown(v: f64) -> String {
+    if v.fract() != 0.0 && v.abs() < 1000.0 {
+        return format!("{v:.2}");
+    }
+    let digits = format!("{:.0}", v.abs());
+    let mut out = String::new();
+    for (i, c) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(c);
+    }
+    if v < 0.0 { format!("-{out}") } else { out }
+}
+
+pub fn committed(project: &Project) -> Result<Figures> {
+    read(&project.root.join(FIGURES)).context("run cargo xtask evaluate --json PATH")
+}
+
+/// Writes the figures and what shows them.
+pub fn write(project: &Project, figures: &Figures) -> Result<()> {
+    std::fs::write(project.root.join(FIGURES), json(figures))?;
+    std::fs::write(project.root.join(TABLES), tables(figures))?;
+    if let Some(text) = heap::document::made(project, figures)? {
+        std::fs::write(project.root.join(heap::document::PATH), text)?;
+    }
+    for (name, svg) in plots(figures)? {
+        let path = project.root.join("docs/img").join(name);
+        std::fs::create_dir_all(path.parent().unwrap_or(&project.root))?;
+        std::fs::write(path, svg)?;
+    }
+    Ok(())
+}
+
+/// File and content of every plot that has something to show.
+fn plots(figures: &Figures) -> Result<Vec<(String, String)>> {
+    let mut all = plot::all(figures)?;
+    all.extend(heap::plots::all(figures)?);
+    all.extend(checkpoint::plots::all(figures)?);
+    Ok(all)
+}
+
+/// **Errors**: a document is not the one that these figures give.
+pub fn fresh(project: &Project, figures: &Figures) -> Result<()> {
+    let mut made = vec![(TABLES.to_owned(), tables(figures))];
+    made.extend(heap::document::made(project, figures)?.map(|t| (heap::document::PATH.into(), t)));
+    made.extend(
+        plots(figures)?
+            .into_iter()
+            .map(|(n, svg)| (format!("docs/img/{n}"), svg)),
+    );
+    for (path, text) in made {
+        if std::fs::read_to_string(project.root.join(&path))
+            .ok()
+            .as_ref()
+            != Some(&text)
+        {
+            bail!(
+                "{path} is not what {FIGURES} gives: cargo xtask evaluate --json PATH writes both"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// **Errors**: a figure is missing on either side, or more than 2 % worse.
+pub fn compare(committed: &Figures, now: &Figures) -> Result<()> {
+    let mut wrong = Vec::new();
+    for (key, value) in now.iter().filter(|f| !varies(f.0)) {
+        match committed.get(key) {
+            None => wrong.push(format!("{key} is not in {FIGURES}")),
+            Some(was) if more_is_better(key) && *value >= was * 0.98 => {}
+            Some(was) if more_is_better(key) || *value > was * 1.02 => {
+                wrong.push(format!("{key}: {was} became {value}"))
+            }
+            Some(_) => {}
+        }
+    }
+    for key in committed
+        .keys()
+        .filter(|k| !varies(k) && !now.contains_key(*k))
+    {
+        wrong.push(format!("{key} is in {FIGURES} but was not measured"));
+    }
+    if !wrong.is_empty() {
+        bail!(
+            "{}\nif this is meant: cargo xtask evaluate --json PATH",
+            wrong.join("\n")
+        );
+    }
+    Ok(())
+}
+
+fn tables(figures: &Figures) -> String {
+    let mut out = String::from(
+        "# Costs\n\nGenerated by `cargo xtask evaluate`; checked by `cargo xtask ci`, which fails when a count of stores, bytes\n\
+         or instructions gets more than 2 % worse.\n",
+    );
+    for (title, about, prefix) in SECTIONS {
+        let mine: Vec<_> = figures.iter().filter(|f| f.0.starts_with(prefix)).collect();
+        if mine.is_empty() {
+            continue;
+        }
+        let _ = write!(out, "\n## {title}\n\n{about}\n\n| figure | |\n|---|---:|\n");
+        for (key, value) in mine {
+            let _ = writeln!(out, "| `{key}` | {} |", shown(*value));
+        }
+        for (name, alt) in plot::shown_under(prefix, figures) {
+            let _ = write!(out, "\n![{alt}](img/{name})\n");
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(key: &str, v: f64) -> Figures {
+        Figures::from([(key.to_owned(), v)])
+    }
+
+    #[test]
+    fn worse_missing_and_unmeasured_figures_are_errors() {
+        let was = one("pmem_tx.a", 100.0);
+        assert!(compare(&was, &one("pmem_tx.a", 102.0)).is_ok());
+        assert!(compare(&was, &one("pmem_tx.a", 103.0)).is_err());
+        assert!(compare(&was, &Figures::new()).is_err());
+        assert!(compare(&Figures::new(), &was).is_err());
+        assert!(compare(&one("pmem_tx.a", 0.0), &one("pmem_tx.a", 1.0)).is_err());
+        assert!(compare(&one("powerfail.x", 1.0), &one("powerfail.x", 9.0)).is_ok());
+        assert!(compare(&one("machine.arm.cuts", 1.0), &Figures::new()).is_ok());
+        let cost = "machine.arm.update_8.instructions";
+        assert!(compare(&one(cost, 50.0), &one(cost, 60.0)).is_err());
+        let room = |v| one("heap.usable_32", v);
+        assert!(
+            compare(&room(0.75), &room(0.74)).is_ok() && compare(&room(0.75), &room(0.8)).is_ok()
+        );
+        assert!(compare(&room(0.75), &room(0.73)).is_err());
+    }
+
+    #[test]
+    fn numbers_are_shown_with_thousands_apart() {
+        assert_eq!(
+            (shown(1234567.0), shown(12.0), shown(1.5)),
+            ("1,234,567".into(), "12".into(), "1.50".into())
+        );
+    }
+}
