@@ -42,7 +42,7 @@ fn report(bytes: &[u8], write_size: usize) -> Result<String> {
         if let Some(sb) = counting(bytes).filter(|sb| sb.kind == *b"RPLY") {
             table(bytes, &mut out)?;
             // The pool that the steps change lies behind the table.
-            let part = nv_replay::pool_part(&sb).filter(|(at, _)| *at < bytes.len());
+            let part = nv_replay::pool_region(&sb).filter(|(at, _)| *at < bytes.len());
             if let Some((at, sb)) = part {
                 writeln!(out, "offsets from {at:#06x} on:")?;
                 pmem_tx::inspect::pool(&sb, &bytes[at..], &mut out)?;

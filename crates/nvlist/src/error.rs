@@ -66,7 +66,7 @@ impl core::fmt::Display for OpenError {
 impl core::error::Error for OpenError {}
 
 /// A region that could not be opened, with the error. The caller gets the region back.
-pub type OpenFailure<'m, M> = nvmem::Refused<'m, M, OpenError>;
+pub type OpenFailure<'m, M> = nvmem::OpenFailure<'m, M, OpenError>;
 
 /// All nodes are in use. The content that was to be stored comes back.
 #[derive(Clone, Copy, PartialEq, Eq)]

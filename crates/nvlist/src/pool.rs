@@ -7,7 +7,7 @@ use crate::map::LinkMap;
 use crate::state::Core;
 use crate::walk::Audit;
 use core::marker::PhantomData;
-use nvmem::superblock::{self, Differs, State};
+use nvmem::superblock::{self, Difference, State};
 use nvmem::{InOrder32, LayoutMismatch, Model, Persist, Region, Superblock, Unit, fingerprint};
 
 /// A region with `L` lists and as many nodes of type `T` as fit. `M` is the model of the medium.
@@ -115,14 +115,14 @@ impl<'m, T: Persist, const L: usize, M: Model> NodePool<'m, T, L, M> {
             fingerprint: fingerprint::<T>(),
             params: geo.params::<M>(region.len()),
         };
-        let error = match superblock::look(&region, &mine) {
+        let error = match superblock::probe_view(&region, &mine) {
             State::Ready(view) => match view.agrees(&mut mine, 0) {
                 Ok(()) => return Ok(region),
-                Err(Differs::Layout) => OpenError::LayoutMismatch(LayoutMismatch {
+                Err(Difference::Layout) => OpenError::LayoutMismatch(LayoutMismatch {
                     stored: view.layout(),
                     expected: mine.layout(),
                 }),
-                Err(Differs::Param(_)) => OpenError::ConfigMismatch,
+                Err(Difference::Param(_)) => OpenError::ConfigMismatch,
             },
             State::Blank | State::Formatting => {
                 superblock::begin(&mut region, &mine);

@@ -36,7 +36,7 @@ macro_rules! all_models {
             .run(),
         ] {
             println!("{s}");
-            assert!(s.part || s.boots > 20, "{s}");
+            assert!(s.partial || s.boots > 20, "{s}");
         }
     };
 }

@@ -138,10 +138,10 @@ fn a_blank_flash() {
         write_to::<_, 8>(nv, w, 2)
     })
     .depth(2)
-    .deepest(2)
+    .max_depth(2)
     .run();
     println!("{s}");
-    assert!(s.part || s.cuts > 10_000, "{s}");
+    assert!(s.partial || s.cuts > 10_000, "{s}");
 }
 
 /// A device in use: its flash is full, blocks are being cleaned, and the last boot left slots
@@ -159,7 +159,7 @@ fn two_deep(writes: std::ops::Range<u32>, boots: u32) {
         .name(&format!("in_use_{n}_{boots}"))
         .world(Promise { seen: n, tried: n })
         .depth(2)
-        .deepest(2)
+        .max_depth(2)
         .run();
         println!("{n} writes, {boots} boots: {s}");
     }
@@ -211,7 +211,7 @@ fn a_format_by_name_gives_up_anything() {
     for image in images.into_iter().skip(usize::from(cfg!(miri))) {
         let s = explore(Simulated::<Tiny>::with_image(image), |nv, w| insist(nv, w))
             .depth(2)
-            .deepest(2)
+            .max_depth(2)
             .run();
         println!("{s}");
     }
@@ -244,10 +244,10 @@ fn chip<C: Chip, const PAGE: usize>(size: usize, deepest: u32) {
         write_to::<_, PAGE>(nv, w, 3)
     })
     .depth(2)
-    .deepest(deepest)
+    .max_depth(deepest)
     .run();
     println!("{}: {s}", C::CONTRACT.name);
-    assert!(s.part || s.cuts > 50, "{s}");
+    assert!(s.partial || s.cuts > 50, "{s}");
 }
 
 #[test]

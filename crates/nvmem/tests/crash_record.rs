@@ -125,22 +125,22 @@ fn mapped<M: Model>() {
         let blank = || Mapped::<M>::with_image(vec![fill; 128]);
         let s = explore(blank(), |nv, w| count(nv, w))
             .depth(2)
-            .deepest(3)
+            .max_depth(3)
             .run();
-        assert!(s.part || s.cuts > 100, "{s}");
+        assert!(s.partial || s.cuts > 100, "{s}");
         let s = explore(blank(), |nv, w| migrate(nv, w))
             .depth(2)
-            .deepest(3)
+            .max_depth(3)
             .run();
-        assert!(s.part || s.cuts > 100, "{s}");
+        assert!(s.partial || s.cuts > 100, "{s}");
     }
     for sequence in sequences() {
         let aged = Mapped::<M>::with_image(aged(sequence, 0));
         let s = explore(aged, |nv, w| count(nv, w))
             .depth(2)
-            .deepest(3)
+            .max_depth(3)
             .run();
-        assert!(s.part || s.cuts > 50, "{s}");
+        assert!(s.partial || s.cuts > 50, "{s}");
     }
 }
 
@@ -171,7 +171,7 @@ fn used_flash_three_deep() {
     let used = Simulated::<Stm32l1HalfPage>::with_image(d.bytes().to_vec());
     let s = explore(used, |nv, w| count_to(nv, w, 1)).depth(3).run();
     println!("{s}");
-    assert!(s.part || s.cuts > 1000, "{s}");
+    assert!(s.partial || s.cuts > 1000, "{s}");
 }
 
 /// Two changes, three cuts. The first cut tears a commit word of the first change; a boot reads it
@@ -196,7 +196,7 @@ fn an_unstable_commit_word() {
     .depth(3)
     .run();
     println!("{s}");
-    assert!(s.part || s.cuts > 1000, "{s}");
+    assert!(s.partial || s.cuts > 1000, "{s}");
 }
 
 /// A flash with erase units that hold one record and few words more.
@@ -235,16 +235,16 @@ fn device<C: Chip>(size: usize, fill: u8, deepest: u32) {
     let blank = || Simulated::<C>::with_image(vec![fill; size]);
     let s = explore(blank(), |nv, w| count(nv, w))
         .depth(2)
-        .deepest(deepest)
+        .max_depth(deepest)
         .run();
     println!("{}: {s}", C::CONTRACT.name);
-    assert!(s.part || s.cuts > 100, "{s}");
+    assert!(s.partial || s.cuts > 100, "{s}");
     let s = explore(blank(), |nv, w| migrate(nv, w))
         .depth(2)
-        .deepest(deepest)
+        .max_depth(deepest)
         .run();
     println!("{}: {s}", C::CONTRACT.name);
-    assert!(s.part || s.cuts > 100, "{s}");
+    assert!(s.partial || s.cuts > 100, "{s}");
 }
 
 #[test]
@@ -255,7 +255,7 @@ fn serial_fram() {
         let aged = Simulated::<SpiFram>::with_image(aged(sequence, 0));
         explore(aged, |nv, w| count(nv, w))
             .depth(2)
-            .deepest(3)
+            .max_depth(3)
             .run();
     }
 }
@@ -294,10 +294,10 @@ fn serial_flash() {
 fn tiny_serial_flash() {
     let s = explore(Simulated::<Tiny>::new(3 * 64), |nv, w| count_to(nv, w, 1))
         .depth(2)
-        .deepest(2)
+        .max_depth(2)
         .run();
     println!("{s}");
-    assert!(s.part || s.cuts > 10_000, "{s}");
+    assert!(s.partial || s.cuts > 10_000, "{s}");
 }
 
 /// A forced format of a device that held other data, or two values.
@@ -325,7 +325,7 @@ fn a_forced_format_makes_a_record_of_any_content() {
     fn mapped<M: Model>(image: Vec<u8>) {
         explore(Mapped::<M>::with_image(image), |nv, w| insist(nv, w))
             .depth(2)
-            .deepest(2)
+            .max_depth(2)
             .run();
     }
     let images = [vec![0x5A; 128], vec![0; 128], aged(3, 0), aged(0xFFFF, 0)];
@@ -337,13 +337,13 @@ fn a_forced_format_makes_a_record_of_any_content() {
             insist(nv, w)
         })
         .depth(2)
-        .deepest(2)
+        .max_depth(2)
         .run();
         explore(Simulated::<Mram16>::with_image(image), |nv, w| {
             insist(nv, w)
         })
         .depth(2)
-        .deepest(2)
+        .max_depth(2)
         .run();
     }
 }
@@ -360,7 +360,7 @@ fn a_forced_format_makes_a_record_of_any_flash() {
     let foreign = Simulated::<Stm32l1>::with_image(vec![0x5A; 3 * 256]);
     let s = explore(foreign, |nv, w| insist(nv, w))
         .depth(2)
-        .deepest(2)
+        .max_depth(2)
         .run();
     println!("{s}");
 }

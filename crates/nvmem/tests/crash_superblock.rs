@@ -112,16 +112,16 @@ fn run<M: Model>() {
         let blank = Mapped::<M>::with_image(vec![fill; 192]);
         let s = explore(blank, |nv, w| boot::<M>(nv, w))
             .depth(2)
-            .deepest(3)
+            .max_depth(3)
             .run();
-        assert!(s.part || s.cuts > 100, "{s}");
+        assert!(s.partial || s.cuts > 100, "{s}");
     }
     for sequence in [5, 0x7FFE, 0x7FFF, 0xFFFD, 0xFFFE, 0xFFFF] {
         let s = explore(aged::<M>(sequence), |nv, w| churn::<M>(nv, w))
             .depth(2)
-            .deepest(3)
+            .max_depth(3)
             .run();
-        assert!(s.part || s.cuts > 100, "{s}");
+        assert!(s.partial || s.cuts > 100, "{s}");
     }
 }
 

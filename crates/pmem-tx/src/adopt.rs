@@ -8,7 +8,7 @@ use crate::session;
 use crate::state::flag;
 use crate::walk::{Audit, Walk};
 use nvmem::cross::Ret;
-use nvmem::persist::{Found, Visit};
+use nvmem::persist::{HandleKind, Visit};
 use nvmem::{Invalid, Model, planted};
 
 impl<'m, R: Roots, M: Model> Pool<'m, R, M>
@@ -137,7 +137,7 @@ impl<M: Model> Drop for AdoptVisitor<'_, '_, '_, M> {
 }
 
 impl<M: Model> Visit for AdoptVisitor<'_, '_, '_, M> {
-    fn handle(&mut self, value: u32, found: &Found) -> Result<(), Invalid> {
+    fn handle(&mut self, value: u32, found: &HandleKind) -> Result<(), Invalid> {
         self.last_spent = (self.spent)(value);
         if self.last_spent {
             Ok(())

@@ -1,7 +1,7 @@
 //! The configuration of a pool: chosen when it is formatted, stored in its superblock.
 
 use crate::error::{Component, OpenError};
-use nvmem::superblock::{Differs, Superblock, View};
+use nvmem::superblock::{Difference, Superblock, View};
 use nvmem::{LayoutMismatch, Model, Unit};
 
 /// The kind of superblock.
@@ -127,19 +127,19 @@ pub(crate) fn stored_config(sb: &Superblock) -> Option<Config> {
 pub(crate) fn mismatch_error<M: Model>(
     stored: &View<'_, '_, M>,
     mine: &Superblock,
-    other: Differs,
+    other: Difference,
 ) -> OpenError {
     match other {
-        Differs::Layout => OpenError::LayoutMismatch(LayoutMismatch {
+        Difference::Layout => OpenError::LayoutMismatch(LayoutMismatch {
             stored: stored.layout(),
             expected: mine.layout(),
         }),
-        Differs::Param(param::UNIT) => {
+        Difference::Param(param::UNIT) => {
             OpenError::Config("the pool was formatted for another atomic unit")
         }
-        Differs::Param(param::LEN) => OpenError::OtherLength {
+        Difference::Param(param::LEN) => OpenError::OtherLength {
             formatted: stored.param(param::LEN) as usize,
         },
-        Differs::Param(_) => OpenError::Damaged(Component::Superblock),
+        Difference::Param(_) => OpenError::Damaged(Component::Superblock),
     }
 }

@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::pbox::{PBox, Width, handle_kind};
 use crate::tx::Tx;
 use core::marker::PhantomData;
-use nvmem::cross::{Arg, Part, Ret, Share};
+use nvmem::cross::{Arg, Ret, RetPart, Share};
 use nvmem::persist::Visit;
 use nvmem::{Invalid, Model, Persist};
 
@@ -243,7 +243,7 @@ unsafe impl<T: Persist, W: Width> Ret for Held<T, W> {
     }
 }
 // SAFETY: invariant "Sole owner": a handle is recorded as its offset, which is one unit long.
-unsafe impl<T: Persist, W: Width> Part for Held<T, W> {}
+unsafe impl<T: Persist, W: Width> RetPart for Held<T, W> {}
 // SAFETY: invariant "Sole owner": a `HeldBox` cannot be consumed inside, and its owner is borrowed
 // mutably.
 unsafe impl<T: Persist, W: Width> Arg for HeldRef<'_, T, W> {

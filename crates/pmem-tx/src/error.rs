@@ -207,7 +207,7 @@ impl core::fmt::Display for OpenError {
 impl core::error::Error for OpenError {}
 
 /// A region that could not be opened, with the error. The caller gets the region back.
-pub type OpenFailure<'m, M> = nvmem::Refused<'m, M, OpenError>;
+pub type OpenFailure<'m, M> = nvmem::OpenFailure<'m, M, OpenError>;
 impl<M> From<OpenFailure<'_, M>> for OpenError {
     fn from(r: OpenFailure<'_, M>) -> Self {
         r.error

@@ -7,9 +7,9 @@ use crate::tx::{Brand, Tx};
 use crate::walk::family;
 use core::marker::PhantomData;
 use core::num::{NonZeroU16, NonZeroU32};
-use nvmem::describe::{To, Type};
+use nvmem::describe::{HandleTo, Type};
 use nvmem::fields::Fields;
-use nvmem::persist::{Found, Visit, ZeroNiche, family_id};
+use nvmem::persist::{HandleKind, Visit, ZeroNiche, family_id};
 use nvmem::{Invalid, Model, Persist, Plain, Unit, mapped};
 
 mod sealed {
@@ -67,7 +67,7 @@ pub struct PBox<'p, T, W: Width = u32> {
 // `check` shows it to the walk.
 unsafe impl<T: Persist, W: Width> Persist for PBox<'_, T, W> {
     type At<'p> = PBox<'p, T::At<'p>, W>;
-    type Leads = To<T>;
+    type HandleTargets = HandleTo<T>;
     const LAYOUT: &'static Type = &Type::Handle(family(W::BYTES, false));
     unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
         // SAFETY: invariant "Checked before it is a value": readable and aligned by the contract.
@@ -81,12 +81,12 @@ unsafe impl<T: Persist, W: Width> ZeroNiche for PBox<'_, T, W> {
     type Branded<'p> = PBox<'p, T::At<'p>, W>;
 }
 
-pub(crate) const fn handle_kind<T: Persist, W: Width, const CELL: bool>() -> &'static Found {
+pub(crate) const fn handle_kind<T: Persist, W: Width, const CELL: bool>() -> &'static HandleKind {
     const {
         // Asserts at compile time that two versions of `T` fit.
         let _ = if CELL { cell_bytes::<T>() } else { 0 };
         let id = family_id(family(W::BYTES, false)) + CELL as u32;
-        &Found::of::<T>(family(W::BYTES, CELL), id)
+        &HandleKind::of::<T>(family(W::BYTES, CELL), id)
     }
 }
 

@@ -272,7 +272,7 @@ where
         let fingerprint = R::fingerprint();
         let len = region.len();
         let mut mine = config::superblock::<M>(config, R::COUNT, len, fingerprint);
-        let state = superblock::look(region, &mine);
+        let state = superblock::probe_view(region, &mine);
         let ready = matches!(state, State::Ready(_));
         if let State::Ready(stored) = &state
             && let Err(other) = stored.agrees(&mut mine, param::STORED)

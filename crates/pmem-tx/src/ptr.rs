@@ -27,7 +27,7 @@ use crate::state::flag;
 use crate::tx::{Brand, Tx};
 use crate::walk::family;
 use core::marker::PhantomData;
-use nvmem::describe::{To, Type};
+use nvmem::describe::{HandleTo, Type};
 use nvmem::persist::{Visit, ZeroNiche};
 use nvmem::{Invalid, Model, Persist, Plain, mapped};
 
@@ -48,7 +48,7 @@ pub struct Ptr<'p, T, W: Width = u32> {
 // tag names.
 unsafe impl<T: Persist, W: Width> Persist for Ptr<'_, T, W> {
     type At<'p> = Ptr<'p, T::At<'p>, W>;
-    type Leads = To<T>;
+    type HandleTargets = HandleTo<T>;
     const LAYOUT: &'static Type = &Type::Handle(family(W::BYTES, true));
     unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
         // SAFETY: invariant "Checked before it is a value": readable and aligned by the contract.

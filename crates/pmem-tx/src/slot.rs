@@ -6,7 +6,7 @@ use crate::pbox::{PBox, Width};
 use crate::ptr::Ptr;
 use crate::tx::{InOneThread, Tx};
 use core::marker::PhantomData;
-use nvmem::fields::{Fields, Lend};
+use nvmem::fields::{FieldAccess, Fields};
 use nvmem::{InOrder32, Model, Persist, Plain, mapped};
 
 /// Creates the field slots of an object that is borrowed for `'a` in the transaction `'p`.
@@ -26,9 +26,9 @@ impl<'a, 'p, M: Model> FieldLender<'a, 'p, M> {
 }
 
 // SAFETY: invariant "Sole owner": a slot reaches the one field that it was made for.
-unsafe impl<'a, 'p, M: Model> Lend for FieldLender<'a, 'p, M> {
-    type Slot<U> = FieldSlot<'a, 'p, U, M>;
-    unsafe fn slot<U>(self, at: *mut U) -> FieldSlot<'a, 'p, U, M> {
+unsafe impl<'a, 'p, M: Model> FieldAccess for FieldLender<'a, 'p, M> {
+    type FieldSlot<U> = FieldSlot<'a, 'p, U, M>;
+    unsafe fn field_slot<U>(self, at: *mut U) -> FieldSlot<'a, 'p, U, M> {
         FieldSlot {
             at,
             tx: self.tx,

@@ -28,7 +28,7 @@ use crate::layout::{Block, BlockKind, GRANULE, Tag};
 use crate::roots::Roots;
 use crate::state::Core;
 use core::mem::MaybeUninit;
-use nvmem::persist::{Found, Target, Visit, family_id};
+use nvmem::persist::{HandleKind, Target, Visit, family_id};
 use nvmem::{Invalid, Model, Persist, mapped, planted};
 
 /// The number of different types that handles in one pool may lead to.
@@ -290,7 +290,7 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
 }
 
 impl<M: Model> Visit for Walk<'_, '_, M> {
-    fn handle(&mut self, value: u32, f: &Found) -> Result<(), Invalid> {
+    fn handle(&mut self, value: u32, f: &HandleKind) -> Result<(), Invalid> {
         // Report a foreign family before looking at the offset.
         let cell = f.kind(Self::FAMILY);
         if cell > 1 {

@@ -92,7 +92,7 @@ fn contexts_preempt_each_other() {
     ] {
         println!("{s}");
         cuts += s.cuts;
-        part |= s.part;
+        part |= s.partial;
     }
     // A failure panics, so it is not counted here.
     println!("contexts.preempted_cuts {cuts}");

@@ -30,7 +30,7 @@ use crate::header::{CallKind, HeaderWords, RecordView};
 use crate::open::Replay;
 use crate::table::{Cursor, Table};
 use core::marker::PhantomData;
-use nvmem::cross::{Arg, Ret, UNKNOWN};
+use nvmem::cross::{Arg, Ret, UNKNOWN_LENGTH};
 use nvmem::persist::NoHandles;
 use nvmem::{Model, Persist, planted};
 use pmem_tx::Width;
@@ -39,7 +39,7 @@ use pmem_tx::Width;
 pub(crate) struct CallSignature<A, O, M>(PhantomData<(A, O, M)>);
 impl<A: Arg, O: Ret, M: Model> CallSignature<A, O, M> {
     /// The length of the result is known only after it was encoded (`Postcard`).
-    pub const UNSIZED: bool = O::BYTES == UNKNOWN;
+    pub const UNSIZED: bool = O::BYTES == UNKNOWN_LENGTH;
     const RESULT_BYTES: usize = if Self::UNSIZED { 0 } else { O::BYTES };
     /// Units of content: handles that the call consumes, then the result.
     pub const CONTENT_UNITS: u32 =
@@ -190,7 +190,7 @@ where
                 ..*f
             };
             self.pool
-                .adopt_but::<O>(bytes, &mut |o| table.given_away_later(&later, o))
+                .adopt_unspent::<O>(bytes, &mut |o| table.given_away_later(&later, o))
                 .ok()
         });
         match o {

@@ -325,7 +325,7 @@ impl From<pmem_tx::OpenError> for OpenError {
 }
 
 /// The region and the reason why it could not be opened.
-pub type OpenFailure<'m, M> = nvmem::Refused<'m, M, OpenError>;
+pub type OpenFailure<'m, M> = nvmem::OpenFailure<'m, M, OpenError>;
 impl<M> From<OpenFailure<'_, M>> for OpenError {
     fn from(r: OpenFailure<'_, M>) -> Self {
         r.error

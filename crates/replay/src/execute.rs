@@ -252,7 +252,7 @@ where
             l.write(&self.table, payload, seq);
         }
         let prepared = loop {
-            let prepared = context.prepared::<(), (), _>((), |tx, root, ()| {
+            let prepared = context.prepare_resolved::<(), (), _>((), |tx, root, ()| {
                 if let Some(job) = job {
                     let step = Step { tx, queue: &queue };
                     let r = job.run(&step, root, &mut out);

@@ -200,7 +200,7 @@ where
                 Ok((found.committed, (found, keep)))
             };
             let (pool, (found, keep)) =
-                Pool::mount_part(pool, pool_region, &sb.params, !blank, resolve, init)?;
+                Pool::mount_embedded(pool, pool_region, &sb.params, !blank, resolve, init)?;
             if blank {
                 // The pool is formatted too.
                 superblock::replace(&mut table.region, &sb);

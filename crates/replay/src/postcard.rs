@@ -1,7 +1,7 @@
 //! `Postcard`: results and inputs without a stable layout, encoded by postcard.
 
 use nvmem::Invalid;
-use nvmem::cross::{Ret, UNKNOWN};
+use nvmem::cross::{Ret, UNKNOWN_LENGTH};
 use nvmem::persist::Visit;
 use postcard::ser_flavors::Flavor;
 use serde::Serialize;
@@ -36,10 +36,10 @@ impl Flavor for ForwardBytes<'_> {
 }
 
 // SAFETY: invariant "Held once": the value holds no handle. `decode` checks the bytes, and no code
-// relies on their length, because it is `UNKNOWN` (invariant "Inside the table").
+// relies on their length, because it is `UNKNOWN_LENGTH` (invariant "Inside the table").
 unsafe impl<T: Serialize + DeserializeOwned> Ret for Postcard<T> {
     type In<'p> = Self;
-    const BYTES: usize = UNKNOWN;
+    const BYTES: usize = UNKNOWN_LENGTH;
     const HANDLES: usize = 0;
     unsafe fn leave(inside: Self, _: u32) -> Self {
         inside

@@ -23,7 +23,7 @@ use crate::error::{ConfigItem, Damage, OpenError, OpenFailure};
 use crate::header::{CallKind, RecordView};
 use crate::layout::{self, Config, Geometry, OUTBOX, param};
 use crate::table::{self, Cursor, Table};
-use nvmem::superblock::{self, Differs, State, Superblock, View};
+use nvmem::superblock::{self, Difference, State, Superblock, View};
 use nvmem::{LayoutMismatch, Model, Region};
 
 /// The result of a scan.
@@ -49,7 +49,7 @@ pub(crate) fn read_geometry<M: Model>(
     region: &Region<'_, M>,
     sb: &mut Superblock,
 ) -> Result<(Geometry, bool), OpenError> {
-    let blank = match superblock::look(region, sb) {
+    let blank = match superblock::probe_view(region, sb) {
         State::Ready(stored) => {
             if let Err(other) = stored.agrees(sb, param::STORED) {
                 return Err(mismatch_error(&stored, sb, other));
@@ -87,29 +87,31 @@ fn geometry<M: Model>(region: &Region<'_, M>, params: &[u32; 8]) -> Result<Geome
 fn mismatch_error<M: Model>(
     stored: &View<'_, '_, M>,
     mine: &Superblock,
-    other: Differs,
+    other: Difference,
 ) -> OpenError {
     let (layout, expected) = (stored.layout(), mine.layout());
     match other {
-        Differs::Layout if (layout.kind, layout.version) == (expected.kind, expected.version) => {
+        Difference::Layout
+            if (layout.kind, layout.version) == (expected.kind, expected.version) =>
+        {
             OpenError::Pool(pmem_tx::OpenError::LayoutMismatch(LayoutMismatch {
                 stored: layout,
                 expected,
             }))
         }
-        Differs::Layout => OpenError::OtherFormat,
-        Differs::Param(param::UNIT) => OpenError::Config(ConfigItem::Unit),
-        Differs::Param(param::LEN) => OpenError::Pool(pmem_tx::OpenError::OtherLength {
+        Difference::Layout => OpenError::OtherFormat,
+        Difference::Param(param::UNIT) => OpenError::Config(ConfigItem::Unit),
+        Difference::Param(param::LEN) => OpenError::Pool(pmem_tx::OpenError::OtherLength {
             formatted: stored.param(param::LEN) as usize,
         }),
-        Differs::Param(_) => OpenError::Damaged(Damage::Superblock),
+        Difference::Param(_) => OpenError::Damaged(Damage::Superblock),
     }
 }
 
 /// The layout of a region according to its superblock; `None` if it is blank.
 fn stored_geometry<M: Model>(region: &Region<'_, M>) -> Result<Option<Geometry>, OpenError> {
     let mut mine = layout::superblock::<M>(&Config::SMALL, None, region.len(), 0);
-    let view = match superblock::look(region, &mine) {
+    let view = match superblock::probe_view(region, &mine) {
         State::Ready(view) => view,
         state => return needs_format(state).map(|_| None),
     };

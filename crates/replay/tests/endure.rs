@@ -112,7 +112,7 @@ where
         )
         .boots(boots)
         .run();
-        assert!(s.part || s.cuts >= boots, "{s}");
+        assert!(s.partial || s.cuts >= boots, "{s}");
     }
 }
 

@@ -339,7 +339,7 @@ fn limits_are_named() {
     let OpenFailure {
         error: e, region, ..
     } = open(region, 0, Update::Refuse).err().unwrap();
-    let heap = pmem_tx::OpenError::Damaged(pmem_tx::Part::Heap);
+    let heap = pmem_tx::OpenError::Damaged(pmem_tx::Component::Heap);
     assert_eq!(e, OpenError::Pool(heap));
     assert_eq!(region.len(), bytes);
 }

@@ -2,12 +2,12 @@
 
 use core::marker::PhantomData;
 use nvmem::Persist;
-use nvmem::describe::{Depth, Leads};
+use nvmem::describe::{Depth, HandleTargets};
 
 /// The targets of a handle in a heap with the marker `B`.
 pub struct HeapHandles<L, B>(PhantomData<fn(L, B)>);
 
-impl<L: Leads, B> Leads for HeapHandles<L, B> {
+impl<L: HandleTargets, B> HandleTargets for HeapHandles<L, B> {
     type Within<D: Depth> = L::Within<D>;
 }
 
@@ -39,5 +39,5 @@ tuples! {
 
 /// A type whose handles are all of heaps with the marker `B`, so that it can be stored there.
 /// Implemented for every such [`Persist`] type.
-pub trait Marked<B>: Persist<Leads: OfHeap<B>> {}
-impl<B, T: Persist<Leads: OfHeap<B>>> Marked<B> for T {}
+pub trait Marked<B>: Persist<HandleTargets: OfHeap<B>> {}
+impl<B, T: Persist<HandleTargets: OfHeap<B>>> Marked<B> for T {}

@@ -25,7 +25,7 @@ use core::cell::UnsafeCell;
 use core::hint::black_box;
 use core::marker::PhantomData;
 use core::mem::{ManuallyDrop, MaybeUninit};
-use nvmem::persist::Found;
+use nvmem::persist::HandleKind;
 use nvmem::superblock::Copies;
 use nvmem::{Faithful, Medium, Persist, planted};
 
@@ -188,7 +188,7 @@ where
         F: FnOnce(&Heap<'h, Unrooted, S, P, Pol, B>) -> Result<R, Error<S::Error>>,
     {
         let fingerprint = nvmem::fingerprint::<R>();
-        let root = const { &Found::of::<R>(OWN, OWN_ID) };
+        let root = const { &HandleKind::of::<R>(OWN, OWN_ID) };
         let kind = Kind::of::<R>();
         let mut copies = MaybeUninit::uninit();
         let copies = Copies::zeroed(&mut copies);
@@ -225,7 +225,7 @@ where
                 if st.cache.any_pinned() {
                     return Err(Fail::BUSY);
                 }
-                let root = const { &Found::of::<R>(OWN, OWN_ID) };
+                let root = const { &HandleKind::of::<R>(OWN, OWN_ID) };
                 let (reachable, damaged) = st.walk_and_sweep(root, false)?;
                 Ok(Audit {
                     reachable,
@@ -245,7 +245,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         &mut self,
         config: &Config,
         fingerprint: u64,
-        root: &Found,
+        root: &HandleKind,
         kind: &Kind,
         anew: bool,
         copies: &mut Copies,
@@ -315,7 +315,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
 impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
     /// Walks from the root, using the whole RAM buffer, in which nothing is pinned. With `sweep`,
     /// frees unreachable objects. Returns the counts of reachable and damaged objects.
-    fn walk_and_sweep(&mut self, root: &Found, sweep: bool) -> Result<(u16, u16), Fail> {
+    fn walk_and_sweep(&mut self, root: &HandleKind, sweep: bool) -> Result<(u16, u16), Fail> {
         // SAFETY: the buffer belongs to the cache, which is empty from here on. Nothing is pinned.
         let ram = unsafe { &mut *self.cache.buffer() };
         let r = walk::walk(&mut self.store, ram, root, sweep).and_then(|found| {

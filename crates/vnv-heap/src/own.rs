@@ -4,8 +4,8 @@ use crate::brand::Tag;
 use crate::object::HeapHandles;
 use core::marker::PhantomData;
 use core::num::NonZeroU16;
-use nvmem::describe::{To, Type};
-use nvmem::persist::{CheckFn, Found, Visit, ZeroNiche, family_id};
+use nvmem::describe::{HandleTo, Type};
+use nvmem::persist::{CheckFn, HandleKind, Visit, ZeroNiche, family_id};
 use nvmem::{Invalid, Persist};
 
 /// The family of handles to one object, for `Visit`.
@@ -58,12 +58,12 @@ impl<T, B> Own<'_, T, B> {
 // memory.
 unsafe impl<T: Persist, B> Persist for Own<'_, T, B> {
     type At<'p> = Own<'p, T::At<'p>, B>;
-    type Leads = HeapHandles<To<T>, B>;
+    type HandleTargets = HeapHandles<HandleTo<T>, B>;
     const LAYOUT: &'static Type = &Type::Handle(OWN);
     unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
         // SAFETY: readable and aligned by the contract.
         let value = u32::from(unsafe { p.cast::<u16>().read() });
-        v.handle(value, const { &Found::of::<T>(OWN, OWN_ID) })
+        v.handle(value, const { &HandleKind::of::<T>(OWN, OWN_ID) })
     }
 }
 // SAFETY: a transparent non-zero integer, whose option has the guaranteed layout.
@@ -142,7 +142,7 @@ pub(crate) struct HandleRange {
 }
 
 impl Visit for HandleRange {
-    fn handle(&mut self, value: u32, found: &Found) -> Result<(), Invalid> {
+    fn handle(&mut self, value: u32, found: &HandleKind) -> Result<(), Invalid> {
         if found.kind(OWN_ID) != 0 {
             return Err(Invalid::Family(found.family));
         }

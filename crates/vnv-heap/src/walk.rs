@@ -18,7 +18,7 @@ use crate::plain::zero;
 use crate::promise::Promise;
 use crate::store::Store;
 use core::mem::MaybeUninit;
-use nvmem::persist::{Found, Target, Visit};
+use nvmem::persist::{HandleKind, Target, Visit};
 use nvmem::{Invalid, Medium, planted};
 
 /// How many types with handles can be reachable from a root.
@@ -66,7 +66,7 @@ struct Walk<'r> {
 }
 
 impl Visit for Walk<'_> {
-    fn handle(&mut self, value: u32, found: &Found) -> Result<(), Invalid> {
+    fn handle(&mut self, value: u32, found: &HandleKind) -> Result<(), Invalid> {
         self.known.handle(value, found)?;
         let bad = Invalid::Handle(found.family);
         let id = value as u16;
@@ -128,7 +128,7 @@ pub(crate) struct Reachable<'r> {
 pub(crate) fn walk<'r, S: Medium, P: Promise>(
     store: &mut Store<S, P>,
     ram: &'r mut [u8],
-    root: &Found,
+    root: &HandleKind,
     opens: bool,
 ) -> Result<Reachable<'r>, Fail> {
     let objects = store.objects();

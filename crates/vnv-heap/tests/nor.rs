@@ -55,7 +55,7 @@ fn from_the_start<P: Save>() {
     })
     .run();
     println!("{s}");
-    assert!(s.part || s.boots > 50, "{s}");
+    assert!(s.partial || s.boots > 50, "{s}");
 }
 
 /// The data of a device: a count, and an object whose bytes all equal the count.
@@ -174,10 +174,10 @@ fn in_use<P: Keep>(saved: u32) {
         begun: false,
     })
     .depth(depth())
-    .deepest(2)
+    .max_depth(2)
     .run();
     println!("{s}");
-    assert!(s.part || s.boots > 50, "{s}");
+    assert!(s.partial || s.boots > 50, "{s}");
 }
 
 #[test]

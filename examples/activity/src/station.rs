@@ -9,7 +9,7 @@
 use crate::{CLASSES, Class, Features, Nearest, Recognition};
 use nvmem::fields::Fields;
 use nvmem::{InOrder16, Persist};
-use pmem_tx::{Error, Lender, PBox, Tx};
+use pmem_tx::{Error, FieldLender, PBox, Tx};
 
 /// The medium: FRAM behind a 16-bit core, as on an MSP430FR5994.
 pub type Fram = InOrder16;
@@ -75,7 +75,7 @@ pub struct Station<'p> {
 }
 
 /// Access to the fields of a [`Station`]; a field is logged when it is first written.
-pub type StationFields<'a, 'p> = <Station<'p> as Fields>::Slots<Lender<'a, 'p, Fram>>;
+pub type StationFields<'a, 'p> = <Station<'p> as Fields>::Slots<FieldLender<'a, 'p, Fram>>;
 
 impl LogEntry {
     const NONE: LogEntry = LogEntry(u16::MAX);

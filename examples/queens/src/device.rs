@@ -7,7 +7,7 @@ pub use board::{Flash, images, log};
 
 use crate::{SearchResult, search};
 use board::Event;
-use checkpoint::{Checkpointer, Returned, Store, TrackedHeap};
+use checkpoint::{Checkpointer, Outcome, Store, TrackedHeap};
 use core::fmt::Write;
 use core::mem::MaybeUninit;
 use cortex_m::peripheral::SCB;
@@ -69,8 +69,8 @@ pub fn run<S: Store>(place: &'static mut MaybeUninit<Checkpointer<S>>, store: S)
         // The second of the two calls. It also returns after each restore.
         // SAFETY: no DMA, no interrupts.
         match unsafe { ck.checkpoint() } {
-            Ok(Returned::Taken) => board::event(Event::Taken, placed),
-            Ok(Returned::Restored(_)) => board::event(Event::Restored, placed),
+            Ok(Outcome::Taken) => board::event(Event::Taken, placed),
+            Ok(Outcome::Restored(_)) => board::event(Event::Restored, placed),
             Err(e) => board::fail(&e),
         }
     });

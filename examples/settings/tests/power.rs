@@ -53,5 +53,5 @@ fn settings_survive() {
     .depth(2)
     .run();
     println!("{s}");
-    assert!(s.part || s.boots > 1000, "{s}");
+    assert!(s.partial || s.boots > 1000, "{s}");
 }

@@ -2,8 +2,8 @@
 //! a step, or not at all.
 
 use crate::{Group, Mapped, Scenario, Scene, check, ok, progress};
-use nv_replay::{Commit, Committed, Config, Error, Options, Replay, committed};
-use nvlist::{List, Lists, NodePool, Number};
+use nv_replay::{Commit, Committed, Config, Error, Options, Replay, last_committed};
+use nvlist::{List, Lists, NodePool, StageSeq};
 use nvmem::Region;
 
 /// The scenarios of the image `replay-joined`.
@@ -66,7 +66,7 @@ fn operate<'c, 'b, M: Mapped>(
     commit: Commit<'c>,
 ) -> Result<Committed<'c>, Error> {
     let context = lists.context(0).ok_or(Error::Aborted(2))?;
-    let number: Number<'b> = context.number(commit.number());
+    let number: StageSeq<'b> = context.stage_seq(commit.number());
     // In the right order, or not.
     macro_rules! both {
         ($staged:expr) => {{
@@ -114,7 +114,7 @@ fn step_join<M: Mapped>(scene: &mut Scene<'_, M>) {
     };
     let bug = scene.argument();
     // Before the runtime is opened, which may commit again.
-    let (number, table): (u32, Region<'_, M>) = ok!(scene, committed(table));
+    let (number, table): (u32, Region<'_, M>) = ok!(scene, last_committed(table));
     let resolve = |_| if bug == UNASKED { 0 } else { number };
     let mut pool = ok!(scene, Nodes::<M>::open_resolved(lists, 1, resolve));
     let options = Options {

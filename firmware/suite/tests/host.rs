@@ -90,7 +90,7 @@ fn planted_bugs_on_a_host() {
             assert!(s.boots > 5, "{}: {s}", bug.what);
         } else {
             match s.try_run() {
-                Ok(s) => assert!(s.part, "not found: {}: {s}", bug.what),
+                Ok(s) => assert!(s.partial, "not found: {}: {s}", bug.what),
                 Err(f) => assert!(f.cuts() > 0, "{}: {}", bug.what, f.report()),
             }
         }

@@ -194,7 +194,7 @@ fn all_models(turn: usize, steps: &Steps) {
                     .depth(depth())
                     .run();
                 println!("{s}");
-                assert!(s.part || s.boots > 20, "{s}");
+                assert!(s.partial || s.boots > 20, "{s}");
             }
         };
     }
@@ -320,7 +320,7 @@ fn a_transaction_and_a_list_commit_together() {
                 .depth(depth())
                 .run();
             println!("{s}");
-            assert!(s.part || s.boots > 20, "{s}");
+            assert!(s.partial || s.boots > 20, "{s}");
         }};
     }
     on!(InOrder32);

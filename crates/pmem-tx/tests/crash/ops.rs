@@ -56,7 +56,7 @@ fn all_models(ops: &[Op]) {
         }
         let s = explore(ops);
         println!("{s}");
-        assert!(s.part || s.boots > 50, "{s}");
+        assert!(s.partial || s.boots > 50, "{s}");
     }
 }
 

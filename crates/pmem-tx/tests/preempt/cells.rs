@@ -199,7 +199,7 @@ fn all(how: How) {
         on::<On<Buffered32>>(how),
     ] {
         println!("{s}");
-        assert!(s.part || s.points > 40, "{s}");
+        assert!(s.partial || s.points > 40, "{s}");
     }
 }
 

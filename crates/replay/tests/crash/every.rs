@@ -21,7 +21,7 @@ macro_rules! every {
                 .depth(2)
                 .run();
                 println!("{}: {s}", M::NAME);
-                assert!(s.part || s.boots > 20);
+                assert!(s.partial || s.boots > 20);
             }
             #[test]
             fn in_order_16() {

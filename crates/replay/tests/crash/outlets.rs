@@ -46,5 +46,5 @@ fn buffered_32() {
     .world(WorldState::default())
     .depth(2)
     .run();
-    assert!(s.part || s.boots > 20, "{s}");
+    assert!(s.partial || s.boots > 20, "{s}");
 }

@@ -104,7 +104,7 @@ where
     )
     .depth(2)
     .run();
-    assert!(s.part || s.boots > 20, "{s}");
+    assert!(s.partial || s.boots > 20, "{s}");
 }
 
 const BITS: [u8; 3] = [3, 5, 16];

@@ -87,7 +87,7 @@ where
     .depth(2)
     .run();
     println!("{} {bits} bits: {s}", M::NAME);
-    assert!(s.part || s.boots > 50);
+    assert!(s.partial || s.boots > 50);
 }
 
 /// The widths of sequence numbers. Under Miri so few bits that they wrap in a short loop.
@@ -158,7 +158,7 @@ where
     )
     .depth(2)
     .run();
-    assert!(s.part || s.boots > 20, "{s}");
+    assert!(s.partial || s.boots > 20, "{s}");
 }
 
 /// The start word holds 7 bits of the counter.

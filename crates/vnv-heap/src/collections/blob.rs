@@ -13,7 +13,7 @@ use core::marker::PhantomData;
 use core::num::NonZeroU16;
 use core::ptr::NonNull;
 use nvmem::describe::Type;
-use nvmem::persist::{Found, Target, Visit};
+use nvmem::persist::{HandleKind, Target, Visit};
 use nvmem::{Invalid, Medium, Persist};
 
 /// Owns a byte string: a handle of 4 bytes. Its length is fixed: [`Blob::replace`] makes another
@@ -35,7 +35,7 @@ fn kind(len: u16) -> Kind {
 // any bytes are a content.
 unsafe impl<B> Persist for Blob<'_, B> {
     type At<'p> = Blob<'p, B>;
-    type Leads = HeapHandles<(), B>;
+    type HandleTargets = HeapHandles<(), B>;
     const LAYOUT: &'static Type = &Type::Handle("vnv-heap blob");
     unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
         // SAFETY: readable and aligned by the contract.
@@ -43,7 +43,7 @@ unsafe impl<B> Persist for Blob<'_, B> {
         if usize::from(len) > MAX_OBJECT {
             return Err(Invalid::Bits("Blob"));
         }
-        let found = Found::new(OWN, OWN_ID, Target::bytes(usize::from(len), any), false);
+        let found = HandleKind::new(OWN, OWN_ID, Target::bytes(usize::from(len), any), false);
         v.handle(u32::from(id), &found)
     }
 }

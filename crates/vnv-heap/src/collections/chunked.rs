@@ -8,7 +8,7 @@ use crate::object::{HeapHandles, Marked};
 use crate::policy::Policy;
 use crate::promise::Promise;
 use core::marker::PhantomData;
-use nvmem::describe::{To, Type};
+use nvmem::describe::{HandleTo, Type};
 use nvmem::persist::Visit;
 use nvmem::{Invalid, Medium, Persist, Plain};
 
@@ -22,7 +22,7 @@ pub struct Chunked<'h, T, const PER: usize, B = ()>(Run<'h, [T; PER]>, PhantomDa
 // SAFETY: a transparent `Run`.
 unsafe impl<T: Persist, const PER: usize, B> Persist for Chunked<'_, T, PER, B> {
     type At<'p> = Chunked<'p, T::At<'p>, PER, B>;
-    type Leads = HeapHandles<To<[T; PER]>, B>;
+    type HandleTargets = HeapHandles<HandleTo<[T; PER]>, B>;
     const LAYOUT: &'static Type = <Run<'static, [T; PER]> as Persist>::LAYOUT;
     unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
         // SAFETY: as the caller vouches.

@@ -1,7 +1,7 @@
 //! A key and its value.
 
 use core::mem::offset_of;
-use nvmem::describe::{Part, Type};
+use nvmem::describe::{Member, Type};
 use nvmem::persist::Visit;
 use nvmem::{Invalid, Persist, Plain};
 
@@ -23,19 +23,19 @@ unsafe impl<K: Plain, V: Persist> Persist for Entry<K, V> {
     const PADDED: bool =
         K::PADDED || V::PADDED || size_of::<K>() + size_of::<V>() != size_of::<Self>();
     const HANDLES: bool = V::HANDLES;
-    type Leads = V::Leads;
+    type HandleTargets = V::HandleTargets;
     const LAYOUT: &'static Type = &Type::Compound {
         name: "Entry",
         size: size_of::<Self>(),
         align: align_of::<Self>(),
         params: &[],
-        parts: &[
-            Part::Field {
+        members: &[
+            Member::Field {
                 name: "key",
                 offset: 0,
                 of: K::LAYOUT,
             },
-            Part::Field {
+            Member::Field {
                 name: "value",
                 offset: Self::VALUE,
                 of: V::LAYOUT,

@@ -7,7 +7,7 @@ use crate::object::{HeapHandles, Marked};
 use crate::policy::Policy;
 use crate::promise::Promise;
 use core::marker::PhantomData;
-use nvmem::describe::{Part, To, Type};
+use nvmem::describe::{HandleTo, Member, Type};
 use nvmem::persist::Visit;
 use nvmem::{Invalid, Medium, Persist, Plain, planted};
 
@@ -30,24 +30,24 @@ pub struct Fifo<'h, T, B = ()> {
 // SAFETY: a run and two numbers, without padding; the run shows its handles.
 unsafe impl<T: Persist, B> Persist for Fifo<'_, T, B> {
     type At<'p> = Fifo<'p, T::At<'p>, B>;
-    type Leads = HeapHandles<To<T>, B>;
+    type HandleTargets = HeapHandles<HandleTo<T>, B>;
     const LAYOUT: &'static Type = &Type::Compound {
         name: "Fifo",
         size: size_of::<Self>(),
         align: align_of::<Self>(),
         params: &[],
-        parts: &[
-            Part::Field {
+        members: &[
+            Member::Field {
                 name: "ring",
                 offset: 0,
                 of: <Run<'static, T> as Persist>::LAYOUT,
             },
-            Part::Field {
+            Member::Field {
                 name: "head",
                 offset: 4,
                 of: u16::LAYOUT,
             },
-            Part::Field {
+            Member::Field {
                 name: "len",
                 offset: 6,
                 of: u16::LAYOUT,

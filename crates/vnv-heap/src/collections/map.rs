@@ -14,7 +14,7 @@ use crate::object::{HeapHandles, Marked};
 use crate::policy::Policy;
 use crate::promise::Promise;
 use core::marker::PhantomData;
-use nvmem::describe::{Part, To, Type};
+use nvmem::describe::{HandleTo, Member, Type};
 use nvmem::persist::Visit;
 use nvmem::{Invalid, Maybe, Medium, Persist, Plain, assert_no_padding, planted};
 
@@ -39,24 +39,24 @@ pub struct Map<'h, K, V, const PER: usize, B = ()> {
 // SAFETY: a run and two numbers, without padding; the run shows its handles.
 unsafe impl<K: Plain, V: Persist, const PER: usize, B> Persist for Map<'_, K, V, PER, B> {
     type At<'p> = Map<'p, K, V::At<'p>, PER, B>;
-    type Leads = HeapHandles<To<[MapSlot<K, V>; PER]>, B>;
+    type HandleTargets = HeapHandles<HandleTo<[MapSlot<K, V>; PER]>, B>;
     const LAYOUT: &'static Type = &Type::Compound {
         name: "Map",
         size: size_of::<Self>(),
         align: align_of::<Self>(),
         params: &[PER as u128],
-        parts: &[
-            Part::Field {
+        members: &[
+            Member::Field {
                 name: "table",
                 offset: 0,
                 of: <Run<'static, [MapSlot<K, V>; PER]> as Persist>::LAYOUT,
             },
-            Part::Field {
+            Member::Field {
                 name: "len",
                 offset: 4,
                 of: u32::LAYOUT,
             },
-            Part::Field {
+            Member::Field {
                 name: "ever_used",
                 offset: 8,
                 of: u32::LAYOUT,

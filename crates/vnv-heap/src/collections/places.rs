@@ -2,7 +2,7 @@
 
 use core::mem::MaybeUninit;
 use nvmem::describe::Type;
-use nvmem::persist::{Found, Visit};
+use nvmem::persist::{HandleKind, Visit};
 use nvmem::{Invalid, Persist, planted};
 
 /// All bytes are initialised. A place is all zero, and then owns nothing; or it holds a `T` with
@@ -13,7 +13,7 @@ pub(super) struct Places<T, const PER: usize>([MaybeUninit<T>; PER]);
 /// Accepts every handle that is not 0.
 struct NotNull;
 impl Visit for NotNull {
-    fn handle(&mut self, value: u32, found: &Found) -> Result<(), Invalid> {
+    fn handle(&mut self, value: u32, found: &HandleKind) -> Result<(), Invalid> {
         match value {
             0 => Err(Invalid::Handle(found.family)),
             _ => Ok(()),
@@ -30,7 +30,7 @@ fn all_zero(bytes: &[u8]) -> bool {
 unsafe impl<T: Persist, const PER: usize> Persist for Places<T, PER> {
     type At<'p> = Places<T::At<'p>, PER>;
     const HANDLES: bool = PER > 0 && T::HANDLES;
-    type Leads = T::Leads;
+    type HandleTargets = T::HandleTargets;
     const LAYOUT: &'static Type = <[T; PER]>::LAYOUT;
     unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
         for i in 0..PER {

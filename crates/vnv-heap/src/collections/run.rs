@@ -11,8 +11,8 @@ use crate::state::{Core, State};
 use crate::store::{Alloc, BeginWrite};
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
-use nvmem::describe::{To, Type};
-use nvmem::persist::{Found, Target, Visit};
+use nvmem::describe::{HandleTo, Type};
+use nvmem::persist::{HandleKind, Target, Visit};
 use nvmem::{Invalid, Medium, Persist, planted};
 
 /// Owns `count` objects from number `base` on: 4 bytes. No objects when the base is 0.
@@ -28,7 +28,7 @@ pub(crate) struct Run<'h, T> {
 // the owner of the memory.
 unsafe impl<T: Persist> Persist for Run<'_, T> {
     type At<'p> = Run<'p, T::At<'p>>;
-    type Leads = To<T>;
+    type HandleTargets = HandleTo<T>;
     const LAYOUT: &'static Type = &Type::Handle("vnv-heap run");
     unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
         // SAFETY: as the caller vouches.
@@ -68,7 +68,7 @@ impl<T: Persist> Run<'_, T> {
                 Target::bytes(size_of::<T>(), any)
             };
             let value = u32::from(base) + u32::from(i);
-            v.handle(value, &Found::new(OWN, OWN_ID, target, live))?;
+            v.handle(value, &HandleKind::new(OWN, OWN_ID, target, live))?;
         }
         Ok(())
     }

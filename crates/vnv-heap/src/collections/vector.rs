@@ -10,7 +10,7 @@ use crate::policy::Policy;
 use crate::promise::Promise;
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
-use nvmem::describe::{Part, To, Type};
+use nvmem::describe::{HandleTo, Member, Type};
 use nvmem::persist::Visit;
 use nvmem::{Invalid, Medium, Persist, Plain};
 
@@ -33,19 +33,19 @@ pub struct Vector<'h, T, const PER: usize, B = ()> {
 // SAFETY: runs of 4 bytes and a number, without padding; the runs show their handles.
 unsafe impl<T: Persist, const PER: usize, B> Persist for Vector<'_, T, PER, B> {
     type At<'p> = Vector<'p, T::At<'p>, PER, B>;
-    type Leads = HeapHandles<To<[T; PER]>, B>;
+    type HandleTargets = HeapHandles<HandleTo<[T; PER]>, B>;
     const LAYOUT: &'static Type = &Type::Compound {
         name: "Vector",
         size: size_of::<Self>(),
         align: align_of::<Self>(),
         params: &[PER as u128],
-        parts: &[
-            Part::Field {
+        members: &[
+            Member::Field {
                 name: "segments",
                 offset: 0,
                 of: <[Run<'static, Places<T, PER>>; SEGMENTS] as Persist>::LAYOUT,
             },
-            Part::Field {
+            Member::Field {
                 name: "len",
                 offset: 4 * SEGMENTS,
                 of: u32::LAYOUT,

@@ -3,7 +3,7 @@
 use super::path::Batch;
 use crate::own::HandleRange;
 use nvmem::Invalid;
-use nvmem::persist::{Found, Visit};
+use nvmem::persist::{HandleKind, Visit};
 
 /// Groups of objects without handles that one scan collects.
 const LEAF_GROUPS: usize = 4;
@@ -27,7 +27,7 @@ pub(super) struct HandleScan {
 }
 
 impl Visit for HandleScan {
-    fn handle(&mut self, value: u32, found: &Found) -> Result<(), Invalid> {
+    fn handle(&mut self, value: u32, found: &HandleKind) -> Result<(), Invalid> {
         self.known.handle(value, found)?;
         let new = Batch {
             id: value as u16,

@@ -170,7 +170,9 @@ impl<S: Medium, P: Promise> Store<S, P> {
         match self.locate_in(id, unit) {
             Ok(place) => {
                 let known = match len {
-                    Some(len) => place.len == len || planted!("vnv-heap/old-length-believed"),
+                    Some(len) => {
+                        place.len == len || planted!("vnv-heap/old-encoded-length-not-checked")
+                    }
                     None => self.is_sound(id, &place)?,
                 };
                 Ok(known.then(|| MarkUnits::free(place.unit, units_of(place.len))))

@@ -23,7 +23,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
     /// read, and is overwritten.
     pub(super) fn is_blank(&mut self, copies: &mut Copies) -> Result<(), Fail> {
         // A magic means that there was a superblock once.
-        let other = if copies.any_magic() {
+        let other = if copies.has_magic() {
             Fail::HEADER
         } else {
             Fail::FOREIGN
@@ -61,7 +61,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
         let (mut which, mut sequence) = (0, 0);
         self.get(0, copies.as_bytes_mut())?;
         for copy in 0..2 {
-            if formatting && copies.is_broken(copy) {
+            if formatting && copies.is_damaged(copy) {
                 // Beside a format marker, a broken copy could be taken for a heap.
                 self.put(copy as u32 * COPY, &[0])?;
             }

@@ -134,7 +134,8 @@ impl<S: Medium, P: Promise> Store<S, P> {
             // A format marker stays after a format has begun. It does not count beside a damaged
             // superblock.
             Some(n)
-                if copies.is_broken(1 - n.copy()) && !planted!("vnv-heap/damaged-is-formatted") =>
+                if copies.is_damaged(1 - n.copy())
+                    && !planted!("vnv-heap/damaged-is-formatted") =>
             {
                 return Err(Fail::HEADER);
             }
@@ -144,7 +145,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
                 return self.begin(config, fingerprint);
             }
         };
-        if !copies.is_of(newest, &Self::layout(fingerprint)) {
+        if !copies.has_layout(newest, &Self::layout(fingerprint)) {
             return Err(Fail::layout(newest));
         }
         self.geometry = Geometry::of_params(&copies.params(newest)).ok_or(Fail::HEADER)?;

@@ -16,7 +16,7 @@ macro_rules! explored {
         .depth(2)
         .run();
         println!("{s}");
-        assert!(s.part || s.boots > 50, "{s}");
+        assert!(s.partial || s.boots > 50, "{s}");
     }};
 }
 

@@ -89,7 +89,7 @@ macro_rules! cut {
             .depth(2)
             .run();
             println!("{s}");
-            assert!(s.part || s.cuts > 300, "{s}");
+            assert!(s.partial || s.cuts > 300, "{s}");
         }
 
         #[test]
@@ -105,10 +105,10 @@ macro_rules! cut {
                 },
             )
             .depth(2)
-            .deepest(2)
+            .max_depth(2)
             .run();
             println!("{s}");
-            assert!(s.part || s.cuts > 1000, "{s}");
+            assert!(s.partial || s.cuts > 1000, "{s}");
         }
     };
 }

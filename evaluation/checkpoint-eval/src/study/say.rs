@@ -20,7 +20,7 @@ pub struct Series {
 
 /// The same flash where comparing costs what reading does.
 pub fn phys<P: Part>() -> Cost {
-    P::COST.comparing(Cost::MAPPED_PJ.min(P::COST.compare_pj), P::COST.read_ns)
+    P::COST.with_compare_cost(Cost::MAPPED_PJ.min(P::COST.compare_pj), P::COST.read_ns)
 }
 
 impl Series {

@@ -24,7 +24,7 @@ pub type Flash = FromNor<Driver, 0x00>;
 const HALF_PAGE: usize = 128;
 const UNIT: usize = 256;
 /// The cost of its operations; comparing is as cheap as reading mapped flash.
-const COST: Cost = Cost::STM32L1.comparing(Cost::MAPPED_PJ, 80);
+const COST: Cost = Cost::STM32L1.with_compare_cost(Cost::MAPPED_PJ, 80);
 /// The size of the flash in bytes.
 pub const CAPACITY: u32 = 64 * 1024;
 

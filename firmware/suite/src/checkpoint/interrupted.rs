@@ -8,7 +8,7 @@ use super::{EARLY, FORGOTTEN, PROGRAM};
 use crate::abi::{cell, code, saved};
 use crate::mailbox::on::{Handle, MACHINE};
 use crate::{Mapped, Scene, check, machine, ok};
-use checkpoint::{Checkpointer, Error, Images, Returned, Slots, Stack, Store};
+use checkpoint::{Checkpointer, Error, Images, Outcome, Slots, Stack, Store};
 use core::cell::UnsafeCell;
 use core::hint::black_box;
 use core::marker::PhantomData;
@@ -131,10 +131,10 @@ fn power_low<S: Store>() {
     let ck = unsafe { &mut *(CK.get() as *mut Checkpointer<S, STACK>) };
     // SAFETY: no DMA; the handler of the only interrupt that there is.
     match unsafe { ck.checkpoint() } {
-        Err(Error::Place) if REFUSED && blank() => {}
+        Err(Error::NotResumable) if REFUSED && blank() => {}
         Ok(_) if REFUSED => machine::end(const { code(file!(), line!()) }),
-        Ok(Returned::Taken) => write_cell(TAKEN, number),
-        Ok(Returned::Restored(r)) => {
+        Ok(Outcome::Taken) => write_cell(TAKEN, number),
+        Ok(Outcome::Restored(r)) => {
             // This one, or the one before it; nothing older, and nothing that is damaged.
             if r.damaged != 0
                 || number != read_cell(TAKEN) && number != read_cell(TAKEN).wrapping_add(1)

@@ -6,7 +6,7 @@ use super::{EARLY, FORGOTTEN, Flash, OWN_STACK, PROGRAM};
 use crate::{Mapped, Scene, check, ok, progress};
 use checkpoint::nvmem::device::Medium;
 use checkpoint::{
-    Checkpointer, CopyIfChange, Error, Full, HeapTracker, Images, Memory, Mode, Restored, Returned,
+    Checkpointer, CopyIfChange, Error, Full, HeapTracker, Images, Memory, Mode, Outcome, Restored,
     Segments, Slots, Store, TrackedHeap,
 };
 use core::alloc::{GlobalAlloc, Layout};
@@ -222,7 +222,7 @@ impl<M: Mapped, S: Store> Search<'_, '_, M, S> {
         let f = f.map(black_box);
         // SAFETY: no DMA; and the mailbox, which is outside of memory, is read as a volatile one.
         let returned = unsafe { self.ck.checkpoint() };
-        if let Ok(Returned::Restored(_)) = returned {
+        if let Ok(Outcome::Restored(_)) = returned {
             match self.bug {
                 // SAFETY: the planted bugs: a call that does not keep what it must.
                 FORGOTTEN => unsafe { forget::registers() },
@@ -238,8 +238,8 @@ impl<M: Mapped, S: Store> Search<'_, '_, M, S> {
             check!(self.scene, *f == (path * 8 + i as u32) as f32);
         }
         match ok!(self.scene, returned) {
-            Returned::Taken => {}
-            Returned::Restored(r) => {
+            Outcome::Taken => {}
+            Outcome::Restored(r) => {
                 check!(self.scene, r.damaged == 0);
                 self.scene.write_cell(1, self.done + 1);
             }

@@ -7,7 +7,7 @@ size_probes::probe!({
 
     type Level<'b> = WearLevelled<'b, size_probes::Flash, 64>;
 
-    let mut table = [0; Level::table(size_probes::BYTES as u32)];
+    let mut table = [0; Level::table_entries(size_probes::BYTES as u32)];
     if let Ok(mut bytes) = Level::open(size_probes::flash(), &mut table) {
         let mut n = [0; 4];
         if bytes.read(8, &mut n).is_ok() {

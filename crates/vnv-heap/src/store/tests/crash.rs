@@ -338,11 +338,11 @@ where
         })
         .name(&name)
         .depth(if i == 1 { 1 } else { 2 })
-        .deepest(2)
+        .max_depth(2)
         .limit(limit)
         .run();
         std::println!("{i}: {s}");
-        assert!(s.part || s.cuts > 50, "{s}");
+        assert!(s.partial || s.cuts > 50, "{s}");
         cuts += s.cuts;
     }
     std::println!("{cuts} cuts");
