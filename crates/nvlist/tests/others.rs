@@ -66,7 +66,8 @@ fn stale_pointers_after_a_crash() {
     all_models!(program: u32);
 }
 
-/// A record whose node, or whose node's links, lead out of the pool: refused before anything is loaded through them.
+/// A record whose node, or whose node's links, lead out of the pool: refused before anything is
+/// loaded through them.
 #[test]
 fn a_recovery_does_not_follow_what_it_has_not_checked() {
     fn on<M: Model>() {

@@ -1,4 +1,5 @@
-//! Misuse in safe code: each either does not compile (tests/ui), or does no harm here and is clean under Miri.
+//! Misuse in safe code: each either does not compile (tests/ui), or does no harm here and is clean
+//! under Miri.
 
 use nvlist::{NodePool, OpenError};
 use nvmem::{InOrder16, InOrder32, Medium, Model, Persist, Region};
@@ -123,7 +124,8 @@ fn nodes_lost_by_unwinding_are_reclaimed() {
     assert_eq!((audit.free, audit.held), (capacity, 0));
 }
 
-/// A staged operation that is forgotten, or is dropped as its thread unwinds, does not happen; and the next one is whole.
+/// A staged operation that is forgotten, or is dropped as its thread unwinds, does not happen; and
+/// the next one is whole.
 #[test]
 fn a_staged_operation_is_lost() {
     fn go<M: Model>(forget: bool) {

@@ -1,4 +1,5 @@
-//! Every byte of the format. A change here is a new format version, a line in CHANGELOG.md and one in docs/SPEC.md.
+//! Every byte of the format. A change here is a new format version, a line in CHANGELOG.md and one
+//! in docs/SPEC.md.
 
 use core::mem::MaybeUninit;
 use nvmem::{InOrder16, InOrder32, Model, Persist, Region, Superblock};

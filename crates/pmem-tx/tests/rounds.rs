@@ -205,7 +205,8 @@ where
                     a.tx(|tx, r| r.get_mut(tx)?.write(tx, v)).unwrap();
                     b.tx(|tx, r| r.get_mut(tx)?.write(tx, v)).unwrap();
                 }
-                // One is ahead of the other, whose transaction with the same number fails, and is then cut.
+                // One is ahead of the other, whose transaction with the same number fails, and is
+                // then cut.
                 let (ahead, behind) = if first {
                     (&mut a, &mut b)
                 } else {

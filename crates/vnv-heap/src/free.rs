@@ -184,8 +184,8 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
             let mut scan = HandleScan::new(objects, leaves_from, level.from);
             let content = self.pin_slow(id, &kind, false)?;
             self.section(|st| {
-                // SAFETY: a resident value of this kind, which is pinned. No mutable reference to it
-                // exists.
+                // SAFETY: a resident value of this kind, which is pinned. No mutable reference to
+                // it exists.
                 let r = unsafe { (kind.check)(content.as_ptr(), &mut scan) };
                 // SAFETY: pinned above.
                 let frame = unsafe { st.cache.frame_of(content) };

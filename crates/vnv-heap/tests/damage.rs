@@ -119,12 +119,12 @@ struct Seen {
 /// Reachable objects, by number.
 type All = BTreeMap<u16, Seen>;
 
-struct Look<'a, 'h, P: Promise> {
+struct Survey<'a, 'h, P: Promise> {
     heap: &'a TestHeap<'h, P>,
     all: All,
 }
 
-impl<'h, P: Promise> Look<'_, 'h, P> {
+impl<'h, P: Promise> Survey<'_, 'h, P> {
     fn saw(&mut self, number: u16, owner: u16, value: Result<(u32, u32), Failure>) {
         let value = match value {
             Ok(value) => Some(value),
@@ -169,23 +169,23 @@ impl<'h, P: Promise> Look<'_, 'h, P> {
     }
 
     fn all(heap: &TestHeap<'h, P>) -> All {
-        let mut look = Look {
+        let mut survey = Survey {
             heap,
             all: All::new(),
         };
         let root = heap.root().unwrap();
-        look.saw(1, 0, Ok((root.tag, 0)));
-        look.list(&root.list, 1);
-        look.tree(&root.tree, 1);
-        root.plain.iter().for_each(|own| look.leaf(own, 1));
+        survey.saw(1, 0, Ok((root.tag, 0)));
+        survey.list(&root.list, 1);
+        survey.tree(&root.tree, 1);
+        root.plain.iter().for_each(|own| survey.leaf(own, 1));
         if let Some(own) = &root.large {
             let value = heap.with(own, |l| {
                 assert_eq!(l.rest, [7; 8]);
                 (l.tag, l.round)
             });
-            look.saw(Own::number(own), 1, value);
+            survey.saw(Own::number(own), 1, value);
         }
-        look.all
+        survey.all
     }
 }
 
@@ -318,7 +318,7 @@ impl Image {
         brand!(b);
         let heap = TestHeap::<P>::open(b, chip.clone(), &mut ram, CONFIG, root).unwrap();
         assert_eq!(heap.damage(), 0);
-        let all = Look::all(&heap);
+        let all = Survey::all(&heap);
         assert_eq!(all.len(), 16);
         drop(heap);
         // Where all lies is what the first open leaves.
@@ -403,7 +403,7 @@ impl Image {
                 return Err(format!("open {open} has forgotten what is damaged"));
             }
             known = heap.damage();
-            let mut found = Look::all(&heap);
+            let mut found = Survey::all(&heap);
             for (id, seen) in &expected {
                 match found.get(id) {
                     Some(now) if now.value == seen.value => {}
@@ -449,10 +449,10 @@ impl Image {
             };
             match give_up(&heap) {
                 Ok(()) => {
-                    let before = Look::all(&heap);
+                    let before = Survey::all(&heap);
                     fill(&mut heap);
                     heap.audit().unwrap();
-                    assert_eq!(Look::all(&heap), before);
+                    assert_eq!(Survey::all(&heap), before);
                     P::save(&mut heap);
                 }
                 Err(Error::Full) if !salvages => continue,

@@ -62,7 +62,8 @@ fn every_link_leads_everywhere() {
     both(campaign(911, |i, b| half(i / values.len(), values[i % values.len()], b)))
 }
 
-/// A record with any node and kind, alone or with the number that is committed; two, where the image has one already.
+/// A record with any node and kind, alone or with the number that is committed; two, where the
+/// image has one already.
 #[test]
 fn every_record() {
     both(campaign(613, |i, b| {

@@ -45,8 +45,9 @@ where
     v
 }
 
-/// Moves the value at the head of the first list to the second in two transactions that overlap: the first has freed its node
-/// and is prepared, the second allocates, commits, and only then the first commits.
+/// Moves the value at the head of the first list to the second in two transactions that overlap:
+/// the first has freed its node and is prepared, the second allocates, commits, and only then the
+/// first commits.
 fn overlap<M: Model>(nv: (Region<'_, M>, Region<'_, M>), world: &World<'_, u32>)
 where
     M::Unit: Width,

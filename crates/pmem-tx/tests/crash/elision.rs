@@ -1,5 +1,5 @@
-//! Why `Ptr` keeps two versions: leaving out the log in place, as IntOS 7.3 does, loses the old value as soon as the
-//! transaction runs again with another input.
+//! Why `Ptr` keeps two versions: leaving out the log in place, as IntOS 7.3 does, loses the old
+//! value as soon as the transaction runs again with another input.
 
 use nvmem::{InOrder32, Region};
 use powerfail::{Failure, Mapped, World, explore};

@@ -81,7 +81,8 @@ each! {
     // More transactions than sequence numbers, of different lengths, so that stale entries remain.
     numbers_come_round: Nested(1), Cell(1), Fields(2), Push(2), Cell(2), Fields(3), Pop, Cell(3), Node(1), Fields(1),
         Cell(4), Fields(5), Cell(5), Fields(6), Nested(2), Fields(7);
-    // The last number of a round, 7, is used by a long transaction; it comes again after short ones.
+    // The last number of a round, 7, is used by a long transaction; it comes again after short
+    // ones.
     the_last_number_comes_round: Cell(1), Cell(2), Cell(3), Cell(4), Cell(5), Cell(6), Nested(7), Cell(8), Cell(9),
         Cell(10), Cell(11), Cell(12), Cell(13), Cell(14);
 }

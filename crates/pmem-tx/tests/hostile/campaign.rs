@@ -6,8 +6,8 @@ const UNIT: usize = <W as Unit>::BYTES;
 const WORDS: usize = 112;
 
 fn bytes(m: &mut Words) -> &mut [u8] {
-    // SAFETY: initialised when made, and media are stored to in whole units; no padding is left in between, because values
-    // are written whole with their padding cleared or copied from such.
+    // SAFETY: initialised when made, and media are stored to in whole units; no padding is left in
+    // between, because values are written whole with their padding cleared or copied from such.
     unsafe { core::slice::from_raw_parts_mut(m.as_mut_ptr().cast(), m.len() * 8) }
 }
 
@@ -198,7 +198,8 @@ fn truncated_or_too_long() {
     }
 }
 
-/// A tag of a transaction to come, beside a version that is no value: an abort of that one must not bring it back.
+/// A tag of a transaction to come, beside a version that is no value: an abort of that one must not
+/// bring it back.
 #[test]
 fn a_cell_of_the_future() {
     let half = UNIT as u32 * 4;
@@ -215,7 +216,8 @@ fn a_cell_of_the_future() {
     }))
 }
 
-/// Entries in doubt that begin shortly before the end of the heap, or behind it: nothing behind the region is written.
+/// Entries in doubt that begin shortly before the end of the heap, or behind it: nothing behind the
+/// region is written.
 #[test]
 fn an_undo_entry_that_reaches_behind_the_region() {
     const FROM: usize = WORDS * 8 - 48;
@@ -232,7 +234,8 @@ fn an_undo_entry_that_reaches_behind_the_region() {
     both(seen);
 }
 
-/// Each unit as if it were a header of a longer block: if the pool opens, its blocks are exactly the heap.
+/// Each unit as if it were a header of a longer block: if the pool opens, its blocks are exactly
+/// the heap.
 #[test]
 fn no_block_reaches_past_the_end() {
     for doubt in [false, true] {

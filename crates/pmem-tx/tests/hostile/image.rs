@@ -61,8 +61,8 @@ fn open(words: &mut [MaybeUninit<u64>]) -> Option<Pool<'_, Roots, M>> {
     Pool::open_with(Region::new(words), &CONFIG, |_| Ok((top(), None))).ok()
 }
 
-/// A sound image of `words` words: lists, cells, two contexts, free blocks, stale journals, and with `doubt` a
-/// transaction of each context that is not committed.
+/// A sound image of `words` words: lists, cells, two contexts, free blocks, stale journals, and
+/// with `doubt` a transaction of each context that is not committed.
 pub fn image(words: usize, doubt: bool) -> Words {
     let mut m = vec![MaybeUninit::new(0); words];
     let mut pool = open(&mut m).expect("a blank region");

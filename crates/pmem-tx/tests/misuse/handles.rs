@@ -98,7 +98,8 @@ fn two_contexts_lend_and_hand_over() {
         let mut g: H<N> = b
             .tx_own((), |tx, _, ()| PBox::new(Node { v: 10, next: None }, tx))
             .unwrap();
-        // Both transactions are open, each with one of the handles; the inner commits, the outer aborts.
+        // Both transactions are open, each with one of the handles; the inner commits, the outer
+        // aborts.
         let r = a.tx_with(h.lend(), |tx, _, mut h| {
             let x = h.get_mut(tx)?;
             x.v += 1;
@@ -270,8 +271,8 @@ fn only_existing_objects_are_adopted_and_once() {
         (two, one, lost) = (bytes(&a), bytes(&b), bytes(&c));
     }
     let mut pool = open(pool.close());
-    // Hostile bytes: lengths, places, types. A handle accepted before its neighbour is refused must not be judged
-    // later as another type, of another size.
+    // Hostile bytes: lengths, places, types. A handle accepted before its neighbour is refused must
+    // not be judged later as another type, of another size.
     let refused = |r: Result<(), Error>| assert!(matches!(r, Err(Error::Invalid(_))), "{r:?}");
     refused(pool.adopt::<H<N>>(&[]).map(drop));
     refused(pool.adopt::<Two>(&two[..two.len() - 1]).map(drop));
@@ -461,7 +462,8 @@ fn no_walk_beside_a_forgotten_transaction() {
     assert_eq!((pool.walk(), pool.reclaim()), (Ok(()), 0));
 }
 
-/// A handle that was accepted before its neighbour's turn came is not judged later as another type, of another size.
+/// A handle that was accepted before its neighbour's turn came is not judged later as another type,
+/// of another size.
 #[test]
 fn a_panic_while_a_result_is_adopted() {
     let mut m = buffer(256);

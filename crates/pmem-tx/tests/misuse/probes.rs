@@ -17,7 +17,8 @@ impl Drop for Meddler<'_, '_> {
 fn destructors_run_transactions_of_another_pool() {
     let (mut m, mut k) = (buffer(256), buffer(256));
     let (mut pool, mut other) = (open(Region::new(&mut m)), open(Region::new(&mut k)));
-    // A captured value, dropped before the commit; a result, dropped with a transaction that can only abort; both unwinding.
+    // A captured value, dropped before the commit; a result, dropped with a transaction that can
+    // only abort; both unwinding.
     let meddler = Meddler(&mut other);
     pool.tx(move |tx, r| {
         let _meddler = meddler;
@@ -253,7 +254,8 @@ fn a_resolver_that_lies() {
     }
 }
 
-/// A handle that was lent to a forgotten transaction, used by another context: a pool that opens is sound.
+/// A handle that was lent to a forgotten transaction, used by another context: a pool that opens is
+/// sound.
 #[test]
 fn lent_to_a_forgotten_transaction() {
     type R = Contexts<(Top<'static>, Top<'static>)>;

@@ -14,7 +14,8 @@ fn a_panic_in_a_nested_body_leaves_the_outer_one_whole() {
                 let r = root.get_mut(tx)?;
                 r.n = 2;
                 r.a = Some(PBox::new(Node { v: 9, next: None }, tx)?);
-                // Through a reference that the outer body has lent: it belongs to the outer transaction.
+                // Through a reference that the outer body has lent: it belongs to the outer
+                // transaction.
                 lent.v = 3;
                 let r = caught(|| {
                     tx.nested(root, |tx, root| -> Result<(), Error> {

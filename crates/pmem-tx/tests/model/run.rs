@@ -1,4 +1,5 @@
-// A program on a pool of the model `M` with handles of width `W`, compared with the plain one after each step.
+// A program on a pool of the model `M` with handles of width `W`, compared with the plain one after
+// each step.
 
 #[derive(Persist)]
 #[repr(C)]

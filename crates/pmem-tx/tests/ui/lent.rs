@@ -9,7 +9,8 @@ fn stored(pool: &mut Store, h: &mut Held<N>) {
     });
 }
 
-/// `core::mem::swap`, here so that a message shows no source of the standard library, which not everybody has.
+/// `core::mem::swap`, here so that a message shows no source of the standard library, which not
+/// everybody has.
 fn swap<T>(_: &mut T, _: &mut T) {}
 
 fn swapped(pool: &mut Store, h: &mut Held<N>) {

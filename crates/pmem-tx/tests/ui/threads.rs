@@ -2,7 +2,8 @@
 
 include!("support/types.rs");
 
-/// As `std::thread::spawn` asks; its own message shows more where the standard library's source is installed.
+/// As `std::thread::spawn` asks; its own message shows more where the standard library's source is
+/// installed.
 fn in_another_thread<T>(job: impl FnOnce() -> T + Send) {
     drop(job)
 }
