@@ -15,7 +15,7 @@
 //! 1. read the record again; if it reads differently, it was never stable: search further;
 //! 2. erase all anchors without a readable record: theirs might become readable later;
 //! 3. write a copy of the record under a new number to another anchor, then the copy's marker. Only
-//!   then is anything else written.
+//!    then is anything else written.
 //!
 //! Why this is safe: on flash a record whose write was cut may be readable at one boot and not at
 //! the next. After step 3 every boot finds the stable copy, so no boot goes back behind the state

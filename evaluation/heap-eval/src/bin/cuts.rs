@@ -45,7 +45,7 @@ fn slot(v: u32) -> usize {
 fn expected(v: u32, i: usize) -> Option<u8> {
     let turns: Vec<u32> = (1..=v).filter(|v| slot(*v) == i).collect();
     let last = *turns.last()?;
-    (turns.len() % 3 != 0).then_some(last as u8)
+    (!turns.len().is_multiple_of(3)).then_some(last as u8)
 }
 
 fn change<P: Promise>(heap: &Store<'_, '_, P>, v: u32) {
