@@ -160,14 +160,14 @@ pub(crate) fn sum(crc: Crc32, bytes: &[u8]) -> Crc32 {
 #[inline(never)]
 pub(crate) unsafe fn clear(to: *mut u8, n: usize) {
     for i in 0..n {
-        // SAFETY: the caller promises that `n` bytes may be written.
+        // SAFETY: *Segments are memory*: the caller promises that `n` bytes may be written.
         unsafe { to.wrapping_add(i).write_volatile(0) };
     }
 }
 
 /// Zeroes a slice with [`clear`].
 pub(crate) fn zero(b: &mut [u8]) {
-    // SAFETY: a mutable slice has `len` bytes.
+    // SAFETY: *Words are bytes*: a mutable slice has `len` bytes.
     unsafe { clear(b.as_mut_ptr(), b.len()) }
 }
 

@@ -14,8 +14,8 @@ use nvmem::planted;
 pub(crate) fn copy(to: &mut [u8], from: &[u8]) -> usize {
     let n = to.len().min(from.len());
     for i in 0..n {
-        // SAFETY: both slices have at least `n` bytes, and one is borrowed mutably, so they do not
-        // overlap.
+        // SAFETY: *Words are bytes*: both slices have at least `n` bytes, and one is borrowed
+        // mutably, so they do not overlap.
         unsafe {
             let b = from.as_ptr().wrapping_add(i).read();
             to.as_mut_ptr().wrapping_add(i).write_volatile(b);

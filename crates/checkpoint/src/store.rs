@@ -68,7 +68,7 @@ unsafe impl<D: Medium, M: Mode, const N: usize> Store for Slots<D, M, N> {
     }
 }
 
-// SAFETY: forwards to a store that keeps the promise.
+// SAFETY: *Checked before it is memory*: forwards to a store that keeps the promise.
 unsafe impl<S: Store + ?Sized> Store for &mut S {
     type Error = S::Error;
 

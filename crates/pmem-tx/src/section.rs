@@ -96,7 +96,7 @@ pub struct Preempted<M, S> {
     _m: PhantomData<fn() -> (M, S)>,
 }
 
-// SAFETY: the promises of `M` for the medium, and of `S` for the section.
+// SAFETY: invariant "A fence is nothing else": that of `M`; `S` promises its section.
 unsafe impl<M: Model, S: Section> Model for Preempted<M, S> {
     type Unit = M::Unit;
     const BUFFERED: bool = M::BUFFERED;

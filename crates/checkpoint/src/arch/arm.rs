@@ -18,7 +18,7 @@ const ICSR: *const u32 = 0xE000_ED04 as *const u32;
 /// The flags for the context, or `None` if the program cannot be resumed from here.
 pub fn context_flags() -> Option<u32> {
     let (exception, control): (u32, u32);
-    // SAFETY: reads two registers of the core and nothing else.
+    // SAFETY: *One state*: reads two registers of the core and nothing else.
     unsafe {
         asm!("mrs {}, ipsr", out(reg) exception, options(nomem, nostack, preserves_flags));
         asm!("mrs {}, control", out(reg) control, options(nomem, nostack, preserves_flags));
@@ -27,7 +27,7 @@ pub fn context_flags() -> Option<u32> {
         // Unprivileged, or on the process stack: an operating system's thread.
         return (control & 3 == 0).then_some(0);
     }
-    // SAFETY: two registers of the system control block, which every Cortex-M has.
+    // SAFETY: *One state*: two registers of the system control block, which every Cortex-M has.
     let (id, state) = unsafe { (CPUID.read_volatile(), ICSR.read_volatile()) };
     // RETTOBASE: no other handler was preempted. ARMv6-M does not have this bit.
     let alone = id >> 16 & 0xF == 0xF && state & 1 << 11 != 0;
