@@ -263,7 +263,8 @@ fn a_line_in_the_environment_is_for_the_campaign_that_it_names() {
     let wrong = again("counts", &[("POWERFAIL", "counts@in-order-32@0@end@0")]);
     let said = String::from_utf8_lossy(&wrong.stderr).into_owned();
     assert!(
-        !wrong.status.success() && said.contains("cannot replay: the first image"),
+        !wrong.status.success()
+            && said.contains("cannot replay: the line is of another initial image"),
         "{said}"
     );
 }
