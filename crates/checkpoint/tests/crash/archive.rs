@@ -1,6 +1,6 @@
 //! Named checkpoints: taken, rolled back to and deleted under power cuts.
 
-use crate::support::{PROGRAM, SmallUnits, State, whole};
+use crate::support::{PROGRAM, SmallUnits, State};
 use checkpoint::{Archive, Error, KeepLast, Landmarks, Retention, Split};
 use nvmem::InOrder32;
 use nvmem::device::{Medium, Torn};
@@ -10,8 +10,6 @@ use std::collections::BTreeSet;
 const PLACES: usize = 4;
 /// The number of steps in a run.
 const STEPS: u32 = if cfg!(miri) { 4 } else { 8 };
-/// The number on flash, where each step has many cuts, unless all are requested.
-const FEWER: u32 = if cfg!(miri) { 4 } else { 6 };
 
 /// The world.
 #[derive(Clone, Hash, Debug, Default)]
@@ -37,13 +35,9 @@ fn kept<D: Medium, P: Retention>(a: &mut Archive<D, Split, P, PLACES>) -> usize 
     contexts.len()
 }
 
+/// Takes [`STEPS`] steps: rolls back in the middle, and deletes near the end.
 fn life<D: Medium, P: Retention>(nv: D, world: &World<'_, Known>, policy: P) {
-    lives(nv, world, policy, STEPS);
-}
-
-/// Takes so many steps: rolls back in the middle, and deletes near the end.
-fn lives<D: Medium, P: Retention>(nv: D, world: &World<'_, Known>, policy: P, steps: u32) {
-    let (rolls_back, deletes) = (steps / 2, steps - steps / 4);
+    let (rolls_back, deletes) = (STEPS / 2, STEPS - STEPS / 4);
     let all = 0..nv.capacity();
     let mut a = Archive::<_, _, _, PLACES>::open(nv, all, PROGRAM, Split, policy).expect("room");
     world.update(|w| w.boots += 1);
@@ -68,7 +62,7 @@ fn lives<D: Medium, P: Retention>(nv: D, world: &World<'_, Known>, policy: P, st
     assert!(now >= least, "{now} are kept, of {w:?}");
     world.update(|w| (w.newest, w.kept, w.deleting) = (newest, now, false));
 
-    for step in world.get().steps..steps {
+    for step in world.get().steps..STEPS {
         let list = a.list().expect("inside");
         let oldest = list.iter().flatten().next_back().copied();
         match (step, oldest) {
@@ -134,9 +128,5 @@ fn archive_serial_fram() {
 #[test]
 fn archive_flash() {
     let nv = Simulated::<SmallUnits>::new(PLACES * 128);
-    if whole() {
-        run(explore(nv, |nv, w| life(nv, w, Landmarks(2))));
-    } else {
-        run(explore(nv, |nv, w| lives(nv, w, Landmarks(2), FEWER)));
-    }
+    run(explore(nv, |nv, w| life(nv, w, Landmarks(2))));
 }

@@ -1,6 +1,6 @@
 //! Every cut on each kind of medium.
 
-use crate::support::{OneUnit, Promise, SmallUnits, life, whole};
+use crate::support::{OneUnit, Promise, SmallUnits, life};
 use checkpoint::{Full, Split};
 use nvmem::{Buffered32, InOrder16, InOrder32, Model};
 use powerfail::{
@@ -17,12 +17,10 @@ fn run<M: Media>(e: Explore<M, Promise>, depth: u32, least: u64) {
 fn mapped<M: Model>() {
     for fill in [0x00, 0xFF] {
         let blank = || Mapped::<M>::with_image(vec![fill; 192]);
-        // The open units of a buffered medium are sampled at each cut.
-        let limit = if whole() { 4096 } else { 64 };
         let e = explore(blank(), |nv, w| life::<_, _, 2>(nv, w, &Split, 3));
-        run(e.limit(limit), 2, 100);
+        run(e, 2, 100);
         let e = explore(blank(), |nv, w| life::<_, _, 2>(nv, w, &Full, 3));
-        run(e.limit(limit), 2, 100);
+        run(e, 2, 100);
     }
 }
 

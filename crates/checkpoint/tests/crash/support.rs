@@ -89,11 +89,6 @@ impl State {
     }
 }
 
-/// Whether campaigns are complete, as with `--long`.
-pub fn whole() -> bool {
-    std::env::var_os("POWERFAIL_DEPTH").is_some()
-}
-
 /// A flag in the context: memory is the same at each checkpoint.
 pub const STILL: u32 = 1 << 31;
 
