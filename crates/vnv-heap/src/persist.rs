@@ -59,7 +59,7 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
     ) -> Result<(), Error<S::Error>> {
         let earlier = self.store.failure.take();
         let r = f(self).map_err(|fail| self.store.error(fail));
-        if !planted!("vnv-heap/failure-not-with_medium_error") {
+        if !planted!("vnv-heap/failure-not-told") {
             self.store.failure = earlier;
         }
         r

@@ -38,12 +38,13 @@ pub(crate) fn as_bytes(words: &mut [u32]) -> &mut [u8] {
     unsafe { core::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), size_of_val(words)) }
 }
 
-/// Copies `n` bytes.
+/// Copies `n` bytes, which may be padding: a byte of a value need not be initialised.
 ///
 /// # Safety
 /// Both are valid for that, and do not overlap.
 #[inline(never)]
 pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, n: usize) {
+    let (from, to) = (from.cast::<MaybeUninit<u8>>(), to.cast::<MaybeUninit<u8>>());
     // SAFETY: as the caller vouches.
     unsafe {
         for i in 0..n {

@@ -302,7 +302,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
     /// Repairs an entry that the medium tore when a write-back began: the committed content counts
     /// again.
     fn repair_torn_entry(&mut self) -> Result<(), Fail> {
-        if self.torn == 0 || nvmem::planted!("vnv-heap/torn-entry-keep_mask") {
+        if self.torn == 0 || nvmem::planted!("vnv-heap/torn-entry-kept") {
             return Ok(());
         }
         let at = self.geometry.entry(self.torn).ok_or(Fail::UNFINISHED)?;

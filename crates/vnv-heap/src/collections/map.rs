@@ -57,7 +57,7 @@ unsafe impl<K: Plain, V: Persist, const PER: usize, B> Persist for Map<'_, K, V,
                 of: u32::LAYOUT,
             },
             Member::Field {
-                name: "ever_used",
+                name: "used",
                 offset: 8,
                 of: u32::LAYOUT,
             },
@@ -239,7 +239,7 @@ impl<'h, K: Plain + Copy, V: Persist<At<'h> = V> + Marked<B>, const PER: usize, 
             return Ok(None);
         };
         // Not *never used*: entries behind it must still be found.
-        let freed = if planted!("vnv-heap/removed-is-never-ever_used") {
+        let freed = if planted!("vnv-heap/removed-is-never-used") {
             Maybe::None
         } else {
             Maybe::Some(Maybe::None)

@@ -164,7 +164,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
         unit: u16,
         len: Option<u16>,
     ) -> Result<Option<MarkUnits>, Fail> {
-        if unit == 0 || c.keep || planted!("vnv-heap/old-block-keep_mask") {
+        if unit == 0 || c.keep || planted!("vnv-heap/old-block-kept") {
             return Ok(None);
         }
         match self.locate_in(id, unit) {

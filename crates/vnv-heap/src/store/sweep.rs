@@ -124,7 +124,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
             true if gives_up => (1, self.geometry.objects),
             true => return Ok(()),
         };
-        if planted!("vnv-heap/unreachable-keep_mask") {
+        if planted!("vnv-heap/unreachable-kept") {
             return Ok(());
         }
         for id in first..=last {

@@ -113,11 +113,7 @@ fn zeroed_erased_and_swapped_blocks_are_noticed() {
         }
         let bytes = some(len, 5);
         let all: std::collections::HashSet<u16> = (1..2000).map(|id| of(id, &bytes)).collect();
-        assert_eq!(
-            all.len(),
-            1999,
-            "objects of {len} bytes are with_medium_error avoid"
-        );
+        assert_eq!(all.len(), 1999, "objects of {len} bytes are told apart");
     }
 }
 
