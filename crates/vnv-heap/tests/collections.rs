@@ -312,6 +312,15 @@ fn beyond_the_ram_a_queue_is_near_the_ideal() {
     }
 }
 
+/// The names of the collections' types and fields are part of the format: an image made before a
+/// renaming must still open.
+#[cfg(all(target_pointer_width = "64", target_endian = "little"))]
+#[test]
+fn fingerprints_stay() {
+    let root = nvmem::describe::fingerprint::<Root<'static>>();
+    assert_eq!(root, 0x2552_5193_e0a7_e119, "{root:#x}");
+}
+
 #[derive(Persist)]
 #[repr(C)]
 struct Small<'h> {
