@@ -99,7 +99,7 @@ pub fn run(a: Args) -> Result<()> {
     run.step("sizes", None, |s| checks::sizes(&ctx, s));
     run.step("sabotage", None, |s| deep::sabotage(&ctx, s));
     run.step("evaluate", None, deep::evaluate);
-    let budget = (!ctx.long).then_some(Duration::from_secs(900));
+    let budget = (!ctx.long).then_some(Duration::from_secs(1800));
     run.step("miri", budget, |s| deep::miri(&ctx, s));
     run.step("fuzz", None, |s| deep::fuzz(&ctx, s));
     run.step("deny", None, |s| deny::deny(&ctx, s));
