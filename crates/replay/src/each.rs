@@ -24,13 +24,11 @@
 //! its runtime by another one is detected before the loop uses it: the address of the `Loop` and
 //! the start of the region are compared (invariant "A loop's own runtime").
 
+use crate::call::RecordShape;
 use crate::error::{Error, Mismatch};
-use crate::execute::RecordShape;
-use crate::header::CallKind;
-use crate::layout::STATE;
 use crate::open::Replay;
 use crate::site;
-use crate::table::{State, Table};
+use crate::table::{CallKind, STATE, State, Table};
 use core::convert::Infallible;
 use core::ops::Range;
 use core::panic::Location;
@@ -196,11 +194,8 @@ where
         self.advance_outlined(h.end);
         (l.at, l.payload) = (self.cursor.at, self.cursor.payload);
         (l.running, l.iteration) = (!s.done, s.counter);
-        if l.running
-            && l.iteration >= l.count
-            && l.count != ENDLESS
-            && !planted!("nv-replay/iteration-beyond-the-end")
-        {
+        let beyond = l.running && l.iteration >= l.count && l.count != ENDLESS;
+        if beyond && !planted!("nv-replay/iteration-beyond-the-end") {
             return Err(self.diverged(Mismatch::RecordsRemain));
         }
         if l.running {
@@ -220,9 +215,8 @@ where
         }
         // The body had `&mut` to the runtime, so it can have replaced it (invariant "A loop's own
         // runtime").
-        if (self.innermost_loop, self.table.region.base()) != (l.address(), l.region_base)
-            && !planted!("nv-replay/runtime-not-compared")
-        {
+        let mine = (self.innermost_loop, self.table.region.base()) == (l.address(), l.region_base);
+        if !mine && !planted!("nv-replay/runtime-not-compared") {
             self.check_running()?;
             return Err(self.diverged(Mismatch::Runtime));
         }
@@ -238,8 +232,8 @@ where
             // The first header of the ended iteration must not count as the first record of the
             // next one.
             let seq = self.pool.context().next_seq();
-            let skip = self.table.is_successor(l.at, l.payload, seq)
-                && !planted!("nv-replay/number-not-skipped");
+            let stale = self.table.is_successor(l.at, l.payload, seq);
+            let skip = stale && !planted!("nv-replay/number-not-skipped");
             self.commit(0, &RecordShape::NONE, None, (!skip).then_some(&*l), None)?;
             if !skip {
                 return Ok(());

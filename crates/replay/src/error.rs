@@ -1,6 +1,6 @@
 //! Errors.
 
-use crate::header::CallKind;
+use crate::table::CallKind;
 
 /// Why a step, an input or a loop did not happen. Two words, so it is returned in registers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

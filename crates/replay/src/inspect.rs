@@ -1,9 +1,8 @@
 //! Lists the records of a table without the program that wrote them.
 
 use crate::error::OpenFailure;
-use crate::header::{CallKind, RecordView};
-use crate::recovery;
-use crate::table::Table;
+use crate::open;
+use crate::table::{CallKind, RecordView, Table};
 use nvmem::{Model, Region};
 
 /// One item of a table.
@@ -60,7 +59,7 @@ pub fn inspect<'m, M: Model>(
             });
         }
     };
-    let (found, region) = recovery::scan_region(region, &mut on_record)?;
+    let (found, region) = open::scan_region(region, &mut on_record)?;
     // A blank region holds nothing.
     if let Some(found) = found {
         visit(TableItem::End {
