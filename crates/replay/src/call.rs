@@ -30,7 +30,7 @@
 //! A call whose record is already in the table returns the recorded result.
 //!
 //! ```text
-//! call of a step (its id: hash of call site and arguments)
+//! call of a step (its id: signature.rs)
 //!    |
 //!    v
 //! fast path `bypass`: HEADER_ONLY calls only
@@ -58,12 +58,11 @@ use crate::error::{Error, Mismatch, StepError};
 use crate::join::{Commit, Committed, Join};
 use crate::open::{Replay, StopOnUnwind};
 use crate::outbox::{Port, Queue};
-use crate::site;
+use crate::signature::{Name, args_hash, call_hash, kind};
 use crate::table::{CallKind, Cursor, HeaderWords, RecordView, Table, UnitWriter};
 use core::cell::Cell;
 use core::marker::PhantomData;
 use core::ops::Deref;
-use core::panic::Location;
 use nvmem::cross::{Arg, Ret, UNKNOWN_LENGTH};
 use nvmem::persist::NoHandles;
 use nvmem::{InOrder32, Model, Persist, Plain, planted};
@@ -155,7 +154,8 @@ where
     where
         O: for<'p> Ret<In<'p> = O>,
     {
-        self.run::<A, O>(site::site(Location::caller()), args, body)
+        self.twins.note(call_hash::<A, O>(kind::STEP, Name::NONE));
+        self.run::<A, O>(Name::NONE, args, body)
     }
 
     /// Like [`Replay::step`], with a result that may hold handles. Name its type:
@@ -172,31 +172,28 @@ where
             A::In<'p>,
         ) -> Result<O::In<'p>, Error>,
     ) -> Result<O, StepError<A>> {
-        self.run::<A, O>(site::site(Location::caller()), args, body)
+        self.twins.note(call_hash::<A, O>(kind::STEP, Name::NONE));
+        self.run::<A, O>(Name::NONE, args, body)
     }
 
-    /// Like [`Replay::step_own`], identified by a number instead of its call site, so the code may
-    /// move.
-    #[inline]
-    #[allow(clippy::type_complexity)]
-    pub fn step_at<A: Arg, O: Ret>(
-        &mut self,
-        id: u32,
-        args: A,
-        body: for<'p> fn(
-            &Step<'_, 'p, M>,
-            &mut Root<'p, R::At<'p>, M::Unit>,
-            A::In<'p>,
-        ) -> Result<O::In<'p>, Error>,
-    ) -> Result<O, StepError<A>> {
-        self.run::<A, O>(site::Hash::new().word(id).finish(), args, body)
+    /// Gives the next call a name: a text or a number. `rt.named("sample").step(…)`.
+    ///
+    /// A replay compares the name together with the call's kind, types and arguments. Where the
+    /// call is in the source does not count, so two calls of one kind, of equal types and equal
+    /// arguments need names, or nobody notices when a new program swaps them.
+    #[inline(always)]
+    pub fn named(&mut self, name: impl Into<Name>) -> Named<'_, 'm, R, M> {
+        Named {
+            rt: self,
+            name: name.into(),
+        }
     }
 
     #[inline]
     #[allow(clippy::type_complexity)]
     fn run<A: Arg, O: Ret>(
         &mut self,
-        site: u32,
+        name: Name,
         args: A,
         body: for<'p> fn(
             &Step<'_, 'p, M>,
@@ -204,7 +201,7 @@ where
             A::In<'p>,
         ) -> Result<O::In<'p>, Error>,
     ) -> Result<O, StepError<A>> {
-        let id = Table::<M>::id(site, site::args_hash(&args));
+        let id = Table::<M>::id(call_hash::<A, O>(kind::STEP, name), args_hash(&args));
         self.call(id, args, move |tx, root, a| body(tx, root, a))
     }
 }
@@ -228,7 +225,16 @@ where
     where
         O: for<'p> Ret<In<'p> = O>,
     {
-        let id = Table::<M>::id(site::site(Location::caller()), 0);
+        self.twins.note(call_hash::<(), O>(kind::INPUT, Name::NONE));
+        self.input_named(Name::NONE, read)
+    }
+
+    #[inline(always)]
+    fn input_named<O>(&mut self, name: Name, read: impl FnOnce() -> O) -> Result<O, Error>
+    where
+        O: for<'p> Ret<In<'p> = O>,
+    {
+        let id = Table::<M>::id(call_hash::<(), O>(kind::INPUT, name), 0);
         let read = Cell::new(Some(read));
         let body = |_: &Step<'_, '_, M>, _: &mut Root<'_, R::At<'_>, M::Unit>, ()| {
             read.take().map(|read| read()).ok_or(Error::Other)
@@ -261,13 +267,27 @@ where
         &mut self,
         args: A,
         body: StepBody<R, M, A, O>,
+        join: impl for<'c> FnMut(&O, Commit<'c>) -> Result<Committed<'c>, Error>,
+    ) -> Result<O, StepError<A>>
+    where
+        O: for<'p> Ret<In<'p> = O>,
+    {
+        self.twins.note(call_hash::<A, O>(kind::JOINED, Name::NONE));
+        self.join_named(Name::NONE, args, body, join)
+    }
+
+    #[inline(always)]
+    fn join_named<A: Arg, O>(
+        &mut self,
+        name: Name,
+        args: A,
+        body: StepBody<R, M, A, O>,
         mut join: impl for<'c> FnMut(&O, Commit<'c>) -> Result<Committed<'c>, Error>,
     ) -> Result<O, StepError<A>>
     where
         O: for<'p> Ret<In<'p> = O>,
     {
-        let site = site::site(Location::caller());
-        let id = Table::<M>::id(site, site::args_hash(&args));
+        let id = Table::<M>::id(call_hash::<A, O>(kind::JOINED, name), args_hash(&args));
         if let Some(o) = self.bypass::<A, O>(id) {
             // Consumed by the first execution.
             core::mem::forget(args);
@@ -306,6 +326,77 @@ where
         // Abandon the transaction: not even an allocation of `f` remains.
         prepared.map_err(|f| Error::from(f.error))?.abandon();
         Ok(seen)
+    }
+}
+
+/// A call with a name, from [`Replay::named`].
+#[must_use = "a name belongs to the call that follows it"]
+pub struct Named<'a, 'm, R: Persist, M: Model = InOrder32>
+where
+    M::Unit: Width,
+{
+    pub(crate) rt: &'a mut Replay<'m, R, M>,
+    pub(crate) name: Name,
+}
+
+impl<'m, R: Persist, M: Model> Named<'_, 'm, R, M>
+where
+    M::Unit: Width,
+{
+    /// [`Replay::step`] with this name.
+    #[inline(always)]
+    pub fn step<A: Arg, O>(self, args: A, body: StepBody<R, M, A, O>) -> Result<O, StepError<A>>
+    where
+        O: for<'p> Ret<In<'p> = O>,
+    {
+        self.rt.run::<A, O>(self.name, args, body)
+    }
+
+    /// [`Replay::step_own`] with this name.
+    #[inline(always)]
+    #[allow(clippy::type_complexity)]
+    pub fn step_own<A: Arg, O: Ret>(
+        self,
+        args: A,
+        body: for<'p> fn(
+            &Step<'_, 'p, M>,
+            &mut Root<'p, R::At<'p>, M::Unit>,
+            A::In<'p>,
+        ) -> Result<O::In<'p>, Error>,
+    ) -> Result<O, StepError<A>> {
+        self.rt.run::<A, O>(self.name, args, body)
+    }
+
+    /// [`Replay::step_join`] with this name.
+    #[inline(always)]
+    pub fn step_join<A: Arg, O>(
+        self,
+        args: A,
+        body: StepBody<R, M, A, O>,
+        join: impl for<'c> FnMut(&O, Commit<'c>) -> Result<Committed<'c>, Error>,
+    ) -> Result<O, StepError<A>>
+    where
+        O: for<'p> Ret<In<'p> = O>,
+    {
+        self.rt.join_named(self.name, args, body, join)
+    }
+
+    /// [`Replay::record_with`] with this name.
+    #[inline(always)]
+    pub fn record_with<O>(self, read: impl FnOnce() -> O) -> Result<O, Error>
+    where
+        O: for<'p> Ret<In<'p> = O>,
+    {
+        self.rt.input_named(self.name, read)
+    }
+
+    /// [`Replay::record`] with this name.
+    #[inline(always)]
+    pub fn record<O>(self, value: O) -> Result<O, Error>
+    where
+        O: for<'p> Ret<In<'p> = O>,
+    {
+        self.rt.input_named(self.name, || value)
     }
 }
 
@@ -745,7 +836,7 @@ where
         let what = match &found {
             Some(h) if (h.kind == CallKind::Loop) == looped => match h.matches_call::<M>(id) {
                 (true, true) => return found,
-                (false, _) => Mismatch::Site,
+                (false, _) => Mismatch::Call,
                 (_, false) => Mismatch::Arguments,
             },
             _ => Mismatch::Kind,

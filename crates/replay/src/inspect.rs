@@ -21,10 +21,10 @@ pub enum TableItem {
     Record {
         /// The kind of the record.
         kind: CallKind,
-        /// The low bits of the hash of its call site: 9, or 8 on 16-bit units. On 16-bit units
-        /// `None` for a loop and a step without a result: their records hold only a combined hash
-        /// of site and arguments.
-        site: Option<u16>,
+        /// The low bits of its call hash (kind, types and name): 9, or 8 on 16-bit units. On 16-bit
+        /// units `None` for a loop and a step without a result: their records hold only a combined
+        /// hash of call and arguments.
+        call: Option<u16>,
         /// Bytes of content.
         bytes: u32,
     },
@@ -48,7 +48,7 @@ pub fn inspect<'m, M: Model>(
     let mut on_record = |table: &Table<'_, M>, record: &RecordView| {
         visit(TableItem::Record {
             kind: record.kind,
-            site: record.site::<M>(),
+            call: record.call::<M>(),
             bytes: (record.end - record.content) as u32,
         });
         if let Some(state) = table.running_state(record) {

@@ -1,7 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![no_std]
 
-#[cfg(test)]
+#[cfg(any(test, feature = "instrument"))]
 extern crate std;
 
 mod call;
@@ -13,10 +13,10 @@ mod open;
 mod outbox;
 #[cfg(feature = "postcard")]
 mod postcard;
-mod site;
+mod signature;
 mod table;
 
-pub use call::{Step, StepBody};
+pub use call::{Named, Step, StepBody};
 pub use each::LoopBody;
 pub use error::{
     ConfigItem, Damage, Divergence, Error, Mismatch, OpenError, OpenFailure, StepError,
@@ -29,6 +29,9 @@ pub use pmem_tx;
 pub use pmem_tx::{Held, PBox, Ptr, Root, Tx, nvmem};
 #[cfg(feature = "postcard")]
 pub use postcard::Postcard;
+#[cfg(feature = "instrument")]
+pub use signature::Twin;
+pub use signature::{Name, version};
 #[doc(hidden)]
 pub use table::pool_region;
 pub use table::{CallKind, Config};

@@ -53,6 +53,7 @@
 use crate::call::{InOneThread, RecordShape};
 use crate::error::{ConfigItem, Damage, Divergence, Error, Mismatch, OpenError, OpenFailure};
 use crate::outbox::Outlet;
+use crate::signature::Twins;
 use crate::table::{
     self, CallKind, Config, Cursor, Geometry, OUTBOX, RecordView, State, Table, param,
 };
@@ -82,7 +83,13 @@ pub struct Options<'m> {
     /// The layout of the pool; used when the region is formatted. `None` chooses it by the size.
     /// The table sets the width of sequence numbers.
     pub pool: Option<pmem_tx::Config>,
-    /// The program's version. Change it whenever you add, remove, reorder or replace steps.
+    /// Which program the records belong to. They are replayed by the same program only: by one
+    /// that makes the same calls in the same order, whose steps mean the same. Where its lines are,
+    /// and how it was compiled, does not matter. So change the version when you add, remove, move
+    /// or replace a step, a loop or an input; the function [`version`](crate::version) derives it
+    /// from a list of names. A change that the calls show (their kinds, types, names, arguments) is
+    /// found without a new version, as [`Error::Diverged`]; a step whose code does something else
+    /// is not.
     pub version: u16,
     /// What to do if the records belong to another version.
     pub update: Update,
@@ -119,6 +126,7 @@ pub struct Replay<'m, R: Persist, M = InOrder32> {
     /// has stopped.
     pub(crate) no_room_error: Error,
     pub(crate) divergence: Option<Divergence>,
+    pub(crate) twins: Twins,
     /// The address of the innermost running [`Loop`](crate::each::Loop); 0 outside of loops.
     pub(crate) innermost_loop: usize,
     pub(crate) pool: Pool<'m, R, M>,
@@ -260,6 +268,7 @@ where
             (&raw mut (*at).live).write(false);
             (&raw mut (*at).no_room_error).write(Error::TableFull);
             (&raw mut (*at).divergence).write(None);
+            (&raw mut (*at).twins).write(Twins::new());
             (&raw mut (*at).innermost_loop).write(0);
             place.assume_init_mut()
         };
@@ -329,6 +338,14 @@ where
     /// The first difference between program and records, after [`Error::Diverged`].
     pub fn divergence(&self) -> Option<Divergence> {
         self.divergence
+    }
+
+    /// The pairs of calls in different places of the source that have passed so far and that only
+    /// their arguments tell apart. Give such calls [names](Replay::named). Each pair is printed
+    /// once in a process, to standard error.
+    #[cfg(feature = "instrument")]
+    pub fn twins(&self) -> &[crate::Twin] {
+        self.twins.pairs()
     }
 
     /// Whether the program has passed all records, and now executes steps for the first time.
@@ -571,6 +588,9 @@ fn mismatch_error<M: Model>(
                 expected,
             }))
         }
+        Difference::Layout if layout.kind == expected.kind => OpenError::FormatVersion {
+            stored: layout.version,
+        },
         Difference::Layout => OpenError::OtherFormat,
         Difference::Param(param::UNIT) => OpenError::Config(ConfigItem::Unit),
         Difference::Param(param::LEN) => OpenError::Pool(pmem_tx::OpenError::OtherLength {

@@ -35,9 +35,9 @@
 //!
 //! ```text
 //! U = 4   31       24 23   21 20     17 16          8 7          0
-//!         | seq (8) | kind   | units   | site (9)    | args ^ site |   units 15: see the next unit
+//!         | seq (8) | kind   | units   | call (9)    | args ^ call |   units 15: see the next unit
 //! U = 2   15   10 9    8 7         0
-//!         | seq  | form | site ^ args |        form 1: step without content, 3: loop
+//!         | seq  | form | call ^ args |        form 1: step without content, 3: loop
 //!         | kind | units | args       |        form 2: this second unit describes the payload
 //! ```
 //!
@@ -427,7 +427,7 @@ impl HeaderWords {
 const LEN32: u32 = 15;
 const LEN16: u32 = 31;
 
-/// A flag in an id read from 16-bit units: the record holds only the combined hash of site and
+/// A flag in an id read from 16-bit units: the record holds only the combined hash of call and
 /// arguments.
 const BARE: u32 = 1 << 16;
 
@@ -439,15 +439,15 @@ impl<M: Model> Table<'_, M> {
     /// The medium's atomic unit has 16 bits.
     pub(crate) const NARROW: bool = Self::UNIT == 2;
 
-    /// The id of a call: bits of the hashes of its call site and its arguments. On 32-bit units 9
-    /// bits of the site, then 8 bits of the arguments XOR 8 more bits of the site. On 16-bit units
-    /// 8 bits of both XORed, and 8 bits of the arguments.
+    /// The id of a call: bits of its call hash and of its arguments' hash (signature.rs). On 32-bit
+    /// units 9 bits of the call, then 8 bits of the arguments XOR 8 more bits of the call. On 16-bit
+    /// units 8 bits of both XORed, and 8 bits of the arguments.
     #[inline(always)]
-    pub const fn id(site: u32, args: u32) -> u32 {
+    pub const fn id(call: u32, args: u32) -> u32 {
         if Self::NARROW {
-            (site ^ args) & 0xff | (args & 0xff) << 8
+            (call ^ args) & 0xff | (args & 0xff) << 8
         } else {
-            (site & 0x1ff) << 8 | (args ^ site >> 9) & 0xff
+            (call & 0x1ff) << 8 | (args ^ call >> 9) & 0xff
         }
     }
 
@@ -606,11 +606,11 @@ pub(crate) struct RecordView {
 }
 
 impl RecordView {
-    /// Whether the record's id matches the call `id`: (call site, arguments).
+    /// Whether the record's id matches the call `id`: (call hash, arguments).
     #[inline(always)]
     pub fn matches_call<M: Model>(&self, id: u32) -> (bool, bool) {
         let diff = self.id ^ id;
-        let (site, args) = if !Table::<M>::NARROW {
+        let (call, args) = if !Table::<M>::NARROW {
             (diff & 0x1_ff00 == 0, diff & 0xff == 0)
         } else if self.id & BARE == 0 {
             ((diff ^ diff >> 8) & 0xff == 0, diff & 0xff00 == 0)
@@ -619,13 +619,13 @@ impl RecordView {
             (diff & 0xff == 0, true)
         };
         (
-            site || planted!("nv-replay/site-not-compared"),
+            call || planted!("nv-replay/call-not-compared"),
             args || planted!("nv-replay/arguments-not-compared"),
         )
     }
 
-    /// The bits of the call site's hash, if the record holds them.
-    pub fn site<M: Model>(&self) -> Option<u16> {
+    /// The bits of the call hash, if the record holds them.
+    pub fn call<M: Model>(&self) -> Option<u16> {
         if !Table::<M>::NARROW {
             Some((self.id >> 8 & 0x1ff) as u16)
         } else {
@@ -637,7 +637,7 @@ impl RecordView {
 /// The kind of superblock.
 pub(crate) const KIND: [u8; 4] = *b"RPLY";
 /// Version of the format.
-pub(crate) const VERSION: u16 = 4;
+pub(crate) const VERSION: u16 = 5;
 /// Units of a run's or a loop's state: the start word and two upper counters.
 pub(crate) const STATE: usize = 3;
 
