@@ -1,7 +1,7 @@
 //! Values that enter and leave a transaction: plain values, and handles as [`Held`] or [`HeldRef`].
 
 use crate::error::Error;
-use crate::pbox::{PBox, Width, handle_kind};
+use crate::ptr::{PBox, Width, handle_kind};
 use crate::tx::Tx;
 use core::marker::PhantomData;
 use nvmem::cross::{Arg, Ret, RetPart, Share};
@@ -192,7 +192,7 @@ impl<'p, T: Persist, W: Width> HeldBox<'p, T, W> {
     pub fn fields<'a, M: Model<Unit = W>>(
         &'a mut self,
         tx: &'a Tx<'p, M>,
-    ) -> T::Slots<crate::slot::FieldLender<'a, 'p, M>>
+    ) -> T::Slots<crate::FieldLender<'a, 'p, M>>
     where
         T: nvmem::fields::Fields,
     {

@@ -33,10 +33,10 @@
 //! `HEADERS_PER_SECTION` headers. The search restarts if another context has joined blocks in
 //! between.
 
+use crate::context::{Core, CtxState, announced};
 use crate::error::{Component, Error, JournalOverflow};
 use crate::layout::{Block, BlockKind, GRANULE, Undo};
-use crate::pbox::Width;
-use crate::state::{Core, CtxState, announced};
+use crate::ptr::Width;
 use crate::tx::Failure;
 use nvmem::{Model, mapped, planted};
 

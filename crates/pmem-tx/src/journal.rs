@@ -31,9 +31,9 @@
 //!   a shorter valid prefix, and the next open undoes the remaining entries. Undoing an entry twice
 //!   changes nothing.
 
+use crate::context::{Core, CtxState, announced, flag};
 use crate::error::{Component, JournalOverflow};
 use crate::layout::{BlockKind, GRANULE, Tag, Undo};
-use crate::state::{Core, CtxState, announced, flag};
 use nvmem::{Model, Unit, mapped, planted};
 
 /// How [`Core::revert_versions`] changes the tags of two-version cells.

@@ -23,10 +23,10 @@
 //! bytes. A second owner finds the mark changed and is refused, so no two `&mut` can lead to one
 //! object. The chain is finite, and each block is checked once.
 
+use crate::context::Core;
 use crate::error::{Component, OpenError};
 use crate::layout::{Block, BlockKind, GRANULE, Tag};
-use crate::roots::Roots;
-use crate::state::Core;
+use crate::pool::Roots;
 use core::mem::MaybeUninit;
 use nvmem::persist::{HandleKind, Target, Visit, family_id};
 use nvmem::{Invalid, Model, Persist, mapped, planted};
