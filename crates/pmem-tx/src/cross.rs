@@ -205,7 +205,10 @@ unsafe impl<T: Persist, W: Width> Arg for Held<T, W> {
     type In<'p> = PBox<'p, T::At<'p>, W>;
     const OWNED: usize = 1;
     fn of_session(&self, session: u32) -> bool {
-        self.session == session || nvmem::planted!("pmem-tx/session-not-compared")
+        if nvmem::planted!("pmem-tx/session-not-compared") {
+            return true;
+        }
+        self.session == session
     }
     fn handles(&self, f: &mut dyn FnMut(u32)) {
         f(self.offset())

@@ -102,8 +102,10 @@ impl<M: Model> Core<'_, M> {
         // SAFETY: invariant "The chain is whole": inside the heap and aligned; blocks are only lent
         // behind their headers.
         let b = Block::decode(unsafe { self.load(off) })?;
-        let past = GRANULE * usize::from(planted!("pmem-tx/block-past-the-end"));
-        (b.bytes() <= self.geo.end - off + past).then_some(b)
+        if planted!("pmem-tx/block-past-the-end") {
+            return (b.bytes() <= self.geo.end - off + GRANULE).then_some(b);
+        }
+        (b.bytes() <= self.geo.end - off).then_some(b)
     }
 
     /// Calls `f` for each block until it returns an error. **Errors**: that error, or a broken
@@ -223,9 +225,11 @@ impl<M: Model> Core<'_, M> {
         log: bool,
         search: &mut Search,
     ) -> AllocResult {
-        let steady =
-            || s.announces(announced::CHAIN_STABLE) || planted!("pmem-tx/search-goes-on-anywhere");
-        if !(M::PREEMPTED && search.unfinished && steady()) {
+        let mut resumes = M::PREEMPTED && search.unfinished && s.announces(announced::CHAIN_STABLE);
+        if planted!("pmem-tx/search-goes-on-anywhere") {
+            resumes = search.unfinished;
+        }
+        if !resumes {
             (search.off, search.wrapped) = (self.cursor.get(), false);
             if M::PREEMPTED {
                 s.announce(announced::CHAIN_STABLE);

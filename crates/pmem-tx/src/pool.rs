@@ -157,9 +157,11 @@ where
     /// shorter journals may be too short.
     #[inline(always)]
     fn grow_needed(mut refused: OpenFailure<'m, M>) -> OpenFailure<'m, M> {
+        if planted!("pmem-tx/journals-do-not-grow") {
+            return refused;
+        }
         if R::COUNT > 1
             && let OpenError::TooSmall { needed } = &mut refused.error
-            && !planted!("pmem-tx/journals-do-not-grow")
         {
             *needed = Geometry::needed_by_len(*needed, R::COUNT, Core::<M>::UNIT);
         }

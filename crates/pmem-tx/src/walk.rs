@@ -187,8 +187,11 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
         if b.bytes() != Block::bytes_for(payload, Core::<M>::UNIT) {
             return false;
         }
-        let owned = self.mark(header) != UNOWNED;
-        if owned && !(planted!("pmem-tx/walk-allows-two-owners") && self.mark(header) != NONE) {
+        let mut owned = self.mark(header) != UNOWNED;
+        if planted!("pmem-tx/walk-allows-two-owners") {
+            owned = self.mark(header) == NONE;
+        }
+        if owned {
             return false;
         }
         let Some(i) = self.type_index(k) else {
