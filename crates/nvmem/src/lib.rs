@@ -10,6 +10,7 @@ extern crate self as nvmem;
 pub mod __derived;
 #[cfg(feature = "embedded-storage")]
 pub mod adapter;
+mod bounded;
 pub mod crc;
 pub mod cross;
 pub mod describe;
@@ -27,6 +28,8 @@ pub mod marker;
 mod maybe;
 pub mod model;
 pub mod persist;
+#[cfg(feature = "postcard")]
+mod postcard;
 pub mod ram;
 pub mod record;
 mod region;
@@ -35,6 +38,9 @@ pub mod sabotage;
 pub mod sequence;
 pub mod superblock;
 
+#[cfg(feature = "postcard")]
+pub use self::postcard::Postcard;
+pub use bounded::{CapacityError, List, Text};
 pub use describe::fingerprint;
 pub use device::Medium;
 pub use faithful::{Faithful, Trusted};
