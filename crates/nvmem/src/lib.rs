@@ -1,4 +1,5 @@
 #![doc = include_str!("../README.md")]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(not(any(feature = "instrument", feature = "sabotage")), no_std)]
 #![cfg_attr(target_arch = "msp430", feature(asm_experimental_arch))]
 
