@@ -8,7 +8,7 @@ pub mod packages;
 use crate::project::{Project, nightly};
 use crate::run::Run;
 use crate::shard::Shard;
-use crate::{demo, machine, msp430, qemu};
+use crate::{consumers, demo, machine, msp430, qemu};
 use anyhow::Result;
 use std::time::Duration;
 
@@ -29,13 +29,14 @@ pub struct Args {
 }
 
 /// The names of the steps, in order.
-const STEPS: [&str; 24] = [
+const STEPS: [&str; 25] = [
     "fmt",
     "docs-check",
     "clippy",
     "test",
     "doctest",
     "rustdoc",
+    "consumers",
     "bare",
     "msp430",
     "firmware",
@@ -84,6 +85,7 @@ pub fn run(a: Args) -> Result<()> {
     run.step("test", None, |s| checks::tests(&ctx, s));
     run.step("doctest", None, |s| checks::doctests(&ctx, s));
     run.step("rustdoc", None, |s| checks::rustdoc(&ctx, s));
+    run.step("consumers", None, |s| consumers::check(&ctx.project, s));
     run.step("bare", None, |s| checks::bare(&ctx, s));
     run.step("msp430", None, |s| checks::msp430(&ctx, s));
     run.step("firmware", None, |s| checks::firmware(&ctx, s));

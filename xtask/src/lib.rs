@@ -8,6 +8,7 @@
 #[path = "../../firmware/suite/src/abi.rs"]
 mod abi;
 mod ci;
+mod consumers;
 mod demo;
 mod docs;
 mod evaluate;
@@ -52,6 +53,7 @@ enum Command {
     /// Installs missing targets, components and programs, then runs `ci`
     Test(ci::Args),
     Ci(ci::Args),
+    Consumers(consumers::Args),
     Evaluate(evaluate::Args),
     Firmware(firmware::Args),
     Machine(machine::Args),
@@ -96,6 +98,7 @@ pub fn main() -> ExitCode {
         Command::Demo(a) => demo::run(a),
         Command::Test(a) => test::run(a),
         Command::Ci(a) => ci::run(a),
+        Command::Consumers(a) => consumers::run(a),
         Command::Evaluate(a) => evaluate::run(a),
         Command::Firmware(a) => firmware::run(a),
         Command::Machine(a) => machine::run(a),

@@ -5,6 +5,7 @@
 mod attrs;
 mod enums;
 mod input;
+mod manifest;
 mod methods;
 mod names;
 mod slots;

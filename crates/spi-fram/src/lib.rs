@@ -9,6 +9,8 @@ mod error;
 mod id;
 mod medium;
 mod part;
+#[cfg(feature = "sim")]
+pub mod sim;
 mod status;
 #[cfg(feature = "embedded-storage")]
 mod storage;
