@@ -6,7 +6,7 @@
 //!       link: the next frame of the directory chain, in units; of a hole, its size in units
 //! ```
 
-use super::{Cache, Frame};
+use super::Frame;
 use crate::policy::History;
 use core::ptr::NonNull;
 
@@ -83,6 +83,29 @@ pub(super) fn pins_valid(pins: u16) -> bool {
     pins & !(PINS | PINS_DOOMED) == 0
 }
 
+/// A tag with these pins, as [`pins`] gives them.
+#[inline(always)]
+pub(super) fn with_pins(tag: u32, pins: u16) -> u32 {
+    tag & !TAG_PINS | u32::from(pins & PINS) << PINS_AT
+}
+
+/// Whether these pins are those of a doomed object.
+#[inline(always)]
+pub(super) fn is_doomed(pins: u16) -> bool {
+    pins & PINS_DOOMED != 0
+}
+
+#[inline(always)]
+pub(super) fn with_link(span: u32, link: u16) -> u32 {
+    span & !LINK | u32::from(link)
+}
+
+/// The span of a clean, unpinned frame that is in no chain.
+#[inline(always)]
+pub(super) fn unlinked(len: usize) -> u32 {
+    (len as u32) << LEN_AT | u32::from(NONE)
+}
+
 /// Bytes from this frame to the next.
 #[inline(never)]
 pub(super) fn bytes(span: u32) -> usize {
@@ -114,7 +137,7 @@ impl Frame {
 
     #[inline(always)]
     pub(super) fn content(self) -> NonNull<u8> {
-        // SAFETY: invariant "blocks": the content follows the header.
+        // SAFETY: invariant "Frames fill the buffer": the content follows the header.
         unsafe { self.0.byte_add(UNIT) }.cast()
     }
 
@@ -124,7 +147,8 @@ impl Frame {
     /// There is one.
     #[inline(always)]
     pub(super) unsafe fn of(content: NonNull<u8>) -> Frame {
-        // SAFETY: as the caller vouches: before a content there is its header.
+        // SAFETY: invariant "Frames fill the buffer": as the caller vouches: before a content there
+        // is its header.
         Frame(unsafe { content.byte_sub(UNIT) }.cast())
     }
 
@@ -133,7 +157,8 @@ impl Frame {
     pub(super) fn up(self, bytes: usize) -> Frame {
         // Wrapping: the end may be a header's length behind the buffer.
         let up = self.0.as_ptr().wrapping_byte_add(bytes);
-        // SAFETY: invariant "blocks": within the buffer, or just behind it; not null.
+        // SAFETY: invariant "Frames fill the buffer": within the buffer, or just behind it; not
+        // null.
         Frame(unsafe { NonNull::new_unchecked(up) })
     }
 
@@ -141,85 +166,5 @@ impl Frame {
     #[inline(always)]
     pub(super) fn units_from(self, below: Frame) -> u16 {
         ((self.0.addr().get() - below.0.addr().get()) / UNIT) as u16
-    }
-}
-
-impl<P> Cache<P> {
-    /// The frame at this unit.
-    #[inline(always)]
-    pub(super) fn at(&self, place: u16) -> Frame {
-        Frame(self.first).up(usize::from(place) * UNIT)
-    }
-
-    /// The end of all frames.
-    #[inline(always)]
-    pub(super) fn end(&self) -> Frame {
-        self.at(self.top)
-    }
-
-    #[inline(always)]
-    pub(super) fn tag(&self, at: Frame) -> u32 {
-        // SAFETY: invariant "blocks": headers are initialised.
-        unsafe { at.header().read() }
-    }
-
-    #[inline(always)]
-    pub(super) fn set_tag(&mut self, at: Frame, tag: u32) {
-        // SAFETY: invariant "blocks": there is a header.
-        unsafe { at.header().write(tag) }
-    }
-
-    #[inline(always)]
-    pub(super) fn span(&self, at: Frame) -> u32 {
-        // SAFETY: invariant "blocks": headers are initialised, and two words long.
-        unsafe { at.header().add(1).read() }
-    }
-
-    #[inline(always)]
-    pub(super) fn set_span(&mut self, at: Frame, span: u32) {
-        // SAFETY: invariant "blocks": a header is two words long.
-        unsafe { at.header().add(1).write(span) }
-    }
-
-    #[inline(always)]
-    pub(super) fn set_flag(&mut self, at: Frame, flag: u32, on: bool) {
-        let span = self.span(at);
-        self.set_span(at, if on { span | flag } else { span & !flag });
-    }
-
-    pub(super) fn set_pins(&mut self, at: Frame, pins: u16) {
-        let tag = self.tag(at) & !TAG_PINS;
-        self.set_tag(at, tag | u32::from(pins & PINS) << PINS_AT);
-        self.set_flag(at, DOOMED, pins & PINS_DOOMED != 0);
-    }
-
-    #[inline(always)]
-    pub(super) fn set_link(&mut self, at: Frame, link: u16) {
-        let span = self.span(at);
-        self.set_span(at, span & !LINK | u32::from(link));
-    }
-
-    #[inline(always)]
-    pub(super) fn is_free(&self, at: Frame) -> bool {
-        is_free(self.span(at))
-    }
-
-    /// The next frame or hole, or the end.
-    #[inline(always)]
-    pub(super) fn after(&self, at: Frame) -> Frame {
-        at.up(bytes(self.span(at)))
-    }
-
-    /// Makes a hole of these units.
-    #[inline(never)]
-    pub(super) fn make_free(&mut self, at: Frame, units: u16) {
-        self.set_tag(at, 0);
-        self.set_span(at, FREE | u32::from(units));
-    }
-
-    /// Makes a clean, unpinned frame that is in no chain yet.
-    pub(super) fn make_used(&mut self, at: Frame, id: u16, len: usize, h: History) {
-        self.set_tag(at, with_history(u32::from(id), h));
-        self.set_span(at, (len as u32) << LEN_AT | u32::from(NONE));
     }
 }

@@ -20,13 +20,12 @@
 //! 4. Each section compares the incarnation, which a restore increments. If it differs, the
 //!    operation starts over.
 
+use crate::cache::{BUDGET_CLOSED, BUDGET_OVER, BUDGET_PIN};
+use crate::config::Promise;
 use crate::error::{Error, Fail};
-use crate::own::Kind;
+use crate::handle::Kind;
+use crate::pager::Pager;
 use crate::policy::Policy;
-use crate::promise::Promise;
-use crate::ram::{BUDGET_CLOSED, BUDGET_OVER, BUDGET_PIN, CHECK, Cache, Frame, PIN_RECORD};
-use crate::stats::Counts;
-use crate::store::Store;
 use core::cell::{Cell, UnsafeCell};
 use core::ptr::NonNull;
 use nvmem::{Medium, planted};
@@ -36,7 +35,7 @@ const RESTARTS: u8 = 100;
 
 /// The state's lock. While it is free it holds the cache's budget word, so that one test on the
 /// fast path covers the lock and both limits.
-pub(crate) struct StateLock(Cell<u32>);
+struct StateLock(Cell<u32>);
 
 impl StateLock {
     /// A section is running. A call from the medium's driver is refused.
@@ -44,13 +43,13 @@ impl StateLock {
     /// Between a persist and its restore.
     const SUSPENDED: u32 = Self::LOCKED + 1;
 
-    pub(crate) fn new(budget: u32) -> Self {
+    fn new(budget: u32) -> Self {
         StateLock(Cell::new(budget))
     }
 
     /// Returns the budget word and locks, if the lock is free.
     #[inline(never)]
-    pub(crate) fn acquire(&self) -> Result<u32, Fail> {
+    fn acquire(&self) -> Result<u32, Fail> {
         let budget = self.0.get();
         if budget < Self::LOCKED {
             self.0.set(Self::LOCKED);
@@ -63,12 +62,12 @@ impl StateLock {
         })
     }
 
-    pub(crate) fn is_locked(&self) -> bool {
+    fn is_locked(&self) -> bool {
         self.0.get() == Self::LOCKED
     }
 
     /// Begins a restore. **Errors**: [`Error::Suspended`] when nothing was persisted.
-    pub(crate) fn resume(&self) -> Result<(), Fail> {
+    fn resume(&self) -> Result<(), Fail> {
         match self.0.get() {
             Self::LOCKED => Err(Fail::BUSY),
             Self::SUSPENDED => {
@@ -81,7 +80,7 @@ impl StateLock {
 
     /// Frees the lock with this budget word.
     #[inline(always)]
-    pub(crate) fn unlock(&self, budget: u32) {
+    fn unlock(&self, budget: u32) {
         self.0.set(budget);
     }
 
@@ -93,7 +92,7 @@ impl StateLock {
         self.0.set(self.0.get() + BUDGET_PIN);
     }
 
-    pub(crate) fn suspend(&self) {
+    fn suspend(&self) {
         self.0.set(Self::SUSPENDED);
     }
 }
@@ -102,38 +101,22 @@ impl StateLock {
 /// written first.
 struct SlowPath;
 
-/// A heap without its brand and its root's type.
+/// A heap without its brand and its root's type: the lock, and what it protects.
 pub(crate) struct Core<S: Medium, P: Promise, Pol: Policy> {
-    pub(crate) lock: StateLock,
+    lock: StateLock,
     /// Used inside critical sections only, and only by the holder of the lock.
-    pub(crate) state: UnsafeCell<State<S, P, Pol>>,
+    pager: UnsafeCell<Pager<S, P, Pol>>,
 }
-
-/// Frequently used fields come first: small cores have short loads for them.
-#[repr(C)]
-pub(crate) struct State<S: Medium, P: Promise, Pol: Policy> {
-    pub(crate) cache: Cache<Pol>,
-    /// How many restores there were.
-    pub(crate) incarnation: u32,
-    pub(crate) stats: Counts,
-    /// Frees doomed objects. Set with the first one, so that a program that never frees does not
-    /// link the code.
-    pub(crate) reaper: Option<Reaper<S, P, Pol>>,
-    pub(crate) store: Store<S, P>,
-}
-
-/// Frees an object that was doomed while it was pinned.
-pub(crate) type Reaper<S, P, Pol> = fn(&Core<S, P, Pol>, u16, &Kind);
 
 /// A critical section while this lives. Like `critical_section::with`, but without a closure: the
 /// fast path is shorter than a call.
-pub(crate) struct Masked(critical_section::RestoreState);
+struct Masked(critical_section::RestoreState);
 
 impl Masked {
     #[inline(always)]
-    pub(crate) fn begin() -> Self {
-        // SAFETY: released by the destructor. It is a local variable of a function, so sections end
-        // in reverse order.
+    fn begin() -> Self {
+        // SAFETY: invariant "State in sections": released by the destructor. It is a local variable
+        // of a function, so sections end in reverse order.
         Masked(unsafe { critical_section::acquire() })
     }
 }
@@ -141,7 +124,7 @@ impl Masked {
 impl Drop for Masked {
     #[inline(always)]
     fn drop(&mut self) {
-        // SAFETY: acquired by `begin`.
+        // SAFETY: invariant "State in sections": acquired by `begin`.
         unsafe { critical_section::release(self.0) }
         #[cfg(feature = "instrument")]
         crate::instrument::section_ended();
@@ -150,7 +133,7 @@ impl Drop for Masked {
 
 /// The incarnation in which an operation began.
 pub(crate) struct Attempt {
-    incarnation: Option<u32>,
+    incarnation: Option<u16>,
     restarts: u8,
 }
 
@@ -163,7 +146,7 @@ impl Attempt {
     }
 
     /// Whether no restore came since the last section. **Errors**: [`Error::NoProgress`].
-    pub(crate) fn continues(&mut self, incarnation: u32) -> Result<bool, Fail> {
+    pub(crate) fn continues(&mut self, incarnation: u16) -> Result<bool, Fail> {
         if self.incarnation == Some(incarnation) {
             return Ok(true);
         }
@@ -178,27 +161,57 @@ impl Attempt {
 }
 
 impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
-    /// Runs `f` with the state. **Errors**: [`Error::Busy`] when the medium's driver asks for it,
+    pub(crate) fn new(pager: Pager<S, P, Pol>) -> Self {
+        Core {
+            lock: StateLock::new(pager.budget()),
+            pager: UnsafeCell::new(pager),
+        }
+    }
+
+    /// The same core, moved part by part: small cores copy more than 64 bytes by a call of
+    /// `memcpy`, which alone takes 900 bytes of code.
+    #[inline(always)]
+    pub(crate) fn moved_in_parts(self) -> Self {
+        Core {
+            lock: self.lock,
+            pager: UnsafeCell::new(self.pager.into_inner().moved_in_parts()),
+        }
+    }
+
+    /// The pager of a core that nobody else uses, without a section: while a heap is opened, or
+    /// after an operation.
+    #[inline(always)]
+    pub(crate) fn unshared(&mut self) -> &mut Pager<S, P, Pol> {
+        self.pager.get_mut()
+    }
+
+    /// The pager's limits have changed: publishes its budget word.
+    pub(crate) fn publish_budget(&mut self) {
+        self.lock.unlock(self.pager.get_mut().budget());
+    }
+
+    /// Runs `f` with the pager. **Errors**: [`Error::Busy`] when the medium's driver asks for it,
     /// [`Error::Suspended`].
     #[inline(always)]
     pub(crate) fn section<R>(
         &self,
-        f: impl FnOnce(&mut State<S, P, Pol>) -> Result<R, Fail>,
+        f: impl FnOnce(&mut Pager<S, P, Pol>) -> Result<R, Fail>,
     ) -> Result<R, Fail> {
         let _masked = Masked::begin();
         let budget = self.lock.acquire()?;
-        // SAFETY: in a critical section, and the lock was free, so no other section runs.
-        let st = unsafe { &mut *self.state.get() };
-        st.cache.set_budget(budget);
-        let r = f(st);
-        self.lock.unlock(st.cache.budget());
+        // SAFETY: invariant "State in sections": in a critical section, and the lock was free, so
+        // no other section runs.
+        let pager = unsafe { &mut *self.pager.get() };
+        pager.set_budget(budget);
+        let r = f(pager);
+        self.lock.unlock(pager.budget());
         r
     }
 
     /// Runs `f` in sections until it returns no PENDING.
     pub(crate) fn sections<R>(
         &self,
-        mut f: impl FnMut(&mut State<S, P, Pol>) -> Result<R, Fail>,
+        mut f: impl FnMut(&mut Pager<S, P, Pol>) -> Result<R, Fail>,
     ) -> Result<R, Fail> {
         loop {
             match self.section(&mut f) {
@@ -216,8 +229,9 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
             return fail.error(None);
         }
         let _masked = Masked::begin();
-        // SAFETY: in a critical section. The medium has failed in a section, which has ended.
-        unsafe { &mut *self.state.get() }.store.error(fail)
+        // SAFETY: invariant "State in sections": in a critical section. The medium has failed in a
+        // section, which has ended.
+        unsafe { &mut *self.pager.get() }.error(fail)
     }
 
     /// Converts the error of a result, adding the medium's error.
@@ -233,11 +247,8 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     /// [`Error::Busy`] when a leaked guard may have left uninitialised padding. It cannot be read,
     /// and the type that could clear it is unknown.
     pub(crate) fn no_padding_leaked(&self) -> Result<(), Fail> {
-        let leaked = self.peek(|st| match st.store.padded {
-            // The count overflowed; but a leaked guard pins its object.
-            u8::MAX => st.cache.holds_any(self.lock.0.get()),
-            n => n != 0,
-        });
+        let budget = self.lock.0.get();
+        let leaked = self.peek(|pager| pager.padding_leaked(budget));
         if leaked == Some(true) && !planted!("vnv-heap/leaked-padding") {
             return Err(Fail::BUSY);
         }
@@ -248,20 +259,21 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     pub(crate) fn count_padded(&self, count: impl FnOnce(u8) -> u8) {
         let _masked = Masked::begin();
         if !self.lock.is_locked() {
-            // SAFETY: in a critical section, and no section runs that would use the state.
-            let n = unsafe { &mut (*self.state.get()).store.padded };
-            *n = count(*n);
+            // SAFETY: invariant "State in sections": in a critical section, and no section runs
+            // that would use the state.
+            unsafe { &mut *self.pager.get() }.count_padded(count);
         }
     }
 
     /// Reads the state without changing it. `None` while a section runs.
-    pub(crate) fn peek<R>(&self, f: impl FnOnce(&State<S, P, Pol>) -> R) -> Option<R> {
+    pub(crate) fn peek<R>(&self, f: impl FnOnce(&Pager<S, P, Pol>) -> R) -> Option<R> {
         let _masked = Masked::begin();
         if self.lock.is_locked() {
             return None;
         }
-        // SAFETY: in a critical section, and no section runs that would use the state.
-        Some(f(unsafe { &*self.state.get() }))
+        // SAFETY: invariant "State in sections": in a critical section, and no section runs that
+        // would use the state.
+        Some(f(unsafe { &*self.pager.get() }))
     }
 
     /// Pins an object. **Cost**: one section when it is resident; else that of [`Core::pin_slow`].
@@ -289,18 +301,12 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
             // A limit is reached, or the lock is not free.
             return Err(SlowPath);
         }
-        // SAFETY: in a critical section, and no other section runs; nothing in here calls code
-        // outside this crate.
-        let st = unsafe { &mut *self.state.get() };
-        let Some(frame) = st.cache.lookup_fast(id) else {
-            return Err(SlowPath);
-        };
-        if !st.cache.pin_first(frame) {
-            return Err(SlowPath);
-        }
+        // SAFETY: invariant "State in sections": in a critical section, and no other section runs;
+        // nothing in here calls code outside this crate.
+        let pager = unsafe { &mut *self.pager.get() };
+        let content = pager.pin_shared(id).ok_or(SlowPath)?;
         self.lock.0.set(self.lock.0.get() + BUDGET_PIN);
-        st.stats.hits = st.stats.hits.wrapping_add(1);
-        Ok(st.cache.content(frame))
+        Ok(content)
     }
 
     /// Fast path: pins a resident, unpinned object for writing.
@@ -311,18 +317,12 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         if budget & BUDGET_OVER != 0 {
             return Err(SlowPath);
         }
-        // SAFETY: as in `pin_shared_fast`.
-        let st = unsafe { &mut *self.state.get() };
-        let Some(frame) = st.cache.lookup(id) else {
-            return Err(SlowPath);
-        };
-        st.cache.set_budget(budget);
-        if !st.pin(frame, kind, true) {
-            return Err(SlowPath);
-        }
-        self.lock.0.set(st.cache.budget());
-        st.stats.hits = st.stats.hits.wrapping_add(1);
-        Ok(st.cache.content(frame))
+        // SAFETY: invariant "State in sections": as in `pin_shared_fast`.
+        let pager = unsafe { &mut *self.pager.get() };
+        pager.set_budget(budget);
+        let content = pager.pin_exclusive(id, kind).ok_or(SlowPath)?;
+        self.lock.0.set(pager.budget());
+        Ok(content)
     }
 
     /// Releases a pin. If the object is doomed and this was the last pin, frees it.
@@ -336,16 +336,16 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
             let budget = self.lock.0.get().wrapping_sub(BUDGET_PIN);
             self.lock.0.set(budget);
             if budget & BUDGET_CLOSED == 0 {
-                // SAFETY: as in `pin_shared_fast`.
-                let st = unsafe { &mut *self.state.get() };
-                // SAFETY: as the caller vouches.
-                if unsafe { st.cache.unpin_last(content, mutable) } {
+                // SAFETY: invariant "State in sections": as in `pin_shared_fast`.
+                let pager = unsafe { &mut *self.pager.get() };
+                // SAFETY: invariant "What is held stays": as the caller vouches.
+                if unsafe { pager.unpin_last(content, mutable) } {
                     return;
                 }
             }
             self.lock.undo_unpin();
         }
-        // SAFETY: as the caller vouches.
+        // SAFETY: invariant "What is held stays": as the caller vouches.
         unsafe { self.release_slow(content, kind, mutable) }
     }
 
@@ -359,85 +359,60 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     unsafe fn release_slow(&self, content: NonNull<u8>, kind: &Kind, mutable: bool) {
         let mut doomed = None;
         // An error means that the heap is suspended: the pin record keeps it pinned.
-        let _ = self.section(|st| {
-            // SAFETY: as the caller vouches.
-            let frame = unsafe { st.cache.frame_of(content) };
-            if st.cache.unpin(frame, mutable).1 {
-                // Take the number now: the frame is not valid after this section.
-                doomed = st.reaper.map(|reaper| (reaper, st.cache.id(frame)));
-            }
+        let _ = self.section(|pager| {
+            // SAFETY: invariant "What is held stays": as the caller vouches.
+            doomed = unsafe { pager.unpin(content, mutable) };
             Ok(())
         });
         if let Some((reaper, id)) = doomed {
             reaper(self, id, kind);
         }
     }
-}
 
-impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
     /// [`Core::release`] of an object whose kind of pin the caller does not know.
     ///
     /// # Safety
     /// As there.
     pub(crate) unsafe fn release_any(&self, content: NonNull<u8>, kind: &Kind) {
         // It stays pinned meanwhile, so the kind of pin cannot change.
-        let exclusive = self.section(|st| {
-            // SAFETY: as the caller vouches.
-            let frame = unsafe { st.cache.frame_of(content) };
-            Ok(st.cache.is_exclusive(frame))
+        let exclusive = self.section(|pager| {
+            // SAFETY: invariant "What is held stays": as the caller vouches.
+            Ok(unsafe { pager.is_exclusive(content) })
         });
         if let Ok(exclusive) = exclusive {
-            // SAFETY: as the caller vouches.
+            // SAFETY: invariant "What is held stays": as the caller vouches.
             unsafe { self.release(content, kind, exclusive) }
         }
     }
-}
 
-impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
-    /// Bytes that a persist would write once this object is pinned.
-    pub(crate) fn persist_bytes_with(&self, frame: Frame, kind: &Kind, mutable: bool) -> u32 {
-        let mut sum = self.cache.persist_bytes();
-        if !self.cache.is_pinned(frame) {
-            sum += PIN_RECORD;
+    /// Writes back everything that has changed, in one section; see [`Pager::save`].
+    pub(crate) fn persist(&self) -> Result<(), Error<S::Error>> {
+        let _masked = Masked::begin();
+        let budget = self.lock.acquire().map_err(|f| f.error(None))?;
+        // SAFETY: invariant "State in sections": in a critical section, and the lock was free, so
+        // no other section runs.
+        let pager = unsafe { &mut *self.pager.get() };
+        pager.set_budget(budget);
+        let r = pager.in_interrupt(Pager::save);
+        match r {
+            Ok(()) => self.lock.suspend(),
+            Err(_) => self.lock.unlock(pager.budget()),
         }
-        if mutable && !self.cache.is_dirty(frame) {
-            sum += u32::from(kind.len) + CHECK;
-        }
-        sum
+        r
     }
 
-    /// Pins a resident object, if that is allowed and nothing must be written first.
-    fn pin(&mut self, frame: Frame, kind: &Kind, mutable: bool) -> bool {
-        // Snapshot: it may need a copy-on-write block. Just in time: the record must say *running*
-        // first.
-        let prepared = !mutable
-            || if P::SNAPSHOT {
-                self.cache.is_dirty(frame)
-            } else {
-                self.store.is_running()
-            };
-        if !prepared {
-            return false;
+    /// Continues after a persist, in one section; see [`Pager::restore_pins`].
+    pub(crate) fn restore(&self) -> Result<(), Error<S::Error>> {
+        let _masked = Masked::begin();
+        self.lock.resume().map_err(|f| f.error(None))?;
+        // SAFETY: invariant "State in sections": as in `persist`: no section runs between a persist
+        // and its restore.
+        let pager = unsafe { &mut *self.pager.get() };
+        let r = pager.in_interrupt(Pager::restore_pins);
+        match r {
+            Ok(()) => self.lock.unlock(pager.budget()),
+            Err(_) => self.lock.suspend(),
         }
-        let sum = self.persist_bytes_with(frame, kind, mutable);
-        !self.cache.exceeds_limit(sum) && self.pin_within(frame, mutable, sum)
-    }
-
-    /// Pins a resident object when the limit allows it. `sum`: bytes that a persist then writes.
-    pub(crate) fn pin_within(&mut self, frame: Frame, mutable: bool, sum: u32) -> bool {
-        if !self.cache.is_pinned(frame) && self.cache.pins_exhausted() {
-            return false;
-        }
-        if self.cache.pin(frame, mutable).is_err() {
-            return false;
-        }
-        if mutable {
-            self.cache.mark_dirty(frame);
-            self.cache.note_update(frame);
-            self.cache.note_high_water(sum);
-        } else {
-            self.cache.note_read(frame);
-        }
-        true
+        r
     }
 }
