@@ -100,7 +100,7 @@ where
         &self,
         own: &Own<'h, T, B>,
     ) -> Result<Ref<'_, T, S, P, Pol>, Error<S::Error>> {
-        let at = self.core.pin(own.id(), Kind::of::<T>(), false)?;
+        let at = self.core.pin_shared(own.id(), Kind::of::<T>())?;
         // SAFETY: the handle's object is a `T`, and is pinned now.
         Ok(unsafe { Ref::new(&self.core, at) })
     }
@@ -125,7 +125,7 @@ where
         &self,
         own: &Own<'h, T, B>,
     ) -> Result<RefMut<'_, T, S, P, Pol>, Error<S::Error>> {
-        let at = self.core.pin(own.id(), Kind::of::<T>(), true)?;
+        let at = self.core.pin_exclusive(own.id(), Kind::of::<T>())?;
         // SAFETY: the handle's object is a `T`, and is pinned exclusively now.
         Ok(unsafe { RefMut::new(&self.core, at) })
     }
@@ -337,7 +337,7 @@ where
     /// Pins the root for reading. See [`Heap::get`].
     #[inline]
     pub fn root(&self) -> Result<Ref<'_, R, S, P, Pol>, Error<S::Error>> {
-        let at = self.core.pin(ROOT, Kind::of::<R>(), false)?;
+        let at = self.core.pin_shared(ROOT, Kind::of::<R>())?;
         // SAFETY: object 1 is an `R`, and is pinned now.
         Ok(unsafe { Ref::new(&self.core, at) })
     }
@@ -345,7 +345,7 @@ where
     /// Pins the root for writing. See [`Heap::get_mut`].
     #[inline]
     pub fn root_mut(&self) -> Result<RefMut<'_, R, S, P, Pol>, Error<S::Error>> {
-        let at = self.core.pin(ROOT, Kind::of::<R>(), true)?;
+        let at = self.core.pin_exclusive(ROOT, Kind::of::<R>())?;
         // SAFETY: object 1 is an `R`, and is pinned exclusively now.
         Ok(unsafe { RefMut::new(&self.core, at) })
     }

@@ -98,10 +98,6 @@ impl StateLock {
     }
 }
 
-/// The fast path cannot pin: the object is absent, excluded by another pin, or something must be
-/// written first.
-struct SlowPath;
-
 /// A heap without its brand and its root's type.
 pub(crate) struct Core<S: Medium, P: Promise, Pol: Policy> {
     pub(crate) lock: StateLock,
@@ -264,65 +260,111 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         Some(f(unsafe { &*self.state.get() }))
     }
 
-    /// Pins an object. **Cost**: one section when it is resident; else that of [`Core::pin_slow`].
-    pub(crate) fn pin(
+    /// Pins an object for reading. **Cost**: one section when it is resident and not pinned; else
+    /// that of [`Core::pin_slow`].
+    #[inline(always)]
+    pub(crate) fn pin_shared(&self, id: u16, kind: &Kind) -> Result<NonNull<u8>, Error<S::Error>> {
+        self.with_medium_error(self.try_pin_shared(id, kind))
+    }
+
+    /// Pins an object for writing. **Cost**: as [`Core::pin_shared`].
+    #[inline(always)]
+    pub(crate) fn pin_exclusive(
         &self,
         id: u16,
         kind: &Kind,
-        mutable: bool,
     ) -> Result<NonNull<u8>, Error<S::Error>> {
-        let held = if mutable {
-            self.pin_exclusive_fast(id, kind)
-        } else {
-            self.pin_shared_fast(id)
-        };
-        match held {
-            Ok(held) => Ok(held),
-            Err(SlowPath) => self.with_medium_error(self.pin_slow(id, kind, mutable)),
-        }
+        self.with_medium_error(self.try_pin_exclusive(id, kind))
     }
 
-    /// Fast path: pins a resident, unpinned object for reading.
-    fn pin_shared_fast(&self, id: u16) -> Result<NonNull<u8>, SlowPath> {
-        let _masked = Masked::begin();
-        if self.lock.0.get() & BUDGET_OVER != 0 {
-            // A limit is reached, or the lock is not free.
-            return Err(SlowPath);
-        }
-        // SAFETY: in a critical section, and no other section runs; nothing in here calls code
-        // outside this crate.
-        let st = unsafe { &mut *self.state.get() };
-        let Some(frame) = st.cache.lookup_fast(id) else {
-            return Err(SlowPath);
-        };
-        if !st.cache.pin_first(frame) {
-            return Err(SlowPath);
-        }
-        self.lock.0.set(self.lock.0.get() + BUDGET_PIN);
-        st.stats.hits = st.stats.hits.wrapping_add(1);
-        Ok(st.cache.content(frame))
-    }
-
-    /// Fast path: pins a resident, unpinned object for writing.
-    #[inline(always)]
-    fn pin_exclusive_fast(&self, id: u16, kind: &Kind) -> Result<NonNull<u8>, SlowPath> {
-        let _masked = Masked::begin();
+    /// [`Core::pin_shared`], with its result in two registers.
+    ///
+    /// Here and in [`Core::try_pin_exclusive`], what is rare is another function, called last: so
+    /// this one needs few registers.
+    fn try_pin_shared(&self, id: u16, kind: &Kind) -> Result<NonNull<u8>, Fail> {
+        let masked = Masked::begin();
         let budget = self.lock.0.get();
-        if budget & BUDGET_OVER != 0 {
-            return Err(SlowPath);
+        // If not, a limit is reached, or the lock is not free.
+        if budget & BUDGET_OVER == 0 {
+            // SAFETY: in a critical section, and no other section runs; nothing in here calls code
+            // outside this crate.
+            let st = unsafe { &mut *self.state.get() };
+            if let Some(frame) = st.cache.lookup_unpinned(id) {
+                let stale = st.cache.pin_first(frame);
+                self.lock.0.set(budget + BUDGET_PIN);
+                return self.pinned(frame, stale, masked);
+            }
         }
-        // SAFETY: as in `pin_shared_fast`.
+        drop(masked);
+        self.pin_slow(id, kind, false)
+    }
+
+    /// [`Core::pin_exclusive`], with its result in two registers.
+    ///
+    /// A dirty object may be written as it is: just in time, the record says *running* (invariant
+    /// "Running before changes"); with the snapshot promise it has its copy-on-write block. Its
+    /// bytes count in the budget word already.
+    fn try_pin_exclusive(&self, id: u16, kind: &Kind) -> Result<NonNull<u8>, Fail> {
+        let masked = Masked::begin();
+        let budget = self.lock.0.get();
+        if budget & BUDGET_OVER == 0 {
+            // SAFETY: as in `try_pin_shared`.
+            let st = unsafe { &mut *self.state.get() };
+            if let Some(frame) = st.cache.lookup_unpinned(id) {
+                if !st.cache.is_dirty(frame) {
+                    return self.pin_clean(frame, kind, masked);
+                }
+                let budget = budget + BUDGET_PIN;
+                let stale = st.cache.pin_dirty(frame, budget);
+                self.lock.0.set(budget);
+                return self.pinned(frame, stale, masked);
+            }
+        }
+        drop(masked);
+        self.pin_slow(id, kind, true)
+    }
+
+    /// Ends the fast path: the object was resident, and is pinned.
+    #[inline(always)]
+    fn pinned(&self, frame: Frame, stale: bool, masked: Masked) -> Result<NonNull<u8>, Fail> {
+        // SAFETY: as in `try_pin_shared`: the same section.
         let st = unsafe { &mut *self.state.get() };
-        let Some(frame) = st.cache.lookup(id) else {
-            return Err(SlowPath);
-        };
-        st.cache.set_budget(budget);
-        if !st.pin(frame, kind, true) {
-            return Err(SlowPath);
-        }
-        self.lock.0.set(st.cache.budget());
         st.stats.hits = st.stats.hits.wrapping_add(1);
+        if stale {
+            return self.pinned_stale(frame, masked);
+        }
         Ok(st.cache.content(frame))
+    }
+
+    /// [`Core::pinned`], when the object's history must be updated.
+    #[inline(never)]
+    fn pinned_stale(&self, frame: Frame, _masked: Masked) -> Result<NonNull<u8>, Fail> {
+        // SAFETY: as in `try_pin_shared`: the same section.
+        let st = unsafe { &mut *self.state.get() };
+        st.cache.update_history(frame);
+        Ok(st.cache.content(frame))
+    }
+
+    /// Pins a clean, unpinned object for writing: in this section, if the limit allows it and
+    /// nothing must be written first.
+    #[inline(never)]
+    fn pin_clean(&self, frame: Frame, kind: &Kind, masked: Masked) -> Result<NonNull<u8>, Fail> {
+        // SAFETY: as in `try_pin_shared`: the same section.
+        let st = unsafe { &mut *self.state.get() };
+        // Snapshot: it needs a copy-on-write block. Just in time: the record must say *running*
+        // first.
+        if !P::SNAPSHOT && st.store.is_running() {
+            st.cache.set_budget(self.lock.0.get());
+            let sum = st.cache.persist_bytes() + PIN_RECORD + st.cache.weight(frame);
+            if !st.cache.exceeds_limit(sum) && st.pin_within(frame, true, sum) {
+                self.lock.0.set(st.cache.budget());
+                st.stats.hits = st.stats.hits.wrapping_add(1);
+                return Ok(st.cache.content(frame));
+            }
+        }
+        let id = st.cache.id(frame);
+        drop(masked);
+        self.pin_slow(id, kind, true)
     }
 
     /// Releases a pin. If the object is doomed and this was the last pin, frees it.
@@ -404,23 +446,6 @@ impl<S: Medium, P: Promise, Pol: Policy> State<S, P, Pol> {
             sum += u32::from(kind.len) + CHECK;
         }
         sum
-    }
-
-    /// Pins a resident object, if that is allowed and nothing must be written first.
-    fn pin(&mut self, frame: Frame, kind: &Kind, mutable: bool) -> bool {
-        // Snapshot: it may need a copy-on-write block. Just in time: the record must say *running*
-        // first.
-        let prepared = !mutable
-            || if P::SNAPSHOT {
-                self.cache.is_dirty(frame)
-            } else {
-                self.store.is_running()
-            };
-        if !prepared {
-            return false;
-        }
-        let sum = self.persist_bytes_with(frame, kind, mutable);
-        !self.cache.exceeds_limit(sum) && self.pin_within(frame, mutable, sum)
     }
 
     /// Pins a resident object when the limit allows it. `sum`: bytes that a persist then writes.

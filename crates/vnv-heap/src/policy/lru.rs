@@ -50,6 +50,11 @@ impl PolicyRules for Lru {
     }
 
     #[inline(always)]
+    fn is_same_use(&self, h: History) -> bool {
+        h == self.now
+    }
+
+    #[inline(always)]
     fn accessed(&mut self, _: History) -> History {
         self.now
     }

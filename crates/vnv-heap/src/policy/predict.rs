@@ -112,10 +112,14 @@ impl PolicyRules for Predict {
         (h >> STAMP) as u8 == self.stamp
     }
 
+    #[inline(always)]
+    fn is_same_use(&self, h: History) -> bool {
+        self.age(h) <= (h & CLASS == NEWBORN) as u16
+    }
+
     fn accessed(&mut self, h: History) -> History {
         let (age, class) = (self.age(h), h & CLASS);
-        // Accesses close together count once: page in, read and write are one use.
-        if age <= (class == NEWBORN) as u16 {
+        if self.is_same_use(h) {
             return h;
         }
         let lg = log(age);
