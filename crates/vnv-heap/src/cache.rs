@@ -73,12 +73,15 @@ pub(crate) const CHECK: u32 = 2;
 /// Bytes that a persist writes for a pinned object: its pin record.
 pub(crate) const PIN_RECORD: u32 = 8;
 
-// The budget word: bits 0 to 13 count pinned objects, bits 14 to 31 count bytes of a persist. Both
+// The budget word: bits 0 to 12 count pinned objects, bits 13 to 31 count bytes of a persist. Both
 // counters are biased, so that the top bit of each is set when one more pin would exceed its limit.
+// With the bytes from bit 13 on, `BUDGET_PIN` is an immediate of one instruction on Cortex-M.
 const MAX_PINNED: u32 = PINS_OVER - 1;
-const PINS_OVER: u32 = 1 << 13;
-const BYTES_AT: u32 = 14;
-const BYTES_OVER: u32 = 1 << 17;
+const PINS_OVER: u32 = 1 << 12;
+const BYTES_AT: u32 = 13;
+const BYTES_OVER: u32 = 1 << 18;
+// There are never more frames than can be counted as pinned.
+const _: () = assert!(header::MOST_UNITS / header::units(1) as usize <= MAX_PINNED as usize);
 /// Mask of the budget word: a set bit means that one more pin exceeds a limit. Of its two bits, the
 /// upper one is clear right after a pin was released.
 pub(crate) const BUDGET_OVER: u32 = BUDGET_CLOSED | PINS_OVER;
@@ -291,7 +294,7 @@ impl<P: PolicyRules> Cache<P> {
     /// The object's number.
     #[inline(always)]
     pub(crate) fn id(&self, s: Frame) -> u16 {
-        self.tag(s) as u16
+        header::id(self.tag(s))
     }
 
     /// The object's length in bytes.
@@ -425,18 +428,27 @@ impl<P: PolicyRules> Cache<P> {
         Ok(())
     }
 
-    /// Pins an unpinned object shared, and tells the policy. False when it is pinned. The caller
-    /// updates the budget word.
+    /// Pins an unpinned object shared. The caller updates the budget word, and calls
+    /// [`Cache::update_history`] when this returns true.
+    #[inline(always)]
     pub(crate) fn pin_first(&mut self, s: Frame) -> bool {
         let tag = self.tag(s);
-        if tag & header::TAG_PINS != 0 {
-            return false;
-        }
+        debug_assert!(tag & header::TAG_PINS == 0);
         self.set_tag(s, tag | header::ONE_PIN);
-        if !self.policy.is_current(header::history(tag)) && !self.is_dirty(s) {
-            self.update_history(s);
-        }
-        true
+        !self.policy.is_current(header::history(tag)) && !self.is_dirty(s)
+    }
+
+    /// Pins an unpinned dirty object exclusively. The caller has added the pin to this budget word,
+    /// stores it, and calls [`Cache::update_history`] when this returns true.
+    #[inline(always)]
+    pub(crate) fn pin_dirty(&mut self, s: Frame, budget: u32) -> bool {
+        let tag = self.tag(s);
+        debug_assert!(tag & header::TAG_PINS == 0 && self.is_dirty(s));
+        self.set_tag(s, tag | header::EXCLUSIVE);
+        self.policy.tick();
+        self.note_high_water((budget - self.idle_budget) >> BYTES_AT);
+        let h = header::history(tag);
+        !self.policy.is_current(h) && !self.policy.is_same_use(h)
     }
 
     /// Releases the only pin of an object. False when there are more, or the object must be freed
@@ -568,8 +580,9 @@ impl<P: PolicyRules> Cache<P> {
         }
     }
 
-    #[inline(always)]
-    fn update_history(&mut self, s: Frame) {
+    /// Enters an access now into the object's history.
+    #[inline(never)]
+    pub(crate) fn update_history(&mut self, s: Frame) {
         let tag = self.tag(s);
         let h = self.policy.accessed(header::history(tag));
         self.set_tag(s, header::with_history(tag, h));
@@ -578,11 +591,8 @@ impl<P: PolicyRules> Cache<P> {
     /// Tells the policy of an update.
     pub(crate) fn note_update(&mut self, s: Frame) {
         self.policy.tick();
-        let tag = self.tag(s);
-        let h = header::history(tag);
-        if !self.policy.is_current(h) {
-            let h = self.policy.accessed(h);
-            self.set_tag(s, header::with_history(tag, h));
+        if !self.policy.is_current(header::history(self.tag(s))) {
+            self.update_history(s);
         }
     }
 
@@ -686,7 +696,7 @@ impl<P> Cache<P> {
 
     /// Makes a clean, unpinned frame that is in no chain yet.
     fn make_used(&mut self, at: Frame, id: u16, len: usize, h: History) {
-        self.set_tag(at, header::with_history(u32::from(id), h));
+        self.set_tag(at, header::unpinned(id, h));
         self.set_span(at, header::unlinked(len));
     }
 }

@@ -148,9 +148,8 @@ where
         &self,
         own: &Own<'h, T, B>,
     ) -> Result<Ref<'_, T, S, P, Pol>, Error<S::Error>> {
-        let at = self.core.pin(own.id(), Kind::of::<T>(), false)?;
-        // SAFETY: invariant "Sole owner", "What is held stays": the handle's object is a `T`, and
-        // is pinned now.
+        let at = self.core.pin_shared(own.id(), Kind::of::<T>())?;
+        // SAFETY: invariant "Sole owner", "What is held stays": the handle's object is a `T`, and is pinned now.
         Ok(unsafe { Ref::new(&self.core, at) })
     }
 
@@ -174,9 +173,8 @@ where
         &self,
         own: &Own<'h, T, B>,
     ) -> Result<RefMut<'_, T, S, P, Pol>, Error<S::Error>> {
-        let at = self.core.pin(own.id(), Kind::of::<T>(), true)?;
-        // SAFETY: invariant "Sole owner", "What is held stays": the handle's object is a `T`, and
-        // is pinned exclusively now.
+        let at = self.core.pin_exclusive(own.id(), Kind::of::<T>())?;
+        // SAFETY: invariant "Sole owner", "What is held stays": the handle's object is a `T`, and is pinned exclusively now.
         Ok(unsafe { RefMut::new(&self.core, at) })
     }
 
@@ -375,18 +373,16 @@ where
     /// Pins the root for reading. See [`Heap::get`].
     #[inline]
     pub fn root(&self) -> Result<Ref<'_, R, S, P, Pol>, Error<S::Error>> {
-        let at = self.core.pin(ROOT, Kind::of::<R>(), false)?;
-        // SAFETY: invariant "Sole owner", "What is held stays": object 1 is an `R`, and is pinned
-        // now.
+        let at = self.core.pin_shared(ROOT, Kind::of::<R>())?;
+        // SAFETY: invariant "Sole owner", "What is held stays": object 1 is an `R`, and is pinned now.
         Ok(unsafe { Ref::new(&self.core, at) })
     }
 
     /// Pins the root for writing. See [`Heap::get_mut`].
     #[inline]
     pub fn root_mut(&self) -> Result<RefMut<'_, R, S, P, Pol>, Error<S::Error>> {
-        let at = self.core.pin(ROOT, Kind::of::<R>(), true)?;
-        // SAFETY: invariant "Sole owner", "What is held stays": object 1 is an `R`, and is pinned
-        // exclusively now.
+        let at = self.core.pin_exclusive(ROOT, Kind::of::<R>())?;
+        // SAFETY: invariant "Sole owner", "What is held stays": object 1 is an `R`, and is pinned exclusively now.
         Ok(unsafe { RefMut::new(&self.core, at) })
     }
 }

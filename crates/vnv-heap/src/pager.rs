@@ -563,27 +563,60 @@ impl<S: Medium, P: Promise, Pol: Policy> Pager<S, P, Pol> {
         self.padded = count(self.padded);
     }
 
-    /// Fast path: pins a resident, unpinned object for reading. The caller counts the pin in the
-    /// budget word.
+    /// Fast path: a resident, unpinned object.
     #[inline(always)]
-    pub(crate) fn pin_shared(&mut self, id: u16) -> Option<NonNull<u8>> {
-        let frame = self.cache.lookup_fast(id)?;
-        if !self.cache.pin_first(frame) {
-            return None;
-        }
-        self.hits = self.hits.wrapping_add(1);
-        Some(self.cache.content(frame))
+    pub(crate) fn unpinned(&self, id: u16) -> Option<Frame> {
+        self.cache.lookup_unpinned(id)
     }
 
-    /// Fast path: pins a resident, unpinned object for writing, if nothing must be written first.
+    /// Fast path: pins an unpinned object for reading. The caller counts the pin in the budget
+    /// word, and calls [`Pager::update_history`] when this returns true.
     #[inline(always)]
-    pub(crate) fn pin_exclusive(&mut self, id: u16, kind: &Kind) -> Option<NonNull<u8>> {
-        let frame = self.cache.lookup(id)?;
-        if !self.pin(frame, kind, true) {
+    pub(crate) fn pin_shared(&mut self, frame: Frame) -> bool {
+        self.cache.pin_first(frame)
+    }
+
+    /// Fast path: pins an unpinned object for writing, if it is dirty. The caller has counted the
+    /// pin in this budget word, and calls [`Pager::update_history`] when this returns true.
+    #[inline(always)]
+    pub(crate) fn pin_dirty(&mut self, frame: Frame, budget: u32) -> Option<bool> {
+        if !self.cache.is_dirty(frame) {
             return None;
         }
+        Some(self.cache.pin_dirty(frame, budget))
+    }
+
+    /// Pins a clean, unpinned object for writing, if the limit allows it and nothing must be
+    /// written first.
+    pub(crate) fn pin_clean(&mut self, frame: Frame) -> Option<NonNull<u8>> {
+        // Snapshot: it needs a copy-on-write block. Just in time: the record must say *running*
+        // first.
+        if P::SNAPSHOT || !self.store.is_running() {
+            return None;
+        }
+        let sum = self.cache.persist_bytes() + PIN_RECORD + self.cache.weight(frame);
+        if self.cache.exceeds_limit(sum) || !self.pin_within(frame, true, sum) {
+            return None;
+        }
+        Some(self.count_hit(frame))
+    }
+
+    /// Fast path: the object was resident. Returns its content.
+    #[inline(always)]
+    pub(crate) fn count_hit(&mut self, frame: Frame) -> NonNull<u8> {
         self.hits = self.hits.wrapping_add(1);
-        Some(self.cache.content(frame))
+        self.cache.content(frame)
+    }
+
+    /// Tells the policy of the access. Returns the content.
+    #[inline(always)]
+    pub(crate) fn update_history(&mut self, frame: Frame) -> NonNull<u8> {
+        self.cache.update_history(frame);
+        self.cache.content(frame)
+    }
+
+    pub(crate) fn id(&self, frame: Frame) -> u16 {
+        self.cache.id(frame)
     }
 
     /// Fast path: releases the only pin of an object. False when there are more, or the object must
@@ -990,23 +1023,6 @@ impl<S: Medium, P: Promise, Pol: Policy> Pager<S, P, Pol> {
             sum += u32::from(kind.len) + CHECK;
         }
         sum
-    }
-
-    /// Pins a resident object, if that is allowed and nothing must be written first.
-    fn pin(&mut self, frame: Frame, kind: &Kind, mutable: bool) -> bool {
-        // Snapshot: it may need a copy-on-write block. Just in time: the record must say *running*
-        // first.
-        let prepared = !mutable
-            || if P::SNAPSHOT {
-                self.cache.is_dirty(frame)
-            } else {
-                self.store.is_running()
-            };
-        if !prepared {
-            return false;
-        }
-        let sum = self.persist_bytes_with(frame, kind, mutable);
-        !self.cache.exceeds_limit(sum) && self.pin_within(frame, mutable, sum)
     }
 
     /// Pins a resident object when the limit allows it. `sum`: bytes that a persist then writes.

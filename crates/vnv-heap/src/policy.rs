@@ -38,8 +38,12 @@ pub trait PolicyRules: Copy {
     fn tick(&mut self);
     /// The history of an object that becomes resident.
     fn fresh(&self) -> History;
-    /// Whether an access now would leave this history unchanged.
+    /// Whether the last access was so recent that one now leaves this history unchanged. Quick, and
+    /// false where only [`PolicyRules::is_same_use`] tells.
     fn is_current(&self, h: History) -> bool;
+    /// Whether an access now leaves this history unchanged. Accesses close together count once:
+    /// page in, read and write are one use.
+    fn is_same_use(&self, h: History) -> bool;
     /// The history after an access now.
     fn accessed(&mut self, h: History) -> History;
     /// Begins a search. Whether it must age the histories that it passes.
@@ -97,6 +101,11 @@ impl PolicyRules for Lru {
 
     #[inline(always)]
     fn is_current(&self, h: History) -> bool {
+        h == self.now
+    }
+
+    #[inline(always)]
+    fn is_same_use(&self, h: History) -> bool {
         h == self.now
     }
 
@@ -236,10 +245,14 @@ impl PolicyRules for Predict {
         (h >> STAMP) as u8 == self.stamp
     }
 
+    #[inline(always)]
+    fn is_same_use(&self, h: History) -> bool {
+        self.age(h) <= (h & CLASS == NEWBORN) as u16
+    }
+
     fn accessed(&mut self, h: History) -> History {
         let (age, class) = (self.age(h), h & CLASS);
-        // Accesses close together count once: page in, read and write are one use.
-        if age <= (class == NEWBORN) as u16 {
+        if self.is_same_use(h) {
             return h;
         }
         let lg = log(age);

@@ -20,7 +20,7 @@
 //! 4. Each section compares the incarnation, which a restore increments. If it differs, the
 //!    operation starts over.
 
-use crate::cache::{BUDGET_CLOSED, BUDGET_OVER, BUDGET_PIN};
+use crate::cache::{BUDGET_CLOSED, BUDGET_OVER, BUDGET_PIN, Frame};
 use crate::config::Promise;
 use crate::error::{Error, Fail};
 use crate::handle::Kind;
@@ -96,10 +96,6 @@ impl StateLock {
         self.0.set(Self::SUSPENDED);
     }
 }
-
-/// The fast path cannot pin: the object is absent, excluded by another pin, or something must be
-/// written first.
-struct SlowPath;
 
 /// A heap without its brand and its root's type: the lock, and what it protects.
 pub(crate) struct Core<S: Medium, P: Promise, Pol: Policy> {
@@ -276,53 +272,102 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         Some(f(unsafe { &*self.pager.get() }))
     }
 
-    /// Pins an object. **Cost**: one section when it is resident; else that of [`Core::pin_slow`].
-    pub(crate) fn pin(
+    /// Pins an object for reading. **Cost**: one section when it is resident and not pinned; else
+    /// that of [`Core::pin_slow`].
+    #[inline(always)]
+    pub(crate) fn pin_shared(&self, id: u16, kind: &Kind) -> Result<NonNull<u8>, Error<S::Error>> {
+        self.with_medium_error(self.try_pin_shared(id, kind))
+    }
+
+    /// Pins an object for writing. **Cost**: as [`Core::pin_shared`].
+    #[inline(always)]
+    pub(crate) fn pin_exclusive(
         &self,
         id: u16,
         kind: &Kind,
-        mutable: bool,
     ) -> Result<NonNull<u8>, Error<S::Error>> {
-        let held = if mutable {
-            self.pin_exclusive_fast(id, kind)
-        } else {
-            self.pin_shared_fast(id)
-        };
-        match held {
-            Ok(held) => Ok(held),
-            Err(SlowPath) => self.with_medium_error(self.pin_slow(id, kind, mutable)),
-        }
+        self.with_medium_error(self.try_pin_exclusive(id, kind))
     }
 
-    /// Fast path: pins a resident, unpinned object for reading.
-    fn pin_shared_fast(&self, id: u16) -> Result<NonNull<u8>, SlowPath> {
-        let _masked = Masked::begin();
-        if self.lock.0.get() & BUDGET_OVER != 0 {
-            // A limit is reached, or the lock is not free.
-            return Err(SlowPath);
-        }
-        // SAFETY: invariant "State in sections": in a critical section, and no other section runs;
-        // nothing in here calls code outside this crate.
-        let pager = unsafe { &mut *self.pager.get() };
-        let content = pager.pin_shared(id).ok_or(SlowPath)?;
-        self.lock.0.set(self.lock.0.get() + BUDGET_PIN);
-        Ok(content)
-    }
-
-    /// Fast path: pins a resident, unpinned object for writing.
-    #[inline(always)]
-    fn pin_exclusive_fast(&self, id: u16, kind: &Kind) -> Result<NonNull<u8>, SlowPath> {
-        let _masked = Masked::begin();
+    /// [`Core::pin_shared`], with its result in two registers.
+    ///
+    /// Here and in [`Core::try_pin_exclusive`], what is rare is another function, called last: so
+    /// this one needs few registers.
+    fn try_pin_shared(&self, id: u16, kind: &Kind) -> Result<NonNull<u8>, Fail> {
+        let masked = Masked::begin();
         let budget = self.lock.0.get();
-        if budget & BUDGET_OVER != 0 {
-            return Err(SlowPath);
+        // If not, a limit is reached, or the lock is not free.
+        if budget & BUDGET_OVER == 0 {
+            // SAFETY: invariant "State in sections": in a critical section, and no other section runs; nothing in here calls code
+            // outside this crate.
+            let pager = unsafe { &mut *self.pager.get() };
+            if let Some(frame) = pager.unpinned(id) {
+                let stale = pager.pin_shared(frame);
+                self.lock.0.set(budget + BUDGET_PIN);
+                return self.pinned(frame, stale, masked);
+            }
         }
-        // SAFETY: invariant "State in sections": as in `pin_shared_fast`.
+        drop(masked);
+        self.pin_slow(id, kind, false)
+    }
+
+    /// [`Core::pin_exclusive`], with its result in two registers.
+    ///
+    /// A dirty object may be written as it is: just in time, the record says *running* (invariant
+    /// "Running before changes"); with the snapshot promise it has its copy-on-write block. Its
+    /// bytes count in the budget word already.
+    fn try_pin_exclusive(&self, id: u16, kind: &Kind) -> Result<NonNull<u8>, Fail> {
+        let masked = Masked::begin();
+        let budget = self.lock.0.get();
+        if budget & BUDGET_OVER == 0 {
+            // SAFETY: invariant "State in sections": as in `try_pin_shared`.
+            let pager = unsafe { &mut *self.pager.get() };
+            if let Some(frame) = pager.unpinned(id) {
+                let budget = budget + BUDGET_PIN;
+                let Some(stale) = pager.pin_dirty(frame, budget) else {
+                    return self.pin_clean(frame, kind, masked);
+                };
+                self.lock.0.set(budget);
+                return self.pinned(frame, stale, masked);
+            }
+        }
+        drop(masked);
+        self.pin_slow(id, kind, true)
+    }
+
+    /// Ends the fast path: the object was resident, and is pinned.
+    #[inline(always)]
+    fn pinned(&self, frame: Frame, stale: bool, masked: Masked) -> Result<NonNull<u8>, Fail> {
+        // SAFETY: invariant "State in sections": as in `try_pin_shared`: the same section.
         let pager = unsafe { &mut *self.pager.get() };
-        pager.set_budget(budget);
-        let content = pager.pin_exclusive(id, kind).ok_or(SlowPath)?;
-        self.lock.0.set(pager.budget());
+        let content = pager.count_hit(frame);
+        if stale {
+            return self.pinned_stale(frame, masked);
+        }
         Ok(content)
+    }
+
+    /// [`Core::pinned`], when the object's history must be updated.
+    #[inline(never)]
+    fn pinned_stale(&self, frame: Frame, _masked: Masked) -> Result<NonNull<u8>, Fail> {
+        // SAFETY: invariant "State in sections": as in `try_pin_shared`: the same section.
+        Ok(unsafe { &mut *self.pager.get() }.update_history(frame))
+    }
+
+    /// Pins a clean, unpinned object for writing: in this section, if the limit allows it and
+    /// nothing must be written first.
+    #[inline(never)]
+    fn pin_clean(&self, frame: Frame, kind: &Kind, masked: Masked) -> Result<NonNull<u8>, Fail> {
+        // SAFETY: invariant "State in sections": as in `try_pin_shared`: the same section.
+        let pager = unsafe { &mut *self.pager.get() };
+        pager.set_budget(self.lock.0.get());
+        if let Some(content) = pager.pin_clean(frame) {
+            self.lock.0.set(pager.budget());
+            return Ok(content);
+        }
+        let id = pager.id(frame);
+        drop(masked);
+        self.pin_slow(id, kind, true)
     }
 
     /// Releases a pin. If the object is doomed and this was the last pin, frees it.
@@ -336,7 +381,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
             let budget = self.lock.0.get().wrapping_sub(BUDGET_PIN);
             self.lock.0.set(budget);
             if budget & BUDGET_CLOSED == 0 {
-                // SAFETY: invariant "State in sections": as in `pin_shared_fast`.
+                // SAFETY: invariant "State in sections": as in `try_pin_shared`.
                 let pager = unsafe { &mut *self.pager.get() };
                 // SAFETY: invariant "What is held stays": as the caller vouches.
                 if unsafe { pager.unpin_last(content, mutable) } {

@@ -540,7 +540,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
     /// One step of a search for units or numbers. **Errors**: [`Error::Full`](crate::Error::Full).
     #[inline(never)]
     fn find_free(&mut self, f: &mut FindFree, need: u16, units: bool) -> Result<(), Fail> {
-        let geometry = self.image.geometry();
+        let geometry = *self.image.geometry();
         let (free, next, all, start) = if units {
             (
                 self.free_units,

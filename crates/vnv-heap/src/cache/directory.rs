@@ -66,7 +66,7 @@ impl<P: PolicyRules> Cache<P> {
     #[inline(always)]
     fn bucket(&self, id: u16) -> isize {
         let bucket = isize::from(self.mask) | id as isize;
-        if (bucket as i16) < self.least {
+        if bucket < isize::from(self.least) {
             return self.not_split_yet(bucket);
         }
         bucket
@@ -86,7 +86,7 @@ impl<P: PolicyRules> Cache<P> {
         let mut place = self.head(self.bucket(id));
         while place != NONE {
             let at = self.at(place);
-            if self.tag(at) as u16 == id {
+            if header::id(self.tag(at)) == id {
                 return Some(at);
             }
             place = header::link(self.span(at));
@@ -94,22 +94,22 @@ impl<P: PolicyRules> Cache<P> {
         None
     }
 
-    /// [`Cache::lookup`], with fewer instructions for the first of a chain.
+    /// The frame of the object, if it is resident and not pinned. Takes fewer instructions than
+    /// [`Cache::lookup`] for the first of a chain.
     #[inline(always)]
-    pub(crate) fn lookup_fast(&self, id: u16) -> Option<Frame> {
+    pub(crate) fn lookup_unpinned(&self, id: u16) -> Option<Frame> {
         let place = self.head(self.bucket(id));
         if place == NONE {
             return None;
         }
         let at = self.at(place);
-        if self.tag(at) as u16 == id {
+        if header::is_unpinned(self.tag(at), id) {
             return Some(at);
         }
         self.find_after(at, id)
     }
 
-    /// [`Cache::lookup_fast`] in the rest of a chain.
-    #[inline(always)]
+    /// [`Cache::lookup_unpinned`] in the rest of a chain.
     fn find_after(&self, mut at: Frame, id: u16) -> Option<Frame> {
         loop {
             // As a byte offset, truncated to 16 bits: fewer instructions.
@@ -118,7 +118,7 @@ impl<P: PolicyRules> Cache<P> {
                 return None;
             }
             at = Frame(self.first).up(usize::from(offset));
-            if self.tag(at) as u16 == id {
+            if header::is_unpinned(self.tag(at), id) {
                 return Some(at);
             }
         }
@@ -150,7 +150,7 @@ impl<P: PolicyRules> Cache<P> {
 
     /// Replaces this frame in its chain by another unit, or by the rest of the chain.
     pub(super) fn relink(&mut self, at: Frame, with: u16) {
-        let bucket = self.bucket(self.tag(at) as u16);
+        let bucket = self.bucket(header::id(self.tag(at)));
         let place = self.place(at);
         let mut next = self.head(bucket);
         if next == place {
@@ -233,7 +233,7 @@ impl<P: PolicyRules> Cache<P> {
         while place != NONE {
             let at = self.at(place);
             place = header::link(self.span(at));
-            self.chain(at, self.bucket(self.tag(at) as u16));
+            self.chain(at, self.bucket(header::id(self.tag(at))));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Frame headers: two words before each object's bytes.
 //!
 //! ```text
-//! tag   object number 16 | pins 5 | history 11                     number 0: a hole
+//! tag   history 11 | pins 5 | object number 16                     number 0: a hole
 //! span  link 13 | dirty | in transfer | doomed | free | 0 | length in bytes 14
 //!       link: the next frame of the directory chain, in units; of a hole, its size in units
 //! ```
@@ -20,12 +20,13 @@ pub(super) const MOST_UNITS: usize = NONE as usize;
 pub(crate) const MAX_LEN: usize = 0x3FF8;
 
 // The tag.
-const PINS_AT: u32 = 16;
+const HISTORY: u32 = (1 << PINS_AT) - 1;
+const PINS_AT: u32 = 11;
 pub(super) const ONE_PIN: u32 = 1 << PINS_AT;
 pub(super) const TAG_PINS: u32 = 31 << PINS_AT;
 /// Pinned exclusively.
 pub(super) const EXCLUSIVE: u32 = TAG_PINS;
-const HISTORY_AT: u32 = 21;
+const ID_AT: u32 = 16;
 
 // The span.
 const LINK: u32 = 0x1FFF;
@@ -43,7 +44,7 @@ const PINS_DOOMED: u16 = 32;
 
 /// Units of a frame, header included.
 #[inline(always)]
-pub(super) fn units(len: usize) -> u16 {
+pub(super) const fn units(len: usize) -> u16 {
     // No `div_ceil`: the sum cannot overflow.
     ((len + 2 * UNIT - 1) / UNIT) as u16
 }
@@ -64,13 +65,28 @@ pub(super) fn is_free(span: u32) -> bool {
 }
 
 #[inline(always)]
+pub(super) fn id(tag: u32) -> u16 {
+    (tag >> ID_AT) as u16
+}
+
+/// Whether this is the tag of an unpinned object of this number: one comparison for both.
+#[inline(always)]
+pub(super) fn is_unpinned(tag: u32, id: u16) -> bool {
+    if cfg!(target_pointer_width = "16") {
+        // A 16-bit core shifts 32 bits one by one.
+        return tag & !HISTORY == u32::from(id) << ID_AT;
+    }
+    tag >> PINS_AT == u32::from(id) << (ID_AT - PINS_AT)
+}
+
+#[inline(always)]
 pub(super) fn history(tag: u32) -> History {
-    (tag >> HISTORY_AT) as u16
+    (tag & HISTORY) as u16
 }
 
 #[inline(always)]
 pub(super) fn with_history(tag: u32, h: History) -> u32 {
-    tag & ((1 << HISTORY_AT) - 1) | u32::from(h) << HISTORY_AT
+    tag & !HISTORY | u32::from(h)
 }
 
 #[inline(always)]
@@ -98,6 +114,12 @@ pub(super) fn is_doomed(pins: u16) -> bool {
 #[inline(always)]
 pub(super) fn with_link(span: u32, link: u16) -> u32 {
     span & !LINK | u32::from(link)
+}
+
+/// The tag of an unpinned frame.
+#[inline(always)]
+pub(super) fn unpinned(id: u16, h: History) -> u32 {
+    u32::from(id) << ID_AT | u32::from(h)
 }
 
 /// The span of a clean, unpinned frame that is in no chain.

@@ -238,7 +238,7 @@ impl<'h, B> Blob<'h, B> {
         f: impl FnOnce(&[u8]) -> O,
     ) -> Result<O, Error<S::Error>> {
         let kind = kind(self.len);
-        let content = heap.core.pin(self.id.get(), &kind, false)?;
+        let content = heap.core.pin_shared(self.id.get(), &kind)?;
         let core = &heap.core;
         let _hold = Hold {
             core,
@@ -260,7 +260,7 @@ impl<'h, B> Blob<'h, B> {
         f: impl FnOnce(&mut [u8]) -> O,
     ) -> Result<O, Error<S::Error>> {
         let kind = kind(self.len);
-        let content = heap.core.pin(self.id.get(), &kind, true)?;
+        let content = heap.core.pin_exclusive(self.id.get(), &kind)?;
         let core = &heap.core;
         let _hold = Hold {
             core,

@@ -180,7 +180,7 @@ impl<'h, T: Persist> Run<'h, T> {
         i: u16,
     ) -> Option<Result<Ref<'a, T, S, P, Pol>, Error<S::Error>>> {
         let id = self.id(i)?;
-        let held = heap.core.pin(id, Kind::of::<T>(), false);
+        let held = heap.core.pin_shared(id, Kind::of::<T>());
         // SAFETY: invariant "Sole owner", "What is held stays": the run's objects are of type `T`,
         // and this one is pinned now.
         Some(held.map(|at| unsafe { Ref::new(&heap.core, at) }))
@@ -192,7 +192,7 @@ impl<'h, T: Persist> Run<'h, T> {
         i: u16,
     ) -> Option<Result<RefMut<'a, T, S, P, Pol>, Error<S::Error>>> {
         let id = self.id(i)?;
-        let held = heap.core.pin(id, Kind::of::<T>(), true);
+        let held = heap.core.pin_exclusive(id, Kind::of::<T>());
         // SAFETY: invariant "Sole owner", "What is held stays": the run's objects are of type `T`,
         // and this one is pinned exclusively now.
         Some(held.map(|at| unsafe { RefMut::new(&heap.core, at) }))

@@ -24,7 +24,7 @@
 //! decides each entry by the record and the applied word only, so it may be cut and repeated. Units
 //! are marked free only after the entry no longer needs them.
 
-use super::image::{APPLIED, Entry, NO_ENTRIES, RECORD_STRIDE, RECORDS, TOMBSTONE, units_of};
+use super::image::{APPLIED, Entries, Entry, RECORD_STRIDE, RECORDS, TOMBSTONE, units_of};
 use super::{FREED, MAX_LEN, MarkUnits, SCAN, Store, UNFINISHED};
 use crate::config::Promise;
 use crate::error::{Fail, Word};
@@ -443,12 +443,11 @@ impl<S: Medium, P: Promise> Store<S, P> {
 
     /// Applies pending entries that the chain did not reach, one a call.
     fn apply_entries(&mut self, c: &mut Commit, id: u16) -> Result<(), Fail> {
-        let mut table = NO_ENTRIES;
-        let n = self.image.entries(id, &mut table)?;
-        let all = table.iter().take(usize::from(n)).map(|e| Entry::decode(*e));
-        let mut all = (id..).zip(all);
+        let mut table = Entries::uninit();
+        let table = self.image.entries(id, &mut table)?;
+        let mut all = (id..).zip(table.iter().map(|e| Entry::decode(*e)));
         let Some((id, e)) = all.find(|(_, e)| !e.is_settled()) else {
-            c.stage = Stage::Table(id + n);
+            c.stage = Stage::Table(id + table.len() as u16);
             return Ok(());
         };
         c.stage = Stage::Table(id + 1);
@@ -482,9 +481,9 @@ impl<S: Medium, P: Promise> Store<S, P> {
         let unknown = late && applied != applied_word(self.seq.wrapping_sub(1));
         let mut id = 1;
         while id <= self.image.geometry().objects {
-            let mut table = NO_ENTRIES;
-            let n = self.image.entries(id, &mut table)?;
-            for (i, e) in (id..).zip(table.iter().take(usize::from(n))) {
+            let mut table = Entries::uninit();
+            let table = self.image.entries(id, &mut table)?;
+            for (i, e) in (id..).zip(table) {
                 let e = Entry::decode(*e);
                 if e.is_settled() {
                     continue;
@@ -507,7 +506,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
                     self.image.put_pending(i, counts)?;
                 }
             }
-            id += n;
+            id += table.len() as u16;
         }
         if late {
             self.put_applied()?;

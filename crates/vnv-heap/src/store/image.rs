@@ -29,11 +29,10 @@ use nvmem::{Medium, planted};
 pub(super) const WORDS: usize = PIECE / 4;
 
 /// Entries of the table that are read together.
-pub(super) const ENTRIES: u16 = 16;
+const ENTRIES: usize = 16;
 
-/// Entries as they are on the medium.
-pub(super) type Entries = [[u8; 4]; ENTRIES as usize];
-pub(super) const NO_ENTRIES: Entries = [[0; 4]; ENTRIES as usize];
+/// Memory for these entries.
+pub(super) type Entries = MaybeUninit<[u32; ENTRIES]>;
 
 /// The two records, 16 bytes apart.
 pub(super) const RECORDS: u32 = Superblock::BYTES as u32;
@@ -193,8 +192,9 @@ impl Entry {
         self.committed() == self.pending()
     }
 
-    pub(super) fn decode(b: [u8; 4]) -> Self {
-        Entry(u32::from_le_bytes(b) as Word)
+    /// The entry in a word as it is on the medium.
+    pub(super) fn decode(word: u32) -> Self {
+        Entry(u32::from_le(word) as Word)
     }
 
     fn encode(self) -> [u8; 4] {
@@ -284,8 +284,8 @@ impl<S: Medium, P: Promise> Image<S, P> {
     }
 
     #[inline(always)]
-    pub(super) fn geometry(&self) -> Geometry {
-        self.geometry
+    pub(super) fn geometry(&self) -> &Geometry {
+        &self.geometry
     }
 
     /// Sets where everything lies: once, at open or format.
@@ -350,9 +350,9 @@ impl<S: Medium, P: Promise> Image<S, P> {
             self.repair_torn_entry()?;
         }
         let at = self.geometry.entry(id).ok_or(Fail::damaged(id))?;
-        let mut b = [0; 4];
-        self.get(at, &mut b)?;
-        Ok(Entry::decode(b))
+        let mut word = [0];
+        self.get(at, as_bytes(&mut word))?;
+        Ok(Entry::decode(word[0]))
     }
 
     #[inline(never)]
@@ -398,15 +398,15 @@ impl<S: Medium, P: Promise> Image<S, P> {
         Ok(())
     }
 
-    /// Reads up to [`ENTRIES`] entries from `id` on, which is in the table. Returns how many.
+    /// Reads the entries from `id` on, which is in the table: as many as there are and fit.
+    /// [`Entry::decode`] gets their numbers.
     #[inline(never)]
-    pub(super) fn entries(&mut self, id: u16, table: &mut Entries) -> Result<u16, Fail> {
-        let n = (self.geometry.objects - id + 1).min(ENTRIES);
+    pub(super) fn entries<'t>(&mut self, id: u16, to: &'t mut Entries) -> Result<&'t [u32], Fail> {
         let at = self.geometry.entry(id).ok_or(Fail::damaged(id))?;
-        let bytes = table.as_flattened_mut();
-        let n4 = bytes.len().min(usize::from(n) * 4);
-        self.get(at, &mut bytes[..n4])?;
-        Ok(n)
+        let n = usize::from(self.geometry.objects - id) + 1;
+        let words = zeros(to).split_at_mut(n.min(ENTRIES)).0;
+        self.get(at, as_bytes(words))?;
+        Ok(words)
     }
 
     /// Writes a piece if it differs from the medium.

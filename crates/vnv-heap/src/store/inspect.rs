@@ -66,7 +66,7 @@ pub fn heap(bytes: &[u8], out: &mut dyn Write) -> Result {
         let Some(e) = map.entry(id).and_then(|at| array::<4>(bytes, at)) else {
             return writeln!(out, "the image ends within the table");
         };
-        let e = Entry::decode(e);
+        let e = Entry::decode(u32::from_ne_bytes(e));
         if e == Entry::FREE {
             continue;
         }

@@ -36,7 +36,7 @@
 //! metadata is written, never a reachable block, so the sweep may be cut and repeated.
 
 use super::commit::{COMMITTED, PERSISTED, RUNNING, Record};
-use super::image::{Entry, Geometry, Image, NO_ENTRIES, RECORDS, WORDS, set, units_of};
+use super::image::{Entries, Entry, Geometry, Image, RECORDS, WORDS, set, units_of};
 use super::{GIVES_UP, MANY, PIECE, Store};
 use crate::config::{Config, Promise};
 use crate::error::Fail;
@@ -428,9 +428,9 @@ impl<S: Medium, P: Promise> Store<S, P> {
             (self.image.geometry().objects, self.image.geometry().units);
         let mut id = 1;
         while id <= self.image.geometry().objects {
-            let mut table = NO_ENTRIES;
-            let n = self.image.entries(id, &mut table)?;
-            for (id, e) in (id..).zip(table.iter().take(usize::from(n))) {
+            let mut table = Entries::uninit();
+            let table = self.image.entries(id, &mut table)?;
+            for (id, e) in (id..).zip(table) {
                 let e = Entry::decode(*e);
                 if !reachable(id) {
                     if e != Entry::FREE {
@@ -451,7 +451,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
                 // An overlap in another part is noticed there.
                 self.free_units = self.free_units.saturating_sub(units);
             }
-            id += n;
+            id += table.len() as u16;
         }
         Ok(Claims::Sound)
     }
