@@ -378,7 +378,7 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
             let budget = self.lock.0.get().wrapping_sub(BUDGET_PIN);
             self.lock.0.set(budget);
             if budget & BUDGET_CLOSED == 0 {
-                // SAFETY: as in `pin_shared_fast`.
+                // SAFETY: as in `try_pin_shared`.
                 let st = unsafe { &mut *self.state.get() };
                 // SAFETY: as the caller vouches.
                 if unsafe { st.cache.unpin_last(content, mutable) } {
