@@ -23,6 +23,7 @@ pub mod layout;
 pub mod level;
 pub mod mapped;
 mod mapped_medium;
+pub mod marker;
 mod maybe;
 pub mod model;
 pub mod persist;
@@ -31,6 +32,7 @@ pub mod record;
 mod region;
 #[doc(hidden)]
 pub mod sabotage;
+pub mod sequence;
 pub mod superblock;
 
 pub use describe::fingerprint;

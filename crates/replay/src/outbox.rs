@@ -23,8 +23,7 @@
 //! its commit. A receiver that remembers the last number drops repeated messages.
 
 use crate::error::{Damage, Error};
-use crate::layout::OUTBOX;
-use crate::table::{Encode, Table, UnitWriter};
+use crate::table::{Encode, OUTBOX, Table, UnitWriter};
 use core::cell::Cell;
 use core::marker::PhantomData;
 use nvmem::cross::Arg;

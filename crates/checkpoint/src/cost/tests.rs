@@ -4,7 +4,7 @@
 extern crate std;
 use super::*;
 use crate::Log;
-use crate::layout::{HEAD, PIECE};
+use crate::format::{HEAD, PIECE};
 use nvmem::device::{Contract, EraseUnit, Torn};
 use proptest::prelude::*;
 use std::panic::catch_unwind;

@@ -17,7 +17,7 @@
 use crate::mode::Mode;
 use core::mem::MaybeUninit;
 use nvmem::crc::{Crc32, crc32};
-use nvmem::device::{Contract, Torn};
+use nvmem::device::{Contract, Medium, Torn};
 
 pub(crate) const MAGIC: [u8; 4] = *b"RLC2";
 pub(crate) const HEAD: u32 = 36;
@@ -266,5 +266,57 @@ impl Sizes {
             return None;
         }
         Some(self.content(body) + MARKER_WORDS * self.marker())
+    }
+}
+
+/// Copies as many bytes as both slices have, and returns that number. Byte by byte: the compiler's
+/// `memcpy` would be as large as the rest of a small program.
+#[inline(never)]
+pub(crate) fn copy(to: &mut [u8], from: &[u8]) -> usize {
+    let n = to.len().min(from.len());
+    for i in 0..n {
+        // SAFETY: *Words are bytes*: both slices have at least `n` bytes, and one is borrowed
+        // mutably, so they do not overlap.
+        unsafe {
+            let b = from.as_ptr().wrapping_add(i).read();
+            to.as_mut_ptr().wrapping_add(i).write_volatile(b);
+        }
+    }
+    n
+}
+
+/// Reads bytes of a medium in order, in whole words.
+#[derive(Clone)]
+pub(crate) struct Reader {
+    pub at: u32,
+}
+
+impl Reader {
+    pub(crate) fn read<D: Medium>(
+        &mut self,
+        medium: &mut D,
+        mut out: &mut [u8],
+    ) -> Result<(), D::Error> {
+        let sizes = const { Sizes::of(&D::CONTRACT) };
+        if D::CONTRACT.read_size == 1 {
+            medium.read(self.at, out)?;
+            self.at += out.len() as u32;
+            return Ok(());
+        }
+        while !out.is_empty() {
+            let skip = self.at % sizes.word;
+            let n = ((sizes.piece() - skip) as usize).min(out.len());
+            let len = (skip + n as u32).next_multiple_of(sizes.word);
+            let mut buf = PieceBuf::new();
+            // The whole words around the bytes.
+            let window = buf.piece(len);
+            medium.read(self.at - skip, window)?;
+            let Some((now, later)) = out.split_at_mut_checked(n) else {
+                break;
+            };
+            copy(now, window.get(skip as usize..).unwrap_or_default());
+            (self.at, out) = (self.at + n as u32, later);
+        }
+        Ok(())
     }
 }
