@@ -14,10 +14,10 @@
 //!    unwind(frame, value)
 //! ```
 //!
-//! Why this is safe: `capture` is a call like any other, so its caller expects that the call changes
-//! memory, and all registers that the calling convention does not preserve. The frame holds the
-//! rest, and the interrupt state. `then` runs on another stack, so the program's stack is complete
-//! from the frame on while it is saved, and may be overwritten when it is restored.
+//! Why this is safe: `capture` is a call like any other, so its caller expects that the call
+//! changes memory, and all registers that the calling convention does not preserve. The frame holds
+//! the rest, and the interrupt state. `then` runs on another stack, so the program's stack is
+//! complete from the frame on while it is saved, and may be overwritten when it is restored.
 //!
 //! The functions are generic only so that they are assembled where they are used, and never for
 //! another processor of the family.

@@ -1,16 +1,42 @@
-//! A model of a serial FRAM chip, clocked bit by bit, after the data sheets of both makers.
+//! A simulated serial FRAM chip, clocked bit by bit, after the data sheets of both makers. For tests
+//! on a host.
 //!
 //! Non-volatile: the cells and the status register, each a byte device. Volatile: the write enable
 //! latch, the sleep state, and the command being shifted in. After a power cut the chip ignores the
 //! bus until it is switched on again.
+//!
+//! ```
+//! use core::cell::RefCell;
+//! use spi_fram::{Part, SpiFram, sim::{self, Wires}};
+//!
+//! let chip = RefCell::new(sim::chip::<8192>(Part::MB85RS64T));
+//! let mut fram = SpiFram::new(Wires(&chip), Part::MB85RS64T);
+//!
+//! // WREN, then WRITE with its address are 8 + 24 clocks; the power goes in the third data byte.
+//! chip.borrow_mut().cut_after(8 + 24 + 20);
+//! assert!(fram.write(0, b"abcd").is_err());
+//!
+//! // The next boot finds a prefix of the bytes.
+//! chip.borrow_mut().power_cycle();
+//! let mut stored = [0; 4];
+//! fram.read(0, &mut stored)?;
+//! assert_eq!(stored, *b"ab\0\0");
+//! # Ok::<(), spi_fram::Error<spi_fram::sim::PowerOff>>(())
+//! ```
 
+use crate::{AddressWidth, Identity, Part};
+use core::cell::RefCell;
+use embedded_hal::delay::DelayNs;
+use embedded_hal::spi::{Error, ErrorKind, ErrorType, Operation, SpiDevice};
 use nvmem::Medium;
-use spi_fram::{AddressWidth, Identity, Part};
+use nvmem::ram::RamFram;
 
-/// The properties of the chip.
+/// The properties of a chip.
 #[derive(Debug, Clone, Copy)]
 pub struct Kind {
+    /// Size, address width and sleep.
     pub part: Part,
+    /// What it answers to the command RDID.
     pub id: [u8; 9],
 }
 
@@ -28,7 +54,7 @@ impl Kind {
     }
 }
 
-/// Bits of the status register that WRSR changes: the defined ones, and those that Fujitsu stores
+/// Chip of the status register that WRSR changes: the defined ones, and those that Fujitsu stores
 /// without a meaning.
 const STORED: u8 = 0xFC;
 const WEL: u8 = 0x02;
@@ -47,13 +73,18 @@ struct Command {
     deaf: bool,
 }
 
+/// A chip whose cells and status register are in the media `M` and `S`. [`chip`] makes one in RAM;
+/// media of `powerfail` make one whose power is cut everywhere.
 pub struct Chip<M, S> {
+    /// Which chip it is.
     pub kind: Kind,
+    /// The memory.
     pub cells: M,
+    /// One byte: the non-volatile bits of the status register.
     pub status: S,
     /// The level of the pin WP.
     pub wp_high: bool,
-    /// Nanoseconds since power-up; the test bench advances it.
+    /// Nanoseconds since power-up. [`Wires`] advance it.
     pub now: u64,
     powered: bool,
     latch: bool,
@@ -69,7 +100,19 @@ pub struct Chip<M, S> {
     pub forbidden: u32,
 }
 
+/// A chip whose `N` bytes are in RAM.
+pub type RamChip<const N: usize> = Chip<RamFram<N>, RamFram<1>>;
+
+/// A chip of this part in RAM, switched on, with all cells zero.
+///
+/// **Panics** if `N` is not the part's capacity.
+pub fn chip<const N: usize>(part: Part) -> RamChip<N> {
+    assert_eq!(part.capacity() as usize, N, "the part's size");
+    Chip::new(Kind::of(part), RamFram::filled(0), RamFram::filled(0))
+}
+
 impl<M: Medium, S: Medium> Chip<M, S> {
+    /// A chip with this memory, switched on.
     pub fn new(kind: Kind, cells: M, status: S) -> Self {
         Chip {
             kind,
@@ -98,21 +141,30 @@ impl<M: Medium, S: Medium> Chip<M, S> {
         self.fuse = None;
     }
 
+    /// Cuts the power after so many more clocks.
+    pub fn cut_after(&mut self, clocks: u64) {
+        self.fuse = Some(clocks);
+    }
+
+    /// Whether the power is on.
     pub fn powered(&self) -> bool {
         self.powered
     }
 
+    /// The write enable latch.
     pub fn latch(&self) -> bool {
         self.latch
     }
 
+    /// Whether it sleeps.
     pub fn sleeps(&self) -> bool {
         self.asleep
     }
 
+    /// A byte of the memory, not by the bus; 0 outside of it.
     pub fn cell(&mut self, at: u32) -> u8 {
         let mut b = [0];
-        self.cells.read(at, &mut b).expect("inside");
+        let _ = self.cells.read(at, &mut b);
         b[0]
     }
 
@@ -120,9 +172,10 @@ impl<M: Medium, S: Medium> Chip<M, S> {
         self.cells.capacity()
     }
 
+    /// The non-volatile bits of the status register.
     pub fn status_bits(&mut self) -> u8 {
         let mut b = [0];
-        self.status.read(0, &mut b).expect("one byte");
+        let _ = self.status.read(0, &mut b);
         b[0] & STORED
     }
 
@@ -134,7 +187,8 @@ impl<M: Medium, S: Medium> Chip<M, S> {
         let mut deaf = false;
         if self.asleep {
             self.asleep = false;
-            let us = self.kind.part.recovery_us().expect("it fell asleep");
+            // A part without sleep never fell asleep.
+            let us = self.kind.part.recovery_us().unwrap_or(0);
             self.awake_at = self.now + u64::from(us) * 1000;
             deaf = true;
         } else if self.now < self.awake_at {
@@ -221,7 +275,7 @@ impl<M: Medium, S: Medium> Chip<M, S> {
             }
             0x02 if data => {
                 if self.latch && c.at < self.writable() {
-                    self.cells.write(c.at, &[c.shift]).expect("inside");
+                    let _ = self.cells.write(c.at, &[c.shift]);
                 }
                 c.at = (c.at + 1) % self.size();
             }
@@ -229,12 +283,12 @@ impl<M: Medium, S: Medium> Chip<M, S> {
                 let locked = self.status_bits() & WPEN != 0 && !self.wp_high;
                 if self.latch && !locked {
                     let new = c.shift & STORED;
-                    self.status.write(0, &[new]).expect("one byte");
+                    let _ = self.status.write(0, &[new]);
                 }
             }
             0x05 => c.out = self.status_bits() | if self.latch { WEL } else { 0 },
             0x9F if n <= 9 && self.kind.part.identity() != Identity::None => {
-                c.out = self.kind.id[n as usize - 1];
+                c.out = self.kind.id.get(n as usize - 1).copied().unwrap_or(0xFF);
             }
             _ => {}
         }
@@ -249,5 +303,80 @@ impl<M: Medium, S: Medium> Chip<M, S> {
             2 => size / 2,
             _ => 0,
         }
+    }
+}
+
+/// The power is off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PowerOff;
+
+impl Error for PowerOff {
+    fn kind(&self) -> ErrorKind {
+        ErrorKind::Other
+    }
+}
+
+/// The wires to a chip: an `SpiDevice` at 1 MHz, and a delay on the chip's clock.
+///
+/// When the chip has no power, a transfer ends with [`PowerOff`]: there the program's run ends.
+pub struct Wires<'c, M, S>(pub &'c RefCell<Chip<M, S>>);
+
+impl<M, S> ErrorType for Wires<'_, M, S> {
+    type Error = PowerOff;
+}
+
+impl<M: Medium, S: Medium> Wires<'_, M, S> {
+    fn byte(&self, out: u8) -> Result<u8, PowerOff> {
+        let mut chip = self.0.borrow_mut();
+        let mut read = 0;
+        for i in (0..8).rev() {
+            read = read << 1 | u8::from(chip.clock(out >> i & 1 != 0));
+        }
+        chip.now += 8_000;
+        if chip.powered() {
+            Ok(read)
+        } else {
+            Err(PowerOff)
+        }
+    }
+
+    fn operation(&self, operation: &mut Operation<'_, u8>) -> Result<(), PowerOff> {
+        match operation {
+            Operation::Read(bytes) => bytes.iter_mut().try_for_each(|b| {
+                *b = self.byte(0)?;
+                Ok(())
+            }),
+            Operation::Write(bytes) => bytes.iter().try_for_each(|b| self.byte(*b).map(drop)),
+            Operation::Transfer(read, write) => {
+                for i in 0..read.len().max(write.len()) {
+                    let got = self.byte(write.get(i).copied().unwrap_or(0))?;
+                    read.iter_mut().skip(i).take(1).for_each(|b| *b = got);
+                }
+                Ok(())
+            }
+            Operation::TransferInPlace(bytes) => bytes.iter_mut().try_for_each(|b| {
+                *b = self.byte(*b)?;
+                Ok(())
+            }),
+            Operation::DelayNs(ns) => {
+                self.0.borrow_mut().now += u64::from(*ns);
+                Ok(())
+            }
+        }
+    }
+}
+
+impl<M: Medium, S: Medium> SpiDevice for Wires<'_, M, S> {
+    fn transaction(&mut self, operations: &mut [Operation<'_, u8>]) -> Result<(), PowerOff> {
+        self.0.borrow_mut().select();
+        let result = operations.iter_mut().try_for_each(|op| self.operation(op));
+        self.0.borrow_mut().deselect();
+        result
+    }
+}
+
+impl<M, S> DelayNs for Wires<'_, M, S> {
+    fn delay_ns(&mut self, ns: u32) {
+        self.0.borrow_mut().now += u64::from(ns);
     }
 }
