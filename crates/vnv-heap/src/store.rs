@@ -1,21 +1,34 @@
-//! The store: the format on the medium. It knows no RAM buffer and no types. docs/SPEC.md describes
-//! every byte.
-//!
-//! ```text
-//!  address 0                                                                          capacity
-//!  +-----------+--------+--------+---------+----------+-----------+--------+-------------------+
-//!  | superblock| record | record | applied | pin      | table     | bitmap | units of 8 bytes: |
-//!  | 2 copies  |   0    |   1    |  word   | records  | 4 B an id | 1 bit a| blocks            |
-//!  +-----------+--------+--------+---------+----------+-----------+ unit --+-------------------+
-//!
-//!  entry (4 bytes)  committed unit 16 | pending unit 16      0,0: free; pending >= 0xFF00: freed
-//!  block            id 16 | length 16 | previous block of the chain 16 | check 16 | content ...
-//! ```
+//! The store: which blocks and numbers of the medium are used, and what counts after a cut. It
+//! knows no RAM buffer and no types. [`Image`] reads and writes the bytes, which docs/SPEC.md
+//! describes; `commit.rs` decides which state counts, `open.rs` opens and formats.
 //!
 //! A call writes at most one [burst](crate::Config::burst) of bytes, so that its caller can run it
 //! in one critical section. A longer operation is a value that carries its progress; the caller
 //! repeats the call while it returns [`Fail::PENDING`]. Such a value stays valid across a persist
 //! and its restore. If it is dropped early, the next open reclaims the units that it had allocated.
+//!
+//! ```text
+//!  find_free:   next fit over bitmap (a bit a unit) or table (a word a number), 32 bytes a call
+//!    next_unit v
+//!    1 1 0 1 1 0 0 0 1 ...     need 3: run 1 -> 0 -> 1,2,3 found; next search begins behind it
+//!  mark_units:  read up to 32 bytes of the bitmap, set or clear the bits, write them back
+//!
+//!  alloc        Ids:    find n free entries in a row
+//!               Blocks: for each object: find units, mark them used, write header, write entry
+//!               Undo:   no space left: free the objects done so far, then Full
+//!
+//!  begin_write  just in time: the object's own block
+//!               snapshot:     units, marked used -> header, in the chain -> pending = new unit
+//!
+//!  free         just in time:         entry [0|0] -> units marked free
+//!               snapshot, committed:  tombstone in the chain -> pending = FREED; the commit frees
+//!               snapshot, new:        entry [0|0] -> units marked free, if its block ends the chain
+//! ```
+//!
+//! Why it is safe: units are marked before anything points to them, and an entry is cleared before
+//! its units become free. So a cut at any point leaves marked units or entries that nothing
+//! reachable points to, and the sweep of the next open frees both. With the snapshot promise, a
+//! committed block stays until the commit that no longer needs it.
 //!
 //! **Power loss**:
 //!
@@ -90,7 +103,8 @@ const UNFINISHED: u8 = 1;
 /// table.
 const SCAN: u8 = 2;
 
-/// An open heap on a medium. Field order avoids padding.
+/// An open heap on a medium. Field order avoids padding. The image comes first: so it has the
+/// store's address, which makes calls of its functions shorter.
 #[repr(C)]
 pub(crate) struct Store<S: Medium, P> {
     image: Image<S, P>,

@@ -1,14 +1,24 @@
-//! Allocation of frames: free space on top of all frames, else the last hole, else compaction.
+//! Space for a frame: on top of all frames, else the last hole, else compaction; and if all that
+//! does not suffice, the object to evict.
 //!
 //! ```text
 //!  [A][hole][B][C][hole][D]|  free on top |dir      1. fits on top:   take it
 //!                                                   2. fits last hole: carve it
 //!  [A][B ->      ][C][hole][D]                      3. compact: slide one frame down per call,
 //!      packed^    ^hole                                at most `burst` bytes; Again until done
+//!
+//!  victim:
+//!  policy.candidates()  [ best | 2nd | ... ]  up to 6 frames remembered from the last search,
+//!          |                                  and frames that became dirty or resident since
+//!          +---> rank each ---+
+//!                             +--> highest rank is the victim; the next best become candidates()
+//!  clock hand over all frames +
+//!          (a few new ones, then the search stops)
 //! ```
 //!
-//! A pinned frame or one in transfer never moves. While a frame moves (`arrived` is not 0), only
-//! `reserve` and `finish_move` may be called.
+//! Why it is safe: a pinned frame or one in transfer never moves, and is never chosen. While a
+//! frame moves (`arrived` is not 0), only `reserve` and `finish_move` may be called. The header is
+//! copied first, so the lower place always tells how much is still to come.
 
 use super::header::{self, DIRTY, FREE, IN_TRANSFER, NONE, TAG_PINS, UNIT};
 use super::{Cache, Frame, Reserve};

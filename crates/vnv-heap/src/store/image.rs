@@ -357,24 +357,22 @@ impl<S: Medium, P: Promise> Image<S, P> {
 
     #[inline(never)]
     pub(super) fn put_entry(&mut self, id: u16, e: Entry) -> Result<(), Fail> {
-        match self.geometry.entry(id) {
-            Some(at) => self.put(at, &e.encode()),
-            None => Err(Fail::damaged(id)),
-        }
+        self.put_in_entry(id, 0, &e.encode())
     }
 
     pub(super) fn put_committed(&mut self, id: u16, unit: u16) -> Result<(), Fail> {
-        match self.geometry.entry(id) {
-            Some(at) => self.put(at, &unit.to_le_bytes()),
-            None => Err(Fail::damaged(id)),
-        }
+        self.put_in_entry(id, 0, &unit.to_le_bytes())
     }
 
     pub(super) fn put_pending(&mut self, id: u16, unit: u16) -> Result<(), Fail> {
-        match self.geometry.entry(id) {
-            Some(at) => self.put(at + 2, &unit.to_le_bytes()),
-            None => Err(Fail::damaged(id)),
-        }
+        self.put_in_entry(id, 2, &unit.to_le_bytes())
+    }
+
+    /// Writes a part of an object's entry.
+    #[inline(never)]
+    fn put_in_entry(&mut self, id: u16, from: u32, bytes: &[u8]) -> Result<(), Fail> {
+        let at = self.geometry.entry(id).ok_or(Fail::damaged(id))?;
+        self.put(at + from, bytes)
     }
 
     /// Marks an object as lost: open found that two objects claim it, or none. Two writes, so that

@@ -1,4 +1,4 @@
-//! Opening the medium, formatting it, and finishing a commit that was cut.
+//! Opening the medium and formatting it; the sweep, which ends an open.
 //!
 //! ```text
 //! superblock?
@@ -9,13 +9,15 @@
 //!      snapshot:      committed -> finish_commit(): complete the table -> open
 //! then the caller runs two passes: `walk` finds the reachable objects,
 //! `sweep` rebuilds table and bitmap from them
+//!
+//! a superblock copy, always the other one:
+//!   first byte 0 -> flush -> bytes 1.. -> flush -> first byte 'R' -> flush (valid now)
 //! ```
 //!
 //! Why it is safe: a format becomes valid with the last byte of `finish_format`; before that the
-//! next open formats again. `finish_commit` decides each entry by the record and the applied word
-//! only, so it may be cut and repeated.
+//! next open formats again.
 //!
-//! The second pass of open: rebuilds table and bitmap from the reachable objects.
+//! The sweep rebuilds table and bitmap from the reachable objects:
 //!
 //! ```text
 //!  no damage known:
