@@ -21,29 +21,31 @@
 //! uses raw pointers. This module makes no reference into the buffer: guards hold references to
 //! object bytes, and headers are accessed beside them.
 //!
-//! **Invariant "blocks"**: from unit 0 to `top` the buffer is a gapless sequence of frames and
-//! holes with valid headers, except while a frame is being moved. A [`Frame`] points to the start
-//! of one of them. It stays valid until the next `reserve`, `remove` or `finish_move`; the `Frame`
-//! of a pinned object stays valid while it is pinned.
+//! **Invariant "Frames fill the buffer"**: only the cache uses the buffer. From unit 0 to `top` it
+//! is a gapless sequence of frames and holes with valid headers, except while a frame is being
+//! moved. A [`Frame`] points to the start of one of them. It stays valid until the next `reserve`,
+//! `remove` or `finish_move`; the `Frame` of a pinned object stays valid while it is pinned.
 //!
-//! **Invariant "directory"**: each frame in use is in exactly one chain, the one of its object
+//! **Invariant "Heads are written"**: the heads of all buckets lie above the frames, and each was
+//! written when its bucket was added.
+//!
+//! **Invariant "One chain"**: each frame in use is in exactly one chain, the one of its object
 //! number.
 //!
-//! Why a persist can come at any time: each call leaves both invariants true, except `reserve`
+//! Why a persist can come at any time: each call leaves these invariants true, except `reserve`
 //! while a frame moves. `finish_move` ends such a move before anything else looks at the frames.
 
-mod block;
 mod directory;
-mod room;
-mod search;
+mod header;
+mod space;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub(crate) use block::MAX_LEN;
-use block::{NONE, UNIT};
-use core::ptr::NonNull;
+pub(crate) use header::MAX_LEN;
 
-use crate::policy::{NO_FRAME, PolicyRules};
+use crate::policy::{History, NO_FRAME, PolicyRules};
+use core::ptr::NonNull;
+use header::{NONE, UNIT};
 use nvmem::planted;
 
 /// The address of a frame's header. Valid until the next `reserve`, `remove` or `finish_move`, or
@@ -71,12 +73,15 @@ pub(crate) const CHECK: u32 = 2;
 /// Bytes that a persist writes for a pinned object: its pin record.
 pub(crate) const PIN_RECORD: u32 = 8;
 
-// The budget word: bits 0 to 13 count pinned objects, bits 14 to 31 count bytes of a persist. Both
+// The budget word: bits 0 to 12 count pinned objects, bits 13 to 31 count bytes of a persist. Both
 // counters are biased, so that the top bit of each is set when one more pin would exceed its limit.
+// With the bytes from bit 13 on, `BUDGET_PIN` is an immediate of one instruction on Cortex-M.
 const MAX_PINNED: u32 = PINS_OVER - 1;
-const PINS_OVER: u32 = 1 << 13;
-const BYTES_AT: u32 = 14;
-const BYTES_OVER: u32 = 1 << 17;
+const PINS_OVER: u32 = 1 << 12;
+const BYTES_AT: u32 = 13;
+const BYTES_OVER: u32 = 1 << 18;
+// There are never more frames than can be counted as pinned.
+const _: () = assert!(header::MOST_UNITS / header::units(1) as usize <= MAX_PINNED as usize);
 /// Mask of the budget word: a set bit means that one more pin exceeds a limit. Of its two bits, the
 /// upper one is clear right after a pin was released.
 pub(crate) const BUDGET_OVER: u32 = BUDGET_CLOSED | PINS_OVER;
@@ -131,7 +136,7 @@ impl<P: PolicyRules> Cache<P> {
     #[inline(always)]
     pub(crate) unsafe fn new_uncleared(base: *mut u8, len: usize) -> Option<Cache<P>> {
         let skip = base.align_offset(UNIT);
-        let most = block::MOST_UNITS * UNIT;
+        let most = header::MOST_UNITS * UNIT;
         let len = len.checked_sub(skip)?.min(most) & !1;
         if len < 2 * UNIT {
             return None;
@@ -140,7 +145,7 @@ impl<P: PolicyRules> Cache<P> {
         // zero.
         let zero = core::hint::black_box(0);
         Some(Cache {
-            // SAFETY: the buffer has as many bytes.
+            // SAFETY: invariant "Frames fill the buffer": the buffer has as many bytes.
             first: NonNull::new(unsafe { base.add(skip) })?.cast(),
             len: len as u16,
             budget: BUDGET_PIN,
@@ -173,7 +178,7 @@ impl<P: PolicyRules> Cache<P> {
     /// As [`Cache::new_uncleared`].
     #[cfg(test)]
     pub(crate) unsafe fn new(base: *mut u8, len: usize) -> Option<Cache<P>> {
-        // SAFETY: as the caller vouches.
+        // SAFETY: invariant "Frames fill the buffer": as the caller vouches.
         let mut cache = unsafe { Self::new_uncleared(base, len) }?;
         cache.clear();
         Some(cache)
@@ -208,8 +213,8 @@ impl<P: PolicyRules> Cache<P> {
         len: usize,
         pins: u16,
     ) -> Option<Frame> {
-        let units = block::units(len);
-        if id == 0 || len > MAX_LEN || place < self.top || !block::pins_valid(pins) {
+        let units = header::units(len);
+        if id == 0 || len > MAX_LEN || place < self.top || !header::pins_valid(pins) {
             return None;
         }
         if usize::from(place) + usize::from(units) > self.limit() || self.lookup(id).is_some() {
@@ -225,7 +230,7 @@ impl<P: PolicyRules> Cache<P> {
         // frame that is still to come.
         self.link(frame, id, len);
         self.set_pins(frame, pins);
-        if pins & block::PINS != 0 {
+        if pins & header::PINS != 0 {
             self.budget += BUDGET_PIN;
         }
         Some(frame)
@@ -289,13 +294,13 @@ impl<P: PolicyRules> Cache<P> {
     /// The object's number.
     #[inline(always)]
     pub(crate) fn id(&self, s: Frame) -> u16 {
-        self.tag(s) as u16
+        header::id(self.tag(s))
     }
 
     /// The object's length in bytes.
     #[inline(always)]
     pub(crate) fn len(&self, s: Frame) -> usize {
-        block::len(self.span(s))
+        header::len(self.span(s))
     }
 
     /// The object's bytes: aligned to 8, [`Cache::len`] bytes long.
@@ -320,8 +325,8 @@ impl<P: PolicyRules> Cache<P> {
     ) -> (R, [u8; UNIT]) {
         let header = s.header().cast::<[u8; UNIT]>().as_ptr();
         let skip = if at == 0 { 0 } else { UNIT + at };
-        // SAFETY: invariant "blocks": a header and the content behind it. Headers are only accessed
-        // through the cache, which is borrowed.
+        // SAFETY: invariant "Frames fill the buffer": a header and the content behind it. Headers
+        // are only accessed through the cache, which is borrowed.
         unsafe {
             let mine = header.read();
             let to = header.cast::<u8>().add(skip);
@@ -344,9 +349,9 @@ impl<P: PolicyRules> Cache<P> {
     ) -> R {
         debug_assert!(n <= self.len(s));
         let span = self.span(s);
-        // SAFETY: invariant "blocks": the header's second word lies before the content, and is
-        // restored below. All content of a resident object is initialised. Headers are only
-        // accessed through the cache, which is borrowed.
+        // SAFETY: invariant "Frames fill the buffer": the header's second word lies before the
+        // content, and is restored below. All content of a resident object is initialised. Headers
+        // are only accessed through the cache, which is borrowed.
         let r = unsafe {
             let from = self.content(s).as_ptr().sub(size_of::<u16>());
             from.cast::<[u8; 2]>().write(check.to_le_bytes());
@@ -364,7 +369,7 @@ impl<P: PolicyRules> Cache<P> {
 
     /// Whether a guard pins it exclusively.
     pub(crate) fn is_exclusive(&self, s: Frame) -> bool {
-        self.tag(s) & block::TAG_PINS == block::EXCLUSIVE
+        self.tag(s) & header::TAG_PINS == header::EXCLUSIVE
     }
 
     /// The frame's first unit, for its pin record.
@@ -380,20 +385,20 @@ impl<P: PolicyRules> Cache<P> {
     /// The pointer came from [`Cache::content`] of an object that has been pinned ever since.
     #[inline(always)]
     pub(crate) unsafe fn frame_of(&self, content: NonNull<u8>) -> Frame {
-        // SAFETY: as the caller vouches.
+        // SAFETY: invariant "Frames fill the buffer": as the caller vouches.
         unsafe { Frame::of(content) }
     }
 
     /// Its pin count and doomed flag, in the form that [`Cache::restore_pinned`] takes.
     #[inline(always)]
     pub(crate) fn pins(&self, s: Frame) -> u16 {
-        block::pins(self.tag(s), self.span(s))
+        header::pins(self.tag(s), self.span(s))
     }
 
     /// Whether a guard pins it.
     #[inline(always)]
     pub(crate) fn is_pinned(&self, s: Frame) -> bool {
-        self.tag(s) & block::TAG_PINS != 0
+        self.tag(s) & header::TAG_PINS != 0
     }
 
     /// Pins it: shared or exclusive.
@@ -404,37 +409,46 @@ impl<P: PolicyRules> Cache<P> {
     /// when it has 29 pins.
     pub(crate) fn pin(&mut self, s: Frame, exclusive: bool) -> Result<(), Busy> {
         let tag = self.tag(s);
-        let pins = tag & block::TAG_PINS;
+        let pins = tag & header::TAG_PINS;
         if pins == 0 {
             self.budget += BUDGET_PIN;
             let to = if exclusive {
-                block::EXCLUSIVE
+                header::EXCLUSIVE
             } else {
-                block::ONE_PIN
+                header::ONE_PIN
             };
             self.set_tag(s, tag | to);
             return Ok(());
         }
-        let taken = exclusive || pins >= block::EXCLUSIVE - 2 * block::ONE_PIN;
+        let taken = exclusive || pins >= header::EXCLUSIVE - 2 * header::ONE_PIN;
         if taken && !planted!("vnv-heap/pinned-twice") {
             return Err(Busy);
         }
-        self.set_tag(s, tag + block::ONE_PIN);
+        self.set_tag(s, tag + header::ONE_PIN);
         Ok(())
     }
 
-    /// Pins an unpinned object shared, and tells the policy. False when it is pinned. The caller
-    /// updates the budget word.
+    /// Pins an unpinned object shared. The caller updates the budget word, and calls
+    /// [`Cache::update_history`] when this returns true.
+    #[inline(always)]
     pub(crate) fn pin_first(&mut self, s: Frame) -> bool {
         let tag = self.tag(s);
-        if tag & block::TAG_PINS != 0 {
-            return false;
-        }
-        self.set_tag(s, tag | block::ONE_PIN);
-        if !self.policy.is_current(block::history(tag)) && !self.is_dirty(s) {
-            self.update_history(s);
-        }
-        true
+        debug_assert!(tag & header::TAG_PINS == 0);
+        self.set_tag(s, tag | header::ONE_PIN);
+        !self.policy.is_current(header::history(tag)) && !self.is_dirty(s)
+    }
+
+    /// Pins an unpinned dirty object exclusively. The caller has added the pin to this budget word,
+    /// stores it, and calls [`Cache::update_history`] when this returns true.
+    #[inline(always)]
+    pub(crate) fn pin_dirty(&mut self, s: Frame, budget: u32) -> bool {
+        let tag = self.tag(s);
+        debug_assert!(tag & header::TAG_PINS == 0 && self.is_dirty(s));
+        self.set_tag(s, tag | header::EXCLUSIVE);
+        self.policy.tick();
+        self.note_high_water((budget - self.idle_budget) >> BYTES_AT);
+        let h = header::history(tag);
+        !self.policy.is_current(h) && !self.policy.is_same_use(h)
     }
 
     /// Releases the only pin of an object. False when there are more, or the object must be freed
@@ -445,16 +459,16 @@ impl<P: PolicyRules> Cache<P> {
     /// As [`Cache::frame_of`].
     #[inline(always)]
     pub(crate) unsafe fn unpin_last(&mut self, content: NonNull<u8>, exclusive: bool) -> bool {
-        // SAFETY: invariant "blocks": before a content there is its header.
+        // SAFETY: invariant "Frames fill the buffer": before a content there is its header.
         let s = unsafe { self.frame_of(content) };
         let pins = if exclusive {
-            block::EXCLUSIVE
+            header::EXCLUSIVE
         } else {
-            block::ONE_PIN
+            header::ONE_PIN
         };
         let tag = self.tag(s) ^ pins;
         // A doomed object that is pinned shared has one extra pin: see `doom`.
-        if tag & block::TAG_PINS != 0 || exclusive && self.span(s) & block::DOOMED != 0 {
+        if tag & header::TAG_PINS != 0 || exclusive && self.span(s) & header::DOOMED != 0 {
             return false;
         }
         self.set_tag(s, tag);
@@ -465,21 +479,21 @@ impl<P: PolicyRules> Cache<P> {
     /// last, and whether the object must be freed now.
     pub(crate) fn unpin(&mut self, s: Frame, exclusive: bool) -> (bool, bool) {
         let tag = self.tag(s);
-        let pins = tag & block::TAG_PINS;
-        debug_assert!(pins != 0 && (pins == block::EXCLUSIVE) == exclusive);
-        let doomed = self.span(s) & block::DOOMED != 0;
+        let pins = tag & header::TAG_PINS;
+        debug_assert!(pins != 0 && (pins == header::EXCLUSIVE) == exclusive);
+        let doomed = self.span(s) & header::DOOMED != 0;
         // A doomed object that is pinned shared has one extra pin: see `doom`.
         let last = if doomed {
-            2 * block::ONE_PIN
+            2 * header::ONE_PIN
         } else {
-            block::ONE_PIN
+            header::ONE_PIN
         };
         if !exclusive && pins > last {
-            self.set_tag(s, tag - block::ONE_PIN);
+            self.set_tag(s, tag - header::ONE_PIN);
             return (false, false);
         }
         self.budget -= BUDGET_PIN;
-        self.set_tag(s, tag & !block::TAG_PINS);
+        self.set_tag(s, tag & !header::TAG_PINS);
         (true, doomed)
     }
 
@@ -507,29 +521,29 @@ impl<P: PolicyRules> Cache<P> {
     /// evicted.
     #[inline(always)]
     pub(crate) fn in_transfer(&self, s: Frame) -> bool {
-        self.span(s) & block::IN_TRANSFER != 0
+        self.span(s) & header::IN_TRANSFER != 0
     }
 
     /// Sets or clears the in-transfer flag.
     #[inline(always)]
     pub(crate) fn set_in_transfer(&mut self, s: Frame, on: bool) {
-        self.set_flag(s, block::IN_TRANSFER, on);
+        self.set_flag(s, header::IN_TRANSFER, on);
     }
 
     /// Marks it to be freed when its last pin is released.
     pub(crate) fn doom(&mut self, s: Frame) {
-        if !self.is_exclusive(s) && self.span(s) & block::DOOMED == 0 {
+        if !self.is_exclusive(s) && self.span(s) & header::DOOMED == 0 {
             // An extra pin keeps `unpin_last`, which does not check this flag, from releasing the
             // last pin.
-            self.set_tag(s, self.tag(s) + block::ONE_PIN);
+            self.set_tag(s, self.tag(s) + header::ONE_PIN);
         }
-        self.set_flag(s, block::DOOMED, true);
+        self.set_flag(s, header::DOOMED, true);
     }
 
     /// Whether its content is newer than the medium's.
     #[inline(always)]
     pub(crate) fn is_dirty(&self, s: Frame) -> bool {
-        self.span(s) & block::DIRTY != 0
+        self.span(s) & header::DIRTY != 0
     }
 
     /// Bytes that it adds to [`Cache::persist_bytes`] when dirty.
@@ -542,7 +556,7 @@ impl<P: PolicyRules> Cache<P> {
     pub(crate) fn mark_dirty(&mut self, s: Frame) {
         if !self.is_dirty(s) {
             self.budget += self.weight(s) << BYTES_AT;
-            self.set_flag(s, block::DIRTY, true);
+            self.set_flag(s, header::DIRTY, true);
             self.add_candidate(s);
         }
     }
@@ -554,33 +568,31 @@ impl<P: PolicyRules> Cache<P> {
             if !planted!("vnv-heap/cleaned-still-counts") {
                 self.budget -= self.weight(s) << BYTES_AT;
             }
-            self.set_flag(s, block::DIRTY, false);
+            self.set_flag(s, header::DIRTY, false);
         }
     }
 
     /// Tells the policy of a read. Counts for clean objects only: evicting one costs paging it in
     /// again.
     pub(crate) fn note_read(&mut self, s: Frame) {
-        if !self.policy.is_current(block::history(self.tag(s))) && !self.is_dirty(s) {
+        if !self.policy.is_current(header::history(self.tag(s))) && !self.is_dirty(s) {
             self.update_history(s);
         }
     }
 
-    #[inline(always)]
-    fn update_history(&mut self, s: Frame) {
+    /// Enters an access now into the object's history.
+    #[inline(never)]
+    pub(crate) fn update_history(&mut self, s: Frame) {
         let tag = self.tag(s);
-        let h = self.policy.accessed(block::history(tag));
-        self.set_tag(s, block::with_history(tag, h));
+        let h = self.policy.accessed(header::history(tag));
+        self.set_tag(s, header::with_history(tag, h));
     }
 
     /// Tells the policy of an update.
     pub(crate) fn note_update(&mut self, s: Frame) {
         self.policy.tick();
-        let tag = self.tag(s);
-        let h = block::history(tag);
-        if !self.policy.is_current(h) {
-            let h = self.policy.accessed(h);
-            self.set_tag(s, block::with_history(tag, h));
+        if !self.policy.is_current(header::history(self.tag(s))) {
+            self.update_history(s);
         }
     }
 
@@ -607,5 +619,84 @@ impl<P: PolicyRules> Cache<P> {
             at = self.after(at);
         }
         None
+    }
+}
+
+/// Headers, and the order of frames in the buffer.
+impl<P> Cache<P> {
+    /// The frame at this unit.
+    #[inline(always)]
+    fn at(&self, place: u16) -> Frame {
+        Frame(self.first).up(usize::from(place) * UNIT)
+    }
+
+    /// The end of all frames.
+    #[inline(always)]
+    fn end(&self) -> Frame {
+        self.at(self.top)
+    }
+
+    #[inline(always)]
+    fn tag(&self, at: Frame) -> u32 {
+        // SAFETY: invariant "Frames fill the buffer": headers are initialised.
+        unsafe { at.header().read() }
+    }
+
+    #[inline(always)]
+    fn set_tag(&mut self, at: Frame, tag: u32) {
+        // SAFETY: invariant "Frames fill the buffer": there is a header.
+        unsafe { at.header().write(tag) }
+    }
+
+    #[inline(always)]
+    fn span(&self, at: Frame) -> u32 {
+        // SAFETY: invariant "Frames fill the buffer": headers are initialised, and two words long.
+        unsafe { at.header().add(1).read() }
+    }
+
+    #[inline(always)]
+    fn set_span(&mut self, at: Frame, span: u32) {
+        // SAFETY: invariant "Frames fill the buffer": a header is two words long.
+        unsafe { at.header().add(1).write(span) }
+    }
+
+    #[inline(always)]
+    fn set_flag(&mut self, at: Frame, flag: u32, on: bool) {
+        let span = self.span(at);
+        self.set_span(at, if on { span | flag } else { span & !flag });
+    }
+
+    fn set_pins(&mut self, at: Frame, pins: u16) {
+        self.set_tag(at, header::with_pins(self.tag(at), pins));
+        self.set_flag(at, header::DOOMED, header::is_doomed(pins));
+    }
+
+    #[inline(always)]
+    fn set_link(&mut self, at: Frame, link: u16) {
+        self.set_span(at, header::with_link(self.span(at), link));
+    }
+
+    #[inline(always)]
+    fn is_free(&self, at: Frame) -> bool {
+        header::is_free(self.span(at))
+    }
+
+    /// The next frame or hole, or the end.
+    #[inline(always)]
+    fn after(&self, at: Frame) -> Frame {
+        at.up(header::bytes(self.span(at)))
+    }
+
+    /// Makes a hole of these units.
+    #[inline(never)]
+    fn make_free(&mut self, at: Frame, units: u16) {
+        self.set_tag(at, 0);
+        self.set_span(at, header::FREE | u32::from(units));
+    }
+
+    /// Makes a clean, unpinned frame that is in no chain yet.
+    fn make_used(&mut self, at: Frame, id: u16, len: usize, h: History) {
+        self.set_tag(at, header::unpinned(id, h));
+        self.set_span(at, header::unlinked(len));
     }
 }

@@ -1,12 +1,12 @@
 //! Frame headers: two words before each object's bytes.
 //!
 //! ```text
-//! tag   object number 16 | pins 5 | history 11                     number 0: a hole
+//! tag   history 11 | pins 5 | object number 16                     number 0: a hole
 //! span  link 13 | dirty | in transfer | doomed | free | 0 | length in bytes 14
 //!       link: the next frame of the directory chain, in units; of a hole, its size in units
 //! ```
 
-use super::{Cache, Frame};
+use super::Frame;
 use crate::policy::History;
 use core::ptr::NonNull;
 
@@ -20,12 +20,13 @@ pub(super) const MOST_UNITS: usize = NONE as usize;
 pub(crate) const MAX_LEN: usize = 0x3FF8;
 
 // The tag.
-const PINS_AT: u32 = 16;
+const HISTORY: u32 = (1 << PINS_AT) - 1;
+const PINS_AT: u32 = 11;
 pub(super) const ONE_PIN: u32 = 1 << PINS_AT;
 pub(super) const TAG_PINS: u32 = 31 << PINS_AT;
 /// Pinned exclusively.
 pub(super) const EXCLUSIVE: u32 = TAG_PINS;
-const HISTORY_AT: u32 = 21;
+const ID_AT: u32 = 16;
 
 // The span.
 const LINK: u32 = 0x1FFF;
@@ -43,7 +44,7 @@ const PINS_DOOMED: u16 = 32;
 
 /// Units of a frame, header included.
 #[inline(always)]
-pub(super) fn units(len: usize) -> u16 {
+pub(super) const fn units(len: usize) -> u16 {
     // No `div_ceil`: the sum cannot overflow.
     ((len + 2 * UNIT - 1) / UNIT) as u16
 }
@@ -64,13 +65,28 @@ pub(super) fn is_free(span: u32) -> bool {
 }
 
 #[inline(always)]
+pub(super) fn id(tag: u32) -> u16 {
+    (tag >> ID_AT) as u16
+}
+
+/// Whether this is the tag of an unpinned object of this number: one comparison for both.
+#[inline(always)]
+pub(super) fn is_unpinned(tag: u32, id: u16) -> bool {
+    if cfg!(target_pointer_width = "16") {
+        // A 16-bit core shifts 32 bits one by one.
+        return tag & !HISTORY == u32::from(id) << ID_AT;
+    }
+    tag >> PINS_AT == u32::from(id) << (ID_AT - PINS_AT)
+}
+
+#[inline(always)]
 pub(super) fn history(tag: u32) -> History {
-    (tag >> HISTORY_AT) as u16
+    (tag & HISTORY) as u16
 }
 
 #[inline(always)]
 pub(super) fn with_history(tag: u32, h: History) -> u32 {
-    tag & ((1 << HISTORY_AT) - 1) | u32::from(h) << HISTORY_AT
+    tag & !HISTORY | u32::from(h)
 }
 
 #[inline(always)]
@@ -81,6 +97,35 @@ pub(super) fn pins(tag: u32, span: u32) -> u16 {
 #[inline(always)]
 pub(super) fn pins_valid(pins: u16) -> bool {
     pins & !(PINS | PINS_DOOMED) == 0
+}
+
+/// A tag with these pins, as [`pins`] gives them.
+#[inline(always)]
+pub(super) fn with_pins(tag: u32, pins: u16) -> u32 {
+    tag & !TAG_PINS | u32::from(pins & PINS) << PINS_AT
+}
+
+/// Whether these pins are those of a doomed object.
+#[inline(always)]
+pub(super) fn is_doomed(pins: u16) -> bool {
+    pins & PINS_DOOMED != 0
+}
+
+#[inline(always)]
+pub(super) fn with_link(span: u32, link: u16) -> u32 {
+    span & !LINK | u32::from(link)
+}
+
+/// The tag of an unpinned frame.
+#[inline(always)]
+pub(super) fn unpinned(id: u16, h: History) -> u32 {
+    u32::from(id) << ID_AT | u32::from(h)
+}
+
+/// The span of a clean, unpinned frame that is in no chain.
+#[inline(always)]
+pub(super) fn unlinked(len: usize) -> u32 {
+    (len as u32) << LEN_AT | u32::from(NONE)
 }
 
 /// Bytes from this frame to the next.
@@ -114,7 +159,7 @@ impl Frame {
 
     #[inline(always)]
     pub(super) fn content(self) -> NonNull<u8> {
-        // SAFETY: invariant "blocks": the content follows the header.
+        // SAFETY: invariant "Frames fill the buffer": the content follows the header.
         unsafe { self.0.byte_add(UNIT) }.cast()
     }
 
@@ -124,7 +169,8 @@ impl Frame {
     /// There is one.
     #[inline(always)]
     pub(super) unsafe fn of(content: NonNull<u8>) -> Frame {
-        // SAFETY: as the caller vouches: before a content there is its header.
+        // SAFETY: invariant "Frames fill the buffer": as the caller vouches: before a content there
+        // is its header.
         Frame(unsafe { content.byte_sub(UNIT) }.cast())
     }
 
@@ -133,7 +179,8 @@ impl Frame {
     pub(super) fn up(self, bytes: usize) -> Frame {
         // Wrapping: the end may be a header's length behind the buffer.
         let up = self.0.as_ptr().wrapping_byte_add(bytes);
-        // SAFETY: invariant "blocks": within the buffer, or just behind it; not null.
+        // SAFETY: invariant "Frames fill the buffer": within the buffer, or just behind it; not
+        // null.
         Frame(unsafe { NonNull::new_unchecked(up) })
     }
 
@@ -141,85 +188,5 @@ impl Frame {
     #[inline(always)]
     pub(super) fn units_from(self, below: Frame) -> u16 {
         ((self.0.addr().get() - below.0.addr().get()) / UNIT) as u16
-    }
-}
-
-impl<P> Cache<P> {
-    /// The frame at this unit.
-    #[inline(always)]
-    pub(super) fn at(&self, place: u16) -> Frame {
-        Frame(self.first).up(usize::from(place) * UNIT)
-    }
-
-    /// The end of all frames.
-    #[inline(always)]
-    pub(super) fn end(&self) -> Frame {
-        self.at(self.top)
-    }
-
-    #[inline(always)]
-    pub(super) fn tag(&self, at: Frame) -> u32 {
-        // SAFETY: invariant "blocks": headers are initialised.
-        unsafe { at.header().read() }
-    }
-
-    #[inline(always)]
-    pub(super) fn set_tag(&mut self, at: Frame, tag: u32) {
-        // SAFETY: invariant "blocks": there is a header.
-        unsafe { at.header().write(tag) }
-    }
-
-    #[inline(always)]
-    pub(super) fn span(&self, at: Frame) -> u32 {
-        // SAFETY: invariant "blocks": headers are initialised, and two words long.
-        unsafe { at.header().add(1).read() }
-    }
-
-    #[inline(always)]
-    pub(super) fn set_span(&mut self, at: Frame, span: u32) {
-        // SAFETY: invariant "blocks": a header is two words long.
-        unsafe { at.header().add(1).write(span) }
-    }
-
-    #[inline(always)]
-    pub(super) fn set_flag(&mut self, at: Frame, flag: u32, on: bool) {
-        let span = self.span(at);
-        self.set_span(at, if on { span | flag } else { span & !flag });
-    }
-
-    pub(super) fn set_pins(&mut self, at: Frame, pins: u16) {
-        let tag = self.tag(at) & !TAG_PINS;
-        self.set_tag(at, tag | u32::from(pins & PINS) << PINS_AT);
-        self.set_flag(at, DOOMED, pins & PINS_DOOMED != 0);
-    }
-
-    #[inline(always)]
-    pub(super) fn set_link(&mut self, at: Frame, link: u16) {
-        let span = self.span(at);
-        self.set_span(at, span & !LINK | u32::from(link));
-    }
-
-    #[inline(always)]
-    pub(super) fn is_free(&self, at: Frame) -> bool {
-        is_free(self.span(at))
-    }
-
-    /// The next frame or hole, or the end.
-    #[inline(always)]
-    pub(super) fn after(&self, at: Frame) -> Frame {
-        at.up(bytes(self.span(at)))
-    }
-
-    /// Makes a hole of these units.
-    #[inline(never)]
-    pub(super) fn make_free(&mut self, at: Frame, units: u16) {
-        self.set_tag(at, 0);
-        self.set_span(at, FREE | u32::from(units));
-    }
-
-    /// Makes a clean, unpinned frame that is in no chain yet.
-    pub(super) fn make_used(&mut self, at: Frame, id: u16, len: usize, h: History) {
-        self.set_tag(at, with_history(u32::from(id), h));
-        self.set_span(at, (len as u32) << LEN_AT | u32::from(NONE));
     }
 }

@@ -4,7 +4,7 @@
 //! A new bucket splits the chain of one old bucket; a removed one joins it again. So growing by one
 //! object never rehashes everything.
 
-use super::block::{self, NONE, UNIT};
+use super::header::{self, NONE, UNIT};
 use super::{Cache, Frame};
 use crate::policy::PolicyRules;
 use nvmem::planted;
@@ -39,7 +39,8 @@ impl<P: PolicyRules> Cache<P> {
 
     #[inline(always)]
     fn head_at(&self, bucket: isize) -> *mut u16 {
-        // SAFETY: the buckets lie before `len`, which is even, as is the base.
+        // SAFETY: invariant "Heads are written": the buckets lie before `len`, which is even, as is
+        // the base.
         unsafe {
             self.first
                 .byte_add(self.len as usize)
@@ -51,12 +52,12 @@ impl<P: PolicyRules> Cache<P> {
 
     #[inline(always)]
     fn head(&self, bucket: isize) -> u16 {
-        // SAFETY: each was written when it was added.
+        // SAFETY: invariant "Heads are written": each was written when it was added.
         unsafe { self.head_at(bucket).read() }
     }
 
     pub(super) fn set_head(&mut self, bucket: isize, at: u16) {
-        // SAFETY: as in `head_at`.
+        // SAFETY: invariant "Heads are written": as in `head_at`.
         unsafe { self.head_at(bucket).write(at) }
     }
 
@@ -65,7 +66,7 @@ impl<P: PolicyRules> Cache<P> {
     #[inline(always)]
     fn bucket(&self, id: u16) -> isize {
         let bucket = isize::from(self.mask) | id as isize;
-        if (bucket as i16) < self.least {
+        if bucket < isize::from(self.least) {
             return self.not_split_yet(bucket);
         }
         bucket
@@ -74,7 +75,8 @@ impl<P: PolicyRules> Cache<P> {
     #[cold]
     #[inline(always)]
     fn not_split_yet(&self, bucket: isize) -> isize {
-        // SAFETY: a valid reference. Read again, so that the common path needs no copy.
+        // SAFETY: invariant "Heads are written": a valid reference. Read again, so that the common
+        // path needs no copy.
         let mask = unsafe { (&raw const self.mask).read_volatile() };
         bucket | isize::from(mask >> 1)
     }
@@ -84,39 +86,39 @@ impl<P: PolicyRules> Cache<P> {
         let mut place = self.head(self.bucket(id));
         while place != NONE {
             let at = self.at(place);
-            if self.tag(at) as u16 == id {
+            if header::id(self.tag(at)) == id {
                 return Some(at);
             }
-            place = block::link(self.span(at));
+            place = header::link(self.span(at));
         }
         None
     }
 
-    /// [`Cache::lookup`], with fewer instructions for the first of a chain.
+    /// The frame of the object, if it is resident and not pinned. Takes fewer instructions than
+    /// [`Cache::lookup`] for the first of a chain.
     #[inline(always)]
-    pub(crate) fn lookup_fast(&self, id: u16) -> Option<Frame> {
+    pub(crate) fn lookup_unpinned(&self, id: u16) -> Option<Frame> {
         let place = self.head(self.bucket(id));
         if place == NONE {
             return None;
         }
         let at = self.at(place);
-        if self.tag(at) as u16 == id {
+        if header::is_unpinned(self.tag(at), id) {
             return Some(at);
         }
         self.find_after(at, id)
     }
 
-    /// [`Cache::lookup_fast`] in the rest of a chain.
-    #[inline(always)]
+    /// [`Cache::lookup_unpinned`] in the rest of a chain.
     fn find_after(&self, mut at: Frame, id: u16) -> Option<Frame> {
         loop {
             // As a byte offset, truncated to 16 bits: fewer instructions.
-            let offset = (self.span(at) as u16) << block::LINK_OFFSET;
-            if offset == NONE << block::LINK_OFFSET {
+            let offset = (self.span(at) as u16) << header::LINK_OFFSET;
+            if offset == NONE << header::LINK_OFFSET {
                 return None;
             }
             at = Frame(self.first).up(usize::from(offset));
-            if self.tag(at) as u16 == id {
+            if header::is_unpinned(self.tag(at), id) {
                 return Some(at);
             }
         }
@@ -148,7 +150,7 @@ impl<P: PolicyRules> Cache<P> {
 
     /// Replaces this frame in its chain by another unit, or by the rest of the chain.
     pub(super) fn relink(&mut self, at: Frame, with: u16) {
-        let bucket = self.bucket(self.tag(at) as u16);
+        let bucket = self.bucket(header::id(self.tag(at)));
         let place = self.place(at);
         let mut next = self.head(bucket);
         if next == place {
@@ -156,7 +158,7 @@ impl<P: PolicyRules> Cache<P> {
         }
         while next != NONE {
             let from = self.at(next);
-            next = block::link(self.span(from));
+            next = header::link(self.span(from));
             if next == place {
                 return self.set_link(from, with);
             }
@@ -166,7 +168,7 @@ impl<P: PolicyRules> Cache<P> {
 
     /// Takes a frame out of the directory.
     pub(super) fn unlink(&mut self, at: Frame) {
-        self.relink(at, block::link(self.span(at)));
+        self.relink(at, header::link(self.span(at)));
         self.count -= 1;
     }
 
@@ -230,8 +232,8 @@ impl<P: PolicyRules> Cache<P> {
     fn chain_all(&mut self, mut place: u16) {
         while place != NONE {
             let at = self.at(place);
-            place = block::link(self.span(at));
-            self.chain(at, self.bucket(self.tag(at) as u16));
+            place = header::link(self.span(at));
+            self.chain(at, self.bucket(header::id(self.tag(at))));
         }
     }
 }
