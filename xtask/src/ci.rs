@@ -7,7 +7,7 @@ mod deny;
 use crate::project::{Project, nightly};
 use crate::run::Run;
 use crate::shard::Shard;
-use crate::{demo, machine, msp430, qemu};
+use crate::{boards, demo, machine, msp430, qemu};
 use anyhow::Result;
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub struct Args {
 }
 
 /// The names of the steps, in order.
-const STEPS: [&str; 22] = [
+const STEPS: [&str; 23] = [
     "fmt",
     "docs-check",
     "clippy",
@@ -41,6 +41,7 @@ const STEPS: [&str; 22] = [
     "arithmetic",
     "system-msp430",
     "system-qemu",
+    "boards",
     "machine",
     "demo",
     "msrv",
@@ -90,6 +91,9 @@ pub fn run(a: Args) -> Result<()> {
     });
     run.step("system-qemu", None, |s| {
         qemu::kills(&ctx.project, ctx.long, s)
+    });
+    run.step("boards", None, |s| {
+        boards::check(&ctx.project, ctx.long, s)
     });
     run.step("machine", None, |s| {
         machine::check(&ctx.project, ctx.long, s)

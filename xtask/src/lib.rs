@@ -3,6 +3,7 @@
 //! It is a library, too: `evaluation/` runs programs, finds the workspace and starts the rig with
 //! it. Evaluations are a package of their own, so that no other command compiles them.
 
+mod boards;
 mod ci;
 mod demo;
 mod docs;
@@ -50,6 +51,7 @@ enum Command {
     Ci(ci::Args),
     Evaluate(evaluate::Args),
     Firmware(firmware::Args),
+    Boards(boards::Args),
     Machine(machine::Args),
     Sabotage(sabotage::Args),
     Sizes(sizes::Args),
@@ -94,6 +96,7 @@ pub fn main() -> ExitCode {
         Command::Ci(a) => ci::run(a),
         Command::Evaluate(a) => evaluate::run(a),
         Command::Firmware(a) => firmware::run(a),
+        Command::Boards(a) => boards::run(a),
         Command::Machine(a) => machine::run(a),
         Command::Sabotage(a) => sabotage::run(a),
         Command::Sizes(a) => sizes::run(a),
