@@ -65,6 +65,10 @@ fn files(dir: &Path, extension: &str) -> Result<Vec<PathBuf>> {
         let entry = entry?;
         let (path, name) = (entry.path(), entry.file_name());
         let name = name.to_string_lossy();
+        // A link's target is another file of the repository, and is checked where it lies.
+        if entry.file_type()?.is_symlink() {
+            continue;
+        }
         if entry.file_type()?.is_dir() {
             let hidden = name.starts_with('.') && name != ".github" && name != ".ci";
             if !hidden && name != "target" && !path.join("CACHEDIR.TAG").exists() {

@@ -4,6 +4,7 @@
 //! it. Evaluations are a package of their own, so that no other command compiles them.
 
 mod ci;
+mod consumers;
 mod demo;
 mod docs;
 mod evaluate;
@@ -48,6 +49,7 @@ enum Command {
     /// Installs missing targets, components and programs, then runs `ci`
     Test(ci::Args),
     Ci(ci::Args),
+    Consumers(consumers::Args),
     Evaluate(evaluate::Args),
     Firmware(firmware::Args),
     Machine(machine::Args),
@@ -92,6 +94,7 @@ pub fn main() -> ExitCode {
         Command::Demo(a) => demo::run(a),
         Command::Test(a) => test::run(a),
         Command::Ci(a) => ci::run(a),
+        Command::Consumers(a) => consumers::run(a),
         Command::Evaluate(a) => evaluate::run(a),
         Command::Firmware(a) => firmware::run(a),
         Command::Machine(a) => machine::run(a),

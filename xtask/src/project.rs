@@ -129,8 +129,13 @@ impl Project {
 
 /// What `rustc +nightly --version` says, if there is a toolchain of that name.
 pub fn nightly() -> Option<String> {
+    version("nightly")
+}
+
+/// The same of any toolchain.
+pub fn version(toolchain: &str) -> Option<String> {
     let mut c = Command::new("rustc");
-    c.args(["+nightly", "--version"]);
+    c.args([&format!("+{toolchain}"), "--version"]);
     capture(c).ok().map(|s| s.trim().to_owned())
 }
 

@@ -40,8 +40,10 @@ pub struct EraseUnit {
     pub size: u32,
     /// The value of an erased byte: 0xFF, on some parts 0x00.
     pub erased: u8,
-    /// Whether a word may be written only once between two erases. Code that is generic over media
-    /// assumes `true`.
+    /// Whether a word may be written only once between two erases. If not, a word may be programmed
+    /// again so that all its bits are programmed: with the complement of `erased`, as often as
+    /// needed, also where an earlier program was cut. Code that is generic over media relies on no
+    /// other overwrite.
     pub write_once: bool,
     /// How many erases a unit endures; 0 if unknown.
     pub endurance: u32,
@@ -85,6 +87,15 @@ impl Contract {
         match &self.erase {
             Some(e) => e.size,
             None => 1,
+        }
+    }
+
+    /// Whether every bit of a word may be programmed without an erase, whatever the word holds: see
+    /// [`EraseUnit::write_once`].
+    pub const fn overwrites(&self) -> bool {
+        match &self.erase {
+            Some(e) => !e.write_once,
+            None => false,
         }
     }
 

@@ -93,14 +93,15 @@ impl<const N: usize, const WORD: usize> Medium for RamDevice<N, WORD> {
 /// NOR flash of `UNITS` erase units of `ERASE` bytes, programmed in words of `WORD` bytes. An
 /// erased byte reads `ERASED`.
 ///
-/// Writing a word twice without an erase is [`Misuse::NotErased`]. Erases are counted and can be
-/// limited.
+/// Writing a word twice without an erase is [`Misuse::NotErased`]. With `WRITE_ONCE` false, the
+/// complement of `ERASED` may overwrite anything. Erases are counted and can be limited.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RamNor<
     const UNITS: usize,
     const ERASE: usize,
     const WORD: usize,
     const ERASED: u8 = 0xFF,
+    const WRITE_ONCE: bool = true,
 > {
     bytes: [[u8; ERASE]; UNITS],
     programmed: [[bool; ERASE]; UNITS],
@@ -108,16 +109,26 @@ pub struct RamNor<
     endurance: u32,
 }
 
-impl<const UNITS: usize, const ERASE: usize, const WORD: usize, const ERASED: u8> Default
-    for RamNor<UNITS, ERASE, WORD, ERASED>
+impl<
+    const UNITS: usize,
+    const ERASE: usize,
+    const WORD: usize,
+    const ERASED: u8,
+    const WRITE_ONCE: bool,
+> Default for RamNor<UNITS, ERASE, WORD, ERASED, WRITE_ONCE>
 {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<const UNITS: usize, const ERASE: usize, const WORD: usize, const ERASED: u8>
-    RamNor<UNITS, ERASE, WORD, ERASED>
+impl<
+    const UNITS: usize,
+    const ERASE: usize,
+    const WORD: usize,
+    const ERASED: u8,
+    const WRITE_ONCE: bool,
+> RamNor<UNITS, ERASE, WORD, ERASED, WRITE_ONCE>
 {
     /// A new flash, erased.
     pub const fn new() -> Self {
@@ -152,8 +163,13 @@ impl<const UNITS: usize, const ERASE: usize, const WORD: usize, const ERASED: u8
     }
 }
 
-impl<const UNITS: usize, const ERASE: usize, const WORD: usize, const ERASED: u8> Medium
-    for RamNor<UNITS, ERASE, WORD, ERASED>
+impl<
+    const UNITS: usize,
+    const ERASE: usize,
+    const WORD: usize,
+    const ERASED: u8,
+    const WRITE_ONCE: bool,
+> Medium for RamNor<UNITS, ERASE, WORD, ERASED, WRITE_ONCE>
 {
     type Error = Misuse;
 
@@ -169,7 +185,7 @@ impl<const UNITS: usize, const ERASE: usize, const WORD: usize, const ERASED: u8
             erase: Some(EraseUnit {
                 size: ERASE as u32,
                 erased: ERASED,
-                write_once: true,
+                write_once: WRITE_ONCE,
                 endurance: 0,
             }),
         }
@@ -188,7 +204,8 @@ impl<const UNITS: usize, const ERASE: usize, const WORD: usize, const ERASED: u8
     fn write(&mut self, at: u32, bytes: &[u8]) -> Result<(), Misuse> {
         check_range(at, bytes.len(), WORD as u32, self.capacity())?;
         let programmed = &mut self.programmed.as_flattened_mut()[at as usize..][..bytes.len()];
-        if programmed.contains(&true) {
+        let overwrites = !WRITE_ONCE && bytes.iter().all(|b| *b == !ERASED);
+        if programmed.contains(&true) && !overwrites {
             return Err(Misuse::NotErased);
         }
         programmed.fill(true);
