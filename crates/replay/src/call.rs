@@ -57,7 +57,7 @@ use crate::each::Loop;
 use crate::error::{Error, Mismatch, StepError};
 use crate::join::{Commit, Committed, Join};
 use crate::open::{Replay, StopOnUnwind};
-use crate::outbox::{Port, Queue};
+use crate::outbox::{AnyOutlet, Outlet, Port, Queue};
 use crate::signature::{Name, args_hash, call_hash, kind};
 use crate::table::{CallKind, Cursor, HeaderWords, RecordView, Table, UnitWriter};
 use core::cell::Cell;
@@ -129,7 +129,7 @@ pub type StepBody<R, M, A, O> = for<'p> fn(
     <A as Arg>::In<'p>,
 ) -> Result<O, Error>;
 
-impl<'m, R: Persist, M: Model> Replay<'m, R, M>
+impl<'m, R: Persist, M: Model, E: Outlet> Replay<'m, R, M, E>
 where
     M::Unit: Width,
 {
@@ -182,7 +182,7 @@ where
     /// call is in the source does not count, so two calls of one kind, of equal types and equal
     /// arguments need names, or nobody notices when a new program swaps them.
     #[inline(always)]
-    pub fn named(&mut self, name: impl Into<Name>) -> Named<'_, 'm, R, M> {
+    pub fn named(&mut self, name: impl Into<Name>) -> Named<'_, 'm, R, M, E> {
         Named {
             rt: self,
             name: name.into(),
@@ -206,7 +206,7 @@ where
     }
 }
 
-impl<'m, R: Persist, M: Model> Replay<'m, R, M>
+impl<'m, R: Persist, M: Model, E: Outlet> Replay<'m, R, M, E>
 where
     M::Unit: Width,
 {
@@ -226,20 +226,53 @@ where
         O: for<'p> Ret<In<'p> = O>,
     {
         self.twins.note(call_hash::<(), O>(kind::INPUT, Name::NONE));
-        self.input_named(Name::NONE, read)
+        self.input_named(Name::NONE, || Some(read()))
     }
 
     #[inline(always)]
-    fn input_named<O>(&mut self, name: Name, read: impl FnOnce() -> O) -> Result<O, Error>
+    fn input_named<O>(&mut self, name: Name, read: impl FnOnce() -> Option<O>) -> Result<O, Error>
     where
         O: for<'p> Ret<In<'p> = O>,
     {
         let id = Table::<M>::id(call_hash::<(), O>(kind::INPUT, name), 0);
         let read = Cell::new(Some(read));
         let body = |_: &Step<'_, '_, M>, _: &mut Root<'_, R::At<'_>, M::Unit>, ()| {
-            read.take().map(|read| read()).ok_or(Error::Other)
+            read.take().and_then(|read| read()).ok_or(Error::Other)
         };
         Ok(self.call::<(), O, _>(id, (), body)?)
+    }
+
+    /// Like [`Replay::record_with`], for an input that comes from the program's
+    /// [environment](Replay::open_with): `rt.input(|devices| devices.sensor.read())`.
+    ///
+    /// A bypass does not call `read`, so drivers are then as they were after the boot: what the
+    /// program needs of their state it sets up before it opens the runtime. If `read` panics,
+    /// nothing has happened to the runtime.
+    ///
+    /// **Power loss**, **Cost** and **Errors**: those of [`Replay::record_with`]. The input may have
+    /// been read although the table has no room for it.
+    #[track_caller]
+    #[inline(always)]
+    pub fn input<O>(&mut self, read: impl FnOnce(&mut E) -> O) -> Result<O, Error>
+    where
+        O: for<'p> Ret<In<'p> = O>,
+    {
+        self.twins.note(call_hash::<(), O>(kind::INPUT, Name::NONE));
+        self.input_from_env(Name::NONE, read)
+    }
+
+    #[inline(always)]
+    fn input_from_env<O>(&mut self, name: Name, read: impl FnOnce(&mut E) -> O) -> Result<O, Error>
+    where
+        O: for<'p> Ret<In<'p> = O>,
+    {
+        // The environment is a field of the runtime, so it is read before the transaction begins.
+        let mut value = None;
+        if !self.replaying() || planted!("nv-replay/input-read-in-replay") {
+            self.check_running()?;
+            value = Some(read(&mut self.env));
+        }
+        self.input_named(name, move || value)
     }
 
     /// Like [`Replay::record_with`], for a value that was already read. Returns the recorded value.
@@ -331,15 +364,15 @@ where
 
 /// A call with a name, from [`Replay::named`].
 #[must_use = "a name belongs to the call that follows it"]
-pub struct Named<'a, 'm, R: Persist, M: Model = InOrder32>
+pub struct Named<'a, 'm, R: Persist, M: Model = InOrder32, E = AnyOutlet<'m>>
 where
     M::Unit: Width,
 {
-    pub(crate) rt: &'a mut Replay<'m, R, M>,
+    pub(crate) rt: &'a mut Replay<'m, R, M, E>,
     pub(crate) name: Name,
 }
 
-impl<'m, R: Persist, M: Model> Named<'_, 'm, R, M>
+impl<'m, R: Persist, M: Model, E: Outlet> Named<'_, 'm, R, M, E>
 where
     M::Unit: Width,
 {
@@ -387,7 +420,7 @@ where
     where
         O: for<'p> Ret<In<'p> = O>,
     {
-        self.rt.input_named(self.name, read)
+        self.rt.input_named(self.name, || Some(read()))
     }
 
     /// [`Replay::record`] with this name.
@@ -396,7 +429,16 @@ where
     where
         O: for<'p> Ret<In<'p> = O>,
     {
-        self.rt.input_named(self.name, || value)
+        self.rt.input_named(self.name, || Some(value))
+    }
+
+    /// [`Replay::input`] with this name.
+    #[inline(always)]
+    pub fn input<O>(self, read: impl FnOnce(&mut E) -> O) -> Result<O, Error>
+    where
+        O: for<'p> Ret<In<'p> = O>,
+    {
+        self.rt.input_from_env(self.name, read)
     }
 }
 
@@ -431,7 +473,7 @@ fn joins<F: for<'c> FnMut(Commit<'c>) -> Result<Committed<'c>, Error>>(f: F) -> 
     f
 }
 
-impl<'m, R: Persist, M: Model> Replay<'m, R, M>
+impl<'m, R: Persist, M: Model, E: Outlet> Replay<'m, R, M, E>
 where
     M::Unit: Width,
 {
@@ -664,7 +706,7 @@ where
         };
         queue.stage();
         if planted!("nv-replay/outbox-drained-before-commit") {
-            queue.drain(&mut self.outlet);
+            queue.drain(&mut self.env);
         }
         let table = &self.table;
         let mut prepared = Some(prepared);
@@ -712,7 +754,7 @@ where
             _ => store(),
         }
         drop(prepared);
-        queue.drain(&mut self.outlet);
+        queue.drain(&mut self.env);
         guard.disarm();
         if recorded {
             self.cursor.end = at - Table::<M>::UNIT;
@@ -772,7 +814,7 @@ impl<A: Arg, O: Ret, M: Model> CallSignature<A, O, M> {
     };
 }
 
-impl<'m, R: Persist, M: Model> Replay<'m, R, M>
+impl<'m, R: Persist, M: Model, E: Outlet> Replay<'m, R, M, E>
 where
     M::Unit: Width,
 {

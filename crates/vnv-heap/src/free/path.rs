@@ -145,8 +145,8 @@ impl Path {
         };
         let far = |f: &Option<Level>| f.map_or(0, |f| u64::from(end - f.depth));
         let mut least = (1, 0, 1);
-        for (i, three) in self.levels.array_windows().enumerate() {
-            let [before, it, after] = three;
+        for (i, three) in self.levels.windows(3).enumerate() {
+            let [before, it, after] = three else { continue };
             // How much the distance to the next remembered level grows.
             let (up, down) = (far(before), far(after));
             let less = least.1 == 0 || up * least.2 < least.1 * down;
