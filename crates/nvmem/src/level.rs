@@ -386,8 +386,8 @@ impl<D: Medium, const PAGE: usize> Log<'_, D, PAGE> {
     }
 }
 
-/// The layout of a log with this geometry. Its fingerprint is the page size, the slots per block and
-/// the number of blocks.
+/// The layout of a log with this geometry. Its fingerprint is the page size, the slots per block
+/// and the number of blocks.
 fn layout(version: u16, sizes: [u16; 3]) -> Layout {
     let [page, slots, blocks] = sizes.map(u64::from);
     Layout {

@@ -10,8 +10,8 @@ use crate::device::Medium;
 use crate::marker::{Marker, Progress, all_bytes_are, read};
 use crate::planted;
 
-/// The errors in here: smaller than [`LevelError`](super::LevelError), which the public methods make
-/// of them.
+/// The errors in here: smaller than [`LevelError`](super::LevelError), which the public methods
+/// make of them.
 #[derive(Debug)]
 pub(super) enum Fault<E> {
     Medium(E),
@@ -31,8 +31,8 @@ const PIECE: usize = 256;
 #[derive(Debug)]
 pub(super) struct Log<'b, D, const PAGE: usize> {
     pub medium: D,
-    /// How many blocks the flash has, and pages the capacity: what [`Geometry`] takes from the size of
-    /// the flash.
+    /// How many blocks the flash has, and pages the capacity: what [`Geometry`] takes from the size
+    /// of the flash.
     pub blocks: u32,
     pub pages: u32,
     pub table: Table<'b>,

@@ -1,5 +1,5 @@
-//! Stores and bytes of the operations of a transaction and of the steps of a program, and erases of a
-//! record on flash, as lines `key value`.
+//! Stores and bytes of the operations of a transaction and of the steps of a program, and erases of
+//! a record on flash, as lines `key value`.
 //!
 //! The library's own stores are counted one by one. What user code writes through a `&mut` is its
 //! own and does not count, but the values that the library is given to write, into a cell or a new
