@@ -3,7 +3,12 @@
 //! It is a library, too: `evaluation/` runs programs, finds the workspace and starts the rig with
 //! it. Evaluations are a package of their own, so that no other command compiles them.
 
+// The suite itself would bring all crates.
+#[allow(dead_code)]
+#[path = "../../firmware/suite/src/abi.rs"]
+mod abi;
 mod ci;
+mod consumers;
 mod demo;
 mod docs;
 mod evaluate;
@@ -48,6 +53,7 @@ enum Command {
     /// Installs missing targets, components and programs, then runs `ci`
     Test(ci::Args),
     Ci(ci::Args),
+    Consumers(consumers::Args),
     Evaluate(evaluate::Args),
     Firmware(firmware::Args),
     Machine(machine::Args),
@@ -92,6 +98,7 @@ pub fn main() -> ExitCode {
         Command::Demo(a) => demo::run(a),
         Command::Test(a) => test::run(a),
         Command::Ci(a) => ci::run(a),
+        Command::Consumers(a) => consumers::run(a),
         Command::Evaluate(a) => evaluate::run(a),
         Command::Firmware(a) => firmware::run(a),
         Command::Machine(a) => machine::run(a),

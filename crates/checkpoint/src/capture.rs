@@ -26,16 +26,8 @@
 //! - `restore` resumes only frames that lie in the stack segment and are aligned. A restore that
 //!   wrote a part of memory and then failed resets the machine.
 
-use crate::{Error, Memory, Restored, Store};
+use crate::{Error, Memory, Restored, Store, arch};
 use core::mem::MaybeUninit;
-
-#[cfg_attr(target_arch = "arm", path = "arch/arm.rs")]
-#[cfg_attr(target_arch = "riscv32", path = "arch/riscv.rs")]
-#[cfg_attr(target_arch = "msp430", path = "arch/msp430.rs")]
-mod arch;
-
-#[cfg(target_arch = "arm")]
-pub use arch::svcall;
 
 /// The addresses of a program's statics, heap and stack. See [`segments!`](crate::segments).
 #[derive(Debug, Clone, Copy)]

@@ -19,6 +19,9 @@
 //!           head    matches  matches     matches
 //! ```
 //!
+//! A slot with a head of an older format has the rank `Older`: it counts as empty, and is named in
+//! the error if no image counts.
+//!
 //! Why this is safe:
 //! - A new image never goes to the slot of the newest valid image, so that one stays until the new
 //!   image is valid.
@@ -30,15 +33,18 @@
 //!   confirmed. Only then does the program run on it. So no later boot can fall back to an older
 //!   image.
 
-use crate::Error;
-use crate::layout::{EXTENT, HEAD, Head, Sizes, TRAILER, seed};
+use crate::format::{
+    EXTENT, HEAD, Head, PIECE, PieceBuf, Sizes, TRAILER, ZERO, clear, head_crc, is_written, seed,
+    sum, trailer,
+};
 use crate::memory::Memory;
 use crate::mode::{Full, Mode};
-use crate::scan::{Rank, Slot};
-use crate::write::{FromMemory, FromSlot};
+use crate::writing::{FromMemory, FromSlot};
+use crate::{Error, Restored, Store};
 use core::ops::Range;
 use nvmem::device::Medium;
-use nvmem::planted;
+use nvmem::marker::{self, Marker};
+use nvmem::{planted, sequence};
 
 /// `N` slots in a range of a medium, each with room for one image. At least two. Flash, where torn
 /// words may read differently each time, needs at least three.
@@ -58,22 +64,38 @@ pub struct Images<D, const N: usize = 2> {
     pub(crate) current: usize,
 }
 
-/// What a restore found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-#[non_exhaustive]
-pub struct Restored {
-    /// The sequence number of the image; wraps.
+/// How far the writing of a slot's image got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Rank {
+    /// All words are the same: nothing was written since the erase.
+    Blank,
+    /// The head is that of an older format.
+    Older,
+    /// The head is invalid.
+    Torn,
+    /// The head is valid, and the trailer does not match it; or the image was rejected.
+    Begun,
+    /// Head and trailer match. On media with unstable words the trailer itself may be unstable.
+    Complete,
+    /// The commit marker matches, so all words before it are stable.
+    Marked,
+    /// The marker's confirmation matches, so the marker itself is stable.
+    Confirmed,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Slot {
+    pub rank: Rank,
+    /// The head's sequence number; valid from [`Rank::Begun`] on.
     pub sequence: u32,
-    /// The context that was given to the checkpoint.
-    pub context: u32,
-    /// The name of the checkpoint; zero outside of an [`Archive`](crate::Archive).
-    pub name: u32,
-    /// Newer images that were completed and are damaged. The program continues from an older state
-    /// than it once had. No power cut causes this.
-    pub damaged: u8,
-    /// Slots that hold an incomplete image: an interrupted checkpoint, or damage.
-    pub unfinished: u8,
+}
+
+/// Whether sequence number `a` is later than `b`; they wrap.
+pub(crate) fn later(a: u32, b: u32) -> bool {
+    if planted!("checkpoint/sequence-does-not-wrap") {
+        return a > b;
+    }
+    sequence::is_newer(a, b)
 }
 
 /// Why an image is not restored.
@@ -236,8 +258,8 @@ impl<D: Medium, const N: usize> Images<D, N> {
     ///
     /// **Power loss**: may be repeated. On flash, if a cut hit the last words of a checkpoint, the
     /// image is copied to another slot before it is used. **Cost**: reads the image twice.
-    /// **Errors**: [`Error::NoImage`], [`Error::OtherProgram`], [`Error::OtherMemory`],
-    /// [`Error::Damaged`]: memory is unchanged. [`Error::Medium`] may come in the middle.
+    /// **Errors**: [`Error::NoImage`], [`Error::OlderFormat`], [`Error::OtherProgram`],
+    /// [`Error::OtherMemory`], [`Error::Damaged`]: memory is unchanged. [`Error::Medium`] may come in the middle.
     /// [`Error::PartlyRestored`].
     pub fn restore(&mut self, memory: &mut Memory<'_>) -> Result<Restored, Error<D::Error>> {
         self.restore_by(memory, |images| images.target(N))
@@ -280,6 +302,7 @@ impl<D: Medium, const N: usize> Images<D, N> {
         Err(match error {
             Some(error) => error,
             None if damaged > 0 => Error::Damaged,
+            None if self.slots.iter().any(|s| s.rank == Rank::Older) => Error::OlderFormat,
             None => Error::NoImage,
         })
     }
@@ -311,10 +334,10 @@ impl<D: Medium, const N: usize> Images<D, N> {
         head: &mut Head,
         target: impl Fn(&Self) -> usize,
     ) -> Result<usize, Error<D::Error>> {
-        if !Self::SIZES.unstable
-            || self.rank(slot) == Rank::Confirmed
-            || planted!("checkpoint/unconfirmed-used")
-        {
+        if !Self::SIZES.unstable || self.rank(slot) == Rank::Confirmed {
+            return Ok(slot);
+        }
+        if planted!("checkpoint/unconfirmed-used") {
             return Ok(slot);
         }
         let to = target(self);
@@ -362,5 +385,260 @@ impl<D: Medium, const N: usize> Images<D, N> {
             damaged,
             unfinished: self.unfinished().saturating_sub(damaged),
         })
+    }
+}
+
+/// How far each slot's image got, and which slot counts.
+impl<D: Medium, const N: usize> Images<D, N> {
+    /// Reads bytes at any offset of the medium.
+    pub(crate) fn peek<const K: usize>(&mut self, at: u32) -> Result<[u8; K], D::Error> {
+        let mut out = [0; K];
+        marker::read(&mut self.medium, at, &mut out)?;
+        Ok(out)
+    }
+
+    /// Reads a slot's head. Returns whether it is valid.
+    pub(crate) fn read_head(&mut self, slot: usize, head: &mut Head) -> Result<bool, D::Error> {
+        let at = self.at(slot);
+        marker::read(&mut self.medium, at, head.bytes_mut())?;
+        Ok(head.is_valid() && self.fits(head.body()))
+    }
+
+    /// Whether an image with a body of this size fits in a slot.
+    pub(crate) fn fits(&self, body: u32) -> bool {
+        Self::SIZES
+            .whole(body)
+            .is_some_and(|whole| whole <= self.slot)
+    }
+
+    /// Reads a slot's head, trailer and marker, and notes its rank.
+    fn scan_slot(&mut self, slot: usize) -> Result<(), D::Error> {
+        let mut head = Head::unread();
+        let rank = if self.read_head(slot, &mut head)? {
+            self.image_rank(slot, &head)?
+        } else if head.is_older() {
+            Rank::Older
+        } else if head.is_blank() {
+            Rank::Blank
+        } else {
+            Rank::Torn
+        };
+        self.set(slot, rank, head.sequence());
+        Ok(())
+    }
+
+    /// The rank of an image with a valid head.
+    fn image_rank(&mut self, slot: usize, head: &Head) -> Result<Rank, D::Error> {
+        let end = self.at(slot) + Self::SIZES.content(head.body());
+        let own = u64::from_le_bytes(self.peek::<{ TRAILER as usize }>(end - TRAILER)?);
+        let checksum = head_crc(seed(head), own as u32);
+        if (own >> 32) as u32 != checksum {
+            return Ok(Rank::Begun);
+        }
+        if !Self::SIZES.unstable {
+            return Ok(Rank::Confirmed);
+        }
+        let marker = Marker { at: end, checksum };
+        if !is_written(&mut self.medium, marker, 0)? {
+            return Ok(Rank::Complete);
+        }
+        if !is_written(&mut self.medium, marker, 1)? {
+            return Ok(Rank::Marked);
+        }
+        Ok(Rank::Confirmed)
+    }
+
+    pub(crate) fn rank(&self, slot: usize) -> Rank {
+        self.slots.get(slot).map_or(Rank::Blank, |s| s.rank)
+    }
+
+    pub(crate) fn set(&mut self, slot: usize, rank: Rank, sequence: u32) {
+        if let Some(s) = self.slots.get_mut(slot) {
+            *s = Slot { rank, sequence };
+        }
+    }
+
+    pub(crate) fn rank_as(&mut self, slot: usize, rank: Rank) {
+        if let Some(s) = self.slots.get_mut(slot) {
+            s.rank = rank;
+        }
+    }
+
+    /// The number of slots that hold an incomplete image.
+    pub(crate) fn unfinished(&self) -> u8 {
+        let some = |s: &&Slot| (Rank::Older..=Rank::Complete).contains(&s.rank);
+        self.slots.iter().filter(some).count() as u8
+    }
+
+    /// Scans all slots.
+    pub(crate) fn scan(&mut self) -> Result<(), D::Error> {
+        for slot in 0..N {
+            self.scan_slot(slot)?;
+        }
+        self.current = self.candidate();
+        Ok(())
+    }
+
+    /// The image to restore: the newest with a commit marker. If none has one, no program ever ran
+    /// on any of them. Then the oldest complete one is taken: it was written before the others were
+    /// begun.
+    pub(crate) fn candidate(&self) -> usize {
+        let certain = pick(&self.slots, Rank::Marked, true);
+        if Self::SIZES.unstable && certain == N {
+            let latest = planted!("checkpoint/latest-unsure");
+            return pick(&self.slots, Rank::Complete, latest);
+        }
+        certain
+    }
+
+    /// The slot for the next image: never the current one, nor `spared`. Of the others, the one
+    /// least likely to be needed.
+    pub(crate) fn target(&self, spared: usize) -> usize {
+        if planted!("checkpoint/overwrites-current") {
+            return self.current % N;
+        }
+        stalest(&self.slots, self.current, spared)
+    }
+
+    /// A sequence number later than all readable ones.
+    pub(crate) fn next_sequence(&self) -> u32 {
+        let last = self.slots.get(pick(&self.slots, Rank::Begun, true));
+        last.map_or(0, |s| s.sequence).wrapping_add(1)
+    }
+}
+
+/// Reading an image: once to check it, and once more into memory.
+impl<D: Medium, const N: usize> Images<D, N> {
+    /// Reads the image of a slot, and with `apply` writes it to memory. Returns whether the image
+    /// is intact.
+    ///
+    /// An extent that does not lie in one segment of `memory` is never written.
+    #[inline(never)]
+    pub(crate) fn walk(
+        &mut self,
+        slot: usize,
+        head: &Head,
+        memory: &Memory<'_>,
+        apply: bool,
+    ) -> Result<bool, D::Error> {
+        let base = self.at(slot);
+        let medium = &mut self.medium;
+        let mut from = base + HEAD;
+        // The checksum starts from the head that is used here. If the head on the medium is another
+        // by now, the checksum does not match.
+        let seed = seed(head);
+        let mut crc = seed;
+        let mut left = head.body();
+        let mut buf = PieceBuf::new();
+        let spare = buf.piece(PIECE as u32);
+        while left > 0 {
+            // A damaged body size makes this read at most into the trailer.
+            let mut d = [0; EXTENT as usize];
+            marker::read(medium, from, &mut d)?;
+            from += EXTENT;
+            crc = sum(crc, &d);
+            let d = u64::from_le_bytes(d);
+            let (at, len) = (d as u32, (d >> 32) as u32);
+            let (len, zero) = (len & !ZERO, len & ZERO != 0);
+            let mut written = if zero { 0 } else { len };
+            let (Some(mut to), Some(rest)) =
+                (memory.locate(at, len), left.checked_sub(EXTENT + written))
+            else {
+                return Ok(false);
+            };
+            left = rest;
+            if zero && apply && !planted!("checkpoint/zeros-not-restored") {
+                // SAFETY: *In one segment*: `to` has `len` bytes. *Segments are memory*: we may
+                // write to them.
+                unsafe { clear(to, len as usize) };
+            }
+            while written > 0 {
+                let n = (PIECE as u32).min(written);
+                let piece = if apply {
+                    // SAFETY: *In one segment*: `len` bytes from the first `to` on, and `n` of them
+                    // are left. *Segments are memory*: they are initialised, we may write to them,
+                    // and no other reference to them exists.
+                    unsafe { core::slice::from_raw_parts_mut(to, n as usize) }
+                } else {
+                    spare.get_mut(..n as usize).unwrap_or_default()
+                };
+                marker::read(medium, from, piece)?;
+                crc = sum(crc, piece);
+                from += n;
+                to = to.wrapping_add(n as usize);
+                written -= n;
+            }
+        }
+        let mut found = [0; TRAILER as usize];
+        let end = base + Self::SIZES.content(head.body());
+        marker::read(medium, end - TRAILER, &mut found)?;
+        let crc = crc.finish();
+        if planted!("checkpoint/crc-unchecked") {
+            return Ok(true);
+        }
+        Ok(found == trailer(crc, head_crc(seed, crc)))
+    }
+}
+
+/// The slot with the latest (or oldest) image among those of at least this rank; `slots.len()` if
+/// none.
+#[inline(never)]
+fn pick(slots: &[Slot], least: Rank, latest: bool) -> usize {
+    let mut best = slots.len();
+    for (i, s) in slots.iter().enumerate() {
+        let than = slots.get(best);
+        let better = |b: &Slot| later(s.sequence, b.sequence) == latest;
+        if s.rank >= least && than.is_none_or(better) {
+            best = i;
+        }
+    }
+    best
+}
+
+/// The slot of the lowest rank, except `current` and `spared`; among equals, the one with the
+/// oldest image.
+#[inline(never)]
+fn stalest(slots: &[Slot], current: usize, spared: usize) -> usize {
+    let (mut best, mut than) = (0, None::<&Slot>);
+    for (i, s) in slots.iter().enumerate() {
+        let staler =
+            |t: &Slot| s.rank < t.rank || s.rank == t.rank && later(t.sequence, s.sequence);
+        if i != current && i != spared && than.is_none_or(staler) {
+            (best, than) = (i, Some(s));
+        }
+    }
+    best
+}
+
+/// Slots for whole images, and the mode that selects what each new image holds.
+#[derive(Debug)]
+pub struct Slots<D, M, const N: usize = 2> {
+    images: Images<D, N>,
+    mode: M,
+}
+
+impl<D: Medium, M: Mode, const N: usize> Slots<D, M, N> {
+    /// Combines opened slots with a mode for new images. Any mode's image can be loaded.
+    pub const fn new(images: Images<D, N>, mode: M) -> Self {
+        Slots { images, mode }
+    }
+
+    /// Returns the slots.
+    pub fn into_images(self) -> Images<D, N> {
+        self.images
+    }
+}
+
+// SAFETY: *Checked before it is memory*, *Stable before it is used*: an image is checked and made
+// stable before its first byte is written to memory. It is checked again while it is written.
+unsafe impl<D: Medium, M: Mode, const N: usize> Store for Slots<D, M, N> {
+    type Error = D::Error;
+
+    fn save(&mut self, memory: &Memory<'_>, context: u32) -> Result<(), Error<D::Error>> {
+        self.images.checkpoint(&self.mode, memory, context)
+    }
+
+    fn load(&mut self, memory: &mut Memory<'_>) -> Result<Restored, Error<D::Error>> {
+        self.images.restore(memory)
     }
 }

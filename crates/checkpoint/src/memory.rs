@@ -16,7 +16,7 @@
 //! the bytes lie in one segment. A damaged image can therefore never make a restore write
 //! elsewhere.
 
-use crate::layout::{bytes, sum};
+use crate::format::{bytes, sum};
 use core::marker::PhantomData;
 use nvmem::crc::Crc32;
 

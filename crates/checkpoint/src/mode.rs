@@ -80,7 +80,7 @@ impl<B> Clone for ZeroRuns<'_, '_, '_, B> {
 }
 
 /// The shortest run of zeros between other bytes that is left out: describing it costs this much.
-const MIN_ZEROS: u32 = 2 * crate::layout::EXTENT;
+const MIN_ZEROS: u32 = 2 * crate::format::EXTENT;
 
 impl<B: Blocks> ZeroRuns<'_, '_, '_, B> {
     /// The number of bytes from `at` on that are zero and not in use.

@@ -1,8 +1,8 @@
-//! The trait that all layouts of checkpoints on a medium implement.
+//! What every layout of checkpoints on a medium promises ([`Store`]), what a restore returns, and
+//! the errors.
 
-use crate::{Error, Images, Memory, Mode, Restored};
+use crate::Memory;
 use core::fmt;
-use nvmem::device::Medium;
 
 /// Keeps checkpoints of memory across power cuts: slots for whole images ([`Slots`]), or another
 /// layout.
@@ -35,39 +35,6 @@ pub unsafe trait Store {
     fn load(&mut self, memory: &mut Memory<'_>) -> Result<Restored, Error<Self::Error>>;
 }
 
-/// Slots for whole images, and the mode that selects what each new image holds.
-#[derive(Debug)]
-pub struct Slots<D, M, const N: usize = 2> {
-    images: Images<D, N>,
-    mode: M,
-}
-
-impl<D: Medium, M: Mode, const N: usize> Slots<D, M, N> {
-    /// Combines opened slots with a mode for new images. Any mode's image can be loaded.
-    pub const fn new(images: Images<D, N>, mode: M) -> Self {
-        Slots { images, mode }
-    }
-
-    /// Returns the slots.
-    pub fn into_images(self) -> Images<D, N> {
-        self.images
-    }
-}
-
-// SAFETY: *Checked before it is memory*, *Stable before it is used*: an image is checked and made
-// stable before its first byte is written to memory. It is checked again while it is written.
-unsafe impl<D: Medium, M: Mode, const N: usize> Store for Slots<D, M, N> {
-    type Error = D::Error;
-
-    fn save(&mut self, memory: &Memory<'_>, context: u32) -> Result<(), Error<D::Error>> {
-        self.images.checkpoint(&self.mode, memory, context)
-    }
-
-    fn load(&mut self, memory: &mut Memory<'_>) -> Result<Restored, Error<D::Error>> {
-        self.images.restore(memory)
-    }
-}
-
 // SAFETY: *Checked before it is memory*: forwards to a store that keeps the promise.
 unsafe impl<S: Store + ?Sized> Store for &mut S {
     type Error = S::Error;
@@ -80,3 +47,103 @@ unsafe impl<S: Store + ?Sized> Store for &mut S {
         (**self).load(memory)
     }
 }
+
+/// What a restore found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub struct Restored {
+    /// The sequence number of the image; wraps.
+    pub sequence: u32,
+    /// The context that was given to the checkpoint.
+    pub context: u32,
+    /// The name of the checkpoint; zero outside of an [`Archive`](crate::Archive).
+    pub name: u32,
+    /// Newer images that were completed and are damaged. The program continues from an older state
+    /// than it once had. No power cut causes this.
+    pub damaged: u8,
+    /// Slots that hold an incomplete image: an interrupted checkpoint, damage, or an image of an
+    /// older format.
+    pub unfinished: u8,
+}
+
+/// Why a checkpoint or a restore failed. Images that were valid before are still valid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum Error<E> {
+    /// The range is too small for this image. Nothing was written.
+    TooSmall {
+        /// The bytes that the range needs to hold the image in each slot.
+        needed: u32,
+    },
+    /// The tables in RAM have too few cells for this memory. Nothing was written.
+    TablesTooSmall {
+        /// The number of cells needed.
+        cells: u32,
+    },
+    /// The range does not begin at a multiple of
+    /// [`Contract::alignment`](nvmem::device::Contract::alignment), or lies outside of the medium.
+    BadRange,
+    /// There is no image: no checkpoint was ever completed here.
+    NoImage,
+    /// There are only checkpoints in the format of an older version of this crate. Memory is
+    /// unchanged. The next checkpoint replaces them.
+    OlderFormat,
+    /// The newest checkpoint of an [`Archive`](crate::Archive) cannot be deleted: roll back to
+    /// another one first.
+    Newest,
+    /// The images belong to another program. Memory is unchanged.
+    OtherProgram {
+        /// The `program` number that the image was written with.
+        found: u64,
+    },
+    /// The images are of memory with other segments. Memory is unchanged.
+    OtherMemory,
+    /// From a restore: there are images, but none is intact. No power cut can cause this. Memory is
+    /// unchanged. From a checkpoint: the bytes written differ from those announced, and the
+    /// checkpoint before it stays valid.
+    Damaged,
+    /// The image read differently after it had been checked. Memory holds a part of it, and the
+    /// program must start again.
+    PartlyRestored,
+    /// `restore` was not called since power-on: the checkpoint would replace the state that is
+    /// still to be restored. Nothing was written.
+    NotRestored,
+    /// The program could not be resumed from this call. It runs on another stack than the one
+    /// described, in a handler that preempted another one, or in a thread of an operating system.
+    /// Nothing was written.
+    NotResumable,
+    /// The `Checkpointer` lies in memory that its own images hold. Nothing was written.
+    InsideSegments,
+    /// The driver of the medium failed. A failed checkpoint may be tried again.
+    Medium(E),
+}
+
+impl<E: fmt::Debug> fmt::Display for Error<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::TooSmall { needed } => write!(f, "the range needs {needed} bytes"),
+            Error::TablesTooSmall { cells } => write!(f, "the tables in RAM need {cells} cells"),
+            Error::BadRange => f.write_str("the range is misaligned or outside of the medium"),
+            Error::Newest => f.write_str("the newest checkpoint cannot be deleted"),
+            Error::NoImage => f.write_str("no checkpoint was ever completed here"),
+            Error::OlderFormat => f.write_str("the checkpoints have an older format"),
+            Error::OtherProgram { found } => {
+                write!(f, "the image belongs to program {found:#x}")
+            }
+            Error::OtherMemory => f.write_str("the image is of memory with other segments"),
+            Error::Damaged => f.write_str("no image is intact"),
+            Error::PartlyRestored => {
+                f.write_str("the image changed while it was restored; memory holds a part of it")
+            }
+            Error::NotRestored => f.write_str("a checkpoint was taken before `restore` was called"),
+            Error::NotResumable => f.write_str("the program cannot be resumed from this call"),
+            Error::InsideSegments => {
+                f.write_str("the checkpointer lies in memory that its images hold")
+            }
+            Error::Medium(e) => write!(f, "the medium failed: {e:?}"),
+        }
+    }
+}
+impl<E: fmt::Debug> core::error::Error for Error<E> {}

@@ -9,8 +9,15 @@
 //!        bytes           <-encode--  Ret                    as a replay table stores it
 //! ```
 
-use crate::persist::{Invalid, Plain, Visit};
+use crate::describe::{compound_hash, layout_hash};
+use crate::persist::{Invalid, Persist, Plain, Visit};
 use core::mem::MaybeUninit;
+
+/// For an implementation of [`Arg::TYPE`], [`Share::TYPE`] or [`Ret::TYPE`]: a hash of the layout of
+/// `T`, equal in every build, and of how it crosses (`kind`).
+pub const fn type_hash<T: Persist>(kind: &str) -> u64 {
+    compound_hash(kind, &[layout_hash::<T>()])
+}
 
 /// An argument of a transaction's body: plain values, `Held` by value, the result of `lend()`, and
 /// tuples of them.
@@ -25,6 +32,8 @@ use core::mem::MaybeUninit;
 pub unsafe trait Arg: Sized {
     /// The argument's type inside the transaction.
     type In<'p>;
+    /// A hash of the type, equal in every build of the same declarations. A replay compares it.
+    const TYPE: u64;
     /// How many owning handles the caller gives away.
     const OWNED: usize;
     /// Whether every handle belongs to this session.
@@ -57,6 +66,8 @@ pub unsafe trait Arg: Sized {
 pub unsafe trait Share {
     /// The argument's type in one iteration.
     type In<'a>;
+    /// A hash of the type, equal in every build of the same declarations. A replay compares it.
+    const TYPE: u64;
     /// Makes the argument of the next iteration.
     ///
     /// # Safety
@@ -80,6 +91,13 @@ pub unsafe trait Share {
 pub unsafe trait Ret: Sized {
     /// The result's type inside the transaction.
     type In<'p>;
+    /// A hash of the type, equal in every build of the same declarations. A replay compares it.
+    const TYPE: u64;
+    /// The type's name, for a type without a layout, whose [`Ret::TYPE`] says only how it is
+    /// encoded. A replay compares it.
+    fn type_name() -> Option<&'static str> {
+        None
+    }
     /// How many bytes `encode` writes; [`UNKNOWN_LENGTH`] if that depends on the value.
     const BYTES: usize;
     /// How many handles the result has.
@@ -133,6 +151,7 @@ fn plain_bytes<T: Plain>(v: &T, f: &mut dyn FnMut(&[u8])) {
 // SAFETY: invariant "Plain is plain": no handle.
 unsafe impl<T: Plain> Arg for T {
     type In<'p> = T;
+    const TYPE: u64 = type_hash::<T>("plain");
     const OWNED: usize = 0;
     fn of_session(&self, _: u32) -> bool {
         true
@@ -149,6 +168,7 @@ unsafe impl<T: Plain> Arg for T {
 // SAFETY: invariant "Plain is plain": no handle.
 unsafe impl<T: Plain + Copy> Share for T {
     type In<'a> = T;
+    const TYPE: u64 = type_hash::<T>("plain");
     unsafe fn share<'a>(&mut self) -> Self::In<'a> {
         *self
     }
@@ -160,6 +180,7 @@ unsafe impl<T: Plain + Copy> Share for T {
 // SAFETY: invariant "Plain is plain": no handle.
 unsafe impl<T: Plain> Ret for T {
     type In<'p> = T;
+    const TYPE: u64 = type_hash::<T>("plain");
     const BYTES: usize = size_of::<T>();
     const HANDLES: usize = 0;
     unsafe fn leave(inside: T, _: u32) -> T {
@@ -178,6 +199,7 @@ macro_rules! tuples {
         // SAFETY: invariant "Sole owner": part by part.
         unsafe impl<$($n: Arg),+> Arg for ($($n,)+) {
             type In<'p> = ($($n::In<'p>,)+);
+            const TYPE: u64 = compound_hash("tuple", &[$($n::TYPE),+]);
             const OWNED: usize = 0 $(+ $n::OWNED)+;
             fn of_session(&self, session: u32) -> bool { $(self.$i.of_session(session))&&+ }
             fn handles(&self, f: &mut dyn FnMut(u32)) { $(self.$i.handles(f);)+ }
@@ -191,6 +213,7 @@ macro_rules! tuples {
         // SAFETY: invariant "Sole owner": part by part.
         unsafe impl<$($n: Share),+> Share for ($($n,)+) {
             type In<'a> = ($($n::In<'a>,)+);
+            const TYPE: u64 = compound_hash("tuple", &[$($n::TYPE),+]);
             unsafe fn share<'a>(&mut self) -> Self::In<'a> {
                 // SAFETY: invariant "Sole owner": forwarded, part by part.
                 unsafe { ($(self.$i.share(),)+) }
@@ -201,6 +224,7 @@ macro_rules! tuples {
         // SAFETY: invariant "Sole owner": part by part.
         unsafe impl<$($n: RetPart),+> Ret for ($($n,)+) {
             type In<'p> = ($($n::In<'p>,)+);
+            const TYPE: u64 = compound_hash("tuple", &[$($n::TYPE),+]);
             const BYTES: usize = 0 $(+ $n::BYTES)+;
             const HANDLES: usize = 0 $(+ $n::HANDLES)+;
             unsafe fn leave(inside: Self::In<'_>, session: u32) -> Self {

@@ -276,6 +276,22 @@ pub fn fingerprint<T: Persist>() -> u64 {
     fingerprint_to::<T, FullDepth<{ TAGS | NAMES }>>()
 }
 
+/// The hash of the layout of `T`, as in [`fingerprint`], but equal on all targets for types that are
+/// equal there.
+pub(crate) const fn layout_hash<T: Persist>() -> u64 {
+    <Reachable<T, FullDepth<{ TAGS | NAMES }>> as Hashed>::HASH
+}
+
+/// The hash of a type that is made of others: its name, then their hashes in order.
+pub(crate) const fn compound_hash(name: &str, of: &[u64]) -> u64 {
+    let (mut h, mut i) = (Hash::new(0).text(8, name), 0);
+    while i < of.len() {
+        h = h.number(of[i]);
+        i += 1;
+    }
+    h.value
+}
+
 #[inline(always)]
 fn fingerprint_to<T: Persist, D: Depth + Facts>() -> u64 {
     const {

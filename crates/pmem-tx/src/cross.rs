@@ -1,10 +1,10 @@
 //! Values that enter and leave a transaction: plain values, and handles as [`Held`] or [`HeldRef`].
 
 use crate::error::Error;
-use crate::pbox::{PBox, Width, handle_kind};
+use crate::ptr::{PBox, Width, handle_kind};
 use crate::tx::Tx;
 use core::marker::PhantomData;
-use nvmem::cross::{Arg, Ret, RetPart, Share};
+use nvmem::cross::{Arg, Ret, RetPart, Share, type_hash};
 use nvmem::persist::Visit;
 use nvmem::{Invalid, Model, Persist};
 
@@ -150,6 +150,7 @@ impl<T, W: Width> Held<T, W> {
 // mutably as long as the loan lives.
 unsafe impl<T: Persist, W: Width> Share for &mut Held<T, W> {
     type In<'a> = HeldLoan<'a, T, W>;
+    const TYPE: u64 = type_hash::<T>("lent");
     unsafe fn share<'a>(&mut self) -> Self::In<'a> {
         self.loan()
     }
@@ -163,6 +164,7 @@ unsafe impl<T: Persist, W: Width> Share for &mut Held<T, W> {
 // mutably meanwhile.
 unsafe impl<T: Persist, W: Width> Share for &mut HeldLoan<'_, T, W> {
     type In<'a> = HeldLoan<'a, T, W>;
+    const TYPE: u64 = type_hash::<T>("lent");
     unsafe fn share<'a>(&mut self) -> Self::In<'a> {
         self.held.loan()
     }
@@ -192,7 +194,7 @@ impl<'p, T: Persist, W: Width> HeldBox<'p, T, W> {
     pub fn fields<'a, M: Model<Unit = W>>(
         &'a mut self,
         tx: &'a Tx<'p, M>,
-    ) -> T::Slots<crate::slot::FieldLender<'a, 'p, M>>
+    ) -> T::Slots<crate::FieldLender<'a, 'p, M>>
     where
         T: nvmem::fields::Fields,
     {
@@ -203,9 +205,13 @@ impl<'p, T: Persist, W: Width> HeldBox<'p, T, W> {
 // SAFETY: invariant "Sole owner": one handle, entered once.
 unsafe impl<T: Persist, W: Width> Arg for Held<T, W> {
     type In<'p> = PBox<'p, T::At<'p>, W>;
+    const TYPE: u64 = type_hash::<T>("owned");
     const OWNED: usize = 1;
     fn of_session(&self, session: u32) -> bool {
-        self.session == session || nvmem::planted!("pmem-tx/session-not-compared")
+        if nvmem::planted!("pmem-tx/session-not-compared") {
+            return true;
+        }
+        self.session == session
     }
     fn handles(&self, f: &mut dyn FnMut(u32)) {
         f(self.offset())
@@ -219,6 +225,7 @@ unsafe impl<T: Persist, W: Width> Arg for Held<T, W> {
 // it.
 unsafe impl<T: Persist, W: Width> Ret for Held<T, W> {
     type In<'p> = PBox<'p, T::At<'p>, W>;
+    const TYPE: u64 = type_hash::<T>("owned");
     const BYTES: usize = W::BYTES;
     const HANDLES: usize = 1;
     unsafe fn leave(inside: Self::In<'_>, session: u32) -> Self {
@@ -248,6 +255,7 @@ unsafe impl<T: Persist, W: Width> RetPart for Held<T, W> {}
 // mutably.
 unsafe impl<T: Persist, W: Width> Arg for HeldRef<'_, T, W> {
     type In<'p> = HeldBox<'p, T::At<'p>, W>;
+    const TYPE: u64 = type_hash::<T>("lent");
     const OWNED: usize = 0;
     fn of_session(&self, session: u32) -> bool {
         self.0.of_session(session)

@@ -24,16 +24,15 @@
 //! its runtime by another one is detected before the loop uses it: the address of the `Loop` and
 //! the start of the region are compared (invariant "A loop's own runtime").
 
+use crate::call::Named;
+use crate::call::RecordShape;
 use crate::error::{Error, Mismatch};
-use crate::execute::RecordShape;
-use crate::header::CallKind;
-use crate::layout::STATE;
 use crate::open::Replay;
-use crate::site;
-use crate::table::{State, Table};
+use crate::outbox::{AnyOutlet, Outlet};
+use crate::signature::{Name, kind, loop_args_hash, loop_hash};
+use crate::table::{CallKind, STATE, State, Table};
 use core::convert::Infallible;
 use core::ops::Range;
-use core::panic::Location;
 use nvmem::cross::Share;
 use nvmem::{Model, Persist, planted};
 use pmem_tx::Width;
@@ -44,9 +43,10 @@ const ENDLESS: u32 = 0;
 
 /// The body of a loop without arguments: a function pointer, so that iterations share no volatile
 /// state.
-pub type LoopBody<'m, R, M> = fn(&mut Replay<'m, R, M>, u32) -> Result<(), Error>;
+pub type LoopBody<'m, R, M, E = AnyOutlet<'m>> =
+    fn(&mut Replay<'m, R, M, E>, u32) -> Result<(), Error>;
 
-impl<'m, R: Persist, M: Model> Replay<'m, R, M>
+impl<'m, R: Persist, M: Model, E: Outlet> Replay<'m, R, M, E>
 where
     M::Unit: Width,
 {
@@ -55,7 +55,7 @@ where
     /// take no space.
     ///
     /// The body is a function pointer: one iteration hands data to the next through persistent
-    /// objects. If an error leaves the body, the loop stays in this iteration and the runtime stops
+    /// objects. Drivers come from the [environment](Replay::env). If an error leaves the body, the loop stays in this iteration and the runtime stops
     /// until the next open. To go on, handle the error inside the body.
     ///
     /// **Power loss**: an iteration is complete, or continues after its last record. **Cost**: one
@@ -65,9 +65,9 @@ where
     /// its runtime by another one.
     #[track_caller]
     #[inline(always)]
-    pub fn each(&mut self, range: Range<u32>, body: LoopBody<'m, R, M>) -> Result<(), Error> {
-        let site = site::site(Location::caller());
-        self.run_loop(site, range, (), |rt, i, ()| body(rt, i))
+    pub fn each(&mut self, range: Range<u32>, body: LoopBody<'m, R, M, E>) -> Result<(), Error> {
+        self.twins.note(loop_hash::<()>(kind::LOOP, Name::NONE));
+        self.run_loop(Name::NONE, range, (), |rt, i, ()| body(rt, i))
     }
 
     /// Like [`Replay::each`], with arguments that each iteration receives: plain values,
@@ -80,21 +80,8 @@ where
         args: S,
         body: for<'a> fn(&mut Self, u32, S::In<'a>) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let site = site::site(Location::caller());
-        self.run_loop(site, range, args, |rt, i, a| body(rt, i, a))
-    }
-
-    /// Like [`Replay::each_with`], identified by a number instead of its call site, so the code may
-    /// move.
-    pub fn each_at<S: Share>(
-        &mut self,
-        id: u32,
-        range: Range<u32>,
-        args: S,
-        body: for<'a> fn(&mut Self, u32, S::In<'a>) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        let site = site::Hash::new().word(id).finish();
-        self.run_loop(site, range, args, |rt, i, a| body(rt, i, a))
+        self.twins.note(loop_hash::<S>(kind::LOOP, Name::NONE));
+        self.run_loop(Name::NONE, range, args, |rt, i, a| body(rt, i, a))
     }
 
     /// Runs `body` without end: the super-loop. The iteration number wraps, after 2^23 iterations
@@ -102,9 +89,9 @@ where
     /// with an error.
     #[track_caller]
     #[inline(always)]
-    pub fn forever(&mut self, body: LoopBody<'m, R, M>) -> Result<Infallible, Error> {
-        let site = site::site(Location::caller());
-        self.run_endless(site, (), |rt, i, ()| body(rt, i))
+    pub fn forever(&mut self, body: LoopBody<'m, R, M, E>) -> Result<Infallible, Error> {
+        self.twins.note(loop_hash::<()>(kind::ENDLESS, Name::NONE));
+        self.run_endless(Name::NONE, (), |rt, i, ()| body(rt, i))
     }
 
     /// Like [`Replay::forever`], with arguments as in [`Replay::each_with`].
@@ -115,14 +102,14 @@ where
         args: S,
         body: for<'a> fn(&mut Self, u32, S::In<'a>) -> Result<(), Error>,
     ) -> Result<Infallible, Error> {
-        let site = site::site(Location::caller());
-        self.run_endless(site, args, |rt, i, a| body(rt, i, a))
+        self.twins.note(loop_hash::<S>(kind::ENDLESS, Name::NONE));
+        self.run_endless(Name::NONE, args, |rt, i, a| body(rt, i, a))
     }
 
     #[inline]
     fn run_loop<S: Share>(
         &mut self,
-        site: u32,
+        name: Name,
         range: Range<u32>,
         mut args: S,
         mut body: impl for<'a> FnMut(&mut Self, u32, S::In<'a>) -> Result<(), Error>,
@@ -130,8 +117,11 @@ where
         if range.is_empty() {
             return self.check_running();
         }
-        let args_hash = site::loop_args_hash(&args, range.start, range.end);
-        let mut l = Loop::new(Table::<M>::id(site, args_hash), range.end - range.start);
+        let id = Table::<M>::id(
+            loop_hash::<S>(kind::LOOP, name),
+            loop_args_hash(&args, range.start, range.end),
+        );
+        let mut l = Loop::new(id, range.end - range.start);
         self.enter_loop(&mut l)?;
         while l.running {
             // SAFETY: invariant "Sole owner": the loan ends when the body returns. Until then
@@ -149,14 +139,15 @@ where
     #[inline]
     fn run_endless<S: Share>(
         &mut self,
-        site: u32,
+        name: Name,
         mut args: S,
         mut body: impl for<'a> FnMut(&mut Self, u32, S::In<'a>) -> Result<(), Error>,
     ) -> Result<Infallible, Error> {
-        let mut l = Loop::new(
-            Table::<M>::id(site, site::loop_args_hash(&args, 0, 0)),
-            ENDLESS,
+        let id = Table::<M>::id(
+            loop_hash::<S>(kind::ENDLESS, name),
+            loop_args_hash(&args, 0, 0),
         );
+        let mut l = Loop::new(id, ENDLESS);
         self.enter_loop(&mut l)?;
         while l.running {
             // SAFETY: invariant "Sole owner": the loan ends when the body returns. Until then
@@ -196,11 +187,8 @@ where
         self.advance_outlined(h.end);
         (l.at, l.payload) = (self.cursor.at, self.cursor.payload);
         (l.running, l.iteration) = (!s.done, s.counter);
-        if l.running
-            && l.iteration >= l.count
-            && l.count != ENDLESS
-            && !planted!("nv-replay/iteration-beyond-the-end")
-        {
+        let beyond = l.running && l.iteration >= l.count && l.count != ENDLESS;
+        if beyond && !planted!("nv-replay/iteration-beyond-the-end") {
             return Err(self.diverged(Mismatch::RecordsRemain));
         }
         if l.running {
@@ -220,9 +208,8 @@ where
         }
         // The body had `&mut` to the runtime, so it can have replaced it (invariant "A loop's own
         // runtime").
-        if (self.innermost_loop, self.table.region.base()) != (l.address(), l.region_base)
-            && !planted!("nv-replay/runtime-not-compared")
-        {
+        let mine = (self.innermost_loop, self.table.region.base()) == (l.address(), l.region_base);
+        if !mine && !planted!("nv-replay/runtime-not-compared") {
             self.check_running()?;
             return Err(self.diverged(Mismatch::Runtime));
         }
@@ -238,13 +225,54 @@ where
             // The first header of the ended iteration must not count as the first record of the
             // next one.
             let seq = self.pool.context().next_seq();
-            let skip = self.table.is_successor(l.at, l.payload, seq)
-                && !planted!("nv-replay/number-not-skipped");
+            let stale = self.table.is_successor(l.at, l.payload, seq);
+            let skip = stale && !planted!("nv-replay/number-not-skipped");
             self.commit(0, &RecordShape::NONE, None, (!skip).then_some(&*l), None)?;
             if !skip {
                 return Ok(());
             }
         }
+    }
+}
+
+impl<'m, R: Persist, M: Model, E: Outlet> Named<'_, 'm, R, M, E>
+where
+    M::Unit: Width,
+{
+    /// [`Replay::each`] with this name.
+    #[inline(always)]
+    pub fn each(self, range: Range<u32>, body: LoopBody<'m, R, M, E>) -> Result<(), Error> {
+        self.rt
+            .run_loop(self.name, range, (), |rt, i, ()| body(rt, i))
+    }
+
+    /// [`Replay::each_with`] with this name.
+    #[inline(always)]
+    pub fn each_with<S: Share>(
+        self,
+        range: Range<u32>,
+        args: S,
+        body: for<'a> fn(&mut Replay<'m, R, M, E>, u32, S::In<'a>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        self.rt
+            .run_loop(self.name, range, args, |rt, i, a| body(rt, i, a))
+    }
+
+    /// [`Replay::forever`] with this name.
+    #[inline(always)]
+    pub fn forever(self, body: LoopBody<'m, R, M, E>) -> Result<Infallible, Error> {
+        self.rt.run_endless(self.name, (), |rt, i, ()| body(rt, i))
+    }
+
+    /// [`Replay::forever_with`] with this name.
+    #[inline(always)]
+    pub fn forever_with<S: Share>(
+        self,
+        args: S,
+        body: for<'a> fn(&mut Replay<'m, R, M, E>, u32, S::In<'a>) -> Result<(), Error>,
+    ) -> Result<Infallible, Error> {
+        self.rt
+            .run_endless(self.name, args, |rt, i, a| body(rt, i, a))
     }
 }
 
@@ -268,10 +296,10 @@ pub(crate) struct Loop {
 }
 
 /// Stops the runtime if the body unwinds, as an error from the body does.
-struct LoopGuard<'a, 'm, R: Persist, M: Model>(&'a mut Replay<'m, R, M>)
+struct LoopGuard<'a, 'm, R: Persist, M: Model, E: Outlet>(&'a mut Replay<'m, R, M, E>)
 where
     M::Unit: Width;
-impl<R: Persist, M: Model> Drop for LoopGuard<'_, '_, R, M>
+impl<R: Persist, M: Model, E: Outlet> Drop for LoopGuard<'_, '_, R, M, E>
 where
     M::Unit: Width,
 {

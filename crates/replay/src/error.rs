@@ -1,6 +1,6 @@
 //! Errors.
 
-use crate::header::CallKind;
+use crate::table::CallKind;
 
 /// Why a step, an input or a loop did not happen. Two words, so it is returned in registers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,11 +59,11 @@ pub struct Divergence {
 pub enum Mismatch {
     /// A step where a loop was recorded, or a loop where a step was recorded.
     Kind,
-    /// Another call site.
-    Site,
-    /// The same call site with other plain arguments, or another lent handle.
+    /// Another kind of call, other types of arguments or result, or another name.
+    Call,
+    /// The same call with other plain arguments, or another lent handle.
     Arguments,
-    /// The same call site, but the step consumes another handle.
+    /// The same call, but the step consumes another handle.
     Handles,
     /// The recorded bytes are no valid value of the result's type.
     Result,
@@ -78,7 +78,7 @@ impl core::fmt::Display for Divergence {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         let what = match self.mismatch {
             Mismatch::Kind => "a step where a loop was recorded, or a loop where a step was",
-            Mismatch::Site => "another call site",
+            Mismatch::Call => "another kind of call, other types or another name",
             Mismatch::Arguments => "other arguments",
             Mismatch::Handles => "another handle is consumed",
             Mismatch::Result => "the recorded bytes are no value of the result's type",
@@ -214,9 +214,14 @@ pub enum OpenError {
     Foreign,
     /// The table is damaged in a way that no power cut can cause.
     Damaged(Damage),
-    /// The region holds a replay table of another format version, or data of another crate of this
-    /// family. Nothing was written: finish with the program that wrote it, or erase it.
+    /// The region holds data of another crate of this family. Nothing was written.
     OtherFormat,
+    /// The region holds a replay table of another version of the format. Nothing was written:
+    /// finish with the program that wrote it, or erase it.
+    FormatVersion {
+        /// The version of the stored format. This crate reads version 5.
+        stored: u16,
+    },
     /// The configuration is invalid.
     Config(ConfigItem),
     /// The region is smaller than the configuration and the root need.
@@ -287,9 +292,12 @@ impl core::fmt::Display for OpenError {
         match self {
             OpenError::Foreign => f.write_str("the region holds data that is no replay table"),
             OpenError::Damaged(d) => write!(f, "the replay table is damaged: {d:?}"),
-            OpenError::OtherFormat => {
-                f.write_str("the region holds a replay table of another format version, or data of another crate")
-            }
+            OpenError::OtherFormat => f.write_str("the region holds data of another crate"),
+            OpenError::FormatVersion { stored } => write!(
+                f,
+                "the region holds a replay table of format version {stored}, and this program reads {}",
+                crate::table::VERSION
+            ),
             OpenError::Config(why) => write!(f, "bad configuration: {why}"),
             OpenError::TooSmall { needed } => {
                 write!(f, "the region is too small: {needed} bytes are needed")

@@ -1,9 +1,8 @@
 //! Lists the records of a table without the program that wrote them.
 
 use crate::error::OpenFailure;
-use crate::header::{CallKind, RecordView};
-use crate::recovery;
-use crate::table::Table;
+use crate::open;
+use crate::table::{CallKind, RecordView, Table};
 use nvmem::{Model, Region};
 
 /// One item of a table.
@@ -22,10 +21,10 @@ pub enum TableItem {
     Record {
         /// The kind of the record.
         kind: CallKind,
-        /// The low bits of the hash of its call site: 9, or 8 on 16-bit units. On 16-bit units
-        /// `None` for a loop and a step without a result: their records hold only a combined hash
-        /// of site and arguments.
-        site: Option<u16>,
+        /// The low bits of its call hash (kind, types and name): 9, or 8 on 16-bit units. On 16-bit
+        /// units `None` for a loop and a step without a result: their records hold only a combined
+        /// hash of call and arguments.
+        call: Option<u16>,
         /// Bytes of content.
         bytes: u32,
     },
@@ -49,7 +48,7 @@ pub fn inspect<'m, M: Model>(
     let mut on_record = |table: &Table<'_, M>, record: &RecordView| {
         visit(TableItem::Record {
             kind: record.kind,
-            site: record.site::<M>(),
+            call: record.call::<M>(),
             bytes: (record.end - record.content) as u32,
         });
         if let Some(state) = table.running_state(record) {
@@ -60,7 +59,7 @@ pub fn inspect<'m, M: Model>(
             });
         }
     };
-    let (found, region) = recovery::scan_region(region, &mut on_record)?;
+    let (found, region) = open::scan_region(region, &mut on_record)?;
     // A blank region holds nothing.
     if let Some(found) = found {
         visit(TableItem::End {

@@ -5,7 +5,7 @@
 //!    superblock ---- blank --------> write the superblock as "formatting", clear the table
 //!       | valid                        |
 //!       v                              v
-//!    scan the records (recovery.rs): the last number n is the last committed transaction
+//!    scan the records (see below): the last number n is the last committed transaction
 //!       |
 //!       +-- another version? refuse, start over, or keep the first records (`Options`)
 //!       v
@@ -26,18 +26,41 @@
 //!
 //! Objects are reclaimed only when the program has passed all records: until then a record may
 //! return a handle (invariant "Reclaim after replay").
+//!
+//! # Recovery
+//!
+//! Finds the records that count, and refuses states that no power cut leaves.
+//!
+//! ```text
+//! run's start word: number 41, area 0
+//!       |
+//!       v   expected
+//! header 0: 42  ok -> payload 0, its length from the header
+//! header 1: 43  ok -> a running loop; continue with the number in its start word: 57
+//! header 2: 58  ok
+//! header 3: 45  not 59 -> stop. The last committed number is 58; header 3 is free.
+//! ```
+//!
+//! One forward pass, one comparison per record. A record counts if and only if all records before
+//! it count and its header holds the next number (invariant "Place decides"). Recovery never asks
+//! which of two numbers is newer, so numbers may wrap. The scan writes nothing: after
+//! a cut during recovery, the next open reads the same.
+//!
+//! Safe on any bytes: each record must lie inside of its area, headers above payloads, and each
+//! record moves the header position down, so the scan ends. A record that counts but has no valid
+//! form is [`Damage`]: a header is stored after its payload, so no power cut leaves it.
 
-use crate::error::{Divergence, Error, Mismatch, OpenError, OpenFailure};
-use crate::execute::RecordShape;
-use crate::header::CallKind;
-use crate::layout::{self, Config};
-use crate::outbox::Outlet;
-use crate::recovery::{self, ScanResult};
-use crate::step::InOneThread;
-use crate::table::{Cursor, State, Table};
+use crate::call::{InOneThread, RecordShape};
+use crate::error::{ConfigItem, Damage, Divergence, Error, Mismatch, OpenError, OpenFailure};
+use crate::outbox::{AnyOutlet, Outlet};
+use crate::signature::Twins;
+use crate::table::{
+    self, CallKind, Config, Cursor, Geometry, OUTBOX, RecordView, State, Table, param,
+};
 use core::cell::Cell;
 use core::mem::MaybeUninit;
-use nvmem::{InOrder32, Model, Persist, Region, Superblock, planted, superblock};
+use nvmem::superblock::{self, Difference, Superblock, View};
+use nvmem::{InOrder32, LayoutMismatch, Model, Persist, Region, planted};
 use pmem_tx::{Pool, Tx, Width};
 
 /// What to do if the records belong to another version of the program.
@@ -60,13 +83,20 @@ pub struct Options<'m> {
     /// The layout of the pool; used when the region is formatted. `None` chooses it by the size.
     /// The table sets the width of sequence numbers.
     pub pool: Option<pmem_tx::Config>,
-    /// The program's version. Change it whenever you add, remove, reorder or replace steps.
+    /// Which program the records belong to. They are replayed by the same program only: by one
+    /// that makes the same calls in the same order, whose steps mean the same. Where its lines are,
+    /// and how it was compiled, does not matter. So change the version when you add, remove, move
+    /// or replace a step, a loop or an input; the function [`version`](crate::version) derives it
+    /// from a list of names. A change that the calls show (their kinds, types, names, arguments) is
+    /// found without a new version, as [`Error::Diverged`]; a step whose code does something else
+    /// is not.
     pub version: u16,
     /// What to do if the records belong to another version.
     pub update: Update,
     /// Start over even if the version is the same: after a divergence, or when a user asks for it.
     pub start_over: bool,
-    /// Receives the program's messages.
+    /// Receives the program's messages. Not used by [`Replay::open_with`], where the environment
+    /// does.
     pub outlet: Option<&'m mut dyn Outlet>,
 }
 
@@ -87,26 +117,25 @@ impl Default for Options<'_> {
 /// and its position in the table.
 // The hottest fields come first, within reach of short instructions.
 #[repr(C)]
-pub struct Replay<'m, R: Persist, M = InOrder32> {
+pub struct Replay<'m, R: Persist, M = InOrder32, E = AnyOutlet<'m>> {
     pub(crate) table: Table<'m, M>,
     /// The program's position; `Cursor::NONE` with a full table once the runtime has stopped.
     pub(crate) cursor: Cursor,
-    pub(crate) outlet: Option<&'m mut dyn Outlet>,
     pub(crate) live: bool,
     /// The error of a call that finds no room: [`Error::TableFull`], or the reason why the runtime
     /// has stopped.
     pub(crate) no_room_error: Error,
     pub(crate) divergence: Option<Divergence>,
+    pub(crate) twins: Twins,
     /// The address of the innermost running [`Loop`](crate::each::Loop); 0 outside of loops.
     pub(crate) innermost_loop: usize,
     pub(crate) pool: Pool<'m, R, M>,
+    pub(crate) env: E,
 }
 
-// SAFETY: invariant "In one thread": the bound never holds, because the outlet may belong to a
-// thread.
-unsafe impl<R: Persist, M> Send for Replay<'_, R, M> where Self: InOneThread {}
-// SAFETY: invariant "In one thread": the bound never holds.
-unsafe impl<R: Persist, M> Sync for Replay<'_, R, M> where Self: InOneThread {}
+// SAFETY: invariant "In one thread": the bound never holds. The automatic `Send` stays: the region
+// and the pool may move to another thread, and a runtime does if its environment may.
+unsafe impl<R: Persist, M, E> Sync for Replay<'_, R, M, E> where Self: InOneThread {}
 
 impl<'m, R: Persist, M: Model> Replay<'m, R, M>
 where
@@ -122,17 +151,14 @@ where
     #[inline(always)]
     pub fn open<F>(
         region: Region<'m, M>,
-        options: Options<'m>,
+        mut options: Options<'m>,
         init: F,
     ) -> Result<Self, OpenFailure<'m, M>>
     where
         F: for<'p> FnOnce(&Tx<'p, M>) -> Result<R::At<'p>, pmem_tx::Error>,
     {
-        let mut place = MaybeUninit::uninit();
-        Self::open_in(&mut place, region, options, init)?;
-        // SAFETY: invariant "Open in its place": `open_in` has written every field, and nothing
-        // else refers to `place`.
-        Ok(unsafe { place.assume_init() })
+        let outlet = options.outlet.take();
+        Self::open_with(region, options, outlet, init)
     }
 
     /// Like [`Replay::open`], but constructs the runtime in `place`. In a small program the move of
@@ -142,7 +168,63 @@ where
     pub fn open_in<'p, F>(
         place: &'p mut MaybeUninit<Self>,
         region: Region<'m, M>,
+        mut options: Options<'m>,
+        init: F,
+    ) -> Result<&'p mut Self, OpenFailure<'m, M>>
+    where
+        F: for<'a> FnOnce(&Tx<'a, M>) -> Result<R::At<'a>, pmem_tx::Error>,
+    {
+        let outlet = options.outlet.take();
+        Self::open_at(place, region, options, outlet, init)
+    }
+}
+
+impl<'m, R: Persist, M: Model, E: Outlet> Replay<'m, R, M, E>
+where
+    M::Unit: Width,
+{
+    /// Like [`Replay::open`], for a program with an environment: its drivers, which the program
+    /// sets up at each boot. The runtime lends `env` to [inputs](Replay::input), to the bodies of
+    /// loops ([`Replay::env`]) and, as the [`Outlet`], to outputs. A step does not get it.
+    ///
+    /// The environment is volatile: after a boot it is as the program has made it, although calls
+    /// are bypassed. So it holds nothing that a program carries from one call to the next. A
+    /// `powerfail` campaign finds a program that does, because its replay makes other calls or
+    /// ends with another result.
+    ///
+    /// An open that fails drops `env`; pass `&mut env` to keep it.
+    #[inline(always)]
+    pub fn open_with<F>(
+        region: Region<'m, M>,
         options: Options<'m>,
+        env: E,
+        init: F,
+    ) -> Result<Self, OpenFailure<'m, M>>
+    where
+        F: for<'p> FnOnce(&Tx<'p, M>) -> Result<R::At<'p>, pmem_tx::Error>,
+    {
+        let mut place = MaybeUninit::uninit();
+        Self::open_at(&mut place, region, options, env, init)?;
+        // SAFETY: invariant "Open in its place": `open_at` has written every field, and nothing
+        // else refers to `place`.
+        Ok(unsafe { place.assume_init() })
+    }
+
+    /// The program's environment, between two calls: its drivers, to switch something or to wait.
+    ///
+    /// What is done here is done again in each boot until the program has passed all records. To
+    /// read an input, use [`Replay::input`].
+    #[inline(always)]
+    pub fn env(&mut self) -> &mut E {
+        &mut self.env
+    }
+
+    #[inline(always)]
+    fn open_at<'p, F>(
+        place: &'p mut MaybeUninit<Self>,
+        region: Region<'m, M>,
+        options: Options<'m>,
+        mut env: E,
         init: F,
     ) -> Result<&'p mut Self, OpenFailure<'m, M>>
     where
@@ -159,11 +241,11 @@ where
             version,
             update,
             start_over,
-            mut outlet,
+            outlet: _,
         } = options;
         let fingerprint = nvmem::fingerprint::<R>();
-        let mut sb = layout::superblock::<M>(&config, pool_config, region.len(), fingerprint);
-        let (geo, blank) = match recovery::read_geometry(&region, &mut sb) {
+        let mut sb = table::superblock::<M>(&config, pool_config, region.len(), fingerprint);
+        let (geo, blank) = match read_geometry(&region, &mut sb) {
             Ok(read) => read,
             Err(error) => return Err(OpenFailure { error, region }),
         };
@@ -209,12 +291,12 @@ where
                 pool.reclaim();
             }
             if !planted!("nv-replay/outbox-not-drained-at-open") {
-                match &mut outlet {
-                    // Without an outlet the messages are dropped.
-                    None => table.retire_outbox(found.committed, true),
-                    Some(o) => table
-                        .drain(found.committed, &mut |m| o.send(m))
-                        .map_err(OpenError::Damaged)?,
+                if env.discards() {
+                    table.retire_outbox(found.committed, true)
+                } else {
+                    table
+                        .drain(found.committed, &mut |m| env.send(m))
+                        .map_err(OpenError::Damaged)?
                 }
             }
             Ok((found, keep))
@@ -234,17 +316,21 @@ where
         let rt = unsafe {
             (&raw mut (*at).cursor).write(found.cursor);
             (&raw mut (*at).table).write(table);
-            (&raw mut (*at).outlet).write(outlet);
             (&raw mut (*at).live).write(false);
             (&raw mut (*at).no_room_error).write(Error::TableFull);
             (&raw mut (*at).divergence).write(None);
+            (&raw mut (*at).twins).write(Twins::new());
             (&raw mut (*at).innermost_loop).write(0);
+            (&raw mut (*at).env).write(env);
             place.assume_init_mut()
         };
         if let Some(n) = keep
             && let Err(error) = rt.restart(n, &found, version)
         {
             let region = core::mem::replace(&mut rt.table.region, Region::new(&mut []));
+            // SAFETY: invariant "Open in its place": written above, and the caller does not use
+            // `place`.
+            unsafe { core::ptr::drop_in_place(&raw mut rt.env) };
             return Err(OpenFailure { error, region });
         }
         rt.check_live();
@@ -309,6 +395,14 @@ where
         self.divergence
     }
 
+    /// The pairs of calls in different places of the source that have passed so far and that only
+    /// their arguments tell apart. Give such calls [names](Replay::named). Each pair is printed
+    /// once in a process, to standard error.
+    #[cfg(feature = "instrument")]
+    pub fn twins(&self) -> &[crate::Twin] {
+        self.twins.pairs()
+    }
+
     /// Whether the program has passed all records, and now executes steps for the first time.
     pub fn is_live(&self) -> bool {
         self.live
@@ -338,9 +432,7 @@ where
                 cursor: &mut self.cursor,
                 area_end: self.table.area_end,
             };
-            if let Some(o) = &mut self.outlet {
-                o.live()
-            }
+            self.env.live();
             guard.disarm();
         }
     }
@@ -473,5 +565,228 @@ impl<'m, M: Model> Table<'m, M> {
         old.payload = h.end;
         old.at -= Self::UNIT;
         Some(())
+    }
+}
+
+/// The result of a scan.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ScanResult {
+    /// A cursor over all records that count.
+    pub cursor: Cursor,
+    /// The sequence number of the last committed transaction.
+    pub committed: u32,
+    /// The state of the program's run.
+    pub run: State,
+}
+
+/// Called with each record.
+pub(crate) type RecordVisitor<'a, 'm, M> = dyn FnMut(&Table<'m, M>, &RecordView) + 'a;
+
+/// Reads the layout of a region, and whether it must be formatted as `sb` says. If not, replaces
+/// parameters of `sb` by the stored ones.
+///
+/// **Errors**: the region holds something else.
+#[inline(always)]
+pub(crate) fn read_geometry<M: Model>(
+    region: &Region<'_, M>,
+    sb: &mut Superblock,
+) -> Result<(Geometry, bool), OpenError> {
+    let blank = match superblock::probe_view(region, sb) {
+        superblock::State::Ready(stored) => {
+            if let Err(other) = stored.agrees(sb, param::STORED) {
+                return Err(mismatch_error(&stored, sb, other));
+            }
+            false
+        }
+        state => needs_format(state)?,
+    };
+    Ok((geometry(region, &sb.params)?, blank))
+}
+
+/// Whether a region must be formatted, given the state of its superblock.
+#[inline(always)]
+fn needs_format<S>(state: superblock::State<S>) -> Result<bool, OpenError> {
+    match state {
+        superblock::State::Blank | superblock::State::Formatting => Ok(true),
+        superblock::State::Ready(_) => Ok(false),
+        superblock::State::Foreign => Err(OpenError::Foreign),
+        superblock::State::Damaged => Err(OpenError::Damaged(Damage::Superblock)),
+    }
+}
+
+#[inline(always)]
+fn geometry<M: Model>(region: &Region<'_, M>, params: &[u32; 8]) -> Result<Geometry, OpenError> {
+    let geo = Geometry::new::<M>(params).map_err(OpenError::Config)?;
+    // Some bytes must remain for the pool.
+    if region.len() <= geo.len {
+        return Err(OpenError::TooSmall { needed: geo.len });
+    }
+    Ok(geo)
+}
+
+/// The error for a region whose superblock differs from `mine`.
+#[inline(always)]
+fn mismatch_error<M: Model>(
+    stored: &View<'_, '_, M>,
+    mine: &Superblock,
+    other: Difference,
+) -> OpenError {
+    let (layout, expected) = (stored.layout(), mine.layout());
+    match other {
+        Difference::Layout
+            if (layout.kind, layout.version) == (expected.kind, expected.version) =>
+        {
+            OpenError::Pool(pmem_tx::OpenError::LayoutMismatch(LayoutMismatch {
+                stored: layout,
+                expected,
+            }))
+        }
+        Difference::Layout if layout.kind == expected.kind => OpenError::FormatVersion {
+            stored: layout.version,
+        },
+        Difference::Layout => OpenError::OtherFormat,
+        Difference::Param(param::UNIT) => OpenError::Config(ConfigItem::Unit),
+        Difference::Param(param::LEN) => OpenError::Pool(pmem_tx::OpenError::OtherLength {
+            formatted: stored.param(param::LEN) as usize,
+        }),
+        Difference::Param(_) => OpenError::Damaged(Damage::Superblock),
+    }
+}
+
+/// The layout of a region according to its superblock; `None` if it is blank.
+fn stored_geometry<M: Model>(region: &Region<'_, M>) -> Result<Option<Geometry>, OpenError> {
+    let mut mine = table::superblock::<M>(&Config::SMALL, None, region.len(), 0);
+    let view = match superblock::probe_view(region, &mine) {
+        superblock::State::Ready(view) => view,
+        state => return needs_format(state).map(|_| None),
+    };
+    // The types of its objects do not matter here.
+    mine.fingerprint = view.layout().fingerprint;
+    if let Err(other) = view.agrees(&mut mine, param::STORED) {
+        return Err(mismatch_error(&view, &mine, other));
+    }
+    geometry(region, &mine.params).map(Some)
+}
+
+/// Scans a region without knowing its objects' types, and calls `visit` with each record. `None`
+/// for a blank region.
+///
+/// The region comes back in every case. **Errors**: [`OpenError`].
+pub(crate) fn scan_region<'m, M: Model>(
+    region: Region<'m, M>,
+    visit: &mut RecordVisitor<'_, 'm, M>,
+) -> Result<(Option<ScanResult>, Region<'m, M>), OpenFailure<'m, M>> {
+    let geo = match stored_geometry(&region) {
+        Ok(Some(geo)) => geo,
+        Ok(None) => return Ok((None, region)),
+        Err(error) => return Err(OpenFailure { error, region }),
+    };
+    let mut table = Table::new(region, geo);
+    match table.scan(visit) {
+        Ok(found) => Ok((Some(found), table.region)),
+        Err(damage) => Err(OpenFailure {
+            error: OpenError::Damaged(damage),
+            region: table.region,
+        }),
+    }
+}
+
+impl<'m, M: Model> Table<'m, M> {
+    /// The table at the start of a region with this layout.
+    #[inline(always)]
+    pub fn new(region: Region<'m, M>, geo: Geometry) -> Self {
+        Table {
+            region,
+            geo,
+            area_end: geo.area_end(false),
+        }
+    }
+
+    /// The number of records before the outermost running loop.
+    #[cold]
+    pub fn records_before_loop(&mut self) -> u16 {
+        let (mut n, mut inside) = (0, false);
+        // Cannot fail: the same table was scanned at open.
+        let _ = self.scan(&mut |table, head| {
+            inside |= table.running_state(head).is_some();
+            n += u16::from(!inside);
+        });
+        n
+    }
+
+    /// Formats a table: clears all words and begins the first run.
+    #[inline(always)]
+    pub fn format(&self, version: u16) {
+        let mut at = OUTBOX;
+        while at < self.geo.len {
+            self.store(at, 0);
+            at += Self::UNIT;
+        }
+        // The number after the largest is 1.
+        let mark = State::start_bits(self.geo.seq_max, false);
+        self.write_state(
+            self.geo.run_state(),
+            mark,
+            u32::from(version) << Self::COUNTER_BITS,
+        );
+    }
+
+    /// The state of the record's loop, if it is a running loop.
+    pub fn running_state(&self, record: &RecordView) -> Option<State> {
+        let state = (record.kind == CallKind::Loop).then(|| self.state(record.content));
+        state.filter(|s| !s.done)
+    }
+
+    /// Finds the records that count, and calls `visit` with each.
+    ///
+    /// **Cost**: reads their headers. **Errors**: a state that no power cut leaves.
+    #[inline(always)]
+    pub fn scan(&mut self, visit: &mut RecordVisitor<'_, 'm, M>) -> Result<ScanResult, Damage> {
+        let run = self.state(self.geo.run_state());
+        if run.seq == 0 {
+            return Err(Damage::Start);
+        }
+        self.area_end = self.geo.area_end(run.second::<M>());
+        let mut cursor = self.empty_area(self.area_end);
+        let (mut at, mut payload, mut committed) = (cursor.at, cursor.payload, run.seq);
+        while self.is_successor(at, payload, committed) {
+            let bad = Damage::Record {
+                record: self.record_index(at),
+            };
+            let Some(head) = self.read_record(at, payload) else {
+                return Err(bad);
+            };
+            committed = self.geo.next(committed);
+            if head.kind == CallKind::Loop {
+                if head.end - head.content != Self::STATE {
+                    return Err(bad);
+                }
+                committed = self.state_seq(head.content);
+                if committed == 0 {
+                    return Err(bad);
+                }
+            }
+            payload = head.end;
+            at -= Self::UNIT;
+            visit(self, &head);
+        }
+        cursor.end = at;
+        Ok(ScanResult {
+            cursor,
+            committed,
+            run,
+        })
+    }
+}
+
+impl State {
+    /// Whether the run's records are in the second area.
+    pub fn second<M: Model>(&self) -> bool {
+        self.counter >> (Table::<M>::COUNTER_BITS - 1) & 1 != 0
+    }
+
+    /// The program's version in the counter of a run.
+    pub fn version<M: Model>(&self) -> u16 {
+        (self.counter >> Table::<M>::COUNTER_BITS) as u16
     }
 }

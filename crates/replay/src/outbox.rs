@@ -23,8 +23,7 @@
 //! its commit. A receiver that remembers the last number drops repeated messages.
 
 use crate::error::{Damage, Error};
-use crate::layout::OUTBOX;
-use crate::table::{Encode, Table, UnitWriter};
+use crate::table::{Encode, OUTBOX, Table, UnitWriter};
 use core::cell::Cell;
 use core::marker::PhantomData;
 use nvmem::cross::Arg;
@@ -67,7 +66,14 @@ impl<T: ?Sized> Port<T> {
     }
 }
 
-/// The device's connection to the outside, which sends messages.
+/// The device's connection to the outside, which sends messages. A program's
+/// [environment](crate::Replay::open_with) is its outlet: `impl Outlet for Drivers {}`, if it sends
+/// nothing.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be a program's environment",
+    label = "the environment is also the outlet for messages",
+    note = "write `impl Outlet for {Self} {{}}`; implement `send` if the program sends messages"
+)]
 pub trait Outlet {
     /// Sends a message of a committed step. Called again after a power cut, with the same number,
     /// until all messages of the step were sent and the outbox is marked as sent.
@@ -77,6 +83,52 @@ pub trait Outlet {
     /// The program has passed all records: from now on steps execute for the first time. Called
     /// once per boot.
     fn live(&mut self) {}
+    /// Whether messages are dropped without being sent, so that no code to send them is needed.
+    #[doc(hidden)]
+    fn discards(&self) -> bool {
+        false
+    }
+}
+
+/// The environment of a program that was opened with [`Replay::open`](crate::Replay::open): its
+/// outlet, if it has one.
+pub type AnyOutlet<'m> = Option<&'m mut dyn Outlet>;
+
+/// No drivers and no outlet: messages are dropped.
+impl Outlet for () {
+    fn discards(&self) -> bool {
+        true
+    }
+}
+
+impl<O: Outlet + ?Sized> Outlet for &mut O {
+    fn send(&mut self, message: &Message<'_>) {
+        (**self).send(message)
+    }
+    fn live(&mut self) {
+        (**self).live()
+    }
+    fn discards(&self) -> bool {
+        (**self).discards()
+    }
+}
+
+/// `None` drops the messages.
+impl<O: Outlet> Outlet for Option<O> {
+    fn send(&mut self, message: &Message<'_>) {
+        match self {
+            Some(o) => o.send(message),
+            None => {}
+        }
+    }
+    fn live(&mut self) {
+        if let Some(o) = self {
+            o.live()
+        }
+    }
+    fn discards(&self) -> bool {
+        self.as_ref().is_none_or(Outlet::discards)
+    }
 }
 
 /// The messages of the running step. They are written to the medium immediately, where nothing
@@ -95,7 +147,7 @@ pub(crate) struct Queue<'t, M> {
 }
 
 /// With `None` stages the messages for the commit; with an outlet sends them.
-type OutboxAction<M> = fn(&Queue<'_, M>, Option<&mut Option<&mut dyn Outlet>>);
+type OutboxAction<M> = fn(&Queue<'_, M>, Option<&mut dyn Outlet>);
 
 /// A decoded head word.
 #[derive(Clone, Copy)]
@@ -256,7 +308,7 @@ impl<M: Model> Queue<'_, M> {
 
     /// Called after the step's commit.
     #[inline]
-    pub(crate) fn drain(&self, outlet: &mut Option<&mut dyn Outlet>) {
+    pub(crate) fn drain(&self, outlet: &mut dyn Outlet) {
         if let Some(action) = self.action.get() {
             action(self, Some(outlet))
         }
@@ -289,13 +341,8 @@ impl<M: Model> Queue<'_, M> {
         self.action.set(Some(|q, outlet| match outlet {
             None => q.table.stage_messages(q.seq, q.count.get()),
             Some(outlet) => {
-                let mut send = |m: &Message<'_>| {
-                    if let Some(o) = outlet {
-                        o.send(m)
-                    }
-                };
                 // Cannot fail: these messages were written in this step.
-                let _ = q.table.drain(q.seq, &mut send);
+                let _ = q.table.drain(q.seq, &mut |m| outlet.send(m));
             }
         }));
         self.units.set(at + units);

@@ -10,6 +10,9 @@ use serde::de::DeserializeOwned;
 /// A result or an input that [postcard](https://docs.rs/postcard) encodes, for types without a
 /// stable layout: `Ok(Postcard(v))`, `rt.record(Postcard(v))?.0`.
 ///
+/// A replay compares the type's name with its path, as the compiler prints it: a type that moves to
+/// another module is another type, and a new compiler may print it otherwise.
+///
 /// **Cost**: the encoded bytes in units, and one unit. **Errors**: if the bytes do not fit,
 /// [`Error::TableFull`](crate::Error::TableFull) after the step's body has run; the step is undone.
 /// A value whose second encoding differs in length from its first gives
@@ -39,6 +42,10 @@ impl Flavor for ForwardBytes<'_> {
 // relies on their length, because it is `UNKNOWN_LENGTH` (invariant "Inside the table").
 unsafe impl<T: Serialize + DeserializeOwned> Ret for Postcard<T> {
     type In<'p> = Self;
+    const TYPE: u64 = 0;
+    fn type_name() -> Option<&'static str> {
+        Some(core::any::type_name::<T>())
+    }
     const BYTES: usize = UNKNOWN_LENGTH;
     const HANDLES: usize = 0;
     unsafe fn leave(inside: Self, _: u32) -> Self {

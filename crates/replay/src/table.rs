@@ -5,7 +5,7 @@
 //!                 | payload 0 | payload 1 | payload 2 | free | header 2 | header 1 | header 0 |
 //!                               payloads grow ->              <- headers grow
 //!
-//! record          header:  sequence number | kind | length | id of the call (header.rs)
+//! record          header:  sequence number | kind | length | id of the call (see below)
 //!                 payload: result, or handles and result, or a loop's state
 //!
 //! state (3 units) start word: sequence number | done | low bits of the counter
@@ -30,9 +30,35 @@
 //! with the same store, so the start word takes another number instead (`each.rs`).
 //!
 //! This file knows nothing of programs or pools.
+//!
+//! # The words of a record
+//!
+//! ```text
+//! U = 4   31       24 23   21 20     17 16          8 7          0
+//!         | seq (8) | kind   | units   | call (9)    | args ^ call |   units 15: see the next unit
+//! U = 2   15   10 9    8 7         0
+//!         | seq  | form | call ^ args |        form 1: step without content, 3: loop
+//!         | kind | units | args       |        form 2: this second unit describes the payload
+//! ```
+//!
+//! The header is stored last, in one atomic unit: it commits the record. It holds the low bits of
+//! the sequence number, so a reader accepts only the one number that must come next. docs/SPEC.md
+//! defines the same words.
+//!
+//! # The layout
+//!
+//! ```text
+//! 0          128        run_state     +4 U      area_end(false)   area_end(true) = len
+//! | superblock | outbox | run's state | area 0      | area 1      | pool ...
+//!                                     payloads ->  <- headers
+//! ```
+//!
+//! A run of the program uses one area; a new version begins in the other one, so that a cut leaves
+//! the old run or the new one whole. docs/SPEC.md defines each byte.
 
-use crate::layout::{Geometry, STATE};
-use nvmem::{Model, Region, Unit, mapped, planted};
+use crate::error::ConfigItem;
+use nvmem::superblock::Superblock;
+use nvmem::{InOrder16, InOrder32, Model, Region, Unit, mapped, planted};
 
 /// The program's position in the table, as byte offsets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -345,5 +371,560 @@ fn native(b: [u8; 4], unit: usize) -> u32 {
         u16::from_ne_bytes([b[0], b[1]]).into()
     } else {
         u32::from_ne_bytes(b)
+    }
+}
+
+/// The kind of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum CallKind {
+    /// A step or a recorded input: its result.
+    Done = 1,
+    /// A step that consumed handles: the handles, then its result.
+    TookHandles = 2,
+    /// A failed step: the number of its error.
+    Failed = 3,
+    /// A loop: its state.
+    Loop = 4,
+    /// A step that aborted itself: its code.
+    Aborted = 5,
+}
+
+impl CallKind {
+    #[inline(always)]
+    fn decode(v: u8) -> Option<CallKind> {
+        Some(match v {
+            1 => CallKind::Done,
+            2 => CallKind::TookHandles,
+            3 => CallKind::Failed,
+            4 => CallKind::Loop,
+            5 => CallKind::Aborted,
+            _ => return None,
+        })
+    }
+}
+
+/// The words of a record: one header unit. On 16-bit units a second one at the start of the payload
+/// describes it, except for a loop and for a plain step without a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct HeaderWords {
+    /// The header without the sequence number.
+    pub header: u32,
+    /// The unit that describes the payload; 16-bit units only.
+    pub second: Option<u32>,
+    /// The length of the content in units, if it does not fit into the words above.
+    pub long: Option<u32>,
+}
+
+impl HeaderWords {
+    #[inline(always)]
+    pub const fn extra_units(&self) -> usize {
+        self.second.is_some() as usize + self.long.is_some() as usize
+    }
+}
+
+const LEN32: u32 = 15;
+const LEN16: u32 = 31;
+
+/// A flag in an id read from 16-bit units: the record holds only the combined hash of call and
+/// arguments.
+const BARE: u32 = 1 << 16;
+
+/// The bits of a header that are not the sequence number.
+const LOW32: u32 = 0x00ff_ffff;
+const LOW16: u32 = 0x03ff;
+
+impl<M: Model> Table<'_, M> {
+    /// The medium's atomic unit has 16 bits.
+    pub(crate) const NARROW: bool = Self::UNIT == 2;
+
+    /// The id of a call: bits of its call hash and of its arguments' hash (signature.rs). On 32-bit
+    /// units 9 bits of the call, then 8 bits of the arguments XOR 8 more bits of the call. On 16-bit
+    /// units 8 bits of both XORed, and 8 bits of the arguments.
+    #[inline(always)]
+    pub const fn id(call: u32, args: u32) -> u32 {
+        if Self::NARROW {
+            (call ^ args) & 0xff | (args & 0xff) << 8
+        } else {
+            (call & 0x1ff) << 8 | (args ^ call >> 9) & 0xff
+        }
+    }
+
+    /// The bits of a sequence number that a header holds, in their position.
+    #[inline(always)]
+    pub fn tag(seq: u32) -> u32 {
+        if Self::NARROW {
+            (seq & 0x3f) << 10
+        } else {
+            seq << 24
+        }
+    }
+
+    /// The header with another sequence number.
+    #[inline(always)]
+    pub fn with_seq(header: u32, seq: u32) -> u32 {
+        header & if Self::NARROW { LOW16 } else { LOW32 } | Self::tag(seq)
+    }
+
+    /// Whether `header` is a record's header with the sequence number `seq`.
+    #[inline(always)]
+    pub fn has_seq(header: u32, seq: u32) -> bool {
+        if Self::NARROW {
+            header & 0xfc00 == Self::tag(seq) && header & 0x0300 != 0
+        } else {
+            header & 0xff00_0000 == Self::tag(seq) && header & 0x00e0_0000 != 0
+        }
+    }
+
+    /// Encodes the words of a record, without its sequence number. If not `short`, the length has a
+    /// unit of its own.
+    #[inline(always)]
+    pub const fn encode(kind: CallKind, units: u32, short: bool, id: u32) -> HeaderWords {
+        let long = if short { None } else { Some(units) };
+        if Self::NARROW {
+            let form = match kind {
+                CallKind::Done if units == 0 && short => 1,
+                CallKind::Loop => 3,
+                _ => 2,
+            };
+            let len = if short { units } else { LEN16 };
+            let second = (kind as u32) << 13 | len << 8 | id >> 8;
+            HeaderWords {
+                header: form << 8 | id & 0xff,
+                second: if form == 2 { Some(second) } else { None },
+                long,
+            }
+        } else {
+            let len = if short { units } else { LEN32 };
+            HeaderWords {
+                header: (kind as u32) << 21 | len << 17 | id,
+                second: None,
+                long,
+            }
+        }
+    }
+
+    /// Adds the id of a call to the header of its `shape`.
+    #[inline(always)]
+    pub fn header(shape: u32, id: u32) -> u32 {
+        shape | if Self::NARROW { id & 0xff } else { id }
+    }
+
+    /// Whether a length in units fits into the first words of a record.
+    pub const fn short(units: u32) -> bool {
+        units < if Self::NARROW { LEN16 } else { LEN32 }
+    }
+
+    /// Whether two headers are equal except for their sequence numbers.
+    #[inline(always)]
+    pub fn same_call(header: u32, other: u32) -> bool {
+        (header ^ other) & if Self::NARROW { LOW16 } else { LOW32 } == 0
+    }
+
+    /// Reads the record whose header is at `at` and whose payload begins at `payload`. `None` if it
+    /// is no valid record.
+    #[inline(never)]
+    pub fn read_record(&self, at: usize, payload: usize) -> Option<RecordView> {
+        let header = self.load(at);
+        let mut content = payload;
+        let mut unit = || {
+            let v = (content < at).then(|| self.load(content));
+            content += Self::UNIT;
+            v
+        };
+        let (kind, id, mut units, long) = if Self::NARROW {
+            let (kind, id, units) = match header >> 8 & 3 {
+                1 => (CallKind::Done, header & 0xff | BARE, 0),
+                3 => (CallKind::Loop, header & 0xff | BARE, STATE as u32),
+                2 => {
+                    let s = unit()?;
+                    let id = header & 0xff | (s & 0xff) << 8;
+                    (CallKind::decode((s >> 13) as u8)?, id, s >> 8 & LEN16)
+                }
+                _ => return None,
+            };
+            (kind, id, units, LEN16)
+        } else {
+            let kind = CallKind::decode((header >> 21 & 7) as u8)?;
+            (kind, header & 0x1_ffff, header >> 17 & LEN32, LEN32)
+        };
+        if units == long {
+            units = unit()?;
+        }
+        // Compared without a sum: an address may have 16 bits.
+        if content > at || units as usize > (at - content) / Self::UNIT {
+            return None;
+        }
+        let end = content + units as usize * Self::UNIT;
+        Some(RecordView {
+            kind,
+            id,
+            content,
+            end,
+        })
+    }
+}
+
+impl<M: Model> Table<'_, M> {
+    /// The bytes of a record's content: handles, result.
+    pub fn content(&self, h: &RecordView) -> &[u8] {
+        self.bytes(h.content, h.end - h.content)
+    }
+
+    /// Whether a later record consumed this handle. If so, another object owns it by now, and it
+    /// must not be adopted.
+    pub fn given_away_later(&self, f: &Cursor, handle: u32) -> bool {
+        let (mut at, mut payload) = (f.at, f.payload);
+        while at != f.end {
+            let Some(h) = self.read_record(at, payload) else {
+                break;
+            };
+            if h.kind == CallKind::TookHandles
+                && self
+                    .given_handles(self.content(&h))
+                    .any(|given| given == handle)
+            {
+                return true;
+            }
+            at -= Self::UNIT;
+            payload = h.end;
+        }
+        false
+    }
+}
+
+/// A record read from the medium.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RecordView {
+    pub kind: CallKind,
+    pub id: u32,
+    /// The first byte of its content, after the units that describe it.
+    pub content: usize,
+    /// The end of its payload.
+    pub end: usize,
+}
+
+impl RecordView {
+    /// Whether the record's id matches the call `id`: (call hash, arguments).
+    #[inline(always)]
+    pub fn matches_call<M: Model>(&self, id: u32) -> (bool, bool) {
+        let diff = self.id ^ id;
+        let (call, args) = if !Table::<M>::NARROW {
+            (diff & 0x1_ff00 == 0, diff & 0xff == 0)
+        } else if self.id & BARE == 0 {
+            ((diff ^ diff >> 8) & 0xff == 0, diff & 0xff00 == 0)
+        } else {
+            // The record holds only the combined hash.
+            (diff & 0xff == 0, true)
+        };
+        (
+            call || planted!("nv-replay/call-not-compared"),
+            args || planted!("nv-replay/arguments-not-compared"),
+        )
+    }
+
+    /// The bits of the call hash, if the record holds them.
+    pub fn call<M: Model>(&self) -> Option<u16> {
+        if !Table::<M>::NARROW {
+            Some((self.id >> 8 & 0x1ff) as u16)
+        } else {
+            (self.id & BARE == 0).then_some(((self.id ^ self.id >> 8) & 0xff) as u16)
+        }
+    }
+}
+
+/// The kind of superblock.
+pub(crate) const KIND: [u8; 4] = *b"RPLY";
+/// Version of the format.
+pub(crate) const VERSION: u16 = 5;
+/// Units of a run's or a loop's state: the start word and two upper counters.
+pub(crate) const STATE: usize = 3;
+
+/// The capacity of a table. It is fixed when the region is formatted, and read from the medium
+/// afterwards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Config {
+    /// Bytes for records: one unit for each step, input or loop, and their results rounded up to
+    /// units (see the README). A loop needs room for the records of one iteration; nested loops add
+    /// up. **Cost**: twice this size, because a new version of the program begins in a second area.
+    pub bytes: u16,
+    /// Bytes for the messages of one step; 0 if the program sends none.
+    pub outbox_bytes: u16,
+    /// Width of the sequence number, 3 to 16 bits (at most 8 on a medium with 16-bit units); small
+    /// values are for tests. The pool uses the same width.
+    pub seq_bits: u8,
+}
+
+impl Config {
+    /// 512 bytes of records, 64 bytes of messages per step.
+    pub const DEFAULT: Config = Config {
+        bytes: 512,
+        outbox_bytes: 64,
+        seq_bits: 16,
+    };
+    /// 96 bytes of records: a dozen steps with a short result, some of them in a loop; no outbox.
+    pub const SMALL: Config = Config {
+        bytes: 96,
+        outbox_bytes: 0,
+        seq_bits: 16,
+    };
+
+    /// Bytes that the table takes on a medium of the model `M`; 0 if the configuration is invalid.
+    pub fn table_bytes<M: Model>(&self) -> usize {
+        match sizes::<M>(self) {
+            _ if !matches!(self.seq_bits, 3..=16) => 0,
+            INVALID_SIZES => 0,
+            sizes => usize::try_from(table_len::<M>(sizes)).unwrap_or(0),
+        }
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config::DEFAULT
+    }
+}
+
+/// Indices of the superblock's parameters: those of a pool with one root, except that the first
+/// describes the table.
+pub(crate) mod param {
+    /// Bytes of an area in the lower half; in the upper half bytes of the outbox with its head and
+    /// numbers. Multiples of 8.
+    pub const TABLE: usize = 0;
+    pub const SEQ_BITS: usize = 3;
+    pub const UNIT: usize = 4;
+    /// Bytes of the whole region.
+    pub const LEN: usize = 5;
+
+    /// The parameters for which the stored value counts, not today's configuration: sizes of the
+    /// table, and of the pool's journal.
+    pub const STORED: u8 = 1 << TABLE | 1 << 1 | 1 << 2 | 1 << SEQ_BITS;
+}
+
+/// Byte offsets of a table's components, and the range of its sequence numbers. The unit is the
+/// model's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Geometry {
+    pub seq_max: u32,
+    /// Bytes of the outbox with its head and numbers.
+    pub outbox: usize,
+    /// Bytes of one of the two record areas, which end the table.
+    pub area: usize,
+    pub len: usize,
+}
+
+/// Offset of the outbox: head word, two message numbers, messages.
+pub(crate) const OUTBOX: usize = Superblock::BYTES;
+
+impl Geometry {
+    /// Computes the layout from a superblock's parameters, which may be any numbers.
+    pub fn new<M: Model>(params: &[u32; 8]) -> Result<Geometry, ConfigItem> {
+        let unit = M::Unit::BYTES as u32;
+        let (sizes, bits) = (params[param::TABLE], params[param::SEQ_BITS]);
+        if bits.wrapping_sub(3) > 13 {
+            return Err(ConfigItem::SeqBits);
+        }
+        let Ok(len) = usize::try_from(table_len::<M>(sizes)) else {
+            return Err(ConfigItem::Length);
+        };
+        // Two 16-bit multiples of 8. A bit test instead of a remainder links no panic.
+        if sizes & INVALID_SIZES != 0 {
+            return Err(ConfigItem::Length);
+        }
+        // Both sizes are smaller than `len`.
+        Ok(Geometry {
+            seq_max: (1 << bits.min(unit * 4)) - 1,
+            outbox: (sizes >> 16) as usize,
+            area: (sizes & 0xffff) as usize,
+            len,
+        })
+    }
+
+    /// The offset of the run's state.
+    #[inline(always)]
+    pub fn run_state(&self) -> usize {
+        OUTBOX + self.outbox
+    }
+
+    /// The end of the first or the second area.
+    #[inline(always)]
+    pub fn area_end(&self, second: bool) -> usize {
+        if second {
+            self.len
+        } else {
+            self.len - self.area
+        }
+    }
+
+    /// Units available for messages.
+    #[inline(always)]
+    pub fn outbox_units<M: Model>(&self) -> u32 {
+        (self.outbox.saturating_sub(M::Unit::BYTES + 8) / M::Unit::BYTES) as u32
+    }
+
+    #[inline(always)]
+    pub fn next(&self, seq: u32) -> u32 {
+        if seq >= self.seq_max { 1 } else { seq + 1 }
+    }
+}
+
+/// Sizes that no table has: each half has bits that no multiple of 8 has.
+const INVALID_SIZES: u32 = 0x0007_0007;
+
+/// The first parameter of this configuration's superblock; [`INVALID_SIZES`] if it is invalid.
+#[inline(always)]
+fn sizes<M: Model>(c: &Config) -> u32 {
+    let mut outbox = u32::from(c.outbox_bytes);
+    if outbox > 0 {
+        outbox = (M::Unit::BYTES as u32 + 8 + outbox).next_multiple_of(8);
+    }
+    let area = u32::from(c.bytes).next_multiple_of(8);
+    if (area | outbox) >> 16 == 0 {
+        area | outbox << 16
+    } else {
+        INVALID_SIZES
+    }
+}
+
+/// Bytes of a table of these sizes.
+#[inline(always)]
+fn table_len<M: Model>(sizes: u32) -> u32 {
+    OUTBOX as u32 + (sizes >> 16) + 4 * M::Unit::BYTES as u32 + 2 * (sizes & 0xffff)
+}
+
+/// The superblock of a table of this configuration, with a pool behind it, in a region of `len`
+/// bytes.
+#[inline(always)]
+pub(crate) fn superblock<M: Model>(
+    c: &Config,
+    pool: Option<pmem_tx::Config>,
+    len: usize,
+    fingerprint: u64,
+) -> Superblock {
+    let mut pool =
+        pool.unwrap_or_else(|| pmem_tx::Config::for_len(len.saturating_sub(c.table_bytes::<M>())));
+    pool.seq_bits = c.seq_bits;
+    let mut params = pool.params::<M>(len);
+    params[param::TABLE] = sizes::<M>(c);
+    Superblock {
+        kind: KIND,
+        version: VERSION,
+        fingerprint,
+        params,
+    }
+}
+
+/// For inspection tools: the offset of the pool behind a table, and a superblock that describes
+/// this pool alone.
+#[doc(hidden)]
+pub fn pool_region(sb: &Superblock) -> Option<(usize, Superblock)> {
+    let table = match sb.params[param::UNIT] {
+        _ if (sb.kind, sb.version) != (KIND, VERSION) => return None,
+        2 => Geometry::new::<InOrder16>(&sb.params),
+        4 => Geometry::new::<InOrder32>(&sb.params),
+        _ => return None,
+    };
+    let at = table.ok()?.len - Superblock::BYTES;
+    let mut pool = *sb;
+    // The pool has one context.
+    pool.params[param::TABLE] = 1;
+    pool.params[param::LEN] = pool.params[param::LEN].checked_sub(u32::try_from(at).ok()?)?;
+    Some((at, pool))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The size computed in 128 bits, where nothing wraps; `None` for an invalid configuration.
+    fn wide<M: Model>(c: &Config) -> Option<u128> {
+        let up8 = |v: u128| v.div_ceil(8) * 8;
+        let unit = M::Unit::BYTES as u128;
+        let area = up8(c.bytes.into());
+        let outbox = match c.outbox_bytes {
+            0 => 0,
+            n => up8(unit + 8 + u128::from(n)),
+        };
+        let fits = area < 0x1_0000 && outbox < 0x1_0000 && (3..=16).contains(&c.seq_bits);
+        // The superblock, the outbox, the run's state with one unit of padding, two areas.
+        fits.then(|| Superblock::BYTES as u128 + outbox + 4 * unit + 2 * area)
+    }
+
+    fn right_or_refused<M: Model>(c: Config) {
+        let want = wide::<M>(&c);
+        assert_eq!(c.table_bytes::<M>() as u128, want.unwrap_or(0), "{c:?}");
+        for len in [0, 1024, u32::MAX as usize - 7, usize::MAX & !7] {
+            let sb = superblock::<M>(&c, None, len, 0);
+            match (Geometry::new::<M>(&sb.params), want) {
+                (Ok(geo), Some(want)) => {
+                    assert_eq!(geo.len as u128, want);
+                    divided::<M>(&geo);
+                }
+                (Err(_), None) => {}
+                (got, want) => panic!("{c:?}: {got:?}, {want:?}"),
+            }
+        }
+    }
+
+    /// The components lie one behind the other, and the last one ends where the table ends.
+    fn divided<M: Model>(geo: &Geometry) {
+        let unit = M::Unit::BYTES;
+        assert!(geo.run_state() + STATE * unit <= geo.area_end(false) - geo.area);
+        assert_eq!(geo.area_end(true) - geo.area, geo.area_end(false));
+        assert_eq!(geo.area_end(true), geo.len);
+        let messages = geo.outbox_units::<M>() as usize * unit;
+        assert!(messages == 0 || OUTBOX + unit + 8 + messages <= geo.run_state());
+        let mut seq = geo.seq_max;
+        for want in 1..4 {
+            seq = geo.next(seq);
+            assert_eq!(seq, want);
+        }
+    }
+
+    fn config(bytes: u16, outbox_bytes: u16, seq_bits: u8) -> Config {
+        Config {
+            bytes,
+            outbox_bytes,
+            seq_bits,
+        }
+    }
+
+    #[test]
+    fn a_tables_size_is_right_or_refused_at_the_extremes() {
+        let sizes = [
+            0, 1, 7, 8, 9, 0x7fff, 0x8000, 65_515, 65_520, 65_521, 65_528, 65_529, 65_535,
+        ];
+        for (bytes, outbox) in sizes.iter().flat_map(|a| sizes.map(|b| (*a, b))) {
+            for bits in [0, 2, 3, 8, 16, 17, 255] {
+                right_or_refused::<InOrder32>(config(bytes, outbox, bits));
+                right_or_refused::<InOrder16>(config(bytes, outbox, bits));
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_tables_size_is_right_or_refused(bytes: u16, outbox: u16, bits: u8) {
+            right_or_refused::<InOrder32>(config(bytes, outbox, bits % 20));
+            right_or_refused::<InOrder16>(config(bytes, outbox, bits % 20));
+        }
+
+        /// Any parameters give components that do not overlap, or an error.
+        #[test]
+        fn any_parameters_are_divided_or_refused(params: [u32; 8], bits in 0u32..20) {
+            let mut params = params;
+            for mask in [u32::MAX, 0xfff8_fff8] {
+                params[param::TABLE] &= mask;
+                params[param::SEQ_BITS] = bits;
+                if let Ok(geo) = Geometry::new::<InOrder32>(&params) {
+                    divided::<InOrder32>(&geo);
+                }
+                if let Ok(geo) = Geometry::new::<InOrder16>(&params) {
+                    divided::<InOrder16>(&geo);
+                }
+            }
+        }
     }
 }

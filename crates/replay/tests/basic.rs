@@ -253,7 +253,7 @@ fn another_way_is_divergence() {
     let mut rt = reboot(rt);
     let e = program(&mut rt, 1, true).unwrap_err();
     assert_eq!(e, Error::Diverged);
-    assert_eq!(rt.divergence().unwrap().mismatch, Mismatch::Site);
+    assert_eq!(rt.divergence().unwrap().mismatch, Mismatch::Call);
     let mut rt = reboot(rt);
     assert_eq!(program(&mut rt, 1, false), Ok(1));
 }
@@ -436,7 +436,7 @@ fn an_outputs_error_cannot_be_swallowed() {
             Error::OutboxFull,
         ];
         for (i, error) in errors.into_iter().enumerate() {
-            let r = rt.step_at::<_, ()>(i as u32, i as u32, |tx, n, i| {
+            let r = rt.named(i as u32).step_own::<_, ()>(i as u32, |tx, n, i| {
                 *n.get_mut(tx)? += 100;
                 let mut full = Ok(());
                 for k in 0..9 {

@@ -58,3 +58,22 @@ fn results_and_inputs() {
     survives::<InOrder16>();
     survives::<InOrder32>();
 }
+
+/// Two types that encode to the same bytes are told apart by their names.
+#[test]
+fn another_type_is_found() {
+    #[derive(Serialize, Deserialize)]
+    struct Metres(u32);
+    #[derive(Serialize, Deserialize)]
+    struct Seconds(u32);
+    let mut m = vec![MaybeUninit::new(0u64); 256];
+    let options = Options::default;
+    let region = Region::<InOrder32>::new(&mut m);
+    let mut rt = Replay::<u32>::open(region, options(), |_| Ok(0)).unwrap();
+    rt.record(Postcard(Metres(5))).unwrap();
+    let mut rt = Replay::<u32>::open(rt.close(), options(), |_| Ok(0)).unwrap();
+    assert_eq!(rt.record(Postcard(Metres(6))).unwrap().0.0, 5);
+    let mut rt = Replay::<u32>::open(rt.close(), options(), |_| Ok(0)).unwrap();
+    let refused = rt.record(Postcard(Seconds(5))).map(|s| s.0.0);
+    assert_eq!(refused, Err(Error::Diverged));
+}

@@ -312,7 +312,9 @@ fn an_outlet_unwinds() {
         ..Options::default()
     };
     let mut rt = Replay::<u32, _>::open(region, options, |_| Ok(0)).unwrap();
-    rt.step(5, |_, _, _: u32| Ok(())).unwrap_err();
+    rt.named("another")
+        .step(5, |_, _, _: u32| Ok(()))
+        .unwrap_err();
     let _ = rt.close();
     assert_eq!(whole.got, [(0, 5)]);
 }
@@ -421,8 +423,9 @@ fn a_result_tells_other_bytes_the_second_time() {
         add(&mut rt, 5).unwrap();
         assert_eq!(sum(&mut rt), 5);
         let mut rt = open(rt.close());
-        let r = rt.record(Postcard(Fickle(Cell::new(1), 1)));
-        // Another call site.
+        let r = rt
+            .named("another")
+            .record(Postcard(Fickle(Cell::new(1), 1)));
         assert_eq!(r.err(), Some(Error::Diverged));
     }
 }

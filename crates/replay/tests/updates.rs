@@ -26,26 +26,28 @@ fn open<'m>(
 
 /// Two steps that both versions have, and one that the new version has changed.
 fn program(rt: &mut Rt<'_>, version: u16) -> Result<u32, Error> {
-    let a = rt.step_at::<_, u32>(1, (), |tx, n, ()| {
+    let a = rt.named(1).step_own::<_, u32>((), |tx, n, ()| {
         *n.get_mut(tx)? += 1;
         Ok(*n.get(tx))
     })?;
-    let b = rt.step_at::<_, u32>(2, a, |tx, n, a| {
+    let b = rt.named(2).step_own::<_, u32>(a, |tx, n, a| {
         *n.get_mut(tx)? += 10;
         Ok(a + 1)
     })?;
     if version == 0 {
-        rt.step_at::<_, ()>(3, b, |tx, n, _| {
+        rt.named(3).step_own::<_, ()>(b, |tx, n, _| {
             *n.get_mut(tx)? += 100;
             Ok(())
         })?;
     } else {
-        rt.step_at::<_, ()>(4, b, |tx, n, _| {
+        rt.named(4).step_own::<_, ()>(b, |tx, n, _| {
             *n.get_mut(tx)? += 1000;
             Ok(())
         })?;
     }
-    Ok(rt.step_at::<_, u32>(5, (), |tx, n, ()| Ok(*n.get(tx)))?)
+    Ok(rt
+        .named(5)
+        .step_own::<_, u32>((), |tx, n, ()| Ok(*n.get(tx)))?)
 }
 
 #[test]
@@ -84,7 +86,7 @@ fn an_unannounced_update_is_divergence_and_stops_everything() {
     let e = program(&mut rt, 1).unwrap_err();
     assert_eq!(e, Error::Diverged);
     let d = rt.divergence().unwrap();
-    assert_eq!((d.record, d.mismatch), (2, Mismatch::Site));
+    assert_eq!((d.record, d.mismatch), (2, Mismatch::Call));
     // Every later call is refused, even one that would match.
     assert_eq!(rt.record(1u32), Err(e));
     assert_eq!(rt.each(0..2, |_, _| Ok(())), Err(e));
@@ -107,7 +109,8 @@ fn a_handle_of_another_life_is_refused() {
     let mut m = memory();
     let mut rt = open(Region::new(&mut m), 0, Update::Refuse).unwrap();
     let make = |rt: &mut Rt<'_>| {
-        rt.step_at::<_, Held<u32>>(1, (), |tx, _, ()| Ok(PBox::new(7u32, tx)?))
+        rt.named(1)
+            .step_own::<_, Held<u32>>((), |tx, _, ()| Ok(PBox::new(7u32, tx)?))
             .unwrap()
     };
     let old = make(&mut rt);
@@ -175,8 +178,9 @@ fn no_other_handle_is_taken_for_the_recorded_one() {
     fn program(rt: &mut Rt<'_>, which: usize) -> Result<(), Error> {
         let mut all = Vec::new();
         for i in 0..N {
-            let held =
-                rt.step_at::<_, Held<u32>>(i as u32, (), |tx, _, ()| Ok(PBox::new(7u32, tx)?))?;
+            let held = rt
+                .named(i as u32)
+                .step_own::<_, Held<u32>>((), |tx, _, ()| Ok(PBox::new(7u32, tx)?))?;
             all.push(held);
         }
         rt.step(all.swap_remove(which), |tx, _, h| Ok(h.into_inner(tx)?))?;
@@ -374,7 +378,7 @@ fn records_of_the_run_before_last_do_not_count() {
         }
         let steps = |rt: &mut Replay<'_, u32, M>, from: u32, n: u32| {
             for i in from..n {
-                rt.step_at::<_, u32>(0, i, |_, _, i| Ok(i)).unwrap();
+                rt.named(0).step_own::<_, u32>(i, |_, _, i| Ok(i)).unwrap();
             }
         };
         // The record counts of two runs, and how many records the third keeps.
@@ -411,7 +415,7 @@ fn records_of_the_run_before_last_do_not_count() {
 #[cfg_attr(miri, ignore = "slow")]
 fn no_loop_goes_on_beyond_its_end() {
     fn program(rt: &mut Rt<'_>, from: u32, to: u32) -> Result<(), Error> {
-        rt.each_at(1, from..to, (), |_, i, ()| {
+        rt.named(1).each_with(from..to, (), |_, i, ()| {
             if i >= 30 { Err(Error::Other) } else { Ok(()) }
         })
     }

@@ -20,7 +20,7 @@ pub trait Steps: Sized {
     /// The error of a step.
     type Error;
     /// Runs `body` for each number below `n`, in order. A function pointer cannot carry state
-    /// between iterations. The call site identifies the loop.
+    /// between iterations.
     #[track_caller]
     fn each(
         &mut self,

@@ -274,7 +274,8 @@ fn inputs<M: Mapped>(rt: &mut Rt<'_, M>, p: &Progress<'_, '_, M>) -> Result<(), 
 fn objects<M: Mapped>(rt: &mut Rt<'_, M>, p: &Progress<'_, '_, M>) -> Result<(), Error> {
     let make = |rt: &mut Rt<'_, M>, v: u32| -> Result<Object<M>, Error> {
         Ok(rt
-            .step_at::<_, Object<M>>(v, v, |tx, _, v| Ok(PBox::new(Item { v, next: None }, tx)?))?)
+            .named(v)
+            .step_own::<_, Object<M>>(v, |tx, _, v| Ok(PBox::new(Item { v, next: None }, tx)?))?)
     };
     let mut a = p.at(1, || make(rt, 3))?;
     let b = p.at(2, || make(rt, 4))?;
@@ -390,18 +391,20 @@ fn nested_loops<M: Mapped>(rt: &mut Rt<'_, M>, p: &Progress<'_, '_, M>) -> Resul
 
 /// The beginning of both versions: a change, and an input that the mailbox saw.
 fn beginning<M: Mapped>(rt: &mut Rt<'_, M>, p: &Progress<'_, '_, M>) -> Result<u16, Error> {
-    rt.step_at::<_, ()>(1, (), |tx, t, ()| {
+    rt.named(1).step_own::<_, ()>((), |tx, t, ()| {
         *t.fields(tx).n.get_mut()? += 1;
         Ok(())
     })?;
-    let x = rt.step_at::<_, u16>(2, p.scene.read_cell(READINGS), |_, _, x| Ok(x + 5))?;
+    let x = rt
+        .named(2)
+        .step_own::<_, u16>(p.scene.read_cell(READINGS), |_, _, x| Ok(x + 5))?;
     Ok(x)
 }
 
 fn old<M: Mapped>(rt: &mut Rt<'_, M>, p: &Progress<'_, '_, M>) -> Result<(), Error> {
     let x = beginning(rt, p)?;
     check!(p.scene, x == 5);
-    rt.step_at::<_, ()>(3, (), |tx, t, ()| {
+    rt.named(3).step_own::<_, ()>((), |tx, t, ()| {
         *t.fields(tx).n.get_mut()? += 10;
         Ok(())
     })?;
@@ -411,12 +414,13 @@ fn old<M: Mapped>(rt: &mut Rt<'_, M>, p: &Progress<'_, '_, M>) -> Result<(), Err
 fn new<M: Mapped>(rt: &mut Rt<'_, M>, p: &Progress<'_, '_, M>) -> Result<(), Error> {
     let x = beginning(rt, p)?;
     check!(p.scene, x == 5);
-    rt.step_at::<_, ()>(4, x, |tx, t, x| {
+    rt.named(4).step_own::<_, ()>(x, |tx, t, x| {
         *t.fields(tx).sum.get_mut()? += u32::from(x);
         Ok(())
     })?;
-    let (n, sum) =
-        rt.step_at::<_, (u32, u32)>(5, (), |tx, t, ()| Ok((t.get(tx).n, t.get(tx).sum)))?;
+    let (n, sum) = rt
+        .named(5)
+        .step_own::<_, (u32, u32)>((), |tx, t, ()| Ok((t.get(tx).n, t.get(tx).sum)))?;
     p.show(0, n as u16);
     check!(p.scene, sum == 5);
     Ok(())

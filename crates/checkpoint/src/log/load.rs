@@ -17,13 +17,12 @@
 //! cell reads differently then, the result is `PartlyRestored`, and the program must start again.
 
 use super::Log;
+use super::format::{Cells, FRAME, LARGEST, NONE, PENDING, Runs, SLOTS, ZERO, check};
 use super::record::{HEAD, Record};
-use super::runs::{NONE, PENDING, Runs, SLOTS, ZERO, check};
-use super::shape::{Cells, FRAME, LARGEST};
-use crate::read::Reader;
 use crate::{Error, Memory, Restored};
 use nvmem::crc::crc32;
 use nvmem::device::Medium;
+use nvmem::marker;
 use nvmem::planted;
 
 /// What a pass over the manifests does.
@@ -51,7 +50,7 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
     /// The bytes of a cell.
     fn cell(&mut self, slot: u16, buf: &mut [u8; CELL]) -> Result<(), D::Error> {
         let at = self.slot_at(slot);
-        Reader { at }.read(&mut self.medium, buf)
+        marker::read(&mut self.medium, at, buf)
     }
 
     /// Applies one pass to the runs of a manifest or record. Returns whether all of them are valid.
@@ -128,9 +127,11 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
                 self.cell(slot, &mut b)?;
                 let (content, crc) = b.split_at(CELL - 4);
                 let len = usize::from(u16::from_le_bytes([b[2], b[3]]));
-                let sound = crc == crc32(content).to_le_bytes()
-                    || planted!("checkpoint/log-manifest-unchecked");
-                if !sound || len > CELL - FRAME as usize {
+                let mut intact = crc == crc32(content).to_le_bytes();
+                if planted!("checkpoint/log-manifest-unchecked") {
+                    intact = true;
+                }
+                if !intact || len > CELL - FRAME as usize {
                     return Ok(false);
                 }
                 if k > 0
@@ -159,7 +160,7 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
     /// Builds the map of cells and the chain of manifests of the found record. Returns whether they
     /// are valid.
     fn load_map(&mut self, places: &[u8], cells: &Cells<CELL>) -> Result<bool, D::Error> {
-        let Some(r) = self.found.as_ref().map(|f| &f.record) else {
+        let Some(r) = self.records.newest() else {
             return Ok(false);
         };
         let (chain_len, newest) = (r.manifests(), r.manifest());
@@ -203,9 +204,12 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
         loop {
             self.map.fill(NONE);
             (self.chain_len, self.next) = (0, u32::MAX);
-            self.find_record(below).map_err(Error::Medium)?;
-            let Some(found) = self.found else { break };
-            let r = found.record;
+            self.records
+                .find(&mut self.medium, below)
+                .map_err(Error::Medium)?;
+            let Some(r) = self.records.newest() else {
+                break;
+            };
             below = Some(r.number());
             if r.program() != self.program {
                 let [low, high] = r.program().map(u64::from);
@@ -217,7 +221,8 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
                 error = Error::OtherMemory;
                 continue;
             }
-            if !self.reread(&mut buf).map_err(Error::Medium)? {
+            let again = self.records.reread(&mut self.medium, &mut buf);
+            if !again.map_err(Error::Medium)? {
                 // It was never stable, so no program ever continued from it.
                 continue;
             }
@@ -235,13 +240,13 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
                 }
                 continue;
             }
-            let unfinished = self.anchors.unfinished;
+            let unfinished = self.records.unfinished();
             if let Some(memory) = &mut apply {
                 // `write_boot_record` reads the record again and fails unless it is the one that
                 // was checked.
-                if !found.stable && !planted!("checkpoint/log-unsure-used") {
-                    let owned = self.write_boot_record().map_err(Error::Medium)?;
-                    if !owned {
+                if !self.records.is_stable() && !planted!("checkpoint/log-unsure-used") {
+                    let owned = self.records.write_boot_record(&mut self.medium);
+                    if !owned.map_err(Error::Medium)? {
                         continue;
                     }
                 }
@@ -262,7 +267,10 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
         // There is no valid checkpoint.
         self.recount();
         self.ready = true;
-        Err(error)
+        Err(match error {
+            Error::NoImage if self.records.is_older() => Error::OlderFormat,
+            error => error,
+        })
     }
 
     /// Loads the log's state from the medium, for a checkpoint without a restore before it.
@@ -272,8 +280,8 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
         fingerprint: u32,
         below: Option<u32>,
     ) -> Result<(), Error<D::Error>> {
-        let alike = |f: &super::anchor::FoundRecord| f.record.memory() == fingerprint;
-        if self.ready && self.found.as_ref().is_none_or(alike) {
+        let alike = |r: Record| r.memory() == fingerprint;
+        if self.ready && self.records.newest().is_none_or(alike) {
             return Ok(());
         }
         match self.find_checkpoint(cells, fingerprint, below, None) {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  1. find_checkpoint  if the state of the log is not in RAM
-//!  2. write_boot_record  once in each boot, on flash (see `anchor`)
+//!  2. write_boot_record  once in each boot, on flash (see `record`)
 //!  3. for each cell that is in use: compare, and write it to a free place if it differs
 //!  4. collect   move the cells of nearly empty units, until the next checkpoint has space
 //!  5. write_manifest   if the pending places do not fit into the record: one or more manifests,
@@ -14,13 +14,23 @@
 //! Why this is safe: steps 3 to 5 write only to places that the last valid record does not need.
 //! Such places become free in step 7 at the earliest. A cut in steps 1 to 5 leaves the last record
 //! valid. A cut in step 6 leaves it or the new one.
+//!
+//! The units of cells:
+//!
+//! ```text
+//!  state of a unit on flash           without erase
+//!  FREE --erase, fill--> n needed     8 bits: the cell is needed
+//!    ^                      |
+//!    +------- 0 needed -----+         (after the next record only)
+//! ```
+//!
+//! A unit is erased only in state FREE, and it becomes FREE only in `recount`, after a record was
+//! written that needs none of its cells.
 
 use super::Log;
-use super::adaptive::Adaptive;
+use super::format::{Cell, Cells, LARGEST, NONE, PENDING, SLOTS, Shape, check, encode};
 use super::record::{Fields, HEAD, Record};
-use super::runs::{NONE, PENDING, SLOTS, check, encode};
-use super::shape::{Cell, Cells, LARGEST, Shape};
-use super::space::WriteError;
+use crate::cost::Cost;
 use crate::{Error, Memory};
 use nvmem::crc::crc32;
 use nvmem::device::Medium;
@@ -33,6 +43,33 @@ const fn compare_step(read_size: u32) -> u32 {
     } else {
         read_size
     }
+}
+
+/// A unit that may be erased: nothing in it is needed. Other values: with erases, the number of
+/// needed cells in the unit; without, a bit for each of its eight cells that is needed.
+const FREE: u8 = u8::MAX;
+
+/// Why cells cannot be written.
+pub(super) enum WriteError<E> {
+    /// There is no free place.
+    Full,
+    Medium(E),
+}
+
+impl<E> From<E> for WriteError<E> {
+    fn from(e: E) -> Self {
+        WriteError::Medium(e)
+    }
+}
+
+/// A count of the units' cells.
+pub(super) struct Survey {
+    /// Cells that can be written before the next record.
+    pub room: u32,
+    /// All cells of units in which a cell is needed, or will be after the next record.
+    pub occupied: u32,
+    /// The unit with the fewest needed cells, except the one being filled.
+    pub emptiest: Option<u32>,
 }
 
 /// The input of one checkpoint.
@@ -96,7 +133,7 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
             return match self.write(&job) {
                 // The record was never stable, so no program ever continued from it.
                 Ok(false) => {
-                    below = self.found.as_ref().map(|f| f.record.number());
+                    below = self.records.newest().map(|r| r.number());
                     continue;
                 }
                 Ok(true) => {
@@ -111,12 +148,12 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
 
     /// Returns `false` if the found record now reads differently.
     fn write(&mut self, job: &SaveJob<'_, '_, CELL>) -> Result<bool, WriteError<D::Error>> {
-        if !self.write_boot_record()? {
+        if !self.records.write_boot_record(&mut self.medium)? {
             return Ok(false);
         }
         let memory = job.memory;
-        let before = self.found.as_ref().map(|f| &f.record);
-        let sequence = before.map_or(0, Record::sequence).wrapping_add(1);
+        let before = self.records.newest();
+        let sequence = before.map_or(0, |r| r.sequence()).wrapping_add(1);
         let old = before.map(|r| job.cells.using(r.heap_used(), r.stack_from()));
         let mut written = 0;
         for i in 0..job.count {
@@ -156,7 +193,7 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
             places: places as u16,
             cell: CELL as u16,
         });
-        self.append(record, &mut buf)?;
+        self.records.append(&mut self.medium, record, &mut buf)?;
         self.recount();
         Ok(true)
     }
@@ -313,7 +350,9 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
                 }
                 rewrite_all = false;
             }
-            let own = buf.get_mut(HEAD..s.record as usize - 4).unwrap_or_default();
+            let own = buf
+                .get_mut(HEAD..s.records.record as usize - 4)
+                .unwrap_or_default();
             let (len, next) = encode(own, &self.map, checked);
             if next == CELLS {
                 return Ok(len);
@@ -344,5 +383,252 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
             }
             self.chain_len += 1;
         }
+    }
+
+    pub(super) fn slot_at(&self, slot: u16) -> u32 {
+        let s = Self::SHAPE;
+        let (unit, i) = (u32::from(slot) / s.per, u32::from(slot) % s.per);
+        self.cells_at + unit * s.unit + i * s.cell
+    }
+
+    /// The unit that this boot fills or filled last; `usize::MAX` if there is none.
+    fn filling(&self) -> usize {
+        if self.next == u32::MAX {
+            return usize::MAX;
+        }
+        self.cursor as usize
+    }
+
+    #[inline(never)]
+    pub(super) fn survey(&self) -> Survey {
+        let s = Self::SHAPE;
+        let mut all = Survey {
+            room: 0,
+            occupied: 0,
+            emptiest: None,
+        };
+        let mut least = FREE;
+        let live = self.units.iter().take(self.unit_count as usize);
+        for (i, u) in live.enumerate() {
+            if !s.erases {
+                all.room += u.count_zeros();
+            } else if *u == FREE {
+                all.room += s.per;
+            } else if *u > 0 {
+                all.occupied += s.per;
+                if *u < least && i != self.filling() {
+                    (least, all.emptiest) = (*u, Some(i as u32));
+                }
+            }
+        }
+        if s.erases {
+            all.room += s.per.saturating_sub(self.next);
+        }
+        all
+    }
+
+    /// The next unit with a free cell. With erases the search begins after the current unit, else
+    /// with it.
+    fn vacant(&self) -> Option<u32> {
+        let mut unit = self.cursor;
+        for k in 0..self.unit_count {
+            if Self::SHAPE.erases || k > 0 {
+                let next = unit + 1;
+                unit = if next < self.unit_count { next } else { 0 };
+            }
+            // With erases a free unit, else one with a free bit.
+            if (*self.units.get(unit as usize)? == FREE) == Self::SHAPE.erases {
+                return Some(unit);
+            }
+        }
+        None
+    }
+
+    /// Allocates a place for a cell. The valid checkpoint does not need what was there.
+    fn alloc_slot(&mut self) -> Result<u16, WriteError<D::Error>> {
+        let s = Self::SHAPE;
+        if !s.erases || self.next >= s.per {
+            let unit = self.vacant().ok_or(WriteError::Full)?;
+            if s.erases {
+                let at = self.slot_at((unit * s.per) as u16);
+                if !planted!("checkpoint/log-not-erased") {
+                    self.medium.erase(at, at + s.unit)?;
+                }
+                if let Some(u) = self.units.get_mut(unit as usize) {
+                    *u = 0;
+                }
+                self.next = 0;
+            }
+            self.cursor = unit;
+        }
+        let mut i = self.next;
+        if let Some(u) = self.units.get_mut(self.cursor as usize) {
+            if s.erases {
+                *u += 1;
+                self.next += 1;
+            } else {
+                i = u.trailing_ones();
+                *u |= 1 << i;
+            }
+        }
+        Ok((self.cursor * s.per + i) as u16)
+    }
+
+    /// Writes a cell.
+    #[inline(never)]
+    pub(super) fn write_cell(&mut self, content: &[u8; CELL]) -> Result<u16, WriteError<D::Error>> {
+        let slot = self.alloc_slot()?;
+        let at = self.slot_at(slot);
+        self.medium.write(at, content)?;
+        Ok(slot)
+    }
+
+    /// Notes that a cell is not needed after the next record.
+    #[inline(never)]
+    pub(super) fn release(&mut self, place: u16) {
+        let s = Self::SHAPE;
+        let place = u32::from(place & !PENDING);
+        if place < SLOTS
+            && let Some(u) = self.units.get_mut((place / s.per) as usize)
+        {
+            if s.erases && *u != FREE {
+                *u = u.saturating_sub(1);
+                if *u == 0 && planted!("checkpoint/log-freed-too-early") {
+                    *u = FREE;
+                }
+            } else if !s.erases && planted!("checkpoint/log-freed-too-early") {
+                *u &= !(1 << (place % s.per));
+            }
+        }
+    }
+
+    /// The places of the manifests.
+    pub(super) fn manifests(&self) -> &[u16] {
+        self.chain.get(..self.chain_len).unwrap_or_default()
+    }
+
+    /// Counts the needed cells again, after a record or a load.
+    #[inline(never)]
+    pub(super) fn recount(&mut self) {
+        let s = Self::SHAPE;
+        self.units.fill(0);
+        for k in 0..CELLS + self.chain_len {
+            let p = self.map.get(k).or_else(|| self.chain.get(k - CELLS));
+            let slot = u32::from(p.copied().unwrap_or(NONE) & !PENDING);
+            if slot < SLOTS
+                && let Some(u) = self.units.get_mut((slot / s.per) as usize)
+            {
+                if s.erases {
+                    *u = (*u + 1).min(FREE - 1);
+                } else {
+                    *u |= 1 << (slot % s.per);
+                }
+            }
+        }
+        if s.erases {
+            let open = self.filling();
+            for (i, u) in self.units.iter_mut().enumerate() {
+                if *u == 0 && i != open {
+                    *u = FREE;
+                }
+            }
+        }
+    }
+}
+
+const REGIONS: usize = 32;
+
+/// For each region of memory, how often a compared cell was unchanged: a moving average, in 256ths.
+/// All regions start with "always compare". If comparing does not pay, a region learns that within
+/// some cells. Starting with "never" would write unchanged cells until the region is sampled.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Adaptive {
+    same: [u8; REGIONS],
+    /// The average from which comparing pays.
+    least: u8,
+    tick: u8,
+}
+
+impl Adaptive {
+    pub(super) const ALWAYS: Self = Adaptive {
+        same: [u8::MAX; REGIONS],
+        least: 0,
+        tick: 0,
+    };
+
+    pub(super) const fn new(cost: &Cost, cell: u32, unit: u32, erases: bool) -> Self {
+        // In nanojoules, in 32 bits: comparing a cell costs less than a hundredth of a joule on any
+        // medium.
+        let compare = (cost.compare_pj / 8).saturating_mul(cell) / 125;
+        let compare = if compare > 1 << 23 { 1 << 23 } else { compare };
+        let programs = cell.div_ceil(cost.step()).saturating_mul(cost.program_nj);
+        let erase = if erases {
+            (cost.erase_nj / 64).saturating_mul(cell) / unit * 64
+        } else {
+            0
+        };
+        let write = programs.saturating_add(erase);
+        let least = (256 * compare).div_ceil(if write > 0 { write } else { 1 });
+        Adaptive {
+            least: if least > 255 { 255 } else { least as u8 },
+            ..Self::ALWAYS
+        }
+    }
+
+    /// The region of a cell, with `cells` cells in all.
+    pub(super) fn region(cell: u32, cells: u32) -> usize {
+        (cell * REGIONS as u32).checked_div(cells).unwrap_or(0) as usize % REGIONS
+    }
+
+    /// Whether to compare a cell of this region.
+    pub(super) fn compares(&mut self, region: usize) -> bool {
+        if self.same.get(region).is_none_or(|s| *s >= self.least) {
+            return true;
+        }
+        self.tick = (self.tick + 1) % 32;
+        self.tick == 0
+    }
+
+    /// Notes the result of a comparison.
+    pub(super) fn learn(&mut self, region: usize, same: bool) {
+        if let Some(s) = self.same.get_mut(region) {
+            *s = if same {
+                s.saturating_add((u8::MAX - *s).div_ceil(8))
+            } else {
+                *s - s.div_ceil(8)
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn learns_when_comparing_pays() {
+        let mut a = Adaptive::new(&Cost::STM32L1, 128, 256, true);
+        // 14.5 of 133 µJ.
+        assert_eq!(a.least, 28);
+        let (mut compared, region) = (0, Adaptive::region(3, 640));
+        for _ in 0..640 {
+            if a.compares(region) {
+                compared += 1;
+                a.learn(region, false);
+            }
+        }
+        assert!((16..50).contains(&compared), "{compared}");
+        let first = (0..).find(|_| {
+            let now = a.compares(region);
+            if now {
+                a.learn(region, true);
+            }
+            now && a.compares(region)
+        });
+        assert!(first.is_some_and(|n| n <= 64), "{first:?}");
+        // Cheap comparing is always done.
+        let mut a = Adaptive::new(&Cost::STM32F0, 128, 2048, true);
+        (0..100).for_each(|_| a.learn(0, false));
+        assert!(a.least <= 1 && (0..100).filter(|_| a.compares(0)).count() >= 3);
     }
 }

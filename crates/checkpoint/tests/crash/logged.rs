@@ -1,7 +1,7 @@
 //! A program whose memory holds the number of its checkpoint in separate cells, and flash for it.
 
 use crate::counting::{Counting, counted, within};
-use crate::support::{PROGRAM, Promise, flash};
+use crate::support::{PROGRAM, Promise, nor};
 use checkpoint::nvmem::device::{Contract, Medium};
 use checkpoint::{Cost, Error, Log, Maxima, Memory, Store, Work};
 use powerfail::{Chip, World};
@@ -117,11 +117,11 @@ pub fn life<D: Medium, const CELL: usize>(nv: D, world: &World<'_, Promise>, las
 /// Like an STM32L1: a word holds a cell or a record, and two words fill a unit.
 pub enum HalfPages {}
 impl Chip for HalfPages {
-    const CONTRACT: Contract = flash("half-pages", 128, 256, 0x00);
+    const CONTRACT: Contract = nor("half-pages", 128, 256, 0x00);
 }
 
 /// Units of several cells and records.
 pub enum LargeUnits {}
 impl Chip for LargeUnits {
-    const CONTRACT: Contract = flash("large-units", 64, 1024, 0xFF);
+    const CONTRACT: Contract = nor("large-units", 64, 1024, 0xFF);
 }

@@ -1,10 +1,14 @@
 //! A program whose memory holds the number of its checkpoint, and its world.
 
 use crate::counting::{Counting, counted, within};
-use checkpoint::nvmem::device::{Contract, EraseUnit, Medium, Torn};
+use checkpoint::nvmem::device::{Contract, Medium, Torn};
 use checkpoint::{Bounded, Cost, Error, Images, Maxima, Memory, Work};
 use powerfail::{Chip, World};
 use std::cell::Cell;
+
+#[path = "../support/nor.rs"]
+mod contract;
+pub use contract::nor;
 
 /// The world: finished and begun checkpoints.
 #[derive(Clone, Hash, Debug, Default)]
@@ -172,31 +176,14 @@ pub fn lives<D: Medium, M: Bounded, const N: usize>(
     }
 }
 
-/// Flash with words and erase units of these sizes.
-pub const fn flash(name: &'static str, word: u32, erase: u32, erased: u8) -> Contract {
-    Contract {
-        name,
-        read_size: 1,
-        write_size: word,
-        unit: 1,
-        torn: Torn::Unstable,
-        erase: Some(EraseUnit {
-            size: erase,
-            erased,
-            write_once: true,
-            endurance: 0,
-        }),
-    }
-}
-
 /// Few words, and an image in several erase units.
 pub enum SmallUnits {}
 impl Chip for SmallUnits {
-    const CONTRACT: Contract = flash("small-units", 16, 32, 0xFF);
+    const CONTRACT: Contract = nor("small-units", 16, 32, 0xFF);
 }
 
 /// An image with its marker in one erase unit.
 pub enum OneUnit {}
 impl Chip for OneUnit {
-    const CONTRACT: Contract = flash("one-unit", 16, 128, 0x00);
+    const CONTRACT: Contract = nor("one-unit", 16, 128, 0x00);
 }

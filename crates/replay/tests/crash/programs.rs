@@ -219,7 +219,9 @@ where
 {
     type H<M> = Held<Item<'static, <M as Model>::Unit>, <M as Model>::Unit>;
     let make = |rt: &mut Rt<'_, M>, v: u32| -> Result<H<M>, Error> {
-        Ok(rt.step_at::<_, H<M>>(v, v, |tx, _, v| Ok(PBox::new(Item { v, next: None }, tx)?))?)
+        Ok(rt
+            .named(v)
+            .step_own::<_, H<M>>(v, |tx, _, v| Ok(PBox::new(Item { v, next: None }, tx)?))?)
     };
     let mut a = make(rt, 3)?;
     let b = make(rt, 4)?;
@@ -345,9 +347,9 @@ where
     // This input is read again after a cut, and decides whether a message is sent.
     let odd = read_sensor(world) % 2;
     if odd == 1 {
-        rt.step_at::<_, ()>(77, (), |_, _, ()| Ok(()))?;
+        rt.named(77).step_own::<_, ()>((), |_, _, ()| Ok(()))?;
     } else {
-        rt.step_at::<_, ()>(77, (), |tx, t, ()| {
+        rt.named(77).step_own::<_, ()>((), |tx, t, ()| {
             *t.fields(tx).n.get_mut()? += 1000;
             tx.send(&PORT, 50)
         })?;

@@ -16,30 +16,32 @@ fn program<M: Model>(rt: &mut Rt<'_, M>, version: u16) -> Result<(), Error>
 where
     M::Unit: Width,
 {
-    let h = rt.step_at::<_, H<M>>(1, (), |tx, _, ()| {
+    let h = rt.named(1).step_own::<_, H<M>>((), |tx, _, ()| {
         Ok(PBox::new(Item { v: 40, next: None }, tx)?)
     })?;
-    rt.each_at(2, 0..3, (), |rt, _, ()| {
+    rt.named(2).each_with(0..3, (), |rt, _, ()| {
         rt.step((), |tx, t, ()| {
             *t.fields(tx).sum.get_mut()? += 1;
             Ok(())
         })?;
         Ok(())
     })?;
-    let r = rt.step_at::<_, u8>(3, (), |tx, _, ()| Err(tx.abort(8)));
+    let r = rt
+        .named(3)
+        .step_own::<_, u8>((), |tx, _, ()| Err(tx.abort(8)));
     assert_eq!(Error::from(r.unwrap_err()), Error::Aborted(8));
     if version == 0 {
-        rt.step_at::<_, ()>(4, (), |tx, t, ()| {
+        rt.named(4).step_own::<_, ()>((), |tx, t, ()| {
             *t.fields(tx).sum.get_mut()? += 10;
             Ok(())
         })?;
-        rt.each_at(5, 0..3, (), |rt, i, ()| {
+        rt.named(5).each_with(0..3, (), |rt, i, ()| {
             rt.record(i)?;
             // The old version stops in the second iteration.
             if i == 1 { Err(Error::Other) } else { Ok(()) }
         })?;
     } else {
-        rt.step_at::<_, ()>(6, h, |tx, t, h| {
+        rt.named(6).step_own::<_, ()>(h, |tx, t, h| {
             t.get_mut(tx)?.n = h.into_inner(tx)?.v;
             Ok(())
         })?;

@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// A step without result.
 #[inline(always)]
 fn empty_step(rt: &mut Steps<'_, InOrder32>, n: u32) -> Result<(), nv_replay::Error> {
-    Ok(rt.step_at::<_, ()>(n, (), |_, _, ()| Ok(()))?)
+    Ok(rt.named(n).step_own::<_, ()>((), |_, _, ()| Ok(()))?)
 }
 
 #[inline(never)]

@@ -1,0 +1,1110 @@
+//! Calls: steps, inputs and views; how each is executed once, and bypassed from then on.
+//!
+//! # Execution
+//!
+//! Commits a step's changes, its result and its record with one store.
+//!
+//! ```text
+//! Replay::commit                                                     cut here leaves
+//!  1 run the body in a transaction of the pool; its result           old state (roll back)
+//!    goes to the payload area, its messages to the outbox
+//!  2 pool: journal and new values are on the medium ("prepared")     old state (roll back)
+//!  3 outbox head: the messages belong to number n                    old state
+//!  4 clear the header behind the new one, if it carries n + 1        old state
+//!  5 fence
+//!  6 store the header with number n    <-- the one commit store      old or new, never both
+//!  7 fence
+//!  8 pool: end the transaction                                       new state
+//!  9 send the messages, mark them as sent                            new state; sent again
+//! ```
+//!
+//! The pool learns at open which number is committed last: it is the number of the table's last
+//! record. So one store commits the pool's transaction, the result and the messages together
+//! (invariants "One number, one transaction" and "Content before header"). With `step_join` a third
+//! party stages between 3 and 4 with the same number.
+//!
+//! Code that depends on a call's types is behind [`Job`], so a program contains the rest only once.
+//!
+//! # Bypass
+//!
+//! A call whose record is already in the table returns the recorded result.
+//!
+//! ```text
+//! call of a step (its id: signature.rs)
+//!    |
+//!    v
+//! fast path `bypass`: HEADER_ONLY calls only
+//!    header on the medium == header computed at compile time + id?
+//!    |                        |
+//!    | yes                    | no, or handles, or a result of unknown length
+//!    v                        v
+//! decode the result      slow path `match_record`, `recorded_result`
+//! advance the cursor        same id?          no -> Error::Diverged, `divergence()` says where
+//!                           error recorded?   -> return that error
+//!                           handles equal?    no -> Error::Diverged
+//!                           decode the result, adopt its handles, advance the cursor
+//! ```
+//!
+//! Most records belong to steps that consume no handle and return a plain value. For such a call
+//! the compiler knows the whole header except the sequence number, so one comparison decides. All
+//! other records take the slow path, which also finds out what differs after a divergence.
+//!
+//! Safe because the decoder checks every byte that it turns into a value (a `bool`, an `enum`): a
+//! damaged record is an error, never an invalid value. Handles come back only through the slow
+//! path, which lets the pool adopt each handle at most once (invariant "Held once").
+
+use crate::each::Loop;
+use crate::error::{Error, Mismatch, StepError};
+use crate::join::{Commit, Committed, Join};
+use crate::open::{Replay, StopOnUnwind};
+use crate::outbox::{AnyOutlet, Outlet, Port, Queue};
+use crate::signature::{Name, args_hash, call_hash, kind};
+use crate::table::{CallKind, Cursor, HeaderWords, RecordView, Table, UnitWriter};
+use core::cell::Cell;
+use core::marker::PhantomData;
+use core::ops::Deref;
+use nvmem::cross::{Arg, Ret, UNKNOWN_LENGTH};
+use nvmem::persist::NoHandles;
+use nvmem::{InOrder32, Model, Persist, Plain, planted};
+use pmem_tx::{Root, Tx, Width};
+
+/// A running step: the token of its transaction (to which it dereferences) and access to the
+/// outbox.
+pub struct Step<'t, 'p, M = InOrder32> {
+    pub(crate) tx: &'t Tx<'p, M>,
+    pub(crate) queue: &'t Queue<'t, M>,
+}
+
+/// A trait without implementations. A type with this bound stays in its thread, and the compiler
+/// reports it once with this message.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` stays in the thread that runs the program",
+    label = "this would send a step's token or the runtime to another thread",
+    note = "send plain values instead, and open the runtime in the thread that runs its program"
+)]
+pub trait InOneThread {}
+
+// SAFETY: invariant "In one thread": the bound never holds. It replaces the automatic
+// implementation.
+unsafe impl<M> Send for Step<'_, '_, M> where Self: InOneThread {}
+// SAFETY: invariant "In one thread": the bound never holds.
+unsafe impl<M> Sync for Step<'_, '_, M> where Self: InOneThread {}
+
+impl<'p, M> Deref for Step<'_, 'p, M> {
+    type Target = Tx<'p, M>;
+    fn deref(&self) -> &Tx<'p, M> {
+        self.tx
+    }
+}
+
+impl<M: Model> Step<'_, '_, M> {
+    /// Queues a message. It is sent after the step has committed, at least once, with a number that
+    /// stays the same when it is sent again. If the step does not commit, it is never sent.
+    ///
+    /// **Cost**: the value and one unit. The first message of a step costs one unit each for its
+    /// number (two on 16-bit units), the head and the mark that it was sent. **Errors**:
+    /// [`Error::OutboxFull`]; the step can only fail then.
+    pub fn send<T: Plain>(&self, port: &Port<T>, value: T) -> Result<(), Error> {
+        self.queue.send(port, &value)
+    }
+
+    /// Like [`Step::send`], for bytes.
+    pub fn send_bytes(&self, port: &Port<[u8]>, bytes: &[u8]) -> Result<(), Error> {
+        self.queue.send_bytes(port, bytes)
+    }
+
+    /// Makes an error that aborts the step with the program's own code: `return Err(tx.abort(7))`.
+    /// The abort is recorded.
+    pub fn abort(&self, code: u16) -> Error {
+        Error::Aborted(code)
+    }
+}
+
+/// The body of a step: a function pointer. It cannot capture, so it cannot change volatile state,
+/// which a bypass would not change. Data that the body needs is an argument.
+pub type StepBody<R, M, A, O> = for<'p> fn(
+    &Step<'_, 'p, M>,
+    &mut Root<'p, <R as Persist>::At<'p>, <M as Model>::Unit>,
+    <A as Arg>::In<'p>,
+) -> Result<O, Error>;
+
+impl<'m, R: Persist, M: Model, E: Outlet> Replay<'m, R, M, E>
+where
+    M::Unit: Width,
+{
+    /// Runs a step, once in the life of the program. All its changes to persistent objects and its
+    /// record take effect together, or none does. A replay returns the recorded result instead.
+    ///
+    /// A step that fails is undone, and its error is recorded, so that a replay takes the same
+    /// path.
+    ///
+    /// **Power loss**: before the record's header is stored, nothing of the step happened; after
+    /// it, all. **Cost**: one store of one unit to commit, one for each unit of the result and for
+    /// each handle that is consumed (on 16-bit units one more if there are any), and the cost of
+    /// the body. **Errors**: [`StepError`] with the arguments; `?` converts it to an [`Error`].
+    /// **Panics**: never. A body that unwinds is undone, and nothing is recorded.
+    #[track_caller]
+    #[inline(always)]
+    pub fn step<A: Arg, O>(
+        &mut self,
+        args: A,
+        body: StepBody<R, M, A, O>,
+    ) -> Result<O, StepError<A>>
+    where
+        O: for<'p> Ret<In<'p> = O>,
+    {
+        self.twins.note(call_hash::<A, O>(kind::STEP, Name::NONE));
+        self.run::<A, O>(Name::NONE, args, body)
+    }
+
+    /// Like [`Replay::step`], with a result that may hold handles. Name its type:
+    /// `step_own::<_, Held<Node>>`.
+    #[track_caller]
+    #[inline(always)]
+    #[allow(clippy::type_complexity)]
+    pub fn step_own<A: Arg, O: Ret>(
+        &mut self,
+        args: A,
+        body: for<'p> fn(
+            &Step<'_, 'p, M>,
+            &mut Root<'p, R::At<'p>, M::Unit>,
+            A::In<'p>,
+        ) -> Result<O::In<'p>, Error>,
+    ) -> Result<O, StepError<A>> {
+        self.twins.note(call_hash::<A, O>(kind::STEP, Name::NONE));
+        self.run::<A, O>(Name::NONE, args, body)
+    }
+
+    /// Gives the next call a name: a text or a number. `rt.named("sample").step(…)`.
+    ///
+    /// A replay compares the name together with the call's kind, types and arguments. Where the
+    /// call is in the source does not count, so two calls of one kind, of equal types and equal
+    /// arguments need names, or nobody notices when a new program swaps them.
+    #[inline(always)]
+    pub fn named(&mut self, name: impl Into<Name>) -> Named<'_, 'm, R, M, E> {
+        Named {
+            rt: self,
+            name: name.into(),
+        }
+    }
+
+    #[inline]
+    #[allow(clippy::type_complexity)]
+    fn run<A: Arg, O: Ret>(
+        &mut self,
+        name: Name,
+        args: A,
+        body: for<'p> fn(
+            &Step<'_, 'p, M>,
+            &mut Root<'p, R::At<'p>, M::Unit>,
+            A::In<'p>,
+        ) -> Result<O::In<'p>, Error>,
+    ) -> Result<O, StepError<A>> {
+        let id = Table::<M>::id(call_hash::<A, O>(kind::STEP, name), args_hash(&args));
+        self.call(id, args, move |tx, root, a| body(tx, root, a))
+    }
+}
+
+impl<'m, R: Persist, M: Model, E: Outlet> Replay<'m, R, M, E>
+where
+    M::Unit: Width,
+{
+    /// Reads an input once and records it: `read` is called once, and every replay returns the
+    /// recorded value.
+    ///
+    /// A step that reads an input itself reads it again if it is executed again after a cut. That
+    /// is cheaper, and correct as long as nothing outside of the step has seen the value. `read`
+    /// may capture, for example a driver; a bypass does not repeat its effects on volatile state.
+    ///
+    /// **Power loss**: the value is recorded, or the input is read again. **Cost**: that of a step
+    /// with this result. **Errors**: [`Error::TableFull`], [`Error::Diverged`].
+    #[track_caller]
+    #[inline(always)]
+    pub fn record_with<O>(&mut self, read: impl FnOnce() -> O) -> Result<O, Error>
+    where
+        O: for<'p> Ret<In<'p> = O>,
+    {
+        self.twins.note(call_hash::<(), O>(kind::INPUT, Name::NONE));
+        self.input_named(Name::NONE, || Some(read()))
+    }
+
+    #[inline(always)]
+    fn input_named<O>(&mut self, name: Name, read: impl FnOnce() -> Option<O>) -> Result<O, Error>
+    where
+        O: for<'p> Ret<In<'p> = O>,
+    {
+        let id = Table::<M>::id(call_hash::<(), O>(kind::INPUT, name), 0);
+        let read = Cell::new(Some(read));
+        let body = |_: &Step<'_, '_, M>, _: &mut Root<'_, R::At<'_>, M::Unit>, ()| {
+            read.take().and_then(|read| read()).ok_or(Error::Other)
+        };
+        Ok(self.call::<(), O, _>(id, (), body)?)
+    }
+
+    /// Like [`Replay::record_with`], for an input that comes from the program's
+    /// [environment](Replay::open_with): `rt.input(|devices| devices.sensor.read())`.
+    ///
+    /// A bypass does not call `read`, so drivers are then as they were after the boot: what the
+    /// program needs of their state it sets up before it opens the runtime. If `read` panics,
+    /// nothing has happened to the runtime.
+    ///
+    /// **Power loss**, **Cost** and **Errors**: those of [`Replay::record_with`]. The input may have
+    /// been read although the table has no room for it.
+    #[track_caller]
+    #[inline(always)]
+    pub fn input<O>(&mut self, read: impl FnOnce(&mut E) -> O) -> Result<O, Error>
+    where
+        O: for<'p> Ret<In<'p> = O>,
+    {
+        self.twins.note(call_hash::<(), O>(kind::INPUT, Name::NONE));
+        self.input_from_env(Name::NONE, read)
+    }
+
+    #[inline(always)]
+    fn input_from_env<O>(&mut self, name: Name, read: impl FnOnce(&mut E) -> O) -> Result<O, Error>
+    where
+        O: for<'p> Ret<In<'p> = O>,
+    {
+        // The environment is a field of the runtime, so it is read before the transaction begins.
+        let mut value = None;
+        if !self.replaying() || planted!("nv-replay/input-read-in-replay") {
+            self.check_running()?;
+            value = Some(read(&mut self.env));
+        }
+        self.input_named(name, move || value)
+    }
+
+    /// Like [`Replay::record_with`], for a value that was already read. Returns the recorded value.
+    #[track_caller]
+    #[inline(always)]
+    pub fn record<O>(&mut self, value: O) -> Result<O, Error>
+    where
+        O: for<'p> Ret<In<'p> = O>,
+    {
+        self.record_with(|| value)
+    }
+
+    /// Like [`Replay::step`], together with an operation outside of the pool: one of `nvlist`, or
+    /// of a kernel. `join` is called with the body's result when the body has returned `Ok`. It
+    /// stages its operation, commits the step with [`Commit::store`], and finishes the operation.
+    /// It may capture. A bypass does not call it: the operation was finished when its owner was
+    /// opened with the number from [`last_committed`]. An error of `join` undoes the step and is
+    /// recorded.
+    ///
+    /// **Power loss**: before the store nothing of the step and of the staged operation happened,
+    /// after it all. **Cost** and **Errors**: those of [`Replay::step`] and of `join`.
+    #[track_caller]
+    #[inline(always)]
+    pub fn step_join<A: Arg, O>(
+        &mut self,
+        args: A,
+        body: StepBody<R, M, A, O>,
+        join: impl for<'c> FnMut(&O, Commit<'c>) -> Result<Committed<'c>, Error>,
+    ) -> Result<O, StepError<A>>
+    where
+        O: for<'p> Ret<In<'p> = O>,
+    {
+        self.twins.note(call_hash::<A, O>(kind::JOINED, Name::NONE));
+        self.join_named(Name::NONE, args, body, join)
+    }
+
+    #[inline(always)]
+    fn join_named<A: Arg, O>(
+        &mut self,
+        name: Name,
+        args: A,
+        body: StepBody<R, M, A, O>,
+        mut join: impl for<'c> FnMut(&O, Commit<'c>) -> Result<Committed<'c>, Error>,
+    ) -> Result<O, StepError<A>>
+    where
+        O: for<'p> Ret<In<'p> = O>,
+    {
+        let id = Table::<M>::id(call_hash::<A, O>(kind::JOINED, name), args_hash(&args));
+        if let Some(o) = self.bypass::<A, O>(id) {
+            // Consumed by the first execution.
+            core::mem::forget(args);
+            return Ok(o);
+        }
+        self.call_slow::<A, O, _>(
+            id,
+            args,
+            &move |tx: &Step<'_, '_, M>, root: &mut Root<'_, R::At<'_>, M::Unit>, a: A::In<'_>| {
+                body(tx, root, a)
+            },
+            Some(&mut join),
+        )
+    }
+
+    /// Calls `f` with the persistent objects, for a display, a shell or a report. Returns `None`
+    /// during the replay, when the objects are ahead of the program.
+    ///
+    /// Nothing is recorded, so the program must not take another path because of what it reads
+    /// here; a step reads its data itself. **Power loss**: nothing changes. **Cost**: 0 stores.
+    /// **Errors**: [`Error::Diverged`] and [`Error::LoopInterrupted`], if the runtime has stopped.
+    pub fn view<O>(
+        &mut self,
+        f: impl for<'p> FnOnce(&Tx<'p, M>, &Root<'p, R::At<'p>, M::Unit>) -> O,
+    ) -> Result<Option<O>, Error> {
+        self.check_running()?;
+        if !self.is_live() {
+            return Ok(None);
+        }
+        let (mut f, mut seen) = (Some(f), None);
+        let mut context = self.pool.context();
+        let prepared = context.prepare::<(), (), _>((), |tx, root, ()| {
+            seen = f.take().map(|f| f(tx, root));
+            Ok(())
+        });
+        // Abandon the transaction: not even an allocation of `f` remains.
+        prepared.map_err(|f| Error::from(f.error))?.abandon();
+        Ok(seen)
+    }
+}
+
+/// A call with a name, from [`Replay::named`].
+#[must_use = "a name belongs to the call that follows it"]
+pub struct Named<'a, 'm, R: Persist, M: Model = InOrder32, E = AnyOutlet<'m>>
+where
+    M::Unit: Width,
+{
+    pub(crate) rt: &'a mut Replay<'m, R, M, E>,
+    pub(crate) name: Name,
+}
+
+impl<'m, R: Persist, M: Model, E: Outlet> Named<'_, 'm, R, M, E>
+where
+    M::Unit: Width,
+{
+    /// [`Replay::step`] with this name.
+    #[inline(always)]
+    pub fn step<A: Arg, O>(self, args: A, body: StepBody<R, M, A, O>) -> Result<O, StepError<A>>
+    where
+        O: for<'p> Ret<In<'p> = O>,
+    {
+        self.rt.run::<A, O>(self.name, args, body)
+    }
+
+    /// [`Replay::step_own`] with this name.
+    #[inline(always)]
+    #[allow(clippy::type_complexity)]
+    pub fn step_own<A: Arg, O: Ret>(
+        self,
+        args: A,
+        body: for<'p> fn(
+            &Step<'_, 'p, M>,
+            &mut Root<'p, R::At<'p>, M::Unit>,
+            A::In<'p>,
+        ) -> Result<O::In<'p>, Error>,
+    ) -> Result<O, StepError<A>> {
+        self.rt.run::<A, O>(self.name, args, body)
+    }
+
+    /// [`Replay::step_join`] with this name.
+    #[inline(always)]
+    pub fn step_join<A: Arg, O>(
+        self,
+        args: A,
+        body: StepBody<R, M, A, O>,
+        join: impl for<'c> FnMut(&O, Commit<'c>) -> Result<Committed<'c>, Error>,
+    ) -> Result<O, StepError<A>>
+    where
+        O: for<'p> Ret<In<'p> = O>,
+    {
+        self.rt.join_named(self.name, args, body, join)
+    }
+
+    /// [`Replay::record_with`] with this name.
+    #[inline(always)]
+    pub fn record_with<O>(self, read: impl FnOnce() -> O) -> Result<O, Error>
+    where
+        O: for<'p> Ret<In<'p> = O>,
+    {
+        self.rt.input_named(self.name, || Some(read()))
+    }
+
+    /// [`Replay::record`] with this name.
+    #[inline(always)]
+    pub fn record<O>(self, value: O) -> Result<O, Error>
+    where
+        O: for<'p> Ret<In<'p> = O>,
+    {
+        self.rt.input_named(self.name, || Some(value))
+    }
+
+    /// [`Replay::input`] with this name.
+    #[inline(always)]
+    pub fn input<O>(self, read: impl FnOnce(&mut E) -> O) -> Result<O, Error>
+    where
+        O: for<'p> Ret<In<'p> = O>,
+    {
+        self.rt.input_from_env(self.name, read)
+    }
+}
+
+/// The maximum number of handles that one step can consume.
+pub(crate) const MOST_HANDLES: usize = 8;
+
+/// The form of a call's record, known at compile time.
+pub(crate) struct RecordShape {
+    /// The record's header without sequence number and call id; 0 if the call has no record.
+    pub header: u32,
+    /// Bytes that must be free for the header and the payload, or for an error.
+    pub min_bytes: usize,
+    /// The header alone identifies the record, see `CallSignature::HEADER_ONLY`.
+    pub header_only: bool,
+}
+
+impl RecordShape {
+    /// No record.
+    pub const NONE: RecordShape = RecordShape {
+        header: 0,
+        min_bytes: 0,
+        header_only: false,
+    };
+}
+
+/// The closure that joins a step, with access to the step's result.
+pub(crate) type JoinOf<'a, O> =
+    dyn for<'c> FnMut(&O, Commit<'c>) -> Result<Committed<'c>, Error> + 'a;
+
+/// Makes the compiler infer the closure's higher-ranked lifetime.
+fn joins<F: for<'c> FnMut(Commit<'c>) -> Result<Committed<'c>, Error>>(f: F) -> F {
+    f
+}
+
+impl<'m, R: Persist, M: Model, E: Outlet> Replay<'m, R, M, E>
+where
+    M::Unit: Width,
+{
+    /// Bypasses or executes a call. After an execution the result is read back from the record by
+    /// [`Replay::bypass`].
+    #[inline(always)]
+    pub(crate) fn call<A: Arg, O: Ret, F>(
+        &mut self,
+        id: u32,
+        args: A,
+        body: F,
+    ) -> Result<O, StepError<A>>
+    where
+        F: for<'p> Fn(
+            &Step<'_, 'p, M>,
+            &mut Root<'p, R::At<'p>, M::Unit>,
+            A::In<'p>,
+        ) -> Result<O::In<'p>, Error>,
+    {
+        loop {
+            if let Some(o) = self.bypass::<A, O>(id) {
+                // Consumed, now or by the first execution.
+                core::mem::forget(args);
+                return Ok(o);
+            }
+            if !CallSignature::<A, O, M>::HEADER_ONLY {
+                return self.call_slow(id, args, &body, None);
+            }
+            if let Err(error) = self.execute::<A, O, F>(id, &args, &body) {
+                return Err(StepError { error, args });
+            }
+        }
+    }
+
+    /// Executes a call whose result is read back from its record.
+    #[inline(never)]
+    fn execute<A: Arg, O: Ret, F>(&mut self, id: u32, args: &A, body: &F) -> Result<(), Error>
+    where
+        F: for<'p> Fn(
+            &Step<'_, 'p, M>,
+            &mut Root<'p, R::At<'p>, M::Unit>,
+            A::In<'p>,
+        ) -> Result<O::In<'p>, Error>,
+    {
+        if !args.of_session(self.pool.session()) && !self.replaying() {
+            return self.check_running().and(Err(Error::WrongPool));
+        }
+        let work = CallJob::<A, O, _, _> {
+            id,
+            args,
+            body,
+            sink: &DropResult,
+            _o: PhantomData,
+        };
+        let shape = const { &CallSignature::<A, O, M>::SHAPE };
+        self.commit(id, shape, Some(&work), None, None)
+    }
+
+    /// The slow path of a call: handles, results of unknown length, joins, and everything that
+    /// `bypass` did not accept.
+    #[inline(never)]
+    pub(crate) fn call_slow<A: Arg, O: Ret, F>(
+        &mut self,
+        id: u32,
+        args: A,
+        body: &F,
+        join: Option<&mut JoinOf<'_, O>>,
+    ) -> Result<O, StepError<A>>
+    where
+        F: for<'p> Fn(
+            &Step<'_, 'p, M>,
+            &mut Root<'p, R::At<'p>, M::Unit>,
+            A::In<'p>,
+        ) -> Result<O::In<'p>, Error>,
+    {
+        let session = self.pool.session();
+        let refused = if A::OWNED > MOST_HANDLES {
+            Some(Error::TooManyHandles)
+        } else if !args.of_session(session) {
+            Some(Error::WrongPool)
+        } else {
+            None
+        };
+        let kept_result = KeepResult {
+            session,
+            result: Cell::new(None),
+            end: Cell::new(0),
+        };
+        let work = CallJob::<A, O, _, _> {
+            id,
+            args: &args,
+            body,
+            sink: &kept_result,
+            _o: PhantomData,
+        };
+        let shape = const { &CallSignature::<A, O, M>::SHAPE };
+        let r = match refused {
+            // Refuse before the body runs.
+            Some(e) if !self.replaying() => self.check_running().and(Err(e)),
+            _ => match join {
+                None => self.commit(id, shape, Some(&work), None, None),
+                Some(join) => {
+                    let mut join = joins(|c| {
+                        let o = kept_result.result.take();
+                        let r = match &o {
+                            Some(o) => join(o, c),
+                            None => Err(Error::Other),
+                        };
+                        kept_result.result.set(o);
+                        r
+                    });
+                    self.commit(id, shape, Some(&work), None, Some(&mut join))
+                }
+            },
+        };
+        let r = match (r, kept_result.result.into_inner()) {
+            (Ok(()), Some(o)) => {
+                // `commit` has moved the cursor behind a joined step already.
+                if self.replaying() {
+                    self.advance_outlined(kept_result.end.get());
+                }
+                Ok(o)
+            }
+            (Ok(()), None) => self.recorded_result::<A, O>(&args),
+            (Err(e), _) => Err(e),
+        };
+        match r {
+            Ok(o) => {
+                // Consumed, now or by the first execution.
+                core::mem::forget(args);
+                Ok(o)
+            }
+            Err(error) => Err(StepError { error, args }),
+        }
+    }
+
+    /// Checks the next record against a call. If there is none, runs `job` and commits its record,
+    /// or the record of its error. Afterwards the cursor is before the record; if the step was
+    /// joined, behind it.
+    ///
+    /// If `shape` is a record, it is that of `job`, or of the loop `l` in its first iteration.
+    /// Otherwise this begins the next iteration of `l`, or ends it; without `l` it commits an empty
+    /// transaction, so that the pool clears stale numbers.
+    ///
+    /// **Errors**: the error of the job; if there is no room, [`Error::TableFull`] or the reason
+    /// given to [`Replay::stop`].
+    #[inline(never)]
+    pub(crate) fn commit(
+        &mut self,
+        id: u32,
+        shape: &RecordShape,
+        mut job: Option<&dyn Job<R, M>>,
+        l: Option<&Loop>,
+        join: Option<&mut Join<'_>>,
+    ) -> Result<(), Error> {
+        let Cursor { at, end, payload } = self.cursor;
+        if at != end {
+            return self.match_record(id, shape);
+        }
+        if at + Table::<M>::UNIT < payload + shape.min_bytes {
+            return Err(self.no_room_error);
+        }
+        let mut header = shape.header;
+        let mut context = self.pool.context();
+        let seq = context.next_seq();
+        let queue = self.table.queue(seq);
+        let mut out = UnitWriter::new(&self.table, payload, at.saturating_sub(payload));
+        let recorded = shape.header != 0;
+        // The error of the job, once it has failed.
+        let mut failed = None;
+        if recorded && planted!("nv-replay/header-before-result") {
+            let header = Table::<M>::header(header, id) | Table::<M>::tag(seq);
+            self.table.store(at, header);
+        }
+        if let (Some(l), true) = (l, recorded) {
+            // `min_bytes` includes the state. Nothing at these offsets counts yet.
+            out.to = payload + Table::<M>::STATE;
+            if planted!("nv-replay/loop-open-before-its-start") {
+                let header = Table::<M>::header(header, id);
+                self.table.commit_record(at, out.to, seq, header);
+            }
+            l.write(&self.table, payload, seq);
+        }
+        let prepared = loop {
+            let prepared = context.prepare_resolved::<(), (), _>((), |tx, root, ()| {
+                if let Some(job) = job {
+                    let step = Step { tx, queue: &queue };
+                    let r = job.run(&step, root, &mut out);
+                    match r {
+                        Ok(()) if queue.failed.get() == Error::Other => return Ok(()),
+                        Ok(()) if planted!("nv-replay/output-error-swallowed") => return Ok(()),
+                        // Only this crate returns `TableFull`. A body that returns it is recorded
+                        // as `Other`.
+                        Ok(()) | Err(Error::TableFull) => {}
+                        Err(e) => queue.failed.set(e.recorded()),
+                    }
+                    return Err(pmem_tx::Error::Aborted(0));
+                } else if let Some(e) = failed {
+                    // `min_bytes` includes the error.
+                    let (kind, number) = Error::encode(e);
+                    let words = Table::<M>::encode(kind, 1, true, id);
+                    header = Table::<M>::encode(kind, 1, true, 0).header;
+                    out.to = payload;
+                    if let Some(second) = words.second {
+                        out.word(second);
+                    }
+                    out.word(number);
+                }
+                Ok(())
+            });
+            let e = match prepared {
+                Ok(p) => break p,
+                Err(f) => match f.error {
+                    pmem_tx::Error::Aborted(_) => queue.failed.get(),
+                    // The body returned `Ok`, but the transaction cannot be prepared: for example,
+                    // a handle was lost in it.
+                    e => e.into(),
+                },
+            };
+            let record = job.take().is_some() && !planted!("nv-replay/failure-not-recorded");
+            // Nothing to record: a loop, an error that could not be recorded either, or a result of
+            // unknown length that did not fit.
+            if !record || e == Error::TableFull {
+                return Err(e);
+            }
+            failed = Some(e);
+            if !planted!("nv-replay/failed-step-sends") {
+                queue.clear();
+            }
+        };
+        queue.stage();
+        if planted!("nv-replay/outbox-drained-before-commit") {
+            queue.drain(&mut self.env);
+        }
+        let table = &self.table;
+        let mut prepared = Some(prepared);
+        let joined = join.is_some() && failed.is_none();
+        let stored = Cell::new(false);
+        let guard = StopOnUnwind {
+            when: &stored,
+            no_room_error: &mut self.no_room_error,
+            cursor: &mut self.cursor,
+            area_end: table.area_end,
+        };
+        let mut store = || {
+            if recorded {
+                table.commit_record(at, out.to, seq, Table::<M>::header(header, id));
+            } else if let Some(l) = l {
+                l.write(table, l.payload - Table::<M>::STATE, seq);
+            }
+            if let Some(p) = prepared.take() {
+                p.committed();
+            }
+            stored.set(true);
+        };
+        match join {
+            Some(join) if joined => {
+                if planted!("nv-replay/committed-before-join") {
+                    store();
+                }
+                let commit = Commit {
+                    number: seq,
+                    store: &mut store,
+                    _brand: PhantomData,
+                };
+                let joined = join(commit).map(|_| ());
+                if prepared.is_some() {
+                    // The join did not commit: undo the step and record the error.
+                    guard.disarm();
+                    let e = joined.err().map_or(Error::Other, Error::recorded);
+                    drop(prepared);
+                    if planted!("nv-replay/failure-not-recorded") {
+                        return Err(e);
+                    }
+                    return self.commit(id, shape, Some(&FailWith(e)), None, None);
+                }
+            }
+            _ => store(),
+        }
+        drop(prepared);
+        queue.drain(&mut self.env);
+        guard.disarm();
+        if recorded {
+            self.cursor.end = at - Table::<M>::UNIT;
+            if joined {
+                (self.cursor.at, self.cursor.payload) = (self.cursor.end, out.to);
+            }
+        } else if let Some(l) = l {
+            let Loop { at, payload, .. } = *l;
+            self.cursor = Cursor {
+                at,
+                end: at,
+                payload,
+            };
+        }
+        if failed.is_some() {
+            // Return the recorded error, as a replay does.
+            return self.match_record(id, shape);
+        }
+        Ok(())
+    }
+}
+
+/// What the compiler knows about a call with arguments `A` and result `O`: the form of its record.
+pub(crate) struct CallSignature<A, O, M>(PhantomData<(A, O, M)>);
+impl<A: Arg, O: Ret, M: Model> CallSignature<A, O, M> {
+    /// The length of the result is known only after it was encoded (`Postcard`).
+    pub const UNSIZED: bool = O::BYTES == UNKNOWN_LENGTH;
+    const RESULT_BYTES: usize = if Self::UNSIZED { 0 } else { O::BYTES };
+    /// Units of content: handles that the call consumes, then the result.
+    pub const CONTENT_UNITS: u32 =
+        (Self::RESULT_BYTES.div_ceil(Table::<M>::UNIT) + A::OWNED) as u32;
+    const SHORT: bool = !Self::UNSIZED && Table::<M>::short(Self::CONTENT_UNITS);
+    /// The header alone identifies the record: no handles, and a length that fits into the header.
+    pub const HEADER_ONLY: bool = A::OWNED == 0 && O::HANDLES == 0 && Self::SHORT;
+    const KIND: CallKind = if A::OWNED == 0 {
+        CallKind::Done
+    } else {
+        CallKind::TookHandles
+    };
+
+    /// The header words of the call's record.
+    #[inline(always)]
+    pub const fn header_words(id: u32, units: u32) -> HeaderWords {
+        Table::<M>::encode(Self::KIND, units, Self::SHORT, id)
+    }
+
+    pub const SHAPE: RecordShape = {
+        let words = Self::header_words(0, Self::CONTENT_UNITS);
+        let units = words.extra_units() + Self::CONTENT_UNITS as usize;
+        // An error takes one unit; on 16-bit units also a unit that describes it.
+        let least = if Table::<M>::NARROW { 2 } else { 1 };
+        RecordShape {
+            header: words.header,
+            min_bytes: Table::<M>::UNIT * (1 + if units > least { units } else { least }),
+            header_only: Self::HEADER_ONLY,
+        }
+    };
+}
+
+impl<'m, R: Persist, M: Model, E: Outlet> Replay<'m, R, M, E>
+where
+    M::Unit: Width,
+{
+    /// The fast path: the recorded result, if the next record belongs to this call and its bytes
+    /// are a valid `O`. `None` sends the caller to the slow path.
+    #[inline(always)]
+    pub(crate) fn bypass<A: Arg, O: Ret>(&mut self, id: u32) -> Option<O> {
+        let f = &self.cursor;
+        if !CallSignature::<A, O, M>::HEADER_ONLY || f.at == f.end {
+            return None;
+        }
+        let units = CallSignature::<A, O, M>::CONTENT_UNITS;
+        let words = CallSignature::<A, O, M>::header_words(id, units);
+        let same = Table::<M>::same_call(self.table.load(f.at), words.header);
+        if !same && !planted!("nv-replay/bypass-without-header-check") {
+            return None;
+        }
+        let payload = f.payload;
+        if let Some(second) = words.second
+            && self.table.load(payload) != second
+        {
+            return None;
+        }
+        let content = payload + words.extra_units() * Table::<M>::UNIT;
+        let bytes = self
+            .table
+            .bytes(content, CallSignature::<A, O, M>::RESULT_BYTES);
+        // SAFETY: invariant "Held once": `NoHandles` refuses every handle.
+        let o = unsafe { O::decode(bytes, 0, &mut NoHandles) }.ok()?;
+        self.advance(content + units as usize * Table::<M>::UNIT);
+        Some(o)
+    }
+
+    /// Checks the next record against a call of any kind. **Errors**: the error that the record
+    /// holds, or [`Error::Diverged`].
+    #[inline(never)]
+    pub(crate) fn match_record(&mut self, id: u32, shape: &RecordShape) -> Result<(), Error> {
+        let Some(h) = self.match_next(id, false) else {
+            return Err(Error::Diverged);
+        };
+        if let CallKind::Failed | CallKind::Aborted = h.kind {
+            // A failed step's content is one unit. In a damaged table it may be shorter; then this
+            // reads some other unit of the table, and the number gives some error value.
+            let number = self.table.load(h.content);
+            self.advance_outlined(h.end);
+            return Err(Error::decode(h.kind, number));
+        }
+        if shape.header_only {
+            // The id matches but `bypass` did not accept the record: its bytes are no value of the
+            // type, or it consumed handles.
+            return Err(self.diverged(Mismatch::Result));
+        }
+        Ok(())
+    }
+
+    /// The next record, if it belongs to the call `id` and is a loop's record exactly when `looped`
+    /// is true. Otherwise the program has diverged.
+    #[inline(never)]
+    pub(crate) fn match_next(&mut self, id: u32, looped: bool) -> Option<RecordView> {
+        let found = self.table.read_record(self.cursor.at, self.cursor.payload);
+        let what = match &found {
+            Some(h) if (h.kind == CallKind::Loop) == looped => match h.matches_call::<M>(id) {
+                (true, true) => return found,
+                (false, _) => Mismatch::Call,
+                (_, false) => Mismatch::Arguments,
+            },
+            _ => Mismatch::Kind,
+        };
+        self.diverged(what);
+        None
+    }
+
+    /// The slow path's result, after [`Replay::match_record`] accepted the record: compares the
+    /// handles that the call consumed, and decodes.
+    pub(crate) fn recorded_result<A: Arg, O: Ret>(&mut self, args: &A) -> Result<O, Error> {
+        if CallSignature::<A, O, M>::HEADER_ONLY {
+            return Err(Error::Other);
+        }
+        let (table, f) = (&self.table, &self.cursor);
+        let Some(h) = table.read_record(f.at, f.payload) else {
+            return Err(Error::Other);
+        };
+        let content = table.content(&h);
+        let mut recorded = 0;
+        if h.kind == CallKind::TookHandles {
+            recorded = table.given_handles(content).count();
+        }
+        let mut same = recorded == A::OWNED;
+        if A::OWNED > 0 {
+            let mut taken = table.given_handles(content);
+            args.owned(&mut |given| same &= taken.next() == Some(given));
+        }
+        if !same && !planted!("nv-replay/handles-not-compared") {
+            return Err(self.diverged(Mismatch::Handles));
+        }
+        let content = content
+            .get(recorded * Table::<M>::UNIT..)
+            .unwrap_or_default();
+        let bytes = if CallSignature::<A, O, M>::UNSIZED {
+            Some(content)
+        } else if content.len() == O::BYTES.next_multiple_of(Table::<M>::UNIT) {
+            content.get(..O::BYTES)
+        } else {
+            None
+        };
+        let o = bytes.and_then(|bytes| {
+            if O::HANDLES == 0 {
+                // SAFETY: invariant "Held once": `NoHandles` refuses every handle.
+                return unsafe { O::decode(bytes, 0, &mut NoHandles) }.ok();
+            }
+            let later = Cursor {
+                at: f.at - Table::<M>::UNIT,
+                payload: h.end,
+                ..*f
+            };
+            self.pool
+                .adopt_unspent::<O>(bytes, &mut |o| table.given_away_later(&later, o))
+                .ok()
+        });
+        match o {
+            Some(o) => {
+                self.advance_outlined(h.end);
+                Ok(o)
+            }
+            None => Err(self.diverged(Mismatch::Result)),
+        }
+    }
+
+    /// [`Replay::advance`], not inlined.
+    #[inline(never)]
+    pub(crate) fn advance_outlined(&mut self, payload: usize) {
+        self.advance(payload)
+    }
+
+    /// The program has passed a record whose payload ends at `payload`.
+    #[inline(always)]
+    pub(crate) fn advance(&mut self, payload: usize) {
+        let f = &mut self.cursor;
+        f.at -= Table::<M>::UNIT;
+        f.payload = payload;
+        if f.at == f.end || planted!("nv-replay/live-one-record-early") {
+            self.check_live();
+        }
+    }
+}
+
+/// Runs a call's body with its arguments and writes the record's payload.
+pub(crate) trait Job<R: Persist, M: Model>
+where
+    M::Unit: Width,
+{
+    fn run<'p>(
+        &self,
+        step: &Step<'_, 'p, M>,
+        root: &mut Root<'p, R::At<'p>, M::Unit>,
+        out: &mut UnitWriter<'_, M>,
+    ) -> Result<(), Error>;
+}
+
+/// Receives a call's result after it was written to the record.
+pub(crate) trait ResultSink<O> {
+    /// The session that the result's handles get.
+    fn session(&self) -> u32;
+    /// Takes the result, and the end of its record's payload.
+    fn put(&self, o: O, end: usize);
+}
+
+/// Drops the result: the caller reads it from the record, as a replay does.
+pub(crate) struct DropResult;
+impl<O> ResultSink<O> for DropResult {
+    fn session(&self) -> u32 {
+        0
+    }
+    fn put(&self, _: O, _: usize) {}
+}
+
+/// Keeps the result in RAM: its handles belong to the running transaction, or a join reads it.
+pub(crate) struct KeepResult<O> {
+    pub session: u32,
+    pub result: Cell<Option<O>>,
+    pub end: Cell<usize>,
+}
+impl<O> ResultSink<O> for KeepResult<O> {
+    fn session(&self) -> u32 {
+        self.session
+    }
+    fn put(&self, o: O, end: usize) {
+        self.result.set(Some(o));
+        self.end.set(end);
+    }
+}
+
+/// The job of a call.
+pub(crate) struct CallJob<'a, A, O, F, K> {
+    pub id: u32,
+    pub args: &'a A,
+    pub body: F,
+    pub sink: &'a K,
+    pub _o: PhantomData<fn() -> O>,
+}
+
+impl<R: Persist, M: Model, A: Arg, O: Ret, F, K: ResultSink<O>> Job<R, M>
+    for CallJob<'_, A, O, F, K>
+where
+    M::Unit: Width,
+    F: for<'p> Fn(
+        &Step<'_, 'p, M>,
+        &mut Root<'p, R::At<'p>, M::Unit>,
+        A::In<'p>,
+    ) -> Result<O::In<'p>, Error>,
+{
+    fn run<'p>(
+        &self,
+        step: &Step<'_, 'p, M>,
+        root: &mut Root<'p, R::At<'p>, M::Unit>,
+        out: &mut UnitWriter<'_, M>,
+    ) -> Result<(), Error> {
+        // SAFETY: invariant "Sole owner": called once in a transaction. If the step commits, the
+        // caller forgets the arguments. If it does not, or the body unwinds, the step is undone.
+        let args = unsafe { self.args.enter() };
+        let o = (self.body)(step, root, args)?;
+        // SAFETY: invariant "Sole owner": the result is used only if the step commits, and the
+        // session is the pool's.
+        let o = unsafe { O::leave(o, self.sink.session()) };
+        let mut units = CallSignature::<A, O, M>::CONTENT_UNITS;
+        let mut bytes = 0;
+        if CallSignature::<A, O, M>::UNSIZED {
+            o.encode(&mut |b| bytes += b.len());
+            units = (bytes.div_ceil(Table::<M>::UNIT) + A::OWNED) as u32;
+        }
+        let words = CallSignature::<A, O, M>::header_words(self.id, units);
+        if CallSignature::<A, O, M>::UNSIZED {
+            let total = (words.extra_units() + units as usize) * Table::<M>::UNIT;
+            if total > out.room {
+                step.queue.failed.set(Error::TableFull);
+                return Err(Error::TableFull);
+            }
+        }
+        if let Some(w) = words.second {
+            out.word(w)
+        }
+        if let Some(w) = words.long {
+            out.word(w)
+        }
+        if A::OWNED > 0 {
+            let mut n = 0;
+            self.args.owned(&mut |o| {
+                n += 1;
+                // Objects are aligned to 8 bytes: the lowest bit marks the last handle.
+                out.word(o | u32::from(n == A::OWNED))
+            });
+        }
+        if CallSignature::<A, O, M>::UNSIZED {
+            // A user's `Serialize` may produce more bytes the second time than the room that was
+            // checked.
+            let mut same = true;
+            o.encode(&mut |b| {
+                same &= b.len() <= bytes || planted!("nv-replay/encoded-length-not-checked");
+                if same {
+                    bytes = bytes.wrapping_sub(b.len());
+                    out.bytes(b);
+                }
+            });
+            if !same || bytes != 0 && !planted!("nv-replay/encoded-length-not-checked") {
+                return Err(Error::Other);
+            }
+            out.pad();
+        } else if O::BYTES > 0 {
+            o.encode(&mut |b| out.bytes(b));
+            if !O::BYTES.is_multiple_of(Table::<M>::UNIT) {
+                out.pad();
+            }
+        }
+        self.sink.put(o, out.to);
+        Ok(())
+    }
+}
+
+/// The job of a step whose join did not commit: fails with the join's error.
+pub(crate) struct FailWith(pub Error);
+impl<R: Persist, M: Model> Job<R, M> for FailWith
+where
+    M::Unit: Width,
+{
+    fn run<'p>(
+        &self,
+        _: &Step<'_, 'p, M>,
+        _: &mut Root<'p, R::At<'p>, M::Unit>,
+        _: &mut UnitWriter<'_, M>,
+    ) -> Result<(), Error> {
+        Err(self.0)
+    }
+}
