@@ -3,6 +3,10 @@
 //! It is a library, too: `evaluation/` runs programs, finds the workspace and starts the rig with
 //! it. Evaluations are a package of their own, so that no other command compiles them.
 
+// The suite itself would bring all crates.
+#[allow(dead_code)]
+#[path = "../../firmware/suite/src/abi.rs"]
+mod abi;
 mod ci;
 mod consumers;
 mod demo;
