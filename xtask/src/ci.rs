@@ -3,20 +3,22 @@
 mod checks;
 mod deep;
 mod deny;
+pub mod packages;
 
 use crate::project::{Project, nightly};
 use crate::run::Run;
 use crate::shard::Shard;
-use crate::{boards, demo, machine, msp430, qemu};
+use crate::{boards, consumers, demo, machine, msp430, qemu};
 use anyhow::Result;
 use std::time::Duration;
 
 /// Runs every check that a change must pass: about 40 minutes on 2 cores
 #[derive(clap::Args)]
 pub struct Args {
-    /// Hours of it: full Miri suites, three cuts in a row, ten minutes for each fuzz target
+    /// Hours of it: full Miri suites, three cuts in a row, ten minutes for each fuzz target; the
+    /// step `choices`, too: the oldest dependencies and each set of features
     #[arg(long)]
-    long: bool,
+    pub long: bool,
     /// With --long: the I-th of N parts of the campaigns, Miri suites and fuzz targets; every part
     /// runs all other steps
     #[arg(long, value_name = "I/N", requires = "long")]
@@ -27,13 +29,14 @@ pub struct Args {
 }
 
 /// The names of the steps, in order.
-const STEPS: [&str; 23] = [
+const STEPS: [&str; 26] = [
     "fmt",
     "docs-check",
     "clippy",
     "test",
     "doctest",
     "rustdoc",
+    "consumers",
     "bare",
     "msp430",
     "firmware",
@@ -45,6 +48,8 @@ const STEPS: [&str; 23] = [
     "machine",
     "demo",
     "msrv",
+    "publish",
+    "choices",
     "sizes",
     "sabotage",
     "evaluate",
@@ -72,6 +77,8 @@ pub fn run(a: Args) -> Result<()> {
         Some(v) => println!("nightly: {v}"),
         None => println!("nightly: none installed"),
     }
+    let only = a.only.clone();
+    let chosen = |step: &str| only.iter().any(|o| o == step);
     let mut run = Run::new(ctx.project.target.join("xtask"), a.only);
     run.step("fmt", None, |s| checks::fmt(&ctx, s));
     run.step("docs-check", None, |s| checks::links(&ctx, s));
@@ -79,6 +86,7 @@ pub fn run(a: Args) -> Result<()> {
     run.step("test", None, |s| checks::tests(&ctx, s));
     run.step("doctest", None, |s| checks::doctests(&ctx, s));
     run.step("rustdoc", None, |s| checks::rustdoc(&ctx, s));
+    run.step("consumers", None, |s| consumers::check(&ctx.project, s));
     run.step("bare", None, |s| checks::bare(&ctx, s));
     run.step("msp430", None, |s| checks::msp430(&ctx, s));
     run.step("firmware", None, |s| checks::firmware(&ctx, s));
@@ -97,7 +105,11 @@ pub fn run(a: Args) -> Result<()> {
         machine::check(&ctx.project, ctx.long, s)
     });
     run.step("demo", None, |s| demo::check(&ctx.project, s));
-    run.step("msrv", None, |s| checks::msrv(&ctx, s));
+    run.step("msrv", None, |s| packages::msrv(&ctx, s));
+    run.step("publish", None, |s| packages::publish(&ctx, s));
+    if ctx.long || chosen("choices") {
+        run.step("choices", None, |s| packages::choices(&ctx, s));
+    }
     run.step("sizes", None, |s| checks::sizes(&ctx, s));
     run.step("sabotage", None, |s| deep::sabotage(&ctx, s));
     run.step("evaluate", None, deep::evaluate);

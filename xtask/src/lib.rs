@@ -3,8 +3,13 @@
 //! It is a library, too: `evaluation/` runs programs, finds the workspace and starts the rig with
 //! it. Evaluations are a package of their own, so that no other command compiles them.
 
+// The suite itself would bring all crates.
+#[allow(dead_code)]
+#[path = "../../firmware/suite/src/abi.rs"]
+mod abi;
 mod boards;
 mod ci;
+mod consumers;
 mod demo;
 mod docs;
 mod evaluate;
@@ -49,6 +54,7 @@ enum Command {
     /// Installs missing targets, components and programs, then runs `ci`
     Test(ci::Args),
     Ci(ci::Args),
+    Consumers(consumers::Args),
     Evaluate(evaluate::Args),
     Firmware(firmware::Args),
     Boards(boards::Args),
@@ -94,6 +100,7 @@ pub fn main() -> ExitCode {
         Command::Demo(a) => demo::run(a),
         Command::Test(a) => test::run(a),
         Command::Ci(a) => ci::run(a),
+        Command::Consumers(a) => consumers::run(a),
         Command::Evaluate(a) => evaluate::run(a),
         Command::Firmware(a) => firmware::run(a),
         Command::Boards(a) => boards::run(a),

@@ -18,6 +18,8 @@ pub const BARE: [&str; 3] = [
 pub struct Package {
     /// Its name in the manifest.
     pub name: String,
+    /// Its version.
+    pub version: String,
     /// The folder of its manifest.
     pub dir: PathBuf,
     /// Goes to a registry.
@@ -82,6 +84,7 @@ impl Project {
                     .parent()
                     .map(Path::to_path_buf)
                     .unwrap_or_default(),
+                version: text(&p["version"]),
                 published: p["publish"].is_null(),
                 host_only: name == "powerfail" || targets.iter().any(|t| t.1 == "proc-macro"),
                 features: p["features"]
@@ -129,8 +132,13 @@ impl Project {
 
 /// What `rustc +nightly --version` says, if there is a toolchain of that name.
 pub fn nightly() -> Option<String> {
+    version("nightly")
+}
+
+/// The same of any toolchain.
+pub fn version(toolchain: &str) -> Option<String> {
     let mut c = Command::new("rustc");
-    c.args(["+nightly", "--version"]);
+    c.args([&format!("+{toolchain}"), "--version"]);
     capture(c).ok().map(|s| s.trim().to_owned())
 }
 

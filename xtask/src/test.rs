@@ -1,24 +1,34 @@
 //! `cargo xtask test`: installs what is missing, then everything that CI does.
 
 use crate::ci;
-use crate::project::{BARE, has_miri, has_program, has_sources, has_target, nightly};
+use crate::ci::packages::{TOOLS, oldest};
+use crate::project::{
+    BARE, Project, has_miri, has_program, has_sources, has_target, nightly, version,
+};
 use crate::qemu;
 use crate::run::{Step, cargo};
 use anyhow::{Result, bail};
 use std::process::Command;
 
 /// The version that is installed where there is none.
-const CARGO_FUZZ: &str = "0.13.2";
+const CARGO_FUZZ: (&str, &str) = ("cargo-fuzz", "0.13.2");
 
 pub fn run(a: ci::Args) -> Result<()> {
-    install()?;
+    install(a.long)?;
     ci::run(a)
 }
 
 /// **Errors**: something is missing and cannot be installed from here; the message is what a person
 /// must type.
-fn install() -> Result<()> {
+fn install(long: bool) -> Result<()> {
     install_rust()?;
+    for v in oldest(&Project::load()?)? {
+        if version(&v).is_none() || BARE.iter().any(|t| !has_target(&v, t)) {
+            let mut c = rustup(&["toolchain", "install", &v, "--profile", "minimal"]);
+            c.args(BARE.iter().flat_map(|t| ["-t", *t]));
+            get(c)?;
+        }
+    }
     if !has_miri("nightly") {
         get(rustup(&[
             "component",
@@ -28,10 +38,13 @@ fn install() -> Result<()> {
             "nightly",
         ]))?;
     }
-    if !has_program("cargo-fuzz") {
-        let mut c = cargo();
-        c.args(["install", "cargo-fuzz", "--version", CARGO_FUZZ, "--locked"]);
-        get(c)?;
+    let tools = if long { &TOOLS[..] } else { &[] };
+    for (tool, version) in [CARGO_FUZZ].iter().chain(tools) {
+        if !has_program(tool) {
+            let mut c = cargo();
+            c.args(["install", tool, "--version", version, "--locked"]);
+            get(c)?;
+        }
     }
     let same = ["valgrind", "mspdebug"].map(|name| (name, name));
     for (program, package) in same.into_iter().chain(qemu::programs()) {

@@ -140,11 +140,11 @@ impl<D: Medium, M: Mode, P: Retention, const N: usize> Archive<D, M, P, N> {
         if self.images.current == slot {
             return Ok(());
         }
-        let to = if planted!("checkpoint/copy-over-itself") {
-            pick_target(&self.images, &self.policy, N)
-        } else {
-            pick_target(&self.images, &self.policy, slot)
-        };
+        let mut spared = slot;
+        if planted!("checkpoint/copy-over-itself") {
+            spared = N;
+        }
+        let to = pick_target(&self.images, &self.policy, spared);
         self.images.copy(slot, &mut head, to)
     }
 
@@ -286,7 +286,10 @@ impl Retention for Landmarks {
             let (Some(elder), Some(younger)) = (elder(ages, age), younger(ages, age)) else {
                 return false;
             };
-            u64::from(elder) <= factor * u64::from(younger) || planted!("checkpoint/landmarks-lost")
+            if planted!("checkpoint/landmarks-lost") {
+                return true;
+            }
+            u64::from(elder) <= factor * u64::from(younger)
         })
     }
 }

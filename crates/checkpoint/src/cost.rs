@@ -500,7 +500,7 @@ impl<D: Medium, const N: usize> Images<D, N> {
 /// be aligned worse, so each end is counted as misaligned.
 const fn work(s: &Sizes, body: u32, compare: bool, cost: &Cost) -> Work {
     let content = s.content(body);
-    let whole = content + MARKER_WORDS * s.marker();
+    let whole = content + MARKER_WORDS * s.marker;
     let last = (content - TRAILER) / s.word * s.word;
     let (op, piece) = (cost.step(), s.piece());
     let front =
@@ -518,7 +518,7 @@ const fn work(s: &Sizes, body: u32, compare: bool, cost: &Cost) -> Work {
         written: whole as u64,
         programs: front
             + most_operations(s, content - last, op)
-            + MARKER_WORDS as u64 * most_operations(s, s.marker(), op),
+            + MARKER_WORDS as u64 * most_operations(s, s.marker, op),
         erases: if s.erases {
             whole.div_ceil(s.unit) as u64
         } else {

@@ -4,7 +4,7 @@
 //! ```text
 //!  offset  0      4         8          12    16       24      28       32    36
 //!          +------+---------+----------+-----+--------+-------+--------+-----+
-//!  head    | RLC2 | sequen. | ~sequen. | body| program| memory| context| name|
+//!  head    | RLC3 | sequen. | ~sequen. | body| program| memory| context| name|
 //!          +------+---------+----------+-----+--------+-------+--------+-----+
 //!  body    | offset 4 | length 4 | bytes... |  once for each extent; a zero extent has no bytes
 //!          +----------+----------+----------+
@@ -16,10 +16,13 @@
 
 use crate::mode::Mode;
 use core::mem::MaybeUninit;
-use nvmem::crc::{Crc32, crc32};
+use nvmem::crc::Crc32;
 use nvmem::device::{Contract, Medium, Torn};
+use nvmem::marker::{self, Marker};
 
-pub(crate) const MAGIC: [u8; 4] = *b"RLC2";
+pub(crate) const MAGIC: [u8; 4] = *b"RLC3";
+/// The format before this one, which is refused.
+const OLDER: [u8; 4] = *b"RLC2";
 pub(crate) const HEAD: u32 = 36;
 pub(crate) const TRAILER: u32 = 8;
 /// Bytes that describe an extent, in front of its content.
@@ -28,7 +31,7 @@ pub(crate) const EXTENT: u32 = 8;
 pub(crate) const ZERO: u32 = 1 << 31;
 /// The most bytes that one call reads or writes.
 pub(crate) const PIECE: usize = 256;
-/// The commit marker's word and its confirmation, each written by a call of its own.
+/// The words of the commit marker: the marker word and its confirmation.
 pub(crate) const MARKER_WORDS: u32 = 2;
 
 /// A slot's head as it lies on the medium: nine words, least significant byte first.
@@ -87,6 +90,16 @@ impl Head {
         self.field(0) == u32::from_le_bytes(MAGIC) && self.field(2) == !self.sequence()
     }
 
+    /// Whether all words are the same, as after an erase.
+    pub(crate) fn is_blank(&self) -> bool {
+        self.0.iter().all(|w| *w == self.0[0])
+    }
+
+    /// Whether these bytes begin as the head of an older format.
+    pub(crate) fn is_older(&self) -> bool {
+        self.field(0) == u32::from_le_bytes(OLDER)
+    }
+
     pub(crate) fn sequence(&self) -> u32 {
         self.field(1)
     }
@@ -141,9 +154,17 @@ pub(crate) fn trailer(crc: u32, head_crc: u32) -> [u8; TRAILER as usize] {
     (u64::from(crc) | u64::from(head_crc) << 32).to_le_bytes()
 }
 
-/// The bytes that the marker word (`which` 0) or its confirmation (1) repeats.
-pub(crate) fn marker_word(head_crc: u32, which: u32) -> [u8; 4] {
-    crc32(&(head_crc ^ (which + 1)).to_le_bytes()).to_le_bytes()
+/// Whether the marker word (`which` 0) or its confirmation (1) reads as written. Their first four
+/// bytes are enough: if these read right, the word was begun.
+pub(crate) fn is_written<D: Medium>(
+    medium: &mut D,
+    marker: Marker,
+    which: u32,
+) -> Result<bool, D::Error> {
+    let mut found = [0; 4];
+    let at = marker.at + which * const { marker::marker_size(&D::CONTRACT) };
+    marker::read(medium, at, &mut found)?;
+    Ok(found == marker.word(which))
 }
 
 /// Continues a checksum. Not inlined, because many places call it.
@@ -201,23 +222,16 @@ pub(crate) struct Sizes {
     pub erases: bool,
     /// Whether a word whose programming was cut may read differently each time.
     pub unstable: bool,
+    /// Bytes of one marker word; 0 on media without unstable words.
+    pub marker: u32,
     /// The alignment of a slot's start.
     pub align: u32,
 }
 
 impl Sizes {
     pub(crate) const fn of(c: &Contract) -> Self {
-        let word = Contract { erase: None, ..*c }.alignment();
-        assert!(
-            c.is_sound() && word as usize <= PIECE,
-            "an image needs words of at most 256 bytes"
-        );
-        if let Some(e) = &c.erase {
-            assert!(
-                e.size.is_multiple_of(word),
-                "an image needs erase units of whole words, also of read words"
-            );
-        }
+        let word = marker::word_size(c);
+        let unstable = matches!(c.torn, Torn::Unstable);
         let piece = PIECE as u32 / word * word;
         Sizes {
             word,
@@ -226,7 +240,8 @@ impl Sizes {
                 None => piece,
             },
             erases: c.erase.is_some(),
-            unstable: matches!(c.torn, Torn::Unstable),
+            unstable,
+            marker: if unstable { marker::marker_size(c) } else { 0 },
             align: c.alignment(),
         }
     }
@@ -251,21 +266,12 @@ impl Sizes {
         M::FEW_EXTENTS && !M::COMPARE && self.word == 1 && !self.erases
     }
 
-    /// Bytes of one marker word; 0 on media without unstable words.
-    pub(crate) const fn marker(&self) -> u32 {
-        if self.unstable {
-            4u32.next_multiple_of(self.word)
-        } else {
-            0
-        }
-    }
-
     /// Bytes of a whole image in its slot; `None` if no medium is that large.
     pub(crate) const fn whole(&self, body: u32) -> Option<u32> {
         if body > 1 << 31 {
             return None;
         }
-        Some(self.content(body) + MARKER_WORDS * self.marker())
+        Some(self.content(body) + MARKER_WORDS * self.marker)
     }
 }
 
@@ -283,40 +289,4 @@ pub(crate) fn copy(to: &mut [u8], from: &[u8]) -> usize {
         }
     }
     n
-}
-
-/// Reads bytes of a medium in order, in whole words.
-#[derive(Clone)]
-pub(crate) struct Reader {
-    pub at: u32,
-}
-
-impl Reader {
-    pub(crate) fn read<D: Medium>(
-        &mut self,
-        medium: &mut D,
-        mut out: &mut [u8],
-    ) -> Result<(), D::Error> {
-        let sizes = const { Sizes::of(&D::CONTRACT) };
-        if D::CONTRACT.read_size == 1 {
-            medium.read(self.at, out)?;
-            self.at += out.len() as u32;
-            return Ok(());
-        }
-        while !out.is_empty() {
-            let skip = self.at % sizes.word;
-            let n = ((sizes.piece() - skip) as usize).min(out.len());
-            let len = (skip + n as u32).next_multiple_of(sizes.word);
-            let mut buf = PieceBuf::new();
-            // The whole words around the bytes.
-            let window = buf.piece(len);
-            medium.read(self.at - skip, window)?;
-            let Some((now, later)) = out.split_at_mut_checked(n) else {
-                break;
-            };
-            copy(now, window.get(skip as usize..).unwrap_or_default());
-            (self.at, out) = (self.at + n as u32, later);
-        }
-        Ok(())
-    }
 }

@@ -19,6 +19,9 @@
 //!           head    matches  matches     matches
 //! ```
 //!
+//! A slot with a head of an older format has the rank `Older`: it counts as empty, and is named in
+//! the error if no image counts.
+//!
 //! Why this is safe:
 //! - A new image never goes to the slot of the newest valid image, so that one stays until the new
 //!   image is valid.
@@ -31,8 +34,8 @@
 //!   image.
 
 use crate::format::{
-    EXTENT, HEAD, Head, PIECE, PieceBuf, Reader, Sizes, TRAILER, ZERO, clear, head_crc,
-    marker_word, seed, sum, trailer,
+    EXTENT, HEAD, Head, PIECE, PieceBuf, Sizes, TRAILER, ZERO, clear, head_crc, is_written, seed,
+    sum, trailer,
 };
 use crate::memory::Memory;
 use crate::mode::{Full, Mode};
@@ -40,7 +43,8 @@ use crate::writing::{FromMemory, FromSlot};
 use crate::{Error, Restored, Store};
 use core::ops::Range;
 use nvmem::device::Medium;
-use nvmem::planted;
+use nvmem::marker::{self, Marker};
+use nvmem::{planted, sequence};
 
 /// `N` slots in a range of a medium, each with room for one image. At least two. Flash, where torn
 /// words may read differently each time, needs at least three.
@@ -63,8 +67,10 @@ pub struct Images<D, const N: usize = 2> {
 /// How far the writing of a slot's image got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Rank {
-    /// All bytes are the same: nothing was written since the erase.
+    /// All words are the same: nothing was written since the erase.
     Blank,
+    /// The head is that of an older format.
+    Older,
     /// The head is invalid.
     Torn,
     /// The head is valid, and the trailer does not match it; or the image was rejected.
@@ -89,7 +95,7 @@ pub(crate) fn later(a: u32, b: u32) -> bool {
     if planted!("checkpoint/sequence-does-not-wrap") {
         return a > b;
     }
-    a.wrapping_sub(b).cast_signed() > 0
+    sequence::is_newer(a, b)
 }
 
 /// Why an image is not restored.
@@ -252,8 +258,8 @@ impl<D: Medium, const N: usize> Images<D, N> {
     ///
     /// **Power loss**: may be repeated. On flash, if a cut hit the last words of a checkpoint, the
     /// image is copied to another slot before it is used. **Cost**: reads the image twice.
-    /// **Errors**: [`Error::NoImage`], [`Error::OtherProgram`], [`Error::OtherMemory`],
-    /// [`Error::Damaged`]: memory is unchanged. [`Error::Medium`] may come in the middle.
+    /// **Errors**: [`Error::NoImage`], [`Error::OlderFormat`], [`Error::OtherProgram`],
+    /// [`Error::OtherMemory`], [`Error::Damaged`]: memory is unchanged. [`Error::Medium`] may come in the middle.
     /// [`Error::PartlyRestored`].
     pub fn restore(&mut self, memory: &mut Memory<'_>) -> Result<Restored, Error<D::Error>> {
         self.restore_by(memory, |images| images.target(N))
@@ -296,6 +302,7 @@ impl<D: Medium, const N: usize> Images<D, N> {
         Err(match error {
             Some(error) => error,
             None if damaged > 0 => Error::Damaged,
+            None if self.slots.iter().any(|s| s.rank == Rank::Older) => Error::OlderFormat,
             None => Error::NoImage,
         })
     }
@@ -327,10 +334,10 @@ impl<D: Medium, const N: usize> Images<D, N> {
         head: &mut Head,
         target: impl Fn(&Self) -> usize,
     ) -> Result<usize, Error<D::Error>> {
-        if !Self::SIZES.unstable
-            || self.rank(slot) == Rank::Confirmed
-            || planted!("checkpoint/unconfirmed-used")
-        {
+        if !Self::SIZES.unstable || self.rank(slot) == Rank::Confirmed {
+            return Ok(slot);
+        }
+        if planted!("checkpoint/unconfirmed-used") {
             return Ok(slot);
         }
         let to = target(self);
@@ -381,18 +388,19 @@ impl<D: Medium, const N: usize> Images<D, N> {
     }
 }
 
+/// How far each slot's image got, and which slot counts.
 impl<D: Medium, const N: usize> Images<D, N> {
     /// Reads bytes at any offset of the medium.
     pub(crate) fn peek<const K: usize>(&mut self, at: u32) -> Result<[u8; K], D::Error> {
         let mut out = [0; K];
-        Reader { at }.read(&mut self.medium, &mut out)?;
+        marker::read(&mut self.medium, at, &mut out)?;
         Ok(out)
     }
 
     /// Reads a slot's head. Returns whether it is valid.
     pub(crate) fn read_head(&mut self, slot: usize, head: &mut Head) -> Result<bool, D::Error> {
         let at = self.at(slot);
-        Reader { at }.read(&mut self.medium, head.bytes_mut())?;
+        marker::read(&mut self.medium, at, head.bytes_mut())?;
         Ok(head.is_valid() && self.fits(head.body()))
     }
 
@@ -406,32 +414,38 @@ impl<D: Medium, const N: usize> Images<D, N> {
     /// Reads a slot's head, trailer and marker, and notes its rank.
     fn scan_slot(&mut self, slot: usize) -> Result<(), D::Error> {
         let mut head = Head::unread();
-        if !self.read_head(slot, &mut head)? {
-            let bytes = head.bytes();
-            let blank = bytes.iter().all(|b| Some(b) == bytes.first());
-            self.set(slot, if blank { Rank::Blank } else { Rank::Torn }, 0);
-            return Ok(());
-        }
-        let mut rank = Rank::Begun;
-        let end = self.at(slot) + Self::SIZES.content(head.body());
-        let own = u64::from_le_bytes(self.peek::<{ TRAILER as usize }>(end - TRAILER)?);
-        let own_head_crc = head_crc(seed(&head), own as u32);
-        if (own >> 32) as u32 == own_head_crc {
-            rank = Rank::Confirmed;
-            if Self::SIZES.unstable {
-                rank = Rank::Complete;
-                for (which, reached) in [(0, Rank::Marked), (1, Rank::Confirmed)] {
-                    if self.peek(end + which * Self::SIZES.marker())?
-                        != marker_word(own_head_crc, which)
-                    {
-                        break;
-                    }
-                    rank = reached;
-                }
-            }
-        }
+        let rank = if self.read_head(slot, &mut head)? {
+            self.image_rank(slot, &head)?
+        } else if head.is_older() {
+            Rank::Older
+        } else if head.is_blank() {
+            Rank::Blank
+        } else {
+            Rank::Torn
+        };
         self.set(slot, rank, head.sequence());
         Ok(())
+    }
+
+    /// The rank of an image with a valid head.
+    fn image_rank(&mut self, slot: usize, head: &Head) -> Result<Rank, D::Error> {
+        let end = self.at(slot) + Self::SIZES.content(head.body());
+        let own = u64::from_le_bytes(self.peek::<{ TRAILER as usize }>(end - TRAILER)?);
+        let checksum = head_crc(seed(head), own as u32);
+        if (own >> 32) as u32 != checksum {
+            return Ok(Rank::Begun);
+        }
+        if !Self::SIZES.unstable {
+            return Ok(Rank::Confirmed);
+        }
+        let marker = Marker { at: end, checksum };
+        if !is_written(&mut self.medium, marker, 0)? {
+            return Ok(Rank::Complete);
+        }
+        if !is_written(&mut self.medium, marker, 1)? {
+            return Ok(Rank::Marked);
+        }
+        Ok(Rank::Confirmed)
     }
 
     pub(crate) fn rank(&self, slot: usize) -> Rank {
@@ -452,7 +466,7 @@ impl<D: Medium, const N: usize> Images<D, N> {
 
     /// The number of slots that hold an incomplete image.
     pub(crate) fn unfinished(&self) -> u8 {
-        let some = |s: &&Slot| matches!(s.rank, Rank::Torn | Rank::Begun | Rank::Complete);
+        let some = |s: &&Slot| (Rank::Older..=Rank::Complete).contains(&s.rank);
         self.slots.iter().filter(some).count() as u8
     }
 
@@ -471,11 +485,8 @@ impl<D: Medium, const N: usize> Images<D, N> {
     pub(crate) fn candidate(&self) -> usize {
         let certain = pick(&self.slots, Rank::Marked, true);
         if Self::SIZES.unstable && certain == N {
-            return pick(
-                &self.slots,
-                Rank::Complete,
-                planted!("checkpoint/latest-unsure"),
-            );
+            let latest = planted!("checkpoint/latest-unsure");
+            return pick(&self.slots, Rank::Complete, latest);
         }
         certain
     }
@@ -496,6 +507,7 @@ impl<D: Medium, const N: usize> Images<D, N> {
     }
 }
 
+/// Reading an image: once to check it, and once more into memory.
 impl<D: Medium, const N: usize> Images<D, N> {
     /// Reads the image of a slot, and with `apply` writes it to memory. Returns whether the image
     /// is intact.
@@ -511,7 +523,7 @@ impl<D: Medium, const N: usize> Images<D, N> {
     ) -> Result<bool, D::Error> {
         let base = self.at(slot);
         let medium = &mut self.medium;
-        let mut from = Reader { at: base + HEAD };
+        let mut from = base + HEAD;
         // The checksum starts from the head that is used here. If the head on the medium is another
         // by now, the checksum does not match.
         let seed = seed(head);
@@ -522,7 +534,8 @@ impl<D: Medium, const N: usize> Images<D, N> {
         while left > 0 {
             // A damaged body size makes this read at most into the trailer.
             let mut d = [0; EXTENT as usize];
-            from.read(medium, &mut d)?;
+            marker::read(medium, from, &mut d)?;
+            from += EXTENT;
             crc = sum(crc, &d);
             let d = u64::from_le_bytes(d);
             let (at, len) = (d as u32, (d >> 32) as u32);
@@ -549,17 +562,21 @@ impl<D: Medium, const N: usize> Images<D, N> {
                 } else {
                     spare.get_mut(..n as usize).unwrap_or_default()
                 };
-                from.read(medium, piece)?;
+                marker::read(medium, from, piece)?;
                 crc = sum(crc, piece);
+                from += n;
                 to = to.wrapping_add(n as usize);
                 written -= n;
             }
         }
         let mut found = [0; TRAILER as usize];
-        from.at = base + Self::SIZES.content(head.body()) - TRAILER;
-        from.read(medium, &mut found)?;
+        let end = base + Self::SIZES.content(head.body());
+        marker::read(medium, end - TRAILER, &mut found)?;
         let crc = crc.finish();
-        Ok(found == trailer(crc, head_crc(seed, crc)) || planted!("checkpoint/crc-unchecked"))
+        if planted!("checkpoint/crc-unchecked") {
+            return Ok(true);
+        }
+        Ok(found == trailer(crc, head_crc(seed, crc)))
     }
 }
 

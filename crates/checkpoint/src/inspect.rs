@@ -1,7 +1,7 @@
 //! Describes a dump of a medium for people: every image, or every record of a log, and whether it
 //! is intact.
 
-use crate::format::{EXTENT, HEAD, MAGIC, PIECE, TRAILER, ZERO, marker_word};
+use crate::format::{EXTENT, HEAD, MAGIC, PIECE, TRAILER, ZERO};
 use crate::images::later;
 use crate::log::format::{self as cells, CellPlace, FRAME, MANIFESTS, NONE, RECORD, Runs, SLOTS};
 use crate::log::record::{self, Record};
@@ -120,7 +120,7 @@ pub fn log(bytes: &[u8], word: u32, out: &mut impl fmt::Write) -> fmt::Result {
             r.manifests()
         )?;
         if r.is_copy() {
-            let marked = number(slot, step(word)) == u32::from_le_bytes(marker_word(r.crc(), 0));
+            let marked = number(slot, step(word)) == u32::from_le_bytes(r.marker(0).word(0));
             out.write_str(if marked {
                 ", a copy with its marker"
             } else {

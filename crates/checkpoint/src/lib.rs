@@ -1,4 +1,5 @@
 #![doc = include_str!("../README.md")]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![no_std]
 // Inline assembly for MSP430 is not stable yet.
 #![cfg_attr(target_arch = "msp430", feature(asm_experimental_arch))]

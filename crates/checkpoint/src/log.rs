@@ -184,7 +184,7 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
         let (data, all) = cells(&s, most);
         let slots = s.records.anchors as u64 * s.records.slots() as u64;
         let marks = if s.records.unstable {
-            slots * 4u32.next_multiple_of(s.records.word) as u64
+            slots * s.records.marker as u64
         } else {
             0
         };
@@ -309,7 +309,7 @@ const fn boot_record(s: &Shape, cost: &Cost) -> Work {
     if !s.records.unstable {
         return NOTHING;
     }
-    let marker = 4u32.next_multiple_of(s.records.word);
+    let marker = s.records.marker;
     Work {
         read: s.records.record as u64,
         written: (s.records.record + marker) as u64,

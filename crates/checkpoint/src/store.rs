@@ -62,7 +62,8 @@ pub struct Restored {
     /// Newer images that were completed and are damaged. The program continues from an older state
     /// than it once had. No power cut causes this.
     pub damaged: u8,
-    /// Slots that hold an incomplete image: an interrupted checkpoint, or damage.
+    /// Slots that hold an incomplete image: an interrupted checkpoint, damage, or an image of an
+    /// older format.
     pub unfinished: u8,
 }
 
@@ -86,6 +87,9 @@ pub enum Error<E> {
     BadRange,
     /// There is no image: no checkpoint was ever completed here.
     NoImage,
+    /// There are only checkpoints in the format of an older version of this crate. Memory is
+    /// unchanged. The next checkpoint replaces them.
+    OlderFormat,
     /// The newest checkpoint of an [`Archive`](crate::Archive) cannot be deleted: roll back to
     /// another one first.
     Newest,
@@ -124,6 +128,7 @@ impl<E: fmt::Debug> fmt::Display for Error<E> {
             Error::BadRange => f.write_str("the range is misaligned or outside of the medium"),
             Error::Newest => f.write_str("the newest checkpoint cannot be deleted"),
             Error::NoImage => f.write_str("no checkpoint was ever completed here"),
+            Error::OlderFormat => f.write_str("the checkpoints have an older format"),
             Error::OtherProgram { found } => {
                 write!(f, "the image belongs to program {found:#x}")
             }

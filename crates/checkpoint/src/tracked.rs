@@ -248,12 +248,10 @@ impl ChunkSizes {
             (n, false) => c.set(n - 1),
         }
         if class == EXACT {
-            let large = if c.get() == 0 && !planted!("checkpoint/largest-stays") {
-                0
-            } else {
-                self.large.get().max(blocks as u32)
-            };
-            self.large.set(large);
+            self.large.set(self.large.get().max(blocks as u32));
+            if c.get() == 0 && !planted!("checkpoint/largest-stays") {
+                self.large.set(0);
+            }
         }
     }
 

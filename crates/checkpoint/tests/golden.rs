@@ -1,7 +1,9 @@
 //! Pins every byte of the format. A change here needs a new format version, a line in CHANGELOG.md
 //! and one in docs/SPEC.md.
 
-use checkpoint::{Archive, HeapTracker, Images, KeepLast, Log, Memory, Split, Store, inspect};
+use checkpoint::{
+    Archive, Error, HeapTracker, Images, KeepLast, Log, Memory, Split, Store, inspect,
+};
 use nvmem::device::Medium;
 use nvmem::ram::{RamFram, RamNor};
 
@@ -46,16 +48,16 @@ fn slots() {
         images.checkpoint(&Split, &state.memory(), context).unwrap();
     }
     let expected = "\
-0x000: 52 4c 43 32 01 00 00 00 fe ff ff ff 21 00 00 00
+0x000: 52 4c 43 33 01 00 00 00 fe ff ff ff 21 00 00 00
 0x010: 88 77 66 55 44 33 22 11 35 b9 f3 c9 dd cc bb aa
 0x020: 00 00 00 00 00 00 00 00 05 00 00 00 51 52 53 54
 0x030: 55 05 00 00 00 02 00 00 00 00 61 1e 00 00 00 02
-0x040: 00 00 00 72 73 a5 5c 3c 99 ce 84 4c 47 00 00 00
-0x080: 52 4c 43 32 02 00 00 00 fd ff ff ff 21 00 00 00
+0x040: 00 00 00 72 73 ba f1 d5 d0 ba ab da 9e 00 00 00
+0x080: 52 4c 43 33 02 00 00 00 fd ff ff ff 21 00 00 00
 0x090: 88 77 66 55 44 33 22 11 35 b9 f3 c9 02 00 00 00
 0x0a0: 00 00 00 00 00 00 00 00 05 00 00 00 51 52 53 54
 0x0b0: 55 05 00 00 00 02 00 00 00 00 61 1e 00 00 00 02
-0x0c0: 00 00 00 72 73 2f 67 0d 7a 47 73 30 3d 00 00 00
+0x0c0: 00 00 00 72 73 30 ca e4 33 33 5c a6 e4 00 00 00
 ";
     assert_eq!(lines(fram.bytes(), 0), expected);
     fram.bytes_mut()[128 + 50] ^= 1;
@@ -90,13 +92,13 @@ fn archive_on_flash() {
     let mut state = State::new();
     archive.checkpoint(0x0BAD_CAFE, &state.memory(), 1).unwrap();
     let expected = "\
-0x000: 52 4c 43 32 01 00 00 00 fe ff ff ff 2b 00 00 00
+0x000: 52 4c 43 33 01 00 00 00 fe ff ff ff 2b 00 00 00
 0x010: 88 77 66 55 44 33 22 11 35 b9 f3 c9 01 00 00 00
 0x020: fe ca ad 0b 00 00 00 00 05 00 00 00 51 52 53 54
 0x030: 55 05 00 00 00 04 00 00 00 00 61 00 00 09 00 00
 0x040: 00 14 00 00 80 1e 00 00 00 02 00 00 00 72 73 00
-0x050: fc 07 a0 f3 cf 11 b0 4a 58 89 fe d8 58 89 fe d8
-0x060: b6 26 4b ca b6 26 4b ca ff ff ff ff ff ff ff ff
+0x050: c2 b6 e2 7d c5 9e 67 d6 61 08 5b 0c 61 08 5b 0c
+0x060: 9e f7 a4 f3 9e f7 a4 f3 ff ff ff ff ff ff ff ff
 ";
     assert_eq!(lines(nor.bytes(), 0xFF), expected);
     let shown = "\
@@ -107,6 +109,48 @@ image at 0x0000: sequence 1, name 0xbadcafe, context 0x1, program 0x112233445566
   memory 0x001e: 2 bytes
 ";
     assert_eq!(inspected(nor.bytes(), 8), shown);
+}
+
+/// Images and records of the version before this one are refused by name.
+#[test]
+fn an_older_format_is_refused() {
+    let mut state = State::new();
+    let mut fram = RamFram::<512>::filled(0);
+    let mut images = Images::<_, 2>::open(&mut fram, 0..512, PROGRAM).unwrap();
+    images.checkpoint(&Split, &state.memory(), 1).unwrap();
+    fram.bytes_mut()[3] = b'2';
+    state.0 = [9; 5];
+    let mut images = Images::<_, 2>::open(&mut fram, 0..512, PROGRAM).unwrap();
+    let refused = images.restore(&mut state.memory());
+    assert_eq!(refused, Err(Error::OlderFormat));
+    assert_eq!(state.0, [9; 5], "memory is unchanged");
+    // The next checkpoint replaces it.
+    for context in 2..4 {
+        images.checkpoint(&Split, &state.memory(), context).unwrap();
+        assert_eq!(
+            images.restore(&mut state.memory()).unwrap().context,
+            context
+        );
+    }
+
+    type Nor = RamNor<16, 256, 8>;
+    fn open(nor: &mut Nor) -> Log<&mut Nor, 6, 40, 32> {
+        Log::open(nor, 0..16 * 256, PROGRAM).unwrap()
+    }
+    let mut nor = Nor::new();
+    open(&mut nor).save(&state.memory(), 1).unwrap();
+    for record in nor.bytes_mut().chunks_mut(128) {
+        if record.starts_with(b"RLL2") {
+            record[3] = b'1';
+        }
+    }
+    let mut log = open(&mut nor);
+    let refused = log.load(&mut state.memory());
+    assert_eq!(refused, Err(Error::OlderFormat));
+    assert_eq!(state.0, [9; 5], "memory is unchanged");
+    log.save(&state.memory(), 2).unwrap();
+    assert_eq!(log.load(&mut state.memory()).unwrap().context, 2);
+    assert_eq!(open(&mut nor).load(&mut state.memory()).unwrap().context, 2);
 }
 
 /// Two boots with two checkpoints each, of a memory of five cells.
@@ -139,16 +183,16 @@ fn shown(bytes: &[u8], word: u32) -> String {
 fn log() {
     let mut fram = logged(RamFram::<768>::filled(0));
     let expected = "\
-0x000: 52 4c 4c 31 04 00 00 00 03 00 00 00 04 00 00 00
+0x000: 52 4c 4c 32 04 00 00 00 03 00 00 00 04 00 00 00
 0x010: 88 77 66 55 44 33 22 11 76 e4 60 04 03 aa 00 00
 0x020: 28 00 00 00 07 00 00 00 ff 7f 00 00 18 00 20 00
 0x030: 00 80 02 80 00 00 43 a3 03 00 07 36 02 80 02 00
-0x040: fe 7f 04 00 02 00 48 85 da ad 42 4b 00 00 00 00
-0x080: 52 4c 4c 31 03 00 00 00 02 00 00 00 03 00 00 00
+0x040: fe 7f 04 00 02 00 48 85 1f 2f 3c ef 00 00 00 00
+0x080: 52 4c 4c 32 03 00 00 00 02 00 00 00 03 00 00 00
 0x090: 88 77 66 55 44 33 22 11 76 e4 60 04 02 aa 00 00
 0x0a0: 28 00 00 00 07 00 00 00 ff 7f 00 00 16 00 20 00
 0x0b0: 00 80 02 00 00 00 43 a3 82 03 02 80 02 00 fe 7f
-0x0c0: 04 00 02 00 48 85 00 00 3c 0c 56 0b 00 00 00 00
+0x0c0: 04 00 02 00 48 85 00 00 f9 8e 28 af 00 00 00 00
 0x100: 51 51 51 51 51 51 51 51 51 51 51 51 51 51 51 51
 0x110: 51 51 51 51 51 51 51 51 51 51 51 51 51 51 51 51
 0x120: 51 51 51 51 51 51 51 02 00 00 00 00 00 00 00 00
@@ -176,32 +220,32 @@ newest: the record at 0x0000, cells of 32 bytes from 0x0100 on
 fn log_on_flash() {
     let mut nor = logged(RamNor::<16, 256, 8>::new());
     let expected = "\
-0x500: 52 4c 4c 31 06 00 00 00 05 00 00 00 03 00 00 00
+0x500: 52 4c 4c 32 06 00 00 00 05 00 00 00 03 00 00 00
 0x510: 88 77 66 55 44 33 22 11 76 e4 60 04 02 aa 00 00
 0x520: 28 00 00 00 07 00 00 00 ff 7f 00 00 18 00 20 00
 0x530: 00 80 02 80 08 00 43 a3 10 00 82 03 02 80 02 00
-0x540: fe 7f 04 00 0a 00 48 85 ec 4c e2 ac 00 00 00 00
-0x580: 52 4c 4c 31 07 00 00 00 06 00 00 00 04 00 00 00
+0x540: fe 7f 04 00 0a 00 48 85 29 ce 9c 08 00 00 00 00
+0x580: 52 4c 4c 32 07 00 00 00 06 00 00 00 04 00 00 00
 0x590: 88 77 66 55 44 33 22 11 76 e4 60 04 03 aa 00 00
 0x5a0: 28 00 00 00 07 00 00 00 ff 7f 00 00 18 00 20 00
 0x5b0: 00 80 02 80 08 00 43 a3 11 00 07 36 02 80 02 00
-0x5c0: fe 7f 04 00 0a 00 48 85 1e 71 9e 03 00 00 00 00
-0x600: 52 4c 4c 31 05 00 00 00 02 00 00 00 02 00 00 00
+0x5c0: fe 7f 04 00 0a 00 48 85 db f3 e0 a7 00 00 00 00
+0x600: 52 4c 4c 32 05 00 00 00 02 00 00 00 02 00 00 00
 0x610: 88 77 66 55 44 33 22 11 76 e4 60 04 01 aa 00 00
 0x620: 28 00 00 00 07 00 00 00 ff 7f 00 01 18 00 20 00
 0x630: 00 80 02 80 08 00 43 a3 0b 00 3c 80 02 80 02 00
-0x640: fe 7f 04 00 0a 00 48 85 c2 95 03 8d 00 00 00 00
-0x680: b1 48 40 06 b1 48 40 06 ff ff ff ff ff ff ff ff
-0x700: 52 4c 4c 31 02 00 00 00 02 00 00 00 01 00 00 00
+0x640: fe 7f 04 00 0a 00 48 85 07 17 7d 29 00 00 00 00
+0x680: a3 81 41 73 a3 81 41 73 ff ff ff ff ff ff ff ff
+0x700: 52 4c 4c 32 02 00 00 00 02 00 00 00 01 00 00 00
 0x710: 88 77 66 55 44 33 22 11 76 e4 60 04 00 aa 00 00
 0x720: 28 00 00 00 07 00 00 00 ff 7f 00 00 16 00 20 00
 0x730: 00 80 02 00 08 00 43 a3 b9 b5 02 80 02 00 fe 7f
-0x740: 04 00 0a 00 48 85 00 00 9c 40 7c 0e 00 00 00 00
-0x780: 52 4c 4c 31 03 00 00 00 02 00 00 00 02 00 00 00
+0x740: 04 00 0a 00 48 85 00 00 59 c2 02 aa 00 00 00 00
+0x780: 52 4c 4c 32 03 00 00 00 02 00 00 00 02 00 00 00
 0x790: 88 77 66 55 44 33 22 11 76 e4 60 04 01 aa 00 00
 0x7a0: 28 00 00 00 07 00 00 00 ff 7f 00 00 18 00 20 00
 0x7b0: 00 80 02 80 08 00 43 a3 0b 00 3c 80 02 80 02 00
-0x7c0: fe 7f 04 00 0a 00 48 85 6b 1a f8 6b 00 00 00 00
+0x7c0: fe 7f 04 00 0a 00 48 85 ae 98 86 cf 00 00 00 00
 0x900: 51 51 51 51 51 51 51 51 51 51 51 51 51 51 51 51
 0x910: 51 51 51 51 51 51 51 51 51 51 51 51 51 51 51 51
 0x920: 51 51 51 51 51 51 51 00 00 00 00 00 00 00 00 00
@@ -230,7 +274,7 @@ newest: the record at 0x0580, cells of 32 bytes from 0x0800 on
   cell 4: at 0x0940
 ";
     assert_eq!(shown(nor.bytes(), 8), said);
-    let newest = nor.bytes().chunks(128).position(|b| b[..4] == *b"RLL1");
+    let newest = nor.bytes().chunks(128).position(|b| b[..4] == *b"RLL2");
     nor.bytes_mut()[128 * newest.unwrap() + 50] ^= 1;
     assert!(shown(nor.bytes(), 8).contains("not complete, or damaged"));
 }

@@ -2,7 +2,11 @@
 //! counted work and the named models.
 
 use checkpoint::{CopyIfChange, Cost, Full, Images, Log, Memory, Mode, Slots, Split, Store, Work};
-use nvmem::device::{Contract, EraseUnit, Medium, Torn};
+use contract::nor;
+use nvmem::device::{Contract, Medium};
+
+#[path = "support/nor.rs"]
+mod contract;
 
 /// Flash that counts.
 struct Counting<const WORD: u32, const ERASE: u32> {
@@ -24,19 +28,7 @@ impl<const WORD: u32, const ERASE: u32> Counting<WORD, ERASE> {
 
 impl<const WORD: u32, const ERASE: u32> Medium for Counting<WORD, ERASE> {
     type Error = ();
-    const CONTRACT: Contract = Contract {
-        name: "counting",
-        read_size: 1,
-        write_size: WORD,
-        unit: 1,
-        torn: Torn::Unstable,
-        erase: Some(EraseUnit {
-            size: ERASE,
-            erased: 0xFF,
-            write_once: true,
-            endurance: 0,
-        }),
-    };
+    const CONTRACT: Contract = nor("counting", WORD, ERASE, 0xFF);
     fn capacity(&self) -> u32 {
         self.bytes.len() as u32
     }

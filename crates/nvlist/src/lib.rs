@@ -1,7 +1,7 @@
 #![doc = include_str!("../README.md")]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![no_std]
 
-mod cursor;
 mod error;
 pub mod inspect;
 mod layout;
@@ -9,16 +9,13 @@ mod lists;
 mod map;
 mod ops;
 mod pool;
-mod recovery;
 #[cfg(feature = "critical-section")]
 mod shared;
 mod stage;
-mod state;
 mod walk;
 
-pub use cursor::{Cursor, Iter};
 pub use error::{Component, Full, OpenError, OpenFailure};
-pub use lists::{List, ListPos, Lists, Node};
+pub use lists::{Cursor, Iter, List, ListPos, Lists, Node};
 pub use nvmem;
 pub use pool::NodePool;
 #[cfg(feature = "critical-section")]

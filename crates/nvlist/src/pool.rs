@@ -3,8 +3,7 @@
 use crate::error::{Component, OpenError, OpenFailure};
 use crate::layout::{Geometry, KIND, Stride, VERSION};
 use crate::lists::{List, Lists};
-use crate::map::LinkMap;
-use crate::state::Core;
+use crate::map::{Core, LinkMap};
 use crate::walk::Audit;
 use core::marker::PhantomData;
 use nvmem::superblock::{self, Difference, State};

@@ -12,11 +12,10 @@
 //! record's number, the operation is finished; if not, it is dropped. `Staged` borrows the lists,
 //! so no other operation can change the neighbours in between.
 
-use crate::cursor::Cursor;
 use crate::layout::{Link, OpKind};
-use crate::lists::{Brand, List, Lists, Node};
+use crate::lists::{Brand, Cursor, List, Lists, Node};
+use crate::map::Core;
 use crate::ops::Plan;
-use crate::state::Core;
 use core::marker::PhantomData;
 use nvmem::{Model, Persist};
 

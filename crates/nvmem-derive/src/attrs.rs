@@ -1,5 +1,6 @@
 //! Parses the attributes `#[repr(..)]` and `#[persist(..)]`.
 
+use crate::manifest::{self, Found};
 use proc_macro2::Span;
 use syn::spanned::Spanned;
 use syn::{Attribute, Error, Ident, LitInt, Path, Result, parse_quote};
@@ -76,16 +77,13 @@ pub struct Options {
 
 impl Options {
     pub fn new(attrs: &[Attribute]) -> Result<Self> {
-        let mut o = Options {
-            krate: parse_quote!(::nvmem),
-            slots: None,
-        };
+        let (mut krate, mut slots) = (None, None);
         for attr in attrs.iter().filter(|a| a.path().is_ident("persist")) {
             attr.parse_nested_meta(|meta| {
                 if meta.path.is_ident("crate") {
-                    o.krate = meta.value()?.call(Path::parse_mod_style)?;
+                    krate = Some(meta.value()?.call(Path::parse_mod_style)?);
                 } else if meta.path.is_ident("slots") {
-                    o.slots = Some(meta.value()?.parse()?);
+                    slots = Some(meta.value()?.parse()?);
                 } else {
                     return Err(meta.error(
                         "unknown option: the options are `#[persist(crate = path)]` for the path of `nvmem`, and `#[persist(slots = \
@@ -95,7 +93,15 @@ impl Options {
                 Ok(())
             })?;
         }
-        Ok(o)
+        let krate = match krate {
+            Some(krate) => krate,
+            None => path(
+                manifest::nvmem(),
+                "this derive needs the crate `nvmem`, and Cargo.toml names neither it nor a crate that re-exports it: add \
+                 `nvmem = \"0.1\"` to `[dependencies]`, or name its path with `#[persist(crate = path)]`",
+            )?,
+        };
+        Ok(Options { krate, slots })
     }
 
     /// Refuses the attribute on fields and variants.
@@ -108,4 +114,15 @@ impl Options {
             None => Ok(()),
         }
     }
+}
+
+/// The path of the crate that was found in the manifest. **Errors**: `otherwise`, if none was.
+pub fn path(found: std::result::Result<Found, ()>, otherwise: &str) -> Result<Path> {
+    let Found { name, facade } = found.map_err(|()| Error::new(Span::call_site(), otherwise))?;
+    let name = Ident::new(&name, Span::call_site());
+    Ok(if facade {
+        parse_quote!(::#name::nvmem)
+    } else {
+        parse_quote!(::#name)
+    })
 }

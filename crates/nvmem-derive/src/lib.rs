@@ -1,9 +1,11 @@
 #![doc = include_str!("../README.md")]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 
 mod attrs;
 mod enums;
 mod input;
+mod manifest;
 mod methods;
 mod names;
 mod slots;

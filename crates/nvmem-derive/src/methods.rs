@@ -1,6 +1,8 @@
 //! `#[derive(Fields)]`: a getter and a setter for each field, on the handles of `vnv-heap`.
 
+use crate::attrs::path;
 use crate::input::{bound, plain_name};
+use crate::manifest;
 use crate::names::{Fresh, local};
 use crate::types::{NameSelf, Names};
 use proc_macro2::{Span, TokenStream};
@@ -22,16 +24,13 @@ struct Options {
 
 impl Options {
     fn new(attrs: &[Attribute]) -> Result<Self> {
-        let mut o = Options {
-            krate: parse_quote!(::vnv_heap),
-            name: None,
-        };
+        let (mut krate, mut name) = (None, None);
         for attr in attrs.iter().filter(|a| a.path().is_ident("fields")) {
             attr.parse_nested_meta(|meta| {
                 if meta.path.is_ident("crate") {
-                    o.krate = meta.value()?.call(Path::parse_mod_style)?;
+                    krate = Some(meta.value()?.call(Path::parse_mod_style)?);
                 } else if meta.path.is_ident("name") {
-                    o.name = Some(meta.value()?.parse()?);
+                    name = Some(meta.value()?.parse()?);
                 } else {
                     return Err(meta.error(
                         "unknown option: the options are `#[fields(crate = path)]` for the path of `vnv-heap`, and `#[fields(name = \
@@ -41,7 +40,15 @@ impl Options {
                 Ok(())
             })?;
         }
-        Ok(o)
+        let krate = match krate {
+            Some(krate) => krate,
+            None => path(
+                manifest::vnv_heap(),
+                "this derive needs the crate `vnv-heap`: add `vnv-heap = \"0.1\"` to `[dependencies]` of Cargo.toml, or name its \
+                 path with `#[fields(crate = path)]`",
+            )?,
+        };
+        Ok(Options { krate, name })
     }
 }
 

@@ -1,4 +1,5 @@
 #![doc = include_str!("../README.md")]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(not(any(feature = "instrument", feature = "sabotage")), no_std)]
 #![cfg_attr(target_arch = "msp430", feature(asm_experimental_arch))]
 
@@ -10,6 +11,7 @@ extern crate self as nvmem;
 pub mod __derived;
 #[cfg(feature = "embedded-storage")]
 pub mod adapter;
+mod bounded;
 pub mod crc;
 pub mod cross;
 pub mod describe;
@@ -27,6 +29,8 @@ pub mod marker;
 mod maybe;
 pub mod model;
 pub mod persist;
+#[cfg(feature = "postcard")]
+mod postcard;
 pub mod ram;
 pub mod record;
 mod region;
@@ -35,6 +39,9 @@ pub mod sabotage;
 pub mod sequence;
 pub mod superblock;
 
+#[cfg(feature = "postcard")]
+pub use self::postcard::Postcard;
+pub use bounded::{CapacityError, List, Text};
 pub use describe::fingerprint;
 pub use device::Medium;
 pub use faithful::{Faithful, Trusted};

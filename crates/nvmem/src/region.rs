@@ -4,8 +4,7 @@ use crate::mapped;
 use crate::model::{Model, Unit};
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
-use core::num::NonZeroUsize;
-use core::ptr::NonNull;
+use core::ptr::{self, NonNull};
 
 /// Why a range of addresses cannot be a [`Region`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -227,8 +226,8 @@ fn aligned(start: NonNull<u8>, len: usize) -> (NonNull<u8>, usize) {
     let skip = (start.as_ptr() as usize).wrapping_neg() % ALIGN;
     if len < skip {
         // Not a dangling pointer to `u64`, which may be aligned to less.
-        let nowhere = const { NonZeroUsize::new(ALIGN).unwrap() };
-        return (NonNull::without_provenance(nowhere), 0);
+        let nowhere = const { NonNull::new(ptr::without_provenance_mut(ALIGN)).unwrap() };
+        return (nowhere, 0);
     }
     // SAFETY: invariant "Inside the region": inside the buffer, or at its end.
     (unsafe { start.add(skip) }, (len - skip) & !(ALIGN - 1))

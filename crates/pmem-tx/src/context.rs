@@ -1,4 +1,5 @@
-//! Transaction contexts: each runs the transactions of one thread of control.
+//! Transaction contexts: each runs the transactions of one thread of control. Also the state that
+//! they share, and the model of a pool whose contexts preempt each other.
 //!
 //! Each context has a journal, a root and a commit word of its own, so contexts need no lock
 //! between them.
@@ -19,15 +20,297 @@
 //!
 //! Why this is safe: until the commit word holds the transaction's number, the journal can undo all
 //! of it. The word is one atomic unit, stored between two fences, so a cut leaves either number.
+//!
+//! Where contexts preempt each other:
+//!
+//! ```text
+//! control    --|search|--                     --|search, take|--write the object--|free|-- commit
+//! interrupt              |search, take| commit
+//!
+//! |...|  a critical section: only there are block headers, cell tags, the allocator's
+//!        cursor and what a context announces about its journal read and written
+//! ```
+//!
+//! Everything else belongs to one context, so it may be preempted at any instruction. That is why
+//! a context of such a pool is `Send`.
 
 use crate::error::{BeginError, Error};
-use crate::pbox::Width;
-use crate::session;
-use crate::state::{Core, CtxState, flag};
+use crate::layout::{Geometry, Undo};
+use crate::pool::session;
+use crate::ptr::Width;
 use crate::tx::{InOneThread, Root, Tx};
+use core::cell::Cell;
+use core::convert::Infallible;
 use core::marker::PhantomData;
 use nvmem::cross::{Arg, Ret};
-use nvmem::{InOrder32, Model, Persist, planted};
+use nvmem::{InOrder32, Model, Persist, Region, Unit, mapped, planted};
+
+/// The bits of [`CtxState::flags`]. An idle context has none of them but `EXTERNAL`. So one
+/// comparison before a transaction and one after it finds all special cases.
+pub(crate) mod flag {
+    /// Nesting level of the running transaction; 0 is idle.
+    pub const LEVEL: usize = EXTERNAL - 1;
+    /// The transaction is prepared: only its commit store is missing.
+    pub const PREPARED: usize = 1 << (usize::BITS - 1);
+    /// The transaction wrote a two-version cell.
+    pub const CELLS: usize = 1 << (usize::BITS - 2);
+    /// The transaction freed a block.
+    pub const FREES: usize = 1 << (usize::BITS - 3);
+    /// An operation that consumed a handle failed: the transaction can only abort.
+    pub const FAILED: usize = 1 << (usize::BITS - 4);
+    /// No transaction has run since the last walk.
+    pub const WALKED: usize = 1 << (usize::BITS - 5);
+    /// The caller owns the commit word.
+    pub const EXTERNAL: usize = 1 << (usize::BITS - 6);
+}
+
+/// The part of a context's state that other contexts read: bits of [`CtxState::ctx`] beside the
+/// context's index.
+pub(crate) mod announced {
+    pub const INDEX: usize = 0x7f;
+    /// Blocks named in its journal may change their kind again, whatever their headers say: a free
+    /// before its commit, or an abort under way.
+    pub const DOUBT: usize = 1 << 7;
+    /// No blocks were joined since it began to walk the chain: its position is still a block
+    /// header.
+    pub const CHAIN_STABLE: usize = 1 << 8;
+}
+
+/// The volatile state of a context.
+///
+/// Where contexts preempt each other, other contexts access it in critical sections only. They read
+/// `ctx`, and, while it announces `DOUBT`, `count` and that many journal headers. They clear
+/// `CHAIN_STABLE` in `ctx`, which is set only during a walk. All other fields are private to their
+/// context.
+#[derive(Debug)]
+pub struct CtxState {
+    pub(crate) flags: Cell<usize>,
+    /// The sequence number of the running, or the next, transaction.
+    pub(crate) seq: Cell<usize>,
+    /// The next number whose transaction sweeps stale headers. There are two in a round, so that
+    /// each sweep clears the entries of the other sweeping transaction.
+    pub(crate) sweep_seq: Cell<usize>,
+    /// Journal entries that the running transaction has written.
+    pub(crate) count: Cell<usize>,
+    /// Bytes of journal payload that the running transaction has written.
+    pub(crate) used: Cell<usize>,
+    /// Offsets in the region of the commit word, the first journal header and the first old
+    /// content.
+    pub(crate) word: Cell<usize>,
+    pub(crate) headers: Cell<usize>,
+    pub(crate) payload: Cell<usize>,
+    /// Entries below this index belong to enclosing transactions.
+    pub(crate) base: Cell<usize>,
+    /// The context's index, and the bits of [`announced`]. Where contexts preempt each other it
+    /// changes only in a critical section.
+    pub(crate) ctx: Cell<usize>,
+    /// The error to return if `FAILED` is set.
+    pub(crate) failed: Cell<Error>,
+    /// The outermost nesting level that can only abort, if `FAILED` is set.
+    pub(crate) failed_level: Cell<usize>,
+}
+
+/// Placeholder values before [`Core::init_context`]. They are not all zero: the compiler would call
+/// `memset`, which a small program may not link otherwise.
+impl Default for CtxState {
+    fn default() -> Self {
+        let unset = || Cell::new(1);
+        CtxState {
+            flags: unset(),
+            seq: Cell::new(0),
+            sweep_seq: unset(),
+            count: unset(),
+            used: unset(),
+            word: unset(),
+            headers: unset(),
+            payload: unset(),
+            base: unset(),
+            ctx: unset(),
+            failed: Cell::new(Error::WrongPool),
+            failed_level: unset(),
+        }
+    }
+}
+
+impl CtxState {
+    pub fn level(&self) -> usize {
+        self.flags.get() & flag::LEVEL
+    }
+    pub fn is(&self, flag: usize) -> bool {
+        self.flags.get() & flag != 0
+    }
+    pub fn set_flag(&self, flag: usize) {
+        self.flags.set(self.flags.get() | flag)
+    }
+    pub fn clear_flag(&self, flag: usize) {
+        self.flags.set(self.flags.get() & !flag)
+    }
+    /// The context's index.
+    #[inline(always)]
+    pub fn index<M: Model>(&self) -> usize {
+        if M::PREEMPTED {
+            self.ctx.get() & announced::INDEX
+        } else {
+            self.ctx.get()
+        }
+    }
+    /// Whether it announces this bit. Call in a critical section.
+    pub fn announces(&self, what: usize) -> bool {
+        self.ctx.get() & what != 0
+    }
+    /// Announces a bit to other contexts. Call in a critical section.
+    pub fn announce(&self, what: usize) {
+        self.ctx.set(self.ctx.get() | what)
+    }
+    /// Withdraws a bit. Call in a critical section.
+    pub fn withdraw(&self, what: usize) {
+        self.ctx.set(self.ctx.get() & !what)
+    }
+    /// Whether blocks that its journal names may still change their kind, so that no other context
+    /// may take them.
+    #[inline(always)]
+    pub fn in_doubt<M: Model>(&self) -> bool {
+        if M::PREEMPTED {
+            self.announces(announced::DOUBT)
+        } else {
+            self.is(flag::PREPARED)
+        }
+    }
+    /// **Errors**: the stored error if the transaction can only abort.
+    #[inline(always)]
+    pub fn check_failed(&self) -> Result<(), Error> {
+        if self.is(flag::FAILED) {
+            return Err(self.failed.get());
+        }
+        Ok(())
+    }
+    /// Sets the nesting level and keeps the other flags.
+    pub fn set_level(&self, level: usize) {
+        self.flags.set(self.flags.get() & !flag::LEVEL | level)
+    }
+    /// Sets the next transaction's sequence number to the one after `last`, and the next sweep.
+    #[inline(never)]
+    pub(crate) fn set_seq_after(&self, geo: &Geometry, last: usize) {
+        let seq = geo.next(last);
+        self.seq.set(seq);
+        let half = geo.seq_max / 2;
+        self.sweep_seq
+            .set(if seq > half { geo.seq_max } else { half });
+    }
+    /// The offset of the header of entry `i`.
+    #[inline(always)]
+    pub fn header(&self, i: usize, unit: usize) -> usize {
+        self.headers.get() + i * 2 * unit
+    }
+}
+
+/// An open pool without its types.
+pub(crate) struct Core<'m, M> {
+    pub region: Region<'m, M>,
+    pub geo: Geometry,
+    /// Where the next search for a free block starts: the offset of a block header. Changes in a
+    /// critical section only.
+    pub cursor: Cell<usize>,
+    /// The marks of the last walk are valid: nothing has changed since. Changes in a critical
+    /// section only.
+    pub walk_valid: Cell<bool>,
+    /// The session number of this opening. [`session::NONE`] until the first handle leaves a
+    /// transaction; where contexts preempt each other it is taken at open.
+    pub session: Cell<u32>,
+    pub caller_commits: bool,
+}
+
+impl<'m, M: Model> Core<'m, M> {
+    /// Bytes of an atomic unit. A unit fits into a `usize`, so unit arithmetic needs no wider type
+    /// than the machine's.
+    pub const UNIT: usize = {
+        assert!(M::Unit::BYTES <= size_of::<usize>());
+        M::Unit::BYTES
+    };
+
+    /// Initialises `s` as the state of context `ctx`, idle.
+    pub fn init_context(&self, ctx: usize, s: &CtxState) {
+        let g = &self.geo;
+        s.ctx.set(ctx);
+        s.word.set(g.word(ctx, Self::UNIT));
+        s.headers.set(g.header(ctx, 0, Self::UNIT));
+        s.payload.set(g.payload(ctx));
+        s.flags.set(if self.caller_commits {
+            flag::EXTERNAL
+        } else {
+            0
+        });
+        self.reset(s);
+    }
+
+    /// The session number of this opening, which every handle outside of a transaction carries.
+    /// **Errors**: no number is left.
+    pub fn session(&self) -> Result<u32, Error> {
+        // Two contexts that preempt each other may both send out the first handle.
+        M::section(|| match self.session.get() {
+            session::NONE => {
+                let n = session::next().ok_or(Error::Sessions)?;
+                self.session.set(n);
+                Ok(n)
+            }
+            n => Ok(n),
+        })
+    }
+
+    /// Records that the walk's marks are valid until a transaction of any of these contexts begins.
+    pub fn mark_walked(&self, all: &[CtxState]) {
+        self.walk_valid.set(true);
+        for s in all {
+            s.set_flag(flag::WALKED);
+        }
+    }
+
+    #[inline(always)]
+    pub fn at(&self, off: usize) -> *mut u8 {
+        debug_assert!(off <= self.region.len());
+        self.region.base().wrapping_add(off)
+    }
+
+    /// # Safety
+    /// `off` is the offset of a unit of the superblock's, the table's or the journals' areas, or of
+    /// a block header or tag.
+    #[inline(always)]
+    pub unsafe fn load(&self, off: usize) -> usize {
+        // SAFETY: invariant "Headers are never content": the caller names such a word, and they are
+        // never lent.
+        unsafe { self.region.load(off) as usize }
+    }
+
+    /// # Safety
+    /// As [`Core::load`].
+    #[inline(always)]
+    pub unsafe fn store(&self, off: usize, v: usize) {
+        // SAFETY: invariant "Headers are never content": the caller names such a word, and they are
+        // never lent.
+        unsafe { self.region.store(off, v as u32) }
+    }
+
+    pub fn fence(&self) {
+        mapped::fence::<M>()
+    }
+
+    /// The two words of the `i`-th journal header, which is one of `geo.entries`.
+    pub fn words(&self, s: &CtxState, i: usize) -> (usize, usize) {
+        let h = s.header(i, Self::UNIT);
+        // SAFETY: invariant "Headers are never content": `i` is an entry of the header area.
+        unsafe { (self.load(h), self.load(h + Self::UNIT)) }
+    }
+
+    /// The header of journal entry `i` if it carries the sequence number of the transaction in
+    /// doubt.
+    pub fn entry(&self, s: &CtxState, i: usize) -> Option<(usize, usize)> {
+        if i >= self.geo.entries {
+            return None;
+        }
+        let (first, second) = self.words(s, i);
+        (Undo::seq(second, Self::UNIT) == s.seq.get()).then_some((first, second))
+    }
+}
 
 /// Runs transactions on a root of type `R`. A pool has one context for each of its roots. Their
 /// transactions may be open at the same time, each on its own stack.
@@ -402,3 +685,106 @@ impl<A, O, M: Model> Prepared<'_, A, O, M> {
         core::mem::ManuallyDrop::into_inner(args)
     }
 }
+
+/// A critical section of the program: while one is held, no other context of the pool runs in one.
+///
+/// Example: a kernel that masks all interrupts, or those that use a context of the pool:
+///
+/// ```
+/// # mod cortex_m { pub fn mask() -> bool { true } pub fn restore(_: bool) {} }
+/// enum Masked {}
+/// // SAFETY: one core; nothing runs between the two calls but `f`.
+/// unsafe impl pmem_tx::Section for Masked {
+///     fn with<R>(f: impl FnOnce() -> R) -> R {
+///         let before = cortex_m::mask();
+///         let r = f();
+///         cortex_m::restore(before);
+///         r
+///     }
+/// }
+/// ```
+///
+/// Sections are short, and their length does not depend on the length of the pool:
+///
+/// | in one section | stores | loads |
+/// |---|---|---|
+/// | search of an allocation | none | 4 block headers; for each that is free, the journal headers of the contexts in doubt |
+/// | last section of an allocation | 4, in order: two words of the journal, one or two block headers | the same, for the free neighbours that are joined |
+/// | a block freed, or given back by an abort | 1 | its header |
+/// | an entry cleared by an abort | 1 | none |
+/// | tags updated by a sweep or an abort | at most 4 | 4 block headers and their tags |
+/// | a cell's tag read or written | at most 1 | 1 |
+/// | a unit of old content restored by an abort | 1 | 1 |
+/// | the pool's session number read or taken, for handles outside | none | none |
+///
+/// On a buffered medium the last section of an allocation has up to 4 fences; the others have none.
+/// A search starts again if another context has joined free blocks since its previous section: at
+/// most once for each time that it is preempted.
+///
+/// Sections are never nested.
+///
+/// # Safety
+/// `with` calls `f` exactly once, on this thread, before it returns, and does not unwind by itself.
+/// Of two calls in any threads, interrupts or cores, one `f` ends before the other begins, and the
+/// second sees everything the first wrote. So a section is a barrier for the compiler and, with
+/// several cores, for the memory.
+pub unsafe trait Section: 'static {
+    /// Runs `f` while no other context of the pool is in a section.
+    fn with<R>(f: impl FnOnce() -> R) -> R;
+}
+
+/// The model `M`, for a pool whose contexts may preempt each other anywhere outside of a section
+/// `S`.
+///
+/// ```
+/// # enum Masked {}
+/// # static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+/// # // SAFETY: a lock.
+/// # unsafe impl pmem_tx::Section for Masked {
+/// #     fn with<R>(f: impl FnOnce() -> R) -> R {
+/// #         let _guard = ONE.lock();
+/// #         f()
+/// #     }
+/// # }
+/// use pmem_tx::{Contexts, Pool, Preempted, nvmem::{InOrder32, Region}};
+///
+/// type Fram = Preempted<InOrder32, Masked>;
+/// # let memory = Box::leak(Box::new([const { core::mem::MaybeUninit::<u64>::new(0) }; 128]));
+/// let mut pool = Pool::<Contexts<(u32, u16)>, Fram>::open(Region::new(memory), |_| Ok((0, 0)))?;
+/// let (mut control, mut radio) = pool.contexts();
+/// std::thread::scope(|s| {
+///     // A context may move to another thread or an interrupt; only one uses it at a time.
+///     s.spawn(|| radio.tx(|tx, n| Ok(*n.get_mut(tx)? += 1)));
+///     control.tx(|tx, n| Ok(*n.get_mut(tx)? += 1))
+/// })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// The format is that of `M`. **Cost**: the sections. A pool of any other model has none.
+pub struct Preempted<M, S> {
+    _never: Infallible,
+    _m: PhantomData<fn() -> (M, S)>,
+}
+
+// SAFETY: invariant "A fence is nothing else": that of `M`; `S` promises its section.
+unsafe impl<M: Model, S: Section> Model for Preempted<M, S> {
+    type Unit = M::Unit;
+    const BUFFERED: bool = M::BUFFERED;
+    const NAME: &'static str = M::NAME;
+    #[inline(always)]
+    fn fence() {
+        M::fence()
+    }
+    const PREEMPTED: bool = true;
+    #[inline(always)]
+    fn section<R>(f: impl FnOnce() -> R) -> R {
+        S::with(f)
+    }
+}
+
+// SAFETY: invariant "Shared in sections": contexts share `Core` and their states. Shared fields are
+// changed in sections only, and a context reads another one's state in sections only; sections
+// exclude each other. The other fields of a state belong to its context. On the medium a context
+// owns its journal and the objects its handles lead to; block headers and tags are read and written
+// in sections.
+unsafe impl<R, M: Model, S: Section> Send for Context<'_, R, Preempted<M, S>> {}

@@ -1,7 +1,7 @@
 //! Values that enter and leave a transaction: plain values, and handles as [`Held`] or [`HeldRef`].
 
 use crate::error::Error;
-use crate::pbox::{PBox, Width, handle_kind};
+use crate::ptr::{PBox, Width, handle_kind};
 use crate::tx::Tx;
 use core::marker::PhantomData;
 use nvmem::cross::{Arg, Ret, RetPart, Share, type_hash};
@@ -194,7 +194,7 @@ impl<'p, T: Persist, W: Width> HeldBox<'p, T, W> {
     pub fn fields<'a, M: Model<Unit = W>>(
         &'a mut self,
         tx: &'a Tx<'p, M>,
-    ) -> T::Slots<crate::slot::FieldLender<'a, 'p, M>>
+    ) -> T::Slots<crate::FieldLender<'a, 'p, M>>
     where
         T: nvmem::fields::Fields,
     {
@@ -208,7 +208,10 @@ unsafe impl<T: Persist, W: Width> Arg for Held<T, W> {
     const TYPE: u64 = type_hash::<T>("owned");
     const OWNED: usize = 1;
     fn of_session(&self, session: u32) -> bool {
-        self.session == session || nvmem::planted!("pmem-tx/session-not-compared")
+        if nvmem::planted!("pmem-tx/session-not-compared") {
+            return true;
+        }
+        self.session == session
     }
     fn handles(&self, f: &mut dyn FnMut(u32)) {
         f(self.offset())

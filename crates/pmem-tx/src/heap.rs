@@ -33,10 +33,10 @@
 //! `HEADERS_PER_SECTION` headers. The search restarts if another context has joined blocks in
 //! between.
 
+use crate::context::{Core, CtxState, announced};
 use crate::error::{Component, Error, JournalOverflow};
 use crate::layout::{Block, BlockKind, GRANULE, Undo};
-use crate::pbox::Width;
-use crate::state::{Core, CtxState, announced};
+use crate::ptr::Width;
 use crate::tx::Failure;
 use nvmem::{Model, mapped, planted};
 
@@ -102,8 +102,10 @@ impl<M: Model> Core<'_, M> {
         // SAFETY: invariant "The chain is whole": inside the heap and aligned; blocks are only lent
         // behind their headers.
         let b = Block::decode(unsafe { self.load(off) })?;
-        let past = GRANULE * usize::from(planted!("pmem-tx/block-past-the-end"));
-        (b.bytes() <= self.geo.end - off + past).then_some(b)
+        if planted!("pmem-tx/block-past-the-end") {
+            return (b.bytes() <= self.geo.end - off + GRANULE).then_some(b);
+        }
+        (b.bytes() <= self.geo.end - off).then_some(b)
     }
 
     /// Calls `f` for each block until it returns an error. **Errors**: that error, or a broken
@@ -223,9 +225,11 @@ impl<M: Model> Core<'_, M> {
         log: bool,
         search: &mut Search,
     ) -> AllocResult {
-        let steady =
-            || s.announces(announced::CHAIN_STABLE) || planted!("pmem-tx/search-goes-on-anywhere");
-        if !(M::PREEMPTED && search.unfinished && steady()) {
+        let mut resumes = M::PREEMPTED && search.unfinished && s.announces(announced::CHAIN_STABLE);
+        if planted!("pmem-tx/search-goes-on-anywhere") {
+            resumes = search.unfinished;
+        }
+        if !resumes {
             (search.off, search.wrapped) = (self.cursor.get(), false);
             if M::PREEMPTED {
                 s.announce(announced::CHAIN_STABLE);

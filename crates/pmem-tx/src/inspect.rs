@@ -1,8 +1,6 @@
 //! Prints the content of a pool's image behind its superblock. Only reads; accepts any bytes.
 
-use crate::config::{KIND, VERSION, param, stored_config};
-use crate::geometry::Geometry;
-use crate::layout::{Block, BlockKind, Tag, Undo};
+use crate::layout::{Block, BlockKind, Geometry, KIND, Tag, Undo, VERSION, param, stored_config};
 use core::fmt::{Result, Write};
 use nvmem::{InOrder16, InOrder32, Superblock};
 

@@ -31,9 +31,9 @@
 //!   a shorter valid prefix, and the next open undoes the remaining entries. Undoing an entry twice
 //!   changes nothing.
 
+use crate::context::{Core, CtxState, announced, flag};
 use crate::error::{Component, JournalOverflow};
 use crate::layout::{BlockKind, GRANULE, Tag, Undo};
-use crate::state::{Core, CtxState, announced, flag};
 use nvmem::{Model, Unit, mapped, planted};
 
 /// How [`Core::revert_versions`] changes the tags of two-version cells.
@@ -247,12 +247,17 @@ impl<M: Model> Core<'_, M> {
     #[cold]
     fn sweep(&self, s: &CtxState) {
         let (unit, seq) = (Self::UNIT, s.seq.get());
-        let half = planted!("pmem-tx/sweep-once-a-round") && seq != self.geo.seq_max;
-        if half || planted!("pmem-tx/no-sweep") {
+        if planted!("pmem-tx/no-sweep") {
             return;
         }
-        let last = planted!("pmem-tx/last-header-not-swept");
-        for i in s.count.get()..self.geo.entries - usize::from(last) {
+        if planted!("pmem-tx/sweep-once-a-round") && seq != self.geo.seq_max {
+            return;
+        }
+        let mut end = self.geo.entries;
+        if planted!("pmem-tx/last-header-not-swept") {
+            end -= 1;
+        }
+        for i in s.count.get()..end {
             let h = s.header(i, unit) + unit;
             // SAFETY: invariant "Headers are never content": an entry of the header area.
             unsafe {
@@ -386,8 +391,10 @@ impl<M: Model> Core<'_, M> {
             // SAFETY: invariant "One current version": a cell's payload starts with its tag, which
             // is never lent.
             let tag = Tag::decode(unsafe { self.load(at) }, Self::UNIT);
-            let other = tag.ctx != ctx && !planted!("pmem-tx/cells-of-every-context");
-            if other || tag.seq == 0 {
+            if tag.ctx != ctx && !planted!("pmem-tx/cells-of-every-context") {
+                return Ok(());
+            }
+            if tag.seq == 0 {
                 return Ok(());
             }
             let new = if tag.seq == doubt {
@@ -463,9 +470,10 @@ impl<M: Model> Core<'_, M> {
         // An offset before the heap wraps around and fails the comparison.
         let from = off.wrapping_sub(self.geo.heap);
         let heap = self.geo.end - self.geo.heap;
-        let inside = off.is_multiple_of(Self::UNIT)
-            && from <= heap
-            && (len <= heap - from || planted!("pmem-tx/undo-behind-the-heap"));
+        let mut inside = off.is_multiple_of(Self::UNIT) && from <= heap && len <= heap - from;
+        if planted!("pmem-tx/undo-behind-the-heap") {
+            inside = off.is_multiple_of(Self::UNIT) && from <= heap;
+        }
         inside || off == root && len == Self::UNIT
     }
 }

@@ -1,4 +1,5 @@
-//! Opening a pool: format a blank region, recover a used one, refuse a foreign one.
+//! A pool: its opening (format a blank region, recover a used one, refuse a foreign one), its roots,
+//! migration to other types, and the uses of the walk in an open pool.
 //!
 //! ```text
 //!  superblock?   blank, half formatted -> store header "formatting"
@@ -20,28 +21,53 @@
 //!
 //! The pool is built in its final memory, field by field (`mount`, `init_geometry`, `init_fields`).
 //! The invariant *A pool is whole before it is one* states which fields are initialised when.
+//!
+//! Migration changes the types of a pool and keeps its content:
+//!
+//! ```text
+//!  1  one transaction makes the new root from the old one; it is prepared, not committed
+//!  2  superblock := new fingerprint, MIGRATED = the transaction's number    <- commits both
+//!  3  commit word := that number
+//!  4  superblock := MIGRATED = 0
+//! ```
+//!
+//! A cut before step 2 leaves the old pool: the open with the old types undoes the transaction. A
+//! cut after it leaves the new pool: `finish_migration` does steps 3 and 4 again at every open
+//! until `MIGRATED` is 0. The superblock is replaced atomically, so types and content never
+//! disagree.
 
-use crate::config::{self, Config, param};
-use crate::context::{Context, Failed};
+use crate::context::{Context, Core, CtxState, Failed, flag};
 use crate::error::{Component, Error, OpenError, OpenFailure};
-use crate::geometry::Geometry;
 use crate::journal::VersionUpdate;
-use crate::layout::{Block, BlockKind};
-use crate::pbox::Width;
-use crate::roots::Roots;
-use crate::session;
-use crate::state::{Core, CtxState};
+use crate::layout::{self, Block, BlockKind, Config, Geometry, param};
+use crate::ptr::{PBox, Width};
 use crate::tx::{InOneThread, Root, Tx};
-use crate::walk::Walk;
+use crate::walk::{Audit, Walk};
 use core::cell::Cell;
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use nvmem::cross::{Arg, Ret};
+use nvmem::persist::{HandleKind, Visit};
 use nvmem::superblock::{self, State};
-use nvmem::{InOrder32, Model, Persist, Region, planted};
+use nvmem::{InOrder32, Invalid, Model, Persist, Region, Superblock, mapped, planted};
 
 /// A region that holds persistent objects. They are reachable from a root of type `R`, or from one
 /// root for each of several [`Contexts`](crate::Contexts). `M` is the model of the medium.
+///
+/// [`Pool::tx`] runs a transaction, and [`Pool::open`] opens the pool:
+///
+/// ```
+/// # use pmem_tx::{Pool, nvmem::Region};
+/// # let memory = Box::leak(Box::new([const { core::mem::MaybeUninit::<u64>::new(0) }; 128]));
+/// # let region = Region::<nvmem::InOrder32>::new(memory);
+/// let mut boots = Pool::<u32>::open(region, |_| Ok(0))?;
+/// let n = boots.tx(|tx, boots| {
+///     *boots.get_mut(tx)? += 1;
+///     Ok(*boots.get(tx))
+/// })?;
+/// # assert_eq!(n, 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Pool<'m, R: Roots, M = InOrder32> {
     pub(crate) core: Core<'m, M>,
     pub(crate) states: R::States,
@@ -51,6 +77,57 @@ pub struct Pool<'m, R: Roots, M = InOrder32> {
 // SAFETY: invariant "One thread": the bound never holds. (A pool may be moved, because its fields
 // may.)
 unsafe impl<R: Roots, M> Sync for Pool<'_, R, M> where Self: InOneThread {}
+
+impl<'m, R: Persist, M: Model> Pool<'m, R, M>
+where
+    M::Unit: Width,
+{
+    /// Runs a transaction: everything `body` does to persistent objects happens, or nothing. See
+    /// [`Context::tx`] for **Power loss**, **Cost** and **Errors**.
+    #[inline]
+    pub fn tx<O, F>(&mut self, body: F) -> Result<O, Error>
+    where
+        F: for<'p> FnOnce(&Tx<'p, M>, &mut Root<'p, R::At<'p>, M::Unit>) -> Result<O, Error>,
+    {
+        self.context().tx(body)
+    }
+
+    /// Runs a transaction with arguments: plain values and handles. See [`Context::tx_with`].
+    pub fn tx_with<A: Arg, O, F>(&mut self, args: A, body: F) -> Result<O, Failed<A>>
+    where
+        F: for<'p> FnOnce(
+            &Tx<'p, M>,
+            &mut Root<'p, R::At<'p>, M::Unit>,
+            A::In<'p>,
+        ) -> Result<O, Error>,
+    {
+        self.context().tx_with(args, body)
+    }
+
+    /// Runs a transaction whose result may hold handles. See [`Context::tx_own`].
+    pub fn tx_own<A: Arg, O: Ret, F>(&mut self, args: A, body: F) -> Result<O, Failed<A>>
+    where
+        F: for<'p> FnOnce(
+            &Tx<'p, M>,
+            &mut Root<'p, R::At<'p>, M::Unit>,
+            A::In<'p>,
+        ) -> Result<O::In<'p>, Error>,
+    {
+        self.context().tx_own::<A, O, F>(args, body)
+    }
+
+    /// The pool's only context.
+    #[inline]
+    pub fn context(&mut self) -> Context<'_, R, M> {
+        let (core, all) = self.core_and_states();
+        Context {
+            core,
+            others: &[],
+            s: &all[0],
+            _r: PhantomData,
+        }
+    }
+}
 
 impl<'m, R: Roots, M: Model> Pool<'m, R, M>
 where
@@ -80,11 +157,13 @@ where
     /// shorter journals may be too short.
     #[inline(always)]
     fn grow_needed(mut refused: OpenFailure<'m, M>) -> OpenFailure<'m, M> {
+        if planted!("pmem-tx/journals-do-not-grow") {
+            return refused;
+        }
         if R::COUNT > 1
             && let OpenError::TooSmall { needed } = &mut refused.error
-            && !planted!("pmem-tx/journals-do-not-grow")
         {
-            *needed = Geometry::needed_by_len(*needed, R::COUNT, M::Unit::BYTES);
+            *needed = Geometry::needed_by_len(*needed, R::COUNT, Core::<M>::UNIT);
         }
         refused
     }
@@ -271,13 +350,13 @@ where
         let region = unsafe { &(*at).core.region };
         let fingerprint = R::fingerprint();
         let len = region.len();
-        let mut mine = config::superblock::<M>(config, R::COUNT, len, fingerprint);
+        let mut mine = layout::superblock::<M>(config, R::COUNT, len, fingerprint);
         let state = superblock::probe_view(region, &mine);
         let ready = matches!(state, State::Ready(_));
         if let State::Ready(stored) = &state
             && let Err(other) = stored.agrees(&mut mine, param::STORED)
         {
-            return Err(config::mismatch_error(stored, &mine, other));
+            return Err(layout::mismatch_error(stored, &mine, other));
         }
         // SAFETY: invariant "A pool is whole before it is one": the region is initialised.
         unsafe { Self::init_geometry(at, &mine.params, ready)? };
@@ -443,52 +522,411 @@ where
     }
 }
 
+impl<'m, R: Roots, M: Model> Pool<'m, R, M>
+where
+    M::Unit: Width,
+{
+    /// Finishes a committed migration: enters its number in the commit word, then clears it in the
+    /// superblock. May be repeated.
+    pub(crate) fn finish_migration(core: &mut Core<'m, M>, stored: &mut Superblock) {
+        let seq = stored.params[param::MIGRATED] as usize;
+        if seq == 0 {
+            return;
+        }
+        // SAFETY: invariant "Headers are never content": the first context's commit word.
+        unsafe { core.store(core.geo.word(0, Core::<M>::UNIT), seq) }
+        // A value that is not a sequence number is refused later, when the commit words are
+        // checked.
+        if !planted!("pmem-tx/migration-never-entered") {
+            stored.params[param::MIGRATED] = 0;
+        }
+        superblock::replace(&mut core.region, stored);
+    }
+}
+
 impl<'m, R: Persist, M: Model> Pool<'m, R, M>
 where
     M::Unit: Width,
 {
-    /// The pool's only context.
-    #[inline]
-    pub fn context(&mut self) -> Context<'_, R, M> {
-        let (core, all) = self.core_and_states();
-        Context {
-            core,
-            others: &[],
-            s: &all[0],
-            _r: PhantomData,
+    /// Like [`Pool::open_with`], and converts a pool whose root is an `Old` to one whose root is an
+    /// `R`. `change` gets the old root by value and returns the new one. It converts handles in the
+    /// root one by one: `into_inner`, then `PBox::new`.
+    ///
+    /// **Power loss**: the old pool or the new one, never a mixture; the next `migrate` continues.
+    /// **Cost**: one transaction, so the journal limits it, and two superblocks. **Errors**: those
+    /// of [`Pool::open`], and an error of `change` as [`OpenError::Init`]; then the old pool is
+    /// unchanged.
+    pub fn migrate<Old: Persist, F, G>(
+        region: Region<'m, M>,
+        config: &Config,
+        init: F,
+        change: G,
+    ) -> Result<Self, OpenFailure<'m, M>>
+    where
+        F: for<'p> FnOnce(&Tx<'p, M>) -> Result<R::At<'p>, Error>,
+        G: for<'p> FnOnce(&Tx<'p, M>, Old::At<'p>) -> Result<R::At<'p>, Error>,
+    {
+        let mine = layout::superblock::<M>(config, 1, region.len(), 0);
+        let old = match superblock::probe(&region, &mine) {
+            State::Ready(sb) => sb.fingerprint == nvmem::fingerprint::<Old>(),
+            _ => false,
+        };
+        if !old {
+            return Self::open_with(region, config, init);
+        }
+        let mut pool = Pool::<Old, M>::open_with(region, config, |_| Err(Error::WrongPool))?;
+        let r = pool.change_root::<R, G>(change);
+        let region = pool.close();
+        match r {
+            Ok(()) => Self::open_with(region, config, init),
+            Err(e) => Err(OpenFailure { error: e, region }),
         }
     }
 
-    /// See [`Context::tx`].
-    #[inline]
-    pub fn tx<O, F>(&mut self, body: F) -> Result<O, Error>
+    fn change_root<New: Persist, G>(&mut self, change: G) -> Result<(), OpenError>
     where
-        F: for<'p> FnOnce(&Tx<'p, M>, &mut Root<'p, R::At<'p>, M::Unit>) -> Result<O, Error>,
+        G: for<'p> FnOnce(&Tx<'p, M>, R::At<'p>) -> Result<New::At<'p>, Error>,
     {
-        self.context().tx(body)
+        let fingerprint = nvmem::fingerprint::<New>();
+        let unit = Core::<M>::UNIT;
+        let at = self.core_and_states().0.geo.root(0, unit);
+        let stored = match superblock::probe(
+            &self.core_and_states().0.region,
+            &layout::superblock::<M>(&Config::DEFAULT, 1, 0, 0),
+        ) {
+            State::Ready(sb) => sb,
+            _ => return Err(OpenError::Damaged(Component::Superblock)),
+        };
+        let mut context = self.context();
+        let base = context.core.region.base();
+        let p = context
+            .prepare_resolved::<(), (), _>((), |tx, root, ()| {
+                // The table owns the old root; its handle is overwritten with the new one below.
+                let old =
+                    PBox::<R::At<'_>, M::Unit>::from_offset(root.0.offset()).into_inner(tx)?;
+                let new = PBox::new(change(tx, old)?, tx)?;
+                tx.core.log(tx.s, at, at + unit)?;
+                mapped::end_loan(tx.core.at(at), unit);
+                // SAFETY: invariant "Headers are never content": the root word is a unit of the
+                // table, never lent.
+                unsafe { tx.core.store(at, <M::Unit as Width>::value(new.offset())) }
+                Ok(())
+            })
+            .map_err(|f| OpenError::Init(f.error))?;
+        let mut new = stored;
+        new.fingerprint = fingerprint;
+        new.params[param::MIGRATED] = p.seq();
+        // SAFETY: invariant "Sole region": the superblock's bytes, which nothing else uses while
+        // the pool is borrowed here.
+        let head = unsafe { Region::<M>::from_raw(base, base.add(Superblock::BYTES)) };
+        if let Ok(mut head) = head {
+            superblock::replace(&mut head, &new);
+            p.committed();
+        }
+        Ok(())
+    }
+}
+
+impl<'m, R: Roots, M: Model> Pool<'m, R, M>
+where
+    M::Unit: Width,
+{
+    /// Frees the objects that no root leads to and that were not adopted; returns their number.
+    /// Does nothing once a transaction has run.
+    ///
+    /// **Power loss**: the next open frees the others. **Cost**: one store for each object.
+    pub fn reclaim(&mut self) -> usize {
+        if !self.core.walk_valid.replace(false) || planted!("pmem-tx/no-reclaim") {
+            return 0;
+        }
+        Walk::resume(&self.core).reclaim()
     }
 
-    /// See [`Context::tx_with`].
-    pub fn tx_with<A: Arg, O, F>(&mut self, args: A, body: F) -> Result<O, Failed<A>>
-    where
-        F: for<'p> FnOnce(
-            &Tx<'p, M>,
-            &mut Root<'p, R::At<'p>, M::Unit>,
-            A::In<'p>,
-        ) -> Result<O, Error>,
-    {
-        self.context().tx_with(args, body)
+    /// Restores a result that the caller has recorded as bytes. Its handles become
+    /// [`Held`](crate::Held) again, checked as at open, and their objects are not reclaimed.
+    ///
+    /// **Errors**: [`Error::Invalid`] if the bytes are not such a result, or an object already has
+    /// an owner; [`Error::WrongPool`] for a result with handles if a transaction has run since the
+    /// pool was opened.
+    pub fn adopt<O: Ret>(&mut self, bytes: &[u8]) -> Result<O, Error> {
+        if O::HANDLES > 0 && !self.core.walk_valid.get() {
+            return Err(Error::WrongPool);
+        }
+        self.adopt_unspent(bytes, &mut |_| false)
     }
 
-    /// See [`Context::tx_own`].
-    pub fn tx_own<A: Arg, O: Ret, F>(&mut self, args: A, body: F) -> Result<O, Failed<A>>
+    /// Like [`Pool::adopt`], for a result some of whose handles a later record of the caller has
+    /// consumed.
+    ///
+    /// A handle for which `spent` returns true is not checked. It becomes a [`Held`](crate::Held)
+    /// of a session that every transaction refuses: a replay can compare it, and nothing else can
+    /// be done with it.
+    pub fn adopt_unspent<O: Ret>(
+        &mut self,
+        bytes: &[u8],
+        spent: &mut dyn FnMut(u32) -> bool,
+    ) -> Result<O, Error> {
+        if O::HANDLES > 0 && !self.core.walk_valid.get() {
+            return Err(Error::WrongPool);
+        }
+        if bytes.len() != O::BYTES {
+            return Err(Error::Invalid(Invalid::Bits(core::any::type_name::<O>())));
+        }
+        let session = self.core.session()?;
+        let mut w = AdoptVisitor {
+            walk: Walk::resume(&self.core),
+            spent,
+            last_spent: false,
+            complete: false,
+        };
+        // SAFETY: invariant "Sole owner": the walk accepts a handle only if nothing owns its object
+        // yet, neither an object of the pool nor a handle of this session; a spent one gets session
+        // 0, which no pool has.
+        let r = unsafe { O::decode(bytes, session, &mut w) };
+        let r = r.and_then(|o| w.walk.check_pending().map(|()| o));
+        w.complete = r.is_ok();
+        Ok(r?)
+    }
+
+    /// Walks from the roots again, as at open. Afterwards results can be adopted and objects
+    /// reclaimed, even if transactions have run before.
+    ///
+    /// A new session begins: every earlier [`Held`](crate::Held) is refused with
+    /// [`Error::WrongPool`], because its object may be reclaimed or adopted now. To keep an object,
+    /// store its handle in the pool first.
+    ///
+    /// **Power loss**: only the scratch area changes. **Errors**: something reachable is damaged;
+    /// [`OpenError::Unfinished`] if a prepared transaction was forgotten; [`OpenError::Sessions`].
+    pub fn walk(&mut self) -> Result<(), OpenError> {
+        self.core.walk_valid.set(false);
+        for s in self.states.as_ref() {
+            if s.is(flag::PREPARED) {
+                return Err(OpenError::Unfinished);
+            }
+            if s.level() > 0 {
+                // The stack on which the last one ran was given up without unwinding.
+                self.core.rollback(s);
+            }
+        }
+        // Without a session number no handle has left a transaction, so none can be stale.
+        if self.core.session.get() != session::NONE && !planted!("pmem-tx/walk-keeps-session") {
+            let new = session::next().ok_or(OpenError::Sessions)?;
+            self.core.session.set(new);
+        }
+        let mut w = Walk::resume(&self.core);
+        w.begin().map_err(OpenError::Damaged)?;
+        w.check_all::<R>()?;
+        self.core.mark_walked(self.states.as_ref());
+        Ok(())
+    }
+
+    /// Walks from the roots and counts blocks. Objects that a [`Held`](crate::Held) owns count as
+    /// unreachable.
+    ///
+    /// **Power loss**: only the scratch area changes. **Errors**: something reachable is damaged.
+    pub fn audit(&mut self) -> Result<Audit, OpenError> {
+        self.core.walk_valid.set(false);
+        let mut w = Walk::resume(&self.core);
+        w.begin().map_err(OpenError::Damaged)?;
+        w.check_all::<R>()?;
+        Ok(w.count())
+    }
+}
+
+/// Shows the handles of a recorded result to the walk, except the spent ones.
+struct AdoptVisitor<'a, 'c, 'm, M: Model> {
+    walk: Walk<'c, 'm, M>,
+    spent: &'a mut dyn FnMut(u32) -> bool,
+    last_spent: bool,
+    /// The whole result was checked successfully.
+    complete: bool,
+}
+
+/// A check may fail, or `spent` may unwind, after the first handles of a tuple were claimed. The
+/// next walk numbers the types anew, so pending claims must be forgotten.
+impl<M: Model> Drop for AdoptVisitor<'_, '_, '_, M> {
+    fn drop(&mut self) {
+        if !self.complete && !planted!("pmem-tx/pending-kept") {
+            self.walk.forget_pending();
+        }
+    }
+}
+
+impl<M: Model> Visit for AdoptVisitor<'_, '_, '_, M> {
+    fn handle(&mut self, value: u32, found: &HandleKind) -> Result<(), Invalid> {
+        self.last_spent = (self.spent)(value);
+        if self.last_spent {
+            Ok(())
+        } else {
+            self.walk.handle(value, found)
+        }
+    }
+    fn session(&mut self, given: u32) -> u32 {
+        if self.last_spent { 0 } else { given }
+    }
+}
+
+/// The roots of a pool: a `Persist` type, or [`Contexts`] of a tuple of them.
+///
+/// # Safety
+/// Sealed by its hidden methods: implemented here only.
+pub unsafe trait Roots {
+    #[doc(hidden)]
+    const COUNT: usize;
+    #[doc(hidden)]
+    type States: AsRef<[CtxState]> + Default;
+    /// The values that a format stores: one for each root.
+    type Init<'p>;
+    #[doc(hidden)]
+    fn fingerprint() -> u64;
+    #[doc(hidden)]
+    fn init_roots<'p, M: Model>(init: Self::Init<'p>, tx: &Tx<'p, M>) -> Result<(), Error>
     where
-        F: for<'p> FnOnce(
-            &Tx<'p, M>,
-            &mut Root<'p, R::At<'p>, M::Unit>,
-            A::In<'p>,
-        ) -> Result<O::In<'p>, Error>,
+        M::Unit: Width;
+    #[doc(hidden)]
+    #[allow(private_interfaces)]
+    fn walk<M: Model>(w: &mut Walk<'_, '_, M>, core: &Core<'_, M>) -> Result<(), Invalid>;
+}
+
+fn init_root<'p, T: Persist, M: Model>(i: usize, v: T, tx: &Tx<'p, M>) -> Result<(), Error>
+where
+    M::Unit: Width,
+{
+    let b = PBox::new(v, tx)?;
+    // SAFETY: invariant "Headers are never content": the root word of context `i` is a unit of the
+    // table, never lent.
+    unsafe {
+        tx.core.store(
+            tx.core.geo.root(i, Core::<M>::UNIT),
+            <M::Unit as Width>::value(b.offset()),
+        )
+    }
+    Ok(())
+}
+
+#[inline(always)]
+fn walk_one<T: Persist, M: Model>(
+    i: usize,
+    w: &mut Walk<'_, '_, M>,
+    core: &Core<'_, M>,
+) -> Result<(), Invalid> {
+    // SAFETY: invariant "Headers are never content": the root word of context `i` is a unit of the
+    // table, never lent.
+    w.claim_root::<T>(unsafe { core.load(core.geo.root(i, Core::<M>::UNIT)) })
+}
+
+// SAFETY: invariant "Sole owner": one root, shown to the walk once.
+unsafe impl<R: Persist> Roots for R {
+    const COUNT: usize = 1;
+    type States = [CtxState; 1];
+    type Init<'p> = R::At<'p>;
+    fn fingerprint() -> u64 {
+        nvmem::fingerprint::<R>()
+    }
+    fn init_roots<'p, M: Model>(init: R::At<'p>, tx: &Tx<'p, M>) -> Result<(), Error>
+    where
+        M::Unit: Width,
     {
-        self.context().tx_own::<A, O, F>(args, body)
+        init_root(0, init, tx)
+    }
+    #[inline(always)]
+    #[allow(private_interfaces)]
+    fn walk<M: Model>(w: &mut Walk<'_, '_, M>, core: &Core<'_, M>) -> Result<(), Invalid> {
+        walk_one::<R, M>(0, w, core)
+    }
+}
+
+/// Several roots, one for each context: `Pool<Contexts<(Ui, Radio)>>`.
+pub struct Contexts<T>(PhantomData<fn(T) -> T>);
+
+macro_rules! contexts {
+    ($($n:literal: $($r:ident $i:tt $v:ident),+;)*) => {$(
+        // SAFETY: invariant "Sole owner": a root for each context, each shown to the walk once.
+        unsafe impl<$($r: Persist),+> Roots for Contexts<($($r,)+)> {
+            const COUNT: usize = $n;
+            type States = [CtxState; $n];
+            type Init<'p> = ($($r::At<'p>,)+);
+            fn fingerprint() -> u64 {
+                // Order matters: a type's index in the tuple is the index of its context.
+                [$(nvmem::fingerprint::<$r>()),+]
+                    .iter()
+                    .fold($n, |h: u64, f| (h.rotate_left(7) ^ f).wrapping_mul(0x100_0000_01b3))
+            }
+            fn init_roots<'p, Md: Model>(init: Self::Init<'p>, tx: &Tx<'p, Md>) -> Result<(), Error>
+            where
+                Md::Unit: Width,
+            {
+                let ($($v,)+) = init;
+                $(init_root($i, $v, tx)?;)+
+                Ok(())
+            }
+            #[allow(private_interfaces)]
+            fn walk<Md: Model>(w: &mut Walk<'_, '_, Md>, core: &Core<'_, Md>) -> Result<(), Invalid> {
+                $(walk_one::<$r, Md>($i, w, core)?;)+
+                Ok(())
+            }
+        }
+        impl<'m, $($r: Persist,)+ M: Model> Pool<'m, Contexts<($($r,)+)>, M>
+        where
+            M::Unit: Width,
+        {
+            /// The contexts, one for each root.
+            pub fn contexts(&mut self) -> ($(Context<'_, $r, M>,)+) {
+                let (core, all) = self.core_and_states();
+                ($(Context::<$r, M> { core, others: all, s: &all[$i], _r: PhantomData },)+)
+            }
+        }
+    )*};
+}
+contexts! {
+    2: A 0 a, B 1 b;
+    3: A 0 a, B 1 b, C 2 c;
+    4: A 0 a, B 1 b, C 2 c, D 3 d;
+    5: A 0 a, B 1 b, C 2 c, D 3 d, E 4 e;
+    6: A 0 a, B 1 b, C 2 c, D 3 d, E 4 e, F 5 f;
+    7: A 0 a, B 1 b, C 2 c, D 3 d, E 4 e, F 5 f, G 6 g;
+    8: A 0 a, B 1 b, C 2 c, D 3 d, E 4 e, F 5 f, G 6 g, H 7 h;
+}
+
+/// Session numbers: each opening of a pool that sends handles outside has its own, so that handles
+/// of another opening are recognised.
+///
+/// Numbers are counted in RAM, from 1 after each reset, and never repeat. A handle that is kept for
+/// 2^32 openings must not match again: its object may have another type by then. When the numbers
+/// run out, no handle can leave a transaction until the next reset. Transactions without such
+/// handles still work. The medium holds no session numbers.
+pub(crate) mod session {
+    /// The number that no session and no handle has.
+    pub(crate) const NONE: u32 = u32::MAX;
+
+    /// The last session number. Each refused call adds one before it is taken back; the distance to
+    /// `u32::MAX` is larger than the number of calls that can be refused at the same time.
+    const LAST: u32 = u32::MAX - (1 << 20);
+
+    /// Takes the next number, if one is left.
+    #[cfg(target_has_atomic = "32")]
+    pub(crate) fn next() -> Option<u32> {
+        use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+        static NEXT: AtomicU32 = AtomicU32::new(1);
+        let n = NEXT.fetch_add(1, Relaxed);
+        if n > LAST {
+            NEXT.store(LAST + 1, Relaxed);
+            return None;
+        }
+        Some(n)
+    }
+
+    /// Takes the next number, if one is left.
+    #[cfg(not(target_has_atomic = "32"))]
+    pub(crate) fn next() -> Option<u32> {
+        use core::cell::Cell;
+        use critical_section::{Mutex, with};
+        static NEXT: Mutex<Cell<u32>> = Mutex::new(Cell::new(1));
+        with(|cs| {
+            let c = NEXT.borrow(cs);
+            let n = c.get();
+            c.set(n + u32::from(n <= LAST));
+            (n <= LAST).then_some(n)
+        })
     }
 }

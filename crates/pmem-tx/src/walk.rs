@@ -23,10 +23,10 @@
 //! bytes. A second owner finds the mark changed and is refused, so no two `&mut` can lead to one
 //! object. The chain is finite, and each block is checked once.
 
+use crate::context::Core;
 use crate::error::{Component, OpenError};
 use crate::layout::{Block, BlockKind, GRANULE, Tag};
-use crate::roots::Roots;
-use crate::state::Core;
+use crate::pool::Roots;
 use core::mem::MaybeUninit;
 use nvmem::persist::{HandleKind, Target, Visit, family_id};
 use nvmem::{Invalid, Model, Persist, mapped, planted};
@@ -187,8 +187,11 @@ impl<'c, 'm, M: Model> Walk<'c, 'm, M> {
         if b.bytes() != Block::bytes_for(payload, Core::<M>::UNIT) {
             return false;
         }
-        let owned = self.mark(header) != UNOWNED;
-        if owned && !(planted!("pmem-tx/walk-allows-two-owners") && self.mark(header) != NONE) {
+        let mut owned = self.mark(header) != UNOWNED;
+        if planted!("pmem-tx/walk-allows-two-owners") {
+            owned = self.mark(header) == NONE;
+        }
+        if owned {
             return false;
         }
         let Some(i) = self.type_index(k) else {

@@ -7,6 +7,8 @@
 mod cells;
 #[path = "preempt/model.rs"]
 mod model;
+#[path = "crash/node.rs"]
+mod node;
 #[path = "preempt/threads.rs"]
 mod threads;
 

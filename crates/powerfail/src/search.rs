@@ -232,9 +232,8 @@ impl<M: Media, T: WorldState> Engine<'_, M, T> {
         }
         let key = self.key(point, free);
         let mut reads = None;
-        if let claim = self.shared.claim(key, self.rank)
-            && claim != Claim::Taken
-        {
+        let claim = self.shared.claim(key, self.rank);
+        if claim != Claim::Taken {
             let counted = claim == Claim::New && (self.last || self.owns(key));
             let five = planted!("powerfail/five-ways-of-reading");
             for policy in 0..Policy::ALL - u8::from(five) {

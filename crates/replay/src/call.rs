@@ -57,7 +57,7 @@ use crate::each::Loop;
 use crate::error::{Error, Mismatch, StepError};
 use crate::join::{Commit, Committed, Join};
 use crate::open::{Replay, StopOnUnwind};
-use crate::outbox::{Port, Queue};
+use crate::outbox::{AnyOutlet, Outlet, Port, Queue};
 use crate::signature::{Name, args_hash, call_hash, kind};
 use crate::table::{CallKind, Cursor, HeaderWords, RecordView, Table, UnitWriter};
 use core::cell::Cell;
@@ -104,32 +104,33 @@ impl<M: Model> Step<'_, '_, M> {
     ///
     /// **Cost**: the value and one unit. The first message of a step costs one unit each for its
     /// number (two on 16-bit units), the head and the mark that it was sent. **Errors**:
-    /// [`Error::OutboxFull`]; the step can only fail then.
-    pub fn send<T: Plain>(&self, port: &Port<T>, value: T) -> Result<(), Error> {
+    /// if the outbox is full, the step fails with [`Error::OutboxFull`], whatever its body returns.
+    pub fn send<T: Plain>(&self, port: &Port<T>, value: T) -> Result<(), pmem_tx::Error> {
         self.queue.send(port, &value)
     }
 
     /// Like [`Step::send`], for bytes.
-    pub fn send_bytes(&self, port: &Port<[u8]>, bytes: &[u8]) -> Result<(), Error> {
+    pub fn send_bytes(&self, port: &Port<[u8]>, bytes: &[u8]) -> Result<(), pmem_tx::Error> {
         self.queue.send_bytes(port, bytes)
     }
 
     /// Makes an error that aborts the step with the program's own code: `return Err(tx.abort(7))`.
     /// The abort is recorded.
-    pub fn abort(&self, code: u16) -> Error {
-        Error::Aborted(code)
+    pub fn abort(&self, code: u16) -> pmem_tx::Error {
+        pmem_tx::Error::Aborted(code)
     }
 }
 
-/// The body of a step: a function pointer. It cannot capture, so it cannot change volatile state,
+/// The body of a step: a function pointer. Its error is that of transactions, so `?` works on all
+/// that a body calls. It cannot capture, so it cannot change volatile state,
 /// which a bypass would not change. Data that the body needs is an argument.
 pub type StepBody<R, M, A, O> = for<'p> fn(
     &Step<'_, 'p, M>,
     &mut Root<'p, <R as Persist>::At<'p>, <M as Model>::Unit>,
     <A as Arg>::In<'p>,
-) -> Result<O, Error>;
+) -> Result<O, pmem_tx::Error>;
 
-impl<'m, R: Persist, M: Model> Replay<'m, R, M>
+impl<'m, R: Persist, M: Model, E: Outlet> Replay<'m, R, M, E>
 where
     M::Unit: Width,
 {
@@ -170,7 +171,7 @@ where
             &Step<'_, 'p, M>,
             &mut Root<'p, R::At<'p>, M::Unit>,
             A::In<'p>,
-        ) -> Result<O::In<'p>, Error>,
+        ) -> Result<O::In<'p>, pmem_tx::Error>,
     ) -> Result<O, StepError<A>> {
         self.twins.note(call_hash::<A, O>(kind::STEP, Name::NONE));
         self.run::<A, O>(Name::NONE, args, body)
@@ -182,7 +183,7 @@ where
     /// call is in the source does not count, so two calls of one kind, of equal types and equal
     /// arguments need names, or nobody notices when a new program swaps them.
     #[inline(always)]
-    pub fn named(&mut self, name: impl Into<Name>) -> Named<'_, 'm, R, M> {
+    pub fn named(&mut self, name: impl Into<Name>) -> Named<'_, 'm, R, M, E> {
         Named {
             rt: self,
             name: name.into(),
@@ -199,14 +200,14 @@ where
             &Step<'_, 'p, M>,
             &mut Root<'p, R::At<'p>, M::Unit>,
             A::In<'p>,
-        ) -> Result<O::In<'p>, Error>,
+        ) -> Result<O::In<'p>, pmem_tx::Error>,
     ) -> Result<O, StepError<A>> {
         let id = Table::<M>::id(call_hash::<A, O>(kind::STEP, name), args_hash(&args));
         self.call(id, args, move |tx, root, a| body(tx, root, a))
     }
 }
 
-impl<'m, R: Persist, M: Model> Replay<'m, R, M>
+impl<'m, R: Persist, M: Model, E: Outlet> Replay<'m, R, M, E>
 where
     M::Unit: Width,
 {
@@ -226,20 +227,55 @@ where
         O: for<'p> Ret<In<'p> = O>,
     {
         self.twins.note(call_hash::<(), O>(kind::INPUT, Name::NONE));
-        self.input_named(Name::NONE, read)
+        self.input_named(Name::NONE, || Some(read()))
     }
 
     #[inline(always)]
-    fn input_named<O>(&mut self, name: Name, read: impl FnOnce() -> O) -> Result<O, Error>
+    fn input_named<O>(&mut self, name: Name, read: impl FnOnce() -> Option<O>) -> Result<O, Error>
     where
         O: for<'p> Ret<In<'p> = O>,
     {
         let id = Table::<M>::id(call_hash::<(), O>(kind::INPUT, name), 0);
         let read = Cell::new(Some(read));
         let body = |_: &Step<'_, '_, M>, _: &mut Root<'_, R::At<'_>, M::Unit>, ()| {
-            read.take().map(|read| read()).ok_or(Error::Other)
+            read.take()
+                .and_then(|read| read())
+                .ok_or(pmem_tx::Error::Aborted(0))
         };
         Ok(self.call::<(), O, _>(id, (), body)?)
+    }
+
+    /// Like [`Replay::record_with`], for an input that comes from the program's
+    /// [environment](Replay::open_with): `rt.input(|devices| devices.sensor.read())`.
+    ///
+    /// A bypass does not call `read`, so drivers are then as they were after the boot: what the
+    /// program needs of their state it sets up before it opens the runtime. If `read` panics,
+    /// nothing has happened to the runtime.
+    ///
+    /// **Power loss**, **Cost** and **Errors**: those of [`Replay::record_with`]. The input may have
+    /// been read although the table has no room for it.
+    #[track_caller]
+    #[inline(always)]
+    pub fn input<O>(&mut self, read: impl FnOnce(&mut E) -> O) -> Result<O, Error>
+    where
+        O: for<'p> Ret<In<'p> = O>,
+    {
+        self.twins.note(call_hash::<(), O>(kind::INPUT, Name::NONE));
+        self.input_from_env(Name::NONE, read)
+    }
+
+    #[inline(always)]
+    fn input_from_env<O>(&mut self, name: Name, read: impl FnOnce(&mut E) -> O) -> Result<O, Error>
+    where
+        O: for<'p> Ret<In<'p> = O>,
+    {
+        // The environment is a field of the runtime, so it is read before the transaction begins.
+        let mut value = None;
+        if !self.replaying() || planted!("nv-replay/input-read-in-replay") {
+            self.check_running()?;
+            value = Some(read(&mut self.env));
+        }
+        self.input_named(name, move || value)
     }
 
     /// Like [`Replay::record_with`], for a value that was already read. Returns the recorded value.
@@ -331,15 +367,15 @@ where
 
 /// A call with a name, from [`Replay::named`].
 #[must_use = "a name belongs to the call that follows it"]
-pub struct Named<'a, 'm, R: Persist, M: Model = InOrder32>
+pub struct Named<'a, 'm, R: Persist, M: Model = InOrder32, E = AnyOutlet<'m>>
 where
     M::Unit: Width,
 {
-    pub(crate) rt: &'a mut Replay<'m, R, M>,
+    pub(crate) rt: &'a mut Replay<'m, R, M, E>,
     pub(crate) name: Name,
 }
 
-impl<'m, R: Persist, M: Model> Named<'_, 'm, R, M>
+impl<'m, R: Persist, M: Model, E: Outlet> Named<'_, 'm, R, M, E>
 where
     M::Unit: Width,
 {
@@ -362,7 +398,7 @@ where
             &Step<'_, 'p, M>,
             &mut Root<'p, R::At<'p>, M::Unit>,
             A::In<'p>,
-        ) -> Result<O::In<'p>, Error>,
+        ) -> Result<O::In<'p>, pmem_tx::Error>,
     ) -> Result<O, StepError<A>> {
         self.rt.run::<A, O>(self.name, args, body)
     }
@@ -387,7 +423,7 @@ where
     where
         O: for<'p> Ret<In<'p> = O>,
     {
-        self.rt.input_named(self.name, read)
+        self.rt.input_named(self.name, || Some(read()))
     }
 
     /// [`Replay::record`] with this name.
@@ -396,7 +432,16 @@ where
     where
         O: for<'p> Ret<In<'p> = O>,
     {
-        self.rt.input_named(self.name, || value)
+        self.rt.input_named(self.name, || Some(value))
+    }
+
+    /// [`Replay::input`] with this name.
+    #[inline(always)]
+    pub fn input<O>(self, read: impl FnOnce(&mut E) -> O) -> Result<O, Error>
+    where
+        O: for<'p> Ret<In<'p> = O>,
+    {
+        self.rt.input_from_env(self.name, read)
     }
 }
 
@@ -431,7 +476,7 @@ fn joins<F: for<'c> FnMut(Commit<'c>) -> Result<Committed<'c>, Error>>(f: F) -> 
     f
 }
 
-impl<'m, R: Persist, M: Model> Replay<'m, R, M>
+impl<'m, R: Persist, M: Model, E: Outlet> Replay<'m, R, M, E>
 where
     M::Unit: Width,
 {
@@ -449,7 +494,7 @@ where
             &Step<'_, 'p, M>,
             &mut Root<'p, R::At<'p>, M::Unit>,
             A::In<'p>,
-        ) -> Result<O::In<'p>, Error>,
+        ) -> Result<O::In<'p>, pmem_tx::Error>,
     {
         loop {
             if let Some(o) = self.bypass::<A, O>(id) {
@@ -474,7 +519,7 @@ where
             &Step<'_, 'p, M>,
             &mut Root<'p, R::At<'p>, M::Unit>,
             A::In<'p>,
-        ) -> Result<O::In<'p>, Error>,
+        ) -> Result<O::In<'p>, pmem_tx::Error>,
     {
         if !args.of_session(self.pool.session()) && !self.replaying() {
             return self.check_running().and(Err(Error::WrongPool));
@@ -505,7 +550,7 @@ where
             &Step<'_, 'p, M>,
             &mut Root<'p, R::At<'p>, M::Unit>,
             A::In<'p>,
-        ) -> Result<O::In<'p>, Error>,
+        ) -> Result<O::In<'p>, pmem_tx::Error>,
     {
         let session = self.pool.session();
         let refused = if A::OWNED > MOST_HANDLES {
@@ -623,10 +668,11 @@ where
                     match r {
                         Ok(()) if queue.failed.get() == Error::Other => return Ok(()),
                         Ok(()) if planted!("nv-replay/output-error-swallowed") => return Ok(()),
-                        // Only this crate returns `TableFull`. A body that returns it is recorded
-                        // as `Other`.
-                        Ok(()) | Err(Error::TableFull) => {}
-                        Err(e) => queue.failed.set(e.recorded()),
+                        // An error of the outbox or of the result's length is told already.
+                        Err(e) if queue.failed.get() == Error::Other => {
+                            queue.failed.set(e.recorded())
+                        }
+                        _ => {}
                     }
                     return Err(pmem_tx::Error::Aborted(0));
                 } else if let Some(e) = failed {
@@ -664,7 +710,8 @@ where
         };
         queue.stage();
         if planted!("nv-replay/outbox-drained-before-commit") {
-            queue.drain(&mut self.outlet);
+            let early = queue.action();
+            early.map(|action| action(&queue, Some((&mut self.env, &mut self.sent))));
         }
         let table = &self.table;
         let mut prepared = Some(prepared);
@@ -712,7 +759,10 @@ where
             _ => store(),
         }
         drop(prepared);
-        queue.drain(&mut self.outlet);
+        if let Some(action) = queue.action().or(self.resend) {
+            let waits = action(&queue, Some((&mut self.env, &mut self.sent)));
+            self.resend = waits.then_some(action);
+        }
         guard.disarm();
         if recorded {
             self.cursor.end = at - Table::<M>::UNIT;
@@ -772,7 +822,7 @@ impl<A: Arg, O: Ret, M: Model> CallSignature<A, O, M> {
     };
 }
 
-impl<'m, R: Persist, M: Model> Replay<'m, R, M>
+impl<'m, R: Persist, M: Model, E: Outlet> Replay<'m, R, M, E>
 where
     M::Unit: Width,
 {
@@ -982,7 +1032,7 @@ where
         &Step<'_, 'p, M>,
         &mut Root<'p, R::At<'p>, M::Unit>,
         A::In<'p>,
-    ) -> Result<O::In<'p>, Error>,
+    ) -> Result<O::In<'p>, pmem_tx::Error>,
 {
     fn run<'p>(
         &self,

@@ -28,6 +28,7 @@ use crate::call::Named;
 use crate::call::RecordShape;
 use crate::error::{Error, Mismatch};
 use crate::open::Replay;
+use crate::outbox::{AnyOutlet, Outlet};
 use crate::signature::{Name, kind, loop_args_hash, loop_hash};
 use crate::table::{CallKind, STATE, State, Table};
 use core::convert::Infallible;
@@ -42,9 +43,10 @@ const ENDLESS: u32 = 0;
 
 /// The body of a loop without arguments: a function pointer, so that iterations share no volatile
 /// state.
-pub type LoopBody<'m, R, M> = fn(&mut Replay<'m, R, M>, u32) -> Result<(), Error>;
+pub type LoopBody<'m, R, M, E = AnyOutlet<'m>> =
+    fn(&mut Replay<'m, R, M, E>, u32) -> Result<(), Error>;
 
-impl<'m, R: Persist, M: Model> Replay<'m, R, M>
+impl<'m, R: Persist, M: Model, E: Outlet> Replay<'m, R, M, E>
 where
     M::Unit: Width,
 {
@@ -53,7 +55,7 @@ where
     /// take no space.
     ///
     /// The body is a function pointer: one iteration hands data to the next through persistent
-    /// objects. If an error leaves the body, the loop stays in this iteration and the runtime stops
+    /// objects. Drivers come from the [environment](Replay::env). If an error leaves the body, the loop stays in this iteration and the runtime stops
     /// until the next open. To go on, handle the error inside the body.
     ///
     /// **Power loss**: an iteration is complete, or continues after its last record. **Cost**: one
@@ -63,7 +65,7 @@ where
     /// its runtime by another one.
     #[track_caller]
     #[inline(always)]
-    pub fn each(&mut self, range: Range<u32>, body: LoopBody<'m, R, M>) -> Result<(), Error> {
+    pub fn each(&mut self, range: Range<u32>, body: LoopBody<'m, R, M, E>) -> Result<(), Error> {
         self.twins.note(loop_hash::<()>(kind::LOOP, Name::NONE));
         self.run_loop(Name::NONE, range, (), |rt, i, ()| body(rt, i))
     }
@@ -87,7 +89,7 @@ where
     /// with an error.
     #[track_caller]
     #[inline(always)]
-    pub fn forever(&mut self, body: LoopBody<'m, R, M>) -> Result<Infallible, Error> {
+    pub fn forever(&mut self, body: LoopBody<'m, R, M, E>) -> Result<Infallible, Error> {
         self.twins.note(loop_hash::<()>(kind::ENDLESS, Name::NONE));
         self.run_endless(Name::NONE, (), |rt, i, ()| body(rt, i))
     }
@@ -233,13 +235,13 @@ where
     }
 }
 
-impl<'m, R: Persist, M: Model> Named<'_, 'm, R, M>
+impl<'m, R: Persist, M: Model, E: Outlet> Named<'_, 'm, R, M, E>
 where
     M::Unit: Width,
 {
     /// [`Replay::each`] with this name.
     #[inline(always)]
-    pub fn each(self, range: Range<u32>, body: LoopBody<'m, R, M>) -> Result<(), Error> {
+    pub fn each(self, range: Range<u32>, body: LoopBody<'m, R, M, E>) -> Result<(), Error> {
         self.rt
             .run_loop(self.name, range, (), |rt, i, ()| body(rt, i))
     }
@@ -250,7 +252,7 @@ where
         self,
         range: Range<u32>,
         args: S,
-        body: for<'a> fn(&mut Replay<'m, R, M>, u32, S::In<'a>) -> Result<(), Error>,
+        body: for<'a> fn(&mut Replay<'m, R, M, E>, u32, S::In<'a>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         self.rt
             .run_loop(self.name, range, args, |rt, i, a| body(rt, i, a))
@@ -258,7 +260,7 @@ where
 
     /// [`Replay::forever`] with this name.
     #[inline(always)]
-    pub fn forever(self, body: LoopBody<'m, R, M>) -> Result<Infallible, Error> {
+    pub fn forever(self, body: LoopBody<'m, R, M, E>) -> Result<Infallible, Error> {
         self.rt.run_endless(self.name, (), |rt, i, ()| body(rt, i))
     }
 
@@ -267,7 +269,7 @@ where
     pub fn forever_with<S: Share>(
         self,
         args: S,
-        body: for<'a> fn(&mut Replay<'m, R, M>, u32, S::In<'a>) -> Result<(), Error>,
+        body: for<'a> fn(&mut Replay<'m, R, M, E>, u32, S::In<'a>) -> Result<(), Error>,
     ) -> Result<Infallible, Error> {
         self.rt
             .run_endless(self.name, args, |rt, i, a| body(rt, i, a))
@@ -294,10 +296,10 @@ pub(crate) struct Loop {
 }
 
 /// Stops the runtime if the body unwinds, as an error from the body does.
-struct LoopGuard<'a, 'm, R: Persist, M: Model>(&'a mut Replay<'m, R, M>)
+struct LoopGuard<'a, 'm, R: Persist, M: Model, E: Outlet>(&'a mut Replay<'m, R, M, E>)
 where
     M::Unit: Width;
-impl<R: Persist, M: Model> Drop for LoopGuard<'_, '_, R, M>
+impl<R: Persist, M: Model, E: Outlet> Drop for LoopGuard<'_, '_, R, M, E>
 where
     M::Unit: Width,
 {

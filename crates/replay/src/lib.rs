@@ -1,4 +1,5 @@
 #![doc = include_str!("../README.md")]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![no_std]
 
 #[cfg(any(test, feature = "instrument"))]
@@ -24,7 +25,7 @@ pub use error::{
 pub use inspect::{TableItem, inspect};
 pub use join::{Commit, Committed, last_committed};
 pub use open::{Options, Replay, Update};
-pub use outbox::{Message, Outlet, Port};
+pub use outbox::{AnyOutlet, Message, NotNow, Outlet, Port};
 pub use pmem_tx;
 pub use pmem_tx::{Held, PBox, Ptr, Root, Tx, nvmem};
 #[cfg(feature = "postcard")]

@@ -52,7 +52,7 @@
 
 use crate::call::{InOneThread, RecordShape};
 use crate::error::{ConfigItem, Damage, Divergence, Error, Mismatch, OpenError, OpenFailure};
-use crate::outbox::Outlet;
+use crate::outbox::{AnyOutlet, NotNow, OutboxAction, Outlet, outbox_action};
 use crate::signature::Twins;
 use crate::table::{
     self, CallKind, Config, Cursor, Geometry, OUTBOX, RecordView, State, Table, param,
@@ -95,7 +95,8 @@ pub struct Options<'m> {
     pub update: Update,
     /// Start over even if the version is the same: after a divergence, or when a user asks for it.
     pub start_over: bool,
-    /// Receives the program's messages.
+    /// Receives the program's messages. Not used by [`Replay::open_with`], where the environment
+    /// does.
     pub outlet: Option<&'m mut dyn Outlet>,
 }
 
@@ -116,11 +117,10 @@ impl Default for Options<'_> {
 /// and its position in the table.
 // The hottest fields come first, within reach of short instructions.
 #[repr(C)]
-pub struct Replay<'m, R: Persist, M = InOrder32> {
+pub struct Replay<'m, R: Persist, M = InOrder32, E = AnyOutlet<'m>> {
     pub(crate) table: Table<'m, M>,
     /// The program's position; `Cursor::NONE` with a full table once the runtime has stopped.
     pub(crate) cursor: Cursor,
-    pub(crate) outlet: Option<&'m mut dyn Outlet>,
     pub(crate) live: bool,
     /// The error of a call that finds no room: [`Error::TableFull`], or the reason why the runtime
     /// has stopped.
@@ -130,13 +130,16 @@ pub struct Replay<'m, R: Persist, M = InOrder32> {
     /// The address of the innermost running [`Loop`](crate::each::Loop); 0 outside of loops.
     pub(crate) innermost_loop: usize,
     pub(crate) pool: Pool<'m, R, M>,
+    pub(crate) env: E,
+    /// How many of the messages that wait were sent in this boot.
+    pub(crate) sent: u32,
+    /// Sends the messages that wait; `None` if there are none.
+    pub(crate) resend: Option<OutboxAction<M>>,
 }
 
-// SAFETY: invariant "In one thread": the bound never holds, because the outlet may belong to a
-// thread.
-unsafe impl<R: Persist, M> Send for Replay<'_, R, M> where Self: InOneThread {}
-// SAFETY: invariant "In one thread": the bound never holds.
-unsafe impl<R: Persist, M> Sync for Replay<'_, R, M> where Self: InOneThread {}
+// SAFETY: invariant "In one thread": the bound never holds. The automatic `Send` stays: the region
+// and the pool may move to another thread, and a runtime does if its environment may.
+unsafe impl<R: Persist, M, E> Sync for Replay<'_, R, M, E> where Self: InOneThread {}
 
 impl<'m, R: Persist, M: Model> Replay<'m, R, M>
 where
@@ -152,17 +155,14 @@ where
     #[inline(always)]
     pub fn open<F>(
         region: Region<'m, M>,
-        options: Options<'m>,
+        mut options: Options<'m>,
         init: F,
     ) -> Result<Self, OpenFailure<'m, M>>
     where
         F: for<'p> FnOnce(&Tx<'p, M>) -> Result<R::At<'p>, pmem_tx::Error>,
     {
-        let mut place = MaybeUninit::uninit();
-        Self::open_in(&mut place, region, options, init)?;
-        // SAFETY: invariant "Open in its place": `open_in` has written every field, and nothing
-        // else refers to `place`.
-        Ok(unsafe { place.assume_init() })
+        let outlet = options.outlet.take();
+        Self::open_with(region, options, outlet, init)
     }
 
     /// Like [`Replay::open`], but constructs the runtime in `place`. In a small program the move of
@@ -172,7 +172,90 @@ where
     pub fn open_in<'p, F>(
         place: &'p mut MaybeUninit<Self>,
         region: Region<'m, M>,
+        mut options: Options<'m>,
+        init: F,
+    ) -> Result<&'p mut Self, OpenFailure<'m, M>>
+    where
+        F: for<'a> FnOnce(&Tx<'a, M>) -> Result<R::At<'a>, pmem_tx::Error>,
+    {
+        let outlet = options.outlet.take();
+        Self::open_at(place, region, options, outlet, init)
+    }
+}
+
+impl<'m, R: Persist, M: Model, E: Outlet> Replay<'m, R, M, E>
+where
+    M::Unit: Width,
+{
+    /// Like [`Replay::open`], for a program with an environment: its drivers, which the program
+    /// sets up at each boot. The runtime lends `env` to [inputs](Replay::input), to the bodies of
+    /// loops ([`Replay::env`]) and, as the [`Outlet`], to outputs. A step does not get it.
+    ///
+    /// The environment is volatile: after a boot it is as the program has made it, although calls
+    /// are bypassed. So it holds nothing that a program carries from one call to the next. A
+    /// `powerfail` campaign finds a program that does, because its replay makes other calls or
+    /// ends with another result.
+    ///
+    /// An open that fails drops `env`; pass `&mut env` to keep it.
+    #[inline(always)]
+    pub fn open_with<F>(
+        region: Region<'m, M>,
         options: Options<'m>,
+        env: E,
+        init: F,
+    ) -> Result<Self, OpenFailure<'m, M>>
+    where
+        F: for<'p> FnOnce(&Tx<'p, M>) -> Result<R::At<'p>, pmem_tx::Error>,
+    {
+        let mut place = MaybeUninit::uninit();
+        Self::open_at(&mut place, region, options, env, init)?;
+        // SAFETY: invariant "Open in its place": `open_at` has written every field, and nothing
+        // else refers to `place`.
+        Ok(unsafe { place.assume_init() })
+    }
+
+    /// The program's environment, between two calls: its drivers, to switch something or to wait.
+    ///
+    /// What is done here is done again in each boot until the program has passed all records. To
+    /// read an input, use [`Replay::input`].
+    #[inline(always)]
+    pub fn env(&mut self) -> &mut E {
+        &mut self.env
+    }
+
+    /// Whether messages wait because the outlet has refused one. They are offered to it again after
+    /// the next step or iteration, in order, and by [`Replay::drain`].
+    pub fn waits(&self) -> bool {
+        self.resend.is_some()
+    }
+
+    /// Offers the messages that wait to the outlet again, for example when a radio is free.
+    ///
+    /// **Power loss**: they are sent again, with the same numbers. **Cost**: one or two stores when
+    /// all are sent. **Errors**: the outlet refuses a message again, or the runtime has stopped while
+    /// messages wait.
+    pub fn drain(&mut self) -> Result<(), NotNow> {
+        let Some(action) = self.resend else {
+            return Ok(());
+        };
+        if self.check_running().is_err() {
+            return Err(NotNow);
+        }
+        // Kept messages are pending whatever number is committed.
+        let queue = self.table.queue(0);
+        if action(&queue, Some((&mut self.env, &mut self.sent))) {
+            return Err(NotNow);
+        }
+        self.resend = None;
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn open_at<'p, F>(
+        place: &'p mut MaybeUninit<Self>,
+        region: Region<'m, M>,
+        options: Options<'m>,
+        mut env: E,
         init: F,
     ) -> Result<&'p mut Self, OpenFailure<'m, M>>
     where
@@ -189,7 +272,7 @@ where
             version,
             update,
             start_over,
-            mut outlet,
+            outlet: _,
         } = options;
         let fingerprint = nvmem::fingerprint::<R>();
         let mut sb = table::superblock::<M>(&config, pool_config, region.len(), fingerprint);
@@ -201,6 +284,7 @@ where
         // The pool's values may have padding, even if this open fails later.
         table.region.mark_values();
         let pool_region = table.pool_region();
+        let (mut sent, mut resend) = (0, None);
         let start = || {
             // Called after the pool has checked its parameters of the superblock.
             let resolve = || {
@@ -239,12 +323,13 @@ where
                 pool.reclaim();
             }
             if !planted!("nv-replay/outbox-not-drained-at-open") {
-                match &mut outlet {
-                    // Without an outlet the messages are dropped.
-                    None => table.retire_outbox(found.committed, true),
-                    Some(o) => table
-                        .drain(found.committed, &mut |m| o.send(m))
-                        .map_err(OpenError::Damaged)?,
+                if env.discards() {
+                    table.drop_messages(found.committed)
+                } else if table
+                    .drain(found.committed, &mut sent, &mut |m| env.send(m))
+                    .map_err(OpenError::Damaged)?
+                {
+                    resend = Some(outbox_action as OutboxAction<M>);
                 }
             }
             Ok((found, keep))
@@ -264,18 +349,23 @@ where
         let rt = unsafe {
             (&raw mut (*at).cursor).write(found.cursor);
             (&raw mut (*at).table).write(table);
-            (&raw mut (*at).outlet).write(outlet);
             (&raw mut (*at).live).write(false);
             (&raw mut (*at).no_room_error).write(Error::TableFull);
             (&raw mut (*at).divergence).write(None);
             (&raw mut (*at).twins).write(Twins::new());
             (&raw mut (*at).innermost_loop).write(0);
+            (&raw mut (*at).env).write(env);
+            (&raw mut (*at).sent).write(sent);
+            (&raw mut (*at).resend).write(resend);
             place.assume_init_mut()
         };
         if let Some(n) = keep
             && let Err(error) = rt.restart(n, &found, version)
         {
             let region = core::mem::replace(&mut rt.table.region, Region::new(&mut []));
+            // SAFETY: invariant "Open in its place": written above, and the caller does not use
+            // `place`.
+            unsafe { core::ptr::drop_in_place(&raw mut rt.env) };
             return Err(OpenFailure { error, region });
         }
         rt.check_live();
@@ -377,9 +467,7 @@ where
                 cursor: &mut self.cursor,
                 area_end: self.table.area_end,
             };
-            if let Some(o) = &mut self.outlet {
-                o.live()
-            }
+            self.env.live();
             guard.disarm();
         }
     }

@@ -218,7 +218,8 @@ macro_rules! driver {
                 self.chip.asleep = true;
                 // Some bus drivers do not assert chip select for an empty transaction, so send an
                 // opcode. A sleeping chip ignores it; the answer of an awake chip is dropped.
-                let mut both = [Operation::Write(&[RDSR]), Operation::Read(&mut [0])];
+                let mut answer = [0];
+                let mut both = [Operation::Write(&[RDSR]), Operation::Read(&mut answer)];
                 self.spi.transaction(&mut both)$($wait)*.map_err(Error::Bus)?;
                 if !planted!("spi-fram/no-recovery-time") {
                     delay.delay_us(us.into())$($wait)*;

@@ -1,4 +1,5 @@
 #![doc = include_str!("../README.md")]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -8,6 +9,8 @@ mod error;
 mod id;
 mod medium;
 mod part;
+#[cfg(feature = "sim")]
+pub mod sim;
 mod status;
 #[cfg(feature = "embedded-storage")]
 mod storage;

@@ -4,14 +4,12 @@
 
 #[path = "chip/bench.rs"]
 mod bench;
-#[path = "chip/model.rs"]
-mod model;
 
 use bench::{Bench, Fault, Plain};
 use critical_section as _;
-use model::Kind;
 use nvmem::ram::RamFram;
 use nvmem::{Persist, Trusted};
+use spi_fram::sim::Kind;
 use spi_fram::{Error as Bus, Part, SpiFram};
 use std::cell::Cell;
 use vnv_heap::collections::Fifo;

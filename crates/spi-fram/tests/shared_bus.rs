@@ -2,17 +2,14 @@
 //! interrupt, so a saver takes it; a save comes at any point of another driver's transfers.
 #![allow(dead_code)] // the shared model has more
 
-#[path = "chip/model.rs"]
-mod model;
-
 use critical_section::Mutex;
 use embedded_hal::delay::DelayNs;
 use embedded_hal::digital::{ErrorType as PinErrorType, OutputPin};
 use embedded_hal::spi::{ErrorType, Operation, SpiBus, SpiDevice};
 use embedded_hal_bus::spi::CriticalSectionDevice;
-use model::{Chip, Kind};
 use nvmem::Trusted;
 use nvmem::ram::RamFram;
+use spi_fram::sim::{Chip, Kind};
 use spi_fram::{Part, SpiFram};
 use std::cell::{Cell, RefCell};
 use std::convert::Infallible;

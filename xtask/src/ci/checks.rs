@@ -1,20 +1,20 @@
 //! Steps that need the stable toolchain only, and the one that builds for MSP430.
 
 use super::Ctx;
+use crate::abi::MACHINES;
 use crate::project::{BARE, Package, has_sources, has_target};
 use crate::run::{Outcome, Step, cargo, cargo_nightly, passed};
 use crate::{docs, firmware, sizes};
 use anyhow::{Result, bail};
-use relume_suite::abi::MACHINES;
 use std::process::Command;
 
-fn at_root(ctx: &Ctx, mut c: Command, args: &[&str]) -> Command {
+pub fn at_root(ctx: &Ctx, mut c: Command, args: &[&str]) -> Command {
     c.current_dir(&ctx.project.root).args(args);
     c
 }
 
 /// `-p` for each package.
-fn select<'a>(c: &mut Command, packages: impl Iterator<Item = &'a Package>) -> usize {
+pub fn select<'a>(c: &mut Command, packages: impl Iterator<Item = &'a Package>) -> usize {
     let mut n = 0;
     for p in packages {
         c.args(["-p", &p.name]);
@@ -259,29 +259,6 @@ pub fn firmware(ctx: &Ctx, s: &Step) -> Result<Outcome> {
         n += firmware::build(&ctx.project, m, s)?.len();
     }
     Ok(format!("{n} images").into())
-}
-
-/// The pinned toolchain is the oldest that the manifests promise, so every other step tests the
-/// MSRV; anything else is an error here.
-pub fn msrv(ctx: &Ctx, s: &Step) -> Result<Outcome> {
-    s.says("rust-version in the manifests");
-    let pin = std::fs::read_to_string(ctx.project.root.join("rust-toolchain.toml"))?;
-    let pinned = pin
-        .lines()
-        .find_map(|l| l.strip_prefix("channel = \"")?.strip_suffix('"'))
-        .unwrap_or_default();
-    for p in ctx.project.published() {
-        let Some(v) = &p.rust_version else {
-            bail!("{}: no rust-version in its manifest", p.name);
-        };
-        if pinned != *v && !pinned.starts_with(&format!("{v}.")) {
-            bail!(
-                "{}: rust-version {v}, but only {pinned} (rust-toolchain.toml) is tested",
-                p.name
-            );
-        }
-    }
-    Ok(format!("{pinned}, pinned and promised: all steps run on it").into())
 }
 
 pub fn sizes(ctx: &Ctx, s: &Step) -> Result<Outcome> {

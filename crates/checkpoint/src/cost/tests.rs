@@ -133,9 +133,9 @@ proptest! {
             at += len;
         }
         for which in 0..MARKER_WORDS {
-            programs += c.operations(base + end + which * s.marker(), s.marker());
+            programs += c.operations(base + end + which * s.marker, s.marker);
         }
-        let whole = end + MARKER_WORDS * s.marker();
+        let whole = end + MARKER_WORDS * s.marker;
         prop_assert!(programs <= bound.programs, "{programs} of {bound:?}");
         prop_assert_eq!(bound.written, u64::from(whole));
         prop_assert!(!s.erases || u64::from(whole.div_ceil(s.unit)) <= bound.erases);

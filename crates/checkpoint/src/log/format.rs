@@ -24,6 +24,7 @@ use crate::format::Sizes;
 use crate::memory::Memory;
 use nvmem::crc::crc32;
 use nvmem::device::Contract;
+use nvmem::marker;
 
 /// Bytes of a record, unless the program word is larger.
 pub(crate) const RECORD: u32 = 128;
@@ -63,6 +64,8 @@ pub(crate) struct RecordShape {
     pub anchors: u32,
     pub erases: bool,
     pub unstable: bool,
+    /// Bytes of a marker word; 0 on media without unstable words.
+    pub marker: u32,
     /// What an erased byte reads.
     pub erased: u8,
 }
@@ -92,10 +95,8 @@ impl RecordShape {
             anchors,
             erases: s.erases,
             unstable: s.unstable,
-            erased: match &c.erase {
-                Some(e) => e.erased,
-                None => 0,
-            },
+            marker: s.marker,
+            erased: marker::erased(c),
         }
     }
 

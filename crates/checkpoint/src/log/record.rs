@@ -3,7 +3,7 @@
 //! ```text
 //!  word  0     1       2     3         4-5      6       7        8      9       10        11
 //!       +------+-------+-----+---------+--------+-------+--------+------+-------+---------+-------+
-//!       | RLL1 | number| base| sequence| program| memory| context| heap | stack | manif., | places|
+//!       | RLL2 | number| base| sequence| program| memory| context| heap | stack | manif., | places|
 //!       |      |       |     |         |        |       |        | used | from  | n, copy | , cell|
 //!       +------+-------+-----+---------+--------+-------+--------+------+-------+---------+-------+
 //!       | places (runs)                          | CRC of all before it |
@@ -37,13 +37,15 @@
 //! another one can be.
 
 use super::format::{ANCHORS, LARGEST, RecordShape};
-use crate::format::{Reader, marker_word, zero};
-use crate::images;
+use crate::format::{is_written, zero};
 use nvmem::crc::crc32;
 use nvmem::device::Medium;
-use nvmem::planted;
+use nvmem::marker::{self, Marker};
+use nvmem::{planted, sequence};
 
-pub(crate) const MAGIC: [u8; 4] = *b"RLL1";
+pub(crate) const MAGIC: [u8; 4] = *b"RLL2";
+/// The format before this one, which is refused.
+const OLDER: [u8; 4] = *b"RLL1";
 /// Bytes in front of the record's own places.
 pub(crate) const HEAD: usize = 48;
 const WORDS: usize = HEAD / 4;
@@ -159,6 +161,14 @@ impl Record {
         self.0[WORDS]
     }
 
+    /// The marker of a copy, at this offset.
+    pub(crate) fn marker(&self, at: u32) -> Marker {
+        Marker {
+            at,
+            checksum: self.crc(),
+        }
+    }
+
     /// The offset of its checksum, aligned to four bytes.
     fn end(&self) -> usize {
         (HEAD + self.places()).next_multiple_of(4)
@@ -217,6 +227,8 @@ pub(super) struct Records {
     owned: bool,
     /// The number of slots with bytes that are no record.
     unfinished: u8,
+    /// A slot begins as a record of an older format.
+    older: bool,
 }
 
 impl Records {
@@ -232,12 +244,13 @@ impl Records {
             number: 0,
             owned: false,
             unfinished: 0,
+            older: false,
         }
     }
 
     /// The newest valid record, as far as they were searched.
-    pub(super) fn newest(&self) -> Option<Record> {
-        self.newest.map(|f| f.record)
+    pub(super) fn newest(&self) -> Option<&Record> {
+        self.newest.as_ref().map(|f| &f.record)
     }
 
     /// Whether the newest record is known to be stable.
@@ -248,6 +261,11 @@ impl Records {
     /// The number of slots with bytes that are no record.
     pub(super) fn unfinished(&self) -> u8 {
         self.unfinished
+    }
+
+    /// Whether there are records of an older format.
+    pub(super) fn is_older(&self) -> bool {
+        self.older
     }
 
     fn highest(&self, anchor: u8) -> Option<u32> {
@@ -274,7 +292,7 @@ fn later(a: u32, b: u32) -> bool {
     if planted!("checkpoint/log-number-does-not-wrap") {
         return a > b;
     }
-    images::later(a, b)
+    sequence::is_newer(a, b)
 }
 
 /// A readable record.
@@ -296,7 +314,7 @@ fn read_record<D: Medium>(
 ) -> Result<Option<Record>, D::Error> {
     let len = (shape::<D>().record as usize).min(LARGEST);
     let buf = buf.get_mut(..len).unwrap_or_default();
-    Reader { at }.read(medium, buf)?;
+    marker::read(medium, at, buf)?;
     Ok(Record::decode(buf))
 }
 
@@ -344,6 +362,7 @@ impl Records {
             while slot < s.slots() {
                 let at = self.anchor_at::<D>(anchor, slot);
                 let Some(record) = read_record(medium, at, &mut buf)? else {
+                    self.older |= buf.first_chunk() == Some(&OLDER);
                     let blank = if s.erases { s.erased } else { buf[0] };
                     let mut bytes = buf.iter().take(s.record as usize);
                     if bytes.any(|b| *b != blank) {
@@ -357,9 +376,8 @@ impl Records {
                 let mut stable = !s.unstable;
                 if record.is_copy() {
                     if s.unstable {
-                        let (mut found, at) = ([0; 4], self.anchor_at::<D>(anchor, slot));
-                        Reader { at }.read(medium, &mut found)?;
-                        stable = found == marker_word(record.crc(), 0);
+                        let marker = record.marker(self.anchor_at::<D>(anchor, slot));
+                        stable = is_written(medium, marker, 0)?;
                         if planted!("checkpoint/log-copy-without-mark") {
                             stable = true;
                         }
@@ -441,7 +459,7 @@ impl Records {
             return Ok(true);
         }
         // No anchor is open, so the next record goes to another anchor.
-        self.current = self.newest.map_or(0, |f| f.anchor);
+        self.current = self.newest.as_ref().map_or(0, |f| f.anchor);
         if s.unstable {
             if planted!("checkpoint/log-appends-after-cut") {
                 let after = |f: FoundRecord| {
@@ -466,13 +484,9 @@ impl Records {
                 self.number = self.number.wrapping_add(1);
             }
             if let Some(FoundRecord { record, .. }) = self.newest {
-                let crc = self.write_record(medium, record.as_copy(), &mut buf)?;
-                let word = 4usize.next_multiple_of(s.word as usize);
-                let (word, m) = (buf.get_mut(..word).unwrap_or_default(), marker_word(crc, 0));
-                for to in word.chunks_mut(4) {
-                    to.copy_from_slice(m.get(..to.len()).unwrap_or_default());
-                }
-                medium.write(self.anchor_at::<D>(self.current, self.slot), word)?;
+                let checksum = self.write_record(medium, record.as_copy(), &mut buf)?;
+                let at = self.anchor_at::<D>(self.current, self.slot);
+                Marker { at, checksum }.write_word(medium, 0)?;
                 self.slot += 1;
             }
         }
@@ -492,7 +506,7 @@ impl Records {
         let s = shape::<D>();
         let number = self.number.wrapping_add(1);
         let mut base = number;
-        if let Some(f) = self.newest {
+        if let Some(f) = &self.newest {
             let stable = f.stable || planted!("checkpoint/log-base-unsure");
             base = if stable {
                 f.record.number()

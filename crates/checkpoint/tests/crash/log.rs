@@ -84,7 +84,7 @@ const TAKEN: u32 = if cfg!(miri) { 7 } else { 49 };
 
 /// The number of each record, and the offset for another one.
 fn records(bytes: &mut [u8]) -> impl Iterator<Item = (u32, &mut [u8])> {
-    let records = bytes.chunks_mut(128).filter(|b| b.starts_with(b"RLL1"));
+    let records = bytes.chunks_mut(128).filter(|b| b.starts_with(b"RLL2"));
     records.map(|r| (u32::from_le_bytes(r[4..8].try_into().expect("4 bytes")), r))
 }
 

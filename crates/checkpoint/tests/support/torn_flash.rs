@@ -1,8 +1,12 @@
 //! Flash that loses power at a chosen operation. The test decides whether the torn content reads
 //! old or new.
 
-use checkpoint::nvmem::device::{Contract, EraseUnit, Medium, Torn};
+use checkpoint::nvmem::device::{Contract, Medium};
+use contract::nor;
 use std::ops::Range;
+
+#[path = "nor.rs"]
+mod contract;
 
 /// One operation of the flash: it programs one word, or erases one unit.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -104,19 +108,7 @@ impl<const WORD: usize, const ERASE: usize> TornFlash<WORD, ERASE> {
 
 impl<const WORD: usize, const ERASE: usize> Medium for TornFlash<WORD, ERASE> {
     type Error = Off;
-    const CONTRACT: Contract = Contract {
-        name: "torn-flash",
-        read_size: 1,
-        write_size: WORD as u32,
-        unit: 1,
-        torn: Torn::Unstable,
-        erase: Some(EraseUnit {
-            size: ERASE as u32,
-            erased: 0xFF,
-            write_once: true,
-            endurance: 0,
-        }),
-    };
+    const CONTRACT: Contract = nor("torn-flash", WORD as u32, ERASE as u32, 0xFF);
     fn capacity(&self) -> u32 {
         self.bytes.len() as u32
     }

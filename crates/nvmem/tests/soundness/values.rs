@@ -3,7 +3,7 @@
 use core::mem::MaybeUninit;
 use nvmem::instrument::{Observer, observe};
 use nvmem::persist::{from_bytes, to_bytes};
-use nvmem::{InOrder32, Maybe, Medium, Persist, Plain, Region};
+use nvmem::{InOrder32, List, Maybe, Medium, Persist, Plain, Postcard, Region, Text};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -50,6 +50,10 @@ fn any_bytes() {
     any::<[Maybe<u64>; 2]>();
     any::<Deep>();
     any::<()>();
+    any::<List<bool, 3>>();
+    any::<[List<Maybe<u16>, 2>; 2]>();
+    any::<Text<4>>();
+    any::<Postcard<u16, 4>>();
 }
 
 /// A closure that unwinds leaves an option as it was, or empty.

@@ -1,11 +1,11 @@
 //! Two contexts whose commit words belong to the caller, open at the same time; and migration.
 
-use crate::support::{CONFIG, Node, Top};
+use crate::node::{List, Node, values};
+use crate::support::{CONFIG, Top};
 use nvmem::{Buffered32, InOrder16, InOrder32, Model, Persist, Region, mapped};
 use pmem_tx::{Context, Contexts, Error, OpenError, PBox, Pool, Width};
 use powerfail::{Mapped, World, explore};
 
-type List<'p, W> = Option<PBox<'p, Node<'p, W>, W>>;
 type Two<W> = Contexts<(List<'static, W>, List<'static, W>)>;
 
 /// The caller's commit words: one unit each, in a region of the caller's.
@@ -31,11 +31,7 @@ where
 {
     let mut v = Vec::new();
     let r = c.prepare::<(), (), _>((), |tx, root, ()| {
-        let mut at = root.get(tx);
-        while let Some(n) = at {
-            v.push(n.get(tx).v);
-            at = &n.get(tx).next;
-        }
+        v = values(root.get(tx), tx);
         Err(tx.abort(0))
     });
     assert!(matches!(

@@ -4,5 +4,6 @@
 mod contexts;
 mod elision;
 mod endurance;
+mod node;
 mod ops;
 mod support;

@@ -3,21 +3,15 @@
 //! The root counts the committed operations. After a boot the content must be that of the model
 //! after exactly so many operations, and the count must be the acknowledged one or one more.
 
+use crate::node::{List, Node, values};
 use nvmem::{Model, Persist, Region};
 use pmem_tx::{Config, Error, PBox, Pool, Ptr, Width};
 
 #[derive(Persist)]
 #[repr(C)]
-pub struct Node<'p, W: Width> {
-    pub v: u32,
-    pub next: Option<PBox<'p, Node<'p, W>, W>>,
-}
-
-#[derive(Persist)]
-#[repr(C)]
 pub struct Top<'p, W: Width> {
     pub done: u32,
-    pub list: Option<PBox<'p, Node<'p, W>, W>>,
+    pub list: List<'p, W>,
     pub cell: Option<Ptr<'p, [u16; 4], W>>,
     pub pair: [u32; 3],
 }
@@ -109,12 +103,7 @@ where
 {
     pool.tx(|tx, root| {
         let r = root.get(tx);
-        let mut list = Vec::new();
-        let mut at = &r.list;
-        while let Some(n) = at {
-            list.push(n.get(tx).v);
-            at = &n.get(tx).next;
-        }
+        let list = values(&r.list, tx);
         let cell = r.cell.as_ref().map_or([0; 4], |c| c.read(tx));
         Ok((
             r.done,

@@ -1,5 +1,6 @@
 //! A program of two contexts, and the content that each boot must find.
 
+use crate::node::{List, Node, values};
 use nvmem::{Model, Persist, Region};
 use pmem_tx::{Config, Context, Contexts, Error, OpenFailure, PBox, Pool, Ptr, Section, Width};
 use powerfail::{World, masked};
@@ -30,16 +31,9 @@ unsafe impl Section for Masked {
 
 #[derive(Persist)]
 #[repr(C)]
-pub struct Node<'p, W: Width> {
-    pub v: u32,
-    pub next: Option<PBox<'p, Node<'p, W>, W>>,
-}
-
-#[derive(Persist)]
-#[repr(C)]
 pub struct Top<'p, W: Width> {
     pub done: u32,
-    pub list: Option<PBox<'p, Node<'p, W>, W>>,
+    pub list: List<'p, W>,
     pub big: Option<PBox<'p, [u32; 8], W>>,
     pub cell: Option<Ptr<'p, [u16; 4], W>>,
     pub pair: [u32; 2],
@@ -181,12 +175,7 @@ where
 {
     c.tx(|tx, root| {
         let r = root.get(tx);
-        let mut list = Vec::new();
-        let mut at = &r.list;
-        while let Some(n) = at {
-            list.push(n.get(tx).v);
-            at = &n.get(tx).next;
-        }
+        let list = values(&r.list, tx);
         let cell = r.cell.as_ref().map_or([0; 4], |c| c.read(tx));
         assert_eq!(cell, [cell[0]; 4], "half a cell");
         assert_eq!(r.pair, [r.pair[0]; 2], "half an update");

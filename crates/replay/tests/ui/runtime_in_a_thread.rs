@@ -1,4 +1,4 @@
-//! A runtime cannot go to another thread: its outlet may not.
+//! A runtime cannot go to another thread: its outlet may not be `Send`.
 
 #![allow(unused_imports)]
 use nv_replay::nvmem::Persist;

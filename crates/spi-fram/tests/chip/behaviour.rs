@@ -2,9 +2,9 @@
 //! the model itself.
 
 use crate::bench::{Delay, Fault, Plain, plain};
-use crate::model::Kind;
 use embedded_hal::spi::{Operation, SpiDevice};
 use proptest::prelude::*;
+use spi_fram::sim::Kind;
 use spi_fram::{Error, Part, Protection, SpiFram};
 
 const FULL: Part = Part::new("full", 512).with_sleep(400);

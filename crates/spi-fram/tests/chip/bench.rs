@@ -1,12 +1,12 @@
 //! A test bench: a bus with the chip on it, `SpiDevice` blocking and async, a delay that advances
 //! the chip's clock, and faults.
 
-use crate::model::{Chip, Kind};
 use embedded_hal::delay::DelayNs;
 use embedded_hal::spi::{Error, ErrorKind, ErrorType, Operation, SpiDevice};
 use nvmem::Medium;
 use nvmem::ram::RamFram;
 use spi_fram::Part;
+use spi_fram::sim::{Chip, Kind};
 use std::cell::RefCell;
 use std::rc::Rc;
 

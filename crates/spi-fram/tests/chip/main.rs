@@ -4,6 +4,5 @@ mod asynchronous;
 mod behaviour;
 mod bench;
 mod faults;
-mod model;
 mod power;
 mod traits;

@@ -1,9 +1,9 @@
 //! Data stored through the driver, with power cuts at every byte that the chip stores, two deep.
 
 use crate::bench::{Bench, Delay};
-use crate::model::Kind;
 use nvmem::{Medium, Persist, Record};
 use powerfail::{Simulated, World, explore};
+use spi_fram::sim::Kind;
 use spi_fram::{AsyncSpiFram, Error, Part, Protection, SpiFram};
 
 /// The cells and the status register survive: two media of powerfail.

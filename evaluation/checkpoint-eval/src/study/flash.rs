@@ -1,10 +1,14 @@
 //! Flash that counts what it is told to do, and keeps its contract.
 
-use checkpoint::nvmem::device::{Contract, EraseUnit, Medium, Misuse, Torn, check_range};
+use checkpoint::nvmem::device::{Contract, Medium, Misuse, check_range};
 use checkpoint::{Cost, Log, Store, Work};
+use contract::nor;
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::rc::Rc;
+
+#[path = "../../../../crates/checkpoint/tests/support/nor.rs"]
+mod contract;
 
 /// A machine of the study: its flash, and how much RAM it has.
 pub trait Part: 'static {
@@ -33,22 +37,6 @@ impl<P: Part, const CELLS: usize, const UNITS: usize> Fresh for Log<Flash<P>, CE
         let tally = flash.tally.clone();
         let log = Log::open(flash, 0..bytes, 1).expect("there is room");
         (log.with_cost(&P::COST), tally)
-    }
-}
-
-const fn nor(name: &'static str, word: u32, erase: u32, erased: u8) -> Contract {
-    Contract {
-        name,
-        read_size: 1,
-        write_size: word,
-        unit: 1,
-        torn: Torn::Unstable,
-        erase: Some(EraseUnit {
-            size: erase,
-            erased,
-            write_once: true,
-            endurance: 10_000,
-        }),
     }
 }
 
