@@ -75,20 +75,14 @@ fn quietly<R>(f: impl FnOnce() -> R + std::panic::UnwindSafe) -> Option<R> {
 /// The range of a record of `len` bytes.
 fn record_bytes(c: &Contract, len: u128, updates: u32) -> Option<u32> {
     let word = lcm(c.read_size.into(), c.write_size.into());
-    let content = |len: u128| {
-        let n = (len + 20).next_multiple_of(word);
-        if c.erase.is_some() {
-            n.max(2 * word)
-        } else {
-            n
-        }
-    };
+    let content = |len: u128| (len + 20).next_multiple_of(word);
+    let mark = 4u128.next_multiple_of(word);
     let all = match &c.erase {
         None => 2 * content(len),
         Some(_) if updates > 4096 => return None,
         Some(e) => {
-            let stride = content(len) + 2 * word;
-            let bank = (stride * u128::from(updates.max(1))).max(content(0) + 2 * word);
+            let stride = content(len) + 3 * mark;
+            let bank = (stride * u128::from(updates.max(1))).max(content(0) + 3 * mark);
             3 * bank.next_multiple_of(e.size.into())
         }
     };

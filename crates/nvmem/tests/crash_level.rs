@@ -2,36 +2,17 @@
 //! Acknowledged writes stay, values read once never revert, and a write over several pages leaves a
 //! prefix.
 
-use nvmem::device::{Contract, EraseUnit, Medium};
+mod support;
+
+use nvmem::device::Medium;
 use nvmem::level::{LevelError, WearLevelled};
 use nvmem::ram::RamNor;
 use powerfail::{
     Chip, EveryEvents, Simulated, SpiNor, Stm32f0, Stm32l1, Stm32l1HalfPage, World, endure, explore,
 };
+use support::{Promise, Tiny};
 
-/// A flash small enough to be explored two deep.
-enum Tiny {}
-impl Chip for Tiny {
-    const CONTRACT: Contract = Contract {
-        erase: Some(EraseUnit {
-            size: 128,
-            erased: 0xFF,
-            write_once: true,
-            endurance: 0,
-        }),
-        write_size: 4,
-        ..SpiNor::CONTRACT
-    };
-    const PAGE: u32 = 32;
-}
-
-/// Numbers of written parts of pages: how many the world has seen, and how many the device has
-/// begun to write since.
-#[derive(Clone, Hash, Debug, Default)]
-struct Promise {
-    seen: u32,
-    tried: u32,
-}
+// The numbers of a [`Promise`] count written parts of pages.
 
 /// The offset of the `n`-th part that the device writes; each has four bytes. Of every four parts,
 /// the last two are one write across a page border. Page 1 is written once, page 0 often.

@@ -61,13 +61,13 @@ fn records_and_blanks() {
     let mut d = RamNor::<3, 128, 8>::new();
     let mut r = Record::open(&mut d, 0..384, 5u32).unwrap();
     r.set(6).unwrap();
-    d.bytes_mut()[50] ^= 1;
+    d.bytes_mut()[80] ^= 1;
     let out = said(|o| inspect::records(d.bytes(), 8, o));
     let lines: Vec<_> = out.lines().collect();
     assert_eq!(lines.len(), 2, "{out}");
-    assert!(lines[0].starts_with("record slot at 0x0000: sequence 2, \"RECD\" version 1"));
+    assert!(lines[0].starts_with("record slot at 0x0008: sequence 2, \"RECD\" version 2"));
     assert!(lines[0].ends_with(", 4 bytes, intact"));
-    assert!(lines[1].starts_with("record slot at 0x0028: sequence 3"));
+    assert!(lines[1].starts_with("record slot at 0x0038: sequence 3"));
     assert!(lines[1].ends_with("NOT intact"));
     assert_eq!(
         said(|o| inspect::blank(&[0xFF; 64], o)),
@@ -85,7 +85,7 @@ proptest::proptest! {
     fn any_bytes_can_be_looked_at(mut bytes: Vec<u8>, at: proptest::sample::Index, magic: bool, word in 0usize..300) {
         if bytes.len() > 4 {
             let at = at.index(bytes.len() - 4);
-            bytes[at..at + 4].copy_from_slice(if magic { b"RLR1" } else { b"RLM1" });
+            bytes[at..at + 4].copy_from_slice(if magic { b"RLR2" } else { b"RLM1" });
         }
         let mut out = String::new();
         inspect::superblock(&bytes, &mut out).unwrap();

@@ -1,10 +1,13 @@
 //! A driver with an in-order write buffer that is written at a flush or an erase. A write
 //! acknowledged before a flush would be lost.
 
-use nvmem::device::{Contract, EraseUnit, Medium};
+mod support;
+
+use nvmem::device::{Contract, Medium};
 use nvmem::level::WearLevelled;
 use nvmem::{Record, ram::RamNor};
-use powerfail::{Chip, Simulated, SpiNor, World, explore};
+use powerfail::{Simulated, World, explore};
+use support::{Promise, Tiny};
 
 /// A cut loses the buffer in RAM.
 struct Buffered<D> {
@@ -50,29 +53,6 @@ impl<D: Medium> Medium for Buffered<D> {
         }
         self.nv.flush()
     }
-}
-
-/// A flash small enough to be explored.
-enum Tiny {}
-impl Chip for Tiny {
-    const CONTRACT: Contract = Contract {
-        erase: Some(EraseUnit {
-            size: 128,
-            erased: 0xFF,
-            write_once: true,
-            endurance: 0,
-        }),
-        write_size: 4,
-        ..SpiNor::CONTRACT
-    };
-    const PAGE: u32 = 32;
-}
-
-/// The value that the world has seen, and the highest that the device has begun to write since.
-#[derive(Clone, Hash, Debug, Default)]
-struct Promise {
-    seen: u32,
-    tried: u32,
 }
 
 fn look(world: &World<'_, Promise>, n: u32) -> u32 {
