@@ -5,6 +5,7 @@
 //! | links, paths in code spans | documents | those that lead to no file or heading |
 //! | links of a front page | READMEs of published crates | relative ones: rustdoc shows the page elsewhere |
 //! | width ([`columns`]) | documents, comments | lines over 100 columns |
+//! | messages of the compiler ([`messages`]) | documents | quotes that no test of messages pins |
 //! | names ([`replaced`]) | documents, code, comments | names that the list says are replaced |
 //!
 //! Every document and every source is read, so that the message lists all findings, each as
@@ -12,6 +13,7 @@
 //! calls it.
 
 mod columns;
+mod messages;
 pub mod rendered;
 mod replaced;
 mod source;
@@ -158,6 +160,11 @@ pub fn check(project: &Project) -> Result<String> {
     let replaced =
         replaced::list(include_str!("docs/replaced.txt")).context("docs/replaced.txt")?;
     let documents = files(&project.root, "md")?;
+    let pinned = files(&project.root.join("crates"), "stderr")?;
+    let pinned = pinned
+        .iter()
+        .map(|f| std::fs::read_to_string(f).with_context(|| f.display().to_string()));
+    let pinned = messages::Pinned::new(pinned)?;
     let mut wrong = Vec::new();
     let (mut links, mut paths) = (0, 0);
     for file in &documents {
@@ -205,6 +212,9 @@ pub fn check(project: &Project) -> Result<String> {
         }
         if !GENERATED.contains(&&*shown) {
             wrong.extend(too_long(&shown, columns::in_document(&text)));
+        }
+        for (line, quote) in pinned.stale(&text) {
+            wrong.push(format!("{shown}:{line}: no test pins the message: {quote}"));
         }
         if shown != CHANGES {
             let names = replaced::in_document(&replaced, &shown, &text);

@@ -15,18 +15,17 @@ pub struct Args {
     args: Vec<OsString>,
 }
 
-/// `cargo run` on the evaluation.
-fn evaluation() -> Command {
+/// `cargo run` on a package of this workspace. After `--` come the program's arguments.
+pub fn package(name: &str) -> Command {
     let mut c = cargo();
-    c.args(["run", "--quiet", "--package", "evaluation"])
+    c.args(["run", "--quiet", "--package", name])
         .arg("--manifest-path")
-        .arg(root().join("Cargo.toml"))
-        .arg("--");
+        .arg(root().join("Cargo.toml"));
     c
 }
 
 pub fn run(a: Args) -> Result<()> {
-    let status = evaluation().args(a.args).status();
+    let status = package("evaluation").arg("--").args(a.args).status();
     let status = status.context("cannot start the evaluation")?;
     std::process::exit(status.code().unwrap_or(1));
 }
@@ -34,8 +33,8 @@ pub fn run(a: Args) -> Result<()> {
 /// The step of `cargo xtask ci`: the documents are those of the committed figures, and no exact
 /// figure got worse.
 pub fn check(s: &Step) -> Result<Outcome> {
-    let mut c = evaluation();
-    c.arg("--check");
+    let mut c = package("evaluation");
+    c.args(["--", "--check"]);
     let output = s.run(c)?;
     Ok(output.lines().last().unwrap_or_default().into())
 }

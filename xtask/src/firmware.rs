@@ -1,9 +1,9 @@
 //! `cargo xtask firmware`: the images of all machines.
 
+use crate::abi::{ARMV6M, MACHINES, MSP430, Machine};
 use crate::project::{Project, has_sources, has_target, linker, nightly};
 use crate::run::{Step, cargo, cargo_nightly};
 use anyhow::{Context, Result, bail};
-use relume_suite::abi::{ARM, ARMV6M, MACHINES, MSP430, Machine};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -15,10 +15,14 @@ pub struct Args {
     machine: Option<String>,
 }
 
+/// The package of the images, and how the name of a program begins; a group's name comes next.
+const IMAGES: &str = "relume-firmware";
+const IMAGE: &str = "image-";
+
 /// The program of one machine for one group of scenarios.
 pub struct Image {
     pub machine: &'static Machine,
-    pub group: &'static str,
+    pub group: String,
     pub path: PathBuf,
 }
 
@@ -63,20 +67,20 @@ pub fn build_v6(project: &Project, all: bool, s: &Step) -> Result<Vec<Image>> {
     if all {
         groups.push("checkpoint");
     }
-    let program = |group: &str| format!("{}-{group}", ARM.name);
+    let program = |group: &str| format!("{IMAGE}{group}");
     let mut c = cargo();
     c.current_dir(&project.root)
         .args(["build", "--profile", "firmware"])
         .args(["--target", ARMV6M.target])
-        .args(["-p", &format!("relume-firmware-{}", ARM.name)]);
+        .args(["-p", IMAGES]);
     for group in &groups {
         c.args(["--bin", &program(group)]);
     }
     s.run(c)?;
     let dir = project.target.join(ARMV6M.target).join("firmware");
-    let image = |group| Image {
+    let image = |group: &str| Image {
         machine: &ARMV6M,
-        group,
+        group: group.to_owned(),
         path: dir.join(program(group)),
     };
     Ok(groups.into_iter().map(image).collect())
@@ -94,7 +98,7 @@ pub fn build(project: &Project, m: &'static Machine, s: &Step) -> Result<Vec<Ima
     c.current_dir(&project.root)
         .args(["build", "--bins", "--profile", "firmware"])
         .args(["--target", m.target])
-        .args(["-p", &format!("relume-firmware-{}", m.name)]);
+        .args(["-p", IMAGES]);
     if narrow {
         // What is optimised for speed does not fit below 64 KiB.
         c.args(["--config", "profile.firmware.opt-level=\"s\""]);
@@ -112,19 +116,22 @@ pub fn build(project: &Project, m: &'static Machine, s: &Step) -> Result<Vec<Ima
     if narrow {
         frames(&dir.join("deps"))?;
     }
-    let groups = relume_suite::groups::<relume_suite::HostModel>();
-    let image = |group: &'static str| {
-        let path = dir.join(format!("{}-{group}", m.name));
-        match path.is_file() {
-            true => Ok(Image {
+    let images = project.package(IMAGES);
+    let images = images.with_context(|| format!("no package {IMAGES}"))?;
+    let groups = images.targets.iter().filter(|t| t.1 == "bin");
+    let image = |program: &str| {
+        let path = dir.join(program);
+        let group = program.strip_prefix(IMAGE);
+        match group.filter(|_| path.is_file()) {
+            Some(group) => Ok(Image {
                 machine: m,
-                group,
+                group: group.to_owned(),
                 path,
             }),
-            false => bail!("{} was not built", path.display()),
+            None => bail!("{} was not built", path.display()),
         }
     };
-    groups.iter().map(|g| image(g.name)).collect()
+    groups.map(|t| image(&t.0)).collect()
 }
 
 /// What the compiler takes a stack to be aligned to on MSP430, and what it is.

@@ -1,12 +1,12 @@
 //! The rig: every instruction of the machine code is cut, in an emulator.
 
+use crate::abi::{ARMV6M, MACHINES};
 use crate::figures::{Figures, read};
 use crate::firmware;
 use crate::project::Project;
 use crate::run::{Outcome, Step, cargo, passed};
 use crate::shard::Shard;
 use anyhow::{Context, Result, bail, ensure};
-use relume_suite::abi::{ARMV6M, MACHINES};
 use std::path::PathBuf;
 use std::process::Command;
 

@@ -1,11 +1,11 @@
 //! The core emulator of the MSP430: compared with another one, and the images on it, killed and
 //! started again.
 
+use crate::abi::MSP430;
 use crate::firmware;
 use crate::project::{Project, has_program};
 use crate::run::{Outcome, Step, cargo};
 use anyhow::{Context, Result, bail};
-use relume_suite::abi::MSP430;
 use std::process::Command;
 
 /// Instructions that must have been compared.

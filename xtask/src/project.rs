@@ -18,6 +18,8 @@ pub const BARE: [&str; 3] = [
 pub struct Package {
     /// Its name in the manifest.
     pub name: String,
+    /// Its version.
+    pub version: String,
     /// The folder of its manifest.
     pub dir: PathBuf,
     /// Goes to a registry.
@@ -82,6 +84,7 @@ impl Project {
                     .parent()
                     .map(Path::to_path_buf)
                     .unwrap_or_default(),
+                version: text(&p["version"]),
                 published: p["publish"].is_null(),
                 host_only: name == "powerfail" || targets.iter().any(|t| t.1 == "proc-macro"),
                 features: p["features"]

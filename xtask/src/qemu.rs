@@ -5,12 +5,12 @@
 //! A kill counts when the scenario was running: the mailbox says that a boot has begun and that the
 //! scenario has not ended.
 
+use crate::abi::{ARM, FAILED, FINISHED, Machine, RISCV, RUNNING, cell, source_line};
+use crate::evaluate::package;
 use crate::firmware::{self, Image};
 use crate::project::{Project, has_program};
 use crate::run::{Outcome, Step};
 use anyhow::{Context, Result, bail};
-use relume_suite::abi::{ARM, FAILED, FINISHED, Machine, RISCV, RUNNING, cell, source_line};
-use relume_suite::planted;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
@@ -124,10 +124,11 @@ pub fn kills(project: &Project, long: bool, s: &Step) -> Result<Outcome> {
     for e in &EMULATED {
         images.push(firmware::build(project, e.machine, s)?);
     }
+    let suite = &listed(s)?;
     s.says("whole systems in QEMU, killed and started again");
     let done: Vec<Result<Count>> = std::thread::scope(|scope| {
         let all: Vec<_> = (EMULATED.iter().zip(&images))
-            .map(|(e, images)| scope.spawn(move || campaign(project, e, images, wanted)))
+            .map(|(e, images)| scope.spawn(move || campaign(project, e, images, suite, wanted)))
             .collect();
         let join = |t: std::thread::ScopedJoinHandle<'_, Result<Count>>| {
             t.join()
@@ -156,7 +157,44 @@ pub fn kills(project: &Project, long: bool, s: &Step) -> Result<Outcome> {
     Ok(remarks.join("; ").into())
 }
 
-fn campaign(project: &Project, e: &Emulated, images: &[Image], wanted: u32) -> Result<Count> {
+/// A line of what the suite's program `list` prints.
+struct Listed {
+    kind: String,
+    group: String,
+    scenario: String,
+    number: u16,
+    /// What the bug is.
+    what: String,
+}
+
+/// The scenarios and the planted bugs of the suite.
+fn listed(s: &Step) -> Result<Vec<Listed>> {
+    let mut c = package("relume-suite");
+    c.args(["--bin", "list"]);
+    let said = s.run(c)?;
+    let listed = |line: &str| {
+        let words: Vec<_> = line.splitn(5, ' ').map(str::to_owned).collect();
+        let [kind, group, scenario, number, what @ ..] = &words[..] else {
+            return None;
+        };
+        Some(Listed {
+            kind: kind.clone(),
+            group: group.clone(),
+            scenario: scenario.clone(),
+            number: number.parse().ok()?,
+            what: what.concat(),
+        })
+    };
+    Ok(said.lines().filter_map(listed).collect())
+}
+
+fn campaign(
+    project: &Project,
+    e: &Emulated,
+    images: &[Image],
+    suite: &[Listed],
+    wanted: u32,
+) -> Result<Count> {
     let mut count = Count::default();
     let mut random = Random(u64::from(e.file) ^ 0x9E37_79B9_7F4A_7C15);
     let each = wanted.div_ceil(LONG.len() as u32);
@@ -166,14 +204,14 @@ fn campaign(project: &Project, e: &Emulated, images: &[Image], wanted: u32) -> R
     let system = |group: &str, name: &str, argument| {
         let image = images.iter().find(|i| i.group == group);
         let image = image.with_context(|| format!("no image of {group}"))?;
-        let groups = relume_suite::groups::<relume_suite::HostModel>();
-        let all = groups.iter().find(|g| g.name == group);
-        let number = all.and_then(|g| g.scenarios.iter().position(|s| s.name == name));
-        let number = number.with_context(|| format!("no scenario {group}/{name}"))?;
+        let all = suite.iter().filter(|l| l.kind == "scenario");
+        let mut all = all.filter(|l| l.group == group && l.scenario == name);
+        let listed = all.next();
+        let listed = listed.with_context(|| format!("no scenario {group}/{name}"))?;
         Ok::<_, anyhow::Error>(System {
             e,
             image,
-            number: number as u16,
+            number: listed.number,
             argument,
             path: path.clone(),
         })
@@ -188,15 +226,19 @@ fn campaign(project: &Project, e: &Emulated, images: &[Image], wanted: u32) -> R
         }
     }
     // Kills that find nothing prove nothing.
-    for b in planted::BUGS.iter().filter(|b| NOTICED.contains(&b.number)) {
+    let bugs = suite.iter().filter(|l| l.kind == "bug");
+    for b in bugs.filter(|b| NOTICED.contains(&b.number)) {
         let mut ignored = Count::default();
-        let found = system(b.group, b.scenario, b.number)?
+        let found = system(&b.group, &b.scenario, b.number)?
             .run(u32::MAX, &mut random, &mut ignored)
             .with_context(|| format!("{}/{}/{}", e.machine.name, b.group, b.scenario))?;
         if found.is_none() {
             bail!("{}: not noticed: {}", e.machine.name, b.what);
         }
         count.noticed += 1;
+    }
+    if count.noticed as usize != NOTICED.len() {
+        bail!("the suite does not list the planted bugs {NOTICED:?}");
     }
     Ok(count)
 }

@@ -131,12 +131,25 @@ mod machine {
     }
 }
 
+/// A line of assembly for programs that are compiled for an FPU, and an empty one for others.
+#[cfg(all(target_arch = "arm", target_abi = "eabihf"))]
+macro_rules! with_fpu {
+    ($line:literal) => {
+        $line
+    };
+}
+#[cfg(all(target_arch = "arm", not(target_abi = "eabihf")))]
+macro_rules! with_fpu {
+    ($line:literal) => {
+        ""
+    };
+}
+
 #[cfg(target_arch = "arm")]
 registers! {
     capture: {
         // With link-time optimisation, a program's assembly knows no FPU without this.
-        #[cfg(target_abi = "eabihf")]
-        ".fpu fpv4-sp-d16",
+        with_fpu!(".fpu fpv4-sp-d16"),
         "push {{r4-r7, lr}}",
         "mov r4, r8",
         "mov r5, r9",
@@ -148,12 +161,9 @@ registers! {
         "cpsid i",
         // In a handler this also completes the lazy stacking of the preempted program's FPU
         // registers.
-        #[cfg(target_abi = "eabihf")]
-        "vpush {{s16-s31}}",
-        #[cfg(target_abi = "eabihf")]
-        "vmrs r3, fpscr",
-        #[cfg(target_abi = "eabihf")]
-        "push {{r2, r3}}",
+        with_fpu!("vpush {{s16-s31}}"),
+        with_fpu!("vmrs r3, fpscr"),
+        with_fpu!("push {{r2, r3}}"),
         "mov r4, sp",
         "mov sp, r1",
         "mov r1, r4",
@@ -163,16 +173,12 @@ registers! {
         "bl {unwind}",
     }
     unwind: {
-        #[cfg(target_abi = "eabihf")]
-        ".fpu fpv4-sp-d16",
+        with_fpu!(".fpu fpv4-sp-d16"),
         "mov sp, r0",
         "mov r0, r1",
-        #[cfg(target_abi = "eabihf")]
-        "pop {{r2, r3}}",
-        #[cfg(target_abi = "eabihf")]
-        "vmsr fpscr, r3",
-        #[cfg(target_abi = "eabihf")]
-        "vpop {{s16-s31}}",
+        with_fpu!("pop {{r2, r3}}"),
+        with_fpu!("vmsr fpscr, r3"),
+        with_fpu!("vpop {{s16-s31}}"),
         "pop {{r3}}",
         "pop {{r4-r7}}",
         "mov r8, r4",

@@ -1,7 +1,7 @@
 //! Ordinary use of a pool, without cuts.
 
 use core::mem::MaybeUninit;
-use nvmem::{InOrder16, InOrder32, Model, Persist, Region};
+use nvmem::{InOrder16, InOrder32, List, Model, Persist, Region};
 use pmem_tx::{Config, Contexts, Error, Held, OpenError, PBox, Pool, Ptr, Width};
 
 #[derive(Persist)]
@@ -53,6 +53,47 @@ fn push(pool: &mut Pool<'_, T>, v: u32) -> Result<(), Error> {
         r.n += 1;
         Ok(())
     })
+}
+
+/// The walk sees the handles up to the length, and no removed one.
+#[test]
+fn a_list_of_handles() {
+    type Jobs<'p> = List<PBox<'p, u32>, 3>;
+    let mut b = buffer(128);
+    let open = |region| Pool::<Jobs>::open(region, |_| Ok(List::new())).unwrap();
+    let mut pool = open(Region::<InOrder32>::new(&mut b));
+    pool.tx(|tx, jobs| {
+        let jobs = jobs.get_mut(tx)?;
+        for n in 1..=3 {
+            assert!(jobs.push(PBox::new(n, tx)?).is_ok());
+        }
+        let fourth = PBox::new(4, tx)?;
+        jobs.push(fourth).unwrap_err().free(tx)
+    })
+    .unwrap();
+    // Undone: the removed handle is back.
+    let r = pool.tx(|tx, jobs| {
+        let Some(last) = jobs.get_mut(tx)?.pop() else {
+            return Err(tx.abort(1));
+        };
+        last.free(tx)?;
+        Err::<(), _>(tx.abort(2))
+    });
+    assert_eq!(r, Err(Error::Aborted(2)));
+    let mut pool = open(pool.close());
+    let values = |pool: &mut Pool<'_, Jobs>| {
+        pool.tx(|tx, jobs| Ok(jobs.get(tx).iter().map(|j| *j.get(tx)).collect::<Vec<_>>()))
+    };
+    assert_eq!(values(&mut pool), Ok(vec![1, 2, 3]));
+    pool.tx(|tx, jobs| {
+        let first = jobs.get_mut(tx)?.swap_remove(0);
+        first.map_or(Ok(()), |first| first.free(tx))
+    })
+    .unwrap();
+    let mut pool = open(pool.close());
+    assert_eq!(values(&mut pool), Ok(vec![3, 2]));
+    let audit = pool.audit().unwrap();
+    assert_eq!((audit.blocks, audit.unreachable), (3, 0));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A simulated serial FRAM chip, clocked bit by bit, after the data sheets of both makers. For tests
+//! A simulated serial FRAM chip, clocked bit by bit, after the data sheets of both makers: for tests
 //! on a host.
 //!
 //! Non-volatile: the cells and the status register, each a byte device. Volatile: the write enable

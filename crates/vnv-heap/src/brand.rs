@@ -108,7 +108,7 @@ impl Brand<'static> {
     /// ```
     pub fn take() -> Option<Self> {
         static ONCE: TakenOnce = TakenOnce::new();
-        // SAFETY: this marker's only flag.
+        // SAFETY: invariant "One brand, one heap": this marker's only flag.
         unsafe { ONCE.brand() }
     }
 }
@@ -156,7 +156,7 @@ macro_rules! static_brand {
             /// The brand of this marker; `None` when it was taken before.
             $vis fn take() -> ::core::option::Option<$crate::Brand<'static, $name>> {
                 static ONCE: $crate::__brand::TakenOnce = $crate::__brand::TakenOnce::new();
-                // SAFETY: the marker's only flag.
+                // SAFETY: invariant "One brand, one heap": the marker's only flag.
                 unsafe { ONCE.brand::<$name>() }
             }
         }
@@ -188,10 +188,11 @@ pub fn all_declared() {}
 macro_rules! brand {
     // Not an `ident`: the compiler then could not name the variable in its messages.
     ($name:tt) => {
-        // SAFETY: a variable that only this macro can name: the brand hides it.
+        // SAFETY: invariant "One brand, one heap": a variable that only this macro can name: the
+        // brand hides it.
         let $name = unsafe { $crate::__brand::BrandScope::new() };
         let a_handle_is_used_with_another_heap = $name.ends();
-        // SAFETY: the only brand of this scope.
+        // SAFETY: invariant "One brand, one heap": the only brand of this scope.
         let $name = unsafe { $crate::Brand::new(&a_handle_is_used_with_another_heap) };
         $crate::__brand::all_declared();
         // Used, so that no lint needs to be allowed, which a program may forbid.

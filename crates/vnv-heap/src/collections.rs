@@ -27,19 +27,12 @@
 // The full type of a guard and its error is stated where it is returned.
 #![allow(clippy::type_complexity)]
 
-mod blob;
-mod chunked;
-mod entry;
+mod array;
 mod fifo;
 mod map;
-mod places;
-mod run;
 mod vector;
 
-pub use blob::Blob;
-pub use chunked::Chunked;
+pub use array::{Blob, Chunked};
 pub use fifo::Fifo;
 pub use map::Map;
 pub use vector::Vector;
-
-pub(crate) use run::Run;

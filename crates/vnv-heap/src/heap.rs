@@ -1,19 +1,32 @@
-//! The heap's API for programs.
+//! The heap's API for programs: open it, use objects, commit, audit.
+//!
+//! ```text
+//!  open/format/salvage -> store.open or store.begin
+//!      blank: allocate object 1 -> init(heap without root) -> write the root
+//!             -> persist or commit -> finish_format
+//!      used:  pass 1 walk (marks in RAM) -> pass 2 sweep (table and bitmap) -> ready
+//!
+//!  alloc: store (number, block)  -> pager (fill a frame: dirty) -> later: write back
+//!  get, get_mut -> pager (frame) -> guard -> release
+//!  free:  free.rs (what it owns) -> store (entry, units)
+//! ```
 
-use crate::brand::Tag;
-use crate::error::{Error, Fail, Rejected, Word};
-use crate::guard::{Ref, RefMut};
-use crate::object::Marked;
-use crate::own::{Kind, Own};
+use crate::brand::{Brand, Tag};
+use crate::cache::Cache;
+use crate::config::{Config, Promise, Snapshot};
+use crate::error::{Error, Fail, OpenError, Rejected};
+use crate::handle::{HandleRange, Kind, Marked, OWN, OWN_ID, Own, Ref, RefMut};
+use crate::pager::{Pager, Place};
 use crate::policy::{Policy, Predict};
-use crate::promise::{JustInTime, Promise};
-use crate::state::Core;
-use crate::stats::Stats;
-use crate::store::Alloc;
+use crate::sections::Core;
+use crate::store::{Check, Store};
 use core::marker::PhantomData;
 use core::mem::{ManuallyDrop, MaybeUninit};
 use core::num::NonZeroU16;
-use nvmem::{Medium, Persist, Plain};
+use nvmem::device::Misuse;
+use nvmem::persist::HandleKind;
+use nvmem::superblock::Copies;
+use nvmem::{Faithful, Medium, Model, Persist, Plain, Region, mapped};
 
 /// The root's object number.
 pub(crate) const ROOT: u16 = 1;
@@ -27,7 +40,7 @@ pub(crate) const ROOT: u16 = 1;
 /// [`Error::Busy`]. With interrupts masked, an operation writes at most one
 /// [burst](crate::Config::burst) to the medium.
 #[repr(transparent)]
-pub struct Heap<'h, R, S: Medium, P: Promise = JustInTime, Pol: Policy = Predict, B = ()> {
+pub struct Heap<'h, R, S: Medium, P: Promise = Snapshot, Pol: Policy = Predict, B = ()> {
     pub(crate) core: Core<S, P, Pol>,
     pub(crate) _r: PhantomData<fn(R) -> R>,
     pub(crate) _brand: Tag<'h, B>,
@@ -40,9 +53,42 @@ pub struct Heap<'h, R, S: Medium, P: Promise = JustInTime, Pol: Policy = Predict
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unrooted {}
 
-// SAFETY: a heap that moves to another thread is not borrowed, so no guard and no saver exists. It
-// consists of the medium, its own buffer, and plain data including pointers into that buffer. An
-// object is plain bytes, which any thread may read from the medium.
+/// The result of [`Heap::audit`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Audit {
+    /// Reachable objects, the root included.
+    pub reachable: u16,
+    /// Allocated objects. Those that are not reachable are owned by variables of the program or by
+    /// damaged objects, or are leaked.
+    pub allocated: u16,
+    /// Reachable objects with handles that are damaged. The objects that they own count as
+    /// unreachable. See [`Heap::damage`].
+    pub damaged: u16,
+}
+
+/// What a heap has done since it was opened. Counters wrap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub struct Stats {
+    /// Accesses to objects that were resident.
+    pub hits: u32,
+    /// Objects that were paged in.
+    pub loads: u32,
+    /// Objects that were written back, also by persists and commits.
+    pub write_backs: u32,
+    /// Bytes that were read from the medium, all metadata included.
+    pub bytes_read: u32,
+    /// Bytes that were written to it, all metadata included.
+    pub bytes_written: u32,
+    /// The most bytes that a persist would have written at any time, for dirty and pinned objects.
+    pub dirty_high_water: u32,
+}
+
+// SAFETY: invariant "State in sections": a heap that moves to another thread is not borrowed, so no
+// guard and no saver exists. It consists of the medium, its own buffer, and plain data including
+// pointers into that buffer. An object is plain bytes, which any thread may read from the medium.
 unsafe impl<R, S: Medium + Send, P: Promise, Pol: Policy, B> Send for Heap<'_, R, S, P, Pol, B> {}
 
 impl<'h, R, S, P, Pol, B> Heap<'h, R, S, P, Pol, B>
@@ -54,7 +100,8 @@ where
     /// The same heap as `init` sees it: object 1 is not a root yet.
     #[inline(always)]
     pub(crate) fn unrooted(&self) -> &Heap<'h, Unrooted, S, P, Pol, B> {
-        // SAFETY: a heap is a transparent core for every root type.
+        // SAFETY: invariant "No root before its time": a heap is a transparent core for every root
+        // type.
         unsafe { &*core::ptr::from_ref(self).cast() }
     }
 
@@ -69,7 +116,8 @@ where
     ) -> Result<Own<'h, T, B>, Rejected<T, S::Error>> {
         let value = ManuallyDrop::new(value);
         let kind = Kind::of::<T>();
-        // SAFETY: the value is not used again after it belongs to the object.
+        // SAFETY: invariant "Sole owner": the value is not used again after it belongs to the
+        // object.
         match unsafe { self.core.alloc(kind, (&raw const value).cast()) } {
             Ok(number) => Ok(Own::new(number.id())),
             Err(fail) => Err(Rejected {
@@ -100,8 +148,8 @@ where
         &self,
         own: &Own<'h, T, B>,
     ) -> Result<Ref<'_, T, S, P, Pol>, Error<S::Error>> {
-        let at = self.core.pin(own.id(), Kind::of::<T>(), false)?;
-        // SAFETY: the handle's object is a `T`, and is pinned now.
+        let at = self.core.pin_shared(own.id(), Kind::of::<T>())?;
+        // SAFETY: invariant "Sole owner", "What is held stays": the handle's object is a `T`, and is pinned now.
         Ok(unsafe { Ref::new(&self.core, at) })
     }
 
@@ -125,8 +173,8 @@ where
         &self,
         own: &Own<'h, T, B>,
     ) -> Result<RefMut<'_, T, S, P, Pol>, Error<S::Error>> {
-        let at = self.core.pin(own.id(), Kind::of::<T>(), true)?;
-        // SAFETY: the handle's object is a `T`, and is pinned exclusively now.
+        let at = self.core.pin_exclusive(own.id(), Kind::of::<T>())?;
+        // SAFETY: invariant "Sole owner", "What is held stays": the handle's object is a `T`, and is pinned exclusively now.
         Ok(unsafe { RefMut::new(&self.core, at) })
     }
 
@@ -155,7 +203,7 @@ where
     #[inline]
     pub fn read<T: Plain>(&self, own: &Own<'h, T, B>) -> Result<T, Error<S::Error>> {
         let held = self.held(own)?;
-        // SAFETY: a valid value; plain data may be copied.
+        // SAFETY: invariant "Plain is plain": a valid value; plain data may be copied.
         Ok(unsafe { core::ptr::from_ref::<T>(&held).read() })
     }
 
@@ -235,7 +283,7 @@ where
     /// objects. An object without handles is checked when it is read: its damage may be unknown
     /// until then.
     pub fn damage(&self) -> u16 {
-        self.core.peek(|st| st.store.damaged.into()).unwrap_or(0)
+        self.core.peek(|pager| pager.damage()).unwrap_or(0)
     }
 
     /// Frees all objects that a value owns. For values that a collection, [`Heap::replace`] or
@@ -253,7 +301,7 @@ where
             return Ok(());
         }
         let value = ManuallyDrop::new(value);
-        // SAFETY: a value of the type, which is not used again.
+        // SAFETY: invariant "Sole owner": a value of the type, which is not used again.
         let freed = unsafe { self.core.free_owned(T::check, (&raw const value).cast()) };
         self.core.with_medium_error(freed)
     }
@@ -266,8 +314,8 @@ where
     ) -> Result<T, Rejected<Own<'h, T, B>, S::Error>> {
         let mut value = MaybeUninit::<T>::uninit();
         let copied = self.get_mut(&own).map(|held| {
-            // SAFETY: a valid value. Either the object is freed before it can be used again, or the
-            // copy is not used.
+            // SAFETY: invariant "Sole owner": a valid value. Either the object is freed before it
+            // can be used again, or the copy is not used.
             unsafe { value.write(core::ptr::from_ref::<T>(&held).read()) };
         });
         let freed = copied.and_then(|()| {
@@ -279,7 +327,7 @@ where
             }
         });
         match freed {
-            // SAFETY: written above.
+            // SAFETY: invariant "Written before it is read": written above.
             Ok(()) => Ok(unsafe { value.assume_init() }),
             Err(error) => Err(Rejected { error, value: own }),
         }
@@ -288,32 +336,20 @@ where
     /// Counters since the heap was opened; also available between a persist and its restore. A
     /// driver of the medium that calls this inside an operation gets zeros.
     pub fn stats(&self) -> Stats {
-        self.core
-            .peek(|st| {
-                let (bytes_written, bytes_read) = st.store.traffic();
-                Stats {
-                    bytes_written,
-                    bytes_read,
-                    hits: st.stats.hits,
-                    loads: st.stats.loads,
-                    write_backs: st.stats.write_backs,
-                    dirty_high_water: st.cache.high_water(),
-                }
-            })
-            .unwrap_or_default()
+        self.core.peek(|pager| pager.stats()).unwrap_or_default()
     }
 
     /// Free bytes of the medium for objects. An object takes 8 bytes more than its size, rounded up
     /// to 8.
     pub fn free_bytes(&self) -> Result<u32, Error<S::Error>> {
         self.core
-            .with_medium_error(self.core.section(|st| Ok(st.store.free_bytes())))
+            .with_medium_error(self.core.section(|pager| Ok(pager.free_bytes())))
     }
 
     /// How many objects can still be allocated, as far as numbers allow.
     pub fn free_objects(&self) -> Result<u16, Error<S::Error>> {
         self.core
-            .with_medium_error(self.core.section(|st| Ok(st.store.free_objects())))
+            .with_medium_error(self.core.section(|pager| Ok(pager.free_objects())))
     }
 }
 
@@ -329,70 +365,247 @@ where
     pub fn root_handle(&self) -> &Own<'h, R, B> {
         static NUMBER: NonZeroU16 = NonZeroU16::MIN;
         const { assert!(ROOT == 1) };
-        // SAFETY: a handle is a transparent number, and object 1 is an `R` of this heap; lent, it
-        // can be neither stored nor freed.
+        // SAFETY: invariant "Sole owner": a handle is a transparent number, and object 1 is an `R`
+        // of this heap; lent, it can be neither stored nor freed.
         unsafe { &*(&raw const NUMBER).cast() }
     }
 
     /// Pins the root for reading. See [`Heap::get`].
     #[inline]
     pub fn root(&self) -> Result<Ref<'_, R, S, P, Pol>, Error<S::Error>> {
-        let at = self.core.pin(ROOT, Kind::of::<R>(), false)?;
-        // SAFETY: object 1 is an `R`, and is pinned now.
+        let at = self.core.pin_shared(ROOT, Kind::of::<R>())?;
+        // SAFETY: invariant "Sole owner", "What is held stays": object 1 is an `R`, and is pinned now.
         Ok(unsafe { Ref::new(&self.core, at) })
     }
 
     /// Pins the root for writing. See [`Heap::get_mut`].
     #[inline]
     pub fn root_mut(&self) -> Result<RefMut<'_, R, S, P, Pol>, Error<S::Error>> {
-        let at = self.core.pin(ROOT, Kind::of::<R>(), true)?;
-        // SAFETY: object 1 is an `R`, and is pinned exclusively now.
+        let at = self.core.pin_exclusive(ROOT, Kind::of::<R>())?;
+        // SAFETY: invariant "Sole owner", "What is held stays": object 1 is an `R`, and is pinned exclusively now.
         Ok(unsafe { RefMut::new(&self.core, at) })
     }
 }
 
-/// An object's number, as wide as a register.
-pub(crate) struct Number(Word);
-
-impl Number {
-    pub(crate) fn id(&self) -> NonZeroU16 {
-        // It is not 0.
-        NonZeroU16::new(self.0 as u16).unwrap_or(NonZeroU16::MIN)
+/// Reading objects in place, on media that are memory-mapped.
+impl<'h, R, M: Model, P: Promise, Pol: Policy, B> Heap<'h, R, Region<'_, M>, P, Pol, B>
+where
+    Self: 'h,
+{
+    /// The object in place: in RAM if it is resident, else on the medium, without paging it in.
+    ///
+    /// The heap cannot be used while the reference lives, so that the object stays where it is.
+    /// **Power loss**: nothing changes. **Cost**: the check over its bytes. **Errors**:
+    /// [`Error::Damaged`]; [`Error::Busy`] when a leaked guard pins it for writing;
+    /// [`Error::Suspended`].
+    pub fn get_in_place<T: Persist + Marked<B>>(
+        &mut self,
+        own: &Own<'h, T, B>,
+    ) -> Result<&T, Error<Misuse>> {
+        let (id, kind) = (own.id(), Kind::of::<T>());
+        let at = self.core.with_medium_error(self.core.section(|pager| {
+            let damaged = || Fail::damaged(id);
+            let mut known = HandleRange {
+                objects: pager.objects(),
+            };
+            let (address, expected) = match pager.place(id, kind.len)? {
+                Place::Ram(content) => return Ok(content.as_ptr().cast_const()),
+                Place::Medium { at, check } => (at, check),
+            };
+            let region = pager.medium();
+            if address + u32::from(kind.len) > region.capacity() {
+                return Err(damaged());
+            }
+            // SAFETY: invariant "Read as written": inside of the region; aligned to 8, as the
+            // region and all blocks are.
+            let at = unsafe { region.base().add(address as usize) };
+            mapped::will_read(at, usize::from(kind.len));
+            let mut check = Check::new(id, kind.len);
+            // SAFETY: invariant "Read as written": a medium is initialised, and no reference into
+            // it is live.
+            check.add(unsafe { core::slice::from_raw_parts(at, usize::from(kind.len)) });
+            if check.finish() != expected {
+                return Err(damaged());
+            }
+            // SAFETY: invariant "Checked before it is a value", "A kind is its type": as many bytes
+            // as a `T` has.
+            unsafe { (kind.check)(at, &mut known) }.map_err(|_| damaged())?;
+            Ok(at.cast_const())
+        }))?;
+        // SAFETY: invariant "Checked before it is a value": a checked `T`. The heap is borrowed
+        // mutably: no operation moves or changes it. A persist writes only objects that are dirty
+        // in RAM.
+        Ok(unsafe { &*at.cast::<T>() })
     }
 }
 
-impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
-    /// Allocates a number and space on the medium for an object of this kind. It has no content
-    /// yet.
-    pub(crate) fn alloc_id(&self, alloc: &mut Alloc) -> Result<(), Fail> {
-        self.sections(|st| st.store.alloc::<false>(alloc))
-    }
-
-    /// Just in time: undoes an allocation whose object has no content yet.
-    fn undo_alloc(&self, alloc: &mut Alloc) -> Result<(), Fail> {
-        self.sections(|st| st.store.undo_alloc(alloc))
-    }
-
-    /// Allocates an object.
+impl<'h, R, S, P, Pol, B> Heap<'h, R, S, P, Pol, B>
+where
+    R: Persist<At<'h> = R> + Marked<B>,
+    S: Medium,
+    P: Promise,
+    Pol: Policy,
+{
+    /// Opens the heap on `storage`. Formats a blank medium, with the root that `init` returns;
+    /// reopens a used one; refuses a foreign one. `init` may allocate. Its heap is [`Unrooted`],
+    /// because there is no root yet.
     ///
-    /// # Safety
-    /// `value` is a value of this kind, and belongs to the object when this has succeeded.
-    #[inline(never)]
-    pub(crate) unsafe fn alloc(&self, kind: &Kind, value: *const u8) -> Result<Number, Fail> {
-        let mut alloc = Alloc::one(kind.len);
-        self.alloc_id(&mut alloc)?;
-        let id = alloc.id();
-        // SAFETY: as the caller vouches.
-        let filled = unsafe { self.fill(id, kind, value) };
-        if filled.is_err() {
-            // If this fails too, the next open frees the object.
-            let _ = if P::SNAPSHOT {
-                self.free_unfilled(id, kind.len)
-            } else {
-                self.undo_alloc(&mut alloc)
-            };
+    /// The medium is [`Faithful`]: bytes that are read again in this run are trusted. Accepts any
+    /// bytes that the medium holds at first. Open checks all objects with handles that are
+    /// reachable from the root, and frees unreachable ones. `ram` needs four bits for each of
+    /// `config.objects`, and the size of the largest object with handles.
+    ///
+    /// **Power loss**: a format starts again; a heap that existed keeps its promise. **Cost**:
+    /// reads the table and objects with handles; to format, zeroes the table. **Errors**:
+    /// [`OpenError`]. Pass `&mut storage` to keep the medium after an error.
+    /// [`OpenError::Interrupted`] can be overcome by [`Heap::format`].
+    pub fn open<F>(
+        brand: Brand<'h, B>,
+        storage: S,
+        ram: &'h mut [u8],
+        config: Config,
+        init: F,
+    ) -> Result<Self, OpenError<S::Error>>
+    where
+        S: Faithful,
+        F: FnOnce(&Heap<'h, Unrooted, S, P, Pol, B>) -> Result<R, Error<S::Error>>,
+    {
+        let _ = brand;
+        Self::new(storage, ram, &config)?.open_or_init(&config, false, init)
+    }
+
+    /// Drops what `storage` holds, and formats it. See [`Heap::open`].
+    pub fn format<F>(
+        brand: Brand<'h, B>,
+        storage: S,
+        ram: &'h mut [u8],
+        config: Config,
+        init: F,
+    ) -> Result<Self, OpenError<S::Error>>
+    where
+        S: Faithful,
+        F: FnOnce(&Heap<'h, Unrooted, S, P, Pol, B>) -> Result<R, Error<S::Error>>,
+    {
+        let _ = brand;
+        Self::new(storage, ram, &config)?.open_or_init(&config, true, init)
+    }
+
+    /// As [`Heap::open`], but frees objects that only damaged objects own, and objects that became
+    /// unreachable while damage was known. A damaged object stays damaged until the program gives
+    /// it up by [`Heap::give_up`].
+    ///
+    /// For a program that has read what it could, and needs the space. **Power loss**, **Cost**,
+    /// **Errors**: as [`Heap::open`].
+    pub fn salvage<F>(
+        brand: Brand<'h, B>,
+        storage: S,
+        ram: &'h mut [u8],
+        config: Config,
+        init: F,
+    ) -> Result<Self, OpenError<S::Error>>
+    where
+        S: Faithful,
+        F: FnOnce(&Heap<'h, Unrooted, S, P, Pol, B>) -> Result<R, Error<S::Error>>,
+    {
+        let _ = brand;
+        let mut heap = Self::new(storage, ram, &config)?;
+        heap.core.unshared().give_up_damaged();
+        heap.open_or_init(&config, false, init)
+    }
+
+    /// A heap that is neither opened nor formatted yet.
+    fn new(storage: S, ram: &'h mut [u8], config: &Config) -> Result<Self, OpenError<S::Error>> {
+        config.check().map_err(OpenError::Config)?;
+        let kind = Kind::of::<R>();
+        // The root, its header, and the start of the directory.
+        let needed = usize::from(kind.len).next_multiple_of(8) + 8 + 16;
+        // Take the pointer last: the buffer is not accessed through `ram` afterwards.
+        let len = ram.len();
+        // SAFETY: invariant "Frames fill the buffer": the buffer is borrowed as long as the heap's
+        // brand lives, and only the cache uses it.
+        let cache = unsafe { Cache::new_uncleared(ram.as_mut_ptr(), len) };
+        let cache = cache
+            .filter(|_| len >= needed)
+            .ok_or(OpenError::RamTooSmall {
+                needed: needed as u32,
+            })?;
+        Ok(Self::of(Core::new(Pager::new(
+            cache,
+            Store::new(storage, config),
+        ))))
+    }
+
+    fn of(core: Core<S, P, Pol>) -> Self {
+        Heap {
+            core,
+            _r: PhantomData,
+            _brand: PhantomData,
+            _ram: PhantomData,
         }
-        filled?;
-        Ok(Number(id.into()))
+    }
+
+    /// Opens it, or formats it and writes the root.
+    #[inline(always)]
+    fn open_or_init<F>(
+        mut self,
+        config: &Config,
+        anew: bool,
+        init: F,
+    ) -> Result<Self, OpenError<S::Error>>
+    where
+        F: FnOnce(&Heap<'h, Unrooted, S, P, Pol, B>) -> Result<R, Error<S::Error>>,
+    {
+        let fingerprint = nvmem::fingerprint::<R>();
+        let root = const { &HandleKind::of::<R>(OWN, OWN_ID) };
+        let kind = Kind::of::<R>();
+        let mut copies = MaybeUninit::uninit();
+        let copies = Copies::zeroed(&mut copies);
+        let done = match self
+            .core
+            .open_or_format(config, fingerprint, root, kind, anew, copies)
+        {
+            Err(Fail::BLANK) => {
+                let value = ManuallyDrop::new(init(self.unrooted())?);
+                // SAFETY: invariant "Sole owner": the value belongs to the object from here on.
+                unsafe {
+                    self.core
+                        .init_root(fingerprint, kind, (&raw const value).cast())
+                }
+            }
+            done => done,
+        };
+        match done {
+            Ok(()) => Ok(Self::of(self.core.moved_in_parts())),
+            Err(fail) => {
+                let pager = self.core.unshared();
+                Err(pager.refused(fail, fingerprint, copies))
+            }
+        }
+    }
+
+    /// Writes back all changes, empties the cache, and counts reachable objects.
+    ///
+    /// **Power loss**: as any write-back. **Cost**: as [`Heap::open`]. **Errors**: [`Error::Busy`]
+    /// when a leaked guard pins an object; those of [`Heap::open`].
+    pub fn audit(&mut self) -> Result<Audit, OpenError<S::Error>> {
+        let root = const { &HandleKind::of::<R>(OWN, OWN_ID) };
+        let done = self.core.clean_all();
+        let done = done.and_then(|()| self.core.section(|pager| pager.audit(root)));
+        done.map_err(|fail| self.core.unshared().refusal(fail))
+    }
+}
+
+impl<R, S: Medium, Pol: Policy, B> Heap<'_, R, S, crate::Snapshot, Pol, B> {
+    /// Commits: the next open finds everything as it is now.
+    ///
+    /// No guard can be alive. **Power loss**: before the commit's record, the heap is as of the
+    /// previous commit; after it, as of this one; never in between. **Cost**: the dirty objects, 16
+    /// bytes, and for each object that has changed since the last commit 2 bytes and its bits of
+    /// the bitmap. **Errors**: [`Error::Medium`]; then commit again before anything else changes
+    /// ([`Error::Unfinished`]). [`Error::Full`] cannot occur: a dirty object has its space.
+    /// [`Error::Busy`] when a guard that wrote an object with padding was leaked.
+    pub fn commit(&mut self) -> Result<(), Error<S::Error>> {
+        let done = self.core.clean_all().and_then(|()| self.core.commit_all());
+        self.core.with_medium_error(done)
     }
 }

@@ -21,7 +21,8 @@ pub fn interrupted<O>(hook: impl FnMut(), f: impl FnOnce() -> O) -> O {
     }
     let _off = Off;
     let hook: Box<dyn FnMut() + '_> = Box::new(hook);
-    // SAFETY: only the lifetime changes; `Off` removes the hook before it ends.
+    // SAFETY: invariant "Attached is alive": only the lifetime changes; `Off` removes the hook
+    // before it ends.
     HOOK.set(Some(unsafe {
         core::mem::transmute::<Box<dyn FnMut() + '_>, Hook>(hook)
     }));

@@ -6,49 +6,33 @@
 extern crate std;
 
 mod brand;
+mod cache;
 pub mod collections;
 mod config;
-mod cost;
 mod error;
-mod fields;
 mod free;
-mod guard;
+mod handle;
 mod heap;
-mod hold;
 #[cfg(feature = "instrument")]
 pub mod instrument;
-mod mapped;
-mod object;
-mod open;
-mod own;
-mod persist;
+mod pager;
 mod plain;
 mod policy;
-mod promise;
-mod ram;
 mod save;
-mod state;
-mod stats;
+mod sections;
 mod store;
 mod walk;
 
 pub use brand::Brand;
-pub use config::Config;
-pub use cost::{Budget, CostModel, MaskedWait, WorstCase};
+pub use config::{Budget, Config, CostModel, JustInTime, MaskedWait, Promise, Snapshot, WorstCase};
 pub use error::{Component, Error, OpenError, Rejected};
-pub use fields::Fields;
-pub use guard::{Ref, RefMut};
-pub use heap::{Heap, Unrooted};
+pub use handle::{Fields, HeapHandles, Marked, OfHeap, Own, Ref, RefMut};
+pub use heap::{Audit, Heap, Stats, Unrooted};
 pub use nvmem;
 #[cfg(feature = "derive")]
 pub use nvmem_derive::Fields;
-pub use object::{HeapHandles, Marked, OfHeap};
-pub use open::Audit;
-pub use own::Own;
 pub use policy::{Lru, Policy, Predict};
-pub use promise::{JustInTime, Promise, Snapshot};
 pub use save::{Interruptible, Saver};
-pub use stats::Stats;
 
 /// Prints what an image holds, for tools.
 pub mod inspect {
@@ -58,7 +42,7 @@ pub mod inspect {
 /// What `#[derive(Fields)]` uses.
 #[doc(hidden)]
 pub mod __fields {
-    pub use crate::fields::copy;
+    pub use crate::handle::copy;
 }
 
 /// What [`brand!`] uses.

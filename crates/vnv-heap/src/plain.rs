@@ -9,7 +9,7 @@ use core::mem::MaybeUninit;
 /// `to` is valid for that.
 #[inline(never)]
 pub(crate) unsafe fn zero(to: *mut u8, n: usize) {
-    // SAFETY: as the caller vouches.
+    // SAFETY: invariant "Written before it is read": as the caller vouches.
     unsafe {
         for i in 0..n {
             to.add(i).write_volatile(0);
@@ -22,19 +22,19 @@ pub(crate) unsafe fn zero(to: *mut u8, n: usize) {
 pub(crate) fn zeros<const N: usize>(place: &mut MaybeUninit<[u32; N]>) -> &mut [u32; N] {
     let to = place.as_mut_ptr().cast::<u32>();
     for i in 0..N {
-        // SAFETY: one of its words.
+        // SAFETY: invariant "Written before it is read": one of its words.
         unsafe {
             to.add(i).write_volatile(0);
         }
     }
-    // SAFETY: just written.
+    // SAFETY: invariant "Written before it is read": just written.
     unsafe { place.assume_init_mut() }
 }
 
 /// The bytes of words as they are in memory.
 #[inline(always)]
 pub(crate) fn as_bytes(words: &mut [u32]) -> &mut [u8] {
-    // SAFETY: the same memory; any bytes are words.
+    // SAFETY: invariant "Written before it is read": the same memory; any bytes are words.
     unsafe { core::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), size_of_val(words)) }
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn as_bytes(words: &mut [u32]) -> &mut [u8] {
 #[inline(never)]
 pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, n: usize) {
     let (from, to) = (from.cast::<MaybeUninit<u8>>(), to.cast::<MaybeUninit<u8>>());
-    // SAFETY: as the caller vouches.
+    // SAFETY: invariant "Written before it is read": as the caller vouches.
     unsafe {
         for i in 0..n {
             to.add(i).write_volatile(from.add(i).read());

@@ -1,20 +1,25 @@
-//! The saver: persist and restore from an interrupt handler.
+//! Persist and restore: called by the program, or by an interrupt handler through a [`Saver`].
 
+use crate::Heap;
+use crate::config::JustInTime;
 use crate::error::Error;
+use crate::policy::Policy;
+use crate::sections::Core;
 use core::cell::Cell;
 use critical_section::Mutex;
+use nvmem::{Medium, Persist};
 
 type Call = unsafe fn(*const ()) -> Result<(), Error<()>>;
 
 #[derive(Clone, Copy)]
-pub(crate) struct Target {
-    pub(crate) core: *const (),
-    pub(crate) persist: Call,
-    pub(crate) restore: Call,
+struct Target {
+    core: *const (),
+    persist: Call,
+    restore: Call,
 }
 
-// SAFETY: the pointer is used inside a critical section and while its heap is attached. `attach`
-// requires a medium that may be used from another context.
+// SAFETY: invariant "Attached is alive": the pointer is used inside a critical section and while
+// its heap is attached. `attach` requires a medium that may be used from another context.
 unsafe impl Send for Target {}
 
 /// A medium that an interrupt handler may use: any that is [`Send`].
@@ -56,7 +61,7 @@ impl Saver {
     }
 
     /// Attaches a heap. False when one is attached already.
-    pub(crate) fn put(&self, target: Target) -> bool {
+    fn put(&self, target: Target) -> bool {
         critical_section::with(|cs| {
             let free = self.target.borrow(cs).get().is_none();
             if free {
@@ -66,14 +71,14 @@ impl Saver {
         })
     }
 
-    pub(crate) fn clear(&self) {
+    fn clear(&self) {
         critical_section::with(|cs| self.target.borrow(cs).set(None))
     }
 
     fn call(&self, which: fn(Target) -> Call) -> Result<(), Error<()>> {
         critical_section::with(|cs| match self.target.borrow(cs).get() {
-            // SAFETY: the heap is attached, so it is alive; the critical section protects the
-            // target.
+            // SAFETY: invariant "Attached is alive": the heap is attached, so it is alive; the
+            // critical section protects the target.
             Some(t) => unsafe { which(t)(t.core) },
             None => Err(Error::Detached),
         })
@@ -118,4 +123,72 @@ impl Saver {
     pub unsafe fn restore(&self) -> Result<(), Error<()>> {
         self.call(|t| t.restore)
     }
+}
+
+impl<R: Persist, S: Medium, Pol: Policy, B> Heap<'_, R, S, JustInTime, Pol, B> {
+    /// Writes back everything that has changed. Until [`Heap::restore`], operations return
+    /// [`Error::Suspended`]. For use in an interrupt, see [`Heap::attach`].
+    ///
+    /// **Power loss**: before its end, the next open returns
+    /// [`OpenError::Interrupted`](crate::OpenError::Interrupted). **Cost**: at most
+    /// [`Config::worst_case`](crate::Config::worst_case). **Errors**: [`Error::Medium`], after
+    /// which the heap continues as before; [`Error::Suspended`]; [`Error::Busy`] when a guard that
+    /// wrote an object with padding was leaked.
+    pub fn persist(&mut self) -> Result<(), Error<S::Error>> {
+        self.core.with_medium_error(self.core.no_padding_leaked())?;
+        self.core.persist()
+    }
+
+    /// Continues after a persist. The RAM buffer may have lost its content.
+    ///
+    /// **Power loss**: the persist counts. If a leaked guard pins an object for writing, it counts
+    /// until this returns. **Cost**: reads the objects that leaked guards pin. **Errors**:
+    /// [`Error::Suspended`] without a persist before; [`Error::Damaged`] and [`Error::Medium`],
+    /// after which it may be repeated.
+    pub fn restore(&mut self) -> Result<(), Error<S::Error>> {
+        self.core.restore()
+    }
+
+    /// Runs `f` with the heap attached to `saver`, where an interrupt handler finds it. Detaches at
+    /// the end, also when `f` unwinds.
+    ///
+    /// The medium is [`Interruptible`], because the handler uses it too. **Errors**:
+    /// [`Error::Busy`] when a heap is attached already; `f` did not run then.
+    pub fn attach<O>(&self, saver: &Saver, f: impl FnOnce() -> O) -> Result<O, Error<S::Error>>
+    where
+        S: Interruptible,
+    {
+        struct Detach<'a>(&'a Saver);
+        impl Drop for Detach<'_> {
+            fn drop(&mut self) {
+                self.0.clear();
+            }
+        }
+        let target = Target {
+            core: (&raw const self.core).cast(),
+            persist: persist_at::<S, Pol>,
+            restore: restore_at::<S, Pol>,
+        };
+        if !saver.put(target) {
+            return Err(Error::Busy);
+        }
+        let _detach = Detach(saver);
+        Ok(f())
+    }
+}
+
+/// # Safety
+/// `core` points to a core of this type.
+unsafe fn persist_at<S: Medium, Pol: Policy>(core: *const ()) -> Result<(), Error<()>> {
+    // SAFETY: invariant "Attached is alive": as the caller vouches.
+    let core = unsafe { &*core.cast::<Core<S, JustInTime, Pol>>() };
+    core.persist().map_err(Error::erase)
+}
+
+/// # Safety
+/// `core` points to a core of this type.
+unsafe fn restore_at<S: Medium, Pol: Policy>(core: *const ()) -> Result<(), Error<()>> {
+    // SAFETY: invariant "Attached is alive": as the caller vouches.
+    let core = unsafe { &*core.cast::<Core<S, JustInTime, Pol>>() };
+    core.restore().map_err(Error::erase)
 }

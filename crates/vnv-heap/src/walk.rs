@@ -11,11 +11,11 @@
 //! RAM buffer holds the marks and one object. An object without handles is only marked; its content
 //! is checked when it is paged in.
 
+use crate::config::Promise;
 use crate::error::Fail;
+use crate::handle::HandleRange;
 use crate::heap::ROOT;
-use crate::own::HandleRange;
 use crate::plain::zero;
-use crate::promise::Promise;
 use crate::store::Store;
 use core::mem::MaybeUninit;
 use nvmem::persist::{HandleKind, Target, Visit};
@@ -108,7 +108,7 @@ impl Walk<'_> {
             .types
             .get(usize::from(i))
             .filter(|_| i < self.type_count)?;
-        // SAFETY: written when the type was first seen.
+        // SAFETY: invariant "Written before it is read": written when the type was first seen.
         Some(unsafe { t.assume_init() })
     }
 }
@@ -141,7 +141,7 @@ pub(crate) fn walk<'r, S: Medium, P: Promise>(
     let skip = scratch.as_ptr().align_offset(8).min(scratch.len());
     let (_, content) = scratch.split_at_mut(skip);
     const { assert!(NONE == 0) };
-    // SAFETY: as many bytes.
+    // SAFETY: invariant "Written before it is read": as many bytes.
     unsafe { zero(bits.as_mut_ptr(), bits.len()) }
     let mut walk = Walk {
         marks: Marks { bits },
@@ -179,7 +179,8 @@ pub(crate) fn walk<'r, S: Medium, P: Promise>(
                 r => r?,
             }
             walk.low = u16::MAX;
-            // SAFETY: as many initialised bytes as a value of this type has, aligned to 8.
+            // SAFETY: invariant "Checked before it is a value": as many initialised bytes as a
+            // value of this type has, aligned to 8.
             let r = unsafe { (t.check)(value.as_ptr(), &mut walk) };
             if walk.too_many {
                 return Err(Fail::TYPES);
@@ -190,7 +191,7 @@ pub(crate) fn walk<'r, S: Medium, P: Promise>(
                 if next == ROOT || !opens {
                     return Err(Fail::damaged(next));
                 }
-                store.mark_lost(next)?;
+                store.image().mark_lost(next)?;
                 damaged += 1;
             }
             // Objects seen just now may have lower numbers.

@@ -288,6 +288,11 @@ pub mod section {
         HEAP_FREE_32 = 57 "heap_free_32";
         /// An object of 256 bytes is got to be written, for which another one must be written out.
         HEAP_EVICT_256 = 58 "heap_get_mut_evict_256";
+        /// An object of 32 bytes that is not resident is got and released. One of 256 bytes must
+        /// leave RAM first; it is clean.
+        HEAP_MISS_CLEAN = 62 "heap_miss_clean";
+        /// The same. It is dirty, and is written back first.
+        HEAP_MISS_DIRTY = 63 "heap_miss_dirty";
         /// A heap of 1 KiB is formatted, with snapshots.
         HEAP_FORMAT_SNAPSHOT = 59 "heap_format_snapshot";
         /// It is opened.

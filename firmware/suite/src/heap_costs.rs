@@ -104,9 +104,45 @@ impl Measured for JustInTime {
             heap.free(first)?;
             heap.free(second)?;
         }
+        for _ in 0..2 {
+            misses(scene, heap)?;
+        }
         heap.persist()?;
         heap.restore()
     }
+}
+
+/// Gets of an object that is not resident, for which another one must leave RAM.
+fn misses<M: Mapped, S: Medium<Error = Misuse>>(
+    scene: &Scene<'_, M>,
+    heap: &mut CostHeap<'_, S, JustInTime>,
+) -> Result<(), Error> {
+    let small = heap.alloc([6u32; 8])?;
+    let large = heap.alloc([5u8; 256])?;
+    heap.persist()?;
+    // A restore empties the RAM.
+    heap.restore()?;
+    for section in [section::HEAP_MISS_CLEAN, section::HEAP_MISS_DIRTY] {
+        let dirty = section == section::HEAP_MISS_DIRTY;
+        if dirty {
+            heap.get_mut(&large)?[0] = 4;
+        } else {
+            check!(scene, heap.get(&large)?[0] == 5);
+        }
+        let before = heap.stats();
+        let read = scene.measure(section, || heap.get(&small).map(|v| v[3]))?;
+        check!(scene, read == 6);
+        let after = heap.stats();
+        check!(scene, after.loads == before.loads + 1);
+        check!(
+            scene,
+            after.write_backs == before.write_backs + u32::from(dirty)
+        );
+    }
+    check!(scene, heap.get(&large)?[..2] == [4, 5]);
+    heap.free(small)?;
+    heap.free(large)?;
+    Ok(())
 }
 
 impl Measured for Snapshot {
@@ -170,7 +206,7 @@ fn room<M: Mapped>(scene: &mut Scene<'_, M>, number: u16) {
     #[cfg(target_arch = "riscv32")]
     {
         const SELF: usize =
-            size_of::<Heap<'static, u32, Fram<'static>>>() - size_of::<Fram<'static>>();
+            size_of::<Heap<'static, u32, Fram<'static>, JustInTime>>() - size_of::<Fram<'static>>();
         scene.figure(figure::HEAP_BYTES, SELF as u16);
         scene.figure(
             figure::HEAP_HANDLE_BYTES,
@@ -213,7 +249,7 @@ fn resident<const N: usize>(bytes: usize) -> Result<u16, OpenError<Misuse>> {
         objects: MOST as u16,
         ..CONFIG
     };
-    let heap = Heap::<u32, _>::open(b, &mut fram, ram, config, |_| Ok(1))?;
+    let heap = Heap::<u32, _, JustInTime>::open(b, &mut fram, ram, config, |_| Ok(1))?;
     let mut all = [const { None }; MOST];
     let mut found = 0;
     for i in 0..(bytes / N + 1).min(MOST - 2) {

@@ -1,11 +1,11 @@
 //! Steps that need the stable toolchain only, and the one that builds for MSP430.
 
 use super::Ctx;
+use crate::abi::MACHINES;
 use crate::project::{BARE, Package, has_sources, has_target};
 use crate::run::{Outcome, Step, cargo, cargo_nightly, passed};
 use crate::{docs, firmware, sizes};
 use anyhow::{Result, bail};
-use relume_suite::abi::MACHINES;
 use std::process::Command;
 
 pub fn at_root(ctx: &Ctx, mut c: Command, args: &[&str]) -> Command {

@@ -7,6 +7,8 @@ use crate::project::{BARE, Package, Project, has_program, has_target, version};
 use crate::run::{Outcome, Step, cargo, cargo_nightly};
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeSet;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The tools that only `--long` needs, and their versions.
@@ -83,8 +85,12 @@ fn check_with(ctx: &Ctx, s: &Step, oldest: &str) -> Result<usize> {
 
 /// Makes the packages, builds each from its package alone, and stops before the upload.
 pub fn publish(ctx: &Ctx, s: &Step) -> Result<String> {
+    let built = ctx.project.target.join("publish");
+    forget(&ctx.project, &built)?;
     let args = ["publish", "--workspace", "--dry-run", "--allow-dirty"];
-    let said = s.run(at_root(ctx, cargo(), &args))?;
+    let mut c = at_root(ctx, cargo(), &args);
+    c.arg("--target-dir").arg(&built);
+    let said = s.run(c)?;
     let mut verified = 0;
     for p in ctx.project.published() {
         for file in ["README.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE"] {
@@ -98,6 +104,32 @@ pub fn publish(ctx: &Ctx, s: &Step) -> Result<String> {
         verified += 1;
     }
     Ok(format!("{verified} packages"))
+}
+
+/// Removes what an earlier dry run has built and unpacked: cargo takes a package of the same number
+/// to be the same package.
+fn forget(project: &Project, built: &Path) -> Result<()> {
+    let remove = |dir: &Path| match std::fs::remove_dir_all(dir) {
+        Err(e) if e.kind() != ErrorKind::NotFound => {
+            Err(e).with_context(|| dir.display().to_string())
+        }
+        _ => Ok(()),
+    };
+    remove(built)?;
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
+    let sources = home
+        .map(|h| h.join("registry/src"))
+        .and_then(|d| d.read_dir().ok());
+    for registry in sources.into_iter().flatten().flatten() {
+        // The registry of a dry run is a folder, so its name begins where a host's name would end.
+        if registry.file_name().to_string_lossy().starts_with('-') {
+            for p in project.published() {
+                remove(&registry.path().join(format!("{}-{}", p.name, p.version)))?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The oldest dependencies that the manifests allow, each set of features, and dependencies that

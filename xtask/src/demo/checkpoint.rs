@@ -1,11 +1,11 @@
 //! `cargo xtask demo checkpoint`: the programs of examples/queens on the board of
 //! firmware/rig/src/demo. That links Unicorn, so it is a program of its own.
 
+use crate::abi::ARM;
 use crate::machine;
 use crate::project::Project;
 use crate::run::{Outcome, Step, cargo};
 use anyhow::{Context, Result, bail, ensure};
-use relume_suite::abi::ARM;
 use std::process::Command;
 
 const PACKAGE: &str = "example-queens";

@@ -2,18 +2,19 @@
 //!
 //! ```text
 //!  hash(key) picks the first chunk; chunks are scanned in order from there
-//!  chunk: [ used: key,value | freed | used: key,value | never used ]     a never-used place ends the search
+//!  chunk: [ used: key,value | freed | used: key,value | never used ]
+//!         a never-used place ends the search
 //! ```
 
-use super::Run;
-use super::entry::Entry;
+use super::fifo::Run;
 use crate::Heap;
+use crate::config::Promise;
 use crate::error::{Error, Rejected};
-use crate::guard::{Ref, RefMut};
-use crate::object::{HeapHandles, Marked};
+use crate::handle::{HeapHandles, Marked};
+use crate::handle::{Ref, RefMut};
 use crate::policy::Policy;
-use crate::promise::Promise;
 use core::marker::PhantomData;
+use core::mem::offset_of;
 use nvmem::describe::{HandleTo, Member, Type};
 use nvmem::persist::Visit;
 use nvmem::{Invalid, Maybe, Medium, Persist, Plain, assert_no_padding, planted};
@@ -36,7 +37,8 @@ pub struct Map<'h, K, V, const PER: usize, B = ()> {
     ever_used: u32,
 }
 
-// SAFETY: a run and two numbers, without padding; the run shows its handles.
+// SAFETY: invariant "Sole owner": a run and two numbers, without padding; the run shows its
+// handles.
 unsafe impl<K: Plain, V: Persist, const PER: usize, B> Persist for Map<'_, K, V, PER, B> {
     type At<'p> = Map<'p, K, V::At<'p>, PER, B>;
     type HandleTargets = HeapHandles<HandleTo<[MapSlot<K, V>; PER]>, B>;
@@ -64,7 +66,8 @@ unsafe impl<K: Plain, V: Persist, const PER: usize, B> Persist for Map<'_, K, V,
         ],
     };
     unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
-        // SAFETY: the run is the first field; as the caller vouches.
+        // SAFETY: invariant "Checked before it is a value": the run is the first field; as the
+        // caller vouches.
         unsafe { <Run<'_, [MapSlot<K, V>; PER]>>::check(p, v) }
     }
 }
@@ -105,7 +108,7 @@ impl<K, V, const PER: usize, B> Map<'_, K, V, PER, B> {
 /// The bytes of a key.
 fn bytes<K: Plain>(key: &K) -> &[u8] {
     const { assert_no_padding::<K>() };
-    // SAFETY: a valid value without padding.
+    // SAFETY: invariant "All bytes have a value": a valid value without padding.
     unsafe { core::slice::from_raw_parts(core::ptr::from_ref(key).cast(), size_of::<K>()) }
 }
 
@@ -133,7 +136,7 @@ impl<'h, K: Plain + Copy, V: Plain + Marked<B>, const PER: usize, B> Map<'h, K, 
         heap: &Heap<'h, R, S, P, Pol, B>,
         key: &K,
     ) -> Result<Option<V>, Error<S::Error>> {
-        self.with(heap, key, crate::fields::copy)
+        self.with(heap, key, crate::handle::copy)
     }
 }
 
@@ -432,7 +435,8 @@ where
     for i in 0..from.count() {
         for at in 0..PER {
             let e = match chunk(from, heap, i)?.get(at) {
-                // SAFETY: a valid entry; of the two tables one is freed without looking into it.
+                // SAFETY: invariant "Sole owner": a valid entry; of the two tables one is freed
+                // without looking into it.
                 Some(Maybe::Some(Maybe::Some(e))) => unsafe { core::ptr::from_ref(e).read() },
                 _ => continue,
             };
@@ -444,4 +448,62 @@ where
         }
     }
     Ok(len)
+}
+
+#[repr(C)]
+#[allow(unreachable_pub)]
+pub struct Entry<K, V> {
+    key: K,
+    value: V,
+}
+
+impl<K, V> Entry<K, V> {
+    const VALUE: usize = offset_of!(Self, value);
+}
+
+// SAFETY: invariant "Parts are inside": the fields at their offsets are all there is; what lies
+// between and behind them is cleared; keys have no handles.
+unsafe impl<K: Plain, V: Persist> Persist for Entry<K, V> {
+    type At<'p> = Entry<K, V::At<'p>>;
+    const PADDED: bool =
+        K::PADDED || V::PADDED || size_of::<K>() + size_of::<V>() != size_of::<Self>();
+    const HANDLES: bool = V::HANDLES;
+    type HandleTargets = V::HandleTargets;
+    const LAYOUT: &'static Type = &Type::Compound {
+        name: "Entry",
+        size: size_of::<Self>(),
+        align: align_of::<Self>(),
+        params: &[],
+        members: &[
+            Member::Field {
+                name: "key",
+                offset: 0,
+                of: K::LAYOUT,
+            },
+            Member::Field {
+                name: "value",
+                offset: Self::VALUE,
+                of: V::LAYOUT,
+            },
+        ],
+    };
+    unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
+        // SAFETY: invariant "Parts are inside": the fields of the entry that the caller vouches
+        // for.
+        unsafe {
+            K::check(p, v)?;
+            V::check(p.add(Self::VALUE), v)
+        }
+    }
+    unsafe fn clear_padding(p: *mut u8) {
+        // SAFETY: invariant "Parts are inside": the fields of the entry that the caller vouches
+        // for, and the bytes that belong to neither.
+        unsafe {
+            K::clear_padding(p);
+            V::clear_padding(p.add(Self::VALUE));
+            let (key, end) = (size_of::<K>(), Self::VALUE + size_of::<V>());
+            p.add(key).write_bytes(0, Self::VALUE - key);
+            p.add(end).write_bytes(0, size_of::<Self>() - end);
+        }
+    }
 }

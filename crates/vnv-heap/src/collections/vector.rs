@@ -1,18 +1,25 @@
-//! A vector that grows.
+//! A vector that grows, and its chunks of places.
+//!
+//! ```text
+//!  segment 0   [c0]                      a segment has one chunk more than all before it together;
+//!  segment 1   [c1][c2]                  nothing moves when the vector grows
+//!  segment 2   [c3][c4][c5][c6]
+//!
+//!  chunk = Places   [ T | T | 0 0 0 | 0 0 0 ]     zero bytes: an empty place, which owns nothing
+//! ```
 
-use super::Run;
-use super::chunked::place;
-use super::places::Places;
+use super::array::place;
+use super::fifo::Run;
 use crate::Heap;
+use crate::config::Promise;
 use crate::error::{Error, Rejected};
-use crate::object::{HeapHandles, Marked};
+use crate::handle::{HeapHandles, Marked};
 use crate::policy::Policy;
-use crate::promise::Promise;
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use nvmem::describe::{HandleTo, Member, Type};
-use nvmem::persist::Visit;
-use nvmem::{Invalid, Medium, Persist, Plain};
+use nvmem::persist::{HandleKind, Visit};
+use nvmem::{Invalid, Medium, Persist, Plain, planted};
 
 /// Segments of 1, 2, 4, … chunks.
 const SEGMENTS: usize = 12;
@@ -30,7 +37,8 @@ pub struct Vector<'h, T, const PER: usize, B = ()> {
     len: u32,
 }
 
-// SAFETY: runs of 4 bytes and a number, without padding; the runs show their handles.
+// SAFETY: invariant "Sole owner": runs of 4 bytes and a number, without padding; the runs show
+// their handles.
 unsafe impl<T: Persist, const PER: usize, B> Persist for Vector<'_, T, PER, B> {
     type At<'p> = Vector<'p, T::At<'p>, PER, B>;
     type HandleTargets = HeapHandles<HandleTo<[T; PER]>, B>;
@@ -53,13 +61,13 @@ unsafe impl<T: Persist, const PER: usize, B> Persist for Vector<'_, T, PER, B> {
         ],
     };
     unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
-        // SAFETY: the number behind the runs, aligned.
+        // SAFETY: invariant "Checked before it is a value": the number behind the runs, aligned.
         let len = unsafe { p.add(4 * SEGMENTS).cast::<u32>().read() };
         let chunks = len.div_ceil(PER.max(1) as u32);
         for k in 0..SEGMENTS {
             // Chunks behind the last element have no valid content.
             let live = |i: u16| u32::from(i) + (1 << k) - 1 < chunks;
-            // SAFETY: run `k`; as the caller vouches.
+            // SAFETY: invariant "Checked before it is a value": run `k`; as the caller vouches.
             unsafe { <Run<'_, Places<T, PER>>>::show(p.add(4 * k), v, live)? }
         }
         Ok(())
@@ -133,10 +141,10 @@ impl<'h, T: Persist<At<'h> = T> + Marked<B>, const PER: usize, B> Vector<'h, T, 
         if at == 0 {
             let mut places = MaybeUninit::uninit();
             let new = Places::<T, PER>::empty_in(&mut places);
-            // SAFETY: plain bytes; the copy counts when the chunk does, and then the value is not
-            // used again.
+            // SAFETY: invariant "Sole owner": plain bytes; the copy counts when the chunk does, and
+            // then the value is not used again.
             new.put(0, unsafe { core::ptr::from_ref(&value).read() });
-            // SAFETY: as above.
+            // SAFETY: invariant "Sole owner": as above.
             if let Err(error) = unsafe { run.put_from(heap, i, new) } {
                 return refused(error, value);
             }
@@ -170,8 +178,8 @@ impl<'h, T: Persist<At<'h> = T> + Marked<B>, const PER: usize, B> Vector<'h, T, 
         let value = if T::HANDLES && at > 0 {
             self.held_mut(heap, last, |places| places.take(at))?
         } else {
-            // SAFETY: a valid value. Either it owns nothing, or it was the last element of a chunk
-            // that is not used any more.
+            // SAFETY: invariant "Sole owner": a valid value. Either it owns nothing, or it was the
+            // last element of a chunk that is not used any more.
             let copy = |v: &T| unsafe { core::ptr::from_ref(v).read() };
             self.held(heap, last, |places| places.get(at).map(copy))?
         };
@@ -305,7 +313,7 @@ impl<'h, T: Plain + Marked<B>, const PER: usize, B> Vector<'h, T, PER, B> {
         heap: &Heap<'h, R, S, P, Pol, B>,
         i: u32,
     ) -> Result<Option<T>, Error<S::Error>> {
-        self.with(heap, i, crate::fields::copy)
+        self.with(heap, i, crate::handle::copy)
     }
 
     /// Changes an element; false when the index is out of range. **Cost**, **Errors**: as
@@ -317,5 +325,138 @@ impl<'h, T: Plain + Marked<B>, const PER: usize, B> Vector<'h, T, PER, B> {
         value: T,
     ) -> Result<bool, Error<S::Error>> {
         Ok(self.update(heap, i, |v| *v = value)?.is_some())
+    }
+}
+
+/// All bytes are initialised. A place is all zero, and then owns nothing; or it holds a `T` with
+/// its padding cleared.
+#[repr(transparent)]
+struct Places<T, const PER: usize>([MaybeUninit<T>; PER]);
+
+/// Accepts every handle that is not 0.
+struct NotNull;
+impl Visit for NotNull {
+    fn handle(&mut self, value: u32, found: &HandleKind) -> Result<(), Invalid> {
+        match value {
+            0 => Err(Invalid::Handle(found.family)),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn all_zero(bytes: &[u8]) -> bool {
+    bytes.iter().all(|b| *b == 0)
+}
+
+// SAFETY: invariant "A place is zero or a value": as an array of `T`, but for places of zero bytes,
+// which hold no handle; there is no padding, as it is always cleared.
+unsafe impl<T: Persist, const PER: usize> Persist for Places<T, PER> {
+    type At<'p> = Places<T::At<'p>, PER>;
+    const HANDLES: bool = PER > 0 && T::HANDLES;
+    type HandleTargets = T::HandleTargets;
+    const LAYOUT: &'static Type = <[T; PER]>::LAYOUT;
+    unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
+        for i in 0..PER {
+            // SAFETY: invariant "A place is zero or a value": place `i` of the chunk that the
+            // caller vouches for; all its bytes are initialised.
+            let (place, bytes) = unsafe {
+                let p = p.add(i * size_of::<T>());
+                (p, core::slice::from_raw_parts(p, size_of::<T>()))
+            };
+            // The first handle of an empty place is refused before it is counted anywhere.
+            // SAFETY: invariant "Sole owner": as above.
+            match unsafe { T::check(place, v) } {
+                Err(e) if !all_zero(bytes) => return Err(e),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<T: Persist, const PER: usize> Places<T, PER> {
+    /// Empty places, written in the given memory and not moved: a move need not preserve padding.
+    fn empty_in(place: &mut MaybeUninit<Self>) -> &mut Self {
+        // SAFETY: invariant "A place is zero or a value": zeros are empty places.
+        unsafe {
+            place.as_mut_ptr().write_bytes(0, 1);
+            place.assume_init_mut()
+        }
+    }
+
+    /// The element of a place, if it has one.
+    fn get(&self, at: usize) -> Option<&T> {
+        let place = self.0.get(at)?.as_ptr();
+        // SAFETY: invariant "A place is zero or a value": inside of the chunk, whose bytes are
+        // initialised; what the check accepts is a `T`.
+        unsafe {
+            T::check(place.cast(), &mut NotNull).ok()?;
+            Some(&*place)
+        }
+    }
+
+    /// Calls `f` with the element of a place, which it may change; `None` when it has none.
+    fn update<O>(&mut self, at: usize, f: impl FnOnce(&mut T) -> O) -> Option<O> {
+        struct Cleared<'a, T: Persist>(&'a mut T);
+        impl<T: Persist> Drop for Cleared<'_, T> {
+            fn drop(&mut self) {
+                // SAFETY: invariant "A place is zero or a value": a value that is borrowed.
+                unsafe { T::clear_padding(core::ptr::from_mut::<T>(self.0).cast()) }
+            }
+        }
+        let place = self.0.get_mut(at)?.as_mut_ptr();
+        // SAFETY: invariant "A place is zero or a value": as in `get`.
+        let element = unsafe {
+            T::check(place.cast(), &mut NotNull).ok()?;
+            Cleared(&mut *place)
+        };
+        Some(f(element.0))
+    }
+
+    /// Stores an element in a place. False when the index is out of range.
+    fn put(&mut self, at: usize, value: T) -> bool {
+        let Some(place) = self.0.get_mut(at) else {
+            return false;
+        };
+        // SAFETY: invariant "A place is zero or a value": a value that has just been written;
+        // afterwards all its bytes are initialised.
+        unsafe { T::clear_padding(core::ptr::from_mut(place.write(value)).cast()) }
+        true
+    }
+
+    /// Takes the element out of a place.
+    fn take(&mut self, at: usize) -> Option<T> {
+        // SAFETY: invariant "A place is zero or a value": a value; its place is emptied below, so
+        // no second one remains.
+        let value = unsafe { core::ptr::from_ref(self.get(at)?).read() };
+        if !planted!("vnv-heap/popped-is-kept")
+            && let Some(place) = self.0.get_mut(at)
+        {
+            // SAFETY: invariant "A place is zero or a value": zeros are an empty place.
+            unsafe { place.as_mut_ptr().write_bytes(0, 1) }
+        }
+        Some(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::num::NonZeroU16;
+
+    /// A place without an element has no value, for any image.
+    #[test]
+    fn an_empty_place_has_no_element() {
+        let mut place = MaybeUninit::uninit();
+        let places = Places::<NonZeroU16, 2>::empty_in(&mut place);
+        let seven = NonZeroU16::MIN.saturating_add(6);
+        assert!(places.put(1, seven) && !places.put(2, seven));
+        assert_eq!((places.get(0), places.get(1)), (None, Some(&seven)));
+        assert_eq!(places.update(0, |_| ()), None);
+        let doubled = places.update(1, |n| core::mem::replace(n, n.saturating_mul(*n)));
+        assert_eq!(doubled, Some(seven));
+        assert_eq!(places.take(1).map(u16::from), Some(49));
+        assert_eq!(places.get(1), None);
+        assert_eq!(places.take(1), None);
     }
 }

@@ -6,8 +6,8 @@
 extern crate std;
 
 use super::{Lru, PolicyRules, Predict};
-use crate::ram::tests::{Ram, Random, budget, reserve};
-use crate::ram::{CHECK, Cache, PIN_RECORD};
+use crate::cache::tests::{Ram, Random, budget, reserve};
+use crate::cache::{CHECK, Cache, PIN_RECORD};
 use std::{vec, vec::Vec};
 
 const KEYS: u32 = 256;

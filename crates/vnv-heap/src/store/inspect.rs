@@ -1,10 +1,10 @@
 //! Prints what an image of a heap holds. Only reads, and accepts any bytes.
 
 use super::check::Check;
-use super::geometry::{APPLIED, Geometry, RECORD_STRIDE, RECORDS, units_of};
+use super::commit::{self, Record};
+use super::image::{APPLIED, BlockHeader, Entry, Geometry, RECORD_STRIDE, RECORDS, units_of};
 use super::open::{KIND, SNAPSHOT};
-use super::record::{self, Record};
-use super::{BLOCK_HEADER, Entry, FREED, MAX_LEN, block::BlockHeader};
+use super::{BLOCK_HEADER, FREED, MAX_LEN};
 use core::fmt::{Result, Write};
 use nvmem::superblock::{Stored, Superblock};
 
@@ -66,7 +66,7 @@ pub fn heap(bytes: &[u8], out: &mut dyn Write) -> Result {
         let Some(e) = map.entry(id).and_then(|at| array::<4>(bytes, at)) else {
             return writeln!(out, "the image ends within the table");
         };
-        let e = Entry::decode(e);
+        let e = Entry::decode(u32::from_ne_bytes(e));
         if e == Entry::FREE {
             continue;
         }
@@ -102,8 +102,8 @@ fn records(bytes: &[u8], out: &mut dyn Write) -> Result {
             None => writeln!(out, "record {i}: not intact")?,
             Some(r) => {
                 let state = match r.state {
-                    record::RUNNING => "running",
-                    record::PERSISTED => "persisted",
+                    commit::RUNNING => "running",
+                    commit::PERSISTED => "persisted",
                     _ => "committed",
                 };
                 let age = if newest == Some(*r) {
@@ -120,7 +120,7 @@ fn records(bytes: &[u8], out: &mut dyn Write) -> Result {
         }
     }
     match (newest, array(bytes, APPLIED).map(u32::from_le_bytes)) {
-        (Some(r), Some(a)) if r.state == record::COMMITTED && a != record::applied_word(r.seq) => {
+        (Some(r), Some(a)) if r.state == commit::COMMITTED && a != commit::applied_word(r.seq) => {
             writeln!(
                 out,
                 "the table is behind: the next open finishes the commit"

@@ -8,7 +8,7 @@ mod hostile;
 
 use super::*;
 use crate::config::Config;
-use crate::promise::{JustInTime, Promise, Snapshot};
+use crate::config::{JustInTime, Promise, Snapshot};
 use core::fmt::Debug;
 use std::vec::Vec;
 
@@ -75,7 +75,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
         match s.begin(config, fingerprint) {
             Err(Fail::BLANK) => Ok(s),
             Ok(()) => unreachable!("a format says so"),
-            Err(f) => Err(f.refusal(s.failure.take())),
+            Err(f) => Err(f.refusal(s.image.take_failure())),
         }
     }
 }
@@ -97,7 +97,7 @@ impl<S: Medium, P: Promise> Run<S::Error> for Store<S, P> {
     }
 
     fn free_all(&mut self, id: u16) -> Result<(), Error<S::Error>> {
-        let len = self.locate(id).map_or(0, |place| place.len);
+        let len = self.image.locate(id).map_or(0, |place| place.len);
         let mut f = Free::new(id, len);
         steps(self, |s| s.free(&mut f))
     }
@@ -113,16 +113,16 @@ impl<S: Medium, P: Promise> Run<S::Error> for Store<S, P> {
         for (i, piece) in bytes.chunks(PIECE).enumerate() {
             check.add(piece);
             if i > 0 {
-                steps(self, |s| s.put(at + (i * PIECE) as u32, piece))?;
+                steps(self, |s| s.image.put(at + (i * PIECE) as u32, piece))?;
             }
         }
         let mut first = check.finish().to_le_bytes().to_vec();
         first.extend(bytes.iter().take(PIECE));
-        steps(self, |s| s.put(at - CHECK_BYTES, &first))
+        steps(self, |s| s.image.put(at - CHECK_BYTES, &first))
     }
 
     fn get_all(&mut self, id: u16) -> Result<Vec<u8>, Error<S::Error>> {
-        let place = steps(self, |s| s.locate(id))?;
+        let place = steps(self, |s| s.image.locate(id))?;
         let mut bytes = std::vec![0; usize::from(place.len)];
         steps(self, |s| s.read_object(id, &mut bytes))?;
         Ok(bytes)
@@ -183,35 +183,39 @@ pub(super) fn audit<S: Medium, P: Promise>(s: &mut Store<S, P>, root: u32)
 where
     S::Error: Debug,
 {
-    let mut units = std::vec![false; usize::from(s.geometry.units)];
+    let mut units = std::vec![false; usize::from(s.image.geometry().units)];
     let mut ids = 0;
-    for id in 1..=s.geometry.objects {
+    for id in 1..=s.image.geometry().objects {
         if id != 1 && (id > 31 || root >> id & 1 == 0) {
-            assert_eq!(s.entry(id).unwrap(), Entry::FREE, "object {id} is leaked");
+            assert_eq!(
+                s.image.entry(id).unwrap(),
+                Entry::FREE,
+                "object {id} is leaked"
+            );
             continue;
         }
         ids += 1;
-        let e = s.entry(id).unwrap();
-        let place = s.locate(id).unwrap();
+        let e = s.image.entry(id).unwrap();
+        let place = s.image.locate(id).unwrap();
         let mut blocks = std::vec![e.pending()];
         if P::SNAPSHOT && e.committed() != e.pending() && e.committed() != 0 {
             blocks.push(e.committed());
         }
         for b in blocks {
-            for u in b..b + geometry::units_of(place.len) {
+            for u in b..b + units_of(place.len) {
                 let u = &mut units[usize::from(u) - 1];
                 assert!(!*u, "object {id} shares a unit");
                 *u = true;
             }
         }
     }
-    let mut bits = std::vec![0; s.geometry.bitmap_len() as usize];
-    let at = s.geometry.bitmap();
-    s.get(at, &mut bits).unwrap();
+    let mut bits = std::vec![0; s.image.geometry().bitmap_len() as usize];
+    let at = s.image.geometry().bitmap();
+    s.image.get(at, &mut bits).unwrap();
     for (i, used) in units.iter().enumerate() {
         assert_eq!(bits[i / 8] >> (i % 8) & 1 != 0, *used, "unit {}", i + 1);
     }
     let used = units.iter().filter(|u| **u).count();
     assert_eq!(usize::from(s.free_units), units.len() - used);
-    assert_eq!(s.free_ids, s.geometry.objects - ids);
+    assert_eq!(s.free_ids, s.image.geometry().objects - ids);
 }

@@ -43,7 +43,7 @@ fn keeps<P: Promise>() {
         assert_eq!(s.get_all(a).unwrap(), [round; 10]);
         assert_eq!(s.get_all(run + 1).unwrap(), [round; 100]);
         assert_eq!(s.get_all(run + 2).unwrap(), [2; 100]);
-        assert_eq!(s.locate(run).map(|place| place.len), Ok(100));
+        assert_eq!(s.image.locate(run).map(|place| place.len), Ok(100));
     }
     s.put_all(1, &0b101100u32.to_le_bytes()).unwrap();
     s.free_all(4).unwrap();
@@ -368,7 +368,7 @@ fn large() {
         ..CONFIG
     };
     let mut s = open::<_, Snapshot>(Big(&mut fram), &config).unwrap();
-    assert_eq!(s.geometry.units, 0xFE00);
+    assert_eq!(s.image.geometry().units, 0xFE00);
     let n = (s.free_bytes() / (16 * 1024 + 8)) as u16;
     let base = s.alloc_all(n, MAX_LEN).unwrap();
     let last = base + n - 1;
@@ -378,7 +378,9 @@ fn large() {
     assert_eq!(many, last + 1);
     s.commit_all().unwrap();
     let free = s.free_units;
-    let (mut t, _) = Store::<_, Snapshot>::opened(s.medium, &config, PRINT).unwrap();
+    let (mut t, _) =
+        Store::<_, Snapshot>::opened(s.image.replace(RamFram::<1>::filled(0)).0, &config, PRINT)
+            .unwrap();
     let mut scratch = [0; 512];
     let before = t.traffic().0;
     t.sweep(&mut scratch, 0, |id| id <= many + 999).unwrap();
@@ -401,9 +403,9 @@ fn comes_round<P: Promise>() {
         u32::MAX - 1
     };
     s.seq = last - 2;
-    for state in [record::RUNNING, record::PERSISTED] {
+    for state in [commit::RUNNING, commit::PERSISTED] {
         let state = if P::SNAPSHOT {
-            record::COMMITTED
+            commit::COMMITTED
         } else {
             state
         };

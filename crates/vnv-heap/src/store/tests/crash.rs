@@ -109,7 +109,7 @@ where
             let reachable = |id: u16| id == 1 || bits >> id & 1 != 0;
             s.sweep(&mut scratch, 0, reachable).unwrap();
             for id in (1..32).filter(|id| reachable(*id)) {
-                s.locate(id).unwrap();
+                s.image.locate(id).unwrap();
             }
         }
         let store = s.detach().attach(medium);
@@ -201,7 +201,8 @@ where
                 // It would only be interrupted.
                 Reopen if !P::SNAPSHOT && world.with(|p| p.changing) => {}
                 Reopen => {
-                    let mut again = Self::boot(self.store.medium, world);
+                    let mut again =
+                        Self::boot(self.store.replace(RamFram::<1>::filled(0)).0, world);
                     again.check(script, world);
                     self = again;
                 }
@@ -224,10 +225,9 @@ impl<S: Medium, P> Store<S, P> {
     }
 
     fn replace<T: Medium>(self, medium: T) -> (S, Store<T, P>) {
+        let (old, image) = self.image.replace(medium);
         let new = Store {
-            medium,
-            failure: None,
-            geometry: self.geometry,
+            image,
             seq: self.seq,
             pinned: self.pinned,
             burst: self.burst,
@@ -238,13 +238,8 @@ impl<S: Medium, P> Store<S, P> {
             chain: self.chain,
             state: self.state,
             damaged: self.damaged,
-            torn: self.torn,
-            padded: self.padded,
-            bytes_written: 0,
-            bytes_read: 0,
-            _promise: PhantomData,
         };
-        (self.medium, new)
+        (old, new)
     }
 }
 

@@ -120,8 +120,8 @@ fn printed() {
     s.commit_all().unwrap();
     s.put_all(4, &[8; 12]).unwrap();
     s.free_all(3).unwrap();
-    let place = s.locate(2).unwrap();
-    let at = s.address(&place) as usize;
+    let place = s.image.locate(2).unwrap();
+    let at = s.image.address(&place) as usize;
     fram.bytes_mut()[at] ^= 1;
     let mut text = String::new();
     assert!(inspect::is_heap(fram.bytes()));

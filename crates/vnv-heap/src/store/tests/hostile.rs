@@ -1,6 +1,7 @@
 //! Media that hold anything: damaged, rotten, forged, or failing.
 
 use super::*;
+use crate::store::image::Geometry;
 use crate::{Component, OpenError};
 use nvmem::ram::RamFram;
 use nvmem::superblock::Superblock;
@@ -177,7 +178,7 @@ fn damage_is_named() {
             fram.bytes_mut()[at] ^= 0x40;
             let left = *fram.bytes();
             let mut s = open::<_, JustInTime>(&mut fram, &CONFIG).unwrap();
-            s.medium.read(0, &mut seen).unwrap();
+            s.image.medium().read(0, &mut seen).unwrap();
             for n in [e..e + 4, block..block + 8] {
                 assert_eq!(seen[n.clone()], left[n], "part {part}");
             }
@@ -238,7 +239,7 @@ fn damaged_records_are_refused() {
             };
             // Both records, with a right checksum.
             for slot in 0..2usize {
-                let at = geometry::RECORDS as usize + slot * 16;
+                let at = crate::store::image::RECORDS as usize + slot * 16;
                 let b = &mut fram.bytes_mut()[at..at + 12];
                 b[4] = state;
                 let crc = nvmem::crc::crc32(&b[..8]);
@@ -320,7 +321,7 @@ fn bus_errors<P: Promise>() {
                 &CONFIG,
             )
             .unwrap();
-            s.medium().left = n;
+            s.image.medium().left = n;
             let mut first = operations(&mut s);
             if first.is_ok() && P::SNAPSHOT {
                 first = s.commit_all();
@@ -328,7 +329,7 @@ fn bus_errors<P: Promise>() {
             let done = first.is_ok();
             failed += u32::from(!done);
             assert!(done || first == Err(Error::Medium("bus")), "{first:?}");
-            s.medium().left = u32::MAX;
+            s.image.medium().left = u32::MAX;
             if P::SNAPSHOT && s.state & UNFINISHED != 0 {
                 assert_eq!(s.alloc_all(1, 4), Err(Error::Unfinished));
                 assert_eq!(s.put_all(3, &[4; 8]), Err(Error::Unfinished));
@@ -401,10 +402,10 @@ fn random_images() {
             Ok(())
         })
         .unwrap();
-    let bytes = proptest::collection::vec(0..=255u8, SIZE - geometry::APPLIED as usize);
+    let bytes = proptest::collection::vec(0..=255u8, SIZE - crate::store::image::APPLIED as usize);
     runner
         .run(&bytes, |bytes| {
-            both(|b| b[geometry::APPLIED as usize..].copy_from_slice(&bytes));
+            both(|b| b[crate::store::image::APPLIED as usize..].copy_from_slice(&bytes));
             Ok(())
         })
         .unwrap();

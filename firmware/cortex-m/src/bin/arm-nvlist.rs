@@ -1,4 +1,0 @@
-//! The scenarios of the group `nvlist`.
-#![cfg_attr(target_os = "none", no_std, no_main)]
-
-relume_firmware_arm::image!(relume_suite::nvlist::group());

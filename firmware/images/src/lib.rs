@@ -1,0 +1,63 @@
+//! What all images have in common. Each file of `bin` is the image of one group of scenarios, for
+//! every machine: the target says which. On a host the images are empty programs.
+#![cfg_attr(target_os = "none", no_std)]
+
+#[cfg(all(target_os = "none", target_arch = "arm"))]
+pub use relume_firmware_arm::clean;
+#[cfg(target_arch = "msp430")]
+pub use relume_firmware_msp430::clean;
+#[cfg(all(target_os = "none", target_arch = "riscv32"))]
+pub use relume_firmware_riscv::clean;
+
+/// Makes a program of a group of scenarios. With `clean` before it, the stack and the registers are
+/// zero first: what a program has not written is in its checkpoints, too, and the rig wants it to
+/// be the same in each boot.
+#[macro_export]
+macro_rules! image {
+    (clean $group:expr) => {
+        /// What start-up calls.
+        #[cfg(target_os = "none")]
+        #[unsafe(no_mangle)]
+        extern "C" fn image() -> ! {
+            extern "C" fn run() -> ! {
+                relume_suite::machine::boot($group)
+            }
+            // SAFETY: nothing on the stack is used any more.
+            unsafe { $crate::clean(run) }
+        }
+        #[cfg(not(target_os = "none"))]
+        fn main() {}
+    };
+    ($group:expr) => {
+        /// What start-up calls.
+        #[cfg(target_os = "none")]
+        #[unsafe(no_mangle)]
+        extern "C" fn image() -> ! {
+            relume_suite::machine::boot($group)
+        }
+        #[cfg(not(target_os = "none"))]
+        fn main() {}
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use relume_suite::{HostModel, groups};
+    use std::path::Path;
+
+    #[test]
+    fn each_group_has_an_image() {
+        let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/bin");
+        let files = std::fs::read_dir(dir).unwrap();
+        let mut files: Vec<_> = files
+            .map(|f| f.unwrap().file_name().into_string().unwrap())
+            .collect();
+        files.sort();
+        let mut wanted: Vec<_> = groups::<HostModel>()
+            .iter()
+            .map(|g| format!("image-{}.rs", g.name))
+            .collect();
+        wanted.sort();
+        assert_eq!(files, wanted);
+    }
+}

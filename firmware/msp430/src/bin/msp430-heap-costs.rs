@@ -1,4 +1,0 @@
-//! The scenarios of the group `heap-costs`.
-#![cfg_attr(target_os = "none", no_std, no_main)]
-
-relume_firmware_msp430::image!(relume_suite::heap_costs::group());

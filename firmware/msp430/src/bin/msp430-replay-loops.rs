@@ -1,4 +1,0 @@
-//! The scenarios of the group `replay-loops`.
-#![cfg_attr(target_os = "none", no_std, no_main)]
-
-relume_firmware_msp430::image!(relume_suite::replay::loops_group());

@@ -1,4 +1,0 @@
-//! The scenarios of the group `checkpoint`.
-#![cfg_attr(target_os = "none", no_std, no_main)]
-
-relume_firmware_riscv::image!(clean relume_suite::checkpoint::group());

@@ -1,0 +1,283 @@
+//! `cargo xtask inspect FILE`. A package of its own, so that no other command compiles the crates.
+
+use anyhow::{Context, Result};
+use clap::Parser;
+use nvmem::{InOrder16, InOrder32, Model, Region, Superblock, inspect};
+use std::fmt::Write;
+use std::mem::MaybeUninit;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Prints what a memory dump holds
+///
+/// That is: the superblock, the layout, journals, blocks, lists, records, objects of a heap,
+/// checkpoints, and damage. The file is only read.
+#[derive(Parser)]
+#[command(name = "cargo xtask inspect", bin_name = "cargo xtask inspect")]
+struct Args {
+    /// A dump of a medium
+    file: PathBuf,
+    /// Byte of the dump at which the region begins
+    #[arg(long, default_value_t = 0)]
+    at: usize,
+    /// The medium's program word in bytes, where it has one
+    #[arg(long, default_value_t = 1, value_name = "BYTES")]
+    write_size: usize,
+}
+
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("error: {e:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(a: &Args) -> Result<()> {
+    let bytes = std::fs::read(&a.file).with_context(|| a.file.display().to_string())?;
+    let region = bytes
+        .get(a.at..)
+        .with_context(|| format!("the file has only {} bytes", bytes.len()))?;
+    print!("{}", report(region, a.write_size)?);
+    Ok(())
+}
+
+/// Describes the bytes. Any bytes are accepted.
+fn report(bytes: &[u8], write_size: usize) -> Result<String> {
+    let mut out = String::new();
+    inspect::blank(bytes, &mut out)?;
+    if vnv_heap::inspect::is_heap(bytes) {
+        vnv_heap::inspect::heap(bytes, &mut out)?;
+    } else if inspect::is_superblock(bytes) {
+        inspect::superblock(bytes, &mut out)?;
+        if let Some(sb) = counting(bytes).filter(|sb| sb.kind == *b"RPLY") {
+            table(bytes, &mut out)?;
+            // The pool that the steps change lies behind the table.
+            let part = nv_replay::pool_region(&sb).filter(|(at, _)| *at < bytes.len());
+            if let Some((at, sb)) = part {
+                writeln!(out, "offsets from {at:#06x} on:")?;
+                pmem_tx::inspect::pool(&sb, &bytes[at..], &mut out)?;
+            }
+        }
+        pool(bytes, &mut out)?;
+        if let Some(sb) = counting(bytes).filter(nvlist::inspect::is_lists) {
+            nvlist::inspect::lists(&sb, bytes, &mut out)?;
+        }
+    } else if checkpoint::inspect::has_images(bytes) {
+        checkpoint::inspect::images(bytes, write_size as u32, &mut out)?;
+    } else if checkpoint::inspect::has_log(bytes, write_size as u32) {
+        checkpoint::inspect::log(bytes, write_size as u32, &mut out)?;
+    } else {
+        inspect::records(bytes, write_size, &mut out)?;
+    }
+    Ok(out)
+}
+
+fn pool(bytes: &[u8], out: &mut String) -> Result<()> {
+    if let Some(sb) = counting(bytes).filter(pmem_tx::inspect::is_pool) {
+        pmem_tx::inspect::pool(&sb, bytes, out)?;
+    }
+    Ok(())
+}
+
+/// A replay table, on a copy of the image. Of what unit the medium is, the table's own check says.
+fn table(bytes: &[u8], out: &mut String) -> Result<()> {
+    let mut refused = String::new();
+    for read in [entries::<InOrder32>, entries::<InOrder16>] {
+        match read(bytes) {
+            Ok(all) => {
+                out.push_str(&all);
+                return Ok(());
+            }
+            Err(e) => refused = e,
+        }
+    }
+    writeln!(out, "replay table: {refused}")?;
+    Ok(())
+}
+
+fn entries<M: Model>(bytes: &[u8]) -> Result<String, String> {
+    let mut words: Vec<_> = (bytes.as_chunks::<8>().0.iter())
+        .map(|w| MaybeUninit::new(u64::from_ne_bytes(*w)))
+        .collect();
+    let mut out = String::from("replay table:\n");
+    let told = nv_replay::inspect(Region::<M>::new(&mut words), &mut |e| {
+        out += &format!("  {e:?}\n");
+    });
+    match told {
+        Ok(_) => Ok(out),
+        Err(e) => Err(e.error.to_string()),
+    }
+}
+
+/// The superblock that counts: the later of the intact copies, if it is not that of an unfinished
+/// format.
+fn counting(bytes: &[u8]) -> Option<Superblock> {
+    let (copies, _) = bytes.as_chunks::<{ Superblock::COPY_BYTES }>();
+    let mut intact = copies.iter().take(2).filter_map(Superblock::decode);
+    let first = intact.next()?;
+    let newest = match intact.next() {
+        Some(second) if (second.sequence.wrapping_sub(first.sequence) as i16) > 0 => second,
+        _ => first,
+    };
+    (!newest.formatting).then_some(newest.superblock)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nvmem::Unit;
+    use nvmem::ram::RamFram;
+    use nvmem::record::Record;
+
+    #[test]
+    fn a_record_is_shown() {
+        let r = Record::<u32, _>::open(RamFram::<128>::filled(0), 0..128, 7).unwrap();
+        let said = report(r.into_medium().bytes(), 1).unwrap();
+        assert!(
+            said.starts_with("128 bytes") && said.contains("record"),
+            "{said}"
+        );
+        assert!(!said.contains("NOT intact"), "{said}");
+    }
+
+    #[test]
+    fn a_pool_is_shown() {
+        let mut words = [const { std::mem::MaybeUninit::<u64>::new(0) }; 64];
+        let region = nvmem::Region::<nvmem::InOrder32>::new(&mut words);
+        let pool = pmem_tx::Pool::<u32>::open(region, |_| Ok(5)).ok().unwrap();
+        let region = pool.close();
+        let bytes = image(&region);
+        let said = report(&bytes, 1).unwrap();
+        assert!(
+            said.contains("POOL") && said.contains("context 0"),
+            "{said}"
+        );
+        assert!(!said.contains("DAMAGED"), "{said}");
+    }
+
+    fn lists<M: Model>(change: impl FnOnce(&mut [u8])) -> String {
+        let mut words = [const { MaybeUninit::<u64>::new(0) }; 64];
+        let pool = nvlist::NodePool::<u32, 2, M>::open(Region::new(&mut words));
+        let mut pool = pool.ok().unwrap();
+        pool.with(|mut lists, [a, b]| {
+            for k in 0..3 {
+                lists.push_back(a, k).unwrap();
+            }
+            lists.cursor_front(a).shift_back(b);
+        });
+        let region = pool.close();
+        let unit = M::Unit::BYTES;
+        // SAFETY: inside of the region, aligned, and nothing is lent.
+        let word = |i| unsafe { region.load(i * unit) }.to_le_bytes();
+        let bytes = (0..region.len() / unit).flat_map(|i| word(i).into_iter().take(unit));
+        let mut bytes: Vec<u8> = bytes.collect();
+        change(&mut bytes);
+        report(&bytes, 1).unwrap()
+    }
+
+    #[test]
+    fn lists_are_shown() {
+        for said in [lists::<InOrder32>(|_| ()), lists::<InOrder16>(|_| ())] {
+            for part in ["LIST", "2 lists", "record of the last operation: Move"] {
+                assert!(said.contains(part), "{part} in {said}");
+            }
+            let nodes = |list: &str| {
+                let line = said.lines().find_map(|l| l.trim().strip_prefix(list));
+                line.unwrap().split_whitespace().count()
+            };
+            assert_eq!((nodes("list 0:"), nodes("list 1:")), (2, 1), "{said}");
+            assert!(!said.contains("DAMAGED"), "{said}");
+        }
+        // A head that leads to where no node is.
+        let head = Superblock::BYTES + 12;
+        let said = lists::<InOrder16>(|b| b[head + 2..head + 4].copy_from_slice(&[1, 0]));
+        assert!(said.contains("DAMAGED"), "{said}");
+    }
+
+    fn image(region: &Region<'_, InOrder32>) -> Vec<u8> {
+        // SAFETY: inside of the region, aligned, and nothing is lent.
+        let word = |i| unsafe { region.load(i * 4) }.to_le_bytes();
+        (0..region.len() / 4).flat_map(word).collect()
+    }
+
+    #[test]
+    fn a_replay_table_and_its_pool_are_shown() {
+        let mut words = [const { MaybeUninit::<u64>::new(0) }; 256];
+        let region = Region::<InOrder32>::new(&mut words);
+        let options = nv_replay::Options::default();
+        let rt = nv_replay::Replay::<u32>::open(region, options, |_| Ok(5));
+        let mut rt = rt.ok().unwrap();
+        rt.step((), |_, _, ()| Ok(())).ok().unwrap();
+        let said = report(&image(&rt.close()), 1).unwrap();
+        for part in ["RPLY", "replay table:", "Record", "context 0", "1 objects"] {
+            assert!(said.contains(part), "{part} in {said}");
+        }
+        assert!(!said.contains("DAMAGED"), "{said}");
+    }
+
+    #[test]
+    fn checkpoints_are_shown() {
+        let mut fram = nvmem::ram::RamFram::<512>::filled(0);
+        let mut images = checkpoint::Images::<_, 2>::open(&mut fram, 0..512, 7).unwrap();
+        let (mut statics, mut heap, mut stack) = ([1; 9], [2; 40], [3; 16]);
+        let memory = checkpoint::Memory::new(&mut statics, &mut heap, &mut stack);
+        for context in [5, 6] {
+            let taken = images.checkpoint(&checkpoint::Split, &memory, context);
+            taken.unwrap();
+        }
+        let said = report(fram.bytes(), 1).unwrap();
+        for part in [
+            "sequence 1, context 0x5",
+            "sequence 2, context 0x6",
+            "40 bytes",
+        ] {
+            assert!(said.contains(part), "{part} in {said}");
+        }
+        assert!(!said.contains("damaged"), "{said}");
+        fram.bytes_mut()[100] ^= 4;
+        let said = report(fram.bytes(), 1).unwrap();
+        assert!(said.contains("damaged"), "{said}");
+    }
+
+    #[test]
+    fn a_log_is_shown() {
+        use checkpoint::Store;
+        let mut flash = nvmem::ram::RamNor::<20, 256, 8>::new();
+        let mut log = checkpoint::Log::<_, 5, 40, 32>::open(&mut flash, 0..20 * 256, 7).unwrap();
+        let (mut statics, mut heap, mut stack) = ([1; 9], [0; 40], [3; 16]);
+        let memory = checkpoint::Memory::new(&mut statics, &mut heap, &mut stack);
+        for context in [5, 6] {
+            log.save(&memory, context).unwrap();
+        }
+        let said = report(flash.bytes(), 8).unwrap();
+        for part in [
+            "sequence 1, context 0x5",
+            "sequence 2, context 0x6",
+            "cells of 32 bytes from 0x0800 on",
+            "cells 1 to 2: zero",
+        ] {
+            assert!(said.contains(part), "{part} in {said}");
+        }
+        assert!(
+            !said.contains("damaged") && !said.contains("DAMAGED"),
+            "{said}"
+        );
+        flash.bytes_mut()[0x900] ^= 4;
+        let said = report(flash.bytes(), 8).unwrap();
+        assert!(said.contains("DAMAGED"), "{said}");
+    }
+
+    #[test]
+    fn any_bytes_are_survived() {
+        for n in [0, 1, 63, 64, 200] {
+            for b in [0, 0x55, 0xFF] {
+                report(&vec![b; n], 8).unwrap();
+            }
+            let mixed: Vec<u8> = (0..n).map(|i| (i * 37 % 251) as u8).collect();
+            report(&mixed, 1).unwrap();
+        }
+    }
+}
