@@ -248,6 +248,7 @@ where
 
     /// [`Replay::each_with`] with this name.
     #[inline(always)]
+    #[allow(clippy::type_complexity)]
     pub fn each_with<S: Share>(
         self,
         range: Range<u32>,
@@ -266,6 +267,7 @@ where
 
     /// [`Replay::forever_with`] with this name.
     #[inline(always)]
+    #[allow(clippy::type_complexity)]
     pub fn forever_with<S: Share>(
         self,
         args: S,

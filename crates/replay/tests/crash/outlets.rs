@@ -121,17 +121,21 @@ where
     }
     assert!(!rt.waits());
     assert_eq!(world.with(|w| w.received[..4].to_vec()), [0, 10, 11, 20]);
-    rt.step((), |tx, _, ()| tx.send(&WORD, 30)).unwrap();
+    // One step after the other sends, so that messages are appended to kept ones.
+    for k in 30..34 {
+        rt.step(k, |tx, _, k| tx.send(&WORD, k)).unwrap();
+    }
     while rt.drain().is_err() {}
-    assert_eq!(world.with(|w| w.received[4..].to_vec()), [30]);
+    assert_eq!(world.with(|w| w.received[4..].to_vec()), [30, 31, 32, 33]);
 }
 
-/// Three patterns of a busy radio, on each medium.
+/// Patterns of a busy radio, on each medium. With the last one, a step's messages leave together
+/// with kept ones.
 fn busy<M: Model>(depth: u32)
 where
     M::Unit: Width,
 {
-    for busy in [0x5bb6_d5ab, 0x0f3c_0ff0, 0x8000_00ff] {
+    for busy in [0x5bb6_d5ab, 0x0f3c_0ff0, 0x8000_00ff, 0x4924_9249] {
         let s = explore(Mapped::<M>::new(2048), |nv, world: &World<'_, Air>| {
             a_busy_radio(nv, world)
         })

@@ -14,7 +14,7 @@ type Rt<'m> = Replay<'m, Top<'static>>;
 
 fn program(rt: &mut Rt<'_>) -> Result<(), Error> {
     rt.step((), |_, _, ()| {
-        rt.step((), |_, _, ()| Ok(()))?;
+        let _ = rt.step((), |_, _, ()| Ok(()));
         Ok(())
     })?;
     Ok(())
