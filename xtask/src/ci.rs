@@ -100,9 +100,7 @@ pub fn run(a: Args) -> Result<()> {
     run.step("system-qemu", None, |s| {
         qemu::kills(&ctx.project, ctx.long, s)
     });
-    run.step("boards", None, |s| {
-        boards::check(&ctx.project, ctx.long, s)
-    });
+    run.step("boards", None, |s| boards::check(&ctx.project, ctx.long, s));
     run.step("machine", None, |s| {
         machine::check(&ctx.project, ctx.long, s)
     });
