@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use nv_replay::nvmem::{InOrder16, InOrder32, Model, Region};
 use nv_replay::pmem_tx::Width;
-use nv_replay::{Error, Message, Options, Outlet, Port, Replay};
+use nv_replay::{Error, Message, NotNow, Options, Outlet, Port, Replay};
 use relume_fuzz::{blank, bytes, bytes_mut, edit, overwrite, seeds};
 use std::sync::LazyLock;
 
@@ -18,10 +18,11 @@ static PORT: Port<u32> = Port::new(1);
 struct Sent(u32);
 
 impl Outlet for Sent {
-    fn send(&mut self, m: &Message<'_>) {
+    fn send(&mut self, m: &Message<'_>) -> Result<(), NotNow> {
         if let Some(Ok(v)) = m.get(&PORT) {
             self.0 = self.0.wrapping_add(v);
         }
+        Ok(())
     }
 }
 

@@ -8,7 +8,7 @@ pub mod packages;
 use crate::project::{Project, nightly};
 use crate::run::Run;
 use crate::shard::Shard;
-use crate::{consumers, demo, machine, msp430, qemu};
+use crate::{boards, consumers, demo, machine, msp430, qemu};
 use anyhow::Result;
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ pub struct Args {
 }
 
 /// The names of the steps, in order.
-const STEPS: [&str; 25] = [
+const STEPS: [&str; 26] = [
     "fmt",
     "docs-check",
     "clippy",
@@ -44,6 +44,7 @@ const STEPS: [&str; 25] = [
     "arithmetic",
     "system-msp430",
     "system-qemu",
+    "boards",
     "machine",
     "demo",
     "msrv",
@@ -99,6 +100,7 @@ pub fn run(a: Args) -> Result<()> {
     run.step("system-qemu", None, |s| {
         qemu::kills(&ctx.project, ctx.long, s)
     });
+    run.step("boards", None, |s| boards::check(&ctx.project, ctx.long, s));
     run.step("machine", None, |s| {
         machine::check(&ctx.project, ctx.long, s)
     });

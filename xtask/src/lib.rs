@@ -7,6 +7,7 @@
 #[allow(dead_code)]
 #[path = "../../firmware/suite/src/abi.rs"]
 mod abi;
+mod boards;
 mod ci;
 mod consumers;
 mod demo;
@@ -56,6 +57,7 @@ enum Command {
     Consumers(consumers::Args),
     Evaluate(evaluate::Args),
     Firmware(firmware::Args),
+    Boards(boards::Args),
     Machine(machine::Args),
     Sabotage(sabotage::Args),
     Sizes(sizes::Args),
@@ -101,6 +103,7 @@ pub fn main() -> ExitCode {
         Command::Consumers(a) => consumers::run(a),
         Command::Evaluate(a) => evaluate::run(a),
         Command::Firmware(a) => firmware::run(a),
+        Command::Boards(a) => boards::run(a),
         Command::Machine(a) => machine::run(a),
         Command::Sabotage(a) => sabotage::run(a),
         Command::Sizes(a) => sizes::run(a),

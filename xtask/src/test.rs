@@ -113,7 +113,8 @@ pub fn install_rust() -> Result<()> {
             "rustup is not installed; type:\n  curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh"
         );
     }
-    for t in BARE.iter().filter(|t| !has_target("", t)) {
+    let bare = BARE.iter().copied().chain(crate::boards::targets());
+    for t in bare.filter(|t| !has_target("", t)) {
         get(rustup(&["target", "add", t]))?;
     }
     if nightly().is_none() {

@@ -318,9 +318,9 @@ fn string(text: &str, quote: char) -> Option<(String, &str)> {
     let mut at = 0;
     loop {
         let behind = &body[at..];
-        if behind.starts_with(delimiter) {
+        if let Some(after) = behind.strip_prefix(delimiter) {
             // A string of several lines may end with quotes of its own.
-            let more = behind[delimiter.len()..]
+            let more = after
                 .chars()
                 .take_while(|c| delimiter.len() == 3 && *c == quote);
             let end = at + more.count();

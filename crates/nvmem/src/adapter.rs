@@ -6,7 +6,7 @@
 
 use crate::device::{Contract, EraseUnit, Medium, Misuse, Torn, check_range};
 use embedded_storage::nor_flash::{
-    ErrorType, NorFlash, NorFlashError, NorFlashErrorKind, ReadNorFlash,
+    ErrorType, MultiwriteNorFlash, NorFlash, NorFlashError, NorFlashErrorKind, ReadNorFlash,
 };
 
 #[cfg(feature = "embedded-storage-async")]
@@ -19,8 +19,11 @@ use embedded_storage_async::nor_flash as later;
 /// The traits guarantee little: after a cut all words of the write are undefined, and each word may
 /// be written once. So this adapter states [`Torn::Unstable`]. `ERASED` is the value of an erased
 /// byte. The traits require 0xFF, but some drivers (STM32L0, STM32L1) differ.
+///
+/// If the driver is a `MultiwriteNorFlash`, use [`FromNor::multiwrite`]: then words may be
+/// overwritten with zeros, and [`Record`](crate::Record) needs far fewer erases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FromNor<F, const ERASED: u8 = 0xFF> {
+pub struct FromNor<F, const ERASED: u8 = 0xFF, const WRITE_ONCE: bool = true> {
     flash: F,
 }
 
@@ -31,12 +34,29 @@ impl<F> FromNor<F> {
     }
 }
 
+impl<F: MultiwriteNorFlash> FromNor<F, 0xFF, false> {
+    /// Wraps a driver whose words may be overwritten with zeros.
+    pub const fn multiwrite(flash: F) -> Self {
+        FromNor { flash }
+    }
+}
+
+#[cfg(feature = "embedded-storage-async")]
+impl<F: later::MultiwriteNorFlash> FromNor<F, 0xFF, false> {
+    /// Wraps an async driver whose words may be overwritten with zeros.
+    pub const fn multiwrite_async(flash: F) -> Self {
+        FromNor { flash }
+    }
+}
+
 impl<F, const ERASED: u8> FromNor<F, ERASED> {
     /// Wraps a driver whose erased bytes read `ERASED`.
     pub const fn with_erased(flash: F) -> Self {
         FromNor { flash }
     }
+}
 
+impl<F, const ERASED: u8, const WRITE_ONCE: bool> FromNor<F, ERASED, WRITE_ONCE> {
     /// Returns the driver.
     pub fn into_inner(self) -> F {
         self.flash
@@ -58,7 +78,7 @@ impl<F, const ERASED: u8> FromNor<F, ERASED> {
             erase: Some(EraseUnit {
                 size: erase as u32,
                 erased: ERASED,
-                write_once: true,
+                write_once: WRITE_ONCE,
                 endurance: 0,
             }),
         };
@@ -79,7 +99,9 @@ const fn capped(capacity: usize) -> u32 {
     }
 }
 
-impl<F: NorFlash, const ERASED: u8> Medium for FromNor<F, ERASED> {
+impl<F: NorFlash, const ERASED: u8, const WRITE_ONCE: bool> Medium
+    for FromNor<F, ERASED, WRITE_ONCE>
+{
     type Error = F::Error;
     const CONTRACT: Contract = Self::contract(F::READ_SIZE, F::WRITE_SIZE, F::ERASE_SIZE);
 
@@ -98,7 +120,9 @@ impl<F: NorFlash, const ERASED: u8> Medium for FromNor<F, ERASED> {
 }
 
 #[cfg(feature = "embedded-storage-async")]
-impl<F: later::NorFlash, const ERASED: u8> AsyncMedium for FromNor<F, ERASED> {
+impl<F: later::NorFlash, const ERASED: u8, const WRITE_ONCE: bool> AsyncMedium
+    for FromNor<F, ERASED, WRITE_ONCE>
+{
     type Error = F::Error;
     const CONTRACT: Contract = Self::contract(F::READ_SIZE, F::WRITE_SIZE, F::ERASE_SIZE);
 

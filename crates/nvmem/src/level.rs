@@ -11,7 +11,7 @@
 //!           copied from here               appended here      in turn
 //!
 //! block   | header | commit marker | confirmation | slot 0 | slot 1 | ... |
-//! header  | magic "RLW1" | sequence | previous block and its sequence | valid slots of
+//! header  | magic "RLW2" | sequence | previous block and its sequence | valid slots of
 //!           the previous block | oldest block | carried? | geometry | CRC |   32 bytes
 //!
 //! slot    | kind and page number, 4 bytes | page | CRC, 4 bytes |
@@ -70,10 +70,9 @@ mod tests;
 
 use crate::device::{Contract, Medium, Torn};
 use crate::layout::{Layout, LayoutMismatch};
-use crate::planted;
 use core::fmt;
-use geometry::{COPIES, Geometry, NONE, SLOT_HEAD};
-use log::Log;
+use geometry::{COPIES, Geometry, NONE, VERSION};
+use log::{Fault, Log};
 use table::Table;
 
 /// Why wear-levelled flash cannot be opened, read or written.
@@ -142,7 +141,7 @@ type Result<T, E> = core::result::Result<T, LevelError<E>>;
 /// flash with large program words, a multiple of the word less 8 wastes nothing.
 #[derive(Debug)]
 pub struct WearLevelled<'b, D, const PAGE: usize> {
-    log: Log<'b, D>,
+    log: Log<'b, D, PAGE>,
 }
 
 impl<'b, D: Medium, const PAGE: usize> WearLevelled<'b, D, PAGE> {
@@ -199,7 +198,8 @@ impl<'b, D: Medium, const PAGE: usize> WearLevelled<'b, D, PAGE> {
     /// `OutOfRange`.
     pub fn open(medium: D, table: &'b mut [u16]) -> Result<Self, D::Error> {
         let mut log = Self::log(medium, table)?;
-        log.open()?;
+        let opened = log.open();
+        opened.map_err(|f| log.error(f))?;
         Ok(WearLevelled { log })
     }
 
@@ -212,7 +212,8 @@ impl<'b, D: Medium, const PAGE: usize> WearLevelled<'b, D, PAGE> {
     pub fn open_to_read(medium: D, table: &'b mut [u16]) -> Result<Self, D::Error> {
         let mut log = Self::log(medium, table)?;
         log.read_only = true;
-        log.open()?;
+        let opened = log.open();
+        opened.map_err(|f| log.error(f))?;
         Ok(WearLevelled { log })
     }
 
@@ -223,12 +224,12 @@ impl<'b, D: Medium, const PAGE: usize> WearLevelled<'b, D, PAGE> {
     /// all blocks, then a format. **Errors**: `Medium`, `TooSmall`, `TableTooSmall`.
     pub fn format(medium: D, table: &'b mut [u16]) -> Result<Self, D::Error> {
         let mut log = Self::log(medium, table)?;
-        log.erase_all()?;
-        log.open()?;
+        let opened = log.erase_all().and_then(|()| log.open());
+        opened.map_err(|f| log.error(f))?;
         Ok(WearLevelled { log })
     }
 
-    fn log(medium: D, table: &'b mut [u16]) -> Result<Log<'b, D>, D::Error> {
+    fn log(medium: D, table: &'b mut [u16]) -> Result<Log<'b, D, PAGE>, D::Error> {
         let geometry = Self::geometry(medium.capacity());
         if geometry.pages == 0 {
             return Err(LevelError::TooSmall {
@@ -238,7 +239,8 @@ impl<'b, D: Medium, const PAGE: usize> WearLevelled<'b, D, PAGE> {
         let needed = geometry.entries();
         Ok(Log {
             medium,
-            geometry,
+            blocks: geometry.blocks,
+            pages: geometry.pages,
             table: Table::new(&geometry, table).ok_or(LevelError::TableTooSmall { needed })?,
             newest: 0,
             newest_sequence: 0,
@@ -252,13 +254,14 @@ impl<'b, D: Medium, const PAGE: usize> WearLevelled<'b, D, PAGE> {
             cursor: 0,
             stale: false,
             read_only: false,
+            other: (0, [0; 3]),
         })
     }
 
     /// Roughly how often each erase unit was erased: the number of blocks started, divided by the
     /// number of blocks.
     pub fn erases(&self) -> u32 {
-        self.log.sequence.div_ceil(self.log.geometry.blocks)
+        self.log.sequence.div_ceil(self.log.blocks)
     }
 
     /// Reads all pages and counts those with a wrong checksum. A copy of a damaged page keeps a
@@ -266,15 +269,19 @@ impl<'b, D: Medium, const PAGE: usize> WearLevelled<'b, D, PAGE> {
     ///
     /// **Power loss**: writes nothing. **Errors**: `Medium`.
     pub fn damaged_pages(&mut self) -> Result<u32, D::Error> {
-        self.log.ready()?;
-        let mut n = 0;
-        for page in 0..self.log.geometry.pages as u16 {
-            let slot = self.log.table.slot(page);
-            if slot != NONE && !self.log.is_intact(slot)? {
-                n += 1;
+        let log = &mut self.log;
+        let mut count = || {
+            log.ready()?;
+            let mut n = 0;
+            for page in 0..log.pages as u16 {
+                let slot = log.table.slot(page);
+                if slot != NONE && !log.is_intact(slot)? {
+                    n += 1;
+                }
             }
-        }
-        Ok(n)
+            Ok(n)
+        };
+        count().map_err(|f: Fault<_>| self.log.error(f))
     }
 
     /// Returns the flash.
@@ -325,7 +332,7 @@ impl<D: Medium, const PAGE: usize> Medium for WearLevelled<'_, D, PAGE> {
     };
 
     fn capacity(&self) -> u32 {
-        self.log.geometry.pages * PAGE as u32
+        self.log.pages * PAGE as u32
     }
 
     /// **Cost**: reads the requested bytes, rounded to the flash's read size. Does not verify
@@ -333,20 +340,14 @@ impl<D: Medium, const PAGE: usize> Medium for WearLevelled<'_, D, PAGE> {
     /// [`WearLevelled::damaged_pages`]. **Errors**: `OutOfRange`, `Medium`.
     fn read(&mut self, at: u32, buf: &mut [u8]) -> Result<(), D::Error> {
         let ranges = self.split_by_page(at, buf.len())?;
-        self.log.ready()?;
+        let log = &mut self.log;
+        let mut done = log.ready();
         for p in ranges {
-            let Some(piece) = buf.get_mut(p.bytes) else {
-                continue;
-            };
-            match self.log.table.slot(p.page) {
-                NONE => piece.fill(0),
-                slot => {
-                    let at = self.log.geometry.slot_at(slot) + SLOT_HEAD + p.off;
-                    self.log.read(at, piece)?;
-                }
+            if let (Ok(()), Some(piece)) = (&done, buf.get_mut(p.bytes)) {
+                done = log.read_page(p.page, p.off, piece);
             }
         }
-        Ok(())
+        done.map_err(|f| log.error(f))
     }
 
     /// **Power loss**: [`Torn::Prefix`]: each page that the write touches is old or new, the new
@@ -357,7 +358,8 @@ impl<D: Medium, const PAGE: usize> Medium for WearLevelled<'_, D, PAGE> {
     fn write(&mut self, at: u32, bytes: &[u8]) -> Result<(), D::Error> {
         for p in self.split_by_page(at, bytes.len())? {
             if let Some(piece) = bytes.get(p.bytes) {
-                self.log.write(p.page, p.off, piece)?;
+                let done = self.log.write(p.page, p.off, piece);
+                done.map_err(|f| self.log.error(f))?;
             }
         }
         Ok(())
@@ -368,59 +370,29 @@ impl<D: Medium, const PAGE: usize> Medium for WearLevelled<'_, D, PAGE> {
     }
 }
 
-impl<D: Medium> Log<'_, D> {
-    /// Reads any bytes, rounded to the flash's read size.
-    fn read(&mut self, at: u32, buf: &mut [u8]) -> Result<(), D::Error> {
-        let size = D::CONTRACT.read_size;
-        if size == 1 {
-            return self.medium.read(at, buf).map_err(LevelError::Medium);
+impl<D: Medium, const PAGE: usize> Log<'_, D, PAGE> {
+    fn error(&self, fault: Fault<D::Error>) -> LevelError<D::Error> {
+        match fault {
+            Fault::Medium(e) => LevelError::Medium(e),
+            Fault::Other => LevelError::Layout(LayoutMismatch {
+                stored: layout(self.other.0, self.other.1),
+                expected: layout(VERSION, self.geometry().header_sizes()),
+            }),
+            Fault::Foreign => LevelError::Foreign,
+            Fault::Damaged => LevelError::Damaged,
+            Fault::ReadOnly => LevelError::ReadOnly,
+            Fault::WornOut => LevelError::WornOut,
         }
-        let mut aligned = [0; 256];
-        let most = 256 / size * size;
-        let mut done = 0;
-        while done < buf.len() {
-            let from = at + done as u32;
-            let start = from / size * size;
-            let end = (at + buf.len() as u32).next_multiple_of(size);
-            let piece = &mut aligned[..most.min(end - start) as usize];
-            self.medium.read(start, piece).map_err(LevelError::Medium)?;
-            let there = &piece[(from - start) as usize..];
-            let n = there.len().min(buf.len() - done);
-            buf[done..done + n].copy_from_slice(&there[..n]);
-            done += n;
-        }
-        Ok(())
-    }
-
-    /// Erases every block, the newest last, so that a cut never leaves only older content.
-    fn erase_all(&mut self) -> Result<(), D::Error> {
-        let s = self.geometry;
-        let newest = self.newest_block()?;
-        let first = if planted!("nvmem/level-format-newest-first") {
-            0
-        } else {
-            1
-        };
-        for i in first..first + s.blocks {
-            let at = s.block_at(((newest + i) % s.blocks) as u16);
-            self.medium
-                .erase(at, at + s.block)
-                .map_err(LevelError::Medium)?;
-        }
-        Ok(())
     }
 }
 
-/// The error for another geometry. Its fingerprints are the page size, the slots per block and the
-/// number of blocks.
-fn mismatch(stored: [u16; 3], geometry: &Geometry) -> LayoutMismatch {
-    let layout = |n: [u16; 3]| Layout {
+/// The layout of a log with this geometry. Its fingerprint is the page size, the slots per block
+/// and the number of blocks.
+fn layout(version: u16, sizes: [u16; 3]) -> Layout {
+    let [page, slots, blocks] = sizes.map(u64::from);
+    Layout {
         kind: *b"WEAR",
-        version: 1,
-        fingerprint: n.iter().rev().fold(0, |all, n| all << 16 | u64::from(*n)),
-    };
-    LayoutMismatch {
-        stored: layout(stored),
-        expected: layout(geometry.header_sizes()),
+        version,
+        fingerprint: page | slots << 16 | blocks << 32,
     }
 }

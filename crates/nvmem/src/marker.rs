@@ -30,14 +30,14 @@
 //! # Killing a slot
 //!
 //! On most NOR flash a word may be programmed again so that all its bits are programmed:
-//! [`Contract::overwrites`]. There a slot in doubt can be [killed](kill) instead of erased. A killed
-//! word is stable once [`kill`] has returned, whatever it was before. A kill that was cut may read
-//! as the old word again, so the next boot repeats it, and nobody relies on it before. On a medium
-//! without such an overwrite nothing is ever killed.
+//! [`Contract::overwrites`]. There a slot in doubt can be [killed](kill) instead of erased. A
+//! killed word is stable once [`kill`] has returned, whatever it was before. A kill that was cut
+//! may read as the old word again, so the next boot repeats it, and nobody relies on it before. On
+//! a medium without such an overwrite nothing is ever killed.
 //!
 //! A word that reads as blank may be one whose kill was cut. So nothing else is programmed there. A
-//! word that is *only* ever killed, in front of a slot, solves this: a boot kills it again before it
-//! uses the slot or the one after it, and it then says for good that the slot was begun.
+//! word that is *only* ever killed, in front of a slot, solves this: a boot kills it again before
+//! it uses the slot or the one after it, and it then says for good that the slot was begun.
 
 use crate::device::{Contract, Medium, Torn};
 
@@ -94,8 +94,8 @@ pub struct Marker {
 }
 
 impl Marker {
-    /// The bytes that the marker word (`which` 0) or the confirmation (1) repeats. Neither all zeros
-    /// nor all ones, and different for the two words.
+    /// The bytes that the marker word (`which` 0) or the confirmation (1) repeats. Neither all
+    /// zeros nor all ones, and different for the two words.
     pub const fn word(self, which: u32) -> [u8; 4] {
         // The highest and the lowest bit differ, each way in one of the words.
         let (salt, set) = if which == 0 {

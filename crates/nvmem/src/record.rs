@@ -34,23 +34,23 @@
 //!
 //! # Why it is safe
 //!
-//! - The newest slot with a correct CRC and, on flash, a commit marker counts. A torn slot does not,
-//!   so the previous value counts. If the marker was begun, the content is complete and stable. If
-//!   the confirmation was begun, the marker is too.
+//! - The newest slot with a correct CRC and, on flash, a commit marker counts. A torn slot does
+//!   not, so the previous value counts. If the marker was begun, the content is complete and
+//!   stable. If the confirmation was begun, the marker is too.
 //! - A boot that does not find both words, or finds a torn slot or bank, is in doubt. It writes the
-//!   value again before it returns it. The program acts only on a value that no later boot can judge
-//!   differently.
+//!   value again before it returns it. The program acts only on a value that no later boot can
+//!   judge differently.
 //! - The bank to erase is never the newest one, nor the *base*: the bank of the newest confirmed
 //!   value. If the newest slot proves unstable, the base still counts.
-//! - A slot whose begin word reads as blank is untouched, except perhaps for that word, which may be
-//!   half programmed. Where words may be programmed only once, a boot therefore never appends to a
-//!   bank of an earlier boot: its first write erases a bank.
+//! - A slot whose begin word reads as blank is untouched, except perhaps for that word, which may
+//!   be half programmed. Where words may be programmed only once, a boot therefore never appends to
+//!   a bank of an earlier boot: its first write erases a bank.
 //! - Where a word may be programmed again ([`Contract::overwrites`]), a boot appends. It first
 //!   programs the begin word of the last slot again, and then that of its own slot. Both are now
 //!   stable, so each later boot finds this slot, whatever the torn slot before it reads as.
 //! - A slot that was cut may read as valid later. Its sequence number must not be used again. Slots
-//!   of a bank have consecutive numbers. The first write to a bank skips one number, and a boot that
-//!   finds torn slots and does not append skips 64 more.
+//!   of a bank have consecutive numbers. The first write to a bank skips one number, and a boot
+//!   that finds torn slots and does not append skips 64 more.
 //!
 //! docs/DESIGN.md explains why two banks, or one word fewer, do not suffice.
 //!
@@ -151,8 +151,8 @@ impl<T: Plain, D: Medium> Record<T, D> {
     /// **Power loss**: the record keeps its value, or gets `initial` if the range was blank; a
     /// format that was cut is repeated. **Cost**: reads the headers and a few slots. Writes one
     /// slot if the range is blank, or if a write to flash was cut; otherwise writes nothing. That
-    /// write erases a bank, unless [`Contract::overwrites`](crate::device::Contract::overwrites) and
-    /// a slot is free. **Errors**: all of [`RecordError`].
+    /// write erases a bank, unless [`Contract::overwrites`](crate::device::Contract::overwrites)
+    /// and a slot is free. **Errors**: all of [`RecordError`].
     pub fn open(medium: D, range: Range<u32>, initial: T) -> Result<Self, D> {
         Self::open_with::<T>(medium, range, initial, None)
     }
@@ -273,8 +273,8 @@ impl<T: Plain, D: Medium> Record<T, D> {
     /// **Power loss**: the old value or the new one. **Cost**: writes one slot: the value, 20
     /// bytes, padding to the program word and, on flash, three more words. One bank is erased every
     /// [`Record::updates_per_erase`] updates and, where words may be programmed only once, at the
-    /// first update of a boot. **Errors**: [`RecordError::Medium`]; the value in RAM is then the old
-    /// one.
+    /// first update of a boot. **Errors**: [`RecordError::Medium`]; the value in RAM is then the
+    /// old one.
     pub fn set(&mut self, value: T) -> Result<(), D> {
         let mut value = MaybeUninit::new(value);
         self.store(&mut value)?;

@@ -1,7 +1,7 @@
 //! Sequence numbers that wrap: which of two copies is newer.
 
-/// Whether sequence number `a` is newer than `b`. The numbers wrap, so two numbers that are compared
-/// must have been given out less than 2^31 apart.
+/// Whether sequence number `a` is newer than `b`. The numbers wrap, so two numbers that are
+/// compared must have been given out less than 2^31 apart.
 #[inline]
 pub const fn is_newer(a: u32, b: u32) -> bool {
     a.wrapping_sub(b).cast_signed() > 0

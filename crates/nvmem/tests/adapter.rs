@@ -1,7 +1,7 @@
 //! To the flash traits of embedded-storage and back, blocking and async.
 #![cfg(feature = "embedded-storage-async")]
 
-use embedded_storage::nor_flash::{NorFlash, NorFlashError, NorFlashErrorKind};
+use embedded_storage::nor_flash::{NorFlash, NorFlashError, NorFlashErrorKind, ReadNorFlash};
 use embedded_storage_async::nor_flash as later;
 use nvmem::Record;
 use nvmem::adapter::{FromNor, ToAsyncNor, ToNor, ToNorError};
@@ -124,6 +124,45 @@ fn a_record_on_a_driver() {
         r.set(boot + 1).unwrap();
     }
     assert!(driver.into_inner().wear().iter().all(|w| *w > 3));
+}
+
+/// A driver whose words may be overwritten.
+struct Multiwrite(ToNor<RamNor<3, 1024, 4, 0xFF, false>, 1024>);
+
+impl embedded_storage::nor_flash::ErrorType for Multiwrite {
+    type Error = ToNorError<Misuse>;
+}
+impl ReadNorFlash for Multiwrite {
+    const READ_SIZE: usize = 1;
+    fn read(&mut self, at: u32, buf: &mut [u8]) -> Result<(), Self::Error> {
+        self.0.read(at, buf)
+    }
+    fn capacity(&self) -> usize {
+        3072
+    }
+}
+impl NorFlash for Multiwrite {
+    const WRITE_SIZE: usize = 4;
+    const ERASE_SIZE: usize = 1024;
+    fn erase(&mut self, from: u32, to: u32) -> Result<(), Self::Error> {
+        self.0.erase(from, to)
+    }
+    fn write(&mut self, at: u32, bytes: &[u8]) -> Result<(), Self::Error> {
+        self.0.write(at, bytes)
+    }
+}
+impl embedded_storage::nor_flash::MultiwriteNorFlash for Multiwrite {}
+
+#[test]
+fn a_record_on_a_driver_whose_words_may_be_overwritten() {
+    let mut medium = FromNor::multiwrite(Multiwrite(ToNor::new(RamNor::new())));
+    for boot in 0..100u32 {
+        let mut r = Record::open(&mut medium, 0..3072, 0u32).unwrap();
+        assert_eq!(*r.get(), boot);
+        r.set(boot + 1).unwrap();
+    }
+    let wear = *medium.into_inner().0.into_inner().wear();
+    assert!(wear.iter().sum::<u32>() < 8, "{wear:?}");
 }
 
 #[test]

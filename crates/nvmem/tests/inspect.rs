@@ -61,7 +61,7 @@ fn records_and_blanks() {
     let mut d = RamNor::<3, 128, 8>::new();
     let mut r = Record::open(&mut d, 0..384, 5u32).unwrap();
     r.set(6).unwrap();
-    d.bytes_mut()[80] ^= 1;
+    d.bytes_mut()[75] ^= 1;
     let out = said(|o| inspect::records(d.bytes(), 8, o));
     let lines: Vec<_> = out.lines().collect();
     assert_eq!(lines.len(), 2, "{out}");

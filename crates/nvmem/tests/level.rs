@@ -270,6 +270,26 @@ fn after_an_error_the_page_is_old_or_new() {
 }
 
 #[test]
+fn a_log_of_the_older_format_is_refused_by_name() {
+    let mut flash = Small::new();
+    let mut table = [0; 21];
+    WearLevelled::<_, 8>::open(&mut flash, &mut table).unwrap();
+    // The first block is the last one; its header has its checksum at the end.
+    let header = &mut flash.bytes_mut()[6 * 128..][..32];
+    header[..4].copy_from_slice(b"RLW1");
+    let crc = nvmem::crc::crc32(&header[..28]);
+    header[28..].copy_from_slice(&crc.to_le_bytes());
+    let before = flash.clone();
+    let e = WearLevelled::<_, 8>::open(&mut flash, &mut table).unwrap_err();
+    let LevelError::Layout(m) = e else {
+        panic!("{e:?}")
+    };
+    assert_eq!((m.stored.version, m.expected.version), (1, 2));
+    assert!(e.to_string().contains("another version of the format"));
+    assert_eq!(flash, before);
+}
+
+#[test]
 fn what_does_not_fit_is_refused() {
     let mut table = [0; 16];
     let mut tiny = RamNor::<5, 128, 4>::new();

@@ -176,8 +176,9 @@ enum Relied {
     Killed,
 }
 
-/// A device that acts on a confirmed slot and kills one in doubt. The word at 4 says that the slot is
-/// begun. It is only ever killed, so it can be written where it reads as blank but may be unstable.
+/// A device that acts on a confirmed slot and kills one in doubt. The word at 4 says that the slot
+/// is begun. It is only ever killed, so it can be written where it reads as blank but may be
+/// unstable.
 fn mark_or_kill<D: Medium>(mut nv: D, world: &World<'_, Relied>) {
     let m = Marker {
         at: 8,

@@ -216,6 +216,29 @@ fn a_record_of_another_type_is_refused_and_unchanged() {
     assert_eq!(d, before);
 }
 
+#[test]
+fn a_record_of_the_older_format_is_refused_by_name() {
+    fn refused<D: Medium<Error: PartialEq> + Clone + PartialEq + core::fmt::Debug>(mut d: D) {
+        let (before, all) = (d.clone(), 0..d.capacity());
+        let e = Record::open(&mut d, all, FIRST).map(|_| ()).unwrap_err();
+        let RecordError::Layout(m) = e else {
+            panic!("{e:?}")
+        };
+        assert_eq!((m.stored.version, m.expected.version), (1, 2));
+        assert_eq!(m.stored.fingerprint, 0x0807_0605_0403_0201);
+        assert!(e.to_string().contains("another version of the format"));
+        assert_eq!(d, before);
+    }
+    // Both begin the slot with its header.
+    let slot = *b"RLR1\x02\0\x10\0\x01\x02\x03\x04\x05\x06\x07\x08";
+    let mut fram = RamFram::<512>::filled(0);
+    fram.bytes_mut()[..16].copy_from_slice(&slot);
+    refused(fram);
+    let mut flash = F0::new();
+    flash.bytes_mut()[2048..2064].copy_from_slice(&slot);
+    refused(flash);
+}
+
 #[derive(Persist, Debug, Clone, Copy, PartialEq)]
 #[repr(C)]
 struct SettingsV2 {

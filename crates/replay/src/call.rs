@@ -104,30 +104,31 @@ impl<M: Model> Step<'_, '_, M> {
     ///
     /// **Cost**: the value and one unit. The first message of a step costs one unit each for its
     /// number (two on 16-bit units), the head and the mark that it was sent. **Errors**:
-    /// [`Error::OutboxFull`]; the step can only fail then.
-    pub fn send<T: Plain>(&self, port: &Port<T>, value: T) -> Result<(), Error> {
+    /// if the outbox is full, the step fails with [`Error::OutboxFull`], whatever its body returns.
+    pub fn send<T: Plain>(&self, port: &Port<T>, value: T) -> Result<(), pmem_tx::Error> {
         self.queue.send(port, &value)
     }
 
     /// Like [`Step::send`], for bytes.
-    pub fn send_bytes(&self, port: &Port<[u8]>, bytes: &[u8]) -> Result<(), Error> {
+    pub fn send_bytes(&self, port: &Port<[u8]>, bytes: &[u8]) -> Result<(), pmem_tx::Error> {
         self.queue.send_bytes(port, bytes)
     }
 
     /// Makes an error that aborts the step with the program's own code: `return Err(tx.abort(7))`.
     /// The abort is recorded.
-    pub fn abort(&self, code: u16) -> Error {
-        Error::Aborted(code)
+    pub fn abort(&self, code: u16) -> pmem_tx::Error {
+        pmem_tx::Error::Aborted(code)
     }
 }
 
-/// The body of a step: a function pointer. It cannot capture, so it cannot change volatile state,
+/// The body of a step: a function pointer. Its error is that of transactions, so `?` works on all
+/// that a body calls. It cannot capture, so it cannot change volatile state,
 /// which a bypass would not change. Data that the body needs is an argument.
 pub type StepBody<R, M, A, O> = for<'p> fn(
     &Step<'_, 'p, M>,
     &mut Root<'p, <R as Persist>::At<'p>, <M as Model>::Unit>,
     <A as Arg>::In<'p>,
-) -> Result<O, Error>;
+) -> Result<O, pmem_tx::Error>;
 
 impl<'m, R: Persist, M: Model, E: Outlet> Replay<'m, R, M, E>
 where
@@ -170,7 +171,7 @@ where
             &Step<'_, 'p, M>,
             &mut Root<'p, R::At<'p>, M::Unit>,
             A::In<'p>,
-        ) -> Result<O::In<'p>, Error>,
+        ) -> Result<O::In<'p>, pmem_tx::Error>,
     ) -> Result<O, StepError<A>> {
         self.twins.note(call_hash::<A, O>(kind::STEP, Name::NONE));
         self.run::<A, O>(Name::NONE, args, body)
@@ -199,7 +200,7 @@ where
             &Step<'_, 'p, M>,
             &mut Root<'p, R::At<'p>, M::Unit>,
             A::In<'p>,
-        ) -> Result<O::In<'p>, Error>,
+        ) -> Result<O::In<'p>, pmem_tx::Error>,
     ) -> Result<O, StepError<A>> {
         let id = Table::<M>::id(call_hash::<A, O>(kind::STEP, name), args_hash(&args));
         self.call(id, args, move |tx, root, a| body(tx, root, a))
@@ -237,7 +238,9 @@ where
         let id = Table::<M>::id(call_hash::<(), O>(kind::INPUT, name), 0);
         let read = Cell::new(Some(read));
         let body = |_: &Step<'_, '_, M>, _: &mut Root<'_, R::At<'_>, M::Unit>, ()| {
-            read.take().and_then(|read| read()).ok_or(Error::Other)
+            read.take()
+                .and_then(|read| read())
+                .ok_or(pmem_tx::Error::Aborted(0))
         };
         Ok(self.call::<(), O, _>(id, (), body)?)
     }
@@ -395,7 +398,7 @@ where
             &Step<'_, 'p, M>,
             &mut Root<'p, R::At<'p>, M::Unit>,
             A::In<'p>,
-        ) -> Result<O::In<'p>, Error>,
+        ) -> Result<O::In<'p>, pmem_tx::Error>,
     ) -> Result<O, StepError<A>> {
         self.rt.run::<A, O>(self.name, args, body)
     }
@@ -491,7 +494,7 @@ where
             &Step<'_, 'p, M>,
             &mut Root<'p, R::At<'p>, M::Unit>,
             A::In<'p>,
-        ) -> Result<O::In<'p>, Error>,
+        ) -> Result<O::In<'p>, pmem_tx::Error>,
     {
         loop {
             if let Some(o) = self.bypass::<A, O>(id) {
@@ -516,7 +519,7 @@ where
             &Step<'_, 'p, M>,
             &mut Root<'p, R::At<'p>, M::Unit>,
             A::In<'p>,
-        ) -> Result<O::In<'p>, Error>,
+        ) -> Result<O::In<'p>, pmem_tx::Error>,
     {
         if !args.of_session(self.pool.session()) && !self.replaying() {
             return self.check_running().and(Err(Error::WrongPool));
@@ -547,7 +550,7 @@ where
             &Step<'_, 'p, M>,
             &mut Root<'p, R::At<'p>, M::Unit>,
             A::In<'p>,
-        ) -> Result<O::In<'p>, Error>,
+        ) -> Result<O::In<'p>, pmem_tx::Error>,
     {
         let session = self.pool.session();
         let refused = if A::OWNED > MOST_HANDLES {
@@ -665,10 +668,11 @@ where
                     match r {
                         Ok(()) if queue.failed.get() == Error::Other => return Ok(()),
                         Ok(()) if planted!("nv-replay/output-error-swallowed") => return Ok(()),
-                        // Only this crate returns `TableFull`. A body that returns it is recorded
-                        // as `Other`.
-                        Ok(()) | Err(Error::TableFull) => {}
-                        Err(e) => queue.failed.set(e.recorded()),
+                        // An error of the outbox or of the result's length is told already.
+                        Err(e) if queue.failed.get() == Error::Other => {
+                            queue.failed.set(e.recorded())
+                        }
+                        _ => {}
                     }
                     return Err(pmem_tx::Error::Aborted(0));
                 } else if let Some(e) = failed {
@@ -706,7 +710,8 @@ where
         };
         queue.stage();
         if planted!("nv-replay/outbox-drained-before-commit") {
-            queue.drain(&mut self.env);
+            let early = queue.action();
+            early.map(|action| action(&queue, Some((&mut self.env, &mut self.sent))));
         }
         let table = &self.table;
         let mut prepared = Some(prepared);
@@ -754,7 +759,10 @@ where
             _ => store(),
         }
         drop(prepared);
-        queue.drain(&mut self.env);
+        if let Some(action) = queue.action().or(self.resend) {
+            let waits = action(&queue, Some((&mut self.env, &mut self.sent)));
+            self.resend = waits.then_some(action);
+        }
         guard.disarm();
         if recorded {
             self.cursor.end = at - Table::<M>::UNIT;
@@ -1024,7 +1032,7 @@ where
         &Step<'_, 'p, M>,
         &mut Root<'p, R::At<'p>, M::Unit>,
         A::In<'p>,
-    ) -> Result<O::In<'p>, Error>,
+    ) -> Result<O::In<'p>, pmem_tx::Error>,
 {
     fn run<'p>(
         &self,

@@ -25,7 +25,7 @@ pub use error::{
 pub use inspect::{TableItem, inspect};
 pub use join::{Commit, Committed, last_committed};
 pub use open::{Options, Replay, Update};
-pub use outbox::{AnyOutlet, Message, Outlet, Port};
+pub use outbox::{AnyOutlet, Message, NotNow, Outlet, Port};
 pub use pmem_tx;
 pub use pmem_tx::{Held, PBox, Ptr, Root, Tx, nvmem};
 #[cfg(feature = "postcard")]

@@ -52,7 +52,7 @@
 
 use crate::call::{InOneThread, RecordShape};
 use crate::error::{ConfigItem, Damage, Divergence, Error, Mismatch, OpenError, OpenFailure};
-use crate::outbox::{AnyOutlet, Outlet};
+use crate::outbox::{AnyOutlet, NotNow, OutboxAction, Outlet, outbox_action};
 use crate::signature::Twins;
 use crate::table::{
     self, CallKind, Config, Cursor, Geometry, OUTBOX, RecordView, State, Table, param,
@@ -131,6 +131,10 @@ pub struct Replay<'m, R: Persist, M = InOrder32, E = AnyOutlet<'m>> {
     pub(crate) innermost_loop: usize,
     pub(crate) pool: Pool<'m, R, M>,
     pub(crate) env: E,
+    /// How many of the messages that wait were sent in this boot.
+    pub(crate) sent: u32,
+    /// Sends the messages that wait; `None` if there are none.
+    pub(crate) resend: Option<OutboxAction<M>>,
 }
 
 // SAFETY: invariant "In one thread": the bound never holds. The automatic `Send` stays: the region
@@ -219,6 +223,33 @@ where
         &mut self.env
     }
 
+    /// Whether messages wait because the outlet has refused one. They are offered to it again after
+    /// the next step or iteration, in order, and by [`Replay::drain`].
+    pub fn waits(&self) -> bool {
+        self.resend.is_some()
+    }
+
+    /// Offers the messages that wait to the outlet again, for example when a radio is free.
+    ///
+    /// **Power loss**: they are sent again, with the same numbers. **Cost**: one or two stores when
+    /// all are sent. **Errors**: the outlet refuses a message again, or the runtime has stopped while
+    /// messages wait.
+    pub fn drain(&mut self) -> Result<(), NotNow> {
+        let Some(action) = self.resend else {
+            return Ok(());
+        };
+        if self.check_running().is_err() {
+            return Err(NotNow);
+        }
+        // Kept messages are pending whatever number is committed.
+        let queue = self.table.queue(0);
+        if action(&queue, Some((&mut self.env, &mut self.sent))) {
+            return Err(NotNow);
+        }
+        self.resend = None;
+        Ok(())
+    }
+
     #[inline(always)]
     fn open_at<'p, F>(
         place: &'p mut MaybeUninit<Self>,
@@ -253,6 +284,7 @@ where
         // The pool's values may have padding, even if this open fails later.
         table.region.mark_values();
         let pool_region = table.pool_region();
+        let (mut sent, mut resend) = (0, None);
         let start = || {
             // Called after the pool has checked its parameters of the superblock.
             let resolve = || {
@@ -292,11 +324,12 @@ where
             }
             if !planted!("nv-replay/outbox-not-drained-at-open") {
                 if env.discards() {
-                    table.retire_outbox(found.committed, true)
-                } else {
-                    table
-                        .drain(found.committed, &mut |m| env.send(m))
-                        .map_err(OpenError::Damaged)?
+                    table.drop_messages(found.committed)
+                } else if table
+                    .drain(found.committed, &mut sent, &mut |m| env.send(m))
+                    .map_err(OpenError::Damaged)?
+                {
+                    resend = Some(outbox_action as OutboxAction<M>);
                 }
             }
             Ok((found, keep))
@@ -322,6 +355,8 @@ where
             (&raw mut (*at).twins).write(Twins::new());
             (&raw mut (*at).innermost_loop).write(0);
             (&raw mut (*at).env).write(env);
+            (&raw mut (*at).sent).write(sent);
+            (&raw mut (*at).resend).write(resend);
             place.assume_init_mut()
         };
         if let Some(n) = keep

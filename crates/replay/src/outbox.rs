@@ -1,12 +1,12 @@
-//! Outbox: the messages of one step, sent after its commit, at least once, with stable numbers.
+//! Outbox: the messages of steps, sent after their commit, at least once, with stable numbers.
 //!
 //! ```text
-//! | head: seq, parity, count | number 0 | number 1 | port, length | bytes ... | port, length | ...
+//! | head: seq, parity, count | kept | number 0 | number 1 | port, length | bytes ... | port, ...
 //!
-//! 1 body of step n      messages go behind the numbers; the old head is marked as sent
-//! 2 stage               number[1 - parity] := number of the first message
+//! 1 body of step n      messages go behind those that are kept, or to the start
+//! 2 stage               number[1 - parity] := number of the first message; not if some are kept
 //! 3 fence
-//! 4 head := (n, 1 - parity, count)       counts only while n is the last committed number
+//! 4 head := (n, parity, count)           counts only while n is the last committed number
 //! 5 commit store of step n (table.rs)
 //! 6 send each message to the outlet
 //! 7 head.seq := 0                        "sent"; the next number is first + count
@@ -15,12 +15,24 @@
 //! cut before 5   head.seq is neither 0 nor committed: the messages are dropped, and their numbers
 //!                are given to the next messages
 //! cut in 6, 7    the next open sends all of them again, with the same numbers
+//!
+//! the outlet refuses a message in 6: it and those behind it wait
+//! 7 kept := count, fence, head.seq := 0  now they are pending whatever is committed later
+//!
+//! later all of them are sent
+//!   by a step n that has sent more       kept := 0, fence, head.seq := 0
+//!   otherwise                            head := (0, parity, kept) if it is not, fence, kept := 0
 //! ```
 //!
 //! Safe because the numbers alternate between two places: the number that the committed head refers
 //! to is never overwritten (planted `one-number`). A step that sends nothing still clears a head
 //! with its own number (`retire_outbox`), or messages of an execution that was cut would count with
 //! its commit. A receiver that remembers the last number drops repeated messages.
+//!
+//! Kept messages are a prefix of the messages in memory, and a head that counts includes them. So
+//! `kept` may be cleared first while such a head counts; otherwise the head says first how many
+//! numbers are used (planted `kept-cleared-last`). Steps that send while messages are kept append
+//! to them, until the outbox is full: the step fails with `OutboxFull`, which is recorded.
 
 use crate::error::{Damage, Error};
 use crate::table::{Encode, OUTBOX, Table, UnitWriter};
@@ -66,6 +78,18 @@ impl<T: ?Sized> Port<T> {
     }
 }
 
+/// A message cannot be sent yet; or messages still wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct NotNow;
+
+impl core::fmt::Display for NotNow {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("messages wait until the outlet takes them")
+    }
+}
+impl core::error::Error for NotNow {}
+
 /// The device's connection to the outside, which sends messages. A program's
 /// [environment](crate::Replay::open_with) is its outlet: `impl Outlet for Drivers {}`, if it sends
 /// nothing.
@@ -76,9 +100,15 @@ impl<T: ?Sized> Port<T> {
 )]
 pub trait Outlet {
     /// Sends a message of a committed step. Called again after a power cut, with the same number,
-    /// until all messages of the step were sent and the outbox is marked as sent.
-    fn send(&mut self, message: &Message<'_>) {
+    /// until all messages were sent and the outbox is marked as sent.
+    ///
+    /// `Err(NotNow)` says that the message cannot leave yet, for example because a radio is busy.
+    /// The message and those behind it stay in the outbox, through power cuts too. They are offered
+    /// again, in order, after the next step or iteration and by
+    /// [`Replay::drain`](crate::Replay::drain). Do not wait here.
+    fn send(&mut self, message: &Message<'_>) -> Result<(), NotNow> {
         let _ = message;
+        Ok(())
     }
     /// The program has passed all records: from now on steps execute for the first time. Called
     /// once per boot.
@@ -102,7 +132,7 @@ impl Outlet for () {
 }
 
 impl<O: Outlet + ?Sized> Outlet for &mut O {
-    fn send(&mut self, message: &Message<'_>) {
+    fn send(&mut self, message: &Message<'_>) -> Result<(), NotNow> {
         (**self).send(message)
     }
     fn live(&mut self) {
@@ -115,10 +145,10 @@ impl<O: Outlet + ?Sized> Outlet for &mut O {
 
 /// `None` drops the messages.
 impl<O: Outlet> Outlet for Option<O> {
-    fn send(&mut self, message: &Message<'_>) {
+    fn send(&mut self, message: &Message<'_>) -> Result<(), NotNow> {
         match self {
             Some(o) => o.send(message),
-            None => {}
+            None => Ok(()),
         }
     }
     fn live(&mut self) {
@@ -146,8 +176,25 @@ pub(crate) struct Queue<'t, M> {
     pub seq: u32,
 }
 
-/// With `None` stages the messages for the commit; with an outlet sends them.
-type OutboxAction<M> = fn(&Queue<'_, M>, Option<&mut dyn Outlet>);
+/// With `None` stages the messages for the commit. With an outlet sends them, from the message with
+/// this index on, and returns whether some must wait.
+pub(crate) type OutboxAction<M> = fn(&Queue<'_, M>, Option<(&mut dyn Outlet, &mut u32)>) -> bool;
+
+/// The only [`OutboxAction`]: a pointer to it means that there is something to send.
+pub(crate) fn outbox_action<M: Model>(
+    q: &Queue<'_, M>,
+    to: Option<(&mut dyn Outlet, &mut u32)>,
+) -> bool {
+    match to {
+        None => q.table.stage_messages(q.seq, q.count.get()),
+        Some((outlet, sent)) => {
+            let left = q.table.drain(q.seq, sent, &mut |m| outlet.send(m));
+            // Cannot fail: these messages were written by this step, or checked at open.
+            return left == Ok(true);
+        }
+    }
+    false
+}
 
 /// A decoded head word.
 #[derive(Clone, Copy)]
@@ -172,7 +219,7 @@ impl<'m, M: Model> Table<'m, M> {
         self.store(OUTBOX, h.seq << half | h.parity << (half - 1) | h.count);
     }
     fn number_at(&self, parity: u32) -> usize {
-        OUTBOX + Self::UNIT + parity as usize * 4
+        OUTBOX + 2 * Self::UNIT + parity as usize * 4
     }
     fn number(&self, parity: u32) -> u32 {
         let at = self.number_at(parity);
@@ -192,6 +239,43 @@ impl<'m, M: Model> Table<'m, M> {
         self.number_at(0) + 8 + i as usize * Self::UNIT
     }
 
+    /// How many messages are kept: the outlet has refused them, and their steps are committed.
+    fn kept(&self) -> u32 {
+        self.load(OUTBOX + Self::UNIT)
+    }
+    fn write_kept(&self, count: u32) {
+        self.store(OUTBOX + Self::UNIT, count)
+    }
+
+    /// The message whose first unit is `i`: port, length in bytes, units behind the first. `None` if
+    /// it does not lie in the outbox.
+    fn message(&self, i: u32) -> Option<(u8, u32, u32)> {
+        let all = self.geo.outbox_units::<M>();
+        if i >= all {
+            return None;
+        }
+        let half = Self::UNIT as u32 * 4;
+        let w = self.load(self.message_unit(i));
+        let len = w & ((1 << half) - 1);
+        let units = len.div_ceil(Self::UNIT as u32);
+        (units < all - i).then_some(((w >> half) as u8, len, units))
+    }
+
+    /// The count of kept messages and their units: the next message goes behind them.
+    fn kept_messages(&self) -> (u32, u32) {
+        let (kept, mut i) = (self.kept(), 0);
+        if planted!("nv-replay/kept-overwritten") {
+            return (kept, 0);
+        }
+        for _ in 0..kept {
+            // Cannot fail: checked at open. A full outbox takes no message.
+            i = self
+                .message(i)
+                .map_or(self.geo.outbox_units::<M>(), |(_, _, units)| i + 1 + units);
+        }
+        (kept, i)
+    }
+
     pub(crate) fn queue(&self, seq: u32) -> Queue<'_, M> {
         Queue {
             table: self,
@@ -203,10 +287,14 @@ impl<'m, M: Model> Table<'m, M> {
         }
     }
 
-    /// Stages `count` messages for the commit of step `seq`. If the head belongs to an execution
+    /// Stages the messages of step `seq` for its commit: `count` with those that are kept. If the head belongs to an execution
     /// that did not commit, its numbers are used again.
     fn stage_messages(&self, seq: u32, count: u32) {
         let h = self.read_outbox_head();
+        if self.kept() > 0 {
+            // The number of the first kept message stays.
+            return self.write_outbox_head(OutboxHead { seq, count, ..h });
+        }
         let mut next = self.number(h.parity);
         if h.seq == 0 && !planted!("nv-replay/outbox-number-repeats") {
             next = next.wrapping_add(h.count);
@@ -222,70 +310,131 @@ impl<'m, M: Model> Table<'m, M> {
         self.write_outbox_head(OutboxHead { seq, parity, count });
     }
 
-    /// Sends the messages of the last committed step, whose number is `committed`, and marks them
-    /// as sent.
+    /// Sends the messages that are kept and those of the last committed step, whose number is
+    /// `committed`, and marks them as sent. Leaves out the first `sent` messages, which were sent in
+    /// this boot. If the outlet refuses a message, keeps it and those behind it, and returns true.
     ///
     /// **Power loss**: messages may be sent again, with the same numbers. **Cost**: one store, if
-    /// there are messages.
+    /// there are messages; one or two more if they are kept, and when kept ones are sent.
     pub(crate) fn drain(
         &self,
         committed: u32,
-        outlet: &mut dyn FnMut(&Message<'_>),
-    ) -> Result<(), Damage> {
-        if self.geo.outbox_units::<M>() == 0 {
-            return Ok(());
-        }
-        let h = self.read_outbox_head();
-        if h.seq == 0 || h.seq != committed {
-            return Ok(());
-        }
+        sent: &mut u32,
+        outlet: &mut dyn FnMut(&Message<'_>) -> Result<(), NotNow>,
+    ) -> Result<bool, Damage> {
+        let Some((h, count)) = self.pending(committed) else {
+            return Ok(false);
+        };
         if planted!("nv-replay/outbox-marked-before-sent") {
             self.write_outbox_head(OutboxHead { seq: 0, ..h });
         }
         let first = self.number(h.parity);
-        let mut i = 0;
-        for n in 0..h.count {
-            if i >= self.geo.outbox_units::<M>() {
-                return Err(Damage::Outbox);
-            }
-            let half = Self::UNIT as u32 * 4;
-            let w = self.load(self.message_unit(i));
-            let len = w & ((1 << half) - 1);
-            let units = len.div_ceil(Self::UNIT as u32);
-            if units > self.geo.outbox_units::<M>() - i - 1 {
-                return Err(Damage::Outbox);
-            }
-            outlet(&Message {
+        let (mut i, mut refused) = (0, None);
+        // After a refusal goes on without sending: every message is checked.
+        for n in 0..count {
+            let (port, len, units) = self.message(i).ok_or(Damage::Outbox)?;
+            let message = Message {
                 number: first.wrapping_add(n),
-                port: (w >> half) as u8,
+                port,
                 bytes: self.bytes(self.message_unit(i + 1), len as usize),
-            });
+            };
+            let waits = refused.is_some() && !planted!("nv-replay/sent-out-of-order");
+            if n >= *sent && !waits && outlet(&message).is_err() {
+                refused = Some(n);
+            }
             i += 1 + units;
         }
+        if planted!("nv-replay/refused-message-dropped") {
+            refused = None;
+        }
+        *sent = refused.unwrap_or(0);
+        match refused {
+            Some(_) => self.keep_messages(committed, h, count),
+            None => self.mark_sent(committed, h, count),
+        }
+        Ok(refused.is_some())
+    }
+
+    /// Drops the messages that are pending. **Cost** and **Power loss**: as if they were sent.
+    pub(crate) fn drop_messages(&self, committed: u32) {
+        if let Some((h, count)) = self.pending(committed) {
+            self.mark_sent(committed, h, count)
+        }
+    }
+
+    /// The head, and how many messages are pending if `committed` is the last committed number.
+    fn pending(&self, committed: u32) -> Option<(OutboxHead, u32)> {
+        if self.geo.outbox_units::<M>() == 0 {
+            return None;
+        }
+        let h = self.read_outbox_head();
+        let count = if h.counts(committed) {
+            h.count
+        } else {
+            self.kept()
+        };
+        (count > 0).then_some((h, count))
+    }
+
+    /// All `count` pending messages are kept: from now on they are pending whatever is committed.
+    #[cold]
+    fn keep_messages(&self, committed: u32, h: OutboxHead, count: u32) {
+        if !h.counts(committed) || planted!("nv-replay/refused-message-not-kept") {
+            return;
+        }
+        self.write_kept(count);
+        if !planted!("nv-replay/no-fence-after-kept") {
+            self.fence();
+        }
         self.write_outbox_head(OutboxHead { seq: 0, ..h });
+    }
+
+    /// All `count` pending messages were sent.
+    fn mark_sent(&self, committed: u32, h: OutboxHead, count: u32) {
+        let sent = OutboxHead { seq: 0, count, ..h };
+        let kept = self.kept() > 0;
+        // While the head counts, it includes the kept messages, which may be forgotten first.
+        let first = h.counts(committed) && !planted!("nv-replay/kept-cleared-last");
+        if kept && first {
+            self.write_kept(0);
+            self.fence();
+        }
+        self.write_outbox_head(sent);
         if !planted!("nv-replay/no-fence-after-mark") {
             self.fence();
         }
-        Ok(())
+        if kept && !first {
+            self.write_kept(0);
+            self.fence();
+        }
     }
 
-    /// If the head belongs to step `seq`, clears its number. With `used` the messages count as sent
-    /// and their numbers as used. Otherwise the step did not commit, and the next message gets the
-    /// number of its first one.
+    /// If the head belongs to step `seq`, clears its number: the step did not commit, and the next
+    /// message gets the number of its first one.
     ///
-    /// Called with `used == false` before every commit without messages: a head left by an
-    /// execution that was cut would count with it.
+    /// Called before every commit without messages: a head left by an execution that was cut would
+    /// count with it.
     #[inline(never)]
-    pub(crate) fn retire_outbox(&self, seq: u32, used: bool) {
+    pub(crate) fn retire_outbox(&self, seq: u32) {
         if self.geo.outbox_units::<M>() == 0 {
             return;
         }
         let h = self.read_outbox_head();
-        if h.seq == seq && (used || !planted!("nv-replay/outbox-keeps-uncommitted")) {
-            let count = if used { h.count } else { 0 };
+        if h.seq == seq && !planted!("nv-replay/outbox-keeps-uncommitted") {
             // No fence: reclaiming in the pool ends with one, before any step runs.
-            self.write_outbox_head(OutboxHead { seq: 0, count, ..h });
+            self.write_outbox_head(OutboxHead {
+                seq: 0,
+                count: self.kept(),
+                ..h
+            });
         }
+    }
+}
+
+impl OutboxHead {
+    /// Whether the messages belong to the last committed transaction, whose number this is.
+    fn counts(self, committed: u32) -> bool {
+        self.seq != 0 && self.seq == committed
     }
 }
 
@@ -300,51 +449,51 @@ impl<M: Model> Queue<'_, M> {
     #[inline]
     pub(crate) fn stage(&self) {
         match self.action.get() {
-            Some(action) => action(self, None),
+            Some(action) => {
+                action(self, None);
+            }
             // Drop the messages of an execution that did not commit.
-            None => self.table.retire_outbox(self.seq, false),
+            None => self.table.retire_outbox(self.seq),
         }
     }
 
-    /// Called after the step's commit.
+    /// What is to be done after the step's commit.
     #[inline]
-    pub(crate) fn drain(&self, outlet: &mut dyn Outlet) {
-        if let Some(action) = self.action.get() {
-            action(self, Some(outlet))
-        }
+    pub(crate) fn action(&self) -> Option<OutboxAction<M>> {
+        self.action.get()
     }
 
-    pub(crate) fn send<T: Plain>(&self, port: &Port<T>, value: &T) -> Result<(), Error> {
+    pub(crate) fn send<T: Plain>(&self, port: &Port<T>, value: &T) -> Result<(), pmem_tx::Error> {
         self.put(port.id, size_of::<T>(), &|f| Arg::bytes(value, f))
     }
 
-    pub(crate) fn send_bytes(&self, port: &Port<[u8]>, bytes: &[u8]) -> Result<(), Error> {
+    pub(crate) fn send_bytes(&self, port: &Port<[u8]>, bytes: &[u8]) -> Result<(), pmem_tx::Error> {
         self.put(port.id, bytes.len(), &|f| f(bytes))
     }
 
-    fn put(&self, port: u8, len: usize, encode: &Encode<'_>) -> Result<(), Error> {
+    fn put(&self, port: u8, len: usize, encode: &Encode<'_>) -> Result<(), pmem_tx::Error> {
         let t = self.table;
         let unit = Table::<M>::UNIT;
         let half = unit as u32 * 4;
+        if self.action.get().is_none() {
+            let (kept, units) = t.kept_messages();
+            self.count.set(kept);
+            self.units.set(units);
+        }
         let (at, most) = (self.units.get(), t.geo.outbox_units::<M>());
         let most_messages = (1 << (half - 1)) - 1;
         // Limited first, so that the sum cannot overflow.
         let units = len.min(1 << half).div_ceil(unit) as u32 + 1;
         if units > most - at || len >= 1 << half || self.count.get() >= most_messages {
             self.failed.set(Error::OutboxFull);
-            return Err(Error::OutboxFull);
+            // Ends the body; the step's error is the one above.
+            return Err(pmem_tx::Error::PoolFull { bytes: len });
         }
         let mut out = UnitWriter::new(t, t.message_unit(at), 0);
         out.word(u32::from(port) << half | len as u32);
         encode(&mut |b| out.bytes(b));
         out.pad();
-        self.action.set(Some(|q, outlet| match outlet {
-            None => q.table.stage_messages(q.seq, q.count.get()),
-            Some(outlet) => {
-                // Cannot fail: these messages were written in this step.
-                let _ = q.table.drain(q.seq, &mut |m| outlet.send(m));
-            }
-        }));
+        self.action.set(Some(outbox_action));
         self.units.set(at + units);
         self.count.set(self.count.get() + 1);
         Ok(())

@@ -649,7 +649,8 @@ pub struct Config {
     /// units (see the README). A loop needs room for the records of one iteration; nested loops add
     /// up. **Cost**: twice this size, because a new version of the program begins in a second area.
     pub bytes: u16,
-    /// Bytes for the messages of one step; 0 if the program sends none.
+    /// Bytes for the messages of one step, and for those that the outlet has refused until now; 0 if
+    /// the program sends none.
     pub outbox_bytes: u16,
     /// Width of the sequence number, 3 to 16 bits (at most 8 on a medium with 16-bit units); small
     /// values are for tests. The pool uses the same width.
@@ -707,14 +708,14 @@ pub(crate) mod param {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Geometry {
     pub seq_max: u32,
-    /// Bytes of the outbox with its head and numbers.
+    /// Bytes of the outbox with its head, count and numbers.
     pub outbox: usize,
     /// Bytes of one of the two record areas, which end the table.
     pub area: usize,
     pub len: usize,
 }
 
-/// Offset of the outbox: head word, two message numbers, messages.
+/// Offset of the outbox: head word, count of kept messages, two message numbers, messages.
 pub(crate) const OUTBOX: usize = Superblock::BYTES;
 
 impl Geometry {
@@ -760,7 +761,7 @@ impl Geometry {
     /// Units available for messages.
     #[inline(always)]
     pub fn outbox_units<M: Model>(&self) -> u32 {
-        (self.outbox.saturating_sub(M::Unit::BYTES + 8) / M::Unit::BYTES) as u32
+        (self.outbox.saturating_sub(2 * M::Unit::BYTES + 8) / M::Unit::BYTES) as u32
     }
 
     #[inline(always)]
@@ -777,7 +778,7 @@ const INVALID_SIZES: u32 = 0x0007_0007;
 fn sizes<M: Model>(c: &Config) -> u32 {
     let mut outbox = u32::from(c.outbox_bytes);
     if outbox > 0 {
-        outbox = (M::Unit::BYTES as u32 + 8 + outbox).next_multiple_of(8);
+        outbox = (2 * M::Unit::BYTES as u32 + 8 + outbox).next_multiple_of(8);
     }
     let area = u32::from(c.bytes).next_multiple_of(8);
     if (area | outbox) >> 16 == 0 {
@@ -845,7 +846,7 @@ mod tests {
         let area = up8(c.bytes.into());
         let outbox = match c.outbox_bytes {
             0 => 0,
-            n => up8(unit + 8 + u128::from(n)),
+            n => up8(2 * unit + 8 + u128::from(n)),
         };
         let fits = area < 0x1_0000 && outbox < 0x1_0000 && (3..=16).contains(&c.seq_bits);
         // The superblock, the outbox, the run's state with one unit of padding, two areas.
@@ -875,7 +876,7 @@ mod tests {
         assert_eq!(geo.area_end(true) - geo.area, geo.area_end(false));
         assert_eq!(geo.area_end(true), geo.len);
         let messages = geo.outbox_units::<M>() as usize * unit;
-        assert!(messages == 0 || OUTBOX + unit + 8 + messages <= geo.run_state());
+        assert!(messages == 0 || OUTBOX + 2 * unit + 8 + messages <= geo.run_state());
         let mut seq = geo.seq_max;
         for want in 1..4 {
             seq = geo.next(seq);

@@ -1,8 +1,10 @@
 //! Programs without cuts: executions, reboots, bypasses.
 
 use nv_replay::nvmem::{Buffered32, InOrder16, InOrder32, Model, Persist, Region};
-use nv_replay::pmem_tx::Width;
-use nv_replay::{Config, Error, Held, Message, Mismatch, Options, Outlet, PBox, Port, Replay};
+use nv_replay::pmem_tx::{Error as TxError, Width};
+use nv_replay::{
+    Config, Error, Held, Message, Mismatch, NotNow, Options, Outlet, PBox, Port, Replay,
+};
 use std::mem::MaybeUninit;
 
 #[derive(Persist)]
@@ -184,9 +186,10 @@ struct Radio {
 }
 static PORT: Port<u32> = Port::new(3);
 impl Outlet for Radio {
-    fn send(&mut self, m: &Message<'_>) {
+    fn send(&mut self, m: &Message<'_>) -> Result<(), NotNow> {
         assert_eq!(m.port, 3);
         self.sent.push((m.number, m.get(&PORT).unwrap().unwrap()));
+        Ok(())
     }
     fn live(&mut self) {
         self.live += 1;
@@ -288,7 +291,9 @@ fn a_full_table_says_so() {
 fn an_error_needs_a_unit() {
     fn program(rt: &mut Rt<'_>) -> [Result<(), Error>; 2] {
         let abort = rt.step((), |tx, _, ()| Err::<(), _>(tx.abort(0xfffe)));
-        let index = rt.step((), |_, _, ()| Err::<(), _>(Error::Index));
+        let index = rt.step((), |_, _, ()| {
+            Err::<(), _>(TxError::Index { index: 1, len: 0 })
+        });
         [abort, index].map(|r| r.map_err(Error::from))
     }
     let aborted = Err(Error::Aborted(0xfffe));
@@ -312,18 +317,6 @@ fn an_error_needs_a_unit() {
             assert_eq!(program(&mut rt), want, "{bytes}");
             rt = open(rt.close(), options());
         }
-    }
-}
-
-/// A body cannot return `TableFull`: it is recorded as `Other`.
-#[test]
-fn a_body_cannot_pretend_that_the_table_is_full() {
-    let mut m = memory();
-    let mut rt = open(Region::new(&mut m), Options::default());
-    for _ in 0..2 {
-        let r = rt.step((), |_, _, ()| Err::<(), _>(Error::TableFull));
-        assert_eq!(Error::from(r.unwrap_err()), Error::Other);
-        rt = reboot(rt);
     }
 }
 
@@ -396,8 +389,9 @@ where
 {
     struct Keep(Vec<(u32, u32)>);
     impl Outlet for Keep {
-        fn send(&mut self, m: &Message<'_>) {
+        fn send(&mut self, m: &Message<'_>) -> Result<(), NotNow> {
             self.0.push((m.number, m.get(&OUT).unwrap().unwrap()));
+            Ok(())
         }
     }
     let mut m = memory();
@@ -429,14 +423,8 @@ fn an_outputs_error_cannot_be_swallowed() {
         M::Unit: Width,
     {
         rt.step((), |tx, _, ()| tx.send(&OUT, 1)).unwrap();
-        let errors = [
-            Error::OutboxFull,
-            Error::OutboxFull,
-            Error::Aborted(7),
-            Error::OutboxFull,
-        ];
-        for (i, error) in errors.into_iter().enumerate() {
-            let r = rt.named(i as u32).step_own::<_, ()>(i as u32, |tx, n, i| {
+        for i in 0..4 {
+            let r = rt.step(i, |tx, n, i| {
                 *n.get_mut(tx)? += 100;
                 let mut full = Ok(());
                 for k in 0..9 {
@@ -445,11 +433,11 @@ fn an_outputs_error_cannot_be_swallowed() {
                 match i {
                     0 => Ok(()),
                     1 => full,
-                    2 => Err(Error::Aborted(7)),
-                    _ => Err(Error::TableFull),
+                    2 => Err(tx.abort(7)),
+                    _ => Err(TxError::Unfinished),
                 }
             });
-            assert_eq!(r.unwrap_err().error, error, "body {i}");
+            assert_eq!(r.unwrap_err().error, Error::OutboxFull, "body {i}");
         }
         rt.step((), |tx, n, ()| tx.send(&OUT, 2 + *n.get(tx)))
             .unwrap();
@@ -487,19 +475,17 @@ fn a_step_that_fails_has_sent_nothing() {
 /// If a body returns an error that only the runtime gives, it is recorded as `Other`.
 #[test]
 fn a_body_makes_up_an_error_of_the_runtime() {
-    const MADE_UP: [Error; 6] = [
-        Error::TableFull,
-        Error::Diverged,
-        Error::LoopInterrupted,
-        Error::LoopTooLong,
-        Error::TooManyHandles,
-        Error::Other,
+    const MADE_UP: [TxError; 4] = [
+        TxError::Unfinished,
+        TxError::CallersCommitWord,
+        TxError::PoolsCommitWord,
+        TxError::Sessions,
     ];
     let mut m = memory();
     let mut rt = open(Region::new(&mut m), Options::default());
     for _ in 0..3 {
         for i in 0..MADE_UP.len() as u32 {
-            let r = rt.step(i, |tx, st, i| -> Result<(), Error> {
+            let r = rt.step(i, |tx, st, i| -> Result<(), TxError> {
                 st.fields(tx).n.set(9)?;
                 Err(MADE_UP[i as usize])
             });

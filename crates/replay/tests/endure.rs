@@ -2,7 +2,7 @@
 
 use nv_replay::nvmem::{Buffered32, InOrder16, InOrder32, Model, Region};
 use nv_replay::pmem_tx::{self, Held, Width};
-use nv_replay::{Config, Error, Message, Options, Outlet, PBox, Port, Replay};
+use nv_replay::{Config, Error, Message, NotNow, Options, Outlet, PBox, Port, Replay};
 use powerfail::{EveryEvents, Mapped, World, endure};
 
 type Rt<'m, M> = Replay<'m, [u32; 2], M>;
@@ -15,7 +15,7 @@ struct WorldState {
 }
 struct Sink<'a, 'r>(&'a World<'r, WorldState>);
 impl Outlet for Sink<'_, '_> {
-    fn send(&mut self, m: &Message<'_>) {
+    fn send(&mut self, m: &Message<'_>) -> Result<(), NotNow> {
         assert_eq!(
             m.get(&PORT),
             Some(Ok(m.number)),
@@ -30,6 +30,7 @@ impl Outlet for Sink<'_, '_> {
         if m.number == next {
             self.0.update(|w| w.next += 1);
         }
+        Ok(())
     }
 }
 

@@ -4,7 +4,7 @@ use embedded_hal::digital::{self, OutputPin};
 use embedded_hal::i2c::{self, I2c, Operation};
 use nv_replay::nvmem::{InOrder16, InOrder32, Model, Persist, Region};
 use nv_replay::pmem_tx::{self, Width};
-use nv_replay::{AnyOutlet, Error, Message, Options, Outlet, Port, Replay};
+use nv_replay::{AnyOutlet, Error, Message, NotNow, Options, Outlet, Port, Replay};
 use powerfail::{Mapped, World, explore};
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -109,7 +109,7 @@ impl<'a, 'r> Devices<'a, 'r> {
 }
 static RADIO: Port<i16> = Port::new(1);
 impl Outlet for Devices<'_, '_> {
-    fn send(&mut self, m: &Message<'_>) {
+    fn send(&mut self, m: &Message<'_>) -> Result<(), NotNow> {
         assert!(!self.lamp.lit, "an output has the other drivers too");
         let v = m.get(&RADIO).expect("the port").expect("a value");
         self.world
@@ -117,6 +117,7 @@ impl Outlet for Devices<'_, '_> {
                 Some(known) => assert_eq!(*known, v),
                 None => w.received.push(v),
             });
+        Ok(())
     }
 }
 

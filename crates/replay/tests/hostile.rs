@@ -3,7 +3,9 @@
 
 use nv_replay::nvmem::{Buffered32, InOrder16, InOrder32, Model, Persist, Region};
 use nv_replay::pmem_tx::{self, Width};
-use nv_replay::{Config, Error, Held, Message, Options, Outlet, PBox, Port, Replay, inspect};
+use nv_replay::{
+    Config, Error, Held, Message, NotNow, Options, Outlet, PBox, Port, Replay, inspect,
+};
 use std::mem::MaybeUninit;
 
 const BYTES: usize = 1024;
@@ -21,8 +23,9 @@ static PORT: Port<u16> = Port::new(1);
 #[derive(Default)]
 struct Sink(usize);
 impl Outlet for Sink {
-    fn send(&mut self, m: &Message<'_>) {
+    fn send(&mut self, m: &Message<'_>) -> Result<(), NotNow> {
         self.0 += m.bytes.iter().map(|b| usize::from(*b)).sum::<usize>();
+        Ok(())
     }
 }
 

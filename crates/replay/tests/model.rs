@@ -2,7 +2,7 @@
 
 use nv_replay::nvmem::{Buffered32, InOrder16, InOrder32, Model};
 use nv_replay::pmem_tx::{self, Width};
-use nv_replay::{Config, Error, Message, Options, Outlet, Port, Replay};
+use nv_replay::{Config, Error, Message, NotNow, Options, Outlet, Port, Replay};
 use powerfail::{Mapped, World, explore_with};
 use proptest::prelude::*;
 use std::cell::RefCell;
@@ -109,7 +109,7 @@ where
 
 struct Sink<'a, 'r>(&'a World<'r, Vec<u32>>);
 impl Outlet for Sink<'_, '_> {
-    fn send(&mut self, m: &Message<'_>) {
+    fn send(&mut self, m: &Message<'_>) -> Result<(), NotNow> {
         let v = m.get(&PORT).unwrap().unwrap();
         let n = self.0.with(Vec::len) as u32;
         if m.number == n {
@@ -117,6 +117,7 @@ impl Outlet for Sink<'_, '_> {
         } else {
             assert!(m.number < n);
         }
+        Ok(())
     }
 }
 

@@ -3,7 +3,7 @@
 
 use nv_replay::nvmem::{InOrder32, Region};
 use nv_replay::{
-    Config, Error, Held, Message, Mismatch, Options, Outlet, PBox, Port, Postcard, Replay,
+    Config, Error, Held, Message, Mismatch, NotNow, Options, Outlet, PBox, Port, Postcard, Replay,
 };
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -238,7 +238,7 @@ fn a_steps_body_unwinds() {
     let mut rt = runtime(256);
     for _ in 0..2 {
         unwinds(|| {
-            let _ = rt.step((), |tx, sum, ()| -> Result<(), Error> {
+            let _ = rt.step((), |tx, sum, ()| -> Result<(), nv_replay::pmem_tx::Error> {
                 *sum.get_mut(tx)? = 77;
                 panic!("in a step")
             });
@@ -264,9 +264,10 @@ struct Bomb {
     armed_live: bool,
 }
 impl Outlet for Bomb {
-    fn send(&mut self, m: &Message<'_>) {
+    fn send(&mut self, m: &Message<'_>) -> Result<(), NotNow> {
         assert!(!self.armed, "in an outlet");
         self.got.push((m.number, m.get(&PORT).unwrap().unwrap()));
+        Ok(())
     }
     fn live(&mut self) {
         self.live += 1;
@@ -378,13 +379,13 @@ fn who_joins_a_step_does_not_store() {
     let mut rt = runtime(256);
     let r = rt.step_join(
         (),
-        |tx, sum, ()| sum.get_mut(tx).map(|s| *s += 5).map_err(Error::from),
+        |tx, sum, ()| sum.get_mut(tx).map(|s| *s += 5),
         |(), _| Err(Error::Aborted(3)),
     );
     assert_eq!(r.unwrap_err().error, Error::Aborted(3));
     let r = rt.step_join(
         (),
-        |tx, sum, ()| sum.get_mut(tx).map(|s| *s += 6).map_err(Error::from),
+        |tx, sum, ()| sum.get_mut(tx).map(|s| *s += 6),
         |(), commit| {
             let _ = commit.store();
             Err(Error::Aborted(4))
@@ -493,13 +494,14 @@ fn a_place_is_opened_again() {
 fn an_outlet_runs_another_runtime() {
     struct Relay(Rt, u32);
     impl Outlet for Relay {
-        fn send(&mut self, m: &Message<'_>) {
+        fn send(&mut self, m: &Message<'_>) -> Result<(), NotNow> {
             let n = m.get(&PORT).unwrap().unwrap();
             send(&mut self.0, n).unwrap();
             OTHER
                 .with_borrow_mut(|o| add(o.as_mut().unwrap(), n))
                 .unwrap();
             self.1 += 1;
+            Ok(())
         }
     }
     OTHER.set(Some(runtime(256)));

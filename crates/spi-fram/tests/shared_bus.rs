@@ -125,12 +125,17 @@ fn a_saver_takes_a_bus_that_a_critical_section_shares() {
         // Less RAM than the objects need.
         let mut ram = [0; 112];
         brand!(b);
-        let mut heap =
-            Heap::<[Option<Own<'_, [u32; 8]>>; 3], _>::open(b, fram, &mut ram, config, |heap| {
+        let mut heap = Heap::<[Option<Own<'_, [u32; 8]>>; 3], _, vnv_heap::JustInTime>::open(
+            b,
+            fram,
+            &mut ram,
+            config,
+            |heap| {
                 let new = || heap.alloc([0; 8]).map(Some);
                 Ok([new()?, new()?, new()?])
-            })
-            .unwrap();
+            },
+        )
+        .unwrap();
         let count = Cell::new(5 * boot);
         let interrupt = || {
             count.set(count.get() + 1);

@@ -2,7 +2,7 @@
 //! which types can be objects of a heap, and the fields of an object as methods of its handle.
 
 use crate::brand::Tag;
-use crate::config::{JustInTime, Promise};
+use crate::config::{Promise, Snapshot};
 use crate::policy::{Policy, Predict};
 use crate::sections::Core;
 use core::marker::PhantomData;
@@ -276,7 +276,7 @@ pub fn copy<T: Plain>(field: &T) -> T {
 /// **Power loss**: a restore puts the object back at its address. **Cost**: 8 bytes of the dirty
 /// limit.
 #[must_use = "a guard that is dropped at once only pages the object in"]
-pub struct Ref<'a, T: Persist, S: Medium, P: Promise = JustInTime, Pol: Policy = Predict> {
+pub struct Ref<'a, T: Persist, S: Medium, P: Promise = Snapshot, Pol: Policy = Predict> {
     at: NonNull<T>,
     core: &'a Core<S, P, Pol>,
     _t: PhantomData<&'a T>,
@@ -286,7 +286,7 @@ pub struct Ref<'a, T: Persist, S: Medium, P: Promise = JustInTime, Pol: Policy =
 ///
 /// **Power loss**: as [`Ref`]. **Cost**: the object's size and 10 bytes of the dirty limit.
 #[must_use = "a guard that is dropped at once only pages the object in and marks it as changed"]
-pub struct RefMut<'a, T: Persist, S: Medium, P: Promise = JustInTime, Pol: Policy = Predict> {
+pub struct RefMut<'a, T: Persist, S: Medium, P: Promise = Snapshot, Pol: Policy = Predict> {
     at: NonNull<T>,
     core: &'a Core<S, P, Pol>,
     _t: PhantomData<&'a mut T>,

@@ -13,7 +13,7 @@
 
 use crate::brand::{Brand, Tag};
 use crate::cache::Cache;
-use crate::config::{Config, JustInTime, Promise};
+use crate::config::{Config, Promise, Snapshot};
 use crate::error::{Error, Fail, OpenError, Rejected};
 use crate::handle::{HandleRange, Kind, Marked, OWN, OWN_ID, Own, Ref, RefMut};
 use crate::pager::{Pager, Place};
@@ -40,7 +40,7 @@ pub(crate) const ROOT: u16 = 1;
 /// [`Error::Busy`]. With interrupts masked, an operation writes at most one
 /// [burst](crate::Config::burst) to the medium.
 #[repr(transparent)]
-pub struct Heap<'h, R, S: Medium, P: Promise = JustInTime, Pol: Policy = Predict, B = ()> {
+pub struct Heap<'h, R, S: Medium, P: Promise = Snapshot, Pol: Policy = Predict, B = ()> {
     pub(crate) core: Core<S, P, Pol>,
     pub(crate) _r: PhantomData<fn(R) -> R>,
     pub(crate) _brand: Tag<'h, B>,

@@ -75,7 +75,9 @@ fn a_list_larger_than_the_ram_comes_back_after_a_cold_boot() {
     for boot in 0..BOOTS {
         let mut ram = [0u8; 1024];
         brand!(b);
-        let mut heap = Heap::<Root, _>::open(b, &mut fram, &mut ram, CONFIG, root).unwrap();
+        let mut heap =
+            Heap::<Root, _, vnv_heap::JustInTime>::open(b, &mut fram, &mut ram, CONFIG, root)
+                .unwrap();
         check(&heap, boot * 10);
         for i in 0..10 {
             push(&heap, boot * 10 + i);
@@ -106,17 +108,21 @@ fn without_a_persist_a_just_in_time_heap_was_interrupted() {
     {
         let mut ram = [0u8; 1024];
         brand!(b);
-        let heap = Heap::<Root, _>::open(b, &mut fram, &mut ram, CONFIG, root).unwrap();
+        let heap =
+            Heap::<Root, _, vnv_heap::JustInTime>::open(b, &mut fram, &mut ram, CONFIG, root)
+                .unwrap();
         push(&heap, 0);
     }
     let mut ram = [0u8; 1024];
     {
         brand!(b);
-        let e = Heap::<Root, _>::open(b, &mut fram, &mut ram, CONFIG, root).err();
+        let e =
+            Heap::<Root, _, vnv_heap::JustInTime>::open(b, &mut fram, &mut ram, CONFIG, root).err();
         assert!(matches!(e, Some(OpenError::Interrupted)), "{e:?}");
     }
     brand!(b);
-    let heap = Heap::<Root, _>::format(b, &mut fram, &mut ram, CONFIG, root).unwrap();
+    let heap = Heap::<Root, _, vnv_heap::JustInTime>::format(b, &mut fram, &mut ram, CONFIG, root)
+        .unwrap();
     check(&heap, 0);
 }
 
@@ -147,7 +153,8 @@ fn a_snapshot_is_as_of_the_last_commit() {
 fn two_guards_that_exclude_each_other() {
     let (mut fram, mut ram) = (Fram::filled(0), [0u8; 1024]);
     brand!(b);
-    let heap = Heap::<Root, _>::open(b, &mut fram, &mut ram, CONFIG, root).unwrap();
+    let heap =
+        Heap::<Root, _, vnv_heap::JustInTime>::open(b, &mut fram, &mut ram, CONFIG, root).unwrap();
     let x = heap.alloc(7u32).unwrap();
     {
         let one = heap.get(&x).unwrap();
@@ -175,7 +182,8 @@ fn two_guards_that_exclude_each_other() {
 fn freeing_frees_what_is_owned_and_what_is_held_later() {
     let (mut fram, mut ram) = (Fram::filled(0), [0u8; 1024]);
     brand!(b);
-    let mut heap = Heap::<Root, _>::open(b, &mut fram, &mut ram, CONFIG, root).unwrap();
+    let mut heap =
+        Heap::<Root, _, vnv_heap::JustInTime>::open(b, &mut fram, &mut ram, CONFIG, root).unwrap();
     for i in 0..if cfg!(miri) { 8 } else { 40 } {
         push(&heap, i);
     }

@@ -195,7 +195,7 @@ fn all_of_it_can_be_freed() {
     let mut fram = Fram::filled(0);
     let mut ram = [0u8; 1280];
     brand!(b);
-    let mut heap = Heap::<Root, _>::open(b, &mut fram, &mut ram, CONFIG, root).unwrap();
+    let mut heap = Heap::<Root, _, JustInTime>::open(b, &mut fram, &mut ram, CONFIG, root).unwrap();
     let mut model = Model::new();
     let mut seed = 77;
     for _ in 0..300 {
@@ -238,8 +238,10 @@ fn freeing_the_owner_frees_the_elements() {
     let mut fram = Fram::filled(0);
     let mut ram = [0u8; 1280];
     brand!(b);
-    let mut heap =
-        Heap::<Top, _>::open(b, &mut fram, &mut ram, CONFIG, |_| Ok(Top { owner: None })).unwrap();
+    let mut heap = Heap::<Top, _, JustInTime>::open(b, &mut fram, &mut ram, CONFIG, |_| {
+        Ok(Top { owner: None })
+    })
+    .unwrap();
     let own = heap
         .alloc(Owner {
             large: Chunked::alloc(&heap, 100, |i| Ok([u32::from(i); 4])).unwrap(),
@@ -268,7 +270,7 @@ fn traffic(len: u16) -> f64 {
         ..CONFIG
     };
     brand!(b);
-    let heap = Heap::<Queue, _>::open(b, &mut fram, &mut ram, config, |heap| {
+    let heap = Heap::<Queue, _, JustInTime>::open(b, &mut fram, &mut ram, config, |heap| {
         Ok(Queue {
             q: Fifo::alloc(heap, 121)?,
         })

@@ -58,7 +58,7 @@ mod model {
         /// A private field has private methods.
         pub(crate) fn hide<R, S: nvmem::Medium>(
             own: &Own<'h, Self>,
-            heap: &vnv_heap::Heap<'h, R, S>,
+            heap: &vnv_heap::Heap<'h, R, S, vnv_heap::JustInTime>,
         ) -> Result<bool, vnv_heap::Error<S::Error>> {
             let was = own.hidden(heap)?;
             own.set_hidden(heap, true)?;
@@ -179,7 +179,7 @@ fn as_guards_are() {
 
 fn sum<'h, R, S: Medium<Error: Debug>, T: Plain + Marked<()> + Into<u64>>(
     own: &Own<'h, Series<T, 3>>,
-    heap: &Heap<'h, R, S>,
+    heap: &Heap<'h, R, S, JustInTime>,
 ) -> u64 {
     own.all(heap).unwrap().into_iter().map(Into::into).sum()
 }

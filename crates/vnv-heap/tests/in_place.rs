@@ -75,8 +75,10 @@ fn a_suspended_heap_is_not_read() {
     let mut ram = [0u8; 768];
     brand!(b);
     let region = Region::<InOrder32>::new(&mut words);
-    let mut heap =
-        Heap::<Root, _>::open(b, region, &mut ram, CONFIG, |_| Ok(Root { first: None })).unwrap();
+    let mut heap = Heap::<Root, _, JustInTime>::open(b, region, &mut ram, CONFIG, |_| {
+        Ok(Root { first: None })
+    })
+    .unwrap();
     let own = heap.alloc([1u32; 4]).unwrap();
     heap.persist().unwrap();
     assert!(matches!(heap.get_in_place(&own), Err(Error::Suspended)));

@@ -39,10 +39,10 @@ struct Node<'h> {
     data: Option<Own<'h, [u8; 90]>>,
 }
 
-type TestHeap<'h> = Heap<'h, Root<'h>, Shared>;
+type TestHeap<'h> = Heap<'h, Root<'h>, Shared, vnv_heap::JustInTime>;
 type Failure = Error<Misuse>;
 
-fn root<'h>(_: &Heap<'h, Unrooted, Shared>) -> Result<Root<'h>, Failure> {
+fn root<'h>(_: &Heap<'h, Unrooted, Shared, vnv_heap::JustInTime>) -> Result<Root<'h>, Failure> {
     Ok(Root {
         first: None,
         table: None,

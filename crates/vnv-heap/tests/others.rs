@@ -30,9 +30,11 @@ struct Node<'h> {
     other: Option<Own<'h, Node<'h>>>,
 }
 
-type TestHeap<'h> = Heap<'h, Root<'h>, Shared>;
+type TestHeap<'h> = Heap<'h, Root<'h>, Shared, vnv_heap::JustInTime>;
 
-fn root<'h>(_: &Heap<'h, Unrooted, Shared>) -> Result<Root<'h>, Error<nvmem::device::Misuse>> {
+fn root<'h>(
+    _: &Heap<'h, Unrooted, Shared, vnv_heap::JustInTime>,
+) -> Result<Root<'h>, Error<nvmem::device::Misuse>> {
     Ok(Root {
         all: [const { None }; 20],
         small: [const { None }; 20],
@@ -179,7 +181,8 @@ fn an_object_beyond_the_limit() {
 fn fifteen_elements_in_four_kibibytes() {
     let (mut ram, chip) = (vec![0; 4096], Shared::blank(16384));
     brand!(b);
-    let heap = Heap::<'_, u8, _>::open(b, chip, &mut ram, CONFIG, |_| Ok(0)).unwrap();
+    let heap = Heap::<'_, u8, _, vnv_heap::JustInTime>::open(b, chip, &mut ram, CONFIG, |_| Ok(0))
+        .unwrap();
     let all: Vec<_> = (0..15)
         .map(|i| heap.alloc([i as u8; 256]).unwrap())
         .collect();
@@ -256,8 +259,13 @@ fn what_is_not_ours_is_refused_and_kept() {
         TestHeap::open(b, chip.clone(), &mut ram, CONFIG, root).unwrap();
     }
     brand!(b);
-    let other =
-        Heap::<'_, Maybe<u32>, _>::open(b, chip.clone(), &mut ram, CONFIG, |_| Ok(Maybe::Some(1)));
+    let other = Heap::<'_, Maybe<u32>, _, vnv_heap::JustInTime>::open(
+        b,
+        chip.clone(),
+        &mut ram,
+        CONFIG,
+        |_| Ok(Maybe::Some(1)),
+    );
     let e = other.err();
     assert!(matches!(e, Some(OpenError::LayoutMismatch(_))), "{e:?}");
 }
@@ -452,7 +460,7 @@ fn a_half_written_entry_is_mended() {
 /// A guard stays valid after a failed persist. The next persist saves what is written through it.
 #[test]
 fn a_guard_outlives_a_persist_that_fails() {
-    type One<'h> = Heap<'h, [u8; 40], Shared>;
+    type One<'h> = Heap<'h, [u8; 40], Shared, vnv_heap::JustInTime>;
     for n in 0.. {
         let (mut ram, chip, saver) = (vec![0; 1024], Shared::blank(4096), Saver::new());
         let mut failed = false;
@@ -493,7 +501,7 @@ fn a_guard_outlives_a_persist_that_fails() {
 /// smaller it cannot.
 #[test]
 fn the_limit_is_met_exactly() {
-    type One<'h> = Heap<'h, Maybe<Own<'h, [u8; 40]>>, Shared>;
+    type One<'h> = Heap<'h, Maybe<Own<'h, [u8; 40]>>, Shared, vnv_heap::JustInTime>;
     // The content, its check, and where it is held.
     let needed = 40 + 2 + 8;
     for dirty_limit in [needed, needed - 1] {

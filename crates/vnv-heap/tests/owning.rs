@@ -280,7 +280,8 @@ fn all_of_it_is_freed() {
         let mut fram = Fram::filled(0);
         let mut ram = [0u8; 1280];
         brand!(b);
-        let mut heap = Heap::<Root, _>::open(b, &mut fram, &mut ram, CONFIG, root).unwrap();
+        let mut heap =
+            Heap::<Root, _, JustInTime>::open(b, &mut fram, &mut ram, CONFIG, root).unwrap();
         let mut model = Model::default();
         let mut seed = 5;
         // None that loses something.

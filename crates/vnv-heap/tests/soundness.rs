@@ -37,7 +37,8 @@ fn value(large: u32) -> Padded {
 fn leaked_padding_is_not_persisted() {
     let (mut fram, mut ram) = (Fram::filled(0), [0; 512]);
     brand!(b);
-    let mut heap = Heap::<u32, _>::open(b, &mut fram, &mut ram, CONFIG, |_| Ok(7)).unwrap();
+    let mut heap =
+        Heap::<u32, _, JustInTime>::open(b, &mut fram, &mut ram, CONFIG, |_| Ok(7)).unwrap();
     let own = heap.alloc(VALUE).unwrap();
     // One that ends leaves nothing behind.
     *heap.get_mut(&own).unwrap() = value(3);
@@ -125,7 +126,7 @@ fn a_save_between_two_guards() {
     static POWER_LOW: Saver = Saver::new();
     let (fram, mut ram) = (Fram::filled(0), [0; 512]);
     brand!(b);
-    let heap = Heap::<u32, _>::open(b, fram, &mut ram, CONFIG, |_| Ok(7)).unwrap();
+    let heap = Heap::<u32, _, JustInTime>::open(b, fram, &mut ram, CONFIG, |_| Ok(7)).unwrap();
     let own = heap.alloc(VALUE).unwrap();
     let plain = heap.alloc([0u8; 8]).unwrap();
     heap.attach(&POWER_LOW, || {
@@ -151,7 +152,8 @@ fn a_save_between_two_guards() {
 fn a_closure_unwinds() {
     let (mut fram, mut ram) = (Fram::filled(0), [0; 512]);
     brand!(b);
-    let mut heap = Heap::<u32, _>::open(b, &mut fram, &mut ram, CONFIG, |_| Ok(7)).unwrap();
+    let mut heap =
+        Heap::<u32, _, JustInTime>::open(b, &mut fram, &mut ram, CONFIG, |_| Ok(7)).unwrap();
     let own = heap.alloc(VALUE).unwrap();
     let unwound = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         heap.update(&own, |v| {
@@ -171,17 +173,25 @@ fn init_unwinds() {
     let (mut fram, mut ram) = (Fram::filled(0), [0; 512]);
     let unwound = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         brand!(b);
-        let heap = Heap::<Option<Own<'_, u32>>, _>::open(b, &mut fram, &mut ram, CONFIG, |heap| {
-            let _ = heap.alloc(5u32)?;
-            panic!("in the middle")
-        });
+        let heap = Heap::<Option<Own<'_, u32>>, _, JustInTime>::open(
+            b,
+            &mut fram,
+            &mut ram,
+            CONFIG,
+            |heap| {
+                let _ = heap.alloc(5u32)?;
+                panic!("in the middle")
+            },
+        );
         heap.is_ok()
     }));
     assert!(unwound.is_err());
     brand!(b);
     let mut heap =
-        Heap::<Option<Own<'_, u32>>, _>::open(b, &mut fram, &mut ram, CONFIG, |_| Ok(None))
-            .unwrap();
+        Heap::<Option<Own<'_, u32>>, _, JustInTime>::open(b, &mut fram, &mut ram, CONFIG, |_| {
+            Ok(None)
+        })
+        .unwrap();
     assert_eq!(heap.audit().unwrap().allocated, 1);
 }
 
@@ -191,7 +201,7 @@ fn init_keeps_a_handle() {
     let (mut fram, mut ram) = (Fram::filled(0xA5), [0; 512]);
     let mut kept = None;
     brand!(b);
-    let heap = Heap::<u64, _>::format(b, &mut fram, &mut ram, CONFIG, |heap| {
+    let heap = Heap::<u64, _, JustInTime>::format(b, &mut fram, &mut ram, CONFIG, |heap| {
         kept = Some(heap.alloc(true)?);
         Ok(u64::MAX)
     })
@@ -211,7 +221,7 @@ fn any_ram() {
         for len in (0..=ram.len() - from).step_by(step) {
             let ram = &mut ram[from..][..len];
             brand!(b);
-            let heap = Heap::<u64, _>::open(b, Fram::filled(0), ram, CONFIG, |heap| {
+            let heap = Heap::<u64, _, JustInTime>::open(b, Fram::filled(0), ram, CONFIG, |heap| {
                 let own = heap.alloc([7u32; 9])?;
                 assert_eq!(heap.read(&own)?, [7; 9]);
                 Ok(heap.take(own)?.map(u64::from).iter().sum())
@@ -238,12 +248,17 @@ struct Node<'h> {
 fn closures_come_back() {
     let (mut fram, mut ram) = (Fram::filled(0), [0; 512]);
     brand!(b);
-    let mut heap =
-        Heap::<Option<Own<'_, Node<'_>>>, _>::open(b, &mut fram, &mut ram, CONFIG, |heap| {
+    let mut heap = Heap::<Option<Own<'_, Node<'_>>>, _, JustInTime>::open(
+        b,
+        &mut fram,
+        &mut ram,
+        CONFIG,
+        |heap| {
             let node = |next| heap.alloc(Node { next, value: VALUE });
             Ok(Some(node(Some(node(None)?))?))
-        })
-        .unwrap();
+        },
+    )
+    .unwrap();
     let first = heap.root_mut().unwrap().take().unwrap();
     heap.update(&first, |node| {
         assert_eq!(heap.get(&first).err(), Some(Error::Busy));
@@ -272,7 +287,8 @@ fn make_comes_back() {
     use vnv_heap::collections::Chunked;
     let (mut fram, mut ram, mut other) = (Fram::filled(0), [0; 512], [0; 512]);
     brand!(a);
-    let mut heap = Heap::<u32, _>::open(a, &mut fram, &mut ram, CONFIG, |_| Ok(1)).unwrap();
+    let mut heap =
+        Heap::<u32, _, JustInTime>::open(a, &mut fram, &mut ram, CONFIG, |_| Ok(1)).unwrap();
     let full = Chunked::<Option<Own<'_, u32>>, 2>::alloc(&heap, 4, |i| match i {
         3 => Err(Error::Full),
         _ => Ok([Some(heap.alloc(u32::from(i))?), None]),
@@ -288,7 +304,8 @@ fn make_comes_back() {
     heap.restore().unwrap();
     let mut fram = fram.clone();
     brand!(b);
-    let mut heap = Heap::<u32, _>::open(b, &mut fram, &mut other, CONFIG, |_| Ok(1)).unwrap();
+    let mut heap =
+        Heap::<u32, _, JustInTime>::open(b, &mut fram, &mut other, CONFIG, |_| Ok(1)).unwrap();
     let audit = heap.audit().unwrap();
     assert_eq!((audit.reachable, audit.allocated), (1, 1));
 }
@@ -300,7 +317,8 @@ fn a_task_is_dropped() {
     use core::task::{Context, Poll, Waker};
     let (mut fram, mut ram) = (Fram::filled(0), [0; 512]);
     brand!(b);
-    let mut heap = Heap::<Padded, _>::open(b, &mut fram, &mut ram, CONFIG, |_| Ok(VALUE)).unwrap();
+    let mut heap =
+        Heap::<Padded, _, JustInTime>::open(b, &mut fram, &mut ram, CONFIG, |_| Ok(VALUE)).unwrap();
     {
         let mut task = Box::pin(async {
             let mut held = heap.root_mut().unwrap();
@@ -321,11 +339,14 @@ fn a_task_is_dropped() {
 fn handles_are_swapped() {
     let (mut fram, mut ram) = (Fram::filled(0), [0; 512]);
     brand!(b);
-    let mut heap =
-        Heap::<[Option<Own<'_, [u8; 40]>>; 3], _>::open(b, &mut fram, &mut ram, CONFIG, |heap| {
-            Ok([Some(heap.alloc([1; 40])?), Some(heap.alloc([2; 40])?), None])
-        })
-        .unwrap();
+    let mut heap = Heap::<[Option<Own<'_, [u8; 40]>>; 3], _, JustInTime>::open(
+        b,
+        &mut fram,
+        &mut ram,
+        CONFIG,
+        |heap| Ok([Some(heap.alloc([1; 40])?), Some(heap.alloc([2; 40])?), None]),
+    )
+    .unwrap();
     let mut mine = Some(heap.alloc([3; 40]).unwrap());
     {
         let mut root = heap.root_mut().unwrap();

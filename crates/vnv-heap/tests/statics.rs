@@ -31,7 +31,7 @@ struct Node<'h> {
 
 /// As an application is stored, or given to a task.
 struct App {
-    heap: Heap<'static, Root<'static>, Fram>,
+    heap: Heap<'static, Root<'static>, Fram, JustInTime>,
     last: Option<Own<'static, Node<'static>>>,
 }
 

@@ -3,7 +3,7 @@
 
 use core::convert::Infallible;
 use embedded_hal::i2c::I2c;
-use nv_replay::{Error, Message, Outlet, Port, Replay};
+use nv_replay::{Error, Message, NotNow, Outlet, Port, Replay};
 use nvmem::{InOrder32, Persist};
 
 /// The device's persistent data.
@@ -26,7 +26,7 @@ pub struct Board<I, O> {
 }
 
 impl<I, O: Outlet> Outlet for Board<I, O> {
-    fn send(&mut self, message: &Message<'_>) {
+    fn send(&mut self, message: &Message<'_>) -> Result<(), NotNow> {
         self.radio.send(message)
     }
 }

@@ -3,7 +3,7 @@
 use core::convert::Infallible;
 use embedded_hal::i2c::{ErrorType, I2c, Operation};
 use example_superloop::{Board, Log, RADIO, program};
-use nv_replay::{Message, Options, Outlet, Replay};
+use nv_replay::{Message, NotNow, Options, Outlet, Replay};
 use nvmem::InOrder32;
 use powerfail::{EveryEvents, Mapped, World, endure};
 
@@ -29,12 +29,13 @@ impl I2c for Bus {
 struct Air<'w, 'r>(&'w World<'r, u32>);
 
 impl Outlet for Air<'_, '_> {
-    fn send(&mut self, m: &Message<'_>) {
+    fn send(&mut self, m: &Message<'_>) -> Result<(), NotNow> {
         let (sent, last) = (m.get(&RADIO), self.0.get());
         // Messages arrive at least once and in order; no reading is lost or counted twice.
         let again = sent == Some(Ok(last));
         assert!(again || sent == Some(Ok(last + 1)), "{sent:?} after {last}");
         self.0.set(last + u32::from(!again));
+        Ok(())
     }
 }
 

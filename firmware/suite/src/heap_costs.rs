@@ -206,7 +206,7 @@ fn room<M: Mapped>(scene: &mut Scene<'_, M>, number: u16) {
     #[cfg(target_arch = "riscv32")]
     {
         const SELF: usize =
-            size_of::<Heap<'static, u32, Fram<'static>>>() - size_of::<Fram<'static>>();
+            size_of::<Heap<'static, u32, Fram<'static>, JustInTime>>() - size_of::<Fram<'static>>();
         scene.figure(figure::HEAP_BYTES, SELF as u16);
         scene.figure(
             figure::HEAP_HANDLE_BYTES,
@@ -249,7 +249,7 @@ fn resident<const N: usize>(bytes: usize) -> Result<u16, OpenError<Misuse>> {
         objects: MOST as u16,
         ..CONFIG
     };
-    let heap = Heap::<u32, _>::open(b, &mut fram, ram, config, |_| Ok(1))?;
+    let heap = Heap::<u32, _, JustInTime>::open(b, &mut fram, ram, config, |_| Ok(1))?;
     let mut all = [const { None }; MOST];
     let mut found = 0;
     for i in 0..(bytes / N + 1).min(MOST - 2) {

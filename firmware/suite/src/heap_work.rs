@@ -98,7 +98,7 @@ mod work {
         let mut fram = RamFram::<{ 22 * 1024 }>::filled(0);
         let mut ram = Buffer::<{ 18 * 1024 }>::new();
         brand!(b);
-        let heap: Heap<'_, u32, Fram<'_, _>> =
+        let heap: Heap<'_, u32, Fram<'_, _>, vnv_heap::JustInTime> =
             Heap::open(b, &mut fram, ram.bytes(), CONFIG, |_| Ok(0))?;
         let mut all = [const { None }; 400];
         for place in all.iter_mut().take(n) {
@@ -123,7 +123,7 @@ mod work {
         let mut fram = RamFram::<{ 16 * 1024 }>::filled(0);
         let mut ram = Buffer::<{ CONTENT + METADATA }>::new();
         brand!(b);
-        let mut heap: Heap<'_, u32, Fram<'_, _>> =
+        let mut heap: Heap<'_, u32, Fram<'_, _>, vnv_heap::JustInTime> =
             Heap::open(b, &mut fram, ram.bytes(), CONFIG, |_| Ok(0))?;
         let small = heap.alloc([0u8; N]).map_err(|r| r.error)?;
         let large = heap.alloc([0u8; CONTENT]).map_err(|r| r.error)?;
@@ -153,7 +153,7 @@ mod work {
         let mut fram = RamFram::<{ 16 * 1024 }>::filled(0);
         let mut ram = Buffer::<{ CONTENT + METADATA }>::new();
         brand!(b);
-        let heap: Heap<'_, u32, Fram<'_, _>> =
+        let heap: Heap<'_, u32, Fram<'_, _>, vnv_heap::JustInTime> =
             Heap::open(b, &mut fram, ram.bytes(), CONFIG, |_| Ok(0))?;
         let first = heap.alloc([0u8; CONTENT]).map_err(|r| r.error)?;
         let second = heap.alloc([1u8; CONTENT]).map_err(|r| r.error)?;
@@ -190,7 +190,7 @@ mod work {
             objects: 160,
             ..CONFIG
         };
-        let heap: Heap<'_, u32, Fram<'_, _>> =
+        let heap: Heap<'_, u32, Fram<'_, _>, vnv_heap::JustInTime> =
             Heap::open(b, &mut fram, ram.bytes(), config, |_| Ok(0))?;
         let mut q = Fifo::<[u8; ELEMENT]>::alloc(&heap, 120)?;
         let fill = |i: u16| (i % 251) as u8;
@@ -261,7 +261,7 @@ mod work {
 
     /// Overwrites the whole value, or gives its first byte.
     fn each<'h, const N: usize>(
-        heap: &Heap<'h, u32, Fram<'_, N>>,
+        heap: &Heap<'h, u32, Fram<'_, N>, vnv_heap::JustInTime>,
         value: &Value<'h>,
         fill: Option<u8>,
     ) -> Result<u8, OpenError<Misuse>> {
@@ -294,7 +294,7 @@ mod work {
             objects: 80,
             ..CONFIG
         };
-        let mut heap: Heap<'_, u32, Fram<'_, _>> =
+        let mut heap: Heap<'_, u32, Fram<'_, _>, vnv_heap::JustInTime> =
             Heap::open(b, &mut fram, ram.bytes(), config, |_| Ok(0))?;
         let mut all = [const { None }; KEYS];
         for (key, place) in all.iter_mut().enumerate() {

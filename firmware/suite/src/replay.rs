@@ -3,7 +3,9 @@
 
 use crate::{Group, Mapped, Scenario, Scene, check, ok};
 use core::cell::Cell;
-use nv_replay::{Config, Error, Held, Message, Options, Outlet, PBox, Port, Replay, Update};
+use nv_replay::{
+    Config, Error, Held, Message, NotNow, Options, Outlet, PBox, Port, Replay, Update,
+};
 use nvmem::{Model, Persist, Region};
 use pmem_tx::Width;
 
@@ -125,7 +127,7 @@ struct Outside<'a, 's, M: Mapped> {
 }
 
 impl<M: Mapped> Outlet for Outside<'_, '_, M> {
-    fn send(&mut self, m: &Message<'_>) {
+    fn send(&mut self, m: &Message<'_>) -> Result<(), NotNow> {
         let number = m.number as u16;
         let next = self.scene.read_cell(RECEIVED);
         check!(self.scene, number <= next);
@@ -134,6 +136,7 @@ impl<M: Mapped> Outlet for Outside<'_, '_, M> {
         if number == next {
             self.scene.write_cell(RECEIVED, next + 1);
         }
+        Ok(())
     }
 
     /// What is recorded must be what was told, or one record more.

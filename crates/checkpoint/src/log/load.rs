@@ -207,7 +207,7 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
             self.records
                 .find(&mut self.medium, below)
                 .map_err(Error::Medium)?;
-            let Some(r) = self.records.newest() else {
+            let Some(r) = self.records.newest().copied() else {
                 break;
             };
             below = Some(r.number());
@@ -280,7 +280,7 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
         fingerprint: u32,
         below: Option<u32>,
     ) -> Result<(), Error<D::Error>> {
-        let alike = |r: Record| r.memory() == fingerprint;
+        let alike = |r: &Record| r.memory() == fingerprint;
         if self.ready && self.records.newest().is_none_or(alike) {
             return Ok(());
         }

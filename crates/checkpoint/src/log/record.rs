@@ -249,8 +249,8 @@ impl Records {
     }
 
     /// The newest valid record, as far as they were searched.
-    pub(super) fn newest(&self) -> Option<Record> {
-        self.newest.map(|f| f.record)
+    pub(super) fn newest(&self) -> Option<&Record> {
+        self.newest.as_ref().map(|f| &f.record)
     }
 
     /// Whether the newest record is known to be stable.
@@ -459,7 +459,7 @@ impl Records {
             return Ok(true);
         }
         // No anchor is open, so the next record goes to another anchor.
-        self.current = self.newest.map_or(0, |f| f.anchor);
+        self.current = self.newest.as_ref().map_or(0, |f| f.anchor);
         if s.unstable {
             if planted!("checkpoint/log-appends-after-cut") {
                 let after = |f: FoundRecord| {
@@ -484,9 +484,9 @@ impl Records {
                 self.number = self.number.wrapping_add(1);
             }
             if let Some(FoundRecord { record, .. }) = self.newest {
-                let copy = self.write_record(medium, record.as_copy(), &mut buf)?;
-                let marker = copy.marker(self.anchor_at::<D>(self.current, self.slot));
-                marker.write_word(medium, 0)?;
+                let checksum = self.write_record(medium, record.as_copy(), &mut buf)?;
+                let at = self.anchor_at::<D>(self.current, self.slot);
+                Marker { at, checksum }.write_word(medium, 0)?;
                 self.slot += 1;
             }
         }
@@ -494,19 +494,19 @@ impl Records {
         Ok(true)
     }
 
-    /// Writes the next record, whose places are in `buf` already, and returns it. It becomes the
-    /// newest record.
+    /// Writes the next record, whose places are in `buf` already, and returns its checksum. It
+    /// becomes the newest record.
     #[inline(never)]
     fn write_record<D: Medium>(
         &mut self,
         medium: &mut D,
         mut record: Record,
         buf: &mut [u8; LARGEST],
-    ) -> Result<Record, D::Error> {
+    ) -> Result<u32, D::Error> {
         let s = shape::<D>();
         let number = self.number.wrapping_add(1);
         let mut base = number;
-        if let Some(f) = self.newest {
+        if let Some(f) = &self.newest {
             let stable = f.stable || planted!("checkpoint/log-base-unsure");
             base = if stable {
                 f.record.number()
@@ -551,7 +551,7 @@ impl Records {
             stable: true,
             record,
         });
-        Ok(record)
+        Ok(record.crc())
     }
 
     /// Writes a record after the boot record, or after no record at all, and flushes.

@@ -133,7 +133,7 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
             return match self.write(&job) {
                 // The record was never stable, so no program ever continued from it.
                 Ok(false) => {
-                    below = self.records.newest().map(|r| r.number());
+                    below = self.records.newest().map(Record::number);
                     continue;
                 }
                 Ok(true) => {
@@ -153,7 +153,7 @@ impl<D: Medium, const CELLS: usize, const UNITS: usize, const CELL: usize>
         }
         let memory = job.memory;
         let before = self.records.newest();
-        let sequence = before.map_or(0, |r| r.sequence()).wrapping_add(1);
+        let sequence = before.map_or(0, Record::sequence).wrapping_add(1);
         let old = before.map(|r| job.cells.using(r.heap_used(), r.stack_from()));
         let mut written = 0;
         for i in 0..job.count {

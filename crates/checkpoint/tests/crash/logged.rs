@@ -1,9 +1,9 @@
 //! A program whose memory holds the number of its checkpoint in separate cells, and flash for it.
 
-use crate::counting::{Counting, counted, within};
-use crate::support::{PROGRAM, Promise, nor};
+use crate::counting::{Counting, counted};
+use crate::support::{PROGRAM, Promise, nor, restored_context, take_all};
 use checkpoint::nvmem::device::{Contract, Medium};
-use checkpoint::{Cost, Error, Log, Maxima, Memory, Store, Work};
+use checkpoint::{Cost, Log, Maxima, Memory, Store, Work};
 use powerfail::{Chip, World};
 use std::cell::Cell;
 
@@ -84,34 +84,17 @@ pub fn life<D: Medium, const CELL: usize>(nv: D, world: &World<'_, Promise>, las
         work: &work,
     };
     let mut log = Log::<_, 5, 40, CELL>::open(nv, all, PROGRAM).expect("nothing but power cuts");
-    world.update(|p| p.boots += 1);
     let mut state = State::garbage();
-    let n = match log.load(&mut state.memory(0)) {
-        Ok(r) => {
-            assert_eq!(r.damaged, 0, "no power cut damages a checkpoint");
-            state.check(r.context);
-            r.context & 0xFFFF
-        }
-        Err(Error::NoImage) => 0,
-        Err(e) => panic!("nothing but power cuts, and {e}"),
-    };
-    let seen = work.take();
-    assert!(within(&seen, &restore), "{seen:?}, at most {restore:?}");
-    Promise::found(world, n);
-    for n in n + 1..=last {
+    let context = restored_context(world, log.load(&mut state.memory(0)));
+    if let Some(context) = context {
+        state.check(context);
+    }
+    let first = context.map_or(0, |c| c & 0xFFFF);
+    take_all(world, &work, [restore, checkpoint], first..last, |n| {
         // Each attempt has another context.
         let context = n | world.with(|p| p.boots) << 16;
-        state = State::of(context);
-        Promise::taken(world, n, || {
-            let taken = log.save(&state.memory(n), context);
-            taken.expect("nothing but power cuts");
-        });
-        let seen = work.take();
-        assert!(
-            within(&seen, &checkpoint),
-            "{seen:?}, at most {checkpoint:?}"
-        );
-    }
+        log.save(&State::of(context).memory(n), context)
+    });
 }
 
 /// Like an STM32L1: a word holds a cell or a record, and two words fill a unit.

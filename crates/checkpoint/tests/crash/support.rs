@@ -2,9 +2,11 @@
 
 use crate::counting::{Counting, counted, within};
 use checkpoint::nvmem::device::{Contract, Medium, Torn};
-use checkpoint::{Bounded, Cost, Error, Images, Maxima, Memory, Work};
+use checkpoint::{Bounded, Cost, Error, Images, Maxima, Memory, Restored, Work};
 use powerfail::{Chip, World};
 use std::cell::Cell;
+use std::fmt::Debug;
+use std::ops::Range;
 
 #[path = "../support/nor.rs"]
 mod contract;
@@ -146,33 +148,54 @@ pub fn lives<D: Medium, M: Bounded, const N: usize>(
         work: &work,
     };
     let mut images = Images::<_, N>::open(nv, all, PROGRAM).expect("nothing but power cuts");
-    world.update(|p| p.boots += 1);
     let mut state = State::garbage();
-    let n = match images.restore(&mut state.memory()) {
-        Ok(r) => {
-            assert_eq!(r.damaged, 0, "no power cut damages an image");
-            state.holds(r.context, heap);
-            r.context & 0xFF
-        }
-        Err(Error::NoImage) => 0,
-        Err(e) => panic!("nothing but power cuts, and {e}"),
-    };
-    let seen = work.take();
-    assert!(within(&seen, &restore), "{seen:?}, at most {restore:?}");
-    Promise::found(world, n);
-    for n in n + 1..=last {
+    let restored = images.restore(&mut state.memory());
+    let context = restored_context(world, restored);
+    if let Some(context) = context {
+        state.holds(context, heap);
+    }
+    let first = context.map_or(0, |c| c & 0xFF);
+    take_all(world, &work, [restore, checkpoint], first..last, |n| {
         // Each attempt has another context.
         let context = n | kind | world.with(|p| p.boots) << 8;
-        state = State::of(context);
-        Promise::taken(world, n, || {
-            let taken = images.checkpoint(mode, &state.memory(), context);
-            taken.expect("nothing but power cuts");
-        });
+        images.checkpoint(mode, &State::of(context).memory(), context)
+    });
+}
+
+/// The context of what a boot restored; `None` at the first start.
+pub fn restored_context<E: Debug>(
+    world: &World<'_, Promise>,
+    restored: Result<Restored, Error<E>>,
+) -> Option<u32> {
+    world.update(|p| p.boots += 1);
+    match restored {
+        Ok(r) => {
+            assert_eq!(r.damaged, 0, "no power cut damages a checkpoint");
+            Some(r.context)
+        }
+        Err(Error::NoImage) => None,
+        Err(e) => panic!("nothing but power cuts, and {e}"),
+    }
+}
+
+/// Takes the checkpoints after the first one of this range, which was restored. Neither the restore
+/// nor any checkpoint costs more than its bound.
+pub fn take_all<E: Debug>(
+    world: &World<'_, Promise>,
+    work: &Cell<Work>,
+    [restore, checkpoint]: [Work; 2],
+    numbers: Range<u32>,
+    mut take: impl FnMut(u32) -> Result<(), Error<E>>,
+) {
+    let bounded = |bound: &Work| {
         let seen = work.take();
-        assert!(
-            within(&seen, &checkpoint),
-            "{seen:?}, at most {checkpoint:?}"
-        );
+        assert!(within(&seen, bound), "{seen:?}, at most {bound:?}");
+    };
+    bounded(&restore);
+    Promise::found(world, numbers.start);
+    for n in numbers.start + 1..=numbers.end {
+        Promise::taken(world, n, || take(n).expect("nothing but power cuts"));
+        bounded(&checkpoint);
     }
 }
 

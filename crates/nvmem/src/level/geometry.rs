@@ -2,6 +2,7 @@
 
 use crate::crc::crc32;
 use crate::device::Contract;
+use crate::marker::{marker_size, word_size};
 
 /// No slot; no block.
 pub(super) const NONE: u16 = 0xFFFF;
@@ -14,8 +15,12 @@ const MAX_SLOTS: u32 = 4096;
 pub(super) const SLOT_HEAD: u32 = 4;
 pub(super) const CRC: u32 = 4;
 
-const MAGIC: [u8; 4] = *b"RLW1";
-const HEADER: usize = 32;
+const MAGIC: [u8; 4] = *b"RLW2";
+/// The magic of version 1.
+const OLD: [u8; 4] = *b"RLW1";
+/// The version in the magic.
+pub(super) const VERSION: u16 = 2;
+pub(super) const HEADER: usize = 32;
 
 /// Sizes derived from the contract, the page size and the size of the flash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,15 +43,10 @@ pub(super) struct Geometry {
 
 impl Geometry {
     pub(super) const fn of(c: &Contract, page: u32, bytes: u32) -> Self {
-        let without_erase = Contract { erase: None, ..*c };
-        let word = without_erase.alignment();
+        let word = word_size(c);
         let Some(e) = &c.erase else {
             panic!("what needs no erase needs no wear levelling");
         };
-        assert!(
-            c.is_sound() && word <= 256,
-            "wear levelling needs words of at most 256 bytes"
-        );
         assert!(
             page >= 4 && page <= 4096 && page.is_multiple_of(4),
             "a page has 4 to 4096 bytes, a multiple of 4"
@@ -58,7 +58,7 @@ impl Geometry {
             stride += word;
         }
         let header = (HEADER as u32).next_multiple_of(word);
-        let marker = 4u32.next_multiple_of(word);
+        let marker = marker_size(c);
         let head = header + 2 * marker;
         let least = head + MIN_SLOTS * stride;
         let Some(block) = least.checked_next_multiple_of(c.alignment()) else {
@@ -149,8 +149,9 @@ pub(super) struct Header {
 
 pub(super) enum DecodedHeader {
     Nothing,
-    /// A valid header of another geometry: page size, slots per block, blocks.
-    Other([u16; 3]),
+    /// A header of another version of the format or another geometry: the version, and page size,
+    /// slots per block, blocks.
+    Other(u16, [u16; 3]),
     Valid(Header),
 }
 
@@ -177,21 +178,25 @@ impl Header {
         b
     }
 
-    pub(super) fn decode(b: &[u8], s: &Geometry) -> DecodedHeader {
-        let Some((b, crc)) = b
-            .first_chunk::<HEADER>()
-            .and_then(|b| b.split_last_chunk::<4>())
-        else {
+    /// The checksum of the header, which its commit marker repeats.
+    pub(super) fn checksum(&self, s: &Geometry) -> u32 {
+        let [.., a, b, c, d] = self.encode(s);
+        u32::from_le_bytes([a, b, c, d])
+    }
+
+    pub(super) fn decode(b: &[u8; HEADER], s: &Geometry) -> DecodedHeader {
+        let Some((b, crc)) = b.split_last_chunk::<4>() else {
             return DecodedHeader::Nothing;
         };
-        if b[..4] != MAGIC || crc32(b) != u32::from_le_bytes(*crc) {
+        let old = b[..4] == OLD;
+        if !old && b[..4] != MAGIC || crc32(b) != u32::from_le_bytes(*crc) {
             return DecodedHeader::Nothing;
         }
         let u16_at = |at: usize| u16::from_le_bytes([b[at], b[at + 1]]);
         let u32_at = |at: usize| u32::from(u16_at(at)) | u32::from(u16_at(at + 2)) << 16;
         let geometry = [u16_at(20), u16_at(22), u16_at(24)];
-        if geometry != s.header_sizes() {
-            return DecodedHeader::Other(geometry);
+        if old || geometry != s.header_sizes() {
+            return DecodedHeader::Other(if old { 1 } else { VERSION }, geometry);
         }
         DecodedHeader::Valid(Header {
             sequence: u32_at(4),
@@ -207,16 +212,6 @@ impl Header {
 impl Geometry {
     pub(super) fn header_sizes(&self) -> [u16; 3] {
         [self.page as u16, self.slots as u16, self.blocks as u16]
-    }
-
-    /// The first bytes of the commit marker of the block with this header. Never reads as erased;
-    /// differs for each header.
-    pub(super) fn commit_marker_of(&self, header: &Header) -> [u8; 4] {
-        // Take the bytes of the header's checksum. A checksum over header and checksum would be the
-        // same for all headers.
-        let bytes = header.encode(self);
-        let [.., a, b, c, _] = bytes;
-        [self.erased ^ 0x5A, a, b, c]
     }
 }
 
@@ -246,20 +241,15 @@ impl Geometry {
         [self.erased ^ mark, check(low, high), low, high]
     }
 
-    pub(super) fn decode_slot(&self, b: &[u8]) -> SlotHead {
-        if b.iter().all(|b| *b == self.erased) {
-            return SlotHead::Erased;
-        }
-        let Some([mark, sum, low, high]) = b.first_chunk::<4>() else {
-            return SlotHead::Invalid;
-        };
+    /// Decodes the first bytes of a slot, which is not erased.
+    pub(super) fn decode_slot(&self, [mark, sum, low, high]: [u8; 4]) -> SlotHead {
         let kind = match mark ^ self.erased {
             0x5A => SlotKind::Initial,
             0xA6 => SlotKind::Appended,
             _ => return SlotHead::Invalid,
         };
-        let page = u16::from_le_bytes([*low, *high]);
-        if *sum != check(*low, *high) || u32::from(page) >= self.pages {
+        let page = u16::from_le_bytes([low, high]);
+        if sum != check(low, high) || u32::from(page) >= self.pages {
             return SlotHead::Invalid;
         }
         SlotHead::Holds(kind, page)

@@ -2,18 +2,39 @@
 //! is in [the parent module](super).
 
 use super::geometry::{
-    COPIES, CRC, DecodedHeader, Geometry, Header, NONE, SLOT_HEAD, SlotHead, SlotKind,
+    COPIES, CRC, DecodedHeader, Geometry, HEADER, Header, NONE, SLOT_HEAD, SlotHead, SlotKind,
 };
 use super::table::Table;
-use super::{LevelError, Result};
 use crate::crc::Crc32;
 use crate::device::Medium;
+use crate::marker::{Marker, Progress, all_bytes_are, read};
 use crate::planted;
 
+/// The errors in here: smaller than [`LevelError`](super::LevelError), which the public methods
+/// make of them.
 #[derive(Debug)]
-pub(super) struct Log<'b, D> {
+pub(super) enum Fault<E> {
+    Medium(E),
+    /// Another version of the format, or another geometry: [`Log::other`].
+    Other,
+    Foreign,
+    Damaged,
+    ReadOnly,
+    WornOut,
+}
+
+pub(super) type Result<T, E> = core::result::Result<T, Fault<E>>;
+
+/// The most bytes that one call writes.
+const PIECE: usize = 256;
+
+#[derive(Debug)]
+pub(super) struct Log<'b, D, const PAGE: usize> {
     pub medium: D,
-    pub geometry: Geometry,
+    /// How many blocks the flash has, and pages the capacity: what [`Geometry`] takes from the size
+    /// of the flash.
+    pub blocks: u32,
+    pub pages: u32,
     pub table: Table<'b>,
     /// The newest block, its sequence number, and how many of its slots are valid.
     pub newest: u16,
@@ -38,6 +59,8 @@ pub(super) struct Log<'b, D> {
     pub stale: bool,
     /// Never write.
     pub read_only: bool,
+    /// Version and geometry of a block that is not of this log.
+    pub other: (u16, [u16; 3]),
 }
 
 /// The result of starting a block.
@@ -47,9 +70,19 @@ pub(super) enum BlockStart {
     CarriedPageTorn,
 }
 
-impl<D: Medium> Log<'_, D> {
+impl<D: Medium, const PAGE: usize> Log<'_, D, PAGE> {
+    /// All sizes; constants, except for two.
+    #[inline(always)]
+    pub(super) fn geometry(&self) -> Geometry {
+        Geometry {
+            blocks: self.blocks,
+            pages: self.pages,
+            ..const { Geometry::of(&D::CONTRACT, PAGE as u32, u32::MAX) }
+        }
+    }
+
     fn slot(&self, block: u16, slot: u16) -> u16 {
-        block * self.geometry.slots as u16 + slot
+        block * self.geometry().slots as u16 + slot
     }
 
     /// Whether cleaning keeps up if `extra` slots are used now and each later page write makes
@@ -65,7 +98,7 @@ impl<D: Medium> Log<'_, D> {
         if planted!("nvmem/level-no-reserve") {
             return true;
         }
-        let s = &self.geometry;
+        let s = &self.geometry();
         let slots = s.slots as i32;
         let rest = if self.open {
             slots - i32::from(self.valid_slots)
@@ -109,7 +142,7 @@ impl<D: Medium> Log<'_, D> {
 
     /// The block to erase next: the next free one in turn, so that all blocks wear equally.
     fn target(&self) -> Result<u16, D::Error> {
-        let blocks = self.geometry.blocks;
+        let blocks = self.geometry().blocks;
         let start = if self.used > 0 && planted!("nvmem/level-lowest-block-first") {
             blocks - 1
         } else {
@@ -123,7 +156,7 @@ impl<D: Medium> Log<'_, D> {
         (1..=blocks)
             .map(|i| ((start + i) % blocks) as u16)
             .find(|b| *b != must_not_erase && self.table.is_free(*b))
-            .ok_or(LevelError::Damaged)
+            .ok_or(Fault::Damaged)
     }
 
     /// Starts a block. `carry` is a page in doubt and its slot: copies it to the new block. With
@@ -136,7 +169,7 @@ impl<D: Medium> Log<'_, D> {
         carry: Option<(u16, u16)>,
         fill: bool,
     ) -> Result<BlockStart, D::Error> {
-        let s = self.geometry;
+        let s = self.geometry();
         let block = self.target()?;
         let step = !planted!("nvmem/level-sequence-repeats");
         let last = if step {
@@ -144,7 +177,7 @@ impl<D: Medium> Log<'_, D> {
         } else {
             self.newest_sequence
         };
-        let sequence = last.checked_add(1).ok_or(LevelError::WornOut)?;
+        let sequence = last.checked_add(1).ok_or(Fault::WornOut)?;
         self.sequence = sequence;
         let first = self.used == 0;
         let header = Header {
@@ -156,14 +189,12 @@ impl<D: Medium> Log<'_, D> {
             carried: carry.is_some(),
         };
         let at = s.block_at(block);
-        self.medium
-            .erase(at, at + s.block)
-            .map_err(LevelError::Medium)?;
-        self.write_padded(at, &header.encode(&s), s.header)?;
+        self.medium.erase(at, at + s.block).map_err(Fault::Medium)?;
+        self.write_header(at, &header)?;
         let mut n = 0;
         let early = planted!("nvmem/level-committed-before-carried");
         if early {
-            self.write_commit_marker(at, &header)?;
+            self.write_commit_marker(block, &header)?;
         }
         if let Some((page, from)) = carry {
             let intact =
@@ -174,7 +205,7 @@ impl<D: Medium> Log<'_, D> {
             n = 1;
         }
         if !fill && !early {
-            self.write_commit_marker(at, &header)?;
+            self.write_commit_marker(block, &header)?;
         }
         if first {
             (self.tail, self.oldest) = (block, block);
@@ -200,43 +231,58 @@ impl<D: Medium> Log<'_, D> {
                 self.copy_oldest_page(SlotKind::Initial)?;
             }
             if !early {
-                self.write_commit_marker(at, &header)?;
+                self.write_commit_marker(block, &header)?;
             }
         }
         self.must_not_erase = NONE;
         Ok(BlockStart::Done)
     }
 
-    fn write_commit_marker(&mut self, at: u32, header: &Header) -> Result<(), D::Error> {
-        let s = self.geometry;
-        for i in 0..2 {
-            self.write_padded(
-                at + s.header + i * s.marker,
-                &s.commit_marker_of(header),
-                s.marker,
-            )?;
+    /// The commit marker of a block with this header.
+    fn marker(&self, block: u16, header: &Header) -> Marker {
+        let s = &self.geometry();
+        Marker {
+            at: s.block_at(block) + s.header,
+            checksum: header.checksum(s),
         }
-        if planted!("nvmem/level-marker-not-flushed") {
-            return Ok(());
-        }
-        self.medium.flush().map_err(LevelError::Medium)
     }
 
-    fn write_padded(&mut self, at: u32, bytes: &[u8], len: u32) -> Result<(), D::Error> {
-        let mut buf = [0; 256];
-        buf[..bytes.len()].copy_from_slice(bytes);
-        let piece = &buf[..len as usize];
-        self.medium.write(at, piece).map_err(LevelError::Medium)
+    fn write_commit_marker(&mut self, block: u16, header: &Header) -> Result<(), D::Error> {
+        let marker = self.marker(block, header);
+        if planted!("nvmem/level-marker-not-flushed") {
+            let first = marker.write_word(&mut self.medium, 0);
+            let both = first.and_then(|()| marker.write_word(&mut self.medium, 1));
+            return both.map_err(Fault::Medium);
+        }
+        marker.write(&mut self.medium).map_err(Fault::Medium)
+    }
+
+    /// How far the commit marker of a block with this header was written.
+    pub(super) fn progress(&mut self, block: u16, header: &Header) -> Result<Progress, D::Error> {
+        let marker = self.marker(block, header);
+        marker.progress(&mut self.medium).map_err(Fault::Medium)
+    }
+
+    fn write_header(&mut self, at: u32, header: &Header) -> Result<(), D::Error> {
+        let bytes = header.encode(&self.geometry());
+        let mut buf = [0; PIECE];
+        for (to, from) in buf.iter_mut().zip(bytes) {
+            *to = from;
+        }
+        let piece = buf
+            .get(..self.geometry().header as usize)
+            .unwrap_or_default();
+        self.put(at, piece)
     }
 
     /// Copies the next live page of the oldest block to the next slot.
     fn copy_oldest_page(&mut self, kind: SlotKind) -> Result<(), D::Error> {
         self.skip_empty_blocks();
         if self.tail == self.newest {
-            return Err(LevelError::Damaged);
+            return Err(Fault::Damaged);
         }
         let page = self.table.next_page_of_block(self.tail, self.cursor);
-        let page = page.ok_or(LevelError::Damaged)?;
+        let page = page.ok_or(Fault::Damaged)?;
         self.append(kind, page, 0, &[])?;
         self.cursor = page + 1;
         self.skip_empty_blocks();
@@ -270,12 +316,12 @@ impl<D: Medium> Log<'_, D> {
     /// Writes `bytes` at offset `off` of a page.
     pub(super) fn write(&mut self, page: u16, off: u32, bytes: &[u8]) -> Result<(), D::Error> {
         if self.read_only {
-            return Err(LevelError::ReadOnly);
+            return Err(Fault::ReadOnly);
         }
         self.ready()?;
         self.stale = !planted!("nvmem/level-slot-reused-after-error");
         loop {
-            if !self.open || self.valid_slots == self.geometry.slots as u16 {
+            if !self.open || self.valid_slots == self.geometry().slots as u16 {
                 self.begin(None, false)?;
             }
             if self.has_room(1) {
@@ -289,7 +335,7 @@ impl<D: Medium> Log<'_, D> {
         Ok(())
     }
 
-    /// Writes slot `to`: the page in slot `from` (zeros if `NONE`) with `bytes` at `off`. Returns
+    /// Writes slot `to`: the page in slot `from` (zeros if `NONE`) with `bytes` at `patch`. Returns
     /// whether the old page was intact. If it was not, the new slot gets a wrong checksum too,
     /// unless `bytes` covers the whole page.
     fn write_slot(
@@ -298,32 +344,16 @@ impl<D: Medium> Log<'_, D> {
         kind: SlotKind,
         page: u16,
         from: u16,
-        off: u32,
-        bytes: &[u8],
-    ) -> Result<bool, D::Error> {
-        if self.geometry.word <= 64 {
-            self.write_slot_in::<64>(to, kind, page, from, off, bytes)
-        } else {
-            self.write_slot_in::<256>(to, kind, page, from, off, bytes)
-        }
-    }
-
-    fn write_slot_in<const N: usize>(
-        &mut self,
-        to: u16,
-        kind: SlotKind,
-        page: u16,
-        from: u16,
         patch: u32,
         bytes: &[u8],
     ) -> Result<bool, D::Error> {
-        let s = self.geometry;
+        let s = self.geometry();
         let head = s.slot_head(kind, page);
         let old = (from != NONE && bytes.len() as u32 != s.page).then(|| s.slot_at(from));
         let (mut old_crc, mut new_crc) = (Crc32::new(), Crc32::new());
         let mut intact = true;
-        let mut buf = [0; N];
-        let most = N as u32 / s.word * s.word;
+        let mut buf = [0; PIECE];
+        let most = PIECE as u32 / s.word * s.word;
         let mut off = 0;
         while off < s.stride {
             // Write the first word by its own call: if it reads as erased, the rest was not
@@ -333,12 +363,9 @@ impl<D: Medium> Log<'_, D> {
             } else {
                 most.min(s.stride - off)
             };
-            let piece = &mut buf[..n as usize];
+            let piece = buf.get_mut(..n as usize).unwrap_or_default();
             match old {
-                Some(from) => self
-                    .medium
-                    .read(from + off, piece)
-                    .map_err(LevelError::Medium)?,
+                Some(from) => self.medium.read(from + off, piece).map_err(Fault::Medium)?,
                 None => piece.fill(0),
             }
             for (i, b) in piece.iter_mut().enumerate() {
@@ -369,13 +396,11 @@ impl<D: Medium> Log<'_, D> {
                     new_crc = new_crc.byte(*b);
                 }
             }
-            self.medium
-                .write(s.slot_at(to) + off, piece)
-                .map_err(LevelError::Medium)?;
+            self.put(s.slot_at(to) + off, piece)?;
             off += n;
         }
         if !planted!("nvmem/level-no-flush") {
-            self.medium.flush().map_err(LevelError::Medium)?;
+            self.medium.flush().map_err(Fault::Medium)?;
         }
         Ok(intact)
     }
@@ -385,59 +410,87 @@ impl<D: Medium> Log<'_, D> {
         if planted!("nvmem/level-crc-unchecked") {
             return Ok(true);
         }
-        let s = self.geometry;
-        let mut buf = [0; 256];
-        let most = 256 / s.word * s.word;
-        let (mut crc, mut stored, mut off) = (Crc32::new(), [0; CRC as usize], 0);
-        while off < s.stride {
-            let piece = &mut buf[..most.min(s.stride - off) as usize];
-            let at = s.slot_at(slot) + off;
-            self.medium.read(at, piece).map_err(LevelError::Medium)?;
-            for (i, b) in piece.iter().enumerate() {
-                let at = off + i as u32;
-                match at.checked_sub(s.stride - CRC) {
-                    Some(k) => stored[k as usize] = *b,
-                    None if at > 0 => crc = crc.byte(*b),
-                    None => {}
-                }
-            }
-            off += piece.len() as u32;
+        let s = self.geometry();
+        // The checksum leaves out the first byte.
+        let (mut at, end) = (s.slot_at(slot) + 1, s.slot_at(slot) + s.stride - CRC);
+        let mut crc = Crc32::new();
+        while at < end {
+            let mut buf = [0; 32];
+            let n = (end - at).min(32);
+            let piece = buf.get_mut(..n as usize).unwrap_or_default();
+            self.read(at, piece)?;
+            crc = crc.bytes(piece);
+            at += n;
         }
+        let mut stored = [0; CRC as usize];
+        self.read(end, &mut stored)?;
         Ok(u32::from_le_bytes(stored) == crc.finish())
     }
 
-    pub(super) fn header(&mut self, block: u16) -> Result<DecodedHeader, D::Error> {
-        let s = self.geometry;
-        let mut buf = [0; 256];
-        let piece = &mut buf[..s.header as usize];
-        let at = s.block_at(block);
-        self.medium.read(at, piece).map_err(LevelError::Medium)?;
-        Ok(Header::decode(piece, &s))
+    /// Reads any bytes, rounded to the flash's read size.
+    #[inline(never)]
+    pub(super) fn read(&mut self, at: u32, buf: &mut [u8]) -> Result<(), D::Error> {
+        read(&mut self.medium, at, buf).map_err(Fault::Medium)
     }
 
-    /// Whether a block with this header has its commit marker (`n` = 0), or its confirmation (`n` =
-    /// 1).
-    pub(super) fn has_commit_word(
-        &mut self,
-        block: u16,
-        header: &Header,
-        n: u32,
-    ) -> Result<bool, D::Error> {
-        let s = self.geometry;
-        let mut buf = [0; 256];
-        let piece = &mut buf[..s.marker as usize];
-        let at = s.block_at(block) + s.header + n * s.marker;
-        self.medium.read(at, piece).map_err(LevelError::Medium)?;
-        Ok(piece.starts_with(&s.commit_marker_of(header)))
+    #[inline(never)]
+    fn put(&mut self, at: u32, bytes: &[u8]) -> Result<(), D::Error> {
+        self.medium.write(at, bytes).map_err(Fault::Medium)
+    }
+
+    /// Whether every byte of a range reads as erased.
+    #[inline(never)]
+    pub(super) fn is_erased(&mut self, from: u32, to: u32) -> Result<bool, D::Error> {
+        let erased = self.geometry().erased;
+        all_bytes_are(&mut self.medium, from, to, erased).map_err(Fault::Medium)
+    }
+
+    pub(super) fn header(&mut self, block: u16) -> Result<DecodedHeader, D::Error> {
+        let mut header = [0; HEADER];
+        self.read(self.geometry().block_at(block), &mut header)?;
+        Ok(Header::decode(&header, &self.geometry()))
     }
 
     pub(super) fn slot_head(&mut self, slot: u16) -> Result<SlotHead, D::Error> {
-        let s = self.geometry;
-        let mut buf = [0; 256];
-        let piece = &mut buf[..s.first as usize];
-        self.medium
-            .read(s.slot_at(slot), piece)
-            .map_err(LevelError::Medium)?;
-        Ok(s.decode_slot(piece))
+        let s = self.geometry();
+        let at = s.slot_at(slot);
+        let mut head = [0; SLOT_HEAD as usize];
+        self.read(at, &mut head)?;
+        let erased = head == [s.erased; 4] && self.is_erased(at, at + s.first)?;
+        Ok(if erased {
+            SlotHead::Erased
+        } else {
+            s.decode_slot(head)
+        })
+    }
+
+    /// Reads bytes from offset `off` of a page.
+    pub(super) fn read_page(
+        &mut self,
+        page: u16,
+        off: u32,
+        buf: &mut [u8],
+    ) -> Result<(), D::Error> {
+        match self.table.slot(page) {
+            NONE => buf.fill(0),
+            slot => self.read(self.geometry().slot_at(slot) + SLOT_HEAD + off, buf)?,
+        }
+        Ok(())
+    }
+
+    /// Erases every block, the newest last, so that a cut never leaves only older content.
+    pub(super) fn erase_all(&mut self) -> Result<(), D::Error> {
+        let s = self.geometry();
+        let newest = self.newest_block()?;
+        let first = if planted!("nvmem/level-format-newest-first") {
+            0
+        } else {
+            1
+        };
+        for i in first..first + s.blocks {
+            let at = s.block_at(((newest + i) % s.blocks) as u16);
+            self.medium.erase(at, at + s.block).map_err(Fault::Medium)?;
+        }
+        Ok(())
     }
 }

@@ -12,9 +12,9 @@
 //! ```
 
 use super::geometry::{DecodedHeader, Header, NONE, SlotHead, SlotKind};
-use super::log::{BlockStart, Log};
-use super::{LevelError, Result, mismatch};
+use super::log::{BlockStart, Fault, Log, Result};
 use crate::device::Medium;
+use crate::marker::Progress;
 use crate::planted;
 
 /// A block with a valid header.
@@ -35,7 +35,7 @@ struct End {
     doubt: bool,
 }
 
-impl<D: Medium> Log<'_, D> {
+impl<D: Medium, const PAGE: usize> Log<'_, D, PAGE> {
     pub(super) fn open(&mut self) -> Result<(), D::Error> {
         // A carried page that proves torn while it is copied was never complete, and no program has
         // acted on it. Then scan again without the block or the page.
@@ -65,7 +65,7 @@ impl<D: Medium> Log<'_, D> {
             let mut write = end.doubt;
             let mut torn = false;
             // Each block that is filled here frees space, even if cuts interrupt it.
-            let most = self.geometry.blocks * (self.geometry.slots + 1);
+            let most = self.geometry().blocks * (self.geometry().slots + 1);
             for _ in 0..most {
                 if !write && self.has_room(0) {
                     return Ok(());
@@ -77,21 +77,21 @@ impl<D: Medium> Log<'_, D> {
                 write = false;
             }
             if !torn {
-                return Err(LevelError::Damaged);
+                return Err(Fault::Damaged);
             }
             match begun {
                 Some(b) => distrusted = b.at,
                 None => drop_carry = true,
             }
         }
-        Err(LevelError::Damaged)
+        Err(Fault::Damaged)
     }
 
     /// The block with the newest content; block 0 if there is none.
     pub(super) fn newest_block(&mut self) -> Result<u32, D::Error> {
         match self.committed_block() {
             Ok(c) => Ok(c.map_or(0, |c| c.at.into())),
-            Err(LevelError::Medium(e)) => Err(LevelError::Medium(e)),
+            Err(Fault::Medium(e)) => Err(Fault::Medium(e)),
             // Formatted with another geometry.
             Err(_) => Ok(0),
         }
@@ -108,22 +108,22 @@ impl<D: Medium> Log<'_, D> {
     /// The newest block with commit marker and confirmation.
     fn committed_block(&mut self) -> Result<Option<Block>, D::Error> {
         let mut newest: Option<Block> = None;
-        let needed = if planted!("nvmem/level-one-commit-word") {
-            0
-        } else {
-            1
-        };
-        for at in 0..self.geometry.blocks as u16 {
+        let mut needed = Progress::Confirmed;
+        if planted!("nvmem/level-one-commit-word") {
+            needed = Progress::Marked;
+        }
+        for at in 0..self.geometry().blocks as u16 {
             let header = match self.header(at)? {
                 DecodedHeader::Nothing => continue,
-                DecodedHeader::Other(geometry) => {
-                    return Err(mismatch(geometry, &self.geometry).into());
+                DecodedHeader::Other(version, sizes) => {
+                    self.other = (version, sizes);
+                    return Err(Fault::Other);
                 }
                 DecodedHeader::Valid(h) => h,
             };
             self.sequence = self.sequence.max(header.sequence);
             if newest.is_none_or(|n| header.sequence > n.header.sequence)
-                && self.has_commit_word(at, &header, needed)?
+                && self.progress(at, &header)? >= needed
             {
                 newest = Some(Block { at, header });
             }
@@ -144,7 +144,7 @@ impl<D: Medium> Log<'_, D> {
         } else {
             except
         };
-        for at in (0..self.geometry.blocks as u16).filter(|b| *b != except && *b != base) {
+        for at in (0..self.geometry().blocks as u16).filter(|b| *b != except && *b != base) {
             let DecodedHeader::Valid(h) = self.header(at)? else {
                 continue;
             };
@@ -153,13 +153,13 @@ impl<D: Medium> Log<'_, D> {
                 || h.base_sequence != base_sequence
                 || h.base != base
                 || newest.is_some_and(|n| n.header.sequence >= h.sequence)
-                || !self.has_commit_word(at, &h, 0)?
+                || self.progress(at, &h)? < Progress::Marked
             {
                 continue;
             }
             // An interrupted erase may leave the marker but not the content.
             if h.carried {
-                let slot = at * self.geometry.slots as u16;
+                let slot = at * self.geometry().slots as u16;
                 if !matches!(self.slot_head(slot)?, SlotHead::Holds(..)) || !self.is_intact(slot)? {
                     continue;
                 }
@@ -171,7 +171,7 @@ impl<D: Medium> Log<'_, D> {
 
     /// The end of the log as the header of the begun block `b` states it.
     fn end_from_header(&mut self, b: Block) -> Result<End, D::Error> {
-        let slot = b.at * self.geometry.slots as u16;
+        let slot = b.at * self.geometry().slots as u16;
         let mut carry = None;
         if b.header.carried
             && let SlotHead::Holds(_, page) = self.slot_head(slot)?
@@ -188,11 +188,11 @@ impl<D: Medium> Log<'_, D> {
     /// Finds the end of the newest block. At most one slot is torn: the last one begun. That is
     /// either the last readable slot or the one after it; the medium does not tell which.
     fn find_end(&mut self, newest: Block, drop_carry: bool) -> Result<End, D::Error> {
-        let from = newest.at * self.geometry.slots as u16;
+        let from = newest.at * self.geometry().slots as u16;
         let mut last = None;
         let mut n = 0;
         let mut begun = false;
-        while u32::from(n) < self.geometry.slots {
+        while u32::from(n) < self.geometry().slots {
             match self.slot_head(from + n)? {
                 SlotHead::Holds(kind, page) => last = Some((kind, page)),
                 SlotHead::Erased => break,
@@ -231,21 +231,21 @@ impl<D: Medium> Log<'_, D> {
 
     /// Walks the log from the newest block to the oldest and records the slot of each page.
     fn rebuild_table(&mut self, newest: Block, valid_slots: u16) -> Result<(), D::Error> {
-        let s = self.geometry;
+        let s = self.geometry();
         let tail = newest.header.tail;
         (self.newest, self.newest_sequence) = (newest.at, newest.header.sequence);
         (self.valid_slots, self.tail, self.oldest) = (valid_slots, tail, tail);
         let (mut block, mut valid_slots, mut after) = (newest, valid_slots, NONE);
         loop {
             if u32::from(valid_slots) > s.slots || self.table.in_log(block.at) {
-                return Err(LevelError::Damaged);
+                return Err(Fault::Damaged);
             }
             self.table.link(block.at, after);
             self.used += 1;
             let from = block.at * s.slots as u16;
             for slot in (from..from + valid_slots).rev() {
                 let SlotHead::Holds(_, page) = self.slot_head(slot)? else {
-                    return Err(LevelError::Damaged);
+                    return Err(Fault::Damaged);
                 };
                 if self.table.slot(page) == NONE {
                     self.table.set(page, slot);
@@ -256,13 +256,13 @@ impl<D: Medium> Log<'_, D> {
             }
             let at = block.header.base;
             if u32::from(at) >= s.blocks {
-                return Err(LevelError::Damaged);
+                return Err(Fault::Damaged);
             }
             let DecodedHeader::Valid(header) = self.header(at)? else {
-                return Err(LevelError::Damaged);
+                return Err(Fault::Damaged);
             };
             if header.sequence != block.header.base_sequence {
-                return Err(LevelError::Damaged);
+                return Err(Fault::Damaged);
             }
             valid_slots = if planted!("nvmem/level-valid-slots-recounted") {
                 self.count_valid_slots(at)?
@@ -276,9 +276,9 @@ impl<D: Medium> Log<'_, D> {
 
     /// Counts the valid slots of a block.
     fn count_valid_slots(&mut self, block: u16) -> Result<u16, D::Error> {
-        let from = block * self.geometry.slots as u16;
+        let from = block * self.geometry().slots as u16;
         let mut n = 0;
-        while u32::from(n) < self.geometry.slots
+        while u32::from(n) < self.geometry().slots
             && matches!(self.slot_head(from + n)?, SlotHead::Holds(..))
             && self.is_intact(from + n)?
         {
@@ -290,17 +290,13 @@ impl<D: Medium> Log<'_, D> {
     /// No block counts: if the flash is blank, starts the log in its last block. That block may
     /// hold anything, because a cut in the erase of a format leaves anything.
     fn format_blank(&mut self) -> Result<(), D::Error> {
-        let last = self.geometry.blocks as u16 - 1;
+        let last = self.geometry().blocks as u16 - 1;
         if !self.blank_except(last)? {
             let mut ours = false;
             for at in 0..=last {
                 ours |= matches!(self.header(at)?, DecodedHeader::Valid(_));
             }
-            return Err(if ours {
-                LevelError::Damaged
-            } else {
-                LevelError::Foreign
-            });
+            return Err(if ours { Fault::Damaged } else { Fault::Foreign });
         }
         if self.read_only {
             return Ok(());
@@ -315,7 +311,7 @@ impl<D: Medium> Log<'_, D> {
         if self.read_only {
             return Ok(());
         }
-        let last = self.geometry.blocks as u16 - 1;
+        let last = self.geometry().blocks as u16 - 1;
         if begun.at == last && self.blank_except(last)? {
             self.newest = last - 1;
         } else {
@@ -329,18 +325,11 @@ impl<D: Medium> Log<'_, D> {
 
     /// Whether all blocks except one read as erased.
     fn blank_except(&mut self, block: u16) -> Result<bool, D::Error> {
-        let s = self.geometry;
-        let mut buf = [0; 256];
-        let most = 256 / s.word * s.word;
+        let s = self.geometry();
         for b in (0..s.blocks as u16).filter(|b| *b != block) {
-            let (mut at, end) = (s.block_at(b), s.block_at(b) + s.block);
-            while at < end {
-                let piece = &mut buf[..most.min(end - at) as usize];
-                self.medium.read(at, piece).map_err(LevelError::Medium)?;
-                if piece.iter().any(|b| *b != s.erased) {
-                    return Ok(false);
-                }
-                at += piece.len() as u32;
+            let at = s.block_at(b);
+            if !self.is_erased(at, at + s.block)? {
+                return Ok(false);
             }
         }
         Ok(true)

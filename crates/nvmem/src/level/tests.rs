@@ -10,7 +10,11 @@ type Flash = RamNor<24, 128, 4>;
 
 /// Builds a log of blocks with these numbers of live pages, the oldest first. `valid_slots` of the
 /// newest block are used; `None` if it is not open.
-fn with_log<R>(live: &[u32], valid_slots: Option<u16>, f: impl FnOnce(&Log<'_, Flash>) -> R) -> R {
+fn with_log<R>(
+    live: &[u32],
+    valid_slots: Option<u16>,
+    f: impl FnOnce(&Log<'_, Flash, 8>) -> R,
+) -> R {
     let geometry = Geometry::of(&Flash::CONTRACT, 8, 24 * 128);
     let mut buffer = vec![0; geometry.entries() as usize];
     let mut table = Table::new(&geometry, &mut buffer).unwrap();
@@ -30,7 +34,8 @@ fn with_log<R>(live: &[u32], valid_slots: Option<u16>, f: impl FnOnce(&Log<'_, F
     let newest = live.len() as u16 - 1;
     let log = Log {
         medium: Flash::new(),
-        geometry,
+        blocks: geometry.blocks,
+        pages: geometry.pages,
         table,
         newest,
         newest_sequence: 1,
@@ -44,6 +49,7 @@ fn with_log<R>(live: &[u32], valid_slots: Option<u16>, f: impl FnOnce(&Log<'_, F
         cursor: 0,
         stale: false,
         read_only: false,
+        other: (0, [0; 3]),
     };
     f(&log)
 }

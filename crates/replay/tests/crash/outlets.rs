@@ -1,19 +1,20 @@
-//! A program that has an outlet only in some boots.
+//! Outlets that are there only in some boots, and outlets that say "not now".
 
 use super::programs::{Setup, W, WorldState};
-use nv_replay::nvmem::{Buffered32, Region};
-use nv_replay::pmem_tx;
-use nv_replay::{Message, Options, Outlet, Port, Replay};
-use powerfail::{Mapped, explore};
+use nv_replay::nvmem::{Buffered32, InOrder16, InOrder32, Model, Region};
+use nv_replay::pmem_tx::{self, Width};
+use nv_replay::{Message, NotNow, Options, Outlet, Port, Replay};
+use powerfail::{Mapped, World, explore};
 
 static PORT: Port<[u32; 3]> = Port::new(1);
 
 /// The content of each message is its number.
 struct Whole;
 impl Outlet for Whole {
-    fn send(&mut self, m: &Message<'_>) {
+    fn send(&mut self, m: &Message<'_>) -> Result<(), NotNow> {
         let words = m.get(&PORT).expect("the port").expect("three words");
         assert_eq!(words, [m.number; 3], "message {}", m.number);
+        Ok(())
     }
 }
 
@@ -47,4 +48,112 @@ fn buffered_32() {
     .depth(2)
     .run();
     assert!(s.partial || s.boots > 20, "{s}");
+}
+
+/// What a receiver has got, and how often its radio was asked.
+#[derive(Clone, Hash, Debug, Default, PartialEq)]
+struct Air {
+    asked: u32,
+    /// Bits that decide when the radio is busy.
+    busy: u32,
+    received: Vec<u32>,
+}
+
+/// A radio that says "not now" at random. Its messages say their number.
+struct Busy<'a, 'r>(&'a World<'r, Air>);
+impl Outlet for Busy<'_, '_> {
+    fn send(&mut self, m: &Message<'_>) -> Result<(), NotNow> {
+        let v = m.get(&WORD).expect("the port").expect("a word");
+        self.0.update(|w| w.asked += 1);
+        let (asked, busy) = self.0.with(|w| (w.asked, w.busy));
+        if busy >> (asked % 32) & 1 != 0 {
+            return Err(NotNow);
+        }
+        let next = self.0.with(|w| w.received.len() as u32);
+        assert!(m.number <= next, "message {} before {next}", m.number);
+        match self.0.with(|w| w.received.get(m.number as usize).copied()) {
+            Some(known) => assert_eq!(known, v, "another message {}", m.number),
+            None => self.0.update(|w| w.received.push(v)),
+        }
+        Ok(())
+    }
+}
+static WORD: Port<u32> = Port::new(2);
+
+/// Steps that send no, one or two messages, and one that fails, while the radio is busy or not.
+/// Every message arrives, in order, and no number is given twice.
+fn a_busy_radio<M: Model>(nv: Region<'_, M>, world: &World<'_, Air>)
+where
+    M::Unit: Width,
+{
+    let mut table = Setup::small(3).table;
+    table.outbox_bytes = 64;
+    let options = Options {
+        table,
+        pool: Some(pmem_tx::Config::SMALL),
+        ..Options::default()
+    };
+    let mut rt = Replay::<u32, M, _>::open_with(nv, options, Busy(world), |_| Ok(0)).unwrap();
+    rt.each(0..3, |rt, i| {
+        rt.step(i, |tx, n, i| {
+            *n.get_mut(tx)? += 1;
+            tx.send(&WORD, 10 * i)?;
+            if i == 1 {
+                tx.send(&WORD, 11)?;
+            }
+            Ok(())
+        })?;
+        let failed = rt.step((), |tx, _, ()| {
+            tx.send(&WORD, 999)?;
+            Err::<(), _>(tx.abort(1))
+        });
+        assert!(failed.is_err());
+        let n = rt.step((), |tx, n, ()| Ok(*n.get(tx)))?;
+        assert_eq!(n, i + 1);
+        Ok(())
+    })
+    .unwrap();
+    let mut tries = 0;
+    while let Err(NotNow) = rt.drain() {
+        assert!(rt.waits());
+        tries += 1;
+        assert!(tries < 200, "the radio is not always busy");
+    }
+    assert!(!rt.waits());
+    assert_eq!(world.with(|w| w.received[..4].to_vec()), [0, 10, 11, 20]);
+    rt.step((), |tx, _, ()| tx.send(&WORD, 30)).unwrap();
+    while rt.drain().is_err() {}
+    assert_eq!(world.with(|w| w.received[4..].to_vec()), [30]);
+}
+
+/// Three patterns of a busy radio, on each medium.
+fn busy<M: Model>(depth: u32)
+where
+    M::Unit: Width,
+{
+    for busy in [0x5bb6_d5ab, 0x0f3c_0ff0, 0x8000_00ff] {
+        let s = explore(Mapped::<M>::new(2048), |nv, world: &World<'_, Air>| {
+            a_busy_radio(nv, world)
+        })
+        .world(Air {
+            busy,
+            ..Air::default()
+        })
+        .depth(depth)
+        .run();
+        assert!(s.partial || s.boots > 20, "{s}");
+    }
+}
+
+#[test]
+fn not_now_in_order_16() {
+    busy::<InOrder16>(2);
+}
+#[test]
+fn not_now_in_order_32() {
+    busy::<InOrder32>(2);
+}
+#[test]
+fn not_now_buffered_32() {
+    busy::<Buffered32>(1);
 }

@@ -2,7 +2,9 @@
 
 use nv_replay::nvmem::{Model, Persist, Region};
 use nv_replay::pmem_tx::{self, Width};
-use nv_replay::{Config, Error, Held, Message, Options, Outlet, PBox, Port, Replay, Update};
+use nv_replay::{
+    Config, Error, Held, Message, NotNow, Options, Outlet, PBox, Port, Replay, Update,
+};
 use powerfail::World;
 
 /// The state of the outside world.
@@ -45,7 +47,7 @@ struct Sink<'a, 'r> {
     live: u32,
 }
 impl Outlet for Sink<'_, '_> {
-    fn send(&mut self, m: &Message<'_>) {
+    fn send(&mut self, m: &Message<'_>) -> Result<(), NotNow> {
         let v = m.get(&PORT).expect("the port").expect("a number");
         self.world.update(|w| {
             let next = w.last.map_or(0, |l| l + 1);
@@ -59,7 +61,8 @@ impl Outlet for Sink<'_, '_> {
                     "another message of this number"
                 );
             }
-        })
+        });
+        Ok(())
     }
     fn live(&mut self) {
         self.live += 1;

@@ -77,7 +77,7 @@ macro_rules! cut {
                 |mut nv, world: &World<Promised>| {
                     let mut ram = [0u8; 512];
                     brand!(b);
-                    match Heap::<$type, _>::open(b, &mut nv, &mut ram, $config, $root) {
+                    match Heap::<$type, _, JustInTime>::open(b, &mut nv, &mut ram, $config, $root) {
                         Ok(mut heap) => live!(&mut heap, world, $round, $look),
                         // The just-in-time promise: open reports the interruption. The program
                         // chooses what to do.

@@ -28,5 +28,5 @@ impl Medium for Forgetful {
 fn main() {
     let mut ram = [0; 1024];
     brand!(b);
-    let heap = Heap::<u32, _>::open(b, Forgetful(fram()), &mut ram, Config::DEFAULT, |_| Ok(0));
+    let heap = Heap::<u32, _, vnv_heap::JustInTime>::open(b, Forgetful(fram()), &mut ram, Config::DEFAULT, |_| Ok(0));
 }

@@ -26,7 +26,7 @@ impl Medium for OnSharedBus<'_> {
     }
 }
 
-fn attached<'h>(heap: &Heap<'h, u32, OnSharedBus<'_>>) {
+fn attached<'h>(heap: &Heap<'h, u32, OnSharedBus<'_>, vnv_heap::JustInTime>) {
     static POWER_LOW: vnv_heap::Saver = vnv_heap::Saver::new();
     heap.attach(&POWER_LOW, || heap.alloc(5u32));
 }
@@ -37,7 +37,7 @@ fn in_another_thread<T>(job: impl FnOnce() -> T + Send + 'static) {
     drop(job)
 }
 
-fn to_another_thread(heap: Heap<'static, u32, OnSharedBus<'static>>) {
+fn to_another_thread(heap: Heap<'static, u32, OnSharedBus<'static>, vnv_heap::JustInTime>) {
     in_another_thread(move || heap.root().is_ok());
 }
 

@@ -32,7 +32,7 @@ fn allocated_in_another(heap: &TestHeap<'static>, log: &LogHeap) {
 }
 
 fn the_root_of_another(brand: Brand<'static>, ram: &'static mut [u8]) {
-    let heap: Heap<'static, Entry<'static>, Fram> =
+    let heap: Heap<'static, Entry<'static>, Fram, vnv_heap::JustInTime> =
         Heap::open(brand, fram(), ram, Config::DEFAULT, |_| Ok(Entry { before: None })).unwrap();
 }
 

@@ -9,11 +9,11 @@ fn in_another_thread<T>(job: impl FnOnce() -> T + Send + 'static) {
     drop(job)
 }
 
-fn lent_to_another_thread(heap: &'static Heap<'static, u32, Fram>) {
+fn lent_to_another_thread(heap: &'static Heap<'static, u32, Fram, vnv_heap::JustInTime>) {
     in_another_thread(move || heap.root().is_ok());
 }
 
-fn a_guard_in_another_thread(heap: &'static Heap<'static, u32, Fram>) {
+fn a_guard_in_another_thread(heap: &'static Heap<'static, u32, Fram, vnv_heap::JustInTime>) {
     let held = heap.root().unwrap();
     in_another_thread(move || drop(held));
 }

@@ -1,5 +1,5 @@
-//! Stores and bytes of the operations of a transaction and of the steps of a program, as lines
-//! `key value`.
+//! Stores and bytes of the operations of a transaction and of the steps of a program, and erases of
+//! a record on flash, as lines `key value`.
 //!
 //! The library's own stores are counted one by one. What user code writes through a `&mut` is its
 //! own and does not count, but the values that the library is given to write, into a cell or a new
@@ -7,7 +7,8 @@
 
 use cost_probes::{Steps, buffer, pool, steps};
 use nvmem::instrument::{Observer, observe};
-use nvmem::{InOrder16, InOrder32, Model, Region};
+use nvmem::ram::RamNor;
+use nvmem::{InOrder16, InOrder32, Model, Record, Region};
 use pmem_tx::{Error, PBox, Width};
 use std::cell::Cell;
 
@@ -37,6 +38,20 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     transactions::<InOrder16>("pmem_tx.units_of_16.")?;
     replay::<InOrder32>("nv_replay.")?;
     replay::<InOrder16>("nv_replay.units_of_16.")?;
+    record_erases::<true>("write_once")?;
+    record_erases::<false>("multiwrite")?;
+    Ok(())
+}
+
+/// The erases of 1,000 boots that each change a record of 16 bytes once, in three units of 4 KiB.
+fn record_erases<const WRITE_ONCE: bool>(key: &str) -> Result<(), Box<dyn std::error::Error>> {
+    let mut flash = RamNor::<3, 4096, 4, 0xFF, WRITE_ONCE>::new();
+    for boot in 0..1000_u32 {
+        let mut r = Record::open(&mut flash, 0..3 * 4096, [0_u32; 4])?;
+        r.set([boot; 4])?;
+    }
+    let erases: u32 = flash.wear().iter().sum();
+    println!("record.erases_1000_boots_{key} {erases}");
     Ok(())
 }
 

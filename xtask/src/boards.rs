@@ -1,0 +1,481 @@
+//! `cargo xtask boards`: the firmware of examples/boards and the template, as a user would build
+//! them. Two of the boards run in QEMU, and are reset at random moments.
+//!
+//! ```text
+//! board  | boot;      count 41;  count 42;  cou| boot;      count 42;  count 43;
+//! QEMU   |                                     ^ system_reset, up to 20 ms after a `boot;`
+//! ```
+//!
+//! A line that was printed completely is a promise: its count is durable. So no later count is
+//! smaller, and each count is the one before or one more; the one before only directly after a
+//! boot. A line that a reset cut has no `;` and is not counted.
+
+use crate::project::{Project, has_program, has_target};
+use crate::run::{Outcome, Step, cargo};
+use anyhow::{Context, Result, bail, ensure};
+use object::{Object, ObjectSegment};
+use serde_json::json;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+/// Builds the firmware of examples/boards and tests its template, and runs two boards in QEMU
+#[derive(clap::Args)]
+pub struct Args {
+    /// Write `adoption.boards_built`, `.boards_run` and `.resets_survived` here, as one flat JSON
+    /// object
+    #[arg(long, value_name = "PATH")]
+    json: Option<PathBuf>,
+}
+
+/// A package of examples/boards.
+struct Board {
+    name: &'static str,
+    target: &'static str,
+    /// It runs in QEMU, as the machine of its name.
+    runs: bool,
+}
+
+const fn board(name: &'static str, target: &'static str, runs: bool) -> Board {
+    Board { name, target, runs }
+}
+
+const BOARDS: [Board; 6] = [
+    board("esp32c3", "riscv32imc-unknown-none-elf", false),
+    board("microbit", "thumbv6m-none-eabi", true),
+    board("netduinoplus2", "thumbv7em-none-eabihf", true),
+    board("nrf52840", "thumbv7em-none-eabihf", false),
+    board("rp2350", "thumbv8m.main-none-eabihf", false),
+    board("stm32l476", "thumbv7em-none-eabihf", false),
+];
+
+const QEMU: &str = "qemu-system-arm";
+/// Resets of each board that runs.
+const RESETS: u32 = 100;
+/// A reset comes at most so many microseconds after a boot has begun.
+const LATEST: u64 = 20_000;
+/// A board that prints nothing for so long hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+const TEMPLATE: &str = "examples/template";
+/// The template's placeholder, and what stands there in the test.
+const NAME: (&str, &str) = ("{{project-name}}", "relume-template");
+
+/// What was done.
+#[derive(Default)]
+struct Done {
+    remarks: Vec<String>,
+    built: u32,
+    run: u32,
+    resets: u32,
+}
+
+/// The targets of the boards; one may be there twice.
+pub fn targets() -> impl Iterator<Item = &'static str> {
+    BOARDS.iter().map(|b| b.target)
+}
+
+pub fn run(a: Args) -> Result<()> {
+    let project = Project::load()?;
+    let step = Step::alone(project.target.join("xtask/boards.log"), "boards");
+    if let Some(why) = missing(&BOARDS.each_ref()) {
+        bail!("{why}");
+    }
+    let done = all(&project, true, &step)?;
+    drop(step);
+    println!("{}", done.remarks.join("\n"));
+    if let Some(path) = a.json {
+        let figures = json!({
+            "adoption.boards_built": done.built,
+            "adoption.boards_run": done.run,
+            "adoption.resets_survived": done.resets,
+        });
+        std::fs::write(&path, format!("{figures:#}\n"))
+            .with_context(|| path.display().to_string())?;
+    }
+    Ok(())
+}
+
+/// The step of CI. The two boards of QEMU are built and reset each time. Another package is built if
+/// one of its files, or of the published crates, has changed since it was built with this target
+/// folder; with `long`, always.
+pub fn check(project: &Project, long: bool, s: &Step) -> Result<Outcome> {
+    let wanted: Vec<_> = (BOARDS.iter())
+        .filter(|b| long || b.runs || stale(project, &package(b)))
+        .collect();
+    if let Some(why) = missing(&wanted) {
+        return Ok(Outcome::Skipped(why));
+    }
+    Ok(all(project, long, s)?.remarks.join("; ").into())
+}
+
+/// What these boards need and is not installed.
+fn missing(wanted: &[&Board]) -> Option<String> {
+    for b in wanted {
+        if !has_target("", b.target) {
+            let target = b.target;
+            return Some(format!("{} needs: rustup target add {target}", b.name));
+        }
+        if b.runs && !has_program(QEMU) {
+            return Some(format!("{QEMU} is not installed (Debian package {QEMU})"));
+        }
+    }
+    None
+}
+
+fn all(project: &Project, rebuild: bool, s: &Step) -> Result<Done> {
+    let mut done = Done::default();
+    for b in &BOARDS {
+        let began = Instant::now();
+        if !b.runs && !rebuild && !stale(project, &package(b)) {
+            done.remarks.push(format!("{} unchanged", b.name));
+            continue;
+        }
+        let bytes = build(project, b, s)?;
+        done.built += 1;
+        let mut remark = format!("{} {bytes} bytes of flash", b.name);
+        if b.runs {
+            s.says(format!("{}: resets in QEMU", b.name));
+            let count = campaign(project, b).with_context(|| b.name)?;
+            done.run += 1;
+            done.resets += RESETS;
+            remark += &format!(", {RESETS} resets up to count {count}");
+        }
+        remark += &format!(" ({:.0} s)", began.elapsed().as_secs_f64());
+        done.remarks.push(remark);
+    }
+    if !rebuild && !stale(project, TEMPLATE) {
+        done.remarks.push("template unchanged".to_owned());
+        return Ok(done);
+    }
+    let began = Instant::now();
+    template(project, s)?;
+    let seconds = began.elapsed().as_secs_f64();
+    done.remarks.push(format!("template ({seconds:.0} s)"));
+    Ok(done)
+}
+
+fn target_dir(project: &Project) -> PathBuf {
+    project.target.join("boards")
+}
+
+fn image(project: &Project, b: &Board) -> PathBuf {
+    let dir = target_dir(project).join(b.target).join("release");
+    dir.join(format!("board-{}", b.name))
+}
+
+/// Builds a board's package with its own lock file. Returns the bytes of the image that go to the
+/// flash.
+fn build(project: &Project, b: &Board, s: &Step) -> Result<u64> {
+    let mut c = cargo();
+    c.current_dir(project.root.join(package(b)))
+        .args(["build", "--release", "--locked"])
+        .env("CARGO_TARGET_DIR", target_dir(project));
+    s.run(c)?;
+    let path = image(project, b);
+    let elf = std::fs::read(&path).with_context(|| path.display().to_string())?;
+    let file = object::File::parse(elf.as_slice())?;
+    let bytes = file.segments().map(|s| s.file_range().1).sum();
+    ensure!(bytes > 1000, "{}: an image of {bytes} bytes", b.name);
+    built(project, &package(b))?;
+    Ok(bytes)
+}
+
+/// The folder of a board's package, from the root of the repository.
+fn package(b: &Board) -> String {
+    format!("examples/boards/{}", b.name)
+}
+
+/// The file that holds the fingerprint of what was built last from this folder.
+fn stamp(project: &Project, folder: &str) -> PathBuf {
+    target_dir(project).join(format!("{}.stamp", folder.replace('/', "-")))
+}
+
+/// Notes that the folder's package was built.
+fn built(project: &Project, folder: &str) -> Result<()> {
+    std::fs::write(stamp(project, folder), fingerprint(project, folder)?)?;
+    Ok(())
+}
+
+/// Whether the folder's package must be built again.
+fn stale(project: &Project, folder: &str) -> bool {
+    let built = std::fs::read_to_string(stamp(project, folder));
+    match (fingerprint(project, folder), built) {
+        (Ok(now), Ok(built)) => now != built,
+        _ => true,
+    }
+}
+
+/// Of all files of the folder, of the crates, and of the logger that two boards use.
+fn fingerprint(project: &Project, folder: &str) -> Result<String> {
+    let root = &project.root;
+    let mut files = vec![root.join("rust-toolchain.toml"), root.join("Cargo.toml")];
+    collect(&root.join(folder), &mut files)?;
+    for p in project.published() {
+        files.push(p.dir.join("Cargo.toml"));
+        collect(&p.dir.join("src"), &mut files)?;
+    }
+    collect(&root.join("examples/logger/src"), &mut files)?;
+    files.sort();
+    let mut hash = DefaultHasher::new();
+    for f in files {
+        f.hash(&mut hash);
+        std::fs::read(&f)
+            .with_context(|| f.display().to_string())?
+            .hash(&mut hash);
+    }
+    Ok(format!("{:016x}", hash.finish()))
+}
+
+/// All files in the folder and below, without folders called `target`.
+fn collect(dir: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+    for entry in std::fs::read_dir(dir).with_context(|| dir.display().to_string())? {
+        let path = entry?.path();
+        if !path.is_dir() {
+            files.push(path);
+        } else if path.file_name().is_none_or(|n| n != "target") {
+            collect(&path, files)?;
+        }
+    }
+    Ok(())
+}
+
+/// Resets the running board at random moments. Returns the last count.
+fn campaign(project: &Project, b: &Board) -> Result<u64> {
+    let socket = target_dir(project).join(format!("{}.monitor", b.name));
+    let _ = std::fs::remove_file(&socket);
+    let mut machine = Machine(
+        Command::new(QEMU)
+            .args(["-machine", b.name, "-display", "none", "-serial", "stdio"])
+            .arg("-monitor")
+            .arg(format!("unix:{},server=on,wait=off", socket.display()))
+            .arg("-kernel")
+            .arg(image(project, b))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .with_context(|| format!("cannot start {QEMU}"))?,
+    );
+    let lines = lines(machine.0.stdout.take().context("no serial port")?);
+    let mut monitor = connect(&socket)?;
+    let mut counts = Counts::default();
+    // The same moments in every run, as far as the host's clock allows.
+    let mut random = 0x9E37_79B9_7F4A_7C15_u64;
+    for _ in 0..RESETS {
+        next_boot(&lines, &mut counts)?;
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        std::thread::sleep(Duration::from_micros(random % LATEST));
+        monitor.write_all(b"system_reset\n")?;
+    }
+    next_boot(&lines, &mut counts)?;
+    // The last boot counts, too.
+    let before = counts.last;
+    while counts.last < before + 2 {
+        counts.line(&receive(&lines)?)?;
+    }
+    ensure!(
+        counts.last >= u64::from(RESETS) / 2,
+        "only {} counts in {RESETS} boots: the resets come before it has begun",
+        counts.last
+    );
+    Ok(counts.last)
+}
+
+/// A running emulator. It is killed when this is dropped.
+struct Machine(Child);
+impl Drop for Machine {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The lines of the serial port, read by a thread of their own: QEMU must never wait for a reader.
+fn lines(port: impl Read + Send + 'static) -> Receiver<String> {
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(port).split(b'\n').map_while(Result::ok) {
+            let line = String::from_utf8_lossy(&line).trim().to_owned();
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+/// The monitor, whose answers a thread throws away.
+fn connect(socket: &Path) -> Result<UnixStream> {
+    let began = Instant::now();
+    loop {
+        match UnixStream::connect(socket) {
+            Ok(monitor) => {
+                let mut answers = monitor.try_clone()?;
+                std::thread::spawn(move || std::io::copy(&mut answers, &mut std::io::sink()));
+                return Ok(monitor);
+            }
+            Err(e) if began.elapsed() > PATIENCE => return Err(e).context("QEMU's monitor"),
+            Err(_) => std::thread::sleep(Duration::from_millis(5)),
+        }
+    }
+}
+
+fn receive(lines: &Receiver<String>) -> Result<String> {
+    let hangs = || format!("it printed nothing for {} s", PATIENCE.as_secs());
+    lines.recv_timeout(PATIENCE).with_context(hangs)
+}
+
+/// Reads to the line of the next boot.
+fn next_boot(lines: &Receiver<String>, counts: &mut Counts) -> Result<()> {
+    let boots = counts.boots;
+    while counts.boots == boots {
+        counts.line(&receive(lines)?)?;
+    }
+    Ok(())
+}
+
+/// What the board has printed so far, and whether it keeps its promise.
+#[derive(Default)]
+struct Counts {
+    last: u64,
+    boots: u32,
+    /// No complete count since the boot.
+    first: bool,
+    /// A line that was cut: a boot must follow.
+    cut: Option<String>,
+}
+
+impl Counts {
+    fn line(&mut self, line: &str) -> Result<()> {
+        if line == "boot;" {
+            self.boots += 1;
+            self.first = true;
+            self.cut = None;
+            return Ok(());
+        }
+        if let Some(cut) = &self.cut {
+            bail!("`{cut}` is followed by `{line}`, not by a boot");
+        }
+        let count = line
+            .strip_prefix("count ")
+            .and_then(|l| l.strip_suffix(';'));
+        match count.and_then(|n| n.parse::<u64>().ok()) {
+            Some(n) => {
+                let again = self.first && n == self.last;
+                ensure!(
+                    again || n == self.last + 1,
+                    "count {n} after {} in boot {}",
+                    self.last,
+                    self.boots
+                );
+                self.last = n;
+                self.first = false;
+            }
+            None if line.is_empty() => {}
+            // A reset may cut any line but this one, which the program prints before it stops.
+            None if line.starts_with("stopped") => bail!("{line}"),
+            None => self.cut = Some(line.to_owned()),
+        }
+        Ok(())
+    }
+}
+
+/// Expands the template as `cargo generate` would, with the crates of this repository, runs its
+/// test and builds its firmware.
+fn template(project: &Project, s: &Step) -> Result<()> {
+    let from = project.root.join(TEMPLATE);
+    let to = target_dir(project).join("template");
+    let mut files = Vec::new();
+    collect(&from, &mut files)?;
+    if to.exists() {
+        for old in ["src", "tests", ".cargo"] {
+            let _ = std::fs::remove_dir_all(to.join(old));
+        }
+    }
+    for file in files {
+        let name = file.strip_prefix(&from)?;
+        let text = std::fs::read_to_string(&file).with_context(|| file.display().to_string())?;
+        let mut text = text.replace(NAME.0, NAME.1);
+        ensure!(
+            !text.contains("{{"),
+            "{}: a placeholder that cargo-generate does not ask for",
+            name.display()
+        );
+        if name == Path::new("Cargo.toml") {
+            text = with_paths(&text, &project.root)?;
+        }
+        let path = to.join(name);
+        std::fs::create_dir_all(path.parent().unwrap_or(&to))?;
+        std::fs::write(path, text)?;
+    }
+    let mut c = cargo();
+    c.current_dir(&to)
+        .arg("test")
+        .env("CARGO_TARGET_DIR", target_dir(project));
+    let said = s.run(c)?;
+    ensure!(
+        said.contains("test no_tick_is_lost ... ok"),
+        "the template's test did not run:\n{said}"
+    );
+    let mut c = cargo();
+    c.current_dir(&to)
+        .args(["build", "--release", "--features=device"])
+        .args(["--target", "thumbv7em-none-eabihf"])
+        .env("CARGO_TARGET_DIR", target_dir(project));
+    s.run(c)?;
+    built(project, TEMPLATE)
+}
+
+/// The manifest with the crates of this repository, not those of the registry.
+fn with_paths(manifest: &str, root: &Path) -> Result<String> {
+    let mut text = manifest.to_owned();
+    for name in ["nvmem", "powerfail"] {
+        let line = format!("\n{name} = {{ version = \"0.1\"");
+        let path = root.join("crates").join(name);
+        ensure!(text.matches(&line).count() == 1, "Cargo.toml has no {name}");
+        text = text.replace(&line, &format!("{line}, path = \"{}\"", path.display()));
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(lines: &[&str]) -> Result<u64> {
+        let mut counts = Counts::default();
+        for line in lines {
+            counts.line(line)?;
+        }
+        Ok(counts.last)
+    }
+
+    #[test]
+    fn counts_go_on_after_a_reset() {
+        let cut = ["boot;", "count 0;", "count 1;", "cou", "boot;"];
+        assert_eq!(read(&[&cut[..], &["count 1;"]].concat()).unwrap(), 1);
+        assert_eq!(
+            read(&[&cut[..], &["count 2;", "count 3;"]].concat()).unwrap(),
+            3
+        );
+        assert_eq!(read(&["boot;", "bo", "boot;", "count 1;"]).unwrap(), 1);
+    }
+
+    #[test]
+    fn a_count_that_is_lost_or_left_out_is_found() {
+        let cut = ["boot;", "count 1;", "count 2;", "boot;"];
+        for wrong in ["count 1;", "count 4;", "count 0;"] {
+            let e = read(&[&cut[..], &[wrong]].concat()).unwrap_err();
+            assert!(e.to_string().contains("after 2 in boot 2"), "{e}");
+        }
+        assert!(read(&["boot;", "count 1;", "count 1;", "count 1;"]).is_err());
+        assert!(read(&["boot;", "count 1", "count 2;"]).is_err());
+        assert!(read(&["boot;", "stopped: the record is damaged;"]).is_err());
+    }
+}
