@@ -13,8 +13,8 @@ use crate::describe::{compound_hash, layout_hash};
 use crate::persist::{Invalid, Persist, Plain, Visit};
 use core::mem::MaybeUninit;
 
-/// For an implementation of [`Arg::TYPE`], [`Share::TYPE`] or [`Ret::TYPE`]: a hash of the layout of
-/// `T`, equal in every build, and of how it crosses (`kind`).
+/// For an implementation of [`Arg::TYPE`], [`Share::TYPE`] or [`Ret::TYPE`]: a hash of the layout
+/// of `T`, equal in every build, and of how it crosses (`kind`).
 pub const fn type_hash<T: Persist>(kind: &str) -> u64 {
     compound_hash(kind, &[layout_hash::<T>()])
 }

@@ -276,8 +276,8 @@ pub fn fingerprint<T: Persist>() -> u64 {
     fingerprint_to::<T, FullDepth<{ TAGS | NAMES }>>()
 }
 
-/// The hash of the layout of `T`, as in [`fingerprint`], but equal on all targets for types that are
-/// equal there.
+/// The hash of the layout of `T`, as in [`fingerprint`], but equal on all targets for types that
+/// are equal there.
 pub(crate) const fn layout_hash<T: Persist>() -> u64 {
     <Reachable<T, FullDepth<{ TAGS | NAMES }>> as Hashed>::HASH
 }

@@ -1,5 +1,5 @@
-//! A simulated serial FRAM chip, clocked bit by bit, after the data sheets of both makers: for tests
-//! on a host.
+//! A simulated serial FRAM chip, clocked bit by bit, after the data sheets of both makers: for
+//! tests on a host.
 //!
 //! Non-volatile: the cells and the status register, each a byte device. Volatile: the write enable
 //! latch, the sleep state, and the command being shifted in. After a power cut the chip ignores the
