@@ -9,12 +9,13 @@ use nvmem::ram::RamNor;
 type Small = RamNor<7, 128, 4>;
 type Bytes<'b, 'f> = WearLevelled<'b, &'f mut Flash, 8>;
 
-/// Unstable bytes: every second read differs.
+/// Unstable bytes: every second read of a byte differs.
 #[derive(Clone)]
 struct Unstable {
     from: u32,
     to: u32,
-    reads: u32,
+    /// How often each byte was read.
+    reads: Vec<u32>,
 }
 
 #[derive(Clone)]
@@ -63,9 +64,10 @@ impl Medium for Flash {
             && at < u.to
             && u.from < end
         {
-            u.reads += 1;
             for i in at.max(u.from)..end.min(u.to) {
-                if u.reads % 2 == 0 {
+                let reads = &mut u.reads[(i - u.from) as usize];
+                *reads += 1;
+                if *reads % 2 == 0 {
                     buf[(i - at) as usize] ^= 0x5A;
                 }
             }
@@ -212,7 +214,7 @@ fn a_block_whose_erase_was_cut_is_trusted_only_once() {
         f.unstable = Some(Unstable {
             from: carried,
             to: carried + 12,
-            reads: 0,
+            reads: vec![0; 12],
         });
         assert_eq!(boot(&mut f), Ok([2; 8]), "{writes} writes");
         assert_eq!(boot(&mut f), Ok([2; 8]), "{writes} writes");
