@@ -252,8 +252,8 @@ where
     /// program needs of their state it sets up before it opens the runtime. If `read` panics,
     /// nothing has happened to the runtime.
     ///
-    /// **Power loss**, **Cost** and **Errors**: those of [`Replay::record_with`]. The input may have
-    /// been read although the table has no room for it.
+    /// **Power loss**, **Cost** and **Errors**: those of [`Replay::record_with`]. The input may
+    /// have been read although the table has no room for it.
     #[track_caller]
     #[inline(always)]
     pub fn input<O>(&mut self, read: impl FnOnce(&mut E) -> O) -> Result<O, Error>

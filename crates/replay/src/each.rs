@@ -55,8 +55,9 @@ where
     /// take no space.
     ///
     /// The body is a function pointer: one iteration hands data to the next through persistent
-    /// objects. Drivers come from the [environment](Replay::env). If an error leaves the body, the loop stays in this iteration and the runtime stops
-    /// until the next open. To go on, handle the error inside the body.
+    /// objects. Drivers come from the [environment](Replay::env). If an error leaves the body, the
+    /// loop stays in this iteration and the runtime stops until the next open. To go on, handle the
+    /// error inside the body.
     ///
     /// **Power loss**: an iteration is complete, or continues after its last record. **Cost**: one
     /// store to begin an iteration, two more once in 32,768 iterations (once in 128 on 16-bit

@@ -232,8 +232,8 @@ where
     /// Offers the messages that wait to the outlet again, for example when a radio is free.
     ///
     /// **Power loss**: they are sent again, with the same numbers. **Cost**: one or two stores when
-    /// all are sent. **Errors**: the outlet refuses a message again, or the runtime has stopped while
-    /// messages wait.
+    /// all are sent. **Errors**: the outlet refuses a message again, or the runtime has stopped
+    /// while messages wait.
     pub fn drain(&mut self) -> Result<(), NotNow> {
         let Some(action) = self.resend else {
             return Ok(());

@@ -247,8 +247,8 @@ impl<'m, M: Model> Table<'m, M> {
         self.store(OUTBOX + Self::UNIT, count)
     }
 
-    /// The message whose first unit is `i`: port, length in bytes, units behind the first. `None` if
-    /// it does not lie in the outbox.
+    /// The message whose first unit is `i`: port, length in bytes, units behind the first. `None`
+    /// if it does not lie in the outbox.
     fn message(&self, i: u32) -> Option<(u8, u32, u32)> {
         let all = self.geo.outbox_units::<M>();
         if i >= all {
@@ -287,8 +287,8 @@ impl<'m, M: Model> Table<'m, M> {
         }
     }
 
-    /// Stages the messages of step `seq` for its commit: `count` with those that are kept. If the head belongs to an execution
-    /// that did not commit, its numbers are used again.
+    /// Stages the messages of step `seq` for its commit: `count` with those that are kept. If the
+    /// head belongs to an execution that did not commit, its numbers are used again.
     fn stage_messages(&self, seq: u32, count: u32) {
         let h = self.read_outbox_head();
         if self.kept() > 0 {
@@ -311,8 +311,9 @@ impl<'m, M: Model> Table<'m, M> {
     }
 
     /// Sends the messages that are kept and those of the last committed step, whose number is
-    /// `committed`, and marks them as sent. Leaves out the first `sent` messages, which were sent in
-    /// this boot. If the outlet refuses a message, keeps it and those behind it, and returns true.
+    /// `committed`, and marks them as sent. Leaves out the first `sent` messages, which were sent
+    /// in this boot. If the outlet refuses a message, keeps it and those behind it, and returns
+    /// true.
     ///
     /// **Power loss**: messages may be sent again, with the same numbers. **Cost**: one store, if
     /// there are messages; one or two more if they are kept, and when kept ones are sent.

@@ -440,8 +440,8 @@ impl<M: Model> Table<'_, M> {
     pub(crate) const NARROW: bool = Self::UNIT == 2;
 
     /// The id of a call: bits of its call hash and of its arguments' hash (signature.rs). On 32-bit
-    /// units 9 bits of the call, then 8 bits of the arguments XOR 8 more bits of the call. On 16-bit
-    /// units 8 bits of both XORed, and 8 bits of the arguments.
+    /// units 9 bits of the call, then 8 bits of the arguments XOR 8 more bits of the call. On
+    /// 16-bit units 8 bits of both XORed, and 8 bits of the arguments.
     #[inline(always)]
     pub const fn id(call: u32, args: u32) -> u32 {
         if Self::NARROW {
@@ -649,8 +649,8 @@ pub struct Config {
     /// units (see the README). A loop needs room for the records of one iteration; nested loops add
     /// up. **Cost**: twice this size, because a new version of the program begins in a second area.
     pub bytes: u16,
-    /// Bytes for the messages of one step, and for those that the outlet has refused until now; 0 if
-    /// the program sends none.
+    /// Bytes for the messages of one step, and for those that the outlet has refused until now; 0
+    /// if the program sends none.
     pub outbox_bytes: u16,
     /// Width of the sequence number, 3 to 16 bits (at most 8 on a medium with 16-bit units); small
     /// values are for tests. The pool uses the same width.

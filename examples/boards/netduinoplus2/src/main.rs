@@ -13,7 +13,7 @@ use core::convert::Infallible;
 use core::fmt::Write;
 use cortex_m_rt::entry;
 use nv_replay::nvmem::{InOrder32, Persist, Region};
-use nv_replay::{Error, Message, Options, Outlet, Port, Replay};
+use nv_replay::{Error, Message, NotNow, Options, Outlet, Port, Replay};
 use panic_halt as _;
 use stm32f4xx_hal::{pac, prelude::*, serial::Tx};
 
@@ -89,9 +89,10 @@ impl Serial {
 }
 
 impl Outlet for Serial {
-    fn send(&mut self, message: &Message<'_>) {
+    fn send(&mut self, message: &Message<'_>) -> Result<(), NotNow> {
         if let Some(Ok(count)) = message.get(&COUNTS) {
             self.line(format_args!("count {count};"));
         }
+        Ok(())
     }
 }
