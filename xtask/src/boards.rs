@@ -99,8 +99,8 @@ pub fn run(a: Args) -> Result<()> {
     Ok(())
 }
 
-/// The step of CI. The two boards of QEMU are built and reset each time. Another package is built if
-/// one of its files, or of the published crates, has changed since it was built with this target
+/// The step of CI. The two boards of QEMU are built and reset each time. Another package is built
+/// if one of its files, or of the published crates, has changed since it was built with this target
 /// folder; with `long`, always.
 pub fn check(project: &Project, long: bool, s: &Step) -> Result<Outcome> {
     let wanted: Vec<_> = (BOARDS.iter())

@@ -1,5 +1,5 @@
-//! The lists of an open pool, their nodes, and cursors: positions in lists, to read, insert, remove,
-//! replace and move nodes there.
+//! The lists of an open pool, their nodes, and cursors: positions in lists, to read, insert,
+//! remove, replace and move nodes there.
 
 use crate::error::Full;
 use crate::layout::{LINKS, Link};

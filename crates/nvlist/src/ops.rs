@@ -1,5 +1,5 @@
-//! The list operations, and their recovery: which stores, in which order. docs/DESIGN.md has the table of what a cut
-//! leaves after each.
+//! The list operations, and their recovery: which stores, in which order. docs/DESIGN.md has the
+//! table of what a cut leaves after each.
 //!
 //! Every operation rolls forward: one record names the node `X` and the operation. Links tell how
 //! far it came. There is no undo log.

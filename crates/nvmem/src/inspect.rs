@@ -22,9 +22,9 @@ fn copy(bytes: &[u8], i: usize) -> Option<&[u8; Superblock::COPY_BYTES]> {
 pub fn superblock(bytes: &[u8], out: &mut dyn Write) -> Result {
     let parsed = [0, 1].map(|i| copy(bytes, i).and_then(Superblock::decode));
     let newest = match parsed {
-        [Some(a), Some(b)] => Some(usize::from(
-            (b.sequence.wrapping_sub(a.sequence) as i16) > 0,
-        )),
+        [Some(a), Some(b)] => Some(usize::from(crate::sequence::is_newer_16(
+            b.sequence, a.sequence,
+        ))),
         [Some(_), None] => Some(0),
         [None, Some(_)] => Some(1),
         [None, None] => None,

@@ -242,7 +242,7 @@ impl<'r, 'm, M: Model> SuperblockRegion<'r, 'm, M> {
         let later = if planted!("nvmem/superblock-sequence-does-not-wrap") {
             b > a
         } else {
-            (b.wrapping_sub(a) as i16) > 0
+            crate::sequence::is_newer_16(b, a)
         };
         let first = usize::from(later);
         if self.intact(first) {

@@ -111,8 +111,8 @@ fn hostile_bytes_are_refused() {
     assert_eq!(list([7, 0, 1, 1, 1, 1, 1, 1]), Err(Invalid::Bits("List")));
     assert_eq!(list([0, 1, 1, 1, 1, 1, 1, 1]), Err(Invalid::Bits("List")));
     assert_eq!(list([3, 0, 1, 1, 2, 1, 1, 1]), Err(Invalid::Bits("bool")));
-    let text = |b: [u8; 6]| from_bytes::<Text<4>>(&b).map(|t| t.to_string());
-    assert_eq!(text([2, 0, b'o', b'k', 0xFF, 0xFF]), Ok("ok".into()));
+    let text = |b: [u8; 6]| from_bytes::<Text<4>>(&b).map(|t| t.len());
+    assert_eq!(text([2, 0, b'o', b'k', 0xFF, 0xFF]), Ok(2));
     assert_eq!(
         text([5, 0, b'o', b'k', b'o', b'k']),
         Err(Invalid::Bits("Text"))

@@ -1,5 +1,5 @@
-//! A pool: its opening (format a blank region, recover a used one, refuse a foreign one), its roots,
-//! migration to other types, and the uses of the walk in an open pool.
+//! A pool: its opening (format a blank region, recover a used one, refuse a foreign one), its
+//! roots, migration to other types, and the uses of the walk in an open pool.
 //!
 //! ```text
 //!  superblock?   blank, half formatted -> store header "formatting"

@@ -25,6 +25,7 @@ use crate::hash::Wide;
 use crate::medium::Media;
 use crate::monitor::Shared;
 use crate::report::{self, Failure};
+use crate::rng::Rng;
 use crate::summary::Summary;
 use crate::torn::{Policy, UnstableWords};
 use crate::trace::Event;
@@ -186,7 +187,7 @@ impl Plan {
 
     /// The number of events of boot `i`: after each long life come `depth` - 1 lives that are cut
     /// in recovery.
-    fn events(&self, i: u64, chance: &mut Lcg) -> u64 {
+    fn events(&self, i: u64, chance: &mut Rng) -> u64 {
         if !i.is_multiple_of(self.depth.max(1).into()) {
             return 1 + chance.below(self.every);
         }
@@ -202,23 +203,6 @@ impl Plan {
             Some(to) => format!("1 to {to} events"),
             None => format!("{} events", self.every),
         }
-    }
-}
-
-/// A reproducible pseudo-random generator.
-struct Lcg(u64);
-
-impl Lcg {
-    fn new(seed: u64) -> Self {
-        Lcg(0x9e37_79b9 ^ seed.wrapping_mul(0xff51_afd7_ed55_8ccd))
-    }
-
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6364136223846793005)
-            .wrapping_add(1442695040888963407);
-        (self.0 >> 33) % n.max(1)
     }
 }
 
@@ -284,9 +268,9 @@ impl<M: Media, T: WorldState> Endure<M, T> {
         self.all = self.all.world(world);
         self
     }
-    /// See [`Explore::seed`].
-    pub fn seed(mut self, image: Vec<u8>) -> Self {
-        self.all = self.all.seed(image);
+    /// See [`Explore::image`].
+    pub fn image(mut self, image: Vec<u8>) -> Self {
+        self.all = self.all.image(image);
         self
     }
     /// See [`Explore::budget`].
@@ -538,7 +522,7 @@ impl<M: Media, T: WorldState> Engine<'_, M, T> {
         hash: &mut Wide,
         progressed: &mut bool,
     ) -> Result<(), ChainFailure> {
-        let mut chance = Lcg::new(plan.seed);
+        let mut chance = Rng::new(plan.seed);
         let mut world = self.setup.world.clone();
         let mut unstable = UnstableWords::default();
         let mut policy = Policy::default();

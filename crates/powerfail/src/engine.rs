@@ -60,7 +60,7 @@ pub(crate) struct Setup<M: Media, T> {
     /// itself.
     pub(crate) horizon: Option<u64>,
     /// The initial image of the first medium, if it is not the medium's own.
-    pub(crate) seed: Option<Vec<u8>>,
+    pub(crate) image: Option<Vec<u8>>,
     /// The longest time that a boot may take.
     pub(crate) boot_timeout: std::time::Duration,
     /// The number of worker threads.
@@ -149,7 +149,7 @@ pub(crate) fn engine_of<M: Media, T: WorldState>(
     skew: usize,
     shared: Arc<Shared>,
 ) -> Engine<'_, M, T> {
-    let (arena, parts) = media_arena(&setup.media, setup.seed.as_deref(), skew);
+    let (arena, parts) = media_arena(&setup.media, setup.image.as_deref(), skew);
     Engine {
         setup,
         root: arena.bytes().to_vec(),

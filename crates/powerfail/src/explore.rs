@@ -108,7 +108,7 @@ impl<M: Media, T: WorldState + Default> Explore<M, T> {
                 interrupts: false,
                 preempt: None,
                 horizon: None,
-                seed: None,
+                image: None,
                 boot_timeout: Duration::from_secs(20),
                 threads: std::thread::available_parallelism().map_or(1, usize::from),
             },
@@ -221,8 +221,8 @@ impl<M: Media, T: WorldState> Explore<M, T> {
 
     /// The first medium's initial image: for example one from a device in the field, or one whose
     /// sequence numbers are about to wrap.
-    pub fn seed(mut self, image: Vec<u8>) -> Self {
-        self.setup.seed = Some(image);
+    pub fn image(mut self, image: Vec<u8>) -> Self {
+        self.setup.image = Some(image);
         self
     }
 

@@ -54,7 +54,7 @@ pub struct Attach<'r> {
 /// Makes the memory of the media in their initial state.
 pub(crate) fn media_arena<M: Media>(
     media: &M,
-    seed: Option<&[u8]>,
+    image: Option<&[u8]>,
     skew: usize,
 ) -> (Arena, Vec<MediumInfo>) {
     let mut out = MediaLayout {
@@ -62,14 +62,14 @@ pub(crate) fn media_arena<M: Media>(
         image: Vec::new(),
     };
     media.parts(&mut out);
-    if let Some(seed) = seed {
+    if let Some(image) = image {
         let first = out.parts[0].len as usize;
         assert_eq!(
-            seed.len(),
+            image.len(),
             first,
-            "the seed image must be as long as the first medium"
+            "the initial image must be as long as the first medium"
         );
-        out.image[..first].copy_from_slice(seed);
+        out.image[..first].copy_from_slice(image);
     }
     (Arena::new(&out.image, skew), out.parts)
 }

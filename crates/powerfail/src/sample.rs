@@ -1,5 +1,6 @@
 //! Samples the states of a cut that leaves too many.
 
+use crate::rng::Rng;
 use crate::walk::OpenUnit;
 
 /// All units new, none new, each prefix, each single unit, all but each unit, garbage in lent
@@ -28,16 +29,11 @@ pub(crate) fn choices(pend: &[OpenUnit], seed: u64) -> Vec<Vec<(u32, u32)>> {
             .filter_map(|p| Some((p.at, *p.vals.last()?)))
             .collect(),
     );
-    let mut state = seed;
+    let mut rng = Rng::new(seed);
     for _ in 0..64 {
         all.push(
             pend.iter()
-                .map(|p| {
-                    state = state
-                        .wrapping_mul(6364136223846793005)
-                        .wrapping_add(1442695040888963407);
-                    (p.at, p.vals[(state >> 33) as usize % p.vals.len()])
-                })
+                .map(|p| (p.at, p.vals[rng.below(p.vals.len() as u64) as usize]))
                 .collect(),
         );
     }

@@ -358,12 +358,12 @@ fn aged() -> Vec<u8> {
 fn sixteen_bit_sequence_wraps() {
     let wrong = || {
         explore(Mapped::<InOrder16>::new(64), |nv, w| sequence(nv, w, false))
-            .seed(aged())
+            .image(aged())
             .depth(2)
     };
     found(wrong, "acknowledged");
     explore(Mapped::<InOrder16>::new(64), |nv, w| sequence(nv, w, true))
-        .seed(aged())
+        .image(aged())
         .depth(3)
         .run();
     // With a fresh image the bug does not show.
@@ -389,7 +389,7 @@ fn endurance_reaches_the_wrap() {
             |nv, w: &World<u32>| sequence(nv, w, false),
             |told| *told,
         )
-        .seed(middle_aged())
+        .image(middle_aged())
         .boots(60_000)
     };
     let e = wrong().try_run().unwrap_err();

@@ -149,7 +149,8 @@ where
         own: &Own<'h, T, B>,
     ) -> Result<Ref<'_, T, S, P, Pol>, Error<S::Error>> {
         let at = self.core.pin_shared(own.id(), Kind::of::<T>())?;
-        // SAFETY: invariant "Sole owner", "What is held stays": the handle's object is a `T`, and is pinned now.
+        // SAFETY: invariant "Sole owner", "What is held stays": the handle's object is a `T`, and
+        // is pinned now.
         Ok(unsafe { Ref::new(&self.core, at) })
     }
 
@@ -174,7 +175,8 @@ where
         own: &Own<'h, T, B>,
     ) -> Result<RefMut<'_, T, S, P, Pol>, Error<S::Error>> {
         let at = self.core.pin_exclusive(own.id(), Kind::of::<T>())?;
-        // SAFETY: invariant "Sole owner", "What is held stays": the handle's object is a `T`, and is pinned exclusively now.
+        // SAFETY: invariant "Sole owner", "What is held stays": the handle's object is a `T`, and
+        // is pinned exclusively now.
         Ok(unsafe { RefMut::new(&self.core, at) })
     }
 
@@ -374,7 +376,8 @@ where
     #[inline]
     pub fn root(&self) -> Result<Ref<'_, R, S, P, Pol>, Error<S::Error>> {
         let at = self.core.pin_shared(ROOT, Kind::of::<R>())?;
-        // SAFETY: invariant "Sole owner", "What is held stays": object 1 is an `R`, and is pinned now.
+        // SAFETY: invariant "Sole owner", "What is held stays": object 1 is an `R`, and is pinned
+        // now.
         Ok(unsafe { Ref::new(&self.core, at) })
     }
 
@@ -382,7 +385,8 @@ where
     #[inline]
     pub fn root_mut(&self) -> Result<RefMut<'_, R, S, P, Pol>, Error<S::Error>> {
         let at = self.core.pin_exclusive(ROOT, Kind::of::<R>())?;
-        // SAFETY: invariant "Sole owner", "What is held stays": object 1 is an `R`, and is pinned exclusively now.
+        // SAFETY: invariant "Sole owner", "What is held stays": object 1 is an `R`, and is pinned
+        // exclusively now.
         Ok(unsafe { RefMut::new(&self.core, at) })
     }
 }

@@ -298,8 +298,8 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
         let budget = self.lock.0.get();
         // If not, a limit is reached, or the lock is not free.
         if budget & BUDGET_OVER == 0 {
-            // SAFETY: invariant "State in sections": in a critical section, and no other section runs; nothing in here calls code
-            // outside this crate.
+            // SAFETY: invariant "State in sections": in a critical section, and no other section
+            // runs; nothing in here calls code outside this crate.
             let pager = unsafe { &mut *self.pager.get() };
             if let Some(frame) = pager.unpinned(id) {
                 let stale = pager.pin_shared(frame);

@@ -22,7 +22,7 @@
 //!
 //!  free         just in time:         entry [0|0] -> units marked free
 //!               snapshot, committed:  tombstone in the chain -> pending = FREED; the commit frees
-//!               snapshot, new:        entry [0|0] -> units marked free, if its block ends the chain
+//!               snapshot, new:        entry [0|0] -> units free, if its block ends the chain
 //! ```
 //!
 //! Why it is safe: units are marked before anything points to them, and an entry is cleared before

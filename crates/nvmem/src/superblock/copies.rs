@@ -91,7 +91,7 @@ impl Copies {
                 if planted!("nvmem/copies-sequence-does-not-wrap") {
                     return second as u16 > b.sequence();
                 }
-                ((second as u16).wrapping_sub(b.sequence()) as i16) > 0
+                crate::sequence::is_newer_16(second as u16, b.sequence())
             };
             // SAFETY: invariant "A copy is 16 words".
             if best.is_none_or(later) && unsafe { intact(image.as_ptr()) } {

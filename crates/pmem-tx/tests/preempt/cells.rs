@@ -186,7 +186,7 @@ where
     explore_with(how, Mapped::<M>::new(BYTES), |nv, w, how| {
         program::<M>(nv, w, how)
     })
-    .seed(image::<M>())
+    .image(image::<M>())
     .limit(16)
     .preempt()
     .run()
