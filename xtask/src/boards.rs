@@ -15,6 +15,7 @@ use crate::run::{Outcome, Step, cargo};
 use anyhow::{Context, Result, bail, ensure};
 use object::{Object, ObjectSegment};
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -100,8 +101,7 @@ pub fn run(a: Args) -> Result<()> {
 }
 
 /// The step of CI. The two boards of QEMU are built and reset each time. Another package is built
-/// if one of its files, or of the published crates, has changed since it was built with this target
-/// folder; with `long`, always.
+/// if one of its own files has changed since it was built last; with `long`, always.
 pub fn check(project: &Project, long: bool, s: &Step) -> Result<Outcome> {
     let wanted: Vec<_> = (BOARDS.iter())
         .filter(|b| long || b.runs || stale(project, &package(b)))
@@ -189,40 +189,41 @@ fn package(b: &Board) -> String {
     format!("examples/boards/{}", b.name)
 }
 
-/// The file that holds the fingerprint of what was built last from this folder.
-fn stamp(project: &Project, folder: &str) -> PathBuf {
-    target_dir(project).join(format!("{}.stamp", folder.replace('/', "-")))
+/// Lines `folder fingerprint`: what was built last. It is committed, so that a fresh clone builds
+/// only what has changed since.
+const BUILT: &str = "examples/boards/built.txt";
+
+/// The lines of [`BUILT`].
+fn built_before(project: &Project) -> BTreeMap<String, String> {
+    let text = std::fs::read_to_string(project.root.join(BUILT)).unwrap_or_default();
+    let lines = text.lines().filter_map(|l| l.split_once(' '));
+    lines.map(|(k, v)| (k.to_owned(), v.to_owned())).collect()
 }
 
 /// Notes that the folder's package was built.
 fn built(project: &Project, folder: &str) -> Result<()> {
-    std::fs::write(stamp(project, folder), fingerprint(project, folder)?)?;
+    let mut all = built_before(project);
+    all.insert(folder.to_owned(), fingerprint(project, folder)?);
+    let lines: String = all.iter().map(|(k, v)| format!("{k} {v}\n")).collect();
+    std::fs::write(project.root.join(BUILT), lines)?;
     Ok(())
 }
 
-/// Whether the folder's package must be built again.
+/// Whether a file of the folder has changed since its package was built.
 fn stale(project: &Project, folder: &str) -> bool {
-    let built = std::fs::read_to_string(stamp(project, folder));
-    match (fingerprint(project, folder), built) {
-        (Ok(now), Ok(built)) => now != built,
-        _ => true,
-    }
+    let now = fingerprint(project, folder).ok();
+    now.is_none() || built_before(project).get(folder) != now.as_ref()
 }
 
-/// Of all files of the folder, of the crates, and of the logger that two boards use.
+/// Of all files of the folder: their names and contents.
 fn fingerprint(project: &Project, folder: &str) -> Result<String> {
-    let root = &project.root;
-    let mut files = vec![root.join("rust-toolchain.toml"), root.join("Cargo.toml")];
-    collect(&root.join(folder), &mut files)?;
-    for p in project.published() {
-        files.push(p.dir.join("Cargo.toml"));
-        collect(&p.dir.join("src"), &mut files)?;
-    }
-    collect(&root.join("examples/logger/src"), &mut files)?;
+    let mut files = Vec::new();
+    collect(&project.root.join(folder), &mut files)?;
     files.sort();
     let mut hash = DefaultHasher::new();
     for f in files {
-        f.hash(&mut hash);
+        let name = f.strip_prefix(&project.root).unwrap_or(&f);
+        name.to_string_lossy().hash(&mut hash);
         std::fs::read(&f)
             .with_context(|| f.display().to_string())?
             .hash(&mut hash);

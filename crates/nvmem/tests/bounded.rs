@@ -173,7 +173,6 @@ fn a_record_holds_them() {
     let mut record = Record::open(&mut medium, 0..256, first).unwrap();
     settings.samples.push(77).unwrap();
     record.set(settings.clone()).unwrap();
-    drop(record);
     let other = Settings {
         name: Text::new(),
         route: Postcard::new(&Route::Direct).unwrap(),

@@ -84,12 +84,10 @@ fn a_program_runs_once() {
 #[test]
 fn handles_cross_steps_and_reboots() {
     fn program(rt: &mut Rt<'_>, until: u32) -> Result<u32, Error> {
-        let mut a = rt.step_own::<_, Held<Node>>((), |tx, _, ()| {
-            Ok(PBox::new(Node { v: 3, next: None }, tx)?)
-        })?;
-        let b = rt.step_own::<_, Held<Node>>((), |tx, _, ()| {
-            Ok(PBox::new(Node { v: 4, next: None }, tx)?)
-        })?;
+        let mut a =
+            rt.step_own::<_, Held<Node>>((), |tx, _, ()| PBox::new(Node { v: 3, next: None }, tx))?;
+        let b =
+            rt.step_own::<_, Held<Node>>((), |tx, _, ()| PBox::new(Node { v: 4, next: None }, tx))?;
         let v = rt.step(a.lend(), |tx, _, mut a| {
             a.get_mut(tx)?.v += 10;
             Ok(a.get(tx).v)

@@ -62,9 +62,8 @@ where
             Ok(())
         })?,
         2 => {
-            let h =
-                rt.step_own::<_, Held<u64, M::Unit>>(n, |tx, _, n| Ok(PBox::new(n.into(), tx)?))?;
-            let v = rt.step(h, |tx, _, h| Ok(h.into_inner(tx)?))?;
+            let h = rt.step_own::<_, Held<u64, M::Unit>>(n, |tx, _, n| PBox::new(n.into(), tx))?;
+            let v = rt.step(h, |tx, _, h| h.into_inner(tx))?;
             assert_eq!(v, u64::from(n));
         }
         _ => {}

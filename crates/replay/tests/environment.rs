@@ -295,7 +295,7 @@ fn an_input_unwinds() {
     let mut rt =
         Replay::<u32, _, _>::open_with(region, Options::default(), sensor, |_| Ok(0u32)).unwrap();
     assert_eq!(rt.input(|s| s.repairs), Ok(7), "recorded");
-    let looped = rt.each(0..2, |rt, _| rt.input(|s| read(s)).map(|_| ()));
+    let looped = rt.each(0..2, |rt, _| rt.input(read).map(|_| ()));
     assert_eq!(looped, Ok(()));
 }
 

@@ -50,7 +50,7 @@ fn program<M: Model>(rt: &mut Rt<'_, M>, until: u32) -> Result<(), Error>
 where
     M::Unit: Width,
 {
-    let mut h = rt.step_own::<_, Held<u64, M::Unit>>((), |tx, _, ()| Ok(PBox::new(5, tx)?))?;
+    let mut h = rt.step_own::<_, Held<u64, M::Unit>>((), |tx, _, ()| PBox::new(5, tx))?;
     let b = rt.record(true)?;
     rt.each_with(0..4, (until, &mut h), |rt, i, (until, mut h)| {
         if i == until {

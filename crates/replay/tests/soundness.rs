@@ -528,12 +528,12 @@ fn a_handle_goes_to_another_runtime() {
     let mut one = runtime(256);
     let mut two = runtime(256);
     let make = |rt: &mut Rt, n: u32| {
-        rt.step_own::<_, Held<u32>>(n, |tx, _, n| Ok(PBox::new(n, tx)?))
+        rt.step_own::<_, Held<u32>>(n, |tx, _, n| PBox::new(n, tx))
             .unwrap()
     };
     let (mut mine, mut others) = (make(&mut one, 7), make(&mut two, 8));
     std::mem::swap(&mut mine, &mut others);
-    let take = |rt: &mut Rt, held| rt.step(held, |tx, _, h: PBox<'_, u32>| Ok(h.into_inner(tx)?));
+    let take = |rt: &mut Rt, held| rt.step(held, |tx, _, h: PBox<'_, u32>| h.into_inner(tx));
     let Err(back) = take(&mut one, mine) else {
         panic!("taken")
     };

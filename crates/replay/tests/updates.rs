@@ -110,7 +110,7 @@ fn a_handle_of_another_life_is_refused() {
     let mut rt = open(Region::new(&mut m), 0, Update::Refuse).unwrap();
     let make = |rt: &mut Rt<'_>| {
         rt.named(1)
-            .step_own::<_, Held<u32>>((), |tx, _, ()| Ok(PBox::new(7u32, tx)?))
+            .step_own::<_, Held<u32>>((), |tx, _, ()| PBox::new(7u32, tx))
             .unwrap()
     };
     let old = make(&mut rt);
@@ -126,7 +126,7 @@ fn a_handle_of_another_life_is_refused() {
         .unwrap_err();
     assert_eq!(f.error, Error::WrongPool);
     let (new, _old) = f.args;
-    assert_eq!(rt.step(new, |tx, _, n| Ok(n.into_inner(tx)?)).unwrap(), 7);
+    assert_eq!(rt.step(new, |tx, _, n| n.into_inner(tx)).unwrap(), 7);
     // A runtime that was forgotten changes nothing.
     let region = rt.close();
     let (base, len) = (region.base(), region.len());
@@ -144,8 +144,8 @@ fn a_handle_of_another_life_is_refused() {
 #[test]
 fn the_same_step_with_another_handle_is_divergence() {
     fn program(rt: &mut Rt<'_>, swapped: bool) -> Result<u32, Error> {
-        let a = rt.step_own::<_, Held<u32>>((), |tx, _, ()| Ok(PBox::new(7u32, tx)?))?;
-        let b = rt.step_own::<_, Held<u32>>((), |tx, _, ()| Ok(PBox::new(8u32, tx)?))?;
+        let a = rt.step_own::<_, Held<u32>>((), |tx, _, ()| PBox::new(7u32, tx))?;
+        let b = rt.step_own::<_, Held<u32>>((), |tx, _, ()| PBox::new(8u32, tx))?;
         let (gone, keep) = if swapped { (b, a) } else { (a, b) };
         let moved = rt.step_own::<_, Held<u32>>(gone, |_, _, g| Ok(g))?;
         rt.step((keep, moved), |tx, _, (mut a, mut b)| {
@@ -180,10 +180,10 @@ fn no_other_handle_is_taken_for_the_recorded_one() {
         for i in 0..N {
             let held = rt
                 .named(i as u32)
-                .step_own::<_, Held<u32>>((), |tx, _, ()| Ok(PBox::new(7u32, tx)?))?;
+                .step_own::<_, Held<u32>>((), |tx, _, ()| PBox::new(7u32, tx))?;
             all.push(held);
         }
-        rt.step(all.swap_remove(which), |tx, _, h| Ok(h.into_inner(tx)?))?;
+        rt.step(all.swap_remove(which), |tx, _, h| h.into_inner(tx))?;
         Ok(())
     }
     fn open(region: Region<'_, InOrder32>) -> Rt<'_> {

@@ -31,7 +31,7 @@ fn program(rt: &mut Rt<'_>) -> Result<[Option<u32>; 3], Error> {
     let before = n(rt)?;
     let held = rt.step_own::<_, Held<u32>>((), |tx, top, ()| {
         top.get_mut(tx)?.n = 1;
-        Ok(PBox::new(5u32, tx)?)
+        PBox::new(5u32, tx)
     })?;
     let between = n(rt)?;
     rt.step(held, |tx, top, b| {

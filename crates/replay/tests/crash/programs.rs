@@ -224,7 +224,7 @@ where
     let make = |rt: &mut Rt<'_, M>, v: u32| -> Result<H<M>, Error> {
         Ok(rt
             .named(v)
-            .step_own::<_, H<M>>(v, |tx, _, v| Ok(PBox::new(Item { v, next: None }, tx)?))?)
+            .step_own::<_, H<M>>(v, |tx, _, v| PBox::new(Item { v, next: None }, tx))?)
     };
     let mut a = make(rt, 3)?;
     let b = make(rt, 4)?;
@@ -302,13 +302,12 @@ where
     M::Unit: Width,
 {
     type H<M> = Held<Item<'static, <M as Model>::Unit>, <M as Model>::Unit>;
-    let mut total = rt.step_own::<_, H<M>>((), |tx, _, ()| {
-        Ok(PBox::new(Item { v: 0, next: None }, tx)?)
-    })?;
+    let mut total =
+        rt.step_own::<_, H<M>>((), |tx, _, ()| PBox::new(Item { v: 0, next: None }, tx))?;
     rt.each_with(0..2, &mut total, |rt, i, mut total| {
         let x = rt.step_own::<_, H<M>>(i, |tx, _, i| {
             let v = i + 5;
-            Ok(PBox::new(Item { v, next: None }, tx)?)
+            PBox::new(Item { v, next: None }, tx)
         })?;
         rt.step((total.lend(), x), |tx, _, (mut total, x)| {
             total.get_mut(tx)?.v += x.into_inner(tx)?.v;

@@ -16,9 +16,9 @@ fn program<M: Model>(rt: &mut Rt<'_, M>, version: u16) -> Result<(), Error>
 where
     M::Unit: Width,
 {
-    let h = rt.named(1).step_own::<_, H<M>>((), |tx, _, ()| {
-        Ok(PBox::new(Item { v: 40, next: None }, tx)?)
-    })?;
+    let h = rt
+        .named(1)
+        .step_own::<_, H<M>>((), |tx, _, ()| PBox::new(Item { v: 40, next: None }, tx))?;
     rt.named(2).each_with(0..3, (), |rt, _, ()| {
         rt.step((), |tx, t, ()| {
             *t.fields(tx).sum.get_mut()? += 1;
