@@ -122,6 +122,12 @@ const ALL: &[Evaluation] = &[
         measure: holes::all,
     },
     Evaluation {
+        name: "adoption",
+        about: "what a new user meets: examples and guide as written, boards, the oldest compiler, packages; opening a heap",
+        exact: None,
+        measure: measure::adoption,
+    },
+    Evaluation {
         name: "speed",
         about: "boots and cuts that powerfail explores in a second on one core",
         exact: None,

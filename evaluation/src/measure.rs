@@ -101,6 +101,27 @@ pub fn stores(project: &Project, step: &Step, _: Options) -> Result<Measured> {
     Ok(run_programs(project, step, STORES)?.into())
 }
 
+/// Opening a heap, over sizes of RAM.
+const OPEN: &[Program] = &[Program {
+    package: "heap-eval",
+    kind: "--bin",
+    name: "open",
+    default_features: true,
+    features: "",
+    profile: "release",
+}];
+
+/// Erases of a record in 1,000 boots, which belong to [`adoption`], too.
+const ERASES: &str = "record.erases_1000_boots_";
+
+pub fn adoption(project: &Project, step: &Step, _: Options) -> Result<Measured> {
+    let (mut figures, wrong) = xtask::adoption::figures(project, step)?;
+    figures.extend(run_programs(project, step, OPEN)?);
+    let stores = run_programs(project, step, STORES)?;
+    figures.extend(stores.into_iter().filter(|(k, _)| k.starts_with(ERASES)));
+    Ok(Measured { figures, wrong })
+}
+
 pub fn speed(project: &Project, step: &Step, _: Options) -> Result<Measured> {
     Ok(run_programs(project, step, SPEED)?.into())
 }

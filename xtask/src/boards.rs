@@ -10,11 +10,11 @@
 //! smaller, and each count is the one before or one more; the one before only directly after a
 //! boot. A line that a reset cut has no `;` and is not counted.
 
+use crate::figures::Figures;
 use crate::project::{Project, has_program, has_target};
 use crate::run::{Outcome, Step, cargo};
 use anyhow::{Context, Result, bail, ensure};
 use object::{Object, ObjectSegment};
-use serde_json::json;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -82,22 +82,39 @@ pub fn targets() -> impl Iterator<Item = &'static str> {
 pub fn run(a: Args) -> Result<()> {
     let project = Project::load()?;
     let step = Step::alone(project.target.join("xtask/boards.log"), "boards");
-    if let Some(why) = missing(&BOARDS.each_ref()) {
-        bail!("{why}");
-    }
-    let done = all(&project, true, &step)?;
+    let done = build_and_run(&project, &step)?;
     drop(step);
     println!("{}", done.remarks.join("\n"));
     if let Some(path) = a.json {
-        let figures = json!({
-            "adoption.boards_built": done.built,
-            "adoption.boards_run": done.run,
-            "adoption.resets_survived": done.resets,
-        });
-        std::fs::write(&path, format!("{figures:#}\n"))
-            .with_context(|| path.display().to_string())?;
+        let text = serde_json::to_string_pretty(&done.figures())?;
+        std::fs::write(&path, text + "\n").with_context(|| path.display().to_string())?;
     }
     Ok(())
+}
+
+/// Builds all boards, and runs those that QEMU has.
+///
+/// **Errors**: something is not installed, or fails.
+pub fn figures(project: &Project, step: &Step) -> Result<Figures> {
+    Ok(build_and_run(project, step)?.figures())
+}
+
+fn build_and_run(project: &Project, step: &Step) -> Result<Done> {
+    if let Some(why) = missing(&BOARDS.each_ref()) {
+        bail!("{why}");
+    }
+    all(project, true, step)
+}
+
+impl Done {
+    fn figures(&self) -> Figures {
+        let of = |key: &str, n: u32| (format!("adoption.{key}"), f64::from(n));
+        Figures::from([
+            of("boards_built", self.built),
+            of("boards_run", self.run),
+            of("resets_survived", self.resets),
+        ])
+    }
 }
 
 /// The step of CI. The two boards of QEMU are built and reset each time. Another package is built

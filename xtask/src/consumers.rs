@@ -13,6 +13,7 @@
 //! In a document a file is a code block behind a paragraph that ends with its name in backticks and
 //! a colon. A command that is expected to fail has a comment that begins with `# fails`.
 
+use crate::figures::Figures;
 use crate::project::Project;
 use crate::run::{Outcome, Step, cargo};
 use anyhow::{Context, Result, bail, ensure};
@@ -36,13 +37,8 @@ pub fn run(a: Args) -> Result<()> {
     let step = Step::alone(project.target.join("xtask/consumers.log"), "consumers");
     let figures = check_all(&project, &step, &a.only)?;
     if let Some(path) = &a.json {
-        let all = serde_json::json!({
-            "adoption.consumers": figures.crates,
-            "adoption.consumers_ok": figures.crates - figures.failed_crates,
-            "adoption.guide_steps": figures.steps,
-            "adoption.guide_steps_ok": figures.steps - figures.failed_steps,
-        });
-        std::fs::write(path, format!("{all:#}\n")).with_context(|| path.display().to_string())?;
+        let text = serde_json::to_string_pretty(&figures.named())?;
+        std::fs::write(path, text + "\n").with_context(|| path.display().to_string())?;
     }
     drop(step);
     println!("{}", figures.line());
@@ -56,9 +52,17 @@ pub fn check(project: &Project, s: &Step) -> Result<Outcome> {
     Ok(figures.line().into())
 }
 
+/// The figures, and whether anything failed.
+///
+/// **Errors**: a document cannot be read, or a folder not made.
+pub fn figures(project: &Project, s: &Step) -> Result<(Figures, Result<()>)> {
+    let tried = check_all(project, s, &[])?;
+    Ok((tried.named(), tried.judge()))
+}
+
 /// What was tried, and what failed.
 #[derive(Default)]
-struct Figures {
+struct Tried {
     crates: usize,
     failed_crates: usize,
     steps: usize,
@@ -66,7 +70,17 @@ struct Figures {
     failures: Vec<String>,
 }
 
-impl Figures {
+impl Tried {
+    fn named(&self) -> Figures {
+        let of = |key: &str, n: usize| (format!("adoption.{key}"), n as f64);
+        Figures::from([
+            of("consumers", self.crates),
+            of("consumers_ok", self.crates - self.failed_crates),
+            of("guide_steps", self.steps),
+            of("guide_steps_ok", self.steps - self.failed_steps),
+        ])
+    }
+
     fn line(&self) -> String {
         format!(
             "{} of {} crates alone, {} of {} steps of the guide",
@@ -83,9 +97,9 @@ impl Figures {
     }
 }
 
-fn check_all(project: &Project, s: &Step, only: &[String]) -> Result<Figures> {
+fn check_all(project: &Project, s: &Step, only: &[String]) -> Result<Tried> {
     let scratch = Scratch::new(project)?;
-    let mut figures = Figures::default();
+    let mut figures = Tried::default();
     let wanted = |name: &str| only.is_empty() || only.iter().any(|n| n == name);
     for package in project.published().filter(|p| wanted(&p.name)) {
         s.says(format!("the first example of {}", package.name));
@@ -241,7 +255,7 @@ fn first_example(scratch: &Scratch, s: &Step, name: &str, dir: &Path) -> Result<
 
 /// Does what the guide says. A step that fails ends its chapter: the next one begins with
 /// `cargo new`.
-fn walk_guide(scratch: &Scratch, s: &Step, guide: &str, figures: &mut Figures) -> Result<()> {
+fn walk_guide(scratch: &Scratch, s: &Step, guide: &str, figures: &mut Tried) -> Result<()> {
     let home = scratch.dir.join("guide");
     std::fs::create_dir_all(&home)?;
     let mut at = home.clone();

@@ -7,6 +7,7 @@
 #[allow(dead_code)]
 #[path = "../../firmware/suite/src/abi.rs"]
 mod abi;
+pub mod adoption;
 mod boards;
 mod ci;
 mod consumers;
