@@ -226,7 +226,7 @@ fn pick_target<D: Medium, P: Retention, const N: usize>(
     if free(chosen) { chosen } else { plain }
 }
 
-/// Decides which checkpoint of an [`Archive`](crate::Archive) a new one replaces.
+/// Decides which checkpoint of an [`Archive`] a new one replaces.
 pub trait Retention {
     /// Returns the index of the checkpoint to replace. `ages[i]` says how many checkpoints ago slot
     /// `i` was written. The checkpoint being taken has age zero, so the newest existing one usually

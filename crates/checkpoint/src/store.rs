@@ -4,12 +4,12 @@
 use crate::Memory;
 use core::fmt;
 
-/// Keeps checkpoints of memory across power cuts: slots for whole images ([`Slots`]), or another
-/// layout.
+/// Keeps checkpoints of memory across power cuts: slots for whole images ([`Slots`](crate::Slots)),
+/// or another layout.
 ///
 /// # Safety
 /// The `Checkpointer` resumes a program with the memory that `load` wrote. An implementation
-/// promises what [`Images`] does:
+/// promises what [`Images`](crate::Images) does:
 /// - A checkpoint becomes valid atomically, wherever the power is cut. A checkpoint that was once
 ///   restored, or whose `save` returned, is never followed by an older one.
 /// - When `load` succeeds, memory and context are those given to one `save`.

@@ -52,7 +52,7 @@ use nvmem::superblock::{self, State};
 use nvmem::{InOrder32, Invalid, Model, Persist, Region, Superblock, mapped, planted};
 
 /// A region that holds persistent objects. They are reachable from a root of type `R`, or from one
-/// root for each of several [`Contexts`](crate::Contexts). `M` is the model of the medium.
+/// root for each of several [`Contexts`]. `M` is the model of the medium.
 ///
 /// [`Pool::tx`] runs a transaction, and [`Pool::open`] opens the pool:
 ///

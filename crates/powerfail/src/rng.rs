@@ -6,7 +6,7 @@ use crate::hash::mix;
 /// sequences that have nothing in common.
 ///
 /// For tests that want some arbitrary values, without a failure report: in a program under
-/// [`random`](crate::random) the values come from `proptest`, which finds the smallest ones that
+/// [`random`](fn@crate::random) the values come from `proptest`, which finds the smallest ones that
 /// fail.
 ///
 /// ```

@@ -292,8 +292,8 @@ where
     /// of a kernel. `join` is called with the body's result when the body has returned `Ok`. It
     /// stages its operation, commits the step with [`Commit::store`], and finishes the operation.
     /// It may capture. A bypass does not call it: the operation was finished when its owner was
-    /// opened with the number from [`last_committed`]. An error of `join` undoes the step and is
-    /// recorded.
+    /// opened with the number from [`last_committed`](crate::last_committed). An error of `join`
+    /// undoes the step and is recorded.
     ///
     /// **Power loss**: before the store nothing of the step and of the staged operation happened,
     /// after it all. **Cost** and **Errors**: those of [`Replay::step`] and of `join`.

@@ -50,8 +50,8 @@ impl<'c> Commit<'c> {
 pub(crate) type Join<'a> = dyn for<'c> FnMut(Commit<'c>) -> Result<Committed<'c>, Error> + 'a;
 
 /// The sequence number of the last committed transaction, 0 for none. An owner of joined operations
-/// resolves its staged operation with it. Call this before [`Replay::open`], which may commit
-/// again.
+/// resolves its staged operation with it. Call this before [`Replay::open`](crate::Replay::open),
+/// which may commit again.
 ///
 /// Writes nothing. The region comes back in every case. **Cost**: reads the superblock and the
 /// headers of all records that count. **Errors**: [`OpenError`](crate::OpenError).

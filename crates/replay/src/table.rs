@@ -289,7 +289,7 @@ impl<'m, M: Model> Table<'m, M> {
     }
 
     /// The consumed handles at the start of the content of a
-    /// [`CallKind::TookHandles`](crate::CallKind::TookHandles) record.
+    /// [`CallKind::TookHandles`] record.
     pub fn given_handles(&self, content: &[u8]) -> impl Iterator<Item = u32> {
         let mut last = false;
         content.chunks_exact(Self::UNIT).map_while(move |b| {

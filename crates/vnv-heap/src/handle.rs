@@ -53,7 +53,7 @@ impl<T, B> Own<'_, T, B> {
     }
 
     /// The number of the object, as errors name it: `Own::number(&own)`. Not a method: methods of a
-    /// handle belong to its fields, see [`Fields`](crate::Fields).
+    /// handle belong to its fields, see [`Fields`].
     pub fn number(own: &Self) -> u16 {
         own.id()
     }

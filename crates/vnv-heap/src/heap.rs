@@ -33,8 +33,8 @@ pub(crate) const ROOT: u16 = 1;
 
 /// A heap of persistent objects on the medium `S`, cached in a RAM buffer, with a root of type `R`.
 ///
-/// `P` is its promise after a power cut: [`JustInTime`] or [`Snapshot`](crate::Snapshot). `Pol` is
-/// the replacement policy. `B` is the marker type of its [`Brand`](crate::Brand).
+/// `P` is its promise after a power cut: [`JustInTime`](crate::JustInTime) or [`Snapshot`]. `Pol`
+/// is the replacement policy. `B` is the marker type of its [`Brand`].
 ///
 /// All operations take `&self`: guards pin objects, and a guard that another one excludes is
 /// [`Error::Busy`]. With interrupts masked, an operation writes at most one

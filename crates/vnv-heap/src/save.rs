@@ -101,7 +101,7 @@ impl Saver {
     /// Call it from an interrupt handler on the core that runs the heap's operations. A call from
     /// elsewhere needs two conditions. First, no reference into an object is used afterwards.
     /// Second, no guard or closure holds an object for writing whose type has padding
-    /// ([`Persist::PADDED`](nvmem::Persist::PADDED)). Reason: the save copies all bytes of an
+    /// ([`Persist::PADDED`]). Reason: the save copies all bytes of an
     /// object. An interrupt copies them as the machine has them, including padding and bytes behind
     /// a live `&mut`. The program itself may not read those.
     pub unsafe fn persist(&self) -> Result<(), Error<()>> {

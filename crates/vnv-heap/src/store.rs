@@ -426,7 +426,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
     }
 
     /// Reads the whole content of an object of this size. **Errors**:
-    /// [`Error::Damaged`](crate::Error::Damaged) when its size or its bytes are not those that were
+    /// [`Error::Damaged`] when its size or its bytes are not those that were
     /// written.
     pub(crate) fn read_object(&mut self, id: u16, content: &mut [u8]) -> Result<(), Fail> {
         let len = content.len() as u16;
@@ -448,8 +448,8 @@ impl<S: Medium, P: Promise> Store<S, P> {
     ///
     /// To write there, [`Store::begin_write`] must have finished before the object became dirty.
     ///
-    /// **Cost**: reads 4 bytes. **Errors**: [`Error::Damaged`](crate::Error::Damaged) when no such
-    /// block is possible; to write, [`Error::Unfinished`](crate::Error::Unfinished).
+    /// **Cost**: reads 4 bytes. **Errors**: [`Error::Damaged`] when no such
+    /// block is possible; to write, [`Error::Unfinished`].
     #[inline(never)]
     pub(crate) fn address_of(&mut self, id: u16, len: u16, writes: bool) -> Result<u32, Fail> {
         if writes && P::SNAPSHOT {
@@ -467,7 +467,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
     }
 
     /// Checks that the object's header has this length. **Cost**: reads 8 bytes. **Errors**:
-    /// [`Error::Damaged`](crate::Error::Damaged) when it has not.
+    /// [`Error::Damaged`] when it has not.
     pub(crate) fn expect(&mut self, id: u16, len: u16) -> Result<(), Fail> {
         let at = self.address_of(id, len, false)?;
         let mut b = [0; 4];
@@ -483,13 +483,13 @@ impl<S: Medium, P: Promise> Store<S, P> {
     /// Just in time, that is the object's block. With the snapshot promise, the first write-back
     /// after a commit allocates a new block (copy on write). **After the first step the object must
     /// be written**, before it is evicted and before the next commit: the current content has no
-    /// valid block until then. So a caller that needs [`Error::Full`](crate::Error::Full) in time
+    /// valid block until then. So a caller that needs [`Error::Full`] in time
     /// begins when the object becomes dirty. Beginning again at the write costs nothing.
     ///
     /// **Cost**: 12 bytes once after each persist. With the snapshot promise, once after each
     /// commit for each object, 8 bytes and a bit for each 8 bytes. **Errors**:
-    /// [`Error::Full`](crate::Error::Full), nothing has changed then;
-    /// [`Error::Unfinished`](crate::Error::Unfinished); [`Error::Damaged`](crate::Error::Damaged).
+    /// [`Error::Full`], nothing has changed then;
+    /// [`Error::Unfinished`]; [`Error::Damaged`].
     pub(crate) fn begin_write(&mut self, b: &mut BeginWrite) -> Result<BlockRef, Fail> {
         self.before_change()?;
         if !P::SNAPSHOT {
@@ -530,7 +530,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
 
     /// One step: examines up to 256 units, or marks as many.
     ///
-    /// **Errors**: [`Error::Full`](crate::Error::Full); nothing was marked then.
+    /// **Errors**: [`Error::Full`]; nothing was marked then.
     fn alloc_run(&mut self, t: &mut AllocRun) -> Result<(), Fail> {
         let need = t.mark.n;
         if t.mark.unit == 0 {
@@ -551,7 +551,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
         self.mark_units(&mut t.mark)
     }
 
-    /// One step of a search for units or numbers. **Errors**: [`Error::Full`](crate::Error::Full).
+    /// One step of a search for units or numbers. **Errors**: [`Error::Full`].
     #[inline(never)]
     fn find_free(&mut self, f: &mut FindFree, need: u16, units: bool) -> Result<(), Fail> {
         let geometry = *self.image.geometry();
@@ -668,7 +668,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
     ///
     /// **Power loss**: an object that nothing reachable points to is gone. **Cost**: for each
     /// object 6 bytes, an entry of 4 (2 with the snapshot promise), and a bit for each 8 bytes.
-    /// **Errors**: [`Error::Full`](crate::Error::Full) when numbers or space do not suffice;
+    /// **Errors**: [`Error::Full`] when numbers or space do not suffice;
     /// nothing stays allocated then.
     ///
     /// `RUN`: whether it may be more than one object. A single object needs no undo, and so less
@@ -743,7 +743,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
     ///
     /// **Cost**: 4 bytes and a bit for each 8 bytes. With the snapshot promise 11 bytes, and at the
     /// commit 4 and the bits. **Errors**: those of the medium,
-    /// [`Error::Unfinished`](crate::Error::Unfinished); [`Error::Damaged`](crate::Error::Damaged)
+    /// [`Error::Unfinished`]; [`Error::Damaged`]
     /// for an object that is free already.
     pub(crate) fn free(&mut self, f: &mut Free) -> Result<(), Fail> {
         self.before_change()?;

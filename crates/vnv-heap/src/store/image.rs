@@ -429,7 +429,7 @@ impl<S: Medium, P: Promise> Image<S, P> {
         self.locate_by(id, e)
     }
 
-    /// [`Store::locate`] with an entry that was read already.
+    /// `Store::locate` with an entry that was read already.
     pub(super) fn locate_by(&mut self, id: u16, e: Entry) -> Result<BlockRef, Fail> {
         if !P::SNAPSHOT && !e.is_settled() {
             return Err(Fail::damaged(id));
