@@ -10,7 +10,7 @@
 //! that no bench test shows; [`Settings::open`] does not.
 #![no_std]
 
-use embedded_storage::nor_flash::NorFlash;
+use embedded_storage::nor_flash::{MultiwriteNorFlash, NorFlash};
 
 /// Sequence number, value, check word; little-endian.
 type Record = [u8; 12];
@@ -61,18 +61,6 @@ impl<F: NorFlash> Settings<F> {
         })
     }
 
-    /// Finds the newer valid record and programs it again before anything relies on it. A cut while
-    /// its last word was programmed may have left an unstable word, which reads correctly now and
-    /// differently later.
-    pub fn open(flash: F) -> Result<Self, F::Error> {
-        let mut s = Self::open_naive(flash)?;
-        if s.seq > 0 {
-            s.flash
-                .write(s.slot * Self::SECTOR, &record(s.seq, s.value))?;
-        }
-        Ok(s)
-    }
-
     /// The setting; 0 at first.
     pub fn get(&self) -> u32 {
         self.value
@@ -88,5 +76,21 @@ impl<F: NorFlash> Settings<F> {
         self.flash.write(at, &record(seq, value))?;
         (self.slot, self.seq, self.value) = (slot, seq, value);
         Ok(())
+    }
+}
+
+impl<F: MultiwriteNorFlash> Settings<F> {
+    /// Finds the newer valid record and programs it again before anything relies on it. A cut while
+    /// its last word was programmed may have left an unstable word, which reads correctly now and
+    /// differently later.
+    ///
+    /// For flash whose words may be programmed twice, as SPI NOR allows.
+    pub fn open(flash: F) -> Result<Self, F::Error> {
+        let mut s = Self::open_naive(flash)?;
+        if s.seq > 0 {
+            s.flash
+                .write(s.slot * Self::SECTOR, &record(s.seq, s.value))?;
+        }
+        Ok(s)
     }
 }
