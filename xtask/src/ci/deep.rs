@@ -26,6 +26,8 @@ const UNDER_MIRI: &[(&str, &[&str])] = &[
         &[
             "--lib",
             "--test",
+            "bounded",
+            "--test",
             "derive",
             "--test",
             "derive_paths",
