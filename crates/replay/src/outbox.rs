@@ -326,6 +326,9 @@ impl<'m, M: Model> Table<'m, M> {
         let Some((h, count)) = self.pending(committed) else {
             return Ok(false);
         };
+        if count < self.kept() && !planted!("nv-replay/kept-unchecked") {
+            return Err(Damage::Outbox);
+        }
         if planted!("nv-replay/outbox-marked-before-sent") {
             self.write_outbox_head(OutboxHead { seq: 0, ..h });
         }
@@ -363,18 +366,16 @@ impl<'m, M: Model> Table<'m, M> {
         }
     }
 
-    /// The head, and how many messages are pending if `committed` is the last committed number.
+    /// The head, and how many messages are pending if `committed` is the last committed number. As
+    /// many as are kept, or more; fewer in a damaged outbox.
     fn pending(&self, committed: u32) -> Option<(OutboxHead, u32)> {
         if self.geo.outbox_units::<M>() == 0 {
             return None;
         }
         let h = self.read_outbox_head();
-        let count = if h.counts(committed) {
-            h.count
-        } else {
-            self.kept()
-        };
-        (count > 0).then_some((h, count))
+        let kept = self.kept();
+        let count = if h.counts(committed) { h.count } else { kept };
+        (count > 0 || kept > 0).then_some((h, count))
     }
 
     /// All `count` pending messages are kept: from now on they are pending whatever is committed.

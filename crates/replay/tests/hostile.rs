@@ -77,7 +77,21 @@ where
     Ok(())
 }
 
-/// Opens, runs, closes and inspects an image.
+fn open<'m, M: Model>(region: Region<'m, M>, sink: &'m mut Sink) -> Option<Rt<'m, M>>
+where
+    M::Unit: Width,
+{
+    let top = Rt::<M>::open(region, options(Some(sink)), |_| {
+        Ok(Top {
+            n: 0,
+            on: false,
+            child: None,
+        })
+    });
+    top.ok()
+}
+
+/// Inspects, opens, runs, closes and opens an image again.
 fn anything<M: Model>(image: &[u8]) -> bool
 where
     M::Unit: Width,
@@ -94,21 +108,14 @@ where
         Ok(r) => r,
         Err(r) => r.region,
     };
-    let opened = Rt::<M>::open(region, options(Some(&mut sink)), |_| {
-        Ok(Top {
-            n: 0,
-            on: false,
-            child: None,
-        })
-    });
-    match opened {
-        Ok(mut rt) => {
-            let _ = program(&mut rt, 9);
-            let _ = rt.audit();
-            true
-        }
-        Err(_) => false,
-    }
+    let Some(mut rt) = open::<M>(region, &mut sink) else {
+        return false;
+    };
+    let _ = program(&mut rt, 9);
+    let mut sink = Sink::default();
+    let again = open::<M>(rt.close(), &mut sink).expect("what was opened opens again");
+    let _ = again.audit();
+    true
 }
 
 /// Images of the program at different points.
@@ -134,6 +141,22 @@ where
             words.flat_map(u64::to_ne_bytes).collect()
         })
         .to_vec()
+}
+
+/// The head of the outbox counts no message, and some are said to be kept: found by fuzzing. It was
+/// opened, and after the next step it was not.
+#[test]
+fn kept_messages_that_the_head_leaves_out() {
+    let mut tried = 0;
+    for image in images::<InOrder16>() {
+        // The sequence number in the upper half of the first unit behind the superblock.
+        for seq in 1..=255 {
+            let mut bad = image.clone();
+            (bad[128], bad[129], bad[130]) = (0, seq, 1);
+            tried += u32::from(!anything::<InOrder16>(&bad));
+        }
+    }
+    assert!(tried > 0, "no image was refused");
 }
 
 fn random(seed: &mut u64) -> u64 {
