@@ -152,6 +152,8 @@ pub(super) struct Newest {
     /// The last slot of the bank that was begun; the newest record's own, or a torn one after it.
     last: u32,
     confirmed: bool,
+    /// A slot after it in its bank was confirmed, and its checksum is wrong.
+    damaged: bool,
     /// The bank of the newest confirmed record. It counts if the newest record proves unstable.
     base: Option<u32>,
     /// A bank whose slots are all torn.
@@ -392,14 +394,14 @@ impl<D: Medium> Ring<D> {
     pub(super) fn scan(&mut self) -> Result<Content, D::Error> {
         let mut newest: Option<Newest> = None;
         let mut base: Option<(u32, u16)> = None;
-        let (mut torn, mut damaged) = (None, None);
+        let mut torn = None;
         for bank in 0..Self::SIZES.banks {
             let (at, end) = (self.bank_at(bank), self.bank_at(bank + 1));
             if Self::FLASH && is_blank(&mut self.medium, at)? {
                 continue;
             }
             let first = self.header(at + Self::SIZES.mark)?;
-            let (mut last, mut holds) = (0, false);
+            let (mut last, mut holds, mut damaged) = (0, false, false);
             if Self::FLASH && first.magic == RECORD {
                 last = self.last_begun(at, first.len.into())?;
             }
@@ -415,13 +417,11 @@ impl<D: Medium> Ring<D> {
                 let found = self.slot(at + slot * stride, end, &mut [])?;
                 let (header, progress) = match found {
                     Slot::Intact(h, p) => (h, p),
-                    Slot::Damaged(h)
-                        if h == expected && damaged.is_none_or(|d| newer(sequence, d)) =>
-                    {
-                        damaged = Some(sequence);
+                    Slot::Damaged(h) => {
+                        damaged |= h == expected;
                         continue;
                     }
-                    _ => continue,
+                    Slot::Invalid => continue,
                 };
                 let counts =
                     progress >= Progress::Marked || planted!("nvmem/record-unmarked-counts");
@@ -436,6 +436,7 @@ impl<D: Medium> Ring<D> {
                         slot,
                         last,
                         confirmed,
+                        damaged,
                         base: None,
                         torn: None,
                     });
@@ -455,8 +456,8 @@ impl<D: Medium> Ring<D> {
         let Some(mut newest) = newest else {
             return self.classify_empty();
         };
-        // A damaged slot in a bank that was being erased is older than the newest record.
-        if damaged.is_some_and(|d| newer(d, newest.header.sequence)) {
+        // In another bank this may be what a cut erase has left.
+        if newest.damaged {
             return Ok(Content::Damaged);
         }
         newest.torn = torn;
