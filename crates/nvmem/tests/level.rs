@@ -4,6 +4,7 @@
 use nvmem::device::{Contract, Medium, Misuse};
 use nvmem::level::{LevelError, WearLevelled};
 use nvmem::ram::RamNor;
+use powerfail::Rng;
 use proptest::prelude::*;
 use std::cell::Cell;
 
@@ -153,9 +154,9 @@ fn wear_is_even_under_any_writes() {
         for p in 0..pages {
             d.write(p * 8, &[p as u8; 8]).unwrap();
         }
-        let mut x = 1u32;
+        let mut rng = Rng::new(1);
         for i in 0..20_000 {
-            x = x.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let x = rng.next_u32();
             let p = match order {
                 0 => pages - 1,
                 1 => pages / 2 + (x >> 16) % (pages - pages / 2),
@@ -189,7 +190,7 @@ fn costs_are_bounded() {
     let mut flash = Watched(RamNor::<12, 256, 4>::new(), &calls);
     let mut table = [0; 128];
     type Bytes<'b, 'c> = WearLevelled<'b, &'b mut Watched<'c, RamNor<12, 256, 4>>, 16>;
-    let mut x = 7u32;
+    let mut rng = Rng::new(7);
     let (mut write, mut open) = (0, 0);
     let spent = || (calls.writes.replace(0), calls.erases.replace(0));
     for boot in 0..3000 {
@@ -201,7 +202,7 @@ fn costs_are_bounded() {
         assert!(erases <= Bytes::COPIES + 1, "{erases} erases");
         open = open.max(writes);
         for i in 0..boot % 7 {
-            x = x.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let x = rng.next_u32();
             let p = if boot / 500 % 2 == 0 {
                 (x >> 16) % pages
             } else {
