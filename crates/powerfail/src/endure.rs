@@ -26,6 +26,7 @@ use crate::medium::Media;
 use crate::monitor::Shared;
 use crate::report::{self, Failure};
 use crate::rng::Rng;
+use crate::schedule::Schedule;
 use crate::summary::Summary;
 use crate::torn::{Policy, UnstableWords};
 use crate::trace::Event;
@@ -360,7 +361,7 @@ impl<M: Media, T: WorldState> Endure<M, T> {
                 return Err(refuse("the line is of another medium or image"));
             }
             plan = match l.cuts[..] {
-                [text] => Plan::parse(text),
+                [(text, _)] => Plan::parse(text),
                 _ => None,
             }
             .ok_or_else(|| refuse("this is not the line of an endurance campaign"))?;
@@ -435,7 +436,7 @@ impl<M: Media, T: WorldState> Endure<M, T> {
         shared.total.store(plan.boots, Relaxed);
         let mut e = engine::engine_of(setup, 0, shared.clone());
         let (model, image) = (e.model(), e.image_print());
-        let hung = |_: &[Cut]| {
+        let hung = |_: &[Cut], _: &Schedule| {
             let (boot, hash) = (shared.done.load(Relaxed), shared.lived.load(Relaxed));
             let line = plan.line(setup, &model, &image, boot, hash as u32);
             report_text(
