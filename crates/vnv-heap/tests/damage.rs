@@ -788,6 +788,47 @@ fn former_blocks_do_not_come_back() {
     }
 }
 
+/// An open that meets damage is cut at every call of the medium. The next ones find what an open
+/// that was not cut finds.
+fn cut_in_open<P: Save>(image: &Image) {
+    let mut cuts = 0;
+    let heads = image.blocks.values().map(|b| b.start..b.start + 9);
+    let all = heads.chain([image.table..image.table + 64, image.bitmap.clone()]);
+    for at in all.flatten().step_by(if cfg!(miri) { 97 } else { 1 }) {
+        for mask in [0x01, 0x10, 0xFF] {
+            let mut bytes = image.bytes.clone();
+            bytes[at] ^= mask;
+            let mut last = bytes.clone();
+            for calls in 0.. {
+                let (chip, mut ram) = (Shared::new(bytes.clone()), vec![0xEE; RAM]);
+                chip.0.lock().unwrap().fails_after = Some(calls);
+                brand!(b);
+                let opened = TestHeap::<P>::open(b, chip.clone(), &mut ram, CONFIG, root);
+                let failed = matches!(opened, Err(OpenError::Failed(Error::Medium(_))));
+                drop(opened);
+                if !failed {
+                    break;
+                }
+                if chip.bytes() != last {
+                    last = chip.bytes();
+                    let judged = image.judge::<P>(last.clone(), at..at + 1);
+                    judged
+                        .unwrap_or_else(|how| panic!("byte {at}, {mask:#x}, call {calls}: {how}"));
+                    cuts += 1;
+                }
+            }
+        }
+    }
+    assert!(cfg!(miri) || cuts > 100, "{cuts}");
+}
+
+#[test]
+fn an_open_is_cut_that_meets_damage() {
+    cut_in_open::<JustInTime>(&clean::<JustInTime>().0);
+    cut_in_open::<Snapshot>(&clean::<Snapshot>().0);
+    cut_in_open::<Snapshot>(&cut());
+}
+
 #[test]
 fn what_is_kept_is_claimed() {
     without_bitmap::<JustInTime>(&clean::<JustInTime>().0);
