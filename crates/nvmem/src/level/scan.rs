@@ -204,10 +204,11 @@ impl<D: Medium, const PAGE: usize> Log<'_, D, PAGE> {
             n += 1;
         }
         let end = |valid_slots, carry, doubt| {
+            let doubt = doubt && !planted!("nvmem/level-doubt-ignored");
             Ok(End {
                 valid_slots,
                 carry,
-                doubt: doubt && !planted!("nvmem/level-doubt-ignored"),
+                doubt,
             })
         };
         match last {
