@@ -682,6 +682,63 @@ fn what_is_overwritten_has_its_size() {
     }
 }
 
+/// Elements of a queue that have no content yet keep their blocks while damage is known, also when
+/// the bitmap is lost.
+fn without_content<P: Promise>(salvages: bool, save: impl Fn(&mut Line<'_, P>)) {
+    fn empty<'h, P: Promise>(heap: &Heap<'h, Unrooted, Shared, P>) -> Result<Ring<'h>, Failure> {
+        Ok(Ring {
+            fifo: Fifo::alloc(heap, 3)?,
+            others: [None, Some(heap.alloc([9; 8])?)],
+        })
+    }
+    let (chip, mut ram) = (Shared::blank(SIZE), vec![0; RAM]);
+    {
+        brand!(b);
+        let mut heap = Line::<P>::open(b, chip.clone(), &mut ram, CONFIG, empty).unwrap();
+        save(&mut heap);
+    }
+    let bytes = chip.bytes();
+    let at = |i: usize| number(&bytes, 64 + 24 + 4 * i);
+    let bitmap = (168 + 8 * at(2) + 4 * at(0)).next_multiple_of(8);
+    chip.0.lock().unwrap().bytes[bitmap..bitmap + at(1) / 8].fill(0);
+    brand!(b);
+    let open = if salvages {
+        Line::<P>::salvage
+    } else {
+        Line::<P>::open
+    };
+    let mut heap = open(b, chip.clone(), &mut ram, CONFIG, empty).unwrap();
+    assert_eq!(heap.damage(), 0);
+    let mut mine: Vec<_> = (0..8).map(|_| heap.alloc([7_u32; 4]).unwrap()).collect();
+    let mut root = heap.root_mut().unwrap();
+    for i in 10..13 {
+        root.fifo.push(&heap, [i; 8]).unwrap();
+    }
+    drop(root);
+    heap.audit().unwrap();
+    save(&mut heap);
+    // With snapshots, what the commit has freed becomes another's.
+    mine.extend(core::iter::from_fn(|| heap.alloc([7_u32; 4]).ok()));
+    heap.audit().unwrap();
+    assert!(mine.iter().all(|own| heap.read(own) == Ok([7; 4])));
+    let root = heap.root().unwrap();
+    assert_eq!(heap.read(root.others[1].as_ref().unwrap()), Ok([9; 8]));
+    for i in 0..3 {
+        assert_eq!(root.fifo.get(&heap, i), Ok(Some([10 + u32::from(i); 8])));
+    }
+}
+
+#[test]
+fn what_has_no_content_keeps_its_block() {
+    for salvages in [false, true] {
+        without_content::<JustInTime>(salvages, |heap| {
+            heap.persist().unwrap();
+            heap.restore().unwrap();
+        });
+        without_content::<Snapshot>(salvages, |heap| heap.commit().unwrap());
+    }
+}
+
 /// How many images, and how many of them show damage elsewhere.
 #[derive(Default)]
 struct Count {

@@ -114,7 +114,7 @@ fn shapes<P: Save>() -> [(&'static str, Fill<P>); 8] {
             let mut queue = Fifo::alloc(heap, 300).unwrap();
             (0..200).for_each(|i| queue.push(heap, [i; 20]).unwrap());
             let old = core::mem::replace(&mut heap.root_mut().unwrap().queue, queue);
-            old.free(heap).unwrap();
+            heap.discard(old).unwrap();
         }),
         ("many small", |heap| list(heap, 190, true, false)),
         ("few large", |heap| list(heap, 8, false, true)),
