@@ -311,7 +311,19 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
 
     /// Evicts an object without writing it back. **Errors**: [`Error::Busy`] while it is pinned.
     pub(crate) fn forget(&self, id: u16) -> Result<(), Fail> {
-        self.forget_if(id, |_| Ok(()))
+        let mut changed = false;
+        self.forget_if(id, |pager| {
+            changed = P::SNAPSHOT
+                && pager
+                    .cache
+                    .lookup(id)
+                    .is_some_and(|f| pager.cache.is_dirty(f));
+            Ok(())
+        })?;
+        if changed && !planted!("vnv-heap/forgotten-block-kept") {
+            self.section(|pager| pager.store.empty(id))?;
+        }
+        Ok(())
     }
 
     /// The same, if `is_good` allows it.

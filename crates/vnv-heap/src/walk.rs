@@ -37,10 +37,12 @@ pub(crate) struct Marks<'r> {
 }
 
 impl Marks<'_> {
+    #[inline(never)]
     pub(crate) fn get(&self, id: u16) -> u8 {
         let byte = self.bits.get(usize::from(id) / 2).copied().unwrap_or(0);
         byte >> (id % 2 * 4) & 15
     }
+    #[inline(never)]
     pub(crate) fn set(&mut self, id: u16, mark: u8) {
         if let Some(byte) = self.bits.get_mut(usize::from(id) / 2) {
             let shift = id % 2 * 4;

@@ -46,7 +46,7 @@ use super::commit::{COMMITTED, PERSISTED, RUNNING, Record};
 use super::image::{Entries, Entry, Geometry, Image, RECORDS, WORDS, set, units_of};
 use super::{GIVES_UP, MANY, MAX_LEN, PIECE, Store};
 use crate::config::{Config, Promise};
-use crate::error::Fail;
+use crate::error::{Fail, Word};
 use crate::plain::{as_bytes, zeros};
 use crate::walk::{DONE, Marks, NONE};
 use core::mem::MaybeUninit;
@@ -341,7 +341,11 @@ impl<S: Medium, P: Promise> Store<S, P> {
         let gives_up = self.damaged == GIVES_UP;
         self.damaged = damaged.min(MANY.into()) as u8;
         let damage = damaged != 0 && !planted!("vnv-heap/swept-while-damaged");
-        if damage || self.find_blocks(marks, true)? != reachable {
+        let damage = damage || {
+            let found = self.find_blocks(marks, true)?;
+            found != reachable.into() && !planted!("vnv-heap/hidden-unnoticed")
+        };
+        if damage {
             self.claim_what_is_known(marks, gives_up)?;
             if !gives_up {
                 return Ok(());
@@ -371,10 +375,10 @@ impl<S: Medium, P: Promise> Store<S, P> {
     ///
     /// Returns how many were found; 0 when a unit of one is not set in the bitmap.
     #[inline(never)]
-    fn find_blocks(&mut self, marks: &mut Marks<'_>, frees: bool) -> Result<u16, Fail> {
+    fn find_blocks(&mut self, marks: &mut Marks<'_>, frees: bool) -> Result<Word, Fail> {
         let mut at = self.image.geometry().bitmap();
         let stop = at + self.image.geometry().bitmap_len();
-        self.free_units = self.image.geometry().units;
+        let mut free = self.image.geometry().units;
         // The last unit that was looked at, and the one behind the last block.
         let (mut unit, mut end) = (0, 0);
         let mut found = 0;
@@ -397,7 +401,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
                     if unit >= end {
                         let units = self.block_at(unit, marks)?;
                         if units != 0 {
-                            end = unit + units;
+                            end = unit + units as u16;
                             found += 1;
                         } else if frees && !planted!("vnv-heap/units-kept") {
                             *byte &= !(1 << bit);
@@ -405,7 +409,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
                             continue;
                         }
                     }
-                    self.free_units -= 1;
+                    free -= 1;
                 }
             }
             if differs {
@@ -413,16 +417,18 @@ impl<S: Medium, P: Promise> Store<S, P> {
             }
             at += n;
         }
+        self.free_units = free;
         Ok(found)
     }
 
     /// The units of the block that begins here, if it belongs to an object that is sought, which is
     /// then found. Else 0.
-    fn block_at(&mut self, unit: u16, marks: &mut Marks<'_>) -> Result<u16, Fail> {
+    fn block_at(&mut self, unit: u16, marks: &mut Marks<'_>) -> Result<Word, Fail> {
         let mut head = [0];
         let at = self.image.geometry().unit(unit);
         self.image.get(at, as_bytes(&mut head))?;
-        let [id, len] = [0, 16].map(|shift| (u32::from_le(head[0]) >> shift) as u16);
+        let head = u32::from_le(head[0]);
+        let (id, len) = (head as u16, (head >> 16) as u16);
         let units = units_of(len);
         let bounded = len <= MAX_LEN && self.image.geometry().has(unit, units);
         if marks.get(id) != SOUGHT
@@ -433,64 +439,19 @@ impl<S: Medium, P: Promise> Store<S, P> {
             return Ok(0);
         }
         marks.set(id, FOUND);
-        Ok(units)
+        Ok(units.into())
     }
 
-    /// Sets units in the bitmap.
-    #[cold]
-    fn claim(&mut self, unit: u16, n: u16) -> Result<(), Fail> {
-        let mut at = u32::from(unit) - 1;
-        let end = at + u32::from(n);
-        while at < end {
-            let address = self.image.geometry().bitmap() + at / 8;
-            let mut byte = [0];
-            self.image.get(address, &mut byte)?;
-            let old = byte[0];
-            set(&mut byte, at & !7, at, end, true);
-            if byte[0] != old {
-                self.image.put(address, &byte)?;
-            }
-            self.free_units -= (byte[0] ^ old).count_ones() as u16;
-            at = (at | 7) + 1;
-        }
-        Ok(())
-    }
-
-    /// The units of an object's block if its check is right; else 0. **Cost**: reads it.
-    fn proven(&mut self, id: u16, e: Entry) -> Result<u16, Fail> {
-        match self.image.locate_by(id, e) {
-            Err(Fail::MEDIUM) => Err(Fail::MEDIUM),
-            Ok(place) if self.image.is_sound(id, &place)? => Ok(units_of(place.len)),
-            _ => Ok(0),
-        }
-    }
-
-    /// When damage is known: sets the units of all blocks that are kept.
+    /// When damage is known: sets the units of all blocks that are kept in the bitmap.
     #[cold]
     #[inline(never)]
     fn claim_what_is_known(&mut self, marks: &mut Marks<'_>, gives_up: bool) -> Result<(), Fail> {
-        let objects = self.image.geometry().objects;
+        let Geometry { objects, .. } = *self.image.geometry();
         (self.free_ids, self.damaged) = (objects, 0);
-        self.free_units = self.image.geometry().units;
-        for id in 1..=objects {
-            if marks.get(id) == NONE {
-                continue;
-            }
-            let e = self.image.entry(id)?;
-            let units = self.proven(id, e)?;
-            if units != 0 {
-                self.claim(e.pending(), units)?;
-                marks.set(id, SOUGHT);
-                continue;
-            }
-            marks.set(id, DAMAGED);
-            self.damaged = (self.damaged + 1).min(MANY);
-            // Its number must not be allocated again.
-            if e == Entry::FREE && !planted!("vnv-heap/number-given-twice") {
-                self.image.mark_lost(id)?;
-            }
+        if gives_up {
+            let bitmap = self.image.geometry().bitmap();
+            self.zero(bitmap, bitmap + self.image.geometry().bitmap_len())?;
         }
-        self.find_blocks(marks, gives_up)?;
         for id in 1..=objects {
             let mark = marks.get(id);
             let e = self.image.entry(id)?;
@@ -498,20 +459,52 @@ impl<S: Medium, P: Promise> Store<S, P> {
                 continue;
             }
             self.free_ids -= 1;
-            let units = match mark {
-                FOUND => continue,
-                SOUGHT if !planted!("vnv-heap/overlap-unnoticed") => {
-                    self.image.mark_lost(id)?;
-                    continue;
-                }
-                NONE => self.proven(id, e)?.max(1),
-                _ => 1,
+            let mut units = match self.image.locate_by(id, e) {
+                Err(Fail::MEDIUM) => return Err(Fail::MEDIUM),
+                Ok(place) if self.image.is_sound(id, &place)? => units_of(place.len),
+                _ => 0,
             };
-            if self.image.geometry().has(e.pending(), units)
-                && !planted!("vnv-heap/damaged-unclaimed")
-            {
+            if mark != NONE {
+                marks.set(id, if units == 0 { DAMAGED } else { SOUGHT });
+            }
+            if units == 0 {
+                units = 1;
+                if mark != NONE {
+                    self.damaged = (self.damaged + 1).min(MANY);
+                    // Its number must not be allocated again.
+                    if e == Entry::FREE && !planted!("vnv-heap/number-given-twice") {
+                        self.image.mark_lost(id)?;
+                    }
+                }
+            }
+            let planted = match marks.get(id) {
+                SOUGHT => planted!("vnv-heap/nothing-claimed"),
+                _ => planted!("vnv-heap/damaged-unclaimed"),
+            };
+            if self.image.geometry().has(e.pending(), units) && !planted {
                 self.claim(e.pending(), units)?;
             }
+        }
+        self.find_blocks(marks, false)?;
+        for id in 1..=objects {
+            if marks.get(id) == SOUGHT && !planted!("vnv-heap/overlap-unnoticed") {
+                self.image.mark_lost(id)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets units in the bitmap.
+    fn claim(&mut self, unit: u16, n: u16) -> Result<(), Fail> {
+        let mut at = u32::from(unit) - 1;
+        let end = at + u32::from(n);
+        while at < end {
+            let address = self.image.geometry().bitmap() + at / 8;
+            let mut byte = [0];
+            self.image.get(address, &mut byte)?;
+            set(&mut byte, at & !7, at, end, true);
+            self.image.put_changed(address, &byte)?;
+            at = (at | 7) + 1;
         }
         Ok(())
     }
