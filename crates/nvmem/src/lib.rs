@@ -11,6 +11,9 @@ extern crate self as nvmem;
 pub mod __derived;
 #[cfg(feature = "embedded-storage")]
 pub mod adapter;
+#[allow(clippy::duplicate_mod)]
+pub mod asynch;
+mod blocking;
 mod bounded;
 pub mod crc;
 pub mod cross;
