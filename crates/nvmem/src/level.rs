@@ -11,7 +11,7 @@
 //!           copied from here               appended here      in turn
 //!
 //! block   | header | commit marker | confirmation | slot 0 | slot 1 | ... |
-//! header  | magic "RLW2" | sequence | previous block and its sequence | valid slots of
+//! header  | magic "RLW3" | sequence | previous block and its sequence | valid slots of
 //!           the previous block | oldest block | carried? | geometry | CRC |   32 bytes
 //!
 //! slot    | kind and page number, 4 bytes | page | CRC, 4 bytes |
@@ -27,8 +27,13 @@
 //! 3. Write the first word of the slot alone, then the rest with the CRC, then flush.
 //!
 //! At boot the end of the log can be in doubt, because the last slot may be torn. Then opening
-//! starts a new block *before* it returns anything: header, the page in doubt copied to slot 0, the
-//! pages that cleaning must move, then the commit marker and the confirmation.
+//! copies the page in doubt *before* it returns anything:
+//!
+//! - to slot 0 of a new block: header, this copy, the pages that cleaning must move, then the commit
+//!   marker and the confirmation;
+//! - where words may be overwritten ([`Contract::overwrites`]), to the same block: it
+//!   [kills](crate::marker::kill) the next slot, which may have been begun, and copies to the slot
+//!   after it. Such a boot erases nothing. A slot that is torn is killed, too.
 //!
 //! # Why it is safe
 //!
@@ -67,6 +72,8 @@ pub(crate) mod table;
 #[cfg(test)]
 mod tests;
 
+#[cfg(doc)]
+use crate::device::Contract;
 use crate::layout::{Layout, LayoutMismatch};
 use core::fmt;
 

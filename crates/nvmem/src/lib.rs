@@ -11,7 +11,8 @@ extern crate self as nvmem;
 pub mod __derived;
 #[cfg(feature = "embedded-storage")]
 pub mod adapter;
-#[allow(clippy::duplicate_mod)]
+// Its files are those of `blocking`; its functions are `async` by a macro.
+#[allow(clippy::duplicate_mod, clippy::manual_async_fn)]
 pub mod asynch;
 mod blocking;
 mod bounded;

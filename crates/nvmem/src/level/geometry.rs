@@ -15,11 +15,11 @@ const MAX_SLOTS: u32 = 4096;
 pub(crate) const SLOT_HEAD: u32 = 4;
 pub(crate) const CRC: u32 = 4;
 
-const MAGIC: [u8; 4] = *b"RLW2";
-/// The magic of version 1.
-const OLD: [u8; 4] = *b"RLW1";
+const MAGIC: [u8; 4] = *b"RLW3";
+/// The magic without the version, which is its last byte.
+const ANY: [u8; 3] = *b"RLW";
 /// The version in the magic.
-pub(crate) const VERSION: u16 = 2;
+pub(crate) const VERSION: u16 = 3;
 pub(crate) const HEADER: usize = 32;
 
 /// Sizes derived from the contract, the page size and the size of the flash.
@@ -188,15 +188,17 @@ impl Header {
         let Some((b, crc)) = b.split_last_chunk::<4>() else {
             return DecodedHeader::Nothing;
         };
-        let old = b[..4] == OLD;
-        if !old && b[..4] != MAGIC || crc32(b) != u32::from_le_bytes(*crc) {
+        // Versions 1 and 2 have the same header.
+        let version = u16::from(b[3].wrapping_sub(b'0'));
+        let known = b[..3] == ANY && (1..=VERSION).contains(&version);
+        if !known || crc32(b) != u32::from_le_bytes(*crc) {
             return DecodedHeader::Nothing;
         }
         let u16_at = |at: usize| u16::from_le_bytes([b[at], b[at + 1]]);
         let u32_at = |at: usize| u32::from(u16_at(at)) | u32::from(u16_at(at + 2)) << 16;
         let geometry = [u16_at(20), u16_at(22), u16_at(24)];
-        if old || geometry != s.header_sizes() {
-            return DecodedHeader::Other(if old { 1 } else { VERSION }, geometry);
+        if version != VERSION || geometry != s.header_sizes() {
+            return DecodedHeader::Other(version, geometry);
         }
         DecodedHeader::Valid(Header {
             sequence: u32_at(4),
@@ -227,6 +229,8 @@ pub(crate) enum SlotKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SlotHead {
     Erased,
+    /// Killed: the slot does not count. Only where words may be overwritten.
+    Dead,
     Invalid,
     Holds(SlotKind, u16),
 }

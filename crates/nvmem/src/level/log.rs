@@ -2,7 +2,7 @@
 //! is in [the module](crate::level).
 
 use super::Medium;
-use super::marker::{all_bytes_are, read, read_progress, write_marker, write_word};
+use super::marker::{all_bytes_are, kill, read, read_progress, write_marker, write_word};
 use crate::crc::Crc32;
 use crate::level::fault::{Fault, Result};
 use crate::level::geometry::{
@@ -11,6 +11,7 @@ use crate::level::geometry::{
 use crate::level::table::Table;
 use crate::marker::{Marker, Progress};
 use crate::planted;
+use core::ops::Range;
 
 /// The most bytes that one call writes.
 const PIECE: usize = 256;
@@ -177,7 +178,7 @@ impl<D: Medium, const PAGE: usize> Log<'_, D, PAGE> {
                 carried: carry.is_some(),
             };
             let at = s.block_at(block);
-            wait!(self.medium.erase(at, at + s.block)).map_err(Fault::Medium)?;
+            wait!(self.erase_block(block))?;
             wait!(self.write_header(at, &header))?;
             let mut n = 0;
             let early = planted!("nvmem/level-committed-before-carried");
@@ -406,8 +407,8 @@ impl<D: Medium, const PAGE: usize> Log<'_, D, PAGE> {
                     {
                         *b = *new;
                     }
-                    // The checksum leaves out the first byte, the slot's kind: a copy may have another
-                    // kind.
+                    // The checksum leaves out the first byte, the slot's kind: a copy may have
+                    // another kind.
                     if at > 0 {
                         old_crc = old_crc.byte(before);
                         new_crc = new_crc.byte(*b);
@@ -484,6 +485,8 @@ impl<D: Medium, const PAGE: usize> Log<'_, D, PAGE> {
             let erased = head == [s.erased; 4] && wait!(self.is_erased(at, at + s.first))?;
             Ok(if erased {
                 SlotHead::Erased
+            } else if D::CONTRACT.overwrites() && head == [!s.erased; 4] {
+                SlotHead::Dead
             } else {
                 s.decode_slot(head)
             })
@@ -521,6 +524,55 @@ impl<D: Medium, const PAGE: usize> Log<'_, D, PAGE> {
         })
     }
 
+    /// Erases a block. Where words may be overwritten, kills its commit marker first, so that what
+    /// a cut erase leaves never counts.
+    fn erase_block(&mut self, block: u16) -> output!(Result<(), D::Error>) {
+        steps!({
+            let s = self.geometry();
+            let at = s.block_at(block);
+            if D::CONTRACT.overwrites() && !planted!("nvmem/level-marker-left-in-erase") {
+                wait!(kill(&mut self.medium, at + s.header)).map_err(Fault::Medium)?;
+            }
+            wait!(self.medium.erase(at, at + s.block)).map_err(Fault::Medium)
+        })
+    }
+
+    /// Makes slots dead, one after the other. Use it only where words may be overwritten.
+    pub fn kill_slots(&mut self, slots: Range<u16>) -> output!(Result<(), D::Error>) {
+        steps!({
+            for slot in slots {
+                let at = self.geometry().slot_at(slot);
+                wait!(kill(&mut self.medium, at)).map_err(Fault::Medium)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Goes on in the newest block, which an earlier boot started: kills the slots `tail`, and
+    /// copies the page to the slot after them. Returns whether the page was intact.
+    pub fn append_after(
+        &mut self,
+        mut tail: Range<u16>,
+        page: u16,
+    ) -> output!(Result<bool, D::Error>) {
+        steps!({
+            let (to, from) = (tail.end, self.table.slot(page));
+            if planted!("nvmem/level-kill-not-repeated") {
+                tail.start = tail.end - 1;
+            }
+            if planted!("nvmem/level-blank-slot-not-killed") {
+                tail.end -= 1;
+            }
+            wait!(self.kill_slots(tail))?;
+            let intact = wait!(self.write_slot(to, SlotKind::Appended, page, from, 0, &[]))?;
+            self.table.set(page, to);
+            self.valid_slots = to - self.slot(self.newest, 0) + 1;
+            self.open = true;
+            self.skip_empty_blocks();
+            Ok(intact)
+        })
+    }
+
     /// Erases every block, the newest last, so that a cut never leaves only older content.
     pub fn erase_all(&mut self) -> output!(Result<(), D::Error>) {
         steps!({
@@ -532,8 +584,7 @@ impl<D: Medium, const PAGE: usize> Log<'_, D, PAGE> {
                 1
             };
             for i in first..first + s.blocks {
-                let at = s.block_at(((newest + i) % s.blocks) as u16);
-                wait!(self.medium.erase(at, at + s.block)).map_err(Fault::Medium)?;
+                wait!(self.erase_block(((newest + i) % s.blocks) as u16))?;
             }
             Ok(())
         })

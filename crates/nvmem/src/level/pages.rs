@@ -70,11 +70,16 @@ impl<'b, D: Medium, const PAGE: usize> WearLevelled<'b, D, PAGE> {
     /// **Power loss**: the content does not change; a format that was cut is repeated. **Cost**:
     /// reads the header of each block and 4 bytes of each slot in use. Writes nothing if nothing
     /// was written since the last open. Otherwise it starts a block: an erase, the header, and up
-    /// to one page copy per slot. If the last cut wasted slots that cleaning needs, up to
-    /// [`COPIES`](Self::COPIES) + 1 such blocks. **Errors**: all of [`LevelError`] but
+    /// to one page copy per slot. Where words may be overwritten, it only copies one page if the
+    /// newest block has free slots. If the last cut wasted slots that cleaning needs, it starts up
+    /// to [`COPIES`](Self::COPIES) + 1 blocks. **Errors**: all of [`LevelError`] but
     /// `OutOfRange`.
     pub fn open(medium: D, table: &'b mut [u16]) -> output!(Result<Self, D::Error>) {
-        steps!({ wait!(Self::scanned(Self::log(medium, table)?, false)) })
+        steps!({
+            let mut log = Self::log(medium, table)?;
+            let done = wait!(log.open());
+            Self::opened(log, done)
+        })
     }
 
     /// As [`open`](Self::open), but never writes: for worn-out flash, or for an inspector.
@@ -87,7 +92,8 @@ impl<'b, D: Medium, const PAGE: usize> WearLevelled<'b, D, PAGE> {
         steps!({
             let mut log = Self::log(medium, table)?;
             log.read_only = true;
-            wait!(Self::scanned(log, false))
+            let done = wait!(log.open());
+            Self::opened(log, done)
         })
     }
 
@@ -97,24 +103,22 @@ impl<'b, D: Medium, const PAGE: usize> WearLevelled<'b, D, PAGE> {
     /// never older content. If a cut prevented it from returning, call it again. **Cost**: erases
     /// all blocks, then a format. **Errors**: `Medium`, `TooSmall`, `TableTooSmall`.
     pub fn format(medium: D, table: &'b mut [u16]) -> output!(Result<Self, D::Error>) {
-        steps!({ wait!(Self::scanned(Self::log(medium, table)?, true)) })
-    }
-
-    /// Scans the flash; with `erase`, erases all of it before.
-    fn scanned(mut log: Log<'b, D, PAGE>, erase: bool) -> output!(Result<Self, D::Error>) {
         steps!({
-            let mut done = Ok(());
-            if erase {
-                done = wait!(log.erase_all());
-            }
+            let mut log = Self::log(medium, table)?;
+            let mut done = wait!(log.erase_all());
             if done.is_ok() {
                 done = wait!(log.open());
             }
-            match done {
-                Ok(()) => Ok(WearLevelled { log }),
-                Err(f) => Err(log.error(f)),
-            }
+            Self::opened(log, done)
         })
+    }
+
+    fn opened(
+        log: Log<'b, D, PAGE>,
+        done: core::result::Result<(), Fault<D::Error>>,
+    ) -> Result<Self, D::Error> {
+        done.map_err(|f| log.error(f))?;
+        Ok(WearLevelled { log })
     }
 
     fn log(medium: D, table: &'b mut [u16]) -> Result<Log<'b, D, PAGE>, D::Error> {

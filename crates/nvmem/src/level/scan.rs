@@ -8,8 +8,38 @@
 //! begun only    the first block: finish the format
 //! both          the header of the begun block states where the log ends; start a block that
 //!               states the same
-//! committed     scan its slots for the end; start a block if the last slot is in doubt
+//! committed     scan its slots for the end; if the last slot is in doubt, copy its page to a slot
+//!               that no boot has begun: of a new block, or of this one after dead slots
 //! ```
+//!
+//! # Dead slots
+//!
+//! Where words may be overwritten, a boot goes on in the newest block, instead of an erase. It
+//! [kills](crate::marker::kill) the first word of each slot that may be unstable:
+//!
+//! ```text
+//! slot    | 0 ... | i: in doubt | i + 1: reads as erased |  i + 2   | i + 3 ...
+//!           live    intact                                               earlier boot
+//!           live    live          dead: killed first       i's page   this boot appends
+//!
+//!           live    not intact                                           earlier boot
+//!           live    dead: killed  the slot before i is in doubt now
+//! ```
+//!
+//! - Slot i + 1 may have been begun, so its first word may be unstable, and nothing is written
+//!   there. Slots that earlier boots left dead are killed again, because a kill that was cut may
+//!   read as any value.
+//! - A slot whose first word may read as erased is never followed by one that was begun. If the
+//!   first word of slot i is torn, slot i + 1 is blank. If not, a kill that was cut leaves bits of
+//!   it programmed, so it never reads as erased.
+//! - The page of slot i is returned only when its copy is complete. If the copy is cut, the next
+//!   boot decides about both slots again.
+//! - A slot that was appended to a block says that the confirmation of the block is complete.
+//!   Without one, the confirmation may be unstable, and the boot starts a block.
+//! - A block that continues this one, and whose commit marker a boot began, may count at a later
+//!   boot. It says where this block ends, so this boot starts a block, too.
+//! - The commit marker of a block is killed before the block is erased. So what a cut erase leaves
+//!   never counts, and never hides such a block.
 
 use super::Medium;
 use super::log::{BlockStart, Log};
@@ -17,6 +47,7 @@ use crate::level::fault::{Fault, Result};
 use crate::level::geometry::{DecodedHeader, Header, NONE, SlotHead, SlotKind};
 use crate::marker::Progress;
 use crate::planted;
+use core::ops::Range;
 
 /// A block with a valid header.
 #[derive(Clone, Copy)]
@@ -34,24 +65,42 @@ struct End {
     /// Whether a later boot could reach another result, unless this boot starts a block that states
     /// its own.
     doubt: bool,
+    /// The slots of the newest block after the last page that may have been begun.
+    tail: Range<u16>,
+    /// Whether the page in doubt may be appended after them.
+    append: bool,
+}
+
+/// The newest block after the committed one that has its commit marker.
+struct Begun {
+    block: Option<Block>,
+    /// Whether there is any block that continues the committed one, with or without a marker.
+    any: bool,
 }
 
 impl<D: Medium, const PAGE: usize> Log<'_, D, PAGE> {
     pub fn open(&mut self) -> output!(Result<(), D::Error>) {
         steps!({
-            // A carried page that proves torn while it is copied was never complete, and no program has
-            // acted on it. Then scan again without the block or the page.
+            // A carried page that proves torn while it is copied was never complete, and no program
+            // has acted on it. Then scan again without the block or the page.
             let mut distrusted = NONE;
             let mut drop_carry = false;
-            for _ in 0..3 {
+            // Where slots are killed, each round kills one.
+            let kills = if D::CONTRACT.overwrites() {
+                self.geometry().slots
+            } else {
+                0
+            };
+            for _ in 0..3 + kills {
                 self.reset();
                 let confirmed = wait!(self.committed_block())?;
-                let begun = wait!(self.begun_block(confirmed, distrusted))?;
+                let Begun { block: begun, any } = wait!(self.begun_block(confirmed, distrusted))?;
+                let alone = !any || planted!("nvmem/level-successor-ignored");
                 let end = match (confirmed, begun) {
                     (None, None) => return wait!(self.format_blank()),
                     (None, Some(b)) => return wait!(self.format_begun(b)),
                     (Some(_), Some(b)) => wait!(self.end_from_header(b))?,
-                    (Some(c), None) => wait!(self.find_end(c, drop_carry))?,
+                    (Some(c), None) => wait!(self.find_end(c, drop_carry, alone))?,
                 };
                 let Some(newest) = confirmed else { continue };
                 wait!(self.rebuild_table(newest, end.valid_slots))?;
@@ -66,6 +115,16 @@ impl<D: Medium, const PAGE: usize> Log<'_, D, PAGE> {
                 let mut carry = end.carry;
                 let mut write = end.doubt;
                 let mut torn = false;
+                if let Some((page, slot)) = carry
+                    && D::CONTRACT.overwrites()
+                    && end.append
+                {
+                    if !wait!(self.append_after(end.tail, page))? {
+                        wait!(self.kill_slots(slot..slot + 1))?;
+                        continue;
+                    }
+                    (carry, write) = (None, false);
+                }
                 // Each block that is filled here frees space, even if cuts interrupt it.
                 let most = self.geometry().blocks * (self.geometry().slots + 1);
                 for _ in 0..most {
@@ -81,9 +140,12 @@ impl<D: Medium, const PAGE: usize> Log<'_, D, PAGE> {
                 if !torn {
                     return Err(Fault::Damaged);
                 }
-                match begun {
-                    Some(b) => distrusted = b.at,
-                    None => drop_carry = true,
+                match (begun, end.carry) {
+                    (Some(b), _) => distrusted = b.at,
+                    (None, Some((_, slot))) if D::CONTRACT.overwrites() => {
+                        wait!(self.kill_slots(slot..slot + 1))?;
+                    }
+                    _ => drop_carry = true,
                 }
             }
             Err(Fault::Damaged)
@@ -144,12 +206,13 @@ impl<D: Medium, const PAGE: usize> Log<'_, D, PAGE> {
         &mut self,
         last: Option<Block>,
         except: u16,
-    ) -> output!(Result<Option<Block>, D::Error>) {
+    ) -> output!(Result<Begun, D::Error>) {
         steps!({
             let (base, base_sequence) = last.map_or((NONE, 0), |l| (l.at, l.header.sequence));
             let mut newest: Option<Block> = None;
+            let mut any = except != NONE;
             if planted!("nvmem/level-half-committed-ignored") {
-                return Ok(None);
+                return Ok(Begun { block: None, any });
             }
             let except = if planted!("nvmem/level-torn-block-trusted") {
                 NONE
@@ -161,10 +224,12 @@ impl<D: Medium, const PAGE: usize> Log<'_, D, PAGE> {
                     continue;
                 };
                 self.sequence = self.sequence.max(h.sequence);
-                if h.sequence <= base_sequence
-                    || h.base_sequence != base_sequence
-                    || h.base != base
-                    || newest.is_some_and(|n| n.header.sequence >= h.sequence)
+                if h.sequence <= base_sequence || h.base_sequence != base_sequence || h.base != base
+                {
+                    continue;
+                }
+                any = true;
+                if newest.is_some_and(|n| n.header.sequence >= h.sequence)
                     || wait!(self.progress(at, &h))? < Progress::Marked
                 {
                     continue;
@@ -180,7 +245,7 @@ impl<D: Medium, const PAGE: usize> Log<'_, D, PAGE> {
                 }
                 newest = Some(Block { at, header: h });
             }
-            Ok(newest)
+            Ok(Begun { block: newest, any })
         })
     }
 
@@ -198,52 +263,76 @@ impl<D: Medium, const PAGE: usize> Log<'_, D, PAGE> {
                 valid_slots: b.header.valid_slots,
                 carry,
                 doubt: true,
+                tail: 0..0,
+                append: false,
             })
         })
     }
 
     /// Finds the end of the newest block. At most one slot is torn: the last one begun. That is
-    /// either the last readable slot or the one after it; the medium does not tell which.
-    fn find_end(&mut self, newest: Block, drop_carry: bool) -> output!(Result<End, D::Error>) {
+    /// either the last readable slot or the one after it; the medium does not tell which. Where
+    /// words may be overwritten, kills the last slot while it is not intact. The page in doubt may
+    /// be appended if the block is `alone`: no other one says where it ends.
+    fn find_end(
+        &mut self,
+        newest: Block,
+        drop_carry: bool,
+        alone: bool,
+    ) -> output!(Result<End, D::Error>) {
         steps!({
-            let from = newest.at * self.geometry().slots as u16;
-            let mut last = None;
-            let mut n = 0;
-            let mut begun = false;
-            while u32::from(n) < self.geometry().slots {
-                match wait!(self.slot_head(from + n))? {
-                    SlotHead::Holds(kind, page) => last = Some((kind, page)),
-                    SlotHead::Erased => break,
-                    SlotHead::Invalid => {
-                        begun = true;
-                        break;
-                    }
-                }
-                n += 1;
-            }
-            let end = |valid_slots, carry, doubt| {
-                Ok(End {
-                    valid_slots,
-                    carry,
-                    doubt: doubt && !planted!("nvmem/level-doubt-ignored"),
-                })
-            };
-            match last {
-                // The slots before a slot that was begun are complete.
-                _ if begun => end(n, None, true),
-                Some((SlotKind::Appended, page)) => {
-                    let slot = from + n - 1;
-                    if !drop_carry && wait!(self.is_intact(slot))? {
-                        if planted!("nvmem/level-doubt-ignored") {
-                            return end(n, None, false);
+            let slots = self.geometry().slots as u16;
+            let from = newest.at * slots;
+            let may_kill = D::CONTRACT.overwrites() && !self.read_only;
+            loop {
+                let mut last = None;
+                // How many slots are before the end of the last page, and of the last slot that
+                // was begun. The slot after that may have been begun, too.
+                let (mut used, mut begun) = (0, 0);
+                for n in 0..slots {
+                    match wait!(self.slot_head(from + n))? {
+                        SlotHead::Holds(kind, page) => {
+                            last = Some((kind, page));
+                            (used, begun) = (n + 1, n + 1);
                         }
-                        end(n - 1, Some((page, slot)), true)
-                    } else {
-                        end(n - 1, None, true)
+                        SlotHead::Erased => break,
+                        // If its first word is torn, no slot after it was begun. If its kill was
+                        // cut, slots after it may be dead.
+                        SlotHead::Dead | SlotHead::Invalid => begun = n + 1,
                     }
                 }
-                // Slots written before the commit marker are complete, and no later slot was begun.
-                _ => end(n, None, false),
+                let slot = from + used.saturating_sub(1);
+                let end = |valid_slots, carry, doubt, append| {
+                    Ok(End {
+                        valid_slots,
+                        carry,
+                        doubt: doubt && !planted!("nvmem/level-doubt-ignored"),
+                        tail: slot + 1..from + slots.min(begun + 1),
+                        append,
+                    })
+                };
+                match last {
+                    // The slots before a slot that was begun are complete. But where slots are
+                    // killed, it may have been begun to be killed, which says nothing of them.
+                    _ if begun > used && !D::CONTRACT.overwrites() => {
+                        return end(used, None, true, false);
+                    }
+                    Some((SlotKind::Appended, page)) => {
+                        if !drop_carry && wait!(self.is_intact(slot))? {
+                            if planted!("nvmem/level-doubt-ignored") {
+                                return end(used, None, false, false);
+                            }
+                            let append = may_kill && alone && begun + 1 < slots;
+                            return end(used - 1, Some((page, slot)), true, append);
+                        }
+                        if !may_kill || planted!("nvmem/level-torn-slot-not-killed") {
+                            return end(used - 1, None, true, false);
+                        }
+                        wait!(self.kill_slots(slot..slot + 1))?;
+                    }
+                    // Slots written before the commit marker are complete, and no later slot was
+                    // begun.
+                    _ => return end(used, None, begun > used, false),
+                }
             }
         })
     }
@@ -264,8 +353,10 @@ impl<D: Medium, const PAGE: usize> Log<'_, D, PAGE> {
                 self.used += 1;
                 let from = block.at * s.slots as u16;
                 for slot in (from..from + valid_slots).rev() {
-                    let SlotHead::Holds(_, page) = wait!(self.slot_head(slot))? else {
-                        return Err(Fault::Damaged);
+                    let page = match wait!(self.slot_head(slot))? {
+                        SlotHead::Holds(_, page) => page,
+                        SlotHead::Dead => continue,
+                        _ => return Err(Fault::Damaged),
                     };
                     if self.table.slot(page) == NONE {
                         self.table.set(page, slot);
@@ -341,8 +432,8 @@ impl<D: Medium, const PAGE: usize> Log<'_, D, PAGE> {
             if begun.at == last && wait!(self.blank_except(last))? {
                 self.newest = last - 1;
             } else {
-                // Another block is not blank, so the first block was complete. Keep it until another
-                // block counts.
+                // Another block is not blank, so the first block was complete. Keep it until
+                // another block counts.
                 self.newest = begun.at;
                 self.must_not_erase = begun.at;
             }

@@ -81,7 +81,12 @@ impl<D: Medium> Ring<D> {
     pub fn write(&mut self, value: &[u8]) -> output!(Result<(), D::Error>) {
         steps!({
             let stride = Self::SIZES.stride(self.len);
-            let (bank, slot) = match self.free.take() {
+            let free = if planted!("nvmem/record-slot-reused-after-error") {
+                self.free
+            } else {
+                self.free.take()
+            };
+            let (bank, slot) = match free {
                 Some((bank, slot)) => {
                     let before = self.bank_at(bank) + (slot - 1) * stride;
                     let skip = self.settled || planted!("nvmem/record-torn-slot-not-killed");
