@@ -42,6 +42,7 @@ mod region;
 pub mod sabotage;
 pub mod sequence;
 pub mod superblock;
+pub mod tagged;
 
 #[cfg(feature = "postcard")]
 pub use self::postcard::Postcard;

@@ -271,9 +271,10 @@ impl<C: Chip> Media for Simulated<C> {
             );
         };
         let c = C::CONTRACT;
+        let buffered = c.torn == Torn::Subset && !planted!("powerfail/no-write-buffer");
         let part = MediumInfo {
             unit: if in_units(&c) { c.unit as u8 } else { 1 },
-            buffered: c.torn == Torn::Subset && !planted!("powerfail/no-write-buffer"),
+            buffered,
             endurance: self.endurance,
             refusal_fails: self.refusal_fails,
             ..MediumInfo::of(c.name)

@@ -302,10 +302,11 @@ impl<D: Medium, const PAGE: usize> Log<'_, D, PAGE> {
                 }
                 let slot = from + used.saturating_sub(1);
                 let end = |valid_slots, carry, doubt, append| {
+                    let doubt = doubt && !planted!("nvmem/level-doubt-ignored");
                     Ok(End {
                         valid_slots,
                         carry,
-                        doubt: doubt && !planted!("nvmem/level-doubt-ignored"),
+                        doubt,
                         tail: slot + 1..from + slots.min(begun + 1),
                         append,
                     })

@@ -101,8 +101,9 @@ impl<D: Medium> Ring<D> {
                     if Self::FLASH {
                         wait!(self.medium.erase(from, from + self.bank_bytes))?;
                         // A torn slot may read as valid later. This slot must be newer than it.
-                        let step = u16::from(!planted!("nvmem/record-sequence-not-skipped"));
-                        self.sequence = self.sequence.wrapping_add(step);
+                        if !planted!("nvmem/record-sequence-not-skipped") {
+                            self.sequence = self.sequence.wrapping_add(1);
+                        }
                     }
                     (self.next_bank, 0)
                 }
@@ -290,8 +291,8 @@ impl<D: Medium> Ring<D> {
                         }
                         Slot::Invalid => continue,
                     };
-                    let counts =
-                        progress >= Progress::Marked || planted!("nvmem/record-unmarked-counts");
+                    let marked = progress >= Progress::Marked;
+                    let counts = marked || planted!("nvmem/record-unmarked-counts");
                     if header != expected || !counts {
                         continue;
                     }
@@ -396,10 +397,10 @@ impl<D: Medium> Ring<D> {
         self.sequence = at.header.sequence.wrapping_add(tail as u16);
         self.next_bank = self.bank_after(at);
         let append = D::CONTRACT.overwrites() || planted!("nvmem/record-appends-after-boot");
+        let torn = tail > 0 || at.torn.is_some();
         if append && at.torn.is_none() && mine && at.last + 1 < slots {
             (self.free, self.settled) = (Some((at.bank, at.last + 1)), false);
-        } else if (tail > 0 || at.torn.is_some()) && !planted!("nvmem/record-sequence-not-skipped")
-        {
+        } else if torn && !planted!("nvmem/record-sequence-not-skipped") {
             // Higher than any torn slot, also those of earlier boots that were cut in this same
             // rewrite.
             self.sequence = self.sequence.wrapping_add(TORN_SKIP);
@@ -463,7 +464,11 @@ impl<D: Medium> Ring<D> {
                 Content::Record(newest) => newest.bank,
                 _ => 0,
             };
-            let first = u32::from(!planted!("nvmem/record-format-newest-first"));
+            let first = if planted!("nvmem/record-format-newest-first") {
+                0
+            } else {
+                1
+            };
             for i in first..first + Self::SIZES.banks {
                 let bank = (newest + i) % Self::SIZES.banks;
                 let (from, to) = (self.bank_at(bank), self.bank_at(bank + 1));
