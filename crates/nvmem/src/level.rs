@@ -29,8 +29,8 @@
 //! At boot the end of the log can be in doubt, because the last slot may be torn. Then opening
 //! copies the page in doubt *before* it returns anything:
 //!
-//! - to slot 0 of a new block: header, this copy, the pages that cleaning must move, then the commit
-//!   marker and the confirmation;
+//! - to slot 0 of a new block: header, this copy, the pages that cleaning must move, then the
+//!   commit marker and the confirmation;
 //! - where words may be overwritten ([`Contract::overwrites`]), to the same block: it
 //!   [kills](crate::marker::kill) the next slot, which may have been begun, and copies to the slot
 //!   after it. Such a boot erases nothing. A slot that is torn is killed, too.

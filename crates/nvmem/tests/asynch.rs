@@ -98,8 +98,8 @@ impl<D: Medium> AsyncMedium for Slow<D> {
 }
 
 /// A flash, or with `ERASE` 0 a FRAM, that writes word by word and waits once in the middle of
-/// each. A future that is dropped there leaves what [`Contract::torn`] permits: on flash a word, or all
-/// words of an erase unit, that read differently each time, until they are erased or killed.
+/// each. A future that is dropped there leaves what [`Contract::torn`] permits: on flash a word, or
+/// all words of an erase unit, that read differently each time, until they are erased or killed.
 struct Tearing<const ERASE: u32, const ONCE: bool> {
     bytes: Vec<u8>,
     /// Words that read as any mixture of the bits of both values.

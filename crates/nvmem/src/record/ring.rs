@@ -273,7 +273,8 @@ impl<D: Medium> Ring<D> {
                 if Self::FLASH && first.magic == RECORD {
                     last = wait!(self.last_begun(at, first.len.into()))?;
                 }
-                // From the last slot to the newest one that counts, and on to the first confirmed one.
+                // From the last slot to the newest one that counts, and on to the first confirmed
+                // one.
                 for slot in (0..=last).rev() {
                     let expected = Header {
                         magic: RECORD,

@@ -180,7 +180,8 @@ impl<T: Plain, D: Medium> Record<T, D> {
         steps!({
             let mut value = MaybeUninit::new(value);
             wait!(self.store(&mut value))?;
-            // SAFETY: invariant "Plain is plain": initialised above; `store` clears its padding only.
+            // SAFETY: invariant "Plain is plain": initialised above; `store` clears its padding
+            // only.
             self.value = unsafe { value.assume_init() };
             Ok(())
         })
@@ -245,8 +246,8 @@ fn value<V: Plain, D: Medium>(ring: &mut Ring<D>, newest: &Newest) -> output!(Re
     steps!({
         let mut value = MaybeUninit::<V>::uninit();
         let at = value.as_mut_ptr().cast::<u8>();
-        // SAFETY: invariant "Parts are inside": `size_of::<V>()` bytes that are exclusively borrowed
-        // and initialised here.
+        // SAFETY: invariant "Parts are inside": `size_of::<V>()` bytes that are exclusively
+        // borrowed and initialised here.
         let bytes = unsafe {
             at.write_bytes(0, size_of::<V>());
             core::slice::from_raw_parts_mut(at, size_of::<V>())

@@ -57,8 +57,8 @@ fn record_erases<const WRITE_ONCE: bool>(key: &str) -> Result<(), Box<dyn std::e
     Ok(())
 }
 
-/// The erases of 1,000 boots that each change 16 bytes of wear-levelled flash once: pages of 64 bytes
-/// in eight units of 4 KiB.
+/// The erases of 1,000 boots that each change 16 bytes of wear-levelled flash once: pages of 64
+/// bytes in eight units of 4 KiB.
 fn level_erases<const WRITE_ONCE: bool>(key: &str) -> Result<(), Box<dyn std::error::Error>> {
     let mut flash = RamNor::<8, 4096, 4, 0xFF, WRITE_ONCE>::new();
     let mut table = [0; 512];
