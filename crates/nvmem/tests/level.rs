@@ -272,22 +272,46 @@ fn after_an_error_the_page_is_old_or_new() {
 
 #[test]
 fn a_log_of_the_older_format_is_refused_by_name() {
-    let mut flash = Small::new();
-    let mut table = [0; 21];
-    WearLevelled::<_, 8>::open(&mut flash, &mut table).unwrap();
-    // The first block is the last one; its header has its checksum at the end.
-    let header = &mut flash.bytes_mut()[6 * 128..][..32];
-    header[..4].copy_from_slice(b"RLW1");
-    let crc = nvmem::crc::crc32(&header[..28]);
-    header[28..].copy_from_slice(&crc.to_le_bytes());
-    let before = flash.clone();
-    let e = WearLevelled::<_, 8>::open(&mut flash, &mut table).unwrap_err();
-    let LevelError::Layout(m) = e else {
-        panic!("{e:?}")
-    };
-    assert_eq!((m.stored.version, m.expected.version), (1, 2));
-    assert!(e.to_string().contains("another version of the format"));
-    assert_eq!(flash, before);
+    for (magic, version) in [(b"RLW1", 1), (b"RLW2", 2)] {
+        let mut flash = Small::new();
+        let mut table = [0; 21];
+        WearLevelled::<_, 8>::open(&mut flash, &mut table).unwrap();
+        // The first block is the last one; its header has its checksum at the end.
+        let header = &mut flash.bytes_mut()[6 * 128..][..32];
+        header[..4].copy_from_slice(magic);
+        let crc = nvmem::crc::crc32(&header[..28]);
+        header[28..].copy_from_slice(&crc.to_le_bytes());
+        let before = flash.clone();
+        let e = WearLevelled::<_, 8>::open(&mut flash, &mut table).unwrap_err();
+        let LevelError::Layout(m) = e else {
+            panic!("{e:?}")
+        };
+        assert_eq!((m.stored.version, m.expected.version), (version, 3));
+        assert!(e.to_string().contains("another version of the format"));
+        assert_eq!(flash, before);
+    }
+}
+
+/// The erases of 1,000 boots that each change 16 bytes once.
+fn erases_of_1000_boots<const WRITE_ONCE: bool>() -> u32 {
+    let mut flash = RamNor::<8, 4096, 4, 0xFF, WRITE_ONCE>::new();
+    let mut table = [0; 512];
+    for n in 0..1000u32 {
+        let mut d = WearLevelled::<_, 64>::open(&mut flash, &mut table).unwrap();
+        let mut found = [0; 16];
+        d.read(0, &mut found).unwrap();
+        let last = n.checked_sub(1).map_or([0; 16], |n| [n as u8; 16]);
+        assert_eq!(found, last);
+        d.write(0, &[n as u8; 16]).unwrap();
+    }
+    flash.wear().iter().sum()
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "2,000 boots")]
+fn a_boot_appends_where_words_may_be_overwritten() {
+    assert_eq!(erases_of_1000_boots::<false>(), 53);
+    assert_eq!(erases_of_1000_boots::<true>(), 1000);
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Compares `has_room` with the sums that it computes step by step.
 
 use super::geometry::{COPIES, Geometry, NONE};
-use super::log::Log;
 use super::table::Table;
+use crate::blocking::log::Log;
 use crate::device::Medium;
 use crate::ram::RamNor;
 
