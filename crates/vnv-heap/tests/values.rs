@@ -1,5 +1,5 @@
-//! Values of `postcard` and `heapless` in a heap: as objects, as elements, in blobs; over cold boots
-//! and power cuts.
+//! Values of `postcard` and `heapless` in a heap: as objects, as elements, in blobs; over cold
+//! boots and power cuts.
 
 #[path = "support/lives.rs"]
 #[macro_use]

@@ -29,8 +29,8 @@ unsafe impl<T: Persist, const PER: usize, B> Persist for Chunked<'_, T, PER, B> 
 impl<'h, T: Persist<At<'h> = T> + Marked<B>, const PER: usize, B> Chunked<'h, T, PER, B> {
     /// Makes `chunks` chunks by calling `make`.
     ///
-    /// **Cost**: number, space and content of each. **Errors**: those of [`Heap::alloc`](crate::Heap::alloc) and of
-    /// `make`; nothing stays allocated then.
+    /// **Cost**: number, space and content of each. **Errors**: those of
+    /// [`Heap::alloc`](crate::Heap::alloc) and of `make`; nothing stays allocated then.
     pub fn alloc<H: HeapOf<'h, B>>(
         heap: &H,
         chunks: u16,
