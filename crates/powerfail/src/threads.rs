@@ -543,7 +543,7 @@ impl Recorder {
                 waits.join(", ")
             );
         }
-        let default = (!timed).then(|| d.idle_interrupts as u8);
+        let default = (!timed).then_some(d.idle_interrupts as u8);
         let mut choices = Choices::default();
         for i in 0..d.handlers.len() as u8 {
             if Some(i) != default {
