@@ -559,12 +559,9 @@ impl<M: Media, T: WorldState> Engine<'_, M, T> {
                 ends = settled;
             }
             // The last word of a device may be torn instead of whole.
+            let tears = run.ran == RunEnd::Cut && !planted!("powerfail/endurance-tears-nothing");
             let torn = match trace.events.last() {
-                Some(Event::Program { .. })
-                    if run.ran == RunEnd::Cut
-                        && chance.below(2) == 0
-                        && !planted!("powerfail/endurance-tears-nothing") =>
-                {
+                Some(Event::Program { .. }) if tears && chance.below(2) == 0 => {
                     let ways = torn_states(&trace, ends - 1);
                     let n = chance.below(ways.len() as u64) as usize;
                     ways.into_iter().nth(n)
@@ -605,14 +602,11 @@ impl<M: Media, T: WorldState> Engine<'_, M, T> {
             stuck = if now == done { stuck + 1 } else { 0 };
             *progressed |= now != done;
             done = now;
+            // A program that stores nothing gets another message.
+            let fails = self.count.cuts > 0 && !planted!("powerfail/no-progress-passes");
             match until {
                 StopWhen::Progress if *progressed => break,
-                // A program that stores nothing gets another message.
-                StopWhen::Stuck(boots)
-                    if stuck >= boots
-                        && self.count.cuts > 0
-                        && !planted!("powerfail/no-progress-passes") =>
-                {
+                StopWhen::Stuck(boots) if fails && stuck >= boots => {
                     let lives = plan.lives();
                     return Err(ChainFailure {
                         boot: boot + 1,

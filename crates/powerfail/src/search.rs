@@ -386,13 +386,14 @@ impl<M: Media, T: WorldState> Engine<'_, M, T> {
         let arena = &self.rec.0.get_mut().arena;
         let vals = reads.iter().map(|p| arena.unit(p.at, p.len)).collect();
         if let Some(trace_hash) = hash {
+            let unstable = match planted!("powerfail/unstable-for-one-boot") {
+                true => UnstableWords::default(),
+                false => point.unstable.clone(),
+            };
             next.0.push(State {
                 diff: self.diff(),
                 free: carry_over(free),
-                unstable: match planted!("powerfail/unstable-for-one-boot") {
-                    true => UnstableWords::default(),
-                    false => point.unstable.clone(),
-                },
+                unstable,
                 policy,
                 world: point.world.clone(),
                 trace_hash,
