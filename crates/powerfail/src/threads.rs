@@ -622,7 +622,8 @@ impl Recorder {
             rec.3.data.borrow_mut().control(t).yielder = Some(y);
             rec.on_this_thread(body)
         };
-        // SAFETY: invariant "Threads end with their boot": `spawn` has made `body` of that lifetime.
+        // SAFETY: invariant "Threads end with their boot": `spawn` has made `body` of that
+        // lifetime.
         let stack = unsafe { Coroutine::with_stack_unchecked(stack, start) };
         d.controls.push(Control {
             name: name.into(),

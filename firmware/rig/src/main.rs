@@ -53,8 +53,8 @@ struct Args {
     /// Repeat the failure of this line
     #[arg(long, value_name = "LINE")]
     replay: Option<replay::Line>,
-    /// QEMU for ARM: programs of several threads run there, too, and every instruction must find the
-    /// same registers
+    /// QEMU for ARM: programs of several threads run there, too, and every instruction must find
+    /// the same registers
     #[arg(long, value_name = "PROGRAM")]
     qemu: Option<PathBuf>,
     /// Where to write the figures: one flat JSON object

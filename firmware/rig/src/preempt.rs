@@ -7,9 +7,9 @@
 //!                                    ' ...
 //! ```
 //!
-//! The scenario runs once for each instruction, and once more with a second interrupt soon after the
-//! first one. In each run it must come to its end, and what a cut at each of its stores leaves is
-//! booted, if it is new.
+//! The scenario runs once for each instruction, and once more with a second interrupt soon after
+//! the first one. In each run it must come to its end, and what a cut at each of its stores leaves
+//! is booted, if it is new.
 
 use crate::explore::{Case, Explored, Failure, Limits, Why, differ, wrong};
 use crate::interrupts::{judge, open};

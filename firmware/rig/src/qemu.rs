@@ -2,8 +2,8 @@
 //!
 //! QEMU's own timer interrupts, at instants that its instruction counter decides. Its trace says
 //! after how many instructions each interrupt was taken. The rig gets these as instants, and then
-//! both must execute the same instructions with the same registers: in the threads, in the handlers,
-//! through tail-chaining and nesting.
+//! both must execute the same instructions with the same registers: in the threads, in the
+//! handlers, through tail-chaining and nesting.
 
 use crate::explore::Case;
 use crate::image::Image;
@@ -115,16 +115,16 @@ pub fn compare(
 #[derive(Default)]
 struct Trace {
     registers: Vec<[u32; 17]>,
-    /// After how many instructions the timer's exceptions were taken, those of them in a handler, and
-    /// exceptions tail-chained.
+    /// After how many instructions the timer's exceptions were taken, those of them in a handler,
+    /// and exceptions tail-chained.
     instants: Vec<u64>,
     nested: Vec<u64>,
     chained: Vec<u64>,
 }
 
 impl Trace {
-    /// How many instructions can be compared. Unicorn does not stop within an if-then block, so that
-    /// an exception comes later here than in QEMU.
+    /// How many instructions can be compared. Unicorn does not stop within an if-then block, so
+    /// that an exception comes later here than in QEMU.
     fn until(&self, image: &Image) -> u64 {
         let inside = |at: &&u64| {
             let last = (**at as usize)

@@ -1,10 +1,10 @@
 //! The line that repeats a failure: `arm/tx/update_two@1f2e3d4c/i1034.2/i220`.
 //!
 //! Machine, group and scenario; `+a3` a planted bug, `+r20` a number of operations, `+i99` an
-//! interrupt before that instruction of the first boot, and `+p99,140` interrupts that switch threads
-//! and become pending before these instructions, if any; the hash of the image; and for each
-//! cut how many instructions of its boot had ended, and how many units the next one had stored;
-//! `~1` or `~2` when the last unit is torn.
+//! interrupt before that instruction of the first boot, and `+p99,140` interrupts that switch
+//! threads and become pending before these instructions, if any; the hash of the image; and for
+//! each cut how many instructions of its boot had ended, and how many units the next one had
+//! stored; `~1` or `~2` when the last unit is torn.
 
 use crate::explore::Case;
 use crate::state::Log;

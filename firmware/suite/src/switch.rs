@@ -5,9 +5,9 @@
 //!                                            takes those of the other one from its stack
 //! ```
 //!
-//! Each thread increments a record of its own, and the number in the mailbox after that. So whatever
-//! is under way in one of them when the other runs, and whenever the power is cut: each record holds
-//! what its thread has told, or one more.
+//! Each thread increments a record of its own, and the number in the mailbox after that. So
+//! whatever is under way in one of them when the other runs, and whenever the power is cut: each
+//! record holds what its thread has told, or one more.
 //!
 //! On a Cortex-M the switch is the handler of PendSV. The threads have the process stack, handlers
 //! the main one, and the timer's interrupt is the more urgent one, so that it also comes in the

@@ -14,8 +14,8 @@
 //!
 //! An exception is taken when it is more urgent than what runs: SVCall, PendSV and SysTick by their
 //! priorities in SHPR2 and SHPR3, masked by PRIMASK, FAULTMASK and BASEPRI. Of two that are equally
-//! urgent the lower number comes first. An SVC that cannot be taken is a fault. A program that reads
-//! ICSR between its write and the exception finds what it wrote there.
+//! urgent the lower number comes first. An SVC that cannot be taken is a fault. A program that
+//! reads ICSR between its write and the exception finds what it wrote there.
 
 use super::engine::{Exception, Watch};
 use unicorn_engine::{RegisterARM as R, Unicorn};
@@ -314,8 +314,8 @@ pub fn take(uc: &mut Uc<'_>, x: Exception) -> Option<u64> {
             set(uc, R::FPSCR, load(uc, frame + 0x60)?)?;
         }
     }
-    // Between threads of the process stack what was put off stays so: the next one that uses the FPU
-    // has it done. On the main stack the frame is not used any more.
+    // Between threads of the process stack what was put off stays so: the next one that uses the
+    // FPU has it done. On the main stack the frame is not used any more.
     if extended || thread && !process {
         store(uc, LAZY, 0)?;
     }

@@ -83,8 +83,8 @@ fn on_tick() {
     ask()
 }
 
-/// Waits for the other thread. The time until the switch differs from call to call, so that the timer
-/// also comes in the middle of one.
+/// Waits for the other thread. The time until the switch differs from call to call, so that the
+/// timer also comes in the middle of one.
 fn wait(turns: &mut u32) {
     *turns = (*turns + 7) % 32;
     for _ in 0..*turns {
