@@ -542,8 +542,9 @@ where
     /// - 8 bytes for each reachable object; its content and 12 bytes more if it has handles,
     /// - at most all bytes that a cut or a dropped handle left over, and 40 for each object that a
     ///   cut commit was to change,
-    /// - with damage: the bits, the 8 bytes for each object, what was left over, and 4 bytes for each
-    ///   of `config.objects` once more; and the content of each object, with 1/32 and 12 bytes more.
+    /// - with damage: the bits, the 8 bytes for each object, what was left over, and 4 bytes for
+    ///   each of `config.objects` once more; and the content of each object, with 1/32 and 12 bytes
+    ///   more.
     ///
     /// What changes is written: bits and entries of what is free now. To format, zeroes the table.
     /// **Errors**: [`OpenError`]. Pass `&mut storage` to keep the medium after an error.
