@@ -39,8 +39,8 @@ mod walk;
 mod world;
 
 pub use chip::{
-    BufferedNor, Chip, Mram16, Multiwrite, Nor, Simulated, SpiFram, SpiNor, Stm32f0, Stm32l1,
-    Stm32l1HalfPage,
+    BufferedNor, Chip, Mram16, Multiwrite, Nor, Simulated, SmallNor, SpiFram, SpiNor, Stm32f0,
+    Stm32l1, Stm32l1HalfPage,
 };
 pub use cost::{Cost, Estimate, Meter, Price, measure};
 pub use device::{Device, Misused};

@@ -149,6 +149,20 @@ impl<'l> CutText<'l> {
     }
 }
 
+/// Events as one line, each with its thread where that is another one than before.
+fn by_thread(events: &[(Option<String>, String)]) -> String {
+    let mut before = &None;
+    let with = events.iter().map(|(thread, what)| {
+        let text = match thread {
+            Some(t) if thread != before => format!("{t}: {what}"),
+            _ => what.clone(),
+        };
+        before = thread;
+        text
+    });
+    with.collect::<Vec<_>>().join("   ")
+}
+
 impl<M: Media, T: WorldState> Engine<'_, M, T> {
     pub(crate) fn model(&self) -> String {
         engine::names(&self.parts)
@@ -271,13 +285,14 @@ impl<M: Media, T: WorldState> Engine<'_, M, T> {
                 match *e {
                     Event::World(n) => {
                         world = run.past[n as usize].0.clone();
-                        last.push(format!("world = {world:?}"));
+                        last.push((self.rec.3.thread_of(i), format!("world = {world:?}")));
                     }
                     Event::Store { .. }
                     | Event::Touched { .. }
                     | Event::Program { .. }
                     | Event::Fence { .. } => {
-                        last.extend(self.say(&trace, e));
+                        let thread = self.rec.3.thread_of(i);
+                        last.extend(self.say(&trace, e).map(|what| (thread, what)));
                     }
                     _ => {}
                 }
@@ -310,7 +325,7 @@ impl<M: Media, T: WorldState> Engine<'_, M, T> {
                 let more = if from > 0 { "…   " } else { "" };
                 text.push(format!(
                     "last   {more}{}   <- here",
-                    last[from..].join("   ")
+                    by_thread(&last[from..])
                 ));
             }
             if !cut.choices.is_empty() {

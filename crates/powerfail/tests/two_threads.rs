@@ -3,7 +3,7 @@
 #![allow(clippy::undocumented_unsafe_blocks)] // offsets are constants inside a small region
 
 use nvmem::{InOrder32, Region};
-use powerfail::{Explore, Mapped, World, explore};
+use powerfail::{Explore, Mapped, World, explore_with};
 
 /// Two pairs of words. The words of a pair are always equal, except while it is updated.
 const PAIRS: [usize; 2] = [0, 8];
@@ -55,17 +55,21 @@ fn boot(nv: &Region<'_, InOrder32>, world: &World<'_, ()>, logs: [usize; 2]) {
     });
 }
 
+fn campaign(program: fn(&Region<'_, InOrder32>, &World<'_, ()>)) -> Explore<Mapped<InOrder32>, ()> {
+    let medium = Mapped::<InOrder32>::new(32);
+    explore_with(program, medium, |nv, world, program| program(&nv, world))
+        .field("meter", 0..8)
+        .field("radio", 8..16)
+        .field("log", 16..24)
+}
+
 fn shared() -> Explore<Mapped<InOrder32>, ()> {
-    explore(Mapped::<InOrder32>::new(32), |nv, world| {
-        boot(&nv, world, [16, 16])
-    })
+    campaign(|nv, world| boot(nv, world, [16, 16]))
 }
 
 /// Each thread has an undo log of its own.
 fn mended() -> Explore<Mapped<InOrder32>, ()> {
-    explore(Mapped::<InOrder32>::new(32), |nv, world| {
-        boot(&nv, world, [16, 24])
-    })
+    campaign(|nv, world| boot(nv, world, [16, 24]))
 }
 
 #[test]
@@ -76,6 +80,7 @@ fn the_bug_needs_a_preemption_and_a_cut() {
     println!("{f}");
     assert!(f.report().contains("half of an update"), "{f}");
     assert!(f.report().contains("meter runs: radio runs"), "{f}");
+    assert!(f.report().contains("radio: log+4 = 2"), "{f}");
     assert_eq!(f.cuts(), 1, "{f}");
 
     // The line has the schedule and the cut, and repeats exactly that execution.

@@ -57,8 +57,9 @@ fn judge(before: &str, said: &str, after: &str) -> Result<(), &'static str> {
         return Err("`planted!` in the middle of an expression: make it a condition of its own");
     }
     let end = rest.split_once("\")").map_or("", |(_, end)| end);
-    let ends = [" {", ";", " =>"].iter().any(|e| end.starts_with(e));
-    if !ends && !(end.is_empty() && after.starts_with('}')) {
+    let is_result = end.is_empty() && after.starts_with('}');
+    let ends = is_result || [" {", ";", " =>"].iter().any(|e| end.starts_with(e));
+    if !ends {
         return Err("`planted!` is not the last term of its condition");
     }
     Ok(())
