@@ -688,9 +688,9 @@ impl<S: Medium, P: Promise> Store<S, P> {
     /// blocks say so.
     ///
     /// **Power loss**: an object that nothing reachable points to is gone. **Cost**: for each
-    /// object 6 bytes (8 in a run), an entry of 4 (2 with the snapshot promise), and a bit for each 8 bytes.
-    /// **Errors**: [`Error::Full`] when numbers or space do not suffice;
-    /// nothing stays allocated then.
+    /// object 6 bytes (8 in a run), an entry of 4 (2 with the snapshot promise), and a bit for each
+    /// 8 bytes. **Errors**: [`Error::Full`] when numbers or space do not suffice; nothing stays
+    /// allocated then.
     ///
     /// `RUN`: whether it may be more than one object. A single object needs no undo, and so less
     /// code.

@@ -148,9 +148,9 @@ impl<'h, T: Persist<At<'h> = T> + Marked<B>, B> Fifo<'h, T, B> {
         Ok(value)
     }
 
-    /// Drops the oldest element, even if it is damaged. **Cost**: none; with the snapshot promise
-    /// it writes 2 bytes and reads 12 if the element was changed and not written yet. Objects that
-    /// it owned are unreachable, and freed by the next open.
+    /// Drops the oldest element, even if it is damaged. Objects that it owned are unreachable, and
+    /// freed by the next open. **Cost**: none; with the snapshot promise it writes 2 bytes and
+    /// reads 12 if the element was changed and not written yet.
     pub fn skip<H: HeapOf<'h, B>>(&mut self, heap: &H) {
         if self.len > 0 {
             heap.unrooted().forget_chunk(&self.ring, self.head);
