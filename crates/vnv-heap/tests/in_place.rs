@@ -44,13 +44,13 @@ fn in_place<M: Model, P: Promise>() {
     assert!(seen.flag && seen.value == 7);
     let others: Vec<Own<[u8; 60]>> = (0..30).map(|i| heap.alloc([i; 60]).unwrap()).collect();
     // On the medium; nothing is paged in.
-    let loads = heap.stats().loads;
+    let page_ins = heap.stats().page_ins;
     for (i, own) in others.iter().enumerate() {
         assert_eq!(heap.get_in_place(own).unwrap(), &[i as u8; 60]);
     }
     let seen = heap.get_in_place(&node).unwrap();
     assert!(seen.flag && seen.value == 7 && seen.next.is_some());
-    assert_eq!(heap.stats().loads, loads);
+    assert_eq!(heap.stats().page_ins, page_ins);
     // What was changed since is in RAM, and a reference that was leaked there is not joined by
     // another.
     heap.get_mut(&node).unwrap().value = 8;
