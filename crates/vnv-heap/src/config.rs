@@ -137,8 +137,8 @@ impl Config {
     }
 
     /// Whether a persist, with the critical section that it waits for, keeps within this budget.
-    /// For `const { assert!(CONFIG.fits_budget(&BUDGET)) }`. Exact for all values: a cost beyond the
-    /// range of [`WorstCase`] keeps no budget.
+    /// For `const { assert!(CONFIG.fits_budget(&BUDGET)) }`. Exact for all values: a cost beyond
+    /// the range of [`WorstCase`] fits no budget.
     pub const fn fits_budget(&self, budget: &Budget) -> bool {
         self.fits_budget_on(self.objects, self.max_pins, budget)
     }
