@@ -158,7 +158,7 @@ pub struct Stats {
     /// Accesses to objects that were resident.
     pub hits: u32,
     /// Objects that were paged in.
-    pub loads: u32,
+    pub page_ins: u32,
     /// Objects that were written back, also by persists and commits.
     pub write_backs: u32,
     /// Bytes that were read from the medium, all metadata included.
@@ -757,7 +757,7 @@ where
             done => done,
         };
         match done {
-            Ok(()) => Ok(Self::of(self.core.moved_in_parts())),
+            Ok(()) => Ok(Self::of(self.core.moved())),
             Err(fail) => {
                 let pager = self.core.unshared();
                 Err(pager.refused(fail, fingerprint, copies))

@@ -44,7 +44,7 @@ fn in_place<M: Model, P: Promise>() {
     assert!(seen.flag && seen.value == 7);
     let others: Vec<Own<[u8; 60]>> = (0..30).map(|i| heap.alloc([i; 60]).unwrap()).collect();
     // On the medium and in RAM, all at once; nothing is paged in.
-    let loads = heap.stats().loads;
+    let page_ins = heap.stats().page_ins;
     let view = heap.in_place();
     let all: Vec<&[u8; 60]> = others.iter().map(|own| view.get(own).unwrap()).collect();
     let (seen, root) = (view.get(&node).unwrap(), view.root().unwrap());
@@ -53,7 +53,7 @@ fn in_place<M: Model, P: Promise>() {
         assert_eq!(*object, &[i as u8; 60]);
     }
     assert!(seen.flag && seen.value == 7 && seen.next.is_some());
-    assert_eq!(heap.stats().loads, loads);
+    assert_eq!(heap.stats().page_ins, page_ins);
     // What was changed since is in RAM, and a reference that was leaked there is not joined by
     // another.
     heap.get_mut(&node).unwrap().value = 8;
