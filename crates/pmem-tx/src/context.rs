@@ -416,7 +416,7 @@ where
 {
     /// Begins a transaction. `idle_flags` are the flags of an idle context.
     #[inline(always)]
-    fn begin(&mut self, idle_flags: usize) -> Result<Running<'c, M>, Error> {
+    pub(crate) fn begin(&mut self, idle_flags: usize) -> Result<Running<'c, M>, Error> {
         if self.s.flags.get() != idle_flags {
             self.begin_slow(idle_flags)?;
         }
@@ -462,11 +462,11 @@ where
     /// Runs a body in a new transaction. Always inlined: each body has one call site, and half of
     /// the cost is returning its result through memory.
     #[inline(always)]
-    pub(crate) fn run_body<O>(
+    pub(crate) fn run_body<O, E: From<Error>>(
         &mut self,
         idle_flags: usize,
-        f: impl FnOnce(&Tx<'c, M>, &mut Root<'c, R::At<'c>, M::Unit>) -> Result<O, Error>,
-    ) -> Result<(Running<'c, M>, O), Error> {
+        f: impl FnOnce(&Tx<'c, M>, &mut Root<'c, R::At<'c>, M::Unit>) -> Result<O, E>,
+    ) -> Result<(Running<'c, M>, O), E> {
         let running = self.begin(idle_flags)?;
         let tx = Tx::new(self.core, self.others, self.s, true);
         let o = f(&tx, &mut Root::new(self.root()?))?;

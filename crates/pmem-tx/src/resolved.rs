@@ -11,7 +11,7 @@
 //! The same order as [`Context::prepare`] and `Prepared::committed`; only what is copied between
 //! them is less.
 
-use crate::context::{Context, Running, flag};
+use crate::context::{Context, Core, CtxState, Running, flag};
 use crate::error::Error;
 use crate::ptr::Width;
 use crate::tx::{Root, Tx};
@@ -38,22 +38,38 @@ impl<'c, R: Persist, M: Model> Context<'c, R, M>
 where
     M::Unit: Width,
 {
-    /// Passes a number without a transaction, if an empty one would need no preparation: calls
-    /// `word`, which stores the number in the caller's commit word and fences it. Returns false,
-    /// and does nothing, if [`Context::run_resolved`] is needed.
+    /// Commits an empty transaction. `word` stores its number in the caller's commit word, with a
+    /// fence before and after it.
     ///
-    /// **Cost**: 0 stores but those of `word`.
+    /// **Cost**: 0 stores but those of `word`; twice in a round of sequence numbers the sweep.
+    /// **Errors**: a prepared transaction was forgotten.
     #[doc(hidden)]
     #[inline(always)]
-    pub fn pass_number(&mut self, word: impl FnOnce(u32)) -> bool {
-        let seq = self.s.seq.get();
-        if self.s.flags.get() != flag::EXTERNAL || seq == self.s.sweep_seq.get() {
-            return false;
+    pub fn pass_number(&mut self, word: impl FnOnce(u32)) -> Result<(), Error> {
+        let s = self.s;
+        let plain = s.flags.get() == flag::EXTERNAL && s.seq.get() != s.sweep_seq.get();
+        if !plain {
+            self.prepare_empty()?;
         }
+        let seq = s.seq.get();
         word(seq as u32);
-        // The largest number is one of those that sweep, so this is not it.
-        self.s.seq.set(seq + 1);
-        true
+        if plain {
+            // The largest number is one of those that sweep, so this is not it.
+            s.seq.set(seq + 1);
+        } else {
+            end_slow(Running { core: self.core, s });
+        }
+        Ok(())
+    }
+
+    /// An empty transaction up to its commit store. Nothing unwinds before that.
+    #[cold]
+    #[inline(never)]
+    fn prepare_empty(&mut self) -> Result<(), Error> {
+        let running = self.begin(flag::EXTERNAL)?;
+        prepare_slow(running.core, running.s);
+        core::mem::forget(running);
+        Ok(())
     }
 
     /// Runs a body, for the caller that opened the pool with a resolver. The body gets handles only
@@ -62,13 +78,27 @@ where
     /// **Cost** and **Errors**: those of [`Context::prepare`].
     #[doc(hidden)]
     #[inline(always)]
-    pub fn run_resolved<F>(mut self, body: F) -> Result<Open<'c, M>, Error>
+    pub fn run_resolved<F, E: From<Error>>(mut self, body: F) -> Result<Open<'c, M>, E>
     where
-        F: for<'p> FnOnce(&Tx<'p, M>, &mut Root<'p, R::At<'p>, M::Unit>) -> Result<(), Error>,
+        F: for<'p> FnOnce(&Tx<'p, M>, &mut Root<'p, R::At<'p>, M::Unit>) -> Result<(), E>,
     {
         let (running, ()) = self.run_body(flag::EXTERNAL, |tx, root| body(tx, root))?;
         Ok(Open(running))
     }
+}
+
+/// [`Core::prepare`], once in a program.
+#[cold]
+#[inline(never)]
+fn prepare_slow<M: Model>(core: &Core<'_, M>, s: &CtxState) {
+    core.prepare(s)
+}
+
+/// Ends a transaction that is committed, once in a program.
+#[cold]
+#[inline(never)]
+fn end_slow<M: Model>(running: Running<'_, M>) {
+    running.committed()
 }
 
 impl<'c, M: Model> Open<'c, M> {
@@ -83,7 +113,7 @@ impl<'c, M: Model> Open<'c, M> {
         if plain {
             core.end_loans(s);
         } else {
-            core.prepare(s);
+            prepare_slow(core, s);
         }
         if !planted!("pmem-tx/no-fence-before-commit") {
             core.fence();
@@ -107,7 +137,7 @@ impl<M: Model> Ready<'_, M> {
     #[inline(always)]
     pub fn committed(self) {
         if !self.plain {
-            return self.running.committed();
+            return end_slow(self.running);
         }
         let s = self.running.s;
         // The largest number is one of those that sweep, so this is not it.

@@ -656,7 +656,7 @@ where
                 guard.disarm();
                 r.err()
             }
-            (Err(e), _) => Some(queue.error(e)),
+            (Err(e), _) => Some(e),
         };
         match failed {
             None => {
@@ -724,51 +724,61 @@ where
         if e == Error::TableFull || planted!("nv-replay/failure-not-recorded") {
             return Err(e);
         }
-        let Cursor { at, payload, .. } = self.cursor;
-        let context = self.pool.context();
-        let queue = self.table.queue(context.next_seq());
-        if let Some(messages) = messages {
-            queue.send_all(messages);
-        }
         // `min_bytes` includes the error.
-        let mut out = UnitWriter::new(&self.table, payload, 0);
+        let mut out = UnitWriter::new(&self.table, self.cursor.payload, 0);
         let (kind, number) = Error::encode(e);
         let words = Table::<M>::encode(kind, 1, true, id);
         if let Some(second) = words.second {
             out.word(second);
         }
         out.word(number);
-        let header = words.header;
+        let end = out.to;
         // An error that cannot be recorded either.
-        let open = context.run_resolved(|_, _| Ok(()))?;
-        commit_record(open, &queue, at, out.to, header);
-        let (seq, action) = (queue.seq, queue.action());
-        self.recorded(at, seq, action);
+        self.commit_alone(end, words.header, messages)?;
         self.match_record(id, shape)
     }
 
     /// Records the loop `l` in its first iteration.
     ///
     /// **Errors**: there is no room.
-    #[inline(never)]
+    #[inline(always)]
     pub(crate) fn record_loop(&mut self, l: &Loop, shape: &RecordShape) -> Result<(), Error> {
         let Cursor { at, payload, .. } = self.cursor;
         if at + Table::<M>::UNIT < payload + shape.min_bytes {
             return Err(self.no_room_error);
         }
-        let context = self.pool.context();
-        let queue = self.table.queue(context.next_seq());
+        let seq = self.pool.context().next_seq();
         // `min_bytes` includes the state. Nothing at these offsets counts yet.
         let end = payload + Table::<M>::STATE;
         let header = Table::<M>::header(shape.header, l.id);
         if planted!("nv-replay/loop-open-before-its-start") {
-            self.table.commit_record(at, end, queue.seq, header);
+            self.table.commit_record(at, end, seq, header);
         }
-        l.write(&self.table, payload, queue.seq);
-        let open = context.run_resolved(|_, _| Ok(()))?;
+        l.write(&self.table, payload, seq);
+        self.commit_alone(end, header, None)
+    }
+
+    /// Commits the record at the cursor, whose payload ends at `end`, without a step. It has no
+    /// messages but those of a planted bug.
+    ///
+    /// **Errors**: the pool's.
+    #[inline(never)]
+    fn commit_alone(
+        &mut self,
+        end: usize,
+        header: u32,
+        messages: Option<Messages<M>>,
+    ) -> Result<(), Error> {
+        let at = self.cursor.at;
+        let context = self.pool.context();
+        let queue = self.table.queue(context.next_seq());
+        if let Some(messages) = messages {
+            queue.send_all(messages);
+        }
+        let open = context.run_resolved(|_, _| Ok::<_, Error>(()))?;
         commit_record(open, &queue, at, end, header);
-        let seq = queue.seq;
-        self.recorded(at, seq, None);
+        let (seq, action) = (queue.seq, queue.action());
+        self.recorded(at, seq, action);
         Ok(())
     }
 
@@ -781,13 +791,10 @@ where
             return Err(self.no_room_error);
         }
         let table = &self.table;
-        let passed = self.pool.context().pass_number(|seq| {
+        self.pool.context().pass_number(|seq| {
             table.retire_outbox(seq);
             l.write_next(table, seq)
-        });
-        if !passed {
-            self.empty_commit(Some(l))?;
-        }
+        })?;
         self.cursor = Cursor {
             at: l.at,
             end: l.at,
@@ -800,21 +807,15 @@ where
         Ok(())
     }
 
-    /// Commits an empty transaction with all that one may need. Without a loop it uses up a number.
+    /// Uses up a number.
     ///
     /// **Errors**: the pool's.
     #[cold]
     #[inline(never)]
-    pub(crate) fn empty_commit(&mut self, l: Option<&Loop>) -> Result<(), Error> {
-        let context = self.pool.context();
-        let seq = context.next_seq();
-        let ready = context.run_resolved(|_, _| Ok(()))?.prepare();
-        self.table.retire_outbox(seq);
-        if let Some(l) = l {
-            l.write(&self.table, l.payload - Table::<M>::STATE, seq);
-        }
-        ready.committed();
-        Ok(())
+    pub(crate) fn skip_number(&mut self) -> Result<(), Error> {
+        let table = &self.table;
+        let word = |seq| table.retire_outbox(seq);
+        Ok(self.pool.context().pass_number(word)?)
     }
 }
 

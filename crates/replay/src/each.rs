@@ -230,7 +230,7 @@ where
             && !planted!("nv-replay/number-not-skipped")
         {
             self.check_running()?;
-            self.empty_commit(None)?;
+            self.skip_number()?;
         }
         self.turn(l)
     }

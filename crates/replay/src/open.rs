@@ -405,13 +405,13 @@ where
         self.cursor.at = self.cursor.end;
         let mut copy = self.table.empty_area(new_area_end);
         // Records in the other area do not count before the run's start word refers to it.
-        self.empty_commit(None)?;
+        self.skip_number()?;
         for _ in 0..n {
             seq = geo.next(seq);
             self.table
                 .copy_record(&mut old, &mut copy, seq)
                 .ok_or(Error::Other)?;
-            self.empty_commit(None)?;
+            self.skip_number()?;
         }
         if copy.at >= copy.payload && !planted!("nv-replay/stale-run-not-cleared") {
             self.table.store(copy.at, 0);

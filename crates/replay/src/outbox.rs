@@ -454,34 +454,23 @@ impl<M: Model> Queue<'_, M> {
     /// What the body's result `r` means for the transaction: an error of the outbox or of the
     /// result's length fails the step even if `r` is `Ok`.
     #[inline(always)]
-    pub(crate) fn judge(&self, r: Result<(), Error>) -> Result<(), pmem_tx::Error> {
-        let told = self.failed.get() != Error::Other && !planted!("nv-replay/output-error-swallowed");
+    pub(crate) fn judge(&self, r: Result<(), Error>) -> Result<(), Error> {
+        let told =
+            self.failed.get() != Error::Other && !planted!("nv-replay/output-error-swallowed");
         match r {
             Ok(()) if !told => Ok(()),
             r => Err(self.fail(r)),
         }
     }
 
-    /// Keeps the first error, and returns the one that undoes the transaction.
+    /// The step's error.
     #[cold]
     #[inline(never)]
-    fn fail(&self, r: Result<(), Error>) -> pmem_tx::Error {
-        // An error of the outbox or of the result's length is told already.
-        if let (Err(e), Error::Other) = (r, self.failed.get()) {
-            self.failed.set(e.recorded());
-        }
-        pmem_tx::Error::Aborted(0)
-    }
-
-    /// The step's error, if its transaction has failed with `e`.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn error(&self, e: pmem_tx::Error) -> Error {
-        match e {
-            pmem_tx::Error::Aborted(_) => self.failed.get(),
-            // The body returned `Ok`, but the transaction cannot be prepared: for example, a
-            // handle was lost in it.
-            e => e.into(),
+    fn fail(&self, r: Result<(), Error>) -> Error {
+        match (self.failed.get(), r) {
+            (Error::Other, Err(e)) => e.recorded(),
+            // An error of the outbox or of the result's length is told already.
+            (told, _) => told,
         }
     }
 
