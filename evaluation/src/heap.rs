@@ -5,6 +5,7 @@ pub mod document;
 pub mod goals;
 mod peers;
 pub mod plots;
+mod times;
 
 use super::measure::{Program, build, figures};
 use super::{Figures, Measured, Options};

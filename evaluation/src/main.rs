@@ -1,6 +1,7 @@
 //! `cargo xtask evaluate`: the figures that the documents show and that CI watches.
 
 mod checkpoint;
+mod draw;
 mod heap;
 mod holes;
 mod measure;

@@ -1,6 +1,7 @@
 //! The plots of docs/img.
 
 use super::Figures;
+use super::draw::PER_LETTER;
 use anyhow::{Result, anyhow};
 use plotters::prelude::*;
 
@@ -63,10 +64,11 @@ pub fn shown_under(prefix: &str, figures: &Figures) -> Vec<(&'static str, &'stat
 /// Horizontal bars, the name left and the number at the end of each.
 fn draw(c: &Chart, bars: &[(&str, f64)]) -> Result<String, Box<dyn std::error::Error>> {
     const ROW: i32 = 26;
-    const LEFT: i32 = 190;
     const WIDTH: i32 = 640;
     let height = 50 + ROW * bars.len() as i32;
     let most = bars.iter().map(|b| b.1).fold(1.0, f64::max);
+    let letters = bars.iter().map(|b| b.0.len()).max().unwrap_or(0);
+    let left = 20 + (letters as f64 * PER_LETTER) as i32;
     let mut svg = String::new();
     {
         let root =
@@ -76,10 +78,10 @@ fn draw(c: &Chart, bars: &[(&str, f64)]) -> Result<String, Box<dyn std::error::E
         root.draw(&Text::new(c.title, (10, 10), text(16.0)))?;
         for (i, (name, value)) in bars.iter().enumerate() {
             let y = 40 + ROW * i as i32;
-            let end = LEFT + (value / most * f64::from(WIDTH - LEFT - 70)) as i32;
+            let end = left + (value / most * f64::from(WIDTH - left - 70)) as i32;
             root.draw(&Text::new((*name).to_owned(), (10, y + 4), text(13.0)))?;
             root.draw(&Rectangle::new(
-                [(LEFT, y), (end, y + ROW - 8)],
+                [(left, y), (end, y + ROW - 8)],
                 RGBColor(64, 110, 160).filled(),
             ))?;
             root.draw(&Text::new(

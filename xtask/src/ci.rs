@@ -2,7 +2,7 @@
 
 mod checks;
 mod deep;
-mod deny;
+pub mod deny;
 pub mod packages;
 
 use crate::project::{Project, nightly};

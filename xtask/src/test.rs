@@ -1,6 +1,7 @@
 //! `cargo xtask test`: installs what is missing, then everything that CI does.
 
 use crate::ci;
+use crate::ci::deny;
 use crate::ci::packages::{TOOLS, oldest};
 use crate::project::{
     BARE, Project, has_miri, has_program, has_sources, has_target, nightly, version,
@@ -45,6 +46,9 @@ fn install(long: bool) -> Result<()> {
             c.args(["install", tool, "--version", version, "--locked"]);
             get(c)?;
         }
+    }
+    if !has_program("cargo-deny") {
+        get(deny::install())?;
     }
     let same = ["valgrind", "mspdebug"].map(|name| (name, name));
     for (program, package) in same.into_iter().chain(qemu::programs()) {

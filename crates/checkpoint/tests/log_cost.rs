@@ -56,7 +56,7 @@ struct Ram {
     heap: Vec<u8>,
     stack: Vec<u8>,
     used: usize,
-    seed: u32,
+    rng: powerfail::Rng,
 }
 
 impl Ram {
@@ -66,18 +66,14 @@ impl Ram {
             heap: vec![2; heap],
             stack: vec![3; 1024],
             used: heap * 3 / 4,
-            seed: 1,
+            rng: powerfail::Rng::new(1),
         }
     }
     fn memory(&mut self) -> Memory<'_> {
         Memory::new(&mut self.statics, &mut self.heap, &mut self.stack).heap_used(self.used)
     }
     fn random(&mut self) -> u32 {
-        self.seed = self
-            .seed
-            .wrapping_mul(1_664_525)
-            .wrapping_add(1_013_904_223);
-        self.seed >> 8
+        self.rng.next_u32()
     }
     fn change(&mut self, blocks: u32) {
         for _ in 0..blocks {

@@ -120,10 +120,7 @@ pub fn expand(item: DeriveInput) -> Result<TokenStream> {
         names.found
     };
     let method_params = Params {
-        root: fresh.name("__R"),
-        medium: fresh.name("__S"),
-        promise: fresh.name("__P"),
-        policy: fresh.name("__Pol"),
+        heap: fresh.name("__H"),
         marker: marker.clone(),
         result: fresh.name("__O"),
     };
@@ -215,10 +212,7 @@ struct Method<'a> {
 
 /// Names that the item does not use.
 struct Params {
-    root: Ident,
-    medium: Ident,
-    promise: Ident,
-    policy: Ident,
+    heap: Ident,
     marker: Ident,
     result: Ident,
 }
@@ -263,22 +257,15 @@ impl Method<'_> {
         let of = format!("Field `{}`: {does}", plain_name(&self.field));
         let span = Span::call_site().located_at(self.field.span());
         let (args, result) = (signature, quote!(::core::result::Result));
-        let Params {
-            root,
-            medium,
-            promise,
-            policy,
-            marker,
-            ..
-        } = self.params;
+        let Params { heap, marker, .. } = self.params;
         let tokens = quote_spanned! {span=>
             #[doc = #of]
             #[doc = ""]
             #( #docs )*
             #[inline]
-            #vis fn #name<#root, #medium, #promise, #policy #result_param>(
+            #vis fn #name<#heap: #krate::HeapOf<#heap_life, #marker> #result_param>(
                 &self,
-                heap: &#krate::Heap<#heap_life, #root, #medium, #promise, #policy, #marker>,
+                heap: &#heap,
                 #args
             ) -> #result #body
         };
@@ -287,24 +274,13 @@ impl Method<'_> {
 
     fn bounds(&self) -> TokenStream {
         let (krate, object) = (self.krate, self.object);
-        let Params {
-            medium,
-            promise,
-            policy,
-            marker,
-            ..
-        } = self.params;
-        quote! {
-            #object: #krate::Marked<#marker>,
-            #medium: #krate::nvmem::Medium,
-            #promise: #krate::Promise,
-            #policy: #krate::Policy,
-        }
+        let marker = &self.params.marker;
+        quote!(#object: #krate::Marked<#marker>)
     }
 
     fn get(&self, plain: Option<&TokenStream>) -> (Ident, TokenStream) {
         let (krate, ty, field, bounds) = (self.krate, &self.ty, &self.field, self.bounds());
-        let medium = &self.params.medium;
+        let heap = &self.params.heap;
         let bounds = plain.map_or(quote!(where #bounds), |p| quote!(#p, #bounds));
         self.one(
             "",
@@ -312,8 +288,8 @@ impl Method<'_> {
             None,
             quote!(),
             quote! {
-                <#ty, #krate::Error<#medium::Error>> #bounds {
-                    heap.with(&self.0, |object| #krate::__fields::copy(&object.#field))
+                <#ty, #krate::Error<#heap::Error>> #bounds {
+                    heap.unrooted().with(&self.0, |object| #krate::__fields::copy(&object.#field))
                 }
             },
         )
@@ -321,7 +297,7 @@ impl Method<'_> {
 
     fn set(&self, plain: Option<&TokenStream>) -> (Ident, TokenStream) {
         let (krate, ty, field, bounds) = (self.krate, &self.ty, &self.field, self.bounds());
-        let medium = &self.params.medium;
+        let heap = &self.params.heap;
         let bounds = plain.map_or(quote!(where #bounds), |p| quote!(#p, #bounds));
         self.one(
             "set",
@@ -330,8 +306,8 @@ impl Method<'_> {
             None,
             quote!(value: #ty),
             quote! {
-                <(), #krate::Error<#medium::Error>> #bounds {
-                    heap.update(&self.0, |object| object.#field = value)
+                <(), #krate::Error<#heap::Error>> #bounds {
+                    heap.unrooted().update(&self.0, |object| object.#field = value)
                 }
             },
         )
@@ -339,7 +315,7 @@ impl Method<'_> {
 
     fn with(&self) -> (Ident, TokenStream) {
         let (krate, ty, field, bounds) = (self.krate, &self.ty, &self.field, self.bounds());
-        let medium = &self.params.medium;
+        let heap = &self.params.heap;
         let result = &self.params.result;
         self.one(
             "with",
@@ -347,8 +323,8 @@ impl Method<'_> {
             Some(quote!(, #result)),
             quote!(f: impl ::core::ops::FnOnce(&#ty) -> #result),
             quote! {
-                <#result, #krate::Error<#medium::Error>> where #bounds {
-                    heap.with(&self.0, |object| f(&object.#field))
+                <#result, #krate::Error<#heap::Error>> where #bounds {
+                    heap.unrooted().with(&self.0, |object| f(&object.#field))
                 }
             },
         )
@@ -356,7 +332,7 @@ impl Method<'_> {
 
     fn update(&self) -> (Ident, TokenStream) {
         let (krate, ty, field, bounds) = (self.krate, &self.ty, &self.field, self.bounds());
-        let medium = &self.params.medium;
+        let heap = &self.params.heap;
         let result = &self.params.result;
         self.one(
             "update",
@@ -365,8 +341,8 @@ impl Method<'_> {
             Some(quote!(, #result)),
             quote!(f: impl ::core::ops::FnOnce(&mut #ty) -> #result),
             quote! {
-                <#result, #krate::Error<#medium::Error>> where #bounds {
-                    heap.update(&self.0, |object| f(&mut object.#field))
+                <#result, #krate::Error<#heap::Error>> where #bounds {
+                    heap.unrooted().update(&self.0, |object| f(&mut object.#field))
                 }
             },
         )
@@ -374,7 +350,7 @@ impl Method<'_> {
 
     fn replace(&self) -> (Ident, TokenStream) {
         let (krate, ty, field, bounds) = (self.krate, &self.ty, &self.field, self.bounds());
-        let medium = &self.params.medium;
+        let heap = &self.params.heap;
         self.one(
             "replace",
             "sets the value and returns the previous one with its handles. Holds the object during the call and marks it dirty. \
@@ -382,8 +358,8 @@ impl Method<'_> {
             None,
             quote!(value: #ty),
             quote! {
-                <#ty, #krate::Rejected<#ty, #medium::Error>> where #bounds {
-                    match heap.get_mut(&self.0) {
+                <#ty, #krate::Rejected<#ty, #heap::Error>> where #bounds {
+                    match heap.unrooted().get_mut(&self.0) {
                         ::core::result::Result::Ok(mut object) => {
                             ::core::result::Result::Ok(::core::mem::replace(&mut object.#field, value))
                         }

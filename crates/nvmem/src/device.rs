@@ -200,7 +200,8 @@ impl<D: Medium> Medium for &mut D {
 
 /// A [`Medium`] whose driver waits for interrupts.
 ///
-/// **Cancel safety**: a future dropped during a write leaves what a power cut would leave.
+/// **Cancel safety**: a future dropped during a write leaves what a power cut would leave. No part
+/// of that write is still under way when the next operation begins.
 #[allow(async_fn_in_trait)]
 pub trait AsyncMedium {
     /// As [`Medium::Error`].
@@ -218,6 +219,26 @@ pub trait AsyncMedium {
     /// As [`Medium::flush`].
     async fn flush(&mut self) -> Result<(), Self::Error> {
         Ok(())
+    }
+}
+
+impl<D: AsyncMedium> AsyncMedium for &mut D {
+    type Error = D::Error;
+    const CONTRACT: Contract = D::CONTRACT;
+    fn capacity(&self) -> u32 {
+        D::capacity(self)
+    }
+    async fn read(&mut self, at: u32, buf: &mut [u8]) -> Result<(), Self::Error> {
+        D::read(self, at, buf).await
+    }
+    async fn write(&mut self, at: u32, bytes: &[u8]) -> Result<(), Self::Error> {
+        D::write(self, at, bytes).await
+    }
+    async fn erase(&mut self, from: u32, to: u32) -> Result<(), Self::Error> {
+        D::erase(self, from, to).await
+    }
+    async fn flush(&mut self) -> Result<(), Self::Error> {
+        D::flush(self).await
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! These functions print the formats of this crate. Other crates have printers for their formats.
 
+use crate::crc::crc32;
 use crate::layout::Layout;
 use crate::record;
 use crate::superblock::Superblock;
@@ -95,6 +96,49 @@ pub fn records(bytes: &[u8], write_size: usize, out: &mut dyn Write) -> Result {
     }
     if !any {
         writeln!(out, "no record")?;
+    }
+    Ok(())
+}
+
+/// Whether an image holds a record slot, at any offset.
+pub fn has_records(bytes: &[u8], write_size: usize) -> bool {
+    (0..bytes.len()).any(|at| record::inspect_slot(&bytes[at..], write_size.max(1)).is_some())
+}
+
+/// The offsets and the words of the block headers of levelled flash, which have a right checksum.
+fn level_headers(bytes: &[u8]) -> impl Iterator<Item = (usize, &[u8; 32])> {
+    let header = |at: usize| Some((at, bytes.get(at..)?.first_chunk::<32>()?));
+    let intact = |(_, b): &(usize, &[u8; 32])| {
+        let (head, crc) = b.split_at(28);
+        (b.starts_with(b"RLW2") || b.starts_with(b"RLW1")) && crc32(head).to_le_bytes() == *crc
+    };
+    (0..bytes.len())
+        .step_by(4)
+        .filter_map(header)
+        .filter(intact)
+}
+
+/// Whether an image is one of levelled flash.
+pub fn is_level(bytes: &[u8]) -> bool {
+    level_headers(bytes).next().is_some()
+}
+
+/// Prints every block of levelled flash whose header is intact.
+pub fn level(bytes: &[u8], out: &mut dyn Write) -> Result {
+    let number = |b: &[u8; 32], at| u16::from_le_bytes([b[at], b[at + 1]]);
+    for (at, b) in level_headers(bytes) {
+        write!(
+            out,
+            "levelled block at {at:#06x}: version {}, ",
+            b[3] - b'0'
+        )?;
+        let sequence = u32::from(number(b, 4)) | u32::from(number(b, 6)) << 16;
+        write!(out, "sequence {sequence}, ")?;
+        let [page, slots, blocks] = [20, 22, 24].map(|at| number(b, at));
+        writeln!(
+            out,
+            "pages of {page} bytes, {slots} slots, {blocks} blocks in all"
+        )?;
     }
     Ok(())
 }

@@ -11,6 +11,10 @@ extern crate self as nvmem;
 pub mod __derived;
 #[cfg(feature = "embedded-storage")]
 pub mod adapter;
+// Its files are those of `blocking`; its functions are `async` by a macro.
+#[allow(clippy::duplicate_mod, clippy::manual_async_fn)]
+pub mod asynch;
+mod blocking;
 mod bounded;
 pub mod crc;
 pub mod cross;
@@ -38,6 +42,7 @@ mod region;
 pub mod sabotage;
 pub mod sequence;
 pub mod superblock;
+pub mod tagged;
 
 #[cfg(feature = "postcard")]
 pub use self::postcard::Postcard;

@@ -39,10 +39,13 @@
 //! word that is *only* ever killed, in front of a slot, solves this: a boot kills it again before
 //! it uses the slot or the one after it, and it then says for good that the slot was begun.
 
-use crate::device::{Contract, Medium, Torn};
+use crate::blocking::marker as io;
+use crate::device::{Contract, Medium};
+
+pub use crate::blocking::marker::{all_bytes_are, is_blank, kill, order, read};
 
 /// The most bytes that one call here reads or writes: the largest word of a medium.
-const PIECE: usize = 256;
+pub(crate) const PIECE: usize = 256;
 
 /// The unit of offsets and lengths: the least common multiple of the read size, the write size and
 /// the atomic unit.
@@ -111,80 +114,40 @@ impl Marker {
     ///
     /// **Power loss**: the slot reads as any [`Progress`] but `Killed`, in this order. **Cost**:
     /// writes two words. **Errors**: the medium's.
+    #[inline]
     pub fn write<D: Medium>(self, medium: &mut D) -> Result<(), D::Error> {
-        for which in 0..2 {
-            order(medium)?;
-            self.write_word(medium, which)?;
-        }
-        medium.flush()
+        io::write_marker(medium, self)
     }
 
     /// Writes the marker word (`which` 0) or the confirmation (1) only.
     ///
     /// **Power loss**: the word reads as blank, torn or written. **Errors**: the medium's.
+    #[inline]
     pub fn write_word<D: Medium>(self, medium: &mut D, which: u32) -> Result<(), D::Error> {
-        let size = const { marker_size(&D::CONTRACT) };
-        repeat(medium, self.at + which * size, self.word(which))
+        io::write_word(medium, self, which)
     }
 
     /// Reads how far the writing got.
     ///
     /// **Cost**: reads 4 bytes of each word; all of the first word if those 4 read as blank.
     /// **Errors**: the medium's.
+    #[inline]
     pub fn progress<D: Medium>(self, medium: &mut D) -> Result<Progress, D::Error> {
-        let marker = self.word_progress(medium, 0)?;
-        if marker != Progress::Marked {
-            return Ok(marker);
-        }
-        Ok(match self.word_progress(medium, 1)? {
-            Progress::Marked => Progress::Confirmed,
-            Progress::Killed => Progress::Killed,
-            _ => Progress::Marked,
-        })
+        io::read_progress(medium, self)
     }
 
     /// Reads the marker word (`which` 0) or the confirmation (1) only; [`Progress::Marked`] if it
     /// reads as written.
     ///
     /// **Cost**, **Errors**: as for [`progress`](Self::progress).
+    #[inline]
     pub fn word_progress<D: Medium>(
         self,
         medium: &mut D,
         which: u32,
     ) -> Result<Progress, D::Error> {
-        let at = self.at + which * const { marker_size(&D::CONTRACT) };
-        let erased = const { erased(&D::CONTRACT) };
-        let mut found = [0; 4];
-        read(medium, at, &mut found)?;
-        // If the first bytes read as written or killed, that program was begun.
-        Ok(if found == self.word(which) {
-            Progress::Marked
-        } else if found == [!erased; 4] {
-            Progress::Killed
-        } else if found == [erased; 4] && is_blank(medium, at)? {
-            Progress::Blank
-        } else {
-            Progress::Begun
-        })
+        io::word_progress(medium, self, which)
     }
-}
-
-/// Programs every bit of the word at `at`, so that it reads as killed. Use it only where
-/// [`Contract::overwrites`] is true.
-///
-/// **Power loss**: the word reads as before, as killed, or torn, and may read differently each
-/// time. Kill it again. **Cost**: writes one word. **Errors**: the medium's.
-pub fn kill<D: Medium>(medium: &mut D, at: u32) -> Result<(), D::Error> {
-    repeat(medium, at, [!const { erased(&D::CONTRACT) }; 4])?;
-    medium.flush()
-}
-
-/// Whether the word at `at` reads as blank.
-///
-/// **Errors**: the medium's.
-pub fn is_blank<D: Medium>(medium: &mut D, at: u32) -> Result<bool, D::Error> {
-    let size = const { marker_size(&D::CONTRACT) };
-    all_bytes_are(medium, at, at + size, const { erased(&D::CONTRACT) })
 }
 
 /// The value of an erased byte; 0xFF on a medium without erase.
@@ -193,82 +156,4 @@ pub const fn erased(c: &Contract) -> u8 {
         Some(e) => e.erased,
         None => 0xFF,
     }
-}
-
-/// Makes all earlier writes durable before the later ones. Flushes only where the medium would
-/// reorder them.
-///
-/// **Errors**: the medium's.
-#[inline]
-pub fn order<D: Medium>(medium: &mut D) -> Result<(), D::Error> {
-    match D::CONTRACT.torn {
-        Torn::Subset => medium.flush(),
-        _ => Ok(()),
-    }
-}
-
-/// Writes a word that repeats these bytes.
-fn repeat<D: Medium>(medium: &mut D, at: u32, bytes: [u8; 4]) -> Result<(), D::Error> {
-    let size = const { marker_size(&D::CONTRACT) as usize };
-    if size == 4 {
-        return medium.write(at, &bytes);
-    }
-    let mut buf = [0; PIECE];
-    for (to, from) in buf.iter_mut().zip(bytes.iter().cycle()) {
-        *to = *from;
-    }
-    medium.write(at, buf.get(..size).unwrap_or_default())
-}
-
-/// Reads any bytes: rounds offset and length to the medium's read size.
-///
-/// **Cost**: reads the bytes, and up to one read size more at each end. **Errors**: the medium's.
-pub fn read<D: Medium>(medium: &mut D, at: u32, out: &mut [u8]) -> Result<(), D::Error> {
-    let size = D::CONTRACT.read_size;
-    if size == 1 {
-        return medium.read(at, out);
-    }
-    let most = const { PIECE as u32 / D::CONTRACT.read_size * D::CONTRACT.read_size };
-    let mut buf = [0; PIECE];
-    let mut at = at;
-    let mut out = out;
-    while !out.is_empty() {
-        let skip = at % size;
-        let n = ((most - skip) as usize).min(out.len());
-        let window = (skip + n as u32).next_multiple_of(size) as usize;
-        let window = buf.get_mut(..window).unwrap_or_default();
-        medium.read(at - skip, window)?;
-        let Some((now, later)) = out.split_at_mut_checked(n) else {
-            break;
-        };
-        for (to, from) in now.iter_mut().zip(window.iter().skip(skip as usize)) {
-            *to = *from;
-        }
-        (at, out) = (at + n as u32, later);
-    }
-    Ok(())
-}
-
-/// Whether every byte of `from..to` reads as `byte`. Stops at the first that does not.
-///
-/// **Cost**: reads up to the whole range. **Errors**: the medium's.
-pub fn all_bytes_are<D: Medium>(
-    medium: &mut D,
-    from: u32,
-    to: u32,
-    byte: u8,
-) -> Result<bool, D::Error> {
-    let most = const { PIECE as u32 / D::CONTRACT.read_size * D::CONTRACT.read_size };
-    let mut buf = [0; PIECE];
-    let mut at = from;
-    while at < to {
-        let n = (most - at % D::CONTRACT.read_size).min(to - at);
-        let piece = buf.get_mut(..n as usize).unwrap_or_default();
-        read(medium, at, piece)?;
-        if piece.iter().any(|b| *b != byte) {
-            return Ok(false);
-        }
-        at += n;
-    }
-    Ok(true)
 }

@@ -10,7 +10,7 @@ use nvmem::ram::RamNor;
 use powerfail::{
     Chip, EveryEvents, Simulated, SpiNor, Stm32f0, Stm32l1, Stm32l1HalfPage, World, endure, explore,
 };
-use support::{Promise, Tiny};
+use support::{Promise, Small, Tiny, TinyMultiwrite};
 
 // The numbers of a [`Promise`] count written parts of pages.
 
@@ -94,12 +94,13 @@ fn used<
     const ERASE: usize,
     const WORD: usize,
     const ERASED: u8,
+    const ONCE: bool,
     const PAGE: usize,
 >(
     writes: u32,
     boots: u32,
 ) -> Vec<u8> {
-    let mut flash = RamNor::<UNITS, ERASE, WORD, ERASED>::new();
+    let mut flash = RamNor::<UNITS, ERASE, WORD, ERASED, ONCE>::new();
     let mut table = [0; 1024];
     let mut n = 0;
     for boot in 0..boots {
@@ -113,9 +114,11 @@ fn used<
     flash.bytes().to_vec()
 }
 
-#[test]
-fn a_blank_flash() {
-    let s = explore(Simulated::<Tiny>::new(7 * 128), |nv, w| {
+/// Blocks of 13 slots, whose words may be overwritten with zeros: boots append to them.
+type Wide = Small<256, 4, 32, false>;
+
+fn blank<C: Chip>() {
+    let s = explore(Simulated::<C>::new(7 * 128), |nv, w| {
         write_to::<_, 8>(nv, w, 2)
     })
     .depth(2)
@@ -125,16 +128,40 @@ fn a_blank_flash() {
     assert!(s.partial || s.cuts > 10_000, "{s}");
 }
 
+#[test]
+fn a_blank_flash() {
+    blank::<Tiny>();
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "as the one before")]
+fn a_blank_flash_that_is_overwritten_with_zeros() {
+    blank::<TinyMultiwrite>();
+}
+
 /// A device in use: its flash is full, blocks are being cleaned, and the last boot left slots
 /// unused.
 fn in_use(writes: u32, boots: u32) -> Simulated<Tiny> {
-    Simulated::with_image(used::<7, 128, 4, 0xFF, 8>(writes, boots))
+    Simulated::with_image(used::<7, 128, 4, 0xFF, true, 8>(writes, boots))
+}
+
+fn in_use_multiwrite(writes: u32, boots: u32) -> Simulated<TinyMultiwrite> {
+    Simulated::with_image(used::<7, 128, 4, 0xFF, false, 8>(writes, boots))
+}
+
+/// Blocks with many slots, to which each boot appends.
+fn in_use_wide(writes: u32, boots: u32) -> Simulated<Wide> {
+    Simulated::with_image(used::<7, 256, 4, 0xFF, false, 8>(writes, boots))
 }
 
 /// At each number of used slots in a block, after one boot or several.
-fn two_deep(writes: std::ops::Range<u32>, boots: u32) {
+fn two_deep<C: Chip>(
+    flash: fn(u32, u32) -> Simulated<C>,
+    writes: std::ops::Range<u32>,
+    boots: u32,
+) {
     for n in writes {
-        let s = explore(in_use(n, boots), |nv, w| {
+        let s = explore(flash(n, boots), |nv, w| {
             write_to::<_, 8>(nv, w, w.get().seen + 1)
         })
         .name(&format!("in_use_{n}_{boots}"))
@@ -148,13 +175,52 @@ fn two_deep(writes: std::ops::Range<u32>, boots: u32) {
 
 #[test]
 fn a_full_flash_is_cleaned() {
-    two_deep(40..if cfg!(miri) { 41 } else { 42 }, 1);
+    two_deep(in_use, 40..if cfg!(miri) { 41 } else { 42 }, 1);
 }
 
 #[test]
 #[cfg_attr(miri, ignore = "as the one before, after ten boots")]
 fn slots_that_boots_left_unused_are_cleaned() {
-    two_deep(40..41, 10);
+    two_deep(in_use, 40..41, 10);
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "as the ones before")]
+fn a_full_flash_that_is_overwritten_with_zeros_is_cleaned() {
+    two_deep(in_use_multiwrite, 40..42, 1);
+    two_deep(in_use_multiwrite, 40..41, 10);
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "a flash of 1,792 bytes, two cuts deep")]
+fn boots_append_where_words_may_be_overwritten() {
+    two_deep(in_use_wide, 8..11, 1);
+    two_deep(in_use_wide, 9..10, 3);
+}
+
+/// Three cuts: in the write of the last slot, in what the next boot kills or copies, and in what
+/// the boot after it does about both slots.
+#[test]
+#[cfg_attr(miri, ignore = "three cuts deep")]
+fn boots_append_three_deep() {
+    let s = explore(in_use_wide(2, 1), |nv, w: &World<'_, Promise>| {
+        let mut table = [0; 1024];
+        let opened = WearLevelled::<_, 8>::open(nv, &mut table);
+        let mut d = opened.expect("only a power cut stops it");
+        let n = look(&mut d, w);
+        if n == 2 {
+            w.update(|p| p.tried = 3);
+            let pages = d.capacity() / 8;
+            d.write(part(2, pages, 8), &value(2))
+                .expect("only a power cut stops it");
+            w.set(Promise { seen: 3, tried: 3 });
+        }
+    })
+    .world(Promise { seen: 2, tried: 2 })
+    .depth(3)
+    .run();
+    println!("{s}");
+    assert!(s.partial || s.cuts > 1000, "{s}");
 }
 
 /// A cut forced format leaves the previous content, a flash that does not open, or zeros; never
@@ -188,36 +254,52 @@ fn insist<D: Medium>(mut nv: D, world: &World<'_, bool>) {
 
 #[test]
 fn a_format_by_name_gives_up_anything() {
-    let images = [used::<7, 128, 4, 0xFF, 8>(40, 3), vec![0x5A; 7 * 128]];
-    for image in images.into_iter().skip(usize::from(cfg!(miri))) {
-        let s = explore(Simulated::<Tiny>::with_image(image), |nv, w| insist(nv, w))
+    fn formats<C: Chip>(image: Vec<u8>) {
+        let s = explore(Simulated::<C>::with_image(image), |nv, w| insist(nv, w))
             .depth(2)
             .max_depth(2)
             .run();
         println!("{s}");
+    }
+    formats::<Tiny>(vec![0x5A; 7 * 128]);
+    if !cfg!(miri) {
+        formats::<Tiny>(used::<7, 128, 4, 0xFF, true, 8>(40, 3));
+        formats::<TinyMultiwrite>(used::<7, 128, 4, 0xFF, false, 8>(40, 3));
     }
 }
 
 /// The erases allowed per unit in 2000 boots with this many events on average: 10 % above the
 /// measured maximum.
 const LIFE: [(&str, u64, u32); 2] = [("short", 60, 610), ("long", 400, 2_600)];
+const LIFE_WITH_OVERWRITES: [(&str, u64, u32); 2] = [("short", 60, 610), ("long", 400, 2_600)];
 
 #[test]
 fn a_life() {
     for (name, every, erases) in LIFE {
-        let flash = Simulated::<Tiny>::new(7 * 128).endurance(erases);
-        let s = endure(
-            flash,
-            EveryEvents(every),
-            |nv, w| write_to::<_, 8>(nv, w, w.get().seen + 30),
-            |w| w.seen,
-        )
-        .name(name)
-        .boots(2000)
-        .depth(2)
-        .run();
-        println!("{s}");
+        live::<Tiny>(7 * 128, name, every, erases);
     }
+}
+
+/// As [`a_life`], where boots append to blocks of 13 slots.
+#[test]
+fn a_life_with_overwrites() {
+    for (name, every, erases) in LIFE_WITH_OVERWRITES {
+        live::<Wide>(7 * 256, name, every, erases);
+    }
+}
+
+fn live<C: Chip>(size: usize, name: &str, every: u64, erases: u32) {
+    let s = endure(
+        Simulated::<C>::new(size).endurance(erases),
+        EveryEvents(every),
+        |nv, w| write_to::<_, 8>(nv, w, w.get().seen + 30),
+        |w| w.seen,
+    )
+    .name(name)
+    .boots(2000)
+    .depth(2)
+    .run();
+    println!("{s}");
 }
 
 fn chip<C: Chip, const PAGE: usize>(size: usize, deepest: u32) {

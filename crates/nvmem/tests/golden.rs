@@ -252,18 +252,39 @@ fn wear_levelling() {
     WearLevelled::<_, 8>::open(&mut flash, &mut table).unwrap();
     let blocks = [0, 1, 6].map(|b| dump(&flash.bytes()[b * 128..][..64]));
     insta::assert_snapshot!(blocks.join("\n"), @r#"
-    0000  524c5732 02000000 01000000 06000000  RLW2............
-    0010  06000100 08000500 07000000 c7e782cb  ................
-    0020  6371be11 9c8e41ee a5c20100 00706167  cq....A......pag
+    0000  524c5733 02000000 01000000 06000000  RLW3............
+    0010  06000100 08000500 07000000 c977096e  .............w.n
+    0020  6de13534 921ecacb a5c20100 00706167  m.54.........pag
     0030  65000000 dbefaa75 ffffffff ffffffff  e......u........
     0040
     0000  ffffffff ffffffff ffffffff ffffffff  ................
     *
     0040
-    0000  524c5732 01000000 00000000 ffff0000  RLW2............
-    0010  06000000 08000500 07000000 2ea78a5b  ...............[
-    0020  8b31b601 74ce49fe 59c20100 00706167  .1..t.I.Y....pag
+    0000  524c5733 01000000 00000000 ffff0000  RLW3............
+    0010  06000000 08000500 07000000 203701fe  .............7..
+    0020  85a13d24 7a5ec2db 59c20100 00706167  ..=$z^..Y....pag
     0030  65000000 dbefaa75 ffffffff ffffffff  e......u........
     0040
+    "#);
+}
+
+/// A format and one page. Another boot appends: slot 1 is killed, and the page is copied to slot 2.
+#[test]
+fn wear_levelling_with_overwrites() {
+    let mut flash = RamNor::<7, 256, 4, 0xFF, false>::new();
+    let mut table = [0; 80];
+    let mut d = WearLevelled::<_, 8>::open(&mut flash, &mut table).unwrap();
+    d.write(9, b"page").unwrap();
+    WearLevelled::<_, 8>::open(&mut flash, &mut table).unwrap();
+    let block = dump(&flash.bytes()[6 * 256..][..112]);
+    insta::assert_snapshot!(block, @r#"
+    0000  524c5733 01000000 00000000 ffff0000  RLW3............
+    0010  06000000 08000d00 07000000 4db55212  ............M.R.
+    0020  e9236e48 16dc91b7 59c20100 00706167  .#nH....Y....pag
+    0030  65000000 dbefaa75 00000000 ffffffff  e......u........
+    0040  ffffffff ffffffff 59c20100 00706167  ........Y....pag
+    0050  65000000 dbefaa75 ffffffff ffffffff  e......u........
+    0060  ffffffff ffffffff ffffffff ffffffff  ................
+    0070
     "#);
 }

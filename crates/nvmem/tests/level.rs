@@ -4,6 +4,7 @@
 use nvmem::device::{Contract, Medium, Misuse};
 use nvmem::level::{LevelError, WearLevelled};
 use nvmem::ram::RamNor;
+use powerfail::Rng;
 use proptest::prelude::*;
 use std::cell::Cell;
 
@@ -153,9 +154,9 @@ fn wear_is_even_under_any_writes() {
         for p in 0..pages {
             d.write(p * 8, &[p as u8; 8]).unwrap();
         }
-        let mut x = 1u32;
+        let mut rng = Rng::new(1);
         for i in 0..20_000 {
-            x = x.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let x = rng.next_u32();
             let p = match order {
                 0 => pages - 1,
                 1 => pages / 2 + (x >> 16) % (pages - pages / 2),
@@ -189,7 +190,7 @@ fn costs_are_bounded() {
     let mut flash = Watched(RamNor::<12, 256, 4>::new(), &calls);
     let mut table = [0; 128];
     type Bytes<'b, 'c> = WearLevelled<'b, &'b mut Watched<'c, RamNor<12, 256, 4>>, 16>;
-    let mut x = 7u32;
+    let mut rng = Rng::new(7);
     let (mut write, mut open) = (0, 0);
     let spent = || (calls.writes.replace(0), calls.erases.replace(0));
     for boot in 0..3000 {
@@ -201,7 +202,7 @@ fn costs_are_bounded() {
         assert!(erases <= Bytes::COPIES + 1, "{erases} erases");
         open = open.max(writes);
         for i in 0..boot % 7 {
-            x = x.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let x = rng.next_u32();
             let p = if boot / 500 % 2 == 0 {
                 (x >> 16) % pages
             } else {
@@ -271,22 +272,46 @@ fn after_an_error_the_page_is_old_or_new() {
 
 #[test]
 fn a_log_of_the_older_format_is_refused_by_name() {
-    let mut flash = Small::new();
-    let mut table = [0; 21];
-    WearLevelled::<_, 8>::open(&mut flash, &mut table).unwrap();
-    // The first block is the last one; its header has its checksum at the end.
-    let header = &mut flash.bytes_mut()[6 * 128..][..32];
-    header[..4].copy_from_slice(b"RLW1");
-    let crc = nvmem::crc::crc32(&header[..28]);
-    header[28..].copy_from_slice(&crc.to_le_bytes());
-    let before = flash.clone();
-    let e = WearLevelled::<_, 8>::open(&mut flash, &mut table).unwrap_err();
-    let LevelError::Layout(m) = e else {
-        panic!("{e:?}")
-    };
-    assert_eq!((m.stored.version, m.expected.version), (1, 2));
-    assert!(e.to_string().contains("another version of the format"));
-    assert_eq!(flash, before);
+    for (magic, version) in [(b"RLW1", 1), (b"RLW2", 2)] {
+        let mut flash = Small::new();
+        let mut table = [0; 21];
+        WearLevelled::<_, 8>::open(&mut flash, &mut table).unwrap();
+        // The first block is the last one; its header has its checksum at the end.
+        let header = &mut flash.bytes_mut()[6 * 128..][..32];
+        header[..4].copy_from_slice(magic);
+        let crc = nvmem::crc::crc32(&header[..28]);
+        header[28..].copy_from_slice(&crc.to_le_bytes());
+        let before = flash.clone();
+        let e = WearLevelled::<_, 8>::open(&mut flash, &mut table).unwrap_err();
+        let LevelError::Layout(m) = e else {
+            panic!("{e:?}")
+        };
+        assert_eq!((m.stored.version, m.expected.version), (version, 3));
+        assert!(e.to_string().contains("another version of the format"));
+        assert_eq!(flash, before);
+    }
+}
+
+/// The erases of 1,000 boots that each change 16 bytes once.
+fn erases_of_1000_boots<const WRITE_ONCE: bool>() -> u32 {
+    let mut flash = RamNor::<8, 4096, 4, 0xFF, WRITE_ONCE>::new();
+    let mut table = [0; 512];
+    for n in 0..1000u32 {
+        let mut d = WearLevelled::<_, 64>::open(&mut flash, &mut table).unwrap();
+        let mut found = [0; 16];
+        d.read(0, &mut found).unwrap();
+        let last = n.checked_sub(1).map_or([0; 16], |n| [n as u8; 16]);
+        assert_eq!(found, last);
+        d.write(0, &[n as u8; 16]).unwrap();
+    }
+    flash.wear().iter().sum()
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "2,000 boots")]
+fn a_boot_appends_where_words_may_be_overwritten() {
+    assert_eq!(erases_of_1000_boots::<false>(), 53);
+    assert_eq!(erases_of_1000_boots::<true>(), 1000);
 }
 
 #[test]

@@ -240,3 +240,115 @@ fn a_returned_page_was_flushed() {
         assert_eq!(boot(&mut f), Ok([2; 8]), "{writes} writes");
     }
 }
+
+// A write-once flash, whose driver then says that words may be overwritten: an update of the
+// program. So a boot could append to a block that an earlier boot has given up.
+
+type Wide = RamNor<7, 256, 4>;
+type Multiwrite = RamNor<7, 256, 4, 0xFF, false>;
+
+/// The block that the boot before the update began, after block 6: its size, and the offset of its
+/// commit marker.
+const BEGUN: std::ops::Range<usize> = 0..256;
+const MARKER: std::ops::Range<usize> = 32..36;
+
+/// Page 0 was written twice. The next boot began a block with it, and the power failed in that
+/// block's commit marker.
+fn with_begun_block() -> Wide {
+    let mut flash = Wide::new();
+    let mut table = [0; 128];
+    let mut d = WearLevelled::<_, 8>::open(&mut flash, &mut table).unwrap();
+    d.write(0, &[1; 8]).unwrap();
+    d.write(0, &[2; 8]).unwrap();
+    WearLevelled::<_, 8>::open(&mut flash, &mut table).unwrap();
+    assert_ne!(flash.bytes()[MARKER], [0xFF; 4], "the block was begun");
+    // Its confirmation.
+    flash.bytes_mut()[36..40].fill(0xFF);
+    flash
+}
+
+fn multiwrite(bytes: &[u8]) -> Multiwrite {
+    let mut flash = Multiwrite::new();
+    flash.bytes_mut().copy_from_slice(bytes);
+    flash
+}
+
+/// A boot with one write.
+fn boot_and_write<D: Medium<Error = Misuse>>(flash: D, new: [u8; 8]) -> Result<(), Misuse> {
+    let mut table = [0; 128];
+    let written = WearLevelled::<_, 8>::open(flash, &mut table).and_then(|mut d| d.write(0, &new));
+    written.map_err(|e| match e {
+        LevelError::Medium(e) => e,
+        e => panic!("{e}"),
+    })
+}
+
+fn first_page(flash: &mut Multiwrite) -> [u8; 8] {
+    let mut table = [0; 128];
+    let mut d = WearLevelled::<_, 8>::open(flash, &mut table).unwrap();
+    let mut b = [0; 8];
+    d.read(0, &mut b).unwrap();
+    b
+}
+
+/// 1. A boot begins a block. The power fails in its commit marker, which may read as written or
+///    not.
+/// 2. A boot reads no marker, and writes a page.
+/// 3. A boot reads the marker, if that block is still there.
+#[test]
+fn a_boot_does_not_append_before_a_block_that_may_count() {
+    let begun = with_begun_block();
+    let mut flash = multiwrite(begun.bytes());
+    flash.bytes_mut()[MARKER].fill(0xFF);
+    boot_and_write(&mut flash, [9; 8]).unwrap();
+    if flash.bytes()[..32] == begun.bytes()[..32] {
+        let marker = begun.bytes()[MARKER].to_vec();
+        flash.bytes_mut()[MARKER].copy_from_slice(&marker);
+    }
+    assert_eq!(first_page(&mut flash), [9; 8]);
+}
+
+/// Fails in the first erase.
+struct NoErase<'f>(&'f mut Multiwrite);
+
+impl Medium for NoErase<'_> {
+    type Error = Misuse;
+    const CONTRACT: Contract = Multiwrite::CONTRACT;
+    fn capacity(&self) -> u32 {
+        self.0.capacity()
+    }
+    fn read(&mut self, at: u32, buf: &mut [u8]) -> Result<(), Misuse> {
+        self.0.read(at, buf)
+    }
+    fn write(&mut self, at: u32, bytes: &[u8]) -> Result<(), Misuse> {
+        self.0.write(at, bytes)
+    }
+    fn erase(&mut self, _: u32, _: u32) -> Result<(), Misuse> {
+        Err(Misuse::WornOut)
+    }
+}
+
+/// 1. As before.
+/// 2. A boot reads no marker, and erases that block. The power fails in the erase, so the block may
+///    read as before, or as any value.
+/// 3. A boot reads no header there, appends to the block before, and returns.
+/// 4. A boot reads that block as before its erase.
+#[test]
+fn a_cut_erase_does_not_bring_a_block_back() {
+    let begun = with_begun_block();
+    let marker = begun.bytes()[MARKER].to_vec();
+    let mut flash = multiwrite(begun.bytes());
+    flash.bytes_mut()[MARKER].fill(0xFF);
+    let failed = boot_and_write(NoErase(&mut flash), [8; 8]);
+    assert_eq!(failed, Err(Misuse::WornOut));
+    let mut before_erase = flash.bytes()[BEGUN].to_vec();
+    if before_erase[MARKER] == [0xFF; 4] {
+        before_erase[MARKER].copy_from_slice(&marker);
+    }
+    flash.bytes_mut()[..32].fill(0x5A);
+    let block = flash.bytes()[BEGUN].to_vec();
+    boot_and_write(&mut flash, [9; 8]).unwrap();
+    assert_eq!(flash.bytes()[BEGUN], block[..], "it appended elsewhere");
+    flash.bytes_mut()[BEGUN].copy_from_slice(&before_erase);
+    assert_eq!(first_page(&mut flash), [9; 8]);
+}

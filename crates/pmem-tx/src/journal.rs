@@ -250,7 +250,7 @@ impl<M: Model> Core<'_, M> {
         if planted!("pmem-tx/no-sweep") {
             return;
         }
-        if planted!("pmem-tx/sweep-once-a-round") && seq != self.geo.seq_max {
+        if seq != self.geo.seq_max && planted!("pmem-tx/sweep-once-a-round") {
             return;
         }
         let mut end = self.geo.entries;
@@ -368,7 +368,7 @@ impl<M: Model> Core<'_, M> {
     /// Rolls the whole running transaction back, including its writes to two-version cells.
     #[cold]
     pub fn rollback(&self, s: &CtxState) {
-        if planted!("pmem-tx/abort-keeps-changes") && s.level() > 0 {
+        if s.level() > 0 && planted!("pmem-tx/abort-keeps-changes") {
             s.count.set(0);
         }
         self.rollback_to(s, 0);

@@ -11,6 +11,7 @@
 //! The explorer stores the chain of each state as links to the parent's chain. A report and a
 //! failure line list the cuts in order.
 
+use crate::schedule::Schedule;
 use crate::torn::{Policy, Tear, Torn, UnstableWord, UnstableWords, ways};
 use crate::trace::{Event, Trace};
 use std::sync::Arc;
@@ -25,6 +26,8 @@ pub(crate) struct Cut {
     /// The units that were open, and the values that they got.
     pub(crate) choices: Vec<(u32, u32)>,
     pub(crate) policy: Policy,
+    /// The schedule of the run that is cut.
+    pub(crate) schedule: Schedule,
 }
 
 pub(crate) struct Link {
@@ -50,6 +53,8 @@ pub(crate) const DIFFER: &str = "two boots of the same state differ: something o
 #[derive(Debug, Clone)]
 pub(crate) struct FailedRun {
     pub(crate) cuts: Vec<Cut>,
+    /// The schedule of the last run.
+    pub(crate) schedule: Schedule,
     pub(crate) what: String,
 }
 
@@ -58,6 +63,7 @@ impl FailedRun {
     pub(crate) fn uncut(what: impl Into<String>) -> Self {
         FailedRun {
             cuts: Vec::new(),
+            schedule: Schedule::default(),
             what: what.into(),
         }
     }

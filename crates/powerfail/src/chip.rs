@@ -98,6 +98,20 @@ impl Chip for SpiNor {
 }
 impl Multiwrite for SpiNor {}
 
+/// A small model of a serial NOR flash, which a test explores in seconds: words of 4 bytes, pages
+/// of 32 bytes, sectors of 128 bytes, erased to ones. Bits may be cleared twice.
+///
+/// No such chip exists. A cut leaves what it leaves on a [`SpiNor`], but fewer cuts are possible:
+/// an erase is 32 words and not 4,096 bytes. Use it for two cuts and more, and the real sizes for
+/// one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SmallNor {}
+impl Chip for SmallNor {
+    const CONTRACT: Contract = nor("small-nor", 4, 128, 0xff, false);
+    const PAGE: u32 = 32;
+}
+impl Multiwrite for SmallNor {}
+
 /// A NOR flash behind a write buffer, which `flush` drains.
 ///
 /// Words of 4 bytes are programmed whole; erase units have 64 bytes. A cut leaves any combination
@@ -218,6 +232,30 @@ impl Nor {
     pub fn spi() -> Simulated<SpiNor> {
         Simulated::new(4 * 4096)
     }
+    /// See [`SmallNor`]. To begin with: two cuts take seconds in a debug build.
+    ///
+    /// ```
+    /// use nvmem::{Medium, Record};
+    /// use powerfail::{Nor, World, explore};
+    ///
+    /// // A counter that the program has shown never goes back.
+    /// let s = explore(Nor::small(), |flash, shown: &World<u32>| {
+    ///     let all = 0..flash.capacity();
+    ///     let mut n = Record::open(flash, all, 0u32).expect("only a power cut stops it");
+    ///     assert!(*n.get() >= shown.get());
+    ///     shown.set(*n.get());
+    ///     if *n.get() < 2 {
+    ///         n.set(*n.get() + 1).expect("only a power cut stops it");
+    ///     }
+    /// })
+    /// .depth(2)
+    /// .max_depth(2)
+    /// .run();
+    /// assert!(s.partial || s.cuts > 10_000, "{s}");
+    /// ```
+    pub fn small() -> Simulated<SmallNor> {
+        Simulated::new(4 * 128)
+    }
 }
 
 impl<C: Chip> Media for Simulated<C> {
@@ -233,9 +271,10 @@ impl<C: Chip> Media for Simulated<C> {
             );
         };
         let c = C::CONTRACT;
+        let buffered = c.torn == Torn::Subset && !planted!("powerfail/no-write-buffer");
         let part = MediumInfo {
             unit: if in_units(&c) { c.unit as u8 } else { 1 },
-            buffered: c.torn == Torn::Subset && !planted!("powerfail/no-write-buffer"),
+            buffered,
             endurance: self.endurance,
             refusal_fails: self.refusal_fails,
             ..MediumInfo::of(c.name)

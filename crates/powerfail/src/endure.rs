@@ -26,6 +26,7 @@ use crate::medium::Media;
 use crate::monitor::Shared;
 use crate::report::{self, Failure};
 use crate::rng::Rng;
+use crate::schedule::Schedule;
 use crate::summary::Summary;
 use crate::torn::{Policy, UnstableWords};
 use crate::trace::Event;
@@ -360,7 +361,7 @@ impl<M: Media, T: WorldState> Endure<M, T> {
                 return Err(refuse("the line is of another medium or image"));
             }
             plan = match l.cuts[..] {
-                [text] => Plan::parse(text),
+                [(text, _)] => Plan::parse(text),
                 _ => None,
             }
             .ok_or_else(|| refuse("this is not the line of an endurance campaign"))?;
@@ -435,7 +436,7 @@ impl<M: Media, T: WorldState> Endure<M, T> {
         shared.total.store(plan.boots, Relaxed);
         let mut e = engine::engine_of(setup, 0, shared.clone());
         let (model, image) = (e.model(), e.image_print());
-        let hung = |_: &[Cut]| {
+        let hung = |_: &[Cut], _: &Schedule| {
             let (boot, hash) = (shared.done.load(Relaxed), shared.lived.load(Relaxed));
             let line = plan.line(setup, &model, &image, boot, hash as u32);
             report_text(
@@ -558,12 +559,9 @@ impl<M: Media, T: WorldState> Engine<'_, M, T> {
                 ends = settled;
             }
             // The last word of a device may be torn instead of whole.
+            let tears = run.ran == RunEnd::Cut && !planted!("powerfail/endurance-tears-nothing");
             let torn = match trace.events.last() {
-                Some(Event::Program { .. })
-                    if run.ran == RunEnd::Cut
-                        && chance.below(2) == 0
-                        && !planted!("powerfail/endurance-tears-nothing") =>
-                {
+                Some(Event::Program { .. }) if tears && chance.below(2) == 0 => {
                     let ways = torn_states(&trace, ends - 1);
                     let n = chance.below(ways.len() as u64) as usize;
                     ways.into_iter().nth(n)
@@ -604,14 +602,11 @@ impl<M: Media, T: WorldState> Engine<'_, M, T> {
             stuck = if now == done { stuck + 1 } else { 0 };
             *progressed |= now != done;
             done = now;
+            // A program that stores nothing gets another message.
+            let fails = self.count.cuts > 0 && !planted!("powerfail/no-progress-passes");
             match until {
                 StopWhen::Progress if *progressed => break,
-                // A program that stores nothing gets another message.
-                StopWhen::Stuck(boots)
-                    if stuck >= boots
-                        && self.count.cuts > 0
-                        && !planted!("powerfail/no-progress-passes") =>
-                {
+                StopWhen::Stuck(boots) if fails && stuck >= boots => {
                     let lives = plan.lives();
                     return Err(ChainFailure {
                         boot: boot + 1,

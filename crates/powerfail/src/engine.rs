@@ -25,6 +25,7 @@ use crate::medium::{Attach, Media, media_arena};
 use crate::monitor::{EngineStatus, Shared};
 use crate::observe::Recorder;
 use crate::quiet;
+use crate::schedule::Schedule;
 use crate::torn::{Policy, UnstableWords};
 use crate::trace::{Event, MediumInfo, Record, Trace};
 use crate::walk::{OpenUnit, Walk};
@@ -69,6 +70,8 @@ pub(crate) struct Setup<M: Media, T> {
     pub(crate) interrupts: bool,
     /// The point of the interrupt in each boot; `None`: after the body.
     pub(crate) preempt: Option<u64>,
+    /// The most preemptions in one boot, if schedules are a dimension of the campaign.
+    pub(crate) preemptions: Option<u32>,
     /// Names of ranges of a medium.
     pub(crate) fields: Vec<(usize, Range<u32>, String)>,
 }
@@ -94,6 +97,10 @@ pub(crate) struct Count {
     pub(crate) duplicates: u64,
     pub(crate) sampled: u64,
     pub(crate) depth: u32,
+    /// Schedules with a preemption.
+    pub(crate) schedules: u64,
+    /// Points of the first boot at which something else could run.
+    pub(crate) points: u64,
 }
 
 impl Count {
@@ -104,6 +111,8 @@ impl Count {
             duplicates: self.duplicates + o.duplicates,
             sampled: self.sampled + o.sampled,
             depth: self.depth.max(o.depth),
+            schedules: self.schedules + o.schedules,
+            points: self.points + o.points,
         }
     }
 }
@@ -113,6 +122,8 @@ pub(crate) struct Run<T> {
     pub(crate) end: Result<(), String>,
     pub(crate) cost: Cost,
     pub(crate) ran: RunEnd,
+    /// The preemption of the schedule that did not come.
+    pub(crate) missed: Option<String>,
 }
 
 pub(crate) struct Engine<'s, M: Media, T> {
@@ -130,6 +141,8 @@ pub(crate) struct Engine<'s, M: Media, T> {
     pub(crate) count: Count,
     pub(crate) spare: Vec<Trace>,
     stack: Stack,
+    /// The schedule of the next boot.
+    pub(crate) schedule: Schedule,
     /// A quick look boots every `stride`-th cut.
     pub(crate) stride: u64,
     /// Cuts that a quick look has passed.
@@ -162,6 +175,7 @@ pub(crate) fn engine_of<M: Media, T: WorldState>(
         count: Count::default(),
         spare: Vec::new(),
         stack: Stack::default(),
+        schedule: Schedule::default(),
         stride: 1,
         passed: 0,
     }
@@ -173,25 +187,35 @@ pub(crate) fn names(parts: &[MediumInfo]) -> String {
     crate::names::plain(&names.join("+"))
 }
 
+/// An event as a number; `None` if it does not distinguish runs.
+pub(crate) fn event_word(e: &Event) -> Option<u64> {
+    event_with(e, |_| 0)
+}
+
+fn event_with(e: &Event, world: impl Fn(u32) -> u32) -> Option<u64> {
+    let (kind, at, a, b) = match *e {
+        Event::Store { at, len, old, new } => (u32::from(len), at, old, new),
+        Event::Touched { at, len, old, new } => (8 + u32::from(len), at, old, new),
+        Event::Fence { of } => (16, 0, of >> 1, 0),
+        Event::Lend { at, len } => (17, at, len, 0),
+        Event::EndLoan { at, len } => (18, at, len, 0),
+        Event::World(n) => (19, world(n), n, 0),
+        Event::Read { .. } => return None,
+        Event::Scratch { at, len } => (20, at, len, 0),
+        Event::Program { at, len, side, .. } => (21, at, len, side),
+        Event::Stable { at, len } => (22, at, len, 0),
+        Event::Unstable { at, len, side } => (23, at, len, side),
+        Event::Erased { at } => (24, at, 0, 0),
+    };
+    let values = (u64::from(a) << 32 | u64::from(b)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    Some(values ^ (u64::from(kind) << 32 | u64::from(at)).rotate_left(17))
+}
+
 pub(crate) fn trace_hash<T>(trace: &Trace, past: &[(T, u128)]) -> u128 {
     let mut h = Wide::new();
-    for e in &trace.events {
-        let (kind, at, a, b) = match *e {
-            Event::Store { at, len, old, new } => (u32::from(len), at, old, new),
-            Event::Touched { at, len, old, new } => (8 + u32::from(len), at, old, new),
-            Event::Fence { of } => (16, 0, of >> 1, 0),
-            Event::Lend { at, len } => (17, at, len, 0),
-            Event::EndLoan { at, len } => (18, at, len, 0),
-            Event::World(n) => (19, past[n as usize].1 as u32, n, 0),
-            Event::Read { .. } => continue,
-            Event::Scratch { at, len } => (20, at, len, 0),
-            Event::Program { at, len, side, .. } => (21, at, len, side),
-            Event::Stable { at, len } => (22, at, len, 0),
-            Event::Unstable { at, len, side } => (23, at, len, side),
-            Event::Erased { at } => (24, at, 0, 0),
-        };
-        let values = (u64::from(a) << 32 | u64::from(b)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        h.word(values ^ (u64::from(kind) << 32 | u64::from(at)).rotate_left(17));
+    let world = |n: u32| past[n as usize].1 as u32;
+    for e in trace.events.iter().filter_map(|e| event_with(e, world)) {
+        h.word(e);
     }
     std::hash::Hasher::write(&mut h, &trace.side);
     h.wide()
@@ -227,6 +251,8 @@ impl<M: Media, T: WorldState> Engine<'_, M, T> {
         let r = self.rec.0.get_mut();
         r.reset(self.setup.budget, record_reads, unstable, policy);
         self.rec.2.reset(self.setup.preempt);
+        let counting = self.setup.preemptions.is_some();
+        self.rec.3.reset(&self.schedule, counting);
         let r = self.rec.0.get_mut();
         let base = r.arena.base();
         let rec = &self.rec;
@@ -253,6 +279,8 @@ impl<M: Media, T: WorldState> Engine<'_, M, T> {
         });
         self.status.end();
         rec.2.stop();
+        rec.3.end_boot();
+        let missed = rec.3.missed();
         let past = world.into_past();
         #[cfg(miri)]
         let blown = rec.1.blown.take();
@@ -292,6 +320,7 @@ impl<M: Media, T: WorldState> Engine<'_, M, T> {
             end,
             cost: r.cost,
             ran,
+            missed,
         }
     }
 

@@ -18,6 +18,7 @@ use crate::medium::{Media, media_arena};
 use crate::monitor::{Shared, last_words};
 use crate::replay::{CutSource, Line};
 use crate::report::{self, Failure};
+use crate::schedule::Schedule;
 use crate::summary::Summary;
 use crate::world::{World, WorldState};
 use std::ops::Range;
@@ -107,6 +108,7 @@ impl<M: Media, T: WorldState + Default> Explore<M, T> {
                 fields: Vec::new(),
                 interrupts: false,
                 preempt: None,
+                preemptions: None,
                 horizon: None,
                 image: None,
                 boot_timeout: Duration::from_secs(20),
@@ -176,6 +178,24 @@ impl<M: Media, T: WorldState> Explore<M, T> {
     /// of all campaigns.
     pub fn preempt(mut self) -> Self {
         self.setup.interrupts = true;
+        self
+    }
+
+    /// Explores the schedules of [`World::threads`]: each boot runs once for each schedule with at
+    /// most `most` preemptions, and each of these runs is cut everywhere. So does each boot after a
+    /// cut. One or two preemptions find most bugs; each further one multiplies the number of
+    /// schedules by that of the points.
+    ///
+    /// A preemption is an instant at which the default schedule is left: another thread of the same
+    /// priority runs, the clock moves to the next deadline although a thread is ready, or an
+    /// interrupt comes. It may come before a store, a read, a loan or a fence of a mapped medium,
+    /// before a change of the world, at the end of a critical section ([`masked`](crate::masked)),
+    /// and where a thread waits or ends and several could run next. Inside a section there is none.
+    ///
+    /// The campaign fails if there is no preemption, and if a run depends on something else than
+    /// its state and its schedule. The failure line has the schedule of each boot.
+    pub fn preemptions(mut self, most: u32) -> Self {
+        self.setup.preemptions = Some(most);
         self
     }
 
@@ -356,7 +376,7 @@ impl<M: Media, T: WorldState> Explore<M, T> {
         let setup = &self.setup;
         let shared = Shared::new();
         let mut here = engine::engine_of(setup, 0, shared.clone());
-        let hung = |cuts: &[Cut]| report::hung(setup, cuts, None);
+        let hung = |cuts: &[Cut], s: &Schedule| report::hung(setup, cuts, s, None);
         let done = self.with_watchdog(&shared, hung, || {
             self.check_determinism(&mut here)?;
             here.explore()
@@ -385,7 +405,7 @@ impl<M: Media, T: WorldState> Explore<M, T> {
     pub(crate) fn with_watchdog<R>(
         &self,
         shared: &Shared,
-        hung: impl Fn(&[Cut]) -> String + Sync,
+        hung: impl Fn(&[Cut], &Schedule) -> String + Sync,
         work: impl FnOnce() -> R,
     ) -> R {
         if cfg!(miri) {
@@ -401,7 +421,7 @@ impl<M: Media, T: WorldState> Explore<M, T> {
         std::thread::scope(|scope| {
             let _stop = Stop(shared);
             scope.spawn(|| {
-                let last = |cuts: &[Cut]| last_words(&hung(cuts));
+                let last = |cuts: &[Cut], s: &Schedule| last_words(&hung(cuts, s));
                 shared.watch(&setup.name, setup.depth, setup.boot_timeout, last)
             });
             work()
@@ -421,15 +441,18 @@ impl<M: Media, T: WorldState> Explore<M, T> {
         if l.image != e.image_print() {
             return refuse("the line is of another initial image");
         }
-        let sources: Vec<CutSource<'_>> = l.cuts.iter().map(|c| CutSource::Line(c)).collect();
+        let cuts = l.cuts.iter();
+        let sources: Vec<CutSource<'_>> =
+            cuts.map(|(c, s)| CutSource::Line(c, s.clone())).collect();
         let shared = e.shared.clone();
-        let hung = |cuts: &[Cut]| report::hung(setup, cuts, self.line.as_deref());
+        let hung = |cuts: &[Cut], s: &Schedule| report::hung(setup, cuts, s, self.line.as_deref());
         // The same execution means the same program, even with other features.
         let other = || build::differs(l.features).filter(|_| self.pasted);
-        let replayed = match self.with_watchdog(&shared, hung, || e.follow(&sources, true)) {
-            Ok(s) => s,
-            Err(why) => return refuse(&other().unwrap_or(why)),
-        };
+        let replayed =
+            match self.with_watchdog(&shared, hung, || e.follow(&sources, Some(&l.schedule))) {
+                Ok(s) => s,
+                Err(why) => return refuse(&other().unwrap_or(why)),
+            };
         let exact = replayed.hash == l.hash;
         if !exact && let Some(why) = other() {
             return refuse(&why);

@@ -53,6 +53,12 @@ impl Fuse {
         }
     }
 
+    /// Whether the power is cut before the next event.
+    #[inline]
+    pub(crate) fn is_out(&self) -> bool {
+        self.left.get() == 0
+    }
+
     #[cfg(not(miri))]
     #[cold]
     fn cut(&self) {

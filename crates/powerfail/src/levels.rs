@@ -15,6 +15,7 @@ use crate::chain::FailedRun;
 use crate::engine::{Count, Engine, State, engine_of};
 use crate::medium::Media;
 use crate::quick::require_cuts;
+use crate::schedules::{Planned, Start};
 use crate::search::NextStates;
 use crate::torn::{Policy, UnstableWords};
 use crate::world::WorldState;
@@ -26,6 +27,14 @@ const MANY: usize = 256;
 
 /// How many states of each level are booted once more at the end.
 const EARLY: usize = 8;
+
+/// A part of a level's work.
+enum Item {
+    /// All runs of a state.
+    State(usize),
+    /// One run of a state.
+    Run(usize, Planned),
+}
 
 impl<M: Media, T: WorldState> Engine<'_, M, T> {
     pub(crate) fn explore(&mut self) -> Result<(), FailedRun> {
@@ -48,6 +57,10 @@ impl<M: Media, T: WorldState> Engine<'_, M, T> {
             link: None,
             key: 0,
         }];
+        if setup.preemptions.is_some() {
+            let root = &mut states[0];
+            root.trace_hash = self.require_preemptions()?;
+        }
         let most = if setup.thin.is_some() { 0 } else { EARLY };
         let mut early = Vec::new();
         for level in 1..=setup.depth {
@@ -62,18 +75,17 @@ impl<M: Media, T: WorldState> Engine<'_, M, T> {
             }
             let boots = self.count.boots;
             self.shared.level.store(level.into(), Relaxed);
-            self.shared.total.store(states.len() as u64, Relaxed);
             self.shared.done.store(0, Relaxed);
             self.last = level == setup.depth;
             self.rank = u64::from(level) << 32;
-            if level > 1 && states.len() >= MANY && setup.threads > 1 {
-                next = self.cut_in_parallel(&states, keep)?;
+            let items = self.items(&states)?;
+            self.shared.total.store(items.len() as u64, Relaxed);
+            let many = items.len() >= MANY && (level > 1 || setup.preemptions.is_some());
+            if many && setup.threads > 1 {
+                next = self.cut_in_parallel(&states, &items, keep)?;
             } else {
-                for s in &states {
-                    self.load(s);
-                    let r = self.cut_everywhere(s, &mut NextStates(&mut next, keep));
-                    self.unload();
-                    r?;
+                for item in &items {
+                    self.cut_item(&states, item, &mut NextStates(&mut next, keep))?;
                     self.rank += 1;
                     self.shared.done.fetch_add(1, Relaxed);
                 }
@@ -87,18 +99,82 @@ impl<M: Media, T: WorldState> Engine<'_, M, T> {
         // filled.
         for s in early.iter().chain(states.iter().take(most)) {
             self.load(s);
-            let run = self.boot(&s.world, !s.free.is_empty(), &s.unstable, s.policy);
-            let trace = self.take_trace();
+            let same = self.compare(s);
             self.unload();
-            s.compare(&run, &trace)?;
+            same?;
         }
         Ok(())
     }
 
-    /// All threads take states from one counter.
+    /// Runs the first state under all schedules. Returns the hash of the runs.
+    ///
+    /// **Errors**: one of them fails, or there is no preemption: such a campaign would find nothing.
+    fn require_preemptions(&mut self) -> Result<u128, FailedRun> {
+        let setup = self.setup;
+        let start = Start {
+            world: &setup.world,
+            record_reads: false,
+            unstable: &UnstableWords::default(),
+            policy: Policy::default(),
+        };
+        match self.run_all(&start, |_, _| ()) {
+            Ok(all) if all.preempted == 0 => Err(FailedRun::uncut(
+                "nothing to preempt: at no point could another thread of `World::threads` run, the clock move, or \
+                 an interrupt come",
+            )),
+            Ok(all) => {
+                self.count.points = all.points;
+                if setup.shard.0 == 0 {
+                    self.count.schedules += all.preempted;
+                }
+                Ok(all.hash)
+            }
+            Err(bad) => Err(FailedRun {
+                schedule: bad.schedule,
+                ..FailedRun::uncut(bad.what)
+            }),
+        }
+    }
+
+    /// What the engines of a level share out: the states, or, if these are few and have schedules,
+    /// the runs of each.
+    fn items(&mut self, states: &[State<T>]) -> Result<Vec<Item>, FailedRun> {
+        if states.len() >= MANY || self.setup.preemptions.is_none() {
+            return Ok((0..states.len()).map(Item::State).collect());
+        }
+        let mut items = Vec::new();
+        for (i, s) in states.iter().enumerate() {
+            self.load(s);
+            let plans = self.plans(s);
+            self.unload();
+            items.extend(plans?.into_iter().map(|p| Item::Run(i, p)));
+        }
+        Ok(items)
+    }
+
+    fn cut_item(
+        &mut self,
+        states: &[State<T>],
+        item: &Item,
+        next: &mut NextStates<'_, T>,
+    ) -> Result<(), FailedRun> {
+        let s = &states[match item {
+            Item::State(i) | Item::Run(i, _) => *i,
+        }];
+        self.load(s);
+        let r = match item {
+            Item::State(_) => self.cut_everywhere(s, next),
+            Item::Run(_, p) => self.cut_run(s, p, next),
+        };
+        self.unload();
+        r
+    }
+
+    /// All threads take items from one counter.
     fn cut_in_parallel(
         &mut self,
         states: &[State<T>],
+        items: &[Item],
         keep: usize,
     ) -> Result<Vec<State<T>>, FailedRun> {
         let taken = AtomicUsize::new(0);
@@ -113,17 +189,15 @@ impl<M: Media, T: WorldState> Engine<'_, M, T> {
                     e.last = last;
                     loop {
                         let i = taken.fetch_add(1, Relaxed);
-                        let Some(s) = states.get(i) else { break };
+                        let Some(item) = items.get(i) else { break };
                         let mut next = Vec::new();
                         e.rank = rank + i as u64;
-                        e.load(s);
-                        let r = e.cut_everywhere(s, &mut NextStates(&mut next, keep));
-                        e.unload();
+                        let r = e.cut_item(states, item, &mut NextStates(&mut next, keep));
                         shared.done.fetch_add(1, Relaxed);
                         let mut f = found.lock().unwrap_or_else(PoisonError::into_inner);
                         f.0.push((i, next));
                         if let Err(bad) = r {
-                            taken.store(states.len(), Relaxed);
+                            taken.store(items.len(), Relaxed);
                             if f.1.as_ref().is_none_or(|(at, _)| i < *at) {
                                 f.1 = Some((i, bad));
                             }

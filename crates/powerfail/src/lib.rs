@@ -5,6 +5,7 @@ mod arena;
 mod build;
 mod chain;
 mod chip;
+mod coroutine;
 mod cost;
 mod device;
 mod endure;
@@ -27,16 +28,19 @@ mod replay;
 mod report;
 mod rng;
 mod sample;
+mod schedule;
+mod schedules;
 mod search;
 mod summary;
+mod threads;
 mod torn;
 mod trace;
 mod walk;
 mod world;
 
 pub use chip::{
-    BufferedNor, Chip, Mram16, Multiwrite, Nor, Simulated, SpiFram, SpiNor, Stm32f0, Stm32l1,
-    Stm32l1HalfPage,
+    BufferedNor, Chip, Mram16, Multiwrite, Nor, Simulated, SmallNor, SpiFram, SpiNor, Stm32f0,
+    Stm32l1, Stm32l1HalfPage,
 };
 pub use cost::{Cost, Estimate, Meter, Price, measure};
 pub use device::{Device, Misused};
@@ -48,4 +52,5 @@ pub use random::{Random, random};
 pub use report::Failure;
 pub use rng::Rng;
 pub use summary::Summary;
+pub use threads::{Thread, Threads};
 pub use world::{World, WorldState};

@@ -3,6 +3,7 @@
 
 use crate::chain::{Cut, Link, chain};
 use crate::hash::Claims;
+use crate::schedule::Schedule;
 use crate::world::Watched;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::collections::hash_map::Entry;
@@ -43,6 +44,8 @@ pub(crate) struct EngineStatus {
     pub(crate) cuts: AtomicU64,
     busy: AtomicBool,
     now: Mutex<Option<(Option<Arc<Link>>, Cut)>>,
+    /// The schedule of this boot.
+    schedule: Mutex<Schedule>,
 }
 
 fn lock<T>(m: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -60,6 +63,10 @@ impl EngineStatus {
     pub(crate) fn at(&self, parent: &Option<Arc<Link>>, cut: &Cut) {
         let mut now = lock(&self.now);
         *now = Some((parent.clone(), cut.clone()));
+    }
+
+    pub(crate) fn under(&self, schedule: &Schedule) {
+        *lock(&self.schedule) = schedule.clone();
     }
 }
 
@@ -114,7 +121,13 @@ impl Shared {
 
     /// Waits until [`Shared::stop`]. Calls `hung`, which does not return, if a boot takes longer
     /// than `patience`.
-    pub(crate) fn watch(&self, name: &str, depth: u32, patience: Duration, hung: impl Fn(&[Cut])) {
+    pub(crate) fn watch(
+        &self,
+        name: &str,
+        depth: u32,
+        patience: Duration,
+        hung: impl Fn(&[Cut], &Schedule),
+    ) {
         let mut seen: Vec<(u64, Instant)> = Vec::new();
         let start = Instant::now();
         let mut bar = None;
@@ -138,7 +151,7 @@ impl Shared {
                         cuts.push(cut);
                         cuts
                     });
-                    hung(&cuts);
+                    hung(&cuts, &lock(&s.schedule));
                 }
             }
             if start.elapsed() > Duration::from_secs(2) && std::io::stderr().is_terminal() {

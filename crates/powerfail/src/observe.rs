@@ -2,6 +2,7 @@
 
 use crate::fuse::Fuse;
 use crate::preempt::Interrupt;
+use crate::threads::Scheduler;
 use crate::trace::{Event, Record, bit};
 use nvmem::instrument::Observer;
 use std::cell::RefCell;
@@ -13,16 +14,25 @@ pub(crate) struct Recorder(
     pub(crate) RefCell<Record>,
     pub(crate) Fuse,
     pub(crate) Interrupt,
+    pub(crate) Scheduler,
 );
 
 impl Recorder {
     pub(crate) fn new(rec: Record) -> Self {
-        Recorder(RefCell::new(rec), Fuse::new(), Interrupt::new())
+        Recorder(
+            RefCell::new(rec),
+            Fuse::new(),
+            Interrupt::new(),
+            Scheduler::default(),
+        )
     }
 
     /// Called before something persists or the world sees something.
     #[inline]
     pub(crate) fn tick(&self) {
+        if self.1.is_out() {
+            self.cut_thread();
+        }
         self.1.tick(|| self.0.borrow().trace.events.len());
     }
 }

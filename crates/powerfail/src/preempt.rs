@@ -66,11 +66,23 @@ impl Interrupt {
 }
 
 impl Recorder {
+    /// The end of a critical section.
+    fn unmasked(&self) {
+        self.switch_if_pending();
+        self.point();
+    }
+
     /// A point where the program may be interrupted.
     #[inline]
     pub(crate) fn point(&self) {
-        if self.2.handler.get().is_some() && MASKED.get() == 0 {
+        if MASKED.get() != 0 {
+            return;
+        }
+        if self.2.handler.get().is_some() {
             self.count_point();
+        }
+        if self.3.may_preempt() {
+            self.thread_point();
         }
     }
 
@@ -95,15 +107,17 @@ impl Recorder {
 
     /// Runs `body`, and `handler` at this campaign's point of it, or after it.
     pub(crate) fn interrupted<R>(&self, handler: impl FnOnce(), body: impl FnOnce() -> R) -> R {
-        struct Off<'a>(&'a Recorder);
+        struct Off<'a>(&'a Recorder, Option<*const Recorder>);
         impl Drop for Off<'_> {
             fn drop(&mut self) {
                 self.0.2.handler.set(None);
-                RUNNING.set(None);
+                RUNNING.set(self.1);
             }
         }
+        let nested = self.2.handler.get().is_some();
+        let before = RUNNING.get().filter(|_| !nested);
         assert!(
-            self.2.handler.get().is_none() && RUNNING.get().is_none(),
+            !nested && (before.is_none() || self.3.is_running()),
             "`interrupted` cannot be nested"
         );
         let mut handler = Some(handler);
@@ -116,7 +130,7 @@ impl Recorder {
         // SAFETY: only the lifetime changes. `Off` removes the pointer before `once` ends. After a
         // cut neither is used again.
         let it: *mut (dyn FnMut() + 'static) = unsafe { std::mem::transmute(it) };
-        let _off = Off(self);
+        let _off = Off(self, before);
         RUNNING.set(Some(self));
         self.2.handler.set(Some(it));
         let r = body();
@@ -144,8 +158,18 @@ pub fn masked<R>(f: impl FnOnce() -> R) -> R {
     if MASKED.get() == 0
         && let Some(running) = RUNNING.get()
     {
-        // SAFETY: set by `interrupted`, which is still running.
-        unsafe { (*running).point() }
+        // SAFETY: set by `interrupted` or `threads`, which is still running.
+        unsafe { (*running).unmasked() }
     }
     r
+}
+
+/// Whether this thread is in a critical section.
+pub(crate) fn is_masked() -> bool {
+    MASKED.get() != 0
+}
+
+/// Sets the recorder whose sections end in a point. Returns the one before.
+pub(crate) fn set_running(rec: Option<*const Recorder>) -> Option<*const Recorder> {
+    RUNNING.replace(rec)
 }

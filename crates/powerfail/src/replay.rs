@@ -6,6 +6,11 @@
 //!         |   |             |  |                        |
 //!         |   event token   |  read policy (0 to 5)     values of units that were open
 //!         point of the interrupt     torn in way 5
+//!
+//!  with threads:  ~6>1~9+/slot1.seq#2=02/~3*0
+//!                 |        |             the same for the run after the last cut
+//!                 |        the cut of that run
+//!                 schedule of a run: at point 6 thread 1 runs, at point 9 the clock moves
 //! ```
 //!
 //! `hash` covers all runs up to the last cut. If it differs, the program has changed, but the cuts
@@ -13,10 +18,12 @@
 
 use crate::build;
 use crate::chain::{Cut, DIFFER, torn_states};
-use crate::engine::{self, Engine, trace_hash};
+use crate::engine::{self, Engine, Run, trace_hash};
 use crate::hash::Wide;
 use crate::medium::Media;
 use crate::names::{number, plain};
+use crate::schedule::Schedule;
+use crate::schedules::Start;
 use crate::search::carry_over;
 use crate::torn::{Policy, UnstableWords};
 use crate::trace::{Event, Trace};
@@ -26,13 +33,17 @@ use crate::world::WorldState;
 /// Where to cut: a known cut, or the text of a line.
 pub(crate) enum CutSource<'l> {
     Known(&'l Cut),
-    Line(&'l str),
+    Line(&'l str, Schedule),
 }
 
 /// One cut, as text.
 pub(crate) struct Step {
     /// Its token in a line.
     pub(crate) token: String,
+    /// The preemptions of the run that it cuts, as lines of a report.
+    pub(crate) preempted: Vec<String>,
+    /// Their token, if there are any.
+    pub(crate) schedule: Schedule,
     /// Its lines in a report.
     pub(crate) text: Vec<String>,
 }
@@ -44,6 +55,9 @@ pub(crate) struct Replayed {
     pub(crate) hash: u32,
     /// The interrupt's line in a report.
     pub(crate) interrupt: Option<String>,
+    /// The schedule of the last run, and its preemptions as lines of a report.
+    pub(crate) schedule: Schedule,
+    pub(crate) preempted: Vec<String>,
 }
 
 /// A parsed failure line.
@@ -53,7 +67,10 @@ pub(crate) struct Line<'l> {
     pub(crate) name: &'l str,
     pub(crate) model: &'l str,
     pub(crate) image: &'l str,
-    pub(crate) cuts: Vec<&'l str>,
+    /// The cuts, each with the schedule of the run that it cuts.
+    pub(crate) cuts: Vec<(&'l str, Schedule)>,
+    /// The schedule of the run after the last cut.
+    pub(crate) schedule: Schedule,
     pub(crate) hash: u32,
     /// The features of the build that printed it, if not the default ones.
     pub(crate) features: &'l str,
@@ -68,19 +85,27 @@ impl<'l> Line<'l> {
             _ => return None,
         };
         let mut cuts: Vec<&str> = cuts.split('/').filter(|c| !c.is_empty()).collect();
-        let preempt = match cuts.first().and_then(|c| c.strip_prefix('~')) {
-            Some(point) => {
-                cuts.remove(0);
-                Some(point.parse().ok()?)
+        let point = cuts.first().and_then(|c| c.strip_prefix('~')?.parse().ok());
+        if point.is_some() {
+            cuts.remove(0);
+        }
+        let preempt = point;
+        let mut schedule = Schedule::default();
+        let mut scheduled = Vec::new();
+        for c in cuts {
+            match c.starts_with('~') {
+                true => schedule = Schedule::parse(c)?,
+                false => scheduled.push((c, std::mem::take(&mut schedule))),
             }
-            None => None,
-        };
+        }
+        let cuts = scheduled;
         Some(Line {
             preempt,
             name,
             model,
             image,
             cuts,
+            schedule,
             hash: u32::from_str_radix(hash, 16).ok()?,
             features,
         })
@@ -124,6 +149,20 @@ impl<'l> CutText<'l> {
     }
 }
 
+/// Events as one line, each with its thread where that is another one than before.
+fn by_thread(events: &[(Option<String>, String)]) -> String {
+    let mut before = &None;
+    let with = events.iter().map(|(thread, what)| {
+        let text = match thread {
+            Some(t) if thread != before => format!("{t}: {what}"),
+            _ => what.clone(),
+        };
+        before = thread;
+        text
+    });
+    with.collect::<Vec<_>>().join("   ")
+}
+
 impl<M: Media, T: WorldState> Engine<'_, M, T> {
     pub(crate) fn model(&self) -> String {
         engine::names(&self.parts)
@@ -135,8 +174,13 @@ impl<M: Media, T: WorldState> Engine<'_, M, T> {
 
     pub(crate) fn line(&self, replayed: &Replayed) -> String {
         let point = self.setup.preempt.map(|p| format!("~{p}"));
-        let mut cuts: Vec<&str> = point.as_deref().into_iter().collect();
-        cuts.extend(replayed.steps.iter().map(|s| &s.token[..]));
+        let mut cuts: Vec<String> = point.into_iter().collect();
+        let schedule = |s: &Schedule| (!s.is_default()).then(|| s.to_string());
+        for s in &replayed.steps {
+            cuts.extend(schedule(&s.schedule));
+            cuts.push(s.token.clone());
+        }
+        cuts.extend(schedule(&replayed.schedule));
         format!(
             "{}@{}@{}@{}@{:08x}{}",
             plain(&self.setup.name),
@@ -148,13 +192,13 @@ impl<M: Media, T: WorldState> Engine<'_, M, T> {
         )
     }
 
-    /// Follows the cuts, and boots the state that the last one left.
+    /// Follows the cuts, and boots the state that the last one left with a schedule.
     ///
     /// **Errors**: the reason why a cut does not exist in the program any more.
     pub(crate) fn follow(
         &mut self,
         sources: &[CutSource<'_>],
-        to_the_end: bool,
+        to_the_end: Option<&Schedule>,
     ) -> Result<Replayed, String> {
         let setup = self.setup;
         let mut world = setup.world.clone();
@@ -165,8 +209,19 @@ impl<M: Media, T: WorldState> Engine<'_, M, T> {
         let mut hash = Wide::new();
         let mut interrupt = None;
         for (level, source) in sources.iter().enumerate() {
-            let run = self.boot(&world, !free.is_empty(), &unstable, policy);
-            let trace = self.take_trace();
+            let schedule = match source {
+                CutSource::Known(c) => &c.schedule,
+                CutSource::Line(_, s) => s,
+            };
+            let (run, trace, preempted) = {
+                let start = Start {
+                    world: &world,
+                    record_reads: !free.is_empty(),
+                    unstable: &unstable,
+                    policy,
+                };
+                self.follow_run(&start, schedule)?
+            };
             interrupt = interrupt.or_else(|| self.say_interrupt(&trace));
             if let Err(what) = run.end {
                 let end = Err(format!("after only {level} of the cuts: {what}"));
@@ -175,13 +230,15 @@ impl<M: Media, T: WorldState> Engine<'_, M, T> {
                     end,
                     hash: 0,
                     interrupt,
+                    schedule: schedule.clone(),
+                    preempted,
                 });
             }
             hash.word(trace_hash(&trace, &run.past) as u64);
             let text;
             let cut = match *source {
                 CutSource::Known(c) => c,
-                CutSource::Line(l) => {
+                CutSource::Line(l, _) => {
                     let t = CutText::parse(l).ok_or_else(|| format!("`{l}` is not a cut"))?;
                     let event = if t.point == "end" {
                         trace.events.len()
@@ -214,6 +271,7 @@ impl<M: Media, T: WorldState> Engine<'_, M, T> {
                         torn: t.torn,
                         choices,
                         policy: t.policy,
+                        schedule: schedule.clone(),
                     };
                     self.arena().put(0, &start);
                     &text
@@ -227,13 +285,14 @@ impl<M: Media, T: WorldState> Engine<'_, M, T> {
                 match *e {
                     Event::World(n) => {
                         world = run.past[n as usize].0.clone();
-                        last.push(format!("world = {world:?}"));
+                        last.push((self.rec.3.thread_of(i), format!("world = {world:?}")));
                     }
                     Event::Store { .. }
                     | Event::Touched { .. }
                     | Event::Program { .. }
                     | Event::Fence { .. } => {
-                        last.extend(self.say(&trace, e));
+                        let thread = self.rec.3.thread_of(i);
+                        last.extend(self.say(&trace, e).map(|what| (thread, what)));
                     }
                     _ => {}
                 }
@@ -266,7 +325,7 @@ impl<M: Media, T: WorldState> Engine<'_, M, T> {
                 let more = if from > 0 { "…   " } else { "" };
                 text.push(format!(
                     "last   {more}{}   <- here",
-                    last[from..].join("   ")
+                    by_thread(&last[from..])
                 ));
             }
             if !cut.choices.is_empty() {
@@ -303,25 +362,37 @@ impl<M: Media, T: WorldState> Engine<'_, M, T> {
                 .cloned()
                 .collect();
             free = carry_over(&rest);
-            steps.push(Step { token, text });
+            steps.push(Step {
+                token,
+                preempted,
+                schedule: cut.schedule.clone(),
+                text,
+            });
         }
-        if !to_the_end {
+        let Some(schedule) = to_the_end else {
             let (end, hash) = (Ok(()), hash.wide() as u32);
             return Ok(Replayed {
                 steps,
                 end,
                 hash,
                 interrupt,
+                schedule: Schedule::default(),
+                preempted: Vec::new(),
             });
-        }
-        let run = self.boot(&world, !free.is_empty(), &unstable, policy);
-        let trace = self.take_trace();
+        };
+        let start = Start {
+            world: &world,
+            record_reads: !free.is_empty(),
+            unstable: &unstable,
+            policy,
+        };
+        let (run, trace, preempted) = self.follow_run(&start, schedule)?;
         interrupt = interrupt.or_else(|| self.say_interrupt(&trace));
         let first = trace_hash(&trace, &run.past);
         let mut end = run.end;
         if end.is_ok() {
-            let again = self.boot(&world, !free.is_empty(), &unstable, policy);
-            if trace_hash(&self.take_trace(), &again.past) != first {
+            let (again, trace, _) = self.follow_run(&start, schedule)?;
+            if trace_hash(&trace, &again.past) != first {
                 end = Err(DIFFER.into());
             }
         }
@@ -330,7 +401,46 @@ impl<M: Media, T: WorldState> Engine<'_, M, T> {
             end,
             hash: hash.wide() as u32,
             interrupt,
+            schedule: schedule.clone(),
+            preempted,
         })
+    }
+
+    /// One run of a replay, its record, and its preemptions as lines of a report.
+    ///
+    /// **Errors**: a preemption of the schedule does not exist any more.
+    fn follow_run(
+        &mut self,
+        start: &Start<'_, T>,
+        schedule: &Schedule,
+    ) -> Result<(Run<T>, Trace, Vec<String>), String> {
+        self.schedule = schedule.clone();
+        self.status.under(schedule);
+        let run = self.boot(
+            start.world,
+            start.record_reads,
+            start.unstable,
+            start.policy,
+        );
+        self.schedule = Schedule::default();
+        let trace = self.take_trace();
+        if let Some(why) = &run.missed {
+            return Err(why.clone());
+        }
+        let preempted = self.rec.3.preempted().into_iter().map(|p| {
+            let before = trace.events[..p.events].iter().enumerate().rev();
+            let last = before
+                .filter_map(|(i, e)| Some((self.rec.3.thread_of(i), self.say(&trace, e)?)))
+                .next();
+            let after = match last {
+                Some((Some(thread), what)) => format!("after {what} of {thread}"),
+                Some((None, what)) => format!("after {what}"),
+                None => "at the beginning".into(),
+            };
+            format!("preempted  {}   {after}", p.text)
+        });
+        let preempted = preempted.collect();
+        Ok((run, trace, preempted))
     }
 
     /// Where the interrupt came in the boot of this record, if it came inside the body.

@@ -5,6 +5,7 @@ use crate::chain::{Cut, FailedRun};
 use crate::engine::{self, Setup};
 use crate::medium::Media;
 use crate::replay::{CutSource, Replayed};
+use crate::schedule::Schedule;
 use crate::summary::Summary;
 use crate::world::WorldState;
 use std::fmt;
@@ -83,12 +84,12 @@ fn times(cuts: usize) -> String {
 
 pub(crate) fn failure<M: Media, T: WorldState>(setup: &Setup<M, T>, bad: &FailedRun) -> Failure {
     let name = &setup.name;
-    if bad.cuts.is_empty() && setup.preempt.is_none() {
+    if bad.cuts.is_empty() && setup.preempt.is_none() && bad.schedule.is_default() {
         return Failure::plain(name, &format!("without a power cut: {}", bad.what));
     }
     let sources: Vec<CutSource<'_>> = bad.cuts.iter().map(CutSource::Known).collect();
     let mut e = engine::engine(setup, 0);
-    match e.follow(&sources, true) {
+    match e.follow(&sources, Some(&bad.schedule)) {
         Ok(replayed) => {
             let line = e.line(&replayed);
             build(setup, &replayed, &bad.what, Some(line), "")
@@ -125,19 +126,21 @@ pub(crate) fn no_end(timeout: Duration) -> String {
 pub(crate) fn hung<M: Media, T: WorldState>(
     setup: &Setup<M, T>,
     cuts: &[Cut],
+    schedule: &Schedule,
     replayed: Option<&str>,
 ) -> String {
     let what = no_end(setup.boot_timeout);
     if let Some(line) = replayed {
         return format!("{}: in {line}: {what}", setup.name);
     }
-    if cuts.is_empty() {
+    if cuts.is_empty() && schedule.is_default() {
         return format!("{}: without a power cut: {what}", setup.name);
     }
     let sources: Vec<CutSource<'_>> = cuts.iter().map(CutSource::Known).collect();
     let mut e = engine::engine(setup, 0);
-    match e.follow(&sources, false) {
+    match e.follow(&sources, None) {
         Ok(mut replayed) => {
+            replayed.schedule = schedule.clone();
             let line = e.line(&replayed);
             replayed.end = Err(what.clone());
             build(setup, &replayed, &what, Some(line), "").report
@@ -161,12 +164,18 @@ pub(crate) fn build<M: Media, T: WorldState>(
         let _ = writeln!(s, "  interrupt  {at}");
     }
     for (i, step) in replayed.steps.iter().enumerate() {
+        for t in &step.preempted {
+            let _ = writeln!(s, "  {t}");
+        }
         for (k, t) in step.text.iter().enumerate() {
             let _ = match k {
                 0 => writeln!(s, "  cut {}  {t}", i + 1),
                 _ => writeln!(s, "         {t}"),
             };
         }
+    }
+    for t in &replayed.preempted {
+        let _ = writeln!(s, "  {t}");
     }
     match &replayed.end {
         Err(again) if again == what => {}

@@ -24,12 +24,13 @@
 //! booted once.
 
 use crate::chain::{Cut, DIFFER, FailedRun, Link, chain, torn_states};
-use crate::engine::{Engine, Run, State, trace_hash};
+use crate::engine::{Engine, State, trace_hash};
 use crate::hash::{Wide, item};
 use crate::medium::Media;
 use crate::monitor::Claim;
+use crate::schedule::Schedule;
+use crate::schedules::{Planned, Start};
 use crate::torn::{Policy, UnstableWords};
-use crate::trace::Trace;
 use crate::walk::{OpenUnit, Walk, part_of, read_first};
 use crate::world::WorldState;
 use nvmem::planted;
@@ -44,20 +45,29 @@ struct CrashPoint<'a, T> {
     world: &'a T,
     world_hash: u128,
     from: &'a State<T>,
+    /// The schedule of the run that is cut.
+    schedule: &'a Schedule,
 }
 
 /// The states of the next level, and how many of them to store.
 pub(crate) struct NextStates<'n, T>(pub(crate) &'n mut Vec<State<T>>, pub(crate) usize);
 
 impl<T> State<T> {
-    pub(crate) fn compare(&self, run: &Run<T>, trace: &Trace) -> Result<(), FailedRun> {
-        if run.end.is_ok() && trace_hash(trace, &run.past) == self.trace_hash {
-            return Ok(());
+    fn start(&self) -> Start<'_, T> {
+        Start {
+            world: &self.world,
+            record_reads: !self.free.is_empty(),
+            unstable: &self.unstable,
+            policy: self.policy,
         }
-        Err(FailedRun {
+    }
+
+    fn failed(&self, schedule: Schedule, what: impl Into<String>) -> FailedRun {
+        FailedRun {
             cuts: chain(&self.link),
-            what: DIFFER.into(),
-        })
+            schedule,
+            what: what.into(),
+        }
     }
 }
 
@@ -68,17 +78,59 @@ type Branch = (Vec<(u32, u32)>, Vec<OpenUnit>);
 type Reads = (Vec<OpenUnit>, Vec<u32>);
 
 impl<M: Media, T: WorldState> Engine<'_, M, T> {
-    /// Cuts the run of a state at every instant.
+    /// Boots the state in the arena again, under each schedule, and compares with the first time.
+    /// Returns the schedules.
+    pub(crate) fn compare(&mut self, s: &State<T>) -> Result<Vec<Planned>, FailedRun> {
+        let mut plans = Vec::new();
+        match self.run_all(&s.start(), |_, p| plans.push(p.clone())) {
+            Ok(all) if all.hash == s.trace_hash => Ok(plans),
+            Ok(_) => Err(s.failed(Schedule::default(), DIFFER)),
+            Err(bad) => Err(s.failed(bad.schedule, DIFFER)),
+        }
+    }
+
+    /// The schedules with which the state in the arena is to be cut.
+    pub(crate) fn plans(&mut self, s: &State<T>) -> Result<Vec<Planned>, FailedRun> {
+        match self.setup.preemptions {
+            None => Ok(vec![Planned::default()]),
+            Some(_) => self.compare(s),
+        }
+    }
+
+    /// Cuts the runs of a state at every instant, with every schedule.
     pub(crate) fn cut_everywhere(
         &mut self,
         s: &State<T>,
         next: &mut NextStates<'_, T>,
     ) -> Result<(), FailedRun> {
-        let run = self.boot(&s.world, !s.free.is_empty(), &s.unstable, s.policy);
+        for p in self.plans(s)? {
+            self.cut_run(s, &p, next)?;
+        }
+        Ok(())
+    }
+
+    /// Cuts the run of a state with one schedule at every instant that no other run has.
+    pub(crate) fn cut_run(
+        &mut self,
+        s: &State<T>,
+        p: &Planned,
+        next: &mut NextStates<'_, T>,
+    ) -> Result<(), FailedRun> {
+        let run = self.boot_planned(&s.start(), p);
         let trace = self.take_trace();
-        match self.setup.thin {
-            None => s.compare(&run, &trace)?,
-            Some(n) => self.choose_stride(n, &run, &trace)?,
+        if let Some(n) = self.setup.thin {
+            if p.schedule.is_default() {
+                self.choose_stride(n, &run, &trace)?;
+            }
+        } else if self.setup.preemptions.is_none() {
+            if run.end.is_err() || trace_hash(&trace, &run.past) != s.trace_hash {
+                return Err(s.failed(Schedule::default(), DIFFER));
+            }
+        } else if run.end.is_err() {
+            return Err(s.failed(p.schedule.clone(), DIFFER));
+        }
+        if planted!("powerfail/preempted-run-is-not-cut") && !p.schedule.is_default() {
+            return Ok(());
         }
         let mut walk = Walk::new(s.free.clone(), s.unstable.clone());
         let mut world = s.world.clone();
@@ -87,7 +139,9 @@ impl<M: Media, T: WorldState> Engine<'_, M, T> {
         let mut instants = 0;
         for i in 0..=trace.events.len() {
             let event = trace.events.get(i);
-            if event.is_none_or(|e| walk.must_cut_before(e, &self.parts))
+            let own = i >= p.shared as usize;
+            if own
+                && event.is_none_or(|e| walk.must_cut_before(e, &self.parts))
                 && self.is_selected(&mut instants)
             {
                 let point = CrashPoint {
@@ -97,12 +151,16 @@ impl<M: Media, T: WorldState> Engine<'_, M, T> {
                     world: &world,
                     world_hash,
                     from: s,
+                    schedule: &p.schedule,
                 };
                 self.boot_all_states(&point, &walk.pend, std::mem::take(&mut instants), next)?;
             }
             let Some(e) = event else { break };
-            instants += u64::from(Walk::is_cut(e));
-            let torn = torn_states(&trace, i);
+            instants += u64::from(own && Walk::is_cut(e));
+            let torn = match own {
+                true => torn_states(&trace, i),
+                false => Vec::new(),
+            };
             // A quick look takes one of the ways.
             let one = self.setup.thin.map(|_| i % torn.len().max(1));
             for (k, w) in torn.into_iter().enumerate() {
@@ -119,6 +177,7 @@ impl<M: Media, T: WorldState> Engine<'_, M, T> {
                     world: &world,
                     world_hash,
                     from: s,
+                    schedule: &p.schedule,
                 };
                 self.boot_all_states(&point, &walk.pend, 1, next)?;
                 self.patch(&was);
@@ -239,7 +298,7 @@ impl<M: Media, T: WorldState> Engine<'_, M, T> {
             for policy in 0..Policy::ALL - u8::from(five) {
                 self.count.boots += u64::from(counted);
                 let (found, read_unstable) =
-                    self.boot_once(point, (choices, key), free, Policy(policy), next)?;
+                    self.boot_once(point, (choices, key), free, (Policy(policy), counted), next)?;
                 match &mut reads {
                     None => reads = Some(found),
                     Some((p, v)) => {
@@ -270,7 +329,7 @@ impl<M: Media, T: WorldState> Engine<'_, M, T> {
         point: &CrashPoint<'_, T>,
         (choices, key): (&[(u32, u32)], u128),
         free: &[OpenUnit],
-        policy: Policy,
+        (policy, counted): (Policy, bool),
         next: &mut NextStates<'_, T>,
     ) -> Result<(Reads, bool), FailedRun> {
         let cut = Cut {
@@ -278,43 +337,63 @@ impl<M: Media, T: WorldState> Engine<'_, M, T> {
             torn: point.torn,
             choices: choices.to_vec(),
             policy,
+            schedule: point.schedule.clone(),
         };
         self.status.at(&point.from.link, &cut);
-        let run = self.boot(point.world, !free.is_empty(), point.unstable, policy);
+        let start = Start {
+            world: point.world,
+            record_reads: !free.is_empty(),
+            unstable: point.unstable,
+            policy,
+        };
         let link = || {
             Some(Arc::new(Link {
                 parent: point.from.link.clone(),
                 cut: cut.clone(),
             }))
         };
-        if let Err(what) = run.end {
-            return Err(FailedRun {
-                cuts: chain(&link()),
-                what,
-            });
-        }
-        let r = self.rec.0.get_mut();
-        let (trace, read_unstable) = (&r.trace, r.read_unstable);
-        let reads = if !self.setup.prune {
-            free.to_vec()
-        } else if free.is_empty() {
-            Vec::new()
-        } else {
-            read_first(free, trace)
+        let mut reads = match self.setup.prune {
+            true => Vec::new(),
+            false => free.to_vec(),
         };
+        let prune = self.setup.prune && !free.is_empty();
+        let mut read_unstable = false;
+        let all = self.run_all(&start, |e, _| {
+            let r = e.rec.0.get_mut();
+            read_unstable |= r.read_unstable;
+            if prune {
+                let found = read_first(free, &r.trace);
+                let new = |p: &OpenUnit| !reads.iter().any(|q| q.at == p.at);
+                let new: Vec<OpenUnit> = found.into_iter().filter(new).collect();
+                reads.extend(new);
+            }
+        });
+        let all = match all {
+            Ok(all) => all,
+            Err(bad) => {
+                return Err(FailedRun {
+                    cuts: chain(&link()),
+                    schedule: bad.schedule,
+                    what: bad.what,
+                });
+            }
+        };
+        if counted {
+            self.count.schedules += all.preempted;
+        }
         let keep = next.0.len() < next.1;
-        let hash = keep.then(|| trace_hash(trace, &run.past));
-        self.undo();
+        let hash = keep.then_some(all.hash);
         let arena = &self.rec.0.get_mut().arena;
         let vals = reads.iter().map(|p| arena.unit(p.at, p.len)).collect();
         if let Some(trace_hash) = hash {
+            let unstable = match planted!("powerfail/unstable-for-one-boot") {
+                true => UnstableWords::default(),
+                false => point.unstable.clone(),
+            };
             next.0.push(State {
                 diff: self.diff(),
                 free: carry_over(free),
-                unstable: match planted!("powerfail/unstable-for-one-boot") {
-                    true => UnstableWords::default(),
-                    false => point.unstable.clone(),
-                },
+                unstable,
                 policy,
                 world: point.world.clone(),
                 trace_hash,

@@ -21,8 +21,12 @@ pub struct Summary {
     /// In an endurance: the smallest number of events in each life with which there is progress.
     /// `None` if it was not searched.
     pub least_life: Option<u64>,
-    /// The number of points at which the program was interrupted.
+    /// The number of points at which the program was interrupted, or at which the first boot was
+    /// preempted.
     pub points: u64,
+    /// The number of schedules with a preemption that were run, over all states: see
+    /// [`Explore::preemptions`](crate::Explore::preemptions).
+    pub schedules: u64,
     /// Not the whole campaign: the environment selected a shard, a quick look, less depth or a
     /// replay, or the test runs under Miri. A test must then not expect certain counts.
     pub partial: bool,
@@ -39,6 +43,7 @@ impl std::ops::Add for Summary {
             depth: self.depth.max(o.depth),
             least_life: self.least_life.max(o.least_life),
             points: self.points + o.points,
+            schedules: self.schedules + o.schedules,
             partial: self.partial || o.partial,
         }
     }
@@ -53,7 +58,8 @@ impl Summary {
             sampled: c.sampled,
             depth: c.depth,
             least_life: None,
-            points: 0,
+            points: c.points,
+            schedules: c.schedules,
             partial: setup.partial,
         }
     }
@@ -98,7 +104,14 @@ impl fmt::Display for Summary {
             write!(f, ", progress with lives of {n} events and more")?;
         }
         if self.points > 0 {
-            write!(f, ", interrupted at {} points", self.points)?;
+            let what = match self.schedules {
+                0 => "interrupted",
+                _ => "preempted",
+            };
+            write!(f, ", {what} at {} points", self.points)?;
+        }
+        if self.schedules > 0 {
+            write!(f, ", {} schedules with a preemption", self.schedules)?;
         }
         if self.sampled > 0 {
             write!(f, "; {} cuts only sampled", self.sampled)?;

@@ -72,8 +72,8 @@ impl Walk {
     pub(crate) fn must_cut_before(&self, e: &Event, parts: &[MediumInfo]) -> bool {
         match *e {
             Event::Store { at, .. } => !part_of(parts, at).buffered,
-            Event::World(_) => !planted!("powerfail/world-is-no-cut"),
-            Event::Scratch { .. } | Event::Program { .. } => true,
+            Event::World(_) if planted!("powerfail/world-is-no-cut") => false,
+            Event::World(_) | Event::Scratch { .. } | Event::Program { .. } => true,
             Event::Touched { .. }
             | Event::Stable { .. }
             | Event::Unstable { .. }

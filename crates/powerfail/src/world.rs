@@ -2,6 +2,7 @@
 
 use crate::hash::Wide;
 use crate::observe::Recorder;
+use crate::threads::Threads;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -106,6 +107,22 @@ impl<'r, T: WorldState> World<'r, T> {
     /// **Panics**: inside another `body`.
     pub fn interrupted<R>(&self, handler: impl FnOnce(), body: impl FnOnce() -> R) -> R {
         self.rec.interrupted(handler, body)
+    }
+
+    /// Runs several threads of control, each on a stack of its own, and returns when all of them
+    /// have ended. `f` adds them with [`Threads::spawn`]; they run when it returns.
+    ///
+    /// A campaign with [`Explore::preemptions`](crate::Explore::preemptions) explores the schedules:
+    /// which thread runs when, when the clock moves, and when an interrupt comes. In other
+    /// campaigns they run in the default schedule: the ready thread of the highest priority until it
+    /// waits or ends, and of equals the one that was added first.
+    ///
+    /// A thread that is left when the power is cut is gone, with its stack. No destructor runs.
+    ///
+    /// **Panics**, which fails the campaign: if a thread panics; if every thread waits, and neither
+    /// a deadline nor an interrupt can wake one; inside a thread.
+    pub fn threads<'env>(&'env self, f: impl for<'scope> FnOnce(&'scope Threads<'scope, 'env>)) {
+        self.rec.threads(f)
     }
 
     /// Asserts that `value` is the same in every boot that passes here, whatever it executed and

@@ -294,8 +294,8 @@ where
                 }
                 let found = (table.scan(&mut |_, _| {})).map_err(OpenError::Damaged)?;
                 let recorded = found.run.version::<M>();
-                let other_version =
-                    recorded != version && !planted!("nv-replay/version-not-compared");
+                let differs = recorded != version;
+                let other_version = differs && !planted!("nv-replay/version-not-compared");
                 // Inlined where the options are constants, so unused alternatives link no code.
                 let keep = match update {
                     _ if start_over => Some(0),
@@ -454,7 +454,7 @@ where
     #[inline(never)]
     pub(crate) fn check_live(&mut self) {
         let mut f = self.cursor;
-        if planted!("nv-replay/live-one-record-early") && f.at <= f.end + Table::<M>::UNIT {
+        if f.at <= f.end + Table::<M>::UNIT && planted!("nv-replay/live-one-record-early") {
             f.at = f.end;
         }
         // Reclaim objects without an owner, and notify the outlet.

@@ -644,10 +644,9 @@ impl RecordView {
             // The record holds only the combined hash.
             (diff & 0xff == 0, true)
         };
-        (
-            call || planted!("nv-replay/call-not-compared"),
-            args || planted!("nv-replay/arguments-not-compared"),
-        )
+        let call = call || planted!("nv-replay/call-not-compared");
+        let args = args || planted!("nv-replay/arguments-not-compared");
+        (call, args)
     }
 
     /// The bits of the call hash, if the record holds them.

@@ -159,18 +159,12 @@ fn kept_messages_that_the_head_leaves_out() {
     assert!(tried > 0, "no image was refused");
 }
 
-fn random(seed: &mut u64) -> u64 {
-    *seed ^= *seed << 13;
-    *seed ^= *seed >> 7;
-    *seed ^= *seed << 17;
-    *seed
-}
-
 fn attacked<M: Model>()
 where
     M::Unit: Width,
 {
-    let (mut opened, mut refused, mut seed) = (0, 0, 88_172_645_463_325_252);
+    let (mut opened, mut refused) = (0, 0);
+    let mut rng = powerfail::Rng::new(1);
     let (step, rounds) = if cfg!(miri) { (499, 2) } else { (1, 4000) };
     let mut attack = |image: &[u8]| {
         if anything::<M>(image) {
@@ -189,10 +183,10 @@ where
         }
         for _ in 0..rounds {
             let mut bad = image.clone();
-            for _ in 0..1 + random(&mut seed) % 6 {
+            for _ in 0..1 + rng.below(6) {
                 // Superblocks stay intact: otherwise nearly every image is refused at once.
-                let at = 128 + random(&mut seed) as usize % (BYTES - 128);
-                bad[at] = random(&mut seed) as u8;
+                let at = 128 + rng.below(BYTES as u64 - 128) as usize;
+                bad[at] = rng.next_u32() as u8;
             }
             attack(&bad);
         }
@@ -200,7 +194,7 @@ where
     for len in [0, 8, 64, 128, 136, 400, 1024] {
         attack(&vec![0xff; len]);
         attack(&vec![0; len]);
-        let noise: Vec<_> = (0..len).map(|_| random(&mut seed) as u8).collect();
+        let noise: Vec<_> = (0..len).map(|_| rng.next_u32() as u8).collect();
         attack(&noise);
     }
     let least = if cfg!(miri) { 0 } else { 20 };

@@ -113,9 +113,9 @@ macro_rules! driver {
                 while !remaining.is_empty() {
                     let (burst, later) = remaining.split_at(self.chip.burst_len(remaining.len()));
                     // The chip clears the write enable latch at the end of each write.
-                    if !(planted!("spi-fram/no-write-enable")
-                        || planted!("spi-fram/write-enable-once") && to != at)
-                    {
+                    let skip = to != at && planted!("spi-fram/write-enable-once");
+                    let skip = skip || planted!("spi-fram/no-write-enable");
+                    if !skip {
                         self.spi.write(&[WREN])$($wait)*.map_err(Error::Bus)?;
                     }
                     let header = self.chip.header(WRITE, to);

@@ -24,15 +24,15 @@
 //! **Power loss**: a collection and the object in which it lies are as of the same persist or
 //! commit.
 
-// The full type of a guard and its error is stated where it is returned.
-#![allow(clippy::type_complexity)]
-
 mod array;
+mod blob;
 mod fifo;
 mod map;
+mod run;
 mod vector;
 
-pub use array::{Blob, Chunked};
+pub use array::Chunked;
+pub use blob::Blob;
 pub use fifo::Fifo;
 pub use map::Map;
 pub use vector::Vector;

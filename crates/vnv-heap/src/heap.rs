@@ -53,6 +53,89 @@ pub struct Heap<'h, R, S: Medium, P: Promise = Snapshot, Pol: Policy = Predict, 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unrooted {}
 
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// Any heap with the brand `'h` and the marker `B`, or a reference to one. A function that takes
+/// one need not name its root, medium, promise and policy.
+///
+/// ```
+/// use vnv_heap::collections::{Blob, Vector};
+/// use vnv_heap::{Error, HeapOf, Own};
+/// # use vnv_heap::{Config, Heap, brand, nvmem::{Persist, ram::RamFram}};
+///
+/// # #[derive(Persist)]
+/// # #[repr(C)]
+/// struct Packet<'h> {
+///     data: Blob<'h>,
+///     ttl: u16,
+/// }
+///
+/// fn packet<'h, H: HeapOf<'h>>(heap: &H) -> Result<Own<'h, Packet<'h>>, Error<H::Error>> {
+///     let data = Blob::alloc(heap, b"hello")?;
+///     Ok(heap.unrooted().alloc(Packet { data, ttl: 8 })?)
+/// }
+///
+/// # fn main() {
+/// # let (fram, mut ram) = (RamFram::<4096>::filled(0), [0; 512]);
+/// # brand!(b);
+/// # let new = |_: &_| Ok(Vector::<Own<Packet>, 4>::new());
+/// # let heap = Heap::<Vector<Own<Packet>, 4>, _>::open(b, fram, &mut ram, Config::DEFAULT, new).unwrap();
+/// let packet = packet(&heap).unwrap();
+/// heap.root_mut().unwrap().push(&heap, packet).unwrap();
+/// # }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a heap with the marker `{B}`",
+    label = "not a heap, or the heap of another marker",
+    note = "the marker is the last parameter of a type: `Fifo<'h, u32, Log>`; without one it is `()`"
+)]
+pub trait HeapOf<'h, B = ()>: sealed::Sealed {
+    /// The error of the medium's driver.
+    type Error;
+    /// The medium.
+    type Medium: Medium<Error = Self::Error>;
+    /// The promise after a power cut.
+    type Promise: Promise;
+    /// The replacement policy.
+    type Policy: Policy;
+    /// The same heap without its root, for all operations on objects: `heap.unrooted().alloc(…)`.
+    fn unrooted(&self) -> &Heap<'h, Unrooted, Self::Medium, Self::Promise, Self::Policy, B>;
+}
+
+impl<R, S: Medium, P: Promise, Pol: Policy, B> sealed::Sealed for Heap<'_, R, S, P, Pol, B> {}
+impl<'h, R, S: Medium, P: Promise, Pol: Policy, B> HeapOf<'h, B> for Heap<'h, R, S, P, Pol, B> {
+    type Error = S::Error;
+    type Medium = S;
+    type Promise = P;
+    type Policy = Pol;
+    #[inline(always)]
+    fn unrooted(&self) -> &Heap<'h, Unrooted, S, P, Pol, B> {
+        // SAFETY: invariant "No root before its time": a heap is a transparent core for every root
+        // type.
+        unsafe { &*core::ptr::from_ref(self).cast() }
+    }
+}
+
+macro_rules! references {
+    ($($reference:ty),*) => {$(
+        impl<H: sealed::Sealed> sealed::Sealed for $reference {}
+        #[diagnostic::do_not_recommend]
+        impl<'h, B, H: HeapOf<'h, B>> HeapOf<'h, B> for $reference {
+            type Error = H::Error;
+            type Medium = H::Medium;
+            type Promise = H::Promise;
+            type Policy = H::Policy;
+            #[inline(always)]
+            fn unrooted(&self) -> &Heap<'h, Unrooted, H::Medium, H::Promise, H::Policy, B> {
+                (**self).unrooted()
+            }
+        }
+    )*};
+}
+references!(&H, &mut H);
+
 /// The result of [`Heap::audit`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -97,14 +180,6 @@ where
     P: Promise,
     Pol: Policy,
 {
-    /// The same heap as `init` sees it: object 1 is not a root yet.
-    #[inline(always)]
-    pub(crate) fn unrooted(&self) -> &Heap<'h, Unrooted, S, P, Pol, B> {
-        // SAFETY: invariant "No root before its time": a heap is a transparent core for every root
-        // type.
-        unsafe { &*core::ptr::from_ref(self).cast() }
-    }
-
     /// Allocates an object.
     ///
     /// **Power loss**: until a reachable object owns it, the next open frees it. **Cost**: its
@@ -459,9 +534,19 @@ where
     /// reachable from the root, and frees unreachable ones. `ram` needs four bits for each of
     /// `config.objects`, and the size of the largest object with handles.
     ///
-    /// **Power loss**: a format starts again; a heap that existed keeps its promise. **Cost**:
-    /// reads the table and objects with handles; to format, zeroes the table. **Errors**:
-    /// [`OpenError`]. Pass `&mut storage` to keep the medium after an error.
+    /// **Power loss**: a format starts again; a heap that existed keeps its promise. **Cost**: what
+    /// is read does not depend on the size of `ram`. It is the sum of
+    ///
+    /// - 160 bytes, and a bit for each 8 bytes of the medium,
+    /// - 4 bytes for each of `config.objects`, twice with the snapshot promise,
+    /// - 8 bytes for each reachable object; its content and 12 bytes more if it has handles,
+    /// - at most all bytes that a cut or a dropped handle left over, and 40 for each object that a
+    ///   cut commit was to change,
+    /// - with damage: the bits, the 8 bytes for each object, what was left over, and 4 bytes for each
+    ///   of `config.objects` once more; and the content of each object, with 1/32 and 12 bytes more.
+    ///
+    /// What changes is written: bits and entries of what is free now. To format, zeroes the table.
+    /// **Errors**: [`OpenError`]. Pass `&mut storage` to keep the medium after an error.
     /// [`OpenError::Interrupted`] can be overcome by [`Heap::format`].
     pub fn open<F>(
         brand: Brand<'h, B>,

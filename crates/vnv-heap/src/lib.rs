@@ -27,7 +27,7 @@ pub use brand::Brand;
 pub use config::{Budget, Config, CostModel, JustInTime, MaskedWait, Promise, Snapshot, WorstCase};
 pub use error::{Component, Error, OpenError, Rejected};
 pub use handle::{Fields, HeapHandles, Marked, OfHeap, Own, Ref, RefMut};
-pub use heap::{Audit, Heap, Stats, Unrooted};
+pub use heap::{Audit, Heap, HeapOf, Stats, Unrooted};
 pub use nvmem;
 #[cfg(feature = "derive")]
 pub use nvmem_derive::Fields;

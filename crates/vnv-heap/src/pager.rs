@@ -53,7 +53,7 @@ use crate::store::{
     Alloc, BLOCK_HEADER, BeginWrite, CHECK_BYTES, Check, Commit, Free, METADATA_MAX, PIECE, Pin,
     Store, check_in_header,
 };
-use crate::walk::{self, Reachable};
+use crate::walk;
 use core::hint::black_box;
 use core::num::NonZeroU16;
 use core::ptr::NonNull;
@@ -311,7 +311,19 @@ impl<S: Medium, P: Promise, Pol: Policy> Core<S, P, Pol> {
 
     /// Evicts an object without writing it back. **Errors**: [`Error::Busy`] while it is pinned.
     pub(crate) fn forget(&self, id: u16) -> Result<(), Fail> {
-        self.forget_if(id, |_| Ok(()))
+        let mut changed = false;
+        self.forget_if(id, |pager| {
+            changed = P::SNAPSHOT
+                && pager
+                    .cache
+                    .lookup(id)
+                    .is_some_and(|f| pager.cache.is_dirty(f));
+            Ok(())
+        })?;
+        if changed && !planted!("vnv-heap/forgotten-block-kept") {
+            self.section(|pager| pager.store.empty(id))?;
+        }
+        Ok(())
     }
 
     /// The same, if `is_good` allows it.
@@ -1142,12 +1154,11 @@ impl<S: Medium, P: Promise, Pol: Policy> Pager<S, P, Pol> {
         // empty from here on. Nothing is pinned.
         let ram = unsafe { &mut *self.cache.buffer() };
         let r = walk::walk(&mut self.store, ram, root, sweep).and_then(|found| {
-            let Reachable { marks, scratch, .. } = found;
+            let (mut marks, count, damaged) = (found.marks, found.count, found.damaged);
             if sweep && !planted!("vnv-heap/no-sweep") {
-                self.store
-                    .sweep(scratch, found.damaged, |id| marks.is_reachable(id))?;
+                self.store.sweep(&mut marks, count, damaged)?;
             }
-            Ok((found.count, found.damaged))
+            Ok((count, damaged))
         });
         self.cache.clear();
         r

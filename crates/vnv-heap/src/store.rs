@@ -508,7 +508,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
             r => r?,
         }
         let unit = run.unit();
-        self.write_block_header(unit, b.id, b.len)?;
+        self.write_block_header(unit, b.id, b.len, false)?;
         self.image.begin_pending(b.id, unit)?;
         b.run = None;
         Ok(BlockRef {
@@ -518,10 +518,30 @@ impl<S: Medium, P: Promise> Store<S, P> {
         })
     }
 
-    /// Writes the header of a new block, without its check, and adds it to the chain.
-    fn write_block_header(&mut self, unit: u16, id: u16, len: u16) -> Result<(), Fail> {
+    /// Snapshot: the object keeps its changed block, which gets no content.
+    pub(crate) fn empty(&mut self, id: u16) -> Result<(), Fail> {
+        self.before_change()?;
+        let e = self.image.entry(id)?;
+        if e.is_settled() {
+            return Ok(());
+        }
+        let place = self.image.locate_in(id, e.pending())?;
+        let check = Check::new(id, place.len).finish().to_le_bytes();
+        let at = self.image.address(&place) - CHECK_BYTES;
+        self.image.put(at, &check)
+    }
+
+    /// Writes the header of a new block, and adds it to the chain. See
+    /// [`Image::write_block_header`].
+    fn write_block_header(
+        &mut self,
+        unit: u16,
+        id: u16,
+        len: u16,
+        empty: bool,
+    ) -> Result<(), Fail> {
         let prev = if P::SNAPSHOT { self.chain } else { 0 };
-        self.image.write_block_header(unit, id, len, prev)?;
+        self.image.write_block_header(unit, id, len, prev, empty)?;
         if P::SNAPSHOT {
             self.chain = unit;
         }
@@ -664,10 +684,11 @@ impl<S: Medium, P: Promise> Store<S, P> {
 
     /// One step of an allocation. When it is done, [`Alloc::id`] is the first object's number.
     ///
-    /// The objects have no content yet: the caller writes each before it relies on it.
+    /// The objects have no content yet: the caller writes each before it relies on it. A run's
+    /// blocks say so.
     ///
     /// **Power loss**: an object that nothing reachable points to is gone. **Cost**: for each
-    /// object 6 bytes, an entry of 4 (2 with the snapshot promise), and a bit for each 8 bytes.
+    /// object 6 bytes (8 in a run), an entry of 4 (2 with the snapshot promise), and a bit for each 8 bytes.
     /// **Errors**: [`Error::Full`] when numbers or space do not suffice;
     /// nothing stays allocated then.
     ///
@@ -692,7 +713,7 @@ impl<S: Medium, P: Promise> Store<S, P> {
                 Ok(()) => {
                     let unit = a.run.unit();
                     let id = if RUN { a.id + a.done } else { a.id };
-                    self.write_block_header(unit, id, a.len)?;
+                    self.write_block_header(unit, id, a.len, RUN)?;
                     if P::SNAPSHOT {
                         self.image.put_pending(id, unit)?;
                     } else {
@@ -754,7 +775,9 @@ impl<S: Medium, P: Promise> Store<S, P> {
             FreeStage::Tombstone if !P::SNAPSHOT => Ok(()),
             FreeStage::Tombstone => {
                 match self.alloc_run(&mut f.run) {
-                    Ok(()) => self.write_block_header(f.run.unit(), f.id, f.len | TOMBSTONE)?,
+                    Ok(()) => {
+                        self.write_block_header(f.run.unit(), f.id, f.len | TOMBSTONE, false)?
+                    }
                     // No space for a tombstone: the commit scans the table instead.
                     Err(Fail::FULL) => self.state |= SCAN,
                     Err(e) => return Err(e),

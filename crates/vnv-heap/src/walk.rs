@@ -25,31 +25,29 @@ use nvmem::{Invalid, Medium, planted};
 const TYPES: usize = 14;
 
 /// No handle points to it.
-const NONE: u8 = 0;
+pub(crate) const NONE: u8 = 0;
 /// It has an owner, and its handles have been visited.
-const DONE: u8 = 1;
+pub(crate) const DONE: u8 = 1;
 /// It has an owner. Its handles are to be visited, as the type of this index.
 const PENDING: u8 = 2;
 
 /// Marks of four bits each.
 pub(crate) struct Marks<'r> {
-    bits: &'r mut [u8],
+    pub(crate) bits: &'r mut [u8],
 }
 
 impl Marks<'_> {
-    fn get(&self, id: u16) -> u8 {
+    #[inline(never)]
+    pub(crate) fn get(&self, id: u16) -> u8 {
         let byte = self.bits.get(usize::from(id) / 2).copied().unwrap_or(0);
         byte >> (id % 2 * 4) & 15
     }
-    fn set(&mut self, id: u16, mark: u8) {
+    #[inline(never)]
+    pub(crate) fn set(&mut self, id: u16, mark: u8) {
         if let Some(byte) = self.bits.get_mut(usize::from(id) / 2) {
             let shift = id % 2 * 4;
             *byte = *byte & !(15 << shift) | mark << shift;
         }
-    }
-    /// Whether a handle points to it.
-    pub(crate) fn is_reachable(&self, id: u16) -> bool {
-        self.get(id) != NONE
     }
 }
 
@@ -70,7 +68,7 @@ impl Visit for Walk<'_> {
         self.known.handle(value, found)?;
         let bad = Invalid::Handle(found.family);
         let id = value as u16;
-        if self.marks.is_reachable(id) && !planted!("vnv-heap/two-owners") {
+        if self.marks.get(id) != NONE && !planted!("vnv-heap/two-owners") {
             return Err(bad);
         }
         let mark = if found.handles {
@@ -116,8 +114,6 @@ impl Walk<'_> {
 /// The result of a walk.
 pub(crate) struct Reachable<'r> {
     pub(crate) marks: Marks<'r>,
-    /// RAM that the walk does not need any more.
-    pub(crate) scratch: &'r mut [u8],
     pub(crate) count: u16,
     /// Reachable objects with handles that are damaged.
     pub(crate) damaged: u16,
@@ -200,7 +196,6 @@ pub(crate) fn walk<'r, S: Medium, P: Promise>(
     }
     Ok(Reachable {
         marks: walk.marks,
-        scratch: content,
         count: walk.count,
         damaged,
     })

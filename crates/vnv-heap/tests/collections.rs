@@ -205,15 +205,14 @@ fn all_of_it_can_be_freed() {
     assert!(before > 20, "{before}");
     let mut held = heap.root_mut().unwrap();
     let root = &mut *held;
-    core::mem::replace(&mut root.queue, Fifo::alloc(&heap, 1).unwrap())
-        .free(&heap)
+    let one = Fifo::alloc(&heap, 1).unwrap();
+    heap.discard(core::mem::replace(&mut root.queue, one))
         .unwrap();
-    core::mem::take(&mut root.series).free(&heap).unwrap();
-    core::mem::take(&mut root.map).free(&heap).unwrap();
+    root.series.clear(&heap).unwrap();
+    root.map.clear(&heap).unwrap();
     assert_eq!((root.series.len(), root.map.len()), (0, 0));
     let one = Chunked::alloc(&heap, 1, |_| Ok([0; 16])).unwrap();
-    core::mem::replace(&mut root.table, one)
-        .free(&heap)
+    heap.discard(core::mem::replace(&mut root.table, one))
         .unwrap();
     root.text.replace(&heap, b"").unwrap();
     drop(held);

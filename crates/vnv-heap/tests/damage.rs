@@ -682,6 +682,63 @@ fn what_is_overwritten_has_its_size() {
     }
 }
 
+/// Elements of a queue that have no content yet keep their blocks while damage is known, also when
+/// the bitmap is lost.
+fn without_content<P: Promise>(salvages: bool, save: impl Fn(&mut Line<'_, P>)) {
+    fn empty<'h, P: Promise>(heap: &Heap<'h, Unrooted, Shared, P>) -> Result<Ring<'h>, Failure> {
+        Ok(Ring {
+            fifo: Fifo::alloc(heap, 3)?,
+            others: [None, Some(heap.alloc([9; 8])?)],
+        })
+    }
+    let (chip, mut ram) = (Shared::blank(SIZE), vec![0; RAM]);
+    {
+        brand!(b);
+        let mut heap = Line::<P>::open(b, chip.clone(), &mut ram, CONFIG, empty).unwrap();
+        save(&mut heap);
+    }
+    let bytes = chip.bytes();
+    let at = |i: usize| number(&bytes, 64 + 24 + 4 * i);
+    let bitmap = (168 + 8 * at(2) + 4 * at(0)).next_multiple_of(8);
+    chip.0.lock().unwrap().bytes[bitmap..bitmap + at(1) / 8].fill(0);
+    brand!(b);
+    let open = if salvages {
+        Line::<P>::salvage
+    } else {
+        Line::<P>::open
+    };
+    let mut heap = open(b, chip.clone(), &mut ram, CONFIG, empty).unwrap();
+    assert_eq!(heap.damage(), 0);
+    let mut mine: Vec<_> = (0..8).map(|_| heap.alloc([7_u32; 4]).unwrap()).collect();
+    let mut root = heap.root_mut().unwrap();
+    for i in 10..13 {
+        root.fifo.push(&heap, [i; 8]).unwrap();
+    }
+    drop(root);
+    heap.audit().unwrap();
+    save(&mut heap);
+    // With snapshots, what the commit has freed becomes another's.
+    mine.extend(core::iter::from_fn(|| heap.alloc([7_u32; 4]).ok()));
+    heap.audit().unwrap();
+    assert!(mine.iter().all(|own| heap.read(own) == Ok([7; 4])));
+    let root = heap.root().unwrap();
+    assert_eq!(heap.read(root.others[1].as_ref().unwrap()), Ok([9; 8]));
+    for i in 0..3 {
+        assert_eq!(root.fifo.get(&heap, i), Ok(Some([10 + u32::from(i); 8])));
+    }
+}
+
+#[test]
+fn what_has_no_content_keeps_its_block() {
+    for salvages in [false, true] {
+        without_content::<JustInTime>(salvages, |heap| {
+            heap.persist().unwrap();
+            heap.restore().unwrap();
+        });
+        without_content::<Snapshot>(salvages, |heap| heap.commit().unwrap());
+    }
+}
+
 /// How many images, and how many of them show damage elsewhere.
 #[derive(Default)]
 struct Count {
@@ -786,6 +843,47 @@ fn former_blocks_do_not_come_back() {
             }
         }
     }
+}
+
+/// An open that meets damage is cut at every call of the medium. The next ones find what an open
+/// that was not cut finds.
+fn cut_in_open<P: Save>(image: &Image) {
+    let mut cuts = 0;
+    let heads = image.blocks.values().map(|b| b.start..b.start + 9);
+    let all = heads.chain([image.table..image.table + 64, image.bitmap.clone()]);
+    for at in all.flatten().step_by(if cfg!(miri) { 97 } else { 1 }) {
+        for mask in [0x01, 0x10, 0xFF] {
+            let mut bytes = image.bytes.clone();
+            bytes[at] ^= mask;
+            let mut last = bytes.clone();
+            for calls in 0.. {
+                let (chip, mut ram) = (Shared::new(bytes.clone()), vec![0xEE; RAM]);
+                chip.0.lock().unwrap().fails_after = Some(calls);
+                brand!(b);
+                let opened = TestHeap::<P>::open(b, chip.clone(), &mut ram, CONFIG, root);
+                let failed = matches!(opened, Err(OpenError::Failed(Error::Medium(_))));
+                drop(opened);
+                if !failed {
+                    break;
+                }
+                if chip.bytes() != last {
+                    last = chip.bytes();
+                    let judged = image.judge::<P>(last.clone(), at..at + 1);
+                    judged
+                        .unwrap_or_else(|how| panic!("byte {at}, {mask:#x}, call {calls}: {how}"));
+                    cuts += 1;
+                }
+            }
+        }
+    }
+    assert!(cfg!(miri) || cuts > 100, "{cuts}");
+}
+
+#[test]
+fn an_open_is_cut_that_meets_damage() {
+    cut_in_open::<JustInTime>(&clean::<JustInTime>().0);
+    cut_in_open::<Snapshot>(&clean::<Snapshot>().0);
+    cut_in_open::<Snapshot>(&cut());
 }
 
 #[test]

@@ -170,7 +170,7 @@ impl Model {
                     before
                 );
                 if let Some(old) = old {
-                    old.free(heap).unwrap();
+                    heap.discard(old).unwrap();
                 }
             }
             14 => {
@@ -302,9 +302,9 @@ fn all_of_it_is_freed() {
         );
         match way {
             0 => {
-                queue.free(&heap).unwrap();
-                items.free(&heap).unwrap();
-                texts.free(&heap).unwrap();
+                heap.discard(queue).unwrap();
+                heap.discard(items).unwrap();
+                heap.discard(texts).unwrap();
             }
             1 => heap
                 .discard(Root {
@@ -353,7 +353,8 @@ fn round<'h, S: Medium<Error: Debug>, P: Promise>(heap: &Heap<'h, Small<'h>, S, 
     let element = heap.alloc([n as u8; 5]).unwrap();
     root.queue.push(heap, element).unwrap();
     if n == 3 {
-        root.items.pop(heap).unwrap().unwrap().free(heap).unwrap();
+        let item = root.items.pop(heap).unwrap().unwrap();
+        heap.discard(item).unwrap();
     } else {
         let item = Blob::alloc(heap, &[n as u8; 3][..n as usize]).unwrap();
         root.items.push(heap, item).unwrap();

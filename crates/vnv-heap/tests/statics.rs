@@ -135,7 +135,7 @@ fn fill<'h, S: nvmem::Medium>(heap: &LogHeap<'h, S>) -> Result<(), Error<S::Erro
     let name = Blob::alloc(heap, b"boiler")?;
     let old = root.names.insert(heap, 1, name).map_err(|r| r.error)?;
     if let Some(old) = old {
-        old.free(heap).map_err(|r| r.error)?;
+        heap.discard(old)?;
     }
     root.tables.set(heap, 3, 5)?;
     Ok(())

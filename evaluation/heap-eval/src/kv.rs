@@ -1,6 +1,7 @@
 //! The key-value workload: 256 values of four sizes are inserted and flushed, then whole values are
 //! updated, in four patterns.
 
+use crate::medium::Counts;
 use crate::rng::Rng;
 
 /// How many keys there are.
@@ -87,8 +88,8 @@ pub trait Values {
     fn update(&mut self, key: usize, fill: u8);
     /// Whether each byte of the value is `fill`.
     fn holds(&mut self, key: usize, fill: u8) -> bool;
-    /// Bytes that went to the medium since everything was inserted and flushed.
-    fn written(&self) -> u64;
+    /// What went over the bus since everything was inserted and flushed.
+    fn counts(&self) -> &Counts;
 }
 
 /// What update number `i` writes.

@@ -3,13 +3,18 @@
 use nvmem::Medium;
 use nvmem::device::{Contract, Misuse, Torn, check_range};
 use std::cell::Cell;
+use vnv_heap::CostModel;
 
-/// Bytes and operations.
+/// Bytes of a word, where each word is a transfer of its own.
+const WORD: u64 = 4;
+
+/// Bytes, operations, and the words of all operations.
 #[derive(Debug, Default)]
 pub struct Counts {
     read: Cell<u64>,
     written: Cell<u64>,
     operations: Cell<u64>,
+    words: Cell<u64>,
 }
 
 impl Counts {
@@ -30,10 +35,19 @@ impl Counts {
         self.read.set(0);
         self.written.set(0);
         self.operations.set(0);
+        self.words.set(0);
+    }
+    /// Microseconds on the bus: with a transfer for each operation, and with one for each word.
+    pub fn microseconds(&self, model: &CostModel) -> [f64; 2] {
+        let bytes = (self.read() + self.written()) as f64 * f64::from(model.byte_ns);
+        [self.operations(), self.words.get()]
+            .map(|transfers| (bytes + transfers as f64 * f64::from(model.operation_ns)) / 1000.0)
     }
     fn add(&self, to: &Cell<u64>, bytes: usize) {
         to.set(to.get() + bytes as u64);
         self.operations.set(self.operations.get() + 1);
+        self.words
+            .set(self.words.get() + (bytes as u64).div_ceil(WORD));
     }
 }
 
@@ -106,5 +120,24 @@ impl Medium for Fram<'_> {
 
     fn erase(&mut self, _: u32, _: u32) -> Result<(), Misuse> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_is_that_of_the_transfers() {
+        let counts = Counts::default();
+        let mut fram = Fram::new(64, &counts);
+        assert!(fram.write(0, &[1; 30]).is_ok() && fram.read(8, &mut [0; 2]).is_ok());
+        let model = CostModel {
+            byte_ns: 200,
+            operation_ns: 1000,
+            ..CostModel::ESP32C3_MB85RS4MT
+        };
+        // 32 bytes; 2 operations, or 8 words and 1.
+        assert_eq!(counts.microseconds(&model), [8.4, 15.4]);
     }
 }

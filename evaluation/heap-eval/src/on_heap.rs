@@ -94,8 +94,8 @@ impl<Pol: Policy> Values for HeapValues<'_, '_, '_, Pol> {
         }
     }
 
-    fn written(&self) -> u64 {
-        self.counts.written()
+    fn counts(&self) -> &Counts {
+        self.counts
     }
 }
 

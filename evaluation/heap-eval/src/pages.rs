@@ -158,8 +158,8 @@ impl<const S: usize> Values for PageValues<'_, S> {
             .all(|b| *b == fill)
     }
 
-    fn written(&self) -> u64 {
-        self.counts.written()
+    fn counts(&self) -> &Counts {
+        self.counts
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::measure::measure;
 use crate::medium::{Counts, Fram};
+use crate::modules::{MODULE, Modules};
 use crate::on_heap::{Bare, CONFIG, bytes, ram, sure};
 use std::hint::black_box;
 use vnv_heap::nvmem::Persist;
@@ -103,8 +104,14 @@ fn many(key: &str, one: impl Fn(i16)) {
     });
 }
 
+/// What is counted of one access.
+pub trait Measure {
+    /// Does it, and counts. The counts of the bus began at zero.
+    fn access(&self, key: &str, counts: &Counts, access: impl FnOnce());
+}
+
 /// `get` of an object of `N` bytes in the three cases, with 1 KiB of RAM and metadata.
-pub fn cases<const N: usize>() {
+pub fn cases<const N: usize>(m: &impl Measure) {
     let counts = Counts::default();
     let mut buffer = ram(CONTENT + METADATA);
     vnv_heap::brand!(b);
@@ -117,21 +124,19 @@ pub fn cases<const N: usize>() {
     sure(heap.persist());
     sure(heap.restore());
     let get = |case: &str| {
-        measure(&format!("heap.retrieval_{case}_{N}"), 1, || {
+        counts.reset();
+        m.access(&format!("heap.retrieval_{case}_{N}"), &counts, || {
             if let Ok(held) = black_box(&heap).get(black_box(&small)) {
                 black_box(&*held);
             }
         });
     };
-    counts.reset();
     get("bad");
     assert_eq!(counts.written(), 0);
     assert!(counts.read() >= N as u64, "it was not resident");
-    counts.reset();
     get("best");
     assert_eq!(counts.read(), 0, "it is resident");
     sure(heap.get_mut(&large))[0] = 1;
-    counts.reset();
     get("worst");
     assert!(counts.written() >= CONTENT as u64, "nothing had to leave");
 }
@@ -156,4 +161,30 @@ pub fn evict() {
         }
     });
     assert!(counts.written() >= 1024 && counts.read() >= 1024);
+}
+
+/// Access to data that is split into modules, in the same cases.
+pub fn modules(m: &impl Measure) {
+    for size in [32, 64, 128, 256, 512, 1024] {
+        let counts = Counts::default();
+        let mut modules = Modules::new(2, &counts);
+        let at = black_box(MODULE - size);
+        let mut get = |case: &str, module: usize| {
+            counts.reset();
+            m.access(&format!("modules.{case}_{size}"), &counts, || {
+                let modules = black_box(&mut modules);
+                black_box(modules.get(module, at, size).map(|b| b[0]));
+            });
+        };
+        get("bad", 0);
+        get("best", 0);
+        assert!(modules.get_mut(0, at, size).is_some());
+        counts.reset();
+        m.access(&format!("modules.worst_{size}"), &counts, || {
+            let modules = black_box(&mut modules);
+            if let Some(b) = modules.get_mut(1, at, size) {
+                black_box(b)[0] = 2;
+            }
+        });
+    }
 }

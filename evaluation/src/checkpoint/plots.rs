@@ -1,7 +1,7 @@
 //! The plots of the study of checkpoints.
 
 use crate::Figures;
-use crate::heap::plots::{Series, lines};
+use crate::draw::{self, Series};
 use anyhow::{Result, anyhow};
 
 /// A diagram: file, title, axes, grid, what is drawn, unit of the keys, the part of a unit, and the
@@ -44,7 +44,7 @@ const CHANGED: &[(&str, &str)] = &[
     ("full", "Full"),
     ("copy_if_change", "CopyIfChange"),
     ("adaptive", "Adaptive"),
-    ("copy_if_change_paper", "the same, in place"),
+    ("copy_if_change_paper", "CopyIfChange, in place"),
 ];
 
 const APART: &[(&str, &str)] = &[
@@ -57,7 +57,7 @@ const APART: &[(&str, &str)] = &[
 
 const COPIED: &[(&str, &str)] = &[
     ("copy_if_change", "CopyIfChange"),
-    ("copy_if_change_paper", "the same, in place"),
+    ("copy_if_change_paper", "CopyIfChange, in place"),
 ];
 
 const fn diagram(
@@ -86,6 +86,7 @@ const fn in_time(d: Diagram) -> Diagram {
 }
 
 const SPAN: &str = "span in bytes";
+const FRAGMENTATION: &str = "fragmentation";
 const CHUNKS: &str = "chunks of 128 B that are not allocated";
 
 const DIAGRAMS: &[Diagram] = &[
@@ -249,12 +250,12 @@ fn fragmentation(f: &Figures) -> Vec<Plot> {
         against("heap_tracker", "HeapTracker"),
         against("heap_tracker_paper", "HeapTracker, 5 B"),
     ];
-    let axes = ("fragmentation", "mJ");
+    let axes = (FRAGMENTATION, "mJ");
     vec![
         (
             "checkpoint-fig12.svg",
             "12: the heap of figures 13 and 14",
-            (SPAN, "fragmentation"),
+            (SPAN, FRAGMENTATION),
             vec![("fragmentation".to_owned(), shape.clone())],
         ),
         (
@@ -291,8 +292,15 @@ pub fn all(f: &Figures) -> Result<Vec<(String, String)>> {
         return Ok(Vec::new());
     }
     let mut out = Vec::new();
-    let mut keep = |file: &str, title: &str, axes: (&str, &str), all: &[Series]| {
-        let svg = lines(title, axes.0, axes.1, all).map_err(|e| anyhow!("{file}: {e}"))?;
+    let mut keep = |file: &str, title: &str, axes: (&str, &str), series: &[Series]| {
+        let diagram = draw::Diagram {
+            title,
+            axes,
+            // Several heaps are as fragmented, and a line between them says nothing.
+            joined: axes.0 != FRAGMENTATION,
+            series,
+        };
+        let svg = draw::diagrams(&[diagram]).map_err(|e| anyhow!("{file}: {e}"))?;
         out.push((file.to_owned(), svg));
         Ok::<_, anyhow::Error>(())
     };

@@ -77,9 +77,12 @@ fn part(name: &str, f: &Figures) -> Option<String> {
     Some(match name {
         "goals" => goals(f),
         "retrieval" => retrieval(f),
+        "retrieval-time" => retrieval_time(f),
         "fifo" => fifo(f),
+        "fifo-time" => fifo_time(f),
         "persist" => persist(f),
         "kv" => kv(f),
+        "kv-time" => kv_time(f),
         "limits" => limits(f),
         "snapshot" => snapshot(f),
         "memory" => memory(f),
@@ -102,16 +105,13 @@ fn goals(f: &Figures) -> String {
 }
 
 fn retrieval(f: &Figures) -> String {
-    const CASES: [(&str, &str); 3] = [
-        ("best", "resident"),
-        ("bad", "not resident, there is room"),
-        (
-            "worst",
-            "a modified object of 1 KiB must be written out first",
-        ),
+    const ABOUT: [&str; 3] = [
+        "resident",
+        "not resident, there is room",
+        "a modified object of 1 KiB must be written out first",
     ];
     let mut out = String::new();
-    for (case, about) in CASES {
+    for (case, about) in plots::CASES.into_iter().zip(ABOUT) {
         let _ = write!(out, "\n**{case}**: {about}\n\n");
         let mut t = Table::new(
             f,
@@ -172,11 +172,47 @@ fn retrieval(f: &Figures) -> String {
         )
 }
 
+/// The head of the columns that [`modelled`] fills.
+const MODELLED: [&str; 2] = ["by bursts", "by words"];
+
+/// The keys of a modelled time, by bursts and by words.
+fn modelled(of: &str) -> [String; 2] {
+    [format!("{of}.modelled"), format!("{of}.modelled_by_words")]
+}
+
+/// Getting an object, in time.
+fn retrieval_time(f: &Figures) -> String {
+    let [_, words] = MODELLED;
+    let head = [
+        "case, bytes",
+        "heap by bursts",
+        words,
+        "its core alone",
+        "modules' bus by bursts",
+        words,
+    ];
+    let mut t = Table::new(f, &head);
+    for case in plots::CASES {
+        for size in plots::SIZES {
+            let heap = format!("heap.retrieval_{case}_{size}");
+            let mut keys = modelled(&heap).to_vec();
+            keys.push(format!("{heap}.core"));
+            keys.extend(modelled(&format!("modules.{case}_{size}")));
+            t.figures(&format!("{case}, {size}"), &keys);
+        }
+    }
+    t.text
+        + &plot(
+            "heap-retrieval-time.svg",
+            "modelled time to get an object, by its size",
+        )
+}
+
 fn fifo(f: &Figures) -> String {
     let head = [
         "length",
         "heap",
-        "ideal",
+        "least possible",
         "bytes read",
         "Ir",
         "on RISC-V",
@@ -189,8 +225,6 @@ fn fifo(f: &Figures) -> String {
     let mut t = Table::new(f, &head);
     for l in plots::LENGTHS {
         let keys = [
-            format!("heap.fifo_{l}.bytes_written"),
-            format!("heap.fifo_{l}.ideal"),
             format!("heap.fifo_{l}.bytes_read"),
             format!("heap.fifo_{l}.ir"),
             on_riscv(&format!("fifo_{l}")),
@@ -200,13 +234,42 @@ fn fifo(f: &Figures) -> String {
             format!("ram.fifo_{l}.ir"),
             format!("vnv.fifo_{l}.bytes_written"),
         ];
-        t.figures(&l.to_string(), &keys);
+        let mut cells = vec![
+            t.figure(&format!("heap.fifo_{l}.bytes_written")),
+            shown(plots::least_written(l)),
+        ];
+        cells.extend(keys.iter().map(|k| t.figure(k)));
+        t.row(&l.to_string(), cells);
     }
     t.text
         + &plot(
             "heap-fifo.svg",
             "bytes written by an enqueue and a dequeue, by the length of the queue",
         )
+}
+
+/// The queue, in time.
+fn fifo_time(f: &Figures) -> String {
+    let [_, words] = MODELLED;
+    let head = [
+        "length",
+        "heap by bursts",
+        words,
+        "its core alone",
+        "NVM only, bus by bursts",
+        words,
+    ];
+    let mut t = Table::new(f, &head);
+    let measured = |l: &u32| f.contains_key(&format!("heap.fifo_{l}.core"));
+    for l in plots::LENGTHS.into_iter().filter(measured) {
+        let heap = format!("heap.fifo_{l}");
+        let mut keys = modelled(&heap).to_vec();
+        keys.push(format!("{heap}.core"));
+        keys.extend(modelled(&format!("nvm.fifo_{l}")));
+        t.figures(&l.to_string(), &keys);
+    }
+    let alt = "modelled time of an enqueue and a dequeue, by the length of the queue";
+    t.text + &plot("heap-fifo-time.svg", alt)
 }
 
 fn persist(f: &Figures) -> String {
@@ -216,6 +279,7 @@ fn persist(f: &Figures) -> String {
         "worst seen",
         "vNV-Heap, worst seen",
         "bound, µs",
+        "µs by words",
         "bound, µJ",
         "µJ by words",
     ];
@@ -226,6 +290,7 @@ fn persist(f: &Figures) -> String {
             format!("heap.persist_worst_{d}"),
             format!("vnv.persist_worst_{d}"),
             format!("heap.persist_bound_{d}.microseconds"),
+            format!("heap.persist_bound_{d}.microseconds_by_words"),
             format!("heap.persist_bound_{d}.microjoules"),
             format!("heap.persist_bound_{d}.microjoules_by_words"),
         ];
@@ -328,6 +393,35 @@ fn kv(f: &Figures) -> String {
         "heap-kv-ir.svg",
         "instructions of an update, by the manager and the pattern",
     ) + &plot("heap-kv-metadata.svg", "bytes of metadata, by the manager")
+}
+
+/// The key-value store, in time.
+fn kv_time(f: &Figures) -> String {
+    let mut out = String::new();
+    let units = [
+        ("modelled", "bus_microseconds"),
+        ("modelled_by_words", "bus_microseconds_by_words"),
+    ];
+    for (how, (all, bus)) in MODELLED.into_iter().zip(units) {
+        let about = format!("µs of an update, {how}");
+        let mut t = Table::new(
+            f,
+            &[&about, PATTERNS[0], PATTERNS[1], PATTERNS[2], PATTERNS[3]],
+        );
+        let keys = |who: &str, unit: &str| PATTERNS.map(|p| format!("{who}.kv_{p}.{unit}"));
+        t.figures("heap, its core and the bus", &keys("heap", all));
+        t.figures("heap, its core alone", &keys("heap", "core"));
+        for (who, name) in MANAGERS {
+            let keys = keys(who, bus);
+            if keys.iter().any(|k| f.contains_key(k)) {
+                t.figures(&format!("{name}, the bus alone"), &keys);
+            }
+        }
+        out += &t.text;
+        out.push('\n');
+    }
+    let alt = "time on the bus of an update, by the manager and the pattern";
+    out + plot("heap-kv-time.svg", alt).trim_start()
 }
 
 fn limits(f: &Figures) -> String {

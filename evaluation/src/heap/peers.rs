@@ -1,6 +1,7 @@
 //! What others measure at: from the public artifact of vNV-Heap (LCTES 2025), on a host, with the
 //! same counters and workloads.
 
+use super::times;
 use crate::Figures;
 
 /// Key and number. `vnv` is the artifact's heap, `managed_S` its page-wise manager with pages of
@@ -82,9 +83,10 @@ const PEERS: &[(&str, f64)] = &[
     ("vnv.persist_worst_4096", 3_826.0),
 ];
 
-/// Ours and theirs.
+/// Ours and theirs, with the modelled times.
 pub fn with(figures: &Figures) -> Figures {
     let mut all = figures.clone();
+    times::add(&mut all);
     all.extend(PEERS.iter().map(|(k, v)| ((*k).to_owned(), *v)));
     all
 }

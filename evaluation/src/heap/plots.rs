@@ -2,32 +2,17 @@
 
 use super::{goals, peers};
 use crate::Figures;
+use crate::draw::{self, Diagram, Series, Svg};
 use anyhow::{Result, anyhow};
-use plotters::coord::Shift;
-use plotters::prelude::*;
 
+/// The cases of reference retrieval.
+pub const CASES: [&str; 3] = ["best", "bad", "worst"];
 /// Sizes of the objects of reference retrieval.
 pub const SIZES: [u32; 6] = [32, 64, 128, 256, 512, 1024];
 /// Lengths of the queue.
 pub const LENGTHS: [u32; 12] = [1, 5, 10, 12, 14, 15, 16, 20, 30, 60, 90, 120];
 /// RAM of the persists at a limit of 2 KiB.
 pub const RAMS: [u32; 5] = [2048, 3072, 4096, 6144, 8192];
-
-const COLOURS: [RGBColor; 7] = [
-    RGBColor(30, 100, 170),
-    RGBColor(200, 90, 30),
-    RGBColor(90, 140, 60),
-    RGBColor(130, 130, 130),
-    RGBColor(150, 90, 160),
-    RGBColor(190, 160, 40),
-    RGBColor(80, 170, 180),
-];
-const WIDTH: u32 = 680;
-const HEIGHT: u32 = 340;
-
-pub type Series = (String, Vec<(f64, f64)>);
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Drawn = Result<(), Box<dyn std::error::Error>>;
 
 /// File and content of every plot that has something to show.
 pub fn all(figures: &Figures) -> Result<Vec<(String, String)>> {
@@ -36,20 +21,25 @@ pub fn all(figures: &Figures) -> Result<Vec<(String, String)>> {
     }
     let f = peers::with(figures);
     let mut out = Vec::new();
-    let mut keep = |name: &str, drawn: Result<String, Box<dyn std::error::Error>>| {
+    let mut keep = |name: &str, drawn: Svg| {
         let svg = drawn.map_err(|e| anyhow!("{name}: {e}"))?;
         out.push((name.to_owned(), svg));
         Ok::<_, anyhow::Error>(())
     };
     keep("heap-retrieval.svg", retrieval(&f))?;
+    keep("heap-retrieval-time.svg", retrieval_time(&f))?;
     keep("heap-fifo.svg", fifo(&f))?;
+    keep("heap-fifo-time.svg", fifo_time(&f))?;
     keep("heap-persist-limit.svg", persist_by_limit(&f))?;
     keep("heap-persist-ram.svg", persist_by_ram(&f))?;
-    keep(
-        "heap-kv-bytes.svg",
-        kv(&f, "bytes_written", "bytes written by an update"),
-    )?;
+    let written = kv(&f, "bytes_written", "bytes written by an update");
+    keep("heap-kv-bytes.svg", written)?;
     keep("heap-kv-ir.svg", kv(&f, "ir", "instructions of an update"))?;
+    let time = "modelled time on the bus of an update, by words, in µs";
+    keep(
+        "heap-kv-time.svg",
+        kv(&f, "bus_microseconds_by_words", time),
+    )?;
     keep("heap-kv-metadata.svg", metadata(&f))?;
     Ok(out)
 }
@@ -60,146 +50,134 @@ fn series(f: &Figures, name: &str, xs: &[u32], key: impl Fn(u32) -> String) -> S
     (name.to_owned(), xs.iter().filter_map(point).collect())
 }
 
-pub fn lines(
+/// A diagram of lines.
+fn lines(title: &str, axes: (&str, &str), series: &[Series]) -> Svg {
+    draw::diagrams(&[Diagram {
+        title,
+        axes,
+        joined: true,
+        series,
+    }])
+}
+
+/// Diagrams of the three cases, one below the other.
+fn cases(title: &str, y: &str, of: impl Fn(&str) -> Vec<Series>) -> Svg {
+    let all = CASES.map(|case| (format!("{title}, {case} case"), of(case)));
+    let diagrams = all.iter().map(|(title, series)| Diagram {
+        title,
+        axes: ("bytes of the object", y),
+        joined: true,
+        series,
+    });
+    draw::diagrams(&diagrams.collect::<Vec<_>>())
+}
+
+fn retrieval(f: &Figures) -> Svg {
+    cases("getting an object", "instructions", |case| {
+        let of = |name, who: &str, unit: &str| {
+            series(f, name, &SIZES, |s| format!("{who}{case}_{s}.{unit}"))
+        };
+        vec![
+            of("heap, with copying", "heap.retrieval_", "ir_total"),
+            of("heap", "heap.retrieval_", "ir"),
+            of("modules, with copying", "modules.", "ir_total"),
+            of("modules", "modules.", "ir"),
+            of("vNV-Heap, measured", "vnv.retrieval_", "ir"),
+        ]
+    })
+}
+
+fn retrieval_time(f: &Figures) -> Svg {
+    cases("modelled time to get an object", "µs", |case| {
+        let of = |name, who: &str, unit: &str| {
+            series(f, name, &SIZES, |s| format!("{who}{case}_{s}.{unit}"))
+        };
+        vec![
+            of("heap, by bursts", "heap.retrieval_", "modelled"),
+            of("heap, by words", "heap.retrieval_", "modelled_by_words"),
+            of("modules' bus, by bursts", "modules.", "modelled"),
+            of("modules' bus, by words", "modules.", "modelled_by_words"),
+        ]
+    })
+}
+
+/// Bytes that a queue of this length must write of each element, if 15 elements fit into RAM: one
+/// that is not written stays in RAM from its put to its take, which is as many operations as the
+/// queue is long.
+pub fn least_written(length: u32) -> f64 {
+    256.0 * (1.0 - 15.0 / f64::from(length)).max(0.0)
+}
+
+fn fifo(f: &Figures) -> Svg {
+    let of = |name, who: &'static str| {
+        let key = |l| format!("{who}.fifo_{l}.bytes_written");
+        series(f, name, &LENGTHS, key)
+    };
+    let least = LENGTHS.map(|l| (f64::from(l), least_written(l)));
+    let all = [
+        of("heap", "heap"),
+        of("vNV-Heap, measured", "vnv"),
+        ("least possible".to_owned(), least.to_vec()),
+        of("NVM only", "nvm"),
+        of("RAM only", "ram"),
+    ];
+    let title = "a queue of 256-byte elements, 4 KiB of RAM";
+    lines(title, ("length", "bytes written"), &all)
+}
+
+fn fifo_time(f: &Figures) -> Svg {
+    let of = |name, who: &'static str, unit: &'static str| {
+        series(f, name, &LENGTHS, |l| format!("{who}.fifo_{l}.{unit}"))
+    };
+    let all = [
+        of("heap, by bursts", "heap", "modelled"),
+        of("heap, by words", "heap", "modelled_by_words"),
+        of("NVM only, bus by bursts", "nvm", "modelled"),
+        of("NVM only, bus by words", "nvm", "modelled_by_words"),
+    ];
+    let title = "modelled time of an enqueue and a dequeue";
+    lines(title, ("length", "µs"), &all)
+}
+
+/// The energy of a persist and of saving all RAM, by bursts and by words. `x` are the limits or the
+/// sizes of RAM; the keys lack the unit.
+fn persist(
+    f: &Figures,
     title: &str,
-    x: &str,
-    y: &str,
-    all: &[Series],
-) -> Result<String, Box<dyn std::error::Error>> {
-    let mut svg = String::new();
-    {
-        let root = SVGBackend::with_string(&mut svg, (WIDTH, HEIGHT)).into_drawing_area();
-        root.fill(&WHITE)?;
-        one(&root, title, (x, y), all)?;
-        root.present()?;
-    }
-    Ok(svg)
-}
-
-/// A diagram of lines with a legend on its right.
-fn one(root: &Area<'_>, title: &str, axes: (&str, &str), all: &[Series]) -> Drawn {
-    let points = || all.iter().flat_map(|s| s.1.iter());
-    let most = |of: fn(&(f64, f64)) -> f64| points().map(of).fold(1.0, f64::max);
-    let (wide, high) = (most(|p| p.0), most(|p| p.1) * 1.08);
-    let mut chart = ChartBuilder::on(root)
-        .caption(title, ("sans-serif", 16))
-        .margin(8)
-        .margin_right(170)
-        .x_label_area_size(36)
-        .y_label_area_size(56)
-        .build_cartesian_2d(0.0..wide, 0.0..high)?;
-    chart
-        .configure_mesh()
-        .x_desc(axes.0)
-        .y_desc(axes.1)
-        .light_line_style(WHITE)
-        .draw()?;
-    let right = root.dim_in_pixel().0 as i32 - 165;
-    for (i, (name, points)) in all.iter().enumerate() {
-        let colour = COLOURS[i % COLOURS.len()];
-        chart.draw_series([PathElement::new(points.clone(), colour.stroke_width(2))])?;
-        chart.draw_series(points.iter().map(|p| Circle::new(*p, 3, colour.filled())))?;
-        let y = 44 + 18 * i as i32;
-        root.draw(&Rectangle::new(
-            [(right, y), (right + 12, y + 8)],
-            colour.filled(),
-        ))?;
-        root.draw(&Text::new(
-            name.clone(),
-            (right + 18, y - 2),
-            ("sans-serif", 13),
-        ))?;
-    }
-    Ok(())
-}
-
-fn retrieval(f: &Figures) -> Result<String, Box<dyn std::error::Error>> {
-    let mut svg = String::new();
-    {
-        let root = SVGBackend::with_string(&mut svg, (WIDTH, 3 * HEIGHT)).into_drawing_area();
-        root.fill(&WHITE)?;
-        for (case, area) in ["best", "bad", "worst"]
-            .iter()
-            .zip(root.split_evenly((3, 1)))
-        {
-            let all = [
-                series(f, "heap, with copying", &SIZES, |s| {
-                    format!("heap.retrieval_{case}_{s}.ir_total")
-                }),
-                series(f, "heap", &SIZES, |s| {
-                    format!("heap.retrieval_{case}_{s}.ir")
-                }),
-                series(f, "modules, with copying", &SIZES, |s| {
-                    format!("modules.{case}_{s}.ir_total")
-                }),
-                series(f, "modules", &SIZES, |s| format!("modules.{case}_{s}.ir")),
-                series(f, "vNV-Heap, measured", &SIZES, |s| {
-                    format!("vnv.retrieval_{case}_{s}.ir")
-                }),
-            ];
-            one(
-                &area,
-                &format!("getting an object, {case} case"),
-                ("bytes of the object", "instructions"),
-                &all,
-            )?;
-        }
-        root.present()?;
-    }
-    Ok(svg)
-}
-
-fn fifo(f: &Figures) -> Result<String, Box<dyn std::error::Error>> {
-    let of = |who: &'static str| move |l: u32| format!("{who}.fifo_{l}.bytes_written");
+    x: (&str, &[u32]),
+    heap: impl Fn(u32) -> String,
+    unmanaged: impl Fn(u32) -> String,
+) -> Svg {
+    let of = |name, key: &dyn Fn(u32) -> String, unit: &str| {
+        series(f, name, x.1, |v| format!("{}.{unit}", key(v)))
+    };
+    let (bursts, words) = ("microjoules", "microjoules_by_words");
     let all = [
-        series(f, "heap", &LENGTHS, of("heap")),
-        series(f, "vNV-Heap, measured", &LENGTHS, of("vnv")),
-        series(f, "ideal for 15 in RAM", &LENGTHS, |l| {
-            format!("heap.fifo_{l}.ideal")
-        }),
-        series(f, "NVM only", &LENGTHS, of("nvm")),
-        series(f, "RAM only", &LENGTHS, of("ram")),
+        of("heap's bound, by bursts", &heap, bursts),
+        of("heap's bound, by words", &heap, words),
+        of("unmanaged, by bursts", &unmanaged, bursts),
+        of("unmanaged, by words", &unmanaged, words),
     ];
-    lines(
-        "a queue of 256-byte elements, 4 KiB of RAM",
-        "length",
-        "bytes written",
-        &all,
-    )
+    lines(title, (x.0, "µJ"), &all)
 }
 
-fn persist_by_limit(f: &Figures) -> Result<String, Box<dyn std::error::Error>> {
-    let limits = goals::LIMITS;
-    let all = [
-        series(f, "heap, bound", &limits, |d| {
-            format!("heap.persist_bound_{d}.microjoules_by_words")
-        }),
-        series(f, "unmanaged RAM", &limits, |_| {
-            "unmanaged.persist_ram_4096.microjoules_by_words".into()
-        }),
-    ];
-    lines(
+fn persist_by_limit(f: &Figures) -> Svg {
+    persist(
+        f,
         "energy of a persist, 4 KiB of RAM",
-        "dirty limit in bytes",
-        "µJ",
-        &all,
+        ("dirty limit in bytes", &goals::LIMITS),
+        |d| format!("heap.persist_bound_{d}"),
+        |_| "unmanaged.persist_ram_4096".into(),
     )
 }
 
-fn persist_by_ram(f: &Figures) -> Result<String, Box<dyn std::error::Error>> {
-    let all = [
-        series(f, "heap, bound", &RAMS, |r| {
-            format!("heap.persist_ram_{r}.microjoules_by_words")
-        }),
-        series(f, "unmanaged RAM", &RAMS, |r| {
-            format!("unmanaged.persist_ram_{r}.microjoules_by_words")
-        }),
-    ];
-    lines(
+fn persist_by_ram(f: &Figures) -> Svg {
+    persist(
+        f,
         "energy of a persist, dirty limit 2 KiB",
-        "RAM in bytes",
-        "µJ",
-        &all,
+        ("RAM in bytes", &RAMS),
+        |r| format!("heap.persist_ram_{r}"),
+        |r| format!("unmanaged.persist_ram_{r}"),
     )
 }
 
@@ -214,75 +192,20 @@ const BARS: [(&str, &str); 7] = [
     ("vnv", "vNV-Heap, measured"),
 ];
 
-fn kv(f: &Figures, unit: &str, title: &str) -> Result<String, Box<dyn std::error::Error>> {
-    let key = |who: &str, p: &str| format!("{who}.kv_{p}.{unit}");
-    let groups = goals::PATTERNS.map(|p| (p, BARS.map(|(who, _)| f.get(&key(who, p)).copied())));
-    bars(title, &groups)
+fn bars(f: &Figures, title: &str, groups: &[&str], key: impl Fn(&str, &str) -> String) -> Svg {
+    let values = |g: &str| BARS.map(|(who, _)| f.get(&key(who, g)).copied()).to_vec();
+    let groups: Vec<_> = groups.iter().map(|g| (*g, values(g))).collect();
+    draw::bars(title, &BARS.map(|b| b.1), &groups)
 }
 
-fn metadata(f: &Figures) -> Result<String, Box<dyn std::error::Error>> {
-    let of = |who: &str| f.get(&format!("{who}.kv_metadata")).copied();
-    bars(
-        "bytes of metadata for 256 values",
-        &[("", BARS.map(|(who, _)| of(who)))],
-    )
+fn kv(f: &Figures, unit: &str, title: &str) -> Svg {
+    bars(f, title, &goals::PATTERNS, |who, p| {
+        format!("{who}.kv_{p}.{unit}")
+    })
 }
 
-fn bars(
-    title: &str,
-    groups: &[(&str, [Option<f64>; BARS.len()])],
-) -> Result<String, Box<dyn std::error::Error>> {
-    let most = groups
-        .iter()
-        .flat_map(|g| g.1)
-        .flatten()
-        .fold(1.0, f64::max)
-        * 1.08;
-    let wide = groups.len() as f64;
-    let mut svg = String::new();
-    {
-        let root = SVGBackend::with_string(&mut svg, (WIDTH, HEIGHT)).into_drawing_area();
-        root.fill(&WHITE)?;
-        let mut chart = ChartBuilder::on(&root)
-            .caption(title, ("sans-serif", 16))
-            .margin(8)
-            .margin_right(170)
-            .x_label_area_size(24)
-            .y_label_area_size(56)
-            .build_cartesian_2d(0.0..wide, 0.0..most)?;
-        let mesh = &mut chart.configure_mesh();
-        mesh.disable_x_mesh()
-            .disable_x_axis()
-            .light_line_style(WHITE)
-            .draw()?;
-        let step = 0.9 / BARS.len() as f64;
-        for (g, (name, values)) in groups.iter().enumerate() {
-            let left = g as f64 + 0.05;
-            for (i, v) in values.iter().enumerate() {
-                let (x, v) = (left + step * i as f64, v.unwrap_or(0.0));
-                let bar = [(x, 0.0), (x + step * 0.85, v)];
-                chart.draw_series([Rectangle::new(bar, COLOURS[i].filled())])?;
-            }
-            let at = chart.backend_coord(&(left, 0.0));
-            root.draw(&Text::new(
-                (*name).to_owned(),
-                (at.0, at.1 + 8),
-                ("sans-serif", 13),
-            ))?;
-        }
-        for (i, (_, name)) in BARS.iter().enumerate() {
-            let (x, y) = (WIDTH as i32 - 165, 44 + 18 * i as i32);
-            root.draw(&Rectangle::new(
-                [(x, y), (x + 12, y + 8)],
-                COLOURS[i].filled(),
-            ))?;
-            root.draw(&Text::new(
-                (*name).to_owned(),
-                (x + 18, y - 2),
-                ("sans-serif", 13),
-            ))?;
-        }
-        root.present()?;
-    }
-    Ok(svg)
+fn metadata(f: &Figures) -> Svg {
+    bars(f, "bytes of metadata for 256 values", &[""], |who, _| {
+        format!("{who}.kv_metadata")
+    })
 }

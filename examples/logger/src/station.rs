@@ -113,10 +113,12 @@ pub fn read<S: Faithful>(
     let root = heap.root()?;
     let mut left = root.statistics.values as usize;
     for day in 0..root.series.chunks() {
-        let Some(values) = root.series.chunk(&heap, day).filter(|_| left > 0) else {
+        if left == 0 {
             break;
-        };
-        values?.iter().take(left).for_each(|v| each(*v));
+        }
+        if let Some(values) = root.series.chunk(&heap, day)? {
+            values.iter().take(left).for_each(|v| each(*v));
+        }
         left = left.saturating_sub(DAY);
     }
     Ok(root.statistics)

@@ -1,7 +1,8 @@
 //! `cargo xtask inspect FILE`. A package of its own, so that no other command compiles the crates.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Parser;
+use nvmem::superblock::Stored;
 use nvmem::{InOrder16, InOrder32, Model, Region, Superblock, inspect};
 use std::fmt::Write;
 use std::mem::MaybeUninit;
@@ -11,7 +12,8 @@ use std::process::ExitCode;
 /// Prints what a memory dump holds
 ///
 /// That is: the superblock, the layout, journals, blocks, lists, records, objects of a heap,
-/// checkpoints, and damage. The file is only read.
+/// blocks of levelled flash, checkpoints, and damage. The file is only read. It is an error when it
+/// is no image of these crates.
 #[derive(Parser)]
 #[command(name = "cargo xtask inspect", bin_name = "cargo xtask inspect")]
 struct Args {
@@ -40,44 +42,67 @@ fn run(a: &Args) -> Result<()> {
     let region = bytes
         .get(a.at..)
         .with_context(|| format!("the file has only {} bytes", bytes.len()))?;
-    print!("{}", report(region, a.write_size)?);
+    let mut out = String::new();
+    let told = report(region, a.write_size, &mut out);
+    print!("{out}");
+    told
+}
+
+/// Describes the bytes. Any bytes are accepted. **Errors**: they are no image that has a reader.
+fn report(bytes: &[u8], write_size: usize, out: &mut String) -> Result<()> {
+    inspect::blank(bytes, out)?;
+    if vnv_heap::inspect::is_heap(bytes) {
+        vnv_heap::inspect::heap(bytes, out)?;
+    } else if inspect::is_superblock(bytes) {
+        inspect::superblock(bytes, out)?;
+        superblock(bytes, out)?;
+    } else if inspect::is_level(bytes) {
+        inspect::level(bytes, out)?;
+    } else if checkpoint::inspect::has_images(bytes) {
+        checkpoint::inspect::images(bytes, write_size as u32, out)?;
+    } else if checkpoint::inspect::has_log(bytes, write_size as u32) {
+        checkpoint::inspect::log(bytes, write_size as u32, out)?;
+    } else if inspect::has_records(bytes, write_size) {
+        inspect::records(bytes, write_size, out)?;
+    } else if bytes.is_empty() {
+        bail!("no image: there are no bytes");
+    } else if bytes
+        .iter()
+        .all(|b| *b == bytes[0] && matches!(b, 0 | 0xFF))
+    {
+        bail!("no image: all bytes are blank");
+    } else {
+        bail!("no image: there is no superblock, levelled block, checkpoint, log or record in it");
+    }
     Ok(())
 }
 
-/// Describes the bytes. Any bytes are accepted.
-fn report(bytes: &[u8], write_size: usize) -> Result<String> {
-    let mut out = String::new();
-    inspect::blank(bytes, &mut out)?;
-    if vnv_heap::inspect::is_heap(bytes) {
-        vnv_heap::inspect::heap(bytes, &mut out)?;
-    } else if inspect::is_superblock(bytes) {
-        inspect::superblock(bytes, &mut out)?;
-        if let Some(sb) = counting(bytes).filter(|sb| sb.kind == *b"RPLY") {
-            table(bytes, &mut out)?;
+/// What lies behind a superblock. **Errors**: it says what has no reader.
+fn superblock(bytes: &[u8], out: &mut String) -> Result<()> {
+    let Some(newest) = newest(bytes) else {
+        bail!("the superblock is damaged, so what the image holds is not known");
+    };
+    let sb = newest.superblock;
+    let lists = nvlist::inspect::is_lists(&sb);
+    match &sb.kind {
+        // The superblock says it all.
+        b"HEAP" | b"RPLY" | b"POOL" | b"LIST" if newest.formatting => {}
+        b"RPLY" => {
+            table(bytes, out)?;
             // The pool that the steps change lies behind the table.
             let part = nv_replay::pool_region(&sb).filter(|(at, _)| *at < bytes.len());
             if let Some((at, sb)) = part {
                 writeln!(out, "offsets from {at:#06x} on:")?;
-                pmem_tx::inspect::pool(&sb, &bytes[at..], &mut out)?;
+                pmem_tx::inspect::pool(&sb, &bytes[at..], out)?;
             }
         }
-        pool(bytes, &mut out)?;
-        if let Some(sb) = counting(bytes).filter(nvlist::inspect::is_lists) {
-            nvlist::inspect::lists(&sb, bytes, &mut out)?;
-        }
-    } else if checkpoint::inspect::has_images(bytes) {
-        checkpoint::inspect::images(bytes, write_size as u32, &mut out)?;
-    } else if checkpoint::inspect::has_log(bytes, write_size as u32) {
-        checkpoint::inspect::log(bytes, write_size as u32, &mut out)?;
-    } else {
-        inspect::records(bytes, write_size, &mut out)?;
-    }
-    Ok(out)
-}
-
-fn pool(bytes: &[u8], out: &mut String) -> Result<()> {
-    if let Some(sb) = counting(bytes).filter(pmem_tx::inspect::is_pool) {
-        pmem_tx::inspect::pool(&sb, bytes, out)?;
+        _ if pmem_tx::inspect::is_pool(&sb) => pmem_tx::inspect::pool(&sb, bytes, out)?,
+        _ if lists => nvlist::inspect::lists(&sb, bytes, out)?,
+        kind => bail!(
+            "no image that this program can read: \"{}\" of version {}",
+            kind.escape_ascii(),
+            sb.version
+        ),
     }
     Ok(())
 }
@@ -112,22 +137,28 @@ fn entries<M: Model>(bytes: &[u8]) -> Result<String, String> {
     }
 }
 
-/// The superblock that counts: the later of the intact copies, if it is not that of an unfinished
-/// format.
-fn counting(bytes: &[u8]) -> Option<Superblock> {
+/// The later of the intact copies of the superblock.
+fn newest(bytes: &[u8]) -> Option<Stored> {
     let (copies, _) = bytes.as_chunks::<{ Superblock::COPY_BYTES }>();
     let mut intact = copies.iter().take(2).filter_map(Superblock::decode);
     let first = intact.next()?;
-    let newest = match intact.next() {
+    Some(match intact.next() {
         Some(second) if (second.sequence.wrapping_sub(first.sequence) as i16) > 0 => second,
         _ => first,
-    };
-    (!newest.formatting).then_some(newest.superblock)
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use critical_section as _;
+
+    /// What is said of an image.
+    fn report(bytes: &[u8], write_size: usize) -> Result<String> {
+        let mut out = String::new();
+        super::report(bytes, write_size, &mut out).map(|()| out)
+    }
+
     use nvmem::Unit;
     use nvmem::ram::RamFram;
     use nvmem::record::Record;
@@ -271,13 +302,88 @@ mod tests {
     }
 
     #[test]
+    fn a_heap_is_shown() {
+        use vnv_heap::collections::Fifo;
+        let (mut fram, mut ram) = (nvmem::ram::RamFram::<4096>::filled(0), [0; 512]);
+        vnv_heap::brand!(b);
+        type Bytes<'h> = Fifo<'h, [u8; 8]>;
+        let heap = vnv_heap::Heap::<Bytes<'_>, _>::open(
+            b,
+            &mut fram,
+            &mut ram,
+            vnv_heap::Config {
+                objects: 40,
+                ..vnv_heap::Config::DEFAULT
+            },
+            |heap| {
+                let mut queue = Fifo::alloc(heap, 5)?;
+                queue.push(heap, [1; 8])?;
+                Ok(queue)
+            },
+        );
+        drop(heap.ok().unwrap());
+        let said = report(fram.bytes(), 1).unwrap();
+        let lines = |what: &str| said.lines().filter(|l| l.contains(what)).count();
+        assert_eq!(
+            (lines(" intact"), lines("no content yet")),
+            (2, 4),
+            "{said}"
+        );
+        assert!(
+            said.contains("6 objects") && !said.contains("NOT"),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn levelled_flash_is_shown() {
+        use nvmem::Medium;
+        let mut flash = nvmem::ram::RamNor::<8, 1024, 4>::new();
+        type Level<'t, 'f> =
+            nvmem::level::WearLevelled<'t, &'f mut nvmem::ram::RamNor<8, 1024, 4>, 64>;
+        let mut table = [0; Level::table_entries(8 * 1024)];
+        let mut bytes = Level::open(&mut flash, &mut table).unwrap();
+        bytes.write(100, b"any").unwrap();
+        drop(bytes);
+        let said = report(flash.bytes(), 4).unwrap();
+        assert!(
+            said.contains("levelled block") && said.contains("pages of 64 bytes"),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn what_has_no_reader_is_an_error() {
+        let superblock = |kind: &[u8; 4]| Superblock {
+            kind: *kind,
+            version: 7,
+            fingerprint: 0,
+            params: [0; 8],
+        };
+        let image = |copy: [u8; 64]| [copy.as_slice(), &[0; 200]].concat();
+        let said = |b: &[u8]| report(b, 1).unwrap_err().to_string();
+        for kind in [b"ELSE", b"POOL", b"LIST"] {
+            let said = said(&image(superblock(kind).encode(1)));
+            let kind = std::str::from_utf8(kind).unwrap();
+            assert!(said.contains(kind) && said.contains("version 7"), "{said}");
+        }
+        assert!(report(&image(superblock(b"POOL").encode_marker(1)), 1).is_ok());
+        let mut damaged = image(superblock(b"POOL").encode(1));
+        damaged[9] ^= 1;
+        assert!(said(&damaged).contains("damaged"));
+        assert!(said(&[]).contains("no bytes"));
+        assert!(said(&[0xFF; 300]).contains("blank"));
+        assert!(said(&[0x5A; 300]).contains("no superblock"));
+    }
+
+    #[test]
     fn any_bytes_are_survived() {
         for n in [0, 1, 63, 64, 200] {
             for b in [0, 0x55, 0xFF] {
-                report(&vec![b; n], 8).unwrap();
+                assert!(report(&vec![b; n], 8).is_err());
             }
             let mixed: Vec<u8> = (0..n).map(|i| (i * 37 % 251) as u8).collect();
-            report(&mixed, 1).unwrap();
+            assert!(report(&mixed, 1).is_err());
         }
     }
 }

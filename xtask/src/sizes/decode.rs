@@ -1,4 +1,9 @@
 //! As much of three instruction sets as tells what a function takes of the stack and whom it calls.
+//!
+//! The compiler can say what a function takes (`-Z emit-stack-sizes`), but not whom it calls, and
+//! not whether it calls through a pointer. It says nothing of the functions of `core` and
+//! `compiler_builtins` either, which come compiled without that option. So the instructions are
+//! read in any case.
 
 use super::stack::Frame;
 

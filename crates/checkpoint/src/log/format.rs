@@ -444,13 +444,8 @@ mod tests {
     #[test]
     fn decoding_any_bytes_ends() {
         for seed in 0..if cfg!(miri) { 3 } else { 2000u32 } {
-            let mut x = seed;
-            let bytes: Vec<u8> = (0..40)
-                .map(|_| {
-                    x = x.wrapping_mul(0x9E37_79B9) ^ x >> 15;
-                    (x >> 20) as u8
-                })
-                .collect();
+            let mut bytes = [0; 40];
+            powerfail::Rng::new(seed.into()).fill(&mut bytes);
             assert!(Runs::new(&bytes).count() <= 0x7FFF * 40);
         }
     }

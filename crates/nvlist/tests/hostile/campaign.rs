@@ -93,13 +93,8 @@ fn every_record() {
 
 #[test]
 fn several_halves_at_once() {
-    let mut r = 88172645463325252u64;
-    let mut random = move |n: usize| {
-        r ^= r << 13;
-        r ^= r >> 7;
-        r ^= r << 17;
-        (r >> 16) as usize % n
-    };
+    let mut rng = powerfail::Rng::new(1);
+    let mut random = move |n: usize| rng.below(n as u64) as usize;
     both(campaign(400, |i, b| {
         for _ in 0..2 + random(3) {
             let n = (b.len() - RECORD) / 2;

@@ -5,26 +5,26 @@ use crate::device::Contract;
 use crate::marker::{marker_size, word_size};
 
 /// No slot; no block.
-pub(super) const NONE: u16 = 0xFFFF;
+pub(crate) const NONE: u16 = 0xFFFF;
 /// The most page copies per page write.
-pub(super) const COPIES: u32 = 4;
+pub(crate) const COPIES: u32 = 4;
 /// The fewest slots of a block.
 const MIN_SLOTS: u32 = 4;
 const MAX_SLOTS: u32 = 4096;
 /// Bytes of a slot before the page; the checksum after it.
-pub(super) const SLOT_HEAD: u32 = 4;
-pub(super) const CRC: u32 = 4;
+pub(crate) const SLOT_HEAD: u32 = 4;
+pub(crate) const CRC: u32 = 4;
 
-const MAGIC: [u8; 4] = *b"RLW2";
-/// The magic of version 1.
-const OLD: [u8; 4] = *b"RLW1";
+const MAGIC: [u8; 4] = *b"RLW3";
+/// The magic without the version, which is its last byte.
+const ANY: [u8; 3] = *b"RLW";
 /// The version in the magic.
-pub(super) const VERSION: u16 = 2;
-pub(super) const HEADER: usize = 32;
+pub(crate) const VERSION: u16 = 3;
+pub(crate) const HEADER: usize = 32;
 
 /// Sizes derived from the contract, the page size and the size of the flash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Geometry {
+pub(crate) struct Geometry {
     /// Every offset and length is a multiple of this.
     pub word: u32,
     pub erased: u8,
@@ -42,7 +42,7 @@ pub(super) struct Geometry {
 }
 
 impl Geometry {
-    pub(super) const fn of(c: &Contract, page: u32, bytes: u32) -> Self {
+    pub(crate) const fn of(c: &Contract, page: u32, bytes: u32) -> Self {
         let word = word_size(c);
         let Some(e) = &c.erase else {
             panic!("what needs no erase needs no wear levelling");
@@ -89,7 +89,7 @@ impl Geometry {
     }
 
     /// Size of the smallest flash that offers `capacity` bytes; `None` if there is none.
-    pub(super) const fn bytes_for(&self, capacity: u32) -> Option<u32> {
+    pub(crate) const fn bytes_for(&self, capacity: u32) -> Option<u32> {
         let pages = capacity.div_ceil(self.page) as u64;
         let pages = if pages == 0 { 1 } else { pages };
         let slots = (pages * (COPIES as u64 + 1)).div_ceil(COPIES as u64) + 6;
@@ -103,26 +103,26 @@ impl Geometry {
 
     /// Free slots that cleaning never uses: two blocks for a boot to start, one that was just
     /// cleaned, and four slots that a cut may waste.
-    pub(super) const fn reserve(&self) -> u32 {
+    pub(crate) const fn reserve(&self) -> u32 {
         3 * self.slots + 4
     }
 
     /// Offset of the first slot in a block.
-    pub(super) const fn slots_offset(&self) -> u32 {
+    pub(crate) const fn slots_offset(&self) -> u32 {
         self.header + 2 * self.marker
     }
 
-    pub(super) const fn block_at(&self, block: u16) -> u32 {
+    pub(crate) const fn block_at(&self, block: u16) -> u32 {
         block as u32 * self.block
     }
 
-    pub(super) const fn slot_at(&self, slot: u16) -> u32 {
+    pub(crate) const fn slot_at(&self, slot: u16) -> u32 {
         let (block, slot) = (slot as u32 / self.slots, slot as u32 % self.slots);
         block * self.block + self.slots_offset() + slot * self.stride
     }
 
     /// Entries of the table.
-    pub(super) const fn entries(&self) -> u32 {
+    pub(crate) const fn entries(&self) -> u32 {
         self.pages + 2 * self.blocks
     }
 }
@@ -134,7 +134,7 @@ const fn pages(blocks: u32, slots: u32) -> u32 {
 
 /// The header of a block: its place in the log, and where the log ended when it was started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Header {
+pub(crate) struct Header {
     pub sequence: u32,
     /// The previous block in the log and its sequence number; `NONE` and 0 in the first block.
     pub base: u16,
@@ -147,7 +147,7 @@ pub(super) struct Header {
     pub carried: bool,
 }
 
-pub(super) enum DecodedHeader {
+pub(crate) enum DecodedHeader {
     Nothing,
     /// A header of another version of the format or another geometry: the version, and page size,
     /// slots per block, blocks.
@@ -156,7 +156,7 @@ pub(super) enum DecodedHeader {
 }
 
 impl Header {
-    pub(super) fn encode(&self, s: &Geometry) -> [u8; HEADER] {
+    pub(crate) fn encode(&self, s: &Geometry) -> [u8; HEADER] {
         let mut b = [0; HEADER];
         let mut at = 0;
         let mut push = |bytes: &[u8]| {
@@ -179,24 +179,26 @@ impl Header {
     }
 
     /// The checksum of the header, which its commit marker repeats.
-    pub(super) fn checksum(&self, s: &Geometry) -> u32 {
+    pub(crate) fn checksum(&self, s: &Geometry) -> u32 {
         let [.., a, b, c, d] = self.encode(s);
         u32::from_le_bytes([a, b, c, d])
     }
 
-    pub(super) fn decode(b: &[u8; HEADER], s: &Geometry) -> DecodedHeader {
+    pub(crate) fn decode(b: &[u8; HEADER], s: &Geometry) -> DecodedHeader {
         let Some((b, crc)) = b.split_last_chunk::<4>() else {
             return DecodedHeader::Nothing;
         };
-        let old = b[..4] == OLD;
-        if !old && b[..4] != MAGIC || crc32(b) != u32::from_le_bytes(*crc) {
+        // Versions 1 and 2 have the same header.
+        let version = u16::from(b[3].wrapping_sub(b'0'));
+        let known = b[..3] == ANY && (1..=VERSION).contains(&version);
+        if !known || crc32(b) != u32::from_le_bytes(*crc) {
             return DecodedHeader::Nothing;
         }
         let u16_at = |at: usize| u16::from_le_bytes([b[at], b[at + 1]]);
         let u32_at = |at: usize| u32::from(u16_at(at)) | u32::from(u16_at(at + 2)) << 16;
         let geometry = [u16_at(20), u16_at(22), u16_at(24)];
-        if old || geometry != s.header_sizes() {
-            return DecodedHeader::Other(if old { 1 } else { VERSION }, geometry);
+        if version != VERSION || geometry != s.header_sizes() {
+            return DecodedHeader::Other(version, geometry);
         }
         DecodedHeader::Valid(Header {
             sequence: u32_at(4),
@@ -210,14 +212,14 @@ impl Header {
 }
 
 impl Geometry {
-    pub(super) fn header_sizes(&self) -> [u16; 3] {
+    pub(crate) fn header_sizes(&self) -> [u16; 3] {
         [self.page as u16, self.slots as u16, self.blocks as u16]
     }
 }
 
 /// Whether a slot was written before or after its block's commit marker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SlotKind {
+pub(crate) enum SlotKind {
     /// Written before the commit marker of its block.
     Initial,
     Appended,
@@ -225,14 +227,16 @@ pub(super) enum SlotKind {
 
 /// The decoded first bytes of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SlotHead {
+pub(crate) enum SlotHead {
     Erased,
+    /// Killed: the slot does not count. Only where words may be overwritten.
+    Dead,
     Invalid,
     Holds(SlotKind, u16),
 }
 
 impl Geometry {
-    pub(super) fn slot_head(&self, kind: SlotKind, page: u16) -> [u8; 4] {
+    pub(crate) fn slot_head(&self, kind: SlotKind, page: u16) -> [u8; 4] {
         let mark = match kind {
             SlotKind::Initial => 0x5A,
             SlotKind::Appended => 0xA6,
@@ -242,7 +246,7 @@ impl Geometry {
     }
 
     /// Decodes the first bytes of a slot, which is not erased.
-    pub(super) fn decode_slot(&self, [mark, sum, low, high]: [u8; 4]) -> SlotHead {
+    pub(crate) fn decode_slot(&self, [mark, sum, low, high]: [u8; 4]) -> SlotHead {
         let kind = match mark ^ self.erased {
             0x5A => SlotKind::Initial,
             0xA6 => SlotKind::Appended,

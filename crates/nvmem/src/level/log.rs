@@ -1,35 +1,23 @@
 //! The log while it runs: appends slots to the newest block and cleans the oldest one. The drawing
-//! is in [the parent module](super).
+//! is in [the module](crate::level).
 
-use super::geometry::{
+use super::Medium;
+use super::marker::{all_bytes_are, kill, read, read_progress, write_marker, write_word};
+use crate::crc::Crc32;
+use crate::level::fault::{Fault, Result};
+use crate::level::geometry::{
     COPIES, CRC, DecodedHeader, Geometry, HEADER, Header, NONE, SLOT_HEAD, SlotHead, SlotKind,
 };
-use super::table::Table;
-use crate::crc::Crc32;
-use crate::device::Medium;
-use crate::marker::{Marker, Progress, all_bytes_are, read};
+use crate::level::table::Table;
+use crate::marker::{Marker, Progress};
 use crate::planted;
-
-/// The errors in here: smaller than [`LevelError`](super::LevelError), which the public methods
-/// make of them.
-#[derive(Debug)]
-pub(super) enum Fault<E> {
-    Medium(E),
-    /// Another version of the format, or another geometry: [`Log::other`].
-    Other,
-    Foreign,
-    Damaged,
-    ReadOnly,
-    WornOut,
-}
-
-pub(super) type Result<T, E> = core::result::Result<T, Fault<E>>;
+use core::ops::Range;
 
 /// The most bytes that one call writes.
 const PIECE: usize = 256;
 
 #[derive(Debug)]
-pub(super) struct Log<'b, D, const PAGE: usize> {
+pub struct Log<'b, D, const PAGE: usize> {
     pub medium: D,
     /// How many blocks the flash has, and pages the capacity: what [`Geometry`] takes from the size
     /// of the flash.
@@ -64,7 +52,7 @@ pub(super) struct Log<'b, D, const PAGE: usize> {
 }
 
 /// The result of starting a block.
-pub(super) enum BlockStart {
+pub enum BlockStart {
     Done,
     /// The page in doubt proved torn while it was copied.
     CarriedPageTorn,
@@ -73,7 +61,7 @@ pub(super) enum BlockStart {
 impl<D: Medium, const PAGE: usize> Log<'_, D, PAGE> {
     /// All sizes; constants, except for two.
     #[inline(always)]
-    pub(super) fn geometry(&self) -> Geometry {
+    pub fn geometry(&self) -> Geometry {
         Geometry {
             blocks: self.blocks,
             pages: self.pages,
@@ -94,7 +82,7 @@ impl<D: Medium, const PAGE: usize> Log<'_, D, PAGE> {
     /// for each `i`. A copy brings each of these sums one closer to being met; a page write takes
     /// `COPIES` away. So a condition that holds keeps holding. The sum over all blocks limits the
     /// number of pages.
-    pub(super) fn has_room(&self, extra: u32) -> bool {
+    pub fn has_room(&self, extra: u32) -> bool {
         if planted!("nvmem/level-no-reserve") {
             return true;
         }
@@ -132,7 +120,7 @@ impl<D: Medium, const PAGE: usize> Log<'_, D, PAGE> {
     }
 
     /// Advances the tail past blocks without live pages.
-    pub(super) fn skip_empty_blocks(&mut self) {
+    pub fn skip_empty_blocks(&mut self) {
         while self.tail != self.newest && self.table.live(self.tail) == 0 {
             self.tail = self.table.next(self.tail);
             self.used -= 1;
@@ -164,78 +152,86 @@ impl<D: Medium, const PAGE: usize> Log<'_, D, PAGE> {
     ///
     /// **Power loss**: until the commit marker is written, the block does not count and a boot
     /// starts it again.
-    pub(super) fn begin(
+    pub fn begin(
         &mut self,
         carry: Option<(u16, u16)>,
         fill: bool,
-    ) -> Result<BlockStart, D::Error> {
-        let s = self.geometry();
-        let block = self.target()?;
-        let step = !planted!("nvmem/level-sequence-repeats");
-        let last = if step {
-            self.sequence
-        } else {
-            self.newest_sequence
-        };
-        let sequence = last.checked_add(1).ok_or(Fault::WornOut)?;
-        self.sequence = sequence;
-        let first = self.used == 0;
-        let header = Header {
-            sequence,
-            base: if first { NONE } else { self.newest },
-            base_sequence: if first { 0 } else { self.newest_sequence },
-            valid_slots: self.valid_slots,
-            tail: if first { block } else { self.tail },
-            carried: carry.is_some(),
-        };
-        let at = s.block_at(block);
-        self.medium.erase(at, at + s.block).map_err(Fault::Medium)?;
-        self.write_header(at, &header)?;
-        let mut n = 0;
-        let early = planted!("nvmem/level-committed-before-carried");
-        if early {
-            self.write_commit_marker(block, &header)?;
-        }
-        if let Some((page, from)) = carry {
-            let intact =
-                self.write_slot(self.slot(block, 0), SlotKind::Initial, page, from, 0, &[])?;
-            if !intact && !planted!("nvmem/level-carried-unchecked") {
-                return Ok(BlockStart::CarriedPageTorn);
+    ) -> output!(Result<BlockStart, D::Error>) {
+        steps!({
+            let s = self.geometry();
+            let block = self.target()?;
+            let step = !planted!("nvmem/level-sequence-repeats");
+            let last = if step {
+                self.sequence
+            } else {
+                self.newest_sequence
+            };
+            let sequence = last.checked_add(1).ok_or(Fault::WornOut)?;
+            self.sequence = sequence;
+            let first = self.used == 0;
+            let header = Header {
+                sequence,
+                base: if first { NONE } else { self.newest },
+                base_sequence: if first { 0 } else { self.newest_sequence },
+                valid_slots: self.valid_slots,
+                tail: if first { block } else { self.tail },
+                carried: carry.is_some(),
+            };
+            let at = s.block_at(block);
+            wait!(self.erase_block(block))?;
+            wait!(self.write_header(at, &header))?;
+            let mut n = 0;
+            let early = planted!("nvmem/level-committed-before-carried");
+            if early {
+                wait!(self.write_commit_marker(block, &header))?;
             }
-            n = 1;
-        }
-        if !fill && !early {
-            self.write_commit_marker(block, &header)?;
-        }
-        if first {
-            (self.tail, self.oldest) = (block, block);
-        } else {
-            self.table.link(self.newest, block);
-        }
-        while self.oldest != self.tail {
-            let next = self.table.next(self.oldest);
-            self.table.unlink(self.oldest);
-            self.oldest = next;
-        }
-        self.table.link(block, NONE);
-        (self.newest, self.newest_sequence) = (block, sequence);
-        (self.valid_slots, self.open) = (n, true);
-        self.used += 1;
-        self.cursor = 0;
-        if let Some((page, _)) = carry {
-            self.table.set(page, self.slot(block, 0));
-        }
-        self.skip_empty_blocks();
-        if fill {
-            while self.valid_slots < s.slots as u16 && !self.has_room(0) {
-                self.copy_oldest_page(SlotKind::Initial)?;
+            if let Some((page, from)) = carry {
+                let intact = wait!(self.write_slot(
+                    self.slot(block, 0),
+                    SlotKind::Initial,
+                    page,
+                    from,
+                    0,
+                    &[]
+                ))?;
+                if !intact && !planted!("nvmem/level-carried-unchecked") {
+                    return Ok(BlockStart::CarriedPageTorn);
+                }
+                n = 1;
             }
-            if !early {
-                self.write_commit_marker(block, &header)?;
+            if !fill && !early {
+                wait!(self.write_commit_marker(block, &header))?;
             }
-        }
-        self.must_not_erase = NONE;
-        Ok(BlockStart::Done)
+            if first {
+                (self.tail, self.oldest) = (block, block);
+            } else {
+                self.table.link(self.newest, block);
+            }
+            while self.oldest != self.tail {
+                let next = self.table.next(self.oldest);
+                self.table.unlink(self.oldest);
+                self.oldest = next;
+            }
+            self.table.link(block, NONE);
+            (self.newest, self.newest_sequence) = (block, sequence);
+            (self.valid_slots, self.open) = (n, true);
+            self.used += 1;
+            self.cursor = 0;
+            if let Some((page, _)) = carry {
+                self.table.set(page, self.slot(block, 0));
+            }
+            self.skip_empty_blocks();
+            if fill {
+                while self.valid_slots < s.slots as u16 && !self.has_room(0) {
+                    wait!(self.copy_oldest_page(SlotKind::Initial))?;
+                }
+                if !early {
+                    wait!(self.write_commit_marker(block, &header))?;
+                }
+            }
+            self.must_not_erase = NONE;
+            Ok(BlockStart::Done)
+        })
     }
 
     /// The commit marker of a block with this header.
@@ -247,46 +243,59 @@ impl<D: Medium, const PAGE: usize> Log<'_, D, PAGE> {
         }
     }
 
-    fn write_commit_marker(&mut self, block: u16, header: &Header) -> Result<(), D::Error> {
-        let marker = self.marker(block, header);
-        if planted!("nvmem/level-marker-not-flushed") {
-            let first = marker.write_word(&mut self.medium, 0);
-            let both = first.and_then(|()| marker.write_word(&mut self.medium, 1));
-            return both.map_err(Fault::Medium);
-        }
-        marker.write(&mut self.medium).map_err(Fault::Medium)
+    fn write_commit_marker(
+        &mut self,
+        block: u16,
+        header: &Header,
+    ) -> output!(Result<(), D::Error>) {
+        steps!({
+            let marker = self.marker(block, header);
+            if planted!("nvmem/level-marker-not-flushed") {
+                for which in 0..2 {
+                    wait!(write_word(&mut self.medium, marker, which)).map_err(Fault::Medium)?;
+                }
+                return Ok(());
+            }
+            wait!(write_marker(&mut self.medium, marker)).map_err(Fault::Medium)
+        })
     }
 
     /// How far the commit marker of a block with this header was written.
-    pub(super) fn progress(&mut self, block: u16, header: &Header) -> Result<Progress, D::Error> {
-        let marker = self.marker(block, header);
-        marker.progress(&mut self.medium).map_err(Fault::Medium)
+    pub fn progress(&mut self, block: u16, header: &Header) -> output!(Result<Progress, D::Error>) {
+        steps!({
+            let marker = self.marker(block, header);
+            wait!(read_progress(&mut self.medium, marker)).map_err(Fault::Medium)
+        })
     }
 
-    fn write_header(&mut self, at: u32, header: &Header) -> Result<(), D::Error> {
-        let bytes = header.encode(&self.geometry());
-        let mut buf = [0; PIECE];
-        for (to, from) in buf.iter_mut().zip(bytes) {
-            *to = from;
-        }
-        let piece = buf
-            .get(..self.geometry().header as usize)
-            .unwrap_or_default();
-        self.put(at, piece)
+    fn write_header(&mut self, at: u32, header: &Header) -> output!(Result<(), D::Error>) {
+        steps!({
+            let bytes = header.encode(&self.geometry());
+            let mut buf = [0; PIECE];
+            for (to, from) in buf.iter_mut().zip(bytes) {
+                *to = from;
+            }
+            let piece = buf
+                .get(..self.geometry().header as usize)
+                .unwrap_or_default();
+            wait!(self.put(at, piece))
+        })
     }
 
     /// Copies the next live page of the oldest block to the next slot.
-    fn copy_oldest_page(&mut self, kind: SlotKind) -> Result<(), D::Error> {
-        self.skip_empty_blocks();
-        if self.tail == self.newest {
-            return Err(Fault::Damaged);
-        }
-        let page = self.table.next_page_of_block(self.tail, self.cursor);
-        let page = page.ok_or(Fault::Damaged)?;
-        self.append(kind, page, 0, &[])?;
-        self.cursor = page + 1;
-        self.skip_empty_blocks();
-        Ok(())
+    fn copy_oldest_page(&mut self, kind: SlotKind) -> output!(Result<(), D::Error>) {
+        steps!({
+            self.skip_empty_blocks();
+            if self.tail == self.newest {
+                return Err(Fault::Damaged);
+            }
+            let page = self.table.next_page_of_block(self.tail, self.cursor);
+            let page = page.ok_or(Fault::Damaged)?;
+            wait!(self.append(kind, page, 0, &[]))?;
+            self.cursor = page + 1;
+            self.skip_empty_blocks();
+            Ok(())
+        })
     }
 
     /// Writes a page to the next slot: its old content with `bytes` at `off`.
@@ -296,43 +305,49 @@ impl<D: Medium, const PAGE: usize> Log<'_, D, PAGE> {
         page: u16,
         off: u32,
         bytes: &[u8],
-    ) -> Result<(), D::Error> {
-        let to = self.slot(self.newest, self.valid_slots);
-        self.write_slot(to, kind, page, self.table.slot(page), off, bytes)?;
-        self.valid_slots += 1;
-        self.table.set(page, to);
-        Ok(())
+    ) -> output!(Result<(), D::Error>) {
+        steps!({
+            let to = self.slot(self.newest, self.valid_slots);
+            wait!(self.write_slot(to, kind, page, self.table.slot(page), off, bytes))?;
+            self.valid_slots += 1;
+            self.table.set(page, to);
+            Ok(())
+        })
     }
 
     /// Scans the flash again after a failed write, as after a power cut.
-    pub(super) fn ready(&mut self) -> Result<(), D::Error> {
-        if self.stale {
-            self.open()?;
-            self.stale = false;
-        }
-        Ok(())
+    pub fn ready(&mut self) -> output!(Result<(), D::Error>) {
+        steps!({
+            if self.stale {
+                wait!(self.open())?;
+                self.stale = false;
+            }
+            Ok(())
+        })
     }
 
     /// Writes `bytes` at offset `off` of a page.
-    pub(super) fn write(&mut self, page: u16, off: u32, bytes: &[u8]) -> Result<(), D::Error> {
-        if self.read_only {
-            return Err(Fault::ReadOnly);
-        }
-        self.ready()?;
-        self.stale = !planted!("nvmem/level-slot-reused-after-error");
-        loop {
-            if !self.open || self.valid_slots == self.geometry().slots as u16 {
-                self.begin(None, false)?;
+    pub fn write(&mut self, page: u16, off: u32, bytes: &[u8]) -> output!(Result<(), D::Error>) {
+        steps!({
+            if self.read_only {
+                return Err(Fault::ReadOnly);
             }
-            if self.has_room(1) {
-                break;
+            wait!(self.ready())?;
+            self.stale = !planted!("nvmem/level-slot-reused-after-error");
+            loop {
+                if !self.open || self.valid_slots == self.geometry().slots as u16 {
+                    wait!(self.begin(None, false))?;
+                }
+                if self.has_room(1) {
+                    break;
+                }
+                wait!(self.copy_oldest_page(SlotKind::Appended))?;
             }
-            self.copy_oldest_page(SlotKind::Appended)?;
-        }
-        self.append(SlotKind::Appended, page, off, bytes)?;
-        self.skip_empty_blocks();
-        self.stale = false;
-        Ok(())
+            wait!(self.append(SlotKind::Appended, page, off, bytes))?;
+            self.skip_empty_blocks();
+            self.stale = false;
+            Ok(())
+        })
     }
 
     /// Writes slot `to`: the page in slot `from` (zeros if `NONE`) with `bytes` at `patch`. Returns
@@ -346,151 +361,232 @@ impl<D: Medium, const PAGE: usize> Log<'_, D, PAGE> {
         from: u16,
         patch: u32,
         bytes: &[u8],
-    ) -> Result<bool, D::Error> {
-        let s = self.geometry();
-        let head = s.slot_head(kind, page);
-        let old = (from != NONE && bytes.len() as u32 != s.page).then(|| s.slot_at(from));
-        let (mut old_crc, mut new_crc) = (Crc32::new(), Crc32::new());
-        let mut intact = true;
-        let mut buf = [0; PIECE];
-        let most = PIECE as u32 / s.word * s.word;
-        let mut off = 0;
-        while off < s.stride {
-            // Write the first word by its own call: if it reads as erased, the rest was not
-            // written.
-            let n = if off == 0 && !planted!("nvmem/level-first-word-with-others") {
-                s.first
-            } else {
-                most.min(s.stride - off)
-            };
-            let piece = buf.get_mut(..n as usize).unwrap_or_default();
-            match old {
-                Some(from) => self.medium.read(from + off, piece).map_err(Fault::Medium)?,
-                None => piece.fill(0),
+    ) -> output!(Result<bool, D::Error>) {
+        steps!({
+            let s = self.geometry();
+            let head = s.slot_head(kind, page);
+            let old = (from != NONE && bytes.len() as u32 != s.page).then(|| s.slot_at(from));
+            let (mut old_crc, mut new_crc) = (Crc32::new(), Crc32::new());
+            let mut intact = true;
+            let mut buf = [0; PIECE];
+            let most = PIECE as u32 / s.word * s.word;
+            let mut off = 0;
+            while off < s.stride {
+                // Write the first word by its own call: if it reads as erased, the rest was not
+                // written.
+                let n = if off == 0 && !planted!("nvmem/level-first-word-with-others") {
+                    s.first
+                } else {
+                    most.min(s.stride - off)
+                };
+                let piece = buf.get_mut(..n as usize).unwrap_or_default();
+                match old {
+                    Some(from) => {
+                        wait!(self.medium.read(from + off, piece)).map_err(Fault::Medium)?
+                    }
+                    None => piece.fill(0),
+                }
+                for (i, b) in piece.iter_mut().enumerate() {
+                    let at = off + i as u32;
+                    if let Some(k) = at.checked_sub(s.stride - CRC) {
+                        let k = k as usize;
+                        // Carry an error in the checksum over to the copy.
+                        let wrong = match old {
+                            Some(_) => *b ^ old_crc.finish().to_le_bytes()[k],
+                            None => 0,
+                        };
+                        intact &= wrong == 0;
+                        *b = new_crc.finish().to_le_bytes()[k] ^ wrong;
+                        continue;
+                    }
+                    let before = *b;
+                    if let Some(h) = head.get(at as usize) {
+                        *b = *h;
+                    } else if let Some(i) = at.checked_sub(SLOT_HEAD + patch)
+                        && let Some(new) = bytes.get(i as usize)
+                    {
+                        *b = *new;
+                    }
+                    // The checksum leaves out the first byte, the slot's kind: a copy may have
+                    // another kind.
+                    if at > 0 {
+                        old_crc = old_crc.byte(before);
+                        new_crc = new_crc.byte(*b);
+                    }
+                }
+                wait!(self.put(s.slot_at(to) + off, piece))?;
+                off += n;
             }
-            for (i, b) in piece.iter_mut().enumerate() {
-                let at = off + i as u32;
-                if let Some(k) = at.checked_sub(s.stride - CRC) {
-                    let k = k as usize;
-                    // Carry an error in the checksum over to the copy.
-                    let wrong = match old {
-                        Some(_) => *b ^ old_crc.finish().to_le_bytes()[k],
-                        None => 0,
-                    };
-                    intact &= wrong == 0;
-                    *b = new_crc.finish().to_le_bytes()[k] ^ wrong;
-                    continue;
-                }
-                let before = *b;
-                if let Some(h) = head.get(at as usize) {
-                    *b = *h;
-                } else if let Some(i) = at.checked_sub(SLOT_HEAD + patch)
-                    && let Some(new) = bytes.get(i as usize)
-                {
-                    *b = *new;
-                }
-                // The checksum leaves out the first byte, the slot's kind: a copy may have another
-                // kind.
-                if at > 0 {
-                    old_crc = old_crc.byte(before);
-                    new_crc = new_crc.byte(*b);
-                }
+            if !planted!("nvmem/level-no-flush") {
+                wait!(self.medium.flush()).map_err(Fault::Medium)?;
             }
-            self.put(s.slot_at(to) + off, piece)?;
-            off += n;
-        }
-        if !planted!("nvmem/level-no-flush") {
-            self.medium.flush().map_err(Fault::Medium)?;
-        }
-        Ok(intact)
+            Ok(intact)
+        })
     }
 
     /// Whether the checksum of a slot is correct.
-    pub(super) fn is_intact(&mut self, slot: u16) -> Result<bool, D::Error> {
-        if planted!("nvmem/level-crc-unchecked") {
-            return Ok(true);
-        }
-        let s = self.geometry();
-        // The checksum leaves out the first byte.
-        let (mut at, end) = (s.slot_at(slot) + 1, s.slot_at(slot) + s.stride - CRC);
-        let mut crc = Crc32::new();
-        while at < end {
-            let mut buf = [0; 32];
-            let n = (end - at).min(32);
-            let piece = buf.get_mut(..n as usize).unwrap_or_default();
-            self.read(at, piece)?;
-            crc = crc.bytes(piece);
-            at += n;
-        }
-        let mut stored = [0; CRC as usize];
-        self.read(end, &mut stored)?;
-        Ok(u32::from_le_bytes(stored) == crc.finish())
+    pub fn is_intact(&mut self, slot: u16) -> output!(Result<bool, D::Error>) {
+        steps!({
+            if planted!("nvmem/level-crc-unchecked") {
+                return Ok(true);
+            }
+            let s = self.geometry();
+            // The checksum leaves out the first byte.
+            let (mut at, end) = (s.slot_at(slot) + 1, s.slot_at(slot) + s.stride - CRC);
+            let mut crc = Crc32::new();
+            while at < end {
+                let mut buf = [0; 32];
+                let n = (end - at).min(32);
+                let piece = buf.get_mut(..n as usize).unwrap_or_default();
+                wait!(self.read(at, piece))?;
+                crc = crc.bytes(piece);
+                at += n;
+            }
+            let mut stored = [0; CRC as usize];
+            wait!(self.read(end, &mut stored))?;
+            Ok(u32::from_le_bytes(stored) == crc.finish())
+        })
     }
 
     /// Reads any bytes, rounded to the flash's read size.
     #[inline(never)]
-    pub(super) fn read(&mut self, at: u32, buf: &mut [u8]) -> Result<(), D::Error> {
-        read(&mut self.medium, at, buf).map_err(Fault::Medium)
+    pub fn read(&mut self, at: u32, buf: &mut [u8]) -> output!(Result<(), D::Error>) {
+        steps!({ wait!(read(&mut self.medium, at, buf)).map_err(Fault::Medium) })
     }
 
     #[inline(never)]
-    fn put(&mut self, at: u32, bytes: &[u8]) -> Result<(), D::Error> {
-        self.medium.write(at, bytes).map_err(Fault::Medium)
+    fn put(&mut self, at: u32, bytes: &[u8]) -> output!(Result<(), D::Error>) {
+        steps!({ wait!(self.medium.write(at, bytes)).map_err(Fault::Medium) })
     }
 
     /// Whether every byte of a range reads as erased.
     #[inline(never)]
-    pub(super) fn is_erased(&mut self, from: u32, to: u32) -> Result<bool, D::Error> {
-        let erased = self.geometry().erased;
-        all_bytes_are(&mut self.medium, from, to, erased).map_err(Fault::Medium)
+    pub fn is_erased(&mut self, from: u32, to: u32) -> output!(Result<bool, D::Error>) {
+        steps!({
+            let erased = self.geometry().erased;
+            wait!(all_bytes_are(&mut self.medium, from, to, erased)).map_err(Fault::Medium)
+        })
     }
 
-    pub(super) fn header(&mut self, block: u16) -> Result<DecodedHeader, D::Error> {
-        let mut header = [0; HEADER];
-        self.read(self.geometry().block_at(block), &mut header)?;
-        Ok(Header::decode(&header, &self.geometry()))
+    pub fn header(&mut self, block: u16) -> output!(Result<DecodedHeader, D::Error>) {
+        steps!({
+            let mut header = [0; HEADER];
+            wait!(self.read(self.geometry().block_at(block), &mut header))?;
+            Ok(Header::decode(&header, &self.geometry()))
+        })
     }
 
-    pub(super) fn slot_head(&mut self, slot: u16) -> Result<SlotHead, D::Error> {
-        let s = self.geometry();
-        let at = s.slot_at(slot);
-        let mut head = [0; SLOT_HEAD as usize];
-        self.read(at, &mut head)?;
-        let erased = head == [s.erased; 4] && self.is_erased(at, at + s.first)?;
-        Ok(if erased {
-            SlotHead::Erased
-        } else {
-            s.decode_slot(head)
+    pub fn slot_head(&mut self, slot: u16) -> output!(Result<SlotHead, D::Error>) {
+        steps!({
+            let s = self.geometry();
+            let at = s.slot_at(slot);
+            let mut head = [0; SLOT_HEAD as usize];
+            wait!(self.read(at, &mut head))?;
+            let erased = head == [s.erased; 4] && wait!(self.is_erased(at, at + s.first))?;
+            Ok(if erased {
+                SlotHead::Erased
+            } else if D::CONTRACT.overwrites() && head == [!s.erased; 4] {
+                SlotHead::Dead
+            } else {
+                s.decode_slot(head)
+            })
         })
     }
 
     /// Reads bytes from offset `off` of a page.
-    pub(super) fn read_page(
+    pub fn read_page(
         &mut self,
         page: u16,
         off: u32,
         buf: &mut [u8],
-    ) -> Result<(), D::Error> {
-        match self.table.slot(page) {
-            NONE => buf.fill(0),
-            slot => self.read(self.geometry().slot_at(slot) + SLOT_HEAD + off, buf)?,
-        }
-        Ok(())
+    ) -> output!(Result<(), D::Error>) {
+        steps!({
+            match self.table.slot(page) {
+                NONE => buf.fill(0),
+                slot => wait!(self.read(self.geometry().slot_at(slot) + SLOT_HEAD + off, buf))?,
+            }
+            Ok(())
+        })
+    }
+
+    /// The number of pages with a wrong checksum.
+    pub fn damaged_pages(&mut self) -> output!(Result<u32, D::Error>) {
+        steps!({
+            wait!(self.ready())?;
+            let mut n = 0;
+            for page in 0..self.pages as u16 {
+                let slot = self.table.slot(page);
+                if slot != NONE && !wait!(self.is_intact(slot))? {
+                    n += 1;
+                }
+            }
+            Ok(n)
+        })
+    }
+
+    /// Erases a block. Where words may be overwritten, kills its commit marker first, so that what
+    /// a cut erase leaves never counts.
+    fn erase_block(&mut self, block: u16) -> output!(Result<(), D::Error>) {
+        steps!({
+            let s = self.geometry();
+            let at = s.block_at(block);
+            if D::CONTRACT.overwrites() && !planted!("nvmem/level-marker-left-in-erase") {
+                wait!(kill(&mut self.medium, at + s.header)).map_err(Fault::Medium)?;
+            }
+            wait!(self.medium.erase(at, at + s.block)).map_err(Fault::Medium)
+        })
+    }
+
+    /// Makes slots dead, one after the other. Use it only where words may be overwritten.
+    pub fn kill_slots(&mut self, slots: Range<u16>) -> output!(Result<(), D::Error>) {
+        steps!({
+            for slot in slots {
+                let at = self.geometry().slot_at(slot);
+                wait!(kill(&mut self.medium, at)).map_err(Fault::Medium)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Goes on in the newest block, which an earlier boot started: kills the slots `tail`, and
+    /// copies the page to the slot after them. Returns whether the page was intact.
+    pub fn append_after(
+        &mut self,
+        mut tail: Range<u16>,
+        page: u16,
+    ) -> output!(Result<bool, D::Error>) {
+        steps!({
+            let (to, from) = (tail.end, self.table.slot(page));
+            if planted!("nvmem/level-kill-not-repeated") {
+                tail.start = tail.end - 1;
+            }
+            if planted!("nvmem/level-blank-slot-not-killed") {
+                tail.end -= 1;
+            }
+            wait!(self.kill_slots(tail))?;
+            let intact = wait!(self.write_slot(to, SlotKind::Appended, page, from, 0, &[]))?;
+            self.table.set(page, to);
+            self.valid_slots = to - self.slot(self.newest, 0) + 1;
+            self.open = true;
+            self.skip_empty_blocks();
+            Ok(intact)
+        })
     }
 
     /// Erases every block, the newest last, so that a cut never leaves only older content.
-    pub(super) fn erase_all(&mut self) -> Result<(), D::Error> {
-        let s = self.geometry();
-        let newest = self.newest_block()?;
-        let first = if planted!("nvmem/level-format-newest-first") {
-            0
-        } else {
-            1
-        };
-        for i in first..first + s.blocks {
-            let at = s.block_at(((newest + i) % s.blocks) as u16);
-            self.medium.erase(at, at + s.block).map_err(Fault::Medium)?;
-        }
-        Ok(())
+    pub fn erase_all(&mut self) -> output!(Result<(), D::Error>) {
+        steps!({
+            let s = self.geometry();
+            let newest = wait!(self.newest_block())?;
+            let first = if planted!("nvmem/level-format-newest-first") {
+                0
+            } else {
+                1
+            };
+            for i in first..first + s.blocks {
+                wait!(self.erase_block(((newest + i) % s.blocks) as u16))?;
+            }
+            Ok(())
+        })
     }
 }

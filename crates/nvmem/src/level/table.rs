@@ -12,7 +12,7 @@ use super::geometry::{Geometry, NONE};
 const FREE: u16 = 0xFFFE;
 
 #[derive(Debug)]
-pub(super) struct Table<'b> {
+pub(crate) struct Table<'b> {
     slots: u16,
     map: &'b mut [u16],
     /// The block after this one in the log; `NONE` after the newest.
@@ -22,7 +22,7 @@ pub(super) struct Table<'b> {
 
 impl<'b> Table<'b> {
     /// `None` if the buffer is too short.
-    pub(super) fn new(s: &Geometry, buffer: &'b mut [u16]) -> Option<Self> {
+    pub(crate) fn new(s: &Geometry, buffer: &'b mut [u16]) -> Option<Self> {
         let buffer = buffer.get_mut(..s.entries() as usize)?;
         let (map, blocks) = buffer.split_at_mut(s.pages as usize);
         let (next, live) = blocks.split_at_mut(s.blocks as usize);
@@ -36,19 +36,19 @@ impl<'b> Table<'b> {
         Some(table)
     }
 
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.map.fill(NONE);
         self.next.fill(FREE);
         self.live.fill(0);
     }
 
     /// The slot of a page, or `NONE`.
-    pub(super) fn slot(&self, page: u16) -> u16 {
+    pub(crate) fn slot(&self, page: u16) -> u16 {
         self.map.get(usize::from(page)).copied().unwrap_or(NONE)
     }
 
     /// Sets the slot of a page.
-    pub(super) fn set(&mut self, page: u16, slot: u16) {
+    pub(crate) fn set(&mut self, page: u16, slot: u16) {
         let Some(entry) = self.map.get_mut(usize::from(page)) else {
             return;
         };
@@ -63,37 +63,37 @@ impl<'b> Table<'b> {
         }
     }
 
-    pub(super) fn live(&self, block: u16) -> u16 {
+    pub(crate) fn live(&self, block: u16) -> u16 {
         self.live.get(usize::from(block)).copied().unwrap_or(0)
     }
 
-    pub(super) fn next(&self, block: u16) -> u16 {
+    pub(crate) fn next(&self, block: u16) -> u16 {
         self.next.get(usize::from(block)).copied().unwrap_or(NONE)
     }
 
     /// Puts a block into the log, before `next`.
-    pub(super) fn link(&mut self, block: u16, next: u16) {
+    pub(crate) fn link(&mut self, block: u16, next: u16) {
         if let Some(n) = self.next.get_mut(usize::from(block)) {
             *n = next;
         }
     }
 
     /// Removes a block from the log.
-    pub(super) fn unlink(&mut self, block: u16) {
+    pub(crate) fn unlink(&mut self, block: u16) {
         self.link(block, FREE);
     }
 
     /// Whether a block is outside the log and holds no live page.
-    pub(super) fn is_free(&self, block: u16) -> bool {
+    pub(crate) fn is_free(&self, block: u16) -> bool {
         self.next(block) == FREE && self.live(block) == 0
     }
 
-    pub(super) fn in_log(&self, block: u16) -> bool {
+    pub(crate) fn in_log(&self, block: u16) -> bool {
         self.next(block) != FREE
     }
 
     /// The first page from number `page` on whose slot is in this block.
-    pub(super) fn next_page_of_block(&self, block: u16, page: u16) -> Option<u16> {
+    pub(crate) fn next_page_of_block(&self, block: u16, page: u16) -> Option<u16> {
         let from = u32::from(block) * u32::from(self.slots);
         let slots = from..from + u32::from(self.slots);
         let rest = self.map.get(usize::from(page)..)?;

@@ -1,8 +1,8 @@
 //! Compares `has_room` with the sums that it computes step by step.
 
 use super::geometry::{COPIES, Geometry, NONE};
-use super::log::Log;
 use super::table::Table;
+use crate::blocking::log::Log;
 use crate::device::Medium;
 use crate::ram::RamNor;
 
@@ -75,11 +75,9 @@ fn sums_hold(s: &Geometry, live: &[u32], valid_slots: Option<u16>, extra: u32) -
 #[test]
 fn has_room_equals_the_sums() {
     let geometry = Geometry::of(&Flash::CONTRACT, 8, 24 * 128);
-    let (mut x, mut kept, mut edges) = (1u32, 0, 0);
-    let mut random = |below: u32| {
-        x = x.wrapping_mul(0x0019_660D).wrapping_add(0x3C6E_F35F);
-        (x >> 8) % below
-    };
+    let (mut kept, mut edges) = (0, 0);
+    let mut rng = powerfail::Rng::new(1);
+    let mut random = |below: u32| rng.below(below.into()) as u32;
     for _ in 0..if cfg!(miri) { 20 } else { 40_000 } {
         let blocks = 1 + random(geometry.blocks - 1);
         let mut live: Vec<u32> = (0..blocks).map(|_| random(geometry.slots + 1)).collect();

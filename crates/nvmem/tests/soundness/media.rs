@@ -5,7 +5,8 @@ use nvmem::device::{Contract, EraseUnit, Medium, Torn};
 use nvmem::level::WearLevelled;
 use nvmem::superblock::{Copies, Superblock};
 use nvmem::{Maybe, Persist, Record};
-use std::cell::Cell;
+use powerfail::Rng;
+use std::cell::RefCell;
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -25,7 +26,7 @@ const VALUE: Value = Value {
 
 /// A pseudo-random number decides the behaviour of each call.
 struct Liar<'s, const ERASE: u32> {
-    state: &'s Cell<u32>,
+    random: &'s RefCell<Rng>,
     bytes: Vec<u8>,
     /// One call in this many goes wrong.
     rate: u32,
@@ -33,10 +34,7 @@ struct Liar<'s, const ERASE: u32> {
 
 impl<const ERASE: u32> Liar<'_, ERASE> {
     fn next(&self) -> u32 {
-        let x = self.state.get();
-        self.state
-            .set(x.wrapping_mul(0x0019_660D).wrapping_add(0x3C6E_F35F));
-        (x >> 12) ^ x
+        self.random.borrow_mut().next_u32()
     }
 
     fn call(&self) -> Result<(), ()> {
@@ -117,9 +115,9 @@ fn times() -> u32 {
 /// A record on a medium that returns wrong data has a value of its type, or is an error.
 fn record<const ERASE: u32>(len: usize) {
     for seed in 0..times() {
-        let state = Cell::new(seed.wrapping_mul(0x9E37_79B9));
+        let random = RefCell::new(Rng::new(seed.into()));
         let mut liar = Liar::<ERASE> {
-            state: &state,
+            random: &random,
             bytes: vec![0xFF; len],
             rate: 1 + seed % 40,
         };
@@ -155,9 +153,9 @@ fn a_record_on_a_medium_that_lies() {
 #[test]
 fn wear_levelling_on_a_medium_that_lies() {
     for seed in 0..times() {
-        let state = Cell::new(seed.wrapping_mul(0x9E37_79B9));
+        let random = RefCell::new(Rng::new(seed.into()));
         let mut liar = Liar::<128> {
-            state: &state,
+            random: &random,
             bytes: vec![0xFF; 7 * 128],
             rate: 10 + seed % 200,
         };

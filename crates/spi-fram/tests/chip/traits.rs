@@ -88,6 +88,28 @@ fn async_medium() {
     assert_eq!(&b.chip.borrow().cells.bytes()[2040..], b"12345678");
 }
 
+/// A record on the async driver counts boots.
+#[test]
+fn an_async_record() {
+    let b = plain::<2048>(PART);
+    for boot in 0..3u32 {
+        let fram = AsyncSpiFram::new(b.clone(), PART);
+        embassy_futures::block_on(async {
+            let opened = nvmem::asynch::Record::open(fram, 64..192, 0u32).await;
+            let mut boots = opened.unwrap();
+            assert_eq!(*boots.get(), boot);
+            boots.set(boot + 1).await.unwrap();
+        });
+    }
+    let mut fram = SpiFram::new(b, PART);
+    let read = nvmem::Record::<u32, _>::read(&mut fram, 64..192);
+    assert_eq!(
+        read.unwrap(),
+        Some(3),
+        "the blocking form reads the same bytes"
+    );
+}
+
 #[test]
 fn storage() {
     fn run<S: Storage<Error: core::fmt::Debug>>(mut s: S) -> S::Error {

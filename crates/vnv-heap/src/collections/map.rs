@@ -6,21 +6,18 @@
 //!         a never-used place ends the search
 //! ```
 
-use super::fifo::Run;
-use crate::Heap;
-use crate::config::Promise;
+use super::run::{Run, field};
+use crate::HeapOf;
 use crate::error::{Error, Rejected};
 use crate::handle::{HeapHandles, Marked};
-use crate::handle::{Ref, RefMut};
-use crate::policy::Policy;
-use core::marker::PhantomData;
 use core::mem::offset_of;
-use nvmem::describe::{HandleTo, Member, Type};
+use nvmem::describe::{HandleTo, Type};
 use nvmem::persist::Visit;
-use nvmem::{Invalid, Maybe, Medium, Persist, Plain, assert_no_padding, planted};
+use nvmem::{Invalid, Maybe, Persist, Plain, assert_no_padding, planted};
 
 /// A place of the table: never used, freed, or with an entry.
 type MapSlot<K, V> = Maybe<Maybe<Entry<K, V>>>;
+type Table<'h, K, V, const PER: usize, B> = Run<'h, [MapSlot<K, V>; PER], B>;
 
 /// A map from keys to values: a hash table of chunks with `PER` entries each. 12 bytes.
 ///
@@ -30,8 +27,7 @@ type MapSlot<K, V> = Maybe<Maybe<Entry<K, V>>>;
 #[must_use = "what is dropped is unreachable until the next open: store it, or free it"]
 #[repr(C)]
 pub struct Map<'h, K, V, const PER: usize, B = ()> {
-    table: Run<'h, [MapSlot<K, V>; PER]>,
-    _b: PhantomData<fn(B) -> B>,
+    table: Table<'h, K, V, PER, B>,
     /// Entries, and places that have ever been used.
     len: u32,
     ever_used: u32,
@@ -48,27 +44,15 @@ unsafe impl<K: Plain, V: Persist, const PER: usize, B> Persist for Map<'_, K, V,
         align: align_of::<Self>(),
         params: &[PER as u128],
         members: &[
-            Member::Field {
-                name: "table",
-                offset: 0,
-                of: <Run<'static, [MapSlot<K, V>; PER]> as Persist>::LAYOUT,
-            },
-            Member::Field {
-                name: "len",
-                offset: 4,
-                of: u32::LAYOUT,
-            },
-            Member::Field {
-                name: "used",
-                offset: 8,
-                of: u32::LAYOUT,
-            },
+            field("table", 0, Table::<'static, K, V, PER, B>::LAYOUT),
+            field("len", 4, u32::LAYOUT),
+            field("used", 8, u32::LAYOUT),
         ],
     };
     unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
         // SAFETY: invariant "Checked before it is a value": the run is the first field; as the
         // caller vouches.
-        unsafe { <Run<'_, [MapSlot<K, V>; PER]>>::check(p, v) }
+        unsafe { Table::<'_, K, V, PER, B>::check(p, v) }
     }
 }
 
@@ -83,7 +67,6 @@ impl<K, V, const PER: usize, B> Map<'_, K, V, PER, B> {
     pub const fn new() -> Self {
         const { assert!(PER > 0, "a chunk has at least one entry") };
         Map {
-            _b: PhantomData,
             table: Run::EMPTY,
             len: 0,
             ever_used: 0,
@@ -120,6 +103,13 @@ fn hash<K: Plain>(key: &K) -> u32 {
     (h ^ h >> 15).wrapping_mul(0x2C1B_3C6D)
 }
 
+fn value_of<K, V>(map_slot: MapSlot<K, V>) -> Option<V> {
+    match map_slot {
+        Maybe::Some(Maybe::Some(e)) => Some(e.value),
+        _ => None,
+    }
+}
+
 /// The place of a key, or the place where it would go.
 struct MapPos {
     chunk: u16,
@@ -131,11 +121,7 @@ struct MapPos {
 
 impl<'h, K: Plain + Copy, V: Plain + Marked<B>, const PER: usize, B> Map<'h, K, V, PER, B> {
     /// A copy of the value of a key. **Cost**, **Errors**: as [`Map::with`].
-    pub fn get<R, S: Medium, P: Promise, Pol: Policy>(
-        &self,
-        heap: &Heap<'h, R, S, P, Pol, B>,
-        key: &K,
-    ) -> Result<Option<V>, Error<S::Error>> {
+    pub fn get<H: HeapOf<'h, B>>(&self, heap: &H, key: &K) -> Result<Option<V>, Error<H::Error>> {
         self.with(heap, key, crate::handle::copy)
     }
 }
@@ -144,18 +130,19 @@ impl<'h, K: Plain + Copy, V: Persist<At<'h> = V> + Marked<B>, const PER: usize, 
     Map<'h, K, V, PER, B>
 {
     /// Calls `f` with the value of a key; `None` when there is none. **Cost**: one or two chunks
-    /// are read. **Errors**: as [`Heap::get`].
-    pub fn with<R, S: Medium, P: Promise, Pol: Policy, O>(
+    /// are read. **Errors**: as [`Heap::get`](crate::Heap::get).
+    pub fn with<H: HeapOf<'h, B>, O>(
         &self,
-        heap: &Heap<'h, R, S, P, Pol, B>,
+        heap: &H,
         key: &K,
         f: impl FnOnce(&V) -> O,
-    ) -> Result<Option<O>, Error<S::Error>> {
-        let Some(found) = find(&self.table, heap, key)?.filter(|f| f.present) else {
+    ) -> Result<Option<O>, Error<H::Error>> {
+        let heap = heap.unrooted();
+        let Some(found) = Self::find(&self.table, heap, key)?.filter(|f| f.present) else {
             return Ok(None);
         };
-        let chunk = chunk(&self.table, heap, found.chunk)?;
-        Ok(match chunk.get(found.at) {
+        let chunk = heap.chunk(&self.table, found.chunk)?;
+        Ok(match chunk.as_ref().and_then(|c| c.get(found.at)) {
             Some(Maybe::Some(Maybe::Some(e))) => Some(f(&e.value)),
             _ => None,
         })
@@ -163,18 +150,14 @@ impl<'h, K: Plain + Copy, V: Persist<At<'h> = V> + Marked<B>, const PER: usize, 
 
     /// Calls `f` with the value of a key, which it may change; `None` when there is none. **Power
     /// loss**, **Cost**, **Errors**: as [`Map::insert`]; it does not grow.
-    pub fn update<R, S: Medium, P: Promise, Pol: Policy, O>(
+    pub fn update<H: HeapOf<'h, B>, O>(
         &self,
-        heap: &Heap<'h, R, S, P, Pol, B>,
+        heap: &H,
         key: &K,
         f: impl FnOnce(&mut V) -> O,
-    ) -> Result<Option<O>, Error<S::Error>> {
-        let Some(found) = find(&self.table, heap, key)?.filter(|f| f.present) else {
-            return Ok(None);
-        };
-        let mut chunk = chunk_mut(&self.table, heap, found.chunk)?;
-        Ok(match chunk.get_mut(found.at) {
-            Some(Maybe::Some(Maybe::Some(e))) => Some(f(&mut e.value)),
+    ) -> Result<Option<O>, Error<H::Error>> {
+        self.change(heap, key, |map_slot| match map_slot {
+            Maybe::Some(Maybe::Some(e)) => Some(f(&mut e.value)),
             _ => None,
         })
     }
@@ -183,19 +166,23 @@ impl<'h, K: Plain + Copy, V: Persist<At<'h> = V> + Marked<B>, const PER: usize, 
     ///
     /// **Power loss**: the entry counts from the persist or commit on that saves the object with
     /// the map. **Cost**: one or two chunks are read and one is changed; when the map grows, all of
-    /// them. **Errors**: [`Error::Full`]; as [`Heap::get_mut`]. The value is returned, and the map
+    /// them. **Errors**: [`Error::Full`]; as [`Heap::get_mut`](crate::Heap::get_mut). The value is returned, and the map
     /// is unchanged.
-    pub fn insert<R, S: Medium, P: Promise, Pol: Policy>(
+    pub fn insert<H: HeapOf<'h, B>>(
         &mut self,
-        heap: &Heap<'h, R, S, P, Pol, B>,
+        heap: &H,
         key: K,
         value: V,
-    ) -> Result<Option<V>, Rejected<V, S::Error>> {
-        let place_for = match self.place_for(heap, &key) {
-            Ok(place_for) => place_for,
+    ) -> Result<Option<V>, Rejected<V, H::Error>> {
+        let heap = heap.unrooted();
+        let pinned = self.place_for(heap, &key).and_then(|f| {
+            let chunk = heap.chunk_mut(&self.table, f.chunk)?;
+            Ok((f, chunk.ok_or(Error::Full)?))
+        });
+        let (f, mut chunk) = match pinned {
+            Ok(pinned) => pinned,
             Err(error) => return Err(Rejected { error, value }),
         };
-        let (f, mut chunk) = place_for;
         let Some(map_slot) = chunk.get_mut(f.at) else {
             let error = Error::Full;
             return Err(Rejected { error, value });
@@ -204,66 +191,69 @@ impl<'h, K: Plain + Copy, V: Persist<At<'h> = V> + Marked<B>, const PER: usize, 
         let old = core::mem::replace(map_slot, new);
         self.len += u32::from(!f.present);
         self.ever_used += u32::from(!f.ever_used);
-        Ok(match old {
-            Maybe::Some(Maybe::Some(e)) => Some(e.value),
-            _ => None,
-        })
-    }
-
-    /// Finds the place for the value of a key. Grows the map if necessary.
-    fn place_for<'a, R, S: Medium, P: Promise, Pol: Policy>(
-        &mut self,
-        heap: &'a Heap<'h, R, S, P, Pol, B>,
-        key: &K,
-    ) -> Result<(MapPos, RefMut<'a, [MapSlot<K, V>; PER], S, P, Pol>), Error<S::Error>> {
-        let mut found = find(&self.table, heap, key)?;
-        let crowded = (self.ever_used + 1).saturating_mul(4) > self.places().saturating_mul(3);
-        if !found.as_ref().is_some_and(|f| f.present || f.ever_used) && crowded {
-            self.grow(heap)?;
-            found = find(&self.table, heap, key)?;
-        }
-        let f = found.ok_or(Error::Full)?;
-        let chunk = chunk_mut(&self.table, heap, f.chunk)?;
-        Ok((f, chunk))
+        Ok(value_of(old))
     }
 
     /// Removes an entry and returns its value. **Power loss**, **Cost**, **Errors**: as
     /// [`Map::insert`]; it does not grow.
-    pub fn remove<R, S: Medium, P: Promise, Pol: Policy>(
+    pub fn remove<H: HeapOf<'h, B>>(
         &mut self,
-        heap: &Heap<'h, R, S, P, Pol, B>,
+        heap: &H,
         key: &K,
-    ) -> Result<Option<V>, Error<S::Error>> {
-        let Some(f) = find(&self.table, heap, key)?.filter(|f| f.present) else {
+    ) -> Result<Option<V>, Error<H::Error>> {
+        let old = self.change(heap, key, |map_slot| {
+            // Not *never used*: entries behind it must still be found.
+            let freed = if planted!("vnv-heap/removed-is-never-used") {
+                Maybe::None
+            } else {
+                Maybe::Some(Maybe::None)
+            };
+            value_of(core::mem::replace(map_slot, freed))
+        })?;
+        self.len = self.len.saturating_sub(u32::from(old.is_some()));
+        Ok(old)
+    }
+
+    /// Calls `f` with the place of a key's entry, which it may change.
+    fn change<H: HeapOf<'h, B>, O>(
+        &self,
+        heap: &H,
+        key: &K,
+        f: impl FnOnce(&mut MapSlot<K, V>) -> Option<O>,
+    ) -> Result<Option<O>, Error<H::Error>> {
+        let heap = heap.unrooted();
+        let Some(found) = Self::find(&self.table, heap, key)?.filter(|f| f.present) else {
             return Ok(None);
         };
-        let mut chunk = chunk_mut(&self.table, heap, f.chunk)?;
-        let Some(map_slot) = chunk.get_mut(f.at) else {
-            return Ok(None);
-        };
-        // Not *never used*: entries behind it must still be found.
-        let freed = if planted!("vnv-heap/removed-is-never-used") {
-            Maybe::None
-        } else {
-            Maybe::Some(Maybe::None)
-        };
-        let old = core::mem::replace(map_slot, freed);
-        self.len = self.len.saturating_sub(1);
-        Ok(match old {
-            Maybe::Some(Maybe::Some(e)) => Some(e.value),
-            _ => None,
-        })
+        let mut chunk = heap.chunk_mut(&self.table, found.chunk)?;
+        Ok(chunk.as_mut().and_then(|c| c.get_mut(found.at)).and_then(f))
+    }
+
+    /// Finds the place for the value of a key. Grows the map if necessary.
+    fn place_for<H: HeapOf<'h, B>>(
+        &mut self,
+        heap: &H,
+        key: &K,
+    ) -> Result<MapPos, Error<H::Error>> {
+        let mut found = Self::find(&self.table, heap, key)?;
+        let crowded = (self.ever_used + 1).saturating_mul(4) > self.places().saturating_mul(3);
+        if !found.as_ref().is_some_and(|f| f.present || f.ever_used) && crowded {
+            self.grow(heap)?;
+            found = Self::find(&self.table, heap, key)?;
+        }
+        found.ok_or(Error::Full)
     }
 
     /// Calls `f` for each entry, in no particular order. **Cost**: reads all chunks. **Errors**: as
-    /// [`Heap::get`].
-    pub fn for_each<R, S: Medium, P: Promise, Pol: Policy>(
+    /// [`Heap::get`](crate::Heap::get).
+    pub fn for_each<H: HeapOf<'h, B>>(
         &self,
-        heap: &Heap<'h, R, S, P, Pol, B>,
+        heap: &H,
         mut f: impl FnMut(&K, &V),
-    ) -> Result<(), Error<S::Error>> {
+    ) -> Result<(), Error<H::Error>> {
         for i in 0..self.table.count() {
-            for map_slot in chunk(&self.table, heap, i)?.iter() {
+            let chunk = heap.unrooted().chunk(&self.table, i)?;
+            for map_slot in chunk.ok_or(Error::Full)?.iter() {
                 if let Maybe::Some(Maybe::Some(e)) = map_slot {
                     f(&e.key, &e.value);
                 }
@@ -272,27 +262,18 @@ impl<'h, K: Plain + Copy, V: Persist<At<'h> = V> + Marked<B>, const PER: usize, 
         Ok(())
     }
 
-    /// Removes all entries, and frees the objects that they own and the table. **Errors**: as
-    /// [`Map::free`]; the map is empty nevertheless.
-    pub fn clear<R, S: Medium, P: Promise, Pol: Policy>(
-        &mut self,
-        heap: &Heap<'h, R, S, P, Pol, B>,
-    ) -> Result<(), Error<S::Error>> {
-        match core::mem::take(self).free(heap) {
-            Ok(()) => Ok(()),
-            Err(refused) => {
-                *self = refused.value;
-                Err(refused.error)
-            }
-        }
+    /// Frees all entries, the objects that they own, and the table. Same as [`Heap::discard`](crate::Heap::discard) of
+    /// the map, which is empty afterwards.
+    ///
+    /// **Power loss**, **Cost**, **Errors**: as there.
+    pub fn clear<H: HeapOf<'h, B>>(&mut self, heap: &H) -> Result<(), Error<H::Error>> {
+        heap.unrooted().discard(core::mem::take(self))
     }
 
     /// Replaces the table by a larger one, or by one of equal size without freed places.
     #[inline(never)]
-    fn grow<R, S: Medium, P: Promise, Pol: Policy>(
-        &mut self,
-        heap: &Heap<'h, R, S, P, Pol, B>,
-    ) -> Result<(), Error<S::Error>> {
+    fn grow<H: HeapOf<'h, B>>(&mut self, heap: &H) -> Result<(), Error<H::Error>> {
+        let heap = heap.unrooted();
         let count = self.table.count();
         let more = (self.len + 1).saturating_mul(2) > self.places();
         let count = if more {
@@ -300,154 +281,93 @@ impl<'h, K: Plain + Copy, V: Persist<At<'h> = V> + Marked<B>, const PER: usize, 
         } else {
             count
         };
-        let empty = |_| Ok([const { Maybe::None }; PER]);
-        let new = Run::alloc(heap, count, empty)?;
-        match copy(&self.table, &new, heap) {
+        let new = heap.alloc_run(count, |_| Ok([const { Maybe::None }; PER]))?;
+        match Self::copy(&self.table, &new, heap) {
             Ok(len) => {
                 let old = core::mem::replace(&mut self.table, new);
                 (self.len, self.ever_used) = (len, len);
-                // If this fails, the next open frees the old table. The new table owns the entries'
-                // objects.
-                let _ = if planted!("vnv-heap/moved-is-freed") {
-                    old.free(heap)
+                // The new table owns the entries' objects.
+                if planted!("vnv-heap/moved-is-freed") {
+                    let _ = heap.discard(old);
                 } else {
-                    old.free_shallow(heap)
-                };
+                    heap.free_chunks(old);
+                }
                 Ok(())
             }
             Err(e) => {
                 // The old table owns the entries' objects again.
-                let _ = new.free_shallow(heap);
+                heap.free_chunks(new);
                 Err(e)
             }
         }
     }
 
-    /// Frees the map and the objects that values own. **Errors**: as [`Heap::free`], with the
-    /// remaining table, without entries.
-    pub fn free<R, S: Medium, P: Promise, Pol: Policy>(
-        self,
-        heap: &Heap<'h, R, S, P, Pol, B>,
-    ) -> Result<(), Rejected<Self, S::Error>> {
-        self.table.free(heap).map_err(|(error, table)| Rejected {
-            error,
-            value: Map {
-                _b: PhantomData,
-                table,
-                len: 0,
-                ever_used: 0,
-            },
-        })
-    }
-}
-
-type Table<'h, K, V, const PER: usize> = Run<'h, [MapSlot<K, V>; PER]>;
-
-fn chunk<
-    'a,
-    'h,
-    K: Plain,
-    V: Persist,
-    const PER: usize,
-    R,
-    S: Medium,
-    P: Promise,
-    Pol: Policy,
-    B,
->(
-    table: &Table<'h, K, V, PER>,
-    heap: &'a Heap<'h, R, S, P, Pol, B>,
-    i: u16,
-) -> Result<Ref<'a, [MapSlot<K, V>; PER], S, P, Pol>, Error<S::Error>> {
-    table.get(heap, i).unwrap_or(Err(Error::Full))
-}
-
-fn chunk_mut<
-    'a,
-    'h,
-    K: Plain,
-    V: Persist,
-    const PER: usize,
-    R,
-    S: Medium,
-    P: Promise,
-    Pol: Policy,
-    B,
->(
-    table: &Table<'h, K, V, PER>,
-    heap: &'a Heap<'h, R, S, P, Pol, B>,
-    i: u16,
-) -> Result<RefMut<'a, [MapSlot<K, V>; PER], S, P, Pol>, Error<S::Error>> {
-    table.get_mut(heap, i).unwrap_or(Err(Error::Full))
-}
-
-/// Scans from the key's chunk on, up to a place that was never used.
-fn find<'h, K: Plain, V: Persist, const PER: usize, R, S: Medium, P: Promise, Pol: Policy, B>(
-    table: &Table<'h, K, V, PER>,
-    heap: &Heap<'h, R, S, P, Pol, B>,
-    key: &K,
-) -> Result<Option<MapPos>, Error<S::Error>> {
-    let count = table.count();
-    let first = ((u64::from(hash(key)) * u64::from(count)) >> 32) as u32;
-    let mut free = None;
-    for i in 0..u32::from(count) {
-        let i = ((first + i) % u32::from(count)) as u16;
-        let held = chunk(table, heap, i)?;
-        for (at, map_slot) in held.iter().enumerate() {
-            let (present, ever_used) = match map_slot {
-                Maybe::Some(Maybe::Some(e)) if bytes(&e.key) == bytes(key) => (true, true),
-                Maybe::Some(Maybe::Some(_)) => continue,
-                Maybe::Some(Maybe::None) => (false, true),
-                Maybe::None => (false, false),
-            };
-            let found = MapPos {
-                chunk: i,
-                at,
-                present,
-                ever_used,
-            };
-            if present {
-                return Ok(Some(found));
-            }
-            if free.is_none() {
-                free = Some(found);
-            }
-            if !ever_used {
-                return Ok(free);
+    /// Scans from the key's chunk on, up to a place that was never used.
+    fn find<H: HeapOf<'h, B>>(
+        table: &Table<'h, K, V, PER, B>,
+        heap: &H,
+        key: &K,
+    ) -> Result<Option<MapPos>, Error<H::Error>> {
+        let count = table.count();
+        let first = ((u64::from(hash(key)) * u64::from(count)) >> 32) as u32;
+        let mut free = None;
+        for i in 0..u32::from(count) {
+            let chunk = ((first + i) % u32::from(count)) as u16;
+            let held = heap.unrooted().chunk(table, chunk)?.ok_or(Error::Full)?;
+            for (at, map_slot) in held.iter().enumerate() {
+                let (present, ever_used) = match map_slot {
+                    Maybe::Some(Maybe::Some(e)) if bytes(&e.key) == bytes(key) => (true, true),
+                    Maybe::Some(Maybe::Some(_)) => continue,
+                    Maybe::Some(Maybe::None) => (false, true),
+                    Maybe::None => (false, false),
+                };
+                let found = MapPos {
+                    chunk,
+                    at,
+                    present,
+                    ever_used,
+                };
+                if present {
+                    return Ok(Some(found));
+                }
+                if free.is_none() {
+                    free = Some(found);
+                }
+                if !ever_used {
+                    return Ok(free);
+                }
             }
         }
+        Ok(free)
     }
-    Ok(free)
-}
 
-/// Copies all entries into another table and returns their number. Both tables then own the
-/// entries' objects.
-fn copy<'h, K, V, const PER: usize, R, S: Medium, P: Promise, Pol: Policy, B>(
-    from: &Table<'h, K, V, PER>,
-    to: &Table<'h, K, V, PER>,
-    heap: &Heap<'h, R, S, P, Pol, B>,
-) -> Result<u32, Error<S::Error>>
-where
-    K: Plain,
-    V: Persist,
-{
-    let mut len = 0;
-    for i in 0..from.count() {
-        for at in 0..PER {
-            let e = match chunk(from, heap, i)?.get(at) {
-                // SAFETY: invariant "Sole owner": a valid entry; of the two tables one is freed
-                // without looking into it.
-                Some(Maybe::Some(Maybe::Some(e))) => unsafe { core::ptr::from_ref(e).read() },
-                _ => continue,
-            };
-            let f = find(to, heap, &e.key)?.ok_or(Error::Full)?;
-            if let Some(map_slot) = chunk_mut(to, heap, f.chunk)?.get_mut(f.at) {
-                *map_slot = Maybe::Some(Maybe::Some(e));
-                len += u32::from(!f.present);
+    /// Copies all entries into another table and returns their number. Both tables then own the
+    /// entries' objects.
+    fn copy<H: HeapOf<'h, B>>(
+        from: &Table<'h, K, V, PER, B>,
+        to: &Table<'h, K, V, PER, B>,
+        heap: &H,
+    ) -> Result<u32, Error<H::Error>> {
+        let heap = heap.unrooted();
+        let mut len = 0;
+        for i in 0..from.count() {
+            for at in 0..PER {
+                let e = match heap.chunk(from, i)?.ok_or(Error::Full)?.get(at) {
+                    // SAFETY: invariant "Sole owner": a valid entry; of the two tables one is freed
+                    // without looking into it.
+                    Some(Maybe::Some(Maybe::Some(e))) => unsafe { core::ptr::from_ref(e).read() },
+                    _ => continue,
+                };
+                let f = Self::find(to, heap, &e.key)?.ok_or(Error::Full)?;
+                let mut chunk = heap.chunk_mut(to, f.chunk)?.ok_or(Error::Full)?;
+                if let Some(map_slot) = chunk.get_mut(f.at) {
+                    *map_slot = Maybe::Some(Maybe::Some(e));
+                    len += u32::from(!f.present);
+                }
             }
         }
+        Ok(len)
     }
-    Ok(len)
 }
 
 #[repr(C)]
@@ -475,16 +395,8 @@ unsafe impl<K: Plain, V: Persist> Persist for Entry<K, V> {
         align: align_of::<Self>(),
         params: &[],
         members: &[
-            Member::Field {
-                name: "key",
-                offset: 0,
-                of: K::LAYOUT,
-            },
-            Member::Field {
-                name: "value",
-                offset: Self::VALUE,
-                of: V::LAYOUT,
-            },
+            field("key", 0, K::LAYOUT),
+            field("value", Self::VALUE, V::LAYOUT),
         ],
     };
     unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {

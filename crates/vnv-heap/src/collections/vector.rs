@@ -9,17 +9,14 @@
 //! ```
 
 use super::array::place;
-use super::fifo::Run;
-use crate::Heap;
-use crate::config::Promise;
+use super::run::{Run, field};
+use crate::HeapOf;
 use crate::error::{Error, Rejected};
 use crate::handle::{HeapHandles, Marked};
-use crate::policy::Policy;
-use core::marker::PhantomData;
 use core::mem::MaybeUninit;
-use nvmem::describe::{HandleTo, Member, Type};
+use nvmem::describe::{HandleTo, Type};
 use nvmem::persist::{HandleKind, Visit};
-use nvmem::{Invalid, Medium, Persist, Plain, planted};
+use nvmem::{Invalid, Persist, Plain, planted};
 
 /// Segments of 1, 2, 4, … chunks.
 const SEGMENTS: usize = 12;
@@ -32,8 +29,7 @@ const SEGMENTS: usize = 12;
 #[must_use = "what is dropped is unreachable until the next open: store it, or free it"]
 #[repr(C)]
 pub struct Vector<'h, T, const PER: usize, B = ()> {
-    segments: [Run<'h, Places<T, PER>>; SEGMENTS],
-    _b: PhantomData<fn(B) -> B>,
+    segments: [Run<'h, Places<T, PER>, B>; SEGMENTS],
     len: u32,
 }
 
@@ -48,16 +44,12 @@ unsafe impl<T: Persist, const PER: usize, B> Persist for Vector<'_, T, PER, B> {
         align: align_of::<Self>(),
         params: &[PER as u128],
         members: &[
-            Member::Field {
-                name: "segments",
-                offset: 0,
-                of: <[Run<'static, Places<T, PER>>; SEGMENTS] as Persist>::LAYOUT,
-            },
-            Member::Field {
-                name: "len",
-                offset: 4 * SEGMENTS,
-                of: u32::LAYOUT,
-            },
+            field(
+                "segments",
+                0,
+                <[Run<'static, Places<T, PER>, B>; SEGMENTS] as Persist>::LAYOUT,
+            ),
+            field("len", 4 * SEGMENTS, u32::LAYOUT),
         ],
     };
     unsafe fn check(p: *const u8, v: &mut dyn Visit) -> Result<(), Invalid> {
@@ -68,7 +60,7 @@ unsafe impl<T: Persist, const PER: usize, B> Persist for Vector<'_, T, PER, B> {
             // Chunks behind the last element have no valid content.
             let live = |i: u16| u32::from(i) + (1 << k) - 1 < chunks;
             // SAFETY: invariant "Checked before it is a value": run `k`; as the caller vouches.
-            unsafe { <Run<'_, Places<T, PER>>>::show(p.add(4 * k), v, live)? }
+            unsafe { <Run<'_, Places<T, PER>, B>>::show(p.add(4 * k), v, live)? }
         }
         Ok(())
     }
@@ -93,7 +85,6 @@ impl<T, const PER: usize, B> Vector<'_, T, PER, B> {
     /// An empty vector without segments.
     pub const fn new() -> Self {
         Vector {
-            _b: PhantomData,
             segments: [const { Run::EMPTY }; SEGMENTS],
             len: 0,
         }
@@ -115,21 +106,23 @@ impl<'h, T: Persist<At<'h> = T> + Marked<B>, const PER: usize, B> Vector<'h, T, 
     ///
     /// **Power loss**: it counts from the persist or commit on that saves the object with the
     /// vector. **Cost**: the first element of a chunk is written without a read; the first of a
-    /// segment allocates it. **Errors**: [`Error::Full`]; as [`Heap::get_mut`]. The value is
+    /// segment allocates it. **Errors**: [`Error::Full`]; as [`Heap::get_mut`](crate::Heap::get_mut). The value is
     /// returned, and the vector is unchanged.
-    pub fn push<R, S: Medium, P: Promise, Pol: Policy>(
+    pub fn push<H: HeapOf<'h, B>>(
         &mut self,
-        heap: &Heap<'h, R, S, P, Pol, B>,
+        heap: &H,
         value: T,
-    ) -> Result<(), Rejected<T, S::Error>> {
-        let refused = |error, value| Err(Rejected { error, value });
+    ) -> Result<(), Rejected<T, H::Error>> {
+        let (heap, refused) = (heap.unrooted(), |error, value| {
+            Err(Rejected { error, value })
+        });
         let (chunk, at) = place::<PER>(self.len);
         let (k, i) = segment(chunk);
         let Some(run) = self.segments.get_mut(k) else {
             return refused(Error::Full, value);
         };
         if run.count() == 0 {
-            match Run::reserve(heap, 1 << k) {
+            match heap.reserve_run(1 << k) {
                 Ok(new) => *run = new,
                 Err(error) => return refused(error, value),
             }
@@ -145,16 +138,16 @@ impl<'h, T: Persist<At<'h> = T> + Marked<B>, const PER: usize, B> Vector<'h, T, 
             // then the value is not used again.
             new.put(0, unsafe { core::ptr::from_ref(&value).read() });
             // SAFETY: invariant "Sole owner": as above.
-            if let Err(error) = unsafe { run.put_from(heap, i, new) } {
+            if let Err(error) = unsafe { heap.put_chunk(run, i, new) } {
                 return refused(error, value);
             }
         } else {
-            match run.get_mut(heap, i) {
-                Some(Ok(mut held)) => {
-                    held.put(at, value);
+            match heap.chunk_mut(run, i) {
+                Ok(Some(mut places)) => {
+                    places.put(at, value);
                 }
-                Some(Err(error)) => return refused(error, value),
-                None => return refused(Error::Full, value),
+                Ok(None) => return refused(Error::Full, value),
+                Err(error) => return refused(error, value),
             }
         }
         self.len += 1;
@@ -162,15 +155,12 @@ impl<'h, T: Persist<At<'h> = T> + Marked<B>, const PER: usize, B> Vector<'h, T, 
     }
 
     /// Takes the last element; `None` when there is none. Its space stays allocated until
-    /// [`Vector::free`].
+    /// [`Vector::clear`].
     ///
     /// **Power loss**: it is gone from the persist or commit on that saves the object with the
-    /// vector. **Cost**, **Errors**: as [`Heap::get`], and as [`Heap::get_mut`] when it may own
+    /// vector. **Cost**, **Errors**: as [`Heap::get`](crate::Heap::get), and as [`Heap::get_mut`](crate::Heap::get_mut) when it may own
     /// objects; the vector is unchanged then.
-    pub fn pop<R, S: Medium, P: Promise, Pol: Policy>(
-        &mut self,
-        heap: &Heap<'h, R, S, P, Pol, B>,
-    ) -> Result<Option<T>, Error<S::Error>> {
+    pub fn pop<H: HeapOf<'h, B>>(&mut self, heap: &H) -> Result<Option<T>, Error<H::Error>> {
         let Some(last) = self.len.checked_sub(1) else {
             return Ok(None);
         };
@@ -188,20 +178,20 @@ impl<'h, T: Persist<At<'h> = T> + Marked<B>, const PER: usize, B> Vector<'h, T, 
             let (k, i) = segment(chunk);
             if let Some(run) = self.segments.get(k) {
                 // The chunk is not used any more.
-                let _ = run.forget(heap, i);
+                heap.unrooted().forget_chunk(run, i);
             }
         }
         Ok(Some(value))
     }
 
     /// Calls `f` with an element; `None` when the index is out of range. **Cost**, **Errors**: as
-    /// [`Heap::get`].
-    pub fn with<R, S: Medium, P: Promise, Pol: Policy, O>(
+    /// [`Heap::get`](crate::Heap::get).
+    pub fn with<H: HeapOf<'h, B>, O>(
         &self,
-        heap: &Heap<'h, R, S, P, Pol, B>,
+        heap: &H,
         i: u32,
         f: impl FnOnce(&T) -> O,
-    ) -> Result<Option<O>, Error<S::Error>> {
+    ) -> Result<Option<O>, Error<H::Error>> {
         if i >= self.len {
             return Ok(None);
         }
@@ -210,13 +200,13 @@ impl<'h, T: Persist<At<'h> = T> + Marked<B>, const PER: usize, B> Vector<'h, T, 
     }
 
     /// Calls `f` with an element, which it may change; `None` when the index is out of range.
-    /// **Cost**, **Errors**: as [`Heap::get_mut`].
-    pub fn update<R, S: Medium, P: Promise, Pol: Policy, O>(
+    /// **Cost**, **Errors**: as [`Heap::get_mut`](crate::Heap::get_mut).
+    pub fn update<H: HeapOf<'h, B>, O>(
         &self,
-        heap: &Heap<'h, R, S, P, Pol, B>,
+        heap: &H,
         i: u32,
         f: impl FnOnce(&mut T) -> O,
-    ) -> Result<Option<O>, Error<S::Error>> {
+    ) -> Result<Option<O>, Error<H::Error>> {
         if i >= self.len {
             return Ok(None);
         }
@@ -226,104 +216,58 @@ impl<'h, T: Persist<At<'h> = T> + Marked<B>, const PER: usize, B> Vector<'h, T, 
     }
 
     /// Calls `f` with the chunk of element `i`.
-    fn held<R, S: Medium, P: Promise, Pol: Policy, O>(
+    fn held<H: HeapOf<'h, B>, O>(
         &self,
-        heap: &Heap<'h, R, S, P, Pol, B>,
+        heap: &H,
         i: u32,
         f: impl FnOnce(&Places<T, PER>) -> Option<O>,
-    ) -> Result<O, Error<S::Error>> {
+    ) -> Result<O, Error<H::Error>> {
         let (k, i) = segment(place::<PER>(i).0);
         let run = self.segments.get(k).ok_or(Error::Full)?;
-        let held = run.get(heap, i).unwrap_or(Err(Error::Full))?;
+        let held = heap.unrooted().chunk(run, i)?.ok_or(Error::Full)?;
         let object = run.id(i).unwrap_or(0);
         f(&held).ok_or(Error::Damaged { object })
     }
 
     /// The same, to be changed.
-    fn held_mut<R, S: Medium, P: Promise, Pol: Policy, O>(
+    fn held_mut<H: HeapOf<'h, B>, O>(
         &self,
-        heap: &Heap<'h, R, S, P, Pol, B>,
+        heap: &H,
         i: u32,
         f: impl FnOnce(&mut Places<T, PER>) -> Option<O>,
-    ) -> Result<O, Error<S::Error>> {
+    ) -> Result<O, Error<H::Error>> {
         let (k, i) = segment(place::<PER>(i).0);
         let run = self.segments.get(k).ok_or(Error::Full)?;
-        let mut held = run.get_mut(heap, i).unwrap_or(Err(Error::Full))?;
+        let held = heap.unrooted().chunk_mut(run, i)?;
+        let mut held = held.ok_or(Error::Full)?;
         let object = run.id(i).unwrap_or(0);
         f(&mut held).ok_or(Error::Damaged { object })
     }
 
-    /// Takes all elements out, and frees the objects that they own; damaged elements are skipped.
-    /// The space stays allocated.
+    /// Frees all elements, the objects that they own, and the space. Same as [`Heap::discard`](crate::Heap::discard) of
+    /// the vector, which is empty afterwards.
     ///
-    /// **Power loss**: as [`Vector::pop`]. **Cost**: reads elements that may own objects.
-    /// **Errors**: as [`Vector::pop`] and [`Heap::discard`]; the remaining elements stay in the
-    /// vector.
-    pub fn clear<R, S: Medium, P: Promise, Pol: Policy>(
-        &mut self,
-        heap: &Heap<'h, R, S, P, Pol, B>,
-    ) -> Result<(), Error<S::Error>> {
-        while let Some(last) = self.len.checked_sub(1) {
-            let (chunk, at) = place::<PER>(last);
-            if T::HANDLES {
-                match self.pop(heap) {
-                    Ok(Some(value)) => heap.discard(value)?,
-                    Ok(None) | Err(Error::Damaged { .. }) => self.len = last,
-                    Err(e) => return Err(e),
-                }
-            } else {
-                let (k, i) = segment(chunk);
-                if let Some(run) = self.segments.get(k) {
-                    let _ = run.forget(heap, i);
-                }
-                self.len = last - at as u32;
-            }
-        }
-        Ok(())
-    }
-
-    /// Frees the vector and the objects that elements own. **Errors**: as [`Vector::clear`] and
-    /// [`Heap::free`], with the remaining vector.
-    pub fn free<R, S: Medium, P: Promise, Pol: Policy>(
-        mut self,
-        heap: &Heap<'h, R, S, P, Pol, B>,
-    ) -> Result<(), Rejected<Self, S::Error>> {
-        if let Err(error) = self.clear(heap) {
-            return Err(Rejected { error, value: self });
-        }
-        for k in (0..SEGMENTS).rev() {
-            let run = self.segments.get_mut(k).map_or(Run::EMPTY, Run::take);
-            if let Err((error, rest)) = run.free_shallow(heap) {
-                // A later `free` continues here.
-                if let Some(place) = self.segments.get_mut(k) {
-                    *place = rest;
-                }
-                return Err(Rejected { error, value: self });
-            }
-        }
-        Ok(())
+    /// **Power loss**, **Cost**, **Errors**: as there.
+    pub fn clear<H: HeapOf<'h, B>>(&mut self, heap: &H) -> Result<(), Error<H::Error>> {
+        heap.unrooted().discard(core::mem::take(self))
     }
 }
 
 impl<'h, T: Plain + Marked<B>, const PER: usize, B> Vector<'h, T, PER, B> {
     /// A copy of an element; `None` when the index is out of range. **Cost**, **Errors**: as
-    /// [`Heap::get`].
-    pub fn get<R, S: Medium, P: Promise, Pol: Policy>(
-        &self,
-        heap: &Heap<'h, R, S, P, Pol, B>,
-        i: u32,
-    ) -> Result<Option<T>, Error<S::Error>> {
+    /// [`Heap::get`](crate::Heap::get).
+    pub fn get<H: HeapOf<'h, B>>(&self, heap: &H, i: u32) -> Result<Option<T>, Error<H::Error>> {
         self.with(heap, i, crate::handle::copy)
     }
 
     /// Changes an element; false when the index is out of range. **Cost**, **Errors**: as
-    /// [`Heap::get_mut`].
-    pub fn set<R, S: Medium, P: Promise, Pol: Policy>(
+    /// [`Heap::get_mut`](crate::Heap::get_mut).
+    pub fn set<H: HeapOf<'h, B>>(
         &self,
-        heap: &Heap<'h, R, S, P, Pol, B>,
+        heap: &H,
         i: u32,
         value: T,
-    ) -> Result<bool, Error<S::Error>> {
+    ) -> Result<bool, Error<H::Error>> {
         Ok(self.update(heap, i, |v| *v = value)?.is_some())
     }
 }

@@ -4,7 +4,7 @@ use super::check::Check;
 use super::commit::{self, Record};
 use super::image::{APPLIED, BlockHeader, Entry, Geometry, RECORD_STRIDE, RECORDS, units_of};
 use super::open::{KIND, SNAPSHOT};
-use super::{BLOCK_HEADER, FREED, MAX_LEN};
+use super::{BLOCK_HEADER, FREED, LOST, MAX_LEN};
 use core::fmt::{Result, Write};
 use nvmem::superblock::{Stored, Superblock};
 
@@ -60,7 +60,7 @@ pub fn heap(bytes: &[u8], out: &mut dyn Write) -> Result {
         map.pins(),
         map.end()
     )?;
-    records(bytes, out)?;
+    let state = records(bytes, out)?;
     let mut used = 0u32;
     for id in 1..=map.objects {
         let Some(e) = map.entry(id).and_then(|at| array::<4>(bytes, at)) else {
@@ -72,19 +72,49 @@ pub fn heap(bytes: &[u8], out: &mut dyn Write) -> Result {
         }
         used += 1;
         write!(out, "object {id}: ")?;
-        if !e.is_settled() {
-            write!(out, "committed in unit {}, ", e.committed())?;
+        let unit = match state {
+            State::Late => e.pending(),
+            State::Committed => e.committed(),
+            _ if e.is_settled() => e.pending(),
+            _ => {
+                writeln!(out, "DAMAGED, its entry names two units")?;
+                continue;
+            }
+        };
+        if e.is_settled() && unit == LOST {
+            writeln!(out, "lost: an open found that it was damaged")?;
+            continue;
         }
-        if e.pending() >= FREED {
-            writeln!(out, "freed")?;
+        if unit == 0 {
+            write!(out, "not committed")?;
+        } else if unit >= FREED {
+            write!(out, "freed")?;
         } else {
-            object(bytes, &map, id, e.pending(), out)?;
+            object(bytes, &map, id, unit, state, out)?;
+        }
+        match e.pending() {
+            _ if e.is_settled() || state != State::Committed => writeln!(out)?,
+            FREED.. => writeln!(out, "; then freed, not committed")?,
+            unit => writeln!(out, "; then in unit {unit}, not committed")?,
         }
     }
     writeln!(out, "{used} objects")
 }
 
-fn records(bytes: &[u8], out: &mut dyn Write) -> Result {
+/// Which contents count, by the records.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Just in time: saved.
+    Saved,
+    /// Just in time: not saved. Open refuses it.
+    Running,
+    /// Snapshot: the committed units.
+    Committed,
+    /// Snapshot: the current units, as the table is behind.
+    Late,
+}
+
+fn records(bytes: &[u8], out: &mut dyn Write) -> core::result::Result<State, core::fmt::Error> {
     let both = [0, 1].map(|i| {
         let b = array::<12>(bytes, RECORDS + i * RECORD_STRIDE)?;
         let mut words = [0; 3];
@@ -119,25 +149,42 @@ fn records(bytes: &[u8], out: &mut dyn Write) -> Result {
             }
         }
     }
-    match (newest, array(bytes, APPLIED).map(u32::from_le_bytes)) {
-        (Some(r), Some(a)) if r.state == commit::COMMITTED && a != commit::applied_word(r.seq) => {
-            writeln!(
-                out,
-                "the table is behind: the next open finishes the commit"
-            )
+    let applied = array(bytes, APPLIED).map(u32::from_le_bytes);
+    Ok(match newest {
+        Some(r) if r.state == commit::COMMITTED => {
+            if applied == Some(commit::applied_word(r.seq)) {
+                State::Committed
+            } else {
+                writeln!(
+                    out,
+                    "the table is behind: the next open finishes the commit"
+                )?;
+                State::Late
+            }
         }
-        _ => Ok(()),
-    }
+        Some(r) if r.state == commit::RUNNING => {
+            writeln!(out, "not saved: what was changed last may be missing")?;
+            State::Running
+        }
+        _ => State::Saved,
+    })
 }
 
-fn object(bytes: &[u8], map: &Geometry, id: u16, unit: u16, out: &mut dyn Write) -> Result {
+fn object(
+    bytes: &[u8],
+    map: &Geometry,
+    id: u16,
+    unit: u16,
+    state: State,
+    out: &mut dyn Write,
+) -> Result {
     let head = map
         .has(unit, 1)
         .then(|| array::<8>(bytes, map.unit(unit)))
         .flatten()
         .map(BlockHeader::decode);
     let Some(head) = head else {
-        return writeln!(out, "DAMAGED, there is no unit {unit}");
+        return write!(out, "DAMAGED, there is no unit {unit}");
     };
     let content = |len: u16| {
         let at = usize::try_from(map.unit(unit) + BLOCK_HEADER).ok()?;
@@ -145,17 +192,19 @@ fn object(bytes: &[u8], map: &Geometry, id: u16, unit: u16, out: &mut dyn Write)
     };
     write!(out, "unit {unit} at {:#x}, ", map.unit(unit))?;
     if head.id != id || head.len > MAX_LEN || !map.has(unit, units_of(head.len)) {
-        return writeln!(out, "DAMAGED, its header is another one's");
+        return write!(out, "DAMAGED, its header is another one's");
     }
     let Some(content) = content(head.len) else {
-        return writeln!(out, "the image ends within it");
+        return write!(out, "the image ends within it");
     };
     let mut check = Check::new(id, head.len);
+    let empty = check.finish();
     check.add(content);
-    let intact = if check.finish() == head.check {
-        "intact"
-    } else {
-        "NOT intact"
+    let said = match head.check {
+        c if c == check.finish() => "intact",
+        c if c == empty => "no content yet",
+        _ if state == State::Running => "not saved",
+        _ => "NOT intact",
     };
-    writeln!(out, "{} bytes, {intact}", head.len)
+    write!(out, "{} bytes, {said}", head.len)
 }

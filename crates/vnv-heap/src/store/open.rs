@@ -17,32 +17,38 @@
 //! Why it is safe: a format becomes valid with the last byte of `finish_format`; before that the
 //! next open formats again.
 //!
-//! The sweep rebuilds table and bitmap from the reachable objects:
+//! The sweep rebuilds bitmap and table from the reachable objects. It looks for their blocks in the
+//! order of addresses, so it needs no RAM beside the marks:
 //!
 //! ```text
-//!  no damage known:
-//!    for each stretch of the bitmap (as much as fits into scratch):
-//!       claim_all: set the bits of each reachable block
-//!                  two claim one unit, or a claimed unit was free --> damage known
-//!       write the bytes that differ
-//!    clear the entries of unreachable objects
-//!  damage known: start over, free nothing
-//!    pass 1: claim the blocks of reachable objects whose check is right; one that overlaps is lost
-//!    pass 2: claim unreachable blocks that are intact, and one unit of each damaged block,
-//!            so that a later allocation cannot overwrite its header
-//!    other units: the old bitmap's bits stay
+//!   bitmap  . 1 1 1 . 1 1 1 1 . .     unit set, not in a block: read the header there
+//!             |   |     |             id sought, its entry names this unit: found, skip its units
+//!             A---'     '- nobody's   else: left by a cut, or by a handle that was dropped: clear
+//!
+//!  every reachable object found, each with all of its units set:
+//!    clear the entries of the others
+//!  else there is damage; free nothing:
+//!    set the units of reachable blocks whose check is right
+//!    look for these again; one that begins inside another one is lost
+//!    set the units of unreachable blocks that are intact, and one unit of each damaged block,
+//!    so that a later allocation cannot overwrite its header
 //! ```
 //!
-//! Why it is safe: damage must not spread over any number of opens. A length that nothing proves
-//! takes no unit from another object, and while damage is known no entry and no unit is freed. Only
-//! metadata is written, never a reachable block, so the sweep may be cut and repeated.
+//! Why it is safe: damage must not spread over any number of opens. Blocks that were found share no
+//! unit. A length that nothing proves takes no unit from another object: either it hides a block,
+//! or it claims a unit that is free, and both are damage. Until damage is noticed, units of objects
+//! that cannot be found may be cleared. What hides them stays on the medium, and a clear unit hides
+//! no other block: so an open that was cut here is followed by one that notices the same, and sets
+//! them again before anything is allocated. While damage is known, no entry and no unit is freed.
+//! Only metadata is written, never a reachable block, so the sweep may be cut and repeated.
 
 use super::commit::{COMMITTED, PERSISTED, RUNNING, Record};
 use super::image::{Entries, Entry, Geometry, Image, RECORDS, WORDS, set, units_of};
-use super::{GIVES_UP, MANY, PIECE, Store};
+use super::{GIVES_UP, MANY, MAX_LEN, PIECE, Store};
 use crate::config::{Config, Promise};
-use crate::error::Fail;
-use crate::plain::{as_bytes, zero, zeros};
+use crate::error::{Fail, Word};
+use crate::plain::{as_bytes, zeros};
+use crate::walk::{DONE, Marks, NONE};
 use core::mem::MaybeUninit;
 use nvmem::device::Torn;
 use nvmem::superblock::{Copies, Superblock};
@@ -59,16 +65,12 @@ const COPY: u32 = Superblock::COPY_BYTES as u32;
 /// First byte of the magic: written last, cleared first.
 const MAGIC_FIRST_BYTE: u8 = b'R';
 
-/// The first and the last unreachable object with an entry. Empty when first > last.
-type Range = (u16, u16);
-
-/// What claiming all reachable blocks found.
-enum Claims {
-    Sound,
-    /// An object is damaged, two claim one unit, or one claims a unit that was free: a length in a
-    /// header or an entry is wrong.
-    Damage,
-}
+/// The mark of a reachable object whose block is to be found: what the walk leaves.
+const SOUGHT: u8 = DONE;
+/// Its block was found.
+const FOUND: u8 = 2;
+/// It is damaged, so its block is not known.
+const DAMAGED: u8 = 3;
 
 impl<S: Medium, P: Promise> Store<S, P> {
     const MEDIUM: () = {
@@ -322,206 +324,188 @@ impl<S: Medium, P: Promise> Store<S, P> {
     /// damage is known (`damaged` counts objects with handles), nothing becomes free, unless this
     /// open salvages.
     ///
-    /// Afterwards no two readable objects share a byte, for any image: the second of two
-    /// that overlap is lost.
+    /// Afterwards no two readable objects share a byte, for any image: of two that overlap, the one
+    /// that begins later is lost.
     ///
     /// **Power loss**: reachable objects are not touched; the next open does it again. **Cost**:
-    /// reads the table and the headers once for each `8 * scratch` units, and writes what differs.
-    /// When damage is known, three times, and it reads the reachable content. `scratch` may have
-    /// any size; its content is lost.
+    /// reads bitmap and table, 8 bytes for each reachable object, and at most 8 for each other unit
+    /// that is set; writes what differs. With damage, as much again, the table twice more, and the
+    /// content of all objects.
     #[inline(never)]
     pub(crate) fn sweep(
         &mut self,
-        scratch: &mut [u8],
+        marks: &mut Marks<'_>,
+        reachable: u16,
         damaged: u16,
-        reachable: impl Fn(u16) -> bool,
     ) -> Result<(), Fail> {
-        let mut least = MaybeUninit::uninit();
-        let scratch = if scratch.len() < PIECE {
-            as_bytes(zeros::<WORDS>(&mut least))
-        } else {
-            scratch
-        };
         let gives_up = self.damaged == GIVES_UP;
         self.damaged = damaged.min(MANY.into()) as u8;
-        let mut damage = damaged != 0 && !planted!("vnv-heap/swept-while-damaged");
-        let mut unreachable = (u16::MAX, 0);
-        self.free_units = self.image.geometry().units;
-        let (start, len) = (
-            self.image.geometry().bitmap(),
-            self.image.geometry().bitmap_len(),
-        );
-        let mut at = 0;
-        while at < len {
-            let n = (scratch.len() as u32).min(len - at) as usize;
-            let bits = &mut scratch[..n];
-            // SAFETY: invariant "Written before it is read": as many bytes.
-            unsafe { zero(bits.as_mut_ptr(), bits.len()) }
-            let mut claims = Claims::Sound;
-            // While damage is known, no used unit becomes free.
-            let mut keep_mask = 0;
-            if damage {
-                self.claim_what_is_known(bits, at * 8, gives_up, &reachable)?;
-                keep_mask = if gives_up { 0 } else { 0xFF };
-            } else {
-                claims = self.claim_all(bits, at * 8, &mut unreachable, &reachable)?;
-            }
-            for piece in bits.chunks_mut(PIECE) {
-                let mut b = MaybeUninit::uninit();
-                let there = &mut as_bytes(zeros::<WORDS>(&mut b))[..piece.len()];
-                self.image.get(start + at, there)?;
-                let (mut differs, mut more) = (0, 0);
-                for (new, old) in piece.iter_mut().zip(there) {
-                    // These include units of blocks whose length is unknown.
-                    *new |= *old & keep_mask;
-                    differs |= *new ^ *old;
-                    more |= *new & !*old;
-                }
-                if more != 0 && !damage && !planted!("vnv-heap/claims-more") {
-                    claims = Claims::Damage;
-                }
-                if let Claims::Damage = claims {
-                    break;
-                }
-                if differs != 0 {
-                    self.image.put(start + at, piece)?;
-                }
-                at += piece.len() as u32;
-                if damage {
-                    // Lengths are not reliable here: count bits.
-                    for b in piece {
-                        self.free_units -= b.count_ones() as u16;
-                    }
-                }
-            }
-            if let Claims::Damage = claims {
-                // Start over. The bytes written so far lack no bit of a reachable block.
-                damage = true;
-                at = 0;
-                self.free_units = self.image.geometry().units;
-            }
-        }
-        let (first, last) = match damage {
-            false => unreachable,
-            true if gives_up => (1, self.image.geometry().objects),
-            true => return Ok(()),
+        let damage = damaged != 0 && !planted!("vnv-heap/swept-while-damaged");
+        let damage = damage || {
+            let found = self.find_blocks(marks, true)?;
+            found != reachable.into() && !planted!("vnv-heap/hidden-unnoticed")
         };
+        if damage {
+            self.claim_what_is_known(marks, gives_up)?;
+            if !gives_up {
+                return Ok(());
+            }
+        } else {
+            self.free_ids = self.image.geometry().objects - reachable;
+        }
         if planted!("vnv-heap/unreachable-kept") {
             return Ok(());
         }
-        for id in first..=last {
-            if !reachable(id) && self.image.entry(id)? != Entry::FREE {
-                self.image.put_entry(id, Entry::FREE)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Sets the bits of all reachable blocks, in a bitmap part that begins with unit `first` (from
-    /// 0).
-    fn claim_all(
-        &mut self,
-        bits: &mut [u8],
-        first: u32,
-        unreachable: &mut Range,
-        reachable: impl Fn(u16) -> bool,
-    ) -> Result<Claims, Fail> {
-        (self.free_ids, self.free_units) =
-            (self.image.geometry().objects, self.image.geometry().units);
         let mut id = 1;
         while id <= self.image.geometry().objects {
             let mut table = Entries::uninit();
             let table = self.image.entries(id, &mut table)?;
-            for (id, e) in (id..).zip(table) {
-                let e = Entry::decode(*e);
-                if !reachable(id) {
-                    if e != Entry::FREE {
-                        *unreachable = (unreachable.0.min(id), id.max(unreachable.1));
-                    }
-                    continue;
+            for e in table {
+                if Entry::decode(*e) != Entry::FREE && marks.get(id) == NONE {
+                    self.image.put_entry(id, Entry::FREE)?;
                 }
-                self.free_ids -= 1;
-                let place = match self.image.locate_by(id, e) {
-                    Err(Fail::MEDIUM) => return Err(Fail::MEDIUM),
-                    Ok(place) => place,
-                    Err(_) => return Ok(Claims::Damage),
-                };
-                let units = units_of(place.len);
-                if claim(bits, first, place.unit, units) {
-                    return Ok(Claims::Damage);
-                }
-                // An overlap in another part is noticed there.
-                self.free_units = self.free_units.saturating_sub(units);
-            }
-            id += table.len() as u16;
-        }
-        Ok(Claims::Sound)
-    }
-
-    /// The same when damage is known: pass 1 claims the blocks of reachable objects with the right
-    /// check. Pass 2 claims unreachable blocks that are kept, and the header unit of each damaged
-    /// object, so that a later allocation cannot change it. The remaining units of those stay as
-    /// the old bitmap has them.
-    #[cold]
-    #[inline(never)]
-    fn claim_what_is_known(
-        &mut self,
-        bits: &mut [u8],
-        first: u32,
-        gives_up: bool,
-        reachable: impl Fn(u16) -> bool,
-    ) -> Result<(), Fail> {
-        (self.free_ids, self.damaged) = (self.image.geometry().objects, 0);
-        for sound in [true, false] {
-            for id in 1..=self.image.geometry().objects {
-                let e = self.image.entry(id)?;
-                if !reachable(id) && (e == Entry::FREE || gives_up) {
-                    continue;
-                }
-                let place = match self.image.locate_by(id, e) {
-                    Err(Fail::MEDIUM) => return Err(Fail::MEDIUM),
-                    place => place.ok(),
-                };
-                if !sound {
-                    self.free_ids -= 1;
-                    let n = match place {
-                        Some(place) if !reachable(id) && self.image.is_sound(id, &place)? => {
-                            units_of(place.len)
-                        }
-                        _ => 1,
-                    };
-                    if self.image.geometry().has(e.pending(), n)
-                        && !planted!("vnv-heap/damaged-unclaimed")
-                    {
-                        claim(bits, first, e.pending(), n);
-                    }
-                    continue;
-                }
-                if !reachable(id) {
-                    continue;
-                }
-                let lost = match place {
-                    Some(place) if self.image.is_sound(id, &place)? => {
-                        claim(bits, first, place.unit, units_of(place.len))
-                            && !planted!("vnv-heap/overlap-unnoticed")
-                    }
-                    // Its number must not be allocated again.
-                    _ => {
-                        self.damaged = (self.damaged + 1).min(MANY);
-                        e == Entry::FREE && !planted!("vnv-heap/number-given-twice")
-                    }
-                };
-                if lost {
-                    self.image.mark_lost(id)?;
-                }
+                id += 1;
             }
         }
         Ok(())
     }
-}
 
-/// Sets the bits of `n` units. Whether one of them was set.
-fn claim(bits: &mut [u8], first: u32, unit: u16, n: u16) -> bool {
-    let from = u32::from(unit) - 1;
-    set(bits, first, from, from + u32::from(n), true)
+    /// Finds the blocks of the objects that are sought, in the order of their addresses. Counts
+    /// free units. With `frees`, clears the units that belong to none of them.
+    ///
+    /// Returns how many were found; 0 when a unit of one is not set in the bitmap.
+    #[inline(never)]
+    fn find_blocks(&mut self, marks: &mut Marks<'_>, frees: bool) -> Result<Word, Fail> {
+        let mut at = self.image.geometry().bitmap();
+        let stop = at + self.image.geometry().bitmap_len();
+        let mut free = self.image.geometry().units;
+        // The last unit that was looked at, and the one behind the last block.
+        let (mut unit, mut end) = (0, 0);
+        let mut found = 0;
+        let mut b = MaybeUninit::uninit();
+        let b = as_bytes(zeros::<WORDS>(&mut b));
+        while at < stop {
+            let n = (stop - at).min(PIECE as u32);
+            let piece = b.get_mut(..n as usize).unwrap_or_default();
+            self.image.get(at, piece)?;
+            let mut differs = false;
+            for byte in &mut *piece {
+                for bit in 0..8 {
+                    unit += 1;
+                    if *byte >> bit & 1 == 0 {
+                        if unit < end && !planted!("vnv-heap/claims-more") {
+                            return Ok(0);
+                        }
+                        continue;
+                    }
+                    if unit >= end {
+                        let units = self.block_at(unit, marks)?;
+                        if units != 0 {
+                            end = unit + units as u16;
+                            found += 1;
+                        } else if frees && !planted!("vnv-heap/units-kept") {
+                            *byte &= !(1 << bit);
+                            differs = true;
+                            continue;
+                        }
+                    }
+                    free -= 1;
+                }
+            }
+            if differs {
+                self.image.put(at, piece)?;
+            }
+            at += n;
+        }
+        self.free_units = free;
+        Ok(found)
+    }
+
+    /// The units of the block that begins here, if it belongs to an object that is sought, which is
+    /// then found. Else 0.
+    fn block_at(&mut self, unit: u16, marks: &mut Marks<'_>) -> Result<Word, Fail> {
+        let mut head = [0];
+        let at = self.image.geometry().unit(unit);
+        self.image.get(at, as_bytes(&mut head))?;
+        let head = u32::from_le(head[0]);
+        let (id, len) = (head as u16, (head >> 16) as u16);
+        let units = units_of(len);
+        let bounded = len <= MAX_LEN && self.image.geometry().has(unit, units);
+        if marks.get(id) != SOUGHT
+            || !bounded
+            || self.image.entry(id)? != Entry::of(unit, unit)
+                && !planted!("vnv-heap/found-by-its-header")
+        {
+            return Ok(0);
+        }
+        marks.set(id, FOUND);
+        Ok(units.into())
+    }
+
+    /// When damage is known: sets the units of all blocks that are kept in the bitmap.
+    #[cold]
+    #[inline(never)]
+    fn claim_what_is_known(&mut self, marks: &mut Marks<'_>, gives_up: bool) -> Result<(), Fail> {
+        let Geometry { objects, .. } = *self.image.geometry();
+        (self.free_ids, self.damaged) = (objects, 0);
+        if gives_up {
+            let bitmap = self.image.geometry().bitmap();
+            self.zero(bitmap, bitmap + self.image.geometry().bitmap_len())?;
+        }
+        for id in 1..=objects {
+            let mark = marks.get(id);
+            let e = self.image.entry(id)?;
+            if mark == NONE && (e == Entry::FREE || gives_up) {
+                continue;
+            }
+            self.free_ids -= 1;
+            let mut units = match self.image.locate_by(id, e) {
+                Err(Fail::MEDIUM) => return Err(Fail::MEDIUM),
+                Ok(place) if self.image.is_sound(id, &place)? => units_of(place.len),
+                _ => 0,
+            };
+            if mark != NONE {
+                marks.set(id, if units == 0 { DAMAGED } else { SOUGHT });
+            }
+            if units == 0 {
+                units = 1;
+                if mark != NONE {
+                    self.damaged = (self.damaged + 1).min(MANY);
+                    // Its number must not be allocated again.
+                    if e == Entry::FREE && !planted!("vnv-heap/number-given-twice") {
+                        self.image.mark_lost(id)?;
+                    }
+                }
+            }
+            let planted = match marks.get(id) {
+                SOUGHT => planted!("vnv-heap/nothing-claimed"),
+                _ => planted!("vnv-heap/damaged-unclaimed"),
+            };
+            if self.image.geometry().has(e.pending(), units) && !planted {
+                self.claim(e.pending(), units)?;
+            }
+        }
+        self.find_blocks(marks, false)?;
+        for id in 1..=objects {
+            if marks.get(id) == SOUGHT && !planted!("vnv-heap/overlap-unnoticed") {
+                self.image.mark_lost(id)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets units in the bitmap.
+    fn claim(&mut self, unit: u16, n: u16) -> Result<(), Fail> {
+        let mut at = u32::from(unit) - 1;
+        let end = at + u32::from(n);
+        while at < end {
+            let address = self.image.geometry().bitmap() + at / 8;
+            let mut byte = [0];
+            self.image.get(address, &mut byte)?;
+            set(&mut byte, at & !7, at, end, true);
+            self.image.put_changed(address, &byte)?;
+            at = (at | 7) + 1;
+        }
+        Ok(())
+    }
 }

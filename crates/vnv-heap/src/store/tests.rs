@@ -9,6 +9,7 @@ mod hostile;
 use super::*;
 use crate::config::Config;
 use crate::config::{JustInTime, Promise, Snapshot};
+use crate::walk::{DONE, Marks};
 use core::fmt::Debug;
 use std::vec::Vec;
 
@@ -160,12 +161,26 @@ pub(super) fn open<S: Medium, P: Promise>(
         steps(&mut s, |s| s.finish_format(PRINT))?;
     } else {
         let root = reachable(&mut s)?;
-        let mut scratch = [0xAA; 40];
         steps(&mut s, |s| {
-            s.sweep(&mut scratch, 0, |id| id == 1 || root >> id & 1 != 0)
+            sweep(s, |id| id == 1 || id < 32 && root >> id & 1 != 0)
         })?;
     }
     Ok(s)
+}
+
+/// The sweep, when these objects are reachable.
+pub(super) fn sweep<S: Medium, P: Promise>(
+    s: &mut Store<S, P>,
+    reachable: impl Fn(u16) -> bool,
+) -> Result<(), Fail> {
+    let mut bits = std::vec![0; usize::from(s.objects()) / 2 + 1];
+    let mut marks = Marks { bits: &mut bits };
+    let mut count = 0;
+    for id in (1..=s.objects()).filter(|id| reachable(*id)) {
+        marks.set(id, DONE);
+        count += 1;
+    }
+    s.sweep(&mut marks, count, 0)
 }
 
 /// The root's bits.

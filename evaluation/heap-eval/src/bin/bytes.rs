@@ -5,7 +5,8 @@ use heap_eval::kv::{DATA, LIMIT, Pattern, UPDATES, Values, all_hold, updates};
 use heap_eval::medium::Counts;
 use heap_eval::on_heap::{self, Job, QueueJob};
 use heap_eval::pages::PageValues;
-use heap_eval::queue::{self, ELEMENT, NvmQueue, Queue};
+use heap_eval::queue::{self, NvmQueue, Queue};
+use heap_eval::retrieval::{self, Measure};
 use heap_eval::{room, saves};
 use vnv_heap::{CostModel, Lru, Policy, Predict, WorstCase};
 
@@ -27,6 +28,7 @@ fn main() {
     std::thread::scope(|s| {
         s.spawn(|| pages(seed));
         s.spawn(|| limits(seed));
+        accesses();
         key_values(seed);
         snapshots(seed);
         fifos(buffer);
@@ -35,29 +37,74 @@ fn main() {
     });
 }
 
+/// Microseconds on the bus.
+fn say_times(key: &str, [bursts, words]: [f64; 2]) {
+    say(&format!("{key}.bus_microseconds"), bursts);
+    say(&format!("{key}.bus_microseconds_by_words"), words);
+}
+
+fn times(counts: &Counts) -> [f64; 2] {
+    counts.microseconds(&CostModel::ESP32C3_MB85RS4MT)
+}
+
 /// The mean over the seeds.
-fn mean(pattern: Pattern, seed: u64, one: impl Fn(&[usize]) -> f64) -> f64 {
-    let all = (seed..seed + SEEDS).map(|s| one(&pattern.keys(UPDATES, s)));
-    all.sum::<f64>() / SEEDS as f64
+fn mean<const N: usize>(
+    pattern: Pattern,
+    seed: u64,
+    one: impl Fn(&[usize]) -> [f64; N],
+) -> [f64; N] {
+    let mut sums = [0.0; N];
+    for s in seed..seed + SEEDS {
+        let found = one(&pattern.keys(UPDATES, s));
+        sums.iter_mut().zip(found).for_each(|(sum, v)| *sum += v);
+    }
+    sums.map(|sum| sum / SEEDS as f64)
+}
+
+/// One access, in time on the bus.
+struct Times;
+impl Measure for Times {
+    fn access(&self, key: &str, counts: &Counts, access: impl FnOnce()) {
+        access();
+        say_times(key, times(counts));
+    }
+}
+
+fn accesses() {
+    retrieval::cases::<32>(&Times);
+    retrieval::cases::<64>(&Times);
+    retrieval::cases::<128>(&Times);
+    retrieval::cases::<256>(&Times);
+    retrieval::cases::<512>(&Times);
+    retrieval::cases::<1024>(&Times);
+    retrieval::modules(&Times);
 }
 
 struct Updates<'k>(&'k [usize]);
 impl Job for Updates<'_> {
-    type Found = f64;
-    fn run<V: Values>(self, v: &mut V) -> f64 {
+    /// Of each update: bytes written, time by bursts and by words.
+    type Found = [f64; 3];
+    fn run<V: Values>(self, v: &mut V) -> [f64; 3] {
         updates(v, self.0);
-        let written = v.written();
+        let written = v.counts().written() as f64;
+        let [bursts, words] = times(v.counts());
         assert!(all_hold(v, self.0), "a value was lost");
-        written as f64 / self.0.len() as f64
+        [written, bursts, words].map(|all| all / self.0.len() as f64)
     }
+}
+
+fn say_kv(who: &str, p: Pattern, seed: u64, one: impl Fn(&[usize]) -> [f64; 3]) {
+    let [bytes, bursts, words] = mean(p, seed, one);
+    let key = format!("{who}.kv_{}", p.name());
+    say(&format!("{key}.bytes_written"), bytes);
+    say_times(&key, [bursts, words]);
 }
 
 fn key_values(seed: u64) {
     for p in Pattern::ALL {
-        let bytes = mean(p, seed, |keys| {
+        say_kv("heap", p, seed, |keys| {
             on_heap::kv::<Predict, _>(LIMIT, Updates(keys))
         });
-        say(&format!("heap.kv_{}.bytes_written", p.name()), bytes);
     }
 }
 
@@ -65,7 +112,7 @@ fn limits(seed: u64) {
     fn one<Pol: Policy>(name: &str, seed: u64) {
         for part in [10, 20] {
             for p in Pattern::ALL {
-                let bytes = mean(p, seed, |keys| {
+                let [bytes, ..] = mean(p, seed, |keys| {
                     on_heap::kv::<Pol, _>(DATA / part, Updates(keys))
                 });
                 say(
@@ -81,8 +128,8 @@ fn limits(seed: u64) {
 
 fn snapshots(seed: u64) {
     for every in [1, 100, 1000] {
-        let bytes = mean(Pattern::Uniform, seed, |keys| {
-            on_heap::snapshot(LIMIT, keys, every)
+        let [bytes] = mean(Pattern::Uniform, seed, |keys| {
+            [on_heap::snapshot(LIMIT, keys, every)]
         });
         say(&format!("heap.snapshot_{every}.bytes_written"), bytes);
     }
@@ -94,12 +141,11 @@ fn pages(seed: u64) {
         let metadata = PageValues::<S>::new(LIMIT, &counts).metadata();
         say(&format!("pages_{S}.kv_metadata"), metadata as f64);
         for p in Pattern::ALL {
-            let bytes = mean(p, seed, |keys| {
+            say_kv(&format!("pages_{S}"), p, seed, |keys| {
                 let counts = Counts::default();
                 let mut v = PageValues::<S>::new(LIMIT, &counts);
                 Updates(keys).run(&mut v)
             });
-            say(&format!("pages_{S}.kv_{}.bytes_written", p.name()), bytes);
         }
     }
     one::<32>(seed);
@@ -112,29 +158,30 @@ fn pages(seed: u64) {
 /// Rounds of a queue: enough for what it starts with to be forgotten, then those that count.
 struct Rounds(usize);
 impl QueueJob for Rounds {
-    type Found = (f64, f64);
-    fn run<Q: Queue>(self, q: &mut Q, counts: &Counts) -> (f64, f64) {
+    /// Of each round: bytes written, bytes read, time by bursts and by words.
+    type Found = [f64; 4];
+    fn run<Q: Queue>(self, q: &mut Q, counts: &Counts) -> [f64; 4] {
         let (first, many) = (20 * self.0, 50 * self.0.max(20));
         assert!(queue::start(q, self.0) && queue::rounds(q, self.0, 0, first));
         counts.reset();
         assert!(queue::rounds(q, self.0, first, many), "an element was lost");
-        let of = |bytes: u64| bytes as f64 / many as f64;
-        (of(counts.written()), of(counts.read()))
+        let [bursts, words] = times(counts);
+        let (written, read) = (counts.written() as f64, counts.read() as f64);
+        [written, read, bursts, words].map(|all| all / many as f64)
     }
 }
 
 fn fifos(buffer: usize) {
     for len in queue::LENGTHS {
-        let (written, read) = on_heap::fifo(buffer, Rounds(len));
+        let [written, read, bursts, words] = on_heap::fifo(buffer, Rounds(len));
         say(&format!("heap.fifo_{len}.bytes_written"), written);
         say(&format!("heap.fifo_{len}.bytes_read"), read);
-        // One element is in transit while another one comes.
-        let resident = 15.0 - 1.0;
-        let ideal = ELEMENT as f64 * (1.0 - resident / len as f64);
-        say(&format!("heap.fifo_{len}.ideal"), ideal.max(0.0));
+        say_times(&format!("heap.fifo_{len}"), [bursts, words]);
         let counts = Counts::default();
-        let (written, _) = Rounds(len).run(&mut NvmQueue::new(len + 1, &counts), &counts);
+        let mut nvm = NvmQueue::new(len + 1, &counts);
+        let [written, _, bursts, words] = Rounds(len).run(&mut nvm, &counts);
         say(&format!("nvm.fifo_{len}.bytes_written"), written);
+        say_times(&format!("nvm.fifo_{len}"), [bursts, words]);
         if len < 15 {
             say(&format!("ram.fifo_{len}.bytes_written"), 0.0);
         }
@@ -145,6 +192,10 @@ fn persists(buffer: usize, seed: u64) {
     let energy = |key: &str, of: &dyn Fn(&CostModel) -> WorstCase| {
         let (bursts, words) = (of(&CostModel::ESP32C3_MB85RS4MT), of(&saves::WORDS));
         say(&format!("{key}.microseconds"), bursts.microseconds.into());
+        say(
+            &format!("{key}.microseconds_by_words"),
+            words.microseconds.into(),
+        );
         say(&format!("{key}.microjoules"), bursts.microjoules.into());
         say(
             &format!("{key}.microjoules_by_words"),

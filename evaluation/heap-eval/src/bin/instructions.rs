@@ -4,11 +4,10 @@
 use heap_eval::kv::{LIMIT, Pattern, UPDATES, Values, all_hold, updates};
 use heap_eval::measure::measure;
 use heap_eval::medium::Counts;
-use heap_eval::modules::{MODULE, Modules};
 use heap_eval::on_heap::{self, Job, QueueJob};
 use heap_eval::pages::PageValues;
 use heap_eval::queue::{self, NvmQueue, Queue, RamQueue};
-use heap_eval::retrieval;
+use heap_eval::retrieval::{self, Measure};
 use std::hint::black_box;
 use vnv_heap::Predict;
 
@@ -23,20 +22,29 @@ fn main() {
     retrieval::resident(400);
     retrieval::fields();
     retrieval::evict();
-    retrieval::cases::<32>();
-    retrieval::cases::<64>();
-    retrieval::cases::<128>();
-    retrieval::cases::<256>();
-    retrieval::cases::<512>();
-    retrieval::cases::<1024>();
+    retrieval::cases::<32>(&Instructions);
+    retrieval::cases::<64>(&Instructions);
+    retrieval::cases::<128>(&Instructions);
+    retrieval::cases::<256>(&Instructions);
+    retrieval::cases::<512>(&Instructions);
+    retrieval::cases::<1024>(&Instructions);
     values(seed);
     pages::<32>(seed);
     pages::<64>(seed);
     pages::<128>(seed);
     pages::<256>(seed);
     pages::<512>(seed);
-    modules();
+    retrieval::modules(&Instructions);
     queues(queue::RAM - heap_size.next_multiple_of(8));
+}
+
+/// One access under callgrind.
+struct Instructions;
+impl Measure for Instructions {
+    #[inline(always)]
+    fn access(&self, key: &str, _: &Counts, access: impl FnOnce()) {
+        measure(key, 1, access);
+    }
 }
 
 /// Measures the updates, and whether they are there.
@@ -64,30 +72,6 @@ fn pages<const S: usize>(seed: u64) {
         let mut v = PageValues::<S>::new(LIMIT, &counts);
         let key = format!("pages_{S}.kv_{}", p.name());
         Updates(&key, &p.keys(UPDATES, seed)).run(&mut v);
-    }
-}
-
-fn modules() {
-    for size in [32, 64, 128, 256, 512, 1024] {
-        let counts = Counts::default();
-        let mut m = Modules::new(2, &counts);
-        let at = black_box(MODULE - size);
-        let mut get = |case: &str, module: usize| {
-            let key = format!("modules.{case}_{size}");
-            measure(&key, 1, || {
-                let m = black_box(&mut m);
-                black_box(m.get(module, at, size).map(|b| b[0]));
-            });
-        };
-        get("bad", 0);
-        get("best", 0);
-        assert!(m.get_mut(0, at, size).is_some());
-        measure(&format!("modules.worst_{size}"), 1, || {
-            let m = black_box(&mut m);
-            if let Some(b) = m.get_mut(1, at, size) {
-                black_box(b)[0] = 2;
-            }
-        });
     }
 }
 

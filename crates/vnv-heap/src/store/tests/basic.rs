@@ -381,9 +381,8 @@ fn large() {
     let (mut t, _) =
         Store::<_, Snapshot>::opened(s.image.replace(RamFram::<1>::filled(0)).0, &config, PRINT)
             .unwrap();
-    let mut scratch = [0; 512];
     let before = t.traffic().0;
-    t.sweep(&mut scratch, 0, |id| id <= many + 999).unwrap();
+    sweep(&mut t, |id| id <= many + 999).unwrap();
     assert_eq!((t.free_units, t.traffic().0), (free, before));
     assert_eq!(t.get_all(last).unwrap(), std::vec![5; usize::from(MAX_LEN)]);
     assert_eq!(u32::from(t.free_ids), 3000 - 1 - u32::from(n) - 1000);

@@ -104,10 +104,9 @@ where
             s.finish_format(PRINT).unwrap();
         } else {
             root = root_of(&mut s);
-            let mut scratch = [0x55; 32];
             let bits = ids(root);
             let reachable = |id: u16| id == 1 || bits >> id & 1 != 0;
-            s.sweep(&mut scratch, 0, reachable).unwrap();
+            sweep(&mut s, reachable).unwrap();
             for id in (1..32).filter(|id| reachable(*id)) {
                 s.image.locate(id).unwrap();
             }

@@ -1,0 +1,15 @@
+//! The errors inside this module.
+
+/// Smaller than [`LevelError`](super::LevelError), which the public methods make of it.
+#[derive(Debug)]
+pub(crate) enum Fault<E> {
+    Medium(E),
+    /// Another version of the format, or another geometry: what it is, the log knows.
+    Other,
+    Foreign,
+    Damaged,
+    ReadOnly,
+    WornOut,
+}
+
+pub(crate) type Result<T, E> = core::result::Result<T, Fault<E>>;

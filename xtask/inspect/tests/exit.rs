@@ -1,0 +1,48 @@
+//! The exit code: other than 0 for what is no image, with a message that says why.
+
+use std::process::Command;
+
+/// Runs the program on a file with these bytes. Whether it succeeds, and its message.
+fn inspect(name: &str, bytes: Option<&[u8]>) -> (bool, String) {
+    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    match bytes {
+        Some(bytes) => std::fs::write(&path, bytes).unwrap(),
+        None => _ = std::fs::remove_file(&path),
+    }
+    let mut program = Command::new(env!("CARGO_BIN_EXE_relume-inspect"));
+    let done = program.arg(&path).output().unwrap();
+    let said = String::from_utf8(done.stderr).unwrap();
+    (done.status.success(), said)
+}
+
+#[test]
+fn no_image_is_an_error() {
+    let mut random = 0x9E37_79B9_7F4A_7C15_u64;
+    let noise = std::iter::repeat_with(|| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        (random >> 24) as u8
+    });
+    let noise: Vec<u8> = noise.take(64 * 1024).collect();
+    for (name, bytes, expected) in [
+        ("noise", Some(&noise[..]), "no image"),
+        ("text", Some(b"# Not an image\n"), "no image"),
+        ("empty", Some(&[]), "no bytes"),
+        ("zeroed", Some(&[0; 4096]), "blank"),
+        ("erased", Some(&[0xFF; 4096]), "blank"),
+        ("missing", None, "missing"),
+    ] {
+        let (succeeds, said) = inspect(name, bytes);
+        assert!(!succeeds && said.starts_with("error: "), "{name}: {said}");
+        assert!(said.contains(expected), "{name}: {said}");
+    }
+}
+
+#[test]
+fn an_image_is_none() {
+    use nvmem::{ram::RamFram, record::Record};
+    let r = Record::<u32, _>::open(RamFram::<128>::filled(0), 0..128, 7).unwrap();
+    let (succeeds, said) = inspect("record", Some(r.into_medium().bytes()));
+    assert!(succeeds && said.is_empty(), "{said}");
+}
