@@ -530,10 +530,10 @@ fn preempted<M: Model>(nv: Region<'_, M>, world: &World<'_, Seen>, p: &Preemptio
             let max = plan.words().max_sequence();
             (last(o as u32).unwrap() + max - plan.start[o]) % max
         });
-        for o in 0..2 {
+        for (o, n) in committed.into_iter().enumerate() {
             let seen = world.get()[o];
-            assert!(committed[o] == seen || at_open && committed[o] == seen + 1);
-            assert_eq!((c.words[o], c.cells[o]), (committed[o] % 16, committed[o]));
+            assert!(n == seen || at_open && n == seen + 1);
+            assert_eq!((c.words[o], c.cells[o]), (n % 16, n));
         }
         assert_eq!(c.words[SHARED], (c.words[2] + c.words[3]) % 16, "{c:?}");
         committed

@@ -129,7 +129,8 @@ impl TakenOnce {
     #[doc(hidden)]
     pub unsafe fn brand<B>(&self) -> Option<Brand<'static, B>> {
         let taken = critical_section::with(|cs| self.0.borrow(cs).replace(true));
-        (!taken || planted!("vnv-heap/brand-taken-twice")).then_some(Brand { _tag: PhantomData })
+        let free = !taken || planted!("vnv-heap/brand-taken-twice");
+        free.then_some(Brand { _tag: PhantomData })
     }
 }
 

@@ -199,9 +199,10 @@ impl<'h, S: Medium, P: Promise, Pol: Policy, B> Heap<'h, Unrooted, S, P, Pol, B>
 
     /// The content of an object is not needed any more: evicts it without a write.
     pub(super) fn forget_chunk<T>(&self, run: &Run<'h, T, B>, i: u16) {
-        if let Some(id) = run.id(i)
-            && !planted!("vnv-heap/dequeued-is-written")
-        {
+        if planted!("vnv-heap/dequeued-is-written") {
+            return;
+        }
+        if let Some(id) = run.id(i) {
             // A pinned one stays resident for a while, which does no harm.
             let _ = self.core.forget(id);
         }

@@ -374,9 +374,10 @@ impl<T: Persist, const PER: usize> Places<T, PER> {
         // SAFETY: invariant "A place is zero or a value": a value; its place is emptied below, so
         // no second one remains.
         let value = unsafe { core::ptr::from_ref(self.get(at)?).read() };
-        if !planted!("vnv-heap/popped-is-kept")
-            && let Some(place) = self.0.get_mut(at)
-        {
+        if planted!("vnv-heap/popped-is-kept") {
+            return Some(value);
+        }
+        if let Some(place) = self.0.get_mut(at) {
             // SAFETY: invariant "A place is zero or a value": zeros are an empty place.
             unsafe { place.as_mut_ptr().write_bytes(0, 1) }
         }

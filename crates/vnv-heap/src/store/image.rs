@@ -147,8 +147,11 @@ impl Geometry {
 
     /// Whether `n` units from `unit` on exist.
     pub(super) fn has(&self, unit: u16, n: u16) -> bool {
-        let end = u32::from(self.units) + u32::from(planted!("vnv-heap/one-unit-more"));
-        unit != 0 && u32::from(unit) - 1 + u32::from(n) <= end
+        let end = u32::from(unit) + u32::from(n);
+        if planted!("vnv-heap/one-unit-more") {
+            return unit != 0 && end <= u32::from(self.units) + 2;
+        }
+        unit != 0 && end <= u32::from(self.units) + 1
     }
 
     pub(super) fn end(&self) -> u32 {

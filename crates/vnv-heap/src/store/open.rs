@@ -153,13 +153,13 @@ impl<S: Medium, P: Promise> Store<S, P> {
             Some(n) if copies.kind(n.copy()) != KIND => return Err(Fail::FOREIGN),
             // A format marker stays after a format has begun. It does not count beside a damaged
             // superblock.
-            Some(n)
-                if copies.is_damaged(1 - n.copy())
-                    && !planted!("vnv-heap/damaged-is-formatted") =>
-            {
-                return Err(Fail::HEADER);
+            Some(n) => {
+                let damaged = copies.is_damaged(1 - n.copy());
+                if damaged && !planted!("vnv-heap/damaged-is-formatted") {
+                    return Err(Fail::HEADER);
+                }
+                return self.begin(config, fingerprint);
             }
-            Some(_) => return self.begin(config, fingerprint),
             None => {
                 self.is_blank(copies)?;
                 return self.begin(config, fingerprint);
@@ -430,11 +430,11 @@ impl<S: Medium, P: Promise> Store<S, P> {
         let (id, len) = (head as u16, (head >> 16) as u16);
         let units = units_of(len);
         let bounded = len <= MAX_LEN && self.image.geometry().has(unit, units);
-        if marks.get(id) != SOUGHT
-            || !bounded
-            || self.image.entry(id)? != Entry::of(unit, unit)
-                && !planted!("vnv-heap/found-by-its-header")
-        {
+        if marks.get(id) != SOUGHT || !bounded {
+            return Ok(0);
+        }
+        let named = self.image.entry(id)? == Entry::of(unit, unit);
+        if !named && !planted!("vnv-heap/found-by-its-header") {
             return Ok(0);
         }
         marks.set(id, FOUND);
@@ -476,11 +476,13 @@ impl<S: Medium, P: Promise> Store<S, P> {
                     }
                 }
             }
-            let planted = match marks.get(id) {
-                SOUGHT => planted!("vnv-heap/nothing-claimed"),
-                _ => planted!("vnv-heap/damaged-unclaimed"),
-            };
-            if self.image.geometry().has(e.pending(), units) && !planted {
+            if marks.get(id) == SOUGHT && planted!("vnv-heap/nothing-claimed") {
+                continue;
+            }
+            if marks.get(id) != SOUGHT && planted!("vnv-heap/damaged-unclaimed") {
+                continue;
+            }
+            if self.image.geometry().has(e.pending(), units) {
                 self.claim(e.pending(), units)?;
             }
         }
