@@ -11,6 +11,7 @@ mod journal;
 mod layout;
 mod pool;
 mod ptr;
+mod shared;
 mod tx;
 mod walk;
 
@@ -20,7 +21,8 @@ pub use error::{Component, Error, OpenError, OpenFailure};
 pub use layout::{Config, MAX_CONTEXTS};
 pub use nvmem;
 pub use nvmem::cross::{Arg, Ret, Share};
-pub use pool::{Contexts, Pool, Roots};
+pub use pool::{Contexts, ContextsOf, Pool, Roots};
 pub use ptr::{PBox, Ptr, Width};
+pub use shared::{Shared, SharedRoots, Sharing};
 pub use tx::{FieldLender, FieldSlot, Root, Tx};
 pub use walk::{Audit, MAX_TYPES};
